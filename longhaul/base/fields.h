@@ -1,0 +1,47 @@
+#pragma once
+// fields(): one list of a struct's members, written once, from which come the wire encoder and its
+// bounded decoder (base/wire.h), the reader of job files (base/settings.h), the printer, the
+// fuzzer's table and the documentation.
+//
+//   struct Config {
+//     std::uint32_t steps = 20;
+//     template <class Self, class Visit>
+//     static void fields(Self& self, Visit&& visit) {
+//       visit(Field{.name = "steps", .doc = "local steps between synchronisations", .min = 1},
+//       self.steps);
+//     }
+//   };
+#include <limits>
+#include <string_view>
+#include <vector>
+
+namespace longhaul {
+
+struct Field {
+  std::string_view name;
+  std::string_view doc = {};
+  // Numbers: the closed range allowed. Strings, byte strings and lists: `max` is the most
+  // elements a peer or a file may give (kDefaultMaxElements where it is left out).
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  std::vector<std::string_view> choices = {};  // strings: the names allowed, if not empty
+  std::string_view unit = {};
+  bool positive = false;  // numbers: 0 itself is refused
+  bool local = false;     // job files: a path, address or output; sites need not agree on it
+};
+
+inline constexpr double kDefaultMaxElements = 65536;
+
+namespace detail {
+struct AnyVisitor {
+  template <class T>
+  void operator()(const Field&, T&) const {}
+};
+}  // namespace detail
+
+template <class T>
+concept Fielded = requires(T& value) {
+  T::fields(value, detail::AnyVisitor{});
+};
+
+}  // namespace longhaul

@@ -1,0 +1,66 @@
+#pragma once
+// Result<T> is a T or an Error (std::expected is C++23). Status is a Result without a value.
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "longhaul/base/check.h"
+
+namespace longhaul {
+
+struct Error {
+  enum class Kind {
+    invalid_argument,  // the user asked for something impossible: job file, option, combination
+    malformed,         // bytes or text that are not what they claim to be
+    unavailable,       // a file, device or peer that is not there
+    timed_out,
+    io,
+  };
+  Kind kind = Kind::invalid_argument;
+  std::string what;  // one sentence for the user: names file, key or peer, and the remedy
+};
+
+inline Error invalid(std::string what) { return {Error::Kind::invalid_argument, std::move(what)}; }
+inline Error malformed(std::string what) { return {Error::Kind::malformed, std::move(what)}; }
+inline Error unavailable(std::string what) { return {Error::Kind::unavailable, std::move(what)}; }
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}
+  Result(Error error) : state_(std::move(error)) {}
+
+  explicit operator bool() const { return std::holds_alternative<T>(state_); }
+  T& operator*() & {
+    LH_CHECK(*this);
+    return std::get<T>(state_);
+  }
+  const T& operator*() const& {
+    LH_CHECK(*this);
+    return std::get<T>(state_);
+  }
+  T&& operator*() && {
+    LH_CHECK(*this);
+    return std::get<T>(std::move(state_));
+  }
+  T* operator->() { return &**this; }
+  const T* operator->() const { return &**this; }
+  const Error& error() const {
+    LH_CHECK(!*this);
+    return std::get<Error>(state_);
+  }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+struct Ok {};
+using Status = Result<Ok>;
+
+}  // namespace longhaul
+
+// Leaves the enclosing function with the error of `status`, if it is one.
+#define LH_TRY(status)                                                   \
+  do {                                                                   \
+    if (auto lh_status = (status); !lh_status) return lh_status.error(); \
+  } while (false)

@@ -1,0 +1,127 @@
+#pragma once
+// Settings: one table of a job file, free of the file's format, and the reader that fills a config
+// struct from it by its fields(). Every error names file, line, key, what was expected and, where
+// a name is misspelt, the nearest one that exists.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "longhaul/base/fields.h"
+#include "longhaul/base/result.h"
+
+namespace longhaul {
+
+struct Value {
+  std::variant<bool, std::int64_t, double, std::string, std::vector<Value>> data;
+};
+
+// What a user would write: 3, 0.5, "ring", true, [1, 2].
+std::string to_text(const Value&);
+
+struct Setting {
+  std::string key;
+  Value value;
+  std::string file;  // "job.toml", or "--set" for the command line
+  int line = 0;      // 0: no line (command line, preset)
+};
+
+struct Settings {
+  std::string table;  // "sync"; names the table in errors
+  std::string file;   // where the table stands, or would stand
+  int line = 0;
+  std::vector<Setting> entries;
+
+  const Setting* find(std::string_view key) const;
+  // Later wins; used for --set and for what a sync kind presets.
+  void set(Setting);
+};
+
+// `value` as the member's type, or an Error; assigns on success. One overload per member type.
+Status read_value(const Settings&, const Setting&, const Field&, bool& into);
+Status read_value(const Settings&, const Setting&, const Field&, std::uint32_t& into);
+Status read_value(const Settings&, const Setting&, const Field&, std::uint64_t& into);
+Status read_value(const Settings&, const Setting&, const Field&, double& into);
+Status read_value(const Settings&, const Setting&, const Field&, std::string& into);
+Status read_value(const Settings&, const Setting&, const Field&, std::vector<std::string>& into);
+Status read_value(const Settings&, const Setting&, const Field&, std::vector<double>& into);
+template <class T>
+Status read_value(const Settings& s, const Setting& e, const Field& f, std::optional<T>& into) {
+  T value{};
+  LH_TRY(read_value(s, e, f, value));
+  into = std::move(value);
+  return Ok{};
+}
+
+// An Error about one entry: "job.toml:12: [sync] steps: expected ..., found ...".
+Error bad_setting(const Settings&, const Setting&, const std::string& expected);
+// Refuses the keys that `known` does not hold, naming the nearest.
+Status refuse_unknown(const Settings&, const std::vector<std::string_view>& known);
+// The nearest of `names` by edit distance, or "" if none is near.
+std::string_view nearest(std::string_view name, const std::vector<std::string_view>& names);
+// "; did you mean 'ring'?" or "", and the list of all names: for messages.
+std::string suggestion(std::string_view name, const std::vector<std::string_view>& names);
+
+template <Fielded Config>
+std::vector<std::string_view> field_names() {
+  std::vector<std::string_view> names;
+  Config config{};
+  Config::fields(config, [&](const Field& f, auto&) { names.push_back(f.name); });
+  return names;
+}
+
+// Fills `config` from the table; keys left out keep their defaults. `also` names keys of the table
+// that somebody else reads ("kind").
+template <Fielded Config>
+Status read_settings(const Settings& settings, Config& config,
+                     const std::vector<std::string_view>& also = {"kind"}) {
+  std::vector<std::string_view> known = field_names<Config>();
+  known.insert(known.end(), also.begin(), also.end());
+  LH_TRY(refuse_unknown(settings, known));
+  Status status = Ok{};
+  Config::fields(config, [&](const Field& field, auto& member) {
+    const Setting* entry = settings.find(field.name);
+    if (status && entry) status = read_value(settings, *entry, field, member);
+  });
+  return status;
+}
+
+// One line of a table's documentation; what `explain`, docs/job-file.md and the tests of bad input
+// are made from.
+struct FieldDoc {
+  Field field;
+  std::string type;   // "integer", "number", "string", "flag", "list of ..."
+  std::string value;  // the value of the config passed in, as a user would write it; "" if absent
+  Value data;
+  bool absent = false;
+};
+
+Value to_value(bool);
+Value to_value(std::uint32_t);
+Value to_value(std::uint64_t);
+Value to_value(double);
+Value to_value(const std::string&);
+Value to_value(const std::vector<std::string>&);
+Value to_value(const std::vector<double>&);
+std::string type_name(const Value&);
+
+template <Fielded Config>
+std::vector<FieldDoc> describe(const Config& config) {
+  std::vector<FieldDoc> docs;
+  Config::fields(config, [&](const Field& field, const auto& member) {
+    FieldDoc doc{.field = field};
+    if constexpr (requires { member.has_value(); }) {
+      doc.absent = !member.has_value();
+      doc.data = to_value(doc.absent ? std::decay_t<decltype(*member)>{} : *member);
+    } else {
+      doc.data = to_value(member);
+    }
+    doc.type = type_name(doc.data);
+    if (!doc.absent) doc.value = to_text(doc.data);
+    docs.push_back(std::move(doc));
+  });
+  return docs;
+}
+
+}  // namespace longhaul

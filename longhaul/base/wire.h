@@ -1,0 +1,128 @@
+#pragma once
+// Structs with fields() as bytes. Little endian, fixed width, no padding; strings and lists are a
+// u32 count and their elements. The decoder answers any bytes with a value or an Error: counts are
+// checked against Field::max and against what is left before anything is allocated, numbers
+// against [min, max], and bytes left over are an error.
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "longhaul/base/bytes.h"
+#include "longhaul/base/fields.h"
+#include "longhaul/base/result.h"
+
+namespace longhaul {
+
+static_assert(std::endian::native == std::endian::little, "wire.h copies numbers as they stand");
+
+class ByteWriter {
+ public:
+  void raw(const void* from, std::size_t size) {
+    const auto* bytes = static_cast<const std::byte*>(from);
+    out_.insert(out_.end(), bytes, bytes + size);
+  }
+  template <class T>
+  void put(const T& value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      put(std::uint8_t{value});
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+      raw(&value, sizeof value);
+    } else if constexpr (Fielded<T>) {
+      T::fields(value, [this](const Field&, const auto& member) { put(member); });
+    } else {  // std::string, std::vector
+      LH_CHECK(value.size() <= 0xFFFFFFFFu);
+      put(std::uint32_t(value.size()));
+      for (const auto& element : value) put(element);
+    }
+  }
+  Buffer take() { return std::move(out_); }
+
+ private:
+  Buffer out_;
+};
+
+class ByteReader {
+ public:
+  explicit ByteReader(std::span<const std::byte> in) : in_(in) {}
+
+  std::size_t left() const { return in_.size() - at_; }
+  bool failed() const { return !error_.empty(); }
+  const std::string& error() const { return error_; }
+  void fail(std::string why) {
+    if (error_.empty()) error_ = std::move(why);
+  }
+  void raw(void* to, std::size_t size) {
+    if (failed()) return;
+    if (size > left()) return fail("ends early");
+    if (size > 0) std::memcpy(to, in_.data() + at_, size);
+    at_ += size;
+  }
+  template <class T>
+  void get(const Field& field, T& value) {
+    if (failed()) return;
+    if constexpr (std::is_same_v<T, bool>) {
+      std::uint8_t byte = 0;
+      raw(&byte, 1);
+      if (byte > 1) fail(std::string(field.name) + " is neither 0 nor 1");
+      value = byte == 1;
+    } else if constexpr (std::is_enum_v<T>) {
+      std::underlying_type_t<T> number{};
+      get(field, number);
+      value = T(number);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      raw(&value, sizeof value);
+      const bool fits = double(value) >= field.min && double(value) <= field.max;  // NaN: no
+      if (!failed() && !fits && (bounded(field) || !std::is_floating_point_v<T>))
+        fail(std::string(field.name) + " is out of range");
+    } else if constexpr (Fielded<T>) {
+      T::fields(value, [this](const Field& f, auto& member) { get(f, member); });
+    } else {
+      std::uint32_t count = 0;
+      raw(&count, sizeof count);
+      const double most = bounded(field) ? field.max : kDefaultMaxElements;
+      if (failed()) return;
+      if (double(count) > most) return fail(std::string(field.name) + " is too long");
+      if (count > left()) return fail(std::string(field.name) + " is longer than the message");
+      value.clear();
+      for (std::uint32_t i = 0; i < count && !failed(); ++i) {
+        typename T::value_type element{};
+        get(Field{.name = field.name}, element);
+        value.push_back(std::move(element));
+      }
+    }
+  }
+
+ private:
+  static bool bounded(const Field& f) {
+    return f.min != -std::numeric_limits<double>::infinity() ||
+           f.max != std::numeric_limits<double>::infinity();
+  }
+
+  std::span<const std::byte> in_;
+  std::size_t at_ = 0;
+  std::string error_;
+};
+
+template <Fielded T>
+Buffer to_wire(const T& value) {
+  ByteWriter writer;
+  writer.put(value);
+  return writer.take();
+}
+
+template <Fielded T>
+Result<T> from_wire(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  T value{};
+  reader.get(Field{.name = "message"}, value);
+  if (!reader.failed() && reader.left() > 0) reader.fail("has bytes left over");
+  if (reader.failed()) return malformed(reader.error());
+  return value;
+}
+
+}  // namespace longhaul
