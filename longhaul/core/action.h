@@ -1,0 +1,43 @@
+#pragma once
+#include <string>
+#include <variant>
+
+#include "longhaul/core/message.h"
+#include "longhaul/core/work.h"
+
+namespace longhaul {
+
+// All that a node can do to the world, as plain data: a test compares it, a trace prints it.
+struct Send {
+  Rank to = 0;
+  Message message;
+  Service service;
+};
+struct SetTimer {  // replaces an earlier one of the same machine and id
+  Path machine;
+  TimerId id{};
+  Time at{0};
+};
+struct CancelTimer {
+  Path machine;
+  TimerId id{};
+};
+struct ComputeStep {  // one step; the host answers with Node::stepped, once
+  Work work;
+};
+struct Report {  // score this model, off the clock; the host answers with Node::scored, once
+  Round round = 0;
+  Snapshot model;  // nullptr: the learner's parameters as they stand (phantoms: nothing to score)
+};
+struct Record {  // a figure for metrics: "late", "staleness", "train_loss" ...
+  std::string name;
+  Round round = 0;
+  double value = 0;
+};
+struct Finish {};  // this node has nothing more to do; serve() ends when all are here
+struct Fail {      // the run cannot go on: exit code 3, with this reason
+  std::string reason;
+};
+using Action = std::variant<Send, SetTimer, CancelTimer, ComputeStep, Report, Record, Finish, Fail>;
+
+}  // namespace longhaul

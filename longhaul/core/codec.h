@@ -1,0 +1,62 @@
+#pragma once
+// A Codec writes a stretch of a vector as bytes and reads it back, perhaps with loss.
+#include <memory>
+#include <span>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/base/bytes.h"
+#include "longhaul/base/result.h"
+#include "longhaul/core/types.h"
+
+namespace longhaul {
+
+// Which vector a stretch belongs to: the round, the group that exchanges it, its range of the
+// layout (0 parameters, 1 buffers, more where a strategy cuts finer) and the rank it comes from.
+struct CodecKey {
+  Round round = 0;
+  std::uint32_t group = 0;
+  std::uint32_t range = 0;
+  Rank origin = 0;
+  friend auto operator<=>(const CodecKey&, const CodecKey&) = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "round"}, self.round);
+    visit(Field{.name = "group"}, self.group);
+    visit(Field{.name = "range"}, self.range);
+    visit(Field{.name = "origin"}, self.origin);
+  }
+};
+
+// What may be done with encoded vectors on their way (recipes: "sums on the way").
+enum class Algebra : std::uint8_t {
+  add,       // decode, add, encode loses nothing
+  reencode,  // may be done; the error grows with the hops
+  gather     // must not be done: receivers get every part
+};
+
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  // Bytes for `length` values: exactly for codecs of fixed size, else at most.
+  virtual std::size_t encoded_size(std::size_t length) const = 0;
+  // Encodes values[i] as element at.offset + i of the vector `key`. The same key, stretch and
+  // values give the same bytes until the key is settled, so that a repeat sends what was sent.
+  // Values must be finite; the overlay refuses others before they come here.
+  virtual Buffer encode(const CodecKey&, Range at, std::span<const float> values) = 0;
+  // Bytes come from a peer: any input gives at.length values or an Error.
+  virtual Status decode(const CodecKey&, Range at, std::span<const std::byte>,
+                        std::span<float> out) const = 0;
+  // The fate of a vector that this codec encoded is agreed: only now may error feedback move.
+  enum class Fate { delivered, abandoned };
+  virtual void settle(const CodecKey&, Fate) {}
+  virtual void state(Archive&) {}
+};
+
+inline bool all_finite(std::span<const float> values) {
+  // An exponent of all ones is infinite or not a number; written so that compilers vectorise it.
+  bool bad = false;
+  for (float v : values) bad |= !(v - v == 0.f);
+  return !bad;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,23 @@
+#pragma once
+#include "longhaul/core/action.h"
+
+namespace longhaul {
+
+// A Host carries out a node's actions: sim::World or net::EventLoop. The one seam between the
+// deterministic half of the system and the rest. It feeds the Node (core/node.h) from one thread
+// and holds no bulk queue of its own: at most Credits::kPerClass messages per peer and class, each
+// answered by Node::writable once it is on the wire.
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual void send(Rank from, Send) = 0;
+  virtual void set_timer(Rank node, const SetTimer&) = 0;
+  virtual void cancel_timer(Rank node, const CancelTimer&) = 0;
+  virtual void compute(Rank node, ComputeStep) = 0;
+  virtual void report(Rank node, Report) = 0;
+  virtual void record(Rank node, const Record&) = 0;
+  virtual void finish(Rank node) = 0;  // all members are done: the node will say nothing more
+  virtual void fail(Rank node, const std::string& reason) = 0;
+};
+
+}  // namespace longhaul

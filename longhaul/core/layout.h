@@ -1,0 +1,42 @@
+#pragma once
+// A model as one flat vector of float32: ordered ranges that tile it, parameters first, then
+// buffers.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "longhaul/core/types.h"
+
+namespace longhaul {
+
+struct LayerRange {
+  enum class Role : std::uint8_t {
+    parameter,
+    buffer  // running statistics: averaged as exact values, past codec and outer
+  };
+  std::string name;
+  Range range;
+  std::vector<std::int64_t> shape;
+  Role role = Role::parameter;
+};
+
+class Layout {
+ public:
+  Layout() = default;
+  // CHECKs that the ranges tile [0, size) in order and that no parameter follows a buffer.
+  explicit Layout(std::vector<LayerRange> layers);
+  // One nameless parameter: tests and phantom models.
+  static std::shared_ptr<const Layout> flat(std::uint64_t size);
+
+  const std::vector<LayerRange>& layers() const { return layers_; }
+  std::uint64_t size() const { return parameters_ + buffers_; }
+  Range parameters() const { return {0, parameters_}; }
+  Range buffers() const { return {parameters_, buffers_}; }
+
+ private:
+  std::vector<LayerRange> layers_;
+  std::uint64_t parameters_ = 0;
+  std::uint64_t buffers_ = 0;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,106 @@
+#pragma once
+// What one machine tells its like on another node.
+#include <cstdint>
+#include <string_view>
+
+#include "longhaul/base/bytes.h"
+#include "longhaul/base/wire.h"
+#include "longhaul/core/types.h"
+
+namespace longhaul {
+
+// Where a machine stands in its node: the way down from the root, four bits a level, so that
+// machines inside machines keep their messages and timers apart without knowing each other.
+class Path {
+ public:
+  Path() = default;
+  Path child(unsigned index) const {
+    LH_CHECK(index < 15 && bits_ < (1u << 28));
+    return Path(bits_ << 4 | (index + 1));
+  }
+  static Path from_bits(std::uint32_t bits) { return Path(bits); }
+  std::uint32_t bits() const { return bits_; }
+  bool empty() const { return bits_ == 0; }
+  // The first step of the way, and the way that is left after it.
+  unsigned head() const { return (bits_ >> shift()) - 1; }
+  Path tail() const { return Path(bits_ & ((1u << shift()) - 1)); }
+  friend auto operator<=>(const Path&, const Path&) = default;
+
+ private:
+  explicit Path(std::uint32_t bits) : bits_(bits) {}
+  unsigned shift() const {
+    unsigned s = 0;
+    while (bits_ >> s > 0xF) s += 4;
+    return s;
+  }
+  std::uint32_t bits_ = 0;
+};
+
+// What a send asks of the network. A host that cannot give `best_effort` may give more.
+struct Service {
+  enum class Delivery : std::uint8_t {
+    reliable,    // once, in order, per (from, to, class, epoch), across reconnects
+    best_effort  // perhaps never, perhaps late; never corrupt
+  };
+  Delivery delivery = Delivery::reliable;
+  std::uint8_t priority = 4;  // 0..7, 7 first
+  std::uint32_t order = 0;    // within a priority lower goes first
+
+  static constexpr unsigned kClasses = 16;
+  unsigned service_class() const { return unsigned(delivery) * 8 + priority; }
+};
+inline constexpr Service kControl{.priority = 7};
+
+struct Message {
+  Path machine;            // who is meant; written by Turn::send
+  std::uint16_t kind = 0;  // one of that machine's
+  Epoch epoch = 0;         // the sender's when it sent
+  Payload head;            // the fields of a message struct, as base/wire.h writes them
+  Payload body;            // bulk: part of a vector. Empty for control messages
+
+  bool is_bulk() const { return body.size() > 0; }
+  void state(auto& archive) {
+    std::uint32_t bits = machine.bits();
+    archive(bits, kind, epoch, head, body);
+    machine = Path::from_bits(bits);
+  }
+};
+
+// Bytes of one message on the wire, the same for sockets, link model, bounds and wan_bytes. IP and
+// TCP headers are the link model's business, retransmission and encryption nobody's here.
+inline constexpr std::size_t kFrameHeader = 40;
+inline std::size_t frame_size(const Message& m) {
+  return kFrameHeader + m.head.size() + m.body.size();
+}
+
+// A message struct has fields(), `static constexpr std::uint16_t kKind` (unique in its machine)
+// and `static constexpr std::string_view kName`. A machine lists its structs once, as `Messages`;
+// fuzzers and documentation read the list.
+template <class... M>
+struct MessageList {};
+
+template <class M>
+concept MessageStruct = Fielded<M> && requires {
+  { M::kKind } -> std::convertible_to<std::uint16_t>;
+  { M::kName } -> std::convertible_to<std::string_view>;
+};
+
+// Decodes the head as whichever struct of the list has the message's kind and hands it to `handle`,
+// which returns a Status. Anything else is a malformed message.
+template <MessageStruct... M, class Handle>
+Status dispatch(MessageList<M...>, const Message& message, Handle&& handle) {
+  Status status = malformed("unknown kind of message: " + std::to_string(message.kind));
+  auto attempt = [&]<class One>(One*) {
+    if (message.kind != One::kKind) return;
+    auto decoded = from_wire<One>(message.head.view());
+    if (decoded) {
+      status = handle(*decoded);
+    } else {
+      status = malformed(std::string(One::kName) + " " + decoded.error().what);
+    }
+  };
+  (attempt(static_cast<M*>(nullptr)), ...);
+  return status;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,79 @@
+#pragma once
+// A Node is one process of the job: membership, the finish barrier and the strategy, fed by a Host
+// (core/host.h) and answering to it. One thread.
+//
+// What the Node itself does, the same in all hosts: messages to oneself arrive in the next turn;
+// messages of nodes outside the view are dropped; messages of a view this node has not reached yet
+// wait for it; compute() is taken step by step; room() is counted.
+#include <deque>
+#include <memory>
+
+#include "longhaul/core/finish_barrier.h"
+#include "longhaul/core/host.h"
+#include "longhaul/core/membership.h"
+#include "longhaul/core/strategy.h"
+
+namespace longhaul {
+
+class Node final {
+ public:
+  // `learner` is nullptr for a node without one; it and the host outlive the node.
+  Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Host& host);
+
+  void start(Time now);
+  // The step asked for by Host::compute is done.
+  void stepped(Time now, const StepResult&);
+  // An Error: the peer broke the protocol; the message had no effect. The host says so and goes on.
+  Status deliver(Time now, Rank from, const Message&);
+  void timer(Time now, Path machine, TimerId);
+  // A bulk message of this class has left the host's queue.
+  void writable(Time now, Rank peer, unsigned service_class);
+  void scored(Time now, Round, const Evaluation&);
+  // The host has lost touch with the peer, or has it again. Only membership decides what follows.
+  void unreachable(Time now, Rank peer, bool unreachable);
+
+  const Place& place() const { return place_; }
+  const View& view() const { return membership_->view(); }
+  Strategy& strategy() { return *strategy_; }
+  bool finished() const { return finished_; }
+  std::uint64_t dropped() const { return dropped_; }
+  // Everything but the learner and what the host holds.
+  void state(Archive&);
+
+ private:
+  struct Held {
+    Rank from = 0;
+    Message message;
+    void state(auto& archive) { archive(from, message); }
+  };
+  class Root;
+
+  template <class Input>
+  void take_turn(Time now, Input&& input);
+  void end_turn(TurnContext&);
+  void follow_view(TurnContext&);
+  void carry(TurnContext&);
+  Status route(Rank from, const Message&, TurnContext&);
+
+  Place place_;
+  std::unique_ptr<Membership> membership_;
+  std::unique_ptr<FinishBarrier> barrier_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<Root> root_;
+  Learner* learner_;
+  Host& host_;
+
+  View view_;  // the last one the machines were told of
+  Credits credits_;
+  bool busy_ = false;
+  bool finished_ = false;
+  Work work_;  // of the running compute()
+  std::uint32_t steps_left_ = 0;
+  bool stop_wanted_ = false;
+  Computed computed_;
+  std::deque<Held> to_self_;  // empty between turns
+  std::deque<Held> early_;    // of views to come; bounded
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,65 @@
+#pragma once
+// An Overlay turns everyone's vector into what all agree on: their weighted mean. Which node sends
+// to which is its secret; what it promises is the agreed mean: exactly the members of the view in
+// which it was decided are counted, all survivors get the same bits or all repeat, whoever dies
+// when. (docs/overlay/README.md)
+#include <optional>
+#include <vector>
+
+#include "longhaul/core/codec.h"
+#include "longhaul/core/machine.h"
+
+namespace longhaul {
+
+// One exchange. Epochs do not belong to it: an exchange survives them, its attempts do not.
+struct Key {
+  Round round = 0;
+  std::uint32_t group = 0;  // independent sequences of rounds; 0 is everybody
+  std::uint32_t range = 0;  // which part of the layout: 0 parameters, 1 buffers
+  friend auto operator<=>(const Key&, const Key&) = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "round"}, self.round);
+    visit(Field{.name = "group"}, self.group);
+    visit(Field{.name = "range"}, self.range);
+  }
+};
+
+enum class Op : std::uint8_t {
+  mean,      // sum of weight * values / sum of weights, the same bits for all
+  gather,    // everyone's values, by rank
+  broadcast  // the values of the lowest rank that contributes
+};
+
+struct Contribution {
+  std::span<const float> values;  // copied before begin() returns; a phantom's are empty
+  std::uint64_t length = 0;       // of the vector; all members give the same
+  double weight = 1;              // finite, > 0
+  bool contributes = true;        // false: takes part, gives nothing, gets the outcome
+  bool exact = false;             // written as fp32 whatever the job's codec: buffers
+};
+
+struct Outcome {
+  std::vector<float> values;              // mean, broadcast; a phantom's are empty
+  double weight = 0;                      // sum of the weights counted
+  std::vector<Rank> counted;              // ascending
+  std::vector<std::vector<float>> parts;  // gather: in the order of counted
+  void state(auto& archive) { archive(values, weight, counted, parts); }
+};
+
+class Overlay : public Machine {
+ public:
+  // Rounds of one (group, range) are begun in ascending order, one at a time; different groups and
+  // ranges overlap freely. All live workers of the view take part. An Error: values that are not
+  // finite; nothing was begun.
+  virtual Status begin(const Key&, Op, const Contribution&, Turn&) = 0;
+  // The outcome, once; to be asked in on_progress and right after begin().
+  virtual std::optional<Outcome> poll(const Key&) = 0;
+  // Gives the exchange up here; the members must agree to do so by themselves.
+  virtual void abort(const Key&, Turn&) = 0;
+  // Waiting for whom, for messages and for finding what hangs: "round 7: parts of 2, 5".
+  virtual std::string waiting_for() const = 0;
+  virtual void training_loss(double) {}
+};
+
+}  // namespace longhaul

@@ -1,0 +1,60 @@
+#pragma once
+// A Place tells a machine, when it is made, where it stands. It holds what the job file says and
+// every node knows; never rates, delays or speeds: those a machine measures.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "longhaul/core/layout.h"
+#include "longhaul/core/types.h"
+
+namespace longhaul {
+
+enum class Role : std::uint8_t { worker = 1, server = 2, scheduler = 4, state_server = 8 };
+
+struct Member {
+  std::string site;
+  std::uint32_t rank_in_site = 0;
+  std::uint32_t incarnation = 0;  // counts restarts of the node
+  std::uint8_t roles = std::uint8_t(Role::worker);
+
+  bool is(Role role) const { return (roles & std::uint8_t(role)) != 0; }
+};
+using Members = std::vector<Member>;  // index = rank
+
+struct Place {
+  Rank self = 0;
+  std::shared_ptr<const Members> members;
+  std::shared_ptr<const Layout> layout;
+  std::uint64_t seed = 0;
+  // Messages carry at most `chunk_bytes` of a vector. A phantom job has sizes but no numbers, and
+  // may send `chunk_run` chunks as one message (kinds of link models: sim/).
+  std::uint32_t chunk_bytes = 256 * 1024;
+  bool phantom = false;
+  std::uint32_t chunk_run = 1;
+
+  std::uint32_t size() const { return std::uint32_t(members->size()); }
+  const Member& member(Rank rank) const { return members->at(rank); }
+  const Member& me() const { return member(self); }
+};
+
+// Who is in the job now. All nodes see the same views in the same order.
+struct View {
+  Epoch epoch = 0;
+  std::vector<Rank> live;  // ascending
+
+  bool has(Rank rank) const { return std::binary_search(live.begin(), live.end(), rank); }
+  Rank lowest() const { return live.front(); }
+  void state(auto& archive) { archive(epoch, live); }
+};
+
+// The live ranks that hold `role`, ascending.
+inline std::vector<Rank> live_with(Role role, const Place& place, const View& view) {
+  std::vector<Rank> ranks;
+  for (Rank rank : view.live)
+    if (place.member(rank).is(role)) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace longhaul

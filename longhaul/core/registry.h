@@ -1,0 +1,117 @@
+#pragma once
+// What a registry's table says of each part. Registries are plain arrays in sync/, overlay/,
+// transfer/, codec/ and outer/registry.cpp: adding a part is one line there.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "longhaul/base/settings.h"
+#include "longhaul/core/overlay.h"
+#include "longhaul/core/stop_rule.h"
+#include "longhaul/core/strategy.h"
+#include "longhaul/core/transfer.h"
+#include "longhaul/core/transform.h"
+
+namespace longhaul {
+
+// How a sum's order is fixed, and so where its bits are equal.
+enum class Bits : std::uint8_t {
+  rank,     // in rank order: simulator and sockets agree
+  plan,     // in the fixed order of a plan: they agree
+  schedule  // as a schedule that depends on time fixed it: compared by replaying the schedule
+};
+std::string_view to_string(Bits);
+
+struct CodecTraits {
+  Algebra algebra = Algebra::add;
+  bool contraction = true;  // may be wrapped in error feedback
+  bool unbiased = true;
+};
+struct CodecEntry {
+  std::string_view name, summary;
+  Result<std::unique_ptr<Codec>> (*make)(const Settings&, const Place&);
+  std::vector<FieldDoc> (*describe)();
+  CodecTraits traits;
+};
+
+struct OuterEntry {
+  std::string_view name, summary;
+  Result<std::unique_ptr<Transform>> (*make)(const Settings&, const Place&);
+  std::vector<FieldDoc> (*describe)();
+};
+
+struct TransferTraits {
+  bool lossless = true;  // every value arrives
+};
+struct TransferEntry {
+  std::string_view name, summary;
+  Result<std::unique_ptr<Transfer>> (*make)(const Settings&, const Place&);
+  std::vector<FieldDoc> (*describe)();
+  TransferTraits traits;
+};
+
+// What an overlay is made of. `make_codec` gives a fresh job codec: with the job's error feedback
+// (to write contributions), or without (to write means and partial sums).
+struct OverlayParts {
+  std::unique_ptr<Transfer> transfer;
+  std::function<std::unique_ptr<Codec>(bool feedback)> make_codec;
+  std::optional<Rank> server;  // [roles] server; absent: the overlay chooses
+};
+struct OverlayTraits {
+  Bits bits = Bits::rank;
+  bool sums_on_the_way = false;  // nodes add to what others encoded: needs add or reencode
+  std::vector<Op> ops = {Op::mean};
+};
+struct OverlayEntry {
+  std::string_view name, summary;
+  Result<std::unique_ptr<Overlay>> (*make)(const Settings&, OverlayParts, const Place&);
+  std::vector<FieldDoc> (*describe)();
+  OverlayTraits traits;
+};
+
+struct SyncParts {
+  std::unique_ptr<Overlay> overlay;
+  std::unique_ptr<Transform> outer;
+  StopConfig stop;
+};
+struct Preset {  // a key of another table that a sync kind sets unless the job file does
+  std::string_view table, key;
+  Value value;
+};
+struct SyncTraits {
+  Bits bits = Bits::rank;
+  Op op = Op::mean;
+  bool takes_outer = true;
+  bool takes_feedback = true;
+  bool takes_unbiased = true;  // qsgd and the like
+  std::string_view when_lost;  // what it does when a peer is lost, in words
+};
+struct SyncEntry {
+  std::string_view name, summary;
+  Result<std::unique_ptr<Strategy>> (*make)(const Settings&, SyncParts, const Place&);
+  std::vector<FieldDoc> (*describe)();
+  std::vector<Preset> (*presets)();
+  SyncTraits traits;
+};
+
+// Why these parts cannot be combined, with the remedy; nothing if they can.
+std::optional<std::string> illegal(const SyncEntry&, const OverlayEntry&, const TransferEntry&,
+                                   const CodecEntry&, bool error_feedback, const OuterEntry&);
+
+// The entry of that name, or an Error with the nearest ("[overlay] kind").
+template <class Entry>
+Result<const Entry*> find_entry(std::span<const Entry> table, const Settings& settings,
+                                std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : table) {
+    if (entry.name == name) return &entry;
+    names.push_back(entry.name);
+  }
+  const Setting* kind = settings.find("kind");
+  Setting asked = kind ? *kind : Setting{"kind", {std::string(name)}, settings.file, 0};
+  return bad_setting(settings, asked, "a known kind" + suggestion(name, names));
+}
+
+}  // namespace longhaul

@@ -1,0 +1,19 @@
+#pragma once
+#include "longhaul/core/machine.h"
+
+namespace longhaul {
+
+// A Strategy is the root machine of a node's training: it decides when to compute, when to exchange
+// and what to do with what came. The same object runs in the simulator, over sockets and in a unit
+// test. A node without a learner (a server) runs a strategy too; it is never asked to compute.
+class Strategy : public Machine {
+ public:
+  // A step boundary inside or at the end of a compute(); parameters may be read, replaced, mixed.
+  virtual void on_step(const StepResult&, Turn&) {}
+  // The last boundary of a compute(), right after its on_step.
+  virtual void on_computed(const Computed&, Turn&) {}
+  // Rounds whose model this node holds completely; the unit of checkpoints and progress.
+  virtual Round rounds_done() const = 0;
+};
+
+}  // namespace longhaul

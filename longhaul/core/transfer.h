@@ -1,0 +1,88 @@
+#pragma once
+// A Transfer moves vectors over single links: it owns the queue of what is to go to each peer, cuts
+// ranges into messages of at most a chunk, and feeds the host as on_writable allows.
+#include <optional>
+
+#include "longhaul/core/codec.h"
+#include "longhaul/core/machine.h"
+
+namespace longhaul {
+
+// How the bytes of a vector are written.
+enum class Coding : std::uint8_t {
+  exact = 0,  // fp32: buffers, repairs
+  up = 1,     // the job's codec, with the sender's error feedback
+  down = 2    // what a mean is written with
+};
+
+struct TransferKey {
+  Epoch epoch = 0;         // of the attempt; see overlay/agreed
+  CodecKey vector;         // origin: whose contribution; a sum or mean: who made it
+  std::uint8_t phase = 0;  // named by the overlay: part, mean ...
+  Coding coding = Coding::exact;
+  friend auto operator<=>(const TransferKey&, const TransferKey&) = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "vector"}, self.vector);
+    visit(Field{.name = "phase", .max = 15}, self.phase);
+    visit(Field{.name = "coding", .max = 2}, self.coding);
+  }
+};
+
+// The owner's side of a transfer: where numbers come from and go to. Pulled when the link has room,
+// so that a queued vector costs no memory beyond the owner's own copy.
+class VectorPort {
+ public:
+  virtual ~VectorPort() = default;
+  // The bytes of one piece, or a phantom of their size. Only for keys the owner began.
+  virtual Payload encoded(const TransferKey&, Range) = 0;
+  virtual std::span<const float> values(const TransferKey&, Range) = 0;
+  // May `from` give this piece now? Asked before anything is allocated for it.
+  virtual Status admit(Rank from, const TransferKey&, Range) = 0;
+  // Bytes to numbers; a phantom payload gives an empty vector.
+  virtual Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) = 0;
+};
+
+struct Outgoing {
+  TransferKey key;
+  Rank to = 0;
+  std::vector<Range> ranges;  // each is sent as one message if it fits a chunk, else as several
+  double weight = 0;          // travels with every message
+  Service service;
+};
+
+struct Arrival {
+  Rank from = 0;
+  TransferKey key;
+  Range range;
+  std::vector<float> values;  // range.length of them; phantom: none
+  std::vector<bool> present;  // per value; empty: all are there
+  double weight = 0;
+  void state(auto& archive) { archive(from, key, range, values, present, weight); }
+};
+
+struct Sent {
+  TransferKey key;
+  Rank to = 0;
+  bool ok = false;  // all of it is with the host (reliable) or accounted for
+  std::uint64_t bytes = 0;
+  Time elapsed{0};
+  void state(auto& archive) { archive(key, to, ok, bytes, elapsed); }
+};
+
+class Transfer : public Machine {
+ public:
+  virtual void attach(VectorPort& port) = 0;  // once, before anything else
+  virtual void begin(Outgoing, Turn&) = 0;
+  // Drops what of `key` is still queued here for `to`, or for all. No Sent follows.
+  virtual void cancel(const TransferKey&, std::optional<Rank> to) = 0;
+  virtual std::uint64_t remaining(const TransferKey&, Rank to) const = 0;  // values still queued
+  // To be drained by the owner in on_progress.
+  virtual std::optional<Arrival> arrived() = 0;
+  virtual std::optional<Sent> sent() = 0;
+  // Mean training loss of the newest local step; transfers that adapt to it listen.
+  virtual void training_loss(double) {}
+};
+
+}  // namespace longhaul

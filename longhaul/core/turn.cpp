@@ -1,0 +1,43 @@
+#include "longhaul/core/turn.h"
+
+namespace longhaul {
+
+void Credits::give(Rank peer, unsigned service_class) {
+  auto it = held_.find({peer, service_class});
+  if (it == held_.end()) return;  // the peer was forgotten meanwhile
+  LH_CHECK(it->second > 0);
+  if (--it->second == 0) held_.erase(it);
+}
+
+void Credits::forget(Rank peer) {
+  std::erase_if(held_, [&](const auto& entry) { return entry.first.first == peer; });
+}
+
+std::span<float> Turn::params() {
+  LH_CHECK(context_->learner && !context_->busy);
+  return context_->learner->params();
+}
+
+std::span<float> Turn::grads() {
+  LH_CHECK(context_->learner && !context_->busy);
+  return context_->learner->grads();
+}
+
+void Turn::send(Rank to, Message message, Service service) {
+  LH_CHECK(to < place().size());
+  message.machine = path_;
+  message.epoch = view().epoch;
+  if (message.is_bulk() && to != self()) {
+    LH_CHECK(room(to, service) > 0);
+    context_->credits->take(to, service);
+  }
+  act(Send{to, std::move(message), service});
+}
+
+void Turn::compute(Work work, std::uint32_t steps) {
+  LH_CHECK(context_->learner && steps > 0);
+  LH_CHECK(!context_->busy && context_->wanted.empty());
+  context_->wanted.emplace_back(std::move(work), steps);
+}
+
+}  // namespace longhaul

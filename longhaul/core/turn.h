@@ -1,0 +1,110 @@
+#pragma once
+// A Turn is one activation of a node's machines: one input in, any number of actions out. It is a
+// light handle; turn.child(i) is the same turn as seen by the machine's i-th child.
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/core/action.h"
+#include "longhaul/core/learner.h"
+#include "longhaul/core/place.h"
+
+namespace longhaul {
+
+// Bulk messages that the host holds and has not yet put on the wire, per peer and class.
+class Credits {
+ public:
+  static constexpr std::uint8_t kPerClass = 2;
+  unsigned room(Rank peer, const Service& s) const {
+    auto it = held_.find({peer, s.service_class()});
+    return it == held_.end() ? kPerClass : unsigned(kPerClass - it->second);
+  }
+  void take(Rank peer, const Service& s) { ++held_[{peer, s.service_class()}]; }
+  void give(Rank peer, unsigned service_class);
+  void forget(Rank peer);
+  void state(Archive& ar) { ar(held_); }
+
+ private:
+  std::map<std::pair<Rank, unsigned>, std::uint8_t> held_;
+};
+
+// What all handles of one turn share; owned by the Node.
+struct TurnContext {
+  Time now{0};
+  const Place* place = nullptr;
+  const View* view = nullptr;
+  Learner* learner = nullptr;  // nullptr: a node without a learner (a server)
+  bool busy = false;           // the learner is between two step boundaries
+  bool working = false;        // steps of a compute() are left
+  Credits* credits = nullptr;
+  std::vector<Action> actions;
+  // What compute() and stop_computing() asked for; the Node carries it out after the turn.
+  std::vector<std::pair<Work, std::uint32_t>> wanted;
+  bool stop_computing = false;
+};
+
+class Turn {
+ public:
+  explicit Turn(TurnContext& context) : context_(&context) {}
+  Turn child(unsigned index) const {
+    Turn turn = *this;
+    turn.path_ = path_.child(index);
+    return turn;
+  }
+
+  Time now() const { return context_->now; }
+  const Place& place() const { return *context_->place; }
+  Rank self() const { return context_->place->self; }
+  const View& view() const { return *context_->view; }
+  Path path() const { return path_; }
+  // Equal on all nodes and in all hosts for equal arguments.
+  Random random(Purpose purpose, Round round, std::uint32_t origin, std::uint32_t range = 0) const {
+    return Random(context_->place->seed, Stream{purpose, round, origin, range});
+  }
+
+  // The learner's vectors; only at step boundaries and while it does not compute.
+  bool learner_is_busy() const { return context_->busy; }
+  bool has_learner() const { return context_->learner != nullptr; }
+  std::span<float> params();
+  std::span<float> grads();
+
+  // Bulk that may be sent to `to` in this class now; on_writable tells when there is more.
+  unsigned room(Rank to, Service service = {}) const {
+    return to == self() ? Credits::kPerClass : context_->credits->room(to, service);
+  }
+  // Bulk needs room(). A message to oneself arrives in the next turn and costs nothing.
+  void send(Rank to, Message message, Service service = {});
+  template <MessageStruct M>
+  void send(Rank to, const M& fields, Payload body = {}, Service service = {}) {
+    Message message;
+    message.kind = M::kKind;
+    message.head = Payload(share(to_wire(fields)));
+    message.body = std::move(body);
+    send(to, std::move(message), service);
+  }
+  void set_timer(TimerId id, Time at) { act(SetTimer{path_, id, at}); }
+  void cancel_timer(TimerId id) { act(CancelTimer{path_, id}); }
+
+  // `steps` steps of the work; every boundary calls Strategy::on_step, the last one then
+  // on_computed. One compute at a time.
+  void compute(Work work, std::uint32_t steps = 1);
+  // Ends the running compute at the next boundary (in on_step: at this one).
+  void stop_computing() { context_->stop_computing = true; }
+
+  void report(Round round, Snapshot model) { act(Report{round, std::move(model)}); }
+  void record(std::string name, Round round, double value) {
+    act(Record{std::move(name), round, value});
+  }
+  void finish() { act(Finish{}); }
+  void fail(std::string reason) { act(Fail{std::move(reason)}); }
+
+ private:
+  void act(Action action) { context_->actions.push_back(std::move(action)); }
+
+  TurnContext* context_;
+  Path path_;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,33 @@
+#pragma once
+// The words every part shares.
+#include <chrono>
+#include <compare>
+#include <cstdint>
+
+#include "longhaul/base/fields.h"
+
+namespace longhaul {
+
+using Time = std::chrono::nanoseconds;  // since the run began; integer, so runs repeat exactly
+using Round = std::uint64_t;            // one synchronisation; strategies count their own, from 0
+using Rank = std::uint32_t;             // a node of the job, dense from 0, fixed for the whole run
+using Epoch = std::uint64_t;            // a numbered membership, see core/membership.h
+enum class TimerId : std::uint32_t {};  // of one machine; names are the machine's own
+
+inline constexpr double seconds(Time t) { return double(t.count()) * 1e-9; }
+
+// A stretch of the flat vector, in elements.
+struct Range {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+
+  std::uint64_t end() const { return offset + length; }
+  friend auto operator<=>(const Range&, const Range&) = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "offset", .doc = "first element", .max = 0x1p40}, self.offset);
+    visit(Field{.name = "length", .doc = "elements", .max = 0x1p40}, self.length);
+  }
+};
+
+}  // namespace longhaul

@@ -1,0 +1,73 @@
+#pragma once
+// What a learner can be asked to compute, one step at a time, and what it answers.
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "longhaul/core/types.h"
+
+namespace longhaul {
+
+using Snapshot = std::shared_ptr<const std::vector<float>>;  // a whole flat vector, or nullptr
+
+// One mini-batch gradient, applied at once by the local optimiser.
+struct LocalStep {};
+// One mini-batch gradient, left in grads(); parameters stay.
+struct Gradient {};
+// The local optimiser takes the vector that stands in grads() as the gradient. No batch, no time.
+struct ApplyGradient {};
+// LocalStep on loss + mu/2 |x - anchor|^2 (FedProx).
+struct ProximalStep {
+  double mu = 0;
+  Snapshot anchor;
+};
+// Gradient, and for linear layer `layer` its factors instead: u (batch x out) and v (batch x in).
+struct SufficientFactors {
+  std::uint32_t layer = 0;
+};
+// argmin over x of f(x) + <linear, x> + sum over (weight, anchor) of weight/2 |x - anchor|^2, in
+// fp64.
+struct LocalSolve {
+  std::vector<double> linear;
+  std::vector<std::pair<double, std::vector<double>>> anchors;
+  double tolerance = 1e-10;
+};
+// LocalStep on a copy: times a step and leaves everything as it was.
+struct ScratchStep {};
+// Loss and accuracy of `model` on a batch of this node's own data.
+struct Score {
+  Snapshot model;
+};
+
+using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
+                          LocalSolve, ScratchStep, Score>;
+
+// The answer to one step of Work.
+struct StepResult {
+  double loss = 0;               // mean over the batch, before the step
+  std::uint64_t samples = 0;     // in the batch
+  std::uint64_t shard_size = 0;  // samples this node holds
+  bool exhausted = false;        // an epoch of the shard ended with this step
+  double accuracy = 0;           // Score only
+  std::vector<float> factors;    // SufficientFactors: u then v, row major
+  std::vector<double> solution;  // LocalSolve
+  Time elapsed{0};               // written by the host: virtual or real
+
+  void state(auto& archive) {
+    archive(loss, samples, shard_size, exhausted, accuracy, factors, solution, elapsed);
+  }
+};
+
+// All steps of one Turn::compute together.
+struct Computed {
+  std::uint32_t steps = 0;
+  double loss = 0;  // mean over the steps
+  std::uint64_t samples = 0;
+  std::uint64_t shard_size = 0;
+  Time elapsed{0};
+
+  void state(auto& archive) { archive(steps, loss, samples, shard_size, elapsed); }
+};
+
+}  // namespace longhaul
