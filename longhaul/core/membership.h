@@ -132,6 +132,7 @@ class Membership final : public Machine {
   std::vector<Rank> wanted_;
   std::set<Rank> promises_, accepts_;
   std::uint64_t highest_seen_ = 0;
+  std::uint32_t tries_ = 0;  // retries in a row without a majority in reach
 };
 
 }  // namespace longhaul

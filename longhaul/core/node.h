@@ -36,6 +36,8 @@ class Node final {
   const View& view() const { return membership_->view(); }
   Strategy& strategy() { return *strategy_; }
   bool finished() const { return finished_; }
+  // Whom and what this node waits for, for the user: "round 7: parts of ranks 2 5".
+  std::string waiting_for() const;
   std::uint64_t dropped() const { return dropped_; }
   // Everything but the learner and what the host holds.
   void state(Archive&);
@@ -50,6 +52,8 @@ class Node final {
 
   template <class Input>
   void take_turn(Time now, Input&& input);
+  template <class Input>
+  void one_turn(Time now, Input&& input);
   void end_turn(TurnContext&);
   void follow_view(TurnContext&);
   void carry(TurnContext&);

@@ -56,7 +56,7 @@ class StopRule final : public Machine {
   // The model of `round` stands in `model`; `samples` were used by all nodes so far.
   void round_done(Round round, std::span<const float> model, std::uint64_t samples, Turn&);
   // May the node go on after this round? Asked in on_progress until it is not `wait`.
-  Step after(Round round) const;
+  Step after(Round round);
   Reason reason() const { return reason_; }
   std::string waiting_for() const;
 
@@ -69,7 +69,8 @@ class StopRule final : public Machine {
   bool reports(Round round) const { return (round + 1) % config_.report_every == 0; }
   bool is_reporter(const Turn&) const;
   void ask(Round round, Turn&);
-  void decide(const Verdict&, Turn&);
+  void decide(const Verdict&);
+  void take_over(Turn&);
 
   StopConfig config_;
   Reason reason_ = Reason::none;

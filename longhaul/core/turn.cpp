@@ -36,7 +36,7 @@ void Turn::send(Rank to, Message message, Service service) {
 
 void Turn::compute(Work work, std::uint32_t steps) {
   LH_CHECK(context_->learner && steps > 0);
-  LH_CHECK(!context_->busy && context_->wanted.empty());
+  LH_CHECK(!context_->busy && !context_->working && context_->wanted.empty());
   context_->wanted.emplace_back(std::move(work), steps);
 }
 

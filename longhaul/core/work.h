@@ -43,6 +43,9 @@ struct Score {
 using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
                           LocalSolve, ScratchStep, Score>;
 
+class Archive;
+void archive_work(Archive&, Work&);
+
 // The answer to one step of Work.
 struct StepResult {
   double loss = 0;               // mean over the batch, before the step

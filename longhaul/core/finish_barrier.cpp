@@ -1,0 +1,59 @@
+#include "longhaul/core/finish_barrier.h"
+
+namespace longhaul {
+
+void FinishBarrier::arrive(Turn& turn) {
+  if (arrived_) return;
+  arrived_ = true;
+  tell(turn);
+}
+
+void FinishBarrier::tell(Turn& turn) {
+  if (turn.view().lowest() == turn.self()) return note(turn.self(), turn);
+  turn.send(turn.view().lowest(), Done{turn.view().epoch}, {}, kControl);
+}
+
+void FinishBarrier::note(Rank rank, Turn& turn) {
+  done_.insert(rank);
+  for (Rank live : turn.view().live)
+    if (!done_.contains(live)) return;
+  if (complete_) return;
+  complete_ = true;
+  for (Rank live : turn.view().live)
+    if (live != turn.self()) turn.send(live, AllDone{turn.view().epoch}, {}, kControl);
+}
+
+Status FinishBarrier::on_message(Rank from, const Message& message, Turn& turn) {
+  return dispatch(Messages{}, message, [&](const auto& m) -> Status {
+    if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Done>) {
+      note(from, turn);
+    } else {
+      if (complete_) return Ok{};
+      complete_ = true;
+      // The teller may die half way: pass it on to the next two, so that the news goes round.
+      const auto& live = turn.view().live;
+      const auto me = std::find(live.begin(), live.end(), turn.self()) - live.begin();
+      for (std::size_t step = 1; step <= 2 && step < live.size(); ++step) {
+        const Rank next = live[(std::size_t(me) + step) % live.size()];
+        if (next != from) turn.send(next, m, {}, kControl);
+      }
+    }
+    return Ok{};
+  });
+}
+
+void FinishBarrier::on_view(const View&, Turn& turn) {
+  if (arrived_ && !complete_) tell(turn);
+  // The one that was waited for may be the one that is gone.
+  if (turn.view().lowest() == turn.self() && arrived_) note(turn.self(), turn);
+}
+
+std::string FinishBarrier::waiting_for(const View& view) const {
+  if (!arrived_ || complete_) return "";
+  std::string text = "the end of the run at ranks";
+  for (Rank rank : view.live)
+    if (!done_.contains(rank)) text += " " + std::to_string(rank);
+  return text;
+}
+
+}  // namespace longhaul

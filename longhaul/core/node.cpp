@@ -1,0 +1,208 @@
+#include "longhaul/core/node.h"
+
+namespace longhaul {
+namespace {
+// A peer that reached a view first can be ahead by what its own protocol lets it send before it
+// hears of us: about a round. Beyond this it is broken.
+constexpr std::size_t kMostEarly = 1 << 16;
+enum : unsigned { kMembership, kBarrier, kStrategy };
+}  // namespace
+
+class Node::Root final : public Machine {
+ public:
+  Root(Membership& membership, FinishBarrier& barrier, Strategy& strategy) {
+    LH_CHECK(own(membership) == kMembership);
+    LH_CHECK(own(barrier) == kBarrier);
+    LH_CHECK(own(strategy) == kStrategy);
+  }
+};
+
+Node::Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Host& host)
+    : place_(std::move(place)),
+      membership_(std::make_unique<Membership>(place_)),
+      barrier_(std::make_unique<FinishBarrier>()),
+      strategy_(std::move(strategy)),
+      root_(std::make_unique<Root>(*membership_, *barrier_, *strategy_)),
+      learner_(learner),
+      host_(host),
+      view_(membership_->view()) {}
+
+template <class Input>
+void Node::take_turn(Time now, Input&& input) {
+  one_turn(now, input);
+  while (!to_self_.empty()) {  // each is a turn of its own
+    const Held held = std::move(to_self_.front());
+    to_self_.pop_front();
+    one_turn(now, [&](TurnContext& c) { LH_CHECK(route(held.from, held.message, c)); });
+  }
+}
+
+template <class Input>
+void Node::one_turn(Time now, Input&& input) {
+  TurnContext context;
+  context.now = now;
+  context.place = &place_;
+  context.view = &view_;
+  context.learner = learner_;
+  context.busy = busy_;
+  context.working = steps_left_ > 0;
+  context.credits = &credits_;
+  input(context);
+  end_turn(context);
+}
+
+void Node::end_turn(TurnContext& context) {
+  follow_view(context);
+  stop_wanted_ |= context.stop_computing;
+  if (!context.wanted.empty()) {
+    std::tie(work_, steps_left_) = std::move(context.wanted.front());
+    computed_ = {};
+    stop_wanted_ = false;
+  }
+  if (steps_left_ > 0 && !busy_) {
+    busy_ = true;
+    context.actions.push_back(ComputeStep{work_});
+  }
+  carry(context);
+}
+
+void Node::follow_view(TurnContext& context) {
+  while (view_.epoch != membership_->view().epoch) {
+    const View before = std::exchange(view_, membership_->view());
+    for (Rank rank : before.live)
+      if (!view_.has(rank)) credits_.forget(rank);
+    if (!view_.has(place_.self)) return;
+    root_->feed_all([&](Machine& m, Turn& turn) { m.on_view(before, turn); }, Turn(context));
+    for (std::deque<Held> held = std::exchange(early_, {}); !held.empty(); held.pop_front()) {
+      if (held.front().message.epoch > view_.epoch) {
+        early_.push_back(std::move(held.front()));
+      } else if (view_.has(held.front().from)) {
+        // What a peer did wrong before is told when it speaks next; here nobody listens.
+        if (!route(held.front().from, held.front().message, context)) ++dropped_;
+      }
+    }
+  }
+}
+
+void Node::carry(TurnContext& context) {
+  struct Carry {
+    Node& node;
+    TurnContext& context;
+    void operator()(Send& a) const {
+      if (a.to == node.place_.self) {
+        node.to_self_.push_back({a.to, std::move(a.message)});
+      } else {
+        node.host_.send(node.place_.self, std::move(a));
+      }
+    }
+    void operator()(SetTimer& a) const { node.host_.set_timer(node.place_.self, a); }
+    void operator()(CancelTimer& a) const { node.host_.cancel_timer(node.place_.self, a); }
+    void operator()(ComputeStep& a) const { node.host_.compute(node.place_.self, std::move(a)); }
+    void operator()(Report& a) const { node.host_.report(node.place_.self, std::move(a)); }
+    void operator()(Record& a) const { node.host_.record(node.place_.self, a); }
+    void operator()(Fail& a) const { node.host_.fail(node.place_.self, a.reason); }
+    void operator()(Finish&) const {
+      Turn turn = Turn(context).child(kBarrier);
+      node.barrier_->arrive(turn);
+    }
+  };
+  // An action may cause others (finish speaks to the barrier): by index, the list may grow.
+  for (std::size_t i = 0; i < context.actions.size(); ++i) {
+    Action action = std::move(context.actions[i]);
+    std::visit(Carry{*this, context}, action);
+  }
+  if (barrier_->complete() && !finished_) {
+    finished_ = true;
+    host_.finish(place_.self);
+  }
+}
+
+void Node::start(Time now) {
+  take_turn(now, [&](TurnContext& c) {
+    root_->feed_all([](Machine& m, Turn& turn) { m.on_start(turn); }, Turn(c));
+  });
+}
+
+void Node::stepped(Time now, const StepResult& result) {
+  LH_CHECK(busy_ && steps_left_ > 0);
+  busy_ = false;
+  --steps_left_;
+  const double steps = ++computed_.steps;
+  computed_.loss += (result.loss - computed_.loss) / steps;
+  computed_.samples += result.samples;
+  computed_.shard_size = result.shard_size;
+  computed_.elapsed += result.elapsed;
+  take_turn(now, [&](TurnContext& c) {
+    Turn turn = Turn(c).child(kStrategy);
+    strategy_->on_step(result, turn);
+    if (stop_wanted_ || c.stop_computing || steps_left_ == 0) {
+      steps_left_ = 0;
+      c.working = false;
+      stop_wanted_ = c.stop_computing = false;
+      strategy_->on_computed(computed_, turn);
+    }
+    strategy_->on_progress(turn);
+  });
+}
+
+Status Node::route(Rank from, const Message& message, TurnContext& context) {
+  return root_->feed_message(from, message, message.machine, Turn(context));
+}
+
+Status Node::deliver(Time now, Rank from, const Message& message) {
+  if (from >= place_.size()) return malformed("a message of an unknown rank");
+  const bool of_membership = !message.machine.empty() && message.machine.head() == kMembership;
+  if (!of_membership && !view_.has(from)) {
+    ++dropped_;
+    return Ok{};
+  }
+  if (!of_membership && message.epoch > view_.epoch) {
+    if (early_.size() >= kMostEarly) return malformed("too many messages of a view to come");
+    early_.push_back({from, message});
+    return Ok{};
+  }
+  Status status = Ok{};
+  take_turn(now, [&](TurnContext& c) { status = route(from, message, c); });
+  return status;
+}
+
+void Node::timer(Time now, Path machine, TimerId id) {
+  take_turn(now, [&](TurnContext& c) { root_->feed_timer(machine, id, Turn(c)); });
+}
+
+void Node::writable(Time now, Rank peer, unsigned service_class) {
+  credits_.give(peer, service_class);
+  if (!view_.has(peer)) return;
+  take_turn(now, [&](TurnContext& c) {
+    root_->feed_all([&](Machine& m, Turn& turn) { m.on_writable(peer, turn); }, Turn(c));
+  });
+}
+
+void Node::scored(Time now, Round round, const Evaluation& evaluation) {
+  take_turn(now, [&](TurnContext& c) {
+    root_->feed_all([&](Machine& m, Turn& turn) { m.on_scored(round, evaluation, turn); }, Turn(c));
+  });
+}
+
+void Node::unreachable(Time now, Rank peer, bool unreachable) {
+  take_turn(now, [&](TurnContext& c) {
+    Turn turn = Turn(c).child(kMembership);
+    membership_->on_reachability(peer, unreachable, turn);
+  });
+}
+
+std::string Node::waiting_for() const {
+  std::string text = membership_->waiting_for();
+  if (!text.empty()) return text;
+  text = busy_ ? "its learner" : strategy_->waiting_for();
+  return text.empty() ? barrier_->waiting_for(view_) : text;
+}
+
+void Node::state(Archive& ar) {
+  ar.expect("node " + std::to_string(place_.self));
+  root_->archive(ar);
+  archive_work(ar, work_);
+  ar(view_, credits_, busy_, finished_, steps_left_, stop_wanted_, computed_, early_, dropped_);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,119 @@
+#include "longhaul/core/stop_rule.h"
+
+namespace longhaul {
+namespace {
+
+Rank lowest_worker(const Place& place, const View& view) {
+  for (Rank rank : view.live)
+    if (place.member(rank).is(Role::worker)) return rank;
+  return view.lowest();
+}
+
+}  // namespace
+
+bool StopRule::is_reporter(const Turn& turn) const {
+  return lowest_worker(turn.place(), turn.view()) == turn.self() && unheard_.empty();
+}
+
+void StopRule::round_done(Round round, std::span<const float> model, std::uint64_t samples,
+                          Turn& turn) {
+  newest_ = round;
+  samples_ = samples;
+  if (!reports(round) || verdicts_.contains(round)) return;
+  open_[round].assign(model.begin(), model.end());
+  if (is_reporter(turn)) ask(round, turn);
+}
+
+void StopRule::ask(Round round, Turn& turn) {
+  Snapshot model;
+  if (config_.snapshots) model = std::make_shared<const std::vector<float>>(open_.at(round));
+  turn.report(round, model);
+}
+
+StopRule::Step StopRule::after(Round round) {
+  if (round >= config_.lag) {
+    // The newest round that was reported at least `lag` rounds ago.
+    const Round reported = (round - config_.lag + 1) / config_.report_every;
+    if (reported > 0) {
+      const auto verdict = verdicts_.find(reported * config_.report_every - 1);
+      if (verdict == verdicts_.end()) return Step::wait;
+      reason_ = verdict->second;
+    }
+  }
+  if (reason_ == Reason::none && round + 1 >= config_.max_rounds) reason_ = Reason::max_rounds;
+  if (reason_ == Reason::none && config_.max_samples > 0 && samples_ >= config_.max_samples)
+    reason_ = Reason::max_samples;
+  return reason_ == Reason::none ? Step::go_on : Step::stop;
+}
+
+void StopRule::on_scored(Round round, const Evaluation& evaluation, Turn& turn) {
+  if (!is_reporter(turn) || verdicts_.contains(round) || !open_.contains(round)) return;
+  Verdict verdict{round, Reason::none};
+  if (config_.target_accuracy && evaluation.accuracy >= *config_.target_accuracy) {
+    verdict.reason = Reason::target;
+  } else if (config_.max_hours && seconds(turn.now()) >= *config_.max_hours * 3600) {
+    verdict.reason = Reason::max_hours;
+  }
+  for (Rank rank : turn.view().live)
+    if (rank != turn.self()) turn.send(rank, verdict, {}, kControl);
+  decide(verdict);
+}
+
+void StopRule::decide(const Verdict& verdict) {
+  verdicts_.emplace(verdict.round, verdict.reason);
+  open_.erase(verdict.round);
+  while (verdicts_.size() > config_.lag + 2) verdicts_.erase(verdicts_.begin());
+}
+
+Status StopRule::on_message(Rank from, const Message& message, Turn& turn) {
+  // A reporter is at most one round ahead of anybody, and `lag` reports ahead of none.
+  const Round furthest = newest_.value_or(0) + config_.lag + 2;
+  auto check = [&](const Verdict& v) -> Status {
+    if (v.round > furthest || !reports(v.round))
+      return malformed("a verdict on round " + std::to_string(v.round) + ", which is not due");
+    return Ok{};
+  };
+  return dispatch(Messages{}, message, [&](const auto& m) -> Status {
+    if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Verdict>) {
+      LH_TRY(check(m));
+      decide(m);
+    } else {
+      if (m.epoch != turn.view().epoch) return Ok{};
+      for (const Verdict& v : m.verdicts) LH_TRY(check(v));
+      for (const Verdict& v : m.verdicts) decide(v);
+      if (unheard_.erase(from) > 0 && unheard_.empty()) take_over(turn);
+    }
+    return Ok{};
+  });
+}
+
+void StopRule::on_view(const View& before, Turn& turn) {
+  const Rank reporter = lowest_worker(turn.place(), turn.view());
+  std::erase_if(unheard_, [&](Rank rank) { return !turn.view().has(rank); });
+  if (reporter == lowest_worker(turn.place(), before) && unheard_.empty()) return;
+  if (reporter == turn.self()) {
+    for (Rank rank : turn.view().live)
+      if (rank != turn.self() && turn.place().member(rank).is(Role::worker)) unheard_.insert(rank);
+    if (unheard_.empty()) take_over(turn);
+  } else {
+    Known known{turn.view().epoch, {}};
+    for (auto [round, reason] : verdicts_) known.verdicts.push_back({round, reason});
+    turn.send(reporter, known, {}, kControl);
+  }
+}
+
+// All survivors were heard: what nobody has a verdict on was acted on by nobody.
+void StopRule::take_over(Turn& turn) {
+  for (Rank rank : turn.view().live)
+    for (auto [round, reason] : verdicts_)
+      if (rank != turn.self()) turn.send(rank, Verdict{round, reason}, {}, kControl);
+  for (const auto& [round, model] : open_) ask(round, turn);
+}
+
+std::string StopRule::waiting_for() const {
+  return open_.empty() ? "" : "the verdict on round " + std::to_string(open_.begin()->first);
+}
+
+void StopRule::state(Archive& ar) { ar(reason_, newest_, samples_, open_, verdicts_, unheard_); }
+
+}  // namespace longhaul

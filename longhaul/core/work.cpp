@@ -1,0 +1,48 @@
+#include "longhaul/core/work.h"
+
+#include "longhaul/base/archive.h"
+
+namespace longhaul {
+namespace {
+
+void archive_snapshot(Archive& ar, Snapshot& snapshot) {
+  bool full = snapshot != nullptr;
+  ar(full);
+  if (!full) return snapshot.reset();
+  std::vector<float> values;
+  if (!ar.loading()) values = *snapshot;
+  ar(values);
+  if (ar.loading()) snapshot = std::make_shared<const std::vector<float>>(std::move(values));
+}
+
+struct ArchiveFields {
+  Archive& ar;
+  void operator()(ProximalStep& w) const {
+    ar(w.mu);
+    archive_snapshot(ar, w.anchor);
+  }
+  void operator()(SufficientFactors& w) const { ar(w.layer); }
+  void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance); }
+  void operator()(Score& w) const { archive_snapshot(ar, w.model); }
+  template <class Empty>
+  void operator()(Empty&) const {
+    static_assert(std::is_empty_v<Empty>);
+  }
+};
+
+template <std::size_t... I>
+void emplace_nth(Work& work, std::size_t index, std::index_sequence<I...>) {
+  ((index == I ? (void)work.emplace<I>() : void()), ...);
+}
+
+}  // namespace
+
+void archive_work(Archive& ar, Work& work) {
+  auto index = std::uint32_t(work.index());
+  ar(index);
+  if (index >= std::variant_size_v<Work>) return ar.fail("holds an unknown kind of work");
+  if (ar.loading()) emplace_nth(work, index, std::make_index_sequence<std::variant_size_v<Work>>());
+  std::visit(ArchiveFields{ar}, work);
+}
+
+}  // namespace longhaul
