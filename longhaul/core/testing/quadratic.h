@@ -1,0 +1,40 @@
+#pragma once
+// A learner without torch: f(x) = 1/2 |x - t|^2, where the target t differs from node to node and
+// from element to element. Plain SGD by default; `momentum` gives it state to checkpoint. The batch
+// is the whole "shard" of `samples` samples.
+#include "longhaul/core/learner.h"
+
+namespace longhaul::testing {
+
+class Quadratic final : public Learner {
+ public:
+  struct Config {
+    float target = 0;  // element i pulls to target + i * slope
+    float slope = 1e-3f;
+    float start = 10;
+    float rate = 0.05f;
+    float momentum = 0;
+    std::uint64_t samples = 1;
+    std::uint64_t buffers = 0;  // the last so many elements are buffers that count steps
+  };
+
+  Quadratic(std::uint64_t size, Config config);
+
+  std::shared_ptr<const Layout> layout() const override { return layout_; }
+  std::span<float> params() override { return params_; }
+  std::span<float> grads() override { return grads_; }
+  Result<StepResult> step(const Work&) override;
+  void state(Archive& ar) override;
+
+  float target(std::size_t i) const { return config_.target + float(i) * config_.slope; }
+
+ private:
+  double gradient(std::span<float> out) const;  // returns the loss
+  void apply(std::span<const float> gradient);
+
+  const Config config_;
+  std::shared_ptr<const Layout> layout_;
+  std::vector<float> params_, grads_, velocity_;
+};
+
+}  // namespace longhaul::testing
