@@ -48,14 +48,14 @@ void archive_work(Archive&, Work&);
 
 // The answer to one step of Work.
 struct StepResult {
-  double loss = 0;               // mean over the batch, before the step
-  std::uint64_t samples = 0;     // in the batch
-  std::uint64_t shard_size = 0;  // samples this node holds
-  bool exhausted = false;        // an epoch of the shard ended with this step
-  double accuracy = 0;           // Score only
-  std::vector<float> factors;    // SufficientFactors: u then v, row major
-  std::vector<double> solution;  // LocalSolve
-  Time elapsed{0};               // written by the host: virtual or real
+  double loss = 0;                    // mean over the batch, before the step
+  std::uint64_t samples = 0;          // in the batch
+  std::uint64_t shard_size = 0;       // samples this node holds
+  bool exhausted = false;             // an epoch of the shard ended with this step
+  double accuracy = 0;                // Score only
+  std::vector<float> factors = {};    // SufficientFactors: u then v, row major
+  std::vector<double> solution = {};  // LocalSolve
+  Time elapsed{0};                    // written by the host: virtual or real
 
   void state(auto& archive) {
     archive(loss, samples, shard_size, exhausted, accuracy, factors, solution, elapsed);
