@@ -1,0 +1,20 @@
+# Every dependency comes from the system's packages (scripts/setup names them and says what for);
+# nothing is downloaded while CMake configures.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(xxhash REQUIRED)  # cmake/Findxxhash.cmake: the library ships no CMake package
+
+if(LONGHAUL_TORCH)
+  find_package(CLI11 REQUIRED)
+  find_package(Torch REQUIRED)
+endif()
+if(BUILD_TESTING)
+  find_package(GTest REQUIRED)
+  find_package(rapidcheck REQUIRED)
+  include(GoogleTest)
+endif()
+if(LONGHAUL_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

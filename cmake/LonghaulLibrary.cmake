@@ -1,0 +1,68 @@
+# longhaul_library(NAME [DEPS folder...] [PACKAGES target...] [EXCLUDE_SOURCES file...])
+#
+# One folder, one call. From the folder that calls it:
+#   *.cpp              -> static library longhaul_NAME, alias longhaul::NAME (an INTERFACE library
+#                         while there is none), linked to longhaul::DEP for every DEP and PACKAGES
+#   testing/*.{h,cpp}  -> longhaul_NAME_testing: test doubles, linked to tests only, never installed
+#   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, each TEST known to ctest
+# New files are found by the next build; nobody edits a list.
+function(longhaul_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPS;PACKAGES;EXCLUDE_SOURCES")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "longhaul_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  longhaul_glob(sources *.cpp)
+  longhaul_glob(tests *_test.cpp testing/*_test.cpp)
+  longhaul_glob(doubles testing/*.cpp)
+  list(TRANSFORM arg_EXCLUDE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  list(REMOVE_ITEM sources ${tests} ${arg_EXCLUDE_SOURCES})
+  list(REMOVE_ITEM doubles ${tests})
+
+  list(TRANSFORM arg_DEPS PREPEND "longhaul::" OUTPUT_VARIABLE libraries)
+  longhaul_target(longhaul_${name} "${sources}" ${libraries} ${arg_PACKAGES})
+  add_library(longhaul::${name} ALIAS longhaul_${name})
+  set_target_properties(longhaul_${name} PROPERTIES EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY LONGHAUL_LIBRARIES longhaul_${name})
+
+  if(BUILD_TESTING)
+    list(TRANSFORM arg_DEPS REPLACE "(.+)" "longhaul_\\1_testing" OUTPUT_VARIABLE more_doubles)
+    longhaul_target(longhaul_${name}_testing "${doubles}"
+                    longhaul_${name} ${more_doubles} GTest::gmock rapidcheck)
+    if(tests)
+      longhaul_test(longhaul_${name}_test "${tests}" longhaul_${name}_testing)
+    endif()
+  endif()
+endfunction()
+
+# Absolute paths of the files that match; watched, so that a new file makes CMake run again.
+function(longhaul_glob variable)
+  list(TRANSFORM ARGN PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
+  file(GLOB found CONFIGURE_DEPENDS ${patterns})
+  set(${variable} ${found} PARENT_SCOPE)
+endfunction()
+
+# A static library, or an INTERFACE library if there is nothing to compile.
+function(longhaul_target target sources)
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_link_libraries(${target} ${scope} ${ARGN})
+endfunction()
+
+# A GoogleTest binary, longhaul_FOLDER_test; ctest calls its tests FOLDER/Suite.Name and lists them
+# when it runs, so that building does not run what was just built.
+function(longhaul_test target sources)
+  string(REGEX REPLACE "^longhaul_(.+)_test$" "\\1/" prefix "${target}")
+  add_executable(${target} ${sources})
+  target_link_libraries(${target} PRIVATE ${ARGN} GTest::gmock GTest::gtest_main rapidcheck)
+  gtest_discover_tests(${target} TEST_PREFIX ${prefix}
+                       DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES TIMEOUT 120)
+endfunction()

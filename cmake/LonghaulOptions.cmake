@@ -1,0 +1,52 @@
+# Options, and the compiler flags that hold for every target of the tree.
+option(LONGHAUL_TORCH "Build what needs libtorch: learn, run, cli and their tests" ON)
+option(LONGHAUL_WERROR "Treat warnings as errors" OFF)
+option(LONGHAUL_BENCH "Build the benchmarks" OFF)
+option(LONGHAUL_FUZZ "Build the fuzzers (clang only)" OFF)
+set(LONGHAUL_SANITIZE "" CACHE STRING "Comma-separated list for -fsanitize=, or empty")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_INCLUDE_CURRENT_DIR OFF)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo" FORCE)
+endif()
+
+# LH_CHECK does not depend on NDEBUG; -O2 rather than CMake's -O3 keeps builds quick.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+
+add_compile_options(-Wall -Wextra -Wconversion)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 sees uninitialised members in every std::variant that is moved (GCC bug 105562).
+  add_compile_options(-Wno-maybe-uninitialized)
+endif()
+if(LONGHAUL_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+# A run is a function of (job file, seed): no fused multiply-add behind our back, and never
+# -ffast-math, so that all x86-64 and ARM builds of one source round alike.
+add_compile_options(-ffp-contract=off)
+
+if(LONGHAUL_SANITIZE)
+  add_compile_options(-fsanitize=${LONGHAUL_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${LONGHAUL_SANITIZE})
+endif()
+
+find_program(LONGHAUL_CCACHE ccache)
+if(LONGHAUL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${LONGHAUL_CCACHE}")
+endif()
+
+if(LONGHAUL_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "LONGHAUL_FUZZ needs clang: cmake --preset fuzz")
+  endif()
+  # Libraries are instrumented; fuzz/CMakeLists.txt links libFuzzer's main into the fuzzers alone.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

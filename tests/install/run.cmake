@@ -1,0 +1,25 @@
+# cmake -D build=... -D source=... -P run.cmake: installs the build to a scratch prefix, then
+# configures, builds and runs the outside project of this folder against it.
+set(scratch "${build}/tests/outside")
+file(REMOVE_RECURSE "${scratch}")
+
+function(step)
+  execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "failed (${status}): ${ARGN}")
+  endif()
+endfunction()
+
+set(flags "")
+if(sanitize)
+  set(flags "-fsanitize=${sanitize}")
+endif()
+step(${CMAKE_COMMAND} --install "${build}" --prefix "${scratch}/prefix")
+step(${CMAKE_COMMAND} -G Ninja -S "${source}/tests/install" -B "${scratch}/build"
+     -D "CMAKE_PREFIX_PATH=${scratch}/prefix" -D "CMAKE_CXX_COMPILER=${compiler}"
+     -D "CMAKE_CXX_COMPILER_LAUNCHER=${launcher}" -D "CMAKE_CXX_FLAGS=${flags}")
+step(${CMAKE_COMMAND} --build "${scratch}/build")
+step("${scratch}/build/outside")
+if(torch AND EXISTS "${scratch}/prefix/bin/longhaul")
+  step("${scratch}/prefix/bin/longhaul" version)
+endif()
