@@ -39,9 +39,11 @@ struct ScratchStep {};
 struct Score {
   Snapshot model;
 };
+// The local optimiser forgets its state: momentum, moments. Its schedule goes on. No batch, no time.
+struct ResetOptimizer {};
 
 using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
-                          LocalSolve, ScratchStep, Score>;
+                          LocalSolve, ScratchStep, Score, ResetOptimizer>;
 
 class Archive;
 void archive_work(Archive&, Work&);

@@ -72,6 +72,10 @@ Result<StepResult> Quadratic::step(const Work& work) {
                    count_buffers();
                  },
                  [&](const ScratchStep&) { result.loss = gradient(g); },
+                 [&](const ResetOptimizer&) {
+                   std::fill(velocity_.begin(), velocity_.end(), 0.f);
+                   result.samples = 0;
+                 },
                  [&](const auto&) { result.samples = 0; },
              },
              work);
