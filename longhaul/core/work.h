@@ -39,7 +39,8 @@ struct ScratchStep {};
 struct Score {
   Snapshot model;
 };
-// The local optimiser forgets its state: momentum, moments. Its schedule goes on. No batch, no time.
+// The local optimiser forgets its state: momentum, moments. Its schedule goes on. No batch, no
+// time.
 struct ResetOptimizer {};
 
 using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
