@@ -27,6 +27,8 @@ Node::Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Ho
       host_(host),
       view_(membership_->view()) {}
 
+Node::~Node() = default;
+
 template <class Input>
 void Node::take_turn(Time now, Input&& input) {
   one_turn(now, input);

@@ -19,6 +19,7 @@ class Node final {
  public:
   // `learner` is nullptr for a node without one; it and the host outlive the node.
   Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Host& host);
+  ~Node();
 
   void start(Time now);
   // The step asked for by Host::compute is done.

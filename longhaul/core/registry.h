@@ -28,6 +28,7 @@ struct CodecTraits {
   Algebra algebra = Algebra::add;
   bool contraction = true;  // may be wrapped in error feedback
   bool unbiased = true;
+  bool lossless = false;  // decode(encode(x)) is x
 };
 struct CodecEntry {
   std::string_view name, summary;

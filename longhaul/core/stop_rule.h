@@ -12,9 +12,9 @@
 namespace longhaul {
 
 struct StopConfig {
-  std::optional<double> target_accuracy;
+  std::optional<double> target_accuracy = {};
   Round max_rounds = 100;
-  std::optional<double> max_hours;
+  std::optional<double> max_hours = {};
   std::uint64_t max_samples = 0;  // 0: no limit; max_epochs times the samples of all sites
   Round report_every = 1;         // rounds
   Round lag = 1;                  // rounds from a verdict to its effect

@@ -145,6 +145,19 @@ void MachineNet::save_and_load(Rank rank) {
   LH_CHECK(in.finish());
 }
 
+void MachineNet::add_timers(std::vector<std::function<void()>>& choices) {
+  for (Rank rank = 0; rank < nodes_.size(); ++rank) {
+    if (!nodes_[rank].alive || nodes_[rank].timers.empty()) continue;
+    choices.push_back([this, rank] {
+      const auto timer = nodes_[rank].timers.begin()->first;
+      nodes_[rank].timers.erase(timer);
+      turn(rank, [&](Turn& t) {
+        nodes_[rank].machine->feed_timer(Path::from_bits(timer.first), timer.second, t);
+      });
+    });
+  }
+}
+
 bool MachineNet::step() {
   std::vector<std::function<void()>> choices;
   for (auto& [line, packets] : lines_) {
@@ -175,15 +188,9 @@ bool MachineNet::step() {
   for (Rank rank = 0; rank < nodes_.size(); ++rank) {
     if (!nodes_[rank].alive) continue;
     if (!nodes_[rank].views_to_come.empty()) choices.push_back([this, rank] { next_view(rank); });
-    if (nodes_[rank].timers.empty()) continue;
-    choices.push_back([this, rank] {
-      const auto timer = nodes_[rank].timers.begin()->first;
-      nodes_[rank].timers.erase(timer);
-      turn(rank, [&](Turn& t) {
-        nodes_[rank].machine->feed_timer(Path::from_bits(timer.first), timer.second, t);
-      });
-    });
   }
+  // Timers are slow: they fire when nothing else can happen, and now and then before.
+  if (choices.empty() || random_.below(50) == 0) add_timers(choices);
   if (choices.empty()) return false;
   choices[random_.below(choices.size())]();
   ++events_;

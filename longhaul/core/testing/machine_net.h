@@ -79,6 +79,7 @@ class MachineNet {
   void carry(Rank rank, std::vector<Action>& actions);
   void deliver(Rank from, Rank to, const Message&);
   void next_view(Rank rank);
+  void add_timers(std::vector<std::function<void()>>& choices);
   void send(Rank from, Send&& send);
 
   Config config_;

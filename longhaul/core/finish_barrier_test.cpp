@@ -1,0 +1,61 @@
+#include "longhaul/core/finish_barrier.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/core/testing/machine_net.h"
+
+namespace longhaul {
+namespace {
+
+using testing::MachineNet;
+
+MachineNet make(std::uint32_t ranks, std::uint64_t seed) {
+  return MachineNet({.ranks = ranks, .layout = Layout::flat(1), .seed = seed},
+                    [](const Place&) { return std::make_unique<FinishBarrier>(); });
+}
+FinishBarrier& at(MachineNet& net, Rank rank) {
+  return static_cast<FinishBarrier&>(net.machine(rank));
+}
+void arrive(MachineNet& net, Rank rank) {
+  net.act(rank, [&](Turn& turn) { at(net, rank).arrive(turn); });
+}
+
+// mutant: longhaul/core/finish_barrier.cpp
+//   - if (!done_.contains(live)) return;
+//   + if (!done_.contains(live) && live == 1) return;
+TEST(FinishBarrier, NobodyIsThroughBeforeAllHaveArrived) {
+  auto net = make(4, 1);
+  for (Rank rank = 0; rank < 3; ++rank) arrive(net, rank);
+  net.run(1000);
+  for (Rank rank = 0; rank < 4; ++rank) EXPECT_FALSE(at(net, rank).complete());
+  EXPECT_EQ(at(net, 0).waiting_for(net.view(0)), "the end of the run at ranks 3");
+  arrive(net, 3);
+  net.run(1000);
+  for (Rank rank = 0; rank < 4; ++rank) EXPECT_TRUE(at(net, rank).complete());
+}
+
+TEST(FinishBarrier, OneNodeIsThroughAtOnce) {
+  auto net = make(1, 1);
+  arrive(net, 0);
+  EXPECT_TRUE(at(net, 0).complete());
+  EXPECT_EQ(net.messages(), 0u);
+}
+
+// mutant: longhaul/core/finish_barrier.cpp
+//   - if (arrived_ && !complete_) tell(turn);
+//   + if (arrived_ && complete_) tell(turn);
+TEST(FinishBarrier, TheDeathOfAnyoneAtAnyTimeStopsNobody) {
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    auto net = make(4, seed);
+    const Rank victim = Rank(seed % 4);
+    for (Rank rank = 0; rank < 4; ++rank) arrive(net, rank);
+    for (std::uint64_t i = 0; i < seed / 4 % 8; ++i) net.step();
+    net.crash(victim);
+    net.run(1000);
+    for (Rank rank = 0; rank < 4; ++rank)
+      EXPECT_TRUE(at(net, rank).complete() || !net.alive(rank)) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace longhaul

@@ -1,0 +1,260 @@
+#include "longhaul/core/node.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/core/testing/quadratic.h"
+
+namespace longhaul {
+namespace {
+
+using testing::Quadratic;
+using namespace std::chrono_literals;
+
+struct Note {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "note";
+  std::uint32_t number = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "number", .max = 1000}, self.number);
+  }
+};
+
+// Does what the test tells it to, and writes down what it is told.
+class Scripted final : public Strategy {
+ public:
+  std::function<void(Turn&)> start, step, computed;
+  std::vector<std::string> log;
+  bool asks_for_params_while_busy = false;
+
+  void on_start(Turn& turn) override {
+    if (start) start(turn);
+  }
+  void on_step(const StepResult&, Turn& turn) override {
+    log.push_back("step");
+    turn.params();
+    if (step) step(turn);
+  }
+  void on_computed(const Computed& c, Turn& turn) override {
+    log.push_back("computed " + std::to_string(c.steps));
+    if (computed) computed(turn);
+  }
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    if (asks_for_params_while_busy) turn.params();
+    return dispatch(MessageList<Note>{}, message, [&](const Note& note) -> Status {
+      log.push_back("note " + std::to_string(note.number) + " of " + std::to_string(from));
+      return Ok{};
+    });
+  }
+  void on_writable(Rank peer, Turn&) override { log.push_back("writable " + std::to_string(peer)); }
+  void on_view(const View&, Turn& turn) override {
+    log.push_back("view " + std::to_string(turn.view().epoch));
+  }
+  Round rounds_done() const override { return 0; }
+  std::string waiting_for() const override { return ""; }
+  void state(Archive& ar) override { ar(log); }
+};
+
+class FakeHost final : public Host {
+ public:
+  void send(Rank, Send a) override { sends.push_back(std::move(a)); }
+  void set_timer(Rank, const SetTimer&) override {}
+  void cancel_timer(Rank, const CancelTimer&) override {}
+  void compute(Rank, ComputeStep) override { ++computes; }
+  void report(Rank, Report) override {}
+  void record(Rank, const Record&) override {}
+  void finish(Rank) override { ++finishes; }
+  void fail(Rank, const std::string& reason) override { failure = reason; }
+  std::vector<Send> sends;
+  int computes = 0, finishes = 0;
+  std::string failure;
+};
+
+struct NodeTest : ::testing::Test {
+  NodeTest() {
+    auto owned = std::make_unique<Scripted>();
+    script = owned.get();
+    node = std::make_unique<Node>(place(), std::move(owned), &learner, host);
+  }
+  static Place place() {
+    Place p;
+    p.members = std::make_shared<const Members>(Members{{"a"}, {"b"}, {"c"}});
+    p.layout = Layout::flat(4);
+    return p;
+  }
+  static Message note(std::uint32_t number, Epoch epoch = 0) {
+    Message m;
+    m.machine = Path().child(2);  // the strategy
+    m.kind = Note::kKind;
+    m.epoch = epoch;
+    m.head = Payload(share(to_wire(Note{number})));
+    return m;
+  }
+  static Message decided(Epoch epoch, std::vector<Rank> live) {
+    Message m;
+    m.machine = Path().child(0);  // membership
+    m.kind = Membership::Decided::kKind;
+    m.head = Payload(share(to_wire(Membership::Decided{epoch, std::move(live)})));
+    return m;
+  }
+  Quadratic learner{4, {}};
+  FakeHost host;
+  Scripted* script;
+  std::unique_ptr<Node> node;
+};
+using NodeDeathTest = NodeTest;
+
+// mutant: longhaul/core/node.cpp
+//   - if (stop_wanted_ || c.stop_computing || steps_left_ == 0) {
+//   + if (stop_wanted_ || c.stop_computing) {
+TEST_F(NodeTest, ComputesStepByStepAndTellsAtTheLast) {
+  script->start = [](Turn& t) { t.compute(LocalStep{}, 3); };
+  node->start(0s);
+  EXPECT_EQ(host.computes, 1);
+  for (int i = 0; i < 3; ++i) node->stepped(1s, {.samples = 2});
+  EXPECT_EQ(host.computes, 3);
+  EXPECT_EQ(script->log, (std::vector<std::string>{"step", "step", "step", "computed 3"}));
+}
+
+// mutant: longhaul/core/node.cpp
+//   - stop_wanted_ |= context.stop_computing;
+//   + stop_wanted_ &= context.stop_computing;
+TEST_F(NodeTest, StopsComputingAtTheNextBoundary) {
+  script->start = [](Turn& t) {
+    t.compute(LocalStep{}, 100);
+    t.send(t.self(), Note{1});
+  };
+  node->start(0s);
+  node->stepped(1s, {});
+  script->step = [](Turn& t) { t.stop_computing(); };
+  node->stepped(2s, {});
+  EXPECT_EQ(script->log.back(), "computed 2");
+  EXPECT_EQ(host.computes, 2);
+}
+
+TEST_F(NodeTest, AMessageToOneselfArrivesInTheNextTurnAndNeverReachesTheHost) {
+  script->start = [&](Turn& t) {
+    t.send(t.self(), Note{7});
+    EXPECT_TRUE(script->log.empty());
+  };
+  node->start(0s);
+  EXPECT_EQ(script->log, std::vector<std::string>{"note 7 of 0"});
+  EXPECT_TRUE(host.sends.empty());
+}
+
+TEST_F(NodeDeathTest, ParametersBelongToTheLearnerBetweenBoundaries) {
+  script->start = [](Turn& t) { t.compute(LocalStep{}); };
+  node->start(0s);
+  script->asks_for_params_while_busy = true;
+  EXPECT_DEATH((void)node->deliver(1s, 1, note(1)), "check failed");
+}
+
+// mutant: longhaul/core/turn.cpp
+//   - context_->credits->take(to, service);
+//   + if (room(to, service) > 9) context_->credits->take(to, service);
+TEST_F(NodeTest, TheHostHoldsTwoBulkMessagesPerPeerAndClass) {
+  script->start = [](Turn& t) {
+    EXPECT_EQ(t.room(1), 2u);
+    t.send(1, Note{1}, Payload::phantom(100));
+    t.send(1, Note{2}, Payload::phantom(100));
+    t.send(1, Note{3});  // control needs no room
+    EXPECT_EQ(t.room(1), 0u);
+    EXPECT_EQ(t.room(2), 2u);
+    EXPECT_EQ(t.room(1, {.priority = 5}), 2u);
+  };
+  node->start(0s);
+  node->writable(1s, 1, Service{}.service_class());
+  EXPECT_EQ(script->log, std::vector<std::string>{"writable 1"});
+  script->start = [](Turn& t) { EXPECT_EQ(t.room(1), 1u); };
+  node->start(2s);
+}
+
+TEST_F(NodeDeathTest, BulkWithoutRoomIsOurBug) {
+  script->start = [](Turn& t) {
+    for (std::uint32_t i = 0; i < 3; ++i) t.send(1, Note{i}, Payload::phantom(100));
+  };
+  EXPECT_DEATH(node->start(0s), "check failed");
+}
+
+// mutant: longhaul/core/node.cpp
+//   - if (!of_membership && message.epoch > view_.epoch) {
+//   + if (!of_membership && message.epoch > view_.epoch + 1) {
+TEST_F(NodeTest, AMessageOfAViewToComeWaitsForIt) {
+  ASSERT_TRUE(node->deliver(1s, 1, note(5, 1)));
+  EXPECT_TRUE(script->log.empty());
+  ASSERT_TRUE(node->deliver(2s, 1, decided(1, {0, 1})));
+  EXPECT_EQ(script->log, (std::vector<std::string>{"view 1", "note 5 of 1"}));
+}
+
+// mutant: longhaul/core/node.cpp
+//   - if (!of_membership && !view_.has(from)) {
+//   + if (!of_membership && view_.has(from) && from == 99) {
+TEST_F(NodeTest, WhoIsNotInTheViewIsNotHeard) {
+  ASSERT_TRUE(node->deliver(1s, 1, decided(1, {0, 1})));
+  ASSERT_TRUE(node->deliver(2s, 2, note(5)));
+  EXPECT_EQ(script->log, std::vector<std::string>{"view 1"});
+  EXPECT_EQ(node->dropped(), 1u);
+}
+
+TEST_F(NodeTest, AnythingElseIsAnErrorOfThePeer) {
+  EXPECT_FALSE(node->deliver(0s, 9, note(1)));
+  EXPECT_FALSE(node->deliver(0s, 1, note(2000)));
+  Message m = note(1);
+  m.kind = 77;
+  EXPECT_FALSE(node->deliver(0s, 1, m));
+  m = note(1);
+  m.machine = Path().child(2).child(3);
+  EXPECT_FALSE(node->deliver(0s, 1, m));
+  m.machine = Path();
+  EXPECT_FALSE(node->deliver(0s, 1, m));
+  EXPECT_TRUE(script->log.empty());
+}
+
+TEST_F(NodeTest, FinishWaitsForAllMembers) {
+  script->start = [](Turn& t) { t.finish(); };
+  node->start(0s);
+  EXPECT_EQ(host.finishes, 0);
+  for (Rank rank : {1u, 2u}) {
+    Message m;
+    m.machine = Path().child(1);
+    m.kind = FinishBarrier::Done::kKind;
+    m.head = Payload(share(to_wire(FinishBarrier::Done{0})));
+    ASSERT_TRUE(node->deliver(1s, rank, m));
+  }
+  EXPECT_EQ(host.finishes, 1);
+  EXPECT_TRUE(node->finished());
+}
+
+TEST_F(NodeTest, SavedAndLoadedItGoesOn) {
+  script->start = [](Turn& t) {
+    t.compute(LocalStep{}, 2);
+    t.send(1, Note{1}, Payload::phantom(10));
+  };
+  node->start(0s);
+  ASSERT_TRUE(node->deliver(1s, 1, note(5, 1)));  // held for view 1
+  Archive out;
+  node->state(out);
+  const Buffer bytes = out.take();
+  auto owned = std::make_unique<Scripted>();
+  Scripted* loaded = owned.get();
+  Node other(place(), std::move(owned), &learner, host);
+  Archive in(bytes);
+  other.state(in);
+  ASSERT_TRUE(in.finish());
+  other.stepped(2s, {});
+  other.stepped(3s, {});
+  EXPECT_EQ(loaded->log.back(), "computed 2");
+  ASSERT_TRUE(other.deliver(4s, 2, decided(1, {0, 1})));
+  EXPECT_EQ(loaded->log.back(), "note 5 of 1");
+}
+
+TEST(Path, LeadsDownAndBack) {
+  const Path path = Path().child(2).child(0).child(14);
+  EXPECT_EQ(path.head(), 2u);
+  EXPECT_EQ(path.tail().head(), 0u);
+  EXPECT_EQ(path.tail().tail().head(), 14u);
+  EXPECT_TRUE(path.tail().tail().tail().empty());
+}
+
+}  // namespace
+}  // namespace longhaul

@@ -1,0 +1,114 @@
+#include "longhaul/core/stop_rule.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/core/testing/machine_net.h"
+
+namespace longhaul {
+namespace {
+
+using testing::MachineNet;
+using Step = StopRule::Step;
+
+struct Net {
+  Net(StopConfig config, std::uint32_t ranks, std::uint64_t seed)
+      : net({.ranks = ranks, .layout = Layout::flat(2), .seed = seed},
+            [config](const Place&) { return std::make_unique<StopRule>(config); }) {}
+  StopRule& at(Rank rank) { return static_cast<StopRule&>(net.machine(rank)); }
+  void done(Rank rank, Round round, std::uint64_t samples = 0) {
+    const std::vector<float> model{float(round), 1};
+    net.act(rank, [&](Turn& t) { at(rank).round_done(round, model, samples, t); });
+  }
+  void score(Rank rank, Round round, double accuracy) {
+    net.act(rank, [&](Turn& t) { at(rank).on_scored(round, {.accuracy = accuracy}, t); });
+  }
+  MachineNet net;
+};
+
+// mutant: longhaul/core/stop_rule.cpp
+//   - if (verdict == verdicts_.end()) return Step::wait;
+//   + if (verdict == verdicts_.end()) return Step::go_on;
+TEST(StopRule, AVerdictTakesEffectLagRoundsLaterAndIsAwaited) {
+  Net net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 3, 1);
+  for (Rank rank = 0; rank < 3; ++rank) net.done(rank, 0);
+  EXPECT_EQ(net.at(1).after(0), Step::go_on);
+  for (Rank rank = 0; rank < 3; ++rank) net.done(rank, 1);
+  EXPECT_EQ(net.at(1).after(1), Step::wait);
+  net.score(0, 0, 0.95);
+  net.net.run(100);
+  for (Rank rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(net.at(rank).after(1), Step::stop);
+    EXPECT_EQ(net.at(rank).reason(), StopRule::Reason::target);
+  }
+}
+
+// mutant: longhaul/core/stop_rule.cpp
+//   - const Round reported = (round - config_.lag + 1) / config_.report_every;
+//   + const Round reported = (round - config_.lag + 2) / config_.report_every;
+TEST(StopRule, OnlyEveryKthRoundIsReported) {
+  Net net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 3, .lag = 1}, 2, 1);
+  for (Round round = 0; round < 3; ++round) {
+    for (Rank rank = 0; rank < 2; ++rank) net.done(rank, round);
+    EXPECT_EQ(net.at(1).after(round), Step::go_on) << round;
+  }
+  for (Rank rank = 0; rank < 2; ++rank) net.done(rank, 3);
+  EXPECT_EQ(net.at(1).after(3), Step::wait);
+  net.score(0, 2, 0.5);
+  net.net.run(100);
+  EXPECT_EQ(net.at(1).after(3), Step::go_on);
+}
+
+TEST(StopRule, MaxRoundsAndMaxSamplesNeedNobody) {
+  Net rounds({.max_rounds = 2, .report_every = 10}, 1, 1);
+  rounds.done(0, 0);
+  EXPECT_EQ(rounds.at(0).after(0), Step::go_on);
+  rounds.done(0, 1);
+  EXPECT_EQ(rounds.at(0).after(1), Step::stop);
+  EXPECT_EQ(rounds.at(0).reason(), StopRule::Reason::max_rounds);
+  Net samples({.max_rounds = 50, .max_samples = 64, .report_every = 10}, 1, 1);
+  samples.done(0, 0, 63);
+  EXPECT_EQ(samples.at(0).after(0), Step::go_on);
+  samples.done(0, 1, 64);
+  EXPECT_EQ(samples.at(0).after(1), Step::stop);
+  EXPECT_EQ(samples.at(0).reason(), StopRule::Reason::max_samples);
+}
+
+// Whoever follows a dead reporter must not overrule a verdict that somebody has acted on.
+// mutant: longhaul/core/stop_rule.cpp
+//   - for (const Verdict& v : m.verdicts) decide(v);
+//   + for (const Verdict& v : m.verdicts) (void)v;
+TEST(StopRule, AVerdictSurvivesItsReporter) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Net net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 4, seed);
+    for (Rank rank = 0; rank < 4; ++rank) net.done(rank, 0);
+    net.score(0, 0, 0.95);
+    for (std::uint64_t i = 0; i < seed % 4; ++i) net.net.step();
+    std::vector<Rank> knew;
+    for (Rank rank = 1; rank < 4; ++rank) {
+      net.done(rank, 1);
+      if (net.at(rank).after(1) == Step::stop) knew.push_back(rank);
+    }
+    net.net.crash(0);
+    net.net.run(1000);
+    net.score(1, 0, 0.1);  // another score: of no effect if the old verdict was known to anybody
+    net.net.run(1000);
+    const Step first = net.at(1).after(1);
+    EXPECT_NE(first, Step::wait) << "seed " << seed;
+    for (Rank rank = 2; rank < 4; ++rank) EXPECT_EQ(net.at(rank).after(1), first) << seed;
+    EXPECT_TRUE(knew.empty() || first == Step::stop) << seed;
+  }
+}
+
+TEST(StopRule, RefusesAVerdictThatIsNotDue) {
+  Net net({.report_every = 2, .lag = 1}, 2, 1);
+  net.done(0, 0);
+  for (Round round : {Round(1000), Round(2)}) {
+    Message message;
+    message.kind = StopRule::Verdict::kKind;
+    message.head = Payload(share(to_wire(StopRule::Verdict{round, StopRule::Reason::target})));
+    EXPECT_FALSE(net.net.inject(1, 0, message)) << round;
+  }
+}
+
+}  // namespace
+}  // namespace longhaul
