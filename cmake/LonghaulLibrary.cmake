@@ -5,14 +5,26 @@
 #                         while there is none), linked to longhaul::DEP for every DEP and PACKAGES
 #   testing/*.{h,cpp}  -> longhaul_NAME_testing: test doubles, linked to tests only, never installed
 #   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, each TEST known to ctest
+# A sub-folder without a CMakeLists.txt of its own belongs to the library of the folder above it.
 # New files are found by the next build; nobody edits a list.
 function(longhaul_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPS;PACKAGES;EXCLUDE_SOURCES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "longhaul_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
-  longhaul_glob(sources *.cpp)
-  longhaul_glob(tests *_test.cpp testing/*_test.cpp)
+  set(source_patterns *.cpp)
+  set(test_patterns *_test.cpp testing/*_test.cpp)
+  file(GLOB children LIST_DIRECTORIES true CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*")
+  foreach(child IN LISTS children)
+    get_filename_component(folder "${child}" NAME)
+    if(IS_DIRECTORY "${child}" AND NOT folder STREQUAL "testing"
+       AND NOT EXISTS "${child}/CMakeLists.txt")
+      list(APPEND source_patterns ${folder}/*.cpp)
+      list(APPEND test_patterns ${folder}/*_test.cpp)
+    endif()
+  endforeach()
+  longhaul_glob(sources ${source_patterns})
+  longhaul_glob(tests ${test_patterns})
   longhaul_glob(doubles testing/*.cpp)
   list(TRANSFORM arg_EXCLUDE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
   list(REMOVE_ITEM sources ${tests} ${arg_EXCLUDE_SOURCES})
