@@ -20,6 +20,8 @@ struct Note {
   }
 };
 
+constexpr std::uint32_t kStop = 99;  // the number of a note that stops the computing
+
 // Does what the test tells it to, and writes down what it is told.
 class Scripted final : public Strategy {
  public:
@@ -43,6 +45,7 @@ class Scripted final : public Strategy {
     if (asks_for_params_while_busy) turn.params();
     return dispatch(MessageList<Note>{}, message, [&](const Note& note) -> Status {
       log.push_back("note " + std::to_string(note.number) + " of " + std::to_string(from));
+      if (note.number == kStop) turn.stop_computing();
       return Ok{};
     });
   }
@@ -120,16 +123,22 @@ TEST_F(NodeTest, ComputesStepByStepAndTellsAtTheLast) {
 //   - stop_wanted_ |= context.stop_computing;
 //   + stop_wanted_ &= context.stop_computing;
 TEST_F(NodeTest, StopsComputingAtTheNextBoundary) {
-  script->start = [](Turn& t) {
-    t.compute(LocalStep{}, 100);
-    t.send(t.self(), Note{1});
-  };
+  script->start = [](Turn& t) { t.compute(LocalStep{}, 100); };
   node->start(0s);
   node->stepped(1s, {});
-  script->step = [](Turn& t) { t.stop_computing(); };
+  ASSERT_TRUE(node->deliver(1s, 1, note(kStop)));  // in the middle of the second step
+  EXPECT_EQ(script->log.back(), "note 99 of 1");
   node->stepped(2s, {});
   EXPECT_EQ(script->log.back(), "computed 2");
   EXPECT_EQ(host.computes, 2);
+
+  script->computed = [](Turn& t) { t.compute(LocalStep{}, 100); };
+  script->start = [](Turn& t) { t.compute(LocalStep{}, 2); };
+  node->start(3s);
+  script->step = [](Turn& t) { t.stop_computing(); };  // at a boundary: it is the last one
+  node->stepped(4s, {});
+  EXPECT_EQ(script->log.back(), "computed 1");
+  EXPECT_EQ(host.computes, 4) << "and what follows it is not stopped";
 }
 
 TEST_F(NodeTest, AMessageToOneselfArrivesInTheNextTurnAndNeverReachesTheHost) {
