@@ -54,7 +54,7 @@ void StopRule::on_scored(Round round, const Evaluation& evaluation, Turn& turn) 
   } else if (config_.max_hours && seconds(turn.now()) >= *config_.max_hours * 3600) {
     verdict.reason = Reason::max_hours;
   }
-  for (Rank rank : turn.view().live)
+  for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
     if (rank != turn.self()) turn.send(rank, verdict, {}, kControl);
   decide(verdict);
 }
@@ -89,22 +89,23 @@ Status StopRule::on_message(Rank from, const Message& message, Turn& turn) {
 
 void StopRule::on_view(const View& before, Turn& turn) {
   const Rank reporter = lowest_worker(turn.place(), turn.view());
-  std::erase_if(unheard_, [&](Rank rank) { return !turn.view().has(rank); });
-  if (reporter == lowest_worker(turn.place(), before) && unheard_.empty()) return;
-  if (reporter == turn.self()) {
-    for (Rank rank : turn.view().live)
-      if (rank != turn.self() && turn.place().member(rank).is(Role::worker)) unheard_.insert(rank);
-    if (unheard_.empty()) take_over(turn);
-  } else {
+  if (reporter != turn.self()) {
+    // Always: the reporter may have been asking in the last view, and starts anew in this one.
     Known known{turn.view().epoch, {}};
     for (auto [round, reason] : verdicts_) known.verdicts.push_back({round, reason});
     turn.send(reporter, known, {}, kControl);
+    return;
   }
+  if (lowest_worker(turn.place(), before) == turn.self() && unheard_.empty()) return;
+  unheard_.clear();
+  for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    if (rank != turn.self()) unheard_.insert(rank);
+  if (unheard_.empty()) take_over(turn);
 }
 
 // All survivors were heard: what nobody has a verdict on was acted on by nobody.
 void StopRule::take_over(Turn& turn) {
-  for (Rank rank : turn.view().live)
+  for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
     for (auto [round, reason] : verdicts_)
       if (rank != turn.self()) turn.send(rank, Verdict{round, reason}, {}, kControl);
   for (const auto& [round, model] : open_) ask(round, turn);

@@ -99,6 +99,31 @@ TEST(StopRule, AVerdictSurvivesItsReporter) {
   }
 }
 
+// A second loss while the new reporter asks: it asks anew, and everybody answers again.
+// mutant: longhaul/core/stop_rule.cpp
+//   - if (lowest_worker(turn.place(), before) == turn.self() && unheard_.empty()) return;
+//   + if (lowest_worker(turn.place(), before) == turn.self()) return;
+TEST(StopRule, ASecondLossWhileTheReporterAsks) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Net net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 5, seed);
+    for (Round round = 0; round < 2; ++round)
+      for (Rank rank = 0; rank < 5; ++rank) net.done(rank, round);
+    net.net.crash(0);
+    for (std::uint64_t i = 0; i < seed % 8; ++i) net.net.step();
+    const Rank second = 1 + Rank(seed % 2);
+    const Rank reporter = second == 1 ? 2 : 1;
+    net.net.crash(second);
+    net.net.run(1000);
+    net.score(reporter, 0, 0.95);
+    net.net.run(1000);
+    for (Rank rank = reporter; rank < 5; ++rank) {
+      if (net.net.alive(rank)) {
+        EXPECT_EQ(net.at(rank).after(1), Step::stop) << seed;
+      }
+    }
+  }
+}
+
 TEST(StopRule, RefusesAVerdictThatIsNotDue) {
   Net net({.report_every = 2, .lag = 1}, 2, 1);
   net.done(0, 0);
