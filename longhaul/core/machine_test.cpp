@@ -1,0 +1,93 @@
+#include "longhaul/core/machine.h"
+
+#include <gtest/gtest.h>
+
+namespace longhaul {
+namespace {
+
+std::vector<std::string> heard;
+
+class Named : public Machine {
+ public:
+  explicit Named(std::string name) : name_(std::move(name)) {}
+  void add(Machine& child) { own(child); }
+  Turn inside(const Machine& child, const Turn& turn) { return within(child, turn); }
+  Status on_message(Rank from, const Message& m, Turn& turn) override {
+    heard.push_back(name_ + " message " + std::to_string(m.kind) + " of " + std::to_string(from));
+    turn.set_timer(TimerId{m.kind}, Time(5));
+    return Ok{};
+  }
+  void on_timer(TimerId id, Turn&) override {
+    heard.push_back(name_ + " timer " + std::to_string(unsigned(id)));
+  }
+  void on_writable(Rank, Turn&) override { heard.push_back(name_ + " writable"); }
+  void on_progress(Turn&) override { heard.push_back(name_ + " progress"); }
+  void state(Archive& ar) override { ar(name_); }
+
+ private:
+  std::string name_;
+};
+
+struct MachineTest : ::testing::Test {
+  MachineTest() {
+    heard.clear();
+    left.add(leaf);
+    root.add(left);
+    root.add(right);
+    place.members = std::make_shared<const Members>(Members{{"a"}, {"b"}});
+    context.place = &place;
+    context.view = &view;
+  }
+  Named root{"root"}, left{"left"}, right{"right"}, leaf{"leaf"};
+  Place place;
+  View view{0, {0, 1}};
+  TurnContext context;
+};
+
+// mutant: longhaul/core/machine.cpp
+//   - children_[way.head()]->feed_message(from, message, way.tail(), turn.child(way.head()));
+//   + children_[way.head()]->feed_message(from, message, way.tail(), turn);
+TEST_F(MachineTest, AMessageGoesDownAndProgressComesUp) {
+  Message message;
+  message.kind = 3;
+  const Path leaf_path = Path().child(0).child(0);
+  ASSERT_TRUE(root.feed_message(1, message, leaf_path, Turn(context)));
+  EXPECT_EQ(heard,
+            (std::vector<std::string>{"leaf message 3 of 1", "left progress", "root progress"}));
+  const auto& timer = std::get<SetTimer>(context.actions.at(0));
+  EXPECT_EQ(timer.machine, leaf_path);
+  heard.clear();
+  root.feed_timer(timer.machine, timer.id, Turn(context));
+  EXPECT_EQ(heard.front(), "leaf timer 3");
+}
+
+TEST_F(MachineTest, AllHearParentsFirst) {
+  root.feed_all([](Machine& m, Turn& t) { m.on_writable(1, t); }, Turn(context));
+  EXPECT_EQ(heard, (std::vector<std::string>{"root writable", "left writable", "leaf writable",
+                                             "left progress", "right writable", "root progress"}));
+}
+
+TEST_F(MachineTest, SendsCarryTheWayOfTheirMachine) {
+  Turn turn(context);
+  Turn at_leaf = left.inside(leaf, root.inside(left, turn));
+  at_leaf.send(1, Message{});
+  EXPECT_EQ(std::get<Send>(context.actions.at(0)).message.machine, Path().child(0).child(0));
+}
+
+TEST_F(MachineTest, ArchiveWalksTheWholeTree) {
+  Archive out;
+  root.archive(out);
+  const Buffer bytes = out.take();
+  Named other_root("?"), other_left("?"), other_right("?"), other_leaf("?");
+  other_left.add(other_leaf);
+  other_root.add(other_left);
+  other_root.add(other_right);
+  Archive in(bytes);
+  other_root.archive(in);
+  ASSERT_TRUE(in.finish());
+  other_root.feed_all([](Machine& m, Turn& t) { m.on_writable(1, t); }, Turn(context));
+  EXPECT_EQ(heard.at(2), "leaf writable");
+}
+
+}  // namespace
+}  // namespace longhaul

@@ -1,0 +1,96 @@
+#include "longhaul/core/message.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/base/print.h"
+#include "longhaul/core/membership.h"
+
+namespace longhaul {
+namespace {
+
+struct Ping {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "ping";
+  std::uint32_t number = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "number", .max = 10}, self.number);
+  }
+};
+struct Pong {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "pong";
+  std::vector<std::uint8_t> list;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "list", .max = 3}, self.list);
+  }
+};
+using Messages = MessageList<Ping, Pong>;
+
+template <class M>
+Message wrap(const M& fields) {
+  Message message;
+  message.kind = M::kKind;
+  message.head = Payload(share(to_wire(fields)));
+  return message;
+}
+
+std::string heard(const Message& message) {
+  std::string text = "nothing";
+  Status status = dispatch(Messages{}, message, [&](const auto& m) -> Status {
+    text = std::string(m.kName) + print(m);
+    return Ok{};
+  });
+  return status ? text : status.error().what;
+}
+
+TEST(Message, DispatchFindsTheStructByItsKind) {
+  EXPECT_EQ(heard(wrap(Ping{7})), "ping{number=7}");
+  EXPECT_EQ(heard(wrap(Pong{{1, 2}})), "pong{list=[1 2]}");
+}
+
+// mutant: longhaul/base/wire.h
+//   - if (double(count) > most) return fail(std::string(field.name) + " is too long");
+//   + if (double(count) > most + 9) return fail(std::string(field.name) + " is too long");
+TEST(Message, DispatchRefusesWhatAPeerMustNotSend) {
+  EXPECT_EQ(heard(wrap(Ping{11})), "ping number is out of range");
+  EXPECT_EQ(heard(wrap(Pong{{1, 2, 3, 4}})), "pong list is too long");
+  Message unknown = wrap(Ping{1});
+  unknown.kind = 9;
+  EXPECT_EQ(heard(unknown), "unknown kind of message: 9");
+  Message torn = wrap(Ping{1});
+  torn.head = Payload(share(Buffer(3)));
+  EXPECT_EQ(heard(torn), "ping ends early");
+  torn.head = Payload(share(Buffer(5)));
+  EXPECT_EQ(heard(torn), "ping has bytes left over");
+}
+
+TEST(Message, FrameSizeCountsHeaderHeadAndBody) {
+  Message message = wrap(Ping{1});
+  EXPECT_EQ(frame_size(message), kFrameHeader + 4);
+  message.body = Payload::phantom(1000);
+  EXPECT_EQ(frame_size(message), kFrameHeader + 4 + 1000);
+  EXPECT_TRUE(message.is_bulk());
+}
+
+TEST(Message, ArchivedItIsTheSame) {
+  Message message = wrap(Ping{3});
+  message.machine = Path().child(1).child(2);
+  message.epoch = 5;
+  message.body = Payload(share(Buffer(17, std::byte{9})));
+  Archive out;
+  out(message);
+  const Buffer bytes = out.take();
+  Message back;
+  Archive in(bytes);
+  in(back);
+  ASSERT_TRUE(in.finish());
+  EXPECT_EQ(back.machine, message.machine);
+  EXPECT_EQ(back.epoch, 5u);
+  EXPECT_EQ(back.body.view()[16], std::byte{9});
+  EXPECT_EQ(heard(back), "ping{number=3}");
+}
+
+}  // namespace
+}  // namespace longhaul

@@ -1,0 +1,47 @@
+#include "longhaul/core/work.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/base/archive.h"
+
+namespace longhaul {
+namespace {
+
+Work back_and_forth(Work work) {
+  Archive out;
+  archive_work(out, work);
+  const Buffer bytes = out.take();
+  Work loaded;
+  Archive in(bytes);
+  archive_work(in, loaded);
+  EXPECT_TRUE(in.finish());
+  return loaded;
+}
+
+// mutant: longhaul/core/work.cpp
+//   - ar(w.mu);
+//   + if (!ar.loading()) ar(w.mu);
+TEST(Work, EveryKindSurvivesAnArchive) {
+  EXPECT_TRUE(std::holds_alternative<ApplyGradient>(back_and_forth(ApplyGradient{})));
+  const auto anchor = std::make_shared<const std::vector<float>>(3, 2.f);
+  const Work near = back_and_forth(ProximalStep{0.5, anchor});
+  EXPECT_EQ(std::get<ProximalStep>(near).mu, 0.5);
+  EXPECT_EQ(*std::get<ProximalStep>(near).anchor, *anchor);
+  EXPECT_EQ(std::get<SufficientFactors>(back_and_forth(SufficientFactors{4})).layer, 4u);
+  EXPECT_EQ(std::get<Score>(back_and_forth(Score{})).model, nullptr);
+  const Work solve = back_and_forth(LocalSolve{{1, 2}, {{0.5, {3, 4}}}, 1e-6});
+  EXPECT_EQ(std::get<LocalSolve>(solve).anchors.at(0).second.at(1), 4);
+}
+
+TEST(Work, AnUnknownKindIsAnErrorOfTheFile) {
+  const std::uint32_t index = 99;
+  Buffer bytes(4);
+  std::memcpy(bytes.data(), &index, 4);
+  Archive in(bytes);
+  Work work;
+  archive_work(in, work);
+  EXPECT_FALSE(in.finish());
+}
+
+}  // namespace
+}  // namespace longhaul
