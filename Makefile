@@ -1,0 +1,54 @@
+# The entry points; each says what it does in its comment, and `make` prints them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+
+.PHONY: help setup build demo test bench format mutants fuzz asan tsan clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+setup:  ## install what is missing (Debian packages)
+	@scripts/setup
+
+build: setup  ## the program: build/release/longhaul
+	cmake --preset release
+	cmake --build --preset release --target longhaul -j $(JOBS)
+
+demo:  ## train lenet on MNIST over four unequal sites with three strategies, print one table
+	@scripts/demo
+
+test: setup  ## everything that must hold: format, layers, tidy, sanitizers, all tests
+	@scripts/test
+
+asan: setup  ## the torch-free tests under AddressSanitizer and UBSan
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	ctest --preset asan -j $(JOBS)
+
+tsan: setup  ## the torch-free tests under ThreadSanitizer
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --preset tsan -j $(JOBS)
+
+fuzz: setup  ## every fuzzer for FUZZ_SECONDS=60 each
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	scripts/fuzz $(FUZZ_SECONDS)
+
+mutants: setup  ## every mutant must make its test fail
+	scripts/mutants
+
+bench: setup  ## all benchmarks; results worth keeping go to docs/results/
+	cmake --preset bench
+	cmake --build --preset bench -j $(JOBS)
+	scripts/bench
+
+format:  ## clang-format all C++ files
+	scripts/check-format --fix
+
+clean:  ## remove build/ (data/ and runs/ stay)
+	rm -rf build
