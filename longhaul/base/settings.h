@@ -23,15 +23,15 @@ std::string to_text(const Value&);
 struct Setting {
   std::string key;
   Value value;
-  std::string file;  // "job.toml", or "--set" for the command line
-  int line = 0;      // 0: no line (command line, preset)
+  std::string file = {};  // "job.toml", or "--set" for the command line
+  int line = 0;           // 0: no line (command line, preset)
 };
 
 struct Settings {
-  std::string table;  // "sync"; names the table in errors
-  std::string file;   // where the table stands, or would stand
+  std::string table;      // "sync"; names the table in errors
+  std::string file = {};  // where the table stands, or would stand
   int line = 0;
-  std::vector<Setting> entries;
+  std::vector<Setting> entries = {};
 
   const Setting* find(std::string_view key) const;
   // Later wins; used for --set and for what a sync kind presets.
@@ -91,9 +91,10 @@ Status read_settings(const Settings& settings, Config& config,
 // are made from.
 struct FieldDoc {
   Field field;
-  std::string type;   // "integer", "number", "string", "flag", "list of ..."
-  std::string value;  // the value of the config passed in, as a user would write it; "" if absent
-  Value data;
+  std::string type = {};  // "integer", "number", "string", "flag", "list of ..."
+  // The value of the config passed in, as a user would write it; "" if absent.
+  std::string value = {};
+  Value data = {};
   bool absent = false;
 };
 

@@ -1,0 +1,30 @@
+#pragma once
+// Bulk synchronous parallel training: in every step all workers average their gradients, and each
+// applies the mean with its own copy of the optimiser.
+//   Valiant, "A bridging model for parallel computation", CACM 1990, section 3 (supersteps);
+//   Chen et al., "Revisiting distributed synchronous SGD", 2016, algorithms 1 and 2 (no backups).
+#include "longhaul/sync/synchronous.h"
+
+namespace longhaul::sync {
+
+class Bsp final : public Synchronous {
+ public:
+  struct Config {  // no settings
+    template <class Self, class Visit>
+    static void fields(Self&, Visit&&) {}
+  };
+
+  Bsp(const Config&, SyncParts parts) : Synchronous("bsp", std::move(parts)) {}
+  static Status check(const Config&, const Place&) { return Ok{}; }
+
+  void on_computed(const Computed&, Turn&) override;
+  void state(Archive&) override;
+
+ private:
+  void begin_round(Turn&) override;
+  void use_mean(std::span<float> mean, Turn&) override;
+
+  bool applying_ = false;  // the optimiser is at the mean gradient, not the model at a batch
+};
+
+}  // namespace longhaul::sync

@@ -1,0 +1,44 @@
+#pragma once
+// DiLoCo: few synchronisations of long local runs, with an optimiser inside that keeps its state
+// and Nesterov momentum outside.
+//   Douillard et al., "DiLoCo: distributed low-communication training of language models", 2023,
+//   algorithm 1; Jaghouar et al., "OpenDiLoCo", 2024 (the presets).
+#include "longhaul/sync/local_update.h"
+#include "longhaul/sync/synchronous.h"
+
+namespace longhaul::sync {
+
+class DiLoCo final : public Synchronous {
+ public:
+  struct Config {
+    std::uint32_t steps = 500;
+    std::uint32_t min_sites = 1;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit(Field{.name = "steps", .doc = "local steps in a round (H)", .min = 1}, self.steps);
+      visit(
+          Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
+          self.min_sites);
+    }
+  };
+
+  DiLoCo(const Config& config, SyncParts parts)
+      : Synchronous("diloco", std::move(parts), config.min_sites), config_(config) {}
+  static Status check(const Config&, const Place&);
+  // The inner and outer optimiser of the paper, for what the job file leaves open.
+  static std::vector<Preset> presets();
+
+  void on_computed(const Computed&, Turn&) override;
+  void state(Archive&) override;
+
+ private:
+  void begin_run(Turn&) override;
+  void begin_round(Turn&) override;
+  void use_mean(std::span<float> mean, Turn&) override;
+
+  const Config config_;
+  LocalUpdate local_;
+};
+
+}  // namespace longhaul::sync

@@ -1,0 +1,116 @@
+#include "longhaul/sync/diloco.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Quadratic;
+using testing::TestJob;
+using namespace std::string_literals;
+
+std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like) {
+  std::vector<Quadratic::Config> all(n, like);
+  for (std::uint32_t k = 0; k < n; ++k) all[k].target = float(k * k);
+  return all;
+}
+
+std::vector<Setting> preset(std::string_view table) {
+  std::vector<Setting> settings;
+  for (const Preset& p : DiLoCo::presets())
+    if (p.table == table) settings.push_back({std::string(p.key), p.value, "", 0});
+  return settings;
+}
+
+// mutant: longhaul/sync/local_update.cpp
+//   - for (std::size_t i = 0; i < u.size(); ++i) u[i] = x[i] - anchor_[i];
+//   + for (std::size_t i = 0; i < u.size(); ++i) u[i] = anchor_[i] - x[i];
+TEST(DiLoCo, R3_23_OneStepOfSgdWithoutMomentumEqualsBsp) {
+  const auto equal = learners(3, {.start = 1, .rate = 0.1f, .samples = 4, .buffers = 2});
+  TestJob diloco({.sync = "diloco",
+                  .settings = {{"steps", {std::int64_t{1}}}},
+                  .outer = {{"kind", {"nesterov"s}}, {"rate", {1.0}}, {"momentum", {0.0}}},
+                  .learners = equal,
+                  .stop = {.max_rounds = 12}});
+  TestJob bsp({.learners = equal, .stop = {.max_rounds = 12}});
+  diloco.run();
+  bsp.run();
+  for (Rank rank = 0; rank < 3; ++rank) {
+    ASSERT_EQ(diloco.finished[rank], 1);
+    for (std::size_t i = 0; i < 8; ++i)
+      EXPECT_NEAR(diloco.params(rank)[i], bsp.params(rank)[i], 1e-6 * bsp.params(rank)[i]);
+  }
+}
+
+// Targets so far away that every update is 1 in each element.
+// mutant: longhaul/sync/diloco.cpp
+//   - return {{"outer", "kind", {"nesterov"s}},   {"outer", "rate", {0.7}},
+//   + return {{"outer", "kind", {"momentum"s}},   {"outer", "rate", {0.7}},
+TEST(DiLoCo, R3_24_AConstantUpdateMovesByOneAndAThirdFirstAndSevenInTheEnd) {
+  for (Round rounds : {1, 2, 200, 201}) {
+    const Quadratic::Config learner{.target = 1e8f, .slope = 0, .start = 0, .rate = 1e-8f};
+    TestJob job({.sync = "diloco",
+                 .settings = {{"steps", {std::int64_t{1}}}},
+                 .outer = preset("outer"),
+                 .learners = {learner, learner},
+                 .stop = {.max_rounds = rounds}});
+    job.run();
+    // Sum of the first `rounds` steps of 0.7 (1 + 0.9 buf), buf <- 0.9 buf + 1.
+    double x = 0, buf = 0;
+    for (Round r = 0; r < rounds; ++r) x += 0.7 * (1 + 0.9 * (buf = 0.9 * buf + 1));
+    EXPECT_NEAR(job.params(1)[3], x, 1e-3 * x) << rounds;
+    if (rounds == 1) {
+      EXPECT_NEAR(job.params(1)[3], 1.33, 1e-5);
+    }
+    if (rounds == 201) {  // what the start-up cost is behind it
+      EXPECT_NEAR(x - 7 * 201, -0.7 * 9 * 9, 1e-3);
+    }
+  }
+}
+
+// mutant: longhaul/sync/diloco.cpp
+//   - void DiLoCo::begin_round(Turn& turn) { turn.compute(LocalStep{}, config_.steps); }
+//   + void DiLoCo::begin_round(Turn& turn) { turn.compute(LocalStep{}, 1); }
+TEST(DiLoCo, TheInnerOptimiserKeepsItsState) {
+  const Quadratic::Config learner{.start = 1, .rate = 0.1f, .momentum = 0.9f};
+  TestJob job({.sync = "diloco",
+               .settings = {{"steps", {std::int64_t{3}}}},
+               .learners = {learner},
+               .stop = {.max_rounds = 3}});
+  job.run();
+  Quadratic plain(8, learner);
+  for (int i = 0; i < 9; ++i) ASSERT_TRUE(plain.step(LocalStep{}));
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(job.params(0)[i], plain.params()[i], 1e-6);
+}
+
+// mutant: longhaul/sync/local_update.h
+//   - void state(Archive& ar) { ar(anchor_); }
+//   + void state(Archive&) {}
+TEST(DiLoCo, SavingAndLoadingAfterAnyEventChangesNothing) {
+  const TestJob::Config config{.sync = "diloco",
+                               .settings = {{"steps", {std::int64_t{3}}}},
+                               .outer = preset("outer"),
+                               .learners = learners(3, {.momentum = 0.5f, .buffers = 2}),
+                               .stop = {.max_rounds = 4}};
+  TestJob whole(config);
+  whole.run();
+  TestJob broken(config);
+  broken.after_event = [&] { broken.save_and_load(); };
+  broken.run();
+  EXPECT_EQ(broken.finished.size(), 3u);
+  for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(broken.params(rank), whole.params(rank));
+}
+
+TEST(DiLoCo, AnUpdateThatIsNotFiniteEndsTheRun) {
+  auto all = learners(2, {});
+  all[0].rate = 1e30f;
+  TestJob job({.sync = "diloco", .learners = all});
+  job.run();
+  EXPECT_NE(job.failures[0].find("diloco, round 0, site site0 (rank 0)"), std::string::npos)
+      << job.failures[0];
+}
+
+}  // namespace
+}  // namespace longhaul::sync

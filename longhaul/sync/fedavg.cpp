@@ -1,0 +1,63 @@
+#include "longhaul/sync/fedavg.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace longhaul::sync {
+
+std::vector<Rank> draw_workers(double fraction, Round round, const Turn& turn) {
+  std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());
+  turn.random(Purpose::members, round, 0).shuffle(std::span(workers));
+  workers.resize(std::size_t(std::max(1l, std::lround(fraction * double(workers.size())))));
+  std::sort(workers.begin(), workers.end());
+  return workers;
+}
+
+Status check_min_sites(std::uint32_t min_sites, const Place& place) {
+  std::set<std::string> sites;
+  for (const Member& member : *place.members)
+    if (member.is(Role::worker)) sites.insert(member.site);
+  if (min_sites <= sites.size()) return Ok{};
+  return invalid("[sync] min_sites = " + std::to_string(min_sites) + ", but the job has " +
+                 std::to_string(sites.size()) + " sites with workers: lower it");
+}
+
+Status FedAvg::check(const Config& config, const Place& place) {
+  return check_min_sites(config.min_sites, place);
+}
+
+void FedAvg::begin_run(Turn& turn) { local_.anchor(turn); }
+
+// x_k <- X is what the last round left; S_t computes, the others wait for its mean.
+void FedAvg::begin_round(Turn& turn) {
+  const std::vector<Rank> s_t = draw_workers(config_.fraction, round(), turn);
+  if (!std::binary_search(s_t.begin(), s_t.end(), turn.self())) return stand_by(turn);
+  resetting_ = config_.reset_optimizer;
+  if (resetting_) {
+    turn.compute(ResetOptimizer{});
+  } else {
+    turn.compute(LocalStep{}, config_.steps);
+  }
+}
+
+void FedAvg::on_computed(const Computed& computed, Turn& turn) {
+  if (std::exchange(resetting_, false)) return turn.compute(LocalStep{}, config_.steps);
+  // ubar <- sum n_k u_k / sum n_k
+  double n_k = double(computed.shard_size);
+  if (config_.weights == "equal" || n_k == 0) n_k = 1;  // 0: a learner that does not tell
+  contribute(local_.update(turn), n_k, computed, turn);
+}
+
+// X <- X + outer(ubar); x_k <- X
+void FedAvg::use_mean(std::span<float> ubar, Turn& turn) {
+  local_.apply(ubar, outer(), turn);
+  end_round(turn);
+}
+
+void FedAvg::state(Archive& ar) {
+  Synchronous::state(ar);
+  ar(local_, resetting_);
+}
+
+}  // namespace longhaul::sync

@@ -1,0 +1,68 @@
+#pragma once
+// Federated averaging: a share of the sites takes local steps from the common model, and the common
+// model moves by the mean of their updates. With fraction = 1 and reset_optimizer = false it is
+// local SGD.
+//   McMahan et al., "Communication-efficient learning of deep networks from decentralized data",
+//   AISTATS 2017, algorithm 1; in the form with updates and an outer optimiser of
+//   Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 1 (FedOpt).
+#include "longhaul/sync/local_update.h"
+#include "longhaul/sync/synchronous.h"
+
+namespace longhaul::sync {
+
+class FedAvg final : public Synchronous {
+ public:
+  struct Config {
+    std::uint32_t steps = 20;
+    double fraction = 1;
+    std::uint32_t min_sites = 1;
+    std::string weights = "samples";
+    bool reset_optimizer = true;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit(Field{.name = "steps", .doc = "local steps in a round (H)", .min = 1}, self.steps);
+      visit(Field{.name = "fraction",
+                  .doc = "share of the workers that compute in a round (C), drawn by the seed",
+                  .min = 0,
+                  .max = 1,
+                  .positive = true},
+            self.fraction);
+      visit(
+          Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
+          self.min_sites);
+      visit(Field{.name = "weights",
+                  .doc = "an update counts by the samples its site holds, or all count alike",
+                  .choices = {"samples", "equal"}},
+            self.weights);
+      visit(
+          Field{.name = "reset_optimizer", .doc = "start every round with a fresh local optimiser"},
+          self.reset_optimizer);
+    }
+  };
+
+  FedAvg(const Config& config, SyncParts parts)
+      : Synchronous("fedavg", std::move(parts), config.min_sites), config_(config) {}
+  static Status check(const Config&, const Place&);
+
+  void on_computed(const Computed&, Turn&) override;
+  void state(Archive&) override;
+
+ private:
+  void begin_run(Turn&) override;
+  void begin_round(Turn&) override;
+  void use_mean(std::span<float> mean, Turn&) override;
+
+  const Config config_;
+  LocalUpdate local_;
+  bool resetting_ = false;
+};
+
+// The workers that compute in `round`: max(1, round(fraction * n)) of the n live ones, ascending;
+// drawn by (seed, round), so that all nodes know them without a message.
+std::vector<Rank> draw_workers(double fraction, Round round, const Turn&);
+
+// An Error if the job has fewer sites with workers than `min_sites`.
+Status check_min_sites(std::uint32_t min_sites, const Place&);
+
+}  // namespace longhaul::sync

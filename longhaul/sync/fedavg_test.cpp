@@ -1,0 +1,195 @@
+#include "longhaul/sync/fedavg.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Quadratic;
+using testing::TestJob;
+using namespace std::string_literals;
+
+std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like) {
+  std::vector<Quadratic::Config> all;
+  for (std::uint32_t k = 0; k < n; ++k) {
+    all.push_back(like);
+    all.back().target = float(k * k);
+  }
+  return all;
+}
+
+Setting set(std::string key, std::int64_t value) { return {std::move(key), {value}}; }
+
+// mutant: longhaul/sync/fedavg.cpp
+//   - local_.apply(ubar, outer(), turn);
+//   + local_.apply(ubar.first(1), outer(), turn);
+TEST(FedAvg, R3_11_OneStepOfSgdWithEqualSharesEqualsBsp) {
+  const auto equal = learners(4, {.start = 1, .rate = 0.1f, .samples = 3, .buffers = 2});
+  TestJob fedavg({.sync = "fedavg",
+                  .settings = {set("steps", 1)},
+                  .learners = equal,
+                  .stop = {.max_rounds = 12}});
+  TestJob bsp({.learners = equal, .stop = {.max_rounds = 12}});
+  fedavg.run();
+  bsp.run();
+  for (Rank rank = 0; rank < 4; ++rank) {
+    ASSERT_EQ(fedavg.finished[rank], 1);
+    for (std::size_t i = 0; i < 8; ++i)
+      EXPECT_NEAR(fedavg.params(rank)[i], bsp.params(rank)[i], 1e-6 * bsp.params(rank)[i]);
+  }
+}
+
+// Equal updates come back as they are, whatever they weigh; unequal ones by share.
+// mutant: longhaul/sync/fedavg.cpp
+//   - contribute(local_.update(turn), n_k, computed, turn);
+//   + contribute(local_.update(turn), n_k * (1 + double(round())), computed, turn);
+// mutant: longhaul/sync/fedavg.cpp
+//   - double n_k = double(computed.shard_size);
+//   + double n_k = 1;
+TEST(FedAvg, R3_12_WeightsAreSharesOfTheSamplesAndSumToOne) {
+  for (bool equal : {false, true}) {
+    const std::vector<double> n_k = {1, 2, 5};
+    for (std::size_t probe = 0; probe < 3; ++probe) {
+      std::vector<Quadratic::Config> all(3, {.target = 8, .slope = 0, .start = 8, .rate = 0.5f});
+      for (std::size_t k = 0; k < 3; ++k) all[k].samples = std::uint64_t(n_k[k]);
+      all[probe].target = 9;  // u of this one is 1/2, of the others 0
+      TestJob job({.sync = "fedavg",
+                   .settings = {set("steps", 1), {"weights", {equal ? "equal"s : "samples"s}}},
+                   .learners = all,
+                   .stop = {.max_rounds = 1}});
+      job.run();
+      EXPECT_NEAR(job.params(0)[0] - 8, 0.5 * (equal ? 1. / 3 : n_k[probe] / 8), 1e-6);
+    }
+    std::vector<Quadratic::Config> same(3, {.target = 1, .start = 7, .rate = 0.3f});
+    for (std::size_t k = 0; k < 3; ++k) same[k].samples = std::uint64_t(n_k[k]);
+    TestJob job({.sync = "fedavg", .learners = same, .stop = {.max_rounds = 1}});
+    TestJob one({.sync = "fedavg", .learners = {same[0]}, .stop = {.max_rounds = 1}});
+    job.run();
+    one.run();
+    EXPECT_EQ(job.params(1), one.params(0));
+  }
+}
+
+// Nodes that draw differently would not be two a round, and would not wait for each other.
+// mutant: longhaul/sync/fedavg.cpp
+//   - turn.random(Purpose::members, round, 0).shuffle(std::span(workers));
+//   + turn.random(Purpose::members, round, turn.self()).shuffle(std::span(workers));
+TEST(FedAvg, R3_13_AllNodesDrawTheSameWorkers) {
+  std::set<std::vector<std::set<Rank>>> sequences;
+  for (std::uint64_t seed : {1, 2}) {
+    TestJob job({.sync = "fedavg",
+                 .settings = {set("steps", 2), {"fraction", {0.4}}},
+                 .learners = learners(5, {.buffers = 1}),
+                 .stop = {.max_rounds = 30},
+                 .seed = seed});
+    job.run();
+    std::vector<std::set<Rank>> computed(30);
+    for (Rank rank = 0; rank < 5; ++rank) {
+      EXPECT_EQ(job.finished[rank], 1);
+      EXPECT_GT(job.steps[rank], 0u);
+      EXPECT_EQ(job.params(rank), job.params(0));
+      for (auto [round, loss] : job.records[{rank, "train_loss"}]) computed[round].insert(rank);
+    }
+    for (Round round = 0; round < 30; ++round) EXPECT_EQ(computed[round].size(), 2u) << round;
+    sequences.insert(computed);
+  }
+  EXPECT_EQ(sequences.size(), 2u);  // and another seed draws others
+}
+
+// mutant: longhaul/sync/fedavg.cpp
+//   - workers.resize(std::size_t(std::max(1l, std::lround(fraction * double(workers.size())))));
+//   + workers.resize(std::size_t(fraction * double(workers.size())));
+TEST(FedAvg, AtLeastOneWorkerComputes) {
+  TestJob job({.sync = "fedavg",
+               .settings = {{"fraction", {0.01}}},
+               .learners = learners(3, {}),
+               .stop = {.max_rounds = 4}});
+  job.run();
+  EXPECT_EQ(job.steps[0] + job.steps[1] + job.steps[2], 4u * 20);
+}
+
+// mutant: longhaul/sync/fedavg.cpp
+//   - resetting_ = config_.reset_optimizer;
+//   + resetting_ = false;
+TEST(FedAvg, TheLocalOptimiserStartsAfreshUnlessToldToStay) {
+  const Quadratic::Config learner{.start = 1, .rate = 0.1f, .momentum = 0.9f};
+  for (bool reset : {true, false}) {
+    TestJob job({.sync = "fedavg",
+                 .settings = {set("steps", 3), {"reset_optimizer", {reset}}},
+                 .learners = {learner},
+                 .stop = {.max_rounds = 2}});
+    job.run();
+    Quadratic plain(8, learner);
+    for (int i = 0; i < 6; ++i) {
+      if (reset && i == 3) {
+        ASSERT_TRUE(plain.step(ResetOptimizer{}));
+      }
+      ASSERT_TRUE(plain.step(LocalStep{}));
+    }
+    for (std::size_t i = 0; i < 8; ++i)
+      EXPECT_NEAR(job.params(0)[i], plain.params()[i], 1e-6) << reset;
+  }
+}
+
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (left.size() >= min_sites_ || phase_ == Phase::ended) return;
+//   + if (!left.empty() || phase_ == Phase::ended) return;
+TEST(FedAvg, FewerThanMinSitesEndTheRunNamingTheLost) {
+  TestJob job({.sync = "fedavg",
+               .settings = {set("min_sites", 3)},
+               .learners = learners(3, {}),
+               .stop = {.max_rounds = 1000}});
+  job.crash(1);
+  job.run();
+  ASSERT_EQ(job.failures.size(), 2u);
+  for (const char* part : {"2 of 3 sites", "min_sites is 3", "lost: site1"})
+    EXPECT_NE(job.failures[2].find(part), std::string::npos) << job.failures[2];
+}
+
+TEST(FedAvg, MoreMinSitesThanSitesAreRefused) {
+  Place place;
+  place.members = std::make_shared<const Members>(
+      Members{{"oregon", 0}, {"oregon", 1}, {"tokyo", 0, 0, std::uint8_t(Role::server)}});
+  FedAvg::Config config;
+  config.min_sites = 2;
+  const Status status = FedAvg::check(config, place);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().what,
+            "[sync] min_sites = 2, but the job has 1 sites with workers: lower it");
+}
+
+TEST(FedAvg, StopsWhenAllTogetherHaveUsedMaxSamples) {
+  auto all = learners(3, {});
+  for (std::size_t k = 0; k < 3; ++k) all[k].samples = k + 1;
+  TestJob job({.sync = "fedavg",
+               .settings = {set("steps", 2)},  // 12 samples a round
+               .learners = all,
+               .stop = {.max_rounds = 100, .max_samples = 49}});
+  job.run();
+  for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.node(rank).strategy().rounds_done(), 5u);
+}
+
+// mutant: longhaul/sync/fedavg.cpp
+//   - ar(local_, resetting_);
+//   + ar(local_);
+TEST(FedAvg, SavingAndLoadingAfterAnyEventChangesNothing) {
+  const TestJob::Config config{.sync = "fedavg",
+                               .settings = {set("steps", 2), {"fraction", {0.5}}},
+                               .outer = {{"kind", {"adam"s}}},
+                               .learners = learners(3, {.momentum = 0.5f, .buffers = 1}),
+                               .stop = {.max_rounds = 4}};
+  TestJob whole(config);
+  whole.run();
+  TestJob broken(config);
+  broken.after_event = [&] { broken.save_and_load(); };
+  broken.run();
+  EXPECT_EQ(broken.finished.size(), 3u);
+  for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(broken.params(rank), whole.params(rank));
+}
+
+}  // namespace
+}  // namespace longhaul::sync

@@ -1,0 +1,28 @@
+#include "longhaul/sync/local_update.h"
+
+namespace longhaul::sync {
+namespace {
+std::span<float> parameters(Turn& turn) {
+  return turn.params().first(turn.place().phantom ? 0 : turn.place().layout->parameters().length);
+}
+}  // namespace
+
+void LocalUpdate::anchor(Turn& turn) {
+  const auto x = parameters(turn);
+  anchor_.assign(x.begin(), x.end());
+}
+
+std::vector<float> LocalUpdate::update(Turn& turn) const {
+  const auto x = parameters(turn);
+  std::vector<float> u(x.size());
+  for (std::size_t i = 0; i < u.size(); ++i) u[i] = x[i] - anchor_[i];
+  return u;
+}
+
+void LocalUpdate::apply(std::span<float> ubar, Transform& outer, Turn& turn) {
+  outer.apply(ubar);
+  const auto x = parameters(turn);
+  for (std::size_t i = 0; i < ubar.size(); ++i) x[i] = anchor_[i] = anchor_[i] + ubar[i];
+}
+
+}  // namespace longhaul::sync

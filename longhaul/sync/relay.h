@@ -1,0 +1,22 @@
+#pragma once
+// Relay is the strategy of a node without a learner: a hub's server on a site of its own. Its
+// overlay serves the others; it computes nothing and decides nothing, so it arrives at the finish
+// barrier at once and is released when all workers have.
+#include "longhaul/core/registry.h"
+
+namespace longhaul::sync {
+
+class Relay final : public Strategy {
+ public:
+  explicit Relay(SyncParts parts);
+
+  void on_start(Turn&) override;
+  void on_view(const View& before, Turn&) override;
+  Round rounds_done() const override { return 0; }  // it holds no model
+  std::string waiting_for() const override { return ""; }
+
+ private:
+  std::unique_ptr<Overlay> overlay_;
+};
+
+}  // namespace longhaul::sync

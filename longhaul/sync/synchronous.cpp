@@ -1,0 +1,169 @@
+#include "longhaul/sync/synchronous.h"
+
+#include <cmath>
+#include <set>
+
+namespace longhaul::sync {
+namespace {
+constexpr std::uint32_t kParameters = 0, kExtras = 1;  // ranges of the exchange's key
+}
+
+Synchronous::Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites)
+    : name_(name), min_sites_(min_sites), parts_(std::move(parts)), stop_(parts_.stop) {
+  LH_CHECK(parts_.overlay && parts_.outer);
+  own(*parts_.overlay);  // the first child, as in Relay
+  own(stop_);
+}
+
+// The overlay starts after its parent: the first round begins in on_progress.
+void Synchronous::on_start(Turn&) { phase_ = Phase::ready; }
+
+void Synchronous::on_progress(Turn& turn) {
+  while (advance(turn)) {
+  }
+}
+
+// One move of the round, if one can be made now.
+bool Synchronous::advance(Turn& turn) {
+  switch (phase_) {
+    case Phase::ready:
+      phase_ = Phase::working;
+      if (done_ == 0) begin_run(turn);
+      begin_round(turn);
+      return phase_ != Phase::working;
+    case Phase::averaging:
+      return collect(turn);
+    case Phase::deciding: {
+      const StopRule::Step step = stop_.after(done_ - 1);
+      if (step == StopRule::Step::wait) return false;
+      if (step == StopRule::Step::stop) turn.finish();
+      phase_ = step == StopRule::Step::stop ? Phase::ended : Phase::ready;
+      return true;
+    }
+    case Phase::unborn:
+    case Phase::working:
+    case Phase::ended:
+      return false;
+  }
+  return false;
+}
+
+void Synchronous::contribute(std::span<const float> values, double weight, const Computed& computed,
+                             Turn& turn) {
+  // Phantoms have no losses, and weights have nothing to weigh: they count the samples.
+  if (turn.place().phantom) weight = double(computed.samples);
+  if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+  parts_.overlay->training_loss(computed.loss);
+  exchange(values, weight, double(computed.samples), true, turn);
+}
+
+void Synchronous::stand_by(Turn& turn) {
+  exchange(turn.params().first(turn.place().phantom ? 0 : turn.place().layout->parameters().length),
+           1, 0, false, turn);
+}
+
+void Synchronous::exchange(std::span<const float> values, double weight, double samples,
+                           bool contributes, Turn& turn) {
+  const Layout& layout = *turn.place().layout;
+  phase_ = Phase::averaging;
+  asked_ = turn.now();
+  mean_.reset();
+  extras_.reset();
+  Turn below = within(*parts_.overlay, turn);
+  Status status = parts_.overlay->begin(
+      {done_, 0, kParameters}, Op::mean,
+      {values, layout.parameters().length, weight, contributes, /*exact=*/false}, below);
+  if (status && extras(turn) > 0) {
+    std::vector<float> exact;
+    if (!turn.place().phantom) {
+      const auto buffers = turn.params().subspan(layout.buffers().offset);
+      exact.assign(buffers.begin(), buffers.end());
+      // Its weighted mean times the sum of the weights is the number of samples of all.
+      if (extras(turn) > exact.size()) exact.push_back(float(samples / weight));
+    }
+    status =
+        parts_.overlay->begin({done_, 0, kExtras}, Op::mean,
+                              {exact, extras(turn), weight, contributes, /*exact=*/true}, below);
+  }
+  if (!status)
+    fail(status.error().what + "; training has diverged: lower [optimizer] rate, or clip", turn);
+}
+
+std::uint64_t Synchronous::extras(const Turn& turn) const {
+  return turn.place().layout->buffers().length + (parts_.stop.max_samples > 0 ? 1 : 0);
+}
+
+bool Synchronous::collect(Turn& turn) {
+  if (!mean_) mean_ = parts_.overlay->poll({done_, 0, kParameters});
+  if (extras(turn) > 0 && !extras_) extras_ = parts_.overlay->poll({done_, 0, kExtras});
+  if (!mean_ || (extras(turn) > 0 && !extras_)) return false;
+  phase_ = Phase::working;
+  turn.record("wait_s", done_, seconds(turn.now() - asked_));
+  if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
+  // Every contributor was lost: an empty round, which leaves the model as it was.
+  if (mean_->counted.empty()) {
+    end_round(turn);
+  } else {
+    use_mean(mean_->values, turn);
+  }
+  mean_.reset();
+  extras_.reset();
+  return phase_ != Phase::working;
+}
+
+void Synchronous::take_extras(const Outcome& outcome, Turn& turn) {
+  if (turn.place().phantom) {
+    samples_ += std::uint64_t(outcome.weight);
+    return;
+  }
+  const Range buffers = turn.place().layout->buffers();
+  std::copy_n(outcome.values.begin(), buffers.length,
+              turn.params().begin() + std::ptrdiff_t(buffers.offset));
+  if (outcome.values.size() > buffers.length)
+    samples_ += std::uint64_t(std::llround(double(outcome.values.back()) * outcome.weight));
+}
+
+void Synchronous::end_round(Turn& turn) {
+  phase_ = Phase::deciding;
+  ++done_;
+  Turn below = within(stop_, turn);
+  stop_.round_done(done_ - 1, turn.params(), samples_, below);
+}
+
+void Synchronous::on_view(const View&, Turn& turn) {
+  const Place& place = turn.place();
+  std::set<std::string> all, left, lost;
+  for (Rank rank = 0; rank < place.size(); ++rank) {
+    if (!place.member(rank).is(Role::worker)) continue;
+    all.insert(place.member(rank).site);
+    if (turn.view().has(rank)) left.insert(place.member(rank).site);
+  }
+  if (left.size() >= min_sites_ || phase_ == Phase::ended) return;
+  std::string names;
+  for (const std::string& site : all)
+    if (!left.contains(site)) names += (names.empty() ? "" : ", ") + site;
+  fail(std::to_string(left.size()) + " of " + std::to_string(all.size()) +
+           " sites are left, [sync] min_sites is " + std::to_string(min_sites_) +
+           "; lost: " + names + ". Bring them back and resume, or lower min_sites",
+       turn);
+}
+
+void Synchronous::fail(const std::string& reason, Turn& turn) {
+  phase_ = Phase::ended;
+  turn.fail(name_ + ", round " + std::to_string(done_) + ", site " + turn.place().me().site +
+            " (rank " + std::to_string(turn.self()) + "): " + reason);
+}
+
+std::string Synchronous::waiting_for() const {
+  if (phase_ == Phase::averaging) return parts_.overlay->waiting_for();
+  if (phase_ == Phase::deciding) return stop_.waiting_for();
+  return "";
+}
+
+void Synchronous::state(Archive& ar) {
+  ar.expect(name_);
+  ar(phase_, done_, samples_, asked_, mean_, extras_);
+  parts_.outer->state(ar);
+}
+
+}  // namespace longhaul::sync

@@ -1,0 +1,71 @@
+#pragma once
+// Synchronous is what the strategies that work in rounds have in common: every worker computes, all
+// hold the mean of what they computed, all use it, all decide alike whether another round follows.
+// A strategy says what is computed (begin_round, on_computed) and what the mean is for (use_mean).
+#include <optional>
+#include <string_view>
+
+#include "longhaul/core/registry.h"
+
+namespace longhaul::sync {
+
+class Synchronous : public Strategy {
+ public:
+  void on_start(Turn&) final;
+  void on_view(const View& before, Turn&) final;
+  void on_progress(Turn&) final;
+  void state(Archive&) override;
+  Round rounds_done() const final { return done_; }
+  std::string waiting_for() const final;
+
+ protected:
+  // `name` is for messages to the user. A view of fewer than `min_sites` sites with workers ends
+  // the run.
+  Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites = 1);
+
+  // --- what a strategy is made of ---------------------------------------------------------------
+  // Once, at the first step boundary: params() is what training starts from, equal on all.
+  virtual void begin_run(Turn&) {}
+  // A round starts: compute, or stand_by().
+  virtual void begin_round(Turn&) = 0;
+  // The weighted mean of what the workers contributed, empty for phantoms; the buffers' is in
+  // params() already. Compute, or end_round().
+  virtual void use_mean(std::span<float> mean, Turn&) = 0;
+
+  // --- what it calls ----------------------------------------------------------------------------
+  Round round() const { return done_; }
+  Transform& outer() { return *parts_.outer; }
+  // Gives `values`, one per parameter, to the mean of this round. `computed` is what they are
+  // from: its loss and samples are counted.
+  void contribute(std::span<const float> values, double weight, const Computed& computed, Turn&);
+  // Takes part in this round's exchange without a share.
+  void stand_by(Turn&);
+  // params() is the model that this round leaves.
+  void end_round(Turn&);
+
+ private:
+  enum class Phase : std::uint8_t { unborn, ready, working, averaging, deciding, ended };
+
+  bool advance(Turn&);
+  bool collect(Turn&);
+  void exchange(std::span<const float> values, double weight, double samples, bool contributes,
+                Turn&);
+  // What is averaged as exact values beside the parameters: the buffers of the layout, and a count
+  // of samples if the run stops by it.
+  std::uint64_t extras(const Turn&) const;
+  void take_extras(const Outcome&, Turn&);
+  void fail(const std::string& reason, Turn&);
+
+  const std::string name_;
+  const std::uint32_t min_sites_;
+  SyncParts parts_;
+  StopRule stop_;
+
+  Phase phase_ = Phase::unborn;
+  Round done_ = 0;                        // also the round that runs
+  std::uint64_t samples_ = 0;             // used by all nodes in the rounds done; if counted
+  Time asked_{0};                         // since when this round's mean is awaited
+  std::optional<Outcome> mean_, extras_;  // of this round, the one that came first
+};
+
+}  // namespace longhaul::sync

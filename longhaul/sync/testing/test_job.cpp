@@ -1,0 +1,172 @@
+#include "longhaul/sync/testing/test_job.h"
+
+#include "longhaul/outer/registry.h"
+#include "longhaul/sync/registry.h"
+
+namespace longhaul::sync::testing {
+namespace {
+
+class EveryoneMean final : public Overlay {
+ public:
+  struct Part {
+    static constexpr std::uint16_t kKind = 1;
+    static constexpr std::string_view kName = "part";
+    Key key;
+    double weight = 0;  // 0: no share
+    std::vector<float> values;
+    void state(auto& archive) { archive(key, weight, values); }
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit(Field{.name = "key"}, self.key);
+      visit(Field{.name = "weight"}, self.weight);
+      visit(Field{.name = "values"}, self.values);
+    }
+  };
+
+  Status begin(const Key& key, Op, const Contribution& c, Turn& turn) override {
+    if (c.contributes && !all_finite(c.values)) return invalid("the vector is not finite");
+    Part part{key, c.contributes ? c.weight : 0, {}};
+    if (c.contributes) part.values.assign(c.values.begin(), c.values.end());
+    for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+      if (rank != turn.self()) turn.send(rank, part, {}, kControl);
+    parts_[key][turn.self()] = part;
+    waited_ = live_with(Role::worker, turn.place(), turn.view());
+    return Ok{};
+  }
+
+  std::optional<Outcome> poll(const Key& key) override {
+    auto& parts = parts_[key];
+    for (Rank rank : waited_)
+      if (!parts.contains(rank)) return std::nullopt;
+    Outcome outcome;
+    std::vector<double> sum;
+    for (auto& [rank, part] : parts) {
+      if (part.weight == 0) continue;
+      outcome.counted.push_back(rank);
+      outcome.weight += part.weight;
+      sum.resize(part.values.size());
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part.weight * double(part.values[i]);
+    }
+    for (double s : sum) outcome.values.push_back(float(s / outcome.weight));
+    parts_.erase(key);
+    return outcome;
+  }
+
+  Status on_message(Rank from, const Message& message, Turn&) override {
+    return dispatch(MessageList<Part>{}, message, [&](const Part& part) -> Status {
+      parts_[part.key][from] = part;
+      return Ok{};
+    });
+  }
+  // Only for runs in which nobody is waited for any more.
+  void on_view(const View&, Turn& turn) override {
+    waited_ = live_with(Role::worker, turn.place(), turn.view());
+  }
+  void abort(const Key&, Turn&) override {}
+  std::string waiting_for() const override { return "parts"; }
+  void state(Archive& ar) override { ar(parts_, waited_); }
+
+ private:
+  std::map<Key, std::map<Rank, Part>> parts_;
+  std::vector<Rank> waited_;
+};
+
+}  // namespace
+
+std::unique_ptr<Overlay> everyone_to_everyone() { return std::make_unique<EveryoneMean>(); }
+
+TestJob::TestJob(Config config) : config_(std::move(config)) {
+  Members members;
+  for (Rank rank = 0; rank < config_.learners.size(); ++rank) {
+    members.push_back({.site = "site" + std::to_string(rank)});
+    if (!config_.roles.empty()) members.back().roles = config_.roles.at(rank);
+    learners_.push_back(std::make_unique<Quadratic>(config_.size, config_.learners[rank]));
+  }
+  place_.members = std::make_shared<const Members>(members);
+  place_.layout = learners_.at(0)->layout();
+  place_.seed = config_.seed;
+  nodes_.resize(members.size());
+  alive_.assign(members.size(), true);
+  for (Rank rank = 0; rank < nodes_.size(); ++rank) {
+    make_node(rank);
+    events_.push_back({rank, [this, rank] { nodes_[rank]->start(Time{0}); }});
+  }
+}
+
+void TestJob::make_node(Rank rank) {
+  Place place = place_;
+  place.self = rank;
+  const Settings outer{"outer", "test.toml", 0, config_.outer};
+  const Settings sync{"sync", "test.toml", 0, config_.settings};
+  auto transform = (*outer::entry_of(outer))->make(outer, place);
+  auto entry = find_entry(registry(), sync, config_.sync);
+  auto strategy =
+      (*entry)->make(sync, {everyone_to_everyone(), *std::move(transform), config_.stop}, place);
+  Learner* learner = place.me().is(Role::worker) ? learners_[rank].get() : nullptr;
+  nodes_[rank] = std::make_unique<Node>(place, *std::move(strategy), learner, *this);
+}
+
+void TestJob::run(std::uint64_t most) {
+  for (; !events_.empty(); --most) {
+    LH_CHECK(most > 0);
+    const Event event = std::move(events_.front());
+    events_.pop_front();
+    if (alive_[event.node]) event.happens();
+    if (after_event) after_event();
+  }
+}
+
+void TestJob::crash(Rank rank) {
+  alive_[rank] = false;
+  for (Rank other = 0; other < nodes_.size(); ++other) {
+    if (other == rank) continue;
+    events_.push_back(
+        {other, [this, other, rank] { nodes_[other]->unreachable(Time{0}, rank, true); }});
+  }
+}
+
+void TestJob::save_and_load() {
+  for (Rank rank = 0; rank < nodes_.size(); ++rank) {
+    Archive out;
+    nodes_[rank]->state(out);
+    learners_[rank]->state(out);
+    const Buffer bytes = out.take();
+    learners_[rank] = std::make_unique<Quadratic>(config_.size, config_.learners[rank]);
+    make_node(rank);
+    Archive in(bytes);
+    nodes_[rank]->state(in);
+    learners_[rank]->state(in);
+    LH_CHECK(in.finish());
+  }
+}
+
+void TestJob::send(Rank from, Send s) {
+  events_.push_back({s.to, [this, from, s = std::move(s)] {
+                       const Status status = nodes_[s.to]->deliver(Time{0}, from, s.message);
+                       if (!status) errors.push_back(status.error().what);
+                     }});
+}
+
+void TestJob::compute(Rank node, ComputeStep step) {
+  events_.push_back({node, [this, node, step = std::move(step)] {
+                       const auto result = learners_[node]->step(step.work);
+                       LH_CHECK(result);
+                       if (result->samples > 0) ++steps[node];
+                       nodes_[node]->stepped(Time{0}, *result);
+                     }});
+}
+
+void TestJob::report(Rank node, Report report) {
+  reports.push_back(report.round);
+  const Evaluation evaluation =
+      config_.score && report.model ? config_.score(*report.model) : Evaluation{};
+  events_.push_back({node, [this, node, report, evaluation] {
+                       nodes_[node]->scored(Time{0}, report.round, evaluation);
+                     }});
+}
+
+void TestJob::record(Rank node, const Record& r) {
+  records[{node, r.name}].emplace_back(r.round, r.value);
+}
+
+}  // namespace longhaul::sync::testing

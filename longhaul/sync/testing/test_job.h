@@ -1,0 +1,81 @@
+#pragma once
+// TestJob runs whole nodes with strategies on quadratic learners, without clock or network: steps
+// and messages take no time and come in the order they were asked for. Its overlay double sends
+// everything to everybody; what real overlays do is tested in overlay/ and tests/.
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "longhaul/core/node.h"
+#include "longhaul/core/registry.h"
+#include "longhaul/core/testing/quadratic.h"
+
+namespace longhaul::sync::testing {
+
+using longhaul::testing::Quadratic;
+
+class TestJob final : public Host {
+ public:
+  struct Config {
+    std::string sync = "bsp";
+    std::vector<Setting> settings = {};       // of [sync]
+    std::vector<Setting> outer = {};          // of [outer]
+    std::vector<Quadratic::Config> learners;  // one a rank
+    std::vector<std::uint8_t> roles = {};     // one a rank; empty: all workers
+    std::uint64_t size = 8;
+    StopConfig stop = {.max_rounds = 5};
+    std::uint64_t seed = 1;
+    // What the test set says of a model.
+    std::function<Evaluation(const std::vector<float>&)> score = {};
+  };
+
+  explicit TestJob(Config config);
+  // Events until none is left; `most` guards against a run without end.
+  void run(std::uint64_t most = 100000);
+  void crash(Rank rank);  // the others lose touch with it
+  // Saves all nodes and learners, makes them anew and loads them.
+  void save_and_load();
+
+  Quadratic& learner(Rank rank) { return *learners_.at(rank); }
+  Node& node(Rank rank) { return *nodes_.at(rank); }
+  std::vector<float> params(Rank rank) {
+    return {learner(rank).params().begin(), learner(rank).params().end()};
+  }
+
+  std::map<Rank, std::string> failures;
+  std::map<Rank, int> finished;
+  std::map<Rank, std::uint64_t> steps;  // computed with a batch
+  std::map<std::pair<Rank, std::string>, std::vector<std::pair<Round, double>>> records;
+  std::vector<Round> reports;
+  std::vector<std::string> errors;  // what nodes answered to messages
+  std::function<void()> after_event;
+
+  void send(Rank from, Send) override;
+  void set_timer(Rank, const SetTimer&) override {}
+  void cancel_timer(Rank, const CancelTimer&) override {}
+  void compute(Rank node, ComputeStep) override;
+  void report(Rank node, Report) override;
+  void record(Rank node, const Record&) override;
+  void finish(Rank node) override { ++finished[node]; }
+  void fail(Rank node, const std::string& reason) override { failures[node] = reason; }
+
+ private:
+  struct Event {
+    Rank node = 0;
+    std::function<void()> happens;
+  };
+  void make_node(Rank rank);
+
+  const Config config_;
+  Place place_;
+  std::vector<std::unique_ptr<Quadratic>> learners_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<bool> alive_;
+  std::deque<Event> events_;
+};
+
+// The double, in registries' form.
+std::unique_ptr<Overlay> everyone_to_everyone();
+
+}  // namespace longhaul::sync::testing
