@@ -1,0 +1,112 @@
+#include "longhaul/codec/int8.h"
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "longhaul/codec/bytes_check.h"
+
+namespace longhaul::codec {
+namespace {
+
+constexpr std::size_t kBlock = Int8::kBlock;
+constexpr float kLevels = 127.f;
+constexpr std::int32_t kInfinity = 0x7F800000;
+
+// Blocks are whole, filled up with zeros: loops of a fixed length vectorise.
+struct FloatBlock {
+  float values[kBlock] = {};
+};
+struct ByteBlock {
+  std::int8_t values[kBlock] = {};
+};
+
+// Bits of the largest magnitude: as integers, magnitudes of floats are ordered as the floats are,
+// and those that are not finite come last.
+std::int32_t largest_magnitude(const FloatBlock& block) {
+  std::int32_t most = 0;
+  for (std::size_t i = 0; i < kBlock; ++i)
+    most = std::max(most, std::bit_cast<std::int32_t>(block.values[i]) & 0x7FFFFFFF);
+  return most;
+}
+
+float scale_of(float max) {
+  float scale = max / kLevels;
+  // The quotient may have rounded so far that 127 steps overflow, or, where floats are subnormal
+  // and a unit of the last place is a large step, fall short of `max`.
+  if (!std::isfinite(kLevels * scale)) scale = std::nextafterf(scale, 0.f);
+  const bool subnormal = scale < FLT_MIN;
+  if (subnormal && double(scale) * 127.0 < double(max)) scale = std::nextafterf(scale, 1.f);
+  return scale;
+}
+
+// |x / scale| <= 127 and a little. Adding 1.5 * 2^23 leaves no place for a fraction: the addition
+// rounds to nearest even, and the integer stands in the low bits.
+void quantise(const FloatBlock& in, float scale, ByteBlock& out) {
+  constexpr float kRounder = 0x1.8p23f;
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    const float rounded = in.values[i] / scale + kRounder;
+    out.values[i] = std::int8_t(std::bit_cast<std::int32_t>(rounded) & 0xFF);
+  }
+}
+
+void restore(const ByteBlock& in, float scale, FloatBlock& out) {
+  for (std::size_t i = 0; i < kBlock; ++i) out.values[i] = float(in.values[i]) * scale;
+}
+
+bool has_minus_128(const ByteBlock& block) {
+  std::int8_t least = 0;
+  for (std::size_t i = 0; i < kBlock; ++i) least = std::min(least, block.values[i]);
+  return least == -128;
+}
+
+}  // namespace
+
+Buffer Int8::encode(const CodecKey&, Range at, std::span<const float> values) {
+  LH_CHECK(values.size() == at.length);
+  Buffer bytes(encoded_size(values.size()));
+  std::byte* to = bytes.data();
+  for (std::size_t done = 0; done < values.size(); done += kBlock) {
+    const std::size_t count = std::min(kBlock, values.size() - done);
+    FloatBlock block;
+    ByteBlock levels;
+    std::memcpy(block.values, &values[done], 4 * count);
+    const std::int32_t most = largest_magnitude(block);
+    LH_CHECK(most < kInfinity);
+    const float scale = scale_of(std::bit_cast<float>(most));
+    if (most > 0) quantise(block, scale, levels);
+    std::memcpy(to, &scale, 4);
+    std::memcpy(to + 4, levels.values, count);
+    to += 4 + count;
+  }
+  return bytes;
+}
+
+Status Int8::decode(const CodecKey&, Range at, std::span<const std::byte> in,
+                    std::span<float> out) const {
+  LH_CHECK(out.size() == at.length);
+  LH_TRY(expect_size("int8", at, in.size(), encoded_size(out.size())));
+  const std::byte* from = in.data();
+  for (std::size_t done = 0; done < out.size(); done += kBlock) {
+    const std::size_t count = std::min(kBlock, out.size() - done);
+    float scale = 0;
+    ByteBlock levels;
+    FloatBlock block;
+    std::memcpy(&scale, from, 4);
+    std::memcpy(levels.values, from + 4, count);
+    from += 4 + count;
+    if (std::signbit(scale) || !std::isfinite(kLevels * scale))
+      return bad_value("int8", at.offset + done, "opens a block whose scale is not of this codec");
+    if (has_minus_128(levels))
+      return bad_value("int8", at.offset + done,
+                       "opens a block that holds -128, which is no level");
+    restore(levels, scale, block);
+    std::memcpy(&out[done], block.values, 4 * count);
+  }
+  return Ok{};
+}
+
+}  // namespace longhaul::codec

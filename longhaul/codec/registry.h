@@ -1,0 +1,37 @@
+#pragma once
+// The codecs by name, and the job's codec made from the table [codec].
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "longhaul/core/registry.h"
+
+namespace longhaul::codec {
+
+std::span<const CodecEntry> registry();
+
+// Keys that every codec has.
+struct CommonConfig {
+  bool error_feedback = false;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "error_feedback",
+                .doc = "add to the next vector what the encoding of this one lost"},
+          self.error_feedback);
+  }
+};
+
+// The entry that [codec] kind names; "fp32" if it names none.
+Result<const CodecEntry*> entry_of(const Settings&);
+// Why the codec cannot have error feedback; nothing if it can. Only contractions can: what others
+// lose would add up without bound.
+std::optional<std::string> refuses_feedback(const CodecEntry&);
+// Does the job want error feedback? An Error where its codec cannot have it, with the reason.
+Result<bool> wants_error_feedback(const Settings&);
+// A fresh codec of the job: wrapped in error feedback if the caller asks for that and the job wants
+// it. Contributions are written with feedback; means and partial sums without.
+Result<std::unique_ptr<Codec>> make_codec(const Settings&, const Place&, bool feedback);
+
+}  // namespace longhaul::codec

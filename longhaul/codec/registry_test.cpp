@@ -1,0 +1,137 @@
+#include "longhaul/codec/registry.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "longhaul/base/rng.h"
+
+namespace longhaul::codec {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Settings table(std::string_view kind, std::vector<Setting> more = {}) {
+  Settings settings{.table = "codec", .file = "job.toml", .line = 1, .entries = std::move(more)};
+  settings.set({"kind", {std::string(kind)}, "job.toml", 2});
+  return settings;
+}
+Setting setting(std::string key, Value value) { return {std::move(key), value, "job.toml", 3}; }
+const Setting kFeedback = setting("error_feedback", {true});
+
+TEST(CodecRegistry, NamesAreUniqueAndEveryEntryMakesACodecThatWritesAndReads) {
+  std::set<std::string_view> names;
+  const std::vector<float> values = {1.f, -2.f, 0.f};
+  for (const CodecEntry& entry : registry()) {
+    EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
+    EXPECT_FALSE(entry.summary.empty()) << entry.name;
+    const auto codec = entry.make(table(entry.name), Place{});
+    ASSERT_TRUE(codec) << entry.name;
+    const Buffer bytes = (*codec)->encode({}, {0, 3}, values);
+    EXPECT_LE(bytes.size(), (*codec)->encoded_size(3)) << entry.name;
+    std::vector<float> out(3);
+    EXPECT_TRUE((*codec)->decode({}, {0, 3}, bytes, out)) << entry.name;
+    EXPECT_EQ(out == values, entry.traits.lossless || entry.name == "fp16") << entry.name;
+  }
+  EXPECT_EQ(names, (std::set<std::string_view>{"fp32", "fp16", "int8"}));
+}
+
+TEST(CodecRegistry, EveryEntryRefusesAMisspeltOrMistypedKey) {
+  for (const CodecEntry& entry : registry()) {
+    for (const FieldDoc& doc : entry.describe()) {
+      const std::string key(doc.field.name);
+      const auto misspelt = entry.make(table(entry.name, {setting(key + "x", doc.data)}), Place{});
+      ASSERT_FALSE(misspelt) << entry.name << key;
+      EXPECT_THAT(misspelt.error().what,
+                  AllOf(HasSubstr("job.toml:3"), HasSubstr("did you mean '" + key + "'")));
+      const auto mistyped =
+          entry.make(table(entry.name, {setting(key, {std::vector<Value>{}})}), Place{});
+      ASSERT_FALSE(mistyped) << entry.name << key;
+      EXPECT_THAT(mistyped.error().what, HasSubstr("[codec] " + key + ": expected"));
+    }
+  }
+}
+
+TEST(CodecRegistry, UnknownKindNamesTheNearest) {
+  const auto codec = make_codec(table("fp166"), Place{}, false);
+  ASSERT_FALSE(codec);
+  EXPECT_THAT(codec.error().what,
+              AllOf(HasSubstr("job.toml:2: [codec] kind"), HasSubstr("did you mean 'fp16'")));
+  Settings number = table("fp16");
+  number.set(setting("kind", {std::int64_t{16}}));
+  ASSERT_FALSE(make_codec(number, Place{}, true));
+  EXPECT_THAT(make_codec(number, Place{}, true).error().what, HasSubstr("a string in quotes"));
+}
+
+// Bytes of a codec made for a second time tell whether a residual was carried over.
+bool feeds_back(Codec& codec) {
+  const std::vector<float> values = {1.f, 0.0011f};
+  const Buffer first = codec.encode({.round = 0}, {0, 2}, values);
+  codec.settle({.round = 0}, Codec::Fate::abandoned);
+  return codec.encode({.round = 1}, {0, 2}, values) != first;
+}
+
+// mutant: longhaul/codec/registry.cpp
+//   - if (!made || !feedback || !*wanted) return made;
+//   + if (!made || !*wanted) return made;
+TEST(CodecRegistry, FeedbackIsForThoseWhoAskIfTheJobWantsIt) {
+  for (const char* kind : {"fp16", "int8"}) {
+    EXPECT_TRUE(feeds_back(**make_codec(table(kind, {kFeedback}), Place{}, true))) << kind;
+    EXPECT_FALSE(feeds_back(**make_codec(table(kind, {kFeedback}), Place{}, false))) << kind;
+    EXPECT_FALSE(feeds_back(**make_codec(table(kind), Place{}, true))) << kind;
+    EXPECT_TRUE(*wants_error_feedback(table(kind, {kFeedback})));
+    EXPECT_FALSE(*wants_error_feedback(table(kind)));
+  }
+  Settings empty{.table = "codec", .file = "job.toml", .line = 0, .entries = {}};
+  EXPECT_EQ((*entry_of(empty))->name, "fp32");
+  EXPECT_TRUE(make_codec(empty, Place{}, true));
+}
+
+// only contractions are wrapped. Every codec that may be is one: |x - q| < |x|.
+// mutant: longhaul/codec/registry.cpp
+//   - if (!codec.traits.contraction)
+//   + if (codec.traits.algebra == Algebra::gather)
+TEST(CodecRegistry, R4_2_OnlyContractionsAreWrapped) {
+  Random random(21, {Purpose::test});
+  std::vector<float> x(4096), q(4096);
+  for (const CodecEntry& entry : registry()) {
+    const auto made = make_codec(table(entry.name, {kFeedback}), Place{}, true);
+    EXPECT_EQ(bool(made), !refuses_feedback(entry)) << entry.name;
+    if (!made) continue;
+    for (int draw = 0; draw < 20; ++draw) {
+      for (float& value : x) value = float(std::exp2(random.normal() * 3) * random.normal());
+      const auto codec = entry.make(table(entry.name), Place{});
+      LH_CHECK((*codec)->decode({}, {0, 4096}, (*codec)->encode({}, {0, 4096}, x), q));
+      double lost = 0, all = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        lost += (double(x[i]) - q[i]) * (double(x[i]) - q[i]);
+        all += double(x[i]) * x[i];
+      }
+      EXPECT_LT(lost, 0.1 * all) << entry.name;
+    }
+  }
+  CodecEntry noisy = registry()[1];
+  noisy.traits = {.algebra = Algebra::reencode, .contraction = false, .unbiased = true};
+  ASSERT_TRUE(refuses_feedback(noisy));
+  EXPECT_THAT(*refuses_feedback(noisy), HasSubstr("no contraction"));
+}
+
+// mutant: longhaul/codec/registry.cpp
+//   - if (codec.traits.lossless) return "it loses nothing that could be fed back";
+//   +
+TEST(CodecRegistry, FeedbackAroundALosslessCodecIsRefusedAsPointless) {
+  for (bool feedback : {false, true}) {
+    const auto codec = make_codec(table("fp32", {kFeedback}), Place{}, feedback);
+    ASSERT_FALSE(codec);
+    EXPECT_THAT(codec.error().what, AllOf(HasSubstr("job.toml:3: [codec] error_feedback"),
+                                          HasSubstr("fp32"), HasSubstr("loses nothing")));
+  }
+  EXPECT_TRUE(make_codec(table("fp32", {setting("error_feedback", {false})}), Place{}, true));
+}
+
+}  // namespace
+}  // namespace longhaul::codec

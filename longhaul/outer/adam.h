@@ -1,0 +1,51 @@
+#pragma once
+// adam: Adam on the mean update (Kingma and Ba, "Adam", ICLR 2015, algorithm 1; as a server
+// optimiser: Reddi et al., "Adaptive federated optimization", ICLR 2021). Step t counts from 1.
+//
+//   m <- beta1 m + (1 - beta1) u      v <- beta2 v + (1 - beta2) u^2
+//   u <- rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+#include <vector>
+
+#include "longhaul/base/fields.h"
+#include "longhaul/core/transform.h"
+
+namespace longhaul::outer {
+
+struct AdamConfig {
+  double rate = 0.01;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double epsilon = 1e-3;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "rate", .doc = "largest usual step", .max = 1000, .positive = true},
+          self.rate);
+    visit(Field{.name = "beta1", .doc = "share of the mean that is kept", .min = 0, .max = 0.9999},
+          self.beta1);
+    visit(Field{.name = "beta2",
+                .doc = "share of the mean square that is kept",
+                .min = 0,
+                .max = 0.999999},
+          self.beta2);
+    visit(Field{.name = "epsilon",
+                .doc = "updates much smaller than this are not scaled up",
+                .min = 1e-12,
+                .max = 1000},
+          self.epsilon);
+  }
+};
+
+class Adam final : public Transform {
+ public:
+  explicit Adam(const AdamConfig& config) : config_(config) {}
+  void apply(std::span<float> update) override;  // always of the same length
+  void state(Archive& ar) override { ar(beta1_power_, beta2_power_, mean_, square_); }
+
+ private:
+  AdamConfig config_;
+  double beta1_power_ = 1, beta2_power_ = 1;  // beta^t
+  std::vector<float> mean_, square_;          // as long as the update; empty before the first
+};
+
+}  // namespace longhaul::outer

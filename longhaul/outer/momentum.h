@@ -1,0 +1,39 @@
+#pragma once
+// momentum: heavy-ball momentum on the mean update (Polyak 1964; on federated means: Hsu, Qi and
+// Brown, "Measuring the effects of non-identical data distribution", 2019).
+//
+//   buf <- momentum buf + u      u <- rate buf
+#include <vector>
+
+#include "longhaul/base/fields.h"
+#include "longhaul/core/transform.h"
+
+namespace longhaul::outer {
+
+struct MomentumConfig {
+  double rate = 1.0;
+  double momentum = 0.9;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "rate", .doc = "factor of the step", .max = 1000, .positive = true},
+          self.rate);
+    visit(
+        Field{
+            .name = "momentum", .doc = "share of the buffer that is kept", .min = 0, .max = 0.9999},
+        self.momentum);
+  }
+};
+
+class Momentum final : public Transform {
+ public:
+  explicit Momentum(const MomentumConfig& config) : config_(config) {}
+  void apply(std::span<float> update) override;  // always of the same length
+  void state(Archive& ar) override { ar(buffer_); }
+
+ private:
+  MomentumConfig config_;
+  std::vector<float> buffer_;  // as long as the update; empty before the first
+};
+
+}  // namespace longhaul::outer
