@@ -1,0 +1,27 @@
+#pragma once
+// Every struct that travels between nodes, by the family that speaks it. The fuzzer decodes each,
+// docs/messages.md lists each; a family that is missing here is missing in both.
+#include <string_view>
+
+#include "longhaul/core/finish_barrier.h"
+#include "longhaul/core/membership.h"
+#include "longhaul/core/stop_rule.h"
+#include "longhaul/overlay/messages.h"
+#include "longhaul/transfer/reliable.h"
+
+namespace longhaul {
+
+// Calls visit.template operator()<M>(family) for every message struct M.
+template <class Visit>
+void for_each_message(Visit&& visit) {
+  auto family = [&]<class... M>(std::string_view name, MessageList<M...>) {
+    (visit.template operator()<M>(name), ...);
+  };
+  family("membership", Membership::Messages{});
+  family("finish barrier", FinishBarrier::Messages{});
+  family("stop rule", StopRule::Messages{});
+  family("transfer/reliable", transfer::Reliable::Messages{});
+  family("overlay", overlay::Messages{});
+}
+
+}  // namespace longhaul
