@@ -111,8 +111,8 @@ TEST(Bsp, ReportsAtTheCadenceAndStopsAtTheTarget) {
 }
 
 // mutant: longhaul/sync/synchronous.cpp
-//   - phase_ = Phase::ended;
-//   + phase_ = Phase::working;
+//   - if (!status)
+//   + if (!status && turn.self() == 0)
 TEST(Bsp, AGradientThatIsNotFiniteEndsTheRunNamingSiteRoundAndRemedy) {
   auto learners = unequal(2);
   learners[1].target = std::numeric_limits<float>::infinity();

@@ -45,9 +45,6 @@ TEST(FedAvg, R3_11_OneStepOfSgdWithEqualSharesEqualsBsp) {
 
 // Equal updates come back as they are, whatever they weigh; unequal ones by share.
 // mutant: longhaul/sync/fedavg.cpp
-//   - contribute(local_.update(turn), n_k, computed, turn);
-//   + contribute(local_.update(turn), n_k * (1 + double(round())), computed, turn);
-// mutant: longhaul/sync/fedavg.cpp
 //   - double n_k = double(computed.shard_size);
 //   + double n_k = 1;
 TEST(FedAvg, R3_12_WeightsAreSharesOfTheSamplesAndSumToOne) {
