@@ -174,7 +174,9 @@ TEST(Archive, FloatsOfAFixedSizeRefuseAnotherSize) {
   EXPECT_TRUE(same.finish());
   EXPECT_EQ(again, three);
   other.floats(two);
-  EXPECT_FALSE(other.finish());
+  const Status status = other.finish();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().what, "checkpoint holds a model of another size");
 }
 
 TEST(Archive, PayloadsKeepBytesAndPhantoms) {

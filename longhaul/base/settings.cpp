@@ -13,6 +13,8 @@ template <class... Case>
 struct Overloaded : Case... {
   using Case::operator()...;
 };
+template <class... Case>
+Overloaded(Case...) -> Overloaded<Case...>;  // clang 14 does not deduce aggregates
 
 std::string range_text(const Field& f, std::string_view noun) {
   std::string text(noun);

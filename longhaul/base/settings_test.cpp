@@ -175,6 +175,7 @@ TEST(Nearest, IsByEditDistance) {
   EXPECT_EQ(nearest("lenett", names), "lenet");
   EXPECT_EQ(nearest("lnet", names), "lenet");
   EXPECT_EQ(nearest("logistik", names), "logistic");
+  EXPECT_EQ(nearest("logisti", names), "logistic");
   EXPECT_EQ(nearest("transformer", names), "");
   EXPECT_EQ(nearest("x", {}), "");
 }
