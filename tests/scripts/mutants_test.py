@@ -58,11 +58,11 @@ class Mutants(ScriptCase):
         self.write("longhaul/toy/toy.cpp", CODE)
         self.write("longhaul/toy/toy_test.cpp", TEST)
         arguments = ["--root", self.root]
-        output = self.expect("mutants", 1, "3 run", arguments=arguments)
+        output = self.expect("mutants", 1, "3 of 3 run", arguments=arguments)
         self.assertRegex(output, r"killed +Toy\.Doubles")
         self.assertRegex(output, r"survived +Toy\.Zero")
         self.assertRegex(output, r"does not compile +Toy\.BadMutant")
-        self.expect("mutants", 0, "1 run, 1 killed", arguments=arguments + ["Toy.Doubles"])
+        self.expect("mutants", 0, "1 of 1 run, 1 killed", arguments=arguments + ["Toy.Doubles"])
         with open(os.path.join(self.root, "longhaul/toy/toy.cpp"), encoding="utf-8") as handle:
             self.assertEqual(handle.read(), CODE)
 
