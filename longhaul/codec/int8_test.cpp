@@ -104,8 +104,8 @@ TEST(Int8, SubnormalScalesReachTheirValues) {
 }
 
 // mutant: longhaul/codec/int8.cpp
-//   - if (most > 0) quantise(block, scale, levels);
-//   + quantise(block, scale, levels);
+//   - const float scale = scale_of(std::bit_cast<float>(most));
+//   + const float scale = scale_of(std::bit_cast<float>(std::max(most, 1)));
 TEST(Int8, ABlockOfZerosIsExactAndAllZeroBytes) {
   Int8 codec;
   const std::vector<float> values(300, -0.f);

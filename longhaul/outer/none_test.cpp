@@ -1,0 +1,24 @@
+#include "longhaul/outer/none.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace longhaul::outer {
+namespace {
+
+// mutant: longhaul/outer/none.h
+//   - void apply(std::span<float>) override {}
+//   + void apply(std::span<float> u) override { u[0] += 1; }
+TEST(None, LeavesTheUpdateAndHasNoState) {
+  None none{NoneConfig{}};
+  std::vector<float> update = {1.f, -2.f};
+  none.apply(update);
+  EXPECT_EQ(update, (std::vector<float>{1.f, -2.f}));
+  Archive saved;
+  none.state(saved);
+  EXPECT_TRUE(saved.take().empty());
+}
+
+}  // namespace
+}  // namespace longhaul::outer

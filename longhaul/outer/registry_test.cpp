@@ -1,0 +1,126 @@
+#include "longhaul/outer/registry.h"
+
+#include <cfloat>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "longhaul/base/rng.h"
+
+namespace longhaul::outer {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Floats = std::vector<float>;
+
+Settings table(std::string_view kind, std::vector<Setting> more = {}) {
+  Settings settings{.table = "outer", .file = "job.toml", .line = 1, .entries = std::move(more)};
+  settings.set({"kind", {std::string(kind)}, "job.toml", 2});
+  return settings;
+}
+Setting setting(std::string key, Value value) { return {std::move(key), value, "job.toml", 3}; }
+
+std::unique_ptr<Transform> make(const OuterEntry& entry) {
+  return *entry.make(table(entry.name), Place{});
+}
+
+TEST(OuterRegistry, NamesAreUniqueAndEveryEntryMakesWhatKeepsALength) {
+  std::set<std::string_view> names;
+  for (const OuterEntry& entry : registry()) {
+    EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
+    EXPECT_FALSE(entry.summary.empty()) << entry.name;
+    EXPECT_EQ(*entry_of(table(entry.name)), &entry);
+    const auto outer = make(entry);
+    Floats update(5, 1.f);
+    outer->apply(update);
+    outer->apply(update);
+    EXPECT_TRUE(std::isfinite(update[4])) << entry.name;
+    make(entry)->apply({});  // a phantom's update
+  }
+  EXPECT_EQ(names, (std::set<std::string_view>{"none", "momentum", "nesterov", "adam"}));
+  const Settings empty{.table = "outer", .file = "job.toml", .line = 0, .entries = {}};
+  EXPECT_EQ((*entry_of(empty))->name, "none");
+}
+
+// Every key: misspelt, mistyped, below its least, above its most.
+// mutant: longhaul/outer/registry.cpp
+//   - LH_TRY(read_settings(settings, config));
+//   +
+TEST(OuterRegistry, EveryEntryRefusesBadKeys) {
+  for (const OuterEntry& entry : registry()) {
+    const auto misspelt = entry.make(table(entry.name, {setting("ratte", {0.5})}), Place{});
+    ASSERT_FALSE(misspelt) << entry.name;
+    EXPECT_THAT(misspelt.error().what, HasSubstr("job.toml:3: [outer] ratte: unknown key"));
+    for (const FieldDoc& doc : entry.describe()) {
+      const std::string key(doc.field.name);
+      EXPECT_FALSE(doc.field.doc.empty()) << key;
+      const double low = doc.field.positive ? 0.0 : doc.field.min - 1e-13;
+      for (const Value& bad :
+           {Value{"fast"}, Value{low}, Value{doc.field.max * 1.01}, Value{NAN}}) {
+        const auto made = entry.make(table(entry.name, {setting(key, bad)}), Place{});
+        ASSERT_FALSE(made) << entry.name << " " << key << " " << to_text(bad);
+        EXPECT_THAT(made.error().what, HasSubstr("job.toml:3: [outer] " + key + ": expected"));
+      }
+      const auto good = entry.make(table(entry.name, {setting(key, doc.data)}), Place{});
+      EXPECT_TRUE(good) << entry.name << " " << key;
+    }
+  }
+}
+
+TEST(OuterRegistry, UnknownKindNamesTheNearest) {
+  const auto entry = entry_of(table("nestrov"));
+  ASSERT_FALSE(entry);
+  EXPECT_THAT(entry.error().what,
+              AllOf(HasSubstr("job.toml:2: [outer] kind"), HasSubstr("did you mean 'nesterov'")));
+}
+
+// Saving and loading after every step equals going on, and all nodes keep equal bits.
+// mutant: longhaul/outer/momentum.h
+//   - void state(Archive& ar) override { ar(buffer_); }
+//   + void state(Archive&) override {}
+// mutant: longhaul/outer/nesterov.h
+//   - void state(Archive& ar) override { ar(buffer_); }
+//   + void state(Archive&) override {}
+// mutant: longhaul/outer/adam.h
+//   - void state(Archive& ar) override { ar(beta1_power_, beta2_power_, mean_, square_); }
+//   + void state(Archive& ar) override { ar(mean_, square_); }
+TEST(OuterRegistry, LoadedAfterEveryStepGoesOnAlike) {
+  for (const OuterEntry& entry : registry()) {
+    Random random(6, {Purpose::test});
+    auto steady = make(entry), reborn = make(entry);
+    for (int step = 0; step < 20; ++step) {
+      Archive saved;
+      reborn->state(saved);
+      const Buffer bytes = saved.take();
+      reborn = make(entry);
+      Archive loaded(bytes);
+      reborn->state(loaded);
+      ASSERT_TRUE(loaded.finish()) << entry.name;
+      Floats a(100);
+      for (float& value : a) value = float(random.normal());
+      Floats b = a;
+      steady->apply(a);
+      reborn->apply(b);
+      ASSERT_EQ(a, b) << entry.name << " " << step;
+    }
+  }
+}
+
+// Large updates do not become infinite under any outer optimiser that builds up speed.
+TEST(OuterRegistry, FiniteUpdatesStayFinite) {
+  for (const OuterEntry& entry : registry()) {
+    const auto outer = make(entry);
+    for (int step = 0; step < 100; ++step) {
+      Floats update = {FLT_MAX, -FLT_MAX};
+      outer->apply(update);
+      ASSERT_TRUE(std::isfinite(update[0]) && std::isfinite(update[1])) << entry.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::outer
