@@ -75,7 +75,7 @@ class Archive {
     } else if constexpr (plain<T>) {
       loading_ ? in_.raw(&value, sizeof value) : out_.raw(&value, sizeof value);
     } else if constexpr (Fielded<T>) {
-      T::fields(value, [this](const Field&, auto& member) { one(member); });
+      T::fields(value, [this](const Field&, auto& member) { this->one(member); });
     } else {
       container(value);
     }
