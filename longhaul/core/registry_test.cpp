@@ -1,0 +1,83 @@
+#include "longhaul/core/registry.h"
+
+#include <gtest/gtest.h>
+
+namespace longhaul {
+namespace {
+
+// A combination in which nothing is wrong; tests spoil one trait.
+struct Parts {
+  SyncEntry sync{"s", "", nullptr, nullptr, nullptr, {}};
+  OverlayEntry overlay{"o", "", nullptr, nullptr, {}};
+  TransferEntry transfer{"t", "", nullptr, nullptr, {}};
+  CodecEntry codec{"c", "", nullptr, nullptr, {}};
+  OuterEntry outer{"none", "", nullptr, nullptr};
+  bool feedback = false;
+
+  std::string why() const {
+    return illegal(sync, overlay, transfer, codec, feedback, outer).value_or("");
+  }
+};
+
+bool says(const std::string& why, std::string_view part) {
+  return why.find(part) != std::string::npos;
+}
+
+TEST(Illegal, NothingIsWrongWithTheDefaults) { EXPECT_EQ(Parts{}.why(), ""); }
+
+TEST(Illegal, AnOverlayMustKnowTheOperation) {
+  Parts p;
+  p.sync.traits.op = Op::gather;
+  EXPECT_TRUE(says(p.why(), "exchanges gathers, which [overlay] kind = \"o\""));
+}
+
+// mutant: longhaul/core/registry.cpp
+//   - if (overlay.traits.sums_on_the_way && error_feedback)
+//   + if (false)
+TEST(Illegal, SumsOnTheWayNeedACodecThatAddsAndNoFeedback) {
+  Parts p;
+  p.overlay.traits.sums_on_the_way = true;
+  EXPECT_EQ(p.why(), "");
+  p.feedback = true;
+  EXPECT_TRUE(says(p.why(), "error_feedback = false"));
+  p.feedback = false;
+  p.codec.traits.algebra = Algebra::gather;
+  EXPECT_TRUE(says(p.why(), "[codec] kind = \"c\" does not allow"));
+}
+
+TEST(Illegal, FeedbackNeedsAContractionAndAStrategyThatTakesIt) {
+  Parts p;
+  p.feedback = true;
+  EXPECT_EQ(p.why(), "");
+  p.codec.traits.contraction = false;
+  EXPECT_TRUE(says(p.why(), "no contraction"));
+  p.codec.traits.contraction = true;
+  p.sync.traits.takes_feedback = false;
+  EXPECT_TRUE(says(p.why(), "error_feedback = false"));
+}
+
+TEST(Illegal, WhatAStrategyDoesNotTake) {
+  Parts p;
+  p.sync.traits.takes_unbiased = p.sync.traits.takes_outer = false;
+  EXPECT_EQ(p.why(), "");
+  p.codec.traits.contraction = false;
+  EXPECT_TRUE(says(p.why(), "fp16"));
+  p.codec.traits.contraction = true;
+  p.outer.name = "adam";
+  EXPECT_TRUE(says(p.why(), "[outer] kind = \"none\""));
+}
+
+TEST(Illegal, AMeanNeedsWholeVectors) {
+  Parts p;
+  p.transfer.traits.lossless = false;
+  EXPECT_TRUE(says(p.why(), "[transfer] kind = \"reliable\""));
+}
+
+TEST(Bits, HaveNames) {
+  EXPECT_EQ(to_string(Bits::rank), "rank");
+  EXPECT_EQ(to_string(Bits::plan), "plan");
+  EXPECT_EQ(to_string(Bits::schedule), "schedule");
+}
+
+}  // namespace
+}  // namespace longhaul
