@@ -1,0 +1,42 @@
+#pragma once
+// The order in which one node uses its samples. Every epoch is a new permutation of the shard, a
+// pure function of (seed, origin, epoch); every sample is used exactly once an epoch, so the last
+// batch of an epoch is short where the batch size does not divide the shard. The state is one
+// number.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "longhaul/base/archive.h"
+
+namespace longhaul::learn {
+
+class Batches {
+ public:
+  // `shard`: the samples of the node, at least one; `batch` at least 1; `origin`: rank of the node.
+  Batches(std::vector<std::uint32_t> shard, std::uint32_t batch, std::uint64_t seed,
+          std::uint32_t origin);
+
+  // The samples of the batch at hand; valid until advance() or state().
+  std::span<const std::uint32_t> peek() const;
+  bool last() const;  // an epoch ends with the batch at hand
+  void advance();     // to the next batch
+
+  std::uint64_t step() const { return step_; }  // batches gone by
+  std::uint64_t epoch() const { return step_ / per_epoch(); }
+  std::uint64_t per_epoch() const { return (shard_.size() + batch_ - 1) / batch_; }
+
+  void state(Archive&);
+
+ private:
+  void shuffle();
+
+  std::vector<std::uint32_t> shard_;
+  std::vector<std::uint32_t> order_;  // the permutation of the epoch at hand
+  std::uint32_t batch_;
+  std::uint64_t seed_;
+  std::uint32_t origin_;
+  std::uint64_t step_ = 0;
+};
+
+}  // namespace longhaul::learn

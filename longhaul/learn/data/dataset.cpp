@@ -1,0 +1,85 @@
+#include "longhaul/learn/data/dataset.h"
+
+#include <algorithm>
+
+#include "longhaul/base/check.h"
+
+namespace longhaul::learn {
+namespace {
+
+template <class T>
+void copy_rows(const std::vector<T>& from, std::size_t width, std::span<const std::uint32_t> rows,
+               std::vector<T>& to) {
+  if (from.empty()) return;
+  to.reserve(rows.size() * width);
+  for (const std::size_t row : rows) {
+    LH_CHECK((row + 1) * width <= from.size());
+    const auto begin = from.begin() + std::ptrdiff_t(row * width);
+    to.insert(to.end(), begin, begin + std::ptrdiff_t(width));
+  }
+}
+
+}  // namespace
+
+std::size_t DataShape::width() const {
+  std::size_t product = 1;
+  for (const std::int64_t extent : sample) product *= std::size_t(extent);
+  return product;
+}
+
+std::size_t DataSet::size() const {
+  if (shape.task == Task::classification) return labels.size();
+  return targets.size() / std::size_t(std::max<std::int64_t>(shape.outputs, 1));
+}
+
+void DataSet::copy_row(std::size_t row, std::span<float> out) const {
+  const std::size_t width = shape.width();
+  LH_CHECK(row < size() && out.size() == width);
+  if (pixels.empty()) {
+    LH_CHECK(features.size() == size() * width);
+    std::copy_n(features.begin() + std::ptrdiff_t(row * width), width, out.begin());
+    return;
+  }
+  LH_CHECK(pixels.size() == size() * width);
+  const std::uint8_t* from = pixels.data() + row * width;
+  const std::size_t channels = pixel_values.size() / 256, area = width / channels;
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    const float* values = pixel_values.data() + channel * 256;
+    for (std::size_t i = channel * area; i < (channel + 1) * area; ++i) out[i] = values[from[i]];
+  }
+}
+
+void DataSet::set_pixels(std::vector<std::uint8_t> values, std::span<const double> mean,
+                         std::span<const double> std) {
+  LH_CHECK(!mean.empty() && mean.size() == std.size() && shape.width() % mean.size() == 0);
+  pixels = std::move(values);
+  features.clear();
+  pixel_values.clear();
+  for (std::size_t channel = 0; channel < mean.size(); ++channel) {
+    LH_CHECK(std[channel] != 0);
+    for (int pixel = 0; pixel < 256; ++pixel)
+      pixel_values.push_back(float((pixel / 255.0 - mean[channel]) / std[channel]));
+  }
+}
+
+DataSet take_rows(const DataSet& from, std::span<const std::uint32_t> rows) {
+  DataSet to;
+  to.shape = from.shape;
+  to.names = from.names;
+  to.pixel_values = from.pixel_values;
+  copy_rows(from.features, from.shape.width(), rows, to.features);
+  copy_rows(from.pixels, from.shape.width(), rows, to.pixels);
+  copy_rows(from.labels, 1, rows, to.labels);
+  copy_rows(from.targets, std::size_t(from.shape.outputs), rows, to.targets);
+  return to;
+}
+
+void append(DataSet& to, const DataSet& more) {
+  LH_CHECK(to.shape == more.shape && to.pixel_values == more.pixel_values);
+  to.features.insert(to.features.end(), more.features.begin(), more.features.end());
+  to.pixels.insert(to.pixels.end(), more.pixels.begin(), more.pixels.end());
+  to.labels.insert(to.labels.end(), more.labels.begin(), more.labels.end());
+  to.targets.insert(to.targets.end(), more.targets.begin(), more.targets.end());
+}
+
+}  // namespace longhaul::learn

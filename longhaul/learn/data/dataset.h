@@ -1,0 +1,51 @@
+#pragma once
+// A data set in memory: made by the readers of this folder, then shared unchanged by all sites of a
+// process (std::shared_ptr<const DataSet>). Images stay one byte a pixel (60,000 of 28x28 are 47
+// MB, as floats 188 MB) and become numbers row by row.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace longhaul::learn {
+
+enum class Task : std::uint8_t { classification, regression };
+
+struct DataShape {
+  std::vector<std::int64_t> sample;  // {channels, height, width} or {features}
+  std::int64_t outputs = 1;          // classes, or targets of a regression
+  Task task = Task::classification;
+
+  std::size_t width() const;  // numbers in a sample
+  bool operator==(const DataShape&) const = default;
+};
+
+struct DataSet {
+  DataShape shape;
+  std::vector<float> features;       // samples x width, row-major; empty where there are pixels
+  std::vector<std::uint8_t> pixels;  // samples x width; set by set_pixels()
+  std::vector<std::int64_t> labels;  // classification: 0 .. outputs-1, one a sample
+  std::vector<float> targets;        // regression: samples x outputs
+  std::vector<std::string> names;    // of the classes, as the file calls them; may be empty
+
+  std::size_t size() const;
+  // Sample `row` as the model sees it: pixels as (pixel / 255 - mean) / std of their channel. `out`
+  // is width() long. CHECKs both.
+  void copy_row(std::size_t row, std::span<float> out) const;
+
+  // One mean and one std a channel, of pixels scaled to 0 .. 1; std is not 0.
+  void set_pixels(std::vector<std::uint8_t> values, std::span<const double> mean,
+                  std::span<const double> std);
+
+  // What each value of a pixel becomes: channels x 256. Filled by set_pixels().
+  std::vector<float> pixel_values;
+};
+
+// The samples `rows`, in this order; a row may be taken twice.
+DataSet take_rows(const DataSet&, std::span<const std::uint32_t> rows);
+
+// Appends the samples of `more`. CHECKs that both have one shape and one kind of storage.
+void append(DataSet& to, const DataSet& more);
+
+}  // namespace longhaul::learn
