@@ -1,0 +1,102 @@
+#pragma once
+// The agreed mean: under every synchronous strategy (docs/overlay/README.md).
+//
+// agreed_mean(G, round, z, a) = sum a_i z_i / sum a_i over exactly the members of G, or nobody gets
+// one. G are the live workers of an epoch. While nothing is lost a Path brings the parts together.
+// On a new view the attempt is frozen, and all survivors report what they have: if any has the mean
+// of the round, the others fetch it from the lowest such rank, and the share of whoever was lost
+// counts. If none has it, all repeat with the same values in the new epoch.
+//
+// Why it is safe: who took a mean and lives says so; who said that it has none is frozen. A member
+// contributes to round r+1 only after it has the mean of r, so a piece of the mean of r+1 proves
+// that nobody will fetch r any more: until then it is kept.
+//
+// Rounds of one (group, range) count 0, 1, 2 ... without a gap, and all its vectors are of one
+// length. A peer may be one round ahead. Memory: docs/overlay/README.md.
+#include <functional>
+
+#include "longhaul/core/registry.h"
+#include "longhaul/overlay/sequence.h"
+
+namespace longhaul::overlay {
+
+class AgreedMean final : public Overlay, private VectorPort {
+ public:
+  using Messages = overlay::Messages;
+
+  AgreedMean(const Place&, OverlayParts, std::unique_ptr<Path>);
+  ~AgreedMean() override;
+
+  Status begin(const Key&, Op, const Contribution&, Turn&) override;
+  std::optional<Outcome> poll(const Key&) override;
+  void abort(const Key&, Turn&) override;
+  std::string waiting_for() const override;
+  void training_loss(double loss) override { transfer_->training_loss(loss); }
+
+  Status on_message(Rank from, const Message&, Turn&) override;
+  void on_view(const View& before, Turn&) override;
+  void on_progress(Turn&) override;
+  void state(Archive&) override;
+
+ private:
+  using Id = std::pair<std::uint32_t, std::uint32_t>;  // (group, range)
+  class Scene;                                         // a Desk
+  enum class When { now, late };
+  struct Arrived {
+    TransferKey key;
+    Range range;
+    Payload bytes;
+  };
+
+  // VectorPort
+  Payload encoded(const TransferKey&, Range) override;
+  std::span<const float> values(const TransferKey&, Range) override;
+  Status admit(Rank from, const TransferKey&, Range) override;
+  Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) override;
+
+  // agreed.cpp
+  Status take(Rank from, const Share&, Turn&);
+  Status take(Rank from, const Roster&, Turn&);
+  Status take(Rank from, const Report&, Turn&);
+  Status take(Rank from, const Fetch&, Turn&);
+  Result<Sequence*> sequence(Id, std::uint64_t length, bool exact);
+  Sequence* find(Id);
+  const Sequence* find(Id) const;
+  // Is a message of this attempt to be heeded? An Error: only a broken peer can say it.
+  Result<When> when(Epoch, const CodecKey&) const;
+  void late(const CodecKey&, Turn&);
+  void arrived(Arrival&&, Turn&);
+  Attempt& attempt(Sequence&, Round);
+  void give(Sequence&, Turn&);
+  void settle(Sequence&, Turn&);
+  void drop(Sequence&, Round);
+  void open_mean(Sequence&, Round);
+  void put_piece(Sequence&, Round, std::size_t piece, std::span<const float>);
+  void put_roster(Sequence&, Round, std::vector<Rank> counted, double weight);
+  bool has_piece(const Sequence&, Round, std::size_t piece) const;
+  std::uint64_t longest_vector() const;
+  void state(Archive&, Sequence&);
+
+  // coding.cpp: numbers and bytes
+  Payload write(const CodecKey&, Coding, Range, std::span<const float>);
+  Result<std::vector<float>> read(const CodecKey&, Coding, Range, const Payload&) const;
+
+  // recovery.cpp: what a new view means
+  void form_team(const View&);
+  void resolve(Turn&);
+  TransferKey repair_key(const Sequence&) const;
+
+  const Place place_;
+  std::unique_ptr<Transfer> transfer_;
+  std::unique_ptr<Path> path_;
+  std::unique_ptr<Codec> up_, down_;
+  Team team_;
+  std::map<Id, Sequence> sequences_;
+  // After a new view, until all survivors' reports are in.
+  std::set<Rank> unheard_;
+  std::map<Rank, std::map<Id, Round>> reports_;
+  std::set<std::pair<Rank, Id>> served_;  // fetches of this epoch
+  std::vector<Arrived> arrived_bytes_;    // of means; empty between turns
+};
+
+}  // namespace longhaul::overlay

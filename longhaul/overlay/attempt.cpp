@@ -1,0 +1,79 @@
+#include "longhaul/overlay/attempt.h"
+
+#include <algorithm>
+
+namespace longhaul::overlay {
+
+void Attempt::set_contribution(double weight) {
+  LH_CHECK(!contributed_ && terms_.team->takes_part());
+  contributed_ = true;
+  weight_ = weight;
+}
+
+TransferKey Attempt::key(Phase phase, Coding coding, Rank origin) const {
+  const Key& key = terms_.key;
+  return {terms_.team->epoch,
+          {key.round, key.group, key.range, origin},
+          std::uint8_t(phase),
+          terms_.exact ? Coding::exact : coding};
+}
+
+Share Attempt::share(std::uint64_t length) const {
+  const Key& key = terms_.key;
+  return {terms_.team->epoch,
+          {key.round, key.group, key.range, terms_.team->self},
+          length,
+          terms_.exact,
+          weight_};
+}
+
+void Attempt::post(const TransferKey& key, Rank to, std::vector<Range> ranges, double weight,
+                   std::uint32_t hop, std::uint32_t hops, Desk& desk) {
+  posted_.insert(key);
+  Service service = kBulk;
+  service.order = std::uint32_t(terms_.key.round * hops + hop);
+  desk.post({key, to, std::move(ranges), weight, service});
+}
+
+// The owner of the first piece tells all who is counted, itself included.
+void Attempt::tell_roster(std::span<const double> weights, Desk& desk) {
+  const Key& key = terms_.key;
+  const Team& team = *terms_.team;
+  std::vector<Rank> counted;
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) continue;
+    sum += weights[i];
+    counted.push_back(team.members[i]);
+  }
+  const Roster roster = roster_of(team, {key.round, key.group, key.range, team.self}, counted, sum);
+  for (const Rank to : team.others()) desk.tell(to, roster);
+  if (team.takes_part()) desk.have_roster(counted, sum);
+}
+
+Roster roster_of(const Team& team, const CodecKey& key, const std::vector<Rank>& counted,
+                 double weight) {
+  Roster roster{team.epoch, key, weight, {}};
+  for (const Rank rank : counted) {
+    if (roster.counted.size() <= rank / 8) roster.counted.resize(rank / 8 + 1);
+    roster.counted[rank / 8] = std::uint8_t(roster.counted[rank / 8] | 1u << rank % 8);
+  }
+  return roster;
+}
+
+Status Attempt::refuse(Rank from, std::string why) const {
+  return malformed(round_text() + " of rank " + std::to_string(from) + ": " + why);
+}
+
+void Attempt::state(Archive& ar) { ar(contributed_, weight_, posted_); }
+
+std::string list_ranks(const std::vector<Rank>& ranks) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMost); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  if (ranks.size() > kMost) text += " and " + std::to_string(ranks.size() - kMost) + " more";
+  return text;
+}
+
+}  // namespace longhaul::overlay

@@ -1,0 +1,115 @@
+#pragma once
+// An Attempt is one node's part in one try to form the mean of one round in one epoch: who sends
+// what to whom, until the mean is here or a new view ends it. AgreedMean (agreed.h) owns attempts,
+// gives them their inputs and knows what an exchange means; a Path makes them.
+#include <memory>
+#include <set>
+#include <string>
+
+#include "longhaul/core/overlay.h"
+#include "longhaul/core/transfer.h"
+#include "longhaul/overlay/messages.h"
+#include "longhaul/overlay/plan.h"
+
+namespace longhaul::overlay {
+
+// What an attempt is about; outlives it.
+struct Terms {
+  Key key;
+  bool exact = false;
+  const Team* team = nullptr;
+  const Plan* plan = nullptr;
+  const Grid& grid() const { return plan->grid(); }
+};
+
+// What an attempt may do and ask; given to it with every input.
+class Desk {
+ public:
+  virtual ~Desk() = default;
+  // This node's contribution to a piece, as written for the others, and as they read it.
+  virtual Payload own_bytes(std::size_t piece) = 0;
+  virtual std::vector<float> own_values(std::size_t piece) = 0;
+  // Numbers of this node's making as bytes, and as read from them. `coding` is exact or down.
+  virtual Payload write(std::size_t piece, Coding coding, std::span<const float> values) = 0;
+  virtual std::vector<float> read(std::size_t piece, Coding coding, const Payload& bytes) = 0;
+  // This piece of the mean is final.
+  virtual void have_mean(std::size_t piece, std::vector<float> values) = 0;
+  // Everybody's share is known: these are counted, with this sum of weights.
+  virtual void have_roster(const std::vector<Rank>& counted, double weight) = 0;
+  // Both go out after the attempt has returned, in this order.
+  virtual void post(Outgoing) = 0;
+  virtual void tell(Rank to, const Share&) = 0;
+  virtual void tell(Rank to, const Roster&) = 0;
+  // The bytes that the piece now taken came as; for passing them on unchanged.
+  virtual Payload arrived_bytes() = 0;
+};
+
+class Attempt {
+ public:
+  explicit Attempt(const Terms& terms) : terms_(terms) {}
+  virtual ~Attempt() = default;
+
+  // Here is this node's contribution; weight 0: none, but it takes part. Members only, once.
+  virtual void contribute(std::uint64_t length, double weight, Desk&) = 0;
+  virtual Status take_share(Rank from, const Share&, Desk&) = 0;
+  // May `from` give this piece now, in this phase (part, mean) and coding? The key's vector and
+  // epoch are this attempt's.
+  virtual Status admit(Rank from, const TransferKey&, std::size_t piece) const = 0;
+  // An admitted piece. An Error: its weight is not what was promised.
+  virtual Status take(Arrival&&, std::size_t piece, Desk&) = 0;
+  // What was posted, now that there is room for it.
+  virtual Payload encoded(const TransferKey&, std::size_t piece, Desk&) = 0;
+  virtual bool reduced() const = 0;  // all that this node owns is reduced
+  virtual bool drained() const = 0;  // nothing is kept for sending
+  virtual std::string waiting_for(const std::vector<bool>& mean_pieces) const = 0;
+  virtual void state(Archive&);
+
+  const Terms& terms() const { return terms_; }
+  bool contributed() const { return contributed_; }
+  // Keys under which something was posted, to be cancelled when the attempt ends early.
+  const std::set<TransferKey>& posted() const { return posted_; }
+
+ protected:
+  double weight() const { return weight_; }
+  void set_contribution(double weight);
+
+  TransferKey key(Phase, Coding, Rank origin) const;
+  Share share(std::uint64_t length) const;
+  // Sends all pieces to `to` when there is room. `hop`: how many links lie behind them; of what
+  // waits for a link, older rounds go first, then what has the longest way to go.
+  void post(const TransferKey&, Rank to, std::vector<Range>, double weight, std::uint32_t hop,
+            std::uint32_t hops, Desk&);
+  void tell_roster(std::span<const double> weights, Desk&);
+  Status refuse(Rank from, std::string why) const;
+  std::string round_text() const { return "round " + std::to_string(terms_.key.round); }
+
+  const Terms terms_;
+
+ private:
+  bool contributed_ = false;
+  double weight_ = 0;
+  std::set<TransferKey> posted_;
+};
+
+// A way for parts to become a mean.
+class Path {
+ public:
+  virtual ~Path() = default;
+  // Into how many shards vectors are cut.
+  virtual std::uint32_t shards(std::uint32_t workers) const = 0;
+  // Who owns all pieces, if somebody does.
+  virtual std::optional<Rank> server(const std::vector<Rank>& members, const View&) const {
+    (void)members;
+    return std::nullopt;
+  }
+  virtual std::unique_ptr<Attempt> open(const Terms&) const = 0;
+};
+
+Roster roster_of(const Team&, const CodecKey&, const std::vector<Rank>& counted, double weight);
+
+// The class of pieces and shares.
+inline constexpr Service kBulk{.priority = 4};
+// "2, 5 and 7 more"
+std::string list_ranks(const std::vector<Rank>& ranks);
+
+}  // namespace longhaul::overlay

@@ -1,0 +1,31 @@
+#pragma once
+// Everyone to everyone: each worker owns a share of the vector. docs/overlay/direct.md
+#include "longhaul/overlay/owners.h"
+
+namespace longhaul::overlay {
+
+struct DirectConfig {
+  std::string phases = "streamed";
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "phases",
+                .doc = "streamed: a piece's mean is sent when it is formed; sequential: when the "
+                       "owner has formed all of its share",
+                .choices = {"streamed", "sequential"}},
+          self.phases);
+  }
+};
+
+class Direct final : public Path {
+ public:
+  explicit Direct(const DirectConfig& config) : options_{config.phases == "streamed"} {}
+  std::uint32_t shards(std::uint32_t workers) const override { return workers; }
+  std::unique_ptr<Attempt> open(const Terms& terms) const override {
+    return std::make_unique<Owners>(terms, options_);
+  }
+
+ private:
+  const OwnersOptions options_;
+};
+
+}  // namespace longhaul::overlay

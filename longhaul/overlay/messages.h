@@ -1,0 +1,96 @@
+#pragma once
+// What overlays say besides pieces of vectors: small, without bodies.
+#include <vector>
+
+#include "longhaul/core/codec.h"
+#include "longhaul/core/message.h"
+
+namespace longhaul::overlay {
+
+enum class Phase : std::uint8_t {
+  part = 0,    // somebody's contribution, or a mean of the contributions so far (ring)
+  mean = 1,    // the mean
+  repair = 2,  // the mean, for somebody whose attempt was cut off by a loss
+};
+
+// "I take part in this attempt, and this is what I bring." Sent before any piece of it, in the same
+// class of service, so it comes first.
+struct Share {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "share";
+  Epoch epoch = 0;
+  CodecKey vector;           // origin: the sender
+  std::uint64_t length = 0;  // of the vector
+  bool exact = false;
+  double weight = 0;  // 0: I contribute nothing, no pieces follow
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "vector"}, self.vector);
+    visit(Field{.name = "length", .min = 1, .max = 0x1p40}, self.length);
+    visit(Field{.name = "exact"}, self.exact);
+    visit(Field{.name = "weight", .min = 0, .max = 1e300}, self.weight);
+  }
+};
+
+// Who is counted in a mean, from the one who knows everybody's share.
+struct Roster {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "roster";
+  Epoch epoch = 0;
+  CodecKey vector;                    // origin: the sender
+  double weight = 0;                  // sum over those counted
+  std::vector<std::uint8_t> counted;  // bit r % 8 of byte r / 8: rank r
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "vector"}, self.vector);
+    visit(Field{.name = "weight", .min = 0, .max = 1e300}, self.weight);
+    visit(Field{.name = "counted", .doc = "bits by rank", .max = 1 << 17}, self.counted);
+  }
+};
+
+// After a loss, to all survivors: of how many rounds this node has the mean.
+struct Report {
+  static constexpr std::uint16_t kKind = 3;
+  static constexpr std::string_view kName = "report";
+  struct Standing {
+    std::uint32_t group = 0;
+    std::uint32_t range = 0;
+    Round rounds = 0;
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit(Field{.name = "group"}, self.group);
+      visit(Field{.name = "range"}, self.range);
+      visit(Field{.name = "rounds"}, self.rounds);
+    }
+  };
+  Epoch epoch = 0;
+  std::vector<Standing> standings;  // those left out: 0 rounds
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "standings", .max = 256}, self.standings);
+  }
+};
+
+// To one who reported to have it: send me the mean of this round.
+struct Fetch {
+  static constexpr std::uint16_t kKind = 4;
+  static constexpr std::string_view kName = "fetch";
+  Epoch epoch = 0;
+  std::uint32_t group = 0;
+  std::uint32_t range = 0;
+  Round round = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "group"}, self.group);
+    visit(Field{.name = "range"}, self.range);
+    visit(Field{.name = "round"}, self.round);
+  }
+};
+
+using Messages = MessageList<Share, Roster, Report, Fetch>;
+
+}  // namespace longhaul::overlay

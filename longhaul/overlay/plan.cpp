@@ -1,0 +1,57 @@
+#include "longhaul/overlay/plan.h"
+
+#include <algorithm>
+
+#include "longhaul/base/check.h"
+
+namespace longhaul::overlay {
+
+std::optional<std::uint32_t> Team::index_of(Rank rank) const {
+  const auto it = std::lower_bound(members.begin(), members.end(), rank);
+  if (it == members.end() || *it != rank) return std::nullopt;
+  return std::uint32_t(it - members.begin());
+}
+
+std::vector<Rank> Team::others() const {
+  std::vector<Rank> ranks;
+  const auto after = std::upper_bound(members.begin(), members.end(), self);
+  ranks.insert(ranks.end(), after, members.end());
+  ranks.insert(ranks.end(), members.begin(), after);
+  std::erase(ranks, self);
+  return ranks;
+}
+
+Plan::Plan(const Grid& grid, const Team& team) : grid_(&grid) {
+  LH_CHECK(!team.members.empty());
+  const auto owner = [&](std::size_t piece) {
+    if (team.server) return *team.server;
+    const Rank home = team.workers.at(grid.shard_of(piece));
+    return team.index_of(home) ? home : team.members[piece % team.members.size()];
+  };
+  std::vector<Rank> by_piece(grid.pieces());
+  for (std::size_t piece = 0; piece < by_piece.size(); ++piece) by_piece[piece] = owner(piece);
+  owners_ = by_piece;
+  std::sort(owners_.begin(), owners_.end());
+  owners_.erase(std::unique(owners_.begin(), owners_.end()), owners_.end());
+  owned_.resize(owners_.size());
+  for (std::size_t piece = 0; piece < by_piece.size(); ++piece) {
+    const auto it = std::lower_bound(owners_.begin(), owners_.end(), by_piece[piece]);
+    slot_.push_back(std::uint32_t(it - owners_.begin()));
+    owned_[slot_.back()].push_back(std::uint32_t(piece));
+  }
+}
+
+std::span<const std::uint32_t> Plan::pieces_of(Rank rank) const {
+  const auto it = std::lower_bound(owners_.begin(), owners_.end(), rank);
+  if (it == owners_.end() || *it != rank) return {};
+  return owned_[std::size_t(it - owners_.begin())];
+}
+
+std::vector<Range> Plan::ranges(std::span<const std::uint32_t> pieces) const {
+  std::vector<Range> ranges;
+  ranges.reserve(pieces.size());
+  for (const std::uint32_t piece : pieces) ranges.push_back(grid_->range(piece));
+  return ranges;
+}
+
+}  // namespace longhaul::overlay

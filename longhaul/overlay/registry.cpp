@@ -1,0 +1,60 @@
+#include "longhaul/overlay/registry.h"
+
+#include "longhaul/overlay/agreed.h"
+#include "longhaul/overlay/direct.h"
+#include "longhaul/overlay/hub.h"
+#include "longhaul/overlay/ring.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using Made = Result<std::unique_ptr<Overlay>>;
+
+template <class Config>
+std::vector<FieldDoc> describe_config() {
+  return describe(Config{});
+}
+
+template <class Config, class Kind>
+Made make(const Settings& settings, OverlayParts parts, const Place& place) {
+  Config config;
+  LH_TRY(read_settings(settings, config));
+  return std::unique_ptr<Overlay>(
+      std::make_unique<AgreedMean>(place, std::move(parts), std::make_unique<Kind>(config)));
+}
+
+Made make_hub(const Settings& settings, OverlayParts parts, const Place& place) {
+  HubConfig config;
+  LH_TRY(read_settings(settings, config));
+  if (config.window > 0 && config.phases == "sequential")
+    return bad_setting(settings, *settings.find("window"),
+                       "0 with phases = \"sequential\", in which no mean comes before all parts "
+                       "are sent; leave the key out");
+  auto path = std::make_unique<Hub>(config, parts.server);
+  return std::unique_ptr<Overlay>(
+      std::make_unique<AgreedMean>(place, std::move(parts), std::move(path)));
+}
+
+const OverlayEntry kEntries[] = {
+    {"direct",
+     "everyone to everyone: each worker reduces its share of the vector",
+     make<DirectConfig, Direct>,
+     describe_config<DirectConfig>,
+     {.bits = Bits::rank}},
+    {"hub",
+     "all to one server and back: the parameter server",
+     make_hub,
+     describe_config<HubConfig>,
+     {.bits = Bits::rank}},
+    {"ring",
+     "in a circle by rank: reduce-scatter and all-gather, chunk by chunk",
+     make<RingConfig, Ring>,
+     describe_config<RingConfig>,
+     {.bits = Bits::plan, .sums_on_the_way = true}},
+};
+
+}  // namespace
+
+std::span<const OverlayEntry> registry() { return kEntries; }
+
+}  // namespace longhaul::overlay

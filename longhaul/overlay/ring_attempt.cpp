@@ -1,0 +1,189 @@
+#include "longhaul/overlay/ring_attempt.h"
+
+#include <algorithm>
+
+#include "longhaul/overlay/reduction.h"
+
+namespace longhaul::overlay {
+
+RingAttempt::RingAttempt(const Terms& terms, bool streamed)
+    : Attempt(terms),
+      streamed_(streamed),
+      self_(terms.team->index_of(terms.team->self).value()),
+      parts_(terms.grid().pieces()) {
+  if (terms.plan->root() != terms.team->self) return;
+  weights_.assign(size(), kUnknownWeight);
+  unknown_ = size();
+}
+
+std::uint32_t RingAttempt::way(Rank owner, std::uint32_t index) const {
+  return (index + size() - *terms_.team->index_of(owner) - 1 + size()) % size();
+}
+
+// At its start a part is one member's contribution, later a mean of several.
+TransferKey RingAttempt::part_key(Rank owner, std::uint32_t index) const {
+  return key(Phase::part, way(owner, index) == 0 ? Coding::up : Coding::down, member(index));
+}
+
+void RingAttempt::contribute(std::uint64_t length, double weight, Desk& desk) {
+  set_contribution(weight);
+  const Rank root = terms_.plan->root();
+  if (size() > 1) desk.tell(next(), share(length));
+  if (root != terms_.team->self && root != next()) desk.tell(root, share(length));
+  if (root == terms_.team->self) note_share(self_, weight, desk);
+  start(desk);
+  for (auto& [piece, part] : std::exchange(early_, {}))
+    mix(piece, std::move(part.values), part.weight, desk);
+}
+
+// The pieces that start here are those of the member before.
+void RingAttempt::start(Desk& desk) {
+  const Rank owner = previous();
+  const auto pieces = terms_.plan->pieces_of(owner);
+  if (size() == 1) {
+    for (const std::uint32_t piece : pieces)
+      if (weight() > 0) finish(piece, desk.own_values(piece), weight(), desk);
+    return;
+  }
+  TransferKey key = part_key(owner, self_);
+  if (weight() == 0) key = this->key(Phase::part, Coding::down, terms_.team->self);
+  if (!pieces.empty())
+    post(key, next(), terms_.plan->ranges(pieces), weight(), 0, 2 * size(), desk);
+}
+
+Status RingAttempt::take_share(Rank from, const Share& share, Desk& desk) {
+  const auto index = terms_.team->index_of(from);
+  const bool is_root = terms_.plan->root() == terms_.team->self;
+  if (!index || from == terms_.team->self || (from != previous() && !is_root))
+    return refuse(from, "a share for a node that does not follow it");
+  if (from == previous()) {
+    if (previous_shares_ > 0) return refuse(from, "a second share");
+    ++previous_shares_;
+  }
+  if (!is_root) return Ok{};
+  if (weights_[*index] != kUnknownWeight) return refuse(from, "a second share");
+  note_share(*index, share.weight, desk);
+  return Ok{};
+}
+
+void RingAttempt::note_share(std::uint32_t index, double weight, Desk& desk) {
+  weights_[index] = weight;
+  if (--unknown_ == 0) tell_roster(weights_, desk);
+}
+
+Status RingAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
+  const Rank owner = terms_.plan->owner(piece);
+  if (size() == 1 || from != previous()) return refuse(from, "a piece from who stands not before");
+  if (Phase(key.phase) == Phase::mean) {
+    if (key != this->key(Phase::mean, Coding::down, owner) || owner == terms_.team->self)
+      return refuse(from, "a mean that does not pass here, or in another coding");
+    if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
+    return Ok{};
+  }
+  const std::uint32_t before = (self_ + size() - 1) % size();
+  // Who starts with nothing to give starts with zeros, which no codec's memory may see.
+  const bool zeros = key == this->key(Phase::part, Coding::down, from);
+  if ((key != part_key(owner, before) && !zeros) || owner == from)
+    return refuse(from, "a part that does not pass here, or in another coding");
+  if (previous_shares_ == 0) return refuse(from, "a part without a share before it");
+  if (parts_[piece]) return refuse(from, "a part for the second time");
+  return Ok{};
+}
+
+Status RingAttempt::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
+  if (Phase(arrival.key.phase) == Phase::mean) {
+    const Rank owner = terms_.plan->owner(piece);
+    const Payload bytes = desk.arrived_bytes();
+    desk.have_mean(piece, std::move(arrival.values));
+    if (next() != owner)
+      pass_on(arrival.key, piece, bytes, arrival.weight, size() - 1 + (way(owner, self_) + 1),
+              desk);
+    return Ok{};
+  }
+  parts_[piece] = true;
+  if (contributed()) {
+    mix(piece, std::move(arrival.values), arrival.weight, desk);
+  } else {
+    early_[std::uint32_t(piece)] = {std::move(arrival.values), arrival.weight};
+  }
+  return Ok{};
+}
+
+void RingAttempt::mix(std::size_t piece, std::vector<float> values, double before, Desk& desk) {
+  const double sum = before + weight();
+  if (weight() > 0) {
+    const std::vector<float> own = desk.own_values(piece);
+    const double share = weight() / sum;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double mean = double(values[i]);
+      values[i] = float(mean + share * (double(own[i]) - mean));
+    }
+  }
+  const Rank owner = terms_.plan->owner(piece);
+  if (owner == terms_.team->self) {
+    if (sum > 0) finish(piece, values, sum, desk);  // else: an empty mean, told by the roster
+    return;
+  }
+  const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
+  pass_on(key, piece, desk.write(piece, key.coding, values), sum, way(owner, self_), desk);
+}
+
+// The owner, too, uses what the others will read.
+void RingAttempt::finish(std::size_t piece, std::span<const float> mean, double weight,
+                         Desk& desk) {
+  const TransferKey key = this->key(Phase::mean, Coding::down, terms_.team->self);
+  Payload bytes = desk.write(piece, key.coding, mean);
+  desk.have_mean(piece, desk.read(piece, key.coding, bytes));
+  if (size() > 1) pass_on(key, piece, std::move(bytes), weight, size() - 1, desk);
+}
+
+void RingAttempt::pass_on(const TransferKey& key, std::size_t piece, Payload bytes, double weight,
+                          std::uint32_t hop, Desk& desk) {
+  outbox_[{key.phase, std::uint32_t(piece)}] = std::move(bytes);
+  if (streamed_) {
+    post(key, next(), {terms_.grid().range(piece)}, weight, hop, 2 * size(), desk);
+    return;
+  }
+  const Rank owner = terms_.plan->owner(piece);
+  const auto pieces = terms_.plan->pieces_of(owner);
+  std::uint64_t& held = held_[{key.phase, owner}];
+  if (++held == pieces.size())
+    post(key, next(), terms_.plan->ranges(pieces), weight, hop, 2 * size(), desk);
+}
+
+Payload RingAttempt::encoded(const TransferKey& key, std::size_t piece, Desk& desk) {
+  const auto out = outbox_.find({key.phase, std::uint32_t(piece)});
+  if (out != outbox_.end()) {
+    Payload bytes = std::move(out->second);
+    outbox_.erase(out);
+    return bytes;
+  }
+  LH_CHECK(Phase(key.phase) == Phase::part && terms_.plan->owner(piece) == previous());
+  if (weight() > 0) return desk.own_bytes(piece);
+  const std::vector<float> zeros(terms_.grid().range(piece).length);
+  return desk.write(piece, key.coding, zeros);
+}
+
+std::string RingAttempt::waiting_for(const std::vector<bool>& mean_pieces) const {
+  for (std::size_t piece = 0; piece < parts_.size(); ++piece) {
+    const Rank owner = terms_.plan->owner(piece);
+    if (size() > 1 && owner != previous() && !parts_[piece])
+      return round_text() + ": parts of " + list_ranks({previous()});
+  }
+  const bool all = std::find(mean_pieces.begin(), mean_pieces.end(), false) == mean_pieces.end();
+  if (mean_pieces.empty() || !all) return round_text() + ": means of " + list_ranks({previous()});
+  std::vector<Rank> silent{terms_.plan->root()};
+  if (!weights_.empty()) {
+    silent.clear();
+    for (std::uint32_t i = 0; i < weights_.size(); ++i)
+      if (weights_[i] == kUnknownWeight) silent.push_back(member(i));
+  }
+  return round_text() + ": shares of " + list_ranks(silent);
+}
+
+void RingAttempt::state(Archive& ar) {
+  Attempt::state(ar);
+  ar(weights_, unknown_, previous_shares_, parts_, early_, outbox_, held_);
+}
+
+}  // namespace longhaul::overlay

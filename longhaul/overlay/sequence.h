@@ -1,0 +1,49 @@
+#pragma once
+// What a node keeps of one (group, range): its own contribution to the round under way, and the
+// newest mean, which is kept for those who may have to fetch it.
+#include <map>
+#include <optional>
+
+#include "longhaul/overlay/attempt.h"
+
+namespace longhaul::overlay {
+
+// A mean that is put together piece by piece. At most one is kept per sequence: the one of the last
+// round, until the first piece of the next shows that all members have the last.
+struct Mean {
+  bool kept = false;  // false: nothing here
+  Round round = 0;
+  std::vector<float> values;  // phantom: none
+  std::vector<bool> have;     // by piece
+  std::size_t missing = 0;
+  bool rostered = false;
+  std::vector<Rank> counted;
+  double weight = 0;
+
+  bool whole() const { return kept && rostered && (missing == 0 || counted.empty()); }
+  void state(auto& ar) { ar(kept, round, values, have, missing, rostered, counted, weight); }
+};
+
+struct Sequence {
+  std::uint32_t group = 0;
+  std::uint32_t range = 0;
+  bool exact = false;
+  Grid grid;
+  std::unique_ptr<Plan> plan;  // of the epoch under way
+
+  Round next = 0;    // rounds whose mean this node has; a server that takes no part: has reduced
+  Round lowest = 0;  // rounds below are over
+  // This node's contribution to round `next`.
+  bool begun = false;
+  std::vector<float> values;
+  double weight = 0;  // 0: none
+  Mean mean;
+  bool outcome = false;        // mean is for poll()
+  std::optional<Rank> source;  // from whom round `next` is being fetched
+  std::map<Round, std::unique_ptr<Attempt>> attempts;
+
+  Key key(Round round) const { return {round, group, range}; }
+  CodecKey vector(Round round, Rank origin) const { return {round, group, range, origin}; }
+};
+
+}  // namespace longhaul::overlay

@@ -1,0 +1,173 @@
+#include "longhaul/overlay/testing/exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "longhaul/overlay/direct.h"
+#include "longhaul/overlay/ring.h"
+#include "longhaul/overlay/testing/coarse.h"
+#include "longhaul/overlay/testing/exact.h"
+#include "longhaul/overlay/testing/scrambler.h"
+
+namespace longhaul::overlay::testing {
+
+double weight_of(Rank rank) { return 1 + 0.37 * double(rank % 7); }
+
+std::vector<float> vector_of(const ExchangeConfig& c, Rank rank, Round round, std::uint32_t range) {
+  if (c.phantom) return {};
+  Random random(c.seed, {Purpose::test, 1000 + round, c.equal ? 0 : rank, range});
+  std::vector<float> values(range == 0 ? c.length : c.buffers);
+  for (float& v : values) v = float(random.uniform() * 2 - 1);
+  return values;
+}
+
+std::vector<float> mean_of(const ExchangeConfig& c, const std::vector<Rank>& counted, Round round,
+                           std::uint32_t range) {
+  std::vector<double> sum(range == 0 ? c.length : c.buffers);
+  double weights = 0;
+  for (const Rank rank : counted) {
+    const std::vector<float> values = vector_of(c, rank, round, range);
+    weights += weight_of(rank);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight_of(rank) * double(values[i]);
+  }
+  std::vector<float> mean(sum.size());
+  for (std::size_t i = 0; i < sum.size(); ++i) mean[i] = float(sum[i] / weights);
+  return mean;
+}
+
+std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& place) {
+  OverlayParts parts;
+  parts.transfer = std::make_unique<Scrambler>();
+  parts.make_codec = [&c](bool feedback) -> std::unique_ptr<Codec> {
+    if (c.lossy) return std::make_unique<Coarse>(feedback);
+    return std::make_unique<Exact>();
+  };
+  std::unique_ptr<Path> path;
+  if (c.kind == "direct") path = std::make_unique<Direct>(DirectConfig{c.phases});
+  if (c.kind == "ring") path = std::make_unique<Ring>(RingConfig{c.phases});
+  if (c.kind == "hub")
+    path = std::make_unique<Hub>(HubConfig{c.phases, c.down_codec, c.window},
+                                 c.server ? std::optional(Rank(c.workers)) : std::nullopt);
+  return std::make_unique<AgreedMean>(place, std::move(parts), std::move(path));
+}
+
+Averager::Averager(const ExchangeConfig& config, const Place& place)
+    : config_(config),
+      worker_(place.me().is(Role::worker)),
+      overlay_(make_overlay(config_, place)) {
+  own(*overlay_);
+}
+
+void Averager::on_progress(Turn& turn) {
+  while (started_ && worker_ && advance(turn)) {
+  }
+}
+
+bool Averager::advance(Turn& turn) {
+  const Round round = outcomes_.size();
+  if (!begun_) {
+    if (done()) return false;
+    begun_ = true;
+    Turn below = within(*overlay_, turn);
+    const bool gives = config_.contributes(turn.self(), round);
+    for (std::uint32_t range = 0; range < (config_.buffers > 0 ? 2u : 1u); ++range) {
+      const auto values = vector_of(config_, turn.self(), round, range);
+      const std::uint64_t length = range == 0 ? config_.length : config_.buffers;
+      LH_CHECK(overlay_->begin({round, 0, range}, Op::mean,
+                               {values, length, weight_of(turn.self()), gives, range == 1}, below));
+    }
+    return true;
+  }
+  if (config_.buffers > 0 && extras_.size() == round) {
+    auto extra = overlay_->poll({round, 0, 1});
+    if (extra) extras_.push_back(std::move(*extra));
+  }
+  if (config_.buffers > 0 && extras_.size() == round) return false;
+  auto outcome = overlay_->poll({round, 0, 0});
+  if (!outcome) return false;
+  outcomes_.push_back(std::move(*outcome));
+  begun_ = false;
+  return true;
+}
+
+Exchange::Exchange(const ExchangeConfig& config)
+    : config_(config), random_(config.seed, {Purpose::test, 77}) {
+  MachineNet::Config net{.ranks = config.workers,
+                         .layout = Layout::flat(config.length),
+                         .seed = config.seed,
+                         .chunk_bytes = config.chunk_bytes,
+                         .phantom = config.phantom};
+  for (Rank rank = 0; rank < config.workers; ++rank)
+    net.members.push_back({"site" + std::to_string(rank), 0, 0, std::uint8_t(Role::worker)});
+  if (config.server) net.members.push_back({"hub", 0, 0, std::uint8_t(Role::server)});
+  to_start_.resize(config.workers);
+  std::iota(to_start_.begin(), to_start_.end(), Rank{0});
+  net_ = std::make_unique<MachineNet>(
+      net, [this](const Place& place) { return std::make_unique<Averager>(config_, place); });
+}
+
+std::vector<Rank> Exchange::live_workers() {
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < config_.workers; ++rank)
+    if (net_->alive(rank)) ranks.push_back(rank);
+  return ranks;
+}
+
+bool Exchange::step() {
+  if (!to_start_.empty() && random_.below(8) == 0) {
+    const std::size_t which = random_.below(to_start_.size());
+    const Rank rank = to_start_[which];
+    to_start_.erase(to_start_.begin() + std::ptrdiff_t(which));
+    net_->act(rank, [&](Turn& turn) { at(rank).start(turn); });
+    return true;
+  }
+  return net_->step() || !to_start_.empty();
+}
+
+void Exchange::run() {
+  for (std::uint64_t steps = 0; step(); ++steps) LH_CHECK(steps < 50'000'000);
+}
+
+std::string Exchange::compare(Rank rank, Round round, const Outcome& mine, const Outcome& first,
+                              std::uint32_t range) {
+  const std::string who = "rank " + std::to_string(rank) + ", round " + std::to_string(round);
+  if (mine.counted != first.counted) return who + " counts others";
+  if (mine.values != first.values || mine.weight != first.weight) return who + " has other bits";
+  std::vector<Rank> right;
+  for (const Rank one : mine.counted)
+    if (one >= config_.workers || !config_.contributes(one, round)) return who + " counts too many";
+  for (const Rank one : live_workers())
+    if (config_.contributes(one, round) &&
+        !std::binary_search(mine.counted.begin(), mine.counted.end(), one))
+      return who + " lacks rank " + std::to_string(one);
+  if (config_.phantom || mine.counted.empty()) return "";
+  const std::vector<float> mean = mean_of(config_, mine.counted, round, range);
+  const double slack = config_.lossy && range == 0 ? 0.05 * double(config_.workers) + 2
+                       : config_.kind == "ring"    ? 2e-7 * double(config_.workers)
+                                                   : 0;
+  for (std::size_t i = 0; i < mean.size(); ++i)
+    if (mine.values.size() != mean.size() || !(std::fabs(mine.values[i] - mean[i]) <= slack))
+      return who + " has a wrong mean at " + std::to_string(i);
+  return "";
+}
+
+std::string Exchange::disagreement() {
+  for (const std::string& error : net_->errors) return error;
+  for (const auto& [rank, reason] : net_->failed) return reason;
+  const std::vector<Rank> live = live_workers();
+  for (const Rank rank : live) {
+    if (!at(rank).done())
+      return "rank " + std::to_string(rank) + " waits: " + at(rank).overlay().waiting_for();
+    for (Round round = 0; round < config_.rounds; ++round) {
+      std::string wrong =
+          compare(rank, round, at(rank).outcomes()[round], at(live[0]).outcomes()[round], 0);
+      if (wrong.empty() && config_.buffers > 0)
+        wrong = compare(rank, round, at(rank).extras()[round], at(live[0]).extras()[round], 1);
+      if (!wrong.empty()) return wrong;
+    }
+  }
+  return "";
+}
+
+}  // namespace longhaul::overlay::testing

@@ -1,0 +1,90 @@
+#pragma once
+// A job that does nothing but average, for testing overlays on a MachineNet: every worker brings a
+// vector a round, and keeps what it gets.
+#include <map>
+#include <optional>
+
+#include "longhaul/core/testing/machine_net.h"
+#include "longhaul/overlay/agreed.h"
+#include "longhaul/overlay/hub.h"
+
+namespace longhaul::overlay::testing {
+
+using longhaul::testing::MachineNet;
+
+struct ExchangeConfig {
+  std::string kind = "direct";  // direct, hub, ring
+  std::string phases = "streamed";
+  std::string down_codec = "fp32";  // hub
+  std::uint32_t window = 0;         // hub
+  std::uint32_t workers = 3;
+  bool server = false;  // hub: the last rank is a server and no worker
+  std::uint64_t length = 5000;
+  std::uint64_t buffers = 0;  // > 0: a second vector, exact, beside each first
+  Round rounds = 2;
+  bool lossy = false;  // a codec that loses bits and has a memory
+  bool equal = false;  // all bring the same
+  bool phantom = false;
+  std::uint64_t seed = 1;
+  std::uint32_t chunk_bytes = 4096;
+  std::function<bool(Rank, Round)> contributes = [](Rank, Round) { return true; };
+};
+
+double weight_of(Rank);
+// What a rank brings to a round; `range` 0 or 1.
+std::vector<float> vector_of(const ExchangeConfig&, Rank, Round, std::uint32_t range);
+// The mean over `counted` as R-2 has it.
+std::vector<float> mean_of(const ExchangeConfig&, const std::vector<Rank>& counted, Round,
+                           std::uint32_t range);
+std::unique_ptr<Overlay> make_overlay(const ExchangeConfig&, const Place&);
+
+class Averager final : public Machine {
+ public:
+  Averager(const ExchangeConfig& config, const Place& place);
+
+  void start(Turn& turn) { started_ = true, on_progress(turn); }
+  void on_progress(Turn&) override;
+  void state(Archive& ar) override { ar(started_, begun_, outcomes_, extras_); }
+
+  Overlay& overlay() { return *overlay_; }
+  const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  const std::vector<Outcome>& extras() const { return extras_; }
+  bool done() const { return outcomes_.size() == config_.rounds; }
+
+ private:
+  bool advance(Turn&);
+
+  const ExchangeConfig config_;
+  const bool worker_;
+  std::unique_ptr<Overlay> overlay_;
+  bool started_ = false;
+  bool begun_ = false;
+  std::vector<Outcome> outcomes_;
+  std::vector<Outcome> extras_;  // of the second vector
+};
+
+// A running job. Every rank starts at an event of its own.
+class Exchange {
+ public:
+  explicit Exchange(const ExchangeConfig& config);
+
+  MachineNet& net() { return *net_; }
+  Averager& at(Rank rank) { return static_cast<Averager&>(net_->machine(rank)); }
+  const ExchangeConfig& config() const { return config_; }
+  std::vector<Rank> live_workers();
+  bool step();  // one event; false: nothing left to happen
+  void run();   // until idle
+  // "" if all live workers hold the same outcome of every round, which is the mean of those
+  // counted; else what is wrong.
+  std::string disagreement();
+
+ private:
+  std::string compare(Rank, Round, const Outcome&, const Outcome& first, std::uint32_t range);
+
+  const ExchangeConfig config_;
+  std::unique_ptr<MachineNet> net_;
+  std::vector<Rank> to_start_;
+  Random random_;
+};
+
+}  // namespace longhaul::overlay::testing
