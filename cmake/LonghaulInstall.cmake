@@ -1,5 +1,4 @@
 # make install, and the package that find_package(longhaul) finds afterwards.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 get_property(libraries GLOBAL PROPERTY LONGHAUL_LIBRARIES)

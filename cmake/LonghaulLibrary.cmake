@@ -7,6 +7,8 @@
 #   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, each TEST known to ctest
 # A sub-folder without a CMakeLists.txt of its own belongs to the library of the folder above it.
 # New files are found by the next build; nobody edits a list.
+include(GNUInstallDirs)
+
 function(longhaul_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPS;PACKAGES;EXCLUDE_SOURCES")
   if(arg_UNPARSED_ARGUMENTS)

@@ -20,6 +20,12 @@ step(${CMAKE_COMMAND} -G Ninja -S "${source}/tests/install" -B "${scratch}/build
      -D "CMAKE_CXX_COMPILER_LAUNCHER=${launcher}" -D "CMAKE_CXX_FLAGS=${flags}")
 step(${CMAKE_COMMAND} --build "${scratch}/build")
 step("${scratch}/build/outside")
+if(torch AND EXISTS "${source}/examples/embed/CMakeLists.txt")  # a user's own model, outside too
+  step(${CMAKE_COMMAND} -G Ninja -S "${source}/examples/embed" -B "${scratch}/embed"
+       -D "CMAKE_PREFIX_PATH=${scratch}/prefix" -D "CMAKE_CXX_COMPILER=${compiler}"
+       -D "CMAKE_CXX_COMPILER_LAUNCHER=${launcher}")
+  step(${CMAKE_COMMAND} --build "${scratch}/embed")
+endif()
 if(torch AND EXISTS "${scratch}/prefix/bin/longhaul")
   step("${scratch}/prefix/bin/longhaul" version)
 endif()

@@ -36,8 +36,8 @@ class Tidy(ScriptCase):
         self.refuse("docs/a.md", "x " * 60 + "y\n", "121 columns; at most 120")
 
     def test_leftovers(self):
-        for left in ("// TO" "DO: later", "// FIX" "ME", "// XX" "X", "// HA" "CK", "GTEST_" "SKIP();",
-                     "TEST(A, DIS" "ABLED_B) {", "EXPECT_" "TRUE(true);"):
+        for left in ("// TO" "DO: later", "// FIX" "ME", "// XX" "X", "// HA" "CK",
+                     "GTEST_" "SKIP();", "TEST(A, DIS" "ABLED_B) {", "EXPECT_" "TRUE(true);"):
             self.refuse("longhaul/base/a_test.cpp", left + "\n", "leftover")
 
     def test_blanks_tabs_and_the_last_newline(self):
@@ -47,7 +47,7 @@ class Tidy(ScriptCase):
 
     def test_paths_of_one_machine(self):
         self.refuse("docs/a.md", "see /home/" "me/x\n", "a path of one machine")
-        self.refuse("docs/a.md", "see /root/" "x\n", "a path of one machine")
+        self.refuse("docs/a.md", "see /ro" "ot/x\n", "a path of one machine")
 
     def test_ascii_in_code(self):
         self.refuse("longhaul/base/a.h", "// \u00b5s\n", "not ASCII")
