@@ -1,0 +1,40 @@
+#include "longhaul/learn/data/file.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+namespace longhaul::learn {
+
+namespace fs = std::filesystem;
+
+Result<std::vector<std::byte>> read_file(const std::string& path, std::string_view remedy) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) return unavailable(fmt::format("{}: no such file: {}", path, remedy));
+  if (fs::is_directory(status))
+    return unavailable(fmt::format("{}: is a directory, expected a file: {}", path, remedy));
+  if (!fs::is_regular_file(status))
+    return unavailable(fmt::format("{}: expected a regular file: {}", path, remedy));
+  const auto size = fs::file_size(path, error);
+  std::ifstream in(path, std::ios::binary);
+  if (error || !in) return unavailable(fmt::format("{}: cannot be opened for reading", path));
+  std::vector<std::byte> bytes(size);
+  in.read(reinterpret_cast<char*>(bytes.data()), std::streamsize(bytes.size()));
+  if (std::size_t(in.gcount()) != bytes.size())
+    return unavailable(
+        fmt::format("{}: expected {} bytes, could read {}", path, bytes.size(), in.gcount()));
+  return bytes;
+}
+
+bool file_exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+std::string join_path(const std::string& folder, std::string_view name) {
+  return (fs::path(folder) / name).string();
+}
+
+}  // namespace longhaul::learn

@@ -1,0 +1,219 @@
+#include "longhaul/learn/data/kinds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/learn/data/cifar.h"
+#include "longhaul/learn/data/csv.h"
+#include "longhaul/learn/data/file.h"
+#include "longhaul/learn/data/idx.h"
+#include "longhaul/learn/data/libsvm.h"
+#include "longhaul/learn/data/synthetic.h"
+
+namespace longhaul::learn {
+namespace {
+
+Split split_of(DataSet train, DataSet test) {
+  return {std::make_shared<const DataSet>(std::move(train)),
+          std::make_shared<const DataSet>(std::move(test))};
+}
+
+Error unlike(const std::string& test_name, const DataSet& train, const DataSet& test) {
+  return malformed(fmt::format(
+      "{}: expected samples of {} numbers and {} outputs as in the training "
+      "set, found {} and {}",
+      test_name, train.shape.width(), train.shape.outputs, test.shape.width(), test.shape.outputs));
+}
+
+// "train-images-idx3-ubyte" in the folder, or as others spell it, "train-images.idx3-ubyte".
+std::string idx_path(const std::string& folder, const std::string& part, int dimensions) {
+  const std::string dotted = join_path(folder, fmt::format("{}.idx{}-ubyte", part, dimensions));
+  if (file_exists(dotted)) return dotted;
+  return join_path(folder, fmt::format("{}-idx{}-ubyte", part, dimensions));
+}
+
+struct Folder {
+  std::string path;
+  PixelOptions pixels;
+  std::string remedy;
+};
+
+// The images and labels called `set` ("train", "t10k").
+Result<DataSet> read_idx_folder(const Folder& folder, const std::string& set) {
+  std::string images_path = idx_path(folder.path, set + "-images", 3);
+  if (!file_exists(images_path) && file_exists(idx_path(folder.path, set + "-images", 4)))
+    images_path = idx_path(folder.path, set + "-images", 4);
+  const std::string labels_path = idx_path(folder.path, set + "-labels", 1);
+  auto images = read_file(images_path, folder.remedy);
+  if (!images) return images.error();
+  auto labels = read_file(labels_path, folder.remedy);
+  if (!labels) return labels.error();
+  return read_idx_images({images_path, *images}, {labels_path, *labels}, folder.pixels);
+}
+
+Result<Split> read_idx_pair(Folder folder, const std::string& test_path) {
+  auto train = read_idx_folder(folder, "train");
+  if (!train) return train.error();
+  folder.pixels.classes = std::uint32_t(train->shape.outputs);
+  if (!test_path.empty()) folder.path = test_path;
+  auto test = read_idx_folder(folder, "t10k");
+  if (!test) return test.error();
+  if (test->shape != train->shape) return unlike(folder.path, *train, *test);
+  return split_of(*std::move(train), *std::move(test));
+}
+
+TargetOptions target_options(const DataConfig& config) {
+  TargetOptions options;
+  options.task = config.task == "regression" ? Task::regression : Task::classification;
+  options.labels = config.labels;
+  for (std::uint32_t i = 0; config.labels.empty() && i < config.classes; ++i)
+    options.labels.push_back(std::to_string(i));
+  return options;
+}
+
+// A file of text as the training set, and either another as the test set or a share of it. `read`
+// is given the text, its name and, for the test set, the training set it has to be like.
+template <class Read>
+Result<Split> read_tables(const DataConfig& config, const std::string& path,
+                          const std::string& test_path, Read&& read) {
+  auto parse = [&](const std::string& name, const char* key,
+                   const DataSet* like) -> Result<DataSet> {
+    auto bytes = read_file(name, fmt::format("set [data] {} to a {} file", key, config.kind));
+    if (!bytes) return bytes.error();
+    return read({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, name, like);
+  };
+  auto train = parse(path, "path", nullptr);
+  if (!train) return train.error();
+  if (test_path.empty()) return hold_out(*train, config.test_share, config.data_seed, path);
+  auto test = parse(test_path, "test_path", &*train);
+  if (!test) return test.error();
+  if (test->shape != train->shape) return unlike(test_path, *train, *test);
+  return split_of(*std::move(train), *std::move(test));
+}
+
+}  // namespace
+
+Result<Split> load_mnist(const DataConfig&, const std::string& path, const std::string& test_path) {
+  return read_idx_pair({path, {10, {0.1307}, {0.3081}}, "run scripts/fetch-data mnist"}, test_path);
+}
+
+Result<Split> load_fashion_mnist(const DataConfig&, const std::string& path,
+                                 const std::string& test_path) {
+  return read_idx_pair({path, {10, {0.2860}, {0.3530}}, "run scripts/fetch-data fashion-mnist"},
+                       test_path);
+}
+
+Result<Split> load_cifar10(const DataConfig&, const std::string& path,
+                           const std::string& test_path) {
+  constexpr const char* remedy =
+      "put the binary version of CIFAR-10 there (data_batch_1.bin ... test_batch.bin; "
+      "docs/data.md)";
+  auto read = [&](const std::string& folder, const std::string& name) -> Result<DataSet> {
+    const std::string file = join_path(folder, name);
+    auto bytes = read_file(file, remedy);
+    if (!bytes) return bytes.error();
+    return read_cifar10(*bytes, file);
+  };
+  auto train = read(path, "data_batch_1.bin");
+  for (int i = 2; train && i <= 5; ++i) {
+    auto more = read(path, fmt::format("data_batch_{}.bin", i));
+    if (!more) return more.error();
+    append(*train, *more);
+  }
+  if (!train) return train.error();
+  auto test = read(test_path.empty() ? path : test_path, "test_batch.bin");
+  if (!test) return test.error();
+  return split_of(*std::move(train), *std::move(test));
+}
+
+Result<Split> load_idx(const DataConfig& config, const std::string& path,
+                       const std::string& test_path) {
+  Folder folder{path,
+                {config.classes, config.mean, config.std},
+                "expected train-images-idx3-ubyte and train-labels-idx1-ubyte in [data] path, "
+                "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte in test_path"};
+  const bool has_test = !test_path.empty() || file_exists(idx_path(path, "t10k-labels", 1));
+  if (has_test) return read_idx_pair(std::move(folder), test_path);
+  auto train = read_idx_folder(folder, "train");
+  if (!train) return train.error();
+  return hold_out(*train, config.test_share, config.data_seed, path);
+}
+
+Result<Split> load_csv(const DataConfig& config, const std::string& path,
+                       const std::string& test_path) {
+  return read_tables(
+      config, path, test_path,
+      [&](std::string_view text, const std::string& name, const DataSet* like) {
+        CsvOptions options{target_options(config), config.target, config.ignore, config.header};
+        if (like) options.target.labels = like->names;
+        return read_csv(text, name, options);
+      });
+}
+
+Result<Split> load_libsvm(const DataConfig& config, const std::string& path,
+                          const std::string& test_path) {
+  return read_tables(config, path, test_path,
+                     [&](std::string_view text, const std::string& name, const DataSet* like) {
+                       LibsvmOptions options{target_options(config), config.features};
+                       if (like) options.target.labels = like->names;
+                       if (like) options.features = std::uint32_t(like->shape.width());
+                       return read_libsvm(text, name, options);
+                     });
+}
+
+Result<Split> load_synthetic(const DataConfig& config, const std::string&, const std::string&) {
+  SyntheticOptions options;
+  for (const double extent : config.sample) options.shape.sample.push_back(std::int64_t(extent));
+  if (config.sample.empty())
+    options.shape.sample = {config.features ? std::int64_t{config.features} : 32};
+  if (config.task == "regression")
+    options.shape.task = Task::regression;
+  else
+    options.shape.outputs = config.classes ? std::int64_t{config.classes} : 10;
+  constexpr double most = 1 << 28;  // numbers: a GiB
+  const auto width = double(options.shape.width());
+  if (width * (double(config.samples) + double(config.test_samples)) > most ||
+      width * double(options.shape.outputs) > most)
+    return invalid(
+        fmt::format("[data] kind = \"synthetic\": {} + {} samples of {} numbers and {} "
+                    "outputs are more than a GiB; expected fewer samples or features",
+                    config.samples, config.test_samples, width, options.shape.outputs));
+  options.noise = config.noise;
+  options.seed = config.data_seed;
+  options.samples = config.samples;
+  DataSet train = make_synthetic(options);
+  options.samples = config.test_samples;
+  options.test = true;
+  return split_of(std::move(train), make_synthetic(options));
+}
+
+Result<Split> hold_out(const DataSet& all, double share, std::uint64_t seed,
+                       const std::string& name) {
+  const auto count = std::size_t(std::llround(share * double(all.size())));
+  if (count == 0 || count >= all.size())
+    return invalid(
+        fmt::format("{}: {} samples leave none for the {} set with [data] test_share = "
+                    "{}: set test_path or another share",
+                    name, all.size(), count == 0 ? "test" : "training", share));
+  std::vector<std::uint32_t> rows(all.size());
+  std::iota(rows.begin(), rows.end(), 0u);
+  Random random(seed, {.purpose = Purpose::data, .origin = 1});
+  random.shuffle(std::span(rows));
+  std::sort(rows.begin(), rows.begin() + std::ptrdiff_t(count));
+  std::sort(rows.begin() + std::ptrdiff_t(count), rows.end());
+  const std::span held = std::span(rows).first(count), rest = std::span(rows).subspan(count);
+  return split_of(take_rows(all, rest), take_rows(all, held));
+}
+
+bool has_twins(const std::vector<std::string>& labels) {
+  std::vector<std::string> names;
+  for (const std::string& label : labels) names.push_back(canonical_label(label));
+  std::ranges::sort(names);
+  return std::ranges::adjacent_find(names) != names.end();
+}
+
+}  // namespace longhaul::learn

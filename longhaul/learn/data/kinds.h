@@ -1,0 +1,31 @@
+#pragma once
+// Internal to load.cpp: the functions behind the kinds of [data].
+#include <string>
+#include <vector>
+
+#include "longhaul/learn/data/load.h"
+
+namespace longhaul::learn {
+
+// `path`: folder of the training files or the file; `test_path`: that of the test files; "": the
+// same folder (a share of the samples where it holds none and the kind allows it).
+Result<Split> load_mnist(const DataConfig&, const std::string& path, const std::string& test_path);
+Result<Split> load_fashion_mnist(const DataConfig&, const std::string& path,
+                                 const std::string& test_path);
+Result<Split> load_cifar10(const DataConfig&, const std::string& path,
+                           const std::string& test_path);
+Result<Split> load_idx(const DataConfig&, const std::string& path, const std::string& test_path);
+Result<Split> load_csv(const DataConfig&, const std::string& path, const std::string& test_path);
+Result<Split> load_libsvm(const DataConfig&, const std::string& path, const std::string& test_path);
+Result<Split> load_synthetic(const DataConfig&, const std::string& path,
+                             const std::string& test_path);
+
+// A share of the samples as the test set, the rest for training, both in their old order. Which
+// ones depends on seed and count alone. An Error if one of the two would be empty; `name` is the
+// file's.
+Result<Split> hold_out(const DataSet&, double share, std::uint64_t seed, const std::string& name);
+
+// Two of them are the same label ("1" and "1.0").
+bool has_twins(const std::vector<std::string>& labels);
+
+}  // namespace longhaul::learn

@@ -1,0 +1,220 @@
+#include "longhaul/learn/data/load.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "longhaul/learn/data/kinds.h"
+
+namespace longhaul::learn {
+namespace {
+
+using Place = DataEntry::Place;
+
+const std::array kKinds = {
+    DataEntry{"none", "no data: phantom models", {}},
+    DataEntry{"mnist",
+              "60,000 digits of 28x28",
+              {"path", "test_path"},
+              load_mnist,
+              Place::folder,
+              "data/mnist"},
+    DataEntry{"fashion_mnist",
+              "Fashion-MNIST: clothes, 28x28; not the official split",
+              {"path", "test_path"},
+              load_fashion_mnist,
+              Place::folder,
+              "data/fashion-mnist"},
+    DataEntry{"cifar10",
+              "50,000 photographs of 3x32x32",
+              {"path", "test_path"},
+              load_cifar10,
+              Place::folder,
+              "data/cifar10"},
+    DataEntry{"idx",
+              "your own images as IDX files",
+              {"path", "test_path", "test_share", "data_seed", "classes", "mean", "std"},
+              load_idx,
+              Place::folder},
+    DataEntry{"csv",
+              "a table of numbers",
+              {"path", "test_path", "test_share", "data_seed", "task", "target", "ignore", "header",
+               "labels", "classes"},
+              load_csv,
+              Place::file},
+    DataEntry{
+        "libsvm",
+        "sparse samples as index:value",
+        {"path", "test_path", "test_share", "data_seed", "task", "labels", "classes", "features"},
+        load_libsvm,
+        Place::file},
+    DataEntry{
+        "synthetic",
+        "Gaussian classes, or a linear function, made from a seed",
+        {"data_seed", "task", "classes", "features", "sample", "samples", "test_samples", "noise"},
+        load_synthetic},
+};
+
+constexpr std::array<std::string_view, 6> kCommonKeys = {"partition", "alpha", "shards",
+                                                         "sizes",     "batch", "kind"};
+
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> list;
+  for (const DataEntry& entry : kKinds) list.push_back(entry.name);
+  return list;
+}
+
+// Of the kinds that read `key`, all: "csv, libsvm".
+std::string owners(std::string_view key) {
+  std::string list;
+  for (const DataEntry& entry : kKinds)
+    if (std::ranges::count(entry.keys, key))
+      list += (list.empty() ? "" : ", ") + std::string(entry.name);
+  return list;
+}
+
+Status check_keys(const Settings& settings, const DataEntry& entry) {
+  for (const Setting& setting : settings.entries)
+    if (!std::ranges::count(kCommonKeys, setting.key) &&
+        !std::ranges::count(entry.keys, setting.key))
+      return bad_setting(settings, setting,
+                         fmt::format("no such key with kind = \"{}\": it belongs to {}", entry.name,
+                                     owners(setting.key)));
+  return Ok{};
+}
+
+Status check_values(const Settings& settings, const DataConfig& config) {
+  auto require = [&](std::string_view key, bool good, const std::string& expected) -> Status {
+    const Setting* entry = settings.find(key);
+    if (!entry || good) return Ok{};
+    return bad_setting(settings, *entry, expected);
+  };
+  const bool whole =
+      std::ranges::all_of(config.sample, [](double x) { return x == std::floor(x); });
+  LH_TRY(require("sample", config.sample.empty() || (config.sample.size() == 3 && whole),
+                 "[channels, height, width], three whole numbers"));
+  LH_TRY(require("classes", config.classes != 1, "two classes or more, or 0"));
+  LH_TRY(require("labels", config.labels.size() != 1 && !has_twins(config.labels),
+                 "two labels or more, none twice"));
+  LH_TRY(require(
+      "classes",
+      config.classes == 0 || config.labels.empty() || config.classes == config.labels.size(),
+      "as many classes as labels, or one of the two keys"));
+  LH_TRY(require("mean", config.mean.size() == config.std.size(),
+                 "as many numbers as in [data] std, one a channel"));
+  LH_TRY(require("std", config.mean.size() == config.std.size(),
+                 "as many numbers as in [data] mean, one a channel"));
+  return Ok{};
+}
+
+std::string path_of(const DataEntry& entry, const DataConfig& config) {
+  return config.path.empty() ? std::string(entry.default_path) : config.path;
+}
+
+Status check_size(const DataSet& data) {
+  if (data.size() <= std::numeric_limits<std::uint32_t>::max()) return Ok{};
+  return invalid(fmt::format("[data] {} samples are more than 2^32 - 1", data.size()));
+}
+
+Status need_known_shape(const DataConfig& config) {
+  const bool text = config.kind == "csv" || config.kind == "libsvm";
+  const bool classes = config.kind == "idx" || (text && config.task == "classification");
+  if (classes && config.classes == 0 && config.labels.empty())
+    return invalid(
+        fmt::format("[data] partition = \"local\" with kind = \"{}\": expected {}, since "
+                    "no site sees the labels of the others",
+                    config.kind, text ? "labels = [...] or classes" : "classes"));
+  if (config.kind == "libsvm" && config.features == 0)
+    return invalid(
+        "[data] partition = \"local\" with kind = \"libsvm\": expected features, since no site "
+        "sees the samples of the others");
+  return Ok{};
+}
+
+}  // namespace
+
+std::span<const DataEntry> data_registry() { return kKinds; }
+
+std::span<const std::string_view> common_data_keys() {
+  return std::span(kCommonKeys).first(kCommonKeys.size() - 1);
+}
+
+Result<const DataEntry*> find_data(const std::string& kind) {
+  for (const DataEntry& entry : kKinds)
+    if (entry.name == kind) return &entry;
+  return invalid(fmt::format("[data] kind = \"{}\" is unknown{}", kind, suggestion(kind, names())));
+}
+
+Result<DataConfig> read_data(const Settings& settings) {
+  DataConfig config;
+  LH_TRY(read_settings(settings, config));
+  auto entry = find_data(config.kind);
+  if (!entry) {
+    const Setting* kind = settings.find("kind");
+    LH_CHECK(kind);
+    return bad_setting(settings, *kind, "known data" + suggestion(config.kind, names()));
+  }
+  LH_TRY(check_keys(settings, **entry));
+  LH_TRY(check_values(settings, config));
+  return config;
+}
+
+Result<Split> load_data(const DataConfig& config) {
+  auto entry = find_data(config.kind);
+  if (!entry) return entry.error();
+  if (!(*entry)->load)
+    return invalid(
+        "[data] kind = \"none\" holds no samples: only phantom models run without; set "
+        "another kind");
+  const std::string path = path_of(**entry, config);
+  if (path.empty() && (*entry)->place != Place::none)
+    return invalid(fmt::format("[data] kind = \"{}\": expected path = \"...\", the {} of the data",
+                               config.kind, (*entry)->place == Place::file ? "file" : "folder"));
+  auto split = (*entry)->load(config, path, config.test_path);
+  if (!split) return split.error();
+  LH_TRY(check_size(*split->train));
+  LH_TRY(check_size(*split->test));
+  return split;
+}
+
+Result<LocalData> load_local(const DataConfig& config, std::span<const std::string> paths) {
+  LH_CHECK(!paths.empty());
+  auto entry = find_data(config.kind);
+  if (!entry) return entry.error();
+  if ((*entry)->place == Place::none)
+    return invalid(
+        fmt::format("[data] partition = \"local\": kind = \"{}\" has no files that sites "
+                    "could hold; use another partition",
+                    config.kind));
+  LH_TRY(need_known_shape(config));
+  std::string test_path = config.test_path;
+  if (test_path.empty() && (*entry)->place == Place::folder) test_path = path_of(**entry, config);
+  LocalData local;
+  DataSet train, test;
+  for (const std::string& path : paths) {
+    auto split = (*entry)->load(config, path, test_path);
+    if (!split) return split.error();
+    if (local.shards.empty()) {
+      train = *split->train;
+      test = *split->test;
+    } else if (split->train->shape != train.shape) {
+      return malformed(fmt::format("{}: expected samples of {} numbers as in {}, found {}", path,
+                                   train.shape.width(), paths[0], split->train->shape.width()));
+    } else {
+      append(train, *split->train);
+      if (test_path.empty()) append(test, *split->test);
+    }
+    LH_TRY(check_size(train));
+    std::vector<std::uint32_t>& shard = local.shards.emplace_back();
+    for (std::size_t i = train.size() - split->train->size(); i < train.size(); ++i)
+      shard.push_back(std::uint32_t(i));
+  }
+  local.split = {std::make_shared<const DataSet>(std::move(train)),
+                 std::make_shared<const DataSet>(std::move(test))};
+  return local;
+}
+
+}  // namespace longhaul::learn

@@ -1,0 +1,56 @@
+#pragma once
+// From the [data] table to data in memory.
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longhaul/base/settings.h"
+#include "longhaul/learn/data/config.h"
+#include "longhaul/learn/data/dataset.h"
+#include "longhaul/learn/data/partition.h"
+
+namespace longhaul::learn {
+
+struct Split {
+  std::shared_ptr<const DataSet> train, test;  // of one shape
+};
+
+// One line a kind. A new one is a function and a line in the table of load.cpp.
+struct DataEntry {
+  std::string_view name, summary;
+  std::vector<std::string_view> keys;  // of [data], besides kind, partition and its keys, and batch
+  // The samples at `path` and the test set at `test_path` ("": as the kind says). nullptr: no data.
+  Result<Split> (*load)(const DataConfig&, const std::string& path,
+                        const std::string& test_path) = nullptr;
+  enum class Place { none, file, folder } place = Place::none;  // what `path` is
+  std::string_view default_path = {};
+};
+
+std::span<const DataEntry> data_registry();
+Result<const DataEntry*> find_data(const std::string& kind);
+
+// The keys of [data] that hold for every kind.
+std::span<const std::string_view> common_data_keys();
+
+// The [data] table. Errors name file, line and key: unknown kind, a key that this kind does not
+// read, a value that cannot be.
+Result<DataConfig> read_data(const Settings&);
+
+// The data of all sites together. An Error names the file and what is wrong with it, or how to get
+// it (scripts/fetch-data).
+Result<Split> load_data(const DataConfig&);
+
+// partition = "local": `paths[i]` are the own samples of site i (a real site passes only its own).
+// The training set holds them all in this order, and shards[i] those of site i. The test set is
+// that of `test_path`; without it, of `path` for kinds that are folders, and otherwise the shares
+// that the sites hold out. What a site alone could not know (labels or classes; features of libsvm)
+// has to be in the table.
+struct LocalData {
+  Split split;
+  Shards shards;
+};
+Result<LocalData> load_local(const DataConfig&, std::span<const std::string> paths);
+
+}  // namespace longhaul::learn

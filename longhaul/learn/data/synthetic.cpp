@@ -1,0 +1,54 @@
+#include "longhaul/learn/data/synthetic.h"
+
+#include <cmath>
+
+#include "longhaul/base/rng.h"
+
+namespace longhaul::learn {
+namespace {
+
+// A stream of Purpose::data of its own for every thing drawn: no set is part of another.
+enum Part : std::uint32_t { kTeacher = 0, kTrain = 1, kTest = 2 };
+
+Random draws(std::uint64_t seed, Part part, std::uint64_t row) {
+  return Random(seed, {.purpose = Purpose::data, .round = row, .range = part});
+}
+
+std::vector<float> normals(Random random, std::size_t count, double scale) {
+  std::vector<float> values(count);
+  for (float& value : values) value = float(scale * random.normal());
+  return values;
+}
+
+}  // namespace
+
+DataSet make_synthetic(const SyntheticOptions& options) {
+  DataSet data;
+  data.shape = options.shape;
+  const std::size_t width = data.shape.width();
+  const bool classes = data.shape.task == Task::classification;
+  const auto outputs = std::size_t(data.shape.outputs);
+  std::vector<std::vector<float>> means;  // or the teacher, then the bias
+  for (std::size_t i = 0; i < outputs; ++i)
+    means.push_back(normals(draws(options.seed, kTeacher, i), width + 1, 1.0));
+  data.features.reserve(options.samples * width);
+  for (std::size_t row = 0; row < options.samples; ++row) {
+    Random random = draws(options.seed, options.test ? kTest : kTrain, row);
+    const std::vector<float>& mean = means[row % outputs];
+    if (classes) data.labels.push_back(std::int64_t(row % outputs));
+    for (std::size_t j = 0; j < width; ++j) {
+      const double normal = random.normal();
+      data.features.push_back(float(classes ? mean[j] + options.noise * normal : normal));
+    }
+    for (std::size_t i = 0; !classes && i < outputs; ++i) {
+      double target = means[i][width] + options.noise * random.normal();
+      const float* sample = data.features.data() + row * width;
+      for (std::size_t j = 0; j < width; ++j)
+        target += double(means[i][j]) * double(sample[j]) / std::sqrt(double(width));
+      data.targets.push_back(float(target));
+    }
+  }
+  return data;
+}
+
+}  // namespace longhaul::learn

@@ -1,0 +1,25 @@
+#pragma once
+// Data made from a seed, for tests and quick studies; a pure function of its options.
+//
+//   classification  a mean per class, each number ~ N(0, 1); a sample is the mean of its class plus
+//                   `noise` x N(0, 1); classes take turns
+//   regression      samples ~ N(0, 1); the target is teacher . sample + bias + `noise` x N(0, 1),
+//                   teacher and bias ~ N(0, 1), the teacher divided by sqrt(width)
+#include <cstdint>
+#include <vector>
+
+#include "longhaul/learn/data/dataset.h"
+
+namespace longhaul::learn {
+
+struct SyntheticOptions {
+  DataShape shape;
+  std::size_t samples = 0;
+  double noise = 1.0;
+  std::uint64_t seed = 1;
+  bool test = false;  // other samples from the same means or teacher
+};
+
+DataSet make_synthetic(const SyntheticOptions&);
+
+}  // namespace longhaul::learn

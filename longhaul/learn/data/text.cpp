@@ -1,0 +1,157 @@
+#include "longhaul/learn/data/text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace longhaul::learn {
+
+std::string quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text.substr(0, 40)) {
+    if (c >= 0x20 && c < 0x7f)
+      out += c;
+    else
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return out + (text.size() > 40 ? "...'" : "'");
+}
+
+Error bad_text(const TextPlace& at, const std::string& expected, std::string_view found) {
+  return malformed(fmt::format("{}:{}:{}: expected {}, found {}", at.file, at.line, at.column,
+                               expected, found.empty() ? "nothing" : quoted(found)));
+}
+
+Lines::Lines(std::string_view text) : rest_(text) {
+  if (rest_.starts_with("\xef\xbb\xbf")) rest_.remove_prefix(3);
+}
+
+bool Lines::next(std::string_view& line) {
+  if (rest_.empty()) return false;
+  const std::size_t end = rest_.find('\n');
+  line = rest_.substr(0, end);
+  rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  ++number_;
+  return true;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return {};
+  return value;
+}
+
+std::optional<float> parse_float(std::string_view text) {
+  const auto value = parse_number(text);
+  if (!value || !std::isfinite(float(*value))) return {};
+  return float(*value);
+}
+
+std::optional<std::uint64_t> parse_whole(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return {};
+  return value;
+}
+
+std::string canonical_label(std::string_view text) {
+  const auto number = parse_number(text);
+  return number ? fmt::format("{}", *number + 0.0) : std::string(text);  // + 0.0: -0 is 0
+}
+
+Targets::Targets(TargetOptions options) : options_(std::move(options)) {
+  for (std::size_t i = 0; i < options_.labels.size(); ++i) {
+    names_.push_back(canonical_label(options_.labels[i]));
+    sorted_.emplace_back(names_.back(), i);
+  }
+  std::ranges::sort(sorted_);
+}
+
+Status Targets::add(std::string_view text, const TextPlace& at) {
+  if (options_.task == Task::regression) {
+    const auto value = parse_float(text);
+    if (!value) return bad_text(at, "a number", text);
+    targets_.push_back(*value);
+    return Ok{};
+  }
+  if (text.empty()) return bad_text(at, "a label", text);
+  const std::string name = canonical_label(text);
+  auto found = std::ranges::lower_bound(sorted_, name, {}, [](const auto& e) { return e.first; });
+  if (found == sorted_.end() || found->first != name) {
+    if (!options_.labels.empty()) {
+      std::string known;
+      for (std::size_t i = 0; i < std::min<std::size_t>(names_.size(), 10); ++i)
+        known += (i ? ", " : "") + quoted(names_[i]);
+      return bad_text(
+          at, fmt::format("one of the labels {}{}", known, names_.size() > 10 ? " ..." : ""), text);
+    }
+    const auto number = parse_number(text);
+    if (number && *number != std::floor(*number))
+      return bad_text(at,
+                      "a label (a whole number or a name; to fit numbers: [data] task = "
+                      "\"regression\")",
+                      text);
+    if (names_.size() == kMostClasses)
+      return bad_text(at,
+                      fmt::format("at most {} labels (to fit numbers: [data] task = "
+                                  "\"regression\")",
+                                  kMostClasses),
+                      text);
+    found = sorted_.emplace(found, name, names_.size());
+    names_.push_back(name);
+  }
+  labels_.push_back(std::int64_t(found->second));
+  return Ok{};
+}
+
+Status Targets::find_names(std::string_view file) {
+  if (names_.size() < 2)
+    return malformed(fmt::format("{}: all samples have the label {}; expected two classes or more",
+                                 file, quoted(names_.front())));
+  std::vector<std::size_t> order(names_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const bool numbers = std::ranges::all_of(names_, [](auto& n) { return bool(parse_number(n)); });
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    if (numbers) return *parse_number(names_[a]) < *parse_number(names_[b]);
+    return names_[a] < names_[b];
+  });
+  std::vector<std::int64_t> rank(order.size());
+  std::vector<std::string> names;
+  for (const std::size_t place : order) {
+    rank[place] = std::int64_t(names.size());
+    names.push_back(names_[place]);
+  }
+  for (std::int64_t& label : labels_) label = rank[std::size_t(label)];
+  names_ = std::move(names);
+  return Ok{};
+}
+
+Status Targets::finish(std::string_view file, DataSet& data) && {
+  data.shape.task = options_.task;
+  data.shape.outputs = 1;
+  if (labels_.empty() && targets_.empty())
+    return malformed(fmt::format("{}: expected samples, found none", file));
+  if (options_.task == Task::classification) {
+    if (options_.labels.empty()) LH_TRY(find_names(file));
+    data.shape.outputs = std::int64_t(names_.size());
+    data.labels = std::move(labels_);
+    data.names = std::move(names_);
+  } else {
+    data.targets = std::move(targets_);
+  }
+  return Ok{};
+}
+
+}  // namespace longhaul::learn
