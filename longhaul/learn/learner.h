@@ -1,0 +1,56 @@
+#pragma once
+// The libtorch learner, without torch's headers. Models: models/registry.h; optimisers:
+// optimizer_config.h; data: data/. Whoever wants another learner implements core/learner.h.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "longhaul/core/learner.h"
+#include "longhaul/learn/data/batches.h"
+#include "longhaul/learn/data/dataset.h"
+#include "longhaul/learn/models/registry.h"
+#include "longhaul/learn/optimizer_config.h"
+
+namespace longhaul::learn {
+
+struct LearnerParts {
+  ModelConfig model;
+  OptimizerConfig optimizer;
+  std::shared_ptr<const DataSet> data;
+  std::vector<std::uint32_t> shard;  // the samples of `data` that this node holds
+  std::uint32_t batch = 32;
+  std::uint64_t seed = 0;    // of the job: all nodes start with equal parameters
+  std::uint32_t origin = 0;  // rank of the node: its own order of samples
+  bool mirror = false;       // keep a host copy even on the CPU: tests the path of a GPU
+};
+
+// What the learner does with each kind of work (core/work.h):
+//   LocalStep, Gradient, ApplyGradient, ProximalStep, ResetOptimizer, ScratchStep
+//     as they say. The loss of a ProximalStep is that of the batch, without the penalty; with mu =
+//     0 it is a LocalStep bit for bit. grads() means something only after Gradient and
+//     SufficientFactors, and is read only by ApplyGradient. Running statistics move with every
+//     batch, also of a Gradient, but not of a ScratchStep or Score.
+//   SufficientFactors
+//     `layer` is the layout's entry of a linear layer's weight W; its gradient is u^T v, which
+//     stands in grads() as well. Not for script models.
+//   LocalSolve
+//     linear and logistic only, over the whole shard: see solve.h.
+//   Score
+//     on the batch that comes next, which the next step gets all the same; statistics are those of
+//     the model scored. Without a model: the learner's own.
+// An Error for work the model cannot do, for torch's own errors and when a CUDA device fails.
+//
+// Threads: any thread, one call at a time; the bits do not depend on which.
+// Errors of the factory name the key or file: model and data do not fit, no CUDA device, a script
+// that does not load or answers in the wrong shape, an empty shard.
+Result<std::unique_ptr<Learner>> make_learner(LearnerParts);
+
+// The layout alone, without memory for the model (script: loads the file).
+Result<std::shared_ptr<const Layout>> model_layout(const ModelConfig&, const DataShape&);
+
+// The initial parameters of a job, in layout order; what every learner starts with. A script's are
+// those of its file.
+Result<std::vector<float>> initial_model(const ModelConfig&, const DataShape&, std::uint64_t seed);
+
+}  // namespace longhaul::learn

@@ -1,0 +1,41 @@
+#include "longhaul/learn/model_file.h"
+
+#include <filesystem>
+
+#include "longhaul/learn/net.h"
+
+namespace longhaul::learn {
+
+Status save_model(const std::string& path, const ModelConfig& config, const DataShape& shape,
+                  std::span<const float> model) {
+  auto net = Net::make(config, shape);
+  if (!net) return net.error();
+  net->assign(model);
+  const std::string partial = path + ".partial";
+  LH_TRY(net->save(partial));
+  std::error_code error;
+  std::filesystem::rename(partial, path, error);
+  if (error) return Error{Error::Kind::io, "cannot write '" + path + "': " + error.message()};
+  return Ok{};
+}
+
+Result<std::vector<float>> load_model(const std::string& path, const Layout& layout) {
+  auto net = Net::from_file(path);
+  if (!net) return net.error();
+  const Layout& found = *net->layout();
+  bool same = found.layers().size() == layout.layers().size();
+  for (std::size_t i = 0; same && i < layout.layers().size(); ++i)
+    same = found.layers()[i].name == layout.layers()[i].name &&
+           found.layers()[i].shape == layout.layers()[i].shape;
+  if (!same)
+    return malformed("'" + path + "' holds another model than this job's: expected " +
+                     std::to_string(layout.layers().size()) + " tensors, " +
+                     std::to_string(layout.size()) + " numbers, found " +
+                     std::to_string(found.layers().size()) + " tensors, " +
+                     std::to_string(found.size()) + " numbers, or other names");
+  std::vector<float> values(layout.size());
+  net->copy_to(values);
+  return values;
+}
+
+}  // namespace longhaul::learn

@@ -1,0 +1,23 @@
+#pragma once
+// model.pt: a TorchScript module. Without torch's headers.
+//   Python: model = torch.jit.load("model.pt"); logits = model(images)
+//   C++:    torch::jit::load("model.pt")
+#include <span>
+#include <string>
+#include <vector>
+
+#include "longhaul/core/layout.h"
+#include "longhaul/learn/data/dataset.h"
+#include "longhaul/learn/models/registry.h"
+
+namespace longhaul::learn {
+
+// Writes `model` (a flat vector of the layout) as a module in evaluation mode, first to a file
+// beside `path` that then takes its place. An Error names the path.
+Status save_model(const std::string& path, const ModelConfig&, const DataShape&,
+                  std::span<const float> model);
+
+// The flat vector of a file that save_model() wrote; an Error if it does not hold this layout.
+Result<std::vector<float>> load_model(const std::string& path, const Layout&);
+
+}  // namespace longhaul::learn

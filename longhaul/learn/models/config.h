@@ -1,0 +1,42 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "longhaul/base/fields.h"
+
+namespace longhaul::learn {
+
+// The [model] table. Which keys a kind reads stands in its line of the registry.
+struct ModelConfig {
+  std::string kind = "lenet";
+  std::vector<double> hidden = {128};
+  std::string norm = "group";
+  std::string path = "";
+  double mbytes = 44.7;
+  std::string device = "auto";
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "kind", .doc = "which model: see docs/models.md"}, self.kind);
+    visit(Field{.name = "hidden", .doc = "mlp: units of each hidden layer", .max = 64},
+          self.hidden);
+    visit(Field{.name = "norm",
+                .doc = "resnet20: GroupNorm, or BatchNorm with synchronised statistics",
+                .choices = {"group", "batch"}},
+          self.norm);
+    visit(Field{.name = "path", .doc = "script: a TorchScript file", .local = true}, self.path);
+    visit(Field{.name = "mbytes",
+                .doc = "phantom: size of the parameters, 4 bytes each",
+                .max = 1e6,
+                .unit = "MB",
+                .positive = true},
+          self.mbytes);
+    visit(Field{.name = "device",
+                .doc = "where the learner computes; auto: CUDA when there is one",
+                .choices = {"auto", "cpu", "cuda"},
+                .local = true},
+          self.device);
+  }
+};
+
+}  // namespace longhaul::learn

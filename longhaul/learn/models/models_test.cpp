@@ -1,0 +1,161 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "longhaul/learn/models/families.h"
+#include "longhaul/learn/models/registry.h"
+
+namespace longhaul::learn {
+namespace {
+
+const DataShape kMnist{{1, 28, 28}, 10, Task::classification};
+const DataShape kCifar{{3, 32, 32}, 10, Task::classification};
+const DataShape kRows{{14}, 6, Task::classification};
+const DataShape kNumbers{{14}, 1, Task::regression};
+
+ModelSpec spec(ModelConfig config, const DataShape& shape) {
+  auto spec = model_spec(config, shape);
+  EXPECT_TRUE(spec) << (spec ? "" : spec.error().what);
+  return *std::move(spec);
+}
+
+std::uint64_t parameters(ModelConfig config, const DataShape& shape) {
+  return layout_of(spec(std::move(config), shape))->parameters().length;
+}
+
+Settings table(std::vector<std::pair<std::string, Value>> entries) {
+  Settings settings{.table = "model", .file = "job.toml", .line = 3, .entries = {}};
+  for (auto& [key, value] : entries)
+    settings.entries.push_back({key, std::move(value), "job.toml", 4});
+  return settings;
+}
+
+std::string error_of(const Settings& settings) {
+  auto config = read_model(settings);
+  return config ? "" : config.error().what;
+}
+
+TEST(Models, HaveTheParametersThatThePapersCount) {
+  EXPECT_EQ(parameters({.kind = "lenet"}, kMnist), 61'706u);
+  EXPECT_EQ(parameters({.kind = "lenet"}, kCifar), 62'006u);
+  // He et al. say 0.27 million.
+  EXPECT_EQ(parameters({.kind = "resnet20", .norm = "batch"}, kCifar), 269'722u);
+  EXPECT_EQ(parameters({.kind = "resnet20", .norm = "group"}, kCifar), 269'722u);
+  EXPECT_EQ(parameters({.kind = "mlp", .hidden = {200, 100}}, kMnist),
+            785u * 200 + 201 * 100 + 101 * 10);
+  EXPECT_EQ(parameters({.kind = "mlp", .hidden = {}}, kMnist), 7850u);
+  EXPECT_EQ(parameters({.kind = "logistic"}, kRows), 15u * 6);
+  EXPECT_EQ(parameters({.kind = "logistic"}, {{14}, 2, Task::classification}), 15u);
+  EXPECT_EQ(parameters({.kind = "linear"}, kNumbers), 15u);
+  EXPECT_EQ(parameters({.kind = "phantom", .mbytes = 44.7}, kMnist), 11'175'000u);
+}
+
+TEST(Models, NameTheirLayersParametersFirst) {
+  const auto layout = layout_of(spec({.kind = "resnet20", .norm = "batch"}, kCifar));
+  EXPECT_EQ(layout->layers().front().name, "conv1.weight");
+  EXPECT_EQ(layout->layers().front().shape, (std::vector<std::int64_t>{16, 3, 3, 3}));
+  EXPECT_EQ(layout->buffers().length, 2u * (7 * 16 + 6 * 32 + 6 * 64));
+  for (const LayerRange& layer : layout->layers())
+    EXPECT_EQ(layer.role == LayerRange::Role::buffer,
+              layer.name.find("running") != std::string::npos)
+        << layer.name;
+  EXPECT_EQ(layout_of(spec({.kind = "resnet20", .norm = "group"}, kCifar))->buffers().length, 0u);
+}
+
+// mutant: longhaul/learn/models/spec.cpp
+//   - Random random(seed, {.purpose = Purpose::init, .range = index++});
+//   + Random random(seed, {.purpose = Purpose::init, .origin = index++ % 2});
+TEST(Models, StartFromTheSeedAloneWithinTheirBounds) {
+  const ModelSpec lenet = spec({.kind = "lenet"}, kMnist);
+  const auto layout = layout_of(lenet);
+  std::vector<float> one(layout->size(), 9.f), again(layout->size()), other(layout->size());
+  initialise(lenet, 7, one);
+  initialise(lenet, 7, again);
+  initialise(lenet, 8, other);
+  EXPECT_EQ(one, again);
+  EXPECT_NE(one, other);
+  double largest = 0, mean = 0;
+  const Range fc1 = layout->layers()[4].range;
+  for (std::uint64_t i = fc1.offset; i < fc1.end(); ++i) {
+    largest = std::max(largest, std::abs(double(one[i])));
+    mean += one[i] / double(fc1.length);
+  }
+  EXPECT_LE(largest, 1 / std::sqrt(400.0));
+  EXPECT_GT(largest, 0.99 / std::sqrt(400.0));
+  EXPECT_NEAR(mean, 0, 1e-3);
+  // Layers of equal index parity start from streams of their own.
+  EXPECT_NE(one[layout->layers()[0].range.offset] * 5,
+            one[layout->layers()[2].range.offset] * 12.2474f);
+  std::set<float> distinct(one.begin(), one.end());
+  EXPECT_GT(distinct.size(), one.size() * 9 / 10);
+}
+
+TEST(Models, HeNormalHasItsVariance) {
+  const ModelSpec resnet = spec({.kind = "resnet20"}, kCifar);
+  const auto layout = layout_of(resnet);
+  std::vector<float> values(layout->size());
+  initialise(resnet, 7, values);
+  for (const LayerRange& layer : layout->layers()) {
+    if (layer.shape.size() != 4) continue;
+    double square = 0;
+    for (std::uint64_t i = layer.range.offset; i < layer.range.end(); ++i)
+      square += double(values[i]) * values[i];
+    const double expected = 2.0 / double(layer.shape[0] * 9);
+    EXPECT_NEAR(square / double(layer.range.length) / expected, 1, 0.2) << layer.name;
+  }
+}
+
+TEST(Models, RefuseDataThatDoNotFitWithTheRemedy) {
+  const auto refuses = [](const std::string& kind, const DataShape& shape, const char* remedy) {
+    auto spec = model_spec({.kind = kind}, shape);
+    ASSERT_FALSE(spec) << kind;
+    EXPECT_NE(spec.error().what.find("[model] kind = \"" + kind + "\""), std::string::npos);
+    EXPECT_NE(spec.error().what.find(remedy), std::string::npos) << spec.error().what;
+  };
+  refuses("linear", kMnist, "logistic");
+  refuses("logistic", kNumbers, "linear");
+  refuses("lenet", kNumbers, "linear");
+  refuses("lenet", kRows, "mlp");
+  refuses("lenet", {{1, 30, 30}, 10, Task::classification}, "resnet20");
+  refuses("resnet20", kRows, "mlp");
+  refuses("resnet20", {{1, 4, 4}, 10, Task::classification}, "mlp");
+  EXPECT_TRUE(model_spec({.kind = "mlp"}, kNumbers));
+}
+
+TEST(Models, EveryKindIsFoundAndAWrongOneIsNamedWithTheNearest) {
+  for (const ModelEntry& entry : model_registry()) EXPECT_TRUE(find_model(std::string(entry.name)));
+  auto wrong = find_model("lenett");
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().what.find("'lenet'"), std::string::npos) << wrong.error().what;
+}
+
+TEST(ModelConfig, ReadsItsTable) {
+  auto config = read_model(table({{"kind", {std::string("mlp")}},
+                                  {"hidden", {std::vector<Value>{{std::int64_t{32}}, {16.0}}}},
+                                  {"device", {std::string("cpu")}}}));
+  ASSERT_TRUE(config) << config.error().what;
+  EXPECT_EQ(config->hidden, (std::vector<double>{32, 16}));
+  EXPECT_EQ(config->device, "cpu");
+}
+
+TEST(ModelConfig, NamesFileLineKeyAndRemedy) {
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  const Value lenet{std::string("lenet")}, mlp{std::string("mlp")};
+  const std::string unknown = error_of(table({{"kind", {std::string("lenett")}}}));
+  has(unknown, "job.toml:4");
+  has(unknown, "lenet");
+  has(error_of(table({{"kind", lenet}, {"hidden", {std::vector<Value>{}}}})), "belongs to \"mlp\"");
+  has(error_of(table({{"kind", mlp}, {"hidden", {std::vector<Value>{{2.5}}}}})), "whole numbers");
+  has(error_of(table({{"kind", mlp}, {"hidden", {std::vector<Value>{{0.0}}}}})), "whole numbers");
+  has(error_of(table({{"kind", {std::string("script")}}})), "TorchScript");
+  has(error_of(table({{"kind", {std::string("phantom")}}, {"mbytes", {0.0}}})), "mbytes");
+  has(error_of(table({{"kind", {std::string("resnet20")}}, {"norm", {std::string("layer")}}})),
+      "group");
+  has(error_of(table({{"kind", lenet}, {"devise", {std::string("cpu")}}})), "device");
+}
+
+}  // namespace
+}  // namespace longhaul::learn

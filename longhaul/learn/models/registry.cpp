@@ -1,0 +1,92 @@
+#include "longhaul/learn/models/registry.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "longhaul/learn/models/families.h"
+
+namespace longhaul::learn {
+namespace {
+
+const std::array kModels = {
+    ModelEntry{"linear", "least squares", {}, linear_spec},
+    ModelEntry{"logistic", "multinomial or binary logistic regression", {}, logistic_spec},
+    ModelEntry{"mlp", "fully connected layers with ReLU", {"hidden"}, mlp_spec},
+    ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {}, lenet_spec},
+    ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm"}, resnet20_spec},
+    ModelEntry{"script", "your own: a TorchScript file", {"path"}, nullptr},
+    ModelEntry{"phantom", "sizes without numbers: timing studies", {"mbytes"}, phantom_spec, true},
+};
+
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> list;
+  for (const ModelEntry& entry : kModels) list.push_back(entry.name);
+  return list;
+}
+
+// Of the entries that read `key`, the first.
+std::string_view owner(std::string_view key) {
+  for (const ModelEntry& entry : kModels)
+    if (std::ranges::count(entry.keys, key)) return entry.name;
+  return {};
+}
+
+Status check_keys(const Settings& settings, const ModelEntry& entry) {
+  for (const Setting& setting : settings.entries) {
+    const std::string_view whose = owner(setting.key);
+    if (!whose.empty() && !std::ranges::count(entry.keys, setting.key))
+      return bad_setting(settings, setting,
+                         "no such key with kind = \"" + std::string(entry.name) +
+                             "\": it belongs to \"" + std::string(whose) + "\"");
+  }
+  return Ok{};
+}
+
+Status check_values(const Settings& settings, const ModelConfig& config) {
+  if (const Setting* hidden = settings.find("hidden"))
+    for (double units : config.hidden)
+      if (!(units >= 1 && units <= 1e6 && units == std::floor(units)))
+        return bad_setting(settings, *hidden, "a list of whole numbers from 1 to 1000000");
+  if (config.kind == "script" && config.path.empty()) {
+    const Setting* path = settings.find("path");
+    const Setting* kind = path ? path : settings.find("kind");
+    return bad_setting(settings, kind ? *kind : Setting{"path", {std::string()}, settings.file, 0},
+                       "path = \"FILE\" of a TorchScript module (torch.jit.script(model).save)");
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+std::span<const ModelEntry> model_registry() { return kModels; }
+
+Result<const ModelEntry*> find_model(const std::string& kind) {
+  for (const ModelEntry& entry : kModels)
+    if (entry.name == kind) return &entry;
+  return invalid("[model] kind = \"" + kind + "\" is unknown" + suggestion(kind, names()));
+}
+
+Result<ModelConfig> read_model(const Settings& settings) {
+  ModelConfig config;
+  LH_TRY(read_settings(settings, config));
+  auto entry = find_model(config.kind);
+  if (!entry) {
+    const Setting* kind = settings.find("kind");
+    LH_CHECK(kind);
+    return bad_setting(settings, *kind, "a known model" + suggestion(config.kind, names()));
+  }
+  LH_TRY(check_keys(settings, **entry));
+  LH_TRY(check_values(settings, config));
+  return config;
+}
+
+Result<ModelSpec> model_spec(const ModelConfig& config, const DataShape& shape) {
+  auto entry = find_model(config.kind);
+  if (!entry) return entry.error();
+  if (!(*entry)->spec)
+    return invalid("[model] kind = \"" + config.kind + "\" comes from a file and has no spec");
+  return (*entry)->spec(config, shape);
+}
+
+}  // namespace longhaul::learn

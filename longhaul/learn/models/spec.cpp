@@ -1,0 +1,133 @@
+#include "longhaul/learn/models/spec.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/base/check.h"
+#include "longhaul/base/rng.h"
+
+namespace longhaul::learn {
+namespace {
+
+constexpr std::int64_t kGroups = 8;  // groups of a GroupNorm; the widths of resnet20 divide by it
+
+std::string pair(std::int64_t value) {
+  return "[" + std::to_string(value) + ", " + std::to_string(value) + "]";
+}
+
+}  // namespace
+
+std::uint64_t TensorSpec::size() const {
+  std::uint64_t product = 1;
+  for (std::int64_t extent : shape) product *= std::uint64_t(extent);
+  return product;
+}
+
+void SpecBuilder::line(const std::string& statement) { spec_.body += "  " + statement + "\n"; }
+
+void SpecBuilder::tensor(const std::string& name, std::vector<std::int64_t> shape,
+                         TensorSpec::Init init, double scale, LayerRange::Role role) {
+  spec_.tensors.push_back({name, std::move(shape), role, init, scale});
+}
+
+// torch_default is what torch::nn::Linear and Conv2d do: weight and bias uniform in
+// +-1/sqrt(fan_in). he_normal: He et al., "Delving deep into rectifiers" (2015), by fan_out.
+void SpecBuilder::weight(const std::string& name, std::vector<std::int64_t> shape, bool bias,
+                         Start start) {
+  const std::int64_t out = shape.front();
+  double area = 1;
+  for (std::size_t i = 2; i < shape.size(); ++i) area *= double(shape[i]);
+  const double bound = 1 / std::sqrt(double(shape[1]) * area);
+  using enum TensorSpec::Init;
+  switch (start) {
+    case Start::zeros:
+      tensor(name + ".weight", std::move(shape), zeros);
+      break;
+    case Start::torch_default:
+      tensor(name + ".weight", std::move(shape), uniform, bound);
+      break;
+    case Start::he_normal:
+      tensor(name + ".weight", std::move(shape), normal, std::sqrt(2 / (double(out) * area)));
+      break;
+  }
+  if (bias) tensor(name + ".bias", {out}, start == Start::zeros ? zeros : uniform, bound);
+}
+
+void SpecBuilder::linear(const std::string& name, std::int64_t in, std::int64_t out, Start start) {
+  weight(name, {out, in}, true, start);
+  const auto index = std::uint32_t(spec_.linears.size());
+  const std::string k = std::to_string(index);
+  spec_.linears.push_back({name + ".weight", index});
+  line("in_" + k + " = x");
+  line("out_" + k + " = torch.linear(in_" + k + ", self." + name + ".weight, self." + name +
+       ".bias)");
+  line("x = out_" + k);
+}
+
+void SpecBuilder::conv(const std::string& name, const Conv& c, const std::string& variable) {
+  weight(name, {c.out, c.in, c.kernel, c.kernel}, c.bias, c.start);
+  line(variable + " = torch.conv2d(" + variable + ", self." + name + ".weight, " +
+       (c.bias ? "self." + name + ".bias" : "None") + ", " + pair(c.stride) + ", " +
+       pair(c.padding) + ")");
+}
+
+void SpecBuilder::norm(const std::string& name, std::int64_t channels, Norm kind,
+                       const std::string& variable) {
+  const std::string self = "self." + name;
+  tensor(name + ".weight", {channels}, TensorSpec::Init::ones);
+  tensor(name + ".bias", {channels}, TensorSpec::Init::zeros);
+  const std::string head = variable + " = torch.";
+  if (kind == Norm::group) {
+    LH_CHECK(channels % kGroups == 0);
+    return line(head + "group_norm(" + variable + ", " + std::to_string(kGroups) + ", " + self +
+                ".weight, " + self + ".bias, 1e-05)");
+  }
+  const auto buffer = LayerRange::Role::buffer;
+  tensor(name + ".running_mean", {channels}, TensorSpec::Init::zeros, 0, buffer);
+  tensor(name + ".running_var", {channels}, TensorSpec::Init::ones, 0, buffer);
+  line(head + "batch_norm(" + variable + ", " + self + ".weight, " + self + ".bias, " + self +
+       ".running_mean, " + self + ".running_var, self.training, 0.1, 1e-05, True)");
+}
+
+ModelSpec SpecBuilder::finish() && {
+  std::stable_partition(spec_.tensors.begin(), spec_.tensors.end(),
+                        [](const TensorSpec& t) { return t.role == LayerRange::Role::parameter; });
+  return std::move(spec_);
+}
+
+std::shared_ptr<const Layout> layout_of(const ModelSpec& spec) {
+  std::vector<LayerRange> layers;
+  std::uint64_t offset = 0;
+  for (const TensorSpec& tensor : spec.tensors) {
+    layers.push_back({tensor.name, {offset, tensor.size()}, tensor.shape, tensor.role});
+    offset += tensor.size();
+  }
+  return std::make_shared<const Layout>(std::move(layers));
+}
+
+void initialise(const ModelSpec& spec, std::uint64_t seed, std::span<float> flat) {
+  std::size_t offset = 0;
+  std::uint32_t index = 0;
+  for (const TensorSpec& tensor : spec.tensors) {
+    const std::span<float> values = flat.subspan(offset, tensor.size());
+    Random random(seed, {.purpose = Purpose::init, .range = index++});
+    switch (tensor.init) {
+      case TensorSpec::Init::zeros:
+        std::fill(values.begin(), values.end(), 0.f);
+        break;
+      case TensorSpec::Init::ones:
+        std::fill(values.begin(), values.end(), 1.f);
+        break;
+      case TensorSpec::Init::uniform:
+        for (float& value : values) value = float(tensor.scale * (2 * random.uniform() - 1));
+        break;
+      case TensorSpec::Init::normal:
+        for (float& value : values) value = float(tensor.scale * random.normal());
+        break;
+    }
+    offset += values.size();
+  }
+  LH_CHECK(offset == flat.size());
+}
+
+}  // namespace longhaul::learn

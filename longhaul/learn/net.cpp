@@ -1,0 +1,258 @@
+#include "longhaul/learn/net.h"
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include "longhaul/learn/threads.h"
+#include "longhaul/learn/torch_error.h"
+
+namespace longhaul::learn {
+namespace {
+
+using torch::jit::Module;
+
+Module empty_module(const std::string& kind,
+                    const std::shared_ptr<torch::jit::CompilationUnit>& cu) {
+  Module module(c10::QualifiedName("__torch__.longhaul." + kind), cu, /*shouldMangle=*/true);
+  module.register_attribute("training", c10::BoolType::get(), true);
+  return module;
+}
+
+// Statements of the graph and of all that it calls (inlined), blocks within blocks.
+bool draws_random_numbers(const torch::jit::Block& block) {
+  return std::ranges::any_of(block.nodes(), [](const torch::jit::Node* node) {
+    return node->isNondeterministic() ||
+           std::ranges::any_of(node->blocks(), [](const torch::jit::Block* inner) {
+             return draws_random_numbers(*inner);
+           });
+  });
+}
+
+bool draws_random_numbers(const Module& module) {
+  const auto graph = module.get_method("forward").graph()->copy();
+  torch::jit::Inline(*graph);
+  return draws_random_numbers(*graph->block());
+}
+
+// Two names for one tensor are tied weights: both become the same view. Names whose memory
+// overlaps in part cannot be told apart from those by values, and are refused.
+struct Memory {
+  const void* storage;
+  std::int64_t offset;
+  std::vector<std::int64_t> sizes, strides;
+
+  explicit Memory(const at::Tensor& t)
+      : storage(t.storage().unsafeGetStorageImpl()),
+        offset(t.storage_offset()),
+        sizes(t.sizes().vec()),
+        strides(t.strides().vec()) {}
+  bool operator==(const Memory&) const = default;
+};
+
+struct Found {
+  std::string name;
+  at::Tensor tensor;
+  LayerRange::Role role;
+};
+
+std::vector<Found> float_tensors(const Module& module) {
+  std::vector<Found> parameters, buffers;
+  for (const auto& p : module.named_parameters()) {
+    const bool trained = p.value.requires_grad();
+    if (!p.value.is_floating_point()) continue;
+    (trained ? parameters : buffers)
+        .push_back(
+            {p.name, p.value, trained ? LayerRange::Role::parameter : LayerRange::Role::buffer});
+  }
+  for (const auto& b : module.named_buffers())
+    if (b.value.is_floating_point()) buffers.push_back({b.name, b.value, LayerRange::Role::buffer});
+  parameters.insert(parameters.end(), buffers.begin(), buffers.end());
+  return parameters;
+}
+
+}  // namespace
+
+Net::Net(const Module& module) : module_(std::make_shared<Module>(module)) {}
+
+Net Net::from_spec(ModelSpec spec, at::Device device) {
+  prepare_compute_thread();
+  const auto cu = std::make_shared<torch::jit::CompilationUnit>();
+  Module root = empty_module(spec.kind, cu);
+  std::map<std::string, Module> children;
+  for (const TensorSpec& tensor : spec.tensors) {
+    const std::size_t dot = tensor.name.find('.');
+    const std::string child = tensor.name.substr(0, dot), leaf = tensor.name.substr(dot + 1);
+    if (!children.contains(child)) {
+      children.emplace(child, empty_module(child, cu));
+      root.register_module(child, children.at(child));
+    }
+    const bool buffer = tensor.role == LayerRange::Role::buffer;
+    const auto values = at::zeros(tensor.shape, at::TensorOptions(device).dtype(at::kFloat));
+    children.at(child).register_parameter(leaf, values.set_requires_grad(!buffer), buffer);
+  }
+  root.define("def forward(self, x: Tensor) -> Tensor:\n" + spec.body + "  return x\n");
+  Net net(root);
+  LH_CHECK(net.collect(spec.kind));
+  LH_CHECK(net.layout_->size() == layout_of(spec)->size());
+  net.layout_ = layout_of(spec);
+  net.spec_ = std::move(spec);
+  return net;
+}
+
+Result<Net> Net::from_file(const std::string& path, at::Device device) {
+  prepare_compute_thread();
+  if (!std::filesystem::is_regular_file(path))
+    return unavailable("there is no file '" + path +
+                       "': give the path of a TorchScript module, torch.jit.script(model).save()");
+  return guarded<Net>("'" + path + "' cannot be loaded as a TorchScript module",
+                      [&]() -> Result<Net> {
+                        Net net(torch::jit::load(path, device));
+                        if (!net.module_->find_method("forward"))
+                          return malformed("'" + path + "' has no method forward");
+                        LH_TRY(net.collect(path));
+                        net.random_ = draws_random_numbers(*net.module_);
+                        return net;
+                      });
+}
+
+Result<Net> Net::make(const ModelConfig& config, const DataShape& shape, at::Device device) {
+  if (config.kind == "script") {
+    auto net = from_file(config.path, device);
+    if (net) return net;
+    return Error{net.error().kind, "[model] path: " + net.error().what};
+  }
+  auto entry = find_model(config.kind);
+  if (!entry) return entry.error();
+  if ((*entry)->phantom)
+    return invalid("[model] kind = \"" + config.kind +
+                   "\" has sizes and no numbers: it cannot be trained or scored");
+  auto spec = model_spec(config, shape);
+  if (!spec) return spec.error();
+  return from_spec(*std::move(spec), device);
+}
+
+Status Net::collect(const std::string& file) {
+  std::vector<LayerRange> layers;
+  std::vector<Memory> memories;
+  std::uint64_t offset = 0;
+  for (Found& found : float_tensors(*module_)) {
+    if (found.tensor.scalar_type() != at::kFloat)
+      return malformed("'" + file + "': '" + found.name + "' is " +
+                       c10::toString(found.tensor.scalar_type()) +
+                       " and not float32: convert the module with .float() before saving it");
+    const Memory memory(found.tensor);
+    const auto tied = std::ranges::find(memories, memory);
+    if (tied != memories.end()) {
+      tensors_[std::size_t(tied - memories.begin())].push_back(found.tensor);
+      continue;
+    }
+    if (std::ranges::count(memories, memory.storage, &Memory::storage) && found.tensor.numel() > 0)
+      return malformed("'" + file + "': '" + found.name +
+                       "' shares a part of its memory with another parameter: give it its own "
+                       "with .clone() before saving the module");
+    const auto length = std::uint64_t(found.tensor.numel());
+    layers.push_back({found.name, {offset, length}, found.tensor.sizes().vec(), found.role});
+    offset += length;
+    memories.push_back(memory);
+    tensors_.push_back({found.tensor});
+  }
+  layout_ = std::make_shared<const Layout>(std::move(layers));
+  if (layout_->parameters().length == 0)
+    return malformed("'" + file + "' has no parameter that requires a gradient");
+  return Ok{};
+}
+
+at::Tensor Net::view(const at::Tensor& flat, std::size_t layer) const {
+  const LayerRange& entry = layout_->layers()[layer];
+  return flat.narrow(0, std::int64_t(entry.range.offset), std::int64_t(entry.range.length))
+      .view(entry.shape);
+}
+
+void Net::copy_to(std::span<float> flat) const {
+  at::NoGradGuard no_grad;
+  LH_CHECK(flat.size() == layout_->size());
+  const at::Tensor whole = at::from_blob(flat.data(), {std::int64_t(flat.size())}, at::kFloat);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) view(whole, i).copy_(tensors_[i].front());
+}
+
+void Net::assign(std::span<const float> flat) {
+  at::NoGradGuard no_grad;
+  LH_CHECK(flat.size() == layout_->size());
+  const at::Tensor whole =
+      at::from_blob(const_cast<float*>(flat.data()), {std::int64_t(flat.size())}, at::kFloat);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].front().copy_(view(whole, i));
+}
+
+void Net::bind(const at::Tensor& params, const at::Tensor& grads) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const bool trained = layout_->layers()[i].role == LayerRange::Role::parameter;
+    for (at::Tensor& tensor : tensors_[i]) {
+      if (!grads.defined()) tensor.set_requires_grad(false);
+      tensor.set_data(view(params, i));
+      if (grads.defined() && trained) tensor.mutable_grad() = view(grads, i);
+    }
+  }
+}
+
+void Net::set_training(bool train) {
+  if (training_ == train) return;
+  module_->train(train);
+  training_ = train;
+}
+
+at::Tensor Net::forward(const at::Tensor& input, bool train, std::uint64_t seed) {
+  prepare_compute_thread();
+  set_training(train);
+  // Torch's generator is one for the process: seeded and used by one model at a time, it gives each
+  // the same numbers in any order of threads.
+  static std::mutex generator;
+  std::unique_lock<std::mutex> lock(generator, std::defer_lock);
+  if (random_ && train) {
+    lock.lock();
+    at::manual_seed(seed);
+  }
+  return module_->forward({input}).toTensor();
+}
+
+at::Tensor Net::forward(const at::Tensor& input, std::uint32_t linear, Tap& tap) {
+  prepare_compute_thread();
+  LH_CHECK(spec_ && linear < spec_->linears.size());
+  set_training(true);
+  if (!tapped_) {  // compiled when first asked for
+    std::string list = "x";
+    for (const LinearSpec& l : spec_->linears)
+      list += ", in_" + std::to_string(l.index) + ", out_" + std::to_string(l.index);
+    module_->define("def taps(self, x: Tensor) -> List[Tensor]:\n" + spec_->body + "  return [" +
+                    list + "]\n");
+    tapped_ = true;
+  }
+  const auto list = module_->get_method("taps")({input}).toTensorVector();
+  tap = {list[1 + 2 * linear], list[2 + 2 * linear]};
+  return list[0];
+}
+
+Result<std::uint32_t> Net::linear_at(std::uint32_t layer) const {
+  if (spec_ && layer < spec_->tensors.size())
+    for (const LinearSpec& linear : spec_->linears)
+      if (linear.weight == spec_->tensors[layer].name) return linear.index;
+  return invalid(
+      "sufficient factors need the weight of a linear layer of a registered model, and "
+      "entry " +
+      std::to_string(layer) + " of this layout is none");
+}
+
+Status Net::save(const std::string& path) {
+  return guarded<Ok>("cannot write the model to '" + path + "'", [&]() -> Status {
+    set_training(false);
+    module_->save(path);
+    return Ok{};
+  });
+}
+
+}  // namespace longhaul::learn

@@ -1,0 +1,73 @@
+#pragma once
+// Internal to learn/ (includes torch): a model as its learner sees it, a TorchScript module whose
+// parameters and buffers can be views into flat vectors.
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "longhaul/base/result.h"
+#include "longhaul/core/layout.h"
+#include "longhaul/learn/models/registry.h"
+
+namespace torch::jit {
+struct Module;
+}
+
+namespace longhaul::learn {
+
+// Input and output of one linear layer in a forward pass; what sufficient factors are made of.
+struct Tap {
+  at::Tensor input, output;
+};
+
+class Net {
+ public:
+  // A registered model. Its values mean nothing until bind() or assign().
+  static Net from_spec(ModelSpec, at::Device = at::kCPU);
+  // A TorchScript file, with its values: torch.jit.script(model).save(path). Its float32 parameters
+  // that require a gradient are the layout's parameters, all other float32 parameters and buffers
+  // its buffers; integer tensors (counters) stay outside, on each node by itself. An Error names
+  // the file and what is wrong with it.
+  static Result<Net> from_file(const std::string& path, at::Device = at::kCPU);
+  // Either, as [model] kind says.
+  static Result<Net> make(const ModelConfig&, const DataShape&, at::Device = at::kCPU);
+
+  const std::shared_ptr<const Layout>& layout() const { return layout_; }
+  // All values into `flat`, in layout order.
+  void copy_to(std::span<float> flat) const;
+  // All values from `flat`; every tensor keeps memory of its own.
+  void assign(std::span<const float> flat);
+  // Makes every tensor of the layout a view into `params`, whose values it takes, and the gradient
+  // of every parameter a view into `grads`. Undefined grads: a model to score, without gradients.
+  void bind(const at::Tensor& params, const at::Tensor& grads);
+
+  // Throws what torch throws. In training mode running statistics move, and a model that draws
+  // random numbers (dropout) draws them from `seed` alone, whichever thread runs it.
+  at::Tensor forward(const at::Tensor& input, bool train, std::uint64_t seed = 0);
+  // The same in training mode, and input and output of the linear layer from linear_at().
+  at::Tensor forward(const at::Tensor& input, std::uint32_t linear, Tap&);
+  // For the layout's entry `layer`; an Error if that is no linear layer's weight.
+  Result<std::uint32_t> linear_at(std::uint32_t layer) const;
+
+  // Writes a TorchScript file in evaluation mode; not after bind(). An Error names the path.
+  Status save(const std::string& path);
+
+ private:
+  explicit Net(const torch::jit::Module&);
+  // Finds the layout and tensors_ in the module.
+  Status collect(const std::string& file);
+  void set_training(bool train);
+  at::Tensor view(const at::Tensor& flat, std::size_t layer) const;
+
+  std::shared_ptr<torch::jit::Module> module_;
+  std::shared_ptr<const Layout> layout_;
+  std::vector<std::vector<at::Tensor>> tensors_;  // a layout entry each; several: tied weights
+  std::optional<ModelSpec> spec_;                 // of a registered model
+  std::optional<bool> training_;
+  bool random_ = false;
+  bool tapped_ = false;
+};
+
+}  // namespace longhaul::learn

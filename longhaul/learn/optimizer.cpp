@@ -1,0 +1,104 @@
+#include "longhaul/learn/optimizer.h"
+
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+namespace longhaul::learn {
+
+using torch::optim::AdamParamState;
+using torch::optim::AdamWParamState;
+using torch::optim::SGDParamState;
+
+FlatOptimizer::FlatOptimizer(OptimizerConfig config, const at::Tensor& params,
+                             const at::Tensor& grads)
+    : config_(std::move(config)), params_(params) {
+  params_.mutable_grad() = grads;
+  make();
+}
+
+FlatOptimizer::~FlatOptimizer() = default;
+
+void FlatOptimizer::make() {
+  const std::vector<at::Tensor> params = {params_};
+  const OptimizerConfig& c = config_;
+  if (c.kind == "sgd") {
+    optimizer_ = std::make_unique<torch::optim::SGD>(params, torch::optim::SGDOptions(c.rate)
+                                                                 .momentum(c.momentum)
+                                                                 .nesterov(c.nesterov)
+                                                                 .weight_decay(c.decay()));
+  } else if (c.kind == "adam") {
+    optimizer_ = std::make_unique<torch::optim::Adam>(params, torch::optim::AdamOptions(c.rate)
+                                                                  .betas({c.beta1, c.beta2})
+                                                                  .eps(c.epsilon)
+                                                                  .weight_decay(c.decay()));
+  } else {
+    LH_CHECK(c.kind == "adamw");
+    optimizer_ = std::make_unique<torch::optim::AdamW>(params, torch::optim::AdamWOptions(c.rate)
+                                                                   .betas({c.beta1, c.beta2})
+                                                                   .eps(c.epsilon)
+                                                                   .weight_decay(c.decay()));
+  }
+}
+
+void FlatOptimizer::step() {
+  optimizer_->param_groups().front().options().set_lr(rate_at(config_, steps_++));
+  optimizer_->step();
+}
+
+void FlatOptimizer::reset() { optimizer_->state().clear(); }
+
+// The state of the one parameter; made, empty, if there is none yet.
+template <class State>
+State& FlatOptimizer::entry() {
+  auto& states = optimizer_->state();
+  using Key = typename std::decay_t<decltype(states)>::key_type;  // a string up to torch 2.0
+  Key key{};
+  if constexpr (std::is_same_v<Key, std::string>) {
+    key = c10::guts::to_string(params_.unsafeGetTensorImpl());
+  } else {
+    key = params_.unsafeGetTensorImpl();
+  }
+  auto& slot = states[key];
+  if (!slot) slot = std::make_unique<State>();
+  return static_cast<State&>(*slot);
+}
+
+void FlatOptimizer::archive_tensor(Archive& ar, at::Tensor& tensor) const {
+  bool full = tensor.defined();
+  ar(full);
+  if (ar.failed()) return;
+  if (!full) return ar.fail("holds an optimiser without its vectors");
+  at::Tensor host = at::empty(params_.sizes(), at::kFloat);
+  if (!ar.loading()) host.copy_(tensor);
+  ar.floats({host.data_ptr<float>(), std::size_t(host.numel())});
+  if (ar.loading()) tensor = host.to(params_.device());
+}
+
+void FlatOptimizer::state(Archive& ar) {
+  at::NoGradGuard no_grad;
+  ar.expect(config_.kind);
+  ar(steps_);
+  if (ar.loading()) reset();
+  bool any = !optimizer_->state().empty();
+  ar(any);
+  if (!any || ar.failed()) return;
+  const auto adam = [&](auto& state) {
+    std::int64_t step = state.step();
+    ar(step);
+    state.step(step);
+    archive_tensor(ar, state.exp_avg());
+    archive_tensor(ar, state.exp_avg_sq());
+  };
+  if (config_.kind == "sgd") {
+    archive_tensor(ar, entry<SGDParamState>().momentum_buffer());
+  } else if (config_.kind == "adam") {
+    adam(entry<AdamParamState>());
+  } else {
+    adam(entry<AdamWParamState>());
+  }
+  // Of a checkpoint that ended early, nothing stays: torch cannot step with half a state.
+  if (ar.failed()) reset();
+}
+
+}  // namespace longhaul::learn

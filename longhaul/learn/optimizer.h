@@ -1,0 +1,40 @@
+#pragma once
+// Internal to learn/ (includes torch): a torch::optim optimiser over the flat vector.
+#include <ATen/ATen.h>
+
+#include <memory>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/learn/optimizer_config.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace longhaul::learn {
+
+// Holds the trained part of the flat vectors as ONE parameter with one gradient: sgd, adam and
+// adamw work element by element, so the bits are those of an optimiser over the layers, at a few
+// kernel calls a step, and the state is a few flat vectors in layout order.
+class FlatOptimizer {
+ public:
+  FlatOptimizer(OptimizerConfig, const at::Tensor& params, const at::Tensor& grads);
+  ~FlatOptimizer();
+
+  void step();              // one step with the rate that the schedule gives it
+  void reset();             // forgets momentum and moments; the schedule goes on
+  void state(Archive& ar);  // steps taken, momentum or moments: going on is bit for bit
+
+ private:
+  void make();
+  template <class State>
+  State& entry();
+  void archive_tensor(Archive&, at::Tensor&) const;
+
+  OptimizerConfig config_;
+  at::Tensor params_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::uint64_t steps_ = 0;  // of the schedule
+};
+
+}  // namespace longhaul::learn

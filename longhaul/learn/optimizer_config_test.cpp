@@ -1,0 +1,103 @@
+#include "longhaul/learn/optimizer_config.h"
+
+#include <gtest/gtest.h>
+
+namespace longhaul::learn {
+namespace {
+
+Settings table(std::vector<std::pair<std::string, Value>> entries) {
+  Settings settings{.table = "optimizer", .file = "job.toml", .line = 3, .entries = {}};
+  for (auto& [key, value] : entries)
+    settings.entries.push_back({key, std::move(value), "job.toml", 4});
+  return settings;
+}
+
+void expect_error(const Settings& settings, const std::string& part) {
+  auto config = read_optimizer(settings);
+  ASSERT_FALSE(config) << part;
+  EXPECT_NE(config.error().what.find("job.toml:4"), std::string::npos) << config.error().what;
+  EXPECT_NE(config.error().what.find(part), std::string::npos) << config.error().what;
+}
+
+TEST(OptimizerConfig, ReadsItsTable) {
+  auto config = read_optimizer(table({{"kind", {std::string("sgd")}},
+                                      {"rate", {0.1}},
+                                      {"momentum", {0.9}},
+                                      {"nesterov", {true}},
+                                      {"schedule", {std::string("step")}},
+                                      {"steps", {std::int64_t{50}}},
+                                      {"factor", {0.5}}}));
+  ASSERT_TRUE(config) << config.error().what;
+  EXPECT_EQ(config->momentum, 0.9);
+  EXPECT_EQ(config->steps, 50u);
+  EXPECT_EQ(config->decay(), 0);
+  auto adamw = read_optimizer(table({{"kind", {std::string("adamw")}}}));
+  ASSERT_TRUE(adamw);
+  EXPECT_EQ(adamw->decay(), 0.01);
+}
+
+TEST(OptimizerConfig, RefusesWhatWouldBeIgnoredOrImpossible) {
+  const Value adam{std::string("adam")};
+  expect_error(table({{"kind", adam}, {"momentum", {0.9}}}), "belongs to \"sgd\"");
+  expect_error(table({{"beta1", {0.9}}}), "belongs to \"adam\"");
+  expect_error(table({{"steps", {std::int64_t{5}}}}), "schedule = \"constant\"");
+  expect_error(table({{"nesterov", {true}}}), "momentum above 0");
+  expect_error(table({{"rate", {-0.1}}}), "rate");
+  expect_error(table({{"rate", {0.0}}}), "rate");
+  expect_error(table({{"kind", {std::string("adan")}}}), "adam");
+  expect_error(table({{"schedule", {std::string("cosine")}}, {"min_rate", {1.0}}}),
+               "at most the rate");
+}
+
+TEST(Schedule, Constant) {
+  OptimizerConfig c;
+  c.rate = 0.2;
+  EXPECT_EQ(rate_at(c, 0), 0.2);
+  EXPECT_EQ(rate_at(c, 1'000'000), 0.2);
+}
+
+// mutant: longhaul/learn/optimizer_config.cpp
+//   - if (c.schedule == "step") return c.rate * std::pow(c.factor, double(t / c.steps));
+//   + if (c.schedule == "step") return c.rate * std::pow(c.factor, double(t) / double(c.steps));
+TEST(Schedule, StepFallsAtOnceEverySoManySteps) {
+  OptimizerConfig c;
+  c.rate = 1;
+  c.schedule = "step";
+  c.steps = 10;
+  c.factor = 0.5;
+  EXPECT_EQ(rate_at(c, 9), 1);
+  EXPECT_EQ(rate_at(c, 10), 0.5);
+  EXPECT_EQ(rate_at(c, 19), 0.5);
+  EXPECT_EQ(rate_at(c, 20), 0.25);
+}
+
+TEST(Schedule, CosineEndsAtMinRateAndStaysThere) {
+  OptimizerConfig c;
+  c.rate = 1;
+  c.schedule = "cosine";
+  c.steps = 100;
+  c.min_rate = 0.1;
+  EXPECT_EQ(rate_at(c, 0), 1);
+  EXPECT_NEAR(rate_at(c, 50), 0.55, 1e-12);
+  EXPECT_NEAR(rate_at(c, 100), 0.1, 1e-12);
+  EXPECT_NEAR(rate_at(c, 1000), 0.1, 1e-12);
+}
+
+// mutant: longhaul/learn/optimizer_config.cpp
+//   - const std::uint64_t t = step - c.warmup_steps;
+//   + const std::uint64_t t = step;
+TEST(Schedule, BeginsBehindTheWarmUp) {
+  OptimizerConfig c;
+  c.rate = 1;
+  c.schedule = "step";
+  c.steps = 10;
+  c.factor = 0.5;
+  c.warmup_steps = 4;
+  EXPECT_EQ(rate_at(c, 0), 0.25);
+  EXPECT_EQ(rate_at(c, 3), 1);
+  EXPECT_EQ(rate_at(c, 13), 1);
+  EXPECT_EQ(rate_at(c, 14), 0.5);
+}
+
+}  // namespace
+}  // namespace longhaul::learn

@@ -1,0 +1,39 @@
+#pragma once
+// How good a model is on the test set. Without torch's headers.
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "longhaul/core/learner.h"
+#include "longhaul/learn/data/dataset.h"
+#include "longhaul/learn/models/registry.h"
+
+namespace longhaul::learn {
+
+// The test set in parts of 500 samples that a thread pool may score in any order and at the same
+// time; combined in the order of the samples, so that the answer is the same with any number of
+// threads.
+class Scorer {
+ public:
+  static constexpr std::size_t kPart = 500;
+  struct Part {
+    double loss = 0;  // sum over the samples
+    std::uint64_t correct = 0, samples = 0;
+  };
+
+  virtual ~Scorer() = default;
+  virtual std::size_t parts() const = 0;
+  // Part i of `model`, a flat vector of the layout. Any thread, concurrently: every call at work
+  // has a module of its own, kept for the next. An Error is torch's own.
+  virtual Result<Part> part(std::span<const float> model, std::size_t i) = 0;
+  static Evaluation combine(std::span<const Part> in_order);
+
+  // All parts, here and on `threads` - 1 more threads.
+  Result<Evaluation> score(std::span<const float> model, unsigned threads = 1);
+};
+
+// An Error if the model does not fit the test set, or is a phantom.
+Result<std::unique_ptr<Scorer>> make_scorer(const ModelConfig&,
+                                            std::shared_ptr<const DataSet> test);
+
+}  // namespace longhaul::learn

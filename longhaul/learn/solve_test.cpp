@@ -1,0 +1,99 @@
+#include "longhaul/learn/solve.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/learn/loss.h"
+#include "longhaul/learn/testing/synthetic.h"
+
+namespace longhaul::learn {
+namespace {
+
+// The gradient of the whole objective at the solution, by autograd in fp64: another way than the
+// solver's.
+double gradient_norm(const LearnerParts& parts, std::int64_t outputs, const LocalSolve& work,
+                     const std::vector<double>& solution) {
+  const Batch shard = gather(*parts.data, parts.shard);
+  const auto n = std::int64_t(solution.size());
+  const at::Tensor x =
+      at::from_blob(const_cast<double*>(solution.data()), {n}, at::kDouble).clone();
+  x.set_requires_grad(true);
+  const at::Tensor weight = x.narrow(0, 0, n - outputs).view({outputs, -1});
+  const at::Tensor z =
+      at::linear(shard.input.flatten(1).to(at::kDouble), weight, x.narrow(0, n - outputs, outputs));
+  const Task task = parts.data->shape.task;
+  const at::Tensor target = task == Task::regression ? shard.target.to(at::kDouble) : shard.target;
+  at::Tensor total = batch_loss(z, target, task);
+  for (std::int64_t i = 0; i < n && !work.linear.empty(); ++i)
+    total = total + work.linear[std::size_t(i)] * x[i];
+  for (const auto& [w, anchor] : work.anchors)
+    for (std::int64_t i = 0; i < n; ++i)
+      total = total + 0.5 * w * at::square(x[i] - anchor[std::size_t(i)]);
+  total.backward();
+  return x.grad().norm().item<double>();
+}
+
+void expect_solves(const LearnerParts& parts, std::int64_t outputs, std::size_t size) {
+  auto learner = make_learner(parts);
+  ASSERT_TRUE(learner) << learner.error().what;
+  LocalSolve work;
+  work.linear.resize(size);
+  std::vector<double> near(size), far(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    work.linear[i] = 0.01 * double(i % 5);
+    near[i] = 0.1 * double(i % 3);
+    far[i] = -0.2 * double(i % 7);
+  }
+  work.anchors = {{0.3, near}, {0.05, far}};
+  work.tolerance = 1e-12;
+  auto result = (*learner)->step(work);
+  ASSERT_TRUE(result) << result.error().what;
+  EXPECT_EQ(result->samples, parts.shard.size());
+  ASSERT_EQ(result->solution.size(), size);
+  EXPECT_LT(gradient_norm(parts, outputs, work, result->solution), 1e-10);
+}
+
+// mutant: longhaul/learn/solve.cpp
+//   - for (const auto& [weight, anchor] : anchors_) g += weight * (x - anchor);
+//   + for (const auto& [weight, anchor] : anchors_) g += 0.5 * weight * (x - anchor);
+TEST(LocalSolve, EndsWhereTheGradientOfTheWholeObjectiveIsZero) {
+  expect_solves(testing::parts_for(testing::plane(6, 200), "linear"), 1, 7);
+  expect_solves(testing::parts_for(testing::patterns({6}, 4, 200), "logistic"), 4, 28);
+  expect_solves(testing::parts_for(testing::patterns({6}, 2, 200), "logistic"), 1, 7);
+}
+
+TEST(LocalSolve, LeavesTheLearnerAsItWas) {
+  auto learner = make_learner(testing::parts_for(testing::plane(6, 50), "linear"));
+  ASSERT_TRUE(learner);
+  Archive before, after;
+  (*learner)->state(before);
+  ASSERT_TRUE((*learner)->step(LocalSolve{}));
+  (*learner)->state(after);
+  EXPECT_EQ(before.take(), after.take());
+}
+
+TEST(LocalSolve, SaysWhatItCannotSolve) {
+  LearnerParts mlp = testing::parts_for(testing::patterns({6}, 4, 20), "mlp");
+  auto learner = make_learner(mlp);
+  ASSERT_TRUE(learner);
+  auto refused = (*learner)->step(LocalSolve{});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("\"mlp\""), std::string::npos);
+
+  auto large = make_learner(testing::parts_for(testing::patterns({1000}, 5, 20), "logistic"));
+  ASSERT_TRUE(large);
+  refused = (*large)->step(LocalSolve{});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("too large"), std::string::npos);
+
+  // Two samples of two classes can be told apart ever better: there is no minimum.
+  auto apart = testing::parts_for(testing::patterns({6}, 2, 8), "logistic");
+  auto separable = make_learner(apart);
+  ASSERT_TRUE(separable);
+  refused = (*separable)->step(LocalSolve{.linear = {}, .anchors = {}, .tolerance = 0});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("100 Newton iterations"), std::string::npos)
+      << refused.error().what;
+}
+
+}  // namespace
+}  // namespace longhaul::learn

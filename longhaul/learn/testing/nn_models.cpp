@@ -1,0 +1,131 @@
+#include "longhaul/learn/testing/nn_models.h"
+
+#include "longhaul/learn/models/families.h"
+
+namespace longhaul::learn::testing {
+namespace {
+
+namespace nn = torch::nn;
+
+struct Lenet : nn::Module {
+  Lenet(const Image& in, std::int64_t classes)
+      : conv1(register_module(
+            "conv1",
+            nn::Conv2d(nn::Conv2dOptions(in.channels, 6, 5).padding(in.height == 28 ? 2 : 0)))),
+        conv2(register_module("conv2", nn::Conv2d(nn::Conv2dOptions(6, 16, 5)))),
+        fc1(register_module("fc1", nn::Linear(400, 120))),
+        fc2(register_module("fc2", nn::Linear(120, 84))),
+        fc3(register_module("fc3", nn::Linear(84, classes))) {}
+  at::Tensor forward(at::Tensor x) {
+    x = at::max_pool2d(at::relu(conv1(x)), {2, 2});
+    x = at::max_pool2d(at::relu(conv2(x)), {2, 2});
+    x = at::relu(fc1(x.flatten(1)));
+    return fc3(at::relu(fc2(x)));
+  }
+  nn::Conv2d conv1, conv2;
+  nn::Linear fc1, fc2, fc3;
+};
+
+struct Mlp : nn::Module {  // linear and logistic too: no hidden layer
+  Mlp(std::vector<std::int64_t> widths, bool single) {
+    for (std::size_t i = 0; i + 1 < widths.size(); ++i)
+      layers.push_back(register_module(single ? "linear" : "fc" + std::to_string(i + 1),
+                                       nn::Linear(widths[i], widths[i + 1])));
+  }
+  at::Tensor forward(at::Tensor x) {
+    x = x.flatten(1);
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      x = i + 1 < layers.size() ? at::relu(layers[i](x)) : layers[i](x);
+    return x;
+  }
+  std::vector<nn::Linear> layers;
+};
+
+struct Resnet20 : nn::Module {
+  Resnet20(const Image& in, std::int64_t classes, bool batch) : batch_norm(batch) {
+    add(in.channels, 16, 1, "conv1", "norm1");
+    std::int64_t width = 16;
+    for (int stage = 1; stage <= 3; ++stage)
+      for (int i = 1; i <= 3; ++i) {
+        const std::int64_t out = std::int64_t{8} << stage;
+        const std::string name = "block" + std::to_string(stage) + std::to_string(i);
+        add(width, out, width == out ? 1 : 2, name + "_conv1", name + "_norm1");
+        add(out, out, 1, name + "_conv2", name + "_norm2");
+        width = out;
+      }
+    fc = register_module("fc", nn::Linear(64, classes));
+  }
+  void add(std::int64_t in, std::int64_t out, std::int64_t stride, const std::string& conv,
+           const std::string& norm) {
+    convs.push_back(register_module(
+        conv, nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false))));
+    if (batch_norm) {
+      batch_norms.push_back(register_module(norm, nn::BatchNorm2d(out)));
+    } else {
+      group_norms.push_back(register_module(norm, nn::GroupNorm(8, out)));
+    }
+  }
+  at::Tensor layer(std::size_t i, const at::Tensor& x) {
+    return batch_norm ? batch_norms[i](convs[i](x)) : group_norms[i](convs[i](x));
+  }
+  at::Tensor forward(at::Tensor x) {
+    x = at::relu(layer(0, x));
+    for (std::size_t i = 1; i < convs.size(); i += 2) {
+      at::Tensor y = layer(i + 1, at::relu(layer(i, x)));
+      if (y.size(1) != x.size(1)) {
+        const std::int64_t more = x.size(1) / 2;
+        x = x.slice(2, 0, c10::nullopt, 2).slice(3, 0, c10::nullopt, 2);
+        x = at::constant_pad_nd(x, {0, 0, 0, 0, more, more});
+      }
+      x = at::relu(x + y);
+    }
+    return fc(x.mean({2, 3}));
+  }
+  bool batch_norm;
+  std::vector<nn::Conv2d> convs;
+  std::vector<nn::BatchNorm2d> batch_norms;
+  std::vector<nn::GroupNorm> group_norms;
+  nn::Linear fc = nullptr;
+};
+
+template <class M>
+NnModel wrap(std::shared_ptr<M> module) {
+  return {module, [module](const at::Tensor& x) { return module->forward(x); }};
+}
+
+}  // namespace
+
+NnModel make_nn_model(const ModelConfig& config, const DataShape& data) {
+  const std::int64_t out = outputs(data);
+  if (config.kind == "lenet") return wrap(std::make_shared<Lenet>(image(data), out));
+  if (config.kind == "resnet20")
+    return wrap(std::make_shared<Resnet20>(image(data), out, config.norm == "batch"));
+  std::vector<std::int64_t> widths = {features(data)};
+  const bool single = config.kind != "mlp";
+  if (!single)
+    for (double units : config.hidden) widths.push_back(std::int64_t(units));
+  widths.push_back(config.kind == "logistic" && out == 2 ? 1 : out);
+  return wrap(std::make_shared<Mlp>(widths, single));
+}
+
+void NnModel::assign(const Layout& layout, std::span<const float> flat) {
+  at::NoGradGuard no_grad;
+  auto tensors = module->named_parameters();
+  for (const auto& buffer : module->named_buffers()) tensors.insert(buffer.key(), buffer.value());
+  for (const LayerRange& layer : layout.layers())
+    tensors[layer.name].copy_(at::from_blob(const_cast<float*>(flat.data()) + layer.range.offset,
+                                            layer.shape, at::kFloat));
+}
+
+std::vector<float> NnModel::flat(const Layout& layout) const {
+  at::NoGradGuard no_grad;
+  std::vector<float> values(layout.size());
+  auto tensors = module->named_parameters();
+  for (const auto& buffer : module->named_buffers()) tensors.insert(buffer.key(), buffer.value());
+  for (const LayerRange& layer : layout.layers())
+    at::from_blob(values.data() + layer.range.offset, layer.shape, at::kFloat)
+        .copy_(tensors[layer.name]);
+  return values;
+}
+
+}  // namespace longhaul::learn::testing

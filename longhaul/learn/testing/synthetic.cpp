@@ -1,0 +1,56 @@
+#include "longhaul/learn/testing/synthetic.h"
+
+#include <numeric>
+
+#include "longhaul/base/rng.h"
+
+namespace longhaul::learn::testing {
+
+std::shared_ptr<const DataSet> patterns(std::vector<std::int64_t> sample, std::int64_t classes,
+                                        std::size_t samples, std::uint64_t seed) {
+  auto data = std::make_shared<DataSet>();
+  const auto width = std::size_t(
+      std::accumulate(sample.begin(), sample.end(), std::int64_t{1}, std::multiplies<>()));
+  data->shape = {std::move(sample), classes, Task::classification};
+  Random random(seed, {.purpose = Purpose::data});
+  std::vector<float> pattern(std::size_t(classes) * width);
+  for (float& value : pattern) value = float(random.normal());
+  for (std::size_t i = 0; i < samples; ++i) {
+    const auto label = std::size_t(random.below(std::uint64_t(classes)));
+    data->labels.push_back(std::int64_t(label));
+    for (std::size_t j = 0; j < width; ++j)
+      data->features.push_back(pattern[label * width + j] + float(random.normal()));
+  }
+  return data;
+}
+
+std::shared_ptr<const DataSet> plane(std::int64_t features, std::size_t samples,
+                                     std::uint64_t seed) {
+  auto data = std::make_shared<DataSet>();
+  data->shape = {{features}, 1, Task::regression};
+  Random random(seed, {.purpose = Purpose::data});
+  for (std::size_t i = 0; i < samples; ++i) {
+    double target = 0.5;
+    for (std::int64_t j = 0; j < features; ++j) {
+      const double value = random.normal();
+      data->features.push_back(float(value));
+      target += value * double(j % 3 - 1);
+    }
+    data->targets.push_back(float(target + 0.01 * random.normal()));
+  }
+  return data;
+}
+
+LearnerParts parts_for(std::shared_ptr<const DataSet> data, const std::string& kind,
+                       OptimizerConfig optimizer) {
+  LearnerParts parts;
+  parts.model.kind = kind;
+  parts.optimizer = std::move(optimizer);
+  parts.shard.resize(data->size());
+  std::iota(parts.shard.begin(), parts.shard.end(), 0u);
+  parts.data = std::move(data);
+  parts.seed = 7;
+  return parts;
+}
+
+}  // namespace longhaul::learn::testing

@@ -1,0 +1,19 @@
+#pragma once
+// Small data sets that can be learned, made from a seed.
+#include <memory>
+
+#include "longhaul/learn/learner.h"
+
+namespace longhaul::learn::testing {
+
+// Noisy copies of one random pattern a class.
+std::shared_ptr<const DataSet> patterns(std::vector<std::int64_t> sample, std::int64_t classes,
+                                        std::size_t samples, std::uint64_t seed = 1);
+// Numbers that are a linear function of the sample, plus a little noise.
+std::shared_ptr<const DataSet> plane(std::int64_t features, std::size_t samples,
+                                     std::uint64_t seed = 1);
+// A node that holds all samples.
+LearnerParts parts_for(std::shared_ptr<const DataSet>, const std::string& kind,
+                       OptimizerConfig = {});
+
+}  // namespace longhaul::learn::testing

@@ -1,0 +1,31 @@
+#pragma once
+// Internal to learn/ (includes torch): torch reports by exception, we by Result.
+#include <c10/util/Exception.h>
+
+#include <string>
+
+#include "longhaul/base/result.h"
+
+namespace longhaul::learn {
+
+// One line of what an exception says: the interpreter of TorchScript puts a trace before its
+// message, the rest of torch behind it.
+inline std::string one_line(std::string text) {
+  const std::string mark = "RuntimeError: ";
+  if (const auto at = text.rfind(mark); at != std::string::npos) text.erase(0, at + mark.size());
+  return text.substr(0, text.find('\n'));
+}
+
+// What `body` answers, or an Error "CONTEXT: what torch says".
+template <class T, class Body>
+Result<T> guarded(const std::string& context, Body&& body) {
+  try {
+    return body();
+  } catch (const c10::Error& e) {
+    return Error{Error::Kind::io, context + ": " + one_line(e.what_without_backtrace())};
+  } catch (const std::exception& e) {
+    return Error{Error::Kind::io, context + ": " + one_line(e.what())};
+  }
+}
+
+}  // namespace longhaul::learn

@@ -1,0 +1,183 @@
+#include "longhaul/learn/torch_learner.h"
+
+#include "longhaul/base/rng.h"
+#include "longhaul/learn/loss.h"
+#include "longhaul/learn/solve.h"
+#include "longhaul/learn/threads.h"
+#include "longhaul/learn/torch_error.h"
+
+namespace longhaul::learn {
+namespace {
+
+constexpr std::uint32_t kDropout = 1;  // Stream::range of a model's own random numbers
+
+at::Tensor trained(const at::Tensor& flat, const Layout& layout) {
+  return flat.narrow(0, 0, std::int64_t(layout.parameters().length));
+}
+
+at::Tensor from_host(std::span<const float> values) {
+  return at::from_blob(const_cast<float*>(values.data()), {std::int64_t(values.size())},
+                       at::kFloat);
+}
+
+}  // namespace
+
+TorchLearner::TorchLearner(LearnerParts parts, Net net, at::Device device,
+                           std::span<const float> initial)
+    : parts_(std::move(parts)),
+      device_(device),
+      net_(std::move(net)),
+      flat_(net_.layout()->size(), device, parts_.mirror),
+      optimizer_(parts_.optimizer, trained(flat_.params(), *net_.layout()),
+                 trained(flat_.grads(), *net_.layout())),
+      feed_(parts_) {
+  LH_CHECK(initial.size() == params().size());
+  std::copy(initial.begin(), initial.end(), params().begin());
+  flat_.upload_params();
+  net_.bind(flat_.params(), flat_.grads());
+}
+
+Result<StepResult> TorchLearner::step(const Work& work) {
+  prepare_compute_thread();
+  return guarded<StepResult>("the learner failed", [&] {
+    at::AutoGradMode record(true);  // whatever the calling thread was doing
+    return std::visit([&](const auto& kind) { return take(kind); }, work);
+  });
+}
+
+StepResult TorchLearner::about(const Batch& batch) const {
+  return {.samples = std::uint64_t(batch.input.size(0)),
+          .shard_size = parts_.shard.size(),
+          .exhausted = batch.last};
+}
+
+StepResult TorchLearner::backward(std::uint32_t linear, Tap* tap) {
+  flat_.upload_params();
+  flat_.grads().zero_();
+  Random random(parts_.seed, {Purpose::batches, feed_.step(), parts_.origin, kDropout});
+  const Batch batch = feed_.next().to(device_);
+  const at::Tensor output = tap ? net_.forward(batch.input, linear, *tap)
+                                : net_.forward(batch.input, true, random.bits64());
+  if (tap) tap->output.retain_grad();
+  const at::Tensor loss = batch_loss(output, batch.target, parts_.data->shape.task);
+  loss.backward();
+  StepResult result = about(batch);
+  result.loss = loss.item<double>();
+  return result;
+}
+
+void TorchLearner::apply() {
+  optimizer_.step();
+  flat_.download_params();
+}
+
+Result<StepResult> TorchLearner::take(const LocalStep&) {
+  const StepResult result = backward();
+  apply();
+  return result;
+}
+
+Result<StepResult> TorchLearner::take(const Gradient&) {
+  const StepResult result = backward();
+  flat_.download_params();  // running statistics moved
+  flat_.download_grads();
+  return result;
+}
+
+Result<StepResult> TorchLearner::take(const ApplyGradient&) {
+  flat_.upload_params();
+  flat_.upload_grads();
+  apply();
+  return StepResult{.shard_size = parts_.shard.size()};
+}
+
+Result<StepResult> TorchLearner::take(const ProximalStep& work) {
+  const StepResult result = backward();
+  if (work.mu != 0) {
+    LH_CHECK(work.anchor && work.anchor->size() == params().size());
+    at::NoGradGuard no_grad;
+    const Layout& layout = *net_.layout();
+    const at::Tensor anchor = from_host(*work.anchor).to(device_);
+    trained(flat_.grads(), layout)
+        .add_(trained(flat_.params(), layout) - trained(anchor, layout), work.mu);
+  }
+  apply();
+  return result;
+}
+
+Result<StepResult> TorchLearner::take(const SufficientFactors& work) {
+  const auto linear = net_.linear_at(work.layer);
+  if (!linear) return linear.error();
+  Tap tap;
+  StepResult result = backward(*linear, &tap);
+  flat_.download_params();
+  flat_.download_grads();
+  for (const at::Tensor& factor : {tap.output.grad(), tap.input.detach()}) {
+    const at::Tensor host = factor.to(at::kCPU).contiguous();
+    const float* values = host.data_ptr<float>();
+    result.factors.insert(result.factors.end(), values, values + host.numel());
+  }
+  return result;
+}
+
+Result<StepResult> TorchLearner::take(const LocalSolve& work) {
+  const std::string& kind = parts_.model.kind;
+  if (kind != "linear" && kind != "logistic")
+    return invalid("[model] kind = \"" + kind +
+                   "\" cannot be solved locally: use \"linear\" or \"logistic\"");
+  const Layout& layout = *net_.layout();
+  if (layout.size() > kLargestSolve)
+    return invalid("a model of " + std::to_string(layout.size()) +
+                   " parameters is too large to be solved locally: at most " +
+                   std::to_string(kLargestSolve));
+  const Batch shard = gather(*parts_.data, parts_.shard);
+  auto solution = local_solve(shard, parts_.data->shape.task, layout.layers().back().shape.front(),
+                              params(), work);
+  if (!solution) return solution.error();
+  StepResult result = about(shard);
+  result.solution = *std::move(solution);
+  return result;
+}
+
+Result<StepResult> TorchLearner::take(const ScratchStep&) {
+  Archive before;
+  state(before);
+  const Buffer bytes = before.take();
+  Result<StepResult> result = take(LocalStep{});
+  Archive after(bytes);
+  state(after);
+  LH_CHECK(after.finish());
+  return result;
+}
+
+Result<StepResult> TorchLearner::take(const Score& work) {
+  at::NoGradGuard no_grad;
+  LH_CHECK(!work.model || work.model->size() == params().size());
+  flat_.upload_params();
+  const at::Tensor own = flat_.params().clone();
+  if (work.model) flat_.params().copy_(from_host(*work.model));
+  const Batch batch = feed_.peek().to(device_);
+  const at::Tensor output = net_.forward(batch.input, false);
+  StepResult result = about(batch);
+  result.exhausted = false;
+  const Task task = parts_.data->shape.task;
+  result.loss = batch_loss(output, batch.target, task).item<double>();
+  result.accuracy = double(batch_correct(output, batch.target, task)) / double(result.samples);
+  flat_.params().copy_(own);
+  return result;
+}
+
+Result<StepResult> TorchLearner::take(const ResetOptimizer&) {
+  optimizer_.reset();
+  return StepResult{.shard_size = parts_.shard.size()};
+}
+
+void TorchLearner::state(Archive& ar) {
+  ar.expect("torch learner");
+  ar.floats(params());
+  ar.floats(grads());
+  optimizer_.state(ar);
+  feed_.state(ar);
+}
+
+}  // namespace longhaul::learn

@@ -1,0 +1,50 @@
+#pragma once
+// Internal to learn/ (includes torch): see learner.h for what it does.
+#include "longhaul/learn/feed.h"
+#include "longhaul/learn/flat_vectors.h"
+#include "longhaul/learn/net.h"
+#include "longhaul/learn/optimizer.h"
+
+namespace longhaul::learn {
+
+class TorchLearner final : public Learner {
+ public:
+  // Binds the net to flat vectors and gives these `initial` values.
+  TorchLearner(LearnerParts, Net, at::Device, std::span<const float> initial);
+
+  std::shared_ptr<const Layout> layout() const override { return net_.layout(); }
+  std::span<float> params() override { return flat_.host_params(); }
+  std::span<float> grads() override { return flat_.host_grads(); }
+  Result<StepResult> step(const Work&) override;
+  void state(Archive&) override;
+
+  Net& net() { return net_; }
+  const FlatVectors& flat() const { return flat_; }
+
+ private:
+  // One a kind of work; they may throw what torch throws.
+  Result<StepResult> take(const LocalStep&);
+  Result<StepResult> take(const Gradient&);
+  Result<StepResult> take(const ApplyGradient&);
+  Result<StepResult> take(const ProximalStep&);
+  Result<StepResult> take(const SufficientFactors&);
+  Result<StepResult> take(const LocalSolve&);
+  Result<StepResult> take(const ScratchStep&);
+  Result<StepResult> take(const Score&);
+  Result<StepResult> take(const ResetOptimizer&);
+
+  // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
+  // and in `tap`, if any, input and output of that linear layer, with the output's gradient.
+  StepResult backward(std::uint32_t linear = 0, Tap* tap = nullptr);
+  StepResult about(const Batch&) const;
+  void apply();
+
+  LearnerParts parts_;
+  at::Device device_;
+  Net net_;
+  FlatVectors flat_;
+  FlatOptimizer optimizer_;
+  Feed feed_;
+};
+
+}  // namespace longhaul::learn

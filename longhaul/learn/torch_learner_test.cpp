@@ -1,0 +1,389 @@
+#include "longhaul/learn/torch_learner.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "longhaul/learn/testing/bare_loop.h"
+#include "longhaul/learn/testing/synthetic.h"
+
+namespace longhaul::learn {
+namespace {
+
+using testing::BareLoop;
+using testing::parts_for;
+using testing::patterns;
+
+OptimizerConfig sgd(double rate, double momentum = 0) {
+  OptimizerConfig config;
+  config.rate = rate;
+  config.momentum = momentum;
+  return config;
+}
+
+std::unique_ptr<Learner> make(LearnerParts parts) {
+  auto learner = make_learner(std::move(parts));
+  EXPECT_TRUE(learner) << (learner ? "" : learner.error().what);
+  return *std::move(learner);
+}
+
+std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+StepResult take(Learner& learner, const Work& work) {
+  auto result = learner.step(work);
+  EXPECT_TRUE(result) << (result ? "" : result.error().what);
+  return *result;
+}
+
+Buffer save(Learner& learner) {
+  Archive ar;
+  learner.state(ar);
+  return ar.take();
+}
+
+LearnerParts lenet_parts(OptimizerConfig optimizer = sgd(0.05, 0.9)) {
+  LearnerParts parts = parts_for(patterns({1, 28, 28}, 10, 200), "lenet", std::move(optimizer));
+  parts.batch = 16;
+  return parts;
+}
+
+LearnerParts mlp_parts(OptimizerConfig optimizer = sgd(0.05, 0.9)) {
+  LearnerParts parts = parts_for(patterns({20}, 4, 100), "mlp", std::move(optimizer));
+  parts.model.hidden = {16};
+  parts.batch = 8;
+  return parts;
+}
+
+LearnerParts batch_norm_parts() {
+  LearnerParts parts = parts_for(patterns({3, 8, 8}, 3, 48), "resnet20", sgd(0.01));
+  parts.model.norm = "batch";
+  parts.batch = 8;
+  return parts;
+}
+
+TEST(TorchLearner, ParametersStayViewsIntoTheFlatVectors) {
+  TorchLearner* learner = nullptr;
+  auto owner = make(lenet_parts());
+  learner = dynamic_cast<TorchLearner*>(owner.get());
+  ASSERT_TRUE(learner);
+  const float* const where = learner->params().data();
+  for (int i = 0; i < 3; ++i) take(*learner, LocalStep{});
+  EXPECT_EQ(learner->params().data(), where);
+  EXPECT_EQ(learner->flat().params().data_ptr<float>(), where);
+  EXPECT_EQ(learner->grads().size(), learner->params().size());
+  // What is written into the flat vector is what the model computes with.
+  const double before = take(*learner, Score{}).loss;
+  std::fill(learner->params().begin(), learner->params().end(), 0.f);
+  const double after = take(*learner, Score{}).loss;
+  EXPECT_NE(before, after);
+  EXPECT_FLOAT_EQ(float(after), std::log(10.f));
+}
+
+// mutant: longhaul/learn/torch_learner.cpp
+//   - flat_.grads().zero_();
+//   + if (feed_.step() == 0) flat_.grads().zero_();
+TEST(TorchLearner, StepsEqualAPlainTorchLoopBitForBit) {
+  OptimizerConfig adam;
+  adam.kind = "adam";
+  adam.rate = 1e-3;
+  OptimizerConfig adamw = adam;
+  adamw.kind = "adamw";
+  OptimizerConfig nesterov = sgd(0.02, 0.9);
+  nesterov.nesterov = true;
+  nesterov.weight_decay = 1e-3;
+  for (const OptimizerConfig& optimizer : {sgd(0.05), sgd(0.05, 0.9), nesterov, adam, adamw}) {
+    const LearnerParts parts = lenet_parts(optimizer);
+    auto learner = make(parts);
+    BareLoop loop(parts);
+    for (int i = 0; i < 15; ++i) EXPECT_EQ(take(*learner, LocalStep{}).loss, loop.step());
+    EXPECT_EQ(copy(learner->params()), loop.params()) << optimizer.kind;
+  }
+}
+
+TEST(TorchLearner, EveryModelEqualsItsTorchNnTwin) {
+  LearnerParts group = batch_norm_parts();
+  group.model.norm = "group";
+  LearnerParts binary = parts_for(patterns({20}, 2, 100), "logistic", sgd(0.1));
+  LearnerParts linear = parts_for(testing::plane(12, 100), "linear", sgd(0.01));
+  LearnerParts colour = parts_for(patterns({3, 32, 32}, 10, 64), "lenet", sgd(0.01));
+  LearnerParts softmax = parts_for(patterns({20}, 4, 100), "logistic", sgd(0.1));
+  for (const LearnerParts& parts :
+       {mlp_parts(), group, batch_norm_parts(), binary, linear, colour, softmax}) {
+    auto learner = make(parts);
+    BareLoop loop(parts);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(take(*learner, LocalStep{}).loss, loop.step());
+    EXPECT_EQ(copy(learner->params()), loop.params()) << parts.model.kind;
+  }
+}
+
+// mutant: longhaul/learn/torch_learner.cpp
+//   - flat_.upload_grads();
+//   + flat_.grads().mul_(0.5);
+TEST(TorchLearner, GradientThenApplyGradientIsALocalStep) {
+  for (const bool mirror : {false, true}) {
+    LearnerParts parts = mlp_parts();
+    parts.mirror = mirror;
+    auto one = make(parts), other = make(parts);
+    for (int i = 0; i < 5; ++i) {
+      const StepResult result = take(*one, LocalStep{});
+      const std::vector<float> before = copy(other->params());
+      const StepResult gradient = take(*other, Gradient{});
+      EXPECT_EQ(gradient.loss, result.loss);
+      EXPECT_EQ(copy(other->params()), before);
+      EXPECT_EQ(take(*other, ApplyGradient{}).samples, 0u);
+    }
+    EXPECT_EQ(copy(one->params()), copy(other->params()));
+  }
+}
+
+TEST(TorchLearner, ApplyGradientTakesWhatStandsInGrads) {
+  for (const bool mirror : {false, true}) {
+    LearnerParts parts = mlp_parts(sgd(0.5));
+    parts.mirror = mirror;
+    auto learner = make(parts);
+    std::vector<float> expected = copy(learner->params());
+    for (float& value : expected) value -= 0.5f * 2.f;
+    std::fill(learner->grads().begin(), learner->grads().end(), 2.f);
+    take(*learner, ApplyGradient{});
+    EXPECT_EQ(copy(learner->params()), expected);
+  }
+}
+
+// A learner whose host memory is a mirror takes the same steps: every boundary's writes count.
+// mutant: longhaul/learn/flat_vectors.cpp
+//   - to.copy_(from);  // blocks, also from a device: both sides are readable when it returns
+//   + if (!to.is_same(params_)) to.copy_(from);
+TEST(TorchLearner, AMirrorOfADeviceChangesNothing) {
+  LearnerParts parts = batch_norm_parts();
+  auto plain = make(parts);
+  parts.mirror = true;
+  auto mirrored = make(parts);
+  for (int i = 0; i < 4; ++i) {
+    for (Learner* learner : {plain.get(), mirrored.get()}) {
+      learner->params()[3] += 0.25f;  // as a strategy does at a boundary
+      take(*learner, LocalStep{});
+      take(*learner, Gradient{});
+      learner->grads()[5] += 1;
+      take(*learner, ApplyGradient{});
+      take(*learner, Score{});
+    }
+    EXPECT_EQ(copy(plain->params()), copy(mirrored->params()));
+  }
+}
+
+// mutant: longhaul/learn/optimizer.cpp
+//   - ar(steps_);
+//   + ;
+TEST(TorchLearner, SaveAndLoadMidRunGoesOnBitForBit) {
+  OptimizerConfig momentum = sgd(0.05, 0.9);
+  momentum.schedule = "cosine";
+  momentum.steps = 20;
+  OptimizerConfig adam;
+  adam.kind = "adam";
+  adam.rate = 1e-3;
+  OptimizerConfig adamw = adam;
+  adamw.kind = "adamw";
+  adamw.warmup_steps = 10;
+  for (const OptimizerConfig& optimizer : {momentum, adam, adamw}) {
+    const LearnerParts parts = mlp_parts(optimizer);
+    auto straight = make(parts);
+    for (int i = 0; i < 7; ++i) take(*straight, LocalStep{});
+    take(*straight, Gradient{});
+    const Buffer bytes = save(*straight);
+    auto resumed = make(parts);
+    Archive ar(bytes);
+    resumed->state(ar);
+    ASSERT_TRUE(ar.finish());
+    EXPECT_EQ(save(*resumed), bytes);
+    for (Learner* learner : {straight.get(), resumed.get()}) {
+      take(*learner, ApplyGradient{});
+      for (int i = 0; i < 20; ++i) take(*learner, LocalStep{});
+    }
+    EXPECT_EQ(save(*resumed), save(*straight));
+  }
+}
+
+TEST(TorchLearner, ATornCheckpointIsAnErrorAndLeavesAWorkingLearner) {
+  OptimizerConfig adam;
+  adam.kind = "adam";
+  auto learner = make(mlp_parts(adam));
+  take(*learner, LocalStep{});
+  const Buffer whole = save(*learner);
+  for (std::size_t cut = 0; cut < whole.size(); cut += 97) {
+    Archive ar(std::span<const std::byte>(whole).first(cut));
+    learner->state(ar);
+    EXPECT_FALSE(ar.finish()) << cut;
+    take(*learner, LocalStep{});
+  }
+}
+
+// mutant: longhaul/learn/torch_learner.cpp
+//   - if (work.mu != 0) {
+//   + if (work.mu >= 0) {
+TEST(TorchLearner, ProximalStepWithoutPenaltyIsALocalStepBitForBit) {
+  const LearnerParts parts = mlp_parts();
+  auto plain = make(parts), proximal = make(parts);
+  // The penalty's gradient is not even looked at: 0 times an infinite distance is not a number.
+  const auto anchor = std::make_shared<const std::vector<float>>(
+      plain->params().size(), std::numeric_limits<float>::infinity());
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(take(*plain, LocalStep{}).loss, take(*proximal, ProximalStep{0, anchor}).loss);
+    EXPECT_EQ(copy(plain->params()), copy(proximal->params()));
+  }
+}
+
+// mutant: longhaul/learn/torch_learner.cpp
+//   - .add_(trained(flat_.params(), layout) - trained(anchor, layout), work.mu);
+//   + .add_(trained(anchor, layout) - trained(flat_.params(), layout), work.mu);
+TEST(TorchLearner, ProximalStepAddsThePullToTheAnchor) {
+  const LearnerParts parts = mlp_parts(sgd(0.1));
+  auto plain = make(parts), proximal = make(parts);
+  const std::vector<float> start = copy(plain->params());
+  auto anchor = std::make_shared<std::vector<float>>(start);
+  for (float& value : *anchor) value += 1;
+  take(*plain, LocalStep{});
+  take(*proximal, ProximalStep{0.5, anchor});
+  for (std::size_t i = 0; i < start.size(); ++i)  // x - rate (g + mu (x - anchor))
+    EXPECT_NEAR(proximal->params()[i], plain->params()[i] + 0.1 * 0.5, 1e-6);
+}
+
+// mutant: longhaul/learn/net.cpp
+//   - const bool trained = layout_->layers()[i].role == LayerRange::Role::parameter;
+//   + const bool trained = true;
+TEST(TorchLearner, RunningStatisticsAreBuffersOfTheLayout) {
+  auto learner = make(batch_norm_parts());
+  const Layout& layout = *learner->layout();
+  EXPECT_EQ(layout.buffers().length, 2u * (7 * 16 + 6 * 32 + 6 * 64));
+  const auto buffers = [&] {
+    return copy(learner->params().subspan(layout.buffers().offset, layout.buffers().length));
+  };
+  const std::vector<float> start = buffers();
+  take(*learner, Gradient{});
+  const std::vector<float> moved = buffers();
+  EXPECT_NE(moved, start);
+  for (std::uint64_t i = layout.buffers().offset; i < layout.size(); ++i)
+    ASSERT_EQ(learner->grads()[i], 0.f);
+  take(*learner, ApplyGradient{});
+  EXPECT_EQ(buffers(), moved);  // the optimiser leaves them alone
+  take(*learner, Score{});
+  EXPECT_EQ(buffers(), moved);
+}
+
+// mutant: longhaul/learn/torch_learner.cpp
+//   - state(after);
+//   + after.take();
+TEST(TorchLearner, AScratchStepLeavesEverythingAsItWas) {
+  for (LearnerParts parts : {mlp_parts(), batch_norm_parts()}) {
+    auto learner = make(parts);
+    take(*learner, LocalStep{});
+    const Buffer before = save(*learner);
+    const double loss = take(*learner, ScratchStep{}).loss;
+    EXPECT_EQ(save(*learner), before);
+    EXPECT_EQ(take(*learner, LocalStep{}).loss, loss);
+  }
+}
+
+TEST(TorchLearner, ScoreJudgesAnotherModelOnTheNextBatchAndKeepsItsOwn) {
+  for (const bool mirror : {false, true}) {
+    LearnerParts parts = mlp_parts();
+    parts.mirror = mirror;
+    auto learner = make(parts), twin = make(parts);
+    for (int i = 0; i < 30; ++i) take(*learner, LocalStep{});
+    const auto zero = std::make_shared<const std::vector<float>>(learner->params().size(), 0.f);
+    const Buffer before = save(*learner);
+    const StepResult scored = take(*learner, Score{zero});
+    EXPECT_FLOAT_EQ(float(scored.loss), std::log(4.f));
+    EXPECT_GT(take(*learner, Score{}).accuracy, scored.accuracy);
+    EXPECT_EQ(save(*learner), before);
+    // Without dropout and batch statistics the score of the own model is the next step's loss.
+    const double ahead = take(*learner, Score{}).loss;
+    EXPECT_EQ(ahead, take(*learner, LocalStep{}).loss);
+  }
+}
+
+// mutant: longhaul/learn/optimizer.cpp
+//   - void FlatOptimizer::reset() { optimizer_->state().clear(); }
+//   + void FlatOptimizer::reset() {}
+TEST(TorchLearner, ResetOptimizerForgetsMomentum) {
+  const LearnerParts parts = mlp_parts(sgd(0.1, 0.9));
+  auto learner = make(parts);
+  take(*learner, LocalStep{});
+  take(*learner, ResetOptimizer{});
+  std::vector<float> expected = copy(learner->params());
+  std::fill(learner->grads().begin(), learner->grads().end(), 1.f);
+  for (float& value : expected) value -= 0.1f;
+  take(*learner, ApplyGradient{});
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_FLOAT_EQ(learner->params()[i], expected[i]);
+}
+
+TEST(TorchLearner, BitsDoNotDependOnTheThread) {
+  const LearnerParts parts = lenet_parts();
+  auto here = make(parts), there = make(parts), beside = make(parts);
+  for (int i = 0; i < 4; ++i) {
+    take(*here, LocalStep{});
+    at::NoGradGuard somebody_else_left_this_on;
+    std::thread([&] { take(*there, LocalStep{}); }).join();
+    std::thread busy([&] { take(*beside, LocalStep{}); });
+    take(*make(parts), LocalStep{});
+    busy.join();
+  }
+  EXPECT_EQ(copy(here->params()), copy(there->params()));
+  EXPECT_EQ(copy(here->params()), copy(beside->params()));
+}
+
+TEST(TorchLearner, CountsSamplesAndEpochs) {
+  LearnerParts parts = mlp_parts();
+  parts.shard.resize(20);
+  auto learner = make(parts);
+  std::uint64_t samples = 0;
+  int steps = 0;
+  for (bool ended = false; !ended; ++steps) {
+    const StepResult result = take(*learner, LocalStep{});
+    EXPECT_EQ(result.shard_size, 20u);
+    samples += result.samples;
+    ended = result.exhausted;
+  }
+  EXPECT_EQ(samples, 20u);
+  EXPECT_EQ(steps, 3);
+}
+
+TEST(TorchLearner, EqualSeedsStartEqualAndRanksSeeTheirOwnOrder) {
+  LearnerParts parts = mlp_parts();
+  auto zero = make(parts);
+  parts.origin = 1;
+  auto one = make(parts);
+  EXPECT_EQ(copy(zero->params()), copy(one->params()));
+  EXPECT_NE(take(*zero, LocalStep{}).loss, take(*one, LocalStep{}).loss);
+  parts.seed = 8;
+  EXPECT_NE(copy(make(parts)->params()), copy(make(mlp_parts())->params()));
+}
+
+// mutant: longhaul/learn/torch_learner.cpp
+//   - for (const at::Tensor& factor : {tap.output.grad(), tap.input.detach()}) {
+//   + for (const at::Tensor& factor : {tap.input.detach(), tap.output.grad()}) {
+TEST(TorchLearner, SufficientFactorsMultiplyToTheGradient) {
+  const LearnerParts parts = mlp_parts();
+  auto learner = make(parts), plain = make(parts);
+  const Layout& layout = *learner->layout();
+  const StepResult result = take(*learner, SufficientFactors{2});
+  EXPECT_EQ(result.loss, take(*plain, Gradient{}).loss);
+  const LayerRange& weight = layout.layers()[2];
+  ASSERT_EQ(weight.name, "fc2.weight");
+  const std::size_t out = 4, in = 16, batch = 8;
+  ASSERT_EQ(result.factors.size(), batch * (out + in));
+  for (std::size_t o = 0; o < out; ++o)
+    for (std::size_t i = 0; i < in; ++i) {
+      double sum = 0;
+      for (std::size_t b = 0; b < batch; ++b)
+        sum += double(result.factors[b * out + o]) * result.factors[batch * out + b * in + i];
+      EXPECT_NEAR(sum, plain->grads()[weight.range.offset + o * in + i], 1e-6);
+    }
+  for (std::size_t i = 0; i < layout.size(); ++i)
+    ASSERT_NEAR(learner->grads()[i], plain->grads()[i], 1e-6);
+  EXPECT_FALSE(learner->step(SufficientFactors{1}));  // a bias
+  EXPECT_FALSE(learner->step(SufficientFactors{99}));
+}
+
+}  // namespace
+}  // namespace longhaul::learn
