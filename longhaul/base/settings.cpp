@@ -68,6 +68,15 @@ Status read_list(const Settings& s, const Setting& e, const Field& f, std::vecto
   return Ok{};
 }
 
+template <class T>
+Value list_of(const std::vector<T>& elements) {
+  std::vector<Value> list(elements.size());
+  for (std::size_t i = 0; i < elements.size(); ++i) list[i].data = elements[i];
+  Value value;
+  value.data = std::move(list);
+  return value;
+}
+
 }  // namespace
 
 std::string to_text(const Value& value) {
@@ -206,16 +215,8 @@ Value to_value(std::uint32_t v) { return {std::int64_t{v}}; }
 Value to_value(std::uint64_t v) { return {std::int64_t(v)}; }
 Value to_value(double v) { return {v}; }
 Value to_value(const std::string& v) { return {v}; }
-Value to_value(const std::vector<std::string>& v) {
-  std::vector<Value> list;
-  for (const std::string& s : v) list.push_back({s});
-  return {list};
-}
-Value to_value(const std::vector<double>& v) {
-  std::vector<Value> list;
-  for (double d : v) list.push_back({d});
-  return {list};
-}
+Value to_value(const std::vector<std::string>& v) { return list_of(v); }
+Value to_value(const std::vector<double>& v) { return list_of(v); }
 
 std::string type_name(const Value& value) {
   constexpr const char* names[] = {"flag", "integer", "number", "string", "list"};
