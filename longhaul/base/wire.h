@@ -33,7 +33,7 @@ class ByteWriter {
     } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
       raw(&value, sizeof value);
     } else if constexpr (Fielded<T>) {
-      T::fields(value, [this](const Field&, const auto& member) { put(member); });
+      T::fields(value, [this](const Field&, const auto& member) { this->put(member); });
     } else {  // std::string, std::vector
       LH_CHECK(value.size() <= 0xFFFFFFFFu);
       put(std::uint32_t(value.size()));
@@ -80,7 +80,7 @@ class ByteReader {
       if (!failed() && !fits && (bounded(field) || !std::is_floating_point_v<T>))
         fail(std::string(field.name) + " is out of range");
     } else if constexpr (Fielded<T>) {
-      T::fields(value, [this](const Field& f, auto& member) { get(f, member); });
+      T::fields(value, [this](const Field& f, auto& member) { this->get(f, member); });
     } else {
       std::uint32_t count = 0;
       raw(&count, sizeof count);
