@@ -54,7 +54,7 @@ std::string error_of(const Result<Shards>& shards) {
 
 // mutant: longhaul/learn/data/partition.cpp
 //   - most.pop_back();
-//   + most.back();
+//   + most.shrink_to_fit();
 // mutant: longhaul/learn/data/partition.cpp
 //   - for (std::size_t i = 0; left > 0; i = (i + 1) % order.size(), --left) ++counts[order[i]];
 //   + for (std::size_t i = 0; left > 1; i = (i + 1) % order.size(), --left) ++counts[order[i]];

@@ -47,7 +47,7 @@ inline constexpr std::size_t kMostClasses = 1000;  // found in a file; more are 
 // What the last column of a table means; see DataConfig for the user's view.
 struct TargetOptions {
   Task task = Task::classification;
-  std::vector<std::string> labels;  // names of the classes; empty: those found, sorted
+  std::vector<std::string> labels = {};  // names of the classes; empty: those found, sorted
 };
 
 // Collects what a file gives as its samples' targets, and writes them into a DataSet.
