@@ -1,22 +1,21 @@
 #include "longhaul/overlay/agreed.h"
 
-#include <cmath>
 #include <numeric>
 
 #include "longhaul/overlay/scene.h"
 
 namespace longhaul::overlay {
 namespace {
-constexpr std::size_t kMostSequences = 256;
+constexpr std::size_t kMostSequences = 64;
 }
 
-AgreedMean::AgreedMean(const Place& place, OverlayParts parts, std::unique_ptr<Path> path)
+AgreedMean::AgreedMean(const Place& place, OverlayParts parts, std::unique_ptr<Topology> path)
     : place_(place),
       transfer_(std::move(parts.transfer)),
-      path_(std::move(path)),
+      topology_(std::move(path)),
       up_(parts.make_codec(true)),
       down_(parts.make_codec(false)) {
-  LH_CHECK(transfer_ && path_ && up_ && down_);
+  LH_CHECK(transfer_ && topology_ && up_ && down_);
   own(*transfer_);
   transfer_->attach(*this);
   View all{0, std::vector<Rank>(place_.size())};
@@ -34,7 +33,7 @@ std::uint64_t AgreedMean::longest_vector() const { return 2 * place_.layout->siz
 Status AgreedMean::begin(const Key& key, Op op, const Contribution& given, Turn& turn) {
   if (op != Op::mean) return invalid("this overlay forms means only");
   LH_CHECK(team_.takes_part() && given.length > 0 && given.length <= longest_vector());
-  LH_CHECK(!given.contributes || (std::isfinite(given.weight) && given.weight > 0));
+  LH_CHECK(!given.contributes || (given.weight > 0 && given.weight <= kMostWeight));
   LH_CHECK(given.values.size() == (place_.phantom ? 0 : given.length));
   if (given.contributes && !all_finite(given.values))
     return invalid("round " + std::to_string(key.round) + ": a value to average is not finite");
@@ -96,7 +95,7 @@ Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) 
   fresh.exact = exact;
   const std::uint64_t longest = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
                                 (place_.phantom ? place_.chunk_run : 1);
-  fresh.grid = Grid(length, path_->shards(std::uint32_t(team_.workers.size())), longest);
+  fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())), longest);
   if (!team_.members.empty()) fresh.plan = std::make_unique<Plan>(fresh.grid, team_);
   return &fresh;
 }
@@ -178,7 +177,7 @@ Status AgreedMean::take(Rank from, const Roster& roster, Turn& turn) {
 Attempt& AgreedMean::attempt(Sequence& sequence, Round round) {
   auto& attempt = sequence.attempts[round];
   if (!attempt)
-    attempt = path_->open({sequence.key(round), sequence.exact, &team_, sequence.plan.get()});
+    attempt = topology_->open({sequence.key(round), sequence.exact, &team_, sequence.plan.get()});
   return *attempt;
 }
 
@@ -193,6 +192,8 @@ void AgreedMean::give(Sequence& sequence, Turn& turn) {
 void AgreedMean::open_mean(Sequence& sequence, Round round) {
   Mean& mean = sequence.mean;
   if (mean.kept && mean.round == round) return;
+  // Whoever fetched the last mean and contributed to this one has it, or lied about needing it.
+  if (!served_.empty()) transfer_->cancel(repair_key(sequence), std::nullopt);
   std::vector<float> values = std::move(mean.values);
   values.resize(place_.phantom ? 0 : sequence.grid.length());
   const std::size_t pieces = sequence.grid.pieces();
@@ -269,11 +270,11 @@ void AgreedMean::drop(Sequence& sequence, Round round) {
 Status AgreedMean::admit(Rank from, const TransferKey& key, Range range) {
   const auto when = this->when(key.epoch, key.vector);
   if (!when) return when.error();
+  if (*when == When::late) return Ok{};  // decode() makes nothing of it
   const Sequence* sequence = find({key.vector.group, key.vector.range});
   if (!sequence) return malformed("piece of a vector nobody has spoken of");
   const auto piece = sequence->grid.find(range);
   if (!piece) return malformed("piece that is none of the cut of this vector");
-  if (*when == When::late) return Ok{};
   const Round round = key.vector.round;
   const Phase phase = Phase(key.phase);
   if (phase != Phase::part && has_piece(*sequence, round, *piece))

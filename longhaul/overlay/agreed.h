@@ -2,10 +2,10 @@
 // The agreed mean: under every synchronous strategy (docs/overlay/README.md).
 //
 // agreed_mean(G, round, z, a) = sum a_i z_i / sum a_i over exactly the members of G, or nobody gets
-// one. G are the live workers of an epoch. While nothing is lost a Path brings the parts together.
-// On a new view the attempt is frozen, and all survivors report what they have: if any has the mean
-// of the round, the others fetch it from the lowest such rank, and the share of whoever was lost
-// counts. If none has it, all repeat with the same values in the new epoch.
+// one. G are the live workers of an epoch. While nothing is lost a Topology brings the parts
+// together. On a new view the attempt is frozen, and all survivors report what they have: if any
+// has the mean of the round, the others fetch it from the lowest such rank, and the share of
+// whoever was lost counts. If none has it, all repeat with the same values in the new epoch.
 //
 // Why it is safe: who took a mean and lives says so; who said that it has none is frozen. A member
 // contributes to round r+1 only after it has the mean of r, so a piece of the mean of r+1 proves
@@ -24,7 +24,7 @@ class AgreedMean final : public Overlay, private VectorPort {
  public:
   using Messages = overlay::Messages;
 
-  AgreedMean(const Place&, OverlayParts, std::unique_ptr<Path>);
+  AgreedMean(const Place&, OverlayParts, std::unique_ptr<Topology>);
   ~AgreedMean() override;
 
   Status begin(const Key&, Op, const Contribution&, Turn&) override;
@@ -88,7 +88,7 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   const Place place_;
   std::unique_ptr<Transfer> transfer_;
-  std::unique_ptr<Path> path_;
+  std::unique_ptr<Topology> topology_;
   std::unique_ptr<Codec> up_, down_;
   Team team_;
   std::map<Id, Sequence> sequences_;

@@ -2,47 +2,231 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/overlay/testing/exchange.h"
+#include "longhaul/overlay/testing/forms.h"
 
 namespace longhaul::overlay {
 namespace {
 
 using testing::Exchange;
 using testing::ExchangeConfig;
-
-// Every path in every form of its own.
-std::vector<ExchangeConfig> forms() {
-  std::vector<ExchangeConfig> all;
-  for (const char* kind : {"direct", "hub", "ring"})
-    for (const char* phases : {"streamed", "sequential"})
-      all.push_back({.kind = kind, .phases = phases});
-  all.push_back({.kind = "hub", .server = true});
-  all.push_back({.kind = "hub", .phases = "sequential", .server = true});
-  all.push_back({.kind = "hub", .down_codec = "same", .window = 2, .server = true});
-  return all;
-}
-
-std::string name(const ExchangeConfig& c) {
-  return c.kind + " " + c.phases + (c.server ? " server" : "") + (c.window > 0 ? " window" : "") +
-         ", workers " + std::to_string(c.workers) + ", length " + std::to_string(c.length) +
-         ", seed " + std::to_string(c.seed);
-}
+using testing::forms;
+using testing::name;
 
 TEST(Agreed, AllHoldTheMeanOfAll) {
   for (ExchangeConfig c : forms()) {
     for (std::uint32_t workers : {1u, 2u, 3u, 5u}) {
-      for (std::uint64_t length :
-           {std::uint64_t{1}, std::uint64_t{4}, std::uint64_t{65 * 1024 + 7}}) {
+      for (std::uint64_t length : {1, 4, 64 * 1024 + 7}) {
         c.workers = workers;
         c.length = length;
         c.buffers = 33;
         c.rounds = 3;
-        c.seed = length + workers;
+        c.order = length + workers;
         Exchange exchange(c);
         exchange.run();
         EXPECT_EQ(exchange.disagreement(), "") << name(c);
       }
     }
+  }
+}
+
+// Runs until event `at`, then lets `victim` die, and `second` some events later.
+std::string after_crash(const ExchangeConfig& c, std::uint64_t at, Rank victim,
+                        std::optional<Rank> second, std::uint64_t later, bool* ended) {
+  Exchange exchange(c);
+  for (std::uint64_t i = 0; i < at; ++i)
+    if (!exchange.step()) *ended = true;
+  exchange.net().crash(victim);
+  if (second) {
+    for (std::uint64_t i = 0; i < later; ++i) exchange.step();
+    exchange.net().crash(*second);
+  }
+  exchange.run();
+  return exchange.disagreement();
+}
+
+// Small pieces, so that a round has few events and each can be the last of somebody.
+ExchangeConfig small(ExchangeConfig c, std::uint32_t workers) {
+  c.workers = workers;
+  c.length = 8 * workers + 3;
+  c.chunk_bytes = 16;
+  c.rounds = 2;
+  c.lossy = true;
+  return c;
+}
+
+// mutant: longhaul/overlay/recovery.cpp
+//   - if (sequence.begun && !sequence.source) give(sequence, turn);
+//   + if (sequence.begun) give(sequence, turn);
+// mutant: longhaul/overlay/recovery.cpp
+//   - sequence.source = rank;
+//   + if (rank == 0) sequence.source = rank;
+TEST(Agreed, R2_1_OneCrashAtAnyEvent) {
+  std::uint64_t runs = 0;
+  for (const ExchangeConfig& form : forms()) {
+    for (std::uint32_t workers = 2; workers <= 4; ++workers) {
+      const ExchangeConfig c = small(form, workers);
+      for (Rank victim = 0; victim < workers + (c.server ? 1 : 0); ++victim) {
+        bool ended = false;
+        for (std::uint64_t at = 0; !ended; ++at, ++runs)
+          ASSERT_EQ(after_crash(c, at, victim, {}, 0, &ended), "")
+              << name(c) << ", crash of " << victim << " at " << at;
+      }
+    }
+  }
+  EXPECT_GT(runs, 10000u);
+}
+
+TEST(Agreed, R2_1_TwoCrashes) {
+  Random random(1, {});
+  for (const ExchangeConfig& form : forms()) {
+    for (std::uint32_t workers = 3; workers <= 4; ++workers) {
+      for (int sample = 0; sample < 400; ++sample) {
+        ExchangeConfig c = small(form, workers);
+        c.order = random.bits32();
+        const Rank victim = Rank(random.below(workers));
+        const Rank second = (victim + 1 + Rank(random.below(workers - 1))) % workers;
+        const std::uint64_t at = random.below(400), later = random.below(60);
+        bool ended = false;
+        ASSERT_EQ(after_crash(c, at, victim, second, later, &ended), "")
+            << name(c) << ", crash of " << victim << " at " << at << " and of " << second << " "
+            << later << " later";
+      }
+    }
+  }
+}
+
+// Of chunks and vectors as they are in use.
+TEST(Agreed, R2_1_CrashesAmongManyChunks) {
+  Random random(2, {});
+  for (ExchangeConfig c : forms()) {
+    for (int sample = 0; sample < 6; ++sample) {
+      c.workers = 3 + sample % 2;
+      c.length = 64 * 1024 + 7;
+      c.buffers = 5;
+      c.order = random.bits32();
+      bool ended = false;
+      const std::uint64_t at = random.below(1500);
+      ASSERT_EQ(after_crash(c, at, Rank(random.below(c.workers)), {}, 0, &ended), "")
+          << name(c) << " at " << at;
+    }
+  }
+}
+
+// mutant: longhaul/overlay/reduction.cpp
+//   - if (part == waiting_.end()) return false;
+//   + if (part == waiting_.end() && waiting_.empty()) return false;
+TEST(Agreed, R2_2_BitsDoNotDependOnTheOrderOfEvents) {
+  for (ExchangeConfig c : forms()) {
+    c.workers = 4;
+    std::vector<Outcome> first;
+    for (c.order = 1; c.order <= 20; ++c.order) {
+      Exchange exchange(c);
+      exchange.run();
+      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      const std::vector<Outcome>& outcomes = exchange.at(0).outcomes();
+      if (first.empty()) first = outcomes;
+      for (Round round = 0; round < c.rounds; ++round) {
+        ASSERT_EQ(outcomes[round].values, first[round].values) << name(c);
+        ASSERT_EQ(outcomes[round].weight, first[round].weight) << name(c);
+      }
+    }
+  }
+}
+
+// mutant: longhaul/overlay/reduction.cpp
+//   - for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = float(sum_[i] / total);
+//   + for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = float(sum_[i]) / float(total);
+// mutant: longhaul/overlay/ring_attempt.cpp
+//   - values[i] = float(mean + share * (double(own[i]) - mean));
+//   + values[i] = float((1 - share) * mean + share * double(own[i])) + 0x1p-25f * own[i];
+TEST(Agreed, R2_3_EqualInputsComeBackBitEqual) {
+  for (ExchangeConfig c : forms()) {
+    for (std::uint32_t workers : {1u, 2u, 3u, 5u, 16u}) {
+      c.workers = workers;
+      c.equal = true;
+      Exchange exchange(c);
+      exchange.run();
+      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      for (Round round = 0; round < c.rounds; ++round)
+        EXPECT_EQ(exchange.at(0).outcomes()[round].values, vector_of(c, 0, round, 0)) << name(c);
+    }
+  }
+}
+
+// mutant: longhaul/overlay/agreed.cpp
+//   - up_->settle(sequence.vector(mean.round, team_.self), Codec::Fate::delivered);
+//   + ;
+TEST(Agreed, ErrorFeedbackMovesWhenTheMeanIsHad) {
+  for (ExchangeConfig c : forms()) {
+    c.lossy = true;
+    c.rounds = 3;
+    Exchange exchange(c);
+    exchange.run();
+    ASSERT_EQ(exchange.disagreement(), "") << name(c);
+    // The codec's drift is 1/4 after each delivery: the mean has moved by it.
+    for (Round round = 0; round < c.rounds; ++round) {
+      const auto& values = exchange.at(0).outcomes()[round].values;
+      const auto mean = mean_of(c, {0, 1, 2}, round, 0);
+      double moved = 0;
+      for (std::size_t i = 0; i < mean.size(); ++i) moved += double(values[i]) - double(mean[i]);
+      EXPECT_NEAR(moved / double(mean.size()), 0.25 * double(round), 0.02) << name(c);
+    }
+  }
+}
+
+TEST(Agreed, WhoContributesNothingGetsTheMean) {
+  for (ExchangeConfig c : forms()) {
+    c.workers = 5;
+    c.rounds = 4;
+    // Round 0: one of five; 1: all but two; 2: nobody; 3: all.
+    c.contributes = [](Rank rank, Round round) {
+      return round == 3 || (round == 0 && rank == 2) || (round == 1 && rank != 0 && rank != 3);
+    };
+    for (c.order = 1; c.order < 6; ++c.order) {
+      Exchange exchange(c);
+      exchange.run();
+      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      EXPECT_EQ(exchange.at(4).outcomes()[0].counted, std::vector<Rank>{2});
+      EXPECT_EQ(exchange.at(4).outcomes()[0].values, vector_of(c, 2, 0, 0)) << name(c);
+      EXPECT_TRUE(exchange.at(4).outcomes()[2].counted.empty());
+    }
+  }
+}
+
+TEST(Agreed, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (ExchangeConfig c : forms()) {
+    c.length = 700;
+    c.chunk_bytes = 64;
+    c.lossy = true;
+    c.buffers = 3;
+    Exchange plain(c), saved(c);
+    for (std::uint64_t events = 0;; ++events) {
+      if (events == 40) plain.net().crash(1), saved.net().crash(1);
+      const bool more = plain.step();
+      ASSERT_EQ(saved.step(), more);
+      if (!more) break;
+      for (Rank rank = 0; rank < c.workers + (c.server ? 1 : 0); ++rank)
+        saved.net().save_and_load(rank);
+    }
+    ASSERT_EQ(saved.disagreement(), "") << name(c);
+    EXPECT_EQ(saved.net().messages(), plain.net().messages()) << name(c);
+    for (Round round = 0; round < c.rounds; ++round)
+      EXPECT_EQ(saved.at(0).outcomes()[round].values, plain.at(0).outcomes()[round].values);
+  }
+}
+
+TEST(Agreed, PhantomsSendAsMuchAndCountAll) {
+  for (ExchangeConfig c : forms()) {
+    c.workers = 5;
+    c.length = 64 * 1024 + 7;
+    Exchange real(c);
+    real.run();
+    c.phantom = true;
+    Exchange phantom(c);
+    phantom.run();
+    ASSERT_EQ(phantom.disagreement(), "") << name(c);
+    for (Rank rank = 0; rank < c.workers; ++rank)
+      EXPECT_EQ(phantom.net().bytes_from(rank), real.net().bytes_from(rank)) << name(c);
   }
 }
 

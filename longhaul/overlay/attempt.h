@@ -1,7 +1,7 @@
 #pragma once
 // An Attempt is one node's part in one try to form the mean of one round in one epoch: who sends
 // what to whom, until the mean is here or a new view ends it. AgreedMean (agreed.h) owns attempts,
-// gives them their inputs and knows what an exchange means; a Path makes them.
+// gives them their inputs and knows what an exchange means; a Topology makes them.
 #include <memory>
 #include <set>
 #include <string>
@@ -92,9 +92,9 @@ class Attempt {
 };
 
 // A way for parts to become a mean.
-class Path {
+class Topology {
  public:
-  virtual ~Path() = default;
+  virtual ~Topology() = default;
   // Into how many shards vectors are cut.
   virtual std::uint32_t shards(std::uint32_t workers) const = 0;
   // Who owns all pieces, if somebody does.

@@ -16,7 +16,7 @@ struct DirectConfig {
   }
 };
 
-class Direct final : public Path {
+class Direct final : public Topology {
  public:
   explicit Direct(const DirectConfig& config) : options_{config.phases == "streamed"} {}
   std::uint32_t shards(std::uint32_t workers) const override { return workers; }

@@ -28,7 +28,7 @@ struct HubConfig {
   }
 };
 
-class Hub final : public Path {
+class Hub final : public Topology {
  public:
   // `server`: [roles] server; when it is absent or lost the lowest live worker serves.
   Hub(const HubConfig& config, std::optional<Rank> server)

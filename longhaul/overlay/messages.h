@@ -7,6 +7,9 @@
 
 namespace longhaul::overlay {
 
+// Above it, weight times value could leave the range of double.
+inline constexpr double kMostWeight = 1e200;
+
 enum class Phase : std::uint8_t {
   part = 0,    // somebody's contribution, or a mean of the contributions so far (ring)
   mean = 1,    // the mean
@@ -29,7 +32,7 @@ struct Share {
     visit(Field{.name = "vector"}, self.vector);
     visit(Field{.name = "length", .min = 1, .max = 0x1p40}, self.length);
     visit(Field{.name = "exact"}, self.exact);
-    visit(Field{.name = "weight", .min = 0, .max = 1e300}, self.weight);
+    visit(Field{.name = "weight", .min = 0, .max = kMostWeight}, self.weight);
   }
 };
 
@@ -45,7 +48,7 @@ struct Roster {
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "epoch"}, self.epoch);
     visit(Field{.name = "vector"}, self.vector);
-    visit(Field{.name = "weight", .min = 0, .max = 1e300}, self.weight);
+    visit(Field{.name = "weight", .min = 0, .max = kMostWeight}, self.weight);
     visit(Field{.name = "counted", .doc = "bits by rank", .max = 1 << 17}, self.counted);
   }
 };
@@ -70,7 +73,7 @@ struct Report {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "standings", .max = 256}, self.standings);
+    visit(Field{.name = "standings", .max = 64}, self.standings);
   }
 };
 

@@ -6,7 +6,7 @@ namespace longhaul::overlay {
 void AgreedMean::form_team(const View& view) {
   team_.epoch = view.epoch;
   team_.members = live_with(Role::worker, place_, view);
-  team_.server = team_.members.empty() ? std::nullopt : path_->server(team_.members, view);
+  team_.server = team_.members.empty() ? std::nullopt : topology_->server(team_.members, view);
   for (auto& [id, sequence] : sequences_)
     sequence.plan = team_.members.empty() ? nullptr : std::make_unique<Plan>(sequence.grid, team_);
 }

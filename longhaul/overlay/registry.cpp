@@ -30,9 +30,9 @@ Made make_hub(const Settings& settings, OverlayParts parts, const Place& place) 
     return bad_setting(settings, *settings.find("window"),
                        "0 with phases = \"sequential\", in which no mean comes before all parts "
                        "are sent; leave the key out");
-  auto path = std::make_unique<Hub>(config, parts.server);
+  auto topology = std::make_unique<Hub>(config, parts.server);
   return std::unique_ptr<Overlay>(
-      std::make_unique<AgreedMean>(place, std::move(parts), std::move(path)));
+      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
 }
 
 const OverlayEntry kEntries[] = {

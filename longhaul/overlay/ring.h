@@ -16,7 +16,7 @@ struct RingConfig {
   }
 };
 
-class Ring final : public Path {
+class Ring final : public Topology {
  public:
   explicit Ring(const RingConfig& config) : streamed_(config.phases == "streamed") {}
   std::uint32_t shards(std::uint32_t workers) const override { return workers; }

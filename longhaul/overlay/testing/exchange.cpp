@@ -43,13 +43,13 @@ std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& plac
     if (c.lossy) return std::make_unique<Coarse>(feedback);
     return std::make_unique<Exact>();
   };
-  std::unique_ptr<Path> path;
-  if (c.kind == "direct") path = std::make_unique<Direct>(DirectConfig{c.phases});
-  if (c.kind == "ring") path = std::make_unique<Ring>(RingConfig{c.phases});
+  std::unique_ptr<Topology> topology;
+  if (c.kind == "direct") topology = std::make_unique<Direct>(DirectConfig{c.phases});
+  if (c.kind == "ring") topology = std::make_unique<Ring>(RingConfig{c.phases});
   if (c.kind == "hub")
-    path = std::make_unique<Hub>(HubConfig{c.phases, c.down_codec, c.window},
-                                 c.server ? std::optional(Rank(c.workers)) : std::nullopt);
-  return std::make_unique<AgreedMean>(place, std::move(parts), std::move(path));
+    topology = std::make_unique<Hub>(HubConfig{c.phases, c.down_codec, c.window},
+                                     c.server ? std::optional(Rank(c.workers)) : std::nullopt);
+  return std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology));
 }
 
 Averager::Averager(const ExchangeConfig& config, const Place& place)
@@ -92,10 +92,10 @@ bool Averager::advance(Turn& turn) {
 }
 
 Exchange::Exchange(const ExchangeConfig& config)
-    : config_(config), random_(config.seed, {Purpose::test, 77}) {
+    : config_(config), random_(config.order, {Purpose::test, 77}) {
   MachineNet::Config net{.ranks = config.workers,
                          .layout = Layout::flat(config.length),
-                         .seed = config.seed,
+                         .seed = config.order,
                          .chunk_bytes = config.chunk_bytes,
                          .phantom = config.phantom};
   for (Rank rank = 0; rank < config.workers; ++rank)

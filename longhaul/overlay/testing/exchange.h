@@ -25,7 +25,8 @@ struct ExchangeConfig {
   bool lossy = false;  // a codec that loses bits and has a memory
   bool equal = false;  // all bring the same
   bool phantom = false;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;   // of the numbers
+  std::uint64_t order = 1;  // of events
   std::uint32_t chunk_bytes = 4096;
   std::function<bool(Rank, Round)> contributes = [](Rank, Round) { return true; };
 };

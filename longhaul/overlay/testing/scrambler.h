@@ -19,7 +19,7 @@ class Scrambler final : public Transfer {
     static void fields(Self& self, Visit&& visit) {
       visit(Field{.name = "key"}, self.key);
       visit(Field{.name = "range"}, self.range);
-      visit(Field{.name = "weight", .min = 0, .max = 1e300}, self.weight);
+      visit(Field{.name = "weight", .min = 0, .max = 1e200}, self.weight);
     }
   };
 

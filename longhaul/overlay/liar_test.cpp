@@ -1,0 +1,188 @@
+// Peers that break the protocol: an Error or nothing at all, bounded memory, never a crash.
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "longhaul/overlay/testing/forms.h"
+#include "longhaul/overlay/testing/scrambler.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using testing::Exchange;
+using testing::ExchangeConfig;
+using testing::Scrambler;
+
+const Path kOverlay = Path().child(0), kTransfer = Path().child(0).child(0);
+
+template <MessageStruct M>
+Message message(Path to, const M& fields, Buffer body = {}, Epoch epoch = 0) {
+  return {to, M::kKind, epoch, Payload(share(to_wire(fields))), Payload(share(std::move(body)))};
+}
+
+Buffer floats(std::size_t count, float value = 1) {
+  Buffer bytes(4 * count);
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(&bytes[4 * i], &value, 4);
+  return bytes;
+}
+
+// Rank 1 speaks to rank 0, which has begun round 0 of a vector of 16 values, two pieces of four
+// a worker. Direct: rank 0 owns [0, 8).
+class Liar : public ::testing::Test {
+ protected:
+  Liar() : exchange_({.kind = "direct", .workers = 2, .length = 16, .chunk_bytes = 16}) {
+    exchange_.net().act(0, [&](Turn& turn) { exchange_.at(0).start(turn); });
+  }
+  CodecKey vector(Round round = 0) const { return {round, 0, 0, 1}; }
+  TransferKey part(Round round = 0) const { return {0, vector(round), 0, Coding::up}; }
+  TransferKey mean(Round round = 0) const { return {0, vector(round), 1, Coding::down}; }
+  bool say(const Message& m) { return bool(exchange_.net().inject(1, 0, m)); }
+  bool share(Share s) { return say(message(kOverlay, s)); }
+  bool piece(TransferKey key, Range range, double weight, Buffer body) {
+    return say(message(kTransfer, Scrambler::Piece{key, range, weight}, std::move(body)));
+  }
+  std::size_t size() {
+    Archive out;
+    exchange_.at(0).archive(out);
+    return out.take().size();
+  }
+
+  Exchange exchange_;
+};
+
+// mutant: longhaul/overlay/agreed.cpp
+//   - if (vector.round > lowest + 1)
+//   + if (vector.round > lowest + 100)
+TEST_F(Liar, SharesThatCannotBe) {
+  EXPECT_FALSE(share({0, vector(2), 16, false, 1})) << "two rounds ahead";
+  EXPECT_FALSE(share({1, vector(), 16, false, 1})) << "an epoch to come";
+  EXPECT_FALSE(share({0, {0, 0, 0, 0}, 16, false, 1})) << "in another's name";
+  EXPECT_FALSE(share({0, vector(), 17, false, 1})) << "another length";
+  EXPECT_FALSE(share({0, vector(), 16, true, 1})) << "another coding";
+  EXPECT_FALSE(share({0, vector(), 16, false, std::nan("")})) << "no weight";
+  EXPECT_FALSE(share({0, vector(), 16, false, -1})) << "a negative weight";
+  EXPECT_FALSE(share({0, {0, 0, 7, 1}, std::uint64_t{1} << 40, false, 1})) << "a huge vector";
+  EXPECT_TRUE(share({0, vector(), 16, false, 1}));
+  EXPECT_FALSE(share({0, vector(), 16, false, 1})) << "for the second time";
+  EXPECT_TRUE(share({0, vector(1), 16, false, 1})) << "of the next round";
+}
+
+// mutant: longhaul/overlay/owners.cpp
+//   - if (!member || !(weights_[*member] > 0)) return refuse(from, "a part without a share before
+//   it");
+//   + if (!member) return refuse(from, "a part without a share before it");
+// mutant: longhaul/overlay/owners.cpp
+//   - if (slot.done || slot.reduction.has(*member)) return refuse(from, "a part for the second
+//   time");
+//   + ;
+TEST_F(Liar, PartsThatCannotBe) {
+  EXPECT_FALSE(piece(part(), {0, 4}, 1, floats(4))) << "before the share";
+  ASSERT_TRUE(share({0, vector(), 16, false, 1}));
+  EXPECT_FALSE(piece(part(), {0, 3}, 1, floats(3))) << "not of the cut";
+  EXPECT_FALSE(piece(part(), {2, 4}, 1, floats(4))) << "not of the cut";
+  EXPECT_FALSE(piece(part(), {16, 4}, 1, floats(4))) << "behind the end";
+  EXPECT_FALSE(piece(part(), {std::uint64_t{1} << 40, 4}, 1, floats(4))) << "behind the end";
+  EXPECT_FALSE(piece(part(), {8, 4}, 1, floats(4))) << "owned by another";
+  EXPECT_FALSE(piece(part(), {0, 4}, 1, floats(5))) << "too long";
+  EXPECT_FALSE(piece(part(), {0, 4}, 1, floats(3))) << "too short";
+  EXPECT_FALSE(piece(part(), {0, 4}, 1, floats(4, std::nanf("")))) << "not finite";
+  EXPECT_FALSE(piece(part(2), {0, 4}, 1, floats(4))) << "two rounds ahead";
+  EXPECT_FALSE(piece(part(1), {0, 4}, 1, floats(4))) << "of a round without a share";
+  EXPECT_FALSE(piece({0, vector(), 0, Coding::exact}, {0, 4}, 1, floats(4))) << "another coding";
+  EXPECT_FALSE(piece({0, vector(), 9, Coding::up}, {0, 4}, 1, floats(4))) << "no phase";
+  EXPECT_FALSE(piece({0, {0, 0, 0, 0}, 0, Coding::up}, {0, 4}, 1, floats(4)))
+      << "in another's name";
+  EXPECT_FALSE(piece({0, {0, 3, 0, 1}, 0, Coding::up}, {0, 4}, 1, floats(4))) << "of no group";
+  EXPECT_FALSE(piece(mean(), {0, 4}, 1, floats(4))) << "a mean of what rank 0 owns";
+  EXPECT_FALSE(piece({0, vector(), 2, Coding::exact}, {8, 4}, 1, floats(4))) << "a repair";
+  EXPECT_TRUE(piece(part(), {0, 4}, 1, floats(4)));
+  EXPECT_FALSE(piece(part(), {0, 4}, 1, floats(4))) << "for the second time";
+  EXPECT_TRUE(piece(mean(), {8, 4}, 2, floats(4)));
+  EXPECT_FALSE(piece(mean(), {8, 4}, 2, floats(4))) << "for the second time";
+  EXPECT_FALSE(piece(mean(1), {8, 4}, 2, floats(4))) << "of a round not begun";
+}
+
+TEST_F(Liar, ControlThatCannotBe) {
+  EXPECT_FALSE(say(message(kOverlay, Roster{0, vector(), 2, {3}}))) << "not the root";
+  EXPECT_FALSE(say(message(kOverlay, Report{0, {}}))) << "no view has changed";
+  EXPECT_FALSE(say(message(kOverlay, Report{1, {}}))) << "of an epoch to come";
+  EXPECT_FALSE(say(message(kOverlay, Fetch{0, 0, 0, 0}))) << "of a mean that is not here";
+  Message strange = message(kOverlay, Fetch{0, 0, 0, 0});
+  strange.kind = 99;
+  EXPECT_FALSE(say(strange));
+  strange.kind = Fetch::kKind;
+  strange.head = Payload(longhaul::share(Buffer(5)));
+  EXPECT_FALSE(say(strange));
+}
+
+TEST_F(Liar, ARefusedMessageHasNoEffect) {
+  const std::size_t before = size();
+  piece(part(), {0, 4}, 1, floats(4));
+  share({0, vector(), 17, false, 1});
+  share({0, vector(5), 16, false, 1});
+  EXPECT_EQ(size(), before);
+  exchange_.run();
+  EXPECT_EQ(exchange_.disagreement(), "");
+}
+
+// Thousands of messages with fields near to right ones, in all forms, at any time.
+TEST(Liars, RandomMessagesNeverCrashAndMemoryStaysBounded) {
+  std::uint64_t refused = 0;
+  for (ExchangeConfig c : testing::forms()) {
+    c.length = 8 * 4 * 3;
+    c.chunk_bytes = 16;
+    c.lossy = true;
+    for (c.order = 1; c.order <= 25; ++c.order) {
+      Exchange exchange(c);
+      Random random(c.order, {Purpose::test, 5});
+      const Rank ranks = c.workers + (c.server ? 1 : 0);
+      for (int i = 0; i < 3000; ++i) {
+        if (i == 1500) exchange.net().crash(0);
+        exchange.step();
+        Rank to = Rank(random.below(ranks));
+        if (!exchange.net().alive(to)) continue;
+        const Rank from = c.workers - 1;
+        if (to == from) to = 1;
+        const auto small = [&](std::uint64_t most) { return random.below(most); };
+        const CodecKey vector{small(4), std::uint32_t(small(2)), std::uint32_t(small(2)),
+                              small(3) > 0 ? from : Rank(small(4))};
+        const Epoch epoch = small(3) > 0 ? exchange.net().view(to).epoch : small(3);
+        const double weight = small(3) > 0 ? testing::weight_of(from) : double(small(3));
+        Message m;
+        switch (small(8)) {
+          case 0:
+            m = message(kOverlay, Share{epoch, vector, c.length, small(4) == 0, weight});
+            break;
+          case 1:
+            m = message(kOverlay, Roster{epoch, vector, weight, {std::uint8_t(small(16))}});
+            break;
+          case 2:
+            m = message(kOverlay, Report{epoch, {{0, 0, small(3)}}});
+            break;
+          case 3:
+            m = message(kOverlay, Fetch{epoch, 0, vector.range, small(3)});
+            break;
+          default: {
+            const TransferKey key{epoch, vector, std::uint8_t(small(4)), Coding(small(3))};
+            Buffer body(small(8) > 0 ? (key.coding == Coding::exact ? 16u : 8u) : small(20));
+            for (std::byte& byte : body) byte = std::byte(random.bits32() & 0x3F);
+            m = message(kTransfer, Scrambler::Piece{key, {4 * small(26), 4}, weight}, body);
+          }
+        }
+        refused += !exchange.net().inject(from, to, std::move(m));
+      }
+      for (Rank rank = 1; rank < ranks; ++rank) {
+        if (!exchange.net().alive(rank)) continue;
+        Archive out;
+        exchange.at(rank).overlay().archive(out);
+        // 4 sequences, each of two rounds of parts, two vectors and what names them.
+        EXPECT_LT(out.take().size(), 4 * (2 * 3 + 2 + 2) * 4 * c.length * 3) << testing::name(c);
+      }
+    }
+  }
+  EXPECT_GT(refused, 10000u);
+}
+
+}  // namespace
+}  // namespace longhaul::overlay
