@@ -35,7 +35,7 @@ class CheckLayers(ScriptCase):
                         f"includes longhaul/{other}/a.h; {own} may include only")
 
     def test_torch_outside_learn(self):
-        for folder in ("run", "learn/data", "core"):
+        for folder in ("run", "learn/data", "learn/models", "core"):
             self.refuse(f"longhaul/{folder}/a.cpp", "#include <torch/torch.h>\n",
                         "includes torch (torch/torch.h); only longhaul/learn may")
 
