@@ -193,6 +193,25 @@ TEST(Agreed, WhoContributesNothingGetsTheMean) {
   }
 }
 
+// Nobody is left who brings anything: an empty mean, for all.
+TEST(Agreed, WhenEveryContributorIsLostTheMeanIsEmpty) {
+  for (const ExchangeConfig& form : forms()) {
+    ExchangeConfig c = small(form, 3);
+    c.contributes = [](Rank rank, Round) { return rank == 1; };
+    bool ended = false, seen = false;
+    for (std::uint64_t at = 0; !ended; ++at) {
+      Exchange exchange(c);
+      for (std::uint64_t i = 0; i < at; ++i) ended |= !exchange.step();
+      exchange.net().crash(1);
+      exchange.run();
+      ASSERT_EQ(exchange.disagreement(), "") << name(c) << " at " << at;
+      const Outcome& last = exchange.at(0).outcomes().back();
+      seen |= last.counted.empty() && last.values.empty() && last.weight == 0;
+    }
+    EXPECT_TRUE(seen) << name(c);
+  }
+}
+
 TEST(Agreed, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
   for (ExchangeConfig c : forms()) {
     c.length = 700;

@@ -1,0 +1,68 @@
+#include "longhaul/overlay/registry.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/overlay/testing/exact.h"
+#include "longhaul/overlay/testing/scrambler.h"
+
+namespace longhaul::overlay {
+namespace {
+
+OverlayParts parts() {
+  OverlayParts parts;
+  parts.transfer = std::make_unique<testing::Scrambler>();
+  parts.make_codec = [](bool) { return std::make_unique<testing::Exact>(); };
+  return parts;
+}
+
+Settings table(std::string_view kind, std::vector<Setting> entries = {}) {
+  Settings settings{.table = "overlay", .file = "job.toml", .line = 1, .entries = {}};
+  settings.set({"kind", {std::string(kind)}, "job.toml", 2});
+  for (Setting& entry : entries) settings.set(std::move(entry));
+  return settings;
+}
+
+Setting text(std::string key, std::string value) { return {key, {value}, "job.toml", 3}; }
+
+const OverlayEntry& entry(std::string_view name) {
+  for (const OverlayEntry& entry : registry())
+    if (entry.name == name) return entry;
+  ADD_FAILURE() << "no overlay " << name;
+  return registry()[0];
+}
+
+class OverlayRegistry : public ::testing::Test {
+ protected:
+  std::string make(std::string_view name, std::vector<Setting> entries) {
+    const auto made = entry(name).make(table(name, std::move(entries)), parts(), place_);
+    return made ? "" : made.error().what;
+  }
+  Place place_{.members = std::make_shared<Members>(Members{{"here"}, {"there"}}),
+               .layout = Layout::flat(1)};
+};
+
+TEST_F(OverlayRegistry, MakesWhatItNames) {
+  for (const OverlayEntry& one : registry()) {
+    EXPECT_EQ(make(one.name, {}), "");
+    EXPECT_EQ(make(one.name, {text("phases", "sequential")}), "");
+    EXPECT_FALSE(one.describe().empty());
+  }
+  EXPECT_EQ(make("hub", {{"window", {std::int64_t{4}}, "job.toml", 3}}), "");
+  EXPECT_EQ(make("hub", {text("down_codec", "same")}), "");
+}
+
+TEST_F(OverlayRegistry, RefusesWhatCannotBeWithFileLineAndRemedy) {
+  for (const OverlayEntry& one : registry()) {
+    const std::string phases = make(one.name, {text("phases", "streamd")});
+    EXPECT_NE(phases.find("job.toml:3"), std::string::npos) << phases;
+    EXPECT_NE(phases.find("streamed"), std::string::npos) << phases;
+    EXPECT_NE(make(one.name, {text("phase", "streamed")}).find("phases"), std::string::npos);
+  }
+  const std::string window =
+      make("hub", {text("phases", "sequential"), {"window", {std::int64_t{4}}, "job.toml", 4}});
+  EXPECT_NE(window.find("job.toml:4"), std::string::npos) << window;
+  EXPECT_NE(make("direct", {{"window", {std::int64_t{4}}, "job.toml", 3}}), "");
+}
+
+}  // namespace
+}  // namespace longhaul::overlay
