@@ -1,0 +1,45 @@
+#pragma once
+// How long a step takes in virtual time. Real gradients are taken meanwhile, in no virtual time.
+#include <optional>
+#include <vector>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/core/types.h"
+#include "longhaul/core/work.h"
+
+namespace longhaul::sim {
+
+class ComputeTime {
+ public:
+  virtual ~ComputeTime() = default;
+  // Of the rank's step number `step` (from 0, counted over the whole run). A pure function, so
+  // that it has no state to save.
+  virtual Time duration(Rank, std::uint64_t step, const Work&) const = 0;
+};
+
+// Every rank has a mean and a distribution; its draws depend on (seed, rank, step) alone.
+class JitteredSteps final : public ComputeTime {
+ public:
+  enum class Jitter : std::uint8_t {
+    none,
+    uniform,     // mean * (1 + amount * u), u uniform in [-1, 1); amount <= 1
+    lognormal,   // mean * exp(amount * z - amount^2 / 2), z normal: `mean` is the mean
+    exponential  // mean * (1 + amount * e), e exponential of mean 1: a tail, never less than `mean`
+  };
+  struct Speed {
+    Time mean{0};
+    Jitter jitter = Jitter::none;
+    double amount = 0;
+  };
+
+  JitteredSteps(std::uint64_t seed, std::vector<Speed> by_rank);
+
+  // ApplyGradient, ResetOptimizer and Score take no time.
+  Time duration(Rank, std::uint64_t step, const Work&) const override;
+
+ private:
+  std::uint64_t seed_;
+  std::vector<Speed> speeds_;
+};
+
+}  // namespace longhaul::sim

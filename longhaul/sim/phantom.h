@@ -1,0 +1,28 @@
+#pragma once
+// A learner of sizes and times without numbers, for timing studies: thousands of them fit in
+// memory. Its layout has the model's size; its vectors are empty.
+#include "longhaul/core/learner.h"
+
+namespace longhaul::sim {
+
+class PhantomLearner final : public Learner {
+ public:
+  // `batch` samples a step out of a shard of `shard_size`; both at least 1.
+  PhantomLearner(std::shared_ptr<const Layout> layout, std::uint64_t batch,
+                 std::uint64_t shard_size);
+
+  std::shared_ptr<const Layout> layout() const override { return layout_; }
+  std::span<float> params() override { return {}; }
+  std::span<float> grads() override { return {}; }
+  // Loss 0. An Error for work that asks for numbers: sufficient factors, local solves.
+  Result<StepResult> step(const Work&) override;
+  void state(Archive& ar) override { ar(seen_); }
+
+ private:
+  std::shared_ptr<const Layout> layout_;
+  std::uint64_t batch_;
+  std::uint64_t shard_size_;
+  std::uint64_t seen_ = 0;  // samples of the epoch under way
+};
+
+}  // namespace longhaul::sim

@@ -1,0 +1,68 @@
+#include "longhaul/sim/thread_pool.h"
+
+#include <utility>
+
+namespace longhaul::sim {
+
+class ThreadPool::Task {
+ public:
+  explicit Task(std::function<void()> run) : run(std::move(run)) {}
+  std::function<void()> run;
+  bool done = false;  // guarded by the pool's mutex
+};
+
+ThreadPool::ThreadPool(unsigned threads, std::function<void()> on_thread_start) {
+  for (unsigned i = 0; i < threads; ++i) {
+    threads_.emplace_back([this, on_thread_start] {
+      if (on_thread_start) on_thread_start();
+      work();
+    });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  more_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+ThreadPool::Ticket ThreadPool::submit(std::function<void()> run) {
+  auto task = std::make_shared<Task>(std::move(run));
+  if (threads_.empty()) {
+    task->run();
+    task->done = true;
+    return task;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(task);
+  }
+  more_.notify_one();
+  return task;
+}
+
+void ThreadPool::wait(const Ticket& task) {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return task->done; });
+}
+
+void ThreadPool::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    more_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    const Ticket task = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    task->run();
+    task->run = nullptr;  // captures go before anyone is told
+    lock.lock();
+    task->done = true;
+    done_.notify_all();
+  }
+}
+
+}  // namespace longhaul::sim

@@ -1,0 +1,219 @@
+#pragma once
+// A World is a Host whose clock jumps to the next event. It owns the nodes and the network, takes
+// real steps on a thread pool while virtual time goes on, and joins each at its virtual end, so a
+// run is a function of (job, seed) whatever the number of threads.
+//
+// Events at one time happen in this order: what the network tells, then what was asked for first.
+// One thread; the learners' steps and the scorer run on the pool.
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "longhaul/core/node.h"
+#include "longhaul/sim/compute_time.h"
+#include "longhaul/sim/event_queue.h"
+#include "longhaul/sim/faults.h"
+#include "longhaul/sim/network.h"
+#include "longhaul/sim/thread_pool.h"
+#include "longhaul/sim/watcher.h"
+
+namespace longhaul::sim {
+
+struct WorldConfig {
+  unsigned threads = 1;   // 0: steps are taken inline
+  double wire_scale = 1;  // bulk bytes are multiplied on the wire, control is not; > 0
+  Time detect = std::chrono::seconds(10);  // from a break to the peers' being told
+  // With no step, no bulk under way and no round done for so long the run is stuck, even if nodes
+  // keep talking to each other (timers that ask again).
+  Time patience = std::chrono::hours(1);
+  std::string repeat;  // said with every failure: the seed and the command that repeats it
+  std::function<void()> on_thread_start = {};  // on each thread of the pool
+};
+
+// What the embedding program hears of a run, on its own thread. Any may be empty.
+struct Observer {
+  std::function<void(Time, Rank, Round, const Evaluation&)> on_report = {};
+  std::function<void(Time, Rank, const Record&)> on_record = {};
+  std::function<void(Time, Rank, Round done)> on_round = {};  // rounds_done() has grown
+  std::function<void(Time, Rank at, Rank from, const Error&)> on_bad_message = {};
+  std::function<void(Time, Rank, const std::string& why)> on_lost = {};  // out of the run; others go on
+};
+
+struct Counters {
+  std::uint64_t events = 0;
+  std::uint64_t messages = 0;   // between nodes; a run of phantom chunks counts as its chunks
+  std::uint64_t wan_bytes = 0;  // between sites, handed to the wire; repeats apart
+  std::uint64_t wan_messages = 0;
+  std::uint64_t lan_bytes = 0;  // between nodes of a site
+  std::uint64_t bad_messages = 0;
+  void state(auto& ar) { ar(events, messages, wan_bytes, wan_messages, lan_bytes, bad_messages); }
+};
+
+struct NodeFigures {
+  std::uint64_t steps = 0;     // begun
+  Time computing{0};           // in steps that have ended
+  std::uint64_t wan_sent = 0;  // bytes
+  std::uint64_t wan_received = 0;
+  std::optional<Time> finished_at = {};
+  bool crashed = false;
+  void state(auto& ar) { ar(steps, computing, wan_sent, wan_received, finished_at, crashed); }
+};
+
+class World final : public Host {
+ public:
+  // Scores a whole flat vector. Runs on the pool, never two calls at once. Empty: every score is
+  // the default Evaluation.
+  using Scorer = std::function<Result<Evaluation>(std::span<const float>)>;
+  enum class Ended : std::uint8_t { finished, until, stopped };
+
+  World(WorldConfig, std::unique_ptr<Network>, std::unique_ptr<ComputeTime>, Scorer scorer = {});
+  ~World() override;  // waits for running steps
+
+  // Ranks in ascending order from 0, all of them before the run. The learner may be nullptr and
+  // outlives the world.
+  void add(Place, std::unique_ptr<Strategy>, Learner*);
+  void observe(Observer observer) { observer_ = std::move(observer); }
+  void watch(Watcher& watcher) { watchers_.push_back(&watcher); }  // must outlive the world
+  void inject(const Fault&);  // before the run or during it; not into the past
+
+  // Runs until all nodes left have finished, until the next event is later than `until`, or until
+  // request_stop(). An Error ends the run for good:
+  //   unavailable  a node called fail(), or no node is left
+  //   timed_out    stuck: names what each node waits for
+  //   any          what a learner, the scorer or a watcher answered
+  Result<Ended> run(Time until = kForever);
+  // One event; false: nothing to do, as run(). Loads and saves may stand between events.
+  Result<bool> step(Time until = kForever);
+  // From any thread or a signal handler: run() returns before the next event.
+  void request_stop() { stop_ = true; }
+
+  Time now() const { return now_; }
+  bool finished() const { return started_ && unfinished_ == 0; }
+  std::uint32_t size() const { return std::uint32_t(slots_.size()); }
+  Node& node(Rank);
+  const Node& node(Rank) const;
+  const NodeFigures& figures(Rank) const;
+  const Counters& counters() const { return counters_; }
+  // Mean over the nodes with a learner of computing time / time until they finished (or now).
+  double compute_utilisation() const;
+  // "rank 2 (tokyo): round 7: parts of ranks 0 5", a line each for nodes that have not finished.
+  std::string waiting_for() const;
+
+  // Everything: clock, events, network, nodes with their learners, watchers. Waits for running
+  // steps and keeps their results. Load into a freshly built World of the same job; it then goes on
+  // bit for bit. After a load that failed the world is good for nothing.
+  void state(Archive&);
+
+  // Host; called by the nodes.
+  void send(Rank from, Send) override;
+  void set_timer(Rank node, const SetTimer&) override;
+  void cancel_timer(Rank node, const CancelTimer&) override;
+  void compute(Rank node, ComputeStep) override;
+  void report(Rank node, Report) override;
+  void record(Rank node, const Record&) override;
+  void finish(Rank node) override;
+  void fail(Rank node, const std::string& reason) override;
+
+ private:
+  struct Event {
+    enum class Kind : std::uint8_t {
+      start,
+      timer,
+      stepped,
+      scored,
+      held,  // a notice of the network that waited for the end of a pause
+      tell,  // that a peer is unreachable, or reachable again
+      fault_begins,
+      fault_ends,
+      detect  // a break has lasted long enough to be noticed
+    };
+    Kind kind{};
+    Rank rank = 0;
+    std::uint32_t a = 0;  // timer: its machine; detect, tell: the peer
+    std::uint64_t b = 0;  // timer: its id; scored, held, detect: a number; tell: unreachable or
+                          // not; fault_begins, fault_ends: which
+    void state(auto& ar) { ar(kind, rank, a, b); }
+  };
+  using Entry = EventQueue<Event>::Entry;
+  template <class T>
+  struct Task;  // a value the pool is working at
+  struct Scoring;
+  struct Slot;    // a node and what the host keeps for it
+  struct Break {  // why two nodes have no contact
+    std::uint32_t causes = 0;
+    std::uint64_t number = 0;  // tells this break from an earlier one
+    bool told = false;
+    void state(auto& ar) { ar(causes, number, told); }
+  };
+
+  std::string named(Rank) const;
+  bool alive(Rank rank) const;
+  void start();
+  void give_up(Error);  // the first reason counts
+  Error stuck() const;
+  bool out_of_patience() const;
+  void check_loaded(Archive&) const;
+
+  // The loop (world.cpp).
+  template <class Input>
+  void feed(Rank, Input&& input);
+  bool is_stale(const Entry&) const;
+  bool put_off(const Entry&);
+  bool put_off(Notice&, Time at);
+  void take(const Entry&);
+  void take(Notice);
+  void take_step(Rank);
+  void take_score(std::uint64_t number);
+
+  // What nodes ask for (world_host.cpp).
+  void show(Rank, const Action&);
+  std::uint64_t count(const Send&, Rank from);
+
+  // Faults (world_faults.cpp).
+  void begin_due();
+  void begin(std::uint64_t fault);
+  void end(std::uint64_t fault);
+  void crash(Rank, const std::string& why);
+  void cut_way(Rank from, Rank to, bool cut);
+  void lose_contact(Rank, Rank);
+  void regain_contact(Rank, Rank);
+  void detect(const Event&);
+  void tell(Rank, Rank peer, bool unreachable);
+
+  const WorldConfig config_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<ComputeTime> compute_time_;
+  Scorer scorer_;
+  Observer observer_;
+  std::vector<Watcher*> watchers_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::map<std::string, std::uint32_t> sites_;
+  std::atomic<bool> stop_ = false;
+  std::optional<Error> failure_;
+
+  // All that follows is archived.
+  Time now_{0};
+  bool started_ = false;
+  std::uint32_t unfinished_ = 0;
+  Time progress_at_{0};          // the last step, bulk message or round
+  std::uint32_t computing_ = 0;  // steps under way
+  EventQueue<Event> queue_;
+  std::map<std::uint64_t, std::shared_ptr<Scoring>> scorings_;
+  std::map<std::uint64_t, Notice> held_;  // for paused nodes
+  std::uint64_t number_ = 0;              // of scorings, held notices and breaks
+  std::vector<Fault> faults_;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_event_;  // event number, fault
+  std::map<std::pair<Rank, Rank>, std::uint32_t> cuts_;         // ordered ways, how often cut
+  std::map<std::pair<Rank, Rank>, Break> breaks_;               // lower rank first
+  Counters counters_;
+
+  std::mutex scoring_;  // one score at a time
+  ThreadPool pool_;     // last: its threads end before what they use
+};
+
+}  // namespace longhaul::sim

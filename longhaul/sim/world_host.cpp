@@ -1,0 +1,123 @@
+// World as a Host: what nodes ask for.
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/sim/world_slot.h"
+
+namespace longhaul::sim {
+
+void World::show(Rank rank, const Action& action) {
+  for (Watcher* watcher : watchers_) watcher->acted(now_, rank, action);
+}
+
+// Bytes on the wire. A phantom that stands for a run of chunks has the headers of all of them.
+std::uint64_t World::count(const Send& send, Rank from) {
+  const Message& message = send.message;
+  const Place& place = slots_[from]->node->place();
+  std::uint64_t messages = 1;
+  if (message.body.is_phantom())
+    messages = (message.body.size() + place.chunk_bytes - 1) / place.chunk_bytes;
+  const double body = double(message.body.size()) * config_.wire_scale;
+  const std::uint64_t bytes =
+      messages * (kFrameHeader + message.head.size()) + std::uint64_t(std::llround(body));
+  counters_.messages += messages;
+  if (slots_[from]->site == slots_[send.to]->site) {
+    counters_.lan_bytes += bytes;
+  } else {
+    counters_.wan_bytes += bytes;
+    counters_.wan_messages += messages;
+    slots_[from]->figures.wan_sent += bytes;
+  }
+  return bytes;
+}
+
+void World::send(Rank from, Send send) {
+  if (slots_[from]->crashed()) return;
+  if (!watchers_.empty()) show(from, send);
+  const std::uint64_t bytes = count(send, from);
+  network_->submit({from, send.to, bytes, send.service, std::move(send.message)}, now_);
+}
+
+void World::set_timer(Rank node, const SetTimer& timer) {
+  if (slots_[node]->crashed()) return;
+  if (!watchers_.empty()) show(node, timer);
+  slots_[node]->timers[{timer.machine.bits(), timer.id}] =
+      queue_.push(std::max(timer.at, now_), {.kind = Event::Kind::timer,
+                                             .rank = node,
+                                             .a = timer.machine.bits(),
+                                             .b = std::uint64_t(timer.id)});
+}
+
+void World::cancel_timer(Rank node, const CancelTimer& timer) {
+  if (!watchers_.empty()) show(node, timer);
+  slots_[node]->timers.erase({timer.machine.bits(), timer.id});
+}
+
+void World::compute(Rank node, ComputeStep step) {
+  Slot& slot = *slots_[node];
+  if (slot.crashed()) return;
+  LH_CHECK(slot.learner && !slot.running);
+  if (!watchers_.empty()) show(node, step);
+  slot.duration = compute_time_->duration(node, slot.figures.steps++, step.work);
+  slot.running = std::make_shared<Task<StepResult>>();
+  auto run = [task = slot.running, learner = slot.learner, work = std::move(step.work)] {
+    task->run([&] { return learner->step(work); });
+  };
+  if (slot.learner->params().empty()) {
+    run();  // a phantom: cheaper than a hand-over
+  } else {
+    slot.running->ticket = pool_.submit(std::move(run));
+  }
+  ++computing_;
+  queue_.push(now_ + slot.duration, {.kind = Event::Kind::stepped, .rank = node});
+}
+
+void World::report(Rank node, Report report) {
+  const Slot& slot = *slots_[node];
+  if (slot.crashed()) return;
+  if (!watchers_.empty()) show(node, report);
+  Snapshot model = std::move(report.model);
+  if (!model && slot.learner) {
+    LH_CHECK(!slot.running);
+    const std::span<const float> now = slot.learner->params();
+    model = std::make_shared<const std::vector<float>>(now.begin(), now.end());
+  }
+  auto scoring = std::make_shared<Scoring>();
+  scoring->rank = node;
+  scoring->round = report.round;
+  if (model && !model->empty() && scorer_) {
+    scoring->task.ticket = pool_.submit([this, scoring, model] {
+      const std::lock_guard one_at_a_time(scoring_);
+      scoring->task.run([&] { return scorer_(*model); });
+    });
+  } else {
+    scoring->task.value.emplace();
+  }
+  scorings_.emplace(number_, std::move(scoring));
+  queue_.push(now_, {.kind = Event::Kind::scored, .rank = node, .b = number_++});
+}
+
+void World::record(Rank node, const Record& record) {
+  if (!watchers_.empty()) show(node, record);
+  if (observer_.on_record) observer_.on_record(now_, node, record);
+}
+
+void World::finish(Rank node) {
+  NodeFigures& figures = slots_[node]->figures;
+  if (figures.crashed || figures.finished_at) return;
+  if (!watchers_.empty()) show(node, Finish{});
+  figures.finished_at = now_;
+  progress_at_ = now_;
+  --unfinished_;
+}
+
+// A node that the others have declared lost goes alone; any other takes the run with it.
+void World::fail(Rank node, const std::string& reason) {
+  if (slots_[node]->crashed()) return;
+  if (!watchers_.empty()) show(node, Fail{reason});
+  for (const auto& other : slots_)
+    if (!other->crashed() && !other->node->view().has(node)) return crash(node, reason);
+  give_up(unavailable(named(node) + " at " + std::to_string(seconds(now_)) + " s: " + reason));
+}
+
+}  // namespace longhaul::sim

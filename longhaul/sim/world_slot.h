@@ -1,0 +1,64 @@
+#pragma once
+// What a World keeps for each node. Included by world*.cpp only.
+#include <exception>
+
+#include "longhaul/sim/world.h"
+
+namespace longhaul::sim {
+
+// A value that the pool is working at, or has worked out.
+template <class T>
+struct World::Task {
+  ThreadPool::Ticket ticket = {};  // nullptr: it is here
+  std::optional<T> value = {};
+  std::optional<Error> error = {};
+
+  template <class Make>
+  void run(Make&& make) {
+    try {
+      Result<T> result = make();
+      result ? (void)(value = std::move(*result)) : (void)(error = result.error());
+    } catch (const std::exception& e) {
+      error = unavailable(std::string("an exception: ") + e.what());
+    }
+  }
+  void wait(ThreadPool& pool) {
+    if (ticket) pool.wait(ticket);
+    ticket.reset();
+  }
+  void state(Archive& ar) {  // after wait()
+    bool bad = error.has_value();
+    ar(value, bad);
+    if (!bad) return error.reset();
+    if (ar.loading()) error.emplace();
+    ar(error->kind, error->what);
+  }
+};
+
+struct World::Scoring {
+  Rank rank = 0;
+  Round round = 0;
+  Task<Evaluation> task = {};
+  void state(Archive& ar) {
+    ar(rank, round);
+    task.state(ar);
+  }
+};
+
+struct World::Slot {
+  std::unique_ptr<Node> node = {};
+  Learner* learner = nullptr;
+  std::uint32_t site = 0;
+
+  std::map<std::pair<std::uint32_t, TimerId>, std::uint64_t> timers = {};  // the event that counts
+  std::shared_ptr<Task<StepResult>> running = {};
+  Time duration{0};  // of the running step
+  Time paused_until{0};
+  std::uint64_t held = 0;  // notices of the network put off
+  Round rounds = 0;        // the last rounds_done() seen
+  NodeFigures figures = {};
+
+  bool crashed() const { return figures.crashed; }
+};
+
+}  // namespace longhaul::sim
