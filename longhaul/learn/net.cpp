@@ -1,7 +1,7 @@
 #include "longhaul/learn/net.h"
 
+#include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
@@ -24,7 +24,6 @@ Module empty_module(const std::string& kind,
   return module;
 }
 
-// Statements of the graph and of all that it calls (inlined), blocks within blocks.
 bool draws_random_numbers(const torch::jit::Block& block) {
   return std::ranges::any_of(block.nodes(), [](const torch::jit::Node* node) {
     return node->isNondeterministic() ||
@@ -34,10 +33,13 @@ bool draws_random_numbers(const torch::jit::Block& block) {
   });
 }
 
+// Whether any function of the file does; what forward() calls is among them.
 bool draws_random_numbers(const Module& module) {
-  const auto graph = module.get_method("forward").graph()->copy();
-  torch::jit::Inline(*graph);
-  return draws_random_numbers(*graph->block());
+  const auto functions = module._ivalue()->compilation_unit()->get_functions();
+  return std::ranges::any_of(functions, [](torch::jit::Function* function) {
+    auto* graph = torch::jit::tryToGraphFunction(*function);
+    return graph && draws_random_numbers(*graph->graph()->block());
+  });
 }
 
 // Two names for one tensor are tied weights: both become the same view. Names whose memory

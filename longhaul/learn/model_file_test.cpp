@@ -1,0 +1,127 @@
+#include "longhaul/learn/model_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/learn/scorer.h"
+#include "longhaul/learn/testing/files.h"
+#include "longhaul/learn/testing/synthetic.h"
+
+namespace longhaul::learn {
+namespace {
+
+// Images of one bright square a class, at a place of its own, in noise.
+std::shared_ptr<const DataSet> squares(std::size_t samples) {
+  auto data = std::make_shared<DataSet>();
+  data->shape = {{1, 28, 28}, 4, Task::classification};
+  Random random(1, {.purpose = Purpose::data});
+  std::vector<std::uint8_t> pixels;
+  for (std::size_t i = 0; i < samples; ++i) {
+    const auto label = std::size_t(random.below(4));
+    data->labels.push_back(std::int64_t(label));
+    for (std::size_t y = 0; y < 28; ++y)
+      for (std::size_t x = 0; x < 28; ++x) {
+        const bool bright = y / 14 == label / 2 && x / 14 == label % 2;
+        pixels.push_back(std::uint8_t(random.below(bright ? 256 : 200)));
+      }
+  }
+  const double zero = 0, one = 1;
+  data->set_pixels(std::move(pixels), {&zero, 1}, {&one, 1});
+  return data;
+}
+
+void write_idx(const std::string& path, std::vector<std::uint32_t> extents,
+               std::span<const std::uint8_t> values) {
+  std::ofstream file(path, std::ios::binary);
+  file.put(0).put(0).put(8).put(char(extents.size()));
+  for (std::uint32_t extent : extents)
+    for (int shift = 24; shift >= 0; shift -= 8) file.put(char(extent >> shift & 255));
+  for (std::uint8_t value : values) file.put(char(value));
+}
+
+// mutant: longhaul/learn/net.cpp
+//   - for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].front().copy_(view(whole, i));
+//   + for (std::size_t i = 1; i < tensors_.size(); ++i) tensors_[i].front().copy_(view(whole, i));
+TEST(ModelFile, LoadsInPyTorchWithTheSameAccuracy) {
+  const testing::TemporaryFolder folder;
+  const auto data = squares(400);
+  write_idx(folder.path("images"), {400, 28, 28}, data->pixels);
+  write_idx(folder.path("labels"), {400},
+            std::vector<std::uint8_t>(data->labels.begin(), data->labels.end()));
+  for (const std::string kind : {"lenet", "resnet20"}) {
+    LearnerParts parts = testing::parts_for(data, kind);
+    parts.model.norm = "batch";
+    auto learner = make_learner(parts);
+    ASSERT_TRUE(learner) << learner.error().what;
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE((*learner)->step(LocalStep{}));
+    auto scorer = make_scorer(parts.model, data);
+    ASSERT_TRUE(scorer);
+    auto evaluation = (*scorer)->score((*learner)->params());
+    ASSERT_TRUE(evaluation);
+    EXPECT_LT(evaluation->accuracy, 1) << "too easy to tell two models apart";
+    const std::string path = folder.path(kind + ".pt");
+    ASSERT_TRUE(save_model(path, parts.model, data->shape, (*learner)->params()));
+    const std::string arguments =
+        "'" + path + "' '" + folder.path("images") + "' '" + folder.path("labels") + "' ";
+    EXPECT_EQ(testing::run_python("load_model.py",
+                                  arguments + "--accuracy " + std::to_string(evaluation->accuracy)),
+              0);
+    EXPECT_EQ(testing::run_python("load_model.py", arguments + "--accuracy 2 2>/dev/null"), 1);
+  }
+}
+
+TEST(ModelFile, ComesBackBitForBitForEveryModel) {
+  const testing::TemporaryFolder folder;
+  const auto images = testing::patterns({3, 32, 32}, 10, 4), rows = testing::patterns({9}, 2, 4);
+  const auto numbers = testing::plane(9, 4);
+  const std::pair<std::string, std::shared_ptr<const DataSet>> models[] = {{"linear", numbers},
+                                                                           {"logistic", rows},
+                                                                           {"mlp", rows},
+                                                                           {"lenet", images},
+                                                                           {"resnet20", images}};
+  for (const auto& [kind, data] : models)
+    for (const std::string norm : {"group", "batch"}) {
+      ModelConfig config{.kind = kind, .norm = norm};
+      auto layout = model_layout(config, data->shape);
+      ASSERT_TRUE(layout);
+      std::vector<float> model((*layout)->size());
+      for (std::size_t i = 0; i < model.size(); ++i) model[i] = float(i % 97) / 97;
+      const std::string path = folder.path(kind + norm + ".pt");
+      auto saved = save_model(path, config, data->shape, model);
+      ASSERT_TRUE(saved) << saved.error().what;
+      auto loaded = load_model(path, **layout);
+      ASSERT_TRUE(loaded) << loaded.error().what;
+      EXPECT_EQ(*loaded, model) << kind;
+    }
+}
+
+TEST(ModelFile, AWrongFileIsAnErrorThatNamesIt) {
+  const testing::TemporaryFolder folder;
+  const auto rows = testing::patterns({9}, 3, 4);
+  auto layout = model_layout({.kind = "mlp"}, rows->shape);
+  ASSERT_TRUE(layout);
+  const std::vector<float> model((*layout)->size());
+  const auto refuses = [&](const std::string& path) {
+    auto loaded = load_model(path, **layout);
+    ASSERT_FALSE(loaded);
+    EXPECT_NE(loaded.error().what.find(path), std::string::npos) << loaded.error().what;
+    EXPECT_EQ(loaded.error().what.find('\n'), std::string::npos) << loaded.error().what;
+  };
+  refuses(folder.path("none.pt"));
+  refuses(folder.path(""));
+  std::ofstream(folder.path("text.pt")) << "no archive";
+  refuses(folder.path("text.pt"));
+  auto other = initial_model({.kind = "logistic"}, rows->shape, 1);
+  ASSERT_TRUE(save_model(folder.path("other.pt"), {.kind = "logistic"}, rows->shape, *other));
+  refuses(folder.path("other.pt"));
+  auto unwritten =
+      save_model(folder.path("no/such/folder.pt"), {.kind = "mlp"}, rows->shape, model);
+  ASSERT_FALSE(unwritten);
+  EXPECT_NE(unwritten.error().what.find("no/such"), std::string::npos) << unwritten.error().what;
+}
+
+}  // namespace
+}  // namespace longhaul::learn

@@ -1,0 +1,29 @@
+#include "longhaul/learn/testing/files.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "longhaul/base/check.h"
+
+namespace longhaul::learn::testing {
+
+TemporaryFolder::TemporaryFolder()
+    : folder_((std::filesystem::temp_directory_path() / "longhaul-XXXXXX").string()) {
+  LH_CHECK(mkdtemp(folder_.data()));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+int run_python(const std::string& script, const std::string& arguments) {
+  const std::string command = "/usr/bin/python3 -B tests/python/" + script + " " + arguments;
+  const int status = std::system(command.c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace longhaul::learn::testing
