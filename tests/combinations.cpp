@@ -1,0 +1,115 @@
+#include "tests/combinations.h"
+
+#include <algorithm>
+
+#include "longhaul/codec/registry.h"
+#include "longhaul/outer/registry.h"
+#include "longhaul/overlay/registry.h"
+#include "longhaul/sync/registry.h"
+#include "longhaul/transfer/registry.h"
+
+namespace longhaul::conformance {
+namespace {
+
+// The settings tried beside the defaults: each other choice of a name, each flag turned round.
+std::vector<std::vector<Setting>> settings_of(const std::vector<FieldDoc>& docs) {
+  std::vector<std::vector<Setting>> all = {{}};
+  for (const FieldDoc& doc : docs) {
+    const std::string key(doc.field.name);
+    if (const bool* flag = std::get_if<bool>(&doc.data.data)) all.push_back({{key, {!*flag}}});
+    for (std::string_view choice : doc.field.choices)
+      if (doc.value != to_text(Value{std::string(choice)}))
+        all.push_back({{key, {std::string(choice)}}});
+  }
+  return all;
+}
+
+template <class Entry>
+std::vector<Variant<Entry>> variants(std::span<const Entry> registry) {
+  std::vector<Variant<Entry>> all;
+  for (const Entry& entry : registry)
+    for (auto& settings : settings_of(entry.describe())) all.push_back({&entry, settings});
+  return all;
+}
+
+std::optional<std::string> illegal(const Combination& c) {
+  return longhaul::illegal(*c.sync.entry, *c.overlay.entry, *c.transfer.entry, *c.codec.entry,
+                           c.codec.feedback, *c.outer.entry);
+}
+
+// The variants from number `at` on, round about.
+template <class T>
+const T& wheel(const std::vector<T>& variants, std::size_t at) {
+  return variants[at % variants.size()];
+}
+
+}  // namespace
+
+template <class Entry>
+std::string Variant<Entry>::name() const {
+  std::string text(entry->name);
+  for (const Setting& s : settings) {
+    const auto* choice = std::get_if<std::string>(&s.value.data);
+    text += "_" + (choice ? *choice : s.key);
+  }
+  return text;
+}
+
+template struct Variant<SyncEntry>;
+template struct Variant<OverlayEntry>;
+template struct Variant<TransferEntry>;
+template struct Variant<CodecEntry>;
+template struct Variant<OuterEntry>;
+
+std::string Combination::name() const {
+  return sync.name() + "_" + overlay.name() + "_" + transfer.name() + "_" + codec.name() + "_" +
+         outer.name();
+}
+
+std::vector<Variant<SyncEntry>> sync_variants() { return variants(sync::registry()); }
+std::vector<Variant<OverlayEntry>> overlay_variants() { return variants(overlay::registry()); }
+std::vector<Variant<TransferEntry>> transfer_variants() { return variants(transfer::registry()); }
+std::vector<Variant<OuterEntry>> outer_variants() { return variants(outer::registry()); }
+
+std::vector<Variant<CodecEntry>> codec_variants() {
+  std::vector<Variant<CodecEntry>> legal;
+  for (Variant<CodecEntry>& v : variants(codec::registry())) {
+    const auto feedback =
+        codec::wants_error_feedback({"codec", "", 0, [&] {
+                                       std::vector<Setting> settings = v.settings;
+                                       settings.push_back({"kind", {std::string(v.entry->name)}});
+                                       return settings;
+                                     }()});
+    if (!feedback) continue;  // lossless codecs and expansions refuse it
+    v.feedback = *feedback;
+    legal.push_back(v);
+  }
+  return legal;
+}
+
+Combination plain(const Variant<SyncEntry>& sync, const Variant<OverlayEntry>& overlay) {
+  return {sync, overlay, transfer_variants().at(0), codec_variants().at(0), outer_variants().at(0)};
+}
+
+std::vector<Combination> combinations_with(const Variant<OverlayEntry>& overlay) {
+  const auto syncs = sync_variants();
+  const auto transfers = transfer_variants();
+  const auto codecs = codec_variants();
+  const auto outers = outer_variants();
+  const std::size_t count =
+      std::max({syncs.size(), transfers.size(), codecs.size(), outers.size()});
+  std::vector<Combination> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    // Wheels of different speed; where the first try is illegal the codec turns on.
+    for (std::size_t shift = 0; shift < codecs.size(); ++shift) {
+      Combination c{wheel(syncs, i), overlay, wheel(transfers, i), wheel(codecs, i + shift),
+                    wheel(outers, i + i / outers.size())};
+      if (illegal(c)) continue;
+      all.push_back(std::move(c));
+      break;
+    }
+  }
+  return all;
+}
+
+}  // namespace longhaul::conformance

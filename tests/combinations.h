@@ -1,0 +1,42 @@
+#pragma once
+// Which parts are run together: made from the registries, so that a part added there is covered
+// before its author writes a test.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "longhaul/core/registry.h"
+
+namespace longhaul::conformance {
+
+// A part with its settings: the defaults, or one choice or flag of its table set otherwise.
+template <class Entry>
+struct Variant {
+  const Entry* entry = nullptr;
+  std::vector<Setting> settings;
+  bool feedback = false;     // codecs: in error feedback
+  std::string name() const;  // "hub", "hub_sequential"
+};
+
+struct Combination {
+  Variant<SyncEntry> sync;
+  Variant<OverlayEntry> overlay;
+  Variant<TransferEntry> transfer;
+  Variant<CodecEntry> codec;
+  Variant<OuterEntry> outer;
+  std::string name() const;
+};
+
+std::vector<Variant<SyncEntry>> sync_variants();
+std::vector<Variant<OverlayEntry>> overlay_variants();
+std::vector<Variant<TransferEntry>> transfer_variants();
+std::vector<Variant<CodecEntry>> codec_variants();
+std::vector<Variant<OuterEntry>> outer_variants();
+
+// The plain combination of a strategy and an overlay: fp32, no outer optimiser.
+Combination plain(const Variant<SyncEntry>&, const Variant<OverlayEntry>&);
+// Legal combinations with this overlay in which every variant of every other part occurs, if it is
+// legal with any: as many as the longest of those lists, not their product.
+std::vector<Combination> combinations_with(const Variant<OverlayEntry>&);
+
+}  // namespace longhaul::conformance

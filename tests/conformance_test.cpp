@@ -1,0 +1,133 @@
+// What every strategy, overlay, transfer, codec and outer optimiser must do, over the registries: a
+// part added there is tested here before its author has written a test. The other files of this
+// folder do likewise for resuming, losses, hostile messages, costs and peeking.
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+// One test an overlay and setting of it; in it, all other parts.
+struct Conformance : ::testing::TestWithParam<Variant<OverlayEntry>> {};
+
+std::string name_of(const ::testing::TestParamInfo<Variant<OverlayEntry>>& info) {
+  return info.param.name();
+}
+INSTANTIATE_TEST_SUITE_P(Overlay, Conformance, ::testing::ValuesIn(overlay_variants()), name_of);
+
+JobSpec spec_of(const Combination& parts, std::uint32_t workers) {
+  JobSpec spec{.parts = parts, .workers = workers, .rounds = 8};
+  spec.steps = 3;
+  return spec;
+}
+
+void expect_done(Job& job) {
+  const Status status = job.run();
+  ASSERT_TRUE(status) << status.error().what;
+  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
+  EXPECT_TRUE(job.all_equal());
+  for (Rank rank = 0; rank < job.world().size(); ++rank) {
+    EXPECT_TRUE(job.world().node(rank).finished());
+    EXPECT_EQ(job.world().node(rank).dropped(), 0u);
+    EXPECT_EQ(job.world().node(rank).waiting_for(), "");
+  }
+}
+
+// Sites that pull to different places end where one that pulls to their mean does, all with the
+// same bits.
+TEST_P(Conformance, ConvergesOnUnequalTargetsWithEqualBits) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    for (std::uint32_t workers : {1u, 2u, 3u, 5u}) {
+      SCOPED_TRACE(parts.name() + " on " + std::to_string(workers));
+      Job job(spec_of(parts, workers));
+      expect_done(job);
+      Job reference(alone(spec_of(parts, workers)));
+      expect_done(reference);
+      EXPECT_LE(job.distance(),
+                std::max(0.5 * job.start_distance(),
+                         1.05 * reference.distance() + 0.02 * job.start_distance()));
+      EXPECT_GT(job.direction(), 0.9);
+    }
+  }
+}
+
+// A server on a site of its own serves, or is not needed, and ends with the others.
+TEST_P(Conformance, ANodeWithoutALearnerServesAndEnds) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    SCOPED_TRACE(parts.name());
+    JobSpec spec = spec_of(parts, 3);
+    spec.rounds = 3;
+    Job without(spec);
+    expect_done(without);
+    spec.server_apart = true;
+    Job job(spec);
+    expect_done(job);
+    EXPECT_EQ(job.params(0).size(), without.params(0).size());
+    EXPECT_GT(job.direction(), 0.9);
+  }
+}
+
+// Equal seed, equal trace: whatever the number of threads. Another seed, another trace.
+TEST_P(Conformance, EqualSeedsGiveEqualTraces) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    SCOPED_TRACE(parts.name());
+    JobSpec spec = spec_of(parts, 3);
+    spec.rounds = 3;
+    std::vector<std::uint64_t> hashes;
+    for (unsigned threads : {0u, 1u, 2u}) {
+      spec.world.threads = threads;
+      Job job(spec);
+      expect_done(job);
+      hashes.push_back(job.witness().hash());
+    }
+    EXPECT_EQ(hashes[0], hashes[1]);
+    EXPECT_EQ(hashes[1], hashes[2]);
+    spec.seed = 2;
+    Job other(spec);
+    expect_done(other);
+    EXPECT_NE(other.witness().hash(), hashes[0]);
+  }
+}
+
+// What travels and what is kept stays within bounds: no message is larger than a chunk, and a node
+// keeps a small number of vectors whatever the number of rounds and peers.
+TEST_P(Conformance, MessagesAndStateAreBounded) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    SCOPED_TRACE(parts.name());
+    std::vector<std::size_t> largest;
+    for (std::uint32_t workers : {2u, 5u}) {
+      JobSpec spec = spec_of(parts, workers);
+      spec.rounds = 3;
+      Job job(spec);
+      std::size_t most = 0;
+      for (bool more = true; more;) {
+        const Result<bool> step = job.world().step();
+        ASSERT_TRUE(step) << step.error().what;
+        more = *step;
+        if (job.world().counters().events % 97 == 0) most = std::max(most, job.largest_node_state());
+      }
+      EXPECT_LE(job.witness().largest_body(), spec.chunk_bytes);
+      const std::size_t vector = spec.size * sizeof(float);
+      EXPECT_LE(most, 12 * vector + 64 * workers * std::size_t(spec.chunk_bytes));
+      largest.push_back(most);
+    }
+  }
+}
+
+TEST(Combinations, CoverEveryPartWithEveryOverlay) {
+  for (const Variant<OverlayEntry>& overlay : overlay_variants()) {
+    std::set<std::string_view> syncs, codecs, outers;
+    for (const Combination& c : combinations_with(overlay)) {
+      syncs.insert(c.sync.entry->name);
+      codecs.insert(c.codec.entry->name);
+      outers.insert(c.outer.entry->name);
+    }
+    EXPECT_GE(syncs.size(), 3u) << overlay.name();
+    EXPECT_GE(codecs.size(), 3u) << overlay.name();
+    EXPECT_GE(outers.size(), 4u) << overlay.name();
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::conformance

@@ -1,0 +1,170 @@
+// Times and bytes of whole rounds against the closed forms of docs/costs.md, with phantom learners.
+// n workers, one a site; B bytes/s up and down; L one-way delay; S bytes of the vector; t a step.
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Scenario {
+  std::uint32_t n = 8;
+  double mbps = 100, L = 0.050, t = 0.2;
+  std::uint64_t d = 10'000'000;
+
+  double B() const { return mbps * 125000; }
+  double S() const { return double(d) * 4; }
+  double SB() const { return S() / B(); }  // seconds to send the vector over one link
+};
+
+struct Parts {
+  std::string sync = "bsp", overlay = "direct_sequential", codec = "fp32";
+  std::uint32_t steps = 1;
+};
+
+template <class T>
+T named(const std::vector<T>& variants, const std::string& name) {
+  for (const T& v : variants)
+    if (v.name() == name) return v;
+  ADD_FAILURE() << "no part is called " << name;
+  return variants.front();
+}
+
+JobSpec spec_of(const Scenario& s, const Parts& parts, bool server_apart, Round rounds) {
+  JobSpec spec{
+      .parts = plain(named(sync_variants(), parts.sync), named(overlay_variants(), parts.overlay)),
+      .workers = s.n,
+      .server_apart = server_apart,
+      .size = s.d,
+      .buffers = 0,
+      .chunk_bytes = 256 * 1024,
+      .rounds = rounds,
+      .steps = parts.steps,
+      .phantom = true};
+  spec.parts.codec = named(codec_variants(), parts.codec);
+  Tables tables;
+  for (std::uint32_t site = 0; site < s.n + server_apart; ++site) {
+    tables.network.sites.push_back({sim::mbps(s.mbps), sim::mbps(s.mbps), {}, 0ms});
+    tables.network.site_of.push_back(site);
+    tables.speeds.push_back({Time(std::int64_t(s.t * 1e9)), sim::JitteredSteps::Jitter::none, 0});
+  }
+  tables.network.link = {{}, Time(std::int64_t(s.L * 1e9))};
+  spec.tables = tables;
+  spec.one_site_each = true;
+  return spec;
+}
+
+double time_of(const JobSpec& spec) {
+  Job job(spec);
+  const Status status = job.run();
+  EXPECT_TRUE(status) << status.error().what;
+  return seconds(job.world().now());
+}
+
+// Of one round, without the two delays in which the nodes tell each other that they are through.
+double first_round(const Scenario& s, const Parts& parts, bool server_apart = false) {
+  return time_of(spec_of(s, parts, server_apart, 1)) - 2 * s.L;
+}
+
+// Per step, rounds one after the other.
+double step_time(const Scenario& s, const Parts& parts, bool server_apart = false) {
+  const double three = time_of(spec_of(s, parts, server_apart, 3));
+  return (three - time_of(spec_of(s, parts, server_apart, 1))) / 2 / parts.steps;
+}
+
+#define EXPECT_WITHIN(share, value, expected) EXPECT_NEAR(value, expected, (share) * (expected))
+
+TEST(Costs, RoundsTakeTheTimeOfTheClosedForms) {
+  for (const Scenario& s : {Scenario{}, Scenario{.n = 2, .L = 0.005}, Scenario{.n = 4, .mbps = 20},
+                            Scenario{.n = 5, .mbps = 1000, .L = 0.002, .d = 20'000'000}}) {
+    SCOPED_TRACE("n " + std::to_string(s.n));
+    const double n = s.n, share = 2 * (n - 1) / n * s.SB(), c = 256 * 1024 / s.B();
+    ASSERT_GT(s.SB() / n, s.L) << "the forms of streamed rounds hold where links stay busy";
+    EXPECT_WITHIN(0.01, first_round(s, {.overlay = "direct_sequential"}), s.t + 2 * s.L + share);
+    EXPECT_WITHIN(0.01, first_round(s, {.overlay = "direct"}), s.t + s.L + share + c);
+    EXPECT_WITHIN(0.01, first_round(s, {.overlay = "ring_sequential"}),
+                  s.t + 2 * (n - 1) * (s.L + s.SB() / n));
+    EXPECT_WITHIN(0.01, first_round(s, {.overlay = "ring"}), s.t + s.L + share + c);
+    for (bool apart : {false, true}) {
+      const double workers = apart ? n : n - 1;  // that are not beside the server
+      EXPECT_WITHIN(0.01, first_round(s, {.overlay = "hub_sequential"}, apart),
+                    s.t + 2 * s.L + 2 * workers * s.SB());
+      EXPECT_WITHIN(0.01, first_round(s, {.overlay = "hub"}, apart),
+                    s.t + 2 * s.L + workers * s.SB() + workers * c);
+    }
+  }
+}
+
+// 8 sites, 100 Mbit/s, 50 ms, 40 MB, 0.2 s a step: seconds per step of rounds in a row.
+TEST(Costs, TheHeadlineScenarioTakesItsTime) {
+  const Scenario s;
+  EXPECT_WITHIN(0.05, step_time(s, {.overlay = "direct_sequential"}), 5.90);
+  EXPECT_WITHIN(0.05, step_time(s, {.overlay = "ring_sequential"}), 6.50);
+  EXPECT_WITHIN(0.05, step_time(s, {.overlay = "hub_sequential"}, true), 51.5);
+  EXPECT_WITHIN(0.05, step_time(s, {.codec = "fp16"}), 3.10);
+  EXPECT_WITHIN(0.05, step_time(s, {.codec = "int8"}), 1.72);
+  EXPECT_WITHIN(0.05, step_time(s, {.sync = "fedavg", .steps = 10}), 0.770);
+  EXPECT_WITHIN(0.05, step_time(s, {.sync = "fedavg", .steps = 100}), 0.257);
+  EXPECT_WITHIN(0.05, step_time(s, {.sync = "diloco", .steps = 500}), 0.211);
+  EXPECT_WITHIN(
+      0.05, step_time(s, {.sync = "fedavg", .overlay = "hub_sequential", .steps = 10}, true), 5.33);
+}
+
+// Every site sends 2 (n-1)/n of the vector, and under 1 % of headers.
+TEST(Costs, RingAndDirectSendTwoVectorsLessTheirOwnShare) {
+  for (const char* overlay : {"ring", "ring_sequential", "direct", "direct_sequential"}) {
+    for (std::uint32_t n : {2u, 3u, 5u, 8u}) {
+      const Scenario s{.n = n};
+      Job job(spec_of(s, {.overlay = overlay}, false, 1));
+      ASSERT_TRUE(job.run());
+      const double expected = 2.0 * (n - 1) / n * s.S();
+      for (Rank rank = 0; rank < n; ++rank) {
+        EXPECT_GE(double(job.witness().bytes_from(rank)), 0.999 * expected) << overlay << n;
+        EXPECT_LE(double(job.witness().bytes_from(rank)), 1.01 * expected) << overlay << n;
+      }
+    }
+  }
+}
+
+// One vector up and one down for each worker that is not beside the server.
+TEST(Costs, HubSendsOneVectorUpAndOneDown) {
+  for (const char* overlay : {"hub", "hub_sequential"}) {
+    for (bool apart : {false, true}) {
+      const Scenario s{.n = 4};
+      Job job(spec_of(s, {.overlay = overlay}, apart, 1));
+      ASSERT_TRUE(job.run());
+      const Rank server = apart ? 4 : 0;
+      for (Rank rank = 0; rank < 4; ++rank) {
+        if (rank == server) continue;
+        for (std::uint64_t bytes :
+             {job.witness().bytes(rank, server), job.witness().bytes(server, rank)}) {
+          EXPECT_GE(double(bytes), s.S());
+          EXPECT_LE(double(bytes), 1.01 * s.S());
+        }
+        EXPECT_LE(double(job.witness().bytes_from(rank)), 1.01 * s.S());
+      }
+    }
+  }
+}
+
+// Messages of k chunks stand for k messages. The vector takes as long; but whoever is served in
+// turns waits for longer turns, up to k - 1 chunks of each of the n workers.
+TEST(Costs, RunsOfChunksTakeTheTimeOfTheirChunks) {
+  const Scenario s;
+  const double c = 256 * 1024 / s.B();
+  for (const Variant<OverlayEntry>& overlay : overlay_variants()) {
+    const bool in_turns = overlay.entry->name == "hub" && overlay.name() != "hub_sequential";
+    for (std::uint32_t k : {2u, 8u}) {
+      SCOPED_TRACE(overlay.name() + " in runs of " + std::to_string(k));
+      JobSpec spec = spec_of(s, {.overlay = overlay.name()}, false, 1);
+      const double chunks = time_of(spec);
+      spec.chunk_run = k;
+      EXPECT_NEAR(time_of(spec), chunks, in_turns ? s.n * (k - 1) * c : 0.001 * chunks);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::conformance

@@ -1,0 +1,74 @@
+// Wrong, short, duplicate and late messages: an error that is told, or ignored; never a crash, and
+// no way to change what the others compute.
+#include <gtest/gtest.h>
+
+#include "tests/hostile_network.h"
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+struct HostileMessages : ::testing::TestWithParam<Variant<OverlayEntry>> {};
+INSTANTIATE_TEST_SUITE_P(Overlay, HostileMessages, ::testing::ValuesIn(overlay_variants()),
+                         [](const auto& info) { return info.param.name(); });
+
+struct Abused {
+  Abused(const Combination& parts, std::set<Abuse> kinds, double share, std::uint64_t seed)
+      : job(spec(parts, std::move(kinds), share, seed)) {}
+  JobSpec spec(const Combination& parts, std::set<Abuse> kinds, double share, std::uint64_t seed) {
+    JobSpec spec{.parts = parts, .workers = 3, .rounds = 3};
+    spec.wrap = [=, this](std::unique_ptr<sim::Network> honest) {
+      auto hostile = std::make_unique<HostileNetwork>(std::move(honest), kinds, share, seed);
+      network = hostile.get();
+      return hostile;
+    };
+    return spec;
+  }
+  HostileNetwork* network = nullptr;
+  Job job;
+};
+
+TEST_P(HostileMessages, ThatCannotBeGenuineChangeNothing) {
+  const std::set<Abuse> kinds = {Abuse::twice, Abuse::late, Abuse::cut_head, Abuse::cut_body,
+                                 Abuse::unknown};
+  for (const Combination& parts : combinations_with(GetParam())) {
+    SCOPED_TRACE(parts.name());
+    Job honest({.parts = parts, .workers = 3, .rounds = 3});
+    ASSERT_TRUE(honest.run());
+    for (std::uint64_t seed : {1, 2}) {
+      Abused abused(parts, kinds, 0.1, seed);
+      const Status status = abused.job.run();
+      ASSERT_TRUE(status) << status.error().what;
+      EXPECT_GT(abused.network->abused(), 100u);
+      EXPECT_GT(abused.job.bad_messages.size(), 50u);
+      EXPECT_EQ(abused.job.params(0), honest.params(0));
+      EXPECT_TRUE(abused.job.all_equal());
+      EXPECT_EQ(abused.job.world().now(), honest.world().now());
+    }
+  }
+}
+
+// A peer that lies in the fields themselves can stop a run, but only with a reason, or with a list
+// of who waits for what; and it cannot make any node keep more and more.
+TEST_P(HostileMessages, LiesEndInOrderOrWithAReason) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    SCOPED_TRACE(parts.name());
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      Abused abused(parts, {Abuse::lie}, seed % 2 == 0 ? 0.02 : 0.2, seed);
+      std::size_t most = 0;
+      for (bool more = true; more;) {
+        const Result<bool> step = abused.job.world().step();
+        EXPECT_TRUE(step || step.error().what.size() > 20);
+        more = step && *step;
+        ASSERT_LT(abused.job.world().counters().events, 100000u) << "does not come to an end";
+        if (abused.job.world().counters().events % 499 == 0)
+          most = std::max(most, abused.job.largest_node_state());
+      }
+      EXPECT_GT(abused.network->abused(), 5u);
+      EXPECT_LT(most, std::size_t(16) << 20);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::conformance

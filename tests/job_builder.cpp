@@ -1,0 +1,288 @@
+#include "tests/job_builder.h"
+
+#include <cmath>
+
+#include "longhaul/codec/registry.h"
+#include "longhaul/sim/phantom.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using testing::Quadratic;
+using namespace std::chrono_literals;
+
+constexpr float kStart = 6, kSlope = 1e-5f;
+
+float target_of(Rank rank) { return float(rank) - 0.3f * float(rank * rank); }
+
+double mean_target(std::uint32_t workers) {
+  double sum = 0;
+  for (Rank rank = 0; rank < workers; ++rank) sum += double(target_of(rank));
+  return sum / workers;
+}
+
+template <class T>
+T value_of(Result<T> result) {
+  if (!result) std::fprintf(stderr, "%s\n", result.error().what.c_str());
+  LH_CHECK(result);
+  return *std::move(result);
+}
+
+Settings table(std::string name, std::string_view kind, std::vector<Setting> entries) {
+  entries.push_back({"kind", {std::string(kind)}});
+  return {std::move(name), "test.toml", 0, std::move(entries)};
+}
+
+std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
+  OverlayParts parts;
+  const auto& transfer = spec.parts.transfer;
+  parts.transfer = value_of(
+      transfer.entry->make(table("transfer", transfer.entry->name, transfer.settings), place));
+  parts.make_codec = [codec = spec.parts.codec, place](bool feedback) {
+    const Settings settings = table("codec", codec.entry->name, codec.settings);
+    return value_of(codec::make_codec(settings, place, feedback));
+  };
+  if (spec.server_apart) parts.server = place.size() - 1;
+  const auto& overlay = spec.parts.overlay;
+  return value_of(overlay.entry->make(table("overlay", overlay.entry->name, overlay.settings),
+                                      std::move(parts), place));
+}
+
+std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place) {
+  SyncParts parts;
+  parts.overlay = make_overlay(spec, place);
+  const auto& outer = spec.parts.outer;
+  parts.outer =
+      value_of(outer.entry->make(table("outer", outer.entry->name, outer.settings), place));
+  parts.stop = spec.stop;
+  parts.stop.max_rounds = spec.rounds;
+  parts.stop.snapshots = !spec.phantom;
+  const auto& sync = spec.parts.sync;
+  Settings settings = table("sync", sync.entry->name, sync.settings);
+  for (const FieldDoc& doc : sync.entry->describe())
+    if (doc.field.name == "steps") settings.set({"steps", {std::int64_t(spec.steps)}});
+  return value_of(sync.entry->make(settings, std::move(parts), place));
+}
+
+std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
+  if (spec.phantom) {
+    return std::make_unique<sim::PhantomLearner>(Layout::flat(spec.size), 32, 6400);
+  }
+  return std::make_unique<Quadratic>(
+      spec.size, Quadratic::Config{.target = spec.target.value_or(target_of(rank)),
+                                   .slope = kSlope,
+                                   .start = kStart,
+                                   .rate = 0.1f,
+                                   .momentum = 0.3f,
+                                   .samples = spec.equal_samples ? 4 : rank + 1,
+                                   .buffers = spec.buffers});
+}
+
+}  // namespace
+
+Members members_of(const JobSpec& spec) {
+  Members members;
+  for (Rank rank = 0; rank < spec.workers; ++rank) {
+    const bool shares = spec.workers == 5 && rank == 4 && !spec.one_site_each;
+    members.push_back({"site" + std::to_string(shares ? 3 : rank), shares ? 1u : 0u, 0,
+                       std::uint8_t(Role::worker)});
+  }
+  if (spec.server_apart) members.push_back({"server", 0, 0, std::uint8_t(Role::server)});
+  return members;
+}
+
+Tables unequal_tables(const Members& members) {
+  Tables tables;
+  std::map<std::string, std::uint32_t> sites;
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    const auto site = sites.emplace(members[rank].site, std::uint32_t(sites.size())).first->second;
+    tables.network.site_of.push_back(site);
+    tables.speeds.push_back({10ms * (1 + 3 * rank), sim::JitteredSteps::Jitter::lognormal, 0.2});
+  }
+  tables.network.link = {sim::mbps(200), 10ms};
+  for (std::uint32_t site = 0; site < sites.size(); ++site) {
+    tables.network.sites.push_back(
+        {sim::mbps(80.0 / (site + 1)), sim::mbps(120.0 / (site + 1)), sim::mbps(1000), 100us});
+    tables.network.links[{site, (site + 1) % std::uint32_t(sites.size())}] = {
+        sim::mbps(20.0 + 7 * site), 5ms * (site + 1)};
+  }
+  return tables;
+}
+
+Tables false_tables(const Members& members) {
+  Tables tables = unequal_tables(members);
+  std::reverse(tables.speeds.begin(), tables.speeds.end());
+  std::reverse(tables.network.sites.begin(), tables.network.sites.end());
+  for (auto& [way, link] : tables.network.links) link = {sim::mbps(3 + 40.0 * way.second), 31ms};
+  tables.network.link = {sim::mbps(9), 1ms};
+  return tables;
+}
+
+void Witness::mix(std::span<const std::byte> bytes) {
+  for (std::byte b : bytes) hash_ = (hash_ ^ std::uint64_t(b)) * 1099511628211u;
+}
+
+void Witness::acted(Time now, Rank rank, const Action& action) {
+  mix(now.count());
+  mix(rank);
+  mix(std::uint32_t(action.index()));
+  if (const auto* s = std::get_if<Send>(&action)) {
+    bytes_[{rank, s->to}] += frame_size(s->message);
+    largest_body_ = std::max<std::uint64_t>(largest_body_, s->message.body.size());
+    mix(s->to);
+    mix(s->message.machine.bits());
+    mix(s->message.kind);
+    mix(s->message.head.view());
+    mix(s->message.body.size());
+    // Every eighth byte of bulk: what matters is that it is the same, and there is much of it.
+    if (!s->message.body.is_phantom()) {
+      const auto body = s->message.body.view();
+      for (std::size_t i = 0; i + 4 <= body.size(); i += 32) mix(body.subspan(i, 4));
+    }
+  } else if (const auto* r = std::get_if<Record>(&action)) {
+    mix(r->round);
+    mix(r->value);
+  } else if (const auto* t = std::get_if<SetTimer>(&action)) {
+    mix(t->at.count());
+  }
+}
+
+std::uint64_t Witness::bytes(Rank from, Rank to) const {
+  const auto found = bytes_.find({from, to});
+  return found == bytes_.end() ? 0 : found->second;
+}
+
+std::uint64_t Witness::bytes_from(Rank from) const {
+  std::uint64_t sum = 0;
+  for (const auto& [way, bytes] : bytes_) sum += way.first == from ? bytes : 0;
+  return sum;
+}
+
+std::uint64_t Witness::bytes_to(Rank to) const {
+  std::uint64_t sum = 0;
+  for (const auto& [way, bytes] : bytes_) sum += way.second == to ? bytes : 0;
+  return sum;
+}
+
+Job::Job(const JobSpec& spec) : spec_(spec) {
+  const Members members = members_of(spec);
+  const Tables tables = spec.tables ? *spec.tables : unequal_tables(members);
+  std::unique_ptr<sim::Network> network = std::make_unique<sim::FifoNetwork>(tables.network);
+  if (spec.wrap) network = spec.wrap(std::move(network));
+  auto score = [](std::span<const float> x) -> Result<Evaluation> {
+    return Evaluation{.loss = double(x[0]), .accuracy = 0.5, .samples = 1};
+  };
+  world_ = std::make_unique<sim::World>(
+      spec.world, std::move(network),
+      std::make_unique<sim::JitteredSteps>(spec.seed, tables.speeds), score);
+  world_->watch(witness_);
+  sim::Observer observer;
+  observer.on_bad_message = [this](Time, Rank at, Rank from, const Error& error) {
+    bad_messages.push_back("rank " + std::to_string(at) + " of " + std::to_string(from) + ": " +
+                           error.what);
+  };
+  world_->observe(std::move(observer));
+  Place place;
+  place.members = std::make_shared<const Members>(members);
+  place.seed = spec.seed;
+  place.chunk_bytes = spec.chunk_bytes;
+  place.chunk_run = spec.chunk_run;
+  place.phantom = spec.phantom;
+  for (place.self = 0; place.self < members.size(); ++place.self) add_node(spec, place);
+  for (const sim::Fault& fault : spec.faults) world_->inject(fault);
+  start_distance_ = distance();
+}
+
+Status Job::run() {
+  const auto ended = world_->run();
+  if (!ended) return ended.error();
+  LH_CHECK(*ended == sim::World::Ended::finished);
+  return Ok{};
+}
+
+void Job::add_node(const JobSpec& spec, const Place& like) {
+  Place place = like;
+  const bool worker = place.me().is(Role::worker);
+  if (worker) learners_.push_back(make_learner(spec, place.self));
+  place.layout = learners_.front()->layout();
+  auto strategy = make_strategy(spec, place);
+  world_->add(place, std::move(strategy), worker ? learners_.back().get() : nullptr);
+}
+
+JobSpec alone(JobSpec spec) {
+  spec.target = float(mean_target(spec.workers));
+  spec.workers = 1;
+  spec.server_apart = false;
+  return spec;
+}
+
+std::vector<float> Job::params(Rank rank) const {
+  const auto x = learners_.at(rank)->params();
+  return {x.begin(), x.end()};
+}
+
+std::vector<double> Job::optimum() const {
+  const double mean = spec_.target ? double(*spec_.target) : mean_target(spec_.workers);
+  std::vector<double> best(spec_.size - spec_.buffers);
+  for (std::size_t i = 0; i < best.size(); ++i) best[i] = mean + double(kSlope) * double(i);
+  return best;
+}
+
+double Job::distance() const {
+  if (spec_.phantom) return 0;
+  const auto x = params(0);
+  const auto best = optimum();
+  double sum = 0;
+  for (std::size_t i = 0; i < best.size(); ++i) sum += std::pow(double(x[i]) - best[i], 2);
+  return std::sqrt(sum);
+}
+
+double Job::direction() const {
+  const auto x = params(0);
+  const auto best = optimum();
+  double dot = 0, gone = 0, way = 0;
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    const double a = double(x[i]) - kStart, b = best[i] - kStart;
+    dot += a * b;
+    gone += a * a;
+    way += b * b;
+  }
+  return dot / std::sqrt(gone * way);
+}
+
+bool Job::all_equal() const {
+  std::optional<Rank> first;
+  for (Rank rank = 0; rank < spec_.workers; ++rank) {
+    if (world_->figures(rank).crashed) continue;
+    if (!first) first = rank;
+    const auto a = learners_[*first]->params(), b = learners_[rank]->params();
+    if (!std::equal(a.begin(), a.end(), b.begin(), b.end())) return false;
+  }
+  return true;
+}
+
+std::size_t Job::largest_node_state() const {
+  std::size_t most = 0;
+  for (Rank rank = 0; rank < world_->size(); ++rank) {
+    Archive ar;
+    const_cast<Node&>(world_->node(rank)).state(ar);  // saving changes nothing
+    most = std::max(most, ar.take().size());
+  }
+  return most;
+}
+
+Buffer Job::save() {
+  Archive ar;
+  world_->state(ar);
+  return ar.take();
+}
+
+void Job::load(const Buffer& bytes) {
+  Archive ar(bytes);
+  world_->state(ar);
+  const Status status = ar.finish();
+  if (!status) std::fprintf(stderr, "%s\n", status.error().what.c_str());
+  LH_CHECK(status);
+}
+
+}  // namespace longhaul::conformance

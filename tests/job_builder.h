@@ -1,0 +1,108 @@
+#pragma once
+// Puts a World together from parts by name, without job file and libtorch: quadratic learners with
+// unequal targets, or phantoms, at sites with unequal links and speeds.
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "longhaul/core/testing/quadratic.h"
+#include "longhaul/sim/fifo_network.h"
+#include "longhaul/sim/world.h"
+#include "tests/combinations.h"
+
+namespace longhaul::conformance {
+
+// What only the simulator knows. Nothing that is put together below reads it.
+struct Tables {
+  sim::FifoConfig network;
+  std::vector<sim::JitteredSteps::Speed> speeds;  // by rank
+};
+Tables unequal_tables(const Members&);
+// Others: who was fast is slow.
+Tables false_tables(const Members&);
+
+struct JobSpec {
+  Combination parts;
+  std::uint32_t workers = 3;   // one a site, but of five the last two share one
+  bool one_site_each = false;  // of five too
+  bool server_apart = false;   // one more site, with a node that only serves
+  std::uint64_t size = 64 * 1024 + 517;
+  std::uint64_t buffers = 5;
+  std::uint32_t chunk_bytes = 4096;
+  bool equal_samples = true;
+  std::optional<float> target = {};  // all pull to it; absent: each to its own
+  Round rounds = 4;
+  std::uint32_t steps = 2;  // of strategies that have steps
+  std::uint64_t seed = 1;
+  bool phantom = false;
+  std::uint32_t chunk_run = 1;
+  StopConfig stop = {};  // max_rounds and snapshots are filled in
+  sim::WorldConfig world = {};
+  std::vector<sim::Fault> faults = {};
+  std::optional<Tables> tables = {};  // absent: unequal_tables
+  // Between World and its network, if the test wants to meddle.
+  std::function<std::unique_ptr<sim::Network>(std::unique_ptr<sim::Network>)> wrap = {};
+};
+
+Members members_of(const JobSpec&);
+
+// Hashes all that nodes do, and counts what they send.
+class Witness final : public sim::Watcher {
+ public:
+  void acted(Time, Rank, const Action&) override;
+  void state(Archive& ar) override { ar(hash_, bytes_, largest_body_); }
+
+  std::uint64_t hash() const { return hash_; }
+  std::uint64_t bytes(Rank from, Rank to) const;  // frames
+  std::uint64_t bytes_from(Rank from) const;
+  std::uint64_t bytes_to(Rank to) const;
+  std::uint64_t largest_body() const { return largest_body_; }
+
+ private:
+  void mix(std::span<const std::byte>);
+  template <class Number>
+  void mix(Number number) {
+    mix(std::as_bytes(std::span(&number, 1)));
+  }
+  std::uint64_t hash_ = 14695981039346656037u;
+  std::uint64_t largest_body_ = 0;
+  std::map<std::pair<Rank, Rank>, std::uint64_t> bytes_;
+};
+
+class Job {
+ public:
+  explicit Job(const JobSpec&);
+
+  sim::World& world() { return *world_; }
+  const Witness& witness() const { return witness_; }
+  Status run();
+  std::vector<float> params(Rank) const;
+  // Of the parameters from where the mean of the targets pulls to.
+  double distance() const;
+  double start_distance() const { return start_distance_; }
+  // Is the way gone one towards it? The cosine of the angle.
+  double direction() const;
+  // All live workers hold the same bits.
+  bool all_equal() const;
+  // Bytes of what the largest node would write into a checkpoint, its learner apart.
+  std::size_t largest_node_state() const;
+  Buffer save();
+  void load(const Buffer&);
+
+  std::vector<std::string> bad_messages;
+
+ private:
+  void add_node(const JobSpec&, const Place&);
+  std::vector<double> optimum() const;
+
+  const JobSpec spec_;
+  Witness witness_;
+  std::vector<std::unique_ptr<Learner>> learners_;  // of workers, by rank
+  std::unique_ptr<sim::World> world_;
+  double start_distance_ = 0;
+};
+
+// The spec's run on one node that pulls to where the mean of all targets is.
+JobSpec alone(JobSpec);
+
+}  // namespace longhaul::conformance

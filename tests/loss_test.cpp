@@ -1,0 +1,100 @@
+// A peer dies at any moment: what is declared happens, and nothing hangs.
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+struct Loss : ::testing::TestWithParam<Variant<OverlayEntry>> {};
+INSTANTIATE_TEST_SUITE_P(Overlay, Loss, ::testing::ValuesIn(overlay_variants()),
+                         [](const auto& info) { return info.param.name(); });
+
+// Strategies that declare that they stop say so in their first word.
+bool goes_on(const SyncEntry& sync) { return !sync.traits.when_lost.starts_with("stops"); }
+
+void expect_as_declared(const JobSpec& spec, std::vector<sim::Fault> faults) {
+  JobSpec with = spec;
+  with.faults = std::move(faults);
+  Job job(with);
+  const Status status = job.run();
+  if (!goes_on(*spec.parts.sync.entry)) {
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().kind, Error::Kind::unavailable) << status.error().what;
+    return;
+  }
+  ASSERT_TRUE(status) << status.error().what;
+  EXPECT_TRUE(job.all_equal());
+  for (Rank rank = 0; rank < job.world().size(); ++rank) {
+    if (job.world().figures(rank).crashed) continue;
+    EXPECT_TRUE(job.world().node(rank).finished());
+    if (job.world().node(rank).place().me().is(Role::worker)) {
+      EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds);
+    }
+  }
+}
+
+std::uint64_t events_of(const JobSpec& spec) {
+  Job job(spec);
+  LH_CHECK(job.run());
+  return job.world().counters().events;
+}
+
+TEST_P(Loss, OfOneAtManyMomentsEndsAsDeclared) {
+  const auto all = combinations_with(GetParam());
+  for (std::uint32_t workers : {3u, 5u}) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      JobSpec spec{.parts = all[i], .workers = workers, .rounds = 3};
+      const std::uint64_t events = events_of(spec);
+      // Steps that share no factor with much: other moments for every combination.
+      for (std::uint64_t at = i; at < events; at += events / (workers == 3 ? 13 : 5) + 1) {
+        const Rank lost = Rank((at + i) % workers);
+        SCOPED_TRACE(all[i].name() + " on " + std::to_string(workers) + ", rank " +
+                     std::to_string(lost) + " lost at event " + std::to_string(at));
+        expect_as_declared(spec, {{.kind = sim::Fault::Kind::crash, .rank = lost, .at_event = at}});
+      }
+    }
+  }
+}
+
+TEST_P(Loss, OfTheServerAndOfTwoEndsAsDeclared) {
+  const auto all = combinations_with(GetParam());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    JobSpec spec{.parts = all[i], .workers = 5, .server_apart = true, .rounds = 3};
+    const std::uint64_t events = events_of(spec);
+    for (std::uint64_t at : {events / 5, events / 2}) {
+      SCOPED_TRACE(all[i].name() + " at event " + std::to_string(at));
+      expect_as_declared(
+          spec, {{.kind = sim::Fault::Kind::crash, .rank = 5, .at_event = at},
+                 {.kind = sim::Fault::Kind::crash, .rank = Rank(i % 5), .at_event = at + 30 * i}});
+    }
+  }
+}
+
+// A link that is cut for less than it takes to notice is waited for. One that is cut for longer
+// leaves both its ends alive: the others agree on one of them, and the other one ends.
+TEST_P(Loss, OfTouchEndsAsDeclared) {
+  using namespace std::chrono_literals;
+  const auto all = combinations_with(GetParam());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (const Time until : {Time(5s), Time(60s)}) {
+      SCOPED_TRACE(all[i].name() + " for " + std::to_string(seconds(until)) + " s");
+      JobSpec spec{.parts = all[i], .workers = 3, .rounds = 3};
+      spec.faults = {{.kind = sim::Fault::Kind::cut,
+                      .rank = Rank(i % 3),
+                      .peer = Rank((i + 1) % 3),
+                      .at = 100ms,
+                      .until = until}};
+      Job job(spec);
+      const Status status = job.run();
+      ASSERT_TRUE(status) << status.error().what;
+      EXPECT_TRUE(job.all_equal());
+      std::size_t left = 0;
+      for (Rank rank = 0; rank < 3; ++rank) left += !job.world().figures(rank).crashed;
+      EXPECT_GE(left, until == Time(5s) ? 3u : 2u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::conformance

@@ -1,0 +1,38 @@
+// No part reads the tables of links and speeds: with other tables a job takes other times and comes
+// to the same numbers.
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+struct NoPeeking : ::testing::TestWithParam<Variant<OverlayEntry>> {};
+INSTANTIATE_TEST_SUITE_P(Overlay, NoPeeking, ::testing::ValuesIn(overlay_variants()),
+                         [](const auto& info) { return info.param.name(); });
+
+TEST_P(NoPeeking, FalseTablesChangeTimesAlone) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    for (std::uint32_t workers : {2u, 5u}) {
+      SCOPED_TRACE(parts.name() + " on " + std::to_string(workers));
+      JobSpec spec{.parts = parts, .workers = workers, .rounds = 3};
+      Job honest(spec);
+      spec.tables = false_tables(members_of(spec));
+      Job lied_to(spec);
+      for (Job* job : {&honest, &lied_to}) {
+        const Status status = job->run();
+        ASSERT_TRUE(status) << status.error().what;
+        EXPECT_TRUE(job->all_equal());
+      }
+      EXPECT_NE(honest.world().now(), lied_to.world().now());
+      const bool by_schedule = parts.sync.entry->traits.bits == Bits::schedule ||
+                               parts.overlay.entry->traits.bits == Bits::schedule;
+      if (!by_schedule) {
+        EXPECT_EQ(honest.params(0), lied_to.params(0));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::conformance

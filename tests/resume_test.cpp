@@ -1,0 +1,65 @@
+// Saving a world after any event and loading it into a fresh one equals going on.
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+struct Resume : ::testing::TestWithParam<Variant<OverlayEntry>> {};
+INSTANTIATE_TEST_SUITE_P(Overlay, Resume, ::testing::ValuesIn(overlay_variants()),
+                         [](const auto& info) { return info.param.name(); });
+
+// Runs the job in worlds that live for `stride` events each.
+void expect_equal_in_pieces(const JobSpec& spec, std::uint64_t stride) {
+  Job whole(spec);
+  const Status status = whole.run();
+  ASSERT_TRUE(status) << status.error().what;
+  auto job = std::make_unique<Job>(spec);
+  for (bool more = true; more;) {
+    for (std::uint64_t i = 0; more && i < stride; ++i) {
+      const Result<bool> step = job->world().step();
+      ASSERT_TRUE(step) << step.error().what;
+      more = *step;
+    }
+    auto next = std::make_unique<Job>(spec);
+    next->load(job->save());
+    job = std::move(next);
+  }
+  EXPECT_EQ(job->world().now(), whole.world().now());
+  EXPECT_EQ(job->world().counters().events, whole.world().counters().events);
+  EXPECT_EQ(job->witness().hash(), whole.witness().hash());
+  for (Rank rank = 0; rank < spec.workers; ++rank) EXPECT_EQ(job->params(rank), whole.params(rank));
+}
+
+TEST_P(Resume, AfterEveryEventEqualsGoingOn) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    SCOPED_TRACE(parts.name());
+    expect_equal_in_pieces({.parts = parts, .workers = 2, .rounds = 2}, 1);
+  }
+}
+
+TEST_P(Resume, AfterEveryFewEventsEqualsGoingOn) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    SCOPED_TRACE(parts.name());
+    JobSpec spec{.parts = parts, .workers = 3, .server_apart = true, .rounds = 3};
+    spec.stop.max_samples = 1000000;  // a count of samples beside the buffers
+    spec.world.threads = 1;
+    expect_equal_in_pieces(spec, 41);
+  }
+}
+
+// Also while a loss is being settled.
+TEST_P(Resume, InTheMidstOfALoss) {
+  const auto all = combinations_with(GetParam());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE(all[i].name());
+    const std::uint64_t at = 120 + 90 * i;
+    JobSpec spec{.parts = all[i], .workers = 3, .rounds = 3};
+    spec.faults = {{.kind = sim::Fault::Kind::crash, .rank = 1, .at_event = at}};
+    expect_equal_in_pieces(spec, 17);
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::conformance
