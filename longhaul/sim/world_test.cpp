@@ -107,9 +107,9 @@ TEST(World, APhantomRunOfChunksCostsTheBytesOfItsChunks) {
   EXPECT_NEAR(run_time, time, time * 1e-3);
 }
 
-// mutant: longhaul/sim/world.cpp
-//   - task->wait(pool_);
-//   + if (config_.threads < 2) task->wait(pool_);
+// mutant: longhaul/sim/world_host.cpp
+//   - slot.duration = compute_time_->duration(node, slot.figures.steps++, step.work);
+//   + slot.duration = compute_time_->duration(node, slot.figures.steps++ + pool_.threads(), {});
 TEST(World, TheNumberOfThreadsChangesNothing) {
   std::set<std::uint64_t> hashes;
   std::set<std::vector<float>> models;

@@ -1,0 +1,138 @@
+#include "longhaul/sim/checker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "longhaul/sim/testing/small_job.h"
+#include "longhaul/sim/trace.h"
+
+namespace longhaul::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+Message message(int kind) {
+  Message m;
+  m.machine = Path().child(2).child(0);
+  m.kind = std::uint16_t(kind);
+  m.body = Payload(share(Buffer(8, std::byte{7})));
+  return m;
+}
+Send send(int kind) { return {.to = 1, .message = message(kind), .service = {}}; }
+Packet packet(int kind) { return {0, 1, 48, {}, message(kind)}; }
+
+// A world that has not begun, for after().
+class Checkers : public ::testing::Test {
+ protected:
+  testing::RunningJob job_{testing::SmallJob{.ranks = 2}};
+  InOrder in_order_;
+  std::string verdict() {
+    const Status status = in_order_.after(job_.world(), 0);
+    return status ? "" : status.error().what;
+  }
+};
+
+TEST_F(Checkers, MessagesInOrderPass) {
+  for (const int kind : {1, 2, 3}) in_order_.acted(0s, 0, send(kind));
+  for (const int kind : {1, 2, 3}) in_order_.delivering(1s, packet(kind));
+  EXPECT_EQ(verdict(), "");
+}
+
+// mutant: longhaul/sim/checker.cpp
+//   - if (line.empty() || line.front() != fingerprint(packet.message)) {
+//   + if (line.empty()) {
+TEST_F(Checkers, ALaterMessageFirstIsFound) {
+  for (const int kind : {1, 2}) in_order_.acted(0s, 0, send(kind));
+  in_order_.delivering(1s, packet(2));
+  EXPECT_THAT(verdict(), HasSubstr("from rank 0 to rank 1 out of order"));
+}
+
+TEST_F(Checkers, AMessageTwiceIsFound) {
+  in_order_.acted(0s, 0, send(1));
+  in_order_.delivering(1s, packet(1));
+  EXPECT_EQ(verdict(), "");
+  in_order_.delivering(2s, packet(1));
+  EXPECT_THAT(verdict(), HasSubstr("out of order"));
+}
+
+TEST_F(Checkers, AMessageToADeadNodeIsFound) {
+  in_order_.acted(0s, 0, send(1));
+  in_order_.crashed(1s, 1);
+  in_order_.delivering(2s, packet(1));
+  EXPECT_THAT(verdict(), HasSubstr("which is dead"));
+}
+
+TEST(TraceHash, EveryFieldCounts) {
+  const auto hash = [](const auto& feed) {
+    TraceHash trace;
+    feed(trace);
+    return trace.value();
+  };
+  Service urgent{.priority = 7};
+  const std::set<std::uint64_t> hashes = {
+      hash([](TraceHash&) {}),
+      hash([](TraceHash& t) { t.acted(0s, 0, send(1)); }),
+      hash([](TraceHash& t) { t.acted(1ns, 0, send(1)); }),
+      hash([](TraceHash& t) { t.acted(0s, 1, send(1)); }),
+      hash([](TraceHash& t) { t.acted(0s, 0, send(2)); }),
+      hash([&](TraceHash& t) {
+        t.acted(0s, 0, Send{1, message(1), urgent});
+      }),
+      hash([](TraceHash& t) {
+        t.acted(0s, 0, SetTimer{Path(), TimerId{1}, 5s});
+      }),
+      hash([](TraceHash& t) {
+        t.acted(0s, 0, SetTimer{Path(), TimerId{1}, 6s});
+      }),
+      hash([](TraceHash& t) { t.acted(0s, 0, ComputeStep{LocalStep{}}); }),
+      hash([](TraceHash& t) { t.acted(0s, 0, ComputeStep{Gradient{}}); }),
+      hash([](TraceHash& t) {
+        t.acted(0s, 0, Record{"loss", 1, 0.5});
+      }),
+      hash([](TraceHash& t) {
+        t.acted(0s, 0, Record{"loss", 1, 0.25});
+      }),
+      hash([](TraceHash& t) { t.acted(0s, 0, Fail{"a"}); }),
+      hash([](TraceHash& t) { t.acted(0s, 0, Finish{}); }),
+      hash([](TraceHash& t) { t.delivering(0s, packet(1)); }),
+      hash([](TraceHash& t) { t.crashed(0s, 1); })};
+  EXPECT_EQ(hashes.size(), 16u);
+}
+
+TEST(TextTrace, WritesALineAnEvent) {
+  std::ostringstream out;
+  TextTrace trace(out);
+  trace.acted(1500ms, 0, send(3));
+  trace.delivering(2s, packet(3));
+  trace.acted(2s, 1, ComputeStep{Gradient{}});
+  trace.acted(2s, 1, SetTimer{Path().child(2), TimerId{4}, 3s});
+  trace.acted(2s, 1, Record{"loss", 6, 0.5});
+  trace.crashed(2s + 1ns, 1);
+  EXPECT_EQ(out.str(),
+            "1.500000000 0 -> 1 class 4 /2/0 kind 3 epoch 0 head 0 body 8\n"
+            "2.000000000 1 <- 0 /2/0 kind 3 epoch 0 head 0 body 8\n"
+            "2.000000000 1 computes: gradient\n"
+            "2.000000000 1 timer /2 4 at 3.000000000\n"
+            "2.000000000 1 records loss of round 6: 0.5\n"
+            "2.000000001 1 crashes\n");
+}
+
+TEST(TextTrace, OfTwoEqualRunsIsEqual) {
+  const auto text = [](std::uint64_t seed) {
+    std::ostringstream out;
+    testing::RunningJob job({.seed = seed});
+    TextTrace trace(out);
+    job.world().watch(trace);
+    EXPECT_TRUE(job.world().run());
+    return out.str();
+  };
+  EXPECT_EQ(text(3), text(3));
+  EXPECT_NE(text(3), text(4));
+  EXPECT_GT(text(3).size(), 2000u);
+}
+
+}  // namespace
+}  // namespace longhaul::sim

@@ -1,0 +1,52 @@
+#include "longhaul/sim/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+
+namespace longhaul::sim {
+namespace {
+
+// mutant: longhaul/sim/thread_pool.cpp
+//   - done_.wait(lock, [&] { return task->done; });
+//   + done_.wait_for(lock, std::chrono::nanoseconds(1), [&] { return task->done; });
+TEST(ThreadPool, WhatATaskWroteIsThereAfterWait) {
+  for (const unsigned threads : {0u, 1u, 2u, 4u}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.threads(), threads);
+    std::vector<int> out(500);
+    std::vector<ThreadPool::Ticket> tickets;
+    for (int i = 0; i < 500; ++i)
+      tickets.push_back(pool.submit([&out, i] {
+        std::this_thread::yield();
+        out[std::size_t(i)] = i + 1;
+      }));
+    for (int i = 499; i >= 0; --i) {
+      pool.wait(tickets[std::size_t(i)]);
+      EXPECT_EQ(out[std::size_t(i)], i + 1);
+    }
+  }
+}
+
+TEST(ThreadPool, AllThreadsWorkAtOnceAndEachStartsAsTold) {
+  std::atomic<int> started = 0;
+  ThreadPool pool(3, [&] { ++started; });
+  std::latch together(3);  // hangs unless three tasks run side by side
+  std::vector<ThreadPool::Ticket> tickets;
+  for (int i = 0; i < 3; ++i) tickets.push_back(pool.submit([&] { together.arrive_and_wait(); }));
+  for (const auto& ticket : tickets) pool.wait(ticket);
+  EXPECT_EQ(started, 3);
+}
+
+TEST(ThreadPool, TheEndOfThePoolRunsWhatWasSubmitted) {
+  std::atomic<int> ran = 0;
+  {
+    ThreadPool pool(2);
+    for (int i = 0; i < 100; ++i) pool.submit([&] { ++ran; });
+  }
+  EXPECT_EQ(ran, 100);
+}
+
+}  // namespace
+}  // namespace longhaul::sim

@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include "longhaul/sim/testing/small_job.h"
+
+namespace longhaul::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::RunningJob;
+using testing::SmallJob;
+
+Buffer save(World& world) {
+  Archive ar;
+  world.state(ar);
+  return ar.take();
+}
+
+Status load(World& world, std::span<const std::byte> bytes) {
+  Archive ar(bytes);
+  world.state(ar);
+  return ar.finish();
+}
+
+// Small, and all kinds of events: steps and transfers of two rounds at once, timers, scores, a cut,
+// a pause that lasts long enough to be noticed, a crash that is agreed upon.
+SmallJob eventful() {
+  SmallJob job{.ranks = 4, .per_site = 2, .size = 40, .exchange = {.rounds = 4, .chunk = 16}};
+  job.world.detect = 10ms;
+  job.faults = {
+      {.kind = Fault::Kind::cut, .rank = 0, .peer = 2, .one_way = true, .at = 22ms, .until = 26ms},
+      {.kind = Fault::Kind::pause, .rank = 1, .at = 30ms, .until = 38ms},
+      {.kind = Fault::Kind::crash, .rank = 3, .at_event = 80}};
+  return job;
+}
+
+void expect_resumes_anywhere(const SmallJob& job) {
+  RunningJob whole(job);
+  const auto ended = whole.world().run();
+  ASSERT_TRUE(ended) << ended.error().what;
+  RunningJob stepped(job);
+  std::uint64_t events = 0;
+  for (;; ++events) {
+    const Buffer saved = save(stepped.world());
+    RunningJob resumed(job);
+    const Status loaded = load(resumed.world(), saved);
+    ASSERT_TRUE(loaded) << loaded.error().what;
+    ASSERT_EQ(save(resumed.world()), saved) << "after event " << events;
+    const auto went_on = resumed.world().run();
+    ASSERT_TRUE(went_on) << went_on.error().what;
+    ASSERT_EQ(resumed.hash(), whole.hash()) << "after event " << events;
+    for (Rank rank = 0; rank < job.ranks; ++rank)
+      ASSERT_EQ(resumed.params(rank), whole.params(rank)) << "after event " << events;
+    ASSERT_EQ(resumed.world().counters().wan_bytes, whole.world().counters().wan_bytes);
+    const auto more = stepped.world().step();
+    ASSERT_TRUE(more);
+    if (!*more) break;
+  }
+  EXPECT_EQ(events, whole.world().counters().events);
+  EXPECT_EQ(stepped.hash(), whole.hash());
+}
+
+// mutant: longhaul/sim/world_state.cpp
+//   - if (running) slot->running->state(ar);
+//   + if (running && !ar.loading()) slot->running->state(ar);
+TEST(WorldState, SaveAndLoadAfterAnyEventIsGoingOn) {
+  SmallJob job{.ranks = 3, .size = 40, .exchange = {.rounds = 3, .chunk = 16}};
+  job.world.threads = 2;
+  expect_resumes_anywhere(job);
+}
+
+// mutant: longhaul/sim/fifo_network.cpp
+//   - ar(pair_free_at_, flights_, free_slots_, events_, number_, bulk_, dead_, cut_);
+//   + ar(pair_free_at_, flights_, free_slots_, events_, number_, bulk_, dead_);
+TEST(WorldState, SoItIsWithFaults) { expect_resumes_anywhere(eventful()); }
+
+TEST(WorldState, AStateOfAnotherJobIsRefused) {
+  RunningJob three({.ranks = 3}), four({.ranks = 4}), larger({.ranks = 3, .size = 65});
+  ASSERT_TRUE(three.world().run(15ms));
+  const Buffer saved = save(three.world());
+  EXPECT_FALSE(load(four.world(), saved));
+  EXPECT_FALSE(load(larger.world(), saved));
+}
+
+TEST(WorldState, ATornStateIsAnErrorOrAWorldThatCanBeRun) {
+  const SmallJob job = eventful();
+  RunningJob source(job);
+  ASSERT_TRUE(source.world().run(33ms));
+  const Buffer saved = save(source.world());
+  for (std::size_t size = 0; size < saved.size(); size += 7) {
+    RunningJob torn(job);
+    EXPECT_FALSE(load(torn.world(), std::span(saved).first(size))) << size;
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::sim
