@@ -76,6 +76,12 @@ TEST(Agreed, R2_1_OneCrashAtAnyEvent) {
   EXPECT_GT(runs, 10000u);
 }
 
+// mutant: longhaul/overlay/agreed.cpp
+//   - if (epoch < team_.epoch || vector.round < lowest) return When::late;
+//   + if (vector.round < lowest) return When::late;
+// mutant: longhaul/overlay/recovery.cpp
+//   - if (!sequence.mean.whole()) sequence.mean = {};
+//   + ;
 TEST(Agreed, R2_1_TwoCrashes) {
   Random random(1, {});
   for (const ExchangeConfig& form : forms()) {
@@ -138,7 +144,7 @@ TEST(Agreed, R2_2_BitsDoNotDependOnTheOrderOfEvents) {
 //   + for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = float(sum_[i]) / float(total);
 // mutant: longhaul/overlay/ring_attempt.cpp
 //   - values[i] = float(mean + share * (double(own[i]) - mean));
-//   + values[i] = float((1 - share) * mean + share * double(own[i])) + 0x1p-25f * own[i];
+//   + values[i] = float((1 - share) * mean + share * double(own[i])) + 0x1p-22f * own[i];
 TEST(Agreed, R2_3_EqualInputsComeBackBitEqual) {
   for (ExchangeConfig c : forms()) {
     for (std::uint32_t workers : {1u, 2u, 3u, 5u, 16u}) {
@@ -174,6 +180,12 @@ TEST(Agreed, ErrorFeedbackMovesWhenTheMeanIsHad) {
   }
 }
 
+// mutant: longhaul/overlay/ring_attempt.cpp
+//   - const double sum = before + weight();
+//   + const double sum = before + 1;
+// mutant: longhaul/overlay/reduction.cpp
+//   - if (weights[next_] == 0) {
+//   + if (weights[next_] < -5) {
 TEST(Agreed, WhoContributesNothingGetsTheMean) {
   for (ExchangeConfig c : forms()) {
     c.workers = 5;
@@ -194,6 +206,9 @@ TEST(Agreed, WhoContributesNothingGetsTheMean) {
 }
 
 // Nobody is left who brings anything: an empty mean, for all.
+// mutant: longhaul/overlay/owners.cpp
+//   - if (all_known() && givers_ == 0) {  // nobody brings anything: an empty mean
+//   + if (false) {
 TEST(Agreed, WhenEveryContributorIsLostTheMeanIsEmpty) {
   for (const ExchangeConfig& form : forms()) {
     ExchangeConfig c = small(form, 3);
@@ -212,6 +227,12 @@ TEST(Agreed, WhenEveryContributorIsLostTheMeanIsEmpty) {
   }
 }
 
+// mutant: longhaul/overlay/owners.cpp
+//   - ar(weights_, unknown_, givers_, total_, slots_, to_reduce_, begun_parts_, outbox_);
+//   + ar(weights_, unknown_, givers_, slots_, to_reduce_, begun_parts_, outbox_);
+// mutant: longhaul/overlay/ring_attempt.cpp
+//   - ar(weights_, unknown_, previous_shares_, parts_, early_, outbox_, held_);
+//   + ar(weights_, unknown_, previous_shares_, parts_, outbox_, held_);
 TEST(Agreed, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
   for (ExchangeConfig c : forms()) {
     c.length = 700;
