@@ -58,7 +58,8 @@ Result<IdxArray> read_idx(std::span<const std::byte> bytes, std::string_view nam
       return malformed(
           fmt::format("{}: byte {}: expected an extent above 0, found 0", name, 4 + 4 * i));
     extents += fmt::format("{}{}", i ? " x " : "", extent);
-    product = extent > array.values.size() / product ? array.values.size() + 1 : product * extent;
+    const bool fits = extent <= array.values.size() / product;
+    product = fits ? product * extent : array.values.size() + 1;
     array.extents.push_back(extent);
   }
   if (product > array.values.size())

@@ -45,7 +45,10 @@ class Reader {
           name_, rows_, width));
     data.shape.sample = {std::int64_t(width)};
     data.features.resize(rows_ * width);
-    for (const Cell& cell : cells_) data.features[cell.row * width + cell.index - 1] = cell.value;
+    for (const Cell& cell : cells_) {
+      const std::size_t begin = cell.row * width;
+      data.features[begin + cell.index - 1] = cell.value;
+    }
     return data;
   }
 

@@ -18,10 +18,8 @@ std::string error_of(std::string_view text, const LibsvmOptions& options = {}) {
 LibsvmOptions numbers() { return {{.task = Task::regression}, 0}; }
 
 // mutant: longhaul/learn/data/libsvm.cpp
-//   - for (const Cell& cell : cells_) data.features[cell.row * width + cell.index - 1] =
-//   cell.value;
-//   + for (const Cell& cell : cells_) data.features[cell.row * width + cell.index % width] =
-//   cell.value;
+//   - const std::size_t begin = cell.row * width;
+//   + const std::size_t begin = cell.row * (width - 1);
 TEST(Libsvm, SparseRowsBecomeDense) {
   auto data = read("+1 1:0.5 3:-2\r\n\n-1\t2:1e-3  # a comment\n# another\n1.0\n");
   ASSERT_TRUE(data);
