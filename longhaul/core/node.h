@@ -36,6 +36,7 @@ class Node final {
   const Place& place() const { return place_; }
   const View& view() const { return membership_->view(); }
   Strategy& strategy() { return *strategy_; }
+  const Strategy& strategy() const { return *strategy_; }
   bool finished() const { return finished_; }
   // Whom and what this node waits for, for the user: "round 7: parts of ranks 2 5".
   std::string waiting_for() const;

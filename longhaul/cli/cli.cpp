@@ -1,0 +1,71 @@
+#include "longhaul/cli/cli.h"
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "longhaul/base/settings.h"
+
+namespace longhaul::cli {
+namespace {
+
+std::string suggest_subcommand(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::vector<std::string> known;
+  for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  std::vector<std::string_view> names(known.begin(), known.end());
+  for (std::string_view name : names)
+    if (name == argv[1]) return "";
+  return fmt::format("{}: unknown subcommand{}", argv[1], suggestion(argv[1], names));
+}
+
+int parse_and_run(int argc, const char* const* argv) {
+  CLI::App app{
+      "longhaul trains machine-learning models across wide-area networks, here in a "
+      "deterministic simulation of them.",
+      "longhaul"};
+  int code = kDone;
+  app.require_subcommand(1);
+  app.footer("Start with: longhaul simulate examples/mnist-4-sites.toml");
+  add_simulate(app, code);
+  add_evaluate(app, code);
+  add_compare(app, code);
+  add_list(app, code);
+  add_explain(app, code);
+  add_version(app, code);
+  if (const std::string unknown = suggest_subcommand(app, argc, argv); !unknown.empty()) {
+    fmt::print(stderr, "longhaul: {}\n", unknown);
+    return kBadUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    fmt::print(stderr, "longhaul: {}; see longhaul {} --help\n", error.what(),
+               argc > 1 && argv[1][0] != '-' ? argv[1] : "");
+    return kBadUsage;
+  }
+  return code;
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "longhaul: out of memory; use fewer sites or a smaller model\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "longhaul: internal error: {}\n", error.what());
+  } catch (...) {
+    fmt::print(stderr, "longhaul: internal error\n");
+  }
+  return kInternal;
+}
+
+}  // namespace longhaul::cli

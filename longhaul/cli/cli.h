@@ -1,0 +1,25 @@
+#pragma once
+// The command line. One file a subcommand; each adds itself to the parser and leaves its exit code.
+// Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a peer or the network
+// failed, 4 internal error, 130 Ctrl-C.
+
+namespace CLI {
+class App;
+}
+
+namespace longhaul::cli {
+
+inline constexpr int kDone = 0, kBadUsage = 2, kFailed = 3, kInternal = 4, kInterrupted = 130;
+
+// Parses and carries out; never throws.
+int run(int argc, const char* const* argv);
+
+// `code` is written when the subcommand was chosen and has run.
+void add_simulate(CLI::App&, int& code);
+void add_evaluate(CLI::App&, int& code);
+void add_compare(CLI::App&, int& code);
+void add_list(CLI::App&, int& code);
+void add_explain(CLI::App&, int& code);
+void add_version(CLI::App&, int& code);
+
+}  // namespace longhaul::cli

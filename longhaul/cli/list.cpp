@@ -1,0 +1,44 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/run/job/reference.h"
+
+namespace longhaul::cli {
+namespace {
+
+void print_text(const std::vector<run::PartInfo>& parts) {
+  std::string table;
+  for (const run::PartInfo& part : parts) {
+    if (part.table != table) fmt::print("{}[{}]\n", table.empty() ? "" : "\n", part.table);
+    table = part.table;
+    fmt::print("  {:<12} {}\n", part.name, part.summary);
+  }
+  fmt::print("\nlonghaul explain NAME tells more.\n");
+}
+
+void print_json(const std::vector<run::PartInfo>& parts) {
+  auto object = nlohmann::ordered_json::object();
+  for (const run::PartInfo& part : parts)
+    object[part.table].push_back(
+        {{"name", part.name}, {"summary", part.summary}, {"status", "ready"}});
+  fmt::print("{}\n", object.dump(2));
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, int& code) {
+  CLI::App* sub = app.add_subcommand("list", "lists the parts a job is put together from");
+  auto json = std::make_shared<bool>(false);
+  sub->add_flag("--json", *json, "prints one JSON object");
+  sub->footer("Example:\n  longhaul list");
+  sub->callback([json, &code] {
+    const auto parts = run::all_parts();
+    *json ? print_json(parts) : print_text(parts);
+    code = kDone;
+  });
+}
+
+}  // namespace longhaul::cli

@@ -1,0 +1,22 @@
+#pragma once
+// What the subcommands print alike.
+#include <string>
+#include <vector>
+
+#include "longhaul/base/result.h"
+
+namespace longhaul::cli {
+
+// One message on standard error; answers with the exit code that belongs to it.
+int tell(const Error&);
+
+// Columns of text under a head, the first to the left, the others to the right.
+std::string text_table(const std::vector<std::string>& head,
+                       const std::vector<std::vector<std::string>>& rows);
+
+// The middle one, or the mean of the two; NaN without values.
+double median(std::vector<double> values);
+
+std::string version_text();
+
+}  // namespace longhaul::cli

@@ -1,0 +1,167 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
+
+namespace longhaul::cli {
+namespace {
+
+using run::Summary;
+
+struct SimulateArgs {
+  RunOptions common;
+  std::uint64_t seeds = 1;
+  std::string checkpoint_every;
+  bool resume = false, dry_run = false;
+};
+
+std::string percent(const std::optional<double>& share) {
+  return share ? fmt::format("{:.2f} %", 100 * *share) : "-";
+}
+
+void print_summary(const Summary& s, const std::string& folder) {
+  fmt::print("{}: {} over {}, {} rounds in {} of virtual time ({})\n", s.name, s.sync, s.overlay,
+             s.rounds, run::duration_text(s.time_s), run::to_string(s.stop_reason));
+  if (s.final_accuracy)
+    fmt::print("  accuracy {}, loss {:.4f}\n", percent(s.final_accuracy), *s.final_loss);
+  if (s.target_accuracy)
+    fmt::print("  target {} {}\n", percent(s.target_accuracy),
+               s.time_to_target_s ? "reached at " + run::duration_text(*s.time_to_target_s)
+                                  : std::string("not reached"));
+  fmt::print("  {} in {} messages between sites, compute utilisation {}\n",
+             run::bytes_text(double(s.wan_bytes)), s.wan_messages, percent(s.compute_utilisation));
+  fmt::print("  {} of real time; written to {}\n", run::duration_text(s.real_s), folder);
+  if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", s.failure);
+}
+
+int dry_run(const run::Job& job, bool json) {
+  auto prediction = run::predict(job);
+  if (!prediction) return tell(prediction.error());
+  const run::Prediction& p = *prediction;
+  if (json) {
+    const nlohmann::ordered_json object = {
+        {"name", job.job.name},       {"dry_run", true},
+        {"rounds", p.rounds},         {"simulated_rounds", p.simulated},
+        {"time_s", p.time_s},         {"round_s", p.round_s},
+        {"wan_bytes", p.wan_bytes},   {"round_wan_bytes", p.round_bytes},
+        {"parameters", p.parameters}, {"compute_utilisation", p.compute_utilisation}};
+    fmt::print("{}\n", object.dump(2));
+    return kDone;
+  }
+  fmt::print(
+      "{}: predicted from {} rounds without numbers, extrapolated to max_rounds = {}\n"
+      "  {} of virtual time ({} a round), {} between sites ({} a round)\n"
+      "  compute utilisation {:.2f} %, {} values in the model\n"
+      "  a target may end the run earlier; nothing was trained or written\n",
+      job.job.name, p.simulated, p.rounds, run::duration_text(p.time_s),
+      run::duration_text(p.round_s), run::bytes_text(p.wan_bytes), run::bytes_text(p.round_bytes),
+      100 * p.compute_utilisation, p.parameters);
+  return kDone;
+}
+
+int one_run(const SimulateArgs& args, const run::Job& job, const std::string& folder) {
+  run::SimulateOptions options = args.common.simulate(folder);
+  if (args.resume) options.existing = run::Existing::resume;
+  auto summary = run::simulate(job, options);
+  if (!summary) return tell(summary.error());
+  if (args.common.json)
+    fmt::print("{}\n", to_json(*summary).dump(2));
+  else
+    print_summary(*summary, folder);
+  return exit_code(*summary);
+}
+
+struct Measure {
+  const char* name;
+  std::optional<double> (*of)(const Summary&);
+};
+constexpr Measure kMeasures[] = {
+    {"time_s", [](const Summary& s) { return std::optional(s.time_s); }},
+    {"time_to_target_s", [](const Summary& s) { return s.time_to_target_s; }},
+    {"final_accuracy", [](const Summary& s) { return s.final_accuracy; }},
+    {"final_loss", [](const Summary& s) { return s.final_loss; }},
+    {"rounds", [](const Summary& s) { return std::optional(double(s.rounds)); }},
+    {"wan_bytes", [](const Summary& s) { return std::optional(double(s.wan_bytes)); }},
+    {"compute_utilisation", [](const Summary& s) { return std::optional(s.compute_utilisation); }},
+};
+
+void print_seeds(const run::Job& job, const std::vector<Summary>& all, bool json) {
+  nlohmann::ordered_json object = {{"name", job.job.name}, {"seeds", nlohmann::json::array()}};
+  std::vector<std::vector<std::string>> rows;
+  for (const Summary& summary : all) object["seeds"].push_back(summary.seed);
+  for (const Measure& measure : kMeasures) {
+    std::vector<double> values;
+    for (const Summary& summary : all)
+      if (const auto value = measure.of(summary)) values.push_back(*value);
+    if (values.empty()) continue;
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    object[measure.name] = {
+        {"median", median(values)}, {"min", *low}, {"max", *high}, {"runs", values.size()}};
+    rows.push_back({measure.name, fmt::format("{:.6g}", median(values)),
+                    fmt::format("{:.6g}", *low), fmt::format("{:.6g}", *high),
+                    fmt::format("{} of {}", values.size(), all.size())});
+  }
+  if (json)
+    fmt::print("{}\n", object.dump(2));
+  else
+    fmt::print("{}", text_table({job.job.name, "median", "min", "max", "runs"}, rows));
+}
+
+int many_seeds(const SimulateArgs& args, const run::Job& first, const std::string& folder) {
+  std::vector<Summary> all;
+  int worst = kDone;
+  for (std::uint64_t i = 0; i < args.seeds; ++i) {
+    auto job = args.common.load({fmt::format("job.seed={}", first.job.seed + i)});
+    if (!job) return tell(job.error());
+    run::SimulateOptions options =
+        args.common.simulate(fmt::format("{}/seed-{}", folder, job->job.seed));
+    if (args.resume) options.existing = run::Existing::resume;
+    auto summary = run::simulate(*job, options);
+    if (!summary) return tell(summary.error());
+    all.push_back(*summary);
+    worst = std::max(worst, exit_code(*summary));
+    if (worst == kInterrupted) break;
+  }
+  print_seeds(first, all, args.common.json);
+  return worst;
+}
+
+int simulate(const SimulateArgs& args) {
+  std::vector<std::string> more;
+  if (!args.checkpoint_every.empty())
+    more.push_back("job.checkpoint_every=" + args.checkpoint_every);
+  SimulateArgs with = args;
+  with.common.sets.insert(with.common.sets.end(), more.begin(), more.end());
+  auto job = with.common.load();
+  if (!job) return tell(job.error());
+  if (args.dry_run) return dry_run(*job, args.common.json);
+  const std::string folder = args.common.out.empty() ? "runs/" + job->job.name : args.common.out;
+  return args.seeds > 1 ? many_seeds(with, *job, folder) : one_run(with, *job, folder);
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, int& code) {
+  auto args = std::make_shared<SimulateArgs>();
+  CLI::App* sub = app.add_subcommand("simulate", "trains in virtual time on a simulated network");
+  args->common.add_to(*sub);
+  sub->add_flag("--resume", args->resume, "goes on with an interrupted run, to the same bits");
+  sub->add_option("--checkpoint-every", args->checkpoint_every,
+                  "rounds between checkpoints (default: [job] checkpoint_every)")
+      ->type_name("K");
+  sub->add_option("--seeds", args->seeds, "repeats with this many seeds; median and range")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10000}))
+      ->type_name("N");
+  sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing");
+  sub->footer(
+      "Example:\n  longhaul simulate examples/mnist-4-sites.toml --set sync.kind=bsp --seeds 3\n"
+      "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 failed, 130 Ctrl-C");
+  sub->callback([args, &code] { code = simulate(*args); });
+}
+
+}  // namespace longhaul::cli

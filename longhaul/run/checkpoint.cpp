@@ -1,0 +1,88 @@
+#include "longhaul/run/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include "longhaul/run/atomic_file.h"
+
+namespace longhaul::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kKept = 2;
+constexpr const char* kTag = "longhaul checkpoint 1";
+
+void archive(Archive& ar, Checkpoint& checkpoint) {
+  ar.expect(kTag);
+  ar(checkpoint.job_hash, checkpoint.round, checkpoint.metrics_bytes, checkpoint.world,
+     checkpoint.experiment);
+}
+
+// Checkpoint files, newest round first.
+std::vector<fs::path> files_in(const std::string& folder) {
+  std::vector<fs::path> files;
+  std::error_code code;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code))
+    if (it->path().extension() == ".checkpoint") files.push_back(it->path());
+  std::sort(files.begin(), files.end(), std::greater<>());  // names are padded with zeros
+  return files;
+}
+
+}  // namespace
+
+Buffer format_checkpoint(const Checkpoint& checkpoint) {
+  Archive ar;
+  Checkpoint copy = checkpoint;
+  archive(ar, copy);
+  Buffer bytes = ar.take();
+  const std::uint64_t sum = XXH64(bytes.data(), bytes.size(), 0);
+  const auto* raw = reinterpret_cast<const std::byte*>(&sum);
+  bytes.insert(bytes.end(), raw, raw + sizeof sum);
+  return bytes;
+}
+
+Result<Checkpoint> parse_checkpoint(std::span<const std::byte> bytes) {
+  std::uint64_t sum = 0;
+  if (bytes.size() < sizeof sum) return malformed("checkpoint ends early");
+  const auto body = bytes.first(bytes.size() - sizeof sum);
+  std::memcpy(&sum, bytes.data() + body.size(), sizeof sum);
+  if (sum != XXH64(body.data(), body.size(), 0))
+    return malformed("checkpoint is damaged: its checksum does not fit");
+  Checkpoint checkpoint;
+  Archive ar(body);
+  archive(ar, checkpoint);
+  LH_TRY(ar.finish());
+  return checkpoint;
+}
+
+Status Checkpoints::write(const Checkpoint& checkpoint) const {
+  std::error_code code;
+  fs::create_directories(folder_, code);
+  if (code)
+    return Error{Error::Kind::io,
+                 fmt::format("{}: cannot be created: {}", folder_, code.message())};
+  const fs::path path = fs::path(folder_) / fmt::format("{:012}.checkpoint", checkpoint.round);
+  LH_TRY(write_atomically(path.string(), format_checkpoint(checkpoint)));
+  const auto files = files_in(folder_);
+  for (std::size_t i = kKept; i < files.size(); ++i) fs::remove(files[i], code);
+  return Ok{};
+}
+
+Result<std::optional<Checkpoint>> Checkpoints::newest() const {
+  std::string damaged;
+  for (const fs::path& path : files_in(folder_)) {
+    auto bytes = read_file(path.string());
+    auto checkpoint = bytes ? parse_checkpoint(*bytes) : Result<Checkpoint>(bytes.error());
+    if (checkpoint) return std::optional(std::move(*checkpoint));
+    damaged = fmt::format("{}: {}", path.string(), checkpoint.error().what);
+  }
+  if (!damaged.empty())
+    return malformed(damaged + "; no other checkpoint is whole: start again with --force");
+  return std::optional<Checkpoint>{};
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,83 @@
+#include "longhaul/run/experiment.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/session.h"
+#include "longhaul/run/simulation.h"
+
+namespace longhaul::run {
+namespace {
+
+// The summary of a run that has nothing left to do.
+Result<std::optional<Summary>> finished_summary(const RunFolder& folder) {
+  auto bytes = read_file(folder.file("summary.json"));
+  if (!bytes) return std::optional<Summary>{};
+  auto summary = parse_summary({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  if (!summary) return summary.error();
+  const bool over =
+      summary->stop_reason != StopReason::interrupted && summary->stop_reason != StopReason::failed;
+  return over ? std::optional(*summary) : std::nullopt;
+}
+
+}  // namespace
+
+Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
+  const bool writes = !options.folder.empty();
+  if (writes) LH_TRY(RunFolder::check(options.folder, job, options.existing));
+  auto workload = Workload::load(job);
+  if (!workload) return workload.error();
+  auto simulation = Simulation::make(job, *std::move(workload), options.threads);
+  if (!simulation) return simulation.error();
+  std::optional<RunFolder> folder;
+  if (writes) {
+    auto opened = RunFolder::open(options.folder, job, options.existing);
+    if (!opened) return opened.error();
+    folder = *std::move(opened);
+  }
+  Session session(job, **simulation, folder ? &*folder : nullptr, options.progress);
+  if (options.existing == Existing::resume && folder) {
+    auto over = finished_summary(*folder);
+    if (!over) return over.error();
+    if (*over) return **over;
+    LH_TRY(session.resume());
+  }
+  return session.run();
+}
+
+Result<Score> evaluate(const std::string& run_folder) {
+  auto job = job_of_run(run_folder);
+  if (!job) return job.error();
+  if (job->kind("model") == "phantom")
+    return invalid(run_folder + ": a phantom model has no numbers to score");
+  const std::string file = run_folder + "/model.pt";
+  if (auto there = read_file(file); !there)
+    return unavailable(file + ": no such file; the run has not come to its end: resume it first");
+  auto workload = Workload::load(*job);
+  if (!workload) return workload.error();
+  auto model = workload->load_model(file);
+  if (!model) return model.error();
+  auto scorer = workload->make_scorer();
+  if (!scorer) return scorer.error();
+  auto evaluation = (*scorer)->score(*model);
+  if (!evaluation) return evaluation.error();
+  return Score{evaluation->loss, evaluation->accuracy, evaluation->samples,
+               hex64(XXH64(model->data(), model->size() * sizeof(float), 0))};
+}
+
+Result<PartitionTable> partition_table(const Job& job) {
+  if (job.kind("data") == "none") return PartitionTable{};
+  auto workload = Workload::load(job, /*numbers=*/false);
+  if (!workload) return workload.error();
+  PartitionTable table;
+  for (const Member& member : job.members())
+    if (member.is(Role::worker))
+      table.workers.push_back(member.rank_in_site == 0
+                                  ? member.site
+                                  : fmt::format("{}/{}", member.site, member.rank_in_site));
+  table.counts = workload->label_counts();
+  return table;
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,50 @@
+#pragma once
+// From a job to a trained model, in virtual time.
+#include <string>
+
+#include "longhaul/run/job/job.h"
+#include "longhaul/run/progress.h"
+#include "longhaul/run/run_folder.h"
+#include "longhaul/run/summary.h"
+
+namespace longhaul::run {
+
+struct SimulateOptions {
+  std::string folder;  // where the run is written; "" writes nothing
+  Existing existing = Existing::refuse;
+  unsigned threads = 0;  // that take gradients; 0: as many as there are cores
+  Progress::Style progress = Progress::Style::quiet;
+};
+
+// Trains, writes the run folder, answers with its summary: also when Ctrl-C or a failure of the
+// simulated network ended it early (Summary::stop_reason). An Error: the job cannot be run, a file
+// cannot be read or written; it names which.
+Result<Summary> simulate(const Job&, const SimulateOptions&);
+
+// What `--dry-run` tells: the job's time and bytes from a few rounds without numbers.
+struct Prediction {
+  Round rounds = 0;     // max_rounds of the job
+  Round simulated = 0;  // rounds taken for it
+  double time_s = 0, round_s = 0;
+  double wan_bytes = 0, round_bytes = 0;
+  double compute_utilisation = 0;
+  std::uint64_t parameters = 0;
+};
+Result<Prediction> predict(const Job&);
+
+// Loss and accuracy of a run's model on its test set.
+struct Score {
+  double loss = 0, accuracy = 0;
+  std::uint64_t samples = 0;
+  std::string params_hash;
+};
+Result<Score> evaluate(const std::string& run_folder);
+
+// How many samples of each label every worker holds: for `longhaul explain JOB`.
+struct PartitionTable {
+  std::vector<std::string> workers;                // "virginia" or "virginia/1"
+  std::vector<std::vector<std::uint64_t>> counts;  // [worker][label]; regression: one column
+};
+Result<PartitionTable> partition_table(const Job&);
+
+}  // namespace longhaul::run

@@ -1,0 +1,164 @@
+#include "longhaul/run/job/check.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "longhaul/run/job/parts.h"
+
+namespace longhaul::run {
+namespace {
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  });
+}
+
+// An Error about a key of a table, at the key if it was written, else at the table.
+Error about(const Settings& table, std::string_view key, const std::string& expected) {
+  if (const Setting* entry = table.find(key)) return bad_setting(table, *entry, expected);
+  const std::string place =
+      table.line > 0 ? fmt::format("{}:{}", table.file, table.line) : table.file;
+  return invalid(
+      fmt::format("{}: [{}] {}: missing; expected {}", place, table.table, key, expected));
+}
+
+Error about(const Document& doc, std::string_view table, std::string_view key,
+            const std::string& expected) {
+  const Settings* settings = doc.find(table);
+  return about(settings ? *settings : Settings{std::string(table), doc.file, 0, {}}, key, expected);
+}
+
+// File and line of the first table that `why` names and the file holds.
+std::string place_of(const Document& doc, std::string_view why) {
+  for (std::size_t at = why.find('['); at != std::string_view::npos; at = why.find('[', at + 1)) {
+    const Settings* table = doc.find(why.substr(at + 1, why.find(']', at) - at - 1));
+    if (!table) continue;
+    const Setting* kind = table->find("kind");
+    const int line = kind && kind->line > 0 ? kind->line : table->line;
+    if (line > 0) return fmt::format("{}:{}", doc.file, line);
+  }
+  return doc.file;
+}
+
+std::vector<std::string_view> site_names(const Job& job) {
+  std::vector<std::string_view> names;
+  for (const SiteTable& site : job.sites) names.push_back(site.name);
+  return names;
+}
+
+bool has(const std::vector<std::string_view>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Status check_sites(const Document& doc, const Job& job) {
+  if (job.sites.empty())
+    return invalid(
+        fmt::format("{}: [[site]]: missing; a job has at least one site, for example "
+                    "[[site]] name = \"virginia\"",
+                    doc.file));
+  std::set<std::string> seen;
+  std::uint64_t nodes = 0;
+  for (std::size_t i = 0; i < job.sites.size(); ++i) {
+    const SiteTable& site = job.sites[i];
+    if (!is_name(site.name))
+      return about(doc.sites[i], "name", "a name of letters, digits, - and _");
+    if (!seen.insert(site.name).second)
+      return about(doc.sites[i], "name", "a name that no other site has");
+    if (site.jitter_kind == "uniform" && site.jitter > 1)
+      return about(doc.sites[i], "jitter", "at most 1 with jitter_kind = \"uniform\"");
+    if (site.roles.empty()) return about(doc.sites[i], "roles", "at least one role");
+    nodes += site.nodes;
+  }
+  if (nodes > 65536)
+    return invalid(
+        fmt::format("{}: [[site]] nodes: {} nodes in all; at most 65536", doc.file, nodes));
+  if (job.workers() == 0) return about(doc.sites.front(), "roles", "a worker at one site at least");
+  return Ok{};
+}
+
+Status check_links(const Document& doc, const Job& job) {
+  const auto names = site_names(job);
+  std::set<std::pair<std::string, std::string>> seen;
+  for (std::size_t i = 0; i < job.links.size(); ++i) {
+    const LinkTable& link = job.links[i];
+    for (auto [key, name] : {std::pair{"from", &link.from}, std::pair{"to", &link.to}})
+      if (!has(names, *name))
+        return about(doc.links[i], key, "a site's name" + suggestion(*name, names));
+    if (link.from == link.to)
+      return about(doc.links[i], "to", "another site than 'from' ([wan] lan_mbps is for one site)");
+    const bool fresh = seen.emplace(link.from, link.to).second &&
+                       (!link.both || seen.emplace(link.to, link.from).second);
+    if (!fresh)
+      return about(doc.links[i], "from",
+                   fmt::format("each direction once; {} to {} stands in an earlier [[wan.link]]",
+                               link.from, link.to));
+  }
+  return Ok{};
+}
+
+// What this version does not do is refused, never ignored.
+Status check_wan(const Document& doc, const Job& job) {
+  constexpr const char* kNoLoss =
+      "0: the link model is FIFO queues without loss, and loss that changed nothing would mislead";
+  if (job.wan.loss != 0) return about(doc, "wan", "loss", kNoLoss);
+  for (std::size_t i = 0; i < job.links.size(); ++i)
+    if (job.links[i].loss != 0) return about(doc.links[i], "loss", kNoLoss);
+  if (!job.wan.preset.empty())
+    return about(doc, "wan", "preset",
+                 "no preset: none is built in; write [wan] mbps and [[wan.link]] tables");
+  return Ok{};
+}
+
+Status check_rest(const Document& doc, const Job& job) {
+  if (!is_name(job.job.name)) return about(doc, "job", "name", "letters, digits, - and _");
+  if (job.kind("data") == "none" && job.kind("model") != "phantom")
+    return about(doc, "data", "kind", "data to learn from, for example kind = \"mnist\"");
+  const auto names = site_names(job);
+  if (job.roles.server && !has(names, *job.roles.server))
+    return about(doc, "roles", "server", "a site's name" + suggestion(*job.roles.server, names));
+  if (auto why = illegal(*job.sync.entry, *job.overlay.entry, *job.transfer.entry, *job.codec.entry,
+                         job.error_feedback, *job.outer.entry))
+    return invalid(fmt::format("{}: {}", place_of(doc, *why), *why));
+  return Ok{};
+}
+
+// Every part reads its own table; made for rank 0 and a small model, all of them do it now.
+Status check_parts(const Job& job) {
+  const Place place =
+      place_of(job, 0, std::make_shared<const Members>(job.members()), Layout::flat(1), false);
+  auto strategy = build_strategy(job, place, 0);
+  if (!strategy) return strategy.error();
+  return Ok{};
+}
+
+}  // namespace
+
+std::string default_name(const std::string& file) {
+  std::string name = std::filesystem::path(file).stem().string().substr(0, 64);
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '-';
+  return name.empty() ? "run" : name;
+}
+
+std::uint8_t role_bit(std::string_view role) {
+  if (role == "worker") return std::uint8_t(Role::worker);
+  if (role == "server") return std::uint8_t(Role::server);
+  if (role == "scheduler") return std::uint8_t(Role::scheduler);
+  LH_CHECK(role == "state_server");  // choices of the field
+  return std::uint8_t(Role::state_server);
+}
+
+Status check_job(const Document& doc, const Job& job) {
+  LH_TRY(check_sites(doc, job));
+  LH_TRY(check_links(doc, job));
+  LH_TRY(check_wan(doc, job));
+  LH_TRY(check_rest(doc, job));
+  return check_parts(job);
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,15 @@
+#pragma once
+// What one table cannot know: whether the tables of a job agree with each other.
+#include <string>
+
+#include "longhaul/run/job/job.h"
+
+namespace longhaul::run {
+
+// Names, links, roles, limits of this version, illegal combinations, and every part's own settings.
+Status check_job(const Document&, const Job&);
+
+std::string default_name(const std::string& file);
+std::uint8_t role_bit(std::string_view role);
+
+}  // namespace longhaul::run

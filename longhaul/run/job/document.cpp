@@ -1,0 +1,251 @@
+#include "longhaul/run/job/document.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+namespace longhaul::run {
+namespace {
+
+constexpr std::uintmax_t kLargestJobFile = 4 << 20;
+constexpr std::size_t kLargestArray = 65536;
+
+Error at(const std::string& file, const toml::node& node, const std::string& what) {
+  return malformed(fmt::format("{}:{}: {}", file, node.source().begin.line, what));
+}
+
+Result<Value> to_setting_value(const std::string& file, const toml::node& node,
+                               const std::string& key, int depth = 0) {
+  if (const auto* flag = node.as_boolean()) return Value{flag->get()};
+  if (const auto* whole = node.as_integer()) return Value{std::int64_t{whole->get()}};
+  if (const auto* real = node.as_floating_point()) return Value{real->get()};
+  if (const auto* text = node.as_string()) return Value{text->get()};
+  const auto* array = node.as_array();
+  if (array && depth < 2 && array->size() <= kLargestArray) {
+    std::vector<Value> list;
+    for (const toml::node& element : *array) {
+      auto value = to_setting_value(file, element, key, depth + 1);
+      if (!value) return value.error();
+      list.push_back(std::move(*value));
+    }
+    return Value{std::move(list)};
+  }
+  return at(file, node, key + ": expected a number, a string, true, false or a short list of them");
+}
+
+// One TOML table as Settings, its keys in the order of the file.
+Result<Settings> to_settings(const std::string& file, const toml::table& table, std::string name,
+                             std::string_view skip = {}) {
+  Settings settings{std::move(name), file, int(table.source().begin.line), {}};
+  for (const auto& [key, node] : table) {
+    if (key.str() == skip) continue;
+    const std::string where = fmt::format("[{}] {}", settings.table, key.str());
+    auto value = to_setting_value(file, node, where);
+    if (!value) return value.error();
+    settings.entries.push_back(
+        {std::string(key.str()), std::move(*value), file, int(key.source().begin.line)});
+  }
+  std::stable_sort(settings.entries.begin(), settings.entries.end(),
+                   [](const Setting& a, const Setting& b) { return a.line < b.line; });
+  return settings;
+}
+
+// An array of tables. `label` names the i-th in errors and for --set.
+template <class Label>
+Status read_array(const std::string& file, const toml::node& node, std::string_view written,
+                  std::vector<Settings>& into, Label&& label) {
+  const auto* array = node.as_array();
+  if (!array)
+    return at(file, node,
+              fmt::format("expected [[{0}]] with double brackets: there may be several "
+                          "of them",
+                          written));
+  if (array->size() > kLargestArray)
+    return at(file, node, fmt::format("at most {} of [[{}]]", kLargestArray, written));
+  for (const toml::node& element : *array) {
+    const auto* table = element.as_table();
+    if (!table) return at(file, element, fmt::format("expected tables written as [[{}]]", written));
+    auto settings = to_settings(file, *table, label(*table, into.size()));
+    if (!settings) return settings.error();
+    into.push_back(std::move(*settings));
+  }
+  return Ok{};
+}
+
+std::string site_label(const toml::table& table, std::size_t index) {
+  const auto name = table["name"].value<std::string_view>();
+  return name && !name->empty() && name->size() <= 64 ? fmt::format("site.{}", *name)
+                                                      : fmt::format("site[{}]", index);
+}
+
+Status unknown_table(const std::string& file, const toml::node& node, std::string_view name) {
+  return at(file, node,
+            fmt::format("[{}]: unknown table{}", name, suggestion(name, table_names())));
+}
+
+// [for.KIND.TABLE]
+Status read_variants(Document& doc, const toml::node& node) {
+  const auto* kinds = node.as_table();
+  if (!kinds) return at(doc.file, node, "expected tables written as [for.KIND.TABLE]");
+  for (const auto& [kind, tables] : *kinds) {
+    if (!tables.is_table())
+      return at(doc.file, tables,
+                fmt::format("[for] {}: expected a table written as [for.{}.TABLE]", kind.str(),
+                            kind.str()));
+    for (const auto& [name, table] : *tables.as_table()) {
+      const auto& names = table_names();
+      if (name.str() == "site" || name.str() == "for" ||
+          std::find(names.begin(), names.end(), name.str()) == names.end())
+        return unknown_table(doc.file, table, name.str());
+      if (!table.is_table())
+        return at(doc.file, table,
+                  fmt::format("expected a table written as [for.{}.{}]", kind.str(), name.str()));
+      auto settings = to_settings(doc.file, *table.as_table(),
+                                  fmt::format("for.{}.{}", kind.str(), name.str()));
+      if (!settings) return settings.error();
+      doc.variants.push_back(std::move(*settings));
+    }
+  }
+  return Ok{};
+}
+
+Status read_table(Document& doc, std::string_view name, const toml::node& node) {
+  const auto& names = table_names();
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    if (node.is_table() || node.is_array_of_tables()) return unknown_table(doc.file, node, name);
+    return at(doc.file, node,
+              fmt::format("{}: a key outside of any table; write it below a [table]", name));
+  }
+  if (name == "site") return read_array(doc.file, node, name, doc.sites, site_label);
+  if (name == "for") return read_variants(doc, node);
+  const auto* table = node.as_table();
+  if (!table) return at(doc.file, node, fmt::format("expected a table, written as [{}]", name));
+  if (name == "wan")
+    if (const toml::node* links = table->get("link"))
+      LH_TRY(read_array(doc.file, *links, "wan.link", doc.links,
+                        [](const toml::table&, std::size_t index) {
+                          return fmt::format("wan.link[{}]", index);
+                        }));
+  auto settings =
+      to_settings(doc.file, *table, std::string(name), name == "wan" ? "link" : std::string_view{});
+  if (!settings) return settings.error();
+  doc.tables.push_back(std::move(*settings));
+  return Ok{};
+}
+
+// The value of a --set: TOML if it is that, else the text itself.
+Value command_line_value(std::string_view text) {
+  if (text.find('\n') == std::string_view::npos && text.find('\r') == std::string_view::npos) {
+    try {
+      const toml::table table = toml::parse(fmt::format("value = {}", text));
+      const toml::node* node = table.size() == 1 ? table.get("value") : nullptr;
+      if (node)
+        if (auto value = to_setting_value("--set", *node, "value")) return *value;
+    } catch (const toml::parse_error&) {
+      // a bare word
+    }
+  }
+  return Value{std::string(text)};
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& table_names() {
+  static const std::vector<std::string_view> names = {
+      "job",   "stop",     "report", "model", "data", "optimizer", "sync", "overlay",
+      "roles", "transfer", "codec",  "outer", "wan",  "site",      "for"};
+  return names;
+}
+
+Settings& Document::table(std::string_view name) {
+  for (Settings& settings : tables)
+    if (settings.table == name) return settings;
+  tables.push_back({std::string(name), file, 0, {}});
+  return tables.back();
+}
+
+const Settings* Document::find(std::string_view name) const {
+  for (const Settings& settings : tables)
+    if (settings.table == name) return &settings;
+  return nullptr;
+}
+
+Result<Document> parse_document(std::string_view text, std::string file) {
+  Document doc;
+  doc.file = std::move(file);
+  try {
+    const toml::table root = toml::parse(text, std::string_view(doc.file));
+    for (const auto& [name, node] : root) LH_TRY(read_table(doc, name.str(), node));
+  } catch (const toml::parse_error& error) {
+    return malformed(fmt::format("{}:{}: not valid TOML: {}", doc.file, error.source().begin.line,
+                                 error.description()));
+  }
+  std::stable_sort(doc.tables.begin(), doc.tables.end(),
+                   [](const Settings& a, const Settings& b) { return a.line < b.line; });
+  return doc;
+}
+
+Result<std::string> read_text_file(const std::string& path, const std::string& what) {
+  std::error_code code;
+  const auto status = std::filesystem::status(path, code);
+  if (!std::filesystem::exists(status))
+    return unavailable(fmt::format("{}: no such {}; check the path", path, what));
+  if (std::filesystem::is_directory(status))
+    return invalid(fmt::format("{}: is a directory; expected a {}", path, what));
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return unavailable(fmt::format("{}: cannot be opened for reading", path));
+  std::string text(kLargestJobFile + 1, '\0');
+  in.read(text.data(), std::streamsize(text.size()));
+  if (in.bad()) return unavailable(fmt::format("{}: reading it failed", path));
+  text.resize(std::size_t(in.gcount()));
+  if (text.size() > kLargestJobFile)
+    return invalid(
+        fmt::format("{}: larger than {} MiB; expected a {}", path, kLargestJobFile >> 20, what));
+  return text;
+}
+
+Result<Document> read_document(const std::string& path) {
+  auto text = read_text_file(path, "job file (TOML)");
+  if (!text) return text.error();
+  return parse_document(*text, path);
+}
+
+Status override_setting(Document& doc, std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  const std::string_view name = assignment.substr(0, equals);
+  const std::size_t dot = name.rfind('.');
+  if (equals == std::string_view::npos || dot == std::string_view::npos || dot == 0 ||
+      dot + 1 == name.size())
+    return invalid(fmt::format(
+        "--set {}: expected table.key=value, for example --set sync.steps=20", assignment));
+  const std::string_view table = name.substr(0, dot);
+  const Setting entry{std::string(name.substr(dot + 1)),
+                      command_line_value(assignment.substr(equals + 1)), "--set", 0};
+  if (table == "site.*") {
+    for (Settings& site : doc.sites) site.set(entry);
+    return Ok{};
+  }
+  const bool listed = table.starts_with("site") || table.starts_with("wan.link");
+  if (listed) {
+    std::vector<std::string_view> known;
+    for (auto* list : {&doc.sites, &doc.links})
+      for (Settings& settings : *list) {
+        if (settings.table == table) return settings.set(entry), Ok{};
+        known.push_back(settings.table);
+      }
+    return invalid(
+        fmt::format("--set {}: the job has no {}{}", assignment, table, suggestion(table, known)));
+  }
+  const auto& names = table_names();
+  if (std::find(names.begin(), names.end(), table) == names.end())
+    return invalid(fmt::format("--set {}: [{}]: unknown table{}", assignment, table,
+                               suggestion(table, names)));
+  doc.table(table).set(entry);
+  return Ok{};
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,127 @@
+#include "longhaul/run/job/dump.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+namespace longhaul::run {
+namespace {
+
+std::string source_of(const Setting& entry) {
+  return entry.line > 0 ? fmt::format("{}:{}", entry.file, entry.line) : entry.file;
+}
+
+// 3 where a number is meant is 3.0, so that equal jobs are equal texts.
+std::string value_text(const Value& value, const std::string& type) {
+  const auto* whole = std::get_if<std::int64_t>(&value.data);
+  return to_text(whole && type == "number" ? Value{double(*whole)} : value);
+}
+
+// A table's keys by their documentation, with what the settings say laid over the defaults.
+void add_keys(ResolvedTable& table, const std::vector<FieldDoc>& docs, const Settings* settings) {
+  for (const FieldDoc& doc : docs) {
+    if (settings && doc.field.name == "kind") continue;  // written first
+    const Setting* entry = settings ? settings->find(doc.field.name) : nullptr;
+    if (!entry && doc.absent) continue;
+    table.keys.push_back(
+        {std::string(doc.field.name), entry ? value_text(entry->value, doc.type) : doc.value,
+         entry ? source_of(*entry) : "default", std::string(doc.field.doc), doc.field.local});
+  }
+}
+
+template <class Config>
+ResolvedTable own_table(std::string name, std::string header, const Config& config) {
+  ResolvedTable table{std::move(name), std::move(header), {}};
+  add_keys(table, describe(config), nullptr);
+  return table;
+}
+
+// The keys' sources, for tables whose values were read into structs.
+void name_sources(ResolvedTable& table, const Settings* written) {
+  for (ResolvedKey& key : table.keys)
+    if (const Setting* entry = written ? written->find(key.key) : nullptr)
+      key.source = source_of(*entry);
+}
+
+ResolvedTable part_table(std::string_view name, const Settings& settings,
+                         const std::vector<FieldDoc>& docs, const std::vector<FieldDoc>& common) {
+  ResolvedTable table{std::string(name), fmt::format("[{}]", name), {}};
+  const Setting* kind = settings.find("kind");
+  if (kind) table.keys.push_back({"kind", to_text(kind->value), source_of(*kind), "", false});
+  add_keys(table, docs, &settings);
+  add_keys(table, common, nullptr);
+  return table;
+}
+
+// The keys that are not local, by name; pointers into `tables`.
+std::map<std::string, const ResolvedKey*> by_name(const std::vector<ResolvedTable>& tables) {
+  std::map<std::string, const ResolvedKey*> keys;
+  for (const ResolvedTable& table : tables)
+    for (const ResolvedKey& key : table.keys)
+      if (!key.local) keys[fmt::format("[{}] {}", table.name, key.key)] = &key;
+  return keys;
+}
+
+}  // namespace
+
+std::vector<ResolvedTable> resolved(const Job& job) {
+  std::vector<ResolvedTable> tables = {own_table("job", "[job]", job.job),
+                                       own_table("stop", "[stop]", job.stop),
+                                       own_table("report", "[report]", job.report)};
+  tables.push_back(part_table("model", job.model, job.model_docs, {}));
+  tables.push_back(part_table("data", job.data, job.data_docs, {}));
+  tables.push_back(part_table("optimizer", job.optimizer, job.optimizer_docs, {}));
+  tables.push_back(part_table("sync", job.sync.settings, job.sync.entry->describe(), {}));
+  tables.push_back(part_table("overlay", job.overlay.settings, job.overlay.entry->describe(), {}));
+  tables.push_back(own_table("roles", "[roles]", job.roles));
+  tables.push_back(part_table("transfer", job.transfer.settings, job.transfer.entry->describe(),
+                              describe(job.transfer_common)));
+  tables.push_back(part_table("codec", job.codec.settings, job.codec.entry->describe(), {}));
+  tables.push_back(part_table("outer", job.outer.settings, job.outer.entry->describe(), {}));
+  tables.push_back(own_table("wan", "[wan]", job.wan));
+  for (std::size_t i = 0; i < job.links.size(); ++i)
+    tables.push_back(own_table(fmt::format("wan.link[{}]", i), "[[wan.link]]", job.links[i]));
+  for (const SiteTable& site : job.sites)
+    tables.push_back(own_table("site." + site.name, "[[site]]", site));
+  for (ResolvedTable& table : tables)
+    for (const Settings& written : job.written)
+      if (written.table == table.name) name_sources(table, &written);
+  return tables;
+}
+
+std::string to_toml(const Job& job) {
+  std::string text =
+      fmt::format("# {} as it was resolved: defaults and presets are written out.\n", job.job.name);
+  for (const ResolvedTable& table : resolved(job)) {
+    if (table.keys.empty()) continue;
+    text += fmt::format("\n{}\n", table.header);
+    for (const ResolvedKey& key : table.keys) text += fmt::format("{} = {}\n", key.key, key.value);
+  }
+  return text;
+}
+
+std::uint64_t job_hash(const Job& job) {
+  std::string text;
+  const std::vector<ResolvedTable> tables = resolved(job);
+  for (const auto& [name, key] : by_name(tables))
+    text += fmt::format("{} = {}\n", name, key->value);
+  return XXH64(text.data(), text.size(), 0);
+}
+
+std::optional<std::string> difference(const Job& before, const Job& now) {
+  const auto old_tables = resolved(before), new_tables = resolved(now);
+  const auto old_keys = by_name(old_tables), new_keys = by_name(new_tables);
+  for (const auto& [name, key] : new_keys) {
+    const auto old = old_keys.find(name);
+    if (old == old_keys.end()) return fmt::format("{}: was not set, is {}", name, key->value);
+    if (old->second->value != key->value)
+      return fmt::format("{}: was {}, is {}", name, old->second->value, key->value);
+  }
+  for (const auto& [name, key] : old_keys)
+    if (!new_keys.contains(name)) return fmt::format("{}: was {}, is not set", name, key->value);
+  return std::nullopt;
+}
+
+}  // namespace longhaul::run

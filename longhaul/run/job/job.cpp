@@ -1,0 +1,167 @@
+#include "longhaul/run/job/job.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "longhaul/codec/registry.h"
+#include "longhaul/outer/registry.h"
+#include "longhaul/overlay/registry.h"
+#include "longhaul/run/job/check.h"
+#include "longhaul/run/job/learning.h"
+#include "longhaul/run/job/presets.h"
+#include "longhaul/sync/registry.h"
+#include "longhaul/transfer/registry.h"
+
+namespace longhaul::run {
+namespace {
+
+// Moves the keys of `Common` from a part's table to a table of their own.
+template <class Entry, class Common>
+Status read_common(Choice<Entry>& part, Common& into) {
+  Settings& table = part.settings;
+  const auto names = field_names<Common>();
+  const std::vector<FieldDoc> own_keys = part.entry->describe();
+  std::vector<std::string_view> known = names;
+  known.push_back("kind");
+  for (const FieldDoc& doc : own_keys) known.push_back(doc.field.name);
+  LH_TRY(refuse_unknown(table, known));
+  Settings own{table.table, table.file, table.line, {}};
+  std::erase_if(table.entries, [&](const Setting& entry) {
+    const bool mine = std::find(names.begin(), names.end(), entry.key) != names.end();
+    if (mine) own.entries.push_back(entry);
+    return mine;
+  });
+  return read_settings(own, into, {});
+}
+
+Result<std::string> kind_of(Settings& table, std::string_view fallback) {
+  const Setting* entry = table.find("kind");
+  if (!entry) {
+    table.set({"kind", {std::string(fallback)}, "default", 0});
+    return std::string(fallback);
+  }
+  const auto* text = std::get_if<std::string>(&entry->value.data);
+  if (!text) return bad_setting(table, *entry, "a kind in quotes");
+  return *text;
+}
+
+template <class Entry>
+Status choose(Document& doc, std::string_view table, std::string_view fallback,
+              std::span<const Entry> registry, Choice<Entry>& into) {
+  Settings& settings = doc.table(table);
+  auto kind = kind_of(settings, fallback);
+  if (!kind) return kind.error();
+  auto entry = find_entry(registry, settings, *kind);
+  if (!entry) return entry.error();
+  into = {*entry, settings};
+  return Ok{};
+}
+
+Status need_kind(Document& doc, std::string_view table, std::string_view example) {
+  const Settings& settings = doc.table(table);
+  if (settings.find("kind")) return Ok{};
+  const std::string place =
+      settings.line > 0 ? fmt::format("{}:{}", doc.file, settings.line) : doc.file;
+  return invalid(
+      fmt::format("{}: [{}] kind: missing; for example kind = \"{}\"", place, table, example));
+}
+
+// The kinds of all parts, and the tables that learn/ reads.
+Status read_parts(Document& doc, Job& job) {
+  LH_TRY(need_kind(doc, "model", "lenet"));
+  LH_TRY(need_kind(doc, "sync", "fedavg"));
+  LH_TRY(choose(doc, "sync", "", sync::registry(), job.sync));
+  LH_TRY(apply_variants(doc, job.sync.entry->name));
+  job.presets = apply_presets(doc, *job.sync.entry);
+  LH_TRY(choose(doc, "sync", "", sync::registry(), job.sync));
+  LH_TRY(choose(doc, "overlay", "direct", overlay::registry(), job.overlay));
+  LH_TRY(choose(doc, "transfer", "reliable", transfer::registry(), job.transfer));
+  LH_TRY(choose(doc, "codec", "fp32", codec::registry(), job.codec));
+  LH_TRY(choose(doc, "outer", "none", outer::registry(), job.outer));
+  auto feedback = codec::wants_error_feedback(job.codec.settings);
+  if (!feedback) return feedback.error();
+  job.error_feedback = *feedback;
+  LH_TRY(read_common(job.transfer, job.transfer_common));
+  for (auto [table, into, fallback] :
+       {std::tuple{"model", &job.model, ""}, std::tuple{"data", &job.data, "none"},
+        std::tuple{"optimizer", &job.optimizer, "sgd"}}) {
+    auto kind = kind_of(doc.table(table), fallback);
+    if (!kind) return kind.error();
+    *into = doc.table(table);
+  }
+  return read_learning(job);
+}
+
+Status read_tables(Document& doc, Job& job) {
+  LH_TRY(read_settings(doc.table("job"), job.job, {}));
+  LH_TRY(read_settings(doc.table("stop"), job.stop, {}));
+  LH_TRY(read_settings(doc.table("report"), job.report, {}));
+  LH_TRY(read_settings(doc.table("roles"), job.roles, {}));
+  LH_TRY(read_settings(doc.table("wan"), job.wan, {}));
+  for (const Settings& link : doc.links) LH_TRY(read_settings(link, job.links.emplace_back(), {}));
+  for (const Settings& site : doc.sites) LH_TRY(read_settings(site, job.sites.emplace_back(), {}));
+  for (const auto* list : {&doc.tables, &doc.links, &doc.sites})
+    job.written.insert(job.written.end(), list->begin(), list->end());
+  return Ok{};
+}
+
+}  // namespace
+
+std::string Job::kind(std::string_view table) const {
+  for (const Settings* settings : {&model, &data, &optimizer, &sync.settings, &overlay.settings,
+                                   &transfer.settings, &codec.settings, &outer.settings})
+    if (settings->table == table)
+      if (const Setting* entry = settings->find("kind"))
+        return std::get<std::string>(entry->value.data);
+  return "";
+}
+
+Members Job::members() const {
+  Members members;
+  for (const SiteTable& site : sites) {
+    std::uint8_t roles = 0;
+    for (const std::string& role : site.roles) roles |= role_bit(role);
+    for (std::uint32_t i = 0; i < site.nodes; ++i) members.push_back({site.name, i, 0, roles});
+  }
+  if (roles.server) {
+    std::uint32_t beside = 0;
+    for (const SiteTable& site : sites)
+      if (site.name == *roles.server) beside = site.nodes;
+    members.push_back({*roles.server, beside, 0, std::uint8_t(Role::server)});
+  }
+  return members;
+}
+
+std::optional<Rank> Job::server() const {
+  if (!roles.server) return std::nullopt;
+  std::uint32_t nodes = 0;
+  for (const SiteTable& site : sites) nodes += site.nodes;
+  return nodes;  // the last member
+}
+
+std::size_t Job::workers() const {
+  std::size_t count = 0;
+  for (const Member& member : members()) count += member.is(Role::worker);
+  return count;
+}
+
+Result<Job> resolve_job(Document doc) {
+  Job job;
+  job.file = doc.file;
+  LH_TRY(read_tables(doc, job));
+  LH_TRY(read_parts(doc, job));
+  if (job.job.name.empty()) job.job.name = default_name(doc.file);
+  LH_TRY(check_job(doc, job));
+  return job;
+}
+
+Result<Job> load_job(const std::string& path, const std::vector<std::string>& sets) {
+  auto doc = read_document(path);
+  if (!doc) return doc.error();
+  for (const std::string& set : sets) LH_TRY(override_setting(*doc, set));
+  return resolve_job(std::move(*doc));
+}
+
+}  // namespace longhaul::run

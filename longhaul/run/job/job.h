@@ -1,0 +1,68 @@
+#pragma once
+// A Job is a job file with everything decided: defaults filled in, what the sync kind presets
+// applied, every cross-reference checked. Reading it answers any text with a Job or one Error that
+// names file, line, key, what was expected and the nearest valid name or the remedy.
+//
+// Who wins for one key, strongest first: --set, [for.KIND.TABLE], [TABLE], the sync kind's preset,
+// the default. A preset of a table's kind and of its other keys counts only while the file does
+// not choose another kind for that table.
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longhaul/core/place.h"
+#include "longhaul/core/registry.h"
+#include "longhaul/run/job/document.h"
+#include "longhaul/run/job/tables.h"
+
+namespace longhaul::run {
+
+// A part chosen from a registry, with its settings; `settings` holds "kind" and what was set, but
+// not the keys that hold for every kind (TransferCommon).
+template <class Entry>
+struct Choice {
+  const Entry* entry = nullptr;
+  Settings settings;
+};
+
+struct AppliedPreset {  // for explain: the sync kind set this, unless `overruled`
+  std::string table, key;
+  Value value;
+  bool overruled = false;
+};
+
+struct Job {
+  std::string file;
+  JobTable job;
+  StopTable stop;
+  ReportTable report;
+  RolesTable roles;
+  WanTable wan;
+  std::vector<LinkTable> links;
+  std::vector<SiteTable> sites;
+  Settings model, data, optimizer;  // read by learn/; "kind" is always there
+  Choice<SyncEntry> sync;
+  Choice<OverlayEntry> overlay;
+  Choice<TransferEntry> transfer;
+  Choice<CodecEntry> codec;
+  Choice<OuterEntry> outer;
+  bool error_feedback = false;  // [codec] error_feedback
+  TransferCommon transfer_common;
+  std::vector<AppliedPreset> presets;
+  // How the keys of model, data and optimizer are documented, given their kinds.
+  std::vector<FieldDoc> model_docs, data_docs, optimizer_docs;
+  std::vector<Settings> written;  // all tables as written: for sources, and errors that come later
+
+  std::string kind(std::string_view table) const;  // "lenet" for "model"
+  // The members in rank order: every site's nodes, then the server of [roles], if any.
+  Members members() const;
+  std::optional<Rank> server() const;  // of [roles]
+  std::size_t workers() const;
+};
+
+Result<Job> resolve_job(Document);
+// Reads the file, applies the --set assignments, resolves.
+Result<Job> load_job(const std::string& path, const std::vector<std::string>& sets = {});
+
+}  // namespace longhaul::run

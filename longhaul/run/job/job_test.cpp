@@ -1,0 +1,213 @@
+#include "longhaul/run/job/job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/parts.h"
+
+namespace longhaul::run {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kModel = "[model]\nkind = \"logistic\"\n[data]\nkind = \"synthetic\"\n";
+constexpr const char* kSites = "[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\n";
+
+std::string job_text(const std::string& middle, const std::string& sites = kSites) {
+  return kModel + middle + sites;
+}
+
+Result<Job> resolve(const std::string& text, const std::vector<std::string>& sets = {}) {
+  auto doc = parse_document(text, "job.toml");
+  if (!doc) return doc.error();
+  for (const std::string& set : sets) LH_TRY(override_setting(*doc, set));
+  return resolve_job(*std::move(doc));
+}
+
+std::string error_of(const std::string& text, const std::vector<std::string>& sets = {}) {
+  auto job = resolve(text, sets);
+  return job ? "no error" : job.error().what;
+}
+
+std::string value_of(const Job& job, const std::string& table, const std::string& key) {
+  for (const ResolvedTable& t : resolved(job))
+    if (t.name == table)
+      for (const ResolvedKey& k : t.keys)
+        if (k.key == key) return k.value;
+  return "";
+}
+
+TEST(Job, FillsInDefaults) {
+  auto job = resolve(job_text("[sync]\nkind = \"bsp\"\n"));
+  ASSERT_TRUE(job) << job.error().what;
+  EXPECT_EQ(job->overlay.entry->name, "direct");
+  EXPECT_EQ(job->codec.entry->name, "fp32");
+  EXPECT_EQ(job->kind("optimizer"), "sgd");
+  EXPECT_EQ(job->job.name, "job");  // the file's name
+  EXPECT_EQ(job->members().size(), 2u);
+  EXPECT_EQ(job->workers(), 2u);
+}
+
+TEST(Job, NeedsAModelASyncAndASite) {
+  EXPECT_THAT(error_of(std::string(kModel) + "[sync]\nkind = \"bsp\"\n"), HasSubstr("[[site]]"));
+  EXPECT_THAT(error_of(std::string("[sync]\nkind = \"bsp\"\n") + kSites),
+              HasSubstr("[model] kind"));
+  EXPECT_THAT(error_of(job_text("")), HasSubstr("[sync] kind: missing"));
+}
+
+// mutant: longhaul/run/job/presets.cpp
+//   - if (!overruled) table.set({std::string(preset.key), preset.value, source, 0});
+//   + table.set({std::string(preset.key), preset.value, source, 0});
+TEST(Presets, AreOverruledByTheFileKeyByKey) {
+  auto plain = resolve(job_text("[sync]\nkind = \"diloco\"\n"));
+  ASSERT_TRUE(plain) << plain.error().what;
+  EXPECT_EQ(plain->outer.entry->name, "nesterov");
+  EXPECT_EQ(value_of(*plain, "outer", "rate"), "0.7");
+  EXPECT_EQ(value_of(*plain, "optimizer", "kind"), "\"adamw\"");
+
+  auto own = resolve(job_text("[sync]\nkind = \"diloco\"\n[outer]\nrate = 0.5\n"));
+  ASSERT_TRUE(own) << own.error().what;
+  EXPECT_EQ(own->outer.entry->name, "nesterov");
+  EXPECT_EQ(value_of(*own, "outer", "rate"), "0.5");
+  EXPECT_EQ(value_of(*own, "outer", "momentum"), "0.9");
+}
+
+TEST(Presets, OfATableWhoseKindTheFileChoosesAreDropped) {
+  auto job =
+      resolve(job_text("[sync]\nkind = \"diloco\"\n[outer]\nkind = \"none\"\n"
+                       "[optimizer]\nkind = \"sgd\"\nrate = 0.1\n"));
+  ASSERT_TRUE(job) << job.error().what;
+  EXPECT_EQ(job->outer.entry->name, "none");
+  EXPECT_EQ(value_of(*job, "optimizer", "rate"), "0.1");
+  EXPECT_TRUE(std::all_of(job->presets.begin(), job->presets.end(),
+                          [](const AppliedPreset& p) { return p.overruled; }));
+}
+
+TEST(Variants, HoldForTheirSyncKindOnly) {
+  const std::string text = job_text(
+      "[sync]\nkind = \"bsp\"\n[for.fedavg.sync]\nsteps = 7\n[for.fedavg.optimizer]\nrate = 0.3\n");
+  auto bsp = resolve(text);
+  ASSERT_TRUE(bsp) << bsp.error().what;
+  EXPECT_NE(value_of(*bsp, "optimizer", "rate"), "0.3");
+  auto fedavg = resolve(text, {"sync.kind=fedavg"});
+  ASSERT_TRUE(fedavg) << fedavg.error().what;
+  EXPECT_EQ(value_of(*fedavg, "sync", "steps"), "7");
+  EXPECT_EQ(value_of(*fedavg, "optimizer", "rate"), "0.3");
+  auto set = resolve(text, {"sync.kind=fedavg", "sync.steps=9"});
+  ASSERT_TRUE(set) << set.error().what;
+  EXPECT_EQ(value_of(*set, "sync", "steps"), "9");
+  EXPECT_THAT(error_of(job_text("[sync]\nkind = \"bsp\"\n[for.fedavk.sync]\nsteps = 7\n")),
+              AllOf(HasSubstr("job.toml:7"), HasSubstr("'fedavg'")));
+  EXPECT_THAT(error_of(job_text("[sync]\nkind = \"fedavg\"\n[for.fedavg.sync]\nstebs = 7\n")),
+              AllOf(HasSubstr("job.toml:8"), HasSubstr("'steps'")));
+}
+
+std::string bsp(const std::string& more, const std::string& sites = kSites) {
+  return job_text("[sync]\nkind = \"bsp\"\n" + more, sites);
+}
+
+TEST(Check, RatesOfZeroOrBelowAreErrors) {
+  for (const char* rate : {"0", "0.0", "-3"}) {
+    const std::string key = std::string(" = ") + rate;
+    EXPECT_THAT(error_of(bsp("", "[[site]]\nname = \"a\"\nup_mbps" + key + "\n")),
+                AllOf(HasSubstr("job.toml:9: [site.a] up_mbps: "), HasSubstr("above 0")));
+    EXPECT_THAT(error_of(bsp("[wan]\nmbps" + key + "\n")), HasSubstr("job.toml:8: [wan] mbps: "));
+    EXPECT_THAT(error_of(bsp("[wan]\nlan_mbps" + key + "\n")), HasSubstr("[wan] lan_mbps: "));
+    EXPECT_THAT(error_of(bsp("[[wan.link]]\nfrom = \"a\"\nto = \"b\"\nmbps" + key + "\n")),
+                HasSubstr("job.toml:10: [wan.link[0]] mbps: "));
+  }
+}
+
+TEST(Check, LinksNameTwoSitesOnce) {
+  EXPECT_THAT(error_of(bsp("[[wan.link]]\nfrom = \"a\"\nto = \"bb\"\n")),
+              AllOf(HasSubstr("job.toml:9: [wan.link[0]] to: "), HasSubstr("'b'")));
+  EXPECT_THAT(error_of(bsp("[[wan.link]]\nfrom = \"a\"\nto = \"a\"\n")), HasSubstr("another site"));
+  const std::string link = "[[wan.link]]\nfrom = \"a\"\nto = \"b\"\n";
+  const std::string back = "[[wan.link]]\nfrom = \"b\"\nto = \"a\"\n";
+  EXPECT_THAT(error_of(bsp(link + link)), HasSubstr("[wan.link[1]] from: "));
+  EXPECT_EQ(error_of(bsp(link + back)), "no error");
+  EXPECT_THAT(error_of(bsp(link + "both = true\n" + back)), HasSubstr("earlier [[wan.link]]"));
+}
+
+TEST(Check, RefusesWhatTheLinkModelCannotDo) {
+  EXPECT_THAT(error_of(bsp("[wan]\nloss = 0.01\n")), AllOf(HasSubstr("loss"), HasSubstr("FIFO")));
+  EXPECT_THAT(error_of(bsp("[wan]\npreset = \"gaia-11\"\n")), HasSubstr("none is built in"));
+}
+
+TEST(Check, SitesHaveNamesAndWorkers) {
+  EXPECT_THAT(error_of(bsp("", "[[site]]\nnodes = 1\n")), HasSubstr("[site[0]] name: missing"));
+  EXPECT_THAT(error_of(bsp("", "[[site]]\nname = \"a b\"\n")), HasSubstr("letters"));
+  EXPECT_THAT(error_of(bsp("", "[[site]]\nname = \"a\"\n[[site]]\nname = \"a\"\n")),
+              HasSubstr("no other site"));
+  EXPECT_THAT(error_of(bsp("", "[[site]]\nname = \"a\"\nroles = [\"server\"]\n")),
+              HasSubstr("worker"));
+  EXPECT_THAT(error_of(bsp("[roles]\nserver = \"c\"\n")), HasSubstr("[roles] server: "));
+}
+
+TEST(Check, RefusesAnIllegalCombinationWithTheReason) {
+  EXPECT_THAT(error_of(bsp("[overlay]\nkind = \"ring\"\n[codec]\nkind = \"int8\"\n"
+                           "error_feedback = true\n")),
+              AllOf(HasSubstr("job.toml"), HasSubstr("ring"), HasSubstr("error_feedback")));
+}
+
+TEST(Members, AServerOfItsOwnComesLast) {
+  auto job = resolve(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"a\"\n",
+                         "[[site]]\nname = \"a\"\nnodes = 2\n[[site]]\nname = \"b\"\n"));
+  ASSERT_TRUE(job) << job.error().what;
+  const Members members = job->members();
+  ASSERT_EQ(members.size(), 4u);
+  EXPECT_EQ(members[3].site, "a");
+  EXPECT_EQ(members[3].rank_in_site, 2u);
+  EXPECT_FALSE(members[3].is(Role::worker));
+  EXPECT_EQ(job->server(), Rank{3});
+  EXPECT_EQ(job->workers(), 3u);
+}
+
+TEST(Report, CountsSamplesInRounds) {
+  auto job = resolve(job_text("[sync]\nkind = \"fedavg\"\nsteps = 10\n[report]\n"
+                              "every_samples = 2000\n"),
+                     {"data.batch=20"});
+  ASSERT_TRUE(job) << job.error().what;
+  EXPECT_EQ(samples_per_round(*job), 400u);
+  EXPECT_EQ(report_every(*job), 5u);
+  auto rounds = resolve(bsp("[report]\nevery_rounds = 3\nevery_samples = 2000\n"));
+  ASSERT_TRUE(rounds) << rounds.error().what;
+  EXPECT_EQ(report_every(*rounds), 3u);
+}
+
+// mutant: longhaul/run/job/dump.cpp
+//   - return to_text(whole && type == "number" ? Value{double(*whole)} : value);
+//   + return to_text(value);
+TEST(Dump, ReadsBackAsTheSameJob) {
+  for (const char* middle :
+       {"[sync]\nkind = \"bsp\"\n", "[sync]\nkind = \"diloco\"\nsteps = 5\n",
+        "[sync]\nkind = \"fedavg\"\n[overlay]\nkind = \"hub\"\n[codec]\nkind = \"int8\"\n"
+        "error_feedback = true\n[wan]\nmbps = 8\n[[wan.link]]\nfrom = \"a\"\nto = \"b\"\n",
+        "[sync]\nkind = \"bsp\"\n[optimizer]\nkind = \"adam\"\nrate = 1\nschedule = "
+        "\"cosine\"\n"}) {
+    auto job = resolve(job_text(middle));
+    ASSERT_TRUE(job) << job.error().what;
+    const std::string text = to_toml(*job);
+    auto again = resolve(text);
+    ASSERT_TRUE(again) << again.error().what << "\n" << text;
+    EXPECT_EQ(to_toml(*again), text);
+    EXPECT_EQ(job_hash(*again), job_hash(*job));
+    EXPECT_EQ(difference(*job, *again), std::nullopt);
+  }
+}
+
+TEST(Dump, HashSkipsLocalKeysAndNothingElse) {
+  auto job = resolve(bsp(""));
+  auto local = resolve(bsp(""), {"site.a.address=10.0.0.1:70", "job.checkpoint_every=3"});
+  auto other = resolve(bsp(""), {"site.a.step_ms=21"});
+  ASSERT_TRUE(job && local && other);
+  EXPECT_EQ(job_hash(*job), job_hash(*local));
+  EXPECT_NE(job_hash(*job), job_hash(*other));
+  EXPECT_EQ(difference(*job, *local), std::nullopt);
+  EXPECT_EQ(difference(*job, *other), "[site.a] step_ms: was 20.0, is 21.0");
+}
+
+}  // namespace
+}  // namespace longhaul::run

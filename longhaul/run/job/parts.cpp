@@ -1,0 +1,85 @@
+#include "longhaul/run/job/parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/codec/registry.h"
+
+namespace longhaul::run {
+namespace {
+
+// The whole number that a part's setting has, by itself or by default.
+std::uint64_t number_of(const Settings& settings, const std::vector<FieldDoc>& docs,
+                        std::string_view key, std::uint64_t fallback) {
+  const Value* value = nullptr;
+  for (const FieldDoc& doc : docs)
+    if (doc.field.name == key) value = &doc.data;
+  if (const Setting* entry = settings.find(key)) value = &entry->value;
+  const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
+  return number && *number > 0 ? std::uint64_t(*number) : fallback;
+}
+
+}  // namespace
+
+std::uint64_t samples_per_round(const Job& job) {
+  const std::uint64_t batch = number_of(job.data, {}, "batch", 32);
+  const std::uint64_t steps = number_of(job.sync.settings, job.sync.entry->describe(), "steps", 1);
+  return std::max<std::uint64_t>(1, batch * steps * job.workers());
+}
+
+Round report_every(const Job& job) {
+  if (job.report.every_rounds) return *job.report.every_rounds;
+  const double rounds = double(job.report.every_samples) / double(samples_per_round(job));
+  return std::max<Round>(1, Round(std::llround(rounds)));
+}
+
+StopConfig stop_config(const Job& job, std::uint64_t training_samples, bool phantom) {
+  StopConfig stop;
+  stop.target_accuracy = job.stop.target_accuracy;
+  stop.max_rounds = job.stop.max_rounds;
+  stop.max_hours = job.stop.max_hours;
+  stop.max_samples = std::uint64_t(std::llround(job.stop.max_epochs * double(training_samples)));
+  stop.report_every = report_every(job);
+  stop.lag = job.report.lag;
+  stop.snapshots = !phantom;
+  return stop;
+}
+
+Place place_of(const Job& job, Rank rank, std::shared_ptr<const Members> members,
+               std::shared_ptr<const Layout> layout, bool phantom) {
+  Place place;
+  place.self = rank;
+  place.members = std::move(members);
+  place.layout = std::move(layout);
+  place.seed = job.job.seed;
+  place.chunk_bytes = job.transfer_common.chunk_kib * 1024;
+  place.phantom = phantom;
+  place.chunk_run = phantom ? job.transfer_common.chunk_run : 1;
+  return place;
+}
+
+Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
+                                                 std::uint64_t training_samples) {
+  // Made once here, so that make_codec can promise to succeed later.
+  auto codec = codec::make_codec(job.codec.settings, place, true);
+  if (!codec) return codec.error();
+  OverlayParts below;
+  below.make_codec = [settings = job.codec.settings, place](bool feedback) {
+    auto made = codec::make_codec(settings, place, feedback);
+    LH_CHECK(made);
+    return std::move(*made);
+  };
+  auto transfer = job.transfer.entry->make(job.transfer.settings, place);
+  if (!transfer) return transfer.error();
+  below.transfer = std::move(*transfer);
+  below.server = job.server();
+  auto overlay = job.overlay.entry->make(job.overlay.settings, std::move(below), place);
+  if (!overlay) return overlay.error();
+  auto outer = job.outer.entry->make(job.outer.settings, place);
+  if (!outer) return outer.error();
+  SyncParts parts{std::move(*overlay), std::move(*outer),
+                  stop_config(job, training_samples, place.phantom)};
+  return job.sync.entry->make(job.sync.settings, std::move(parts), place);
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,22 @@
+#pragma once
+// Puts a node's training together from the five registries.
+#include <memory>
+
+#include "longhaul/run/job/job.h"
+
+namespace longhaul::run {
+
+// The strategy of the node at `place`. `training_samples`: of all sites, for max_epochs; 0 if not
+// known yet. Errors name the table and key, or say why the parts cannot be combined.
+Result<std::unique_ptr<Strategy>> build_strategy(const Job&, const Place&,
+                                                 std::uint64_t training_samples);
+
+// Samples that all workers use in one round together, and the rounds between two reports.
+std::uint64_t samples_per_round(const Job&);
+Round report_every(const Job&);
+StopConfig stop_config(const Job&, std::uint64_t training_samples, bool phantom);
+// Where the node of that rank stands.
+Place place_of(const Job&, Rank, std::shared_ptr<const Members>, std::shared_ptr<const Layout>,
+               bool phantom);
+
+}  // namespace longhaul::run

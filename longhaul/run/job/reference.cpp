@@ -1,0 +1,162 @@
+#include "longhaul/run/job/reference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "longhaul/codec/registry.h"
+#include "longhaul/outer/registry.h"
+#include "longhaul/overlay/registry.h"
+#include "longhaul/run/job/learning.h"
+#include "longhaul/sync/registry.h"
+#include "longhaul/transfer/registry.h"
+
+namespace longhaul::run {
+namespace {
+
+std::string number(double value) { return fmt::format("{:.15g}", value); }
+
+std::string allowed(const FieldDoc& doc) {
+  const Field& f = doc.field;
+  if (!f.choices.empty()) return fmt::format("{}", fmt::join(f.choices, ", "));
+  if (doc.type != "integer" && doc.type != "number") return "";
+  std::string text;
+  if (f.positive)
+    text = "> 0";
+  else if (std::isfinite(f.min))
+    text = ">= " + number(f.min);
+  else if (doc.type == "integer")
+    text = ">= 0";
+  if (std::isfinite(f.max)) text += (text.empty() ? "<= " : ", <= ") + number(f.max);
+  return text;
+}
+
+// Lines of at most 100 columns, broken at spaces; all but the first begin with `indent`.
+std::string wrapped(const std::string& text, const std::string& indent) {
+  constexpr std::size_t kColumns = 100;
+  std::string lines, line;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
+      lines += line + "\n";
+      line = indent + word;
+    } else {
+      line += (line.empty() ? "" : " ") + word;
+    }
+  }
+  return lines + line + "\n";
+}
+
+template <class Config>
+std::string own_section(std::string_view header, std::string_view text) {
+  return fmt::format("\n## `{}`\n\n{}\n\n{}", header, text, key_list(describe(Config{})));
+}
+
+std::string_view bits_text(Bits bits) { return to_string(bits); }
+
+template <class Entry>
+PartInfo part(std::string_view table, const Entry& entry) {
+  return {std::string(table),
+          std::string(entry.name),
+          std::string(entry.summary),
+          entry.describe(),
+          {},
+          {}};
+}
+
+std::string yes(bool flag) { return flag ? "yes" : "no"; }
+
+void add_registries(std::vector<PartInfo>& parts) {
+  for (const SyncEntry& entry : sync::registry()) {
+    PartInfo& info = parts.emplace_back(part("sync", entry));
+    info.presets = entry.presets();
+    info.facts = {{"bits", std::string(bits_text(entry.traits.bits))},
+                  {"when a peer is lost", std::string(entry.traits.when_lost)}};
+  }
+  for (const OverlayEntry& entry : overlay::registry()) {
+    PartInfo& info = parts.emplace_back(part("overlay", entry));
+    info.facts = {{"bits", std::string(bits_text(entry.traits.bits))},
+                  {"sums on the way", yes(entry.traits.sums_on_the_way)}};
+  }
+  for (const TransferEntry& entry : transfer::registry()) {
+    PartInfo& info = parts.emplace_back(part("transfer", entry));
+    info.facts = {{"every value arrives", yes(entry.traits.lossless)}};
+  }
+  for (const CodecEntry& entry : codec::registry()) {
+    PartInfo& info = parts.emplace_back(part("codec", entry));
+    info.facts = {
+        {"lossless", yes(entry.traits.lossless)},
+        {"may have error feedback", yes(entry.traits.contraction && !entry.traits.lossless)}};
+  }
+  for (const OuterEntry& entry : outer::registry()) parts.push_back(part("outer", entry));
+}
+
+std::string kinds_section(const std::vector<PartInfo>& parts, std::string_view table,
+                          std::string_view text, const std::string& common = {}) {
+  std::string section = fmt::format("\n## `[{}]`\n\n{}\n", table, text);
+  if (!common.empty()) section += "\nWith every kind:\n\n" + common;
+  for (const PartInfo& info : parts) {
+    if (info.table != table) continue;
+    section += fmt::format("\n### `kind = \"{}\"`\n\n{}.\n", info.name, info.summary);
+    if (!info.presets.empty()) {
+      section += "\nPresets, unless the file says otherwise:\n\n";
+      for (const Preset& preset : info.presets)
+        section +=
+            fmt::format("    [{}] {} = {}\n", preset.table, preset.key, to_text(preset.value));
+    }
+    if (!info.keys.empty()) section += "\n" + key_list(info.keys);
+  }
+  return section;
+}
+
+}  // namespace
+
+std::string key_list(const std::vector<FieldDoc>& docs) {
+  std::string text;
+  for (const FieldDoc& doc : docs) {
+    const Field& f = doc.field;
+    std::string facts = doc.type;
+    if (const std::string range = allowed(doc); !range.empty()) facts += ", " + range;
+    if (!f.unit.empty()) facts += fmt::format(", in {}", f.unit);
+    facts += doc.absent ? ", absent" : fmt::format(", default `{}`", doc.value);
+    if (f.local) facts += ", local";
+    text += wrapped(fmt::format("- `{}` ({}): {}.", f.name, facts, f.doc), "  ");
+  }
+  return text;
+}
+
+std::vector<PartInfo> all_parts() {
+  std::vector<PartInfo> parts = learning_parts();
+  add_registries(parts);
+  return parts;
+}
+
+std::string job_file_reference() {
+  const std::vector<PartInfo> parts = all_parts();
+  std::string text;
+  text += own_section<JobTable>("[job]", "The run.");
+  text += own_section<StopTable>("[stop]", "When it ends; whichever comes first.");
+  text += own_section<ReportTable>("[report]",
+                                   "How often the model is scored on the test set, off the clock.");
+  text += kinds_section(parts, "model", "What is trained.");
+  text += kinds_section(parts, "data", "What it is trained on, and which site holds what.",
+                        data_keys());
+  text += kinds_section(parts, "optimizer", "The optimiser of each site.");
+  text += kinds_section(parts, "sync", "When sites exchange, and what they do with it.");
+  text += kinds_section(parts, "overlay", "Who sends to whom. Default: `direct`.");
+  text += own_section<RolesTable>("[roles]", "Nodes that do something else than train.");
+  text += kinds_section(parts, "transfer", "How one vector crosses one link. Default: `reliable`.",
+                        key_list(describe(TransferCommon{})));
+  text += kinds_section(parts, "codec", "How numbers are written. Default: `fp32`.");
+  text += kinds_section(parts, "outer", "What is done with the mean. Default: `none`.");
+  text += own_section<WanTable>("[wan]", "The network between sites.");
+  text += own_section<LinkTable>("[[wan.link]]", "One direction of one pair of sites.");
+  text += own_section<SiteTable>("[[site]]", "One place; at least one.");
+  return text;
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,254 @@
+#pragma once
+// The tables of a job file that belong to the run itself. Each key's meaning, range and default
+// stands here and nowhere else: the reader, `longhaul explain`, docs/job-file.md and the tests of
+// bad input are made from these fields().
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longhaul/base/fields.h"
+
+namespace longhaul::run {
+
+// Rates in Mbit/s (10^6 bits), times in ms.
+inline constexpr double kLargestRate = 1e9;
+inline constexpr double kLargestDelay = 1e6;
+
+struct JobTable {
+  std::string name;
+  std::uint64_t seed = 1;
+  std::uint64_t checkpoint_every = 50;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(
+        Field{.name = "name",
+              .doc = "names the run's folder; letters, digits, - and _ (default: the file's name)",
+              .max = 64},
+        self.name);
+    visit(Field{.name = "seed", .doc = "all randomness follows from it", .max = 0x1p53}, self.seed);
+    visit(Field{.name = "checkpoint_every",
+                .doc = "rounds between checkpoints; 0: only when interrupted",
+                .max = 0x1p53,
+                .local = true},
+          self.checkpoint_every);
+  }
+};
+
+struct StopTable {
+  std::optional<double> target_accuracy;
+  std::uint64_t max_rounds = 500;
+  std::optional<double> max_hours;
+  double max_epochs = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "target_accuracy",
+                .doc = "ends the run when the test set is classified as well as this",
+                .min = 0,
+                .max = 1,
+                .positive = true},
+          self.target_accuracy);
+    visit(Field{.name = "max_rounds", .doc = "ends the run", .min = 1, .max = 0x1p53},
+          self.max_rounds);
+    visit(Field{.name = "max_hours",
+                .doc = "of virtual time (simulated) or real time (sockets)",
+                .max = 1e6,
+                .unit = "h",
+                .positive = true},
+          self.max_hours);
+    visit(Field{.name = "max_epochs",
+                .doc = "samples used by all sites together, in training sets; 0: no limit",
+                .min = 0,
+                .max = 1e9},
+          self.max_epochs);
+  }
+};
+
+struct ReportTable {
+  std::optional<std::uint64_t> every_rounds;
+  std::uint64_t every_samples = 20000;
+  std::uint64_t lag = 1;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "every_rounds",
+                .doc = "rounds between two scorings of the model; wins over every_samples",
+                .min = 1,
+                .max = 0x1p53},
+          self.every_rounds);
+    visit(Field{.name = "every_samples",
+                .doc = "samples (of all sites together) between two scorings, rounded to rounds",
+                .min = 1,
+                .max = 0x1p53},
+          self.every_samples);
+    visit(Field{.name = "lag",
+                .doc = "a verdict on round r ends the run after round r + lag",
+                .min = 1,
+                .max = 64},
+          self.lag);
+  }
+};
+
+struct RolesTable {
+  std::optional<std::string> server;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "server",
+                .doc = "site that gets a server of its own (default: the overlay chooses a worker)",
+                .max = 64},
+          self.server);
+  }
+};
+
+struct WanTable {
+  std::string preset;
+  double rate_scale = 1;
+  std::optional<double> mbps;
+  double delay_ms = 20;
+  double loss = 0;
+  double wire_scale = 1;
+  std::optional<double> lan_mbps;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(
+        Field{.name = "preset", .doc = "a measured network by name (none is built in)", .max = 64},
+        self.preset);
+    visit(Field{.name = "rate_scale",
+                .doc = "multiplies every rate between sites",
+                .max = 1e6,
+                .positive = true},
+          self.rate_scale);
+    visit(Field{.name = "mbps",
+                .doc = "rate of every ordered pair of sites (absent: unlimited)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.mbps);
+    visit(Field{.name = "delay_ms",
+                .doc = "one-way delay between sites",
+                .min = 0,
+                .max = kLargestDelay,
+                .unit = "ms"},
+          self.delay_ms);
+    visit(Field{.name = "loss", .doc = "share of packets lost between sites", .min = 0, .max = 1},
+          self.loss);
+    visit(Field{.name = "wire_scale",
+                .doc = "multiplies the bytes of vectors: a small model stands for a large one",
+                .max = 1e6,
+                .positive = true},
+          self.wire_scale);
+    visit(Field{.name = "lan_mbps",
+                .doc = "rate between nodes of one site (absent: unlimited)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.lan_mbps);
+  }
+};
+
+struct LinkTable {  // [[wan.link]]: what differs from [wan] for one pair
+  std::string from, to;
+  std::optional<double> mbps, delay_ms;
+  double loss = 0;
+  bool both = false;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "from", .doc = "a site's name", .max = 64}, self.from);
+    visit(Field{.name = "to", .doc = "a site's name", .max = 64}, self.to);
+    visit(Field{.name = "mbps",
+                .doc = "rate of this direction (absent: as [wan] mbps)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.mbps);
+    visit(Field{.name = "delay_ms",
+                .doc = "one-way delay (absent: as [wan] delay_ms)",
+                .min = 0,
+                .max = kLargestDelay,
+                .unit = "ms"},
+          self.delay_ms);
+    visit(Field{.name = "loss", .doc = "share of packets lost", .min = 0, .max = 1}, self.loss);
+    visit(Field{.name = "both", .doc = "holds for the other direction too"}, self.both);
+  }
+};
+
+struct SiteTable {
+  std::string name;
+  std::optional<double> up_mbps, down_mbps;
+  std::uint32_t nodes = 1;
+  double step_ms = 20;
+  double jitter = 0;
+  std::string jitter_kind = "lognormal";
+  std::vector<std::string> roles = {"worker"};
+  std::string address;
+  std::string data;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "name", .doc = "letters, digits, - and _; unique", .max = 64}, self.name);
+    visit(Field{.name = "up_mbps",
+                .doc = "uplink shared by the site's nodes (absent: unlimited)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.up_mbps);
+    visit(Field{.name = "down_mbps",
+                .doc = "downlink shared by the site's nodes (absent: unlimited)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.down_mbps);
+    visit(Field{.name = "nodes", .doc = "nodes at this site", .min = 1, .max = 65536}, self.nodes);
+    visit(Field{.name = "step_ms",
+                .doc = "time of one step (one mini-batch) in the simulator",
+                .max = 1e9,
+                .unit = "ms",
+                .positive = true},
+          self.step_ms);
+    visit(Field{.name = "jitter",
+                .doc = "how much step times vary, as a share of step_ms; 0: not at all",
+                .min = 0,
+                .max = 10},
+          self.jitter);
+    visit(Field{.name = "jitter_kind",
+                .doc = "how they are distributed: within +-jitter, around the mean, or a late tail",
+                .choices = {"uniform", "lognormal", "exponential"}},
+          self.jitter_kind);
+    visit(Field{.name = "roles",
+                .doc = "what its nodes do",
+                .max = 64,
+                .choices = {"worker", "server", "scheduler", "state_server"}},
+          self.roles);
+    visit(Field{.name = "address",
+                .doc = "host:port that other sites connect to (sockets)",
+                .max = 256,
+                .local = true},
+          self.address);
+    visit(Field{.name = "data",
+                .doc = "path of this site's own samples, for [data] partition = \"local\"",
+                .max = 4096,
+                .local = true},
+          self.data);
+  }
+};
+
+// Keys of [transfer] that hold for every kind.
+struct TransferCommon {
+  std::uint32_t chunk_kib = 256;
+  std::uint32_t chunk_run = 1;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "chunk_kib",
+                .doc = "most of a vector that one message carries",
+                .min = 1,
+                .max = 65536,
+                .unit = "KiB"},
+          self.chunk_kib);
+    visit(
+        Field{.name = "chunk_run",
+              .doc = "chunks that a phantom model sends as one event: quicker, nearly equal times",
+              .min = 1,
+              .max = 65536},
+        self.chunk_run);
+  }
+};
+
+}  // namespace longhaul::run

@@ -1,0 +1,74 @@
+#include "longhaul/run/run_folder.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/job/dump.h"
+
+namespace longhaul::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+// job.toml last: while it is there, the folder is known as ours.
+constexpr const char* kOurFiles[] = {"metrics.jsonl", "summary.json", "model.pt", "checkpoints",
+                                     "job.toml"};
+
+Status check_same_job(const std::string& path, const Job& job) {
+  auto before = job_of_run(path);
+  if (!before) return before.error();
+  if (auto changed = difference(*before, job))
+    return invalid(
+        fmt::format("{}: the job changed since the run began: {}; undo that, or start again with "
+                    "--force",
+                    path, *changed));
+  return Ok{};
+}
+
+}  // namespace
+
+Result<Job> job_of_run(const std::string& folder) {
+  if (!fs::is_directory(folder)) return unavailable(fmt::format("{}: no such run folder", folder));
+  const std::string file = folder + "/job.toml";
+  if (!fs::exists(file))
+    return invalid(fmt::format("{}: not a run folder: it has no job.toml", folder));
+  return load_job(file);
+}
+
+Status RunFolder::check(const std::string& path, const Job& job, Existing existing) {
+  std::error_code code;
+  const bool there = fs::exists(path, code);
+  if (there && !fs::is_directory(path, code))
+    return invalid(fmt::format("{}: is not a folder; choose another with --out", path));
+  const bool used = there && !fs::is_empty(path, code);
+  if (existing == Existing::resume) {
+    if (!used) return unavailable(fmt::format("{}: nothing to resume; leave --resume out", path));
+    return check_same_job(path, job);
+  }
+  if (used && existing == Existing::refuse)
+    return invalid(
+        fmt::format("{}: exists already; --resume goes on with it, --force starts "
+                    "again, --out DIR writes elsewhere",
+                    path));
+  if (used && !fs::exists(path + "/job.toml", code))
+    return invalid(
+        fmt::format("{}: holds files but no run (no job.toml); choose another with --out", path));
+  return Ok{};
+}
+
+Result<RunFolder> RunFolder::open(std::string path, const Job& job, Existing existing) {
+  LH_TRY(check(path, job, existing));
+  if (existing == Existing::resume) return RunFolder(std::move(path));
+  std::error_code code;
+  for (const char* name : kOurFiles) fs::remove_all(path + "/" + name, code);
+  fs::create_directories(path, code);
+  if (code)
+    return Error{Error::Kind::io, fmt::format("{}: cannot be created: {}", path, code.message())};
+  RunFolder folder(std::move(path));
+  LH_TRY(write_atomically(folder.file("job.toml"), to_toml(job)));
+  return folder;
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,124 @@
+#include "longhaul/run/simulation.h"
+
+#include <cmath>
+#include <thread>
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include "longhaul/learn/threads.h"
+#include "longhaul/run/job/parts.h"
+#include "longhaul/run/summary.h"
+#include "longhaul/sim/fifo_network.h"
+
+namespace longhaul::run {
+namespace {
+
+Time from_ms(double ms) { return Time{std::int64_t(std::llround(ms * 1e6))}; }
+
+sim::Rate rate_of(const std::optional<double>& mbps, double scale) {
+  return mbps ? sim::Rate(sim::mbps(*mbps * scale)) : std::nullopt;
+}
+
+std::uint32_t site_index(const Job& job, const std::string& name) {
+  for (std::uint32_t i = 0; i < job.sites.size(); ++i)
+    if (job.sites[i].name == name) return i;
+  LH_CHECK(false);  // check_job knows all names
+  return 0;
+}
+
+sim::FifoConfig network_of(const Job& job, const Members& members) {
+  sim::FifoConfig config;
+  const double scale = job.wan.rate_scale;
+  for (const SiteTable& site : job.sites)
+    config.sites.push_back({.up = rate_of(site.up_mbps, scale),
+                            .down = rate_of(site.down_mbps, scale),
+                            .lan = rate_of(job.wan.lan_mbps, 1)});
+  for (const Member& member : members) config.site_of.push_back(site_index(job, member.site));
+  config.link = {rate_of(job.wan.mbps, scale), from_ms(job.wan.delay_ms)};
+  for (const LinkTable& link : job.links) {
+    const sim::FifoConfig::Link own = {rate_of(link.mbps ? link.mbps : job.wan.mbps, scale),
+                                       from_ms(link.delay_ms.value_or(job.wan.delay_ms))};
+    const std::uint32_t from = site_index(job, link.from), to = site_index(job, link.to);
+    config.links[{from, to}] = own;
+    if (link.both) config.links[{to, from}] = own;
+  }
+  return config;
+}
+
+sim::JitteredSteps::Jitter jitter_of(const SiteTable& site) {
+  using Jitter = sim::JitteredSteps::Jitter;
+  if (site.jitter == 0) return Jitter::none;
+  if (site.jitter_kind == "uniform") return Jitter::uniform;
+  return site.jitter_kind == "lognormal" ? Jitter::lognormal : Jitter::exponential;
+}
+
+std::unique_ptr<sim::ComputeTime> compute_time_of(const Job& job, const Members& members) {
+  std::vector<sim::JitteredSteps::Speed> speeds;
+  for (const Member& member : members) {
+    const SiteTable& site = job.sites[site_index(job, member.site)];
+    speeds.push_back({from_ms(site.step_ms), jitter_of(site), site.jitter});
+  }
+  return std::make_unique<sim::JitteredSteps>(job.job.seed, std::move(speeds));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload workload,
+                                                     unsigned threads) {
+  learn::use_one_thread_per_learner();
+  std::unique_ptr<Simulation> simulation(new Simulation(std::move(workload)));
+  LH_TRY(simulation->build(job, threads));
+  return simulation;
+}
+
+Status Simulation::build(const Job& job, unsigned threads) {
+  threads_ = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
+  members_ = std::make_shared<const Members>(job.members());
+  auto scorer = workload_.make_scorer();
+  if (!scorer) return scorer.error();
+  scorer_ = std::move(*scorer);
+  sim::World::Scorer score;
+  if (scorer_)
+    score = [this](std::span<const float> model) { return scorer_->score(model, threads_); };
+  world_ = std::make_unique<sim::World>(
+      sim::WorldConfig{
+          .threads = threads_ > 1 ? threads_ : 0,
+          .wire_scale = job.wan.wire_scale,
+          .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
+          .on_thread_start = learn::prepare_compute_thread},
+      std::make_unique<sim::FifoNetwork>(network_of(job, *members_)),
+      compute_time_of(job, *members_), std::move(score));
+  while (!(*members_)[first_].is(Role::worker)) ++first_;
+  for (Rank rank = 0; rank < members_->size(); ++rank) {
+    std::unique_ptr<Learner>& learner = learners_.emplace_back();
+    if ((*members_)[rank].is(Role::worker)) {
+      auto made = workload_.make_learner(rank);
+      if (!made) return made.error();
+      learner = std::move(*made);
+    }
+    Place place = place_of(job, rank, members_, workload_.layout(), workload_.phantom());
+    auto strategy = build_strategy(job, place, workload_.training_samples());
+    if (!strategy) return strategy.error();
+    world_->add(std::move(place), std::move(*strategy), learner.get());
+  }
+  return Ok{};
+}
+
+Round Simulation::rounds() const { return world_->node(first_).strategy().rounds_done(); }
+
+std::span<const float> Simulation::parameters() { return learners_[first_]->params(); }
+
+std::string Simulation::parameters_hash() {
+  const auto values = parameters();
+  return values.empty() ? "" : hex64(XXH64(values.data(), values.size_bytes(), 0));
+}
+
+Result<std::optional<Evaluation>> Simulation::score() {
+  if (!scorer_) return std::optional<Evaluation>{};
+  auto evaluation = scorer_->score(parameters(), threads_);
+  if (!evaluation) return evaluation.error();
+  return std::optional<Evaluation>(*evaluation);
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,42 @@
+#pragma once
+// A job as a simulated world: network, compute times, nodes, learners.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "longhaul/run/job/job.h"
+#include "longhaul/run/workload.h"
+#include "longhaul/sim/world.h"
+
+namespace longhaul::run {
+
+class Simulation {
+ public:
+  // `threads`: that take gradients and score, 0: as many as there are cores.
+  static Result<std::unique_ptr<Simulation>> make(const Job&, Workload, unsigned threads);
+
+  sim::World& world() { return *world_; }
+  const Workload& workload() const { return workload_; }
+  const Members& members() const { return *members_; }
+  // Rounds of the first worker; the unit of checkpoints and progress.
+  Round rounds() const;
+  // Of the first worker; empty for phantoms. Only while its learner does not compute.
+  std::span<const float> parameters();
+  std::string parameters_hash();
+  // Of the first worker's parameters as they stand; nothing for phantoms.
+  Result<std::optional<Evaluation>> score();
+
+ private:
+  explicit Simulation(Workload workload) : workload_(std::move(workload)) {}
+  Status build(const Job&, unsigned threads);
+
+  Workload workload_;
+  std::shared_ptr<const Members> members_;
+  Rank first_ = 0;  // the first worker
+  unsigned threads_ = 1;
+  std::unique_ptr<learn::Scorer> scorer_;
+  std::vector<std::unique_ptr<Learner>> learners_;  // by rank; null for nodes without
+  std::unique_ptr<sim::World> world_;               // last: its threads use the learners
+};
+
+}  // namespace longhaul::run

@@ -1,0 +1,134 @@
+#include "longhaul/run/summary.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/run/job/dump.h"
+
+namespace longhaul::run {
+namespace {
+
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+std::string_view to_string(StopReason reason) {
+  constexpr std::string_view names[] = {"target",     "max_rounds",  "max_hours",
+                                        "max_epochs", "interrupted", "failed"};
+  return names[std::size_t(reason)];
+}
+
+std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+Summary summary_of(const Job& job) {
+  Summary summary;
+  summary.name = job.job.name;
+  summary.model = job.kind("model");
+  summary.data = job.kind("data");
+  summary.sync = job.sync.entry->name;
+  summary.overlay = job.overlay.entry->name;
+  summary.transfer = job.transfer.entry->name;
+  summary.codec = job.codec.entry->name;
+  summary.outer = job.outer.entry->name;
+  summary.seed = job.job.seed;
+  summary.sites = job.sites.size();
+  summary.nodes = job.members().size();
+  summary.target_accuracy = job.stop.target_accuracy;
+  summary.job_hash = hex64(job_hash(job));
+  return summary;
+}
+
+nlohmann::ordered_json to_json(const Summary& s) {
+  nlohmann::ordered_json json = {
+      {"name", s.name},
+      {"model", s.model},
+      {"data", s.data},
+      {"sync", s.sync},
+      {"overlay", s.overlay},
+      {"transfer", s.transfer},
+      {"codec", s.codec},
+      {"outer", s.outer},
+      {"seed", s.seed},
+      {"sites", s.sites},
+      {"nodes", s.nodes},
+      {"rounds", s.rounds},
+      {"time_s", s.time_s},
+      {"final_accuracy", or_null(s.final_accuracy)},
+      {"final_loss", or_null(s.final_loss)},
+      {"target_accuracy", or_null(s.target_accuracy)},
+      {"time_to_target_s", or_null(s.time_to_target_s)},
+      {"wan_bytes", s.wan_bytes},
+      {"wan_messages", s.wan_messages},
+      {"compute_utilisation", s.compute_utilisation},
+      {"params_hash", s.params_hash},
+      {"stop_reason", to_string(s.stop_reason)},
+      {"job_hash", s.job_hash},
+      {"real_s", s.real_s},
+  };
+  if (!s.failure.empty()) json["failure"] = s.failure;
+  return json;
+}
+
+Result<Summary> parse_summary(const std::string& text) {
+  Summary s;
+  try {
+    const auto json = nlohmann::json::parse(text);
+    auto optional = [&](const char* key) {
+      const auto& value = json.at(key);
+      return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+    };
+    for (auto [key, into] : {std::pair{"name", &s.name},
+                             {"model", &s.model},
+                             {"data", &s.data},
+                             {"sync", &s.sync},
+                             {"overlay", &s.overlay},
+                             {"transfer", &s.transfer},
+                             {"codec", &s.codec},
+                             {"outer", &s.outer},
+                             {"params_hash", &s.params_hash},
+                             {"job_hash", &s.job_hash}})
+      *into = json.at(key).get<std::string>();
+    for (auto [key, into] : {std::pair{"seed", &s.seed},
+                             {"sites", &s.sites},
+                             {"nodes", &s.nodes},
+                             {"rounds", &s.rounds},
+                             {"wan_bytes", &s.wan_bytes},
+                             {"wan_messages", &s.wan_messages}})
+      *into = json.at(key).get<std::uint64_t>();
+    s.time_s = json.at("time_s").get<double>();
+    s.compute_utilisation = json.at("compute_utilisation").get<double>();
+    s.real_s = json.at("real_s").get<double>();
+    s.final_accuracy = optional("final_accuracy");
+    s.final_loss = optional("final_loss");
+    s.target_accuracy = optional("target_accuracy");
+    s.time_to_target_s = optional("time_to_target_s");
+    s.failure = json.value("failure", "");
+    const std::string reason = json.at("stop_reason").get<std::string>();
+    for (int i = 0; i <= int(StopReason::failed); ++i)
+      if (to_string(StopReason(i)) == reason) s.stop_reason = StopReason(i);
+  } catch (const nlohmann::json::exception&) {
+    return malformed("summary.json is damaged; start again with --force");
+  }
+  return s;
+}
+
+int exit_code(const Summary& summary) {
+  switch (summary.stop_reason) {
+    case StopReason::target:
+      return 0;
+    case StopReason::max_rounds:
+    case StopReason::max_epochs:
+      return summary.target_accuracy ? 1 : 0;
+    case StopReason::max_hours:
+      return 1;
+    case StopReason::interrupted:
+      return 130;
+    case StopReason::failed:
+      return 3;
+  }
+  return 4;
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,51 @@
+#pragma once
+// What a run came to: summary.json, and the answer of `longhaul simulate --json`.
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/run/job/job.h"
+
+namespace longhaul::run {
+
+enum class StopReason : std::uint8_t {
+  target,
+  max_rounds,
+  max_hours,
+  max_epochs,
+  interrupted,
+  failed  // a peer, the network or a learner
+};
+std::string_view to_string(StopReason);
+
+struct Summary {
+  // What was asked for.
+  std::string name, model, data, sync, overlay, transfer, codec, outer;
+  std::uint64_t seed = 0;
+  std::uint64_t sites = 0, nodes = 0;
+  std::optional<double> target_accuracy;
+  std::string job_hash;
+  // What came of it.
+  std::uint64_t rounds = 0;
+  double time_s = 0;
+  std::optional<double> final_accuracy, final_loss;  // absent: nothing to score (phantom)
+  std::optional<double> time_to_target_s;
+  std::uint64_t wan_bytes = 0, wan_messages = 0;
+  double compute_utilisation = 0;  // mean over sites of computing time / time
+  std::string params_hash;         // XXH64 of rank 0's parameters, hex; "" for phantoms
+  StopReason stop_reason = StopReason::max_rounds;
+  std::string failure;  // why, if failed
+  double real_s = 0;    // of computing this run, all sessions together; the only real time
+};
+
+// The fields that follow from the job.
+Summary summary_of(const Job&);
+nlohmann::ordered_json to_json(const Summary&);
+// The other way round; an Error if the text is no summary.
+Result<Summary> parse_summary(const std::string& text);
+// The exit code of the command line: 0 done, 1 stopped before its goal, 3 failed, 130 Ctrl-C.
+int exit_code(const Summary&);
+std::string hex64(std::uint64_t);
+
+}  // namespace longhaul::run

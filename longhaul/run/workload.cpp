@@ -1,0 +1,145 @@
+#include "longhaul/run/workload.h"
+
+#include <algorithm>
+
+#include "longhaul/learn/learner.h"
+#include "longhaul/learn/model_file.h"
+#include "longhaul/learn/models/registry.h"
+#include "longhaul/sim/phantom.h"
+
+namespace longhaul::run {
+namespace {
+
+constexpr std::uint64_t kPhantomShard = 1000;  // samples a phantom without data pretends to hold
+
+// The sites that have workers, in the order of the file, and the workers of each by rank.
+struct WorkerSite {
+  std::size_t site = 0;  // index in Job::sites
+  std::vector<Rank> ranks;
+};
+
+std::vector<WorkerSite> worker_sites(const Job& job) {
+  std::vector<WorkerSite> sites;
+  const Members members = job.members();
+  for (std::size_t i = 0; i < job.sites.size(); ++i) {
+    WorkerSite site{i, {}};
+    for (Rank rank = 0; rank < members.size(); ++rank)
+      if (members[rank].site == job.sites[i].name && members[rank].is(Role::worker))
+        site.ranks.push_back(rank);
+    if (!site.ranks.empty()) sites.push_back(std::move(site));
+  }
+  return sites;
+}
+
+// What a site holds, dealt to its nodes at random.
+Status deal(const WorkerSite& site, const std::string& name, std::vector<std::uint32_t> shard,
+            std::uint64_t seed, learn::Shards& by_rank) {
+  const std::size_t nodes = site.ranks.size();
+  if (shard.size() < nodes)
+    return invalid("[site." + name + "] nodes: " + std::to_string(nodes) + " nodes but only " +
+                   std::to_string(shard.size()) +
+                   " samples; lower nodes or choose another [data] partition");
+  if (nodes > 1)
+    Random(seed, {Purpose::partition, 1, std::uint32_t(site.site)})
+        .shuffle(std::span<std::uint32_t>(shard));
+  for (std::size_t i = 0; i < shard.size(); ++i) by_rank[site.ranks[i % nodes]].push_back(shard[i]);
+  for (Rank rank : site.ranks) std::sort(by_rank[rank].begin(), by_rank[rank].end());
+  return Ok{};
+}
+
+}  // namespace
+
+Status Workload::load_data(const Job& job) {
+  const std::vector<WorkerSite> sites = worker_sites(job);
+  learn::Shards by_site;
+  if (data_.partition == "local") {
+    std::vector<std::string> paths;
+    for (const WorkerSite& site : sites) {
+      paths.push_back(job.sites[site.site].data);
+      if (paths.back().empty())
+        return invalid(job.file + ": [site." + job.sites[site.site].name +
+                       "] data: missing; [data] partition = \"local\" needs a path at every site");
+    }
+    auto local = learn::load_local(data_, paths);
+    if (!local) return local.error();
+    split_ = local->split;
+    by_site = std::move(local->shards);
+  } else {
+    auto split = learn::load_data(data_);
+    if (!split) return split.error();
+    split_ = *split;
+    auto shards = learn::partition(*split_.train, sites.size(), data_, job.job.seed);
+    if (!shards) return shards.error();
+    by_site = *std::move(shards);
+  }
+  for (std::size_t i = 0; i < sites.size(); ++i)
+    LH_TRY(deal(sites[i], job.sites[sites[i].site].name, std::move(by_site[i]), job.job.seed,
+                shards_));
+  samples_ = split_.train->size();
+  return Ok{};
+}
+
+Result<Workload> Workload::load(const Job& job, bool numbers) {
+  auto model = learn::read_model(job.model);
+  if (!model) return model.error();
+  auto data = learn::read_data(job.data);
+  if (!data) return data.error();
+  auto optimizer = learn::read_optimizer(job.optimizer);
+  if (!optimizer) return optimizer.error();
+  Workload work;
+  work.model_ = *model;
+  work.data_ = *data;
+  work.optimizer_ = *optimizer;
+  work.members_ = job.members();
+  work.seed_ = job.job.seed;
+  work.shards_.resize(work.members_.size());
+  const bool phantom_model = work.model_.kind == "phantom";
+  work.phantom_ = phantom_model || !numbers;
+  if (phantom_model && work.data_.kind == "none") {
+    work.samples_ = kPhantomShard * job.workers();
+  } else {
+    LH_TRY(work.load_data(job));
+  }
+  auto layout = learn::model_layout(
+      work.model_, work.split_.train ? work.split_.train->shape : learn::DataShape{});
+  if (!layout) return layout.error();
+  work.layout_ = *layout;
+  return work;
+}
+
+Result<std::unique_ptr<Learner>> Workload::make_learner(Rank rank) const {
+  const std::vector<std::uint32_t>& shard = shards_.at(rank);
+  if (phantom_)
+    return std::unique_ptr<Learner>(std::make_unique<sim::PhantomLearner>(
+        layout_, data_.batch, shard.empty() ? kPhantomShard : shard.size()));
+  return learn::make_learner({.model = model_,
+                              .optimizer = optimizer_,
+                              .data = split_.train,
+                              .shard = shard,
+                              .batch = data_.batch,
+                              .seed = seed_,
+                              .origin = rank});
+}
+
+Result<std::unique_ptr<learn::Scorer>> Workload::make_scorer() const {
+  if (phantom_) return std::unique_ptr<learn::Scorer>();
+  return learn::make_scorer(model_, split_.test);
+}
+
+Status Workload::save(const std::string& path, std::span<const float> model) const {
+  return learn::save_model(path, model_, split_.train->shape, model);
+}
+
+Result<std::vector<float>> Workload::load_model(const std::string& path) const {
+  return learn::load_model(path, *layout_);
+}
+
+std::vector<std::vector<std::uint64_t>> Workload::label_counts() const {
+  if (!split_.train) return {};
+  learn::Shards workers;
+  for (Rank rank = 0; rank < members_.size(); ++rank)
+    if (members_[rank].is(Role::worker)) workers.push_back(shards_[rank]);
+  return learn::label_counts(*split_.train, workers);
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""Drives the built binary as a user would: bad input, JSON, interruption, resumption, threads.
+
+    LONGHAUL=build/release/longhaul tests/cli/cli_test.py
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
+
+JOB = """\
+[job]
+name = "small"
+seed = 5
+[stop]
+max_rounds = 12
+[report]
+every_rounds = 2
+[model]
+kind = "logistic"
+[data]
+kind = "synthetic"
+batch = 8
+[optimizer]
+kind = "sgd"
+rate = 0.1
+momentum = 0.9
+[sync]
+kind = "fedavg"
+steps = 3
+[overlay]
+kind = "direct"
+[wan]
+mbps = 10
+delay_ms = 5
+[[site]]
+name = "tokyo"
+up_mbps = 5
+down_mbps = 5
+step_ms = 10
+jitter = 0.2
+[[site]]
+name = "lima"
+step_ms = 15
+[[site]]
+name = "oslo"
+step_ms = 12
+"""
+# Long enough to be interrupted, with checkpoints on the way.
+LONG = JOB.replace("max_rounds = 12", "max_rounds = 400").replace("steps = 3", "steps = 5")
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="longhaul-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def write(self, text, name="job.toml"):
+        path = self.folder / name
+        path.write_text(text)
+        return str(path)
+
+    def longhaul(self, *args, timeout=100):
+        return subprocess.run([LONGHAUL, *map(str, args)], cwd=self.folder, timeout=timeout,
+                              capture_output=True, text=True)
+
+    def run_ok(self, *args, code=0):
+        done = self.longhaul(*args)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def bad(self, *args, names=(), code=2):
+        """One message on standard error that names all of `names`, and nothing else."""
+        done = self.longhaul(*args)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        lines = done.stderr.strip().splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        for name in names:
+            self.assertIn(name, lines[0])
+        return lines[0]
+
+
+class BadInput(Case):
+    def refused(self, text, *names, args=()):
+        path = self.write(text)
+        self.bad("simulate", path, "--out", self.folder / "run", *args, names=names)
+        self.assertFalse((self.folder / "run").exists())
+
+    def line_of(self, text, part):
+        return next(i for i, line in enumerate(text.splitlines(), 1) if part in line)
+
+    def test_misspelt_model(self):
+        text = JOB.replace('"logistic"', '"lenett"')
+        self.refused(text, f"job.toml:{self.line_of(text, 'lenett')}", "[model] kind", "lenet")
+
+    def test_misspelt_key(self):
+        text = JOB.replace("batch = 8", 'partiton = "iid"')
+        self.refused(text, f"job.toml:{self.line_of(text, 'partiton')}", "partiton", "'partition'")
+
+    def test_negative_learning_rate(self):
+        text = JOB.replace("rate = 0.1", "rate = -0.1")
+        self.refused(text, f"job.toml:{self.line_of(text, '-0.1')}", "[optimizer] rate", "above 0")
+
+    def test_negative_link_rate(self):
+        text = JOB.replace("mbps = 10\n", "mbps = -10\n", 1)
+        self.refused(text, f"job.toml:{self.line_of(text, '-10')}", "[wan] mbps", "above 0")
+
+    def test_uplink_of_zero(self):
+        text = JOB.replace("up_mbps = 5", "up_mbps = 0")
+        self.refused(text, f"job.toml:{self.line_of(text, 'up_mbps')}", "[site.tokyo] up_mbps",
+                     "above 0")
+
+    def test_missing_data_file(self):
+        text = JOB.replace('kind = "synthetic"', 'kind = "mnist"\npath = "nowhere"')
+        self.refused(text, "nowhere")
+
+    def test_truncated_idx(self):
+        data = self.folder / "mnist"
+        data.mkdir()
+        for name, head in (("train-images-idx3-ubyte", (0x803, 100, 28, 28)),
+                           ("train-labels-idx1-ubyte", (0x801, 100)),
+                           ("t10k-images-idx3-ubyte", (0x803, 100, 28, 28)),
+                           ("t10k-labels-idx1-ubyte", (0x801, 100))):
+            (data / name).write_bytes(struct.pack(f">{len(head)}I", *head) + b"\0" * 50)
+        text = JOB.replace('kind = "synthetic"', f'kind = "mnist"\npath = "{data}"')
+        self.refused(text, "idx")
+
+    def test_job_file_is_a_directory(self):
+        self.bad("simulate", self.folder, names=(str(self.folder), "is a directory"))
+
+    def test_job_file_is_missing(self):
+        self.bad("simulate", "no-job.toml", names=("no-job.toml",))
+
+    def test_torn_toml(self):
+        self.refused(JOB + "[for.bsp", f"job.toml:{len(JOB.splitlines()) + 1}", "TOML")
+
+    def test_illegal_combination(self):
+        text = JOB.replace('kind = "direct"',
+                           'kind = "ring"\n[codec]\nkind = "int8"\nerror_feedback = true')
+        self.refused(text, "ring", "error_feedback")
+
+    def test_bad_set(self):
+        self.refused(JOB, "--set", "[sync] steps", args=("--set", "sync.steps=many"))
+        self.refused(JOB, "sync", args=("--set", "synk.steps=3"))
+
+    def test_usage(self):
+        self.bad("simulat", "x", names=("'simulate'",))
+        self.bad("simulate", names=("JOB",))
+        self.bad("simulate", self.write(JOB), "--no-such", names=("--no-such",))
+        self.bad("simulate", self.write(JOB), "--threads", "0", names=("--threads",))
+        self.bad("explain", "fedavgg", names=("'fedavg'",))
+        self.bad("evaluate", "runs/none", names=("runs/none",))
+
+
+class Json(Case):
+    FIELDS = ("sync overlay transfer codec seed sites rounds time_s final_accuracy final_loss "
+              "target_accuracy time_to_target_s wan_bytes wan_messages compute_utilisation "
+              "params_hash stop_reason").split()
+
+    def test_summary_is_one_object_and_nothing_else(self):
+        out = self.folder / "run"
+        done = self.run_ok("simulate", self.write(JOB), "--out", out, "--json")
+        summary = json.loads(done.stdout)
+        for field in self.FIELDS:
+            self.assertIn(field, summary)
+        self.assertEqual(json.loads((out / "summary.json").read_text()), summary)
+        self.assertEqual(summary["rounds"], 12)
+        self.assertGreater(summary["wan_bytes"], 0)
+        for name in ("job.toml", "metrics.jsonl", "model.pt"):
+            self.assertTrue((out / name).exists(), name)
+        for line in (out / "metrics.jsonl").read_text().splitlines():
+            self.assertEqual(list(json.loads(line)),
+                             ["time_s", "site", "rank", "round", "kind", "values"])
+
+    def test_seeds_compare_list_and_dry_run(self):
+        job = self.write(JOB)
+        seeds = json.loads(self.run_ok("simulate", job, "--seeds", 2, "--json", "--out",
+                                       self.folder / "s").stdout)
+        self.assertEqual(seeds["seeds"], [5, 6])
+        self.assertLessEqual(seeds["final_loss"]["min"], seeds["final_loss"]["median"])
+        compare = json.loads(self.run_ok("compare", job, "--sync", "fedavg", "--overlay",
+                                         "direct,ring", "--json", "--out",
+                                         self.folder / "c").stdout)
+        self.assertEqual([run["overlay"] for run in compare["runs"]], ["direct", "ring"])
+        self.assertIn("sync", json.loads(self.run_ok("list", "--json").stdout))
+        dry = json.loads(self.run_ok("simulate", job, "--dry-run", "--json").stdout)
+        real = json.loads(self.run_ok("simulate", job, "--json", "--quiet").stdout)
+        self.assertAlmostEqual(dry["wan_bytes"] / real["wan_bytes"], 1, delta=0.05)
+        self.assertAlmostEqual(dry["time_s"] / real["time_s"], 1, delta=0.2)
+
+    def test_resolved_job_runs_to_the_same_result(self):
+        first = json.loads(self.run_ok("simulate", self.write(JOB), "--json").stdout)
+        again = json.loads(self.run_ok("simulate", self.folder / "runs/small/job.toml", "--out",
+                                       self.folder / "again", "--json").stdout)
+        first.pop("real_s"), again.pop("real_s")
+        self.assertEqual(first, again)
+
+    def test_evaluate_agrees_with_the_summary(self):
+        summary = json.loads(self.run_ok("simulate", self.write(JOB), "--json").stdout)
+        score = json.loads(self.run_ok("evaluate", "runs/small", "--json").stdout)
+        self.assertEqual(score["accuracy"], summary["final_accuracy"])
+        self.assertEqual(score["params_hash"], summary["params_hash"])
+
+
+class Folder(Case):
+    def test_refused_forced_resumed(self):
+        job = self.write(JOB)
+        self.run_ok("simulate", job)
+        self.bad("simulate", job, names=("--force", "--resume"))
+        self.run_ok("simulate", job, "--force")
+        self.run_ok("simulate", job, "--resume")  # a finished run: its summary again
+
+    def test_changed_job_is_not_resumed(self):
+        job = self.write(JOB)
+        self.run_ok("simulate", job)
+        self.bad("simulate", job, "--resume", "--set", "optimizer.rate=0.2",
+                 names=("[optimizer] rate", "0.1", "0.2"))
+
+    def test_foreign_folder_is_left_alone(self):
+        (self.folder / "mine").mkdir()
+        (self.folder / "mine/precious").write_text("x")
+        self.bad("simulate", self.write(JOB), "--out", "mine", "--force", names=("mine",))
+        self.assertTrue((self.folder / "mine/precious").exists())
+
+
+class Bits(Case):
+    def hash_and_metrics(self, out):
+        out = pathlib.Path(out)
+        return (json.loads((out / "summary.json").read_text())["params_hash"],
+                (out / "metrics.jsonl").read_bytes())
+
+    def test_threads_do_not_matter_and_seeds_do(self):
+        job = self.write(JOB)
+        for threads in (1, 2):
+            self.run_ok("simulate", job, "--threads", threads, "--out", f"t{threads}")
+        self.run_ok("simulate", job, "--set", "job.seed=6", "--out", "other")
+        one, two, other = (self.hash_and_metrics(self.folder / name)
+                           for name in ("t1", "t2", "other"))
+        self.assertEqual(one, two)
+        self.assertNotEqual(one[0], other[0])
+        self.assertNotEqual(one[1], other[1])
+
+    def interrupted(self, sign, parts, after):
+        """Stops a run by a signal, `after` s after its first checkpoint, resumes it to its end."""
+        text = LONG
+        for old, new in parts:
+            text = text.replace(old, new)
+        job = self.write(text)
+        if not (self.folder / "whole").exists():
+            self.run_ok("simulate", job, "--out", "whole", "--quiet", "--checkpoint-every", 25)
+        shutil.rmtree(self.folder / "cut", ignore_errors=True)
+        args = [LONGHAUL, "simulate", job, "--out", "cut", "--quiet", "--checkpoint-every", "25"]
+        process = subprocess.Popen(args, cwd=self.folder, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        checkpoints = self.folder / "cut/checkpoints"
+        while process.poll() is None and not list(checkpoints.glob("*.checkpoint")):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.005)
+        time.sleep(after)
+        process.send_signal(sign)
+        process.communicate(timeout=60)
+        return process.returncode, job
+
+    def resume_equals(self, job):
+        self.run_ok("simulate", job, "--out", "cut", "--quiet", "--resume")
+        self.assertEqual(self.hash_and_metrics(self.folder / "cut"),
+                         self.hash_and_metrics(self.folder / "whole"))
+
+    def test_ctrl_c_leaves_a_summary_and_resumes_to_the_same_bits(self):
+        code, job = self.interrupted(signal.SIGINT, (), 0.05)
+        self.assertEqual(code, 130)
+        summary = json.loads((self.folder / "cut/summary.json").read_text())
+        self.assertEqual(summary["stop_reason"], "interrupted")
+        self.assertLess(summary["rounds"], 400)
+        self.resume_equals(job)
+
+    def test_kill_resumes_to_the_same_bits(self):
+        for after in (0, 0.03, 0.1):
+            code, job = self.interrupted(signal.SIGKILL, (), after)
+            if code == 0:  # it was done before the signal came
+                continue
+            self.assertEqual(code, -signal.SIGKILL)
+            self.resume_equals(job)
+
+    def test_kill_with_other_parts(self):
+        parts = (('kind = "fedavg"', 'kind = "diloco"'), ('kind = "direct"', 'kind = "hub"'),
+                 ('[optimizer]\nkind = "sgd"\nrate = 0.1\nmomentum = 0.9\n',
+                  '[codec]\nkind = "int8"\nerror_feedback = true\n'))
+        code, job = self.interrupted(signal.SIGKILL, parts, 0.02)
+        if code != 0:
+            self.resume_equals(job)
+
+    def test_damaged_checkpoint_falls_back(self):
+        code, job = self.interrupted(signal.SIGINT, (), 0.1)
+        files = sorted((self.folder / "cut/checkpoints").glob("*.checkpoint"))
+        if len(files) == 2:
+            files[-1].write_bytes(files[-1].read_bytes()[:-100])
+        self.resume_equals(job)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Runs every example that has an expected result and compares it.
+
+    LONGHAUL=build/release/longhaul tests/cli/examples_test.py [--rewrite]
+
+Bytes, messages, rounds and virtual time are the same on every machine. The bits of the model are
+the same wherever the numeric libraries take the same code path, so that is pinned here to AVX2; on
+a machine without it the accuracy is compared instead.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
+EXPECTED = ROOT / "examples/expected"
+EXACT = ("name", "sync", "overlay", "transfer", "codec", "outer", "seed", "sites", "nodes",
+         "rounds", "time_s", "wan_bytes", "wan_messages", "compute_utilisation", "stop_reason")
+PINNED = {"OPENBLAS_CORETYPE": "Haswell", "ATEN_CPU_CAPABILITY": "avx2",
+          "ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2"}
+
+
+def has_avx2():
+    try:
+        return " avx2 " in pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+
+
+def result_of(job):
+    with tempfile.TemporaryDirectory(prefix="longhaul-example-") as folder:
+        done = subprocess.run([LONGHAUL, "simulate", job, "--json", "--quiet", "--out", folder],
+                              cwd=ROOT, env={**os.environ, **PINNED}, capture_output=True,
+                              text=True, timeout=300)
+    if done.returncode != 0:
+        sys.exit(f"{job}: exit code {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def differences(expected, found):
+    keys = EXACT + (("params_hash",) if has_avx2() else ())
+    wrong = [f"{key}: expected {expected[key]}, found {found[key]}"
+             for key in keys if expected[key] != found[key]]
+    if abs(expected["final_accuracy"] - found["final_accuracy"]) > 0.01:
+        wrong.append(f"final_accuracy: expected {expected['final_accuracy']}, "
+                     f"found {found['final_accuracy']}")
+    return wrong
+
+
+def main():
+    rewrite = "--rewrite" in sys.argv
+    jobs = sorted(ROOT.glob("examples/*.toml"))
+    failed = False
+    for job in jobs:
+        file = EXPECTED / f"{job.stem}.json"
+        if not file.exists() and not rewrite:
+            continue  # long, or needs data that is not in the repository
+        if rewrite and not file.exists() and job.stem == "mnist-4-sites":
+            continue
+        found = result_of(job)
+        if rewrite:
+            found.pop("real_s"), found.pop("job_hash")
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(json.dumps(found, indent=2) + "\n")
+            continue
+        wrong = differences(json.loads(file.read_text()), found)
+        print(f"{job.name}: {'; '.join(wrong) or 'as expected'}")
+        failed |= bool(wrong)
+    if not list(EXPECTED.glob("*.json")):
+        sys.exit("no expected results: run with --rewrite")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
