@@ -9,8 +9,8 @@
 #include "longhaul/core/learner.h"
 #include "longhaul/learn/data/batches.h"
 #include "longhaul/learn/data/dataset.h"
+#include "longhaul/learn/models/optimizer_config.h"
 #include "longhaul/learn/models/registry.h"
-#include "longhaul/learn/optimizer_config.h"
 
 namespace longhaul::learn {
 

@@ -43,8 +43,8 @@ void write_idx(const std::string& path, std::vector<std::uint32_t> extents,
 }
 
 // mutant: longhaul/learn/net.cpp
-//   - for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].front().copy_(view(whole, i));
-//   + for (std::size_t i = 1; i < tensors_.size(); ++i) tensors_[i].front().copy_(view(whole, i));
+//   - set_training(false);
+//   + set_training(true);
 TEST(ModelFile, LoadsInPyTorchWithTheSameAccuracy) {
   const testing::TemporaryFolder folder;
   const auto data = squares(400);
@@ -73,6 +73,9 @@ TEST(ModelFile, LoadsInPyTorchWithTheSameAccuracy) {
   }
 }
 
+// mutant: longhaul/learn/net.cpp
+//   - for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].front().copy_(view(whole, i));
+//   + for (std::size_t i = 1; i < tensors_.size(); ++i) tensors_[i].front().copy_(view(whole, i));
 TEST(ModelFile, ComesBackBitForBitForEveryModel) {
   const testing::TemporaryFolder folder;
   const auto images = testing::patterns({3, 32, 32}, 10, 4), rows = testing::patterns({9}, 2, 4);

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "longhaul/base/archive.h"
-#include "longhaul/learn/optimizer_config.h"
+#include "longhaul/learn/models/optimizer_config.h"
 
 namespace torch::optim {
 class Optimizer;

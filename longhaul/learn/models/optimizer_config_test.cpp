@@ -1,4 +1,4 @@
-#include "longhaul/learn/optimizer_config.h"
+#include "longhaul/learn/models/optimizer_config.h"
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST(Schedule, Constant) {
   EXPECT_EQ(rate_at(c, 1'000'000), 0.2);
 }
 
-// mutant: longhaul/learn/optimizer_config.cpp
+// mutant: longhaul/learn/models/optimizer_config.cpp
 //   - if (c.schedule == "step") return c.rate * std::pow(c.factor, double(t / c.steps));
 //   + if (c.schedule == "step") return c.rate * std::pow(c.factor, double(t) / double(c.steps));
 TEST(Schedule, StepFallsAtOnceEverySoManySteps) {
@@ -83,7 +83,7 @@ TEST(Schedule, CosineEndsAtMinRateAndStaysThere) {
   EXPECT_NEAR(rate_at(c, 1000), 0.1, 1e-12);
 }
 
-// mutant: longhaul/learn/optimizer_config.cpp
+// mutant: longhaul/learn/models/optimizer_config.cpp
 //   - const std::uint64_t t = step - c.warmup_steps;
 //   + const std::uint64_t t = step;
 TEST(Schedule, BeginsBehindTheWarmUp) {

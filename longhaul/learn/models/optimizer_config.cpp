@@ -1,4 +1,4 @@
-#include "longhaul/learn/optimizer_config.h"
+#include "longhaul/learn/models/optimizer_config.h"
 
 #include <algorithm>
 #include <numbers>
