@@ -104,6 +104,25 @@ TEST(Variants, HoldForTheirSyncKindOnly) {
               AllOf(HasSubstr("job.toml:8"), HasSubstr("'steps'")));
 }
 
+// mutant: longhaul/run/job/presets.cpp
+//   - if (chosen && chosen != text_of(base, "kind"))
+//   + if (chosen && chosen == text_of(base, "kind"))
+TEST(Variants, WithAnotherKindTakeTheTablesPlace) {
+  const std::string text = job_text(
+      "[sync]\nkind = \"fedavg\"\n[optimizer]\nkind = \"sgd\"\nmomentum = 0.9\nrate = 0.3\n"
+      "[for.fedavg.optimizer]\nkind = \"adam\"\n[for.bsp.optimizer]\nkind = \"sgd\"\n"
+      "rate = 0.1\n");
+  auto adam = resolve(text);
+  ASSERT_TRUE(adam) << adam.error().what;
+  EXPECT_EQ(value_of(*adam, "optimizer", "kind"), "\"adam\"");
+  EXPECT_EQ(value_of(*adam, "optimizer", "momentum"), "");
+  EXPECT_NE(value_of(*adam, "optimizer", "rate"), "0.3");
+  auto same = resolve(text, {"sync.kind=bsp"});
+  ASSERT_TRUE(same) << same.error().what;
+  EXPECT_EQ(value_of(*same, "optimizer", "momentum"), "0.9");
+  EXPECT_EQ(value_of(*same, "optimizer", "rate"), "0.1");
+}
+
 std::string bsp(const std::string& more, const std::string& sites = kSites) {
   return job_text("[sync]\nkind = \"bsp\"\n" + more, sites);
 }

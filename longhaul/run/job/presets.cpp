@@ -35,6 +35,10 @@ Status apply_variants(Document& doc, std::string_view kind) {
     if (name != kind) continue;
     Settings& base = doc.table(table);
     if (base.line == 0) base.line = variant.line;
+    // Another kind: the keys of [TABLE] were written for the kind that stands there.
+    const auto chosen = text_of(variant, "kind");
+    if (chosen && chosen != text_of(base, "kind"))
+      std::erase_if(base.entries, [](const Setting& entry) { return entry.file != "--set"; });
     for (const Setting& entry : variant.entries) {
       if (table == "sync" && entry.key == "kind")
         return bad_setting(variant, entry, "no kind: the table's name says for which it holds");
