@@ -9,8 +9,8 @@ import torch
 
 
 class Net(torch.nn.Module):
-    """Rows of 20 numbers to 4 classes, with all that a user's model may have in it: dropout, running
-    statistics, a counter, a layer that is not trained."""
+    """Rows of 20 numbers to 4 classes, with all that a user's model may have in it: dropout,
+    running statistics, a counter, a layer that is not trained."""
 
     def __init__(self):
         super().__init__()
