@@ -53,8 +53,8 @@ TEST(WorldFaults, ACrashAtAnyEventEndsInAnAgreedViewAndAFinishedRun) {
 }
 
 // mutant: longhaul/sim/world_faults.cpp
-//   - if (!told) return;
-//   + if (told) return;
+//   - network_->heal(from, to, now_);
+//   +
 TEST(WorldFaults, ACutThatHealsInTimeLosesNothingAndNobodyIsTold) {
   SmallJob small{.ranks = 3, .exchange = {.rounds = 6}};
   RunningJob calm(small);
@@ -108,9 +108,6 @@ TEST(WorldFaults, WhenAllAreGoneTheRunSaysSo) {
   EXPECT_THAT(ended.error().what, HasSubstr("no node is left"));
 }
 
-// mutant: longhaul/sim/world.cpp
-//   - if (slot.crashed() || (at >= slot.paused_until && slot.held == 0)) return false;
-//   + if (slot.crashed() || at >= slot.paused_until) return false;
 TEST(WorldFaults, APausedNodeTakesItsInputsInOrderWhenItGoesOn) {
   SmallJob small{.ranks = 3, .size = 400, .exchange = {.rounds = 8, .chunk = 4}};
   small.delay = Time{0};
@@ -127,6 +124,47 @@ TEST(WorldFaults, APausedNodeTakesItsInputsInOrderWhenItGoesOn) {
   ASSERT_TRUE(ended) << ended.error().what;
   EXPECT_EQ(job.params(2), calm.params(2));
   EXPECT_EQ(job.world().now(), calm.world().now() + 80ms);
+}
+
+// Rank 0 tells rank 1 something every 10 ms; rank 1 has heard enough after three.
+class Ticker final : public Strategy {
+ public:
+  explicit Ticker(const Place& place) : self_(place.self) {}
+  void on_start(Turn& turn) override {
+    for (std::uint32_t tick = 1; tick <= 3 && self_ == 0; ++tick)
+      turn.set_timer(TimerId{tick}, tick * 10ms);
+  }
+  void on_timer(TimerId id, Turn& turn) override {
+    Message message;
+    message.kind = std::uint16_t(id);
+    turn.send(1, std::move(message));
+    if (++ticks_ == 3) turn.finish();
+  }
+  Status on_message(Rank, const Message&, Turn& turn) override {
+    if (++ticks_ == 3) turn.finish();
+    return Ok{};
+  }
+  Round rounds_done() const override { return 0; }
+  std::string waiting_for() const override { return "ticks"; }
+
+ private:
+  Rank self_;
+  int ticks_ = 0;
+};
+
+// The second message comes at the very time the first is let in: it must not overtake.
+//
+// mutant: longhaul/sim/world.cpp
+//   - if (slot.crashed() || (at >= slot.paused_until && slot.held == 0)) return false;
+//   + if (slot.crashed() || at >= slot.paused_until) return false;
+TEST(WorldFaults, WhatComesAsAPauseEndsDoesNotOvertakeWhatWaited) {
+  SmallJob small{.ranks = 2};
+  small.delay = Time{0};
+  small.up = small.down = {};
+  small.faults = {{.kind = Fault::Kind::pause, .rank = 1, .at = 5ms, .until = 20ms}};
+  RunningJob job(small, [](const Place& place) { return std::make_unique<Ticker>(place); });
+  const auto ended = job.world().run();
+  EXPECT_TRUE(ended) << ended.error().what;
 }
 
 TEST(WorldFaults, ALongPauseIsALossAndTheNodeLearnsOfIt) {
