@@ -76,7 +76,11 @@ function(longhaul_test target sources)
   string(REGEX REPLACE "^longhaul_(.+)_test$" "\\1/" prefix "${target}")
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${ARGN} GTest::gmock GTest::gtest_main rapidcheck)
+  set(timeout 120)
+  if(LONGHAUL_SANITIZE)
+    set(timeout 600)  # instrumented code runs up to ten times slower
+  endif()
   gtest_discover_tests(${target} TEST_PREFIX ${prefix} NO_PRETTY_VALUES
                        DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES TIMEOUT 120)
+                       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES TIMEOUT ${timeout})
 endfunction()
