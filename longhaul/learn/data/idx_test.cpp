@@ -80,7 +80,7 @@ TEST(Idx, HugeCountsAreTruncatedFilesAndCostNothing) {
   most[2] = std::byte{8};
   EXPECT_THAT(error_of(most), HasSubstr("truncated"));
   Raw wrapping = idx({1, 1, 1, 1});
-  for (const std::size_t extent : {0, 1, 2, 3}) {  // 2^16 each
+  for (std::size_t extent = 0; extent < 4; ++extent) {  // 2^16 each
     wrapping[4 + 4 * extent + 1] = std::byte{1};
     wrapping[4 + 4 * extent + 3] = std::byte{0};
   }
