@@ -41,7 +41,8 @@ struct Observer {
   std::function<void(Time, Rank, const Record&)> on_record = {};
   std::function<void(Time, Rank, Round done)> on_round = {};  // rounds_done() has grown
   std::function<void(Time, Rank at, Rank from, const Error&)> on_bad_message = {};
-  std::function<void(Time, Rank, const std::string& why)> on_lost = {};  // out of the run; others go on
+  // Out of the run; the others go on.
+  std::function<void(Time, Rank, const std::string& why)> on_lost = {};
 };
 
 struct Counters {
