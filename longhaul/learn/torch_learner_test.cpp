@@ -247,11 +247,13 @@ TEST(TorchLearner, ProximalStepAddsThePullToTheAnchor) {
     EXPECT_NEAR(proximal->params()[i], plain->params()[i] + 0.1 * 0.5, 1e-6);
 }
 
-// mutant: longhaul/learn/net.cpp
-//   - const bool trained = layout_->layers()[i].role == LayerRange::Role::parameter;
-//   + const bool trained = true;
+// mutant: longhaul/learn/torch_learner.cpp
+//   - return flat.narrow(0, 0, std::int64_t(layout.parameters().length));
+//   + return flat.narrow(0, 0, std::int64_t(layout.size()));
 TEST(TorchLearner, RunningStatisticsAreBuffersOfTheLayout) {
-  auto learner = make(batch_norm_parts());
+  LearnerParts parts = batch_norm_parts();
+  parts.optimizer.weight_decay = 0.1;
+  auto learner = make(std::move(parts));
   const Layout& layout = *learner->layout();
   EXPECT_EQ(layout.buffers().length, 2u * (7 * 16 + 6 * 32 + 6 * 64));
   const auto buffers = [&] {
