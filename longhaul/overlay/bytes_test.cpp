@@ -23,7 +23,7 @@ double sent(Exchange& exchange, Rank rank) {
 TEST(Bytes, R2_4_DirectAndRingSendTwiceTheVectorLessTheirShare) {
   for (const char* kind : {"direct", "ring"}) {
     for (const char* phases : {"streamed", "sequential"}) {
-      for (std::uint32_t workers : {1u, 2u, 3u, 5u}) {
+      for (std::uint32_t workers : {1u, 3u, 5u}) {
         const ExchangeConfig c{.kind = kind,
                                .phases = phases,
                                .workers = workers,
@@ -43,10 +43,13 @@ TEST(Bytes, R2_4_DirectAndRingSendTwiceTheVectorLessTheirShare) {
   }
 }
 
+// mutant: longhaul/overlay/hub.h
+//   - return server_ && view.has(*server_) ? *server_ : members.front();
+//   + return view.has(0) ? 0 : members.front();
 TEST(Bytes, R2_4_HubSendsOneUpAndOneDownForEachWorkerNotBesideIt) {
   for (ExchangeConfig c : forms()) {
     if (c.kind != "hub") continue;
-    for (std::uint32_t workers : {2u, 3u, 5u}) {
+    for (std::uint32_t workers : {2u, 5u}) {
       c.workers = workers;
       c.length = 64 * 8 * 1024 + 7;
       c.rounds = 1;

@@ -11,9 +11,9 @@ namespace {
 //   - return {offset, std::min(longest_, start(shard + 1) - offset)};
 //   + return {offset, longest_};
 TEST(Grid, PiecesTileTheVectorAndAreFoundAgain) {
-  for (std::uint64_t length : {1, 2, 7, 64, 1000, 4097})
+  for (std::uint64_t length : {1u, 2u, 7u, 64u, 1000u, 4097u})
     for (std::uint32_t shards : {1u, 2u, 3u, 5u, 100u})
-      for (std::uint64_t longest : {1, 4, 64, 5000}) {
+      for (std::uint64_t longest : {1u, 4u, 64u, 5000u}) {
         const Grid grid(length, shards, longest);
         std::uint64_t end = 0;
         for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {

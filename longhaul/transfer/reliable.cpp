@@ -17,7 +17,7 @@ void Reliable::begin(Outgoing out, Turn& turn) {
   if (out.ranges.empty()) return sent_.push_back({out.key, out.to, true, 0, Time{0}});
   Classes& classes = queues_[out.to];
   Item item{out.key, std::move(out.ranges), 0, out.weight, out.service, 0, turn.now()};
-  classes[out.service.service_class()].emplace(Place_{out.service.order, sequence_++},
+  classes[out.service.service_class()].emplace(Spot{out.service.order, sequence_++},
                                                std::move(item));
   pump(out.to, classes, turn);
 }

@@ -59,8 +59,8 @@ class Reliable final : public Transfer {
          since);
     }
   };
-  using Place_ = std::pair<std::uint32_t, std::uint64_t>;  // (order, when it was begun)
-  using Queue = std::map<Place_, Item>;
+  using Spot = std::pair<std::uint32_t, std::uint64_t>;  // (order, when it was begun)
+  using Queue = std::map<Spot, Item>;
   using Classes = std::map<unsigned, Queue, std::greater<>>;  // priority is the class's low part
 
   void pump(Rank to, Classes&, Turn&);

@@ -124,8 +124,8 @@ TEST_F(ReliableTest, BytesAreAskedForWhenThereIsRoom) {
 }
 
 // mutant: longhaul/transfer/reliable.cpp
-//   - classes[out.service.service_class()].emplace(Place_{out.service.order, sequence_++},
-//   + classes[out.service.service_class()].emplace(Place_{0, sequence_++},
+//   - classes[out.service.service_class()].emplace(Spot{out.service.order, sequence_++},
+//   + classes[out.service.service_class()].emplace(Spot{0, sequence_++},
 TEST_F(ReliableTest, LowerOrderGoesFirstThenWhatWasBegunFirst) {
   make();
   send(0, 1, {{0, 12}}, {.order = 5});
@@ -149,8 +149,8 @@ TEST_F(ReliableTest, AHigherPriorityPassesWhatWaits) {
 //   + if (to) continue;
 TEST_F(ReliableTest, WhatIsCancelledIsNeverWritten) {
   make();
-  for (Rank to : {1, 2}) send(0, to, {{0, 40}});
-  for (Rank to : {1, 2}) send(1, to, {{0, 8}});
+  for (Rank to : {1u, 2u}) send(0, to, {{0, 40}});
+  for (Rank to : {1u, 2u}) send(1, to, {{0, 8}});
   net_->act(0, [&](Turn&) { at(0).transfer_.cancel(key(0), 1); });
   EXPECT_EQ(at(0).transfer_.remaining(key(0), 1), 0u);
   EXPECT_EQ(at(0).transfer_.remaining(key(0), 2), 32u);
