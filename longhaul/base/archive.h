@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -90,6 +91,10 @@ class Archive {
   void container(std::pair<A, B>& value) {
     one(value.first);
     one(value.second);
+  }
+  template <class... T>
+  void container(std::tuple<T...>& value) {
+    std::apply([this](T&... members) { (one(members), ...); }, value);
   }
   template <class T, std::size_t N>
   void container(std::array<T, N>& value) {

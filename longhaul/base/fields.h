@@ -20,8 +20,9 @@ namespace longhaul {
 struct Field {
   std::string_view name;
   std::string_view doc = {};
-  // Numbers: the closed range allowed. Strings, byte strings and lists: `max` is the most
-  // elements a peer or a file may give (kDefaultMaxElements where it is left out).
+  // Numbers: the closed range allowed. Strings, and lists on the wire: `max` is the most elements a
+  // peer may give (kDefaultMaxElements where it is left out). Lists in job files: the range, the
+  // choices and `positive` hold for each element; a file may give kDefaultMaxElements of them.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   std::vector<std::string_view> choices = {};  // strings: the names allowed, if not empty

@@ -58,6 +58,9 @@ Status read_list(const Settings& s, const Setting& e, const Field& f, std::vecto
                  std::string_view noun) {
   const auto* list = std::get_if<std::vector<Value>>(&e.value.data);
   if (!list) return bad_setting(s, e, fmt::format("a list of {}", noun));
+  if (double(list->size()) > kDefaultMaxElements)
+    return invalid(fmt::format("{}:{}: [{}] {}: expected at most {} elements, found {}", e.file,
+                               e.line, s.table, e.key, kDefaultMaxElements, list->size()));
   std::vector<T> values;
   for (const Value& element : *list) {
     Setting one = e;

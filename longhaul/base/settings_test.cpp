@@ -136,6 +136,17 @@ TEST(Settings, WrongTypesSayWhatWasExpected) {
   }
 }
 
+// Range and choices of a list hold for each element; how many there may be is bounded too.
+// mutant: longhaul/base/settings.cpp
+//   - if (double(list->size()) > kDefaultMaxElements)
+//   + if (double(list->size()) > 2 * kDefaultMaxElements)
+TEST(Settings, ListsAreBoundedInLengthAndInEachElement) {
+  EXPECT_EQ(why("shares", {std::vector<Value>{{0.5}, integer(70000)}}), "");
+  EXPECT_NE(why("shares", {std::vector<Value>{{0.5}, {-1.0}}}).find("found -1"), std::string::npos);
+  const std::string message = why("shares", {std::vector<Value>(65537, integer(1))});
+  EXPECT_EQ(message, "job.toml:12: [sync] shares: expected at most 65536 elements, found 65537");
+}
+
 // mutant: longhaul/base/settings.cpp
 //   - return std::isfinite(value) && value >= f.min && value <= f.max && !(f.positive && value <=
 //   0);

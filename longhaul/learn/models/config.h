@@ -18,7 +18,7 @@ struct ModelConfig {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "kind", .doc = "which model: see docs/models.md"}, self.kind);
-    visit(Field{.name = "hidden", .doc = "mlp: units of each hidden layer", .max = 64},
+    visit(Field{.name = "hidden", .doc = "mlp: units of each hidden layer", .max = 65536},
           self.hidden);
     visit(Field{.name = "norm",
                 .doc = "resnet20: GroupNorm, or BatchNorm with synchronised statistics",
