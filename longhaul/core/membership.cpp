@@ -35,12 +35,17 @@ void Membership::on_reachability(Rank peer, bool unreachable, Turn& turn) {
 
 void Membership::propose(Turn& turn) {
   proposing_ = !unreachable_.empty() && !excluded_;
-  if (!proposing_) return turn.cancel_timer(kRetry);
+  if (!proposing_) {
+    waits_ = 0;
+    return turn.cancel_timer(kRetry);
+  }
   const std::vector<Rank> left = reachable();
   // Later ranks wait longer, so that two proposers do not keep overtaking each other.
-  const auto turn_in_line = std::find(left.begin(), left.end(), turn.self()) - left.begin();
+  const auto turn_in_line =
+      std::uint32_t(std::find(left.begin(), left.end(), turn.self()) - left.begin());
   turn.set_timer(kRetry, turn.now() + retry_ + retry_ / 4 * turn_in_line);
-  if (turn_in_line != 0) return;
+  // Those before it in line may reach everybody, and see no reason to propose.
+  if (turn_in_line > waits_) return;
   mine_ = {++highest_seen_, turn.self()};
   best_ = {};
   wanted_ = left;
@@ -51,6 +56,7 @@ void Membership::propose(Turn& turn) {
 
 void Membership::on_timer(TimerId, Turn& turn) {
   if (!proposing_) return;
+  ++waits_;
   tries_ = reachable().size() < majority() ? tries_ + 1 : 0;
   if (tries_ >= kTriesWithoutMajority) return turn.fail("lost " + waiting_for());
   propose(turn);
@@ -134,7 +140,7 @@ void Membership::decide(const std::vector<Rank>& live, Turn& turn) {
   accepted_live_.clear();
   promises_.clear();
   accepts_.clear();
-  tries_ = 0;
+  tries_ = waits_ = 0;
   if (excluded_) return turn.fail("the other sites have declared this one lost; restart it");
   propose(turn);
 }
@@ -157,7 +163,7 @@ std::string Membership::waiting_for() const {
 
 void Membership::state(Archive& ar) {
   ar(view_, history_, unreachable_, excluded_, promised_, accepted_, accepted_live_, proposing_,
-     mine_, best_, wanted_, promises_, accepts_, highest_seen_, tries_);
+     mine_, best_, wanted_, promises_, accepts_, highest_seen_, tries_, waits_);
 }
 
 }  // namespace longhaul

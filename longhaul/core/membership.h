@@ -3,10 +3,10 @@
 //
 // The members agree on numbered epochs, each with one list, seen by all in order. Epoch e+1 is
 // decided by single-decree Paxos (Lamport, "Paxos made simple", 2001) among the members of epoch e:
-// the lowest member that is not unreachable proposes the list without those it cannot reach, a
-// majority of epoch e must promise and accept. So two parts of a cut network never go different
-// ways: the minority waits. A node declared lost but alive is refused and must come back with a new
-// incarnation.
+// the lowest member that is not unreachable (if it stays silent, the next) proposes the list
+// without those it cannot reach, a majority of epoch e must promise and accept. So two parts of a
+// cut network never go different ways: the minority waits. A node declared lost but alive is
+// refused and must come back with a new incarnation.
 #include <optional>
 #include <set>
 
@@ -133,6 +133,7 @@ class Membership final : public Machine {
   std::set<Rank> promises_, accepts_;
   std::uint64_t highest_seen_ = 0;
   std::uint32_t tries_ = 0;  // retries in a row without a majority in reach
+  std::uint32_t waits_ = 0;  // retries for the epoch to come
 };
 
 }  // namespace longhaul

@@ -90,6 +90,25 @@ TEST(Membership, AMinorityDecidesNothingAndSaysWhy) {
   EXPECT_NE(net.net.failed[0].find("3 of the 4"), std::string::npos) << net.net.failed[0];
 }
 
+// Two that cannot reach each other, while the lowest reaches both and has nothing to propose.
+// mutant: longhaul/core/membership.cpp
+//   - if (turn_in_line > waits_) return;
+//   + if (turn_in_line != 0) return;
+TEST(Membership, WhoIsLaterInLineProposesWhenTheFirstSeesNoReason) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Net net(3, seed);
+    net.unreachable(1, 2);
+    net.unreachable(2, 1);
+    for (int i = 0; i < 5000 && net.net.step(); ++i) {
+    }
+    const View view = net.at(0).membership.view();
+    EXPECT_EQ(view.epoch, 1u) << seed;
+    EXPECT_EQ(view.live.size(), 2u);
+    EXPECT_NE(net.at(1).membership.excluded(), net.at(2).membership.excluded()) << seed;
+    expect_one_history(net, 3);
+  }
+}
+
 // Anybody may suspect anybody, wrongly too, and proposers may die: still one list per epoch.
 // mutant: longhaul/core/membership.cpp
 //   - if (best_ < m.accepted) {
