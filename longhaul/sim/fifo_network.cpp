@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace longhaul::sim {
 namespace {
@@ -35,9 +36,28 @@ FifoNetwork::FifoNetwork(FifoConfig config) : config_(std::move(config)) {
   dead_.resize(config_.site_of.size());
 }
 
-const FifoConfig::Link& FifoNetwork::link(std::uint32_t from, std::uint32_t to) const {
-  const auto it = config_.links.find({from, to});
-  return it == config_.links.end() ? config_.link : it->second;
+std::uint32_t FifoNetwork::way(std::uint32_t from, std::uint32_t to) {
+  const auto [index, is_new] = way_index_.try_emplace({from, to}, std::uint32_t(ways_.size()));
+  if (is_new) {
+    const auto own = config_.links.find({from, to});
+    const FifoConfig::Link& link = own == config_.links.end() ? config_.link : own->second;
+    ways_.push_back({from, to, {link.rate}, link.delay});
+  }
+  return index->second;
+}
+
+FifoNetwork::Line& FifoNetwork::line_of(Flight& flight) {
+  const Packet& p = flight.packet;
+  const auto [index, is_new] = line_index_.try_emplace({{p.from, p.to}, p.service.service_class()},
+                                                       std::uint32_t(lines_.size()));
+  if (is_new) lines_.emplace_back();
+  flight.line = index->second;
+  return lines_[flight.line];
+}
+
+FifoNetwork::Server* FifoNetwork::last_server(const Packet& packet) {
+  Server& server = same_site(packet) ? lan_in_[packet.to] : down_[site_of(packet.to)];
+  return server.rate ? &server : nullptr;
 }
 
 FifoNetwork::Span FifoNetwork::pass(Server& server, Span arriving, std::uint64_t bytes) {
@@ -47,53 +67,83 @@ FifoNetwork::Span FifoNetwork::pass(Server& server, Span arriving, std::uint64_t
 }
 
 void FifoNetwork::submit(Packet packet, Time now) {
-  LH_CHECK(packet.from < dead_.size() && packet.to < dead_.size());
+  LH_CHECK(packet.from < dead_.size() && packet.to < dead_.size() && packet.chunks > 0);
   const std::uint64_t number = number_++;
   if (dead_[packet.from] || dead_[packet.to]) return;
   if (auto way = cut_.find({packet.from, packet.to}); way != cut_.end()) {
     way->second.emplace(number, Parked{std::move(packet), false});
     return;
   }
-  launch(std::move(packet), number, false, now);
+  take_off(std::move(packet), number, false, now);
 }
 
-// The stages before the downlink serve one sender's site, in order of submission, so their times
-// are known at once. The downlink is served in order of arrival: an event.
-void FifoNetwork::launch(Packet packet, std::uint64_t number, bool departed, Time now) {
+void FifoNetwork::take_off(Packet packet, std::uint64_t number, bool told, Time now) {
   const std::uint32_t slot = take_slot();
   Flight& flight = flights_[slot];
-  const std::uint32_t from = config_.site_of[packet.from], to = config_.site_of[packet.to];
-  const bool lan = from == to;
-  Time delay;
-  if (lan) {
-    flight.span = pass(lan_out_[packet.from], {now, now}, packet.bytes);
-    delay = config_.sites[from].lan_delay;
-  } else {
-    flight.span = pass(up_[from], {now, now}, packet.bytes);
-    const FifoConfig::Link& way = link(from, to);
-    if (way.rate) {
-      Time& free_at = pair_free_at_[{from, to}];
-      Server server{way.rate, free_at};
-      flight.span = pass(server, flight.span, packet.bytes);
-      free_at = server.free_at;
-    }
-    delay = way.delay;
-  }
-  const bool bulk = packet.message.is_bulk();
-  const Rate& last_rate = lan ? lan_in_[packet.to].rate : down_[to].rate;
+  flight.packet = std::move(packet);
+  if (!same_site(flight.packet))
+    flight.way = way(site_of(flight.packet.from), site_of(flight.packet.to));
   flight.number = number;
   flight.flying = true;
-  flight.departed = departed;
-  flight.leaves = flight.span.end;
-  flight.packet = std::move(packet);
-  bulk_ += bulk;
-  if (bulk && !departed) events_.push(flight.leaves, {Event::Kind::departs, slot, flight.use});
-  flight.span.start += delay;
-  flight.span.end += delay;
-  if (last_rate) {
-    events_.push(flight.span.start, {Event::Kind::arrives, slot, flight.use});
+  flight.told = told;
+  bulk_ += flight.packet.message.is_bulk();
+  const bool run = flight.packet.chunks > 1;
+  if (!run && line_index_.empty()) return launch(slot, now);
+  Line& line = line_of(flight);
+  if (!run && line.waiting.empty()) {
+    flight.line = kNone;
+    return launch(slot, now);
+  }
+  line.waiting.push_back(slot);
+  launch_waiting(line, now);
+}
+
+// As far as a node that sends chunk by chunk would have got.
+void FifoNetwork::launch_waiting(Line& line, Time now) {
+  std::size_t done = 0;
+  for (; done < line.waiting.size(); ++done) {
+    const std::uint32_t slot = line.waiting[done];
+    Flight& flight = flights_[slot];
+    const bool bulk = flight.packet.message.is_bulk();
+    while (flight.launched < flight.packet.chunks) {
+      if (bulk && line.under_way >= Credits::kPerClass) {
+        line.waiting.erase(line.waiting.begin(), line.waiting.begin() + std::ptrdiff_t(done));
+        return;
+      }
+      line.under_way += bulk;
+      launch(slot, now);
+    }
+  }
+  line.waiting.clear();
+}
+
+// One chunk. The stages before the downlink serve one sender's site, in order of submission, so
+// their times are known at once. The downlink is served in order of arrival: an event.
+void FifoNetwork::launch(std::uint32_t slot, Time now) {
+  Flight& flight = flights_[slot];
+  const Packet& packet = flight.packet;
+  const std::uint64_t i = flight.launched++;
+  const std::uint64_t bytes =
+      packet.bytes * (i + 1) / packet.chunks - packet.bytes * i / packet.chunks;
+  Span span{now, now};
+  Time delay;
+  if (flight.way == kNone) {
+    span = pass(lan_out_[packet.from], span, bytes);
+    delay = config_.sites[site_of(packet.from)].lan_delay;
   } else {
-    events_.push(flight.span.end, {Event::Kind::delivers, slot, flight.use});
+    span = pass(up_[site_of(packet.from)], span, bytes);
+    Way& between = ways_[flight.way];
+    if (between.server.rate) span = pass(between.server, span, bytes);
+    delay = between.delay;
+  }
+  flight.leaves = span.end;
+  if (packet.message.is_bulk() && (!flight.told || flight.line != kNone))
+    events_.push(span.end, {Event::Kind::departs, slot, flight.use});
+  const Time end = span.end + delay;
+  if (last_server(packet)) {
+    events_.push(span.start + delay, {Event::Kind::arrives, slot, flight.use, end});
+  } else if (flight.launched == packet.chunks) {
+    events_.push(end, {Event::Kind::delivers, slot, flight.use});
   }
 }
 
@@ -104,26 +154,44 @@ std::optional<Time> FifoNetwork::next_event() const {
 
 std::optional<Notice> FifoNetwork::advance() {
   const auto [at, sequence, event] = events_.pop();
-  Flight& flight = flights_[event.slot];
-  if (flight.use != event.use) return std::nullopt;  // taken off its way meanwhile
-  Packet& packet = flight.packet;
+  if (flights_[event.slot].use != event.use) return std::nullopt;  // taken off its way meanwhile
   switch (event.kind) {
-    case Event::Kind::departs: {
-      flight.departed = true;
-      return Notice{Notice::Kind::departed,
-                    Packet{packet.from, packet.to, packet.bytes, packet.service, {}}};
-    }
-    case Event::Kind::arrives: {
-      const std::uint32_t site = config_.site_of[packet.to];
-      const bool lan = site == config_.site_of[packet.from];
-      flight.span = pass(lan ? lan_in_[packet.to] : down_[site], flight.span, packet.bytes);
-      events_.push(flight.span.end, {Event::Kind::delivers, event.slot, event.use});
+    case Event::Kind::departs:
+      return departs(event, at);
+    case Event::Kind::arrives:
+      arrives(event, at);
       return std::nullopt;
-    }
     case Event::Kind::delivers:
-      break;
+      return delivers(event);
   }
-  Notice notice{Notice::Kind::delivered, std::move(packet)};
+  return std::nullopt;
+}
+
+std::optional<Notice> FifoNetwork::departs(const Event& event, Time now) {
+  Flight& flight = flights_[event.slot];
+  const Packet& p = flight.packet;
+  std::optional<Notice> notice;
+  if (++flight.departed == p.chunks && !std::exchange(flight.told, true))
+    notice = Notice{Notice::Kind::departed, Packet{p.from, p.to, p.bytes, p.service, {}}};
+  if (flight.line != kNone) {
+    --lines_[flight.line].under_way;
+    launch_waiting(lines_[flight.line], now);
+  }
+  return notice;
+}
+
+void FifoNetwork::arrives(const Event& event, Time now) {
+  Flight& flight = flights_[event.slot];
+  const Packet& p = flight.packet;
+  const std::uint64_t i = flight.arrived++;
+  const Span span = pass(*last_server(p), {now, event.end},
+                         p.bytes * (i + 1) / p.chunks - p.bytes * i / p.chunks);
+  if (flight.arrived == p.chunks)
+    events_.push(span.end, {Event::Kind::delivers, event.slot, event.use});
+}
+
+std::optional<Notice> FifoNetwork::delivers(const Event& event) {
+  Notice notice{Notice::Kind::delivered, std::move(flights_[event.slot].packet)};
   bulk_ -= notice.packet.message.is_bulk();
   free_slot(event.slot);
   if (dead_[notice.packet.to]) return std::nullopt;
@@ -138,6 +206,7 @@ void FifoNetwork::ground(Pick&& pick) {
     if (!flight.flying) continue;
     const bool bulk = flight.packet.message.is_bulk();
     if (!pick(flight)) continue;
+    if (flight.line != kNone) lines_[flight.line] = {};  // all of a line goes together
     bulk_ -= bulk;
     free_slot(slot);
   }
@@ -147,7 +216,7 @@ void FifoNetwork::cut(Rank from, Rank to, Time) {
   auto& parked = cut_[{from, to}];
   ground([&](Flight& f) {
     if (f.packet.from != from || f.packet.to != to) return false;
-    parked.emplace(f.number, Parked{std::move(f.packet), f.departed});
+    parked.emplace(f.number, Parked{std::move(f.packet), f.told});
     return true;
   });
 }
@@ -156,7 +225,7 @@ void FifoNetwork::heal(Rank from, Rank to, Time now) {
   auto way = cut_.extract({from, to});
   if (way.empty()) return;
   for (auto& [number, parked] : way.mapped())
-    launch(std::move(parked.packet), number, parked.departed, now);
+    take_off(std::move(parked.packet), number, parked.told, now);
 }
 
 void FifoNetwork::crash(Rank rank, Time now) {
@@ -164,7 +233,9 @@ void FifoNetwork::crash(Rank rank, Time now) {
   for (auto& [way, parked] : cut_) {
     if (way.first == rank || way.second == rank) parked.clear();
   }
-  ground([&](Flight& f) { return f.packet.from == rank && f.leaves > now; });
+  ground([&](Flight& f) {
+    return f.packet.from == rank && (f.leaves > now || f.launched < f.packet.chunks);
+  });
 }
 
 std::uint32_t FifoNetwork::take_slot() {
@@ -178,10 +249,9 @@ std::uint32_t FifoNetwork::take_slot() {
 }
 
 void FifoNetwork::free_slot(std::uint32_t slot) {
-  Flight& flight = flights_[slot];
-  flight.packet = {};
-  flight.flying = false;
-  ++flight.use;
+  const std::uint32_t use = flights_[slot].use + 1;
+  flights_[slot] = {};
+  flights_[slot].use = use;
   free_slots_.push_back(slot);
 }
 
@@ -189,12 +259,35 @@ void FifoNetwork::state(Archive& ar) {
   ar.expect("fifo network of " + std::to_string(config_.site_of.size()) + " nodes");
   for (auto* servers : {&up_, &down_, &lan_out_, &lan_in_})
     for (Server& server : *servers) ar(server.free_at);
-  ar(pair_free_at_, flights_, free_slots_, events_, number_, bulk_, dead_, cut_);
+  std::uint64_t ways = ways_.size();
+  ar(ways);
+  for (std::uint64_t i = 0; i < ways && !ar.failed(); ++i) {
+    std::uint32_t from = ar.loading() ? 0 : ways_[i].from, to = ar.loading() ? 0 : ways_[i].to;
+    ar(from, to);
+    ar(ways_[way(from, to)].server.free_at);
+  }
+  ar(lines_, line_index_, flights_, free_slots_, events_, number_, bulk_, dead_, cut_);
+  if (ar.loading()) check_loaded(ar);
+}
+
+// A torn file that still parses must not send us out of bounds.
+void FifoNetwork::check_loaded(Archive& ar) const {
   bool good = dead_.size() == lan_in_.size();
   for (const std::uint32_t slot : free_slots_) good &= slot < flights_.size();
   for (const auto& entry : events_.entries()) good &= entry.event.slot < flights_.size();
-  for (const Flight& flight : flights_)
-    good &= flight.packet.from < dead_.size() && flight.packet.to < dead_.size();
+  for (const auto& [key, line] : line_index_) good &= line < lines_.size();
+  for (const Line& line : lines_)
+    for (const std::uint32_t slot : line.waiting) good &= slot < flights_.size();
+  const auto check = [&](const Packet& packet) {
+    good &= packet.from < dead_.size() && packet.to < dead_.size() && packet.chunks > 0;
+  };
+  for (const Flight& flight : flights_) {
+    check(flight.packet);
+    good &= flight.line == kNone || flight.line < lines_.size();
+    good &= flight.way == kNone || flight.way < ways_.size();
+  }
+  for (const auto& [way, parked] : cut_)
+    for (const auto& [number, one] : parked) check(one.packet);
   if (!good) ar.fail("names a packet or a node that is not there");
 }
 

@@ -15,6 +15,7 @@
 #include <map>
 #include <vector>
 
+#include "longhaul/core/turn.h"
 #include "longhaul/sim/event_queue.h"
 #include "longhaul/sim/network.h"
 
@@ -62,51 +63,79 @@ class FifoNetwork final : public Network {
   struct Span {  // of the first byte at a place, and of the last
     Time start{0}, end{0};
   };
+  struct Way {  // between two sites
+    std::uint32_t from = 0, to = 0;
+    Server server;
+    Time delay{0};
+  };
+  // Runs of chunks of one (from, to, class) go one after the other, and so does what follows them.
+  struct Line {
+    std::vector<std::uint32_t> waiting;  // slots; the first is being launched
+    std::uint32_t under_way = 0;         // chunks that have not departed
+    void state(auto& ar) { ar(waiting, under_way); }
+  };
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   // A packet under way. Slots are used again; `use` tells an event of an earlier use.
   struct Flight {
     Packet packet;
     std::uint64_t number = 0;  // in order of submission
     std::uint32_t use = 0;
+    std::uint32_t way = kNone;   // between sites
+    std::uint32_t line = kNone;  // of runs of chunks
     bool flying = false;
-    bool departed = false;
-    Span span;  // at the entry of the downlink
+    bool told = false;                                      // that it has departed
+    std::uint32_t launched = 0, departed = 0, arrived = 0;  // chunks
+    Time leaves{0};  // the sender's side: the last chunk launched
     void state(auto& ar) {
-      ar(packet, number, use, flying, departed, span.start, span.end, leaves);
+      ar(packet, number, use, way, line, flying, told, launched, departed, arrived, leaves);
     }
-    Time leaves{0};  // the sender's side
   };
   struct Event {
     enum class Kind : std::uint8_t { departs, arrives, delivers } kind{};
     std::uint32_t slot = 0;
     std::uint32_t use = 0;
-    void state(auto& ar) { ar(kind, slot, use); }
+    Time end{0};  // arrives: of the last byte
+    void state(auto& ar) { ar(kind, slot, use, end); }
   };
   struct Parked {
     Packet packet;
-    bool departed = false;
-    void state(auto& ar) { ar(packet, departed); }
+    bool told = false;
+    void state(auto& ar) { ar(packet, told); }
   };
-  using Way = std::pair<Rank, Rank>;
 
   static Span pass(Server&, Span arriving, std::uint64_t bytes);
-  const FifoConfig::Link& link(std::uint32_t from, std::uint32_t to) const;
-  void launch(Packet, std::uint64_t number, bool departed, Time now);
+  bool same_site(const Packet& p) const { return site_of(p.from) == site_of(p.to); }
+  std::uint32_t site_of(Rank rank) const { return config_.site_of[rank]; }
+  std::uint32_t way(std::uint32_t from, std::uint32_t to);
+  Line& line_of(Flight&);
+  Server* last_server(const Packet&);
+
+  void take_off(Packet, std::uint64_t number, bool told, Time now);
+  void launch(std::uint32_t slot, Time now);
+  void launch_waiting(Line&, Time now);
+  std::optional<Notice> departs(const Event&, Time now);
+  void arrives(const Event&, Time now);
+  std::optional<Notice> delivers(const Event&);
   std::uint32_t take_slot();
   void free_slot(std::uint32_t slot);
   template <class Pick>
   void ground(Pick&& pick);
+  void check_loaded(Archive&) const;
 
   const FifoConfig config_;
   std::vector<Server> up_, down_;         // by site
   std::vector<Server> lan_out_, lan_in_;  // by rank
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Time> pair_free_at_;
+  std::vector<Way> ways_;                 // those used so far
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> way_index_;
+  std::vector<Line> lines_;
+  std::map<std::pair<std::pair<Rank, Rank>, unsigned>, std::uint32_t> line_index_;
   std::vector<Flight> flights_;
   std::vector<std::uint32_t> free_slots_;
   EventQueue<Event> events_;
   std::uint64_t number_ = 0;
-  std::uint64_t bulk_ = 0;  // under way and not kept back
+  std::uint64_t bulk_ = 0;  // packets under way and not kept back
   std::vector<bool> dead_;  // by rank
-  std::map<Way, std::map<std::uint64_t, Parked>> cut_;
+  std::map<std::pair<Rank, Rank>, std::map<std::uint64_t, Parked>> cut_;
 };
 
 }  // namespace longhaul::sim

@@ -118,6 +118,23 @@ TEST(FifoNetwork, KChunksTakeAsLongAsOneMessageOfTheirBytes) {
   EXPECT_NEAR(time(1), 1.55, 1e-6);
 }
 
+TEST(FifoNetwork, ARunOfChunksDepartsAndArrivesWithItsLastAndWhatFollowsItWaits) {
+  FifoNetwork net(equal(3));
+  Packet run = packet(0, 1, 1'000'000, 1);
+  run.chunks = 10;
+  net.submit(run, 0s);
+  net.submit(packet(0, 1, 100'000, 2), 0s);  // behind the run
+  net.submit(packet(0, 2, 100'000, 3), 0s);  // behind the two chunks under way
+  const std::vector<Seen> seen = drain(net, Time::max(), true);
+  ASSERT_EQ(seen.size(), 6u);
+  EXPECT_EQ(seen[0], (Seen{Kind::departed, 0, 2, 0.3, 0}));
+  EXPECT_EQ(seen[1], (Seen{Kind::delivered, 0, 2, 0.35, 3}));
+  EXPECT_EQ(seen[2], (Seen{Kind::departed, 0, 1, 1.1, 0}));
+  EXPECT_EQ(seen[3], (Seen{Kind::delivered, 0, 1, 1.15, 1}));
+  EXPECT_EQ(seen[4], (Seen{Kind::departed, 0, 1, 1.2, 0}));
+  EXPECT_EQ(seen[5], (Seen{Kind::delivered, 0, 1, 1.25, 2}));
+}
+
 // mutant: longhaul/sim/fifo_network.cpp
 //   - flight.leaves = flight.span.end;
 //   + flight.leaves = flight.span.end + delay;
@@ -185,7 +202,10 @@ void run_random_traffic(std::uint64_t seed) {
       cut.erase(way);
       net.heal(way.first, way.second, now);
     } else {
-      net.submit(packet(from, to, 1 + random.below(50'000), tag, random.below(2) == 1), now);
+      Packet p = packet(from, to, 1 + random.below(50'000), tag, random.below(2) == 1);
+      if (p.message.is_bulk() && random.below(3) == 0)
+        p.chunks = 1 + std::uint32_t(random.below(9));
+      net.submit(std::move(p), now);
       sent[{from, to}].push_back(tag);
     }
   }
@@ -221,8 +241,11 @@ TEST(FifoNetwork, AnArchivedNetworkGoesOn) {
   for (const int after : {0, 3, 7, 12}) {
     FifoNetwork net(equal(3)), loaded(equal(3));
     net.cut(1, 2, 0s);
-    for (std::uint16_t tag = 0; tag < 12; ++tag)
-      net.submit(packet(tag % 3, (tag + 1) % 3, 100'000, tag), 10ms * tag);
+    for (std::uint16_t tag = 0; tag < 12; ++tag) {
+      Packet p = packet(tag % 3, (tag + 1) % 3, 100'000, tag);
+      p.chunks = tag % 2 + 1;
+      net.submit(std::move(p), 10ms * tag);
+    }
     for (int i = 0; i < after; ++i) net.advance();
     Archive save;
     net.state(save);

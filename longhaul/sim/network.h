@@ -15,8 +15,12 @@ struct Packet {
   std::uint64_t bytes = 0;  // on the wire: frames and their headers, wire_scale applied
   Service service;
   Message message;
+  // A phantom may stand for so many chunks in a row. The network is to treat it as if they were
+  // submitted one by one, the next whenever one departs, two at most under way
+  // (Credits::kPerClass); it departs and is delivered with the last of them.
+  std::uint32_t chunks = 1;
   void state(auto& archive) {
-    archive(from, to, bytes, service.delivery, service.priority, service.order, message);
+    archive(from, to, bytes, service.delivery, service.priority, service.order, message, chunks);
   }
 };
 

@@ -173,7 +173,7 @@ class World final : public Host {
 
   // What nodes ask for (world_host.cpp).
   void show(Rank, const Action&);
-  std::uint64_t count(const Send&, Rank from);
+  Packet packed(Rank from, Send);  // and counted
 
   // Faults (world_faults.cpp).
   void begin_due();

@@ -10,8 +10,8 @@ void World::show(Rank rank, const Action& action) {
   for (Watcher* watcher : watchers_) watcher->acted(now_, rank, action);
 }
 
-// Bytes on the wire. A phantom that stands for a run of chunks has the headers of all of them.
-std::uint64_t World::count(const Send& send, Rank from) {
+// A phantom that stands for a run of chunks has the headers of all of them.
+Packet World::packed(Rank from, Send send) {
   const Message& message = send.message;
   const Place& place = slots_[from]->node->place();
   std::uint64_t messages = 1;
@@ -28,14 +28,13 @@ std::uint64_t World::count(const Send& send, Rank from) {
     counters_.wan_messages += messages;
     slots_[from]->figures.wan_sent += bytes;
   }
-  return bytes;
+  return {from, send.to, bytes, send.service, std::move(send.message), std::uint32_t(messages)};
 }
 
 void World::send(Rank from, Send send) {
   if (slots_[from]->crashed()) return;
   if (!watchers_.empty()) show(from, send);
-  const std::uint64_t bytes = count(send, from);
-  network_->submit({from, send.to, bytes, send.service, std::move(send.message)}, now_);
+  network_->submit(packed(from, std::move(send)), now_);
 }
 
 void World::set_timer(Rank node, const SetTimer& timer) {

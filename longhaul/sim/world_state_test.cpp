@@ -80,6 +80,19 @@ TEST(WorldState, SoItIsWithFaults) {
   expect_resumes_anywhere(job);
 }
 
+// Runs of chunks: what is left of one is in the network.
+//
+// mutant: longhaul/sim/fifo_network.h
+//   - ar(packet, number, use, way, line, flying, told, launched, departed, arrived, leaves);
+//   + ar(packet, number, use, way, line, flying, told, departed, arrived, leaves);
+TEST(WorldState, SoItIsWithPhantoms) {
+  SmallJob job{.ranks = 3, .size = 400'000, .exchange = {.rounds = 2, .chunk = 200'000}};
+  job.up = job.down = mbps(50);
+  job.phantom = true;
+  job.faults = {{.kind = Fault::Kind::cut, .rank = 0, .peer = 2, .at = 120ms, .until = 330ms}};
+  expect_resumes_anywhere(job);
+}
+
 TEST(WorldState, AStateOfAnotherJobIsRefused) {
   RunningJob three({.ranks = 3}), four({.ranks = 4}), larger({.ranks = 3, .size = 65});
   ASSERT_TRUE(three.world().run(15ms));
