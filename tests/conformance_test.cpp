@@ -36,6 +36,9 @@ void expect_done(Job& job) {
 
 // Sites that pull to different places end where one that pulls to their mean does, all with the
 // same bits.
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
+//   +
 TEST_P(Conformance, ConvergesOnUnequalTargetsWithEqualBits) {
   for (const Combination& parts : combinations_with(GetParam())) {
     for (std::uint32_t workers : {1u, 2u, 3u, 5u}) {
@@ -53,6 +56,9 @@ TEST_P(Conformance, ConvergesOnUnequalTargetsWithEqualBits) {
 }
 
 // A server on a site of its own serves, or is not needed, and ends with the others.
+// mutant: longhaul/sync/relay.cpp
+//   - void Relay::on_start(Turn& turn) { turn.finish(); }
+//   + void Relay::on_start(Turn&) {}
 TEST_P(Conformance, ANodeWithoutALearnerServesAndEnds) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
@@ -69,6 +75,9 @@ TEST_P(Conformance, ANodeWithoutALearnerServesAndEnds) {
 }
 
 // Equal seed, equal trace: whatever the number of threads. Another seed, another trace.
+// mutant: longhaul/sim/compute_time.cpp
+//   - Random random(seed_, {Purpose::jitter, step & 0xFFFFFFFF, rank, std::uint32_t(step >> 32)});
+//   + Random random(1, {Purpose::jitter, step & 0xFFFFFFFF, rank, std::uint32_t(step >> 32)});
 TEST_P(Conformance, EqualSeedsGiveEqualTraces) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
@@ -92,6 +101,10 @@ TEST_P(Conformance, EqualSeedsGiveEqualTraces) {
 
 // What travels and what is kept stays within bounds: no message is larger than a chunk, and a node
 // keeps a small number of vectors whatever the number of rounds and peers.
+// mutant: longhaul/overlay/agreed.cpp
+//   - fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())), longest);
+//   + fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())), 2 *
+//   longest);
 TEST_P(Conformance, MessagesAndStateAreBounded) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
@@ -105,7 +118,8 @@ TEST_P(Conformance, MessagesAndStateAreBounded) {
         const Result<bool> step = job.world().step();
         ASSERT_TRUE(step) << step.error().what;
         more = *step;
-        if (job.world().counters().events % 97 == 0) most = std::max(most, job.largest_node_state());
+        if (job.world().counters().events % 97 == 0)
+          most = std::max(most, job.largest_node_state());
       }
       EXPECT_LE(job.witness().largest_body(), spec.chunk_bytes);
       const std::size_t vector = spec.size * sizeof(float);

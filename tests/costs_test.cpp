@@ -1,5 +1,6 @@
 // Times and bytes of whole rounds against the closed forms of docs/costs.md, with phantom learners.
-// n workers, one a site; B bytes/s up and down; L one-way delay; S bytes of the vector; t a step.
+// n workers, one a site; B bytes/s up and down; L one-way delay; S bytes of the vector, T their
+// time, t that of a piece.
 #include <gtest/gtest.h>
 
 #include "tests/job_builder.h"
@@ -11,12 +12,14 @@ using namespace std::chrono_literals;
 
 struct Scenario {
   std::uint32_t n = 8;
-  double mbps = 100, L = 0.050, t = 0.2;
+  double mbps = 100, L = 0.050, step = 0.2;
   std::uint64_t d = 10'000'000;
+  std::uint32_t chunk = 256 * 1024;
 
   double B() const { return mbps * 125000; }
   double S() const { return double(d) * 4; }
-  double SB() const { return S() / B(); }  // seconds to send the vector over one link
+  double T() const { return S() / B(); }
+  double t() const { return (chunk + 94) / B(); }
 };
 
 struct Parts {
@@ -39,7 +42,7 @@ JobSpec spec_of(const Scenario& s, const Parts& parts, bool server_apart, Round 
       .server_apart = server_apart,
       .size = s.d,
       .buffers = 0,
-      .chunk_bytes = 256 * 1024,
+      .chunk_bytes = s.chunk,
       .rounds = rounds,
       .steps = parts.steps,
       .phantom = true};
@@ -48,7 +51,8 @@ JobSpec spec_of(const Scenario& s, const Parts& parts, bool server_apart, Round 
   for (std::uint32_t site = 0; site < s.n + server_apart; ++site) {
     tables.network.sites.push_back({sim::mbps(s.mbps), sim::mbps(s.mbps), {}, 0ms});
     tables.network.site_of.push_back(site);
-    tables.speeds.push_back({Time(std::int64_t(s.t * 1e9)), sim::JitteredSteps::Jitter::none, 0});
+    tables.speeds.push_back(
+        {Time(std::int64_t(s.step * 1e9)), sim::JitteredSteps::Jitter::none, 0});
   }
   tables.network.link = {{}, Time(std::int64_t(s.L * 1e9))};
   spec.tables = tables;
@@ -76,28 +80,52 @@ double step_time(const Scenario& s, const Parts& parts, bool server_apart = fals
 
 #define EXPECT_WITHIN(share, value, expected) EXPECT_NEAR(value, expected, (share) * (expected))
 
+// The forms themselves, by the name of the overlay.
+double closed_form(const Scenario& s, const std::string& overlay, bool server_apart) {
+  const double n = s.n, L = s.L, T = s.T(), t = s.t();
+  const double share = (n - 1) / n * T;
+  const double workers = server_apart ? n : n - 1;  // that are not beside the server
+  if (overlay == "direct_sequential") return 2 * L + 2 * share;
+  if (overlay == "direct") {
+    const double f = (1 + (n - 2) * std::min(2.0, T / (n * t))) * t;
+    return std::max(L + 2 * share, 2 * L + share + f);
+  }
+  if (overlay == "ring_sequential") return 2 * (n - 1) * (L + T / n);
+  if (overlay == "ring") return std::max(L + 2 * share, 2 * (n - 1) * (L + t) + T / n - t);
+  if (overlay == "hub_sequential") return 2 * L + 2 * workers * T;
+  EXPECT_EQ(overlay, "hub");
+  return 2 * L + workers * (T + t);
+}
+
+// mutant: longhaul/overlay/direct.h
+//   - explicit Direct(const DirectConfig& config) : options_{config.phases == "streamed"} {}
+//   + explicit Direct(const DirectConfig&) : options_{true} {}
 TEST(Costs, RoundsTakeTheTimeOfTheClosedForms) {
-  for (const Scenario& s : {Scenario{}, Scenario{.n = 2, .L = 0.005}, Scenario{.n = 4, .mbps = 20},
-                            Scenario{.n = 5, .mbps = 1000, .L = 0.002, .d = 20'000'000}}) {
-    SCOPED_TRACE("n " + std::to_string(s.n));
-    const double n = s.n, share = 2 * (n - 1) / n * s.SB(), c = 256 * 1024 / s.B();
-    ASSERT_GT(s.SB() / n, s.L) << "the forms of streamed rounds hold where links stay busy";
-    EXPECT_WITHIN(0.01, first_round(s, {.overlay = "direct_sequential"}), s.t + 2 * s.L + share);
-    EXPECT_WITHIN(0.01, first_round(s, {.overlay = "direct"}), s.t + s.L + share + c);
-    EXPECT_WITHIN(0.01, first_round(s, {.overlay = "ring_sequential"}),
-                  s.t + 2 * (n - 1) * (s.L + s.SB() / n));
-    EXPECT_WITHIN(0.01, first_round(s, {.overlay = "ring"}), s.t + s.L + share + c);
-    for (bool apart : {false, true}) {
-      const double workers = apart ? n : n - 1;  // that are not beside the server
-      EXPECT_WITHIN(0.01, first_round(s, {.overlay = "hub_sequential"}, apart),
-                    s.t + 2 * s.L + 2 * workers * s.SB());
-      EXPECT_WITHIN(0.01, first_round(s, {.overlay = "hub"}, apart),
-                    s.t + 2 * s.L + workers * s.SB() + workers * c);
+  const Scenario scenarios[] = {
+      {},
+      {.n = 2, .L = 0.005},
+      {.n = 4, .mbps = 20},
+      {.n = 5, .mbps = 1000, .L = 0.002, .d = 20'000'000},
+      {.n = 4, .L = 0.2, .d = 1'000'000, .chunk = 16 * 1024},  // delays, not rates
+      {.n = 8, .mbps = 300, .L = 0.1, .d = 2'000'000, .chunk = 64 * 1024},
+  };
+  for (const Scenario& s : scenarios) {
+    for (const char* overlay :
+         {"direct", "direct_sequential", "ring", "ring_sequential", "hub", "hub_sequential"}) {
+      for (bool server_apart : {false, true}) {
+        SCOPED_TRACE(std::string(overlay) + " of " + std::to_string(s.n) + ", " +
+                     std::to_string(s.mbps) + " Mbit/s");
+        EXPECT_WITHIN(0.01, first_round(s, {.overlay = overlay}, server_apart),
+                      s.step + closed_form(s, overlay, server_apart));
+      }
     }
   }
 }
 
 // 8 sites, 100 Mbit/s, 50 ms, 40 MB, 0.2 s a step: seconds per step of rounds in a row.
+// mutant: longhaul/sync/fedavg.cpp
+//   - if (std::exchange(resetting_, false)) return turn.compute(LocalStep{}, config_.steps);
+//   + if (std::exchange(resetting_, false)) return turn.compute(LocalStep{}, config_.steps * 2);
 TEST(Costs, TheHeadlineScenarioTakesItsTime) {
   const Scenario s;
   EXPECT_WITHIN(0.05, step_time(s, {.overlay = "direct_sequential"}), 5.90);
@@ -113,6 +141,9 @@ TEST(Costs, TheHeadlineScenarioTakesItsTime) {
 }
 
 // Every site sends 2 (n-1)/n of the vector, and under 1 % of headers.
+// mutant: longhaul/overlay/direct.h
+//   - std::uint32_t shards(std::uint32_t workers) const override { return workers; }
+//   + std::uint32_t shards(std::uint32_t) const override { return 1; }
 TEST(Costs, RingAndDirectSendTwoVectorsLessTheirOwnShare) {
   for (const char* overlay : {"ring", "ring_sequential", "direct", "direct_sequential"}) {
     for (std::uint32_t n : {2u, 3u, 5u, 8u}) {
@@ -129,6 +160,9 @@ TEST(Costs, RingAndDirectSendTwoVectorsLessTheirOwnShare) {
 }
 
 // One vector up and one down for each worker that is not beside the server.
+// mutant: longhaul/overlay/hub.h
+//   - return server_ && view.has(*server_) ? *server_ : members.front();
+//   + return view.has(0) ? members.back() : members.front();
 TEST(Costs, HubSendsOneVectorUpAndOneDown) {
   for (const char* overlay : {"hub", "hub_sequential"}) {
     for (bool apart : {false, true}) {
@@ -153,7 +187,7 @@ TEST(Costs, HubSendsOneVectorUpAndOneDown) {
 // turns waits for longer turns, up to k - 1 chunks of each of the n workers.
 TEST(Costs, RunsOfChunksTakeTheTimeOfTheirChunks) {
   const Scenario s;
-  const double c = 256 * 1024 / s.B();
+  const double t = s.t();
   for (const Variant<OverlayEntry>& overlay : overlay_variants()) {
     const bool in_turns = overlay.entry->name == "hub" && overlay.name() != "hub_sequential";
     for (std::uint32_t k : {2u, 8u}) {
@@ -161,7 +195,7 @@ TEST(Costs, RunsOfChunksTakeTheTimeOfTheirChunks) {
       JobSpec spec = spec_of(s, {.overlay = overlay.name()}, false, 1);
       const double chunks = time_of(spec);
       spec.chunk_run = k;
-      EXPECT_NEAR(time_of(spec), chunks, in_turns ? s.n * (k - 1) * c : 0.001 * chunks);
+      EXPECT_NEAR(time_of(spec), chunks, in_turns ? s.n * (k - 1) * t : 0.001 * chunks);
     }
   }
 }

@@ -28,6 +28,9 @@ struct Abused {
   Job job;
 };
 
+// mutant: longhaul/overlay/agreed.cpp
+//   - return malformed("piece of a mean for the second time");
+//   + return Ok{};
 TEST_P(HostileMessages, ThatCannotBeGenuineChangeNothing) {
   const std::set<Abuse> kinds = {Abuse::twice, Abuse::late, Abuse::cut_head, Abuse::cut_body,
                                  Abuse::unknown};
@@ -50,6 +53,9 @@ TEST_P(HostileMessages, ThatCannotBeGenuineChangeNothing) {
 
 // A peer that lies in the fields themselves can stop a run, but only with a reason, or with a list
 // of who waits for what; and it cannot make any node keep more and more.
+// mutant: longhaul/overlay/agreed.cpp
+//   - if (!piece) return malformed("piece that is none of the cut of this vector");
+//   + LH_CHECK(piece);
 TEST_P(HostileMessages, LiesEndInOrderOrWithAReason) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());

@@ -40,6 +40,9 @@ std::uint64_t events_of(const JobSpec& spec) {
   return job.world().counters().events;
 }
 
+// mutant: longhaul/overlay/recovery.cpp
+//   - reports_[from] = std::move(rounds);
+//   + reports_[from] = {};
 TEST_P(Loss, OfOneAtManyMomentsEndsAsDeclared) {
   const auto all = combinations_with(GetParam());
   for (std::uint32_t workers : {3u, 5u}) {
@@ -57,6 +60,9 @@ TEST_P(Loss, OfOneAtManyMomentsEndsAsDeclared) {
   }
 }
 
+// mutant: longhaul/overlay/hub.h
+//   - return server_ && view.has(*server_) ? *server_ : members.front();
+//   + return server_ ? *server_ : members.front();
 TEST_P(Loss, OfTheServerAndOfTwoEndsAsDeclared) {
   const auto all = combinations_with(GetParam());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -71,14 +77,54 @@ TEST_P(Loss, OfTheServerAndOfTwoEndsAsDeclared) {
   }
 }
 
+// When all are done but not all know it: the one that tells them dies.
+// mutant: longhaul/core/finish_barrier.cpp
+//   - if (arrived_ && !complete_) tell(turn);
+//   +
+TEST_P(Loss, OfTheLowestWhileAllFinishIsNoLoss) {
+  const auto all = combinations_with(GetParam());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    JobSpec spec{.parts = all[i], .workers = 5, .rounds = 2};
+    const std::uint64_t events = events_of(spec);
+    for (std::uint64_t back = 1; back < 24; back += 2) {
+      SCOPED_TRACE(all[i].name() + ", " + std::to_string(back) + " events before the end");
+      expect_as_declared(spec,
+                         {{.kind = sim::Fault::Kind::crash, .rank = 0, .at_event = events - back}});
+    }
+  }
+}
+
+// Strategies that draw who computes: if all that were drawn are lost the round is an empty one.
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (mean_->counted.empty()) {
+//   + if (false) {
+TEST_P(Loss, OfAllThatWereDrawnLeavesAnEmptyRound) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    for (const FieldDoc& doc : parts.sync.entry->describe()) {
+      if (doc.field.name != "fraction") continue;
+      JobSpec spec{.parts = parts, .workers = 3, .rounds = 3};
+      spec.parts.sync.settings.push_back({"fraction", {0.3}});
+      const std::uint64_t events = events_of(spec);
+      for (std::uint64_t at = 2; at < events; at += events / 19 + 1) {
+        SCOPED_TRACE(parts.name() + " at event " + std::to_string(at));
+        expect_as_declared(
+            spec, {{.kind = sim::Fault::Kind::crash, .rank = Rank(at % 3), .at_event = at}});
+      }
+    }
+  }
+}
+
 // A link that is cut for less than it takes to notice is waited for. One that is cut for longer
 // leaves both its ends alive: the others agree on one of them, and the other one ends.
+// mutant: longhaul/core/membership.cpp
+//   - unreachable ? (void)unreachable_.insert(peer) : (void)unreachable_.erase(peer);
+//   + if (!unreachable) unreachable_.erase(peer);
 TEST_P(Loss, OfTouchEndsAsDeclared) {
   using namespace std::chrono_literals;
   const auto all = combinations_with(GetParam());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    for (const Time until : {Time(5s), Time(60s)}) {
-      SCOPED_TRACE(all[i].name() + " for " + std::to_string(seconds(until)) + " s");
+    for (const Time until : {Time(5s), sim::kForever}) {
+      SCOPED_TRACE(all[i].name() + " until " + std::to_string(seconds(until)) + " s");
       JobSpec spec{.parts = all[i], .workers = 3, .rounds = 3};
       spec.faults = {{.kind = sim::Fault::Kind::cut,
                       .rank = Rank(i % 3),

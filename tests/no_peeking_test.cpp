@@ -11,6 +11,9 @@ struct NoPeeking : ::testing::TestWithParam<Variant<OverlayEntry>> {};
 INSTANTIATE_TEST_SUITE_P(Overlay, NoPeeking, ::testing::ValuesIn(overlay_variants()),
                          [](const auto& info) { return info.param.name(); });
 
+// mutant: longhaul/sync/synchronous.cpp
+//   - exchange(values, weight, double(computed.samples), true, turn);
+//   + exchange(values, weight + seconds(turn.now()), double(computed.samples), true, turn);
 TEST_P(NoPeeking, FalseTablesChangeTimesAlone) {
   for (const Combination& parts : combinations_with(GetParam())) {
     for (std::uint32_t workers : {2u, 5u}) {
