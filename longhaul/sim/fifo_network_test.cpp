@@ -83,8 +83,8 @@ TEST(FifoNetwork, ASlowStageUpstreamDoesNotHoldAFasterOne) {
 }
 
 // mutant: longhaul/sim/fifo_network.cpp
-//   - events_.push(flight.span.start, {Event::Kind::arrives, slot, flight.use});
-//   + events_.push(now, {Event::Kind::arrives, slot, flight.use});
+//   - events_.push(span.start + delay, {Event::Kind::arrives, slot, flight.use, end});
+//   + events_.push(now, {Event::Kind::arrives, slot, flight.use, end});
 TEST(FifoNetwork, TheDownlinkServesInOrderOfArrivalNotOfSubmission) {
   FifoConfig config = equal(3);
   config.links[{0, 2}].delay = 500ms;
@@ -136,8 +136,8 @@ TEST(FifoNetwork, ARunOfChunksDepartsAndArrivesWithItsLastAndWhatFollowsItWaits)
 }
 
 // mutant: longhaul/sim/fifo_network.cpp
-//   - flight.leaves = flight.span.end;
-//   + flight.leaves = flight.span.end + delay;
+//   - events_.push(span.end, {Event::Kind::departs, slot, flight.use});
+//   + events_.push(span.end + delay, {Event::Kind::departs, slot, flight.use});
 TEST(FifoNetwork, BulkDepartsWhenTheSendersSideIsThroughAndControlDoesNotTell) {
   FifoConfig config = equal(2);
   config.link.rate = 5e5;  // the slower stage of the two at the sender's side
@@ -216,8 +216,8 @@ void run_random_traffic(std::uint64_t seed) {
 }
 
 // mutant: longhaul/sim/fifo_network.cpp
-//   - parked.emplace(f.number, Parked{std::move(f.packet), f.departed});
-//   + parked.emplace(~f.number, Parked{std::move(f.packet), f.departed});
+//   - parked.emplace(f.number, Parked{std::move(f.packet), f.told});
+//   + parked.emplace(~f.number, Parked{std::move(f.packet), f.told});
 TEST(FifoNetwork, OrderHoldsOnEveryWayThroughCutsAndHeals) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -69,8 +69,8 @@ TEST(WorldState, SaveAndLoadAfterAnyEventIsGoingOn) {
 }
 
 // mutant: longhaul/sim/fifo_network.cpp
-//   - ar(pair_free_at_, flights_, free_slots_, events_, number_, bulk_, dead_, cut_);
-//   + ar(pair_free_at_, flights_, free_slots_, events_, number_, bulk_, dead_);
+//   - ar(lines_, line_index_, flights_, free_slots_, events_, number_, bulk_, dead_, cut_);
+//   + ar(lines_, line_index_, flights_, free_slots_, events_, number_, bulk_, dead_);
 TEST(WorldState, SoItIsWithFaults) {
   const SmallJob job = eventful();
   RunningJob whole(job);
