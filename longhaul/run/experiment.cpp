@@ -1,5 +1,8 @@
 #include "longhaul/run/experiment.h"
 
+#include <algorithm>
+#include <thread>
+
 #include <fmt/format.h>
 #include <xxhash.h>
 
@@ -26,7 +29,7 @@ Result<std::optional<Summary>> finished_summary(const RunFolder& folder) {
 Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
   const bool writes = !options.folder.empty();
   if (writes) LH_TRY(RunFolder::check(options.folder, job, options.existing));
-  auto workload = Workload::load(job);
+  auto workload = Workload::load(job, /*numbers=*/true, options.learners);
   if (!workload) return workload.error();
   auto simulation = Simulation::make(job, *std::move(workload), options.threads);
   if (!simulation) return simulation.error();
@@ -49,8 +52,8 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
 Result<Score> evaluate(const std::string& run_folder) {
   auto job = job_of_run(run_folder);
   if (!job) return job.error();
-  if (job->kind("model") == "phantom")
-    return invalid(run_folder + ": a phantom model has no numbers to score");
+  if (const std::string kind = job->kind("model"); kind == "phantom" || kind == "own")
+    return invalid(run_folder + ": [model] kind = \"" + kind + "\" has no model.pt to score");
   const std::string file = run_folder + "/model.pt";
   if (auto there = read_file(file); !there)
     return unavailable(file + ": no such file; the run has not come to its end: resume it first");
@@ -58,9 +61,9 @@ Result<Score> evaluate(const std::string& run_folder) {
   if (!workload) return workload.error();
   auto model = workload->load_model(file);
   if (!model) return model.error();
-  auto scorer = workload->make_scorer();
+  auto scorer = workload->make_scorer(std::max(1u, std::thread::hardware_concurrency()));
   if (!scorer) return scorer.error();
-  auto evaluation = (*scorer)->score(*model);
+  auto evaluation = (*scorer)(*model);
   if (!evaluation) return evaluation.error();
   return Score{evaluation->loss, evaluation->accuracy, evaluation->samples,
                hex64(XXH64(model->data(), model->size() * sizeof(float), 0))};

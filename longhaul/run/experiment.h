@@ -6,14 +6,16 @@
 #include "longhaul/run/progress.h"
 #include "longhaul/run/run_folder.h"
 #include "longhaul/run/summary.h"
+#include "longhaul/run/workload.h"
 
 namespace longhaul::run {
 
 struct SimulateOptions {
-  std::string folder;  // where the run is written; "" writes nothing
+  std::string folder = {};  // where the run is written; "" writes nothing
   Existing existing = Existing::refuse;
   unsigned threads = 0;  // that take gradients; 0: as many as there are cores
   Progress::Style progress = Progress::Style::quiet;
+  const OwnLearners* learners = nullptr;  // for [model] kind = "own"; outlives the call
 };
 
 // Trains, writes the run folder, answers with its summary: also when Ctrl-C or a failure of the

@@ -69,7 +69,7 @@ void Session::write(Time at, Rank rank, Round round, std::string_view kind,
 }
 
 void Session::scored(Time at, Rank rank, Round round, const Evaluation& evaluation) {
-  if (simulation_.workload().phantom()) return;
+  if (!simulation_.scores()) return;
   const std::pair<std::string_view, double> values[] = {{"loss", evaluation.loss},
                                                         {"accuracy", evaluation.accuracy},
                                                         {"samples", double(evaluation.samples)}};
@@ -124,8 +124,7 @@ Status Session::conclude(Summary& summary) {
     summary.final_loss = (**score).loss;
     summary.final_accuracy = (**score).accuracy;
   }
-  if (folder_ && !simulation_.workload().phantom())
-    LH_TRY(simulation_.workload().save(folder_->file("model.pt"), simulation_.parameters()));
+  if (folder_) LH_TRY(simulation_.workload().save(folder_->path(), simulation_.parameters()));
   return Ok{};
 }
 

@@ -1,5 +1,6 @@
 #include "longhaul/run/simulation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
@@ -73,22 +74,19 @@ Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload wo
 }
 
 Status Simulation::build(const Job& job, unsigned threads) {
-  threads_ = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
+  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   members_ = std::make_shared<const Members>(job.members());
-  auto scorer = workload_.make_scorer();
-  if (!scorer) return scorer.error();
-  scorer_ = std::move(*scorer);
-  sim::World::Scorer score;
-  if (scorer_)
-    score = [this](std::span<const float> model) { return scorer_->score(model, threads_); };
+  auto score = workload_.make_scorer(threads);
+  if (!score) return score.error();
+  score_ = std::move(*score);
   world_ = std::make_unique<sim::World>(
       sim::WorldConfig{
-          .threads = threads_ > 1 ? threads_ : 0,
+          .threads = threads > 1 ? threads : 0,
           .wire_scale = job.wan.wire_scale,
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
           .on_thread_start = learn::prepare_compute_thread},
       std::make_unique<sim::FifoNetwork>(network_of(job, *members_)),
-      compute_time_of(job, *members_), std::move(score));
+      compute_time_of(job, *members_), score_);
   while (!(*members_)[first_].is(Role::worker)) ++first_;
   for (Rank rank = 0; rank < members_->size(); ++rank) {
     std::unique_ptr<Learner>& learner = learners_.emplace_back();
@@ -115,8 +113,8 @@ std::string Simulation::parameters_hash() {
 }
 
 Result<std::optional<Evaluation>> Simulation::score() {
-  if (!scorer_) return std::optional<Evaluation>{};
-  auto evaluation = scorer_->score(parameters(), threads_);
+  if (!score_) return std::optional<Evaluation>{};
+  auto evaluation = score_(parameters());
   if (!evaluation) return evaluation.error();
   return std::optional<Evaluation>(*evaluation);
 }

@@ -23,6 +23,7 @@ class Simulation {
   // Of the first worker; empty for phantoms. Only while its learner does not compute.
   std::span<const float> parameters();
   std::string parameters_hash();
+  bool scores() const { return bool(score_); }
   // Of the first worker's parameters as they stand; nothing for phantoms.
   Result<std::optional<Evaluation>> score();
 
@@ -33,8 +34,7 @@ class Simulation {
   Workload workload_;
   std::shared_ptr<const Members> members_;
   Rank first_ = 0;  // the first worker
-  unsigned threads_ = 1;
-  std::unique_ptr<learn::Scorer> scorer_;
+  Workload::Score score_;
   std::vector<std::unique_ptr<Learner>> learners_;  // by rank; null for nodes without
   std::unique_ptr<sim::World> world_;               // last: its threads use the learners
 };

@@ -5,6 +5,8 @@
 #include "longhaul/learn/learner.h"
 #include "longhaul/learn/model_file.h"
 #include "longhaul/learn/models/registry.h"
+#include "longhaul/learn/scorer.h"
+#include "longhaul/run/atomic_file.h"
 #include "longhaul/sim/phantom.h"
 
 namespace longhaul::run {
@@ -79,20 +81,25 @@ Status Workload::load_data(const Job& job) {
   return Ok{};
 }
 
-Result<Workload> Workload::load(const Job& job, bool numbers) {
+Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners* own) {
+  Workload work;
+  work.members_ = job.members();
+  work.seed_ = job.job.seed;
+  work.shards_.resize(work.members_.size());
+  if (job.kind("model") == "own") {
+    LH_TRY(work.load_own(job, own));
+    work.phantom_ = !numbers;
+    return work;
+  }
   auto model = learn::read_model(job.model);
   if (!model) return model.error();
   auto data = learn::read_data(job.data);
   if (!data) return data.error();
   auto optimizer = learn::read_optimizer(job.optimizer);
   if (!optimizer) return optimizer.error();
-  Workload work;
   work.model_ = *model;
   work.data_ = *data;
   work.optimizer_ = *optimizer;
-  work.members_ = job.members();
-  work.seed_ = job.job.seed;
-  work.shards_.resize(work.members_.size());
   const bool phantom_model = work.model_.kind == "phantom";
   work.phantom_ = phantom_model || !numbers;
   if (phantom_model && work.data_.kind == "none") {
@@ -107,11 +114,29 @@ Result<Workload> Workload::load(const Job& job, bool numbers) {
   return work;
 }
 
+Status Workload::load_own(const Job& job, const OwnLearners* own) {
+  if (!own)
+    return invalid(job.file +
+                   ": [model] kind = \"own\": only for programs that bring their own "
+                   "learners (examples/embed); choose another kind");
+  own_ = own;
+  samples_ = own->training_samples;
+  for (Rank rank = 0; rank < members_.size(); ++rank) {
+    if (!members_[rank].is(Role::worker)) continue;
+    auto learner = make_learner(rank);  // made again for the run: only the layout is wanted here
+    if (!learner) return learner.error();
+    layout_ = (*learner)->layout();
+    return Ok{};
+  }
+  return Ok{};
+}
+
 Result<std::unique_ptr<Learner>> Workload::make_learner(Rank rank) const {
   const std::vector<std::uint32_t>& shard = shards_.at(rank);
   if (phantom_)
     return std::unique_ptr<Learner>(std::make_unique<sim::PhantomLearner>(
         layout_, data_.batch, shard.empty() ? kPhantomShard : shard.size()));
+  if (own_) return own_->make(rank, members_[rank]);
   return learn::make_learner({.model = model_,
                               .optimizer = optimizer_,
                               .data = split_.train,
@@ -121,13 +146,20 @@ Result<std::unique_ptr<Learner>> Workload::make_learner(Rank rank) const {
                               .origin = rank});
 }
 
-Result<std::unique_ptr<learn::Scorer>> Workload::make_scorer() const {
-  if (phantom_) return std::unique_ptr<learn::Scorer>();
-  return learn::make_scorer(model_, split_.test);
+Result<Workload::Score> Workload::make_scorer(unsigned threads) const {
+  if (phantom_) return Score();
+  if (own_) return own_->score;
+  auto made = learn::make_scorer(model_, split_.test);
+  if (!made) return made.error();
+  const std::shared_ptr<learn::Scorer> scorer = std::move(*made);
+  return Score(
+      [scorer, threads](std::span<const float> model) { return scorer->score(model, threads); });
 }
 
-Status Workload::save(const std::string& path, std::span<const float> model) const {
-  return learn::save_model(path, model_, split_.train->shape, model);
+Status Workload::save(const std::string& folder, std::span<const float> model) const {
+  if (phantom_) return Ok{};
+  if (own_) return write_atomically(folder + "/model.f32", std::as_bytes(model));
+  return learn::save_model(folder + "/model.pt", model_, split_.train->shape, model);
 }
 
 Result<std::vector<float>> Workload::load_model(const std::string& path) const {

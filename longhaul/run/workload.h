@@ -1,5 +1,6 @@
 #pragma once
 // What the nodes of a job learn, and from what: model, data, who holds which samples.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,25 +9,37 @@
 #include "longhaul/learn/data/load.h"
 #include "longhaul/learn/models/config.h"
 #include "longhaul/learn/models/optimizer_config.h"
-#include "longhaul/learn/scorer.h"
 #include "longhaul/run/job/job.h"
 
 namespace longhaul::run {
 
+// Learners of the embedding program, for [model] kind = "own". See examples/embed.
+struct OwnLearners {
+  // For each worker, in the order of ranks. Equal layouts and, to begin with, equal parameters.
+  std::function<Result<std::unique_ptr<Learner>>(Rank, const Member&)> make;
+  // On the test set; called from other threads, one at a time. Empty: there is nothing to score.
+  std::function<Result<Evaluation>(std::span<const float> model)> score = {};
+  std::uint64_t training_samples = 0;  // of all workers; what an epoch is for max_epochs
+};
+
 class Workload {
  public:
   // Reads the data. A phantom model needs none; `numbers` = false makes phantoms of any model, with
-  // its true layout and shard sizes.
-  static Result<Workload> load(const Job&, bool numbers = true);
+  // its true layout and shard sizes. `own` is for kind = "own" and only for it.
+  static Result<Workload> load(const Job&, bool numbers = true, const OwnLearners* own = nullptr);
 
   bool phantom() const { return phantom_; }
   const std::shared_ptr<const Layout>& layout() const { return layout_; }
   std::uint64_t training_samples() const { return samples_; }
   // For rank `rank` of Job::members(), a worker. `origin`: its samples.
   Result<std::unique_ptr<Learner>> make_learner(Rank rank) const;
-  // nullptr for phantoms.
-  Result<std::unique_ptr<learn::Scorer>> make_scorer() const;
-  Status save(const std::string& path, std::span<const float> model) const;
+  // Loss and accuracy of a flat vector on the test set, on that many threads; empty if there is
+  // nothing to score: phantoms, own learners without a score.
+  using Score = std::function<Result<Evaluation>(std::span<const float>)>;
+  Result<Score> make_scorer(unsigned threads) const;
+  // model.pt; own learners: model.f32, the flat vector as it stands in memory. Phantoms: nothing.
+  Status save(const std::string& folder, std::span<const float> model) const;
+  // Of a model.pt; not for own learners.
   Result<std::vector<float>> load_model(const std::string& path) const;
 
   // By rank; empty for nodes without a learner.
@@ -35,7 +48,9 @@ class Workload {
 
  private:
   Status load_data(const Job&);
+  Status load_own(const Job&, const OwnLearners*);
 
+  const OwnLearners* own_ = nullptr;
   learn::ModelConfig model_;
   learn::DataConfig data_;
   learn::OptimizerConfig optimizer_;

@@ -116,7 +116,8 @@ Status check_wan(const Document& doc, const Job& job) {
 
 Status check_rest(const Document& doc, const Job& job) {
   if (!is_name(job.job.name)) return about(doc, "job", "name", "letters, digits, - and _");
-  if (job.kind("data") == "none" && job.kind("model") != "phantom")
+  const std::string model = job.kind("model");
+  if (job.kind("data") == "none" && model != "phantom" && model != "own")
     return about(doc, "data", "kind", "data to learn from, for example kind = \"mnist\"");
   const auto names = site_names(job);
   if (job.roles.server && !has(names, *job.roles.server))

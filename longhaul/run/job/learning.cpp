@@ -26,6 +26,15 @@ std::vector<FieldDoc> only(std::vector<FieldDoc> docs, std::span<const std::stri
   return docs;
 }
 
+// The learner of an embedding program; the only kind that learn/ does not know.
+constexpr std::string_view kOwn = "own";
+
+std::vector<std::string_view> model_kinds() {
+  std::vector<std::string_view> kinds = {kOwn};
+  for (const learn::ModelEntry& entry : learn::model_registry()) kinds.push_back(entry.name);
+  return kinds;
+}
+
 PartInfo part(std::string_view table, std::string_view name, std::string_view summary,
               std::vector<FieldDoc> keys) {
   return {std::string(table), std::string(name), std::string(summary), std::move(keys), {}, {}};
@@ -34,10 +43,20 @@ PartInfo part(std::string_view table, std::string_view name, std::string_view su
 }  // namespace
 
 Status read_learning(Job& job) {
-  if (auto model = learn::read_model(job.model); !model) return model.error();
+  const std::string kind = job.kind("model");
+  const std::vector<std::string_view> kinds = model_kinds();
+  if (!std::ranges::count(kinds, kind))
+    return bad_setting(job.model, *job.model.find("kind"),
+                       "a known model" + suggestion(kind, kinds));
+  const bool own = kind == kOwn;
+  if (own) {
+    LH_TRY(refuse_unknown(job.model, {"kind"}));
+  } else if (auto model = learn::read_model(job.model); !model) {
+    return model.error();
+  }
   if (auto data = learn::read_data(job.data); !data) return data.error();
   if (auto optimizer = learn::read_optimizer(job.optimizer); !optimizer) return optimizer.error();
-  job.model_docs = keys_in_use(job.model, describe(learn::ModelConfig{}), reads_model);
+  if (!own) job.model_docs = keys_in_use(job.model, describe(learn::ModelConfig{}), reads_model);
   job.data_docs = keys_in_use(job.data, describe(learn::DataConfig{}), reads_data);
   job.optimizer_docs =
       keys_in_use(job.optimizer, describe(learn::OptimizerConfig{}), reads_optimizer);
@@ -52,6 +71,8 @@ std::vector<PartInfo> learning_parts() {
     parts.push_back(
         part("model", entry.name, entry.summary, only(describe(learn::ModelConfig{}), keys)));
   }
+  parts.push_back(
+      part("model", kOwn, "a Learner of the program that embeds longhaul: examples/embed", {}));
   for (const learn::DataEntry& entry : learn::data_registry())
     parts.push_back(
         part("data", entry.name, entry.summary, only(describe(learn::DataConfig{}), entry.keys)));

@@ -28,7 +28,7 @@ std::string allowed(const FieldDoc& doc) {
     text = ">= " + number(f.min);
   else if (doc.type == "integer")
     text = ">= 0";
-  if (std::isfinite(f.max)) text += (text.empty() ? "<= " : ", <= ") + number(f.max);
+  if (f.max < 1e15) text += (text.empty() ? "<= " : ", <= ") + number(f.max);
   return text;
 }
 
