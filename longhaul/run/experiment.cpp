@@ -39,7 +39,7 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
     if (!opened) return opened.error();
     folder = *std::move(opened);
   }
-  Session session(job, **simulation, folder ? &*folder : nullptr, options.progress);
+  Session session(job, **simulation, folder ? &*folder : nullptr, options.progress, options.stop);
   if (options.existing == Existing::resume && folder) {
     auto over = finished_summary(*folder);
     if (!over) return over.error();

@@ -1,5 +1,6 @@
 #pragma once
 // From a job to a trained model, in virtual time.
+#include <functional>
 #include <string>
 
 #include "longhaul/run/job/job.h"
@@ -15,6 +16,8 @@ struct SimulateOptions {
   Existing existing = Existing::refuse;
   unsigned threads = 0;  // that take gradients; 0: as many as there are cores
   Progress::Style progress = Progress::Style::quiet;
+  // Asked between two events with the rounds done: true ends the run as Ctrl-C does.
+  std::function<bool(Round)> stop = {};
   const OwnLearners* learners = nullptr;  // for [model] kind = "own"; outlives the call
 };
 

@@ -9,8 +9,12 @@
 namespace longhaul::run {
 
 Session::Session(const Job& job, Simulation& simulation, const RunFolder* folder,
-                 Progress::Style style)
-    : job_(job), simulation_(simulation), folder_(folder), progress_(style, job.job.name) {
+                 Progress::Style style, std::function<bool(Round)> stop)
+    : job_(job),
+      simulation_(simulation),
+      folder_(folder),
+      progress_(style, job.job.name),
+      stop_(std::move(stop)) {
   sim::Observer observer;
   observer.on_report = [this](Time at, Rank rank, Round round, const Evaluation& evaluation) {
     scored(at, rank, round, evaluation);
@@ -131,7 +135,7 @@ Status Session::conclude(Summary& summary) {
 // The world's own failure ends the run but not the session: it is told in the summary.
 Result<std::string> Session::drive() {
   const InterruptGuard guard;
-  while (!interrupted()) {
+  while (!interrupted() && !(stop_ && stop_(simulation_.rounds()))) {
     Result<bool> more = simulation_.world().step();
     if (!more) return more.error().what;
     if (!*more) return std::string();

@@ -2,6 +2,7 @@
 // One session of a simulated run: drives the world, writes down what happens, checkpoints, ends it
 // cleanly. Several sessions (after Ctrl-C or a kill) make one run.
 #include <chrono>
+#include <functional>
 #include <optional>
 
 #include "longhaul/run/checkpoint.h"
@@ -15,8 +16,9 @@ namespace longhaul::run {
 
 class Session {
  public:
-  // `folder` may be null: nothing is written.
-  Session(const Job&, Simulation&, const RunFolder* folder, Progress::Style);
+  // `folder` may be null: nothing is written. `stop`: see SimulateOptions; may be empty.
+  Session(const Job&, Simulation&, const RunFolder* folder, Progress::Style,
+          std::function<bool(Round)> stop);
 
   // Goes on from the newest checkpoint, or from the start if there is none.
   Status resume();
@@ -47,6 +49,7 @@ class Session {
   Simulation& simulation_;
   const RunFolder* folder_;
   Progress progress_;
+  std::function<bool(Round)> stop_;
   std::optional<MetricsFile> metrics_;
   Counted counted_;
   const Clock::time_point begin_ = Clock::now();

@@ -1,0 +1,94 @@
+#include "longhaul/run/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "longhaul/run/atomic_file.h"
+
+namespace longhaul::run {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class CheckpointsTest : public testing::Test {
+ protected:
+  CheckpointsTest() {
+    folder_ = testing::TempDir() + "longhaul-" +
+              testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+  }
+  ~CheckpointsTest() override { fs::remove_all(folder_); }
+
+  static Checkpoint at(std::uint64_t round) {
+    Checkpoint checkpoint;
+    checkpoint.job_hash = 7;
+    checkpoint.round = round;
+    checkpoint.metrics_bytes = round * 100;
+    checkpoint.world = Buffer(1000, std::byte(round));
+    checkpoint.experiment = Buffer(10, std::byte{1});
+    return checkpoint;
+  }
+  std::size_t files() const {
+    return std::size_t(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+  std::string folder_;
+};
+
+TEST_F(CheckpointsTest, NoneIsNoError) {
+  auto newest = Checkpoints(folder_).newest();
+  ASSERT_TRUE(newest);
+  EXPECT_FALSE(newest->has_value());
+}
+
+// mutant: longhaul/run/checkpoint.cpp
+//   - constexpr std::size_t kKept = 2;
+//   + constexpr std::size_t kKept = 3;
+TEST_F(CheckpointsTest, KeepsTheNewestTwo) {
+  const Checkpoints checkpoints(folder_);
+  for (std::uint64_t round : {5, 10, 100, 1000}) ASSERT_TRUE(checkpoints.write(at(round)));
+  EXPECT_EQ(files(), 2u);
+  auto newest = checkpoints.newest();
+  ASSERT_TRUE(newest && *newest);
+  EXPECT_EQ((**newest).round, 1000u);
+  EXPECT_EQ((**newest).metrics_bytes, 100000u);
+  EXPECT_EQ((**newest).world, at(1000).world);
+}
+
+// mutant: longhaul/run/checkpoint.cpp
+//   - if (sum != XXH64(body.data(), body.size(), 0))
+//   + if (sum == 0)
+TEST_F(CheckpointsTest, ADamagedOneFallsBackToTheOther) {
+  const Checkpoints checkpoints(folder_);
+  ASSERT_TRUE(checkpoints.write(at(1)) && checkpoints.write(at(2)));
+  const std::string path = folder_ + "/000000000002.checkpoint";
+  auto bytes = read_file(path);
+  ASSERT_TRUE(bytes);
+  (*bytes)[700] ^= std::byte{1};
+  ASSERT_TRUE(write_atomically(path, *bytes));
+  auto newest = checkpoints.newest();
+  ASSERT_TRUE(newest && *newest);
+  EXPECT_EQ((**newest).round, 1u);
+  fs::remove(folder_ + "/000000000001.checkpoint");
+  auto none = checkpoints.newest();
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().what, HasSubstr("--force"));
+}
+
+TEST(Checkpoint, AnyBytesAreACheckpointOrAnError) {
+  const Buffer whole = format_checkpoint({1, 2, 3, Buffer(64), Buffer(3)});
+  ASSERT_TRUE(parse_checkpoint(whole));
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_FALSE(parse_checkpoint(std::span(whole).first(size))) << size;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    Buffer bytes = whole;
+    bytes[i] ^= std::byte{0x10};
+    EXPECT_FALSE(parse_checkpoint(bytes)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::run

@@ -1,0 +1,72 @@
+#include "longhaul/run/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "longhaul/run/atomic_file.h"
+
+namespace longhaul::run {
+namespace {
+
+using testing::HasSubstr;
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Metrics, WritesShortestNumbersThatReadBack) {
+  const std::pair<std::string_view, double> values[] = {
+      {"loss", 0.1}, {"accuracy", 1.0 / 3}, {"none", std::nan("")}};
+  EXPECT_EQ(to_json_line({Time{30598007}, "tokyo", 2, 7, "score", values}),
+            R"({"time_s":0.030598007,"site":"tokyo","rank":2,"round":7,"kind":"score",)"
+            R"("values":{"loss":0.1,"accuracy":0.3333333333333333,"none":null}})"
+            "\n");
+}
+
+// mutant: longhaul/run/metrics.cpp
+//   - if (::ftruncate(::fileno(file), off_t(keep)) != 0 || std::fseek(file, 0, SEEK_END) != 0)
+//   + if (std::fseek(file, 0, SEEK_END) != 0)
+TEST(Metrics, GoesOnWhereTheCheckpointWas) {
+  const std::string path = testing::TempDir() + "longhaul-metrics.jsonl";
+  const std::pair<std::string_view, double> values[] = {{"value", 1}};
+  auto write = [&](MetricsFile& file, Round round) {
+    file.write({Time{0}, "a", 0, round, "x", values});
+  };
+  std::uint64_t checkpoint = 0;
+  {
+    auto file = MetricsFile::open(path, 0);
+    ASSERT_TRUE(file);
+    write(*file, 1);
+    ASSERT_TRUE(file->sync());
+    checkpoint = file->bytes();
+    write(*file, 2);  // lost with the process that wrote it
+    ASSERT_TRUE(file->sync());
+  }
+  {
+    auto file = MetricsFile::open(path, checkpoint);
+    ASSERT_TRUE(file);
+    write(*file, 3);
+    ASSERT_TRUE(file->sync());
+    EXPECT_EQ(file->bytes(), 2 * checkpoint);
+  }
+  EXPECT_THAT(text_of(path), HasSubstr("\"round\":3"));
+  EXPECT_THAT(text_of(path), testing::Not(HasSubstr("\"round\":2")));
+  auto shorter = MetricsFile::open(path, 10 * checkpoint);
+  ASSERT_FALSE(shorter);
+  EXPECT_THAT(shorter.error().what, HasSubstr("--force"));
+  std::filesystem::remove(path);
+}
+
+TEST(AtomicFile, AFileThatCannotBeWrittenIsAnErrorThatNamesIt) {
+  EXPECT_THAT(write_atomically("/no/such/folder/x", "text").error().what,
+              HasSubstr("/no/such/folder/x"));
+  EXPECT_THAT(read_file("/no/such/file").error().what, HasSubstr("/no/such/file"));
+}
+
+}  // namespace
+}  // namespace longhaul::run

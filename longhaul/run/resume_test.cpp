@@ -1,0 +1,170 @@
+// A run that was cut short and resumed equals the one that was not, bit for bit, whatever its
+// parts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "longhaul/run/experiment.h"
+#include "longhaul/run/job/reference.h"
+
+namespace longhaul::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kJob = R"(
+[job]
+name = "resume"
+[stop]
+max_rounds = 6
+[report]
+every_rounds = 2
+[model]
+kind = "logistic"
+[data]
+kind = "synthetic"
+samples = 120
+test_samples = 50
+features = 40
+partition = "dirichlet"
+batch = 8
+[optimizer]
+rate = 0.05
+[sync]
+kind = "bsp"
+[for.fedavg.sync]
+steps = 3
+[for.diloco.sync]
+steps = 3
+[transfer]
+chunk_kib = 1
+[wan]
+mbps = 2
+delay_ms = 10
+[[site]]
+name = "a"
+jitter = 0.3
+[[site]]
+name = "b"
+step_ms = 33
+[[site]]
+name = "c"
+up_mbps = 1
+)";
+
+Job job_of(const std::vector<std::string>& sets) {
+  auto doc = parse_document(kJob, "job.toml");
+  LH_CHECK(doc);
+  for (const std::string& set : sets) LH_CHECK(override_setting(*doc, set));
+  auto job = resolve_job(*doc);
+  LH_CHECK(job);
+  return *job;
+}
+
+struct Done {
+  Summary summary;
+  std::string metrics;
+};
+
+class Resume : public testing::Test {
+ protected:
+  Resume() {
+    root_ = fs::path(testing::TempDir()) /
+            (std::string("longhaul-resume-") +
+             testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(root_);
+  }
+  ~Resume() override { fs::remove_all(root_); }
+
+  Done run(const Job& job, const std::string& name, Existing existing,
+           std::function<bool(Round)> stop = {}) {
+    const std::string folder = (root_ / name).string();
+    auto summary = simulate(
+        job, {.folder = folder, .existing = existing, .threads = 1, .stop = std::move(stop)});
+    if (!summary) {
+      ADD_FAILURE() << summary.error().what;
+      return {};
+    }
+    std::ifstream in(folder + "/metrics.jsonl");
+    return {*summary, {std::istreambuf_iterator<char>(in), {}}};
+  }
+
+  void expect_same(const Job& job, const std::string& what) {
+    const Done whole = run(job, "whole", Existing::force);
+    EXPECT_NE(whole.summary.params_hash, "");
+    for (Round at = 1; at < job.stop.max_rounds; ++at) {
+      const Done cut =
+          run(job, "cut", Existing::force, [at](Round rounds) { return rounds >= at; });
+      EXPECT_EQ(cut.summary.stop_reason, StopReason::interrupted) << what;
+      EXPECT_EQ(cut.summary.rounds, at) << what;
+      EXPECT_EQ(exit_code(cut.summary), 130);
+      const Done resumed = run(job, "cut", Existing::resume);
+      EXPECT_EQ(resumed.summary.params_hash, whole.summary.params_hash) << what << " " << at;
+      EXPECT_EQ(resumed.metrics, whole.metrics) << what << " " << at;
+      EXPECT_EQ(resumed.summary.time_s, whole.summary.time_s) << what;
+      EXPECT_EQ(resumed.summary.wan_bytes, whole.summary.wan_bytes) << what;
+    }
+  }
+  fs::path root_;
+};
+
+// Every kind of every part, in turn, under every strategy.
+// mutant: longhaul/run/session.cpp
+//   - simulation_.world().state(world);
+//   + (void)world;
+TEST_F(Resume, EqualsTheUninterruptedRunForEveryPart) {
+  for (const char* sync : {"bsp", "fedavg", "diloco"})
+    for (const PartInfo& part : all_parts()) {
+      if (part.table == "model" || part.table == "data" || part.table == "sync") continue;
+      std::vector<std::string> sets = {std::string("sync.kind=") + sync,
+                                       part.table + ".kind=" + part.name};
+      if (part.table == "codec" && part.name != "fp32") sets.push_back("codec.error_feedback=true");
+      if (part.name == "hub") sets.push_back("roles.server=b");
+      expect_same(job_of(sets), fmt::format("{} {}", sync, part.name));
+    }
+}
+
+TEST_F(Resume, LinesBehindTheCheckpointAreDropped) {
+  const Job job = job_of({"sync.kind=fedavg", "job.checkpoint_every=2"});
+  const Done whole = run(job, "whole", Existing::force);
+  run(job, "cut", Existing::force, [](Round rounds) { return rounds >= 4; });
+  fs::remove(root_ / "cut/summary.json");  // as after kill -9: more was written than remembered
+  std::ofstream(root_ / "cut/metrics.jsonl", std::ios::app) << "{\"torn\": ";
+  EXPECT_EQ(run(job, "cut", Existing::resume).metrics, whole.metrics);
+}
+
+// mutant: longhaul/run/session.cpp
+//   - if (every > 0 && rounds >= checkpointed_ + every) LH_TRY(checkpoint());
+//   + if (every > 0 && rounds > checkpointed_ + every) LH_TRY(checkpoint());
+TEST_F(Resume, CheckpointsComeEverySoManyRounds) {
+  const Job job = job_of({"job.checkpoint_every=3"});
+  run(job, "whole", Existing::force);
+  EXPECT_TRUE(fs::exists(root_ / "whole/checkpoints/000000000003.checkpoint"));
+  EXPECT_TRUE(fs::exists(root_ / "whole/checkpoints/000000000006.checkpoint"));
+  run(job_of({"job.checkpoint_every=0"}), "none", Existing::force);
+  EXPECT_FALSE(fs::exists(root_ / "none/checkpoints"));
+}
+
+TEST_F(Resume, ThreadsDoNotMatter) {
+  const Job job = job_of({"sync.kind=fedavg"});
+  const Done one = run(job, "one", Existing::force);
+  auto two = simulate(job, {.folder = (root_ / "two").string(), .threads = 2});
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->params_hash, one.summary.params_hash);
+}
+
+TEST_F(Resume, ADryRunPredictsTimeAndBytes) {
+  Job job = job_of({"sync.kind=fedavg", "stop.max_rounds=40", "site.*.jitter=0"});
+  const Done real = run(job, "real", Existing::force);
+  auto prediction = predict(job);
+  ASSERT_TRUE(prediction) << prediction.error().what;
+  EXPECT_NEAR(prediction->time_s / real.summary.time_s, 1, 0.01);
+  EXPECT_NEAR(prediction->wan_bytes / double(real.summary.wan_bytes), 1, 0.01);
+}
+
+}  // namespace
+}  // namespace longhaul::run

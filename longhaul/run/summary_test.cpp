@@ -1,0 +1,65 @@
+#include "longhaul/run/summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/run/progress.h"
+
+namespace longhaul::run {
+namespace {
+
+Summary sample() {
+  Summary s;
+  s.name = "x";
+  s.sync = "bsp";
+  s.target_accuracy = 0.97;
+  s.rounds = 3;
+  s.time_s = 0.1;
+  s.final_accuracy = 0.5;
+  s.wan_bytes = 1ull << 60;
+  s.params_hash = hex64(0xAB);
+  s.stop_reason = StopReason::max_hours;
+  return s;
+}
+
+TEST(Summary, ReadsBackAsItself) {
+  const std::string text = to_json(sample()).dump();
+  auto again = parse_summary(text);
+  ASSERT_TRUE(again) << again.error().what;
+  EXPECT_EQ(to_json(*again).dump(), text);
+  EXPECT_EQ(again->params_hash, "00000000000000ab");
+  EXPECT_FALSE(again->time_to_target_s);
+  for (const char* torn : {"", "{", "{}", "[]", "{\"name\": 3}"}) EXPECT_FALSE(parse_summary(torn));
+}
+
+TEST(Summary, ExitCodesTellDoneFromStoppedFromFailed) {
+  Summary s = sample();
+  const auto code = [&](StopReason reason) {
+    s.stop_reason = reason;
+    return exit_code(s);
+  };
+  EXPECT_EQ(code(StopReason::target), 0);
+  EXPECT_EQ(code(StopReason::max_rounds), 1);  // with a target that was not reached
+  EXPECT_EQ(code(StopReason::max_hours), 1);
+  EXPECT_EQ(code(StopReason::failed), 3);
+  EXPECT_EQ(code(StopReason::interrupted), 130);
+  s.target_accuracy.reset();
+  EXPECT_EQ(code(StopReason::max_rounds), 0);
+  EXPECT_EQ(code(StopReason::max_epochs), 0);
+  EXPECT_EQ(code(StopReason::max_hours), 1);
+}
+
+TEST(Progress, SaysBytesAndTimesBriefly) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(999), "999 B");
+  EXPECT_EQ(bytes_text(85836), "85.8 kB");
+  EXPECT_EQ(bytes_text(2.5e9), "2.5 GB");
+  EXPECT_EQ(duration_text(0.0704), "70 ms");
+  EXPECT_EQ(duration_text(42), "42.0 s");
+  EXPECT_EQ(duration_text(185), "3 min 05 s");
+  EXPECT_EQ(duration_text(11520), "3 h 12 min");
+}
+
+}  // namespace
+}  // namespace longhaul::run
