@@ -1,0 +1,135 @@
+// What the simulator costs beside the gradients it takes: bsp over direct links, four equal sites,
+// lenet on MNIST (run scripts/fetch-data mnist first), against a training loop as one writes it by
+// hand (learn/testing/bare_loop.h) that takes the same number of steps of the same batch size.
+//
+//   overhead   simulator on one thread / bare loop, same process, alternating
+//   speed-up   simulator on one thread / simulator on two threads
+//
+// Both are medians over the repeats; the first of each is a warm-up and is not counted. No scoring
+// inside the measured time.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "longhaul/learn/testing/bare_loop.h"
+#include "longhaul/learn/threads.h"
+#include "longhaul/run/simulation.h"
+
+namespace {
+
+using namespace longhaul;
+
+constexpr int kSites = 4, kRounds = 150, kRepeats = 7;
+
+const char* const kJob = R"(
+[job]
+name = "bench"
+[stop]
+max_rounds = 150
+[report]
+every_rounds = 100000
+[model]
+kind = "lenet"
+[data]
+kind = "mnist"
+path = "data/mnist"
+partition = "iid"
+batch = 32
+[optimizer]
+kind = "sgd"
+rate = 0.05
+momentum = 0.9
+[sync]
+kind = "bsp"
+[overlay]
+kind = "direct"
+[wan]
+mbps = 100
+delay_ms = 10
+[[site]]
+name = "a"
+step_ms = 20
+[[site]]
+name = "b"
+step_ms = 20
+[[site]]
+name = "c"
+step_ms = 20
+[[site]]
+name = "d"
+step_ms = 20
+)";
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "simulator_bench: %s\n", result.error().what.c_str());
+    std::exit(2);
+  }
+  return std::move(*result);
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double simulate(const run::Job& job, const run::Workload& workload, unsigned threads) {
+  auto simulation = must(run::Simulation::make(job, workload, threads));
+  return seconds_of([&] { (void)must(simulation->world().run()); });
+}
+
+}  // namespace
+
+int main() {
+  learn::use_one_thread_per_learner();
+  const run::Job job = must(run::resolve_job(must(run::parse_document(kJob, "simulator_bench"))));
+  const run::Workload workload = must(run::Workload::load(job));
+  learn::DataConfig data;
+  data.kind = "mnist";
+  data.path = "data/mnist";
+  const learn::Split split = must(learn::load(data));
+
+  std::vector<double> bare, one, two, overhead, speed_up;
+  for (int repeat = 0; repeat <= kRepeats; ++repeat) {
+    std::vector<std::unique_ptr<learn::testing::BareLoop>> loops;
+    for (int site = 0; site < kSites; ++site) {
+      learn::LearnerParts parts;
+      parts.model.kind = "lenet";
+      parts.optimizer.rate = 0.05;
+      parts.optimizer.momentum = 0.9;
+      parts.data = split.train;
+      parts.shard = workload.shards().at(std::size_t(site));
+      parts.batch = 32;
+      parts.origin = std::uint32_t(site);
+      loops.push_back(std::make_unique<learn::testing::BareLoop>(parts));
+    }
+    const double b = seconds_of([&] {
+      for (int round = 0; round < kRounds; ++round)
+        for (auto& loop : loops) loop->step();
+    });
+    const double s1 = simulate(job, workload, 1);
+    const double s2 = simulate(job, workload, 2);
+    if (repeat == 0) continue;
+    bare.push_back(b);
+    one.push_back(s1);
+    two.push_back(s2);
+    overhead.push_back(s1 / b);
+    speed_up.push_back(s1 / s2);
+  }
+  const double steps = kRounds * kSites;
+  std::printf("bsp, %d equal sites, lenet, batch 32, %d rounds, median of %d\n", kSites, kRounds,
+              kRepeats);
+  std::printf("bare loop              %7.3f ms a step\n", 1e3 * median(bare) / steps);
+  std::printf("simulator, 1 thread    %7.3f ms a step, %.3f x the bare loop\n",
+              1e3 * median(one) / steps, median(overhead));
+  std::printf("simulator, 2 threads   %7.3f ms a step, %.3f x the throughput of one\n",
+              1e3 * median(two) / steps, median(speed_up));
+}
