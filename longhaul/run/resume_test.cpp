@@ -114,8 +114,8 @@ class Resume : public testing::Test {
 
 // Every kind of every part, in turn, under every strategy.
 // mutant: longhaul/run/session.cpp
-//   - simulation_.world().state(world);
-//   + (void)world;
+//   - simulation_.world().state(saved);
+//   + (void)saved;
 TEST_F(Resume, EqualsTheUninterruptedRunForEveryPart) {
   for (const char* sync : {"bsp", "fedavg", "diloco"})
     for (const PartInfo& part : all_parts()) {

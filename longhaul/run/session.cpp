@@ -51,9 +51,9 @@ Status Session::resume() {
   const Checkpoint& checkpoint = **newest;
   if (checkpoint.job_hash != job_hash(job_))
     return invalid(folder_->checkpoints() + ": of another job; start again with --force");
-  Archive world(checkpoint.world);
-  simulation_.world().state(world);
-  LH_TRY(world.finish());
+  Archive saved(checkpoint.world);
+  simulation_.world().state(saved);
+  LH_TRY(saved.finish());
   Archive counted(checkpoint.experiment);
   counted(counted_);
   LH_TRY(counted.finish());
