@@ -12,6 +12,13 @@
 
 namespace longhaul::conformance {
 
+// Sanitizers take ten times as long: with them, one of so many moments is tried.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr std::uint64_t kThin = 5;
+#else
+inline constexpr std::uint64_t kThin = 1;
+#endif
+
 // What only the simulator knows. Nothing that is put together below reads it.
 struct Tables {
   sim::FifoConfig network;

@@ -42,7 +42,7 @@ void expect_equal_in_pieces(const JobSpec& spec, std::uint64_t stride) {
 TEST_P(Resume, AfterEveryEventEqualsGoingOn) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
-    expect_equal_in_pieces({.parts = parts, .workers = 2, .rounds = 2}, 1);
+    expect_equal_in_pieces({.parts = parts, .workers = 2, .rounds = 2}, kThin);
   }
 }
 
