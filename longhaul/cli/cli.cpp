@@ -1,6 +1,8 @@
 #include "longhaul/cli/cli.h"
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <string>
@@ -56,6 +58,8 @@ int parse_and_run(int argc, const char* const* argv) {
 }  // namespace
 
 int run(int argc, const char* const* argv) {
+  // A failed check has said what failed; the exit code tells that the fault is ours.
+  std::signal(SIGABRT, [](int) { std::_Exit(kInternal); });
   try {
     return parse_and_run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -14,7 +14,7 @@ void print_text(const std::vector<run::PartInfo>& parts) {
   for (const run::PartInfo& part : parts) {
     if (part.table != table) fmt::print("{}[{}]\n", table.empty() ? "" : "\n", part.table);
     table = part.table;
-    fmt::print("  {:<12} {}\n", part.name, part.summary);
+    fmt::print("  {:<14} {}\n", part.name, part.summary);
   }
   fmt::print("\nlonghaul explain NAME tells more.\n");
 }

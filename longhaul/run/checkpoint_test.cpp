@@ -7,22 +7,16 @@
 #include <filesystem>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class CheckpointsTest : public testing::Test {
+class CheckpointsTest : public ::testing::Test {
  protected:
-  CheckpointsTest() {
-    folder_ = testing::TempDir() + "longhaul-" +
-              testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(folder_);
-  }
-  ~CheckpointsTest() override { fs::remove_all(folder_); }
-
   static Checkpoint at(std::uint64_t round) {
     Checkpoint checkpoint;
     checkpoint.job_hash = 7;
@@ -35,7 +29,8 @@ class CheckpointsTest : public testing::Test {
   std::size_t files() const {
     return std::size_t(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
-  std::string folder_;
+  const run::testing::Scratch scratch_;
+  const std::string folder_ = scratch_.file("checkpoints");
 };
 
 TEST_F(CheckpointsTest, NoneIsNoError) {

@@ -4,15 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string text_of(const std::string& path) {
   std::ifstream in(path);
@@ -32,7 +32,8 @@ TEST(Metrics, WritesShortestNumbersThatReadBack) {
 //   - if (::ftruncate(::fileno(file), off_t(keep)) != 0 || std::fseek(file, 0, SEEK_END) != 0)
 //   + if (std::fseek(file, 0, SEEK_END) != 0)
 TEST(Metrics, GoesOnWhereTheCheckpointWas) {
-  const std::string path = testing::TempDir() + "longhaul-metrics.jsonl";
+  const run::testing::Scratch scratch;
+  const std::string path = scratch.file("metrics.jsonl");
   const std::pair<std::string_view, double> values[] = {{"value", 1}};
   auto write = [&](MetricsFile& file, Round round) {
     file.write({Time{0}, "a", 0, round, "x", values});
@@ -55,11 +56,10 @@ TEST(Metrics, GoesOnWhereTheCheckpointWas) {
     EXPECT_EQ(file->bytes(), 2 * checkpoint);
   }
   EXPECT_THAT(text_of(path), HasSubstr("\"round\":3"));
-  EXPECT_THAT(text_of(path), testing::Not(HasSubstr("\"round\":2")));
+  EXPECT_THAT(text_of(path), ::testing::Not(HasSubstr("\"round\":2")));
   auto shorter = MetricsFile::open(path, 10 * checkpoint);
   ASSERT_FALSE(shorter);
   EXPECT_THAT(shorter.error().what, HasSubstr("--force"));
-  std::filesystem::remove(path);
 }
 
 TEST(AtomicFile, AFileThatCannotBeWrittenIsAnErrorThatNamesIt) {

@@ -1,5 +1,6 @@
 #include "longhaul/run/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -8,6 +9,15 @@
 #include <fmt/format.h>
 
 namespace longhaul::run {
+namespace {
+
+std::size_t columns() {
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col - 1u : 200;
+}
+
+}  // namespace
 
 std::string bytes_text(double bytes) {
   for (const char* unit : {"B", "kB", "MB", "GB"}) {
@@ -76,8 +86,9 @@ void Progress::update(const ProgressState& state, bool scored) {
   }
   if (now - drawn_ < std::chrono::milliseconds(100)) return;
   drawn_ = now;
-  std::string text = line(state);
-  if (color_) text = "\x1b[1m" + name_ + "\x1b[0m" + text.substr(name_.size());
+  std::string text = line(state).substr(0, columns());  // a line that wraps cannot be redrawn
+  if (color_ && text.size() > name_.size())
+    text = "\x1b[1m" + name_ + "\x1b[0m" + text.substr(name_.size());
   fmt::print(stderr, "\r\x1b[K{}", text);
   std::fflush(stderr);
   on_screen_ = true;

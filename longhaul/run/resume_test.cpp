@@ -10,6 +10,7 @@
 
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/job/reference.h"
+#include "longhaul/run/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {
@@ -70,19 +71,11 @@ struct Done {
   std::string metrics;
 };
 
-class Resume : public testing::Test {
+class Resume : public ::testing::Test {
  protected:
-  Resume() {
-    root_ = fs::path(testing::TempDir()) /
-            (std::string("longhaul-resume-") +
-             testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(root_);
-  }
-  ~Resume() override { fs::remove_all(root_); }
-
   Done run(const Job& job, const std::string& name, Existing existing,
            std::function<bool(Round)> stop = {}) {
-    const std::string folder = (root_ / name).string();
+    const std::string folder = scratch_.file(name);
     auto summary = simulate(
         job, {.folder = folder, .existing = existing, .threads = 1, .stop = std::move(stop)});
     if (!summary) {
@@ -109,7 +102,7 @@ class Resume : public testing::Test {
       EXPECT_EQ(resumed.summary.wan_bytes, whole.summary.wan_bytes) << what;
     }
   }
-  fs::path root_;
+  const run::testing::Scratch scratch_;
 };
 
 // Every kind of every part, in turn, under every strategy.
@@ -132,8 +125,9 @@ TEST_F(Resume, LinesBehindTheCheckpointAreDropped) {
   const Job job = job_of({"sync.kind=fedavg", "job.checkpoint_every=2"});
   const Done whole = run(job, "whole", Existing::force);
   run(job, "cut", Existing::force, [](Round rounds) { return rounds >= 4; });
-  fs::remove(root_ / "cut/summary.json");  // as after kill -9: more was written than remembered
-  std::ofstream(root_ / "cut/metrics.jsonl", std::ios::app) << "{\"torn\": ";
+  fs::remove(
+      scratch_.file("cut/summary.json"));  // as after kill -9: more was written than remembered
+  std::ofstream(scratch_.file("cut/metrics.jsonl"), std::ios::app) << "{\"torn\": ";
   EXPECT_EQ(run(job, "cut", Existing::resume).metrics, whole.metrics);
 }
 
@@ -143,16 +137,16 @@ TEST_F(Resume, LinesBehindTheCheckpointAreDropped) {
 TEST_F(Resume, CheckpointsComeEverySoManyRounds) {
   const Job job = job_of({"job.checkpoint_every=3"});
   run(job, "whole", Existing::force);
-  EXPECT_TRUE(fs::exists(root_ / "whole/checkpoints/000000000003.checkpoint"));
-  EXPECT_TRUE(fs::exists(root_ / "whole/checkpoints/000000000006.checkpoint"));
+  EXPECT_TRUE(fs::exists(scratch_.file("whole/checkpoints/000000000003.checkpoint")));
+  EXPECT_TRUE(fs::exists(scratch_.file("whole/checkpoints/000000000006.checkpoint")));
   run(job_of({"job.checkpoint_every=0"}), "none", Existing::force);
-  EXPECT_FALSE(fs::exists(root_ / "none/checkpoints"));
+  EXPECT_FALSE(fs::exists(scratch_.file("none/checkpoints")));
 }
 
 TEST_F(Resume, ThreadsDoNotMatter) {
   const Job job = job_of({"sync.kind=fedavg"});
   const Done one = run(job, "one", Existing::force);
-  auto two = simulate(job, {.folder = (root_ / "two").string(), .threads = 2});
+  auto two = simulate(job, {.folder = scratch_.file("two"), .threads = 2});
   ASSERT_TRUE(two);
   EXPECT_EQ(two->params_hash, one.summary.params_hash);
 }

@@ -174,8 +174,8 @@ TEST(BadInput, EveryMisspeltKeyIsRefusedWithTheNearest) {
 }
 
 // mutant: longhaul/run/job/job.cpp
-//   - LH_TRY(read_settings(site, job.sites.emplace_back(), {}));
-//   + (void)read_settings(site, job.sites.emplace_back(), {});
+//   - LH_TRY(read_settings(doc.table("stop"), job.stop, {}));
+//   + (void)read_settings(doc.table("stop"), job.stop, {});
 TEST(BadInput, EveryMistypedKeyIsRefused) {
   for (const Case& c : all_cases())
     for (const std::string& value : mistyped(c.doc))

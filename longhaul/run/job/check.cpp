@@ -83,11 +83,12 @@ Status check_sites(const Document& doc, const Job& job) {
 
 Status check_links(const Document& doc, const Job& job) {
   const auto names = site_names(job);
+  const std::set<std::string_view> known(names.begin(), names.end());
   std::set<std::pair<std::string, std::string>> seen;
   for (std::size_t i = 0; i < job.links.size(); ++i) {
     const LinkTable& link = job.links[i];
     for (auto [key, name] : {std::pair{"from", &link.from}, std::pair{"to", &link.to}})
-      if (!has(names, *name))
+      if (!known.contains(*name))
         return about(doc.links[i], key, "a site's name" + suggestion(*name, names));
     if (link.from == link.to)
       return about(doc.links[i], "to", "another site than 'from' ([wan] lan_mbps is for one site)");

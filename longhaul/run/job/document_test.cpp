@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -62,7 +64,7 @@ TEST(Document, RefusesPathsThatAreNoJobFile) {
   EXPECT_THAT(read_document(folder).error().what, HasSubstr("is a directory"));
   EXPECT_THAT(read_document(folder + "/no-such-job.toml").error().what,
               AllOf(HasSubstr("no-such-job.toml"), HasSubstr("no such")));
-  const std::string big = folder + "/longhaul-big.toml";
+  const std::string big = folder + "/longhaul-big-" + std::to_string(::getpid()) + ".toml";
   std::ofstream(big) << std::string(5 << 20, '#');
   EXPECT_THAT(read_document(big).error().what, HasSubstr("larger than"));
   std::filesystem::remove(big);

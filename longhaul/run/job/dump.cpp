@@ -39,10 +39,9 @@ ResolvedTable own_table(std::string name, std::string header, const Config& conf
 }
 
 // The keys' sources, for tables whose values were read into structs.
-void name_sources(ResolvedTable& table, const Settings* written) {
+void name_sources(ResolvedTable& table, const Settings& written) {
   for (ResolvedKey& key : table.keys)
-    if (const Setting* entry = written ? written->find(key.key) : nullptr)
-      key.source = source_of(*entry);
+    if (const Setting* entry = written.find(key.key)) key.source = source_of(*entry);
 }
 
 ResolvedTable part_table(std::string_view name, const Settings& settings,
@@ -85,9 +84,11 @@ std::vector<ResolvedTable> resolved(const Job& job) {
     tables.push_back(own_table(fmt::format("wan.link[{}]", i), "[[wan.link]]", job.links[i]));
   for (const SiteTable& site : job.sites)
     tables.push_back(own_table("site." + site.name, "[[site]]", site));
+  std::map<std::string_view, const Settings*> written;
+  for (const Settings& table : job.written) written.emplace(table.table, &table);
   for (ResolvedTable& table : tables)
-    for (const Settings& written : job.written)
-      if (written.table == table.name) name_sources(table, &written);
+    if (const auto found = written.find(table.name); found != written.end())
+      name_sources(table, *found->second);
   return tables;
 }
 

@@ -196,9 +196,6 @@ TEST(Report, CountsSamplesInRounds) {
   EXPECT_EQ(report_every(*rounds), 3u);
 }
 
-// mutant: longhaul/run/job/dump.cpp
-//   - return to_text(whole && type == "number" ? Value{double(*whole)} : value);
-//   + return to_text(value);
 TEST(Dump, ReadsBackAsTheSameJob) {
   for (const char* middle :
        {"[sync]\nkind = \"bsp\"\n", "[sync]\nkind = \"diloco\"\nsteps = 5\n",
@@ -215,6 +212,17 @@ TEST(Dump, ReadsBackAsTheSameJob) {
     EXPECT_EQ(job_hash(*again), job_hash(*job));
     EXPECT_EQ(difference(*job, *again), std::nullopt);
   }
+}
+
+// mutant: longhaul/run/job/dump.cpp
+//   - return to_text(whole && type == "number" ? Value{double(*whole)} : value);
+//   + return to_text(value);
+TEST(Dump, EqualNumbersAreEqualJobs) {
+  auto whole = resolve(bsp(""), {"optimizer.rate=1"});
+  auto real = resolve(bsp(""), {"optimizer.rate=1.0"});
+  ASSERT_TRUE(whole && real);
+  EXPECT_EQ(job_hash(*whole), job_hash(*real));
+  EXPECT_EQ(difference(*whole, *real), std::nullopt);
 }
 
 TEST(Dump, HashSkipsLocalKeysAndNothingElse) {
