@@ -212,6 +212,48 @@ class Json(Case):
         self.assertEqual(score["params_hash"], summary["params_hash"])
 
 
+class Jobs(Case):
+    def test_own_data_at_every_site(self):
+        text = JOB.replace('kind = "synthetic"', 'kind = "csv"\npartition = "local"\n'
+                           'labels = ["no", "yes"]')
+        for site in ("tokyo", "lima", "oslo"):
+            rows = "\n".join(f"{i % 7},{i % 3},{'yes' if i % 7 > 3 else 'no'}" for i in range(90))
+            self.write("a,b,answer\n" + rows + "\n", f"{site}.csv")
+            text = text.replace(f'name = "{site}"', f'name = "{site}"\ndata = "{site}.csv"')
+        summary = json.loads(self.run_ok("simulate", self.write(text), "--json").stdout)
+        self.assertGreater(summary["final_accuracy"], 0.8)
+        self.bad("simulate", self.write(text.replace('data = "lima.csv"', "")), "--out", "x",
+                 names=("[site.lima] data",))
+
+    def test_several_nodes_a_site_and_a_server_beside_them(self):
+        text = JOB.replace('kind = "direct"', 'kind = "hub"\n[roles]\nserver = "tokyo"')
+        text = text.replace('name = "lima"', 'name = "lima"\nnodes = 3')
+        summary = json.loads(self.run_ok("simulate", self.write(text), "--json").stdout)
+        self.assertEqual((summary["sites"], summary["nodes"]), (3, 6))
+        explained = self.run_ok("explain", "job.toml").stdout
+        self.assertIn("lima/2", explained)
+        self.assertIn("server", explained)
+
+    def test_phantoms_have_times_and_no_numbers(self):
+        text = JOB.replace('kind = "logistic"', 'kind = "phantom"\nmbytes = 1')
+        text = text.replace('kind = "synthetic"', 'kind = "none"')
+        summary = json.loads(self.run_ok("simulate", self.write(text), "--json").stdout)
+        self.assertIsNone(summary["final_accuracy"])
+        self.assertEqual(summary["params_hash"], "")
+        # everyone to everyone: 2 (n-1)/n of 1 MB up from each of 3 sites, 12 times
+        self.assertAlmostEqual(summary["wan_bytes"] / (12 * 3 * 2 * 2 / 3 * 1e6), 1, delta=0.01)
+
+    def test_target_and_limits_decide_the_exit_code(self):
+        job = self.write(JOB)
+        for sets, code, reason in ((["stop.target_accuracy=0.5"], 0, "target"),
+                                   (["stop.target_accuracy=1.0"], 1, "max_rounds"),
+                                   (["stop.max_hours=0.0001"], 1, "max_hours"),
+                                   (["stop.max_epochs=0.2"], 0, "max_epochs")):
+            args = [part for text in sets for part in ("--set", text)]
+            done = self.run_ok("simulate", job, "--force", "--json", *args, code=code)
+            self.assertEqual(json.loads(done.stdout)["stop_reason"], reason)
+
+
 class Folder(Case):
     def test_refused_forced_resumed(self):
         job = self.write(JOB)
