@@ -14,7 +14,7 @@ namespace longhaul::conformance {
 
 // Sanitizers take ten times as long: with them, one of so many moments is tried.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr std::uint64_t kThin = 5;
+inline constexpr std::uint64_t kThin = 11;
 #else
 inline constexpr std::uint64_t kThin = 1;
 #endif

@@ -55,7 +55,7 @@ TEST_P(Resume, AfterEveryFewEventsEqualsGoingOn) {
     JobSpec spec{.parts = parts, .workers = 3, .server_apart = true, .rounds = 4};
     spec.stop.max_samples = 30;  // of 12 or 24 a round: reached before the last
     spec.world.threads = 1;
-    expect_equal_in_pieces(spec, 41);
+    expect_equal_in_pieces(spec, 41 * kThin);
   }
 }
 
