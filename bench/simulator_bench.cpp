@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 
 #include "longhaul/learn/testing/bare_loop.h"
 #include "longhaul/learn/threads.h"
@@ -20,13 +21,13 @@ namespace {
 
 using namespace longhaul;
 
-constexpr int kSites = 4, kRounds = 150, kRepeats = 7;
+constexpr int kSites = 4, kRounds = 600, kRepeats = 3;
 
 const char* const kJob = R"(
 [job]
 name = "bench"
 [stop]
-max_rounds = 150
+max_rounds = 600
 [report]
 every_rounds = 100000
 [model]
@@ -81,6 +82,20 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// What bsp asks of a learner, without anything between its steps.
+double take_steps(const run::Job& job, const run::Workload& workload) {
+  std::vector<std::unique_ptr<Learner>> learners;
+  for (Rank rank = 0; rank < job.members().size(); ++rank)
+    learners.push_back(must(workload.make_learner(rank)));
+  return seconds_of([&] {
+    for (int round = 0; round < kRounds; ++round)
+      for (auto& learner : learners) {
+        (void)must(learner->step(Gradient{}));
+        (void)must(learner->step(ApplyGradient{}));
+      }
+  });
+}
+
 double simulate(const run::Job& job, const run::Workload& workload, unsigned threads) {
   auto simulation = must(run::Simulation::make(job, workload, threads));
   return seconds_of([&] { (void)must(simulation->world().run()); });
@@ -95,9 +110,9 @@ int main() {
   learn::DataConfig data;
   data.kind = "mnist";
   data.path = "data/mnist";
-  const learn::Split split = must(learn::load(data));
+  const learn::Split split = must(learn::load_data(data));
 
-  std::vector<double> bare, one, two, overhead, speed_up;
+  std::vector<double> bare, learner, one, two, overhead, speed_up;
   for (int repeat = 0; repeat <= kRepeats; ++repeat) {
     std::vector<std::unique_ptr<learn::testing::BareLoop>> loops;
     for (int site = 0; site < kSites; ++site) {
@@ -115,10 +130,12 @@ int main() {
       for (int round = 0; round < kRounds; ++round)
         for (auto& loop : loops) loop->step();
     });
+    const double l = take_steps(job, workload);
     const double s1 = simulate(job, workload, 1);
     const double s2 = simulate(job, workload, 2);
     if (repeat == 0) continue;
     bare.push_back(b);
+    learner.push_back(l / b);
     one.push_back(s1);
     two.push_back(s2);
     overhead.push_back(s1 / b);
@@ -128,6 +145,7 @@ int main() {
   std::printf("bsp, %d equal sites, lenet, batch 32, %d rounds, median of %d\n", kSites, kRounds,
               kRepeats);
   std::printf("bare loop              %7.3f ms a step\n", 1e3 * median(bare) / steps);
+  std::printf("learner alone                     %.3f x the bare loop\n", median(learner));
   std::printf("simulator, 1 thread    %7.3f ms a step, %.3f x the bare loop\n",
               1e3 * median(one) / steps, median(overhead));
   std::printf("simulator, 2 threads   %7.3f ms a step, %.3f x the throughput of one\n",

@@ -16,7 +16,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 # LH_CHECK does not depend on NDEBUG; -O2 rather than CMake's -O3 keeps builds quick.
-set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -fvect-cost-model=dynamic")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
 
 add_compile_options(-Wall -Wextra -Wconversion)

@@ -1,5 +1,6 @@
 #pragma once
 // A Codec writes a stretch of a vector as bytes and reads it back, perhaps with loss.
+#include <bit>
 #include <memory>
 #include <span>
 
@@ -43,7 +44,7 @@ class Codec {
   // values give the same bytes until the key is settled, so that a repeat sends what was sent.
   // Values must be finite; the overlay refuses others before they come here.
   virtual Buffer encode(const CodecKey&, Range at, std::span<const float> values) = 0;
-  // Bytes come from a peer: any input gives at.length values or an Error.
+  // Bytes come from a peer: any input gives at.length finite values or an Error.
   virtual Status decode(const CodecKey&, Range at, std::span<const std::byte>,
                         std::span<float> out) const = 0;
   // The fate of a vector that this codec encoded is agreed: only now may error feedback move.
@@ -55,10 +56,13 @@ class Codec {
 };
 
 inline bool all_finite(std::span<const float> values) {
-  // An exponent of all ones is infinite or not a number; written so that compilers vectorise it.
-  bool bad = false;
-  for (float v : values) bad |= !(v - v == 0.f);
-  return !bad;
+  // Infinite and not a number are those with an exponent of all ones. Compared as whole numbers,
+  // which the oldest vector instructions can.
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  std::uint32_t bad = 0;
+  for (float v : values)
+    bad |= (std::bit_cast<std::uint32_t>(v) & kExponent) == kExponent ? 1u : 0u;
+  return bad == 0;
 }
 
 }  // namespace longhaul

@@ -32,8 +32,8 @@ Result<std::vector<float>> AgreedMean::read(const CodecKey& key, Coding coding, 
     LH_TRY(codec->decode(key, at, bytes.view(), values));
   } else {
     std::memcpy(values.data(), bytes.view().data(), size);
+    if (!all_finite(values)) return malformed("piece with a value that is not finite");
   }
-  if (!all_finite(values)) return malformed("piece with a value that is not finite");
   return values;
 }
 

@@ -81,7 +81,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
   score_ = std::move(*score);
   world_ = std::make_unique<sim::World>(
       sim::WorldConfig{
-          .threads = threads > 1 ? threads : 0,
+          .threads = threads - 1,
           .wire_scale = job.wan.wire_scale,
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
           .on_thread_start = learn::prepare_compute_thread},

@@ -8,7 +8,7 @@ class ThreadPool::Task {
  public:
   explicit Task(std::function<void()> run) : run(std::move(run)) {}
   std::function<void()> run;
-  bool done = false;  // guarded by the pool's mutex
+  bool begun = false, done = false;  // guarded by the pool's mutex
 };
 
 ThreadPool::ThreadPool(unsigned threads, std::function<void()> on_thread_start) {
@@ -46,7 +46,34 @@ ThreadPool::Ticket ThreadPool::submit(std::function<void()> run) {
 
 void ThreadPool::wait(const Ticket& task) {
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [&] { return task->done; });
+  while (!task->done) {
+    if (!task->begun) {
+      run(task, lock);
+    } else if (const Ticket other = next()) {
+      run(other, lock);
+    } else {
+      done_.wait(lock, [&] { return task->done; });
+    }
+  }
+}
+
+ThreadPool::Ticket ThreadPool::next() {
+  while (!queue_.empty()) {
+    Ticket task = std::move(queue_.front());
+    queue_.pop_front();
+    if (!task->begun) return task;
+  }
+  return nullptr;
+}
+
+void ThreadPool::run(const Ticket& task, std::unique_lock<std::mutex>& lock) {
+  task->begun = true;
+  lock.unlock();
+  task->run();
+  task->run = nullptr;  // captures go before anyone is told
+  lock.lock();
+  task->done = true;
+  done_.notify_all();
 }
 
 void ThreadPool::work() {
@@ -54,14 +81,7 @@ void ThreadPool::work() {
   for (;;) {
     more_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    const Ticket task = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
-    task->run();
-    task->run = nullptr;  // captures go before anyone is told
-    lock.lock();
-    task->done = true;
-    done_.notify_all();
+    if (const Ticket task = next()) run(task, lock);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// A fixed number of threads that run tasks in the order of submission. Results go through the
-// task's own captures; wait() returns after the task has, with its writes visible.
+// A fixed number of threads that run tasks in the order of submission, and the owner's thread, which
+// runs tasks while it waits for one. Results go through the task's own captures; wait() returns
+// after the task has, with its writes visible. One thread submits and waits.
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -16,7 +17,7 @@ class ThreadPool {
   class Task;  // shared with the pool while it runs
   using Ticket = std::shared_ptr<Task>;
 
-  // 0 threads: submit() runs the task at once. `on_thread_start` runs first on each thread (or
+  // `threads` beside the owner's. 0: submit() runs the task at once. `on_thread_start` runs first on each thread (or
   // never): thread-local settings of numeric libraries.
   explicit ThreadPool(unsigned threads, std::function<void()> on_thread_start = {});
   ~ThreadPool();  // runs what was submitted to its end
@@ -25,15 +26,18 @@ class ThreadPool {
 
   // Tasks must not throw and must not wait for other tasks.
   Ticket submit(std::function<void()> task);
+  // Until this task is done. If nobody has begun it, the caller runs it, else others meanwhile.
   void wait(const Ticket&);
   unsigned threads() const { return unsigned(threads_.size()); }
 
  private:
   void work();
+  Ticket next();  // the first that nobody has begun; null: none
+  void run(const Ticket&, std::unique_lock<std::mutex>&);
 
   std::mutex mutex_;
   std::condition_variable more_, done_;
-  std::deque<Ticket> queue_;
+  std::deque<Ticket> queue_;  // some may have been begun by wait()
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
