@@ -21,13 +21,13 @@ namespace {
 
 using namespace longhaul;
 
-constexpr int kSites = 4, kRounds = 600, kRepeats = 3;
+constexpr int kSites = 4, kRounds = 300, kRepeats = 7;
 
 const char* const kJob = R"(
 [job]
 name = "bench"
 [stop]
-max_rounds = 600
+max_rounds = 300
 [report]
 every_rounds = 100000
 [model]

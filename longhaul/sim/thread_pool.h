@@ -1,7 +1,7 @@
 #pragma once
-// A fixed number of threads that run tasks in the order of submission, and the owner's thread, which
-// runs tasks while it waits for one. Results go through the task's own captures; wait() returns
-// after the task has, with its writes visible. One thread submits and waits.
+// A fixed number of threads that run tasks in the order of submission, and the owner's thread,
+// which runs tasks while it waits for one. Results go through the task's own captures; wait()
+// returns after the task has, with its writes visible. One thread submits and waits.
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -17,8 +17,8 @@ class ThreadPool {
   class Task;  // shared with the pool while it runs
   using Ticket = std::shared_ptr<Task>;
 
-  // `threads` beside the owner's. 0: submit() runs the task at once. `on_thread_start` runs first on each thread (or
-  // never): thread-local settings of numeric libraries.
+  // `threads` beside the owner's. 0: submit() runs the task at once. `on_thread_start` runs first
+  // on each thread (or never): thread-local settings of numeric libraries.
   explicit ThreadPool(unsigned threads, std::function<void()> on_thread_start = {});
   ~ThreadPool();  // runs what was submitted to its end
   ThreadPool(const ThreadPool&) = delete;
