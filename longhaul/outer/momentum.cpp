@@ -10,8 +10,9 @@ void Momentum::apply(std::span<float> update) {
   const double rate = config_.rate, momentum = config_.momentum;
   for (std::size_t i = 0; i < update.size(); ++i) {
     const double buffer = momentum * buffer_[i] + update[i];
+    const double step = ahead_ ? update[i] + momentum * buffer : buffer;
     buffer_[i] = to_float(buffer);
-    update[i] = to_float(rate * buffer);
+    update[i] = to_float(rate * step);
   }
 }
 

@@ -25,14 +25,19 @@ struct MomentumConfig {
   }
 };
 
-class Momentum final : public Transform {
+class Momentum : public Transform {
  public:
-  explicit Momentum(const MomentumConfig& config) : config_(config) {}
+  explicit Momentum(const MomentumConfig& config) : Momentum(config, false) {}
   void apply(std::span<float> update) override;  // always of the same length
   void state(Archive& ar) override { ar(buffer_); }
 
+ protected:
+  // `ahead`: the step is taken with the buffer as it will be if u comes again (nesterov.h).
+  Momentum(const MomentumConfig& config, bool ahead) : config_(config), ahead_(ahead) {}
+
  private:
-  MomentumConfig config_;
+  const MomentumConfig config_;
+  const bool ahead_;
   std::vector<float> buffer_;  // as long as the update; empty before the first
 };
 

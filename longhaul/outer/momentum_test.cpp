@@ -13,8 +13,8 @@ using Floats = std::vector<float>;
 
 // buf <- m buf + u, u <- rate buf, by hand with numbers that are exact in binary.
 // mutant: longhaul/outer/momentum.cpp
-//   - update[i] = to_float(rate * buffer);
-//   + update[i] = to_float(rate * (update[i] + momentum * buffer));
+//   - const double step = ahead_ ? update[i] + momentum * buffer : buffer;
+//   + const double step = update[i] + momentum * buffer;
 TEST(Momentum, FollowsItsFormula) {
   Momentum momentum({.rate = 2, .momentum = 0.5});
   Floats update = {1.f, -4.f};

@@ -3,37 +3,17 @@
 // 2023; code of OpenDiLoCo: torch.optim.SGD with nesterov).
 //
 //   buf <- momentum buf + u      u <- rate (u + momentum buf)
-#include <vector>
-
-#include "longhaul/base/fields.h"
-#include "longhaul/core/transform.h"
+#include "longhaul/outer/momentum.h"
 
 namespace longhaul::outer {
 
-struct NesterovConfig {
-  double rate = 0.7;
-  double momentum = 0.9;
-
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "rate", .doc = "factor of the step", .max = 1000, .positive = true},
-          self.rate);
-    visit(
-        Field{
-            .name = "momentum", .doc = "share of the buffer that is kept", .min = 0, .max = 0.9999},
-        self.momentum);
-  }
+struct NesterovConfig : MomentumConfig {
+  NesterovConfig() : MomentumConfig{.rate = 0.7, .momentum = 0.9} {}
 };
 
-class Nesterov final : public Transform {
+class Nesterov final : public Momentum {
  public:
-  explicit Nesterov(const NesterovConfig& config) : config_(config) {}
-  void apply(std::span<float> update) override;  // always of the same length
-  void state(Archive& ar) override { ar(buffer_); }
-
- private:
-  NesterovConfig config_;
-  std::vector<float> buffer_;  // as long as the update; empty before the first
+  explicit Nesterov(const MomentumConfig& config) : Momentum(config, true) {}
 };
 
 }  // namespace longhaul::outer

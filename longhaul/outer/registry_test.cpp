@@ -82,9 +82,6 @@ TEST(OuterRegistry, UnknownKindNamesTheNearest) {
 // mutant: longhaul/outer/momentum.h
 //   - void state(Archive& ar) override { ar(buffer_); }
 //   + void state(Archive&) override {}
-// mutant: longhaul/outer/nesterov.h
-//   - void state(Archive& ar) override { ar(buffer_); }
-//   + void state(Archive&) override {}
 // mutant: longhaul/outer/adam.h
 //   - void state(Archive& ar) override { ar(beta1_power_, beta2_power_, mean_, square_); }
 //   + void state(Archive& ar) override { ar(mean_, square_); }
