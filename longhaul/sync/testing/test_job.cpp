@@ -76,6 +76,25 @@ class EveryoneMean final : public Overlay {
 
 std::unique_ptr<Overlay> everyone_to_everyone() { return std::make_unique<EveryoneMean>(); }
 
+std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like) {
+  std::vector<Quadratic::Config> all(n, like);
+  for (std::uint32_t k = 0; k < n; ++k) all[k].target = float(k * k);
+  return all;
+}
+
+std::string changed_by_saving(const TestJob::Config& config) {
+  TestJob whole(config), broken(config);
+  broken.after_event = [&] { broken.save_and_load(); };
+  whole.run();
+  broken.run();
+  for (Rank rank = 0; rank < config.learners.size(); ++rank) {
+    const std::string who = "rank " + std::to_string(rank);
+    if (whole.finished[rank] != 1 || broken.finished[rank] != 1) return who + " does not finish";
+    if (whole.params(rank) != broken.params(rank)) return who + " has another model";
+  }
+  return whole.reports == broken.reports ? "" : "other reports";
+}
+
 TestJob::TestJob(Config config) : config_(std::move(config)) {
   Members members;
   for (Rank rank = 0; rank < config_.learners.size(); ++rank) {
