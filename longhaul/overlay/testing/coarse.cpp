@@ -28,7 +28,7 @@ Status Coarse::decode(const CodecKey&, Range at, std::span<const std::byte> byte
     std::memcpy(&half, &bytes[2 * i], 2);
     out[i] = std::bit_cast<float>(std::uint32_t(half) << 16);
   }
-  return Ok{};
+  return all_finite(out) ? Status(Ok{}) : malformed("coarse: not finite");
 }
 
 void Coarse::settle(const CodecKey& key, Fate fate) {

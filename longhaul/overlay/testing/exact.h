@@ -18,7 +18,7 @@ class Exact final : public Codec {
                 std::span<float> out) const override {
     if (bytes.size() != out.size_bytes()) return malformed("exact: wrong length");
     std::memcpy(out.data(), bytes.data(), bytes.size());
-    return Ok{};
+    return all_finite(out) ? Status(Ok{}) : malformed("exact: not finite");
   }
 };
 
