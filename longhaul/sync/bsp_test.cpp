@@ -11,8 +11,7 @@ using testing::Quadratic;
 using testing::TestJob;
 
 std::vector<Quadratic::Config> unequal(std::uint32_t n, std::uint64_t buffers = 0) {
-  auto all =
-      testing::learners(n, {.start = 1, .rate = 0.1f, .momentum = 0.5f, .buffers = buffers});
+  auto all = testing::learners(n, {.start = 1, .rate = 0.1f, .momentum = 0.5f, .buffers = buffers});
   for (std::uint32_t k = 0; k < n; ++k) all[k].samples = k + 1;
   return all;
 }
@@ -135,8 +134,7 @@ TEST(Bsp, RecordsTheLossOfEveryRoundOnEveryNode) {
 //   - ar(applying_);
 //   + (void)ar;
 TEST(Bsp, SavingAndLoadingAfterAnyEventChangesNothing) {
-  EXPECT_EQ(
-      testing::changed_by_saving({.learners = unequal(3, 2), .stop = {.max_rounds = 4}}), "");
+  EXPECT_EQ(testing::changed_by_saving({.learners = unequal(3, 2), .stop = {.max_rounds = 4}}), "");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ void LocalUpdate::anchor(Turn& turn) {
 
 std::vector<float> LocalUpdate::update(Turn& turn) const {
   const auto x = parameters(turn);
+  LH_CHECK(x.size() == anchor_.size());
   std::vector<float> u(x.size());
   for (std::size_t i = 0; i < u.size(); ++i) u[i] = x[i] - anchor_[i];
   return u;
@@ -22,6 +23,7 @@ std::vector<float> LocalUpdate::update(Turn& turn) const {
 void LocalUpdate::apply(std::span<float> ubar, Transform& outer, Turn& turn) {
   outer.apply(ubar);
   const auto x = parameters(turn);
+  LH_CHECK(ubar.size() == x.size() && x.size() == anchor_.size());
   for (std::size_t i = 0; i < ubar.size(); ++i) x[i] = anchor_[i] = anchor_[i] + ubar[i];
 }
 

@@ -1,0 +1,303 @@
+// What the rounds of all synchronous strategies have in common, with an overlay whose outcomes come
+// when the test says so.
+#include "longhaul/sync/synchronous.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/outer/none.h"
+#include "longhaul/sync/testing/one_node.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::OneNode;
+using testing::Quadratic;
+using Floats = std::vector<float>;
+
+// Gives each outcome once, as overlays do.
+class HandMadeOverlay final : public Overlay {
+ public:
+  struct Begun {
+    Floats values;
+    std::uint64_t length;
+    double weight;
+    bool contributes, exact;
+  };
+  Status begin(const Key& key, Op op, const Contribution& c, Turn&) override {
+    EXPECT_EQ(op, Op::mean);
+    const Begun one{{c.values.begin(), c.values.end()}, c.length, c.weight, c.contributes, c.exact};
+    EXPECT_TRUE(begun.emplace(key, one).second);
+    return Ok{};
+  }
+  std::optional<Outcome> poll(const Key& key) override {
+    const auto found = outcomes.find(key);
+    if (found == outcomes.end()) return std::nullopt;
+    Outcome outcome = std::move(found->second);
+    outcomes.erase(found);
+    return outcome;
+  }
+  void abort(const Key&, Turn&) override {}
+  std::string waiting_for() const override { return "the test"; }
+  void training_loss(double loss) override { losses.push_back(loss); }
+
+  std::map<Key, Begun> begun;
+  std::map<Key, Outcome> outcomes;
+  std::vector<double> losses;
+};
+
+// Brings its parameters, and keeps what it is told.
+class Probe final : public Synchronous {
+ public:
+  Probe(SyncParts parts, bool stands_by)
+      : Synchronous("probe", std::move(parts)), stands_by_(stands_by) {}
+  void begin_run(Turn&) override { ++runs; }
+  void begin_round(Turn& turn) override {
+    ++rounds;
+    if (stands_by_) stand_by(turn);
+  }
+  void on_computed(const Computed& computed, Turn& turn) override {
+    const auto length = turn.place().phantom ? 0 : turn.place().layout->parameters().length;
+    contribute(turn.params().first(length), 2, computed, turn);
+  }
+  void use_mean(std::span<float> mean, Turn& turn) override {
+    means.emplace_back(mean.begin(), mean.end());
+    seen.emplace_back(turn.params().begin(), turn.params().end());
+    end_round(turn);
+  }
+
+  int runs = 0, rounds = 0;
+  std::vector<Floats> means, seen;
+
+ private:
+  const bool stands_by_;
+};
+
+constexpr Key kMean{0, 0, 0}, kExtras{0, 0, 1};
+
+// Values 0 and 1 are parameters, 2 is a buffer, unless told otherwise.
+struct SynchronousTest : ::testing::Test {
+  void make(StopConfig stop = {.max_rounds = 3, .report_every = 1000}, bool stands_by = false,
+            std::uint64_t buffers = 1) {
+    stop_ = stop;
+    stands_by_ = stands_by;
+    node_ =
+        std::make_unique<OneNode>(2 + buffers, Quadratic::Config{.start = 8, .buffers = buffers});
+    build();
+  }
+  void build() {
+    auto overlay = std::make_unique<HandMadeOverlay>();
+    overlay_ = overlay.get();
+    probe_ = std::make_unique<Probe>(
+        SyncParts{std::move(overlay), std::make_unique<outer::None>(outer::NoneConfig{}), stop_},
+        stands_by_);
+  }
+  void start() {
+    probe_->feed_all([](Machine& m, Turn& t) { m.on_start(t); }, node_->turn);
+  }
+  void computed(Computed c) {
+    probe_->on_computed(c, node_->turn);
+    progress();
+  }
+  void progress() { probe_->on_progress(node_->turn); }
+  void outcome(Key key, Floats values, double weight = 2, std::vector<Rank> counted = {0}) {
+    overlay_->outcomes[key] = {std::move(values), weight, std::move(counted), {}};
+    progress();
+  }
+  void save_and_load() {
+    Archive out;
+    probe_->archive(out);
+    const Buffer bytes = out.take();
+    build();
+    Archive in(bytes);
+    probe_->archive(in);
+    ASSERT_TRUE(in.finish());
+  }
+
+  StopConfig stop_;
+  bool stands_by_ = false;
+  std::unique_ptr<OneNode> node_;
+  std::unique_ptr<Probe> probe_;
+  HandMadeOverlay* overlay_ = nullptr;
+};
+
+// Half a round is none: the buffers of one round never meet the parameters of another. What was
+// polled is held, also over a checkpoint, for nobody gives it again.
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (!mean_ || (extras(turn) > 0 && !extras_)) return false;
+//   + if (!mean_) return false;
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (!mean_) mean_ = parts_.overlay->poll({done_, 0, kParameters});
+//   + mean_ = parts_.overlay->poll({done_, 0, kParameters});
+// mutant: longhaul/sync/synchronous.cpp
+//   - ar(phase_, done_, samples_, asked_, mean_, extras_);
+//   + ar(phase_, done_, samples_, asked_);
+TEST_F(SynchronousTest, ARoundEndsWhenBothMeansAreHereInEitherOrder) {
+  for (const bool parameters_first : {true, false}) {
+    make();
+    start();
+    computed({.samples = 4});
+    ASSERT_EQ(overlay_->begun.size(), 2u);
+    EXPECT_EQ(probe_->waiting_for(), "the test");
+    const Floats values[] = {{1, 2}, {30}};
+    outcome(parameters_first ? kMean : kExtras, values[parameters_first ? 0 : 1]);
+    progress();
+    EXPECT_EQ(probe_->rounds_done(), 0u);
+    save_and_load();
+    EXPECT_EQ(node_->params()[2], 0) << "buffers wait for the parameters";
+    outcome(parameters_first ? kExtras : kMean, values[parameters_first ? 1 : 0]);
+    ASSERT_EQ(probe_->rounds_done(), 1u);
+    EXPECT_EQ(probe_->means, (std::vector<Floats>{{1, 2}}));
+    EXPECT_EQ(probe_->seen, (std::vector<Floats>{{8, 8, 30}})) << "buffers are there already";
+  }
+}
+
+// mutant: longhaul/sync/synchronous.cpp
+//   - {exact, extras(turn), weight, contributes, /*exact=*/true}, below);
+//   + {exact, extras(turn), weight, contributes, /*exact=*/false}, below);
+TEST_F(SynchronousTest, BuffersTravelAsExactValuesOfTheSameWeight) {
+  make();
+  start();
+  computed({.loss = 0.5, .samples = 4});
+  const auto &mean = overlay_->begun.at(kMean), &extras = overlay_->begun.at(kExtras);
+  EXPECT_EQ(mean.values, (Floats{8, 8}));
+  EXPECT_FALSE(mean.exact);
+  EXPECT_EQ(extras.values, Floats(1));
+  EXPECT_TRUE(extras.exact);
+  for (const auto& [key, one] : overlay_->begun) {
+    EXPECT_EQ(one.weight, 2);
+    EXPECT_EQ(one.length, one.values.size());
+    EXPECT_TRUE(one.contributes);
+  }
+  EXPECT_EQ(overlay_->losses, (std::vector<double>{0.5}));
+}
+
+// All who would have brought something were lost.
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (mean_->counted.empty()) {
+//   + if (mean_->counted.size() > 1000) {
+TEST_F(SynchronousTest, AnEmptyRoundIsARoundAndLeavesTheModel) {
+  make({.max_rounds = 1, .report_every = 1000}, /*stands_by=*/true);
+  start();
+  ASSERT_EQ(overlay_->begun.size(), 2u);
+  for (const auto& [key, one] : overlay_->begun) EXPECT_FALSE(one.contributes);
+  outcome(kMean, {}, 0, {});
+  outcome(kExtras, {}, 0, {});
+  EXPECT_EQ(node_->all(), (Floats{8, 8, 0}));
+  EXPECT_TRUE(probe_->means.empty());
+  EXPECT_EQ(probe_->rounds_done(), 1u);
+  EXPECT_EQ(node_->done<Finish>().size(), 1u);
+  progress();
+  EXPECT_EQ(node_->done<Finish>().size(), 1u);
+}
+
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (done_ == 0) begin_run(turn);
+//   + begin_run(turn);
+TEST_F(SynchronousTest, ARunBeginsOnce) {
+  make({.max_rounds = 3, .report_every = 1000}, false, /*buffers=*/0);
+  start();
+  EXPECT_EQ(probe_->runs, 1);
+  for (Round round = 0; round < 3; ++round) {
+    EXPECT_EQ(probe_->rounds, int(round) + 1);
+    computed({.samples = 1});
+    outcome({round, 0, 0}, {1, 1});
+  }
+  EXPECT_EQ(probe_->runs, 1);
+  EXPECT_EQ(probe_->rounds, 3);
+  EXPECT_EQ(overlay_->begun.size(), 3u) << "no buffers, nothing exact to exchange";
+  EXPECT_EQ(node_->done<Finish>().size(), 1u);
+}
+
+// The next round starts when it is known that there is one, not before.
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (step == StopRule::Step::wait) return false;
+//   +
+TEST_F(SynchronousTest, AVerdictThatIsDueIsAwaited) {
+  make({.target_accuracy = 0.9, .max_rounds = 100, .lag = 0}, false, 0);
+  start();
+  computed({.samples = 1});
+  outcome(kMean, {1, 1});
+  progress();
+  EXPECT_EQ(probe_->rounds, 1);
+  EXPECT_EQ(probe_->waiting_for(), "the verdict on round 0");
+  EXPECT_EQ(node_->done<Report>().size(), 1u);
+  probe_->feed_all([](Machine& m, Turn& t) { m.on_scored(0, {.accuracy = 0.95}, t); }, node_->turn);
+  EXPECT_EQ(probe_->rounds, 1);
+  EXPECT_EQ(node_->done<Finish>().size(), 1u);
+  EXPECT_EQ(probe_->waiting_for(), "");
+}
+
+// A phantom has no numbers: samples are counted by the weights, which have nothing else to weigh.
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (turn.place().phantom) weight = double(computed.samples);
+//   +
+// mutant: longhaul/sync/synchronous.cpp
+//   - samples_ += std::uint64_t(outcome.weight);
+//   +
+TEST_F(SynchronousTest, PhantomsCountTheirSamplesAndStopByThem) {
+  make({.max_rounds = 100, .max_samples = 20, .report_every = 1000, .snapshots = false});
+  node_->place.phantom = true;
+  start();
+  for (Round round = 0; round < 2; ++round) {
+    computed({.samples = 5});
+    EXPECT_TRUE(node_->done<Finish>().empty());
+    const auto &mean = overlay_->begun.at({round, 0, 0}),
+               &extras = overlay_->begun.at({round, 0, 1});
+    EXPECT_TRUE(mean.values.empty() && extras.values.empty());
+    EXPECT_EQ(mean.length, 2u);
+    EXPECT_EQ(extras.length, 2u) << "the buffer and the count";
+    EXPECT_EQ(extras.weight, 5);
+    outcome({round, 0, 0}, {}, 10, {0, 1});
+    outcome({round, 0, 1}, {}, 10, {0, 1});
+  }
+  EXPECT_EQ(probe_->rounds_done(), 2u);
+  EXPECT_EQ(node_->done<Finish>().size(), 1u);
+  for (const Record& record : node_->done<Record>()) EXPECT_NE(record.name, "train_loss");
+}
+
+// mutant: longhaul/sync/synchronous.cpp
+//   - asked_ = turn.now();
+//   +
+// mutant: longhaul/sync/synchronous.cpp
+//   - ar(phase_, done_, samples_, asked_, mean_, extras_);
+//   + ar(phase_, done_, samples_, mean_, extras_);
+TEST_F(SynchronousTest, WaitingIsCountedFromTheShareToTheMeanAlsoOverACheckpoint) {
+  make({.max_rounds = 2, .report_every = 1000}, false, 0);
+  start();
+  node_->context.now = std::chrono::seconds(10);
+  computed({.samples = 1});
+  save_and_load();
+  node_->context.now = std::chrono::seconds(13);
+  outcome(kMean, {1, 1});
+  double waited = -1;
+  for (const Record& record : node_->done<Record>())
+    if (record.name == "wait_s") waited = record.value;
+  EXPECT_EQ(waited, 3);
+}
+
+// A server that is lost is no site lost, and neither is one of two nodes of a site.
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (!place.member(rank).is(Role::worker)) continue;
+//   +
+TEST_F(SynchronousTest, OnlySitesWithWorkersCount) {
+  node_ = std::make_unique<OneNode>(
+      2, Quadratic::Config{},
+      Members{{"oregon", 0}, {"oregon", 1}, {"tokyo", 0, 0, std::uint8_t(Role::server)}});
+  build();
+  start();
+  const auto lose = [&](std::vector<Rank> left) {
+    const View before = std::exchange(node_->view, View{node_->view.epoch + 1, std::move(left)});
+    probe_->on_view(before, node_->turn);
+  };
+  lose({0, 2});
+  EXPECT_TRUE(node_->done<Fail>().empty());
+  lose({0});
+  EXPECT_TRUE(node_->done<Fail>().empty());
+  lose({2});
+  EXPECT_EQ(node_->done<Fail>().size(), 1u);
+  lose({});
+  EXPECT_EQ(node_->done<Fail>().size(), 1u) << "a run ends once";
+}
+
+}  // namespace
+}  // namespace longhaul::sync

@@ -1,0 +1,44 @@
+#pragma once
+// OneNode is what a machine of sync/ stands in, without a node or a host around it: a place, a view
+// and a quadratic learner. A test hands out turns and reads the actions that they collect.
+#include "longhaul/core/testing/quadratic.h"
+#include "longhaul/core/turn.h"
+
+namespace longhaul::sync::testing {
+
+using longhaul::testing::Quadratic;
+
+struct OneNode {
+  // The learner has `size` values, of which the last like.buffers are buffers.
+  explicit OneNode(std::uint64_t size, Quadratic::Config like = {}, Members members = {{"oregon"}})
+      : learner(size, like) {
+    place.members = std::make_shared<const Members>(std::move(members));
+    place.layout = learner.layout();
+    for (Rank rank = 0; rank < place.size(); ++rank) view.live.push_back(rank);
+    context.place = &place;
+    context.view = &view;
+    context.learner = &learner;
+    context.credits = &credits;
+  }
+  OneNode(const OneNode&) = delete;
+  OneNode& operator=(const OneNode&) = delete;
+
+  std::span<float> params() { return learner.params(); }
+  std::vector<float> all() { return {params().begin(), params().end()}; }
+  template <class Action>
+  std::vector<Action> done() const {  // actions of this kind so far
+    std::vector<Action> found;
+    for (const auto& action : context.actions)
+      if (const auto* one = std::get_if<Action>(&action)) found.push_back(*one);
+    return found;
+  }
+
+  Quadratic learner;
+  Place place;
+  View view;
+  Credits credits;
+  TurnContext context;
+  Turn turn{context};
+};
+
+}  // namespace longhaul::sync::testing
