@@ -1,0 +1,159 @@
+#include "longhaul/overlay/attempt.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/overlay/testing/paper_desk.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using testing::PaperDesk;
+using testing::Table;
+
+// Opens what an attempt shares with all others.
+class Bare final : public Attempt {
+ public:
+  using Attempt::Attempt, Attempt::key, Attempt::post, Attempt::refuse, Attempt::set_contribution,
+      Attempt::share, Attempt::tell_roster;
+  void contribute(std::uint64_t, double, Desk&) override {}
+  Status take_share(Rank, const Share&, Desk&) override { return Ok{}; }
+  Status admit(Rank, const TransferKey&, std::size_t) const override { return Ok{}; }
+  Status take(Arrival&&, std::size_t, Desk&) override { return Ok{}; }
+  Payload encoded(const TransferKey&, std::size_t, Desk&) override { return {}; }
+  bool reduced() const override { return true; }
+  bool drained() const override { return true; }
+  std::string waiting_for(const std::vector<bool>&) const override { return ""; }
+};
+
+// Of workers 0 to 19 four are left; rank 9 speaks, or a server that is no member.
+struct AttemptTest : ::testing::Test {
+  static Team team(Rank self) {
+    Team team{.self = self, .epoch = 3, .workers = {}, .members = {1, 4, 9, 17}, .server = {}};
+    for (Rank rank = 0; rank < 20; ++rank) team.workers.push_back(rank);
+    return team;
+  }
+  Table worker{team(9), 40, 20, 2}, server{team(20), 40, 20, 2};
+  PaperDesk desk{worker.grid};
+};
+
+// mutant: longhaul/overlay/attempt.cpp
+//   - terms_.exact ? Coding::exact : coding};
+//   + coding};
+TEST_F(AttemptTest, AnExactExchangeNeverUsesACodec) {
+  for (const Coding coding : {Coding::exact, Coding::up, Coding::down}) {
+    EXPECT_EQ(Bare(worker.terms(0, true)).key(Phase::part, coding, 4).coding, Coding::exact);
+    EXPECT_EQ(Bare(worker.terms(0, false)).key(Phase::part, coding, 4).coding, coding);
+  }
+  EXPECT_TRUE(Bare(worker.terms(0, true)).share(40).exact) << "and says so";
+}
+
+// Rounds overlap by one: what is left of the last must not wait for what is new.
+// mutant: longhaul/overlay/attempt.cpp
+//   - service.order = std::uint32_t(terms_.key.round * hops + hop);
+//   + service.order = std::uint32_t(terms_.key.round + hop);
+TEST_F(AttemptTest, OlderRoundsGoFirstThenWhatHasTheLongestWayToGo) {
+  constexpr std::uint32_t kHops = 5;
+  std::vector<std::uint32_t> orders;
+  for (const Round round : {0u, 1u, 2u}) {
+    Bare attempt(worker.terms(round));
+    for (std::uint32_t hop = 0; hop < kHops; ++hop)
+      attempt.post(attempt.key(Phase::part, Coding::up, 9), 4, {{0, 2}}, 1, hop, kHops, desk);
+  }
+  for (const Outgoing& out : desk.posts) orders.push_back(out.service.order);
+  ASSERT_EQ(orders.size(), 3 * kHops);
+  for (std::size_t i = 1; i < orders.size(); ++i) EXPECT_LT(orders[i - 1], orders[i]) << i;
+}
+
+// A new view cancels by these names, also in a run that was resumed.
+// mutant: longhaul/overlay/attempt.cpp
+//   - posted_.insert(key);
+//   +
+// mutant: longhaul/overlay/attempt.cpp
+//   - void Attempt::state(Archive& ar) { ar(contributed_, weight_, posted_); }
+//   + void Attempt::state(Archive& ar) { ar(contributed_, weight_); }
+TEST_F(AttemptTest, WhateverWasPostedCanBeCancelledAfterLoadingToo) {
+  Bare attempt(worker.terms(7)), loaded(worker.terms(7));
+  attempt.set_contribution(0.5);
+  std::set<TransferKey> keys;
+  for (const Phase phase : {Phase::part, Phase::mean})
+    for (const Rank origin : {4u, 9u}) {
+      keys.insert(attempt.key(phase, Coding::up, origin));
+      for (const Rank to : {1u, 17u})
+        attempt.post(attempt.key(phase, Coding::up, origin), to, {{0, 2}}, 1, 0, 2, desk);
+    }
+  EXPECT_EQ(attempt.posted(), keys);
+  Archive out;
+  attempt.state(out);
+  const Buffer bytes = out.take();
+  Archive in(bytes);
+  loaded.state(in);
+  ASSERT_TRUE(in.finish());
+  EXPECT_EQ(loaded.posted(), keys);
+  EXPECT_TRUE(loaded.contributed());
+  EXPECT_EQ(loaded.share(40).weight, 0.5);
+}
+
+// Bits by rank, weights by place in the team.
+// mutant: longhaul/overlay/attempt.cpp
+//   - counted.push_back(team.members[i]);
+//   + counted.push_back(Rank(i));
+// mutant: longhaul/overlay/attempt.cpp
+//   - if (weights[i] == 0) continue;
+//   +
+// mutant: longhaul/overlay/attempt.cpp
+//   - roster.counted[rank / 8] = std::uint8_t(roster.counted[rank / 8] | 1u << rank % 8);
+//   + roster.counted[rank / 8] = std::uint8_t(1u << rank % 8);
+TEST_F(AttemptTest, TheRosterNamesWhoBroughtSomething) {
+  const std::vector<double> weights = {2, 0.5, 0, 4};
+  Bare(worker.terms(7)).tell_roster(weights, desk);
+  const std::vector<Rank> counted = {1, 4, 17};
+  ASSERT_EQ(desk.rosters_here.size(), 1u);
+  EXPECT_EQ(desk.rosters_here[0], (std::pair{counted, 6.5}));
+  std::vector<Rank> told;
+  for (const auto& [to, roster] : desk.rosters) {
+    told.push_back(to);
+    EXPECT_EQ(roster.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 4, 0, 1 << 1}));
+    EXPECT_EQ(roster.weight, 6.5);
+    EXPECT_EQ(roster.epoch, 3u);
+    EXPECT_EQ(roster.vector, (CodecKey{7, 0, 0, 9}));
+  }
+  EXPECT_EQ(told, (std::vector<Rank>{17, 1, 4})) << "all others, beginning after oneself";
+}
+
+// mutant: longhaul/overlay/attempt.cpp
+//   - if (team.takes_part()) desk.have_roster(counted, sum);
+//   + desk.have_roster(counted, sum);
+TEST_F(AttemptTest, AServerTellsAllAndKeepsNoMeanItself) {
+  Bare(server.terms()).tell_roster(std::vector<double>{1, 1, 1, 1}, desk);
+  EXPECT_EQ(desk.rosters.size(), 4u);
+  EXPECT_TRUE(desk.rosters_here.empty());
+}
+
+// mutant: longhaul/overlay/attempt.cpp
+//   - LH_CHECK(!contributed_ && terms_.team->takes_part());
+//   +
+TEST_F(AttemptTest, OnlyMembersContributeAndOnce) {
+  Bare attempt(worker.terms()), outside(server.terms());
+  attempt.set_contribution(1);
+  EXPECT_DEATH(attempt.set_contribution(1), "contributed_");
+  EXPECT_DEATH(outside.set_contribution(1), "takes_part");
+}
+
+// What a user reads when hundreds of peers are missing.
+// mutant: longhaul/overlay/attempt.cpp
+//   - for (std::size_t i = 0; i < std::min(ranks.size(), kMost); ++i)
+//   + for (std::size_t i = 0; i < ranks.size(); ++i)
+TEST_F(AttemptTest, LongListsOfRanksAreCutAndRefusalsNameRoundAndPeer) {
+  EXPECT_EQ(list_ranks({}), "");
+  EXPECT_EQ(list_ranks({2, 5}), "2, 5");
+  EXPECT_EQ(list_ranks(std::vector<Rank>(8, 3)), "3, 3, 3, 3, 3, 3, 3, 3");
+  EXPECT_EQ(list_ranks(std::vector<Rank>(300, 3)), "3, 3, 3, 3, 3, 3, 3, 3 and 292 more");
+  const Status refused = Bare(worker.terms(7)).refuse(4, "a second share");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, Error::Kind::malformed);
+  EXPECT_NE(refused.error().what.find("round 7 of rank 4: a second share"), std::string::npos)
+      << refused.error().what;
+}
+
+}  // namespace
+}  // namespace longhaul::overlay

@@ -1,0 +1,165 @@
+// What the pieces of an AgreedMean are written with, seen through the port that its transfer has.
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "longhaul/core/testing/machine_net.h"
+#include "longhaul/overlay/agreed.h"
+#include "longhaul/overlay/hub.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using longhaul::testing::MachineNet;
+
+// A byte for a number, or none for zeros at the end: `most` bytes for so many numbers, and often
+// fewer. Keeps what it was asked.
+class Narrow final : public Codec {
+ public:
+  std::size_t encoded_size(std::size_t length) const override { return length; }
+  Buffer encode(const CodecKey& key, Range at, std::span<const float> values) override {
+    asked.emplace_back(key, at);
+    Buffer bytes;
+    for (const float v : values) bytes.push_back(std::byte(std::uint8_t(v)));
+    while (!bytes.empty() && bytes.back() == std::byte{0}) bytes.pop_back();
+    return bytes;
+  }
+  Status decode(const CodecKey&, Range, std::span<const std::byte> in,
+                std::span<float> out) const override {
+    LH_CHECK(in.size() <= out.size());
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = i < in.size() ? float(in[i]) : 0.f;
+    return Ok{};
+  }
+  std::vector<std::pair<CodecKey, Range>> asked;
+};
+
+// Keeps what it is given, and has the port.
+class Keeper final : public Transfer {
+ public:
+  void attach(VectorPort& owner) override { port = &owner; }
+  void begin(Outgoing out, Turn&) override { posts.push_back(std::move(out)); }
+  void cancel(const TransferKey&, std::optional<Rank>) override {}
+  std::uint64_t remaining(const TransferKey&, Rank) const override { return 0; }
+  std::optional<Arrival> arrived() override { return std::nullopt; }
+  std::optional<Sent> sent() override { return std::nullopt; }
+  VectorPort* port = nullptr;
+  std::vector<Outgoing> posts;
+};
+
+// Rank 1 of a hub whose server is rank 0: it sends its part of eight numbers in pieces of four.
+struct CodingTest : ::testing::Test {
+  void begin(bool exact, bool phantom = false) {
+    const std::vector<float> values = {1, 2, 3, 0, 5, 0, 0, 0};
+    net = std::make_unique<MachineNet>(
+        MachineNet::Config{
+            .ranks = 2, .layout = Layout::flat(8), .chunk_bytes = 16, .phantom = phantom},
+        [this](const Place& place) {
+          OverlayParts parts;
+          auto transfer = std::make_unique<Keeper>();
+          if (place.self == 1) keeper = transfer.get();
+          parts.transfer = std::move(transfer);
+          parts.make_codec = [this, &place](bool feedback) {
+            auto codec = std::make_unique<Narrow>();
+            if (place.self == 1 && feedback) up = codec.get();
+            return codec;
+          };
+          return std::make_unique<AgreedMean>(place, std::move(parts),
+                                              std::make_unique<Hub>(HubConfig{}, Rank{0}));
+        });
+    net->act(1, [&](Turn& turn) {
+      const auto given = phantom ? std::span<const float>{} : std::span<const float>(values);
+      ASSERT_TRUE(static_cast<AgreedMean&>(net->machine(1))
+                      .begin({}, Op::mean, {given, 8, 1, true, exact}, turn));
+    });
+    ASSERT_EQ(keeper->posts.size(), 1u);
+    ASSERT_EQ(keeper->posts[0].ranges, (std::vector<Range>{{0, 4}, {4, 4}}));
+  }
+  Payload written(std::size_t piece) {
+    return keeper->port->encoded(keeper->posts[0].key, keeper->posts[0].ranges[piece]);
+  }
+  auto read(Coding coding, std::size_t bytes, std::byte fill = std::byte{1}) {
+    return keeper->port->decode({0, {0, 0, 0, 0}, 1, coding}, {0, 4},
+                                Payload(share(Buffer(bytes, fill))));
+  }
+  std::unique_ptr<MachineNet> net;
+  Keeper* keeper = nullptr;
+  Narrow* up = nullptr;
+};
+
+// Error feedback of a vector is found by these names again.
+// mutant: longhaul/overlay/coding.cpp
+//   - if (codec) return Payload(share(codec->encode(key, at, values)));
+//   + if (codec) return Payload(share(codec->encode({}, at, values)));
+TEST_F(CodingTest, ACodecIsToldWhoseNumbersTheseAreAndWhere) {
+  begin(/*exact=*/false);
+  EXPECT_EQ(written(1).size(), 1u);
+  EXPECT_EQ(written(0).size(), 3u);
+  ASSERT_EQ(up->asked.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(up->asked[i].first, (CodecKey{0, 0, 0, 1}));
+  EXPECT_EQ(up->asked[0].second, (Range{4, 4}));
+  EXPECT_EQ(up->asked[1].second, (Range{0, 4}));
+}
+
+TEST_F(CodingTest, AnExactVectorIsWrittenAsItStands) {
+  begin(/*exact=*/true);
+  const float expected[] = {5, 0, 0, 0};
+  const Payload bytes = written(1);
+  ASSERT_EQ(bytes.size(), sizeof expected);
+  EXPECT_EQ(std::memcmp(bytes.view().data(), expected, sizeof expected), 0);
+  EXPECT_TRUE(up->asked.empty());
+}
+
+// A codec never sees more than it would write; fewer may be right. Exact values are all or none.
+// mutant: longhaul/overlay/coding.cpp
+//   - if (bytes.size() > size || (!codec && bytes.size() != size))
+//   + if (!codec && bytes.size() != size)
+// mutant: longhaul/overlay/coding.cpp
+//   - if (bytes.size() > size || (!codec && bytes.size() != size))
+//   + if (bytes.size() > size)
+TEST_F(CodingTest, PiecesOfAnImpossibleLengthAreRefused) {
+  begin(false);
+  for (const Coding coding : {Coding::up, Coding::down}) {
+    for (std::size_t bytes = 0; bytes <= 4; ++bytes) {
+      const auto values = read(coding, bytes);
+      ASSERT_TRUE(values) << bytes;
+      EXPECT_EQ(values->size(), 4u);
+    }
+    for (const std::size_t bytes : {5u, 16u, 100000u}) EXPECT_FALSE(read(coding, bytes)) << bytes;
+  }
+  for (std::size_t bytes = 0; bytes <= 20; ++bytes)
+    EXPECT_EQ(bool(read(Coding::exact, bytes)), bytes == 16) << bytes;
+}
+
+// mutant: longhaul/overlay/coding.cpp
+//   - if (!all_finite(values)) return malformed("piece with a value that is not finite");
+//   +
+TEST_F(CodingTest, ExactValuesAreFinite) {
+  begin(false);
+  EXPECT_TRUE(read(Coding::exact, 16));
+  EXPECT_FALSE(read(Coding::exact, 16, std::byte{0xFF}));
+}
+
+// As many bytes as a real one at most, no numbers, and no codec.
+// mutant: longhaul/overlay/coding.cpp
+//   - if (place_.phantom) return Payload::phantom(size);
+//   + if (place_.phantom) return Payload::phantom(at.length * sizeof(float));
+// mutant: longhaul/overlay/coding.cpp
+//   - if (place_.phantom) return std::vector<float>{};
+//   +
+TEST_F(CodingTest, PhantomsHaveTheSizeOfTheCodecAndNoNumbers) {
+  for (const bool exact : {false, true}) {
+    begin(exact, /*phantom=*/true);
+    EXPECT_TRUE(written(0).is_phantom());
+    EXPECT_EQ(written(0).size(), exact ? 16u : 4u);
+    EXPECT_TRUE(up->asked.empty());
+    const auto values =
+        keeper->port->decode({0, {0, 0, 0, 0}, 1, Coding::down}, {0, 4}, Payload::phantom(4));
+    ASSERT_TRUE(values);
+    EXPECT_TRUE(values->empty());
+    EXPECT_FALSE(
+        keeper->port->decode({0, {0, 0, 0, 0}, 1, Coding::down}, {0, 4}, Payload::phantom(5)));
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::overlay

@@ -1,0 +1,264 @@
+// One attempt of direct or hub, fed by hand.
+#include "longhaul/overlay/owners.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/overlay/testing/paper_desk.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using testing::PaperDesk;
+using testing::Table;
+using Floats = std::vector<float>;
+
+constexpr std::uint64_t kLength = 12;
+
+// Rank `self` of three workers, four values each in two pieces: 0 and 1 are of rank 0, 2 and 3 of
+// rank 1, 4 and 5 of rank 2. Or of a hub whose server is rank 3 and owns all six.
+struct Node {
+  explicit Node(Rank self, OwnersOptions options = {}, std::optional<Rank> server = {})
+      : table({self, 0, {0, 1, 2}, {0, 1, 2}, server}, kLength, server ? 1 : 3, 2),
+        desk(table.grid, float(self)),
+        attempt(table.terms(), options) {}
+  static TransferKey part(Rank from) { return {0, {0, 0, 0, from}, 0, Coding::up}; }
+  static TransferKey mean(Rank from) { return {0, {0, 0, 0, from}, 1, Coding::down}; }
+  bool share(Rank from, double weight) {
+    return bool(attempt.take_share(from, {0, {0, 0, 0, from}, kLength, false, weight}, desk));
+  }
+  bool admits(Rank from, const TransferKey& key, std::size_t piece) {
+    return bool(attempt.admit(from, key, piece));
+  }
+  bool take(Rank from, const TransferKey& key, std::size_t piece, double weight, Floats values) {
+    return bool(attempt.take({from, key, table.grid.range(piece), std::move(values), {}, weight},
+                             piece, desk));
+  }
+  bool give(Rank from, std::size_t piece, double weight, float value) {
+    EXPECT_TRUE(admits(from, part(from), piece)) << from << " " << piece;
+    return take(from, part(from), piece, weight, {value, value});
+  }
+  std::size_t posted(Phase phase) const {  // messages
+    std::size_t count = 0;
+    for (const Outgoing& out : desk.posts)
+      if (out.key.phase == std::uint8_t(phase)) count += out.ranges.size();
+    return count;
+  }
+
+  Table table;
+  PaperDesk desk;
+  Owners attempt;
+};
+
+// A part that does not weigh what its sender promised would shift the mean of one piece alone.
+// mutant: longhaul/overlay/owners.cpp
+//   - if (arrival.weight != weights_[member]) return refuse(arrival.from, "a weight unlike its
+//   share");
+//   +
+TEST(Owners, APartMustWeighWhatItsShareSays) {
+  Node node(0);
+  node.attempt.contribute(kLength, 1, node.desk);
+  ASSERT_TRUE(node.share(1, 3) && node.share(2, 0));
+  EXPECT_FALSE(node.give(1, 0, 300, 1000));
+  EXPECT_TRUE(node.desk.means.empty());
+  EXPECT_TRUE(node.give(1, 0, 3, 4)) << "the right one still counts";
+  EXPECT_EQ(node.desk.means.at(0), (Floats{3, 3}));
+}
+
+// mutant: longhaul/overlay/owners.cpp
+//   - if (!member || mine_.empty()) return refuse(from, "a share for a node that owns nothing of
+//   it");
+//   + if (!member) return refuse(from, "a share for a node that owns nothing of it");
+// mutant: longhaul/overlay/owners.cpp
+//   - if (weights_[*member] != kUnknownWeight) return refuse(from, "a second share");
+//   +
+TEST(Owners, SharesOfStrangersAndForThoseWhoOwnNothingAreRefused) {
+  Node owner(0), worker(1, {}, 0);
+  EXPECT_FALSE(owner.share(3, 1)) << "no member";
+  ASSERT_TRUE(owner.share(1, 1));
+  EXPECT_FALSE(owner.share(1, 1)) << "again";
+  owner.attempt.contribute(kLength, 1, owner.desk);
+  EXPECT_FALSE(owner.share(0, 1)) << "in the name of this node";
+  worker.attempt.contribute(kLength, 1, worker.desk);
+  EXPECT_FALSE(worker.share(2, 1)) << "the hub owns all";
+  ASSERT_TRUE(owner.share(2, 0));
+  EXPECT_FALSE(owner.admits(2, Node::part(2), 0)) << "a part of one who brings nothing";
+}
+
+// mutant: longhaul/overlay/owners.cpp
+//   - if (key != mean_key(from) || terms_.plan->owner(piece) != from)
+//   + if (terms_.plan->owner(piece) != from)
+// mutant: longhaul/overlay/owners.cpp
+//   - if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
+//   +
+TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
+  Node node(0);
+  EXPECT_FALSE(node.admits(1, Node::mean(1), 2)) << "before this node's part";
+  node.attempt.contribute(kLength, 1, node.desk);
+  EXPECT_FALSE(node.admits(2, Node::mean(2), 2)) << "not its piece";
+  EXPECT_FALSE(node.admits(1, Node::mean(2), 2)) << "in another's name";
+  TransferKey key = Node::mean(1);
+  for (const Coding coding : {Coding::up, Coding::exact}) {
+    key.coding = coding;
+    EXPECT_FALSE(node.admits(1, key, 2)) << "in another coding";
+  }
+  EXPECT_TRUE(node.admits(1, Node::mean(1), 2));
+  Node exact(0, {.exact_means = true});
+  exact.attempt.contribute(kLength, 1, exact.desk);
+  EXPECT_FALSE(exact.admits(1, Node::mean(1), 2));
+  key.coding = Coding::exact;
+  EXPECT_TRUE(exact.admits(1, key, 2));
+}
+
+// The bits that others read are the mean, for its owner too. PaperDesk cuts what is behind the
+// point: (0 + 3) / 2 = 1.5.
+// mutant: longhaul/overlay/owners.cpp
+//   - const Coding coding = mean_key(terms_.team->self).coding;
+//   + const Coding coding = Coding::exact;
+TEST(Owners, TheOwnerUsesWhatTheOthersWillRead) {
+  Node node(0);
+  node.attempt.contribute(kLength, 1, node.desk);
+  ASSERT_TRUE(node.share(1, 1) && node.share(2, 0));
+  ASSERT_TRUE(node.give(1, 0, 1, 3));
+  EXPECT_EQ(node.desk.means.at(0), (Floats{1, 1}));
+  const Payload sent = node.attempt.encoded(Node::mean(0), 0, node.desk);
+  EXPECT_EQ(node.desk.read(0, Coding::down, sent), (Floats{1, 1}));
+}
+
+// A vector more would be kept if each owner wrote its own part down when the first part comes.
+// mutant: longhaul/overlay/owners.cpp
+//   - if (slot.reduction.wants(self, weights_))
+//   + if (!slot.reduction.has(self))
+TEST(Owners, ItsOwnPartIsNotKeptBesideTheContribution) {
+  Node node(1);
+  node.attempt.contribute(kLength, 1, node.desk);
+  ASSERT_TRUE(node.share(0, 1) && node.share(2, 1));
+  ASSERT_TRUE(node.give(2, 2, 1, 5));
+  EXPECT_EQ(node.desk.own_asked[2], 0) << "rank 0 is added before it";
+  ASSERT_TRUE(node.give(0, 2, 1, 0));
+  EXPECT_EQ(node.desk.own_asked[2], 1);
+  EXPECT_EQ(node.desk.means.at(2), (Floats{2, 2}));
+}
+
+// mutant: longhaul/overlay/owners.cpp
+//   - } else if (to_reduce_ == 0) {
+//   + } else {
+// mutant: longhaul/overlay/owners.cpp
+//   - if (piece == 0) tell_roster(weights_, desk);
+//   + tell_roster(weights_, desk);
+TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
+  for (const bool streamed : {true, false}) {
+    Node node(0, {.streamed = streamed});
+    node.attempt.contribute(kLength, 1, node.desk);
+    ASSERT_TRUE(node.share(1, 1) && node.share(2, 0));
+    ASSERT_TRUE(node.give(1, 0, 1, 2));
+    EXPECT_EQ(node.posted(Phase::mean), streamed ? 2u : 0u);
+    EXPECT_FALSE(node.attempt.reduced());
+    ASSERT_TRUE(node.give(1, 1, 1, 2));
+    EXPECT_EQ(node.posted(Phase::mean), 4u) << "two pieces to two others";
+    EXPECT_TRUE(node.attempt.reduced());
+    EXPECT_EQ(node.desk.rosters.size(), 2u) << "once to each other";
+    EXPECT_EQ(node.desk.rosters_here.size(), 1u);
+  }
+}
+
+// A server that is no member sends every mean to all, one that is to all but itself; then the
+// bytes are gone.
+// mutant: longhaul/overlay/owners.cpp
+//   - const auto others = terms_.team->members.size() - (terms_.team->takes_part() ? 1 : 0);
+//   + const auto others = terms_.team->members.size() - 1;
+// mutant: longhaul/overlay/owners.cpp
+//   - if (--out->second.left == 0) outbox_.erase(out);
+//   + --out->second.left;
+TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
+  for (const Rank server : {3u, 0u}) {
+    Node node(server, {}, server);
+    if (server == 0) node.attempt.contribute(kLength, 1, node.desk);
+    const std::vector<Rank> givers =
+        server == 0 ? std::vector<Rank>{2, 1} : std::vector<Rank>{2, 1, 0};
+    for (const Rank rank : givers) ASSERT_TRUE(node.share(rank, 1));
+    for (std::size_t piece = 0; piece < 6; ++piece)
+      for (const Rank rank : givers) ASSERT_TRUE(node.give(rank, piece, 1, float(rank)));
+    EXPECT_TRUE(node.attempt.reduced());
+    EXPECT_EQ(node.desk.means.size(), server == 0 ? 6u : 0u);
+    const std::size_t others = server == 0 ? 2 : 3;
+    ASSERT_EQ(node.posted(Phase::mean), 6 * others);
+    for (std::size_t piece = 0; piece < 6; ++piece) {
+      for (std::size_t i = 0; i < others; ++i) {
+        EXPECT_FALSE(node.attempt.drained());
+        const Payload sent = node.attempt.encoded(Node::mean(server), piece, node.desk);
+        EXPECT_EQ(node.desk.read(piece, Coding::down, sent), (Floats{1, 1}));
+      }
+    }
+    EXPECT_TRUE(node.attempt.drained());
+  }
+}
+
+// Nobody's part wakes the pieces of one who is alone with a contribution.
+// mutant: longhaul/overlay/owners.cpp
+//   - const bool alone = all_known() && givers_ == 1 && contributed() && weight() > 0;
+//   + const bool alone = false;
+TEST(Owners, WhoContributesAloneGetsItsOwnBack) {
+  for (const bool first : {true, false}) {
+    Node node(1);
+    if (first) node.attempt.contribute(kLength, 5, node.desk);
+    ASSERT_TRUE(node.share(0, 0) && node.share(2, 0));
+    if (!first) node.attempt.contribute(kLength, 5, node.desk);
+    EXPECT_TRUE(node.attempt.reduced());
+    for (const std::size_t piece : {2u, 3u}) EXPECT_EQ(node.desk.means.at(piece), (Floats{1, 1}));
+  }
+}
+
+// With a window a worker sends a piece more for each mean that is back; it remembers how many, also
+// when it was stopped in between.
+// mutant: longhaul/overlay/owners.cpp
+//   - ar(weights_, unknown_, givers_, total_, slots_, to_reduce_, begun_parts_, outbox_);
+//   + ar(weights_, unknown_, givers_, total_, slots_, to_reduce_, outbox_);
+// mutant: longhaul/overlay/owners.cpp
+//   - if (options_.window > 0 && weight() > 0) send_parts(desk);
+//   + if (options_.window > 0) send_parts(desk);
+TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
+  const OwnersOptions options{.window = 2};
+  for (const double weight : {1.0, 0.0}) {
+    Node node(1, options, 3);
+    node.attempt.contribute(kLength, weight, node.desk);
+    EXPECT_EQ(node.posted(Phase::part), weight > 0 ? 2u : 0u);
+    for (std::size_t piece = 0; piece < 6; ++piece) {
+      Node loaded(1, options, 3);
+      Archive out;
+      node.attempt.state(out);
+      const Buffer bytes = out.take();
+      Archive in(bytes);
+      loaded.attempt.state(in);
+      ASSERT_TRUE(in.finish());
+      for (Node* one : {&node, &loaded}) {
+        one->desk.posts.clear();
+        ASSERT_TRUE(one->admits(3, Node::mean(3), piece));
+        ASSERT_TRUE(one->take(3, Node::mean(3), piece, 1, {1, 1}));
+        const std::size_t more = weight > 0 && piece < 4 ? 1 : 0;
+        ASSERT_EQ(one->posted(Phase::part), more) << piece;
+        if (more > 0) {
+          EXPECT_EQ(one->desk.posts[0].ranges[0], node.table.grid.range(piece + 2));
+        }
+      }
+    }
+  }
+}
+
+// mutant: longhaul/overlay/owners.cpp
+//   - return weights_[i] != 0 && !slot.done && !slot.reduction.has(i);
+//   + return !slot.done && !slot.reduction.has(i);
+TEST(Owners, SaysWhomItWaitsFor) {
+  Node node(0);
+  node.attempt.contribute(kLength, 1, node.desk);
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of 1, 2");
+  ASSERT_TRUE(node.share(1, 0));
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of 2");
+  ASSERT_TRUE(node.share(2, 1));
+  ASSERT_TRUE(node.give(2, 0, 1, 1) && node.give(2, 1, 1, 1));
+  EXPECT_EQ(node.attempt.waiting_for({true, true, false, false, true, true}),
+            "round 0: means of 1");
+  EXPECT_EQ(node.attempt.waiting_for(std::vector<bool>(6, true)), "round 0: roster of 0");
+}
+
+}  // namespace
+}  // namespace longhaul::overlay
