@@ -15,6 +15,7 @@ struct Error {
     unavailable,       // a file, device or peer that is not there
     timed_out,
     io,
+    not_finite,  // a computation left what a float can hold
   };
   Kind kind = Kind::invalid_argument;
   std::string what;  // one sentence for the user: names file, key or peer, and the remedy
@@ -22,6 +23,7 @@ struct Error {
 
 inline Error invalid(std::string what) { return {Error::Kind::invalid_argument, std::move(what)}; }
 inline Error malformed(std::string what) { return {Error::Kind::malformed, std::move(what)}; }
+inline Error not_finite(std::string what) { return {Error::Kind::not_finite, std::move(what)}; }
 inline Error unavailable(std::string what) { return {Error::Kind::unavailable, std::move(what)}; }
 
 template <class T>

@@ -35,8 +35,8 @@ struct Record {  // a figure for metrics: "late", "staleness", "train_loss" ...
   double value = 0;
 };
 struct Finish {};  // this node has nothing more to do; serve() ends when all are here
-struct Fail {      // the run cannot go on: exit code 3, with this reason
-  std::string reason;
+struct Fail {      // the run cannot go on. Kinds: a peer is unavailable; not_finite: it diverged
+  Error error;
 };
 using Action = std::variant<Send, SetTimer, CancelTimer, ComputeStep, Report, Record, Finish, Fail>;
 

@@ -17,7 +17,7 @@ class Host {
   virtual void report(Rank node, Report) = 0;
   virtual void record(Rank node, const Record&) = 0;
   virtual void finish(Rank node) = 0;  // all members are done: the node will say nothing more
-  virtual void fail(Rank node, const std::string& reason) = 0;
+  virtual void fail(Rank node, const Error&) = 0;
 };
 
 }  // namespace longhaul

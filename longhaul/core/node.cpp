@@ -102,7 +102,7 @@ void Node::carry(TurnContext& context) {
     void operator()(ComputeStep& a) const { node.host_.compute(node.place_.self, std::move(a)); }
     void operator()(Report& a) const { node.host_.report(node.place_.self, std::move(a)); }
     void operator()(Record& a) const { node.host_.record(node.place_.self, a); }
-    void operator()(Fail& a) const { node.host_.fail(node.place_.self, a.reason); }
+    void operator()(Fail& a) const { node.host_.fail(node.place_.self, a.error); }
     void operator()(Finish&) const {
       Turn turn = Turn(context).child(kBarrier);
       node.barrier_->arrive(turn);

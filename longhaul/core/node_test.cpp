@@ -67,7 +67,7 @@ class FakeHost final : public Host {
   void report(Rank, Report) override {}
   void record(Rank, const Record&) override {}
   void finish(Rank) override { ++finishes; }
-  void fail(Rank, const std::string& reason) override { failure = reason; }
+  void fail(Rank, const Error& error) override { failure = error.what; }
   std::vector<Send> sends;
   int computes = 0, finishes = 0;
   std::string failure;

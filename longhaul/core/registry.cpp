@@ -47,7 +47,7 @@ std::optional<std::string> illegal(const SyncEntry& sync, const OverlayEntry& ov
   if (overlay.traits.sums_on_the_way && codec.traits.algebra == Algebra::gather)
     return way + " adds to what others encoded, which " + numbers +
            " does not allow: choose [overlay] kind = \"direct\" or \"hub\"";
-  if (overlay.traits.sums_on_the_way && error_feedback)
+  if (overlay.traits.sums_on_the_way && codec.traits.algebra == Algebra::reencode && error_feedback)
     return way +
            " encodes partial sums, whose error no site could feed back: set [codec] "
            "error_feedback = false, or choose [overlay] kind = \"direct\" or \"hub\"";

@@ -32,19 +32,26 @@ TEST(Illegal, AnOverlayMustKnowTheOperation) {
 }
 
 // mutant: longhaul/core/registry.cpp
-//   - if (overlay.traits.sums_on_the_way && error_feedback)
+//   - if (overlay.traits.sums_on_the_way && codec.traits.algebra == Algebra::reencode &&
+//   error_feedback)
 //   + if (false)
 TEST(Illegal, SumsOnTheWayNeedACodecThatAddsAndNoFeedback) {
   Parts p;
   p.overlay.traits.sums_on_the_way = true;
   EXPECT_EQ(p.why(), "");
-  p.feedback = true;
+  p.feedback = true;  // sums of what was encoded need no other coding
+  EXPECT_EQ(p.why(), "");
+  p.codec.traits.algebra = Algebra::reencode;
   EXPECT_TRUE(says(p.why(), "error_feedback = false"));
   p.feedback = false;
+  EXPECT_EQ(p.why(), "");
   p.codec.traits.algebra = Algebra::gather;
   EXPECT_TRUE(says(p.why(), "[codec] kind = \"c\" does not allow"));
 }
 
+// mutant: longhaul/core/registry.cpp
+//   - if (error_feedback && !codec.traits.contraction)
+//   + if (error_feedback && !codec.traits.unbiased)
 TEST(Illegal, FeedbackNeedsAContractionAndAStrategyThatTakesIt) {
   Parts p;
   p.feedback = true;
@@ -56,6 +63,9 @@ TEST(Illegal, FeedbackNeedsAContractionAndAStrategyThatTakesIt) {
   EXPECT_TRUE(says(p.why(), "error_feedback = false"));
 }
 
+// mutant: longhaul/core/registry.cpp
+//   - if (outer.name != "none" && !sync.traits.takes_outer)
+//   + if (outer.name == "none" && !sync.traits.takes_outer)
 TEST(Illegal, WhatAStrategyDoesNotTake) {
   Parts p;
   p.sync.traits.takes_unbiased = p.sync.traits.takes_outer = false;
@@ -67,6 +77,9 @@ TEST(Illegal, WhatAStrategyDoesNotTake) {
   EXPECT_TRUE(says(p.why(), "[outer] kind = \"none\""));
 }
 
+// mutant: longhaul/core/registry.cpp
+//   - if (!transfer.traits.lossless && sync.traits.op == Op::mean)
+//   + if (!transfer.traits.lossless && sync.traits.op == Op::gather)
 TEST(Illegal, AMeanNeedsWholeVectors) {
   Parts p;
   p.transfer.traits.lossless = false;

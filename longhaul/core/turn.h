@@ -98,7 +98,8 @@ class Turn {
     act(Record{std::move(name), round, value});
   }
   void finish() { act(Finish{}); }
-  void fail(std::string reason) { act(Fail{std::move(reason)}); }
+  void fail(Error error) { act(Fail{std::move(error)}); }
+  void fail(std::string reason) { fail(unavailable(std::move(reason))); }
 
  private:
   void act(Action action) { context_->actions.push_back(std::move(action)); }

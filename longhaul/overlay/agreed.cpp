@@ -36,7 +36,8 @@ Status AgreedMean::begin(const Key& key, Op op, const Contribution& given, Turn&
   LH_CHECK(!given.contributes || (given.weight > 0 && given.weight <= kMostWeight));
   LH_CHECK(given.values.size() == (place_.phantom ? 0 : given.length));
   if (given.contributes && !all_finite(given.values))
-    return invalid("round " + std::to_string(key.round) + ": a value to average is not finite");
+    return not_finite("a value to average in round " + std::to_string(key.round) +
+                      " is not finite; training has diverged: lower [optimizer] rate");
   const auto found = sequence({key.group, key.range}, given.length, given.exact);
   if (!found) return found.error();
   Sequence& sequence = **found;

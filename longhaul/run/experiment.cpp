@@ -19,8 +19,7 @@ Result<std::optional<Summary>> finished_summary(const RunFolder& folder) {
   if (!bytes) return std::optional<Summary>{};
   auto summary = parse_summary({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   if (!summary) return summary.error();
-  const bool over =
-      summary->stop_reason != StopReason::interrupted && summary->stop_reason != StopReason::failed;
+  const bool over = summary->stop_reason < StopReason::interrupted;
   return over ? std::optional(*summary) : std::nullopt;
 }
 

@@ -133,25 +133,24 @@ Status Session::conclude(Summary& summary) {
 }
 
 // The world's own failure ends the run but not the session: it is told in the summary.
-Result<std::string> Session::drive() {
+Result<std::optional<Error>> Session::drive() {
   const InterruptGuard guard;
   while (!interrupted() && !(stop_ && stop_(simulation_.rounds()))) {
     Result<bool> more = simulation_.world().step();
-    if (!more) return more.error().what;
-    if (!*more) return std::string();
+    if (!more) return std::optional(more.error());
+    if (!*more) return std::optional<Error>();
     LH_TRY(between_events());
   }
   LH_TRY(checkpoint());
-  return std::string();
+  return std::optional<Error>();
 }
 
 Result<Summary> Session::run() {
   if (!metrics_) LH_TRY(open_metrics(0));
-  Result<std::string> failure = drive();
+  Result<std::optional<Error>> failure = drive();
   if (!failure) return failure.error();
   const sim::World& world = simulation_.world();
   Summary summary = summary_of(job_);
-  summary.failure = *failure;
   summary.final_loss = counted_.loss;
   summary.final_accuracy = counted_.accuracy;
   summary.rounds = simulation_.rounds();
@@ -160,8 +159,10 @@ Result<Summary> Session::run() {
   summary.wan_bytes = world.counters().wan_bytes;
   summary.wan_messages = world.counters().wan_messages;
   summary.compute_utilisation = world.compute_utilisation();
-  if (!summary.failure.empty()) {
-    summary.stop_reason = StopReason::failed;
+  if (const std::optional<Error>& error = *failure) {
+    const bool diverged = error->kind == Error::Kind::not_finite;
+    summary.stop_reason = diverged ? StopReason::diverged : StopReason::failed;
+    summary.failure = error->what;
   } else if (!world.finished()) {
     summary.stop_reason = StopReason::interrupted;
     summary.params_hash = simulation_.parameters_hash();

@@ -15,8 +15,8 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
 }  // namespace
 
 std::string_view to_string(StopReason reason) {
-  constexpr std::string_view names[] = {"target",     "max_rounds",  "max_hours",
-                                        "max_epochs", "interrupted", "failed"};
+  constexpr std::string_view names[] = {"target",      "max_rounds", "max_hours", "max_epochs",
+                                        "interrupted", "diverged",   "failed"};
   return names[std::size_t(reason)];
 }
 
@@ -122,6 +122,7 @@ int exit_code(const Summary& summary) {
     case StopReason::max_epochs:
       return summary.target_accuracy ? 1 : 0;
     case StopReason::max_hours:
+    case StopReason::diverged:
       return 1;
     case StopReason::interrupted:
       return 130;

@@ -15,7 +15,8 @@ enum class StopReason : std::uint8_t {
   max_hours,
   max_epochs,
   interrupted,
-  failed  // a peer, the network or a learner
+  diverged,  // a value that is not finite
+  failed     // a peer, the network or a learner
 };
 std::string_view to_string(StopReason);
 

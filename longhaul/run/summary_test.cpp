@@ -42,6 +42,7 @@ TEST(Summary, ExitCodesTellDoneFromStoppedFromFailed) {
   EXPECT_EQ(code(StopReason::target), 0);
   EXPECT_EQ(code(StopReason::max_rounds), 1);  // with a target that was not reached
   EXPECT_EQ(code(StopReason::max_hours), 1);
+  EXPECT_EQ(code(StopReason::diverged), 1);
   EXPECT_EQ(code(StopReason::failed), 3);
   EXPECT_EQ(code(StopReason::interrupted), 130);
   s.target_accuracy.reset();

@@ -41,7 +41,7 @@ void TraceHash::acted(Time now, Rank rank, const Action& action) {
     mix_bytes(record->name.data(), record->name.size());
     mix(record->round, record->value);
   } else if (const auto* fail = std::get_if<Fail>(&action)) {
-    mix_bytes(fail->reason.data(), fail->reason.size());
+    mix_bytes(fail->error.what.data(), fail->error.what.size());
   }
 }
 

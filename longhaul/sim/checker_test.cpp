@@ -95,7 +95,7 @@ TEST(TraceHash, EveryFieldCounts) {
       hash([](TraceHash& t) {
         t.acted(0s, 0, Record{"loss", 1, 0.25});
       }),
-      hash([](TraceHash& t) { t.acted(0s, 0, Fail{"a"}); }),
+      hash([](TraceHash& t) { t.acted(0s, 0, Fail{unavailable("a")}); }),
       hash([](TraceHash& t) { t.acted(0s, 0, Finish{}); }),
       hash([](TraceHash& t) { t.delivering(0s, packet(1)); }),
       hash([](TraceHash& t) { t.crashed(0s, 1); })};

@@ -9,8 +9,8 @@ namespace longhaul::sim {
 namespace {
 
 // mutant: longhaul/sim/thread_pool.cpp
-//   - done_.wait(lock, [&] { return task->done; });
-//   + done_.wait_for(lock, std::chrono::nanoseconds(1), [&] { return task->done; });
+//   - await(done_, lock, [&] { return task->done; });
+//   + return;
 TEST(ThreadPool, WhatATaskWroteIsThereAfterWait) {
   for (const unsigned threads : {0u, 1u, 2u, 4u}) {
     ThreadPool pool(threads);

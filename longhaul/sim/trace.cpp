@@ -56,7 +56,7 @@ void TextTrace::acted(Time now, Rank rank, const Action& action) {
     out_ << " records " << record->name << " of round " << record->round << ": " << value.data()
          << '\n';
   } else if (const auto* fail = std::get_if<Fail>(&action)) {
-    out_ << " fails: " << fail->reason << '\n';
+    out_ << " fails: " << fail->error.what << '\n';
   } else {
     out_ << " finishes\n";
   }

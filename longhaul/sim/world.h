@@ -118,7 +118,7 @@ class World final : public Host {
   void report(Rank node, Report) override;
   void record(Rank node, const Record&) override;
   void finish(Rank node) override;
-  void fail(Rank node, const std::string& reason) override;
+  void fail(Rank node, const Error&) override;
 
  private:
   struct Event {

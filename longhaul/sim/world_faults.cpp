@@ -63,7 +63,10 @@ void World::crash(Rank rank, const std::string& why) {
   if (slot.crashed()) return;
   slot.figures.crashed = true;
   slot.timers.clear();
-  if (slot.running) --computing_;
+  if (slot.running) {
+    slot.running->wait(pool_);  // for whoever looks at the learner of a crashed node
+    --computing_;
+  }
   if (!slot.figures.finished_at) --unfinished_;
   network_->crash(rank, now_);
   for (Watcher* watcher : watchers_) watcher->crashed(now_, rank);

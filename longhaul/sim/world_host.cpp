@@ -111,12 +111,12 @@ void World::finish(Rank node) {
 }
 
 // A node that the others have declared lost goes alone; any other takes the run with it.
-void World::fail(Rank node, const std::string& reason) {
+void World::fail(Rank node, const Error& error) {
   if (slots_[node]->crashed()) return;
-  if (!watchers_.empty()) show(node, Fail{reason});
+  if (!watchers_.empty()) show(node, Fail{error});
   for (const auto& other : slots_)
-    if (!other->crashed() && !other->node->view().has(node)) return crash(node, reason);
-  give_up(unavailable(named(node) + " at " + std::to_string(seconds(now_)) + " s: " + reason));
+    if (!other->crashed() && !other->node->view().has(node)) return crash(node, error.what);
+  give_up({error.kind, named(node) + " at " + std::to_string(seconds(now_)) + " s: " + error.what});
 }
 
 }  // namespace longhaul::sim

@@ -104,8 +104,8 @@ TEST(Bsp, ReportsAtTheCadenceAndStopsAtTheTarget) {
 }
 
 // mutant: longhaul/sync/synchronous.cpp
-//   - if (!status)
-//   + if (!status && turn.self() == 0)
+//   - if (!status) fail(status.error(), turn);
+//   + if (!status && turn.self() == 0) fail(status.error(), turn);
 TEST(Bsp, AGradientThatIsNotFiniteEndsTheRunNamingSiteRoundAndRemedy) {
   auto learners = unequal(2);
   learners[1].target = std::numeric_limits<float>::infinity();

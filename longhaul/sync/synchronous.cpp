@@ -85,8 +85,7 @@ void Synchronous::exchange(std::span<const float> values, double weight, double 
         parts_.overlay->begin({done_, 0, kExtras}, Op::mean,
                               {exact, extras(turn), weight, contributes, /*exact=*/true}, below);
   }
-  if (!status)
-    fail(status.error().what + "; training has diverged: lower [optimizer] rate, or clip", turn);
+  if (!status) fail(status.error(), turn);
 }
 
 std::uint64_t Synchronous::extras(const Turn& turn) const {
@@ -142,16 +141,17 @@ void Synchronous::on_view(const View&, Turn& turn) {
   std::string names;
   for (const std::string& site : all)
     if (!left.contains(site)) names += (names.empty() ? "" : ", ") + site;
-  fail(std::to_string(left.size()) + " of " + std::to_string(all.size()) +
-           " sites are left, [sync] min_sites is " + std::to_string(min_sites_) +
-           "; lost: " + names + ". Bring them back and resume, or lower min_sites",
+  fail(unavailable(std::to_string(left.size()) + " of " + std::to_string(all.size()) +
+                   " sites are left, [sync] min_sites is " + std::to_string(min_sites_) +
+                   "; lost: " + names + ". Bring them back and resume, or lower min_sites"),
        turn);
 }
 
-void Synchronous::fail(const std::string& reason, Turn& turn) {
+void Synchronous::fail(const Error& error, Turn& turn) {
   phase_ = Phase::ended;
-  turn.fail(name_ + ", round " + std::to_string(done_) + ", site " + turn.place().me().site +
-            " (rank " + std::to_string(turn.self()) + "): " + reason);
+  turn.fail({error.kind, name_ + ", round " + std::to_string(done_) + ", site " +
+                             turn.place().me().site + " (rank " + std::to_string(turn.self()) +
+                             "): " + error.what});
 }
 
 std::string Synchronous::waiting_for() const {

@@ -54,7 +54,7 @@ class Synchronous : public Strategy {
   // of samples if the run stops by it.
   std::uint64_t extras(const Turn&) const;
   void take_extras(const Outcome&, Turn&);
-  void fail(const std::string& reason, Turn&);
+  void fail(const Error&, Turn&);
 
   const std::string name_;
   const std::uint32_t min_sites_;

@@ -54,7 +54,7 @@ void MachineNet::carry(Rank rank, std::vector<Action>& actions) {
     } else if (auto* r = std::get_if<Record>(&action)) {
       records[r->name] += r->value;
     } else if (auto* f = std::get_if<Fail>(&action)) {
-      failed[rank] = f->reason;
+      failed[rank] = f->error.what;
     } else if (std::holds_alternative<Finish>(action)) {
       ++finished[rank];
     }

@@ -24,7 +24,8 @@ class EveryoneMean final : public Overlay {
   };
 
   Status begin(const Key& key, Op, const Contribution& c, Turn& turn) override {
-    if (c.contributes && !all_finite(c.values)) return invalid("the vector is not finite");
+    if (c.contributes && !all_finite(c.values))
+      return not_finite("not finite; lower [optimizer] rate");
     LH_CHECK(!c.contributes || (c.weight > 0 && c.values.size() == c.length));
     Part part{key, c.contributes ? c.weight : 0, {}};
     if (c.contributes) part.values.assign(c.values.begin(), c.values.end());

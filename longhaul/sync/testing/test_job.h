@@ -58,7 +58,7 @@ class TestJob final : public Host {
   void report(Rank node, Report) override;
   void record(Rank node, const Record&) override;
   void finish(Rank node) override { ++finished[node]; }
-  void fail(Rank node, const std::string& reason) override { failures[node] = reason; }
+  void fail(Rank node, const Error& error) override { failures[node] = error.what; }
 
  private:
   struct Event {
