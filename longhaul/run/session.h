@@ -38,7 +38,7 @@ class Session {
   void write(Time, Rank, Round, std::string_view kind,
              std::span<const std::pair<std::string_view, double>> values);
   // Until the end or Ctrl-C. Answers with why the world failed, or "".
-  Result<std::string> drive();
+  Result<std::optional<Error>> drive();  // nothing: the run ended, or was interrupted
   Status between_events();
   Status checkpoint();
   StopReason reason() const;

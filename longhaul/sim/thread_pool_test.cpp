@@ -29,12 +29,15 @@ TEST(ThreadPool, WhatATaskWroteIsThereAfterWait) {
   }
 }
 
-TEST(ThreadPool, AllThreadsWorkAtOnceAndEachStartsAsTold) {
+// mutant: longhaul/sim/thread_pool.cpp
+//   - } else if (const Ticket other = next()) {
+//   + } else if (const Ticket other = nullptr) {
+TEST(ThreadPool, AllThreadsAndTheOneThatWaitsWorkAtOnce) {
   std::atomic<int> started = 0;
   ThreadPool pool(3, [&] { ++started; });
-  std::latch together(3);  // hangs unless three tasks run side by side
+  std::latch together(4);  // hangs unless four tasks run side by side
   std::vector<ThreadPool::Ticket> tickets;
-  for (int i = 0; i < 3; ++i) tickets.push_back(pool.submit([&] { together.arrive_and_wait(); }));
+  for (int i = 0; i < 4; ++i) tickets.push_back(pool.submit([&] { together.arrive_and_wait(); }));
   for (const auto& ticket : tickets) pool.wait(ticket);
   EXPECT_EQ(started, 3);
 }
