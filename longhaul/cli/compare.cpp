@@ -48,7 +48,8 @@ std::string target_head(const Summary& s) {
 }
 
 std::vector<std::string> row_of(const std::string& label, const Summary& s) {
-  const std::string time = !s.target_accuracy   ? run::duration_text(s.time_s)
+  const std::string time = is_interrupted(s)    ? "interrupted"
+                           : !s.target_accuracy ? run::duration_text(s.time_s)
                            : s.time_to_target_s ? run::duration_text(*s.time_to_target_s)
                                                 : std::string("not reached");
   return {label,
@@ -72,7 +73,7 @@ int compare(const CompareArgs& args) {
   int worst = kDone;
   std::string head;
   for (const Entry& entry : *entries) {
-    auto summary = run::simulate(entry.job, args.common.simulate(base + "/" + entry.label));
+    auto summary = run::simulate(entry.job, args.common.one_of_several(base + "/" + entry.label));
     if (!summary) return tell(summary.error());
     head = target_head(*summary);
     rows.push_back(row_of(entry.label, *summary));
@@ -93,6 +94,7 @@ int compare(const CompareArgs& args) {
         "spend on gradients.\nRuns are in {}/\n",
         base);
   }
+  if (worst == kInterrupted) hint_at_resume();
   return worst;
 }
 
@@ -101,7 +103,9 @@ int compare(const CompareArgs& args) {
 void add_compare(CLI::App& app, int& code) {
   auto args = std::make_shared<CompareArgs>();
   CLI::App* sub = app.add_subcommand("compare", "runs one job with several strategies; one table");
-  args->common.add_to(*sub);
+  args->common.add_to(
+      *sub, "runs/NAME-compare",
+      "takes finished runs as they are, goes on with stopped ones, begins the rest");
   sub->add_option("--sync", args->syncs, "sync kinds, separated by commas")
       ->required()
       ->delimiter(',')

@@ -46,4 +46,12 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
+bool is_interrupted(const run::Summary& summary) {
+  return summary.stop_reason == run::StopReason::interrupted;
+}
+
+void hint_at_resume() {
+  fmt::print(stderr, "longhaul: interrupted; the same command with --resume goes on\n");
+}
+
 }  // namespace longhaul::cli

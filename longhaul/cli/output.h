@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "longhaul/base/result.h"
+#include "longhaul/run/summary.h"
 
 namespace longhaul::cli {
 
@@ -16,6 +17,10 @@ std::string text_table(const std::vector<std::string>& head,
 
 // The middle one, or the mean of the two; NaN without values.
 double median(std::vector<double> values);
+
+bool is_interrupted(const run::Summary&);
+// After Ctrl-C, on standard error.
+void hint_at_resume();
 
 std::string version_text();
 

@@ -16,12 +16,16 @@ struct RunOptions {
   std::vector<std::string> sets;
   std::string out;
   unsigned threads = 0;
-  bool quiet = false, force = false, json = false;
+  bool quiet = false, force = false, resume = false, json = false;
 
-  void add_to(CLI::App&);
+  // `out_default`: the folder without --out; `resume_doc`: what --resume does.
+  void add_to(CLI::App&, const std::string& out_default, const std::string& resume_doc);
   // Reads the job with --set applied, and `more` settings after them.
   Result<run::Job> load(const std::vector<std::string>& more = {}) const;
-  run::SimulateOptions simulate(std::string folder) const;
+  // For a command that is one run, and for one run of several: those may have ended, been
+  // stopped, or not have begun when --resume is given.
+  run::SimulateOptions one(std::string folder) const;
+  run::SimulateOptions one_of_several(std::string folder) const;
 };
 
 }  // namespace longhaul::cli

@@ -17,7 +17,7 @@ struct SimulateArgs {
   RunOptions common;
   std::uint64_t seeds = 1;
   std::string checkpoint_every;
-  bool resume = false, dry_run = false;
+  bool dry_run = false;
 };
 
 std::string percent(const std::optional<double>& share) {
@@ -65,14 +65,13 @@ int dry_run(const run::Job& job, bool json) {
 }
 
 int one_run(const SimulateArgs& args, const run::Job& job, const std::string& folder) {
-  run::SimulateOptions options = args.common.simulate(folder);
-  if (args.resume) options.existing = run::Existing::resume;
-  auto summary = run::simulate(job, options);
+  auto summary = run::simulate(job, args.common.one(folder));
   if (!summary) return tell(summary.error());
   if (args.common.json)
     fmt::print("{}\n", to_json(*summary).dump(2));
   else
     print_summary(*summary, folder);
+  if (is_interrupted(*summary)) hint_at_resume();
   return exit_code(*summary);
 }
 
@@ -90,10 +89,17 @@ constexpr Measure kMeasures[] = {
     {"compute_utilisation", [](const Summary& s) { return std::optional(s.compute_utilisation); }},
 };
 
-void print_seeds(const run::Job& job, const std::vector<Summary>& all, bool json) {
-  nlohmann::ordered_json object = {{"name", job.job.name}, {"seeds", nlohmann::json::array()}};
+// Over the runs that ended by themselves: how far an interrupted one came is no measure of the job.
+void print_seeds(const run::Job& job, const std::vector<Summary>& begun, bool json) {
+  nlohmann::ordered_json object = {{"name", job.job.name},
+                                   {"seeds", nlohmann::json::array()},
+                                   {"interrupted", nlohmann::json::array()}};
   std::vector<std::vector<std::string>> rows;
-  for (const Summary& summary : all) object["seeds"].push_back(summary.seed);
+  std::vector<Summary> all;
+  for (const Summary& summary : begun) {
+    object[is_interrupted(summary) ? "interrupted" : "seeds"].push_back(summary.seed);
+    if (!is_interrupted(summary)) all.push_back(summary);
+  }
   for (const Measure& measure : kMeasures) {
     std::vector<double> values;
     for (const Summary& summary : all)
@@ -110,6 +116,10 @@ void print_seeds(const run::Job& job, const std::vector<Summary>& all, bool json
     fmt::print("{}\n", object.dump(2));
   else
     fmt::print("{}", text_table({job.job.name, "median", "min", "max", "runs"}, rows));
+  for (const Summary& summary : begun)
+    if (is_interrupted(summary) && !json)
+      fmt::print("seed {}: interrupted after {} rounds; not in the table\n", summary.seed,
+                 summary.rounds);
 }
 
 int many_seeds(const SimulateArgs& args, const run::Job& first, const std::string& folder) {
@@ -118,16 +128,15 @@ int many_seeds(const SimulateArgs& args, const run::Job& first, const std::strin
   for (std::uint64_t i = 0; i < args.seeds; ++i) {
     auto job = args.common.load({fmt::format("job.seed={}", first.job.seed + i)});
     if (!job) return tell(job.error());
-    run::SimulateOptions options =
-        args.common.simulate(fmt::format("{}/seed-{}", folder, job->job.seed));
-    if (args.resume) options.existing = run::Existing::resume;
-    auto summary = run::simulate(*job, options);
+    auto summary = run::simulate(
+        *job, args.common.one_of_several(fmt::format("{}/seed-{}", folder, job->job.seed)));
     if (!summary) return tell(summary.error());
     all.push_back(*summary);
     worst = std::max(worst, exit_code(*summary));
     if (worst == kInterrupted) break;
   }
   print_seeds(first, all, args.common.json);
+  if (worst == kInterrupted) hint_at_resume();
   return worst;
 }
 
@@ -149,8 +158,8 @@ int simulate(const SimulateArgs& args) {
 void add_simulate(CLI::App& app, int& code) {
   auto args = std::make_shared<SimulateArgs>();
   CLI::App* sub = app.add_subcommand("simulate", "trains in virtual time on a simulated network");
-  args->common.add_to(*sub);
-  sub->add_flag("--resume", args->resume, "goes on with an interrupted run, to the same bits");
+  args->common.add_to(*sub, "runs/NAME",
+                      "goes on with an interrupted run, to the same bits; with --seeds, with all");
   sub->add_option("--checkpoint-every", args->checkpoint_every,
                   "rounds between checkpoints (default: [job] checkpoint_every)")
       ->type_name("K");

@@ -14,8 +14,8 @@ namespace longhaul::run {
 namespace {
 
 // The summary of a run that has nothing left to do.
-Result<std::optional<Summary>> finished_summary(const RunFolder& folder) {
-  auto bytes = read_file(folder.file("summary.json"));
+Result<std::optional<Summary>> finished_summary(const std::string& folder) {
+  auto bytes = read_file(folder + "/summary.json");
   if (!bytes) return std::optional<Summary>{};
   auto summary = parse_summary({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   if (!summary) return summary.error();
@@ -27,24 +27,25 @@ Result<std::optional<Summary>> finished_summary(const RunFolder& folder) {
 
 Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
   const bool writes = !options.folder.empty();
-  if (writes) LH_TRY(RunFolder::check(options.folder, job, options.existing));
+  const Existing existing = RunFolder::settle(options.folder, options.existing);
+  if (writes) LH_TRY(RunFolder::check(options.folder, job, existing));
+  if (writes && existing == Existing::resume) {
+    auto over = finished_summary(options.folder);
+    if (!over) return over.error();
+    if (*over) return **over;
+  }
   auto workload = Workload::load(job, /*numbers=*/true, options.learners);
   if (!workload) return workload.error();
   auto simulation = Simulation::make(job, *std::move(workload), options.threads);
   if (!simulation) return simulation.error();
   std::optional<RunFolder> folder;
   if (writes) {
-    auto opened = RunFolder::open(options.folder, job, options.existing);
+    auto opened = RunFolder::open(options.folder, job, existing);
     if (!opened) return opened.error();
     folder = *std::move(opened);
   }
   Session session(job, **simulation, folder ? &*folder : nullptr, options.progress, options.stop);
-  if (options.existing == Existing::resume && folder) {
-    auto over = finished_summary(*folder);
-    if (!over) return over.error();
-    if (*over) return **over;
-    LH_TRY(session.resume());
-  }
+  if (existing == Existing::resume && folder) LH_TRY(session.resume());
   return session.run();
 }
 

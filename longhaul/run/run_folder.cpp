@@ -37,29 +37,37 @@ Result<Job> job_of_run(const std::string& folder) {
   return load_job(file);
 }
 
+Existing RunFolder::settle(const std::string& path, Existing existing) {
+  std::error_code code;
+  if (existing != Existing::resume_or_begin) return existing;
+  return fs::exists(path + "/job.toml", code) ? Existing::resume : Existing::refuse;
+}
+
 Status RunFolder::check(const std::string& path, const Job& job, Existing existing) {
   std::error_code code;
   const bool there = fs::exists(path, code);
   if (there && !fs::is_directory(path, code))
     return invalid(fmt::format("{}: is not a folder; choose another with --out", path));
   const bool used = there && !fs::is_empty(path, code);
+  existing = settle(path, existing);
   if (existing == Existing::resume) {
     if (!used) return unavailable(fmt::format("{}: nothing to resume; leave --resume out", path));
     return check_same_job(path, job);
   }
+  if (used && !fs::exists(path + "/job.toml", code))
+    return invalid(
+        fmt::format("{}: holds files but no run (no job.toml); choose another with --out", path));
   if (used && existing == Existing::refuse)
     return invalid(
         fmt::format("{}: exists already; --resume goes on with it, --force starts "
                     "again, --out DIR writes elsewhere",
                     path));
-  if (used && !fs::exists(path + "/job.toml", code))
-    return invalid(
-        fmt::format("{}: holds files but no run (no job.toml); choose another with --out", path));
   return Ok{};
 }
 
 Result<RunFolder> RunFolder::open(std::string path, const Job& job, Existing existing) {
   LH_TRY(check(path, job, existing));
+  existing = settle(path, existing);
   if (existing == Existing::resume) return RunFolder(std::move(path));
   std::error_code code;
   for (const char* name : kOurFiles) fs::remove_all(path + "/" + name, code);

@@ -8,13 +8,16 @@
 namespace longhaul::run {
 
 enum class Existing {
-  refuse,  // an existing folder is an Error that names --force and --resume
-  force,   // what an earlier run wrote there is removed
-  resume   // it must hold a run of the same job
+  refuse,          // an existing folder is an Error that names --force and --resume
+  force,           // what an earlier run wrote there is removed
+  resume,          // it must hold a run of the same job
+  resume_or_begin  // goes on with the run that is there; begins one where there is none
 };
 
 class RunFolder {
  public:
+  // What resume_or_begin means for that folder as it is now: resume or refuse. Others stay.
+  static Existing settle(const std::string& path, Existing);
   // May the run be written there? A job that changed since the run began is an Error that names
   // the first key that differs. Changes nothing, so that a job that cannot run leaves no folder.
   static Status check(const std::string& path, const Job&, Existing);

@@ -351,5 +351,63 @@ class Bits(Case):
         self.resume_equals(job)
 
 
+
+class Several(Case):
+    """Ctrl-C in one of several runs, and --resume for all of them."""
+
+    def stop(self, args, folder, code=130):
+        """Ends the command by Ctrl-C once the run in `folder` has written a checkpoint."""
+        process = subprocess.Popen([LONGHAUL, *args], cwd=self.folder, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and not list(
+                (self.folder / folder / "checkpoints").glob("*.checkpoint")):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, code, out + err)
+        self.assertIn("--resume", err)
+        return out
+
+    def hash_of(self, folder):
+        return json.loads((self.folder / folder / "summary.json").read_text())["params_hash"]
+
+    def test_compare(self):
+        long = LONG.replace("max_rounds = 400", "max_rounds = 2000\ntarget_accuracy = 1.0")
+        job = self.write(long.replace("steps = 5", "") + "[for.fedavg.stop]\nmax_rounds = 4\n"
+                         "[for.fedavg.sync]\nsteps = 5\n[for.diloco.sync]\nsteps = 5\n")
+        args = ["compare", job, "--sync", "fedavg,diloco,bsp", "--quiet", "--out", "c", "--set",
+                "job.checkpoint_every=5"]
+        out = self.stop(args, "c/diloco")
+        fedavg, diloco = out.splitlines()[1:3]
+        self.assertIn("not reached", fedavg)
+        self.assertIn("interrupted", diloco)
+        self.assertFalse((self.folder / "c/bsp").exists())
+        before = (self.folder / "c/fedavg/summary.json").stat().st_mtime_ns
+        self.bad(*args, names=("c/fedavg", "--resume"))
+        done = json.loads(self.run_ok(*args, "--resume", "--json", code=1).stdout)
+        self.assertEqual([run["stop_reason"] for run in done["runs"]], ["max_rounds"] * 3)
+        self.assertEqual((self.folder / "c/fedavg/summary.json").stat().st_mtime_ns, before)
+        self.run_ok("simulate", "c/diloco/job.toml", "--quiet", "--out", "whole", code=1)
+        self.assertEqual(self.hash_of("c/diloco"), self.hash_of("whole"))
+
+    def test_seeds(self):
+        job = self.write(LONG.replace("max_rounds = 400", "max_rounds = 1500"))
+        args = ["simulate", job, "--seeds", "2", "--out", "s", "--quiet", "--checkpoint-every", "5"]
+        out = self.stop(args, "s/seed-5")
+        self.assertIn("seed 5: interrupted", out)
+        self.assertFalse((self.folder / "s/seed-6").exists())
+        done = json.loads(self.run_ok(*args, "--resume", "--json").stdout)
+        self.assertEqual((done["seeds"], done["interrupted"]), ([5, 6], []))
+        self.assertEqual(done["rounds"]["min"], 1500)
+        self.run_ok("simulate", "s/seed-5/job.toml", "--quiet", "--out", "whole")
+        self.assertEqual(self.hash_of("s/seed-5"), self.hash_of("whole"))
+
+    def test_resume_and_force_exclude_each_other(self):
+        self.bad("compare", self.write(JOB), "--sync", "bsp", "--resume", "--force",
+                 names=("--resume", "--force"))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
