@@ -49,6 +49,31 @@ Status deal(const WorkerSite& site, const std::string& name, std::vector<std::ui
   return Ok{};
 }
 
+// An error of the readers begins with the path of the file: says which key led there, and where
+// that was written.
+Error at_key(const Job& job, Error error) {
+  std::string prefix;
+  std::size_t longest = 0;
+  auto look = [&](const Settings& table, std::string_view key) {
+    const Setting* entry = table.find(key);
+    const auto* path = entry ? std::get_if<std::string>(&entry->value.data) : nullptr;
+    if (!path || path->size() <= longest || !error.what.starts_with(*path)) return;
+    longest = path->size();
+    prefix = entry->file + (entry->line > 0 ? ":" + std::to_string(entry->line) : "") + ": [" +
+             table.table + "] " + std::string(key) + ": ";
+  };
+  look(job.data, "path");
+  look(job.data, "test_path");
+  for (const Settings& table : job.written)
+    if (table.table.starts_with("site")) look(table, "data");
+  for (const learn::DataEntry& entry : learn::data_registry())
+    if (prefix.empty() && entry.name == job.kind("data") && !entry.default_path.empty() &&
+        !job.data.find("path") && error.what.starts_with(entry.default_path))
+      prefix = job.file + ": [data] path (not set): ";
+  error.what = prefix + error.what;
+  return error;
+}
+
 }  // namespace
 
 Status Workload::load_data(const Job& job) {
@@ -63,12 +88,12 @@ Status Workload::load_data(const Job& job) {
                        "] data: missing; [data] partition = \"local\" needs a path at every site");
     }
     auto local = learn::load_local(data_, paths);
-    if (!local) return local.error();
+    if (!local) return at_key(job, local.error());
     split_ = local->split;
     by_site = std::move(local->shards);
   } else {
     auto split = learn::load_data(data_);
-    if (!split) return split.error();
+    if (!split) return at_key(job, split.error());
     split_ = *split;
     auto shards = learn::partition(*split_.train, sites.size(), data_, job.job.seed);
     if (!shards) return shards.error();

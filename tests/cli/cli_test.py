@@ -122,7 +122,11 @@ class BadInput(Case):
 
     def test_missing_data_file(self):
         text = JOB.replace('kind = "synthetic"', 'kind = "mnist"\npath = "nowhere"')
-        self.refused(text, "nowhere")
+        self.refused(text, f"job.toml:{self.line_of(text, 'nowhere')}: [data] path: nowhere/")
+        self.refused(text, "--set: [data] path: /nope/train-images", "no such file",
+                     args=("--set", "data.path=/nope"))
+        self.refused(text, "--set: [data] path: /dev/null: is a file", "folder",
+                     args=("--set", "data.path=/dev/null"))
 
     def test_truncated_idx(self):
         data = self.folder / "mnist"
@@ -133,7 +137,7 @@ class BadInput(Case):
                            ("t10k-labels-idx1-ubyte", (0x801, 100))):
             (data / name).write_bytes(struct.pack(f">{len(head)}I", *head) + b"\0" * 50)
         text = JOB.replace('kind = "synthetic"', f'kind = "mnist"\npath = "{data}"')
-        self.refused(text, "idx")
+        self.refused(text, "[data] path", "idx", "fetch or copy it again")
 
     def test_job_file_is_a_directory(self):
         self.bad("simulate", self.folder, names=(str(self.folder), "is a directory"))

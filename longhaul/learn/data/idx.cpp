@@ -7,6 +7,8 @@
 namespace longhaul::learn {
 namespace {
 
+constexpr std::string_view kAgain = "fetch or copy it again";  // what a damaged file needs
+
 std::uint32_t big_endian(std::span<const std::byte> bytes) {
   std::uint32_t value = 0;
   for (int i = 0; i < 4; ++i) value = value << 8 | std::to_integer<std::uint32_t>(bytes[size_t(i)]);
@@ -15,16 +17,16 @@ std::uint32_t big_endian(std::span<const std::byte> bytes) {
 
 Status check_magic(std::span<const std::byte> bytes, std::string_view name) {
   if (bytes.size() < 4)
-    return malformed(fmt::format("{}: truncated IDX file: expected at least 4 bytes, found {}",
-                                 name, bytes.size()));
+    return malformed(fmt::format("{}: truncated IDX file: expected at least 4 bytes, found {}; {}",
+                                 name, bytes.size(), kAgain));
   const std::uint32_t magic = big_endian(bytes);
   if (magic >> 16 == 0x1f8b)
     return malformed(fmt::format("{}: is compressed (gzip): unpack it with gunzip", name));
   if (magic >> 16 != 0 || (magic & 0xff) == 0)
     return malformed(
         fmt::format("{}: byte 0: expected an IDX file (00 00 08 and the number of "
-                    "dimensions), found {:08x}",
-                    name, magic));
+                    "dimensions), found {:08x}; {}",
+                    name, magic, kAgain));
   if (magic >> 8 != 8)
     return malformed(
         fmt::format("{}: byte 2: expected unsigned bytes (type 08), found type {:02x}; "
@@ -45,8 +47,9 @@ Result<IdxArray> read_idx(std::span<const std::byte> bytes, std::string_view nam
   LH_TRY(check_magic(bytes, name));
   const std::size_t dimensions = std::to_integer<std::size_t>(bytes[3]), head = 4 + 4 * dimensions;
   if (bytes.size() < head)
-    return malformed(fmt::format("{}: truncated IDX file: expected {} bytes of header, found {}",
-                                 name, head, bytes.size()));
+    return malformed(
+        fmt::format("{}: truncated IDX file: expected {} bytes of header, found {}; {}", name, head,
+                    bytes.size(), kAgain));
   IdxArray array;
   array.values = bytes.subspan(head);
   // Multiplied only while it fits the file: no overflow, and no extent is believed.
@@ -55,8 +58,8 @@ Result<IdxArray> read_idx(std::span<const std::byte> bytes, std::string_view nam
   for (std::size_t i = 0; i < dimensions; ++i) {
     const std::uint32_t extent = big_endian(bytes.subspan(4 + 4 * i));
     if (extent == 0)
-      return malformed(
-          fmt::format("{}: byte {}: expected an extent above 0, found 0", name, 4 + 4 * i));
+      return malformed(fmt::format("{}: byte {}: expected an extent above 0, found 0; {}", name,
+                                   4 + 4 * i, kAgain));
     extents += fmt::format("{}{}", i ? " x " : "", extent);
     const bool fits = extent <= array.values.size() / product;
     product = fits ? product * extent : array.values.size() + 1;
@@ -65,11 +68,12 @@ Result<IdxArray> read_idx(std::span<const std::byte> bytes, std::string_view nam
   if (product > array.values.size())
     return malformed(
         fmt::format("{}: truncated IDX file: expected {} numbers after {} bytes of "
-                    "header, found {}; fetch or copy it again",
-                    name, extents, head, array.values.size()));
+                    "header, found {}; {}",
+                    name, extents, head, array.values.size(), kAgain));
   if (product < array.values.size())
-    return malformed(fmt::format("{}: byte {}: expected the end of {} numbers, found {} bytes more",
-                                 name, head + product, extents, array.values.size() - product));
+    return malformed(
+        fmt::format("{}: byte {}: expected the end of {} numbers, found {} bytes more; {}", name,
+                    head + product, extents, array.values.size() - product, kAgain));
   return array;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
@@ -114,6 +115,16 @@ std::string path_of(const DataEntry& entry, const DataConfig& config) {
   return config.path.empty() ? std::string(entry.default_path) : config.path;
 }
 
+// What stands at `path` may be missing here: the readers name the very file.
+Status check_place(const DataEntry& entry, const std::string& path) {
+  std::error_code code;
+  if (entry.place != Place::folder || path.empty() || !std::filesystem::exists(path, code) ||
+      std::filesystem::is_directory(path, code))
+    return Ok{};
+  return unavailable(
+      fmt::format("{}: is a file, expected the folder that holds the {} files", path, entry.name));
+}
+
 Status check_size(const DataSet& data) {
   if (data.size() <= std::numeric_limits<std::uint32_t>::max()) return Ok{};
   return invalid(fmt::format("[data] {} samples are more than 2^32 - 1", data.size()));
@@ -173,6 +184,8 @@ Result<Split> load_data(const DataConfig& config) {
   if (path.empty() && (*entry)->place != Place::none)
     return invalid(fmt::format("[data] kind = \"{}\": expected path = \"...\", the {} of the data",
                                config.kind, (*entry)->place == Place::file ? "file" : "folder"));
+  LH_TRY(check_place(**entry, path));
+  LH_TRY(check_place(**entry, config.test_path));
   auto split = (*entry)->load(config, path, config.test_path);
   if (!split) return split.error();
   LH_TRY(check_size(*split->train));
@@ -195,6 +208,7 @@ Result<LocalData> load_local(const DataConfig& config, std::span<const std::stri
   LocalData local;
   DataSet train, test;
   for (const std::string& path : paths) {
+    LH_TRY(check_place(**entry, path));
     auto split = (*entry)->load(config, path, test_path);
     if (!split) return split.error();
     if (local.shards.empty()) {

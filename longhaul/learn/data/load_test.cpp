@@ -91,6 +91,9 @@ TEST_F(Load, WhatIsMissingNamesFileAndRemedy) {
               HasSubstr("run scripts/fetch-data fashion-mnist"));
   EXPECT_THAT(error_of(config_of("cifar10", path("no"))),
               AllOf(HasSubstr("no/data_batch_1.bin: no such file"), HasSubstr("binary version")));
+  write("file", "x");
+  EXPECT_THAT(error_of(config_of("mnist", path("file"))),
+              HasSubstr("file: is a file, expected the folder that holds the mnist files"));
   EXPECT_THAT(error_of(config_of("csv", path(""))), HasSubstr("is a directory, expected a file"));
   EXPECT_THAT(error_of(config_of("csv", path("x.csv"))), HasSubstr("x.csv: no such file: set"));
   EXPECT_THAT(error_of(config_of("csv", "/dev/null")), HasSubstr("a regular file"));
