@@ -48,6 +48,8 @@ std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
                                       std::move(parts), place));
 }
 
+}  // namespace
+
 std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place) {
   SyncParts parts;
   parts.overlay = make_overlay(spec, place);
@@ -78,7 +80,9 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
                                    .buffers = spec.buffers});
 }
 
-}  // namespace
+Result<Evaluation> score_of(std::span<const float> x) {
+  return Evaluation{.loss = double(x[0]), .accuracy = 0.5, .samples = 1};
+}
 
 Members members_of(const JobSpec& spec) {
   Members members;
@@ -169,12 +173,9 @@ Job::Job(const JobSpec& spec) : spec_(spec) {
   const Tables tables = spec.tables ? *spec.tables : unequal_tables(members);
   std::unique_ptr<sim::Network> network = std::make_unique<sim::FifoNetwork>(tables.network);
   if (spec.wrap) network = spec.wrap(std::move(network));
-  auto score = [](std::span<const float> x) -> Result<Evaluation> {
-    return Evaluation{.loss = double(x[0]), .accuracy = 0.5, .samples = 1};
-  };
   world_ = std::make_unique<sim::World>(
       spec.world, std::move(network),
-      std::make_unique<sim::JitteredSteps>(spec.seed, tables.speeds), score);
+      std::make_unique<sim::JitteredSteps>(spec.seed, tables.speeds), score_of);
   world_->watch(witness_);
   sim::Observer observer;
   observer.on_bad_message = [this](Time, Rank at, Rank from, const Error& error) {

@@ -76,6 +76,11 @@ class Witness final : public sim::Watcher {
   std::map<std::pair<Rank, Rank>, std::uint64_t> bytes_;
 };
 
+// The parts of one node; whoever owns a host of another kind puts them together as Job does.
+std::unique_ptr<Strategy> make_strategy(const JobSpec&, const Place&);
+std::unique_ptr<Learner> make_learner(const JobSpec&, Rank);
+Result<Evaluation> score_of(std::span<const float> model);
+
 class Job {
  public:
   explicit Job(const JobSpec&);

@@ -1,0 +1,60 @@
+#pragma once
+// Frames over one Stream: read, checked and handed up one by one; asked for and written one by one,
+// so that a frame of a higher class waits for one chunk at most.
+//
+// Ends once, with the reason, when the stream breaks, the peer sends what is no frame, or end() is
+// called; then the stream is closed and the owner told, from the loop.
+// Memory: one frame each way.
+#include <memory>
+#include <optional>
+
+#include "longhaul/net/frame.h"
+#include "longhaul/net/stream.h"
+
+namespace longhaul::net {
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void on_frame(Connection&, Frame&&) = 0;
+    virtual std::optional<Frame> to_write(Connection&) = 0;
+    virtual void on_written(Connection&, const Frame&) = 0;
+    virtual void on_end(Connection&, const Error& why) = 0;
+  };
+  // The owner outlives the connection, or calls leave().
+  static std::shared_ptr<Connection> make(std::unique_ptr<Stream>, Owner&, FrameLimits = {});
+
+  void start();
+  void wake();  // to_write() has something, perhaps
+  void end(Error why);
+  void pass_to(Owner& owner) { owner_ = &owner; }
+  void expect(FrameLimits limits) { limits_ = limits; }  // from the next frame on
+  void leave() { owner_ = nullptr; }                     // nobody is told anything any more
+
+  bool ended() const { return ended_; }
+  const Stream& stream() const { return *stream_; }
+
+ private:
+  Connection(std::unique_ptr<Stream>, Owner&, FrameLimits);
+  void read_header();
+  void read_head();
+  void read_body();
+  void take_frame();
+  // The callback of a step: ends the connection on an Error, goes on otherwise.
+  Stream::Done then(void (Connection::*next)());
+  void written();
+
+  std::unique_ptr<Stream> stream_;
+  Owner* owner_;
+  FrameLimits limits_;
+  HeaderBytes header_bytes_{};
+  FrameHeader header_;
+  Buffer head_, body_;
+  HeaderBytes out_header_{};
+  std::optional<Frame> out_;  // being written
+  bool ended_ = false;
+};
+
+}  // namespace longhaul::net

@@ -1,0 +1,64 @@
+#pragma once
+// The first frame each way on every connection: who is there, of which job, and what it has.
+//
+// The header of a hello holds what all releases must agree on: kMagic in `machine`, kVersion in
+// `kind`. Whoever finds the other unfit sends a refusal with the reason and closes; both print it.
+#include <string>
+#include <vector>
+
+#include "longhaul/core/place.h"
+#include "longhaul/net/outbox.h"
+
+namespace longhaul::net {
+
+inline constexpr std::uint32_t kMagic = 0x4c55484c;  // "LHUL" on the wire
+inline constexpr std::uint16_t kVersion = 1;
+
+struct Hello {
+  std::uint64_t job_hash = 0;
+  Rank rank = 0;
+  std::string site;
+  std::uint32_t rank_in_site = 0;
+  std::uint32_t incarnation = 0;
+  std::uint64_t process = 0;       // drawn when the process began: no two claim one node
+  std::vector<Acknowledged> have;  // of the messages of the one it speaks to
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "job_hash"}, self.job_hash);
+    visit(Field{.name = "rank"}, self.rank);
+    visit(Field{.name = "site", .max = 256}, self.site);
+    visit(Field{.name = "rank_in_site"}, self.rank_in_site);
+    visit(Field{.name = "incarnation"}, self.incarnation);
+    visit(Field{.name = "process"}, self.process);
+    visit(Field{.name = "have", .max = Service::kClasses}, self.have);
+  }
+};
+
+struct Refusal {
+  std::string reason;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "reason", .max = 1024}, self.reason);
+  }
+};
+
+// Who I am and whom I may meet.
+struct Identity {
+  std::uint64_t job_hash = 0;
+  Rank self = 0;
+  std::uint32_t incarnation = 0;
+  std::uint64_t process = 0;
+  const Members* members = nullptr;  // outlives this
+};
+
+Frame hello_frame(const Identity&, std::vector<Acknowledged> have);
+Frame refusal_frame(std::string reason);
+
+// The hello in a frame, or why its sender is refused: no node of ours, another release, another
+// job, no member, in a name that is not its own, or this very node. The text goes to both sides
+// and holds nothing that a stranger wrote.
+Result<Hello> read_hello(const Frame&, const Identity&);
+// The peer's reason, printable; any bytes give some text.
+std::string read_refusal(const Frame&);
+
+}  // namespace longhaul::net

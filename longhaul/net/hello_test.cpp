@@ -1,0 +1,92 @@
+#include "longhaul/net/hello.h"
+
+#include <gtest/gtest.h>
+
+namespace longhaul::net {
+namespace {
+
+const Members kMembers = {{.site = "oslo"}, {.site = "rome"}, {.site = "rome", .rank_in_site = 1}};
+
+Identity identity(Rank self) {
+  return {.job_hash = 0xabc, .self = self, .incarnation = 2, .process = 99, .members = &kMembers};
+}
+
+TEST(Hello, SaysWhoIsThereAndWhatItHas) {
+  const Frame frame = hello_frame(identity(1), {{7, 12}});
+  const auto hello = read_hello(frame, identity(0));
+  ASSERT_TRUE(hello) << hello.error().what;
+  EXPECT_EQ(hello->rank, 1u);
+  EXPECT_EQ(hello->site, "rome");
+  EXPECT_EQ(hello->incarnation, 2u);
+  EXPECT_EQ(hello->process, 99u);
+  EXPECT_EQ(hello->have, (std::vector<Acknowledged>{{7, 12}}));
+}
+
+std::string why(const Frame& frame, const Identity& me) {
+  const auto hello = read_hello(frame, me);
+  return hello ? "" : hello.error().what;
+}
+
+// mutant: longhaul/net/hello.cpp
+//   - if (hello->rank == me.self)
+//   + if (false)
+TEST(Hello, ASecondProcessOfASiteIsRefused) {
+  EXPECT_NE(why(hello_frame(identity(1), {}), identity(1)).find("start each site once"),
+            std::string::npos);
+}
+
+// mutant: longhaul/net/hello.cpp
+//   - if (hello->job_hash != me.job_hash)
+//   + if (hello->job_hash < me.job_hash)
+TEST(Hello, AnotherJobIsRefusedWithBothHashes) {
+  Identity other = identity(1);
+  other.job_hash = 0xdef;
+  const std::string text = why(hello_frame(other, {}), identity(0));
+  for (const char* part : {"0000000000000def", "0000000000000abc", "same job file"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+// mutant: longhaul/net/hello.cpp
+//   - if (header.kind != kVersion)
+//   + if (header.kind < kVersion)
+TEST(Hello, AnotherReleaseIsRefusedWithBothVersions) {
+  Frame frame = hello_frame(identity(1), {});
+  frame.header.kind = 9;
+  EXPECT_NE(why(frame, identity(0)).find("version 9"), std::string::npos);
+}
+
+TEST(Hello, StrangersLiarsAndUnknownRanksAreRefused) {
+  Frame stranger = hello_frame(identity(1), {});
+  stranger.header.machine = 1;
+  EXPECT_NE(why(stranger, identity(0)).find("no longhaul node"), std::string::npos);
+
+  const Members names = {{.site = "oslo"}, {.site = "bonn"}, {}, {.site = "bern"}};
+  Identity liar = identity(1);
+  liar.members = &names;
+  EXPECT_NE(why(hello_frame(liar, {}), identity(0)).find("another name"), std::string::npos);
+  liar.self = 3;
+  EXPECT_NE(why(hello_frame(liar, {}), identity(0)).find("rank 3"), std::string::npos);
+}
+
+TEST(Hello, EveryCutOfAHelloIsRefused) {
+  const Frame whole = hello_frame(identity(1), {{7, 12}});
+  for (std::size_t size = 0; size < whole.head.size(); ++size) {
+    Frame cut = whole;
+    const auto view = whole.head.view().first(size);
+    cut.head = Payload(share(Buffer(view.begin(), view.end())));
+    EXPECT_NE(why(cut, identity(0)), "") << size;
+  }
+}
+
+// mutant: longhaul/net/hello.cpp
+//   - if (c < ' ' || c > '~') c = '?';
+//   + if (c < ' ') c = '?';
+TEST(Refusal, IsPrintableWhateverThePeerWrote) {
+  EXPECT_EQ(read_refusal(refusal_frame("start each site once")), "start each site once");
+  EXPECT_EQ(read_refusal(refusal_frame("a\x1b[2J\x7f")), "a?[2J?");
+  EXPECT_EQ(read_refusal(refusal_frame(std::string(5000, 'x'))).size(), 1024u);
+  EXPECT_EQ(read_refusal(Frame{}), "refused, without a readable reason");
+}
+
+}  // namespace
+}  // namespace longhaul::net

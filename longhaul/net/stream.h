@@ -1,0 +1,33 @@
+#pragma once
+// A two-way stream of bytes to one peer, over which frames go: TCP (tcp.h), later TLS, in tests a
+// pair in memory. Asynchronous: every call returns at once and calls back from the loop.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "longhaul/base/bytes.h"
+#include "longhaul/base/result.h"
+
+namespace longhaul::net {
+
+class Stream {
+ public:
+  using Done = std::function<void(Status)>;
+  using Parts = std::array<std::span<const std::byte>, 3>;
+
+  virtual ~Stream() = default;  // what is under way is called back with an Error, or not at all
+  // Fills all of `into`, which must live until `done`. One read at a time; likewise writes.
+  virtual void read(std::span<std::byte> into, Done done) = 0;
+  virtual void write(Parts parts, Done done) = 0;
+  // Reads and writes under way end with an Error, soon. May be called twice.
+  virtual void close() = 0;
+  // Bytes moved so far, also of reads and writes that are not whole: progress is life.
+  virtual std::uint64_t received() const = 0;
+  virtual std::uint64_t sent() const = 0;
+  // "10.0.0.7:7000", for messages to the user.
+  virtual std::string peer() const = 0;
+};
+
+}  // namespace longhaul::net

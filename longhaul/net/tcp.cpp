@@ -1,0 +1,295 @@
+#include "longhaul/net/tcp.h"
+
+#include <fmt/format.h>
+
+#include <asio.hpp>
+#include <charconv>
+
+namespace longhaul::net {
+
+using asio::ip::tcp;
+using ErrorCode = asio::error_code;
+
+struct Loop::Impl {
+  asio::io_context context{1};
+  std::chrono::steady_clock::time_point born = std::chrono::steady_clock::now();
+};
+
+namespace {
+
+std::string text(const tcp::endpoint& endpoint) {
+  const asio::ip::address address = endpoint.address();
+  return address.is_v6() ? fmt::format("[{}]:{}", address.to_string(), endpoint.port())
+                         : fmt::format("{}:{}", address.to_string(), endpoint.port());
+}
+
+// Shared by the stream and its operations under way, which may outlive it.
+struct Socket : std::enable_shared_from_this<Socket> {
+  explicit Socket(tcp::socket s) : socket(std::move(s)) {}
+
+  void read_on(std::span<std::byte> into, Stream::Done done) {
+    if (into.empty()) return done(Ok{});
+    socket.async_read_some(asio::buffer(into.data(), into.size()),
+                           [self = shared_from_this(), into, done = std::move(done)](
+                               ErrorCode error, std::size_t count) mutable {
+                             self->received += count;
+                             if (error) return done(self->broken(error));
+                             self->read_on(into.subspan(count), std::move(done));
+                           });
+  }
+
+  void write_on(Stream::Parts parts, Stream::Done done) {
+    std::array<asio::const_buffer, 3> buffers;
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      buffers[i] = asio::buffer(parts[i].data(), parts[i].size());
+      left += parts[i].size();
+    }
+    if (left == 0) return done(Ok{});
+    socket.async_write_some(buffers, [self = shared_from_this(), parts, done = std::move(done)](
+                                         ErrorCode error, std::size_t count) mutable {
+      self->sent += count;
+      if (error) return done(self->broken(error));
+      for (auto& part : parts) {
+        const std::size_t gone = std::min(count, part.size());
+        part = part.subspan(gone);
+        count -= gone;
+      }
+      self->write_on(parts, std::move(done));
+    });
+  }
+
+  Error broken(ErrorCode error) const {
+    if (error == asio::error::eof) return unavailable(peer + " closed the connection");
+    return unavailable(fmt::format("connection to {}: {}", peer, error.message()));
+  }
+
+  tcp::socket socket;
+  std::string peer;
+  std::uint64_t received = 0, sent = 0;
+};
+
+// Small frames must not wait for others (Nagle), and the kernel should hold little that was
+// written but not sent: what it holds cannot be overtaken by a higher class.
+void tune(tcp::socket& socket) {
+  ErrorCode ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  const int unsent = 256 * 1024;
+  setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+}
+
+class TcpStream final : public Stream {
+ public:
+  explicit TcpStream(tcp::socket socket) : socket_(std::make_shared<Socket>(std::move(socket))) {
+    ErrorCode error;
+    const tcp::endpoint remote = socket_->socket.remote_endpoint(error);
+    socket_->peer = error ? "a peer that is gone" : text(remote);
+    tune(socket_->socket);
+  }
+  ~TcpStream() override { close(); }
+
+  void read(std::span<std::byte> into, Done done) override {
+    socket_->read_on(into, std::move(done));
+  }
+  void write(Parts parts, Done done) override { socket_->write_on(parts, std::move(done)); }
+  void close() override {
+    ErrorCode ignored;
+    socket_->socket.shutdown(tcp::socket::shutdown_both, ignored);
+    socket_->socket.close(ignored);
+  }
+  std::uint64_t received() const override { return socket_->received; }
+  std::uint64_t sent() const override { return socket_->sent; }
+  std::string peer() const override { return socket_->peer; }
+
+ private:
+  std::shared_ptr<Socket> socket_;
+};
+
+Error no_way(const Address& address, std::string_view what, const std::string& why) {
+  return unavailable(fmt::format("{}: {}: {}", to_string(address), what, why));
+}
+
+class TcpListener final : public Listener {
+ public:
+  TcpListener(Loop& loop, std::function<void(std::unique_ptr<Stream>)> accepted)
+      : state_(std::make_shared<State>(loop, std::move(accepted))) {}
+  ~TcpListener() override {
+    ErrorCode ignored;
+    state_->acceptor.close(ignored);
+  }
+  std::uint16_t port() const override { return state_->acceptor.local_endpoint().port(); }
+
+  Status open(Loop& loop, const Address& address) {
+    ErrorCode error;
+    tcp::resolver resolver(loop.impl().context);
+    const auto found =
+        resolver.resolve(address.host, std::to_string(address.port), tcp::resolver::passive, error);
+    if (error || found.empty())
+      return no_way(address, "this name does not resolve", error.message());
+    const tcp::endpoint endpoint = found.begin()->endpoint();
+    tcp::acceptor& acceptor = state_->acceptor;
+    acceptor.open(endpoint.protocol(), error);
+    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor.bind(endpoint, error);
+    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (error == asio::error::address_in_use)
+      return no_way(address, "cannot listen",
+                    "another process has this port; end it, or give "
+                    "this site another port in [[site]] address");
+    if (error) return no_way(address, "cannot listen", error.message());
+    State::accept(state_);
+    return Ok{};
+  }
+
+ private:
+  struct State {
+    State(Loop& loop, std::function<void(std::unique_ptr<Stream>)> then)
+        : acceptor(loop.impl().context), pause(loop.impl().context), accepted(std::move(then)) {}
+    static void accept(const std::shared_ptr<State>& self) {
+      self->acceptor.async_accept([self](ErrorCode error, tcp::socket socket) {
+        if (error == asio::error::operation_aborted || !self->acceptor.is_open()) return;
+        if (!error) {
+          self->accepted(std::make_unique<TcpStream>(std::move(socket)));
+          return accept(self);
+        }
+        // Out of descriptors, say: try again, but not at once.
+        self->pause.expires_after(std::chrono::milliseconds(100));
+        self->pause.async_wait([self](ErrorCode) {
+          if (self->acceptor.is_open()) accept(self);
+        });
+      });
+    }
+    tcp::acceptor acceptor;
+    asio::steady_timer pause;
+    std::function<void(std::unique_ptr<Stream>)> accepted;
+  };
+  std::shared_ptr<State> state_;
+};
+
+// One attempt to connect; keeps itself alive by its operations.
+struct Dial : std::enable_shared_from_this<Dial> {
+  Dial(Loop& loop, Address to, std::function<void(Result<std::unique_ptr<Stream>>)> then)
+      : address(std::move(to)),
+        resolver(loop.impl().context),
+        socket(loop.impl().context),
+        limit(loop.impl().context),
+        done(std::move(then)) {}
+
+  void start(Time within) {
+    limit.expires_after(within);
+    limit.async_wait([self = shared_from_this()](ErrorCode error) {
+      if (!error)
+        self->end(no_way(self->address, "no answer",
+                         "is it up, and not behind a "
+                         "firewall?"));
+    });
+    resolver.async_resolve(
+        address.host, std::to_string(address.port),
+        [self = shared_from_this()](ErrorCode error, const tcp::resolver::results_type& found) {
+          if (error)
+            return self->end(no_way(self->address, "this name does not resolve", error.message()));
+          if (self->done) self->connect(found);
+        });
+  }
+
+  void connect(const tcp::resolver::results_type& found) {
+    asio::async_connect(
+        socket, found, [self = shared_from_this()](ErrorCode error, const tcp::endpoint&) {
+          if (!self->done) return;
+          if (error) return self->end(no_way(self->address, "cannot connect", error.message()));
+          std::unique_ptr<Stream> stream = std::make_unique<TcpStream>(std::move(self->socket));
+          self->end(std::move(stream));
+        });
+  }
+
+  void end(Result<std::unique_ptr<Stream>> result) {
+    if (!done) return;
+    const auto then = std::exchange(done, nullptr);
+    limit.cancel();
+    resolver.cancel();
+    ErrorCode ignored;
+    socket.close(ignored);
+    then(std::move(result));
+  }
+
+  Address address;
+  tcp::resolver resolver;
+  tcp::socket socket;
+  asio::steady_timer limit;
+  std::function<void(Result<std::unique_ptr<Stream>>)> done;  // empty: called
+};
+
+}  // namespace
+
+Loop::Loop() : impl_(std::make_unique<Impl>()) {}
+Loop::~Loop() = default;
+
+Time Loop::now() const { return std::chrono::steady_clock::now() - impl_->born; }
+
+void Loop::post(std::function<void()> work) { asio::post(impl_->context, std::move(work)); }
+
+void Loop::at(Time when, std::function<void()> work) {
+  auto timer = std::make_shared<asio::steady_timer>(impl_->context, impl_->born + when);
+  timer->async_wait([timer, work = std::move(work)](ErrorCode error) {
+    if (!error) work();
+  });
+}
+
+void Loop::run() {
+  const auto keep = asio::make_work_guard(impl_->context);
+  impl_->context.restart();
+  impl_->context.run();
+}
+
+bool Loop::run_until(Time end, const std::function<bool()>& done) {
+  const auto keep = asio::make_work_guard(impl_->context);
+  impl_->context.restart();
+  while (!done()) {
+    if (now() >= end) return false;
+    impl_->context.run_one_until(impl_->born + end);
+  }
+  return true;
+}
+
+void Loop::stop() { impl_->context.stop(); }
+
+Result<Address> parse_address(std::string_view text) {
+  const auto bad = [&] {
+    return invalid(
+        fmt::format("\"{}\" is no address: expected HOST:PORT, such as \"10.0.0.1:7000\" "
+                    "or \"[::1]:7000\"",
+                    text));
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return bad();
+  std::string_view host = text.substr(0, colon);
+  const std::string_view digits = text.substr(colon + 1);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return bad();
+  }
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (host.empty() || error != std::errc() || end != digits.data() + digits.size()) return bad();
+  return Address{std::string(host), port};
+}
+
+std::string to_string(const Address& a) {
+  return a.host.find(':') == std::string::npos ? fmt::format("{}:{}", a.host, a.port)
+                                               : fmt::format("[{}]:{}", a.host, a.port);
+}
+
+Result<std::unique_ptr<Listener>> listen(Loop& loop, const Address& address,
+                                         std::function<void(std::unique_ptr<Stream>)> accepted) {
+  auto listener = std::make_unique<TcpListener>(loop, std::move(accepted));
+  LH_TRY(listener->open(loop, address));
+  return std::unique_ptr<Listener>(std::move(listener));
+}
+
+void connect(Loop& loop, const Address& address, Time within,
+             std::function<void(Result<std::unique_ptr<Stream>>)> done) {
+  std::make_shared<Dial>(loop, address, std::move(done))->start(within);
+}
+
+}  // namespace longhaul::net

@@ -1,0 +1,203 @@
+// Over real sockets on the loopback.
+#include "longhaul/net/tcp.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+
+#include "longhaul/net/connection.h"
+
+namespace longhaul::net {
+namespace {
+using namespace std::chrono_literals;
+
+struct Pair {
+  Loop loop;
+  std::unique_ptr<Stream> dialled, accepted;
+  std::unique_ptr<Listener> listener;
+
+  Pair() {
+    auto door = listen(loop, {"127.0.0.1", 0}, [this](auto s) { accepted = std::move(s); });
+    LH_CHECK(door);
+    listener = std::move(*door);
+    connect(loop, {"127.0.0.1", listener->port()}, 5s, [this](auto result) {
+      LH_CHECK(result);
+      dialled = std::move(*result);
+    });
+    LH_CHECK(wait([this] { return dialled && accepted; }));
+  }
+  bool wait(const std::function<bool()>& done) { return loop.run_until(loop.now() + 20s, done); }
+};
+
+// Sends `out`, keeps what comes.
+struct End final : Connection::Owner {
+  std::deque<Frame> out;
+  std::vector<Frame> in;
+  std::size_t written = 0;
+  std::string why;
+  void on_frame(Connection&, Frame&& frame) override { in.push_back(std::move(frame)); }
+  std::optional<Frame> to_write(Connection&) override {
+    if (out.empty()) return std::nullopt;
+    Frame frame = std::move(out.front());
+    out.pop_front();
+    return frame;
+  }
+  void on_written(Connection&, const Frame&) override { ++written; }
+  void on_end(Connection&, const Error& error) override { why = error.what; }
+};
+
+Frame frame(std::uint16_t kind, std::size_t head, std::size_t body) {
+  Message m;
+  m.kind = kind;
+  if (head > 0) m.head = Payload(share(Buffer(head, std::byte(kind))));
+  if (body > 0) m.body = Payload(share(Buffer(body, std::byte(kind + 1))));
+  return message_frame(m, {});
+}
+
+// mutant: longhaul/net/tcp.cpp
+//   - self->read_on(into.subspan(count), std::move(done));
+//   + done(Ok{});
+TEST(Tcp, FramesOfAllSizesGoBothWaysWhole) {
+  Pair pair;
+  End a, b;
+  const auto left = Connection::make(std::move(pair.dialled), a);
+  const auto right = Connection::make(std::move(pair.accepted), b);
+  std::size_t bytes = 0;
+  for (std::uint16_t i = 0; i < 40; ++i) {
+    a.out.push_back(frame(i, i * 100u, i % 3 ? i * 20000u : 0));
+    b.out.push_back(frame(i, 0, 1000));
+    bytes += a.out.back().size();
+  }
+  for (const auto& one : {left, right}) {
+    one->start();
+    one->wake();
+  }
+  ASSERT_TRUE(pair.wait([&] { return a.in.size() == 40 && b.in.size() == 40; })) << a.why << b.why;
+  for (std::uint16_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(b.in[i].header.kind, i);
+    const auto view = b.in[i].body.view();
+    EXPECT_EQ(view.size(), i % 3 ? i * 20000u : 0);
+    EXPECT_TRUE(
+        std::all_of(view.begin(), view.end(), [&](auto x) { return x == std::byte(i + 1); }));
+  }
+  ASSERT_TRUE(pair.wait([&] { return a.written == 40; }));
+  EXPECT_EQ(left->stream().sent(), bytes);
+  EXPECT_EQ(right->stream().received(), bytes);
+  left->end(unavailable("done"));
+  EXPECT_EQ(a.why, "done");
+  ASSERT_TRUE(pair.wait([&] { return !b.why.empty(); }));
+  EXPECT_NE(b.why.find("127.0.0.1"), std::string::npos) << b.why;
+}
+
+// mutant: longhaul/net/connection.cpp
+//   - if (!header) return end(header.error());
+//   + if (!header) return read_header();
+TEST(Tcp, AStrangersBytesEndTheConnectionWithTheReason) {
+  Pair pair;
+  End b;
+  const auto right = Connection::make(std::move(pair.accepted), b);
+  right->start();
+  const std::string http = "GET / HTTP/1.1\r\nHost: longhaul.example\r\nAccept: */*\r\n\r\n";
+  pair.dialled->write({std::as_bytes(std::span(http)), {}, {}}, [](Status) {});
+  ASSERT_TRUE(pair.wait([&] { return right->ended(); }));
+  EXPECT_NE(b.why.find("frame"), std::string::npos) << b.why;
+  EXPECT_TRUE(b.in.empty());
+}
+
+TEST(Tcp, AFrameCutByTheEndOfTheConnectionIsNotDelivered) {
+  Pair pair;
+  End b;
+  const auto right = Connection::make(std::move(pair.accepted), b);
+  right->start();
+  Frame whole = frame(3, 10, 1000);
+  const HeaderBytes header = seal(whole);
+  bool gone = false;
+  pair.dialled->write({header, whole.head.view(), whole.body.view().first(999)}, [&](Status) {
+    pair.dialled->close();
+    gone = true;
+  });
+  ASSERT_TRUE(pair.wait([&] { return gone && right->ended(); }));
+  EXPECT_TRUE(b.in.empty());
+  EXPECT_NE(b.why.find("closed"), std::string::npos) << b.why;
+}
+
+TEST(Tcp, APortInUseSaysSo) {
+  Pair pair;
+  const auto again = listen(pair.loop, {"127.0.0.1", pair.listener->port()}, [](auto) {});
+  ASSERT_FALSE(again);
+  const std::string want = "127.0.0.1:" + std::to_string(pair.listener->port());
+  EXPECT_NE(again.error().what.find(want), std::string::npos) << again.error().what;
+  EXPECT_NE(again.error().what.find("another process"), std::string::npos) << again.error().what;
+}
+
+std::string failure(const Address& address, Time within) {
+  Loop loop;
+  std::string why;
+  connect(loop, address, within, [&](auto result) { why = result ? "ok" : result.error().what; });
+  EXPECT_TRUE(loop.run_until(loop.now() + 20s, [&] { return !why.empty(); }));
+  return why;
+}
+
+// mutant: longhaul/net/tcp.cpp
+//   - limit.expires_after(within);
+//   + limit.expires_after(within * 1000);
+TEST(Tcp, WhoCannotBeReachedIsNamedWithTheReason) {
+  std::uint16_t closed = 0;
+  {
+    Loop loop;
+    closed = (*listen(loop, {"127.0.0.1", 0}, [](auto) {}))->port();
+  }
+  EXPECT_NE(failure({"127.0.0.1", closed}, 5s).find("refused"), std::string::npos);
+  const std::string name = failure({"no-such-host.invalid", 7000}, 15s);
+  EXPECT_NE(name.find("no-such-host.invalid:7000"), std::string::npos) << name;
+
+  // A door whose queue is full does not answer.
+  const int silent = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  ASSERT_EQ(::listen(silent, 0), 0);
+  getsockname(silent, reinterpret_cast<sockaddr*>(&at), &size);
+  std::vector<int> queue;
+  for (int i = 0; i < 4; ++i) {
+    queue.push_back(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    (void)::connect(queue.back(), reinterpret_cast<sockaddr*>(&at), sizeof at);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_NE(failure({"127.0.0.1", ntohs(at.sin_port)}, 300ms).find("no answer"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  for (const int one : queue) close(one);
+  close(silent);
+}
+
+TEST(Loop, TimersComeInOrderAndPostWorksFromOtherThreads) {
+  Loop loop;
+  std::vector<int> order;
+  loop.at(loop.now() + 20ms, [&] { order.push_back(2); });
+  loop.at(loop.now() + 10ms, [&] { order.push_back(1); });
+  std::thread other([&] { loop.post([&] { order.push_back(0); }); });
+  other.join();
+  EXPECT_TRUE(loop.run_until(loop.now() + 5s, [&] { return order.size() == 3; }));
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
+  EXPECT_FALSE(loop.run_until(loop.now() + 5ms, [] { return false; }));
+}
+
+TEST(Address, IsHostAndPort) {
+  for (const char* good : {"10.0.0.1:7000", "[::1]:7000", "a.example:1"}) {
+    const auto address = parse_address(good);
+    ASSERT_TRUE(address) << address.error().what;
+    EXPECT_EQ(to_string(*address), good);
+  }
+  for (const char* bad : {"", ":", "a", "a:", ":1", "a:65536", "a:1x", "::1:7", "a:-1"})
+    EXPECT_FALSE(parse_address(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace longhaul::net
