@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "longhaul/base/settings.h"
+#include "longhaul/cli/output.h"
 
 namespace longhaul::cli {
 namespace {
@@ -33,6 +34,7 @@ int parse_and_run(int argc, const char* const* argv) {
       "longhaul"};
   int code = kDone;
   app.require_subcommand(1);
+  app.set_version_flag("--version", version_text(), "prints the version");
   app.footer("Start with: longhaul simulate examples/mnist-4-sites.toml");
   add_simulate(app, code);
   add_evaluate(app, code);
@@ -47,9 +49,9 @@ int parse_and_run(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    fmt::print(stderr, "longhaul: {}; see longhaul {} --help\n", error.what(),
-               argc > 1 && argv[1][0] != '-' ? argv[1] : "");
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    fmt::print(stderr, "longhaul: {}; see longhaul {}--help\n", error.what(),
+               argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : "");
     return kBadUsage;
   }
   return code;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
+#include "longhaul/cli/compare_jobs.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
 
@@ -17,26 +18,6 @@ struct CompareArgs {
   RunOptions common;
   std::vector<std::string> syncs, overlays;
 };
-
-struct Entry {
-  std::string label;
-  run::Job job;
-};
-
-// Every combination as a job; all are read before the first one runs.
-Result<std::vector<Entry>> entries_of(const CompareArgs& args) {
-  std::vector<Entry> entries;
-  const std::vector<std::string> as_written = {""};
-  for (const std::string& sync : args.syncs)
-    for (const std::string& overlay : args.overlays.empty() ? as_written : args.overlays) {
-      std::vector<std::string> sets = {"sync.kind=" + sync};
-      if (!overlay.empty()) sets.push_back("overlay.kind=" + overlay);
-      auto job = args.common.load(sets);
-      if (!job) return job.error();
-      entries.push_back({overlay.empty() ? sync : sync + "-" + overlay, std::move(*job)});
-    }
-  return entries;
-}
 
 std::string percent(const std::optional<double>& share, int digits) {
   return share ? fmt::format("{:.{}f} %", 100 * *share, digits) : "-";
@@ -63,7 +44,7 @@ std::vector<std::string> row_of(const std::string& label, const Summary& s) {
 }
 
 int compare(const CompareArgs& args) {
-  auto entries = entries_of(args);
+  auto entries = compared_jobs(args.common, args.syncs, args.overlays);
   if (!entries) return tell(entries.error());
   const std::string base = args.common.out.empty()
                                ? "runs/" + entries->front().job.job.name + "-compare"
@@ -72,7 +53,7 @@ int compare(const CompareArgs& args) {
   auto results = nlohmann::ordered_json::array();
   int worst = kDone;
   std::string head;
-  for (const Entry& entry : *entries) {
+  for (const ComparedJob& entry : *entries) {
     auto summary = run::simulate(entry.job, args.common.one_of_several(base + "/" + entry.label));
     if (!summary) return tell(summary.error());
     head = target_head(*summary);

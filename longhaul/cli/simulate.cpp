@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -44,12 +45,16 @@ int dry_run(const run::Job& job, bool json) {
   if (!prediction) return tell(prediction.error());
   const run::Prediction& p = *prediction;
   if (json) {
-    const nlohmann::ordered_json object = {
-        {"name", job.job.name},       {"dry_run", true},
-        {"rounds", p.rounds},         {"simulated_rounds", p.simulated},
-        {"time_s", p.time_s},         {"round_s", p.round_s},
-        {"wan_bytes", p.wan_bytes},   {"round_wan_bytes", p.round_bytes},
-        {"parameters", p.parameters}, {"compute_utilisation", p.compute_utilisation}};
+    const nlohmann::ordered_json object = {{"name", job.job.name},
+                                           {"dry_run", true},
+                                           {"rounds", p.rounds},
+                                           {"simulated_rounds", p.simulated},
+                                           {"time_s", p.time_s},
+                                           {"round_s", p.round_s},
+                                           {"wan_bytes", std::llround(p.wan_bytes)},
+                                           {"round_wan_bytes", std::llround(p.round_bytes)},
+                                           {"parameters", p.parameters},
+                                           {"compute_utilisation", p.compute_utilisation}};
     fmt::print("{}\n", object.dump(2));
     return kDone;
   }
@@ -169,7 +174,8 @@ void add_simulate(CLI::App& app, int& code) {
   sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing");
   sub->footer(
       "Example:\n  longhaul simulate examples/mnist-4-sites.toml --set sync.kind=bsp --seeds 3\n"
-      "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 failed, 130 Ctrl-C");
+      "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 failed,\n"
+      "4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = simulate(*args); });
 }
 

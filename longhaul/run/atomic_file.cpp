@@ -45,7 +45,7 @@ class File {
 }  // namespace
 
 Status write_atomically(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string temporary = path + ".tmp";
+  const std::string temporary = path + std::string(kTemporary);
   {
     File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
     if (!file.is_open()) return failed(temporary, "creating it");

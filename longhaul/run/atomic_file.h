@@ -8,7 +8,10 @@
 
 namespace longhaul::run {
 
-// Writes a temporary file beside `path`, forces it to disk and renames it into place.
+inline constexpr std::string_view kTemporary = ".tmp";
+
+// Writes a temporary file beside `path`, forces it to disk and renames it into place. A process
+// that is killed meanwhile leaves that file, `path` + kTemporary, behind.
 Status write_atomically(const std::string& path, std::span<const std::byte> bytes);
 Status write_atomically(const std::string& path, std::string_view text);
 // The whole file; an Error names the path.

@@ -27,6 +27,15 @@ Status check_same_job(const std::string& path, const Job& job) {
   return Ok{};
 }
 
+// What a session that was killed while it wrote has left.
+void remove_temporaries(const std::string& path) {
+  std::error_code code;
+  for (const char* name : kOurFiles)
+    fs::remove(fmt::format("{}/{}{}", path, name, kTemporary), code);
+  for (const auto& entry : fs::directory_iterator(path + "/checkpoints", code))
+    if (entry.path().extension() == kTemporary) fs::remove(entry.path(), code);
+}
+
 }  // namespace
 
 Result<Job> job_of_run(const std::string& folder) {
@@ -68,6 +77,7 @@ Status RunFolder::check(const std::string& path, const Job& job, Existing existi
 Result<RunFolder> RunFolder::open(std::string path, const Job& job, Existing existing) {
   LH_TRY(check(path, job, existing));
   existing = settle(path, existing);
+  remove_temporaries(path);
   if (existing == Existing::resume) return RunFolder(std::move(path));
   std::error_code code;
   for (const char* name : kOurFiles) fs::remove_all(path + "/" + name, code);

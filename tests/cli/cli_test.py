@@ -157,9 +157,23 @@ class BadInput(Case):
         self.refused(JOB, "--set", "[sync] steps", args=("--set", "sync.steps=many"))
         self.refused(JOB, "sync", args=("--set", "synk.steps=3"))
 
+    def test_compare(self):
+        job = self.write(JOB)
+        self.bad("compare", job, "--sync", "bsp,fedvag", names=("--sync fedvag", "'fedavg'"))
+        self.bad("compare", job, "--sync", "fedavg", "--overlay", "rign",
+                 names=("--overlay rign", "'ring'"))
+        line = self.line_of(JOB, "steps = 3")
+        self.bad("compare", job, "--sync", "bsp,fedavg",
+                 names=(f"job.toml:{line}: [sync] steps", '"bsp"', "[for.fedavg.sync]"))
+        misspelt = self.write(JOB.replace("steps = 3", "stesp = 3"))
+        self.bad("compare", misspelt, "--sync", "fedavg", names=("--sync fedavg", "'steps'"))
+
     def test_usage(self):
         self.bad("simulat", "x", names=("'simulate'",))
-        self.bad("simulate", names=("JOB",))
+        self.bad("simulate", names=("JOB", "see longhaul simulate --help"))
+        self.bad(names=("see longhaul --help",))
+        self.assertEqual(self.run_ok("--version").stdout, self.run_ok("version").stdout)
+        self.assertIn("runs/NAME-compare", self.run_ok("compare", "--help").stdout)
         self.bad("simulate", self.write(JOB), "--no-such", names=("--no-such",))
         self.bad("simulate", self.write(JOB), "--threads", "0", names=("--threads",))
         self.bad("explain", "fedavgg", names=("'fedavg'",))
@@ -199,6 +213,8 @@ class Json(Case):
         self.assertIn("sync", json.loads(self.run_ok("list", "--json").stdout))
         dry = json.loads(self.run_ok("simulate", job, "--dry-run", "--json").stdout)
         real = json.loads(self.run_ok("simulate", job, "--json", "--quiet").stdout)
+        self.assertIsInstance(dry["wan_bytes"], int)
+        self.assertIsInstance(dry["round_wan_bytes"], int)
         self.assertAlmostEqual(dry["wan_bytes"] / real["wan_bytes"], 1, delta=0.05)
         self.assertAlmostEqual(dry["time_s"] / real["time_s"], 1, delta=0.2)
 
@@ -329,7 +345,11 @@ class Bits(Case):
         summary = json.loads((self.folder / "cut/summary.json").read_text())
         self.assertEqual(summary["stop_reason"], "interrupted")
         self.assertLess(summary["rounds"], 400)
+        torn = [self.folder / "cut/summary.json.tmp", self.folder / "cut/checkpoints/9.tmp"]
+        for file in torn:  # as a second Ctrl-C leaves them that comes while one is written
+            file.write_text("{")
         self.resume_equals(job)
+        self.assertFalse([file for file in torn if file.exists()])
 
     def test_kill_resumes_to_the_same_bits(self):
         for after in (0, 0.03, 0.1):
