@@ -45,6 +45,7 @@ class EventLoop final : public longhaul::Host, public Link::Events {
 
   // Opens this node's port; the address it really has, if that is port 0 of the config.
   Result<std::uint16_t> listen();
+  std::uint16_t port() const { return listener_->port(); }  // after listen(); any thread
   // Where others listen, if that was not known when this was made; before run().
   void set_addresses(std::vector<Address> addresses) { config_.addresses = std::move(addresses); }
   // Runs the node, whose host this is, to its end. Errors: who could not be met and why, who was
