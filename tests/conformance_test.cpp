@@ -129,6 +129,28 @@ TEST_P(Conformance, MessagesAndStateAreBounded) {
   }
 }
 
+// What an entry calls small is what it runs with here; a variant's own settings win.
+// mutant: tests/job_builder.cpp
+//   - if (!settings.find(small.key)) settings.set(small);
+//   + (void)small;
+TEST(SmallSettings, OfAStrategyAreUsed) {
+  const auto syncs = sync_variants();
+  const auto fedavg =
+      std::find_if(syncs.begin(), syncs.end(), [](const auto& v) { return v.name() == "fedavg"; });
+  ASSERT_NE(fedavg, syncs.end());
+  auto hash_with = [&](const SyncEntry& entry, std::vector<Setting> settings) {
+    Variant<SyncEntry> sync{&entry, std::move(settings)};
+    Job job(spec_of(plain(sync, overlay_variants().at(0)), 3));
+    expect_done(job);
+    return job.witness().hash();
+  };
+  SyncEntry small = *fedavg->entry;
+  small.small = [] { return std::vector<Setting>{{"fraction", {0.4}}}; };
+  const std::uint64_t all = hash_with(*fedavg->entry, {});
+  EXPECT_NE(hash_with(small, {}), all);
+  EXPECT_EQ(hash_with(small, {{"fraction", {1.0}}}), all);
+}
+
 TEST(Combinations, CoverEveryPartWithEveryOverlay) {
   for (const Variant<OverlayEntry>& overlay : overlay_variants()) {
     std::set<std::string_view> syncs, codecs, outers;

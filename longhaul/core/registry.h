@@ -95,6 +95,9 @@ struct SyncEntry {
   std::vector<FieldDoc> (*describe)();
   std::vector<Preset> (*presets)();
   SyncTraits traits;
+  // Settings of [sync] with which a run of few rounds meets every phase (an end of warm-up, say):
+  // what the conformance suite runs with. Null: the defaults do, with a few local steps.
+  std::vector<Setting> (*small)() = nullptr;
 };
 
 // Why these parts cannot be combined, with the remedy; nothing if they can.
