@@ -48,8 +48,8 @@ class Mortal final : public Learner {
   int steps_ = 0;
 };
 
-net::EventLoopConfig loop_config(std::size_t size, Rank rank, Time silence) {
-  net::EventLoopConfig config;
+net::PeersConfig peers_config(std::size_t size, Rank rank, Time silence) {
+  net::PeersConfig config;
   config.job_hash = 7;
   config.process = 100 + rank;
   config.addresses.assign(size, {"127.0.0.1", 0});
@@ -77,19 +77,19 @@ Ended over_sockets(const JobSpec& spec, const Fate& fate = {}) {
       learners.back() = std::make_unique<Mortal>(std::move(learners.back()));
     place.layout = learners.front()->layout();
     loops.push_back(std::make_unique<net::EventLoop>(
-        loop_config(members.size(), place.self, fate.silence), place,
+        net::EventLoopConfig{peers_config(members.size(), place.self, fate.silence)}, place,
         worker ? learners.back().get() : nullptr, score_of,
         net::EventLoop::Observer{.on_note = [&](const std::string& note) {
           const std::lock_guard lock(notes);
           ended.notes.push_back(note);
         }}));
-    const auto port = loops.back()->listen();
+    const auto port = loops.back()->peers().listen();
     LH_CHECK(port);
     addresses.push_back({"127.0.0.1", *port});
   }
   std::vector<std::thread> threads;
   for (place.self = 0; place.self < members.size(); ++place.self) {
-    loops[place.self]->set_addresses(addresses);
+    loops[place.self]->peers().set_addresses(addresses);
     threads.emplace_back([&, place] {
       net::EventLoop& loop = *loops[place.self];
       Learner* learner = place.me().is(Role::worker) ? learners[place.self].get() : nullptr;
@@ -179,10 +179,10 @@ TEST_P(Sockets, BrokenConnectionsChangeNoBit) {
 }
 
 // A node that is killed, or stopped, in the middle of a run: the others end in time, either with
-// all rounds done and equal models, or with an error that names the site. mutant:
-// longhaul/net/event_loop.cpp
-//   - node_->unreachable(this->now(), peer, silent);
-//   + node_->unreachable(this->now(), peer, false);
+// all rounds done and equal models, or with an error that names the site.
+// mutant: longhaul/net/event_loop.cpp
+//   - node_->unreachable(now(), peer, silent);
+//   + node_->unreachable(now(), peer, false);
 TEST_P(Sockets, ALostNodeEndsNobodyElseInAHang) {
   for (const Variant<SyncEntry>& sync : sync_variants()) {
     for (const bool closes : {true, false}) {
@@ -221,16 +221,16 @@ TEST(SocketsAbuse, StrangersAreTurnedAwayAndTrainingGoesOn) {
         net::Identity other{8, 1, 0, 5, &members}, twin{7, 0, 0, 5, &members},
             second{7, 1, 0, 5, &members};
         for (const net::Identity& one : {other, twin, second}) {
-          net::Frame frame = net::hello_frame(one, {});
+          net::Frame frame = net::hello_frame(one, 0, {}, {});
           const net::HeaderBytes header = net::seal(frame);
-          answers.push_back(say(loops[0]->port(), {header, frame.head.view()}));
+          answers.push_back(say(loops[0]->peers().port(), {header, frame.head.view()}));
         }
         net::HeaderBytes huge{};
         std::fill_n(huge.begin(), 8, std::byte{0xff});
         huge[14] = std::byte{4};
-        answers.push_back(say(loops[0]->port(), {huge, {}}));
+        answers.push_back(say(loops[0]->peers().port(), {huge, {}}));
         const std::string noise(1000, '\x5a');
-        answers.push_back(say(loops[0]->port(), {std::as_bytes(std::span(noise)), {}}));
+        answers.push_back(say(loops[0]->peers().port(), {std::as_bytes(std::span(noise)), {}}));
       }});
   expect_equal_bits(spec, ended);
   const char* expected[] = {"runs another job", "start each site once", "another process of site",

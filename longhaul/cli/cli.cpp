@@ -29,7 +29,7 @@ std::string suggest_subcommand(const CLI::App& app, int argc, const char* const*
 
 int parse_and_run(int argc, const char* const* argv) {
   CLI::App app{
-      "longhaul trains machine-learning models across wide-area networks, here in a "
+      "longhaul trains machine-learning models across wide-area networks: over sockets, or in a "
       "deterministic simulation of them.",
       "longhaul"};
   int code = kDone;
@@ -37,6 +37,8 @@ int parse_and_run(int argc, const char* const* argv) {
   app.set_version_flag("--version", version_text(), "prints the version");
   app.footer("Start with: longhaul simulate examples/mnist-4-sites.toml");
   add_simulate(app, code);
+  add_launch(app, code);
+  add_site(app, code);
   add_evaluate(app, code);
   add_compare(app, code);
   add_list(app, code);

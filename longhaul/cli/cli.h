@@ -16,6 +16,8 @@ int run(int argc, const char* const* argv);
 
 // `code` is written when the subcommand was chosen and has run.
 void add_simulate(CLI::App&, int& code);
+void add_launch(CLI::App&, int& code);
+void add_site(CLI::App&, int& code);
 void add_evaluate(CLI::App&, int& code);
 void add_compare(CLI::App&, int& code);
 void add_list(CLI::App&, int& code);

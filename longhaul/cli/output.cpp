@@ -7,8 +7,16 @@
 #include <fmt/format.h>
 
 #include "longhaul/cli/cli.h"
+#include "longhaul/run/progress.h"
 
 namespace longhaul::cli {
+namespace {
+
+std::string percent(const std::optional<double>& share) {
+  return share ? fmt::format("{:.2f} %", 100 * *share) : "-";
+}
+
+}  // namespace
 
 int tell(const Error& error) {
   fmt::print(stderr, "longhaul: {}\n", error.what);
@@ -44,6 +52,21 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+void print_run(const run::Summary& s, const std::string& folder, std::string_view time) {
+  fmt::print("{}: {} over {}, {} rounds in {} of {} ({})\n", s.name, s.sync, s.overlay, s.rounds,
+             run::duration_text(s.time_s), time, run::to_string(s.stop_reason));
+  if (s.final_accuracy)
+    fmt::print("  accuracy {}, loss {:.4f}\n", percent(s.final_accuracy), *s.final_loss);
+  if (s.target_accuracy)
+    fmt::print("  target {} {}\n", percent(s.target_accuracy),
+               s.time_to_target_s ? "reached at " + run::duration_text(*s.time_to_target_s)
+                                  : std::string("not reached"));
+  fmt::print("  {} in {} messages between sites, compute utilisation {}\n",
+             run::bytes_text(double(s.wan_bytes)), s.wan_messages, percent(s.compute_utilisation));
+  fmt::print("  {} of real time; written to {}\n", run::duration_text(s.real_s), folder);
+  if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", s.failure);
 }
 
 bool is_interrupted(const run::Summary& summary) {

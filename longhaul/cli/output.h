@@ -18,6 +18,10 @@ std::string text_table(const std::vector<std::string>& head,
 // The middle one, or the mean of the two; NaN without values.
 double median(std::vector<double> values);
 
+// What a run came to; `time`: the kind of its time_s, "virtual time". Its failure goes to standard
+// error.
+void print_run(const run::Summary&, const std::string& folder, std::string_view time);
+
 bool is_interrupted(const run::Summary&);
 // After Ctrl-C, on standard error.
 void hint_at_resume();

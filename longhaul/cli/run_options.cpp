@@ -5,16 +5,17 @@
 namespace longhaul::cli {
 
 void RunOptions::add_to(CLI::App& app, const std::string& out_default,
-                        const std::string& resume_doc) {
+                        const std::string& resume_doc, bool with_threads) {
   app.add_option("JOB", job, "job file (TOML); see docs/job-file.md")->required();
   app.add_option("--set", sets, "overrides a key of the job file: --set sync.steps=50")
       ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--out", out, "folder of the run (default: " + out_default + ")")
       ->type_name("DIR");
-  app.add_option("--threads", threads, "threads that take gradients (default: all cores)")
-      ->check(CLI::Range(1u, 1024u))
-      ->type_name("N");
+  if (with_threads)
+    app.add_option("--threads", threads, "threads that take gradients (default: all cores)")
+        ->check(CLI::Range(1u, 1024u))
+        ->type_name("N");
   CLI::Option* again = app.add_flag("--force", force, "overwrites the folder of an earlier run");
   app.add_flag("--resume", resume, resume_doc)->excludes(again);
   app.add_flag("--quiet", quiet, "no progress");

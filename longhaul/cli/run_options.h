@@ -1,5 +1,5 @@
 #pragma once
-// The options that simulate and compare share.
+// The options that simulate, compare, launch and site share.
 #include <string>
 #include <vector>
 
@@ -18,8 +18,10 @@ struct RunOptions {
   unsigned threads = 0;
   bool quiet = false, force = false, resume = false, json = false;
 
-  // `out_default`: the folder without --out; `resume_doc`: what --resume does.
-  void add_to(CLI::App&, const std::string& out_default, const std::string& resume_doc);
+  // `out_default`: the folder without --out; `resume_doc`: what --resume does; `threads`: whether
+  // there is that option.
+  void add_to(CLI::App&, const std::string& out_default, const std::string& resume_doc,
+              bool with_threads = true);
   // Reads the job with --set applied, and `more` settings after them.
   Result<run::Job> load(const std::vector<std::string>& more = {}) const;
   // For a command that is one run, and for one run of several: those may have ended, been

@@ -21,25 +21,6 @@ struct SimulateArgs {
   bool dry_run = false;
 };
 
-std::string percent(const std::optional<double>& share) {
-  return share ? fmt::format("{:.2f} %", 100 * *share) : "-";
-}
-
-void print_summary(const Summary& s, const std::string& folder) {
-  fmt::print("{}: {} over {}, {} rounds in {} of virtual time ({})\n", s.name, s.sync, s.overlay,
-             s.rounds, run::duration_text(s.time_s), run::to_string(s.stop_reason));
-  if (s.final_accuracy)
-    fmt::print("  accuracy {}, loss {:.4f}\n", percent(s.final_accuracy), *s.final_loss);
-  if (s.target_accuracy)
-    fmt::print("  target {} {}\n", percent(s.target_accuracy),
-               s.time_to_target_s ? "reached at " + run::duration_text(*s.time_to_target_s)
-                                  : std::string("not reached"));
-  fmt::print("  {} in {} messages between sites, compute utilisation {}\n",
-             run::bytes_text(double(s.wan_bytes)), s.wan_messages, percent(s.compute_utilisation));
-  fmt::print("  {} of real time; written to {}\n", run::duration_text(s.real_s), folder);
-  if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", s.failure);
-}
-
 int dry_run(const run::Job& job, bool json) {
   auto prediction = run::predict(job);
   if (!prediction) return tell(prediction.error());
@@ -75,7 +56,7 @@ int one_run(const SimulateArgs& args, const run::Job& job, const std::string& fo
   if (args.common.json)
     fmt::print("{}\n", to_json(*summary).dump(2));
   else
-    print_summary(*summary, folder);
+    print_run(*summary, folder, "virtual time");
   if (is_interrupted(*summary)) hint_at_resume();
   return exit_code(*summary);
 }

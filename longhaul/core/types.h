@@ -15,6 +15,7 @@ using Epoch = std::uint64_t;            // a numbered membership, see core/membe
 enum class TimerId : std::uint32_t {};  // of one machine; names are the machine's own
 
 inline constexpr double seconds(Time t) { return double(t.count()) * 1e-9; }
+inline constexpr Time from_seconds(double s) { return Time{std::int64_t(s * 1e9)}; }
 
 // A stretch of the flat vector, in elements.
 struct Range {

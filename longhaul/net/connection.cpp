@@ -10,7 +10,17 @@ std::shared_ptr<Connection> Connection::make(std::unique_ptr<Stream> stream, Own
   return std::shared_ptr<Connection>(new Connection(std::move(stream), owner, limits));
 }
 
-void Connection::start() { read_header(); }
+void Connection::start() { read_next(); }
+
+void Connection::read_next() {
+  waiting_ = held_;
+  if (!held_) read_header();
+}
+
+void Connection::resume() {
+  held_ = false;
+  if (waiting_ && !ended_) read_next();
+}
 
 Stream::Done Connection::then(void (Connection::*next)()) {
   return [self = shared_from_this(), next](const Status& status) {
@@ -44,7 +54,7 @@ void Connection::take_frame() {
   if (!body_.empty()) frame.body = Payload(share(std::exchange(body_, {})));
   const auto self = shared_from_this();
   if (owner_) owner_->on_frame(*this, std::move(frame));
-  if (!ended_) read_header();
+  if (!ended_) read_next();
 }
 
 void Connection::wake() {

@@ -28,6 +28,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void start();
   void wake();  // to_write() has something, perhaps
+  // No frame is read before resume(), but for one under way: what the peer sends waits with it.
+  void hold() { held_ = true; }
+  void resume();
   void end(Error why);
   void pass_to(Owner& owner) { owner_ = &owner; }
   void expect(FrameLimits limits) { limits_ = limits; }  // from the next frame on
@@ -42,6 +45,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_head();
   void read_body();
   void take_frame();
+  void read_next();
   // The callback of a step: ends the connection on an Error, goes on otherwise.
   Stream::Done then(void (Connection::*next)());
   void written();
@@ -53,7 +57,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   FrameHeader header_;
   Buffer head_, body_;
   HeaderBytes out_header_{};
-  std::optional<Frame> out_;  // being written
+  std::optional<Frame> out_;             // being written
+  bool held_ = false, waiting_ = false;  // waiting: for resume()
   bool ended_ = false;
 };
 

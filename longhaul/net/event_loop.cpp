@@ -7,23 +7,19 @@ namespace longhaul::net {
 using namespace std::chrono_literals;
 
 namespace {
-constexpr Time kDialWithin = 5s, kPartWithin = 5s, kTick = 50ms;
+constexpr Time kPartWithin = 5s, kTick = 50ms;
 }
 
 EventLoop::EventLoop(EventLoopConfig config, Place place, Learner* learner, Scorer scorer,
                      Observer observer)
-    : config_(std::move(config)),
-      place_(std::move(place)),
-      identity_{config_.job_hash, place_.self, place_.me().incarnation, config_.process,
-                place_.members.get()},
+    : place_(std::move(place)),
       learner_(learner),
       scorer_(std::move(scorer)),
       observer_(std::move(observer)),
-      scoring_(std::make_unique<Worker>(config_.on_thread_start)),
-      computing_(std::make_unique<Worker>(config_.on_thread_start)) {
-  for (Rank rank = 0; rank < place_.size(); ++rank)
-    if (rank != place_.self) links_.emplace(rank, std::make_unique<Link>(rank, *this));
-}
+      peers_(loop_, std::move(config.peers), place_, *this),
+      checkpoints_(std::move(config.checkpoints)),
+      scoring_(std::make_unique<Worker>(config.on_thread_start)),
+      computing_(std::make_unique<Worker>(config.on_thread_start)) {}
 
 EventLoop::~EventLoop() = default;
 
@@ -31,169 +27,118 @@ std::string EventLoop::name(Rank rank) const {
   return fmt::format("rank {} ({})", rank, place_.member(rank).site);
 }
 
-void EventLoop::note(const std::string& text) const {
-  if (observer_.on_note) observer_.on_note(text);
-}
-
-// --- meeting and parting ------------------------------------------------------------------------
-
-Result<std::uint16_t> EventLoop::listen() {
-  auto listener =
-      net::listen(loop_, config_.addresses.at(place_.self), [this](std::unique_ptr<Stream> stream) {
-        Greeting::begin(std::move(stream), std::nullopt, greeting_host());
-      });
-  if (!listener) return listener.error();
-  listener_ = *std::move(listener);
-  return listener_->port();
-}
-
-Greeting::Host EventLoop::greeting_host() {
-  return {loop_, identity_, [this](Rank rank) { return links_.at(rank).get(); },
-          [this](std::optional<Rank> peer, bool refused, const Error& why) {
-            if (!peer) return note("turned away " + why.what);
-            troubles_[*peer] = why.what;
-            if (refused && !failure_) failure_ = unavailable(name(*peer) + " at " + why.what);
-            dial_later(*peer);
-          },
-          [this](Rank peer) {
-            troubles_.erase(peer);
-            pauses_.erase(peer);
-          }};
-}
-
-void EventLoop::dial(Rank peer) {
-  if (over() || links_.at(peer)->connected()) return;
-  connect(loop_, config_.addresses.at(peer), kDialWithin, [this, peer](auto stream) {
-    if (over()) return;
-    if (stream) return Greeting::begin(*std::move(stream), peer, greeting_host());
-    troubles_[peer] = stream.error().what;
-    dial_later(peer);
-  });
-}
-
-// The pause doubles, and is drawn anew from half of it to all of it: many nodes that lost one
-// another at the same moment must not come back at the same moment.
-void EventLoop::dial_later(Rank peer) {
-  Time& pause = pauses_.emplace(peer, config_.retry).first->second;
-  Random random(place_.seed, {Purpose::jitter, dials_++, place_.self, peer});
-  const Time wait = pause / 2 + Time(random.below(std::uint64_t(pause.count() / 2 + 1)));
-  pause = std::min(2 * pause, config_.longest_retry);
-  loop_.at(loop_.now() + wait, [this, peer] { dial(peer); });
-}
-
-Status EventLoop::meet() {
-  for (const auto& [peer, link] : links_)
-    if (peer > place_.self) dial(peer);
-  const auto all = [this] {
-    return failure_ || std::all_of(links_.begin(), links_.end(),
-                                   [](const auto& entry) { return entry.second->connected(); });
-  };
-  if (loop_.run_until(loop_.now() + config_.meet, all))
-    return failure_ ? Status(*failure_) : Status(Ok{});
-  std::string missing;
-  for (const auto& [peer, link] : links_) {
-    if (link->connected()) continue;
-    missing += fmt::format("\n  {}: {}", name(peer),
-                           troubles_.contains(peer) ? troubles_[peer] : "has not called");
-  }
-  return unavailable(
-      fmt::format("not all nodes met within {:g} s:{}", seconds(config_.meet), missing));
-}
-
-// All have finished; whoever still lacks our last words gets them, for a while.
-void EventLoop::part() {
-  for (auto& [peer, link] : links_) link->say_bye();
-  (void)loop_.run_until(loop_.now() + kPartWithin, [this] {
-    return std::all_of(links_.begin(), links_.end(), [this](const auto& entry) {
-      return entry.second->settled() || !node_->view().has(entry.first);
-    });
-  });
-}
-
 Status EventLoop::run(Node& node) {
   LH_CHECK(!node_);
   node_ = &node;
-  if (!listener_) {
-    const auto port = listen();
+  if (!peers_.listening()) {
+    const auto port = peers_.listen();
     if (!port) return port.error();
   }
-  LH_TRY(meet());
-  started_ = loop_.now();
-  for (auto& [peer, link] : links_) link->heard(loop_.now());
-  running_ = true;
-  node.start(now());
-  for (const auto& [from, message] : std::exchange(early_, {})) on_message(from, message);
+  peers_.announce({checkpoints_.newest, checkpoints_.newest});
   tick();
+  LH_TRY(peers_.meet([this] { return failure_.has_value(); }));
+  if (failure_) return *failure_;
+  LH_TRY(go_on());
   while (!over()) (void)loop_.run_until(loop_.now() + 1s, [this] { return over(); });
   running_ = false;
+  ended_ = now();
   if (failure_) return *failure_;
-  part();
+  peers_.part(kPartWithin);
   return Ok{};
+}
+
+// From the newest checkpoint that all have, or from the beginning.
+Status EventLoop::go_on() {
+  taken_ = saved_ = peers_.saved_by_all();
+  peers_.go_back(taken_);
+  started_ = loop_.now();
+  running_ = true;
+  auto bytes = checkpoints_.load ? checkpoints_.load(taken_) : Result<Buffer>(Buffer{});
+  if (!bytes) return bytes.error();
+  if (taken_ == 0) {
+    node_->start(now());
+    peers_.open();
+    return Ok{};
+  }
+  Archive ar(*bytes);
+  state(ar);
+  LH_TRY(ar.finish());
+  if (node_->view().live.size() != place_.size())
+    return unavailable(
+        "the checkpoint is of a run that had gone on without a lost node; over "
+        "sockets it cannot be resumed");
+  peers_.open();
+  if (auto result = std::exchange(unfed_, std::nullopt)) node_->stepped(now(), *result);
+  return Ok{};
+}
+
+void EventLoop::tick() {
+  peers_.tick();
+  if (observer_.on_tick) observer_.on_tick();
+  checkpoint_if_due();
+  stop_if_asked();
+  for (Rank rank = 0; running() && rank < place_.size(); ++rank)
+    if (rank != place_.self && !node_->view().has(rank)) peers_.drop(rank);
+  tick_ = loop_.at(loop_.now() + kTick, [this] { tick(); });
 }
 
 // --- peers --------------------------------------------------------------------------------------
 
-void EventLoop::tick() {
-  if (!running_ || over()) return;
-  for (auto& [peer, link] : links_) watch(peer, *link);
-  loop_.at(loop_.now() + kTick, [this] { tick(); });
-}
-
-void EventLoop::watch(Rank peer, Link& link) {
-  const Time now = loop_.now();
-  link.tick(now, config_.heartbeat);
-  const bool silent = !link.peer_is_done() && now - link.last_heard() > config_.silence;
-  if (silent && link.connected()) {
-    link.disconnect(
-        {Error::Kind::timed_out, fmt::format("not a byte for {:g} s", seconds(config_.silence))});
-  }
-  if (silent == unreachable_.contains(peer) || !node_->view().has(peer)) return;
-  if (silent) {
-    unreachable_.insert(peer);
-    note(fmt::format("lost touch with {}: {}; waiting for {}", name(peer), troubles_[peer],
-                     node_->waiting_for()));
-  } else {
-    unreachable_.erase(peer);
-  }
-  node_->unreachable(this->now(), peer, silent);
-}
-
-void EventLoop::on_disconnected(Rank peer, const Error& why) {
-  troubles_[peer] = why.what;
-  if (over()) return;
-  if (peer > place_.self) dial_later(peer);
-}
-
-void EventLoop::break_connections() {
-  loop_.post([this] {
-    for (auto& [peer, link] : links_) link->disconnect(unavailable("broken on purpose"));
-  });
-}
-
 void EventLoop::on_message(Rank from, const Message& message) {
-  if (!running_) return early_.emplace_back(from, message), void();
-  if (over()) return;
+  if (!running()) return;
   if (const Status good = node_->deliver(now(), from, message); !good)
-    note(fmt::format("{} sent what it must not: {}", name(from), good.error().what));
+    on_note(fmt::format("{} sent what it must not: {}", name(from), good.error().what));
 }
 
 void EventLoop::on_writable(Rank peer, unsigned service_class) {
-  if (running_ && !over()) node_->writable(now(), peer, service_class);
+  if (running()) node_->writable(now(), peer, service_class);
+}
+
+void EventLoop::on_silent(Rank peer, bool silent, const std::string& trouble) {
+  if (!running()) return;
+  if (silent)
+    on_note(fmt::format("lost touch with {}: {}; waiting for {}", name(peer), trouble,
+                        node_->waiting_for()));
+  node_->unreachable(now(), peer, silent);
+}
+
+void EventLoop::on_refused(const Error& why) {
+  if (!over()) failure_ = why;
+}
+
+void EventLoop::on_note(const std::string& text) {
+  if (observer_.on_note) observer_.on_note(text);
+}
+
+void EventLoop::break_connections() {
+  loop_.post([this] { peers_.break_connections(); });
 }
 
 // --- what the node asks for ---------------------------------------------------------------------
 
-void EventLoop::send(Rank, Send send) { links_.at(send.to)->send(send.message, send.service); }
+void EventLoop::send(Rank, Send send) {
+  if (place_.member(send.to).site != place_.me().site) {
+    ++counters_.wan_messages;
+    counters_.wan_bytes += frame_size(send.message);
+  }
+  peers_.send(send);
+}
+
+EventLoop::Counters EventLoop::counters() const {
+  Counters counters = counters_;
+  if (node_ && started_ > Time{0}) counters.time = running_ ? now() : ended_;
+  return counters;
+}
 
 void EventLoop::set_timer(Rank, const SetTimer& timer) {
-  const std::pair key{timer.machine.bits(), timer.id};
-  const std::uint64_t number = timers_[key] = ++timers_set_;
-  loop_.at(started_ + timer.at, [this, key, number] {
-    const auto it = timers_.find(key);
-    if (!running_ || over() || it == timers_.end() || it->second != number) return;
-    timers_.erase(it);
-    node_->timer(now(), Path::from_bits(key.first), key.second);
-  });
+  start_timer({timer.machine.bits(), timer.id}, timer.at);
+}
+
+void EventLoop::start_timer(std::pair<std::uint32_t, TimerId> key, Time at) {
+  timers_[key] = {at, loop_.at(started_ + at, [this, key] {
+                    timers_.erase(key);
+                    if (running()) node_->timer(now(), Path::from_bits(key.first), key.second);
+                  })};
 }
 
 void EventLoop::cancel_timer(Rank, const CancelTimer& timer) {
@@ -201,20 +146,29 @@ void EventLoop::cancel_timer(Rank, const CancelTimer& timer) {
 }
 
 void EventLoop::compute(Rank, ComputeStep step) {
-  LH_CHECK(learner_);
-  const Time begin = now();
-  computing_->submit([this, begin, work = std::move(step.work)] {
+  LH_CHECK(learner_ && !stepping_);
+  stepping_ = true;
+  computing_->submit([this, begin = now(), work = std::move(step.work)] {
     auto result = std::make_shared<Result<StepResult>>(learner_->step(work));
-    loop_.post([this, begin, result] {
-      if (!running_ || over()) return;
-      if (!*result) {
-        failure_ = (*result).error();
-        return;
-      }
-      (*result)->elapsed = now() - begin;
-      node_->stepped(now(), **result);
-    });
+    loop_.post([this, begin, result] { stepped(begin, std::move(*result)); });
   });
+}
+
+void EventLoop::stepped(Time begin, Result<StepResult> result) {
+  stepping_ = false;
+  if (!running()) return;
+  if (!result) {
+    failure_ = result.error();
+    return;
+  }
+  result->elapsed = now() - begin;
+  counters_.computing += result->elapsed;
+  if (wanted_ > taken_) {
+    unfed_ = *result;
+    (void)take_checkpoint(wanted_);
+    unfed_.reset();
+  }
+  node_->stepped(now(), *result);
 }
 
 void EventLoop::report(Rank, Report report) {
@@ -223,11 +177,17 @@ void EventLoop::report(Rank, Report report) {
     const auto params = learner_->params();
     model = std::make_shared<const std::vector<float>>(params.begin(), params.end());
   }
-  scoring_->submit([this, round = report.round, model] {
+  score(report.round, std::move(model));
+}
+
+void EventLoop::score(Round round, Snapshot model) {
+  scorings_.emplace_back(round, model);
+  scoring_->submit([this, round, model] {
     auto result = std::make_shared<Result<Evaluation>>(
         model && scorer_ ? scorer_(*model) : Result<Evaluation>(Evaluation{}));
     loop_.post([this, round, result] {
-      if (!running_ || over()) return;
+      if (!running()) return;
+      scorings_.erase(scorings_.begin());
       if (!*result) {
         failure_ = (*result).error();
         return;

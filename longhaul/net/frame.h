@@ -17,9 +17,10 @@ struct FrameHeader {
     ping = 3,
     hello = 4,
     refusal = 5,
-    bye = 6
+    bye = 6,
+    checkpoint = 7
   };
-  static constexpr Type kLastType = Type::bye;
+  static constexpr Type kLastType = Type::checkpoint;
 
   std::uint32_t head_bytes = 0;
   std::uint32_t body_bytes = 0;
@@ -33,6 +34,10 @@ struct FrameHeader {
   std::uint32_t checksum = 0;      // of all of the frame but itself
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
+  void state(auto& archive) {
+    archive(head_bytes, body_bytes, machine, kind, type, service_class, epoch, number, order,
+            checksum);
+  }
 };
 
 struct FrameLimits {
@@ -50,6 +55,7 @@ struct Frame {
   std::size_t size() const { return kFrameHeader + head.size() + body.size(); }
   Service service() const;
   Message message() const;  // of a message frame
+  void state(auto& archive) { archive(header, head, body); }
 };
 
 // Sizes and checksum are filled in by seal(), which whoever writes the frame calls last.

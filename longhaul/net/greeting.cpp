@@ -2,19 +2,26 @@
 
 namespace longhaul::net {
 
-void Greeting::begin(std::unique_ptr<Stream> stream, std::optional<Rank> dialled,
-                     const Host& host) {
-  const std::shared_ptr<Greeting> self(new Greeting(dialled, host));
+Greeting::~Greeting() {
+  if (!connection_) return;
+  connection_->leave();
+  connection_->end(unavailable("this node has ended"));
+}
+
+void Greeting::start(std::unique_ptr<Stream> stream) {
+  const auto self = shared_from_this();
   // Nothing but a hello comes here: no stranger makes us keep more.
-  self->connection_ =
-      Connection::make(std::move(stream), *self, {.head_bytes = 4096, .body_bytes = 0});
-  host.loop.at(host.loop.now() + kPatience, [self] {
-    if (self->connection_)
-      self->connection_->end({Error::Kind::timed_out, "no hello came within 5 s"});
+  connection_ = Connection::make(std::move(stream), *this, {.head_bytes = 4096, .body_bytes = 0});
+  patience_ = host_.loop().at(host_.loop().now() + kPatience, [this] {
+    if (const auto connection = connection_)
+      connection->end({Error::Kind::timed_out, "no hello came within 5 s"});
   });
-  if (dialled) self->out_ = hello_frame(host.identity, host.link(*dialled)->have());
-  self->connection_->start();
-  if (self->connection_) self->connection_->wake();
+  if (dialled_)
+    out_ =
+        hello_frame(host_.identity(), dialled_->stream, host_.link(dialled_->peer).checkpointed(),
+                    host_.link(dialled_->peer).have());
+  connection_->start();
+  if (connection_) connection_->wake();
 }
 
 void Greeting::on_frame(Connection& connection, Frame&& frame) {
@@ -24,24 +31,30 @@ void Greeting::on_frame(Connection& connection, Frame&& frame) {
     by_peer_ = true;
     return connection.end(unavailable("it refuses this node: " + read_refusal(frame)));
   }
-  const auto hello = read_hello(frame, host_.identity);
+  const auto hello = read_hello(frame, host_.identity());
   if (!hello) return refuse(hello.error());
-  if (dialled_ && hello->rank != *dialled_)
+  if (dialled_ && (hello->rank != dialled_->peer || hello->stream != dialled_->stream))
     return refuse(malformed("another node of the job is at this address; see [[site]] address"));
   if (const Status good = welcome(*hello); !good) refuse(good.error());
 }
 
 Status Greeting::welcome(const Hello& hello) {
-  Link& link = *host_.link(hello.rank);
+  Link& link = host_.link(hello.rank);
   LH_TRY(link.fits(hello));
+  if (!link.ready(hello)) {
+    const auto connection = connection_;
+    connection->end(unavailable("this node is taking a checkpoint; the next call will do"));
+    return Ok{};
+  }
   if (!dialled_) {  // our hello goes before whatever the link has to say
-    out_ = hello_frame(host_.identity, link.have());
+    out_ = hello_frame(host_.identity(), hello.stream, link.checkpointed(), link.have());
     connection_->wake();
   }
   connection_->expect({});
-  LH_TRY(link.attach(connection_, hello, host_.loop.now()));
+  LH_TRY(link.attach(connection_, hello, host_.loop().now()));
   connection_.reset();
-  host_.connected(hello.rank);
+  patience_ = {};
+  host_.greeted(*this, hello.rank, hello.stream);
   return Ok{};
 }
 
@@ -58,8 +71,10 @@ void Greeting::on_written(Connection& connection, const Frame& frame) {
 void Greeting::on_end(Connection& connection, const Error& why) {
   const auto self = shared_from_this();
   connection_.reset();
-  host_.failed(dialled_, by_peer_,
-               {why.kind, connection.stream().peer() + ": " + (refused_ ? *refused_ : why).what});
+  patience_ = {};
+  host_.not_greeted(
+      *this, by_peer_,
+      {why.kind, connection.stream().peer() + ": " + (refused_ ? *refused_ : why).what});
 }
 
 }  // namespace longhaul::net

@@ -2,7 +2,6 @@
 // A connection until both sides have said hello: who dialled speaks first. A stranger is told why
 // and shut out; one that says nothing is shut out after kPatience.
 // One thread: the loop's.
-#include <functional>
 #include <memory>
 
 #include "longhaul/net/connection.h"
@@ -15,20 +14,28 @@ namespace longhaul::net {
 class Greeting final : public Connection::Owner, public std::enable_shared_from_this<Greeting> {
  public:
   static constexpr Time kPatience = std::chrono::seconds(5);
-  struct Host {
-    Loop& loop;
-    const Identity& identity;
-    std::function<Link*(Rank)> link;
-    // Ended before it became a link's connection. `peer`: whom we dialled; `refused`: it does not
-    // want us, so there is no sense in asking again.
-    std::function<void(std::optional<Rank> peer, bool refused, const Error&)> failed;
-    std::function<void(Rank)> connected;
+  struct Dialled {  // who should be there
+    Rank peer = 0;
+    std::uint32_t stream = 0;
   };
-  // `dialled`: who should be there; nobody: it is the other who called. Keeps itself alive.
-  static void begin(std::unique_ptr<Stream>, std::optional<Rank> dialled, const Host&);
+  class Host {
+   public:
+    virtual ~Host() = default;
+    virtual Loop& loop() = 0;
+    virtual const Identity& identity() const = 0;
+    virtual Link& link(Rank) = 0;
+    // Each greeting ends with one of these, and is then dropped. `refused`: the peer does not want
+    // this node, so there is no sense in asking again.
+    virtual void greeted(Greeting&, Rank, std::uint32_t stream) = 0;
+    virtual void not_greeted(Greeting&, bool refused, const Error&) = 0;
+  };
+  // `dialled`: nothing if it is the other who called. The host keeps it and outlives it.
+  Greeting(std::optional<Dialled> dialled, Host& host) : dialled_(dialled), host_(host) {}
+  ~Greeting() override;
+  void start(std::unique_ptr<Stream>);
+  const std::optional<Dialled>& dialled() const { return dialled_; }
 
  private:
-  Greeting(std::optional<Rank> dialled, const Host& host) : dialled_(dialled), host_(host) {}
   void on_frame(Connection&, Frame&&) override;
   std::optional<Frame> to_write(Connection&) override { return std::exchange(out_, std::nullopt); }
   void on_written(Connection&, const Frame&) override;
@@ -36,12 +43,13 @@ class Greeting final : public Connection::Owner, public std::enable_shared_from_
   void refuse(const Error&);
   Status welcome(const Hello&);
 
-  const std::optional<Rank> dialled_;
-  const Host host_;
+  const std::optional<Dialled> dialled_;
+  Host& host_;
   std::shared_ptr<Connection> connection_;  // empty: over
   std::optional<Frame> out_;
   std::optional<Error> refused_;
   bool by_peer_ = false;
+  Timer patience_;
 };
 
 }  // namespace longhaul::net

@@ -4,10 +4,11 @@
 
 namespace longhaul::net {
 
-Frame hello_frame(const Identity& me, std::vector<Acknowledged> have) {
+Frame hello_frame(const Identity& me, std::uint32_t stream, Checkpointed checkpointed,
+                  std::vector<Acknowledged> have) {
   const Member& member = me.members->at(me.self);
-  const Hello hello{me.job_hash,    me.self,    member.site,    member.rank_in_site,
-                    me.incarnation, me.process, std::move(have)};
+  const Hello hello{me.job_hash, me.self, member.site,  member.rank_in_site, me.incarnation,
+                    me.process,  stream,  checkpointed, std::move(have)};
   Frame frame{.header = {}, .head = Payload(share(to_wire(hello))), .body = {}};
   frame.header.type = FrameHeader::Type::hello;
   frame.header.machine = kMagic;

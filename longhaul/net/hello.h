@@ -14,6 +14,12 @@ namespace longhaul::net {
 inline constexpr std::uint32_t kMagic = 0x4c55484c;  // "LHUL" on the wire
 inline constexpr std::uint16_t kVersion = 1;
 
+// Which checkpoints a node has: the newest whose state is fixed, the newest that is on disk.
+struct Checkpointed {
+  std::uint64_t taken = 0, saved = 0;
+  friend bool operator==(const Checkpointed&, const Checkpointed&) = default;
+};
+
 struct Hello {
   std::uint64_t job_hash = 0;
   Rank rank = 0;
@@ -21,6 +27,8 @@ struct Hello {
   std::uint32_t rank_in_site = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t process = 0;       // drawn when the process began: no two claim one node
+  std::uint32_t stream = 0;        // which of the parallel ones to this peer
+  Checkpointed checkpointed;       // checkpoints, see link.h
   std::vector<Acknowledged> have;  // of the messages of the one it speaks to
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -30,6 +38,9 @@ struct Hello {
     visit(Field{.name = "rank_in_site"}, self.rank_in_site);
     visit(Field{.name = "incarnation"}, self.incarnation);
     visit(Field{.name = "process"}, self.process);
+    visit(Field{.name = "stream"}, self.stream);
+    visit(Field{.name = "taken"}, self.checkpointed.taken);
+    visit(Field{.name = "saved"}, self.checkpointed.saved);
     visit(Field{.name = "have", .max = Service::kClasses}, self.have);
   }
 };
@@ -51,7 +62,8 @@ struct Identity {
   const Members* members = nullptr;  // outlives this
 };
 
-Frame hello_frame(const Identity&, std::vector<Acknowledged> have);
+Frame hello_frame(const Identity&, std::uint32_t stream, Checkpointed,
+                  std::vector<Acknowledged> have);
 Frame refusal_frame(std::string reason);
 
 // The hello in a frame, or why its sender is refused: no node of ours, another release, another

@@ -12,7 +12,7 @@ Identity identity(Rank self) {
 }
 
 TEST(Hello, SaysWhoIsThereAndWhatItHas) {
-  const Frame frame = hello_frame(identity(1), {{7, 12}});
+  const Frame frame = hello_frame(identity(1), 0, {}, {{7, 12}});
   const auto hello = read_hello(frame, identity(0));
   ASSERT_TRUE(hello) << hello.error().what;
   EXPECT_EQ(hello->rank, 1u);
@@ -31,7 +31,7 @@ std::string why(const Frame& frame, const Identity& me) {
 //   - if (hello->rank == me.self)
 //   + if (false)
 TEST(Hello, ASecondProcessOfASiteIsRefused) {
-  EXPECT_NE(why(hello_frame(identity(1), {}), identity(1)).find("start each site once"),
+  EXPECT_NE(why(hello_frame(identity(1), 0, {}, {}), identity(1)).find("start each site once"),
             std::string::npos);
 }
 
@@ -41,7 +41,7 @@ TEST(Hello, ASecondProcessOfASiteIsRefused) {
 TEST(Hello, AnotherJobIsRefusedWithBothHashes) {
   Identity other = identity(1);
   other.job_hash = 0xdef;
-  const std::string text = why(hello_frame(other, {}), identity(0));
+  const std::string text = why(hello_frame(other, 0, {}, {}), identity(0));
   for (const char* part : {"0000000000000def", "0000000000000abc", "same job file"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
@@ -50,26 +50,26 @@ TEST(Hello, AnotherJobIsRefusedWithBothHashes) {
 //   - if (header.kind != kVersion)
 //   + if (header.kind < kVersion)
 TEST(Hello, AnotherReleaseIsRefusedWithBothVersions) {
-  Frame frame = hello_frame(identity(1), {});
+  Frame frame = hello_frame(identity(1), 0, {}, {});
   frame.header.kind = 9;
   EXPECT_NE(why(frame, identity(0)).find("version 9"), std::string::npos);
 }
 
 TEST(Hello, StrangersLiarsAndUnknownRanksAreRefused) {
-  Frame stranger = hello_frame(identity(1), {});
+  Frame stranger = hello_frame(identity(1), 0, {}, {});
   stranger.header.machine = 1;
   EXPECT_NE(why(stranger, identity(0)).find("no longhaul node"), std::string::npos);
 
   const Members names = {{.site = "oslo"}, {.site = "bonn"}, {}, {.site = "bern"}};
   Identity liar = identity(1);
   liar.members = &names;
-  EXPECT_NE(why(hello_frame(liar, {}), identity(0)).find("another name"), std::string::npos);
+  EXPECT_NE(why(hello_frame(liar, 0, {}, {}), identity(0)).find("another name"), std::string::npos);
   liar.self = 3;
-  EXPECT_NE(why(hello_frame(liar, {}), identity(0)).find("rank 3"), std::string::npos);
+  EXPECT_NE(why(hello_frame(liar, 0, {}, {}), identity(0)).find("rank 3"), std::string::npos);
 }
 
 TEST(Hello, EveryCutOfAHelloIsRefused) {
-  const Frame whole = hello_frame(identity(1), {{7, 12}});
+  const Frame whole = hello_frame(identity(1), 0, {}, {{7, 12}});
   for (std::size_t size = 0; size < whole.head.size(); ++size) {
     Frame cut = whole;
     const auto view = whole.head.view().first(size);

@@ -48,6 +48,13 @@ std::vector<Acknowledged> Inbox::all() const {
   return all;
 }
 
-void Inbox::reset() { classes_ = {}; }
+void Inbox::state(Archive& ar) {
+  for (Class& c : classes_) {
+    ar(c.next, c.early);
+    if (!ar.loading()) continue;
+    c.told = c.early_bytes = 0;
+    for (const auto& [number, frame] : c.early) c.early_bytes += frame.size();
+  }
+}
 
 }  // namespace longhaul::net

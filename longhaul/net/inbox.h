@@ -21,10 +21,11 @@ class Inbox {
   // The messages that may be delivered now, in order; none for one that was here before. An Error:
   // more came early than a peer that keeps to its bounds can send.
   Result<std::vector<Frame>> accept(Frame);
-  // What the peer has not been told yet; and, for a new connection, all of it.
+  // What the peer has not been told yet; and, for a hello, all of it.
   std::vector<Acknowledged> news();
   std::vector<Acknowledged> all() const;
-  void reset();  // the peer is another incarnation
+  // Loading: the peer is told all of it again.
+  void state(Archive&);
 
  private:
   struct Class {

@@ -1,17 +1,11 @@
 #include "longhaul/net/link.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace longhaul::net {
 namespace {
-
-struct Acks {
-  std::vector<Acknowledged> have;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "have", .max = Service::kClasses}, self.have);
-  }
-};
 
 Frame plain_frame(FrameHeader::Type type) {
   Frame frame;
@@ -21,69 +15,172 @@ Frame plain_frame(FrameHeader::Type type) {
 
 }  // namespace
 
+bool Link::Told::first(std::uint64_t number) {
+  if (number < below_ || !above_.insert(number).second) return false;
+  while (above_.erase(below_) > 0) ++below_;
+  return true;
+}
+
 Link::~Link() {
-  if (!connection_) return;
-  connection_->leave();
-  connection_->end(unavailable("this node has ended"));
+  for (Lane& lane : lanes_) {
+    if (!lane.connection) continue;
+    lane.connection->leave();
+    lane.connection->end(unavailable("this node has ended"));
+  }
+}
+
+Link::Lane& Link::lane(const Connection& connection) {
+  const auto it = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+    return lane.connection.get() == &connection;
+  });
+  LH_CHECK(it != lanes_.end());
+  return *it;
+}
+
+void Link::wake() {
+  for (const Lane& lane : lanes_)
+    if (const auto connection = lane.connection) connection->wake();
+}
+
+bool Link::connected() const {
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const Lane& lane) { return lane.connection != nullptr; });
 }
 
 void Link::send(const Message& message, const Service& service) {
+  if (dropped_) return;
   outbox_.push(message, service);
-  if (connection_) connection_->wake();
+  wake();
 }
 
+// --- connections --------------------------------------------------------------------------------
+
 Status Link::fits(const Hello& hello) const {
+  if (dropped_)
+    return unavailable(
+        fmt::format("the job goes on without site {} (rank {}): the others could not "
+                    "reach it and have declared it lost",
+                    hello.site, hello.rank));
+  if (hello.stream >= lanes_.size())
+    return malformed(
+        fmt::format("it opens stream {}; this job has {}", hello.stream + 1, lanes_.size()));
   if (!process_ || *process_ == hello.process) return Ok{};
+  // Before anything was read or said, a node may be started anew.
+  const bool none = std::none_of(lanes_.begin(), lanes_.end(),
+                                 [](const Lane& lane) { return lane.connection != nullptr; });
+  if (!open_ && none) return Ok{};
   return unavailable(
       fmt::format("another process of site {} (rank {}) is in this run already; end one of them",
                   hello.site, hello.rank));
+}
+
+bool Link::ready(const Hello& hello) {
+  const std::uint64_t taken = hello.checkpointed.taken;
+  return !open_ || taken <= mine_.taken || events_.on_checkpoint(peer_, taken);
 }
 
 Status Link::attach(std::shared_ptr<Connection> connection, const Hello& hello, Time now) {
   LH_TRY(fits(hello));
   for (const Acknowledged& have : hello.have) LH_TRY(outbox_.acknowledged(have));
   process_ = hello.process;
-  if (connection_) {
-    connection_->leave();
-    connection_->end(unavailable("the peer has connected again"));
+  Lane& lane = lanes_[hello.stream];
+  if (const auto old = lane.connection) {
+    old->leave();
+    old->end(unavailable("the peer has connected again"));
+    lost(lane);
   }
-  connection_ = std::move(connection);
-  connection_->pass_to(*this);
-  outbox_.rewind();
-  seen_ = 0;
-  last_heard_ = last_written_ = now;
-  connection_->wake();
+  theirs_ = hello.checkpointed;
+  lane = {.connection = std::move(connection), .last_written = now, .announce = open_};
+  last_heard_ = now;
+  lane.connection->pass_to(*this);
+  if (!open_) lane.connection->hold();
+  lane.connection->wake();
   return Ok{};
 }
 
-void Link::tick(Time now, Time heartbeat) {
-  if (!connection_) return;
-  const std::uint64_t received = connection_->stream().received();
-  if (received != std::exchange(seen_, received)) last_heard_ = now;
-  if (now - last_written_ < heartbeat) return;
-  last_written_ = now;
-  ping_ = true;
-  connection_->wake();
+// What was on its way goes again: over the other streams, or over the next one.
+void Link::lost(Lane& lane) {
+  lane.connection.reset();
+  outbox_.rewind();
+}
+
+void Link::on_end(Connection& connection, const Error& why) {
+  Lane& ended = lane(connection);
+  lost(ended);
+  events_.on_disconnected(peer_, std::uint32_t(&ended - lanes_.data()), why);
+  wake();
+}
+
+void Link::open(Time now) {
+  open_ = true;
+  last_heard_ = now;
+  for (const Lane& lane : lanes_)
+    if (const auto connection = lane.connection) connection->resume();
+}
+
+void Link::drop() {
+  dropped_ = true;
+  disconnect(unavailable("declared lost"));
+  outbox_ = {};
 }
 
 void Link::disconnect(const Error& why) {
-  if (const auto connection = connection_) connection->end(why);
+  for (const Lane& lane : lanes_)
+    if (const auto connection = lane.connection) connection->end(why);
+}
+
+void Link::tick(Time now, Time heartbeat) {
+  for (Lane& lane : lanes_) {
+    const auto connection = lane.connection;
+    if (!connection) continue;
+    const Stream& stream = connection->stream();
+    if (stream.received() != std::exchange(lane.received, stream.received())) last_heard_ = now;
+    if (stream.sent() != std::exchange(lane.sent, stream.sent())) lane.last_written = now;
+    if (now - lane.last_written >= heartbeat) lane.ping = true;
+    const bool paced = std::exchange(lane.frames, 0) > kFramesPerTick;
+    connection->wake();
+    if (paced && open_) connection->resume();
+  }
+}
+
+void Link::announce(Checkpointed mine) {
+  mine_ = mine;
+  for (Lane& lane : lanes_) lane.announce = true;
+  wake();
+  for (const Lane& lane : lanes_)
+    if (const auto connection = lane.connection; connection && open_) connection->resume();
+}
+
+void Link::go_back(std::uint64_t number) { mine_ = theirs_ = {number, number}; }
+
+void Link::state(Archive& ar) {
+  outbox_.state(ar);
+  inbox_.state(ar);
+  ar(told_);
 }
 
 void Link::say_bye() {
   bye_ = true;
-  if (connection_) connection_->wake();
+  wake();
 }
 
-std::optional<Frame> Link::to_write(Connection&) {
-  if (std::exchange(news_, false)) {
+// --- frames -------------------------------------------------------------------------------------
+
+std::optional<Frame> Link::to_write(Connection& connection) {
+  if (std::exchange(lane(connection).announce, false)) {
+    Frame frame = plain_frame(FrameHeader::Type::checkpoint);
+    frame.header.number = mine_.taken;
+    frame.header.epoch = mine_.saved;
+    return frame;
+  }
+  if (auto news = inbox_.news(); !news.empty()) {
     Frame frame = plain_frame(FrameHeader::Type::ack);
-    frame.head = Payload(share(to_wire(Acks{inbox_.all()})));
+    frame.head = Payload(share(to_wire(Acknowledgement{std::move(news)})));
     return frame;
   }
   if (auto frame = outbox_.next()) return frame;
   if (bye_ && !bye_written_ && outbox_.idle()) return plain_frame(FrameHeader::Type::bye);
-  if (std::exchange(ping_, false)) return plain_frame(FrameHeader::Type::ping);
+  if (std::exchange(lane(connection).ping, false)) return plain_frame(FrameHeader::Type::ping);
   return std::nullopt;
 }
 
@@ -91,31 +188,38 @@ void Link::on_written(Connection&, const Frame& frame) {
   const FrameHeader& header = frame.header;
   if (header.type == FrameHeader::Type::bye) bye_written_ = true;
   if (header.type != FrameHeader::Type::message) return;
-  std::uint64_t& told = written_[header.service_class];
-  if (header.number < told) return;  // written again after a break
-  told = header.number + 1;
-  if (frame.body.size() > 0) events_.on_writable(peer_, header.service_class);
+  const bool first = told_[header.service_class].first(header.number);
+  if (first && frame.body.size() > 0) events_.on_writable(peer_, header.service_class);
 }
 
 void Link::on_frame(Connection& connection, Frame&& frame) {
-  if (const Status good = take(std::move(frame)); !good) connection.end(good.error());
+  if (++lane(connection).frames > kFramesPerTick) connection.hold();
+  if (const Status good = take(connection, std::move(frame)); !good) connection.end(good.error());
 }
 
-Status Link::take(Frame&& frame) {
+Status Link::follow(Connection& connection, Checkpointed theirs) {
+  if (theirs.taken > mine_.taken + 1 || theirs.saved > theirs.taken)
+    return malformed(fmt::format("says that it has taken checkpoint {} and saved {}; here it is {}",
+                                 theirs.taken, theirs.saved, mine_.taken));
+  theirs_ = theirs;
+  if (theirs.taken > mine_.taken && !events_.on_checkpoint(peer_, theirs.taken)) connection.hold();
+  return Ok{};
+}
+
+Status Link::take(Connection& connection, Frame&& frame) {
   switch (frame.header.type) {
     case FrameHeader::Type::message: {
       auto ready = inbox_.accept(std::move(frame));
       if (!ready) return ready.error();
-      news_ = true;
       for (const Frame& one : *ready) events_.on_message(peer_, one.message());
-      if (connection_) connection_->wake();
+      wake();
       return Ok{};
     }
     case FrameHeader::Type::ack: {
-      const auto acks = from_wire<Acks>(frame.head.view());
-      if (!acks) return acks.error();
-      for (const Acknowledged& have : acks->have) LH_TRY(outbox_.acknowledged(have));
-      if (connection_) connection_->wake();
+      const auto ack = from_wire<Acknowledgement>(frame.head.view());
+      if (!ack) return ack.error();
+      for (const Acknowledged& have : ack->have) LH_TRY(outbox_.acknowledged(have));
+      wake();
       return Ok{};
     }
     case FrameHeader::Type::bye:
@@ -123,17 +227,14 @@ Status Link::take(Frame&& frame) {
       return Ok{};
     case FrameHeader::Type::ping:
       return Ok{};
+    case FrameHeader::Type::checkpoint:
+      return follow(connection, {frame.header.number, frame.header.epoch});
     case FrameHeader::Type::refusal:
       return unavailable("it ends the connection: " + read_refusal(frame));
     case FrameHeader::Type::hello:
       break;
   }
   return malformed("a second hello");
-}
-
-void Link::on_end(Connection&, const Error& why) {
-  connection_.reset();
-  events_.on_disconnected(peer_, why);
 }
 
 }  // namespace longhaul::net

@@ -1,10 +1,21 @@
 #pragma once
-// All there is between this node and one peer: what is to be sent, what has come, and the
-// connection of the moment. Connections come and go; a Link loses and doubles nothing.
+// All there is between this node and one peer: what is to be sent, what has come, and the parallel
+// connections of the moment. Connections come and go; a Link loses and doubles nothing.
+//
+// What a peer can make it keep: Outbox and Inbox have their bounds. How fast: after kFramesPerTick
+// frames a connection is not read until the next tick().
+//
+// Checkpoints: each node fixes its state (with its links) at a moment of its own, and says so on
+// every stream before anything later; whoever hears it first fixes its own before it reads on. So
+// no state holds what another has not yet said (Lai and Yang, "On distributed snapshots", 1987);
+// what was said and not yet heard stands in the senders' Outboxes.
 // One thread: the loop's.
+#include <array>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "longhaul/net/connection.h"
 #include "longhaul/net/hello.h"
@@ -15,52 +26,95 @@ namespace longhaul::net {
 
 class Link final : public Connection::Owner {
  public:
+  static constexpr unsigned kFramesPerTick = 20000;
   class Events {
    public:
     virtual ~Events() = default;
     virtual void on_message(Rank from, const Message&) = 0;
     virtual void on_writable(Rank peer, unsigned service_class) = 0;  // bulk only
-    virtual void on_disconnected(Rank peer, const Error& why) = 0;
+    virtual void on_disconnected(Rank peer, std::uint32_t stream, const Error& why) = 0;
+    // The peer has taken a checkpoint that this node has not: it must take it before anything that
+    // the peer says later. True: done; false: not yet, announce() will tell.
+    virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;
   };
-  Link(Rank peer, Events& events) : peer_(peer), events_(events) {}
+  Link(Rank peer, std::uint32_t streams, Events& events)
+      : peer_(peer), events_(events), lanes_(streams) {}
   ~Link() override;
 
   void send(const Message&, const Service&);
   // A connection on which the peer has said this hello; ends the one before it. An Error: the peer
-  // has what it cannot have, or another process of it is known: the caller refuses it.
+  // has what it cannot have, another process of it is known, or it is dropped: the caller refuses.
   Status fits(const Hello&) const;
+  // False: the peer has a checkpoint that this node must take first; it may call again soon.
+  bool ready(const Hello&);
   Status attach(std::shared_ptr<Connection>, const Hello&, Time now);
   std::vector<Acknowledged> have() const { return inbox_.all(); }
+  // Until this is called nothing is read but hellos: the peer's messages wait with the peer.
+  void open(Time now);
+  // This node's checkpoints, said to the peer before anything that is not in them.
+  void announce(Checkpointed);
+  Checkpointed checkpointed() const { return mine_; }
+  Checkpointed peer_checkpointed() const { return theirs_; }
+  // Both go on from that checkpoint; before open().
+  void go_back(std::uint64_t number);
+  // What a checkpoint holds of a link; while nothing is read or written.
+  void state(Archive&);
+  // The job goes on without the peer: nothing is sent to it or taken from it any more.
+  void drop();
 
-  // Every now and then: notes progress, and has a ping sent after `heartbeat` without a frame.
+  // Every now and then: notes progress, and has a ping sent where nothing was for `heartbeat`.
   void tick(Time now, Time heartbeat);
   Time last_heard() const { return last_heard_; }
-  void heard(Time now) { last_heard_ = now; }
-  bool connected() const { return connection_ != nullptr; }
+  bool connected() const;  // by all streams
+  bool connected(std::uint32_t stream) const { return lanes_[stream].connection != nullptr; }
+  bool dropped() const { return dropped_; }
   void disconnect(const Error& why);
 
   // Nothing more is to be said; both have it all once settled() on either side.
   void say_bye();
-  bool settled() const { return gone_ || (outbox_.idle() && bye_written_); }
+  bool settled() const { return gone_ || dropped_ || (outbox_.idle() && bye_written_); }
   bool peer_is_done() const { return gone_; }
 
  private:
+  struct Lane {  // one of the streams
+    std::shared_ptr<Connection> connection;
+    std::uint64_t received = 0, sent = 0;  // bytes, at the last tick
+    Time last_written{0};
+    unsigned frames = 0;  // since the last tick
+    bool ping = false;
+    bool announce = false;  // before any other frame
+  };
+  // The numbers of a class that on_writable was called for: streams end their writes in any order.
+  class Told {
+   public:
+    bool first(std::uint64_t number);
+    void state(auto& archive) { archive(below_, above_); }
+
+   private:
+    std::uint64_t below_ = 0;
+    std::set<std::uint64_t> above_;  // fewer than the Outbox has out
+  };
+
   void on_frame(Connection&, Frame&&) override;
   std::optional<Frame> to_write(Connection&) override;
   void on_written(Connection&, const Frame&) override;
   void on_end(Connection&, const Error& why) override;
-  Status take(Frame&&);
+  Status take(Connection&, Frame&&);
+  Status follow(Connection&, Checkpointed);
+  Lane& lane(const Connection&);
+  void lost(Lane&);
+  void wake();
 
   const Rank peer_;
   Events& events_;
   Outbox outbox_;
   Inbox inbox_;
-  std::shared_ptr<Connection> connection_;
+  std::vector<Lane> lanes_;
   std::optional<std::uint64_t> process_;
-  std::array<std::uint64_t, Service::kClasses> written_{};  // numbers told on_writable
-  Time last_heard_{0}, last_written_{0};
-  std::uint64_t seen_ = 0;  // bytes received over this connection, at the last tick
-  bool news_ = false, ping_ = false;
+  std::array<Told, Service::kClasses> told_;
+  Checkpointed mine_, theirs_;
+  Time last_heard_{0};
+  bool open_ = false, dropped_ = false;
   bool bye_ = false, bye_written_ = false, gone_ = false;
 };
 

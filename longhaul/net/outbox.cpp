@@ -50,18 +50,20 @@ void Outbox::rewind() {
   for (Class& c : classes_) c.again = 0;
 }
 
-void Outbox::reset() { classes_ = {}; }
+void Outbox::state(Archive& ar) {
+  ar(pushed_);
+  for (Class& c : classes_) {
+    ar(c.queued, c.sent, c.first);
+    if (!ar.loading()) continue;
+    c.again = c.sent_bytes = 0;
+    for (const Frame& frame : c.sent) c.sent_bytes += frame.size();
+  }
+}
 
 bool Outbox::idle() const {
   for (const Class& c : classes_)
     if (!c.queued.empty() || !c.sent.empty()) return false;
   return true;
-}
-
-std::size_t Outbox::queued() const {
-  std::size_t count = 0;
-  for (const Class& c : classes_) count += c.queued.size();
-  return count;
 }
 
 std::size_t Outbox::kept_bytes() const {

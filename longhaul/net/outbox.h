@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "longhaul/base/archive.h"
 #include "longhaul/net/frame.h"
 
 namespace longhaul::net {
@@ -29,6 +30,15 @@ struct Acknowledged {
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "service_class", .max = Service::kClasses - 1}, self.service_class);
     visit(Field{.name = "before"}, self.before);
+  }
+};
+
+// What an acknowledgement frame holds.
+struct Acknowledgement {
+  std::vector<Acknowledged> have;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "have", .max = Service::kClasses}, self.have);
   }
 };
 
@@ -47,11 +57,11 @@ class Outbox {
   Status acknowledged(const Acknowledged&);
   // The connection is gone: whatever is not acknowledged goes again.
   void rewind();
-  // The peer is another incarnation, or lost: numbers begin anew, nothing is left to be sent.
-  void reset();
 
-  bool idle() const;           // all that was pushed is acknowledged
-  std::size_t queued() const;  // messages not yet written
+  // Loading: as after rewind().
+  void state(Archive&);
+
+  bool idle() const;  // all that was pushed is acknowledged
   std::size_t kept_bytes() const;
 
  private:

@@ -4,10 +4,12 @@
 // asio would add beside it are unknown to ThreadSanitizer.
 #define ASIO_DISABLE_FENCED_BLOCK
 
-#include <fmt/format.h>
+#include <fcntl.h>
 
 #include <asio.hpp>
 #include <charconv>
+
+#include <fmt/format.h>
 
 namespace longhaul::net {
 
@@ -17,6 +19,14 @@ using ErrorCode = asio::error_code;
 struct Loop::Impl {
   asio::io_context context{1};
   std::chrono::steady_clock::time_point born = std::chrono::steady_clock::now();
+};
+
+struct Timer::Impl {
+  Impl(asio::io_context& context, std::chrono::steady_clock::time_point when,
+       std::function<void()> what)
+      : clock(context, when), work(std::move(what)) {}
+  asio::steady_timer clock;
+  std::function<void()> work;  // empty: done, or not wanted any more
 };
 
 namespace {
@@ -113,6 +123,25 @@ Error no_way(const Address& address, std::string_view what, const std::string& w
   return unavailable(fmt::format("{}: {}: {}", to_string(address), what, why));
 }
 
+Status open_acceptor(tcp::acceptor& acceptor, const Address& address) {
+  ErrorCode error;
+  tcp::resolver resolver(acceptor.get_executor());
+  const auto found =
+      resolver.resolve(address.host, std::to_string(address.port), tcp::resolver::passive, error);
+  if (error || found.empty()) return no_way(address, "this name does not resolve", error.message());
+  const tcp::endpoint endpoint = found.begin()->endpoint();
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error == asio::error::address_in_use)
+    return no_way(address, "cannot listen",
+                  "another process has this port; end it, or give "
+                  "this site another port in [[site]] address");
+  if (error) return no_way(address, "cannot listen", error.message());
+  return Ok{};
+}
+
 class TcpListener final : public Listener {
  public:
   TcpListener(Loop& loop, std::function<void(std::unique_ptr<Stream>)> accepted)
@@ -123,24 +152,23 @@ class TcpListener final : public Listener {
   }
   std::uint16_t port() const override { return state_->acceptor.local_endpoint().port(); }
 
-  Status open(Loop& loop, const Address& address) {
+  Status open(const Address& address) {
+    LH_TRY(open_acceptor(state_->acceptor, address));
+    State::accept(state_);
+    return Ok{};
+  }
+  Status adopt(int descriptor) {
+    sockaddr_storage at{};
+    socklen_t size = sizeof at;
+    int listens = 0;
+    socklen_t int_size = sizeof listens;
+    const bool good = getsockname(descriptor, reinterpret_cast<sockaddr*>(&at), &size) == 0 &&
+                      getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_size) == 0;
+    if (!good || listens == 0)
+      return invalid(fmt::format("descriptor {} is no socket that listens", descriptor));
     ErrorCode error;
-    tcp::resolver resolver(loop.impl().context);
-    const auto found =
-        resolver.resolve(address.host, std::to_string(address.port), tcp::resolver::passive, error);
-    if (error || found.empty())
-      return no_way(address, "this name does not resolve", error.message());
-    const tcp::endpoint endpoint = found.begin()->endpoint();
-    tcp::acceptor& acceptor = state_->acceptor;
-    acceptor.open(endpoint.protocol(), error);
-    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor.bind(endpoint, error);
-    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-    if (error == asio::error::address_in_use)
-      return no_way(address, "cannot listen",
-                    "another process has this port; end it, or give "
-                    "this site another port in [[site]] address");
-    if (error) return no_way(address, "cannot listen", error.message());
+    state_->acceptor.assign(at.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), descriptor, error);
+    if (error) return unavailable(fmt::format("descriptor {}: {}", descriptor, error.message()));
     State::accept(state_);
     return Ok{};
   }
@@ -232,11 +260,20 @@ Time Loop::now() const { return std::chrono::steady_clock::now() - impl_->born; 
 
 void Loop::post(std::function<void()> work) { asio::post(impl_->context, std::move(work)); }
 
-void Loop::at(Time when, std::function<void()> work) {
-  auto timer = std::make_shared<asio::steady_timer>(impl_->context, impl_->born + when);
-  timer->async_wait([timer, work = std::move(work)](ErrorCode error) {
-    if (!error) work();
+Timer Loop::at(Time when, std::function<void()> work) {
+  auto timer = std::make_shared<Timer::Impl>(impl_->context, impl_->born + when, std::move(work));
+  timer->clock.async_wait([timer](ErrorCode) {
+    // Taken out first: the work may drop its own Timer.
+    if (const auto due = std::exchange(timer->work, nullptr)) due();
   });
+  return Timer(std::move(timer));
+}
+
+void Timer::cancel() {
+  if (!impl_) return;
+  impl_->work = nullptr;
+  impl_->clock.cancel();
+  impl_.reset();
 }
 
 void Loop::run() {
@@ -287,8 +324,32 @@ std::string to_string(const Address& a) {
 Result<std::unique_ptr<Listener>> listen(Loop& loop, const Address& address,
                                          std::function<void(std::unique_ptr<Stream>)> accepted) {
   auto listener = std::make_unique<TcpListener>(loop, std::move(accepted));
-  LH_TRY(listener->open(loop, address));
+  LH_TRY(listener->open(address));
   return std::unique_ptr<Listener>(std::move(listener));
+}
+
+Result<std::unique_ptr<Listener>> listen_at(Loop& loop, int descriptor,
+                                            std::function<void(std::unique_ptr<Stream>)> accepted) {
+  auto listener = std::make_unique<TcpListener>(loop, std::move(accepted));
+  LH_TRY(listener->adopt(descriptor));
+  return std::unique_ptr<Listener>(std::move(listener));
+}
+
+Result<Door> open_door(const Address& address) {
+  asio::io_context context;
+  tcp::acceptor acceptor(context);
+  LH_TRY(open_acceptor(acceptor, address));
+  const std::uint16_t port = acceptor.local_endpoint().port();
+  const int descriptor = acceptor.release();
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // for one process, not for every child
+  return Door{descriptor, port};
+}
+
+bool is_loopback(const Address& address) {
+  if (address.host == "localhost") return true;
+  ErrorCode error;
+  const auto literal = asio::ip::make_address(address.host, error);
+  return !error && literal.is_loopback();
 }
 
 void connect(Loop& loop, const Address& address, Time within,

@@ -9,6 +9,25 @@
 
 namespace longhaul::net {
 
+// Something that will be done at a time, unless this goes first.
+class Timer {
+ public:
+  struct Impl;
+  Timer() = default;
+  explicit Timer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  Timer(Timer&&) = default;
+  Timer& operator=(Timer&& other) {
+    cancel();
+    impl_ = std::move(other.impl_);
+    return *this;
+  }
+  ~Timer() { cancel(); }
+
+ private:
+  void cancel();
+  std::shared_ptr<Impl> impl_;
+};
+
 class Loop {
  public:
   Loop();
@@ -16,10 +35,10 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  Time now() const;                      // since the loop was made; never goes back
-  void post(std::function<void()>);      // runs it on the loop's thread
-  void at(Time, std::function<void()>);  // not earlier; cannot be taken back
-  void run();                            // until stop()
+  Time now() const;                                     // since the loop was made; never goes back
+  void post(std::function<void()>);                     // runs it on the loop's thread
+  [[nodiscard]] Timer at(Time, std::function<void()>);  // not earlier
+  void run();                                           // until stop()
   bool run_until(Time, const std::function<bool()>& done);  // false: the time came first
   void stop();
 
@@ -43,9 +62,22 @@ class Listener {
   virtual ~Listener() = default;  // stops listening
   virtual std::uint16_t port() const = 0;
 };
+// A machine of this name cannot be another one.
+bool is_loopback(const Address&);
+
+// A socket that listens, for a process to inherit.
+struct Door {
+  int descriptor = -1;  // the caller's to close
+  std::uint16_t port = 0;
+};
+Result<Door> open_door(const Address&);
+
 // Port 0: any that is free. Errors: the port is taken, the address is not this machine's.
 Result<std::unique_ptr<Listener>> listen(Loop&, const Address&,
                                          std::function<void(std::unique_ptr<Stream>)> accepted);
+// At a door that this process has inherited.
+Result<std::unique_ptr<Listener>> listen_at(Loop&, int descriptor,
+                                            std::function<void(std::unique_ptr<Stream>)> accepted);
 // One attempt; an Error names the address and what failed: the name, the way there, or the door.
 void connect(Loop&, const Address&, Time within,
              std::function<void(Result<std::unique_ptr<Stream>>)> done);

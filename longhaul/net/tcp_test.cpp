@@ -180,8 +180,11 @@ TEST(Tcp, WhoCannotBeReachedIsNamedWithTheReason) {
 TEST(Loop, TimersComeInOrderAndPostWorksFromOtherThreads) {
   Loop loop;
   std::vector<int> order;
-  loop.at(loop.now() + 20ms, [&] { order.push_back(2); });
-  loop.at(loop.now() + 10ms, [&] { order.push_back(1); });
+  const Timer second = loop.at(loop.now() + 20ms, [&] { order.push_back(2); });
+  const Timer first = loop.at(loop.now() + 10ms, [&] { order.push_back(1); });
+  {
+    const Timer dropped = loop.at(loop.now() + 1ms, [&] { order.push_back(9); });
+  }
   std::thread other([&] { loop.post([&] { order.push_back(0); }); });
   other.join();
   EXPECT_TRUE(loop.run_until(loop.now() + 5s, [&] { return order.size() == 3; }));

@@ -32,6 +32,8 @@ std::vector<fs::path> files_in(const std::string& folder) {
   return files;
 }
 
+std::string name_of(std::uint64_t round) { return fmt::format("{:012}.checkpoint", round); }
+
 }  // namespace
 
 Buffer format_checkpoint(const Checkpoint& checkpoint) {
@@ -65,11 +67,26 @@ Status Checkpoints::write(const Checkpoint& checkpoint) const {
   if (code)
     return Error{Error::Kind::io,
                  fmt::format("{}: cannot be created: {}", folder_, code.message())};
-  const fs::path path = fs::path(folder_) / fmt::format("{:012}.checkpoint", checkpoint.round);
+  const fs::path path = fs::path(folder_) / name_of(checkpoint.round);
   LH_TRY(write_atomically(path.string(), format_checkpoint(checkpoint)));
   const auto files = files_in(folder_);
   for (std::size_t i = kKept; i < files.size(); ++i) fs::remove(files[i], code);
   return Ok{};
+}
+
+Result<Checkpoint> Checkpoints::at(std::uint64_t round) const {
+  const std::string path = folder_ + "/" + name_of(round);
+  auto bytes = read_file(path);
+  if (!bytes) return bytes.error();
+  auto checkpoint = parse_checkpoint(*bytes);
+  if (!checkpoint) return malformed(path + ": " + checkpoint.error().what);
+  return checkpoint;
+}
+
+void Checkpoints::drop_after(std::uint64_t round) const {
+  std::error_code code;
+  for (const fs::path& path : files_in(folder_))
+    if (path.filename() > name_of(round)) fs::remove(path, code);
 }
 
 Result<std::optional<Checkpoint>> Checkpoints::newest() const {

@@ -10,7 +10,7 @@ namespace longhaul::run {
 
 struct Checkpoint {
   std::uint64_t job_hash = 0;
-  std::uint64_t round = 0;          // rounds done, for the file's name and the user
+  std::uint64_t round = 0;          // rounds done (over sockets: counts checkpoints); in its name
   std::uint64_t metrics_bytes = 0;  // length of metrics.jsonl at that moment
   Buffer world;                     // sim::World's state
   Buffer experiment;                // what the experiment itself counts
@@ -24,6 +24,10 @@ class Checkpoints {
   Status write(const Checkpoint&) const;
   // The newest one that is whole; nothing if there is none.
   Result<std::optional<Checkpoint>> newest() const;
+  // The one of that round; an Error if it is not there or not whole.
+  Result<Checkpoint> at(std::uint64_t round) const;
+  // Those of later rounds are void.
+  void drop_after(std::uint64_t round) const;
 
  private:
   std::string folder_;

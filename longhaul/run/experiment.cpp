@@ -4,7 +4,6 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/session.h"
@@ -65,8 +64,7 @@ Result<Score> evaluate(const std::string& run_folder) {
   if (!scorer) return scorer.error();
   auto evaluation = (*scorer)(*model);
   if (!evaluation) return evaluation.error();
-  return Score{evaluation->loss, evaluation->accuracy, evaluation->samples,
-               hex64(XXH64(model->data(), model->size() * sizeof(float), 0))};
+  return Score{evaluation->loss, evaluation->accuracy, evaluation->samples, params_hash(*model)};
 }
 
 Result<PartitionTable> partition_table(const Job& job) {

@@ -13,40 +13,32 @@ Session::Session(const Job& job, Simulation& simulation, const RunFolder* folder
     : job_(job),
       simulation_(simulation),
       folder_(folder),
-      progress_(style, job.job.name),
+      log_(job, simulation.members(), folder, style, simulation.scores()),
       stop_(std::move(stop)) {
   sim::Observer observer;
   observer.on_report = [this](Time at, Rank rank, Round round, const Evaluation& evaluation) {
-    scored(at, rank, round, evaluation);
+    log_.scored(at, rank, round, evaluation);
   };
   observer.on_record = [this](Time at, Rank rank, const Record& record) {
-    const std::pair<std::string_view, double> values[] = {{"value", record.value}};
-    write(at, rank, record.round, record.name, values);
+    log_.recorded(at, rank, record);
   };
   observer.on_bad_message = [this](Time, Rank to, Rank from, const Error& error) {
-    progress_.note("rank " + std::to_string(to) + " refused a message of rank " +
-                   std::to_string(from) + ": " + error.what);
+    log_.note("rank " + std::to_string(to) + " refused a message of rank " + std::to_string(from) +
+              ": " + error.what);
   };
   observer.on_lost = [this](Time, Rank rank, const std::string& why) {
-    progress_.note("rank " + std::to_string(rank) + " is lost: " + why);
+    log_.note("rank " + std::to_string(rank) + " is lost: " + why);
   };
   simulation_.world().observe(std::move(observer));
-}
-
-Status Session::open_metrics(std::uint64_t keep) {
-  if (!folder_) return Ok{};
-  auto metrics = MetricsFile::open(folder_->file("metrics.jsonl"), keep);
-  if (!metrics) return metrics.error();
-  metrics_ = std::move(*metrics);
-  return Ok{};
 }
 
 Status Session::resume() {
   auto newest = Checkpoints(folder_->checkpoints()).newest();
   if (!newest) return newest.error();
   if (!*newest) {
-    progress_.note(job_.job.name + ": no checkpoint yet; starts from the beginning");
-    return open_metrics(0);
+    log_.note(job_.job.name + ": no checkpoint yet; starts from the beginning");
+    open_ = true;
+    return log_.open(0);
   }
   const Checkpoint& checkpoint = **newest;
   if (checkpoint.job_hash != job_hash(job_))
@@ -55,46 +47,22 @@ Status Session::resume() {
   simulation_.world().state(saved);
   LH_TRY(saved.finish());
   Archive counted(checkpoint.experiment);
-  counted(counted_);
+  log_.state(counted);
   LH_TRY(counted.finish());
-  real_before_ = counted_.real_s;
   checkpointed_ = checkpoint.round;
-  progress_.note(job_.job.name + ": goes on after round " + std::to_string(checkpoint.round));
-  return open_metrics(checkpoint.metrics_bytes);
-}
-
-double Session::real_s() const {
-  return real_before_ + std::chrono::duration<double>(Clock::now() - begin_).count();
-}
-
-void Session::write(Time at, Rank rank, Round round, std::string_view kind,
-                    std::span<const std::pair<std::string_view, double>> values) {
-  if (metrics_) metrics_->write({at, simulation_.members()[rank].site, rank, round, kind, values});
-}
-
-void Session::scored(Time at, Rank rank, Round round, const Evaluation& evaluation) {
-  if (!simulation_.scores()) return;
-  const std::pair<std::string_view, double> values[] = {{"loss", evaluation.loss},
-                                                        {"accuracy", evaluation.accuracy},
-                                                        {"samples", double(evaluation.samples)}};
-  write(at, rank, round, "score", values);
-  counted_.loss = evaluation.loss;
-  counted_.accuracy = evaluation.accuracy;
-  fresh_score_ = true;
-  if (job_.stop.target_accuracy && !counted_.time_to_target_s &&
-      evaluation.accuracy >= *job_.stop.target_accuracy)
-    counted_.time_to_target_s = exact_seconds(at);
+  log_.note(job_.job.name + ": goes on after round " + std::to_string(checkpoint.round));
+  open_ = true;
+  return log_.open(checkpoint.metrics_bytes);
 }
 
 Status Session::checkpoint() {
   if (!folder_) return Ok{};
-  LH_TRY(metrics_->sync());  // first: a checkpoint never counts bytes that are not there
-  counted_.real_s = real_s();
+  const auto bytes = log_.sync();  // first: a checkpoint never counts bytes that are not there
+  if (!bytes) return bytes.error();
   Archive world, counted;
   simulation_.world().state(world);
-  counted(counted_);
-  Checkpoint checkpoint{job_hash(job_), simulation_.rounds(), metrics_->bytes(), world.take(),
-                        counted.take()};
+  log_.state(counted);
+  Checkpoint checkpoint{job_hash(job_), simulation_.rounds(), *bytes, world.take(), counted.take()};
   checkpointed_ = checkpoint.round;
   return Checkpoints(folder_->checkpoints()).write(checkpoint);
 }
@@ -103,21 +71,11 @@ Status Session::between_events() {
   const Round rounds = simulation_.rounds();
   const Round every = job_.job.checkpoint_every;
   if (every > 0 && rounds >= checkpointed_ + every) LH_TRY(checkpoint());
-  if (++events_ % 8 == 0 || fresh_score_) {
+  if (++events_ % 8 == 0 || log_.fresh_score()) {
     const sim::World& world = simulation_.world();
-    progress_.update({rounds, job_.stop.max_rounds, world.now(), world.counters().wan_bytes,
-                      counted_.loss, counted_.accuracy},
-                     std::exchange(fresh_score_, false));
+    log_.progress(rounds, world.now(), world.counters().wan_bytes);
   }
   return Ok{};
-}
-
-StopReason Session::reason() const {
-  if (counted_.time_to_target_s) return StopReason::target;
-  if (simulation_.rounds() >= job_.stop.max_rounds) return StopReason::max_rounds;
-  const double hours = seconds(simulation_.world().now()) / 3600;
-  return job_.stop.max_hours && hours >= *job_.stop.max_hours ? StopReason::max_hours
-                                                              : StopReason::max_epochs;
 }
 
 // The model and the summary of a run that came to its end by itself.
@@ -146,16 +104,14 @@ Result<std::optional<Error>> Session::drive() {
 }
 
 Result<Summary> Session::run() {
-  if (!metrics_) LH_TRY(open_metrics(0));
+  if (!open_) LH_TRY(log_.open(0));
   Result<std::optional<Error>> failure = drive();
   if (!failure) return failure.error();
   const sim::World& world = simulation_.world();
   Summary summary = summary_of(job_);
-  summary.final_loss = counted_.loss;
-  summary.final_accuracy = counted_.accuracy;
+  log_.fill(summary);
   summary.rounds = simulation_.rounds();
   summary.time_s = exact_seconds(world.now());
-  summary.time_to_target_s = counted_.time_to_target_s;
   summary.wan_bytes = world.counters().wan_bytes;
   summary.wan_messages = world.counters().wan_messages;
   summary.compute_utilisation = world.compute_utilisation();
@@ -167,12 +123,12 @@ Result<Summary> Session::run() {
     summary.stop_reason = StopReason::interrupted;
     summary.params_hash = simulation_.parameters_hash();
   } else {
-    summary.stop_reason = reason();
+    summary.stop_reason = stop_reason(job_, log_.reached_target(), summary.rounds, world.now());
     summary.params_hash = simulation_.parameters_hash();
     LH_TRY(conclude(summary));
   }
-  summary.real_s = real_s();
-  if (metrics_) LH_TRY(metrics_->sync());
+  summary.real_s = log_.real_s();
+  if (const auto written = log_.sync(); !written) return written.error();
   if (folder_)
     LH_TRY(write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n"));
   return summary;

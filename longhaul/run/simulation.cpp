@@ -5,7 +5,6 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include "longhaul/learn/threads.h"
 #include "longhaul/run/job/parts.h"
@@ -107,10 +106,7 @@ Round Simulation::rounds() const { return world_->node(first_).strategy().rounds
 
 std::span<const float> Simulation::parameters() { return learners_[first_]->params(); }
 
-std::string Simulation::parameters_hash() {
-  const auto values = parameters();
-  return values.empty() ? "" : hex64(XXH64(values.data(), values.size_bytes(), 0));
-}
+std::string Simulation::parameters_hash() { return params_hash(parameters()); }
 
 Result<std::optional<Evaluation>> Simulation::score() {
   if (!score_) return std::optional<Evaluation>{};

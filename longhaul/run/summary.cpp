@@ -1,6 +1,7 @@
 #include "longhaul/run/summary.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 #include <nlohmann/json.hpp>
 
 #include "longhaul/run/job/dump.h"
@@ -21,6 +22,17 @@ std::string_view to_string(StopReason reason) {
 }
 
 std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+StopReason stop_reason(const Job& job, bool reached_target, Round rounds, Time time) {
+  if (reached_target) return StopReason::target;
+  if (rounds >= job.stop.max_rounds) return StopReason::max_rounds;
+  const bool late = job.stop.max_hours && seconds(time) / 3600 >= *job.stop.max_hours;
+  return late ? StopReason::max_hours : StopReason::max_epochs;
+}
+
+std::string params_hash(std::span<const float> params) {
+  return params.empty() ? "" : hex64(XXH64(params.data(), params.size_bytes(), 0));
+}
 
 Summary summary_of(const Job& job) {
   Summary summary;

@@ -40,6 +40,10 @@ struct Summary {
   double real_s = 0;    // of computing this run, all sessions together; the only real time
 };
 
+// Why a run that came to its end by itself has ended.
+StopReason stop_reason(const Job&, bool reached_target, Round rounds, Time time);
+// XXH64 of the parameters, hex; "" for none.
+std::string params_hash(std::span<const float>);
 // The fields that follow from the job.
 Summary summary_of(const Job&);
 nlohmann::ordered_json to_json(const Summary&);

@@ -38,6 +38,7 @@ Sample job_with(const std::string& table, const std::string& kind, const std::st
       {"sync", "[sync]", {"kind = \"bsp\""}},
       {"overlay", "[overlay]", {"kind = \"hub\""}},
       {"roles", "[roles]", {}},
+      {"net", "[net]", {}},
       {"transfer", "[transfer]", {}},
       {"codec", "[codec]", {}},
       {"outer", "[outer]", {}},
@@ -93,6 +94,7 @@ std::vector<Case> all_cases() {
   add_table<StopTable>(cases, "stop");
   add_table<ReportTable>(cases, "report");
   add_table<RolesTable>(cases, "roles");
+  add_table<NetTable>(cases, "net");
   add_table<TransferCommon>(cases, "transfer");
   add_table<WanTable>(cases, "wan");
   add_table<LinkTable>(cases, "wan.link[0]");

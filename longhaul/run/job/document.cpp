@@ -157,7 +157,7 @@ Value command_line_value(std::string_view text) {
 const std::vector<std::string_view>& table_names() {
   static const std::vector<std::string_view> names = {
       "job",   "stop",     "report", "model", "data", "optimizer", "sync", "overlay",
-      "roles", "transfer", "codec",  "outer", "wan",  "site",      "for"};
+      "roles", "transfer", "codec",  "outer", "net",  "wan",       "site", "for"};
   return names;
 }
 

@@ -75,6 +75,7 @@ std::vector<ResolvedTable> resolved(const Job& job) {
   tables.push_back(part_table("sync", job.sync.settings, job.sync.entry->describe(), {}));
   tables.push_back(part_table("overlay", job.overlay.settings, job.overlay.entry->describe(), {}));
   tables.push_back(own_table("roles", "[roles]", job.roles));
+  tables.push_back(own_table("net", "[net]", job.net));
   tables.push_back(part_table("transfer", job.transfer.settings, job.transfer.entry->describe(),
                               describe(job.transfer_common)));
   tables.push_back(part_table("codec", job.codec.settings, job.codec.entry->describe(), {}));

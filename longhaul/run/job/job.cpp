@@ -99,6 +99,7 @@ Status read_tables(Document& doc, Job& job) {
   LH_TRY(read_settings(doc.table("stop"), job.stop, {}));
   LH_TRY(read_settings(doc.table("report"), job.report, {}));
   LH_TRY(read_settings(doc.table("roles"), job.roles, {}));
+  LH_TRY(read_settings(doc.table("net"), job.net, {}));
   LH_TRY(read_settings(doc.table("wan"), job.wan, {}));
   for (const Settings& link : doc.links) LH_TRY(read_settings(link, job.links.emplace_back(), {}));
   for (const Settings& site : doc.sites) LH_TRY(read_settings(site, job.sites.emplace_back(), {}));

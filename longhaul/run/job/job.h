@@ -38,6 +38,7 @@ struct Job {
   StopTable stop;
   ReportTable report;
   RolesTable roles;
+  NetTable net;
   WanTable wan;
   std::vector<LinkTable> links;
   std::vector<SiteTable> sites;

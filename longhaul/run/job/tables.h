@@ -99,6 +99,34 @@ struct RolesTable {
   }
 };
 
+struct NetTable {  // sockets only
+  std::uint32_t streams = 1;
+  double meet_s = 60;
+  double silence_s = 10;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "streams",
+                .doc = "parallel TCP connections to each peer (more for long, fast, lossy links)",
+                .min = 1,
+                .max = 16},
+          self.streams);
+    visit(Field{.name = "meet_s",
+                .doc = "all nodes must be connected within this, or the run fails",
+                .max = 1e6,
+                .unit = "s",
+                .positive = true,
+                .local = true},
+          self.meet_s);
+    visit(Field{.name = "silence_s",
+                .doc = "without a byte from it for so long, a node counts as unreachable",
+                .max = 1e6,
+                .unit = "s",
+                .positive = true,
+                .local = true},
+          self.silence_s);
+  }
+};
+
 struct WanTable {
   std::string preset;
   double rate_scale = 1;

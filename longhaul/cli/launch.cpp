@@ -1,0 +1,63 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
+#include "longhaul/run/launch.h"
+
+namespace longhaul::cli {
+namespace {
+
+int launch(const RunOptions& options) {
+  auto job = options.load();
+  if (!job) return tell(job.error());
+  const std::string folder = options.out.empty() ? "runs/" + job->job.name : options.out;
+  std::error_code code;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
+  if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
+  run::LaunchOptions with{.program = program.string(),
+                          .arguments = {options.job},
+                          .folder = folder,
+                          .existing = options.one(folder).existing};
+  for (const std::string& set : options.sets) {
+    with.arguments.push_back("--set");
+    with.arguments.push_back(set);
+  }
+  if (options.quiet) with.arguments.push_back("--quiet");
+  // With --json standard output is for the result alone.
+  with.line = [json = options.json, quiet = options.quiet](const std::string& name, bool is_error,
+                                                           std::string_view line) {
+    if (quiet && !is_error) return;
+    std::FILE* const to = is_error || json ? stderr : stdout;
+    fmt::print(to, "{}: {}\n", name, line);
+    std::fflush(to);
+  };
+  auto summary = run::launch(*job, with);
+  if (!summary) return tell(summary.error());
+  if (options.json)
+    fmt::print("{}\n", to_json(*summary).dump(2));
+  else
+    print_run(*summary, folder, "real time");
+  if (is_interrupted(*summary)) hint_at_resume();
+  return exit_code(*summary);
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app, int& code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* sub =
+      app.add_subcommand("launch", "trains with one process a node on this machine, over sockets");
+  options->add_to(*sub, "runs/NAME", "goes on with an interrupted run", false);
+  sub->footer(
+      "Example:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
+      "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a node or the network\n"
+      "failed, 4 internal error, 130 Ctrl-C");
+  sub->callback([options, &code] { code = launch(*options); });
+}
+
+}  // namespace longhaul::cli

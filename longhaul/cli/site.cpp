@@ -1,0 +1,122 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
+#include "longhaul/run/nodes.h"
+#include "longhaul/run/site.h"
+#include "longhaul/run/whoami.h"
+
+namespace longhaul::cli {
+namespace {
+
+struct SiteArgs {
+  RunOptions common;
+  std::string site;
+  std::vector<std::string> addresses;
+  std::optional<std::uint16_t> base_port;
+  bool insecure = false;
+};
+
+// From --site, or from whoever started this process.
+Result<Rank> own_rank(const SiteArgs& args, const run::Job& job) {
+  if (!args.site.empty()) return run::find_node(job, args.site);
+  auto who = run::who_am_i(run::process_environment());
+  if (!who) return who.error();
+  if (!*who)
+    return invalid(
+        "which node of the job is this? Say --site NAME, or start it with torchrun, mpirun or "
+        "srun");
+  const std::size_t nodes = job.members().size();
+  if ((**who).size != nodes)
+    return invalid(fmt::format("{} started {} processes, but {} has {} nodes", (**who).launcher,
+                               (**who).size, job.file, nodes));
+  return (**who).rank;
+}
+
+Result<std::vector<std::string>> addresses_of(const SiteArgs& args, const run::Job& job) {
+  const std::size_t nodes = job.members().size();
+  if (!args.addresses.empty()) {
+    if (args.addresses.size() != nodes)
+      return invalid(fmt::format("--addresses: {} given, but {} has {} nodes",
+                                 args.addresses.size(), job.file, nodes));
+    return args.addresses;
+  }
+  bool none = true;
+  for (const run::SiteTable& site : job.sites) none &= site.address.empty();
+  const bool started = args.site.empty();  // by a launcher, on one machine if nothing else is said
+  if (none && (started || args.base_port))
+    return run::local_addresses(run::process_environment(), nodes, args.base_port);
+  return run::addresses_of(job);
+}
+
+void print_summary(const run::Summary& s, const std::string& name, const std::string& folder) {
+  fmt::print("{}: {} rounds in {} ({}), {} sent to other sites\n", name, s.rounds,
+             run::duration_text(s.time_s), run::to_string(s.stop_reason),
+             run::bytes_text(double(s.wan_bytes)));
+  if (s.final_accuracy) fmt::print("  accuracy {:.2f} %\n", 100 * *s.final_accuracy);
+  if (!s.params_hash.empty()) fmt::print("  params_hash {}\n", s.params_hash);
+  fmt::print("  written to {}\n", folder);
+}
+
+int site(const SiteArgs& args) {
+  auto job = args.common.load();
+  if (!job) return tell(job.error());
+  auto rank = own_rank(args, *job);
+  if (!rank) return tell(rank.error());
+  auto addresses = addresses_of(args, *job);
+  if (!addresses) return tell(addresses.error());
+  const Member me = job->members()[*rank];
+  const std::string folder =
+      args.common.out.empty() ? run::node_folder("runs/" + job->job.name, me) : args.common.out;
+  const run::SimulateOptions common = args.common.one(folder);
+  auto summary =
+      run::run_site(*job, {.rank = *rank,
+                           .addresses = *std::move(addresses),
+                           .listening = run::inherited_socket(run::process_environment()),
+                           .folder = folder,
+                           .existing = common.existing,
+                           .progress = common.progress,
+                           .insecure = args.insecure});
+  if (!summary) return tell(summary.error());
+  if (args.common.json)
+    fmt::print("{}\n", to_json(*summary).dump(2));
+  else
+    print_summary(*summary, run::node_name(me), folder);
+  if (!summary->failure.empty()) fmt::print(stderr, "longhaul: {}\n", summary->failure);
+  if (is_interrupted(*summary)) hint_at_resume();
+  return exit_code(*summary);
+}
+
+}  // namespace
+
+void add_site(CLI::App& app, int& code) {
+  auto args = std::make_shared<SiteArgs>();
+  CLI::App* sub = app.add_subcommand("site", "runs one node of a job, over sockets");
+  args->common.add_to(*sub, "runs/NAME/SITE", "goes on with an interrupted run", false);
+  sub->add_option("--site", args->site,
+                  "which node this is: a site's name, NAME/1 for its second node (default: the "
+                  "rank that torchrun, mpirun, srun or PMI gave)")
+      ->type_name("NAME");
+  sub->add_option("--addresses", args->addresses,
+                  "host:port of all nodes by rank, with commas (default: [[site]] address)")
+      ->delimiter(',')
+      ->type_name("LIST");
+  sub->add_option("--base-port", args->base_port,
+                  "all nodes are on this machine, rank r at this port + r (default under a "
+                  "launcher: MASTER_PORT + 1, or 29600)")
+      ->type_name("PORT");
+  sub->add_flag("--insecure", args->insecure,
+                "unencrypted connections to other machines: for a network that only you reach");
+  sub->footer(
+      "Example:\n  longhaul site examples/mnist-4-sites.toml --site virginia --insecure\n"
+      "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a peer or the network\n"
+      "failed, 4 internal error, 130 Ctrl-C");
+  sub->callback([args, &code] { code = site(*args); });
+}
+
+}  // namespace longhaul::cli

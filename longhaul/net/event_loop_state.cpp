@@ -1,0 +1,90 @@
+// Checkpoints of a node over sockets: when they are taken, and what is in them. See link.h for why
+// those of all nodes fit together.
+#include "longhaul/net/event_loop.h"
+
+namespace longhaul::net {
+
+using namespace std::chrono_literals;
+
+namespace {
+constexpr Time kStopWithin = 5s, kLinger = 200ms;
+}
+
+void EventLoop::checkpoint_if_due() {
+  if (!running() || !checkpoints_.save || checkpoints_.every == 0) return;
+  const Round rounds = node_->strategy().rounds_done();
+  if (rounds < rounds_at_checkpoint_ + checkpoints_.every) return;
+  // The one before must be on every disk: so all have at least one in common at any time.
+  if (peers_.saved_by_all() == taken_) (void)take_checkpoint(taken_ + 1);
+}
+
+bool EventLoop::on_checkpoint(Rank, std::uint64_t number) {
+  // A node that is at its end, or that keeps none, does not stand in the others' way.
+  if (!running() || !checkpoints_.save) return true;
+  return take_checkpoint(number);
+}
+
+// Nothing that the learner is at work on can be written down: then stepped() does it.
+bool EventLoop::take_checkpoint(std::uint64_t number) {
+  if (number <= taken_) return true;
+  wanted_ = number;
+  if (stepping_) return false;
+  taken_ = number;
+  rounds_at_checkpoint_ = node_->strategy().rounds_done();
+  Archive ar;
+  state(ar);
+  auto write = checkpoints_.save(number, ar.take());
+  scoring_->submit([this, number, write = std::move(write)] {
+    const Status written = write();
+    loop_.post([this, number, written] {
+      if (!written && !over()) failure_ = written.error();
+      if (!written) return;
+      saved_ = number;
+      peers_.announce({taken_, saved_});
+    });
+  });
+  peers_.announce({taken_, saved_});
+  return true;
+}
+
+// All are asked at about the same time, so the last checkpoint is soon on every disk; if one goes
+// on, or is gone, this node waits no longer than it said.
+void EventLoop::stop_if_asked() {
+  if (!observer_.stop || over() || !observer_.stop()) return;
+  const auto end = [this] { failure_ = unavailable("stopped by its user"); };
+  if (!running_ || !checkpoints_.save) return end();
+  if (!stopping_) {
+    stopping_ = loop_.now() + kStopWithin;
+    if (peers_.saved_by_all() == taken_) (void)take_checkpoint(taken_ + 1);
+  }
+  // The others must hear that it is on this disk, too, before they see this node gone.
+  if (wanted_ == taken_ && peers_.saved_by_all() == taken_)
+    stopping_ = std::min(*stopping_, loop_.now() + kLinger);
+  if (loop_.now() >= *stopping_) end();
+}
+
+void EventLoop::state(Archive& ar) {
+  ar.expect("node " + std::to_string(place_.self) + " of " + std::to_string(place_.size()) +
+            " over sockets");
+  Time at = now();
+  ar(at, counters_.computing, counters_.wan_bytes, counters_.wan_messages, unfed_);
+  if (ar.loading()) started_ = loop_.now() - at;
+  node_->state(ar);
+  if (learner_) learner_->state(ar);
+  peers_.state(ar);
+  std::map<std::pair<std::uint32_t, TimerId>, Time> timers;
+  for (const auto& [key, due] : timers_) timers[key] = due.at;
+  std::vector<std::pair<Round, std::vector<float>>> scorings;
+  for (const auto& [round, model] : scorings_)
+    scorings.emplace_back(round, model ? *model : std::vector<float>{});
+  ar(timers, scorings);
+  if (!ar.loading() || ar.failed()) return;
+  rounds_at_checkpoint_ = node_->strategy().rounds_done();
+  wanted_ = taken_;
+  for (const auto& [key, due] : timers) start_timer(key, due);
+  for (auto& [round, model] : scorings)
+    score(round,
+          model.empty() ? nullptr : std::make_shared<const std::vector<float>>(std::move(model)));
+}
+
+}  // namespace longhaul::net

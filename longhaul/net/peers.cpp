@@ -1,0 +1,204 @@
+#include "longhaul/net/peers.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "longhaul/base/rng.h"
+
+namespace longhaul::net {
+
+using namespace std::chrono_literals;
+
+namespace {
+constexpr Time kDialWithin = 5s;
+}
+
+Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
+    : loop_(loop),
+      config_(std::move(config)),
+      place_(place),
+      identity_{config_.job_hash, place_.self, place_.me().incarnation, config_.process,
+                place_.members.get()},
+      events_(events) {
+  for (Rank rank = 0; rank < place_.size(); ++rank)
+    if (rank != place_.self)
+      links_.emplace(
+          rank, std::make_unique<Link>(rank, config_.streams, static_cast<Link::Events&>(*this)));
+}
+
+Peers::~Peers() = default;
+
+std::string Peers::name(Rank rank) const {
+  return fmt::format("rank {} ({})", rank, place_.member(rank).site);
+}
+
+// --- greetings ----------------------------------------------------------------------------------
+
+Result<std::uint16_t> Peers::listen() {
+  const auto accepted = [this](std::unique_ptr<Stream> s) { greet(std::move(s), std::nullopt); };
+  auto listener = config_.listening >= 0
+                      ? net::listen_at(loop_, config_.listening, accepted)
+                      : net::listen(loop_, config_.addresses.at(place_.self), accepted);
+  if (!listener) return listener.error();
+  listener_ = *std::move(listener);
+  return listener_->port();
+}
+
+void Peers::greet(std::unique_ptr<Stream> stream, std::optional<Greeting::Dialled> dialled) {
+  if (greetings_.size() >= kGreetings && !dialled)
+    return turned_away(unavailable(
+        fmt::format("{}: {} others have not said hello yet", stream->peer(), greetings_.size())));
+  const auto greeting = std::make_shared<Greeting>(dialled, static_cast<Greeting::Host&>(*this));
+  greetings_.insert(greeting);
+  greeting->start(std::move(stream));
+}
+
+void Peers::turned_away(const Error& why) {
+  const Time now = loop_.now();
+  notes_ = std::min(kNotes, notes_ + seconds(now - std::exchange(noted_, now)));
+  if (notes_ < 1) return ++unnoted_, void();
+  notes_ -= 1;
+  const auto others = std::exchange(unnoted_, 0);
+  events_.on_note("turned away " + why.what +
+                  (others > 0 ? fmt::format(" ({} others before)", others) : ""));
+}
+
+void Peers::greeted(Greeting& greeting, Rank peer, std::uint32_t stream) {
+  troubles_.erase(peer);
+  pauses_.erase({peer, stream});
+  greetings_.erase(greeting.shared_from_this());
+}
+
+void Peers::not_greeted(Greeting& greeting, bool refused, const Error& why) {
+  const auto dialled = greeting.dialled();
+  greetings_.erase(greeting.shared_from_this());
+  if (!dialled) return turned_away(why);
+  troubles_[dialled->peer] = why.what;
+  if (refused) events_.on_refused(unavailable(name(dialled->peer) + " at " + why.what));
+  dial_later({dialled->peer, dialled->stream});
+}
+
+// --- connections --------------------------------------------------------------------------------
+
+void Peers::dial(Way way) {
+  const auto [peer, stream] = way;
+  const Link& link = *links_.at(peer);
+  if (link.settled() || link.connected(stream)) return;
+  connect(loop_, config_.addresses.at(peer), kDialWithin,
+          [here = std::weak_ptr(alive_), way](auto connected) {
+            const auto self = here.lock();
+            if (!self) return;
+            Peers& peers = **self;
+            if (connected)
+              return peers.greet(*std::move(connected), Greeting::Dialled{way.first, way.second});
+            peers.troubles_[way.first] = connected.error().what;
+            peers.dial_later(way);
+          });
+}
+
+// The pause doubles, and is drawn anew from half of it to all of it: many nodes that lost one
+// another at the same moment must not come back at the same moment.
+void Peers::dial_later(Way way) {
+  Time& pause = pauses_.emplace(way, config_.retry).first->second;
+  Random random(place_.seed, {Purpose::jitter, dialled_++, place_.self, way.first});
+  const Time wait = pause / 2 + Time(random.below(std::uint64_t(pause.count() / 2 + 1)));
+  pause = std::min(2 * pause, config_.longest_retry);
+  dials_[way] = loop_.at(loop_.now() + wait, [this, way] { dial(way); });
+}
+
+void Peers::on_disconnected(Rank peer, std::uint32_t stream, const Error& why) {
+  troubles_[peer] = why.what;
+  if (peer > place_.self) dial_later({peer, stream});
+}
+
+void Peers::break_connections() {
+  for (auto& [peer, link] : links_) link->disconnect(unavailable("broken on purpose"));
+}
+
+// --- meeting, watching, parting -----------------------------------------------------------------
+
+Status Peers::meet(const std::function<bool()>& failed) {
+  for (const auto& [peer, link] : links_)
+    for (std::uint32_t stream = 0; peer > place_.self && stream < config_.streams; ++stream)
+      dial({peer, stream});
+  const auto done = [&] {
+    return failed() || std::all_of(links_.begin(), links_.end(),
+                                   [](const auto& entry) { return entry.second->connected(); });
+  };
+  if (loop_.run_until(loop_.now() + config_.meet, done)) return Ok{};
+  std::string missing;
+  for (const auto& [peer, link] : links_) {
+    if (link->connected()) continue;
+    missing += fmt::format("\n  {}: {}", name(peer),
+                           troubles_.contains(peer) ? troubles_[peer] : "has not called");
+  }
+  return unavailable(
+      fmt::format("not all nodes met within {:g} s:{}", seconds(config_.meet), missing));
+}
+
+void Peers::open() {
+  open_ = true;
+  for (auto& [peer, link] : links_) link->open(loop_.now());
+}
+
+void Peers::announce(Checkpointed mine) {
+  saved_ = mine.saved;
+  for (auto& [peer, link] : links_) link->announce(mine);
+}
+
+void Peers::go_back(std::uint64_t number) {
+  saved_ = number;
+  for (auto& [peer, link] : links_) link->go_back(number);
+}
+
+std::uint64_t Peers::saved_by_all() const {
+  std::uint64_t saved = saved_;
+  for (const auto& [peer, link] : links_)
+    if (!link->dropped()) saved = std::min(saved, link->peer_checkpointed().saved);
+  return saved;
+}
+
+void Peers::state(Archive& ar) {
+  for (auto& [peer, link] : links_) link->state(ar);
+  ar(silent_);
+}
+
+void Peers::tick() {
+  for (auto& [peer, link] : links_) {
+    link->tick(loop_.now(), config_.heartbeat);
+    if (open_ && !parting_ && !link->dropped()) watch(peer, *link);
+  }
+}
+
+void Peers::watch(Rank peer, Link& link) {
+  const Time quiet = loop_.now() - link.last_heard();
+  const bool silent = !link.peer_is_done() && quiet > config_.silence;
+  if (silent)
+    link.disconnect(
+        {Error::Kind::timed_out, fmt::format("not a byte for {:g} s", seconds(config_.silence))});
+  if (silent == silent_.contains(peer)) return;
+  if (silent)
+    silent_.insert(peer);
+  else
+    silent_.erase(peer);
+  events_.on_silent(peer, silent, troubles_[peer]);
+}
+
+void Peers::drop(Rank peer) {
+  Link& link = *links_.at(peer);
+  if (link.dropped()) return;
+  link.drop();
+  std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
+}
+
+void Peers::part(Time within) {
+  parting_ = true;
+  for (auto& [peer, link] : links_) link->say_bye();
+  (void)loop_.run_until(loop_.now() + within, [this] {
+    return std::all_of(links_.begin(), links_.end(),
+                       [](const auto& entry) { return entry.second->settled(); });
+  });
+}
+
+}  // namespace longhaul::net

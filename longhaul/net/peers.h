@@ -1,0 +1,122 @@
+#pragma once
+// All the peers of a node: of two nodes the lower rank dials the other, again and again with a
+// pause that grows; whoever calls without belonging here is turned away; whoever is silent for too
+// long is told of, for membership to decide.
+//
+// Strangers: at most kGreetings are listened to at a time, each for Greeting::kPatience and 4 KiB.
+// One thread: the loop's.
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "longhaul/core/action.h"
+#include "longhaul/net/greeting.h"
+
+namespace longhaul::net {
+
+struct PeersConfig {
+  std::uint64_t job_hash = 0;
+  std::uint64_t process = 0;             // unlike that of any other process: a random number
+  std::vector<Address> addresses;        // by rank
+  int listening = -1;                    // a socket that this node inherited for its address
+  std::uint32_t streams = 1;             // parallel connections to each peer
+  Time meet = std::chrono::seconds(60);  // all must be connected within this, or the run fails
+  Time retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
+  Time longest_retry = std::chrono::seconds(2);
+  Time heartbeat = std::chrono::seconds(1);
+  Time silence = std::chrono::seconds(10);  // without a byte: the peer is silent
+};
+
+class Peers final : private Greeting::Host, private Link::Events {
+ public:
+  static constexpr std::size_t kGreetings = 64;
+  class Events {
+   public:
+    virtual ~Events() = default;
+    virtual void on_message(Rank from, const Message&) = 0;
+    virtual void on_writable(Rank peer, unsigned service_class) = 0;
+    virtual void on_silent(Rank peer, bool silent, const std::string& trouble) = 0;
+    virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;  // see Link::Events
+    virtual void on_refused(const Error&) = 0;          // a peer does not want this node
+    virtual void on_note(const std::string& text) = 0;  // for the user, one line
+  };
+  // Loop and events outlive this.
+  Peers(Loop&, PeersConfig, const Place&, Events&);
+  ~Peers() override;
+
+  // Opens this node's port; the port it really has, if that is 0 in the config.
+  Result<std::uint16_t> listen();
+  bool listening() const { return listener_ != nullptr; }
+  std::uint16_t port() const { return listener_->port(); }  // after listen(); any thread
+  // Where others listen, if that was not known when this was made; before meet().
+  void set_addresses(std::vector<Address> addresses) { config_.addresses = std::move(addresses); }
+  // Until all are connected; an Error names who is not, and why. `failed` ends it early.
+  Status meet(const std::function<bool()>& failed);
+  // From now on messages come, and silence counts.
+  void open();
+  // Every now and then.
+  void tick();
+  // This node has these checkpoints; before open(): it could go on from the one that is saved.
+  void announce(Checkpointed);
+  // All go on from that checkpoint; before open().
+  void go_back(std::uint64_t number);
+  // The newest checkpoint that all have on disk.
+  std::uint64_t saved_by_all() const;
+  void state(Archive&);
+  // The job goes on without that peer.
+  void drop(Rank);
+  void send(const Send& send) { links_.at(send.to)->send(send.message, send.service); }
+  // This node has nothing more to say; until everybody has its last words, or the time is over.
+  void part(Time within);
+  void break_connections();  // for tests
+
+ private:
+  // Greeting::Host
+  Loop& loop() override { return loop_; }
+  const Identity& identity() const override { return identity_; }
+  Link& link(Rank rank) override { return *links_.at(rank); }
+  void greeted(Greeting&, Rank, std::uint32_t stream) override;
+  void not_greeted(Greeting&, bool refused, const Error&) override;
+  // Link::Events
+  void on_message(Rank from, const Message& m) override { events_.on_message(from, m); }
+  void on_writable(Rank peer, unsigned c) override { events_.on_writable(peer, c); }
+  void on_disconnected(Rank peer, std::uint32_t stream, const Error& why) override;
+  bool on_checkpoint(Rank peer, std::uint64_t number) override {
+    return events_.on_checkpoint(peer, number);
+  }
+
+  using Way = std::pair<Rank, std::uint32_t>;  // (peer, stream)
+  void dial(Way);
+  void dial_later(Way);
+  void greet(std::unique_ptr<Stream>, std::optional<Greeting::Dialled>);
+  void turned_away(const Error&);
+  void watch(Rank, Link&);
+  std::string name(Rank) const;
+
+  Loop& loop_;
+  PeersConfig config_;
+  const Place place_;
+  Identity identity_;
+  Events& events_;
+  std::unique_ptr<Listener> listener_;
+  std::map<Rank, std::unique_ptr<Link>> links_;
+  std::set<std::shared_ptr<Greeting>> greetings_;
+  std::map<Way, Time> pauses_;  // before dialling again
+  std::map<Way, Timer> dials_;
+  std::map<Rank, std::string> troubles_;  // why a peer is not connected
+  std::set<Rank> silent_;                 // events_ has been told
+  std::uint64_t dialled_ = 0;
+  std::uint64_t saved_ = 0;
+  // Notes about strangers: kNotes at once, then one a second; the others are counted.
+  static constexpr double kNotes = 20;
+  double notes_ = kNotes;
+  Time noted_{0};
+  std::uint64_t unnoted_ = 0;
+  bool open_ = false, parting_ = false;
+  // Dials under way end after this; they ask whether it is still there.
+  std::shared_ptr<Peers*> alive_ = std::make_shared<Peers*>(this);
+};
+
+}  // namespace longhaul::net

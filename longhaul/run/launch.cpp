@@ -1,0 +1,188 @@
+#include "longhaul/run/launch.h"
+
+#include <unistd.h>
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/net/tcp.h"
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/interrupt.h"
+#include "longhaul/run/nodes.h"
+
+namespace longhaul::run {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 10s;  // between asking processes to end and killing them
+
+// Listening sockets for all nodes, closed here once every process has its own.
+class Doors {
+ public:
+  ~Doors() {
+    for (const net::Door& door : doors_) close(door.descriptor);
+  }
+  Status open(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      auto door = net::open_door({"127.0.0.1", 0});
+      if (!door) return door.error();
+      doors_.push_back(*door);
+    }
+    return Ok{};
+  }
+  int descriptor(std::size_t i) const { return doors_[i].descriptor; }
+  std::string addresses() const {
+    std::string list;
+    for (const net::Door& door : doors_)
+      list += fmt::format("{}127.0.0.1:{}", list.empty() ? "" : ",", door.port);
+    return list;
+  }
+
+ private:
+  std::vector<net::Door> doors_;
+};
+
+Status start_all(Children& children, const Members& members, const LaunchOptions& options) {
+  Doors doors;
+  LH_TRY(doors.open(members.size()));
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    const std::string name = node_name(members[rank]);
+    ChildSpec spec{name, {options.program, "site"}, doors.descriptor(rank)};
+    spec.command.insert(spec.command.end(), options.arguments.begin(), options.arguments.end());
+    for (const std::string& word :
+         {std::string("--site"), name, std::string("--addresses"), doors.addresses(),
+          std::string("--out"), node_folder(options.folder, members[rank])})
+      spec.command.push_back(word);
+    if (options.existing == Existing::resume) spec.command.push_back("--resume");
+    if (options.existing == Existing::force) spec.command.push_back("--force");
+    LH_TRY(children.start(spec));
+  }
+  return Ok{};
+}
+
+// The nodes cannot go on without one that never began, or that has a bug.
+bool ends_all(const ChildEnd& end) {
+  return end.signal == 0 && end.code != 0 && end.code != 1 && end.code != 3 && end.code != 130;
+}
+
+void wait_for_all(Children& children) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> asked;
+  const InterruptGuard guard;
+  while (!children.all_ended()) {
+    children.poll(50ms);
+    bool end = interrupted();
+    for (std::size_t i = 0; i < children.size(); ++i)
+      end |= children.end(i) && ends_all(*children.end(i));
+    if (end && !asked) {
+      asked = Clock::now();
+      children.signal(SIGTERM);
+      children.signal(SIGCONT);  // one that is stopped cannot end
+    }
+    if (asked && Clock::now() > *asked + kPatience) children.signal(SIGKILL);
+  }
+}
+
+std::optional<Summary> summary_in(const std::string& folder) {
+  const auto bytes = read_file(folder + "/summary.json");
+  if (!bytes) return std::nullopt;
+  auto summary = parse_summary({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  return summary ? std::optional(*summary) : std::nullopt;
+}
+
+// One of all: see launch.h.
+Summary merge(const Job& job, const Members& members, const Children& children,
+              const std::string& folder, std::string& model_of) {
+  Summary all = summary_of(job);
+  std::optional<Summary> told;
+  all.stop_reason = interrupted() ? StopReason::interrupted : StopReason::failed;
+  std::string failures;
+  double utilisation = 0;
+  std::size_t learners = 0;
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    const std::string own = node_folder(folder, members[rank]);
+    const ChildEnd& end = *children.end(rank);
+    const auto one = end.signal == 0 ? summary_in(own) : std::nullopt;
+    if (!end.done() && !interrupted())
+      failures += fmt::format("{}{}: {}", failures.empty() ? "" : "\n", children.name(rank),
+                              one && !one->failure.empty() ? one->failure : to_string(end));
+    if (!one) continue;
+    all.wan_bytes += one->wan_bytes;
+    all.wan_messages += one->wan_messages;
+    all.time_s = std::max(all.time_s, one->time_s);
+    all.real_s = std::max(all.real_s, one->real_s);
+    all.rounds = std::max(all.rounds, one->rounds);
+    if (!members[rank].is(Role::worker)) continue;
+    utilisation += one->compute_utilisation;
+    ++learners;
+    if (end.done() && !told) {
+      told = one;
+      model_of = own;
+    }
+  }
+  if (learners > 0) all.compute_utilisation = utilisation / double(learners);
+  all.failure = failures;
+  if (!told) return all;
+  all.rounds = told->rounds;
+  all.final_accuracy = told->final_accuracy;
+  all.final_loss = told->final_loss;
+  all.time_to_target_s = told->time_to_target_s;
+  all.params_hash = told->params_hash;
+  all.stop_reason = told->stop_reason;
+  return all;
+}
+
+// The lines of all nodes' metrics.jsonl in the order of time, then of rank.
+Status merge_metrics(const Members& members, const std::string& folder) {
+  struct Line {
+    double time;
+    Rank rank;
+    std::string text;
+  };
+  std::vector<Line> lines;
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    const auto bytes = read_file(node_folder(folder, members[rank]) + "/metrics.jsonl");
+    if (!bytes) continue;  // it never began
+    std::string_view rest(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      const auto line = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      const auto object = nlohmann::json::parse(line, nullptr, false);
+      if (object.is_object() && object.contains("time_s") && object["time_s"].is_number())
+        lines.push_back({object["time_s"], rank, std::string(line)});
+    }
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
+    return std::tie(a.time, a.rank) < std::tie(b.time, b.rank);
+  });
+  std::string text;
+  for (const Line& line : lines) text += line.text + "\n";
+  return write_atomically(folder + "/metrics.jsonl", text);
+}
+
+}  // namespace
+
+Result<Summary> launch(const Job& job, const LaunchOptions& options) {
+  auto folder = RunFolder::open(options.folder, job, options.existing);
+  if (!folder) return folder.error();
+  const Members members = job.members();
+  Children children(options.line);
+  LH_TRY(start_all(children, members, options));
+  wait_for_all(children);
+  std::string model_of;
+  const Summary summary = merge(job, members, children, folder->path(), model_of);
+  LH_TRY(merge_metrics(members, folder->path()));
+  std::error_code code;
+  if (!model_of.empty())
+    std::filesystem::copy_file(model_of + "/model.pt", folder->file("model.pt"),
+                               std::filesystem::copy_options::overwrite_existing, code);
+  LH_TRY(write_atomically(folder->file("summary.json"), to_json(summary).dump(2) + "\n"));
+  return summary;
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,27 @@
+#pragma once
+// All nodes of a job as processes of this machine, over loopback: what `longhaul launch` runs.
+#include <string>
+#include <vector>
+
+#include "longhaul/run/children.h"
+#include "longhaul/run/experiment.h"
+
+namespace longhaul::run {
+
+struct LaunchOptions {
+  std::string program = {};                 // the longhaul that each process is
+  std::vector<std::string> arguments = {};  // for every `longhaul site`: the job file, --set ...
+  std::string folder = {};                  // of the run; node NAME writes to its sub-folder NAME
+  Existing existing = Existing::refuse;
+  Children::Line line = {};  // what the processes print
+};
+
+// Starts them, waits for all, writes the run folder's own summary, metrics and model. Bytes are
+// sums over the nodes, times those of the slowest, utilisation the mean; the rest is of the first
+// worker that came to the end. A node that fails before the others could notice (a bad job, an
+// internal error) ends all; one that is killed or stopped is for the others to miss: they go on or
+// end as the strategy declares. Ctrl-C ends all; the second kills.
+// Summary::failure names the nodes that failed, one a line.
+Result<Summary> launch(const Job&, const LaunchOptions&);
+
+}  // namespace longhaul::run

@@ -1,0 +1,55 @@
+#include "longhaul/run/nodes.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "longhaul/net/tcp.h"
+
+namespace longhaul::run {
+
+std::string node_name(const Member& member) {
+  if (member.rank_in_site == 0) return member.site;
+  return fmt::format("{}/{}", member.site, member.rank_in_site);
+}
+
+Result<Rank> find_node(const Job& job, const std::string& name) {
+  const Members members = job.members();
+  std::vector<std::string> names;
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    names.push_back(node_name(members[rank]));
+    if (names.back() == name) return rank;
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return invalid(
+      fmt::format("{}: no site is called \"{}\"{}", job.file, name, suggestion(name, known)));
+}
+
+std::string node_folder(const std::string& run, const Member& member) {
+  if (member.rank_in_site == 0) return fmt::format("{}/{}", run, member.site);
+  return fmt::format("{}/{}-{}", run, member.site, member.rank_in_site);
+}
+
+Result<std::vector<std::string>> addresses_of(const Job& job) {
+  std::vector<std::string> addresses;
+  for (const Member& member : job.members()) {
+    const auto site = std::find_if(job.sites.begin(), job.sites.end(),
+                                   [&](const SiteTable& s) { return s.name == member.site; });
+    const std::string where = fmt::format("{}: [site.{}] address", job.file, site->name);
+    if (site->address.empty())
+      return invalid(where +
+                     ": missing; give every site one, such as address = \"10.0.0.1:7000\", or say "
+                     "--addresses");
+    auto address = net::parse_address(site->address);
+    if (!address) return invalid(where + ": " + address.error().what);
+    const std::uint32_t port = address->port + member.rank_in_site;
+    if (port > 65535)
+      return invalid(
+          fmt::format("{}: node {} would need port {}", where, member.rank_in_site, port));
+    address->port = std::uint16_t(port);
+    addresses.push_back(net::to_string(*address));
+  }
+  return addresses;
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,73 @@
+#include "longhaul/run/run_log.h"
+
+namespace longhaul::run {
+
+RunLog::RunLog(const Job& job, const Members& members, const RunFolder* folder,
+               Progress::Style style, bool scores)
+    : job_(job),
+      members_(members),
+      folder_(folder),
+      scores_(scores),
+      progress_(style, job.job.name) {}
+
+Status RunLog::open(std::uint64_t keep) {
+  if (!folder_) return Ok{};
+  auto metrics = MetricsFile::open(folder_->file("metrics.jsonl"), keep);
+  if (!metrics) return metrics.error();
+  metrics_ = std::move(*metrics);
+  return Ok{};
+}
+
+void RunLog::write(Time at, Rank rank, Round round, std::string_view kind,
+                   std::span<const std::pair<std::string_view, double>> values) {
+  if (metrics_) metrics_->write({at, members_[rank].site, rank, round, kind, values});
+}
+
+void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluation) {
+  if (!scores_) return;
+  const std::pair<std::string_view, double> values[] = {{"loss", evaluation.loss},
+                                                        {"accuracy", evaluation.accuracy},
+                                                        {"samples", double(evaluation.samples)}};
+  write(at, rank, round, "score", values);
+  counted_.loss = evaluation.loss;
+  counted_.accuracy = evaluation.accuracy;
+  fresh_score_ = true;
+  if (job_.stop.target_accuracy && !counted_.time_to_target_s &&
+      evaluation.accuracy >= *job_.stop.target_accuracy)
+    counted_.time_to_target_s = exact_seconds(at);
+}
+
+void RunLog::recorded(Time at, Rank rank, const Record& record) {
+  const std::pair<std::string_view, double> values[] = {{"value", record.value}};
+  write(at, rank, record.round, record.name, values);
+}
+
+void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes) {
+  progress_.update({rounds, job_.stop.max_rounds, now, wan_bytes, counted_.loss, counted_.accuracy},
+                   std::exchange(fresh_score_, false));
+}
+
+Result<std::uint64_t> RunLog::sync() {
+  if (!metrics_) return std::uint64_t{0};
+  LH_TRY(metrics_->sync());
+  return metrics_->bytes();
+}
+
+double RunLog::real_s() const {
+  return real_before_ + std::chrono::duration<double>(Clock::now() - begin_).count();
+}
+
+void RunLog::fill(Summary& summary) const {
+  summary.final_loss = counted_.loss;
+  summary.final_accuracy = counted_.accuracy;
+  summary.time_to_target_s = counted_.time_to_target_s;
+  summary.real_s = real_s();
+}
+
+void RunLog::state(Archive& ar) {
+  if (!ar.loading()) counted_.real_s = real_s();
+  ar(counted_);
+  if (ar.loading()) real_before_ = counted_.real_s;
+}
+
+}  // namespace longhaul::run

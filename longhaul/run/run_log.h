@@ -1,0 +1,61 @@
+#pragma once
+// What is written down of a run while it goes on, simulated or over sockets: metrics.jsonl, the
+// newest score, progress for the user.
+#include <chrono>
+#include <optional>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/core/node.h"
+#include "longhaul/run/metrics.h"
+#include "longhaul/run/progress.h"
+#include "longhaul/run/run_folder.h"
+#include "longhaul/run/summary.h"
+
+namespace longhaul::run {
+
+class RunLog {
+ public:
+  // All outlive this. `folder` may be null: nothing is written. `scores`: there is something to
+  // score.
+  RunLog(const Job&, const Members&, const RunFolder* folder, Progress::Style, bool scores);
+
+  // Before anything is logged; `keep`: so many bytes of metrics.jsonl are of this run.
+  Status open(std::uint64_t keep);
+  void scored(Time, Rank, Round, const Evaluation&);
+  void recorded(Time, Rank, const Record&);
+  void note(const std::string& text) { progress_.note(text); }
+  void progress(Round rounds, Time now, std::uint64_t wan_bytes);
+  // All that was written is on disk; the length of metrics.jsonl.
+  Result<std::uint64_t> sync();
+
+  bool reached_target() const { return counted_.time_to_target_s.has_value(); }
+  bool fresh_score() const { return fresh_score_; }  // since the last progress()
+  double real_s() const;                             // of all sessions
+  // What is known of the run so far.
+  void fill(Summary&) const;
+  // For checkpoints. Loading makes this session the next one of that run.
+  void state(Archive&);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Counted {
+    std::optional<double> time_to_target_s, loss, accuracy;
+    double real_s = 0;
+    void state(Archive& ar) { ar(time_to_target_s, loss, accuracy, real_s); }
+  };
+  void write(Time, Rank, Round, std::string_view kind,
+             std::span<const std::pair<std::string_view, double>> values);
+
+  const Job& job_;
+  const Members& members_;
+  const RunFolder* folder_;
+  const bool scores_;
+  Progress progress_;
+  std::optional<MetricsFile> metrics_;
+  Counted counted_;
+  const Clock::time_point begin_ = Clock::now();
+  double real_before_ = 0;
+  bool fresh_score_ = false;
+};
+
+}  // namespace longhaul::run

@@ -1,0 +1,249 @@
+#include "longhaul/run/site.h"
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/learn/threads.h"
+#include "longhaul/net/event_loop.h"
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/checkpoint.h"
+#include "longhaul/run/interrupt.h"
+#include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/parts.h"
+#include "longhaul/run/run_log.h"
+
+namespace longhaul::run {
+namespace {
+
+std::uint64_t random_number() {
+  std::random_device device;
+  return std::uint64_t(device()) << 32 | device();
+}
+
+Result<std::vector<net::Address>> parse(const std::vector<std::string>& addresses, bool insecure) {
+  std::vector<net::Address> parsed;
+  for (const std::string& text : addresses) {
+    auto address = net::parse_address(text);
+    if (!address) return address.error();
+    if (!insecure && !net::is_loopback(*address))
+      return invalid(fmt::format(
+          "[[site]] address = \"{}\": connections are not encrypted yet; within a network that "
+          "only you can reach (a VPN, WireGuard) say --insecure",
+          text));
+    parsed.push_back(*std::move(address));
+  }
+  return parsed;
+}
+
+// One run of one node.
+class Site {
+ public:
+  static Result<std::unique_ptr<Site>> make(const Job&, const SiteOptions&,
+                                            std::vector<net::Address>);
+  Result<Summary> run();
+
+ private:
+  Site(const Job& job, const SiteOptions& options, Workload workload)
+      : job_(job), options_(options), workload_(std::move(workload)) {}
+  Status build(std::vector<net::Address>);
+  net::EventLoop::Observer observer();
+  net::PeersConfig peers(std::vector<net::Address>) const;
+  Result<net::CheckpointConfig> checkpoints();
+  std::function<Status()> save(std::uint64_t number, Buffer state);
+  Result<Buffer> load(std::uint64_t number);
+  void progress();
+  Result<Summary> summary(const Status&);
+  Status conclude(Summary&);
+  std::span<const float> params() const {
+    return learner_ ? learner_->params() : std::span<const float>{};
+  }
+
+  const Job& job_;
+  const SiteOptions& options_;
+  Workload workload_;
+  Workload::Score score_;
+  std::shared_ptr<const Members> members_;
+  std::unique_ptr<Learner> learner_;
+  std::optional<RunFolder> folder_;
+  std::optional<RunLog> log_;
+  std::unique_ptr<net::EventLoop> loop_;
+  std::unique_ptr<Node> node_;
+};
+
+Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& options,
+                                         std::vector<net::Address> addresses) {
+  const bool writes = !options.folder.empty();
+  if (writes) LH_TRY(RunFolder::check(options.folder, job, options.existing));
+  auto workload = Workload::load(job, /*numbers=*/true, options.learners);
+  if (!workload) return workload.error();
+  if (workload->phantom())
+    return invalid("[model] kind = \"phantom\" has no numbers to send: it is for simulate only");
+  std::unique_ptr<Site> site(new Site(job, options, *std::move(workload)));
+  LH_TRY(site->build(std::move(addresses)));
+  return site;
+}
+
+net::PeersConfig Site::peers(std::vector<net::Address> addresses) const {
+  net::PeersConfig config;
+  config.job_hash = job_hash(job_);
+  config.process = random_number();
+  config.addresses = std::move(addresses);
+  config.listening = options_.listening;
+  config.streams = job_.net.streams;
+  config.meet = from_seconds(job_.net.meet_s);
+  config.heartbeat = from_seconds(std::min(1.0, job_.net.silence_s / 4));
+  config.silence = from_seconds(job_.net.silence_s);
+  return config;
+}
+
+Result<net::CheckpointConfig> Site::checkpoints() {
+  net::CheckpointConfig config;
+  config.load = [this](std::uint64_t number) { return load(number); };
+  if (!folder_) return config;
+  config.every = job_.job.checkpoint_every;
+  config.save = [this](std::uint64_t number, Buffer state) {
+    return save(number, std::move(state));
+  };
+  if (options_.existing != Existing::resume) return config;
+  auto newest = Checkpoints(folder_->checkpoints()).newest();
+  if (!newest) return newest.error();
+  if (*newest) config.newest = (**newest).round;
+  return config;
+}
+
+// The log's state now, with the node's; written by the task.
+std::function<Status()> Site::save(std::uint64_t number, Buffer state) {
+  const auto bytes = log_->sync();  // first: a checkpoint never counts bytes that are not there
+  if (!bytes) return [error = bytes.error()] { return Status(error); };
+  Archive counted;
+  log_->state(counted);
+  return
+      [folder = folder_->checkpoints(),
+       checkpoint = Checkpoint{job_hash(job_), number, *bytes, std::move(state), counted.take()}] {
+        return Checkpoints(folder).write(checkpoint);
+      };
+}
+
+Result<Buffer> Site::load(std::uint64_t number) {
+  const bool resumes = folder_ && options_.existing == Existing::resume;
+  if (resumes) Checkpoints(folder_->checkpoints()).drop_after(number);
+  if (number == 0) {
+    if (resumes) log_->note("not all nodes have a checkpoint; starts from the beginning");
+    LH_TRY(log_->open(0));
+    return Buffer{};
+  }
+  auto checkpoint = Checkpoints(folder_->checkpoints()).at(number);
+  if (!checkpoint) return checkpoint.error();
+  Archive counted(checkpoint->experiment);
+  log_->state(counted);
+  LH_TRY(counted.finish());
+  LH_TRY(log_->open(checkpoint->metrics_bytes));
+  log_->note(fmt::format("goes on from checkpoint {}", number));
+  return std::move(checkpoint->world);
+}
+
+net::EventLoop::Observer Site::observer() {
+  const Rank self = options_.rank;
+  return {.on_report = [this, self](Time at, Round round,
+                                    const Evaluation& e) { log_->scored(at, self, round, e); },
+          .on_record = [this, self](Time at, const Record& r) { log_->recorded(at, self, r); },
+          .on_note = [this](const std::string& text) { log_->note(text); },
+          .on_tick = [this] { progress(); },
+          .stop = [] { return interrupted(); }};
+}
+
+Status Site::build(std::vector<net::Address> addresses) {
+  learn::use_one_thread_per_learner();
+  members_ = std::make_shared<const Members>(job_.members());
+  if ((*members_)[options_.rank].is(Role::worker)) {
+    auto made = workload_.make_learner(options_.rank);
+    if (!made) return made.error();
+    learner_ = *std::move(made);
+  }
+  auto score = workload_.make_scorer(1);
+  if (!score) return score.error();
+  score_ = *std::move(score);
+  const Place place = place_of(job_, options_.rank, members_, workload_.layout(), false);
+  auto strategy = build_strategy(job_, place, workload_.training_samples());
+  if (!strategy) return strategy.error();
+  if (!options_.folder.empty()) {
+    auto opened = RunFolder::open(options_.folder, job_, options_.existing);
+    if (!opened) return opened.error();
+    folder_ = *std::move(opened);
+  }
+  log_.emplace(job_, *members_, folder_ ? &*folder_ : nullptr, options_.progress, bool(score_));
+  auto kept = checkpoints();
+  if (!kept) return kept.error();
+  loop_ = std::make_unique<net::EventLoop>(
+      net::EventLoopConfig{peers(std::move(addresses)), *std::move(kept),
+                           learn::prepare_compute_thread},
+      place, learner_.get(), score_, observer());
+  node_ = std::make_unique<Node>(place, *std::move(strategy), learner_.get(), *loop_);
+  return Ok{};
+}
+
+void Site::progress() {
+  const auto counters = loop_->counters();
+  log_->progress(node_->strategy().rounds_done(), counters.time, counters.wan_bytes);
+}
+
+Result<Summary> Site::run() {
+  const InterruptGuard guard;
+  return summary(loop_->run(*node_));
+}
+
+Result<Summary> Site::summary(const Status& ended) {
+  const net::EventLoop::Counters counters = loop_->counters();
+  Summary summary = summary_of(job_);
+  log_->fill(summary);
+  summary.rounds = node_->strategy().rounds_done();
+  summary.time_s = exact_seconds(counters.time);
+  summary.wan_bytes = counters.wan_bytes;
+  summary.wan_messages = counters.wan_messages;
+  if (counters.time > Time{0})
+    summary.compute_utilisation = seconds(counters.computing) / seconds(counters.time);
+  summary.params_hash = params_hash(params());
+  if (!ended) {
+    const Error& error = ended.error();
+    summary.stop_reason = interrupted()                           ? StopReason::interrupted
+                          : error.kind == Error::Kind::not_finite ? StopReason::diverged
+                                                                  : StopReason::failed;
+    if (!interrupted()) summary.failure = error.what;
+  } else {
+    summary.stop_reason = stop_reason(job_, log_->reached_target(), summary.rounds, counters.time);
+    LH_TRY(conclude(summary));
+  }
+  summary.real_s = log_->real_s();
+  if (const auto written = log_->sync(); !written) return written.error();
+  if (folder_)
+    LH_TRY(write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n"));
+  return summary;
+}
+
+// The model of a run that came to its end by itself, and what it is worth.
+Status Site::conclude(Summary& summary) {
+  if (!learner_) return Ok{};
+  if (score_) {
+    auto evaluation = score_(params());
+    if (!evaluation) return evaluation.error();
+    summary.final_loss = evaluation->loss;
+    summary.final_accuracy = evaluation->accuracy;
+  }
+  return folder_ ? workload_.save(folder_->path(), params()) : Status(Ok{});
+}
+
+}  // namespace
+
+Result<Summary> run_site(const Job& job, const SiteOptions& options) {
+  auto addresses = parse(options.addresses, options.insecure);
+  if (!addresses) return addresses.error();
+  auto site = Site::make(job, options, *std::move(addresses));
+  if (!site) return site.error();
+  return (*site)->run();
+}
+
+}  // namespace longhaul::run
