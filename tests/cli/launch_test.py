@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+"""Real processes over sockets: launch and site as a user runs them, and what befalls them.
+
+    LONGHAUL=build/release/longhaul tests/cli/launch_test.py
+    LONGHAUL_ALL=1 ...     every strategy with every overlay, every site lost in turn
+"""
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
+ALL = bool(os.environ.get("LONGHAUL_ALL"))
+
+JOB = """\
+[job]
+name = "small"
+seed = 5
+checkpoint_every = 20
+[stop]
+max_rounds = 40
+[report]
+every_rounds = 10
+[model]
+kind = "logistic"
+[data]
+kind = "synthetic"
+batch = 8
+[optimizer]
+kind = "sgd"
+rate = 0.1
+momentum = 0.9
+[sync]
+kind = "fedavg"
+[for.fedavg.sync]
+steps = 3
+[for.diloco.sync]
+steps = 3
+[overlay]
+kind = "hub"
+[net]
+silence_s = 1.5
+meet_s = 60
+"""
+SITES = ["tokyo", "lima", "oslo"]
+SYNCS, OVERLAYS = ["bsp", "fedavg", "diloco"], ["direct", "hub", "ring"]
+
+
+def job_of(sites):
+    return JOB + "".join(f'[[site]]\nname = "{name}"\nstep_ms = {10 + 5 * i}\n'
+                         for i, name in enumerate(sites))
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as handle:
+            return handle.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="longhaul-launch-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.write(job_of(SITES))
+
+    def write(self, text, name="job.toml"):
+        (self.folder / name).write_text(text)
+
+    def start(self, *args, env=None):
+        """A process whose output goes to the file `log` of the returned object."""
+        log = open(self.folder / f"log-{time.monotonic_ns()}", "w+")
+        process = subprocess.Popen([LONGHAUL, *map(str, args)], cwd=self.folder, stdout=log,
+                                   stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
+        process.log = log
+        self.addCleanup(log.close)
+        self.addCleanup(process.kill)
+        return process
+
+    @staticmethod
+    def said(process):
+        process.log.seek(0)
+        return process.log.read()
+
+    def end(self, process, timeout=90):
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.fail("it hangs:\n" + self.said(process)[-3000:])
+        return code, self.said(process)
+
+    def run_ok(self, *args, code=0):
+        process = self.start(*args)
+        got, text = self.end(process)
+        self.assertEqual(got, code, text)
+        return text
+
+    def until(self, process, text, timeout=60):
+        end = time.monotonic() + timeout
+        while text not in self.said(process):
+            self.assertIsNone(process.poll(), self.said(process))
+            self.assertLess(time.monotonic(), end, f"no '{text}' in:\n" + self.said(process)[-3000:])
+            time.sleep(0.05)
+
+    def sites_of(self, launch):
+        """name -> pid of the processes that a launch has started."""
+        pids = {}
+        for pid in subprocess.run(["pgrep", "-P", str(launch.pid)], capture_output=True,
+                                  text=True).stdout.split():
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if b"--site" in words:
+                pids[words[words.index(b"--site") + 1].decode()] = int(pid)
+        return pids
+
+    def summary(self, run="runs/small"):
+        return json.loads((self.folder / run / "summary.json").read_text())
+
+    def simulated_hash(self, *sets):
+        text = subprocess.run([LONGHAUL, "simulate", "job.toml", "--json", "--quiet", "--force",
+                               *sets], cwd=self.folder, capture_output=True, text=True).stdout
+        return json.loads(text)["params_hash"]
+
+
+LONG = ["--set", "stop.max_rounds=3000", "--set", "report.every_rounds=100"]
+
+
+class Same(Case):
+    def test_launch_gives_the_bits_of_simulate(self):
+        codecs = ["fp32", "fp16", "int8"]
+        combinations = list(itertools.product(SYNCS, OVERLAYS, codecs, [2, 3, 4, 7]))
+        if not ALL:  # the combinations over sockets in one process are in the conformance tests
+            combinations = [("bsp", "ring", "fp16", 3), ("fedavg", "hub", "int8", 4),
+                            ("diloco", "direct", "fp32", 2)]
+        for sync, overlay, codec, count in combinations:
+            self.write(job_of(["tokyo", "lima", "oslo", "cairo", "quito", "perth", "turin"][:count]))
+            sets = ["--set", f"sync.kind={sync}", "--set", f"overlay.kind={overlay}", "--set",
+                    f"codec.kind={codec}", "--set", "stop.max_rounds=12"]
+            with self.subTest(sync=sync, overlay=overlay, codec=codec, sites=count):
+                check = subprocess.run([LONGHAUL, "explain", "job.toml", *sets], cwd=self.folder,
+                                       capture_output=True, text=True)
+                if check.returncode == 2 and ("ring" in check.stderr or "codec" in check.stderr):
+                    continue  # not a legal combination
+                expected = self.simulated_hash(*sets, "--out", "runs/simulated")
+                self.run_ok("launch", "job.toml", "--quiet", "--force", *sets)
+                self.assertEqual(self.summary()["params_hash"], expected)
+                if ALL:
+                    print(f"{sync} {overlay} {codec} {count} sites: {expected}", flush=True)
+
+    def test_two_nodes_a_site_parallel_streams_and_a_server_give_the_same_bits(self):
+        self.write(job_of(SITES).replace('name = "lima"', 'name = "lima"\nnodes = 2') +
+                   '[roles]\nserver = "oslo"\n')
+        self.run_ok("launch", "job.toml", "--quiet", "--set", "net.streams=3")
+        self.assertEqual(self.summary()["params_hash"], self.simulated_hash(
+            "--set", "net.streams=3", "--out", "runs/simulated"))
+        self.assertTrue((self.folder / "runs/small/lima-1/summary.json").exists())
+
+
+class Lost(Case):
+    """A site that is killed or stopped: the others go on or end with code 3, and say who it was."""
+
+    def lose(self, number, victim, *sets):
+        launch = self.start("launch", "job.toml", "--force", *LONG, *sets)
+        self.until(launch, "round")
+        sites = self.sites_of(launch)
+        self.assertEqual(sorted(sites), sorted(SITES))
+        begin = time.monotonic()
+        os.kill(sites[victim], number)
+        others = [pid for name, pid in sites.items() if name != victim]
+        self.until(launch, f"({victim})", timeout=15)
+        text = self.said(launch)
+        noticed = time.monotonic() - begin
+        self.assertLess(noticed, 1.5 + 10, text)
+        while any(map(alive, others)):
+            self.assertLess(time.monotonic() - begin, 80, "hangs:\n" + self.said(launch)[-3000:])
+            time.sleep(0.1)
+        if number == signal.SIGSTOP:
+            os.kill(sites[victim], signal.SIGKILL)
+        code, text = self.end(launch)
+        self.assertFalse(any(map(alive, sites.values())), "a process is left")
+        self.assertIn(code, (0, 3), text)
+        if code == 0:
+            done = [json.loads((self.folder / f"runs/small/{name}/summary.json").read_text())
+                    for name in SITES if name != victim]
+            self.assertEqual({one["rounds"] for one in done}, {3000})
+            self.assertEqual(len({one["params_hash"] for one in done}), 1)
+        return code, noticed
+
+    def test_each_site_killed_or_stopped(self):
+        cases = list(itertools.product(SYNCS, OVERLAYS, SITES, [signal.SIGKILL, signal.SIGSTOP]))
+        if not ALL:
+            cases = [("bsp", "ring", "oslo", signal.SIGKILL), ("fedavg", "hub", "tokyo", signal.SIGSTOP)]
+        for sync, overlay, victim, number in cases:
+            with self.subTest(sync=sync, overlay=overlay, victim=victim, number=number):
+                code, noticed = self.lose(number, victim, "--set", f"sync.kind={sync}", "--set",
+                                          f"overlay.kind={overlay}")
+                if ALL:
+                    print(f"{sync} {overlay} {victim} {number.name}: code {code}, named after "
+                          f"{noticed:.1f} s", flush=True)
+
+    def test_a_killed_launch_leaves_no_process(self):
+        launch = self.start("launch", "job.toml", *LONG)
+        self.until(launch, "round")
+        sites = self.sites_of(launch)
+        self.assertEqual(len(sites), 3)
+        launch.kill()
+        end = time.monotonic() + 10
+        while any(map(alive, sites.values())):
+            self.assertLess(time.monotonic(), end, "a process is left")
+            time.sleep(0.05)
+
+
+class Resumed(Case):
+    def setUp(self):
+        super().setUp()
+        self.sets = ["--set", "stop.max_rounds=600", "--set", "report.every_rounds=50"]
+        self.expected = self.simulated_hash(*self.sets, "--out", "runs/simulated")
+
+    def interrupted(self, stop, code):
+        launch = self.start("launch", "job.toml", *self.sets)
+        self.until(launch, "round")
+        stop(launch)
+        self.assertEqual(launch.wait(60), code, self.said(launch))
+        return self.said(launch)
+
+    def resumed(self):
+        text = self.run_ok("launch", "job.toml", "--resume", *self.sets)
+        self.assertIn("goes on from checkpoint", text)
+        self.assertEqual(self.summary()["params_hash"], self.expected)
+        self.assertEqual(self.summary()["rounds"], 600)
+
+    def test_after_ctrl_c(self):
+        text = self.interrupted(lambda launch: launch.send_signal(signal.SIGINT), 130)
+        self.assertIn("--resume", text)
+        self.assertLess(self.summary()["rounds"], 600)
+        self.resumed()
+
+    def test_after_kill_9_of_everything(self):
+        def stop(launch):
+            checkpoints = [self.folder / f"runs/small/{name}/checkpoints" for name in SITES]
+            while not all(folder.exists() and any(folder.glob("*.checkpoint"))
+                          for folder in checkpoints):
+                time.sleep(0.02)
+            launch.kill()
+        self.interrupted(stop, -signal.SIGKILL)
+        self.resumed()
+
+
+class Alone(Case):
+    """`longhaul site` and what it says when something is wrong."""
+
+    def site(self, *args, env=None):
+        return self.start("site", "job.toml", *args, env=env)
+
+    def test_bad_usage_is_one_line_and_code_2(self):
+        def with_address(address):
+            return [word for name in SITES for word in ("--set", f"site.{name}.address={address}")]
+        for args, expected in [
+                ([], "--site"),
+                (["--site", "limaa"], 'did you mean "lima"?'),
+                (["--site", "lima"], "[site.tokyo] address: missing"),
+                (["--site", "lima", *with_address("10.0.0.1:7000")], "--insecure"),
+                (["--site", "lima", *with_address("nowhere")], "is no address"),
+                (["--site", "lima", "--addresses", "127.0.0.1:7000"], "1 given"),
+                (["--site", "lima", "--base-port", "65535"], "--base-port")]:
+            code, text = self.end(self.site(*args))
+            self.assertEqual(code, 2, text)
+            self.assertIn(expected, text)
+            self.assertEqual(len(text.strip().splitlines()), 1, text)
+
+    def addresses(self, count=3):
+        sockets = [socket.socket() for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        ports = [one.getsockname()[1] for one in sockets]
+        for one in sockets:
+            one.close()
+        return ",".join(f"127.0.0.1:{port}" for port in ports)
+
+    def test_who_is_missing_is_named(self):
+        process = self.site("--site", "tokyo", "--addresses", self.addresses(), "--set", "net.meet_s=1")
+        code, text = self.end(process)
+        self.assertEqual(code, 3, text)
+        self.assertIn("not all nodes met within 1 s", text)
+        self.assertIn("rank 1 (lima)", text)
+        self.assertIn("refused", text)
+
+    def test_a_port_in_use_is_named(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            own = f"127.0.0.1:{other.getsockname()[1]}"
+            code, text = self.end(self.site("--site", "tokyo", "--addresses",
+                                            own + ",127.0.0.1:1,127.0.0.1:2"))
+        self.assertEqual(code, 3, text)
+        self.assertIn(f"{own}: cannot listen: another process has this port", text)
+
+    def test_a_name_that_does_not_resolve_is_named(self):
+        code, text = self.end(self.site(
+            "--site", "tokyo", "--insecure", "--set", "net.meet_s=2", "--addresses",
+            self.addresses(1) + ",no-such-host.invalid:7000,127.0.0.1:2"))
+        self.assertEqual(code, 3, text)
+        self.assertIn("no-such-host.invalid:7000", text)
+
+    def test_another_job_and_a_second_process_of_a_site_are_refused_on_both_sides(self):
+        addresses = self.addresses()
+        first = self.site("--site", "tokyo", "--addresses", addresses, "--out", "a")
+        other = self.site("--site", "lima", "--addresses", addresses, "--out", "b", "--set",
+                          "job.seed=6")
+        # tokyo dials lima, which runs another job: both say so, and tokyo does not go on.
+        code, text = self.end(first)
+        self.assertEqual(code, 3, text)
+        self.assertIn("another job", text)
+        self.until(other, "another job", timeout=10)
+        other.kill()
+
+    def test_two_processes_that_claim_one_site(self):
+        addresses = self.addresses()
+        sites = [self.site("--site", name, "--addresses", addresses, "--out", name, *LONG)
+                 for name in SITES]
+        self.until(sites[0], "round")
+        ports = addresses.split(",")
+        ports[2] = self.addresses(1)  # oslo once more, from another port
+        twin = self.site("--site", "oslo", "--addresses", ",".join(ports), "--out", "twin", "--set",
+                         "net.meet_s=5")
+        code, text = self.end(twin)
+        self.assertEqual(code, 3, text)
+        for site in sites:
+            self.assertEqual(self.end(site)[0], 0, self.said(site))
+
+    def test_mpirun_gives_every_process_its_node(self):
+        self.launched(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "3", LONGHAUL])
+
+    def test_torchrun_gives_every_process_its_node(self):
+        self.launched(["/usr/bin/python3", "-m",
+                       "torch.distributed.run", "--nproc_per_node", "3", "--master_port",
+                       self.addresses(1).split(":")[1], "--no-python", LONGHAUL])
+
+    def launched(self, command):
+        done = subprocess.run([*map(str, command), "site", "job.toml", "--base-port",
+                               self.free_range()], cwd=self.folder, capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        hashes = {json.loads((self.folder / f"runs/small/{name}/summary.json").read_text())
+                  ["params_hash"] for name in SITES}
+        self.assertEqual(hashes, {self.simulated_hash("--out", "runs/simulated")})
+
+    def free_range(self):
+        return str(20000 + os.getpid() % 10000)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
