@@ -446,6 +446,9 @@ TEST_F(Recovery, AnEmptyMeanIsServedAsARosterOfNobody) {
 // mutant: longhaul/overlay/recovery.cpp
 //   - if (!sequence.mean.whole()) sequence.mean = {};
 //   +
+// mutant: longhaul/overlay/agreed.cpp
+//   - ar(sequence.sent);
+//   +
 TEST_F(Recovery, R2_1_HalfAMeanIsForgotten) {
   node.begin(0);
   node.bring_mean(0, /*with_roster=*/false);
@@ -453,6 +456,7 @@ TEST_F(Recovery, R2_1_HalfAMeanIsForgotten) {
   node.take_sends();
   EXPECT_FALSE(node.fetch(0, 0)) << "of half a mean";
   ASSERT_TRUE(node.report(0, kNothing) && node.report(1, kNothing));
+  node.save_and_load();  // with its parts sent again
   for (const Rank rank : {0u, 1u}) {
     ASSERT_TRUE(node.share_of(rank, 0));
     ASSERT_TRUE(node.piece(rank, 0, Phase::part, Coding::up, 2, 2));
