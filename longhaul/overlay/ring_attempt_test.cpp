@@ -488,6 +488,10 @@ TEST(RingAttempt, WhatHasTheLongestWayToGoGoesFirst) {
 // mutant: longhaul/overlay/ring_attempt.cpp
 //   - if (size() > 1 && owner != previous() && !parts_[piece])
 //   + if (size() > 1 && !parts_[piece])
+// mutant: longhaul/overlay/ring_attempt.cpp
+//   - if (weights_.empty()) return round_text() + ": roster of " +
+//   list_ranks({terms_.plan->root()});
+//   +
 TEST(RingAttempt, SaysWhomItWaitsFor) {
   Node node(0, true, {0, 1, 2}, 7);
   node.contribute(1);
@@ -499,6 +503,13 @@ TEST(RingAttempt, SaysWhomItWaitsFor) {
   std::vector<bool> means = {true, true, false, false, false, false};
   EXPECT_EQ(node.attempt.waiting_for(means), "round 7: means of 2");
   EXPECT_EQ(node.attempt.waiting_for(std::vector<bool>(6, true)), "round 7: shares of 1");
+
+  Node other(1, true, {0, 1, 2}, 7);  // is told by the root alone
+  other.contribute(1);
+  ASSERT_TRUE(other.share(0, 1));
+  for (const std::size_t piece : {4u, 5u}) other.give(other.first(0), piece, 1, 1);
+  for (const std::size_t piece : {2u, 3u}) other.give(other.mixed(0), piece, 2, 1);
+  EXPECT_EQ(other.attempt.waiting_for(std::vector<bool>(6, true)), "round 7: roster of 0");
 }
 
 // --- a circle -----------------------------------------------------------------------------------
