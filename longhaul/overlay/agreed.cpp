@@ -184,6 +184,7 @@ Attempt& AgreedMean::attempt(Sequence& sequence, Round round) {
 
 void AgreedMean::give(Sequence& sequence, Turn& turn) {
   Scene scene(*this, sequence, sequence.next);
+  sequence.sent.assign(sequence.grid.pieces(), false);
   attempt(sequence, sequence.next).contribute(sequence.grid.length(), sequence.weight, scene);
   Turn below = within(*transfer_, turn);
   scene.carry_out(turn, below);
@@ -288,7 +289,11 @@ Status AgreedMean::admit(Rank from, const TransferKey& key, Range range) {
   const auto attempt = sequence->attempts.find(round);
   if (phase > Phase::repair || attempt == sequence->attempts.end())
     return malformed("piece without a share before it");
-  return attempt->second->admit(from, key, *piece);
+  LH_TRY(attempt->second->admit(from, key, *piece));
+  // Else a liar could end the round while parts wait for room, which are read from its vector.
+  if (phase == Phase::mean && sequence->weight > 0 && !sequence->sent.at(*piece))
+    return malformed("piece of a mean that lacks this node's part");
+  return Ok{};
 }
 
 Result<std::vector<float>> AgreedMean::decode(const TransferKey& key, Range range,
@@ -376,6 +381,7 @@ void AgreedMean::state(Archive& ar) {
 
 void AgreedMean::state(Archive& ar, Sequence& sequence) {
   ar(sequence.next, sequence.lowest, sequence.begun, sequence.values, sequence.weight);
+  ar(sequence.sent);
   ar(sequence.mean, sequence.outcome, sequence.source);
   std::vector<Round> rounds;
   for (const auto& [round, attempt] : sequence.attempts) rounds.push_back(round);

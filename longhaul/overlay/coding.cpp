@@ -84,6 +84,8 @@ Payload AgreedMean::encoded(const TransferKey& key, Range range) {
   const auto it = sequence->attempts.find(key.vector.round);
   LH_CHECK(it != sequence->attempts.end() && key.epoch == team_.epoch);
   Scene scene(*this, *sequence, key.vector.round);
+  if (Phase(key.phase) == Phase::part && key.vector.round == sequence->next)
+    sequence->sent.at(*piece) = true;
   return it->second->encoded(key, *piece, scene);
 }
 

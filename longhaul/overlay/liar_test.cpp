@@ -126,6 +126,45 @@ TEST_F(Liar, ARefusedMessageHasNoEffect) {
   EXPECT_EQ(exchange_.disagreement(), "");
 }
 
+// Whoever owns a piece may say that its mean is there before it has this node's part. If the round
+// ended with that, parts that still wait for room would be asked of a vector that is gone.
+// mutant: longhaul/overlay/agreed.cpp
+//   - return malformed("piece of a mean that lacks this node's part");
+//   + ;
+TEST(Liars, AMeanThatLacksThisNodesPartIsRefused) {
+  constexpr std::uint64_t kPieces = 4;  // of each of two workers; two of them fit a link at once
+  for (const char* kind : {"direct", "ring"}) {
+    for (const char* phases : {"streamed", "sequential"}) {
+      for (const Round rounds : {1u, 2u}) {
+        Exchange exchange({.kind = kind,
+                           .phases = phases,
+                           .workers = 2,
+                           .length = 2 * kPieces * 4,
+                           .rounds = rounds,
+                           .lossy = true,
+                           .chunk_bytes = 16});
+        exchange.net().act(0, [&](Turn& turn) { exchange.at(0).start(turn); });
+        const CodecKey vector{0, 0, 0, 1};
+        const auto piece = [&](Phase phase, Coding coding, std::uint64_t index) {
+          const TransferKey key{0, vector, std::uint8_t(phase), coding};
+          const Scrambler::Piece fields{key, {4 * index, 4}, 1};
+          return bool(exchange.net().inject(1, 0, message(kTransfer, fields, Buffer(8))));
+        };
+        ASSERT_TRUE(exchange.net().inject(
+            1, 0, message(kOverlay, Share{0, vector, 2 * kPieces * 4, false, 1})));
+        for (std::uint64_t i = 0; i < kPieces; ++i)
+          ASSERT_TRUE(piece(Phase::part, Coding::up, i)) << kind;
+        std::uint64_t taken = 0;
+        for (std::uint64_t i = 0; i < kPieces; ++i)
+          taken += piece(Phase::mean, Coding::down, kPieces + i);
+        EXPECT_EQ(taken, 2u) << kind << " " << phases;
+        exchange.run();
+        EXPECT_EQ(exchange.at(0).outcomes().size(), 1u) << "the true ones that follow count";
+      }
+    }
+  }
+}
+
 // Thousands of messages with fields near to right ones, in all forms, at any time.
 TEST(Liars, RandomMessagesNeverCrashAndMemoryStaysBounded) {
   std::uint64_t refused = 0;

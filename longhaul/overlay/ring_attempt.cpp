@@ -172,12 +172,10 @@ std::string RingAttempt::waiting_for(const std::vector<bool>& mean_pieces) const
   }
   const bool all = std::find(mean_pieces.begin(), mean_pieces.end(), false) == mean_pieces.end();
   if (mean_pieces.empty() || !all) return round_text() + ": means of " + list_ranks({previous()});
-  std::vector<Rank> silent{terms_.plan->root()};
-  if (!weights_.empty()) {
-    silent.clear();
-    for (std::uint32_t i = 0; i < weights_.size(); ++i)
-      if (weights_[i] == kUnknownWeight) silent.push_back(member(i));
-  }
+  if (weights_.empty()) return round_text() + ": roster of " + list_ranks({terms_.plan->root()});
+  std::vector<Rank> silent;
+  for (std::uint32_t i = 0; i < weights_.size(); ++i)
+    if (weights_[i] == kUnknownWeight) silent.push_back(member(i));
   return round_text() + ": shares of " + list_ranks(silent);
 }
 

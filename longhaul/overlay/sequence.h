@@ -36,7 +36,8 @@ struct Sequence {
   // This node's contribution to round `next`.
   bool begun = false;
   std::vector<float> values;
-  double weight = 0;  // 0: none
+  double weight = 0;       // 0: none
+  std::vector<bool> sent;  // pieces whose part went out in the attempt under way
   Mean mean;
   bool outcome = false;        // mean is for poll()
   std::optional<Rank> source;  // from whom round `next` is being fetched

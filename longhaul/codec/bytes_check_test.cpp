@@ -1,0 +1,152 @@
+#include "longhaul/codec/bytes_check.h"
+
+#include <cfloat>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/codec/registry.h"
+
+namespace longhaul::codec {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// All that is no number: both infinities, quiet and signalling, of either sign.
+std::vector<float> not_numbers() {
+  std::vector<float> values;
+  for (const std::uint32_t bits : {0x7F800000u, 0xFF800000u, 0x7FC00000u, 0xFFC00000u, 0x7F800001u,
+                                   0xFF800001u, 0x7FFFFFFFu, 0xFFFFFFFFu})
+    values.push_back(std::bit_cast<float>(bits));
+  return values;
+}
+
+// Neither may a decoder read behind what came, nor leave a rest unread.
+// mutant: longhaul/codec/bytes_check.cpp
+//   - if (found == expected) return Ok{};
+//   + if (found >= expected) return Ok{};
+// mutant: longhaul/codec/bytes_check.cpp
+//   - if (found == expected) return Ok{};
+//   + if (found <= expected) return Ok{};
+TEST(BytesCheck, OnlyTheExactLengthWillDo) {
+  for (const std::size_t expected : {0u, 1u, 24u, 1u << 20}) {
+    EXPECT_TRUE(expect_size("fp32", {0, 6}, expected, expected));
+    EXPECT_FALSE(expect_size("fp32", {0, 6}, expected + 1, expected)) << expected;
+    EXPECT_FALSE(expect_size("fp32", {0, 6}, 2 * expected + 7, expected)) << expected;
+    if (expected == 0) continue;
+    EXPECT_FALSE(expect_size("fp32", {0, 6}, expected - 1, expected)) << expected;
+    EXPECT_FALSE(expect_size("fp32", {0, 6}, 0, expected)) << expected;
+  }
+}
+
+// mutant: longhaul/codec/bytes_check.cpp
+//   - found, at.length, at.offset, expected));
+//   + expected, at.length, at.offset, found));
+// mutant: longhaul/codec/bytes_check.cpp
+//   - found, at.length, at.offset, expected));
+//   + found, at.offset, at.length, expected));
+TEST(BytesCheck, AWrongLengthIsNamedWithTheStretchItIsFor) {
+  const Status status = expect_size("int8", {std::uint64_t{1} << 40, 6}, 23, 24);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().kind, Error::Kind::malformed);
+  EXPECT_EQ(status.error().what,
+            "int8: 23 bytes for the 6 values from 1099511627776 on, expected 24");
+}
+
+// mutant: longhaul/codec/bytes_check.cpp
+//   - return malformed(fmt::format("{}: value {} of the vector {}", codec, index, what));
+//   + return invalid(fmt::format("{}: value {} of the vector {}", codec, index, what));
+TEST(BytesCheck, ABadValueIsThePeersFaultAndNamed) {
+  const Error error = bad_value("sign", std::uint64_t{1} << 33, "is neither up nor down");
+  EXPECT_EQ(error.kind, Error::Kind::malformed);
+  EXPECT_EQ(error.what, "sign: value 8589934592 of the vector is neither up nor down");
+}
+
+// Wherever it stands, the last place included.
+// mutant: longhaul/codec/bytes_check.cpp
+//   - if (all_finite(values)) return Ok{};
+//   + if (all_finite(values.first(values.size() / 2))) return Ok{};
+// mutant: longhaul/codec/bytes_check.cpp
+//   - return bad_value(codec, at.offset + i, "is not finite");
+//   + return bad_value(codec, i, "is not finite");
+TEST(BytesCheck, OneValueThatIsNotFiniteIsFoundAndNamedByItsPlaceInTheVector) {
+  for (const float bad : not_numbers()) {
+    for (std::size_t place = 0; place < 9; ++place) {
+      std::vector<float> values(9, -1.5f);
+      values[place] = bad;
+      const Status status = expect_finite("fp32", {1000, 9}, values);
+      ASSERT_FALSE(status) << place;
+      EXPECT_EQ(status.error().kind, Error::Kind::malformed);
+      EXPECT_EQ(status.error().what,
+                "fp32: value " + std::to_string(1000 + place) + " of the vector is not finite");
+    }
+  }
+}
+
+// mutant: longhaul/codec/bytes_check.cpp
+//   - std::size_t i = 0;
+//   + std::size_t i = values.size() - 1;
+TEST(BytesCheck, OfSeveralTheFirstIsNamed) {
+  std::vector<float> values(9, 0.f);
+  values[3] = -kInfinity;
+  values[5] = std::nanf("");
+  values[8] = kInfinity;
+  EXPECT_THAT(expect_finite("fp32", {0, 9}, values).error().what, HasSubstr("value 3 of"));
+}
+
+// What is only large, tiny or nothing is a number.
+// mutant: longhaul/codec/bytes_check.cpp
+//   - if (all_finite(values)) return Ok{};
+//   + if (!values.empty() && std::isnormal(values[0])) return Ok{};
+TEST(BytesCheck, EveryFiniteFloatPasses) {
+  for (const float value : {0.f, -0.f, FLT_TRUE_MIN, -FLT_TRUE_MIN, FLT_MIN, FLT_MAX, -FLT_MAX})
+    EXPECT_TRUE(expect_finite("fp32", {7, 2}, std::vector<float>{value, value})) << value;
+  EXPECT_TRUE(expect_finite("fp32", {7, 0}, {}));
+}
+
+// Any bytes a peer may send, of any length, to every codec of the registry: finite values, or an
+// Error in these words, so that the log says which codec and which stretch of the vector.
+// mutant: longhaul/codec/bytes_check.cpp
+//   - return malformed(fmt::format("{}: {} bytes for the {} values from {} on, expected {}", codec,
+//   + return malformed(fmt::format("{}: {} for {} from {}, not {}", codec,
+// mutant: longhaul/codec/bytes_check.cpp
+//   - return malformed(fmt::format("{}: value {} of the vector {}", codec, index, what));
+//   + return malformed(fmt::format("{}: value {} {}", codec, index, what));
+TEST(BytesCheck, EveryDecoderOfTheFolderSpeaksSo) {
+  Random random(5, {Purpose::test});
+  const Range at{5000, 300};
+  for (const CodecEntry& entry : registry()) {
+    Settings settings{.table = "codec", .file = "job.toml", .line = 1, .entries = {}};
+    settings.set({"kind", {std::string(entry.name)}, "job.toml", 2});
+    const auto codec = entry.make(settings, Place{});
+    ASSERT_TRUE(codec) << entry.name;
+    const std::size_t right = (*codec)->encoded_size(at.length);
+    std::vector<float> out(at.length);
+    int sizes = 0, values = 0;
+    for (int draw = 0; draw < 400; ++draw) {
+      Buffer bytes(draw % 2 == 0 ? right : random.below(2 * right));
+      for (std::byte& byte : bytes) byte = std::byte(random.bits32() & 0xFF);
+      const Status status = (*codec)->decode({}, at, bytes, out);
+      if (status) {
+        EXPECT_TRUE(bytes.size() == right && all_finite(out)) << entry.name;
+        continue;
+      }
+      const std::string& what = status.error().what;
+      EXPECT_EQ(status.error().kind, Error::Kind::malformed) << what;
+      EXPECT_THAT(what, StartsWith(std::string(entry.name) + ": "));
+      sizes += what.find("bytes for the 300 values from 5000 on") != std::string::npos;
+      values += what.find(" of the vector ") != std::string::npos;
+    }
+    EXPECT_GT(sizes, 150) << entry.name;
+    EXPECT_GT(values, 50) << entry.name;
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::codec
