@@ -18,6 +18,7 @@ int run(int argc, const char* const* argv);
 void add_simulate(CLI::App&, int& code);
 void add_evaluate(CLI::App&, int& code);
 void add_compare(CLI::App&, int& code);
+void add_replay(CLI::App&, int& code);
 void add_list(CLI::App&, int& code);
 void add_explain(CLI::App&, int& code);
 void add_version(CLI::App&, int& code);

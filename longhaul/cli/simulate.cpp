@@ -17,7 +17,7 @@ using run::Summary;
 struct SimulateArgs {
   RunOptions common;
   std::uint64_t seeds = 1;
-  std::string checkpoint_every;
+  std::string checkpoint_every, record;
   bool dry_run = false;
 };
 
@@ -69,8 +69,14 @@ int dry_run(const run::Job& job, bool json) {
   return kDone;
 }
 
+run::SimulateOptions with_record(const SimulateArgs& args, run::SimulateOptions options) {
+  if (!args.record.empty())
+    options.record = args.record == "full" ? record::Mode::full : record::Mode::hashes;
+  return options;
+}
+
 int one_run(const SimulateArgs& args, const run::Job& job, const std::string& folder) {
-  auto summary = run::simulate(job, args.common.one(folder));
+  auto summary = run::simulate(job, with_record(args, args.common.one(folder)));
   if (!summary) return tell(summary.error());
   if (args.common.json)
     fmt::print("{}\n", to_json(*summary).dump(2));
@@ -133,8 +139,9 @@ int many_seeds(const SimulateArgs& args, const run::Job& first, const std::strin
   for (std::uint64_t i = 0; i < args.seeds; ++i) {
     auto job = args.common.load({fmt::format("job.seed={}", first.job.seed + i)});
     if (!job) return tell(job.error());
-    auto summary = run::simulate(
-        *job, args.common.one_of_several(fmt::format("{}/seed-{}", folder, job->job.seed)));
+    auto summary =
+        run::simulate(*job, with_record(args, args.common.one_of_several(fmt::format(
+                                                  "{}/seed-{}", folder, job->job.seed))));
     if (!summary) return tell(summary.error());
     all.push_back(*summary);
     worst = std::max(worst, exit_code(*summary));
@@ -171,7 +178,12 @@ void add_simulate(CLI::App& app, int& code) {
   sub->add_option("--seeds", args->seeds, "repeats with this many seeds; median and range")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10000}))
       ->type_name("N");
-  sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing");
+  CLI::Option* record = sub->add_flag(
+      "--record{hashes}", args->record,
+      "records every node for longhaul replay; --record=full also what the learners computed");
+  record->check(CLI::IsMember({"hashes", "full"}));
+  sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing")
+      ->excludes(record);
   sub->footer(
       "Example:\n  longhaul simulate examples/mnist-4-sites.toml --set sync.kind=bsp --seeds 3\n"
       "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 failed,\n"
