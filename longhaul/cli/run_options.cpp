@@ -22,6 +22,13 @@ void RunOptions::add_to(CLI::App& app, const std::string& out_default,
   app.add_flag("--json", json, "prints the result as one JSON object and nothing else");
 }
 
+CLI::Option* RunOptions::add_record_to(CLI::App& app) {
+  CLI::Option* option = app.add_flag(
+      "--record{hashes}", record,
+      "records every node for longhaul replay; --record=full also what the learners computed");
+  return option->check(CLI::IsMember({"hashes", "full"}));
+}
+
 Result<run::Job> RunOptions::load(const std::vector<std::string>& more) const {
   std::vector<std::string> all = sets;
   all.insert(all.end(), more.begin(), more.end());
@@ -29,12 +36,15 @@ Result<run::Job> RunOptions::load(const std::vector<std::string>& more) const {
 }
 
 run::SimulateOptions RunOptions::one(std::string folder) const {
+  std::optional<record::Mode> mode;
+  if (!record.empty()) mode = record == "full" ? record::Mode::full : record::Mode::hashes;
   return {.folder = std::move(folder),
           .existing = force    ? run::Existing::force
                       : resume ? run::Existing::resume
                                : run::Existing::refuse,
           .threads = threads,
-          .progress = run::Progress::detect(quiet)};
+          .progress = run::Progress::detect(quiet),
+          .record = mode};
 }
 
 run::SimulateOptions RunOptions::one_of_several(std::string folder) const {

@@ -7,7 +7,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace longhaul::cli {
 
@@ -15,6 +16,7 @@ struct RunOptions {
   std::string job;
   std::vector<std::string> sets;
   std::string out;
+  std::string record;  // "", "hashes" or "full"
   unsigned threads = 0;
   bool quiet = false, force = false, resume = false, json = false;
 
@@ -22,6 +24,7 @@ struct RunOptions {
   // there is that option.
   void add_to(CLI::App&, const std::string& out_default, const std::string& resume_doc,
               bool with_threads = true);
+  CLI::Option* add_record_to(CLI::App&);
   // Reads the job with --set applied, and `more` settings after them.
   Result<run::Job> load(const std::vector<std::string>& more = {}) const;
   // For a command that is one run, and for one run of several: those may have ended, been

@@ -152,7 +152,9 @@ void add_simulate(CLI::App& app, int& code) {
   sub->add_option("--seeds", args->seeds, "repeats with this many seeds; median and range")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10000}))
       ->type_name("N");
-  sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing");
+  CLI::Option* record = args->common.add_record_to(*sub);
+  sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing")
+      ->excludes(record);
   sub->footer(
       "Example:\n  longhaul simulate examples/mnist-4-sites.toml --set sync.kind=bsp --seeds 3\n"
       "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 failed,\n"

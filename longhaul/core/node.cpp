@@ -29,9 +29,19 @@ Node::Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Ho
 
 Node::~Node() = default;
 
-template <class Input>
-void Node::take_turn(Time now, Input&& input) {
-  one_turn(now, input);
+// What a tap hears is made only if there is one.
+template <class MakeInput>
+void Node::heard(Time now, MakeInput&& make) {
+  if (tap_) tap_->input(now, make(), *this, learner_);
+}
+
+void Node::answered(const Status& status) {
+  if (tap_) tap_->answered(status);
+}
+
+template <class Enter>
+void Node::take_turn(Time now, Enter&& enter) {
+  one_turn(now, enter);
   while (!to_self_.empty()) {  // each is a turn of its own
     const Held held = std::move(to_self_.front());
     to_self_.pop_front();
@@ -39,8 +49,8 @@ void Node::take_turn(Time now, Input&& input) {
   }
 }
 
-template <class Input>
-void Node::one_turn(Time now, Input&& input) {
+template <class Enter>
+void Node::one_turn(Time now, Enter&& enter) {
   TurnContext context;
   context.now = now;
   context.place = &place_;
@@ -49,7 +59,7 @@ void Node::one_turn(Time now, Input&& input) {
   context.busy = busy_;
   context.working = steps_left_ > 0;
   context.credits = &credits_;
-  input(context);
+  enter(context);
   end_turn(context);
 }
 
@@ -86,6 +96,12 @@ void Node::follow_view(TurnContext& context) {
   }
 }
 
+// What the host gets to see: not what a node tells itself or its barrier.
+bool Node::leaves(const Action& action) const {
+  const auto* send = std::get_if<Send>(&action);
+  return send ? send->to != place_.self : !std::holds_alternative<Finish>(action);
+}
+
 void Node::carry(TurnContext& context) {
   struct Carry {
     Node& node;
@@ -109,24 +125,31 @@ void Node::carry(TurnContext& context) {
     }
   };
   // An action may cause others (finish speaks to the barrier): by index, the list may grow.
+  bool computing = context.busy;
   for (std::size_t i = 0; i < context.actions.size(); ++i) {
     Action action = std::move(context.actions[i]);
+    if (tap_ && leaves(action)) tap_->action(action, computing ? nullptr : learner_);
+    computing |= std::holds_alternative<ComputeStep>(action);
     std::visit(Carry{*this, context}, action);
   }
   if (barrier_->complete() && !finished_) {
     finished_ = true;
+    if (tap_) tap_->action(Finish{}, computing ? nullptr : learner_);
     host_.finish(place_.self);
   }
 }
 
 void Node::start(Time now) {
+  heard(now, [] { return Started{}; });
   take_turn(now, [&](TurnContext& c) {
     root_->feed_all([](Machine& m, Turn& turn) { m.on_start(turn); }, Turn(c));
   });
+  answered(Ok{});
 }
 
 void Node::stepped(Time now, const StepResult& result) {
   LH_CHECK(busy_ && steps_left_ > 0);
+  heard(now, [&] { return Stepped{result}; });
   busy_ = false;
   --steps_left_;
   const double steps = ++computed_.steps;
@@ -145,6 +168,7 @@ void Node::stepped(Time now, const StepResult& result) {
     }
     strategy_->on_progress(turn);
   });
+  answered(Ok{});
 }
 
 Status Node::route(Rank from, const Message& message, TurnContext& context) {
@@ -152,6 +176,13 @@ Status Node::route(Rank from, const Message& message, TurnContext& context) {
 }
 
 Status Node::deliver(Time now, Rank from, const Message& message) {
+  heard(now, [&] { return Delivered{from, message}; });
+  const Status status = take_message(now, from, message);
+  answered(status);
+  return status;
+}
+
+Status Node::take_message(Time now, Rank from, const Message& message) {
   if (from >= place_.size()) return malformed("a message of an unknown rank");
   const bool of_membership = !message.machine.empty() && message.machine.head() == kMembership;
   if (!of_membership && !view_.has(from)) {
@@ -169,28 +200,58 @@ Status Node::deliver(Time now, Rank from, const Message& message) {
 }
 
 void Node::timer(Time now, Path machine, TimerId id) {
+  heard(now, [&] { return TimerFired{machine, id}; });
   take_turn(now, [&](TurnContext& c) { root_->feed_timer(machine, id, Turn(c)); });
+  answered(Ok{});
 }
 
 void Node::writable(Time now, Rank peer, unsigned service_class) {
+  heard(now, [&] { return Departed{peer, service_class}; });
   credits_.give(peer, service_class);
-  if (!view_.has(peer)) return;
-  take_turn(now, [&](TurnContext& c) {
-    root_->feed_all([&](Machine& m, Turn& turn) { m.on_writable(peer, turn); }, Turn(c));
-  });
+  if (view_.has(peer)) {
+    take_turn(now, [&](TurnContext& c) {
+      root_->feed_all([&](Machine& m, Turn& turn) { m.on_writable(peer, turn); }, Turn(c));
+    });
+  }
+  answered(Ok{});
 }
 
 void Node::scored(Time now, Round round, const Evaluation& evaluation) {
+  heard(now, [&] { return Scored{round, evaluation}; });
   take_turn(now, [&](TurnContext& c) {
     root_->feed_all([&](Machine& m, Turn& turn) { m.on_scored(round, evaluation, turn); }, Turn(c));
   });
+  answered(Ok{});
 }
 
 void Node::unreachable(Time now, Rank peer, bool unreachable) {
+  heard(now, [&] { return Reachability{peer, unreachable}; });
   take_turn(now, [&](TurnContext& c) {
     Turn turn = Turn(c).child(kMembership);
     membership_->on_reachability(peer, unreachable, turn);
   });
+  answered(Ok{});
+}
+
+Status Node::feed(Time now, const Input& input) {
+  struct Feed {
+    Node& node;
+    Time now;
+    Status operator()(const Started&) const { return node.start(now), Ok{}; }
+    Status operator()(const Stepped& i) const { return node.stepped(now, i.result), Ok{}; }
+    Status operator()(const Delivered& i) const { return node.deliver(now, i.from, i.message); }
+    Status operator()(const TimerFired& i) const { return node.timer(now, i.machine, i.id), Ok{}; }
+    Status operator()(const Departed& i) const {
+      return node.writable(now, i.peer, i.service_class), Ok{};
+    }
+    Status operator()(const Scored& i) const {
+      return node.scored(now, i.round, i.evaluation), Ok{};
+    }
+    Status operator()(const Reachability& i) const {
+      return node.unreachable(now, i.peer, i.unreachable), Ok{};
+    }
+  };
+  return std::visit(Feed{*this, now}, input);
 }
 
 std::string Node::waiting_for() const {

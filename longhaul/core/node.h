@@ -12,6 +12,7 @@
 #include "longhaul/core/host.h"
 #include "longhaul/core/membership.h"
 #include "longhaul/core/strategy.h"
+#include "longhaul/core/tap.h"
 
 namespace longhaul {
 
@@ -32,12 +33,18 @@ class Node final {
   void scored(Time now, Round, const Evaluation&);
   // The host has lost touch with the peer, or has it again. Only membership decides what follows.
   void unreachable(Time now, Rank peer, bool unreachable);
+  // Any of these, as data.
+  Status feed(Time now, const Input&);
+
+  // From the next input on; nullptr: nobody listens. Outlives the node or is taken off.
+  void tap(Tap* tap) { tap_ = tap; }
 
   const Place& place() const { return place_; }
   const View& view() const { return membership_->view(); }
   Strategy& strategy() { return *strategy_; }
   const Strategy& strategy() const { return *strategy_; }
   bool finished() const { return finished_; }
+  bool computing() const { return busy_; }  // the learner is between two step boundaries
   // Whom and what this node waits for, for the user: "round 7: parts of ranks 2 5".
   std::string waiting_for() const;
   std::uint64_t dropped() const { return dropped_; }
@@ -52,13 +59,18 @@ class Node final {
   };
   class Root;
 
-  template <class Input>
-  void take_turn(Time now, Input&& input);
-  template <class Input>
-  void one_turn(Time now, Input&& input);
+  template <class MakeInput>
+  void heard(Time now, MakeInput&& make);
+  void answered(const Status&);
+  bool leaves(const Action&) const;
+  template <class Enter>
+  void take_turn(Time now, Enter&& enter);
+  template <class Enter>
+  void one_turn(Time now, Enter&& enter);
   void end_turn(TurnContext&);
   void follow_view(TurnContext&);
   void carry(TurnContext&);
+  Status take_message(Time now, Rank from, const Message&);
   Status route(Rank from, const Message&, TurnContext&);
 
   Place place_;
@@ -68,6 +80,7 @@ class Node final {
   std::unique_ptr<Root> root_;
   Learner* learner_;
   Host& host_;
+  Tap* tap_ = nullptr;
 
   View view_;  // the last one the machines were told of
   Credits credits_;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/recording.h"
 #include "longhaul/run/session.h"
 #include "longhaul/run/simulation.h"
 
@@ -22,10 +23,35 @@ Result<std::optional<Summary>> finished_summary(const std::string& folder) {
   return over ? std::optional(*summary) : std::nullopt;
 }
 
+// Records all nodes of a world while it runs.
+class Recordings {
+ public:
+  Status begin(const std::string& folder, const Job& job, Simulation& simulation,
+               record::Mode mode) {
+    for (Rank rank = 0; rank < simulation.world().size(); ++rank) {
+      auto opened = Recording::open(folder, job, simulation.workload(), rank, mode);
+      if (!opened) return opened.error();
+      all_.push_back(*std::move(opened));
+      simulation.world().node(rank).tap(all_.back()->tap());
+    }
+    return Ok{};
+  }
+  Status finish() {
+    Status first = Ok{};
+    for (const auto& one : all_)
+      if (Status status = one->finish(); !status && first) first = status;
+    return first;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Recording>> all_;
+};
+
 }  // namespace
 
 Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
   const bool writes = !options.folder.empty();
+  if (options.record && !writes) return invalid("a recording needs the folder of a run");
   const Existing existing = RunFolder::settle(options.folder, options.existing);
   if (writes) LH_TRY(RunFolder::check(options.folder, job, existing));
   if (writes && existing == Existing::resume) {
@@ -45,7 +71,13 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
   }
   Session session(job, **simulation, folder ? &*folder : nullptr, options.progress, options.stop);
   if (existing == Existing::resume && folder) LH_TRY(session.resume());
-  return session.run();
+  Recordings recordings;
+  if (options.record) LH_TRY(recordings.begin(folder->path(), job, **simulation, *options.record));
+  auto summary = session.run();
+  if (const Status recorded = recordings.finish(); summary && !recorded)
+    return Error{recorded.error().kind,
+                 recorded.error().what + "; the recording ends there, the run itself is whole"};
+  return summary;
 }
 
 Result<Score> evaluate(const std::string& run_folder) {

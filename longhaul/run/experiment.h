@@ -1,8 +1,10 @@
 #pragma once
 // From a job to a trained model, in virtual time.
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "longhaul/record/entries.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/progress.h"
 #include "longhaul/run/run_folder.h"
@@ -19,6 +21,8 @@ struct SimulateOptions {
   // Asked between two events with the rounds done: true ends the run as Ctrl-C does.
   std::function<bool(Round)> stop = {};
   const OwnLearners* learners = nullptr;  // for [model] kind = "own"; outlives the call
+  // Records every node into recordings/ of the folder, which must be given.
+  std::optional<record::Mode> record = {};
 };
 
 // Trains, writes the run folder, answers with its summary: also when Ctrl-C or a failure of the

@@ -1,6 +1,7 @@
 #include "longhaul/run/nodes.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -14,15 +15,27 @@ std::string node_name(const Member& member) {
 }
 
 Result<Rank> find_node(const Job& job, const std::string& name) {
-  const Members members = job.members();
-  std::vector<std::string> names;
-  for (Rank rank = 0; rank < members.size(); ++rank) {
-    names.push_back(node_name(members[rank]));
-    if (names.back() == name) return rank;
+  const std::size_t slash = name.find('/');
+  const std::string site = name.substr(0, slash);
+  std::uint32_t node = 0;
+  if (slash != std::string::npos) {
+    const char* const end = name.data() + name.size();
+    const auto [last, bad] = std::from_chars(name.data() + slash + 1, end, node);
+    if (bad != std::errc() || last != end)
+      return invalid(fmt::format("--site {}: expected NAME or NAME/K, K a number from 0", name));
   }
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  return invalid(
-      fmt::format("{}: no site is called \"{}\"{}", job.file, name, suggestion(name, known)));
+  const Members members = job.members();
+  std::uint32_t nodes = 0;
+  std::vector<std::string_view> known;
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    known.push_back(members[rank].site);
+    if (members[rank].site != site) continue;
+    if (members[rank].rank_in_site == node) return rank;
+    ++nodes;
+  }
+  if (nodes > 0)
+    return invalid(fmt::format("--site {}: {} has the nodes 0 to {}", name, site, nodes - 1));
+  return invalid(fmt::format("--site {}: no such site{}", name, suggestion(site, known)));
 }
 
 std::string node_folder(const std::string& run, const Member& member) {

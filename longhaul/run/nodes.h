@@ -9,6 +9,7 @@ namespace longhaul::run {
 
 // "virginia", or "virginia/1" for the second node of that site.
 std::string node_name(const Member&);
+// Of "virginia/1"; an Error speaks of --site.
 Result<Rank> find_node(const Job&, const std::string& name);
 // Where a node writes, beside the others of its run: RUN/virginia, RUN/virginia-1.
 std::string node_folder(const std::string& run, const Member&);

@@ -1,5 +1,5 @@
 #pragma once
-// runs/NAME/: job.toml, metrics.jsonl, summary.json, model.pt, checkpoints/.
+// runs/NAME/: job.toml, metrics.jsonl, summary.json, model.pt, checkpoints/, recordings/.
 #include <string>
 
 #include "longhaul/base/result.h"

@@ -14,6 +14,7 @@
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
+#include "longhaul/run/recording.h"
 #include "longhaul/run/run_log.h"
 
 namespace longhaul::run {
@@ -72,6 +73,7 @@ class Site {
   std::optional<RunLog> log_;
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<Node> node_;
+  std::unique_ptr<Recording> recording_;
 };
 
 Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& options,
@@ -183,6 +185,12 @@ Status Site::build(std::vector<net::Address> addresses) {
                            learn::prepare_compute_thread},
       place, learner_.get(), score_, observer());
   node_ = std::make_unique<Node>(place, *std::move(strategy), learner_.get(), *loop_);
+  if (!options_.record || !folder_) return Ok{};
+  auto recording =
+      Recording::open(folder_->path(), job_, workload_, options_.rank, *options_.record);
+  if (!recording) return recording.error();
+  recording_ = *std::move(recording);
+  node_->tap(recording_->tap());
   return Ok{};
 }
 
@@ -193,7 +201,9 @@ void Site::progress() {
 
 Result<Summary> Site::run() {
   const InterruptGuard guard;
-  return summary(loop_->run(*node_));
+  auto done = summary(loop_->run(*node_));
+  if (recording_ && done) LH_TRY(recording_->finish());
+  return done;
 }
 
 Result<Summary> Site::summary(const Status& ended) {

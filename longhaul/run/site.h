@@ -20,7 +20,8 @@ struct SiteOptions {
   // Frames are neither secret nor signed: whoever can reach or read the network can read and
   // change the model. Without this, addresses must be loopback ones.
   bool insecure = false;
-  const OwnLearners* learners = nullptr;  // for [model] kind = "own"; outlives the call
+  std::optional<record::Mode> record = {};  // docs/replay.md; needs a folder
+  const OwnLearners* learners = nullptr;    // for [model] kind = "own"; outlives the call
 };
 
 // Trains with the other nodes until all are done, writes the run folder, answers with its summary:

@@ -19,6 +19,8 @@ class CheckLayers(ScriptCase):
         self.write("longhaul/sync/a_test.cpp", '#include "longhaul/core/testing/net.h"\n'
                                                "#include <fstream>\n")
         self.write("longhaul/sim/a.cpp", "#include <thread>\n")
+        self.write("longhaul/record/a.h", '#include "longhaul/core/a.h"\n')
+        self.write("longhaul/run/a.cpp", '#include "longhaul/record/a.h"\n')
         self.expect("check-layers", 0, "0 findings")
 
     def test_an_upward_include(self):
@@ -30,7 +32,8 @@ class CheckLayers(ScriptCase):
                     "codec may include only: base, core")
 
     def test_sim_net_learn_and_sync_do_not_know_each_other(self):
-        for own, other in (("sim", "learn"), ("learn", "sim"), ("sync", "sim"), ("net", "sync")):
+        for own, other in (("sim", "learn"), ("learn", "sim"), ("sync", "sim"), ("net", "sync"),
+                           ("record", "sim"), ("sim", "record")):
             self.refuse(f"longhaul/{own}/{other}.h", f'#include "longhaul/{other}/a.h"\n',
                         f"includes longhaul/{other}/a.h; {own} may include only")
 
@@ -48,6 +51,9 @@ class CheckLayers(ScriptCase):
                              ("sys/socket.h", "a socket"), ("ctime", "a clock")):
             self.refuse("longhaul/core/a.cpp", f"#include <{header}>\n", f"<{header}>: {what}",
                         "in the deterministic half (core)")
+
+    def test_recordings_know_no_files(self):
+        self.refuse("longhaul/record/a.cpp", "#include <fstream>\n", "a file", "(record)")
 
     def test_a_clock_by_its_name(self):
         self.refuse("longhaul/overlay/a.cpp", "\nauto t = std::chrono::steady_clock::now();\n",

@@ -1,0 +1,120 @@
+#pragma once
+// What the entries of a recording hold, in the order in which they come: a Header, a Begin, then an
+// InputEntry and an AnswerEntry for each input, an EndEntry.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "longhaul/core/input.h"
+#include "longhaul/core/layout.h"
+#include "longhaul/record/frame.h"
+
+namespace longhaul::record {
+
+enum class Mode : std::uint8_t {
+  hashes,  // of what the learner produced: to replay, it must compute the same bits again
+  full     // its vectors: to replay, neither the learner nor its data are needed
+};
+
+struct Header {
+  static constexpr EntryType kType = EntryType::header;
+  std::string cpu;  // of the machine that recorded it
+  std::string job;  // the resolved job file
+  std::uint64_t job_hash = 0;
+  std::uint64_t seed = 0;
+  Mode mode = Mode::hashes;
+  Rank rank = 0;
+  std::uint32_t nodes = 0;
+  std::string site;
+  std::uint32_t rank_in_site = 0;
+  bool learner = false;  // the node has one
+  bool phantom = false;  // without numbers
+  std::uint64_t training_samples = 0;
+  std::shared_ptr<const Layout> layout = std::make_shared<const Layout>();
+
+  void state(Archive&);
+};
+
+// A learner's two vectors at a moment when it does not compute.
+struct Vectors {
+  std::uint64_t params_hash = 0, grads_hash = 0;
+  std::vector<float> params, grads;  // empty unless the mode is full
+
+  static Vectors of(Learner*, Mode);  // nullptr: of nothing
+  bool same_hashes(const Vectors& other) const {
+    return params_hash == other.params_hash && grads_hash == other.grads_hash;
+  }
+  void state(Archive& ar) { ar(params_hash, grads_hash, params, grads); }
+};
+
+// How the node stood before its first input.
+struct Begin {
+  static constexpr EntryType kType = EntryType::begin;
+  bool fresh = true;               // as it is made
+  Buffer node = {}, learner = {};  // else what they saved: a run that was resumed
+  Vectors vectors = {};
+
+  void state(Archive& ar) { ar(fresh, node, learner, vectors); }
+};
+
+struct InputEntry {
+  static constexpr EntryType kType = EntryType::input;
+  Time time{0};
+  Input input;
+  Vectors vectors;  // Stepped: as the step left them
+
+  void state(Archive& ar) {
+    ar(time);
+    archive_input(ar, input);
+    ar(vectors);
+  }
+};
+
+// One action, or the refusal of a message.
+struct Answer {
+  std::uint64_t hash = 0;  // of all its fields
+  std::string text;        // for people
+
+  void state(Archive& ar) { ar(hash, text); }
+};
+
+struct AnswerEntry {
+  static constexpr EntryType kType = EntryType::answer;
+  std::vector<Answer> answers;
+
+  void state(Archive& ar) { ar(answers); }
+};
+
+struct EndEntry {
+  static constexpr EntryType kType = EntryType::end;
+  std::uint64_t inputs = 0;
+
+  void state(Archive& ar) { ar(inputs); }
+};
+
+template <class Entry>
+Buffer encode(Entry& entry) {
+  Archive ar;
+  ar(entry);
+  return ar.take();
+}
+
+// Any bytes are an entry or an Error that says where in the file they stand.
+template <class Entry>
+Result<Entry> decode(const Frame& frame) {
+  const std::string where =
+      "entry " + std::to_string(frame.number) + " at byte " + std::to_string(frame.offset);
+  if (frame.type != Entry::kType)
+    return malformed(where + " is of type " + std::to_string(std::uint32_t(frame.type)) +
+                     " where type " + std::to_string(std::uint32_t(Entry::kType)) +
+                     " is expected: written by another program");
+  Entry entry;
+  Archive ar(frame.payload);
+  ar(entry);
+  if (!ar.finish()) return malformed(where + " does not hold what its type says");
+  return entry;
+}
+
+bool same_layout(const Layout&, const Layout&);
+
+}  // namespace longhaul::record

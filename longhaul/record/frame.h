@@ -1,0 +1,92 @@
+#pragma once
+// A recording as bytes: eight bytes that say what it is, then entries, each with its length and a
+// checksum that goes on from that of the entry before it (docs/replay.md). A flipped bit, a missing
+// entry and a torn end are told apart and located.
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "longhaul/base/bytes.h"
+#include "longhaul/base/result.h"
+
+namespace longhaul::record {
+
+inline constexpr std::uint32_t kVersion = 1;
+
+enum class EntryType : std::uint8_t { header = 1, begin = 2, input = 3, answer = 4, end = 5 };
+
+// Where the bytes go: a file, or memory.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual Status write(std::span<const std::byte>) = 0;
+};
+
+// Where they come from. Fewer than asked for: it ends here.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual Result<std::size_t> read(std::span<std::byte>) = 0;
+};
+
+// Frames entries and gathers them until flush().
+class FrameWriter {
+ public:
+  explicit FrameWriter(Sink& sink);
+  void add(EntryType, std::span<const std::byte> payload);
+  // The first Error of the sink is the last thing written: nothing follows a gap.
+  Status flush();
+
+ private:
+  Sink& sink_;
+  Buffer waiting_;
+  std::uint64_t chain_;
+  std::optional<Error> failed_;
+};
+
+struct Frame {
+  EntryType type{};
+  std::uint64_t number = 0;  // the header is 0
+  std::uint64_t offset = 0;  // of its first byte in the file
+  std::uint64_t size = 0;    // with its frame
+  Buffer payload;
+};
+
+// Why there is no further entry.
+struct Ending {
+  enum class Kind {
+    between,  // after a whole entry
+    torn,     // inside the entry
+    damaged   // its checksum does not fit: bits have changed, or an entry is missing before it
+  };
+  Kind kind{};
+  std::uint64_t number = 0;  // of the entry that is not whole
+  std::uint64_t offset = 0;  // of its first byte
+  std::uint64_t size = 0;    // damaged: bytes among which the damage is
+};
+
+// Reads entry by entry. Memory: one entry, and never more than the source really holds, whatever
+// its lengths say.
+class FrameReader {
+ public:
+  explicit FrameReader(Source& source) : source_(source) {}
+  // An Error: it is no recording, or of another version, or cannot be read.
+  Result<std::variant<Frame, Ending>> next();
+  std::uint64_t offset() const { return offset_; }
+
+ private:
+  Result<std::size_t> fill(std::span<std::byte>);
+  Status open();
+  Result<bool> read_payload(std::uint64_t length, Buffer& payload);
+
+  Source& source_;
+  std::uint64_t chain_ = 0;
+  std::uint64_t number_ = 0;
+  std::uint64_t offset_ = 0;  // of the next entry
+  bool opened_ = false;
+  std::optional<Ending> ending_;
+};
+
+}  // namespace longhaul::record

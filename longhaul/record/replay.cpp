@@ -1,0 +1,225 @@
+#include "longhaul/record/replay.h"
+
+#include <algorithm>
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "longhaul/record/desk.h"
+
+namespace longhaul::record {
+namespace {
+
+std::string at(const InputEntry& entry, std::uint64_t number) {
+  return fmt::format("input {} ({}, at {})", number, describe(entry.input), describe(entry.time));
+}
+
+Error other_bits(const std::string& where, const std::string& what, const Header& header,
+                 const std::string& cpu) {
+  return invalid(fmt::format(
+      "{}: {} here than when it was recorded, on {}{}; a recording made with --record=full is "
+      "replayed without the learner",
+      where, what, header.cpu, header.cpu == cpu ? ", as here" : ", here on " + cpu));
+}
+
+// The results of steps, apart from how long they took.
+bool same_result(StepResult a, StepResult b) {
+  a.elapsed = b.elapsed = Time{0};
+  return encode(a) == encode(b);
+}
+
+std::optional<Difference> compare(const std::vector<Answer>& recorded,
+                                  const std::vector<Answer>& replayed) {
+  const std::size_t both = std::min(recorded.size(), replayed.size());
+  std::size_t i = 0;
+  while (i < both && recorded[i].hash == replayed[i].hash) ++i;
+  if (i == recorded.size() && i == replayed.size()) return std::nullopt;
+  Difference difference;
+  difference.action = i + 1;
+  if (i < recorded.size()) difference.recorded = recorded[i].text;
+  if (i < replayed.size()) difference.replayed = replayed[i].text;
+  return difference;
+}
+
+}  // namespace
+
+// A learner whose steps were taken long ago.
+class Replay::Taken final : public Learner {
+ public:
+  Taken(std::shared_ptr<const Layout> layout, const Vectors& now)
+      : layout_(std::move(layout)), params_(now.params), grads_(now.grads) {}
+
+  std::shared_ptr<const Layout> layout() const override { return layout_; }
+  std::span<float> params() override { return params_; }
+  std::span<float> grads() override { return grads_; }
+  Result<StepResult> step(const Work&) override {
+    return invalid("a recording cannot take new steps");
+  }
+  void state(Archive&) override {}
+  bool set(const Vectors& after) {
+    if (after.params.size() != params_.size() || after.grads.size() != grads_.size()) return false;
+    std::copy(after.params.begin(), after.params.end(), params_.begin());
+    std::copy(after.grads.begin(), after.grads.end(), grads_.begin());
+    return true;
+  }
+
+ private:
+  std::shared_ptr<const Layout> layout_;
+  std::vector<float> params_, grads_;
+};
+
+// The next entry, if it is whole; else the outcome says why there is none.
+Result<std::optional<Frame>> Replay::next(Outcome& outcome) {
+  if (first_) return std::exchange(first_, std::nullopt);
+  auto read = frames_.next();
+  if (!read) return read.error();
+  if (auto* frame = std::get_if<Frame>(&*read)) return std::optional(std::move(*frame));
+  outcome.ending = std::get<Ending>(*read);
+  return std::optional<Frame>();
+}
+
+Status Replay::open() {
+  Outcome outcome;
+  const auto nothing = [&]() -> Status {
+    const Ending& ending = *outcome.ending;
+    return malformed(
+        fmt::format("{} in entry {} at byte {}, before the first input: nothing to "
+                    "replay",
+                    ending.kind == Ending::Kind::damaged ? "damaged" : "ends early", ending.number,
+                    ending.offset));
+  };
+  auto frame = next(outcome);
+  if (!frame) return frame.error();
+  if (!*frame) return nothing();
+  auto header = decode<Header>(**frame);
+  if (!header) return header.error();
+  header_ = *std::move(header);
+  frame = next(outcome);
+  if (!frame) return frame.error();
+  if (!*frame) return nothing();
+  if ((*frame)->type == EntryType::end) return first_ = **std::move(frame), Ok{};
+  auto begin = decode<Begin>(**frame);
+  if (!begin) return begin.error();
+  begin_ = *std::move(begin);
+  const std::uint64_t values = header_.phantom || !header_.learner ? 0 : header_.layout->size();
+  const Vectors& vectors = begin_->vectors;
+  if (header_.mode == Mode::full &&
+      (vectors.params.size() != values || vectors.grads.size() != values))
+    return malformed(
+        fmt::format("entry 1 at byte {}: the model has {} values, but {} were recorded",
+                    (*frame)->offset, values, vectors.params.size()));
+  return Ok{};
+}
+
+// A node that was resumed is loaded as it was; then the vectors must be those that were recorded.
+Status Replay::set_up(Node& node, Learner* learner, const ReplayOptions& options,
+                      Outcome& outcome) {
+  if (!begin_->fresh) {
+    Archive saved(begin_->node);
+    node.state(saved);
+    if (!saved.finish())
+      return malformed("the state of the node in entry 1 cannot be loaded: another program");
+  }
+  if (!options.learner || !header_.learner) return Ok{};
+  if (!begin_->fresh) {
+    Archive saved(begin_->learner);
+    learner->state(saved);
+    if (!saved.finish())
+      return malformed("the state of the learner in entry 1 cannot be loaded: another program");
+  }
+  if (!Vectors::of(learner, Mode::hashes).same_hashes(begin_->vectors))
+    outcome.refused =
+        other_bits("before the first input", "other parameters", header_, options.cpu);
+  return Ok{};
+}
+
+// Makes the learner's vectors what the step left them as: by taking it, or from the recording.
+Status Replay::take_step(const InputEntry& entry, Desk& desk, Learner* learner,
+                         const ReplayOptions& options, Outcome& outcome) {
+  const std::optional<Work> work = desk.take_work();
+  if (!options.learner) {
+    if (static_cast<Taken*>(learner)->set(entry.vectors)) return Ok{};
+    return malformed(at(entry, outcome.inputs + 1) + ": vectors of another size than before");
+  }
+  const auto differs = [&] {
+    outcome.refused = other_bits(at(entry, outcome.inputs + 1), "the learner computes other bits",
+                                 header_, options.cpu);
+  };
+  if (work) {
+    const Result<StepResult> result = learner->step(*work);
+    if (!result) {
+      outcome.refused = result.error();
+      return Ok{};
+    }
+    if (!same_result(*result, std::get<Stepped>(entry.input).result)) differs();
+  }
+  if (!Vectors::of(learner, Mode::hashes).same_hashes(entry.vectors)) differs();
+  return Ok{};
+}
+
+// False: there is nothing to go on with.
+Result<bool> Replay::one_input(const Frame& frame, Node& node, Desk& desk, Learner* learner,
+                               const ReplayOptions& options, Outcome& outcome) {
+  const auto entry = decode<InputEntry>(frame);
+  if (!entry) return entry.error();
+  const auto found = [&](Difference difference) {
+    difference.input = outcome.inputs + 1;
+    difference.time = entry->time;
+    difference.what = describe(entry->input);
+    outcome.difference = std::move(difference);
+    return false;
+  };
+  if (const auto why = desk.impossible(entry->input, node))
+    return found({.recorded = "the input", .replayed = *why});
+  if (std::holds_alternative<Stepped>(entry->input)) {
+    LH_TRY(take_step(*entry, desk, learner, options, outcome));
+    if (outcome.refused) return false;
+  }
+  (void)node.feed(entry->time, entry->input);  // a refusal is among the answers
+  auto after = next(outcome);
+  if (!after) return after.error();
+  outcome.unanswered = !*after;
+  if (!*after) return false;
+  const auto answer = decode<AnswerEntry>(**after);
+  if (!answer) return answer.error();
+  if (auto difference = compare(answer->answers, desk.answers()))
+    return found(*std::move(difference));
+  ++outcome.inputs;
+  outcome.actions += answer->answers.size();
+  outcome.stopped = options.go_on && !options.go_on(outcome, frames_.offset());
+  return !outcome.stopped;
+}
+
+Result<Outcome> Replay::run(Place place, std::unique_ptr<Strategy> strategy,
+                            const ReplayOptions& options) {
+  if (header_.learner && !options.learner && header_.mode != Mode::full)
+    return invalid("holds hashes only: a learner must take the steps again");
+  std::unique_ptr<Taken> taken;
+  if (begin_ && header_.learner && !options.learner)
+    taken = std::make_unique<Taken>(place.layout, begin_->vectors);
+  Learner* learner = taken ? taken.get() : header_.learner ? options.learner : nullptr;
+  Desk desk(!begin_ || begin_->fresh);
+  Node node(std::move(place), std::move(strategy), learner, desk);
+  node.tap(&desk);
+  Outcome outcome;
+  if (begin_) LH_TRY(set_up(node, learner, options, outcome));
+  for (bool more = !outcome.refused; more;) {
+    auto frame = next(outcome);
+    if (!frame) return frame.error();
+    if (!*frame) break;
+    if ((*frame)->type == EntryType::end) {
+      const auto end = decode<EndEntry>(**frame);
+      if (!end) return end.error();
+      if (end->inputs != outcome.inputs)
+        return malformed(fmt::format("the end at byte {} counts {} inputs where there are {}",
+                                     (*frame)->offset, end->inputs, outcome.inputs));
+      break;
+    }
+    auto went_on = one_input(**frame, node, desk, learner, options, outcome);
+    if (!went_on) return went_on.error();
+    more = *went_on;
+  }
+  return outcome;
+}
+
+}  // namespace longhaul::record

@@ -1,0 +1,66 @@
+#pragma once
+// Feeds a recording to a fresh node and compares every answer.
+#include <functional>
+
+#include "longhaul/core/node.h"
+#include "longhaul/record/entries.h"
+
+namespace longhaul::record {
+
+class Desk;
+
+// The first place at which the node did not do again what it did.
+struct Difference {
+  std::uint64_t input = 0;  // counts from 1
+  Time time{0};
+  std::string what = {};     // the input, in words
+  std::uint64_t action = 0;  // of that input, counts from 1; 0: the input could not come at all
+  std::string recorded = {}, replayed = {};  // "": none
+};
+
+struct Outcome {
+  std::uint64_t inputs = 0;   // whose answers are the same
+  std::uint64_t actions = 0;  // in them
+  std::optional<Difference> difference;
+  // Why the learner of this machine cannot stand in for the one that was recorded.
+  std::optional<Error> refused;
+  // Nothing: the recording has its end entry. Else it was killed, goes on, or is damaged.
+  std::optional<Ending> ending;
+  bool unanswered = false;  // the last input was fed, but what the node did then is not recorded
+  bool stopped = false;     // by `go_on`
+};
+
+struct ReplayOptions {
+  // Takes the steps again. nullptr: results come from the recording, which must be full.
+  Learner* learner = nullptr;
+  std::string cpu = {};  // of this machine, for messages
+  // Asked after each input with the bytes read so far; false stops.
+  std::function<bool(const Outcome&, std::uint64_t bytes)> go_on = {};
+};
+
+class Replay {
+ public:
+  explicit Replay(Source& source) : frames_(source) {}
+
+  // Reads what comes before the first input; an Error names byte and remedy.
+  Status open();
+  const Header& header() const { return header_; }
+  // Of the whole recording, once; `place` and `strategy` are those of header().job. An Error: the
+  // file cannot be read, or holds what no recorder writes.
+  Result<Outcome> run(Place place, std::unique_ptr<Strategy> strategy, const ReplayOptions&);
+
+ private:
+  class Taken;
+
+  Result<std::optional<Frame>> next(Outcome&);
+  Status set_up(Node&, Learner*, const ReplayOptions&, Outcome&);
+  Status take_step(const InputEntry&, Desk&, Learner*, const ReplayOptions&, Outcome&);
+  Result<bool> one_input(const Frame&, Node&, Desk&, Learner*, const ReplayOptions&, Outcome&);
+
+  FrameReader frames_;
+  Header header_;
+  std::optional<Begin> begin_;
+  std::optional<Frame> first_;  // read by open() but not a Begin: no input was recorded
+};
+
+}  // namespace longhaul::record

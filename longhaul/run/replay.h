@@ -1,0 +1,50 @@
+#pragma once
+// A recording of a node, fed to that node again: the node of that site as the run folder's job has
+// it, without network.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/record/digest.h"
+#include "longhaul/record/replay.h"
+#include "longhaul/run/workload.h"
+
+namespace longhaul::run {
+
+struct ReplayOptions {
+  std::string folder = {};  // of the run
+  std::string site = {};    // "tokyo" or "tokyo/1": the second node of that site
+  bool recompute = false;   // takes steps again although the recording holds their results
+  const OwnLearners* learners = nullptr;  // for [model] kind = "own"
+  // Asked after each input; false stops.
+  std::function<bool(const std::string& file, const record::Outcome&, std::uint64_t bytes,
+                     std::uint64_t of_bytes)>
+      go_on = {};
+};
+
+// One file: a session of the run.
+struct ReplayedSession {
+  std::string file;
+  record::Header header;
+  bool recomputed = false;
+  record::Outcome outcome;
+};
+struct Replayed {
+  Rank rank = 0;
+  std::string site;
+  std::uint32_t rank_in_site = 0;
+  std::vector<ReplayedSession> sessions;
+};
+
+// All sessions of the node, up to the first that is not the same. An Error: no such run, site or
+// recording, a job that has changed, a file that is not what it should be; it names which.
+Result<Replayed> replay(const ReplayOptions&);
+
+// 0 the same, 1 a difference, 2 a recording that is damaged or a learner that computes other bits,
+// 130 stopped.
+int exit_code(const Replayed&);
+nlohmann::ordered_json to_json(const Replayed&);
+
+}  // namespace longhaul::run
