@@ -27,6 +27,7 @@ int launch(const RunOptions& options) {
     with.arguments.push_back("--set");
     with.arguments.push_back(set);
   }
+  if (!options.record.empty()) with.arguments.push_back("--record=" + options.record);
   if (options.quiet) with.arguments.push_back("--quiet");
   // With --json standard output is for the result alone.
   with.line = [json = options.json, quiet = options.quiet](const std::string& name, bool is_error,
@@ -53,6 +54,7 @@ void add_launch(CLI::App& app, int& code) {
   CLI::App* sub =
       app.add_subcommand("launch", "trains with one process a node on this machine, over sockets");
   options->add_to(*sub, "runs/NAME", "goes on with an interrupted run", false);
+  options->add_record_to(*sub);
   sub->footer(
       "Example:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
       "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a node or the network\n"

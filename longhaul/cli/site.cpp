@@ -81,7 +81,8 @@ int site(const SiteArgs& args) {
                            .folder = folder,
                            .existing = common.existing,
                            .progress = common.progress,
-                           .insecure = args.insecure});
+                           .insecure = args.insecure,
+                           .record = common.record});
   if (!summary) return tell(summary.error());
   if (args.common.json)
     fmt::print("{}\n", to_json(*summary).dump(2));
@@ -110,6 +111,7 @@ void add_site(CLI::App& app, int& code) {
                   "all nodes are on this machine, rank r at this port + r (default under a "
                   "launcher: MASTER_PORT + 1, or 29600)")
       ->type_name("PORT");
+  args->common.add_record_to(*sub);
   sub->add_flag("--insecure", args->insecure,
                 "unencrypted connections to other machines: for a network that only you reach");
   sub->footer(
