@@ -8,11 +8,14 @@ import itertools
 import json
 import os
 import pathlib
+import random
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -57,6 +60,16 @@ SYNCS, OVERLAYS = ["bsp", "fedavg", "diloco"], ["direct", "hub", "ring"]
 def job_of(sites):
     return JOB + "".join(f'[[site]]\nname = "{name}"\nstep_ms = {10 + 5 * i}\n'
                          for i, name in enumerate(sites))
+
+
+def free_addresses(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ",".join(f"127.0.0.1:{port}" for port in ports)
 
 
 def alive(pid):
@@ -254,6 +267,110 @@ class Resumed(Case):
         self.resumed()
 
 
+class Proxy:
+    """Passes bytes on between the nodes and cuts connections wherever they are."""
+
+    def __init__(self, target):
+        self.target, self.pairs, self.cuts, self.lock = target, [], 0, threading.Lock()
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.port = self.door.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near = self.door.accept()[0]
+            except OSError:
+                return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                near.close()
+                continue
+            with self.lock:
+                self.pairs.append((near, far))
+            for a, b in ((near, far), (far, near)):
+                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
+
+    def copy(self, a, b):
+        try:
+            while data := a.recv(random.choice([7, 100, 5000])):
+                b.sendall(data)
+        except OSError:
+            pass
+        for one in (a, b):
+            one.close()
+
+    def cut(self):
+        with self.lock:
+            pairs, self.pairs = self.pairs, []
+        for pair in pairs:
+            for one in pair:
+                try:
+                    one.shutdown(socket.SHUT_RDWR)
+                    self.cuts += 1
+                except OSError:
+                    pass
+
+
+class Cut(Case):
+    def test_fifty_connections_cut_in_the_middle_of_frames_change_no_bit(self):
+        sets = ["--set", "stop.max_rounds=1500", "--set", "sync.kind=bsp", "--set",
+                "overlay.kind=direct", "--set", "report.every_rounds=500", "--set",
+                "net.streams=2", "--set", "net.silence_s=20"]
+        expected = self.simulated_hash(*sets, "--out", "runs/simulated")
+        ports = [int(one.rsplit(":", 1)[1]) for one in free_addresses(3).split(",")]
+        proxies = [Proxy(port) for port in ports]
+        for proxy in proxies:
+            self.addCleanup(proxy.door.close)
+        sites = []
+        for i, name in enumerate(SITES):
+            addresses = [f"127.0.0.1:{ports[j] if i == j else proxies[j].port}" for j in range(3)]
+            sites.append(self.start("site", "job.toml", "--site", name, "--addresses",
+                                    ",".join(addresses), "--out", name, *sets))
+        self.until(sites[0], "round")
+        breaks = 0
+        while breaks < 50 and all(site.poll() is None for site in sites):
+            before = sum(proxy.cuts for proxy in proxies)
+            random.choice(proxies).cut()
+            breaks += sum(proxy.cuts for proxy in proxies) > before
+            time.sleep(random.uniform(0.01, 0.05))
+        for name, site in zip(SITES, sites):
+            code, text = self.end(site)
+            self.assertEqual(code, 0, text)
+            self.assertEqual(self.summary(name)["params_hash"], expected)
+        self.assertEqual(breaks, 50, "the run was over before")
+
+
+class Recorded(Case):
+    def test_four_sites_are_replayed_and_a_flipped_bit_is_located(self):
+        self.write(job_of(["tokyo", "lima", "oslo", "cairo"]))
+        self.run_ok("launch", "job.toml", "--quiet", "--record=full")
+        for name in ["tokyo", "lima", "oslo", "cairo"]:
+            text = self.run_ok("replay", "runs/small", "--site", name)
+            self.assertIn("answered by the same", text)
+        file = self.folder / "runs/small/lima/recordings/lima-0-1.rec"
+        data = bytearray(file.read_bytes())
+        at = len(data) // 2
+        data[at] ^= 4
+        file.write_bytes(data)
+        text = self.run_ok("replay", "runs/small", "--site", "lima", code=2)
+        found = re.search(r"bytes (\d+)(?: to | ?\.\. ?|-)(\d+)", text)
+        self.assertIsNotNone(found, text)
+        self.assertLessEqual(int(found.group(1)), at)
+        self.assertLess(at, int(found.group(2)) + 1)
+
+    def test_a_resumed_run_is_recorded_in_two_sessions(self):
+        launch = self.start("launch", "job.toml", "--record", *LONG)
+        self.until(launch, "round")
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(launch.wait(60), 130, self.said(launch))
+        self.run_ok("launch", "job.toml", "--resume", "--quiet", "--record", *LONG)
+        result = json.loads(self.run_ok("replay", "runs/small", "--site", "oslo", "--json"))
+        self.assertTrue(result["same"])
+        self.assertEqual(len(result["sessions"]), 2)
+
+
 class Alone(Case):
     """`longhaul site` and what it says when something is wrong."""
 
@@ -276,17 +393,8 @@ class Alone(Case):
             self.assertIn(expected, text)
             self.assertEqual(len(text.strip().splitlines()), 1, text)
 
-    def addresses(self, count=3):
-        sockets = [socket.socket() for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        ports = [one.getsockname()[1] for one in sockets]
-        for one in sockets:
-            one.close()
-        return ",".join(f"127.0.0.1:{port}" for port in ports)
-
     def test_who_is_missing_is_named(self):
-        process = self.site("--site", "tokyo", "--addresses", self.addresses(), "--set", "net.meet_s=1")
+        process = self.site("--site", "tokyo", "--addresses", free_addresses(3), "--set", "net.meet_s=1")
         code, text = self.end(process)
         self.assertEqual(code, 3, text)
         self.assertIn("not all nodes met within 1 s", text)
@@ -306,12 +414,12 @@ class Alone(Case):
     def test_a_name_that_does_not_resolve_is_named(self):
         code, text = self.end(self.site(
             "--site", "tokyo", "--insecure", "--set", "net.meet_s=2", "--addresses",
-            self.addresses(1) + ",no-such-host.invalid:7000,127.0.0.1:2"))
+            free_addresses(1) + ",no-such-host.invalid:7000,127.0.0.1:2"))
         self.assertEqual(code, 3, text)
         self.assertIn("no-such-host.invalid:7000", text)
 
     def test_another_job_and_a_second_process_of_a_site_are_refused_on_both_sides(self):
-        addresses = self.addresses()
+        addresses = free_addresses(3)
         first = self.site("--site", "tokyo", "--addresses", addresses, "--out", "a")
         other = self.site("--site", "lima", "--addresses", addresses, "--out", "b", "--set",
                           "job.seed=6")
@@ -323,12 +431,12 @@ class Alone(Case):
         other.kill()
 
     def test_two_processes_that_claim_one_site(self):
-        addresses = self.addresses()
+        addresses = free_addresses(3)
         sites = [self.site("--site", name, "--addresses", addresses, "--out", name, *LONG)
                  for name in SITES]
         self.until(sites[0], "round")
         ports = addresses.split(",")
-        ports[2] = self.addresses(1)  # oslo once more, from another port
+        ports[2] = free_addresses(1)  # oslo once more, from another port
         twin = self.site("--site", "oslo", "--addresses", ",".join(ports), "--out", "twin", "--set",
                          "net.meet_s=5")
         code, text = self.end(twin)
@@ -342,7 +450,7 @@ class Alone(Case):
     def test_torchrun_gives_every_process_its_node(self):
         # -r and -t: their default, 0, is not understood by torch 1.13 under Python 3.11.
         self.launched(["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc_per_node", "3",
-                       "--master_port", self.addresses(1).split(":")[1], "-r", "1", "-t", "1",
+                       "--master_port", free_addresses(1).split(":")[1], "-r", "1", "-t", "1",
                        "--no_python", LONGHAUL])
 
     def launched(self, command):
