@@ -148,24 +148,25 @@ TEST_P(Recorded, ReplaysARunOverSockets) {
   std::vector<std::unique_ptr<net::EventLoop>> loops;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<net::Address> addresses;
-  net::EventLoopConfig config{.job_hash = 7, .addresses = {}, .on_thread_start = {}};
-  config.addresses.assign(members.size(), {"127.0.0.1", 0});
+  net::EventLoopConfig config;
+  config.peers.job_hash = 7;
+  config.peers.addresses.assign(members.size(), {"127.0.0.1", 0});
   for (place.self = 0; place.self < members.size(); ++place.self) {
     learners.push_back(make_learner(spec, place.self));
     place.layout = learners.front()->layout();
-    config.process = 100 + place.self;
+    config.peers.process = 100 + place.self;
     loops.push_back(std::make_unique<net::EventLoop>(config, place, learners.back().get(), score_of,
                                                      net::EventLoop::Observer{}));
     nodes.push_back(std::make_unique<Node>(place, make_strategy(spec, place), learners.back().get(),
                                            *loops.back()));
     nodes.back()->tap(tapes.of(place));
-    const auto port = loops.back()->listen();
+    const auto port = loops.back()->peers().listen();
     ASSERT_TRUE(port);
     addresses.push_back({"127.0.0.1", *port});
   }
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < loops.size(); ++i) {
-    loops[i]->set_addresses(addresses);
+    loops[i]->peers().set_addresses(addresses);
     threads.emplace_back([&, i] {
       const Status done = loops[i]->run(*nodes[i]);
       EXPECT_TRUE(done) << done.error().what;

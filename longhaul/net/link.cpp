@@ -116,6 +116,7 @@ void Link::open(Time now) {
   last_heard_ = now;
   for (const Lane& lane : lanes_)
     if (const auto connection = lane.connection) connection->resume();
+  wake();  // a checkpoint may have brought frames
 }
 
 void Link::drop() {

@@ -121,7 +121,8 @@ class Case(unittest.TestCase):
         end = time.monotonic() + timeout
         while text not in self.said(process):
             self.assertIsNone(process.poll(), self.said(process))
-            self.assertLess(time.monotonic(), end, f"no '{text}' in:\n" + self.said(process)[-3000:])
+            if time.monotonic() > end:
+                self.fail(f"no '{text}' in:\n" + self.said(process)[-3000:])
             time.sleep(0.05)
 
     def sites_of(self, launch):
@@ -154,7 +155,8 @@ class Same(Case):
             combinations = [("bsp", "ring", "fp16", 3), ("fedavg", "hub", "int8", 4),
                             ("diloco", "direct", "fp32", 2)]
         for sync, overlay, codec, count in combinations:
-            self.write(job_of(["tokyo", "lima", "oslo", "cairo", "quito", "perth", "turin"][:count]))
+            names = ["tokyo", "lima", "oslo", "cairo", "quito", "perth", "turin"]
+            self.write(job_of(names[:count]))
             sets = ["--set", f"sync.kind={sync}", "--set", f"overlay.kind={overlay}", "--set",
                     f"codec.kind={codec}", "--set", "stop.max_rounds=12"]
             with self.subTest(sync=sync, overlay=overlay, codec=codec, sites=count):
@@ -210,7 +212,8 @@ class Lost(Case):
     def test_each_site_killed_or_stopped(self):
         cases = list(itertools.product(SYNCS, OVERLAYS, SITES, [signal.SIGKILL, signal.SIGSTOP]))
         if not ALL:
-            cases = [("bsp", "ring", "oslo", signal.SIGKILL), ("fedavg", "hub", "tokyo", signal.SIGSTOP)]
+            cases = [("bsp", "ring", "oslo", signal.SIGKILL),
+                     ("fedavg", "hub", "tokyo", signal.SIGSTOP)]
         for sync, overlay, victim, number in cases:
             with self.subTest(sync=sync, overlay=overlay, victim=victim, number=number):
                 code, noticed = self.lose(number, victim, "--set", f"sync.kind={sync}", "--set",
@@ -394,7 +397,8 @@ class Alone(Case):
             self.assertEqual(len(text.strip().splitlines()), 1, text)
 
     def test_who_is_missing_is_named(self):
-        process = self.site("--site", "tokyo", "--addresses", free_addresses(3), "--set", "net.meet_s=1")
+        process = self.site("--site", "tokyo", "--addresses", free_addresses(3), "--set",
+                            "net.meet_s=1")
         code, text = self.end(process)
         self.assertEqual(code, 3, text)
         self.assertIn("not all nodes met within 1 s", text)

@@ -149,6 +149,7 @@ std::string job_file_reference() {
   text += kinds_section(parts, "sync", "When sites exchange, and what they do with it.");
   text += kinds_section(parts, "overlay", "Who sends to whom. Default: `direct`.");
   text += own_section<RolesTable>("[roles]", "Nodes that do something else than train.");
+  text += own_section<NetTable>("[net]", "How nodes keep in touch over sockets.");
   text += kinds_section(parts, "transfer", "How one vector crosses one link. Default: `reliable`.",
                         key_list(describe(TransferCommon{})));
   text += kinds_section(parts, "codec", "How numbers are written. Default: `fp32`.");

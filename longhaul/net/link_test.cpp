@@ -1,0 +1,294 @@
+// Links over streams in memory: what a link does with its connections, apart from delivery.
+#include "longhaul/net/link.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+namespace longhaul::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What is written to one end can be read at the other, when the test says so.
+struct Wire {
+  std::deque<std::byte> bytes;
+  std::span<std::byte> into;
+  Stream::Done reader;
+  bool closed = false;
+
+  void pump() {
+    if (!reader || (bytes.size() < into.size() && !closed)) return;
+    const auto done = std::exchange(reader, nullptr);
+    if (bytes.size() < into.size()) return done(unavailable("closed"));
+    for (std::byte& byte : into) {
+      byte = bytes.front();
+      bytes.pop_front();
+    }
+    done(Ok{});
+  }
+};
+
+class MemoryStream final : public Stream {
+ public:
+  MemoryStream(std::shared_ptr<Wire> in, std::shared_ptr<Wire> out)
+      : in_(std::move(in)), out_(std::move(out)) {}
+  void read(std::span<std::byte> into, Done done) override {
+    in_->into = into;
+    in_->reader = std::move(done);
+  }
+  void write(Parts parts, Done done) override {
+    for (const auto part : parts) out_->bytes.insert(out_->bytes.end(), part.begin(), part.end());
+    written_.push_back(std::move(done));
+  }
+  void close() override { in_->closed = out_->closed = true; }
+  std::uint64_t received() const override { return 0; }
+  std::uint64_t sent() const override { return 0; }
+  std::string peer() const override { return "memory"; }
+  // Writes end when the test says so, too.
+  bool finish_write() {
+    if (written_.empty()) return false;
+    const auto done = std::move(written_.front());
+    written_.pop_front();
+    done(Ok{});
+    return true;
+  }
+
+ private:
+  std::shared_ptr<Wire> in_, out_;
+  std::deque<Done> written_;
+};
+
+struct Side final : Link::Events {
+  explicit Side(std::uint32_t streams) : link(1, streams, *this) {}
+  void on_message(Rank, const Message& m) override { got.push_back(m.kind); }
+  void on_writable(Rank, unsigned) override { ++writable; }
+  void on_disconnected(Rank, std::uint32_t stream, const Error& why) override {
+    ended.push_back(std::to_string(stream) + ": " + why.what);
+  }
+  bool on_checkpoint(Rank, std::uint64_t number) override {
+    asked = number;
+    if (takes_at_once) link.announce({number, number - 1});
+    return takes_at_once;
+  }
+  std::vector<std::uint16_t> got;
+  std::vector<std::string> ended;
+  int writable = 0;
+  std::uint64_t asked = 0;
+  bool takes_at_once = true;
+  Link link;
+};
+
+// Two links and the streams between them.
+struct Two {
+  explicit Two(std::uint32_t streams = 1) : a(streams), b(streams) {
+    for (std::uint32_t i = 0; i < streams; ++i) join(i);
+  }
+  void join(std::uint32_t stream) {
+    auto there = std::make_shared<Wire>(), back = std::make_shared<Wire>();
+    auto left = std::make_unique<MemoryStream>(back, there);
+    auto right = std::make_unique<MemoryStream>(there, back);
+    wires.insert(wires.end(), {there, back});
+    streams.insert(streams.end(), {left.get(), right.get()});
+    attach(a, std::move(left), hello(stream, b));
+    attach(b, std::move(right), hello(stream, a));
+  }
+  static Hello hello(std::uint32_t stream, const Side& from) {
+    return {.site = "x",
+            .process = 5,
+            .stream = stream,
+            .checkpointed = from.link.checkpointed(),
+            .have = from.link.have()};
+  }
+  void attach(Side& side, std::unique_ptr<MemoryStream> stream, const Hello& hello) {
+    const auto connection = Connection::make(std::move(stream), side_owner);
+    connections.push_back(connection);
+    const Status good = side.link.attach(connection, hello, 0s);
+    ASSERT_TRUE(good) << good.error().what;
+    connection->start();
+  }
+  void open() {
+    a.link.open(0s);
+    b.link.open(0s);
+  }
+  // Until nothing moves any more.
+  void run() {
+    for (int i = 0; i < 200; ++i) {
+      for (MemoryStream* stream : streams) stream->finish_write();
+      for (const auto& wire : std::vector(wires)) wire->pump();
+    }
+  }
+  struct Nobody final : Connection::Owner {
+    void on_frame(Connection&, Frame&&) override {}
+    std::optional<Frame> to_write(Connection&) override { return std::nullopt; }
+    void on_written(Connection&, const Frame&) override {}
+    void on_end(Connection&, const Error&) override {}
+  };
+  Nobody side_owner;
+  std::vector<std::shared_ptr<Wire>> wires;
+  std::vector<MemoryStream*> streams;
+  std::vector<std::shared_ptr<Connection>> connections;
+  Side a, b;
+};
+
+Message message(std::uint16_t kind, std::size_t body = 0) {
+  Message m;
+  m.kind = kind;
+  if (body > 0) m.body = Payload(share(Buffer(body)));
+  return m;
+}
+
+// mutant: longhaul/net/link.cpp
+//   - if (!open_) lane.connection->hold();
+//   + if (false) lane.connection->hold();
+TEST(Link, NothingIsReadBeforeItIsOpen) {
+  Two two;
+  two.a.link.open(0s);
+  two.a.link.send(message(1), kControl);
+  two.run();
+  EXPECT_TRUE(two.b.got.empty());
+  two.b.link.open(0s);
+  two.run();
+  EXPECT_EQ(two.b.got, (std::vector<std::uint16_t>{1}));
+}
+
+// mutant: longhaul/net/link.cpp
+//   - if (first && frame.body.size() > 0) events_.on_writable(peer_, header.service_class);
+//   + if (frame.body.size() > 0) events_.on_writable(peer_, header.service_class);
+TEST(Link, EachBulkMessageMakesRoomOnceAlsoWhenWrittenAgain) {
+  Two two(2);
+  two.open();
+  for (std::uint16_t i = 0; i < 6; ++i) two.a.link.send(message(i, 100), {});
+  for (int i = 0; i < 4; ++i) two.streams[0]->finish_write();
+  two.connections[0]->end(unavailable("cut"));
+  two.run();
+  EXPECT_EQ(two.a.writable, 6);
+  two.join(0);
+  two.run();
+  EXPECT_EQ(two.a.writable, 6);
+  EXPECT_EQ(two.b.got, (std::vector<std::uint16_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(two.a.ended, (std::vector<std::string>{"0: cut"}));
+}
+
+// mutant: longhaul/net/link.cpp
+//   - if (dropped_) return;
+//   + if (!connected() && dropped_) return;
+TEST(Link, AfterADropNothingIsSentTakenOrKept) {
+  Two two;
+  two.open();
+  two.a.link.drop();
+  EXPECT_TRUE(two.a.link.dropped());
+  EXPECT_TRUE(two.a.link.settled());
+  two.a.link.send(message(1), kControl);
+  two.run();
+  EXPECT_TRUE(two.b.got.empty());
+  const Status again = two.a.link.fits(Two::hello(0, two.b));
+  ASSERT_FALSE(again);
+  EXPECT_NE(again.error().what.find("declared it lost"), std::string::npos) << again.error().what;
+}
+
+// mutant: longhaul/net/link.cpp
+//   - if (++lane(connection).frames > kFramesPerTick) connection.hold();
+//   + ++lane(connection).frames;
+TEST(Link, AFloodIsReadATickAtATime) {
+  Two two;
+  two.open();
+  for (unsigned i = 0; i < Link::kFramesPerTick + 500; ++i) two.a.link.send(message(1), kControl);
+  for (unsigned i = 0; i < 300; ++i) {
+    for (int j = 0; j < 400; ++j) {
+      for (MemoryStream* stream : two.streams) stream->finish_write();
+      for (const auto& wire : two.wires) wire->pump();
+    }
+  }
+  EXPECT_EQ(two.b.got.size(), Link::kFramesPerTick + 1);
+  two.b.link.tick(1s, 10s);
+  for (unsigned i = 0; i < 10; ++i) two.run();
+  EXPECT_EQ(two.b.got.size(), Link::kFramesPerTick + 500);
+}
+
+// What is sent after a checkpoint is not taken before the receiver has taken its own.
+// mutant: longhaul/net/link.cpp
+//   - if (theirs.taken > mine_.taken && !events_.on_checkpoint(peer_, theirs.taken))
+//   connection.hold();
+//   + if (theirs.taken > mine_.taken) (void)events_.on_checkpoint(peer_, theirs.taken);
+// mutant: longhaul/net/link.cpp
+//   - for (Lane& lane : lanes_) lane.announce = true;
+//   + for (Lane& lane : lanes_) lane.announce = &lane == &lanes_[0];
+TEST(Link, NothingOvertakesACheckpointOnAnyStream) {
+  for (const bool at_once : {true, false}) {
+    Two two(3);
+    two.open();
+    two.b.takes_at_once = at_once;
+    two.a.link.send(message(1, 50), {});
+    two.run();
+    two.a.link.announce({1, 0});
+    for (std::uint16_t i = 2; i < 8; ++i) two.a.link.send(message(i, 50), {});
+    if (at_once) {
+      // The streams are read in any order: whichever is first asks for the checkpoint.
+      for (int i = 0; i < 50; ++i) two.streams[4]->finish_write();
+      for (int i = 0; i < 50; ++i) two.wires[4]->pump();
+      EXPECT_EQ(two.b.asked, 1u);
+      two.run();
+    } else {
+      two.run();
+      EXPECT_EQ(two.b.asked, 1u);
+      EXPECT_EQ(two.b.got, (std::vector<std::uint16_t>{1}));
+      two.b.link.announce({1, 0});
+      two.run();
+    }
+    EXPECT_EQ(two.b.got.size(), 7u);
+    EXPECT_EQ(two.b.link.peer_checkpointed(), (Checkpointed{1, 0}));
+    EXPECT_EQ(two.a.link.peer_checkpointed().taken, 1u);
+  }
+}
+
+// mutant: longhaul/net/link.cpp
+//   - if (theirs.taken > mine_.taken + 1 || theirs.saved > theirs.taken)
+//   + if (theirs.saved > theirs.taken)
+TEST(Link, ACheckpointThatCannotBeEndsTheConnection) {
+  for (const Checkpointed lie : {Checkpointed{2, 0}, Checkpointed{1, 2}}) {
+    Two two;
+    two.open();
+    two.a.link.announce(lie);
+    two.run();
+    EXPECT_EQ(two.b.asked, 0u);
+    ASSERT_EQ(two.b.ended.size(), 1u);
+    EXPECT_NE(two.b.ended[0].find("checkpoint"), std::string::npos) << two.b.ended[0];
+  }
+}
+
+// mutant: longhaul/net/outbox.cpp
+//   - ar(c.queued, c.sent, c.first);
+//   + ar(c.queued, c.first);
+// mutant: longhaul/net/inbox.cpp
+//   - ar(c.next, c.early);
+//   + ar(c.early);
+TEST(Link, ACheckpointOfBothEndsHoldsWhatIsOnItsWay) {
+  Two before(2);
+  before.open();
+  for (std::uint16_t i = 0; i < 20; ++i) before.a.link.send(message(i, 100), {});
+  for (int i = 0; i < 3; ++i) before.streams[0]->finish_write();
+  for (int i = 0; i < 7; ++i) before.wires[0]->pump();
+  const std::vector<std::uint16_t> heard = before.b.got;
+  ASSERT_LT(heard.size(), 20u);
+  ASSERT_GT(heard.size(), 0u);
+  Two after(2);
+  for (auto [from, to] : {std::pair(&before.a, &after.a), std::pair(&before.b, &after.b)}) {
+    Archive out;
+    from->link.state(out);
+    const Buffer bytes = out.take();
+    Archive in(bytes);
+    to->link.state(in);
+    ASSERT_TRUE(in.finish());
+  }
+  after.open();
+  after.run();
+  std::vector<std::uint16_t> all = heard;
+  all.insert(all.end(), after.b.got.begin(), after.b.got.end());
+  std::vector<std::uint16_t> expected(20);
+  for (std::uint16_t i = 0; i < 20; ++i) expected[i] = i;
+  EXPECT_EQ(all, expected);
+}
+
+}  // namespace
+}  // namespace longhaul::net
