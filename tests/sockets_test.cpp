@@ -3,119 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <mutex>
-#include <optional>
 #include <thread>
 
-#include "longhaul/net/event_loop.h"
-#include "tests/job_builder.h"
+#include "tests/over_sockets.h"
 
 namespace longhaul::conformance {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct Ended {
-  std::vector<std::vector<float>> params;  // of workers, by rank
-  std::vector<std::string> errors;         // by rank; "" where all went well
-  std::vector<std::string> notes;
-};
-
-// What befalls a run.
-struct Fate {
-  // Runs in the test's thread while the nodes run in theirs.
-  std::function<void(std::span<net::EventLoop* const>)> disturb = {};
-  std::optional<Rank> lost = {};  // its learner fails after a few steps; then it says nothing more,
-  bool closes = true;             // and its sockets are closed, as a kill does, or stay, as a stop
-  Time silence = 10s;
-};
-
-// Another learner, until it fails.
-class Mortal final : public Learner {
- public:
-  explicit Mortal(std::unique_ptr<Learner> inner) : inner_(std::move(inner)) {}
-  std::shared_ptr<const Layout> layout() const override { return inner_->layout(); }
-  std::span<float> params() override { return inner_->params(); }
-  std::span<float> grads() override { return inner_->grads(); }
-  Result<StepResult> step(const Work& work) override {
-    if (++steps_ > 9) return unavailable("killed");
-    return inner_->step(work);
-  }
-  void state(Archive& ar) override { inner_->state(ar); }
-
- private:
-  std::unique_ptr<Learner> inner_;
-  int steps_ = 0;
-};
-
-net::PeersConfig peers_config(std::size_t size, Rank rank, Time silence) {
-  net::PeersConfig config;
-  config.job_hash = 7;
-  config.process = 100 + rank;
-  config.addresses.assign(size, {"127.0.0.1", 0});
-  config.heartbeat = 50ms;
-  config.silence = silence;
-  return config;
-}
-
-Ended over_sockets(const JobSpec& spec, const Fate& fate = {}) {
-  const Members members = members_of(spec);
-  Ended ended;
-  ended.errors.resize(members.size());
-  std::mutex notes;
-  std::vector<std::unique_ptr<Learner>> learners;
-  std::vector<std::unique_ptr<net::EventLoop>> loops;
-  std::vector<net::Address> addresses;
-  Place place;
-  place.members = std::make_shared<const Members>(members);
-  place.seed = spec.seed;
-  place.chunk_bytes = spec.chunk_bytes;
-  for (place.self = 0; place.self < members.size(); ++place.self) {
-    const bool worker = place.me().is(Role::worker);
-    if (worker) learners.push_back(make_learner(spec, place.self));
-    if (fate.lost == place.self)
-      learners.back() = std::make_unique<Mortal>(std::move(learners.back()));
-    place.layout = learners.front()->layout();
-    loops.push_back(std::make_unique<net::EventLoop>(
-        net::EventLoopConfig{peers_config(members.size(), place.self, fate.silence)}, place,
-        worker ? learners.back().get() : nullptr, score_of,
-        net::EventLoop::Observer{.on_note = [&](const std::string& note) {
-          const std::lock_guard lock(notes);
-          ended.notes.push_back(note);
-        }}));
-    const auto port = loops.back()->peers().listen();
-    LH_CHECK(port);
-    addresses.push_back({"127.0.0.1", *port});
-  }
-  std::vector<std::thread> threads;
-  for (place.self = 0; place.self < members.size(); ++place.self) {
-    loops[place.self]->peers().set_addresses(addresses);
-    threads.emplace_back([&, place] {
-      net::EventLoop& loop = *loops[place.self];
-      Learner* learner = place.me().is(Role::worker) ? learners[place.self].get() : nullptr;
-      Node node(place, make_strategy(spec, place), learner, loop);
-      if (const Status done = loop.run(node); !done) ended.errors[place.self] = done.error().what;
-      if (fate.lost == place.self && fate.closes) loops[place.self].reset();
-    });
-  }
-  if (fate.disturb) {
-    std::vector<net::EventLoop*> all;
-    for (const auto& loop : loops) all.push_back(loop.get());
-    fate.disturb(all);
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& learner : learners)
-    ended.params.emplace_back(learner->params().begin(), learner->params().end());
-  return ended;
-}
-
-void expect_equal_bits(const JobSpec& spec, const Ended& ended) {
-  Job job(spec);
-  ASSERT_TRUE(job.run());
-  for (const std::string& error : ended.errors) EXPECT_EQ(error, "");
-  for (Rank rank = 0; rank < ended.params.size(); ++rank)
-    EXPECT_TRUE(ended.params[rank] == job.params(rank)) << "rank " << rank;
-}
 
 // Writes to a port of this machine and reads until the other side closes: what a stranger sees.
 std::string say(std::uint16_t port, std::array<std::span<const std::byte>, 2> parts) {
@@ -163,19 +58,60 @@ TEST_P(Sockets, GiveTheBitsOfTheSimulator) {
 // Connections are cut again and again, in the middle of frames; nobody is lost.
 // mutant: longhaul/net/link.cpp
 //   - outbox_.rewind();
-//   + seen_ = 0;
+//   + (void)lane;
 TEST_P(Sockets, BrokenConnectionsChangeNoBit) {
   JobSpec spec;
   spec.parts = combinations_with(GetParam()).front();
   spec.workers = 3;
   spec.rounds = 60;
-  const Ended ended = over_sockets(spec, {.disturb = [](auto loops) {
-                                     for (int i = 0; i < 25; ++i) {
-                                       std::this_thread::sleep_for(20ms);
-                                       loops[std::size_t(i) % loops.size()]->break_connections();
-                                     }
-                                   }});
-  expect_equal_bits(spec, ended);
+  for (const std::uint32_t streams : {1u, 3u}) {
+    SCOPED_TRACE(std::to_string(streams) + " streams");
+    const auto disturb = [](auto loops) {
+      for (int i = 0; i < 25; ++i) {
+        std::this_thread::sleep_for(20ms);
+        loops[std::size_t(i) % loops.size()]->break_connections();
+      }
+    };
+    expect_equal_bits(spec, over_sockets(spec, {.disturb = disturb, .streams = streams}));
+  }
+}
+
+// A run is stopped again and again, its processes are gone, and it goes on from the checkpoints
+// that all nodes took together; meanwhile connections break.
+// mutant: longhaul/net/event_loop_state.cpp
+//   - if (stepping_) return false;
+//   + if (stepping_) unfed_.reset();
+// mutant: longhaul/net/link.cpp
+//   - outbox_.state(ar);
+//   + Outbox().state(ar);
+// mutant: longhaul/net/event_loop_state.cpp
+//   - for (const auto& [key, due] : timers) start_timer(key, due);
+//   + timers.clear();
+TEST_P(Sockets, AStoppedRunGoesOnToTheSameBits) {
+  for (const Combination& parts : combinations_with(GetParam())) {
+    SCOPED_TRACE(parts.name());
+    JobSpec spec;
+    spec.parts = parts;
+    spec.workers = 3;
+    spec.rounds = 24;
+    spec.equal_samples = false;
+    Disks disks;
+    for (const Round stop : {5u, 11u, 17u}) {
+      const Ended ended =
+          over_sockets(spec, {.disturb = [](auto loops) { loops[1]->break_connections(); },
+                              .streams = 2,
+                              .disks = &disks,
+                              .every = 2,
+                              .stop_after = stop});
+      for (const std::string& error : ended.errors)
+        EXPECT_TRUE(error.empty() || error == "stopped by its user")
+            << error << ::testing::PrintToString(ended.notes);
+    }
+    std::uint64_t taken = 0;
+    for (const auto& mine : disks.of) taken = std::max(taken, mine.rbegin()->first);
+    EXPECT_GE(taken, 3u);
+    expect_equal_bits(spec, over_sockets(spec, {.disks = &disks}));
+  }
 }
 
 // A node that is killed, or stopped, in the middle of a run: the others end in time, either with

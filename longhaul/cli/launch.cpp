@@ -37,14 +37,15 @@ int launch(const RunOptions& options) {
     fmt::print(to, "{}: {}\n", name, line);
     std::fflush(to);
   };
-  auto summary = run::launch(*job, with);
-  if (!summary) return tell(summary.error());
+  auto launched = run::launch(*job, with);
+  if (!launched) return tell(launched.error());
+  const run::Summary& summary = launched->summary;
   if (options.json)
-    fmt::print("{}\n", to_json(*summary).dump(2));
+    fmt::print("{}\n", to_json(summary).dump(2));
   else
-    print_run(*summary, folder, "real time");
-  if (is_interrupted(*summary)) hint_at_resume();
-  return exit_code(*summary);
+    print_run(summary, folder, "real time");
+  if (is_interrupted(summary)) hint_at_resume();
+  return launched->exit_code;
 }
 
 }  // namespace

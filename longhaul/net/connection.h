@@ -30,6 +30,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void wake();  // to_write() has something, perhaps
   // No frame is read before resume(), but for one under way: what the peer sends waits with it.
   void hold() { held_ = true; }
+  bool held() const { return held_; }
   void resume();
   void end(Error why);
   void pass_to(Owner& owner) { owner_ = &owner; }

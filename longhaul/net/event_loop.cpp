@@ -34,7 +34,7 @@ Status EventLoop::run(Node& node) {
     const auto port = peers_.listen();
     if (!port) return port.error();
   }
-  peers_.announce({checkpoints_.newest, checkpoints_.newest});
+  peers_.announce({0, checkpoints_.newest});
   tick();
   LH_TRY(peers_.meet([this] { return failure_.has_value(); }));
   if (failure_) return *failure_;
@@ -42,14 +42,16 @@ Status EventLoop::run(Node& node) {
   while (!over()) (void)loop_.run_until(loop_.now() + 1s, [this] { return over(); });
   running_ = false;
   ended_ = now();
+  if (!failure_) peers_.part(kPartWithin);
+  computing_.reset();  // whoever looks at the learner now is alone with it
+  scoring_.reset();
   if (failure_) return *failure_;
-  peers_.part(kPartWithin);
   return Ok{};
 }
 
 // From the newest checkpoint that all have, or from the beginning.
 Status EventLoop::go_on() {
-  taken_ = saved_ = peers_.saved_by_all();
+  taken_ = saved_ = peers_.newest_of_all();
   peers_.go_back(taken_);
   started_ = loop_.now();
   running_ = true;
@@ -102,8 +104,9 @@ void EventLoop::on_silent(Rank peer, bool silent, const std::string& trouble) {
   node_->unreachable(now(), peer, silent);
 }
 
+// Once it runs, a peer that refuses this node is a matter for membership, like any that is silent.
 void EventLoop::on_refused(const Error& why) {
-  if (!over()) failure_ = why;
+  if (!over() && !running_) failure_ = why;
 }
 
 void EventLoop::on_note(const std::string& text) {
@@ -163,12 +166,12 @@ void EventLoop::stepped(Time begin, Result<StepResult> result) {
   }
   result->elapsed = now() - begin;
   counters_.computing += result->elapsed;
-  if (wanted_ > taken_) {
-    unfed_ = *result;
-    (void)take_checkpoint(wanted_);
-    unfed_.reset();
-  }
-  node_->stepped(now(), *result);
+  unfed_ = *result;
+  checkpoint_if_due();
+  (void)take_checkpoint(wanted_);  // if one had to wait for this
+  stop_if_asked();
+  unfed_.reset();
+  if (running()) node_->stepped(now(), *result);
 }
 
 void EventLoop::report(Rank, Report report) {

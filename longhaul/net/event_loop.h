@@ -85,7 +85,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void stepped(Time begin, Result<StepResult>);
   void score(Round, Snapshot);
   void start_timer(std::pair<std::uint32_t, TimerId>, Time at);
-  // event_loop_state.cpp
+  // event_loop_state.cpp. Only from the loop itself, not while a link hands on what has come: it
+  // counts as here already.
   void checkpoint_if_due();
   bool take_checkpoint(std::uint64_t number);
   void stop_if_asked();

@@ -15,7 +15,7 @@ void EventLoop::checkpoint_if_due() {
   const Round rounds = node_->strategy().rounds_done();
   if (rounds < rounds_at_checkpoint_ + checkpoints_.every) return;
   // The one before must be on every disk: so all have at least one in common at any time.
-  if (peers_.saved_by_all() == taken_) (void)take_checkpoint(taken_ + 1);
+  if (peers_.saved_by_all(taken_)) (void)take_checkpoint(taken_ + 1);
 }
 
 bool EventLoop::on_checkpoint(Rank, std::uint64_t number) {
@@ -55,10 +55,10 @@ void EventLoop::stop_if_asked() {
   if (!running_ || !checkpoints_.save) return end();
   if (!stopping_) {
     stopping_ = loop_.now() + kStopWithin;
-    if (peers_.saved_by_all() == taken_) (void)take_checkpoint(taken_ + 1);
+    if (peers_.saved_by_all(taken_)) (void)take_checkpoint(taken_ + 1);
   }
   // The others must hear that it is on this disk, too, before they see this node gone.
-  if (wanted_ == taken_ && peers_.saved_by_all() == taken_)
+  if (wanted_ == taken_ && peers_.saved_by_all(taken_))
     stopping_ = std::min(*stopping_, loop_.now() + kLinger);
   if (loop_.now() >= *stopping_) end();
 }

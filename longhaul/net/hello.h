@@ -14,9 +14,11 @@ namespace longhaul::net {
 inline constexpr std::uint32_t kMagic = 0x4c55484c;  // "LHUL" on the wire
 inline constexpr std::uint16_t kVersion = 1;
 
-// Which checkpoints a node has: the newest whose state is fixed, the newest that is on disk.
+// Which checkpoints a node has: the newest whose state is fixed, the newest that is on disk. Before
+// it runs it has taken none, and could go on from the one on disk.
 struct Checkpointed {
   std::uint64_t taken = 0, saved = 0;
+  bool possible() const { return saved <= taken; }  // of one that runs
   friend bool operator==(const Checkpointed&, const Checkpointed&) = default;
 };
 

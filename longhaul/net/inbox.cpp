@@ -48,6 +48,10 @@ std::vector<Acknowledged> Inbox::all() const {
   return all;
 }
 
+void Inbox::tell_again() {
+  for (Class& c : classes_) c.told = 0;
+}
+
 void Inbox::state(Archive& ar) {
   for (Class& c : classes_) {
     ar(c.next, c.early);

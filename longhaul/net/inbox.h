@@ -24,6 +24,8 @@ class Inbox {
   // What the peer has not been told yet; and, for a hello, all of it.
   std::vector<Acknowledged> news();
   std::vector<Acknowledged> all() const;
+  // What the peer was told may not have arrived: all of it is news again.
+  void tell_again();
   // Loading: the peer is told all of it again.
   void state(Archive&);
 

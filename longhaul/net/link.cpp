@@ -64,14 +64,23 @@ Status Link::fits(const Hello& hello) const {
   if (hello.stream >= lanes_.size())
     return malformed(
         fmt::format("it opens stream {}; this job has {}", hello.stream + 1, lanes_.size()));
+  if (open_ && hello.checkpointed.possible()) LH_TRY(possible(hello.checkpointed));
   if (!process_ || *process_ == hello.process) return Ok{};
   // Before anything was read or said, a node may be started anew.
-  const bool none = std::none_of(lanes_.begin(), lanes_.end(),
-                                 [](const Lane& lane) { return lane.connection != nullptr; });
+  const bool none = std::none_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
+    return lane.connection && !lane.connection->stream().gone();
+  });
   if (!open_ && none) return Ok{};
   return unavailable(
       fmt::format("another process of site {} (rank {}) is in this run already; end one of them",
                   hello.site, hello.rank));
+}
+
+// The next checkpoint is taken when all have the last one on disk, so nobody is further ahead.
+Status Link::possible(Checkpointed theirs) const {
+  if (theirs.taken <= mine_.saved + 1 && theirs.possible()) return Ok{};
+  return malformed(fmt::format("says that it has taken checkpoint {} and saved {}; here it is {}",
+                               theirs.taken, theirs.saved, mine_.saved));
 }
 
 bool Link::ready(const Hello& hello) {
@@ -81,7 +90,9 @@ bool Link::ready(const Hello& hello) {
 
 Status Link::attach(std::shared_ptr<Connection> connection, const Hello& hello, Time now) {
   LH_TRY(fits(hello));
-  for (const Acknowledged& have : hello.have) LH_TRY(outbox_.acknowledged(have));
+  // Before that this end may lack what its checkpoint holds; then the peer says it again.
+  if (open_)
+    for (const Acknowledged& have : hello.have) LH_TRY(acknowledged(have));
   process_ = hello.process;
   Lane& lane = lanes_[hello.stream];
   if (const auto old = lane.connection) {
@@ -102,6 +113,7 @@ Status Link::attach(std::shared_ptr<Connection> connection, const Hello& hello, 
 void Link::lost(Lane& lane) {
   lane.connection.reset();
   outbox_.rewind();
+  inbox_.tell_again();
 }
 
 void Link::on_end(Connection& connection, const Error& why) {
@@ -114,9 +126,17 @@ void Link::on_end(Connection& connection, const Error& why) {
 void Link::open(Time now) {
   open_ = true;
   last_heard_ = now;
-  for (const Lane& lane : lanes_)
-    if (const auto connection = lane.connection) connection->resume();
-  wake();  // a checkpoint may have brought frames
+  // Says what this node goes on from; and a checkpoint may have brought frames.
+  for (Lane& lane : lanes_) lane.announce = true;
+  wake();
+  read_on();
+}
+
+// Those that wait for a checkpoint go on waiting.
+void Link::read_on() {
+  for (Lane& lane : lanes_)
+    if (const auto connection = lane.connection; connection && !lane.waits_for_checkpoint)
+      if (open_) connection->resume();
 }
 
 void Link::drop() {
@@ -138,18 +158,24 @@ void Link::tick(Time now, Time heartbeat) {
     if (stream.received() != std::exchange(lane.received, stream.received())) last_heard_ = now;
     if (stream.sent() != std::exchange(lane.sent, stream.sent())) lane.last_written = now;
     if (now - lane.last_written >= heartbeat) lane.ping = true;
-    const bool paced = std::exchange(lane.frames, 0) > kFramesPerTick;
+    lane.frames = 0;
     connection->wake();
-    if (paced && open_) connection->resume();
+    if (!connection->held()) continue;
+    last_heard_ = now;  // it is this node that does not listen
+    if (connection->stream().gone())
+      connection->end(unavailable(connection->stream().peer() + " closed the connection"));
   }
+  if (open_) read_on();
 }
 
 void Link::announce(Checkpointed mine) {
   mine_ = mine;
-  for (Lane& lane : lanes_) lane.announce = true;
+  for (Lane& lane : lanes_) {
+    lane.announce = true;
+    if (mine_.taken >= theirs_.taken) lane.waits_for_checkpoint = false;
+  }
   wake();
-  for (const Lane& lane : lanes_)
-    if (const auto connection = lane.connection; connection && open_) connection->resume();
+  read_on();
 }
 
 void Link::go_back(std::uint64_t number) { mine_ = theirs_ = {number, number}; }
@@ -189,8 +215,22 @@ void Link::on_written(Connection&, const Frame& frame) {
   const FrameHeader& header = frame.header;
   if (header.type == FrameHeader::Type::bye) bye_written_ = true;
   if (header.type != FrameHeader::Type::message) return;
+  tell_writable(frame);
+}
+
+// Once for each, whether this node learns that it is written from the stream or from the peer: a
+// stream that breaks may keep it to itself.
+void Link::tell_writable(const Frame& frame) {
+  const FrameHeader& header = frame.header;
   const bool first = told_[header.service_class].first(header.number);
   if (first && frame.body.size() > 0) events_.on_writable(peer_, header.service_class);
+}
+
+Status Link::acknowledged(const Acknowledged& have) {
+  const auto done = outbox_.acknowledged(have);
+  if (!done) return done.error();
+  for (const Frame& frame : *done) tell_writable(frame);
+  return Ok{};
 }
 
 void Link::on_frame(Connection& connection, Frame&& frame) {
@@ -199,11 +239,12 @@ void Link::on_frame(Connection& connection, Frame&& frame) {
 }
 
 Status Link::follow(Connection& connection, Checkpointed theirs) {
-  if (theirs.taken > mine_.taken + 1 || theirs.saved > theirs.taken)
-    return malformed(fmt::format("says that it has taken checkpoint {} and saved {}; here it is {}",
-                                 theirs.taken, theirs.saved, mine_.taken));
+  LH_TRY(possible(theirs));
   theirs_ = theirs;
-  if (theirs.taken > mine_.taken && !events_.on_checkpoint(peer_, theirs.taken)) connection.hold();
+  announced_ = true;
+  if (theirs.taken <= mine_.taken || events_.on_checkpoint(peer_, theirs.taken)) return Ok{};
+  lane(connection).waits_for_checkpoint = true;
+  connection.hold();
   return Ok{};
 }
 
@@ -219,7 +260,7 @@ Status Link::take(Connection& connection, Frame&& frame) {
     case FrameHeader::Type::ack: {
       const auto ack = from_wire<Acknowledgement>(frame.head.view());
       if (!ack) return ack.error();
-      for (const Acknowledged& have : ack->have) LH_TRY(outbox_.acknowledged(have));
+      for (const Acknowledged& have : ack->have) LH_TRY(acknowledged(have));
       wake();
       return Ok{};
     }

@@ -55,6 +55,7 @@ class Link final : public Connection::Owner {
   void announce(Checkpointed);
   Checkpointed checkpointed() const { return mine_; }
   Checkpointed peer_checkpointed() const { return theirs_; }
+  bool announced() const { return announced_; }  // the peer runs and has said so
   // Both go on from that checkpoint; before open().
   void go_back(std::uint64_t number);
   // What a checkpoint holds of a link; while nothing is read or written.
@@ -82,7 +83,8 @@ class Link final : public Connection::Owner {
     Time last_written{0};
     unsigned frames = 0;  // since the last tick
     bool ping = false;
-    bool announce = false;  // before any other frame
+    bool announce = false;              // before any other frame
+    bool waits_for_checkpoint = false;  // of this node: nothing is read before it is taken
   };
   // The numbers of a class that on_writable was called for: streams end their writes in any order.
   class Told {
@@ -103,6 +105,10 @@ class Link final : public Connection::Owner {
   Status follow(Connection&, Checkpointed);
   Lane& lane(const Connection&);
   void lost(Lane&);
+  void read_on();
+  void tell_writable(const Frame&);
+  Status acknowledged(const Acknowledged&);
+  Status possible(Checkpointed) const;
   void wake();
 
   const Rank peer_;
@@ -114,7 +120,7 @@ class Link final : public Connection::Owner {
   std::array<Told, Service::kClasses> told_;
   Checkpointed mine_, theirs_;
   Time last_heard_{0};
-  bool open_ = false, dropped_ = false;
+  bool open_ = false, dropped_ = false, announced_ = false;
   bool bye_ = false, bye_written_ = false, gone_ = false;
 };
 

@@ -5,6 +5,8 @@
 namespace longhaul::net {
 
 void Outbox::push(const Message& message, const Service& service) {
+  LH_CHECK(message.head.size() <= FrameLimits{}.head_bytes &&
+           message.body.size() <= FrameLimits{}.body_bytes);  // nobody would take it
   classes_[service.service_class()].queued.emplace(Spot{service.order, pushed_++},
                                                    message_frame(message, service));
 }
@@ -32,18 +34,20 @@ std::optional<Frame> Outbox::next_of(Class& c) {
   return frame;
 }
 
-Status Outbox::acknowledged(const Acknowledged& ack) {
+Result<std::vector<Frame>> Outbox::acknowledged(const Acknowledged& ack) {
   Class& c = classes_.at(ack.service_class);
-  if (ack.before < c.first) return Ok{};  // older than one that came before it
+  std::vector<Frame> done;
+  if (ack.before < c.first) return done;  // older than one that came before it
   if (ack.before > c.first + c.sent.size())
     return malformed(fmt::format("acknowledges message {} of class {}; {} were written", ack.before,
                                  ack.service_class, c.first + c.sent.size()));
   for (; c.first < ack.before; ++c.first) {
     c.sent_bytes -= c.sent.front().size();
+    done.push_back(std::move(c.sent.front()));
     c.sent.pop_front();
     if (c.again > 0) --c.again;
   }
-  return Ok{};
+  return done;
 }
 
 void Outbox::rewind() {

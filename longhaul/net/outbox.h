@@ -53,8 +53,8 @@ class Outbox {
   void push(const Message&, const Service&);
   // The frame to be written now; the caller writes all of it or calls rewind().
   std::optional<Frame> next();
-  // An Error: the peer has what was never written.
-  Status acknowledged(const Acknowledged&);
+  // The frames that need not be kept any more. An Error: the peer has what was never written.
+  Result<std::vector<Frame>> acknowledged(const Acknowledged&);
   // The connection is gone: whatever is not acknowledged goes again.
   void rewind();
 

@@ -68,6 +68,8 @@ void Peers::greeted(Greeting& greeting, Rank peer, std::uint32_t stream) {
   troubles_.erase(peer);
   pauses_.erase({peer, stream});
   greetings_.erase(greeting.shared_from_this());
+  // Membership must know that the peer is back before it hears what the peer wrote meanwhile.
+  if (open_ && !parting_) watch(peer, *links_.at(peer));
 }
 
 void Peers::not_greeted(Greeting& greeting, bool refused, const Error& why) {
@@ -152,11 +154,17 @@ void Peers::go_back(std::uint64_t number) {
   for (auto& [peer, link] : links_) link->go_back(number);
 }
 
-std::uint64_t Peers::saved_by_all() const {
+std::uint64_t Peers::newest_of_all() const {
   std::uint64_t saved = saved_;
-  for (const auto& [peer, link] : links_)
-    if (!link->dropped()) saved = std::min(saved, link->peer_checkpointed().saved);
+  for (const auto& [peer, link] : links_) saved = std::min(saved, link->peer_checkpointed().saved);
   return saved;
+}
+
+bool Peers::saved_by_all(std::uint64_t number) const {
+  return saved_ >= number && std::all_of(links_.begin(), links_.end(), [&](const auto& entry) {
+           const Link& link = *entry.second;
+           return link.dropped() || (link.announced() && link.peer_checkpointed().saved >= number);
+         });
 }
 
 void Peers::state(Archive& ar) {
@@ -173,10 +181,13 @@ void Peers::tick() {
 
 void Peers::watch(Rank peer, Link& link) {
   const Time quiet = loop_.now() - link.last_heard();
-  const bool silent = !link.peer_is_done() && quiet > config_.silence;
+  // A peer that has not said so much as what it goes on from may be reading its checkpoint.
+  const Time patience =
+      link.announced() ? config_.silence : std::max(config_.silence, config_.meet);
+  const bool silent = !link.peer_is_done() && quiet > patience;
   if (silent)
     link.disconnect(
-        {Error::Kind::timed_out, fmt::format("not a byte for {:g} s", seconds(config_.silence))});
+        {Error::Kind::timed_out, fmt::format("not a byte for {:g} s", seconds(patience))});
   if (silent == silent_.contains(peer)) return;
   if (silent)
     silent_.insert(peer);

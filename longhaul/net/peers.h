@@ -62,8 +62,10 @@ class Peers final : private Greeting::Host, private Link::Events {
   void announce(Checkpointed);
   // All go on from that checkpoint; before open().
   void go_back(std::uint64_t number);
-  // The newest checkpoint that all have on disk.
-  std::uint64_t saved_by_all() const;
+  // The newest checkpoint that all said, when they met, that they can go on from.
+  std::uint64_t newest_of_all() const;
+  // All run, and have this node's newest checkpoint on disk.
+  bool saved_by_all(std::uint64_t number) const;
   void state(Archive&);
   // The job goes on without that peer.
   void drop(Rank);

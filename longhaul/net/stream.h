@@ -26,6 +26,8 @@ class Stream {
   // Bytes moved so far, also of reads and writes that are not whole: progress is life.
   virtual std::uint64_t received() const = 0;
   virtual std::uint64_t sent() const = 0;
+  // The other side has closed it, although there may be bytes to be read yet.
+  virtual bool gone() const = 0;
   // "10.0.0.7:7000", for messages to the user.
   virtual std::string peer() const = 0;
 };

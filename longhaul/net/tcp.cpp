@@ -5,6 +5,7 @@
 #define ASIO_DISABLE_FENCED_BLOCK
 
 #include <fcntl.h>
+#include <poll.h>
 
 #include <asio.hpp>
 #include <charconv>
@@ -113,6 +114,10 @@ class TcpStream final : public Stream {
   }
   std::uint64_t received() const override { return socket_->received; }
   std::uint64_t sent() const override { return socket_->sent; }
+  bool gone() const override {
+    pollfd at{socket_->socket.native_handle(), POLLRDHUP, 0};
+    return poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  }
   std::string peer() const override { return socket_->peer; }
 
  private:

@@ -91,7 +91,7 @@ Status Children::start(const ChildSpec& spec) {
     close(out[0]), close(err[0]);
     return unavailable(fmt::format("{}: no process for it: {}", spec.name, why));
   }
-  children_.push_back({spec.name, pid, {{out[0], ""}, {err[0], ""}}, std::nullopt});
+  children_.push_back({spec.name, pid, false, {{out[0], ""}, {err[0], ""}}, std::nullopt});
   return Ok{};
 }
 
@@ -117,7 +117,12 @@ void Children::read(Child& child, Pipe& pipe) {
 
 void Children::reap(Child& child) {
   int status = 0;
-  if (child.end || waitpid(child.pid, &status, WNOHANG) != child.pid) return;
+  if (child.end || waitpid(child.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) != child.pid)
+    return;
+  if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+    child.stopped = WIFSTOPPED(status);
+    return;
+  }
   for (Pipe& pipe : child.pipes)
     if (pipe.descriptor >= 0) read(child, pipe);
   child.end = WIFSIGNALED(status) ? ChildEnd{0, WTERMSIG(status)} : ChildEnd{WEXITSTATUS(status)};
@@ -139,6 +144,15 @@ void Children::poll(std::chrono::milliseconds within) {
 bool Children::all_ended() const {
   return std::all_of(children_.begin(), children_.end(),
                      [](const Child& child) { return child.end.has_value(); });
+}
+
+bool Children::rest_is_stopped() const {
+  bool some = false, rest = true;
+  for (const Child& child : children_) {
+    some |= child.end.has_value();
+    rest &= child.end || child.stopped;
+  }
+  return some && rest && !all_ended();
 }
 
 void Children::signal(int number) {

@@ -46,6 +46,8 @@ class Children {
   const std::string& name(std::size_t i) const { return children_[i].name; }
   const std::optional<ChildEnd>& end(std::size_t i) const { return children_[i].end; }
   bool all_ended() const;
+  // Some have ended, and those that have not are stopped (SIGSTOP): nothing more will happen.
+  bool rest_is_stopped() const;
   void signal(int number);  // to all that live
 
  private:
@@ -56,6 +58,7 @@ class Children {
   struct Child {
     std::string name;
     pid_t pid = 0;
+    bool stopped = false;
     Pipe pipes[2];  // output, error
     std::optional<ChildEnd> end;
   };

@@ -57,7 +57,10 @@ Status start_all(Children& children, const Members& members, const LaunchOptions
          {std::string("--site"), name, std::string("--addresses"), doors.addresses(),
           std::string("--out"), node_folder(options.folder, members[rank])})
       spec.command.push_back(word);
-    if (options.existing == Existing::resume) spec.command.push_back("--resume");
+    // A node may have been stopped before it had a folder.
+    const bool begun =
+        std::filesystem::exists(node_folder(options.folder, members[rank]) + "/job.toml");
+    if (options.existing == Existing::resume && begun) spec.command.push_back("--resume");
     if (options.existing == Existing::force) spec.command.push_back("--force");
     LH_TRY(children.start(spec));
   }
@@ -69,13 +72,14 @@ bool ends_all(const ChildEnd& end) {
   return end.signal == 0 && end.code != 0 && end.code != 1 && end.code != 3 && end.code != 130;
 }
 
-void wait_for_all(Children& children) {
+// True: this process has ended them.
+bool wait_for_all(Children& children) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> asked;
   const InterruptGuard guard;
   while (!children.all_ended()) {
     children.poll(50ms);
-    bool end = interrupted();
+    bool end = interrupted() || children.rest_is_stopped();
     for (std::size_t i = 0; i < children.size(); ++i)
       end |= children.end(i) && ends_all(*children.end(i));
     if (end && !asked) {
@@ -85,6 +89,24 @@ void wait_for_all(Children& children) {
     }
     if (asked && Clock::now() > *asked + kPatience) children.signal(SIGKILL);
   }
+  return asked.has_value();
+}
+
+// What the program ends with: as the nodes that came to the end did, else as the worst of those
+// that failed by themselves.
+int exit_code_of(const Children& children) {
+  int done = -1, worst = 0;
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    const ChildEnd& end = *children.end(i);
+    if (end.done())
+      done = std::max(done, end.code);
+    else if (end.signal != 0 || (end.code == 3 && worst == 0))
+      worst = std::max(worst, 3);
+    else if (ends_all(end))
+      worst = end.code;
+  }
+  if (interrupted()) return 130;
+  return done >= 0 ? done : worst;
 }
 
 std::optional<Summary> summary_in(const std::string& folder) {
@@ -96,7 +118,7 @@ std::optional<Summary> summary_in(const std::string& folder) {
 
 // One of all: see launch.h.
 Summary merge(const Job& job, const Members& members, const Children& children,
-              const std::string& folder, std::string& model_of) {
+              const std::string& folder, bool ended, std::string& model_of) {
   Summary all = summary_of(job);
   std::optional<Summary> told;
   all.stop_reason = interrupted() ? StopReason::interrupted : StopReason::failed;
@@ -107,7 +129,8 @@ Summary merge(const Job& job, const Members& members, const Children& children,
     const std::string own = node_folder(folder, members[rank]);
     const ChildEnd& end = *children.end(rank);
     const auto one = end.signal == 0 ? summary_in(own) : std::nullopt;
-    if (!end.done() && !interrupted())
+    const bool by_us = ended && (end.code == 130 || end.signal != 0);
+    if (!end.done() && !by_us)
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "\n", children.name(rank),
                               one && !one->failure.empty() ? one->failure : to_string(end));
     if (!one) continue;
@@ -167,22 +190,22 @@ Status merge_metrics(const Members& members, const std::string& folder) {
 
 }  // namespace
 
-Result<Summary> launch(const Job& job, const LaunchOptions& options) {
+Result<Launched> launch(const Job& job, const LaunchOptions& options) {
   auto folder = RunFolder::open(options.folder, job, options.existing);
   if (!folder) return folder.error();
   const Members members = job.members();
   Children children(options.line);
   LH_TRY(start_all(children, members, options));
-  wait_for_all(children);
+  const bool ended = wait_for_all(children);
   std::string model_of;
-  const Summary summary = merge(job, members, children, folder->path(), model_of);
+  const Summary summary = merge(job, members, children, folder->path(), ended, model_of);
   LH_TRY(merge_metrics(members, folder->path()));
   std::error_code code;
   if (!model_of.empty())
     std::filesystem::copy_file(model_of + "/model.pt", folder->file("model.pt"),
                                std::filesystem::copy_options::overwrite_existing, code);
   LH_TRY(write_atomically(folder->file("summary.json"), to_json(summary).dump(2) + "\n"));
-  return summary;
+  return Launched{summary, exit_code_of(children)};
 }
 
 }  // namespace longhaul::run

@@ -22,6 +22,10 @@ struct LaunchOptions {
 // internal error) ends all; one that is killed or stopped is for the others to miss: they go on or
 // end as the strategy declares. Ctrl-C ends all; the second kills.
 // Summary::failure names the nodes that failed, one a line.
-Result<Summary> launch(const Job&, const LaunchOptions&);
+struct Launched {
+  Summary summary;
+  int exit_code = 0;  // that of the nodes that came to the end, else of the worst failure
+};
+Result<Launched> launch(const Job&, const LaunchOptions&);
 
 }  // namespace longhaul::run

@@ -1,6 +1,7 @@
 #include "longhaul/run/site.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -70,6 +71,7 @@ class Site {
   std::shared_ptr<const Members> members_;
   std::unique_ptr<Learner> learner_;
   std::optional<RunFolder> folder_;
+  std::uint64_t newest_ = 0;  // checkpoint there
   std::optional<RunLog> log_;
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<Node> node_;
@@ -84,6 +86,10 @@ Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& opti
   if (!workload) return workload.error();
   if (workload->phantom())
     return invalid("[model] kind = \"phantom\" has no numbers to send: it is for simulate only");
+  constexpr auto kLargestChunk = net::FrameLimits{}.body_bytes / 1024;
+  if (job.transfer_common.chunk_kib > kLargestChunk)
+    return invalid(fmt::format("{}: [transfer] chunk_kib = {}: over sockets at most {}", job.file,
+                               job.transfer_common.chunk_kib, kLargestChunk));
   std::unique_ptr<Site> site(new Site(job, options, *std::move(workload)));
   LH_TRY(site->build(std::move(addresses)));
   return site;
@@ -113,7 +119,7 @@ Result<net::CheckpointConfig> Site::checkpoints() {
   if (options_.existing != Existing::resume) return config;
   auto newest = Checkpoints(folder_->checkpoints()).newest();
   if (!newest) return newest.error();
-  if (*newest) config.newest = (**newest).round;
+  if (*newest) config.newest = newest_ = (**newest).round;
   return config;
 }
 
@@ -131,15 +137,25 @@ std::function<Status()> Site::save(std::uint64_t number, Buffer state) {
 }
 
 Result<Buffer> Site::load(std::uint64_t number) {
-  const bool resumes = folder_ && options_.existing == Existing::resume;
-  if (resumes) Checkpoints(folder_->checkpoints()).drop_after(number);
-  if (number == 0) {
-    if (resumes) log_->note("not all nodes have a checkpoint; starts from the beginning");
+  if (!folder_ || options_.existing != Existing::resume) {
     LH_TRY(log_->open(0));
     return Buffer{};
   }
-  auto checkpoint = Checkpoints(folder_->checkpoints()).at(number);
+  const Checkpoints checkpoints(folder_->checkpoints());
+  if (newest_ > number + 1)  // those of an honest run are never further apart
+    return unavailable(
+        fmt::format("{}: this node has checkpoint {}, but another can only go on from {}: was a "
+                    "site started without --resume, or in another folder?",
+                    folder_->path(), newest_, number));
+  if (number == 0) {
+    log_->note("not all nodes have a checkpoint; starts from the beginning");
+    checkpoints.drop_after(0);
+    LH_TRY(log_->open(0));
+    return Buffer{};
+  }
+  auto checkpoint = checkpoints.at(number);
   if (!checkpoint) return checkpoint.error();
+  checkpoints.drop_after(number);
   Archive counted(checkpoint->experiment);
   log_->state(counted);
   LH_TRY(counted.finish());
@@ -176,6 +192,8 @@ Status Site::build(std::vector<net::Address> addresses) {
     auto opened = RunFolder::open(options_.folder, job_, options_.existing);
     if (!opened) return opened.error();
     folder_ = *std::move(opened);
+    std::error_code none;  // a session that dies must not be taken for the one before
+    std::filesystem::remove(folder_->file("summary.json"), none);
   }
   log_.emplace(job_, *members_, folder_ ? &*folder_ : nullptr, options_.progress, bool(score_));
   auto kept = checkpoints();

@@ -1,0 +1,156 @@
+#include "tests/over_sockets.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Another learner, until it fails.
+class Mortal final : public Learner {
+ public:
+  explicit Mortal(std::unique_ptr<Learner> inner) : inner_(std::move(inner)) {}
+  std::shared_ptr<const Layout> layout() const override { return inner_->layout(); }
+  std::span<float> params() override { return inner_->params(); }
+  std::span<float> grads() override { return inner_->grads(); }
+  Result<StepResult> step(const Work& work) override {
+    if (++steps_ > 9) return unavailable("killed");
+    return inner_->step(work);
+  }
+  void state(Archive& ar) override { inner_->state(ar); }
+
+ private:
+  std::unique_ptr<Learner> inner_;
+  int steps_ = 0;
+};
+
+net::CheckpointConfig checkpoints_of(const Fate& fate, Rank rank) {
+  net::CheckpointConfig config;
+  Disks* const disks = fate.disks;
+  if (!disks) return config;
+  config.every = fate.every;
+  const auto& mine = disks->of.at(rank);
+  config.newest = mine.empty() ? 0 : mine.rbegin()->first;
+  config.save = [disks, rank](std::uint64_t number, Buffer state) {
+    return [disks, rank, number, state = std::move(state)]() -> Status {
+      const std::lock_guard lock(disks->mutex);
+      auto& mine = disks->of[rank];
+      mine[number] = state;
+      while (mine.size() > 2) mine.erase(mine.begin());
+      return Ok{};
+    };
+  };
+  config.load = [disks, rank](std::uint64_t number) -> Result<Buffer> {
+    const std::lock_guard lock(disks->mutex);
+    auto& mine = disks->of[rank];
+    mine.erase(mine.upper_bound(number), mine.end());
+    if (number == 0) return Buffer{};
+    if (!mine.contains(number)) return unavailable("no such checkpoint");
+    return mine[number];
+  };
+  return config;
+}
+
+net::EventLoopConfig config_of(std::size_t size, Rank rank, const Fate& fate) {
+  net::EventLoopConfig config;
+  config.peers.job_hash = 7;
+  config.peers.process = 100 + rank;
+  config.peers.addresses.assign(size, {"127.0.0.1", 0});
+  config.peers.streams = fate.streams;
+  config.peers.heartbeat = 50ms;
+  config.peers.silence = fate.silence;
+  config.checkpoints = checkpoints_of(fate, rank);
+  return config;
+}
+
+// The nodes of a run, each with what it lives on.
+struct Run {
+  Run(const JobSpec& job, const Fate& what) : spec(job), fate(what), members(members_of(job)) {
+    ended.errors.resize(members.size());
+    rounds = std::vector<std::function<Round()>>(members.size());
+    place.members = std::make_shared<const Members>(members);
+    place.seed = spec.seed;
+    place.chunk_bytes = spec.chunk_bytes;
+    for (Rank rank = 0; rank < members.size(); ++rank) add(rank);
+  }
+
+  void add(Rank rank) {
+    place.self = rank;
+    const bool worker = place.me().is(Role::worker);
+    if (worker) learners.push_back(make_learner(spec, rank));
+    if (fate.lost == rank) learners.back() = std::make_unique<Mortal>(std::move(learners.back()));
+    place.layout = learners.front()->layout();
+    net::EventLoop::Observer observer;
+    observer.on_note = [this](const std::string& note) {
+      const std::lock_guard lock(notes);
+      ended.notes.push_back(note);
+    };
+    if (fate.stop_after > 0)
+      observer.stop = [this, rank] { return rounds[rank] && rounds[rank]() >= fate.stop_after; };
+    loops.push_back(std::make_unique<net::EventLoop>(config_of(members.size(), rank, fate), place,
+                                                     worker ? learners.back().get() : nullptr,
+                                                     score_of, std::move(observer)));
+    const auto port = loops.back()->peers().listen();
+    LH_CHECK(port);
+    addresses.push_back({"127.0.0.1", *port});
+  }
+
+  void live(Place own) {
+    const Rank rank = own.self;
+    net::EventLoop& loop = *loops[rank];
+    Learner* learner = own.me().is(Role::worker) ? learners[rank].get() : nullptr;
+    Node node(own, make_strategy(spec, own), learner, loop);
+    rounds[rank] = [&node] { return node.strategy().rounds_done(); };
+    if (const Status done = loop.run(node); !done) ended.errors[rank] = done.error().what;
+    rounds[rank] = nullptr;
+    if (fate.lost == rank && fate.closes) loops[rank].reset();
+  }
+
+  Ended end() {
+    std::vector<std::thread> threads;
+    for (place.self = 0; place.self < members.size(); ++place.self) {
+      loops[place.self]->peers().set_addresses(addresses);
+      threads.emplace_back([this, own = place] { live(own); });
+    }
+    if (fate.disturb) {
+      std::vector<net::EventLoop*> all;
+      for (const auto& loop : loops) all.push_back(loop.get());
+      fate.disturb(all);
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& learner : learners)
+      ended.params.emplace_back(learner->params().begin(), learner->params().end());
+    return std::move(ended);
+  }
+
+  const JobSpec& spec;
+  const Fate& fate;
+  const Members members;
+  Place place;
+  Ended ended;
+  std::mutex notes;
+  std::vector<std::function<Round()>> rounds;  // of each node, on its own thread
+  std::vector<std::unique_ptr<Learner>> learners;
+  std::vector<std::unique_ptr<net::EventLoop>> loops;
+  std::vector<net::Address> addresses;
+};
+
+}  // namespace
+
+Ended over_sockets(const JobSpec& spec, const Fate& fate) {
+  if (fate.disks) fate.disks->of.resize(members_of(spec).size());
+  return Run(spec, fate).end();
+}
+
+void expect_equal_bits(const JobSpec& spec, const Ended& ended) {
+  Job job(spec);
+  ASSERT_TRUE(job.run());
+  for (const std::string& error : ended.errors) EXPECT_EQ(error, "");
+  for (Rank rank = 0; rank < ended.params.size(); ++rank)
+    EXPECT_TRUE(ended.params[rank] == job.params(rank)) << "rank " << rank;
+}
+
+}  // namespace longhaul::conformance

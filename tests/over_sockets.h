@@ -1,0 +1,45 @@
+#pragma once
+// A job over sockets within one process: every node in a thread of its own with an event loop of
+// its own, over TCP on the loopback.
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longhaul/net/event_loop.h"
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+
+struct Ended {
+  std::vector<std::vector<float>> params;  // of workers, by rank
+  std::vector<std::string> errors;         // by rank; "" where all went well
+  std::vector<std::string> notes;
+};
+
+// What the nodes of a run have on their disks: by rank and number.
+struct Disks {
+  std::mutex mutex;
+  std::vector<std::map<std::uint64_t, Buffer>> of;
+};
+
+// What befalls a run.
+struct Fate {
+  // Runs in the test's thread while the nodes run in theirs.
+  std::function<void(std::span<net::EventLoop* const>)> disturb = {};
+  std::optional<Rank> lost = {};  // its learner fails after a few steps; then it says nothing more,
+  bool closes = true;             // and its sockets are closed, as a kill does, or stay, as a stop
+  Time silence = std::chrono::seconds(10);
+  std::uint32_t streams = 1;
+  Disks* disks = nullptr;  // checkpoints go there, and the run goes on from there
+  Round every = 0;         // rounds between checkpoints
+  Round stop_after = 0;    // rounds; the run is stopped by its users then
+};
+
+Ended over_sockets(const JobSpec&, const Fate& = {});
+// All went well, and to the bits of the simulator.
+void expect_equal_bits(const JobSpec&, const Ended&);
+
+}  // namespace longhaul::conformance
