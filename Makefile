@@ -6,10 +6,10 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build demo test bench format mutants fuzz asan tsan clean
+.PHONY: help setup build demo test bench bench-net format mutants fuzz asan tsan clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 setup:  ## install what is missing (Debian packages)
 	@scripts/setup
@@ -46,6 +46,12 @@ bench: setup  ## all benchmarks; results worth keeping go to docs/results/
 	cmake --preset bench
 	cmake --build --preset bench -j $(JOBS)
 	scripts/bench
+
+bench-net: setup  ## the benchmarks of the network: goodput, round trips, memory, launch
+	cmake --preset bench
+	cmake --build --preset bench --target net_bench bare_torch longhaul -j $(JOBS)
+	build/release/bench/net_bench
+	bench/launch_time.py
 
 format:  ## clang-format all C++ files
 	scripts/check-format --fix

@@ -1,25 +1,18 @@
 // How fast the simulator is without numbers: 1,000 phantom sites, 100 rounds of fedavg over a hub,
 // a model of 44.7 MB. In phantom jobs a run of chunks may be one message; a part of the same job
 // with 8 sites shows that this does not change its times.
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
+#include "bench/bench.h"
 #include "longhaul/run/simulation.h"
 
 namespace {
 
 using namespace longhaul;
 
-template <class T>
-T must(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "phantom_bench: %s\n", result.error().what.c_str());
-    std::exit(2);
-  }
-  return std::move(*result);
-}
+using bench::must;
+using bench::seconds_of;
 
 std::string job_text(int sites, int rounds, int chunk_run, const std::string& phases) {
   std::string text = "[job]\nname = \"phantom\"\n[stop]\nmax_rounds = " + std::to_string(rounds) +
@@ -43,12 +36,13 @@ struct Figures {
 Figures simulate(int sites, int rounds, int chunk_run, const std::string& phases) {
   const run::Job job = must(run::resolve_job(
       must(run::parse_document(job_text(sites, rounds, chunk_run, phases), "phantom_bench"))));
-  const auto begin = std::chrono::steady_clock::now();
-  auto simulation = must(run::Simulation::make(job, must(run::Workload::load(job)), 1));
-  (void)must(simulation->world().run());
-  const auto end = std::chrono::steady_clock::now();
-  return {std::chrono::duration<double>(end - begin).count(), seconds(simulation->world().now()),
-          simulation->world().counters().events, simulation->world().counters().wan_bytes};
+  std::unique_ptr<run::Simulation> simulation;
+  const double real_s = seconds_of([&] {
+    simulation = must(run::Simulation::make(job, must(run::Workload::load(job)), 1));
+    (void)must(simulation->world().run());
+  });
+  return {real_s, seconds(simulation->world().now()), simulation->world().counters().events,
+          simulation->world().counters().wan_bytes};
 }
 
 }  // namespace

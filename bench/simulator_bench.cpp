@@ -7,12 +7,9 @@
 //
 // Both are medians over the repeats; the first of each is a warm-up and is not counted. No scoring
 // inside the measured time.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <functional>
 
+#include "bench/bench.h"
 #include "longhaul/learn/testing/bare_loop.h"
 #include "longhaul/learn/threads.h"
 #include "longhaul/run/simulation.h"
@@ -62,25 +59,9 @@ name = "d"
 step_ms = 20
 )";
 
-template <class T>
-T must(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "simulator_bench: %s\n", result.error().what.c_str());
-    std::exit(2);
-  }
-  return std::move(*result);
-}
-
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
+using bench::median;
+using bench::must;
+using bench::seconds_of;
 
 // What bsp asks of a learner, without anything between its steps.
 double take_steps(const run::Job& job, const run::Workload& workload) {

@@ -1,0 +1,328 @@
+// longhaul/net over the loopback, both ends in this process, each a node with a loop and a thread
+// of its own; a node has two messages under way, as a strategy has.
+//
+//   goodput    1 GiB of distinct memory in chunks of 256 KiB, each copied into its place in another
+//              vector, against threads that send and recv the same chunks; alternating, after a
+//              warm-up; what arrived is compared with what was sent
+//   round trip of a control message of 64 bytes, alone and while chunks flow both ways
+//   memory     resident bytes a connection: idle, busy both ways, and to a peer that has stopped
+//              reading
+//
+// --json prints one object instead of the table; --only goodput, trips or memory.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "bench/net_memory.h"
+#include "bench/net_node.h"
+
+namespace longhaul::bench {
+namespace {
+
+constexpr std::size_t kChunks = 4096, kBytes = kChunks * kChunk;
+constexpr int kRepeats = 5;
+
+struct Chunk {  // where a chunk belongs
+  std::uint64_t chunk = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "chunk"}, self.chunk);
+  }
+};
+
+// Two nodes that have met.
+struct Pair {
+  ThreadedNode a{0, 2}, b{1, 2};
+  Pair() {
+    for (ThreadedNode* node : {&a, &b}) node->start({a.port(), b.port()});
+    a.wait_until_met();
+    b.wait_until_met();
+  }
+};
+
+Bytes distinct_bytes() {
+  Buffer bytes(kBytes);
+  std::uint64_t x = 1;
+  for (std::size_t at = 0; at < kBytes; at += 8) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    std::memcpy(&bytes[at], &x, 8);
+  }
+  return share(std::move(bytes));
+}
+
+Message chunk_message(const Bytes& source, std::uint64_t chunk) {
+  Message message;
+  message.kind = 1;
+  message.head = Payload(share(to_wire(Chunk{chunk})));
+  message.body = Payload(source, chunk * kChunk, kChunk);
+  return message;
+}
+
+void put(const Message& message, Buffer& into) {
+  const auto place = from_wire<Chunk>(message.head.view());
+  LH_CHECK(place && place->chunk < kChunks && message.body.size() == kChunk);
+  std::memcpy(&into[place->chunk * kChunk], message.body.view().data(), kChunk);
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto of = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+// --- goodput ------------------------------------------------------------------------------------
+
+void send_ours(Pair& pair, const Bytes& source, Buffer& into) {
+  std::binary_semaphore done{0};
+  std::size_t sent = 0, taken = 0;
+  pair.b.call([&](Node& node, net::Loop&) {
+    node.take = [&](Rank, const Message& message) {
+      put(message, into);
+      if (++taken == kChunks) done.release();
+    };
+  });
+  pair.a.call([&](Node& node, net::Loop&) {
+    node.next = [&](Rank) {
+      return sent < kChunks ? std::optional(chunk_message(source, sent++)) : std::nullopt;
+    };
+    node.pump(1);
+  });
+  done.acquire();
+  pair.a.call([](Node& node, net::Loop&) { node.next = [](Rank) { return std::nullopt; }; });
+}
+
+// Two connected sockets of the loopback.
+struct Sockets {
+  int from = -1, to = -1;
+  Sockets() {
+    const int door = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    from = socket(AF_INET, SOCK_STREAM, 0);
+    auto* const address = reinterpret_cast<sockaddr*>(&at);
+    const bool good = bind(door, address, size) == 0 && listen(door, 1) == 0 &&
+                      getsockname(door, address, &size) == 0 && connect(from, address, size) == 0;
+    to = good ? accept(door, nullptr, nullptr) : -1;
+    if (to < 0) give_up("no sockets on the loopback");
+    const int yes = 1;
+    setsockopt(from, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    close(door);
+  }
+  ~Sockets() {
+    close(from);
+    close(to);
+  }
+};
+
+void send_bare(const Sockets& sockets, const Bytes& source, Buffer& into) {
+  std::thread sender([&] {
+    for (std::size_t at = 0; at < kBytes;) {
+      const std::size_t left = kChunk - at % kChunk;
+      const ssize_t count = send(sockets.from, source->data() + at, left, 0);
+      if (count <= 0) give_up("send failed");
+      at += std::size_t(count);
+    }
+  });
+  for (std::size_t at = 0; at < kBytes;) {
+    const ssize_t count = recv(sockets.to, &into[at], kChunk - at % kChunk, MSG_WAITALL);
+    if (count <= 0) give_up("recv failed");
+    at += std::size_t(count);
+  }
+  sender.join();
+}
+
+struct Goodput {
+  std::vector<double> ours, bare, ratio;   // GB/s
+  std::vector<double> ours_cpu, bare_cpu;  // seconds a GB
+};
+
+Goodput goodput() {
+  const Bytes source = distinct_bytes();
+  Buffer into(kBytes);
+  Pair pair;
+  const Sockets sockets;
+  Goodput result;
+  const double gigabytes = double(kBytes) * 1e-9;
+  const auto measure = [&](std::vector<double>& rates, std::vector<double>& cpu, auto&& work) {
+    std::fill(into.begin(), into.end(), std::byte{});
+    const double before = cpu_seconds();
+    rates.push_back(gigabytes / seconds_of(work));
+    cpu.push_back((cpu_seconds() - before) / gigabytes);
+    if (std::memcmp(into.data(), source->data(), kBytes) != 0)
+      give_up("what arrived is not what was sent");
+  };
+  for (int repeat = 0; repeat <= kRepeats; ++repeat) {
+    if (repeat == 1) result = {};
+    measure(result.bare, result.bare_cpu, [&] { send_bare(sockets, source, into); });
+    measure(result.ours, result.ours_cpu, [&] { send_ours(pair, source, into); });
+    result.ratio.push_back(result.ours.back() / result.bare.back());
+  }
+  return result;
+}
+
+// --- round trips --------------------------------------------------------------------------------
+
+struct Trips {
+  std::vector<double> ms;
+  double gigabytes_s = 0;  // both ways together, meanwhile
+};
+
+// One end of the flow of chunks; used on its node's thread only.
+struct End {
+  const Bytes& source;
+  Buffer into = Buffer(kBytes);
+  std::uint64_t next = 0, taken = 0;
+  bool flows = false;
+  std::optional<Message> chunk() {
+    return flows ? std::optional(chunk_message(source, next++ % kChunks)) : std::nullopt;
+  }
+};
+
+// A message of 64 bytes from a, which b sends back, a millisecond after the one before is back.
+Trips trips(Pair& pair, const Bytes& source, bool with_chunks) {
+  constexpr std::size_t kTrips = 3000;
+  constexpr std::uint16_t kPing = 2;
+  End a{source}, b{source};
+  a.flows = b.flows = with_chunks;
+  std::binary_semaphore done{0};
+  Trips result;
+  net::Timer pause;
+  Time sent{0};
+  Message ping;
+  ping.kind = kPing;
+  ping.head = Payload(share(Buffer(64 - kFrameHeader)));
+  pair.b.call([&](Node& node, net::Loop&) {
+    node.take = [&](Rank from, const Message& message) {
+      if (message.kind == kPing) return node.send(from, message, kControl);
+      put(message, b.into);
+      ++b.taken;
+    };
+    node.next = [&](Rank) { return b.chunk(); };
+    node.pump(0);
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  pair.a.call([&](Node& node, net::Loop& loop) {
+    const auto send = [&] {
+      sent = loop.now();
+      node.send(1, ping, kControl);
+    };
+    node.take = [&, send](Rank, const Message& message) {
+      if (message.kind == kPing) {
+        result.ms.push_back(1e3 * seconds(loop.now() - sent));
+        if (result.ms.size() == kTrips) return done.release();
+        pause = loop.at(loop.now() + 1ms, send);
+        return;
+      }
+      put(message, a.into);
+      ++a.taken;
+    };
+    node.next = [&](Rank) { return a.chunk(); };
+    node.pump(1);
+    send();
+  });
+  done.acquire();
+  const auto end = std::chrono::steady_clock::now();
+  pair.a.call([&](Node&, net::Loop&) { a.flows = false; });
+  pair.b.call([&](Node&, net::Loop&) { b.flows = false; });
+  std::this_thread::sleep_for(200ms);  // what is under way arrives
+  for (ThreadedNode* node : {&pair.a, &pair.b})
+    node->call([](Node& n, net::Loop&) {
+      n.take = [](Rank, const Message&) {};
+      n.next = [](Rank) { return std::nullopt; };
+    });
+  result.gigabytes_s = double((a.taken + b.taken) * kChunk) * 1e-9 /
+                       std::chrono::duration<double>(end - begin).count();
+  return result;
+}
+
+// --- the program --------------------------------------------------------------------------------
+
+std::string spread(const char* format, const std::vector<double>& values) {
+  const auto number = [&](double share) {
+    return fmt::format(fmt::runtime(format), quantile(values, share));
+  };
+  return fmt::format("{} ({} .. {})", number(0.5), number(0), number(1));
+}
+
+std::string list(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values)
+    text += fmt::format("{}{:.4g}", text.empty() ? "" : ", ", value);
+  return "[" + text + "]";
+}
+
+std::string print(const Goodput& g, bool json) {
+  if (json)
+    return fmt::format(
+        R"("goodput": {{"ours_GB_s": {}, "bare_GB_s": {}, "ratio": {}, "ours_cpu_s_GB": {}, )"
+        R"("bare_cpu_s_GB": {}, "median_ratio": {:.3f}}})",
+        list(g.ours), list(g.bare), list(g.ratio), list(g.ours_cpu), list(g.bare_cpu),
+        median(g.ratio));
+  return fmt::format(
+      "goodput, 1 GiB in chunks of 256 KiB, median of {} (least .. most)\n"
+      "  send and recv   {} GB/s, {} s of CPU a GB\n"
+      "  longhaul/net    {} GB/s, {} s of CPU a GB\n"
+      "  ratio           {}\n",
+      kRepeats, spread("{:.2f}", g.bare), spread("{:.2f}", g.bare_cpu), spread("{:.2f}", g.ours),
+      spread("{:.2f}", g.ours_cpu), spread("{:.2f}", g.ratio));
+}
+
+std::string print(const char* name, const Trips& t, bool json) {
+  return fmt::format(
+      fmt::runtime(
+          json ? R"("trips_{}": {{"count": {}, "p50_ms": {:.4f}, "p99_ms": {:.4f}, )"
+                 R"("max_ms": {:.4f}, "GB_s_both_ways": {:.3f}}})"
+               : "round trips {}, {} of 64 bytes: p50 {:.3f} ms, p99 {:.3f} ms, max {:.3f} ms, "
+                 "beside {:.2f} GB/s\n"),
+      name, t.ms.size(), quantile(t.ms, 0.5), quantile(t.ms, 0.99), quantile(t.ms, 1),
+      t.gigabytes_s);
+}
+
+std::string print(const Memory& m, bool json) {
+  return fmt::format(
+      fmt::runtime(json ? R"("memory": {{"connections": {}, "idle_kB": {:.1f}, )"
+                          R"("busy_kB": {:.1f}, "stopped_kB": {:.1f}}})"
+                        : "resident a connection ({} of one node): idle {:.0f} kB, busy both ways "
+                          "{:.0f} kB, to a peer that stopped reading {:.0f} kB\n"),
+      kFar, m.idle * 1e-3, m.busy * 1e-3, m.stopped * 1e-3);
+}
+
+int main_of(int argc, char** argv) {
+  bool json = false;
+  std::string_view only;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    json |= word == "--json";
+    if (word == "--only" && i + 1 < argc) only = argv[++i];
+  }
+  const auto wanted = [&](std::string_view part) { return only.empty() || only == part; };
+  std::vector<std::string> parts;
+  // First: it forks, and nothing that was freed lies about.
+  if (wanted("memory")) parts.push_back(print(memory(), json));
+  if (wanted("goodput")) parts.push_back(print(goodput(), json));
+  if (wanted("trips")) {
+    const Bytes source = distinct_bytes();
+    Pair pair;
+    parts.push_back(print("alone", trips(pair, source, false), json));
+    parts.push_back(print("beside_chunks", trips(pair, source, true), json));
+  }
+  std::string text;
+  for (const std::string& part : parts) text += (json && !text.empty() ? ", " : "") + part;
+  fmt::print("{}", json ? "{" + text + "}\n" : text);
+  return 0;
+}
+
+}  // namespace
+}  // namespace longhaul::bench
+
+int main(int argc, char** argv) { return longhaul::bench::main_of(argc, argv); }
