@@ -139,8 +139,8 @@ TEST(Membership, OneListPerEpochWhateverIsSuspected) {
 }
 
 // mutant: longhaul/core/membership.cpp
-//   - if (rank != turn.self()) turn.send(rank, decided, {}, kControl);
-//   + if (rank != turn.self() && rank < 1) turn.send(rank, decided, {}, kControl);
+//   - if (best_ < m.accepted) {
+//   + if (best_ < m.accepted && m.accepted.proposer != 0) {
 TEST(Membership, AllLearnADecisionThoughItsProposerDies) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Net net(5, seed);
