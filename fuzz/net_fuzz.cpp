@@ -1,6 +1,7 @@
 // What a stranger can send: the first byte says how the rest is read. 0: a frame, header and all;
 // what decodes and seals to other bytes must fail its check. 1: the head of a hello; 2: of a
-// refusal. 3: three bytes a message (class, number), as an inbox gets them in any order.
+// refusal. 3: three bytes a message (class, number), as an inbox gets them in any order. 4: the head
+// of an acknowledgement, for an outbox that has written a few messages.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -51,14 +52,26 @@ void deliver(std::span<const std::byte> bytes) {
     for (const Frame& one : *ready) LH_CHECK(one.header.number == next[one.header.service_class]++);
   }
 }
+void acknowledge(std::span<const std::byte> bytes) {
+  const auto ack = from_wire<Acknowledgement>(bytes);
+  if (!ack) return;
+  Outbox outbox;
+  for (int i = 0; i < 5; ++i) outbox.push({}, {});
+  for (int i = 0; i < 3; ++i) (void)outbox.next();
+  std::size_t done = 0;
+  for (const Acknowledged& have : ack->have)
+    if (const auto frames = outbox.acknowledged(have)) done += frames->size();
+  LH_CHECK(done <= 3 && !outbox.idle());
+}
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
-  const unsigned what = data[0] % 4u;
+  const unsigned what = data[0] % 5u;
   if (what == 0) frame(bytes);
   if (what == 1 || what == 2) greet(bytes, what == 1);
   if (what == 3) deliver(bytes);
+  if (what == 4) acknowledge(bytes);
   return 0;
 }
