@@ -189,6 +189,9 @@ TEST(Link, ControlHasAStreamOfItsOwn) {
     two.wires[2]->pump();
   }
   EXPECT_EQ(two.b.got, (std::vector<std::uint16_t>{1, 2}));
+  // Of the bulk only what the first stream has written is there.
+  for (int i = 0; i < 5; ++i) two.wires[0]->pump();
+  EXPECT_EQ(two.b.got, (std::vector<std::uint16_t>{1, 2, 3}));
   two.run();
   EXPECT_EQ(two.b.got, (std::vector<std::uint16_t>{1, 2, 3, 4, 5}));
 }
