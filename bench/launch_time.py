@@ -1,6 +1,5 @@
 #!/usr/bin/python3 -B
-"""From `longhaul launch` to the first finished round of 16 sites, against starting 16 processes
-that
+"""From `longhaul launch` to the first finished round of 16 sites, against 16 processes at once that
 link libtorch and make one tensor.
 
   bench/launch_time.py [--build build/release] [--repeats 3] [--json]

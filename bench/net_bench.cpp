@@ -4,7 +4,9 @@
 //   goodput    1 GiB of distinct memory in chunks of 256 KiB, each copied into its place in another
 //              vector, against threads that send and recv the same chunks; alternating, after a
 //              warm-up; what arrived is compared with what was sent
-//   round trip of a control message of 64 bytes, alone and while chunks flow both ways
+//   round trip of a control message of 64 bytes, alone and while chunks flow both ways; and the
+//   same
+//              with bare sockets
 //   memory     resident bytes a connection: idle, busy both ways, and to a peer that has stopped
 //              reading
 //
@@ -15,6 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <string_view>
 
@@ -172,6 +176,8 @@ Goodput goodput() {
 
 // --- round trips --------------------------------------------------------------------------------
 
+constexpr std::size_t kTrips = 3000;
+
 struct Trips {
   std::vector<double> ms;
   double gigabytes_s = 0;  // both ways together, meanwhile
@@ -190,7 +196,6 @@ struct End {
 
 // A message of 64 bytes from a, which b sends back, a millisecond after the one before is back.
 Trips trips(Pair& pair, const Bytes& source, bool with_chunks) {
-  constexpr std::size_t kTrips = 3000;
   constexpr std::uint16_t kPing = 2;
   End a{source}, b{source};
   a.flows = b.flows = with_chunks;
@@ -242,6 +247,52 @@ Trips trips(Pair& pair, const Bytes& source, bool with_chunks) {
     });
   result.gigabytes_s = double((a.taken + b.taken) * kChunk) * 1e-9 /
                        std::chrono::duration<double>(end - begin).count();
+  return result;
+}
+
+// The same by threads with sockets of their own, one for each way and one for the messages: what
+// kernel and machine give.
+Trips bare_trips(const Bytes& source) {
+  const std::array<Sockets, 3> sockets;
+  std::atomic<bool> over{false};
+  std::array<std::uint64_t, 2> taken{};
+  std::vector<std::thread> threads;
+  for (const std::size_t way : {0, 1}) {
+    threads.emplace_back([&, way] {
+      for (std::uint64_t chunk = 0; !over; chunk = (chunk + 1) % kChunks)
+        if (send(sockets[way].from, source->data() + chunk * kChunk, kChunk, 0) <= 0)
+          give_up("send failed");
+      shutdown(sockets[way].from, SHUT_WR);
+    });
+    threads.emplace_back([&, way] {
+      Buffer into(kBytes);
+      for (std::uint64_t at = 0;; at = (at + kChunk) % kBytes) {
+        const ssize_t count = recv(sockets[way].to, &into[at], kChunk, MSG_WAITALL);
+        if (count <= 0) return;
+        taken[way] += std::uint64_t(count);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (std::array<std::byte, 64> ping; recv(sockets[2].to, &ping, 64, MSG_WAITALL) > 0;)
+      if (send(sockets[2].to, &ping, 64, 0) != 64) give_up("send failed");
+  });
+  Trips result;
+  const double elapsed = seconds_of([&] {
+    while (result.ms.size() < kTrips) {
+      result.ms.push_back(1e3 * seconds_of([&] {
+                            std::array<std::byte, 64> ping{};
+                            if (send(sockets[2].from, &ping, 64, 0) != 64 ||
+                                recv(sockets[2].from, &ping, 64, MSG_WAITALL) != 64)
+                              give_up("no round trip");
+                          }));
+      std::this_thread::sleep_for(1ms);
+    }
+    over = true;
+  });
+  shutdown(sockets[2].from, SHUT_WR);
+  for (std::thread& thread : threads) thread.join();
+  result.gigabytes_s = double(taken[0] + taken[1]) * 1e-9 / elapsed;
   return result;
 }
 
@@ -315,6 +366,7 @@ int main_of(int argc, char** argv) {
     Pair pair;
     parts.push_back(print("alone", trips(pair, source, false), json));
     parts.push_back(print("beside_chunks", trips(pair, source, true), json));
+    parts.push_back(print("beside_send_and_recv", bare_trips(source), json));
   }
   std::string text;
   for (const std::string& part : parts) text += (json && !text.empty() ? ", " : "") + part;

@@ -4,7 +4,7 @@
 //
 // Ends once, with the reason, when the stream breaks, the peer sends what is no frame, or end() is
 // called; then the stream is closed and the owner told, from the loop.
-// Memory: one frame each way.
+// Memory: one frame each way, and what the stream reads ahead.
 #include <memory>
 #include <optional>
 

@@ -31,8 +31,8 @@ std::vector<std::uint16_t> drain(Outbox& outbox) {
 }
 
 // mutant: longhaul/net/outbox.cpp
-//   - for (unsigned priority = 8; priority-- > 0;)
-//   + for (unsigned priority = 0; priority < 8; ++priority)
+//   - for (unsigned priority = of.highest + 1; priority-- > of.lowest;)
+//   + for (unsigned priority = of.lowest; priority <= of.highest; ++priority)
 TEST(Outbox, HigherPriorityFirstThenLowerOrderThenEarlier) {
   Outbox outbox;
   outbox.push(message(1), {.priority = 4, .order = 2});

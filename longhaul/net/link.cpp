@@ -7,6 +7,8 @@
 namespace longhaul::net {
 namespace {
 
+constexpr Outbox::Priorities kUrgent{kControl.priority, 7}, kBulk{0, kControl.priority - 1};
+
 Frame plain_frame(FrameHeader::Type type) {
   Frame frame;
   frame.header.type = type;
@@ -194,20 +196,26 @@ void Link::say_bye() {
 // --- frames -------------------------------------------------------------------------------------
 
 std::optional<Frame> Link::to_write(Connection& connection) {
-  if (std::exchange(lane(connection).announce, false)) {
+  Lane& lane = this->lane(connection);
+  if (std::exchange(lane.announce, false)) {
     Frame frame = plain_frame(FrameHeader::Type::checkpoint);
     frame.header.number = mine_.taken;
     frame.header.epoch = mine_.saved;
     return frame;
   }
+  if (auto frame = &lane == &lanes_.back() ? control() : outbox_.next(kBulk)) return frame;
+  if (std::exchange(lane.ping, false)) return plain_frame(FrameHeader::Type::ping);
+  return std::nullopt;
+}
+
+std::optional<Frame> Link::control() {
   if (auto news = inbox_.news(); !news.empty()) {
     Frame frame = plain_frame(FrameHeader::Type::ack);
     frame.head = Payload(share(to_wire(Acknowledgement{std::move(news)})));
     return frame;
   }
-  if (auto frame = outbox_.next()) return frame;
+  if (auto frame = outbox_.next(kUrgent)) return frame;
   if (bye_ && !bye_written_ && outbox_.idle()) return plain_frame(FrameHeader::Type::bye);
-  if (std::exchange(lane(connection).ping, false)) return plain_frame(FrameHeader::Type::ping);
   return std::nullopt;
 }
 

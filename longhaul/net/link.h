@@ -2,6 +2,9 @@
 // All there is between this node and one peer: what is to be sent, what has come, and the parallel
 // connections of the moment. Connections come and go; a Link loses and doubles nothing.
 //
+// The last stream is for messages of the highest priority and acknowledgements: where the receiver
+// is slower than the network, megabytes of bulk wait in its kernel, and nothing overtakes them.
+//
 // What a peer can make it keep: Outbox and Inbox have their bounds. How fast: after kFramesPerTick
 // frames a connection is not read until the next tick().
 //
@@ -37,8 +40,9 @@ class Link final : public Connection::Owner {
     // the peer says later. True: done; false: not yet, announce() will tell.
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;
   };
+  // `streams` for bulk; there is one more.
   Link(Rank peer, std::uint32_t streams, Events& events)
-      : peer_(peer), events_(events), lanes_(streams) {}
+      : peer_(peer), events_(events), lanes_(streams + 1) {}
   ~Link() override;
 
   void send(const Message&, const Service&);
@@ -66,6 +70,7 @@ class Link final : public Connection::Owner {
   // Every now and then: notes progress, and has a ping sent where nothing was for `heartbeat`.
   void tick(Time now, Time heartbeat);
   Time last_heard() const { return last_heard_; }
+  std::uint32_t streams() const { return std::uint32_t(lanes_.size()); }
   bool connected() const;  // by all streams
   bool connected(std::uint32_t stream) const { return lanes_[stream].connection != nullptr; }
   bool dropped() const { return dropped_; }
@@ -101,6 +106,7 @@ class Link final : public Connection::Owner {
   std::optional<Frame> to_write(Connection&) override;
   void on_written(Connection&, const Frame&) override;
   void on_end(Connection&, const Error& why) override;
+  std::optional<Frame> control();  // the next of the last stream
   Status take(Connection&, Frame&&);
   Status follow(Connection&, Checkpointed);
   Lane& lane(const Connection&);

@@ -11,8 +11,8 @@ void Outbox::push(const Message& message, const Service& service) {
                                                    message_frame(message, service));
 }
 
-std::optional<Frame> Outbox::next() {
-  for (unsigned priority = 8; priority-- > 0;)
+std::optional<Frame> Outbox::next(Priorities of) {
+  for (unsigned priority = of.highest + 1; priority-- > of.lowest;)
     for (const unsigned delivery : {0u, 8u})
       if (auto frame = next_of(classes_[delivery + priority])) return frame;
   return std::nullopt;

@@ -51,8 +51,12 @@ class Outbox {
   explicit Outbox(Limits limits) : limits_(limits) {}
 
   void push(const Message&, const Service&);
-  // The frame to be written now; the caller writes all of it or calls rewind().
-  std::optional<Frame> next();
+  struct Priorities {
+    unsigned lowest = 0, highest = 7;
+  };
+  // The frame of these to be written now; the caller writes all of it or calls rewind().
+  std::optional<Frame> next(Priorities of);
+  std::optional<Frame> next() { return next(Priorities{}); }
   // The frames that need not be kept any more. An Error: the peer has what was never written.
   Result<std::vector<Frame>> acknowledged(const Acknowledged&);
   // The connection is gone: whatever is not acknowledged goes again.

@@ -122,7 +122,7 @@ void Peers::break_connections() {
 
 Status Peers::meet(const std::function<bool()>& failed) {
   for (const auto& [peer, link] : links_)
-    for (std::uint32_t stream = 0; peer > place_.self && stream < config_.streams; ++stream)
+    for (std::uint32_t stream = 0; peer > place_.self && stream < link->streams(); ++stream)
       dial({peer, stream});
   const auto done = [&] {
     return failed() || std::all_of(links_.begin(), links_.end(),

@@ -21,7 +21,7 @@ struct PeersConfig {
   std::uint64_t process = 0;             // unlike that of any other process: a random number
   std::vector<Address> addresses;        // by rank
   int listening = -1;                    // a socket that this node inherited for its address
-  std::uint32_t streams = 1;             // parallel connections to each peer
+  std::uint32_t streams = 1;             // parallel connections to each peer, for bulk
   Time meet = std::chrono::seconds(60);  // all must be connected within this, or the run fails
   Time retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
   Time longest_retry = std::chrono::seconds(2);
@@ -31,7 +31,7 @@ struct PeersConfig {
 
 class Peers final : private Greeting::Host, private Link::Events {
  public:
-  static constexpr std::size_t kGreetings = 64;
+  static constexpr std::size_t kGreetings = 128;
   class Events {
    public:
     virtual ~Events() = default;

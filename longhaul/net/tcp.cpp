@@ -9,6 +9,7 @@
 
 #include <asio.hpp>
 #include <charconv>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -38,29 +39,75 @@ std::string text(const tcp::endpoint& endpoint) {
                          : fmt::format("{}:{}", address.to_string(), endpoint.port());
 }
 
+// Of one read or write of a socket: the loop turns to the others between two, so that a message of
+// control waits for some such pieces of bulk, not for chunks.
+constexpr std::size_t kPiece = 64 * 1024;
+
 // Shared by the stream and its operations under way, which may outlive it.
 struct Socket : std::enable_shared_from_this<Socket> {
   explicit Socket(tcp::socket s) : socket(std::move(s)) {}
 
-  void read_on(std::span<std::byte> into, Stream::Done done) {
-    if (into.empty()) return done(Ok{});
+  struct Read {
+    std::span<std::byte> left;
+    Stream::Done done;
+  };
+
+  void read(Read read) {
+    if (delivering) {
+      wanted = std::move(read);
+    } else if (ahead.empty()) {
+      fetch(std::move(read));
+    } else {
+      asio::post(socket.get_executor(),
+                 [self = shared_from_this(), read = std::move(read)]() mutable {
+                   self->deliver(std::move(read));
+                 });
+    }
+  }
+
+  // Serves a read, and those that follow from it, from what is here.
+  void deliver(Read read) {
+    for (;;) {
+      const std::size_t count = std::min(read.left.size(), ahead.size());
+      std::copy_n(ahead.begin(), count, read.left.begin());
+      read.left = read.left.subspan(count);
+      ahead = ahead.subspan(count);
+      if (!read.left.empty()) return fetch(std::move(read));
+      delivering = true;
+      read.done(Ok{});
+      delivering = false;
+      if (!wanted) return;
+      read = *std::exchange(wanted, std::nullopt);
+    }
+  }
+
+  // Long reads go where they belong. For short ones as much is taken as there is room for, so that
+  // the end of a frame, the next header and its head are one call of the kernel.
+  void fetch(Read read) {
+    const bool direct = read.left.size() >= store.size();
+    const auto into =
+        direct ? read.left.first(std::min(read.left.size(), kPiece)) : std::span(store);
     socket.async_read_some(asio::buffer(into.data(), into.size()),
-                           [self = shared_from_this(), into, done = std::move(done)](
+                           [self = shared_from_this(), read = std::move(read), direct](
                                ErrorCode error, std::size_t count) mutable {
                              self->received += count;
-                             if (error) return done(self->broken(error));
-                             self->read_on(into.subspan(count), std::move(done));
+                             if (error) return read.done(self->broken(error));
+                             if (direct)
+                               read.left = read.left.subspan(count);
+                             else
+                               self->ahead = std::span(self->store).first(count);
+                             self->deliver(std::move(read));
                            });
   }
 
   void write_on(Stream::Parts parts, Stream::Done done) {
     std::array<asio::const_buffer, 3> buffers;
-    std::size_t left = 0;
+    std::size_t room = kPiece;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      buffers[i] = asio::buffer(parts[i].data(), parts[i].size());
-      left += parts[i].size();
+      buffers[i] = asio::buffer(parts[i].data(), std::min(parts[i].size(), room));
+      room -= buffers[i].size();
     }
-    if (left == 0) return done(Ok{});
+    if (room == kPiece) return done(Ok{});
     socket.async_write_some(buffers, [self = shared_from_this(), parts, done = std::move(done)](
                                          ErrorCode error, std::size_t count) mutable {
       self->sent += count;
@@ -82,6 +129,10 @@ struct Socket : std::enable_shared_from_this<Socket> {
   tcp::socket socket;
   std::string peer;
   std::uint64_t received = 0, sent = 0;
+  std::array<std::byte, 4096> store;
+  std::span<const std::byte> ahead;  // of the store: come, but not asked for yet
+  std::optional<Read> wanted;        // by who is being served
+  bool delivering = false;
 };
 
 // Small frames must not wait for others (Nagle), and the kernel should hold little that was
@@ -104,7 +155,7 @@ class TcpStream final : public Stream {
   ~TcpStream() override { close(); }
 
   void read(std::span<std::byte> into, Done done) override {
-    socket_->read_on(into, std::move(done));
+    socket_->read({into, std::move(done)});
   }
   void write(Parts parts, Done done) override { socket_->write_on(parts, std::move(done)); }
   void close() override {

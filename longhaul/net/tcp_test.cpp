@@ -60,8 +60,11 @@ Frame frame(std::uint16_t kind, std::size_t head, std::size_t body) {
 }
 
 // mutant: longhaul/net/tcp.cpp
-//   - self->read_on(into.subspan(count), std::move(done));
-//   + done(Ok{});
+//   - if (!read.left.empty()) return fetch(std::move(read));
+//   +
+// mutant: longhaul/net/tcp.cpp
+//   - ahead = ahead.subspan(count);
+//   +
 TEST(Tcp, FramesOfAllSizesGoBothWaysWhole) {
   Pair pair;
   End a, b;

@@ -297,7 +297,7 @@ class Proxy:
 
     def copy(self, a, b):
         try:
-            while data := a.recv(random.choice([7, 100, 5000])):
+            while data := a.recv(random.choice([50, 500, 5000])):
                 b.sendall(data)
         except OSError:
             pass
