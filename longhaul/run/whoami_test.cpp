@@ -1,0 +1,62 @@
+#include "longhaul/run/whoami.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+
+namespace longhaul::run {
+namespace {
+
+Environment with(std::map<std::string, std::string> variables) {
+  return [variables](const char* name) -> std::optional<std::string> {
+    const auto it = variables.find(name);
+    return it == variables.end() ? std::nullopt : std::optional(it->second);
+  };
+}
+
+// mutant: longhaul/run/whoami.cpp
+//   - if (*rank >= *size)
+//   + if (*rank > *size)
+TEST(WhoAmI, TakesTheFirstLauncherThatIsThere) {
+  EXPECT_FALSE(who_am_i(with({}))->has_value());
+  const auto torch = *who_am_i(with({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"SLURM_PROCID", "0"}}));
+  EXPECT_EQ(torch->launcher, "torchrun");
+  EXPECT_EQ(torch->rank, 2u);
+  EXPECT_EQ(torch->size, 4u);
+  EXPECT_EQ((*who_am_i(with({{"OMPI_COMM_WORLD_RANK", "1"},
+                             {"OMPI_COMM_WORLD_SIZE", "2"},
+                             {"SLURM_PROCID", "0"},
+                             {"SLURM_NTASKS", "1"}})))
+                ->launcher,
+            "mpirun");
+  EXPECT_EQ((*who_am_i(with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})))->rank, 1u);
+  EXPECT_EQ((*who_am_i(with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}})))->size, 1u);
+  for (const auto& bad : {with({{"RANK", "1"}}), with({{"RANK", "x"}, {"WORLD_SIZE", "2"}}),
+                          with({{"RANK", "2"}, {"WORLD_SIZE", "2"}})})
+    EXPECT_NE(who_am_i(bad).error().what.find("in the environment"), std::string::npos);
+}
+
+// mutant: longhaul/run/whoami.cpp
+//   - first = *port + 1;
+//   + first = *port;
+TEST(WhoAmI, NodesOfOneMachineListenAboveTheMastersPort) {
+  EXPECT_EQ(*local_addresses(with({{"MASTER_PORT", "700"}}), 2, std::nullopt),
+            (std::vector<std::string>{"127.0.0.1:701", "127.0.0.1:702"}));
+  EXPECT_EQ((*local_addresses(with({{"MASTER_PORT", "700"}}), 1, 80))[0], "127.0.0.1:80");
+  EXPECT_FALSE(local_addresses(with({}), 2, 65535));
+}
+
+// mutant: longhaul/run/whoami.cpp
+//   - return pid && count && *count == 1 && pid_t(*pid) == getpid() ? 3 : -1;
+//   + return pid && count && *count == 1 ? 3 : -1;
+TEST(WhoAmI, ASocketIsForTheProcessThatItWasHandedTo) {
+  const std::string own = "000" + std::to_string(getpid());
+  EXPECT_EQ(inherited_socket(with({{"LISTEN_PID", own}, {"LISTEN_FDS", "1"}})), 3);
+  EXPECT_EQ(inherited_socket(with({{"LISTEN_PID", "1"}, {"LISTEN_FDS", "1"}})), -1);
+  EXPECT_EQ(inherited_socket(with({{"LISTEN_PID", own}, {"LISTEN_FDS", "2"}})), -1);
+  EXPECT_EQ(inherited_socket(with({})), -1);
+}
+
+}  // namespace
+}  // namespace longhaul::run
