@@ -9,23 +9,30 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Another learner, until it fails.
-class Mortal final : public Learner {
+// Another learner, with something before each of its steps, which are counted from 1.
+class Watched final : public Learner {
  public:
-  explicit Mortal(std::unique_ptr<Learner> inner) : inner_(std::move(inner)) {}
+  using Before = std::function<Status(int step)>;
+  Watched(std::unique_ptr<Learner> inner, Before before)
+      : inner_(std::move(inner)), before_(std::move(before)) {}
   std::shared_ptr<const Layout> layout() const override { return inner_->layout(); }
   std::span<float> params() override { return inner_->params(); }
   std::span<float> grads() override { return inner_->grads(); }
   Result<StepResult> step(const Work& work) override {
-    if (++steps_ > 9) return unavailable("killed");
+    LH_TRY(before_(++steps_));
     return inner_->step(work);
   }
   void state(Archive& ar) override { inner_->state(ar); }
 
  private:
   std::unique_ptr<Learner> inner_;
+  Before before_;
   int steps_ = 0;
 };
+
+Status killed_after_nine(int step) {
+  return step > 9 ? Status(unavailable("killed")) : Status(Ok{});
+}
 
 net::CheckpointConfig checkpoints_of(const Fate& fate, Rank rank) {
   net::CheckpointConfig config;
@@ -81,7 +88,12 @@ struct Run {
     place.self = rank;
     const bool worker = place.me().is(Role::worker);
     if (worker) learners.push_back(make_learner(spec, rank));
-    if (fate.lost == rank) learners.back() = std::make_unique<Mortal>(std::move(learners.back()));
+    if (fate.lost == rank) watch(killed_after_nine);
+    if (fate.disturb_in_step > 0 && rank == 0)
+      watch([this](int step) {
+        if (step == fate.disturb_in_step) disturb();
+        return Ok{};
+      });
     place.layout = learners.front()->layout();
     net::EventLoop::Observer observer;
     observer.on_note = [this](const std::string& note) {
@@ -96,6 +108,16 @@ struct Run {
     const auto port = loops.back()->peers().listen();
     LH_CHECK(port);
     addresses.push_back({"127.0.0.1", *port});
+  }
+
+  void watch(Watched::Before before) {
+    learners.back() = std::make_unique<Watched>(std::move(learners.back()), std::move(before));
+  }
+
+  void disturb() {
+    std::vector<net::EventLoop*> all;
+    for (const auto& loop : loops) all.push_back(loop.get());
+    fate.disturb(all);
   }
 
   void live(Place own) {
@@ -115,11 +137,7 @@ struct Run {
       loops[place.self]->peers().set_addresses(addresses);
       threads.emplace_back([this, own = place] { live(own); });
     }
-    if (fate.disturb) {
-      std::vector<net::EventLoop*> all;
-      for (const auto& loop : loops) all.push_back(loop.get());
-      fate.disturb(all);
-    }
+    if (fate.disturb && fate.disturb_in_step == 0) disturb();
     for (std::thread& thread : threads) thread.join();
     for (const auto& learner : learners)
       ended.params.emplace_back(learner->params().begin(), learner->params().end());

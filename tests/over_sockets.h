@@ -27,8 +27,10 @@ struct Disks {
 
 // What befalls a run.
 struct Fate {
-  // Runs in the test's thread while the nodes run in theirs.
+  // Runs in the test's thread while the nodes run in theirs: from the beginning, when they may not
+  // have met; or within that step of rank 0's learner, which is done no sooner.
   std::function<void(std::span<net::EventLoop* const>)> disturb = {};
+  int disturb_in_step = 0;
   std::optional<Rank> lost = {};  // its learner fails after a few steps; then it says nothing more,
   bool closes = true;             // and its sockets are closed, as a kill does, or stay, as a stop
   Time silence = std::chrono::seconds(10);

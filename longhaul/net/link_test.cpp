@@ -54,6 +54,10 @@ class MemoryStream final : public Stream {
     done(Ok{});
     return true;
   }
+  void forget() {
+    in_->reader = nullptr;
+    written_.clear();
+  }
 
  private:
   std::shared_ptr<Wire> in_, out_;
@@ -84,6 +88,10 @@ struct Side final : Link::Events {
 struct Two {
   explicit Two(std::uint32_t streams = 1) : a(streams), b(streams) {
     for (std::uint32_t i = 0; i <= streams; ++i) join(i);
+  }
+  // What waits for a stream holds the connection, and with it the stream.
+  ~Two() {
+    for (MemoryStream* stream : streams) stream->forget();
   }
   void join(std::uint32_t stream) {
     auto there = std::make_shared<Wire>(), back = std::make_shared<Wire>();
