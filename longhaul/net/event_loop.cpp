@@ -38,7 +38,7 @@ Status EventLoop::run(Node& node) {
   tick();
   LH_TRY(peers_.meet([this] { return failure_.has_value(); }));
   if (failure_) return *failure_;
-  LH_TRY(go_on());
+  if (const Status gone_on = go_on(); !gone_on) failure_ = gone_on.error();
   while (!over()) (void)loop_.run_until(loop_.now() + 1s, [this] { return over(); });
   running_ = false;
   ended_ = now();
@@ -51,26 +51,29 @@ Status EventLoop::run(Node& node) {
 
 // From the newest checkpoint that all have, or from the beginning.
 Status EventLoop::go_on() {
-  taken_ = saved_ = peers_.newest_of_all();
-  peers_.go_back(taken_);
+  const std::uint64_t newest = peers_.newest_of_all(checkpoints_.newest);
+  mine_ = {newest, newest};
+  peers_.go_back(newest);
   started_ = loop_.now();
   running_ = true;
-  auto bytes = checkpoints_.load ? checkpoints_.load(taken_) : Result<Buffer>(Buffer{});
+  auto bytes = checkpoints_.load ? checkpoints_.load(newest) : Result<Buffer>(Buffer{});
   if (!bytes) return bytes.error();
-  if (taken_ == 0) {
+  if (newest == 0) {
     node_->start(now());
     peers_.open();
     return Ok{};
   }
   Archive ar(*bytes);
   state(ar);
-  LH_TRY(ar.finish());
+  if (const Status read = ar.finish(); !read)
+    return malformed(fmt::format("checkpoint {} cannot be gone on from: {}; start all without it",
+                                 newest, read.error().what));
   if (node_->view().live.size() != place_.size())
     return unavailable(
         "the checkpoint is of a run that had gone on without a lost node; over "
         "sockets it cannot be resumed");
   peers_.open();
-  if (auto result = std::exchange(unfed_, std::nullopt)) node_->stepped(now(), *result);
+  feed();
   return Ok{};
 }
 
@@ -166,12 +169,16 @@ void EventLoop::stepped(Time begin, Result<StepResult> result) {
   }
   result->elapsed = now() - begin;
   counters_.computing += result->elapsed;
-  unfed_ = *result;
+  unfed_ = *std::move(result);
   checkpoint_if_due();
   (void)take_checkpoint(wanted_);  // if one had to wait for this
   stop_if_asked();
-  unfed_.reset();
-  if (running()) node_->stepped(now(), *result);
+  feed();
+}
+
+void EventLoop::feed() {
+  const auto result = std::exchange(unfed_, std::nullopt);
+  if (result && running()) node_->stepped(now(), *result);
 }
 
 void EventLoop::report(Rank, Report report) {

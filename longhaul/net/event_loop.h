@@ -83,6 +83,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void tick();
   Status go_on();
   void stepped(Time begin, Result<StepResult>);
+  void feed();  // tells the node of the step that is done
   void score(Round, Snapshot);
   void start_timer(std::pair<std::uint32_t, TimerId>, Time at);
   // event_loop_state.cpp. Only from the loop itself, not while a link hands on what has come: it
@@ -91,6 +92,9 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   bool take_checkpoint(std::uint64_t number);
   void stop_if_asked();
   void state(Archive&);
+  bool saved_by_all() const {
+    return mine_.saved == mine_.taken && peers_.saved_by_all(mine_.taken);
+  }
   bool over() const { return finished_ || failure_; }
   bool running() const { return running_ && !over(); }
   std::string name(Rank) const;
@@ -114,7 +118,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   Time started_{0}, ended_{0};
   Counters counters_;
   CheckpointConfig checkpoints_;
-  std::uint64_t taken_ = 0, saved_ = 0, wanted_ = 0;  // checkpoints
+  Checkpointed mine_;
+  std::uint64_t wanted_ = 0;  // the checkpoint to be taken as soon as the learner rests
   Round rounds_at_checkpoint_ = 0;
   std::optional<Time> stopping_;  // no later than this
   bool running_ = false, finished_ = false;

@@ -15,7 +15,7 @@ void EventLoop::checkpoint_if_due() {
   const Round rounds = node_->strategy().rounds_done();
   if (rounds < rounds_at_checkpoint_ + checkpoints_.every) return;
   // The one before must be on every disk: so all have at least one in common at any time.
-  if (peers_.saved_by_all(taken_)) (void)take_checkpoint(taken_ + 1);
+  if (saved_by_all()) (void)take_checkpoint(mine_.taken + 1);
 }
 
 bool EventLoop::on_checkpoint(Rank, std::uint64_t number) {
@@ -26,10 +26,10 @@ bool EventLoop::on_checkpoint(Rank, std::uint64_t number) {
 
 // Nothing that the learner is at work on can be written down: then stepped() does it.
 bool EventLoop::take_checkpoint(std::uint64_t number) {
-  if (number <= taken_) return true;
+  if (number <= mine_.taken) return true;
   wanted_ = number;
   if (stepping_) return false;
-  taken_ = number;
+  mine_.taken = number;
   rounds_at_checkpoint_ = node_->strategy().rounds_done();
   Archive ar;
   state(ar);
@@ -39,11 +39,11 @@ bool EventLoop::take_checkpoint(std::uint64_t number) {
     loop_.post([this, number, written] {
       if (!written && !over()) failure_ = written.error();
       if (!written) return;
-      saved_ = number;
-      peers_.announce({taken_, saved_});
+      mine_.saved = number;
+      peers_.announce(mine_);
     });
   });
-  peers_.announce({taken_, saved_});
+  peers_.announce(mine_);
   return true;
 }
 
@@ -55,10 +55,10 @@ void EventLoop::stop_if_asked() {
   if (!running_ || !checkpoints_.save) return end();
   if (!stopping_) {
     stopping_ = loop_.now() + kStopWithin;
-    if (peers_.saved_by_all(taken_)) (void)take_checkpoint(taken_ + 1);
+    if (saved_by_all()) (void)take_checkpoint(mine_.taken + 1);
   }
   // The others must hear that it is on this disk, too, before they see this node gone.
-  if (wanted_ == taken_ && peers_.saved_by_all(taken_))
+  if (wanted_ == mine_.taken && saved_by_all())
     stopping_ = std::min(*stopping_, loop_.now() + kLinger);
   if (loop_.now() >= *stopping_) end();
 }
@@ -75,12 +75,13 @@ void EventLoop::state(Archive& ar) {
   std::map<std::pair<std::uint32_t, TimerId>, Time> timers;
   for (const auto& [key, due] : timers_) timers[key] = due.at;
   std::vector<std::pair<Round, std::vector<float>>> scorings;
+  scorings.reserve(scorings_.size());
   for (const auto& [round, model] : scorings_)
     scorings.emplace_back(round, model ? *model : std::vector<float>{});
   ar(timers, scorings);
   if (!ar.loading() || ar.failed()) return;
   rounds_at_checkpoint_ = node_->strategy().rounds_done();
-  wanted_ = taken_;
+  wanted_ = mine_.taken;
   for (const auto& [key, due] : timers) start_timer(key, due);
   for (auto& [round, model] : scorings)
     score(round,

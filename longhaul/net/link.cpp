@@ -136,9 +136,10 @@ void Link::open(Time now) {
 
 // Those that wait for a checkpoint go on waiting.
 void Link::read_on() {
+  if (!open_) return;
   for (Lane& lane : lanes_)
     if (const auto connection = lane.connection; connection && !lane.waits_for_checkpoint)
-      if (open_) connection->resume();
+      connection->resume();
 }
 
 void Link::drop() {
@@ -167,7 +168,7 @@ void Link::tick(Time now, Time heartbeat) {
     if (connection->stream().gone())
       connection->end(unavailable(connection->stream().peer() + " closed the connection"));
   }
-  if (open_) read_on();
+  read_on();
 }
 
 void Link::announce(Checkpointed mine) {

@@ -145,26 +145,23 @@ void Peers::open() {
 }
 
 void Peers::announce(Checkpointed mine) {
-  saved_ = mine.saved;
   for (auto& [peer, link] : links_) link->announce(mine);
 }
 
 void Peers::go_back(std::uint64_t number) {
-  saved_ = number;
   for (auto& [peer, link] : links_) link->go_back(number);
 }
 
-std::uint64_t Peers::newest_of_all() const {
-  std::uint64_t saved = saved_;
-  for (const auto& [peer, link] : links_) saved = std::min(saved, link->peer_checkpointed().saved);
-  return saved;
+std::uint64_t Peers::newest_of_all(std::uint64_t own) const {
+  for (const auto& [peer, link] : links_) own = std::min(own, link->peer_checkpointed().saved);
+  return own;
 }
 
 bool Peers::saved_by_all(std::uint64_t number) const {
-  return saved_ >= number && std::all_of(links_.begin(), links_.end(), [&](const auto& entry) {
-           const Link& link = *entry.second;
-           return link.dropped() || (link.announced() && link.peer_checkpointed().saved >= number);
-         });
+  return std::all_of(links_.begin(), links_.end(), [&](const auto& entry) {
+    const Link& link = *entry.second;
+    return link.dropped() || (link.announced() && link.peer_checkpointed().saved >= number);
+  });
 }
 
 void Peers::state(Archive& ar) {

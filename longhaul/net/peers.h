@@ -62,9 +62,10 @@ class Peers final : private Greeting::Host, private Link::Events {
   void announce(Checkpointed);
   // All go on from that checkpoint; before open().
   void go_back(std::uint64_t number);
-  // The newest checkpoint that all said, when they met, that they can go on from.
-  std::uint64_t newest_of_all() const;
-  // All run, and have this node's newest checkpoint on disk.
+  // The newest checkpoint that all can go on from, as the others said when they met; `own`: this
+  // node's newest.
+  std::uint64_t newest_of_all(std::uint64_t own) const;
+  // All the others run, and have that checkpoint on disk.
   bool saved_by_all(std::uint64_t number) const;
   void state(Archive&);
   // The job goes on without that peer.
@@ -110,7 +111,6 @@ class Peers final : private Greeting::Host, private Link::Events {
   std::map<Rank, std::string> troubles_;  // why a peer is not connected
   std::set<Rank> silent_;                 // events_ has been told
   std::uint64_t dialled_ = 0;
-  std::uint64_t saved_ = 0;
   // Notes about strangers: kNotes at once, then one a second; the others are counted.
   static constexpr double kNotes = 20;
   double notes_ = kNotes;

@@ -146,6 +146,13 @@ bool Children::all_ended() const {
                      [](const Child& child) { return child.end.has_value(); });
 }
 
+std::vector<ChildEnd> Children::ends() const {
+  LH_CHECK(all_ended());
+  std::vector<ChildEnd> ends;
+  for (const Child& child : children_) ends.push_back(*child.end);
+  return ends;
+}
+
 bool Children::rest_is_stopped() const {
   bool some = false, rest = true;
   for (const Child& child : children_) {

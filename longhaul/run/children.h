@@ -46,6 +46,7 @@ class Children {
   const std::string& name(std::size_t i) const { return children_[i].name; }
   const std::optional<ChildEnd>& end(std::size_t i) const { return children_[i].end; }
   bool all_ended() const;
+  std::vector<ChildEnd> ends() const;  // when all_ended()
   // Some have ended, and those that have not are stopped (SIGSTOP): nothing more will happen.
   bool rest_is_stopped() const;
   void signal(int number);  // to all that live

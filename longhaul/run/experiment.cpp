@@ -15,12 +15,9 @@ namespace {
 
 // The summary of a run that has nothing left to do.
 Result<std::optional<Summary>> finished_summary(const std::string& folder) {
-  auto bytes = read_file(folder + "/summary.json");
-  if (!bytes) return std::optional<Summary>{};
-  auto summary = parse_summary({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
-  if (!summary) return summary.error();
-  const bool over = summary->stop_reason < StopReason::interrupted;
-  return over ? std::optional(*summary) : std::nullopt;
+  auto summary = read_summary(folder);
+  if (!summary || !*summary) return summary;
+  return (**summary).stop_reason < StopReason::interrupted ? *summary : std::nullopt;
 }
 
 // Records all nodes of a world while it runs.

@@ -69,7 +69,7 @@ Status start_all(Children& children, const Members& members, const LaunchOptions
 
 // The nodes cannot go on without one that never began, or that has a bug.
 bool ends_all(const ChildEnd& end) {
-  return end.signal == 0 && end.code != 0 && end.code != 1 && end.code != 3 && end.code != 130;
+  return end.signal == 0 && !end.done() && end.code != 3 && end.code != 130;
 }
 
 // True: this process has ended them.
@@ -92,30 +92,6 @@ bool wait_for_all(Children& children) {
   return asked.has_value();
 }
 
-// What the program ends with: as the nodes that came to the end did, else as the worst of those
-// that failed by themselves.
-int exit_code_of(const Children& children) {
-  int done = -1, worst = 0;
-  for (std::size_t i = 0; i < children.size(); ++i) {
-    const ChildEnd& end = *children.end(i);
-    if (end.done())
-      done = std::max(done, end.code);
-    else if (end.signal != 0 || (end.code == 3 && worst == 0))
-      worst = std::max(worst, 3);
-    else if (ends_all(end))
-      worst = end.code;
-  }
-  if (interrupted()) return 130;
-  return done >= 0 ? done : worst;
-}
-
-std::optional<Summary> summary_in(const std::string& folder) {
-  const auto bytes = read_file(folder + "/summary.json");
-  if (!bytes) return std::nullopt;
-  auto summary = parse_summary({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
-  return summary ? std::optional(*summary) : std::nullopt;
-}
-
 // One of all: see launch.h.
 Summary merge(const Job& job, const Members& members, const Children& children,
               const std::string& folder, bool ended, std::string& model_of) {
@@ -128,7 +104,8 @@ Summary merge(const Job& job, const Members& members, const Children& children,
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const std::string own = node_folder(folder, members[rank]);
     const ChildEnd& end = *children.end(rank);
-    const auto one = end.signal == 0 ? summary_in(own) : std::nullopt;
+    const auto read = read_summary(own);
+    const auto one = read && end.signal == 0 ? *read : std::nullopt;
     const bool by_us = ended && (end.code == 130 || end.signal != 0);
     if (!end.done() && !by_us)
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "\n", children.name(rank),
@@ -188,7 +165,24 @@ Status merge_metrics(const Members& members, const std::string& folder) {
   return write_atomically(folder + "/metrics.jsonl", text);
 }
 
+Status copy_model(const std::string& from, const std::string& to) {
+  std::error_code code;
+  std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing, code);
+  if (code) return unavailable(fmt::format("cannot copy {} to {}: {}", from, to, code.message()));
+  return Ok{};
+}
+
 }  // namespace
+
+int exit_code(std::span<const ChildEnd> ends, bool interrupted) {
+  if (interrupted) return 130;
+  const auto own = std::find_if(ends.begin(), ends.end(), ends_all);
+  if (own != ends.end()) return own->code;
+  int done = -1;
+  for (const ChildEnd& end : ends)
+    if (end.done()) done = std::max(done, end.code);
+  return done >= 0 ? done : 3;
+}
 
 Result<Launched> launch(const Job& job, const LaunchOptions& options) {
   auto folder = RunFolder::open(options.folder, job, options.existing);
@@ -200,12 +194,10 @@ Result<Launched> launch(const Job& job, const LaunchOptions& options) {
   std::string model_of;
   const Summary summary = merge(job, members, children, folder->path(), ended, model_of);
   LH_TRY(merge_metrics(members, folder->path()));
-  std::error_code code;
-  if (!model_of.empty())
-    std::filesystem::copy_file(model_of + "/model.pt", folder->file("model.pt"),
-                               std::filesystem::copy_options::overwrite_existing, code);
+  if (std::filesystem::exists(model_of + "/model.pt"))  // own learners save none
+    LH_TRY(copy_model(model_of + "/model.pt", folder->file("model.pt")));
   LH_TRY(write_atomically(folder->file("summary.json"), to_json(summary).dump(2) + "\n"));
-  return Launched{summary, exit_code_of(children)};
+  return Launched{summary, exit_code(children.ends(), interrupted())};
 }
 
 }  // namespace longhaul::run

@@ -1,5 +1,6 @@
 #pragma once
 // All nodes of a job as processes of this machine, over loopback: what `longhaul launch` runs.
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,12 @@ struct LaunchOptions {
 // Summary::failure names the nodes that failed, one a line.
 struct Launched {
   Summary summary;
-  int exit_code = 0;  // that of the nodes that came to the end, else of the worst failure
+  int exit_code = 0;
 };
 Result<Launched> launch(const Job&, const LaunchOptions&);
+
+// 130 after Ctrl-C; else that of the first node that could not run the job at all (2) or has a bug
+// (4); else that of those that came to the end; 3 if all were lost or killed.
+int exit_code(std::span<const ChildEnd> ends, bool interrupted);
 
 }  // namespace longhaul::run

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <random>
-#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
+#include "longhaul/run/nodes.h"
 #include "longhaul/run/recording.h"
 #include "longhaul/run/run_log.h"
 
@@ -26,16 +26,22 @@ std::uint64_t random_number() {
   return std::uint64_t(device()) << 32 | device();
 }
 
-Result<std::vector<net::Address>> parse(const std::vector<std::string>& addresses, bool insecure) {
+Result<std::vector<net::Address>> parse(const Job& job, const SiteOptions& options) {
+  const Members members = job.members();
+  if (options.addresses.size() != members.size())
+    return invalid(fmt::format("{} addresses given, but {} has {} nodes", options.addresses.size(),
+                               job.file, members.size()));
   std::vector<net::Address> parsed;
-  for (const std::string& text : addresses) {
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    const std::string& text = options.addresses[rank];
+    const std::string whose = "address of " + node_name(members[rank]) + ": ";
     auto address = net::parse_address(text);
-    if (!address) return address.error();
-    if (!insecure && !net::is_loopback(*address))
+    if (!address) return invalid(whose + address.error().what);
+    if (!options.insecure && !net::is_loopback(*address))
       return invalid(fmt::format(
-          "[[site]] address = \"{}\": connections are not encrypted yet; within a network that "
-          "only you can reach (a VPN, WireGuard) say --insecure",
-          text));
+          "{}{} is not on this machine, and connections are not encrypted yet; within a network "
+          "that only you can reach (a VPN, WireGuard) say --insecure",
+          whose, text));
     parsed.push_back(*std::move(address));
   }
   return parsed;
@@ -85,7 +91,9 @@ Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& opti
   auto workload = Workload::load(job, /*numbers=*/true, options.learners);
   if (!workload) return workload.error();
   if (workload->phantom())
-    return invalid("[model] kind = \"phantom\" has no numbers to send: it is for simulate only");
+    return invalid(job.file +
+                   ": [model] kind = \"phantom\" has no numbers to send: it is for "
+                   "simulate only");
   constexpr auto kLargestChunk = net::FrameLimits{}.body_bytes / 1024;
   if (job.transfer_common.chunk_kib > kLargestChunk)
     return invalid(fmt::format("{}: [transfer] chunk_kib = {}: over sockets at most {}", job.file,
@@ -267,7 +275,7 @@ Status Site::conclude(Summary& summary) {
 }  // namespace
 
 Result<Summary> run_site(const Job& job, const SiteOptions& options) {
-  auto addresses = parse(options.addresses, options.insecure);
+  auto addresses = parse(job, options);
   if (!addresses) return addresses.error();
   auto site = Site::make(job, options, *std::move(addresses));
   if (!site) return site.error();

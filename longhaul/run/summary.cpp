@@ -4,6 +4,7 @@
 #include <xxhash.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/dump.h"
 
 namespace longhaul::run {
@@ -124,6 +125,14 @@ Result<Summary> parse_summary(const std::string& text) {
     return malformed("summary.json is damaged; start again with --force");
   }
   return s;
+}
+
+Result<std::optional<Summary>> read_summary(const std::string& folder) {
+  const auto bytes = read_file(folder + "/summary.json");
+  if (!bytes) return std::optional<Summary>{};
+  auto summary = parse_summary({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  if (!summary) return malformed(folder + "/" + summary.error().what);
+  return std::optional(*std::move(summary));
 }
 
 int exit_code(const Summary& summary) {

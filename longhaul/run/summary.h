@@ -49,6 +49,8 @@ Summary summary_of(const Job&);
 nlohmann::ordered_json to_json(const Summary&);
 // The other way round; an Error if the text is no summary.
 Result<Summary> parse_summary(const std::string& text);
+// That of a run folder; nullopt if it has none.
+Result<std::optional<Summary>> read_summary(const std::string& folder);
 // The exit code of the command line: 0 done, 1 stopped before its goal, 3 failed, 130 Ctrl-C.
 int exit_code(const Summary&);
 std::string hex64(std::uint64_t);

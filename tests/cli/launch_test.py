@@ -10,17 +10,16 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
+import cli_test
+from cli_test import LONGHAUL
+
 ALL = bool(os.environ.get("LONGHAUL_ALL"))
 
 JOB = """\
@@ -80,14 +79,10 @@ def alive(pid):
         return False
 
 
-class Case(unittest.TestCase):
+class Case(cli_test.Case):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="longhaul-launch-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        super().setUp()
         self.write(job_of(SITES))
-
-    def write(self, text, name="job.toml"):
-        (self.folder / name).write_text(text)
 
     def start(self, *args, env=None):
         """A process whose output goes to the file `log` of the returned object."""
@@ -111,9 +106,8 @@ class Case(unittest.TestCase):
             self.fail("it hangs:\n" + self.said(process)[-3000:])
         return code, self.said(process)
 
-    def run_ok(self, *args, code=0):
-        process = self.start(*args)
-        got, text = self.end(process)
+    def says(self, *args, code=0):
+        got, text = self.end(self.start(*args))
         self.assertEqual(got, code, text)
         return text
 
@@ -139,9 +133,8 @@ class Case(unittest.TestCase):
         return json.loads((self.folder / run / "summary.json").read_text())
 
     def simulated_hash(self, *sets):
-        text = subprocess.run([LONGHAUL, "simulate", "job.toml", "--json", "--quiet", "--force",
-                               *sets], cwd=self.folder, capture_output=True, text=True).stdout
-        return json.loads(text)["params_hash"]
+        done = self.run_ok("simulate", "job.toml", "--json", "--quiet", "--force", *sets)
+        return json.loads(done.stdout)["params_hash"]
 
 
 LONG = ["--set", "stop.max_rounds=3000", "--set", "report.every_rounds=100"]
@@ -165,7 +158,7 @@ class Same(Case):
                 if check.returncode == 2 and ("ring" in check.stderr or "codec" in check.stderr):
                     continue  # not a legal combination
                 expected = self.simulated_hash(*sets, "--out", "runs/simulated")
-                self.run_ok("launch", "job.toml", "--quiet", "--force", *sets)
+                self.says("launch", "job.toml", "--quiet", "--force", *sets)
                 self.assertEqual(self.summary()["params_hash"], expected)
                 if ALL:
                     print(f"{sync} {overlay} {codec} {count} sites: {expected}", flush=True)
@@ -173,7 +166,7 @@ class Same(Case):
     def test_two_nodes_a_site_parallel_streams_and_a_server_give_the_same_bits(self):
         self.write(job_of(SITES).replace('name = "lima"', 'name = "lima"\nnodes = 2') +
                    '[roles]\nserver = "oslo"\n')
-        self.run_ok("launch", "job.toml", "--quiet", "--set", "net.streams=3")
+        self.says("launch", "job.toml", "--quiet", "--set", "net.streams=3")
         self.assertEqual(self.summary()["params_hash"], self.simulated_hash(
             "--set", "net.streams=3", "--out", "runs/simulated"))
         self.assertTrue((self.folder / "runs/small/lima-1/summary.json").exists())
@@ -248,7 +241,7 @@ class Resumed(Case):
         return self.said(launch)
 
     def resumed(self):
-        text = self.run_ok("launch", "job.toml", "--resume", *self.sets)
+        text = self.says("launch", "job.toml", "--resume", *self.sets)
         self.assertIn("goes on from checkpoint", text)
         self.assertEqual(self.summary()["params_hash"], self.expected)
         self.assertEqual(self.summary()["rounds"], 600)
@@ -348,16 +341,16 @@ class Cut(Case):
 class Recorded(Case):
     def test_four_sites_are_replayed_and_a_flipped_bit_is_located(self):
         self.write(job_of(["tokyo", "lima", "oslo", "cairo"]))
-        self.run_ok("launch", "job.toml", "--quiet", "--record=full")
+        self.says("launch", "job.toml", "--quiet", "--record=full")
         for name in ["tokyo", "lima", "oslo", "cairo"]:
-            text = self.run_ok("replay", "runs/small", "--site", name)
+            text = self.says("replay", "runs/small", "--site", name)
             self.assertIn("answered by the same", text)
         file = self.folder / "runs/small/lima/recordings/lima-0-1.rec"
         data = bytearray(file.read_bytes())
         at = len(data) // 2
         data[at] ^= 4
         file.write_bytes(data)
-        text = self.run_ok("replay", "runs/small", "--site", "lima", code=2)
+        text = self.says("replay", "runs/small", "--site", "lima", code=2)
         found = re.search(r"bytes (\d+)(?: to | ?\.\. ?|-)(\d+)", text)
         self.assertIsNotNone(found, text)
         self.assertLessEqual(int(found.group(1)), at)
@@ -369,8 +362,8 @@ class Recorded(Case):
         self.until(launch, "round")
         launch.send_signal(signal.SIGINT)
         self.assertEqual(launch.wait(60), 130, self.said(launch))
-        self.run_ok("launch", "job.toml", "--resume", "--quiet", "--record", *sets)
-        text = self.run_ok("replay", "runs/small", "--site", "oslo", "--json")
+        self.says("launch", "job.toml", "--resume", "--quiet", "--record", *sets)
+        text = self.says("replay", "runs/small", "--site", "oslo", "--json")
         result = json.loads(text[text.index("{"):])  # behind the progress
         self.assertTrue(result["same"])
         self.assertEqual(len(result["sessions"]), 2)
