@@ -6,7 +6,7 @@ link libtorch and make one tensor.
 
 Both are started by this program and take turns; the first of each is a warm-up and is not counted.
 A round of bsp is finished when every site's gradient of it has come: the clock stops when the first
-line of progress reaches this program.
+line that tells of it reaches this program, be it of progress or of a site's end.
 """
 import argparse
 import json
@@ -47,7 +47,7 @@ def launch(program, folder):
     first, said = None, ""
     for line in process.stdout:
         said += line
-        if first is None and " round " in line:
+        if first is None and (" round " in line or " rounds in " in line):
             first = time.monotonic() - begin
     if process.wait() != 0 or first is None:
         raise SystemExit(f"launch_time: launch ended with {process.returncode}:\n{said}")

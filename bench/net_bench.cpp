@@ -2,11 +2,11 @@
 // of its own; a node has two messages under way, as a strategy has.
 //
 //   goodput    1 GiB of distinct memory in chunks of 256 KiB, each copied into its place in another
-//              vector, against threads that send and recv the same chunks; alternating, after a
-//              warm-up; what arrived is compared with what was sent
-//   round trip of a control message of 64 bytes, alone and while chunks flow both ways; and the
-//   same
-//              with bare sockets
+//              vector, its checksum verified; against threads that do the same with bare send and
+//              recv, and against the same without checksums; alternating, after a warm-up; what
+//              arrived is compared with what was sent
+//   trips      round trips of a control message of 64 bytes, alone and while chunks flow both ways;
+//              and the same with bare sockets
 //   memory     resident bytes a connection: idle, busy both ways, and to a peer that has stopped
 //              reading
 //
@@ -23,6 +23,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include "bench/net_memory.h"
 #include "bench/net_node.h"
@@ -31,7 +32,7 @@ namespace longhaul::bench {
 namespace {
 
 constexpr std::size_t kChunks = 4096, kBytes = kChunks * kChunk;
-constexpr int kRepeats = 5;
+constexpr int kRepeats = 15;
 
 struct Chunk {  // where a chunk belongs
   std::uint64_t chunk = 0;
@@ -128,26 +129,47 @@ struct Sockets {
   }
 };
 
-void send_bare(const Sockets& sockets, const Bytes& source, Buffer& into) {
-  std::thread sender([&] {
-    for (std::size_t at = 0; at < kBytes;) {
-      const std::size_t left = kChunk - at % kChunk;
-      const ssize_t count = send(sockets.from, source->data() + at, left, 0);
-      if (count <= 0) give_up("send failed");
-      at += std::size_t(count);
-    }
-  });
-  for (std::size_t at = 0; at < kBytes;) {
-    const ssize_t count = recv(sockets.to, &into[at], kChunk - at % kChunk, MSG_WAITALL);
+void send_all(int socket, const void* bytes, std::size_t size) {
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t count = send(socket, static_cast<const char*>(bytes) + at, size - at, 0);
+    if (count <= 0) give_up("send failed");
+    at += std::size_t(count);
+  }
+}
+
+void receive_all(int socket, void* bytes, std::size_t size) {
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t count = recv(socket, static_cast<char*>(bytes) + at, size - at, MSG_WAITALL);
     if (count <= 0) give_up("recv failed");
     at += std::size_t(count);
+  }
+}
+
+// With a checksum before each chunk, which the receiver verifies, or without.
+void send_bare(const Sockets& sockets, const Bytes& source, Buffer& into, bool checked) {
+  std::thread sender([&] {
+    for (std::size_t at = 0; at < kBytes; at += kChunk) {
+      if (checked) {
+        const std::uint64_t sum = XXH3_64bits(source->data() + at, kChunk);
+        send_all(sockets.from, &sum, sizeof sum);
+      }
+      send_all(sockets.from, source->data() + at, kChunk);
+    }
+  });
+  for (std::size_t at = 0; at < kBytes; at += kChunk) {
+    std::uint64_t sum = 0;
+    if (checked) receive_all(sockets.to, &sum, sizeof sum);
+    receive_all(sockets.to, &into[at], kChunk);
+    if (checked && sum != XXH3_64bits(&into[at], kChunk)) give_up("a wrong checksum");
   }
   sender.join();
 }
 
 struct Goodput {
-  std::vector<double> ours, bare, ratio;   // GB/s
-  std::vector<double> ours_cpu, bare_cpu;  // seconds a GB
+  struct Way {
+    std::vector<double> rates, cpu, ratios;  // GB/s; seconds a GB; ours by this
+  };
+  Way ours, checked, unchecked;
 };
 
 Goodput goodput() {
@@ -157,19 +179,21 @@ Goodput goodput() {
   const Sockets sockets;
   Goodput result;
   const double gigabytes = double(kBytes) * 1e-9;
-  const auto measure = [&](std::vector<double>& rates, std::vector<double>& cpu, auto&& work) {
+  const auto measure = [&](Goodput::Way& way, auto&& work) {
     std::fill(into.begin(), into.end(), std::byte{});
     const double before = cpu_seconds();
-    rates.push_back(gigabytes / seconds_of(work));
-    cpu.push_back((cpu_seconds() - before) / gigabytes);
+    way.rates.push_back(gigabytes / seconds_of(work));
+    way.cpu.push_back((cpu_seconds() - before) / gigabytes);
     if (std::memcmp(into.data(), source->data(), kBytes) != 0)
       give_up("what arrived is not what was sent");
   };
   for (int repeat = 0; repeat <= kRepeats; ++repeat) {
     if (repeat == 1) result = {};
-    measure(result.bare, result.bare_cpu, [&] { send_bare(sockets, source, into); });
-    measure(result.ours, result.ours_cpu, [&] { send_ours(pair, source, into); });
-    result.ratio.push_back(result.ours.back() / result.bare.back());
+    measure(result.checked, [&] { send_bare(sockets, source, into, true); });
+    measure(result.ours, [&] { send_ours(pair, source, into); });
+    measure(result.unchecked, [&] { send_bare(sockets, source, into, false); });
+    for (Goodput::Way* way : {&result.checked, &result.unchecked})
+      way->ratios.push_back(result.ours.rates.back() / way->rates.back());
   }
   return result;
 }
@@ -314,18 +338,23 @@ std::string list(const std::vector<double>& values) {
 
 std::string print(const Goodput& g, bool json) {
   if (json)
-    return fmt::format(
-        R"("goodput": {{"ours_GB_s": {}, "bare_GB_s": {}, "ratio": {}, "ours_cpu_s_GB": {}, )"
-        R"("bare_cpu_s_GB": {}, "median_ratio": {:.3f}}})",
-        list(g.ours), list(g.bare), list(g.ratio), list(g.ours_cpu), list(g.bare_cpu),
-        median(g.ratio));
+    return fmt::format(R"("goodput": {{"ours_GB_s": {}, "checked_GB_s": {}, "unchecked_GB_s": {}, )"
+                       R"("ours_cpu_s_GB": {}, "checked_cpu_s_GB": {}, "unchecked_cpu_s_GB": {}, )"
+                       R"("ratio_to_checked": {:.3f}, "ratio_to_unchecked": {:.3f}}})",
+                       list(g.ours.rates), list(g.checked.rates), list(g.unchecked.rates),
+                       list(g.ours.cpu), list(g.checked.cpu), list(g.unchecked.cpu),
+                       median(g.checked.ratios), median(g.unchecked.ratios));
+  const auto line = [](const char* name, const Goodput::Way& way) {
+    return fmt::format("  {:27} {} GB/s, {} s of CPU a GB\n", name, spread("{:.2f}", way.rates),
+                       spread("{:.2f}", way.cpu));
+  };
   return fmt::format(
-      "goodput, 1 GiB in chunks of 256 KiB, median of {} (least .. most)\n"
-      "  send and recv   {} GB/s, {} s of CPU a GB\n"
-      "  longhaul/net    {} GB/s, {} s of CPU a GB\n"
-      "  ratio           {}\n",
-      kRepeats, spread("{:.2f}", g.bare), spread("{:.2f}", g.bare_cpu), spread("{:.2f}", g.ours),
-      spread("{:.2f}", g.ours_cpu), spread("{:.2f}", g.ratio));
+      "goodput, 1 GiB in chunks of 256 KiB, median of {} (least .. most)\n{}{}{}"
+      "  ratio to send, recv, verify {}\n"
+      "  ratio to send and recv      {}\n",
+      kRepeats, line("longhaul/net", g.ours), line("send, recv, verify", g.checked),
+      line("send and recv", g.unchecked), spread("{:.2f}", g.checked.ratios),
+      spread("{:.2f}", g.unchecked.ratios));
 }
 
 std::string print(const char* name, const Trips& t, bool json) {
@@ -353,8 +382,12 @@ int main_of(int argc, char** argv) {
   std::string_view only;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    json |= word == "--json";
-    if (word == "--only" && i + 1 < argc) only = argv[++i];
+    if (word == "--json")
+      json = true;
+    else if (word == "--only" && i + 1 < argc)
+      only = argv[++i];
+    else
+      return fmt::print(stderr, "usage: net_bench [--json] [--only goodput|trips|memory]\n"), 2;
   }
   const auto wanted = [&](std::string_view part) { return only.empty() || only == part; };
   std::vector<std::string> parts;

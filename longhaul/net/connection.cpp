@@ -42,8 +42,8 @@ void Connection::read_head() {
 }
 
 void Connection::read_body() {
-  body_.resize(header_.body_bytes);
-  if (body_.empty()) return take_frame();
+  if (header_.body_bytes == 0) return take_frame();
+  body_ = bodies_->take(header_.body_bytes);
   stream_->read(body_, then(&Connection::take_frame));
 }
 
@@ -51,7 +51,7 @@ void Connection::take_frame() {
   if (const Status good = check(header_, head_, body_); !good) return end(good.error());
   Frame frame{header_, {}, {}};
   if (!head_.empty()) frame.head = Payload(share(std::exchange(head_, {})));
-  if (!body_.empty()) frame.body = Payload(share(std::exchange(body_, {})));
+  if (!body_.empty()) frame.body = Payload(bodies_->share(std::exchange(body_, {})));
   const auto self = shared_from_this();
   if (owner_) owner_->on_frame(*this, std::move(frame));
   if (!ended_) read_next();

@@ -4,10 +4,11 @@
 //
 // Ends once, with the reason, when the stream breaks, the peer sends what is no frame, or end() is
 // called; then the stream is closed and the owner told, from the loop.
-// Memory: one frame each way, and what the stream reads ahead.
+// Memory: one frame each way, what the stream reads ahead, and kIdleBodies that were read before.
 #include <memory>
 #include <optional>
 
+#include "longhaul/net/buffer_pool.h"
 #include "longhaul/net/frame.h"
 #include "longhaul/net/stream.h"
 
@@ -15,6 +16,7 @@ namespace longhaul::net {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
+  static constexpr std::size_t kIdleBodies = 4;  // two are under way, and two looked at
   class Owner {
    public:
     virtual ~Owner() = default;
@@ -57,6 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   HeaderBytes header_bytes_{};
   FrameHeader header_;
   Buffer head_, body_;
+  std::shared_ptr<BufferPool> bodies_ = BufferPool::make(kIdleBodies);
   HeaderBytes out_header_{};
   std::optional<Frame> out_;             // being written
   bool held_ = false, waiting_ = false;  // waiting: for resume()
