@@ -4,10 +4,13 @@
 //
 //   overhead   simulator on one thread / bare loop, same process, alternating
 //   speed-up   simulator on one thread / simulator on two threads
+//   ceiling    bare loop / the same loops shared out to two threads that never wait for each other:
+//              what the machine's second core is worth
 //
-// Both are medians over the repeats; the first of each is a warm-up and is not counted. No scoring
+// All are medians over the repeats; the first of each is a warm-up and is not counted. No scoring
 // inside the measured time.
 #include <cstdio>
+#include <thread>
 
 #include "bench/bench.h"
 #include "longhaul/learn/testing/bare_loop.h"
@@ -77,6 +80,25 @@ double take_steps(const run::Job& job, const run::Workload& workload) {
   });
 }
 
+using Loops = std::vector<std::unique_ptr<learn::testing::BareLoop>>;
+
+// Every `stride`-th from `first` on.
+void run_loops(Loops& loops, std::size_t first, std::size_t stride) {
+  for (int round = 0; round < kRounds; ++round)
+    for (std::size_t i = first; i < loops.size(); i += stride) loops[i]->step();
+}
+
+double on_two_threads(Loops& loops) {
+  return seconds_of([&] {
+    std::thread other([&] {
+      learn::prepare_compute_thread();
+      run_loops(loops, 1, 2);
+    });
+    run_loops(loops, 0, 2);
+    other.join();
+  });
+}
+
 double simulate(const run::Job& job, const run::Workload& workload, unsigned threads) {
   auto simulation = must(run::Simulation::make(job, workload, threads));
   return seconds_of([&] { (void)must(simulation->world().run()); });
@@ -93,9 +115,9 @@ int main() {
   data.path = "data/mnist";
   const learn::Split split = must(learn::load_data(data));
 
-  std::vector<double> bare, learner, one, two, overhead, speed_up;
+  std::vector<double> bare, learner, one, two, overhead, speed_up, ceiling;
   for (int repeat = 0; repeat <= kRepeats; ++repeat) {
-    std::vector<std::unique_ptr<learn::testing::BareLoop>> loops;
+    Loops loops;
     for (int site = 0; site < kSites; ++site) {
       learn::LearnerParts parts;
       parts.model.kind = "lenet";
@@ -107,10 +129,8 @@ int main() {
       parts.origin = std::uint32_t(site);
       loops.push_back(std::make_unique<learn::testing::BareLoop>(parts));
     }
-    const double b = seconds_of([&] {
-      for (int round = 0; round < kRounds; ++round)
-        for (auto& loop : loops) loop->step();
-    });
+    const double b = seconds_of([&] { run_loops(loops, 0, 1); });
+    const double b2 = on_two_threads(loops);
     const double l = take_steps(job, workload);
     const double s1 = simulate(job, workload, 1);
     const double s2 = simulate(job, workload, 2);
@@ -121,6 +141,7 @@ int main() {
     two.push_back(s2);
     overhead.push_back(s1 / b);
     speed_up.push_back(s1 / s2);
+    ceiling.push_back(b / b2);
   }
   const double steps = kRounds * kSites;
   std::printf("bsp, %d equal sites, lenet, batch 32, %d rounds, median of %d\n", kSites, kRounds,
@@ -131,4 +152,5 @@ int main() {
               1e3 * median(one) / steps, median(overhead));
   std::printf("simulator, 2 threads   %7.3f ms a step, %.3f x the throughput of one\n",
               1e3 * median(two) / steps, median(speed_up));
+  std::printf("bare loops, 2 threads             %.3f x the throughput of one\n", median(ceiling));
 }

@@ -42,7 +42,10 @@ Status EventLoop::run(Node& node) {
   while (!over()) (void)loop_.run_until(loop_.now() + 1s, [this] { return over(); });
   running_ = false;
   ended_ = now();
-  if (!failure_) peers_.part(kPartWithin);
+  if (!failure_) {
+    drop_lost();  // the last words are for the living
+    peers_.part(kPartWithin);
+  }
   computing_.reset();  // whoever looks at the learner now is alone with it
   scoring_.reset();
   if (failure_) return *failure_;
@@ -82,9 +85,14 @@ void EventLoop::tick() {
   if (observer_.on_tick) observer_.on_tick();
   checkpoint_if_due();
   stop_if_asked();
-  for (Rank rank = 0; running() && rank < place_.size(); ++rank)
-    if (rank != place_.self && !node_->view().has(rank)) peers_.drop(rank);
+  if (running()) drop_lost();
   tick_ = loop_.at(loop_.now() + kTick, [this] { tick(); });
+}
+
+// Those that the members have declared lost.
+void EventLoop::drop_lost() {
+  for (Rank rank = 0; rank < place_.size(); ++rank)
+    if (rank != place_.self && !node_->view().has(rank)) peers_.drop(rank);
 }
 
 // --- peers --------------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void on_note(const std::string& text) override;
 
   void tick();
+  void drop_lost();
   Status go_on();
   void stepped(Time begin, Result<StepResult>);
   void feed();  // tells the node of the step that is done

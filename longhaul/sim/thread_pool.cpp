@@ -5,9 +5,10 @@
 namespace longhaul::sim {
 namespace {
 
-// To wake a sleeping thread takes up to 0.1 ms on a virtual machine, a step of a small model 1 ms.
-// So a thread without work looks again for about that long before it sleeps.
-constexpr int kLooks = 1000;
+// To wake a sleeping thread takes up to 0.1 ms on a virtual machine, and between the steps of two
+// rounds nodes exchange for 1 ms. So a thread without work looks again for a few ms before it
+// sleeps, and gives way to any other meanwhile.
+constexpr int kLooks = 20000;
 
 template <class Ready>
 void await(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Ready ready) {
