@@ -1,0 +1,15 @@
+#pragma once
+// How many of their cases exhaustive tests try.
+#include <cstdint>
+
+namespace longhaul::testing {
+
+// Of every kStride cases one. Under a sanitizer, many times slower, a share of the cases is run
+// with the memory errors in sight; all of them are run without.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr std::uint64_t kStride = 5;
+#else
+inline constexpr std::uint64_t kStride = 1;
+#endif
+
+}  // namespace longhaul::testing
