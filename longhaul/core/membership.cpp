@@ -8,9 +8,10 @@ namespace {
 constexpr std::size_t kHistory = 64;
 constexpr TimerId kRetry{1};
 constexpr std::uint32_t kTriesWithoutMajority = 5;
+constexpr std::size_t kMostNamed = 8;
 }  // namespace
 
-Membership::Membership(const Place& place, Time retry) : retry_(retry) {
+Membership::Membership(const Place& place, Time retry) : retry_(retry), members_(place.members) {
   view_.live.resize(place.size());
   std::iota(view_.live.begin(), view_.live.end(), Rank{0});
 }
@@ -153,8 +154,13 @@ Status Membership::on_message(Rank from, const Message& message, Turn& turn) {
 
 std::string Membership::waiting_for() const {
   if (unreachable_.empty()) return "";
-  std::string text = "ranks";
-  for (Rank rank : unreachable_) text += " " + std::to_string(rank);
+  std::string text;
+  std::size_t named = 0;
+  for (Rank rank : unreachable_)
+    if (named++ < kMostNamed)
+      text += (text.empty() ? "rank " : ", rank ") + std::to_string(rank) + " (" +
+              members_->at(rank).site + ")";
+  if (named > kMostNamed) text += " and " + std::to_string(named - kMostNamed) + " more";
   text += "; agreement needs " + std::to_string(majority()) + " of the " +
           std::to_string(view_.live.size()) + " members of epoch " + std::to_string(view_.epoch) +
           ", this one reaches " + std::to_string(reachable().size());

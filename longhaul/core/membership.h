@@ -119,6 +119,7 @@ class Membership final : public Machine {
   void tell_all(const M&, Turn&);
 
   const Time retry_;
+  const std::shared_ptr<const Members> members_;
   View view_;
   std::map<Epoch, std::vector<Rank>> history_;  // the last kHistory lists, for those behind
   std::set<Rank> unreachable_;

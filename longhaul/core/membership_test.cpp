@@ -86,7 +86,8 @@ TEST(Membership, AMinorityDecidesNothingAndSaysWhy) {
   }
   EXPECT_EQ(net.at(0).membership.view().epoch, 0u);
   ASSERT_TRUE(net.net.failed.contains(0));
-  EXPECT_NE(net.net.failed[0].find("ranks 2 3"), std::string::npos) << net.net.failed[0];
+  EXPECT_NE(net.net.failed[0].find("rank 2 (site2), rank 3 (site3)"), std::string::npos)
+      << net.net.failed[0];
   EXPECT_NE(net.net.failed[0].find("3 of the 4"), std::string::npos) << net.net.failed[0];
 }
 

@@ -91,6 +91,7 @@ class Case(cli_test.Case):
                                    stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
         process.log = log
         self.addCleanup(log.close)
+        self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
 
@@ -214,6 +215,15 @@ class Lost(Case):
                 if ALL:
                     print(f"{sync} {overlay} {victim} {number.name}: code {code}, named after "
                           f"{noticed:.1f} s", flush=True)
+
+    def test_one_of_two_is_no_majority_and_ends_with_code_3(self):
+        self.write(job_of(SITES[:2]))
+        launch = self.start("launch", "job.toml", *LONG)
+        self.until(launch, "round")
+        os.kill(self.sites_of(launch)["lima"], signal.SIGKILL)
+        code, text = self.end(launch)
+        self.assertEqual(code, 3, text)
+        self.assertIn("lost rank 1 (lima); agreement needs 2 of the 2 members", text)
 
     def test_a_killed_launch_leaves_no_process(self):
         launch = self.start("launch", "job.toml", *LONG)

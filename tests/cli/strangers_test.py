@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Whoever can reach a port: strangers that send nonsense, far too much or nothing, while sites meet
+and while they train.
+
+    LONGHAUL=build/release/longhaul tests/cli/strangers_test.py
+"""
+import contextlib
+import random
+import socket
+import struct
+import threading
+import time
+import unittest
+
+from launch_test import SITES, Case, free_addresses
+
+SILENT = 300       # more than a node listens to at a time
+GROWTH_KB = 20_000
+
+
+def header(kind, head, body):
+    """The 40 bytes before a frame, with a checksum that is wrong."""
+    return struct.pack("<IIIHBBQQII", head, body, 0, 1, kind, 0, 0, 0, 0, 0)
+
+
+MESSAGE, HELLO = 1, 4
+NONSENSE = [  # what a stranger says, and what the node says of it
+    (random.Random(1).randbytes(10_000), "frame of unknown type"),
+    (b"GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n", "frame of unknown type"),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100), "frame of unknown type"),
+    (header(HELLO, 0xFFFFFFFF, 0xFFFFFFFF), "4294967295"),
+    (header(MESSAGE, 0, 1 << 20), "1048576"),
+    (header(HELLO, 100, 0) + bytes(100), "checksum"),
+    (header(HELLO, 4096, 0)[:20], "closed"),
+]
+
+
+class Strangers(Case):
+    def say(self, port, data):
+        """What the other side says, until it closes."""
+        with socket.create_connection(("127.0.0.1", port), 10) as stranger:
+            stranger.settimeout(20)
+            answer = b""
+            with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                stranger.sendall(data)
+                stranger.shutdown(socket.SHUT_WR)
+                while part := stranger.recv(4096):
+                    answer += part
+            return answer
+
+    @staticmethod
+    def resident_kb(process):
+        with open(f"/proc/{process.pid}/status") as lines:
+            return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+    def test_they_are_turned_away_in_a_line_each_and_the_job_is_done(self):
+        sets = ["--set", "stop.max_rounds=600", "--set", "sync.kind=bsp", "--set",
+                "overlay.kind=direct", "--set", "net.silence_s=20"]
+        expected = self.simulated_hash(*sets, "--out", "runs/simulated")
+        addresses = free_addresses(3)
+        port = int(addresses.split(",")[0].rsplit(":", 1)[1])
+
+        def site(name):
+            return self.start("site", "job.toml", "--site", name, "--addresses", addresses, "--out",
+                              name, *sets)
+
+        sites = [site(name) for name in SITES[:2]]
+        until = time.monotonic() + 60
+        while True:  # it listens
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.05)
+        before = self.resident_kb(sites[0])
+        for data, said in NONSENSE:
+            self.say(port, data)
+            self.until(sites[0], said)
+        silent = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(SILENT)]
+        begin = time.monotonic()
+        for stranger in silent:  # none is left waiting for more than the node's patience
+            stranger.settimeout(20)
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(stranger.recv(1), b"")
+            stranger.close()
+        self.assertLess(time.monotonic() - begin, 15)
+        self.until(sites[0], "no hello came within 5 s")
+        self.until(sites[0], "others have not said hello yet")
+        # The last site comes, and while they train strangers go on calling.
+        sites.append(site(SITES[2]))
+        calls = 0
+
+        def call():
+            nonlocal calls
+            while sites[0].poll() is None:
+                with contextlib.suppress(OSError):
+                    self.say(port, NONSENSE[calls % len(NONSENSE)][0])
+                    calls += 1
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        self.until(sites[0], "round")
+        self.assertLess(self.resident_kb(sites[0]) - before, GROWTH_KB)
+        for name, one in zip(SITES, sites):
+            code, text = self.end(one)
+            self.assertEqual(code, 0, text)
+            self.assertEqual(self.summary(name)["params_hash"], expected)
+        caller.join()
+        self.assertGreater(calls, 0)
+        lines = [line for line in self.said(sites[0]).splitlines() if "turned away" in line]
+        self.assertGreater(len(lines), len(NONSENSE))
+        self.assertLess(len(lines), 20 + 90, "notes about strangers are limited to one a second")
+
+
+if __name__ == "__main__":
+    unittest.main()
