@@ -58,7 +58,7 @@ Status EventLoop::go_on() {
   mine_ = {newest, newest};
   peers_.go_back(newest);
   started_ = loop_.now();
-  running_ = true;
+  running_ = met_ = true;
   auto bytes = checkpoints_.load ? checkpoints_.load(newest) : Result<Buffer>(Buffer{});
   if (!bytes) return bytes.error();
   if (newest == 0) {
@@ -140,7 +140,7 @@ void EventLoop::send(Rank, Send send) {
 
 EventLoop::Counters EventLoop::counters() const {
   Counters counters = counters_;
-  if (node_ && started_ > Time{0}) counters.time = running_ ? now() : ended_;
+  if (met_) counters.time = running_ ? now() : ended_;
   return counters;
 }
 

@@ -116,14 +116,14 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   std::vector<std::pair<Round, Snapshot>> scorings_;  // under way, in order
   bool stepping_ = false;                             // the learner is at work
   std::optional<StepResult> unfed_;  // done, but the node has not been told: inside a checkpoint
-  Time started_{0}, ended_{0};
+  Time started_{0}, ended_{0};  // the first may be before the loop's zero, of a run gone on with
   Counters counters_;
   CheckpointConfig checkpoints_;
   Checkpointed mine_;
   std::uint64_t wanted_ = 0;  // the checkpoint to be taken as soon as the learner rests
   Round rounds_at_checkpoint_ = 0;
   std::optional<Time> stopping_;  // no later than this
-  bool running_ = false, finished_ = false;
+  bool met_ = false, running_ = false, finished_ = false;
   std::optional<Error> failure_;
   std::unique_ptr<Worker> scoring_, computing_;  // last: they end before what they use
 };

@@ -13,13 +13,6 @@
 namespace longhaul::run {
 namespace {
 
-// The summary of a run that has nothing left to do.
-Result<std::optional<Summary>> finished_summary(const std::string& folder) {
-  auto summary = read_summary(folder);
-  if (!summary || !*summary) return summary;
-  return (**summary).stop_reason < StopReason::interrupted ? *summary : std::nullopt;
-}
-
 // Records all nodes of a world while it runs.
 class Recordings {
  public:

@@ -185,6 +185,12 @@ int exit_code(std::span<const ChildEnd> ends, bool interrupted) {
 }
 
 Result<Launched> launch(const Job& job, const LaunchOptions& options) {
+  LH_TRY(RunFolder::check(options.folder, job, options.existing));
+  if (options.existing == Existing::resume) {
+    auto over = finished_summary(options.folder);
+    if (!over) return over.error();
+    if (*over) return Launched{**over, exit_code(**over)};
+  }
   auto folder = RunFolder::open(options.folder, job, options.existing);
   if (!folder) return folder.error();
   const Members members = job.members();

@@ -22,7 +22,8 @@ struct LaunchOptions {
 // worker that came to the end. A node that fails before the others could notice (a bad job, an
 // internal error) ends all; one that is killed or stopped is for the others to miss: they go on or
 // end as the strategy declares. Ctrl-C ends all; the second kills.
-// Summary::failure names the nodes that failed, one a line.
+// Summary::failure names the nodes that failed, one a line. To resume a run that has nothing left
+// to do answers with its summary.
 struct Launched {
   Summary summary;
   int exit_code = 0;

@@ -135,6 +135,12 @@ Result<std::optional<Summary>> read_summary(const std::string& folder) {
   return std::optional(*std::move(summary));
 }
 
+Result<std::optional<Summary>> finished_summary(const std::string& folder) {
+  auto summary = read_summary(folder);
+  if (!summary || !*summary) return summary;
+  return (**summary).stop_reason < StopReason::interrupted ? *summary : std::nullopt;
+}
+
 int exit_code(const Summary& summary) {
   switch (summary.stop_reason) {
     case StopReason::target:

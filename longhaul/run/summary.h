@@ -51,6 +51,8 @@ nlohmann::ordered_json to_json(const Summary&);
 Result<Summary> parse_summary(const std::string& text);
 // That of a run folder; nullopt if it has none.
 Result<std::optional<Summary>> read_summary(const std::string& folder);
+// The same, of a run that has nothing left to do; nullopt if it can be resumed.
+Result<std::optional<Summary>> finished_summary(const std::string& folder);
 // The exit code of the command line: 0 done, 1 stopped before its goal, 3 failed, 130 Ctrl-C.
 int exit_code(const Summary&);
 std::string hex64(std::uint64_t);

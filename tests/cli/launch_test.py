@@ -255,6 +255,13 @@ class Resumed(Case):
         self.assertIn("goes on from checkpoint", text)
         self.assertEqual(self.summary()["params_hash"], self.expected)
         self.assertEqual(self.summary()["rounds"], 600)
+        first = self.summary()
+        self.assertGreater(first["time_s"], 0.01)
+        self.assertGreater(first["compute_utilisation"], 0)
+        text = self.says("launch", "job.toml", "--resume", *self.sets)  # nothing is left to do
+        self.assertNotIn("goes on", text)
+        self.assertIn("600 rounds", text)
+        self.assertEqual(self.summary(), first)
 
     def test_after_ctrl_c(self):
         text = self.interrupted(lambda launch: launch.send_signal(signal.SIGINT), 130)
