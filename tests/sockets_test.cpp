@@ -151,26 +151,24 @@ TEST(SocketsAbuse, StrangersAreTurnedAwayAndTrainingGoesOn) {
   spec.parts = plain(sync_variants().front(), overlay_variants().front());
   spec.rounds = 6;
   std::vector<std::string> answers;
-  const Ended ended = over_sockets(
-      spec, {.disturb =
-                 [&](auto loops) {
-                   const Members members = members_of(spec);
-                   net::Identity other{8, 1, 0, 5, &members}, twin{7, 0, 0, 5, &members},
-                       second{7, 1, 0, 5, &members};
-                   for (const net::Identity& one : {other, twin, second}) {
-                     net::Frame frame = net::hello_frame(one, 0, {}, {});
-                     const net::HeaderBytes header = net::seal(frame);
-                     answers.push_back(say(loops[0]->peers().port(), {header, frame.head.view()}));
-                   }
-                   net::HeaderBytes huge{};
-                   std::fill_n(huge.begin(), 8, std::byte{0xff});
-                   huge[14] = std::byte{4};
-                   answers.push_back(say(loops[0]->peers().port(), {huge, {}}));
-                   const std::string noise(1000, '\x5a');
-                   answers.push_back(
-                       say(loops[0]->peers().port(), {std::as_bytes(std::span(noise)), {}}));
-                 },
-             .disturb_in_step = 3});
+  const auto disturb = [&](auto loops) {
+    const std::uint16_t port = loops[0]->peers().port();
+    const Members members = members_of(spec);
+    net::Identity other{8, 1, 0, 5, &members}, twin{7, 0, 0, 5, &members},
+        second{7, 1, 0, 5, &members};
+    for (const net::Identity& one : {other, twin, second}) {
+      net::Frame frame = net::hello_frame(one, 0, {}, {});
+      const net::HeaderBytes header = net::seal(frame);
+      answers.push_back(say(port, {header, frame.head.view()}));
+    }
+    net::HeaderBytes huge{};
+    std::fill_n(huge.begin(), 8, std::byte{0xff});
+    huge[14] = std::byte{4};
+    answers.push_back(say(port, {huge, {}}));
+    const std::string noise(1000, '\x5a');
+    answers.push_back(say(port, {std::as_bytes(std::span(noise)), {}}));
+  };
+  const Ended ended = over_sockets(spec, {.disturb = disturb, .disturb_in_step = 3});
   expect_equal_bits(spec, ended);
   const char* expected[] = {"runs another job", "start each site once", "another process of site",
                             "", ""};

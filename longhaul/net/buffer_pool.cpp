@@ -1,16 +1,22 @@
 #include "longhaul/net/buffer_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace longhaul::net {
 
+// Memory of more than twice the size is not used: whoever keeps a small message, and counts its
+// bytes, must not keep a large one's memory with it.
 Buffer BufferPool::take(std::size_t size) {
   Buffer buffer;
   {
     const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      buffer = std::move(idle_.back());
-      idle_.pop_back();
+    const auto fits = std::find_if(idle_.begin(), idle_.end(), [size](const Buffer& idle) {
+      return size <= idle.capacity() && idle.capacity() / 2 <= size;
+    });
+    if (fits != idle_.end()) {
+      buffer = std::move(*fits);
+      idle_.erase(fits);
     }
   }
   buffer.resize(size);
@@ -27,7 +33,8 @@ Bytes BufferPool::share(Buffer buffer) {
 
 void BufferPool::put(Buffer&& buffer) {
   const std::lock_guard lock(mutex_);
-  if (idle_.size() < most_) idle_.push_back(std::move(buffer));
+  idle_.push_back(std::move(buffer));
+  if (idle_.size() > most_) idle_.erase(idle_.begin());  // the oldest: sizes may have changed
 }
 
 }  // namespace longhaul::net

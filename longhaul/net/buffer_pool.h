@@ -1,6 +1,6 @@
 #pragma once
 // Memory for what is read: a buffer that nobody looks at any more comes back, and need neither be
-// fetched from the kernel nor set to zero again, which for chunks costs as much as a copy.
+// fetched from the kernel nor set to zero again.
 //
 // take() on one thread; buffers may be let go of on any, also after the pool is gone.
 // Memory: at most `most` buffers that nobody uses, none larger than was asked for before.

@@ -9,7 +9,7 @@ namespace longhaul::net {
 namespace {
 
 // mutant: longhaul/net/buffer_pool.cpp
-//   - if (idle_.size() < most_) idle_.push_back(std::move(buffer));
+//   - idle_.push_back(std::move(buffer));
 //   + (void)buffer;
 TEST(BufferPool, TheMemoryOfWhatIsLetGoOfIsUsedAgain) {
   const auto pool = BufferPool::make(2);
@@ -35,18 +35,29 @@ TEST(BufferPool, ComesBackSmallerOrLarger) {
 }
 
 // mutant: longhaul/net/buffer_pool.cpp
-//   - if (idle_.size() < most_) idle_.push_back(std::move(buffer));
-//   + idle_.push_back(std::move(buffer));
+//   - if (idle_.size() > most_) idle_.erase(idle_.begin());  // the oldest: sizes may have changed
+//   + ;
 TEST(BufferPool, KeepsNoMoreThanItMay) {
   const auto pool = BufferPool::make(2);
   std::vector<Bytes> shared;
   for (int i = 0; i < 5; ++i) shared.push_back(pool->share(pool->take(1 << 20)));
   shared.clear();
   std::vector<Buffer> again;
-  for (int i = 0; i < 5; ++i) again.push_back(pool->take(1));
+  for (int i = 0; i < 5; ++i) again.push_back(pool->take(1 << 19));
   int kept = 0;
   for (const Buffer& buffer : again) kept += buffer.capacity() >= 1 << 20;
   EXPECT_EQ(kept, 2);
+}
+
+// mutant: longhaul/net/buffer_pool.cpp
+//   - return size <= idle.capacity() && idle.capacity() / 2 <= size;
+//   + return size <= idle.capacity();
+TEST(BufferPool, ASmallOneDoesNotHoldTheMemoryOfALargeOne) {
+  const auto pool = BufferPool::make(2);
+  for (int i = 0; i < 3; ++i) {
+    (void)pool->share(pool->take(1 << 20));
+    EXPECT_LT(pool->take(100).capacity(), 1000u);
+  }
 }
 
 TEST(BufferPool, MayGoBeforeWhatItGaveAndBeLetGoOfElsewhere) {
