@@ -1,0 +1,49 @@
+#pragma once
+// A Wan is a network between sites as numbers: what link models run, presets describe and physical
+// bounds are computed of. Bytes per second and seconds; an absent rate is unlimited.
+//
+// Bytes from site a to site b pass a's uplink, the ordered pair (a, b), every shared link that the
+// pair crosses, and b's downlink. Plain values; no state.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace longhaul::flow {
+
+using Rate = std::optional<double>;
+using SitePair = std::pair<std::uint32_t, std::uint32_t>;  // (from, to), indices of sites
+
+struct Wan {
+  struct Site {
+    std::string name;
+    Rate up, down;           // of all that leaves the site, and of all that comes to it
+    Rate lan;                // of each node's port, each way, for traffic within the site
+    double lan_delay_s = 0;  // one way
+  };
+  struct Pair {
+    Rate rate;
+    double delay_s = 0;   // one way
+    double jitter_s = 0;  // standard deviation of the delay
+    double loss = 0;      // share of packets lost
+  };
+  struct Shared {  // a backbone that several pairs cross
+    std::string name;
+    double rate = 0;
+    std::vector<SitePair> pairs;
+  };
+
+  std::vector<Site> sites;
+  Pair usual;                      // of ordered pairs that are not in `pairs`
+  std::map<SitePair, Pair> pairs;  // what differs
+  std::vector<Shared> shared;
+
+  const Pair& pair(std::uint32_t from, std::uint32_t to) const {
+    const auto own = pairs.find({from, to});
+    return own == pairs.end() ? usual : own->second;
+  }
+};
+
+}  // namespace longhaul::flow
