@@ -41,6 +41,7 @@ class HostileNetwork final : public sim::Network {
   void cut(Rank from, Rank to, Time now) override { network_->cut(from, to, now); }
   void heal(Rank from, Rank to, Time now) override { network_->heal(from, to, now); }
   void crash(Rank rank, Time now) override { network_->crash(rank, now); }
+  void revive(Rank rank) override { network_->revive(rank); }
   bool has_bulk() const override { return network_->has_bulk(); }
   void state(Archive& ar) override { network_->state(ar); }
 

@@ -213,6 +213,16 @@ void Job::add_node(const JobSpec& spec, const Place& like) {
   world_->add(place, std::move(strategy), worker ? learners_.back().get() : nullptr);
 }
 
+void Job::restart(Rank rank) {
+  Place place = world_->node(rank).place();
+  Members members = *place.members;
+  ++members[rank].incarnation;
+  place.members = std::make_shared<const Members>(std::move(members));
+  const bool worker = place.me().is(Role::worker);
+  if (worker) learners_.at(rank) = make_learner(spec_, rank);
+  world_->restart(place, make_strategy(spec_, place), worker ? learners_[rank].get() : nullptr);
+}
+
 JobSpec alone(JobSpec spec) {
   spec.target = float(mean_target(spec.workers));
   spec.workers = 1;

@@ -88,6 +88,8 @@ class Job {
   sim::World& world() { return *world_; }
   const Witness& witness() const { return witness_; }
   Status run();
+  // The node, which has crashed, begins anew with nothing.
+  void restart(Rank);
   std::vector<float> params(Rank) const;
   // Of the parameters from where the mean of the targets pulls to.
   double distance() const;

@@ -89,12 +89,26 @@ struct Run {
     const bool worker = place.me().is(Role::worker);
     if (worker) learners.push_back(make_learner(spec, rank));
     if (fate.lost == rank) watch(killed_after_nine);
+    if (fate.step > Time{0} && rank == 0)
+      watch([this](int) {
+        std::this_thread::sleep_for(fate.step);
+        return Ok{};
+      });
     if (fate.disturb_in_step > 0 && rank == 0)
       watch([this](int step) {
         if (step == fate.disturb_in_step) disturb();
         return Ok{};
       });
     place.layout = learners.front()->layout();
+    loops.push_back(std::make_unique<net::EventLoop>(config_of(members.size(), rank, fate), place,
+                                                     worker ? learners.back().get() : nullptr,
+                                                     score_of, observer(rank)));
+    const auto port = loops.back()->peers().listen();
+    LH_CHECK(port);
+    addresses.push_back({"127.0.0.1", *port});
+  }
+
+  net::EventLoop::Observer observer(Rank rank) {
     net::EventLoop::Observer observer;
     observer.on_note = [this](const std::string& note) {
       const std::lock_guard lock(notes);
@@ -102,12 +116,7 @@ struct Run {
     };
     if (fate.stop_after > 0)
       observer.stop = [this, rank] { return rounds[rank] && rounds[rank]() >= fate.stop_after; };
-    loops.push_back(std::make_unique<net::EventLoop>(config_of(members.size(), rank, fate), place,
-                                                     worker ? learners.back().get() : nullptr,
-                                                     score_of, std::move(observer)));
-    const auto port = loops.back()->peers().listen();
-    LH_CHECK(port);
-    addresses.push_back({"127.0.0.1", *port});
+    return observer;
   }
 
   void watch(Watched::Before before) {
@@ -129,6 +138,24 @@ struct Run {
     if (const Status done = loop.run(node); !done) ended.errors[rank] = done.error().what;
     rounds[rank] = nullptr;
     if (fate.lost == rank && fate.closes) loops[rank].reset();
+    if (fate.lost == rank && fate.returns && !own.comes_back()) live_again(std::move(own));
+  }
+
+  // Another process of the site, with nothing of what the one before had.
+  void live_again(Place own) {
+    const Rank rank = own.self;
+    Members mine = members;
+    mine[rank].incarnation = 1;
+    own.members = std::make_shared<const Members>(std::move(mine));
+    learners[rank] = make_learner(spec, rank);
+    net::EventLoopConfig config = config_of(members.size(), rank, fate);
+    config.peers.process += 1000;
+    config.peers.longest_retry = 100ms;  // before the run is over
+    config.peers.addresses = addresses;
+    loops[rank] = std::make_unique<net::EventLoop>(std::move(config), own, learners[rank].get(),
+                                                   score_of, observer(rank));
+    ended.errors[rank].clear();
+    live(std::move(own));
   }
 
   Ended end() {

@@ -33,6 +33,8 @@ struct Fate {
   int disturb_in_step = 0;
   std::optional<Rank> lost = {};  // its learner fails after a few steps; then it says nothing more,
   bool closes = true;             // and its sockets are closed, as a kill does, or stay, as a stop
+  bool returns = false;           // and then it begins anew
+  Time step{0};                   // that each step of rank 0's learner takes at least
   Time silence = std::chrono::seconds(10);
   std::uint32_t streams = 1;
   Disks* disks = nullptr;  // checkpoints go there, and the run goes on from there

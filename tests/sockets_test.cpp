@@ -142,6 +142,44 @@ TEST_P(Sockets, ALostNodeEndsNobodyElseInAHang) {
   }
 }
 
+// A node that is killed and begins anew is let in, and ends with the bits of the others; for
+// strategies that do not let it, it is told so.
+// mutant: longhaul/net/peers.cpp
+//   - if (returning_.erase(peer) == 0) renew(peer);
+//   + (void)returning_.erase(peer);
+// mutant: longhaul/net/event_loop.cpp
+//   - mine_ = {newest, newest};
+//   + mine_ = {};
+TEST_P(Sockets, ANodeThatBeginsAnewIsLetIn) {
+  const SyncEntry* last = nullptr;
+  for (const Variant<SyncEntry>& sync : sync_variants()) {
+    if (std::exchange(last, sync.entry) == sync.entry) continue;
+    JobSpec spec;
+    spec.parts = plain(sync, GetParam());
+    SCOPED_TRACE(spec.parts.name());
+    spec.workers = 4;
+    spec.one_site_each = true;
+    spec.size = 8 * 1024;
+    spec.rounds = 40;
+    Disks disks;
+    const Ended ended = over_sockets(spec, {.lost = Rank{2},
+                                            .returns = true,
+                                            .step = 30ms,
+                                            .silence = 500ms,
+                                            .disks = &disks,
+                                            .every = 2});
+    for (const Rank rank : {0u, 1u, 3u}) EXPECT_EQ(ended.errors[rank], "");
+    EXPECT_EQ(ended.params[0], ended.params[1]);
+    EXPECT_EQ(ended.params[0], ended.params[3]);
+    if (sync.entry->traits.lets_return) {
+      EXPECT_EQ(ended.errors[2], "");
+      EXPECT_EQ(ended.params[0], ended.params[2]);
+    } else {
+      EXPECT_NE(ended.errors[2].find("declared it lost"), std::string::npos) << ended.errors[2];
+    }
+  }
+}
+
 // Who is no node of the job is told so, or cut off; nobody else notices.
 // mutant: longhaul/net/greeting.cpp
 //   - if (!hello) return refuse(hello.error());

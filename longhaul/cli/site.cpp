@@ -19,7 +19,7 @@ struct SiteArgs {
   std::string site;
   std::vector<std::string> addresses;
   std::optional<std::uint16_t> base_port;
-  bool insecure = false;
+  bool insecure = false, rejoin = false;
 };
 
 // From --site, or from whoever started this process.
@@ -74,15 +74,18 @@ int site(const SiteArgs& args) {
   const std::string folder =
       args.common.out.empty() ? run::node_folder("runs/" + job->job.name, me) : args.common.out;
   const run::SimulateOptions common = args.common.one(folder);
-  auto summary =
-      run::run_site(*job, {.rank = *rank,
-                           .addresses = *std::move(addresses),
-                           .listening = run::inherited_socket(run::process_environment()),
-                           .folder = folder,
-                           .existing = common.existing,
-                           .progress = common.progress,
-                           .insecure = args.insecure,
-                           .record = common.record});
+  auto summary = run::run_site(
+      *job, {.rank = *rank,
+             .addresses = *std::move(addresses),
+             .listening = run::inherited_socket(run::process_environment()),
+             .folder = folder,
+             // It may come back on another machine, where there is no folder yet.
+             .existing = args.rejoin && !args.common.force ? run::Existing::resume_or_begin
+                                                           : common.existing,
+             .rejoin = args.rejoin,
+             .progress = common.progress,
+             .insecure = args.insecure,
+             .record = common.record});
   if (!summary) return tell(summary.error());
   if (args.common.json)
     fmt::print("{}\n", to_json(*summary).dump(2));
@@ -112,6 +115,9 @@ void add_site(CLI::App& app, int& code) {
                   "launcher: MASTER_PORT + 1, or 29600)")
       ->type_name("PORT");
   args->common.add_record_to(*sub);
+  sub->add_flag("--rejoin", args->rejoin,
+                "comes back to a run that goes on without this node: what it was told and did "
+                "since is lost, the others hand their model over (fedavg, diloco)");
   sub->add_flag("--insecure", args->insecure,
                 "unencrypted connections to other machines: for a network that only you reach");
   sub->footer(

@@ -43,6 +43,9 @@ Status FinishBarrier::on_message(Rank from, const Message& message, Turn& turn) 
 }
 
 void FinishBarrier::on_view(const View&, Turn& turn) {
+  // Whoever comes back has something to do again.
+  for (const auto& [rank, epoch] : turn.view().returned)
+    if (epoch == turn.view().epoch) done_.erase(rank);
   if (arrived_ && !complete_) tell(turn);
   // The one that was waited for may be the one that is gone.
   if (turn.view().lowest() == turn.self() && arrived_) note(turn.self(), turn);

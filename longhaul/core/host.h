@@ -1,5 +1,6 @@
 #pragma once
 #include "longhaul/core/action.h"
+#include "longhaul/core/place.h"
 
 namespace longhaul {
 
@@ -18,6 +19,11 @@ class Host {
   virtual void record(Rank node, const Record&) = 0;
   virtual void finish(Rank node) = 0;  // all members are done: the node will say nothing more
   virtual void fail(Rank node, const Error&) = 0;
+  // The node goes by another view from now on, and may speak to all in it: those who have come
+  // back since `before` are new to it.
+  virtual void follow(Rank node, const View& before, const View& now) {
+    (void)node, (void)before, (void)now;
+  }
 };
 
 }  // namespace longhaul

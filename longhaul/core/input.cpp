@@ -20,6 +20,7 @@ struct ArchiveFields {
   void operator()(Departed& i) const { ar(i.peer, i.service_class); }
   void operator()(Scored& i) const { ar(i.round, i.evaluation); }
   void operator()(Reachability& i) const { ar(i.peer, i.unreachable); }
+  void operator()(Returned& i) const { ar(i.peer); }
 };
 
 template <std::size_t... I>

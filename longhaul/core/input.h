@@ -32,7 +32,11 @@ struct Reachability {  // Node::unreachable
   Rank peer = 0;
   bool unreachable = false;
 };
-using Input = std::variant<Started, Stepped, Delivered, TimerFired, Departed, Scored, Reachability>;
+struct Returned {  // Node::returned
+  Rank peer = 0;
+};
+using Input =
+    std::variant<Started, Stepped, Delivered, TimerFired, Departed, Scored, Reachability, Returned>;
 
 // Any bytes load as an input or fail the archive.
 void archive_input(Archive&, Input&);

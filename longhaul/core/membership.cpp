@@ -1,17 +1,19 @@
 #include "longhaul/core/membership.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace longhaul {
 namespace {
 constexpr std::size_t kHistory = 64;
-constexpr TimerId kRetry{1};
+constexpr TimerId kRetry{1}, kLetIn{2};
 constexpr std::uint32_t kTriesWithoutMajority = 5;
 constexpr std::size_t kMostNamed = 8;
 }  // namespace
 
-Membership::Membership(const Place& place, Time retry) : retry_(retry), members_(place.members) {
+Membership::Membership(const Place& place, Time retry, Time let_in)
+    : retry_(retry), let_in_(let_in), members_(place.members), outside_(place.comes_back()) {
   view_.live.resize(place.size());
   std::iota(view_.live.begin(), view_.live.end(), Rank{0});
 }
@@ -29,13 +31,24 @@ void Membership::tell_all(const M& message, Turn& turn) {
 }
 
 void Membership::on_reachability(Rank peer, bool unreachable, Turn& turn) {
-  if (excluded_ || !view_.has(peer) || peer == turn.self()) return;
+  if (excluded_ || outside_ || !view_.has(peer) || peer == turn.self()) return;
   unreachable ? (void)unreachable_.insert(peer) : (void)unreachable_.erase(peer);
   propose(turn);
 }
 
+void Membership::on_returned(Rank peer, Turn& turn) {
+  if (excluded_ || outside_ || view_.has(peer) || peer >= members_->size()) return;
+  calling_.insert(peer);
+  propose(turn);
+}
+
+void Membership::on_start(Turn& turn) {
+  if (outside_) turn.set_timer(kLetIn, turn.now() + let_in_);
+}
+
 void Membership::propose(Turn& turn) {
-  proposing_ = !unreachable_.empty() && !excluded_;
+  if (outside_) return;
+  proposing_ = !(unreachable_.empty() && calling_.empty()) && !excluded_;
   if (!proposing_) {
     waits_ = 0;
     return turn.cancel_timer(kRetry);
@@ -49,13 +62,18 @@ void Membership::propose(Turn& turn) {
   if (turn_in_line > waits_) return;
   mine_ = {++highest_seen_, turn.self()};
   best_ = {};
-  wanted_ = left;
+  wanted_.clear();
+  std::set_union(left.begin(), left.end(), calling_.begin(), calling_.end(),
+                 std::back_inserter(wanted_));
   promises_.clear();
   accepts_.clear();
   tell_all(Prepare{view_.epoch + 1, mine_}, turn);
 }
 
-void Membership::on_timer(TimerId, Turn& turn) {
+void Membership::on_timer(TimerId id, Turn& turn) {
+  if (id == kLetIn && outside_)
+    return turn.fail("the other sites have not let this one in within " +
+                     std::to_string(std::llround(seconds(let_in_))) + " s");
   if (!proposing_) return;
   ++waits_;
   tries_ = reachable().size() < majority() ? tries_ + 1 : 0;
@@ -66,16 +84,15 @@ void Membership::on_timer(TimerId, Turn& turn) {
 bool Membership::is_old(Rank from, Epoch epoch, Turn& turn) {
   if (epoch == view_.epoch + 1) return false;
   if (auto past = history_.find(epoch); past != history_.end())
-    turn.send(from, Decided{epoch, past->second}, {}, kControl);
+    turn.send(from, decided(past->second), {}, kControl);
   return true;  // or of an epoch this node has not reached: whoever decided it tells all
 }
 
 Status Membership::check_list(const std::vector<Rank>& live) const {
   const bool ascending =
       std::adjacent_find(live.begin(), live.end(), std::greater_equal<>()) == live.end();
-  if (live.empty() || !ascending ||
-      !std::includes(view_.live.begin(), view_.live.end(), live.begin(), live.end()))
-    return malformed("a list of members that is not a part of the last one");
+  if (live.empty() || !ascending || live.back() >= members_->size())
+    return malformed("a list of members that is empty or not of this job");
   return Ok{};
 }
 
@@ -121,6 +138,7 @@ Status Membership::take(Rank from, const Accepted& m, Turn& turn) {
 }
 
 Status Membership::take(Rank, const Decided& m, Turn& turn) {
+  if (outside_) return be_let_in(m, turn);
   if (m.epoch != view_.epoch + 1) return Ok{};
   LH_TRY(check_list(m.live));
   decide(m.live, turn);
@@ -129,14 +147,20 @@ Status Membership::take(Rank, const Decided& m, Turn& turn) {
 
 // Everybody who learns of a decision tells all once: the proposer may die while telling.
 void Membership::decide(const std::vector<Rank>& live, Turn& turn) {
-  const Decided decided{view_.epoch + 1, live};
-  for (Rank rank : view_.live)
-    if (rank != turn.self()) turn.send(rank, decided, {}, kControl);
-  view_ = {decided.epoch, live};
-  history_[decided.epoch] = live;
+  const View before = std::exchange(view_, View{view_.epoch + 1, live, view_.returned});
+  std::erase_if(view_.returned, [this](const auto& entry) { return !view_.has(entry.first); });
+  for (Rank rank : live)
+    if (!before.has(rank)) view_.returned[rank] = view_.epoch;
+  std::vector<Rank> hear;  // the living, and those who are to know that they are not
+  std::set_union(before.live.begin(), before.live.end(), live.begin(), live.end(),
+                 std::back_inserter(hear));
+  for (Rank rank : hear)
+    if (rank != turn.self()) turn.send(rank, decided(view_), {}, kControl);
+  history_[view_.epoch] = view_;
   if (history_.size() > kHistory) history_.erase(history_.begin());
   excluded_ = !view_.has(turn.self());
   std::erase_if(unreachable_, [this](Rank rank) { return !view_.has(rank); });
+  std::erase_if(calling_, [this](Rank rank) { return view_.has(rank); });
   promised_ = accepted_ = mine_ = best_ = {};
   accepted_live_.clear();
   promises_.clear();
@@ -146,13 +170,34 @@ void Membership::decide(const std::vector<Rank>& live, Turn& turn) {
   propose(turn);
 }
 
+Membership::Decided Membership::decided(const View& view) {
+  Decided decided{view.epoch, view.live, {}};
+  for (const auto& [rank, epoch] : view.returned) decided.returned.push_back({rank, epoch});
+  return decided;
+}
+
+// The list that brings this node back is where it begins; any other speaks of others, or of the
+// incarnation before.
+Status Membership::be_let_in(const Decided& m, Turn& turn) {
+  LH_TRY(check_list(m.live));
+  View view{m.epoch, m.live, {}};
+  for (const Return& back : m.returned)
+    if (view.has(back.rank)) view.returned[back.rank] = back.epoch;
+  if (!view.has(turn.self()) || view.since(turn.self()) != m.epoch) return Ok{};
+  outside_ = false;
+  turn.cancel_timer(kLetIn);
+  view_ = history_[m.epoch] = std::move(view);
+  return Ok{};
+}
+
 Status Membership::on_message(Rank from, const Message& message, Turn& turn) {
-  if (excluded_) return Ok{};
+  if (excluded_ || (outside_ && message.kind != Decided::kKind)) return Ok{};
   return dispatch(Messages{}, message,
                   [&](const auto& m) -> Status { return take(from, m, turn); });
 }
 
 std::string Membership::waiting_for() const {
+  if (outside_) return "the other sites to let it in";
   if (unreachable_.empty()) return "";
   std::string text;
   std::size_t named = 0;
@@ -168,8 +213,9 @@ std::string Membership::waiting_for() const {
 }
 
 void Membership::state(Archive& ar) {
-  ar(view_, history_, unreachable_, excluded_, promised_, accepted_, accepted_live_, proposing_,
-     mine_, best_, wanted_, promises_, accepts_, highest_seen_, tries_, waits_);
+  ar(view_, history_, unreachable_, calling_, excluded_, outside_, promised_, accepted_,
+     accepted_live_, proposing_, mine_, best_, wanted_, promises_, accepts_, highest_seen_, tries_,
+     waits_);
 }
 
 }  // namespace longhaul

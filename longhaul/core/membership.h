@@ -7,6 +7,10 @@
 // without those it cannot reach, a majority of epoch e must promise and accept. So two parts of a
 // cut network never go different ways: the minority waits. A node declared lost but alive is
 // refused and must come back with a new incarnation.
+//
+// A new incarnation knows nothing: it votes on nothing until a list that holds it is decided, which
+// is proposed by those it has called. What the one before it promised concerns only epochs that
+// are over.
 #include <optional>
 #include <set>
 
@@ -77,21 +81,34 @@ class Membership final : public Machine {
       visit(Field{.name = "ballot"}, self.ballot);
     }
   };
+  struct Return {  // of View::returned
+    Rank rank = 0;
+    Epoch epoch = 0;
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit(Field{.name = "rank"}, self.rank);
+      visit(Field{.name = "epoch"}, self.epoch);
+    }
+  };
   struct Decided {  // also the answer to anybody who speaks of an epoch that is over
     static constexpr std::uint16_t kKind = 5;
     static constexpr std::string_view kName = "decided";
     Epoch epoch = 0;
     std::vector<Rank> live;
+    std::vector<Return> returned = {};  // of `live`; for those who come back with this list
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       visit(Field{.name = "epoch"}, self.epoch);
       visit(Field{.name = "live"}, self.live);
+      visit(Field{.name = "returned"}, self.returned);
     }
   };
   using Messages = MessageList<Prepare, Promise, Accept, Accepted, Decided>;
 
-  // Epoch 0 is all members of the job. `retry`: how long a proposal may make no progress.
-  explicit Membership(const Place& place, Time retry = std::chrono::seconds(2));
+  // Epoch 0 is all members of the job. `retry`: how long a proposal may make no progress. A node
+  // that comes back fails if it is not let in within `let_in`.
+  explicit Membership(const Place& place, Time retry = std::chrono::seconds(2),
+                      Time let_in = std::chrono::seconds(60));
 
   const View& view() const { return view_; }
   bool excluded() const { return excluded_; }  // this node was declared lost
@@ -99,6 +116,8 @@ class Membership final : public Machine {
 
   // From the host, by way of the Node.
   void on_reachability(Rank peer, bool unreachable, Turn&);
+  void on_returned(Rank peer, Turn&);  // a new incarnation of one that is not in the view
+  void on_start(Turn&) override;
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_timer(TimerId, Turn&) override;
   void state(Archive&) override;
@@ -110,6 +129,8 @@ class Membership final : public Machine {
   Status take(Rank from, const Accepted&, Turn&);
   Status take(Rank from, const Decided&, Turn&);
   Status check_list(const std::vector<Rank>& live) const;
+  Status be_let_in(const Decided&, Turn&);
+  static Decided decided(const View&);
   bool is_old(Rank from, Epoch epoch, Turn&);
   std::vector<Rank> reachable() const;
   std::size_t majority() const { return view_.live.size() / 2 + 1; }
@@ -118,12 +139,14 @@ class Membership final : public Machine {
   template <class M>
   void tell_all(const M&, Turn&);
 
-  const Time retry_;
+  const Time retry_, let_in_;
   const std::shared_ptr<const Members> members_;
   View view_;
-  std::map<Epoch, std::vector<Rank>> history_;  // the last kHistory lists, for those behind
-  std::set<Rank> unreachable_;
+  std::map<Epoch, View> history_;  // the last kHistory, for those behind
+  std::set<Rank> unreachable_;     // of the view
+  std::set<Rank> calling_;         // not in the view, and back
   bool excluded_ = false;
+  bool outside_;  // has come back and is not let in yet
   // As an acceptor, for epoch view_.epoch + 1.
   Ballot promised_, accepted_;
   std::vector<Rank> accepted_live_;

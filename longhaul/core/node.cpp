@@ -83,6 +83,7 @@ void Node::follow_view(TurnContext& context) {
     const View before = std::exchange(view_, membership_->view());
     for (Rank rank : before.live)
       if (!view_.has(rank)) credits_.forget(rank);
+    host_.follow(place_.self, before, view_);
     if (!view_.has(place_.self)) return;
     root_->feed_all([&](Machine& m, Turn& turn) { m.on_view(before, turn); }, Turn(context));
     for (std::deque<Held> held = std::exchange(early_, {}); !held.empty(); held.pop_front()) {
@@ -185,13 +186,13 @@ Status Node::deliver(Time now, Rank from, const Message& message) {
 Status Node::take_message(Time now, Rank from, const Message& message) {
   if (from >= place_.size()) return malformed("a message of an unknown rank");
   const bool of_membership = !message.machine.empty() && message.machine.head() == kMembership;
-  if (!of_membership && !view_.has(from)) {
-    ++dropped_;
-    return Ok{};
-  }
-  if (!of_membership && message.epoch > view_.epoch) {
+  if (!of_membership && message.epoch > view_.epoch) {  // perhaps the one that `from` is back in
     if (early_.size() >= kMostEarly) return malformed("too many messages of a view to come");
     early_.push_back({from, message});
+    return Ok{};
+  }
+  if (!of_membership && !view_.has(from)) {
+    ++dropped_;
     return Ok{};
   }
   Status status = Ok{};
@@ -233,6 +234,15 @@ void Node::unreachable(Time now, Rank peer, bool unreachable) {
   answered(Ok{});
 }
 
+void Node::returned(Time now, Rank peer) {
+  heard(now, [&] { return Returned{peer}; });
+  take_turn(now, [&](TurnContext& c) {
+    Turn turn = Turn(c).child(kMembership);
+    if (strategy_->lets_return()) membership_->on_returned(peer, turn);
+  });
+  answered(Ok{});
+}
+
 Status Node::feed(Time now, const Input& input) {
   struct Feed {
     Node& node;
@@ -250,6 +260,7 @@ Status Node::feed(Time now, const Input& input) {
     Status operator()(const Reachability& i) const {
       return node.unreachable(now, i.peer, i.unreachable), Ok{};
     }
+    Status operator()(const Returned& i) const { return node.returned(now, i.peer), Ok{}; }
   };
   return std::visit(Feed{*this, now}, input);
 }

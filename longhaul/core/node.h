@@ -33,6 +33,8 @@ class Node final {
   void scored(Time now, Round, const Evaluation&);
   // The host has lost touch with the peer, or has it again. Only membership decides what follows.
   void unreachable(Time now, Rank peer, bool unreachable);
+  // A new incarnation of a peer that was declared lost asks to be let in; the strategy lets it.
+  void returned(Time now, Rank peer);
   // Any of these, as data.
   Status feed(Time now, const Input&);
 

@@ -44,7 +44,8 @@ struct Outcome {
   double weight = 0;                      // sum of the weights counted
   std::vector<Rank> counted;              // ascending
   std::vector<std::vector<float>> parts;  // gather: in the order of counted
-  void state(auto& archive) { archive(values, weight, counted, parts); }
+  Epoch epoch = 0;  // all workers of this one took part in it; those who came back later did not
+  void state(auto& archive) { archive(values, weight, counted, parts, epoch); }
 };
 
 class Overlay : public Machine {
@@ -53,6 +54,9 @@ class Overlay : public Machine {
   // ranges overlap freely. All live workers of the view take part. An Error: values that are not
   // finite; nothing was begun.
   virtual Status begin(const Key&, Op, const Contribution&, Turn&) = 0;
+  // The round to begin next. Nothing while a node that has come back has not heard it from the
+  // others; what it is told may be another after a new view, until it has an outcome.
+  virtual std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const = 0;
   // The outcome, once; to be asked in on_progress and right after begin().
   virtual std::optional<Outcome> poll(const Key&) = 0;
   // Gives the exchange up here; the members must agree to do so by themselves.

@@ -88,6 +88,8 @@ struct SyncTraits {
   bool takes_feedback = true;
   bool takes_unbiased = true;  // qsgd and the like
   std::string_view when_lost;  // what it does when a peer is lost, in words
+  // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
+  bool lets_return = false;
 };
 struct SyncEntry {
   std::string_view name, summary;

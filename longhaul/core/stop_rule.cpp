@@ -1,18 +1,9 @@
 #include "longhaul/core/stop_rule.h"
 
 namespace longhaul {
-namespace {
-
-Rank lowest_worker(const Place& place, const View& view) {
-  for (Rank rank : view.live)
-    if (place.member(rank).is(Role::worker)) return rank;
-  return view.lowest();
-}
-
-}  // namespace
 
 bool StopRule::is_reporter(const Turn& turn) const {
-  return lowest_worker(turn.place(), turn.view()) == turn.self() && unheard_.empty();
+  return senior_worker(turn.place(), turn.view()) == turn.self() && unheard_.empty();
 }
 
 void StopRule::round_done(Round round, std::span<const float> model, std::uint64_t samples,
@@ -68,8 +59,9 @@ void StopRule::decide(const Verdict& verdict) {
 Status StopRule::on_message(Rank from, const Message& message, Turn& turn) {
   // A reporter is at most one round ahead of anybody, and `lag` reports ahead of none.
   const Round furthest = newest_.value_or(0) + config_.lag + 2;
+  const bool anew = turn.place().comes_back() && !newest_;  // has not heard how far the others are
   auto check = [&](const Verdict& v) -> Status {
-    if (v.round > furthest || !reports(v.round))
+    if ((v.round > furthest && !anew) || !reports(v.round))
       return malformed("a verdict on round " + std::to_string(v.round) + ", which is not due");
     return Ok{};
   };
@@ -88,7 +80,7 @@ Status StopRule::on_message(Rank from, const Message& message, Turn& turn) {
 }
 
 void StopRule::on_view(const View& before, Turn& turn) {
-  const Rank reporter = lowest_worker(turn.place(), turn.view());
+  const Rank reporter = senior_worker(turn.place(), turn.view());
   if (reporter != turn.self()) {
     // Always: the reporter may have been asking in the last view, and starts anew in this one.
     Known known{turn.view().epoch, {}};
@@ -96,7 +88,7 @@ void StopRule::on_view(const View& before, Turn& turn) {
     turn.send(reporter, known, {}, kControl);
     return;
   }
-  if (lowest_worker(turn.place(), before) == turn.self() && unheard_.empty()) return;
+  if (senior_worker(turn.place(), before) == turn.self() && unheard_.empty()) return;
   unheard_.clear();
   for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
     if (rank != turn.self()) unheard_.insert(rank);
@@ -109,6 +101,22 @@ void StopRule::take_over(Turn& turn) {
     for (auto [round, reason] : verdicts_)
       if (rank != turn.self()) turn.send(rank, Verdict{round, reason}, {}, kControl);
   for (const auto& [round, model] : open_) ask(round, turn);
+  // Models that nobody has any more, this node having come back after them, are scored by nobody.
+  for (Round round = newest_.value_or(0); newest_ && round + config_.lag >= *newest_; --round) {
+    if (reports(round) && !verdicts_.contains(round) && !open_.contains(round)) {
+      const Verdict unscored{round, Reason::none};
+      for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+        if (rank != turn.self()) turn.send(rank, unscored, {}, kControl);
+      decide(unscored);
+    }
+    if (round == 0) break;
+  }
+}
+
+void StopRule::hand_over(Archive& ar) {
+  auto verdicts = verdicts_;
+  ar(reason_, newest_, samples_, verdicts);
+  for (const auto& [round, reason] : verdicts) decide({round, reason});
 }
 
 std::string StopRule::waiting_for() const {

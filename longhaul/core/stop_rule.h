@@ -1,7 +1,7 @@
 #pragma once
 // When a synchronous run ends, so that all nodes end with the same round in every host.
 //
-// Every `report_every` rounds the reporter (the lowest live worker) has the model scored and tells
+// Every `report_every` rounds the reporter (the senior worker) has the model scored and tells
 // all what follows from it. A verdict on round r takes effect at the end of round r + lag and is
 // awaited by all: who waits is told nothing by the clock. Whoever follows a dead reporter asks the
 // survivors first, so that a verdict which anybody acted on stands.
@@ -64,6 +64,8 @@ class StopRule final : public Machine {
   void on_scored(Round, const Evaluation&, Turn&) override;
   void on_view(const View& before, Turn&) override;
   void state(Archive&) override;
+  // What a node that comes back has to know. It keeps the verdicts that it has heard already.
+  void hand_over(Archive&);
 
  private:
   bool reports(Round round) const { return (round + 1) % config_.report_every == 0; }

@@ -14,6 +14,8 @@ class Strategy : public Machine {
   virtual void on_computed(const Computed&, Turn&) {}
   // Rounds whose model this node holds completely; the unit of checkpoints and progress.
   virtual Round rounds_done() const = 0;
+  // May a node that was declared lost come back with a new incarnation?
+  virtual bool lets_return() const { return false; }
   // Whom and what it waits for; "" while it computes or after its end.
   virtual std::string waiting_for() const = 0;
 };

@@ -22,6 +22,8 @@ TEST(BufferPool, TheMemoryOfWhatIsLetGoOfIsUsedAgain) {
   EXPECT_NE(pool->take(1000).data(), memory) << "somebody still looks at it";
   EXPECT_EQ(slice->view().data(), memory + 10);
   slice.reset();
+  const Buffer anybodys(1000);  // would get the memory if it were free
+  EXPECT_NE(anybodys.data(), memory);
   EXPECT_EQ(pool->take(1000).data(), memory);
 }
 

@@ -38,7 +38,11 @@ Status EventLoop::run(Node& node) {
   tick();
   LH_TRY(peers_.meet([this] { return failure_.has_value(); }));
   if (failure_) return *failure_;
-  if (const Status gone_on = go_on(); !gone_on) failure_ = gone_on.error();
+  if (place_.comes_back()) {
+    come_back();
+  } else if (const Status gone_on = go_on(); !gone_on) {
+    failure_ = gone_on.error();
+  }
   while (!over()) (void)loop_.run_until(loop_.now() + 1s, [this] { return over(); });
   running_ = false;
   ended_ = now();
@@ -80,6 +84,17 @@ Status EventLoop::go_on() {
   return Ok{};
 }
 
+// Into a run that goes on; the others' checkpoints go on being counted from where they are.
+void EventLoop::come_back() {
+  const std::uint64_t newest = peers_.newest_of_any();
+  mine_ = {newest, newest};
+  peers_.announce(mine_);
+  started_ = loop_.now();
+  running_ = met_ = true;
+  node_->start(now());
+  peers_.open();
+}
+
 void EventLoop::tick() {
   peers_.tick();
   if (observer_.on_tick) observer_.on_tick();
@@ -115,9 +130,21 @@ void EventLoop::on_silent(Rank peer, bool silent, const std::string& trouble) {
   node_->unreachable(now(), peer, silent);
 }
 
-// Once it runs, a peer that refuses this node is a matter for membership, like any that is silent.
+// Once it is in the run, a peer that refuses this node is a matter for membership, like any that is
+// silent.
 void EventLoop::on_refused(const Error& why) {
-  if (!over() && !running_) failure_ = why;
+  const bool outside = running_ && place_.comes_back() && node_->view().epoch == 0;
+  if (!over() && (!running_ || outside)) failure_ = why;
+}
+
+bool EventLoop::lets_return(Rank peer) {
+  return running() && !node_->view().has(peer) && node_->strategy().lets_return();
+}
+
+void EventLoop::on_returned(Rank peer) {
+  if (!running()) return;
+  on_note(fmt::format("{} has come back and asks to be let in", name(peer)));
+  node_->returned(now(), peer);
 }
 
 void EventLoop::on_note(const std::string& text) {
@@ -214,6 +241,16 @@ void EventLoop::score(Round round, Snapshot model) {
       node_->scored(now(), round, **result);
     });
   });
+}
+
+// Those that are lost are dropped with the next tick: this may be inside one of their links.
+void EventLoop::follow(Rank, const View& before, const View& now) {
+  if (!now.has(place_.self)) return;
+  for (const Rank rank : now.live) {
+    if (rank == place_.self || before.has(rank)) continue;
+    peers_.let_in(rank);
+    on_note(fmt::format("{} is back", name(rank)));
+  }
 }
 
 void EventLoop::record(Rank, const Record& record) {

@@ -72,17 +72,21 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void record(Rank, const Record&) override;
   void finish(Rank) override { finished_ = true; }
   void fail(Rank, const Error&) override;
+  void follow(Rank, const View& before, const View& now) override;
   // Peers::Events
   void on_message(Rank from, const Message&) override;
   void on_writable(Rank peer, unsigned service_class) override;
   void on_silent(Rank peer, bool silent, const std::string& trouble) override;
   bool on_checkpoint(Rank peer, std::uint64_t number) override;
   void on_refused(const Error&) override;
+  bool lets_return(Rank) override;
+  void on_returned(Rank) override;
   void on_note(const std::string& text) override;
 
   void tick();
   void drop_lost();
   Status go_on();
+  void come_back();
   void stepped(Time begin, Result<StepResult>);
   void feed();  // tells the node of the step that is done
   void score(Round, Snapshot);

@@ -39,13 +39,16 @@ void Greeting::on_frame(Connection& connection, Frame&& frame) {
 }
 
 Status Greeting::welcome(const Hello& hello) {
+  const auto later = [connection = connection_](const char* why) -> Status {
+    connection->end(unavailable(why));
+    return Ok{};
+  };
+  const auto met = host_.meets(hello);
+  if (!met) return met.error();
+  if (!*met) return later("it comes back, but has not been declared lost yet");
   Link& link = host_.link(hello.rank);
   LH_TRY(link.fits(hello));
-  if (!link.ready(hello)) {
-    const auto connection = connection_;
-    connection->end(unavailable("this node is taking a checkpoint; the next call will do"));
-    return Ok{};
-  }
+  if (!link.ready(hello)) return later("this node is taking a checkpoint; the next call will do");
   if (!dialled_) {  // our hello goes before whatever the link has to say
     out_ = hello_frame(host_.identity(), hello.stream, link.checkpointed(), link.have());
     connection_->wake();

@@ -24,6 +24,8 @@ class Greeting final : public Connection::Owner, public std::enable_shared_from_
     virtual Loop& loop() = 0;
     virtual const Identity& identity() const = 0;
     virtual Link& link(Rank) = 0;
+    // Is that hello one for the link as it is? False: not yet, it may call again soon.
+    virtual Result<bool> meets(const Hello&) = 0;
     // Each greeting ends with one of these, and is then dropped. `refused`: the peer does not want
     // this node, so there is no sense in asking again.
     virtual void greeted(Greeting&, Rank, std::uint32_t stream) = 0;

@@ -61,7 +61,8 @@ Status Link::fits(const Hello& hello) const {
   if (dropped_)
     return unavailable(
         fmt::format("the job goes on without site {} (rank {}): the others could not "
-                    "reach it and have declared it lost",
+                    "reach it and have declared it lost; where [sync] lets lost sites come "
+                    "back, start it with --rejoin",
                     hello.site, hello.rank));
   if (hello.stream >= lanes_.size())
     return malformed(

@@ -53,6 +53,8 @@ class Link final : public Connection::Owner {
   bool ready(const Hello&);
   Status attach(std::shared_ptr<Connection>, const Hello&, Time now);
   std::vector<Acknowledged> have() const { return inbox_.all(); }
+  // Of which process of the peer this is; nothing before the first connection.
+  const std::optional<std::uint64_t>& process() const { return process_; }
   // Until this is called nothing is read but hellos: the peer's messages wait with the peer.
   void open(Time now);
   // This node's checkpoints, said to the peer before anything that is not in them.

@@ -67,6 +67,7 @@ void Peers::turned_away(const Error& why) {
 void Peers::greeted(Greeting& greeting, Rank peer, std::uint32_t stream) {
   troubles_.erase(peer);
   pauses_.erase({peer, stream});
+  if (returning_.contains(peer) && links_.at(peer)->connected()) events_.on_returned(peer);
   greetings_.erase(greeting.shared_from_this());
   // Membership must know that the peer is back before it hears what the peer wrote meanwhile.
   if (open_ && !parting_) watch(peer, *links_.at(peer));
@@ -122,11 +123,13 @@ void Peers::break_connections() {
 
 Status Peers::meet(const std::function<bool()>& failed) {
   for (const auto& [peer, link] : links_)
-    for (std::uint32_t stream = 0; peer > place_.self && stream < link->streams(); ++stream)
+    for (std::uint32_t stream = 0; calls(peer) && stream < link->streams(); ++stream)
       dial({peer, stream});
+  const auto connected = [](const auto& entry) { return entry.second->connected(); };
   const auto done = [&] {
-    return failed() || std::all_of(links_.begin(), links_.end(),
-                                   [](const auto& entry) { return entry.second->connected(); });
+    if (failed()) return true;
+    return place_.comes_back() ? std::any_of(links_.begin(), links_.end(), connected)
+                               : std::all_of(links_.begin(), links_.end(), connected);
   };
   if (loop_.run_until(loop_.now() + config_.meet, done)) return Ok{};
   std::string missing;
@@ -135,8 +138,9 @@ Status Peers::meet(const std::function<bool()>& failed) {
     missing += fmt::format("\n  {}: {}", name(peer),
                            troubles_.contains(peer) ? troubles_[peer] : "has not called");
   }
-  return unavailable(
-      fmt::format("not all nodes met within {:g} s:{}", seconds(config_.meet), missing));
+  return unavailable(fmt::format("{} nodes met within {:g} s:{}",
+                                 place_.comes_back() ? "none of the other" : "not all",
+                                 seconds(config_.meet), missing));
 }
 
 void Peers::open() {
@@ -160,7 +164,8 @@ std::uint64_t Peers::newest_of_all(std::uint64_t own) const {
 bool Peers::saved_by_all(std::uint64_t number) const {
   return std::all_of(links_.begin(), links_.end(), [&](const auto& entry) {
     const Link& link = *entry.second;
-    return link.dropped() || (link.announced() && link.peer_checkpointed().saved >= number);
+    return link.dropped() || returning_.contains(entry.first) ||
+           (link.announced() && link.peer_checkpointed().saved >= number);
   });
 }
 
@@ -170,6 +175,7 @@ void Peers::state(Archive& ar) {
 }
 
 void Peers::tick() {
+  retired_.clear();
   for (auto& [peer, link] : links_) {
     link->tick(loop_.now(), config_.heartbeat);
     if (open_ && !parting_ && !link->dropped()) watch(peer, *link);
@@ -186,6 +192,7 @@ void Peers::watch(Rank peer, Link& link) {
     link.disconnect(
         {Error::Kind::timed_out, fmt::format("not a byte for {:g} s", seconds(patience))});
   if (silent == silent_.contains(peer)) return;
+  if (silent && returning_.erase(peer) > 0) return drop(peer);  // gone again
   if (silent)
     silent_.insert(peer);
   else
@@ -195,13 +202,64 @@ void Peers::watch(Rank peer, Link& link) {
 
 void Peers::drop(Rank peer) {
   Link& link = *links_.at(peer);
-  if (link.dropped()) return;
+  if (link.dropped() || returning_.contains(peer)) return;
   link.drop();
   std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
 }
 
+std::uint64_t Peers::newest_of_any() const {
+  std::uint64_t newest = 0;
+  for (const auto& [peer, link] : links_)
+    newest = std::max(newest, link->peer_checkpointed().taken);
+  return newest;
+}
+
+// --- new incarnations ---------------------------------------------------------------------------
+
+// Who calls whom: see the head of peers.h.
+bool Peers::calls(Rank peer) const { return peer > place_.self || place_.comes_back(); }
+
+Result<bool> Peers::meets(const Hello& hello) {
+  const Link& link = *links_.at(hello.rank);
+  if (hello.incarnation == 0) return true;
+  if (!open_) return unavailable("the run has not begun; start the site without --rejoin");
+  const bool known = !link.process() || *link.process() == hello.process;
+  if (known && !link.dropped()) return true;
+  const bool gone_again = returning_.contains(hello.rank) && !link.connected();
+  if (!link.dropped() && !gone_again) return false;
+  if (link.dropped() && !events_.lets_return(hello.rank)) return true;  // which link refuses
+  renew(hello.rank);
+  returning_.insert(hello.rank);
+  return true;
+}
+
+void Peers::let_in(Rank peer) {
+  if (returning_.erase(peer) == 0) renew(peer);
+}
+
+void Peers::renew(Rank peer) {
+  std::unique_ptr<Link>& link = links_.at(peer);
+  link->drop();
+  const Checkpointed mine = link->checkpointed();
+  retired_.push_back(std::exchange(
+      link, std::make_unique<Link>(peer, config_.streams, static_cast<Link::Events&>(*this))));
+  link->announce(mine);
+  link->open(loop_.now());
+  silent_.erase(peer);
+  troubles_.erase(peer);
+  std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
+  // It is sure to call; if that call is lost, this node does as ever.
+  for (std::uint32_t stream = 0; peer > place_.self && stream < link->streams(); ++stream) {
+    pauses_[{peer, stream}] = config_.longest_retry;
+    dial_later({peer, stream});
+  }
+}
+
+// --- the end ------------------------------------------------------------------------------------
+
 void Peers::part(Time within) {
   parting_ = true;
+  for (const Rank peer : std::exchange(returning_, {})) drop(peer);
   for (auto& [peer, link] : links_) link->say_bye();
   (void)loop_.run_until(loop_.now() + within, [this] {
     return std::all_of(links_.begin(), links_.end(),

@@ -3,6 +3,10 @@
 // pause that grows; whoever calls without belonging here is turned away; whoever is silent for too
 // long is told of, for membership to decide.
 //
+// A new incarnation of a peer gets a new link: nothing that was said to or by the one before is
+// worth anything to it. It gets it when it calls and the one before has been declared lost, or when
+// the members let it in, whichever comes first; and calls all the others itself.
+//
 // Strangers: at most kGreetings are listened to at a time, each for Greeting::kPatience and 4 KiB.
 // One thread: the loop's.
 #include <map>
@@ -39,7 +43,9 @@ class Peers final : private Greeting::Host, private Link::Events {
     virtual void on_writable(Rank peer, unsigned service_class) = 0;
     virtual void on_silent(Rank peer, bool silent, const std::string& trouble) = 0;
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;  // see Link::Events
-    virtual void on_refused(const Error&) = 0;          // a peer does not want this node
+    virtual void on_refused(const Error&) = 0;  // a peer does not want this node
+    virtual bool lets_return(Rank) = 0;         // is it declared lost, and may it come back?
+    virtual void on_returned(Rank) = 0;         // and here it is
     virtual void on_note(const std::string& text) = 0;  // for the user, one line
   };
   // Loop and events outlive this.
@@ -52,7 +58,8 @@ class Peers final : private Greeting::Host, private Link::Events {
   std::uint16_t port() const { return listener_->port(); }  // after listen(); any thread
   // Where others listen, if that was not known when this was made; before meet().
   void set_addresses(std::vector<Address> addresses) { config_.addresses = std::move(addresses); }
-  // Until all are connected; an Error names who is not, and why. `failed` ends it early.
+  // Until all are connected, for a node that comes back any; an Error names who is not, and why.
+  // `failed` ends it early.
   Status meet(const std::function<bool()>& failed);
   // From now on messages come, and silence counts.
   void open();
@@ -65,11 +72,14 @@ class Peers final : private Greeting::Host, private Link::Events {
   // The newest checkpoint that all can go on from, as the others said when they met; `own`: this
   // node's newest.
   std::uint64_t newest_of_all(std::uint64_t own) const;
+  std::uint64_t newest_of_any() const;  // that is taken
   // All the others run, and have that checkpoint on disk.
   bool saved_by_all(std::uint64_t number) const;
   void state(Archive&);
   // The job goes on without that peer.
   void drop(Rank);
+  // The members have taken a new incarnation of it in.
+  void let_in(Rank);
   void send(const Send& send) { links_.at(send.to)->send(send.message, send.service); }
   // This node has nothing more to say; until everybody has its last words, or the time is over.
   void part(Time within);
@@ -80,6 +90,7 @@ class Peers final : private Greeting::Host, private Link::Events {
   Loop& loop() override { return loop_; }
   const Identity& identity() const override { return identity_; }
   Link& link(Rank rank) override { return *links_.at(rank); }
+  Result<bool> meets(const Hello&) override;
   void greeted(Greeting&, Rank, std::uint32_t stream) override;
   void not_greeted(Greeting&, bool refused, const Error&) override;
   // Link::Events
@@ -96,6 +107,8 @@ class Peers final : private Greeting::Host, private Link::Events {
   void greet(std::unique_ptr<Stream>, std::optional<Greeting::Dialled>);
   void turned_away(const Error&);
   void watch(Rank, Link&);
+  void renew(Rank);
+  bool calls(Rank) const;
   std::string name(Rank) const;
 
   Loop& loop_;
@@ -105,6 +118,8 @@ class Peers final : private Greeting::Host, private Link::Events {
   Events& events_;
   std::unique_ptr<Listener> listener_;
   std::map<Rank, std::unique_ptr<Link>> links_;
+  std::set<Rank> returning_;                    // have a link, and are not let in yet
+  std::vector<std::unique_ptr<Link>> retired_;  // of incarnations before; until the next tick
   std::set<std::shared_ptr<Greeting>> greetings_;
   std::map<Way, Time> pauses_;  // before dialling again
   std::map<Way, Timer> dials_;

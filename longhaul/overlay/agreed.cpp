@@ -55,7 +55,7 @@ std::optional<Outcome> AgreedMean::poll(const Key& key) {
   if (!sequence || !sequence->outcome || sequence->mean.round != key.round) return std::nullopt;
   sequence->outcome = false;
   const Mean& mean = sequence->mean;  // stays: others may have to fetch it
-  return Outcome{mean.values, mean.weight, mean.counted, {}};
+  return Outcome{mean.values, mean.weight, mean.counted, {}, mean.epoch};
 }
 
 void AgreedMean::abort(const Key& key, Turn&) {
@@ -94,6 +94,8 @@ Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) 
   Sequence& fresh = sequences_[id];
   std::tie(fresh.group, fresh.range) = id;
   fresh.exact = exact;
+  fresh.borrowed = newcomer();
+  fresh.next = fresh.lowest = told(id);
   const std::uint64_t longest = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
                                 (place_.phantom ? place_.chunk_run : 1);
   fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())), longest);
@@ -107,7 +109,7 @@ Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) 
 Result<AgreedMean::When> AgreedMean::when(Epoch epoch, const CodecKey& vector) const {
   if (epoch > team_.epoch) return malformed("message of an epoch to come");
   const Sequence* sequence = find({vector.group, vector.range});
-  const Round lowest = sequence ? sequence->lowest : 0;
+  const Round lowest = sequence ? sequence->lowest : told({vector.group, vector.range});
   if (epoch < team_.epoch || vector.round < lowest) return When::late;
   if (vector.round > lowest + 1)
     return malformed("message of round " + std::to_string(vector.round) + "; a peer can be in " +
@@ -123,9 +125,10 @@ Status AgreedMean::on_message(Rank from, const Message& message, Turn& turn) {
 }
 
 Status AgreedMean::take(Rank from, const Share& share, Turn& turn) {
+  if (share.vector.origin != from) return malformed("share of somebody else");
+  if (newcomer()) LH_TRY(follow(share));
   const auto when = this->when(share.epoch, share.vector);
   if (!when) return when.error();
-  if (share.vector.origin != from) return malformed("share of somebody else");
   if (*when == When::late) {
     late(share.vector, turn);
     return Ok{};
@@ -167,7 +170,8 @@ Status AgreedMean::take(Rank from, const Roster& roster, Turn& turn) {
   if (!counted.empty() && counted.back() >= place_.size())
     return malformed("roster with a rank that is not in the job");
   if (counted.empty() != (roster.weight == 0)) return malformed("roster of nobody with a weight");
-  put_roster(*sequence, round, std::move(counted), roster.weight);
+  if (roster.formed > roster.epoch) return malformed("roster of an epoch to come");
+  put_roster(*sequence, round, std::move(counted), roster.weight, roster.formed);
   settle(*sequence, turn);
   return Ok{};
 }
@@ -206,7 +210,8 @@ void AgreedMean::open_mean(Sequence& sequence, Round round) {
           .missing = pieces,
           .rostered = false,
           .counted = {},
-          .weight = 0};
+          .weight = 0,
+          .epoch = 0};
   sequence.outcome = false;
 }
 
@@ -227,12 +232,13 @@ void AgreedMean::put_piece(Sequence& sequence, Round round, std::size_t piece,
 }
 
 void AgreedMean::put_roster(Sequence& sequence, Round round, std::vector<Rank> counted,
-                            double weight) {
+                            double weight, Epoch formed) {
   open_mean(sequence, round);
   Mean& mean = sequence.mean;
   mean.rostered = true;
   mean.counted = std::move(counted);
   mean.weight = weight;
+  mean.epoch = formed;
   if (mean.counted.empty()) mean.values.clear();
 }
 
@@ -243,7 +249,7 @@ void AgreedMean::settle(Sequence& sequence, Turn&) {
     if (sequence.weight > 0)
       up_->settle(sequence.vector(mean.round, team_.self), Codec::Fate::delivered);
     sequence.lowest = ++sequence.next;
-    sequence.begun = false;
+    sequence.begun = sequence.borrowed = false;
     sequence.source.reset();
     sequence.values = {};
     sequence.outcome = true;
@@ -359,7 +365,7 @@ std::string AgreedMean::waiting_for() const {
 
 void AgreedMean::state(Archive& ar) {
   ar.expect("agreed mean");
-  ar(team_, unheard_, reports_, served_);
+  ar(team_, unheard_, reports_, told_, served_);
   up_->state(ar);
   down_->state(ar);
   std::uint64_t count = sequences_.size();
@@ -380,7 +386,8 @@ void AgreedMean::state(Archive& ar) {
 }
 
 void AgreedMean::state(Archive& ar, Sequence& sequence) {
-  ar(sequence.next, sequence.lowest, sequence.begun, sequence.values, sequence.weight);
+  ar(sequence.next, sequence.lowest, sequence.borrowed);
+  ar(sequence.begun, sequence.values, sequence.weight);
   ar(sequence.sent);
   ar(sequence.mean, sequence.outcome, sequence.source);
   std::vector<Round> rounds;

@@ -13,6 +13,9 @@
 //
 // Rounds of one (group, range) count 0, 1, 2 ... without a gap, and all its vectors are of one
 // length. A peer may be one round ahead. Memory: docs/overlay/README.md.
+//
+// A node that comes back (newcomer.cpp) takes part from the round that the others' reports say, and
+// reports nothing itself before it has had a mean.
 #include <functional>
 
 #include "longhaul/core/registry.h"
@@ -28,6 +31,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   ~AgreedMean() override;
 
   Status begin(const Key&, Op, const Contribution&, Turn&) override;
+  std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const override;
   std::optional<Outcome> poll(const Key&) override;
   void abort(const Key&, Turn&) override;
   std::string waiting_for() const override;
@@ -72,7 +76,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   void drop(Sequence&, Round);
   void open_mean(Sequence&, Round);
   void put_piece(Sequence&, Round, std::size_t piece, std::span<const float>);
-  void put_roster(Sequence&, Round, std::vector<Rank> counted, double weight);
+  void put_roster(Sequence&, Round, std::vector<Rank> counted, double weight, Epoch formed);
   bool has_piece(const Sequence&, Round, std::size_t piece) const;
   std::uint64_t longest_vector() const;
   void state(Archive&, Sequence&);
@@ -86,6 +90,13 @@ class AgreedMean final : public Overlay, private VectorPort {
   void resolve(Turn&);
   TransferKey repair_key(const Sequence&) const;
 
+  // newcomer.cpp: a node that has come back
+  bool newcomer() const { return place_.comes_back(); }
+  Status follow(const Share&);
+  void forget_borrowed();
+  void be_told();
+  Round told(Id id) const;
+
   const Place place_;
   std::unique_ptr<Transfer> transfer_;
   std::unique_ptr<Topology> topology_;
@@ -95,6 +106,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   // After a new view, until all survivors' reports are in.
   std::set<Rank> unheard_;
   std::map<Rank, std::map<Id, Round>> reports_;
+  std::map<Id, Round> told_;              // a newcomer: the rounds that others have had
   std::set<std::pair<Rank, Id>> served_;  // fetches of this epoch
   std::vector<Arrived> arrived_bytes_;    // of means; empty between turns
 };

@@ -53,7 +53,7 @@ void Attempt::tell_roster(std::span<const double> weights, Desk& desk) {
 
 Roster roster_of(const Team& team, const CodecKey& key, const std::vector<Rank>& counted,
                  double weight) {
-  Roster roster{team.epoch, key, weight, {}};
+  Roster roster{team.epoch, key, weight, {}, team.epoch};
   for (const Rank rank : counted) {
     if (roster.counted.size() <= rank / 8) roster.counted.resize(rank / 8 + 1);
     roster.counted[rank / 8] = std::uint8_t(roster.counted[rank / 8] | 1u << rank % 8);

@@ -44,12 +44,14 @@ struct Roster {
   CodecKey vector;                    // origin: the sender
   double weight = 0;                  // sum over those counted
   std::vector<std::uint8_t> counted;  // bit r % 8 of byte r / 8: rank r
+  Epoch formed = 0;                   // the epoch of the attempt; before `epoch` in a repair
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "epoch"}, self.epoch);
     visit(Field{.name = "vector"}, self.vector);
     visit(Field{.name = "weight", .min = 0, .max = kMostWeight}, self.weight);
     visit(Field{.name = "counted", .doc = "bits by rank", .max = 1 << 17}, self.counted);
+    visit(Field{.name = "formed"}, self.formed);
   }
 };
 

@@ -25,6 +25,7 @@ void AgreedMean::on_view(const View&, Turn& turn) {
     // Members may repeat a round that a server had reduced.
     if (!team_.takes_part() && sequence.next > 0) sequence.lowest = sequence.next - 1;
   }
+  forget_borrowed();
   form_team(turn.view());
   reports_.clear();
   served_.clear();
@@ -52,7 +53,7 @@ Status AgreedMean::take(Rank from, const Report& report, Turn& turn) {
     const Id id{standing.group, standing.range};
     const Sequence* sequence = find(id);
     const Round most = sequence ? sequence->next + (sequence->begun ? 1 : 0) : 0;
-    if (standing.rounds > most)
+    if (standing.rounds > most && !(newcomer() && (!sequence || sequence->borrowed)))
       return malformed("report of round " + std::to_string(standing.rounds) +
                        ", which lacks this node's part");
     if (!rounds.emplace(id, standing.rounds).second) return malformed("report with a repetition");
@@ -65,6 +66,7 @@ Status AgreedMean::take(Rank from, const Report& report, Turn& turn) {
 
 // All survivors have told what they have: fetch it, or try again.
 void AgreedMean::resolve(Turn& turn) {
+  if (newcomer()) be_told();
   for (auto& [id, sequence] : sequences_) {
     for (const auto& [rank, rounds] : reports_) {
       const auto had = rounds.find(id);
@@ -90,7 +92,9 @@ Status AgreedMean::take(Rank from, const Fetch& fetch, Turn& turn) {
     return malformed("fetch of a mean that is not here");
   if (!served_.emplace(from, id).second) return malformed("fetch for the second time");
   const Mean& mean = sequence->mean;
-  turn.send(from, roster_of(team_, vector, mean.counted, mean.weight), {}, kControl);
+  Roster roster = roster_of(team_, vector, mean.counted, mean.weight);
+  roster.formed = mean.epoch;
+  turn.send(from, roster, {}, kControl);
   if (mean.counted.empty()) return Ok{};
   Outgoing repair{repair_key(*sequence), from, {}, mean.weight, kBulk};
   for (std::size_t piece = 0; piece < sequence->grid.pieces(); ++piece)

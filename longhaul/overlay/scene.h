@@ -17,7 +17,7 @@ class AgreedMean::Scene final : public Desk {
     overlay_.put_piece(sequence_, round_, piece, values);
   }
   void have_roster(const std::vector<Rank>& counted, double weight) override {
-    overlay_.put_roster(sequence_, round_, counted, weight);
+    overlay_.put_roster(sequence_, round_, counted, weight, overlay_.team_.epoch);
   }
   void post(Outgoing outgoing) override { posts_.push_back(std::move(outgoing)); }
   void tell(Rank to, const Share& share) override { shares_.emplace_back(to, share); }

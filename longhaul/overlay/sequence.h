@@ -19,9 +19,10 @@ struct Mean {
   bool rostered = false;
   std::vector<Rank> counted;
   double weight = 0;
+  Epoch epoch = 0;  // that it was formed in
 
   bool whole() const { return kept && rostered && (missing == 0 || counted.empty()); }
-  void state(auto& ar) { ar(kept, round, values, have, missing, rostered, counted, weight); }
+  void state(auto& ar) { ar(kept, round, values, have, missing, rostered, counted, weight, epoch); }
 };
 
 struct Sequence {
@@ -33,6 +34,8 @@ struct Sequence {
 
   Round next = 0;    // rounds whose mean this node has; a server that takes no part: has reduced
   Round lowest = 0;  // rounds below are over
+  // A node that has come back, and has not had a mean of it yet: `next` is what others say.
+  bool borrowed = false;
   // This node's contribution to round `next`.
   bool begun = false;
   std::vector<float> values;

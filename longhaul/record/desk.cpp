@@ -20,8 +20,10 @@ std::optional<std::string> Desk::impossible(const Input& input, const Node& node
     return no(!fresh_ || timers_.contains({i->machine.bits(), i->id}), "the timer is not set");
   if (const auto* i = std::get_if<Scored>(&input))
     return no(!fresh_ || reports_.contains(i->round), "no score of that round was asked for");
-  const auto* departed = std::get_if<Departed>(&input);
-  const Rank peer = departed ? departed->peer : std::get<Reachability>(input).peer;
+  Rank peer = 0;
+  if (const auto* departed = std::get_if<Departed>(&input)) peer = departed->peer;
+  if (const auto* lost = std::get_if<Reachability>(&input)) peer = lost->peer;
+  if (const auto* back = std::get_if<Returned>(&input)) peer = back->peer;
   return no(peer < place.size() && peer != place.self, "there is no such peer");
 }
 

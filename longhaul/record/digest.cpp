@@ -122,7 +122,8 @@ std::string describe(const Input& input) {
       [](const Scored& i) { return fmt::format("score of round {}", i.round); },
       [](const Reachability& i) {
         return fmt::format("rank {} {}", i.peer, i.unreachable ? "is unreachable" : "is back");
-      }};
+      },
+      [](const Returned& i) { return fmt::format("rank {} asks to be let in", i.peer); }};
   return std::visit(text, input);
 }
 

@@ -45,7 +45,7 @@ std::uint64_t hash_of(std::span<const float> values) {
 }  // namespace
 
 void Header::state(Archive& ar) {
-  ar(cpu, job, job_hash, seed, mode, rank, nodes, site, rank_in_site, learner, phantom,
+  ar(cpu, job, job_hash, seed, mode, rank, nodes, site, rank_in_site, incarnation, learner, phantom,
      training_samples);
   archive_layout(ar, layout);
   if (mode > Mode::full || rank >= nodes) ar.fail("names a mode or a rank that is not there");

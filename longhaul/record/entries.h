@@ -27,8 +27,9 @@ struct Header {
   std::uint32_t nodes = 0;
   std::string site;
   std::uint32_t rank_in_site = 0;
-  bool learner = false;  // the node has one
-  bool phantom = false;  // without numbers
+  std::uint32_t incarnation = 0;  // see Member
+  bool learner = false;           // the node has one
+  bool phantom = false;           // without numbers
   std::uint64_t training_samples = 0;
   std::shared_ptr<const Layout> layout = std::make_shared<const Layout>();
 

@@ -13,7 +13,7 @@
 
 namespace longhaul::record {
 
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 
 enum class EntryType : std::uint8_t { header = 1, begin = 2, input = 3, answer = 4, end = 5 };
 

@@ -138,8 +138,8 @@ TEST(Frame, SaysWhatItIsNot) {
   EXPECT_THAT(read_all(std::as_bytes(std::span(text.data(), text.size()))).error,
               HasSubstr("not a recording"));
   Buffer later = recording();
-  later[8] = std::byte{2};
-  EXPECT_THAT(read_all(later).error, HasSubstr("version 2 (bytes 8 to 11)"));
+  later[8] = std::byte{kVersion + 1};
+  EXPECT_THAT(read_all(later).error, HasSubstr("version 3 (bytes 8 to 11)"));
 }
 
 // A length that promises more than there is takes no memory for it.

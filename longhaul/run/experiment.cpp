@@ -19,7 +19,8 @@ class Recordings {
   Status begin(const std::string& folder, const Job& job, Simulation& simulation,
                record::Mode mode) {
     for (Rank rank = 0; rank < simulation.world().size(); ++rank) {
-      auto opened = Recording::open(folder, job, simulation.workload(), rank, mode);
+      auto opened = Recording::open(folder, job, simulation.workload(),
+                                    simulation.world().node(rank).place(), mode);
       if (!opened) return opened.error();
       all_.push_back(*std::move(opened));
       simulation.world().node(rank).tap(all_.back()->tap());

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
 
@@ -30,6 +31,13 @@ std::string to_json_line(const MetricsEvent& event) {
     first = false;
   }
   return line + "}}\n";
+}
+
+std::uint64_t whole_lines(const std::string& path) {
+  std::uint64_t whole = 0;
+  std::ifstream in(path, std::ios::binary);
+  for (std::string line; std::getline(in, line) && !in.eof();) whole += line.size() + 1;
+  return whole;
 }
 
 Result<MetricsFile> MetricsFile::open(const std::string& path, std::uint64_t keep) {

@@ -27,6 +27,9 @@ std::string to_json_line(const MetricsEvent&);
 // Rounded once, so that it prints as short as the nanoseconds allow.
 inline double exact_seconds(Time t) { return double(t.count()) / 1e9; }
 
+// Bytes of a file up to the end of its last whole line; 0 if it cannot be read.
+std::uint64_t whole_lines(const std::string& path);
+
 class MetricsFile {
  public:
   // Keeps the first `keep` bytes of an existing file and appends. A file shorter than that is an

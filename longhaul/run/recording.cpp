@@ -26,19 +26,20 @@ Error failed(const std::string& path, const char* doing) {
   return {Error::Kind::io, fmt::format("{}: {} failed: {}", path, doing, std::strerror(errno))};
 }
 
-record::Header header_of(const Job& job, const Workload& workload, const Members& members,
-                         Rank rank, record::Mode mode) {
+record::Header header_of(const Job& job, const Workload& workload, const Place& place,
+                         record::Mode mode) {
   record::Header header;
   header.cpu = cpu_name();
   header.job = to_toml(job);
   header.job_hash = job_hash(job);
   header.seed = job.job.seed;
   header.mode = mode;
-  header.rank = rank;
-  header.nodes = std::uint32_t(members.size());
-  header.site = members[rank].site;
-  header.rank_in_site = members[rank].rank_in_site;
-  header.learner = members[rank].is(Role::worker);
+  header.rank = place.self;
+  header.nodes = place.size();
+  header.site = place.me().site;
+  header.rank_in_site = place.me().rank_in_site;
+  header.incarnation = place.me().incarnation;
+  header.learner = place.me().is(Role::worker);
   header.phantom = workload.phantom();
   header.training_samples = workload.training_samples();
   header.layout = workload.layout();
@@ -71,9 +72,8 @@ Recording::Recording(std::string path) : path_(std::move(path)) {}
 Recording::~Recording() = default;
 
 Result<std::unique_ptr<Recording>> Recording::open(const std::string& folder, const Job& job,
-                                                   const Workload& workload, Rank rank,
+                                                   const Workload& workload, const Place& place,
                                                    record::Mode mode) {
-  const Members members = job.members();
   std::error_code code;
   fs::create_directories(folder + "/recordings", code);
   if (code)
@@ -82,15 +82,15 @@ Result<std::unique_ptr<Recording>> Recording::open(const std::string& folder, co
   unsigned session = 1;
   int file = -1;
   do {
-    file = ::open(file_of(folder, members.at(rank), session).c_str(),
+    file = ::open(file_of(folder, place.me(), session).c_str(),
                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   } while (file < 0 && errno == EEXIST && ++session < 1000000);
-  const std::string path = file_of(folder, members[rank], session);
+  const std::string path = file_of(folder, place.me(), session);
   if (file < 0) return failed(path, "creating it");
   std::unique_ptr<Recording> recording(new Recording(path));
   recording->sink_ = std::make_unique<FileSink>(path, file);
-  recording->recorder_ = std::make_unique<record::Recorder>(
-      header_of(job, workload, members, rank, mode), *recording->sink_);
+  recording->recorder_ =
+      std::make_unique<record::Recorder>(header_of(job, workload, place, mode), *recording->sink_);
   return recording;
 }
 

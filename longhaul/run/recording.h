@@ -21,7 +21,7 @@ class Recording {
  public:
   // Creates the file of the next session of that node.
   static Result<std::unique_ptr<Recording>> open(const std::string& folder, const Job&,
-                                                 const Workload&, Rank, record::Mode);
+                                                 const Workload&, const Place&, record::Mode);
   ~Recording();
 
   Tap* tap() { return recorder_.get(); }

@@ -84,7 +84,10 @@ class Player {
       if (!made) return in_file(file, made.error());
       learner = *std::move(made);
     }
-    Place place = place_of(job_, rank_, members_, header.layout, header.phantom);
+    Members members = *members_;
+    members[rank_].incarnation = header.incarnation;
+    Place place = place_of(job_, rank_, std::make_shared<const Members>(std::move(members)),
+                           header.layout, header.phantom);
     auto strategy = build_strategy(job_, place, header.training_samples);
     if (!strategy) return strategy.error();
     std::error_code code;

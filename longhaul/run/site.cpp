@@ -88,6 +88,11 @@ Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& opti
                                          std::vector<net::Address> addresses) {
   const bool writes = !options.folder.empty();
   if (writes) LH_TRY(RunFolder::check(options.folder, job, options.existing));
+  if (options.rejoin && !job.sync.entry->traits.lets_return)
+    return invalid(fmt::format(
+        "{}: [sync] kind = \"{}\" does not let a lost site come back: end the others and start all "
+        "with --resume",
+        job.file, job.sync.entry->name));
   auto workload = Workload::load(job, /*numbers=*/true, options.learners);
   if (!workload) return workload.error();
   if (workload->phantom())
@@ -124,7 +129,7 @@ Result<net::CheckpointConfig> Site::checkpoints() {
   config.save = [this](std::uint64_t number, Buffer state) {
     return save(number, std::move(state));
   };
-  if (options_.existing != Existing::resume) return config;
+  if (options_.rejoin || options_.existing != Existing::resume) return config;
   auto newest = Checkpoints(folder_->checkpoints()).newest();
   if (!newest) return newest.error();
   if (*newest) config.newest = newest_ = (**newest).round;
@@ -184,7 +189,9 @@ net::EventLoop::Observer Site::observer() {
 
 Status Site::build(std::vector<net::Address> addresses) {
   learn::use_one_thread_per_learner();
-  members_ = std::make_shared<const Members>(job_.members());
+  Members members = job_.members();
+  members[options_.rank].incarnation = options_.rejoin ? 1 : 0;
+  members_ = std::make_shared<const Members>(std::move(members));
   if ((*members_)[options_.rank].is(Role::worker)) {
     auto made = workload_.make_learner(options_.rank);
     if (!made) return made.error();
@@ -212,8 +219,7 @@ Status Site::build(std::vector<net::Address> addresses) {
       place, learner_.get(), score_, observer());
   node_ = std::make_unique<Node>(place, *std::move(strategy), learner_.get(), *loop_);
   if (!options_.record || !folder_) return Ok{};
-  auto recording =
-      Recording::open(folder_->path(), job_, workload_, options_.rank, *options_.record);
+  auto recording = Recording::open(folder_->path(), job_, workload_, place, *options_.record);
   if (!recording) return recording.error();
   recording_ = *std::move(recording);
   node_->tap(recording_->tap());
@@ -227,6 +233,8 @@ void Site::progress() {
 
 Result<Summary> Site::run() {
   const InterruptGuard guard;
+  if (options_.rejoin)
+    LH_TRY(log_->open(folder_ ? whole_lines(folder_->file("metrics.jsonl")) : 0));
   auto done = summary(loop_->run(*node_));
   if (recording_ && done) LH_TRY(recording_->finish());
   return done;

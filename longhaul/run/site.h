@@ -16,6 +16,9 @@ struct SiteOptions {
   int listening = -1;
   std::string folder = {};  // this node's own; "" writes nothing
   Existing existing = Existing::refuse;
+  // Comes back to a run that has declared this node lost, with nothing but its data; what an
+  // earlier incarnation wrote in the folder is kept.
+  bool rejoin = false;
   Progress::Style progress = Progress::Style::quiet;
   // Frames are neither secret nor signed: whoever can reach or read the network can read and
   // change the model. Without this, addresses must be loopback ones.

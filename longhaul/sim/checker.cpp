@@ -71,6 +71,13 @@ void InOrder::delivering(Time, const Packet& packet) {
   }
 }
 
+void InOrder::restarted(Time, Rank rank) {
+  dead_.erase(rank);
+  std::erase_if(sent_, [&](const auto& line) {
+    return std::get<0>(line.first) == rank || std::get<1>(line.first) == rank;
+  });
+}
+
 Status InOrder::after(const World&, Rank) {
   if (error_) return *error_;
   return Ok{};

@@ -33,6 +33,7 @@ class InOrder final : public Watcher {
   void acted(Time, Rank, const Action&) override;
   void delivering(Time, const Packet&) override;
   void crashed(Time, Rank rank) override { dead_.insert(rank); }
+  void restarted(Time, Rank rank) override;
   Status after(const World&, Rank) override;
   void state(Archive& ar) override { ar(sent_, dead_); }
 

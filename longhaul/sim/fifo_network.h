@@ -52,6 +52,7 @@ class FifoNetwork final : public Network {
   void cut(Rank from, Rank to, Time now) override;
   void heal(Rank from, Rank to, Time now) override;
   void crash(Rank, Time now) override;
+  void revive(Rank rank) override { dead_[rank] = false; }
   bool has_bulk() const override { return bulk_ > 0; }
   void state(Archive&) override;
 

@@ -49,6 +49,7 @@ class Network {
   virtual void heal(Rank from, Rank to, Time now) = 0;
   // What has not left this node is lost, and so is whatever is for it.
   virtual void crash(Rank, Time now) = 0;
+  virtual void revive(Rank) = 0;      // a crashed node begins anew
   virtual bool has_bulk() const = 0;  // bulk is under way, so the run is not stuck
   virtual void state(Archive&) = 0;
 };

@@ -35,9 +35,14 @@ TEST(ThreadPool, WhatATaskWroteIsThereAfterWait) {
 TEST(ThreadPool, AllThreadsAndTheOneThatWaitsWorkAtOnce) {
   std::atomic<int> started = 0;
   ThreadPool pool(3, [&] { ++started; });
-  std::latch together(4);  // hangs unless four tasks run side by side
+  std::latch threads(3), together(4);  // hangs unless four tasks run side by side
   std::vector<ThreadPool::Ticket> tickets;
-  for (int i = 0; i < 4; ++i) tickets.push_back(pool.submit([&] { together.arrive_and_wait(); }));
+  for (int i = 0; i < 4; ++i)
+    tickets.push_back(pool.submit([&] {
+      if (!threads.try_wait()) threads.count_down();
+      together.arrive_and_wait();
+    }));
+  threads.wait();  // now the one that is left is for this thread, though it waits for another
   for (const auto& ticket : tickets) pool.wait(ticket);
   EXPECT_EQ(started, 3);
 }

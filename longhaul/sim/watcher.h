@@ -17,6 +17,7 @@ class Watcher {
   // What is about to be handed to a node.
   virtual void delivering(Time, const Packet&) {}
   virtual void crashed(Time, Rank) {}
+  virtual void restarted(Time, Rank) {}
   // After every input to `rank`. An Error ends the run: what must hold does not.
   virtual Status after(const World&, Rank) { return Ok{}; }
   // Saved and loaded with the world.

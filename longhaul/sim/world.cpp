@@ -80,25 +80,12 @@ Result<bool> World::step(Time until) {
 
 // --- one event ----------------------------------------------------------------------------------
 
-template <class Input>
-void World::feed(Rank rank, Input&& input) {
-  Slot& slot = *slots_[rank];
-  input(*slot.node);
-  if (const Round done = slot.node->strategy().rounds_done(); done > slot.rounds) {
-    slot.rounds = done;
-    progress_at_ = now_;
-    if (observer_.on_round) observer_.on_round(now_, rank, done);
-  }
-  for (Watcher* watcher : watchers_)
-    if (const Status status = watcher->after(*this, rank); !status) give_up(status.error());
-}
-
 // An event that nobody waits for any more: a timer set anew, anything for a dead node.
 bool World::is_stale(const Entry& entry) const {
   const Event& e = entry.event;
   if (e.kind >= Event::Kind::fault_begins) return false;
   const Slot& slot = *slots_[e.rank];
-  if (slot.crashed()) return true;
+  if (slot.crashed() || entry.sequence < slot.born) return true;
   if (e.kind != Event::Kind::timer) return false;
   const auto timer = slot.timers.find({e.a, TimerId(e.b)});
   return timer == slot.timers.end() || timer->second != entry.sequence;
@@ -152,6 +139,8 @@ void World::take(const Entry& entry) {
       return end(e.b);
     case Event::Kind::detect:
       return detect(e);
+    case Event::Kind::knock:
+      return knock(e.rank);
   }
 }
 
@@ -164,7 +153,7 @@ void World::take(Notice notice) {
     });
   }
   Slot& slot = *slots_[packet.to];
-  if (slot.crashed()) return;
+  if (slot.crashed() || apart(packet.from, packet.to)) return;
   if (slots_[packet.from]->site != slot.site) slot.figures.wan_received += packet.bytes;
   if (packet.message.is_bulk()) progress_at_ = now_;
   for (Watcher* watcher : watchers_) watcher->delivering(now_, packet);

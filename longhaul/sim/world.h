@@ -81,6 +81,9 @@ class World final : public Host {
   void observe(Observer observer) { observer_ = std::move(observer); }
   void watch(Watcher& watcher) { watchers_.push_back(&watcher); }  // must outlive the world
   void inject(const Fault&);  // before the run or during it; not into the past
+  // A node that has crashed begins anew, now, at a place that comes back. The others hear of it as
+  // soon as they have declared the old one lost. Such a world cannot be saved.
+  void restart(Place, std::unique_ptr<Strategy>, Learner*);
 
   // Runs until all nodes left have finished, until the next event is later than `until`, or until
   // request_stop(). An Error ends the run for good:
@@ -119,6 +122,7 @@ class World final : public Host {
   void record(Rank node, const Record&) override;
   void finish(Rank node) override;
   void fail(Rank node, const Error&) override;
+  void follow(Rank node, const View& before, const View& now) override;
 
  private:
   struct Event {
@@ -131,7 +135,8 @@ class World final : public Host {
       tell,  // that a peer is unreachable, or reachable again
       fault_begins,
       fault_ends,
-      detect  // a break has lasted long enough to be noticed
+      detect,  // a break has lasted long enough to be noticed
+      knock    // a node that has begun anew asks those who have declared it lost
     };
     Kind kind{};
     Rank rank = 0;
@@ -186,6 +191,11 @@ class World final : public Host {
   void detect(const Event&);
   void tell(Rank, Rank peer, bool unreachable);
 
+  // Nodes that begin anew (world_restart.cpp).
+  void knock(Rank);
+  bool apart(Rank a, Rank b) const { return apart_.contains(std::minmax(a, b)); }
+  bool meet(Rank, Rank);
+
   const WorldConfig config_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<ComputeTime> compute_time_;
@@ -196,6 +206,7 @@ class World final : public Host {
   std::map<std::string, std::uint32_t> sites_;
   std::atomic<bool> stop_ = false;
   std::optional<Error> failure_;
+  std::set<std::pair<Rank, Rank>> apart_;  // have not met since one began anew; lower rank first
 
   // All that follows is archived.
   Time now_{0};

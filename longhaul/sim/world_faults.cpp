@@ -69,6 +69,7 @@ void World::crash(Rank rank, const std::string& why) {
   }
   if (!slot.figures.finished_at) --unfinished_;
   network_->crash(rank, now_);
+  std::erase_if(apart_, [&](const auto& two) { return two.first == rank || two.second == rank; });
   for (Watcher* watcher : watchers_) watcher->crashed(now_, rank);
   if (observer_.on_lost) observer_.on_lost(now_, rank, why);
   for (Rank other = 0; other < size(); ++other) lose_contact(rank, other);

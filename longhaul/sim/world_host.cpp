@@ -32,7 +32,7 @@ Packet World::packed(Rank from, Send send) {
 }
 
 void World::send(Rank from, Send send) {
-  if (slots_[from]->crashed()) return;
+  if (slots_[from]->crashed() || apart(from, send.to)) return;
   if (!watchers_.empty()) show(from, send);
   network_->submit(packed(from, std::move(send)), now_);
 }

@@ -56,9 +56,24 @@ struct World::Slot {
   Time paused_until{0};
   std::uint64_t held = 0;  // notices of the network put off
   Round rounds = 0;        // the last rounds_done() seen
+  std::uint64_t born = 0;  // events before this one were of an earlier incarnation
   NodeFigures figures = {};
 
   bool crashed() const { return figures.crashed; }
 };
+
+// Every input to a node goes through this.
+template <class Input>
+void World::feed(Rank rank, Input&& input) {
+  Slot& slot = *slots_[rank];
+  input(*slot.node);
+  if (const Round done = slot.node->strategy().rounds_done(); done > slot.rounds) {
+    slot.rounds = done;
+    progress_at_ = now_;
+    if (observer_.on_round) observer_.on_round(now_, rank, done);
+  }
+  for (Watcher* watcher : watchers_)
+    if (const Status status = watcher->after(*this, rank); !status) give_up(status.error());
+}
 
 }  // namespace longhaul::sim

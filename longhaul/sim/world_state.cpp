@@ -6,6 +6,7 @@
 namespace longhaul::sim {
 
 void World::state(Archive& ar) {
+  for (const auto& slot : slots_) LH_CHECK(slot->born == 0);
   ar.expect("world of " + std::to_string(size()) + " nodes");
   ar(now_, started_, unfinished_, progress_at_, computing_, queue_, held_, number_, faults_,
      by_event_, cuts_, breaks_, counters_);

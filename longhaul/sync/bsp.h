@@ -9,6 +9,8 @@ namespace longhaul::sync {
 
 class Bsp final : public Synchronous {
  public:
+  // Equal optimisers make equal models, and a learner that begins anew has a fresh one.
+  static constexpr bool kLetsReturn = false;
   struct Config {  // no settings
     template <class Self, class Visit>
     static void fields(Self&, Visit&&) {}

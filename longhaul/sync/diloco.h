@@ -10,6 +10,8 @@ namespace longhaul::sync {
 
 class DiLoCo final : public Synchronous {
  public:
+  // Its own optimiser starts afresh; the model and the outer optimiser are handed over.
+  static constexpr bool kLetsReturn = true;
   struct Config {
     std::uint32_t steps = 500;
     std::uint32_t min_sites = 1;
@@ -29,6 +31,7 @@ class DiLoCo final : public Synchronous {
   // The inner and outer optimiser of the paper, for what the job file leaves open.
   static std::vector<Preset> presets();
 
+  bool lets_return() const override { return kLetsReturn; }
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
 

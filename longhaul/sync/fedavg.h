@@ -12,6 +12,8 @@ namespace longhaul::sync {
 
 class FedAvg final : public Synchronous {
  public:
+  // Its own optimiser starts afresh; the model and the outer optimiser are handed over.
+  static constexpr bool kLetsReturn = true;
   struct Config {
     std::uint32_t steps = 20;
     double fraction = 1;
@@ -45,6 +47,7 @@ class FedAvg final : public Synchronous {
       : Synchronous("fedavg", std::move(parts), config.min_sites), config_(config) {}
   static Status check(const Config&, const Place&);
 
+  bool lets_return() const override { return kLetsReturn; }
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
 

@@ -16,7 +16,7 @@ Result<std::unique_ptr<Strategy>> make(const Settings& settings, SyncParts parts
   LH_TRY(read_settings(settings, config));
   LH_TRY(Part::check(config, place));
   if (!place.me().is(Role::worker))
-    return std::unique_ptr<Strategy>(std::make_unique<Relay>(std::move(parts)));
+    return std::unique_ptr<Strategy>(std::make_unique<Relay>(std::move(parts), Part::kLetsReturn));
   return std::unique_ptr<Strategy>(std::make_unique<Part>(config, std::move(parts)));
 }
 
@@ -39,13 +39,15 @@ constexpr SyncEntry kEntries[] = {
      make<FedAvg>,
      describe<FedAvg>,
      nothing,
-     {.when_lost = "goes on without it, weights renormalised; ends the run below min_sites"}},
+     {.when_lost = "goes on without it, weights renormalised; ends the run below min_sites",
+      .lets_return = FedAvg::kLetsReturn}},
     {"diloco",
      "average the updates of many local steps, Nesterov momentum outside",
      make<DiLoCo>,
      describe<DiLoCo>,
      DiLoCo::presets,
-     {.when_lost = "goes on without it; ends the run below min_sites"}},
+     {.when_lost = "goes on without it; ends the run below min_sites",
+      .lets_return = DiLoCo::kLetsReturn}},
 };
 
 }  // namespace

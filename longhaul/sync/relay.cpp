@@ -2,7 +2,8 @@
 
 namespace longhaul::sync {
 
-Relay::Relay(SyncParts parts) : overlay_(std::move(parts.overlay)) {
+Relay::Relay(SyncParts parts, bool lets_return)
+    : overlay_(std::move(parts.overlay)), lets_return_(lets_return) {
   own(*overlay_);  // the first child, as in Synchronous: messages find it by its place
 }
 

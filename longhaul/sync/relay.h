@@ -8,15 +8,17 @@ namespace longhaul::sync {
 
 class Relay final : public Strategy {
  public:
-  explicit Relay(SyncParts parts);
+  Relay(SyncParts parts, bool lets_return);
 
   void on_start(Turn&) override;
   void on_view(const View& before, Turn&) override;
   Round rounds_done() const override { return 0; }  // it holds no model
+  bool lets_return() const override { return lets_return_; }
   std::string waiting_for() const override { return ""; }
 
  private:
   std::unique_ptr<Overlay> overlay_;
+  const bool lets_return_;
 };
 
 }  // namespace longhaul::sync

@@ -4,21 +4,23 @@
 #include <set>
 
 namespace longhaul::sync {
-namespace {
-constexpr std::uint32_t kParameters = 0, kExtras = 1;  // ranges of the exchange's key
-}
+namespace {}
 
 Synchronous::Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites)
     : name_(name), min_sites_(min_sites), parts_(std::move(parts)), stop_(parts_.stop) {
   LH_CHECK(parts_.overlay && parts_.outer);
   own(*parts_.overlay);  // the first child, as in Relay
   own(stop_);
+  own(handover_);
 }
 
 // The overlay starts after its parent: the first round begins in on_progress.
-void Synchronous::on_start(Turn&) { phase_ = Phase::ready; }
+void Synchronous::on_start(Turn& turn) {
+  phase_ = turn.place().comes_back() ? Phase::calling : Phase::ready;
+}
 
 void Synchronous::on_progress(Turn& turn) {
+  if (phase_ < Phase::calling) handover_.drop();  // given twice
   while (advance(turn)) {
   }
 }
@@ -36,10 +38,18 @@ bool Synchronous::advance(Turn& turn) {
     case Phase::deciding: {
       const StopRule::Step step = stop_.after(done_ - 1);
       if (step == StopRule::Step::wait) return false;
-      if (step == StopRule::Step::stop) turn.finish();
-      phase_ = step == StopRule::Step::stop ? Phase::ended : Phase::ready;
+      const bool last = step == StopRule::Step::stop;
+      if (last) turn.finish();
+      phase_ = last ? Phase::ended : Phase::ready;
+      hand_over(last, turn);
       return true;
     }
+    case Phase::calling:
+      return stand_in(turn);
+    case Phase::standing:
+      return stood_in(turn);
+    case Phase::learning:
+      return learn(turn);
     case Phase::unborn:
     case Phase::working:
     case Phase::ended:
@@ -97,6 +107,7 @@ bool Synchronous::collect(Turn& turn) {
   if (extras(turn) > 0 && !extras_) extras_ = parts_.overlay->poll({done_, 0, kExtras});
   if (!mean_ || (extras(turn) > 0 && !extras_)) return false;
   phase_ = Phase::working;
+  welcome();
   turn.record("wait_s", done_, seconds(turn.now() - asked_));
   if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
   // Every contributor was lost: an empty round, which leaves the model as it was.
@@ -137,6 +148,7 @@ void Synchronous::on_view(const View&, Turn& turn) {
     all.insert(place.member(rank).site);
     if (turn.view().has(rank)) left.insert(place.member(rank).site);
   }
+  follow_newcomers(turn);
   if (left.size() >= min_sites_ || phase_ == Phase::ended) return;
   std::string names;
   for (const std::string& site : all)
@@ -157,12 +169,15 @@ void Synchronous::fail(const Error& error, Turn& turn) {
 std::string Synchronous::waiting_for() const {
   if (phase_ == Phase::averaging) return parts_.overlay->waiting_for();
   if (phase_ == Phase::deciding) return stop_.waiting_for();
+  if (phase_ == Phase::calling || phase_ == Phase::standing)
+    return "the round that runs, to come back to it; " + parts_.overlay->waiting_for();
+  if (phase_ == Phase::learning) return "the model of round " + std::to_string(done_);
   return "";
 }
 
 void Synchronous::state(Archive& ar) {
   ar.expect(name_);
-  ar(phase_, done_, samples_, asked_, mean_, extras_);
+  ar(phase_, done_, samples_, asked_, mean_, extras_, newcomers_, owed_, giver_);
   parts_.outer->state(ar);
 }
 

@@ -2,10 +2,18 @@
 // Synchronous is what the strategies that work in rounds have in common: every worker computes, all
 // hold the mean of what they computed, all use it, all decide alike whether another round follows.
 // A strategy says what is computed (begin_round, on_computed) and what the mean is for (use_mean).
+//
+// A node that comes back (returning.cpp) hears from the overlay which round runs and takes part in
+// it without a share, so that the others do not wait for it; at the end of that round the senior
+// worker hands over its state, with which the next one begins here like everywhere. A senior that
+// is lost meanwhile is followed by the next, at the end of the next round.
+#include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "longhaul/core/registry.h"
+#include "longhaul/sync/handover.h"
 
 namespace longhaul::sync {
 
@@ -44,7 +52,19 @@ class Synchronous : public Strategy {
   void end_round(Turn&);
 
  private:
-  enum class Phase : std::uint8_t { unborn, ready, working, averaging, deciding, ended };
+  static constexpr std::uint32_t kParameters = 0, kExtras = 1;  // ranges of the exchange's key
+  enum class Phase : std::uint8_t {
+    unborn,
+    ready,
+    working,
+    averaging,
+    deciding,
+    ended,
+    // of a node that has come back
+    calling,   // does not know which round it is
+    standing,  // takes part in one without a model
+    learning   // waits for the state to begin the next with
+  };
 
   bool advance(Turn&);
   bool collect(Turn&);
@@ -56,6 +76,15 @@ class Synchronous : public Strategy {
   void take_extras(const Outcome&, Turn&);
   void fail(const Error&, Turn&);
 
+  // returning.cpp
+  bool stand_in(Turn&);
+  bool stood_in(Turn&);
+  bool learn(Turn&);
+  void welcome();
+  void follow_newcomers(Turn&);
+  void hand_over(bool last, Turn&);
+  void state_to_hand_over(Archive&, Turn&);
+
   const std::string name_;
   const std::uint32_t min_sites_;
   SyncParts parts_;
@@ -66,6 +95,11 @@ class Synchronous : public Strategy {
   std::uint64_t samples_ = 0;             // used by all nodes in the rounds done; if counted
   Time asked_{0};                         // since when this round's mean is awaited
   std::optional<Outcome> mean_, extras_;  // of this round, the one that came first
+  // Live workers that have come back, with the epoch, until they are known to have the model.
+  std::map<Rank, Epoch> newcomers_;
+  std::set<Rank> owed_;  // of them: wait for the state that the next round begins with
+  Rank giver_ = 0;       // at one of them: who is to hand over
+  Handover handover_;
 };
 
 }  // namespace longhaul::sync

@@ -36,12 +36,16 @@ class HandMadeOverlay final : public Overlay {
     outcomes.erase(found);
     return outcome;
   }
+  std::optional<Round> next_round(std::uint32_t, std::uint32_t range) const override {
+    return next[range];
+  }
   void abort(const Key&, Turn&) override {}
   std::string waiting_for() const override { return "the test"; }
   void training_loss(double loss) override { losses.push_back(loss); }
 
   std::map<Key, Begun> begun;
   std::map<Key, Outcome> outcomes;
+  mutable std::map<std::uint32_t, std::optional<Round>> next;  // for nodes that come back
   std::vector<double> losses;
 };
 

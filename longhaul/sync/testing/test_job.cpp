@@ -64,6 +64,7 @@ class EveryoneMean final : public Overlay {
   void on_view(const View&, Turn& turn) override {
     waited_ = live_with(Role::worker, turn.place(), turn.view());
   }
+  std::optional<Round> next_round(std::uint32_t, std::uint32_t) const override { return 0; }
   void abort(const Key&, Turn&) override {}
   std::string waiting_for() const override { return "parts"; }
   void state(Archive& ar) override { ar(parts_, waited_); }

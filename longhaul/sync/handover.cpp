@@ -1,0 +1,89 @@
+#include "longhaul/sync/handover.h"
+
+namespace longhaul::sync {
+namespace {
+
+constexpr Service kBulk{.priority = 4};
+
+// A model, its anchor and what two moments of an outer optimiser take, and room for the rest.
+std::uint64_t most_bytes(const Place& place) {
+  return 6 * sizeof(float) * place.layout->size() + (std::uint64_t{1} << 20);
+}
+
+}  // namespace
+
+void Handover::give(Rank to, Given given, Turn& turn) {
+  LH_CHECK(!given.bytes.empty() && given.bytes.size() <= most_bytes(turn.place()));
+  going_[to] = {given.round, given.last, share(std::move(given.bytes)), 0};
+  go_on(to, turn);
+}
+
+void Handover::go_on(Rank to, Turn& turn) {
+  const auto it = going_.find(to);
+  if (it == going_.end()) return;
+  Going& going = it->second;
+  const std::uint64_t total = going.bytes->size();
+  while (going.sent < total && turn.room(to, kBulk) > 0) {
+    const std::uint64_t length =
+        std::min<std::uint64_t>(total - going.sent, turn.place().chunk_bytes);
+    turn.send(to, Part{going.round, going.last, going.sent, total},
+              Payload(going.bytes, going.sent, length), kBulk);
+    going.sent += length;
+  }
+  if (going.sent == total) going_.erase(it);
+}
+
+Status Handover::on_message(Rank from, const Message& message, Turn& turn) {
+  return dispatch(Messages{}, message, [&](const auto& m) -> Status {
+    if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Part>)
+      return take(from, m, message.body, turn);
+    else
+      return take(from, m, turn);
+  });
+}
+
+Status Handover::take(Rank from, const Part& part, const Payload& body, Turn& turn) {
+  if (!turn.place().comes_back() || from != senior_worker(turn.place(), turn.view()))
+    return malformed("a state for a node that needs none, or not from the senior worker");
+  if (part.total == 0 || part.total > most_bytes(turn.place()))
+    return malformed("a state of " + std::to_string(part.total) + " bytes");
+  if (part.offset == 0) {
+    coming_ = Given{part.round, part.last, {}};
+    total_ = part.total;
+  }
+  const std::span<const std::byte> bytes = body.view();
+  if (!coming_ || coming_->round != part.round || total_ != part.total ||
+      coming_->bytes.size() != part.offset || bytes.empty() || bytes.size() > total_ - part.offset)
+    return malformed("a piece of a state that does not go on from the last");
+  coming_->bytes.insert(coming_->bytes.end(), bytes.begin(), bytes.end());
+  if (coming_->bytes.size() == total_) whole_ = std::exchange(coming_, std::nullopt);
+  return Ok{};
+}
+
+void Handover::tell_have(Turn& turn) {
+  for (const Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    if (rank != turn.self()) turn.send(rank, Have{turn.view().since(turn.self())}, {}, kControl);
+}
+
+Status Handover::take(Rank from, const Have& have, Turn& turn) {
+  if (have.epoch == 0 || have.epoch != turn.view().since(from))
+    return malformed("a receipt of a node that has not come back");
+  have_.insert(from);
+  return Ok{};
+}
+
+void Handover::on_view(const View& before, Turn& turn) {
+  const View& view = turn.view();
+  std::erase_if(going_, [&](const auto& entry) { return !view.has(entry.first); });
+  std::erase_if(have_, [&](Rank rank) { return view.since(rank) != before.since(rank); });
+  if (!view.has(senior_worker(turn.place(), before))) coming_.reset();
+}
+
+void Handover::state(Archive& ar) {
+  ar(going_, coming_, whole_, total_, have_);
+  for (const auto& [to, going] : going_)
+    if (!going.bytes || going.sent >= going.bytes->size())
+      return ar.fail("holds a state that is given already");
+}
+
+}  // namespace longhaul::sync

@@ -1,0 +1,159 @@
+// A node that was lost comes back with nothing, at any moment: where the strategy lets it, it is
+// let in, is given what the others know and ends with the same bits. Nothing hangs, whoever dies
+// meanwhile.
+#include <gtest/gtest.h>
+
+#include "longhaul/sim/checker.h"
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Return : ::testing::TestWithParam<Variant<OverlayEntry>> {};
+INSTANTIATE_TEST_SUITE_P(Overlay, Return, ::testing::ValuesIn(overlay_variants()),
+                         [](const auto& info) { return info.param.name(); });
+
+std::vector<Combination> that_let_return(const Variant<OverlayEntry>& overlay) {
+  std::vector<Combination> all;
+  for (Combination& one : combinations_with(overlay))
+    if (one.sync.entry->traits.lets_return) all.push_back(std::move(one));
+  return all;
+}
+
+JobSpec spec_of(const Combination& parts) {
+  JobSpec spec{.parts = parts, .workers = 5, .one_site_each = true, .rounds = 12};
+  spec.world.detect = 20ms;
+  return spec;
+}
+
+bool declared_lost(Job& job, Rank lost) {
+  for (Rank rank = 0; rank < job.world().size(); ++rank)
+    if (rank != lost && !job.world().figures(rank).crashed &&
+        job.world().node(rank).view().has(lost))
+      return false;
+  return true;
+}
+
+void expect_all_ended_alike(Job& job, const JobSpec& spec) {
+  EXPECT_TRUE(job.all_equal());
+  for (Rank rank = 0; rank < job.world().size(); ++rank) {
+    if (job.world().figures(rank).crashed) continue;
+    EXPECT_TRUE(job.world().node(rank).finished()) << rank;
+    if (job.world().node(rank).place().me().is(Role::worker)) {
+      EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds) << rank;
+    }
+  }
+  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
+}
+
+struct Story {
+  Rank lost = 0;
+  std::uint64_t at = 0, later = 0;  // events: of the loss, from being declared lost to return
+  std::optional<Rank> also = {};    // dies too ...
+  std::uint64_t then = 0;           // ... so many events after the return
+};
+
+// Answers whether the node came back before the run was over.
+bool play(const JobSpec& spec, const Story& story, Job& job) {
+  sim::InOrder in_order;
+  sim::EpochsAgree agree;
+  job.world().watch(in_order);
+  job.world().watch(agree);
+  job.world().inject({.kind = sim::Fault::Kind::crash, .rank = story.lost, .at_event = story.at});
+  const auto step = [&] {
+    const auto went = job.world().step();
+    EXPECT_TRUE(went) << went.error().what;
+    return went && *went;
+  };
+  while (!job.world().figures(story.lost).crashed || !declared_lost(job, story.lost))
+    if (!step()) return false;
+  for (std::uint64_t i = 0; i < story.later; ++i)
+    if (!step()) return false;
+  job.restart(story.lost);
+  if (story.also) {
+    const std::uint64_t event = job.world().counters().events + story.then;
+    job.world().inject({.kind = sim::Fault::Kind::crash,
+                        .rank = *story.also,
+                        .at = sim::kForever,
+                        .at_event = event});
+  }
+  while (step()) {
+  }
+  EXPECT_TRUE(job.world().finished());
+  expect_all_ended_alike(job, spec);
+  return true;
+}
+
+std::uint64_t events_of(const JobSpec& spec) {
+  Job job(spec);
+  LH_CHECK(job.run());
+  return job.world().counters().events;
+}
+
+// mutant: longhaul/sync/returning.cpp
+//   - if (!knows && formed >= since) owed_.insert(rank);
+//   + if (!knows) owed_.insert(rank);
+// mutant: longhaul/overlay/newcomer.cpp
+//   - (*found)->next = (*found)->lowest = share.vector.round;
+//   +
+TEST_P(Return, OfOneAtManyMomentsEndsAlike) {
+  const auto all = that_let_return(GetParam());
+  std::uint64_t came_back = 0, computed = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const JobSpec spec = spec_of(all[i]);
+    const std::uint64_t events = events_of(spec);
+    for (std::uint64_t at = i; at < events / 2; at += kThin * events / 9 + 1) {
+      const Story story{.lost = Rank((at + i) % 5), .at = at, .later = at % 97};
+      SCOPED_TRACE(all[i].name() + ", rank " + std::to_string(story.lost) + " lost at event " +
+                   std::to_string(at));
+      Job job(spec);
+      if (!play(spec, story, job)) continue;
+      ++came_back;
+      const Rank lost = story.lost;
+      computed += job.world().figures(lost).steps > 0 && !job.world().figures(lost).crashed;
+    }
+  }
+  EXPECT_GT(came_back, 0u);
+  EXPECT_GT(computed, 0u);
+}
+
+// The one that hands over, or another, dies while the node comes back.
+// mutant: longhaul/sync/returning.cpp
+//   - if (phase_ == Phase::standing || senior != giver_) phase_ = Phase::calling;
+//   + if (phase_ == Phase::standing) phase_ = Phase::calling;
+TEST_P(Return, WhileAnotherDiesEndsAlike) {
+  const auto all = that_let_return(GetParam());
+  std::uint64_t came_back = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const JobSpec spec = spec_of(all[i]);
+    for (std::uint64_t then = i; then < 1200; then += kThin * 53) {
+      const Story story{.lost = Rank(1 + then % 4),
+                        .at = 100 + 7 * then % 400,
+                        .later = then % 31,
+                        .also = then % 3 == 0 ? Rank(1 + (then + 1) % 4) : Rank(0),
+                        .then = then};
+      SCOPED_TRACE(all[i].name() + ", rank " + std::to_string(story.lost) + " back, rank " +
+                   std::to_string(*story.also) + " lost " + std::to_string(then) + " events later");
+      Job job(spec);
+      came_back += play(spec, story, job);
+    }
+  }
+  EXPECT_GT(came_back, 0u);
+}
+
+TEST_P(Return, OfAServerEndsAlike) {
+  for (const Combination& parts : that_let_return(GetParam())) {
+    JobSpec spec = spec_of(parts);
+    spec.server_apart = true;
+    for (std::uint64_t at : {50u, 300u, 700u}) {
+      SCOPED_TRACE(parts.name() + " at event " + std::to_string(at));
+      Job job(spec);
+      (void)play(spec, {.lost = 5, .at = at, .later = at % 41}, job);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::conformance
