@@ -42,6 +42,8 @@ TEST(Router, KnowsWhatItIsAskedFor) {
   EXPECT_EQ(too_much_for_router(wan), "");
   wan.sites[0].down = 5e5;
   EXPECT_EQ(asked_of_router(wan), 4.5e6);
+  wan.sites[1].down = 1e9;  // more than its pairs bring
+  EXPECT_EQ(asked_of_router(wan), 4.5e6);
   wan.usual.rate = {};
   EXPECT_EQ(asked_of_router(wan), std::nullopt);
   for (auto& site : wan.sites) site.up = 1e8;

@@ -62,7 +62,7 @@ std::size_t count(const std::vector<Verdict>& seen, Fate fate) {
 // L1: an idle path takes each link's bytes / rate, one after the other, and the delay: exactly.
 // mutant: longhaul/lab/shaper.cpp
 //   - way->links.push_back(shared_[i]);
-//   +
+//   + (void)0;
 // mutant: longhaul/lab/shaper.cpp
 //   - way.last_arrival = std::max(way.last_arrival, now + delay);  // nobody overtakes
 //   + way.last_arrival = std::max(way.last_arrival, now);

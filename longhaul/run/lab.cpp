@@ -5,6 +5,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -27,6 +29,19 @@ nlohmann::json read_json(const std::string& file) {
   const auto bytes = read_file(file);
   if (!bytes) return {};
   return nlohmann::json::parse(bytes->begin(), bytes->end(), nullptr, false);
+}
+
+// When a process began, in the kernel's ticks: numbers of processes come again. 0: it is no more.
+std::uint64_t born(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  std::istringstream words(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  std::string word;
+  for (int i = 3; i < 22; ++i) words >> word;  // proc(5): field 3 follows the name
+  std::uint64_t ticks = 0;
+  words >> ticks;
+  return ticks;
 }
 
 LabFigures figures_of(const lab::RouterFigures& r) {
@@ -75,7 +90,9 @@ Result<std::unique_ptr<Lab>> Lab::start(const Job& job, LabOptions options) {
 
 Status Lab::start_router() {
   if (!options_.file.empty())
-    LH_TRY(write_atomically(options_.file, nlohmann::json{{"launcher", getpid()}}.dump() + "\n"));
+    LH_TRY(write_atomically(
+        options_.file,
+        nlohmann::json{{"launcher", getpid()}, {"born", born(getpid())}}.dump() + "\n"));
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return unavailable("no pipe for the router");
   const lab::Descriptor stop(ends[0]);
@@ -158,10 +175,10 @@ Status run_router(const Job& job, std::vector<int> tuns, int stop, const std::st
 
 std::string last_trouble(const std::string& file) {
   const auto json = read_json(file);
-  if (!json.is_object() || !json.contains("launcher") || !json["launcher"].is_number_integer())
-    return "";
+  if (!json.is_object() || !json.contains("launcher") || !json.contains("born")) return "";
+  if (!json["launcher"].is_number_integer() || !json["born"].is_number_unsigned()) return "";
   const int pid = json["launcher"];
-  if (pid != getpid() && kill(pid, 0) == 0) return "";  // perhaps it still runs
+  if (born(pid) == json["born"].get<std::uint64_t>()) return "";  // it still runs
   return fmt::format(
       "the run that was here was killed (its launcher, process {}, or its router); its processes, "
       "namespaces and devices went with it",
