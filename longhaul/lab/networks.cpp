@@ -68,7 +68,7 @@ Status configure(int control, std::uint32_t address) {
   request.ifr_mtu = int(kLargestPacket);
   LH_TRY(ask(SIOCSIFMTU, request, "the MTU"));
   request.ifr_qlen = kDeviceQueue;
-  LH_TRY(ask(SIOCSIFTXQLEN, request, "the queue"));
+  (void)ioctl(control, SIOCSIFTXQLEN, &request);  // for real root only; 500 without
   for (const char* device : {"lo", kDevice}) {
     request = named(device);
     request.ifr_flags = IFF_UP | IFF_RUNNING;

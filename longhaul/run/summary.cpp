@@ -97,9 +97,11 @@ std::optional<LabFigures> lab_figures(const nlohmann::json& json) {
   LabFigures figures;
   bool good = json.is_object();
   LabFigures::fields(figures, [&](const Field& field, auto& value) {
+    using Value = std::decay_t<decltype(value)>;
     const auto at = good ? json.find(field.name) : json.end();
-    good = good && at != json.end() && (at->is_number() || at->is_boolean());
-    if (good) value = at->template get<std::decay_t<decltype(value)>>();
+    good = good && at != json.end() &&
+           (std::is_same_v<Value, bool> ? at->is_boolean() : at->is_number());
+    if (good) value = at->template get<Value>();
   });
   return good ? std::optional(figures) : std::nullopt;
 }
