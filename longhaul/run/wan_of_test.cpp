@@ -21,6 +21,10 @@ TEST(WanOf, IsTheJobsNetwork) {
 kind = "logistic"
 [data]
 kind = "synthetic"
+[sync]
+kind = "bsp"
+[overlay]
+kind = "ring"
 [wan]
 mbps = 8
 delay_ms = 30
