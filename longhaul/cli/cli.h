@@ -18,6 +18,7 @@ int run(int argc, const char* const* argv);
 void add_simulate(CLI::App&, int& code);
 void add_launch(CLI::App&, int& code);
 void add_site(CLI::App&, int& code);
+void add_lab(CLI::App&, int& code);
 void add_evaluate(CLI::App&, int& code);
 void add_compare(CLI::App&, int& code);
 void add_replay(CLI::App&, int& code);

@@ -12,7 +12,7 @@
 namespace longhaul::cli {
 namespace {
 
-int launch(const RunOptions& options) {
+int launch(const RunOptions& options, bool lab) {
   auto job = options.load();
   if (!job) return tell(job.error());
   const std::string folder = options.out.empty() ? "runs/" + job->job.name : options.out;
@@ -28,6 +28,7 @@ int launch(const RunOptions& options) {
     with.arguments.push_back(set);
   }
   if (!options.record.empty()) with.arguments.push_back("--record=" + options.record);
+  with.lab = lab;
   if (options.quiet) with.arguments.push_back("--quiet");
   // With --json standard output is for the result alone.
   with.line = [json = options.json, quiet = options.quiet](const std::string& name, bool is_error,
@@ -56,11 +57,16 @@ void add_launch(CLI::App& app, int& code) {
       app.add_subcommand("launch", "trains with one process a node on this machine, over sockets");
   options->add_to(*sub, "runs/NAME", "goes on with an interrupted run", false);
   options->add_record_to(*sub);
+  auto lab = std::make_shared<bool>(false);
+  sub->add_flag("--lab", *lab,
+                "each site in a network of its own, with the job's [wan] between them in real time "
+                "(docs/lab.md; as root)");
   sub->footer(
-      "Example:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
+      "Examples:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
+      "  longhaul launch examples/bsp.toml --lab\n"
       "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a node or the network\n"
       "failed, 4 internal error, 130 Ctrl-C");
-  sub->callback([options, &code] { code = launch(*options); });
+  sub->callback([options, lab, &code] { code = launch(*options, *lab); });
 }
 
 }  // namespace longhaul::cli

@@ -41,6 +41,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   bool ended() const { return ended_; }
   const Stream& stream() const { return *stream_; }
+  void mark(unsigned dscp) { stream_->mark(dscp); }
 
  private:
   Connection(std::unique_ptr<Stream>, Owner&, FrameLimits);

@@ -49,6 +49,10 @@ class Link final : public Connection::Owner {
   // A connection on which the peer has said this hello; ends the one before it. An Error: the peer
   // has what it cannot have, another process of it is known, or it is dropped: the caller refuses.
   Status fits(const Hello&) const;
+  // The packets of that stream, if it is connected: see Stream::mark().
+  void mark(std::uint32_t stream, unsigned dscp) {
+    if (const auto& connection = lanes_[stream].connection) connection->mark(dscp);
+  }
   // False: the peer has a checkpoint that this node must take first; it may call again soon.
   bool ready(const Hello&);
   Status attach(std::shared_ptr<Connection>, const Hello&, Time now);

@@ -49,6 +49,9 @@ void Peers::greet(std::unique_ptr<Stream> stream, std::optional<Greeting::Dialle
   if (greetings_.size() >= kGreetings && !dialled)
     return turned_away(unavailable(
         fmt::format("{}: {} others have not said hello yet", stream->peer(), greetings_.size())));
+  if (!config_.congestion.empty())
+    if (const Status set = stream->set_congestion(config_.congestion); !set)
+      if (!std::exchange(told_congestion_, true)) events_.on_note(set.error().what);
   const auto greeting = std::make_shared<Greeting>(dialled, static_cast<Greeting::Host&>(*this));
   greetings_.insert(greeting);
   greeting->start(std::move(stream));
@@ -67,6 +70,8 @@ void Peers::turned_away(const Error& why) {
 void Peers::greeted(Greeting& greeting, Rank peer, std::uint32_t stream) {
   troubles_.erase(peer);
   pauses_.erase({peer, stream});
+  if (config_.dscp && stream + 1 == links_.at(peer)->streams())
+    links_.at(peer)->mark(stream, kControlMark);
   if (returning_.contains(peer) && links_.at(peer)->connected()) events_.on_returned(peer);
   greetings_.erase(greeting.shared_from_this());
   // Membership must know that the peer is back before it hears what the peer wrote meanwhile.

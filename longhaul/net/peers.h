@@ -26,6 +26,8 @@ struct PeersConfig {
   std::vector<Address> addresses;        // by rank
   int listening = -1;                    // a socket that this node inherited for its address
   std::uint32_t streams = 1;             // parallel connections to each peer, for bulk
+  std::string congestion = {};           // control of all connections; "": the system's
+  bool dscp = false;                     // the stream for control is marked, see kControlMark
   Time meet = std::chrono::seconds(60);  // all must be connected within this, or the run fails
   Time retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
   Time longest_retry = std::chrono::seconds(2);
@@ -36,6 +38,9 @@ struct PeersConfig {
 class Peers final : private Greeting::Host, private Link::Events {
  public:
   static constexpr std::size_t kGreetings = 128;
+  // DSCP of the stream for control: class selector 5. The two above it belong to the network's own
+  // control (RFC 4594), and networks take them away.
+  static constexpr unsigned kControlMark = 40;
   class Events {
    public:
     virtual ~Events() = default;
@@ -132,6 +137,7 @@ class Peers final : private Greeting::Host, private Link::Events {
   Time noted_{0};
   std::uint64_t unnoted_ = 0;
   bool open_ = false, parting_ = false;
+  bool told_congestion_ = false;
   // Dials under way end after this; they ask whether it is still there.
   std::shared_ptr<Peers*> alive_ = std::make_shared<Peers*>(this);
 };

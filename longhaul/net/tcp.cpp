@@ -8,7 +8,9 @@
 #include <poll.h>
 
 #include <asio.hpp>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <optional>
 
 #include <fmt/format.h>
@@ -168,6 +170,27 @@ class TcpStream final : public Stream {
   bool gone() const override {
     pollfd at{socket_->socket.native_handle(), POLLRDHUP, 0};
     return poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  }
+  // The loopback needs no help: it has no rate to find.
+  Status set_congestion(const std::string& name) override {
+    ErrorCode error;
+    const bool loopback = socket_->socket.remote_endpoint(error).address().is_loopback();
+    if (error || loopback) return Ok{};
+    const int handle = socket_->socket.native_handle();
+    if (setsockopt(handle, IPPROTO_TCP, TCP_CONGESTION, name.data(), socklen_t(name.size())) == 0)
+      return Ok{};
+    return unavailable(
+        fmt::format("this kernel does not offer the congestion control {} ({}); as root: modprobe "
+                    "tcp_{}; connections use the system's",
+                    name, std::strerror(errno), name));
+  }
+  void mark(unsigned dscp) override {
+    ErrorCode error;
+    const bool v6 = socket_->socket.local_endpoint(error).address().is_v6();
+    const int value = int(dscp) << 2;  // below it are the two bits of ECN
+    const int handle = socket_->socket.native_handle();
+    if (v6) setsockopt(handle, IPPROTO_IPV6, IPV6_TCLASS, &value, sizeof value);
+    setsockopt(handle, IPPROTO_IP, IP_TOS, &value, sizeof value);
   }
   std::string peer() const override { return socket_->peer; }
 

@@ -129,6 +129,43 @@ TEST(Tcp, AFrameCutByTheEndOfTheConnectionIsNotDelivered) {
   EXPECT_NE(b.why.find("closed"), std::string::npos) << b.why;
 }
 
+// The socket of this process whose port here is that, listening ones apart; -1: none.
+int descriptor_at(std::uint16_t port) {
+  for (int fd = 3; fd < 1024; ++fd) {
+    sockaddr_in here{}, there{};
+    socklen_t size = sizeof here, other = sizeof there;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) == 0 &&
+        getpeername(fd, reinterpret_cast<sockaddr*>(&there), &other) == 0 &&
+        ntohs(here.sin_port) == port)
+      return fd;
+  }
+  return -1;
+}
+
+// mutant: longhaul/net/tcp.cpp
+//   - const int value = int(dscp) << 2;  // below it are the two bits of ECN
+//   + const int value = int(dscp);
+TEST(Tcp, MarksThePacketsOfOneConnection) {
+  Pair pair;
+  pair.accepted->mark(40);
+  const auto class_of = [](int fd) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    getsockopt(fd, IPPROTO_IP, IP_TOS, &value, &size);
+    return value;
+  };
+  const std::string dialled_from = pair.accepted->peer();
+  const auto dialled = parse_address(dialled_from);
+  ASSERT_TRUE(dialled);
+  EXPECT_EQ(class_of(descriptor_at(pair.listener->port())), 40 << 2);
+  EXPECT_EQ(class_of(descriptor_at(dialled->port)), 0);
+}
+
+TEST(Tcp, TheLoopbackKeepsItsCongestionControl) {
+  Pair pair;
+  EXPECT_TRUE(pair.dialled->set_congestion("no-such-control"));
+}
+
 TEST(Tcp, APortInUseSaysSo) {
   Pair pair;
   const auto again = listen(pair.loop, {"127.0.0.1", pair.listener->port()}, [](auto) {});

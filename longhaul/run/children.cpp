@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,11 +23,15 @@ constexpr int kFirstDoor = 3;  // where LISTEN_FDS begin
 
 // Between fork() and exec() only what is safe in a signal handler: the parent may have threads.
 // Everything that allocates has been done before.
-[[noreturn]] void become(const char* const* argv, const char* const* environment, char* pid_digits,
-                         const int (&outputs)[2], int door, pid_t parent) {
+[[noreturn]] void become(const ChildSpec& spec, const char* const* argv,
+                         const char* const* environment, char* pid_digits, const int (&outputs)[2],
+                         pid_t parent) {
+  const int door = spec.door;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died in between
   setpgid(0, 0);
+  if (spec.network >= 0 && setns(spec.network, CLONE_NEWNET) != 0) _exit(126);
+  for (const int kept : spec.keep) fcntl(kept, F_SETFD, 0);
   dup2(outputs[0], STDOUT_FILENO);
   dup2(outputs[1], STDERR_FILENO);
   const int nothing = open("/dev/null", O_RDONLY);
@@ -83,7 +88,7 @@ Status Children::start(const ChildSpec& spec) {
   const int outputs[2] = {out[1], err[1]};
   const pid_t parent = getpid(), pid = fork();
   if (pid == 0)
-    become(argv.data(), environment.data(), listen_pid.data() + 11, outputs, spec.door, parent);
+    become(spec, argv.data(), environment.data(), listen_pid.data() + 11, outputs, parent);
   const std::string why = strerror(errno);
   close(out[1]), close(err[1]);
   for (const int end : {out[0], err[0]}) fcntl(end, F_SETFL, O_NONBLOCK);

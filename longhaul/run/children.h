@@ -19,6 +19,8 @@ struct ChildSpec {
   std::string name;                  // for the lines it prints
   std::vector<std::string> command;  // [0]: the program's path
   int door = -1;  // a listening socket for it, handed over as systemd does: LISTEN_FDS, LISTEN_PID
+  int network = -1;            // the network namespace it lives in; -1: this one's
+  std::vector<int> keep = {};  // descriptors that it inherits, under the same numbers
 };
 
 struct ChildEnd {

@@ -11,7 +11,9 @@
 #include "longhaul/net/tcp.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
+#include "longhaul/run/lab.h"
 #include "longhaul/run/nodes.h"
+#include "longhaul/run/wan_of.h"
 
 namespace longhaul::run {
 namespace {
@@ -26,37 +28,40 @@ class Doors {
   ~Doors() {
     for (const net::Door& door : doors_) close(door.descriptor);
   }
-  Status open(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      auto door = net::open_door({"127.0.0.1", 0});
+  // `lab`: each in its site's network; null: on this machine.
+  Status open(const Job& job, const Members& members, const Lab* lab) {
+    for (const Member& member : members) {
+      const std::uint32_t site = site_index(job, member.site);
+      auto door = lab ? lab->open_door(site) : net::open_door({"127.0.0.1", 0});
       if (!door) return door.error();
       doors_.push_back(*door);
+      addresses_ += fmt::format("{}{}:{}", addresses_.empty() ? "" : ",",
+                                lab ? Lab::address(site) : "127.0.0.1", door->port);
     }
     return Ok{};
   }
   int descriptor(std::size_t i) const { return doors_[i].descriptor; }
-  std::string addresses() const {
-    std::string list;
-    for (const net::Door& door : doors_)
-      list += fmt::format("{}127.0.0.1:{}", list.empty() ? "" : ",", door.port);
-    return list;
-  }
+  const std::string& addresses() const { return addresses_; }
 
  private:
   std::vector<net::Door> doors_;
+  std::string addresses_;
 };
 
-Status start_all(Children& children, const Members& members, const LaunchOptions& options) {
+Status start_all(Children& children, const Job& job, const Members& members,
+                 const LaunchOptions& options, const Lab* lab) {
   Doors doors;
-  LH_TRY(doors.open(members.size()));
+  LH_TRY(doors.open(job, members, lab));
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const std::string name = node_name(members[rank]);
     ChildSpec spec{name, {options.program, "site"}, doors.descriptor(rank)};
+    if (lab) spec.network = lab->network(site_index(job, members[rank].site));
     spec.command.insert(spec.command.end(), options.arguments.begin(), options.arguments.end());
     for (const std::string& word :
          {std::string("--site"), name, std::string("--addresses"), doors.addresses(),
           std::string("--out"), node_folder(options.folder, members[rank])})
       spec.command.push_back(word);
+    if (lab) spec.command.push_back("--insecure");  // its network begins and ends on this machine
     // A node may have been stopped before it had a folder.
     const bool begun =
         std::filesystem::exists(node_folder(options.folder, members[rank]) + "/job.toml");
@@ -73,13 +78,13 @@ bool ends_all(const ChildEnd& end) {
 }
 
 // True: this process has ended them.
-bool wait_for_all(Children& children) {
+bool wait_for_all(Children& children, Lab* lab) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> asked;
   const InterruptGuard guard;
   while (!children.all_ended()) {
     children.poll(50ms);
-    bool end = interrupted() || children.rest_is_stopped();
+    bool end = interrupted() || children.rest_is_stopped() || (lab && !lab->runs());
     for (std::size_t i = 0; i < children.size(); ++i)
       end |= children.end(i) && ends_all(*children.end(i));
     if (end && !asked) {
@@ -172,6 +177,22 @@ Status copy_model(const std::string& from, const std::string& to) {
   return Ok{};
 }
 
+std::string lab_file(const LaunchOptions& options) { return options.folder + "/lab.json"; }
+
+// What a run over an emulated WAN adds to the summary: the router's figures, or its end.
+void add_lab(Summary& summary, Lab& lab) {
+  if (lab.runs()) {
+    summary.lab = lab.stop();
+    return;
+  }
+  summary.failure += (summary.failure.empty() ? "" : "\n") + lab.trouble();
+}
+
+Result<std::unique_ptr<Lab>> lab_for(const Job& job, const LaunchOptions& options) {
+  if (!options.lab) return std::unique_ptr<Lab>{};
+  return Lab::start(job, {options.program, options.arguments, lab_file(options), options.line});
+}
+
 }  // namespace
 
 int exit_code(std::span<const ChildEnd> ends, bool interrupted) {
@@ -191,14 +212,20 @@ Result<Launched> launch(const Job& job, const LaunchOptions& options) {
     if (!over) return over.error();
     if (*over) return Launched{**over, exit_code(**over)};
   }
+  if (options.lab) LH_TRY(Lab::possible());
+  if (const std::string last = last_trouble(lab_file(options)); options.line && !last.empty())
+    options.line("lab", true, "note: " + last);
   auto folder = RunFolder::open(options.folder, job, options.existing);
   if (!folder) return folder.error();
   const Members members = job.members();
+  const auto lab = lab_for(job, options);
+  if (!lab) return lab.error();
   Children children(options.line);
-  LH_TRY(start_all(children, members, options));
-  const bool ended = wait_for_all(children);
+  LH_TRY(start_all(children, job, members, options, lab->get()));
+  const bool ended = wait_for_all(children, lab->get());
   std::string model_of;
-  const Summary summary = merge(job, members, children, folder->path(), ended, model_of);
+  Summary summary = merge(job, members, children, folder->path(), ended, model_of);
+  if (*lab) add_lab(summary, **lab);
   LH_TRY(merge_metrics(members, folder->path()));
   if (std::filesystem::exists(model_of + "/model.pt"))  // own learners save none
     LH_TRY(copy_model(model_of + "/model.pt", folder->file("model.pt")));

@@ -1,5 +1,6 @@
 #pragma once
-// All nodes of a job as processes of this machine, over loopback: what `longhaul launch` runs.
+// All nodes of a job as processes of this machine, over loopback or over an emulated WAN: what
+// `longhaul launch` runs.
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct LaunchOptions {
   std::string folder = {};                  // of the run; node NAME writes to its sub-folder NAME
   Existing existing = Existing::refuse;
   Children::Line line = {};  // what the processes print
+  bool lab = false;          // over an emulated WAN: run/lab.h
 };
 
 // Starts them, waits for all, writes the run folder's own summary, metrics and model. Bytes are

@@ -115,6 +115,8 @@ net::PeersConfig Site::peers(std::vector<net::Address> addresses) const {
   config.addresses = std::move(addresses);
   config.listening = options_.listening;
   config.streams = job_.net.streams;
+  if (job_.net.congestion != "system") config.congestion = job_.net.congestion;
+  config.dscp = job_.net.dscp;
   config.meet = from_seconds(job_.net.meet_s);
   config.heartbeat = from_seconds(std::min(1.0, job_.net.silence_s / 4));
   config.silence = from_seconds(job_.net.silence_s);

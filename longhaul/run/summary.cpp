@@ -81,7 +81,29 @@ nlohmann::ordered_json to_json(const Summary& s) {
       {"real_s", s.real_s},
   };
   if (!s.failure.empty()) json["failure"] = s.failure;
+  if (s.lab) json["lab"] = to_json(*s.lab);
   return json;
+}
+
+nlohmann::ordered_json to_json(const LabFigures& figures) {
+  nlohmann::ordered_json json;
+  LabFigures::fields(figures, [&](const Field& field, const auto& value) {
+    json[std::string(field.name)] = value;
+  });
+  return json;
+}
+
+std::optional<LabFigures> lab_figures(const nlohmann::json& json) {
+  LabFigures figures;
+  bool good = json.is_object();
+  LabFigures::fields(figures, [&](const Field& field, auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    const auto at = good ? json.find(field.name) : json.end();
+    good = good && at != json.end() &&
+           (std::is_same_v<Value, bool> ? at->is_boolean() : at->is_number());
+    if (good) value = at->template get<Value>();
+  });
+  return good ? std::optional(figures) : std::nullopt;
 }
 
 Result<Summary> parse_summary(const std::string& text) {
@@ -118,6 +140,7 @@ Result<Summary> parse_summary(const std::string& text) {
     s.target_accuracy = optional("target_accuracy");
     s.time_to_target_s = optional("time_to_target_s");
     s.failure = json.value("failure", "");
+    if (json.contains("lab")) s.lab = lab_figures(json["lab"]);
     const std::string reason = json.at("stop_reason").get<std::string>();
     for (int i = 0; i <= int(StopReason::failed); ++i)
       if (to_string(StopReason(i)) == reason) s.stop_reason = StopReason(i);

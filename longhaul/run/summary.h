@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "longhaul/run/job/job.h"
+#include "longhaul/run/lab_figures.h"
 
 namespace longhaul::run {
 
@@ -38,6 +39,7 @@ struct Summary {
   StopReason stop_reason = StopReason::max_rounds;
   std::string failure;  // why, if failed
   double real_s = 0;    // of computing this run, all sessions together; the only real time
+  std::optional<LabFigures> lab;  // over an emulated WAN
 };
 
 // Why a run that came to its end by itself has ended.
@@ -47,6 +49,9 @@ std::string params_hash(std::span<const float>);
 // The fields that follow from the job.
 Summary summary_of(const Job&);
 nlohmann::ordered_json to_json(const Summary&);
+nlohmann::ordered_json to_json(const LabFigures&);
+// The other way round; nullopt if it is none.
+std::optional<LabFigures> lab_figures(const nlohmann::json&);
 // The other way round; an Error if the text is no summary.
 Result<Summary> parse_summary(const std::string& text);
 // That of a run folder; nullopt if it has none.

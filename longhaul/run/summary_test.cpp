@@ -33,6 +33,23 @@ TEST(Summary, ReadsBackAsItself) {
   for (const char* torn : {"", "{", "{}", "[]", "{\"name\": 3}"}) EXPECT_FALSE(parse_summary(torn));
 }
 
+// mutant: longhaul/run/summary.cpp
+//   - if (s.lab) json["lab"] = to_json(*s.lab);
+//   + (void)0;
+TEST(Summary, KeepsWhatTheRouterSaid) {
+  Summary s = sample();
+  EXPECT_FALSE(to_json(s).contains("lab"));
+  s.lab = LabFigures{.router_limited = true, .limited_share = 0.25, .packets = 77};
+  auto again = parse_summary(to_json(s).dump());
+  ASSERT_TRUE(again) << again.error().what;
+  ASSERT_TRUE(again->lab);
+  EXPECT_TRUE(again->lab->router_limited);
+  EXPECT_EQ(again->lab->limited_share, 0.25);
+  EXPECT_EQ(again->lab->packets, 77u);
+  for (const char* bad : {"[]", "3", "{}", R"({"router_limited": 1})"})
+    EXPECT_FALSE(lab_figures(nlohmann::json::parse(bad)));
+}
+
 TEST(Summary, ExitCodesTellDoneFromStoppedFromFailed) {
   Summary s = sample();
   const auto code = [&](StopReason reason) {

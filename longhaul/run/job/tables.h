@@ -101,6 +101,8 @@ struct RolesTable {
 
 struct NetTable {  // sockets only
   std::uint32_t streams = 1;
+  std::string congestion = "bbr";
+  bool dscp = true;
   double meet_s = 60;
   double silence_s = 10;
   template <class Self, class Visit>
@@ -110,6 +112,15 @@ struct NetTable {  // sockets only
                 .min = 1,
                 .max = 16},
           self.streams);
+    visit(Field{.name = "congestion",
+                .doc = "congestion control of TCP between machines, where the kernel offers it",
+                .choices = {"bbr", "cubic", "system"},
+                .local = true},
+          self.congestion);
+    visit(Field{.name = "dscp",
+                .doc = "marks the packets of control messages as class selector 5, to go first",
+                .local = true},
+          self.dscp);
     visit(Field{.name = "meet_s",
                 .doc = "all nodes must be connected within this, or the run fails",
                 .max = 1e6,

@@ -1,0 +1,92 @@
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
+#include "longhaul/run/interrupt.h"
+#include "longhaul/run/lab.h"
+
+namespace longhaul::cli {
+namespace {
+
+// Holds the network of a job until Ctrl-C.
+int hold(const RunOptions& options) {
+  auto job = options.load();
+  if (!job) return tell(job.error());
+  std::error_code code;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
+  if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
+  run::LabOptions with{.program = program.string(),
+                       .arguments = {options.job},
+                       .file = options.out,
+                       .line = [](const std::string& name, bool, std::string_view line) {
+                         fmt::print(stderr, "{}: {}\n", name, line);
+                       }};
+  for (const std::string& set : options.sets) {
+    with.arguments.push_back("--set");
+    with.arguments.push_back(set);
+  }
+  const run::InterruptGuard guard;
+  auto lab = run::Lab::start(*job, with);
+  if (!lab) return tell(lab.error());
+  std::vector<std::vector<std::string>> rows;
+  for (std::uint32_t site = 0; site < job->sites.size(); ++site)
+    rows.push_back({job->sites[site].name, run::Lab::address(site),
+                    fmt::format("nsenter --net=/proc/{}/fd/{}", getpid(), (**lab).network(site))});
+  fmt::print("{}", text_table({"site", "address", "to run a command there"}, rows));
+  fmt::print("Ctrl-C ends it\n");
+  std::fflush(stdout);
+  while (!run::interrupted()) {
+    if (!(**lab).runs()) return tell(unavailable((**lab).trouble()));
+    (void)usleep(100'000);
+  }
+  (void)(**lab).stop();
+  return kDone;
+}
+
+struct RouterArgs {
+  RunOptions common;
+  std::vector<int> tuns;
+  int stop = -1;
+};
+
+int route(const RouterArgs& args) {
+  auto job = args.common.load();
+  if (!job) return tell(job.error());
+  const Status status = run::run_router(*job, args.tuns, args.stop, args.common.out);
+  return status ? kDone : tell(status.error());
+}
+
+}  // namespace
+
+void add_lab(CLI::App& app, int& code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* sub = app.add_subcommand(
+      "lab", "holds the emulated WAN of a job, for commands of your own (as root)");
+  sub->add_option("JOB", options->job, "job file (TOML); see docs/job-file.md")->required();
+  sub->add_option("--set", options->sets, "overrides a key of the job file: --set wan.mbps=50")
+      ->type_name("TABLE.KEY=VALUE")
+      ->allow_extra_args(false);
+  sub->add_option("--out", options->out, "file for the router's figures (default: none)")
+      ->type_name("FILE");
+  sub->footer(
+      "Example:\n  longhaul lab examples/bsp.toml\n"
+      "Exit codes: 0 Ctrl-C, 2 bad job or usage, 3 the router failed or cannot run here");
+  sub->callback([options, &code] { code = hold(*options); });
+
+  auto args = std::make_shared<RouterArgs>();
+  CLI::App* router = app.add_subcommand("lab-router", "what launch --lab starts");
+  router->group("");  // not for users: it is told of descriptors that it inherits
+  args->common.add_to(*router, "none", "ignored", false);
+  args->common.add_record_to(*router);
+  router->add_option("--tuns", args->tuns, "descriptors by site")->delimiter(',')->required();
+  router->add_option("--stop", args->stop, "readable: the end")->required();
+  router->callback([args, &code] { code = route(*args); });
+}
+
+}  // namespace longhaul::cli

@@ -1,0 +1,54 @@
+#include "longhaul/lab/drift.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace longhaul::lab {
+namespace {
+
+using namespace std::chrono_literals;
+
+// D1: over time the deviation has mean 0 and the standard deviation asked for.
+// mutant: longhaul/lab/drift.cpp
+//   - return sigma_ * std::sqrt(1.5) * ((1 - share) * knot(k) + share * knot(k + 1));
+//   + return sigma_ * ((1 - share) * knot(k) + share * knot(k + 1));
+TEST(Drift, D1_HasTheStandardDeviationAskedFor) {
+  for (const double sigma : {0.0005, 0.005}) {
+    const Drift drift(sigma, 7, 0, 1);
+    double sum = 0, squares = 0;
+    constexpr int kCount = 40000;
+    for (int i = 0; i < kCount; ++i) {
+      const double d = drift.at(i * 11ms);
+      sum += d;
+      squares += d * d;
+    }
+    EXPECT_NEAR(sum / kCount, 0, sigma * 0.05);
+    EXPECT_NEAR(std::sqrt(squares / kCount), sigma, sigma * 0.04);
+  }
+}
+
+// D2: it goes steadily: nearly never does a later packet come before an earlier one.
+// mutant: longhaul/lab/drift.cpp
+//   - spacing_(std::max<std::int64_t>(10'000'000, std::llround(sigma * 1e10))) {}
+//   + spacing_(std::max<std::int64_t>(10'000'000, std::llround(sigma * 1e9))) {}
+TEST(Drift, D2_FallsMoreSlowlyThanTimePasses) {
+  const Drift drift(0.010, 3, 4, 5);
+  int overtaken = 0;
+  for (int i = 0; i < 100000; ++i) {
+    const Time t = i * 5ms;
+    overtaken += drift.at(t + 1ms) - drift.at(t) < -0.001;
+  }
+  EXPECT_EQ(overtaken, 0);
+}
+
+TEST(Drift, EqualSeedsDriftAlikeAndOthersDoNot) {
+  const Drift drift(0.01, 3, 4, 5);
+  EXPECT_EQ(drift.at(77ms), Drift(0.01, 3, 4, 5).at(77ms));
+  EXPECT_NE(drift.at(77ms), Drift(0.01, 4, 4, 5).at(77ms));
+  EXPECT_NE(drift.at(77ms), Drift(0.01, 3, 5, 4).at(77ms));
+  EXPECT_EQ(Drift(0, 3, 4, 5).at(77ms), 0);
+}
+
+}  // namespace
+}  // namespace longhaul::lab

@@ -1,0 +1,248 @@
+#include "longhaul/lab/router.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "longhaul/lab/descriptor.h"
+#include "longhaul/lab/networks.h"
+
+namespace longhaul::lab {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kBatch = 32;  // packets read of one site before the next one
+constexpr Time kGrain = std::chrono::microseconds(50);  // it does not sleep for less
+constexpr std::size_t kRoom = 100'000;                  // packets under way: 150 MB
+constexpr std::size_t kHeader = 20;                     // of IPv4, without options
+
+using Frame = std::array<std::byte, kLargestPacket>;
+
+// Where packets lie while they are under way.
+class Store {
+ public:
+  std::optional<std::uint32_t> take() {
+    if (free_.empty()) {
+      if (blocks_.size() * kBlock >= kRoom) return std::nullopt;
+      blocks_.push_back(std::make_unique<std::array<Frame, kBlock>>());
+      for (std::size_t i = kBlock; i-- > 0;)
+        free_.push_back(std::uint32_t((blocks_.size() - 1) * kBlock + i));
+    }
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  void give_back(std::uint32_t slot) { free_.push_back(slot); }
+  Frame& at(std::uint32_t slot) { return (*blocks_[slot / kBlock])[slot % kBlock]; }
+
+ private:
+  static constexpr std::size_t kBlock = 256;
+  std::vector<std::unique_ptr<std::array<Frame, kBlock>>> blocks_;
+  std::vector<std::uint32_t> free_;
+};
+
+class Router {
+ public:
+  explicit Router(const RouterConfig& config)
+      : config_(config), shaper_(config.wan, config.seed, config.trace) {}
+  Result<RouterFigures> run();
+
+ private:
+  Time now() const { return Clock::now() - born_; }
+  Status watch(int descriptor, std::uint32_t site);
+  bool wait();
+  void read(std::uint32_t site);
+  void take(std::uint32_t site, std::uint32_t slot, std::size_t bytes);
+  void deliver_due(Time now);
+  void settle(const Verdict&);
+
+  const RouterConfig& config_;
+  Shaper shaper_;
+  Store store_;
+  RouterFigures figures_;
+  Descriptor events_;
+  std::vector<epoll_event> ready_;
+  const Clock::time_point born_ = Clock::now();
+  Time looked_{0};        // when it last began to look who has sent
+  bool held_up_ = false;  // it has been long since then, without sleep
+};
+
+Status Router::watch(int descriptor, std::uint32_t site) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u32 = site;
+  if (epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0) return Ok{};
+  return unavailable(fmt::format("router: epoll: {}", strerror(errno)));
+}
+
+// False: the end.
+bool Router::wait() {
+  std::optional<timespec> within;
+  if (const auto next = shaper_.next_event()) {
+    const Time left = std::max(*next - now(), kGrain);
+    within = timespec{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
+  }
+  held_up_ = now() - looked_ > kLate;
+  const int count = epoll_pwait2(events_.get(), ready_.data(), int(ready_.size()),
+                                 within ? &*within : nullptr, nullptr);
+  looked_ = now();
+  for (int i = 0; i < count; ++i) {
+    const std::uint32_t site = ready_[std::size_t(i)].data.u32;
+    if (site == config_.tuns.size()) return false;
+    read(site);
+  }
+  return true;
+}
+
+void Router::read(std::uint32_t site) {
+  for (int i = 0; i < kBatch; ++i) {
+    const auto slot = store_.take();
+    Frame spare;
+    Frame& frame = slot ? store_.at(*slot) : spare;
+    const ssize_t bytes = ::read(config_.tuns[site], frame.data(), frame.size());
+    if (bytes > 0 && slot) {
+      take(site, *slot, std::size_t(bytes));
+      continue;
+    }
+    if (slot) store_.give_back(*slot);
+    if (bytes <= 0) return;
+    ++figures_.packets;
+    ++figures_.refused;
+  }
+}
+
+void Router::take(std::uint32_t site, std::uint32_t slot, std::size_t bytes) {
+  const Frame& frame = store_.at(slot);
+  const auto byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(frame[i]); };
+  std::optional<std::uint32_t> to;
+  if (bytes >= kHeader && byte(0) >> 4 == 4)
+    to = site_at(byte(16) << 24 | byte(17) << 16 | byte(18) << 8 | byte(19), config_.tuns.size());
+  if (!to || *to == site) {
+    ++figures_.stray;
+    return store_.give_back(slot);
+  }
+  ++figures_.packets;
+  figures_.bytes += bytes;
+  figures_.late += held_up_;
+  const Time at = now();
+  deliver_due(at);
+  const unsigned service_class = byte(1) >> 5;
+  if (const auto verdict =
+          shaper_.offer({site, *to, std::uint32_t(bytes), service_class, slot}, at))
+    settle(*verdict);
+}
+
+void Router::deliver_due(Time now) {
+  while (const auto verdict = shaper_.advance(now)) settle(*verdict);
+}
+
+void Router::settle(const Verdict& verdict) {
+  const auto slot = std::uint32_t(verdict.packet.tag);
+  switch (verdict.fate) {
+    case Fate::delivered: {
+      const Frame& frame = store_.at(slot);
+      const auto bytes = ssize_t(verdict.packet.bytes);
+      if (write(config_.tuns[verdict.packet.to], frame.data(), std::size_t(bytes)) != bytes) {
+        ++figures_.refused;
+        break;
+      }
+      ++figures_.delivered;
+      const Time late = now() - verdict.at;
+      figures_.late += late > kLate;
+      figures_.worst_late_ms = std::max(figures_.worst_late_ms, seconds(late) * 1e3);
+      break;
+    }
+    case Fate::queue_full:
+      ++figures_.queue_full;
+      break;
+    case Fate::lost:
+      ++figures_.lost;
+      break;
+    case Fate::cut:
+      ++figures_.cut;
+      break;
+  }
+  store_.give_back(slot);
+}
+
+double cpu_seconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_THREAD, &usage);
+  const auto time = [](const timeval& t) { return double(t.tv_sec) + double(t.tv_usec) * 1e-6; };
+  return time(usage.ru_utime) + time(usage.ru_stime);
+}
+
+Result<RouterFigures> Router::run() {
+  LH_CHECK(config_.tuns.size() == config_.wan.sites.size());
+  events_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!events_) return unavailable(fmt::format("router: epoll: {}", strerror(errno)));
+  for (std::uint32_t site = 0; site < config_.tuns.size(); ++site)
+    LH_TRY(watch(config_.tuns[site], site));
+  LH_TRY(watch(config_.stop, std::uint32_t(config_.tuns.size())));
+  ready_.resize(config_.tuns.size() + 1);
+  // Sleep to the microsecond, and before the learners, where that is allowed; its figures tell
+  // how well it went.
+  prctl(PR_SET_TIMERSLACK, 1UL);
+  sched_param priority = {};
+  priority.sched_priority = 1;
+  (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
+  const double cpu = cpu_seconds();
+  while (wait()) deliver_due(now());
+  figures_.seconds = seconds(now());
+  figures_.busy_share = (cpu_seconds() - cpu) / std::max(figures_.seconds, 1e-9);
+  return figures_;
+}
+
+std::string in_mbits(double bytes) { return fmt::format("{:.0f} Mbit/s", bytes * 8e-6); }
+
+}  // namespace
+
+double RouterFigures::limited_share() const {
+  return packets == 0 ? 0 : double(late + refused) / double(packets);
+}
+
+Result<RouterFigures> route(const RouterConfig& config) { return Router(config).run(); }
+
+flow::Rate asked_of_router(const flow::Wan& wan) {
+  // A site sends what its uplink lets it, and no more than its pairs together.
+  const auto all = [&](bool sending) -> flow::Rate {
+    double sum = 0;
+    for (std::uint32_t site = 0; site < wan.sites.size(); ++site) {
+      flow::Rate pairs = 0;
+      for (std::uint32_t other = 0; other < wan.sites.size(); ++other) {
+        if (other == site) continue;
+        const flow::Rate& one = (sending ? wan.pair(site, other) : wan.pair(other, site)).rate;
+        pairs = pairs && one ? flow::Rate(*pairs + *one) : std::nullopt;
+      }
+      const flow::Rate& own = sending ? wan.sites[site].up : wan.sites[site].down;
+      if (!own && !pairs) return std::nullopt;
+      sum += own && pairs ? std::min(*own, *pairs) : own ? *own : *pairs;
+    }
+    return sum;
+  };
+  const flow::Rate out = all(true), in = all(false);
+  return out && in ? std::min(*out, *in) : out ? out : in;
+}
+
+std::string too_much_for_router(const flow::Wan& wan) {
+  const flow::Rate asked = asked_of_router(wan);
+  if (asked && *asked <= kRouterRate) return "";
+  return fmt::format(
+      "the sites may send {} in all, and the router carries about {}; where they do, times are "
+      "the router's and not the WAN's (the summary says so). Set up_mbps, [wan] mbps or "
+      "rate_scale lower",
+      asked ? in_mbits(*asked) : "without limit", in_mbits(kRouterRate));
+}
+
+}  // namespace longhaul::lab

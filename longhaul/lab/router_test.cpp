@@ -1,0 +1,265 @@
+#include "longhaul/lab/router.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <future>
+#include <thread>
+
+#include "longhaul/lab/networks.h"
+
+namespace longhaul::lab {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+TEST(Networks, AddressesNameSites) {
+  for (const std::uint32_t site : {0u, 1u, 254u, 255u, 300u, 64999u}) {
+    const std::uint32_t address = ntohl(inet_addr(site_address(site).c_str()));
+    EXPECT_EQ(site_at(address, kMostSites), site);
+    EXPECT_EQ(site_at(address, site), std::nullopt);
+  }
+  EXPECT_EQ(site_address(0), "10.0.0.1");
+  EXPECT_EQ(site_at(ntohl(inet_addr("10.0.0.0")), 10), std::nullopt);
+  EXPECT_EQ(site_at(ntohl(inet_addr("192.168.0.1")), 10), std::nullopt);
+}
+
+// What the router is asked for is bounded by sites and by pairs, sending and receiving.
+// mutant: longhaul/lab/router.cpp
+//   - sum += own && pairs ? std::min(*own, *pairs) : own ? *own : *pairs;
+//   + sum += own ? *own : *pairs;
+TEST(Router, KnowsWhatItIsAskedFor) {
+  flow::Wan wan;
+  wan.sites.resize(3);
+  EXPECT_EQ(asked_of_router(wan), std::nullopt);
+  EXPECT_NE(too_much_for_router(wan), "");
+  wan.usual.rate = 1e6;
+  EXPECT_EQ(asked_of_router(wan), 6e6);
+  EXPECT_EQ(too_much_for_router(wan), "");
+  wan.sites[0].down = 5e5;
+  EXPECT_EQ(asked_of_router(wan), 4.5e6);
+  wan.sites[1].down = 1e9;  // more than its pairs bring
+  EXPECT_EQ(asked_of_router(wan), 4.5e6);
+  wan.usual.rate = {};
+  EXPECT_EQ(asked_of_router(wan), std::nullopt);
+  for (auto& site : wan.sites) site.up = 1e8;
+  EXPECT_EQ(asked_of_router(wan), 3e8);
+  EXPECT_NE(too_much_for_router(wan).find("2400 Mbit/s"), std::string::npos);
+}
+
+// An emulated WAN with its router on a thread, where this machine lets one be made.
+class Lab : public testing::Test {
+ protected:
+  void start(flow::Wan wan, std::vector<Change> trace = {}) {
+    auto networks = make_networks(wan.sites.size());
+    if (!networks) GTEST_SKIP() << networks.error().what;
+    networks_ = *std::move(networks);
+    stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
+    RouterConfig config{std::move(wan), 1, std::move(trace), {}, stop_.get()};
+    for (const SiteNetwork& network : networks_) config.tuns.push_back(network.tun.get());
+    router_ = std::async(std::launch::async, [config] { return route(config); });
+  }
+  RouterFigures end() {
+    const std::uint64_t one = 1;
+    EXPECT_EQ(write(stop_.get(), &one, sizeof one), ssize_t(sizeof one));
+    const auto figures = router_.get();
+    EXPECT_TRUE(figures);
+    return figures ? *figures : RouterFigures{};
+  }
+  void TearDown() override {
+    if (router_.valid()) end();
+  }
+
+  // A socket of that site at its own address; for a kind that listens, at `port`.
+  Descriptor socket_at(std::uint32_t site, int kind, std::uint16_t port = 0) {
+    Descriptor made;
+    const Status status = within(networks_[site].space.get(), [&]() -> Status {
+      made = Descriptor(socket(AF_INET, kind, 0));
+      const timeval patience{20, 0};
+      setsockopt(made.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+      const sockaddr_in at = address(site, port);
+      return bind(made.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0
+                 ? Status(Ok{})
+                 : Status(unavailable(strerror(errno)));
+    });
+    EXPECT_TRUE(status);
+    return made;
+  }
+  static sockaddr_in address(std::uint32_t site, std::uint16_t port) {
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = inet_addr(site_address(site).c_str());
+    at.sin_port = htons(port);
+    return at;
+  }
+  static void send_to(int from, std::uint32_t site, std::uint16_t port, std::size_t bytes) {
+    const std::vector<char> data(bytes);
+    const sockaddr_in to = address(site, port);
+    EXPECT_EQ(
+        sendto(from, data.data(), bytes, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
+        ssize_t(bytes));
+  }
+  static ssize_t receive(int from) {
+    char data[2048];
+    return recv(from, data, sizeof data, 0);
+  }
+  // Of a TCP connection from site 0 to site 1 that sends so much, in bytes/s, headers counted,
+  // from the quarter of it that has arrived to the end.
+  double goodput(std::size_t bytes);
+
+  std::vector<SiteNetwork> networks_;
+  Descriptor stop_;
+  std::future<Result<RouterFigures>> router_;
+};
+
+double Lab::goodput(std::size_t bytes) {
+  const Descriptor door = socket_at(1, SOCK_STREAM, 5001);
+  EXPECT_EQ(listen(door.get(), 1), 0);
+  const Descriptor out = socket_at(0, SOCK_STREAM);
+  (void)setsockopt(out.get(), IPPROTO_TCP, TCP_CONGESTION, "bbr", 3);
+  const sockaddr_in to = address(1, 5001);
+  EXPECT_EQ(connect(out.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  const Descriptor in(accept(door.get(), nullptr, nullptr));
+  std::thread sender([&] {
+    const std::vector<char> data(bytes);
+    std::size_t sent = 0;
+    while (sent < bytes) {
+      const ssize_t more = send(out.get(), data.data() + sent, bytes - sent, 0);
+      if (more <= 0) break;
+      sent += std::size_t(more);
+    }
+  });
+  std::vector<char> buffer(65536);
+  std::size_t got = 0, from = 0;
+  Clock::time_point begin;
+  while (got < bytes) {
+    const ssize_t more = recv(in.get(), buffer.data(), buffer.size(), 0);
+    if (more <= 0) break;
+    got += std::size_t(more);
+    if (from == 0 && got >= bytes / 4) from = got, begin = Clock::now();
+  }
+  const double time = seconds(Clock::now() - begin);
+  sender.join();
+  EXPECT_EQ(got, bytes);
+  return double(got - from) * (1500.0 / 1448) / time;
+}
+
+// A datagram there and one back take the delays there and back, within 2 ms.
+// mutant: longhaul/lab/router.cpp
+//   - const Time left = std::max(*next - now(), kGrain);
+//   + const Time left = std::max(*next - now(), kGrain) + std::chrono::milliseconds(3);
+TEST_F(Lab, RoundTripsTakeTheDelays) {
+  flow::Wan wan;
+  wan.sites.resize(3);
+  wan.usual = {.rate = 5e6, .delay_s = 0.015};
+  wan.pairs[{2, 0}] = {.rate = {}, .delay_s = 0.040};
+  start(wan);
+  if (networks_.empty()) return;
+  for (const std::uint32_t peer : {1u, 2u}) {
+    const Descriptor here = socket_at(0, SOCK_DGRAM, 7000),
+                     there = socket_at(peer, SOCK_DGRAM, 7000);
+    std::vector<double> times;
+    for (int i = 0; i < 9; ++i) {
+      const auto begin = Clock::now();
+      send_to(here.get(), peer, 7000, 64);
+      ASSERT_EQ(receive(there.get()), 64);
+      send_to(there.get(), 0, 7000, 64);
+      ASSERT_EQ(receive(here.get()), 64);
+      times.push_back(seconds(Clock::now() - begin) * 1e3);
+    }
+    std::sort(times.begin(), times.end());
+    const double asked = peer == 1 ? 30 : 55;
+    EXPECT_GE(times.front(), asked);
+    EXPECT_LE(times.front(), asked + 2);  // others are longer on a busy machine
+  }
+  EXPECT_EQ(end().delivered, 36u);
+}
+
+// A connection gets its link's rate, headers counted, within a few percent.
+// mutant: longhaul/lab/router.cpp
+//   - shaper_.offer({site, *to, std::uint32_t(bytes), service_class, slot}, at))
+//   + shaper_.offer({site, *to, std::uint32_t(bytes / 2), service_class, slot}, at))
+TEST_F(Lab, AConnectionGetsTheRate) {
+  flow::Wan wan;
+  wan.sites.resize(2);
+  wan.sites[0].up = 2.5e6;
+  wan.usual.delay_s = 0.010;
+  start(wan);
+  if (networks_.empty()) return;
+  EXPECT_NEAR(goodput(4'000'000), 2.5e6, 2.5e6 * 0.05);
+  const RouterFigures figures = end();
+  EXPECT_GT(figures.packets, 2500u);
+  RecordProperty("late_share", std::to_string(figures.limited_share()));
+}
+
+// Marked packets go first, and unmarked ones are those that the tail of the queue drops.
+// mutant: longhaul/lab/router.cpp
+//   - const unsigned service_class = byte(1) >> 5;
+//   + const unsigned service_class = 0;
+TEST_F(Lab, MarkedPacketsGoFirst) {
+  flow::Wan wan;
+  wan.sites.resize(2);
+  wan.sites[0].up = 125'000;  // a queue of 128 KiB takes a second
+  start(wan);
+  if (networks_.empty()) return;
+  const Descriptor bulk = socket_at(0, SOCK_DGRAM), marked = socket_at(0, SOCK_DGRAM);
+  const Descriptor there = socket_at(1, SOCK_DGRAM, 7000);
+  const int selector = 6 << 5;  // CS6, in the byte that was TOS
+  ASSERT_EQ(setsockopt(marked.get(), IPPROTO_IP, IP_TOS, &selector, sizeof selector), 0);
+  for (int i = 0; i < 120; ++i) send_to(bulk.get(), 1, 7000, 1400);
+  send_to(marked.get(), 1, 7000, 100);
+  int before = 0;
+  while (receive(there.get()) == 1400) ++before;
+  EXPECT_LT(before, 20);
+  while (before < 91) {
+    ASSERT_EQ(receive(there.get()), 1400);
+    ++before;
+  }
+  const RouterFigures figures = end();
+  EXPECT_GE(figures.queue_full, 25u);
+  EXPECT_EQ(figures.packets, 121u);
+}
+
+// A partition and its end come at their times.
+TEST_F(Lab, FollowsATrace) {
+  flow::Wan wan;
+  wan.sites.resize(2);
+  using What = Change::What;
+  start(wan, {{.at = 0s, .what = What::cut, .from = 0, .to = 1},
+              {.at = 300ms, .what = What::healed, .from = 0, .to = 1}});
+  if (networks_.empty()) return;
+  const Descriptor here = socket_at(0, SOCK_DGRAM), there = socket_at(1, SOCK_DGRAM, 7000);
+  const timeval moment{0, 20'000};
+  setsockopt(there.get(), SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof moment);
+  int tries = 0;
+  const auto begin = Clock::now();
+  do {
+    send_to(here.get(), 1, 7000, 100);
+  } while (receive(there.get()) < 0 && ++tries < 500);
+  const double time = seconds(Clock::now() - begin);
+  EXPECT_GT(time, 0.2);
+  EXPECT_LT(time, 1.0);
+  EXPECT_EQ(end().cut, std::uint64_t(tries));
+}
+
+TEST_F(Lab, CountsWhatItsDeviceCannotTake) {
+  flow::Wan wan;
+  wan.sites.resize(2);
+  start(wan);
+  if (networks_.empty()) return;
+  end();  // nobody reads any more
+  const auto before = overruns(networks_[0].space.get());
+  ASSERT_TRUE(before);
+  const Descriptor here = socket_at(0, SOCK_DGRAM);
+  for (int i = 0; i < 2600; ++i) send_to(here.get(), 1, 7000, 10);
+  const auto after = overruns(networks_[0].space.get());
+  ASSERT_TRUE(after);
+  EXPECT_GE(*after, *before + 500);
+}
+
+}  // namespace
+}  // namespace longhaul::lab

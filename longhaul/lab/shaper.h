@@ -1,0 +1,127 @@
+#pragma once
+// The link model of the emulated WAN, packet by packet: a machine without clock or descriptor. A
+// packet from site a to site b passes
+//
+//     uplink of a -> pair (a, b) -> shared links of the pair -> (loss, delay) -> downlink of b
+//
+// Each link is a Server: a rate, strict priority, a fair share for each pair, tail drop. An absent
+// rate lets everything through at once. A queue holds, per pair of sites and class, what the link
+// sends in one round trip of that pair (its delays there and back), and at least kFloor.
+//
+// The caller says what time it is; times do not go back. What is to happen at a time happens at
+// that time however late the caller comes, so rates and delays are exact.
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/lab/drift.h"
+#include "longhaul/lab/server.h"
+#include "longhaul/sim/event_queue.h"
+
+namespace longhaul::lab {
+
+struct Packet {
+  std::uint32_t from = 0, to = 0;  // sites
+  std::uint32_t bytes = 0;         // with its IP header
+  unsigned service_class = 0;      // see Server
+  std::uint64_t tag = 0;           // the caller's
+};
+
+enum class Fate : std::uint8_t {
+  delivered,
+  queue_full,
+  lost,  // by the loss of the pair
+  cut    // by a partition
+};
+
+struct Verdict {
+  Fate fate{};
+  Time at{0};
+  Packet packet;
+};
+
+// What changes while it runs: a trace is a list of these.
+struct Change {
+  enum class What : std::uint8_t {
+    up,      // rate of site `from`
+    down,    // rate of site `to`
+    pair,    // rate of (from, to)
+    shared,  // rate of shared link number `from`
+    delay,   // of (from, to), in seconds
+    loss,    // of (from, to)
+    cut,     // nothing goes from `from` to `to` until it is healed
+    healed
+  };
+  Time at{0};
+  What what{};
+  std::uint32_t from = 0, to = 0;
+  flow::Rate rate = {};  // bytes per second
+  double value = 0;      // seconds, or share
+};
+
+class Shaper {
+ public:
+  static constexpr std::uint64_t kFloor = 128 * 1024;  // bytes of a queue, at least
+
+  // CHECKs that the Wan is one: rates positive, loss within [0, 1], sites that are there.
+  Shaper(flow::Wan, std::uint64_t seed, std::vector<Change> trace = {});
+
+  // A packet at `now`, after advance(now) has nothing more to say; a verdict if it gets no
+  // further. CHECKs that the sites are two.
+  std::optional<Verdict> offer(const Packet&, Time now);
+  // When something is to happen.
+  std::optional<Time> next_event() const;
+  // The next verdict of the time up to `now`; to be called until there is none.
+  std::optional<Verdict> advance(Time now);
+  // Beside those of the trace; `at` of the change does not count.
+  void change(const Change&, Time now);
+  std::size_t under_way() const { return flights_.size() - free_.size(); }  // packets
+
+ private:
+  struct Link {
+    Server server;
+    std::uint32_t turn = 0;  // tells the event of the item under way from one that is no more
+  };
+  struct Way {                         // of an ordered pair
+    std::vector<std::uint32_t> links;  // the last is the downlink
+    flow::Wan::Pair pair;
+    double round_trip = 0;  // seconds
+    Drift drift;
+    Random luck;
+    bool cut = false;
+    Time last_arrival{0};
+  };
+  struct Flight {
+    Packet packet;
+    std::uint32_t stage = 0;  // links passed
+    bool flown = false;
+  };
+  struct Event {
+    enum class Kind : std::uint8_t { through, arrives, delivered, changes } kind{};
+    std::uint32_t what = 0;  // link, slot or number of the change
+    std::uint32_t turn = 0;
+  };
+
+  Way& way(std::uint32_t from, std::uint32_t to);
+  std::uint32_t add_link(const flow::Rate&);
+  void set_rate(std::uint32_t link, const flow::Rate&, Time now);
+  std::optional<Verdict> forward(std::uint32_t slot, Time now);
+  std::optional<Verdict> fly(std::uint32_t slot, Way&, Time now);
+  bool queue(std::uint32_t link, std::uint32_t slot, const Way&, Time now);
+  void serve(std::uint32_t link, Time now);
+  Verdict end(std::uint32_t slot, Fate, Time now);
+  std::uint64_t key(const Packet& p) const { return std::uint64_t{p.from} << 32 | p.to; }
+
+  flow::Wan wan_;
+  const std::uint64_t seed_;
+  std::vector<Change> trace_;
+  std::vector<Link> links_;
+  std::vector<std::uint32_t> up_, down_, shared_;
+  std::vector<std::unique_ptr<Way>> ways_;  // by from * sites + to; those used so far
+  std::vector<Flight> flights_;
+  std::vector<std::uint32_t> free_;
+  sim::EventQueue<Event> events_;
+};
+
+}  // namespace longhaul::lab

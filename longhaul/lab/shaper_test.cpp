@@ -1,0 +1,296 @@
+#include "longhaul/lab/shaper.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace longhaul::lab {
+namespace {
+
+using namespace std::chrono_literals;
+using What = Change::What;
+
+flow::Wan equal(std::size_t sites, flow::Rate rate, double delay_s) {
+  flow::Wan wan;
+  wan.sites.resize(sites);
+  for (auto& site : wan.sites) site.up = site.down = rate;
+  wan.usual.delay_s = delay_s;
+  return wan;
+}
+
+struct Given {
+  Time at;
+  Packet packet;
+};
+
+// Offers the packets at their times (in order) and gathers all verdicts.
+std::vector<Verdict> run(Shaper& shaper, const std::vector<Given>& given,
+                         Time until = Time::max()) {
+  std::vector<Verdict> seen;
+  const auto advance = [&](Time now) {
+    while (const auto verdict = shaper.advance(now)) seen.push_back(*verdict);
+  };
+  for (const Given& one : given) {
+    advance(one.at);
+    if (const auto verdict = shaper.offer(one.packet, one.at)) seen.push_back(*verdict);
+  }
+  advance(until);
+  return seen;
+}
+
+std::vector<Given> burst(std::uint32_t from, std::uint32_t to, int count, std::uint32_t bytes,
+                         Time at = 0s, Time gap = 0s, unsigned service_class = 0) {
+  std::vector<Given> given;
+  for (int i = 0; i < count; ++i)
+    given.push_back({at + i * gap, {from, to, bytes, service_class, std::uint64_t(i)}});
+  return given;
+}
+
+std::vector<Given> sorted(std::vector<Given> given) {
+  std::stable_sort(given.begin(), given.end(),
+                   [](const Given& a, const Given& b) { return a.at < b.at; });
+  return given;
+}
+
+std::size_t count(const std::vector<Verdict>& seen, Fate fate) {
+  return std::size_t(
+      std::count_if(seen.begin(), seen.end(), [&](const Verdict& v) { return v.fate == fate; }));
+}
+
+// L1: an idle path takes each link's bytes / rate, one after the other, and the delay: exactly.
+// mutant: longhaul/lab/shaper.cpp
+//   - way->links.push_back(shared_[i]);
+//   + (void)0;
+// mutant: longhaul/lab/shaper.cpp
+//   - way.last_arrival = std::max(way.last_arrival, now + delay);  // nobody overtakes
+//   + way.last_arrival = std::max(way.last_arrival, now);
+TEST(Shaper, L1_AnIdlePathIsExact) {
+  flow::Wan wan = equal(3, {}, 0.040);
+  wan.sites[0].up = 1e6;
+  wan.sites[1].down = 5e5;
+  wan.pairs[{0, 1}] = {.rate = 2e5, .delay_s = 0.030};
+  wan.shared.push_back({"backbone", 1e5, {{0, 1}}});
+  Shaper shaper(wan, 1);
+  const auto seen =
+      run(shaper, {{10ms, {0, 1, 1000}}, {300ms, {1, 0, 1000}}, {400ms, {2, 1, 1000}}});
+  ASSERT_EQ(seen.size(), 3u);
+  // 1000 bytes: 1 ms, 5 ms, 10 ms, 30 ms of delay, 2 ms.
+  EXPECT_EQ(seen[0].at, 10ms + 1ms + 5ms + 10ms + 30ms + 2ms);
+  EXPECT_EQ(seen[1].at, 300ms + 40ms);
+  EXPECT_EQ(seen[2].at, 400ms + 40ms + 2ms);
+  EXPECT_EQ(shaper.under_way(), 0u);
+}
+
+// L2: what happens is the same however seldom the caller comes; only offers must be on time.
+RC_GTEST_PROP(Shaper, L2_TimesDoNotDependOnWhenItIsAsked, ()) {
+  flow::Wan wan = equal(3, 1e6, 0.010);
+  wan.usual.jitter_s = 0.001;
+  wan.usual.loss = 0.1;
+  std::vector<Given> given;
+  Time at{0};
+  for (int i = 0; i < 80; ++i) {
+    at += Time(*rc::gen::inRange(0, 3'000'000));
+    const std::uint32_t from = *rc::gen::inRange(0u, 3u);
+    given.push_back({at,
+                     {from, (from + *rc::gen::inRange(1u, 3u)) % 3, *rc::gen::inRange(40u, 1500u),
+                      *rc::gen::inRange(0u, 8u), std::uint64_t(i)}});
+  }
+  Shaper seldom(wan, 1), often(wan, 1);
+  const auto one = run(seldom, given);
+  std::vector<Verdict> two;
+  const auto step = [&](Time until) {
+    while (often.next_event() && *often.next_event() <= until)
+      if (const auto verdict = often.advance(*often.next_event())) two.push_back(*verdict);
+  };
+  for (const Given& g : given) {
+    step(g.at);
+    if (const auto verdict = often.offer(g.packet, g.at)) two.push_back(*verdict);
+  }
+  step(Time::max());
+  RC_ASSERT(one.size() == given.size());
+  RC_ASSERT(two.size() == given.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    RC_ASSERT(one[i].at == two[i].at);
+    RC_ASSERT(one[i].packet.tag == two[i].packet.tag);
+    RC_ASSERT(one[i].fate == two[i].fate);
+  }
+}
+
+// L3: no link carries more than its rate over any stretch of time, beyond one packet; and a link
+// that has something to send sends at its rate.
+// mutant: longhaul/lab/server.cpp
+//   - const double exact = bytes * 1e9 / *rate_ + fraction_;
+//   + const double exact = bytes * 0.98e9 / *rate_ + fraction_;
+// mutant: longhaul/lab/shaper.cpp
+//   - serve(event.what, at);
+//   + serve(event.what, at + Time(50'000));
+RC_GTEST_PROP(Shaper, L3_NeverAboveCapacityAndNeverIdleWithWork, ()) {
+  constexpr double kRate = 250'000;
+  Shaper shaper(equal(4, kRate, 0.005), 1);
+  std::vector<Given> given;
+  double offered = 0;
+  for (std::uint32_t from = 1; from < 4; ++from) {
+    const auto size = *rc::gen::inRange(60u, 1500u);
+    const auto flow = burst(from, 0, 60, size, Time(*rc::gen::inRange(0, 1'000'000)), 100us);
+    given.insert(given.end(), flow.begin(), flow.end());
+    offered += 60.0 * size;
+  }
+  const auto seen = run(shaper, sorted(given));
+  RC_ASSERT(count(seen, Fate::delivered) == seen.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    double bytes = 0;  // of those after i, up to j
+    for (std::size_t j = i + 1; j < seen.size(); ++j) {
+      bytes += seen[j].packet.bytes;
+      RC_ASSERT(bytes <= kRate * seconds(seen[j].at - seen[i].at) + 1e-3);
+    }
+  }
+  // All is there when the downlink has carried it, one packet through an uplink, and the delay.
+  const double end = seconds(seen.back().at);
+  RC_ASSERT(end >= offered / kRate);
+  RC_ASSERT(end <= offered / kRate + 0.001 + 0.005 + 2 * 1500 / kRate);
+}
+
+// L4: packets of a pair and class come in the order in which they were sent, with jitter too.
+// mutant: longhaul/lab/shaper.cpp
+//   - way.last_arrival = std::max(way.last_arrival, now + delay);  // nobody overtakes
+//   + way.last_arrival = now + delay;
+TEST(Shaper, L4_OrderIsKept) {
+  flow::Wan wan = equal(2, {}, 0.020);
+  wan.usual.jitter_s = 0.005;
+  Shaper shaper(wan, 3);
+  shaper.change({.what = What::delay, .from = 0, .to = 1, .value = 0.050}, 0s);
+  auto given = burst(0, 1, 500, 1000, 0s, 100us);
+  std::vector<Verdict> seen;
+  for (const Given& one : given) {
+    // A route that becomes shorter at once: what is on the long one is not overtaken.
+    if (one.at == 20ms) shaper.change({.what = What::delay, .to = 1, .value = 0.005}, one.at);
+    while (const auto verdict = shaper.advance(one.at)) seen.push_back(*verdict);
+    ASSERT_FALSE(shaper.offer(one.packet, one.at));
+  }
+  while (const auto verdict = shaper.advance(Time::max())) seen.push_back(*verdict);
+  ASSERT_EQ(seen.size(), 500u);
+  for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i].packet.tag, i);
+}
+
+// L5: strict priority: a packet of a higher class waits for one packet at a link, whatever the
+// lower classes have there.
+// mutant: longhaul/lab/shaper.cpp
+//   - if (!server.push(packet.service_class, key(packet), {slot, packet.bytes}, limit)) return
+//   false;
+//   + if (!server.push(0, key(packet), {slot, packet.bytes}, limit)) return false;
+TEST(Shaper, L5_AHigherClassWaitsForOnePacketOnly) {
+  flow::Wan wan = equal(3, {}, 0.010);
+  wan.sites[0].up = 1e6;
+  Shaper shaper(wan, 1);
+  auto given = burst(0, 1, 80, 1500);
+  given.push_back({2ms, {0, 1, 100, 7, 1000}});
+  given.push_back({2ms, {0, 2, 100, 5, 2000}});
+  const auto seen = run(shaper, given);
+  const auto at = [&](std::uint64_t tag) {
+    return std::find_if(seen.begin(), seen.end(),
+                        [&](const Verdict& v) { return v.packet.tag == tag; })
+        ->at;
+  };
+  EXPECT_EQ(at(1000), 3ms + 100us + 10ms);  // the packet of 1500 bytes is through at 3 ms
+  EXPECT_EQ(at(2000), 3ms + 200us + 10ms);
+}
+
+// L6: two pairs that share an uplink and always have something to send share it evenly; a pair
+// that cannot use its share leaves it to the other.
+// mutant: longhaul/lab/shaper.h
+//   - std::uint64_t key(const Packet& p) const { return std::uint64_t{p.from} << 32 | p.to; }
+//   + std::uint64_t key(const Packet& p) const { return p.from; }
+TEST(Shaper, L6_PairsShareALinkEvenly) {
+  flow::Wan wan = equal(3, {}, 0.010);
+  wan.sites[0].up = 1e6;
+  Shaper shaper(wan, 1);
+  auto given = burst(0, 1, 80, 1500);  // all of one before all of the other
+  const auto second = burst(0, 2, 40, 1500, 1us);
+  given.insert(given.end(), second.begin(), second.end());
+  int first = 0, other = 0;
+  for (const Verdict& v : run(shaper, given)) {
+    if (v.at > 10ms + 60ms) break;  // 40 packets
+    ++(v.packet.to == 1 ? first : other);
+  }
+  EXPECT_NEAR(first, 20, 1);
+  EXPECT_NEAR(other, 20, 1);
+}
+
+// L7: of many packets the share `loss` is lost, independently, on that pair alone.
+// mutant: longhaul/lab/shaper.cpp
+//   - if (way.pair.loss > 0 && way.luck.uniform() < way.pair.loss) return end(slot, Fate::lost,
+//   now);
+//   + if (way.pair.loss > 0 && way.luck.uniform() < 2 * way.pair.loss) return end(slot, Fate::lost,
+//   now);
+TEST(Shaper, L7_LosesTheShareThatIsAskedFor) {
+  flow::Wan wan = equal(2, {}, 0.001);
+  wan.pairs[{0, 1}] = {.rate = {}, .delay_s = 0.001, .jitter_s = 0, .loss = 0.02};
+  Shaper shaper(wan, 9);
+  const auto seen = run(shaper, burst(0, 1, 50000, 1000, 0s, 10us));
+  const double lost = double(count(seen, Fate::lost));
+  EXPECT_NEAR(lost, 1000, 4 * std::sqrt(1000.0));
+  int runs = 0;  // of losses that follow a loss: 2 % of 2 %
+  std::vector<bool> gone(50000);
+  for (const Verdict& v : seen) gone[v.packet.tag] = v.fate == Fate::lost;
+  for (std::size_t i = 1; i < gone.size(); ++i) runs += gone[i] && gone[i - 1];
+  EXPECT_LT(runs, 45);
+  EXPECT_EQ(count(run(shaper, burst(1, 0, 5000, 1000, 1s, 10us)), Fate::delivered), 5000u);
+}
+
+// L8: a queue holds a round trip's worth of its link, and at least the floor; then the tail drops.
+// mutant: longhaul/lab/shaper.cpp
+//   - const std::uint64_t limit = std::max(kFloor, std::uint64_t(trip));
+//   + const std::uint64_t limit = std::max(kFloor, std::uint64_t(trip) / 2);
+TEST(Shaper, L8_QueuesHoldOneRoundTrip) {
+  const auto taken = [](double delay_s) {
+    flow::Wan wan = equal(2, {}, delay_s);
+    wan.sites[0].up = 1e6;
+    Shaper shaper(wan, 1);
+    const auto seen = run(shaper, burst(0, 1, 1000, 1000));
+    EXPECT_EQ(seen.size(), 1000u);
+    return count(seen, Fate::delivered);
+  };
+  EXPECT_EQ(taken(0.150), 301u);                       // 1 MB/s x 0.3 s, and the one under way
+  EXPECT_EQ(taken(0.001), Shaper::kFloor / 1000 + 1);  // 2 ms would be 2 packets
+}
+
+// L9: a trace changes rates, delays, loss and ways at its times, also in the middle of a packet.
+// mutant: longhaul/lab/shaper.cpp
+//   - if (links_[event.what].turn != event.turn) break;  // the rate has changed meanwhile
+//   +
+TEST(Shaper, L9_FollowsATrace) {
+  flow::Wan wan = equal(2, {}, 0.010);
+  wan.sites[0].up = 1e5;
+  wan.shared.push_back({"backbone", 1e9, {{0, 1}}});
+  Shaper shaper(wan, 1,
+                {{.at = 5ms, .what = What::up, .from = 0, .rate = 2e5},
+                 {.at = 100ms, .what = What::up, .from = 0, .rate = {}},
+                 {.at = 100ms, .what = What::down, .to = 1, .rate = 1e5},
+                 {.at = 200ms, .what = What::down, .to = 1, .rate = {}},
+                 {.at = 200ms, .what = What::pair, .from = 0, .to = 1, .rate = 5e4},
+                 {.at = 200ms, .what = What::delay, .from = 0, .to = 1, .value = 0.030},
+                 {.at = 300ms, .what = What::cut, .from = 0, .to = 1},
+                 {.at = 400ms, .what = What::healed, .from = 0, .to = 1},
+                 {.at = 400ms, .what = What::shared, .from = 0, .rate = 1e5},
+                 {.at = 500ms, .what = What::loss, .from = 0, .to = 1, .value = 1}});
+  std::vector<Given> given;
+  for (const Time at : {0ms, 100ms, 200ms, 300ms, 400ms, 500ms})
+    given.push_back({at, {0, 1, 1000}});
+  given.push_back({510ms, {1, 0, 1000}});
+  const auto seen = run(shaper, given);
+  ASSERT_EQ(seen.size(), 7u);
+  // Half a packet in 5 ms, the other half in 2.5; 1 us on the backbone.
+  EXPECT_EQ(seen[0].at, 7500us + 1us + 10ms);
+  EXPECT_EQ(seen[1].at, 100ms + 1us + 10ms + 10ms);
+  EXPECT_EQ(seen[2].at, 200ms + 20ms + 1us + 30ms);
+  EXPECT_EQ(seen[3].fate, Fate::cut);
+  EXPECT_EQ(seen[4].at, 400ms + 20ms + 10ms + 30ms);
+  EXPECT_EQ(seen[5].fate, Fate::delivered);  // the other way: neither slow nor lossy
+  EXPECT_EQ(seen[5].at, 520ms);
+  EXPECT_EQ(seen[6].fate, Fate::lost);
+}
+
+}  // namespace
+}  // namespace longhaul::lab
