@@ -160,10 +160,8 @@ TEST_F(WanOfJob, RefusesTwoSourcesOfOneThing) {
 }
 
 // mutant: longhaul/run/job/matrix_wan.cpp
-//   - const std::vector<std::string>& names = !sites.empty() ? sites : (mbps ? mbps :
-//   rtt_ms)->names;
-//   + const std::vector<std::string>& names = !sites.empty() ? sites : (rtt_ms ? rtt_ms :
-//   mbps)->names;
+//   - if (mbps) pair.rate = bytes_per_second(mbps->at(rate_rows[from], rate_rows[to]));
+//   + if (mbps) pair.rate = bytes_per_second(mbps->at(rate_rows[to], rate_rows[from]));
 TEST_F(WanOfJob, OwnMatrices) {
   const flow::Wan all = network(matrices());
   ASSERT_EQ(all.sites.size(), 3u);
