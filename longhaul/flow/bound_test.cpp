@@ -92,6 +92,9 @@ TEST(Bound, B4_WithManySitesSharedLinksStillCount) {
   EXPECT_DOUBLE_EQ(lower_bound(wan, {Collective::all_reduce, kBytes}).seconds, 10);
 }
 
+// mutant: longhaul/flow/capacities.cpp
+//   - up.push_back(site.up.value_or(kUnlimited));
+//   + up.push_back(site.up.value_or(1e6));
 TEST(Bound, B5_NothingUnlimitedBinds) {
   Wan wan = equal_sites(3, 1e6);
   for (Wan::Site& site : wan.sites) site.up = site.down = std::nullopt;
@@ -101,6 +104,9 @@ TEST(Bound, B5_NothingUnlimitedBinds) {
 }
 
 // Connections of a pair are as fast as they are together.
+// mutant: longhaul/flow/wan.h
+//   - const double all = *way.flow * streams * sites[from].nodes * sites[to].nodes;
+//   + const double all = *way.flow * sites[from].nodes * sites[to].nodes;
 TEST(Bound, B6_ConnectionsLimitAPair) {
   Wan wan = equal_sites(2, 1e6);
   wan.usual.flow = 1e5;
@@ -130,6 +136,9 @@ RC_GTEST_PROP(Bound, B7_MoreCapacityNeverRaisesIt, ()) {
             vectors * kBytes / out * (1 - 1e-12));
 }
 
+// mutant: longhaul/flow/bound.cpp
+//   - const double seconds = vectors * task_.bytes / rate;
+//   + const double seconds = vectors * task_.bytes / rate + 1e-3;
 RC_GTEST_PROP(Bound, B8_ScalesWithBytesOverRates, ()) {
   const Wan wan = any_wan();
   Task task = any_task(wan);

@@ -43,6 +43,9 @@ TEST(Trees, T1_EqualSitesReachTheBound) {
 }
 
 // A thin site is a leaf of all trees: it sends a vector and gets one, and the others have time.
+// mutant: longhaul/flow/trees.cpp
+//   - limit(at_.up[site], [&](std::size_t from, std::size_t) { return from == site; });
+//   +
 TEST(Trees, T2_AThinSiteIsALeaf) {
   Wan wan = equal_sites(5, 1e6);
   wan.sites[3].up = wan.sites[3].down = 1e5;
@@ -69,6 +72,9 @@ TEST(Trees, T3_TwoClustersCrossTheBackboneOnce) {
 }
 
 // Only 0 > 1 and 1 > 2 carry anything: a chain. And a hub that all must pass both ways.
+// mutant: longhaul/flow/trees.cpp
+//   - roots_.push_back(lp_.add_column(0, broadcast && site != task_.root ? 0 : kUnlimited, 0));
+//   + roots_.push_back(lp_.add_column(0, kUnlimited, 0));
 TEST(Trees, T4_ChainsAndStars) {
   Wan chain = equal_sites(3, 1e6);
   chain.usual.rate = 1;  // a byte a second
@@ -148,6 +154,9 @@ RC_GTEST_PROP(Trees, T6_ThePlanKeepsWithinCapacity, ()) {
   RC_ASSERT(sent * trees->seconds >= 2 * double(n - 1) * kBytes * (1 - 1e-5));
 }
 
+// mutant: longhaul/flow/trees.cpp
+//   - trees.seconds = task_.bytes / (rate * unit_);
+//   + trees.seconds = task_.bytes / rate;
 RC_GTEST_PROP(Trees, T7_MoreCapacityNeverSlowsAndTimesScale, ()) {
   const Wan wan = any_wan();
   const double once = all_reduce(wan);
@@ -155,6 +164,9 @@ RC_GTEST_PROP(Trees, T7_MoreCapacityNeverSlowsAndTimesScale, ()) {
   RC_ASSERT(std::abs(all_reduce(scaled(wan, 4)) * 4 - once) <= once * 1e-5);
 }
 
+// mutant: longhaul/flow/trees.cpp
+//   - if (wan.sites.size() > kMostSitesOfTrees) return std::nullopt;
+//   +
 TEST(Trees, T8_TooManySitesAreToldFromFastOnes) {
   EXPECT_FALSE(pack_trees(equal_sites(kMostSitesOfTrees + 1, 1e6), {Collective::all_reduce, 1}));
   Wan wan = equal_sites(3, 1e6);

@@ -251,6 +251,9 @@ TEST(WanPreset, I3_Extremes) {
   }
 }
 
+// mutant: longhaul/run/job/wan_preset.cpp
+//   - for (double& cell : (*rates)->cells) cell *= root["mbps_factor"].value_or(1.0);
+//   + for (double& cell : (*rates)->cells) cell *= root["mbps_factor"].value_or(2.0);
 TEST(WanPreset, I4_GaiaHasFiveRatesAndAwsItsDelays) {
   std::map<double, int> unordered;
   const Wan gaia = network("gaia-11"), aws = network("aws-20-multi");
@@ -273,6 +276,9 @@ TEST(WanPreset, I4_GaiaHasFiveRatesAndAwsItsDelays) {
   }
 }
 
+// mutant: longhaul/run/job/matrix_wan.cpp
+//   - if (rtt_ms) pair.delay_s = rtt_ms->at(rtt_rows[from], rtt_rows[to]) / 2 / 1000;
+//   + if (rtt_ms) pair.delay_s = rtt_ms->at(rtt_rows[from], rtt_rows[to]) / 1000;
 TEST(WanPreset, I5_BestHubs) {
   using Hub = std::pair<std::string, double>;
   auto is = [](std::string_view name, const Hub& expected) {
@@ -305,6 +311,9 @@ TEST(WanPreset, I6_ScaledAndWindowedRates) {
   EXPECT_NEAR(extremes(network("ibm-10"), kRate).smallest, 256.1, 0.05);
 }
 
+// mutant: longhaul/run/job/matrix_wan.cpp
+//   - rows.push_back(*row);
+//   + rows.push_back(std::uint32_t(rows.size()));
 TEST(WanPreset, I7_Relays) {
   auto is = [](std::string_view name, std::size_t count, double best, std::string_view route) {
     const Relays relays = delay_relays(network(name));
