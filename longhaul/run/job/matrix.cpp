@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -154,6 +155,10 @@ Result<Matrix> parse_matrix(std::string_view text, std::string file, const CellK
 }
 
 Result<Matrix> read_matrix(const std::string& path, const CellKind& kind) {
+  std::error_code code;
+  if (std::filesystem::exists(path, code) && !std::filesystem::is_directory(path, code) &&
+      !std::filesystem::is_regular_file(path, code))  // a pipe would be waited for
+    return invalid(fmt::format("{}: not a regular file; expected a matrix (CSV)", path));
   auto text = read_text_file(path, "matrix (CSV)");
   if (!text) return text.error();
   return parse_matrix(*text, path, kind);

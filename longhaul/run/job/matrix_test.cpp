@@ -82,6 +82,7 @@ TEST(Matrix, FilesThatAreNone) {
   EXPECT_THAT(read_matrix("no-such.csv", kRateCells).error().what,
               HasSubstr("no-such.csv: no such matrix (CSV)"));
   EXPECT_THAT(read_matrix("/", kRateCells).error().what, HasSubstr("is a directory"));
+  EXPECT_THAT(read_matrix("/dev/null", kRateCells).error().what, HasSubstr("not a regular file"));
 }
 
 }  // namespace
