@@ -96,6 +96,7 @@ void add_compare(CLI::App& app, int& code) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("A,B");
+  add_wan_option(*sub, args->common.wan);
   sub->footer(
       "Example:\n  longhaul compare examples/mnist-4-sites.toml --sync bsp,fedavg,diloco\n"
       "The job file's [for.KIND.TABLE] tables hold what only one strategy needs.");

@@ -63,9 +63,8 @@ Status check(const RunOptions& options, const std::vector<std::string>& syncs,
   const Parts parts = run::all_parts();
   LH_TRY(check_kinds(parts, "sync", syncs));
   LH_TRY(check_kinds(parts, "overlay", overlays));
-  auto doc = run::read_document(options.job);
+  auto doc = run::load_document(options.job, {options.sets, options.wan});
   if (!doc) return doc.error();
-  for (const std::string& set : options.sets) LH_TRY(run::override_setting(*doc, set));
   return check_sync_keys(parts, doc->table("sync"), syncs);
 }
 

@@ -6,10 +6,13 @@
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
+#include "longhaul/cli/wan_text.h"
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/job/reference.h"
+#include "longhaul/run/job/wan.h"
 
 namespace longhaul::cli {
 namespace {
@@ -23,6 +26,16 @@ void print_part(const run::PartInfo& part) {
       fmt::print("  [{}] {} = {}\n", preset.table, preset.key, to_text(preset.value));
   }
   fmt::print("\n{}", part.keys.empty() ? "No settings.\n" : run::key_list(part.keys));
+}
+
+void print_preset(const run::WanPreset& preset) {
+  fmt::print("[wan] preset = \"{}\"\n  {} ({})\n", preset.name, preset.summary, preset.standing);
+  for (const std::string& source : preset.sources) fmt::print("  source: {}\n", source);
+  for (const std::string& caveat : preset.caveats) fmt::print("  caveat: {}\n", caveat);
+  if (preset.redraw)
+    fmt::print("  every pair's rate is redrawn every {:g} s, from {:g} to {:g} Mbit/s\n",
+               preset.redraw->every_s, preset.redraw->lowest_mbps, preset.redraw->highest_mbps);
+  fmt::print("\n{}", wan_text(run::preset_network(preset)));
 }
 
 void print_settings(const run::Job& job) {
@@ -80,17 +93,18 @@ int print_partition(const run::Job& job) {
   return kDone;
 }
 
-int explain_job(const std::string& path, const std::vector<std::string>& sets) {
-  auto job = run::load_job(path, sets);
+int explain_job(const std::string& path, const run::Overrides& overrides) {
+  auto job = run::load_job(path, overrides);
   if (!job) return tell(job.error());
   fmt::print("{}: {} rounds of {} samples at most, scored every {} rounds\n", job->job.name,
              job->stop.max_rounds, run::samples_per_round(*job), run::report_every(*job));
   print_settings(*job);
+  fmt::print("\nNetwork\n{}", wan_text(job->network));
   print_members(*job);
   return print_partition(*job);
 }
 
-int explain(const std::string& name, const std::vector<std::string>& sets) {
+int explain(const std::string& name, const run::Overrides& overrides) {
   if (name == "job-file") {
     fmt::print("{}", run::job_file_reference());
     return kDone;
@@ -105,12 +119,19 @@ int explain(const std::string& name, const std::vector<std::string>& sets) {
     print_part(part);
     found = true;
   }
+  for (const run::WanPreset& preset : run::wan_presets()) {
+    names.push_back(preset.name);
+    if (preset.name != name) continue;
+    if (found) fmt::print("\n");
+    print_preset(preset);
+    found = true;
+  }
   if (found) return kDone;
   if (name.ends_with(".toml") || name.find('/') != std::string::npos ||
       std::filesystem::exists(name))
-    return explain_job(name, sets);
-  return tell(
-      invalid(fmt::format("{}: neither a job file nor a part{}", name, suggestion(name, names))));
+    return explain_job(name, overrides);
+  return tell(invalid(fmt::format("{}: neither a job file, a part nor a network{}", name,
+                                  suggestion(name, names))));
 }
 
 }  // namespace
@@ -118,19 +139,18 @@ int explain(const std::string& name, const std::vector<std::string>& sets) {
 void add_explain(CLI::App& app, int& code) {
   struct Args {
     std::string name;
-    std::vector<std::string> sets;
+    run::Overrides overrides;
   };
   auto args = std::make_shared<Args>();
-  CLI::App* sub = app.add_subcommand(
-      "explain", "a part with its settings, or a job with everything it resolves to");
-  sub->add_option("NAME", args->name, "a part's name, a job file, or job-file for all keys")
+  CLI::App* sub =
+      app.add_subcommand("explain", "a part or a network, or a job with everything it resolves to");
+  sub->add_option("NAME", args->name, "a part, a network, a job file, or job-file for all keys")
       ->required();
-  sub->add_option("--set", args->sets, "overrides a key of the job file")
-      ->type_name("TABLE.KEY=VALUE")
-      ->allow_extra_args(false);
+  add_set_option(*sub, args->overrides.sets);
+  add_wan_option(*sub, args->overrides.wan);
   sub->footer(
       "Example:\n  longhaul explain diloco\n  longhaul explain examples/mnist-4-sites.toml");
-  sub->callback([args, &code] { code = explain(args->name, args->sets); });
+  sub->callback([args, &code] { code = explain(args->name, args->overrides); });
 }
 
 }  // namespace longhaul::cli

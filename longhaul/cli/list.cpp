@@ -5,6 +5,7 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/run/job/reference.h"
+#include "longhaul/run/job/wan_preset.h"
 
 namespace longhaul::cli {
 namespace {
@@ -16,6 +17,9 @@ void print_text(const std::vector<run::PartInfo>& parts) {
     table = part.table;
     fmt::print("  {:<14} {}\n", part.name, part.summary);
   }
+  fmt::print("\n[wan] preset\n");
+  for (const run::WanPreset& preset : run::wan_presets())
+    fmt::print("  {:<14} {}\n", preset.name, preset.summary);
   fmt::print("\nlonghaul explain NAME tells more.\n");
 }
 
@@ -24,6 +28,12 @@ void print_json(const std::vector<run::PartInfo>& parts) {
   for (const run::PartInfo& part : parts)
     object[part.table].push_back(
         {{"name", part.name}, {"summary", part.summary}, {"status", "ready"}});
+  for (const run::WanPreset& preset : run::wan_presets())
+    object["wan"].push_back({{"name", preset.name},
+                             {"summary", preset.summary},
+                             {"kind", preset.standing},
+                             {"sites", preset.wan.sites.size()},
+                             {"status", "ready"}});
   fmt::print("{}\n", object.dump(2));
 }
 

@@ -4,12 +4,21 @@
 
 namespace longhaul::cli {
 
-void RunOptions::add_to(CLI::App& app, const std::string& out_default,
-                        const std::string& resume_doc, bool with_threads) {
-  app.add_option("JOB", job, "job file (TOML); see docs/job-file.md")->required();
+void add_set_option(CLI::App& app, std::vector<std::string>& sets) {
   app.add_option("--set", sets, "overrides a key of the job file: --set sync.steps=50")
       ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
+}
+
+void add_wan_option(CLI::App& app, std::string& preset) {
+  app.add_option("--wan", preset, "a network of longhaul list in place of the job's")
+      ->type_name("PRESET");
+}
+
+void RunOptions::add_to(CLI::App& app, const std::string& out_default,
+                        const std::string& resume_doc, bool with_threads) {
+  app.add_option("JOB", job, "job file (TOML); see docs/job-file.md")->required();
+  add_set_option(app, sets);
   app.add_option("--out", out, "folder of the run (default: " + out_default + ")")
       ->type_name("DIR");
   if (with_threads)
@@ -32,7 +41,7 @@ CLI::Option* RunOptions::add_record_to(CLI::App& app) {
 Result<run::Job> RunOptions::load(const std::vector<std::string>& more) const {
   std::vector<std::string> all = sets;
   all.insert(all.end(), more.begin(), more.end());
-  return run::load_job(job, all);
+  return run::load_job(job, {std::move(all), wan});
 }
 
 run::SimulateOptions RunOptions::one(std::string folder) const {

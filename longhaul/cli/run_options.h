@@ -12,9 +12,14 @@ class Option;
 
 namespace longhaul::cli {
 
+// --set and --wan, of the commands that read a job.
+void add_set_option(CLI::App&, std::vector<std::string>& sets);
+void add_wan_option(CLI::App&, std::string& preset);
+
 struct RunOptions {
   std::string job;
   std::vector<std::string> sets;
+  std::string wan;
   std::string out;
   std::string record;  // "", "hashes" or "full"
   unsigned threads = 0;

@@ -155,6 +155,7 @@ void add_simulate(CLI::App& app, int& code) {
   CLI::Option* record = args->common.add_record_to(*sub);
   sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing")
       ->excludes(record);
+  add_wan_option(*sub, args->common.wan);
   sub->footer(
       "Example:\n  longhaul simulate examples/mnist-4-sites.toml --set sync.kind=bsp --seeds 3\n"
       "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 failed,\n"

@@ -4,6 +4,7 @@
 //
 // Bytes from site a to site b pass a's uplink, the ordered pair (a, b), every shared link that the
 // pair crosses, and b's downlink. Plain values; no state.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,12 +23,14 @@ struct Wan {
     Rate up, down;           // of all that leaves the site, and of all that comes to it
     Rate lan;                // of each node's port, each way, for traffic within the site
     double lan_delay_s = 0;  // one way
+    std::uint32_t nodes = 1;
   };
   struct Pair {
     Rate rate;
     double delay_s = 0;   // one way
     double jitter_s = 0;  // standard deviation of the delay
     double loss = 0;      // share of packets lost
+    Rate flow = {};       // of each connection, whatever else the pair has room for
   };
   struct Shared {  // a backbone that several pairs cross
     std::string name;
@@ -39,10 +42,18 @@ struct Wan {
   Pair usual;                      // of ordered pairs that are not in `pairs`
   std::map<SitePair, Pair> pairs;  // what differs
   std::vector<Shared> shared;
+  std::uint32_t streams = 1;  // connections from a node to a node
 
   const Pair& pair(std::uint32_t from, std::uint32_t to) const {
     const auto own = pairs.find({from, to});
     return own == pairs.end() ? usual : own->second;
+  }
+  // What the pair carries at most: its rate, or what all its connections may have together.
+  Rate capacity(std::uint32_t from, std::uint32_t to) const {
+    const Pair& way = pair(from, to);
+    if (!way.flow) return way.rate;
+    const double all = *way.flow * streams * sites[from].nodes * sites[to].nodes;
+    return way.rate ? std::min(*way.rate, all) : all;
   }
 };
 

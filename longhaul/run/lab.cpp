@@ -14,7 +14,6 @@
 #include "longhaul/lab/router.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/summary.h"
-#include "longhaul/run/wan_of.h"
 
 namespace longhaul::run {
 namespace {
@@ -81,7 +80,7 @@ Result<std::unique_ptr<Lab>> Lab::start(const Job& job, LabOptions options) {
   const auto warn = [&](const std::string& text) {
     if (made->options_.line && !text.empty()) made->options_.line("lab", true, "note: " + text);
   };
-  warn(lab::too_much_for_router(wan_of(job)));
+  warn(lab::too_much_for_router(job.network));
   if (job.wan.lan_mbps && job.members().size() > job.sites.size())
     warn("[wan] lan_mbps does not count here: nodes of one site reach one another at full speed");
   LH_TRY(made->start_router());
@@ -164,7 +163,7 @@ Status run_router(const Job& job, std::vector<int> tuns, int stop, const std::st
     return invalid(fmt::format("--tuns: {} given, but {} has {} sites", tuns.size(), job.file,
                                job.sites.size()));
   lab::RouterConfig config{
-      .wan = wan_of(job), .seed = job.job.seed, .tuns = std::move(tuns), .stop = stop};
+      .wan = job.network, .seed = job.job.seed, .tuns = std::move(tuns), .stop = stop};
   fmt::print("{}\n", kReady);
   std::fflush(stdout);
   const auto figures = lab::route(config);

@@ -12,27 +12,6 @@
 namespace longhaul::run {
 namespace {
 
-bool is_name(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
-  });
-}
-
-// An Error about a key of a table, at the key if it was written, else at the table.
-Error about(const Settings& table, std::string_view key, const std::string& expected) {
-  if (const Setting* entry = table.find(key)) return bad_setting(table, *entry, expected);
-  const std::string place =
-      table.line > 0 ? fmt::format("{}:{}", table.file, table.line) : table.file;
-  return invalid(
-      fmt::format("{}: [{}] {}: missing; expected {}", place, table.table, key, expected));
-}
-
-Error about(const Document& doc, std::string_view table, std::string_view key,
-            const std::string& expected) {
-  const Settings* settings = doc.find(table);
-  return about(settings ? *settings : Settings{std::string(table), doc.file, 0, {}}, key, expected);
-}
-
 // File and line of the first table that `why` names and the file holds.
 std::string place_of(const Document& doc, std::string_view why) {
   for (std::size_t at = why.find('['); at != std::string_view::npos; at = why.find('[', at + 1)) {
@@ -109,9 +88,6 @@ Status check_wan(const Document& doc, const Job& job) {
   if (job.wan.loss != 0) return about(doc, "wan", "loss", kNoLoss);
   for (std::size_t i = 0; i < job.links.size(); ++i)
     if (job.links[i].loss != 0) return about(doc.links[i], "loss", kNoLoss);
-  if (!job.wan.preset.empty())
-    return about(doc, "wan", "preset",
-                 "no preset: none is built in; write [wan] mbps and [[wan.link]] tables");
   return Ok{};
 }
 
@@ -139,6 +115,26 @@ Status check_parts(const Job& job) {
 }
 
 }  // namespace
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  });
+}
+
+Error about(const Settings& table, std::string_view key, const std::string& expected) {
+  if (const Setting* entry = table.find(key)) return bad_setting(table, *entry, expected);
+  const std::string place =
+      table.line > 0 ? fmt::format("{}:{}", table.file, table.line) : table.file;
+  return invalid(
+      fmt::format("{}: [{}] {}: missing; expected {}", place, table.table, key, expected));
+}
+
+Error about(const Document& doc, std::string_view table, std::string_view key,
+            const std::string& expected) {
+  const Settings* settings = doc.find(table);
+  return about(settings ? *settings : Settings{std::string(table), doc.file, 0, {}}, key, expected);
+}
 
 std::string default_name(const std::string& file) {
   std::string name = std::filesystem::path(file).stem().string().substr(0, 64);

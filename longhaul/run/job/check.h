@@ -9,6 +9,11 @@ namespace longhaul::run {
 // Names, links, roles, limits of this version, illegal combinations, and every part's own settings.
 Status check_job(const Document&, const Job&);
 
+bool is_name(std::string_view);  // letters, digits, - and _
+// An Error about a key of a table, at the key if it was written, else at the table.
+Error about(const Settings& table, std::string_view key, const std::string& expected);
+Error about(const Document&, std::string_view table, std::string_view key,
+            const std::string& expected);
 std::string default_name(const std::string& file);
 std::uint8_t role_bit(std::string_view role);
 

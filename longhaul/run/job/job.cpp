@@ -11,6 +11,7 @@
 #include "longhaul/run/job/check.h"
 #include "longhaul/run/job/learning.h"
 #include "longhaul/run/job/presets.h"
+#include "longhaul/run/job/wan.h"
 #include "longhaul/sync/registry.h"
 #include "longhaul/transfer/registry.h"
 
@@ -151,18 +152,34 @@ std::size_t Job::workers() const {
 Result<Job> resolve_job(Document doc) {
   Job job;
   job.file = doc.file;
+  LH_TRY(add_sites(doc));
   LH_TRY(read_tables(doc, job));
   LH_TRY(read_parts(doc, job));
   if (job.job.name.empty()) job.job.name = default_name(doc.file);
   LH_TRY(check_job(doc, job));
+  auto network = build_wan(doc, job);
+  if (!network) return network.error();
+  job.network = *std::move(network);
   return job;
 }
 
-Result<Job> load_job(const std::string& path, const std::vector<std::string>& sets) {
+Result<Document> load_document(const std::string& path, const Overrides& overrides) {
   auto doc = read_document(path);
   if (!doc) return doc.error();
-  for (const std::string& set : sets) LH_TRY(override_setting(*doc, set));
-  return resolve_job(std::move(*doc));
+  if (!overrides.wan.empty()) replace_wan(*doc, overrides.wan);
+  auto names_wan = [](const std::string& set) { return set.starts_with("wan."); };
+  for (const std::string& set : overrides.sets)
+    if (names_wan(set)) LH_TRY(override_setting(*doc, set));
+  LH_TRY(add_sites(*doc));
+  for (const std::string& set : overrides.sets)
+    if (!names_wan(set)) LH_TRY(override_setting(*doc, set));
+  return doc;
+}
+
+Result<Job> load_job(const std::string& path, const Overrides& overrides) {
+  auto doc = load_document(path, overrides);
+  if (!doc) return doc.error();
+  return resolve_job(*std::move(doc));
 }
 
 }  // namespace longhaul::run

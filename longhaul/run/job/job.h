@@ -13,6 +13,7 @@
 
 #include "longhaul/core/place.h"
 #include "longhaul/core/registry.h"
+#include "longhaul/flow/wan.h"
 #include "longhaul/run/job/document.h"
 #include "longhaul/run/job/tables.h"
 
@@ -42,6 +43,7 @@ struct Job {
   WanTable wan;
   std::vector<LinkTable> links;
   std::vector<SiteTable> sites;
+  flow::Wan network;                // what wan, links and sites come to
   Settings model, data, optimizer;  // read by learn/; "kind" is always there
   Choice<SyncEntry> sync;
   Choice<OverlayEntry> overlay;
@@ -63,7 +65,15 @@ struct Job {
 };
 
 Result<Job> resolve_job(Document);
-// Reads the file, applies the --set assignments, resolves.
-Result<Job> load_job(const std::string& path, const std::vector<std::string>& sets = {});
+
+// What the command line lays over a job file.
+struct Overrides {
+  std::vector<std::string> sets;  // --set, in their order
+  std::string wan;                // --wan: a preset in place of the file's network; "": none
+};
+// The file with all of it applied. A job without [[site]] tables has its preset's sites by then,
+// so that --set can name them.
+Result<Document> load_document(const std::string& path, const Overrides& = {});
+Result<Job> load_job(const std::string& path, const Overrides& = {});
 
 }  // namespace longhaul::run

@@ -152,7 +152,6 @@ TEST(Check, LinksNameTwoSitesOnce) {
 
 TEST(Check, RefusesWhatTheLinkModelCannotDo) {
   EXPECT_THAT(error_of(bsp("[wan]\nloss = 0.01\n")), AllOf(HasSubstr("loss"), HasSubstr("FIFO")));
-  EXPECT_THAT(error_of(bsp("[wan]\npreset = \"gaia-11\"\n")), HasSubstr("none is built in"));
 }
 
 TEST(Check, SitesHaveNamesAndWorkers) {

@@ -8,12 +8,9 @@
 #include <vector>
 
 #include "longhaul/base/fields.h"
+#include "longhaul/run/job/wan_source.h"
 
 namespace longhaul::run {
-
-// Rates in Mbit/s (10^6 bits), times in ms.
-inline constexpr double kLargestRate = 1e9;
-inline constexpr double kLargestDelay = 1e6;
 
 struct JobTable {
   std::string name;
@@ -138,21 +135,17 @@ struct NetTable {  // sockets only
   }
 };
 
-struct WanTable {
-  std::string preset;
+struct WanTable : WanSource {
   double rate_scale = 1;
-  std::optional<double> mbps;
-  double delay_ms = 20;
+  std::optional<double> mbps, delay_ms;
   double loss = 0;
   double wire_scale = 1;
   std::optional<double> lan_mbps;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(
-        Field{.name = "preset", .doc = "a measured network by name (none is built in)", .max = 64},
-        self.preset);
+    WanSource::fields(self, visit);
     visit(Field{.name = "rate_scale",
-                .doc = "multiplies every rate between sites",
+                .doc = "multiplies every rate of pairs and connections, not those of sites",
                 .max = 1e6,
                 .positive = true},
           self.rate_scale);
@@ -163,7 +156,7 @@ struct WanTable {
                 .positive = true},
           self.mbps);
     visit(Field{.name = "delay_ms",
-                .doc = "one-way delay between sites",
+                .doc = "one-way delay between sites (absent: as preset or rtt_ms_csv say, or 20)",
                 .min = 0,
                 .max = kLargestDelay,
                 .unit = "ms"},
@@ -194,13 +187,13 @@ struct LinkTable {  // [[wan.link]]: what differs from [wan] for one pair
     visit(Field{.name = "from", .doc = "a site's name", .max = 64}, self.from);
     visit(Field{.name = "to", .doc = "a site's name", .max = 64}, self.to);
     visit(Field{.name = "mbps",
-                .doc = "rate of this direction (absent: as [wan] mbps)",
+                .doc = "rate of this direction (absent: as [wan] says)",
                 .max = kLargestRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.mbps);
     visit(Field{.name = "delay_ms",
-                .doc = "one-way delay (absent: as [wan] delay_ms)",
+                .doc = "one-way delay (absent: as [wan] says)",
                 .min = 0,
                 .max = kLargestDelay,
                 .unit = "ms"},
@@ -224,13 +217,13 @@ struct SiteTable {
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "name", .doc = "letters, digits, - and _; unique", .max = 64}, self.name);
     visit(Field{.name = "up_mbps",
-                .doc = "uplink shared by the site's nodes (absent: unlimited)",
+                .doc = "uplink shared by the site's nodes (absent: as [wan] says, or unlimited)",
                 .max = kLargestRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.up_mbps);
     visit(Field{.name = "down_mbps",
-                .doc = "downlink shared by the site's nodes (absent: unlimited)",
+                .doc = "downlink shared by the site's nodes (absent: as [wan] says, or unlimited)",
                 .max = kLargestRate,
                 .unit = "Mbit/s",
                 .positive = true},

@@ -1,0 +1,151 @@
+#include "longhaul/flow/bound.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
+#include "longhaul/flow/trees.h"
+
+namespace longhaul::cli {
+namespace {
+
+struct BoundArgs {
+  std::string job;
+  run::Overrides overrides;
+  double mbytes = 25;
+  std::string op = "all-reduce", root;
+  bool payload = false, json = false;
+};
+
+std::string_view name_of(flow::Limit::What what) {
+  switch (what) {
+    case flow::Limit::What::uplink:
+      return "uplink";
+    case flow::Limit::What::downlink:
+      return "downlink";
+    case flow::Limit::What::all_uplinks:
+      return "all_uplinks";
+    case flow::Limit::What::all_downlinks:
+      return "all_downlinks";
+    case flow::Limit::What::cut:
+      break;
+  }
+  return "cut";
+}
+
+std::string seconds_text(double seconds) { return fmt::format("{:.4g} s", seconds); }
+
+Result<flow::Task> task_of(const BoundArgs& args, const flow::Wan& wan) {
+  flow::Task task;
+  task.bytes = args.mbytes * 1e6 * (args.payload ? 1 : flow::kIpPerByte);
+  if (args.op == "all-reduce") {
+    if (!args.root.empty())
+      return invalid("--root: an all-reduce has none; it belongs to --op broadcast");
+    return task;
+  }
+  task.op = flow::Collective::broadcast;
+  if (args.root.empty()) return task;
+  std::vector<std::string_view> names;
+  for (const flow::Wan::Site& site : wan.sites) {
+    if (site.name == args.root) {
+      task.root = std::uint32_t(names.size());
+      return task;
+    }
+    names.push_back(site.name);
+  }
+  return invalid(fmt::format("--root {}: no such site{}", args.root, suggestion(args.root, names)));
+}
+
+void print_json(const BoundArgs& args, const run::Job& job, const flow::Task& task,
+                const flow::Bound& bound, const std::optional<flow::Trees>& trees) {
+  const flow::Wan& wan = job.network;
+  auto limits = nlohmann::ordered_json::array();
+  for (const flow::Limit& limit : bound.limits) {
+    auto sites = nlohmann::ordered_json::array();
+    for (std::uint32_t site : limit.sites) sites.push_back(wan.sites[site].name);
+    limits.push_back({{"kind", name_of(limit.what)},
+                      {"time_s", limit.seconds},
+                      {"sites", sites},
+                      {"what", to_text(limit, wan)}});
+  }
+  nlohmann::ordered_json object = {{"name", job.job.name}, {"op", args.op}};
+  if (args.op == "broadcast") object["root"] = wan.sites[task.root].name;
+  object.update({{"sites", wan.sites.size()},
+                 {"mbytes", args.mbytes},
+                 {"ip_bytes", task.bytes},
+                 {"bound_s", bound.seconds},
+                 {"binds", nullptr},
+                 {"limits", limits},
+                 {"tree_s", nullptr}});
+  if (!bound.limits.empty()) object["binds"] = to_text(bound.limits.front(), wan);
+  if (trees) object["tree_s"] = trees->seconds;
+  fmt::print("{}\n", object.dump(2));
+}
+
+void print_text(const BoundArgs& args, const run::Job& job, const flow::Task& task,
+                const flow::Bound& bound, const std::optional<flow::Trees>& trees) {
+  const flow::Wan& wan = job.network;
+  fmt::print("{}: {} of {:g} MB{} among {} sites; {:.4g} MB of {} for each vector\n", job.job.name,
+             args.op, args.mbytes,
+             args.op == "broadcast" ? " from " + wan.sites[task.root].name : "", wan.sites.size(),
+             task.bytes / 1e6, args.payload ? "payload" : "IP packets");
+  if (bound.limits.empty()) {
+    fmt::print("Nothing limits it: links without rates.\n");
+    return;
+  }
+  fmt::print("At least {}: {}.\n", seconds_text(bound.seconds), to_text(bound.limits.front(), wan));
+  if (trees)
+    fmt::print("{}: {}.\n",
+               args.op == "broadcast" ? "Exact, by trees" : "The best plan of trees takes",
+               seconds_text(trees->seconds));
+  else if (wan.sites.size() > flow::kMostSitesOfTrees)
+    fmt::print("No plan of trees: more than {} sites.\n", flow::kMostSitesOfTrees);
+  else
+    fmt::print("No plan of trees: the linear programme was not solved.\n");
+  fmt::print("\n");
+  std::vector<std::vector<std::string>> rows;
+  for (const flow::Limit& limit : bound.limits)
+    rows.push_back({to_text(limit, wan), seconds_text(limit.seconds)});
+  fmt::print("{}", text_table({"limit", "at least"}, rows));
+  fmt::print("\nDelays and traffic within a site are left out; see docs/bounds.md.\n");
+}
+
+int bound(const BoundArgs& args) {
+  auto job = run::load_job(args.job, args.overrides);
+  if (!job) return tell(job.error());
+  auto task = task_of(args, job->network);
+  if (!task) return tell(task.error());
+  const flow::Bound limits = flow::lower_bound(job->network, *task);
+  const std::optional<flow::Trees> trees = flow::pack_trees(job->network, *task);
+  (args.json ? print_json : print_text)(args, *job, *task, limits, trees);
+  return kDone;
+}
+
+}  // namespace
+
+void add_bound(CLI::App& app, int& code) {
+  auto args = std::make_shared<BoundArgs>();
+  CLI::App* sub =
+      app.add_subcommand("bound", "how fast a collective can be on a job's network, at best");
+  sub->add_option("JOB", args->job, "job file (TOML); see docs/job-file.md")->required();
+  sub->add_option("--mbytes", args->mbytes, "size of one vector, in MB (default: 25)")
+      ->check(CLI::Range(1e-6, 1e9))
+      ->type_name("M");
+  sub->add_option("--op", args->op, "all-reduce (default) or broadcast")
+      ->check(CLI::IsMember({"all-reduce", "broadcast"}))
+      ->type_name("OP");
+  sub->add_option("--root", args->root, "the site that broadcasts (default: the first)")
+      ->type_name("SITE");
+  sub->add_flag("--payload", args->payload,
+                "counts the vector's bytes alone, as the simulator's FIFO queues do");
+  sub->add_flag("--json", args->json, "prints one JSON object and nothing else");
+  add_set_option(*sub, args->overrides.sets);
+  add_wan_option(*sub, args->overrides.wan);
+  sub->footer("Example:\n  longhaul bound examples/mnist-4-sites.toml --mbytes 25 --wan gaia-11");
+  sub->callback([args, &code] { code = bound(*args); });
+}
+
+}  // namespace longhaul::cli

@@ -1,0 +1,29 @@
+#pragma once
+// A Wan as dense numbers: what each link carries, in bytes a second; infinite: unlimited.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "longhaul/flow/wan.h"
+
+namespace longhaul::flow {
+
+struct Capacities {
+  explicit Capacities(const Wan&);
+
+  double pair(std::size_t from, std::size_t to) const { return pairs[from * sites + to]; }
+  // What can leave the site, through its uplink and its pairs; and what can come to it.
+  double out(std::size_t site) const;
+  double in(std::size_t site) const;
+  // An upper limit of what all pairs from a member to another site carry together. `members`: one
+  // flag a site. Never less than the true capacity of the cut: the least of what the uplinks of
+  // one side, the downlinks of the other, and pairs with their shared links let through.
+  double cut(const std::vector<bool>& members) const;
+
+  std::size_t sites = 0;
+  std::vector<double> up, down;
+  std::vector<double> pairs;  // by row; 0 on the diagonal
+  std::vector<Wan::Shared> shared;
+};
+
+}  // namespace longhaul::flow

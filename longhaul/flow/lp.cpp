@@ -1,0 +1,56 @@
+#include "longhaul/flow/lp.h"
+
+#include <cmath>
+
+#include <coin/Clp_C_Interface.h>
+
+#include "longhaul/base/check.h"
+
+namespace longhaul::flow {
+namespace {
+
+constexpr int kMostIterations = 200000;  // a solver that goes in circles is to end
+
+// Clp takes its own largest number for infinity.
+double bound(double value) { return std::isinf(value) ? std::copysign(1e50, value) : value; }
+
+}  // namespace
+
+struct Lp::Model {
+  Model() : clp(Clp_newModel()) {
+    Clp_setLogLevel(clp, 0);
+    Clp_setMaximumIterations(clp, kMostIterations);
+    Clp_setOptimizationDirection(clp, -1);  // maximise
+  }
+  ~Model() { Clp_deleteModel(clp); }
+  Clp_Simplex* clp;
+};
+
+Lp::Lp() : model_(std::make_unique<Model>()) {}
+Lp::~Lp() = default;
+
+int Lp::add_column(double low, double high, double gain) {
+  LH_CHECK(Clp_numberRows(model_->clp) == 0);
+  const double lows[] = {bound(low)}, highs[] = {bound(high)}, gains[] = {gain};
+  const CoinBigIndex starts[] = {0, 0};
+  Clp_addColumns(model_->clp, 1, lows, highs, gains, starts, nullptr, nullptr);
+  return Clp_numberColumns(model_->clp) - 1;
+}
+
+void Lp::add_row(double low, double high, const std::vector<Term>& terms) {
+  std::vector<int> columns;
+  std::vector<double> factors;
+  for (const Term& term : terms) {
+    columns.push_back(term.column);
+    factors.push_back(term.factor);
+  }
+  const double lows[] = {bound(low)}, highs[] = {bound(high)};
+  const CoinBigIndex starts[] = {0, CoinBigIndex(terms.size())};
+  Clp_addRows(model_->clp, 1, lows, highs, starts, columns.data(), factors.data());
+}
+
+bool Lp::maximise() { return Clp_dual(model_->clp, 0) == 0 && Clp_status(model_->clp) == 0; }
+
+double Lp::value(int column) const { return Clp_primalColumnSolution(model_->clp)[column]; }
+
+}  // namespace longhaul::flow

@@ -1,0 +1,167 @@
+#include "longhaul/run/job/matrix.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "longhaul/run/job/check.h"
+#include "longhaul/run/job/document.h"
+
+namespace longhaul::run {
+namespace {
+
+constexpr std::size_t kMostSites = 2000;  // more than a file of the largest size has room for
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \r") + 1 - first);
+}
+
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> cells;
+  while (true) {
+    const std::size_t comma = line.find(',');
+    cells.push_back(trimmed(line.substr(0, comma)));
+    if (comma == std::string_view::npos) return cells;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+// What a user sees of a cell: short, and free of what a terminal would obey.
+std::string shown(std::string_view cell) {
+  std::string text;
+  for (char c : cell.substr(0, 32))
+    text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return cell.empty() ? "nothing" : fmt::format("'{}'", text);
+}
+
+class Reader {
+ public:
+  Reader(std::string file, const CellKind& kind) : kind_(kind) { matrix_.file = std::move(file); }
+
+  Status take(std::string_view line, int number) {
+    line_ = number;
+    const auto cells = split(line);
+    if (!head_seen_) return take_head(cells);
+    return take_row(cells);
+  }
+
+  Result<Matrix> finish() && {
+    if (!head_seen_)
+      return malformed(
+          fmt::format("{}: empty; expected a first line src,NAME,NAME...; one row "
+                      "for each site follows",
+                      matrix_.file));
+    if (rows_ < matrix_.names.size())
+      return malformed(
+          fmt::format("{}:{}: ends before the row of '{}'; expected {} rows, one for "
+                      "each site of the first line, found {}",
+                      matrix_.file, line_, matrix_.names[rows_], matrix_.names.size(), rows_));
+    return std::move(matrix_);
+  }
+
+ private:
+  // `column`: 1 is the first, which names the source.
+  Error at(std::size_t column, const std::string& expected, std::string_view found) const {
+    return malformed(fmt::format("{}:{}: column {}: expected {}, found {}", matrix_.file, line_,
+                                 column, expected, shown(found)));
+  }
+
+  Status take_head(const std::vector<std::string_view>& cells) {
+    head_seen_ = true;
+    if (cells.front() != "src" || cells.size() < 2)
+      return at(1, "a first line src,NAME,NAME... with commas between the names of the sites",
+                cells.front());
+    if (cells.size() - 1 > kMostSites)
+      return at(kMostSites + 2, fmt::format("at most {} sites", kMostSites), cells[kMostSites + 1]);
+    for (std::size_t i = 1; i < cells.size(); ++i) {
+      if (!is_name(cells[i]) || cells[i].size() > 64)
+        return at(i + 1, "a site's name of letters, digits, - and _", cells[i]);
+      if (matrix_.find(cells[i])) return at(i + 1, "a name that no other column has", cells[i]);
+      matrix_.names.emplace_back(cells[i]);
+    }
+    return Ok{};
+  }
+
+  Status take_row(const std::vector<std::string_view>& cells) {
+    const auto& names = matrix_.names;
+    if (rows_ == names.size())
+      return at(
+          1, fmt::format("no more than {} rows, one for each site of the first line", names.size()),
+          cells.front());
+    const std::string& from = names[rows_];
+    if (cells.front() != from)
+      return at(1, fmt::format("the row of '{}': rows are in the order of the first line", from),
+                cells.front());
+    if (cells.size() != names.size() + 1)
+      return malformed(
+          fmt::format("{}:{}: the row of '{}' has {} cells; expected {}, one for each "
+                      "site of the first line, its own empty",
+                      matrix_.file, line_, from, cells.size() - 1, names.size()));
+    for (std::size_t to = 0; to < names.size(); ++to) LH_TRY(take_cell(cells[to + 1], to));
+    ++rows_;
+    return Ok{};
+  }
+
+  Status take_cell(std::string_view cell, std::size_t to) {
+    const std::string &from = matrix_.names[rows_], &name = matrix_.names[to];
+    double value = 0;
+    if (to == rows_) {
+      if (!cell.empty())
+        return at(to + 2, fmt::format("an empty cell: '{}' to itself is no link", from), cell);
+    } else {
+      const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+      const bool number =
+          code == std::errc{} && end == cell.data() + cell.size() && std::isfinite(value);
+      if (!number || value <= 0 || value > kind_.max)
+        return at(to + 2,
+                  fmt::format("{} above 0 and at most {:g}, from '{}' to '{}'", kind_.noun,
+                              kind_.max, from, name),
+                  cell);
+    }
+    matrix_.cells.push_back(value);
+    return Ok{};
+  }
+
+  const CellKind kind_;
+  Matrix matrix_;
+  bool head_seen_ = false;
+  std::size_t rows_ = 0;
+  int line_ = 0;
+};
+
+}  // namespace
+
+std::optional<std::uint32_t> Matrix::find(std::string_view name) const {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return std::uint32_t(found - names.begin());
+}
+
+Result<Matrix> parse_matrix(std::string_view text, std::string file, const CellKind& kind) {
+  Reader reader(std::move(file), kind);
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // what spreadsheets put in front
+  for (int number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && line.front() != '#') LH_TRY(reader.take(line, number));
+  }
+  return std::move(reader).finish();
+}
+
+Result<Matrix> read_matrix(const std::string& path, const CellKind& kind) {
+  std::error_code code;
+  if (std::filesystem::exists(path, code) && !std::filesystem::is_directory(path, code) &&
+      !std::filesystem::is_regular_file(path, code))  // a pipe would be waited for
+    return invalid(fmt::format("{}: not a regular file; expected a matrix (CSV)", path));
+  auto text = read_text_file(path, "matrix (CSV)");
+  if (!text) return text.error();
+  return parse_matrix(*text, path, kind);
+}
+
+}  // namespace longhaul::run
