@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "longhaul/flow/trace.h"
+
 namespace longhaul::flow {
 
 using Rate = std::optional<double>;
@@ -39,6 +41,7 @@ struct Wan {
   Pair usual;                      // of ordered pairs that are not in `pairs`
   std::map<SitePair, Pair> pairs;  // what differs
   std::vector<Shared> shared;
+  std::vector<Traced> traces;  // what changes with time; one quantity, one trace
 
   const Pair& pair(std::uint32_t from, std::uint32_t to) const {
     const auto own = pairs.find({from, to});
