@@ -34,12 +34,12 @@ int number(int below) { return *rc::gen::inRange(0, below); }
 Problem any_problem() {
   Problem p;
   for (int links = 1 + number(8); links > 0; --links)
-    p.capacities.push_back(number(12) == 0 ? 0 : double(10 * (1 + number(9))));
+    p.capacities.push_back(number(12) == 0 ? 0 : double(1 + number(9)) / 7);
   for (int flows = number(25); flows > 0; --flows) {
     std::vector<std::uint32_t> links;
     for (std::uint32_t l = 0; l < p.capacities.size(); ++l)
       if (number(3) == 0) links.push_back(l);
-    const double cap = number(3) == 0 ? double(number(70)) / 2 : kUnlimited;
+    const double cap = number(3) == 0 ? double(number(9)) / 14 : kUnlimited;
     p.add(links, cap, std::uint32_t(1 + number(3)), std::uint8_t(number(3)));
   }
   return p;

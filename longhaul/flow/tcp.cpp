@@ -24,14 +24,21 @@ double reno_friendly_window(double loss) {
 
 }  // namespace
 
-std::uint64_t ip_packets(const Tcp& tcp, std::uint64_t bytes, std::uint32_t headers) {
-  const auto segment = std::uint64_t(tcp.packet()) - headers;
-  return std::max<std::uint64_t>(1, (bytes + segment - 1) / segment);
+double stream_bytes(const Tcp& tcp, std::uint64_t bytes) {
+  if (tcp.mtu == 0) return double(bytes);
+  const double full = double(tcp.mtu) / (tcp.mtu - kTcpHeaders);
+  return std::max(double(bytes) + kTcpHeaders, double(bytes) * full);
 }
 
-double ip_bytes(const Tcp& tcp, std::uint64_t bytes, std::uint32_t headers) {
+double datagram_bytes(const Tcp& tcp, std::uint64_t bytes) {
   if (tcp.mtu == 0) return double(bytes);
-  return double(bytes + ip_packets(tcp, bytes, headers) * headers);
+  const std::uint64_t each = tcp.mtu - kUdpHeaders;
+  const std::uint64_t count = std::max<std::uint64_t>(1, (bytes + each - 1) / each);
+  return double(bytes + count * kUdpHeaders);
+}
+
+std::uint64_t packets(const Tcp& tcp, double ip_bytes) {
+  return std::uint64_t(std::max(1.0, std::ceil(ip_bytes / tcp.packet() - 1e-9)));
 }
 
 double slow_start_rate(const Tcp& tcp, double rtt_s) {

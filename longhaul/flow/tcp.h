@@ -26,9 +26,13 @@ struct Tcp {
 inline constexpr std::uint32_t kTcpHeaders = 52;
 inline constexpr std::uint32_t kUdpHeaders = 28;
 
-// IP bytes, and packets, of a message; what is lost and sent again is not in it.
-double ip_bytes(const Tcp&, std::uint64_t bytes, std::uint32_t headers);
-std::uint64_t ip_packets(const Tcp&, std::uint64_t bytes, std::uint32_t headers);
+// IP bytes of a message in a stream: packets are full, but a message by itself is one at least.
+// What is lost and sent again is not in it.
+double stream_bytes(const Tcp&, std::uint64_t bytes);
+// IP bytes of a message that goes as datagrams of its own.
+double datagram_bytes(const Tcp&, std::uint64_t bytes);
+// Packets of so many IP bytes; at least one.
+std::uint64_t packets(const Tcp&, double ip_bytes);
 
 // Rate at which slow start begins; it doubles every round trip. Unlimited if warm or rtt is 0.
 double slow_start_rate(const Tcp&, double rtt_s);

@@ -61,15 +61,21 @@ TEST(Tcp, SlowStartBeginsWithTenPacketsARoundTrip) {
 }
 
 // mutant: longhaul/flow/tcp.cpp
-//   - return std::max<std::uint64_t>(1, (bytes + segment - 1) / segment);
-//   + return std::max<std::uint64_t>(1, bytes / segment);
+//   - return std::max(double(bytes) + kTcpHeaders, double(bytes) * full);
+//   + return double(bytes) * full;
+// mutant: longhaul/flow/tcp.cpp
+//   - const std::uint64_t count = std::max<std::uint64_t>(1, (bytes + each - 1) / each);
+//   + const std::uint64_t count = std::max<std::uint64_t>(1, bytes / each);
 TEST(Tcp, EveryPacketHasItsHeaders) {
-  EXPECT_EQ(ip_packets({}, 1448, kTcpHeaders), 1u);
-  EXPECT_EQ(ip_packets({}, 1449, kTcpHeaders), 2u);
-  EXPECT_EQ(ip_packets({}, 0, kTcpHeaders), 1u);
-  EXPECT_EQ(ip_bytes({}, 1448'000, kTcpHeaders), 1500'000);
-  EXPECT_EQ(ip_bytes({}, 1472, kUdpHeaders), 1500);
-  EXPECT_EQ(ip_bytes({.mtu = 0}, 1448, kTcpHeaders), 1448);
+  EXPECT_DOUBLE_EQ(stream_bytes({}, 1'448'000), 1'500'000);
+  EXPECT_EQ(stream_bytes({}, 100), 152);
+  EXPECT_EQ(datagram_bytes({}, 1472), 1500);
+  EXPECT_EQ(datagram_bytes({}, 1473), 1473 + 56);
+  EXPECT_EQ(datagram_bytes({}, 0), 28);
+  for (auto* bytes : {stream_bytes, datagram_bytes}) EXPECT_EQ(bytes({.mtu = 0}, 1448), 1448);
+  EXPECT_EQ(packets({}, stream_bytes({}, 1'448'000)), 1000u);
+  EXPECT_EQ(packets({}, 1501), 2u);
+  EXPECT_EQ(packets({.mtu = 0}, 0), 1u);
 }
 
 }  // namespace
