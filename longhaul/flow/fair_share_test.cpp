@@ -34,13 +34,13 @@ int number(int below) { return *rc::gen::inRange(0, below); }
 Problem any_problem() {
   Problem p;
   for (int links = 1 + number(8); links > 0; --links)
-    p.capacities.push_back(number(12) == 0 ? 0 : double(1 + number(9)) / 7);
+    p.capacities.push_back(number(12) == 0 ? 0 : double(1 + number(3)) / 7);
   for (int flows = number(25); flows > 0; --flows) {
     std::vector<std::uint32_t> links;
     for (std::uint32_t l = 0; l < p.capacities.size(); ++l)
       if (number(3) == 0) links.push_back(l);
     const double cap = number(3) == 0 ? double(number(9)) / 14 : kUnlimited;
-    p.add(links, cap, std::uint32_t(1 + number(3)), std::uint8_t(number(3)));
+    p.add(links, cap, std::uint32_t(1 + number(6) / 4), std::uint8_t(number(3)));
   }
   return p;
 }
@@ -131,8 +131,8 @@ RC_GTEST_PROP(FairShare, AHigherPriorityTakesNoNoticeOfALowerOne, ()) {
 // Bit for bit.
 //
 // mutant: longhaul/flow/fair_share.cpp
-//   - while (next_level(next_cap) == level && !heap_.empty() && heap_.front().first == level) {
-//   + if (!heap_.empty() && heap_.front().first == level) {
+//   - links_[l].frozen += flow.weight;
+//   + links_[l].frozen += flow.weight, links_[l].left *= 1 - 1e-15 * rate;
 RC_GTEST_PROP(FairShare, NeitherTheOrderOfFlowsNorThatOfLinksMatters, ()) {
   const Problem p = any_problem();
   std::vector<std::uint32_t> link_at(p.capacities.size()), flow_at(p.flows.size());
@@ -172,6 +172,22 @@ RC_GTEST_PROP(FairShare, WhatIsNotConnectedDoesNotMatter, ()) {
   const std::vector<double> more = other.solve();
   expected.insert(expected.end(), more.begin(), more.end());
   RC_ASSERT(both.solve() == expected);
+}
+
+// Two links of 0.7 with three flows each, one of them on both: were one link frozen before the
+// other, the flows of the second would have what rounding leaves of it.
+//
+// mutant: longhaul/flow/fair_share.cpp
+//   - while (next_level(next_cap) == level && !heap_.empty() && heap_.front().first == level) {
+//   + if (!heap_.empty() && heap_.front().first == level) {
+TEST(FairShare, LinksThatAreFullAtOneLevelAreFrozenAtOnce) {
+  for (int tenths = 1; tenths < 100; ++tenths) {
+    Problem p{.capacities = {tenths / 10.0, tenths / 10.0}, .flows = {}, .crossings = {}};
+    for (int i = 0; i < 2; ++i) p.add({0});
+    p.add({0, 1});
+    for (int i = 0; i < 2; ++i) p.add({1});
+    EXPECT_EQ(p.solve(), std::vector<double>(5, tenths / 10.0 / 3));
+  }
 }
 
 // By hand: two flows share a link of 10, one of them goes on over a link of 3.

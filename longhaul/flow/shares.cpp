@@ -109,8 +109,12 @@ void Shares::change_alone(std::uint32_t index) {
   const double rate = flow.rate_of_cap();
   for (std::uint32_t i = 0; i < flow.links; ++i)
     links_[crossings_[flow.first + i].link].load += rate - flow.rate;
-  if (rate != flow.rate) changed_.push_back(index);
-  flow.rate = rate;
+  move(index, rate);
+}
+
+void Shares::move(std::uint32_t index, double rate) {
+  if (flows_[index].rate != rate) moved_.emplace_back(index, flows_[index].rate);
+  flows_[index].rate = rate;
 }
 
 void Shares::visit(std::uint32_t index) {
@@ -121,7 +125,7 @@ void Shares::visit(std::uint32_t index) {
 }
 
 const std::vector<std::uint32_t>& Shares::settle() {
-  changed_.clear();
+  moved_.clear();
   near_links_.clear();
   near_flows_.clear();
   ++walk_;
@@ -140,9 +144,7 @@ const std::vector<std::uint32_t>& Shares::settle() {
     flow.was_cap = flow.cap;
     if (alone) continue;
     for (std::uint32_t i = 0; i < flow.links; ++i) visit(crossings_[flow.first + i].link);
-    if (flow.busy) continue;
-    if (flow.rate != 0) changed_.push_back(index);
-    flow.rate = 0;
+    if (!flow.busy) move(index, 0);
   }
   for (const std::uint32_t index : touched_links_) {
     Link& link = links_[index];
@@ -153,7 +155,14 @@ const std::vector<std::uint32_t>& Shares::settle() {
   touched_links_.clear();
   unsettled_ = 0;
   solve();
-  std::ranges::sort(changed_);
+  // A flow that moved twice may be back where it was.
+  changed_.clear();
+  std::ranges::stable_sort(moved_, {}, [](const auto& one) { return one.first; });
+  for (std::size_t i = 0; i < moved_.size(); ++i) {
+    const auto [index, was] = moved_[i];
+    if (i > 0 && moved_[i - 1].first == index) continue;
+    if (flows_[index].rate != was) changed_.push_back(index);
+  }
   return changed_;
 }
 
@@ -183,8 +192,7 @@ void Shares::solve() {
   const std::vector<double>& rates = fair_.solve(capacities_, part_, part_crossings_);
   for (std::size_t i = 0; i < near_flows_.size(); ++i) {
     Flow& flow = flows_[near_flows_[i]];
-    if (flow.rate != rates[i]) changed_.push_back(near_flows_[i]);
-    flow.rate = rates[i];
+    move(near_flows_[i], rates[i]);
     for (std::uint32_t k = 0; k < flow.links; ++k)
       links_[near_links_[part_crossings_[part_[i].first + k]]].load += flow.rate;
   }
@@ -213,8 +221,9 @@ void Shares::state(Archive& ar) {
     if (flow.was_busy) enter(i);
     for (std::uint32_t k = 0; k < flow.links; ++k)
       links_[crossings_[flow.first + k].link].load += flow.rate;
-    flow.touched = flow.changed();
-    if (flow.touched) touched_flows_.push_back(i), ++unsettled_;
+    flow.touched = flow.busy != flow.was_busy || flow.cap != flow.was_cap;
+    if (flow.touched) touched_flows_.push_back(i);
+    unsettled_ += std::uint32_t(flow.changed());
   }
 }
 

@@ -77,6 +77,7 @@ class Shares {
   void touch(std::uint32_t flow, bool was);
   bool is_alone(const Flow&) const;
   void change_alone(std::uint32_t flow);
+  void move(std::uint32_t flow, double rate);
   void enter(std::uint32_t flow);
   void leave(std::uint32_t flow);
   void visit(std::uint32_t link);
@@ -90,6 +91,7 @@ class Shares {
   // Scratch.
   std::uint32_t walk_ = 0;
   std::vector<std::uint32_t> near_links_, near_flows_, changed_;
+  std::vector<std::pair<std::uint32_t, double>> moved_;  // flows, and their rates before
   std::vector<double> capacities_;
   std::vector<FairFlow> part_;
   std::vector<std::uint32_t> part_crossings_;
