@@ -8,7 +8,8 @@
 namespace longhaul::flow {
 namespace {
 
-int number(int below) { return *rc::gen::inRange(0, below); }
+// Of full range in small cases too.
+int number(int below) { return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, below)); }
 
 // Flows over links, and what is true of them, to be computed from scratch.
 struct Model {

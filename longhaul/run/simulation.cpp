@@ -8,43 +8,13 @@
 
 #include "longhaul/learn/threads.h"
 #include "longhaul/run/job/parts.h"
+#include "longhaul/run/network.h"
 #include "longhaul/run/summary.h"
-#include "longhaul/sim/fifo_network.h"
 
 namespace longhaul::run {
 namespace {
 
 Time from_ms(double ms) { return Time{std::int64_t(std::llround(ms * 1e6))}; }
-
-sim::Rate rate_of(const std::optional<double>& mbps, double scale) {
-  return mbps ? sim::Rate(sim::mbps(*mbps * scale)) : std::nullopt;
-}
-
-std::uint32_t site_index(const Job& job, const std::string& name) {
-  for (std::uint32_t i = 0; i < job.sites.size(); ++i)
-    if (job.sites[i].name == name) return i;
-  LH_CHECK(false);  // check_job knows all names
-  return 0;
-}
-
-sim::FifoConfig network_of(const Job& job, const Members& members) {
-  sim::FifoConfig config;
-  const double scale = job.wan.rate_scale;
-  for (const SiteTable& site : job.sites)
-    config.sites.push_back({.up = rate_of(site.up_mbps, scale),
-                            .down = rate_of(site.down_mbps, scale),
-                            .lan = rate_of(job.wan.lan_mbps, 1)});
-  for (const Member& member : members) config.site_of.push_back(site_index(job, member.site));
-  config.link = {rate_of(job.wan.mbps, scale), from_ms(job.wan.delay_ms)};
-  for (const LinkTable& link : job.links) {
-    const sim::FifoConfig::Link own = {rate_of(link.mbps ? link.mbps : job.wan.mbps, scale),
-                                       from_ms(link.delay_ms.value_or(job.wan.delay_ms))};
-    const std::uint32_t from = site_index(job, link.from), to = site_index(job, link.to);
-    config.links[{from, to}] = own;
-    if (link.both) config.links[{to, from}] = own;
-  }
-  return config;
-}
 
 sim::JitteredSteps::Jitter jitter_of(const SiteTable& site) {
   using Jitter = sim::JitteredSteps::Jitter;
@@ -84,8 +54,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
           .wire_scale = job.wan.wire_scale,
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
           .on_thread_start = learn::prepare_compute_thread},
-      std::make_unique<sim::FifoNetwork>(network_of(job, *members_)),
-      compute_time_of(job, *members_), score_);
+      make_network(job, *members_), compute_time_of(job, *members_), score_);
   while (!(*members_)[first_].is(Role::worker)) ++first_;
   for (Rank rank = 0; rank < members_->size(); ++rank) {
     std::unique_ptr<Learner>& learner = learners_.emplace_back();

@@ -18,21 +18,6 @@ bool is_name(std::string_view text) {
   });
 }
 
-// An Error about a key of a table, at the key if it was written, else at the table.
-Error about(const Settings& table, std::string_view key, const std::string& expected) {
-  if (const Setting* entry = table.find(key)) return bad_setting(table, *entry, expected);
-  const std::string place =
-      table.line > 0 ? fmt::format("{}:{}", table.file, table.line) : table.file;
-  return invalid(
-      fmt::format("{}: [{}] {}: missing; expected {}", place, table.table, key, expected));
-}
-
-Error about(const Document& doc, std::string_view table, std::string_view key,
-            const std::string& expected) {
-  const Settings* settings = doc.find(table);
-  return about(settings ? *settings : Settings{std::string(table), doc.file, 0, {}}, key, expected);
-}
-
 // File and line of the first table that `why` names and the file holds.
 std::string place_of(const Document& doc, std::string_view why) {
   for (std::size_t at = why.find('['); at != std::string_view::npos; at = why.find('[', at + 1)) {
@@ -104,14 +89,27 @@ Status check_links(const Document& doc, const Job& job) {
 
 // What this version does not do is refused, never ignored.
 Status check_wan(const Document& doc, const Job& job) {
-  constexpr const char* kNoLoss =
-      "0: the link model is FIFO queues without loss, and loss that changed nothing would mislead";
-  if (job.wan.loss != 0) return about(doc, "wan", "loss", kNoLoss);
-  for (std::size_t i = 0; i < job.links.size(); ++i)
-    if (job.links[i].loss != 0) return about(doc.links[i], "loss", kNoLoss);
   if (!job.wan.preset.empty())
     return about(doc, "wan", "preset",
                  "no preset: none is built in; write [wan] mbps and [[wan.link]] tables");
+  if (job.wan.model == "fair") return check_fair(doc, job);
+  constexpr const char* kFifo =
+      "its default: [wan] model = \"fifo\" is queues without loss, jitter or change, and what "
+      "changed nothing would mislead; with model = \"fair\" it counts";
+  const WanTable usual;
+  for (const auto& [key, same] : {std::pair{"loss", job.wan.loss == usual.loss},
+                                  std::pair{"jitter_ms", job.wan.jitter_ms == usual.jitter_ms},
+                                  std::pair{"loss_burst", job.wan.loss_burst == usual.loss_burst},
+                                  std::pair{"tcp", job.wan.tcp == usual.tcp}})
+    if (!same) return about(doc, "wan", key, kFifo);
+  for (std::size_t i = 0; i < job.links.size(); ++i) {
+    if (job.links[i].loss.value_or(0) != 0) return about(doc.links[i], "loss", kFifo);
+    if (job.links[i].jitter_ms.value_or(0) != 0) return about(doc.links[i], "jitter_ms", kFifo);
+  }
+  constexpr const char* kNone =
+      "none of these with [wan] model = \"fifo\"; model = \"fair\" has them";
+  if (!job.shared.empty()) return about(doc.shared[0], "name", kNone);
+  if (!job.traces.empty()) return about(doc.traces[0], "what", kNone);
   return Ok{};
 }
 
@@ -139,6 +137,20 @@ Status check_parts(const Job& job) {
 }
 
 }  // namespace
+
+Error about(const Settings& table, std::string_view key, const std::string& expected) {
+  if (const Setting* entry = table.find(key)) return bad_setting(table, *entry, expected);
+  const std::string place =
+      table.line > 0 ? fmt::format("{}:{}", table.file, table.line) : table.file;
+  return invalid(
+      fmt::format("{}: [{}] {}: missing; expected {}", place, table.table, key, expected));
+}
+
+Error about(const Document& doc, std::string_view table, std::string_view key,
+            const std::string& expected) {
+  const Settings* settings = doc.find(table);
+  return about(settings ? *settings : Settings{std::string(table), doc.file, 0, {}}, key, expected);
+}
 
 std::string default_name(const std::string& file) {
   std::string name = std::filesystem::path(file).stem().string().substr(0, 64);

@@ -15,6 +15,7 @@
 #include "longhaul/core/registry.h"
 #include "longhaul/run/job/document.h"
 #include "longhaul/run/job/tables.h"
+#include "longhaul/run/job/wan_tables.h"
 
 namespace longhaul::run {
 
@@ -41,6 +42,8 @@ struct Job {
   NetTable net;
   WanTable wan;
   std::vector<LinkTable> links;
+  std::vector<SharedTable> shared;
+  std::vector<TraceTable> traces;
   std::vector<SiteTable> sites;
   Settings model, data, optimizer;  // read by learn/; "kind" is always there
   Choice<SyncEntry> sync;
