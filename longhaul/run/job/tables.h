@@ -169,6 +169,23 @@ struct WanTable {
                 .max = kLargestDelay,
                 .unit = "ms"},
           self.delay_ms);
+    packet_fields(self, visit);
+    visit(Field{.name = "wire_scale",
+                .doc = "multiplies the bytes of vectors: a small model stands for a large one",
+                .max = 1e6,
+                .positive = true},
+          self.wire_scale);
+    visit(Field{.name = "lan_mbps",
+                .doc = "rate between nodes of one site (absent: unlimited)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.lan_mbps);
+  }
+
+ private:
+  template <class Self, class Visit>
+  static void packet_fields(Self& self, Visit&& visit) {
     visit(Field{.name = "loss",
                 .doc = "share of packets lost between sites",
                 .min = 0,
@@ -198,17 +215,6 @@ struct WanTable {
     visit(Field{.name = "slow_start",
                 .doc = "connections begin with 10 packets a round trip and double; false: warm"},
           self.slow_start);
-    visit(Field{.name = "wire_scale",
-                .doc = "multiplies the bytes of vectors: a small model stands for a large one",
-                .max = 1e6,
-                .positive = true},
-          self.wire_scale);
-    visit(Field{.name = "lan_mbps",
-                .doc = "rate between nodes of one site (absent: unlimited)",
-                .max = kLargestRate,
-                .unit = "Mbit/s",
-                .positive = true},
-          self.lan_mbps);
   }
 };
 
