@@ -27,7 +27,9 @@ const std::vector<double>& FairShare::solve(std::span<const double> capacities,
   order_.resize(flows.size());
   for (std::uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
   const auto priority = [&](std::uint32_t i) { return flows[i].priority; };
-  std::ranges::stable_sort(order_, std::greater{}, priority);
+  // Mostly they are of one priority.
+  if (!std::ranges::is_sorted(order_, std::greater{}, priority))
+    std::ranges::stable_sort(order_, std::greater{}, priority);
   for (std::size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
     while (end < order_.size() && priority(order_[end]) == priority(order_[begin])) ++end;
     fill(flows, std::span(order_).subspan(begin, end - begin));
@@ -66,22 +68,34 @@ void FairShare::gather(std::span<const FairFlow> flows, std::span<const std::uin
     }
 }
 
+// Puts it in the place of the heap's top; mostly it does not sink far.
+void FairShare::sink(Level level) {
+  std::size_t hole = 0;
+  for (std::size_t child = 1; child < heap_.size(); child = 2 * hole + 1) {
+    if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
+    if (level < heap_[child]) break;
+    heap_[hole] = heap_[child];
+    hole = child;
+  }
+  heap_[hole] = level;
+}
+
 // The level at which something is full next. Levels of links only rise, so a heap of their levels
 // of earlier need be put right at its top alone.
-double FairShare::next_level(std::size_t next_cap) {
+double FairShare::next_level() {
   while (!heap_.empty()) {
     const auto [level, l] = heap_.front();
     const Link& link = links_[l];
     if (link.rising > 0) {
       const double now = level_of(level, link.left, link.rising);
       if (now == level) break;
-      heap_.emplace_back(now, l);
-      std::ranges::push_heap(heap_, std::greater{});
+      sink({now, l});
+    } else {
+      std::ranges::pop_heap(heap_, std::greater{});
+      heap_.pop_back();
     }
-    std::ranges::pop_heap(heap_, std::greater{});
-    heap_.pop_back();
   }
-  const double cap = next_cap < caps_.size() ? caps_[next_cap].first : kUnlimited;
+  const double cap = caps_.empty() ? kUnlimited : caps_.front().first;
   return heap_.empty() ? cap : std::min(cap, heap_.front().first);
 }
 
@@ -113,24 +127,26 @@ void FairShare::fill(std::span<const FairFlow> flows, std::span<const std::uint3
   caps_.clear();
   for (const std::uint32_t i : chosen)
     if (flows[i].cap < kUnlimited) caps_.emplace_back(flows[i].cap / flows[i].weight, i);
-  std::ranges::sort(caps_);
+  std::ranges::make_heap(caps_, std::greater{});
 
-  std::size_t next_cap = 0;
   for (;;) {
-    const double level = next_level(next_cap);
+    const double level = next_level();
     if (level == kUnlimited) break;
     const auto stop = [&](std::uint32_t i) {
       freeze(flows[i], level * double(flows[i].weight), rates_[i]);
     };
-    while (next_level(next_cap) == level && !heap_.empty() && heap_.front().first == level) {
+    while (next_level() == level && !heap_.empty() && heap_.front().first == level) {
       const std::uint32_t l = heap_.front().second;
       std::ranges::pop_heap(heap_, std::greater{});
       heap_.pop_back();
       links_[l].full = true;
       for (std::uint32_t i = 0; i < links_[l].count; ++i) stop(members_[links_[l].begin + i]);
     }
-    for (; next_cap < caps_.size() && caps_[next_cap].first == level; ++next_cap)
-      stop(caps_[next_cap].second);
+    while (!caps_.empty() && caps_.front().first == level) {
+      stop(caps_.front().second);
+      std::ranges::pop_heap(caps_, std::greater{});
+      caps_.pop_back();
+    }
     settle(level);
   }
   for (const std::uint32_t i : chosen)

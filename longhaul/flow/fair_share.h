@@ -50,7 +50,8 @@ class FairShare {
 
   void fill(std::span<const FairFlow> flows, std::span<const std::uint32_t> chosen);
   void gather(std::span<const FairFlow> flows, std::span<const std::uint32_t> chosen);
-  double next_level(std::size_t next_cap);
+  void sink(Level level);
+  double next_level();
   void freeze(const FairFlow& flow, double rate, double& into);
   void settle(double level);
   std::span<const std::uint32_t> links_of(const FairFlow& flow) const {
@@ -65,7 +66,7 @@ class FairShare {
   std::vector<std::uint32_t> members_;  // flows, link by link
   std::vector<std::uint32_t> touched_;  // links with flows that stop at the level of now
   std::vector<Level> heap_;             // of links: at which level each is full, or earlier
-  std::vector<Level> caps_;             // of flows, ascending
+  std::vector<Level> caps_;             // heap of flows'
 };
 
 }  // namespace longhaul::flow

@@ -179,7 +179,7 @@ RC_GTEST_PROP(FairShare, WhatIsNotConnectedDoesNotMatter, ()) {
 // other, the flows of the second would have what rounding leaves of it.
 //
 // mutant: longhaul/flow/fair_share.cpp
-//   - while (next_level(next_cap) == level && !heap_.empty() && heap_.front().first == level) {
+//   - while (next_level() == level && !heap_.empty() && heap_.front().first == level) {
 //   + if (!heap_.empty() && heap_.front().first == level) {
 TEST(FairShare, LinksThatAreFullAtOneLevelAreFrozenAtOnce) {
   for (int tenths = 1; tenths < 100; ++tenths) {

@@ -13,9 +13,10 @@ Random FairNetwork::draw(const Connection& c, std::uint64_t packet) const {
 }
 
 double FairNetwork::jittered(const Connection& c, Random& random) const {
-  const double delay = delay_s(config_.site_of[c.from], config_.site_of[c.to]);
-  const double jitter = c.way == kNone ? 0 : ways_[c.way].jitter_s;
-  return jitter == 0 ? delay : std::max(0.0, delay + jitter * random.normal());
+  if (c.way == kNone) return config_.wan.sites[config_.site_of[c.from]].lan_delay_s;
+  const Way& way = ways_[c.way];
+  if (way.jitter_s == 0) return way.delay_s;
+  return std::max(0.0, way.delay_s + way.jitter_s * random.normal());
 }
 
 // How much later the last byte of a reliable packet can be read for a hole before it: the last of

@@ -85,8 +85,8 @@ std::vector<std::uint32_t> FairNetwork::path(const Connection& c) const {
 }
 
 std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service) {
-  const auto [index, is_new] = connection_index_.try_emplace({{from, to}, service.service_class()},
-                                                             std::uint32_t(connections_.size()));
+  const auto [index, is_new] =
+      connection_index_.try_emplace(key_of(from, to, service), std::uint32_t(connections_.size()));
   if (!is_new) return index->second;
   Connection c{.from = from, .to = to, .service = service};
   const std::uint32_t there = config_.site_of[from], here = config_.site_of[to];
@@ -158,7 +158,7 @@ void FairNetwork::apply(const flow::Traced& t, double value, Time now) {
 }
 
 double FairNetwork::rate(Rank from, Rank to, Service service) const {
-  const auto index = connection_index_.find({{from, to}, service.service_class()});
+  const auto index = connection_index_.find(key_of(from, to, service));
   return index == connection_index_.end() ? 0 : shares_.rate(index->second);
 }
 

@@ -97,6 +97,16 @@ void FairNetwork::begin_flow(Connection& c, std::uint32_t index, Time now) {
   mark(now);
 }
 
+bool FairNetwork::window_limits(const Connection& c) {
+  return c.rate >= c.window_rate * (1 - 1e-9);
+}
+
+// When something else limits the rate. Changes no rate: the window did not count.
+void FairNetwork::end_slow_start(Connection& c, std::uint32_t index) {
+  c.slow = false;
+  limit(index);
+}
+
 // What its congestion control allows.
 void FairNetwork::limit(std::uint32_t index) {
   Connection& c = connections_[index];
@@ -123,6 +133,7 @@ void FairNetwork::settle() {
       c.ends = std::max(after(base, c.left, shares_.rate(index)), base + kInstant);
     }
     c.rate = shares_.rate(index);
+    if (c.mode == Mode::flowing && c.slow && !window_limits(c)) end_slow_start(c, index);
     most ? wakes_.set_later(index, wake_of(c)) : wakes_.set(index, wake_of(c));
   }
   if (most) wakes_.rebuild();
@@ -153,14 +164,13 @@ std::optional<Notice> FairNetwork::advance() {
 std::optional<Notice> FairNetwork::wake(std::uint32_t index, Time now) {
   Connection& c = connections_[index];
   if (c.ends <= now) return depart(index, now);
-  // A round trip of slow start: it ends when something else limits the rate.
-  if (c.rate < c.window_rate * (1 - 1e-9)) {
-    c.slow = false;
-  } else {
+  if (window_limits(c)) {
     c.window_rate *= 2;
     c.doubles = now + std::max(kInstant, from_seconds(rtt_s(c)));
+    limit(index);
+  } else {
+    end_slow_start(c, index);
   }
-  limit(index);
   mark(now);
   wakes_.set(index, wake_of(c));
   return std::nullopt;

@@ -136,6 +136,9 @@ class FairNetwork final : public Network {
     return traced_.contains({what, {a, b}});
   }
   std::uint32_t way(std::uint32_t from, std::uint32_t to);
+  static std::uint64_t key_of(Rank from, Rank to, const Service& service) {
+    return (std::uint64_t{from} << 32 | to) * Service::kClasses + service.service_class();
+  }
   std::uint32_t connection(Rank from, Rank to, const Service&);
   std::vector<std::uint32_t> path(const Connection&) const;
   double delay_s(std::uint32_t from, std::uint32_t to) const;
@@ -149,6 +152,8 @@ class FairNetwork final : public Network {
   void start(std::uint32_t connection, Time now);
   void begin_flow(Connection&, std::uint32_t index, Time now);
   void limit(std::uint32_t connection);
+  static bool window_limits(const Connection&);
+  void end_slow_start(Connection&, std::uint32_t index);
   void mark(Time now);
   void settle();
   Time wake_of(const Connection&) const;
@@ -180,7 +185,7 @@ class FairNetwork final : public Network {
   std::set<std::pair<flow::Traced::What, flow::SitePair>> traced_;
   std::vector<Way> ways_;  // those used or traced
   std::map<flow::SitePair, std::uint32_t> way_index_;
-  std::map<std::pair<std::pair<Rank, Rank>, unsigned>, std::uint32_t> connection_index_;
+  std::map<std::uint64_t, std::uint32_t> connection_index_;  // by key_of()
 
   std::vector<Connection> connections_;
   Wakes wakes_;        // of connections
