@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <thread>
 
 #include <fmt/format.h>
@@ -25,8 +26,10 @@ sim::JitteredSteps::Jitter jitter_of(const SiteTable& site) {
 
 std::unique_ptr<sim::ComputeTime> compute_time_of(const Job& job, const Members& members) {
   std::vector<sim::JitteredSteps::Speed> speeds;
+  std::map<std::string_view, const SiteTable*> sites;
+  for (const SiteTable& site : job.sites) sites[site.name] = &site;
   for (const Member& member : members) {
-    const SiteTable& site = job.sites[site_index(job, member.site)];
+    const SiteTable& site = *sites.at(member.site);
     speeds.push_back({from_ms(site.step_ms), jitter_of(site), site.jitter});
   }
   return std::make_unique<sim::JitteredSteps>(job.job.seed, std::move(speeds));
