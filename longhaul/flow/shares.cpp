@@ -4,14 +4,6 @@
 #include <cmath>
 
 namespace longhaul::flow {
-namespace {
-
-// A link with so much of its capacity to spare does not limit anybody. Loads are sums in order of
-// history; nothing but the work saved depends on how they round.
-constexpr double kRoom = 1 - 1e-6;
-
-}  // namespace
-
 std::uint32_t Shares::add_link(double capacity) {
   LH_CHECK(capacity >= 0 && std::isfinite(capacity));
   links_.push_back({.capacity = capacity, .settled = capacity, .uses = {}});
@@ -117,6 +109,26 @@ void Shares::move(std::uint32_t index, double rate) {
   flows_[index].rate = rate;
 }
 
+// A flow that begins, or whose cap is another, is part of what is solved; one that ends is not.
+void Shares::change_with_others(std::uint32_t index) {
+  if (flows_[index].busy) return visit_flow(index);
+  const Flow& flow = flows_[index];
+  for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c) {
+    Link& link = links_[crossings_[c].link];
+    if (!link.has_room()) visit(crossings_[c].link);
+    link.load -= flow.rate;
+  }
+  move(index, 0);
+}
+
+void Shares::visit_flow(std::uint32_t index) {
+  Flow& flow = flows_[index];
+  if (std::exchange(flow.seen, walk_) == walk_) return;
+  near_flows_.push_back(index);
+  for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c)
+    if (!links_[crossings_[c].link].has_room()) visit(crossings_[c].link);
+}
+
 void Shares::visit(std::uint32_t index) {
   Link& link = links_[index];
   if (std::exchange(link.seen, walk_) == walk_) return;
@@ -142,9 +154,7 @@ const std::vector<std::uint32_t>& Shares::settle() {
     if (flow.busy != flow.was_busy) flow.busy ? enter(index) : leave(index);
     flow.was_busy = flow.busy;
     flow.was_cap = flow.cap;
-    if (alone) continue;
-    for (std::uint32_t i = 0; i < flow.links; ++i) visit(crossings_[flow.first + i].link);
-    if (!flow.busy) move(index, 0);
+    if (!alone) change_with_others(index);
   }
   for (const std::uint32_t index : touched_links_) {
     Link& link = links_[index];
@@ -166,36 +176,58 @@ const std::vector<std::uint32_t>& Shares::settle() {
   return changed_;
 }
 
-// All that is connected with the links visited so far.
+// All that is connected with what was visited so far by links without room. A link with room takes
+// part only if it turns out that it has none afterwards.
 void Shares::solve() {
-  part_.clear();
-  part_crossings_.clear();
-  for (std::size_t i = 0; i < near_links_.size(); ++i) {
-    for (const Use& use : links_[near_links_[i]].uses) {
-      Flow& flow = flows_[use.flow];
-      if (std::exchange(flow.seen, walk_) == walk_) continue;
-      near_flows_.push_back(use.flow);
-      part_.push_back({std::uint32_t(part_crossings_.size()), flow.links, flow.weight,
+  std::size_t next = 0;
+  do {
+    for (; next < near_links_.size(); ++next)
+      for (const Use& use : links_[near_links_[next]].uses) visit_flow(use.flow);
+    part_.clear();
+    part_crossings_.clear();
+    for (const std::uint32_t index : near_flows_) {
+      const Flow& flow = flows_[index];
+      const auto first = std::uint32_t(part_crossings_.size());
+      for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c)
+        if (const Link& link = links_[crossings_[c].link]; link.seen == walk_)
+          part_crossings_.push_back(link.local);
+      part_.push_back({first, std::uint32_t(part_crossings_.size()) - first, flow.weight,
                        flow.priority, flow.cap});
-      for (std::uint32_t k = 0; k < flow.links; ++k) {
-        std::uint32_t link = crossings_[flow.first + k].link;
-        visit(link);
-        part_crossings_.push_back(links_[link].local);
-      }
+    }
+    capacities_.clear();
+    for (const std::uint32_t link : near_links_) capacities_.push_back(links_[link].capacity);
+    rates_ = &fair_.solve(capacities_, part_, part_crossings_);
+  } while (overflows());
+  for (const std::uint32_t link : near_links_) links_[link].load = 0;
+  for (const std::uint32_t link : roomy_) links_[link].load += links_[link].more;
+  for (std::size_t i = 0; i < near_flows_.size(); ++i) {
+    const double rate = (*rates_)[i];
+    move(near_flows_[i], rate);
+    for (std::uint32_t k = 0; k < part_[i].links; ++k)
+      links_[near_links_[part_crossings_[part_[i].first + k]]].load += rate;
+  }
+}
+
+// Whether links that were left out have no room with the new rates; they are visited.
+bool Shares::overflows() {
+  roomy_.clear();
+  const std::size_t visited = near_links_.size();
+  for (std::size_t i = 0; i < near_flows_.size(); ++i) {
+    const Flow& flow = flows_[near_flows_[i]];
+    const double more = (*rates_)[i] - flow.rate;
+    if (flow.links == part_[i].links || more == 0) continue;
+    for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c) {
+      Link& link = links_[crossings_[c].link];
+      if (link.seen == walk_) continue;
+      if (!std::exchange(link.roomy, true)) roomy_.push_back(crossings_[c].link), link.more = 0;
+      link.more += more;
     }
   }
-  capacities_.clear();
-  for (const std::uint32_t link : near_links_) {
-    capacities_.push_back(links_[link].capacity);
-    links_[link].load = 0;
+  for (const std::uint32_t index : roomy_) {
+    links_[index].roomy = false;
+    if (links_[index].load + links_[index].more > links_[index].capacity * kRoom) visit(index);
   }
-  const std::vector<double>& rates = fair_.solve(capacities_, part_, part_crossings_);
-  for (std::size_t i = 0; i < near_flows_.size(); ++i) {
-    Flow& flow = flows_[near_flows_[i]];
-    move(near_flows_[i], rates[i]);
-    for (std::uint32_t k = 0; k < flow.links; ++k)
-      links_[near_links_[part_crossings_[part_[i].first + k]]].load += flow.rate;
-  }
+  return near_links_.size() > visited;
 }
 
 void Shares::state(Archive& ar) {

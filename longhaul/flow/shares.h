@@ -3,9 +3,9 @@
 // the changes since the last one can touch and no more. Its rates are those of a computation from
 // scratch, bit for bit.
 //
-// What a change can touch: flows that share a limited link with what has changed, directly or by
-// other flows. And if a flow is limited by nothing but its cap and its links have room to spare
-// before and after the change, no other than itself.
+// What a change can touch: flows that share a link with what has changed, directly or by other
+// flows, if the link is full before or after. A link that has room before and after limits nobody,
+// and carries no news. A flow that nothing but its cap limits changes by itself on such links.
 #include <cstdint>
 #include <vector>
 
@@ -41,6 +41,11 @@ class Shares {
   void state(Archive&);
 
  private:
+  // A link with so much of its capacity to spare does not limit anybody. Loads are sums in order of
+  // history; nothing but the work saved depends on how they round.
+  static constexpr double kRoom = 1 - 1e-6;
+  // With less than this it is likely to be full soon, and to leave it out at first is no saving.
+  static constexpr double kMuchRoom = 0.7;
   struct Use {  // a busy flow of a link
     std::uint32_t flow = 0;
     std::uint32_t crossing = 0;
@@ -52,7 +57,10 @@ class Shares {
     bool touched = false;
     std::uint32_t seen = 0;   // in which walk
     std::uint32_t local = 0;  // its number in the part that is solved
+    bool roomy = false;       // left out of that, but its load changes by `more`
+    double more = 0;
     std::vector<Use> uses;
+    bool has_room() const { return load < settled * kMuchRoom; }
   };
   struct Flow {
     std::uint32_t first = 0, links = 0;  // of crossings_
@@ -80,8 +88,11 @@ class Shares {
   void move(std::uint32_t flow, double rate);
   void enter(std::uint32_t flow);
   void leave(std::uint32_t flow);
+  void change_with_others(std::uint32_t flow);
+  void visit_flow(std::uint32_t flow);
   void visit(std::uint32_t link);
   void solve();
+  bool overflows();
 
   std::vector<Link> links_;
   std::vector<Flow> flows_;
@@ -90,7 +101,8 @@ class Shares {
   std::uint32_t unsettled_ = 0;  // flows and links that have changed
   // Scratch.
   std::uint32_t walk_ = 0;
-  std::vector<std::uint32_t> near_links_, near_flows_, changed_;
+  std::vector<std::uint32_t> near_links_, near_flows_, roomy_, changed_;
+  const std::vector<double>* rates_ = nullptr;           // of near_flows_
   std::vector<std::pair<std::uint32_t, double>> moved_;  // flows, and their rates before
   std::vector<double> capacities_;
   std::vector<FairFlow> part_;

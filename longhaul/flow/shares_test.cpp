@@ -73,8 +73,11 @@ struct Model {
 };
 
 // mutant: longhaul/flow/shares.cpp
-//   - visit(link);
-//   + link = 0; visit(0);
+//   - if (!links_[crossings_[c].link].has_room()) visit(crossings_[c].link);
+//   +
+// mutant: longhaul/flow/shares.cpp
+//   - } while (overflows());
+//   + } while (false && overflows());
 // mutant: longhaul/flow/shares.cpp
 //   - if (std::max(link.load, link.load + after - before) > link.capacity * kRoom) return false;
 //   + if (link.load + after - before > link.capacity * kRoom) return false;

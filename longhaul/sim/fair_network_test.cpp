@@ -428,8 +428,8 @@ TEST(FairNetwork, ATornStateIsAnErrorOrANetworkThatCanBeRun) {
 // changes no rate.
 //
 // mutant: longhaul/flow/shares.cpp
-//   - move(near_flows_[i], rates[i]);
-//   + move(near_flows_[i], rates[i] * (1 + 1e-12 * double(i)));
+//   - const double rate = (*rates_)[i];
+//   + const double rate = (*rates_)[i] * (1 + 1e-12 * double(i));
 RC_GTEST_PROP(FairNetwork, TheOrderOfConnectionsDoesNotMatter, ()) {
   const auto number = [](int below) {
     return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, below));
