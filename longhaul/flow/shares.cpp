@@ -183,6 +183,11 @@ void Shares::solve() {
   do {
     for (; next < near_links_.size(); ++next)
       for (const Use& use : links_[near_links_[next]].uses) visit_flow(use.flow);
+    if (near_flows_.size() > flows_.size() / 4) {  // in order of memory: quicker from here on
+      near_flows_.clear();
+      for (std::uint32_t i = 0; i < flows_.size(); ++i)
+        if (flows_[i].seen == walk_) near_flows_.push_back(i);
+    }
     part_.clear();
     part_crossings_.clear();
     for (const std::uint32_t index : near_flows_) {

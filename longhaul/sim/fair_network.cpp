@@ -16,6 +16,18 @@ Time after(Time since, double bytes, double rate) {
   return ns > 4e18 ? Wakes::kNever : since + Time{std::llround(ns)};
 }
 
+// A round trip after `now`, on a grid of about a fiftieth of it (1, 2 or 5 times a power of 10), so
+// that the windows of many connections double at one time and shares are computed once.
+Time double_at(Time now, double rtt_s) {
+  const auto rtt = std::int64_t(std::llround(rtt_s * 1e9));
+  std::int64_t grid = 1;
+  for (std::int64_t unit = 1; unit * 50 <= rtt; unit *= 10)
+    for (const int times : {1, 2, 5})
+      if (unit * times * 50 <= rtt) grid = unit * times;
+  const std::int64_t at = (now.count() + rtt + grid / 2) / grid * grid;
+  return std::max(Time{at}, now + kInstant);
+}
+
 // Linux: at least 200 ms beyond the round trip.
 double timeout_s(double rtt_s) { return rtt_s + 0.2; }
 
@@ -90,7 +102,7 @@ void FairNetwork::begin_flow(Connection& c, std::uint32_t index, Time now) {
     c.slow = true;
     c.window_rate = std::max(first, c.last_rate * std::exp2(-std::floor(idle / timeout_s(rtt))));
   }
-  if (c.slow && c.doubles <= now) c.doubles = now + from_seconds(rtt);
+  if (c.slow && c.doubles <= now) c.doubles = double_at(now, rtt);
   c.mode = Mode::flowing;
   shares_.set_busy(index, true);
   limit(index);
@@ -166,7 +178,7 @@ std::optional<Notice> FairNetwork::wake(std::uint32_t index, Time now) {
   if (c.ends <= now) return depart(index, now);
   if (window_limits(c)) {
     c.window_rate *= 2;
-    c.doubles = now + std::max(kInstant, from_seconds(rtt_s(c)));
+    c.doubles = double_at(now, rtt_s(c));
     limit(index);
   } else {
     end_slow_start(c, index);
