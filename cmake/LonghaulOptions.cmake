@@ -2,6 +2,7 @@
 option(LONGHAUL_TORCH "Build what needs libtorch: learn, run, cli and their tests" ON)
 option(LONGHAUL_WERROR "Treat warnings as errors" OFF)
 option(LONGHAUL_BENCH "Build the benchmarks" OFF)
+option(LONGHAUL_SIMGRID "Build the benchmark against SimGrid (with LONGHAUL_BENCH)" OFF)
 option(LONGHAUL_FUZZ "Build the fuzzers (clang only)" OFF)
 set(LONGHAUL_SANITIZE "" CACHE STRING "Comma-separated list for -fsanitize=, or empty")
 

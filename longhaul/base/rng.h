@@ -23,7 +23,9 @@ enum class Purpose : std::uint8_t {
   jitter = 6,  // simulator: times of steps and links
   fault = 7,   // simulator
   overlay = 8,
-  data = 9,  // synthetic data sets
+  data = 9,      // synthetic data sets
+  trace = 10,    // of rates, delays and loss (flow/trace.h)
+  network = 11,  // simulator: jitter and loss of packets
 };
 
 struct Stream {

@@ -15,6 +15,7 @@ void FinishBarrier::tell(Turn& turn) {
 
 void FinishBarrier::note(Rank rank, Turn& turn) {
   done_.insert(rank);
+  if (done_.size() < turn.view().live.size()) return;  // spares thousands of nodes the search
   for (Rank live : turn.view().live)
     if (!done_.contains(live)) return;
   if (complete_) return;

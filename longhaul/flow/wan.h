@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "longhaul/flow/trace.h"
+
 namespace longhaul::flow {
 
 using Rate = std::optional<double>;
@@ -42,7 +44,8 @@ struct Wan {
   Pair usual;                      // of ordered pairs that are not in `pairs`
   std::map<SitePair, Pair> pairs;  // what differs
   std::vector<Shared> shared;
-  std::uint32_t streams = 1;  // connections from a node to a node
+  std::uint32_t streams = 1;   // connections from a node to a node
+  std::vector<Traced> traces;  // what changes with time; one quantity, one trace
 
   const Pair& pair(std::uint32_t from, std::uint32_t to) const {
     const auto own = pairs.find({from, to});

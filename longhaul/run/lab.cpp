@@ -83,6 +83,10 @@ Result<std::unique_ptr<Lab>> Lab::start(const Job& job, LabOptions options) {
   warn(lab::too_much_for_router(job.network));
   if (job.wan.lan_mbps && job.members().size() > job.sites.size())
     warn("[wan] lan_mbps does not count here: nodes of one site reach one another at full speed");
+  if (!job.network.traces.empty())
+    warn(
+        "rates, delays and loss that change with time stay as they are here: the router does not "
+        "follow [[wan.trace]] or a preset's redraws yet");
   LH_TRY(made->start_router());
   return made;
 }

@@ -11,9 +11,9 @@
 #include "longhaul/net/tcp.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
+#include "longhaul/run/job/wan_changes.h"
 #include "longhaul/run/lab.h"
 #include "longhaul/run/nodes.h"
-#include "longhaul/run/wan_of.h"
 
 namespace longhaul::run {
 namespace {

@@ -2,26 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "longhaul/learn/threads.h"
-#include "longhaul/run/fifo.h"
 #include "longhaul/run/job/parts.h"
+#include "longhaul/run/network.h"
 #include "longhaul/run/summary.h"
 
 namespace longhaul::run {
 namespace {
 
 Time from_ms(double ms) { return Time{std::int64_t(std::llround(ms * 1e6))}; }
-
-std::uint32_t site_index(const Job& job, const std::string& name) {
-  for (std::uint32_t i = 0; i < job.sites.size(); ++i)
-    if (job.sites[i].name == name) return i;
-  LH_CHECK(false);  // check_job knows all names
-  return 0;
-}
 
 sim::JitteredSteps::Jitter jitter_of(const SiteTable& site) {
   using Jitter = sim::JitteredSteps::Jitter;
@@ -32,8 +26,10 @@ sim::JitteredSteps::Jitter jitter_of(const SiteTable& site) {
 
 std::unique_ptr<sim::ComputeTime> compute_time_of(const Job& job, const Members& members) {
   std::vector<sim::JitteredSteps::Speed> speeds;
+  std::map<std::string_view, const SiteTable*> sites;
+  for (const SiteTable& site : job.sites) sites[site.name] = &site;
   for (const Member& member : members) {
-    const SiteTable& site = job.sites[site_index(job, member.site)];
+    const SiteTable& site = *sites.at(member.site);
     speeds.push_back({from_ms(site.step_ms), jitter_of(site), site.jitter});
   }
   return std::make_unique<sim::JitteredSteps>(job.job.seed, std::move(speeds));
@@ -55,7 +51,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
   auto score = workload_.make_scorer(threads);
   if (!score) return score.error();
   score_ = std::move(*score);
-  auto network = fifo_config(job, *members_);
+  auto network = make_network(job, *members_);
   if (!network) return network.error();
   world_ = std::make_unique<sim::World>(
       sim::WorldConfig{
@@ -63,8 +59,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
           .wire_scale = job.wan.wire_scale,
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
           .on_thread_start = learn::prepare_compute_thread},
-      std::make_unique<sim::FifoNetwork>(*std::move(network)), compute_time_of(job, *members_),
-      score_);
+      *std::move(network), compute_time_of(job, *members_), score_);
   while (!(*members_)[first_].is(Role::worker)) ++first_;
   for (Rank rank = 0; rank < members_->size(); ++rank) {
     std::unique_ptr<Learner>& learner = learners_.emplace_back();

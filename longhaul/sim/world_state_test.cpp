@@ -93,6 +93,19 @@ TEST(WorldState, SoItIsWithPhantoms) {
   expect_resumes_anywhere(job);
 }
 
+// mutant: longhaul/sim/fair_network.h
+//   - ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, last_rate, idle_since,
+//   + ar(mode, queue, left, rate, since, ends, slow, window_rate, last_rate, idle_since,
+TEST(WorldState, SoItIsWhereConnectionsShareLinks) {
+  for (const bool phantom : {false, true}) {
+    SmallJob job = eventful();
+    job.fair = true;
+    job.phantom = phantom;
+    job.faults.pop_back();  // the crash: at which event depends on the network
+    expect_resumes_anywhere(job);
+  }
+}
+
 TEST(WorldState, AStateOfAnotherJobIsRefused) {
   RunningJob three({.ranks = 3}), four({.ranks = 4}), larger({.ranks = 3, .size = 65});
   ASSERT_TRUE(three.world().run(15ms));

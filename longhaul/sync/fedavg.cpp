@@ -8,16 +8,20 @@ namespace longhaul::sync {
 
 std::vector<Rank> draw_workers(double fraction, Round round, const Turn& turn) {
   std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());
+  const auto count = std::size_t(std::max(1l, std::lround(fraction * double(workers.size()))));
+  if (count == workers.size()) return workers;  // all of them, in order of rank as they are
   turn.random(Purpose::members, round, 0).shuffle(std::span(workers));
-  workers.resize(std::size_t(std::max(1l, std::lround(fraction * double(workers.size())))));
+  workers.resize(count);
   std::sort(workers.begin(), workers.end());
   return workers;
 }
 
 Status check_min_sites(std::uint32_t min_sites, const Place& place) {
   std::set<std::string> sites;
-  for (const Member& member : *place.members)
+  for (const Member& member : *place.members) {
+    if (sites.size() >= min_sites) return Ok{};
     if (member.is(Role::worker)) sites.insert(member.site);
+  }
   if (min_sites <= sites.size()) return Ok{};
   return invalid("[sync] min_sites = " + std::to_string(min_sites) + ", but the job has " +
                  std::to_string(sites.size()) + " sites with workers: lower it");

@@ -90,8 +90,8 @@ TEST(FedAvg, R3_13_AllNodesDrawTheSameWorkers) {
 }
 
 // mutant: longhaul/sync/fedavg.cpp
-//   - workers.resize(std::size_t(std::max(1l, std::lround(fraction * double(workers.size())))));
-//   + workers.resize(std::size_t(fraction * double(workers.size())));
+//   - const auto count = std::size_t(std::max(1l, std::lround(fraction * double(workers.size()))));
+//   + const auto count = std::size_t(fraction * double(workers.size()));
 TEST(FedAvg, AtLeastOneWorkerComputes) {
   TestJob job({.sync = "fedavg",
                .settings = {{"fraction", {0.01}}},

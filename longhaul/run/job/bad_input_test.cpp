@@ -42,8 +42,12 @@ Sample job_with(const std::string& table, const std::string& kind, const std::st
       {"transfer", "[transfer]", {}},
       {"codec", "[codec]", {}},
       {"outer", "[outer]", {}},
-      {"wan", "[wan]", {}},
+      {"wan", "[wan]", {"model = \"fair\""}},
       {"wan.link[0]", "[[wan.link]]", {"from = \"a\"", "to = \"b\""}},
+      {"wan.shared[0]",
+       "[[wan.shared]]",
+       {"name = \"s\"", "mbps = 5", "from = [\"a\"]", "to = [\"b\"]"}},
+      {"wan.trace[0]", "[[wan.trace]]", {"at_s = [0]", "values = [1]"}},
       {"site.a", "[[site]]", {"name = \"a\""}},
       {"site.b", "[[site]]", {"name = \"b\""}},
   };
@@ -98,6 +102,8 @@ std::vector<Case> all_cases() {
   add_table<TransferCommon>(cases, "transfer");
   add_table<WanTable>(cases, "wan");
   add_table<LinkTable>(cases, "wan.link[0]");
+  add_table<SharedTable>(cases, "wan.shared[0]");
+  add_table<TraceTable>(cases, "wan.trace[0]");
   add_table<SiteTable>(cases, "site.a");
   for (const PartInfo& part : all_parts())
     for (const FieldDoc& doc : part.keys)

@@ -83,11 +83,24 @@ Status check_links(const Document& doc, const Job& job) {
 
 // What this version does not do is refused, never ignored.
 Status check_wan(const Document& doc, const Job& job) {
-  constexpr const char* kNoLoss =
-      "0: the link model is FIFO queues without loss, and loss that changed nothing would mislead";
-  if (job.wan.loss != 0) return about(doc, "wan", "loss", kNoLoss);
-  for (std::size_t i = 0; i < job.links.size(); ++i)
-    if (job.links[i].loss != 0) return about(doc.links[i], "loss", kNoLoss);
+  if (job.wan.model == "fair") return check_fair(doc, job);
+  constexpr const char* kFifo =
+      "its default: [wan] model = \"fifo\" is queues without loss, jitter or change, and what "
+      "changed nothing would mislead; with model = \"fair\" it counts";
+  const WanTable usual;
+  for (const auto& [key, same] : {std::pair{"loss", job.wan.loss == usual.loss},
+                                  std::pair{"jitter_ms", job.wan.jitter_ms == usual.jitter_ms},
+                                  std::pair{"loss_burst", job.wan.loss_burst == usual.loss_burst},
+                                  std::pair{"tcp", job.wan.tcp == usual.tcp}})
+    if (!same) return about(doc, "wan", key, kFifo);
+  for (std::size_t i = 0; i < job.links.size(); ++i) {
+    if (job.links[i].loss.value_or(0) != 0) return about(doc.links[i], "loss", kFifo);
+    if (job.links[i].jitter_ms.value_or(0) != 0) return about(doc.links[i], "jitter_ms", kFifo);
+  }
+  constexpr const char* kNone =
+      "none of these with [wan] model = \"fifo\"; model = \"fair\" has them";
+  if (!job.shared.empty()) return about(doc.shared[0], "name", kNone);
+  if (!job.traces.empty()) return about(doc.traces[0], "what", kNone);
   return Ok{};
 }
 

@@ -39,10 +39,10 @@ Result<Value> to_setting_value(const std::string& file, const toml::node& node,
 
 // One TOML table as Settings, its keys in the order of the file.
 Result<Settings> to_settings(const std::string& file, const toml::table& table, std::string name,
-                             std::string_view skip = {}) {
+                             const std::vector<std::string_view>& skip = {}) {
   Settings settings{std::move(name), file, int(table.source().begin.line), {}};
   for (const auto& [key, node] : table) {
-    if (key.str() == skip) continue;
+    if (std::find(skip.begin(), skip.end(), key.str()) != skip.end()) continue;
     const std::string where = fmt::format("[{}] {}", settings.table, key.str());
     auto value = to_setting_value(file, node, where);
     if (!value) return value.error();
@@ -113,6 +113,19 @@ Status read_variants(Document& doc, const toml::node& node) {
   return Ok{};
 }
 
+Status read_wan_arrays(Document& doc, const toml::table& wan) {
+  for (auto [key, into] : {std::pair{"link", &doc.links}, std::pair{"shared", &doc.shared},
+                           std::pair{"trace", &doc.traces}}) {
+    const std::string name = fmt::format("wan.{}", key);
+    const auto label = [&](const toml::table&, std::size_t index) {
+      return fmt::format("{}[{}]", name, index);
+    };
+    if (const toml::node* array = wan.get(key))
+      LH_TRY(read_array(doc.file, *array, name, *into, label));
+  }
+  return Ok{};
+}
+
 Status read_table(Document& doc, std::string_view name, const toml::node& node) {
   const auto& names = table_names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
@@ -124,14 +137,12 @@ Status read_table(Document& doc, std::string_view name, const toml::node& node) 
   if (name == "for") return read_variants(doc, node);
   const auto* table = node.as_table();
   if (!table) return at(doc.file, node, fmt::format("expected a table, written as [{}]", name));
-  if (name == "wan")
-    if (const toml::node* links = table->get("link"))
-      LH_TRY(read_array(doc.file, *links, "wan.link", doc.links,
-                        [](const toml::table&, std::size_t index) {
-                          return fmt::format("wan.link[{}]", index);
-                        }));
-  auto settings =
-      to_settings(doc.file, *table, std::string(name), name == "wan" ? "link" : std::string_view{});
+  std::vector<std::string_view> read;
+  if (name == "wan") {
+    LH_TRY(read_wan_arrays(doc, *table));
+    read = {"link", "shared", "trace"};
+  }
+  auto settings = to_settings(doc.file, *table, std::string(name), read);
   if (!settings) return settings.error();
   doc.tables.push_back(std::move(*settings));
   return Ok{};
@@ -229,10 +240,10 @@ Status override_setting(Document& doc, std::string_view assignment) {
     for (Settings& site : doc.sites) site.set(entry);
     return Ok{};
   }
-  const bool listed = table.starts_with("site") || table.starts_with("wan.link");
+  const bool listed = table.starts_with("site") || table.starts_with("wan.");
   if (listed) {
     std::vector<std::string_view> known;
-    for (auto* list : {&doc.sites, &doc.links})
+    for (auto* list : {&doc.sites, &doc.links, &doc.shared, &doc.traces})
       for (Settings& settings : *list) {
         if (settings.table == table) return settings.set(entry), Ok{};
         known.push_back(settings.table);

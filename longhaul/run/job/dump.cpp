@@ -83,6 +83,10 @@ std::vector<ResolvedTable> resolved(const Job& job) {
   tables.push_back(own_table("wan", "[wan]", job.wan));
   for (std::size_t i = 0; i < job.links.size(); ++i)
     tables.push_back(own_table(fmt::format("wan.link[{}]", i), "[[wan.link]]", job.links[i]));
+  for (std::size_t i = 0; i < job.shared.size(); ++i)
+    tables.push_back(own_table(fmt::format("wan.shared[{}]", i), "[[wan.shared]]", job.shared[i]));
+  for (std::size_t i = 0; i < job.traces.size(); ++i)
+    tables.push_back(own_table(fmt::format("wan.trace[{}]", i), "[[wan.trace]]", job.traces[i]));
   for (const SiteTable& site : job.sites)
     tables.push_back(own_table("site." + site.name, "[[site]]", site));
   std::map<std::string_view, const Settings*> written;

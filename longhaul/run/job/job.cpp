@@ -103,8 +103,10 @@ Status read_tables(Document& doc, Job& job) {
   LH_TRY(read_settings(doc.table("net"), job.net, {}));
   LH_TRY(read_settings(doc.table("wan"), job.wan, {}));
   for (const Settings& link : doc.links) LH_TRY(read_settings(link, job.links.emplace_back(), {}));
+  for (const Settings& one : doc.shared) LH_TRY(read_settings(one, job.shared.emplace_back(), {}));
+  for (const Settings& one : doc.traces) LH_TRY(read_settings(one, job.traces.emplace_back(), {}));
   for (const Settings& site : doc.sites) LH_TRY(read_settings(site, job.sites.emplace_back(), {}));
-  for (const auto* list : {&doc.tables, &doc.links, &doc.sites})
+  for (const auto* list : {&doc.tables, &doc.links, &doc.shared, &doc.traces, &doc.sites})
     job.written.insert(job.written.end(), list->begin(), list->end());
   return Ok{};
 }

@@ -16,6 +16,7 @@
 #include "longhaul/flow/wan.h"
 #include "longhaul/run/job/document.h"
 #include "longhaul/run/job/tables.h"
+#include "longhaul/run/job/wan_tables.h"
 
 namespace longhaul::run {
 
@@ -42,6 +43,8 @@ struct Job {
   NetTable net;
   WanTable wan;
   std::vector<LinkTable> links;
+  std::vector<SharedTable> shared;
+  std::vector<TraceTable> traces;
   std::vector<SiteTable> sites;
   flow::Wan network;                // what wan, links and sites come to
   Settings model, data, optimizer;  // read by learn/; "kind" is always there

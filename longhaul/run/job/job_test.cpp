@@ -151,7 +151,49 @@ TEST(Check, LinksNameTwoSitesOnce) {
 }
 
 TEST(Check, RefusesWhatTheLinkModelCannotDo) {
-  EXPECT_THAT(error_of(bsp("[wan]\nloss = 0.01\n")), AllOf(HasSubstr("loss"), HasSubstr("FIFO")));
+  for (const char* key : {"loss = 0.01", "jitter_ms = 1", "loss_burst = 2", "tcp = \"cubic\""}) {
+    const std::string text = std::string("[wan]\n") + key + "\n";
+    EXPECT_THAT(error_of(bsp(text)), AllOf(HasSubstr("job.toml:8: [wan] "), HasSubstr("fifo")));
+    EXPECT_EQ(error_of(bsp(text + "model = \"fair\"\n")), "no error");
+  }
+  const std::string link = "[[wan.link]]\nfrom = \"a\"\nto = \"b\"\nloss = 0.1\n";
+  EXPECT_THAT(error_of(bsp(link)), HasSubstr("[wan.link[0]] loss: "));
+  EXPECT_EQ(error_of(bsp("[wan]\nmodel = \"fair\"\n" + link)), "no error");
+  EXPECT_THAT(error_of(bsp("[[wan.trace]]\nat_s = [0]\nvalues = [1]\n")),
+              HasSubstr("model = \"fair\""));
+}
+
+std::string fair(const std::string& more) { return bsp("[wan]\nmodel = \"fair\"\n" + more); }
+
+TEST(Check, SharedLinksHaveNamesRatesAndSites) {
+  const std::string link = "[[wan.shared]]\nname = \"s\"\nmbps = 5\nfrom = [\"a\"]\n";
+  EXPECT_EQ(error_of(fair(link + "to = [\"a\", \"b\"]\n")), "no error");
+  EXPECT_THAT(error_of(fair(link + "to = [\"c\"]\n")), HasSubstr("[wan.shared[0]] to: "));
+  EXPECT_THAT(error_of(fair(link + "to = [\"a\"]\n")), HasSubstr("another site"));
+  EXPECT_THAT(error_of(fair(link)), HasSubstr("names of sites"));
+  EXPECT_THAT(error_of(fair(link + "to = [\"b\"]\n" + link + "to = [\"b\"]\n")),
+              HasSubstr("[wan.shared[1]] name: "));
+  EXPECT_THAT(error_of(fair("[[wan.shared]]\nname = \"s\"\n")), HasSubstr("mbps: missing"));
+}
+
+TEST(Check, TracesSayWhatTheyMoveAndHow) {
+  const std::string trace = "[[wan.trace]]\n", steps = "at_s = [0, 5]\nvalues = [1, 2]\n";
+  EXPECT_EQ(error_of(fair(trace + steps)), "no error");
+  EXPECT_EQ(error_of(fair(trace + "what = \"up\"\nsite = \"a\"\n" + steps)), "no error");
+  EXPECT_EQ(error_of(fair(trace + "kind = \"redraw\"\nlow = 20\nhigh = 155\n")), "no error");
+  const std::pair<std::string, std::string> bad[] = {
+      {"at_s = [0, 5]\nvalues = [1]\n", "values: expected as many values as times"},
+      {"at_s = [1]\nvalues = [1]\n", "first time of 0"},
+      {"kind = \"day\"\nlow = 2\nhigh = 1\n", "high: expected 0 <= low <= high"},
+      {"site = \"a\"\n" + steps, "site: expected no such key"},
+      {"what = \"up\"\nsite = \"c\"\n" + steps, "site: expected a site's name"},
+      {"from = \"a\"\nto = \"a\"\n" + steps, "another site"},
+      {"what = \"shared\"\nshared = \"s\"\n" + steps, "shared: expected the name of"},
+      {"what = \"loss\"\n" + steps, "at most 0.99"},
+      {steps + trace + steps, "[wan.trace[1]] what: "},
+  };
+  for (const auto& [text, error] : bad)
+    EXPECT_THAT(error_of(fair(trace + text)), HasSubstr(error)) << text;
 }
 
 TEST(Check, SitesHaveNamesAndWorkers) {

@@ -156,6 +156,9 @@ std::string job_file_reference() {
   text += kinds_section(parts, "outer", "What is done with the mean. Default: `none`.");
   text += own_section<WanTable>("[wan]", "The network between sites.");
   text += own_section<LinkTable>("[[wan.link]]", "One direction of one pair of sites.");
+  text += own_section<SharedTable>("[[wan.shared]]",
+                                   "A link that several pairs of sites cross and share.");
+  text += own_section<TraceTable>("[[wan.trace]]", "What changes with time.");
   text += own_section<SiteTable>("[[site]]", "One place; at least one.");
   return text;
 }

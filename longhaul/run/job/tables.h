@@ -12,6 +12,8 @@
 
 namespace longhaul::run {
 
+inline constexpr double kLargestLoss = 0.99;
+
 struct JobTable {
   std::string name;
   std::uint64_t seed = 1;
@@ -136,14 +138,25 @@ struct NetTable {  // sockets only
 };
 
 struct WanTable : WanSource {
+  std::string model = "fifo";
   double rate_scale = 1;
   std::optional<double> mbps, delay_ms;
   double loss = 0;
+  double jitter_ms = 0;
+  double loss_burst = 1;
+  std::string tcp = "bbr";
+  double bbr_threshold = 0.2;
+  bool slow_start = true;
   double wire_scale = 1;
   std::optional<double> lan_mbps;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     WanSource::fields(self, visit);
+    visit(Field{.name = "model",
+                .doc = "of the simulator's links: each serves what comes first, or connections "
+                       "share it as TCP's do (loss, jitter, slow start, traces, headers)",
+                .choices = {"fifo", "fair"}},
+          self.model);
     visit(Field{.name = "rate_scale",
                 .doc = "multiplies every rate of pairs and connections, not those of sites",
                 .max = 1e6,
@@ -161,8 +174,7 @@ struct WanTable : WanSource {
                 .max = kLargestDelay,
                 .unit = "ms"},
           self.delay_ms);
-    visit(Field{.name = "loss", .doc = "share of packets lost between sites", .min = 0, .max = 1},
-          self.loss);
+    packet_fields(self, visit);
     visit(Field{.name = "wire_scale",
                 .doc = "multiplies the bytes of vectors: a small model stands for a large one",
                 .max = 1e6,
@@ -175,12 +187,45 @@ struct WanTable : WanSource {
                 .positive = true},
           self.lan_mbps);
   }
+
+ private:
+  template <class Self, class Visit>
+  static void packet_fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "loss",
+                .doc = "share of packets lost between sites",
+                .min = 0,
+                .max = kLargestLoss},
+          self.loss);
+    visit(Field{.name = "jitter_ms",
+                .doc = "standard deviation of the one-way delay",
+                .min = 0,
+                .max = kLargestDelay,
+                .unit = "ms"},
+          self.jitter_ms);
+    visit(Field{.name = "loss_burst",
+                .doc = "mean number of best-effort packets lost in a row; 1: independently",
+                .min = 1,
+                .max = 1e6},
+          self.loss_burst);
+    visit(Field{.name = "tcp",
+                .doc = "congestion control of reliable connections: what loss costs them",
+                .choices = {"bbr", "cubic"}},
+          self.tcp);
+    visit(Field{.name = "bbr_threshold",
+                .doc = "loss up to which bbr keeps its rate: 0.2 for version 1 (Linux), 0.02 for "
+                       "2 and 3",
+                .min = 0,
+                .max = kLargestLoss},
+          self.bbr_threshold);
+    visit(Field{.name = "slow_start",
+                .doc = "connections begin with 10 packets a round trip and double; false: warm"},
+          self.slow_start);
+  }
 };
 
 struct LinkTable {  // [[wan.link]]: what differs from [wan] for one pair
   std::string from, to;
-  std::optional<double> mbps, delay_ms;
-  double loss = 0;
+  std::optional<double> mbps, delay_ms, jitter_ms, loss;
   bool both = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -198,7 +243,17 @@ struct LinkTable {  // [[wan.link]]: what differs from [wan] for one pair
                 .max = kLargestDelay,
                 .unit = "ms"},
           self.delay_ms);
-    visit(Field{.name = "loss", .doc = "share of packets lost", .min = 0, .max = 1}, self.loss);
+    visit(Field{.name = "jitter_ms",
+                .doc = "standard deviation of the delay (absent: as [wan] jitter_ms)",
+                .min = 0,
+                .max = kLargestDelay,
+                .unit = "ms"},
+          self.jitter_ms);
+    visit(Field{.name = "loss",
+                .doc = "share of packets lost (absent: as [wan] loss)",
+                .min = 0,
+                .max = kLargestLoss},
+          self.loss);
     visit(Field{.name = "both", .doc = "holds for the other direction too"}, self.both);
   }
 };

@@ -7,6 +7,7 @@
 
 #include "longhaul/run/job/check.h"
 #include "longhaul/run/job/matrix_wan.h"
+#include "longhaul/run/job/wan_changes.h"
 
 namespace longhaul::run {
 namespace {
@@ -301,12 +302,17 @@ Result<flow::Wan> build_wan(const Document& doc, Job& job) {
     if (pair.rate) *pair.rate *= scale;
     if (pair.flow) *pair.flow *= scale;
     pair.loss = job.wan.loss;
+    pair.jitter_s = job.wan.jitter_ms / 1000;
   });
-  change_links(wan, job,
-               [](const LinkTable& link, flow::Wan::Pair& pair) { pair.loss = link.loss; });
+  change_links(wan, job, [](const LinkTable& link, flow::Wan::Pair& pair) {
+    pair.loss = link.loss.value_or(pair.loss);
+    if (link.jitter_ms) pair.jitter_s = *link.jitter_ms / 1000;
+  });
   for (flow::Wan::Shared& shared : wan.shared) shared.rate *= scale;
   set_sites(wan, job);
   wan.streams = job.net.streams;
+  add_shared(wan, job);
+  add_traces(wan, job, find_wan_preset(job.wan.preset));
   return wan;
 }
 

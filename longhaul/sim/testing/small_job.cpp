@@ -13,6 +13,20 @@ FifoConfig network_of(const SmallJob& job) {
   return config;
 }
 
+std::unique_ptr<Network> make_network(const SmallJob& job) {
+  const FifoConfig fifo = network_of(job);
+  if (!job.fair) return std::make_unique<FifoNetwork>(fifo);
+  FairConfig config = shared(fifo);
+  config.seed = job.seed;
+  config.tcp = {.control = flow::Tcp::Control::cubic};
+  config.wan.usual.jitter_s = 1e-3;
+  config.wan.usual.loss = 0.02;
+  flow::Traced up{.what = flow::Traced::What::up, .trace = {}};
+  up.trace = {.kind = flow::Trace::Kind::redraw, .low = 5e4, .high = 1e6, .every_s = 0.01};
+  config.wan.traces = {up};
+  return std::make_unique<FairNetwork>(config);
+}
+
 Result<Evaluation> mean_of(std::span<const float> model) {
   double sum = 0;
   for (const float x : model) sum += double(x);
@@ -26,7 +40,7 @@ RunningJob::RunningJob(const SmallJob& job, Make make) {
   for (Rank rank = 0; rank < job.ranks; ++rank)
     members->push_back({"site" + std::to_string(rank / job.per_site), rank % job.per_site});
   world_ = std::make_unique<World>(
-      job.world, std::make_unique<FifoNetwork>(network_of(job)),
+      job.world, make_network(job),
       std::make_unique<JitteredSteps>(job.seed,
                                       std::vector<JitteredSteps::Speed>(job.ranks, job.speed)),
       mean_of);

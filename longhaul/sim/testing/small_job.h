@@ -5,8 +5,8 @@
 
 #include "longhaul/core/testing/quadratic.h"
 #include "longhaul/sim/checker.h"
-#include "longhaul/sim/fifo_network.h"
 #include "longhaul/sim/testing/exchange.h"
+#include "longhaul/sim/testing/networks.h"
 #include "longhaul/sim/world.h"
 
 namespace longhaul::sim::testing {
@@ -20,6 +20,7 @@ struct SmallJob {
   Time delay = std::chrono::milliseconds(5);
   JitteredSteps::Speed speed = {std::chrono::milliseconds(10), JitteredSteps::Jitter::uniform, .5};
   bool phantom = false;
+  bool fair = false;  // connections share links, lose packets, and start slowly
   std::uint64_t seed = 7;
   std::vector<Fault> faults = {};
   WorldConfig world = {};

@@ -1,0 +1,44 @@
+#pragma once
+// What a TCP connection adds to its fair share: headers, slow start, and what loss costs it. Bytes,
+// bytes per second and seconds. Pure functions; docs/simulator.md derives them.
+//
+// Sources: slow start and the initial window of 10 segments: RFC 6928, RFC 9438 section 4.10;
+// CUBIC: RFC 9438 sections 4.3, 4.6, 5.1; BBR: Cardwell et al., "BBR: Congestion-based congestion
+// control", ACM Queue 14(5), 2016, and draft-ietf-ccwg-bbr (BBRLossThresh).
+#include <cstdint>
+
+namespace longhaul::flow {
+
+struct Tcp {
+  enum class Control : std::uint8_t { bbr, cubic };
+  Control control = Control::bbr;
+  // Loss up to which bbr keeps its rate; above it, as cubic. 0.2: version 1, the one in Linux,
+  // whose probes at 1.25 times the rate lose a fifth before they stop paying. Versions 2 and 3 back
+  // off at 0.02 a round trip.
+  double bbr_threshold = 0.2;
+  std::uint32_t first_window = 10;  // segments; 0: connections are warm, without slow start
+  std::uint32_t mtu = 1500;         // bytes of an IP packet; 0: headers cost nothing
+
+  double packet() const { return mtu > 0 ? mtu : 1500; }
+};
+
+// IPv4 and TCP with timestamps; IPv4 and UDP.
+inline constexpr std::uint32_t kTcpHeaders = 52;
+inline constexpr std::uint32_t kUdpHeaders = 28;
+
+// IP bytes of a message in a stream: packets are full, but a message by itself is one at least.
+// What is lost and sent again is not in it.
+double stream_bytes(const Tcp&, std::uint64_t bytes);
+// IP bytes of a message that goes as datagrams of its own.
+double datagram_bytes(const Tcp&, std::uint64_t bytes);
+// Packets of so many IP bytes; at least one.
+std::uint64_t packets(const Tcp&, double ip_bytes);
+
+// Rate at which slow start begins; it doubles every round trip. Unlimited if warm or rtt is 0.
+double slow_start_rate(const Tcp&, double rtt_s);
+
+// Mean rate that the congestion control keeps up at this share of packets lost, however fast the
+// links are. 0 <= loss < 1.
+double loss_cap(const Tcp&, double loss, double rtt_s);
+
+}  // namespace longhaul::flow

@@ -1,0 +1,82 @@
+#include "longhaul/flow/tcp.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/flow/fair_share.h"
+
+namespace longhaul::flow {
+namespace {
+
+constexpr Tcp kCubic{.control = Tcp::Control::cubic};
+
+// Section 5.1 gives the mean window as 1.054 (RTT / p)^0.75 segments for C = 0.4, beta = 0.7.
+//
+// mutant: longhaul/flow/tcp.cpp
+//   - constexpr double kC = 0.4;
+//   + constexpr double kC = 0.5;
+// mutant: longhaul/flow/tcp.cpp
+//   - return std::pow(kC * (3 + kBeta) / (4 * (1 - kBeta)), 0.25) * std::pow(rtt_s / loss, 0.75);
+//   + return std::pow(kC * (3 + kBeta) / (4 * (1 - kBeta)), 0.25) * std::pow(rtt_s / loss, 0.5);
+TEST(Tcp, CubicsWindowIsThatOfItsResponseFunction) {
+  for (const double loss : {1e-5, 1e-6}) {
+    const double rtt = 0.1, window = 1.054 * std::pow(rtt / loss, 0.75);
+    EXPECT_NEAR(loss_cap(kCubic, loss, rtt) * rtt / 1500, window, window * 1e-3);
+  }
+}
+
+// Where Reno has the larger window, at short round trips or much loss, cubic has Reno's, which is
+// sqrt(1.5 / p) and knows no seconds.
+//
+// mutant: longhaul/flow/tcp.cpp
+//   - const double window = std::max(cubic_window(loss, rtt_s), reno_friendly_window(loss));
+//   + const double window = cubic_window(loss, rtt_s);
+TEST(Tcp, AtMuchLossCubicIsAsReno) {
+  for (const double rtt : {0.01, 0.04}) {
+    const double window = std::sqrt(1.5 / 0.01);
+    EXPECT_NEAR(loss_cap(kCubic, 0.01, rtt) * rtt / 1500, window, 1e-9);
+  }
+}
+
+// mutant: longhaul/flow/tcp.cpp
+//   - if (tcp.control == Tcp::Control::bbr && loss <= tcp.bbr_threshold) return kUnlimited;
+//   + if (tcp.control == Tcp::Control::bbr) return kUnlimited;
+TEST(Tcp, BbrDoesNotMindLossBelowItsThreshold) {
+  Tcp bbr;
+  EXPECT_EQ(loss_cap(bbr, 0.2, 0.04), kUnlimited);
+  EXPECT_EQ(loss_cap(bbr, 0.21, 0.04), loss_cap(kCubic, 0.21, 0.04));
+  bbr.bbr_threshold = 0.02;
+  EXPECT_EQ(loss_cap(bbr, 0.03, 0.04), loss_cap(kCubic, 0.03, 0.04));
+  EXPECT_EQ(loss_cap(kCubic, 0, 0.04), kUnlimited);
+}
+
+// mutant: longhaul/flow/tcp.cpp
+//   - return tcp.first_window * tcp.packet() / rtt_s;
+//   + return tcp.first_window * tcp.packet();
+TEST(Tcp, SlowStartBeginsWithTenPacketsARoundTrip) {
+  EXPECT_DOUBLE_EQ(slow_start_rate({}, 0.04), 15000 / 0.04);
+  EXPECT_EQ(slow_start_rate({.first_window = 0}, 0.04), kUnlimited);
+  EXPECT_EQ(slow_start_rate({}, 0), kUnlimited);
+}
+
+// mutant: longhaul/flow/tcp.cpp
+//   - return std::max(double(bytes) + kTcpHeaders, double(bytes) * full);
+//   + return double(bytes) * full;
+// mutant: longhaul/flow/tcp.cpp
+//   - const std::uint64_t count = std::max<std::uint64_t>(1, (bytes + each - 1) / each);
+//   + const std::uint64_t count = std::max<std::uint64_t>(1, bytes / each);
+TEST(Tcp, EveryPacketHasItsHeaders) {
+  EXPECT_DOUBLE_EQ(stream_bytes({}, 1'448'000), 1'500'000);
+  EXPECT_EQ(stream_bytes({}, 100), 152);
+  EXPECT_EQ(datagram_bytes({}, 1472), 1500);
+  EXPECT_EQ(datagram_bytes({}, 1473), 1473 + 56);
+  EXPECT_EQ(datagram_bytes({}, 0), 28);
+  for (auto* bytes : {stream_bytes, datagram_bytes}) EXPECT_EQ(bytes({.mtu = 0}, 1448), 1448);
+  EXPECT_EQ(packets({}, stream_bytes({}, 1'448'000)), 1000u);
+  EXPECT_EQ(packets({}, 1501), 2u);
+  EXPECT_EQ(packets({.mtu = 0}, 0), 1u);
+}
+
+}  // namespace
+}  // namespace longhaul::flow

@@ -1,0 +1,53 @@
+#pragma once
+// A Trace is a quantity that changes with time, in steps: as written down, or drawn from a seed.
+// Plain values; what walks along one keeps a Stretch. Equal seeds give equal stretches, in the
+// simulator and wherever else a Wan is run.
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "longhaul/base/result.h"
+
+namespace longhaul::flow {
+
+struct Trace {
+  enum class Kind : std::uint8_t {
+    steps,   // at[i] is when values[i] begins; at[0] is 0
+    redraw,  // every every_s: uniform in [low, high)
+    markov,  // high for an exponential time of mean high_s, then low for one of low_s, and so on
+    day      // a cosine between low and high, highest at peak_s of every period_s, in steps of
+             // every_s
+  };
+  Kind kind = Kind::steps;
+  std::vector<double> at = {}, values = {};
+  double repeat_s = 0;  // steps: begin anew so often; 0: the last one stays
+  double low = 0, high = 0;
+  double every_s = 60;
+  double low_s = 60, high_s = 60;
+  double period_s = 86400, peak_s = 0;
+
+  Status check() const;  // says what is wrong with it, for a job file
+};
+
+struct Stretch {
+  std::uint64_t number = 0;
+  double value = 0;
+  std::chrono::nanoseconds until{0};  // max(): for good
+  void state(auto& archive) { archive(number, value, until); }
+};
+
+// The trace has passed check(); `stream` tells traces of one seed apart.
+Stretch first_stretch(const Trace&, std::uint64_t seed, std::uint32_t stream);
+Stretch next_stretch(const Trace&, std::uint64_t seed, std::uint32_t stream, const Stretch&);
+
+// What of a Wan follows a trace. Values: bytes per second (0: nothing passes), seconds, or the
+// share of packets lost.
+struct Traced {
+  enum class What : std::uint8_t { up, down, rate, delay, loss, shared };
+  What what = What::rate;
+  std::uint32_t a = 0;  // the site, the pair's first, or which of the shared links
+  std::uint32_t b = 0;  // the pair's second
+  Trace trace;
+};
+
+}  // namespace longhaul::flow

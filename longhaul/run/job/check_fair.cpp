@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "longhaul/run/job/check.h"
+
+namespace longhaul::run {
+namespace {
+
+std::vector<std::string_view> site_names(const Job& job) {
+  std::vector<std::string_view> names;
+  for (const SiteTable& site : job.sites) names.push_back(site.name);
+  return names;
+}
+
+Status check_known(const Settings& table, std::string_view key, const std::string& name,
+                   const std::vector<std::string_view>& names) {
+  if (std::find(names.begin(), names.end(), name) != names.end()) return Ok{};
+  return about(table, key, "a site's name" + suggestion(name, names));
+}
+
+Status check_shared(const Settings& written, const SharedTable& table,
+                    const std::vector<std::string_view>& names) {
+  if (table.name.empty()) return about(written, "name", "a name for the link");
+  if (!table.mbps) return about(written, "mbps", "the link's rate");
+  for (auto [key, sites] : {std::pair{"from", &table.from}, std::pair{"to", &table.to}}) {
+    if (sites->empty()) return about(written, key, "names of sites");
+    for (const std::string& site : *sites) LH_TRY(check_known(written, key, site, names));
+  }
+  if (table.from == table.to && table.from.size() == 1)
+    return about(written, "to", "another site than 'from'");
+  return Ok{};
+}
+
+Status check_trace(const Settings& written, const TraceTable& table, const Job& job) {
+  const auto names = site_names(job);
+  const bool of_site = table.what == "up" || table.what == "down";
+  const bool of_pair = table.what == "rate" || table.what == "delay" || table.what == "loss";
+  for (auto [key, value, meant] :
+       {std::tuple{"site", &table.site, of_site}, std::tuple{"from", &table.from, of_pair},
+        std::tuple{"to", &table.to, of_pair}}) {
+    if (value->empty()) continue;
+    if (!meant)
+      return about(written, key, fmt::format("no such key with what = \"{}\"", table.what));
+    LH_TRY(check_known(written, key, *value, names));
+  }
+  if (!table.from.empty() && table.from == table.to)
+    return about(written, "to", "another site than 'from'");
+  if (table.what == "shared") {
+    std::vector<std::string_view> links;
+    for (const SharedTable& shared : job.shared) links.push_back(shared.name);
+    if (std::find(links.begin(), links.end(), table.shared) == links.end())
+      return about(written, "shared",
+                   "the name of a [[wan.shared]]" + suggestion(table.shared, links));
+  } else if (!table.shared.empty()) {
+    return about(written, "shared", fmt::format("no such key with what = \"{}\"", table.what));
+  }
+  const char* key = table.kind == "steps" ? "values" : "high";
+  if (table.what == "loss") {
+    const double most = table.kind != "steps"  ? table.high
+                        : table.values.empty() ? 0
+                                               : *std::ranges::max_element(table.values);
+    if (most > kLargestLoss) return about(written, key, fmt::format("at most {}", kLargestLoss));
+  }
+  if (const Status status = trace_of(table, job.wan.rate_scale).check(); !status)
+    return about(written, key, status.error().what);
+  return Ok{};
+}
+
+// What of the network a trace moves: no two may move the same.
+std::string quantity(const TraceTable& table) {
+  return fmt::format("{} {} {} {} {}", table.what, table.site, table.from, table.to, table.shared);
+}
+
+}  // namespace
+
+Status check_fair(const Document& doc, const Job& job) {
+  const auto names = site_names(job);
+  std::set<std::string> links, traced;
+  for (std::size_t i = 0; i < job.shared.size(); ++i) {
+    LH_TRY(check_shared(doc.shared[i], job.shared[i], names));
+    if (!links.insert(job.shared[i].name).second)
+      return about(doc.shared[i], "name", "a name that no other shared link has");
+  }
+  for (std::size_t i = 0; i < job.traces.size(); ++i) {
+    LH_TRY(check_trace(doc.traces[i], job.traces[i], job));
+    if (!traced.insert(quantity(job.traces[i])).second)
+      return about(doc.traces[i], "what", "what no earlier [[wan.trace]] follows");
+  }
+  return Ok{};
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,34 @@
+#include "longhaul/run/network.h"
+
+#include "longhaul/run/fifo.h"
+#include "longhaul/run/job/wan_changes.h"
+#include "longhaul/sim/fair_network.h"
+
+namespace longhaul::run {
+namespace {
+
+sim::FairConfig fair_config(const Job& job, const Members& members) {
+  using Control = flow::Tcp::Control;
+  sim::FairConfig config;
+  config.wan = job.network;
+  for (const Member& member : members) config.site_of.push_back(site_index(job, member.site));
+  config.seed = job.job.seed;
+  config.tcp.control = job.wan.tcp == "bbr" ? Control::bbr : Control::cubic;
+  config.tcp.bbr_threshold = job.wan.bbr_threshold;
+  if (!job.wan.slow_start) config.tcp.first_window = 0;
+  config.datagrams.burst = job.wan.loss_burst;
+  return config;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<sim::Network>> make_network(const Job& job, const Members& members) {
+  if (job.wan.model == "fair")
+    return std::unique_ptr<sim::Network>(
+        std::make_unique<sim::FairNetwork>(fair_config(job, members)));
+  auto config = fifo_config(job, members);
+  if (!config) return config.error();
+  return std::unique_ptr<sim::Network>(std::make_unique<sim::FifoNetwork>(*std::move(config)));
+}
+
+}  // namespace longhaul::run

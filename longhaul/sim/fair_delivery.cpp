@@ -1,0 +1,99 @@
+// When packets arrive that have left, and whether.
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/sim/fair_network.h"
+
+namespace longhaul::sim {
+
+// A stream for every packet.
+Random FairNetwork::draw(const Connection& c, std::uint64_t packet) const {
+  const std::uint32_t range = c.to * Service::kClasses + c.service.service_class();
+  return Random(config_.seed, {Purpose::network, packet, c.from, range});
+}
+
+double FairNetwork::jittered(const Connection& c, Random& random) const {
+  if (c.way == kNone) return config_.wan.sites[config_.site_of[c.from]].lan_delay_s;
+  const Way& way = ways_[c.way];
+  if (way.jitter_s == 0) return way.delay_s;
+  return std::max(0.0, way.delay_s + way.jitter_s * random.normal());
+}
+
+// How much later the last byte of a reliable packet can be read for a hole before it: the last of
+// its IP packets that was lost is so many others before the end; it was sent again one round trip
+// after it was sent, again if lost again.
+double FairNetwork::repair(const Connection& c, std::uint64_t packets, Random& random) const {
+  const double p = loss(c);
+  if (p == 0) return 0;
+  const auto until_loss = [&] {
+    return std::floor(std::log1p(-random.uniform()) / std::log1p(-p));
+  };
+  const double behind = until_loss();
+  if (behind >= double(packets)) return 0;
+  double trips = 1;
+  while (random.uniform() < p) ++trips;
+  const double sent_since = c.mode == Mode::lone ? 0 : behind * config_.tcp.packet() / c.rate;
+  return std::max(0.0, trips * rtt_s(c) - sent_since);
+}
+
+void FairNetwork::send_off(std::uint32_t slot, Connection& c, Time now) {
+  if (!c.reliable()) return send_datagram(slot, c, now);
+  Random random = draw(c, c.packets++);
+  const double bytes = flow::stream_bytes(config_.tcp, flights_[slot].packet.bytes);
+  const double later = jittered(c, random) + repair(c, flow::packets(config_.tcp, bytes), random);
+  c.last_delivery = std::max(c.last_delivery, now + Time{std::llround(later * 1e9)});
+  deliveries_.push(c.last_delivery, {slot, flights_[slot].use});
+}
+
+bool FairNetwork::loses(Connection& c, std::uint64_t packets, Random& random) const {
+  const double p = loss(c), burst = config_.datagrams.burst;
+  bool lost = false;
+  for (; packets > 0 && p > 0; --packets) {
+    if (burst * (1 - p) <= 1) {  // losses in a row are not rarer than by chance
+      c.losing = random.uniform() < p;
+    } else {
+      const double change = c.losing ? 1 / burst : p / (burst * (1 - p));
+      if (random.uniform() < change) c.losing = !c.losing;
+    }
+    lost |= c.losing;
+  }
+  return lost;
+}
+
+void FairNetwork::send_datagram(std::uint32_t slot, Connection& c, Time now) {
+  const Datagrams& d = config_.datagrams;
+  Random random = draw(c, c.packets++);
+  const Packet& packet = flights_[slot].packet;
+  const double bytes = flow::datagram_bytes(config_.tcp, packet.bytes);
+  const bool lost = loses(c, flow::packets(config_.tcp, bytes), random);
+  if (lost || (d.corrupted > 0 && random.uniform() < d.corrupted)) {
+    ++lost_;
+    bulk_ -= packet.message.is_bulk();
+    return free_slot(slot);
+  }
+  const auto arrival = [&] {
+    double later = jittered(c, random);
+    if (d.late > 0 && random.uniform() < d.late) later += d.late_s;
+    return now + Time{std::llround(later * 1e9)};
+  };
+  deliveries_.push(arrival(), {slot, flights_[slot].use});
+  if (d.duplicated == 0 || random.uniform() >= d.duplicated) return;
+  const std::uint32_t twin = take_slot();
+  const std::uint32_t use = flights_[twin].use;
+  flights_[twin] = flights_[slot];
+  flights_[twin].use = use;
+  bulk_ += flights_[twin].packet.message.is_bulk();
+  deliveries_.push(arrival(), {twin, use});
+}
+
+std::optional<Notice> FairNetwork::delivers(const Delivery& delivery) {
+  Flight& flight = flights_[delivery.slot];
+  if (flight.use != delivery.use) return std::nullopt;  // taken off its way meanwhile
+  Notice notice{Notice::Kind::delivered, std::move(flight.packet)};
+  bulk_ -= notice.packet.message.is_bulk();
+  free_slot(delivery.slot);
+  if (dead_[notice.packet.to]) return std::nullopt;
+  return notice;
+}
+
+}  // namespace longhaul::sim

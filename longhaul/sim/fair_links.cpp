@@ -1,0 +1,165 @@
+// Which links there are, who passes them, and what traces make of them.
+#include "longhaul/sim/fair_network.h"
+
+namespace longhaul::sim {
+
+using What = flow::Traced::What;
+
+void FairNetwork::check_config() const {
+  const flow::Wan& wan = config_.wan;
+  const auto check_rate = [](const flow::Rate& rate) { LH_CHECK(!rate || *rate > 0); };
+  const auto check_pair = [&](const flow::Wan::Pair& pair) {
+    check_rate(pair.rate);
+    LH_CHECK(pair.delay_s >= 0 && pair.jitter_s >= 0 && pair.loss >= 0 && pair.loss < 1);
+  };
+  const auto known = [&](std::uint32_t site) { return site < wan.sites.size(); };
+  for (const auto& site : wan.sites)
+    for (const flow::Rate& rate : {site.up, site.down, site.lan}) check_rate(rate);
+  check_pair(wan.usual);
+  for (const auto& [sites, pair] : wan.pairs) {
+    LH_CHECK(known(sites.first) && known(sites.second));
+    check_pair(pair);
+  }
+  for (const auto& shared : wan.shared) {
+    LH_CHECK(shared.rate > 0);
+    for (const auto& [from, to] : shared.pairs) LH_CHECK(known(from) && known(to));
+  }
+  for (const flow::Traced& traced : wan.traces) {
+    LH_CHECK(bool(traced.trace.check()));
+    LH_CHECK(traced.what == What::shared ? traced.a < wan.shared.size()
+                                         : known(traced.a) && known(traced.b));
+  }
+  for (const std::uint32_t site : config_.site_of) LH_CHECK(known(site));
+}
+
+std::uint32_t FairNetwork::add_link(const flow::Rate& rate, bool traced) {
+  return rate || traced ? shares_.add_link(rate.value_or(0)) : kNone;
+}
+
+void FairNetwork::add_links() {
+  const flow::Wan& wan = config_.wan;
+  for (const flow::Traced& t : wan.traces) traced_.insert({t.what, {t.a, t.b}});
+  for (std::uint32_t i = 0; i < wan.sites.size(); ++i) {
+    sites_.push_back({.out = add_link(wan.sites[i].up, traced(What::up, i)),
+                      .in = add_link(wan.sites[i].down, traced(What::down, i))});
+  }
+  for (const std::uint32_t site : config_.site_of) {
+    const flow::Rate& rate = wan.sites[site].lan;
+    nodes_.push_back({.out = add_link(rate, false), .in = add_link(rate, false)});
+  }
+  for (const auto& shared : wan.shared) {
+    shared_.push_back(add_link(shared.rate, false));
+    for (const flow::SitePair& pair : shared.pairs) crossed_[pair].push_back(shared_.back());
+  }
+  for (const flow::Traced& t : wan.traces)  // so that a change of one finds its way
+    if (t.what == What::rate || t.what == What::delay || t.what == What::loss) way(t.a, t.b);
+}
+
+std::uint32_t FairNetwork::way(std::uint32_t from, std::uint32_t to) {
+  const auto [index, is_new] = way_index_.try_emplace({from, to}, std::uint32_t(ways_.size()));
+  if (is_new) {
+    const flow::Wan::Pair& pair = config_.wan.pair(from, to);
+    ways_.push_back({from, to, add_link(pair.rate, traced(What::rate, from, to)), pair.delay_s,
+                     pair.jitter_s, pair.loss});
+  }
+  return index->second;
+}
+
+std::vector<std::uint32_t> FairNetwork::path(const Connection& c) const {
+  std::vector<std::uint32_t> links;
+  const auto pass = [&](std::uint32_t link) {
+    if (link != kNone) links.push_back(link);
+  };
+  if (c.way == kNone) {
+    pass(nodes_[c.from].out);
+    pass(nodes_[c.to].in);
+    return links;
+  }
+  const Way& way = ways_[c.way];
+  pass(sites_[way.from].out);
+  pass(way.link);
+  if (const auto crossed = crossed_.find({way.from, way.to}); crossed != crossed_.end())
+    for (const std::uint32_t link : crossed->second) pass(link);
+  pass(sites_[way.to].in);
+  return links;
+}
+
+std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service) {
+  const auto [index, is_new] =
+      connection_index_.try_emplace(key_of(from, to, service), std::uint32_t(connections_.size()));
+  if (!is_new) return index->second;
+  Connection c{.from = from, .to = to, .service = service};
+  const std::uint32_t there = config_.site_of[from], here = config_.site_of[to];
+  if (there != here) {
+    c.way = way(there, here);
+    ways_[c.way].connections.push_back(index->second);
+  }
+  c.window_rate = flow::slow_start_rate(config_.tcp, rtt_s(c));
+  c.slow = c.reliable() && c.window_rate < flow::kUnlimited;
+  shares_.add_flow(path(c), service.priority);
+  connections_.push_back(std::move(c));
+  wakes_.add(Wakes::kNever);
+  limit(index->second);
+  return index->second;
+}
+
+double FairNetwork::delay_s(std::uint32_t from, std::uint32_t to) const {
+  if (from == to) return config_.wan.sites[from].lan_delay_s;
+  const auto way = way_index_.find({from, to});
+  return way == way_index_.end() ? config_.wan.pair(from, to).delay_s : ways_[way->second].delay_s;
+}
+
+double FairNetwork::rtt_s(const Connection& c) const {
+  const std::uint32_t there = config_.site_of[c.from], here = config_.site_of[c.to];
+  return delay_s(there, here) + delay_s(here, there);
+}
+
+double FairNetwork::loss(const Connection& c) const {
+  return c.way == kNone ? 0 : ways_[c.way].loss;
+}
+
+void FairNetwork::follow(std::uint32_t trace, Time now) {
+  const flow::Traced& traced = config_.wan.traces[trace];
+  stretches_[trace] = next_stretch(traced.trace, config_.seed, trace, stretches_[trace]);
+  trace_wakes_.set(trace, stretches_[trace].until);
+  apply(traced, stretches_[trace].value, now);
+}
+
+void FairNetwork::apply(const flow::Traced& t, double value, Time now) {
+  constexpr double kMostLoss = 0.999;
+  switch (t.what) {
+    case What::up:
+      shares_.set_capacity(sites_[t.a].out, value);
+      break;
+    case What::down:
+      shares_.set_capacity(sites_[t.a].in, value);
+      break;
+    case What::shared:
+      shares_.set_capacity(shared_[t.a], value);
+      break;
+    case What::rate:
+      shares_.set_capacity(ways_[way(t.a, t.b)].link, value);
+      break;
+    case What::delay:
+      ways_[way(t.a, t.b)].delay_s = value;
+      break;
+    case What::loss:
+      ways_[way(t.a, t.b)].loss = std::min(value, kMostLoss);
+      break;
+  }
+  if (t.what == What::delay || t.what == What::loss) {
+    for (const auto& pair : {flow::SitePair{t.a, t.b}, flow::SitePair{t.b, t.a}}) {
+      const auto way = way_index_.find(pair);
+      if (way == way_index_.end()) continue;
+      for (const std::uint32_t index : ways_[way->second].connections) limit(index);
+    }
+  }
+  mark(now);
+}
+
+double FairNetwork::rate(Rank from, Rank to, Service service) const {
+  const auto index = connection_index_.find(key_of(from, to, service));
+  return index == connection_index_.end() ? 0 : shares_.rate(index->second);
+}
+
+}  // namespace longhaul::sim

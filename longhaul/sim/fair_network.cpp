@@ -1,0 +1,223 @@
+// Sending: connections, their shares, and the loop.
+#include "longhaul/sim/fair_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace longhaul::sim {
+namespace {
+
+constexpr Time kInstant{1};  // after which it is settled
+
+Time after(Time since, double bytes, double rate) {
+  if (rate <= 0) return Wakes::kNever;
+  const double ns = std::max(0.0, bytes) / rate * 1e9;
+  return ns > 4e18 ? Wakes::kNever : since + Time{std::llround(ns)};
+}
+
+// A round trip after `now`, on a grid of about a fiftieth of it (1, 2 or 5 times a power of 10), so
+// that the windows of many connections double at one time and shares are computed once.
+Time double_at(Time now, double rtt_s) {
+  const auto rtt = std::int64_t(std::llround(rtt_s * 1e9));
+  std::int64_t grid = 1;
+  for (std::int64_t unit = 1; unit * 50 <= rtt; unit *= 10)
+    for (const int times : {1, 2, 5})
+      if (unit * times * 50 <= rtt) grid = unit * times;
+  const std::int64_t at = (now.count() + rtt + grid / 2) / grid * grid;
+  return std::max(Time{at}, now + kInstant);
+}
+
+// Linux: at least 200 ms beyond the round trip.
+double timeout_s(double rtt_s) { return rtt_s + 0.2; }
+
+}  // namespace
+
+FairNetwork::FairNetwork(FairConfig config) : config_(std::move(config)) {
+  check_config();
+  add_links();
+  dead_.resize(config_.site_of.size());
+  for (std::uint32_t i = 0; i < config_.wan.traces.size(); ++i) {
+    const flow::Traced& traced = config_.wan.traces[i];
+    stretches_.push_back(flow::first_stretch(traced.trace, config_.seed, i));
+    trace_wakes_.add(stretches_[i].until);
+    apply(traced, stretches_[i].value, Time{0});
+  }
+  shares_.settle();
+  dirty_.reset();
+}
+
+void FairNetwork::submit(Packet packet, Time now) {
+  LH_CHECK(packet.from < dead_.size() && packet.to < dead_.size() && packet.chunks > 0);
+  const std::uint64_t number = number_++;
+  if (dead_[packet.from] || dead_[packet.to]) return;
+  if (auto way = cut_.find({packet.from, packet.to}); way != cut_.end()) {
+    way->second.emplace(number, Parked{std::move(packet), false});
+    return;
+  }
+  take_off(std::move(packet), number, false, now);
+}
+
+void FairNetwork::take_off(Packet packet, std::uint64_t number, bool told, Time now) {
+  const std::uint32_t index = connection(packet.from, packet.to, packet.service);
+  const std::uint32_t slot = take_slot();
+  bulk_ += packet.message.is_bulk();
+  Flight& flight = flights_[slot];
+  flight.packet = std::move(packet);
+  flight.number = number;
+  flight.connection = index;
+  flight.flying = true;
+  flight.told = told;
+  Connection& c = connections_[index];
+  c.queue.push_back(slot);
+  if (c.queue.size() == 1) start(index, now);
+}
+
+// Begins with the first packet of the queue.
+void FairNetwork::start(std::uint32_t index, Time now) {
+  Connection& c = connections_[index];
+  const Packet& packet = flights_[c.queue.front()].packet;
+  c.left = c.reliable() ? flow::stream_bytes(config_.tcp, packet.bytes) / (1 - loss(c))
+                        : flow::datagram_bytes(config_.tcp, packet.bytes);
+  c.since = now;
+  const double narrowest = shares_.narrowest(index);
+  const bool small = !packet.message.is_bulk() && c.left <= config_.tcp.packet();
+  if (c.mode == Mode::idle && narrowest > 0 &&
+      (small || (narrowest == flow::kUnlimited && shares_.cap(index) == flow::kUnlimited))) {
+    c.mode = Mode::lone;
+    c.ends = after(now, c.left, narrowest);
+  } else {
+    if (c.mode == Mode::idle) begin_flow(c, index, now);
+    c.ends = after(now, c.left, c.rate);
+  }
+  wakes_.set(index, wake_of(c));
+}
+
+void FairNetwork::begin_flow(Connection& c, std::uint32_t index, Time now) {
+  const double rtt = rtt_s(c), first = flow::slow_start_rate(config_.tcp, rtt);
+  const double idle = seconds(now - c.idle_since);
+  // Linux: an idle cubic halves its window every timeout; bbr remembers the rate.
+  if (config_.tcp.control == flow::Tcp::Control::cubic && c.reliable() && !c.slow &&
+      first < flow::kUnlimited && idle > timeout_s(rtt)) {
+    c.slow = true;
+    c.window_rate = std::max(first, c.last_rate * std::exp2(-std::floor(idle / timeout_s(rtt))));
+  }
+  if (c.slow && c.doubles <= now) c.doubles = double_at(now, rtt);
+  c.mode = Mode::flowing;
+  shares_.set_busy(index, true);
+  limit(index);
+  mark(now);
+}
+
+bool FairNetwork::window_limits(const Connection& c) {
+  return c.rate >= c.window_rate * (1 - 1e-9);
+}
+
+// When something else limits the rate. Changes no rate: the window did not count.
+void FairNetwork::end_slow_start(Connection& c, std::uint32_t index) {
+  c.slow = false;
+  limit(index);
+}
+
+// What the pair allows each of the parallel connections that this one stands for.
+double FairNetwork::own_cap(const Connection& c) const {
+  if (c.way == kNone) return flow::kUnlimited;
+  const Way& way = ways_[c.way];
+  const flow::Rate& each = config_.wan.pair(way.from, way.to).flow;
+  return each ? *each * config_.wan.streams : flow::kUnlimited;
+}
+
+// What its congestion control allows.
+void FairNetwork::limit(std::uint32_t index) {
+  Connection& c = connections_[index];
+  if (!c.reliable()) return;
+  const double cap = std::min(flow::loss_cap(config_.tcp, loss(c), rtt_s(c)), own_cap(c));
+  if (c.window_rate >= cap) c.slow = false;
+  shares_.set_cap(index, c.slow ? c.window_rate : cap);
+}
+
+void FairNetwork::mark(Time now) {
+  LH_CHECK(!dirty_ || *dirty_ == now);
+  dirty_ = shares_.unsettled() ? std::optional<Time>(now) : std::nullopt;
+}
+
+void FairNetwork::settle() {
+  const Time base = *std::exchange(dirty_, std::nullopt);
+  const std::vector<std::uint32_t>& changed = shares_.settle();
+  const bool most = changed.size() > connections_.size() / 8;
+  for (const std::uint32_t index : changed) {
+    Connection& c = connections_[index];
+    if (c.mode == Mode::flowing) {
+      if (base > c.since) c.left = std::max(0.0, c.left - c.rate * seconds(base - c.since));
+      c.since = base;
+      c.ends = std::max(after(base, c.left, shares_.rate(index)), base + kInstant);
+    }
+    c.rate = shares_.rate(index);
+    if (c.mode == Mode::flowing && c.slow && !window_limits(c)) end_slow_start(c, index);
+    most ? wakes_.set_later(index, wake_of(c)) : wakes_.set(index, wake_of(c));
+  }
+  if (most) wakes_.rebuild();
+}
+
+Time FairNetwork::wake_of(const Connection& c) const {
+  if (c.mode == Mode::idle) return Wakes::kNever;
+  return c.mode == Mode::flowing && c.slow ? std::min(c.ends, c.doubles) : c.ends;
+}
+
+std::optional<Time> FairNetwork::next_event() const {
+  Time first = std::min(wakes_.first(), trace_wakes_.first());
+  if (dirty_) first = std::min(first, *dirty_ + kInstant);
+  if (!deliveries_.empty()) first = std::min(first, deliveries_.top().at);
+  if (first == Wakes::kNever) return std::nullopt;
+  return first;
+}
+
+std::optional<Notice> FairNetwork::advance() {
+  const Time now = *next_event();
+  if (dirty_ && *dirty_ + kInstant == now) return settle(), std::nullopt;
+  if (trace_wakes_.first() == now)
+    return follow(std::uint32_t(trace_wakes_.who()), now), std::nullopt;
+  if (wakes_.first() == now) return wake(std::uint32_t(wakes_.who()), now);
+  return delivers(deliveries_.pop().event);
+}
+
+std::optional<Notice> FairNetwork::wake(std::uint32_t index, Time now) {
+  Connection& c = connections_[index];
+  if (c.ends <= now) return depart(index, now);
+  if (window_limits(c)) {
+    c.window_rate *= 2;
+    c.doubles = double_at(now, rtt_s(c));
+    limit(index);
+  } else {
+    end_slow_start(c, index);
+  }
+  mark(now);
+  wakes_.set(index, wake_of(c));
+  return std::nullopt;
+}
+
+std::optional<Notice> FairNetwork::depart(std::uint32_t index, Time now) {
+  Connection& c = connections_[index];
+  const std::uint32_t slot = c.queue.front();
+  c.queue.erase(c.queue.begin());
+  std::optional<Notice> notice;
+  Flight& flight = flights_[slot];
+  const Packet& p = flight.packet;
+  flight.left = true;
+  if (p.message.is_bulk() && !std::exchange(flight.told, true))
+    notice = Notice{Notice::Kind::departed, Packet{p.from, p.to, p.bytes, p.service, {}}};
+  send_off(slot, c, now);
+  if (c.mode == Mode::lone) c.mode = Mode::idle;
+  if (!c.queue.empty()) return start(index, now), notice;
+  if (c.mode == Mode::flowing) {
+    shares_.set_busy(index, false);
+    mark(now);
+    c.last_rate = c.rate;
+  }
+  c.mode = Mode::idle;
+  c.idle_since = now;
+  wakes_.set(index, wake_of(c));
+  return notice;
+}
+
+}  // namespace longhaul::sim

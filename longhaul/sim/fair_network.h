@@ -1,0 +1,207 @@
+#pragma once
+// A Network of connections that share links fairly. There is one connection for each (from, to,
+// service class); it sends its packets in order, one after the other. Busy connections share the
+// links on their way (the uplink of the sender's site, the ordered pair of sites, shared links
+// that the pair crosses, the downlink of the receiver's site; within a site the ports of both
+// nodes) by weighted max-min fairness with strict priority (flow/shares.h). docs/simulator.md
+// derives all this.
+//
+// - Reliable connections start slowly and are limited under loss as TCP is (flow/tcp.h); what is
+//   lost is sent again and holds up what comes behind it. Best-effort packets are paced at the same
+//   rate, without slow start, and may be lost, late, or there twice.
+// - A packet is delivered one-way delay (and jitter) after its last byte has left, those of a
+//   reliable connection in order. It has departed when its last byte has left.
+// - A run of chunks is a packet of their bytes: in order on one connection, nothing is different.
+// - A control message that fits one packet, on a connection that is idle, takes its bytes / the
+//   narrowest link and takes part in no sharing: at most a packet's time of error for others.
+// - Rates change at the end of an instant: all that happens at one time counts, once. What is done
+//   at that end is an event 1 ns later, with effect from the instant itself.
+//
+// Calls must not be later than next_event().
+#include <map>
+#include <set>
+#include <vector>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/flow/shares.h"
+#include "longhaul/flow/tcp.h"
+#include "longhaul/flow/wan.h"
+#include "longhaul/sim/event_queue.h"
+#include "longhaul/sim/network.h"
+#include "longhaul/sim/wakes.h"
+
+namespace longhaul::sim {
+
+// What happens to best-effort packets beside the loss of their pair of sites; shares of packets.
+struct Datagrams {
+  double burst = 1;       // mean number lost in a row (Gilbert-Elliott); 1: independently
+  double duplicated = 0;  // arrive twice
+  double corrupted = 0;   // thrown away by their receiver: lost
+  double late = 0;        // overtaken: late_s later than the others
+  double late_s = 0.05;
+};
+
+struct FairConfig {
+  flow::Wan wan;
+  std::vector<std::uint32_t> site_of;  // by rank
+  std::uint64_t seed = 1;
+  flow::Tcp tcp;
+  Datagrams datagrams;
+};
+
+class FairNetwork final : public Network {
+ public:
+  // CHECKs that every site named is there, every rate is positive, every loss in [0, 1).
+  explicit FairNetwork(FairConfig config);
+
+  void submit(Packet, Time now) override;
+  std::optional<Time> next_event() const override;
+  std::optional<Notice> advance() override;
+  void cut(Rank from, Rank to, Time now) override;
+  void heal(Rank from, Rank to, Time now) override;
+  void crash(Rank, Time now) override;
+  void revive(Rank rank) override { dead_[rank] = false; }
+  bool has_bulk() const override { return bulk_ > 0; }
+  void state(Archive&) override;
+
+  // Bytes per second, IP headers included; for tests and figures.
+  double rate(Rank from, Rank to, Service) const;
+  std::uint64_t lost() const { return lost_; }  // best-effort packets
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  struct Way {  // an ordered pair of sites
+    std::uint32_t from = 0, to = 0;
+    std::uint32_t link = kNone;
+    double delay_s = 0, jitter_s = 0, loss = 0;
+    std::vector<std::uint32_t> connections = {};
+  };
+  enum class Mode : std::uint8_t {
+    idle,
+    lone,    // a small control message by itself
+    flowing  // takes its share
+  };
+  struct Connection {
+    Rank from = 0, to = 0;
+    Service service;
+    std::uint32_t way = kNone;  // within a site: none
+
+    Mode mode = Mode::idle;
+    std::vector<std::uint32_t> queue = {};  // slots; the first is being sent
+    double left = 0;                        // IP bytes of the first, at `since`
+    double rate = 0;
+    Time since{0}, ends{0};  // of the first: as it stands
+    bool slow = true;        // slow start
+    double window_rate = 0;  // its limit
+    Time doubles{0};
+    double last_rate = 0;       // when it fell idle
+    Time idle_since{0};         // or never used
+    Time last_delivery{0};      // in order
+    std::uint64_t packets = 0;  // sent; numbers what is drawn
+    bool losing = false;        // in a burst
+    void state(auto& ar) {
+      ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, last_rate, idle_since,
+         last_delivery, packets, losing);
+    }
+    bool reliable() const { return service.delivery == Service::Delivery::reliable; }
+  };
+  // A packet under way. Slots are used again; `use` tells an event of an earlier use.
+  struct Flight {
+    Packet packet;
+    std::uint64_t number = 0;  // in order of submission
+    std::uint32_t use = 0;
+    std::uint32_t connection = kNone;
+    bool flying = false;
+    bool told = false;  // that it has departed
+    bool left = false;  // its last byte is on the way
+    void state(auto& ar) { ar(packet, number, use, connection, flying, told, left); }
+  };
+  struct Delivery {
+    std::uint32_t slot = 0, use = 0;
+    void state(auto& ar) { ar(slot, use); }
+  };
+  struct Parked {
+    Packet packet;
+    bool told = false;
+    void state(auto& ar) { ar(packet, told); }
+  };
+  struct Links {  // of one site or node; kNone: unlimited
+    std::uint32_t out = kNone, in = kNone;
+  };
+
+  // What is where (fair_links.cpp).
+  void check_config() const;
+  void add_links();
+  std::uint32_t add_link(const flow::Rate&, bool traced);
+  bool traced(flow::Traced::What what, std::uint32_t a, std::uint32_t b = 0) const {
+    return traced_.contains({what, {a, b}});
+  }
+  std::uint32_t way(std::uint32_t from, std::uint32_t to);
+  static std::uint64_t key_of(Rank from, Rank to, const Service& service) {
+    return (std::uint64_t{from} << 32 | to) * Service::kClasses + service.service_class();
+  }
+  std::uint32_t connection(Rank from, Rank to, const Service&);
+  std::vector<std::uint32_t> path(const Connection&) const;
+  double delay_s(std::uint32_t from, std::uint32_t to) const;
+  double rtt_s(const Connection&) const;
+  double loss(const Connection&) const;
+  void follow(std::uint32_t trace, Time now);
+  void apply(const flow::Traced&, double value, Time now);
+
+  // Sending (fair_network.cpp).
+  void take_off(Packet, std::uint64_t number, bool told, Time now);
+  void start(std::uint32_t connection, Time now);
+  void begin_flow(Connection&, std::uint32_t index, Time now);
+  double own_cap(const Connection&) const;
+  void limit(std::uint32_t connection);
+  static bool window_limits(const Connection&);
+  void end_slow_start(Connection&, std::uint32_t index);
+  void mark(Time now);
+  void settle();
+  Time wake_of(const Connection&) const;
+  std::optional<Notice> wake(std::uint32_t connection, Time now);
+  std::optional<Notice> depart(std::uint32_t connection, Time now);
+
+  // Arriving (fair_delivery.cpp).
+  Random draw(const Connection&, std::uint64_t packet) const;
+  void send_off(std::uint32_t slot, Connection&, Time now);
+  void send_datagram(std::uint32_t slot, Connection&, Time now);
+  bool loses(Connection&, std::uint64_t packets, Random&) const;
+  double jittered(const Connection&, Random&) const;
+  double repair(const Connection&, std::uint64_t packets, Random&) const;
+  std::optional<Notice> delivers(const Delivery&);
+
+  // Faults and state (fair_faults.cpp).
+  std::uint32_t take_slot();
+  void free_slot(std::uint32_t slot);
+  void stop(std::uint32_t connection, Time now);
+  template <class Pick>
+  void ground(Pick&& pick);
+  void check_loaded(Archive&) const;
+
+  const FairConfig config_;
+  flow::Shares shares_;               // its flows are the connections, by number
+  std::vector<Links> sites_, nodes_;  // by site; by rank, on the LAN
+  std::vector<std::uint32_t> shared_;
+  std::map<flow::SitePair, std::vector<std::uint32_t>> crossed_;  // links of shared_ by pair
+  std::set<std::pair<flow::Traced::What, flow::SitePair>> traced_;
+  std::vector<Way> ways_;  // those used or traced
+  std::map<flow::SitePair, std::uint32_t> way_index_;
+  std::map<std::uint64_t, std::uint32_t> connection_index_;  // by key_of()
+
+  std::vector<Connection> connections_;
+  Wakes wakes_;        // of connections
+  Wakes trace_wakes_;  // of traces
+  std::vector<flow::Stretch> stretches_;
+  std::optional<Time> dirty_;  // the instant whose end is to be settled
+  std::vector<Flight> flights_;
+  std::vector<std::uint32_t> free_slots_;
+  EventQueue<Delivery> deliveries_;
+  std::uint64_t number_ = 0;
+  std::uint64_t bulk_ = 0;  // packets under way and not kept back
+  std::uint64_t lost_ = 0;
+  std::vector<bool> dead_;  // by rank
+  std::map<std::pair<Rank, Rank>, std::map<std::uint64_t, Parked>> cut_;
+};
+
+}  // namespace longhaul::sim

@@ -1,0 +1,456 @@
+#include "longhaul/sim/fair_network.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/sim/testing/networks.h"
+
+namespace longhaul::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::drain;
+using testing::equal;
+using testing::packet;
+using testing::Seen;
+using testing::shared;
+using Kind = Notice::Kind;
+using What = flow::Traced::What;
+
+Packet with(Packet p, Service service) {
+  p.service = service;
+  return p;
+}
+constexpr Service kDatagram{.delivery = Service::Delivery::best_effort};
+
+double last(Network& net) { return drain(net).back().at; }
+
+// mutant: longhaul/sim/fair_network.cpp
+//   - if (base > c.since) c.left = std::max(0.0, c.left - c.rate * seconds(base - c.since));
+//   +
+TEST(FairNetwork, WhoComesLaterSharesFromThenOn) {
+  FairNetwork net(shared(equal(3)));
+  net.submit(packet(0, 1, 1'000'000, 1), 0s);
+  drain(net, 500ms);
+  net.submit(packet(0, 2, 1'000'000, 2), 500ms);  // half of the first is left
+  const std::vector<Seen> seen = drain(net);
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_NEAR(seen[0].at, 1.55, 1e-8);
+  EXPECT_NEAR(seen[1].at, 2.05, 1e-8);
+}
+
+// mutant: longhaul/sim/fair_links.cpp
+//   - shares_.add_flow(path(c), service.priority);
+//   + shares_.add_flow(path(c));
+TEST(FairNetwork, AHigherClassGoesFirst) {
+  FairNetwork net(shared(equal(3)));
+  net.submit(with(packet(0, 1, 1'000'000, 1), {.priority = 3}), 0s);
+  net.submit(with(packet(0, 2, 500'000, 2), {.priority = 5}), 0s);
+  const std::vector<Seen> seen = drain(net);
+  EXPECT_EQ(seen.at(0).tag, 2);
+  EXPECT_NEAR(seen.at(0).at, 0.55, 1e-8);
+  EXPECT_NEAR(seen.at(1).at, 1.55, 1e-8);
+}
+
+TEST(FairNetwork, NodesOfASiteShareItsUplinkAndUseTheirPortsOnTheLan) {
+  FifoConfig config = equal(2);
+  config.site_of = {0, 0, 0, 1};
+  FairNetwork net(shared(config));
+  net.submit(packet(0, 1, 1'000'000), 0s);  // two senders, one receiving port of 10 MB/s
+  net.submit(packet(2, 1, 1'000'000), 0s);
+  net.submit(packet(0, 3, 1'000'000), 0s);  // two nodes, one uplink of 1 MB/s
+  net.submit(packet(1, 3, 1'000'000), 0s);
+  const std::vector<Seen> seen = drain(net);
+  EXPECT_DOUBLE_EQ(seen.at(0).at, 0.201);
+  EXPECT_DOUBLE_EQ(seen.at(1).at, 0.201);
+  EXPECT_DOUBLE_EQ(seen.at(3).at, 2.05);
+}
+
+// mutant: longhaul/sim/fair_links.cpp
+//   - for (const std::uint32_t link : crossed->second) pass(link);
+//   +
+TEST(FairNetwork, PairsThatCrossASharedLinkShareIt) {
+  FairConfig config = shared(equal(4));
+  config.wan.shared = {{.name = "backbone", .rate = 1e6, .pairs = {{0, 2}, {1, 3}}}};
+  FairNetwork net(config);
+  net.submit(packet(0, 2, 1'000'000), 0s);
+  net.submit(packet(1, 3, 1'000'000), 0s);
+  net.submit(packet(3, 0, 1'000'000), 0s);  // does not cross it
+  const std::vector<Seen> seen = drain(net);
+  EXPECT_DOUBLE_EQ(seen.at(0).at, 1.05);
+  EXPECT_DOUBLE_EQ(seen.at(2).at, 2.05);
+}
+
+// A control message is not held up by bulk of other classes, nor holds it up.
+//
+// mutant: longhaul/sim/fair_network.cpp
+//   - const bool small = !packet.message.is_bulk() && c.left <= config_.tcp.packet();
+//   + const bool small = false;
+TEST(FairNetwork, ALoneControlMessageTakesPartInNoSharing) {
+  FairNetwork net(shared(equal(2)));
+  net.submit(packet(0, 1, 1'000'000, 1), 0s);
+  net.submit(with(packet(0, 1, 1000, 2, false), kControl), 0s);
+  const std::vector<Seen> seen = drain(net);
+  EXPECT_DOUBLE_EQ(seen.at(0).at, 0.051);
+  EXPECT_DOUBLE_EQ(seen.at(1).at, 1.05);
+}
+
+// The next chunk is submitted when one departs: nothing is computed anew.
+//
+// mutant: longhaul/sim/fair_network.cpp
+//   - if (!c.queue.empty()) return start(index, now), notice;
+//   +
+TEST(FairNetwork, AChunkAfterAChunkIsOneFlow) {
+  FairNetwork net(shared(equal(2)));
+  int sent = 0, events = 0;
+  for (; sent < 2; ++sent) net.submit(packet(0, 1, 10'000), 0s);
+  while (net.next_event()) {
+    const Time now = *net.next_event();
+    const auto notice = net.advance();
+    ++events;
+    if (notice && notice->kind == Kind::departed && sent++ < 100)
+      net.submit(packet(0, 1, 10'000), now);
+  }
+  EXPECT_EQ(events, 100 * 2 + 2);  // each departs and is delivered; the flow begins and ends
+}
+
+// --- TCP ----------------------------------------------------------------------------------------
+
+FairConfig tcp(double rate, double delay_s, flow::Tcp tcp = {}) {
+  FairConfig config;
+  config.wan.sites.resize(2);
+  config.wan.usual = {.rate = rate, .delay_s = delay_s};
+  config.site_of = {0, 1};
+  config.tcp = tcp;
+  return config;
+}
+
+// 15 KB in the first round trip of 100 ms, then 30, 60, 120, 240 ...; at 1 MB/s (100 KB a round
+// trip) three of them are slow, 105 KB, and the rest goes at the link's rate.
+//
+// mutant: longhaul/sim/fair_network.cpp
+//   - c.window_rate *= 2;
+//   + c.window_rate *= 3;
+TEST(FairNetwork, SlowStartDoublesEveryRoundTripUpToTheShare) {
+  FairNetwork net(tcp(1e6, 0.05));
+  const double bytes = 1448 * 1000;  // 1.5 MB with headers
+  net.submit(packet(0, 1, std::uint64_t(bytes)), 0s);
+  EXPECT_NEAR(last(net), 0.3 + (1.5 - 0.105) + 0.05, 1e-6);
+}
+
+// mutant: longhaul/sim/fair_network.cpp
+//   - c.window_rate = std::max(first, c.last_rate * std::exp2(-std::floor(idle / timeout_s(rtt))));
+//   + c.window_rate = flow::kUnlimited;
+TEST(FairNetwork, AfterAPauseCubicStartsSlowlyAgainAndBbrDoesNot) {
+  for (const auto control : {flow::Tcp::Control::cubic, flow::Tcp::Control::bbr}) {
+    FairNetwork net(tcp(1e6, 0.05, {.control = control}));
+    net.submit(packet(0, 1, 1'448'000), 0s);
+    drain(net);
+    net.submit(packet(0, 1, 1'448'000), 60s);
+    const double slow = control == flow::Tcp::Control::cubic ? 0.3 - 0.105 : 0;
+    EXPECT_NEAR(last(net), 60 + 1.5 + slow + 0.05, 1e-6);
+  }
+}
+
+// One ring all-reduce of 25 MB among 8 sites, 1 % loss and 40 ms there and back: 14 steps of an
+// eighth each. Measured with real sockets: 5.5 s under bbr, 104 s under cubic.
+//
+// mutant: longhaul/sim/fair_network.cpp
+//   - const double cap = flow::loss_cap(config_.tcp, loss(c), rtt_s(c));
+//   + const double cap = flow::kUnlimited;
+TEST(FairNetwork, LossCostsCubicItsRateAndBbrNext_ToNothing) {
+  const auto ring = [](flow::Tcp::Control control) {
+    FairConfig config = tcp(12.5e6, 0.02, {.control = control});
+    config.wan.usual.loss = 0.01;
+    FairNetwork net(config);
+    double time = 0;
+    for (int step = 0; step < 14; ++step) {
+      net.submit(packet(0, 1, 25'000'000 / 8), from_seconds(time));
+      time = last(net);
+    }
+    return time;
+  };
+  const double bbr = ring(flow::Tcp::Control::bbr), cubic = ring(flow::Tcp::Control::cubic);
+  EXPECT_GT(bbr, 14 * 3.125 / 12.5);
+  EXPECT_LT(bbr, 6.0);
+  EXPECT_NEAR(cubic, 104, 0.1 * 104);
+}
+
+// --- Delays, loss and what else befalls packets -------------------------------------------------
+
+FairConfig unruly(Datagrams datagrams, double loss, double jitter_s = 0) {
+  FairConfig config = shared(equal(2));
+  config.wan.usual.loss = loss;
+  config.wan.usual.jitter_s = jitter_s;
+  config.datagrams = datagrams;
+  return config;
+}
+
+std::vector<Seen> send_datagrams(const FairConfig& config, int count, Service service = kDatagram) {
+  FairNetwork net(config);
+  for (int i = 0; i < count; ++i)
+    net.submit(with(packet(0, 1, 1000, std::uint16_t(i)), service), 0s);
+  std::vector<Seen> seen = drain(net);
+  EXPECT_FALSE(net.has_bulk());
+  return seen;
+}
+
+// Numbers of datagrams lost in a row.
+std::vector<int> losses(const std::vector<Seen>& seen) {
+  std::vector<int> runs;
+  for (std::size_t i = 1; i < seen.size(); ++i)
+    if (const int gap = seen[i].tag - seen[i - 1].tag - 1; gap > 0) runs.push_back(gap);
+  return runs;
+}
+
+// mutant: longhaul/sim/fair_delivery.cpp
+//   - if (burst * (1 - p) <= 1) {  // losses in a row are not rarer than by chance
+//   + if (true) {
+// mutant: longhaul/sim/fair_delivery.cpp
+//   - const double change = c.losing ? 1 / burst : p / (burst * (1 - p));
+//   + const double change = c.losing ? 1 / burst : p / burst;
+TEST(FairNetwork, DatagramsAreLostByThemselvesOrInBursts) {
+  constexpr int kSent = 50'000;
+  for (const double burst : {1.0, 8.0}) {
+    const auto seen = send_datagrams(unruly({.burst = burst}, 0.2), kSent);
+    EXPECT_NEAR(double(seen.size()), kSent * 0.8, kSent * 0.011);
+    const std::vector<int> runs = losses(seen);
+    double sum = 0;
+    for (const int run : runs) sum += run;
+    EXPECT_NEAR(sum / double(runs.size()), burst == 1 ? 1.25 : 8, 0.4);
+  }
+}
+
+// They are paced at the rate of the flow, as if all arrived.
+TEST(FairNetwork, DatagramsArePacedAndTheLostOnesLeaveGaps) {
+  const auto seen = send_datagrams(unruly({}, 0.5), 1000);
+  for (const Seen& s : seen) EXPECT_NEAR(s.at, 0.05 + 0.001 * (s.tag + 1), 1e-8);
+}
+
+// mutant: longhaul/sim/fair_delivery.cpp
+//   - if (lost || (d.corrupted > 0 && random.uniform() < d.corrupted)) {
+//   + if (lost) {
+// mutant: longhaul/sim/fair_delivery.cpp
+//   - if (d.duplicated == 0 || random.uniform() >= d.duplicated) return;
+//   + return;
+// mutant: longhaul/sim/fair_delivery.cpp
+//   - if (d.late > 0 && random.uniform() < d.late) later += d.late_s;
+//   +
+TEST(FairNetwork, DatagramsAreDuplicatedCorruptedAndLate) {
+  EXPECT_NEAR(double(send_datagrams(unruly({.corrupted = 0.1}, 0), 10'000).size()), 9000, 150);
+  EXPECT_NEAR(double(send_datagrams(unruly({.duplicated = 0.1}, 0), 10'000).size()), 11000, 150);
+  const auto seen = send_datagrams(unruly({.late = 0.1, .late_s = 0.02}, 0), 10'000);
+  int overtaken = 0;
+  for (std::size_t i = 1; i < seen.size(); ++i) overtaken += seen[i].tag < seen[i - 1].tag;
+  EXPECT_GT(overtaken, 500);
+}
+
+// mutant: longhaul/sim/fair_delivery.cpp
+//   - c.last_delivery = std::max(c.last_delivery, now + Time{std::llround(later * 1e9)});
+//   + c.last_delivery = now + Time{std::llround(later * 1e9)};
+TEST(FairNetwork, JitterReordersDatagramsAndNothingReliable) {
+  for (const Service service : {kDatagram, Service{}}) {
+    const auto seen = send_datagrams(unruly({}, 0, 0.01), 5000, service);
+    ASSERT_EQ(seen.size(), 5000u);
+    bool in_order = true;
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      in_order &= seen[i].tag == i;
+      const double delay = seen[i].at - 0.001 * (seen[i].tag + 1);
+      sum += delay / 5000;
+      squares += delay * delay / 5000;
+    }
+    EXPECT_EQ(in_order, service.delivery == Service::Delivery::reliable);
+    if (in_order) continue;
+    EXPECT_NEAR(sum, 0.05, 0.001);
+    EXPECT_NEAR(std::sqrt(squares - sum * sum), 0.01, 0.001);
+  }
+}
+
+// A packet of one segment that is lost comes a round trip later, and again if lost again; its
+// bytes are sent 1 / (1 - loss) times in the mean.
+//
+// mutant: longhaul/sim/fair_delivery.cpp
+//   - while (random.uniform() < p) ++trips;
+//   +
+// mutant: longhaul/sim/fair_network.cpp
+//   - c.left = c.reliable() ? flow::stream_bytes(config_.tcp, packet.bytes) / (1 - loss(c))
+//   + c.left = c.reliable() ? flow::stream_bytes(config_.tcp, packet.bytes)
+TEST(FairNetwork, WhatIsReliableAndLostIsSentAgain) {
+  double later = 0;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    FairConfig config = unruly({}, 0.2);
+    config.seed = seed;
+    FairNetwork net(config);
+    net.submit(packet(0, 1, 1000), 0s);
+    const double at = last(net);
+    EXPECT_GE(at, 0.05125 - 1e-9);
+    later += (at - 0.05125) / 4000;
+  }
+  EXPECT_NEAR(later, 0.025, 0.0025);  // 0.2 / (1 - 0.2) round trips
+}
+
+// --- Traces -------------------------------------------------------------------------------------
+
+flow::Traced traced(What what, std::uint32_t a, std::uint32_t b, double at, double v0, double v1) {
+  flow::Traced t{.what = what, .a = a, .b = b, .trace = {}};
+  t.trace.at = {0, at};
+  t.trace.values = {v0, v1};
+  return t;
+}
+
+// mutant: longhaul/sim/fair_links.cpp
+//   - shares_.set_capacity(ways_[way(t.a, t.b)].link, value);
+//   +
+TEST(FairNetwork, RatesFollowTheirTraces) {
+  for (const What what : {What::up, What::down, What::rate, What::shared}) {
+    FairConfig config = shared(equal(2));
+    config.wan.shared = {{.name = "s", .rate = 1e7, .pairs = {{0, 1}}}};
+    const std::uint32_t a = what == What::down ? 1 : 0, b = what == What::rate ? 1 : 0;
+    config.wan.traces = {traced(what, a, b, 1, 5e5, 1e5)};
+    FairNetwork net(config);
+    net.submit(packet(0, 1, 1'000'000), 0s);
+    EXPECT_NEAR(last(net), 1 + 5 + 0.05, 1e-6) << int(what);
+  }
+}
+
+TEST(FairNetwork, AnOutageStopsAndGoesOn) {
+  FairConfig config = shared(equal(2));
+  config.wan.traces = {traced(What::up, 0, 0, 0.5, 1e6, 0)};
+  config.wan.traces[0].trace.at = {0, 0.5, 7};
+  config.wan.traces[0].trace.values = {1e6, 0, 1e6};
+  FairNetwork net(config);
+  net.submit(packet(0, 1, 1'000'000), 0s);
+  EXPECT_NEAR(last(net), 7.5 + 0.05, 1e-6);
+}
+
+// mutant: longhaul/sim/fair_links.cpp
+//   - ways_[way(t.a, t.b)].loss = std::min(value, kMostLoss);
+//   +
+TEST(FairNetwork, DelayAndLossFollowTheirTraces) {
+  FairConfig config = shared(equal(2));
+  config.wan.traces = {traced(What::delay, 0, 1, 1, 0.01, 0.2),
+                       traced(What::loss, 0, 1, 1, 0, 0.9)};
+  FairNetwork net(config);
+  net.submit(packet(0, 1, 1000, 1), 0s);
+  EXPECT_NEAR(last(net), 0.011, 1e-9);
+  drain(net, 1s);
+  for (std::uint16_t tag = 0; tag < 1000; ++tag)
+    net.submit(with(packet(0, 1, 1000, tag), kDatagram), 1s);
+  const auto seen = drain(net);
+  EXPECT_NEAR(double(seen.size()), 100, 40);
+  EXPECT_NEAR(seen.front().at, 1.2 + 0.001 * (seen.front().tag + 1), 1e-6);
+}
+
+// --- All of it ----------------------------------------------------------------------------------
+
+FairConfig eventful(std::uint64_t seed) {
+  FairConfig config = shared(equal(4));
+  config.site_of = {0, 0, 1, 2, 3};
+  config.seed = seed;
+  config.wan.usual = {.rate = 8e5, .delay_s = 0.02, .jitter_s = 0.004, .loss = 0.03};
+  config.wan.shared = {{.name = "s", .rate = 9e5, .pairs = {{0, 1}, {0, 2}, {3, 1}}}};
+  flow::Traced redrawn{.what = What::up, .a = 0, .b = 0, .trace = {}};
+  redrawn.trace = {.kind = flow::Trace::Kind::redraw, .low = 2e5, .high = 2e6, .every_s = 0.05};
+  flow::Traced switched{.what = What::loss, .a = 0, .b = 1, .trace = {}};
+  switched.trace = {.kind = flow::Trace::Kind::markov, .high = 0.3, .low_s = .05, .high_s = .05};
+  config.wan.traces = {redrawn, switched};
+  config.tcp = {.control = seed % 2 ? flow::Tcp::Control::cubic : flow::Tcp::Control::bbr};
+  config.datagrams = {.burst = 3, .duplicated = 0.1, .corrupted = 0.1, .late = 0.1};
+  return config;
+}
+
+// Goes on for a while, by what the random numbers say; what was seen.
+std::vector<Seen> play(FairNetwork& net, Random& random, Time& now, int turns) {
+  std::vector<Seen> seen;
+  for (; turns > 0; --turns) {
+    const Time until = now + Time{std::int64_t(random.below(20'000'000))};
+    for (const Seen& s : drain(net, until, true)) seen.push_back(s);
+    now = until;
+    const Rank from = Rank(random.below(5)), to = Rank(from + 1 + random.below(4)) % 5;
+    const std::uint64_t what = random.below(12);
+    if (what == 0) net.cut(from, to, now);
+    if (what == 1) net.heal(from, to, now);
+    if (what == 2 && turns == 7) net.crash(from, now);
+    if (what < 3) continue;
+    const Service service{.delivery = Service::Delivery(what % 2),
+                          .priority = std::uint8_t(3 + what % 3)};
+    net.submit(
+        with(packet(from, to, 1 + random.below(60'000), std::uint16_t(turns), what != 5), service),
+        now);
+  }
+  return seen;
+}
+
+// mutant: longhaul/sim/fair_network.h
+//   - last_delivery, packets, losing);
+//   + last_delivery, packets);
+// mutant: longhaul/sim/fair_faults.cpp
+//   - for (std::uint32_t i = 0; i < connections_.size(); ++i) wakes_.set(i,
+//   wake_of(connections_[i]));
+//   + for (std::uint32_t i = 0; i < connections_.size(); ++i) wakes_.set(i, connections_[i].ends);
+TEST(FairNetwork, SavedAndLoadedAfterAnythingItGoesOnBitForBit) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    FairNetwork net(eventful(seed)), loaded(eventful(seed));
+    Random random(seed, {});
+    Time now{0};
+    play(net, random, now, int(seed));
+    const Buffer bytes = testing::save(net);
+    Archive load(bytes);
+    loaded.state(load);
+    ASSERT_TRUE(load.finish()) << load.finish().error().what;
+    ASSERT_EQ(testing::save(loaded), bytes);
+    Random again = random;
+    Time then = now;
+    ASSERT_EQ(play(loaded, again, then, 60), play(net, random, now, 60));
+    ASSERT_EQ(testing::save(loaded), testing::save(net));
+  }
+}
+
+TEST(FairNetwork, ATornStateIsAnErrorOrANetworkThatCanBeRun) {
+  FairNetwork source(eventful(5));
+  Random random(5, {});
+  Time now{0};
+  play(source, random, now, 60);
+  const Buffer saved = testing::save(source);
+  for (std::size_t size = 0; size < saved.size(); size += 3) {
+    FairNetwork torn(eventful(5));
+    Archive load(std::span<const std::byte>(saved).first(size));
+    torn.state(load);
+    EXPECT_FALSE(load.finish()) << size;
+  }
+}
+
+// Which connection was there first, and in which order they were told to send at one instant,
+// changes no rate.
+//
+// mutant: longhaul/flow/shares.cpp
+//   - const double rate = (*rates_)[i];
+//   + const double rate = (*rates_)[i] * (1 + 1e-12 * double(i));
+RC_GTEST_PROP(FairNetwork, TheOrderOfConnectionsDoesNotMatter, ()) {
+  const auto number = [](int below) {
+    return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, below));
+  };
+  FairConfig config = shared(equal(5));
+  for (auto& site : config.wan.sites) site.up = 1e5 * (1 + number(7)) / 3;
+  config.wan.usual.rate = 7e4;
+  config.wan.shared = {{.name = "s", .rate = 1e5, .pairs = {{0, 1}, {2, 3}, {0, 3}}}};
+  std::vector<std::pair<Rank, Rank>> ways;
+  for (int i = number(15); i >= 0; --i) {
+    const Rank from = Rank(number(5));
+    ways.emplace_back(from, (from + 1 + Rank(number(4))) % 5);
+  }
+  FairNetwork one(config), other(config);
+  for (const auto& [from, to] : ways) one.submit(packet(from, to, 1'000'000), 0s);
+  for (std::size_t i = ways.size(); i-- > 0;)
+    other.submit(packet(ways[i].first, ways[i].second, 1'000'000), 0s);
+  for (FairNetwork* net : {&one, &other}) net->advance();
+  for (const auto& [from, to] : ways)
+    RC_ASSERT(one.rate(from, to, {}) > 0 && one.rate(from, to, {}) == other.rate(from, to, {}));
+}
+
+}  // namespace
+}  // namespace longhaul::sim

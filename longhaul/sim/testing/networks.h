@@ -1,0 +1,33 @@
+#pragma once
+// What tests of networks share: packets, and what was seen of them.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "longhaul/sim/fair_network.h"
+#include "longhaul/sim/fifo_network.h"
+
+namespace longhaul::sim::testing {
+
+struct Seen {
+  Notice::Kind kind;
+  Rank from, to;
+  double at;
+  std::uint16_t tag;
+  friend bool operator==(const Seen&, const Seen&) = default;
+};
+
+Packet packet(Rank from, Rank to, std::uint64_t bytes, std::uint16_t tag = 0, bool bulk = true);
+
+// What the network tells until then.
+std::vector<Seen> drain(Network& net, Time until = Time::max(), bool departures = false);
+
+// n sites of one node; up and down at 1 MB/s, 50 ms one way.
+FifoConfig equal(std::uint32_t n);
+
+// The same links for connections that share them: warm, and without headers.
+FairConfig shared(const FifoConfig& config);
+
+Buffer save(Network& net);
+
+}  // namespace longhaul::sim::testing

@@ -1,0 +1,41 @@
+#include "longhaul/sim/wakes.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace longhaul::sim {
+namespace {
+
+// mutant: longhaul/sim/wakes.h
+//   - if (tree_[node] == first) return;
+//   + if (tree_[node] <= first) return;
+// mutant: longhaul/sim/wakes.h
+//   - while (node < places_) node = 2 * node + (tree_[2 * node] == tree_[node] ? 0 : 1);
+//   + while (node < places_) node = 2 * node + (tree_[2 * node + 1] == tree_[node] ? 1 : 0);
+RC_GTEST_PROP(Wakes, AgreeWithASearch, (const std::vector<std::uint16_t>& script)) {
+  Wakes wakes;
+  std::vector<Time> model;
+  RC_ASSERT(wakes.first() == Wakes::kNever);
+  for (const std::uint16_t word : script) {
+    const Time at = word % 7 == 0 ? Wakes::kNever : Time{word / 64 % 16};
+    if (word % 3 == 0 || model.empty()) {
+      wakes.add(at);
+      model.push_back(at);
+    } else {
+      const std::size_t i = word / 256 % model.size();
+      model[i] = at;
+      if (word % 2 == 0) {
+        wakes.set(i, at);
+      } else {
+        wakes.set_later(i, at);
+        wakes.rebuild();
+      }
+    }
+    const auto least = std::min_element(model.begin(), model.end());
+    RC_ASSERT(wakes.first() == *least);
+    RC_ASSERT(*least == Wakes::kNever || wakes.who() == std::size_t(least - model.begin()));
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::sim
