@@ -74,7 +74,7 @@ struct Model {
 
 // mutant: longhaul/flow/shares.cpp
 //   - if (!links_[crossings_[c].link].has_room()) visit(crossings_[c].link);
-//   +
+//   + if (c == flow.first) visit(crossings_[c].link);
 // mutant: longhaul/flow/shares.cpp
 //   - } while (overflows());
 //   + } while (false && overflows());
