@@ -7,6 +7,7 @@
 #include "longhaul/core/membership.h"
 #include "longhaul/core/stop_rule.h"
 #include "longhaul/overlay/messages.h"
+#include "longhaul/sync/handover.h"
 #include "longhaul/transfer/reliable.h"
 
 namespace longhaul {
@@ -22,6 +23,7 @@ void for_each_message(Visit&& visit) {
   family("stop rule", StopRule::Messages{});
   family("transfer/reliable", transfer::Reliable::Messages{});
   family("overlay", overlay::Messages{});
+  family("handover", sync::Handover::Messages{});
 }
 
 }  // namespace longhaul

@@ -446,6 +446,43 @@ class Alone(Case):
         self.until(other, "another job", timeout=10)
         other.kill()
 
+    def test_a_killed_site_comes_back(self):
+        addresses = free_addresses(4)
+        names = [*SITES, "bonn"]
+        self.write(job_of(names))
+        slow = ["--set", "stop.max_rounds=600", "--set", "sync.steps=100"]
+
+        def start(name, *more):
+            return self.site("--site", name, "--addresses", addresses, "--out", name, *slow, *more)
+        sites = {name: start(name) for name in names}
+        self.until(sites["tokyo"], "round")
+        sites["lima"].kill()
+        sites["lima"].wait()
+        sites["lima"] = start("lima", "--rejoin")
+        ended = {name: self.end(site) for name, site in sites.items()}
+        for name, (code, text) in ended.items():
+            self.assertEqual(code, 0, f"{name}: {text}")
+        self.assertIn("rank 1 (lima) is back", ended["tokyo"][1])
+        results = [self.summary(name) for name in names]
+        self.assertEqual(len({one["params_hash"] for one in results}), 1, results)
+        self.assertEqual({one["rounds"] for one in results}, {600})
+        lines = (self.folder / "lima" / "metrics.jsonl").read_text().splitlines()
+        rounds = [one["round"] for one in map(json.loads, lines) if one["kind"] == "train_loss"]
+        self.assertLess(len(set(rounds)), 600, "some were missed")
+        self.assertEqual(max(rounds), 599)
+
+    def test_a_site_cannot_come_back_to_bsp_or_to_a_run_that_has_not_begun(self):
+        code, text = self.end(self.site("--site", "lima", "--addresses", free_addresses(3),
+                                        "--rejoin", "--set", "sync.kind=bsp"))
+        self.assertEqual(code, 2, text)
+        self.assertIn("does not let a lost site come back", text)
+        addresses = free_addresses(3)
+        waits = self.site("--site", "tokyo", "--addresses", addresses, "--out", "a")
+        code, text = self.end(self.site("--site", "lima", "--addresses", addresses, "--rejoin"))
+        self.assertEqual(code, 3, text)
+        self.assertIn("has not begun; start the site without --rejoin", text)
+        waits.kill()
+
     def test_two_processes_that_claim_one_site(self):
         addresses = free_addresses(3)
         sites = [self.site("--site", name, "--addresses", addresses, "--out", name, *LONG)
