@@ -14,7 +14,7 @@ Time from_s(double s) { return Time{std::int64_t(std::llround(s * 1e9))}; }
 
 Status check_fifo(const Job& job) {
   constexpr const char* kOnly =
-      "the link model is FIFO queues of fixed rates (docs/simulator.md); choose another network";
+      "FIFO queues of fixed rates cannot do that; say [wan] model = \"fair\" (docs/simulator.md)";
   if (!job.network.shared.empty())
     return invalid(fmt::format("{}: [wan] preset = \"{}\": pairs share the link '{}': {}", job.file,
                                job.wan.preset, job.network.shared.front().name, kOnly));

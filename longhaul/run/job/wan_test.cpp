@@ -129,12 +129,17 @@ TEST_F(WanOfJob, WindowsLimitEachConnection) {
 }
 
 // mutant: longhaul/run/job/wan.cpp
-//   - doc.links.clear();
-//   +
+//   - for (auto* list : {&doc.links, &doc.shared, &doc.traces}) list->clear();
+//   + for (auto* list : {&doc.shared, &doc.traces}) list->clear();
+// mutant: longhaul/run/job/wan.cpp
+//   - for (auto* list : {&doc.links, &doc.shared, &doc.traces}) list->clear();
+//   + doc.links.clear();
 TEST_F(WanOfJob, TheCommandLineTakesANetworkInPlaceOfTheFiles) {
   const std::string text =
-      "[wan]\nmbps = 3\ndelay_ms = 9\nwire_scale = 2\n[[wan.link]]\nfrom = "
-      "\"tokyo\"\nto = \"seoul\"\nmbps = 1\n" +
+      "[wan]\nmodel = \"fair\"\nmbps = 3\ndelay_ms = 9\nloss = 0.1\nwire_scale = 2\n"
+      "[[wan.link]]\nfrom = \"tokyo\"\nto = \"seoul\"\nmbps = 1\n"
+      "[[wan.shared]]\nname = \"s\"\nmbps = 1\nfrom = [\"tokyo\"]\nto = [\"seoul\"]\n"
+      "[[wan.trace]]\nat_s = [0]\nvalues = [1]\n" +
       sites({"tokyo", "seoul"}) + "up_mbps = 4\n";
   auto replaced = job(text, {{"site.tokyo.up_mbps=8", "wan.rate_scale=0.5"}, "gaia-11"});
   ASSERT_TRUE(replaced) << replaced.error().what;
@@ -142,6 +147,8 @@ TEST_F(WanOfJob, TheCommandLineTakesANetworkInPlaceOfTheFiles) {
   EXPECT_EQ(*replaced->network.sites[0].up, 8 * 125000.0);
   EXPECT_EQ(*replaced->network.sites[1].up, 1000 * 125000.0);
   EXPECT_EQ(replaced->wan.wire_scale, 2);
+  EXPECT_TRUE(replaced->network.shared.empty() && replaced->network.traces.empty());
+  EXPECT_EQ(replaced->network.usual.loss, 0);
   // Sites that come with the preset can be named.
   auto slow = job("", {{"site.*.step_ms=5", "site.mumbai.nodes=2"}, "gaia-11"});
   ASSERT_TRUE(slow) << slow.error().what;
