@@ -1,16 +1,18 @@
-# longhaul_library(NAME [DEPS folder...] [PACKAGES target...] [EXCLUDE_SOURCES file...])
+# longhaul_library(NAME [DEPS folder...] [PACKAGES target...] [EXCLUDE_SOURCES file...]
+#                  [REAL_TIME])
 #
 # One folder, one call. From the folder that calls it:
 #   *.cpp              -> static library longhaul_NAME, alias longhaul::NAME (an INTERFACE library
 #                         while there is none), linked to longhaul::DEP for every DEP and PACKAGES
 #   testing/*.{h,cpp}  -> longhaul_NAME_testing: test doubles, linked to tests only, never installed
-#   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, each TEST known to ctest
+#   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, each TEST known to ctest; of a
+#                         REAL_TIME folder nothing else runs beside them
 # A sub-folder without a CMakeLists.txt of its own belongs to the library of the folder above it.
 # New files are found by the next build; nobody edits a list.
 include(GNUInstallDirs)
 
 function(longhaul_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPS;PACKAGES;EXCLUDE_SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "REAL_TIME" "" "DEPS;PACKAGES;EXCLUDE_SOURCES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "longhaul_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -43,7 +45,11 @@ function(longhaul_library name)
     longhaul_target(longhaul_${name}_testing "${doubles}"
                     longhaul_${name} ${more_doubles} GTest::gmock rapidcheck)
     if(tests)
-      longhaul_test(longhaul_${name}_test "${tests}" longhaul_${name}_testing)
+      set(how "")
+      if(arg_REAL_TIME)
+        set(how REAL_TIME)
+      endif()
+      longhaul_test(longhaul_${name}_test "${tests}" longhaul_${name}_testing ${how})
     endif()
   endif()
 endfunction()
@@ -74,13 +80,15 @@ endfunction()
 # when it runs, so that building does not run what was just built.
 function(longhaul_test target sources)
   string(REGEX REPLACE "^longhaul_(.+)_test$" "\\1/" prefix "${target}")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "REAL_TIME" "" "")
   add_executable(${target} ${sources})
-  target_link_libraries(${target} PRIVATE ${ARGN} GTest::gmock GTest::gtest_main rapidcheck)
+  target_link_libraries(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main rapidcheck)
   set(timeout 120)
   if(LONGHAUL_SANITIZE)
     set(timeout 600)  # instrumented code runs up to ten times slower
   endif()
   gtest_discover_tests(${target} TEST_PREFIX ${prefix} NO_PRETTY_VALUES
                        DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES TIMEOUT ${timeout})
+                       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+                       PROPERTIES TIMEOUT ${timeout} RUN_SERIAL ${arg_REAL_TIME})
 endfunction()
