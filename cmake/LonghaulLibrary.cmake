@@ -82,7 +82,8 @@ function(longhaul_test target sources)
   string(REGEX REPLACE "^longhaul_(.+)_test$" "\\1/" prefix "${target}")
   cmake_parse_arguments(PARSE_ARGV 2 arg "REAL_TIME" "" "")
   add_executable(${target} ${sources})
-  target_link_libraries(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main rapidcheck)
+  target_link_libraries(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main
+                        rapidcheck)
   set(timeout 120)
   if(LONGHAUL_SANITIZE)
     set(timeout 600)  # instrumented code runs up to ten times slower

@@ -174,6 +174,10 @@ TEST_P(Sockets, ANodeThatBeginsAnewIsLetIn) {
     if (sync.entry->traits.lets_return) {
       EXPECT_EQ(ended.errors[2], "");
       EXPECT_EQ(ended.params[0], ended.params[2]);
+      // From the last checkpoint, which was taken after its return, to the same end.
+      const Ended again = over_sockets(spec, {.disks = &disks});
+      for (const std::string& error : again.errors) EXPECT_EQ(error, "");
+      EXPECT_EQ(again.params, ended.params);
     } else {
       EXPECT_NE(ended.errors[2].find("declared it lost"), std::string::npos) << ended.errors[2];
     }

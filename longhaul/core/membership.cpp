@@ -31,7 +31,7 @@ void Membership::tell_all(const M& message, Turn& turn) {
 }
 
 void Membership::on_reachability(Rank peer, bool unreachable, Turn& turn) {
-  if (excluded_ || outside_ || !view_.has(peer) || peer == turn.self()) return;
+  if (excluded_ || peer == turn.self() || !(outside_ || view_.has(peer))) return;
   unreachable ? (void)unreachable_.insert(peer) : (void)unreachable_.erase(peer);
   propose(turn);
 }
@@ -145,7 +145,8 @@ Status Membership::take(Rank, const Decided& m, Turn& turn) {
   return Ok{};
 }
 
-// Everybody who learns of a decision tells all once: the proposer may die while telling.
+// Everybody who learns of a decision tells all once: the proposer may die while telling. (Not who
+// is let in by it.)
 void Membership::decide(const std::vector<Rank>& live, Turn& turn) {
   const View before = std::exchange(view_, View{view_.epoch + 1, live, view_.returned});
   std::erase_if(view_.returned, [this](const auto& entry) { return !view_.has(entry.first); });
@@ -187,6 +188,8 @@ Status Membership::be_let_in(const Decided& m, Turn& turn) {
   outside_ = false;
   turn.cancel_timer(kLetIn);
   view_ = history_[m.epoch] = std::move(view);
+  std::erase_if(unreachable_, [this](Rank rank) { return !view_.has(rank); });
+  propose(turn);
   return Ok{};
 }
 

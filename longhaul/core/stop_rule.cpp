@@ -59,7 +59,8 @@ void StopRule::decide(const Verdict& verdict) {
 Status StopRule::on_message(Rank from, const Message& message, Turn& turn) {
   // A reporter is at most one round ahead of anybody, and `lag` reports ahead of none.
   const Round furthest = newest_.value_or(0) + config_.lag + 2;
-  const bool anew = turn.place().comes_back() && !newest_;  // has not heard how far the others are
+  const bool anew =
+      turn.view().since(turn.self()) > 0 && !newest_;  // has not heard how far the others are
   auto check = [&](const Verdict& v) -> Status {
     if ((v.round > furthest && !anew) || !reports(v.round))
       return malformed("a verdict on round " + std::to_string(v.round) + ", which is not due");

@@ -121,6 +121,18 @@ Task any_task(const Wan& wan) {
 }
 
 // mutant: longhaul/flow/capacities.cpp
+//   - const double rate = traced.trace.highest();
+//   + const double rate = traced.trace.low;
+TEST(Bound, B6_WhatChangesCountsAtItsHighest) {
+  Wan wan = equal_sites(3, 1e6);
+  for (std::uint32_t site = 0; site < 3; ++site)
+    for (const Traced::What what : {Traced::What::up, Traced::What::down})
+      wan.traces.push_back({what, site, 0, {.at = {0, 5}, .values = {4e6, 1e3}}});
+  const Bound plain = lower_bound(equal_sites(3, 4e6), {Collective::all_reduce, kBytes});
+  EXPECT_DOUBLE_EQ(lower_bound(wan, {Collective::all_reduce, kBytes}).seconds, plain.seconds);
+}
+
+// mutant: longhaul/flow/capacities.cpp
 //   - return std::min(up[site], sum);
 //   + return std::max(up[site], sum);
 RC_GTEST_PROP(Bound, B7_MoreCapacityNeverRaisesIt, ()) {

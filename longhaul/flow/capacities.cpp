@@ -9,9 +9,37 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
+// What changes with time, at its highest.
+Wan at_highest(Wan wan) {
+  for (const Traced& traced : wan.traces) {
+    const double rate = traced.trace.highest();
+    switch (traced.what) {
+      case Traced::What::up:
+        wan.sites[traced.a].up = rate;
+        break;
+      case Traced::What::down:
+        wan.sites[traced.a].down = rate;
+        break;
+      case Traced::What::rate:
+        wan.pairs.emplace(SitePair{traced.a, traced.b}, wan.pair(traced.a, traced.b))
+            .first->second.rate = rate;
+        break;
+      case Traced::What::shared:
+        wan.shared[traced.a].rate = rate;
+        break;
+      case Traced::What::delay:
+      case Traced::What::loss:
+        break;
+    }
+  }
+  return wan;
+}
+
 }  // namespace
 
-Capacities::Capacities(const Wan& wan) : sites(wan.sites.size()), shared(wan.shared) {
+Capacities::Capacities(const Wan& given) : sites(given.sites.size()) {
+  const Wan wan = at_highest(given);
+  shared = wan.shared;
   for (const Wan::Site& site : wan.sites) {
     up.push_back(site.up.value_or(kUnlimited));
     down.push_back(site.down.value_or(kUnlimited));

@@ -83,6 +83,10 @@ Status Trace::check() const {
   return Ok{};
 }
 
+double Trace::highest() const {
+  return kind == Kind::steps ? *std::max_element(values.begin(), values.end()) : high;
+}
+
 Stretch first_stretch(const Trace& trace, std::uint64_t seed, std::uint32_t stream) {
   return stretch(trace, seed, stream, 0, nanoseconds{0});
 }

@@ -27,6 +27,7 @@ struct Trace {
   double period_s = 86400, peak_s = 0;
 
   Status check() const;  // says what is wrong with it, for a job file
+  double highest() const;
 };
 
 struct Stretch {

@@ -222,7 +222,7 @@ flow::Rate asked_of_router(const flow::Wan& wan) {
       flow::Rate pairs = 0;
       for (std::uint32_t other = 0; other < wan.sites.size(); ++other) {
         if (other == site) continue;
-        const flow::Rate& one = (sending ? wan.pair(site, other) : wan.pair(other, site)).rate;
+        const flow::Rate one = sending ? wan.capacity(site, other) : wan.capacity(other, site);
         pairs = pairs && one ? flow::Rate(*pairs + *one) : std::nullopt;
       }
       const flow::Rate& own = sending ? wan.sites[site].up : wan.sites[site].down;

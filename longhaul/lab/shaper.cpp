@@ -49,7 +49,7 @@ Shaper::Way& Shaper::way(std::uint32_t from, std::uint32_t to) {
                     pair.delay_s + wan_.pair(to, from).delay_s,
                     Drift(pair.jitter_s, seed_, from, to),
                     Random(seed_, {Purpose::fault, 0, from, to})});
-  way->links = {up_[from], add_link(pair.rate)};
+  way->links = {up_[from], add_link(wan_.capacity(from, to))};
   for (std::size_t i = 0; i < shared_.size(); ++i) {
     const auto& pairs = wan_.shared[i].pairs;
     if (std::find(pairs.begin(), pairs.end(), flow::SitePair(from, to)) != pairs.end())

@@ -83,6 +83,19 @@ TEST(Shaper, L1_AnIdlePathIsExact) {
   EXPECT_EQ(shaper.under_way(), 0u);
 }
 
+// mutant: longhaul/lab/shaper.cpp
+//   - way->links = {up_[from], add_link(wan_.capacity(from, to))};
+//   + way->links = {up_[from], add_link(pair.rate)};
+TEST(Shaper, L1_WindowsLimitAPair) {
+  flow::Wan wan = equal(2, {}, 0);
+  wan.usual.flow = 1e5;
+  wan.streams = 2;
+  Shaper shaper(wan, 1);
+  const auto seen = run(shaper, {{0ms, {0, 1, 1000}}});
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].at, 5ms);
+}
+
 // L2: what happens is the same however seldom the caller comes; only offers must be on time.
 RC_GTEST_PROP(Shaper, L2_TimesDoNotDependOnWhenItIsAsked, ()) {
   flow::Wan wan = equal(3, 1e6, 0.010);

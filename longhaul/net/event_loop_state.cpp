@@ -12,6 +12,7 @@ constexpr Time kStopWithin = 5s, kLinger = 200ms;
 
 void EventLoop::checkpoint_if_due() {
   if (!running() || !checkpoints_.save || checkpoints_.every == 0) return;
+  if (place_.comes_back()) return;  // it does not know how long ago the last was; the others do
   const Round rounds = node_->strategy().rounds_done();
   if (rounds < rounds_at_checkpoint_ + checkpoints_.every) return;
   // The one before must be on every disk: so all have at least one in common at any time.

@@ -117,7 +117,7 @@ void Peers::dial_later(Way way) {
 
 void Peers::on_disconnected(Rank peer, std::uint32_t stream, const Error& why) {
   troubles_[peer] = why.what;
-  if (peer > place_.self) dial_later({peer, stream});
+  if (calls(peer)) dial_later({peer, stream});
 }
 
 void Peers::break_connections() {
@@ -190,8 +190,8 @@ void Peers::tick() {
 void Peers::watch(Rank peer, Link& link) {
   const Time quiet = loop_.now() - link.last_heard();
   // A peer that has not said so much as what it goes on from may be reading its checkpoint.
-  const Time patience =
-      link.announced() ? config_.silence : std::max(config_.silence, config_.meet);
+  const bool at_once = link.announced() || renewed_.contains(peer);
+  const Time patience = at_once ? config_.silence : std::max(config_.silence, config_.meet);
   const bool silent = !link.peer_is_done() && quiet > patience;
   if (silent)
     link.disconnect(
@@ -227,6 +227,7 @@ bool Peers::calls(Rank peer) const { return peer > place_.self || place_.comes_b
 Result<bool> Peers::meets(const Hello& hello) {
   const Link& link = *links_.at(hello.rank);
   if (hello.incarnation == 0) return true;
+  if (!open_ && place_.comes_back()) return false;  // two that come back wait for the others
   if (!open_) return unavailable("the run has not begun; start the site without --rejoin");
   const bool known = !link.process() || *link.process() == hello.process;
   if (known && !link.dropped()) return true;
@@ -251,6 +252,7 @@ void Peers::renew(Rank peer) {
   link->announce(mine);
   link->open(loop_.now());
   silent_.erase(peer);
+  renewed_.insert(peer);
   troubles_.erase(peer);
   std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
   // It is sure to call; if that call is lost, this node does as ever.

@@ -124,6 +124,7 @@ class Peers final : private Greeting::Host, private Link::Events {
   std::unique_ptr<Listener> listener_;
   std::map<Rank, std::unique_ptr<Link>> links_;
   std::set<Rank> returning_;                    // have a link, and are not let in yet
+  std::set<Rank> renewed_;                      // have come back once
   std::vector<std::unique_ptr<Link>> retired_;  // of incarnations before; until the next tick
   std::set<std::shared_ptr<Greeting>> greetings_;
   std::map<Way, Time> pauses_;  // before dialling again

@@ -14,7 +14,8 @@ AgreedMean::AgreedMean(const Place& place, OverlayParts parts, std::unique_ptr<T
       transfer_(std::move(parts.transfer)),
       topology_(std::move(path)),
       up_(parts.make_codec(true)),
-      down_(parts.make_codec(false)) {
+      down_(parts.make_codec(false)),
+      newcomer_(place.comes_back()) {
   LH_CHECK(transfer_ && topology_ && up_ && down_);
   own(*transfer_);
   transfer_->attach(*this);
@@ -41,6 +42,8 @@ Status AgreedMean::begin(const Key& key, Op op, const Contribution& given, Turn&
   const auto found = sequence({key.group, key.range}, given.length, given.exact);
   if (!found) return found.error();
   Sequence& sequence = **found;
+  // Whoever has come back may stand in for a round a second time.
+  if (newcomer() && sequence.begun && key.round == sequence.next && !given.contributes) return Ok{};
   LH_CHECK(!sequence.begun && key.round == sequence.next);
   sequence.begun = true;
   sequence.outcome = false;
@@ -365,7 +368,7 @@ std::string AgreedMean::waiting_for() const {
 
 void AgreedMean::state(Archive& ar) {
   ar.expect("agreed mean");
-  ar(team_, unheard_, reports_, told_, served_);
+  ar(team_, unheard_, reports_, newcomer_, told_, served_);
   up_->state(ar);
   down_->state(ar);
   std::uint64_t count = sequences_.size();

@@ -91,7 +91,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   TransferKey repair_key(const Sequence&) const;
 
   // newcomer.cpp: a node that has come back
-  bool newcomer() const { return place_.comes_back(); }
+  bool newcomer() const { return newcomer_; }
   Status follow(const Share&);
   void forget_borrowed();
   void be_told();
@@ -106,6 +106,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   // After a new view, until all survivors' reports are in.
   std::set<Rank> unheard_;
   std::map<Rank, std::map<Id, Round>> reports_;
+  bool newcomer_;                         // has come back
   std::map<Id, Round> told_;              // a newcomer: the rounds that others have had
   std::set<std::pair<Rank, Id>> served_;  // fetches of this epoch
   std::vector<Arrived> arrived_bytes_;    // of means; empty between turns

@@ -85,8 +85,8 @@ Result<std::unique_ptr<Lab>> Lab::start(const Job& job, LabOptions options) {
     warn("[wan] lan_mbps does not count here: nodes of one site reach one another at full speed");
   if (!job.network.traces.empty())
     warn(
-        "rates, delays and loss that change with time stay as they are here: the router does not "
-        "follow [[wan.trace]] or a preset's redraws yet");
+        "rates, delays and loss that change with time stay here as they are at the beginning: the "
+        "router does not follow [[wan.trace]] or a preset's redraws yet");
   LH_TRY(made->start_router());
   return made;
 }
@@ -109,7 +109,7 @@ Status Lab::start_router() {
     tuns += fmt::format("{}{}", tuns.empty() ? "" : ",", network.tun.get());
   }
   spec.command.insert(spec.command.end(), {"--tuns", tuns, "--stop", std::to_string(stop.get()),
-                                           "--out", options_.file});
+                                           "--out", figures_of_router()});
   LH_TRY(router_.start(spec));
   for (lab::SiteNetwork& network : networks_) network.tun.reset();  // its alone now
   const auto end = Clock::now() + kPatience;
@@ -128,6 +128,11 @@ Result<net::Door> Lab::open_door(std::uint32_t site) const {
     return Ok{};
   }));
   return door;
+}
+
+// A file of its own: a router may outlive the launcher for long enough to write it.
+std::string Lab::figures_of_router() const {
+  return options_.file.empty() ? "" : options_.file + ".router";
 }
 
 bool Lab::runs() {
@@ -151,10 +156,12 @@ std::optional<LabFigures> Lab::stop() {
   router_.signal(SIGKILL);
   while (!router_.all_ended()) router_.poll(20ms);
   if (!router_.end(0)->done()) return std::nullopt;
-  const auto json = read_json(options_.file);
-  if (!json.is_object() || json.contains("launcher")) return std::nullopt;
+  const auto json = read_json(figures_of_router());
+  if (!json.is_object()) return std::nullopt;
   auto figures = lab_figures(json);
   if (!figures) return std::nullopt;
+  // From now on the run is known to have ended in order.
+  if (std::rename(figures_of_router().c_str(), options_.file.c_str()) != 0) return std::nullopt;
   figures->refused += overruns;
   figures->packets += overruns;
   if (figures->packets > 0) figures->limited_share += double(overruns) / double(figures->packets);
@@ -162,12 +169,40 @@ std::optional<LabFigures> Lab::stop() {
   return figures;
 }
 
+namespace {
+
+constexpr double kStands = 1;  // bytes per second, in place of a rate of 0
+
+// With what its traces say at time 0.
+flow::Wan at_the_beginning(const Job& job) {
+  using What = flow::Traced::What;
+  flow::Wan wan = job.network;
+  for (std::uint32_t i = 0; i < wan.traces.size(); ++i) {
+    const flow::Traced& traced = wan.traces[i];
+    const double value = flow::first_stretch(traced.trace, job.job.seed, i).value;
+    const double rate = std::max(value, kStands);
+    if (traced.what == What::up) wan.sites[traced.a].up = rate;
+    if (traced.what == What::down) wan.sites[traced.a].down = rate;
+    if (traced.what == What::shared) wan.shared[traced.a].rate = rate;
+    if (traced.what > What::loss || traced.what < What::rate) continue;
+    flow::Wan::Pair& pair =
+        wan.pairs.emplace(flow::SitePair{traced.a, traced.b}, wan.pair(traced.a, traced.b))
+            .first->second;
+    if (traced.what == What::rate) pair.rate = rate;
+    if (traced.what == What::delay) pair.delay_s = value;
+    if (traced.what == What::loss) pair.loss = value;
+  }
+  return wan;
+}
+
+}  // namespace
+
 Status run_router(const Job& job, std::vector<int> tuns, int stop, const std::string& file) {
   if (tuns.size() != job.sites.size())
     return invalid(fmt::format("--tuns: {} given, but {} has {} sites", tuns.size(), job.file,
                                job.sites.size()));
   lab::RouterConfig config{
-      .wan = job.network, .seed = job.job.seed, .tuns = std::move(tuns), .stop = stop};
+      .wan = at_the_beginning(job), .seed = job.job.seed, .tuns = std::move(tuns), .stop = stop};
   fmt::print("{}\n", kReady);
   std::fflush(stdout);
   const auto figures = lab::route(config);

@@ -44,6 +44,7 @@ class Lab {
  private:
   explicit Lab(LabOptions options);
   Status start_router();
+  std::string figures_of_router() const;
 
   LabOptions options_;
   std::vector<lab::SiteNetwork> networks_;

@@ -69,6 +69,34 @@ TEST(Network, TracesOfAllAreOneOfEach) {
   EXPECT_EQ(wan.traces[8].a, 2u);
 }
 
+TEST(Network, ATraceThatNothingFollowsIsRefused) {
+  const std::string all = "[[wan.trace]]\nat_s = [0]\nvalues = [8]\n";
+  auto doc = parse_document(
+      "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\nmodel = "
+      "\"fair\"\n[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\n" +
+          all + "[[wan.trace]]\nat_s = [0]\nvalues = [1]\nfrom = \"a\"\n",
+      "job.toml");
+  ASSERT_TRUE(doc);
+  const auto job = resolve_job(*std::move(doc));
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().what.find("[wan.trace[1]] what"), std::string::npos) << job.error().what;
+}
+
+// mutant: longhaul/run/job/wan_changes.cpp
+//   - taken_.insert({What::rate, {from, to}});
+//   +
+TEST(Network, ALinkWinsOverTheRedrawsOfAPreset) {
+  const flow::Wan wan = network_of(
+      "[wan]\nmodel = \"fair\"\npreset = \"dynamic\"\n[[wan.link]]\nfrom = \"a\"\nto = "
+      "\"b\"\nmbps = 1\n");
+  EXPECT_EQ(wan.traces.size(), 5u);
+  for (const flow::Traced& traced : wan.traces) EXPECT_FALSE(traced.a == 0 && traced.b == 1);
+}
+
+TEST(Network, AServersConnectionsCount) {
+  EXPECT_EQ(network_of("[roles]\nserver = \"c\"\n").sites[2].nodes, 2u);
+}
+
 // mutant: longhaul/run/network.cpp
 //   - if (job.wan.model == "fair") {
 //   + if (false) {

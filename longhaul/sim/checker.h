@@ -47,6 +47,7 @@ class InOrder final : public Watcher {
 // All nodes that reach an epoch see the same list, and each sees epochs in ascending order.
 class EpochsAgree final : public Watcher {
  public:
+  void restarted(Time, Rank rank) override { last_.erase(rank); }
   Status after(const World&, Rank) override;
   void state(Archive& ar) override { ar(lists_, last_); }
 

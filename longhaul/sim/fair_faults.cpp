@@ -31,7 +31,7 @@ void FairNetwork::stop(std::uint32_t index, Time now) {
   c.mode = Mode::idle;
   c.idle_since = now;
   c.doubles = Time{0};
-  c.window_rate = flow::slow_start_rate(config_.tcp, rtt_s(c));
+  c.window_rate = first_rate(c);
   c.slow = c.reliable() && c.window_rate < flow::kUnlimited;
   shares_.set_busy(index, false);
   limit(index);

@@ -94,7 +94,7 @@ std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service
     c.way = way(there, here);
     ways_[c.way].connections.push_back(index->second);
   }
-  c.window_rate = flow::slow_start_rate(config_.tcp, rtt_s(c));
+  c.window_rate = first_rate(c);
   c.slow = c.reliable() && c.window_rate < flow::kUnlimited;
   shares_.add_flow(path(c), service.priority);
   connections_.push_back(std::move(c));

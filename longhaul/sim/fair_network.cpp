@@ -94,7 +94,7 @@ void FairNetwork::start(std::uint32_t index, Time now) {
 }
 
 void FairNetwork::begin_flow(Connection& c, std::uint32_t index, Time now) {
-  const double rtt = rtt_s(c), first = flow::slow_start_rate(config_.tcp, rtt);
+  const double rtt = rtt_s(c), first = first_rate(c);
   const double idle = seconds(now - c.idle_since);
   // Linux: an idle cubic halves its window every timeout; bbr remembers the rate.
   if (config_.tcp.control == flow::Tcp::Control::cubic && c.reliable() && !c.slow &&
@@ -119,19 +119,28 @@ void FairNetwork::end_slow_start(Connection& c, std::uint32_t index) {
   limit(index);
 }
 
-// What the pair allows each of the parallel connections that this one stands for.
-double FairNetwork::own_cap(const Connection& c) const {
+// Bulk goes over parallel TCP connections, for each of which this holds; control has one.
+double FairNetwork::streams(const Connection& c) const {
+  return c.service.priority < kControl.priority ? config_.wan.streams : 1;
+}
+
+double FairNetwork::first_rate(const Connection& c) const {
+  return streams(c) * flow::slow_start_rate(config_.tcp, rtt_s(c));
+}
+
+// What the pair allows each of them.
+double FairNetwork::window(const Connection& c) const {
   if (c.way == kNone) return flow::kUnlimited;
   const Way& way = ways_[c.way];
-  const flow::Rate& each = config_.wan.pair(way.from, way.to).flow;
-  return each ? *each * config_.wan.streams : flow::kUnlimited;
+  return config_.wan.pair(way.from, way.to).flow.value_or(flow::kUnlimited);
 }
 
 // What its congestion control allows.
 void FairNetwork::limit(std::uint32_t index) {
   Connection& c = connections_[index];
   if (!c.reliable()) return;
-  const double cap = std::min(flow::loss_cap(config_.tcp, loss(c), rtt_s(c)), own_cap(c));
+  const double cap =
+      streams(c) * std::min(flow::loss_cap(config_.tcp, loss(c), rtt_s(c)), window(c));
   if (c.window_rate >= cap) c.slow = false;
   shares_.set_cap(index, c.slow ? c.window_rate : cap);
 }

@@ -152,7 +152,9 @@ class FairNetwork final : public Network {
   void take_off(Packet, std::uint64_t number, bool told, Time now);
   void start(std::uint32_t connection, Time now);
   void begin_flow(Connection&, std::uint32_t index, Time now);
-  double own_cap(const Connection&) const;
+  double streams(const Connection&) const;
+  double first_rate(const Connection&) const;
+  double window(const Connection&) const;
   void limit(std::uint32_t connection);
   static bool window_limits(const Connection&);
   void end_slow_start(Connection&, std::uint32_t index);

@@ -158,8 +158,9 @@ TEST(FairNetwork, AfterAPauseCubicStartsSlowlyAgainAndBbrDoesNot) {
 // eighth each. Measured with real sockets: 5.5 s under bbr, 104 s under cubic.
 //
 // mutant: longhaul/sim/fair_network.cpp
-//   - const double cap = flow::loss_cap(config_.tcp, loss(c), rtt_s(c));
-//   + const double cap = flow::kUnlimited;
+//   - const double cap = streams(c) * std::min(flow::loss_cap(config_.tcp, loss(c), rtt_s(c)),
+//   window(c));
+//   + const double cap = streams(c) * window(c);
 TEST(FairNetwork, LossCostsCubicItsRateAndBbrNext_ToNothing) {
   const auto ring = [](flow::Tcp::Control control) {
     FairConfig config = tcp(12.5e6, 0.02, {.control = control});
@@ -176,6 +177,23 @@ TEST(FairNetwork, LossCostsCubicItsRateAndBbrNext_ToNothing) {
   EXPECT_GT(bbr, 14 * 3.125 / 12.5);
   EXPECT_LT(bbr, 6.0);
   EXPECT_NEAR(cubic, 104, 0.1 * 104);
+}
+
+// Parallel connections lose, and begin, each by itself.
+// mutant: longhaul/sim/fair_network.cpp
+//   - return c.service.priority < kControl.priority ? config_.wan.streams : 1;
+//   + (void)c; return 1;
+TEST(FairNetwork, ParallelStreamsAreFasterUnderLossAndAtTheBeginning) {
+  const auto time = [](std::uint32_t streams, double loss) {
+    FairConfig config = tcp(1e9, 0.1, {.control = flow::Tcp::Control::cubic});
+    config.wan.usual.loss = loss;
+    config.wan.streams = streams;
+    FairNetwork net(config);
+    net.submit(packet(0, 1, 20'000'000), 0s);
+    return last(net);
+  };
+  EXPECT_NEAR(time(1, 0.01) / time(8, 0.01), 8, 1);
+  EXPECT_GT(time(1, 0) - time(8, 0), 2 * 0.1);  // three doublings less, of a round trip each
 }
 
 // --- Delays, loss and what else befalls packets -------------------------------------------------

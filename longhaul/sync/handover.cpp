@@ -43,7 +43,7 @@ Status Handover::on_message(Rank from, const Message& message, Turn& turn) {
 }
 
 Status Handover::take(Rank from, const Part& part, const Payload& body, Turn& turn) {
-  if (!turn.place().comes_back() || from != senior_worker(turn.place(), turn.view()))
+  if (turn.view().since(turn.self()) == 0 || from != senior_worker(turn.place(), turn.view()))
     return malformed("a state for a node that needs none, or not from the senior worker");
   if (part.total == 0 || part.total > most_bytes(turn.place()))
     return malformed("a state of " + std::to_string(part.total) + " bytes");
@@ -76,7 +76,11 @@ void Handover::on_view(const View& before, Turn& turn) {
   const View& view = turn.view();
   std::erase_if(going_, [&](const auto& entry) { return !view.has(entry.first); });
   std::erase_if(have_, [&](Rank rank) { return view.since(rank) != before.since(rank); });
-  if (!view.has(senior_worker(turn.place(), before))) coming_.reset();
+  // The round that its state follows may be repeated without its share.
+  if (!view.has(senior_worker(turn.place(), before))) {
+    coming_.reset();
+    whole_.reset();
+  }
 }
 
 void Handover::state(Archive& ar) {

@@ -13,11 +13,9 @@ namespace longhaul::sync {
 bool Synchronous::stand_in(Turn& turn) {
   const auto parameters = parts_.overlay->next_round(0, kParameters);
   const auto extras = this->extras(turn) > 0 ? parts_.overlay->next_round(0, kExtras) : parameters;
-  if (handover_.whole() && handover_.whole()->last) return learn(turn);
   if (!parameters || !extras) return false;
   done_ = std::min(*parameters, *extras);
-  if (handover_.whole() && handover_.whole()->round == done_ && parameters == extras)
-    return learn(turn);
+  stands_in_all_ = *parameters == *extras;
   phase_ = Phase::standing;
   const Layout& layout = *turn.place().layout;
   Turn below = within(*parts_.overlay, turn);
@@ -34,24 +32,35 @@ bool Synchronous::stand_in(Turn& turn) {
 
 // The mean says nothing to a node without the model that it is the mean of.
 bool Synchronous::stood_in(Turn& turn) {
-  if (handover_.whole() && handover_.whole()->last) return learn(turn);
+  // No mean comes any more if the others are at their end.
+  if (handover_.whole() && handover_.whole()->last && handover_.whole()->round == done_)
+    return learn(turn);
   for (const std::uint32_t range : {kParameters, kExtras}) {
     if (range == kExtras && extras(turn) == 0) continue;
     (void)parts_.overlay->poll({done_, 0, range});
     if (parts_.overlay->next_round(0, range).value_or(0) <= done_) return false;
   }
   ++done_;
-  phase_ = Phase::learning;
+  // Whoever knows the model has had the last mean of all ranges: else another round like this.
+  phase_ = stands_in_all_ ? Phase::learning : Phase::calling;
   return true;
 }
 
 bool Synchronous::learn(Turn& turn) {
   const Handover::Given* given = handover_.whole();
-  if (!given || !(given->last || given->round == done_)) return false;
+  if (!given || given->round != done_) return false;
   Archive ar(given->bytes);
+  const std::map<Rank, Epoch> here = std::exchange(newcomers_, {});
+  const Rank giver = giver_;
   state_to_hand_over(ar, turn);
-  const Status read = ar.finish();
+  Status read = ar.finish();
+  if (read && (done_ != given->round || phase_ != (given->last ? Phase::ended : Phase::ready)))
+    read = malformed("it is not of the beginning of a round");
   handover_.drop();
+  // What has changed since it was written down is known here.
+  for (const auto& [rank, epoch] : here) newcomers_[rank] = epoch;
+  std::erase_if(newcomers_, [&](const auto& one) { return !turn.view().has(one.first); });
+  giver_ = giver;
   if (!read) {
     fail(malformed("the state that was handed over is none of this job: " + read.error().what),
          turn);

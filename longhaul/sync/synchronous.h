@@ -98,7 +98,9 @@ class Synchronous : public Strategy {
   // Live workers that have come back, with the epoch, until they are known to have the model.
   std::map<Rank, Epoch> newcomers_;
   std::set<Rank> owed_;  // of them: wait for the state that the next round begins with
-  Rank giver_ = 0;       // at one of them: who is to hand over
+  // At one of them: who is to hand over; whether it stands in for both ranges.
+  Rank giver_ = 0;
+  bool stands_in_all_ = true;
   Handover handover_;
 };
 

@@ -88,10 +88,13 @@ Status check_wan(const Document& doc, const Job& job) {
       "its default: [wan] model = \"fifo\" is queues without loss, jitter or change, and what "
       "changed nothing would mislead; with model = \"fair\" it counts";
   const WanTable usual;
-  for (const auto& [key, same] : {std::pair{"loss", job.wan.loss == usual.loss},
-                                  std::pair{"jitter_ms", job.wan.jitter_ms == usual.jitter_ms},
-                                  std::pair{"loss_burst", job.wan.loss_burst == usual.loss_burst},
-                                  std::pair{"tcp", job.wan.tcp == usual.tcp}})
+  for (const auto& [key, same] :
+       {std::pair{"loss", job.wan.loss == usual.loss},
+        std::pair{"jitter_ms", job.wan.jitter_ms == usual.jitter_ms},
+        std::pair{"loss_burst", job.wan.loss_burst == usual.loss_burst},
+        std::pair{"tcp", job.wan.tcp == usual.tcp},
+        std::pair{"bbr_threshold", job.wan.bbr_threshold == usual.bbr_threshold},
+        std::pair{"slow_start", job.wan.slow_start == usual.slow_start}})
     if (!same) return about(doc, "wan", key, kFifo);
   for (std::size_t i = 0; i < job.links.size(); ++i) {
     if (job.links[i].loss.value_or(0) != 0) return about(doc.links[i], "loss", kFifo);

@@ -23,7 +23,8 @@ Status check_known(const Settings& table, std::string_view key, const std::strin
 
 Status check_shared(const Settings& written, const SharedTable& table,
                     const std::vector<std::string_view>& names) {
-  if (table.name.empty()) return about(written, "name", "a name for the link");
+  if (!is_name(table.name))
+    return about(written, "name", "a name for the link: letters, digits, - and _");
   if (!table.mbps) return about(written, "mbps", "the link's rate");
   for (auto [key, sites] : {std::pair{"from", &table.from}, std::pair{"to", &table.to}}) {
     if (sites->empty()) return about(written, key, "names of sites");

@@ -69,12 +69,16 @@ Status need_kind(Document& doc, std::string_view table, std::string_view example
       fmt::format("{}: [{}] kind: missing; for example kind = \"{}\"", place, table, example));
 }
 
-// The kinds of all parts, and the tables that learn/ reads.
-Status read_parts(Document& doc, Job& job) {
+// The strategy comes first: [for.KIND.TABLE] may change any table.
+Status choose_sync(Document& doc, Job& job) {
   LH_TRY(need_kind(doc, "model", "lenet"));
   LH_TRY(need_kind(doc, "sync", "fedavg"));
   LH_TRY(choose(doc, "sync", "", sync::registry(), job.sync));
-  LH_TRY(apply_variants(doc, job.sync.entry->name));
+  return apply_variants(doc, job.sync.entry->name);
+}
+
+// The kinds of all parts, and the tables that learn/ reads.
+Status read_parts(Document& doc, Job& job) {
   job.presets = apply_presets(doc, *job.sync.entry);
   LH_TRY(choose(doc, "sync", "", sync::registry(), job.sync));
   LH_TRY(choose(doc, "overlay", "direct", overlay::registry(), job.overlay));
@@ -154,6 +158,7 @@ std::size_t Job::workers() const {
 Result<Job> resolve_job(Document doc) {
   Job job;
   job.file = doc.file;
+  LH_TRY(choose_sync(doc, job));
   LH_TRY(add_sites(doc));
   LH_TRY(read_tables(doc, job));
   LH_TRY(read_parts(doc, job));

@@ -107,6 +107,21 @@ TEST(Variants, HoldForTheirSyncKindOnly) {
 // mutant: longhaul/run/job/presets.cpp
 //   - if (chosen && chosen != text_of(base, "kind"))
 //   + if (chosen && chosen == text_of(base, "kind"))
+// Of tables of the run itself too.
+TEST(Variants, HoldForEveryTable) {
+  const std::string text =
+      "[sync]\nkind = \"bsp\"\n[stop]\nmax_rounds = 9\n[for.bsp.stop]\nmax_rounds = 4\n"
+      "[for.bsp.wan]\nmbps = 1\n[for.fedavg.wan]\nmbps = 2\n";
+  auto doc = parse_document(job_text(text), "job.toml");
+  ASSERT_TRUE(doc) << doc.error().what;
+  const auto job = resolve_job(*std::move(doc));
+  ASSERT_TRUE(job) << job.error().what;
+  EXPECT_EQ(job->stop.max_rounds, 4u);
+  EXPECT_EQ(job->wan.mbps, 1.0);
+  EXPECT_THAT(error_of(job_text("[sync]\nkind = \"bsp\"\n[for.bsp.wan]\nmbbs = 1\n")),
+              HasSubstr("mbbs"));
+}
+
 TEST(Variants, WithAnotherKindTakeTheTablesPlace) {
   const std::string text = job_text(
       "[sync]\nkind = \"fedavg\"\n[optimizer]\nkind = \"sgd\"\nmomentum = 0.9\nrate = 0.3\n"

@@ -22,6 +22,10 @@ std::optional<std::string> text_of(const Settings& table, std::string_view key) 
   return text ? std::optional(*text) : std::nullopt;
 }
 
+bool of_command_line(const Setting& entry) {
+  return entry.file == "--set" || entry.file == "--wan";
+}
+
 }  // namespace
 
 Status apply_variants(Document& doc, std::string_view kind) {
@@ -38,12 +42,12 @@ Status apply_variants(Document& doc, std::string_view kind) {
     // Another kind: the keys of [TABLE] were written for the kind that stands there.
     const auto chosen = text_of(variant, "kind");
     if (chosen && chosen != text_of(base, "kind"))
-      std::erase_if(base.entries, [](const Setting& entry) { return entry.file != "--set"; });
+      std::erase_if(base.entries, [](const Setting& entry) { return !of_command_line(entry); });
     for (const Setting& entry : variant.entries) {
       if (table == "sync" && entry.key == "kind")
         return bad_setting(variant, entry, "no kind: the table's name says for which it holds");
       const Setting* old = base.find(entry.key);
-      if (!old || old->file != "--set") base.set(entry);
+      if (!old || !of_command_line(*old)) base.set(entry);
     }
   }
   return Ok{};

@@ -228,7 +228,7 @@ void set_sites(flow::Wan& wan, const Job& job) {
     site.up = rate(job.sites[i].up_mbps, rate(job.wan.up_mbps, site.up));
     site.down = rate(job.sites[i].down_mbps, rate(job.wan.down_mbps, site.down));
     site.lan = rate(job.wan.lan_mbps, site.lan);
-    site.nodes = job.sites[i].nodes;
+    site.nodes = job.sites[i].nodes + (job.roles.server == job.sites[i].name ? 1 : 0);
   }
 }
 
@@ -313,7 +313,7 @@ Result<flow::Wan> build_wan(const Document& doc, Job& job) {
   set_sites(wan, job);
   wan.streams = job.net.streams;
   add_shared(wan, job);
-  add_traces(wan, job, find_wan_preset(job.wan.preset));
+  LH_TRY(add_traces(wan, doc, job, find_wan_preset(job.wan.preset)));
   return wan;
 }
 

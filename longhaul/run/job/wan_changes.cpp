@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "longhaul/run/job/check.h"
+
 namespace longhaul::run {
 namespace {
 
@@ -35,7 +37,30 @@ class Traces {
  public:
   Traces(flow::Wan& wan, const Job& job) : wan_(wan), job_(job) {}
 
-  void add(const TraceTable& table) {
+  // How many quantities follow it.
+  std::size_t add(const TraceTable& table) {
+    const std::size_t before = wan_.traces.size();
+    follow(table);
+    return wan_.traces.size() - before;
+  }
+
+  void add(const WanPreset::Redraw& redraw) {
+    for (const LinkTable& link : job_.links) {
+      if (!link.mbps) continue;
+      const std::uint32_t from = site_index(job_, link.from), to = site_index(job_, link.to);
+      taken_.insert({What::rate, {from, to}});
+      if (link.both) taken_.insert({What::rate, {to, from}});
+    }
+    TraceTable all;
+    all.kind = "redraw";
+    all.every_s = redraw.every_s;
+    all.low = redraw.lowest_mbps;
+    all.high = redraw.highest_mbps;
+    follow(all);
+  }
+
+ private:
+  void follow(const TraceTable& table) {
     if (table.what == "shared") return add_shared(table);
     const What what = what_of(table);
     const bool of_site = what == What::up || what == What::down;
@@ -50,16 +75,6 @@ class Traces {
     }
   }
 
-  void add(const WanPreset::Redraw& redraw) {
-    TraceTable all;
-    all.kind = "redraw";
-    all.every_s = redraw.every_s;
-    all.low = redraw.lowest_mbps;
-    all.high = redraw.highest_mbps;
-    add(all);
-  }
-
- private:
   void add_shared(const TraceTable& table) {
     for (std::uint32_t i = 0; i < wan_.shared.size(); ++i)
       if (wan_.shared[i].name == table.shared)
@@ -90,10 +105,14 @@ void add_shared(flow::Wan& wan, const Job& job) {
   for (const SharedTable& table : job.shared) wan.shared.push_back(shared_of(job, table));
 }
 
-void add_traces(flow::Wan& wan, const Job& job, const WanPreset* preset) {
+Status add_traces(flow::Wan& wan, const Document& doc, const Job& job, const WanPreset* preset) {
   Traces traces(wan, job);
-  for (const TraceTable& table : job.traces) traces.add(table);
+  for (std::size_t i = 0; i < job.traces.size(); ++i)
+    if (traces.add(job.traces[i]) == 0)
+      return about(doc.traces[i], "what",
+                   "what no earlier [[wan.trace]] follows; put those of single sites first");
   if (preset && preset->redraw) traces.add(*preset->redraw);
+  return Ok{};
 }
 
 }  // namespace longhaul::run
