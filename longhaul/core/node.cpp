@@ -186,7 +186,8 @@ Status Node::deliver(Time now, Rank from, const Message& message) {
 Status Node::take_message(Time now, Rank from, const Message& message) {
   if (from >= place_.size()) return malformed("a message of an unknown rank");
   const bool of_membership = !message.machine.empty() && message.machine.head() == kMembership;
-  if (!of_membership && message.epoch > view_.epoch) {  // perhaps the one that `from` is back in
+  // Before the next line: the view to come may be the one that `from` is back in.
+  if (!of_membership && message.epoch > view_.epoch) {
     if (early_.size() >= kMostEarly) return malformed("too many messages of a view to come");
     early_.push_back({from, message});
     return Ok{};

@@ -101,8 +101,8 @@ TEST(StopRule, AVerdictSurvivesItsReporter) {
 
 // A second loss while the new reporter asks: it asks anew, and everybody answers again.
 // mutant: longhaul/core/stop_rule.cpp
-//   - if (lowest_worker(turn.place(), before) == turn.self() && unheard_.empty()) return;
-//   + if (lowest_worker(turn.place(), before) == turn.self()) return;
+//   - if (senior_worker(turn.place(), before) == turn.self() && unheard_.empty()) return;
+//   + if (senior_worker(turn.place(), before) == turn.self()) return;
 TEST(StopRule, ASecondLossWhileTheReporterAsks) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     Net net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 5, seed);

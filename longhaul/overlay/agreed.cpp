@@ -368,7 +368,8 @@ std::string AgreedMean::waiting_for() const {
 
 void AgreedMean::state(Archive& ar) {
   ar.expect("agreed mean");
-  ar(team_, unheard_, reports_, newcomer_, told_, served_);
+  ar(team_, unheard_, reports_, served_);
+  ar(newcomer_, told_);
   up_->state(ar);
   down_->state(ar);
   std::uint64_t count = sequences_.size();

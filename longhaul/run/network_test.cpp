@@ -98,7 +98,7 @@ TEST(Network, AServersConnectionsCount) {
 }
 
 // mutant: longhaul/run/network.cpp
-//   - if (job.wan.model == "fair") {
+//   - if (job.wan.model == "fair")
 //   + if (false) {
 TEST(Network, TheModelIsTheOneThatTheJobNames) {
   const Job fifo = job_of("");

@@ -77,7 +77,7 @@ class ReplayTest : public ::testing::Test {
 };
 
 // mutant: longhaul/run/recording.cpp
-//   - header.rank_in_site = members[rank].rank_in_site;
+//   - header.rank_in_site = place.me().rank_in_site;
 //   +
 TEST_F(ReplayTest, EveryNodeIsTheSame) {
   for (record::Mode mode : {record::Mode::hashes, record::Mode::full}) {

@@ -139,8 +139,8 @@ double FairNetwork::window(const Connection& c) const {
 void FairNetwork::limit(std::uint32_t index) {
   Connection& c = connections_[index];
   if (!c.reliable()) return;
-  const double cap =
-      streams(c) * std::min(flow::loss_cap(config_.tcp, loss(c), rtt_s(c)), window(c));
+  const double each = std::min(flow::loss_cap(config_.tcp, loss(c), rtt_s(c)), window(c));
+  const double cap = streams(c) * each;
   if (c.window_rate >= cap) c.slow = false;
   shares_.set_cap(index, c.slow ? c.window_rate : cap);
 }

@@ -158,9 +158,8 @@ TEST(FairNetwork, AfterAPauseCubicStartsSlowlyAgainAndBbrDoesNot) {
 // eighth each. Measured with real sockets: 5.5 s under bbr, 104 s under cubic.
 //
 // mutant: longhaul/sim/fair_network.cpp
-//   - const double cap = streams(c) * std::min(flow::loss_cap(config_.tcp, loss(c), rtt_s(c)),
-//   window(c));
-//   + const double cap = streams(c) * window(c);
+//   - const double each = std::min(flow::loss_cap(config_.tcp, loss(c), rtt_s(c)), window(c));
+//   + const double each = window(c);
 TEST(FairNetwork, LossCostsCubicItsRateAndBbrNext_ToNothing) {
   const auto ring = [](flow::Tcp::Control control) {
     FairConfig config = tcp(12.5e6, 0.02, {.control = control});

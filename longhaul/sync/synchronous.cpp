@@ -177,7 +177,8 @@ std::string Synchronous::waiting_for() const {
 
 void Synchronous::state(Archive& ar) {
   ar.expect(name_);
-  ar(phase_, done_, samples_, asked_, mean_, extras_, newcomers_, owed_, giver_, stands_in_all_);
+  ar(phase_, done_, samples_, asked_, mean_, extras_);
+  ar(newcomers_, owed_, giver_, stands_in_all_);
   parts_.outer->state(ar);
 }
 

@@ -74,6 +74,18 @@ class Mutants(ScriptCase):
     def test_nothing_matches(self):
         self.expect("mutants", 1, "no mutant matches", arguments=["--root", self.root])
 
+    def test_check_finds_what_does_not_apply_and_builds_nothing(self):
+        self.write("longhaul/toy/toy.cpp", CODE)
+        self.write("longhaul/toy/toy_test.cpp", TEST)
+        arguments = ["--root", self.root, "--check"]
+        self.expect("mutants", 0, "mutants: 3, 0 findings", arguments=arguments)
+        self.write("longhaul/toy/toy.cpp", CODE.replace("2 * x", "x + x"))
+        output = self.expect("mutants", 1, "mutants: 3, 2 findings", arguments=arguments)
+        self.assertIn("toy_test.cpp:3: does not apply", output)
+        os.remove(os.path.join(self.root, "longhaul/toy/toy.cpp"))
+        self.expect("mutants", 1, "no file longhaul/toy/toy.cpp", arguments=arguments)
+        self.assertFalse(os.path.exists(os.path.join(self.root, "build")))
+
     def test_a_line_must_be_found_exactly_once(self):
         mutants = load()
         one = mutants.Mutant("t", 1, "f", old="a = 1;", new="a = 2;")
