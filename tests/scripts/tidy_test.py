@@ -37,9 +37,11 @@ class Tidy(ScriptCase):
 
     def test_leftovers(self):
         for left in ("// TO" "DO: later", "// FIX" "ME", "// XX" "X", "// HA" "CK",
-                     "GTEST_" "SKIP();", "GTEST_" "SKIP() << made.error().what;", "TEST(A, DIS" "ABLED_B) {", "EXPECT_" "TRUE(true);"):
+                     "GTEST_" "SKIP();", "GTEST_" "SKIP() << made.error().what;",
+                     "TEST(A, DIS" "ABLED_B) {", "EXPECT_" "TRUE(true);"):
             self.refuse("longhaul/base/a_test.cpp", left + "\n", "leftover")
-        self.write("longhaul/base/a_test.cpp", "GTEST_" "SKIP() << \"this machine has not a device\";\n")
+        self.write("longhaul/base/a_test.cpp",
+                   "GTEST_" "SKIP() << \"this machine has not a device\";\n")
         self.expect("tidy", 0)
 
     def test_blanks_tabs_and_the_last_newline(self):
