@@ -107,7 +107,6 @@ Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) 
 }
 
 // --- what peers say
-// -------------------------------------------------------------------------------
 
 Result<AgreedMean::When> AgreedMean::when(Epoch epoch, const CodecKey& vector) const {
   if (epoch > team_.epoch) return malformed("message of an epoch to come");
@@ -180,7 +179,6 @@ Status AgreedMean::take(Rank from, const Roster& roster, Turn& turn) {
 }
 
 // --- an attempt and its mean
-// ----------------------------------------------------------------------
 
 Attempt& AgreedMean::attempt(Sequence& sequence, Round round) {
   auto& attempt = sequence.attempts[round];
@@ -276,7 +274,6 @@ void AgreedMean::drop(Sequence& sequence, Round round) {
 }
 
 // --- pieces
-// ---------------------------------------------------------------------------------------
 
 Status AgreedMean::admit(Rank from, const TransferKey& key, Range range) {
   const auto when = this->when(key.epoch, key.vector);

@@ -1,194 +1,19 @@
 // One node of an exchange whose view changes, fed by hand: what the others say is made up here.
 // Whole jobs that lose members at every event: agreed_test.cpp.
-#include <cstring>
-
 #include <gtest/gtest.h>
 
-#include "longhaul/overlay/testing/exchange.h"
-#include "longhaul/overlay/testing/scrambler.h"
+#include "longhaul/overlay/testing/fed_node.h"
 
 namespace longhaul::overlay {
 namespace {
 
 using testing::ExchangeConfig;
-using testing::Scrambler;
-using Floats = std::vector<float>;
-using Ranks = std::vector<Rank>;
-
-const Path kOverlay, kTransfer = Path().child(0);
-constexpr std::uint64_t kLength = 8;
-
-Buffer floats(std::size_t count, float value) {
-  Buffer bytes(4 * count);
-  for (std::size_t i = 0; i < count; ++i) std::memcpy(&bytes[4 * i], &value, 4);
-  return bytes;
-}
-
-struct Sending {  // of a piece
-  Rank to = 0;
-  Scrambler::Piece piece;
-  Buffer body;
-};
-
-// Rank `self` of four workers, who own two of eight values each in one piece; or of two and a hub.
-class Node {
- public:
-  explicit Node(Rank self, ExchangeConfig config = {})
-      : config_(std::move(config)), view_{0, {0, 1, 2}} {
-    auto members = std::make_shared<Members>();
-    for (const char* site : {"a", "b", "c"}) members->push_back({site});
-    if (config_.server) members->back().roles = std::uint8_t(Role::server);
-    if (!config_.server) members->push_back({"d"}), view_.live.push_back(3);
-    place_ = {.self = self,
-              .members = members,
-              .layout = Layout::flat(kLength),
-              .chunk_bytes = config_.server ? 16u : 8u};
-    overlay_ = testing::make_overlay(config_, place_);
-  }
-
-  // --- inputs
-  void begin(Round round, double weight = 2, std::uint32_t range = 0) {
-    const Floats values(kLength, float(10 + round));
-    turn([&](Turn& turn) {
-      const Contribution given{values, kLength, weight, weight > 0, range == 1};
-      ASSERT_TRUE(overlay_->begin({round, 0, range}, Op::mean, given, turn));
-    });
-  }
-  void lose(Rank rank) {
-    const View before = view_;
-    ++view_.epoch;
-    std::erase(view_.live, rank);
-    credits_.forget(rank);
-    std::erase_if(held_, [&](const auto& one) { return one.first == rank; });
-    turn([&](Turn& turn) {
-      overlay_->feed_all([&](Machine& m, Turn& t) { m.on_view(before, t); }, turn);
-    });
-  }
-  template <MessageStruct M>
-  bool hear(Rank from, const M& fields, Path to = kOverlay, Buffer body = {}) {
-    const Message message{to, M::kKind, view_.epoch, Payload(share(to_wire(fields))),
-                          Payload(share(std::move(body)))};
-    Status status = Ok{};
-    turn([&](Turn& turn) { status = overlay_->feed_message(from, message, to, turn); });
-    return bool(status);
-  }
-  bool report(Rank from, std::vector<Report::Standing> standings, Epoch epoch = 1) {
-    return hear(from, Report{epoch, std::move(standings)});
-  }
-  bool fetch(Rank from, Round round, Epoch epoch = 1) {
-    return hear(from, Fetch{epoch, 0, 0, round});
-  }
-  bool share_of(Rank from, Round round, double weight = 1, std::uint32_t range = 0) {
-    return hear(from, Share{view_.epoch, {round, 0, range, from}, kLength, range == 1, weight});
-  }
-  bool roster(Rank from, Round round, double weight, std::vector<std::uint8_t> counted) {
-    return hear(from, Roster{view_.epoch, {round, 0, 0, from}, weight, std::move(counted)});
-  }
-  bool piece(Rank from, Round round, Phase phase, Coding coding, std::size_t index, float value) {
-    const TransferKey key{view_.epoch, {round, 0, 0, from}, std::uint8_t(phase), coding};
-    const std::uint64_t length = config_.server ? 4 : 2;
-    return hear(from, Scrambler::Piece{key, {length * index, length}, 1}, kTransfer,
-                floats(length, value));
-  }
-  // All that brings rank 2 of four workers the mean of a round in which all contribute.
-  void bring_mean(Round round, bool with_roster = true) {
-    for (const Rank rank : {0u, 1u, 3u}) {
-      EXPECT_TRUE(share_of(rank, round));
-      EXPECT_TRUE(piece(rank, round, Phase::part, Coding::up, 2, 5));
-      EXPECT_TRUE(piece(rank, round, Phase::mean, Coding::down, rank, 6));
-    }
-    EXPECT_TRUE(!with_roster || roster(0, round, 5, {0b1111}));
-  }
-  bool repair(Rank from, Round round, std::size_t index, float value = 7) {
-    return piece(from, round, Phase::repair, Coding::exact, index, value);
-  }
-  // The links take no more bulk than two messages each from now on; or all that waits, and more.
-  void plug(bool plugged) {
-    plugged_ = plugged;
-    if (!plugged) unplug();
-  }
-  void save_and_load() {
-    Archive out;
-    overlay_->archive(out);
-    const Buffer bytes = out.take();
-    overlay_ = testing::make_overlay(config_, place_);
-    Archive in(bytes);
-    overlay_->archive(in);
-    ASSERT_TRUE(in.finish());
-  }
-
-  // --- answers
-  std::optional<Outcome> poll(Round round, std::uint32_t range = 0) {
-    return overlay_->poll({round, 0, range});
-  }
-  std::string waiting_for() const { return overlay_->waiting_for(); }
-  Buffer saved() {
-    Archive out;
-    overlay_->archive(out);
-    return out.take();
-  }
-  // What it sent since it was asked last, in order.
-  std::vector<Send> take_sends() { return std::exchange(sends_, {}); }
-  template <MessageStruct M>
-  static std::vector<std::pair<Rank, M>> those(const std::vector<Send>& sends) {
-    std::vector<std::pair<Rank, M>> found;
-    for (const Send& send : sends)
-      if (send.message.machine == kOverlay && send.message.kind == M::kKind)
-        found.emplace_back(send.to, *from_wire<M>(send.message.head.view()));
-    return found;
-  }
-  static std::vector<Sending> pieces(const std::vector<Send>& sends) {
-    std::vector<Sending> found;
-    for (const Send& send : sends) {
-      if (send.message.machine != kTransfer) continue;
-      const auto body = send.message.body.view();
-      found.push_back({send.to, *from_wire<Scrambler::Piece>(send.message.head.view()),
-                       Buffer(body.begin(), body.end())});
-    }
-    return found;
-  }
-  double late() const { return late_; }
-
- private:
-  void turn(const std::function<void(Turn&)>& input) {
-    TurnContext context;
-    context.place = &place_;
-    context.view = &view_;
-    context.credits = &credits_;
-    Turn turn(context);
-    input(turn);
-    overlay_->on_progress(turn);
-    for (Action& action : context.actions) {
-      if (auto* send = std::get_if<Send>(&action)) {
-        if (send->message.is_bulk()) held_.emplace_back(send->to, send->service.service_class());
-        sends_.push_back(std::move(*send));
-      } else if (auto* record = std::get_if<Record>(&action)) {
-        late_ += record->name == "late" ? record->value : 0;
-      }
-    }
-    if (!plugged_) unplug();
-  }
-  void unplug() {
-    while (!held_.empty()) {
-      const auto [to, service_class] = held_.back();
-      held_.pop_back();
-      credits_.give(to, service_class);
-      turn([&, to = to](Turn& turn) {
-        overlay_->feed_all([&](Machine& m, Turn& t) { m.on_writable(to, t); }, turn);
-      });
-    }
-  }
-
-  const ExchangeConfig config_;
-  Place place_;
-  View view_;
-  Credits credits_;
-  std::unique_ptr<Overlay> overlay_;
-  std::vector<Send> sends_;
-  std::vector<std::pair<Rank, unsigned>> held_;  // bulk that the host has
-  bool plugged_ = false;
-  double late_ = 0;
-};
+using testing::FedNode;
+using testing::Floats;
+using testing::floats;
+using testing::kLength;
+using testing::Ranks;
+using testing::Sending;
 
 // Rank 2 of four workers, with rank 3 lost in its round 0.
 struct Recovery : ::testing::Test {
@@ -206,7 +31,7 @@ struct Recovery : ::testing::Test {
     node.lose(3);
     node.take_sends();
   }
-  Node node{2};
+  FedNode node{2};
   std::vector<Send> before;
 };
 
@@ -233,7 +58,7 @@ TEST_F(Recovery, AllSurvivorsAreToldOfEveryMeanThatIsHere) {
   node.lose(3);
   const auto sends = node.take_sends();
   Ranks told;
-  for (const auto& [to, report] : Node::those<Report>(sends)) {
+  for (const auto& [to, report] : FedNode::those<Report>(sends)) {
     told.push_back(to);
     EXPECT_EQ(report.epoch, 1u);
     ASSERT_EQ(report.standings.size(), 2u) << "of range 2 it has nothing";
@@ -262,9 +87,9 @@ TEST_F(Recovery, AllSurvivorsAreToldOfEveryMeanThatIsHere) {
 //   + sequence.weight = 1;
 TEST_F(Recovery, R2_1_IfNobodyHasTheMeanAllRepeatWithTheSameBytes) {
   for (const bool begun_before : {true, false}) {
-    Node lossy(2, {.lossy = true}), whole(2, {.lossy = true});
+    FedNode lossy(2, {.lossy = true}), whole(2, {.lossy = true});
     whole.begin(0);
-    const auto first = Node::pieces(whole.take_sends());
+    const auto first = FedNode::pieces(whole.take_sends());
     ASSERT_EQ(first.size(), 3u);
     if (begun_before) lossy.begin(0);
     lossy.lose(3);
@@ -274,7 +99,7 @@ TEST_F(Recovery, R2_1_IfNobodyHasTheMeanAllRepeatWithTheSameBytes) {
     EXPECT_TRUE(lossy.take_sends().empty()) << "frozen";
     ASSERT_TRUE(lossy.report(0, kNothing));
     const auto sends = lossy.take_sends();
-    const auto shares = Node::those<Share>(sends);
+    const auto shares = FedNode::those<Share>(sends);
     ASSERT_EQ(shares.size(), 2u);
     for (const auto& [to, share] : shares) {
       EXPECT_EQ(share.epoch, 1u);
@@ -283,7 +108,7 @@ TEST_F(Recovery, R2_1_IfNobodyHasTheMeanAllRepeatWithTheSameBytes) {
     }
     // The lost rank's piece is the fourth: of members 0, 1 and 2 it goes to the first.
     std::map<Range, std::pair<Rank, Buffer>> by_range;
-    for (const Sending& one : Node::pieces(sends)) {
+    for (const Sending& one : FedNode::pieces(sends)) {
       EXPECT_EQ(one.piece.key.epoch, 1u);
       by_range[one.piece.range] = {one.to, one.body};
     }
@@ -304,7 +129,7 @@ TEST_F(Recovery, R2_1_IfNobodyHasTheMeanAllRepeatWithTheSameBytes) {
 TEST_F(Recovery, R2_1_IfSomebodyHasTheMeanItIsFetchedFromTheLowest) {
   for (const Ranks& having : std::vector<Ranks>{{0}, {1}, {0, 1}, {1, 0}}) {
     for (const Ranks& order : std::vector<Ranks>{{0, 1}, {1, 0}}) {
-      Node one(2);
+      FedNode one(2);
       one.begin(0);
       one.lose(3);
       one.take_sends();
@@ -315,10 +140,10 @@ TEST_F(Recovery, R2_1_IfSomebodyHasTheMeanItIsFetchedFromTheLowest) {
       const Rank source = *std::min_element(having.begin(), having.end());
       const auto sends = one.take_sends();
       ASSERT_EQ(sends.size(), 1u) << "no share and no piece";
-      ASSERT_EQ(Node::those<Fetch>(sends).size(), 1u);
-      EXPECT_EQ(Node::those<Fetch>(sends)[0].first, source);
-      EXPECT_EQ(Node::those<Fetch>(sends)[0].second.epoch, 1u);
-      EXPECT_EQ(Node::those<Fetch>(sends)[0].second.round, 0u);
+      ASSERT_EQ(FedNode::those<Fetch>(sends).size(), 1u);
+      EXPECT_EQ(FedNode::those<Fetch>(sends)[0].first, source);
+      EXPECT_EQ(FedNode::those<Fetch>(sends)[0].second.epoch, 1u);
+      EXPECT_EQ(FedNode::those<Fetch>(sends)[0].second.round, 0u);
       EXPECT_EQ(one.waiting_for(), "round 0: repair from " + std::to_string(source));
       ASSERT_TRUE(one.roster(source, 0, 5, {0b1111}));
       for (const std::size_t index : {3u, 0u, 2u}) ASSERT_TRUE(one.repair(source, 0, index));
@@ -330,7 +155,7 @@ TEST_F(Recovery, R2_1_IfSomebodyHasTheMeanItIsFetchedFromTheLowest) {
       EXPECT_EQ(outcome->weight, 5);
       EXPECT_EQ(outcome->values, Floats(kLength, 7));
       one.begin(1);
-      EXPECT_EQ(Node::those<Share>(one.take_sends()).size(), 2u) << "and it goes on";
+      EXPECT_EQ(FedNode::those<Share>(one.take_sends()).size(), 2u) << "and it goes on";
     }
   }
 }
@@ -375,7 +200,7 @@ TEST_F(Recovery, R2_1_WhoHasTheMeanServesItOnceToEachInEveryEpoch) {
     for (const Rank to : epoch == 1 ? Ranks{1, 0} : Ranks{1}) {
       ASSERT_TRUE(node.fetch(to, 0, epoch));
       const auto sends = node.take_sends();
-      const auto rosters = Node::those<Roster>(sends);
+      const auto rosters = FedNode::those<Roster>(sends);
       ASSERT_EQ(rosters.size(), 1u);
       EXPECT_EQ(rosters[0].first, to);
       EXPECT_EQ(rosters[0].second.epoch, epoch);
@@ -383,7 +208,7 @@ TEST_F(Recovery, R2_1_WhoHasTheMeanServesItOnceToEachInEveryEpoch) {
       EXPECT_EQ(rosters[0].second.weight, 5);
       const TransferKey key{epoch, {0, 0, 0, 2}, std::uint8_t(Phase::repair), Coding::exact};
       std::set<Range> ranges;
-      for (const Sending& one : Node::pieces(sends)) {
+      for (const Sending& one : FedNode::pieces(sends)) {
         EXPECT_EQ(one.to, to);
         EXPECT_EQ(one.piece.key, key);
         const bool own = one.piece.range == Range{4, 2};  // (5 + 5 + 5 + 2 * 10) / 5
@@ -414,7 +239,7 @@ TEST_F(Recovery, FetchesOfWhatIsNotHereAreRefused) {
   EXPECT_FALSE(node.fetch(0, 0, 2)) << "an epoch to come";
   EXPECT_FALSE(node.hear(0, Fetch{1, 0, 7, 0})) << "another range";
   EXPECT_FALSE(node.hear(0, Fetch{1, 3, 0, 0})) << "another group";
-  Node without(2);
+  FedNode without(2);
   without.begin(0);
   without.lose(3);
   without.take_sends();
@@ -438,8 +263,8 @@ TEST_F(Recovery, AnEmptyMeanIsServedAsARosterOfNobody) {
   ASSERT_TRUE(node.fetch(1, 0));
   const auto sends = node.take_sends();
   ASSERT_EQ(sends.size(), 1u);
-  ASSERT_EQ(Node::those<Roster>(sends).size(), 1u);
-  EXPECT_TRUE(Node::those<Roster>(sends)[0].second.counted.empty());
+  ASSERT_EQ(FedNode::those<Roster>(sends).size(), 1u);
+  EXPECT_TRUE(FedNode::those<Roster>(sends)[0].second.counted.empty());
 }
 
 // Pieces of two attempts are not one mean: the next may count others.
@@ -486,7 +311,7 @@ TEST_F(Recovery, R2_1_HalfAMeanIsForgotten) {
 //   +
 TEST_F(Recovery, ReportsThatCannotBeHaveNoEffect) {
   lose_3();
-  Node idle(2);
+  FedNode idle(2);
   ASSERT_TRUE(idle.share_of(0, 0));
   idle.lose(3);
   EXPECT_FALSE(idle.report(0, kRound0)) << "a mean of a round that this node has not begun";
@@ -503,7 +328,7 @@ TEST_F(Recovery, ReportsThatCannotBeHaveNoEffect) {
   ASSERT_TRUE(node.report(0, {{0, 0, 0}, {0, 5, 0}}));
   EXPECT_FALSE(node.report(0, kRound0)) << "again";
   ASSERT_TRUE(node.report(1, kNothing));
-  EXPECT_EQ(Node::those<Share>(node.take_sends()).size(), 2u) << "nobody has it: all repeat";
+  EXPECT_EQ(FedNode::those<Share>(node.take_sends()).size(), 2u) << "nobody has it: all repeat";
   EXPECT_FALSE(node.report(1, kRound0)) << "when all are in";
 }
 
@@ -524,7 +349,7 @@ TEST_F(Recovery, WhatWasSaidInAnOlderEpochIsLate) {
   EXPECT_EQ(node.late(), 2);
   EXPECT_TRUE(node.take_sends().empty());
   EXPECT_EQ(node.waiting_for(), "epoch 2: reports of 1");
-  Node having(2);
+  FedNode having(2);
   having.begin(0);
   having.bring_mean(0);
   ASSERT_TRUE(having.poll(0));
@@ -551,9 +376,9 @@ TEST_F(Recovery, R2_1_AFurtherLossBeginsAgain) {
   EXPECT_EQ(node.waiting_for(), "epoch 2: reports of 1");
   node.take_sends();
   ASSERT_TRUE(node.report(1, kRound0, 2));
-  EXPECT_EQ(Node::those<Fetch>(node.take_sends()).size(), 1u);
+  EXPECT_EQ(FedNode::those<Fetch>(node.take_sends()).size(), 1u);
 
-  Node other(2);
+  FedNode other(2);
   other.begin(0);
   other.lose(3);
   ASSERT_TRUE(other.report(0, kRound0) && other.report(1, kRound0));
@@ -562,7 +387,7 @@ TEST_F(Recovery, R2_1_AFurtherLossBeginsAgain) {
   other.lose(0);  // in the midst of its repair
   other.take_sends();
   ASSERT_TRUE(other.report(1, kRound0, 2));
-  const auto fetches = Node::those<Fetch>(other.take_sends());
+  const auto fetches = FedNode::those<Fetch>(other.take_sends());
   ASSERT_EQ(fetches.size(), 1u);
   EXPECT_EQ(fetches[0].first, 1u);
   EXPECT_EQ(fetches[0].second.epoch, 2u);
@@ -603,15 +428,15 @@ TEST_F(Recovery, NothingOfAnOlderEpochGoesOutAnyMore) {
   node.lose(3);
   node.take_sends();
   node.plug(false);
-  EXPECT_TRUE(Node::pieces(node.take_sends()).empty());
+  EXPECT_TRUE(FedNode::pieces(node.take_sends()).empty());
   node.plug(true);
   ASSERT_TRUE(node.fetch(0, 0));
-  EXPECT_EQ(Node::pieces(node.take_sends()).size(), 2u) << "two more wait";
+  EXPECT_EQ(FedNode::pieces(node.take_sends()).size(), 2u) << "two more wait";
   node.lose(1);
   node.plug(false);
-  EXPECT_TRUE(Node::pieces(node.take_sends()).empty());
+  EXPECT_TRUE(FedNode::pieces(node.take_sends()).empty());
   EXPECT_TRUE(node.fetch(0, 0, 2));
-  EXPECT_EQ(Node::pieces(node.take_sends()).size(), 4u) << "whole, in the new epoch";
+  EXPECT_EQ(FedNode::pieces(node.take_sends()).size(), 4u) << "whole, in the new epoch";
 }
 
 // A run that is stopped while reports, repairs or fetches are awaited.
@@ -631,7 +456,7 @@ TEST_F(Recovery, GoesOnFromWhereItWasStopped) {
   EXPECT_FALSE(node.report(0, kRound0)) << "heard before";
   node.take_sends();
   ASSERT_TRUE(node.report(1, kNothing));
-  EXPECT_EQ(Node::those<Fetch>(node.take_sends()).size(), 1u);
+  EXPECT_EQ(FedNode::those<Fetch>(node.take_sends()).size(), 1u);
   node.save_and_load();
   ASSERT_TRUE(node.roster(0, 0, 5, {0b1111}));
   for (const std::size_t index : {0u, 1u, 2u, 3u}) ASSERT_TRUE(node.repair(0, 0, index));
@@ -642,7 +467,6 @@ TEST_F(Recovery, GoesOnFromWhereItWasStopped) {
 }
 
 // --- hubs
-// -----------------------------------------------------------------------------------------
 
 const ExchangeConfig kHub{.kind = "hub", .workers = 2, .server = true};
 
@@ -654,13 +478,13 @@ const ExchangeConfig kHub{.kind = "hub", .workers = 2, .server = true};
 //   - if (!team_.takes_part()) return;
 //   +
 TEST(RecoveryOfHubs, R2_1_AServerReducesAgainWhatItHadReduced) {
-  Node server(2, kHub);
+  FedNode server(2, kHub);
   for (const Rank rank : {0u, 1u}) {
     ASSERT_TRUE(server.share_of(rank, 0));
     for (const std::size_t index : {0u, 1u})
       ASSERT_TRUE(server.piece(rank, 0, Phase::part, Coding::up, index, float(2 * rank)));
   }
-  EXPECT_EQ(Node::pieces(server.take_sends()).size(), 4u) << "two means to both";
+  EXPECT_EQ(FedNode::pieces(server.take_sends()).size(), 4u) << "two means to both";
   server.lose(1);
   EXPECT_TRUE(server.take_sends().empty()) << "who is no member reports nothing";
   EXPECT_FALSE(server.report(0, kNothing)) << "and awaits nothing";
@@ -668,7 +492,7 @@ TEST(RecoveryOfHubs, R2_1_AServerReducesAgainWhatItHadReduced) {
   EXPECT_EQ(server.late(), 0);
   for (const std::size_t index : {0u, 1u})
     ASSERT_TRUE(server.piece(0, 0, Phase::part, Coding::up, index, 4));
-  const auto means = Node::pieces(server.take_sends());
+  const auto means = FedNode::pieces(server.take_sends());
   ASSERT_EQ(means.size(), 2u);
   for (const Sending& mean : means) {
     EXPECT_EQ(mean.piece.key.epoch, 1u);
@@ -687,9 +511,9 @@ TEST(RecoveryOfHubs, R2_1_AServerReducesAgainWhatItHadReduced) {
 //   + if (view.epoch == 0) team_.server = topology_->server(team_.members, view);
 TEST(RecoveryOfHubs, TheLowestWorkerServesInPlaceOfALostServer) {
   for (const Rank self : {0u, 1u}) {
-    Node node(self, kHub);
+    FedNode node(self, kHub);
     node.begin(0);
-    EXPECT_EQ(Node::those<Share>(node.take_sends()).at(0).first, 2u);
+    EXPECT_EQ(FedNode::those<Share>(node.take_sends()).at(0).first, 2u);
     node.lose(2);
     node.take_sends();
     ASSERT_TRUE(node.report(1 - self, kNothing));
@@ -698,8 +522,8 @@ TEST(RecoveryOfHubs, TheLowestWorkerServesInPlaceOfALostServer) {
       EXPECT_TRUE(sends.empty()) << "it has its own share";
       EXPECT_TRUE(node.share_of(1, 0));
     } else {
-      EXPECT_EQ(Node::those<Share>(sends).at(0).first, 0u);
-      EXPECT_EQ(Node::pieces(sends).size(), 2u);
+      EXPECT_EQ(FedNode::those<Share>(sends).at(0).first, 0u);
+      EXPECT_EQ(FedNode::pieces(sends).size(), 2u);
       EXPECT_FALSE(node.share_of(0, 0));
     }
   }
