@@ -13,24 +13,23 @@ std::uint64_t most_bytes(const Place& place) {
 }  // namespace
 
 void Handover::give(Rank to, Given given, Turn& turn) {
-  LH_CHECK(!given.bytes.empty() && given.bytes.size() <= most_bytes(turn.place()));
-  going_[to] = {given.round, given.last, share(std::move(given.bytes)), 0};
+  LH_CHECK(given.bytes && !given.bytes->empty() && given.bytes->size() <= most_bytes(turn.place()));
+  going_[to] = {std::move(given), 0};
   go_on(to, turn);
 }
 
 void Handover::go_on(Rank to, Turn& turn) {
   const auto it = going_.find(to);
   if (it == going_.end()) return;
-  Going& going = it->second;
-  const std::uint64_t total = going.bytes->size();
-  while (going.sent < total && turn.room(to, kBulk) > 0) {
-    const std::uint64_t length =
-        std::min<std::uint64_t>(total - going.sent, turn.place().chunk_bytes);
-    turn.send(to, Part{going.round, going.last, going.sent, total},
-              Payload(going.bytes, going.sent, length), kBulk);
-    going.sent += length;
+  auto& [given, sent] = it->second;
+  const std::uint64_t total = given.bytes->size();
+  while (sent < total && turn.room(to, kBulk) > 0) {
+    const std::uint64_t length = std::min<std::uint64_t>(total - sent, turn.place().chunk_bytes);
+    turn.send(to, Part{given.round, given.last, sent, total}, Payload(given.bytes, sent, length),
+              kBulk);
+    sent += length;
   }
-  if (going.sent == total) going_.erase(it);
+  if (sent == total) going_.erase(it);
 }
 
 Status Handover::on_message(Rank from, const Message& message, Turn& turn) {
@@ -47,16 +46,16 @@ Status Handover::take(Rank from, const Part& part, const Payload& body, Turn& tu
     return malformed("a state for a node that needs none, or not from the senior worker");
   if (part.total == 0 || part.total > most_bytes(turn.place()))
     return malformed("a state of " + std::to_string(part.total) + " bytes");
-  if (part.offset == 0) {
-    coming_ = Given{part.round, part.last, {}};
-    total_ = part.total;
-  }
+  if (part.offset == 0) coming_ = Coming{part.round, part.last, part.total, {}};
   const std::span<const std::byte> bytes = body.view();
-  if (!coming_ || coming_->round != part.round || total_ != part.total ||
-      coming_->bytes.size() != part.offset || bytes.empty() || bytes.size() > total_ - part.offset)
+  if (!coming_ || coming_->round != part.round || coming_->last != part.last ||
+      coming_->total != part.total || coming_->bytes.size() != part.offset || bytes.empty() ||
+      bytes.size() > part.total - part.offset)
     return malformed("a piece of a state that does not go on from the last");
   coming_->bytes.insert(coming_->bytes.end(), bytes.begin(), bytes.end());
-  if (coming_->bytes.size() == total_) whole_ = std::exchange(coming_, std::nullopt);
+  if (coming_->bytes.size() < coming_->total) return Ok{};
+  whole_ = Given{coming_->round, coming_->last, share(std::move(coming_->bytes))};
+  coming_.reset();
   return Ok{};
 }
 
@@ -84,10 +83,11 @@ void Handover::on_view(const View& before, Turn& turn) {
 }
 
 void Handover::state(Archive& ar) {
-  ar(going_, coming_, whole_, total_, have_);
+  ar(going_, coming_, whole_, have_);
   for (const auto& [to, going] : going_)
-    if (!going.bytes || going.sent >= going.bytes->size())
+    if (!going.given.bytes || going.sent >= going.given.bytes->size())
       return ar.fail("holds a state that is given already");
+  if (whole_ && !whole_->bytes) ar.fail("holds a state without bytes");
 }
 
 }  // namespace longhaul::sync

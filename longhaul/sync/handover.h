@@ -40,11 +40,11 @@ class Handover final : public Machine {
   struct Given {
     Round round = 0;    // that is next
     bool last = false;  // the run is at its end
-    Buffer bytes;
+    Bytes bytes;
     void state(Archive& ar) { ar(round, last, bytes); }
   };
 
-  // Instead of what `to` was being given, if anything.
+  // Instead of what `to` was being given, if anything. All who are given the same share its bytes.
   void give(Rank to, Given, Turn&);
   // What has come whole; nullptr: nothing. drop() is done with it.
   const Given* whole() const { return whole_ ? &*whole_ : nullptr; }
@@ -59,20 +59,25 @@ class Handover final : public Machine {
 
  private:
   struct Going {
+    Given given;
+    std::uint64_t sent = 0;
+    void state(Archive& ar) { ar(given, sent); }
+  };
+  struct Coming {
     Round round = 0;
     bool last = false;
-    Bytes bytes;
-    std::uint64_t sent = 0;
-    void state(Archive& ar) { ar(round, last, bytes, sent); }
+    std::uint64_t total = 0;
+    Buffer bytes;
+    void state(Archive& ar) { ar(round, last, total, bytes); }
   };
   void go_on(Rank to, Turn&);
   Status take(Rank from, const Part&, const Payload& body, Turn&);
   Status take(Rank from, const Have&, Turn&);
 
   std::map<Rank, Going> going_;
-  std::optional<Given> coming_, whole_;
-  std::uint64_t total_ = 0;  // of what is coming
-  std::set<Rank> have_;      // of those who have come back
+  std::optional<Coming> coming_;
+  std::optional<Given> whole_;
+  std::set<Rank> have_;  // of those who have come back
 };
 
 }  // namespace longhaul::sync

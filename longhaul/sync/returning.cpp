@@ -7,7 +7,6 @@
 namespace longhaul::sync {
 
 // --- at the node that has come back
-// ---------------------------------------------------------------
 
 // Parameters and extras may be a round apart: one of them came to the others before this node did.
 bool Synchronous::stand_in(Turn& turn) {
@@ -49,7 +48,7 @@ bool Synchronous::stood_in(Turn& turn) {
 bool Synchronous::learn(Turn& turn) {
   const Handover::Given* given = handover_.whole();
   if (!given || given->round != done_) return false;
-  Archive ar(given->bytes);
+  Archive ar(*given->bytes);
   const std::map<Rank, Epoch> here = std::exchange(newcomers_, {});
   const Rank giver = giver_;
   state_to_hand_over(ar, turn);
@@ -73,7 +72,6 @@ bool Synchronous::learn(Turn& turn) {
 }
 
 // --- at the others
-// --------------------------------------------------------------------------------
 
 void Synchronous::follow_newcomers(Turn& turn) {
   const View& view = turn.view();
@@ -114,7 +112,7 @@ void Synchronous::hand_over(bool last, Turn& turn) {
   if (owed.empty() || senior_worker(turn.place(), turn.view()) != turn.self()) return;
   Archive ar;
   state_to_hand_over(ar, turn);
-  const Buffer bytes = ar.take();
+  const Bytes bytes = share(ar.take());
   Turn below = within(handover_, turn);
   for (const Rank to : owed) handover_.give(to, {done_, last, bytes}, below);
 }

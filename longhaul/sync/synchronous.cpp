@@ -4,7 +4,6 @@
 #include <set>
 
 namespace longhaul::sync {
-namespace {}
 
 Synchronous::Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites)
     : name_(name), min_sites_(min_sites), parts_(std::move(parts)), stop_(parts_.stop) {

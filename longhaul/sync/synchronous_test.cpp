@@ -5,76 +5,17 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/outer/none.h"
+#include "longhaul/sync/testing/hand_made.h"
 #include "longhaul/sync/testing/one_node.h"
 
 namespace longhaul::sync {
 namespace {
 
+using testing::Floats;
+using testing::HandMadeOverlay;
 using testing::OneNode;
+using testing::Probe;
 using testing::Quadratic;
-using Floats = std::vector<float>;
-
-// Gives each outcome once, as overlays do.
-class HandMadeOverlay final : public Overlay {
- public:
-  struct Begun {
-    Floats values;
-    std::uint64_t length;
-    double weight;
-    bool contributes, exact;
-  };
-  Status begin(const Key& key, Op op, const Contribution& c, Turn&) override {
-    EXPECT_EQ(op, Op::mean);
-    const Begun one{{c.values.begin(), c.values.end()}, c.length, c.weight, c.contributes, c.exact};
-    EXPECT_TRUE(begun.emplace(key, one).second);
-    return Ok{};
-  }
-  std::optional<Outcome> poll(const Key& key) override {
-    const auto found = outcomes.find(key);
-    if (found == outcomes.end()) return std::nullopt;
-    Outcome outcome = std::move(found->second);
-    outcomes.erase(found);
-    return outcome;
-  }
-  std::optional<Round> next_round(std::uint32_t, std::uint32_t range) const override {
-    return next[range];
-  }
-  void abort(const Key&, Turn&) override {}
-  std::string waiting_for() const override { return "the test"; }
-  void training_loss(double loss) override { losses.push_back(loss); }
-
-  std::map<Key, Begun> begun;
-  std::map<Key, Outcome> outcomes;
-  mutable std::map<std::uint32_t, std::optional<Round>> next;  // for nodes that come back
-  std::vector<double> losses;
-};
-
-// Brings its parameters, and keeps what it is told.
-class Probe final : public Synchronous {
- public:
-  Probe(SyncParts parts, bool stands_by)
-      : Synchronous("probe", std::move(parts)), stands_by_(stands_by) {}
-  void begin_run(Turn&) override { ++runs; }
-  void begin_round(Turn& turn) override {
-    ++rounds;
-    if (stands_by_) stand_by(turn);
-  }
-  void on_computed(const Computed& computed, Turn& turn) override {
-    const auto length = turn.place().phantom ? 0 : turn.place().layout->parameters().length;
-    contribute(turn.params().first(length), 2, computed, turn);
-  }
-  void use_mean(std::span<float> mean, Turn& turn) override {
-    means.emplace_back(mean.begin(), mean.end());
-    seen.emplace_back(turn.params().begin(), turn.params().end());
-    end_round(turn);
-  }
-
-  int runs = 0, rounds = 0;
-  std::vector<Floats> means, seen;
-
- private:
-  const bool stands_by_;
-};
 
 constexpr Key kMean{0, 0, 0}, kExtras{0, 0, 1};
 

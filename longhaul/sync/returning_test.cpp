@@ -1,0 +1,347 @@
+// What a synchronous strategy does at a node that comes back and at the others, with overlays whose
+// outcomes come when the test says so. Whole jobs: tests/return_test.cpp.
+#include <gtest/gtest.h>
+
+#include "longhaul/outer/none.h"
+#include "longhaul/sync/testing/hand_made.h"
+#include "longhaul/sync/testing/one_node.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Floats;
+using testing::HandMadeOverlay;
+using testing::OneNode;
+using testing::Probe;
+using testing::Quadratic;
+
+constexpr StopConfig kStop{.max_rounds = 10, .report_every = 1000};
+const Path kHandover = Path().child(2);
+
+Members three(Rank self, std::uint32_t incarnation) {
+  Members members{{"a"}, {"b"}, {"c"}};
+  members[self].incarnation = incarnation;
+  return members;
+}
+
+// One of three workers; values 0 and 1 are parameters, 2 is a buffer.
+struct Site {
+  explicit Site(Rank self, std::uint32_t incarnation = 0, StopConfig stop = kStop)
+      : node(3, Quadratic::Config{.start = incarnation > 0 ? 99.f : 8.f, .buffers = 1},
+             three(self, incarnation)),
+        stop_config(stop) {
+    node.place.self = self;
+    build();
+    probe->feed_all([](Machine& m, Turn& t) { m.on_start(t); }, node.turn);
+  }
+  void build() {
+    auto made = std::make_unique<HandMadeOverlay>();
+    overlay = made.get();
+    probe = std::make_unique<Probe>(
+        SyncParts{std::move(made), std::make_unique<outer::None>(outer::NoneConfig{}), stop_config},
+        false);
+  }
+  void progress() { probe->on_progress(node.turn); }
+  void see(View view) {
+    overlay->next.clear();  // what the others have they must say again
+    const View before = std::exchange(node.view, std::move(view));
+    probe->feed_all([&](Machine& m, Turn& t) { m.on_view(before, t); }, node.turn);
+  }
+  void compute() {
+    probe->on_computed({.samples = 4}, node.turn);
+    progress();
+  }
+  // The mean of the round that runs.
+  void mean(std::vector<Rank> counted, Epoch formed, float value = 1) {
+    const Round round = probe->rounds_done();
+    overlay->outcomes[{round, 0, 0}] = {{value, value + 1}, 2, counted, {}, formed};
+    overlay->outcomes[{round, 0, 1}] = {{value + 2}, 2, counted, {}, formed};
+    progress();
+  }
+  void round(std::vector<Rank> counted, Epoch formed, float value = 1) {
+    compute();
+    mean(std::move(counted), formed, value);
+  }
+  // The others are at this round of (parameters, extras).
+  void others_at(Round parameters, Round extras) {
+    overlay->next = {{0, parameters}, {1, extras}};
+    progress();
+  }
+  std::vector<Send> take_sends() {
+    auto sends = node.done<Send>();
+    std::erase_if(node.context.actions, [](const auto& a) { return std::get_if<Send>(&a); });
+    for (const Send& send : sends)
+      if (send.message.is_bulk()) node.credits.give(send.to, send.service.service_class());
+    return sends;
+  }
+  std::string failure() const {
+    const auto failed = node.done<Fail>();
+    return failed.empty() ? "" : failed.front().error.what;
+  }
+
+  OneNode node;
+  StopConfig stop_config;
+  HandMadeOverlay* overlay = nullptr;
+  std::unique_ptr<Probe> probe;
+};
+
+// Takes what `from` has sent to `to`; how many messages of handing over that were.
+int carry(Site& from, Site& to) {
+  int carried = 0;
+  for (const Send& send : from.take_sends()) {
+    if (send.to != to.node.place.self) continue;
+    EXPECT_TRUE(to.probe->feed_message(from.node.place.self, send.message, send.message.machine,
+                                       to.node.turn));
+    carried += send.message.machine == kHandover;
+  }
+  return carried;
+}
+
+const View kBack{2, {0, 1, 2}, {{1, 2}}};  // rank 1 is back in epoch 2
+
+// mutant: longhaul/sync/returning.cpp
+//   - const Contribution none{nothing, length, 1, /*contributes=*/false, range == kExtras};
+//   + const Contribution none{nothing, length, 1, /*contributes=*/true, range == kExtras};
+// mutant: longhaul/sync/returning.cpp
+//   - if (!parameters || !extras) return false;
+//   + if (!parameters) return false;
+TEST(Returning, ItStandsInForTheRoundThatRuns) {
+  Site back(1, 1);
+  back.see(kBack);
+  EXPECT_NE(back.probe->waiting_for().find("the round that runs"), std::string::npos);
+  back.overlay->next = {{0, 5}};
+  back.progress();
+  EXPECT_TRUE(back.overlay->begun.empty()) << "of the buffers it does not know";
+  back.others_at(5, 5);
+  ASSERT_EQ(back.overlay->begun.size(), 2u);
+  for (const auto& [key, one] : back.overlay->begun) {
+    EXPECT_EQ(key.round, 5u);
+    EXPECT_FALSE(one.contributes);
+    EXPECT_EQ(one.exact, key.range == 1);
+    EXPECT_EQ(one.length, key.range == 1 ? 1u : 2u);
+    EXPECT_EQ(one.values, Floats(one.length));
+  }
+  EXPECT_EQ(back.probe->rounds, 0) << "it has no model to compute with";
+  back.others_at(6, 5);
+  EXPECT_NE(back.probe->waiting_for().find("the round that runs"), std::string::npos);
+  back.others_at(6, 6);
+  EXPECT_EQ(back.probe->waiting_for(), "the model of round 6");
+  EXPECT_EQ(back.probe->rounds, 0);
+}
+
+// The others had the mean of the parameters before it came, and await it for that of the buffers.
+// mutant: longhaul/sync/returning.cpp
+//   - done_ = std::min(*parameters, *extras);
+//   + done_ = *parameters;
+// mutant: longhaul/sync/returning.cpp
+//   - phase_ = stands_in_all_ ? Phase::learning : Phase::calling;
+//   + phase_ = Phase::learning;
+TEST(Returning, ItStandsInForHalfARoundAndThenForAWholeOne) {
+  for (const bool parameters_first : {true, false}) {
+    Site back(1, 1);
+    back.see(kBack);
+    back.others_at(parameters_first ? 6 : 5, parameters_first ? 5 : 6);
+    ASSERT_EQ(back.overlay->begun.size(), 1u);
+    EXPECT_TRUE(back.overlay->begun.contains({5, 0, parameters_first ? 1u : 0u}));
+    back.others_at(6, 6);
+    EXPECT_EQ(back.overlay->begun.size(), 3u);
+    EXPECT_TRUE(back.overlay->begun.contains({6, 0, 0}));
+    EXPECT_TRUE(back.overlay->begun.contains({6, 0, 1}));
+    back.others_at(7, 7);
+    EXPECT_EQ(back.probe->waiting_for(), "the model of round 7");
+  }
+}
+
+// mutant: longhaul/sync/returning.cpp
+//   - ar.floats(turn.params());
+//   +
+// mutant: longhaul/sync/returning.cpp
+//   - stop_.hand_over(ar);
+//   +
+// mutant: longhaul/sync/returning.cpp
+//   - if (!knows && formed >= since) owed_.insert(rank);
+//   +
+TEST(Returning, TheNextRoundBeginsWithTheSeniorsState) {
+  Site senior(0), back(1, 1), other(2);
+  for (Site* site : {&senior, &other}) {
+    site->round({0, 1, 2}, 0);
+    site->round({0, 2}, 1);
+    site->compute();
+    site->see(kBack);
+    site->take_sends();
+  }
+  back.see(kBack);
+  back.others_at(2, 2);
+  back.others_at(3, 3);
+  for (Site* site : {&senior, &other}) site->mean({0, 2}, 2, /*value=*/20);
+  EXPECT_EQ(other.take_sends().size(), 0u) << "it is not the senior";
+  EXPECT_EQ(carry(senior, back), 1);
+  EXPECT_EQ(back.probe->rounds_done(), 3u);
+  EXPECT_EQ(back.probe->rounds, 1) << "the fourth round runs here, too";
+  EXPECT_EQ(back.probe->runs, 0);
+  EXPECT_EQ(back.node.all(), senior.node.all());
+  EXPECT_EQ(back.node.all()[2], 22);
+  EXPECT_EQ(carry(back, senior), 1) << "that it has it";
+  for (Site* site : {&senior, &back}) {
+    site->round({0, 1, 2}, 2, 30);
+    EXPECT_EQ(site->probe->rounds_done(), 4u);
+    EXPECT_TRUE(site->take_sends().empty());
+  }
+}
+
+// Its share of before it was lost may be in a mean that was formed before it came back.
+// mutant: longhaul/sync/returning.cpp
+//   - const bool counted = mean_->epoch >= since &&
+//   + const bool counted = mean_->epoch + 1 >= since &&
+// mutant: longhaul/sync/returning.cpp
+//   - if (!knows && formed >= since) owed_.insert(rank);
+//   + if (!knows) owed_.insert(rank);
+TEST(Returning, WhatItGaveBeforeItWasLostSaysNothing) {
+  Site senior(0);
+  senior.compute();
+  senior.see(kBack);
+  senior.mean({0, 1, 2}, /*formed=*/1);
+  EXPECT_TRUE(senior.take_sends().empty()) << "it did not stand in for that round";
+  senior.round({0, 2}, 2);
+  EXPECT_EQ(senior.take_sends().size(), 1u);
+  senior.round({0, 1, 2}, 2);
+  EXPECT_TRUE(senior.take_sends().empty());
+}
+
+// mutant: longhaul/sync/returning.cpp
+//   - const bool knows = counted || handover_.has(rank);
+//   + const bool knows = handover_.has(rank);
+// mutant: longhaul/sync/returning.cpp
+//   - const bool knows = counted || handover_.has(rank);
+//   + const bool knows = counted;
+TEST(Returning, WhoeverKnowsTheModelIsGivenNoOther) {
+  for (const bool by_receipt : {true, false}) {
+    Site senior(0);
+    senior.compute();
+    senior.see(kBack);
+    const Message have{
+        kHandover, Handover::Have::kKind, 2, Payload(share(to_wire(Handover::Have{2}))), {}};
+    ASSERT_TRUE(!by_receipt || senior.probe->feed_message(1, have, kHandover, senior.node.turn));
+    senior.mean(by_receipt ? std::vector<Rank>{0, 2} : std::vector<Rank>{0, 1, 2}, 2);
+    EXPECT_TRUE(senior.take_sends().empty());
+  }
+}
+
+// mutant: longhaul/sync/returning.cpp
+//   - if (phase_ == Phase::standing || senior != giver_) phase_ = Phase::calling;
+//   + if (phase_ == Phase::standing) phase_ = Phase::calling;
+// mutant: longhaul/sync/returning.cpp
+//   - if (phase_ == Phase::standing || senior != giver_) phase_ = Phase::calling;
+//   + if (senior != giver_) phase_ = Phase::calling;
+TEST(Returning, TheNextSeniorHandsOverAfterTheRoundThatRuns) {
+  const View lost{3, {1, 2}, {{1, 2}}};
+  for (const bool stood_in : {true, false}) {
+    Site back(1, 1), other(2);
+    other.round({0, 2}, 2);
+    other.see(kBack);
+    back.see(kBack);
+    back.others_at(0, 0);
+    if (stood_in) back.others_at(1, 1);
+    other.compute();
+    other.see(lost);
+    back.see(lost);
+    back.others_at(1, 1);
+    EXPECT_TRUE(back.overlay->begun.contains({1, 0, 0}));
+    back.others_at(2, 2);
+    other.mean({2}, 3, /*value=*/40);
+    EXPECT_EQ(carry(other, back), 1);
+    EXPECT_EQ(back.probe->rounds_done(), 2u);
+    EXPECT_EQ(back.node.all(), other.node.all());
+  }
+  Site back(1, 1);  // another than the senior is lost while it stands in: the round is repeated
+  back.see({2, {0, 1, 2}, {{1, 2}}});
+  back.others_at(5, 5);
+  back.overlay->begun.clear();
+  back.see({3, {0, 1}, {{1, 2}}});
+  back.others_at(5, 5);
+  EXPECT_EQ(back.overlay->begun.size(), 2u);
+}
+
+// mutant: longhaul/sync/returning.cpp
+//   - for (const auto& [rank, epoch] : newcomers_) owed_.insert(rank);
+//   +
+// mutant: longhaul/sync/returning.cpp
+//   - if (knows && phase_ == Phase::ended) return hand_over(/*last=*/true, turn);
+//   + if (knows && phase_ == Phase::ended) return;
+// mutant: longhaul/sync/returning.cpp
+//   - if (phase_ == Phase::ended) turn.finish();
+//   +
+TEST(Returning, WhoeverComesBackAtTheEndEndsWithTheOthers) {
+  for (const bool ended_before : {true, false}) {
+    Site senior(0, 0, {.max_rounds = 2, .report_every = 1000}), back(1, 1);
+    senior.round({0, 2}, 1);
+    if (ended_before) senior.round({0, 2}, 1, 50);
+    senior.see(kBack);
+    if (!ended_before) senior.round({0, 2}, 1, 50);
+    EXPECT_EQ(senior.node.done<Finish>().size(), 1u);
+    back.see(kBack);
+    back.others_at(2, 2);
+    EXPECT_EQ(carry(senior, back), 1);
+    EXPECT_EQ(back.node.done<Finish>().size(), 1u);
+    EXPECT_EQ(back.probe->rounds, 0);
+    EXPECT_EQ(back.node.all(), senior.node.all());
+  }
+}
+
+// mutant: longhaul/sync/returning.cpp
+//   - if (senior == turn.self())
+//   + if (false)
+TEST(Returning, NobodyKnowsTheModelAnyMore) {
+  Site back(1, 1);
+  back.see(kBack);
+  EXPECT_EQ(back.failure(), "");
+  back.see({3, {1}, {{1, 2}}});
+  EXPECT_NE(back.failure().find("all sites that knew the model are lost"), std::string::npos);
+}
+
+// mutant: longhaul/sync/returning.cpp
+//   - if (!given || given->round != done_) return false;
+//   + if (!given) return false;
+// mutant: longhaul/sync/returning.cpp
+//   - read = malformed("it is not of the beginning of a round");
+//   + read = Ok{};
+TEST(Returning, AStateThatIsNoneEndsTheRunAndOneOfAnotherRoundIsNotHeeded) {
+  Site senior(0), back(1, 1);
+  senior.compute();
+  senior.see(kBack);
+  senior.mean({0, 2}, 2);
+  back.see(kBack);
+  back.others_at(4, 4);
+  back.others_at(5, 5);
+  const auto sends = senior.take_sends();
+  ASSERT_EQ(sends.size(), 1u);
+  ASSERT_TRUE(back.probe->feed_message(0, sends[0].message, kHandover, back.node.turn));
+  EXPECT_EQ(back.probe->waiting_for(), "the model of round 5") << "that was round 1's";
+  EXPECT_EQ(back.failure(), "");
+  // The same bytes in the name of the round that it waits for.
+  const std::uint64_t length = sends[0].message.body.size();
+  Message lie{kHandover, Handover::Part::kKind, 2,
+              Payload(share(to_wire(Handover::Part{5, false, 0, length}))), sends[0].message.body};
+  ASSERT_TRUE(back.probe->feed_message(0, lie, kHandover, back.node.turn));
+  EXPECT_NE(back.failure().find("it is not of the beginning of a round"), std::string::npos);
+  EXPECT_EQ(back.probe->rounds, 0);
+}
+
+// mutant: longhaul/sync/returning.cpp
+//   - if (!read) {
+//   + if (read && !newcomers_.empty()) {
+TEST(Returning, BytesThatAreNoStateEndTheRun) {
+  Site back(1, 1);
+  back.see(kBack);
+  back.others_at(4, 4);
+  back.others_at(5, 5);
+  const Message lie{kHandover, Handover::Part::kKind, 2,
+                    Payload(share(to_wire(Handover::Part{5, false, 0, 3}))),
+                    Payload(share(Buffer(3)))};
+  ASSERT_TRUE(back.probe->feed_message(0, lie, kHandover, back.node.turn));
+  EXPECT_NE(back.failure().find("is none of this job"), std::string::npos) << back.failure();
+  EXPECT_EQ(back.node.done<Fail>().size(), 1u);
+}
+
+}  // namespace
+}  // namespace longhaul::sync
