@@ -21,8 +21,8 @@ void arrive(MachineNet& net, Rank rank) {
 }
 
 // mutant: longhaul/core/finish_barrier.cpp
-//   - if (!done_.contains(live)) return;
-//   + if (!done_.contains(live) && live == 1) return;
+//   - done_.insert(rank);
+//   + done_.insert(rank), done_.insert(rank + 1);
 TEST(FinishBarrier, NobodyIsThroughBeforeAllHaveArrived) {
   auto net = make(4, 1);
   for (Rank rank = 0; rank < 3; ++rank) arrive(net, rank);
@@ -32,6 +32,21 @@ TEST(FinishBarrier, NobodyIsThroughBeforeAllHaveArrived) {
   arrive(net, 3);
   net.run(1000);
   for (Rank rank = 0; rank < 4; ++rank) EXPECT_TRUE(at(net, rank).complete());
+}
+
+// mutant: longhaul/core/finish_barrier.cpp
+//   - if (!done_.contains(live)) return;
+//   +
+TEST(FinishBarrier, TheLostDoNotArriveForOthers) {
+  auto net = make(4, 1);
+  for (Rank rank = 0; rank < 3; ++rank) arrive(net, rank);
+  net.run(1000);
+  net.crash(1);
+  net.run(1000);
+  for (const Rank rank : {0u, 2u, 3u}) EXPECT_FALSE(at(net, rank).complete());
+  arrive(net, 3);
+  net.run(1000);
+  for (const Rank rank : {0u, 2u, 3u}) EXPECT_TRUE(at(net, rank).complete());
 }
 
 TEST(FinishBarrier, OneNodeIsThroughAtOnce) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,6 +16,8 @@ class Transform {
   virtual ~Transform() = default;
   virtual void apply(std::span<float> update) = 0;
   virtual void state(Archive&) {}
+  // Can its state, which may come from a peer, be that of updates of this length?
+  virtual bool fits(std::size_t length) const { return (void)length, true; }
 };
 
 class Chain final : public Transform {
@@ -25,6 +28,10 @@ class Chain final : public Transform {
   }
   void state(Archive& ar) override {
     for (auto& part : parts_) part->state(ar);
+  }
+  bool fits(std::size_t length) const override {
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [&](const auto& part) { return part->fits(length); });
   }
 
  private:

@@ -41,6 +41,9 @@ class Adam final : public Transform {
   explicit Adam(const AdamConfig& config) : config_(config) {}
   void apply(std::span<float> update) override;  // always of the same length
   void state(Archive& ar) override { ar(beta1_power_, beta2_power_, mean_, square_); }
+  bool fits(std::size_t length) const override {
+    return mean_.size() == square_.size() && (mean_.empty() || mean_.size() == length);
+  }
 
  private:
   AdamConfig config_;

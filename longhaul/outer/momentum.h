@@ -30,6 +30,9 @@ class Momentum : public Transform {
   explicit Momentum(const MomentumConfig& config) : Momentum(config, false) {}
   void apply(std::span<float> update) override;  // always of the same length
   void state(Archive& ar) override { ar(buffer_); }
+  bool fits(std::size_t length) const override {
+    return buffer_.empty() || buffer_.size() == length;
+  }
 
  protected:
   // `ahead`: the step is taken with the buffer as it will be if u comes again (nesterov.h).

@@ -107,6 +107,26 @@ TEST(OuterRegistry, LoadedAfterEveryStepGoesOnAlike) {
   }
 }
 
+// State may come from a peer: a length that is not the model's is found before it is used.
+// mutant: longhaul/outer/momentum.h
+//   - return buffer_.empty() || buffer_.size() == length;
+//   + return true;
+// mutant: longhaul/outer/adam.h
+//   - return mean_.size() == square_.size() && (mean_.empty() || mean_.size() == length);
+//   + return true;
+TEST(OuterRegistry, StateOfAnotherLengthIsFound) {
+  for (const OuterEntry& entry : registry()) {
+    const auto used = make(entry);
+    EXPECT_TRUE(used->fits(5) && used->fits(4)) << entry.name << " has seen no update";
+    Floats update(5, 1.f);
+    used->apply(update);
+    Archive saved;
+    used->state(saved);
+    EXPECT_TRUE(used->fits(5)) << entry.name;
+    EXPECT_EQ(used->fits(4), saved.take().empty()) << entry.name;
+  }
+}
+
 // Large updates do not become infinite under any outer optimiser that builds up speed.
 TEST(OuterRegistry, FiniteUpdatesStayFinite) {
   for (const OuterEntry& entry : registry()) {

@@ -55,6 +55,9 @@ class FedAvg final : public Synchronous {
   void begin_run(Turn&) override;
   void begin_round(Turn&) override;
   void use_mean(std::span<float> mean, Turn&) override;
+  bool fits(std::size_t parameters) const override {
+    return Synchronous::fits(parameters) && local_.fits(parameters);
+  }
 
   const Config config_;
   LocalUpdate local_;

@@ -15,6 +15,7 @@ class LocalUpdate {
   // X <- X + outer(ubar); x_k <- X. `ubar` is used up.
   void apply(std::span<float> ubar, Transform& outer, Turn&);
   void state(Archive& ar) { ar(anchor_); }
+  bool fits(std::size_t parameters) const { return anchor_.size() == parameters; }
 
  private:
   std::vector<float> anchor_;  // X

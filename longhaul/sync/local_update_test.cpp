@@ -126,6 +126,18 @@ TEST(LocalUpdate, LoadedHalfWayItGoesOnAlike) {
   EXPECT_FALSE(torn.finish());
 }
 
+// mutant: longhaul/sync/local_update.h
+//   - bool fits(std::size_t parameters) const { return anchor_.size() == parameters; }
+//   + bool fits(std::size_t parameters) const { return anchor_.size() <= parameters; }
+TEST(LocalUpdate, AnAnchorOfAnotherModelIsFound) {
+  OneNode node(3);
+  LocalUpdate local;
+  EXPECT_FALSE(local.fits(3)) << "none yet";
+  local.anchor(node.turn);
+  EXPECT_TRUE(local.fits(3));
+  EXPECT_FALSE(local.fits(2) || local.fits(4));
+}
+
 // mutant: longhaul/sync/local_update.cpp
 //   - LH_CHECK(x.size() == anchor_.size());
 //   +

@@ -55,6 +55,8 @@ bool Synchronous::learn(Turn& turn) {
   Status read = ar.finish();
   if (read && (done_ != given->round || phase_ != (given->last ? Phase::ended : Phase::ready)))
     read = malformed("it is not of the beginning of a round");
+  if (read && !fits(turn.place().phantom ? 0 : turn.place().layout->parameters().length))
+    read = malformed("it is of a model of another size");
   handover_.drop();
   // What has changed since it was written down is known here.
   for (const auto& [rank, epoch] : here) newcomers_[rank] = epoch;

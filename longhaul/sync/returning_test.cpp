@@ -2,7 +2,7 @@
 // outcomes come when the test says so. Whole jobs: tests/return_test.cpp.
 #include <gtest/gtest.h>
 
-#include "longhaul/outer/none.h"
+#include "longhaul/outer/momentum.h"
 #include "longhaul/sync/testing/hand_made.h"
 #include "longhaul/sync/testing/one_node.h"
 
@@ -38,7 +38,8 @@ struct Site {
     auto made = std::make_unique<HandMadeOverlay>();
     overlay = made.get();
     probe = std::make_unique<Probe>(
-        SyncParts{std::move(made), std::make_unique<outer::None>(outer::NoneConfig{}), stop_config},
+        SyncParts{std::move(made), std::make_unique<outer::Momentum>(outer::MomentumConfig{}),
+                  stop_config},
         false);
   }
   void progress() { probe->on_progress(node.turn); }
@@ -341,6 +342,26 @@ TEST(Returning, BytesThatAreNoStateEndTheRun) {
   ASSERT_TRUE(back.probe->feed_message(0, lie, kHandover, back.node.turn));
   EXPECT_NE(back.failure().find("is none of this job"), std::string::npos) << back.failure();
   EXPECT_EQ(back.node.done<Fail>().size(), 1u);
+}
+
+// A senior that lies about the length of what it holds must not bring this node down later.
+// mutant: longhaul/sync/returning.cpp
+//   - if (read && !fits(turn.place().phantom ? 0 : turn.place().layout->parameters().length))
+//   + if (read && false)
+TEST(Returning, AStateOfAModelOfAnotherSizeEndsTheRun) {
+  for (const std::size_t length : {2u, 3u}) {
+    Site senior(0), back(1, 1);
+    Floats update(length, 1);
+    senior.probe->outer().apply(update);
+    senior.compute();
+    senior.see(kBack);
+    senior.mean({0, 2}, 2);
+    back.see(kBack);
+    back.others_at(0, 0);
+    back.others_at(1, 1);
+    EXPECT_EQ(carry(senior, back), 1);
+    EXPECT_EQ(back.failure().find("a model of another size") != std::string::npos, length != 2);
+  }
 }
 
 }  // namespace

@@ -39,6 +39,9 @@ class Synchronous : public Strategy {
   // The weighted mean of what the workers contributed, empty for phantoms; the buffers' is in
   // params() already. Compute, or end_round().
   virtual void use_mean(std::span<float> mean, Turn&) = 0;
+  // Can its state, which the senior worker may have handed over, be that of so many parameters
+  // (none of a phantom)?
+  virtual bool fits(std::size_t parameters) const { return parts_.outer->fits(parameters); }
 
   // --- what it calls ----------------------------------------------------------------------------
   Round round() const { return done_; }

@@ -66,6 +66,8 @@ class Probe final : public Synchronous {
     end_round(turn);
   }
 
+  using Synchronous::outer;
+
   int runs = 0, rounds = 0;
   std::vector<Floats> means, seen;
 
