@@ -6,10 +6,10 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build demo test bench bench-net format mutants fuzz asan tsan clean
+.PHONY: help setup build demo test bench bench-net format mutants fuzz asan tsan sanitize-launch clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 setup:  ## install what is missing (Debian packages)
 	@scripts/setup
@@ -33,6 +33,12 @@ tsan: setup  ## the torch-free tests under ThreadSanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS)
 	ctest --preset tsan -j $(JOBS)
+
+sanitize-launch: setup  ## real processes that train lenet over sockets, under ASan and TSan
+	for kind in asan tsan; do cmake --preset $$kind-all && cmake --build --preset $$kind-all \
+	  --target longhaul -j $(JOBS); done
+	scripts/sanitize-launch address
+	scripts/sanitize-launch thread
 
 fuzz: setup  ## every fuzzer for FUZZ_SECONDS=60 each
 	cmake --preset fuzz

@@ -99,7 +99,7 @@ TEST(Network, AServersConnectionsCount) {
 
 // mutant: longhaul/run/network.cpp
 //   - if (job.wan.model == "fair")
-//   + if (false) {
+//   + if (job.wan.model == "unfair")
 TEST(Network, TheModelIsTheOneThatTheJobNames) {
   const Job fifo = job_of("");
   EXPECT_EQ(dynamic_cast<sim::FairNetwork*>(make_network(fifo, fifo.members())->get()), nullptr);

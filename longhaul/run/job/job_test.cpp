@@ -105,8 +105,8 @@ TEST(Variants, HoldForTheirSyncKindOnly) {
 }
 
 // mutant: longhaul/run/job/presets.cpp
-//   - if (chosen && chosen != text_of(base, "kind"))
-//   + if (chosen && chosen == text_of(base, "kind"))
+//   - Settings& base = doc.table(table);
+//   + Settings& base = doc.table("sync");
 // Of tables of the run itself too.
 TEST(Variants, HoldForEveryTable) {
   const std::string text =
@@ -122,6 +122,9 @@ TEST(Variants, HoldForEveryTable) {
               HasSubstr("mbbs"));
 }
 
+// mutant: longhaul/run/job/presets.cpp
+//   - if (chosen && chosen != text_of(base, "kind"))
+//   + if (chosen && chosen == text_of(base, "kind"))
 TEST(Variants, WithAnotherKindTakeTheTablesPlace) {
   const std::string text = job_text(
       "[sync]\nkind = \"fedavg\"\n[optimizer]\nkind = \"sgd\"\nmomentum = 0.9\nrate = 0.3\n"
