@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build demo test bench bench-net format mutants fuzz asan tsan sanitize-launch clean
+.PHONY: help setup build demo test bench bench-net bench-fidelity format mutants fuzz asan tsan sanitize-launch clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -58,6 +58,9 @@ bench-net: setup  ## the benchmarks of the network: goodput, round trips, memory
 	cmake --build --preset bench --target net_bench bare_torch longhaul -j $(JOBS)
 	build/release/bench/net_bench
 	bench/launch_time.py
+
+bench-fidelity: build  ## the simulator against sockets in the emulated WAN and over veth; as root
+	bench/fidelity.py
 
 format:  ## clang-format all C++ files
 	scripts/check-format --fix

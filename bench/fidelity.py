@@ -1,0 +1,262 @@
+#!/usr/bin/python3 -B
+"""How far the simulator is from real sockets: the same collective and the same short training job
+in both, over the emulated WAN (`--lab`) and, for rates alone, over veth devices with the kernel's
+own token buckets. As root.
+
+  bench/fidelity.py [--build build/release] [--only TEXT] [--repeat 3] [--json FILE]
+
+Prints one table: seconds of one all-reduce, and seconds of one round of training. A row is void if
+the router, not the WAN, was what limited it, or if more than 1 % of the steps took longer than
+step_ms says. Ends with 1 if a row that is not void misses the goal (10 %), or if a run failed.
+"""
+import argparse
+import contextlib
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+GOAL_MEDIAN, GOAL_WORST = 3, 10  # %
+PATIENCE_S = 560
+ROUNDS = 8
+VETH_PORT = 7411
+
+# 0.5 million parameters, 2 MB; a step of it takes some ms.
+JOB = """\
+[job]
+name = "fidelity"
+[stop]
+max_rounds = {rounds}
+[report]
+every_rounds = 1000
+[model]
+kind = "mlp"
+hidden = [700, 600]
+[data]
+kind = "synthetic"
+features = 100
+classes = 10
+samples = 2200
+batch = 16
+[optimizer]
+kind = "sgd"
+rate = 0.01
+[sync]
+kind = "fedavg"
+steps = 2
+[overlay]
+kind = "{overlay}"
+[net]
+pace = true
+congestion = "{tcp}"
+[wan]
+model = "fair"
+tcp = "{tcp}"
+"""
+
+
+def sites(rates, step_ms=150):
+    return "".join(f'[[site]]\nname = "s{i}"\nup_mbps = {rate}\ndown_mbps = {rate}\n'
+                   f"step_ms = {step_ms}\n" for i, rate in enumerate(rates))
+
+
+EQUAL = [66] * 4
+UNEQUAL = [155, 140, 120, 100, 80, 60, 40, 20]  # the first serves the hub
+
+
+class Case:
+    def __init__(self, name, wan, rates, mbytes, tcp="bbr", veth=False, more=""):
+        self.name, self.wan, self.rates, self.mbytes = name, wan, rates, mbytes
+        self.tcp, self.veth, self.more = tcp, veth, more
+
+    def job(self, overlay):
+        return (JOB.format(rounds=ROUNDS, overlay=overlay, tcp=self.tcp) + self.wan + self.more +
+                (sites(self.rates) if self.rates else ""))
+
+
+# What follows [wan]; delays are one-way.
+CHANGE = """\
+[[wan.trace]]
+what = "{what}"
+kind = "steps"
+at_s = [0, 4]
+values = [66, 22]
+repeat_s = 8
+"""
+GAIA = "".join(f'[[site]]\nname = "{name}"\nup_mbps = 100\ndown_mbps = 100\nstep_ms = 300\n'
+               for name in ("virginia", "california", "oregon", "ireland", "frankfurt", "tokyo",
+                            "seoul", "singapore", "sydney", "mumbai", "saopaulo"))
+CASES = [
+    Case("4 sites, 66 Mbit/s, 20 ms", "delay_ms = 10\n", EQUAL, 10),
+    Case("8 sites, 20 to 155 Mbit/s, 30 ms", "delay_ms = 15\n", UNEQUAL, 10),
+    Case("gaia-11, a tenth, sites 100 Mbit/s", 'preset = "gaia-11"\nrate_scale = 0.1\n', [], 10,
+         more=GAIA),
+    Case("4 sites, 66 Mbit/s, 20 ms, loss 1 %, bbr", "delay_ms = 10\nloss = 0.01\n", EQUAL, 10),
+    Case("4 sites, 66 Mbit/s, 20 ms, loss 1 %, cubic", "delay_ms = 10\nloss = 0.01\n", EQUAL, 2,
+         tcp="cubic"),
+    Case("4 sites, 66 and 22 Mbit/s in turn, 20 ms", "delay_ms = 10\n", EQUAL, 10,
+         more=CHANGE.format(what="up")),
+    Case("veth: 4 sites, 66 Mbit/s", "delay_ms = 0.05\n", EQUAL, 10, veth=True),
+    Case("veth: 8 sites, 20 to 155 Mbit/s", "delay_ms = 0.05\n", UNEQUAL, 10, veth=True),
+]
+
+
+def run(*words, network=None, folder):
+    prefix = ["ip", "netns", "exec", network] if network else []
+    return subprocess.Popen([*prefix, *map(str, words)], cwd=folder, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def result(process, what):
+    """The JSON object that it prints."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise RuntimeError(f"{what}: not done after {PATIENCE_S} s: {err[-400:]}") from None
+    if process.returncode != 0:
+        raise RuntimeError(f"{what}: exit code {process.returncode}: {(out + err)[-400:]}")
+    return json.loads(out)
+
+
+def tell(*words):
+    subprocess.run(words, check=True, capture_output=True, text=True)
+
+
+@contextlib.contextmanager
+def veth(rates):
+    """A namespace for each site, all on one bridge; token buckets both ways at every site."""
+    names = [f"lhf{i}" for i in range(len(rates))]
+    middle = "lhfm"
+    try:
+        tell("ip", "netns", "add", middle)
+        tell("ip", "-n", middle, "link", "add", "br0", "type", "bridge")
+        tell("ip", "-n", middle, "link", "set", "br0", "up")
+        for i, (name, rate) in enumerate(zip(names, rates)):
+            tell("ip", "netns", "add", name)
+            tell("ip", "-n", name, "link", "set", "lo", "up")
+            tell("ip", "-n", middle, "link", "add", f"p{i}", "type", "veth", "peer", "name", "wan0",
+                 "netns", name)
+            tell("ip", "-n", middle, "link", "set", f"p{i}", "master", "br0", "up")
+            tell("ip", "-n", name, "addr", "add", f"10.9.0.{i + 1}/24", "dev", "wan0")
+            tell("ip", "-n", name, "link", "set", "wan0", "up")
+            bucket = ("root", "tbf", "rate", f"{rate}mbit", "burst", "16kb", "limit", "256kb")
+            tell("tc", "-n", name, "qdisc", "add", "dev", "wan0", *bucket)
+            tell("tc", "-n", middle, "qdisc", "add", "dev", f"p{i}", *bucket)
+        yield names
+    finally:
+        for name in [*names, middle]:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+class Bench:
+    def __init__(self, args, folder):
+        self.longhaul = pathlib.Path(args.build).resolve() / "longhaul"
+        self.folder, self.repeat = folder, args.repeat
+        self.runs = 0
+
+    def one(self, *words):
+        return result(run(self.longhaul, *words, "--json", folder=self.folder), " ".join(words))
+
+    def every_site(self, case, *words, out=False):
+        """The same command at every site, each in its namespace: what the first one prints."""
+        with veth(case.rates) as names:
+            addresses = ",".join(f"10.9.0.{i + 1}:{VETH_PORT}" for i in range(len(names)))
+            started = []
+            for i, name in enumerate(names):
+                more = ["--out", f"{self.runs}-{i}"] if out else []
+                started.append(run(self.longhaul, *words, "--site", f"s{i}", "--addresses",
+                                   addresses, "--insecure", "--json", *more, network=name,
+                                   folder=self.folder))
+            try:
+                found = [result(site, f"{words[0]} at s{i}") if i == 0 or out else site.communicate(
+                    timeout=PATIENCE_S) for i, site in enumerate(started)]
+            finally:
+                for site in started:
+                    site.kill()
+            return found[0]
+
+    def collective(self, case, overlay):
+        words = ["perf", "job.toml", "--mbytes", str(case.mbytes), "--repeat", str(self.repeat)]
+        simulated = self.one(*words)
+        real = self.every_site(case, *words) if case.veth else self.one(*words, "--lab")
+        return simulated["time_s"], real["time_s"], void(real)
+
+    def training(self, case, overlay):
+        self.runs += 1
+        simulated = self.one("simulate", "job.toml", "--out", f"{self.runs}-s")
+        if case.veth:
+            real = self.every_site(case, "site", "job.toml", out=True)
+        else:
+            real = self.one("launch", "job.toml", "--lab", "--out", f"{self.runs}-l")
+        if simulated["params_hash"] != real["params_hash"]:
+            raise RuntimeError("the simulator's parameters are not those of the sockets")
+        return simulated["time_s"] / ROUNDS, real["time_s"] / ROUNDS, void(real)
+
+    def row(self, case, overlay, what):
+        (self.folder / "job.toml").write_text(case.job(overlay))
+        measure = self.collective if what == "all-reduce" else self.training
+        simulated, real, why = measure(case, overlay)
+        return {"case": case.name, "overlay": overlay, "what": what, "simulated_s": simulated,
+                "real_s": real, "error": 100 * (simulated - real) / real, "void": why}
+
+
+def void(real):
+    why = []
+    if real.get("router_limited") or real.get("lab", {}).get("router_limited"):
+        why.append("router")
+    if (real.get("overrun_share") or 0) > 0.01:
+        why.append(f"late steps {100 * real['overrun_share']:.0f} %")
+    return ", ".join(why)
+
+
+def print_table(rows):
+    print("\n| network | overlay | what | simulator, s | sockets, s | error |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        error = f"{row['error']:+.1f} %" + (f" (void: {row['void']})" if row["void"] else "")
+        print(f"| {row['case']} | {row['overlay']} | {row['what']} | {row['simulated_s']:.3f} | "
+              f"{row['real_s']:.3f} | {error} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--only", default="", help="rows whose network, overlay or what holds this")
+    parser.add_argument("--repeat", type=int, default=3, help="all-reduces, beside the warm-up")
+    parser.add_argument("--json", help="file for the rows")
+    args = parser.parse_args()
+    rows, failed = [], 0
+    with tempfile.TemporaryDirectory(prefix="longhaul-fidelity-") as folder:
+        bench = Bench(args, pathlib.Path(folder))
+        for case in CASES:
+            for overlay in ("ring", "hub"):
+                for what in ("all-reduce", "round"):
+                    name = f"{case.name}, {overlay}, {what}"
+                    if args.only not in name:
+                        continue
+                    try:
+                        rows.append(bench.row(case, overlay, what))
+                        print(f"{name}: {rows[-1]['simulated_s']:.3f} s simulated, "
+                              f"{rows[-1]['real_s']:.3f} s over sockets", file=sys.stderr)
+                    except RuntimeError as error:
+                        failed += 1
+                        print(f"{name}: {error}", file=sys.stderr)
+    print_table(rows)
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(rows, indent=2) + "\n")
+    errors = [abs(row["error"]) for row in rows if not row["void"]]
+    if errors:
+        median, worst = statistics.median(errors), max(errors)
+        print(f"\nmedian {median:.1f} % (goal {GOAL_MEDIAN}), worst {worst:.1f} % "
+              f"(goal {GOAL_WORST}), of {len(errors)} rows; {len(rows) - len(errors)} void, "
+              f"{failed} failed")
+    sys.exit(1 if failed or not errors or max(errors) > GOAL_WORST else 0)
+
+
+if __name__ == "__main__":
+    main()
