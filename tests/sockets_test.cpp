@@ -84,9 +84,6 @@ TEST_P(Sockets, BrokenConnectionsChangeNoBit) {
 // mutant: longhaul/net/link.cpp
 //   - outbox_.state(ar);
 //   + Outbox().state(ar);
-// mutant: longhaul/net/event_loop_state.cpp
-//   - for (const auto& [key, due] : timers) start_timer(key, due);
-//   + timers.clear();
 TEST_P(Sockets, AStoppedRunGoesOnToTheSameBits) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());

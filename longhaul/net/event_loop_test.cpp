@@ -1,0 +1,83 @@
+// What an EventLoop does for one node alone. Whole jobs over sockets: tests/sockets_test.cpp.
+#include "longhaul/net/event_loop.h"
+
+#include <gtest/gtest.h>
+
+namespace longhaul::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Ends its run at a time.
+class Alarm final : public Strategy {
+ public:
+  static constexpr TimerId kRings{1};
+  explicit Alarm(Time at) : at_(at) {}
+  void on_start(Turn& turn) override { turn.set_timer(kRings, at_); }
+  void on_timer(TimerId id, Turn& turn) override {
+    EXPECT_EQ(id, kRings);
+    turn.finish();
+  }
+  Round rounds_done() const override { return 0; }
+  std::string waiting_for() const override { return "its alarm"; }
+
+ private:
+  const Time at_;
+};
+
+struct Alone {
+  Place place{.self = 0,
+              .members = std::make_shared<const Members>(Members{{"oregon"}}),
+              .layout = Layout::flat(1)};
+  std::map<std::uint64_t, Buffer> disk;
+  Time ended{0};
+
+  // From the newest checkpoint, if there is one; `stop`: see EventLoop::Observer.
+  Status run(Time alarm, std::function<bool()> stop) {
+    EventLoopConfig config;
+    config.peers.process = 1;
+    config.peers.addresses = {{"127.0.0.1", 0}};
+    config.checkpoints.newest = disk.empty() ? 0 : disk.rbegin()->first;
+    config.checkpoints.save = [this](std::uint64_t number, Buffer state) {
+      return [this, number, state = std::move(state)]() -> Status {
+        disk[number] = state;
+        return Ok{};
+      };
+    };
+    config.checkpoints.load = [this](std::uint64_t number) -> Result<Buffer> {
+      return disk[number];
+    };
+    EventLoop loop(std::move(config), place, nullptr, {}, {.stop = std::move(stop)});
+    if (const auto port = loop.peers().listen(); !port) return port.error();
+    Node node(place, std::make_unique<Alarm>(alarm), nullptr, loop);
+    const Status done = loop.run(node);
+    ended = loop.counters().time;
+    return done;
+  }
+};
+
+// A timer is part of what a stopped run goes on from; its time is that of the run.
+// mutant: longhaul/net/event_loop_state.cpp
+//   - for (const auto& [key, due] : timers) start_timer(key, due);
+//   + timers.clear();
+// mutant: longhaul/net/event_loop_state.cpp
+//   - if (ar.loading()) started_ = loop_.now() - at;
+//   + if (ar.loading()) started_ = loop_.now();
+TEST(EventLoop, ATimerOutlivesAStop) {
+  Alone alone;
+  const auto since = [](auto began) { return std::chrono::steady_clock::now() - began; };
+  const auto first = std::chrono::steady_clock::now();
+  const Status stopped = alone.run(3s, [&] { return since(first) > 500ms; });
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().what, "stopped by its user");
+  ASSERT_FALSE(alone.disk.empty());
+  ASSERT_LT(alone.ended, 2s);
+  const auto second = std::chrono::steady_clock::now();
+  const Status done = alone.run(3s, [&] { return since(second) > 20s; });
+  EXPECT_TRUE(done) << done.error().what;
+  EXPECT_GE(alone.ended, 3s) << "not before its time";
+  EXPECT_LT(since(second), 3s) << "what had passed before the stop counts";
+}
+
+}  // namespace
+}  // namespace longhaul::net
