@@ -16,15 +16,14 @@
 #include <vector>
 
 #include "longhaul/core/turn.h"
+#include "longhaul/flow/rate.h"
 #include "longhaul/sim/event_queue.h"
 #include "longhaul/sim/flights.h"
 #include "longhaul/sim/network.h"
 
 namespace longhaul::sim {
 
-// Bytes per second; absent: unlimited.
-using Rate = std::optional<double>;
-inline double mbps(double megabits) { return megabits * 125000.0; }
+using flow::Rate;
 
 struct FifoConfig {
   struct Site {

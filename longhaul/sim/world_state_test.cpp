@@ -87,7 +87,7 @@ TEST(WorldState, SoItIsWithFaults) {
 //   + void state(auto& ar) { ar(way, line, departed, arrived, leaves); }
 TEST(WorldState, SoItIsWithPhantoms) {
   SmallJob job{.ranks = 3, .size = 400'000, .exchange = {.rounds = 2, .chunk = 200'000}};
-  job.up = job.down = mbps(50);
+  job.up = job.down = flow::bytes_per_second(50);
   job.phantom = true;
   job.faults = {{.kind = Fault::Kind::cut, .rank = 0, .peer = 2, .at = 120ms, .until = 330ms}};
   expect_resumes_anywhere(job);

@@ -177,7 +177,8 @@ Result<Base> base_of(const Document& doc, Job& job) {
   }
   // What the matrices leave open is the same for all pairs.
   const double delay_s = job.wan.delay_ms.value_or(kUsualDelayMs) / 1000;
-  const flow::Rate rate = job.wan.mbps ? flow::Rate(bytes_per_second(*job.wan.mbps)) : std::nullopt;
+  const flow::Rate rate =
+      job.wan.mbps ? flow::Rate(flow::bytes_per_second(*job.wan.mbps)) : std::nullopt;
   if (!matrices->mbps) wan.usual.rate = rate;
   if (!matrices->rtt_ms) wan.usual.delay_s = delay_s;
   for (auto& [way, pair] : wan.pairs) {
@@ -221,7 +222,7 @@ void add_windows(flow::Wan& wan, const WanTable& table, WanPreset::Windowed wind
 
 void set_sites(flow::Wan& wan, const Job& job) {
   auto rate = [](const std::optional<double>& mbps, flow::Rate otherwise) {
-    return mbps ? flow::Rate(bytes_per_second(*mbps)) : otherwise;
+    return mbps ? flow::Rate(flow::bytes_per_second(*mbps)) : otherwise;
   };
   for (std::size_t i = 0; i < job.sites.size(); ++i) {
     flow::Wan::Site& site = wan.sites[i];
@@ -235,7 +236,7 @@ void set_sites(flow::Wan& wan, const Job& job) {
 }  // namespace
 
 double window_rate(const Window& window, double round_trip_s) {
-  const double most = bytes_per_second(window.max_mbps);
+  const double most = flow::bytes_per_second(window.max_mbps);
   const double windowed = window.mbytes * 1e6;
   return round_trip_s * most > windowed ? windowed / round_trip_s : most;
 }
@@ -296,7 +297,7 @@ Result<flow::Wan> build_wan(const Document& doc, Job& job) {
   });
   add_windows(wan, job.wan, base->windowed);
   change_links(wan, job, [](const LinkTable& link, flow::Wan::Pair& pair) {
-    if (link.mbps) pair.rate = bytes_per_second(*link.mbps);
+    if (link.mbps) pair.rate = flow::bytes_per_second(*link.mbps);
   });
   const double scale = job.wan.rate_scale;
   change_all(wan, [&](flow::Wan::Pair& pair) {

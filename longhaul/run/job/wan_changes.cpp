@@ -9,8 +9,6 @@ namespace {
 
 using What = flow::Traced::What;
 
-constexpr double kBytesPerMbit = 125000;
-
 flow::Wan::Shared shared_of(const Job& job, const SharedTable& table) {
   std::set<flow::SitePair> pairs;
   for (const std::string& from : table.from)
@@ -21,7 +19,7 @@ flow::Wan::Shared shared_of(const Job& job, const SharedTable& table) {
       if (table.both) pairs.insert({b, a});
     }
   return {.name = table.name,
-          .rate = *table.mbps * kBytesPerMbit * job.wan.rate_scale,
+          .rate = flow::bytes_per_second(*table.mbps) * job.wan.rate_scale,
           .pairs = {pairs.begin(), pairs.end()}};
 }
 

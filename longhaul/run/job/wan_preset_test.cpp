@@ -371,7 +371,7 @@ TEST(WanPreset, MadeOnesAreWhatTheySay) {
   ASSERT_EQ(two.shared.size(), 2u);  // one each way
   for (const Wan::Shared& shared : two.shared) {
     EXPECT_EQ(shared.pairs.size(), 16u);
-    EXPECT_EQ(shared.rate, bytes_per_second(500));
+    EXPECT_EQ(shared.rate, flow::bytes_per_second(500));
   }
   EXPECT_EQ(two.pair(site(two, "east-1"), site(two, "west-4")).delay_s, 0.045);
   EXPECT_EQ(two.pair(site(two, "east-1"), site(two, "east-4")).delay_s, 0.010);
