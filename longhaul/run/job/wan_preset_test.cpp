@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/run/job/matrix_wan.h"
+#include "longhaul/run/job/site_index.h"
 #include "longhaul/run/job/wan.h"
 
 namespace longhaul::run {
@@ -27,12 +28,7 @@ const WanPreset& preset(std::string_view name) {
 
 Wan network(std::string_view name) { return preset_network(preset(name)); }
 
-std::uint32_t site(const Wan& wan, std::string_view name) {
-  for (std::uint32_t i = 0; i < wan.sites.size(); ++i)
-    if (wan.sites[i].name == name) return i;
-  LH_CHECK(false);
-  return 0;
-}
+std::uint32_t site(const Wan& wan, std::string_view name) { return SiteIndex(wan.sites).at(name); }
 
 double to_mbps(const flow::Rate& rate) {
   return rate ? *rate / 125000 : std::numeric_limits<double>::infinity();

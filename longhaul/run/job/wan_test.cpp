@@ -60,7 +60,7 @@ class WanOfJob : public testing::Test {
 };
 
 // mutant: longhaul/run/job/wan.cpp
-//   - wan.sites.push_back(from.sites[found->second]);
+//   - wan.sites.push_back(from.sites[*found]);
 //   + wan.sites.push_back(from.sites[i]);
 TEST_F(WanOfJob, TakesThePresetsSitesByNameInTheJobsOrder) {
   const flow::Wan all = network("[wan]\npreset = \"aws-11-multi\"\n");
