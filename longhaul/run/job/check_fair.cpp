@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/run/job/check.h"
+#include "longhaul/run/job/wan_changes.h"
 
 namespace longhaul::run {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "longhaul/flow/wan.h"
 #include "longhaul/run/job/matrix.h"
-#include "longhaul/run/job/tables.h"
+#include "longhaul/run/job/wan_tables.h"
 
 namespace longhaul::run {
 

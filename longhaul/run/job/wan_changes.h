@@ -7,6 +7,9 @@
 
 namespace longhaul::run {
 
+// In bytes per second, seconds and shares; rates times `rate_scale`.
+flow::Trace trace_of(const TraceTable&, double rate_scale);
+
 // Both with the index of the job's sites.
 void add_shared(flow::Wan&, const Job&, const SiteIndex&);
 // A quantity that an earlier table follows stays with it; the preset's come last. `preset`: nullptr
