@@ -39,7 +39,8 @@ BENCHMARK(hold)->Arg(100)->Arg(10'000)->Arg(1'000'000);
 void message(benchmark::State& state) {
   const auto sites = std::uint32_t(state.range(0));
   sim::FifoConfig config;
-  config.sites.resize(sites, {.up = sim::mbps(100), .down = sim::mbps(100), .lan = {}});
+  config.sites.resize(
+      sites, {.up = flow::bytes_per_second(100), .down = flow::bytes_per_second(100), .lan = {}});
   for (std::uint32_t site = 0; site < sites; ++site) config.site_of.push_back(site);
   config.link.delay = std::chrono::milliseconds(20);
   sim::FifoNetwork network(config);

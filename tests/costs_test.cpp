@@ -49,7 +49,8 @@ JobSpec spec_of(const Scenario& s, const Parts& parts, bool server_apart, Round 
   spec.parts.codec = named(codec_variants(), parts.codec);
   Tables tables;
   for (std::uint32_t site = 0; site < s.n + server_apart; ++site) {
-    tables.network.sites.push_back({sim::mbps(s.mbps), sim::mbps(s.mbps), {}, 0ms});
+    tables.network.sites.push_back(
+        {flow::bytes_per_second(s.mbps), flow::bytes_per_second(s.mbps), {}, 0ms});
     tables.network.site_of.push_back(site);
     tables.speeds.push_back(
         {Time(std::int64_t(s.step * 1e9)), sim::JitteredSteps::Jitter::none, 0});

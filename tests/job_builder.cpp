@@ -8,6 +8,7 @@
 namespace longhaul::conformance {
 namespace {
 
+using flow::bytes_per_second;
 using testing::Quadratic;
 using namespace std::chrono_literals;
 
@@ -106,12 +107,13 @@ Tables unequal_tables(const Members& members) {
     tables.network.site_of.push_back(site);
     tables.speeds.push_back({10ms * (1 + 3 * rank), sim::JitteredSteps::Jitter::lognormal, 0.2});
   }
-  tables.network.link = {sim::mbps(200), 10ms};
+  tables.network.link = {bytes_per_second(200), 10ms};
   for (std::uint32_t site = 0; site < sites.size(); ++site) {
-    tables.network.sites.push_back(
-        {sim::mbps(80.0 / (site + 1)), sim::mbps(120.0 / (site + 1)), sim::mbps(1000), 100us});
+    tables.network.sites.push_back({bytes_per_second(80.0 / (site + 1)),
+                                    bytes_per_second(120.0 / (site + 1)), bytes_per_second(1000),
+                                    100us});
     tables.network.links[{site, (site + 1) % std::uint32_t(sites.size())}] = {
-        sim::mbps(20.0 + 7 * site), 5ms * (site + 1)};
+        bytes_per_second(20.0 + 7 * site), 5ms * (site + 1)};
   }
   return tables;
 }
@@ -120,8 +122,9 @@ Tables false_tables(const Members& members) {
   Tables tables = unequal_tables(members);
   std::reverse(tables.speeds.begin(), tables.speeds.end());
   std::reverse(tables.network.sites.begin(), tables.network.sites.end());
-  for (auto& [way, link] : tables.network.links) link = {sim::mbps(3 + 40.0 * way.second), 31ms};
-  tables.network.link = {sim::mbps(9), 1ms};
+  for (auto& [way, link] : tables.network.links)
+    link = {bytes_per_second(3 + 40.0 * way.second), 31ms};
+  tables.network.link = {bytes_per_second(9), 1ms};
   return tables;
 }
 

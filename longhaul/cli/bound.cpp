@@ -8,6 +8,7 @@
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/flow/trees.h"
+#include "longhaul/run/job/site_index.h"
 
 namespace longhaul::cli {
 namespace {
@@ -48,15 +49,13 @@ Result<flow::Task> task_of(const BoundArgs& args, const flow::Wan& wan) {
   }
   task.op = flow::Collective::broadcast;
   if (args.root.empty()) return task;
-  std::vector<std::string_view> names;
-  for (const flow::Wan::Site& site : wan.sites) {
-    if (site.name == args.root) {
-      task.root = std::uint32_t(names.size());
-      return task;
-    }
-    names.push_back(site.name);
-  }
-  return invalid(fmt::format("--root {}: no such site{}", args.root, suggestion(args.root, names)));
+  const run::SiteIndex sites(wan.sites);
+  const auto root = sites.find(args.root);
+  if (!root)
+    return invalid(
+        fmt::format("--root {}: no such site{}", args.root, suggestion(args.root, sites.names())));
+  task.root = *root;
+  return task;
 }
 
 void print_json(const BoundArgs& args, const run::Job& job, const flow::Task& task,

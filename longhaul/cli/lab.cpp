@@ -69,9 +69,7 @@ void add_lab(CLI::App& app, int& code) {
   CLI::App* sub = app.add_subcommand(
       "lab", "holds the emulated WAN of a job, for commands of your own (as root)");
   sub->add_option("JOB", options->job, "job file (TOML); see docs/job-file.md")->required();
-  sub->add_option("--set", options->sets, "overrides a key of the job file: --set wan.mbps=50")
-      ->type_name("TABLE.KEY=VALUE")
-      ->allow_extra_args(false);
+  add_set_option(*sub, options->sets);
   sub->add_option("--out", options->out, "file for the router's figures (default: none)")
       ->type_name("FILE");
   sub->footer(

@@ -17,7 +17,7 @@ constexpr std::size_t kMostInATable = 20;
 std::string number(double value) {
   return value < 10 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
 }
-std::string mbps(const Rate& rate) { return rate ? number(*rate / 125000) : "-"; }
+std::string mbps(const Rate& rate) { return rate ? number(flow::in_mbps(*rate)) : "-"; }
 std::string ms(double s) { return number(s * 1e3); }
 
 std::string range(const std::vector<double>& values) {
@@ -64,7 +64,7 @@ std::string summary(const Wan& wan) {
   std::vector<double> delays, rates;
   for (const auto& [way, pair] : wan.pairs) {
     delays.push_back(pair.delay_s * 1e3);
-    if (pair.rate) rates.push_back(*pair.rate / 125000);
+    if (pair.rate) rates.push_back(flow::in_mbps(*pair.rate));
   }
   return fmt::format("{} pairs have {} Mbit/s, {} ms one way; the others {}\n", wan.pairs.size(),
                      rates.empty() ? "unlimited" : range(rates), range(delays),
@@ -97,7 +97,7 @@ std::string wan_text(const Wan& wan) {
   }
   for (const Wan::Shared& shared : wan.shared)
     text += fmt::format("\n{}: {} Mbit/s for {} pairs together\n", shared.name,
-                        number(shared.rate / 125000), shared.pairs.size());
+                        number(flow::in_mbps(shared.rate)), shared.pairs.size());
   return text;
 }
 

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "longhaul/flow/tcp.h"
 #include "longhaul/flow/wan.h"
 
 namespace longhaul::flow {
 
 // IP bytes for each byte that TCP carries: full packets of 1500 bytes with 20 bytes of IPv4 header,
 // 20 of TCP and 12 of timestamps. Our own frames add 0.04 % (docs/costs.md), which is left out.
-inline constexpr double kIpPerByte = 1500.0 / (1500 - 52);
+inline constexpr double kIpPerByte = double(kMtu) / (kMtu - kTcpHeaders);
 
 enum class Collective : std::uint8_t {
   all_reduce,  // every site gives a vector and gets the sum of all

@@ -1,13 +1,10 @@
 #include "longhaul/flow/capacities.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace longhaul::flow {
 namespace {
-
-constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 // What changes with time, at its highest.
 Wan at_highest(Wan wan) {

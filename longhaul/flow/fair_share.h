@@ -11,14 +11,13 @@
 // weights are whole numbers, so that sums of them are exact, and all that is full at one level is
 // frozen at once.
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
-namespace longhaul::flow {
+#include "longhaul/flow/rate.h"
 
-inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+namespace longhaul::flow {
 
 struct FairFlow {
   std::uint32_t first = 0;  // its links: a stretch of the list of crossings, each link once

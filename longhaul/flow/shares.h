@@ -31,9 +31,7 @@ class Shares {
   // Answers with the flows whose rates have changed, ascending; valid until the next call.
   const std::vector<std::uint32_t>& settle();
   double rate(std::uint32_t flow) const { return flows_[flow].rate; }  // as of settle(); idle: 0
-  double capacity(std::uint32_t link) const { return links_[link].capacity; }
   double cap(std::uint32_t flow) const { return flows_[flow].cap; }
-  std::uint32_t flows() const { return std::uint32_t(flows_.size()); }
   // The least capacity on its way.
   double narrowest(std::uint32_t flow) const;
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "longhaul/base/check.h"
-#include "longhaul/flow/fair_share.h"
+#include "longhaul/flow/rate.h"
 
 namespace longhaul::flow {
 namespace {

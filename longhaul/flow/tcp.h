@@ -9,6 +9,11 @@
 
 namespace longhaul::flow {
 
+inline constexpr std::uint32_t kMtu = 1500;  // bytes of an IP packet, unless a Tcp says otherwise
+// IPv4 and TCP with timestamps; IPv4 and UDP.
+inline constexpr std::uint32_t kTcpHeaders = 52;
+inline constexpr std::uint32_t kUdpHeaders = 28;
+
 struct Tcp {
   enum class Control : std::uint8_t { bbr, cubic };
   Control control = Control::bbr;
@@ -17,14 +22,10 @@ struct Tcp {
   // off at 0.02 a round trip.
   double bbr_threshold = 0.2;
   std::uint32_t first_window = 10;  // segments; 0: connections are warm, without slow start
-  std::uint32_t mtu = 1500;         // bytes of an IP packet; 0: headers cost nothing
+  std::uint32_t mtu = kMtu;         // bytes of an IP packet; 0: headers cost nothing
 
-  double packet() const { return mtu > 0 ? mtu : 1500; }
+  double packet() const { return mtu > 0 ? mtu : kMtu; }
 };
-
-// IPv4 and TCP with timestamps; IPv4 and UDP.
-inline constexpr std::uint32_t kTcpHeaders = 52;
-inline constexpr std::uint32_t kUdpHeaders = 28;
 
 // IP bytes of a message in a stream: packets are full, but a message by itself is one at least.
 // What is lost and sent again is not in it.

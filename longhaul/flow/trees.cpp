@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "longhaul/base/check.h"
@@ -13,7 +12,6 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 constexpr double kExact = 1e-7;    // of the rate, at which a cut counts as kept
 constexpr double kPrecise = 1e-6;  // of the rate, at which a solution is given out
 constexpr int kMostRounds = 500;

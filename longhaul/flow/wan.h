@@ -7,16 +7,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "longhaul/flow/rate.h"
 #include "longhaul/flow/trace.h"
 
 namespace longhaul::flow {
 
-using Rate = std::optional<double>;
 using SitePair = std::pair<std::uint32_t, std::uint32_t>;  // (from, to), indices of sites
 
 struct Wan {

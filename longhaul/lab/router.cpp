@@ -128,10 +128,7 @@ void Router::take(std::uint32_t site, std::uint32_t slot, std::size_t bytes) {
   std::optional<std::uint32_t> to;
   if (bytes >= kHeader && byte(0) >> 4 == 4)
     to = site_at(byte(16) << 24 | byte(17) << 16 | byte(18) << 8 | byte(19), config_.tuns.size());
-  if (!to || *to == site) {
-    ++figures_.stray;
-    return store_.give_back(slot);
-  }
+  if (!to || *to == site) return store_.give_back(slot);  // to nobody here, or not IPv4
   ++figures_.packets;
   figures_.bytes += bytes;
   figures_.late += held_up_;

@@ -32,7 +32,6 @@ struct RouterFigures {
   double busy_share = 0;                 // of them: of one core's time
   std::uint64_t packets = 0, bytes = 0;  // taken from the sites, IP headers counted
   std::uint64_t delivered = 0, lost = 0, queue_full = 0, cut = 0;
-  std::uint64_t stray = 0;    // to nobody here, or not IPv4
   std::uint64_t refused = 0;  // that it or its devices had no room or time for
   std::uint64_t late = 0;     // by more than kLate
   double worst_late_ms = 0;

@@ -1,11 +1,10 @@
 #include "longhaul/run/fifo.h"
 
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
 
-#include "longhaul/run/job/wan_preset.h"
+#include "longhaul/run/job/site_index.h"
 
 namespace longhaul::run {
 namespace {
@@ -18,10 +17,10 @@ Status check_fifo(const Job& job) {
   if (!job.network.shared.empty())
     return invalid(fmt::format("{}: [wan] preset = \"{}\": pairs share the link '{}': {}", job.file,
                                job.wan.preset, job.network.shared.front().name, kOnly));
-  const WanPreset* preset = find_wan_preset(job.wan.preset);
-  if (preset && preset->redraw)
+  if (!job.network.traces.empty())  // of the preset: [[wan.trace]] is refused before
     return invalid(fmt::format("{}: [wan] preset = \"{}\": rates are redrawn every {:g} s: {}",
-                               job.file, preset->name, preset->redraw->every_s, kOnly));
+                               job.file, job.wan.preset, job.network.traces.front().trace.every_s,
+                               kOnly));
   return Ok{};
 }
 
@@ -31,13 +30,12 @@ Result<sim::FifoConfig> fifo_config(const Job& job, const Members& members) {
   LH_TRY(check_fifo(job));
   const flow::Wan& wan = job.network;
   sim::FifoConfig config;
-  std::map<std::string_view, std::uint32_t> index;
   bool several = false;
   for (const flow::Wan::Site& site : wan.sites) {
-    index[site.name] = std::uint32_t(config.sites.size());
     config.sites.push_back({site.up, site.down, site.lan, from_s(site.lan_delay_s)});
     several = several || site.nodes > 1;
   }
+  const SiteIndex index(wan.sites);
   for (const Member& member : members) config.site_of.push_back(index.at(member.site));
   auto link = [&](std::uint32_t from, std::uint32_t to) {
     return sim::FifoConfig::Link{wan.capacity(from, to), from_s(wan.pair(from, to).delay_s)};

@@ -72,8 +72,8 @@ TEST(Fifo, ConnectionsOfAPairAreAsFastAsTheyAreTogether) {
 }
 
 // mutant: longhaul/run/fifo.cpp
-//   - if (preset && preset->redraw)
-//   + if (preset && preset->redraw && preset->redraw->every_s > 200)
+//   - if (!job.network.traces.empty())  // of the preset: [[wan.trace]] is refused before
+//   + if (job.network.traces.size() > 200)
 TEST(Fifo, RefusesWhatQueuesCannotDo) {
   for (const char* name : {"two-continents", "dynamic"}) {
     auto read = job(fmt::format("preset = \"{}\"", name));

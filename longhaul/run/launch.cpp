@@ -11,7 +11,7 @@
 #include "longhaul/net/tcp.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
-#include "longhaul/run/job/wan_changes.h"
+#include "longhaul/run/job/site_index.h"
 #include "longhaul/run/lab.h"
 #include "longhaul/run/nodes.h"
 
@@ -30,8 +30,9 @@ class Doors {
   }
   // `lab`: each in its site's network; null: on this machine.
   Status open(const Job& job, const Members& members, const Lab* lab) {
+    const SiteIndex sites(job.sites);
     for (const Member& member : members) {
-      const std::uint32_t site = site_index(job, member.site);
+      const std::uint32_t site = sites.at(member.site);
       auto door = lab ? lab->open_door(site) : net::open_door({"127.0.0.1", 0});
       if (!door) return door.error();
       doors_.push_back(*door);
@@ -50,12 +51,13 @@ class Doors {
 
 Status start_all(Children& children, const Job& job, const Members& members,
                  const LaunchOptions& options, const Lab* lab) {
+  const SiteIndex sites(job.sites);
   Doors doors;
   LH_TRY(doors.open(job, members, lab));
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const std::string name = node_name(members[rank]);
     ChildSpec spec{name, {options.program, "site"}, doors.descriptor(rank)};
-    if (lab) spec.network = lab->network(site_index(job, members[rank].site));
+    if (lab) spec.network = lab->network(sites.at(members[rank].site));
     spec.command.insert(spec.command.end(), options.arguments.begin(), options.arguments.end());
     for (const std::string& word :
          {std::string("--site"), name, std::string("--addresses"), doors.addresses(),

@@ -1,7 +1,7 @@
 #include "longhaul/run/network.h"
 
 #include "longhaul/run/fifo.h"
-#include "longhaul/run/job/wan_changes.h"
+#include "longhaul/run/job/site_index.h"
 #include "longhaul/sim/fair_network.h"
 
 namespace longhaul::run {
@@ -11,7 +11,8 @@ sim::FairConfig fair_config(const Job& job, const Members& members) {
   using Control = flow::Tcp::Control;
   sim::FairConfig config;
   config.wan = job.network;
-  for (const Member& member : members) config.site_of.push_back(site_index(job, member.site));
+  const SiteIndex sites(job.sites);
+  for (const Member& member : members) config.site_of.push_back(sites.at(member.site));
   config.seed = job.job.seed;
   config.tcp.control = job.wan.tcp == "bbr" ? Control::bbr : Control::cubic;
   config.tcp.bbr_threshold = job.wan.bbr_threshold;

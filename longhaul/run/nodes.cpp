@@ -1,11 +1,11 @@
 #include "longhaul/run/nodes.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
 
 #include "longhaul/net/tcp.h"
+#include "longhaul/run/job/site_index.h"
 
 namespace longhaul::run {
 
@@ -45,15 +45,15 @@ std::string node_folder(const std::string& run, const Member& member) {
 
 Result<std::vector<std::string>> addresses_of(const Job& job) {
   std::vector<std::string> addresses;
+  const SiteIndex sites(job.sites);
   for (const Member& member : job.members()) {
-    const auto site = std::find_if(job.sites.begin(), job.sites.end(),
-                                   [&](const SiteTable& s) { return s.name == member.site; });
-    const std::string where = fmt::format("{}: [site.{}] address", job.file, site->name);
-    if (site->address.empty())
+    const SiteTable& site = job.sites[sites.at(member.site)];
+    const std::string where = fmt::format("{}: [site.{}] address", job.file, site.name);
+    if (site.address.empty())
       return invalid(where +
                      ": missing; give every site one, such as address = \"10.0.0.1:7000\", or say "
                      "--addresses");
-    auto address = net::parse_address(site->address);
+    auto address = net::parse_address(site.address);
     if (!address) return invalid(where + ": " + address.error().what);
     const std::uint32_t port = address->port + member.rank_in_site;
     if (port > 65535)

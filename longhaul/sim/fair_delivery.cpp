@@ -42,7 +42,7 @@ void FairNetwork::send_off(std::uint32_t slot, Connection& c, Time now) {
   const double bytes = flow::stream_bytes(config_.tcp, flights_[slot].packet.bytes);
   const double later = jittered(c, random) + repair(c, flow::packets(config_.tcp, bytes), random);
   c.last_delivery = std::max(c.last_delivery, now + Time{std::llround(later * 1e9)});
-  deliveries_.push(c.last_delivery, {slot, flights_[slot].use});
+  deliveries_.push(c.last_delivery, flights_.id(slot));
 }
 
 bool FairNetwork::loses(Connection& c, std::uint64_t packets, Random& random) const {
@@ -63,37 +63,26 @@ bool FairNetwork::loses(Connection& c, std::uint64_t packets, Random& random) co
 void FairNetwork::send_datagram(std::uint32_t slot, Connection& c, Time now) {
   const Datagrams& d = config_.datagrams;
   Random random = draw(c, c.packets++);
-  const Packet& packet = flights_[slot].packet;
-  const double bytes = flow::datagram_bytes(config_.tcp, packet.bytes);
+  const double bytes = flow::datagram_bytes(config_.tcp, flights_[slot].packet.bytes);
   const bool lost = loses(c, flow::packets(config_.tcp, bytes), random);
   if (lost || (d.corrupted > 0 && random.uniform() < d.corrupted)) {
     ++lost_;
-    bulk_ -= packet.message.is_bulk();
-    return free_slot(slot);
+    return void(flights_.land(slot));
   }
   const auto arrival = [&] {
     double later = jittered(c, random);
     if (d.late > 0 && random.uniform() < d.late) later += d.late_s;
     return now + Time{std::llround(later * 1e9)};
   };
-  deliveries_.push(arrival(), {slot, flights_[slot].use});
+  deliveries_.push(arrival(), flights_.id(slot));
   if (d.duplicated == 0 || random.uniform() >= d.duplicated) return;
-  const std::uint32_t twin = take_slot();
-  const std::uint32_t use = flights_[twin].use;
-  flights_[twin] = flights_[slot];
-  flights_[twin].use = use;
-  bulk_ += flights_[twin].packet.message.is_bulk();
-  deliveries_.push(arrival(), {twin, use});
+  const std::uint32_t twin = flights_.twin(slot);
+  deliveries_.push(arrival(), flights_.id(twin));
 }
 
-std::optional<Notice> FairNetwork::delivers(const Delivery& delivery) {
-  Flight& flight = flights_[delivery.slot];
-  if (flight.use != delivery.use) return std::nullopt;  // taken off its way meanwhile
-  Notice notice{Notice::Kind::delivered, std::move(flight.packet)};
-  bulk_ -= notice.packet.message.is_bulk();
-  free_slot(delivery.slot);
-  if (dead_[notice.packet.to]) return std::nullopt;
-  return notice;
+std::optional<Notice> FairNetwork::delivers(FlightId id) {
+  if (!flights_.flies(id)) return std::nullopt;  // taken off its way meanwhile
+  return flights_.delivers(id.slot);
 }
 
 }  // namespace longhaul::sim

@@ -33,10 +33,10 @@ double timeout_s(double rtt_s) { return rtt_s + 0.2; }
 
 }  // namespace
 
-FairNetwork::FairNetwork(FairConfig config) : config_(std::move(config)) {
+FairNetwork::FairNetwork(FairConfig config)
+    : config_(std::move(config)), flights_(config_.site_of.size()) {
   check_config();
   add_links();
-  dead_.resize(config_.site_of.size());
   for (std::uint32_t i = 0; i < config_.wan.traces.size(); ++i) {
     const flow::Traced& traced = config_.wan.traces[i];
     stretches_.push_back(flow::first_stretch(traced.trace, config_.seed, i));
@@ -48,26 +48,12 @@ FairNetwork::FairNetwork(FairConfig config) : config_(std::move(config)) {
 }
 
 void FairNetwork::submit(Packet packet, Time now) {
-  LH_CHECK(packet.from < dead_.size() && packet.to < dead_.size() && packet.chunks > 0);
-  const std::uint64_t number = number_++;
-  if (dead_[packet.from] || dead_[packet.to]) return;
-  if (auto way = cut_.find({packet.from, packet.to}); way != cut_.end()) {
-    way->second.emplace(number, Parked{std::move(packet), false});
-    return;
-  }
-  take_off(std::move(packet), number, false, now);
+  if (const auto slot = flights_.submit(std::move(packet))) take_off(*slot, now);
 }
 
-void FairNetwork::take_off(Packet packet, std::uint64_t number, bool told, Time now) {
+void FairNetwork::take_off(std::uint32_t slot, Time now) {
+  const Packet& packet = flights_[slot].packet;
   const std::uint32_t index = connection(packet.from, packet.to, packet.service);
-  const std::uint32_t slot = take_slot();
-  bulk_ += packet.message.is_bulk();
-  Flight& flight = flights_[slot];
-  flight.packet = std::move(packet);
-  flight.number = number;
-  flight.connection = index;
-  flight.flying = true;
-  flight.told = told;
   Connection& c = connections_[index];
   c.queue.push_back(slot);
   if (c.queue.size() == 1) start(index, now);
@@ -209,12 +195,8 @@ std::optional<Notice> FairNetwork::depart(std::uint32_t index, Time now) {
   Connection& c = connections_[index];
   const std::uint32_t slot = c.queue.front();
   c.queue.erase(c.queue.begin());
-  std::optional<Notice> notice;
-  Flight& flight = flights_[slot];
-  const Packet& p = flight.packet;
-  flight.left = true;
-  if (p.message.is_bulk() && !std::exchange(flight.told, true))
-    notice = Notice{Notice::Kind::departed, Packet{p.from, p.to, p.bytes, p.service, {}}};
+  flights_[slot].left = true;
+  std::optional<Notice> notice = flights_.departs(slot);
   send_off(slot, c, now);
   if (c.mode == Mode::lone) c.mode = Mode::idle;
   if (!c.queue.empty()) return start(index, now), notice;

@@ -27,6 +27,7 @@
 #include "longhaul/flow/tcp.h"
 #include "longhaul/flow/wan.h"
 #include "longhaul/sim/event_queue.h"
+#include "longhaul/sim/flights.h"
 #include "longhaul/sim/network.h"
 #include "longhaul/sim/wakes.h"
 
@@ -60,8 +61,8 @@ class FairNetwork final : public Network {
   void cut(Rank from, Rank to, Time now) override;
   void heal(Rank from, Rank to, Time now) override;
   void crash(Rank, Time now) override;
-  void revive(Rank rank) override { dead_[rank] = false; }
-  bool has_bulk() const override { return bulk_ > 0; }
+  void revive(Rank rank) override { flights_.revive(rank); }
+  bool has_bulk() const override { return flights_.has_bulk(); }
   void state(Archive&) override;
 
   // Bytes per second, IP headers included; for tests and figures.
@@ -105,25 +106,9 @@ class FairNetwork final : public Network {
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
   };
-  // A packet under way. Slots are used again; `use` tells an event of an earlier use.
-  struct Flight {
-    Packet packet;
-    std::uint64_t number = 0;  // in order of submission
-    std::uint32_t use = 0;
-    std::uint32_t connection = kNone;
-    bool flying = false;
-    bool told = false;  // that it has departed
+  struct Sent {         // what is kept of a packet under way
     bool left = false;  // its last byte is on the way
-    void state(auto& ar) { ar(packet, number, use, connection, flying, told, left); }
-  };
-  struct Delivery {
-    std::uint32_t slot = 0, use = 0;
-    void state(auto& ar) { ar(slot, use); }
-  };
-  struct Parked {
-    Packet packet;
-    bool told = false;
-    void state(auto& ar) { ar(packet, told); }
+    void state(auto& ar) { ar(left); }
   };
   struct Links {  // of one site or node; kNone: unlimited
     std::uint32_t out = kNone, in = kNone;
@@ -149,7 +134,7 @@ class FairNetwork final : public Network {
   void apply(const flow::Traced&, double value, Time now);
 
   // Sending (fair_network.cpp).
-  void take_off(Packet, std::uint64_t number, bool told, Time now);
+  void take_off(std::uint32_t slot, Time now);
   void start(std::uint32_t connection, Time now);
   void begin_flow(Connection&, std::uint32_t index, Time now);
   double streams(const Connection&) const;
@@ -171,14 +156,10 @@ class FairNetwork final : public Network {
   bool loses(Connection&, std::uint64_t packets, Random&) const;
   double jittered(const Connection&, Random&) const;
   double repair(const Connection&, std::uint64_t packets, Random&) const;
-  std::optional<Notice> delivers(const Delivery&);
+  std::optional<Notice> delivers(FlightId);
 
   // Faults and state (fair_faults.cpp).
-  std::uint32_t take_slot();
-  void free_slot(std::uint32_t slot);
   void stop(std::uint32_t connection, Time now);
-  template <class Pick>
-  void ground(Pick&& pick);
   void check_loaded(Archive&) const;
 
   const FairConfig config_;
@@ -196,14 +177,9 @@ class FairNetwork final : public Network {
   Wakes trace_wakes_;  // of traces
   std::vector<flow::Stretch> stretches_;
   std::optional<Time> dirty_;  // the instant whose end is to be settled
-  std::vector<Flight> flights_;
-  std::vector<std::uint32_t> free_slots_;
-  EventQueue<Delivery> deliveries_;
-  std::uint64_t number_ = 0;
-  std::uint64_t bulk_ = 0;  // packets under way and not kept back
+  Flights<Sent> flights_;
+  EventQueue<FlightId> deliveries_;
   std::uint64_t lost_ = 0;
-  std::vector<bool> dead_;  // by rank
-  std::map<std::pair<Rank, Rank>, std::map<std::uint64_t, Parked>> cut_;
 };
 
 }  // namespace longhaul::sim

@@ -13,6 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::drain;
 using testing::equal;
+using testing::last;
 using testing::packet;
 using testing::Seen;
 using testing::shared;
@@ -24,8 +25,6 @@ Packet with(Packet p, Service service) {
   return p;
 }
 constexpr Service kDatagram{.delivery = Service::Delivery::best_effort};
-
-double last(Network& net) { return drain(net).back().at; }
 
 // mutant: longhaul/sim/fair_network.cpp
 //   - if (base > c.since) c.left = std::max(0.0, c.left - c.rate * seconds(base - c.since));
@@ -416,9 +415,8 @@ TEST(FairNetwork, SavedAndLoadedAfterAnythingItGoesOnBitForBit) {
     Time now{0};
     play(net, random, now, int(seed));
     const Buffer bytes = testing::save(net);
-    Archive load(bytes);
-    loaded.state(load);
-    ASSERT_TRUE(load.finish()) << load.finish().error().what;
+    const Status status = testing::load(loaded, bytes);
+    ASSERT_TRUE(status) << status.error().what;
     ASSERT_EQ(testing::save(loaded), bytes);
     Random again = random;
     Time then = now;
@@ -435,9 +433,7 @@ TEST(FairNetwork, ATornStateIsAnErrorOrANetworkThatCanBeRun) {
   const Buffer saved = testing::save(source);
   for (std::size_t size = 0; size < saved.size(); size += 3) {
     FairNetwork torn(eventful(5));
-    Archive load(std::span<const std::byte>(saved).first(size));
-    torn.state(load);
-    EXPECT_FALSE(load.finish()) << size;
+    EXPECT_FALSE(testing::load(torn, std::span(saved).first(size))) << size;
   }
 }
 

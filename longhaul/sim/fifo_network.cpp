@@ -17,7 +17,8 @@ void check_rate(const Rate& rate) { LH_CHECK(!rate || *rate > 0); }
 
 }  // namespace
 
-FifoNetwork::FifoNetwork(FifoConfig config) : config_(std::move(config)) {
+FifoNetwork::FifoNetwork(FifoConfig config)
+    : config_(std::move(config)), flights_(config_.site_of.size()) {
   for (const auto& site : config_.sites) {
     for (const Rate& rate : {site.up, site.down, site.lan}) check_rate(rate);
     up_.push_back({site.up});
@@ -33,7 +34,6 @@ FifoNetwork::FifoNetwork(FifoConfig config) : config_(std::move(config)) {
     lan_out_.push_back({config_.sites[site].lan});
     lan_in_.push_back({config_.sites[site].lan});
   }
-  dead_.resize(config_.site_of.size());
 }
 
 std::uint32_t FifoNetwork::way(std::uint32_t from, std::uint32_t to) {
@@ -67,26 +67,13 @@ FifoNetwork::Span FifoNetwork::pass(Server& server, Span arriving, std::uint64_t
 }
 
 void FifoNetwork::submit(Packet packet, Time now) {
-  LH_CHECK(packet.from < dead_.size() && packet.to < dead_.size() && packet.chunks > 0);
-  const std::uint64_t number = number_++;
-  if (dead_[packet.from] || dead_[packet.to]) return;
-  if (auto way = cut_.find({packet.from, packet.to}); way != cut_.end()) {
-    way->second.emplace(number, Parked{std::move(packet), false});
-    return;
-  }
-  take_off(std::move(packet), number, false, now);
+  if (const auto slot = flights_.submit(std::move(packet))) take_off(*slot, now);
 }
 
-void FifoNetwork::take_off(Packet packet, std::uint64_t number, bool told, Time now) {
-  const std::uint32_t slot = take_slot();
+void FifoNetwork::take_off(std::uint32_t slot, Time now) {
   Flight& flight = flights_[slot];
-  flight.packet = std::move(packet);
   if (!same_site(flight.packet))
     flight.way = way(site_of(flight.packet.from), site_of(flight.packet.to));
-  flight.number = number;
-  flight.flying = true;
-  flight.told = told;
-  bulk_ += flight.packet.message.is_bulk();
   const bool run = flight.packet.chunks > 1;
   if (!run && line_index_.empty()) return launch(slot, now);
   Line& line = line_of(flight);
@@ -137,13 +124,14 @@ void FifoNetwork::launch(std::uint32_t slot, Time now) {
     delay = between.delay;
   }
   flight.leaves = span.end;
+  const FlightId id = flights_.id(slot);
   if (packet.message.is_bulk() && (!flight.told || flight.line != kNone))
-    events_.push(span.end, {Event::Kind::departs, slot, flight.use});
+    events_.push(span.end, {Event::Kind::departs, id});
   const Time end = span.end + delay;
   if (last_server(packet)) {
-    events_.push(span.start + delay, {Event::Kind::arrives, slot, flight.use, end});
+    events_.push(span.start + delay, {Event::Kind::arrives, id, end});
   } else if (flight.launched == packet.chunks) {
-    events_.push(end, {Event::Kind::delivers, slot, flight.use});
+    events_.push(end, {Event::Kind::delivers, id});
   }
 }
 
@@ -154,25 +142,23 @@ std::optional<Time> FifoNetwork::next_event() const {
 
 std::optional<Notice> FifoNetwork::advance() {
   const auto [at, sequence, event] = events_.pop();
-  if (flights_[event.slot].use != event.use) return std::nullopt;  // taken off its way meanwhile
+  if (!flights_.flies(event.flight)) return std::nullopt;  // taken off its way meanwhile
   switch (event.kind) {
     case Event::Kind::departs:
-      return departs(event, at);
+      return departs(event.flight.slot, at);
     case Event::Kind::arrives:
       arrives(event, at);
       return std::nullopt;
     case Event::Kind::delivers:
-      return delivers(event);
+      return flights_.delivers(event.flight.slot);
   }
   return std::nullopt;
 }
 
-std::optional<Notice> FifoNetwork::departs(const Event& event, Time now) {
-  Flight& flight = flights_[event.slot];
-  const Packet& p = flight.packet;
+std::optional<Notice> FifoNetwork::departs(std::uint32_t slot, Time now) {
+  Flight& flight = flights_[slot];
   std::optional<Notice> notice;
-  if (++flight.departed == p.chunks && !std::exchange(flight.told, true))
-    notice = Notice{Notice::Kind::departed, Packet{p.from, p.to, p.bytes, p.service, {}}};
+  if (++flight.departed == flight.packet.chunks) notice = flights_.departs(slot);
   if (flight.line != kNone) {
     --lines_[flight.line].under_way;
     launch_waiting(lines_[flight.line], now);
@@ -181,78 +167,33 @@ std::optional<Notice> FifoNetwork::departs(const Event& event, Time now) {
 }
 
 void FifoNetwork::arrives(const Event& event, Time now) {
-  Flight& flight = flights_[event.slot];
+  Flight& flight = flights_[event.flight.slot];
   const Packet& p = flight.packet;
   const std::uint64_t i = flight.arrived++;
   const Span span = pass(*last_server(p), {now, event.end},
                          p.bytes * (i + 1) / p.chunks - p.bytes * i / p.chunks);
-  if (flight.arrived == p.chunks)
-    events_.push(span.end, {Event::Kind::delivers, event.slot, event.use});
+  if (flight.arrived == p.chunks) events_.push(span.end, {Event::Kind::delivers, event.flight});
 }
 
-std::optional<Notice> FifoNetwork::delivers(const Event& event) {
-  Notice notice{Notice::Kind::delivered, std::move(flights_[event.slot].packet)};
-  bulk_ -= notice.packet.message.is_bulk();
-  free_slot(event.slot);
-  if (dead_[notice.packet.to]) return std::nullopt;
-  return notice;
-}
-
-// Takes every flight for which pick(flight) says so off its way.
-template <class Pick>
-void FifoNetwork::ground(Pick&& pick) {
-  for (std::uint32_t slot = 0; slot < flights_.size(); ++slot) {
-    Flight& flight = flights_[slot];
-    if (!flight.flying) continue;
-    const bool bulk = flight.packet.message.is_bulk();
-    if (!pick(flight)) continue;
-    if (flight.line != kNone) lines_[flight.line] = {};  // all of a line goes together
-    bulk_ -= bulk;
-    free_slot(slot);
-  }
+// All of a line goes together.
+void FifoNetwork::leave_line(const Flight& flight) {
+  if (flight.line != kNone) lines_[flight.line] = {};
 }
 
 void FifoNetwork::cut(Rank from, Rank to, Time) {
-  auto& parked = cut_[{from, to}];
-  ground([&](Flight& f) {
-    if (f.packet.from != from || f.packet.to != to) return false;
-    parked.emplace(f.number, Parked{std::move(f.packet), f.told});
-    return true;
-  });
+  flights_.cut(from, to, [this](const Flight& flight) { leave_line(flight); });
 }
 
 void FifoNetwork::heal(Rank from, Rank to, Time now) {
-  auto way = cut_.extract({from, to});
-  if (way.empty()) return;
-  for (auto& [number, parked] : way.mapped())
-    take_off(std::move(parked.packet), number, parked.told, now);
+  for (const std::uint32_t slot : flights_.heal(from, to)) take_off(slot, now);
 }
 
 void FifoNetwork::crash(Rank rank, Time now) {
-  dead_[rank] = true;
-  for (auto& [way, parked] : cut_) {
-    if (way.first == rank || way.second == rank) parked.clear();
-  }
-  ground([&](Flight& f) {
-    return f.packet.from == rank && (f.leaves > now || f.launched < f.packet.chunks);
+  flights_.crash(rank, [&](const Flight& flight) {
+    if (flight.leaves <= now && flight.launched == flight.packet.chunks) return false;
+    leave_line(flight);
+    return true;
   });
-}
-
-std::uint32_t FifoNetwork::take_slot() {
-  if (free_slots_.empty()) {
-    flights_.emplace_back();
-    return std::uint32_t(flights_.size() - 1);
-  }
-  const std::uint32_t slot = free_slots_.back();
-  free_slots_.pop_back();
-  return slot;
-}
-
-void FifoNetwork::free_slot(std::uint32_t slot) {
-  const std::uint32_t use = flights_[slot].use + 1;
-  flights_[slot] = {};
-  flights_[slot].use = use;
-  free_slots_.push_back(slot);
 }
 
 void FifoNetwork::state(Archive& ar) {
@@ -266,28 +207,21 @@ void FifoNetwork::state(Archive& ar) {
     ar(from, to);
     ar(ways_[way(from, to)].server.free_at);
   }
-  ar(lines_, line_index_, flights_, free_slots_, events_, number_, bulk_, dead_, cut_);
+  ar(lines_, line_index_, flights_, events_);
   if (ar.loading()) check_loaded(ar);
 }
 
-// A torn file that still parses must not send us out of bounds.
+// As Flights::good().
 void FifoNetwork::check_loaded(Archive& ar) const {
-  bool good = dead_.size() == lan_in_.size();
-  for (const std::uint32_t slot : free_slots_) good &= slot < flights_.size();
-  for (const auto& entry : events_.entries()) good &= entry.event.slot < flights_.size();
+  bool good = flights_.good();
+  for (const auto& entry : events_.entries()) good &= flights_.has(entry.event.flight.slot);
   for (const auto& [key, line] : line_index_) good &= line < lines_.size();
   for (const Line& line : lines_)
-    for (const std::uint32_t slot : line.waiting) good &= slot < flights_.size();
-  const auto check = [&](const Packet& packet) {
-    good &= packet.from < dead_.size() && packet.to < dead_.size() && packet.chunks > 0;
-  };
-  for (const Flight& flight : flights_) {
-    check(flight.packet);
+    for (const std::uint32_t slot : line.waiting) good &= flights_.has(slot);
+  for (const Flight& flight : flights_.all()) {
     good &= flight.line == kNone || flight.line < lines_.size();
     good &= flight.way == kNone || flight.way < ways_.size();
   }
-  for (const auto& [way, parked] : cut_)
-    for (const auto& [number, one] : parked) check(one.packet);
   if (!good) ar.fail("names a packet or a node that is not there");
 }
 

@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "longhaul/core/turn.h"
+#include "longhaul/flow/rate.h"
 #include "longhaul/sim/event_queue.h"
+#include "longhaul/sim/flights.h"
 #include "longhaul/sim/network.h"
 
 namespace longhaul::sim {
 
-// Bytes per second; absent: unlimited.
-using Rate = std::optional<double>;
-inline double mbps(double megabits) { return megabits * 125000.0; }
+using flow::Rate;
 
 struct FifoConfig {
   struct Site {
@@ -52,8 +52,8 @@ class FifoNetwork final : public Network {
   void cut(Rank from, Rank to, Time now) override;
   void heal(Rank from, Rank to, Time now) override;
   void crash(Rank, Time now) override;
-  void revive(Rank rank) override { dead_[rank] = false; }
-  bool has_bulk() const override { return bulk_ > 0; }
+  void revive(Rank rank) override { flights_.revive(rank); }
+  bool has_bulk() const override { return flights_.has_bulk(); }
   void state(Archive&) override;
 
  private:
@@ -76,32 +76,19 @@ class FifoNetwork final : public Network {
     void state(auto& ar) { ar(waiting, under_way); }
   };
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  // A packet under way. Slots are used again; `use` tells an event of an earlier use.
-  struct Flight {
-    Packet packet;
-    std::uint64_t number = 0;  // in order of submission
-    std::uint32_t use = 0;
-    std::uint32_t way = kNone;   // between sites
-    std::uint32_t line = kNone;  // of runs of chunks
-    bool flying = false;
-    bool told = false;                                      // that it has departed
+  struct Progress {                                         // what is kept of a packet under way
+    std::uint32_t way = kNone;                              // between sites
+    std::uint32_t line = kNone;                             // of runs of chunks
     std::uint32_t launched = 0, departed = 0, arrived = 0;  // chunks
     Time leaves{0};  // the sender's side: the last chunk launched
-    void state(auto& ar) {
-      ar(packet, number, use, way, line, flying, told, launched, departed, arrived, leaves);
-    }
+    void state(auto& ar) { ar(way, line, launched, departed, arrived, leaves); }
   };
+  using Flight = Flights<Progress>::Flight;
   struct Event {
     enum class Kind : std::uint8_t { departs, arrives, delivers } kind{};
-    std::uint32_t slot = 0;
-    std::uint32_t use = 0;
+    FlightId flight;
     Time end{0};  // arrives: of the last byte
-    void state(auto& ar) { ar(kind, slot, use, end); }
-  };
-  struct Parked {
-    Packet packet;
-    bool told = false;
-    void state(auto& ar) { ar(packet, told); }
+    void state(auto& ar) { ar(kind, flight, end); }
   };
 
   static Span pass(Server&, Span arriving, std::uint64_t bytes);
@@ -111,16 +98,12 @@ class FifoNetwork final : public Network {
   Line& line_of(Flight&);
   Server* last_server(const Packet&);
 
-  void take_off(Packet, std::uint64_t number, bool told, Time now);
+  void take_off(std::uint32_t slot, Time now);
   void launch(std::uint32_t slot, Time now);
   void launch_waiting(Line&, Time now);
-  std::optional<Notice> departs(const Event&, Time now);
+  std::optional<Notice> departs(std::uint32_t slot, Time now);
   void arrives(const Event&, Time now);
-  std::optional<Notice> delivers(const Event&);
-  std::uint32_t take_slot();
-  void free_slot(std::uint32_t slot);
-  template <class Pick>
-  void ground(Pick&& pick);
+  void leave_line(const Flight&);
   void check_loaded(Archive&) const;
 
   const FifoConfig config_;
@@ -130,13 +113,8 @@ class FifoNetwork final : public Network {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> way_index_;
   std::vector<Line> lines_;
   std::map<std::pair<std::pair<Rank, Rank>, unsigned>, std::uint32_t> line_index_;
-  std::vector<Flight> flights_;
-  std::vector<std::uint32_t> free_slots_;
+  Flights<Progress> flights_;
   EventQueue<Event> events_;
-  std::uint64_t number_ = 0;
-  std::uint64_t bulk_ = 0;  // packets under way and not kept back
-  std::vector<bool> dead_;  // by rank
-  std::map<std::pair<Rank, Rank>, std::map<std::uint64_t, Parked>> cut_;
 };
 
 }  // namespace longhaul::sim

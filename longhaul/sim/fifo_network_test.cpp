@@ -33,8 +33,8 @@ TEST(FifoNetwork, ASlowStageUpstreamDoesNotHoldAFasterOne) {
 }
 
 // mutant: longhaul/sim/fifo_network.cpp
-//   - events_.push(span.start + delay, {Event::Kind::arrives, slot, flight.use, end});
-//   + events_.push(now, {Event::Kind::arrives, slot, flight.use, end});
+//   - events_.push(span.start + delay, {Event::Kind::arrives, id, end});
+//   + events_.push(now, {Event::Kind::arrives, id, end});
 TEST(FifoNetwork, TheDownlinkServesInOrderOfArrivalNotOfSubmission) {
   FifoConfig config = equal(3);
   config.links[{0, 2}].delay = 500ms;

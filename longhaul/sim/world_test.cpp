@@ -46,7 +46,7 @@ TEST(World, ARoundTakesItsSteps_ItsBytesAndTheDelay) {
   RunningJob job(small);
   Time last{0};
   job.world().observe({.on_round = [&](Time now, Rank, Round round) {
-    const double wire = 3.0 * 320 / mbps(1);
+    const double wire = 3.0 * 320 / flow::bytes_per_second(1);
     EXPECT_NEAR(seconds(now), double(round) * (0.020 + wire + 0.005), 1e-7);
     last = now;
   }});
@@ -99,8 +99,8 @@ TEST(World, WireScaleMultipliesBulkAndLeavesHeadersAlone) {
 TEST(World, APhantomRunOfChunksCostsTheTimeAndTheBytesOfItsChunks) {
   const auto cost = [](std::uint64_t chunk) {
     SmallJob small{.ranks = 8, .size = 1 << 20, .exchange = {.rounds = 2, .chunk = chunk}};
-    small.up = mbps(1000);
-    small.down = mbps(100);
+    small.up = flow::bytes_per_second(1000);
+    small.down = flow::bytes_per_second(100);
     small.phantom = true;
     RunningJob job(small);
     run(job);

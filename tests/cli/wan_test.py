@@ -4,15 +4,9 @@
     LONGHAUL=build/release/longhaul tests/cli/wan_test.py
 """
 import json
-import os
-import pathlib
-import shutil
-import subprocess
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
+import cli_test
 
 JOB = """\
 [job]
@@ -28,60 +22,57 @@ kind = "bsp"
 MATRIX = "src,a,b\na,,80\nb,40,\n"
 
 
-class Case(unittest.TestCase):
+class Case(cli_test.Case):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="longhaul-wan-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        (self.folder / "job.toml").write_text(JOB)
-        (self.folder / "mbps.csv").write_text(MATRIX)
+        super().setUp()
+        self.write(JOB)
+        self.write(MATRIX, "mbps.csv")
 
-    def longhaul(self, *args, code=0):
-        done = subprocess.run([LONGHAUL, *map(str, args)], cwd=self.folder, timeout=100,
-                              capture_output=True, text=True)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+    def says(self, *args, code=0):
+        done = self.run_ok(*args, code=code)
         return done.stderr if code else done.stdout
 
     def own_matrices(self):
-        (self.folder / "job.toml").write_text(JOB + '[wan]\nmbps_csv = "mbps.csv"\n')
+        self.write(JOB + '[wan]\nmbps_csv = "mbps.csv"\n')
 
 
 class Networks(Case):
     def test_list_and_explain(self):
-        networks = json.loads(self.longhaul("list", "--json"))["wan"]
+        networks = json.loads(self.says("list", "--json"))["wan"]
         self.assertEqual(len(networks), 16)
         for network in networks:
-            told = self.longhaul("explain", network["name"])
+            told = self.says("explain", network["name"])
             self.assertIn("source: ", told)
             self.assertIn(network["summary"], told)
-        told = self.longhaul("explain", "job.toml", "--wan", "dtfm-4us")
+        told = self.says("explain", "job.toml", "--wan", "dtfm-4us")
         self.assertIn("Network\n", told)
         self.assertIn("virginia", told)
 
     def test_a_run_on_a_preset_goes_on_with_it(self):
         args = ("simulate", "job.toml", "--wan", "dtfm-4us", "--json", "--quiet")
-        first = json.loads(self.longhaul(*args))
+        first = json.loads(self.says(*args))
         self.assertEqual(first["sites"], 4)
-        self.longhaul("compare", "job.toml", "--wan", "dtfm-4us", "--sync", "bsp,fedavg",
-                      "--set", "site.ohio.step_ms=5", "--quiet")
-        self.longhaul(*args[:2], "--wan", "gaia-11", "--resume", "--quiet", code=2)
+        self.says("compare", "job.toml", "--wan", "dtfm-4us", "--sync", "bsp,fedavg", "--set",
+                  "site.ohio.step_ms=5", "--quiet")
+        self.says(*args[:2], "--wan", "gaia-11", "--resume", "--quiet", code=2)
 
     def test_what_queues_cannot_do_is_refused(self):
         for name in ("two-continents", "dynamic"):
-            told = self.longhaul("simulate", "job.toml", "--wan", name, code=2)
+            told = self.says("simulate", "job.toml", "--wan", name, code=2)
             self.assertIn("FIFO", told)
-            self.longhaul("bound", "job.toml", "--wan", name)
+            self.says("bound", "job.toml", "--wan", name)
 
     def test_matrices_that_change_stop_a_resumed_run(self):
         self.own_matrices()
-        self.longhaul("simulate", "job.toml", "--quiet")
-        (self.folder / "mbps.csv").write_text(MATRIX.replace("80", "90"))
-        told = self.longhaul("simulate", "job.toml", "--resume", "--quiet", code=2)
+        self.says("simulate", "job.toml", "--quiet")
+        self.write(MATRIX.replace("80", "90"), "mbps.csv")
+        told = self.says("simulate", "job.toml", "--resume", "--quiet", code=2)
         self.assertIn("[wan] matrices", told)
 
     def test_a_bad_matrix(self):
         self.own_matrices()
-        (self.folder / "mbps.csv").write_text(MATRIX.replace("80", "-80"))
-        told = self.longhaul("simulate", "job.toml", code=2)
+        self.write(MATRIX.replace("80", "-80"), "mbps.csv")
+        told = self.says("simulate", "job.toml", code=2)
         for part in ("job.toml:11: [wan] mbps_csv: mbps.csv:2: column 3: expected a rate", "'-80'"):
             self.assertIn(part, told)
         self.assertFalse((self.folder / "runs").exists())
@@ -89,14 +80,14 @@ class Networks(Case):
 
 class Bounds(Case):
     def bound(self, *args):
-        return json.loads(self.longhaul("bound", "job.toml", "--json", *args))
+        return json.loads(self.says("bound", "job.toml", "--json", *args))
 
     def test_gaia(self):
         told = self.bound("--wan", "gaia-11", "--payload")
         self.assertAlmostEqual(told["bound_s"], 2 * 10 * 25e6 / (11 * 125e6), places=9)
         self.assertAlmostEqual(told["tree_s"], told["bound_s"], places=6)
         self.assertEqual(told["binds"], "all uplinks together")
-        told = self.longhaul("bound", "job.toml", "--wan", "straggler")
+        told = self.says("bound", "job.toml", "--wan", "straggler")
         self.assertIn("the uplink of bad", told)
 
     def test_own_matrix(self):
@@ -104,17 +95,17 @@ class Bounds(Case):
         told = self.bound("--mbytes", "10", "--op", "broadcast", "--root", "b")
         self.assertAlmostEqual(told["bound_s"], 10e6 * 1500 / 1448 / 5e6, places=9)
         self.assertEqual((told["root"], told["sites"]), ("b", 2))
-        self.assertIn("'b'", self.longhaul("bound", "job.toml", "--op", "broadcast", "--root",
-                                           "bb", code=2))
-        self.longhaul("bound", "job.toml", "--root", "b", code=2)
+        self.assertIn("'b'", self.says("bound", "job.toml", "--op", "broadcast", "--root", "bb",
+                                       code=2))
+        self.says("bound", "job.toml", "--root", "b", code=2)
 
     def test_no_simulated_round_is_quicker(self):
-        (self.folder / "job.toml").write_text(JOB.replace("mbytes = 1", "mbytes = 25"))
+        self.write(JOB.replace("mbytes = 1", "mbytes = 25"))
         for name in ("gaia-11", "straggler", "edge-hub"):
             least = self.bound("--wan", name, "--payload")["bound_s"]
             for overlay in ("direct", "ring", "hub"):
-                told = json.loads(self.longhaul("simulate", "job.toml", "--wan", name, "--dry-run",
-                                                "--json", "--set", f"overlay.kind={overlay}"))
+                told = json.loads(self.says("simulate", "job.toml", "--wan", name, "--dry-run",
+                                            "--json", "--set", f"overlay.kind={overlay}"))
                 self.assertGreater(told["round_s"], least, (name, overlay))
 
 

@@ -24,16 +24,6 @@ std::string place_of(const Document& doc, std::string_view why) {
   return doc.file;
 }
 
-std::vector<std::string_view> site_names(const Job& job) {
-  std::vector<std::string_view> names;
-  for (const SiteTable& site : job.sites) names.push_back(site.name);
-  return names;
-}
-
-bool has(const std::vector<std::string_view>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 Status check_sites(const Document& doc, const Job& job) {
   if (job.sites.empty())
     return invalid(
@@ -60,15 +50,12 @@ Status check_sites(const Document& doc, const Job& job) {
   return Ok{};
 }
 
-Status check_links(const Document& doc, const Job& job) {
-  const auto names = site_names(job);
-  const std::set<std::string_view> known(names.begin(), names.end());
+Status check_links(const Document& doc, const Job& job, const SiteIndex& sites) {
   std::set<std::pair<std::string, std::string>> seen;
   for (std::size_t i = 0; i < job.links.size(); ++i) {
     const LinkTable& link = job.links[i];
     for (auto [key, name] : {std::pair{"from", &link.from}, std::pair{"to", &link.to}})
-      if (!known.contains(*name))
-        return about(doc.links[i], key, "a site's name" + suggestion(*name, names));
+      LH_TRY(check_site(doc.links[i], key, *name, sites));
     if (link.from == link.to)
       return about(doc.links[i], "to", "another site than 'from' ([wan] lan_mbps is for one site)");
     const bool fresh = seen.emplace(link.from, link.to).second &&
@@ -82,8 +69,8 @@ Status check_links(const Document& doc, const Job& job) {
 }
 
 // What this version does not do is refused, never ignored.
-Status check_wan(const Document& doc, const Job& job) {
-  if (job.wan.model == "fair") return check_fair(doc, job);
+Status check_wan(const Document& doc, const Job& job, const SiteIndex& sites) {
+  if (job.wan.model == "fair") return check_fair(doc, job, sites);
   constexpr const char* kFifo =
       "its default: [wan] model = \"fifo\" is queues without loss, jitter or change, and what "
       "changed nothing would mislead; with model = \"fair\" it counts";
@@ -107,14 +94,14 @@ Status check_wan(const Document& doc, const Job& job) {
   return Ok{};
 }
 
-Status check_rest(const Document& doc, const Job& job) {
+Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (!is_name(job.job.name)) return about(doc, "job", "name", "letters, digits, - and _");
   const std::string model = job.kind("model");
   if (job.kind("data") == "none" && model != "phantom" && model != "own")
     return about(doc, "data", "kind", "data to learn from, for example kind = \"mnist\"");
-  const auto names = site_names(job);
-  if (job.roles.server && !has(names, *job.roles.server))
-    return about(doc, "roles", "server", "a site's name" + suggestion(*job.roles.server, names));
+  if (job.roles.server && !sites.find(*job.roles.server))
+    return about(doc, "roles", "server",
+                 "a site's name" + suggestion(*job.roles.server, sites.names()));
   if (auto why = illegal(*job.sync.entry, *job.overlay.entry, *job.transfer.entry, *job.codec.entry,
                          job.error_feedback, *job.outer.entry))
     return invalid(fmt::format("{}: {}", place_of(doc, *why), *why));
@@ -167,11 +154,18 @@ std::uint8_t role_bit(std::string_view role) {
   return std::uint8_t(Role::state_server);
 }
 
+Status check_site(const Settings& table, std::string_view key, const std::string& name,
+                  const SiteIndex& sites) {
+  if (sites.find(name)) return Ok{};
+  return about(table, key, "a site's name" + suggestion(name, sites.names()));
+}
+
 Status check_job(const Document& doc, const Job& job) {
   LH_TRY(check_sites(doc, job));
-  LH_TRY(check_links(doc, job));
-  LH_TRY(check_wan(doc, job));
-  LH_TRY(check_rest(doc, job));
+  const SiteIndex sites(job.sites);
+  LH_TRY(check_links(doc, job, sites));
+  LH_TRY(check_wan(doc, job, sites));
+  LH_TRY(check_rest(doc, job, sites));
   return check_parts(job);
 }
 

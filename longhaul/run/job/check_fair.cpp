@@ -1,42 +1,29 @@
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "longhaul/run/job/check.h"
+#include "longhaul/run/job/wan_changes.h"
 
 namespace longhaul::run {
 namespace {
 
-std::vector<std::string_view> site_names(const Job& job) {
-  std::vector<std::string_view> names;
-  for (const SiteTable& site : job.sites) names.push_back(site.name);
-  return names;
-}
-
-Status check_known(const Settings& table, std::string_view key, const std::string& name,
-                   const std::vector<std::string_view>& names) {
-  if (std::find(names.begin(), names.end(), name) != names.end()) return Ok{};
-  return about(table, key, "a site's name" + suggestion(name, names));
-}
-
-Status check_shared(const Settings& written, const SharedTable& table,
-                    const std::vector<std::string_view>& names) {
+Status check_shared(const Settings& written, const SharedTable& table, const SiteIndex& sites) {
   if (!is_name(table.name))
     return about(written, "name", "a name for the link: letters, digits, - and _");
   if (!table.mbps) return about(written, "mbps", "the link's rate");
-  for (auto [key, sites] : {std::pair{"from", &table.from}, std::pair{"to", &table.to}}) {
-    if (sites->empty()) return about(written, key, "names of sites");
-    for (const std::string& site : *sites) LH_TRY(check_known(written, key, site, names));
+  for (auto [key, names] : {std::pair{"from", &table.from}, std::pair{"to", &table.to}}) {
+    if (names->empty()) return about(written, key, "names of sites");
+    for (const std::string& name : *names) LH_TRY(check_site(written, key, name, sites));
   }
   if (table.from == table.to && table.from.size() == 1)
     return about(written, "to", "another site than 'from'");
   return Ok{};
 }
 
-Status check_trace(const Settings& written, const TraceTable& table, const Job& job) {
-  const auto names = site_names(job);
+Status check_trace(const Settings& written, const TraceTable& table, const Job& job,
+                   const SiteIndex& sites) {
   const bool of_site = table.what == "up" || table.what == "down";
   const bool of_pair = table.what == "rate" || table.what == "delay" || table.what == "loss";
   for (auto [key, value, meant] :
@@ -45,7 +32,7 @@ Status check_trace(const Settings& written, const TraceTable& table, const Job& 
     if (value->empty()) continue;
     if (!meant)
       return about(written, key, fmt::format("no such key with what = \"{}\"", table.what));
-    LH_TRY(check_known(written, key, *value, names));
+    LH_TRY(check_site(written, key, *value, sites));
   }
   if (!table.from.empty() && table.from == table.to)
     return about(written, "to", "another site than 'from'");
@@ -77,16 +64,15 @@ std::string quantity(const TraceTable& table) {
 
 }  // namespace
 
-Status check_fair(const Document& doc, const Job& job) {
-  const auto names = site_names(job);
+Status check_fair(const Document& doc, const Job& job, const SiteIndex& sites) {
   std::set<std::string> links, traced;
   for (std::size_t i = 0; i < job.shared.size(); ++i) {
-    LH_TRY(check_shared(doc.shared[i], job.shared[i], names));
+    LH_TRY(check_shared(doc.shared[i], job.shared[i], sites));
     if (!links.insert(job.shared[i].name).second)
       return about(doc.shared[i], "name", "a name that no other shared link has");
   }
   for (std::size_t i = 0; i < job.traces.size(); ++i) {
-    LH_TRY(check_trace(doc.traces[i], job.traces[i], job));
+    LH_TRY(check_trace(doc.traces[i], job.traces[i], job, sites));
     if (!traced.insert(quantity(job.traces[i])).second)
       return about(doc.traces[i], "what", "what no earlier [[wan.trace]] follows");
   }

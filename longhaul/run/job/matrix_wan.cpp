@@ -63,7 +63,7 @@ Result<flow::Wan> wan_of_matrices(const std::optional<Matrix>& mbps,
     for (std::uint32_t to = 0; to < names.size(); ++to) {
       if (from == to) continue;
       flow::Wan::Pair& pair = wan.pairs[{from, to}];
-      if (mbps) pair.rate = bytes_per_second(mbps->at(rate_rows[from], rate_rows[to]));
+      if (mbps) pair.rate = flow::bytes_per_second(mbps->at(rate_rows[from], rate_rows[to]));
       if (rtt_ms) pair.delay_s = rtt_ms->at(rtt_rows[from], rtt_rows[to]) / 2 / 1000;
     }
   return wan;

@@ -6,14 +6,12 @@
 
 #include "longhaul/flow/wan.h"
 #include "longhaul/run/job/matrix.h"
-#include "longhaul/run/job/tables.h"
+#include "longhaul/run/job/wan_tables.h"
 
 namespace longhaul::run {
 
 inline constexpr CellKind kRateCells = {"a rate in Mbit/s", kLargestRate};
 inline constexpr CellKind kRttCells = {"a round trip in ms", 2 * kLargestDelay};
-
-inline double bytes_per_second(double mbps) { return mbps * 125000.0; }
 
 // The sites named, in that order; none named: all, and then both matrices must have the same ones.
 // A matrix that is absent leaves its half open; the delay of a direction is half of its own cell. A

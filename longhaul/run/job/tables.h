@@ -1,18 +1,16 @@
 #pragma once
-// The tables of a job file that belong to the run itself. Each key's meaning, range and default
-// stands here and nowhere else: the reader, `longhaul explain`, docs/job-file.md and the tests of
-// bad input are made from these fields().
+// The tables of a job file that belong to the run itself, beside those of the network. Each key's
+// meaning, range and default stands here and nowhere else: the reader, `longhaul explain`,
+// docs/job-file.md and the tests of bad input are made from these fields().
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "longhaul/base/fields.h"
-#include "longhaul/run/job/wan_source.h"
+#include "longhaul/run/job/wan_tables.h"
 
 namespace longhaul::run {
-
-inline constexpr double kLargestLoss = 0.99;
 
 struct JobTable {
   std::string name;
@@ -134,127 +132,6 @@ struct NetTable {  // sockets only
                 .positive = true,
                 .local = true},
           self.silence_s);
-  }
-};
-
-struct WanTable : WanSource {
-  std::string model = "fifo";
-  double rate_scale = 1;
-  std::optional<double> mbps, delay_ms;
-  double loss = 0;
-  double jitter_ms = 0;
-  double loss_burst = 1;
-  std::string tcp = "bbr";
-  double bbr_threshold = 0.2;
-  bool slow_start = true;
-  double wire_scale = 1;
-  std::optional<double> lan_mbps;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    WanSource::fields(self, visit);
-    visit(Field{.name = "model",
-                .doc = "of the simulator's links: each serves what comes first, or connections "
-                       "share it as TCP's do (loss, jitter, slow start, traces, headers)",
-                .choices = {"fifo", "fair"}},
-          self.model);
-    visit(Field{.name = "rate_scale",
-                .doc = "multiplies every rate of pairs and connections, not those of sites",
-                .max = 1e6,
-                .positive = true},
-          self.rate_scale);
-    visit(Field{.name = "mbps",
-                .doc = "rate of every ordered pair of sites (absent: unlimited)",
-                .max = kLargestRate,
-                .unit = "Mbit/s",
-                .positive = true},
-          self.mbps);
-    visit(Field{.name = "delay_ms",
-                .doc = "one-way delay between sites (absent: as preset or rtt_ms_csv say, or 20)",
-                .min = 0,
-                .max = kLargestDelay,
-                .unit = "ms"},
-          self.delay_ms);
-    packet_fields(self, visit);
-    visit(Field{.name = "wire_scale",
-                .doc = "multiplies the bytes of vectors: a small model stands for a large one",
-                .max = 1e6,
-                .positive = true},
-          self.wire_scale);
-    visit(Field{.name = "lan_mbps",
-                .doc = "rate between nodes of one site (absent: unlimited)",
-                .max = kLargestRate,
-                .unit = "Mbit/s",
-                .positive = true},
-          self.lan_mbps);
-  }
-
- private:
-  template <class Self, class Visit>
-  static void packet_fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "loss",
-                .doc = "share of packets lost between sites",
-                .min = 0,
-                .max = kLargestLoss},
-          self.loss);
-    visit(Field{.name = "jitter_ms",
-                .doc = "standard deviation of the one-way delay",
-                .min = 0,
-                .max = kLargestDelay,
-                .unit = "ms"},
-          self.jitter_ms);
-    visit(Field{.name = "loss_burst",
-                .doc = "mean number of best-effort packets lost in a row; 1: independently",
-                .min = 1,
-                .max = 1e6},
-          self.loss_burst);
-    visit(Field{.name = "tcp",
-                .doc = "congestion control of reliable connections: what loss costs them",
-                .choices = {"bbr", "cubic"}},
-          self.tcp);
-    visit(Field{.name = "bbr_threshold",
-                .doc = "loss up to which bbr keeps its rate: 0.2 for version 1 (Linux), 0.02 for "
-                       "2 and 3",
-                .min = 0,
-                .max = kLargestLoss},
-          self.bbr_threshold);
-    visit(Field{.name = "slow_start",
-                .doc = "connections begin with 10 packets a round trip and double; false: warm"},
-          self.slow_start);
-  }
-};
-
-struct LinkTable {  // [[wan.link]]: what differs from [wan] for one pair
-  std::string from, to;
-  std::optional<double> mbps, delay_ms, jitter_ms, loss;
-  bool both = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "from", .doc = "a site's name", .max = 64}, self.from);
-    visit(Field{.name = "to", .doc = "a site's name", .max = 64}, self.to);
-    visit(Field{.name = "mbps",
-                .doc = "rate of this direction (absent: as [wan] says)",
-                .max = kLargestRate,
-                .unit = "Mbit/s",
-                .positive = true},
-          self.mbps);
-    visit(Field{.name = "delay_ms",
-                .doc = "one-way delay (absent: as [wan] says)",
-                .min = 0,
-                .max = kLargestDelay,
-                .unit = "ms"},
-          self.delay_ms);
-    visit(Field{.name = "jitter_ms",
-                .doc = "standard deviation of the delay (absent: as [wan] jitter_ms)",
-                .min = 0,
-                .max = kLargestDelay,
-                .unit = "ms"},
-          self.jitter_ms);
-    visit(Field{.name = "loss",
-                .doc = "share of packets lost (absent: as [wan] loss)",
-                .min = 0,
-                .max = kLargestLoss},
-          self.loss);
-    visit(Field{.name = "both", .doc = "holds for the other direction too"}, self.both);
   }
 };
 

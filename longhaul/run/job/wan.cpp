@@ -97,22 +97,18 @@ Status check_sources(const Document& doc, const WanTable& wan) {
 // `from`, reduced to the job's sites in the job's order.
 Result<flow::Wan> selected(const flow::Wan& from, const Document& doc, const Job& job,
                            const std::string& source) {
-  std::vector<std::string_view> known;
-  std::map<std::string_view, std::uint32_t> index;
-  for (const flow::Wan::Site& site : from.sites) {
-    index.emplace(site.name, std::uint32_t(known.size()));
-    known.emplace_back(site.name);
-  }
+  const SiteIndex known(from.sites);
   flow::Wan wan;
   wan.usual = from.usual;
   std::vector<std::optional<std::uint32_t>> now(from.sites.size());
   for (std::uint32_t i = 0; i < job.sites.size(); ++i) {
-    const auto found = index.find(job.sites[i].name);
-    if (found == index.end())
+    const std::string& name = job.sites[i].name;
+    const auto found = known.find(name);
+    if (!found)
       return about(doc.sites[i], "name",
-                   fmt::format("a site of {}{}", source, suggestion(job.sites[i].name, known)));
-    now[found->second] = i;
-    wan.sites.push_back(from.sites[found->second]);
+                   fmt::format("a site of {}{}", source, suggestion(name, known.names())));
+    now[*found] = i;
+    wan.sites.push_back(from.sites[*found]);
   }
   for (const auto& [way, pair] : from.pairs)
     if (now[way.first] && now[way.second]) wan.pairs[{*now[way.first], *now[way.second]}] = pair;
@@ -177,7 +173,8 @@ Result<Base> base_of(const Document& doc, Job& job) {
   }
   // What the matrices leave open is the same for all pairs.
   const double delay_s = job.wan.delay_ms.value_or(kUsualDelayMs) / 1000;
-  const flow::Rate rate = job.wan.mbps ? flow::Rate(bytes_per_second(*job.wan.mbps)) : std::nullopt;
+  const flow::Rate rate =
+      job.wan.mbps ? flow::Rate(flow::bytes_per_second(*job.wan.mbps)) : std::nullopt;
   if (!matrices->mbps) wan.usual.rate = rate;
   if (!matrices->rtt_ms) wan.usual.delay_s = delay_s;
   for (auto& [way, pair] : wan.pairs) {
@@ -195,11 +192,9 @@ void change_all(flow::Wan& wan, Change&& change) {
 
 // Calls change(link, pair) for every direction that a [[wan.link]] names.
 template <class Change>
-void change_links(flow::Wan& wan, const Job& job, Change&& change) {
-  std::map<std::string_view, std::uint32_t> index;
-  for (std::uint32_t i = 0; i < job.sites.size(); ++i) index[job.sites[i].name] = i;
+void change_links(flow::Wan& wan, const Job& job, const SiteIndex& sites, Change&& change) {
   for (const LinkTable& link : job.links) {
-    const std::uint32_t from = index.at(link.from), to = index.at(link.to);
+    const std::uint32_t from = sites.at(link.from), to = sites.at(link.to);
     for (const flow::SitePair& way : {flow::SitePair{from, to}, flow::SitePair{to, from}}) {
       if (way.first == to && !link.both) continue;
       change(link, wan.pairs.emplace(way, wan.pair(way.first, way.second)).first->second);
@@ -221,7 +216,7 @@ void add_windows(flow::Wan& wan, const WanTable& table, WanPreset::Windowed wind
 
 void set_sites(flow::Wan& wan, const Job& job) {
   auto rate = [](const std::optional<double>& mbps, flow::Rate otherwise) {
-    return mbps ? flow::Rate(bytes_per_second(*mbps)) : otherwise;
+    return mbps ? flow::Rate(flow::bytes_per_second(*mbps)) : otherwise;
   };
   for (std::size_t i = 0; i < job.sites.size(); ++i) {
     flow::Wan::Site& site = wan.sites[i];
@@ -235,7 +230,7 @@ void set_sites(flow::Wan& wan, const Job& job) {
 }  // namespace
 
 double window_rate(const Window& window, double round_trip_s) {
-  const double most = bytes_per_second(window.max_mbps);
+  const double most = flow::bytes_per_second(window.max_mbps);
   const double windowed = window.mbytes * 1e6;
   return round_trip_s * most > windowed ? windowed / round_trip_s : most;
 }
@@ -291,12 +286,13 @@ Result<flow::Wan> build_wan(const Document& doc, Job& job) {
   if (job.wan.single_max_mbps && !job.wan.window_mb && base->windowed == WanPreset::Windowed::no)
     return about(doc, "wan", "single_max_mbps", "window_mb beside it, or a preset with windows");
   flow::Wan wan = std::move(base->wan);
-  change_links(wan, job, [](const LinkTable& link, flow::Wan::Pair& pair) {
+  const SiteIndex sites(job.sites);
+  change_links(wan, job, sites, [](const LinkTable& link, flow::Wan::Pair& pair) {
     if (link.delay_ms) pair.delay_s = *link.delay_ms / 1000;
   });
   add_windows(wan, job.wan, base->windowed);
-  change_links(wan, job, [](const LinkTable& link, flow::Wan::Pair& pair) {
-    if (link.mbps) pair.rate = bytes_per_second(*link.mbps);
+  change_links(wan, job, sites, [](const LinkTable& link, flow::Wan::Pair& pair) {
+    if (link.mbps) pair.rate = flow::bytes_per_second(*link.mbps);
   });
   const double scale = job.wan.rate_scale;
   change_all(wan, [&](flow::Wan::Pair& pair) {
@@ -305,15 +301,15 @@ Result<flow::Wan> build_wan(const Document& doc, Job& job) {
     pair.loss = job.wan.loss;
     pair.jitter_s = job.wan.jitter_ms / 1000;
   });
-  change_links(wan, job, [](const LinkTable& link, flow::Wan::Pair& pair) {
+  change_links(wan, job, sites, [](const LinkTable& link, flow::Wan::Pair& pair) {
     pair.loss = link.loss.value_or(pair.loss);
     if (link.jitter_ms) pair.jitter_s = *link.jitter_ms / 1000;
   });
   for (flow::Wan::Shared& shared : wan.shared) shared.rate *= scale;
   set_sites(wan, job);
   wan.streams = job.net.streams;
-  add_shared(wan, job);
-  LH_TRY(add_traces(wan, doc, job, find_wan_preset(job.wan.preset)));
+  add_shared(wan, job, sites);
+  LH_TRY(add_traces(wan, doc, job, sites, find_wan_preset(job.wan.preset)));
   return wan;
 }
 

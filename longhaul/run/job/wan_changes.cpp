@@ -9,19 +9,17 @@ namespace {
 
 using What = flow::Traced::What;
 
-constexpr double kBytesPerMbit = 125000;
-
-flow::Wan::Shared shared_of(const Job& job, const SharedTable& table) {
+flow::Wan::Shared shared_of(const Job& job, const SiteIndex& sites, const SharedTable& table) {
   std::set<flow::SitePair> pairs;
   for (const std::string& from : table.from)
     for (const std::string& to : table.to) {
-      const std::uint32_t a = site_index(job, from), b = site_index(job, to);
+      const std::uint32_t a = sites.at(from), b = sites.at(to);
       if (a == b) continue;
       pairs.insert({a, b});
       if (table.both) pairs.insert({b, a});
     }
   return {.name = table.name,
-          .rate = *table.mbps * kBytesPerMbit * job.wan.rate_scale,
+          .rate = flow::bytes_per_second(*table.mbps) * job.wan.rate_scale,
           .pairs = {pairs.begin(), pairs.end()}};
 }
 
@@ -35,7 +33,8 @@ What what_of(const TraceTable& table) {
 // Of a network, each quantity once.
 class Traces {
  public:
-  Traces(flow::Wan& wan, const Job& job) : wan_(wan), job_(job) {}
+  Traces(flow::Wan& wan, const Job& job, const SiteIndex& sites)
+      : wan_(wan), job_(job), sites_(sites) {}
 
   // How many quantities follow it.
   std::size_t add(const TraceTable& table) {
@@ -47,7 +46,7 @@ class Traces {
   void add(const WanPreset::Redraw& redraw) {
     for (const LinkTable& link : job_.links) {
       if (!link.mbps) continue;
-      const std::uint32_t from = site_index(job_, link.from), to = site_index(job_, link.to);
+      const std::uint32_t from = sites_.at(link.from), to = sites_.at(link.to);
       taken_.insert({What::rate, {from, to}});
       if (link.both) taken_.insert({What::rate, {to, from}});
     }
@@ -89,24 +88,42 @@ class Traces {
 
   flow::Wan& wan_;
   const Job& job_;
+  const SiteIndex& sites_;
   std::set<std::pair<What, flow::SitePair>> taken_;
 };
 
 }  // namespace
 
-std::uint32_t site_index(const Job& job, const std::string& name) {
-  for (std::uint32_t i = 0; i < job.sites.size(); ++i)
-    if (job.sites[i].name == name) return i;
-  LH_CHECK(false);  // check_job knows all names
-  return 0;
+flow::Trace trace_of(const TraceTable& table, double rate_scale) {
+  using Kind = flow::Trace::Kind;
+  const double unit = table.what == "delay"  ? 1e-3
+                      : table.what == "loss" ? 1
+                                             : flow::bytes_per_second(rate_scale);
+  flow::Trace trace{.kind = table.kind == "steps"    ? Kind::steps
+                            : table.kind == "redraw" ? Kind::redraw
+                            : table.kind == "markov" ? Kind::markov
+                                                     : Kind::day,
+                    .at = table.at_s,
+                    .values = table.values,
+                    .repeat_s = table.repeat_s,
+                    .low = table.low * unit,
+                    .high = table.high * unit,
+                    .every_s = table.every_s,
+                    .low_s = table.low_s,
+                    .high_s = table.high_s,
+                    .period_s = table.period_s,
+                    .peak_s = table.peak_s};
+  for (double& value : trace.values) value *= unit;
+  return trace;
 }
 
-void add_shared(flow::Wan& wan, const Job& job) {
-  for (const SharedTable& table : job.shared) wan.shared.push_back(shared_of(job, table));
+void add_shared(flow::Wan& wan, const Job& job, const SiteIndex& sites) {
+  for (const SharedTable& table : job.shared) wan.shared.push_back(shared_of(job, sites, table));
 }
 
-Status add_traces(flow::Wan& wan, const Document& doc, const Job& job, const WanPreset* preset) {
-  Traces traces(wan, job);
+Status add_traces(flow::Wan& wan, const Document& doc, const Job& job, const SiteIndex& sites,
+                  const WanPreset* preset) {
+  Traces traces(wan, job, sites);
   for (std::size_t i = 0; i < job.traces.size(); ++i)
     if (traces.add(job.traces[i]) == 0)
       return about(doc.traces[i], "what",

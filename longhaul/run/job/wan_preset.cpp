@@ -22,7 +22,7 @@ std::vector<std::string> texts(const toml::table& table, std::string_view key) {
 
 flow::Rate rate_at(const toml::table& table, std::string_view key) {
   const auto value = table[key].value<double>();
-  return value ? flow::Rate(bytes_per_second(*value)) : std::nullopt;
+  return value ? flow::Rate(flow::bytes_per_second(*value)) : std::nullopt;
 }
 
 Result<std::optional<Matrix>> matrix_at(const toml::table& table, std::string_view key,

@@ -1,9 +1,194 @@
 #pragma once
-// The tables of a job file that the fair-share model of links knows beside [wan] and [[wan.link]].
-#include "longhaul/flow/trace.h"
-#include "longhaul/run/job/tables.h"
+// The tables of a job file that say what lies between sites: [wan] and those under it.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longhaul/base/fields.h"
 
 namespace longhaul::run {
+
+// Rates in Mbit/s (10^6 bits), times in ms.
+inline constexpr double kLargestRate = 1e9;
+inline constexpr double kLargestDelay = 1e6;
+inline constexpr double kLargestLoss = 0.99;
+
+// The keys of [wan] that say where a network comes from: a preset or matrices, and what holds for
+// all its sites and connections. Part of WanTable.
+struct WanSource {
+  std::string preset;
+  std::string mbps_csv, rtt_ms_csv, matrices;
+  std::optional<double> up_mbps, down_mbps;
+  std::optional<double> window_mb, single_max_mbps;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "preset",
+                .doc = "a network that comes with the program, by name: longhaul list",
+                .max = 64},
+          self.preset);
+    visit(Field{.name = "mbps_csv",
+                .doc = "file of a matrix of rates between sites in Mbit/s: docs/wan.md",
+                .max = 4096,
+                .local = true},
+          self.mbps_csv);
+    visit(Field{.name = "rtt_ms_csv",
+                .doc = "file of a matrix of round trips in ms; a delay is half of one",
+                .max = 4096,
+                .local = true},
+          self.rtt_ms_csv);
+    visit(Field{.name = "matrices",
+                .doc = "hash of what these files hold; filled in, and checked when a job goes on",
+                .max = 16},
+          self.matrices);
+    visit(Field{.name = "up_mbps",
+                .doc = "uplink of every site that does not say its own (absent: as the preset)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.up_mbps);
+    visit(Field{.name = "down_mbps",
+                .doc = "downlink of every site that does not say its own (absent: as the preset)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.down_mbps);
+    visit(Field{.name = "window_mb",
+                .doc = "a connection carries at most this for each round trip (absent: unlimited, "
+                       "or 10.5 with a preset that has windows)",
+                .max = 1e6,
+                .unit = "MB",
+                .positive = true},
+          self.window_mb);
+    visit(Field{.name = "single_max_mbps",
+                .doc = "and never more than this (absent: 1140)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.single_max_mbps);
+  }
+};
+
+struct WanTable : WanSource {
+  std::string model = "fifo";
+  double rate_scale = 1;
+  std::optional<double> mbps, delay_ms;
+  double loss = 0;
+  double jitter_ms = 0;
+  double loss_burst = 1;
+  std::string tcp = "bbr";
+  double bbr_threshold = 0.2;
+  bool slow_start = true;
+  double wire_scale = 1;
+  std::optional<double> lan_mbps;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    WanSource::fields(self, visit);
+    visit(Field{.name = "model",
+                .doc = "of the simulator's links: each serves what comes first, or connections "
+                       "share it as TCP's do (loss, jitter, slow start, traces, headers)",
+                .choices = {"fifo", "fair"}},
+          self.model);
+    visit(Field{.name = "rate_scale",
+                .doc = "multiplies every rate of pairs and connections, not those of sites",
+                .max = 1e6,
+                .positive = true},
+          self.rate_scale);
+    visit(Field{.name = "mbps",
+                .doc = "rate of every ordered pair of sites (absent: unlimited)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.mbps);
+    visit(Field{.name = "delay_ms",
+                .doc = "one-way delay between sites (absent: as preset or rtt_ms_csv say, or 20)",
+                .min = 0,
+                .max = kLargestDelay,
+                .unit = "ms"},
+          self.delay_ms);
+    packet_fields(self, visit);
+    visit(Field{.name = "wire_scale",
+                .doc = "multiplies the bytes of vectors: a small model stands for a large one",
+                .max = 1e6,
+                .positive = true},
+          self.wire_scale);
+    visit(Field{.name = "lan_mbps",
+                .doc = "rate between nodes of one site (absent: unlimited)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.lan_mbps);
+  }
+
+ private:
+  template <class Self, class Visit>
+  static void packet_fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "loss",
+                .doc = "share of packets lost between sites",
+                .min = 0,
+                .max = kLargestLoss},
+          self.loss);
+    visit(Field{.name = "jitter_ms",
+                .doc = "standard deviation of the one-way delay",
+                .min = 0,
+                .max = kLargestDelay,
+                .unit = "ms"},
+          self.jitter_ms);
+    visit(Field{.name = "loss_burst",
+                .doc = "mean number of best-effort packets lost in a row; 1: independently",
+                .min = 1,
+                .max = 1e6},
+          self.loss_burst);
+    visit(Field{.name = "tcp",
+                .doc = "congestion control of reliable connections: what loss costs them",
+                .choices = {"bbr", "cubic"}},
+          self.tcp);
+    visit(Field{.name = "bbr_threshold",
+                .doc = "loss up to which bbr keeps its rate: 0.2 for version 1 (Linux), 0.02 for "
+                       "2 and 3",
+                .min = 0,
+                .max = kLargestLoss},
+          self.bbr_threshold);
+    visit(Field{.name = "slow_start",
+                .doc = "connections begin with 10 packets a round trip and double; false: warm"},
+          self.slow_start);
+  }
+};
+
+struct LinkTable {  // [[wan.link]]: what differs from [wan] for one pair
+  std::string from, to;
+  std::optional<double> mbps, delay_ms, jitter_ms, loss;
+  bool both = false;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "from", .doc = "a site's name", .max = 64}, self.from);
+    visit(Field{.name = "to", .doc = "a site's name", .max = 64}, self.to);
+    visit(Field{.name = "mbps",
+                .doc = "rate of this direction (absent: as [wan] says)",
+                .max = kLargestRate,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.mbps);
+    visit(Field{.name = "delay_ms",
+                .doc = "one-way delay (absent: as [wan] says)",
+                .min = 0,
+                .max = kLargestDelay,
+                .unit = "ms"},
+          self.delay_ms);
+    visit(Field{.name = "jitter_ms",
+                .doc = "standard deviation of the delay (absent: as [wan] jitter_ms)",
+                .min = 0,
+                .max = kLargestDelay,
+                .unit = "ms"},
+          self.jitter_ms);
+    visit(Field{.name = "loss",
+                .doc = "share of packets lost (absent: as [wan] loss)",
+                .min = 0,
+                .max = kLargestLoss},
+          self.loss);
+    visit(Field{.name = "both", .doc = "holds for the other direction too"}, self.both);
+  }
+};
 
 struct SharedTable {  // [[wan.shared]]: a backbone that several pairs of sites cross
   std::string name;
@@ -105,8 +290,5 @@ struct TraceTable {
     visit(Field{.name = name, .doc = doc, .max = 1e9, .unit = "s", .positive = true}, member);
   }
 };
-
-// In bytes per second, seconds and shares; rates times `rate_scale`.
-flow::Trace trace_of(const TraceTable&, double rate_scale);
 
 }  // namespace longhaul::run

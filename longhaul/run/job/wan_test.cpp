@@ -60,7 +60,7 @@ class WanOfJob : public testing::Test {
 };
 
 // mutant: longhaul/run/job/wan.cpp
-//   - wan.sites.push_back(from.sites[found->second]);
+//   - wan.sites.push_back(from.sites[*found]);
 //   + wan.sites.push_back(from.sites[i]);
 TEST_F(WanOfJob, TakesThePresetsSitesByNameInTheJobsOrder) {
   const flow::Wan all = network("[wan]\npreset = \"aws-11-multi\"\n");
@@ -106,7 +106,7 @@ TEST_F(WanOfJob, RateScaleLeavesSitesAlone) {
 }
 
 // mutant: longhaul/run/job/wan.cpp
-//   - if (link.mbps) pair.rate = bytes_per_second(*link.mbps);
+//   - if (link.mbps) pair.rate = flow::bytes_per_second(*link.mbps);
 //   +
 TEST_F(WanOfJob, LinksWinOverThePreset) {
   const flow::Wan wan = network(
@@ -167,8 +167,8 @@ TEST_F(WanOfJob, RefusesTwoSourcesOfOneThing) {
 }
 
 // mutant: longhaul/run/job/matrix_wan.cpp
-//   - if (mbps) pair.rate = bytes_per_second(mbps->at(rate_rows[from], rate_rows[to]));
-//   + if (mbps) pair.rate = bytes_per_second(mbps->at(rate_rows[to], rate_rows[from]));
+//   - if (mbps) pair.rate = flow::bytes_per_second(mbps->at(rate_rows[from], rate_rows[to]));
+//   + if (mbps) pair.rate = flow::bytes_per_second(mbps->at(rate_rows[to], rate_rows[from]));
 TEST_F(WanOfJob, OwnMatrices) {
   const flow::Wan all = network(matrices());
   ASSERT_EQ(all.sites.size(), 3u);

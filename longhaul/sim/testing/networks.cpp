@@ -21,6 +21,8 @@ std::vector<Seen> drain(Network& net, Time until, bool departures) {
   return seen;
 }
 
+double last(Network& net) { return drain(net).back().at; }
+
 FifoConfig equal(std::uint32_t n) {
   FifoConfig config;
   config.sites.resize(
@@ -54,6 +56,12 @@ Buffer save(Network& net) {
   Archive ar;
   net.state(ar);
   return ar.take();
+}
+
+Status load(Network& net, std::span<const std::byte> saved) {
+  Archive ar(saved);
+  net.state(ar);
+  return ar.finish();
 }
 
 }  // namespace longhaul::sim::testing

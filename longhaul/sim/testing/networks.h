@@ -1,5 +1,6 @@
 #pragma once
 // What tests of networks share: packets, and what was seen of them.
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ Packet packet(Rank from, Rank to, std::uint64_t bytes, std::uint16_t tag = 0, bo
 // What the network tells until then.
 std::vector<Seen> drain(Network& net, Time until = Time::max(), bool departures = false);
 
+// When the last packet arrives.
+double last(Network& net);
+
 // n sites of one node; up and down at 1 MB/s, 50 ms one way.
 FifoConfig equal(std::uint32_t n);
 
@@ -29,5 +33,6 @@ FifoConfig equal(std::uint32_t n);
 FairConfig shared(const FifoConfig& config);
 
 Buffer save(Network& net);
+Status load(Network& net, std::span<const std::byte> saved);
 
 }  // namespace longhaul::sim::testing

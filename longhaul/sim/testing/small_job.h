@@ -16,7 +16,8 @@ struct SmallJob {
   std::uint32_t per_site = 1;
   std::uint64_t size = 64;  // of the model
   Exchange::Config exchange = {};
-  Rate up = mbps(1), down = mbps(1), lan = mbps(10);
+  Rate up = flow::bytes_per_second(1), down = flow::bytes_per_second(1),
+       lan = flow::bytes_per_second(10);
   Time delay = std::chrono::milliseconds(5);
   JitteredSteps::Speed speed = {std::chrono::milliseconds(10), JitteredSteps::Jitter::uniform, .5};
   bool phantom = false;
