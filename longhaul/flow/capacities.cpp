@@ -9,7 +9,8 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// What changes with time, at its highest.
+}  // namespace
+
 Wan at_highest(Wan wan) {
   for (const Traced& traced : wan.traces) {
     const double rate = traced.trace.highest();
@@ -34,8 +35,6 @@ Wan at_highest(Wan wan) {
   }
   return wan;
 }
-
-}  // namespace
 
 Capacities::Capacities(const Wan& given) : sites(given.sites.size()) {
   const Wan wan = at_highest(given);

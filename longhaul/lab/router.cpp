@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/flow/capacities.h"
 #include "longhaul/lab/descriptor.h"
 #include "longhaul/lab/networks.h"
 
@@ -55,11 +56,12 @@ class Store {
 class Router {
  public:
   explicit Router(const RouterConfig& config)
-      : config_(config), shaper_(config.wan, config.seed, config.trace) {}
+      : config_(config), shaper_(config.wan, config.seed, config.changes) {}
   Result<RouterFigures> run();
 
  private:
-  Time now() const { return Clock::now() - born_; }
+  // Stands still until sites begin to speak: so traces begin when whoever uses the network does.
+  Time now() const { return begun_ ? Clock::now() - *begun_ : Time{0}; }
   Status watch(int descriptor, std::uint32_t site);
   bool wait();
   void read(std::uint32_t site);
@@ -73,7 +75,7 @@ class Router {
   RouterFigures figures_;
   Descriptor events_;
   std::vector<epoll_event> ready_;
-  const Clock::time_point born_ = Clock::now();
+  std::optional<Clock::time_point> begun_;  // with the first packet from site to site
   Time looked_{0};        // when it last began to look who has sent
   bool held_up_ = false;  // it has been long since then, without sleep
 };
@@ -89,7 +91,7 @@ Status Router::watch(int descriptor, std::uint32_t site) {
 // False: the end.
 bool Router::wait() {
   std::optional<timespec> within;
-  if (const auto next = shaper_.next_event()) {
+  if (const auto next = shaper_.next_event(); next && begun_) {
     const Time left = std::max(*next - now(), kGrain);
     within = timespec{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
   }
@@ -132,6 +134,7 @@ void Router::take(std::uint32_t site, std::uint32_t slot, std::size_t bytes) {
     ++figures_.stray;
     return store_.give_back(slot);
   }
+  if (!begun_) begun_ = Clock::now();
   ++figures_.packets;
   figures_.bytes += bytes;
   figures_.late += held_up_;
@@ -198,8 +201,9 @@ Result<RouterFigures> Router::run() {
   priority.sched_priority = 1;
   (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
   const double cpu = cpu_seconds();
+  const Clock::time_point born = Clock::now();
   while (wait()) deliver_due(now());
-  figures_.seconds = seconds(now());
+  figures_.seconds = seconds(Clock::now() - born);
   figures_.busy_share = (cpu_seconds() - cpu) / std::max(figures_.seconds, 1e-9);
   return figures_;
 }
@@ -214,7 +218,8 @@ double RouterFigures::limited_share() const {
 
 Result<RouterFigures> route(const RouterConfig& config) { return Router(config).run(); }
 
-flow::Rate asked_of_router(const flow::Wan& wan) {
+flow::Rate asked_of_router(const flow::Wan& given) {
+  const flow::Wan wan = flow::at_highest(given);
   // A site sends what its uplink lets it, and no more than its pairs together.
   const auto all = [&](bool sending) -> flow::Rate {
     double sum = 0;

@@ -212,7 +212,7 @@ Result<Launched> launch(const Job& job, const LaunchOptions& options) {
     if (!over) return over.error();
     if (*over) return Launched{**over, exit_code(**over)};
   }
-  if (options.lab) LH_TRY(Lab::possible());
+  if (options.lab) LH_TRY(Lab::possible(job));
   if (const std::string last = last_trouble(lab_file(options)); options.line && !last.empty())
     options.line("lab", true, "note: " + last);
   auto folder = RunFolder::open(options.folder, job, options.existing);

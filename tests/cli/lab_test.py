@@ -96,9 +96,11 @@ def namespaces():
 
 
 class Case(launch_test.Case):
+    wan = WAN
+
     def setUp(self):
         super().setUp()
-        self.write(launch_test.job_of(launch_test.SITES) + WAN)
+        self.write(launch_test.job_of(launch_test.SITES) + self.wan)
         lab = self.start("lab", "job.toml")
         for _ in range(600):
             if "Ctrl-C ends it" in self.said(lab) or lab.poll() is not None:
@@ -173,6 +175,36 @@ class Network(Case):
         self.assertEqual(done.returncode, 0, done.stdout)
         goodput = json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] * 1e-6
         self.assertAlmostEqual(goodput * 1500 / 1448, 16, delta=0.05 * 16)
+
+
+class Traced(Case):
+    wan = WAN + """\
+model = "fair"
+[[wan.trace]]
+what = "delay"
+from = "lima"
+at_s = [0, 3]
+values = [15, 80]
+"""
+
+    def test_a_trace_begins_when_the_sites_do(self):
+        self.assertNotIn("note", self.table)
+        time.sleep(3.5)  # nothing begins by itself
+        address, _ = self.inside("lima")
+        echo = self.probe("echo", address, "lima")
+        self.addCleanup(echo.communicate)
+        self.addCleanup(echo.kill)
+        self.assertEqual(echo.stdout.readline(), "ready\n")
+        begin = time.monotonic()
+        trips = []
+        for until in (0, 3.5):
+            time.sleep(max(0, begin + until - time.monotonic()))
+            trips.append(float(self.probe("ping", address, "tokyo").communicate(timeout=60)[0]))
+        self.assertGreaterEqual(trips[0], 30)
+        self.assertLess(trips[0], 40)
+        self.assertGreaterEqual(trips[1], 95)
+        self.assertLess(trips[1], 105)
+        self.close()
 
 
 class Launch(Case):
