@@ -115,6 +115,7 @@ void add_site(CLI::App& app, int& code) {
                   "launcher: MASTER_PORT + 1, or 29600)")
       ->type_name("PORT");
   args->common.add_record_to(*sub);
+  add_wan_option(*sub, args->common.wan);
   sub->add_flag("--rejoin", args->rejoin,
                 "comes back to a run that goes on without this node: what it was told and did "
                 "since is lost, the others hand their model over (fedavg, diloco)");

@@ -96,12 +96,12 @@ def namespaces():
 
 
 class Case(launch_test.Case):
-    wan = WAN
+    wan, sites, args = WAN, launch_test.SITES, ()
 
     def setUp(self):
         super().setUp()
-        self.write(launch_test.job_of(launch_test.SITES) + self.wan)
-        lab = self.start("lab", "job.toml")
+        self.write(launch_test.job_of(self.sites) + self.wan)
+        lab = self.start("lab", "job.toml", *self.args)
         for _ in range(600):
             if "Ctrl-C ends it" in self.said(lab) or lab.poll() is not None:
                 break
@@ -205,6 +205,33 @@ values = [15, 80]
         self.assertGreaterEqual(trips[1], 95)
         self.assertLess(trips[1], 105)
         self.close()
+
+
+class Preset(Case):
+    sites, args = ["virginia", "tokyo", "seoul"], ("--wan", "uniform-vc")
+
+    def test_a_network_of_the_command_line(self):
+        address, _ = self.inside("seoul")
+        echo = self.probe("echo", address, "seoul")
+        self.addCleanup(echo.communicate)
+        self.addCleanup(echo.kill)
+        self.assertEqual(echo.stdout.readline(), "ready\n")
+        trip = float(self.probe("ping", address, "tokyo").communicate(timeout=60)[0])
+        self.assertGreaterEqual(trip, 60)
+        self.assertLess(trip, 63)
+        self.close()
+        sets = [*self.args, "--set", "stop.max_rounds=5"]
+        self.says("launch", "job.toml", "--quiet", "--lab", *sets)
+        self.assertGreater(self.summary()["time_s"], 5 * 0.06)
+        self.assertEqual(self.summary()["params_hash"],
+                         self.simulated_hash(*sets, "--out", "runs/simulated"))
+
+    def test_what_queues_cannot_do_is_refused_as_in_the_simulator(self):
+        for command in (["lab", "job.toml"], ["launch", "job.toml", "--lab"]):
+            code, said = self.end(self.start(*command, "--wan", "dynamic"))
+            self.assertEqual(code, 2, said)
+            self.assertIn('say [wan] model = "fair"', said)
+        self.assertFalse((self.folder / "runs/small").exists())
 
 
 class Launch(Case):

@@ -164,6 +164,13 @@ class Same(Case):
                 if ALL:
                     print(f"{sync} {overlay} {codec} {count} sites: {expected}", flush=True)
 
+    def test_all_processes_of_a_launch_are_on_the_network_that_it_names(self):
+        self.says("launch", "job.toml", "--quiet", "--wan", "lan")
+        self.assertEqual(self.summary()["params_hash"],
+                         self.simulated_hash("--wan", "lan", "--out", "runs/simulated"))
+        for folder in ("small", "small/tokyo", "small/oslo"):
+            self.assertIn('preset = "lan"', (self.folder / f"runs/{folder}/job.toml").read_text())
+
     def test_two_nodes_a_site_parallel_streams_and_a_server_give_the_same_bits(self):
         self.write(job_of(SITES).replace('name = "lima"', 'name = "lima"\nnodes = 2') +
                    '[roles]\nserver = "oslo"\n')
@@ -445,6 +452,28 @@ class Alone(Case):
         self.assertIn("another job", text)
         self.until(other, "another job", timeout=10)
         other.kill()
+
+    def test_sites_on_different_networks_refuse_one_another(self):
+        for own, others in (("lan", "dynamic"), ("", "lan")):
+            addresses = free_addresses(3)
+            first = self.site("--site", "tokyo", "--addresses", addresses, "--out", "a", "--force",
+                              *(["--wan", own] if own else []))
+            other = self.site("--site", "lima", "--addresses", addresses, "--out", "b", "--force",
+                              "--wan", others)
+            code, text = self.end(first)
+            self.assertEqual(code, 3, text)
+            self.assertIn("rank 1 (lima)", text)
+            self.assertIn("start all sites with the same job file, --set and --wan", text)
+            self.until(other, "another job", timeout=10)
+            other.kill()
+
+    def test_a_network_that_is_none_is_named(self):
+        for command in (["launch", "job.toml"], ["site", "job.toml", "--site", "lima"],
+                        ["lab", "job.toml"]):
+            code, text = self.end(self.start(*command, "--wan", "lann"))
+            self.assertEqual(code, 2, text)
+            self.assertIn("--wan: [wan] preset", text)
+            self.assertIn("did you mean 'lan'?", text)
 
     def test_a_killed_site_comes_back(self):
         addresses = free_addresses(4)
