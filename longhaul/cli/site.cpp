@@ -60,7 +60,7 @@ void print_summary(const run::Summary& s, const std::string& name, const std::st
              run::bytes_text(double(s.wan_bytes)));
   if (s.final_accuracy) fmt::print("  accuracy {:.2f} %\n", 100 * *s.final_accuracy);
   if (!s.params_hash.empty()) fmt::print("  params_hash {}\n", s.params_hash);
-  fmt::print("  written to {}\n", folder);
+  fmt::print("{}  written to {}\n", pace_text(s), folder);
 }
 
 int site(const SiteArgs& args) {

@@ -180,6 +180,52 @@ class Same(Case):
         self.assertTrue((self.folder / "runs/small/lima-1/summary.json").exists())
 
 
+class Paced(Case):
+    """[net] pace: steps that take what the simulator has them take."""
+
+    def test_steps_take_as_long_as_in_the_simulator(self):
+        sets = ["--set", "site.*.step_ms=40", "--set", "site.*.jitter=0.5", "--set",
+                "stop.max_rounds=6", "--set", "net.pace=true"]
+        simulated = json.loads(self.run_ok("simulate", "job.toml", "--json", "--quiet", "--out",
+                                           "runs/simulated", *sets).stdout)
+        text = self.says("launch", "job.toml", *sets)
+        real = self.summary()
+        self.assertEqual(real["params_hash"], simulated["params_hash"])
+        self.assertEqual(real["paced_steps"], 3 * 6 * 3)
+        self.assertEqual(real["overrun_share"], real["overruns"] / real["paced_steps"])
+        self.assertEqual(real["void_for_comparison"], real["overrun_share"] > 0.01)
+        self.assertIn(f"{real['overruns']} of 54 steps took longer", text)
+        computing = [run["compute_utilisation"] * run["time_s"] for run in (simulated, real)]
+        self.assertGreater(computing[0], 0.6)
+        if real["overruns"] == 0:
+            self.assertAlmostEqual(computing[1], computing[0], delta=0.05 * computing[0])
+        self.assertNotIn("overruns", simulated)
+
+    def test_a_run_whose_steps_take_longer_is_void(self):
+        text = self.says("launch", "job.toml", "--set", "site.*.step_ms=0.0001", "--set",
+                         "net.pace=true", "--set", "stop.max_rounds=5")
+        self.assertIn("(100.00 %): VOID for comparison with it", text)
+        self.assertTrue(self.summary()["void_for_comparison"])
+        self.assertEqual(self.summary()["overrun_share"], 1)
+
+    def test_ctrl_c_does_not_wait_for_a_step(self):
+        launch = self.start("launch", "job.toml", "--set", "site.*.step_ms=100000", "--set",
+                            "net.pace=true")
+        folders = [self.folder / f"runs/small/{name}/metrics.jsonl" for name in SITES]
+        end = time.monotonic() + 60
+        while not all(file.exists() for file in folders):
+            self.assertLess(time.monotonic(), end, self.said(launch))
+            time.sleep(0.05)
+        time.sleep(1)  # the first step is done, and held back
+        begin = time.monotonic()
+        launch.send_signal(signal.SIGINT)
+        code, text = self.end(launch)
+        self.assertEqual(code, 130, text)
+        self.assertLess(time.monotonic() - begin, 4, text)
+        for file in folders:
+            self.assertTrue(list((file.parent / "checkpoints").glob("*.checkpoint")), text)
+
+
 class Lost(Case):
     """A site that is killed or stopped: the others go on or end with code 3, and say who it was."""
 
