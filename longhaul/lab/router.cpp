@@ -76,8 +76,8 @@ class Router {
   Descriptor events_;
   std::vector<epoll_event> ready_;
   std::optional<Clock::time_point> begun_;  // with the first packet from site to site
-  Time looked_{0};        // when it last began to look who has sent
-  bool held_up_ = false;  // it has been long since then, without sleep
+  Time looked_{0};                          // when it last began to look who has sent
+  bool held_up_ = false;                    // it has been long since then, without sleep
 };
 
 Status Router::watch(int descriptor, std::uint32_t site) {

@@ -20,11 +20,11 @@ inline constexpr double kTolerated = 0.01;
 inline constexpr double kRouterRate = 125e6;  // bytes/s that one carries in all, about
 
 struct RouterConfig {
-  flow::Wan wan;  // its traces begin with the first packet between sites
-  std::uint64_t seed = 1;  // of loss and jitter
+  flow::Wan wan;                     // its traces begin with the first packet between sites
+  std::uint64_t seed = 1;            // of loss and jitter
   std::vector<Change> changes = {};  // at times since that packet
-  std::vector<int> tuns = {};  // descriptors by site; the caller's to close
-  int stop = -1;               // readable: the end
+  std::vector<int> tuns = {};        // descriptors by site; the caller's to close
+  int stop = -1;                     // readable: the end
 };
 
 struct RouterFigures {

@@ -58,9 +58,8 @@ TEST(Router, KnowsWhatItIsAskedFor) {
   EXPECT_EQ(asked_of_router(wan), 3e8);
   EXPECT_NE(too_much_for_router(wan).find("2400 Mbit/s"), std::string::npos);
   for (std::uint32_t i = 0; i < 3; ++i)
-    wan.traces.push_back({.what = flow::Traced::What::up,
-                          .a = i,
-                          .trace = {.at = {0, 1}, .values = {1e5, 1e7}}});
+    wan.traces.push_back(
+        {.what = flow::Traced::What::up, .a = i, .trace = {.at = {0, 1}, .values = {1e5, 1e7}}});
   EXPECT_EQ(asked_of_router(wan), 3e7);
 }
 

@@ -168,10 +168,8 @@ void Shaper::follow(const flow::TraceWalk::Step& step) {
   using Traced = flow::Traced::What;
   using What = Change::What;
   const flow::Traced& traced = wan_.traces[step.trace];
-  Change change{.from = traced.a,
-                .to = traced.b,
-                .rate = std::max(step.value, kStands),
-                .value = step.value};
+  Change change{
+      .from = traced.a, .to = traced.b, .rate = std::max(step.value, kStands), .value = step.value};
   switch (traced.what) {
     case Traced::up:
       change.what = What::up;

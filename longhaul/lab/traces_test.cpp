@@ -81,8 +81,8 @@ std::vector<Time> simulated(const flow::Wan& wan, std::uint64_t seed) {
 // L10: at any time as many bytes have passed as in the simulator of the same seed, whatever
 // changes: so both apply the same values at the same times.
 // mutant: longhaul/lab/shaper.cpp
-//   - walk_(wan_.traces, seed) {
-//   + walk_(wan_.traces, seed + 1) {
+//   - : wan_(std::move(wan)), seed_(seed), changes_(std::move(changes)), walk_(wan_.traces, seed) {
+//   + : wan_(std::move(wan)), seed_(seed), changes_(std::move(changes)), walk_(wan_.traces, 3) {
 // mutant: longhaul/lab/shaper.cpp
 //   - change.to = traced.a;
 //   +
@@ -96,8 +96,8 @@ TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
   for (const What what : {What::up, What::down, What::rate, What::shared})
     for (const flow::Trace& trace : kRates)
       for (const std::uint64_t seed : {1u, 8u}) {
-        SCOPED_TRACE(testing::Message() << "what " << int(what) << ", kind " << int(trace.kind)
-                                        << ", seed " << seed);
+        SCOPED_TRACE(testing::Message()
+                     << "what " << int(what) << ", kind " << int(trace.kind) << ", seed " << seed);
         const flow::Wan wan = two_sites(what, trace);
         const auto here = shaped(wan, seed), there = simulated(wan, seed);
         for (std::size_t i = 0; i < here.size(); ++i) {
@@ -113,8 +113,8 @@ TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
 //   - change.what = What::delay;
 //   + return;
 TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
-  const flow::Wan wan = two_sites(
-      What::delay, {.kind = Kind::redraw, .low = 0.005, .high = 0.05, .every_s = 0.13});
+  const flow::Wan wan =
+      two_sites(What::delay, {.kind = Kind::redraw, .low = 0.005, .high = 0.05, .every_s = 0.13});
   Shaper shaper(wan, 3);
   sim::FairNetwork net(simulator(wan, 3));
   std::vector<Time> here, there;

@@ -124,8 +124,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   std::vector<std::pair<Round, Snapshot>> scorings_;  // under way, in order
   bool stepping_ = false;                             // the learner is at work
   Pace pace_;
-  Timer held_;            // until the step that is done is due
-  bool feeding_ = false;  // the node is in the turn in which a step ends
+  Timer held_;                       // until the step that is done is due
+  bool feeding_ = false;             // the node is in the turn in which a step ends
   std::optional<StepResult> unfed_;  // done, but the node has not been told: inside a checkpoint
   Time started_{0}, ended_{0};  // the first may be before the loop's zero, of a run gone on with
   Counters counters_;
