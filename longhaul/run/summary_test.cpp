@@ -61,9 +61,9 @@ TEST(Summary, SaysWhetherStepsTookTheirTime) {
   Summary s = sample();
   EXPECT_FALSE(to_json(s).contains("overruns"));
   s.pace = PaceFigures{.steps = 1000, .overruns = 10};
-  EXPECT_FALSE(to_json(s)["void_for_comparison"]);
+  EXPECT_FALSE(to_json(s)["void_for_comparison"].get<bool>());
   s.pace->overruns = 15;
-  EXPECT_TRUE(to_json(s)["void_for_comparison"]);
+  EXPECT_TRUE(to_json(s)["void_for_comparison"].get<bool>());
   EXPECT_EQ(to_json(s)["overrun_share"], 0.015);
   const auto again = parse_summary(to_json(s).dump());
   ASSERT_TRUE(again) << again.error().what;
