@@ -70,6 +70,10 @@ net::EventLoopConfig config_of(std::size_t size, Rank rank, const Fate& fate) {
   config.peers.heartbeat = 50ms;
   config.peers.silence = fate.silence;
   config.checkpoints = checkpoints_of(fate, rank);
+  if (fate.pace > Time{0})
+    config.step_time = [pace = fate.pace](std::uint64_t, const Work& work) {
+      return std::holds_alternative<ApplyGradient>(work) ? Time{0} : pace;
+    };
   return config;
 }
 
@@ -166,6 +170,8 @@ struct Run {
     }
     if (fate.disturb && fate.disturb_in_step == 0) disturb();
     for (std::thread& thread : threads) thread.join();
+    for (const auto& loop : loops)
+      ended.counters.push_back(loop ? loop->counters() : net::EventLoop::Counters{});
     for (const auto& learner : learners)
       ended.params.emplace_back(learner->params().begin(), learner->params().end());
     return std::move(ended);

@@ -17,6 +17,7 @@ struct Ended {
   std::vector<std::vector<float>> params;  // of workers, by rank
   std::vector<std::string> errors;         // by rank; "" where all went well
   std::vector<std::string> notes;
+  std::vector<net::EventLoop::Counters> counters;  // by rank
 };
 
 // What the nodes of a run have on their disks: by rank and number.
@@ -35,6 +36,7 @@ struct Fate {
   bool closes = true;             // and its sockets are closed, as a kill does, or stay, as a stop
   bool returns = false;           // and then it begins anew
   Time step{0};                   // that each step of rank 0's learner takes at least
+  Time pace{0};                   // that steps are to take; 0: what they take
   Time silence = std::chrono::seconds(10);
   std::uint32_t streams = 1;
   Disks* disks = nullptr;  // checkpoints go there, and the run goes on from there

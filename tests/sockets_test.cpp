@@ -111,6 +111,51 @@ TEST_P(Sockets, AStoppedRunGoesOnToTheSameBits) {
   }
 }
 
+// Steps that are to take some time take it, to the same bits; one that takes longer is counted, and
+// a run that is stopped while a node waits for the end of a step goes on from there.
+// mutant: longhaul/net/event_loop.cpp
+//   - if (pace_.due() <= now()) return feed();
+//   + return feed();
+// mutant: longhaul/net/event_loop.cpp
+//   - feeding_ = true;
+//   +
+TEST_P(Sockets, PacedStepsTakeTheirTime) {
+  JobSpec spec;
+  spec.parts = combinations_with(GetParam()).front();
+  spec.workers = 2;
+  spec.rounds = 6;
+  const Ended ended = over_sockets(spec, {.pace = 20ms});
+  expect_equal_bits(spec, ended);
+  for (const net::EventLoop::Counters& counters : ended.counters) {
+    EXPECT_GE(counters.pace.steps, 6u);
+    EXPECT_GE(counters.computing, counters.pace.steps * 20ms);
+    // What ends late is made up for: 10 ms for all of a round's steps are plenty.
+    if (counters.pace.overruns == 0)
+      EXPECT_LT(counters.computing, counters.pace.steps * 20ms + 6 * 10ms);
+    EXPECT_GE(counters.time, counters.computing);
+  }
+  const Ended late = over_sockets(spec, {.step = 6ms, .pace = 2ms});
+  expect_equal_bits(spec, late);
+  EXPECT_EQ(late.counters[0].pace.overruns, late.counters[0].pace.steps);
+}
+
+// mutant: longhaul/net/event_loop_state.cpp
+//   - ar(at, counters_.computing, counters_.wan_bytes, counters_.wan_messages, unfed_);
+//   + ar(at, counters_.computing, counters_.wan_bytes, counters_.wan_messages);
+TEST_P(Sockets, APacedRunIsStoppedAtOnceAndGoesOn) {
+  JobSpec spec;
+  spec.parts = combinations_with(GetParam()).front();
+  spec.workers = 2;
+  spec.rounds = 8;
+  Disks disks;
+  const Ended stopped =
+      over_sockets(spec, {.pace = 300ms, .disks = &disks, .every = 2, .stop_after = 3});
+  for (const std::string& error : stopped.errors) EXPECT_EQ(error, "stopped by its user");
+  const Ended ended = over_sockets(spec, {.pace = 5ms, .disks = &disks});
+  expect_equal_bits(spec, ended);
+  EXPECT_GT(ended.counters[0].pace.steps, stopped.counters[0].pace.steps);
+}
+
 // A node that is killed, or stopped, in the middle of a run: the others end in time, either with
 // all rounds done and equal models, or with an error that names the site.
 // mutant: longhaul/net/event_loop.cpp

@@ -22,15 +22,11 @@ int hold(const RunOptions& options) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
   if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
   run::LabOptions with{.program = program.string(),
-                       .arguments = {options.job},
+                       .arguments = options.job_arguments(),
                        .file = options.out,
                        .line = [](const std::string& name, bool, std::string_view line) {
                          fmt::print(stderr, "{}: {}\n", name, line);
                        }};
-  for (const std::string& set : options.sets) {
-    with.arguments.push_back("--set");
-    with.arguments.push_back(set);
-  }
   const run::InterruptGuard guard;
   auto lab = run::Lab::start(*job, with);
   if (!lab) return tell(lab.error());
@@ -70,10 +66,11 @@ void add_lab(CLI::App& app, int& code) {
       "lab", "holds the emulated WAN of a job, for commands of your own (as root)");
   sub->add_option("JOB", options->job, "job file (TOML); see docs/job-file.md")->required();
   add_set_option(*sub, options->sets);
+  add_wan_option(*sub, options->wan);
   sub->add_option("--out", options->out, "file for the router's figures (default: none)")
       ->type_name("FILE");
   sub->footer(
-      "Example:\n  longhaul lab examples/bsp.toml\n"
+      "Example:\n  longhaul lab examples/bsp.toml --set wan.mbps=50\n"
       "Exit codes: 0 Ctrl-C, 2 bad job or usage, 3 the router failed or cannot run here");
   sub->callback([options, &code] { code = hold(*options); });
 
@@ -82,6 +79,7 @@ void add_lab(CLI::App& app, int& code) {
   router->group("");  // not for users: it is told of descriptors that it inherits
   args->common.add_to(*router, "none", "ignored", false);
   args->common.add_record_to(*router);
+  add_wan_option(*router, args->common.wan);
   router->add_option("--tuns", args->tuns, "descriptors by site")->delimiter(',')->required();
   router->add_option("--stop", args->stop, "readable: the end")->required();
   router->callback([args, &code] { code = route(*args); });

@@ -20,13 +20,9 @@ int launch(const RunOptions& options, bool lab) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
   if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
   run::LaunchOptions with{.program = program.string(),
-                          .arguments = {options.job},
+                          .arguments = options.job_arguments(),
                           .folder = folder,
                           .existing = options.one(folder).existing};
-  for (const std::string& set : options.sets) {
-    with.arguments.push_back("--set");
-    with.arguments.push_back(set);
-  }
   if (!options.record.empty()) with.arguments.push_back("--record=" + options.record);
   with.lab = lab;
   if (options.quiet) with.arguments.push_back("--quiet");
@@ -57,6 +53,7 @@ void add_launch(CLI::App& app, int& code) {
       app.add_subcommand("launch", "trains with one process a node on this machine, over sockets");
   options->add_to(*sub, "runs/NAME", "goes on with an interrupted run", false);
   options->add_record_to(*sub);
+  add_wan_option(*sub, options->wan);
   auto lab = std::make_shared<bool>(false);
   sub->add_flag("--lab", *lab,
                 "each site in a network of its own, with the job's [wan] between them in real time "
@@ -64,6 +61,7 @@ void add_launch(CLI::App& app, int& code) {
   sub->footer(
       "Examples:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
       "  longhaul launch examples/bsp.toml --lab\n"
+      "  longhaul launch examples/mnist-4-sites.toml --lab --wan gaia-11\n"
       "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a node or the network\n"
       "failed, 4 internal error, 130 Ctrl-C");
   sub->callback([options, lab, &code] { code = launch(*options, *lab); });

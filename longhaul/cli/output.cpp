@@ -66,12 +66,20 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
   fmt::print("  {} in {} messages between sites, compute utilisation {}\n",
              run::bytes_text(double(s.wan_bytes)), s.wan_messages, percent(s.compute_utilisation));
   fmt::print("  {} of real time; written to {}\n", run::duration_text(s.real_s), folder);
+  fmt::print("{}", pace_text(s));
   if (s.lab)
     fmt::print(
         "  emulated WAN: {} packets, {} lost, {} dropped by full queues; {:.2f} % held up{}\n",
         s.lab->packets, s.lab->lost, s.lab->queue_full, 100 * s.lab->limited_share,
         s.lab->router_limited ? ": limited by the router, NOT by the WAN" : " by the router");
   if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", s.failure);
+}
+
+std::string pace_text(const run::Summary& s) {
+  if (!s.pace) return "";
+  return fmt::format("  {} of {} steps took longer than the simulator has them take ({:.2f} %){}\n",
+                     s.pace->overruns, s.pace->steps, 100 * s.pace->share(),
+                     s.pace->is_void() ? ": VOID for comparison with it" : "");
 }
 
 bool is_interrupted(const run::Summary& summary) {

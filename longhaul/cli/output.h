@@ -22,6 +22,9 @@ double median(std::vector<double> values);
 // error.
 void print_run(const run::Summary&, const std::string& folder, std::string_view time);
 
+// One line on steps that were to take as long as in the simulator; "" if they were not.
+std::string pace_text(const run::Summary&);
+
 bool is_interrupted(const run::Summary&);
 // After Ctrl-C, on standard error.
 void hint_at_resume();

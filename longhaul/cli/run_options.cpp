@@ -38,6 +38,13 @@ CLI::Option* RunOptions::add_record_to(CLI::App& app) {
   return option->check(CLI::IsMember({"hashes", "full"}));
 }
 
+std::vector<std::string> RunOptions::job_arguments() const {
+  std::vector<std::string> arguments = {job};
+  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  if (!wan.empty()) arguments.insert(arguments.end(), {"--wan", wan});
+  return arguments;
+}
+
 Result<run::Job> RunOptions::load(const std::vector<std::string>& more) const {
   std::vector<std::string> all = sets;
   all.insert(all.end(), more.begin(), more.end());

@@ -30,7 +30,9 @@ struct RunOptions {
   void add_to(CLI::App&, const std::string& out_default, const std::string& resume_doc,
               bool with_threads = true);
   CLI::Option* add_record_to(CLI::App&);
-  // Reads the job with --set applied, and `more` settings after them.
+  // JOB, --set and --wan, for a process that is to come to the same job.
+  std::vector<std::string> job_arguments() const;
+  // Reads the job with --set and --wan applied, and `more` settings after them.
   Result<run::Job> load(const std::vector<std::string>& more = {}) const;
   // For a command that is one run, and for one run of several: those may have ended, been
   // stopped, or not have begun when --resume is given.

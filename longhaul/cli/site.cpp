@@ -60,7 +60,7 @@ void print_summary(const run::Summary& s, const std::string& name, const std::st
              run::bytes_text(double(s.wan_bytes)));
   if (s.final_accuracy) fmt::print("  accuracy {:.2f} %\n", 100 * *s.final_accuracy);
   if (!s.params_hash.empty()) fmt::print("  params_hash {}\n", s.params_hash);
-  fmt::print("  written to {}\n", folder);
+  fmt::print("{}  written to {}\n", pace_text(s), folder);
 }
 
 int site(const SiteArgs& args) {
@@ -115,6 +115,7 @@ void add_site(CLI::App& app, int& code) {
                   "launcher: MASTER_PORT + 1, or 29600)")
       ->type_name("PORT");
   args->common.add_record_to(*sub);
+  add_wan_option(*sub, args->common.wan);
   sub->add_flag("--rejoin", args->rejoin,
                 "comes back to a run that goes on without this node: what it was told and did "
                 "since is lost, the others hand their model over (fedavg, diloco)");

@@ -4,9 +4,6 @@
 #include <utility>
 
 namespace longhaul::flow {
-namespace {
-
-// What changes with time, at its highest.
 Wan at_highest(Wan wan) {
   for (const Traced& traced : wan.traces) {
     const double rate = traced.trace.highest();
@@ -31,8 +28,6 @@ Wan at_highest(Wan wan) {
   }
   return wan;
 }
-
-}  // namespace
 
 Capacities::Capacities(const Wan& given) : sites(given.sites.size()) {
   const Wan wan = at_highest(given);

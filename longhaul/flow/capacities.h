@@ -8,6 +8,9 @@
 
 namespace longhaul::flow {
 
+// What changes with time, at its highest rates.
+Wan at_highest(Wan);
+
 struct Capacities {
   explicit Capacities(const Wan&);
 

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/flow/capacities.h"
 #include "longhaul/lab/descriptor.h"
 #include "longhaul/lab/networks.h"
 
@@ -55,11 +56,12 @@ class Store {
 class Router {
  public:
   explicit Router(const RouterConfig& config)
-      : config_(config), shaper_(config.wan, config.seed, config.trace) {}
+      : config_(config), shaper_(config.wan, config.seed, config.changes) {}
   Result<RouterFigures> run();
 
  private:
-  Time now() const { return Clock::now() - born_; }
+  // Stands still until sites begin to speak: so traces begin when whoever uses the network does.
+  Time now() const { return begun_ ? Clock::now() - *begun_ : Time{0}; }
   Status watch(int descriptor, std::uint32_t site);
   bool wait();
   void read(std::uint32_t site);
@@ -73,9 +75,9 @@ class Router {
   RouterFigures figures_;
   Descriptor events_;
   std::vector<epoll_event> ready_;
-  const Clock::time_point born_ = Clock::now();
-  Time looked_{0};        // when it last began to look who has sent
-  bool held_up_ = false;  // it has been long since then, without sleep
+  std::optional<Clock::time_point> begun_;  // with the first packet from site to site
+  Time looked_{0};                          // when it last began to look who has sent
+  bool held_up_ = false;                    // it has been long since then, without sleep
 };
 
 Status Router::watch(int descriptor, std::uint32_t site) {
@@ -89,7 +91,7 @@ Status Router::watch(int descriptor, std::uint32_t site) {
 // False: the end.
 bool Router::wait() {
   std::optional<timespec> within;
-  if (const auto next = shaper_.next_event()) {
+  if (const auto next = shaper_.next_event(); next && begun_) {
     const Time left = std::max(*next - now(), kGrain);
     within = timespec{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
   }
@@ -129,6 +131,7 @@ void Router::take(std::uint32_t site, std::uint32_t slot, std::size_t bytes) {
   if (bytes >= kHeader && byte(0) >> 4 == 4)
     to = site_at(byte(16) << 24 | byte(17) << 16 | byte(18) << 8 | byte(19), config_.tuns.size());
   if (!to || *to == site) return store_.give_back(slot);  // to nobody here, or not IPv4
+  if (!begun_) begun_ = Clock::now();
   ++figures_.packets;
   figures_.bytes += bytes;
   figures_.late += held_up_;
@@ -195,8 +198,9 @@ Result<RouterFigures> Router::run() {
   priority.sched_priority = 1;
   (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
   const double cpu = cpu_seconds();
+  const Clock::time_point born = Clock::now();
   while (wait()) deliver_due(now());
-  figures_.seconds = seconds(now());
+  figures_.seconds = seconds(Clock::now() - born);
   figures_.busy_share = (cpu_seconds() - cpu) / std::max(figures_.seconds, 1e-9);
   return figures_;
 }
@@ -211,7 +215,8 @@ double RouterFigures::limited_share() const {
 
 Result<RouterFigures> route(const RouterConfig& config) { return Router(config).run(); }
 
-flow::Rate asked_of_router(const flow::Wan& wan) {
+flow::Rate asked_of_router(const flow::Wan& given) {
+  const flow::Wan wan = flow::at_highest(given);
   // A site sends what its uplink lets it, and no more than its pairs together.
   const auto all = [&](bool sending) -> flow::Rate {
     double sum = 0;

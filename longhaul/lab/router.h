@@ -20,11 +20,11 @@ inline constexpr double kTolerated = 0.01;
 inline constexpr double kRouterRate = 125e6;  // bytes/s that one carries in all, about
 
 struct RouterConfig {
-  flow::Wan wan;
-  std::uint64_t seed = 1;  // of loss and jitter
-  std::vector<Change> trace = {};
-  std::vector<int> tuns = {};  // descriptors by site; the caller's to close
-  int stop = -1;               // readable: the end
+  flow::Wan wan;                     // its traces begin with the first packet between sites
+  std::uint64_t seed = 1;            // of loss and jitter
+  std::vector<Change> changes = {};  // at times since that packet
+  std::vector<int> tuns = {};        // descriptors by site; the caller's to close
+  int stop = -1;                     // readable: the end
 };
 
 struct RouterFigures {
@@ -43,7 +43,8 @@ struct RouterFigures {
 // Until `stop`; one thread.
 Result<RouterFigures> route(const RouterConfig&);
 
-// What all sites together may send and receive at a time, bytes/s; absent: there is no limit.
+// What all sites together may send and receive at a time, bytes/s; absent: there is no limit. What
+// changes with time counts with its highest rate.
 flow::Rate asked_of_router(const flow::Wan&);
 // "" or, for the user, that this is more than the router carries.
 std::string too_much_for_router(const flow::Wan&);

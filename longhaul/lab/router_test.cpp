@@ -37,6 +37,9 @@ TEST(Networks, AddressesNameSites) {
 // mutant: longhaul/lab/router.cpp
 //   - sum += own && pairs ? std::min(*own, *pairs) : own ? *own : *pairs;
 //   + sum += own ? *own : *pairs;
+// mutant: longhaul/lab/router.cpp
+//   - const flow::Wan wan = flow::at_highest(given);
+//   + const flow::Wan wan = given;
 TEST(Router, KnowsWhatItIsAskedFor) {
   flow::Wan wan;
   wan.sites.resize(3);
@@ -54,6 +57,10 @@ TEST(Router, KnowsWhatItIsAskedFor) {
   for (auto& site : wan.sites) site.up = 1e8;
   EXPECT_EQ(asked_of_router(wan), 3e8);
   EXPECT_NE(too_much_for_router(wan).find("2400 Mbit/s"), std::string::npos);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    wan.traces.push_back(
+        {.what = flow::Traced::What::up, .a = i, .trace = {.at = {0, 1}, .values = {1e5, 1e7}}});
+  EXPECT_EQ(asked_of_router(wan), 3e7);
 }
 
 // What this machine refuses of what a site's network is made of; "" if nothing. Asked of the
@@ -86,12 +93,12 @@ class Lab : public testing::Test {
     EXPECT_NE(refused.error().what.find("the emulated WAN needs"), std::string::npos);
     GTEST_SKIP() << "this machine has not " << missing;
   }
-  void start(flow::Wan wan, std::vector<Change> trace = {}) {
+  void start(flow::Wan wan, std::vector<Change> changes = {}) {
     auto networks = make_networks(wan.sites.size());
     ASSERT_TRUE(networks) << networks.error().what;
     networks_ = *std::move(networks);
     stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
-    RouterConfig config{std::move(wan), 1, std::move(trace), {}, stop_.get()};
+    RouterConfig config{std::move(wan), 1, std::move(changes), {}, stop_.get()};
     for (const SiteNetwork& network : networks_) config.tuns.push_back(network.tun.get());
     router_ = std::async(std::launch::async, [config] { return route(config); });
   }
@@ -260,7 +267,7 @@ TEST_F(Lab, MarkedPacketsGoFirst) {
 }
 
 // A partition and its end come at their times.
-TEST_F(Lab, FollowsATrace) {
+TEST_F(Lab, FollowsChanges) {
   flow::Wan wan;
   wan.sites.resize(2);
   using What = Change::What;
@@ -279,6 +286,36 @@ TEST_F(Lab, FollowsATrace) {
   EXPECT_GT(time, 0.2);
   EXPECT_LT(time, 1.0);
   EXPECT_EQ(end().cut, std::uint64_t(tries));
+}
+
+// A trace begins with the first packet between sites, however long the router has waited for it.
+// mutant: longhaul/lab/router.cpp
+//   - std::optional<Clock::time_point> begun_;  // with the first packet from site to site
+//   + std::optional<Clock::time_point> begun_ = Clock::now();
+TEST_F(Lab, ATraceBeginsWithTheFirstPacket) {
+  flow::Wan wan;
+  wan.sites.resize(2);
+  wan.traces = {{.what = flow::Traced::What::delay,
+                 .a = 0,
+                 .b = 1,
+                 .trace = {.at = {0, 0.5}, .values = {0.001, 0.2}}}};
+  start(wan);
+  if (HasFatalFailure()) return;
+  std::this_thread::sleep_for(700ms);
+  const Descriptor here = socket_at(0, SOCK_DGRAM), there = socket_at(1, SOCK_DGRAM, 7000);
+  const auto takes = [&] {
+    const auto begin = Clock::now();
+    send_to(here.get(), 1, 7000, 100);
+    EXPECT_EQ(receive(there.get()), 100);
+    return seconds(Clock::now() - begin);
+  };
+  const auto begin = Clock::now();
+  EXPECT_LT(takes(), 0.15);
+  std::this_thread::sleep_until(begin + 600ms);
+  EXPECT_GE(takes(), 0.2);
+  const RouterFigures figures = end();
+  EXPECT_EQ(figures.delivered, 2u);
+  EXPECT_GT(figures.seconds, 1.2);
 }
 
 TEST_F(Lab, CountsWhatItsDeviceCannotTake) {

@@ -16,8 +16,8 @@ void check_pair(const flow::Wan::Pair& pair) {
 
 }  // namespace
 
-Shaper::Shaper(flow::Wan wan, std::uint64_t seed, std::vector<Change> trace)
-    : wan_(std::move(wan)), seed_(seed), trace_(std::move(trace)) {
+Shaper::Shaper(flow::Wan wan, std::uint64_t seed, std::vector<Change> changes)
+    : wan_(std::move(wan)), seed_(seed), changes_(std::move(changes)), walk_(wan_.traces, seed) {
   const std::size_t sites = wan_.sites.size();
   for (const flow::Wan::Site& site : wan_.sites) {
     up_.push_back(add_link(site.up));
@@ -30,8 +30,10 @@ Shaper::Shaper(flow::Wan wan, std::uint64_t seed, std::vector<Change> trace)
   }
   for (const flow::Wan::Shared& shared : wan_.shared) shared_.push_back(add_link(shared.rate));
   ways_.resize(sites * sites);
-  for (std::uint32_t i = 0; i < trace_.size(); ++i)
-    events_.push(trace_[i].at, {Event::Kind::changes, i, 0});
+  while (walk_.next() == Time{0}) follow(walk_.take());
+  await_trace();
+  for (std::uint32_t i = 0; i < changes_.size(); ++i)
+    events_.push(changes_[i].at, {Event::Kind::changes, i, 0});
 }
 
 std::uint32_t Shaper::add_link(const flow::Rate& rate) {
@@ -141,7 +143,11 @@ std::optional<Verdict> Shaper::advance(Time now) {
         verdict = end(event.what, Fate::delivered, at);
         break;
       case Event::Kind::changes:
-        change(trace_[event.what], at);
+        change(changes_[event.what], at);
+        break;
+      case Event::Kind::traced:
+        follow(walk_.take());
+        await_trace();
         break;
     }
     if (verdict) return verdict;
@@ -154,6 +160,40 @@ void Shaper::set_rate(std::uint32_t link, const flow::Rate& rate, Time now) {
     events_.push(*through, {Event::Kind::through, link, ++links_[link].turn});
 }
 
+void Shaper::await_trace() {
+  if (const auto at = walk_.next()) events_.push(*at, {Event::Kind::traced, 0, 0});
+}
+
+void Shaper::follow(const flow::TraceWalk::Step& step) {
+  using Traced = flow::Traced::What;
+  using What = Change::What;
+  const flow::Traced& traced = wan_.traces[step.trace];
+  Change change{
+      .from = traced.a, .to = traced.b, .rate = std::max(step.value, kStands), .value = step.value};
+  switch (traced.what) {
+    case Traced::up:
+      change.what = What::up;
+      break;
+    case Traced::down:
+      change.what = What::down;
+      change.to = traced.a;
+      break;
+    case Traced::rate:
+      change.what = What::pair;
+      break;
+    case Traced::shared:
+      change.what = What::shared;
+      break;
+    case Traced::delay:
+      change.what = What::delay;
+      break;
+    case Traced::loss:
+      change.what = What::loss;
+      break;
+  }
+  this->change(change, step.at);
+}
+
 void Shaper::change(const Change& change, Time now) {
   using What = Change::What;
   switch (change.what) {
@@ -163,8 +203,13 @@ void Shaper::change(const Change& change, Time now) {
       return set_rate(down_.at(change.to), change.rate, now);
     case What::shared:
       return set_rate(shared_.at(change.from), change.rate, now);
-    case What::pair:
-      return set_rate(way(change.from, change.to).links[1], change.rate, now);
+    case What::pair: {
+      Way& there = way(change.from, change.to);
+      const flow::SitePair ends{change.from, change.to};
+      wan_.pairs.try_emplace(ends, there.pair).first->second.rate = change.rate;
+      // Connections stay within their windows, whatever the pair has room for.
+      return set_rate(there.links[1], wan_.capacity(change.from, change.to), now);
+    }
     case What::delay: {
       LH_CHECK(change.value >= 0);
       Way &there = way(change.from, change.to), &back = way(change.to, change.from);

@@ -8,13 +8,18 @@
 // rate lets everything through at once. A queue holds, per pair of sites and class, what the link
 // sends in one round trip of that pair (its delays there and back), and at least kFloor.
 //
-// The caller says what time it is; times do not go back. What is to happen at a time happens at
-// that time however late the caller comes, so rates and delays are exact.
+// The caller says what time it is, from 0; times do not go back. What is to happen at a time
+// happens at that time however late the caller comes, so rates and delays are exact.
+//
+// The Wan's traces are followed from time 0 on, with the values that the simulator draws of the
+// same seed. They may have no end, and then events have none: advance(Time::max()) would not
+// return.
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/flow/trace_walk.h"
 #include "longhaul/lab/drift.h"
 #include "longhaul/lab/server.h"
 #include "longhaul/sim/event_queue.h"
@@ -41,7 +46,7 @@ struct Verdict {
   Packet packet;
 };
 
-// What changes while it runs: a trace is a list of these.
+// What changes while it runs.
 struct Change {
   enum class What : std::uint8_t {
     up,      // rate of site `from`
@@ -63,9 +68,11 @@ struct Change {
 class Shaper {
  public:
   static constexpr std::uint64_t kFloor = 128 * 1024;  // bytes of a queue, at least
+  static constexpr double kStands = 1;  // bytes per second: what a packet waits through
 
-  // CHECKs that the Wan is one: rates positive, loss within [0, 1], sites that are there.
-  Shaper(flow::Wan, std::uint64_t seed, std::vector<Change> trace = {});
+  // `changes`: at given times, beside the traces of the Wan. CHECKs that the Wan is one: rates
+  // positive, loss within [0, 1], sites that are there. A rate of 0 in a trace: kStands.
+  Shaper(flow::Wan, std::uint64_t seed, std::vector<Change> changes = {});
 
   // A packet at `now`, after advance(now) has nothing more to say; a verdict if it gets no
   // further. CHECKs that the sites are two.
@@ -74,7 +81,7 @@ class Shaper {
   std::optional<Time> next_event() const;
   // The next verdict of the time up to `now`; to be called until there is none.
   std::optional<Verdict> advance(Time now);
-  // Beside those of the trace; `at` of the change does not count.
+  // At once; `at` of the change does not count.
   void change(const Change&, Time now);
   std::size_t under_way() const { return flights_.size() - free_.size(); }  // packets
 
@@ -98,7 +105,7 @@ class Shaper {
     bool flown = false;
   };
   struct Event {
-    enum class Kind : std::uint8_t { through, arrives, delivered, changes } kind{};
+    enum class Kind : std::uint8_t { through, arrives, delivered, changes, traced } kind{};
     std::uint32_t what = 0;  // link, slot or number of the change
     std::uint32_t turn = 0;
   };
@@ -106,6 +113,8 @@ class Shaper {
   Way& way(std::uint32_t from, std::uint32_t to);
   std::uint32_t add_link(const flow::Rate&);
   void set_rate(std::uint32_t link, const flow::Rate&, Time now);
+  void follow(const flow::TraceWalk::Step&);
+  void await_trace();
   std::optional<Verdict> forward(std::uint32_t slot, Time now);
   std::optional<Verdict> fly(std::uint32_t slot, Way&, Time now);
   bool queue(std::uint32_t link, std::uint32_t slot, const Way&, Time now);
@@ -115,7 +124,8 @@ class Shaper {
 
   flow::Wan wan_;
   const std::uint64_t seed_;
-  std::vector<Change> trace_;
+  std::vector<Change> changes_;
+  flow::TraceWalk walk_;  // one of its steps is in events_
   std::vector<Link> links_;
   std::vector<std::uint32_t> up_, down_, shared_;
   std::vector<std::unique_ptr<Way>> ways_;  // by from * sites + to; those used so far

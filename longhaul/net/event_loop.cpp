@@ -17,6 +17,7 @@ EventLoop::EventLoop(EventLoopConfig config, Place place, Learner* learner, Scor
       scorer_(std::move(scorer)),
       observer_(std::move(observer)),
       peers_(loop_, std::move(config.peers), place_, *this),
+      pace_(std::move(config.step_time)),
       checkpoints_(std::move(config.checkpoints)),
       scoring_(std::make_unique<Worker>(config.on_thread_start)),
       computing_(std::make_unique<Worker>(config.on_thread_start)) {}
@@ -80,7 +81,7 @@ Status EventLoop::go_on() {
         "the checkpoint is of a run that had gone on without a lost node; over "
         "sockets it cannot be resumed");
   peers_.open();
-  feed();
+  feed_when_due();
   return Ok{};
 }
 
@@ -167,6 +168,7 @@ void EventLoop::send(Rank, Send send) {
 
 EventLoop::Counters EventLoop::counters() const {
   Counters counters = counters_;
+  counters.pace = pace_.figures();
   if (met_) counters.time = running_ ? now() : ended_;
   return counters;
 }
@@ -187,33 +189,44 @@ void EventLoop::cancel_timer(Rank, const CancelTimer& timer) {
 }
 
 void EventLoop::compute(Rank, ComputeStep step) {
-  LH_CHECK(learner_ && !stepping_);
+  LH_CHECK(learner_ && !stepping_ && !unfed_);
   stepping_ = true;
-  computing_->submit([this, begin = now(), work = std::move(step.work)] {
+  pace_.begin(now(), step.work, feeding_);
+  computing_->submit([this, work = std::move(step.work)] {
     auto result = std::make_shared<Result<StepResult>>(learner_->step(work));
-    loop_.post([this, begin, result] { stepped(begin, std::move(*result)); });
+    loop_.post([this, result] { stepped(std::move(*result)); });
   });
 }
 
-void EventLoop::stepped(Time begin, Result<StepResult> result) {
+void EventLoop::stepped(Result<StepResult> result) {
   stepping_ = false;
   if (!running()) return;
   if (!result) {
     failure_ = result.error();
     return;
   }
-  result->elapsed = now() - begin;
+  result->elapsed = pace_.done(now());
   counters_.computing += result->elapsed;
   unfed_ = *std::move(result);
   checkpoint_if_due();
   (void)take_checkpoint(wanted_);  // if one had to wait for this
   stop_if_asked();
-  feed();
+  feed_when_due();
+}
+
+// The learner rests until then, so a checkpoint or the end of the run need not wait.
+void EventLoop::feed_when_due() {
+  if (!unfed_) return;
+  if (pace_.due() <= now()) return feed();
+  held_ = loop_.at(started_ + pace_.due(), [this] { feed(); });
 }
 
 void EventLoop::feed() {
   const auto result = std::exchange(unfed_, std::nullopt);
-  if (result && running()) node_->stepped(now(), *result);
+  if (!result || !running()) return;
+  feeding_ = true;
+  node_->stepped(now(), *result);
+  feeding_ = false;
 }
 
 void EventLoop::report(Rank, Report report) {

@@ -11,6 +11,7 @@
 
 #include "longhaul/base/archive.h"
 #include "longhaul/core/node.h"
+#include "longhaul/net/pace.h"
 #include "longhaul/net/peers.h"
 #include "longhaul/net/worker.h"
 
@@ -30,6 +31,7 @@ struct EventLoopConfig {
   PeersConfig peers;
   CheckpointConfig checkpoints = {};
   std::function<void()> on_thread_start = {};  // on each thread that computes
+  Pace::Duration step_time = {};               // that steps are to take; see pace.h
 };
 
 class EventLoop final : public longhaul::Host, private Peers::Events {
@@ -46,6 +48,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   struct Counters {
     Time time{0}, computing{0};                     // since all had met
     std::uint64_t wan_bytes = 0, wan_messages = 0;  // sent to other sites
+    Pace::Figures pace;
   };
 
   // `learner`: nullptr for a node without one. Both outlive this.
@@ -87,7 +90,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void drop_lost();
   Status go_on();
   void come_back();
-  void stepped(Time begin, Result<StepResult>);
+  void stepped(Result<StepResult>);
+  void feed_when_due();
   void feed();  // tells the node of the step that is done
   void score(Round, Snapshot);
   void start_timer(std::pair<std::uint32_t, TimerId>, Time at);
@@ -119,6 +123,9 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   std::map<std::pair<std::uint32_t, TimerId>, Due> timers_;
   std::vector<std::pair<Round, Snapshot>> scorings_;  // under way, in order
   bool stepping_ = false;                             // the learner is at work
+  Pace pace_;
+  Timer held_;                       // until the step that is done is due
+  bool feeding_ = false;             // the node is in the turn in which a step ends
   std::optional<StepResult> unfed_;  // done, but the node has not been told: inside a checkpoint
   Time started_{0}, ended_{0};  // the first may be before the loop's zero, of a run gone on with
   Counters counters_;

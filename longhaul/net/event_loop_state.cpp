@@ -69,6 +69,7 @@ void EventLoop::state(Archive& ar) {
             " over sockets");
   Time at = now();
   ar(at, counters_.computing, counters_.wan_bytes, counters_.wan_messages, unfed_);
+  pace_.state(ar);
   if (ar.loading()) started_ = loop_.now() - at;
   node_->state(ar);
   if (learner_) learner_->state(ar);

@@ -38,7 +38,7 @@ Result<Hello> read_hello(const Frame& frame, const Identity& me) {
   if (hello->job_hash != me.job_hash)
     return malformed(
         fmt::format("it runs another job (hash {:016x}, here {:016x}); start all "
-                    "sites with the same job file and the same --set",
+                    "sites with the same job file, --set and --wan",
                     hello->job_hash, me.job_hash));
   if (hello->rank >= me.members->size())
     return malformed(fmt::format("it says that it is rank {}; the job has ranks 0 to {}",

@@ -13,6 +13,7 @@
 
 #include "longhaul/lab/router.h"
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/network.h"
 #include "longhaul/run/summary.h"
 
 namespace longhaul::run {
@@ -67,12 +68,15 @@ Lab::Lab(LabOptions options)
           options_.line(name, is_error, line);
       }) {}
 
-Status Lab::possible() {
+Status Lab::possible(const Job& job) {
+  // A file means the same network here as in the simulator, or is refused by both.
+  if (const auto network = make_network(job, job.members()); !network) return network.error();
   const auto made = lab::make_networks(1);
   return made ? Status(Ok{}) : Status(made.error());
 }
 
 Result<std::unique_ptr<Lab>> Lab::start(const Job& job, LabOptions options) {
+  LH_TRY(possible(job));
   std::unique_ptr<Lab> made(new Lab(std::move(options)));
   auto networks = lab::make_networks(job.sites.size());
   if (!networks) return networks.error();
@@ -83,10 +87,6 @@ Result<std::unique_ptr<Lab>> Lab::start(const Job& job, LabOptions options) {
   warn(lab::too_much_for_router(job.network));
   if (job.wan.lan_mbps && job.members().size() > job.sites.size())
     warn("[wan] lan_mbps does not count here: nodes of one site reach one another at full speed");
-  if (!job.network.traces.empty())
-    warn(
-        "rates, delays and loss that change with time stay here as they are at the beginning: the "
-        "router does not follow [[wan.trace]] or a preset's redraws yet");
   LH_TRY(made->start_router());
   return made;
 }
@@ -169,40 +169,12 @@ std::optional<LabFigures> Lab::stop() {
   return figures;
 }
 
-namespace {
-
-constexpr double kStands = 1;  // bytes per second, in place of a rate of 0
-
-// With what its traces say at time 0.
-flow::Wan at_the_beginning(const Job& job) {
-  using What = flow::Traced::What;
-  flow::Wan wan = job.network;
-  for (std::uint32_t i = 0; i < wan.traces.size(); ++i) {
-    const flow::Traced& traced = wan.traces[i];
-    const double value = flow::first_stretch(traced.trace, job.job.seed, i).value;
-    const double rate = std::max(value, kStands);
-    if (traced.what == What::up) wan.sites[traced.a].up = rate;
-    if (traced.what == What::down) wan.sites[traced.a].down = rate;
-    if (traced.what == What::shared) wan.shared[traced.a].rate = rate;
-    if (traced.what > What::loss || traced.what < What::rate) continue;
-    flow::Wan::Pair& pair =
-        wan.pairs.emplace(flow::SitePair{traced.a, traced.b}, wan.pair(traced.a, traced.b))
-            .first->second;
-    if (traced.what == What::rate) pair.rate = rate;
-    if (traced.what == What::delay) pair.delay_s = value;
-    if (traced.what == What::loss) pair.loss = value;
-  }
-  return wan;
-}
-
-}  // namespace
-
 Status run_router(const Job& job, std::vector<int> tuns, int stop, const std::string& file) {
   if (tuns.size() != job.sites.size())
     return invalid(fmt::format("--tuns: {} given, but {} has {} sites", tuns.size(), job.file,
                                job.sites.size()));
   lab::RouterConfig config{
-      .wan = at_the_beginning(job), .seed = job.job.seed, .tuns = std::move(tuns), .stop = stop};
+      .wan = job.network, .seed = job.job.seed, .tuns = std::move(tuns), .stop = stop};
   fmt::print("{}\n", kReady);
   std::fflush(stdout);
   const auto figures = lab::route(config);

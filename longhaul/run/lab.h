@@ -23,8 +23,8 @@ struct LabOptions {
 
 class Lab {
  public:
-  // Whether there can be one here; an Error says what is missing.
-  static Status possible();
+  // Whether there can be one of this job, here; an Error says what is missing.
+  static Status possible(const Job&);
   // When the router routes. An Error: something that an emulated WAN needs is missing, and how to
   // get it.
   static Result<std::unique_ptr<Lab>> start(const Job&, LabOptions);

@@ -123,6 +123,11 @@ Summary merge(const Job& job, const Members& members, const Children& children,
     all.time_s = std::max(all.time_s, one->time_s);
     all.real_s = std::max(all.real_s, one->real_s);
     all.rounds = std::max(all.rounds, one->rounds);
+    if (one->pace) {
+      if (!all.pace) all.pace.emplace();
+      all.pace->steps += one->pace->steps;
+      all.pace->overruns += one->pace->overruns;
+    }
     if (!members[rank].is(Role::worker)) continue;
     utilisation += one->compute_utilisation;
     ++learners;
@@ -214,7 +219,7 @@ Result<Launched> launch(const Job& job, const LaunchOptions& options) {
     if (!over) return over.error();
     if (*over) return Launched{**over, exit_code(**over)};
   }
-  if (options.lab) LH_TRY(Lab::possible());
+  if (options.lab) LH_TRY(Lab::possible(job));
   if (const std::string last = last_trouble(lab_file(options)); options.line && !last.empty())
     options.line("lab", true, "note: " + last);
   auto folder = RunFolder::open(options.folder, job, options.existing);

@@ -1,8 +1,6 @@
 #include "longhaul/run/simulation.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <thread>
 
 #include <fmt/format.h>
@@ -10,33 +8,10 @@
 #include "longhaul/learn/threads.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/network.h"
+#include "longhaul/run/step_times.h"
 #include "longhaul/run/summary.h"
 
 namespace longhaul::run {
-namespace {
-
-Time from_ms(double ms) { return Time{std::int64_t(std::llround(ms * 1e6))}; }
-
-sim::JitteredSteps::Jitter jitter_of(const SiteTable& site) {
-  using Jitter = sim::JitteredSteps::Jitter;
-  if (site.jitter == 0) return Jitter::none;
-  if (site.jitter_kind == "uniform") return Jitter::uniform;
-  return site.jitter_kind == "lognormal" ? Jitter::lognormal : Jitter::exponential;
-}
-
-std::unique_ptr<sim::ComputeTime> compute_time_of(const Job& job, const Members& members) {
-  std::vector<sim::JitteredSteps::Speed> speeds;
-  std::map<std::string_view, const SiteTable*> sites;
-  for (const SiteTable& site : job.sites) sites[site.name] = &site;
-  for (const Member& member : members) {
-    const SiteTable& site = *sites.at(member.site);
-    speeds.push_back({from_ms(site.step_ms), jitter_of(site), site.jitter});
-  }
-  return std::make_unique<sim::JitteredSteps>(job.job.seed, std::move(speeds));
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload workload,
                                                      unsigned threads) {
   learn::use_one_thread_per_learner();
@@ -59,7 +34,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
           .wire_scale = job.wan.wire_scale,
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
           .on_thread_start = learn::prepare_compute_thread},
-      *std::move(network), compute_time_of(job, *members_), score_);
+      *std::move(network), step_times(job, *members_), score_);
   while (!(*members_)[first_].is(Role::worker)) ++first_;
   for (Rank rank = 0; rank < members_->size(); ++rank) {
     std::unique_ptr<Learner>& learner = learners_.emplace_back();

@@ -17,6 +17,7 @@
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/recording.h"
 #include "longhaul/run/run_log.h"
+#include "longhaul/run/step_times.h"
 
 namespace longhaul::run {
 namespace {
@@ -61,6 +62,7 @@ class Site {
   net::EventLoop::Observer observer();
   net::PeersConfig peers(std::vector<net::Address>) const;
   Result<net::CheckpointConfig> checkpoints();
+  net::Pace::Duration pace() const;
   std::function<Status()> save(std::uint64_t number, Buffer state);
   Result<Buffer> load(std::uint64_t number);
   void progress();
@@ -136,6 +138,13 @@ Result<net::CheckpointConfig> Site::checkpoints() {
   if (!newest) return newest.error();
   if (*newest) config.newest = newest_ = (**newest).round;
   return config;
+}
+
+net::Pace::Duration Site::pace() const {
+  if (!job_.net.pace) return {};
+  return [rank = options_.rank,
+          times = std::shared_ptr<const sim::ComputeTime>(step_times(job_, *members_))](
+             std::uint64_t step, const Work& work) { return times->duration(rank, step, work); };
 }
 
 // The log's state now, with the node's; written by the task.
@@ -217,7 +226,7 @@ Status Site::build(std::vector<net::Address> addresses) {
   if (!kept) return kept.error();
   loop_ = std::make_unique<net::EventLoop>(
       net::EventLoopConfig{peers(std::move(addresses)), *std::move(kept),
-                           learn::prepare_compute_thread},
+                           learn::prepare_compute_thread, pace()},
       place, learner_.get(), score_, observer());
   node_ = std::make_unique<Node>(place, *std::move(strategy), learner_.get(), *loop_);
   if (!options_.record || !folder_) return Ok{};
@@ -252,6 +261,7 @@ Result<Summary> Site::summary(const Status& ended) {
   summary.wan_messages = counters.wan_messages;
   if (counters.time > Time{0})
     summary.compute_utilisation = seconds(counters.computing) / seconds(counters.time);
+  if (job_.net.pace) summary.pace = {counters.pace.steps, counters.pace.overruns};
   summary.params_hash = params_hash(params());
   if (!ended) {
     const Error& error = ended.error();

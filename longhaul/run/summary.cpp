@@ -81,6 +81,12 @@ nlohmann::ordered_json to_json(const Summary& s) {
       {"real_s", s.real_s},
   };
   if (!s.failure.empty()) json["failure"] = s.failure;
+  if (s.pace) {
+    json["paced_steps"] = s.pace->steps;
+    json["overruns"] = s.pace->overruns;
+    json["overrun_share"] = s.pace->share();
+    json["void_for_comparison"] = s.pace->is_void();
+  }
   if (s.lab) json["lab"] = to_json(*s.lab);
   return json;
 }
@@ -140,6 +146,9 @@ Result<Summary> parse_summary(const std::string& text) {
     s.target_accuracy = optional("target_accuracy");
     s.time_to_target_s = optional("time_to_target_s");
     s.failure = json.value("failure", "");
+    if (json.contains("paced_steps"))
+      s.pace = {json.at("paced_steps").get<std::uint64_t>(),
+                json.at("overruns").get<std::uint64_t>()};
     if (json.contains("lab")) s.lab = lab_figures(json["lab"]);
     const std::string reason = json.at("stop_reason").get<std::string>();
     for (int i = 0; i <= int(StopReason::failed); ++i)

@@ -21,6 +21,15 @@ enum class StopReason : std::uint8_t {
 };
 std::string_view to_string(StopReason);
 
+// Of a run over sockets whose steps were to take what they take in the simulator ([net] pace).
+struct PaceFigures {
+  static constexpr double kTolerated = 0.01;
+  std::uint64_t steps = 0, overruns = 0;  // all nodes'; overruns took longer
+  double share() const { return steps == 0 ? 0 : double(overruns) / double(steps); }
+  // It says little about how well the simulator predicts it.
+  bool is_void() const { return share() > kTolerated; }
+};
+
 struct Summary {
   // What was asked for.
   std::string name, model, data, sync, overlay, transfer, codec, outer;
@@ -39,7 +48,8 @@ struct Summary {
   StopReason stop_reason = StopReason::max_rounds;
   std::string failure;  // why, if failed
   double real_s = 0;    // of computing this run, all sessions together; the only real time
-  std::optional<LabFigures> lab;  // over an emulated WAN
+  std::optional<LabFigures> lab;    // over an emulated WAN
+  std::optional<PaceFigures> pace;  // with [net] pace
 };
 
 // Why a run that came to its end by itself has ended.

@@ -50,6 +50,28 @@ TEST(Summary, KeepsWhatTheRouterSaid) {
     EXPECT_FALSE(lab_figures(nlohmann::json::parse(bad)));
 }
 
+// A run whose steps took longer than they should have, more than 1 % of them, is marked.
+// mutant: longhaul/run/summary.h
+//   - bool is_void() const { return share() > kTolerated; }
+//   + bool is_void() const { return share() >= 2 * kTolerated; }
+// mutant: longhaul/run/summary.cpp
+//   - json["overruns"] = s.pace->overruns;
+//   + json["overruns"] = s.pace->steps;
+TEST(Summary, SaysWhetherStepsTookTheirTime) {
+  Summary s = sample();
+  EXPECT_FALSE(to_json(s).contains("overruns"));
+  s.pace = PaceFigures{.steps = 1000, .overruns = 10};
+  EXPECT_FALSE(to_json(s)["void_for_comparison"].get<bool>());
+  s.pace->overruns = 15;
+  EXPECT_TRUE(to_json(s)["void_for_comparison"].get<bool>());
+  EXPECT_EQ(to_json(s)["overrun_share"], 0.015);
+  const auto again = parse_summary(to_json(s).dump());
+  ASSERT_TRUE(again) << again.error().what;
+  EXPECT_EQ(again->pace->steps, 1000u);
+  EXPECT_EQ(again->pace->overruns, 15u);
+  EXPECT_FALSE(PaceFigures{}.is_void());
+}
+
 TEST(Summary, ExitCodesTellDoneFromStoppedFromFailed) {
   Summary s = sample();
   const auto code = [&](StopReason reason) {

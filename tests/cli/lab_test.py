@@ -96,10 +96,12 @@ def namespaces():
 
 
 class Case(launch_test.Case):
+    wan, sites, args = WAN, launch_test.SITES, ()
+
     def setUp(self):
         super().setUp()
-        self.write(launch_test.job_of(launch_test.SITES) + WAN)
-        lab = self.start("lab", "job.toml")
+        self.write(launch_test.job_of(self.sites) + self.wan)
+        lab = self.start("lab", "job.toml", *self.args)
         for _ in range(600):
             if "Ctrl-C ends it" in self.said(lab) or lab.poll() is not None:
                 break
@@ -173,6 +175,63 @@ class Network(Case):
         self.assertEqual(done.returncode, 0, done.stdout)
         goodput = json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] * 1e-6
         self.assertAlmostEqual(goodput * 1500 / 1448, 16, delta=0.05 * 16)
+
+
+class Traced(Case):
+    wan = WAN + """\
+model = "fair"
+[[wan.trace]]
+what = "delay"
+from = "lima"
+at_s = [0, 3]
+values = [15, 80]
+"""
+
+    def test_a_trace_begins_when_the_sites_do(self):
+        self.assertNotIn("note", self.table)
+        time.sleep(3.5)  # nothing begins by itself
+        address, _ = self.inside("lima")
+        echo = self.probe("echo", address, "lima")
+        self.addCleanup(echo.communicate)
+        self.addCleanup(echo.kill)
+        self.assertEqual(echo.stdout.readline(), "ready\n")
+        begin = time.monotonic()
+        trips = []
+        for until in (0, 3.5):
+            time.sleep(max(0, begin + until - time.monotonic()))
+            trips.append(float(self.probe("ping", address, "tokyo").communicate(timeout=60)[0]))
+        self.assertGreaterEqual(trips[0], 30)
+        self.assertLess(trips[0], 40)
+        self.assertGreaterEqual(trips[1], 95)
+        self.assertLess(trips[1], 105)
+        self.close()
+
+
+class Preset(Case):
+    sites, args = ["virginia", "tokyo", "seoul"], ("--wan", "uniform-vc")
+
+    def test_a_network_of_the_command_line(self):
+        address, _ = self.inside("seoul")
+        echo = self.probe("echo", address, "seoul")
+        self.addCleanup(echo.communicate)
+        self.addCleanup(echo.kill)
+        self.assertEqual(echo.stdout.readline(), "ready\n")
+        trip = float(self.probe("ping", address, "tokyo").communicate(timeout=60)[0])
+        self.assertGreaterEqual(trip, 60)
+        self.assertLess(trip, 63)
+        self.close()
+        sets = [*self.args, "--set", "stop.max_rounds=5"]
+        self.says("launch", "job.toml", "--quiet", "--lab", *sets)
+        self.assertGreater(self.summary()["time_s"], 5 * 0.06)
+        self.assertEqual(self.summary()["params_hash"],
+                         self.simulated_hash(*sets, "--out", "runs/simulated"))
+
+    def test_what_queues_cannot_do_is_refused_as_in_the_simulator(self):
+        for command in (["lab", "job.toml"], ["launch", "job.toml", "--lab"]):
+            code, said = self.end(self.start(*command, "--wan", "dynamic"))
+            self.assertEqual(code, 2, said)
+            self.assertIn('say [wan] model = "fair"', said)
+        self.assertFalse((self.folder / "runs/small").exists())
 
 
 class Launch(Case):

@@ -164,6 +164,13 @@ class Same(Case):
                 if ALL:
                     print(f"{sync} {overlay} {codec} {count} sites: {expected}", flush=True)
 
+    def test_all_processes_of_a_launch_are_on_the_network_that_it_names(self):
+        self.says("launch", "job.toml", "--quiet", "--wan", "lan")
+        self.assertEqual(self.summary()["params_hash"],
+                         self.simulated_hash("--wan", "lan", "--out", "runs/simulated"))
+        for folder in ("small", "small/tokyo", "small/oslo"):
+            self.assertIn('preset = "lan"', (self.folder / f"runs/{folder}/job.toml").read_text())
+
     def test_two_nodes_a_site_parallel_streams_and_a_server_give_the_same_bits(self):
         self.write(job_of(SITES).replace('name = "lima"', 'name = "lima"\nnodes = 2') +
                    '[roles]\nserver = "oslo"\n')
@@ -171,6 +178,52 @@ class Same(Case):
         self.assertEqual(self.summary()["params_hash"], self.simulated_hash(
             "--set", "net.streams=3", "--out", "runs/simulated"))
         self.assertTrue((self.folder / "runs/small/lima-1/summary.json").exists())
+
+
+class Paced(Case):
+    """[net] pace: steps that take what the simulator has them take."""
+
+    def test_steps_take_as_long_as_in_the_simulator(self):
+        sets = ["--set", "site.*.step_ms=40", "--set", "site.*.jitter=0.5", "--set",
+                "stop.max_rounds=6", "--set", "net.pace=true"]
+        simulated = json.loads(self.run_ok("simulate", "job.toml", "--json", "--quiet", "--out",
+                                           "runs/simulated", *sets).stdout)
+        text = self.says("launch", "job.toml", *sets)
+        real = self.summary()
+        self.assertEqual(real["params_hash"], simulated["params_hash"])
+        self.assertEqual(real["paced_steps"], 3 * 6 * 3)
+        self.assertEqual(real["overrun_share"], real["overruns"] / real["paced_steps"])
+        self.assertEqual(real["void_for_comparison"], real["overrun_share"] > 0.01)
+        self.assertIn(f"{real['overruns']} of 54 steps took longer", text)
+        computing = [run["compute_utilisation"] * run["time_s"] for run in (simulated, real)]
+        self.assertGreater(computing[0], 0.6)
+        if real["overruns"] == 0:
+            self.assertAlmostEqual(computing[1], computing[0], delta=0.05 * computing[0])
+        self.assertNotIn("overruns", simulated)
+
+    def test_a_run_whose_steps_take_longer_is_void(self):
+        text = self.says("launch", "job.toml", "--set", "site.*.step_ms=0.0001", "--set",
+                         "net.pace=true", "--set", "stop.max_rounds=5")
+        self.assertIn("(100.00 %): VOID for comparison with it", text)
+        self.assertTrue(self.summary()["void_for_comparison"])
+        self.assertEqual(self.summary()["overrun_share"], 1)
+
+    def test_ctrl_c_does_not_wait_for_a_step(self):
+        launch = self.start("launch", "job.toml", "--set", "site.*.step_ms=100000", "--set",
+                            "net.pace=true")
+        folders = [self.folder / f"runs/small/{name}/metrics.jsonl" for name in SITES]
+        end = time.monotonic() + 60
+        while not all(file.exists() for file in folders):
+            self.assertLess(time.monotonic(), end, self.said(launch))
+            time.sleep(0.05)
+        time.sleep(1)  # the first step is done, and held back
+        begin = time.monotonic()
+        launch.send_signal(signal.SIGINT)
+        code, text = self.end(launch)
+        self.assertEqual(code, 130, text)
+        self.assertLess(time.monotonic() - begin, 4, text)
+        for file in folders:
+            self.assertTrue(list((file.parent / "checkpoints").glob("*.checkpoint")), text)
 
 
 class Lost(Case):
@@ -445,6 +498,28 @@ class Alone(Case):
         self.assertIn("another job", text)
         self.until(other, "another job", timeout=10)
         other.kill()
+
+    def test_sites_on_different_networks_refuse_one_another(self):
+        for own, others in (("lan", "dynamic"), ("", "lan")):
+            addresses = free_addresses(3)
+            first = self.site("--site", "tokyo", "--addresses", addresses, "--out", "a", "--force",
+                              *(["--wan", own] if own else []))
+            other = self.site("--site", "lima", "--addresses", addresses, "--out", "b", "--force",
+                              "--wan", others)
+            code, text = self.end(first)
+            self.assertEqual(code, 3, text)
+            self.assertIn("rank 1 (lima)", text)
+            self.assertIn("start all sites with the same job file, --set and --wan", text)
+            self.until(other, "another job", timeout=10)
+            other.kill()
+
+    def test_a_network_that_is_none_is_named(self):
+        for command in (["launch", "job.toml"], ["site", "job.toml", "--site", "lima"],
+                        ["lab", "job.toml"]):
+            code, text = self.end(self.start(*command, "--wan", "lann"))
+            self.assertEqual(code, 2, text)
+            self.assertIn("--wan: [wan] preset", text)
+            self.assertIn("did you mean 'lan'?", text)
 
     def test_a_killed_site_comes_back(self):
         addresses = free_addresses(4)

@@ -54,6 +54,12 @@ ResolvedTable part_table(std::string_view name, const Settings& settings,
   return table;
 }
 
+// What a file held may be long.
+std::string brief(const std::string& value) {
+  constexpr std::size_t kMost = 100;
+  return value.size() <= kMost ? value : value.substr(0, kMost) + "...";
+}
+
 // The keys that are not local, by name; pointers into `tables`.
 std::map<std::string, const ResolvedKey*> by_name(const std::vector<ResolvedTable>& tables) {
   std::map<std::string, const ResolvedKey*> keys;
@@ -121,12 +127,14 @@ std::optional<std::string> difference(const Job& before, const Job& now) {
   const auto old_keys = by_name(old_tables), new_keys = by_name(new_tables);
   for (const auto& [name, key] : new_keys) {
     const auto old = old_keys.find(name);
-    if (old == old_keys.end()) return fmt::format("{}: was not set, is {}", name, key->value);
+    if (old == old_keys.end())
+      return fmt::format("{}: was not set, is {}", name, brief(key->value));
     if (old->second->value != key->value)
-      return fmt::format("{}: was {}, is {}", name, old->second->value, key->value);
+      return fmt::format("{}: was {}, is {}", name, brief(old->second->value), brief(key->value));
   }
   for (const auto& [name, key] : old_keys)
-    if (!new_keys.contains(name)) return fmt::format("{}: was {}, is not set", name, key->value);
+    if (!new_keys.contains(name))
+      return fmt::format("{}: was {}, is not set", name, brief(key->value));
   return std::nullopt;
 }
 

@@ -11,6 +11,7 @@
 #include "longhaul/run/job/check.h"
 #include "longhaul/run/job/learning.h"
 #include "longhaul/run/job/presets.h"
+#include "longhaul/run/job/trace_file.h"
 #include "longhaul/run/job/wan.h"
 #include "longhaul/sync/registry.h"
 #include "longhaul/transfer/registry.h"
@@ -160,6 +161,7 @@ Result<Job> resolve_job(Document doc) {
   job.file = doc.file;
   LH_TRY(choose_sync(doc, job));
   LH_TRY(add_sites(doc));
+  LH_TRY(read_trace_files(doc));
   LH_TRY(read_tables(doc, job));
   LH_TRY(read_parts(doc, job));
   if (job.job.name.empty()) job.job.name = default_name(doc.file);

@@ -1,43 +1,16 @@
 #include "longhaul/run/job/matrix.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "longhaul/run/job/check.h"
-#include "longhaul/run/job/document.h"
+#include "longhaul/run/job/csv.h"
 
 namespace longhaul::run {
 namespace {
 
 constexpr std::size_t kMostSites = 2000;  // more than a file of the largest size has room for
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \r") + 1 - first);
-}
-
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> cells;
-  while (true) {
-    const std::size_t comma = line.find(',');
-    cells.push_back(trimmed(line.substr(0, comma)));
-    if (comma == std::string_view::npos) return cells;
-    line.remove_prefix(comma + 1);
-  }
-}
-
-// What a user sees of a cell: short, and free of what a terminal would obey.
-std::string shown(std::string_view cell) {
-  std::string text;
-  for (char c : cell.substr(0, 32))
-    text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return cell.empty() ? "nothing" : fmt::format("'{}'", text);
-}
 
 class Reader {
  public:
@@ -45,7 +18,7 @@ class Reader {
 
   Status take(std::string_view line, int number) {
     line_ = number;
-    const auto cells = split(line);
+    const auto cells = cells_of(line);
     if (!head_seen_) return take_head(cells);
     return take_row(cells);
   }
@@ -114,14 +87,13 @@ class Reader {
       if (!cell.empty())
         return at(to + 2, fmt::format("an empty cell: '{}' to itself is no link", from), cell);
     } else {
-      const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-      const bool number =
-          code == std::errc{} && end == cell.data() + cell.size() && std::isfinite(value);
-      if (!number || value <= 0 || value > kind_.max)
+      const auto number = number_in(cell);
+      if (!number || *number <= 0 || *number > kind_.max)
         return at(to + 2,
                   fmt::format("{} above 0 and at most {:g}, from '{}' to '{}'", kind_.noun,
                               kind_.max, from, name),
                   cell);
+      value = *number;
     }
     matrix_.cells.push_back(value);
     return Ok{};
@@ -144,22 +116,13 @@ std::optional<std::uint32_t> Matrix::find(std::string_view name) const {
 
 Result<Matrix> parse_matrix(std::string_view text, std::string file, const CellKind& kind) {
   Reader reader(std::move(file), kind);
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // what spreadsheets put in front
-  for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trimmed(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && line.front() != '#') LH_TRY(reader.take(line, number));
-  }
+  LH_TRY(each_line(text,
+                   [&](std::string_view line, int number) { return reader.take(line, number); }));
   return std::move(reader).finish();
 }
 
 Result<Matrix> read_matrix(const std::string& path, const CellKind& kind) {
-  std::error_code code;
-  if (std::filesystem::exists(path, code) && !std::filesystem::is_directory(path, code) &&
-      !std::filesystem::is_regular_file(path, code))  // a pipe would be waited for
-    return invalid(fmt::format("{}: not a regular file; expected a matrix (CSV)", path));
-  auto text = read_text_file(path, "matrix (CSV)");
+  auto text = read_csv(path, "matrix (CSV)");
   if (!text) return text.error();
   return parse_matrix(*text, path, kind);
 }

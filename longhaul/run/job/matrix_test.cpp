@@ -49,7 +49,7 @@ TEST(Matrix, RefusesRepeatedAndUnknownSites) {
   EXPECT_THAT(error_of("src,a,\n"), HasSubstr("found nothing"));
 }
 
-// mutant: longhaul/run/job/matrix.cpp
+// mutant: longhaul/run/job/csv.cpp
 //   - code == std::errc{} && end == cell.data() + cell.size() && std::isfinite(value);
 //   + code == std::errc{} && std::isfinite(value);
 TEST(Matrix, RefusesWhatIsNoRate) {

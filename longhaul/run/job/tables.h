@@ -102,6 +102,7 @@ struct NetTable {  // sockets only
   bool dscp = true;
   double meet_s = 60;
   double silence_s = 10;
+  bool pace = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "streams",
@@ -132,6 +133,10 @@ struct NetTable {  // sockets only
                 .positive = true,
                 .local = true},
           self.silence_s);
+    visit(Field{.name = "pace",
+                .doc = "steps take what the simulator has them take ([[site]] step_ms, jitter): "
+                       "early ones wait, late ones are counted"},
+          self.pace);
   }
 };
 
@@ -162,7 +167,7 @@ struct SiteTable {
           self.down_mbps);
     visit(Field{.name = "nodes", .doc = "nodes at this site", .min = 1, .max = 65536}, self.nodes);
     visit(Field{.name = "step_ms",
-                .doc = "time of one step (one mini-batch) in the simulator",
+                .doc = "time of one step (one mini-batch) in the simulator, and with [net] pace",
                 .max = 1e9,
                 .unit = "ms",
                 .positive = true},

@@ -2,12 +2,16 @@
 
 #include <set>
 
+#include <fmt/format.h>
+
 #include "longhaul/run/job/check.h"
 
 namespace longhaul::run {
 namespace {
 
 using What = flow::Traced::What;
+
+constexpr std::size_t kMostValues = 1 << 24;  // of all that follows traces: 256 MiB
 
 flow::Wan::Shared shared_of(const Job& job, const SiteIndex& sites, const SharedTable& table) {
   std::set<flow::SitePair> pairs;
@@ -42,6 +46,8 @@ class Traces {
     follow(table);
     return wan_.traces.size() - before;
   }
+
+  bool too_many() const { return values_ > kMostValues; }
 
   void add(const WanPreset::Redraw& redraw) {
     for (const LinkTable& link : job_.links) {
@@ -80,7 +86,9 @@ class Traces {
         follow(What::shared, i, 0, trace_of(table, job_.wan.rate_scale));
   }
   void follow(What what, std::uint32_t a, std::uint32_t b, const flow::Trace& trace) {
-    if (taken_.insert({what, {a, b}}).second) wan_.traces.push_back({what, a, b, trace});
+    if (!taken_.insert({what, {a, b}}).second) return;
+    values_ += trace.values.size();
+    if (!too_many()) wan_.traces.push_back({what, a, b, trace});
   }
   bool meant(const std::string& name, std::uint32_t site) const {
     return name.empty() || job_.sites[site].name == name;
@@ -90,6 +98,7 @@ class Traces {
   const Job& job_;
   const SiteIndex& sites_;
   std::set<std::pair<What, flow::SitePair>> taken_;
+  std::size_t values_ = 0;
 };
 
 }  // namespace
@@ -124,10 +133,17 @@ void add_shared(flow::Wan& wan, const Job& job, const SiteIndex& sites) {
 Status add_traces(flow::Wan& wan, const Document& doc, const Job& job, const SiteIndex& sites,
                   const WanPreset* preset) {
   Traces traces(wan, job, sites);
-  for (std::size_t i = 0; i < job.traces.size(); ++i)
-    if (traces.add(job.traces[i]) == 0)
+  for (std::size_t i = 0; i < job.traces.size(); ++i) {
+    const std::size_t followed = traces.add(job.traces[i]);
+    if (traces.too_many())
+      return invalid(fmt::format(
+          "{}:{}: [{}]: too many values: each site or pair that follows it has its own, at most {} "
+          "in all; name those that do (site, from, to), or shorten it",
+          doc.file, doc.traces[i].line, doc.traces[i].table, kMostValues));
+    if (followed == 0)
       return about(doc.traces[i], "what",
                    "what no earlier [[wan.trace]] follows; put those of single sites first");
+  }
   if (preset && preset->redraw) traces.add(*preset->redraw);
   return Ok{};
 }

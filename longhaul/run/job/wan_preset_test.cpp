@@ -160,8 +160,8 @@ TEST(WanPreset, EveryFileReads) {
 }
 
 // mutant: longhaul/run/job/matrix.cpp
-//   - if (!number || value <= 0 || value > kind_.max)
-//   + if (!number || value > kind_.max)
+//   - if (!number || *number <= 0 || *number > kind_.max)
+//   + if (!number || *number > kind_.max)
 TEST(WanPreset, I1_MatricesAreSquareFullAndPositive) {
   std::size_t matrices = 0;
   for (const TextFile& file : preset_files()) {

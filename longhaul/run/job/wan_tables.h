@@ -217,6 +217,7 @@ struct TraceTable {
   std::string what = "rate";
   std::string site, from, to, shared;
   std::string kind = "steps";
+  std::string file;  // "" once it is read: see trace_file.h
   std::vector<double> at_s, values;
   double repeat_s = 0;
   double low = 0, high = 0;
@@ -246,23 +247,7 @@ struct TraceTable {
                        "every_s; two states of random length; a cosine over a day",
                 .choices = {"steps", "redraw", "markov", "day"}},
           self.kind);
-    visit(Field{.name = "at_s",
-                .doc = "steps: when each of the values begins; the first is 0",
-                .min = 0,
-                .max = 1e9,
-                .unit = "s"},
-          self.at_s);
-    visit(Field{.name = "values",
-                .doc = "steps: one for each of at_s; 0: nothing passes",
-                .min = 0,
-                .max = kLargestRate},
-          self.values);
-    visit(Field{.name = "repeat_s",
-                .doc = "steps: begin anew so often; 0: the last value stays",
-                .min = 0,
-                .max = 1e9,
-                .unit = "s"},
-          self.repeat_s);
+    steps(self, visit);
     visit(Field{.name = "low",
                 .doc = "least value, or that of the lower state",
                 .min = 0,
@@ -285,6 +270,32 @@ struct TraceTable {
   }
 
  private:
+  template <class Self, class Visit>
+  static void steps(Self& self, Visit&& visit) {
+    visit(Field{.name = "file",
+                .doc = "steps: a CSV file of both, seconds,value (docs/wan.md), relative to the "
+                       "job file; at_s and values are put in its place",
+                .max = 4096,
+                .local = true},
+          self.file);
+    visit(Field{.name = "at_s",
+                .doc = "steps: when each of the values begins; the first is 0",
+                .min = 0,
+                .max = 1e9,
+                .unit = "s"},
+          self.at_s);
+    visit(Field{.name = "values",
+                .doc = "steps: one for each of at_s; 0: nothing passes",
+                .min = 0,
+                .max = kLargestRate},
+          self.values);
+    visit(Field{.name = "repeat_s",
+                .doc = "steps: begin anew so often; 0: the last value stays",
+                .min = 0,
+                .max = 1e9,
+                .unit = "s"},
+          self.repeat_s);
+  }
   template <class Visit>
   static void seconds(Visit& visit, std::string_view name, std::string_view doc, auto& member) {
     visit(Field{.name = name, .doc = doc, .max = 1e9, .unit = "s", .positive = true}, member);

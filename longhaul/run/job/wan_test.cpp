@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -155,6 +156,23 @@ TEST_F(WanOfJob, TheCommandLineTakesANetworkInPlaceOfTheFiles) {
   EXPECT_EQ(slow->sites[0].step_ms, 5);
   EXPECT_EQ(slow->network.sites[9].nodes, 2u);
   EXPECT_THAT(error_of("", {{}, "gaia-12"}), AllOf(HasSubstr("--wan"), HasSubstr("'gaia-11'")));
+}
+
+// Sites that were started with different networks are of different jobs, and refuse one another.
+// mutant: longhaul/run/job/dump.cpp
+//   - if (!key.local) keys[fmt::format("[{}] {}", table.name, key.key)] = &key;
+//   + if (!key.local && key.key != "preset") keys[table.name + key.key] = &key;
+TEST_F(WanOfJob, TheHashTellsOneNetworkOfTheCommandLineFromAnother) {
+  const std::string text = sites({"tokyo", "seoul"});
+  std::set<std::uint64_t> hashes;
+  for (const char* preset : {"", "gaia-11", "aws-11-multi", "lan"}) {
+    auto read = job(text, {{}, preset});
+    ASSERT_TRUE(read) << read.error().what;
+    EXPECT_TRUE(hashes.insert(job_hash(*read)).second) << preset;
+    auto doc = parse_document(to_toml(*read), "job.toml");  // as a child or a later session has it
+    ASSERT_TRUE(doc);
+    EXPECT_EQ(job_hash(*resolve_job(*std::move(doc))), job_hash(*read));
+  }
 }
 
 TEST_F(WanOfJob, RefusesTwoSourcesOfOneThing) {

@@ -1,0 +1,181 @@
+// The traces of a Wan mean in the emulated WAN what they mean in the simulator.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/lab/shaper.h"
+#include "longhaul/sim/testing/networks.h"
+
+namespace longhaul::lab {
+namespace {
+
+using namespace std::chrono_literals;
+using What = flow::Traced::What;
+using Kind = flow::Trace::Kind;
+
+constexpr std::uint32_t kBytes = 1000;
+constexpr int kCount = 2000;
+
+flow::Wan two_sites(What what, const flow::Trace& trace) {
+  flow::Wan wan;
+  wan.sites.resize(2);
+  wan.shared.push_back({"backbone", 1e9, {{0, 1}}});
+  // Others, to be told apart by their numbers: the reverse way changes too.
+  wan.traces = {{.what = What::rate, .a = 1, .b = 0, .trace = trace},
+                {.what = what,
+                 .a = what == What::down ? 1u : 0u,
+                 .b = what == What::shared || what == What::up || what == What::down ? 0u : 1u,
+                 .trace = trace}};
+  if (what != What::shared) wan.shared.clear();
+  return wan;
+}
+
+const std::vector<flow::Trace> kRates = {
+    {.at = {0, 0.3, 0.5}, .values = {2e5, 9e5, 0}, .repeat_s = 0.7},
+    {.kind = Kind::redraw, .low = 1e5, .high = 1e6, .every_s = 0.1},
+    {.kind = Kind::markov, .low = 1e5, .high = 1e6, .low_s = 0.05, .high_s = 0.1},
+    {.kind = Kind::day, .low = 1e5, .high = 1e6, .every_s = 0.05, .period_s = 2, .peak_s = 0.3}};
+
+// When each of many packets is there that one site sends as fast as it can.
+std::vector<Time> shaped(const flow::Wan& wan, std::uint64_t seed) {
+  Shaper shaper(wan, seed);
+  std::vector<Time> arrived;
+  int offered = 0;
+  const auto offer = [&](Time now) {
+    if (offered++ >= kCount) return;
+    EXPECT_FALSE(shaper.offer({0, 1, kBytes}, now));
+  };
+  for (int i = 0; i < 20; ++i) offer(Time{0});  // so that it always has something to send
+  while (arrived.size() < std::size_t(kCount)) {
+    const Time next = *shaper.next_event();
+    while (const auto verdict = shaper.advance(next)) {
+      EXPECT_EQ(verdict->fate, Fate::delivered);
+      arrived.push_back(verdict->at);
+      offer(verdict->at);
+    }
+  }
+  return arrived;
+}
+
+sim::FairConfig simulator(const flow::Wan& wan, std::uint64_t seed) {
+  sim::FairConfig config;
+  config.wan = wan;
+  config.site_of = {0, 1};
+  config.seed = seed;
+  config.tcp.first_window = 0;
+  config.tcp.mtu = 0;
+  return config;
+}
+
+std::vector<Time> simulated(const flow::Wan& wan, std::uint64_t seed) {
+  sim::FairNetwork net(simulator(wan, seed));
+  for (int i = 0; i < kCount; ++i) net.submit(sim::testing::packet(0, 1, kBytes), Time{0});
+  std::vector<Time> arrived;
+  while (arrived.size() < std::size_t(kCount)) {
+    const Time at = *net.next_event();
+    const auto notice = net.advance();
+    if (notice && notice->kind == sim::Notice::Kind::delivered) arrived.push_back(at);
+  }
+  return arrived;
+}
+
+// L10: at any time as many bytes have passed as in the simulator of the same seed, whatever
+// changes: so both apply the same values at the same times.
+// mutant: longhaul/lab/shaper.cpp
+//   - : wan_(std::move(wan)), seed_(seed), changes_(std::move(changes)), walk_(wan_.traces, seed) {
+//   + : wan_(std::move(wan)), seed_(seed), changes_(std::move(changes)), walk_(wan_.traces, 3) {
+// mutant: longhaul/lab/shaper.cpp
+//   - change.to = traced.a;
+//   +
+// mutant: longhaul/lab/shaper.cpp
+//   - this->change(change, step.at);
+//   + this->change(change, step.at + Time(1'000'000));
+// mutant: longhaul/lab/shaper.cpp
+//   - wan_.pairs.try_emplace(ends, there.pair).first->second.rate = change.rate;
+//   +
+TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
+  for (const What what : {What::up, What::down, What::rate, What::shared})
+    for (const flow::Trace& trace : kRates)
+      for (const std::uint64_t seed : {1u, 8u}) {
+        SCOPED_TRACE(testing::Message()
+                     << "what " << int(what) << ", kind " << int(trace.kind) << ", seed " << seed);
+        const flow::Wan wan = two_sites(what, trace);
+        const auto here = shaped(wan, seed), there = simulated(wan, seed);
+        for (std::size_t i = 0; i < here.size(); ++i) {
+          // An outage lets Shaper::kStands through; a change takes effect within 1 ns there.
+          const double within = trace.kind == Kind::steps ? 1e-4 : 5e-6;
+          ASSERT_NEAR(seconds(here[i]), seconds(there[i]), within) << "packet " << i;
+        }
+      }
+}
+
+// mutant: longhaul/lab/shaper.cpp
+//   - change.what = What::delay;
+//   + return;
+TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
+  const flow::Wan wan =
+      two_sites(What::delay, {.kind = Kind::redraw, .low = 0.005, .high = 0.05, .every_s = 0.13});
+  Shaper shaper(wan, 3);
+  sim::FairNetwork net(simulator(wan, 3));
+  std::vector<Time> here, there;
+  const auto advance = [&](Time until) {
+    while (const auto verdict = shaper.advance(until)) here.push_back(verdict->at);
+    while (*net.next_event() <= until) {
+      const Time at = *net.next_event();
+      const auto notice = net.advance();
+      if (notice && notice->kind == sim::Notice::Kind::delivered) there.push_back(at);
+    }
+  };
+  for (Time at{0}; at < 5s; at += 7ms) {
+    advance(at);
+    ASSERT_FALSE(shaper.offer({0, 1, kBytes}, at));
+    net.submit(sim::testing::packet(0, 1, kBytes), at);
+  }
+  advance(6s);
+  ASSERT_EQ(here.size(), there.size());
+  ASSERT_GT(here.size(), 700u);
+  for (std::size_t i = 0; i < here.size(); ++i)
+    ASSERT_NEAR(seconds(here[i]), seconds(there[i]), 1e-8) << "packet " << i;
+}
+
+// mutant: longhaul/lab/shaper.cpp
+//   - change.what = What::loss;
+//   + return;
+TEST(Traces, L10_LossIsTheShareThatTheTraceSays) {
+  const flow::Trace trace{.kind = Kind::redraw, .low = 0, .high = 0.9, .every_s = 1};
+  Shaper shaper(two_sites(What::loss, trace), 3);
+  flow::Stretch stretch = flow::first_stretch(trace, 3, 1);
+  for (int second = 0; second < 8; ++second) {
+    int lost = 0, seen = 0;
+    const auto count = [&](const std::optional<Verdict>& verdict) {
+      if (verdict) ++seen, lost += verdict->fate == Fate::lost;
+    };
+    for (int i = 0; i < 1000; ++i) {
+      const Time at = second * 1s + i * 1ms;
+      while (const auto verdict = shaper.advance(at)) count(verdict);
+      count(shaper.offer({0, 1, kBytes}, at));
+    }
+    EXPECT_GE(seen, 999);
+    EXPECT_NEAR(lost / 1000.0, stretch.value, 0.07) << "second " << second;
+    stretch = flow::next_stretch(trace, 3, 1, stretch);
+  }
+}
+
+// Connections stay within their windows, whatever a trace makes of the pair.
+// mutant: longhaul/lab/shaper.cpp
+//   - return set_rate(there.links[1], wan_.capacity(change.from, change.to), now);
+//   + return set_rate(there.links[1], change.rate, now);
+TEST(Traces, WindowsLimitAPairWhoseRateChanges) {
+  flow::Wan wan = two_sites(What::rate, {.at = {0, 1}, .values = {1e6, 1e5}});
+  wan.usual.flow = 2e5;
+  Shaper shaper(wan, 1);
+  ASSERT_FALSE(shaper.offer({0, 1, kBytes}, 0s));
+  EXPECT_EQ(shaper.advance(1s)->at, 5ms);
+  while (shaper.advance(1s)) {
+  }
+  ASSERT_FALSE(shaper.offer({0, 1, kBytes}, 1s));
+  EXPECT_EQ(shaper.advance(2s)->at, 1s + 10ms);
+}
+
+}  // namespace
+}  // namespace longhaul::lab

@@ -1,0 +1,36 @@
+#pragma once
+// A trace from CSV text, for [[wan.trace]] file:
+//   # comment
+//   seconds,value
+//   0,80
+//   12.5,20
+// Each value holds from its time to that of the next row; the first time is 0, and they ascend.
+// Every other text is an Error that names file, line, column and what was expected.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longhaul/base/result.h"
+#include "longhaul/run/job/document.h"
+
+namespace longhaul::run {
+
+inline constexpr std::size_t kMostTraceRows = 65536;  // of all files of a job
+
+struct TraceRows {
+  std::vector<double> at_s, values;
+};
+
+// What the values are: "a rate in Mbit/s", from 0 to `max`.
+struct ValueKind {
+  std::string_view noun;
+  double max = 0;
+};
+
+Result<TraceRows> parse_trace(std::string_view text, const std::string& file, const ValueKind&);
+
+// Puts at_s and values in the place of every `file` of a [[wan.trace]], so that the job and its
+// hash hold what the file holds. Paths are relative to the job file.
+Status read_trace_files(Document&);
+
+}  // namespace longhaul::run

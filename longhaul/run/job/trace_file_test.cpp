@@ -1,0 +1,209 @@
+// Every kind of bad trace: an Error that names file, line and what was expected.
+#include "longhaul/run/job/trace_file.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "longhaul/run/job/dump.h"
+
+namespace longhaul::run {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr ValueKind kRate{"a rate in Mbit/s", 1e9};
+
+std::string error_of(std::string_view text) {
+  auto rows = parse_trace(text, "t.csv", kRate);
+  return rows ? "no error" : rows.error().what;
+}
+
+TEST(TraceFile, ReadsTimesAndValues) {
+  auto rows = parse_trace("\xef\xbb\xbf# of May\r\nseconds, value\r\n\r\n0,80\r\n 12.5 ,0\n3e1,7.5",
+                          "t.csv", kRate);
+  ASSERT_TRUE(rows) << rows.error().what;
+  EXPECT_EQ(rows->at_s, (std::vector<double>{0, 12.5, 30}));
+  EXPECT_EQ(rows->values, (std::vector<double>{80, 0, 7.5}));
+}
+
+TEST(TraceFile, RefusesWhatHasNoRows) {
+  EXPECT_THAT(error_of(""), HasSubstr("t.csv: empty; expected a first line seconds,value"));
+  EXPECT_THAT(error_of("# nothing\n\n"), HasSubstr("t.csv: empty"));
+  EXPECT_THAT(error_of("seconds,value\n"), HasSubstr("t.csv: has no rows; expected"));
+}
+
+// mutant: longhaul/run/job/trace_file.cpp
+//   - if (cells.size() == 2 && cells[0] == "seconds" && cells[1] == "value") return Ok{};
+//   + if (cells.size() == 2) return Ok{};
+TEST(TraceFile, RefusesAnotherFirstLine) {
+  for (const char* head : {"0,80", "time,mbps", "seconds;value", "value,seconds", "seconds,value,"})
+    EXPECT_THAT(
+        error_of(fmt::format("#\n{}\n0,80\n", head)),
+        AllOf(HasSubstr("t.csv:2: expected a first line seconds,value, found '"), HasSubstr(head)));
+}
+
+// mutant: longhaul/run/job/trace_file.cpp
+//   - if (cells.size() != 2)
+//   + if (cells.size() < 2)
+TEST(TraceFile, RefusesRowsOfOtherLengths) {
+  EXPECT_THAT(error_of("seconds,value\n0,1\n5\n"),
+              HasSubstr("t.csv:3: expected two cells, seconds and value, not 1, found '5'"));
+  EXPECT_THAT(error_of("seconds,value\n0,1,2\n"), HasSubstr("t.csv:2: expected two cells"));
+}
+
+// mutant: longhaul/run/job/trace_file.cpp
+//   - if (!rows_.at_s.empty() && (!at || *at <= rows_.at_s.back() || *at > kLatest))
+//   + if (!rows_.at_s.empty() && (!at || *at < rows_.at_s.back() || *at > kLatest))
+// mutant: longhaul/run/job/trace_file.cpp
+//   - if (rows_.at_s.empty() && at != 0.0) return expected("0 as the first time", cell);
+//   + if (rows_.at_s.empty() && !at) return expected("0 as the first time", cell);
+TEST(TraceFile, RefusesTimesThatDoNotAscendFromZero) {
+  for (const char* first : {"1", "-1", "x", "", "nan"})
+    EXPECT_THAT(error_of(fmt::format("seconds,value\n{},5\n", first)),
+                HasSubstr("t.csv:2: expected 0 as the first time, found "));
+  for (const char* next : {"12", "11.5", "-3", "x", "", "inf", "2e9", "12:30"})
+    EXPECT_THAT(error_of(fmt::format("seconds,value\n0,5\n12,6\n{},7\n", next)),
+                AllOf(HasSubstr("t.csv:4: expected a time in s above that of the row before, 12, "),
+                      HasSubstr("in column 1, found ")));
+}
+
+// mutant: longhaul/run/job/trace_file.cpp
+//   - if (!value || *value < 0 || *value > kind_.max)
+//   + if (!value || *value > kind_.max)
+TEST(TraceFile, RefusesWhatIsNoValue) {
+  for (const char* value : {"", "-5", "x", "nan", "inf", "1e10", "0x10", "1 000", "\x1b[31m"})
+    EXPECT_THAT(
+        error_of(fmt::format("seconds,value\n0,1\n2,{}\n", value)),
+        AllOf(HasSubstr("t.csv:3: expected a rate in Mbit/s from 0 to 1e+09 in column 2, found "),
+              Not(HasSubstr("\x1b"))))
+        << value;
+}
+
+// mutant: longhaul/run/job/trace_file.cpp
+//   - if (rows_.at_s.size() == kMostTraceRows)
+//   + if (false)
+TEST(TraceFile, RefusesMoreRowsThanItKeeps) {
+  std::string text = "seconds,value\n";
+  for (std::size_t i = 0; i < kMostTraceRows; ++i) text += fmt::format("{},5\n", i);
+  EXPECT_EQ(error_of(text), "no error");
+  EXPECT_THAT(error_of(text + "65536,5\n"), HasSubstr("t.csv:65538: expected at most 65536 rows"));
+}
+
+// --- in a job -----------------------------------------------------------------------------------
+
+// A folder for a job file and its traces.
+class TraceOfJob : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("longhaul-trace-" +
+               std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+  }
+  Result<Job> job(const std::string& trace) {
+    write("job.toml",
+          "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\nmodel = \"fair\"\n"
+          "rate_scale = 2\n[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\n[[wan.trace]]\n" +
+              trace);
+    return load_job((folder_ / "job.toml").string());
+  }
+  std::string error_of(const std::string& trace) {
+    auto read = job(trace);
+    return read ? "no error" : read.error().what;
+  }
+  std::filesystem::path folder_;
+};
+
+// The path is relative to the job file; values are in the unit of the key; the job holds what the
+// file held, and the hash that sites compare with it.
+// mutant: longhaul/run/job/trace_file.cpp
+//   - const auto path = (std::filesystem::path(doc.file).parent_path() / named).string();
+//   + const auto path = named;
+// mutant: longhaul/run/job/trace_file.cpp
+//   - table.set({"values", to_value(rows->values), path, 0});
+//   + table.set({"values", to_value(rows->at_s), path, 0});
+TEST_F(TraceOfJob, IsAsIfItStoodThere) {
+  write("t.csv", "seconds,value\n0,8\n10,16\n");
+  const auto read = job("file = \"t.csv\"\nfrom = \"a\"\nrepeat_s = 20\n");
+  ASSERT_TRUE(read) << read.error().what;
+  ASSERT_EQ(read->network.traces.size(), 1u);
+  EXPECT_EQ(read->network.traces[0].trace.values, (std::vector<double>{2e6, 4e6}));
+  EXPECT_EQ(read->network.traces[0].trace.at, (std::vector<double>{0, 10}));
+  const auto written = job("at_s = [0, 10]\nvalues = [8, 16]\nfrom = \"a\"\nrepeat_s = 20\n");
+  ASSERT_TRUE(written);
+  EXPECT_EQ(job_hash(*read), job_hash(*written));
+  EXPECT_EQ(to_toml(*read), to_toml(*written));  // needs the file no more
+  write("t.csv", "seconds,value\n0,8\n10,17\n");
+  const auto changed = job("file = \"t.csv\"\nfrom = \"a\"\nrepeat_s = 20\n");
+  ASSERT_TRUE(changed);
+  EXPECT_THAT(*difference(*read, *changed), HasSubstr("[wan.trace[0]] values: was [8.0, 16.0]"));
+}
+
+TEST_F(TraceOfJob, ValuesAreInTheUnitOfTheKey) {
+  write("t.csv", "seconds,value\n0,30\n");
+  const auto delay = job("file = \"t.csv\"\nwhat = \"delay\"\n");
+  ASSERT_TRUE(delay) << delay.error().what;
+  EXPECT_DOUBLE_EQ(delay->network.traces[0].trace.values[0], 0.03);
+  EXPECT_THAT(error_of("file = \"t.csv\"\nwhat = \"loss\"\n"),
+              HasSubstr("t.csv:2: expected a share of packets lost from 0 to 0.99 in column 2, "
+                        "found '30'"));
+}
+
+// mutant: longhaul/run/job/trace_file.cpp
+//   - if (!read || repeat_s == 0 || repeat_s > rows.at_s.back()) return Ok{};
+//   + if (true) return Ok{};
+TEST_F(TraceOfJob, BadFilesAreNamedByTheKeyThatLedToThem) {
+  EXPECT_THAT(error_of("file = \"no.csv\"\n"),
+              AllOf(HasSubstr("job.toml:13: [wan.trace[0]] file: "),
+                    HasSubstr("no.csv: no such trace (CSV)")));
+  EXPECT_THAT(error_of("file = \"/\"\n"), HasSubstr("is a directory"));
+  EXPECT_THAT(error_of("file = \"/dev/null\"\n"), HasSubstr("not a regular file"));
+  write("t.csv", "seconds,value\n0,8\n10,16\n");
+  EXPECT_THAT(error_of("file = \"t.csv\"\nat_s = [0]\n"),
+              HasSubstr("job.toml:13: [wan.trace[0]] file: expected no file beside at_s"));
+  EXPECT_THAT(error_of("file = \"t.csv\"\nvalues = [0]\n"), HasSubstr("no file beside values"));
+  EXPECT_THAT(error_of("file = \"t.csv\"\nkind = \"redraw\"\n"),
+              HasSubstr("no file with kind = \"redraw\""));
+  EXPECT_THAT(error_of("file = \"t.csv\"\nrepeat_s = 10\n"),
+              HasSubstr("job.toml:14: [wan.trace[0]] repeat_s: expected more than the last time of "
+                        "the file, 10, or 0, found 10"));
+}
+
+// mutant: longhaul/run/job/trace_file.cpp
+//   - left -= rows->values.size();
+//   +
+TEST_F(TraceOfJob, AllFilesTogetherAreBounded) {
+  std::string text = "seconds,value\n";
+  for (int i = 0; i < 40000; ++i) text += fmt::format("{},5\n", i);
+  write("t.csv", text);
+  EXPECT_THAT(error_of("file = \"t.csv\"\nfrom = \"a\"\n[[wan.trace]]\nfile = \"t.csv\"\n"
+                       "from = \"b\"\n"),
+              HasSubstr("job.toml:16: [wan.trace[1]] file: expected at most 65536 rows in all"));
+}
+
+// mutant: longhaul/run/job/wan_changes.cpp
+//   - if (!too_many()) wan_.traces.push_back({what, a, b, trace});
+//   + if (true) wan_.traces.push_back({what, a, b, trace}), values_ = 0;
+TEST_F(TraceOfJob, WhatFollowsATraceIsBounded) {
+  std::string text = "seconds,value\n";
+  for (int i = 0; i < 60000; ++i) text += fmt::format("{},5\n", i);
+  write("t.csv", text);
+  std::string more;
+  for (int i = 0; i < 18; ++i) more += fmt::format("[[site]]\nname = \"c{}\"\n", i);
+  EXPECT_THAT(error_of("file = \"t.csv\"\n" + more),
+              HasSubstr("job.toml:12: [wan.trace[0]]: too many values: "));
+}
+
+}  // namespace
+}  // namespace longhaul::run

@@ -1,0 +1,13 @@
+#pragma once
+// How long the steps of a job's nodes take, as [[site]] step_ms and jitter say: in the simulator,
+// and over sockets with [net] pace.
+#include <memory>
+
+#include "longhaul/run/job/job.h"
+#include "longhaul/sim/compute_time.h"
+
+namespace longhaul::run {
+
+std::unique_ptr<sim::ComputeTime> step_times(const Job&, const Members&);
+
+}  // namespace longhaul::run
