@@ -22,6 +22,9 @@ double median(std::vector<double> values);
 // error.
 void print_run(const run::Summary&, const std::string& folder, std::string_view time);
 
+// What the router of an emulated WAN says of itself, in a line.
+std::string lab_text(const run::LabFigures&);
+
 bool is_interrupted(const run::Summary&);
 // After Ctrl-C, on standard error.
 void hint_at_resume();
