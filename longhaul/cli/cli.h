@@ -22,6 +22,7 @@ void add_lab(CLI::App&, int& code);
 void add_evaluate(CLI::App&, int& code);
 void add_compare(CLI::App&, int& code);
 void add_bound(CLI::App&, int& code);
+void add_perf(CLI::App&, int& code);
 void add_replay(CLI::App&, int& code);
 void add_list(CLI::App&, int& code);
 void add_explain(CLI::App&, int& code);

@@ -67,11 +67,7 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
              run::bytes_text(double(s.wan_bytes)), s.wan_messages, percent(s.compute_utilisation));
   fmt::print("  {} of real time; written to {}\n", run::duration_text(s.real_s), folder);
   fmt::print("{}", pace_text(s));
-  if (s.lab)
-    fmt::print(
-        "  emulated WAN: {} packets, {} lost, {} dropped by full queues; {:.2f} % held up{}\n",
-        s.lab->packets, s.lab->lost, s.lab->queue_full, 100 * s.lab->limited_share,
-        s.lab->router_limited ? ": limited by the router, NOT by the WAN" : " by the router");
+  if (s.lab) fmt::print("  {}\n", lab_text(*s.lab));
   if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", s.failure);
 }
 
@@ -80,6 +76,13 @@ std::string pace_text(const run::Summary& s) {
   return fmt::format("  {} of {} steps took longer than the simulator has them take ({:.2f} %){}\n",
                      s.pace->overruns, s.pace->steps, 100 * s.pace->share(),
                      s.pace->is_void() ? ": VOID for comparison with it" : "");
+}
+
+std::string lab_text(const run::LabFigures& lab) {
+  return fmt::format(
+      "emulated WAN: {} packets, {} lost, {} dropped by full queues; {:.2f} % held up{}",
+      lab.packets, lab.lost, lab.queue_full, 100 * lab.limited_share,
+      lab.router_limited ? ": limited by the router, NOT by the WAN" : " by the router");
 }
 
 bool is_interrupted(const run::Summary& summary) {

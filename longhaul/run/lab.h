@@ -17,8 +17,8 @@ namespace longhaul::run {
 struct LabOptions {
   std::string program = {};                 // the longhaul that the router is
   std::vector<std::string> arguments = {};  // for it: the job file, --set ...
-  std::string file = {};                    // where it leaves its figures: lab.json of a run
-  Children::Line line = {};                 // what it prints, and what there is to know first
+  std::string file = {};     // where it leaves its figures: lab.json of a run; "": nowhere
+  Children::Line line = {};  // what it prints, and what there is to know first
 };
 
 class Lab {
@@ -45,12 +45,14 @@ class Lab {
   explicit Lab(LabOptions options);
   Status start_router();
   std::string figures_of_router() const;
+  std::optional<LabFigures> told_figures() const;
 
   LabOptions options_;
   std::vector<lab::SiteNetwork> networks_;
   lab::Descriptor stop_;  // of a pipe: the router ends when it is closed, by us or by our death
   bool ready_ = false;
-  Children router_;  // dies before the networks are given back
+  std::string said_;  // its figures, if there is no file for them
+  Children router_;   // dies before the networks are given back
 };
 
 // The router itself: what `longhaul lab-router` runs. `tuns`: descriptors by site; `stop`: one that

@@ -1,102 +1,31 @@
 #include "longhaul/run/launch.h"
 
-#include <unistd.h>
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "longhaul/net/tcp.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
-#include "longhaul/run/job/site_index.h"
 #include "longhaul/run/lab.h"
 #include "longhaul/run/nodes.h"
+#include "longhaul/run/processes.h"
 
 namespace longhaul::run {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr auto kPatience = 10s;  // between asking processes to end and killing them
-
-// Listening sockets for all nodes, closed here once every process has its own.
-class Doors {
- public:
-  ~Doors() {
-    for (const net::Door& door : doors_) close(door.descriptor);
-  }
-  // `lab`: each in its site's network; null: on this machine.
-  Status open(const Job& job, const Members& members, const Lab* lab) {
-    const SiteIndex sites(job.sites);
-    for (const Member& member : members) {
-      const std::uint32_t site = sites.at(member.site);
-      auto door = lab ? lab->open_door(site) : net::open_door({"127.0.0.1", 0});
-      if (!door) return door.error();
-      doors_.push_back(*door);
-      addresses_ += fmt::format("{}{}:{}", addresses_.empty() ? "" : ",",
-                                lab ? Lab::address(site) : "127.0.0.1", door->port);
-    }
-    return Ok{};
-  }
-  int descriptor(std::size_t i) const { return doors_[i].descriptor; }
-  const std::string& addresses() const { return addresses_; }
-
- private:
-  std::vector<net::Door> doors_;
-  std::string addresses_;
-};
-
-Status start_all(Children& children, const Job& job, const Members& members,
-                 const LaunchOptions& options, const Lab* lab) {
-  const SiteIndex sites(job.sites);
-  Doors doors;
-  LH_TRY(doors.open(job, members, lab));
-  for (Rank rank = 0; rank < members.size(); ++rank) {
-    const std::string name = node_name(members[rank]);
-    ChildSpec spec{name, {options.program, "site"}, doors.descriptor(rank)};
-    if (lab) spec.network = lab->network(sites.at(members[rank].site));
-    spec.command.insert(spec.command.end(), options.arguments.begin(), options.arguments.end());
-    for (const std::string& word :
-         {std::string("--site"), name, std::string("--addresses"), doors.addresses(),
-          std::string("--out"), node_folder(options.folder, members[rank])})
-      spec.command.push_back(word);
-    if (lab) spec.command.push_back("--insecure");  // its network begins and ends on this machine
-    // A node may have been stopped before it had a folder.
-    const bool begun =
-        std::filesystem::exists(node_folder(options.folder, members[rank]) + "/job.toml");
-    if (options.existing == Existing::resume && begun) spec.command.push_back("--resume");
-    if (options.existing == Existing::force) spec.command.push_back("--force");
-    LH_TRY(children.start(spec));
-  }
-  return Ok{};
-}
-
-// The nodes cannot go on without one that never began, or that has a bug.
-bool ends_all(const ChildEnd& end) {
-  return end.signal == 0 && !end.done() && end.code != 3 && end.code != 130;
-}
-
-// True: this process has ended them.
-bool wait_for_all(Children& children, Lab* lab) {
-  using Clock = std::chrono::steady_clock;
-  std::optional<Clock::time_point> asked;
-  const InterruptGuard guard;
-  while (!children.all_ended()) {
-    children.poll(50ms);
-    bool end = interrupted() || children.rest_is_stopped() || (lab && !lab->runs());
-    for (std::size_t i = 0; i < children.size(); ++i)
-      end |= children.end(i) && ends_all(*children.end(i));
-    if (end && !asked) {
-      asked = Clock::now();
-      children.signal(SIGTERM);
-      children.signal(SIGCONT);  // one that is stopped cannot end
-    }
-    if (asked && Clock::now() > *asked + kPatience) children.signal(SIGKILL);
-  }
-  return asked.has_value();
+// What each `longhaul site` is told beside which node it is.
+NodeCommand command_of(const LaunchOptions& options, const Members& members) {
+  return {options.program, "site", options.arguments, [&](Rank rank) {
+            const std::string folder = node_folder(options.folder, members[rank]);
+            std::vector<std::string> words = {"--out", folder};
+            // A node may have been stopped before it had a folder.
+            const bool begun = std::filesystem::exists(folder + "/job.toml");
+            if (options.existing == Existing::resume && begun) words.push_back("--resume");
+            if (options.existing == Existing::force) words.push_back("--force");
+            return words;
+          }};
 }
 
 // One of all: see launch.h.
@@ -228,8 +157,8 @@ Result<Launched> launch(const Job& job, const LaunchOptions& options) {
   const auto lab = lab_for(job, options);
   if (!lab) return lab.error();
   Children children(options.line);
-  LH_TRY(start_all(children, job, members, options, lab->get()));
-  const bool ended = wait_for_all(children, lab->get());
+  LH_TRY(start_nodes(children, job, command_of(options, members), lab->get()));
+  const bool ended = wait_for_nodes(children, lab->get());
   std::string model_of;
   Summary summary = merge(job, members, children, folder->path(), ended, model_of);
   if (*lab) add_lab(summary, **lab);

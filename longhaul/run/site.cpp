@@ -1,8 +1,6 @@
 #include "longhaul/run/site.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <random>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,36 +15,11 @@
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/recording.h"
 #include "longhaul/run/run_log.h"
+#include "longhaul/run/sockets.h"
 #include "longhaul/run/step_times.h"
 
 namespace longhaul::run {
 namespace {
-
-std::uint64_t random_number() {
-  std::random_device device;
-  return std::uint64_t(device()) << 32 | device();
-}
-
-Result<std::vector<net::Address>> parse(const Job& job, const SiteOptions& options) {
-  const Members members = job.members();
-  if (options.addresses.size() != members.size())
-    return invalid(fmt::format("{} addresses given, but {} has {} nodes", options.addresses.size(),
-                               job.file, members.size()));
-  std::vector<net::Address> parsed;
-  for (Rank rank = 0; rank < members.size(); ++rank) {
-    const std::string& text = options.addresses[rank];
-    const std::string whose = "address of " + node_name(members[rank]) + ": ";
-    auto address = net::parse_address(text);
-    if (!address) return invalid(whose + address.error().what);
-    if (!options.insecure && !net::is_loopback(*address))
-      return invalid(fmt::format(
-          "{}{} is not on this machine, and connections are not encrypted yet; within a network "
-          "that only you can reach (a VPN, WireGuard) say --insecure",
-          whose, text));
-    parsed.push_back(*std::move(address));
-  }
-  return parsed;
-}
 
 // One run of one node.
 class Site {
@@ -60,7 +33,6 @@ class Site {
       : job_(job), options_(options), workload_(std::move(workload)) {}
   Status build(std::vector<net::Address>);
   net::EventLoop::Observer observer();
-  net::PeersConfig peers(std::vector<net::Address>) const;
   Result<net::CheckpointConfig> checkpoints();
   net::Pace::Duration pace() const;
   std::function<Status()> save(std::uint64_t number, Buffer state);
@@ -101,28 +73,10 @@ Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& opti
     return invalid(job.file +
                    ": [model] kind = \"phantom\" has no numbers to send: it is for "
                    "simulate only");
-  constexpr auto kLargestChunk = net::FrameLimits{}.body_bytes / 1024;
-  if (job.transfer_common.chunk_kib > kLargestChunk)
-    return invalid(fmt::format("{}: [transfer] chunk_kib = {}: over sockets at most {}", job.file,
-                               job.transfer_common.chunk_kib, kLargestChunk));
+  LH_TRY(fits_frames(job));
   std::unique_ptr<Site> site(new Site(job, options, *std::move(workload)));
   LH_TRY(site->build(std::move(addresses)));
   return site;
-}
-
-net::PeersConfig Site::peers(std::vector<net::Address> addresses) const {
-  net::PeersConfig config;
-  config.job_hash = job_hash(job_);
-  config.process = random_number();
-  config.addresses = std::move(addresses);
-  config.listening = options_.listening;
-  config.streams = job_.net.streams;
-  if (job_.net.congestion != "system") config.congestion = job_.net.congestion;
-  config.dscp = job_.net.dscp;
-  config.meet = from_seconds(job_.net.meet_s);
-  config.heartbeat = from_seconds(std::min(1.0, job_.net.silence_s / 4));
-  config.silence = from_seconds(job_.net.silence_s);
-  return config;
 }
 
 Result<net::CheckpointConfig> Site::checkpoints() {
@@ -225,8 +179,9 @@ Status Site::build(std::vector<net::Address> addresses) {
   auto kept = checkpoints();
   if (!kept) return kept.error();
   loop_ = std::make_unique<net::EventLoop>(
-      net::EventLoopConfig{peers(std::move(addresses)), *std::move(kept),
-                           learn::prepare_compute_thread, pace()},
+      net::EventLoopConfig{
+          peers_config(job_, std::move(addresses), options_.listening, job_hash(job_)),
+          *std::move(kept), learn::prepare_compute_thread, pace()},
       place, learner_.get(), score_, observer());
   node_ = std::make_unique<Node>(place, *std::move(strategy), learner_.get(), *loop_);
   if (!options_.record || !folder_) return Ok{};
@@ -295,7 +250,7 @@ Status Site::conclude(Summary& summary) {
 }  // namespace
 
 Result<Summary> run_site(const Job& job, const SiteOptions& options) {
-  auto addresses = parse(job, options);
+  auto addresses = parse_addresses(job, options.addresses, options.insecure);
   if (!addresses) return addresses.error();
   auto site = Site::make(job, options, *std::move(addresses));
   if (!site) return site.error();

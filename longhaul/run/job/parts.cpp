@@ -58,8 +58,7 @@ Place place_of(const Job& job, Rank rank, std::shared_ptr<const Members> members
   return place;
 }
 
-Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
-                                                 std::uint64_t training_samples) {
+Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place) {
   // Made once here, so that make_codec can promise to succeed later.
   auto codec = codec::make_codec(job.codec.settings, place, true);
   if (!codec) return codec.error();
@@ -73,7 +72,12 @@ Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& pl
   if (!transfer) return transfer.error();
   below.transfer = std::move(*transfer);
   below.server = job.server();
-  auto overlay = job.overlay.entry->make(job.overlay.settings, std::move(below), place);
+  return job.overlay.entry->make(job.overlay.settings, std::move(below), place);
+}
+
+Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
+                                                 std::uint64_t training_samples) {
+  auto overlay = build_overlay(job, place);
   if (!overlay) return overlay.error();
   auto outer = job.outer.entry->make(job.outer.settings, place);
   if (!outer) return outer.error();

@@ -11,6 +11,9 @@ namespace longhaul::run {
 Result<std::unique_ptr<Strategy>> build_strategy(const Job&, const Place&,
                                                  std::uint64_t training_samples);
 
+// The overlay alone, on its transfer and codec.
+Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&);
+
 // Samples that all workers use in one round together, and the rounds between two reports.
 std::uint64_t samples_per_round(const Job&);
 Round report_every(const Job&);

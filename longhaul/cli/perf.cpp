@@ -1,0 +1,214 @@
+#include "longhaul/run/perf.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
+#include "longhaul/run/interrupt.h"
+#include "longhaul/run/lab.h"
+#include "longhaul/run/nodes.h"
+#include "longhaul/run/progress.h"
+#include "longhaul/run/whoami.h"
+
+namespace longhaul::cli {
+namespace {
+
+struct PerfArgs {
+  std::string job, overlay, op = "all-reduce", site;
+  run::Overrides overrides;
+  run::PerfTask task;
+  std::vector<std::string> addresses;
+  bool lab = false, local = false, insecure = false, quiet = false, json = false;
+
+  bool sockets() const { return lab || local || !site.empty(); }
+};
+
+Result<run::Job> load(const PerfArgs& args) {
+  run::Overrides overrides = args.overrides;
+  if (!args.overlay.empty()) overrides.sets.push_back("overlay.kind=" + args.overlay);
+  auto job = run::load_job(args.job, overrides);
+  if (!job) return job;
+  LH_TRY(run::check_perf(*job, args.task, args.sockets()));
+  if (args.site.empty() && (!args.addresses.empty() || args.insecure))
+    return invalid("--addresses and --insecure belong to --site, one node of several");
+  if (args.lab) LH_TRY(run::Lab::possible());
+  return job;
+}
+
+// What failed on the way is no bad usage.
+int tell_failure(const Error& error) {
+  (void)tell(error);
+  if (run::interrupted()) return kInterrupted;
+  return error.kind == Error::Kind::invalid_argument ? kBadUsage : kFailed;
+}
+
+run::PerfProgress progress_of(const PerfArgs& args) {
+  if (args.quiet) return {};
+  return [laps = args.task.repeat](Round lap, double seconds) {
+    const std::string which = lap == 0 ? "warm-up" : fmt::format("lap {} of {}", lap, laps);
+    fmt::print(stderr, "{}: {:.4g} s\n", which, seconds);
+    std::fflush(stderr);
+  };
+}
+
+std::string_view in_words(run::PerfPlace place) {
+  constexpr std::string_view words[] = {"in the simulator", "over the emulated WAN",
+                                        "over this machine's loopback", "over real sockets"};
+  return words[std::size_t(place)];
+}
+
+void print(const PerfArgs& args, const run::Job& job, const run::PerfResult& result) {
+  if (args.json) {
+    fmt::print("{}\n", to_json(job, args.task, result).dump(2));
+    return;
+  }
+  const run::PerfFigures f = figures_of(job, args.task, result);
+  const auto rate = [](const std::optional<double>& mbps) {
+    return mbps ? fmt::format("{:.4g} Mbit/s", *mbps) : std::string("-");
+  };
+  fmt::print("{}: {} of {:g} MB over {} among {} nodes of {} sites, {}\n", job.job.name, args.op,
+             args.task.mbytes, job.overlay.entry->name, job.workers(), job.sites.size(),
+             in_words(result.place));
+  const std::vector<std::string> median = {fmt::format("time (median of {})", args.task.repeat),
+                                           fmt::format("{:.4g} s", f.time_s)};
+  const std::vector<std::vector<std::string>> rows = {
+      {"fastest", fmt::format("{:.4g} s", f.min_s)},
+      {"slowest", fmt::format("{:.4g} s", f.max_s)},
+      {"last in it", result.last},
+      {"goodput", rate(f.goodput_mbps)},
+      {"bus bandwidth", rate(f.bus_mbps)},
+      {"between sites", run::bytes_text(double(result.wan_bytes))},
+      {"bound", f.bound_s ? fmt::format("{:.4g} s", *f.bound_s) : "-"},
+      {"time / bound", f.ratio ? fmt::format("{:.3f}", *f.ratio) : "-"}};
+  fmt::print("{}", text_table(median, rows));
+  if (result.lab) fmt::print("{}\n", lab_text(*result.lab));
+}
+
+// Words that make another process do the same.
+std::vector<std::string> task_words(const PerfArgs& args) {
+  std::vector<std::string> words = {"--mbytes", fmt::format("{}", args.task.mbytes),
+                                    "--repeat", std::to_string(args.task.repeat),
+                                    "--op",     args.op};
+  const auto add = [&](const std::string& option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--root", args.task.root);
+  add("--overlay", args.overlay);
+  if (args.quiet) words.push_back("--quiet");
+  return words;
+}
+
+int launched(const PerfArgs& args, const run::Job& job) {
+  std::error_code code;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
+  if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
+  run::PerfLaunch with{.program = program.string(),
+                       .arguments = {args.job},
+                       .task = task_words(args),
+                       .lab = args.lab};
+  for (const std::string& set : args.overrides.sets)
+    with.arguments.insert(with.arguments.end(), {"--set", set});
+  if (!args.overrides.wan.empty())
+    with.arguments.insert(with.arguments.end(), {"--wan", args.overrides.wan});
+  with.line = [](const std::string& name, bool, std::string_view line) {
+    fmt::print(stderr, "{}: {}\n", name, line);
+    std::fflush(stderr);
+  };
+  auto done = run::perf_launched(job, with);
+  if (!done) return tell_failure(done.error());
+  if (done->result) print(args, job, *done->result);
+  return done->exit_code;
+}
+
+int one_site(const PerfArgs& args, const run::Job& job) {
+  auto rank = run::find_node(job, args.site);
+  if (!rank) return tell(rank.error());
+  auto addresses = args.addresses.empty() ? run::addresses_of(job)
+                                          : Result<std::vector<std::string>>(args.addresses);
+  if (!addresses) return tell(addresses.error());
+  const run::PerfSite site{
+      .rank = *rank,
+      .addresses = *std::move(addresses),
+      .listening = run::inherited_socket(run::process_environment()),
+      .insecure = args.insecure,
+      .note = [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); }};
+  auto result = run::perf_site(job, args.task, site, progress_of(args));
+  if (!result) return tell_failure(result.error());
+  if (*result)
+    print(args, job, **result);
+  else if (!args.quiet && !args.json)
+    fmt::print(stderr, "{}: done; {} has the result\n", args.site,
+               run::node_name(job.members().front()));
+  return kDone;
+}
+
+int perf(PerfArgs args) {
+  args.task.broadcast = args.op == "broadcast";
+  auto job = load(args);
+  if (!job) return tell(job.error());
+  if (args.lab || args.local) return launched(args, *job);
+  if (!args.site.empty()) return one_site(args, *job);
+  auto result = run::perf_simulated(*job, args.task, progress_of(args));
+  if (!result) return tell_failure(result.error());
+  print(args, *job, *result);
+  return kDone;
+}
+
+void add_task(CLI::App& sub, PerfArgs& args) {
+  sub.add_option("JOB", args.job, "job file (TOML); see docs/job-file.md")->required();
+  sub.add_option("--overlay", args.overlay, "in place of the job's [overlay] kind")
+      ->type_name("KIND");
+  sub.add_option("--mbytes", args.task.mbytes, "size of the vector, in MB (default: 25)")
+      ->check(CLI::Range(1e-5, 1e6))
+      ->type_name("M");
+  sub.add_option("--repeat", args.task.repeat, "laps that count, after a warm-up (default: 3)")
+      ->check(CLI::Range(Round{1}, Round{1000}))
+      ->type_name("N");
+  sub.add_option("--op", args.op, "all-reduce (default) or broadcast")
+      ->check(CLI::IsMember({"all-reduce", "broadcast"}))
+      ->type_name("OP");
+  sub.add_option("--root", args.task.root, "the site that broadcasts (default: the first)")
+      ->type_name("SITE");
+}
+
+}  // namespace
+
+void add_perf(CLI::App& app, int& code) {
+  auto args = std::make_shared<PerfArgs>();
+  CLI::App* sub = app.add_subcommand(
+      "perf", "times one all-reduce or broadcast: in the simulator, or over sockets");
+  add_task(*sub, *args);
+  CLI::Option* lab = sub->add_flag("--lab", args->lab,
+                                   "real processes over an emulated WAN (docs/lab.md; as root)");
+  CLI::Option* local =
+      sub->add_flag("--local", args->local, "real processes over this machine's loopback");
+  CLI::Option* site =
+      sub->add_option("--site", args->site,
+                      "this is that node of a real deployment; the first one prints the result")
+          ->type_name("NAME");
+  lab->excludes(local)->excludes(site);
+  local->excludes(site);
+  sub->add_option("--addresses", args->addresses,
+                  "host:port of all nodes by rank, with commas (default: [[site]] address)")
+      ->delimiter(',')
+      ->type_name("LIST");
+  sub->add_flag("--insecure", args->insecure,
+                "unencrypted connections to other machines: for a network that only you reach");
+  sub->add_flag("--json", args->json, "prints one JSON object and nothing else");
+  sub->add_flag("--quiet", args->quiet, "no progress");
+  add_set_option(*sub, args->overrides.sets);
+  add_wan_option(*sub, args->overrides.wan);
+  sub->footer(
+      "Examples:\n  longhaul perf examples/mnist-4-sites.toml --overlay ring --mbytes 25\n"
+      "  longhaul perf examples/bsp.toml --mbytes 2 --lab\n"
+      "Exit codes: 0 done, 2 bad job or usage, 3 a node or the network failed, 4 internal error,\n"
+      "130 Ctrl-C");
+  sub->callback([args, &code] { code = perf(*args); });
+}
+
+}  // namespace longhaul::cli

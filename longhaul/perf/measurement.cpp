@@ -1,0 +1,147 @@
+#include "longhaul/perf/measurement.h"
+
+#include <cmath>
+
+namespace longhaul::perf {
+namespace {
+
+// Prime, so that no cut of the vector has the same values at the same places as another.
+constexpr std::uint64_t kPattern = 251;
+
+double pattern(std::uint64_t place, Round lap) { return double(1 + (place + lap) % kPattern); }
+
+}  // namespace
+
+float value_of(std::uint64_t place, Round lap, std::uint64_t index) {
+  return float(pattern(place, lap) * double(index + 1));
+}
+
+double expected_of(const Exchange& exchange, std::uint64_t place, Round lap,
+                   std::uint64_t workers) {
+  return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 1) / 2);
+}
+
+Measurement::Measurement(const Exchange& exchange, std::unique_ptr<Overlay> overlay,
+                         const Place& place, Sent sent)
+    : exchange_(exchange),
+      worker_(place.me().is(Role::worker)),
+      overlay_(std::move(overlay)),
+      timekeeper_(place, exchange.laps),
+      sent_(std::move(sent)) {
+  LH_CHECK(overlay_ && sent_ && exchange.length > 0);
+  own(*overlay_);
+  own(timekeeper_);
+  for (Rank rank = 0; rank < place.size(); ++rank) {
+    if (!place.member(rank).is(Role::worker)) continue;
+    if (rank < place.self) ++index_;
+    ++workers_;
+    if (!exchange.root || *exchange.root == rank) givers_.push_back(rank);
+  }
+  LH_CHECK(!givers_.empty());
+}
+
+void Measurement::on_view(const View& before, Turn& turn) {
+  std::string lost;
+  for (const Rank rank : before.live)
+    if (!turn.view().has(rank)) lost += (lost.empty() ? "" : ", ") + turn.place().member(rank).site;
+  if (lost.empty() || ended_) return;
+  ended_ = true;
+  turn.fail("lost " + lost + " while measuring; a time without it is worth nothing: start again");
+}
+
+void Measurement::on_progress(Turn& turn) {
+  while (!ended_ && advance(turn)) {
+  }
+}
+
+// One move, if one can be made now.
+bool Measurement::advance(Turn& turn) {
+  Status status = Ok{};
+  if (timekeeper_.called()) {
+    status = prepare(turn);
+  } else if (timekeeper_.running() && !begun_) {
+    status = begin(turn);
+  } else if (begun_) {
+    outcome_ = overlay_->poll({timekeeper_.lap(), 0, 0});
+    if (!outcome_) return false;
+    begun_ = false;
+    Turn below = within(timekeeper_, turn);
+    timekeeper_.done(below);
+  } else if (timekeeper_.finished()) {
+    ended_ = true;
+    turn.finish();
+  } else {
+    return false;
+  }
+  if (status) return true;
+  ended_ = true;
+  turn.fail(status.error());
+  return false;
+}
+
+// Between laps, when nobody's time runs: looks at what came of the last, writes down what to give.
+Status Measurement::prepare(Turn& turn) {
+  const Round lap = timekeeper_.lap();
+  if (outcome_) LH_TRY(check(*outcome_, lap - 1, turn));
+  outcome_.reset();
+  const bool gives = worker_ && (!exchange_.root || *exchange_.root == turn.self());
+  if (!timekeeper_.over() && worker_ && !turn.place().phantom) {
+    values_.resize(exchange_.length);
+    const std::uint64_t index = exchange_.root ? 0 : index_;
+    if (gives)
+      for (std::uint64_t i = 0; i < values_.size(); ++i) values_[i] = value_of(i, lap, index);
+  }
+  Turn below = within(timekeeper_, turn);
+  timekeeper_.ready(sent_(), below);
+  return Ok{};
+}
+
+Status Measurement::begin(Turn& turn) {
+  if (!worker_) {  // a server: its overlay serves the others
+    Turn below = within(timekeeper_, turn);
+    timekeeper_.done(below);
+    return Ok{};
+  }
+  begun_ = true;
+  const bool gives = !exchange_.root || *exchange_.root == turn.self();
+  Turn below = within(*overlay_, turn);
+  return overlay_->begin({timekeeper_.lap(), 0, 0}, Op::mean,
+                         {values_, exchange_.length, 1, gives, /*exact=*/true}, below);
+}
+
+// Sums in rank order and their means are exact here; on the way round a ring every node rounds a
+// partial mean once, by half of 2^-23 of a value that is at most twice the expected one.
+Status Measurement::check(const Outcome& outcome, Round lap, const Turn& turn) const {
+  const auto wrong = [&](const std::string& what) {
+    return malformed("lap " + std::to_string(lap) + ", site " + turn.place().me().site + ": " +
+                     what + "; the exchange is not right: please report it");
+  };
+  if (outcome.counted != givers_)
+    return wrong(std::to_string(outcome.counted.size()) + " nodes are counted in the mean, not " +
+                 std::to_string(givers_.size()));
+  if (turn.place().phantom) return Ok{};
+  if (outcome.values.size() != exchange_.length)
+    return wrong("a mean of " + std::to_string(outcome.values.size()) + " values");
+  const double tolerance = double(workers_) * 0x1p-23;
+  for (std::uint64_t i = 0; i < exchange_.length; ++i) {
+    const double expected = expected_of(exchange_, i, lap, workers_);
+    if (!(std::abs(double(outcome.values[i]) - expected) <= tolerance * expected))
+      return wrong("value " + std::to_string(i) + " is " + std::to_string(outcome.values[i]) +
+                   ", expected " + std::to_string(expected));
+  }
+  return Ok{};
+}
+
+Round Measurement::rounds_done() const { return timekeeper_.laps().size(); }
+
+std::string Measurement::waiting_for() const {
+  if (ended_) return "";
+  return begun_ ? overlay_->waiting_for() : timekeeper_.waiting_for();
+}
+
+void Measurement::state(Archive& ar) {
+  ar.expect("measurement");
+  ar(values_, outcome_, begun_, ended_);
+}
+
+}  // namespace longhaul::perf

@@ -1,0 +1,80 @@
+#pragma once
+// What Timekeepers tell each other (timekeeper.h). Times are nanoseconds: of the clock of whoever
+// is named, or a length.
+#include "longhaul/core/message.h"
+
+namespace longhaul::perf {
+
+inline constexpr double kMostNanoseconds = 0x1p60;  // 36 years; sums of them stay in range
+
+struct Call {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "call";
+  Round lap = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "lap"}, self.lap);
+  }
+};
+
+struct Ready {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "ready";
+  Round lap = 0;
+  std::uint64_t wan_bytes = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "lap"}, self.lap);
+    visit(Field{.name = "wan_bytes"}, self.wan_bytes);
+  }
+};
+
+struct Ping {
+  static constexpr std::uint16_t kKind = 3;
+  static constexpr std::string_view kName = "ping";
+  std::uint32_t number = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "number"}, self.number);
+  }
+};
+
+struct Pong {
+  static constexpr std::uint16_t kKind = 4;
+  static constexpr std::string_view kName = "pong";
+  std::uint32_t number = 0;
+  std::int64_t clock = 0;  // the answering node's
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "number"}, self.number);
+    visit(Field{.name = "clock", .min = 0, .max = kMostNanoseconds}, self.clock);
+  }
+};
+
+struct Go {
+  static constexpr std::uint16_t kKind = 5;
+  static constexpr std::string_view kName = "go";
+  Round lap = 0;
+  std::int64_t at = 0;  // in the clock of whom it is told
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "lap"}, self.lap);
+    visit(Field{.name = "at", .min = -kMostNanoseconds, .max = kMostNanoseconds}, self.at);
+  }
+};
+
+struct Done {
+  static constexpr std::uint16_t kKind = 6;
+  static constexpr std::string_view kName = "done";
+  Round lap = 0;
+  std::int64_t elapsed = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "lap"}, self.lap);
+    visit(Field{.name = "elapsed", .min = 0, .max = kMostNanoseconds}, self.elapsed);
+  }
+};
+
+using Messages = MessageList<Call, Ready, Ping, Pong, Go, Done>;
+
+}  // namespace longhaul::perf

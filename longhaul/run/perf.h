@@ -1,0 +1,86 @@
+#pragma once
+// `longhaul perf`: the time of one all-reduce or broadcast over a job's overlay, in the simulator,
+// over an emulated WAN, or between real sites, held against what its network allows at best.
+// docs/perf.md says what is measured and how.
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/perf/measurement.h"
+#include "longhaul/run/children.h"
+#include "longhaul/run/job/job.h"
+#include "longhaul/run/lab_figures.h"
+
+namespace longhaul::run {
+
+struct PerfTask {
+  double mbytes = 25;  // of the vector: 4 bytes a value, whatever the job's codec
+  Round repeat = 3;    // one lap more goes before, as a warm-up
+  bool broadcast = false;
+  std::string root = {};  // the site that broadcasts; "": the first
+};
+
+// Where it was measured. The names are those of the output.
+enum class PerfPlace : std::uint8_t { simulator, lab, local, site };
+std::string_view to_string(PerfPlace);
+
+struct PerfResult {
+  PerfPlace place = PerfPlace::simulator;
+  std::vector<double> times_s;  // in their order, without the warm-up's
+  double warm_up_s = 0;
+  std::uint64_t wan_bytes = 0;         // of all nodes to other sites, the mean of the laps
+  std::string last;                    // site that ended last in the slowest lap
+  std::optional<LabFigures> lab = {};  // what the router says of itself
+};
+
+// What the times come to; absent where there is nothing to divide by.
+struct PerfFigures {
+  double time_s = 0, min_s = 0, max_s = 0;       // median, fastest, slowest
+  std::optional<double> goodput_mbps, bus_mbps;  // bus bandwidth as nccl-tests define it
+  std::optional<double> bound_s, ratio;          // time_s / bound_s
+};
+PerfFigures figures_of(const Job&, const PerfTask&, const PerfResult&);
+nlohmann::ordered_json to_json(const Job&, const PerfTask&, const PerfResult&);
+
+// An Error: the job or its overlay cannot do the task, and what can. `sockets`: real ones.
+Status check_perf(const Job&, const PerfTask&, bool sockets);
+
+// After each lap, the warm-up being lap 0; may be empty.
+using PerfProgress = std::function<void(Round lap, double seconds)>;
+
+// All that follow take a task that check_perf() lets pass. An Error of kind invalid_argument: bad
+// usage; others: it failed on the way, or (unavailable) was interrupted. Ctrl-C ends them.
+
+// In virtual time, with vectors that have no numbers.
+Result<PerfResult> perf_simulated(const Job&, const PerfTask&, const PerfProgress&);
+
+// As the node of that rank, with the others over sockets.
+struct PerfSite {
+  Rank rank = 0;
+  std::vector<std::string> addresses = {};            // by rank, "host:port"
+  int listening = -1;                                 // a socket that listens there already
+  bool insecure = false;                              // see SiteOptions
+  std::function<void(const std::string&)> note = {};  // for the user, one line
+};
+// Nothing at ranks other than 0, which know of their own times only.
+Result<std::optional<PerfResult>> perf_site(const Job&, const PerfTask&, const PerfSite&,
+                                            const PerfProgress&);
+
+// As real processes of this machine.
+struct PerfLaunch {
+  std::string program = {};                 // the longhaul that each is
+  std::vector<std::string> arguments = {};  // job file and settings, for nodes and router
+  std::vector<std::string> task = {};       // words for the nodes alone: the PerfTask
+  bool lab = false;                         // over an emulated WAN; else over loopback
+  Children::Line line = {};                 // what they print, the result apart
+};
+struct PerfLaunched {
+  std::optional<PerfResult> result;  // absent: nodes failed, and have said why
+  int exit_code = 0;
+};
+Result<PerfLaunched> perf_launched(const Job&, const PerfLaunch&);
+
+}  // namespace longhaul::run

@@ -1,0 +1,68 @@
+#include "longhaul/run/sockets.h"
+
+#include <algorithm>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "longhaul/net/frame.h"
+#include "longhaul/run/nodes.h"
+
+namespace longhaul::run {
+namespace {
+
+std::uint64_t random_number() {
+  std::random_device device;
+  return std::uint64_t(device()) << 32 | device();
+}
+
+}  // namespace
+
+Result<std::vector<net::Address>> parse_addresses(const Job& job,
+                                                  const std::vector<std::string>& texts,
+                                                  bool insecure) {
+  const Members members = job.members();
+  if (texts.size() != members.size())
+    return invalid(fmt::format("{} addresses given, but {} has {} nodes", texts.size(), job.file,
+                               members.size()));
+  std::vector<net::Address> parsed;
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    const std::string& text = texts[rank];
+    const std::string whose = "address of " + node_name(members[rank]) + ": ";
+    auto address = net::parse_address(text);
+    if (!address) return invalid(whose + address.error().what);
+    if (!insecure && !net::is_loopback(*address))
+      return invalid(fmt::format(
+          "{}{} is not on this machine, and connections are not encrypted yet; within a network "
+          "that only you can reach (a VPN, WireGuard) say --insecure",
+          whose, text));
+    parsed.push_back(*std::move(address));
+  }
+  return parsed;
+}
+
+Status fits_frames(const Job& job) {
+  constexpr auto kLargestChunk = net::FrameLimits{}.body_bytes / 1024;
+  if (job.transfer_common.chunk_kib > kLargestChunk)
+    return invalid(fmt::format("{}: [transfer] chunk_kib = {}: over sockets at most {}", job.file,
+                               job.transfer_common.chunk_kib, kLargestChunk));
+  return Ok{};
+}
+
+net::PeersConfig peers_config(const Job& job, std::vector<net::Address> addresses, int listening,
+                              std::uint64_t hash) {
+  net::PeersConfig config;
+  config.job_hash = hash;
+  config.process = random_number();
+  config.addresses = std::move(addresses);
+  config.listening = listening;
+  config.streams = job.net.streams;
+  if (job.net.congestion != "system") config.congestion = job.net.congestion;
+  config.dscp = job.net.dscp;
+  config.meet = from_seconds(job.net.meet_s);
+  config.heartbeat = from_seconds(std::min(1.0, job.net.silence_s / 4));
+  config.silence = from_seconds(job.net.silence_s);
+  return config;
+}
+
+}  // namespace longhaul::run
