@@ -84,6 +84,7 @@ void add_lab(CLI::App& app, int& code) {
   router->group("");  // not for users: it is told of descriptors that it inherits
   args->common.add_to(*router, "none", "ignored", false);
   args->common.add_record_to(*router);
+  add_wan_option(*router, args->common.wan);
   router->add_option("--tuns", args->tuns, "descriptors by site")->delimiter(',')->required();
   router->add_option("--stop", args->stop, "readable: the end")->required();
   router->callback([args, &code] { code = route(*args); });

@@ -1,6 +1,5 @@
 #include "longhaul/run/launch.h"
 
-#include <unistd.h>
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -8,8 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "longhaul/net/tcp.h"
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/doors.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/wan_changes.h"
 #include "longhaul/run/lab.h"
@@ -22,40 +21,16 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 10s;  // between asking processes to end and killing them
 
-// Listening sockets for all nodes, closed here once every process has its own.
-class Doors {
- public:
-  ~Doors() {
-    for (const net::Door& door : doors_) close(door.descriptor);
-  }
-  // `lab`: each in its site's network; null: on this machine.
-  Status open(const Job& job, const Members& members, const Lab* lab) {
-    for (const Member& member : members) {
-      const std::uint32_t site = site_index(job, member.site);
-      auto door = lab ? lab->open_door(site) : net::open_door({"127.0.0.1", 0});
-      if (!door) return door.error();
-      doors_.push_back(*door);
-      addresses_ += fmt::format("{}{}:{}", addresses_.empty() ? "" : ",",
-                                lab ? Lab::address(site) : "127.0.0.1", door->port);
-    }
-    return Ok{};
-  }
-  int descriptor(std::size_t i) const { return doors_[i].descriptor; }
-  const std::string& addresses() const { return addresses_; }
-
- private:
-  std::vector<net::Door> doors_;
-  std::string addresses_;
-};
-
 Status start_all(Children& children, const Job& job, const Members& members,
                  const LaunchOptions& options, const Lab* lab) {
+  std::vector<std::uint32_t> sites;
+  for (const Member& member : members) sites.push_back(site_index(job, member.site));
   Doors doors;
-  LH_TRY(doors.open(job, members, lab));
+  LH_TRY(doors.open(sites, lab));
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const std::string name = node_name(members[rank]);
     ChildSpec spec{name, {options.program, "site"}, doors.descriptor(rank)};
-    if (lab) spec.network = lab->network(site_index(job, members[rank].site));
+    if (lab) spec.network = lab->network(sites[rank]);
     spec.command.insert(spec.command.end(), options.arguments.begin(), options.arguments.end());
     for (const std::string& word :
          {std::string("--site"), name, std::string("--addresses"), doors.addresses(),
