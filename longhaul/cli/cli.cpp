@@ -40,6 +40,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_launch(app, code);
   add_site(app, code);
   add_lab(app, code);
+  add_doctor(app, code);
   add_evaluate(app, code);
   add_compare(app, code);
   add_bound(app, code);

@@ -19,6 +19,7 @@ void add_simulate(CLI::App&, int& code);
 void add_launch(CLI::App&, int& code);
 void add_site(CLI::App&, int& code);
 void add_lab(CLI::App&, int& code);
+void add_doctor(CLI::App&, int& code);
 void add_evaluate(CLI::App&, int& code);
 void add_compare(CLI::App&, int& code);
 void add_bound(CLI::App&, int& code);

@@ -1,0 +1,242 @@
+#include "longhaul/run/doctor.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
+#include "longhaul/doctor/wan_file.h"
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/whoami.h"
+
+namespace longhaul::cli {
+namespace {
+
+constexpr int kUnwell = 1, kManySites = 200;
+
+struct DoctorArgs {
+  std::string job, site, out, write_wan;
+  run::Overrides overrides;
+  std::vector<std::string> addresses;
+  doctor::Plan plan;
+  double patience = 30;
+  bool lab = false, one_by_one = false, json = false, quiet = false;
+};
+
+run::DoctorOptions options_of(const DoctorArgs& args, const run::Job& job, std::uint32_t site) {
+  run::DoctorOptions options{.site = site,
+                             .addresses = args.addresses,
+                             .listening = run::inherited_socket(run::process_environment()),
+                             .folder = args.out.empty() ? "runs/" + job.job.name : args.out,
+                             .release = version_text(),
+                             .plan = args.plan,
+                             .patience = from_seconds(args.patience),
+                             .one_by_one = args.one_by_one};
+  options.tell = [quiet = args.quiet](const std::string& line) {
+    if (!quiet) fmt::print(stderr, "doctor: {}\n", line);
+  };
+  return options;
+}
+
+// Before minutes of measuring, not after them.
+Status can_write(const std::string& file) {
+  if (file.empty()) return Ok{};
+  const auto folder = std::filesystem::absolute(file).parent_path();
+  std::error_code code;
+  if (!std::filesystem::is_directory(folder, code) || access(folder.c_str(), W_OK) != 0)
+    return invalid(
+        fmt::format("--write-wan {}: cannot write to the folder {}; create it, or give "
+                    "another one",
+                    file, folder.string()));
+  if (std::filesystem::is_directory(file, code))
+    return invalid(fmt::format("--write-wan {}: is a folder; expected a file's name", file));
+  return Ok{};
+}
+
+void print_finding(const doctor::Finding& finding) {
+  fmt::print("{} {}: {}\n    {}\n", finding.grade == doctor::Grade::bad ? "!" : "?", finding.where,
+             finding.what, finding.remedy);
+}
+
+void print_report(const doctor::Report& report) {
+  const doctor::Table sites = site_table(report), pairs = pair_table(report);
+  fmt::print("{}: {} sites, job hash {}\n\n", report.job, report.sites.size(), report.job_hash);
+  fmt::print("{}\n{}\n", text_table(sites.head, sites.rows), text_table(pairs.head, pairs.rows));
+  const auto found = findings(report);
+  for (const doctor::Finding& finding : found) print_finding(finding);
+  if (report.interrupted) fmt::print("Interrupted: what is missing was not measured.\n");
+  if (found.empty() && !report.interrupted) fmt::print("Nothing is wrong.\n");
+}
+
+int exit_code(const doctor::Report& report) {
+  if (report.interrupted) return kInterrupted;
+  for (const doctor::SiteReport& site : report.sites)
+    if (!site.present) return kFailed;
+  for (const doctor::PairResult& pair : report.pairs)
+    if (!pair.reached) return kFailed;
+  return worst(findings(report)) == doctor::Grade::bad ? kUnwell : kDone;
+}
+
+int lead(const DoctorArgs& args, const run::Job& job) {
+  run::DoctorOptions options = options_of(args, job, 0);
+  options.tell(
+      fmt::format("{} sites; about {:.0f} s once all have come", job.sites.size(),
+                  doctor::expected_seconds(options.plan, job.sites.size(), options.one_by_one)));
+  const auto report = lead_doctors(job, options);
+  if (!report) return tell(report.error());
+  if (args.json)
+    fmt::print("{}\n", to_json(*report));
+  else
+    print_report(*report);
+  if (args.write_wan.empty()) return exit_code(*report);
+  const auto text = wan_toml(*report);
+  if (!text) {
+    tell(text.error());
+    return kFailed;
+  }
+  if (const Status written = run::write_atomically(args.write_wan, *text); !written)
+    return tell(written.error());
+  if (!args.json) fmt::print("The network as measured is in {}\n", args.write_wan);
+  return exit_code(*report);
+}
+
+int follow(const DoctorArgs& args, const run::Job& job, std::uint32_t site) {
+  const Status done = follow_doctors(job, options_of(args, job, site));
+  if (!done) {
+    const int code = tell(done.error());
+    return done.error().kind == Error::Kind::invalid_argument ? code : kFailed;
+  }
+  const std::string& first = job.sites[0].name;
+  if (args.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"site", args.site}, {"reported_by", first}}.dump(2));
+  else
+    fmt::print("done; {} has the report\n", first);
+  return kDone;
+}
+
+// The words that make each of the processes the same doctor as this one.
+std::vector<std::string> arguments_of(const DoctorArgs& args) {
+  std::vector<std::string> words = {"--patience",  fmt::format("{}", args.patience),
+                                    "--seconds",   fmt::format("{}", args.plan.seconds),
+                                    "--mbytes",    fmt::format("{}", args.plan.mbytes),
+                                    "--datagrams", fmt::format("{}", args.plan.datagrams),
+                                    "--pings",     fmt::format("{}", args.plan.pings)};
+  for (const auto& [option, value] :
+       {std::pair("--out", args.out), std::pair("--write-wan", args.write_wan)})
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  if (args.one_by_one) words.push_back("--one-by-one");
+  if (args.json) words.push_back("--json");
+  if (args.quiet) words.push_back("--quiet");
+  return words;
+}
+
+int start(const DoctorArgs& args, const run::Job& job) {
+  std::error_code code;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
+  if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
+  if (job.sites.size() > kManySites)
+    return tell(invalid(fmt::format(
+        "{}: {} sites are too many processes for this machine (at most {}); --site NAME is for "
+        "real sites",
+        job.file, job.sites.size(), kManySites)));
+  run::DoctorsOptions with{.program = program.string(), .network = {args.job}, .lab = args.lab};
+  for (const std::string& set : args.overrides.sets)
+    with.network.insert(with.network.end(), {"--set", set});
+  if (!args.overrides.wan.empty())
+    with.network.insert(with.network.end(), {"--wan", args.overrides.wan});
+  with.arguments = arguments_of(args);
+  with.arguments.insert(with.arguments.begin(), with.network.begin(), with.network.end());
+  // The first site's words are the result; the others only say how they are.
+  with.line = [first = job.sites[0].name, quiet = args.quiet](const std::string& name, bool error,
+                                                              std::string_view line) {
+    if (!error && name == first) {
+      fmt::print("{}\n", line);
+    } else if (error || !quiet) {
+      fmt::print(stderr, "{}: {}\n", name, line);
+    }
+    std::fflush(stdout);
+  };
+  const auto ended = start_doctors(job, with);
+  if (ended) return *ended;
+  const int told = tell(ended.error());
+  return ended.error().kind == Error::Kind::invalid_argument ? told : kFailed;
+}
+
+int examine(const DoctorArgs& args) {
+  const auto job = run::load_job(args.job, args.overrides);
+  if (!job) return tell(job.error());
+  if (const Status good = can_write(args.write_wan); !good) return tell(good.error());
+  if (args.site.empty()) return start(args, *job);
+  const auto site = run::find_site(*job, args.site);
+  if (!site) return tell(site.error());
+  return *site == 0 ? lead(args, *job) : follow(args, *job, *site);
+}
+
+void add_measuring(CLI::App& sub, DoctorArgs& args) {
+  sub.add_option("--patience", args.patience, "seconds that a site has to come (default: 30)")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->type_name("S");
+  sub.add_option("--seconds", args.plan.seconds, "of bulk for each way, at most (default: 4)")
+      ->check(CLI::Range(0.1, 60.0))
+      ->type_name("S");
+  sub.add_option("--mbytes", args.plan.mbytes, "of bulk for each way, at most (default: 250)")
+      ->check(CLI::Range(0.1, 100000.0))
+      ->type_name("MB");
+  sub.add_option("--datagrams", args.plan.datagrams,
+                 "UDP probes for loss and DSCP, each way; 0: none (default: 200)")
+      ->check(CLI::Range(0u, doctor::kMostDatagrams))
+      ->type_name("N");
+  sub.add_option("--pings", args.plan.pings, "TCP probes for round trip and clock (default: 11)")
+      ->check(CLI::Range(1u, 1000u))
+      ->type_name("N");
+  sub.add_flag("--one-by-one", args.one_by_one,
+               "one pair at a time in all, not one for each site: for pairs that share a link");
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, int& code) {
+  auto args = std::make_shared<DoctorArgs>();
+  CLI::App* sub = app.add_subcommand(
+      "doctor",
+      "before a run: who reaches whom, how fast, and what to do where something is wrong");
+  sub->add_option("JOB", args->job, "job file (TOML); see docs/job-file.md")->required();
+  CLI::Option* site = sub->add_option("--site", args->site,
+                                      "this is that site, of real ones: say it at each; the first "
+                                      "site prints (default: all sites as processes here)")
+                          ->type_name("NAME");
+  sub->add_option("--addresses", args->addresses,
+                  "host:port of all sites, with commas (default: [[site]] address)")
+      ->delimiter(',')
+      ->needs(site)
+      ->type_name("LIST");
+  sub->add_flag(
+         "--lab", args->lab,
+         "each site in a network of its own, with the job's [wan] between them (docs/lab.md; "
+         "as root)")
+      ->excludes(site);
+  sub->add_option("--write-wan", args->write_wan,
+                  "writes what was measured as the [wan] of a job file (at the first site)")
+      ->type_name("FILE");
+  add_measuring(*sub, *args);
+  add_set_option(*sub, args->overrides.sets);
+  add_wan_option(*sub, args->overrides.wan);
+  sub->add_option("--out", args->out, "folder of the run to come (default: runs/NAME)")
+      ->type_name("DIR");
+  sub->add_flag("--quiet", args->quiet, "no progress");
+  sub->add_flag("--json", args->json, "prints the result as one JSON object and nothing else");
+  sub->footer(
+      "Examples:\n  longhaul doctor job.toml --site virginia     # at each site its own name\n"
+      "  longhaul doctor examples/bsp.toml --lab --write-wan wan.toml\n"
+      "Exit codes: 0 nothing is wrong, 1 something is (marked !), 2 bad job or usage, 3 a site or "
+      "a way\ncannot be reached, 4 internal error, 130 Ctrl-C");
+  sub->callback([args, &code] { code = examine(*args); });
+}
+
+}  // namespace longhaul::cli

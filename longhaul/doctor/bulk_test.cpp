@@ -1,0 +1,108 @@
+#include "longhaul/doctor/bulk.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "longhaul/doctor/testing/sites.h"
+
+namespace longhaul::doctor {
+namespace {
+
+using testing::connected;
+using ::testing::HasSubstr;
+using testing::soon;
+
+// mutant: longhaul/doctor/bulk.cpp
+//   - for (std::size_t i = 1; i < samples_.size() / 2; ++i) samples_[i] = samples_[2 * i];
+//   +
+// mutant: longhaul/doctor/bulk.cpp
+//   - return {last.bytes, last.at - first.at, settled_rate(samples_)};
+//   + return {last.bytes, last.at, settled_rate(samples_)};
+TEST(Meter, TheRateIsRightHoweverLongItTakes) {
+  for (const int count : {2, 100, 5000, 300'000}) {
+    Meter meter;
+    // A slow first third, then 500 bytes a millisecond.
+    double bytes = 0;
+    for (int i = 1; i <= count; ++i) meter.add(i * 1e-3, bytes += i <= count / 3 ? 10 : 500);
+    const Received got = meter.received();
+    EXPECT_EQ(got.bytes, bytes);
+    EXPECT_NEAR(got.seconds, (count - 1) * 1e-3, 1e-9);
+    EXPECT_NEAR(got.rate, 500e3, 500) << count;
+  }
+  EXPECT_EQ(Meter().received().rate, 0);
+}
+
+// mutant: longhaul/doctor/bulk.cpp
+//   - if (samples_.size() < kMost) return;
+//   + return;
+TEST(Meter, KeepsAFewThousandSamples) {
+  Meter meter;
+  for (int i = 0; i < 300'000; ++i) meter.add(i * 1e-2, i);
+  EXPECT_LE(meter.kept(), 4096u);
+  EXPECT_GE(meter.kept(), 1000u);
+}
+
+// mutant: longhaul/doctor/bulk.cpp
+//   - for (double left = plan.mbytes * 1e6; left > 0 && Clock::now() < end && !limit.stopped();
+//   + for (double left = plan.mbytes * 1e6; left > 0 && !limit.stopped();
+// mutant: longhaul/doctor/bulk.cpp
+//   - for (double left = plan.mbytes * 1e6; left > 0 && Clock::now() < end && !limit.stopped();
+//   + for (double left = plan.mbytes * 1e6; Clock::now() < end && !limit.stopped();
+TEST(Bulk, EndsWithItsTimeOrItsBytes) {
+  for (const auto& [mbytes, s] : {std::pair(3.0, 30.0), std::pair(100e3, 0.1)}) {
+    auto [a, b] = connected();
+    const Channel from(std::move(a), "a"), to(std::move(b), "b");
+    Plan plan;
+    plan.mbytes = mbytes;
+    plan.seconds = s;
+    Status sent = Ok{};
+    std::thread sender([&, &channel = from] { sent = send_bulk(channel, plan, soon()); });
+    const auto begin = Clock::now();
+    const auto bulk = receive_bulk(to, soon());
+    const double took = seconds(Clock::now() - begin);
+    sender.join();
+    ASSERT_TRUE(bulk);
+    EXPECT_TRUE(sent);
+    if (s > 1) {
+      EXPECT_NEAR(bulk->received.bytes, mbytes * 1e6, 70e3);
+    }
+    EXPECT_LT(took, 10);
+    EXPECT_LT(bulk->received.bytes, 50e9);
+  }
+}
+
+// mutant: longhaul/doctor/bulk.cpp
+//   - if (limit.stopped() || Clock::now() >= limit.end) return over("");
+//   +
+TEST(Bulk, EndsAlthoughItGoesOnForEver) {
+  auto [a, b] = connected();
+  const Channel from(std::move(a), "a");
+  Plan plan;
+  plan.mbytes = 1e5;
+  plan.seconds = 3;
+  std::thread sender([&] { (void)send_bulk(from, plan, soon()); });
+  const auto begin = Clock::now();
+  {
+    const Channel to(std::move(b), "b");
+    const auto bulk = receive_bulk(to, Limit::within(std::chrono::milliseconds(100), nullptr));
+    EXPECT_THAT(bulk ? "" : bulk.error().what, HasSubstr("does not end"));
+  }
+  EXPECT_LT(seconds(Clock::now() - begin), 2.5);
+  sender.join();
+}
+
+// mutant: longhaul/doctor/bulk.cpp
+//   - if (head->kind != Kind::bulk_end) return channel.wrong(Kind::bulk, "something else came");
+//   +
+TEST(Bulk, WhatIsNoBulkEndsIt) {
+  auto [a, b] = connected();
+  const Channel from(std::move(a), "a"), to(std::move(b), "b");
+  ASSERT_TRUE(from.send(Kind::count, Sent{}, soon()));
+  const auto bulk = receive_bulk(to, soon());
+  ASSERT_FALSE(bulk);
+  EXPECT_THAT(bulk.error().what, HasSubstr("something else"));
+}
+
+}  // namespace
+}  // namespace longhaul::doctor

@@ -1,0 +1,141 @@
+#include "longhaul/doctor/examine.h"
+
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "longhaul/doctor/probe.h"
+
+namespace longhaul::doctor {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Time kAttempt = 5s;  // one call of a site that may not be up yet
+constexpr auto kPause = 200ms;
+constexpr Time kAnswer = 15s;  // for the message that says what was measured
+
+// The line to one other site.
+struct Line {
+  std::optional<Channel> channel;  // none: it did not come
+  std::string failure;
+  std::string release;
+  Facts facts;
+};
+
+// One attempt. A site that is there but unfit is not asked again: that is for a person.
+Result<Line> call_once(const Self& self, std::uint32_t site, const Limit& limit) {
+  auto greeted = call(self, site, Purpose::control, limit);
+  if (!greeted) return greeted.error();
+  auto facts = greeted->channel.receive<Facts>(Kind::facts, limit);
+  if (!facts) return facts.error();
+  return Line{std::move(greeted->channel), "", greeted->hello.release, *std::move(facts)};
+}
+
+Line call_until(const Self& self, std::uint32_t site, const Limit& limit) {
+  for (;;) {
+    auto line = call_once(self, site, limit.at_most(kAttempt));
+    if (line) return *std::move(line);
+    if (line.error().kind == Error::Kind::malformed || Clock::now() >= limit.end || limit.stopped())
+      return Line{std::nullopt, line.error().what, "", {}};
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::vector<Line> call_all(const Self& self, Time patience) {
+  const Limit limit = Limit::within(patience, self.stop);
+  std::vector<Line> lines(self.names.size());
+  std::vector<std::thread> threads;
+  for (std::uint32_t site = 1; site < lines.size(); ++site)
+    threads.emplace_back([&, site] { lines[site] = call_until(self, site, limit); });
+  for (std::thread& thread : threads) thread.join();
+  return lines;
+}
+
+// Has `line`'s site measure the way to another.
+PairResult have_probed(const Self& self, Line& line, Pair who, const Plan& plan) {
+  const Limit limit = Limit::within(longest_probe(plan) + kAnswer, self.stop);
+  PairResult none{.from = who.first, .to = who.second};
+  const Status asked = line.channel->send(Kind::probe, Ask{who.second, plan}, limit);
+  auto result = asked ? line.channel->receive<PairResult>(Kind::result, limit)
+                      : Result<PairResult>(asked.error());
+  if (result && (result->from != who.first || result->to != who.second))
+    result = line.channel->wrong(Kind::result, "of another pair");
+  if (result) {
+    result->failure = printable(result->failure);
+    return *std::move(result);
+  }
+  line.channel.reset();  // what comes later would be of this pair
+  none.failure = line.failure = result.error().what;
+  return none;
+}
+
+std::string names_of(const Slot& slot, const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& [a, b] : slot)
+    text += fmt::format("{}{} - {}", text.empty() ? "" : ", ", names[a], names[b]);
+  return text;
+}
+
+void measure_slot(const Self& self, const Slot& slot, std::vector<Line>& lines, const Plan& plan,
+                  Report& report) {
+  std::vector<bool> present(lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) present[i] = i == 0 || lines[i].channel;
+  std::vector<PairResult> results;
+  std::vector<Pair> pairs;
+  for (const Pair& pair : slot)
+    if (const auto who = asker(pair, present)) pairs.push_back(*who);
+  results.resize(pairs.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    threads.emplace_back([&, i] {
+      results[i] = pairs[i].first == 0 ? probe(self, pairs[i].second, plan)
+                                       : have_probed(self, lines[pairs[i].first], pairs[i], plan);
+    });
+  for (std::thread& thread : threads) thread.join();
+  report.pairs.insert(report.pairs.end(), results.begin(), results.end());
+}
+
+}  // namespace
+
+double expected_seconds(const Plan& plan, std::size_t sites, bool one_by_one) {
+  const double pair = 2 * plan.seconds + double(plan.datagrams) * 0.005 + 1;
+  const std::size_t slots =
+      one_by_one ? sites * (sites - 1) / 2 : tournament(std::uint32_t(sites)).size();
+  return pair * double(slots);
+}
+
+std::optional<Pair> asker(Pair pair, const std::vector<bool>& present) {
+  if (present[pair.first]) return pair;
+  if (present[pair.second]) return Pair{pair.second, pair.first};
+  return std::nullopt;
+}
+
+void examine(const Self& self, const ExamineOptions& options, Report& report) {
+  const auto sites = std::uint32_t(self.names.size());
+  options.tell(fmt::format("calling {} other sites, for {:.0f} s at most", sites - 1,
+                           seconds(options.patience)));
+  std::vector<Line> lines = call_all(self, options.patience);
+  lines[0].release = self.release;
+  lines[0].facts = options.facts;
+  for (std::uint32_t site = 0; site < sites; ++site) {
+    const bool came = site == 0 || lines[site].channel;
+    report.sites.push_back({self.names[site], net::to_string(self.addresses[site]), came,
+                            lines[site].failure, printable(lines[site].release),
+                            lines[site].facts});
+    report.sites.back().facts.congestion = printable(lines[site].facts.congestion);
+    if (!came)
+      options.tell(fmt::format("{} did not come: {}", self.names[site], lines[site].failure));
+  }
+  const auto slots = options.one_by_one ? one_by_one(sites) : tournament(sites);
+  for (std::size_t i = 0; i < slots.size() && !(self.stop && self.stop()); ++i) {
+    options.tell(
+        fmt::format("slot {} of {}: {}", i + 1, slots.size(), names_of(slots[i], self.names)));
+    measure_slot(self, slots[i], lines, options.plan, report);
+  }
+  report.interrupted = self.stop && self.stop();
+  for (const Line& line : lines)
+    if (line.channel) (void)line.channel->send(Kind::bye, Empty{}, Limit::within(1s, nullptr));
+}
+
+}  // namespace longhaul::doctor

@@ -1,0 +1,173 @@
+#include "longhaul/doctor/examine.h"
+
+#include <gmock/gmock.h>
+
+#include "longhaul/doctor/grades.h"
+#include "longhaul/doctor/probe.h"
+#include "longhaul/doctor/testing/sites.h"
+
+namespace longhaul::doctor {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using testing::quick_plan;
+using testing::Sites;
+
+// mutant: longhaul/doctor/greeting.cpp
+//   - if (hello.job_hash != self.job_hash)
+//   + if (hello.job_hash == 0)
+// mutant: longhaul/doctor/greeting.cpp
+//   - if (hello.sites != self.names.size() || hello.site >= self.names.size() ||
+//   + if (hello.site >= self.names.size() ||
+// mutant: longhaul/doctor/greeting.cpp
+//   - if (hello.site == self.site)
+//   + if (hello.site > self.site)
+TEST(Greeting, OnlySitesOfThisJobMaySpeak) {
+  const Sites sites(3);
+  const Self self = sites.self(1);
+  const auto said = [&](auto&& change) {
+    Hello hello = sites.self(0).hello(Purpose::probe);
+    change(hello);
+    const Status status = check(hello, self);
+    return status ? std::string() : status.error().what;
+  };
+  EXPECT_EQ(said([](Hello&) {}), "");
+  EXPECT_EQ(said([](Hello& hello) { hello.release = "another"; }), "");
+  EXPECT_THAT(said([](Hello& hello) { hello.job_hash = 8; }),
+              HasSubstr("another job (hash 0000000000000008"));
+  EXPECT_THAT(said([](Hello& hello) { hello.site = 3; }), HasSubstr("no site of this job"));
+  EXPECT_THAT(said([](Hello& hello) { hello.sites = 4; }), HasSubstr("no site of this job"));
+  EXPECT_THAT(said([](Hello& hello) { hello.name = "evil\n"; }), HasSubstr("no site of this job"));
+  EXPECT_THAT(said([&](Hello& hello) { hello = self.hello(Purpose::probe); }),
+              HasSubstr("as this one is"));
+}
+
+// mutant: longhaul/doctor/probe.cpp
+//   - result.back.sent = result.there.counted.came;  // it echoes those that came
+//   + result.back.sent = 0;
+// mutant: longhaul/doctor/datagrams.cpp
+//   - tally_.add(arrived.datagram.number, arrived.dscp == kDscp);
+//   + tally_.add(arrived.datagram.number, arrived.dscp == kDscp + 1);
+// mutant: longhaul/doctor/probe.cpp
+//   - way = {way.sent, way.counted, bulk->received, bulk->sent};
+//   + way = {way.sent, way.counted, {}, bulk->sent};
+TEST(Probe, MeasuresBothWays) {
+  Sites sites(2);
+  sites.attend_as(sites.self(1), 2s);
+  const PairResult result = probe(sites.self(0), 1, quick_plan());
+  EXPECT_EQ(result.failure, "");
+  EXPECT_TRUE(result.reached);
+  EXPECT_EQ(result.pongs, 5u);
+  EXPECT_GT(result.rtt_min_s, 0);
+  EXPECT_LE(result.rtt_min_s, result.rtt_median_s);
+  EXPECT_LT(result.rtt_median_s, 0.5);
+  EXPECT_LT(std::abs(result.offset_s), 0.5);  // it is one clock
+  for (const Way& way : {result.there, result.back}) {
+    EXPECT_EQ(way.sent, 20u);
+    EXPECT_EQ(way.counted.came, 20u);
+    EXPECT_EQ(way.counted.marked, 20u);
+    EXPECT_GT(way.bulk.rate, 1e6);
+    EXPECT_GT(way.path.mtu, 1000u);
+  }
+  sites.join();  // the first site never came
+  ASSERT_FALSE(sites.end(1));
+  EXPECT_THAT(sites.end(1).error().what, HasSubstr("site-0 (127.0.0.1:"));
+  EXPECT_THAT(sites.end(1).error().what, HasSubstr("although 1 measurements"));
+}
+
+TEST(Probe, NobodyThereIsNamed) {
+  Sites sites(2);
+  sites.shut(1);
+  const PairResult result = probe(sites.self(0), 1, quick_plan());
+  EXPECT_FALSE(result.reached);
+  EXPECT_THAT(result.failure, HasSubstr("site-1 (127.0.0.1:"));
+  EXPECT_THAT(result.failure, HasSubstr("cannot connect"));
+}
+
+// mutant: longhaul/doctor/examine.cpp
+//   - if (present[pair.second]) return Pair{pair.second, pair.first};
+//   +
+// mutant: longhaul/doctor/examine.cpp
+//   - if (present[pair.first]) return pair;
+//   + if (present[pair.second]) return pair;
+TEST(Examine, TheLowerOfTwoThatCameAsks) {
+  EXPECT_EQ(asker({1, 2}, {true, true, true}), Pair(1, 2));
+  EXPECT_EQ(asker({1, 2}, {true, true, false}), Pair(1, 2));
+  EXPECT_EQ(asker({1, 2}, {true, false, true}), Pair(2, 1));
+  EXPECT_EQ(asker({1, 2}, {true, false, false}), std::nullopt);
+}
+
+// mutant: longhaul/doctor/examine.cpp
+//   - report.pairs.insert(report.pairs.end(), results.begin(), results.end());
+//   + report.pairs = results;
+TEST(Examine, EveryPairIsMeasuredAndAllEnd) {
+  Sites sites(4);
+  for (const std::uint32_t site : {1u, 2u, 3u}) sites.attend_as(sites.self(site));
+  const Report report = sites.examined(quick_plan(), 10s, sites.self(0));
+  sites.join();
+  for (const std::uint32_t site : {1u, 2u, 3u})
+    EXPECT_TRUE(sites.end(site)) << sites.end(site).error().what;
+  ASSERT_EQ(report.pairs.size(), 6u);
+  for (const PairResult& pair : report.pairs) {
+    EXPECT_EQ(pair.failure, "");
+    EXPECT_LT(pair.from, pair.to);
+    EXPECT_GT(pair.there.bulk.rate, 0);
+    EXPECT_GT(pair.back.bulk.rate, 0);
+  }
+  for (const SiteReport& site : report.sites) EXPECT_TRUE(site.present);
+}
+
+// mutant: longhaul/doctor/examine.cpp
+//   - for (std::size_t i = 0; i < lines.size(); ++i) present[i] = i == 0 || lines[i].channel;
+//   + for (std::size_t i = 0; i < lines.size(); ++i) present[i] = true;
+TEST(Examine, WhoDoesNotComeIsNamedByAllThatTryAndTheRestGoesOn) {
+  Sites sites(4);
+  sites.shut(2);
+  for (const std::uint32_t site : {1u, 3u}) sites.attend_as(sites.self(site));
+  const Report report = sites.examined(quick_plan(), 1s, sites.self(0));
+  EXPECT_FALSE(report.sites[2].present);
+  EXPECT_THAT(report.sites[2].failure, HasSubstr("site-2"));
+  std::vector<Pair> failed;
+  for (const PairResult& pair : report.pairs)
+    if (!pair.reached) failed.push_back({pair.from, pair.to});
+  EXPECT_THAT(failed, ::testing::UnorderedElementsAre(Pair(0, 2), Pair(1, 2), Pair(3, 2)));
+  const auto found = findings(report);
+  ASSERT_GE(found.size(), 1u);
+  EXPECT_EQ(found[0].where, "site-2");
+  EXPECT_THAT(found[0].what, HasSubstr("tried by"));
+}
+
+TEST(Examine, AnotherJobIsRefusedWithTheReason) {
+  Sites sites(2);
+  Self other = sites.self(1);
+  other.job_hash = 8;
+  sites.attend_as(other, 1s);
+  const auto begin = Clock::now();
+  const Report report = sites.examined(quick_plan(), 60s, sites.self(0));
+  EXPECT_LT(seconds(Clock::now() - begin), 20);  // it is not asked again
+  EXPECT_FALSE(report.sites[1].present);
+  EXPECT_THAT(report.sites[1].failure, HasSubstr("refuses: another job"));
+}
+
+TEST(Attend, StrangersAreTurnedAwayAndTheRestGoesOn) {
+  Sites sites(2);
+  sites.attend_as(sites.self(1));
+  const net::Address at{"127.0.0.1", sites.port(1)};
+  std::vector<Socket> silent;
+  for (int i = 0; i < 40; ++i) {  // more than are listened to at a time
+    auto one = dial(at, testing::soon());
+    ASSERT_TRUE(one);
+    silent.push_back(*std::move(one));
+  }
+  auto loud = dial(at, testing::soon());
+  ASSERT_TRUE(loud);
+  const std::string_view words = "GET / HTTP/1.1\r\n\r\n";
+  (void)loud->write(std::as_bytes(std::span(words.data(), words.size())), testing::soon());
+  const Report report = sites.examined(quick_plan(), 20s, sites.self(0));
+  ASSERT_EQ(report.pairs.size(), 1u);
+  EXPECT_EQ(report.pairs[0].failure, "");
+}
+
+}  // namespace
+}  // namespace longhaul::doctor

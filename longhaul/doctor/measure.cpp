@@ -1,0 +1,49 @@
+#include "longhaul/doctor/measure.h"
+
+#include <algorithm>
+
+#include "longhaul/base/check.h"
+
+namespace longhaul::doctor {
+namespace {
+
+constexpr double kHeaders = 52;  // IP 20, TCP 20, its time stamps 12
+
+double seconds(std::int64_t ns) { return double(ns) * 1e-9; }
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  LH_CHECK(!values.empty());
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double Exchange::round_trip() const { return seconds(back - sent) - seconds(left - came); }
+double Exchange::offset() const { return (seconds(came - sent) + seconds(left - back)) / 2; }
+
+Trips trips_of(std::span<const Exchange> exchanges) {
+  LH_CHECK(!exchanges.empty());
+  std::vector<double> trips;
+  for (const Exchange& one : exchanges) trips.push_back(std::max(one.round_trip(), 0.0));
+  const auto quickest = std::min_element(trips.begin(), trips.end());
+  return {*quickest, median(trips), exchanges[std::size_t(quickest - trips.begin())].offset()};
+}
+
+double settled_rate(std::span<const Sample> samples) {
+  if (samples.size() < 2) return 0;
+  const Sample& last = samples.back();
+  const double middle = (samples.front().at + last.at) / 2;
+  auto from = std::find_if(samples.begin(), samples.end(),
+                           [&](const Sample& sample) { return sample.at >= middle; });
+  if (from->at >= last.at) from = samples.begin();  // all at the end
+  return last.at > from->at ? (last.bytes - from->bytes) / (last.at - from->at) : 0;
+}
+
+double ip_rate(double payload_rate, std::uint32_t mtu) {
+  const double packet = mtu > 2 * kHeaders ? double(mtu) : 1500;
+  return payload_rate * packet / (packet - kHeaders);
+}
+
+}  // namespace longhaul::doctor

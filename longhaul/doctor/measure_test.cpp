@@ -1,0 +1,84 @@
+#include "longhaul/doctor/measure.h"
+
+#include <gtest/gtest.h>
+
+namespace longhaul::doctor {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+
+// mutant: longhaul/doctor/measure.cpp
+//   - return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+//   + return values[middle];
+TEST(Measure, TheMedianOfEvenAndOddNumbers) {
+  EXPECT_EQ(median({5, 1, 3}), 3);
+  EXPECT_EQ(median({4, 1, 2, 10}), 3);
+}
+
+// A clock that is 5 s ahead, 30 ms there, 10 ms back, 7 ms to answer.
+constexpr Exchange kSkewed{0, 5030 * kMs, 5037 * kMs, 47 * kMs};
+
+// mutant: longhaul/doctor/measure.cpp
+//   - double Exchange::round_trip() const { return seconds(back - sent) - seconds(left - came); }
+//   + double Exchange::round_trip() const { return seconds(back - sent); }
+TEST(Measure, ARoundTripIsWithoutTheTimeToAnswer) {
+  EXPECT_NEAR(kSkewed.round_trip(), 0.040, 1e-9);
+}
+
+// mutant: longhaul/doctor/measure.cpp
+//   - double Exchange::offset() const { return (seconds(came - sent) + seconds(left - back)) / 2; }
+//   + double Exchange::offset() const { return seconds(came - sent); }
+TEST(Measure, TheOffsetIsOffByHalfOfWhatTheWaysDiffer) {
+  EXPECT_NEAR(kSkewed.offset(), 5.010, 1e-9);
+  const Exchange even{0, 5020 * kMs, 5027 * kMs, 47 * kMs};
+  EXPECT_NEAR(even.offset(), 5, 1e-9);
+}
+
+// mutant: longhaul/doctor/measure.cpp
+//   - const auto quickest = std::min_element(trips.begin(), trips.end());
+//   + const auto quickest = trips.begin();
+TEST(Measure, TheQuickestExchangeGivesTheOffset) {
+  const Exchange late{0, 90 * kMs, 90 * kMs, 100 * kMs}, quick{0, 10 * kMs, 10 * kMs, 20 * kMs},
+      other{0, 20 * kMs, 20 * kMs, 40 * kMs};
+  const Exchange all[] = {late, quick, other};
+  const Trips trips = trips_of(all);
+  EXPECT_NEAR(trips.min, 0.020, 1e-9);
+  EXPECT_NEAR(trips.median, 0.040, 1e-9);
+  EXPECT_NEAR(trips.offset, 0, 1e-9);
+}
+
+// mutant: longhaul/doctor/measure.cpp
+//   - return last.at > from->at ? (last.bytes - from->bytes) / (last.at - from->at) : 0;
+//   + return last.at > from->at ? last.bytes / last.at : 0;
+TEST(Measure, SlowStartDoesNotCount) {
+  std::vector<Sample> samples;
+  double bytes = 0;
+  for (int i = 0; i <= 400; ++i) {  // a second that doubles, then 3 s at 1000 bytes/s
+    samples.push_back({i * 0.01, bytes});
+    bytes += i < 100 ? i * 0.05 : 10;
+  }
+  EXPECT_NEAR(settled_rate(samples), 1000, 1e-6);
+}
+
+// mutant: longhaul/doctor/measure.cpp
+//   - if (from->at >= last.at) from = samples.begin();  // all at the end
+//   +
+TEST(Measure, TwoSamplesHaveARateToo) {
+  const Sample two[] = {{1, 100}, {3, 500}}, one[] = {{1, 100}}, same[] = {{1, 100}, {1, 200}};
+  EXPECT_NEAR(settled_rate(two), 200, 1e-9);
+  EXPECT_EQ(settled_rate(one), 0);
+  EXPECT_EQ(settled_rate(same), 0);
+  EXPECT_EQ(settled_rate({}), 0);
+}
+
+// mutant: longhaul/doctor/measure.cpp
+//   - const double packet = mtu > 2 * kHeaders ? double(mtu) : 1500;
+//   + const double packet = 1500;
+TEST(Measure, HeadersAreOfEachPacket) {
+  EXPECT_NEAR(ip_rate(1448, 1500), 1500, 1e-9);
+  EXPECT_NEAR(ip_rate(1148, 1200), 1200, 1e-9);
+  EXPECT_NEAR(ip_rate(1448, 0), 1500, 1e-9);
+}
+
+}  // namespace
+}  // namespace longhaul::doctor

@@ -1,0 +1,217 @@
+#pragma once
+// What doctors of the sites of one job say to each other, in frames (channel.h). docs/doctor.md
+//
+// Nothing here is worth more trust than whoever knows the job's hash: numbers have ranges, lists
+// and texts have lengths, and what a peer wrote is printed by printable() only.
+#include <cstdint>
+#include <string>
+
+#include "longhaul/base/fields.h"
+
+namespace longhaul::doctor {
+
+inline constexpr std::uint16_t kVersion = 1;  // of the protocol
+inline constexpr double kLongestText = 1024;
+inline constexpr std::uint32_t kMostDatagrams = 2000;
+inline constexpr std::uint32_t kDscp = 40;  // of datagrams: as [net] dscp marks control messages
+
+enum class Kind : std::uint16_t {
+  hello = 1,  // Hello, first each way
+  refusal,    // Text: why this connection is closed
+  facts,      // Facts: the answer to a hello that asks for control
+  ping,       // Ping
+  pong,       // Pong
+  count,      // Empty: how many datagrams came?
+  counted,    // Counted
+  upload,     // Plan: bulk follows
+  bulk,       // bytes that mean nothing
+  bulk_end,   // Sent
+  received,   // Received: the answer to bulk_end
+  fetch,      // Plan: send bulk
+  probe,      // Ask: measure the way to a site
+  result,     // PairResult
+  bye,        // Empty
+  last = bye
+};
+
+enum class Purpose : std::uint8_t { control, probe, last = probe };
+
+struct Hello {
+  std::uint64_t job_hash = 0;
+  std::uint32_t site = 0;      // index
+  std::uint32_t sites = 0;     // of the job
+  std::uint64_t token = 0;     // of the one who dials: marks its datagrams
+  std::uint16_t udp_port = 0;  // of the one who answers: where it echoes datagrams; 0: nowhere
+  Purpose purpose = Purpose::probe;
+  std::string name = {}, release = {};
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "job_hash"}, self.job_hash);
+    visit(Field{.name = "site"}, self.site);
+    visit(Field{.name = "sites"}, self.sites);
+    visit(Field{.name = "token"}, self.token);
+    visit(Field{.name = "udp_port"}, self.udp_port);
+    visit(Field{.name = "purpose", .max = double(Purpose::last)}, self.purpose);
+    visit(Field{.name = "name", .max = 256}, self.name);
+    visit(Field{.name = "release", .max = 64}, self.release);
+  }
+};
+
+struct Text {
+  std::string text;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "text", .max = kLongestText}, self.text);
+  }
+};
+
+struct Empty {
+  template <class Self, class Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+// How a pair is measured; the same for all, as the first site says.
+struct Plan {
+  std::uint32_t pings = 11;
+  std::uint32_t datagrams = 200;  // one every 5 ms
+  double seconds = 4;             // of bulk each way, at most
+  double mbytes = 250;            // likewise
+  std::string congestion = {};    // asked for, as [net] congestion; "": the system's
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "pings", .min = 1, .max = 1000}, self.pings);
+    visit(Field{.name = "datagrams", .max = double(kMostDatagrams)}, self.datagrams);
+    visit(Field{.name = "seconds", .min = 0.1, .max = 60}, self.seconds);
+    visit(Field{.name = "mbytes", .min = 0.1, .max = 100000}, self.mbytes);
+    visit(Field{.name = "congestion", .max = 16}, self.congestion);
+  }
+};
+
+// Times are of the sender's own clock, in nanoseconds since 1970.
+struct Ping {
+  std::int64_t sent = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "sent"}, self.sent);
+  }
+};
+
+struct Pong {
+  std::int64_t sent = 0, came = 0, left = 0;  // the ping's; of the one who answers
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "sent"}, self.sent);
+    visit(Field{.name = "came"}, self.came);
+    visit(Field{.name = "left"}, self.left);
+  }
+};
+
+struct Counted {  // datagrams that came, and how many of them bore the mark
+  std::uint32_t came = 0, marked = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "came"}, self.came);
+    visit(Field{.name = "marked"}, self.marked);
+  }
+};
+
+struct Sent {             // what the kernel of the sender knows of the way
+  std::uint32_t mtu = 0;  // of the path, in bytes; 0: unknown
+  std::string congestion = {};
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "mtu"}, self.mtu);
+    visit(Field{.name = "congestion", .max = 16}, self.congestion);
+  }
+};
+
+struct Received {
+  double bytes = 0, seconds = 0;  // all of it
+  double rate = 0;                // bytes per second once it had settled: settled_rate()
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "bytes", .min = 0, .max = 0x1p53}, self.bytes);
+    visit(Field{.name = "seconds", .min = 0, .max = 1e6}, self.seconds);
+    visit(Field{.name = "rate", .min = 0, .max = 0x1p53}, self.rate);
+  }
+};
+
+// One direction of a pair.
+struct Way {
+  std::uint32_t sent = 0;  // datagrams
+  Counted counted = {};
+  Received bulk = {};
+  Sent path = {};
+  // Nothing came: then nothing is known of loss, for a firewall may drop all UDP.
+  bool udp_passes() const { return counted.came > 0; }
+  double loss() const { return sent == 0 ? 0 : 1 - double(counted.came) / double(sent); }
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "sent"}, self.sent);
+    visit(Field{.name = "counted"}, self.counted);
+    visit(Field{.name = "bulk"}, self.bulk);
+    visit(Field{.name = "path"}, self.path);
+  }
+};
+
+struct PairResult {
+  std::uint32_t from = 0, to = 0;  // who dialled whom
+  bool reached = false;            // it answered, as a site of this job
+  std::string failure = {};        // why not, or what went wrong after that; "": nothing
+  std::uint32_t pongs = 0;
+  double rtt_min_s = 0, rtt_median_s = 0;
+  double offset_s = 0;  // the clock of `to` minus that of `from`
+  Way there = {}, back = {};
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "from"}, self.from);
+    visit(Field{.name = "to"}, self.to);
+    visit(Field{.name = "reached"}, self.reached);
+    visit(Field{.name = "failure", .max = kLongestText}, self.failure);
+    visit(Field{.name = "pongs"}, self.pongs);
+    visit(Field{.name = "rtt_min_s", .min = 0, .max = 1e6}, self.rtt_min_s);
+    visit(Field{.name = "rtt_median_s", .min = 0, .max = 1e6}, self.rtt_median_s);
+    visit(Field{.name = "offset_s", .min = -1e12, .max = 1e12}, self.offset_s);
+    visit(Field{.name = "there"}, self.there);
+    visit(Field{.name = "back"}, self.back);
+  }
+};
+
+struct Ask {
+  std::uint32_t to = 0;
+  Plan plan;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "to"}, self.to);
+    visit(Field{.name = "plan"}, self.plan);
+  }
+};
+
+// What a machine says of itself.
+struct Facts {
+  std::uint64_t disk_free = 0;         // bytes, where the run's folder is or will be
+  std::uint64_t memory_available = 0;  // bytes
+  std::string congestion = {};         // names that the kernel has now, with blanks
+  bool has_bbr = false;                // it has or can load it
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "disk_free"}, self.disk_free);
+    visit(Field{.name = "memory_available"}, self.memory_available);
+    visit(Field{.name = "congestion", .max = kLongestText}, self.congestion);
+    visit(Field{.name = "has_bbr"}, self.has_bbr);
+  }
+};
+
+// What a peer wrote, for a terminal: other bytes than printable ASCII are question marks.
+inline std::string printable(std::string text) {
+  for (char& c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text;
+}
+// Of a text that may be too long for a message.
+inline std::string cut(std::string text) {
+  if (text.size() > std::size_t(kLongestText)) text.resize(std::size_t(kLongestText));
+  return text;
+}
+
+}  // namespace longhaul::doctor

@@ -1,0 +1,60 @@
+#pragma once
+// What an examination found: numbers, what is wrong with them and what helps. Plain values; the
+// functions are pure.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longhaul/doctor/messages.h"
+
+namespace longhaul::doctor {
+
+struct SiteReport {
+  std::string name = {}, address = {};
+  bool present = false;      // its doctor came
+  std::string failure = {};  // why not
+  std::string release = {};
+  Facts facts = {};
+};
+
+struct Report {
+  std::string job = {}, job_hash = {};
+  std::vector<SiteReport> sites = {};  // the first one is that of whoever reports
+  std::vector<PairResult> pairs = {};  // those that somebody tried
+  Plan plan = {};
+  bool dscp = true;          // [net] dscp
+  double silence_s = 10;     // [net] silence_s
+  double expected_loss = 0;  // the largest that the job's [wan] expects
+  bool interrupted = false;
+
+  const PairResult* pair(std::uint32_t a, std::uint32_t b) const;  // whoever dialled; null: nobody
+  // Of a direction that was measured.
+  struct Direction {
+    const PairResult& pair;
+    const Way& way;
+    double offset_s;  // the clock of `to` minus that of `from`
+  };
+  std::optional<Direction> direction(std::uint32_t from, std::uint32_t to) const;
+};
+
+enum class Grade { good, note, bad };
+
+struct Finding {
+  Grade grade = Grade::note;
+  std::string where, what, remedy;
+};
+// The worst first.
+std::vector<Finding> findings(const Report&);
+Grade worst(const std::vector<Finding>&);
+
+struct Table {
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>>
+      rows;  // a cell that is bad ends with " !", a note with " ?"
+};
+Table site_table(const Report&);
+Table pair_table(const Report&);  // a row for each ordered pair
+
+std::string to_json(const Report&);  // indented
+
+}  // namespace longhaul::doctor

@@ -1,0 +1,54 @@
+#pragma once
+// TCP sockets with bounded waits. Each is used by one thread at a time. Errors say what failed, not
+// with whom: that is for the caller to add.
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "longhaul/base/result.h"
+#include "longhaul/doctor/limit.h"
+#include "longhaul/doctor/messages.h"
+#include "longhaul/net/tcp.h"
+
+namespace longhaul::doctor {
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Socket();
+
+  int get() const { return descriptor_; }
+  // What has come, at least one byte. Errors: nothing came in time, the other side has closed it.
+  Result<std::size_t> read_some(std::span<std::byte> into, const Limit&) const;
+  Status read(std::span<std::byte> into, const Limit&) const;
+  Status write(std::span<const std::byte> bytes, const Limit&) const;
+  // The congestion control of what it sends; the system's stays where the kernel has not this one.
+  void ask_for(const std::string& congestion) const;
+  Sent path() const;         // what the kernel knows
+  std::string peer() const;  // "10.0.0.1:7000"
+
+ private:
+  int descriptor_ = -1;
+};
+
+// Until a descriptor has something of `events` (poll(2)). An Error: nothing happened in time, or
+// waiting was stopped.
+Status wait_for(int descriptor, short events, const Limit&);
+
+// Tries every address that the name has. The look-up itself is bounded by the system's resolver.
+Result<Socket> dial(const net::Address&, const Limit&);
+// The next who dials, or nothing by the end of the limit. `door` listens and does not block.
+std::optional<Socket> accept(int door, const Limit&);
+
+bool kernel_has(const std::string& congestion);  // or can load it
+
+}  // namespace longhaul::doctor

@@ -1,0 +1,60 @@
+#include "longhaul/doctor/wan_file.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "longhaul/doctor/grades.h"
+
+namespace longhaul::doctor {
+namespace {
+
+struct Link {
+  double mbps = 0, delay_ms = 0, loss = 0;
+};
+
+// Loss that one datagram in a few hundred may be by chance is none.
+Link link_of(const Report::Direction& direction) {
+  const Way& way = direction.way;
+  const bool lost = way.udp_passes() && way.loss() > kLoss;
+  return {mbps(way), direction.pair.rtt_min_s * 1e3 / 2, lost ? std::min(way.loss(), 0.99) : 0};
+}
+
+}  // namespace
+
+Result<std::string> wan_toml(const Report& report) {
+  std::string links, missing;
+  Link worst;
+  for (std::uint32_t from = 0; from < report.sites.size(); ++from)
+    for (std::uint32_t to = 0; to < report.sites.size(); ++to) {
+      if (from == to) continue;
+      const std::string &a = report.sites[from].name, &b = report.sites[to].name;
+      const auto direction = report.direction(from, to);
+      if (!direction || direction->way.bulk.rate <= 0 || direction->pair.pongs == 0) {
+        missing += fmt::format("# not measured: {} -> {}\n", a, b);
+        continue;
+      }
+      const Link link = link_of(*direction);
+      worst.mbps = worst.mbps == 0 ? link.mbps : std::min(worst.mbps, link.mbps);
+      worst.delay_ms = std::max(worst.delay_ms, link.delay_ms);
+      links += fmt::format("[[wan.link]]\nfrom = \"{}\"\nto = \"{}\"\nmbps = {:.3f}\n", a, b,
+                           std::max(link.mbps, 0.001));
+      links += fmt::format("delay_ms = {:.3f}\n", link.delay_ms);
+      if (link.loss > 0) links += fmt::format("loss = {:.4f}\n", link.loss);
+    }
+  if (links.empty())
+    return unavailable("no pair of sites was measured: there is no [wan] to write");
+  std::string text = fmt::format(
+      "# Measured by longhaul doctor {} (job hash {}).\n# It takes the place of [wan] and "
+      "[[wan.link]] in the job file. Rates are what each pair gets\n# alone, in IP bytes; delays "
+      "are half of the smallest round trip.\n",
+      report.job, report.job_hash);
+  text += missing;
+  if (!missing.empty())
+    text += "# Those have the smallest rate and the longest delay of the others:\n";
+  text += fmt::format("[wan]\nmodel = \"fair\"\nmbps = {:.3f}\ndelay_ms = {:.3f}\n",
+                      std::max(worst.mbps, 0.001), worst.delay_ms);
+  return text + links;
+}
+
+}  // namespace longhaul::doctor

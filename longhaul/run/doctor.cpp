@@ -1,0 +1,170 @@
+#include "longhaul/run/doctor.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <csignal>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "longhaul/doctor/facts.h"
+#include "longhaul/run/doors.h"
+#include "longhaul/run/interrupt.h"
+#include "longhaul/run/job/dump.h"
+
+namespace longhaul::run {
+namespace {
+
+using namespace std::chrono_literals;
+
+Result<std::vector<net::Address>> addresses_of(const Job& job, const DoctorOptions& options) {
+  const auto& given = options.addresses;
+  if (!given.empty() && given.size() != job.sites.size())
+    return invalid(fmt::format("--addresses: {} given, but {} has {} sites; a doctor is one a site",
+                               given.size(), job.file, job.sites.size()));
+  std::vector<net::Address> addresses;
+  for (std::size_t i = 0; i < job.sites.size(); ++i) {
+    const SiteTable& site = job.sites[i];
+    const std::string where = given.empty()
+                                  ? fmt::format("{}: [site.{}] address", job.file, site.name)
+                                  : "--addresses: " + site.name;
+    const std::string& text = given.empty() ? site.address : given[i];
+    if (text.empty())
+      return invalid(where +
+                     ": missing; give every site one, such as address = \"10.0.0.1:7000\", or say "
+                     "--addresses");
+    auto address = net::parse_address(text);
+    if (!address) return invalid(where + ": " + address.error().what);
+    addresses.push_back(*std::move(address));
+  }
+  return addresses;
+}
+
+Result<doctor::Self> self_of(const Job& job, const DoctorOptions& options) {
+  if (job.sites.size() < 2)
+    return invalid(job.file + ": has one site: there is no network to examine");
+  auto addresses = addresses_of(job, options);
+  if (!addresses) return addresses.error();
+  std::random_device device;
+  doctor::Self self{.site = options.site,
+                    .addresses = *std::move(addresses),
+                    .job_hash = job_hash(job),
+                    .release = options.release,
+                    .token = std::uint64_t(device()) << 32 | device(),
+                    .stop = interrupted};
+  for (const SiteTable& site : job.sites) self.names.push_back(site.name);
+  return self;
+}
+
+double expected_loss(const Job& job) {
+  double loss = job.network.usual.loss;
+  for (const auto& [way, pair] : job.network.pairs) loss = std::max(loss, pair.loss);
+  return loss;
+}
+
+// The rest need not end by themselves: one that the first could not reach still waits for it.
+constexpr auto kGoodbye = 3s;
+
+void wait_for_first(Children& children, Lab* lab) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> end;
+  const InterruptGuard guard;
+  bool asked = false;
+  while (!children.all_ended()) {
+    children.poll(50ms);
+    if (!end && children.end(0)) end = Clock::now() + kGoodbye;
+    if (!asked && (interrupted() || (lab && !lab->runs()))) {
+      children.signal(SIGTERM);
+      asked = true;
+      if (!end) end = Clock::now() + 2 * kGoodbye;
+    }
+    if (end && Clock::now() > *end) children.signal(SIGKILL);
+  }
+}
+
+}  // namespace
+
+Result<std::uint32_t> find_site(const Job& job, const std::string& name) {
+  std::vector<std::string_view> known;
+  for (const SiteTable& site : job.sites) {
+    if (site.name == name) return std::uint32_t(known.size());
+    known.push_back(site.name);
+  }
+  return invalid(fmt::format("--site {}: no such site{}", name, suggestion(name, known)));
+}
+
+Result<doctor::Report> lead_doctors(const Job& job, const DoctorOptions& options) {
+  const InterruptGuard guard;
+  auto self = self_of(job, options);
+  if (!self) return self.error();
+  doctor::Report report{.job = job.job.name,
+                        .job_hash = fmt::format("{:016x}", self->job_hash),
+                        .plan = options.plan,
+                        .dscp = job.net.dscp,
+                        .silence_s = job.net.silence_s,
+                        .expected_loss = expected_loss(job)};
+  if (job.net.congestion != "system") report.plan.congestion = job.net.congestion;
+  examine(*self,
+          {.plan = report.plan,
+           .patience = options.patience,
+           .one_by_one = options.one_by_one,
+           .facts = doctor::facts_here(options.folder),
+           .tell = options.tell},
+          report);
+  return report;
+}
+
+Status follow_doctors(const Job& job, const DoctorOptions& options) {
+  const InterruptGuard guard;
+  auto self = self_of(job, options);
+  if (!self) return self.error();
+  const net::Address& own = self->addresses[options.site];
+  net::Door door{options.listening, own.port};
+  if (door.descriptor < 0) {
+    auto opened = net::open_door(own);
+    if (!opened) return opened.error();
+    door = *opened;
+  }
+  const doctor::Socket keep(door.descriptor);
+  fcntl(door.descriptor, F_SETFL, fcntl(door.descriptor, F_GETFL) | O_NONBLOCK);
+  return attend(*self, door.descriptor,
+                {.patience = options.patience,
+                 .facts = doctor::facts_here(options.folder),
+                 .port = door.port,
+                 .tell = options.tell});
+}
+
+Result<int> start_doctors(const Job& job, const DoctorsOptions& options) {
+  std::unique_ptr<Lab> lab;
+  if (options.lab) {
+    LH_TRY(Lab::possible());
+    auto started = Lab::start(job, {options.program, options.network, "", options.line});
+    if (!started) return started.error();
+    lab = *std::move(started);
+  }
+  std::vector<std::uint32_t> sites;
+  for (std::uint32_t site = 0; site < job.sites.size(); ++site) sites.push_back(site);
+  Children children(options.line);
+  {
+    Doors doors;
+    LH_TRY(doors.open(sites, lab.get()));
+    for (const std::uint32_t site : sites) {
+      const std::string& name = job.sites[site].name;
+      ChildSpec spec{name, {options.program, "doctor"}, doors.descriptor(site)};
+      if (lab) spec.network = lab->network(site);
+      spec.command.insert(spec.command.end(), options.arguments.begin(), options.arguments.end());
+      spec.command.insert(spec.command.end(), {"--site", name, "--addresses", doors.addresses()});
+      LH_TRY(children.start(spec));
+    }
+  }
+  wait_for_first(children, lab.get());
+  if (lab && !lab->runs()) return unavailable(lab->trouble());
+  const ChildEnd& first = *children.end(0);
+  if (interrupted()) return 130;
+  if (first.signal != 0)
+    return unavailable(
+        fmt::format("the doctor of {}, the first site: {}", children.name(0), to_string(first)));
+  return first.code;
+}
+
+}  // namespace longhaul::run

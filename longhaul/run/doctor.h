@@ -1,0 +1,44 @@
+#pragma once
+// A doctor for each site of a job (docs/doctor.md): what `longhaul doctor` runs.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "longhaul/doctor/examine.h"
+#include "longhaul/doctor/report.h"
+#include "longhaul/run/children.h"
+#include "longhaul/run/job/job.h"
+
+namespace longhaul::run {
+
+struct DoctorOptions {
+  std::uint32_t site = 0;                   // index: which one this is
+  std::vector<std::string> addresses = {};  // of all sites; empty: [[site]] address
+  int listening = -1;                       // an inherited socket to listen at; -1: the own address
+  std::string folder = {};                  // of the run to come: is there room?
+  std::string release = {};                 // of this program
+  doctor::Plan plan = {};
+  Time patience = std::chrono::seconds(30);
+  bool one_by_one = false;
+  std::function<void(const std::string&)> tell = {};  // progress
+};
+
+// At the first site: everything is measured, and this is what came of it. Ctrl-C ends it early.
+Result<doctor::Report> lead_doctors(const Job&, const DoctorOptions&);
+// At another site, until the first one has what it wants. An Error: it did not come.
+Status follow_doctors(const Job&, const DoctorOptions&);
+// "tokyo" -> its index. An Error speaks of --site.
+Result<std::uint32_t> find_site(const Job&, const std::string& name);
+
+struct DoctorsOptions {
+  std::string program = {};                 // the longhaul that each process is
+  std::vector<std::string> arguments = {};  // for every `longhaul doctor`
+  std::vector<std::string> network = {};    // of those, what the router needs: JOB, --set, --wan
+  bool lab = false;                         // in the emulated WAN; else on the loopback
+  Children::Line line = {};                 // what they print
+};
+// All sites as processes of this machine; answers with the exit code of the first site's, which
+// reports. The others end with it.
+Result<int> start_doctors(const Job&, const DoctorsOptions&);
+
+}  // namespace longhaul::run

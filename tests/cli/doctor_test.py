@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""doctor as a user runs it: on the loopback, over an emulated WAN, at sites of which one is cut
+off, and with input that is wrong.
+
+    LONGHAUL=build/release/longhaul tests/cli/doctor_test.py
+"""
+import json
+import re
+import socket
+import subprocess
+import unittest
+
+import lab_test
+import launch_test
+from cli_test import LONGHAUL
+from launch_test import free_addresses
+
+QUICK = ["--seconds", "0.3", "--mbytes", "5", "--datagrams", "40"]
+SITES = ["tokyo", "lima", "oslo", "bonn"]
+# Each pair its own: Mbit/s, ms one way.
+PAIRS = {("tokyo", "lima"): (20, 10), ("lima", "tokyo"): (40, 10),
+         ("tokyo", "oslo"): (60, 20), ("oslo", "tokyo"): (30, 20),
+         ("tokyo", "bonn"): (25, 40), ("bonn", "tokyo"): (50, 40),
+         ("lima", "oslo"): (45, 15), ("oslo", "lima"): (22, 15),
+         ("lima", "bonn"): (35, 30), ("bonn", "lima"): (60, 30),
+         ("oslo", "bonn"): (20, 25), ("bonn", "oslo"): (55, 25)}
+WAN = '[wan]\nmodel = "fair"\n' + "".join(
+    f'[[wan.link]]\nfrom = "{a}"\nto = "{b}"\nmbps = {mbps}\ndelay_ms = {ms}\n'
+    for (a, b), (mbps, ms) in PAIRS.items())
+
+
+class Case(launch_test.Case):
+    def examined(self, *args, code=0):
+        """The JSON of a doctor; what it says beside it goes to the log of the failure."""
+        done = self.longhaul("doctor", "job.toml", "--json", *args, timeout=200)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return json.loads(done.stdout)
+
+    def site(self, name, addresses, *args):
+        return self.start("doctor", "job.toml", "--site", name, "--addresses", addresses, *QUICK,
+                          *args)
+
+
+class Loopback(Case):
+    def test_all_sites_as_processes(self):
+        report = self.examined(*QUICK)
+        self.assertEqual([site["site"] for site in report["sites"]], launch_test.SITES)
+        self.assertEqual(len(report["pairs"]), 6)
+        for pair in report["pairs"]:
+            self.assertTrue(pair["reached"])
+            self.assertEqual(pair["failure"], "")
+            self.assertLess(pair["rtt_ms"], 100)
+            self.assertEqual(pair["loss"], 0)
+            self.assertTrue(pair["dscp_kept"])
+            self.assertGreater(pair["mbps"], 10)
+            self.assertGreater(pair["mbps"], pair["goodput_mbps"])
+            self.assertLess(abs(pair["clock_offset_ms"]), 100)
+        for site in report["sites"]:
+            self.assertTrue(site["came"])
+            self.assertGreater(site["disk_free_bytes"], 0)
+            self.assertGreater(site["memory_available_bytes"], 0)
+
+    def test_the_table(self):
+        done = self.run_ok("doctor", "job.toml", "--quiet", *QUICK)
+        self.assertRegex(done.stdout, r"from +to +rtt ms +least +loss +Mbit/s")
+        self.assertRegex(done.stdout, r"\ntokyo +lima +\d")
+        self.assertEqual(done.stderr, "")
+        self.assertFalse((self.folder / "runs").exists())
+
+    def test_what_it_writes_is_a_network_that_simulate_takes(self):
+        self.run_ok("doctor", "job.toml", *QUICK, "--write-wan", "wan.toml")
+        written = (self.folder / "wan.toml").read_text()
+        self.assertEqual(written.count("[[wan.link]]"), 6)
+        self.write(launch_test.job_of(launch_test.SITES) + written, "measured.toml")
+        done = self.run_ok("simulate", "measured.toml", "--quiet", "--json", "--set",
+                           "stop.max_rounds=2")
+        self.assertGreater(json.loads(done.stdout)["time_s"], 0)
+
+    def test_sites_started_one_by_one_the_first_reports(self):
+        addresses = free_addresses(3)
+        others = [self.site(name, addresses) for name in launch_test.SITES[1:]]
+        code, said = self.end(self.site("tokyo", addresses))
+        self.assertEqual(code, 0, said)
+        self.assertIn("Nothing is wrong.", said)
+        for other in others:
+            code, said = self.end(other)
+            self.assertEqual(code, 0, said)
+            self.assertIn("tokyo has the report", said)
+
+    def test_a_site_that_does_not_come_is_named_and_the_rest_goes_on(self):
+        addresses = free_addresses(3)
+        other = self.site("oslo", addresses)
+        code, said = self.end(self.site("tokyo", addresses, "--patience", "2"))
+        self.assertEqual(code, 3, said)
+        self.assertRegex(said, "! lima: no site reaches it; tried by tokyo, oslo: .*cannot connect")
+        self.assertRegex(said, r"tokyo +oslo +\d")
+        self.assertEqual(self.end(other)[0], 0)
+
+    def test_without_the_first_site_the_others_end_and_name_it(self):
+        code, said = self.end(self.site("oslo", free_addresses(3), "--patience", "1"))
+        self.assertEqual(code, 3, said)
+        self.assertIn("tokyo (127.0.0.1:", said)
+        self.assertIn("did not come within 2 s", said)
+
+    def test_another_job_is_refused_with_the_reason(self):
+        addresses = free_addresses(3)
+        others = [self.site("lima", addresses, "--patience", "4"),
+                  self.site("oslo", addresses, "--set", "job.seed=99", "--patience", "4")]
+        code, said = self.end(self.site("tokyo", addresses, "--patience", "4"))
+        self.assertEqual(code, 3, said)
+        self.assertRegex(said, "! oslo: .*another job .*same job file")
+        self.assertRegex(said, r"tokyo +lima +\d")
+        for other in others:
+            self.end(other)
+
+    def test_another_program_at_the_port_is_named(self):
+        addresses = free_addresses(3).split(",")
+        with socket.create_server(("127.0.0.1", 0)) as stranger:
+            addresses[2] = f"127.0.0.1:{stranger.getsockname()[1]}"
+            other = self.site("lima", ",".join(addresses))
+            first = self.site("tokyo", ",".join(addresses), "--patience", "3")
+            stranger.settimeout(30)
+            heard, _ = stranger.accept()
+            heard.recv(100)
+            heard.sendall(b"220 mail.example.org ESMTP\r\n")
+            heard.close()
+            stranger.close()
+            code, said = self.end(first)
+        self.assertEqual(code, 3, said)
+        self.assertIn("another program has this port", said)
+        self.assertEqual(self.end(other)[0], 0)
+
+    def test_ctrl_c(self):
+        process = self.start("doctor", "job.toml", "--seconds", "30", "--mbytes", "100000")
+        self.until(process, "slot 1 of 3")
+        process.terminate()
+        code, said = self.end(process, 30)
+        self.assertEqual(code, 130, said)
+
+
+class BadInput(Case):
+    def test_each_is_one_line_with_the_remedy(self):
+        self.bad("doctor", "nowhere.toml", names=["nowhere.toml"])
+        self.bad("doctor", "job.toml", "--site", "tokio", names=["--site tokio", "'tokyo'"])
+        self.bad("doctor", "job.toml", "--site", "tokyo", names=["[site.tokyo] address: missing"])
+        self.bad("doctor", "job.toml", "--site", "tokyo", "--addresses", "a:1,b:2",
+                 names=["--addresses: 2 given", "3 sites"])
+        self.bad("doctor", "job.toml", "--site", "tokyo", "--addresses", "a:1,b:x,c:2",
+                 names=["lima", "HOST:PORT"])
+        self.bad("doctor", "job.toml", "--addresses", "a:1", names=["--site"])
+        self.bad("doctor", "job.toml", "--seconds", "0", names=["--seconds"])
+        self.bad("doctor", "job.toml", "--lab", "--site", "tokyo", names=["--lab", "--site"])
+        self.bad("doctor", "job.toml", "--write-wan", "no/such/wan.toml",
+                 names=["--write-wan no/such/wan.toml", "folder"])
+        self.write(launch_test.job_of(["tokyo"]), "one.toml")
+        self.bad("doctor", "one.toml", "--site", "tokyo", "--addresses", "a:1",
+                 names=["one.toml", "one site"])
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            self.bad("doctor", "job.toml", "--quiet", "--site", "lima", "--addresses",
+                     f"127.0.0.1:1,127.0.0.1:{port},127.0.0.1:2", code=3,
+                     names=[str(port), "another process has this port"])
+
+
+class Lab(lab_test.Case):
+    """setUp() skips where there can be no emulated WAN."""
+
+    def test_it_measures_what_was_set(self):
+        self.close()
+        self.write(launch_test.job_of(SITES) + WAN)
+        done = self.longhaul("doctor", "job.toml", "--lab", "--json", "--write-wan", "wan.toml",
+                             timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(len(report["pairs"]), 12)
+        for pair in report["pairs"]:
+            way = (pair["from"], pair["to"])
+            mbps, ms = PAIRS[way]
+            self.assertAlmostEqual(pair["mbps"], mbps, delta=0.1 * mbps, msg=str(pair))
+            self.assertAlmostEqual(pair["rtt_ms"], ms + PAIRS[way[::-1]][1], delta=2,
+                                   msg=str(pair))
+            self.assertEqual(pair["mtu"], 1500)
+            self.assertTrue(pair["dscp_kept"])
+        self.write(launch_test.job_of(SITES) + (self.folder / "wan.toml").read_text(),
+                   "measured.toml")
+        times = [json.loads(self.run_ok("simulate", job, "--quiet", "--json", "--out", job + ".d",
+                                        "--set", "stop.max_rounds=5").stdout)["time_s"]
+                 for job in ("job.toml", "measured.toml")]
+        self.assertAlmostEqual(times[1] / times[0], 1, delta=0.1)
+
+    def test_the_site_behind_a_firewall_is_named(self):
+        addresses = ",".join(f"{self.inside(site)[0]}:7000" for site in launch_test.SITES)
+        # lima drops all that it would send, as a firewall does: nobody gets an answer.
+        subprocess.run([*self.inside("lima")[1], "ip", "route", "add", "blackhole", "10.0.0.0/9"],
+                       check=True)
+        sites = []
+        for name in launch_test.SITES[::-1]:
+            log = open(self.folder / f"log-{name}", "w+")
+            self.addCleanup(log.close)
+            sites.append(subprocess.Popen(
+                [*self.inside(name)[1], LONGHAUL, "doctor", "job.toml", "--site", name,
+                 "--addresses", addresses, "--patience", "6", *QUICK], cwd=self.folder, stdout=log,
+                stderr=subprocess.STDOUT))
+            sites[-1].log = log
+            self.addCleanup(sites[-1].wait)
+            self.addCleanup(sites[-1].kill)
+        code, said = self.end(sites[-1])
+        self.assertEqual(code, 3, said)
+        self.assertEqual(re.findall(r"^! (\w+):", said, re.M), ["lima"], said)
+        self.assertRegex(said, "lima: no site reaches it; tried by tokyo, oslo: .*no answer")
+        self.assertRegex(said, r"tokyo +oslo +3\d\.\d")
+        self.assertEqual([self.end(site)[0] for site in sites[:-1]], [0, 3])
+        self.close()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
