@@ -137,7 +137,7 @@ Status follow_doctors(const Job& job, const DoctorOptions& options) {
 Result<int> start_doctors(const Job& job, const DoctorsOptions& options) {
   std::unique_ptr<Lab> lab;
   if (options.lab) {
-    LH_TRY(Lab::possible());
+    LH_TRY(Lab::possible(job));
     auto started = Lab::start(job, {options.program, options.network, "", options.line});
     if (!started) return started.error();
     lab = *std::move(started);
