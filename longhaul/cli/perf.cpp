@@ -36,7 +36,7 @@ Result<run::Job> load(const PerfArgs& args) {
   LH_TRY(run::check_perf(*job, args.task, args.sockets()));
   if (args.site.empty() && (!args.addresses.empty() || args.insecure))
     return invalid("--addresses and --insecure belong to --site, one node of several");
-  if (args.lab) LH_TRY(run::Lab::possible());
+  if (args.lab) LH_TRY(run::Lab::possible(*job));
   return job;
 }
 
