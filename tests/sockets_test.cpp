@@ -130,8 +130,9 @@ TEST_P(Sockets, PacedStepsTakeTheirTime) {
     EXPECT_GE(counters.pace.steps, 6u);
     EXPECT_GE(counters.computing, counters.pace.steps * 20ms);
     // What ends late is made up for: 10 ms for all of a round's steps are plenty.
-    if (counters.pace.overruns == 0)
+    if (counters.pace.overruns == 0) {
       EXPECT_LT(counters.computing, counters.pace.steps * 20ms + 6 * 10ms);
+    }
     EXPECT_GE(counters.time, counters.computing);
   }
   const Ended late = over_sockets(spec, {.step = 6ms, .pace = 2ms});

@@ -63,8 +63,7 @@ Status read_list(const Settings& s, const Setting& e, const Field& f, std::vecto
                                e.line, s.table, e.key, kDefaultMaxElements, list->size()));
   std::vector<T> values;
   for (const Value& element : *list) {
-    Setting one = e;
-    one.value = element;
+    const Setting one{e.key, element, e.file, e.line};  // without the other elements
     LH_TRY(read_value(s, one, f, values.emplace_back()));
   }
   into = std::move(values);

@@ -69,7 +69,7 @@ TEST(Flights, BulkDepartsOnceAlsoIfItIsSentAgain) {
 //   + if (!flight.flying || flight.packet.from != from) continue;
 // mutant: longhaul/sim/flights.h
 //   - parked.emplace(number, Parked{land(slot), told});
-//   + parked.emplace(slot, Parked{land(slot), told});
+//   + parked.emplace(~number, Parked{land(slot), told});
 TEST(Flights, ACutWayKeepsBackAndLetsGoInOrderOfSubmission) {
   Marked flights(3);
   const std::uint32_t lowest = *flights.submit(packet(0, 1, 100));
