@@ -297,6 +297,9 @@ TEST(Timekeeper, SavingAndLoadingAfterAnyEventIsGoingOn) {
   }
 }
 
+// mutant: longhaul/perf/timekeeper.cpp
+//   - if (left_ == 0) return go(turn);
+//   +
 TEST(Timekeeper, OneNodeKeepsItsOwnTime) {
   Track track(1);
   track.run();
