@@ -1,0 +1,115 @@
+#include "longhaul/run/perf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace longhaul::run {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Three sites that send and get 1 MB/s; nothing else limits them.
+Job job_of(const std::string& more = "") {
+  std::string text = "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\ndelay_ms = 5\n";
+  for (const char* name : {"a", "b", "c"})
+    text += fmt::format("[[site]]\nname = \"{}\"\nup_mbps = 8\ndown_mbps = 8\n", name);
+  auto doc = parse_document(text + more, "job.toml");
+  EXPECT_TRUE(doc) << doc.error().what;
+  auto job = resolve_job(*std::move(doc));
+  EXPECT_TRUE(job) << job.error().what;
+  return *std::move(job);
+}
+
+std::string refusal(const Job& job, const PerfTask& task, bool sockets = false) {
+  const Status status = check_perf(job, task, sockets);
+  return status ? "" : status.error().what;
+}
+
+// mutant: longhaul/run/perf.cpp
+//   - if (f.goodput_mbps) f.bus_mbps = *f.goodput_mbps * (task.broadcast ? 1 : 2 * (n - 1) / n);
+//   + if (f.goodput_mbps) f.bus_mbps = *f.goodput_mbps * (task.broadcast ? 1 : (n - 1) / n);
+// mutant: longhaul/run/perf.cpp
+//   - f.time_s = times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
+//   + f.time_s = times[middle];
+TEST(Perf, FiguresAreWhatTheirNamesSay) {
+  const Job job = job_of();
+  const PerfTask task{.mbytes = 2, .repeat = 4};
+  PerfResult result{.times_s = {9, 2, 4, 3}, .last = "a"};
+  PerfFigures f = figures_of(job, task, result);
+  EXPECT_EQ(f.time_s, 3.5);
+  EXPECT_EQ(f.min_s, 2);
+  EXPECT_EQ(f.max_s, 9);
+  EXPECT_DOUBLE_EQ(f.goodput_mbps.value(), 16 / 3.5);
+  EXPECT_DOUBLE_EQ(f.bus_mbps.value(), 16 / 3.5 * 4 / 3);
+  EXPECT_DOUBLE_EQ(f.ratio.value(), 3.5 / f.bound_s.value());
+  f = figures_of(job, {.mbytes = 2, .broadcast = true}, result);
+  EXPECT_EQ(f.bus_mbps, f.goodput_mbps);
+  result.times_s = {0};
+  EXPECT_FALSE(figures_of(job, task, result).goodput_mbps);
+}
+
+// docs/bounds.md: 2 (n-1) M / (n B), of the vector where links carry nothing else.
+// mutant: longhaul/run/perf.cpp
+//   - const bool payload = place == PerfPlace::simulator && job.wan.model != "fair";
+//   + const bool payload = job.wan.model != "fair";
+TEST(Perf, TheBoundCountsWhatTheLinksOfThePlaceCarry) {
+  const auto bound = [](const Job& job, PerfPlace place) {
+    return figures_of(job, {.mbytes = 3}, {.place = place, .times_s = {1}, .last = {}}).bound_s;
+  };
+  const Job fifo = job_of();
+  EXPECT_DOUBLE_EQ(bound(fifo, PerfPlace::simulator).value(), 4);
+  EXPECT_DOUBLE_EQ(bound(fifo, PerfPlace::lab).value(), 4 * 1500. / 1448);
+  EXPECT_DOUBLE_EQ(bound(fifo, PerfPlace::site).value(), 4 * 1500. / 1448);
+  EXPECT_FALSE(bound(fifo, PerfPlace::local));
+  Job fair = job_of();
+  fair.wan.model = "fair";
+  EXPECT_DOUBLE_EQ(bound(fair, PerfPlace::simulator).value(), 4 * 1500. / 1448);
+}
+
+// mutant: longhaul/run/perf.cpp
+//   - if (const std::string server = server_site(job); server != root)
+//   + if (const std::string server = job.sites.front().name; server != root)
+// mutant: longhaul/run/perf.cpp
+//   - if (overlay != kFromServer)
+//   + if (overlay == kFromAnyone)
+TEST(Perf, ABroadcastIsRefusedWhereItIsNone) {
+  const auto over = [](const std::string& kind, const std::string& more = "") {
+    return job_of("[overlay]\nkind = \"" + kind + "\"\n" + more);
+  };
+  const PerfTask from_first{.broadcast = true}, from_c{.broadcast = true, .root = "c"};
+  EXPECT_EQ(refusal(over("direct"), from_c), "");
+  EXPECT_EQ(refusal(over("hub"), from_first), "");
+  EXPECT_THAT(refusal(over("hub"), from_c), HasSubstr("--root a, or --set roles.server=c"));
+  EXPECT_EQ(refusal(over("hub", "[roles]\nserver = \"c\"\n"), from_c), "");
+  EXPECT_THAT(refusal(over("hub", "[roles]\nserver = \"c\"\n"), from_first), HasSubstr("--root c"));
+  EXPECT_THAT(refusal(over("ring"), from_first), HasSubstr("--overlay direct"));
+  EXPECT_THAT(refusal(over("direct"), {.broadcast = true, .root = "d"}), HasSubstr("no such site"));
+  EXPECT_THAT(refusal(over("direct"), {.root = "c"}), HasSubstr("--op broadcast"));
+}
+
+// mutant: longhaul/run/perf_hosts.cpp
+//   - result.wan_bytes /= laps.size() - 1;
+//   + result.wan_bytes /= laps.size();
+// mutant: longhaul/run/perf_hosts.cpp
+//   - exchange.laps = task.repeat + 1;
+//   + exchange.laps = task.repeat;
+TEST(Perf, TheSimulatorRunsAsManyLapsAsAskedAndAWarmUp) {
+  const Job job = job_of("[overlay]\nkind = \"ring\"\n[roles]\nserver = \"b\"\n");
+  std::vector<Round> laps;
+  const auto result = perf_simulated(job, {.mbytes = 1, .repeat = 2},
+                                     [&](Round lap, double) { laps.push_back(lap); });
+  ASSERT_TRUE(result) << result.error().what;
+  EXPECT_EQ(laps, (std::vector<Round>{0, 1, 2}));
+  EXPECT_EQ(result->times_s.size(), 2u);
+  EXPECT_NEAR(result->times_s[0], 4. / 3, 0.1);
+  EXPECT_NEAR(double(result->wan_bytes), 4e6, 8e3);
+  const auto again = perf_simulated(job, {.mbytes = 1, .repeat = 2}, {});
+  ASSERT_TRUE(again);
+  EXPECT_EQ(to_json(job, {}, *again), to_json(job, {}, *result));
+}
+
+}  // namespace
+}  // namespace longhaul::run

@@ -1,0 +1,239 @@
+// What `longhaul perf` measures, in the simulator.
+#include "longhaul/perf/measurement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/codec/registry.h"
+#include "longhaul/overlay/registry.h"
+#include "longhaul/sim/testing/small_job.h"
+#include "longhaul/transfer/registry.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+using perf::Exchange;
+using perf::Lap;
+using perf::Measurement;
+using sim::testing::RunningJob;
+using sim::testing::SmallJob;
+
+Settings table(std::string name, std::string kind, std::vector<Setting> more = {}) {
+  more.push_back({"kind", {std::move(kind)}});
+  return {std::move(name), "test.toml", 0, std::move(more)};
+}
+
+std::unique_ptr<Overlay> make_overlay(const std::string& kind, const Place& place,
+                                      const std::string& phases) {
+  OverlayParts parts;
+  auto transfer = transfer::registry()[0].make(table("transfer", "reliable"), place);
+  LH_CHECK(transfer);
+  parts.transfer = *std::move(transfer);
+  parts.make_codec = [place](bool feedback) {
+    auto codec = codec::make_codec(table("codec", "fp32"), place, feedback);
+    LH_CHECK(codec);
+    return *std::move(codec);
+  };
+  for (const OverlayEntry& entry : overlay::registry()) {
+    if (entry.name != kind) continue;
+    auto made = entry.make(table("overlay", kind, {{"phases", {phases}}}), std::move(parts), place);
+    LH_CHECK(made);
+    return *std::move(made);
+  }
+  return nullptr;
+}
+
+// An overlay whose outcomes are changed by a test.
+class Crooked final : public Overlay {
+ public:
+  using Bend = std::function<void(Outcome&)>;
+  Crooked(std::unique_ptr<Overlay> straight, Bend bend)
+      : straight_(std::move(straight)), bend_(std::move(bend)) {
+    own(*straight_);
+  }
+  Status begin(const Key& key, Op op, const Contribution& given, Turn& turn) override {
+    Turn below = within(*straight_, turn);
+    return straight_->begin(key, op, given, below);
+  }
+  std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const override {
+    return straight_->next_round(group, range);
+  }
+  std::optional<Outcome> poll(const Key& key) override {
+    auto outcome = straight_->poll(key);
+    if (outcome) bend_(*outcome);
+    return outcome;
+  }
+  void abort(const Key&, Turn&) override {}
+  std::string waiting_for() const override { return straight_->waiting_for(); }
+
+ private:
+  std::unique_ptr<Overlay> straight_;
+  Bend bend_;
+};
+
+struct Case {
+  SmallJob job;
+  Exchange exchange;
+  std::string overlay = "ring";
+  std::string phases = "streamed";
+  Crooked::Bend bend = {};  // at rank 1
+};
+
+struct Ran {
+  std::string error;
+  std::vector<Lap> laps;
+};
+
+Ran run(Case c) {
+  c.job.size = c.exchange.length;
+  std::unique_ptr<RunningJob> running;
+  std::vector<const Measurement*> nodes;
+  running = std::make_unique<RunningJob>(c.job, [&](const Place& place) {
+    auto overlay = make_overlay(c.overlay, place, c.phases);
+    if (c.bend && place.self == 1)
+      overlay = std::make_unique<Crooked>(std::move(overlay), c.bend);
+    else if (c.bend)
+      overlay = std::make_unique<Crooked>(std::move(overlay), [](Outcome&) {});
+    auto made = std::make_unique<Measurement>(
+        c.exchange, std::move(overlay), place,
+        [&running, rank = place.self] { return running->world().figures(rank).wan_sent; });
+    nodes.push_back(made.get());
+    return made;
+  });
+  const auto ended = running->world().run();
+  EXPECT_EQ(running->bad_messages, 0u);
+  return {ended ? "" : ended.error().what, nodes[0]->laps()};
+}
+
+Case phantom_case(std::uint32_t ranks) {
+  Case c;
+  c.job.ranks = ranks;
+  c.job.phantom = true;
+  c.job.up = c.job.down = sim::mbps(8);
+  c.job.delay = 5ms;
+  c.exchange.length = 1'000'000;  // 4 s of a link
+  c.exchange.laps = 3;
+  return c;
+}
+
+// docs/costs.md: 2 (n-1) (L + T/n) for a ring by segments.
+// mutant: longhaul/perf/measurement.cpp
+//   - : exchange_(exchange),
+//   + : exchange_{exchange.length / 2, exchange.laps, exchange.root},
+TEST(Measurement, M1_ARingOfEqualSitesTakesWhatTheFormulaSays) {
+  for (const std::uint32_t n : {2u, 4u, 7u}) {
+    Case c = phantom_case(n);
+    c.phases = "sequential";
+    const Ran ran = run(c);
+    ASSERT_EQ(ran.error, "");
+    ASSERT_EQ(ran.laps.size(), 3u);
+    const double expected = 2 * (n - 1) * (0.005 + 4.0 / n);
+    for (const Lap& lap : ran.laps) EXPECT_NEAR(seconds(lap.elapsed), expected, 0.01 * expected);
+  }
+}
+
+// All laps begin alike, so the simulator times them alike.
+// mutant: longhaul/perf/timekeeper.cpp
+//   - start_ = at;
+//   + if (start_ == Time{0}) start_ = at;
+TEST(Measurement, M2_LapsAreAlike) {
+  const Ran ran = run(phantom_case(5));
+  ASSERT_EQ(ran.laps.size(), 3u);
+  for (const Lap& lap : ran.laps) {
+    EXPECT_NEAR(seconds(lap.elapsed), seconds(ran.laps[0].elapsed), 1e-6);
+  }
+}
+
+// 2 (n-1) vectors in all, and 0.04 % of headers.
+// mutant: longhaul/perf/measurement.cpp
+//   - timekeeper_.ready(sent_(), below);
+//   + timekeeper_.ready(0, below);
+TEST(Measurement, M3_BytesAreThoseOfTheExchange) {
+  for (const char* overlay : {"ring", "direct", "hub"}) {
+    Case c = phantom_case(4);
+    c.overlay = overlay;
+    const Ran ran = run(c);
+    ASSERT_EQ(ran.laps.size(), 3u) << ran.error;
+    for (const Lap& lap : ran.laps) EXPECT_NEAR(double(lap.wan_bytes), 6 * 4e6, 0.001 * 6 * 4e6);
+  }
+}
+
+// Real values, which every node looks at. Lengths that the nodes cannot share evenly.
+// mutant: longhaul/perf/measurement.cpp
+//   - return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 1) / 2);
+//   + return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 2) / 2);
+TEST(Measurement, M4_TheMeanIsWhatItMustBe) {
+  for (const char* overlay : {"ring", "direct", "hub"})
+    for (const std::uint32_t n : {2u, 3u, 5u})
+      for (const std::uint64_t length : {1u, 1000u, 70'001u}) {
+        Case c;
+        c.job.ranks = n;
+        c.overlay = overlay;
+        c.exchange = {.length = length, .laps = 3};
+        EXPECT_EQ(run(c).error, "") << overlay << " " << n << " " << length;
+      }
+}
+
+// mutant: longhaul/perf/measurement.cpp
+//   - const std::uint64_t index = exchange_.root ? 0 : index_;
+//   + const std::uint64_t index = index_;
+TEST(Measurement, M5_ABroadcastBringsTheRootsVector) {
+  for (const char* overlay : {"direct", "hub"})
+    for (const Rank root : {0u, 2u}) {
+      Case c;
+      c.overlay = overlay;
+      c.exchange = {.length = 5000, .laps = 2, .root = root};
+      EXPECT_EQ(run(c).error, "") << overlay << " " << root;
+    }
+}
+
+// From the server (n-1) vectors leave; over direct (n-1)/n more, which scatter it.
+// mutant: longhaul/overlay/owners.cpp
+//   - if (weight > 0) send_parts(desk);
+//   + send_parts(desk);
+TEST(Measurement, M6_ABroadcastSendsNoMoreThanItsOverlayNeeds) {
+  for (const auto& [overlay, vectors] : {std::pair("hub", 3.0), std::pair("direct", 3.75)}) {
+    Case c = phantom_case(4);
+    c.overlay = overlay;
+    c.exchange.root = 0;
+    const Ran ran = run(c);
+    ASSERT_EQ(ran.laps.size(), 3u) << ran.error;
+    EXPECT_NEAR(double(ran.laps[1].wan_bytes), vectors * 4e6, 0.002 * vectors * 4e6);
+  }
+}
+
+// mutant: longhaul/perf/measurement.cpp
+//   - if (!(std::abs(double(outcome.values[i]) - expected) <= tolerance * expected))
+//   + if (std::abs(double(outcome.values[i]) - expected) > tolerance * expected + 1)
+// mutant: longhaul/perf/measurement.cpp
+//   - if (outcome.counted != givers_)
+//   + if (outcome.counted.size() != givers_.size())
+TEST(Measurement, M7_AWrongOutcomeIsFoundAndNamed) {
+  Case c;
+  c.exchange = {.length = 1000, .laps = 2};
+  c.bend = [](Outcome& outcome) { outcome.values[123] *= 1.0001f; };
+  EXPECT_THAT(run(c).error, ::testing::HasSubstr("lap 0, site site1: value 123 is "));
+  c.bend = [](Outcome& outcome) { outcome.values[7] = NAN; };
+  EXPECT_THAT(run(c).error, ::testing::HasSubstr("value 7 is nan"));
+  c.bend = [](Outcome& outcome) { std::swap(outcome.values[0], outcome.values[64]); };
+  EXPECT_THAT(run(c).error, ::testing::HasSubstr("value 0 is "));
+  c.bend = [](Outcome& outcome) { outcome.counted = {0, 1, 1}; };
+  EXPECT_THAT(run(c).error, ::testing::HasSubstr("lap 0, site site1"));
+}
+
+// mutant: longhaul/perf/measurement.cpp
+//   - if (lost.empty() || ended_) return;
+//   + return;
+TEST(Measurement, M8_ALostNodeEndsIt) {
+  Case c = phantom_case(3);
+  c.job.faults = {{.kind = sim::Fault::Kind::crash, .rank = 2, .at = 2s}};
+  const Ran ran = run(c);
+  EXPECT_THAT(ran.error, ::testing::HasSubstr("lost site2 while measuring"));
+  EXPECT_TRUE(ran.laps.empty());
+}
+
+}  // namespace
+}  // namespace longhaul::conformance
