@@ -84,11 +84,7 @@ int exit_code(const doctor::Report& report) {
 }
 
 int lead(const DoctorArgs& args, const run::Job& job) {
-  run::DoctorOptions options = options_of(args, job, 0);
-  options.tell(
-      fmt::format("{} sites; about {:.0f} s once all have come", job.sites.size(),
-                  doctor::expected_seconds(options.plan, job.sites.size(), options.one_by_one)));
-  const auto report = lead_doctors(job, options);
+  const auto report = lead_doctors(job, options_of(args, job, 0));
   if (!report) return tell(report.error());
   if (args.json)
     fmt::print("{}\n", to_json(*report));

@@ -1,5 +1,6 @@
 #include "longhaul/doctor/examine.h"
 
+#include <algorithm>
 #include <thread>
 
 #include <fmt/format.h>
@@ -39,6 +40,8 @@ Line call_until(const Self& self, std::uint32_t site, const Limit& limit) {
     if (line.error().kind == Error::Kind::malformed || Clock::now() >= limit.end || limit.stopped())
       return Line{std::nullopt, line.error().what, "", {}};
     std::this_thread::sleep_for(kPause);
+    // What an attempt without time says is not why the others failed.
+    if (Clock::now() >= limit.end) return Line{std::nullopt, line.error().what, "", {}};
   }
 }
 
@@ -113,8 +116,9 @@ std::optional<Pair> asker(Pair pair, const std::vector<bool>& present) {
 
 void examine(const Self& self, const ExamineOptions& options, Report& report) {
   const auto sites = std::uint32_t(self.names.size());
-  options.tell(fmt::format("calling {} other sites, for {:.0f} s at most", sites - 1,
-                           seconds(options.patience)));
+  options.tell(fmt::format(
+      "calling {} other sites, for {:.0f} s at most; then it takes about {:.0f} s", sites - 1,
+      seconds(options.patience), expected_seconds(options.plan, sites, options.one_by_one)));
   std::vector<Line> lines = call_all(self, options.patience);
   lines[0].release = self.release;
   lines[0].facts = options.facts;
@@ -133,6 +137,9 @@ void examine(const Self& self, const ExamineOptions& options, Report& report) {
         fmt::format("slot {} of {}: {}", i + 1, slots.size(), names_of(slots[i], self.names)));
     measure_slot(self, slots[i], lines, options.plan, report);
   }
+  std::sort(report.pairs.begin(), report.pairs.end(), [](const auto& a, const auto& b) {
+    return std::minmax(a.from, a.to) < std::minmax(b.from, b.to);
+  });
   report.interrupted = self.stop && self.stop();
   for (const Line& line : lines)
     if (line.channel) (void)line.channel->send(Kind::bye, Empty{}, Limit::within(1s, nullptr));

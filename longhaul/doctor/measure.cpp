@@ -7,9 +7,19 @@
 namespace longhaul::doctor {
 namespace {
 
+constexpr int kWindows = 10;
 constexpr double kHeaders = 52;  // IP 20, TCP 20, its time stamps 12
 
 double seconds(std::int64_t ns) { return double(ns) * 1e-9; }
+
+// On a straight line between two samples.
+double bytes_by(std::span<const Sample> samples, double time) {
+  const auto after = std::find_if(samples.begin() + 1, samples.end() - 1,
+                                  [&](const Sample& sample) { return sample.at >= time; });
+  const Sample &a = *(after - 1), &b = *after;
+  if (b.at <= a.at) return b.bytes;
+  return a.bytes + (b.bytes - a.bytes) * std::min((time - a.at) / (b.at - a.at), 1.0);
+}
 
 }  // namespace
 
@@ -32,13 +42,15 @@ Trips trips_of(std::span<const Exchange> exchanges) {
 }
 
 double settled_rate(std::span<const Sample> samples) {
-  if (samples.size() < 2) return 0;
-  const Sample& last = samples.back();
-  const double middle = (samples.front().at + last.at) / 2;
-  auto from = std::find_if(samples.begin(), samples.end(),
-                           [&](const Sample& sample) { return sample.at >= middle; });
-  if (from->at >= last.at) from = samples.begin();  // all at the end
-  return last.at > from->at ? (last.bytes - from->bytes) / (last.at - from->at) : 0;
+  if (samples.size() < 2 || samples.back().at <= samples.front().at) return 0;
+  const double middle = (samples.front().at + samples.back().at) / 2;
+  const double window = (samples.back().at - middle) / kWindows;
+  std::vector<double> rates;
+  for (int i = 0; i < kWindows; ++i)
+    rates.push_back(
+        (bytes_by(samples, middle + (i + 1) * window) - bytes_by(samples, middle + i * window)) /
+        window);
+  return median(std::move(rates));
 }
 
 double ip_rate(double payload_rate, std::uint32_t mtu) {

@@ -30,8 +30,9 @@ Trips trips_of(std::span<const Exchange>);
 struct Sample {
   double at = 0, bytes = 0;
 };
-// Bytes per second in the second half of the time: without slow start, and without the queues that
-// fill in it. 0: less than two samples, or all at one time.
+// Bytes per second in the second half of the time, as the median of ten parts of it: without slow
+// start, the queues that fill in it, and a moment in which a machine did something else. 0: less
+// than two samples, or all at one time.
 double settled_rate(std::span<const Sample>);
 
 // The rate of IP packets that carry so much of a TCP stream, if the path lets packets of `mtu`

@@ -48,21 +48,31 @@ TEST(Measure, TheQuickestExchangeGivesTheOffset) {
 }
 
 // mutant: longhaul/doctor/measure.cpp
-//   - return last.at > from->at ? (last.bytes - from->bytes) / (last.at - from->at) : 0;
-//   + return last.at > from->at ? last.bytes / last.at : 0;
+//   - const double middle = (samples.front().at + samples.back().at) / 2;
+//   + const double middle = samples.front().at;
 TEST(Measure, SlowStartDoesNotCount) {
   std::vector<Sample> samples;
   double bytes = 0;
-  for (int i = 0; i <= 400; ++i) {  // a second that doubles, then 3 s at 1000 bytes/s
+  for (int i = 0; i <= 400; ++i) {  // 2 s that rise, then 2 s at 1000 bytes/s
     samples.push_back({i * 0.01, bytes});
-    bytes += i < 100 ? i * 0.05 : 10;
+    bytes += i < 200 ? i * 0.05 : 10;
   }
   EXPECT_NEAR(settled_rate(samples), 1000, 1e-6);
 }
 
 // mutant: longhaul/doctor/measure.cpp
-//   - if (from->at >= last.at) from = samples.begin();  // all at the end
-//   +
+//   - return median(std::move(rates));
+//   + return rates[2];
+TEST(Measure, AMomentOfStandstillDoesNotCount) {
+  std::vector<Sample> samples;
+  for (int i = 0; i <= 400; ++i)  // 1000 bytes/s; from 2.4 to 2.7 s nothing comes
+    samples.push_back({i * 0.01, i > 240 && i < 270 ? 2400 : i * 10.0});
+  EXPECT_NEAR(settled_rate(samples), 1000, 1e-6);
+}
+
+// mutant: longhaul/doctor/measure.cpp
+//   - if (samples.size() < 2 || samples.back().at <= samples.front().at) return 0;
+//   + if (samples.size() < 2) return 0;
 TEST(Measure, TwoSamplesHaveARateToo) {
   const Sample two[] = {{1, 100}, {3, 500}}, one[] = {{1, 100}}, same[] = {{1, 100}, {1, 200}};
   EXPECT_NEAR(settled_rate(two), 200, 1e-9);

@@ -61,12 +61,11 @@ Socket::~Socket() {
 Status wait_for(int descriptor, short events, const Limit& limit) {
   for (;;) {
     if (limit.stopped()) return unavailable("stopped");
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(limit.end - Clock::now());
+    const auto left = limit.end - Clock::now();
     if (left <= 0ms) return Error{Error::Kind::timed_out, "nothing came in time"};
     pollfd at{descriptor, events, 0};
     // In slices, so that a stop is noticed; rounded up, so that the last one does not spin.
-    const int count = poll(&at, 1, int(std::min(left, 100ms).count()) + 1);
+    const int count = poll(&at, 1, int(std::min<Clock::duration>(left, 100ms) / 1ms) + 1);
     if (count > 0) return Ok{};
     if (count < 0 && errno != EINTR) return failed();
   }

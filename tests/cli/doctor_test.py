@@ -70,7 +70,7 @@ class Loopback(Case):
     def test_what_it_writes_is_a_network_that_simulate_takes(self):
         self.run_ok("doctor", "job.toml", *QUICK, "--write-wan", "wan.toml")
         written = (self.folder / "wan.toml").read_text()
-        self.assertEqual(written.count("[[wan.link]]"), 6)
+        self.assertEqual(written.count("\n[[wan.link]]\n"), 6)
         self.write(launch_test.job_of(launch_test.SITES) + written, "measured.toml")
         done = self.run_ok("simulate", "measured.toml", "--quiet", "--json", "--set",
                            "stop.max_rounds=2")
