@@ -112,7 +112,7 @@ Case phantom_case(std::uint32_t ranks) {
   Case c;
   c.job.ranks = ranks;
   c.job.phantom = true;
-  c.job.up = c.job.down = sim::mbps(8);
+  c.job.up = c.job.down = flow::bytes_per_second(8);
   c.job.delay = 5ms;
   c.exchange.length = 1'000'000;  // 4 s of a link
   c.exchange.laps = 3;
