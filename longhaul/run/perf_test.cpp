@@ -70,8 +70,8 @@ TEST(Perf, TheBoundCountsWhatTheLinksOfThePlaceCarry) {
 }
 
 // mutant: longhaul/run/perf.cpp
-//   - if (const std::string server = server_site(job); server != root)
-//   + if (const std::string server = job.sites.front().name; server != root)
+//   - if (const auto server = job.server()) return members[*server].site;
+//   +
 // mutant: longhaul/run/perf.cpp
 //   - if (overlay != kFromServer)
 //   + if (overlay == kFromAnyone)
