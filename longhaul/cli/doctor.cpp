@@ -59,9 +59,14 @@ Status can_write(const std::string& file) {
   return Ok{};
 }
 
-void print_finding(const doctor::Finding& finding) {
-  fmt::print("{} {}: {}\n    {}\n", finding.grade == doctor::Grade::bad ? "!" : "?", finding.where,
-             finding.what, finding.remedy);
+// One remedy for all that it helps, if they follow one another.
+void print_findings(const std::vector<doctor::Finding>& found) {
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const doctor::Finding& one = found[i];
+    fmt::print("{} {}: {}\n", one.grade == doctor::Grade::bad ? "!" : "?", one.where, one.what);
+    if (i + 1 == found.size() || found[i + 1].remedy != one.remedy)
+      fmt::print("    {}\n", one.remedy);
+  }
 }
 
 void print_report(const doctor::Report& report) {
@@ -69,7 +74,7 @@ void print_report(const doctor::Report& report) {
   fmt::print("{}: {} sites, job hash {}\n\n", report.job, report.sites.size(), report.job_hash);
   fmt::print("{}\n{}\n", text_table(sites.head, sites.rows), text_table(pairs.head, pairs.rows));
   const auto found = findings(report);
-  for (const doctor::Finding& finding : found) print_finding(finding);
+  print_findings(found);
   if (report.interrupted) fmt::print("Interrupted: what is missing was not measured.\n");
   if (found.empty() && !report.interrupted) fmt::print("Nothing is wrong.\n");
 }

@@ -245,9 +245,11 @@ TEST(Report, JsonHasEverythingAndNullForWhatIsUnknown) {
 }
 
 // mutant: longhaul/doctor/wan_file.cpp
-//   - return {mbps(way), direction.pair.rtt_min_s * 1e3 / 2, lost ? std::min(way.loss(), 0.99) :
-//   0};
-//   + return {mbps(way), direction.pair.rtt_min_s * 1e3, lost ? std::min(way.loss(), 0.99) : 0};
+//   - return {mbps(way) / (1 - loss), direction.pair.rtt_min_s * 1e3 / 2, loss};
+//   + return {mbps(way), direction.pair.rtt_min_s * 1e3 / 2, loss};
+// mutant: longhaul/doctor/wan_file.cpp
+//   - return {mbps(way) / (1 - loss), direction.pair.rtt_min_s * 1e3 / 2, loss};
+//   + return {mbps(way) / (1 - loss), direction.pair.rtt_min_s * 1e3, loss};
 // mutant: longhaul/doctor/wan_file.cpp
 //   - worst.mbps = worst.mbps == 0 ? link.mbps : std::min(worst.mbps, link.mbps);
 //   + worst.mbps = std::max(worst.mbps, link.mbps);
@@ -260,7 +262,7 @@ TEST(WanFile, HasEachDirectionAndNamesWhatIsMissing) {
   EXPECT_THAT(*text, HasSubstr("[wan]\nmodel = \"fair\"\nmbps = 15.000\ndelay_ms = 20.000\n"));
   EXPECT_THAT(*text, HasSubstr("from = \"site-0\"\nto = \"site-1\"\nmbps = 15.000\n"
                                "delay_ms = 20.000\n[[wan.link]]"));
-  EXPECT_THAT(*text, HasSubstr("from = \"site-1\"\nto = \"site-0\"\nmbps = 30.000\n"
+  EXPECT_THAT(*text, HasSubstr("from = \"site-1\"\nto = \"site-0\"\nmbps = 33.333\n"
                                "delay_ms = 20.000\nloss = 0.1000\n"));
   EXPECT_THAT(*text, HasSubstr("# not measured: site-2 -> site-0\n"));
   EXPECT_THAT(*text, Not(HasSubstr("\nfrom = \"site-2\"")));

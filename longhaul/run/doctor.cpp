@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <random>
 
 #include <fmt/format.h>
@@ -82,6 +84,37 @@ void wait_for_first(Children& children, Lab* lab) {
   }
 }
 
+// A folder for the router's figures, gone with this.
+class Scratch {
+ public:
+  Scratch() {
+    std::error_code code;
+    const auto base = std::filesystem::temp_directory_path(code);
+    std::string name = (base / "longhaul-doctor-XXXXXX").string();
+    if (!code && mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  std::string file() const { return path_.empty() ? "" : path_ + "/lab.json"; }
+
+ private:
+  std::string path_;
+};
+
+// What it measured is then not the job's WAN.
+void warn_if_limited(Lab& lab, const Children::Line& line) {
+  const auto figures = lab.stop();
+  if (!figures || !figures->router_limited || !line) return;
+  line("lab", true,
+       fmt::format("note: {:.1f} % of the packets were held up by the router: these are its rates "
+                   "and times, NOT the WAN's",
+                   100 * figures->limited_share));
+}
+
 }  // namespace
 
 Result<std::uint32_t> find_site(const Job& job, const std::string& name) {
@@ -135,10 +168,12 @@ Status follow_doctors(const Job& job, const DoctorOptions& options) {
 }
 
 Result<int> start_doctors(const Job& job, const DoctorsOptions& options) {
+  const Scratch scratch;
   std::unique_ptr<Lab> lab;
   if (options.lab) {
     LH_TRY(Lab::possible(job));
-    auto started = Lab::start(job, {options.program, options.network, "", options.line});
+    auto started =
+        Lab::start(job, {options.program, options.network, scratch.file(), options.line});
     if (!started) return started.error();
     lab = *std::move(started);
   }
@@ -159,6 +194,7 @@ Result<int> start_doctors(const Job& job, const DoctorsOptions& options) {
   }
   wait_for_first(children, lab.get());
   if (lab && !lab->runs()) return unavailable(lab->trouble());
+  if (lab) warn_if_limited(*lab, options.line);
   const ChildEnd& first = *children.end(0);
   if (interrupted()) return 130;
   if (first.signal != 0)
