@@ -16,9 +16,6 @@ std::set<Pair> all_pairs(std::uint32_t sites) {
 }
 
 // mutant: longhaul/doctor/schedule.cpp
-//   - const std::uint32_t b = seat == 0 ? circle : (turn + circle - seat) % circle;
-//   + const std::uint32_t b = seat == 0 ? circle : (turn + circle - seat + 1) % circle;
-// mutant: longhaul/doctor/schedule.cpp
 //   - if (a < sites && b < sites) slot.push_back(std::minmax({a, b}));
 //   + if (a < sites && b < sites) slot.push_back({a, b});
 TEST(Schedule, EveryPairOnceLowerFirst) {
@@ -34,6 +31,9 @@ TEST(Schedule, EveryPairOnceLowerFirst) {
 // mutant: longhaul/doctor/schedule.cpp
 //   - const std::uint32_t a = (turn + seat) % circle;
 //   + const std::uint32_t a = (turn + 2 * seat) % circle;
+// mutant: longhaul/doctor/schedule.cpp
+//   - const std::uint32_t b = seat == 0 ? circle : (turn + circle - seat) % circle;
+//   + const std::uint32_t b = seat == 0 ? circle : (turn + circle - seat + 1) % circle;
 TEST(Schedule, NoSiteTwiceInASlot) {
   for (std::uint32_t sites = 2; sites <= 21; ++sites)
     for (const Slot& slot : tournament(sites)) {
