@@ -92,18 +92,18 @@ class Traces(Case):
         (self.folder / "jobs/down/rates.csv").write_text(text)
 
     def time_s(self, *args):
-        told = self.longhaul("simulate", "jobs/job.toml", "--json", "--quiet", "--force", *args)
+        told = self.says("simulate", "jobs/job.toml", "--json", "--quiet", "--force", *args)
         return json.loads(told)["time_s"]
 
     def test_a_run_follows_a_file_and_keeps_what_it_held(self):
         slow = self.time_s()
         self.rates("seconds,value\n0,80\n")
         self.assertLess(self.time_s(), slow)
-        self.longhaul("simulate", "jobs/job.toml", "--resume", "--quiet")
+        self.says("simulate", "jobs/job.toml", "--resume", "--quiet")
         self.rates("seconds,value\n0,80\n0.1,8\n")
-        told = self.longhaul("simulate", "jobs/job.toml", "--resume", "--quiet", code=2)
+        told = self.says("simulate", "jobs/job.toml", "--resume", "--quiet", code=2)
         self.assertIn("[wan.trace[0]] at_s: was [0.0], is [0.0, 0.1]", told)
-        told = self.longhaul("explain", "jobs/job.toml")
+        told = self.says("explain", "jobs/job.toml")
         self.assertIn("jobs/down/rates.csv", told)
 
     def test_bad_files_are_one_line_that_names_file_and_line(self):
@@ -114,12 +114,12 @@ class Traces(Case):
                 ("seconds,value\n0,80\n0,8\n", "rates.csv:3: expected a time in s above"),
                 ("seconds,value\n0,x\n", "rates.csv:2: expected a rate in Mbit/s from 0 to")):
             self.rates(text)
-            told = self.longhaul("simulate", "jobs/job.toml", code=2)
+            told = self.says("simulate", "jobs/job.toml", code=2)
             self.assertIn("jobs/job.toml:13: [wan.trace[0]] file: ", told)
             self.assertIn(expected, told)
             self.assertEqual(len(told.strip().splitlines()), 1, told)
         (self.folder / "jobs/down/rates.csv").unlink()
-        told = self.longhaul("simulate", "jobs/job.toml", code=2)
+        told = self.says("simulate", "jobs/job.toml", code=2)
         self.assertIn("jobs/down/rates.csv: no such trace (CSV); check the path", told)
         self.assertFalse((self.folder / "runs").exists())
 
