@@ -204,9 +204,6 @@ TEST(NewcomerOfHubs, SharesAloneTellAServerTheRound) {
   EXPECT_EQ(server.late(), 0);
 }
 
-// mutant: longhaul/overlay/agreed.cpp
-//   - ar(sequence.next, sequence.lowest, sequence.borrowed);
-//   + ar(sequence.next, sequence.lowest);
 TEST_F(Newcomer, GoesOnFromWhereItWasStopped) {
   node.let_in(2);
   ASSERT_TRUE(node.share_of(0, 6));
@@ -220,6 +217,19 @@ TEST_F(Newcomer, GoesOnFromWhereItWasStopped) {
   EXPECT_EQ(node.next_round(), 7u);
   node.lose(3);
   EXPECT_FALSE(node.next_round()) << "what was borrowed before the stop is given back after it";
+}
+
+// mutant: longhaul/overlay/agreed.cpp
+//   - ar(sequence.next, sequence.lowest, sequence.borrowed);
+//   + ar(sequence.next, sequence.lowest), sequence.borrowed = true;
+TEST_F(Newcomer, AMeanThatItHasHadIsItsOwnAfterAStop) {
+  have_a_mean();
+  node.save_and_load();
+  EXPECT_EQ(node.next_round(), 7u);
+  node.take_sends();
+  node.lose(3);
+  for (const auto& [to, report] : FedNode::those<Report>(node.take_sends()))
+    EXPECT_EQ(report.standings.size(), 1u);
 }
 
 }  // namespace
