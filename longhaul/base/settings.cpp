@@ -59,8 +59,8 @@ Status read_list(const Settings& s, const Setting& e, const Field& f, std::vecto
   const auto* list = std::get_if<std::vector<Value>>(&e.value.data);
   if (!list) return bad_setting(s, e, fmt::format("a list of {}", noun));
   if (double(list->size()) > kDefaultMaxElements)
-    return invalid(fmt::format("{}:{}: [{}] {}: expected at most {} elements, found {}", e.file,
-                               e.line, s.table, e.key, kDefaultMaxElements, list->size()));
+    return invalid(fmt::format("{}: [{}] {}: expected at most {} elements, found {}", source_of(e),
+                               s.table, e.key, kDefaultMaxElements, list->size()));
   std::vector<T> values;
   for (const Value& element : *list) {
     const Setting one{e.key, element, e.file, e.line};  // without the other elements
@@ -108,10 +108,20 @@ std::string to_text(const Value& value) {
       value.data);
 }
 
+std::string source_of(const std::string& file, int line) {
+  return line > 0 ? fmt::format("{}:{}", file, line) : file;
+}
+
 const Setting* Settings::find(std::string_view key) const {
   for (const Setting& entry : entries)
     if (entry.key == key) return &entry;
   return nullptr;
+}
+
+std::optional<std::string> Settings::text(std::string_view key) const {
+  const Setting* entry = find(key);
+  const auto* text = entry ? std::get_if<std::string>(&entry->value.data) : nullptr;
+  return text ? std::optional(*text) : std::nullopt;
 }
 
 void Settings::set(Setting entry) {
@@ -121,17 +131,15 @@ void Settings::set(Setting entry) {
 }
 
 Error bad_setting(const Settings& s, const Setting& e, const std::string& expected) {
-  const std::string place = e.line > 0 ? fmt::format("{}:{}", e.file, e.line) : e.file;
-  return invalid(fmt::format("{}: [{}] {}: expected {}, found {}", place, s.table, e.key, expected,
-                             to_text(e.value)));
+  return invalid(fmt::format("{}: [{}] {}: expected {}, found {}", source_of(e), s.table, e.key,
+                             expected, to_text(e.value)));
 }
 
 Status refuse_unknown(const Settings& s, const std::vector<std::string_view>& known) {
   for (const Setting& e : s.entries) {
     if (std::find(known.begin(), known.end(), e.key) != known.end()) continue;
-    const std::string place = e.line > 0 ? fmt::format("{}:{}", e.file, e.line) : e.file;
-    return invalid(
-        fmt::format("{}: [{}] {}: unknown key{}", place, s.table, e.key, suggestion(e.key, known)));
+    return invalid(fmt::format("{}: [{}] {}: unknown key{}", source_of(e), s.table, e.key,
+                               suggestion(e.key, known)));
   }
   return Ok{};
 }

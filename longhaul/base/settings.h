@@ -27,6 +27,10 @@ struct Setting {
   int line = 0;           // 0: no line (command line, preset)
 };
 
+// "job.toml:12"; what has no line is its file: "--set".
+std::string source_of(const std::string& file, int line);
+inline std::string source_of(const Setting& entry) { return source_of(entry.file, entry.line); }
+
 struct Settings {
   std::string table;      // "sync"; names the table in errors
   std::string file = {};  // where the table stands, or would stand
@@ -34,6 +38,8 @@ struct Settings {
   std::vector<Setting> entries = {};
 
   const Setting* find(std::string_view key) const;
+  // The entry's text; nothing if it is not there, or no text: read_settings says so.
+  std::optional<std::string> text(std::string_view key) const;
   // Later wins; used for --set and for what a sync kind presets.
   void set(Setting);
 };

@@ -136,6 +136,21 @@ TEST(Settings, WrongTypesSayWhatWasExpected) {
   }
 }
 
+// mutant: longhaul/base/settings.cpp
+//   - return line > 0 ? fmt::format("{}:{}", file, line) : file;
+//   + return fmt::format("{}:{}", file, line);
+TEST(Settings, WhatHasNoLineIsItsFile) {
+  EXPECT_EQ(source_of({.key = "steps", .value = {}, .file = "job.toml", .line = 3}), "job.toml:3");
+  EXPECT_EQ(source_of({.key = "steps", .value = {}, .file = "--set"}), "--set");
+}
+
+TEST(Settings, TextIsNothingIfItIsNotThereOrNone) {
+  const Settings table{"sync", "job.toml", 1, {{"kind", {std::string("bsp")}}, {"steps", {2.0}}}};
+  EXPECT_EQ(table.text("kind"), "bsp");
+  EXPECT_EQ(table.text("steps"), std::nullopt);
+  EXPECT_EQ(table.text("rate"), std::nullopt);
+}
+
 // Range and choices of a list hold for each element; how many there may be is bounded too.
 // mutant: longhaul/base/settings.cpp
 //   - if (double(list->size()) > kDefaultMaxElements)

@@ -48,12 +48,10 @@ Status check_sync_keys(const Parts& parts, const Settings& table,
       if (!has) without += (without.empty() ? "" : ", ") + sync;
     }
     if (without.empty() || with.empty()) continue;  // unknown to all: the reader says so
-    const std::string place =
-        entry.line > 0 ? fmt::format("{}:{}", entry.file, entry.line) : entry.file;
     return invalid(
         fmt::format("{}: [sync] {}: no such key with kind = \"{}\"; write it in the job file "
                     "under {}: [for.KIND.sync] holds settings for one strategy",
-                    place, entry.key, without, with));
+                    source_of(entry), entry.key, without, with));
   }
   return Ok{};
 }

@@ -17,7 +17,7 @@ class Transform {
   virtual void apply(std::span<float> update) = 0;
   virtual void state(Archive&) {}
   // Can its state, which may come from a peer, be that of updates of this length?
-  virtual bool fits(std::size_t length) const { return (void)length, true; }
+  virtual bool fits(std::size_t /*length*/) const { return true; }
 };
 
 class Chain final : public Transform {

@@ -55,12 +55,10 @@ Error at_key(const Job& job, Error error) {
   std::string prefix;
   std::size_t longest = 0;
   auto look = [&](const Settings& table, std::string_view key) {
-    const Setting* entry = table.find(key);
-    const auto* path = entry ? std::get_if<std::string>(&entry->value.data) : nullptr;
+    const auto path = table.text(key);
     if (!path || path->size() <= longest || !error.what.starts_with(*path)) return;
     longest = path->size();
-    prefix = entry->file + (entry->line > 0 ? ":" + std::to_string(entry->line) : "") + ": [" +
-             table.table + "] " + std::string(key) + ": ";
+    prefix = source_of(*table.find(key)) + ": [" + table.table + "] " + std::string(key) + ": ";
   };
   look(job.data, "path");
   look(job.data, "test_path");

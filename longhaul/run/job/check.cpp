@@ -19,7 +19,7 @@ std::string place_of(const Document& doc, std::string_view why) {
     if (!table) continue;
     const Setting* kind = table->find("kind");
     const int line = kind && kind->line > 0 ? kind->line : table->line;
-    if (line > 0) return fmt::format("{}:{}", doc.file, line);
+    if (line > 0) return source_of(doc.file, line);
   }
   return doc.file;
 }
@@ -127,10 +127,8 @@ bool is_name(std::string_view text) {
 
 Error about(const Settings& table, std::string_view key, const std::string& expected) {
   if (const Setting* entry = table.find(key)) return bad_setting(table, *entry, expected);
-  const std::string place =
-      table.line > 0 ? fmt::format("{}:{}", table.file, table.line) : table.file;
-  return invalid(
-      fmt::format("{}: [{}] {}: missing; expected {}", place, table.table, key, expected));
+  return invalid(fmt::format("{}: [{}] {}: missing; expected {}", source_of(table.file, table.line),
+                             table.table, key, expected));
 }
 
 Error about(const Document& doc, std::string_view table, std::string_view key,

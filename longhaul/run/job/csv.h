@@ -10,6 +10,12 @@
 
 namespace longhaul::run {
 
+// What cells are: "a rate in Mbit/s", at most `max`.
+struct CellKind {
+  std::string_view noun;
+  double max = 0;
+};
+
 // Without what stands around it: blanks, and the end of a line as Windows has it.
 std::string_view trimmed(std::string_view);
 std::vector<std::string_view> cells_of(std::string_view line);

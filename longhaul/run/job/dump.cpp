@@ -9,10 +9,6 @@
 namespace longhaul::run {
 namespace {
 
-std::string source_of(const Setting& entry) {
-  return entry.line > 0 ? fmt::format("{}:{}", entry.file, entry.line) : entry.file;
-}
-
 // 3 where a number is meant is 3.0, so that equal jobs are equal texts.
 std::string value_text(const Value& value, const std::string& type) {
   const auto* whole = std::get_if<std::int64_t>(&value.data);

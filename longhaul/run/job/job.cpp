@@ -64,10 +64,8 @@ Status choose(Document& doc, std::string_view table, std::string_view fallback,
 Status need_kind(Document& doc, std::string_view table, std::string_view example) {
   const Settings& settings = doc.table(table);
   if (settings.find("kind")) return Ok{};
-  const std::string place =
-      settings.line > 0 ? fmt::format("{}:{}", doc.file, settings.line) : doc.file;
-  return invalid(
-      fmt::format("{}: [{}] kind: missing; for example kind = \"{}\"", place, table, example));
+  return invalid(fmt::format("{}: [{}] kind: missing; for example kind = \"{}\"",
+                             source_of(doc.file, settings.line), table, example));
 }
 
 // The strategy comes first: [for.KIND.TABLE] may change any table.

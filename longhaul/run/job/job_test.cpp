@@ -123,8 +123,8 @@ TEST(Variants, HoldForEveryTable) {
 }
 
 // mutant: longhaul/run/job/presets.cpp
-//   - if (chosen && chosen != text_of(base, "kind"))
-//   + if (chosen && chosen == text_of(base, "kind"))
+//   - if (chosen && chosen != base.text("kind"))
+//   + if (chosen && chosen == base.text("kind"))
 TEST(Variants, WithAnotherKindTakeTheTablesPlace) {
   const std::string text = job_text(
       "[sync]\nkind = \"fedavg\"\n[optimizer]\nkind = \"sgd\"\nmomentum = 0.9\nrate = 0.3\n"

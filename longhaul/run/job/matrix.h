@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "longhaul/base/result.h"
+#include "longhaul/run/job/csv.h"
 
 namespace longhaul::run {
 
@@ -26,12 +27,7 @@ struct Matrix {
   std::optional<std::uint32_t> find(std::string_view name) const;
 };
 
-// What the cells are: "a rate in Mbit/s", above 0 and at most `max`.
-struct CellKind {
-  std::string_view noun;
-  double max = 0;
-};
-
+// Cells are above 0 and at most the kind's maximum.
 Result<Matrix> parse_matrix(std::string_view text, std::string file, const CellKind&);
 // Reads the file; one that is missing, a folder or too large is an Error.
 Result<Matrix> read_matrix(const std::string& path, const CellKind&);

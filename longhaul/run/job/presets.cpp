@@ -16,12 +16,6 @@ std::pair<std::string_view, std::string_view> split_variant(std::string_view tab
   return {table.substr(0, dot), table.substr(dot + 1)};
 }
 
-std::optional<std::string> text_of(const Settings& table, std::string_view key) {
-  const Setting* entry = table.find(key);
-  const auto* text = entry ? std::get_if<std::string>(&entry->value.data) : nullptr;
-  return text ? std::optional(*text) : std::nullopt;
-}
-
 bool of_command_line(const Setting& entry) {
   return entry.file == "--set" || entry.file == "--wan";
 }
@@ -40,8 +34,8 @@ Status apply_variants(Document& doc, std::string_view kind) {
     Settings& base = doc.table(table);
     if (base.line == 0) base.line = variant.line;
     // Another kind: the keys of [TABLE] were written for the kind that stands there.
-    const auto chosen = text_of(variant, "kind");
-    if (chosen && chosen != text_of(base, "kind"))
+    const auto chosen = variant.text("kind");
+    if (chosen && chosen != base.text("kind"))
       std::erase_if(base.entries, [](const Setting& entry) { return !of_command_line(entry); });
     for (const Setting& entry : variant.entries) {
       if (table == "sync" && entry.key == "kind")
@@ -61,7 +55,7 @@ std::vector<AppliedPreset> apply_presets(Document& doc, const SyncEntry& sync) {
   auto other_kind = [&](std::string_view table) {
     for (const Preset& preset : presets)
       if (preset.table == table && preset.key == "kind") {
-        const auto chosen = text_of(doc.table(table), "kind");
+        const auto chosen = doc.table(table).text("kind");
         return chosen && *chosen != std::get<std::string>(preset.value.data);
       }
     return false;

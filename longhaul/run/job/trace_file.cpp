@@ -15,7 +15,7 @@ constexpr double kLatest = 1e9;  // s, as of at_s
 
 class Reader {
  public:
-  Reader(std::string file, const ValueKind& kind) : file_(std::move(file)), kind_(kind) {}
+  Reader(std::string file, const CellKind& kind) : file_(std::move(file)), kind_(kind) {}
 
   Status take(std::string_view line, int number) {
     line_ = number;
@@ -64,29 +64,22 @@ class Reader {
   }
 
   const std::string file_;
-  const ValueKind kind_;
+  const CellKind kind_;
   TraceRows rows_;
   bool head_seen_ = false;
   int line_ = 0;
 };
 
-// "" if the key is not there, or no text: read_settings says so later.
-std::string text_of(const Settings& table, std::string_view key) {
-  const Setting* entry = table.find(key);
-  const auto* text = entry ? std::get_if<std::string>(&entry->value.data) : nullptr;
-  return text ? *text : "";
-}
-
-ValueKind kind_of(const Settings& table) {
-  const std::string what = text_of(table, "what");
+CellKind kind_of(const Settings& table) {
+  const std::string what = table.text("what").value_or("");
   if (what == "delay") return {"a delay in ms", kLargestDelay};
   if (what == "loss") return {"a share of packets lost", kLargestLoss};
   return {"a rate in Mbit/s", kLargestRate};
 }
 
 Status check_beside(const Settings& table) {
-  if (const std::string kind = text_of(table, "kind"); !kind.empty() && kind != "steps")
-    return about(table, "file", fmt::format("no file with kind = \"{}\": one holds steps", kind));
+  if (const auto kind = table.text("kind"); kind && *kind != "steps")
+    return about(table, "file", fmt::format("no file with kind = \"{}\": one holds steps", *kind));
   for (const char* key : {"at_s", "values"})
     if (table.find(key))
       return about(table, "file", fmt::format("no file beside {}: it has times and values", key));
@@ -95,9 +88,7 @@ Status check_beside(const Settings& table) {
 
 // In front of an error of the file: the key that led to it.
 Error through(const Settings& table, const Error& error) {
-  const Setting& entry = *table.find("file");
-  const std::string place =
-      entry.line > 0 ? fmt::format("{}:{}", entry.file, entry.line) : entry.file;
+  const std::string place = source_of(*table.find("file"));
   return {error.kind, fmt::format("{}: [{}] file: {}", place, table.table, error.what)};
 }
 
@@ -115,7 +106,7 @@ Status check_repeat(const Settings& table, const TraceRows& rows) {
 }  // namespace
 
 Result<TraceRows> parse_trace(std::string_view text, const std::string& file,
-                              const ValueKind& kind) {
+                              const CellKind& kind) {
   Reader reader(file, kind);
   LH_TRY(each_line(text,
                    [&](std::string_view line, int number) { return reader.take(line, number); }));
@@ -125,7 +116,7 @@ Result<TraceRows> parse_trace(std::string_view text, const std::string& file,
 Status read_trace_files(Document& doc) {
   std::size_t left = kMostTraceRows;
   for (Settings& table : doc.traces) {
-    const std::string named = text_of(table, "file");
+    const std::string named = table.text("file").value_or("");
     if (named.empty()) continue;
     LH_TRY(check_beside(table));
     const auto path = (std::filesystem::path(doc.file).parent_path() / named).string();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "longhaul/base/result.h"
+#include "longhaul/run/job/csv.h"
 #include "longhaul/run/job/document.h"
 
 namespace longhaul::run {
@@ -21,13 +22,8 @@ struct TraceRows {
   std::vector<double> at_s, values;
 };
 
-// What the values are: "a rate in Mbit/s", from 0 to `max`.
-struct ValueKind {
-  std::string_view noun;
-  double max = 0;
-};
-
-Result<TraceRows> parse_trace(std::string_view text, const std::string& file, const ValueKind&);
+// Values are from 0 to the kind's maximum.
+Result<TraceRows> parse_trace(std::string_view text, const std::string& file, const CellKind&);
 
 // Puts at_s and values in the place of every `file` of a [[wan.trace]], so that the job and its
 // hash hold what the file holds. Paths are relative to the job file.

@@ -17,7 +17,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr ValueKind kRate{"a rate in Mbit/s", 1e9};
+constexpr CellKind kRate{"a rate in Mbit/s", 1e9};
 
 std::string error_of(std::string_view text) {
   auto rows = parse_trace(text, "t.csv", kRate);

@@ -16,9 +16,7 @@ constexpr double kUsualDelayMs = 20;
 
 std::string text_of(const Document& doc, std::string_view key) {
   const Settings* table = doc.find("wan");
-  const Setting* entry = table ? table->find(key) : nullptr;
-  const auto* text = entry ? std::get_if<std::string>(&entry->value.data) : nullptr;
-  return text ? *text : std::string();
+  return table ? table->text(key).value_or("") : "";
 }
 
 Result<const WanPreset*> preset_of(const Document& doc, const std::string& name) {
@@ -32,9 +30,7 @@ Result<const WanPreset*> preset_of(const Document& doc, const std::string& name)
 Error through(const Document& doc, std::string_view key, const Error& error) {
   const Settings* table = doc.find("wan");
   const Setting* entry = table ? table->find(key) : nullptr;
-  const std::string place = !entry            ? doc.file
-                            : entry->line > 0 ? fmt::format("{}:{}", entry->file, entry->line)
-                                              : entry->file;
+  const std::string place = entry ? source_of(*entry) : doc.file;
   return {error.kind, fmt::format("{}: [wan] {}: {}", place, key, error.what)};
 }
 
