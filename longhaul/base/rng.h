@@ -26,6 +26,7 @@ enum class Purpose : std::uint8_t {
   data = 9,      // synthetic data sets
   trace = 10,    // of rates, delays and loss (flow/trace.h)
   network = 11,  // simulator: jitter and loss of packets
+  windows = 12,  // simulator: loss as congestion control sees it
 };
 
 struct Stream {

@@ -46,12 +46,20 @@ double slow_start_rate(const Tcp& tcp, double rtt_s) {
   return tcp.first_window * tcp.packet() / rtt_s;
 }
 
-double loss_cap(const Tcp& tcp, double loss, double rtt_s) {
+bool minds_loss(const Tcp& tcp, double loss) {
   LH_CHECK(loss >= 0 && loss < 1);
-  if (loss == 0 || rtt_s <= 0) return kUnlimited;
-  if (tcp.control == Tcp::Control::bbr && loss <= tcp.bbr_threshold) return kUnlimited;
-  const double window = std::max(cubic_window(loss, rtt_s), reno_friendly_window(loss));
-  return std::max(1.0, window) * tcp.packet() / rtt_s;
+  return loss > (tcp.control == Tcp::Control::bbr ? tcp.bbr_threshold : 0);
+}
+
+double cubic_mean_window(double loss, double rtt_s) {
+  return std::max({1.0, cubic_window(loss, rtt_s), reno_friendly_window(loss)});
+}
+
+double ack_share(const Tcp& tcp) { return tcp.mtu > 0 ? 0.5 * kTcpHeaders / tcp.mtu : 0; }
+
+std::optional<Rest> rest(const Tcp& tcp, double rtt_s) {
+  if (tcp.control != Tcp::Control::bbr || tcp.first_window == 0 || rtt_s <= 0) return std::nullopt;
+  return Rest{.for_s = std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
 }
 
 }  // namespace longhaul::flow

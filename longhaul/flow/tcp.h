@@ -1,11 +1,13 @@
 #pragma once
-// What a TCP connection adds to its fair share: headers, slow start, and what loss costs it. Bytes,
-// bytes per second and seconds. Pure functions; docs/simulator.md derives them.
+// What a TCP connection adds to its fair share: headers, acknowledgements, slow start, rests, and
+// whether it minds loss. Bytes, bytes per second and seconds. Pure functions; docs/simulator.md
+// derives them.
 //
 // Sources: slow start and the initial window of 10 segments: RFC 6928, RFC 9438 section 4.10;
 // CUBIC: RFC 9438 sections 4.3, 4.6, 5.1; BBR: Cardwell et al., "BBR: Congestion-based congestion
 // control", ACM Queue 14(5), 2016, and draft-ietf-ccwg-bbr (BBRLossThresh).
 #include <cstdint>
+#include <optional>
 
 namespace longhaul::flow {
 
@@ -21,7 +23,7 @@ struct Tcp {
   // whose probes at 1.25 times the rate lose a fifth before they stop paying. Versions 2 and 3 back
   // off at 0.02 a round trip.
   double bbr_threshold = 0.2;
-  std::uint32_t first_window = 10;  // segments; 0: connections are warm, without slow start
+  std::uint32_t first_window = 10;  // segments; 0: ideal, without slow start and without rests
   std::uint32_t mtu = kMtu;         // bytes of an IP packet; 0: headers cost nothing
 
   double packet() const { return mtu > 0 ? mtu : kMtu; }
@@ -38,8 +40,21 @@ std::uint64_t packets(const Tcp&, double ip_bytes);
 // Rate at which slow start begins; it doubles every round trip. Unlimited if warm or rtt is 0.
 double slow_start_rate(const Tcp&, double rtt_s);
 
-// Mean rate that the congestion control keeps up at this share of packets lost, however fast the
-// links are. 0 <= loss < 1.
-double loss_cap(const Tcp&, double loss, double rtt_s);
+// Whether this share of packets lost makes the control slow down, however fast the links are.
+bool minds_loss(const Tcp&, double loss);
+// Mean window of CUBIC in packets: RFC 9438's response function. 0 < loss < 1.
+double cubic_mean_window(double loss, double rtt_s);
+
+// Acknowledgements of what comes the other way, which take this share of a full link: a packet of
+// headers for every second full one (RFC 5681, section 4.2).
+double ack_share(const Tcp&);
+
+// bbr (version 1, as in Linux) rests every 10 s to see the shortest round trip: for 200 ms, or a
+// round trip if that is longer, 4 packets are on the way (ProbeRTT).
+struct Rest {
+  double every_s = 10, for_s = 0, rate = 0;
+};
+// Nothing for other controls, ideal connections, and where there is no delay.
+std::optional<Rest> rest(const Tcp&, double rtt_s);
 
 }  // namespace longhaul::flow

@@ -22,7 +22,7 @@ constexpr Tcp kCubic{.control = Tcp::Control::cubic};
 TEST(Tcp, CubicsWindowIsThatOfItsResponseFunction) {
   for (const double loss : {1e-5, 1e-6}) {
     const double rtt = 0.1, window = 1.054 * std::pow(rtt / loss, 0.75);
-    EXPECT_NEAR(loss_cap(kCubic, loss, rtt) * rtt / 1500, window, window * 1e-3);
+    EXPECT_NEAR(cubic_mean_window(loss, rtt), window, window * 1e-3);
   }
 }
 
@@ -30,25 +30,46 @@ TEST(Tcp, CubicsWindowIsThatOfItsResponseFunction) {
 // sqrt(1.5 / p) and knows no seconds.
 //
 // mutant: longhaul/flow/tcp.cpp
-//   - const double window = std::max(cubic_window(loss, rtt_s), reno_friendly_window(loss));
-//   + const double window = cubic_window(loss, rtt_s);
+//   - return std::max({1.0, cubic_window(loss, rtt_s), reno_friendly_window(loss)});
+//   + return std::max({1.0, cubic_window(loss, rtt_s)});
 TEST(Tcp, AtMuchLossCubicIsAsReno) {
-  for (const double rtt : {0.01, 0.04}) {
-    const double window = std::sqrt(1.5 / 0.01);
-    EXPECT_NEAR(loss_cap(kCubic, 0.01, rtt) * rtt / 1500, window, 1e-9);
-  }
+  for (const double rtt : {0.01, 0.04})
+    EXPECT_NEAR(cubic_mean_window(0.01, rtt), std::sqrt(1.5 / 0.01), 1e-9);
 }
 
 // mutant: longhaul/flow/tcp.cpp
-//   - if (tcp.control == Tcp::Control::bbr && loss <= tcp.bbr_threshold) return kUnlimited;
-//   + if (tcp.control == Tcp::Control::bbr) return kUnlimited;
+//   - return loss > (tcp.control == Tcp::Control::bbr ? tcp.bbr_threshold : 0);
+//   + return loss > 0;
 TEST(Tcp, BbrDoesNotMindLossBelowItsThreshold) {
   Tcp bbr;
-  EXPECT_EQ(loss_cap(bbr, 0.2, 0.04), kUnlimited);
-  EXPECT_EQ(loss_cap(bbr, 0.21, 0.04), loss_cap(kCubic, 0.21, 0.04));
+  EXPECT_FALSE(minds_loss(bbr, 0.2));
+  EXPECT_TRUE(minds_loss(bbr, 0.21));
   bbr.bbr_threshold = 0.02;
-  EXPECT_EQ(loss_cap(bbr, 0.03, 0.04), loss_cap(kCubic, 0.03, 0.04));
-  EXPECT_EQ(loss_cap(kCubic, 0, 0.04), kUnlimited);
+  EXPECT_TRUE(minds_loss(bbr, 0.03));
+  EXPECT_TRUE(minds_loss(kCubic, 1e-6));
+  EXPECT_FALSE(minds_loss(kCubic, 0));
+}
+
+// Two packets of 1500 bytes are acknowledged by one of 52.
+//
+// mutant: longhaul/flow/tcp.cpp
+//   - double ack_share(const Tcp& tcp) { return tcp.mtu > 0 ? 0.5 * kTcpHeaders / tcp.mtu : 0; }
+//   + double ack_share(const Tcp& tcp) { return tcp.mtu > 0 ? 1.0 * kTcpHeaders / tcp.mtu : 0; }
+TEST(Tcp, EverySecondPacketIsAcknowledged) {
+  EXPECT_DOUBLE_EQ(ack_share({}), 52.0 / 3000);
+  EXPECT_EQ(ack_share({.mtu = 0}), 0);
+}
+
+// mutant: longhaul/flow/tcp.cpp
+//   - return Rest{.for_s = std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
+//   + return Rest{.for_s = 0.2, .rate = 4 * tcp.packet() / rtt_s};
+TEST(Tcp, BbrRestsForARoundTripAtLeast) {
+  EXPECT_EQ(rest({}, 0.05)->for_s, 0.2);
+  EXPECT_EQ(rest({}, 0.3)->for_s, 0.3);
+  EXPECT_DOUBLE_EQ(rest({}, 0.05)->rate, 6000 / 0.05);
+  EXPECT_FALSE(rest(kCubic, 0.05));
+  EXPECT_FALSE(rest({.first_window = 0}, 0.05));
+  EXPECT_FALSE(rest({}, 0));
 }
 
 // mutant: longhaul/flow/tcp.cpp

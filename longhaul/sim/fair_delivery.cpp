@@ -6,10 +6,10 @@
 
 namespace longhaul::sim {
 
-// A stream for every packet.
-Random FairNetwork::draw(const Connection& c, std::uint64_t packet) const {
+// A stream for every packet, or round trip.
+Random FairNetwork::draw(Purpose purpose, const Connection& c, std::uint64_t number) const {
   const std::uint32_t range = c.to * Service::kClasses + c.service.service_class();
-  return Random(config_.seed, {Purpose::network, packet, c.from, range});
+  return Random(config_.seed, {purpose, number, c.from, range});
 }
 
 double FairNetwork::jittered(const Connection& c, Random& random) const {
@@ -38,7 +38,7 @@ double FairNetwork::repair(const Connection& c, std::uint64_t packets, Random& r
 
 void FairNetwork::send_off(std::uint32_t slot, Connection& c, Time now) {
   if (!c.reliable()) return send_datagram(slot, c, now);
-  Random random = draw(c, c.packets++);
+  Random random = draw(Purpose::network, c, c.packets++);
   const double bytes = flow::stream_bytes(config_.tcp, flights_[slot].packet.bytes);
   const double later = jittered(c, random) + repair(c, flow::packets(config_.tcp, bytes), random);
   c.last_delivery = std::max(c.last_delivery, now + Time{std::llround(later * 1e9)});
@@ -62,7 +62,7 @@ bool FairNetwork::loses(Connection& c, std::uint64_t packets, Random& random) co
 
 void FairNetwork::send_datagram(std::uint32_t slot, Connection& c, Time now) {
   const Datagrams& d = config_.datagrams;
-  Random random = draw(c, c.packets++);
+  Random random = draw(Purpose::network, c, c.packets++);
   const double bytes = flow::datagram_bytes(config_.tcp, flights_[slot].packet.bytes);
   const bool lost = loses(c, flow::packets(config_.tcp, bytes), random);
   if (lost || (d.corrupted > 0 && random.uniform() < d.corrupted)) {

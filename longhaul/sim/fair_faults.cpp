@@ -11,12 +11,8 @@ namespace longhaul::sim {
 void FairNetwork::stop(std::uint32_t index, Time now) {
   Connection& c = connections_[index];
   c.queue.clear();
-  c.mode = Mode::idle;
-  c.idle_since = now;
-  c.doubles = Time{0};
-  c.window_rate = first_rate(c);
-  c.slow = c.reliable() && c.window_rate < flow::kUnlimited;
-  shares_.set_busy(index, false);
+  end_flow(c, index, now);
+  renew(c, now);
   limit(index);
   mark(now);
   wakes_.set(index, Wakes::kNever);
@@ -49,12 +45,14 @@ void FairNetwork::state(Archive& ar) {
     for (const auto& [from, to, delivery, priority] : keys) {
       if (from >= nodes_.size() || to >= nodes_.size() || priority > 7)
         return ar.fail("names a node that is not there");
-      connection(from, to, {.delivery = delivery, .priority = priority});
+      connection(from, to, {.delivery = delivery, .priority = priority}, Time{0});
     }
     if (connections_.size() != keys.size()) return ar.fail("holds other connections");
   }
   for (Connection& c : connections_) ar(c);
   shares_.state(ar);
+  for (Links& site : sites_) ar(site.sends, site.gets);
+  for (Way& way : ways_) ar(way.busy);
   ar(stretches_, dirty_, flights_, deliveries_, lost_);
   if (!ar.loading()) return;
   check_loaded(ar);
@@ -73,10 +71,18 @@ void FairNetwork::check_loaded(Archive& ar) const {
   bool good = flights_.good() && stretches_.size() == config_.wan.traces.size() &&
               dirty_.has_value() == shares_.unsettled();
   for (const auto& entry : deliveries_.entries()) good &= flights_.has(entry.event.slot);
+  std::vector<std::uint32_t> flows(ways_.size()), sent(sites_.size()), got(sites_.size());
   for (const Connection& c : connections_) {
     good &= (c.mode == Mode::idle) == c.queue.empty() && c.mode <= Mode::flowing;
     for (const std::uint32_t slot : c.queue) good &= flights_.has(slot);
+    good &= c.windows.empty() || c.windows.size() == streams(c);
+    for (const Stream& stream : c.windows) good &= stream.window.good();
+    if (c.mode != Mode::flowing || c.way == kNone || !c.reliable()) continue;
+    ++flows[c.way], ++sent[ways_[c.way].from], ++got[ways_[c.way].to];
   }
+  for (std::size_t i = 0; i < ways_.size(); ++i) good &= ways_[i].busy.flows == flows[i];
+  for (std::size_t i = 0; i < sites_.size(); ++i)
+    good &= sites_[i].sends.flows == sent[i] && sites_[i].gets.flows == got[i];
   if (!good) ar.fail("names a packet or a node that is not there");
 }
 

@@ -84,7 +84,7 @@ std::vector<std::uint32_t> FairNetwork::path(const Connection& c) const {
   return links;
 }
 
-std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service) {
+std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service, Time now) {
   const auto [index, is_new] =
       connection_index_.try_emplace(key_of(from, to, service), std::uint32_t(connections_.size()));
   if (!is_new) return index->second;
@@ -94,8 +94,7 @@ std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service
     c.way = way(there, here);
     ways_[c.way].connections.push_back(index->second);
   }
-  c.window_rate = first_rate(c);
-  c.slow = c.reliable() && c.window_rate < flow::kUnlimited;
+  renew(c, now);
   shares_.add_flow(path(c), service.priority);
   connections_.push_back(std::move(c));
   wakes_.add(Wakes::kNever);
@@ -151,10 +150,42 @@ void FairNetwork::apply(const flow::Traced& t, double value, Time now) {
     for (const auto& pair : {flow::SitePair{t.a, t.b}, flow::SitePair{t.b, t.a}}) {
       const auto way = way_index_.find(pair);
       if (way == way_index_.end()) continue;
-      for (const std::uint32_t index : ways_[way->second].connections) limit(index);
+      for (const std::uint32_t index : ways_[way->second].connections) {
+        Connection& c = connections_[index];
+        form_windows(c, now);
+        if (c.rests == Wakes::kNever) plan_rest(c, now);
+        limit(index);
+        wakes_.set(index, wake_of(c));
+      }
     }
   }
   mark(now);
+}
+
+void FairNetwork::note_busy(const Connection& c, int flow, Time now) {
+  if (c.way == kNone || !c.reliable()) return;
+  Way& way = ways_[c.way];
+  way.busy.add(flow, now);
+  sites_[way.from].sends.add(flow, now);
+  sites_[way.to].gets.add(flow, now);
+}
+
+// What acknowledgements of the other way's packets take of the link that is the narrowest on this
+// way, if both are busy; as if the other way were full, too.
+double FairNetwork::acks(const Connection& c, Time now) const {
+  if (c.way == kNone) return 0;
+  const Way& way = ways_[c.way];
+  const auto rate = [&](std::uint32_t link) {
+    return link == kNone ? flow::kUnlimited : shares_.capacity(link);
+  };
+  const double up = rate(sites_[way.from].out), down = rate(sites_[way.to].in);
+  const double pair = rate(way.link);
+  const auto back = way_index_.find({way.to, way.from});
+  const bool both = pair < std::min(up, down)
+                        ? back != way_index_.end() && ways_[back->second].busy.until(now)
+                    : up <= down ? sites_[way.from].gets.until(now)
+                                 : sites_[way.to].sends.until(now);
+  return both ? flow::ack_share(config_.tcp) : 0;
 }
 
 double FairNetwork::rate(Rank from, Rank to, Service service) const {

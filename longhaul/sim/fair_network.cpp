@@ -16,21 +16,6 @@ Time after(Time since, double bytes, double rate) {
   return ns > 4e18 ? Wakes::kNever : since + Time{std::llround(ns)};
 }
 
-// A round trip after `now`, on a grid of about a fiftieth of it (1, 2 or 5 times a power of 10), so
-// that the windows of many connections double at one time and shares are computed once.
-Time double_at(Time now, double rtt_s) {
-  const auto rtt = std::int64_t(std::llround(rtt_s * 1e9));
-  std::int64_t grid = 1;
-  for (std::int64_t unit = 1; unit * 50 <= rtt; unit *= 10)
-    for (const int times : {1, 2, 5})
-      if (unit * times * 50 <= rtt) grid = unit * times;
-  const std::int64_t at = (now.count() + rtt + grid / 2) / grid * grid;
-  return std::max(Time{at}, now + kInstant);
-}
-
-// Linux: at least 200 ms beyond the round trip.
-double timeout_s(double rtt_s) { return rtt_s + 0.2; }
-
 }  // namespace
 
 FairNetwork::FairNetwork(FairConfig config)
@@ -53,7 +38,7 @@ void FairNetwork::submit(Packet packet, Time now) {
 
 void FairNetwork::take_off(std::uint32_t slot, Time now) {
   const Packet& packet = flights_[slot].packet;
-  const std::uint32_t index = connection(packet.from, packet.to, packet.service);
+  const std::uint32_t index = connection(packet.from, packet.to, packet.service, now);
   Connection& c = connections_[index];
   c.queue.push_back(slot);
   if (c.queue.size() == 1) start(index, now);
@@ -63,8 +48,9 @@ void FairNetwork::take_off(std::uint32_t slot, Time now) {
 void FairNetwork::start(std::uint32_t index, Time now) {
   Connection& c = connections_[index];
   const Packet& packet = flights_[c.queue.front()].packet;
-  c.left = c.reliable() ? flow::stream_bytes(config_.tcp, packet.bytes) / (1 - loss(c))
-                        : flow::datagram_bytes(config_.tcp, packet.bytes);
+  c.left = c.reliable()
+               ? flow::stream_bytes(config_.tcp, packet.bytes) / (1 - loss(c)) * (1 + acks(c, now))
+               : flow::datagram_bytes(config_.tcp, packet.bytes);
   c.since = now;
   const double narrowest = shares_.narrowest(index);
   const bool small = !packet.message.is_bulk() && c.left <= config_.tcp.packet();
@@ -80,55 +66,23 @@ void FairNetwork::start(std::uint32_t index, Time now) {
 }
 
 void FairNetwork::begin_flow(Connection& c, std::uint32_t index, Time now) {
-  const double rtt = rtt_s(c), first = first_rate(c);
-  const double idle = seconds(now - c.idle_since);
-  // Linux: an idle cubic halves its window every timeout; bbr remembers the rate.
-  if (config_.tcp.control == flow::Tcp::Control::cubic && c.reliable() && !c.slow &&
-      first < flow::kUnlimited && idle > timeout_s(rtt)) {
-    c.slow = true;
-    c.window_rate = std::max(first, c.last_rate * std::exp2(-std::floor(idle / timeout_s(rtt))));
-  }
-  if (c.slow && c.doubles <= now) c.doubles = double_at(now, rtt);
+  wake_control(c, now);
   c.mode = Mode::flowing;
+  note_busy(c, +1, now);
   shares_.set_busy(index, true);
   limit(index);
   mark(now);
 }
 
-bool FairNetwork::window_limits(const Connection& c) {
-  return c.rate >= c.window_rate * (1 - 1e-9);
-}
-
-// When something else limits the rate. Changes no rate: the window did not count.
-void FairNetwork::end_slow_start(Connection& c, std::uint32_t index) {
-  c.slow = false;
-  limit(index);
-}
-
-// Bulk goes over parallel TCP connections, for each of which this holds; control has one.
-double FairNetwork::streams(const Connection& c) const {
-  return c.service.priority < kControl.priority ? config_.wan.streams : 1;
-}
-
-double FairNetwork::first_rate(const Connection& c) const {
-  return streams(c) * flow::slow_start_rate(config_.tcp, rtt_s(c));
-}
-
-// What the pair allows each of them.
-double FairNetwork::window(const Connection& c) const {
-  if (c.way == kNone) return flow::kUnlimited;
-  const Way& way = ways_[c.way];
-  return config_.wan.pair(way.from, way.to).flow.value_or(flow::kUnlimited);
-}
-
-// What its congestion control allows.
-void FairNetwork::limit(std::uint32_t index) {
-  Connection& c = connections_[index];
-  if (!c.reliable()) return;
-  const double each = std::min(flow::loss_cap(config_.tcp, loss(c), rtt_s(c)), window(c));
-  const double cap = streams(c) * each;
-  if (c.window_rate >= cap) c.slow = false;
-  shares_.set_cap(index, c.slow ? c.window_rate : cap);
+void FairNetwork::end_flow(Connection& c, std::uint32_t index, Time now) {
+  if (c.mode == Mode::flowing) {
+    note_busy(c, -1, now);
+    shares_.set_busy(index, false);
+    mark(now);
+    c.last_rate = c.rate;
+  }
+  c.mode = Mode::idle;
+  c.idle_since = now;
 }
 
 void FairNetwork::mark(Time now) {
@@ -148,7 +102,8 @@ void FairNetwork::settle() {
       c.ends = std::max(after(base, c.left, shares_.rate(index)), base + kInstant);
     }
     c.rate = shares_.rate(index);
-    if (c.mode == Mode::flowing && c.slow && !window_limits(c)) end_slow_start(c, index);
+    if (c.mode == Mode::flowing && c.slow && !c.resting && !window_limits(c))
+      end_slow_start(c, index);
     most ? wakes_.set_later(index, wake_of(c)) : wakes_.set(index, wake_of(c));
   }
   if (most) wakes_.rebuild();
@@ -156,7 +111,7 @@ void FairNetwork::settle() {
 
 Time FairNetwork::wake_of(const Connection& c) const {
   if (c.mode == Mode::idle) return Wakes::kNever;
-  return c.mode == Mode::flowing && c.slow ? std::min(c.ends, c.doubles) : c.ends;
+  return c.mode == Mode::flowing ? std::min(c.ends, next_control(c)) : c.ends;
 }
 
 std::optional<Time> FairNetwork::next_event() const {
@@ -179,13 +134,7 @@ std::optional<Notice> FairNetwork::advance() {
 std::optional<Notice> FairNetwork::wake(std::uint32_t index, Time now) {
   Connection& c = connections_[index];
   if (c.ends <= now) return depart(index, now);
-  if (window_limits(c)) {
-    c.window_rate *= 2;
-    c.doubles = double_at(now, rtt_s(c));
-    limit(index);
-  } else {
-    end_slow_start(c, index);
-  }
+  control(c, index, now);
   mark(now);
   wakes_.set(index, wake_of(c));
   return std::nullopt;
@@ -200,13 +149,7 @@ std::optional<Notice> FairNetwork::depart(std::uint32_t index, Time now) {
   send_off(slot, c, now);
   if (c.mode == Mode::lone) c.mode = Mode::idle;
   if (!c.queue.empty()) return start(index, now), notice;
-  if (c.mode == Mode::flowing) {
-    shares_.set_busy(index, false);
-    mark(now);
-    c.last_rate = c.rate;
-  }
-  c.mode = Mode::idle;
-  c.idle_since = now;
+  end_flow(c, index, now);
   wakes_.set(index, wake_of(c));
   return notice;
 }

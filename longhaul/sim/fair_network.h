@@ -6,9 +6,10 @@
 // nodes) by weighted max-min fairness with strict priority (flow/shares.h). docs/simulator.md
 // derives all this.
 //
-// - Reliable connections start slowly and are limited under loss as TCP is (flow/tcp.h); what is
-//   lost is sent again and holds up what comes behind it. Best-effort packets are paced at the same
-//   rate, without slow start, and may be lost, late, or there twice.
+// - Reliable connections start slowly, rest, and are limited under loss as TCP is (flow/tcp.h,
+//   cubic.h); what is lost is sent again and holds up what comes behind it; where both ways are
+//   busy, acknowledgements take their share. Best-effort packets are paced at the same rate,
+//   without slow start, and may be lost, late, or there twice.
 // - A packet is delivered one-way delay (and jitter) after its last byte has left, those of a
 //   reliable connection in order. It has departed when its last byte has left.
 // - A run of chunks is a packet of their bytes: in order on one connection, nothing is different.
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/flow/cubic.h"
 #include "longhaul/flow/shares.h"
 #include "longhaul/flow/tcp.h"
 #include "longhaul/flow/wan.h"
@@ -71,11 +73,30 @@ class FairNetwork final : public Network {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  // Whether reliable flows were under way just before an instant, whatever begins or ends in it.
+  struct Busy {
+    std::uint32_t flows = 0;
+    Time changed{0};
+    bool before = false;
+    void add(int flow, Time now) {
+      if (now != changed) before = flows > 0;
+      changed = now;
+      flows += std::uint32_t(flow);
+    }
+    bool until(Time now) const { return now == changed ? before : flows > 0; }
+    void state(auto& ar) { ar(flows, changed, before); }
+  };
   struct Way {  // an ordered pair of sites
     std::uint32_t from = 0, to = 0;
     std::uint32_t link = kNone;
     double delay_s = 0, jitter_s = 0, loss = 0;
     std::vector<std::uint32_t> connections = {};
+    Busy busy = {};
+  };
+  struct Stream {  // of a connection that loses packets under cubic
+    flow::CubicWindow window;
+    Time next{0};  // when its round trip is over
+    void state(auto& ar) { ar(window, next); }
   };
   enum class Mode : std::uint8_t {
     idle,
@@ -95,14 +116,18 @@ class FairNetwork final : public Network {
     bool slow = true;        // slow start
     double window_rate = 0;  // its limit
     Time doubles{0};
+    bool resting = false;  // bbr
+    Time rests{0};         // when that changes, if something is being sent then
+    std::vector<Stream> windows = {};
+    std::uint64_t rounds = 0;   // round trips of them; numbers what is drawn
     double last_rate = 0;       // when it fell idle
     Time idle_since{0};         // or never used
     Time last_delivery{0};      // in order
     std::uint64_t packets = 0;  // sent; numbers what is drawn
     bool losing = false;        // in a burst
     void state(auto& ar) {
-      ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, last_rate, idle_since,
-         last_delivery, packets, losing);
+      ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests, windows,
+         rounds, last_rate, idle_since, last_delivery, packets, losing);
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
   };
@@ -112,6 +137,7 @@ class FairNetwork final : public Network {
   };
   struct Links {  // of one site or node; kNone: unlimited
     std::uint32_t out = kNone, in = kNone;
+    Busy sends = {}, gets = {};  // of a site
   };
 
   // What is where (fair_links.cpp).
@@ -125,7 +151,7 @@ class FairNetwork final : public Network {
   static std::uint64_t key_of(Rank from, Rank to, const Service& service) {
     return (std::uint64_t{from} << 32 | to) * Service::kClasses + service.service_class();
   }
-  std::uint32_t connection(Rank from, Rank to, const Service&);
+  std::uint32_t connection(Rank from, Rank to, const Service&, Time now);
   std::vector<std::uint32_t> path(const Connection&) const;
   double delay_s(std::uint32_t from, std::uint32_t to) const;
   double rtt_s(const Connection&) const;
@@ -137,20 +163,35 @@ class FairNetwork final : public Network {
   void take_off(std::uint32_t slot, Time now);
   void start(std::uint32_t connection, Time now);
   void begin_flow(Connection&, std::uint32_t index, Time now);
-  double streams(const Connection&) const;
-  double first_rate(const Connection&) const;
-  double window(const Connection&) const;
-  void limit(std::uint32_t connection);
-  static bool window_limits(const Connection&);
-  void end_slow_start(Connection&, std::uint32_t index);
+  void end_flow(Connection&, std::uint32_t index, Time now);
   void mark(Time now);
   void settle();
   Time wake_of(const Connection&) const;
   std::optional<Notice> wake(std::uint32_t connection, Time now);
   std::optional<Notice> depart(std::uint32_t connection, Time now);
 
+  // What congestion control makes of it (fair_congestion.cpp).
+  std::uint32_t streams(const Connection&) const;
+  double first_rate(const Connection&) const;
+  double window(const Connection&) const;
+  void renew(Connection&, Time now);
+  void plan_rest(Connection&, Time now);
+  void wake_control(Connection&, Time now);
+  void form_windows(Connection&, Time now);
+  double windows_rate(const Connection&) const;
+  void limit(std::uint32_t connection);
+  static bool window_limits(const Connection&);
+  void end_slow_start(Connection&, std::uint32_t index);
+  static Time next_control(const Connection&);
+  void control(Connection&, std::uint32_t index, Time now);
+  void round_trip(Connection&, std::uint32_t stream, double all, bool used, Time now);
+
+  // Acknowledgements (fair_links.cpp).
+  void note_busy(const Connection&, int flow, Time now);
+  double acks(const Connection&, Time now) const;
+
   // Arriving (fair_delivery.cpp).
-  Random draw(const Connection&, std::uint64_t packet) const;
+  Random draw(Purpose, const Connection&, std::uint64_t number) const;
   void send_off(std::uint32_t slot, Connection&, Time now);
   void send_datagram(std::uint32_t slot, Connection&, Time now);
   bool loses(Connection&, std::uint64_t packets, Random&) const;

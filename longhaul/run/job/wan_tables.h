@@ -150,7 +150,8 @@ struct WanTable : WanSource {
                 .max = kLargestLoss},
           self.bbr_threshold);
     visit(Field{.name = "slow_start",
-                .doc = "connections begin with 10 packets a round trip and double; false: warm"},
+                .doc = "connections begin with 10 packets a round trip and double, and those of bbr "
+                       "rest every 10 s; false: ideal ones"},
           self.slow_start);
   }
 };

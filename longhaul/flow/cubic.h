@@ -1,0 +1,59 @@
+#pragma once
+// The window of one CUBIC connection that loses packets, a round trip at a time. RFC 9438: growth
+// (4.2, 4.3), slow start (4.10), decrease (4.6), fast convergence (4.7); RFC 6298: time-outs, with
+// Linux's least of 200 ms. Beyond its response function, as real connections with few packets
+// under way show: windows are whole packets; they do not grow in the round trip in which what was
+// lost is sent again, and grow one later than they could; what is lost again is found by a timer.
+// docs/simulator.md says how this was held against sockets.
+//
+// A plain value; losses are told to it. Windows in packets.
+#include <chrono>
+
+namespace longhaul::flow {
+
+// A round trip and Linux's least time-out: without an answer for so long all counts as lost.
+inline double timeout_s(double rtt_s) { return rtt_s + 0.2; }
+
+class CubicWindow {
+ public:
+  using Time = std::chrono::nanoseconds;
+
+  // Begins with so many packets, in slow start.
+  explicit CubicWindow(double packets = 10) : packets_(packets) {}
+
+  // What may be on the way now; 0 while a timer runs.
+  double packets() const { return silent_ ? 0 : packets_; }
+
+  struct Lost {
+    bool any = false;    // of a round trip's packets
+    bool again = false;  // and one of those when it was sent again
+  };
+  // A round trip, or a time-out, is over. `used`: the window was what limited the connection; else
+  // it does not grow. Answers with the time until it is to be called again.
+  double round(Time now, double rtt_s, Lost lost, bool used);
+  // Nothing was to be sent for so long: Linux halves the window for every time-out, not below
+  // `first`.
+  void idle(double idle_s, double rtt_s, double first);
+
+  void state(auto& ar) {
+    ar(packets_, threshold_, peak_, least_, reno_, since_, recovering_, silent_);
+  }
+  bool good() const { return packets_ >= 1 && threshold_ >= 1 && peak_ >= 0 && least_ >= 0; }
+
+ private:
+  void lose(bool again);
+  void grow(Time now, double rtt_s);
+  void begin_epoch(Time now);
+  double cubic(double after_s) const;
+
+  double packets_;
+  double threshold_ = 1e9;  // of slow start
+  double peak_ = 0;         // W_max
+  double least_ = 0;        // cwnd_epoch: what the epoch began with
+  double reno_ = 0;         // W_est
+  Time since_{0};           // the epoch's beginning
+  bool recovering_ = false;
+  bool silent_ = false;
+};
+
+}  // namespace longhaul::flow

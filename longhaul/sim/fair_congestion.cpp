@@ -1,0 +1,166 @@
+// What TCP's congestion control makes of a connection: slow start, bbr's rests, and cubic's windows
+// under loss.
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/sim/fair_network.h"
+
+namespace longhaul::sim {
+namespace {
+
+// A round trip after `now`, on a grid of about a fiftieth of it (1, 2 or 5 times a power of 10), so
+// that the windows of many connections double at one time and shares are computed once.
+Time double_at(Time now, double rtt_s) {
+  const auto rtt = std::int64_t(std::llround(rtt_s * 1e9));
+  std::int64_t grid = 1;
+  for (std::int64_t unit = 1; unit * 50 <= rtt; unit *= 10)
+    for (const int times : {1, 2, 5})
+      if (unit * times * 50 <= rtt) grid = unit * times;
+  const std::int64_t at = (now.count() + rtt + grid / 2) / grid * grid;
+  return std::max(Time{at}, now + Time{1});
+}
+
+Time later(Time now, double seconds) { return now + Time{std::llround(seconds * 1e9)}; }
+
+}  // namespace
+
+// Bulk goes over parallel TCP connections, for each of which this holds; control has one.
+std::uint32_t FairNetwork::streams(const Connection& c) const {
+  return c.service.priority < kControl.priority ? config_.wan.streams : 1;
+}
+
+double FairNetwork::first_rate(const Connection& c) const {
+  return streams(c) * flow::slow_start_rate(config_.tcp, rtt_s(c));
+}
+
+// What the pair allows each of them.
+double FairNetwork::window(const Connection& c) const {
+  if (c.way == kNone) return flow::kUnlimited;
+  const Way& way = ways_[c.way];
+  return config_.wan.pair(way.from, way.to).flow.value_or(flow::kUnlimited);
+}
+
+// As a new connection.
+void FairNetwork::renew(Connection& c, Time now) {
+  c.idle_since = now;
+  c.doubles = Time{0};
+  c.window_rate = first_rate(c);
+  c.slow = c.reliable() && c.window_rate < flow::kUnlimited;
+  c.resting = false;
+  plan_rest(c, now);
+  c.windows.clear();
+  form_windows(c, now);
+}
+
+// When the rest that is to be told from now on begins, or ends.
+void FairNetwork::plan_rest(Connection& c, Time now) {
+  const auto rest = c.reliable() ? flow::rest(config_.tcp, rtt_s(c)) : std::nullopt;
+  c.resting = c.resting && rest;
+  c.rests = rest ? later(now, c.resting ? rest->for_s : rest->every_s) : Wakes::kNever;
+}
+
+// Something is to be sent again.
+void FairNetwork::wake_control(Connection& c, Time now) {
+  if (!c.reliable()) return;
+  const double rtt = rtt_s(c), first = first_rate(c);
+  const double idle = seconds(now - c.idle_since);
+  // Linux: an idle cubic halves its window every timeout; bbr remembers the rate.
+  if (config_.tcp.control == flow::Tcp::Control::cubic && !c.slow && first < flow::kUnlimited &&
+      idle > flow::timeout_s(rtt)) {
+    c.slow = true;
+    c.window_rate =
+        std::max(first, c.last_rate * std::exp2(-std::floor(idle / flow::timeout_s(rtt))));
+  }
+  if (c.slow && c.doubles <= now) c.doubles = double_at(now, rtt);
+  for (Stream& stream : c.windows) {
+    stream.window.idle(idle, rtt, config_.tcp.first_window);
+    stream.next += now - c.idle_since;  // round trips pass while something is on the way
+  }
+  if (c.rests <= now) {  // the first answer after a pause is as good as a rest
+    c.resting = false;
+    plan_rest(c, now);
+  }
+}
+
+// The windows of cubic where it loses packets.
+void FairNetwork::form_windows(Connection& c, Time now) {
+  const double p = loss(c), rtt = rtt_s(c);
+  if (!c.reliable() || rtt <= 0 || !flow::minds_loss(config_.tcp, p)) return c.windows.clear();
+  if (!c.windows.empty()) return;
+  const double first =
+      config_.tcp.first_window > 0 ? config_.tcp.first_window : flow::cubic_mean_window(p, rtt);
+  const Time begin = c.mode == Mode::flowing ? now : c.idle_since;
+  c.windows.assign(streams(c), {flow::CubicWindow(first), later(begin, rtt)});
+}
+
+double FairNetwork::windows_rate(const Connection& c) const {
+  double packets = 0;
+  for (const Stream& stream : c.windows) packets += stream.window.packets();
+  return packets * config_.tcp.packet() / rtt_s(c);
+}
+
+// What its congestion control allows.
+void FairNetwork::limit(std::uint32_t index) {
+  Connection& c = connections_[index];
+  if (!c.reliable()) return;
+  double cap = streams(c) * window(c);
+  if (!c.windows.empty()) {
+    c.slow = false;
+    cap = std::min(cap, windows_rate(c));
+  }
+  if (c.window_rate >= cap) c.slow = false;
+  if (c.slow) cap = c.window_rate;
+  if (const auto rest = flow::rest(config_.tcp, rtt_s(c)); rest && c.resting)
+    cap = std::min(cap, streams(c) * rest->rate);
+  shares_.set_cap(index, cap);
+}
+
+bool FairNetwork::window_limits(const Connection& c) {
+  return c.rate >= c.window_rate * (1 - 1e-9);
+}
+
+// When something else limits the rate. Changes no rate: the window did not count.
+void FairNetwork::end_slow_start(Connection& c, std::uint32_t index) {
+  c.slow = false;
+  limit(index);
+}
+
+// When the control wants to be asked next, while something is being sent.
+Time FairNetwork::next_control(const Connection& c) {
+  Time next = c.slow ? std::min(c.doubles, c.rests) : c.rests;
+  for (const Stream& stream : c.windows) next = std::min(next, stream.next);
+  return next;
+}
+
+void FairNetwork::control(Connection& c, std::uint32_t index, Time now) {
+  if (c.rests <= now) {
+    c.resting = !c.resting;
+    plan_rest(c, now);
+  }
+  if (c.slow && c.doubles <= now) {
+    c.slow = window_limits(c) || c.resting;
+    if (window_limits(c)) c.window_rate *= 2;
+    c.doubles = double_at(now, rtt_s(c));
+  }
+  const double all = windows_rate(c);
+  const bool used = c.rate >= all * (1 - 1e-9);
+  for (std::uint32_t i = 0; i < c.windows.size(); ++i)
+    if (c.windows[i].next <= now) round_trip(c, i, all, used, now);
+  limit(index);
+}
+
+// A round trip of one of its streams is over: which of its packets were lost?
+void FairNetwork::round_trip(Connection& c, std::uint32_t i, double all, bool used, Time now) {
+  Stream& stream = c.windows[i];
+  const double rtt = rtt_s(c), p = loss(c);
+  const double share = all > 0 ? c.rate / all : 0;
+  Random random = draw(Purpose::windows, c, c.rounds++);
+  const double sent = std::min(1.0, share) * stream.window.packets();
+  const double survives = std::pow(1 - p, std::floor(sent + random.uniform()));
+  flow::CubicWindow::Lost lost;
+  lost.any = random.uniform() >= survives;
+  lost.again = random.uniform() < p;
+  stream.next = later(now, stream.window.round(now, rtt, lost, used));
+}
+
+}  // namespace longhaul::sim
