@@ -53,12 +53,17 @@ struct TransferEntry {
   TransferTraits traits;
 };
 
+// Bytes per second that a node can send another by what the job says of its network, infinite:
+// unlimited. The same at all nodes, so that what they plan by it agrees; it may be wrong.
+using RateBelief = std::function<double(Rank from, Rank to)>;
+
 // What an overlay is made of. `make_codec` gives a fresh job codec: with the job's error feedback
 // (to write contributions), or without (to write means and partial sums).
 struct OverlayParts {
   std::unique_ptr<Transfer> transfer;
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec;
   std::optional<Rank> server;  // [roles] server; absent: the overlay chooses
+  RateBelief rate;             // empty: nothing is believed
 };
 struct OverlayTraits {
   Bits bits = Bits::rank;

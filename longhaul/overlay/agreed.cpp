@@ -102,7 +102,7 @@ Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) 
   const std::uint64_t longest = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
                                 (place_.phantom ? place_.chunk_run : 1);
   fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())), longest);
-  if (!team_.members.empty()) fresh.plan = std::make_unique<Plan>(fresh.grid, team_);
+  fresh.plan = make_plan(fresh.grid);
   return &fresh;
 }
 

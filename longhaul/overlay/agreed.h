@@ -87,6 +87,7 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   // recovery.cpp: what a new view means
   void form_team(const View&);
+  std::unique_ptr<Plan> make_plan(const Grid&) const;
   void resolve(Turn&);
   TransferKey repair_key(const Sequence&) const;
 

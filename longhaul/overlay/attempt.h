@@ -102,6 +102,9 @@ class Topology {
     (void)members;
     return std::nullopt;
   }
+  // The trees that the pieces of a vector go along, the same at all nodes; nothing: there are none,
+  // and pieces belong to workers as Plan deals them.
+  virtual std::optional<Forest> forest(const Grid&, const Team&) const { return std::nullopt; }
   virtual std::unique_ptr<Attempt> open(const Terms&) const = 0;
 };
 

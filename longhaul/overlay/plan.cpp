@@ -12,6 +12,20 @@ std::optional<std::uint32_t> Team::index_of(Rank rank) const {
   return std::uint32_t(it - members.begin());
 }
 
+std::uint32_t Team::nodes() const {
+  return std::uint32_t(members.size()) + (server && !index_of(*server) ? 1 : 0);
+}
+
+Rank Team::node(std::uint32_t place) const {
+  return place < members.size() ? members[place] : server.value();
+}
+
+std::optional<std::uint32_t> Team::place_of(Rank rank) const {
+  if (const auto index = index_of(rank)) return index;
+  if (server == rank) return std::uint32_t(members.size());
+  return std::nullopt;
+}
+
 std::vector<Rank> Team::others() const {
   std::vector<Rank> ranks;
   const auto after = std::upper_bound(members.begin(), members.end(), self);
@@ -30,6 +44,22 @@ Plan::Plan(const Grid& grid, const Team& team) : grid_(&grid) {
   };
   std::vector<Rank> by_piece(grid.pieces());
   for (std::size_t piece = 0; piece < by_piece.size(); ++piece) by_piece[piece] = owner(piece);
+  deal(std::move(by_piece));
+}
+
+Plan::Plan(const Grid& grid, const Team& team, const Forest& forest) : grid_(&grid) {
+  const Status good =
+      check_forest(forest, std::uint32_t(team.members.size()), team.nodes(), grid.pieces());
+  LH_CHECK(!team.members.empty() && good);
+  std::vector<Rank> by_piece;
+  for (const std::uint32_t tree : forest.tree_of)
+    by_piece.push_back(team.node(forest.trees[tree].root));
+  deal(std::move(by_piece));
+  // Whoever stands outside (a server of another kind) has no use for the trees.
+  if (const auto place = team.place_of(team.self)) grove_.emplace(forest, *place);
+}
+
+void Plan::deal(std::vector<Rank> by_piece) {
   owners_ = by_piece;
   std::sort(owners_.begin(), owners_.end());
   owners_.erase(std::unique(owners_.begin(), owners_.end()), owners_.end());

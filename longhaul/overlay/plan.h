@@ -1,11 +1,12 @@
 #pragma once
-// Who takes part in the attempts of one epoch, and who owns which piece.
+// Who takes part in the attempts of one epoch, who owns which piece, and which way its parts go.
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "longhaul/core/place.h"
 #include "longhaul/overlay/grid.h"
+#include "longhaul/overlay/tree.h"
 
 namespace longhaul::overlay {
 
@@ -18,6 +19,10 @@ struct Team {
   // Place in members.
   std::optional<std::uint32_t> index_of(Rank) const;
   bool takes_part() const { return index_of(self).has_value(); }
+  // Places in trees (tree.h): the members', and behind them that of a server that is none.
+  std::uint32_t nodes() const;
+  Rank node(std::uint32_t place) const;
+  std::optional<std::uint32_t> place_of(Rank) const;
   // The others, beginning after oneself: if all do so, their traffic spreads over the receivers.
   std::vector<Rank> others() const;
   void state(auto& ar) { ar(epoch, members, server); }
@@ -27,6 +32,8 @@ class Plan {
  public:
   // Shard s belongs to worker s; a lost worker's pieces are dealt over the members in turn.
   Plan(const Grid&, const Team&);
+  // A piece belongs to the root of its tree. CHECKs that the forest is one of this team.
+  Plan(const Grid&, const Team&, const Forest&);
 
   const Grid& grid() const { return *grid_; }
   Rank owner(std::size_t piece) const { return owners_[slot_[piece]]; }
@@ -35,12 +42,17 @@ class Plan {
   std::span<const Rank> owners() const { return owners_; }  // of at least one piece, ascending
   std::span<const std::uint32_t> pieces_of(Rank) const;     // ascending
   std::vector<Range> ranges(std::span<const std::uint32_t> pieces) const;
+  // What this node has to do with the trees; only where the pieces go along some.
+  const Grove& grove() const { return grove_.value(); }
 
  private:
+  void deal(std::vector<Rank> by_piece);
+
   const Grid* grid_;
   std::vector<Rank> owners_;
   std::vector<std::uint32_t> slot_;                // of each piece, in owners_
   std::vector<std::vector<std::uint32_t>> owned_;  // by slot
+  std::optional<Grove> grove_;
 };
 
 }  // namespace longhaul::overlay

@@ -7,8 +7,15 @@ void AgreedMean::form_team(const View& view) {
   team_.epoch = view.epoch;
   team_.members = live_with(Role::worker, place_, view);
   team_.server = team_.members.empty() ? std::nullopt : topology_->server(team_.members, view);
-  for (auto& [id, sequence] : sequences_)
-    sequence.plan = team_.members.empty() ? nullptr : std::make_unique<Plan>(sequence.grid, team_);
+  for (auto& [id, sequence] : sequences_) sequence.plan = make_plan(sequence.grid);
+}
+
+// Nothing if no worker is left.
+std::unique_ptr<Plan> AgreedMean::make_plan(const Grid& grid) const {
+  if (team_.members.empty()) return nullptr;
+  if (const auto forest = topology_->forest(grid, team_))
+    return std::make_unique<Plan>(grid, team_, *forest);
+  return std::make_unique<Plan>(grid, team_);
 }
 
 TransferKey AgreedMean::repair_key(const Sequence& sequence) const {

@@ -503,9 +503,8 @@ TEST(RecoveryOfHubs, R2_1_AServerReducesAgainWhatItHadReduced) {
 }
 
 // mutant: longhaul/overlay/recovery.cpp
-//   - sequence.plan = team_.members.empty() ? nullptr : std::make_unique<Plan>(sequence.grid,
-//   team_);
-//   + if (!sequence.plan) sequence.plan = std::make_unique<Plan>(sequence.grid, team_);
+//   - for (auto& [id, sequence] : sequences_) sequence.plan = make_plan(sequence.grid);
+//   +
 // mutant: longhaul/overlay/recovery.cpp
 //   - team_.server = team_.members.empty() ? std::nullopt : topology_->server(team_.members, view);
 //   + if (view.epoch == 0) team_.server = topology_->server(team_.members, view);

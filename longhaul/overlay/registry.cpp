@@ -1,8 +1,11 @@
 #include "longhaul/overlay/registry.h"
 
 #include "longhaul/overlay/agreed.h"
+#include "longhaul/overlay/binary.h"
 #include "longhaul/overlay/direct.h"
+#include "longhaul/overlay/halving_doubling.h"
 #include "longhaul/overlay/hub.h"
+#include "longhaul/overlay/rack.h"
 #include "longhaul/overlay/ring.h"
 
 namespace longhaul::overlay {
@@ -35,6 +38,30 @@ Made make_hub(const Settings& settings, OverlayParts parts, const Place& place) 
       std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
 }
 
+Made make_ring(const Settings& settings, OverlayParts parts, const Place& place) {
+  RingConfig config;
+  LH_TRY(read_settings(settings, config));
+  auto topology = std::make_unique<Ring>(config, parts.rate, place);
+  return std::unique_ptr<Overlay>(
+      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
+}
+
+Made make_rack(const Settings& settings, OverlayParts parts, const Place& place) {
+  RackConfig config;
+  LH_TRY(read_settings(settings, config));
+  auto topology = std::make_unique<Rack>(config, parts.server);
+  return std::unique_ptr<Overlay>(
+      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
+}
+
+Made make_binary(const Settings& settings, OverlayParts parts, const Place& place) {
+  BinaryConfig config;
+  LH_TRY(read_settings(settings, config));
+  auto topology = std::make_unique<Binary>(config, parts.server, place);
+  return std::unique_ptr<Overlay>(
+      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
+}
+
 const OverlayEntry kEntries[] = {
     {"direct",
      "everyone to everyone: each worker reduces its share of the vector",
@@ -47,9 +74,24 @@ const OverlayEntry kEntries[] = {
      describe_config<HubConfig>,
      {.bits = Bits::rank}},
     {"ring",
-     "in a circle by rank: reduce-scatter and all-gather, chunk by chunk",
-     make<RingConfig, Ring>,
+     "in a circle, by rank or bandwidth: reduce-scatter and all-gather, chunk by chunk",
+     make_ring,
      describe_config<RingConfig>,
+     {.bits = Bits::plan, .sums_on_the_way = true}},
+    {"rack",
+     "groups of workers: members to an aggregator, aggregators to the server, and back",
+     make_rack,
+     describe_config<RackConfig>,
+     {.bits = Bits::plan, .sums_on_the_way = true}},
+    {"binary",
+     "one complete binary tree below the server, up and down again",
+     make_binary,
+     describe_config<BinaryConfig>,
+     {.bits = Bits::plan, .sums_on_the_way = true}},
+    {"halving_doubling",
+     "recursive halving of sums, doubling of means: 2 log2(n) steps",
+     make<HalvingDoublingConfig, HalvingDoubling>,
+     describe_config<HalvingDoublingConfig>,
      {.bits = Bits::plan, .sums_on_the_way = true}},
 };
 

@@ -1,11 +1,13 @@
 #pragma once
 // All in a circle: reduce-scatter, then all-gather. docs/overlay/ring.md
+#include "longhaul/core/registry.h"
 #include "longhaul/overlay/ring_attempt.h"
 
 namespace longhaul::overlay {
 
 struct RingConfig {
   std::string phases = "streamed";
+  std::string order = "id";
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "phases",
@@ -13,19 +15,30 @@ struct RingConfig {
                        "segment is here",
                 .choices = {"streamed", "sequential"}},
           self.phases);
+    visit(Field{.name = "order",
+                .doc = "in which order workers stand: id, by rank; bandwidth, so that the slowest "
+                       "hop is as fast as can be, by the rates of [wan]",
+                .choices = {"id", "bandwidth"}},
+          self.order);
   }
 };
 
 class Ring final : public Topology {
  public:
-  explicit Ring(const RingConfig& config) : streamed_(config.phases == "streamed") {}
+  // `rate`: what is believed, the same at all nodes; empty: nothing is, and the order is that of
+  // the ranks. The order is of all workers of the job: whoever is lost is left out.
+  Ring(const RingConfig& config, const RateBelief& rate, const Place& place);
   std::uint32_t shards(std::uint32_t workers) const override { return workers; }
   std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<RingAttempt>(terms, streamed_);
+    return std::make_unique<RingAttempt>(terms, streamed_, circle(*terms.team));
   }
+
+  // The members as they stand.
+  std::vector<Rank> circle(const Team&) const;
 
  private:
   const bool streamed_;
+  std::vector<Rank> order_;  // empty: by rank
 };
 
 }  // namespace longhaul::overlay

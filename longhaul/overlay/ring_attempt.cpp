@@ -6,10 +6,23 @@
 
 namespace longhaul::overlay {
 
-RingAttempt::RingAttempt(const Terms& terms, bool streamed)
+namespace {
+
+std::vector<std::uint32_t> stands_in(const std::vector<Rank>& circle, const Team& team) {
+  LH_CHECK(circle.size() == team.members.size());
+  std::vector<std::uint32_t> stands(circle.size());
+  for (std::uint32_t i = 0; i < circle.size(); ++i) stands[team.index_of(circle[i]).value()] = i;
+  return stands;
+}
+
+}  // namespace
+
+RingAttempt::RingAttempt(const Terms& terms, bool streamed, std::vector<Rank> circle)
     : Attempt(terms),
       streamed_(streamed),
-      self_(terms.team->index_of(terms.team->self).value()),
+      circle_(circle.empty() ? terms.team->members : std::move(circle)),
+      stands_(stands_in(circle_, *terms.team)),
+      self_(stand_of(terms.team->self)),
       parts_(terms.grid().pieces()) {
   if (terms.plan->root() != terms.team->self) return;
   weights_.assign(size(), kUnknownWeight);
@@ -17,7 +30,7 @@ RingAttempt::RingAttempt(const Terms& terms, bool streamed)
 }
 
 std::uint32_t RingAttempt::way(Rank owner, std::uint32_t index) const {
-  return (index + size() - *terms_.team->index_of(owner) - 1 + size()) % size();
+  return (index + size() - stand_of(owner) - 1 + size()) % size();
 }
 
 // At its start a part is one member's contribution, later a mean of several.
@@ -30,7 +43,7 @@ void RingAttempt::contribute(std::uint64_t length, double weight, Desk& desk) {
   const Rank root = terms_.plan->root();
   if (size() > 1) desk.tell(next(), share(length));
   if (root != terms_.team->self && root != next()) desk.tell(root, share(length));
-  if (root == terms_.team->self) note_share(self_, weight, desk);
+  if (root == terms_.team->self) note_share(root, weight, desk);
   start(desk);
   for (auto& [piece, part] : std::exchange(early_, {}))
     mix(piece, std::move(part.values), part.weight, desk);
@@ -62,12 +75,12 @@ Status RingAttempt::take_share(Rank from, const Share& share, Desk& desk) {
   }
   if (!is_root) return Ok{};
   if (weights_[*index] != kUnknownWeight) return refuse(from, "a second share");
-  note_share(*index, share.weight, desk);
+  note_share(from, share.weight, desk);
   return Ok{};
 }
 
-void RingAttempt::note_share(std::uint32_t index, double weight, Desk& desk) {
-  weights_[index] = weight;
+void RingAttempt::note_share(Rank from, double weight, Desk& desk) {
+  weights_[*terms_.team->index_of(from)] = weight;
   if (--unknown_ == 0) tell_roster(weights_, desk);
 }
 
@@ -175,7 +188,7 @@ std::string RingAttempt::waiting_for(const std::vector<bool>& mean_pieces) const
   if (weights_.empty()) return round_text() + ": roster of " + list_ranks({terms_.plan->root()});
   std::vector<Rank> silent;
   for (std::uint32_t i = 0; i < weights_.size(); ++i)
-    if (weights_[i] == kUnknownWeight) silent.push_back(member(i));
+    if (weights_[i] == kUnknownWeight) silent.push_back(terms_.team->members[i]);
   return round_text() + ": shares of " + list_ranks(silent);
 }
 

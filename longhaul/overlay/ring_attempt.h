@@ -1,7 +1,7 @@
 #pragma once
 // The attempt of ring (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-// workstations", 2009): members stand in a circle by rank. The pieces of owner k start at the
-// member after k and go round once; every member mixes its own part into the mean so far,
+// workstations", 2009): members stand in a circle. The pieces of owner k start at the member after
+// k and go round once; every member mixes its own part into the mean so far,
 //     m <- m + (a / A) (z - m)    A: sum of the weights so far, with a
 // until the owner has the mean, which then goes round once more, unchanged. n - 1 and n - 1 hops.
 #include <map>
@@ -13,7 +13,8 @@ namespace longhaul::overlay {
 class RingAttempt final : public Attempt {
  public:
   // streamed: every piece is passed on when it comes; else when all pieces of its owner are here.
-  RingAttempt(const Terms& terms, bool streamed);
+  // `circle`: all members in the order in which they stand; none: by rank.
+  RingAttempt(const Terms& terms, bool streamed, std::vector<Rank> circle = {});
 
   void contribute(std::uint64_t length, double weight, Desk&) override;
   Status take_share(Rank from, const Share&, Desk&) override;
@@ -32,8 +33,9 @@ class RingAttempt final : public Attempt {
     void state(auto& ar) { ar(values, weight); }
   };
 
-  std::uint32_t size() const { return std::uint32_t(terms_.team->members.size()); }
-  Rank member(std::uint32_t index) const { return terms_.team->members[index % size()]; }
+  std::uint32_t size() const { return std::uint32_t(circle_.size()); }
+  Rank member(std::uint32_t index) const { return circle_[index % size()]; }
+  std::uint32_t stand_of(Rank rank) const { return stands_[*terms_.team->index_of(rank)]; }
   Rank next() const { return member(self_ + 1); }
   Rank previous() const { return member(self_ + size() - 1); }
   // Links between the member where this owner's pieces start and `index`.
@@ -41,16 +43,18 @@ class RingAttempt final : public Attempt {
   TransferKey part_key(Rank owner, std::uint32_t index) const;
 
   void start(Desk&);
-  void note_share(std::uint32_t index, double weight, Desk&);
+  void note_share(Rank from, double weight, Desk&);
   void mix(std::size_t piece, std::vector<float> values, double weight, Desk&);
   void finish(std::size_t piece, std::span<const float> mean, double weight, Desk&);
   void pass_on(const TransferKey&, std::size_t piece, Payload, double weight, std::uint32_t hop,
                Desk&);
 
   const bool streamed_;
-  const std::uint32_t self_;     // index in the circle
-  std::vector<double> weights_;  // by member; only at the root, for the roster
-  std::uint32_t unknown_ = 0;    // members the root has not heard of
+  const std::vector<Rank> circle_;
+  std::vector<std::uint32_t> stands_;  // of each member: its index in the circle
+  const std::uint32_t self_;           // this node's
+  std::vector<double> weights_;        // by member; only at the root, for the roster
+  std::uint32_t unknown_ = 0;          // members the root has not heard of
   std::uint32_t previous_shares_ = 0;
   std::vector<bool> parts_;  // pieces that came as part
   std::map<std::uint32_t, Early> early_;

@@ -322,8 +322,8 @@ TEST(RingAttempt, MeansComeFromTheMemberBeforeInTheOwnersNameAndNotTooEarly) {
 //   - if (--unknown_ == 0) tell_roster(weights_, desk);
 //   + if (--unknown_ <= 1) tell_roster(weights_, desk);
 // mutant: longhaul/overlay/ring_attempt.cpp
-//   - if (root == terms_.team->self) note_share(self_, weight, desk);
-//   + if (root == terms_.team->self) note_share(0, weight, desk);
+//   - weights_[*terms_.team->index_of(from)] = weight;
+//   + weights_[from - 1] = weight;
 TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   // Pieces 0 and 1 of the lost rank 0 go to ranks 1 and 2: rank 1 is the root.
   Node root(1, true, {1, 2});
@@ -470,8 +470,8 @@ TEST(RingAttempt, SequentialSegmentsGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
 //   - pass_on(arrival.key, piece, bytes, arrival.weight, size() - 1 + (way(owner, self_) + 1),
 //   + pass_on(arrival.key, piece, bytes, arrival.weight, way(owner, self_) + 1,
 // mutant: longhaul/overlay/ring_attempt.cpp
-//   - return (index + size() - *terms_.team->index_of(owner) - 1 + size()) % size();
-//   + return (index + size() - *terms_.team->index_of(owner) + size()) % size();
+//   - return (index + size() - stand_of(owner) - 1 + size()) % size();
+//   + return (index + size() - stand_of(owner) + size()) % size();
 TEST(RingAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   Node zero(0, true, {0, 1, 2}, 1), one(1, true, {0, 1, 2}, 1), two(2, true, {0, 1, 2}, 1);
   std::vector<std::uint32_t> orders;

@@ -13,12 +13,15 @@ namespace longhaul::overlay::testing {
 using longhaul::testing::MachineNet;
 
 struct ExchangeConfig {
-  std::string kind = "direct";  // direct, hub, ring
+  std::string kind = "direct";  // direct, hub, ring, rack, binary, halving_doubling
   std::string phases = "streamed";
   std::string down_codec = "fp32";  // hub
   std::uint32_t window = 0;         // hub
+  RateBelief by_rate = {};          // ring: its order is by these
+  std::uint32_t groups = 0;         // rack
+  bool seeded = false;              // binary: in an order that is drawn
   std::uint32_t workers = 3;
-  bool server = false;  // hub: the last rank is a server and no worker
+  bool server = false;  // hub, rack, binary: the last rank is a server and no worker
   std::uint64_t length = 5000;
   std::uint64_t buffers = 0;  // > 0: a second vector, exact, beside each first
   Round rounds = 2;
@@ -37,6 +40,8 @@ std::vector<float> vector_of(const ExchangeConfig&, Rank, Round, std::uint32_t r
 // The mean over `counted` as R-2 has it.
 std::vector<float> mean_of(const ExchangeConfig&, const std::vector<Rank>& counted, Round,
                            std::uint32_t range);
+// Means are rounded more than once.
+bool sums_on_the_way(const ExchangeConfig&);
 std::unique_ptr<Overlay> make_overlay(const ExchangeConfig&, const Place&);
 
 class Averager final : public Machine {

@@ -13,6 +13,9 @@ namespace longhaul::overlay::testing {
 struct Table {
   Table(Team who, std::uint64_t length, std::uint32_t shards, std::uint64_t longest)
       : team(std::move(who)), grid(length, shards, longest), plan(grid, team) {}
+  // One shard, whose pieces go along trees.
+  Table(Team who, std::uint64_t length, std::uint64_t longest, const Forest& forest)
+      : team(std::move(who)), grid(length, 1, longest), plan(grid, team, forest) {}
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
   Terms terms(Round round = 0, bool exact = false) const {
@@ -56,9 +59,10 @@ class PaperDesk final : public Desk {
   void post(Outgoing out) override { posts.push_back(std::move(out)); }
   void tell(Rank to, const Share& one) override { shares.emplace_back(to, one); }
   void tell(Rank to, const Roster& one) override { rosters.emplace_back(to, one); }
-  Payload arrived_bytes() override { return {}; }
+  Payload arrived_bytes() override { return arrived; }
 
   float own;
+  Payload arrived;
   std::map<std::size_t, int> own_asked;
   std::map<std::size_t, std::vector<float>> means;
   std::vector<std::pair<std::vector<Rank>, double>> rosters_here;

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "longhaul/codec/registry.h"
+#include "longhaul/flow/capacities.h"
+#include "longhaul/run/job/site_index.h"
 
 namespace longhaul::run {
 namespace {
@@ -58,6 +60,20 @@ Place place_of(const Job& job, Rank rank, std::shared_ptr<const Members> members
   return place;
 }
 
+RateBelief belief_of(const Job& job, const Members& members) {
+  const SiteIndex index(job.network.sites);
+  std::vector<std::uint32_t> sites;
+  for (const Member& member : members) sites.push_back(index.at(member.site));
+  const auto wan = std::make_shared<const flow::Wan>(flow::at_highest(job.network));
+  return [wan, sites = std::move(sites)](Rank from, Rank to) {
+    const std::uint32_t a = sites[from], b = sites[to];
+    if (a == b) return wan->sites[a].lan.value_or(flow::kUnlimited);
+    return std::min({wan->capacity(a, b).value_or(flow::kUnlimited),
+                     wan->sites[a].up.value_or(flow::kUnlimited),
+                     wan->sites[b].down.value_or(flow::kUnlimited)});
+  };
+}
+
 Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place) {
   // Made once here, so that make_codec can promise to succeed later.
   auto codec = codec::make_codec(job.codec.settings, place, true);
@@ -72,6 +88,7 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& plac
   if (!transfer) return transfer.error();
   below.transfer = std::move(*transfer);
   below.server = job.server();
+  below.rate = belief_of(job, *place.members);
   return job.overlay.entry->make(job.overlay.settings, std::move(below), place);
 }
 

@@ -1,0 +1,120 @@
+#include "longhaul/overlay/tree.h"
+
+#include <algorithm>
+#include <set>
+
+#include "longhaul/base/check.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using Places = std::vector<std::uint32_t>;
+constexpr std::uint32_t kNobody = ~0u;
+
+// One direction of a tree, in which everybody but the root has a `towards`.
+struct Levels {
+  Levels(std::uint32_t root, const Places& towards)
+      : depth(towards.size()), height(towards.size()) {
+    std::vector<Places> children(towards.size());
+    for (std::uint32_t place = 0; place < towards.size(); ++place)
+      if (place != root) children[towards[place]].push_back(place);
+    order.push_back(root);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const std::uint32_t place = order[i];
+      for (const std::uint32_t child : children[place]) {
+        depth[child] = depth[place] + 1;
+        order.push_back(child);
+      }
+    }
+    for (auto place = order.rbegin(); *place != root; ++place)
+      height[towards[*place]] = std::max(height[towards[*place]], height[*place] + 1);
+  }
+  Places order;          // from the root on; who is on no way to it is not in it
+  Places depth, height;  // links to the root, and to the farthest below
+};
+
+Status check_direction(std::uint32_t root, const Places& towards, std::uint32_t nodes) {
+  if (towards.size() != nodes)
+    return malformed("of " + std::to_string(towards.size()) + " nodes, not of " +
+                     std::to_string(nodes));
+  for (const std::uint32_t place : towards)
+    if (place >= nodes) return malformed("place " + std::to_string(place) + " is nobody's");
+  if (towards[root] != root) return malformed("the root stands below another");
+  const Levels levels(root, towards);
+  if (levels.order.size() == nodes) return Ok{};
+  for (std::uint32_t place = 0; place < nodes; ++place)
+    if (place != root && levels.depth[place] == 0)
+      return malformed("place " + std::to_string(place) + " is on no way to the root");
+  return Ok{};
+}
+
+Status check_tree(const Tree& tree, std::uint32_t members, std::uint32_t nodes) {
+  if (tree.root >= nodes) return malformed("its root is nobody");
+  LH_TRY(check_direction(tree.root, tree.reduce_to, nodes));
+  LH_TRY(check_direction(tree.root, tree.spread_from, nodes));
+  for (std::uint32_t server = members; server < nodes; ++server)
+    if (tree.root != server) return malformed("a server that is no member is not its root");
+  return Ok{};
+}
+
+}  // namespace
+
+Status check_forest(const Forest& forest, std::uint32_t members, std::uint32_t nodes,
+                    std::size_t pieces) {
+  for (std::size_t i = 0; i < forest.trees.size(); ++i)
+    if (const Status good = check_tree(forest.trees[i], members, nodes); !good)
+      return malformed("tree " + std::to_string(i) + ": " + good.error().what);
+  if (forest.tree_of.size() != pieces) return malformed("a forest for another number of pieces");
+  for (const std::uint32_t tree : forest.tree_of)
+    if (tree >= forest.trees.size()) return malformed("a piece without a tree");
+  return Ok{};
+}
+
+std::uint32_t hops_of(const Tree& tree) {
+  return Levels(tree.root, tree.reduce_to).height[tree.root] +
+         Levels(tree.root, tree.spread_from).height[tree.root];
+}
+
+Branch branch_of(const Tree& tree, std::uint32_t place) {
+  const Levels up(tree.root, tree.reduce_to), down(tree.root, tree.spread_from);
+  const std::uint32_t nodes = std::uint32_t(tree.reduce_to.size());
+  Branch branch{.root = tree.root,
+                .reduce_to = tree.reduce_to[place],
+                .spread_from = tree.spread_from[place]};
+  Places under(nodes, kNobody);  // the child of `place` that somebody stands below
+  for (const std::uint32_t one : up.order) {
+    if (one == tree.root) continue;
+    const std::uint32_t parent = tree.reduce_to[one];
+    under[one] = parent == place ? one : under[parent];
+  }
+  for (std::uint32_t one = 0; one < nodes; ++one) {
+    if (under[one] == one) branch.boughs.push_back({one, {}});
+    if (under[one] != kNobody || one == place) branch.below.push_back(one);
+    if (one != tree.root && tree.spread_from[one] == place)
+      branch.heirs.push_back({one, down.height[one] + 1});
+  }
+  for (Bough& bough : branch.boughs)
+    for (const std::uint32_t one : branch.below)
+      if (under[one] == bough.place) bough.below.push_back(one);
+  for (std::uint32_t at = place; at != tree.root; branch.above.push_back(at))
+    at = tree.reduce_to[at];
+  branch.way = up.depth[place] + down.height[tree.root];
+  return branch;
+}
+
+Grove::Grove(const Forest& forest, std::uint32_t place)
+    : branches_(forest.trees.size()), tree_of_(forest.tree_of), pieces_(forest.trees.size()) {
+  for (std::uint32_t piece = 0; piece < tree_of_.size(); ++piece)
+    pieces_[tree_of_[piece]].push_back(piece);
+  std::set<std::uint32_t> above;
+  for (std::uint32_t tree = 0; tree < trees(); ++tree) {
+    if (pieces_[tree].empty()) continue;
+    branches_[tree] = branch_of(forest.trees[tree], place);
+    hops_ = std::max(hops_, hops_of(forest.trees[tree]));
+    above.insert(branches_[tree].above.begin(), branches_[tree].above.end());
+  }
+  above_.assign(above.begin(), above.end());
+  std::rotate(above_.begin(), std::upper_bound(above_.begin(), above_.end(), place), above_.end());
+}
+
+}  // namespace longhaul::overlay

@@ -1,0 +1,294 @@
+#include "longhaul/overlay/tree_attempt.h"
+
+#include <algorithm>
+
+#include "longhaul/overlay/reduction.h"
+
+namespace longhaul::overlay {
+
+TreeAttempt::TreeAttempt(const Terms& terms, bool streamed)
+    : Attempt(terms),
+      streamed_(streamed),
+      self_(terms.team->place_of(terms.team->self).value()),
+      weights_(terms.team->nodes(), kUnknownWeight),
+      untold_(std::uint32_t(terms.team->members.size())),
+      known_(grove().trees()),
+      to_reduce_(terms.plan->pieces_of(terms.team->self).size()),
+      mixed_(terms.grid().pieces()) {
+  // A server that is no member brings nothing.
+  for (std::size_t place = untold_; place < weights_.size(); ++place) weights_[place] = 0;
+  for (std::uint32_t tree = 0; tree < known_.size(); ++tree) recount(tree);
+}
+
+std::optional<std::size_t> TreeAttempt::bough_of(const Branch& branch,
+                                                 std::optional<std::uint32_t> place) {
+  for (std::size_t i = 0; i < branch.boughs.size(); ++i)
+    if (branch.boughs[i].place == place) return i;
+  return std::nullopt;
+}
+
+bool TreeAttempt::stands_below(std::uint32_t place, std::uint32_t tree) const {
+  const auto& below = grove().branch(tree).below;
+  return std::binary_search(below.begin(), below.end(), place);
+}
+
+bool TreeAttempt::is_here(std::size_t piece, std::uint32_t place) const {
+  const auto parts = waiting_.find(std::uint32_t(piece));
+  return parts != waiting_.end() && parts->second.contains(place);
+}
+
+bool TreeAttempt::knows(std::uint32_t tree) const {
+  return known_[tree].unknown == 0 && weights_[self_] != kUnknownWeight;
+}
+
+// Sums in ascending order, so that child and parent come to the same.
+void TreeAttempt::recount(std::uint32_t tree) {
+  const Branch& branch = grove().branch(tree);
+  Known known;
+  for (const std::uint32_t one : branch.below) {
+    known.unknown += one != self_ && weights_[one] == kUnknownWeight;
+    known.all += weights_[one];
+  }
+  for (const Bough& bough : branch.boughs) {
+    double sum = 0;
+    for (const std::uint32_t one : bough.below) sum += weights_[one];
+    known.boughs.push_back(sum);
+  }
+  known_[tree] = std::move(known);
+}
+
+void TreeAttempt::contribute(std::uint64_t length, double weight, Desk& desk) {
+  set_contribution(weight);
+  for (const std::uint32_t place : grove().above())
+    desk.tell(terms_.team->node(place), share(length));
+  set_weight(self_, weight, desk);
+}
+
+Status TreeAttempt::take_share(Rank from, const Share& share, Desk& desk) {
+  const auto place = terms_.team->index_of(from);
+  if (!place || place == self_) return refuse(from, "a share of who is no member");
+  bool below = false;
+  for (std::uint32_t tree = 0; tree < grove().trees() && !below; ++tree)
+    below = stands_below(*place, tree);
+  if (!below) return refuse(from, "a share for a node that does not stand above it");
+  if (weights_[*place] != kUnknownWeight) return refuse(from, "a second share");
+  set_weight(*place, share.weight, desk);
+  return Ok{};
+}
+
+void TreeAttempt::set_weight(std::uint32_t place, double weight, Desk& desk) {
+  weights_[place] = weight;
+  if (--untold_ == 0 && is_teller())
+    tell_roster(std::span(weights_).first(terms_.team->members.size()), desk);
+  for (std::uint32_t tree = 0; tree < grove().trees(); ++tree) {
+    if (!stands_below(place, tree)) continue;
+    if (place == self_ || --known_[tree].unknown == 0) recount(tree);
+    if (knows(tree)) begin(tree, desk);
+  }
+}
+
+// All weights are known.
+void TreeAttempt::begin(std::uint32_t tree, Desk& desk) {
+  const Known& known = known_[tree];
+  const auto pieces = grove().pieces(tree);
+  const auto brings = [](double weight) { return weight > 0; };
+  if (std::any_of(known.boughs.begin(), known.boughs.end(), brings)) {
+    for (const std::uint32_t piece : pieces) advance(piece, desk);
+    return;
+  }
+  for (const std::uint32_t piece : pieces) mixed_[piece] = true, waiting_.erase(piece);
+  if (weights_[self_] > 0) return begin_alone(tree, desk);
+  if (is_root(grove().branch(tree))) to_reduce_ -= pieces.size();  // an empty mean
+}
+
+// Nobody below brings anything: this node's own bytes are all there is.
+void TreeAttempt::begin_alone(std::uint32_t tree, Desk& desk) {
+  const Branch& branch = grove().branch(tree);
+  const auto pieces = grove().pieces(tree);
+  if (is_root(branch)) {
+    for (const std::uint32_t piece : pieces) finish(piece, desk.own_values(piece), weight(), desk);
+    return;
+  }
+  const TransferKey key = this->key(Phase::part, Coding::up, terms_.team->self);
+  send_up(key, branch, terms_.plan->ranges(pieces), weight(), desk);
+}
+
+Status TreeAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
+  const Branch& branch = branch_of(piece);
+  const auto place = terms_.team->place_of(from);
+  if (Phase(key.phase) == Phase::mean) {
+    const Rank owner = terms_.plan->owner(piece);
+    if (key != this->key(Phase::mean, Coding::down, owner) || is_root(branch) ||
+        place != branch.spread_from)
+      return refuse(from, "a mean that does not come this way, or in another coding");
+    if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
+    return Ok{};
+  }
+  const auto bough = bough_of(branch, place);
+  if (!bough) return refuse(from, "a part from who does not stand below");
+  // Who has children may bring a mean so far, or its own bytes if they bring nothing.
+  const bool mixed =
+      branch.boughs[*bough].below.size() > 1 && key == this->key(Phase::part, Coding::down, from);
+  if (key != this->key(Phase::part, Coding::up, from) && !mixed)
+    return refuse(from, "a part that is not its own, or in another coding");
+  if (weights_[*place] == kUnknownWeight) return refuse(from, "a part without a share before it");
+  if (mixed_[piece] || is_here(piece, *place)) return refuse(from, "a part for the second time");
+  const Known& known = known_[grove().tree_of(piece)];
+  if (known.unknown == 0 && known.boughs[*bough] == 0)
+    return refuse(from, "a part of those who bring nothing");
+  return Ok{};
+}
+
+Status TreeAttempt::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
+  if (Phase(arrival.key.phase) == Phase::mean) {
+    Payload bytes = desk.arrived_bytes();
+    desk.have_mean(piece, std::move(arrival.values));
+    spread(arrival.key, piece, std::move(bytes), arrival.weight, desk);
+    return Ok{};
+  }
+  const std::uint32_t place = *terms_.team->place_of(arrival.from);
+  const Known& known = known_[grove().tree_of(piece)];
+  if (mixed_[piece]) return refuse(arrival.from, "a part that nobody waits for");
+  // What comes before all shares is weighed by them later.
+  if (known.unknown == 0 && arrival.weight != known.boughs[*bough_of(branch_of(piece), place)])
+    return refuse(arrival.from, "a weight unlike the shares of those below it");
+  waiting_[std::uint32_t(piece)][place] = std::move(arrival.values);
+  if (knows(grove().tree_of(piece))) advance(piece, desk);
+  return Ok{};
+}
+
+// Parts wait until those of all children are here: they are mixed at once, in one order.
+void TreeAttempt::advance(std::size_t piece, Desk& desk) {
+  const std::uint32_t tree = grove().tree_of(piece);
+  const Branch& branch = grove().branch(tree);
+  const Known& known = known_[tree];
+  for (std::size_t i = 0; i < branch.boughs.size(); ++i)
+    if (known.boughs[i] > 0 && !is_here(piece, branch.boughs[i].place)) return;
+  const std::vector<float> mean = mix(piece, desk);
+  mixed_[piece] = true;
+  if (is_root(branch)) return finish(piece, mean, known.all, desk);
+  const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
+  outbox_[{key.phase, std::uint32_t(piece)}] = {desk.write(piece, key.coding, mean), 1};
+  if (auto ranges = ready(Phase::part, piece); !ranges.empty())
+    send_up(key, branch, std::move(ranges), known.all, desk);
+}
+
+void TreeAttempt::send_up(const TransferKey& key, const Branch& branch, std::vector<Range> ranges,
+                          double weight, Desk& desk) {
+  post(key, terms_.team->node(branch.reduce_to), std::move(ranges), weight,
+       grove().hops() - branch.way, grove().hops(), desk);
+}
+
+std::vector<float> TreeAttempt::mix(std::size_t piece, Desk& desk) {
+  const std::uint32_t tree = grove().tree_of(piece);
+  auto parts = waiting_.extract(std::uint32_t(piece));
+  std::vector<double> mean;
+  double sum = 0;
+  const auto add = [&](const std::vector<float>& part, double weight) {
+    sum += weight;
+    const double share = weight / sum;
+    if (mean.empty()) return mean.assign(part.begin(), part.end());
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * (double(part[i]) - mean[i]);
+  };
+  if (weights_[self_] > 0) add(desk.own_values(piece), weights_[self_]);
+  const auto& boughs = grove().branch(tree).boughs;
+  for (std::size_t i = 0; i < boughs.size(); ++i)
+    if (known_[tree].boughs[i] > 0) add(parts.mapped().at(boughs[i].place), known_[tree].boughs[i]);
+  return {mean.begin(), mean.end()};
+}
+
+// The root, too, uses what the others will read.
+void TreeAttempt::finish(std::size_t piece, std::span<const float> mean, double weight,
+                         Desk& desk) {
+  const TransferKey key = this->key(Phase::mean, Coding::down, terms_.team->self);
+  Payload bytes = desk.write(piece, key.coding, mean);
+  --to_reduce_;
+  if (terms_.team->takes_part()) desk.have_mean(piece, desk.read(piece, key.coding, bytes));
+  spread(key, piece, std::move(bytes), weight, desk);
+}
+
+void TreeAttempt::spread(const TransferKey& key, std::size_t piece, Payload bytes, double weight,
+                         Desk& desk) {
+  const std::vector<Heir>& heirs = branch_of(piece).heirs;
+  if (heirs.empty()) return;
+  outbox_[{key.phase, std::uint32_t(piece)}] = {std::move(bytes), std::uint32_t(heirs.size())};
+  const std::vector<Range> ranges = ready(Phase::mean, piece);
+  if (ranges.empty()) return;
+  for (const Heir& heir : heirs)
+    post(key, terms_.team->node(heir.place), ranges, weight, grove().hops() - heir.way,
+         grove().hops(), desk);
+}
+
+// What may go out now that this piece may: it alone, or all of its tree with the last of them.
+std::vector<Range> TreeAttempt::ready(Phase phase, std::size_t piece) {
+  if (streamed_) return {terms_.grid().range(piece)};
+  const std::uint32_t tree = grove().tree_of(piece);
+  const auto pieces = grove().pieces(tree);
+  if (++held_[{std::uint8_t(phase), tree}] < pieces.size()) return {};
+  return terms_.plan->ranges(pieces);
+}
+
+Payload TreeAttempt::encoded(const TransferKey& key, std::size_t piece, Desk& desk) {
+  const auto out = outbox_.find({key.phase, std::uint32_t(piece)});
+  if (out == outbox_.end()) {
+    LH_CHECK(Phase(key.phase) == Phase::part && weight() > 0);
+    return desk.own_bytes(piece);
+  }
+  Payload bytes = out->second.bytes;
+  if (--out->second.left == 0) outbox_.erase(out);
+  return bytes;
+}
+
+// Below this node, whose shares have not come.
+std::vector<Rank> TreeAttempt::silent() const {
+  std::vector<Rank> ranks;
+  for (std::uint32_t place = 0; place < weights_.size(); ++place) {
+    if (weights_[place] != kUnknownWeight) continue;
+    for (std::uint32_t tree = 0; tree < grove().trees(); ++tree) {
+      if (!stands_below(place, tree)) continue;
+      ranks.push_back(terms_.team->node(place));
+      break;
+    }
+  }
+  return ranks;
+}
+
+// Who owe parts of some piece.
+std::vector<Rank> TreeAttempt::slow_children() const {
+  std::set<Rank> ranks;
+  for (std::uint32_t piece = 0; piece < mixed_.size(); ++piece) {
+    if (mixed_[piece]) continue;
+    const std::uint32_t tree = grove().tree_of(piece);
+    const auto& boughs = grove().branch(tree).boughs;
+    for (std::size_t i = 0; i < boughs.size(); ++i)
+      if (known_[tree].boughs[i] > 0 && !is_here(piece, boughs[i].place))
+        ranks.insert(terms_.team->node(boughs[i].place));
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+std::string TreeAttempt::waiting_for(const std::vector<bool>& mean_pieces) const {
+  if (const auto ranks = silent(); !ranks.empty())
+    return round_text() + ": shares of " + list_ranks(ranks);
+  if (const auto ranks = slow_children(); !ranks.empty())
+    return round_text() + ": parts of " + list_ranks(ranks);
+  std::set<Rank> sources;
+  for (std::uint32_t piece = 0; piece < mixed_.size(); ++piece)
+    if (piece >= mean_pieces.size() || !mean_pieces[piece])
+      if (const Branch& branch = branch_of(piece); !is_root(branch))
+        sources.insert(terms_.team->node(branch.spread_from));
+  return round_text() + (sources.empty()
+                             ? ": roster of " + std::to_string(terms_.plan->root())
+                             : ": means of " + list_ranks({sources.begin(), sources.end()}));
+}
+
+void TreeAttempt::state(Archive& ar) {
+  Attempt::state(ar);
+  ar(weights_, untold_, to_reduce_, mixed_, waiting_, outbox_, held_);
+  if (!ar.loading()) return;
+  if (weights_.size() != terms_.team->nodes() || mixed_.size() != terms_.grid().pieces())
+    return ar.fail("holds an attempt along other trees");
+  for (std::uint32_t tree = 0; tree < known_.size(); ++tree) recount(tree);
+}
+
+}  // namespace longhaul::overlay

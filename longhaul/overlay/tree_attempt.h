@@ -1,0 +1,81 @@
+#pragma once
+// The attempt of all overlays that work along trees (tree.h). A node sends up, piece by piece, the
+// mean of all that stand below it, itself first and then its children in ascending order,
+//     m <- m + (a / A) (z - m)    A: sum of the weights so far, with a
+// in double, rounded once a node; who has nothing to add to its own sends its own bytes. The root
+// has the mean, which goes down in the very bytes in which the root wrote it.
+//
+// A share goes to all who stand above. So every node knows the weight of all that is below each
+// child before it mixes, and waits for nothing from those that bring nothing.
+#include <map>
+
+#include "longhaul/overlay/attempt.h"
+
+namespace longhaul::overlay {
+
+class TreeAttempt final : public Attempt {
+ public:
+  // streamed: a piece goes on when it is mixed, or has come; else when all pieces of its tree are.
+  TreeAttempt(const Terms& terms, bool streamed);
+
+  void contribute(std::uint64_t length, double weight, Desk&) override;
+  Status take_share(Rank from, const Share&, Desk&) override;
+  Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
+  Status take(Arrival&&, std::size_t piece, Desk&) override;
+  Payload encoded(const TransferKey&, std::size_t piece, Desk&) override;
+  bool reduced() const override { return to_reduce_ == 0; }
+  bool drained() const override { return outbox_.empty(); }
+  std::string waiting_for(const std::vector<bool>& mean_pieces) const override;
+  void state(Archive&) override;
+
+ private:
+  struct Known {                   // of a tree
+    std::uint32_t unknown = 0;     // who stand below and have not told their weight
+    std::vector<double> boughs{};  // the weight of each, once all are known
+    double all = 0;                // with this node's own
+  };
+  struct Out {
+    Payload bytes;
+    std::uint32_t left = 0;  // sends to come
+    void state(auto& ar) { ar(bytes, left); }
+  };
+
+  const Grove& grove() const { return terms_.plan->grove(); }
+  const Branch& branch_of(std::size_t piece) const {
+    return grove().branch(grove().tree_of(piece));
+  }
+  bool is_root(const Branch& branch) const { return branch.root == self_; }
+  bool is_teller() const { return terms_.plan->root() == terms_.team->self; }
+  // The child's number in the branch, if it is one.
+  static std::optional<std::size_t> bough_of(const Branch&, std::optional<std::uint32_t> place);
+  bool stands_below(std::uint32_t place, std::uint32_t tree) const;
+  bool is_here(std::size_t piece, std::uint32_t place) const;
+  bool knows(std::uint32_t tree) const;  // all it needs to begin
+
+  void recount(std::uint32_t tree);
+  void set_weight(std::uint32_t place, double weight, Desk&);
+  void begin(std::uint32_t tree, Desk&);
+  void begin_alone(std::uint32_t tree, Desk&);
+  void advance(std::size_t piece, Desk&);
+  void send_up(const TransferKey&, const Branch&, std::vector<Range>, double weight, Desk&);
+  std::vector<float> mix(std::size_t piece, Desk&);
+  void finish(std::size_t piece, std::span<const float> mean, double weight, Desk&);
+  void spread(const TransferKey&, std::size_t piece, Payload, double weight, Desk&);
+  std::vector<Range> ready(Phase, std::size_t piece);
+  std::vector<Rank> silent() const;
+  std::vector<Rank> slow_children() const;
+
+  const bool streamed_;
+  const std::uint32_t self_;     // place
+  std::vector<double> weights_;  // by place
+  std::uint32_t untold_ = 0;     // members that whoever tells the roster has not heard of
+  std::vector<Known> known_;     // by tree; follows from weights_
+  std::size_t to_reduce_ = 0;    // pieces whose root this is
+  std::vector<bool> mixed_;      // pieces of which nothing more is to come up
+  std::map<std::uint32_t, std::map<std::uint32_t, std::vector<float>>> waiting_;  // piece, place
+  std::map<std::pair<std::uint8_t, std::uint32_t>, Out> outbox_;                  // (phase, piece)
+  // sequential: pieces of (phase, tree) that are here and have not gone on
+  std::map<std::pair<std::uint8_t, std::uint32_t>, std::uint64_t> held_;
+};
+
+}  // namespace longhaul::overlay

@@ -1,0 +1,627 @@
+// One attempt along trees, fed by hand, and whole forests of them.
+#include "longhaul/overlay/tree_attempt.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/overlay/testing/paper_desk.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using testing::PaperDesk;
+using testing::Table;
+using Floats = std::vector<float>;
+using Ranks = std::vector<Rank>;
+using Places = std::vector<std::uint32_t>;
+
+// Ranks 10 to 14 by place. Up: 1 and 3 to 0, 0 and 4 to 2. Down: 2 to 4, 4 to 3, 3 to 0, 0 to 1.
+const Ranks kMembers = {10, 11, 12, 13, 14};
+Tree tree_of_five() { return {2, {2, 0, 2, 0, 2}, {3, 0, 2, 4, 2}}; }
+constexpr std::uint64_t kLength = 6;  // three pieces of two values
+
+struct Node {
+  explicit Node(Rank self, bool streamed = true, Round round = 0, bool exact = false,
+                Forest forest = {{tree_of_five()}, {0, 0, 0}})
+      : table(team(self, forest), kLength, 2, forest),
+        desk(table.grid, float(self)),
+        round(round),
+        attempt(table.terms(round, exact), streamed) {}
+  static Team team(Rank self, const Forest& forest) {
+    Team team{.self = self, .epoch = 0, .workers = kMembers, .members = kMembers, .server = {}};
+    if (forest.trees[0].reduce_to.size() > kMembers.size()) team.server = 15;
+    return team;
+  }
+  TransferKey key(Phase phase, Coding coding, Rank origin) const {
+    return {0, {round, 0, 0, origin}, std::uint8_t(phase), coding};
+  }
+  TransferKey own(Rank from) const { return key(Phase::part, Coding::up, from); }
+  TransferKey mixed(Rank from) const { return key(Phase::part, Coding::down, from); }
+  TransferKey mean(Rank root) const { return key(Phase::mean, Coding::down, root); }
+  void contribute(double weight) { attempt.contribute(kLength, weight, desk); }
+  bool share(Rank from, double weight) {
+    const Share share{0, {round, 0, 0, from}, kLength, false, weight};
+    return bool(attempt.take_share(from, share, desk));
+  }
+  bool admits(Rank from, const TransferKey& key, std::size_t piece = 0) const {
+    return bool(attempt.admit(from, key, piece));
+  }
+  // An admitted piece, all of whose values are `value`.
+  bool give(Rank from, const TransferKey& key, std::size_t piece, double weight, float value) {
+    EXPECT_TRUE(admits(from, key, piece)) << from << ", " << piece;
+    const Floats values(table.grid.range(piece).length, value);
+    desk.arrived = desk.write(piece, Coding::exact, values);
+    Arrival arrival{from, key, table.grid.range(piece), values, {}, weight};
+    return bool(attempt.take(std::move(arrival), piece, desk));
+  }
+  std::vector<Range> posted(const TransferKey& key) const {
+    std::vector<Range> ranges;
+    for (const Outgoing& out : desk.posts)
+      if (out.key == key) ranges.insert(ranges.end(), out.ranges.begin(), out.ranges.end());
+    return ranges;
+  }
+  const Outgoing& newest() const { return desk.posts.back(); }
+  Floats sent(const TransferKey& key, std::size_t piece) {
+    return desk.read(piece, key.coding, attempt.encoded(key, piece, desk));
+  }
+
+  Table table;
+  PaperDesk desk;
+  const Round round;
+  TreeAttempt attempt;
+};
+
+// --- shares -------------------------------------------------------------------------------------
+
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - for (const std::uint32_t place : grove().above())
+//   + for (const std::uint32_t place : grove().above().first(1))
+TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
+  const std::map<Rank, Ranks> told = {{10, {12}}, {11, {12, 10}}, {12, {}}, {13, {10, 12}}};
+  for (const auto& [self, expected] : told) {
+    Node node(self);
+    node.contribute(2.5);
+    Ranks to;
+    for (const auto& [rank, share] : node.desk.shares) {
+      to.push_back(rank);
+      EXPECT_EQ(share.weight, 2.5);
+      EXPECT_EQ(share.length, kLength);
+      EXPECT_EQ(share.vector, (CodecKey{0, 0, 0, self}));
+    }
+    EXPECT_EQ(to, expected) << self;
+  }
+}
+
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (!below) return refuse(from, "a share for a node that does not stand above it");
+//   +
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (weights_[*place] != kUnknownWeight) return refuse(from, "a second share");
+//   +
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (!place || place == self_) return refuse(from, "a share of who is no member");
+//   + if (!place) return refuse(from, "a share of who is no member");
+TEST(TreeAttempt, SharesComeOnceFromThoseBelow) {
+  Node node(10);
+  EXPECT_FALSE(node.share(9, 1)) << "no member";
+  EXPECT_FALSE(node.share(10, 1)) << "in the name of this node";
+  EXPECT_FALSE(node.share(12, 1)) << "stands above";
+  EXPECT_FALSE(node.share(14, 1)) << "stands beside";
+  EXPECT_TRUE(node.share(13, 1));
+  EXPECT_FALSE(node.share(13, 1)) << "again";
+}
+
+// The root of the first piece hears from all.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (--untold_ == 0 && is_teller())
+//   + if (--untold_ <= 1 && is_teller())
+TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
+  Node root(12);
+  for (const Rank from : {10u, 11u, 13u, 14u}) {
+    ASSERT_TRUE(root.share(from, from == 13 ? 0 : 2));
+    EXPECT_TRUE(root.desk.rosters.empty());
+  }
+  root.contribute(0.5);
+  ASSERT_EQ(root.desk.rosters.size(), 4u);
+  ASSERT_EQ(root.desk.rosters_here.size(), 1u);
+  EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{10, 11, 12, 14}, 6.5}));
+  Node other(10);
+  for (const Rank from : {11u, 13u}) ASSERT_TRUE(other.share(from, 1));
+  other.contribute(1);
+  EXPECT_TRUE(other.desk.rosters.empty()) << "one tells";
+}
+
+// --- parts --------------------------------------------------------------------------------------
+
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - const TransferKey key = this->key(Phase::part, Coding::up, terms_.team->self);
+//   + const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
+TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
+  Node leaf(11);
+  leaf.contribute(4);
+  ASSERT_EQ(leaf.desk.posts.size(), 1u);
+  EXPECT_EQ(leaf.newest().key, leaf.own(11));
+  EXPECT_EQ(leaf.newest().to, 10u);
+  EXPECT_EQ(leaf.newest().weight, 4);
+  EXPECT_EQ(leaf.newest().ranges, (std::vector<Range>{{0, 2}, {2, 2}, {4, 2}}));
+  EXPECT_TRUE(leaf.desk.own_asked.empty()) << "written when the link has room";
+  EXPECT_EQ(leaf.sent(leaf.own(11), 2), (Floats{11, 11}));
+  EXPECT_TRUE(leaf.attempt.drained()) << "nothing of it is kept";
+}
+
+// 10 + 3/4 (30 - 10) = 25; 25 + 4/8 (15 - 25) = 20. PaperDesk cuts what is behind the point.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - const double share = weight / sum;
+//   + const double share = 0.5;
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (known.boughs[i] > 0 && !is_here(piece, branch.boughs[i].place)) return;
+//   +
+TEST(TreeAttempt, MixesItsOwnWithThePartsOfItsChildren) {
+  for (const bool exact : {false, true}) {
+    Node node(10, true, 0, exact);
+    const Coding up = exact ? Coding::exact : Coding::up;
+    node.contribute(1);
+    ASSERT_TRUE(node.share(11, 3) && node.share(13, 4));
+    ASSERT_TRUE(node.give(13, node.key(Phase::part, up, 13), 1, 4, 15.5f));
+    EXPECT_TRUE(node.desk.posts.empty()) << "one child is missing";
+    ASSERT_TRUE(node.give(11, node.key(Phase::part, up, 11), 1, 3, 30));
+    const TransferKey out = exact ? node.key(Phase::part, Coding::exact, 10) : node.mixed(10);
+    EXPECT_EQ(node.newest().key, out);
+    EXPECT_EQ(node.newest().to, 12u);
+    EXPECT_EQ(node.newest().weight, 8) << "of all below";
+    EXPECT_EQ(node.newest().ranges, (std::vector<Range>{{2, 2}})) << "piece by piece";
+    EXPECT_FALSE(node.attempt.drained());
+    EXPECT_EQ(node.sent(out, 1), exact ? (Floats{20.25f, 20.25f}) : (Floats{20, 20}));
+    EXPECT_TRUE(node.attempt.drained());
+  }
+}
+
+// R-2.2: a part may come before this node has its own, and before the shares of others below.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (knows(grove().tree_of(piece))) advance(piece, desk);
+//   + advance(piece, desk);
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (knows(tree)) begin(tree, desk);
+//   + if (knows(tree) && place == self_) begin(tree, desk);
+TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
+  // What comes: 0 this node's own, 1 and 2 shares, 3 and 4 the parts after them.
+  Places order = {0, 1, 2, 3, 4};
+  Floats first;
+  do {
+    const auto at = [&](std::uint32_t what) {
+      return std::find(order.begin(), order.end(), what) - order.begin();
+    };
+    if (at(3) < at(1) || at(4) < at(2)) continue;
+    Node node(10, true, 0, true);
+    node.desk.own = 0.1f;
+    for (const std::uint32_t what : order) {
+      EXPECT_TRUE(node.desk.posts.empty());
+      const auto part = [&](Rank from, double weight, float value) {
+        return node.give(from, node.key(Phase::part, Coding::exact, from), 0, weight, value);
+      };
+      if (what == 0) node.contribute(0.3);
+      EXPECT_TRUE(what != 1 || node.share(11, 0.7));
+      EXPECT_TRUE(what != 2 || node.share(13, 1.9));
+      EXPECT_TRUE(what != 3 || part(11, 0.7, 3));
+      EXPECT_TRUE(what != 4 || part(13, 1.9, 1e7f));
+    }
+    ASSERT_EQ(node.desk.posts.size(), 1u);
+    const Floats sent = node.sent(node.key(Phase::part, Coding::exact, 10), 0);
+    if (first.empty()) first = sent;
+    EXPECT_EQ(sent, first);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+// Who brings nothing is not waited for, and nothing is sent for those who bring nothing.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (weights_[self_] > 0) return begin_alone(tree, desk);
+//   + return begin_alone(tree, desk);
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (std::any_of(known.boughs.begin(), known.boughs.end(), brings)) {
+//   + if (!known.boughs.empty()) {
+TEST(TreeAttempt, WhoBringsNothingSendsNothing) {
+  Node leaf(11), alone(10), idle(10), passes(10);
+  leaf.contribute(0);
+  EXPECT_TRUE(leaf.desk.posts.empty());
+
+  alone.contribute(2);
+  ASSERT_TRUE(alone.share(11, 0) && alone.share(13, 0));
+  ASSERT_EQ(alone.desk.posts.size(), 1u);
+  EXPECT_EQ(alone.newest().key, alone.own(10)) << "its own bytes are all there is";
+  EXPECT_FALSE(alone.admits(11, alone.own(11))) << "of one who brings nothing";
+
+  idle.contribute(0);
+  ASSERT_TRUE(idle.share(11, 0) && idle.share(13, 0));
+  EXPECT_TRUE(idle.desk.posts.empty());
+  EXPECT_TRUE(idle.desk.own_asked.empty());
+
+  passes.contribute(0);
+  ASSERT_TRUE(passes.share(11, 0) && passes.share(13, 4));
+  ASSERT_TRUE(passes.give(13, passes.own(13), 0, 4, 7));
+  EXPECT_EQ(passes.newest().key, passes.mixed(10));
+  EXPECT_EQ(passes.newest().weight, 4);
+  EXPECT_EQ(passes.sent(passes.mixed(10), 0), (Floats{7, 7}));
+  EXPECT_TRUE(passes.desk.own_asked.empty());
+}
+
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (is_root(grove().branch(tree))) to_reduce_ -= pieces.size();  // an empty mean
+//   +
+TEST(TreeAttempt, WithoutContributionsThereIsNoMean) {
+  Node root(12);
+  root.contribute(0);
+  for (const Rank from : {10u, 11u, 13u, 14u}) {
+    EXPECT_FALSE(root.attempt.reduced());
+    ASSERT_TRUE(root.share(from, 0));
+  }
+  EXPECT_TRUE(root.desk.means.empty() && root.desk.posts.empty());
+  ASSERT_EQ(root.desk.rosters_here.size(), 1u);
+  EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{}, 0.0}));
+  EXPECT_TRUE(root.attempt.reduced());
+}
+
+// What a part weighs follows from shares. Where they are known, another weight is a lie.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (known.unknown == 0 && arrival.weight !=
+//   known.boughs[*bough_of(branch_of(piece), place)])
+//   + if (false)
+TEST(TreeAttempt, APartWeighsWhatTheSharesSay) {
+  Node node(12);
+  node.contribute(1);
+  for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(node.share(from, 1));
+  ASSERT_TRUE(node.give(10, node.mixed(10), 0, 77, 9)) << "before the share of 14 it may be right";
+  ASSERT_TRUE(node.share(14, 0));
+  EXPECT_EQ(node.desk.means.at(0), (Floats{9, 9})) << "12 + 3/4 (9 - 12) is 9.75";
+  EXPECT_EQ(node.newest().weight, 4);
+  EXPECT_FALSE(node.give(10, node.mixed(10), 1, 77, 9));
+  EXPECT_FALSE(node.desk.means.contains(1));
+  EXPECT_TRUE(node.give(10, node.mixed(10), 1, 3, 9)) << "the true one that follows counts";
+  EXPECT_TRUE(node.desk.means.contains(1));
+}
+
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (!bough) return refuse(from, "a part from who does not stand below");
+//   + if (!place) return refuse(from, "a part from who does not stand below");
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - branch.boughs[*bough].below.size() > 1 && key == this->key(Phase::part, Coding::down, from);
+//   + key == this->key(Phase::part, Coding::down, from);
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (weights_[*place] == kUnknownWeight) return refuse(from, "a part without a share before
+//   it");
+//   +
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (mixed_[piece] || is_here(piece, *place)) return refuse(from, "a part for the second
+//   time");
+//   +
+TEST(TreeAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
+  Node node(12);
+  node.contribute(1);
+  EXPECT_FALSE(node.admits(10, node.mixed(10))) << "before the share";
+  for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(node.share(from, 1));
+  EXPECT_FALSE(node.admits(11, node.own(11))) << "of a grandchild";
+  EXPECT_FALSE(node.admits(9, node.own(9))) << "of a stranger";
+  EXPECT_FALSE(node.admits(12, node.own(12))) << "of this node";
+  EXPECT_FALSE(node.admits(10, node.mixed(11))) << "in another's name";
+  EXPECT_FALSE(node.admits(10, node.key(Phase::part, Coding::exact, 10)));
+  EXPECT_TRUE(node.admits(10, node.mixed(10)));
+  EXPECT_TRUE(node.admits(10, node.own(10))) << "if those below it bring nothing";
+  EXPECT_FALSE(node.admits(14, node.own(14))) << "before the share";
+  ASSERT_TRUE(node.share(14, 1));
+  EXPECT_TRUE(node.admits(14, node.own(14)));
+  EXPECT_FALSE(node.admits(14, node.mixed(14))) << "a leaf has nothing to mix";
+  TransferKey late = node.mixed(10);
+  ++late.vector.round;
+  EXPECT_FALSE(node.admits(10, late)) << "of another round";
+  late = node.mixed(10);
+  ++late.epoch;
+  EXPECT_FALSE(node.admits(10, late)) << "of another epoch";
+  ASSERT_TRUE(node.give(10, node.mixed(10), 0, 3, 1));
+  EXPECT_FALSE(node.admits(10, node.mixed(10), 0)) << "again";
+  EXPECT_FALSE(node.admits(10, node.own(10), 0)) << "again, in the other coding";
+  EXPECT_TRUE(node.admits(10, node.mixed(10), 1));
+  ASSERT_TRUE(node.give(14, node.own(14), 0, 1, 1));
+  EXPECT_FALSE(node.admits(14, node.own(14), 0)) << "when it is mixed";
+}
+
+// --- means --------------------------------------------------------------------------------------
+
+// R-2.1: all hold the same bits, so the root takes what the others will read: 12 + 1/2 (13 - 12).
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (terms_.team->takes_part()) desk.have_mean(piece, desk.read(piece, key.coding, bytes));
+//   + if (terms_.team->takes_part()) desk.have_mean(piece, {mean.begin(), mean.end()});
+TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
+  Node root(12);
+  root.contribute(1);
+  for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(root.share(from, 0));
+  ASSERT_TRUE(root.share(14, 1));
+  ASSERT_TRUE(root.give(14, root.own(14), 0, 1, 13));
+  EXPECT_EQ(root.desk.means.at(0), (Floats{12, 12}));
+  EXPECT_EQ(root.newest().key, root.mean(12));
+  EXPECT_EQ(root.newest().to, 14u) << "the only one that hears from it";
+  EXPECT_EQ(root.newest().weight, 2);
+  EXPECT_EQ(root.sent(root.mean(12), 0), (Floats{12, 12}));
+  EXPECT_TRUE(root.attempt.drained());
+}
+
+// R-2.1: written anew at every node, a mean would be other bits at each. 2.5 would be 2.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - spread(arrival.key, piece, std::move(bytes), arrival.weight, desk);
+//   + spread(arrival.key, piece, desk.write(piece, Coding::down, Floats{2, 2}), 1, desk);
+TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
+  Node node(14);
+  node.contribute(1);
+  ASSERT_TRUE(node.give(12, node.mean(12), 0, 5, 2.5f));
+  EXPECT_EQ(node.desk.means.at(0), (Floats{2.5f, 2.5f}));
+  EXPECT_EQ(node.newest().key, node.mean(12)) << "in the name of its root";
+  EXPECT_EQ(node.newest().to, 13u);
+  EXPECT_EQ(node.newest().weight, 5);
+  EXPECT_EQ(node.sent(node.mean(12), 0), (Floats{2.5f, 2.5f}));
+  node.desk.posts.clear();
+  Node last(11);
+  last.contribute(1);
+  last.desk.posts.clear();
+  ASSERT_TRUE(last.give(10, last.mean(12), 0, 5, 2.5f));
+  EXPECT_TRUE(last.desk.posts.empty()) << "nobody hears from it";
+  EXPECT_TRUE(last.attempt.drained());
+}
+
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - place != branch.spread_from)
+//   + place == self_)
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
+//   +
+TEST(TreeAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
+  Node node(13), root(12);
+  EXPECT_FALSE(node.admits(14, node.mean(12))) << "before this node's part";
+  node.contribute(1), root.contribute(1);
+  EXPECT_TRUE(node.admits(14, node.mean(12)));
+  EXPECT_FALSE(node.admits(12, node.mean(12))) << "of the root, which does not send here";
+  EXPECT_FALSE(node.admits(10, node.mean(12))) << "of the one it sends to";
+  EXPECT_FALSE(node.admits(14, node.mean(14))) << "in another's name";
+  for (const Coding coding : {Coding::exact, Coding::up})
+    EXPECT_FALSE(node.admits(14, node.key(Phase::mean, coding, 12))) << int(coding);
+  EXPECT_FALSE(root.admits(12, root.mean(12))) << "at the root";
+  EXPECT_FALSE(root.admits(14, root.mean(12))) << "at the root";
+}
+
+// --- servers, phases, order ---------------------------------------------------------------------
+
+// It brings nothing, keeps no mean, and begins when it has all shares.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - for (std::size_t place = untold_; place < weights_.size(); ++place) weights_[place] = 0;
+//   +
+TEST(TreeAttempt, AServerThatIsNoMemberMixesWhatComes) {
+  const Tree star{5, {5, 5, 5, 5, 5, 5}, {5, 5, 5, 5, 5, 5}};
+  Node server(15, true, 0, false, {{star}, {0, 0, 0}});
+  for (const Rank from : {10u, 11u, 12u, 13u}) ASSERT_TRUE(server.share(from, 0));
+  EXPECT_FALSE(server.attempt.reduced());
+  ASSERT_TRUE(server.share(14, 2));
+  EXPECT_EQ(server.desk.rosters.size(), 5u);
+  EXPECT_TRUE(server.desk.rosters_here.empty());
+  for (std::size_t piece = 0; piece < 3; ++piece)
+    ASSERT_TRUE(server.give(14, server.own(14), piece, 2, 3));
+  EXPECT_TRUE(server.desk.means.empty());
+  EXPECT_EQ(server.posted(server.mean(15)).size(), 3u * 5u);
+  EXPECT_TRUE(server.attempt.reduced());
+  EXPECT_FALSE(server.attempt.drained());
+  for (std::size_t piece = 0; piece < 3; ++piece)
+    for (int to = 0; to < 5; ++to) EXPECT_EQ(server.sent(server.mean(15), piece), (Floats{3, 3}));
+  EXPECT_TRUE(server.attempt.drained());
+}
+
+// Two trees wait each for itself, parts beside means; how much is here is known after loading.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (++held_[{std::uint8_t(phase), tree}] < pieces.size()) return {};
+//   + if (++held_[{std::uint8_t(phase), 0}] < pieces.size()) return {};
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - ar(weights_, untold_, to_reduce_, mixed_, waiting_, outbox_, held_);
+//   + ar(weights_, untold_, to_reduce_, mixed_, waiting_, outbox_);
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (!ar.loading()) return;
+//   + return;
+TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
+  const Tree second{4, {4, 0, 4, 0, 4}, {4, 0, 4, 0, 4}};
+  const Forest forest{{tree_of_five(), second}, {0, 1, 0}};
+  for (const bool streamed : {true, false}) {
+    Node before(10, streamed, 0, false, forest), node(10, streamed, 0, false, forest);
+    before.contribute(1);
+    ASSERT_TRUE(before.share(11, 1) && before.share(13, 1));
+    ASSERT_TRUE(before.give(11, before.own(11), 0, 1, 5));
+    ASSERT_TRUE(before.give(13, before.own(13), 0, 1, 5));
+    ASSERT_TRUE(before.give(13, before.own(13), 2, 1, 5));
+    ASSERT_TRUE(before.give(13, before.mean(12), 0, 5, 5));
+    ASSERT_TRUE(before.give(14, before.mean(14), 1, 5, 5));
+    EXPECT_EQ(before.posted(before.mixed(10)).size(), streamed ? 1u : 0u);
+    EXPECT_EQ(before.posted(before.mean(12)).size(), streamed ? 1u : 0u);
+    EXPECT_EQ(before.posted(before.mean(14)).size(), 2u) << "all of it is here";
+    Archive out;
+    before.attempt.state(out);
+    const Buffer bytes = out.take();
+    Archive in(bytes);
+    node.attempt.state(in);
+    ASSERT_TRUE(in.finish());
+    EXPECT_FALSE(node.admits(11, node.own(11), 0)) << "came before";
+    ASSERT_TRUE(node.give(11, node.own(11), 2, 1, 5));
+    const std::vector<Range> both = {{0, 2}, {4, 2}}, last = {{4, 2}};
+    EXPECT_EQ(node.posted(node.mixed(10)), streamed ? last : both);
+    ASSERT_TRUE(node.give(13, node.mean(12), 2, 5, 5));
+    EXPECT_EQ(node.posted(node.mean(12)), streamed ? last : both);
+    EXPECT_EQ(node.sent(node.mixed(10), 0), (Floats{6, 6})) << "kept over loading";
+  }
+}
+
+// What waits for a link: older rounds first, then what has the longest way to go, in all trees.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - post(key, terms_.team->node(heir.place), ranges, weight, grove().hops() - heir.way,
+//   + post(key, terms_.team->node(heir.place), ranges, weight, heir.way,
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - grove().hops() - branch.way, grove().hops(), desk);
+//   + branch.way, grove().hops(), desk);
+TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
+  Node leaf(11, true, 1), inner(10, true, 1), root(12, true, 1), four(14, true, 1);
+  Node three(13, true, 1);
+  std::vector<std::uint32_t> orders;
+  const auto note = [&](const Node& node) { orders.push_back(node.newest().service.order); };
+  leaf.contribute(1), note(leaf);  // up 2 and down 4, of 6 in all
+  inner.contribute(1);
+  ASSERT_TRUE(inner.share(11, 1) && inner.share(13, 0));
+  ASSERT_TRUE(inner.give(11, inner.own(11), 0, 1, 1));
+  note(inner);
+  root.contribute(1);
+  for (const Rank from : {10u, 11u}) ASSERT_TRUE(root.share(from, 1));
+  for (const Rank from : {13u, 14u}) ASSERT_TRUE(root.share(from, 0));
+  ASSERT_TRUE(root.give(10, root.mixed(10), 0, 2, 1));
+  note(root);
+  four.contribute(0), three.contribute(0);
+  ASSERT_TRUE(four.give(12, four.mean(12), 0, 3, 1));
+  note(four);
+  ASSERT_TRUE(three.give(14, three.mean(12), 0, 3, 1));
+  note(three);
+  EXPECT_EQ(orders, (std::vector<std::uint32_t>{6, 7, 8, 9, 10}));
+}
+
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (known_[tree].boughs[i] > 0 && !is_here(piece, boughs[i].place))
+//   + if (known_[tree].boughs[i] > 0)
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (const Branch& branch = branch_of(piece); !is_root(branch))
+//   + if (const Branch& branch = branch_of(piece); is_root(branch))
+TEST(TreeAttempt, SaysWhomItWaitsFor) {
+  Node node(10, true, 7);
+  node.contribute(1);
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: shares of 11, 13");
+  ASSERT_TRUE(node.share(11, 1) && node.share(13, 1));
+  ASSERT_TRUE(node.give(11, node.own(11), 0, 1, 1));
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of 11, 13");
+  ASSERT_TRUE(node.give(11, node.own(11), 1, 1, 1));
+  ASSERT_TRUE(node.give(11, node.own(11), 2, 1, 1));
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of 13");
+  for (std::size_t piece = 0; piece < 3; ++piece)
+    ASSERT_TRUE(node.give(13, node.own(13), piece, 1, 1));
+  EXPECT_EQ(node.attempt.waiting_for({true, false, true}), "round 7: means of 13");
+  EXPECT_EQ(node.attempt.waiting_for({true, true, true}), "round 7: roster of 12");
+}
+
+// --- forests ------------------------------------------------------------------------------------
+
+// All nodes of a forest drawn at random; which link brings its next piece is drawn, too.
+struct Wood {
+  Wood(const Forest& forest, std::uint32_t members, bool streamed, bool exact) {
+    Ranks all(members);
+    std::iota(all.begin(), all.end(), Rank{20});
+    for (const Rank self : all) {
+      const Team team{.self = self, .epoch = 0, .workers = all, .members = all, .server = {}};
+      tables.emplace(self, std::make_unique<Table>(team, kLength, 2, forest));
+      desks.emplace(self, std::make_unique<PaperDesk>(tables.at(self)->grid, value(self)));
+      attempts.emplace(self,
+                       std::make_unique<TreeAttempt>(tables.at(self)->terms(0, exact), streamed));
+    }
+  }
+  static float value(Rank rank) { return float(rank * rank) / 7; }
+  static double weight(Rank rank) { return rank % 3 == 0 ? 0 : 1 + double(rank % 5) / 3; }
+
+  void tell_shares(Rank self) {
+    for (const auto& [to, share] : desks.at(self)->shares)
+      ASSERT_TRUE(attempts.at(to)->take_share(self, share, *desks.at(to)));
+  }
+  void bring(Rank self, const Outgoing& out) {
+    PaperDesk& desk = *desks.at(out.to);
+    for (const Range range : out.ranges) {
+      const std::size_t piece = tables.at(self)->grid.find(range).value();
+      desk.arrived = attempts.at(self)->encoded(out.key, piece, *desks.at(self));
+      ASSERT_TRUE(attempts.at(out.to)->admit(self, out.key, piece));
+      Arrival arrival{self, out.key,   range, desk.read(piece, out.key.coding, desk.arrived),
+                      {},   out.weight};
+      ASSERT_TRUE(attempts.at(out.to)->take(std::move(arrival), piece, desk));
+    }
+  }
+  void run(Random& random) {
+    Ranks to_start;
+    for (const auto& [rank, attempt] : attempts) to_start.push_back(rank);
+    for (;;) {
+      Ranks busy;
+      for (const auto& [rank, desk] : desks)
+        if (!desk->posts.empty()) busy.push_back(rank);
+      if (busy.empty() && to_start.empty()) return;
+      if (!to_start.empty() && (busy.empty() || random.below(3) == 0)) {
+        const std::size_t which = random.below(to_start.size());
+        const Rank rank = to_start[which];
+        to_start.erase(to_start.begin() + std::ptrdiff_t(which));
+        attempts.at(rank)->contribute(kLength, weight(rank), *desks.at(rank));
+        ASSERT_NO_FATAL_FAILURE(tell_shares(rank));
+        continue;
+      }
+      const Rank rank = busy[random.below(busy.size())];
+      auto& posts = desks.at(rank)->posts;
+      const Outgoing out = posts.front();
+      posts.erase(posts.begin());
+      ASSERT_NO_FATAL_FAILURE(bring(rank, out));
+    }
+  }
+
+  std::map<Rank, std::unique_ptr<Table>> tables;
+  std::map<Rank, std::unique_ptr<PaperDesk>> desks;
+  std::map<Rank, std::unique_ptr<TreeAttempt>> attempts;
+};
+
+Forest draw_forest(std::uint32_t members, Random& random) {
+  const auto draw = [&](std::uint32_t root) {
+    Places order(members), towards(members, root);
+    std::iota(order.begin(), order.end(), 0u);
+    random.shuffle(std::span(order));
+    std::swap(*std::find(order.begin(), order.end(), root), order[0]);
+    for (std::uint32_t i = 1; i < members; ++i) towards[order[i]] = order[random.below(i)];
+    return towards;
+  };
+  Forest forest;
+  for (int tree = 0; tree < 3; ++tree) {
+    const auto root = std::uint32_t(random.below(members));
+    forest.trees.push_back({root, draw(root), draw(root)});
+  }
+  for (std::size_t piece = 0; piece < 3; ++piece)
+    forest.tree_of.push_back(std::uint32_t(random.below(3)));
+  return forest;
+}
+
+// R-2.1 and R-2.2, for whatever trees a plan may have: all end with the same bits, which are the
+// mean, and keep nothing.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (--out->second.left == 0) outbox_.erase(out);
+//   +
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (place == self_ || --known_[tree].unknown == 0) recount(tree);
+//   + if (place == self_) recount(tree);
+TEST(TreeAttempt, R2_2_AnyForestEndsWithTheSameBitsInAnyOrder) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed, {Purpose::test});
+    const auto members = std::uint32_t(2 + random.below(9));
+    const Forest forest = draw_forest(members, random);
+    double sum = 0, weights = 0;
+    for (Rank rank = 20; rank < 20 + members; ++rank) {
+      sum += Wood::weight(rank) * double(Wood::value(rank));
+      weights += Wood::weight(rank);
+    }
+    std::map<std::size_t, Floats> first;
+    for (int order = 0; order < 4; ++order) {
+      Wood wood(forest, members, seed % 2 == 0, /*exact=*/true);
+      ASSERT_NO_FATAL_FAILURE(wood.run(random));
+      if (first.empty()) first = wood.desks.begin()->second->means;
+      ASSERT_EQ(first.size(), 3u);
+      for (const auto& [piece, values] : first)
+        for (const float one : values) EXPECT_NEAR(one, sum / weights, 1e-4);
+      for (const auto& [rank, desk] : wood.desks) {
+        EXPECT_EQ(desk->means, first) << rank;
+        EXPECT_TRUE(wood.attempts.at(rank)->drained()) << rank;
+        EXPECT_TRUE(wood.attempts.at(rank)->reduced()) << rank;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::overlay

@@ -1,0 +1,217 @@
+// Trees as values. Whole exchanges along them: agreed_test.cpp.
+#include "longhaul/overlay/tree.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/overlay/plan.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using Places = std::vector<std::uint32_t>;
+
+//      2            2
+//     / \           |
+//    0   4          4
+//   / \             |
+//  1   3            3 - 0 - 1      up on the left, down on the right
+Tree tree_of_five() { return {2, {2, 0, 2, 0, 2}, {3, 0, 2, 4, 2}}; }
+
+std::string wrong(const Forest& forest, std::uint32_t members, std::uint32_t nodes,
+                  std::size_t pieces) {
+  const Status good = check_forest(forest, members, nodes, pieces);
+  return good ? "" : good.error().what;
+}
+
+// Plans may come from a peer: whatever is no tree is named, and nothing runs for ever.
+// mutant: longhaul/overlay/tree.cpp
+//   - if (place >= nodes) return malformed("place " + std::to_string(place) + " is nobody's");
+//   + if (place > nodes) return malformed("place " + std::to_string(place) + " is nobody's");
+// mutant: longhaul/overlay/tree.cpp
+//   - if (levels.order.size() == nodes) return Ok{};
+//   + return Ok{};
+// mutant: longhaul/overlay/tree.cpp
+//   - LH_TRY(check_direction(tree.root, tree.spread_from, nodes));
+//   +
+TEST(Forest, WhatIsNoTreeIsRefused) {
+  const Forest good{{tree_of_five()}, {0, 0, 0}};
+  EXPECT_EQ(wrong(good, 5, 5, 3), "");
+  const auto with = [&](auto change) {
+    Forest forest = good;
+    change(forest);
+    return wrong(forest, 5, 5, 3);
+  };
+  const auto has = [](const char* text) { return ::testing::HasSubstr(text); };
+  EXPECT_THAT(with([](Forest& f) { f.trees[0].root = 5; }), has("its root is nobody"));
+  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to.pop_back(); }),
+              has("of 4 nodes, not of 5"));
+  EXPECT_THAT(with([](Forest& f) { f.trees[0].spread_from.push_back(2); }), has("of 6 nodes"));
+  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to[1] = 5; }), has("place 5 is nobody's"));
+  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to[2] = 0; }), has("root stands below"));
+  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to[3] = 3; }), has("place 3 is on no way"));
+  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to[0] = 1; }), has("place 0 is on no way"));
+  EXPECT_THAT(with([](Forest& f) { f.trees[0].spread_from[4] = 1; }), has("place 0 is on no way"));
+  EXPECT_THAT(with([](Forest& f) { f.tree_of[1] = 1; }), has("a piece without a tree"));
+  EXPECT_THAT(with([](Forest& f) { f.tree_of.pop_back(); }), has("another number of pieces"));
+  EXPECT_THAT(with([](Forest& f) { f.trees.clear(); }), has("a piece without a tree"));
+}
+
+// It gets no means that it could pass on.
+// mutant: longhaul/overlay/tree.cpp
+//   - if (tree.root != server) return malformed("a server that is no member is not its root");
+//   +
+TEST(Forest, AServerThatIsNoMemberIsARootAndNothingElse) {
+  EXPECT_EQ(wrong({{{2, {2, 2, 2}, {2, 2, 2}}}, {0}}, 2, 3, 1), "");
+  EXPECT_THAT(wrong({{{0, {0, 2, 0}, {0, 2, 0}}}, {0}}, 2, 3, 1), ::testing::HasSubstr("server"));
+}
+
+// mutant: longhaul/overlay/tree.cpp
+//   - under[one] = parent == place ? one : under[parent];
+//   + under[one] = parent == place ? one : kNobody;
+// mutant: longhaul/overlay/tree.cpp
+//   - branch.heirs.push_back({one, down.height[one] + 1});
+//   + branch.heirs.push_back({one, down.height[one]});
+// mutant: longhaul/overlay/tree.cpp
+//   - branch.way = up.depth[place] + down.height[tree.root];
+//   + branch.way = up.depth[place];
+TEST(Tree, ABranchIsTheTreeAsOneNodeSeesIt) {
+  const Tree tree = tree_of_five();
+  EXPECT_EQ(hops_of(tree), 2u + 4u);
+
+  const Branch root = branch_of(tree, 2);
+  EXPECT_EQ(root.reduce_to, 2u);
+  ASSERT_EQ(root.boughs.size(), 2u);
+  EXPECT_EQ(root.boughs[0].place, 0u);
+  EXPECT_EQ(root.boughs[0].below, (Places{0, 1, 3}));
+  EXPECT_EQ(root.boughs[1].place, 4u);
+  EXPECT_EQ(root.boughs[1].below, (Places{4}));
+  EXPECT_EQ(root.below, (Places{0, 1, 2, 3, 4}));
+  ASSERT_EQ(root.heirs.size(), 1u);
+  EXPECT_EQ(root.heirs[0].place, 4u);
+  EXPECT_EQ(root.heirs[0].way, 4u) << "to 4, 3, 0 and 1";
+  EXPECT_EQ(root.way, 4u);
+  EXPECT_TRUE(root.above.empty());
+
+  const Branch leaf = branch_of(tree, 3);
+  EXPECT_EQ(leaf.reduce_to, 0u);
+  EXPECT_EQ(leaf.spread_from, 4u);
+  EXPECT_TRUE(leaf.boughs.empty());
+  EXPECT_EQ(leaf.below, (Places{3}));
+  EXPECT_EQ(leaf.above, (Places{0, 2}));
+  ASSERT_EQ(leaf.heirs.size(), 1u);
+  EXPECT_EQ(leaf.heirs[0].way, 2u);
+  EXPECT_EQ(leaf.way, 2u + 4u);
+}
+
+// What the attempt leans on, for trees at random: everybody but the root is in one bough of whom it
+// sends to and heir of whom it hears from; what a child says of whom it speaks for is what its
+// parent thinks; and the farther something has to go, the longer its way.
+// mutant: longhaul/overlay/tree.cpp
+//   - if (under[one] == bough.place) bough.below.push_back(one);
+//   + if (under[one] >= bough.place) bough.below.push_back(one);
+TEST(Tree, BranchesOfOneTreeFitTogether) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed, {Purpose::test});
+    const auto nodes = std::uint32_t(1 + random.below(12));
+    const auto draw = [&](std::uint32_t root) {
+      Places order(nodes), towards(nodes, root);
+      std::iota(order.begin(), order.end(), 0u);
+      random.shuffle(std::span(order));
+      std::swap(*std::find(order.begin(), order.end(), root), order[0]);
+      for (std::uint32_t i = 1; i < nodes; ++i) towards[order[i]] = order[random.below(i)];
+      return towards;
+    };
+    const auto root = std::uint32_t(random.below(nodes));
+    const Tree tree{root, draw(root), draw(root)};
+    ASSERT_EQ(wrong({{tree}, {}}, nodes, nodes, 0), "");
+    for (std::uint32_t place = 0; place < nodes; ++place) {
+      const Branch own = branch_of(tree, place);
+      EXPECT_LE(own.way, hops_of(tree));
+      if (place == root) continue;
+      const Branch up = branch_of(tree, own.reduce_to), down = branch_of(tree, own.spread_from);
+      const auto bough = std::find_if(up.boughs.begin(), up.boughs.end(),
+                                      [&](const Bough& b) { return b.place == place; });
+      ASSERT_NE(bough, up.boughs.end());
+      EXPECT_EQ(bough->below, own.below);
+      EXPECT_EQ(own.way, up.way + 1);
+      const auto heir = std::find_if(down.heirs.begin(), down.heirs.end(),
+                                     [&](const Heir& h) { return h.place == place; });
+      ASSERT_NE(heir, down.heirs.end());
+      for (const Heir& next : own.heirs) EXPECT_LT(next.way, heir->way);
+    }
+  }
+}
+
+// Trees without pieces count for nothing; shares go to everybody above in any other, once.
+// mutant: longhaul/overlay/tree.cpp
+//   - if (pieces_[tree].empty()) continue;
+//   +
+// mutant: longhaul/overlay/tree.cpp
+//   - hops_ = std::max(hops_, hops_of(forest.trees[tree]));
+//   + hops_ = hops_of(forest.trees[tree]);
+TEST(Grove, HoldsWhatThePiecesUse) {
+  const Tree star{0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, idle{1, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
+  const Grove grove({{tree_of_five(), star, idle}, {0, 1, 1, 0}}, 3);
+  EXPECT_EQ(grove.trees(), 3u);
+  EXPECT_EQ(Places(grove.pieces(0).begin(), grove.pieces(0).end()), (Places{0, 3}));
+  EXPECT_EQ(Places(grove.pieces(1).begin(), grove.pieces(1).end()), (Places{1, 2}));
+  EXPECT_TRUE(grove.pieces(2).empty());
+  EXPECT_EQ(grove.tree_of(2), 1u);
+  EXPECT_EQ(grove.hops(), 6u);
+  EXPECT_EQ(Places(grove.above().begin(), grove.above().end()), (Places{0, 2}));
+}
+
+// Places of members are those of their ranks; behind them a server that is none.
+// mutant: longhaul/overlay/plan.cpp
+//   - if (server == rank) return std::uint32_t(members.size());
+//   +
+// mutant: longhaul/overlay/plan.cpp
+//   - return std::uint32_t(members.size()) + (server && !index_of(*server) ? 1 : 0);
+//   + return std::uint32_t(members.size()) + (server ? 1 : 0);
+TEST(Grove, PlacesAreThoseOfTheTeam) {
+  Team team{.self = 4, .epoch = 0, .workers = {0, 1, 4}, .members = {1, 4}, .server = 9};
+  EXPECT_EQ(team.nodes(), 3u);
+  EXPECT_EQ(team.node(1), 4u);
+  EXPECT_EQ(team.node(2), 9u);
+  EXPECT_EQ(team.place_of(9), 2u);
+  EXPECT_EQ(team.place_of(0), std::nullopt);
+  team.server = 1;
+  EXPECT_EQ(team.nodes(), 2u);
+  EXPECT_EQ(team.place_of(1), 0u);
+  team.server.reset();
+  EXPECT_EQ(team.nodes(), 2u);
+  EXPECT_EQ(team.place_of(9), std::nullopt);
+}
+
+// mutant: longhaul/overlay/plan.cpp
+//   - by_piece.push_back(team.node(forest.trees[tree].root));
+//   + by_piece.push_back(team.members.front());
+TEST(Grove, APieceBelongsToTheRootOfItsTree) {
+  const Team team{.self = 7, .epoch = 0, .workers = {2, 5, 7}, .members = {2, 5, 7}, .server = {}};
+  const Grid grid(40, 1, 10);
+  const Tree first{1, {1, 1, 1}, {1, 1, 1}}, second{2, {2, 2, 2}, {2, 2, 2}};
+  const Plan plan(grid, team, {{first, second}, {1, 0, 1, 1}});
+  EXPECT_EQ(plan.root(), 7u);
+  EXPECT_EQ(plan.owner(1), 5u);
+  EXPECT_EQ(plan.pieces_of(7).size(), 3u);
+  EXPECT_EQ(plan.grove().branch(0).reduce_to, 1u);
+}
+
+// What a topology of ours makes is right, or the program is wrong.
+// mutant: longhaul/overlay/plan.cpp
+//   - LH_CHECK(!team.members.empty() && good);
+//   +
+TEST(GroveDeathTest, APlanTakesNoForestOfOthers) {
+  const Team team{.self = 0, .epoch = 0, .workers = {0, 1}, .members = {0, 1}, .server = {}};
+  const Grid grid(40, 1, 10);
+  EXPECT_DEATH(Plan(grid, team, {{{0, {0, 0}, {0, 0}}}, {0, 0}}), "good");
+}
+
+}  // namespace
+}  // namespace longhaul::overlay
