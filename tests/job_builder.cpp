@@ -44,6 +44,8 @@ std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
     return value_of(codec::make_codec(settings, place, feedback));
   };
   if (spec.server_apart) parts.server = place.size() - 1;
+  // What they believe is not how it is.
+  parts.rate = [](Rank from, Rank to) { return 1e6 * double(1 + (5 * from + 3 * to) % 7); };
   const auto& overlay = spec.parts.overlay;
   return value_of(overlay.entry->make(table("overlay", overlay.entry->name, overlay.settings),
                                       std::move(parts), place));

@@ -152,7 +152,7 @@ TEST(Measurement, M2_LapsAreAlike) {
 //   - timekeeper_.ready(sent_(), below);
 //   + timekeeper_.ready(0, below);
 TEST(Measurement, M3_BytesAreThoseOfTheExchange) {
-  for (const char* overlay : {"ring", "direct", "hub"}) {
+  for (const char* overlay : {"ring", "direct", "hub", "rack", "binary", "halving_doubling"}) {
     Case c = phantom_case(4);
     c.overlay = overlay;
     const Ran ran = run(c);
@@ -166,7 +166,7 @@ TEST(Measurement, M3_BytesAreThoseOfTheExchange) {
 //   - return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 1) / 2);
 //   + return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 2) / 2);
 TEST(Measurement, M4_TheMeanIsWhatItMustBe) {
-  for (const char* overlay : {"ring", "direct", "hub"})
+  for (const char* overlay : {"ring", "direct", "hub", "rack", "binary", "halving_doubling"})
     for (const std::uint32_t n : {2u, 3u, 5u})
       for (const std::uint64_t length : {1u, 1000u, 70'001u}) {
         Case c;
@@ -190,12 +190,13 @@ TEST(Measurement, M5_ABroadcastBringsTheRootsVector) {
     }
 }
 
-// From the server (n-1) vectors leave; over direct (n-1)/n more, which scatter it.
+// From the server (n-1) vectors go out; over direct (n-1)/n more, which scatter it.
 // mutant: longhaul/overlay/owners.cpp
 //   - if (weight > 0) send_parts(desk);
 //   + send_parts(desk);
 TEST(Measurement, M6_ABroadcastSendsNoMoreThanItsOverlayNeeds) {
-  for (const auto& [overlay, vectors] : {std::pair("hub", 3.0), std::pair("direct", 3.75)}) {
+  for (const auto& [overlay, vectors] : {std::pair("hub", 3.0), std::pair("rack", 3.0),
+                                         std::pair("binary", 3.0), std::pair("direct", 3.75)}) {
     Case c = phantom_case(4);
     c.overlay = overlay;
     c.exchange.root = 0;

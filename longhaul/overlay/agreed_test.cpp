@@ -31,6 +31,28 @@ TEST(Agreed, AllHoldTheMeanOfAll) {
   }
 }
 
+// Trees of any size, and vectors of fewer values than there are workers.
+// mutant: longhaul/overlay/halving_doubling.cpp
+//   - std::uint32_t core_of(std::uint32_t n) { return std::bit_floor(n); }
+//   + std::uint32_t core_of(std::uint32_t n) { return n > 32 ? 64 : std::bit_floor(n); }
+TEST(Agreed, TreesOfAnySizeHoldTheMeanOfVectorsOfAnyLength) {
+  for (ExchangeConfig c : forms()) {
+    if (c.kind != "rack" && c.kind != "binary" && c.kind != "halving_doubling") continue;
+    c.rounds = 1;
+    const auto run = [&](std::uint32_t workers, std::uint64_t length) {
+      c.workers = workers;
+      c.length = length;
+      Exchange exchange(c);
+      exchange.run();
+      EXPECT_EQ(exchange.disagreement(), "") << name(c);
+    };
+    for (std::uint32_t workers = 1; workers <= 40; ++workers)
+      for (const std::uint64_t length : {1u, 31u, 4099u}) run(workers, length);
+    c.chunk_bytes = 256 * 1024;
+    run(3, (1u << 20) + 3);
+  }
+}
+
 // Runs until event `at`, then lets `victim` die, and `second` some events later.
 std::string after_crash(const ExchangeConfig& c, std::uint64_t at, Rank victim,
                         std::optional<Rank> second, std::uint64_t later, bool* ended) {
@@ -149,6 +171,10 @@ TEST(Agreed, R2_2_BitsDoNotDependOnTheOrderOfEvents) {
 // mutant: longhaul/overlay/ring_attempt.cpp
 //   - values[i] = float(mean + share * (double(own[i]) - mean));
 //   + values[i] = float((1 - share) * mean + share * double(own[i])) + 0x1p-22f * own[i];
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * (double(part[i]) - mean[i]);
+//   + for (std::size_t i = 0; i < mean.size(); ++i)
+//   mean[i] = float(mean[i] + share * double(part[i])) - share * mean[i];
 TEST(Agreed, R2_3_EqualInputsComeBackBitEqual) {
   for (ExchangeConfig c : forms()) {
     for (std::uint32_t workers : {1u, 2u, 3u, 5u, 16u}) {
@@ -237,6 +263,9 @@ TEST(Agreed, WhenEveryContributorIsLostTheMeanIsEmpty) {
 // mutant: longhaul/overlay/ring_attempt.cpp
 //   - ar(weights_, unknown_, previous_shares_, parts_, early_, outbox_, held_);
 //   + ar(weights_, unknown_, previous_shares_, parts_, outbox_, held_);
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - ar(weights_, untold_, to_reduce_, mixed_, waiting_, outbox_, held_);
+//   + ar(weights_, untold_, to_reduce_, mixed_, outbox_, held_);
 TEST(Agreed, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
   for (ExchangeConfig c : forms()) {
     c.length = 700;

@@ -1,6 +1,12 @@
 // How much an exchange sends and keeps.
+#include <algorithm>
+#include <numeric>
+
 #include <gtest/gtest.h>
 
+#include "longhaul/overlay/binary.h"
+#include "longhaul/overlay/halving_doubling.h"
+#include "longhaul/overlay/rack.h"
 #include "longhaul/overlay/testing/forms.h"
 
 namespace longhaul::overlay {
@@ -38,6 +44,64 @@ TEST(Bytes, R2_4_DirectAndRingSendTwiceTheVectorLessTheirShare) {
           EXPECT_GE(sent(exchange, rank), bound * 0.9999) << name(c);
           EXPECT_LE(sent(exchange, rank), bound * 1.01) << name(c);
         }
+      }
+    }
+  }
+}
+
+// A power of two; else those behind it send theirs to a partner, who sends them the mean.
+// mutant: longhaul/overlay/halving_doubling.h
+//   - std::uint32_t shards(std::uint32_t workers) const override { return core_of(workers); }
+//   + std::uint32_t shards(std::uint32_t) const override { return 1; }
+TEST(Bytes, R2_4_HalvingSendsTwiceTheVectorLessTheirShare) {
+  for (const char* phases : {"streamed", "sequential"}) {
+    for (std::uint32_t workers : {1u, 2u, 4u, 5u, 8u}) {
+      const ExchangeConfig c{.kind = "halving_doubling",
+                             .phases = phases,
+                             .workers = workers,
+                             .length = 64 * 8 * 1024 + 7,
+                             .rounds = 1,
+                             .chunk_bytes = 32 * 1024};
+      Exchange exchange(c);
+      exchange.run();
+      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      const std::uint32_t core = core_of(workers);
+      for (Rank rank = 0; rank < workers; ++rank) {
+        double bound = rank < core ? 2.0 * (core - 1) / core : 1;
+        if (rank < workers - core) bound += 1;
+        EXPECT_GE(sent(exchange, rank), bound * 0.9999) << name(c);
+        EXPECT_LE(sent(exchange, rank), bound * 1.01) << name(c);
+      }
+    }
+  }
+}
+
+// One vector up, and one down for each that stands below.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - if (std::any_of(known.boughs.begin(), known.boughs.end(), brings)) {
+//   + if (false) {
+TEST(Bytes, R2_4_RackAndBinarySendOneVectorUpAndOneDownToEachChild) {
+  for (ExchangeConfig c : forms()) {
+    if ((c.kind != "rack" && c.kind != "binary") || c.seeded) continue;
+    for (std::uint32_t workers : {1u, 2u, 7u}) {
+      c.workers = workers;
+      c.length = 64 * 8 * 1024 + 7;
+      c.rounds = 1;
+      c.chunk_bytes = 32 * 1024;
+      Exchange exchange(c);
+      exchange.run();
+      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      std::vector<std::uint32_t> order(workers);
+      std::iota(order.begin(), order.end(), 0u);
+      if (c.server) order.insert(order.begin(), workers);
+      const Tree tree = c.kind == "rack" ? rack_tree(workers, c.groups, c.server ? workers : 0)
+                                         : binary_tree(order);
+      for (Rank rank = 0; rank < order.size(); ++rank) {
+        // The root is its own child.
+        const auto vectors = std::count(tree.spread_from.begin(), tree.spread_from.end(), rank) +
+                             (rank == tree.root ? -1 : 1);
+        EXPECT_GE(sent(exchange, rank), vectors) << name(c);
+        EXPECT_LE(sent(exchange, rank), double(vectors) * 1.01 + 0.001) << name(c);
       }
     }
   }
@@ -88,6 +152,9 @@ double most_kept(const ExchangeConfig& c, Rank first, Rank behind) {
 
 constexpr double kNames = 0.1;  // what names the pieces, which are short here
 
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - auto parts = waiting_.extract(std::uint32_t(piece));
+//   + auto parts = decltype(waiting_)(waiting_).extract(std::uint32_t(piece));
 TEST(Bytes, MemoryIsBounded) {
   for (ExchangeConfig c : forms()) {
     c.workers = 3;

@@ -133,7 +133,7 @@ TEST_F(Liar, ARefusedMessageHasNoEffect) {
 //   + ;
 TEST(Liars, AMeanThatLacksThisNodesPartIsRefused) {
   constexpr std::uint64_t kPieces = 4;  // of each of two workers; two of them fit a link at once
-  for (const char* kind : {"direct", "ring"}) {
+  for (const char* kind : {"direct", "ring", "halving_doubling"}) {
     for (const char* phases : {"streamed", "sequential"}) {
       for (const Round rounds : {1u, 2u}) {
         Exchange exchange({.kind = kind,

@@ -1,0 +1,65 @@
+#include "longhaul/overlay/binary.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+namespace longhaul::overlay {
+namespace {
+
+using Places = std::vector<std::uint32_t>;
+
+Place place_of(std::uint64_t seed, std::uint32_t nodes) {
+  return {.members = std::make_shared<Members>(Members(nodes)),
+          .layout = Layout::flat(1),
+          .seed = seed};
+}
+
+Places parents(const Binary& binary, const Team& team) {
+  const auto forest = binary.forest(Grid(1, 1, 1), team);
+  const auto members = std::uint32_t(team.members.size());
+  EXPECT_TRUE(check_forest(*forest, members, team.nodes(), 1));
+  return forest->trees[0].reduce_to;
+}
+
+// mutant: longhaul/overlay/binary.cpp
+//   - for (std::size_t i = 1; i < order.size(); ++i) tree.reduce_to[order[i]] = order[(i - 1) / 2];
+//   + for (std::size_t i = 1; i < order.size(); ++i) tree.reduce_to[order[i]] = order[i / 2];
+TEST(Binary, BelowTheIthStandTheTwoThatFollowTwiceAsFar) {
+  EXPECT_EQ(binary_tree({0, 1, 2, 3, 4, 5, 6, 7}).reduce_to, (Places{0, 0, 0, 1, 1, 2, 2, 3}));
+  EXPECT_EQ(binary_tree({3, 0, 1, 2}).reduce_to, (Places{3, 3, 0, 3}));
+  EXPECT_EQ(binary_tree({0}).reduce_to, (Places{0}));
+}
+
+// The server first, whether it is a worker or not; then the others by rank.
+// mutant: longhaul/overlay/binary.cpp
+//   - if (const auto place = team.place_of(rank); place && *place != order.front())
+//   + if (const auto place = team.place_of(rank); place)
+TEST(Binary, TheServerIsTheRoot) {
+  const Binary binary({}, {}, place_of(1, 8));
+  Team team{.workers = {0, 1, 2, 5}, .members = {1, 2, 5}, .server = 1};
+  EXPECT_EQ(parents(binary, team), (Places{0, 0, 0}));
+  team.server = 7;
+  EXPECT_EQ(parents(binary, team), (Places{3, 3, 0, 3}));
+}
+
+// Drawn by the job's seed, once: a loss leaves the order of the others as it was.
+// mutant: longhaul/overlay/binary.cpp
+//   - if (config.order == "seeded") Random(place.seed,
+//   {Purpose::overlay}).shuffle(std::span(order_));
+//   +
+TEST(Binary, ASeededOrderIsThatOfTheSeed) {
+  std::vector<Rank> all(20);
+  for (Rank rank = 0; rank < 20; ++rank) all[rank] = rank;
+  const Team team{.workers = all, .members = all, .server = 0};
+  const auto with = [&](std::uint64_t seed) {
+    return parents(Binary({.order = "seeded"}, {}, place_of(seed, 20)), team);
+  };
+  EXPECT_EQ(with(1), with(1));
+  EXPECT_NE(with(1), with(2));
+  EXPECT_NE(with(1), parents(Binary({}, {}, place_of(1, 20)), team));
+  EXPECT_EQ(with(1)[0], 0u) << "the server is no part of it";
+}
+
+}  // namespace
+}  // namespace longhaul::overlay

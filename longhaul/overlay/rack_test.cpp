@@ -1,0 +1,56 @@
+#include "longhaul/overlay/rack.h"
+
+#include <gtest/gtest.h>
+
+namespace longhaul::overlay {
+namespace {
+
+using Places = std::vector<std::uint32_t>;
+
+// The lowest of each group aggregates; sizes differ by at most one.
+// mutant: longhaul/overlay/rack.cpp
+//   - tree.reduce_to.resize(behind, first);
+//   + tree.reduce_to.resize(behind, server);
+// mutant: longhaul/overlay/rack.cpp
+//   - if (groups == 0) groups = std::uint32_t(std::lround(std::sqrt(double(members))));
+//   + if (groups == 0) groups = std::uint32_t(std::sqrt(double(members)));
+TEST(Rack, MembersGiveToTheLowestOfTheirGroupAndThoseToTheServer) {
+  EXPECT_EQ(rack_tree(9, 0, 0).reduce_to, (Places{0, 0, 0, 0, 3, 3, 0, 6, 6}));
+  EXPECT_EQ(rack_tree(9, 0, 9).reduce_to, (Places{9, 0, 0, 9, 3, 3, 9, 6, 6, 9}));
+  EXPECT_EQ(rack_tree(7, 0, 0).reduce_to, (Places{0, 0, 0, 2, 0, 4, 4})) << "2.6 are 3 groups";
+  EXPECT_EQ(rack_tree(5, 2, 0).reduce_to, (Places{0, 0, 0, 2, 2}));
+  EXPECT_EQ(rack_tree(4, 1, 0).reduce_to, (Places{0, 0, 0, 0})) << "a hub";
+  EXPECT_EQ(rack_tree(3, 50, 3).reduce_to, (Places{3, 3, 3, 3})) << "a group of its own for each";
+  EXPECT_EQ(rack_tree(1, 0, 0).reduce_to, (Places{0}));
+}
+
+// For any number, and whoever serves.
+// mutant: longhaul/overlay/rack.cpp
+//   - groups = std::min(groups, members);
+//   +
+// mutant: longhaul/overlay/rack.cpp
+//   - tree.reduce_to[server] = server;
+//   +
+TEST(Rack, IsATreeTwoLinksDeep) {
+  for (std::uint32_t members = 1; members <= 40; ++members)
+    for (const std::uint32_t groups : {0u, 1u, 3u, 40u, 41u})
+      for (const std::uint32_t server : {0u, members / 2, members}) {
+        const Tree tree = rack_tree(members, groups, server);
+        const auto nodes = std::max(members, server + 1);
+        ASSERT_TRUE(check_forest({{tree}, {}}, members, nodes, 0)) << members << " " << server;
+        EXPECT_LE(hops_of(tree), 4u);
+      }
+}
+
+// mutant: longhaul/overlay/rack.h
+//   - return server_ && view.has(*server_) ? *server_ : members.front();
+//   + return server_ ? *server_ : members.front();
+TEST(Rack, TheLowestWorkerServesWhereNoServerLives) {
+  const std::vector<Rank> workers = {1, 2, 5};
+  EXPECT_EQ(Rack({}, {}).server(workers, {0, workers}), 1u);
+  EXPECT_EQ(Rack({}, Rank{9}).server(workers, {0, {1, 2, 5, 9}}), 9u);
+  EXPECT_EQ(Rack({}, Rank{9}).server(workers, {1, workers}), 1u);
+}
+
+}  // namespace
+}  // namespace longhaul::overlay
