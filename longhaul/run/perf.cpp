@@ -44,6 +44,11 @@ std::string server_site(const Job& job) {
       ->site;
 }
 
+bool is_from_server(std::string_view overlay) {
+  return std::find(std::begin(kFromServer), std::end(kFromServer), overlay) !=
+         std::end(kFromServer);
+}
+
 Status check_broadcast(const Job& job, const PerfTask& task) {
   const std::string& root = root_site(job, task);
   std::vector<std::string_view> names;
@@ -56,7 +61,7 @@ Status check_broadcast(const Job& job, const PerfTask& task) {
     return invalid(fmt::format("--root {}: no worker is there; name the site of one", root));
   const std::string_view overlay = job.overlay.entry->name;
   if (overlay == kFromAnyone) return Ok{};
-  if (std::find(std::begin(kFromServer), std::end(kFromServer), overlay) == std::end(kFromServer))
+  if (!is_from_server(overlay))
     return invalid(
         fmt::format("--op broadcast: {} has none, one node's vector costs it as much as a mean of "
                     "all; choose --overlay {}, or {} with its server at the root",

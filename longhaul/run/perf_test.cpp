@@ -73,7 +73,7 @@ TEST(Perf, TheBoundCountsWhatTheLinksOfThePlaceCarry) {
 //   - if (const auto server = job.server()) return members[*server].site;
 //   +
 // mutant: longhaul/run/perf.cpp
-//   - if (overlay != kFromServer)
+//   - if (!is_from_server(overlay))
 //   + if (overlay == kFromAnyone)
 TEST(Perf, ABroadcastIsRefusedWhereItIsNone) {
   const auto over = [](const std::string& kind, const std::string& more = "") {

@@ -61,7 +61,8 @@ Place place_of(const Job& job, Rank rank, std::shared_ptr<const Members> members
 }
 
 RateBelief belief_of(const Job& job, const Members& members) {
-  const SiteIndex index(job.network.sites);
+  if (job.network.sites.empty()) return {};  // the job is still being read
+  const SiteIndex index(job.sites);
   std::vector<std::uint32_t> sites;
   for (const Member& member : members) sites.push_back(index.at(member.site));
   const auto wan = std::make_shared<const flow::Wan>(flow::at_highest(job.network));
