@@ -123,6 +123,55 @@ TEST(Costs, RoundsTakeTheTimeOfTheClosedForms) {
   }
 }
 
+// Along trees. G groups of k workers; a full binary tree of that many levels below its root; 2^q
+// workers that halve and double.
+// mutant: longhaul/overlay/rack.h
+//   - : streamed_(config.phases == "streamed"), groups_(config.groups), server_(server) {}
+//   + : streamed_(true), groups_(config.groups), server_(server) {}
+// mutant: longhaul/overlay/binary.cpp
+//   - : streamed_(config.phases == "streamed"), server_(server), order_(place.size()) {
+//   + : streamed_(true), server_(server), order_(place.size()) {
+TEST(Costs, RoundsAlongTreesTakeTheTimeOfTheClosedForms) {
+  for (const Scenario& like :
+       {Scenario{}, Scenario{.mbps = 20, .L = 0.2, .d = 50'000, .chunk = 16 * 1024}}) {
+    Scenario s = like;
+    const double T = s.T(), L = s.L;
+    const auto round = [&](std::uint32_t n, const char* overlay, bool apart) {
+      s.n = n;
+      return first_round(s, {.overlay = overlay}, apart) - s.step;
+    };
+    // Three groups of three.
+    EXPECT_WITHIN(0.01, round(9, "rack_sequential", true), 2 * 5 * T + 4 * L);
+    EXPECT_WITHIN(0.01, round(9, "rack_sequential", false), 10 * T + 4 * L);
+    EXPECT_WITHIN(0.01, round(7, "binary_sequential", false), 2 * 2 * (2 * T + L));
+    EXPECT_WITHIN(0.01, round(6, "binary_sequential", true), 2 * 2 * (2 * T + L));
+    EXPECT_WITHIN(0.01, round(3, "binary_sequential", false), 2 * (2 * T + L));
+    // Streamed: not less than the busiest port has to do.
+    EXPECT_GE(round(9, "rack", true), 3 * T + 4 * L);
+    EXPECT_LE(round(9, "rack", true), 1.4 * (3 * T + 4 * L));
+    EXPECT_GE(round(7, "binary", false), 3 * T + 4 * L);
+    EXPECT_LE(round(7, "binary", false), 1.4 * (3 * T + 4 * L));
+  }
+}
+
+// mutant: longhaul/overlay/halving_doubling.cpp
+//   - tree.spread_from = tree.reduce_to;
+//   + tree.spread_from = std::vector<std::uint32_t>(members, owner);
+TEST(Costs, HalvingTakesTwiceTheVectorAndTwoDelaysAStep) {
+  for (const char* overlay : {"halving_doubling", "halving_doubling_sequential"})
+    for (const Scenario& like :
+         {Scenario{}, Scenario{.mbps = 20, .L = 0.2, .d = 50'000, .chunk = 16 * 1024}})
+      for (std::uint32_t q = 1; q <= 4; ++q) {
+        Scenario s = like;
+        s.n = 1u << q;
+        const double both_ways = 2 * (s.n - 1.0) / s.n * s.T();
+        const double time = first_round(s, {.overlay = overlay}) - s.step;
+        EXPECT_GE(time, both_ways + s.L) << overlay << " " << s.n;
+        EXPECT_GE(time, 2 * q * s.L) << overlay << " " << s.n;
+        EXPECT_LE(time, 1.1 * (both_ways + 2 * q * s.L)) << overlay << " " << s.n;
+      }
+}
+
 // 8 sites, 100 Mbit/s, 50 ms, 40 MB, 0.2 s a step: seconds per step of rounds in a row.
 // mutant: longhaul/sync/fedavg.cpp
 //   - if (std::exchange(resetting_, false)) return turn.compute(LocalStep{}, config_.steps);
@@ -190,7 +239,8 @@ TEST(Costs, RunsOfChunksTakeTheTimeOfTheirChunks) {
   const Scenario s;
   const double t = s.t();
   for (const Variant<OverlayEntry>& overlay : overlay_variants()) {
-    const bool in_turns = overlay.entry->name == "hub" && overlay.name() != "hub_sequential";
+    const std::string_view kind = overlay.entry->name;
+    const bool in_turns = kind != "direct" && kind != "ring" && overlay.name() != "hub_sequential";
     for (std::uint32_t k : {2u, 8u}) {
       SCOPED_TRACE(overlay.name() + " in runs of " + std::to_string(k));
       JobSpec spec = spec_of(s, {.overlay = overlay.name()}, false, 1);
