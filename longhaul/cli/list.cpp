@@ -15,11 +15,11 @@ void print_text(const std::vector<run::PartInfo>& parts) {
   for (const run::PartInfo& part : parts) {
     if (part.table != table) fmt::print("{}[{}]\n", table.empty() ? "" : "\n", part.table);
     table = part.table;
-    fmt::print("  {:<14} {}\n", part.name, part.summary);
+    fmt::print("  {:<16} {}\n", part.name, part.summary);
   }
   fmt::print("\n[wan] preset\n");
   for (const run::WanPreset& preset : run::wan_presets())
-    fmt::print("  {:<14} {}\n", preset.name, preset.summary);
+    fmt::print("  {:<16} {}\n", preset.name, preset.summary);
   fmt::print("\nlonghaul explain NAME tells more.\n");
 }
 
