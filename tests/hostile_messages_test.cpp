@@ -59,7 +59,8 @@ TEST_P(HostileMessages, ThatCannotBeGenuineChangeNothing) {
 TEST_P(HostileMessages, LiesEndInOrderOrWithAReason) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
-    for (std::uint64_t seed = 0; seed < 12; seed += kThin) {
+    std::uint64_t lies = 0, runs = 0;  // some runs end after the first few
+    for (std::uint64_t seed = 0; seed < 12; seed += kThin, ++runs) {
       Abused abused(parts, {Abuse::lie}, seed % 2 == 0 ? 0.02 : 0.2, seed);
       std::size_t most = 0;
       for (bool more = true; more;) {
@@ -70,9 +71,10 @@ TEST_P(HostileMessages, LiesEndInOrderOrWithAReason) {
         if (abused.job.world().counters().events % 499 == 0)
           most = std::max(most, abused.job.largest_node_state());
       }
-      EXPECT_GT(abused.network->abused(), 5u);
+      lies += abused.network->abused();
       EXPECT_LT(most, std::size_t(16) << 20);
     }
+    EXPECT_GT(lies, 5 * runs);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "longhaul/base/check.h"
 
@@ -15,17 +16,15 @@ constexpr std::uint32_t kNobody = ~0u;
 struct Levels {
   Levels(std::uint32_t root, const Places& towards)
       : depth(towards.size()), height(towards.size()) {
-    std::vector<Places> children(towards.size());
-    for (std::uint32_t place = 0; place < towards.size(); ++place)
-      if (place != root) children[towards[place]].push_back(place);
+    Places child(towards.size(), kNobody), sibling(towards.size(), kNobody);  // lists, ascending
+    for (auto place = std::uint32_t(towards.size()); place-- > 0;)
+      if (place != root) sibling[place] = std::exchange(child[towards[place]], place);
     order.push_back(root);
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const std::uint32_t place = order[i];
-      for (const std::uint32_t child : children[place]) {
-        depth[child] = depth[place] + 1;
-        order.push_back(child);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      for (std::uint32_t one = child[order[i]]; one != kNobody; one = sibling[one]) {
+        depth[one] = depth[order[i]] + 1;
+        order.push_back(one);
       }
-    }
     for (auto place = order.rbegin(); *place != root; ++place)
       height[towards[*place]] = std::max(height[towards[*place]], height[*place] + 1);
   }
