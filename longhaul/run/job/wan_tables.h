@@ -149,10 +149,11 @@ struct WanTable : WanSource {
                 .min = 0,
                 .max = kLargestLoss},
           self.bbr_threshold);
-    visit(Field{.name = "slow_start",
-                .doc = "connections begin with 10 packets a round trip and double, and those of bbr "
-                       "rest every 10 s; false: ideal ones"},
-          self.slow_start);
+    visit(
+        Field{.name = "slow_start",
+              .doc = "connections begin with 10 packets a round trip and double, and those of bbr "
+                     "rest every 10 s; false: ideal ones"},
+        self.slow_start);
   }
 };
 
