@@ -1,6 +1,8 @@
 #include "longhaul/flow/capacities.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 namespace longhaul::flow {
@@ -29,6 +31,33 @@ Wan at_highest(Wan wan) {
   return wan;
 }
 
+Wan among(const Wan& given, const std::vector<std::uint32_t>& sites) {
+  const Wan whole = at_highest(given);
+  Wan part;
+  part.streams = whole.streams;
+  part.usual = whole.usual;
+  std::map<std::uint32_t, std::uint32_t> number;
+  for (const std::uint32_t site : sites) {
+    number[site] = std::uint32_t(part.sites.size());
+    part.sites.push_back(whole.sites[site]);
+    part.sites.back().nodes = 1;
+  }
+  const auto renamed = [&](const SitePair& pair) -> std::optional<SitePair> {
+    const auto from = number.find(pair.first), to = number.find(pair.second);
+    if (from == number.end() || to == number.end()) return std::nullopt;
+    return SitePair{from->second, to->second};
+  };
+  for (const auto& [pair, way] : whole.pairs)
+    if (const auto own = renamed(pair)) part.pairs[*own] = way;
+  for (const Wan::Shared& link : whole.shared) {
+    Wan::Shared own{link.name, link.rate, {}};
+    for (const SitePair& pair : link.pairs)
+      if (const auto crossing = renamed(pair)) own.pairs.push_back(*crossing);
+    if (!own.pairs.empty()) part.shared.push_back(std::move(own));
+  }
+  return part;
+}
+
 Capacities::Capacities(const Wan& given) : sites(given.sites.size()) {
   const Wan wan = at_highest(given);
   shared = wan.shared;
@@ -40,6 +69,17 @@ Capacities::Capacities(const Wan& given) : sites(given.sites.size()) {
   for (std::uint32_t from = 0; from < sites; ++from)
     for (std::uint32_t to = 0; to < sites; ++to)
       if (from != to) pairs[from * sites + to] = wan.capacity(from, to).value_or(kUnlimited);
+}
+
+double Capacities::largest() const {
+  double largest = 0;
+  auto see = [&](double rate) {
+    if (std::isfinite(rate)) largest = std::max(largest, rate);
+  };
+  for (const auto* rates : {&up, &down, &pairs})
+    for (double rate : *rates) see(rate);
+  for (const Wan::Shared& link : shared) see(link.rate);
+  return largest;
 }
 
 double Capacities::out(std::size_t site) const {

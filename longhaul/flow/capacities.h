@@ -11,10 +11,15 @@ namespace longhaul::flow {
 // What changes with time, at its highest rates.
 Wan at_highest(Wan);
 
+// The network between some sites, in this order, one node each; what changes with time at its
+// highest rates.
+Wan among(const Wan&, const std::vector<std::uint32_t>& sites);
+
 struct Capacities {
   explicit Capacities(const Wan&);
 
   double pair(std::size_t from, std::size_t to) const { return pairs[from * sites + to]; }
+  double largest() const;  // of all that are finite; 0: none is
   // What can leave the site, through its uplink and its pairs; and what can come to it.
   double out(std::size_t site) const;
   double in(std::size_t site) const;

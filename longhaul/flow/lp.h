@@ -1,7 +1,8 @@
 #pragma once
 // A linear programme: columns with bounds, rows with bounds, a linear objective to maximise. Rows
-// may be added after solving; the next solution starts from the last one. Deterministic: the same
-// columns and rows in the same order give the same solution. Solved by COIN-OR's Clp.
+// and columns may be added after solving; the next solution starts from the last one.
+// Deterministic: the same columns and rows in the same order give the same solution. Solved by
+// COIN-OR's Clp.
 #include <memory>
 #include <vector>
 
@@ -14,18 +15,25 @@ class Lp {
   Lp(const Lp&) = delete;
   Lp& operator=(const Lp&) = delete;
 
-  // An infinite bound is none. All columns come before the first row.
-  int add_column(double low, double high, double gain);
+  struct Entry {
+    int row = 0;
+    double factor = 0;
+  };
+  // An infinite bound is none. `entries`: in rows that are there already, each at most once.
+  int add_column(double low, double high, double gain, const std::vector<Entry>& entries = {});
 
   struct Term {
     int column = 0;
     double factor = 0;
   };
-  void add_row(double low, double high, const std::vector<Term>& terms);
+  int add_row(double low, double high, const std::vector<Term>& terms);
 
   // false: there is no solution, or none was found.
   bool maximise();
   double value(int column) const;
+  // What the solution gains for each unit by which a row's upper bound is raised; 0 while the row
+  // does not bind.
+  double price(int row) const;
 
  private:
   struct Model;

@@ -16,17 +16,6 @@ constexpr double kExact = 1e-7;    // of the rate, at which a cut counts as kept
 constexpr double kPrecise = 1e-6;  // of the rate, at which a solution is given out
 constexpr int kMostRounds = 500;
 
-double largest_finite(const Capacities& at) {
-  double largest = 0;
-  auto see = [&](double rate) {
-    if (std::isfinite(rate)) largest = std::max(largest, rate);
-  };
-  for (const auto* rates : {&at.up, &at.down, &at.pairs})
-    for (double rate : *rates) see(rate);
-  for (const Wan::Shared& link : at.shared) see(link.rate);
-  return largest;
-}
-
 // A forest's traffic in one phase: `flow` on ordered pairs as trees leave their roots. Summing up
 // is the same with every pair turned round.
 struct Phase {
@@ -38,7 +27,7 @@ struct Phase {
 class Packing {
  public:
   Packing(const Wan& wan, const Task& task)
-      : at_(wan), n_(at_.sites), unit_(largest_finite(at_)), task_(task) {}
+      : at_(wan), n_(at_.sites), unit_(at_.largest()), task_(task) {}
 
   std::optional<Trees> solve() {
     if (n_ < 2 || unit_ == 0) return Trees{};

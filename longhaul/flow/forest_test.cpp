@@ -1,0 +1,230 @@
+// Plans of explicit trees, against the best there can be.
+#include "longhaul/flow/forest.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "longhaul/base/rng.h"
+#include "longhaul/flow/capacities.h"
+#include "longhaul/flow/testing/wans.h"
+#include "longhaul/flow/trees.h"
+
+namespace longhaul::flow {
+namespace {
+
+using testing::any_wan;
+using testing::equal_sites;
+
+constexpr double kBytes = 1e6;
+
+bool leads_to(const std::vector<std::uint32_t>& next, std::uint32_t root) {
+  for (std::uint32_t site = 0; site < next.size(); ++site) {
+    std::uint32_t at = site;
+    for (std::size_t step = 0; step < next.size() && at != root; ++step) at = next[at];
+    if (at != root || (next[site] == site) != (site == root)) return false;
+  }
+  return true;
+}
+
+// What the plan's trees send over each ordered pair, as a share of the vector.
+std::vector<double> loads(const ForestPlan& plan, std::size_t n) {
+  std::vector<double> load(n * n);
+  for (const TwoTrees& trees : plan.trees)
+    for (std::uint32_t site = 0; site < n; ++site) {
+      if (site == trees.root) continue;
+      load[site * n + trees.reduce_to[site]] += trees.share;
+      load[trees.spread_from[site] * n + site] += trees.share;
+    }
+  return load;
+}
+
+// How long the busiest link takes for them.
+double busiest(const Wan& wan, const ForestPlan& plan, double bytes) {
+  const Capacities at(wan);
+  const std::size_t n = at.sites;
+  const std::vector<double> load = loads(plan, n);
+  double longest = 0;
+  for (std::size_t a = 0; a < n; ++a) {
+    double out = 0, in = 0;
+    for (std::size_t b = 0; b < n; ++b) {
+      out += load[a * n + b];
+      in += load[b * n + a];
+      if (a != b) longest = std::max(longest, load[a * n + b] * bytes / at.pair(a, b));
+    }
+    longest = std::max({longest, out * bytes / at.up[a], in * bytes / at.down[a]});
+  }
+  for (const Wan::Shared& link : at.shared) {
+    double sum = 0;
+    for (const auto& [a, b] : link.pairs) sum += load[a * n + b];
+    longest = std::max(longest, sum * bytes / link.rate);
+  }
+  return longest;
+}
+
+// 4 to 16 sites with rates and delays as they are between cities.
+Wan cities(std::uint64_t seed) {
+  Random random(seed, {});
+  const auto rate = [&](double low, double high) {
+    return bytes_per_second(low + (high - low) * random.uniform());
+  };
+  Wan wan;
+  const std::size_t n = 4 + random.below(13);
+  const bool thin_pairs = random.below(2) == 1, skew = random.below(2) == 1;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double up = rate(20, 155);
+    wan.sites.push_back({.name = "s", .up = up, .down = skew ? rate(20, 155) : up, .lan = {}});
+  }
+  for (std::uint32_t a = 0; a < n; ++a)
+    for (std::uint32_t b = 0; b < n; ++b)
+      if (a != b)
+        wan.pairs[{a, b}] = {.rate = thin_pairs ? Rate(rate(2, 40)) : std::nullopt,
+                             .delay_s = 0.005 + 0.1 * random.uniform()};
+  return wan;
+}
+
+// mutant: longhaul/flow/forest.cpp
+//   - consider(best, refine(stars()));
+//   +
+TEST(Forest, F3_EqualSitesReachTheBound) {
+  for (std::size_t n : {3u, 4u, 7u, 12u, 40u}) {
+    const ForestPlan plan = plan_forest(equal_sites(n, 1e6), {kBytes, kBytes / 1000});
+    EXPECT_NEAR(plan.busy_s, 2.0 * double(n - 1) / double(n), 1e-6) << n;
+    EXPECT_EQ(plan.trees.size(), n) << "one star for each";
+  }
+  const ForestPlan alone = plan_forest(equal_sites(1, 1e6), {kBytes, 0});
+  ASSERT_EQ(alone.trees.size(), 1u);
+  EXPECT_EQ(alone.trees[0].share, 1);
+}
+
+// Trees, whole, with shares that add up to 1, that take the time that is claimed.
+// mutant: longhaul/flow/forest_master.cpp
+//   - see(down_[pair % n_]);
+//   +
+RC_GTEST_PROP(Forest, F4_ThePlanKeepsWithinCapacity, ()) {
+  const Wan wan = any_wan();
+  const ForestPlan plan = plan_forest(wan, {kBytes, 0});
+  double share = 0;
+  for (const TwoTrees& trees : plan.trees) {
+    share += trees.share;
+    RC_ASSERT(trees.share > 0);
+    RC_ASSERT(leads_to(trees.reduce_to, trees.root));
+    RC_ASSERT(leads_to(trees.spread_from, trees.root));
+  }
+  RC_ASSERT(std::abs(share - 1) < 1e-9);
+  RC_ASSERT(busiest(wan, plan, kBytes) <= plan.busy_s * (1 + 1e-5) + 1e-9);
+}
+
+// mutant: longhaul/flow/forest.cpp
+//   - if (least < 1 - kGoodEnough / 2) add(std::move(*best));
+//   +
+RC_GTEST_PROP(Forest, F5_NearlyTheBestThereIs, ()) {
+  const Wan wan = any_wan();
+  const double best = pack_trees(wan, {Collective::all_reduce, kBytes})->seconds;
+  const ForestPlan plan = plan_forest(wan, {kBytes, 0});
+  RC_ASSERT(plan.busy_s <= best * 1.03 + 1e-9);
+  RC_ASSERT(plan.floor_s <= best * (1 + 1e-5) + 1e-9);
+}
+
+// mutant: longhaul/flow/forest.cpp
+//   - if (round == 0) sow();  // stars will not do
+//   +
+TEST(Forest, F5_NearlyTheBestBetweenCities) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const Wan wan = cities(seed);
+    const double bytes = 1e12;  // delays do not count
+    const double best = pack_trees(wan, {Collective::all_reduce, bytes})->seconds;
+    const ForestPlan plan = plan_forest(wan, {bytes, 1});
+    EXPECT_LE(plan.busy_s, best * 1.03) << "seed " << seed << ", sites " << wan.sites.size();
+  }
+}
+
+// The time of a vector that is short beside the delays, and of one byte.
+// mutant: longhaul/flow/forest.cpp
+//   - if (plan.seconds() >= best.seconds()) return best;
+//   + return best;
+TEST(Forest, F6_AShortVectorTakesShortWays) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const Wan wan = cities(seed);
+    double star = kUnlimited;  // there and back over the best hub
+    for (std::uint32_t hub = 0; hub < wan.sites.size(); ++hub) {
+      double there = 0, back = 0;
+      for (std::uint32_t site = 0; site < wan.sites.size(); ++site) {
+        if (site == hub) continue;
+        there = std::max(there, wan.pair(site, hub).delay_s);
+        back = std::max(back, wan.pair(hub, site).delay_s);
+      }
+      star = std::min(star, there + back);
+    }
+    const ForestPlan one = plan_forest(wan, {1, 1e-3});
+    EXPECT_LE(one.latency_s, star + 1e-6) << seed;
+    double before = 0;
+    for (const double bytes : {1.0, 1e5, 1e6, 1e7, 1e8, 1e9}) {
+      const ForestPlan plan = plan_forest(wan, {bytes, bytes / 400});
+      EXPECT_GE(plan.seconds(), before * (1 - 0.02)) << seed << ", " << bytes << " bytes";
+      before = plan.seconds();
+    }
+  }
+}
+
+// mutant: longhaul/flow/forest.cpp
+//   - if (best.trees[i].share >= smallest) fewer.push_back(choice[i]);
+//   + fewer.push_back(choice[i]);
+TEST(Forest, F7_FewTreesDo) {
+  std::size_t most = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const ForestPlan plan = plan_forest(cities(seed), {25e6, 64e3});
+    most = std::max(most, plan.trees.size());
+    EXPECT_LE(plan.trees.size(), 5 * plan.trees[0].reduce_to.size()) << seed;
+    for (std::size_t i = 1; i < plan.trees.size(); ++i)
+      EXPECT_LE(plan.trees[i].share, plan.trees[i - 1].share);
+  }
+  RecordProperty("most_trees", int(most));
+}
+
+TEST(Forest, F8_TheSameNumbersGiveTheSamePlan) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const ForestPlan one = plan_forest(cities(seed), {25e6, 64e3});
+    const ForestPlan two = plan_forest(cities(seed), {25e6, 64e3});
+    ASSERT_EQ(one.trees.size(), two.trees.size());
+    for (std::size_t i = 0; i < one.trees.size(); ++i) {
+      EXPECT_EQ(one.trees[i].reduce_to, two.trees[i].reduce_to);
+      EXPECT_EQ(one.trees[i].spread_from, two.trees[i].spread_from);
+      EXPECT_EQ(one.trees[i].share, two.trees[i].share);
+    }
+  }
+}
+
+// mutant: longhaul/flow/forest_master.cpp
+//   - limit_(4 * double(n_ * n_)),
+//   + limit_(1),
+TEST(Forest, F9_WhatIsUnlimitedDoesNotBind) {
+  Wan wan = equal_sites(5, 1e6);
+  for (Wan::Site& site : wan.sites) site.up = site.down = std::nullopt;
+  EXPECT_EQ(plan_forest(wan, {kBytes, 0}).busy_s, 0);
+  wan.sites[2].up = 1e6;  // a leaf: everything else is for nothing
+  EXPECT_NEAR(plan_forest(wan, {kBytes, 0}).busy_s, 1, 1e-3);
+}
+
+// mutant: longhaul/flow/forest_master.cpp
+//   - while (add_full_pairs());
+//   + while (false);
+TEST(Forest, F10_PairsFill) {
+  Wan pairs = equal_sites(6, 1e9);
+  pairs.usual.rate = 1e6;
+  EXPECT_NEAR(plan_forest(pairs, {kBytes, 0}).busy_s, 2.0 / 6, 1e-3);
+}
+
+// Beyond what trees.h does.
+TEST(Forest, F11_ManySites) {
+  for (const std::size_t n : {70u, 150u}) {
+    Wan wan = equal_sites(n, 1e6);
+    for (std::size_t i = 0; i < n; ++i)
+      wan.sites[i].up = wan.sites[i].down = 1e6 * (1 + double(i % 7));
+    const ForestPlan plan = plan_forest(wan, {kBytes, 10});
+    EXPECT_GT(plan.floor_s, 0);
+    EXPECT_LE(plan.busy_s, plan.floor_s * 1.03) << n;
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::flow
