@@ -57,6 +57,10 @@ struct TransferEntry {
 // unlimited. The same at all nodes, so that what they plan by it agrees; it may be wrong.
 using RateBelief = std::function<double(Rank from, Rank to)>;
 
+namespace flow {
+struct Wan;
+}
+
 // What an overlay is made of. `make_codec` gives a fresh job codec: with the job's error feedback
 // (to write contributions), or without (to write means and partial sums).
 struct OverlayParts {
@@ -64,6 +68,9 @@ struct OverlayParts {
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec;
   std::optional<Rank> server;  // [roles] server; absent: the overlay chooses
   RateBelief rate;             // empty: nothing is believed
+  // The whole of what is believed, for overlays that plan by it (flow/wan.h), under the same rules;
+  // sites by name. Null: nothing is.
+  std::shared_ptr<const flow::Wan> network;
 };
 struct OverlayTraits {
   Bits bits = Bits::rank;

@@ -85,7 +85,7 @@ Wan cities(std::uint64_t seed) {
 // mutant: longhaul/flow/forest.cpp
 //   - consider(best, refine(stars()));
 //   +
-TEST(Forest, F3_EqualSitesReachTheBound) {
+TEST(ForestPlan, F3_EqualSitesReachTheBound) {
   for (std::size_t n : {3u, 4u, 7u, 12u, 40u}) {
     const ForestPlan plan = plan_forest(equal_sites(n, 1e6), {kBytes, kBytes / 1000});
     EXPECT_NEAR(plan.busy_s, 2.0 * double(n - 1) / double(n), 1e-6) << n;
@@ -100,7 +100,7 @@ TEST(Forest, F3_EqualSitesReachTheBound) {
 // mutant: longhaul/flow/forest_master.cpp
 //   - see(down_[pair % n_]);
 //   +
-RC_GTEST_PROP(Forest, F4_ThePlanKeepsWithinCapacity, ()) {
+RC_GTEST_PROP(ForestPlan, F4_ThePlanKeepsWithinCapacity, ()) {
   const Wan wan = any_wan();
   const ForestPlan plan = plan_forest(wan, {kBytes, 0});
   double share = 0;
@@ -117,7 +117,7 @@ RC_GTEST_PROP(Forest, F4_ThePlanKeepsWithinCapacity, ()) {
 // mutant: longhaul/flow/forest.cpp
 //   - if (least < 1 - kGoodEnough / 2) add(std::move(*best));
 //   +
-RC_GTEST_PROP(Forest, F5_NearlyTheBestThereIs, ()) {
+RC_GTEST_PROP(ForestPlan, F5_NearlyTheBestThereIs, ()) {
   const Wan wan = any_wan();
   const double best = pack_trees(wan, {Collective::all_reduce, kBytes})->seconds;
   const ForestPlan plan = plan_forest(wan, {kBytes, 0});
@@ -128,7 +128,7 @@ RC_GTEST_PROP(Forest, F5_NearlyTheBestThereIs, ()) {
 // mutant: longhaul/flow/forest.cpp
 //   - if (round == 0) sow();  // stars will not do
 //   +
-TEST(Forest, F5_NearlyTheBestBetweenCities) {
+TEST(ForestPlan, F5_NearlyTheBestBetweenCities) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const Wan wan = cities(seed);
     const double bytes = 1e12;  // delays do not count
@@ -142,7 +142,7 @@ TEST(Forest, F5_NearlyTheBestBetweenCities) {
 // mutant: longhaul/flow/forest.cpp
 //   - if (plan.seconds() >= best.seconds()) return best;
 //   + return best;
-TEST(Forest, F6_AShortVectorTakesShortWays) {
+TEST(ForestPlan, F6_AShortVectorTakesShortWays) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     const Wan wan = cities(seed);
     double star = kUnlimited;  // there and back over the best hub
@@ -169,7 +169,7 @@ TEST(Forest, F6_AShortVectorTakesShortWays) {
 // mutant: longhaul/flow/forest.cpp
 //   - if (best.trees[i].share >= smallest) fewer.push_back(choice[i]);
 //   + fewer.push_back(choice[i]);
-TEST(Forest, F7_FewTreesDo) {
+TEST(ForestPlan, F7_FewTreesDo) {
   std::size_t most = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const ForestPlan plan = plan_forest(cities(seed), {25e6, 64e3});
@@ -181,7 +181,7 @@ TEST(Forest, F7_FewTreesDo) {
   RecordProperty("most_trees", int(most));
 }
 
-TEST(Forest, F8_TheSameNumbersGiveTheSamePlan) {
+TEST(ForestPlan, F8_TheSameNumbersGiveTheSamePlan) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const ForestPlan one = plan_forest(cities(seed), {25e6, 64e3});
     const ForestPlan two = plan_forest(cities(seed), {25e6, 64e3});
@@ -197,7 +197,7 @@ TEST(Forest, F8_TheSameNumbersGiveTheSamePlan) {
 // mutant: longhaul/flow/forest_master.cpp
 //   - limit_(4 * double(n_ * n_)),
 //   + limit_(1),
-TEST(Forest, F9_WhatIsUnlimitedDoesNotBind) {
+TEST(ForestPlan, F9_WhatIsUnlimitedDoesNotBind) {
   Wan wan = equal_sites(5, 1e6);
   for (Wan::Site& site : wan.sites) site.up = site.down = std::nullopt;
   EXPECT_EQ(plan_forest(wan, {kBytes, 0}).busy_s, 0);
@@ -208,14 +208,14 @@ TEST(Forest, F9_WhatIsUnlimitedDoesNotBind) {
 // mutant: longhaul/flow/forest_master.cpp
 //   - while (add_full_pairs());
 //   + while (false);
-TEST(Forest, F10_PairsFill) {
+TEST(ForestPlan, F10_PairsFill) {
   Wan pairs = equal_sites(6, 1e9);
   pairs.usual.rate = 1e6;
   EXPECT_NEAR(plan_forest(pairs, {kBytes, 0}).busy_s, 2.0 / 6, 1e-3);
 }
 
 // Beyond what trees.h does.
-TEST(Forest, F11_ManySites) {
+TEST(ForestPlan, F11_ManySites) {
   for (const std::size_t n : {70u, 150u}) {
     Wan wan = equal_sites(n, 1e6);
     for (std::size_t i = 0; i < n; ++i)

@@ -99,9 +99,10 @@ Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) 
   fresh.exact = exact;
   fresh.borrowed = newcomer();
   fresh.next = fresh.lowest = told(id);
-  const std::uint64_t longest = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
-                                (place_.phantom ? place_.chunk_run : 1);
-  fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())), longest);
+  const std::uint64_t chunk = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
+                              (place_.phantom ? place_.chunk_run : 1);
+  fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())),
+                    topology_->longest(length, chunk));
   fresh.plan = make_plan(fresh.grid);
   return &fresh;
 }

@@ -97,6 +97,11 @@ class Topology {
   virtual ~Topology() = default;
   // Into how many shards vectors are cut.
   virtual std::uint32_t shards(std::uint32_t workers) const = 0;
+  // How many values of a vector a piece has at most; no more than a chunk, and one at least.
+  virtual std::uint64_t longest(std::uint64_t length, std::uint64_t chunk) const {
+    (void)length;
+    return chunk;
+  }
   // Who owns all pieces, if somebody does.
   virtual std::optional<Rank> server(const std::vector<Rank>& members, const View&) const {
     (void)members;

@@ -3,6 +3,7 @@
 #include "longhaul/overlay/agreed.h"
 #include "longhaul/overlay/binary.h"
 #include "longhaul/overlay/direct.h"
+#include "longhaul/overlay/forest.h"
 #include "longhaul/overlay/halving_doubling.h"
 #include "longhaul/overlay/hub.h"
 #include "longhaul/overlay/rack.h"
@@ -62,6 +63,14 @@ Made make_binary(const Settings& settings, OverlayParts parts, const Place& plac
       std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
 }
 
+Made make_forest(const Settings& settings, OverlayParts parts, const Place& place) {
+  ForestConfig config;
+  LH_TRY(read_settings(settings, config));
+  auto topology = std::make_unique<PlannedForest>(config, parts.network, place);
+  return std::unique_ptr<Overlay>(
+      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
+}
+
 const OverlayEntry kEntries[] = {
     {"direct",
      "everyone to everyone: each worker reduces its share of the vector",
@@ -92,6 +101,11 @@ const OverlayEntry kEntries[] = {
      "recursive halving of sums, doubling of means: 2 log2(n) steps",
      make<HalvingDoublingConfig, HalvingDoubling>,
      describe_config<HalvingDoublingConfig>,
+     {.bits = Bits::plan, .sums_on_the_way = true}},
+    {"forest",
+     "many trees, planned by the network's rates so that all links work at once",
+     make_forest,
+     describe_config<ForestConfig>,
      {.bits = Bits::plan, .sums_on_the_way = true}},
 };
 

@@ -6,6 +6,7 @@
 
 #include "longhaul/overlay/binary.h"
 #include "longhaul/overlay/direct.h"
+#include "longhaul/overlay/forest.h"
 #include "longhaul/overlay/halving_doubling.h"
 #include "longhaul/overlay/rack.h"
 #include "longhaul/overlay/ring.h"
@@ -65,6 +66,8 @@ std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& plac
   }
   if (c.kind == "halving_doubling")
     topology = std::make_unique<HalvingDoubling>(HalvingDoublingConfig{c.phases});
+  if (c.kind == "forest")
+    topology = std::make_unique<PlannedForest>(ForestConfig{c.phases}, c.network, place);
   return std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology));
 }
 

@@ -13,13 +13,14 @@ namespace longhaul::overlay::testing {
 using longhaul::testing::MachineNet;
 
 struct ExchangeConfig {
-  std::string kind = "direct";  // direct, hub, ring, rack, binary, halving_doubling
+  std::string kind = "direct";  // direct, hub, ring, rack, binary, halving_doubling, forest
   std::string phases = "streamed";
-  std::string down_codec = "fp32";  // hub
-  std::uint32_t window = 0;         // hub
-  RateBelief by_rate = {};          // ring: its order is by these
-  std::uint32_t groups = 0;         // rack
-  bool seeded = false;              // binary: in an order that is drawn
+  std::string down_codec = "fp32";                // hub
+  std::uint32_t window = 0;                       // hub
+  RateBelief by_rate = {};                        // ring: its order is by these
+  std::uint32_t groups = 0;                       // rack
+  std::shared_ptr<const flow::Wan> network = {};  // forest
+  bool seeded = false;                            // binary: in an order that is drawn
   std::uint32_t workers = 3;
   bool server = false;  // hub, rack, binary: the last rank is a server and no worker
   std::uint64_t length = 5000;

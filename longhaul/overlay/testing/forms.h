@@ -4,9 +4,24 @@
 
 namespace longhaul::overlay::testing {
 
+// Sites in a row with thin pairs beside it, and uplinks unlike downlinks: trees over it are deep,
+// and not the same up and down.
+inline std::shared_ptr<const flow::Wan> row_of_sites() {
+  auto wan = std::make_shared<flow::Wan>();
+  for (std::uint32_t site = 0; site < 8; ++site)
+    wan->sites.push_back({.name = "site" + std::to_string(site),
+                          .up = 1e6 * (1 + site % 3),
+                          .down = 1e6 * (3 - site % 2),
+                          .lan = {}});
+  wan->usual.rate = 3e4;
+  for (std::uint32_t site = 0; site + 1 < 8; ++site)
+    wan->pairs[{site, site + 1}].rate = wan->pairs[{site + 1, site}].rate = 1e6;
+  return wan;
+}
+
 inline std::vector<ExchangeConfig> forms() {
   std::vector<ExchangeConfig> all;
-  for (const char* kind : {"direct", "hub", "ring", "rack", "binary", "halving_doubling"})
+  for (const char* kind : {"direct", "hub", "ring", "rack", "binary", "halving_doubling", "forest"})
     for (const char* phases : {"streamed", "sequential"})
       all.push_back({.kind = kind, .phases = phases});
   for (const char* phases : {"streamed", "sequential"})
@@ -19,14 +34,17 @@ inline std::vector<ExchangeConfig> forms() {
                  }});
   all.push_back({.kind = "rack", .groups = 1});
   all.push_back({.kind = "binary", .seeded = true});
+  for (const char* phases : {"streamed", "sequential"})
+    all.push_back({.kind = "forest", .phases = phases, .network = row_of_sites()});
   return all;
 }
 
 inline std::string name(const ExchangeConfig& c) {
   return c.kind + " " + c.phases + (c.server ? " server" : "") + (c.window > 0 ? " window" : "") +
          (c.by_rate ? " by rate" : "") + (c.groups > 0 ? " groups" : "") +
-         (c.seeded ? " seeded" : "") + ", workers " + std::to_string(c.workers) + ", length " +
-         std::to_string(c.length) + ", order " + std::to_string(c.order);
+         (c.seeded ? " seeded" : "") + (c.network ? " in a row" : "") + ", workers " +
+         std::to_string(c.workers) + ", length " + std::to_string(c.length) + ", order " +
+         std::to_string(c.order);
 }
 
 }  // namespace longhaul::overlay::testing

@@ -75,6 +75,14 @@ RateBelief belief_of(const Job& job, const Members& members) {
   };
 }
 
+// Null while the job is still being read.
+std::shared_ptr<const flow::Wan> network_of(const Job& job) {
+  if (job.network.sites.empty()) return nullptr;
+  auto network = std::make_shared<flow::Wan>(job.network);
+  for (std::size_t i = 0; i < job.sites.size(); ++i) network->sites[i].name = job.sites[i].name;
+  return network;
+}
+
 Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place) {
   // Made once here, so that make_codec can promise to succeed later.
   auto codec = codec::make_codec(job.codec.settings, place, true);
@@ -90,6 +98,7 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& plac
   below.transfer = std::move(*transfer);
   below.server = job.server();
   below.rate = belief_of(job, *place.members);
+  below.network = network_of(job);
   return job.overlay.entry->make(job.overlay.settings, std::move(below), place);
 }
 
