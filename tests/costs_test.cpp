@@ -173,6 +173,19 @@ TEST(Costs, HalvingTakesTwiceTheVectorAndTwoDelaysAStep) {
       }
 }
 
+// On equal links it is direct with shorter pieces.
+// mutant: longhaul/overlay/forest.cpp
+//   - const std::uint64_t wanted = (length + config_.pieces - 1) / config_.pieces;
+//   + const std::uint64_t wanted = chunk;
+TEST(Costs, AForestOnEqualLinksTakesTheTimeOfDirect) {
+  for (const Scenario& like : {Scenario{}, Scenario{.n = 4, .mbps = 20}, Scenario{.n = 16}}) {
+    Scenario s = like;
+    const double time = first_round(s, {.overlay = "forest"}) - s.step;
+    s.chunk = std::uint32_t(s.S() / 400);
+    EXPECT_WITHIN(0.03, time, closed_form(s, "direct", false)) << s.n;
+  }
+}
+
 // 8 sites, 100 Mbit/s, 50 ms, 40 MB, 0.2 s a step: seconds per step of rounds in a row.
 // mutant: longhaul/sync/fedavg.cpp
 //   - if (std::exchange(resetting_, false)) return turn.compute(LocalStep{}, config_.steps);

@@ -1,8 +1,10 @@
 #include "tests/job_builder.h"
 
 #include <cmath>
+#include <set>
 
 #include "longhaul/codec/registry.h"
+#include "longhaul/flow/wan.h"
 #include "longhaul/sim/phantom.h"
 
 namespace longhaul::conformance {
@@ -34,6 +36,21 @@ Settings table(std::string name, std::string_view kind, std::vector<Setting> ent
   return {std::move(name), "test.toml", 0, std::move(entries)};
 }
 
+// A row of sites with thin pairs beside it, which is not how it is either.
+std::shared_ptr<const flow::Wan> believed_network(const Place& place) {
+  auto wan = std::make_shared<flow::Wan>();
+  std::set<std::string> names;
+  for (const Member& member : *place.members)
+    if (names.insert(member.site).second) {
+      const double rate = 1e6 * double(1 + names.size() % 3);
+      wan->sites.push_back({.name = member.site, .up = rate, .down = 3e6, .lan = {}});
+    }
+  wan->usual = {.rate = 3e4, .delay_s = 0.02};
+  for (std::uint32_t site = 0; site + 1 < wan->sites.size(); ++site)
+    wan->pairs[{site, site + 1}] = wan->pairs[{site + 1, site}] = {.rate = 1e6, .delay_s = 0.03};
+  return wan;
+}
+
 std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
   OverlayParts parts;
   const auto& transfer = spec.parts.transfer;
@@ -46,6 +63,7 @@ std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
   if (spec.server_apart) parts.server = place.size() - 1;
   // What they believe is not how it is.
   parts.rate = [](Rank from, Rank to) { return 1e6 * double(1 + (5 * from + 3 * to) % 7); };
+  parts.network = spec.phantom ? nullptr : believed_network(place);
   const auto& overlay = spec.parts.overlay;
   return value_of(overlay.entry->make(table("overlay", overlay.entry->name, overlay.settings),
                                       std::move(parts), place));

@@ -21,12 +21,13 @@ Crew crew_of(const Team& team, const Place& place) {
   Crew crew;
   for (std::uint32_t i = 0; i < team.members.size(); ++i) {
     const std::string& name = place.member(team.members[i]).site;
-    const auto known = std::find(crew.sites.begin(), crew.sites.end(), name);
-    if (known == crew.sites.end()) {
+    const auto site =
+        std::size_t(std::find(crew.sites.begin(), crew.sites.end(), name) - crew.sites.begin());
+    if (site == crew.sites.size()) {
       crew.sites.push_back(name);
       crew.places.emplace_back();
     }
-    crew.places[std::size_t(known - crew.sites.begin())].push_back(i);
+    crew.places[site].push_back(i);
   }
   return crew;
 }

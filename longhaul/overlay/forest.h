@@ -38,7 +38,7 @@ class PlannedForest final : public Topology {
   // CHECKs that the network has the sites of all members.
   std::optional<Forest> forest(const Grid&, const Team&) const override;
   std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<TreeAttempt>(terms, config_.phases == "streamed");
+    return std::make_unique<TreeAttempt>(terms, config_.phases == "streamed", true);
   }
 
  private:

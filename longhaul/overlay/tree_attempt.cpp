@@ -6,9 +6,10 @@
 
 namespace longhaul::overlay {
 
-TreeAttempt::TreeAttempt(const Terms& terms, bool streamed)
+TreeAttempt::TreeAttempt(const Terms& terms, bool streamed, bool interleaved)
     : Attempt(terms),
       streamed_(streamed),
+      interleaved_(interleaved),
       self_(terms.team->place_of(terms.team->self).value()),
       weights_(terms.team->nodes(), kUnknownWeight),
       untold_(std::uint32_t(terms.team->members.size())),
@@ -110,7 +111,7 @@ void TreeAttempt::begin_alone(std::uint32_t tree, Desk& desk) {
     return;
   }
   const TransferKey key = this->key(Phase::part, Coding::up, terms_.team->self);
-  send_up(key, branch, terms_.plan->ranges(pieces), weight(), desk);
+  send(key, branch.reduce_to, terms_.plan->ranges(pieces), weight(), branch.way, desk);
 }
 
 Status TreeAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
@@ -170,13 +171,20 @@ void TreeAttempt::advance(std::size_t piece, Desk& desk) {
   const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
   outbox_[{key.phase, std::uint32_t(piece)}] = {desk.write(piece, key.coding, mean), 1};
   if (auto ranges = ready(Phase::part, piece); !ranges.empty())
-    send_up(key, branch, std::move(ranges), known.all, desk);
+    send(key, branch.reduce_to, ranges, known.all, branch.way, desk);
 }
 
-void TreeAttempt::send_up(const TransferKey& key, const Branch& branch, std::vector<Range> ranges,
-                          double weight, Desk& desk) {
-  post(key, terms_.team->node(branch.reduce_to), std::move(ranges), weight,
-       grove().hops() - branch.way, grove().hops(), desk);
+void TreeAttempt::send(const TransferKey& key, std::uint32_t place,
+                       const std::vector<Range>& ranges, double weight, std::uint32_t way,
+                       Desk& desk) {
+  const Rank to = terms_.team->node(place);
+  const std::uint32_t hops = grove().hops(), hop = hops - way;
+  if (!interleaved_) return post(key, to, ranges, weight, hop, hops, desk);
+  const auto pieces = std::uint32_t(terms_.grid().pieces());
+  for (const Range& range : ranges) {
+    const auto piece = std::uint32_t(terms_.grid().find(range).value());
+    post(key, to, {range}, weight, hop * pieces + piece, hops * pieces, desk);
+  }
 }
 
 std::vector<float> TreeAttempt::mix(std::size_t piece, Desk& desk) {
@@ -214,9 +222,7 @@ void TreeAttempt::spread(const TransferKey& key, std::size_t piece, Payload byte
   outbox_[{key.phase, std::uint32_t(piece)}] = {std::move(bytes), std::uint32_t(heirs.size())};
   const std::vector<Range> ranges = ready(Phase::mean, piece);
   if (ranges.empty()) return;
-  for (const Heir& heir : heirs)
-    post(key, terms_.team->node(heir.place), ranges, weight, grove().hops() - heir.way,
-         grove().hops(), desk);
+  for (const Heir& heir : heirs) send(key, heir.place, ranges, weight, heir.way, desk);
 }
 
 // What may go out now that this piece may: it alone, or all of its tree with the last of them.

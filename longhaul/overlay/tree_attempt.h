@@ -16,7 +16,9 @@ namespace longhaul::overlay {
 class TreeAttempt final : public Attempt {
  public:
   // streamed: a piece goes on when it is mixed, or has come; else when all pieces of its tree are.
-  TreeAttempt(const Terms& terms, bool streamed);
+  // interleaved: of what waits for a link and has equally far to go, pieces go in the order of the
+  // vector, whatever their trees; else tree by tree.
+  TreeAttempt(const Terms& terms, bool streamed, bool interleaved = false);
 
   void contribute(std::uint64_t length, double weight, Desk&) override;
   Status take_share(Rank from, const Share&, Desk&) override;
@@ -57,7 +59,9 @@ class TreeAttempt final : public Attempt {
   void begin(std::uint32_t tree, Desk&);
   void begin_alone(std::uint32_t tree, Desk&);
   void advance(std::size_t piece, Desk&);
-  void send_up(const TransferKey&, const Branch&, std::vector<Range>, double weight, Desk&);
+  // `way`: the links that lie before it.
+  void send(const TransferKey&, std::uint32_t place, const std::vector<Range>&, double weight,
+            std::uint32_t way, Desk&);
   std::vector<float> mix(std::size_t piece, Desk&);
   void finish(std::size_t piece, std::span<const float> mean, double weight, Desk&);
   void spread(const TransferKey&, std::size_t piece, Payload, double weight, Desk&);
@@ -66,6 +70,7 @@ class TreeAttempt final : public Attempt {
   std::vector<Rank> slow_children() const;
 
   const bool streamed_;
+  const bool interleaved_;
   const std::uint32_t self_;     // place
   std::vector<double> weights_;  // by place
   std::uint32_t untold_ = 0;     // members that whoever tells the roster has not heard of

@@ -1,5 +1,6 @@
 #pragma once
 // Every overlay in every form of its own.
+#include "longhaul/flow/wan.h"
 #include "longhaul/overlay/testing/exchange.h"
 
 namespace longhaul::overlay::testing {

@@ -21,6 +21,14 @@ std::uint64_t number_of(const Settings& settings, const std::vector<FieldDoc>& d
   return number && *number > 0 ? std::uint64_t(*number) : fallback;
 }
 
+// Null while the job is still being read.
+std::shared_ptr<const flow::Wan> network_of(const Job& job) {
+  if (job.network.sites.empty()) return nullptr;
+  auto network = std::make_shared<flow::Wan>(job.network);
+  for (std::size_t i = 0; i < job.sites.size(); ++i) network->sites[i].name = job.sites[i].name;
+  return network;
+}
+
 }  // namespace
 
 std::uint64_t samples_per_round(const Job& job) {
@@ -73,14 +81,6 @@ RateBelief belief_of(const Job& job, const Members& members) {
                      wan->sites[a].up.value_or(flow::kUnlimited),
                      wan->sites[b].down.value_or(flow::kUnlimited)});
   };
-}
-
-// Null while the job is still being read.
-std::shared_ptr<const flow::Wan> network_of(const Job& job) {
-  if (job.network.sites.empty()) return nullptr;
-  auto network = std::make_shared<flow::Wan>(job.network);
-  for (std::size_t i = 0; i < job.sites.size(); ++i) network->sites[i].name = job.sites[i].name;
-  return network;
 }
 
 Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place) {
