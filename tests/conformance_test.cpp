@@ -102,9 +102,8 @@ TEST_P(Conformance, EqualSeedsGiveEqualTraces) {
 // What travels and what is kept stays within bounds: no message is larger than a chunk, and a node
 // keeps a small number of vectors whatever the number of rounds and peers.
 // mutant: longhaul/overlay/agreed.cpp
-//   - fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())), longest);
-//   + fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())), 2 *
-//   longest);
+//   - topology_->longest(length, chunk));
+//   + 2 * topology_->longest(length, chunk));
 TEST_P(Conformance, MessagesAndStateAreBounded) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());

@@ -206,8 +206,8 @@ TEST(ForestPlan, F9_WhatIsUnlimitedDoesNotBind) {
 }
 
 // mutant: longhaul/flow/forest_master.cpp
-//   - while (add_full_pairs());
-//   + while (false);
+//   - } while (add_full_pairs());
+//   + } while (false);
 TEST(ForestPlan, F10_PairsFill) {
   Wan pairs = equal_sites(6, 1e9);
   pairs.usual.rate = 1e6;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace longhaul::overlay {
 namespace {
@@ -32,7 +34,8 @@ Place place_of(std::uint32_t sites, std::uint32_t nodes) {
 }
 
 Team team_of(std::uint32_t size, std::vector<Rank> lost = {}, Rank self = 0) {
-  Team team{.self = self};
+  Team team;
+  team.self = self;
   for (Rank rank = 0; rank < size; ++rank) {
     team.workers.push_back(rank);
     if (std::find(lost.begin(), lost.end(), rank) == lost.end()) team.members.push_back(rank);

@@ -456,11 +456,8 @@ TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
 
 // What waits for a link: older rounds first, then what has the longest way to go, in all trees.
 // mutant: longhaul/overlay/tree_attempt.cpp
-//   - post(key, terms_.team->node(heir.place), ranges, weight, grove().hops() - heir.way,
-//   + post(key, terms_.team->node(heir.place), ranges, weight, heir.way,
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - grove().hops() - branch.way, grove().hops(), desk);
-//   + branch.way, grove().hops(), desk);
+//   - const std::uint32_t hops = grove().hops(), hop = hops - way;
+//   + const std::uint32_t hops = grove().hops(), hop = way;
 TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   Node leaf(11, true, 1), inner(10, true, 1), root(12, true, 1), four(14, true, 1);
   Node three(13, true, 1);
