@@ -111,7 +111,7 @@ TEST(Circle, OfManyPlacesNoStretchTurnedRoundMakesItBetter) {
 // What limits nobody, or all alike, leaves the order of the ranks.
 // mutant: longhaul/overlay/circle.cpp
 //   - if (!std::isfinite(one)) one = fastest > 0 ? fastest : 1;
-//   +
+//   + one += 0;
 TEST(Circle, WhereAllLinksAreAlikeItIsByRank) {
   const double unlimited = std::numeric_limits<double>::infinity();
   for (const std::uint32_t n : {1u, 2u, 5u, 12u, 40u}) {
@@ -133,9 +133,6 @@ TEST(Circle, WhereAllLinksAreAlikeItIsByRank) {
 // The same at all nodes, over what they are told of workers; servers stand nowhere; after a loss
 // the circle closes over the gap.
 // mutant: longhaul/overlay/ring.cpp
-//   - if (place.member(rank).is(Role::worker)) workers.push_back(rank);
-//   + workers.push_back(rank);
-// mutant: longhaul/overlay/ring.cpp
 //   - if (team.index_of(rank)) members.push_back(rank);
 //   + members.push_back(rank);
 TEST(RingOrder, IsOfTheWorkersThatLive) {
@@ -156,6 +153,25 @@ TEST(RingOrder, IsOfTheWorkersThatLive) {
     EXPECT_EQ(ring.circle({.workers = workers, .members = left, .server = {}}),
               (std::vector<Rank>{0, 2, 4}));
   }
+}
+
+// A server would spare them the slow hop from 2 to 0.
+// mutant: longhaul/overlay/ring.cpp
+//   - if (place.member(rank).is(Role::worker)) workers.push_back(rank);
+//   + workers.push_back(rank);
+TEST(RingOrder, AServerStandsNowhere) {
+  auto members = std::make_shared<Members>(Members{{"a"}, {"hub"}, {"b"}, {"c"}});
+  members->at(1).roles = std::uint8_t(Role::server);
+  const Place place{.members = members, .layout = Layout::flat(1)};
+  const RateBelief rate = [](Rank from, Rank to) {
+    if (from == 1 || to == 1) return 1000.0;
+    if (from == 2 && to == 0) return 1.0;
+    return (from == 0 && to == 3) || (from == 3 && to == 2) ? 10.0 : 5.0;
+  };
+  const std::vector<Rank> workers = {0, 2, 3};
+  EXPECT_EQ(Ring({.order = "bandwidth"}, rate, place)
+                .circle({.workers = workers, .members = workers, .server = {}}),
+            workers);
 }
 
 // mutant: longhaul/overlay/ring.cpp
