@@ -67,7 +67,7 @@ RC_GTEST_PROP(Arborescence, F1_NoTreeIsCheaper, ()) {
 
 // mutant: longhaul/flow/arborescence.cpp
 //   - if (below[u] || price(u, v, moved) >= least) continue;
-//   + if (u == v || price(u, v, moved) >= least) continue;
+//   + if (below[u] || price(u, v, moved) < least) continue;
 RC_GTEST_PROP(Arborescence, F2_AFlatTreeIsATreeAndNoWorse, ()) {
   const auto nodes = *rc::gen::inRange<std::uint32_t>(2, 12);
   const Matrix costs = any_costs(nodes, 10), lengths = any_costs(nodes, 10);

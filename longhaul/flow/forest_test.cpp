@@ -83,8 +83,8 @@ Wan cities(std::uint64_t seed) {
 }
 
 // mutant: longhaul/flow/forest.cpp
-//   - consider(best, refine(stars()));
-//   +
+//   - if (!master.unlimited()) plan.busy_s = task_.bytes / total;
+//   + if (!master.unlimited()) plan.busy_s = task_.bytes / total / 2;
 TEST(ForestPlan, F3_EqualSitesReachTheBound) {
   for (std::size_t n : {3u, 4u, 7u, 12u, 40u}) {
     const ForestPlan plan = plan_forest(equal_sites(n, 1e6), {kBytes, kBytes / 1000});
@@ -115,7 +115,7 @@ RC_GTEST_PROP(ForestPlan, F4_ThePlanKeepsWithinCapacity, ()) {
 }
 
 // mutant: longhaul/flow/forest.cpp
-//   - if (least < 1 - kGoodEnough / 2) add(std::move(*best));
+//   - consider(best, refine(grow()));
 //   +
 RC_GTEST_PROP(ForestPlan, F5_NearlyTheBestThereIs, ()) {
   const Wan wan = any_wan();
@@ -126,8 +126,8 @@ RC_GTEST_PROP(ForestPlan, F5_NearlyTheBestThereIs, ()) {
 }
 
 // mutant: longhaul/flow/forest.cpp
-//   - if (round == 0) sow();  // stars will not do
-//   +
+//   - for (std::size_t b = 0; b < n_; ++b) turned[b * n_ + a] = matrix[a * n_ + b];
+//   + for (std::size_t b = 0; b < n_; ++b) turned[a * n_ + b] = matrix[a * n_ + b];
 TEST(ForestPlan, F5_NearlyTheBestBetweenCities) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const Wan wan = cities(seed);
@@ -140,8 +140,8 @@ TEST(ForestPlan, F5_NearlyTheBestBetweenCities) {
 
 // The time of a vector that is short beside the delays, and of one byte.
 // mutant: longhaul/flow/forest.cpp
-//   - if (plan.seconds() >= best.seconds()) return best;
-//   + return best;
+//   - ForestPlan best = plan_of({nearest_});
+//   + ForestPlan best = plan_of({0});
 TEST(ForestPlan, F6_AShortVectorTakesShortWays) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     const Wan wan = cities(seed);
@@ -167,8 +167,8 @@ TEST(ForestPlan, F6_AShortVectorTakesShortWays) {
 }
 
 // mutant: longhaul/flow/forest.cpp
-//   - if (best.trees[i].share >= smallest) fewer.push_back(choice[i]);
-//   + fewer.push_back(choice[i]);
+//   - [](const TwoTrees& a, const TwoTrees& b) { return a.share > b.share; });
+//   + [](const TwoTrees& a, const TwoTrees& b) { return a.share < b.share; });
 TEST(ForestPlan, F7_FewTreesDo) {
   std::size_t most = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {

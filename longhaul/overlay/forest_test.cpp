@@ -87,8 +87,8 @@ TEST(PlannedForest, PiecesAreNeitherLongNorMany) {
 
 // The same at all nodes, whoever is lost, and trees all of them.
 // mutant: longhaul/overlay/forest.cpp
-//   - const std::string& name = place.member(team.members[i]).site;
-//   + const std::string& name = place.member(team.workers[i]).site;
+//   - tree.reduce_to[speaker(site)] = speaker(planned.reduce_to[site]);
+//   +
 TEST(PlannedForest, AllNodesHaveTheSameTreesOfThoseWhoLive) {
   for (const std::uint32_t sites : {1u, 2u, 3u, 6u})
     for (const std::uint32_t nodes : {1u, 3u}) {
