@@ -26,9 +26,6 @@ TEST(Rack, MembersGiveToTheLowestOfTheirGroupAndThoseToTheServer) {
 
 // For any number, and whoever serves.
 // mutant: longhaul/overlay/rack.cpp
-//   - groups = std::min(groups, members);
-//   +
-// mutant: longhaul/overlay/rack.cpp
 //   - tree.reduce_to[server] = server;
 //   +
 TEST(Rack, IsATreeTwoLinksDeep) {
