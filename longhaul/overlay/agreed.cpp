@@ -141,7 +141,7 @@ Status AgreedMean::take(Rank from, const Share& share, Turn& turn) {
   const auto found = sequence({share.vector.group, share.vector.range}, share.length, share.exact);
   if (!found) return found.error();
   Sequence& sequence = **found;
-  Scene scene(*this, sequence, share.vector.round);
+  Scene scene(*this, sequence, share.vector.round, turn.now());
   LH_TRY(attempt(sequence, share.vector.round).take_share(from, share, scene));
   Turn below = within(*transfer_, turn);
   scene.carry_out(turn, below);
@@ -179,6 +179,44 @@ Status AgreedMean::take(Rank from, const Roster& roster, Turn& turn) {
   return Ok{};
 }
 
+// What a node tells itself stands in no queue, but a view may overtake it.
+Status AgreedMean::take(Rank from, const Note& note, Turn& turn) {
+  const Key key{note.vector.round, note.vector.group, note.vector.range};
+  if (note.vector.origin != from) return malformed("note in another's name");
+  const auto when = this->when(note.epoch, note.vector);
+  if (!when) return when.error();
+  if (!team_.index_of(from) && team_.server != from) return malformed("note of who takes no part");
+  Sequence* sequence = find({key.group, key.range});
+  // An attempt that still serves others hears them when its round is over here.
+  if (!sequence || note.epoch < team_.epoch || !sequence->attempts.contains(key.round)) {
+    if (*when != When::late && from != team_.self) return malformed("note without a share before");
+    late(note.vector, turn);
+    return Ok{};
+  }
+  Scene scene(*this, *sequence, key.round, turn.now());
+  const Status heard = sequence->attempts.at(key.round)->take_note(from, note, scene);
+  if (!heard && from != team_.self) return heard;
+  Turn below = within(*transfer_, turn);
+  scene.carry_out(turn, below);
+  settle(*sequence, turn);
+  return Ok{};
+}
+
+void AgreedMean::on_timer(TimerId, Turn& turn) {
+  alarm_.reset();
+  for (auto& [id, sequence] : sequences_) {
+    for (const auto& [round, attempt] : sequence.attempts) {
+      if (!attempt->due() || *attempt->due() > turn.now()) continue;
+      Scene scene(*this, sequence, round, turn.now());
+      attempt->on_time(scene);
+      Turn below = within(*transfer_, turn);
+      scene.carry_out(turn, below);
+    }
+    settle(sequence, turn);
+  }
+  wind(turn);
+}
+
 // --- an attempt and its mean
 
 Attempt& AgreedMean::attempt(Sequence& sequence, Round round) {
@@ -189,7 +227,7 @@ Attempt& AgreedMean::attempt(Sequence& sequence, Round round) {
 }
 
 void AgreedMean::give(Sequence& sequence, Turn& turn) {
-  Scene scene(*this, sequence, sequence.next);
+  Scene scene(*this, sequence, sequence.next, turn.now());
   sequence.sent.assign(sequence.grid.pieces(), false);
   attempt(sequence, sequence.next).contribute(sequence.grid.length(), sequence.weight, scene);
   Turn below = within(*transfer_, turn);
@@ -245,7 +283,7 @@ void AgreedMean::put_roster(Sequence& sequence, Round round, std::vector<Rank> c
 }
 
 // After anything that may have completed a round here.
-void AgreedMean::settle(Sequence& sequence, Turn&) {
+void AgreedMean::settle(Sequence& sequence, Turn& turn) {
   const Mean& mean = sequence.mean;
   if (sequence.begun && mean.whole() && mean.round == sequence.next) {
     if (sequence.weight > 0)
@@ -265,6 +303,18 @@ void AgreedMean::settle(Sequence& sequence, Turn&) {
     const bool empty = mean.kept && mean.round == round && mean.rostered && mean.counted.empty();
     if (round < sequence.lowest && (attempt->drained() || empty)) drop(sequence, round);
   }
+  wind(turn);
+}
+
+// One timer, for whatever is due first.
+void AgreedMean::wind(Turn& turn) {
+  std::optional<Time> first;
+  for (const auto& [id, sequence] : sequences_)
+    for (const auto& [round, attempt] : sequence.attempts)
+      if (const auto due = attempt->due(); due && (!first || *due < *first)) first = due;
+  if (first == alarm_) return;
+  alarm_ = first;
+  first ? turn.set_timer(TimerId{0}, *first) : turn.cancel_timer(TimerId{0});
 }
 
 void AgreedMean::drop(Sequence& sequence, Round round) {
@@ -272,6 +322,7 @@ void AgreedMean::drop(Sequence& sequence, Round round) {
   if (attempt == sequence.attempts.end()) return;
   for (const TransferKey& key : attempt->second->posted()) transfer_->cancel(key, std::nullopt);
   sequence.attempts.erase(attempt);
+  topology_->close(sequence.key(round));
 }
 
 // --- pieces
@@ -286,6 +337,8 @@ Status AgreedMean::admit(Rank from, const TransferKey& key, Range range) {
   if (!piece) return malformed("piece that is none of the cut of this vector");
   const Round round = key.vector.round;
   const Phase phase = Phase(key.phase);
+  const auto attempt = sequence->attempts.find(round);
+  if (attempt != sequence->attempts.end() && attempt->second->stale(from, key, *piece)) return Ok{};
   if (phase != Phase::part && has_piece(*sequence, round, *piece))
     return malformed("piece of a mean for the second time");
   if (phase == Phase::repair) {
@@ -293,7 +346,6 @@ Status AgreedMean::admit(Rank from, const TransferKey& key, Range range) {
                       key.vector.origin == from && key.coding == Coding::exact;
     return good ? Status(Ok{}) : malformed("repair that was not asked for");
   }
-  const auto attempt = sequence->attempts.find(round);
   if (phase > Phase::repair || attempt == sequence->attempts.end())
     return malformed("piece without a share before it");
   LH_TRY(attempt->second->admit(from, key, *piece));
@@ -329,6 +381,9 @@ void AgreedMean::arrived(Arrival&& arrival, Turn& turn) {
   Sequence& sequence = *find({key.vector.group, key.vector.range});
   const std::size_t piece = sequence.grid.find(arrival.range).value();
   const Round round = key.vector.round;
+  const auto under_way = sequence.attempts.find(round);
+  if (under_way != sequence.attempts.end() && under_way->second->stale(arrival.from, key, piece))
+    return late(key.vector, turn);
   if (Phase(key.phase) == Phase::repair) {
     put_piece(sequence, round, piece, arrival.values);
     return settle(sequence, turn);
@@ -336,7 +391,7 @@ void AgreedMean::arrived(Arrival&& arrival, Turn& turn) {
   Payload bytes;
   for (const Arrived& one : arrived_bytes_)
     if (one.key == key && one.range == arrival.range) bytes = one.bytes;
-  Scene scene(*this, sequence, round, std::move(bytes));
+  Scene scene(*this, sequence, round, turn.now(), std::move(bytes));
   if (!attempt(sequence, round).take(std::move(arrival), piece, scene))
     turn.record("refused", round, 1);
   Turn below = within(*transfer_, turn);
@@ -367,7 +422,8 @@ std::string AgreedMean::waiting_for() const {
 void AgreedMean::state(Archive& ar) {
   ar.expect("agreed mean");
   ar(team_, unheard_, reports_, served_);
-  ar(newcomer_, told_);
+  ar(newcomer_, told_, alarm_);
+  topology_->state(ar);
   up_->state(ar);
   down_->state(ar);
   std::uint64_t count = sequences_.size();

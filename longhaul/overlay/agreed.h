@@ -39,6 +39,7 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_view(const View& before, Turn&) override;
+  void on_timer(TimerId, Turn&) override;
   void on_progress(Turn&) override;
   void state(Archive&) override;
 
@@ -63,6 +64,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   Status take(Rank from, const Roster&, Turn&);
   Status take(Rank from, const Report&, Turn&);
   Status take(Rank from, const Fetch&, Turn&);
+  Status take(Rank from, const Note&, Turn&);
   Result<Sequence*> sequence(Id, std::uint64_t length, bool exact);
   Sequence* find(Id);
   const Sequence* find(Id) const;
@@ -73,6 +75,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   Attempt& attempt(Sequence&, Round);
   void give(Sequence&, Turn&);
   void settle(Sequence&, Turn&);
+  void wind(Turn&);  // the timer
   void drop(Sequence&, Round);
   void open_mean(Sequence&, Round);
   void put_piece(Sequence&, Round, std::size_t piece, std::span<const float>);
@@ -111,6 +114,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   std::map<Id, Round> told_;              // a newcomer: the rounds that others have had
   std::set<std::pair<Rank, Id>> served_;  // fetches of this epoch
   std::vector<Arrived> arrived_bytes_;    // of means; empty between turns
+  std::optional<Time> alarm_;             // the timer that is set
 };
 
 }  // namespace longhaul::overlay

@@ -30,9 +30,17 @@ Share Attempt::share(std::uint64_t length) const {
 void Attempt::post(const TransferKey& key, Rank to, std::vector<Range> ranges, double weight,
                    std::uint32_t hop, std::uint32_t hops, Desk& desk) {
   posted_.insert(key);
+  desk.post({key, to, std::move(ranges), weight, bulk(hop, hops)});
+}
+
+Service Attempt::bulk(std::uint32_t hop, std::uint32_t hops) const {
   Service service = kBulk;
   service.order = std::uint32_t(terms_.key.round * hops + hop);
-  desk.post({key, to, std::move(ranges), weight, service});
+  return service;
+}
+
+Status Attempt::take_note(Rank from, const Note&, Desk&) {
+  return refuse(from, "a note, which this overlay has none of");
 }
 
 // The owner of the first piece tells all who is counted, itself included.

@@ -36,12 +36,23 @@ class Desk {
   virtual void have_mean(std::size_t piece, std::vector<float> values) = 0;
   // Everybody's share is known: these are counted, with this sum of weights.
   virtual void have_roster(const std::vector<Rank>& counted, double weight) = 0;
-  // Both go out after the attempt has returned, in this order.
+  // These go out after the attempt has returned: shares and notes in this order, then rosters, then
+  // posts.
   virtual void post(Outgoing) = 0;
   virtual void tell(Rank to, const Share&) = 0;
   virtual void tell(Rank to, const Roster&) = 0;
   // The bytes that the piece now taken came as; for passing them on unchanged.
   virtual Payload arrived_bytes() = 0;
+
+  // What only topologies with notes and deadlines use.
+  // To the attempt at `to` of the exchange `about`; to oneself: in the next turn.
+  virtual void tell(const Key& about, Rank to, Note, Service) { (void)about, (void)to; }
+  // What of this was posted and has not gone out is dropped, before anything new is posted.
+  virtual void cancel(const TransferKey&, Rank to) { (void)to; }
+  // This run cannot go on.
+  virtual void give_up(std::string reason) { (void)reason; }
+  // Of the run; not within Attempt::encoded(), which nothing may depend on the time of.
+  virtual Time now() const { return Time{0}; }
 };
 
 class Attempt {
@@ -57,6 +68,16 @@ class Attempt {
   virtual Status admit(Rank from, const TransferKey&, std::size_t piece) const = 0;
   // An admitted piece. An Error: its weight is not what was promised.
   virtual Status take(Arrival&&, std::size_t piece, Desk&) = 0;
+  // A piece that was asked of `from` and is no longer needed: one that comes all the same is late.
+  virtual bool stale(Rank from, const TransferKey&, std::size_t piece) const {
+    (void)from, (void)piece;
+    return false;
+  }
+  // What an attempt like this one told. Also heard after its round is over here, while it lives.
+  virtual Status take_note(Rank from, const Note&, Desk&);
+  // When this attempt wants to be woken, if nothing comes before.
+  virtual std::optional<Time> due() const { return std::nullopt; }
+  virtual void on_time(Desk&) {}  // that time has come, or is passed
   // What was posted, now that there is room for it.
   virtual Payload encoded(const TransferKey&, std::size_t piece, Desk&) = 0;
   virtual bool reduced() const = 0;  // all that this node owns is reduced
@@ -74,6 +95,8 @@ class Attempt {
   void set_contribution(double weight);
 
   TransferKey key(Phase, Coding, Rank origin) const;
+  // The class of what lies `hop` of `hops` links behind its start: see post().
+  Service bulk(std::uint32_t hop, std::uint32_t hops) const;
   Share share(std::uint64_t length) const;
   // Sends all pieces to `to` when there is room. `hop`: how many links lie behind them; of what
   // waits for a link, older rounds go first, then what has the longest way to go.
@@ -111,6 +134,10 @@ class Topology {
   // and pieces belong to workers as Plan deals them.
   virtual std::optional<Forest> forest(const Grid&, const Team&) const { return std::nullopt; }
   virtual std::unique_ptr<Attempt> open(const Terms&) const = 0;
+  // What outlives attempts. A new team ends all of them; close() ends one.
+  virtual void new_team(const Team&) {}
+  virtual void close(const Key&) {}
+  virtual void state(Archive&) {}
 };
 
 Roster roster_of(const Team&, const CodecKey&, const std::vector<Rank>& counted, double weight);

@@ -167,6 +167,7 @@ TEST(Bytes, MemoryIsBounded) {
     if (c.kind == "rack") bound = 2 + std::max(1u, c.groups == 1 ? c.workers - 1 : 0);
     if (c.kind == "binary" || c.kind == "halving_doubling" || c.kind == "forest") bound = 2 + 2;
     if (c.kind == "hub" && !c.server) bound = 2 + 2 + 2;
+    if (c.kind == "tsengine") bound = 4 + 1.0 / c.buckets;
     for (c.order = 1; c.order <= 2; ++c.order)
       EXPECT_LE(most_kept(c, 0, c.workers), bound + kNames) << name(c);
   }

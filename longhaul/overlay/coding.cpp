@@ -63,13 +63,16 @@ std::vector<float> AgreedMean::Scene::read(std::size_t piece, Coding coding, con
 void AgreedMean::Scene::carry_out(Turn& own, Turn& transfer) {
   // In the class of the pieces and before them: it comes first.
   for (const auto& [to, share] : shares_) own.send(to, share, {}, kBulk);
+  for (const Told& told : notes_) own.send(told.to, told.note, {}, told.service);
   for (const Rank to : rosters_) {
     Message message;
     message.kind = Roster::kKind;
     message.head = *roster_;
     own.send(to, std::move(message), kControl);
   }
+  for (const auto& [key, to] : cancelled_) overlay_.transfer_->cancel(key, to);
   for (Outgoing& outgoing : posts_) overlay_.transfer_->begin(std::move(outgoing), transfer);
+  if (given_up_) own.fail(*given_up_);
 }
 
 Payload AgreedMean::encoded(const TransferKey& key, Range range) {
@@ -83,7 +86,7 @@ Payload AgreedMean::encoded(const TransferKey& key, Range range) {
   }
   const auto it = sequence->attempts.find(key.vector.round);
   LH_CHECK(it != sequence->attempts.end() && key.epoch == team_.epoch);
-  Scene scene(*this, *sequence, key.vector.round);
+  Scene scene(*this, *sequence, key.vector.round, Time{0});
   if (Phase(key.phase) == Phase::part && key.vector.round == sequence->next)
     sequence->sent.at(*piece) = true;
   return it->second->encoded(key, *piece, scene);

@@ -96,6 +96,23 @@ struct Fetch {
   }
 };
 
-using Messages = MessageList<Share, Roster, Report, Fetch>;
+// What the attempts of one topology tell each other, as that topology writes it.
+struct Note {
+  static constexpr std::uint16_t kKind = 5;
+  static constexpr std::string_view kName = "note";
+  Epoch epoch = 0;
+  CodecKey vector;                  // origin: the sender
+  std::uint16_t kind = 0;           // one of the topology's messages
+  std::vector<std::uint8_t> words;  // its fields, as base/wire.h writes them
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "vector"}, self.vector);
+    visit(Field{.name = "kind"}, self.kind);
+    visit(Field{.name = "words", .doc = "fields of that kind", .max = 1 << 17}, self.words);
+  }
+};
+
+using Messages = MessageList<Share, Roster, Report, Fetch, Note>;
 
 }  // namespace longhaul::overlay

@@ -7,6 +7,7 @@ void AgreedMean::form_team(const View& view) {
   team_.epoch = view.epoch;
   team_.members = live_with(Role::worker, place_, view);
   team_.server = team_.members.empty() ? std::nullopt : topology_->server(team_.members, view);
+  topology_->new_team(team_);
   for (auto& [id, sequence] : sequences_) sequence.plan = make_plan(sequence.grid);
 }
 
@@ -34,6 +35,7 @@ void AgreedMean::on_view(const View&, Turn& turn) {
   }
   forget_borrowed();
   form_team(turn.view());
+  wind(turn);
   reports_.clear();
   served_.clear();
   unheard_.clear();

@@ -8,6 +8,7 @@
 #include "longhaul/overlay/hub.h"
 #include "longhaul/overlay/rack.h"
 #include "longhaul/overlay/ring.h"
+#include "longhaul/overlay/tsengine.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -71,6 +72,14 @@ Made make_forest(const Settings& settings, OverlayParts parts, const Place& plac
       std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
 }
 
+Made make_tsengine(const Settings& settings, OverlayParts parts, const Place& place) {
+  TsEngineConfig config;
+  LH_TRY(read_settings(settings, config));
+  auto topology = std::make_unique<TsEngine>(config, parts.server, place.seed);
+  return std::unique_ptr<Overlay>(
+      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
+}
+
 const OverlayEntry kEntries[] = {
     {"direct",
      "everyone to everyone: each worker reduces its share of the vector",
@@ -107,6 +116,11 @@ const OverlayEntry kEntries[] = {
      make_forest,
      describe_config<ForestConfig>,
      {.bits = Bits::plan, .sums_on_the_way = true}},
+    {"tsengine",
+     "each transfer decided online by a coordinator: pairs add up, holders pass the mean on",
+     make_tsengine,
+     describe_config<TsEngineConfig>,
+     {.bits = Bits::schedule, .sums_on_the_way = true}},
 };
 
 }  // namespace

@@ -6,8 +6,12 @@ namespace longhaul::overlay {
 
 class AgreedMean::Scene final : public Desk {
  public:
-  Scene(AgreedMean& overlay, Sequence& sequence, Round round, Payload arrived = {})
-      : overlay_(overlay), sequence_(sequence), round_(round), arrived_(std::move(arrived)) {}
+  Scene(AgreedMean& overlay, Sequence& sequence, Round round, Time now, Payload arrived = {})
+      : overlay_(overlay),
+        sequence_(sequence),
+        round_(round),
+        now_(now),
+        arrived_(std::move(arrived)) {}
 
   Payload own_bytes(std::size_t piece) override;
   std::vector<float> own_values(std::size_t piece) override;
@@ -25,23 +29,40 @@ class AgreedMean::Scene final : public Desk {
     if (!roster_) roster_ = Payload(share(to_wire(roster)));  // one buffer for all
     rosters_.push_back(to);
   }
+  void tell(const Key& about, Rank to, Note note, Service service) override {
+    note.epoch = overlay_.team_.epoch;
+    note.vector = {about.round, about.group, about.range, overlay_.team_.self};
+    notes_.push_back({to, std::move(note), service});
+  }
+  void cancel(const TransferKey& key, Rank to) override { cancelled_.emplace_back(key, to); }
+  void give_up(std::string reason) override { given_up_ = std::move(reason); }
   Payload arrived_bytes() override { return arrived_; }
+  Time now() const override { return now_; }
 
   // What the attempt asked for, carried out when it has returned.
   void carry_out(Turn& own, Turn& transfer);
 
  private:
+  struct Told {
+    Rank to;
+    Note note;
+    Service service;
+  };
   CodecKey self_key() const { return sequence_.vector(round_, overlay_.team_.self); }
   Coding own_coding() const { return sequence_.exact ? Coding::exact : Coding::up; }
 
   AgreedMean& overlay_;
   Sequence& sequence_;
   const Round round_;
+  const Time now_;
   const Payload arrived_;
   std::vector<Outgoing> posts_;
   std::vector<std::pair<Rank, Share>> shares_;
   std::optional<Payload> roster_;
   std::vector<Rank> rosters_;
+  std::vector<Told> notes_;
+  std::vector<std::pair<TransferKey, Rank>> cancelled_;
+  std::optional<std::string> given_up_;
 };
 
 }  // namespace longhaul::overlay

@@ -13,8 +13,11 @@
 #include "longhaul/overlay/testing/coarse.h"
 #include "longhaul/overlay/testing/exact.h"
 #include "longhaul/overlay/testing/scrambler.h"
+#include "longhaul/overlay/tsengine.h"
 
 namespace longhaul::overlay::testing {
+
+bool sums_on_the_way(const ExchangeConfig& c) { return c.kind == "ring" || c.kind == "tsengine"; }
 
 double weight_of(Rank rank) { return 1 + 0.37 * double(rank % 7); }
 
@@ -68,6 +71,13 @@ std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& plac
     topology = std::make_unique<HalvingDoubling>(HalvingDoublingConfig{c.phases});
   if (c.kind == "forest")
     topology = std::make_unique<PlannedForest>(ForestConfig{c.phases}, c.network, place);
+  if (c.kind == "tsengine")
+    topology = std::make_unique<TsEngine>(
+        TsEngineConfig{.buckets = c.buckets,
+                       .phases = c.phases,
+                       .deadline = c.hasty ? 40e-9 : 1e6,  // an event takes 1 ns
+                       .unknown_deadline = c.hasty ? 40e-9 : 1e6},
+        server, place.seed);
   return std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology));
 }
 

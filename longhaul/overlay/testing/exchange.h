@@ -13,7 +13,8 @@ namespace longhaul::overlay::testing {
 using longhaul::testing::MachineNet;
 
 struct ExchangeConfig {
-  std::string kind = "direct";  // direct, hub, ring, rack, binary, halving_doubling, forest
+  // direct, hub, ring, rack, binary, halving_doubling, forest, tsengine
+  std::string kind = "direct";
   std::string phases = "streamed";
   std::string down_codec = "fp32";                // hub
   std::uint32_t window = 0;                       // hub
@@ -22,7 +23,9 @@ struct ExchangeConfig {
   std::shared_ptr<const flow::Wan> network = {};  // forest
   bool seeded = false;                            // binary: in an order that is drawn
   std::uint32_t workers = 3;
-  bool server = false;  // hub, rack, binary: the last rank is a server and no worker
+  bool hasty = false;         // tsengine: deadlines that pass
+  std::uint32_t buckets = 8;  // tsengine
+  bool server = false;  // hub, rack, binary, tsengine: the last rank is a server and no worker
   std::uint64_t length = 5000;
   std::uint64_t buffers = 0;  // > 0: a second vector, exact, beside each first
   Round rounds = 2;
@@ -35,6 +38,7 @@ struct ExchangeConfig {
   std::function<bool(Rank, Round)> contributes = [](Rank, Round) { return true; };
 };
 
+bool sums_on_the_way(const ExchangeConfig&);
 double weight_of(Rank);
 // What a rank brings to a round; `range` 0 or 1.
 std::vector<float> vector_of(const ExchangeConfig&, Rank, Round, std::uint32_t range);

@@ -28,6 +28,11 @@ inline std::vector<ExchangeConfig> forms() {
   for (const char* phases : {"streamed", "sequential"})
     for (const char* kind : {"hub", "rack", "binary"})
       all.push_back({.kind = kind, .phases = phases, .server = true});
+  for (const bool server : {false, true})
+    for (const std::uint32_t buckets : {1u, 3u})
+      all.push_back({.kind = "tsengine", .buckets = buckets, .server = server});
+  all.push_back({.kind = "tsengine", .phases = "sequential", .buckets = 3});
+  all.push_back({.kind = "tsengine", .hasty = true, .buckets = 2});
   all.push_back({.kind = "hub", .down_codec = "same", .window = 2, .server = true});
   // A circle that begins 0, 2, 1.
   all.push_back({.kind = "ring", .by_rate = [](Rank from, Rank to) {
@@ -43,7 +48,8 @@ inline std::vector<ExchangeConfig> forms() {
 inline std::string name(const ExchangeConfig& c) {
   return c.kind + " " + c.phases + (c.server ? " server" : "") + (c.window > 0 ? " window" : "") +
          (c.by_rate ? " by rate" : "") + (c.groups > 0 ? " groups" : "") +
-         (c.seeded ? " seeded" : "") + (c.network ? " in a row" : "") + ", workers " +
+         (c.seeded ? " seeded" : "") + (c.network ? " in a row" : "") +
+         (c.kind == "tsengine" ? " buckets " + std::to_string(c.buckets) : "") + ", workers " +
          std::to_string(c.workers) + ", length " + std::to_string(c.length) + ", order " +
          std::to_string(c.order);
 }

@@ -59,7 +59,14 @@ class PaperDesk final : public Desk {
   void post(Outgoing out) override { posts.push_back(std::move(out)); }
   void tell(Rank to, const Share& one) override { shares.emplace_back(to, one); }
   void tell(Rank to, const Roster& one) override { rosters.emplace_back(to, one); }
+  void tell(const Key& about, Rank to, Note note, Service) override {
+    note.vector = {about.round, about.group, about.range, 0};
+    notes.emplace_back(to, std::move(note));
+  }
+  void cancel(const TransferKey& key, Rank to) override { cancelled.emplace_back(key, to); }
+  void give_up(std::string reason) override { given_up = std::move(reason); }
   Payload arrived_bytes() override { return arrived; }
+  Time now() const override { return clock; }
 
   float own;
   Payload arrived;
@@ -69,6 +76,11 @@ class PaperDesk final : public Desk {
   std::vector<Outgoing> posts;
   std::vector<std::pair<Rank, Share>> shares;
   std::vector<std::pair<Rank, Roster>> rosters;
+  std::vector<std::pair<Rank, Note>> notes;
+  std::vector<std::pair<TransferKey, Rank>> cancelled;
+  std::string given_up;
+  Payload arrived;
+  Time clock{0};
 
  private:
   const Grid& grid_;

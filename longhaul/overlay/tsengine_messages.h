@@ -1,0 +1,174 @@
+#pragma once
+// What nodes of tsengine tell each other besides pieces, as notes (overlay/messages.h). Agents are
+// all members and the server; the coordinator stands beside the server. A transfer number `xfer` is
+// given by the coordinator and never again.
+#include <vector>
+
+#include "longhaul/core/message.h"
+#include "longhaul/overlay/messages.h"
+
+namespace longhaul::overlay::tsengine {
+
+using Xfer = std::uint64_t;
+
+inline constexpr std::uint32_t kMostBuckets = 1024;
+inline constexpr double kLongest = 1e18;  // ns
+
+// Agent to coordinator: "I have this bucket of the mean, and am free to send it."
+struct Offer {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "offer";
+  enum class After : std::uint8_t { received = 0, served = 1, failed = 2 };
+  std::uint32_t bucket = 0;
+  Xfer xfer = 0;  // that brought it here, was served, or failed
+  After after = After::received;
+  std::int64_t elapsed = 0;  // served: ns from its first byte to its last, at the receiver; 0: none
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
+    visit(Field{.name = "xfer"}, self.xfer);
+    visit(Field{.name = "after", .max = 2}, self.after);
+    visit(Field{.name = "elapsed", .min = 0, .max = kLongest, .unit = "ns"}, self.elapsed);
+  }
+};
+
+// Agent to coordinator: "The part was taken, and I am ready for the next", from its receiver; or
+// "it was not taken in time", from its sender. A share says that all buckets of it are ready.
+struct Ready {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "ready";
+  std::uint32_t bucket = 0;
+  Xfer xfer = 0;
+  bool taken = false;
+  std::int64_t elapsed = 0;  // taken: as above
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
+    visit(Field{.name = "xfer"}, self.xfer);
+    visit(Field{.name = "taken"}, self.taken);
+    visit(Field{.name = "elapsed", .min = 0, .max = kLongest, .unit = "ns"}, self.elapsed);
+  }
+};
+
+// Coordinator to a holder: send the bucket of the mean to `to`; xfer 0: all have it.
+struct Assign {
+  static constexpr std::uint16_t kKind = 3;
+  static constexpr std::string_view kName = "assign";
+  std::uint32_t bucket = 0;
+  Rank to = 0;
+  Xfer xfer = 0;
+  std::int64_t allowed = 0;  // ns
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
+    visit(Field{.name = "to"}, self.to);
+    visit(Field{.name = "xfer"}, self.xfer);
+    visit(Field{.name = "allowed", .min = 0, .max = kLongest, .unit = "ns"}, self.allowed);
+  }
+};
+
+// Coordinator to the sender of a pair: send what you have of the sum to `to`.
+struct Merge {
+  static constexpr std::uint16_t kKind = 4;
+  static constexpr std::string_view kName = "merge";
+  std::uint32_t bucket = 0;
+  Rank to = 0;
+  Xfer xfer = 0;
+  std::int64_t allowed = 0;  // ns
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
+    visit(Field{.name = "to"}, self.to);
+    visit(Field{.name = "xfer", .min = 1}, self.xfer);
+    visit(Field{.name = "allowed", .min = 0, .max = kLongest, .unit = "ns"}, self.allowed);
+  }
+};
+
+// Coordinator to the receiver of a part whose sender gave up: have you taken it? If not, never do.
+struct Fence {
+  static constexpr std::uint16_t kKind = 5;
+  static constexpr std::string_view kName = "fence";
+  std::uint32_t bucket = 0;
+  Rank from = 0;
+  Xfer xfer = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
+    visit(Field{.name = "from"}, self.from);
+    visit(Field{.name = "xfer", .min = 1}, self.xfer);
+  }
+};
+
+struct Fenced {
+  static constexpr std::uint16_t kKind = 6;
+  static constexpr std::string_view kName = "fenced";
+  std::uint32_t bucket = 0;
+  Xfer xfer = 0;
+  bool taken = false;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
+    visit(Field{.name = "xfer", .min = 1}, self.xfer);
+    visit(Field{.name = "taken"}, self.taken);
+  }
+};
+
+// Sender to receiver, in the class of the pieces and before them: a bucket of the mean, or of a sum
+// on its way.
+struct Sending {
+  static constexpr std::uint16_t kKind = 7;
+  static constexpr std::string_view kName = "sending";
+  std::uint32_t bucket = 0;
+  Xfer xfer = 0;
+  bool mean = false;
+  double weight = 0;                  // a sum's
+  std::vector<std::uint8_t> counted;  // in a sum: bit r % 8 of byte r / 8: rank r
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
+    visit(Field{.name = "xfer", .min = 1}, self.xfer);
+    visit(Field{.name = "mean"}, self.mean);
+    visit(Field{.name = "weight", .min = 0, .max = kMostWeight}, self.weight);
+    visit(Field{.name = "counted", .doc = "bits by rank", .max = 1 << 16}, self.counted);
+  }
+};
+
+// Receiver to sender: all of it is here.
+struct Got {
+  static constexpr std::uint16_t kKind = 8;
+  static constexpr std::string_view kName = "got";
+  std::uint32_t bucket = 0;
+  Xfer xfer = 0;
+  bool mean = false;         // else: a part, which was taken
+  std::int64_t elapsed = 0;  // ns from its first byte to its last; 0: it came from another
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
+    visit(Field{.name = "xfer", .min = 1}, self.xfer);
+    visit(Field{.name = "mean"}, self.mean);
+    visit(Field{.name = "elapsed", .min = 0, .max = kLongest, .unit = "ns"}, self.elapsed);
+  }
+};
+
+using Messages = MessageList<Offer, Ready, Assign, Merge, Fence, Fenced, Sending, Got>;
+
+// Decodes a note as whichever of the messages it is, and hands that to `handle`.
+template <class Handle>
+Status read(const Note& note, Handle&& handle) {
+  Buffer words(note.words.size());
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = std::byte(note.words[i]);
+  Message message;
+  message.kind = note.kind;
+  message.head = Payload(share(std::move(words)));
+  return dispatch(Messages{}, message, std::forward<Handle>(handle));
+}
+
+template <MessageStruct M>
+Note write(const M& fields) {
+  Note note;
+  note.kind = M::kKind;
+  for (const std::byte byte : to_wire(fields)) note.words.push_back(std::uint8_t(byte));
+  return note;
+}
+
+}  // namespace longhaul::overlay::tsengine
