@@ -114,6 +114,7 @@ void Agent::send(Bucket& bucket, const Out& out, Sending sending, Desk& desk) {
   for (std::uint32_t i = 0; i < bucket.count; ++i)
     ranges.push_back(terms_.grid().range(bucket.first + i));
   bucket.out = out;
+  bucket.out->left = bucket.count;
   bucket.obeyed = out.xfer;
   bucket.target = out.to;
   say(out.to, write(sending), desk, bulk(hop, kHops));
@@ -122,7 +123,9 @@ void Agent::send(Bucket& bucket, const Out& out, Sending sending, Desk& desk) {
 }
 
 Payload Agent::encoded(const TransferKey& key, std::size_t piece, Desk& desk) {
-  const Bucket& bucket = bucket_of(piece);
+  Bucket& bucket = bucket_of(piece);
+  LH_CHECK(bucket.out && bucket.out->left > 0);
+  --bucket.out->left;
   if (Phase(key.phase) == Phase::mean) return bucket.bytes[piece - bucket.first];
   if (bucket.sum.weight == 0) return desk.own_bytes(piece);
   std::span<const float> values = bucket.sum.values;

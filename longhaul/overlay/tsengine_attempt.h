@@ -37,7 +37,8 @@ class Agent final : public Attempt {
     bool mean = false;
     Rank to = 0;
     Time due{0};
-    void state(auto& ar) { ar(xfer, mean, to, due); }
+    std::uint32_t left = 0;  // pieces that wait for room
+    void state(auto& ar) { ar(xfer, mean, to, due, left); }
   };
   struct In {  // a sum that comes here
     Rank from = 0;
@@ -116,6 +117,7 @@ class Agent final : public Attempt {
   void take_part(Bucket&, Desk&);
   void take_mean(Bucket&, Rank from, Desk&);
   void give(Bucket&, Desk&);
+  void stop(Bucket&, Desk&);
   Bucket* find(std::uint32_t number);
   void say(Rank to, Note, Desk&, Service = kControl);
   template <class M>

@@ -187,8 +187,7 @@ Status Agent::hear(Rank from, const Got& got, Desk& desk) {
     const auto& out = bucket->out;
     if (!out || !out->mean || out->xfer != got.xfer || out->to != from)
       return Ok{};  // after the deadline
-    desk.cancel(mean_key(), from);
-    bucket->out.reset();
+    stop(*bucket, desk);
     report(Offer{got.bucket, got.xfer, Offer::After::served, got.elapsed}, desk);
     return Ok{};
   }
@@ -204,10 +203,19 @@ Status Agent::hear(Rank from, const Got& got, Desk& desk) {
 void Agent::give(Bucket& bucket, Desk& desk) {
   if (bucket.given) return;
   bucket.given = true;
-  desk.cancel(part_key(terms_.team->self, std::max<std::size_t>(bucket.sum.counted.size(), 1)),
-              bucket.target);
-  bucket.out.reset();
+  stop(bucket, desk);
   bucket.sum.values = {};
+}
+
+// What has not gone out of the transfer under way does not. If all of it has, the next one to the
+// same node may have begun, under the same name.
+void Agent::stop(Bucket& bucket, Desk& desk) {
+  if (!bucket.out) return;
+  const auto counted = std::max<std::size_t>(bucket.sum.counted.size(), 1);
+  if (bucket.out->left > 0)
+    desk.cancel(bucket.out->mean ? mean_key() : part_key(terms_.team->self, counted),
+                bucket.out->to);
+  bucket.out.reset();
 }
 
 // --- deadlines
@@ -223,9 +231,7 @@ void Agent::on_time(Desk& desk) {
   for (Bucket& bucket : buckets_) {
     if (!bucket.out || bucket.out->due > desk.now()) continue;
     const Out out = *bucket.out;
-    bucket.out.reset();
-    const auto counted = std::max<std::size_t>(bucket.sum.counted.size(), 1);
-    desk.cancel(out.mean ? mean_key() : part_key(terms_.team->self, counted), out.to);
+    stop(bucket, desk);
     if (out.mean) {
       report(Offer{number(bucket), out.xfer, Offer::After::failed, 0}, desk);
     } else {
