@@ -6,7 +6,7 @@
 #include "longhaul/core/finish_barrier.h"
 #include "longhaul/core/membership.h"
 #include "longhaul/core/stop_rule.h"
-#include "longhaul/overlay/messages.h"
+#include "longhaul/overlay/tsengine_messages.h"
 #include "longhaul/perf/messages.h"
 #include "longhaul/sync/handover.h"
 #include "longhaul/transfer/reliable.h"
@@ -24,6 +24,7 @@ void for_each_message(Visit&& visit) {
   family("stop rule", StopRule::Messages{});
   family("transfer/reliable", transfer::Reliable::Messages{});
   family("overlay", overlay::Messages{});
+  family("overlay/tsengine", overlay::tsengine::Messages{});
   family("handover", sync::Handover::Messages{});
   family("perf", perf::Messages{});
 }

@@ -45,7 +45,8 @@ struct Fate {
 };
 
 Ended over_sockets(const JobSpec&, const Fate& = {});
-// All went well, and to the bits of the simulator.
+// All went well, and to the bits of the simulator; where these follow a schedule, to the same ones
+// at all nodes.
 void expect_equal_bits(const JobSpec&, const Ended&);
 
 }  // namespace longhaul::conformance

@@ -152,7 +152,8 @@ TEST(Measurement, M2_LapsAreAlike) {
 //   - timekeeper_.ready(sent_(), below);
 //   + timekeeper_.ready(0, below);
 TEST(Measurement, M3_BytesAreThoseOfTheExchange) {
-  for (const char* overlay : {"ring", "direct", "hub", "rack", "binary", "halving_doubling"}) {
+  for (const char* overlay :
+       {"ring", "direct", "hub", "rack", "binary", "halving_doubling", "tsengine"}) {
     Case c = phantom_case(4);
     c.overlay = overlay;
     const Ran ran = run(c);
@@ -167,7 +168,7 @@ TEST(Measurement, M3_BytesAreThoseOfTheExchange) {
 //   + return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 2) / 2);
 TEST(Measurement, M4_TheMeanIsWhatItMustBe) {
   for (const char* overlay :
-       {"ring", "direct", "hub", "rack", "binary", "halving_doubling", "forest"})
+       {"ring", "direct", "hub", "rack", "binary", "halving_doubling", "forest", "tsengine"})
     for (const std::uint32_t n : {2u, 3u, 5u})
       for (const std::uint64_t length : {1u, 1000u, 70'001u}) {
         Case c;
