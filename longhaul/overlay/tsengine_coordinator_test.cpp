@@ -160,6 +160,7 @@ class Toys {
   }
   void give_up_part(Xfer xfer) {
     Live& live = live_.at(xfer);
+    if (had_.contains({live.key.round, live.bucket, live.from})) return;  // it knows
     say(live, live.from, Ready{live.bucket, xfer, false, 0});
   }
   void end_mean(Xfer xfer) {
