@@ -191,8 +191,8 @@ TEST(Costs, AForestOnEqualLinksTakesTheTimeOfDirect) {
 // TSEngine of one bucket: whole vectors, from node to node, in twice as many steps as a tree of all
 // nodes has levels, each with a question to the coordinator before it.
 // mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - bucket.gather.ready(from);
-//   + if (from == server_) bucket.gather.ready(from);
+//   - park(key, offer.bucket, from);
+//   + if (from == server_) park(key, offer.bucket, from);
 TEST(Costs, TsEngineDoublesInEveryStep) {
   for (const std::uint32_t n : {2u, 4u, 8u, 16u}) {
     for (const bool apart : {false, true}) {

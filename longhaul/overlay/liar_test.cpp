@@ -6,6 +6,7 @@
 
 #include "longhaul/overlay/testing/forms.h"
 #include "longhaul/overlay/testing/scrambler.h"
+#include "longhaul/overlay/tsengine_messages.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -163,6 +164,51 @@ TEST(Liars, AMeanThatLacksThisNodesPartIsRefused) {
       }
     }
   }
+}
+
+// Rank 1 speaks to rank 0, who serves and coordinates.
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!(std::fabs(sum - sending.weight) <= 1e-9 * sum))
+//   + if (false)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - return refuse(from, "a part that was not asked of it");
+//   + return Ok{};
+// mutant: longhaul/overlay/agreed.cpp
+//   - if (note.vector.origin != from) return malformed("note in another's name");
+//   +
+TEST(Liars, NotesThatCannotBeAreRefused) {
+  using namespace tsengine;
+  Exchange exchange({.kind = "tsengine", .workers = 3, .buckets = 1, .length = 12});
+  exchange.net().act(0, [&](Turn& turn) { exchange.at(0).start(turn); });
+  const auto say = [&](Note note, Rank origin = 1) {
+    note.vector = {0, 0, 0, origin};
+    return bool(exchange.net().inject(1, 0, message(kOverlay, note)));
+  };
+  const auto sending = [](Xfer xfer, double weight, std::uint8_t counted) {
+    return tsengine::write(Sending{0, xfer, false, weight, {counted}});
+  };
+  EXPECT_FALSE(say(sending(1, 1, 0b10))) << "before the share";
+  ASSERT_TRUE(exchange.net().inject(1, 0, message(kOverlay, Share{0, {0, 0, 0, 1}, 12, false, 1})));
+  EXPECT_FALSE(say(tsengine::write(Offer{0, 1}))) << "of a mean that is not formed";
+  EXPECT_FALSE(say(tsengine::write(Merge{0, 2, 5, 1}))) << "not the coordinator";
+  EXPECT_FALSE(say(tsengine::write(Assign{0, 2, 5, 1}))) << "not the coordinator";
+  EXPECT_FALSE(say(tsengine::write(Fence{0, 2, 1}))) << "not the coordinator";
+  EXPECT_FALSE(say(tsengine::write(Got{0, 1}))) << "thanks for nothing";
+  EXPECT_FALSE(say(tsengine::write(Ready{0, 9, true, 1}))) << "a number to come";
+  EXPECT_FALSE(say(tsengine::write(Fenced{0, 1, false}))) << "not asked";
+  EXPECT_FALSE(say(sending(1, 7, 0b10))) << "a weight unlike its share";
+  EXPECT_FALSE(say(sending(1, 1, 0b100))) << "without its own";
+  EXPECT_FALSE(say(sending(1, 2, 0b110))) << "with who has not spoken";
+  EXPECT_FALSE(say(sending(2, 1, 0b10))) << "not asked of it";
+  EXPECT_FALSE(say(sending(1, 1, 0b10), 2)) << "in another's name";
+  Note strange = sending(1, 1, 0b10);
+  strange.kind = 99;
+  EXPECT_FALSE(say(strange));
+  strange = sending(1, 1, 0b10);
+  strange.words.pop_back();
+  EXPECT_FALSE(say(strange));
+  EXPECT_TRUE(say(sending(1, 1, 0b10)));
+  EXPECT_FALSE(say(sending(1, 1, 0b10))) << "for the second time";
 }
 
 // Thousands of messages with fields near to right ones, in all forms, at any time.

@@ -151,7 +151,10 @@ TEST(TsEngineSpread, TS_1_ABucketIsReceivedOnce) {
   EXPECT_FALSE(spread.all_have());
   EXPECT_TRUE(spread.received(2));
   EXPECT_TRUE(spread.all_have());
-  for (const Rank rank : {0u, 1u, 2u}) EXPECT_FALSE(spread.over()), spread.let_go(rank);
+  for (const Rank rank : {0u, 1u, 2u}) {
+    EXPECT_FALSE(spread.over());
+    spread.let_go(rank);
+  }
   EXPECT_TRUE(spread.over());
 }
 
