@@ -125,7 +125,7 @@ Status Coordinator::hear(const Key& key, Rank from, const Offer& offer, Orders& 
 
 Status Coordinator::hear(const Key& key, Rank from, const Ready& ready, Orders& orders) {
   Bucket* bucket = find(key, ready.bucket);
-  if (!bucket || ready.xfer == 0 || ready.xfer >= next_)
+  if (ready.xfer == 0 || ready.xfer >= next_)
     return malformed("ready after no transfer");
   Transfer* t = find(ready.xfer, key, ready.bucket, false);
   if (!ready.taken) {  // taken meanwhile: good
@@ -146,7 +146,7 @@ Status Coordinator::hear(const Key& key, Rank from, const Ready& ready, Orders& 
 
 Status Coordinator::hear(const Key& key, Rank from, const Fenced& fenced, Orders& orders) {
   Bucket* bucket = find(key, fenced.bucket);
-  if (!bucket || fenced.xfer >= next_) return malformed("an answer that nobody asked for");
+  if (fenced.xfer >= next_) return malformed("an answer that nobody asked for");
   Transfer* t = find(fenced.xfer, key, fenced.bucket, false);
   if (!t && fenced.taken) return Ok{};  // its `ready` came first
   if (!t || t->to != from || !t->fenced || fenced.taken)
