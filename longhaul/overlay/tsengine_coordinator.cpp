@@ -125,8 +125,7 @@ Status Coordinator::hear(const Key& key, Rank from, const Offer& offer, Orders& 
 
 Status Coordinator::hear(const Key& key, Rank from, const Ready& ready, Orders& orders) {
   Bucket* bucket = find(key, ready.bucket);
-  if (ready.xfer == 0 || ready.xfer >= next_)
-    return malformed("ready after no transfer");
+  if (ready.xfer == 0 || ready.xfer >= next_) return malformed("ready after no transfer");
   Transfer* t = find(ready.xfer, key, ready.bucket, false);
   if (!ready.taken) {  // taken meanwhile: good
     if (!t) return Ok{};
