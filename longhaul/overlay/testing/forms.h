@@ -9,13 +9,13 @@ namespace longhaul::overlay::testing {
 // and not the same up and down.
 inline std::shared_ptr<const flow::Wan> row_of_sites() {
   auto wan = std::make_shared<flow::Wan>();
-  for (std::uint32_t site = 0; site < 8; ++site)
+  for (std::uint32_t site = 0; site < 20; ++site)
     wan->sites.push_back({.name = "site" + std::to_string(site),
                           .up = 1e6 * (1 + site % 3),
                           .down = 1e6 * (3 - site % 2),
                           .lan = {}});
   wan->usual.rate = 3e4;
-  for (std::uint32_t site = 0; site + 1 < 8; ++site)
+  for (std::uint32_t site = 0; site + 1 < 20; ++site)
     wan->pairs[{site, site + 1}].rate = wan->pairs[{site + 1, site}].rate = 1e6;
   return wan;
 }
