@@ -17,8 +17,6 @@
 
 namespace longhaul::overlay::testing {
 
-bool sums_on_the_way(const ExchangeConfig& c) { return c.kind == "ring" || c.kind == "tsengine"; }
-
 double weight_of(Rank rank) { return 1 + 0.37 * double(rank % 7); }
 
 std::vector<float> vector_of(const ExchangeConfig& c, Rank rank, Round round, std::uint32_t range) {

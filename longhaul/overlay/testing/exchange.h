@@ -38,7 +38,6 @@ struct ExchangeConfig {
   std::function<bool(Rank, Round)> contributes = [](Rank, Round) { return true; };
 };
 
-bool sums_on_the_way(const ExchangeConfig&);
 double weight_of(Rank);
 // What a rank brings to a round; `range` 0 or 1.
 std::vector<float> vector_of(const ExchangeConfig&, Rank, Round, std::uint32_t range);
