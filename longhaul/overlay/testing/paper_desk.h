@@ -79,7 +79,6 @@ class PaperDesk final : public Desk {
   std::vector<std::pair<Rank, Note>> notes;
   std::vector<std::pair<TransferKey, Rank>> cancelled;
   std::string given_up;
-  Payload arrived;
   Time clock{0};
 
  private:
