@@ -184,7 +184,7 @@ TEST(Costs, AForestOnEqualLinksTakesTheTimeOfDirect) {
     Scenario s = like;
     const double time = first_round(s, {.overlay = "forest"}) - s.step;
     s.chunk = std::uint32_t(s.S() / 400);
-    EXPECT_WITHIN(0.03, time, closed_form(s, "direct", false)) << s.n;
+    EXPECT_WITHIN(0.05, time, closed_form(s, "direct", false)) << s.n;
   }
 }
 
@@ -282,9 +282,10 @@ TEST(Costs, RunsOfChunksTakeTheTimeOfTheirChunks) {
       JobSpec spec = spec_of(s, {.overlay = overlay.name()}, false, 1);
       const double chunks = time_of(spec);
       spec.chunk_run = k;
+      double most = in_turns ? s.n * (k - 1) * t : 0.001 * chunks;
       // Buckets are runs of whole messages: of fewer, longer ones they are less alike.
-      const double share = overlay.entry->name == "tsengine" ? 0.05 : 0.001;
-      EXPECT_NEAR(time_of(spec), chunks, in_turns ? s.n * (k - 1) * t : share * chunks);
+      if (kind == "tsengine") most = 0.05 * chunks;
+      EXPECT_NEAR(time_of(spec), chunks, most);
     }
   }
 }

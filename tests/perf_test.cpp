@@ -147,7 +147,7 @@ TEST(Measurement, M2_LapsAreAlike) {
   }
 }
 
-// 2 (n-1) vectors in all, and 0.04 % of headers.
+// 2 (n-1) vectors in all, and 0.04 % of headers; tsengine has control messages for each transfer.
 // mutant: longhaul/perf/measurement.cpp
 //   - timekeeper_.ready(sent_(), below);
 //   + timekeeper_.ready(0, below);
@@ -158,7 +158,8 @@ TEST(Measurement, M3_BytesAreThoseOfTheExchange) {
     c.overlay = overlay;
     const Ran ran = run(c);
     ASSERT_EQ(ran.laps.size(), 3u) << ran.error;
-    for (const Lap& lap : ran.laps) EXPECT_NEAR(double(lap.wan_bytes), 6 * 4e6, 0.001 * 6 * 4e6);
+    const double most = c.overlay == "tsengine" ? 0.002 : 0.001;
+    for (const Lap& lap : ran.laps) EXPECT_NEAR(double(lap.wan_bytes), 6 * 4e6, most * 6 * 4e6);
   }
 }
 
