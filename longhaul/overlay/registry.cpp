@@ -20,12 +20,40 @@ std::vector<FieldDoc> describe_config() {
   return describe(Config{});
 }
 
-template <class Config, class Kind>
+using Way = std::unique_ptr<Topology>;
+
+Way way_of(const DirectConfig& config, const OverlayParts&, const Place&) {
+  return std::make_unique<Direct>(config);
+}
+Way way_of(const HubConfig& config, const OverlayParts& parts, const Place&) {
+  return std::make_unique<Hub>(config, parts.server);
+}
+Way way_of(const RingConfig& config, const OverlayParts& parts, const Place& place) {
+  return std::make_unique<Ring>(config, parts.rate, place);
+}
+Way way_of(const RackConfig& config, const OverlayParts& parts, const Place&) {
+  return std::make_unique<Rack>(config, parts.server);
+}
+Way way_of(const BinaryConfig& config, const OverlayParts& parts, const Place& place) {
+  return std::make_unique<Binary>(config, parts.server, place);
+}
+Way way_of(const HalvingDoublingConfig& config, const OverlayParts&, const Place&) {
+  return std::make_unique<HalvingDoubling>(config);
+}
+Way way_of(const ForestConfig& config, const OverlayParts& parts, const Place& place) {
+  return std::make_unique<PlannedForest>(config, parts.network, place);
+}
+Way way_of(const TsEngineConfig& config, const OverlayParts& parts, const Place& place) {
+  return std::make_unique<TsEngine>(config, parts.server, place.seed);
+}
+
+template <class Config>
 Made make(const Settings& settings, OverlayParts parts, const Place& place) {
   Config config;
   LH_TRY(read_settings(settings, config));
+  Way way = way_of(config, parts, place);
   return std::unique_ptr<Overlay>(
-      std::make_unique<AgreedMean>(place, std::move(parts), std::make_unique<Kind>(config)));
+      std::make_unique<AgreedMean>(place, std::move(parts), std::move(way)));
 }
 
 Made make_hub(const Settings& settings, OverlayParts parts, const Place& place) {
@@ -35,55 +63,13 @@ Made make_hub(const Settings& settings, OverlayParts parts, const Place& place) 
     return bad_setting(settings, *settings.find("window"),
                        "0 with phases = \"sequential\", in which no mean comes before all parts "
                        "are sent; leave the key out");
-  auto topology = std::make_unique<Hub>(config, parts.server);
-  return std::unique_ptr<Overlay>(
-      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
-}
-
-Made make_ring(const Settings& settings, OverlayParts parts, const Place& place) {
-  RingConfig config;
-  LH_TRY(read_settings(settings, config));
-  auto topology = std::make_unique<Ring>(config, parts.rate, place);
-  return std::unique_ptr<Overlay>(
-      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
-}
-
-Made make_rack(const Settings& settings, OverlayParts parts, const Place& place) {
-  RackConfig config;
-  LH_TRY(read_settings(settings, config));
-  auto topology = std::make_unique<Rack>(config, parts.server);
-  return std::unique_ptr<Overlay>(
-      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
-}
-
-Made make_binary(const Settings& settings, OverlayParts parts, const Place& place) {
-  BinaryConfig config;
-  LH_TRY(read_settings(settings, config));
-  auto topology = std::make_unique<Binary>(config, parts.server, place);
-  return std::unique_ptr<Overlay>(
-      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
-}
-
-Made make_forest(const Settings& settings, OverlayParts parts, const Place& place) {
-  ForestConfig config;
-  LH_TRY(read_settings(settings, config));
-  auto topology = std::make_unique<PlannedForest>(config, parts.network, place);
-  return std::unique_ptr<Overlay>(
-      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
-}
-
-Made make_tsengine(const Settings& settings, OverlayParts parts, const Place& place) {
-  TsEngineConfig config;
-  LH_TRY(read_settings(settings, config));
-  auto topology = std::make_unique<TsEngine>(config, parts.server, place.seed);
-  return std::unique_ptr<Overlay>(
-      std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology)));
+  return make<HubConfig>(settings, std::move(parts), place);
 }
 
 const OverlayEntry kEntries[] = {
     {"direct",
      "everyone to everyone: each worker reduces its share of the vector",
-     make<DirectConfig, Direct>,
+     make<DirectConfig>,
      describe_config<DirectConfig>,
      {.bits = Bits::rank}},
     {"hub",
@@ -93,32 +79,32 @@ const OverlayEntry kEntries[] = {
      {.bits = Bits::rank}},
     {"ring",
      "in a circle, by rank or bandwidth: reduce-scatter and all-gather, chunk by chunk",
-     make_ring,
+     make<RingConfig>,
      describe_config<RingConfig>,
      {.bits = Bits::plan, .sums_on_the_way = true}},
     {"rack",
      "groups of workers: members to an aggregator, aggregators to the server, and back",
-     make_rack,
+     make<RackConfig>,
      describe_config<RackConfig>,
      {.bits = Bits::plan, .sums_on_the_way = true}},
     {"binary",
      "one complete binary tree below the server, up and down again",
-     make_binary,
+     make<BinaryConfig>,
      describe_config<BinaryConfig>,
      {.bits = Bits::plan, .sums_on_the_way = true}},
     {"halving_doubling",
      "recursive halving of sums, doubling of means: 2 log2(n) steps",
-     make<HalvingDoublingConfig, HalvingDoubling>,
+     make<HalvingDoublingConfig>,
      describe_config<HalvingDoublingConfig>,
      {.bits = Bits::plan, .sums_on_the_way = true}},
     {"forest",
      "many trees, planned by the network's rates so that all links work at once",
-     make_forest,
+     make<ForestConfig>,
      describe_config<ForestConfig>,
      {.bits = Bits::plan, .sums_on_the_way = true}},
     {"tsengine",
      "each transfer decided online by a coordinator: pairs add up, holders pass the mean on",
-     make_tsengine,
+     make<TsEngineConfig>,
      describe_config<TsEngineConfig>,
      {.bits = Bits::schedule, .sums_on_the_way = true}},
 };
