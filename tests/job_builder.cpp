@@ -36,7 +36,8 @@ Settings table(std::string name, std::string_view kind, std::vector<Setting> ent
   return {std::move(name), "test.toml", 0, std::move(entries)};
 }
 
-// A row of sites with thin pairs beside it, which is not how it is either.
+// What they believe is not how it is: a row of sites, those of even numbers before those of odd
+// ones, with thin pairs beside it.
 std::shared_ptr<const flow::Wan> believed_network(const Place& place) {
   auto wan = std::make_shared<flow::Wan>();
   std::set<std::string> names;
@@ -46,8 +47,12 @@ std::shared_ptr<const flow::Wan> believed_network(const Place& place) {
       wan->sites.push_back({.name = member.site, .up = rate, .down = 3e6, .lan = {}});
     }
   wan->usual = {.rate = 3e4, .delay_s = 0.02};
-  for (std::uint32_t site = 0; site + 1 < wan->sites.size(); ++site)
-    wan->pairs[{site, site + 1}] = wan->pairs[{site + 1, site}] = {.rate = 1e6, .delay_s = 0.03};
+  std::vector<std::uint32_t> row;
+  for (const std::uint32_t first : {0u, 1u})
+    for (std::uint32_t site = first; site < wan->sites.size(); site += 2) row.push_back(site);
+  for (std::size_t i = 0; i + 1 < row.size(); ++i)
+    wan->pairs[{row[i], row[i + 1]}] =
+        wan->pairs[{row[i + 1], row[i]}] = {.rate = 1e6, .delay_s = 0.03};
   return wan;
 }
 
@@ -61,8 +66,6 @@ std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
     return value_of(codec::make_codec(settings, place, feedback));
   };
   if (spec.server_apart) parts.server = place.size() - 1;
-  // What they believe is not how it is.
-  parts.rate = [](Rank from, Rank to) { return 1e6 * double(1 + (5 * from + 3 * to) % 7); };
   parts.network = spec.phantom ? nullptr : believed_network(place);
   const auto& overlay = spec.parts.overlay;
   return value_of(overlay.entry->make(table("overlay", overlay.entry->name, overlay.settings),

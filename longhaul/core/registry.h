@@ -53,10 +53,6 @@ struct TransferEntry {
   TransferTraits traits;
 };
 
-// Bytes per second that a node can send another by what the job says of its network, infinite:
-// unlimited. The same at all nodes, so that what they plan by it agrees; it may be wrong.
-using RateBelief = std::function<double(Rank from, Rank to)>;
-
 namespace flow {
 struct Wan;
 }
@@ -67,9 +63,9 @@ struct OverlayParts {
   std::unique_ptr<Transfer> transfer;
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec;
   std::optional<Rank> server;  // [roles] server; absent: the overlay chooses
-  RateBelief rate;             // empty: nothing is believed
-  // The whole of what is believed, for overlays that plan by it (flow/wan.h), under the same rules;
-  // sites by name. Null: nothing is.
+  // What the job says of its network (flow/wan.h), sites by name, for overlays that plan by it: one
+  // object for all nodes of a program, and the same at all of them, so that plans agree; it may be
+  // wrong. Null: nothing is believed.
   std::shared_ptr<const flow::Wan> network;
 };
 struct OverlayTraits {

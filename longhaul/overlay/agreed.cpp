@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "longhaul/overlay/rank_bits.h"
 #include "longhaul/overlay/scene.h"
 
 namespace longhaul::overlay {
@@ -167,9 +168,7 @@ Status AgreedMean::take(Rank from, const Roster& roster, Turn& turn) {
                                  attempt->second->contributed() && sequence->plan->root() == from;
   if (!awaited || (sequence->mean.round == round && sequence->mean.rostered))
     return malformed("roster that was not awaited");
-  std::vector<Rank> counted;
-  for (std::size_t bit = 0; bit < roster.counted.size() * 8; ++bit)
-    if (roster.counted[bit / 8] >> bit % 8 & 1) counted.push_back(Rank(bit));
+  std::vector<Rank> counted = from_bits(roster.counted);
   if (!counted.empty() && counted.back() >= place_.size())
     return malformed("roster with a rank that is not in the job");
   if (counted.empty() != (roster.weight == 0)) return malformed("roster of nobody with a weight");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "longhaul/overlay/rank_bits.h"
+
 namespace longhaul::overlay {
 
 void Attempt::set_contribution(double weight) {
@@ -59,14 +61,13 @@ void Attempt::tell_roster(std::span<const double> weights, Desk& desk) {
   if (team.takes_part()) desk.have_roster(counted, sum);
 }
 
+Rank serving(std::optional<Rank> server, const std::vector<Rank>& members, const View& view) {
+  return server && view.has(*server) ? *server : members.front();
+}
+
 Roster roster_of(const Team& team, const CodecKey& key, const std::vector<Rank>& counted,
                  double weight) {
-  Roster roster{team.epoch, key, weight, {}, team.epoch};
-  for (const Rank rank : counted) {
-    if (roster.counted.size() <= rank / 8) roster.counted.resize(rank / 8 + 1);
-    roster.counted[rank / 8] = std::uint8_t(roster.counted[rank / 8] | 1u << rank % 8);
-  }
-  return roster;
+  return {team.epoch, key, weight, to_bits(counted), team.epoch};
 }
 
 Status Attempt::refuse(Rank from, std::string why) const {

@@ -140,6 +140,10 @@ class Topology {
   virtual void state(Archive&) {}
 };
 
+// Who serves a team: `server`, [roles] server, or the lowest live worker where it is absent or
+// lost.
+Rank serving(std::optional<Rank> server, const std::vector<Rank>& members, const View&);
+
 Roster roster_of(const Team&, const CodecKey&, const std::vector<Rank>& counted, double weight);
 
 // The class of pieces and shares.

@@ -37,6 +37,16 @@ struct AttemptTest : ::testing::Test {
 };
 
 // mutant: longhaul/overlay/attempt.cpp
+//   - return server && view.has(*server) ? *server : members.front();
+//   + return server ? *server : members.front();
+TEST(Serving, TheLowestWorkerServesWhereNoServerLives) {
+  const std::vector<Rank> workers = {1, 2, 5};
+  EXPECT_EQ(serving({}, workers, {0, workers}), 1u);
+  EXPECT_EQ(serving(Rank{9}, workers, {0, {1, 2, 5, 9}}), 9u);
+  EXPECT_EQ(serving(Rank{9}, workers, {1, workers}), 1u);
+}
+
+// mutant: longhaul/overlay/attempt.cpp
 //   - terms_.exact ? Coding::exact : coding};
 //   + coding};
 TEST_F(AttemptTest, AnExactExchangeNeverUsesACodec) {

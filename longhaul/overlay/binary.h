@@ -31,7 +31,7 @@ class Binary final : public Topology {
   Binary(const BinaryConfig& config, std::optional<Rank> server, const Place& place);
   std::uint32_t shards(std::uint32_t) const override { return 1; }
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
-    return server_ && view.has(*server_) ? *server_ : members.front();
+    return serving(server_, members, view);
   }
   std::optional<Forest> forest(const Grid&, const Team&) const override;
   std::unique_ptr<Attempt> open(const Terms& terms) const override {

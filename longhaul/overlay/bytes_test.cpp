@@ -107,9 +107,9 @@ TEST(Bytes, R2_4_RackAndBinarySendOneVectorUpAndOneDownToEachChild) {
   }
 }
 
-// mutant: longhaul/overlay/hub.h
-//   - return server_ && view.has(*server_) ? *server_ : members.front();
-//   + return view.has(0) ? 0 : members.front();
+// mutant: longhaul/overlay/attempt.cpp
+//   - return server && view.has(*server) ? *server : members.front();
+//   + return server && view.has(0) ? 0 : members.front();
 TEST(Bytes, R2_4_HubSendsOneUpAndOneDownForEachWorkerNotBesideIt) {
   for (ExchangeConfig c : forms()) {
     if (c.kind != "hub") continue;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
-#include "longhaul/base/check.h"
 #include "longhaul/flow/bound.h"
+#include "longhaul/flow/capacities.h"
+#include "longhaul/overlay/belief.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -13,41 +15,41 @@ constexpr std::uint64_t kShortest = 4096;  // values of a piece: its header is 0
 
 // Members by site, in the order in which sites first appear.
 struct Crew {
-  std::vector<std::string> sites;
+  std::vector<std::uint32_t> sites;
   std::vector<std::vector<std::uint32_t>> places;
 };
 
-Crew crew_of(const Team& team, const Place& place) {
+Crew crew_of(const Team& team, const std::vector<std::uint32_t>& site_of) {
   Crew crew;
+  std::map<std::uint32_t, std::size_t> numbers;
   for (std::uint32_t i = 0; i < team.members.size(); ++i) {
-    const std::string& name = place.member(team.members[i]).site;
-    const auto site =
-        std::size_t(std::find(crew.sites.begin(), crew.sites.end(), name) - crew.sites.begin());
-    if (site == crew.sites.size()) {
-      crew.sites.push_back(name);
+    const std::uint32_t site = site_of[team.members[i]];
+    const auto [number, is_new] = numbers.try_emplace(site, crew.sites.size());
+    if (is_new) {
+      crew.sites.push_back(site);
       crew.places.emplace_back();
     }
-    crew.places[site].push_back(i);
+    crew.places[number->second].push_back(i);
   }
   return crew;
 }
 
+// Sites numbered as they first appear.
+std::vector<std::uint32_t> numbered(const Place& place) {
+  std::map<std::string_view, std::uint32_t> numbers;
+  std::vector<std::uint32_t> sites;
+  for (const Member& member : *place.members)
+    sites.push_back(numbers.try_emplace(member.site, numbers.size()).first->second);
+  return sites;
+}
+
 // The network between these sites alone.
 flow::Wan network_of(const Crew& crew, const flow::Wan* whole) {
-  if (!whole) {
-    flow::Wan alike;
-    for (const std::string& name : crew.sites)
-      alike.sites.push_back({.name = name, .up = 1e6, .down = 1e6, .lan = {}});
-    return alike;
-  }
-  std::vector<std::uint32_t> chosen;
-  for (const std::string& name : crew.sites) {
-    const auto site = std::find_if(whole->sites.begin(), whole->sites.end(),
-                                   [&](const auto& one) { return one.name == name; });
-    LH_CHECK(site != whole->sites.end());
-    chosen.push_back(std::uint32_t(site - whole->sites.begin()));
-  }
-  return flow::among(*whole, chosen);
+  if (whole) return flow::among(*whole, crew.sites);
+  flow::Wan alike;
+  for (std::size_t i = 0; i < crew.sites.size(); ++i)
+    alike.sites.push_back({.name = {}, .up = 1e6, .down = 1e6, .lan = {}});
+  return alike;
 }
 
 // A site's members take turns, from tree to tree, at being the one who speaks with other sites.
@@ -83,8 +85,10 @@ std::vector<std::uint32_t> deal_pieces(std::size_t pieces, const std::vector<dou
 }
 
 PlannedForest::PlannedForest(const ForestConfig& config, std::shared_ptr<const flow::Wan> network,
-                             Place place)
-    : config_(config), network_(std::move(network)), place_(std::move(place)) {}
+                             const Place& place)
+    : config_(config),
+      network_(std::move(network)),
+      site_of_(network_ ? sites_of(*network_, place) : numbered(place)) {}
 
 std::uint64_t PlannedForest::longest(std::uint64_t length, std::uint64_t chunk) const {
   const std::uint64_t wanted = (length + config_.pieces - 1) / config_.pieces;
@@ -92,7 +96,7 @@ std::uint64_t PlannedForest::longest(std::uint64_t length, std::uint64_t chunk) 
 }
 
 std::optional<Forest> PlannedForest::forest(const Grid& grid, const Team& team) const {
-  const Crew crew = crew_of(team, place_);
+  const Crew crew = crew_of(team, site_of_);
   const double value = sizeof(float) * flow::kIpPerByte;
   const flow::ForestPlan plan =
       plan_forest(network_of(crew, network_.get()),

@@ -2,8 +2,6 @@
 // Many trees at once, planned so that all links of the network work. docs/overlay/forest.md
 #include <memory>
 
-#include "longhaul/core/place.h"
-#include "longhaul/flow/capacities.h"
 #include "longhaul/flow/forest.h"
 #include "longhaul/overlay/tree_attempt.h"
 
@@ -30,12 +28,13 @@ struct ForestConfig {
 
 class PlannedForest final : public Topology {
  public:
-  // `network`: what the job says of it; sites are known by name. Nothing: all links are alike.
-  PlannedForest(const ForestConfig& config, std::shared_ptr<const flow::Wan> network, Place place);
+  // `network`: what the job says of it, which has the sites of all nodes. Null: all links are
+  // alike.
+  PlannedForest(const ForestConfig& config, std::shared_ptr<const flow::Wan> network,
+                const Place& place);
 
   std::uint32_t shards(std::uint32_t) const override { return 1; }
   std::uint64_t longest(std::uint64_t length, std::uint64_t chunk) const override;
-  // CHECKs that the network has the sites of all members.
   std::optional<Forest> forest(const Grid&, const Team&) const override;
   std::unique_ptr<Attempt> open(const Terms& terms) const override {
     return std::make_unique<TreeAttempt>(terms, config_.phases == "streamed", true);
@@ -44,7 +43,7 @@ class PlannedForest final : public Topology {
  private:
   const ForestConfig config_;
   const std::shared_ptr<const flow::Wan> network_;
-  const Place place_;
+  const std::vector<std::uint32_t> site_of_;  // by rank
 };
 
 // The tree of each piece: by `shares`, which add up to 1, and so that every stretch of the vector

@@ -137,8 +137,8 @@ TEST(PlannedForest, OneOfASiteSpeaksForIt) {
 
 // A thin pair is gone round, and who has thin links is a leaf.
 // mutant: longhaul/overlay/forest.cpp
-//   - return flow::among(*whole, chosen);
-//   + return network_of(crew, nullptr);
+//   - if (whole) return flow::among(*whole, crew.sites);
+//   + if (whole) return network_of(crew, nullptr);
 TEST(PlannedForest, TheNetworkDecides) {
   const Grid grid(1'000'000, 1, 1000);
   const auto forest = PlannedForest({}, slope(4), place_of(4, 1)).forest(grid, team_of(4));

@@ -36,7 +36,7 @@ class Hub final : public Topology {
         server_(server) {}
   std::uint32_t shards(std::uint32_t) const override { return 1; }
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
-    return server_ && view.has(*server_) ? *server_ : members.front();
+    return serving(server_, members, view);
   }
   std::unique_ptr<Attempt> open(const Terms& terms) const override {
     return std::make_unique<Owners>(terms, options_);

@@ -32,7 +32,7 @@ class Rack final : public Topology {
       : streamed_(config.phases == "streamed"), groups_(config.groups), server_(server) {}
   std::uint32_t shards(std::uint32_t) const override { return 1; }
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
-    return server_ && view.has(*server_) ? *server_ : members.front();
+    return serving(server_, members, view);
   }
   std::optional<Forest> forest(const Grid&, const Team&) const override;
   std::unique_ptr<Attempt> open(const Terms& terms) const override {

@@ -39,15 +39,5 @@ TEST(Rack, IsATreeTwoLinksDeep) {
       }
 }
 
-// mutant: longhaul/overlay/rack.h
-//   - return server_ && view.has(*server_) ? *server_ : members.front();
-//   + return server_ ? *server_ : members.front();
-TEST(Rack, TheLowestWorkerServesWhereNoServerLives) {
-  const std::vector<Rank> workers = {1, 2, 5};
-  EXPECT_EQ(Rack({}, {}).server(workers, {0, workers}), 1u);
-  EXPECT_EQ(Rack({}, Rank{9}).server(workers, {0, {1, 2, 5, 9}}), 9u);
-  EXPECT_EQ(Rack({}, Rank{9}).server(workers, {1, workers}), 1u);
-}
-
 }  // namespace
 }  // namespace longhaul::overlay

@@ -29,7 +29,9 @@ Way way_of(const HubConfig& config, const OverlayParts& parts, const Place&) {
   return std::make_unique<Hub>(config, parts.server);
 }
 Way way_of(const RingConfig& config, const OverlayParts& parts, const Place& place) {
-  return std::make_unique<Ring>(config, parts.rate, place);
+  const bool by_rate = config.order == "bandwidth";
+  return std::make_unique<Ring>(config, by_rate ? rates_of(parts.network, place) : RateBelief{},
+                                place);
 }
 Way way_of(const RackConfig& config, const OverlayParts& parts, const Place&) {
   return std::make_unique<Rack>(config, parts.server);

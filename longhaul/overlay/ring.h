@@ -1,6 +1,6 @@
 #pragma once
 // All in a circle: reduce-scatter, then all-gather. docs/overlay/ring.md
-#include "longhaul/core/registry.h"
+#include "longhaul/overlay/belief.h"
 #include "longhaul/overlay/ring_attempt.h"
 
 namespace longhaul::overlay {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "longhaul/overlay/rank_bits.h"
 #include "longhaul/overlay/tsengine_attempt.h"
 
 namespace longhaul::overlay::tsengine {

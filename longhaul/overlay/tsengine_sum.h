@@ -18,8 +18,4 @@ struct Sum {
 void mix(Sum& into, Sum&& other);
 bool disjoint(const std::vector<Rank>&, const std::vector<Rank>&);
 
-// Bit r % 8 of byte r / 8: rank r.
-std::vector<std::uint8_t> to_bits(const std::vector<Rank>&);
-std::vector<Rank> from_bits(const std::vector<std::uint8_t>&);
-
 }  // namespace longhaul::overlay::tsengine

@@ -27,7 +27,7 @@ TEST(TsEngineThroughput, TS_10_HalfTheRateOfALinkIsHalfTheValue) {
   EXPECT_FALSE(learned.of(1, 0, 0)) << "the way back is another link";
   learned.learn(0, 1, 1'000'000, 200ms, 1);
   EXPECT_DOUBLE_EQ(*learned.of(0, 1, 1), 0.75e7) << "half of each";
-  EXPECT_GT(Throughput(0.5, 5).size() + learned.size(), 0u);
+  EXPECT_EQ(learned.size(), 2u);
 }
 
 // mutant: longhaul/overlay/tsengine_throughput.cpp
@@ -175,7 +175,6 @@ TEST(TsEngineSum, TS_3_MixesByWeightAndKeepsCount) {
   EXPECT_EQ(sum.values, (std::vector<float>{4, 10})) << "equal ones come back bit-equal";
   EXPECT_EQ(sum.weight, 8);
   EXPECT_EQ(sum.counted, (Ranks{0, 3, 5}));
-  EXPECT_EQ(from_bits(to_bits({0, 3, 17})), (Ranks{0, 3, 17}));
 }
 
 // mutant: longhaul/overlay/tsengine_sum.cpp

@@ -6,6 +6,7 @@
 
 #include "longhaul/core/testing/machine_net.h"
 #include "longhaul/overlay/agreed.h"
+#include "longhaul/overlay/belief.h"
 #include "longhaul/overlay/hub.h"
 
 namespace longhaul::overlay::testing {

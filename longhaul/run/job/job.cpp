@@ -114,6 +114,12 @@ Status read_tables(Document& doc, Job& job) {
   return Ok{};
 }
 
+// All nodes believe in one object.
+std::shared_ptr<const flow::Wan> named(flow::Wan network, const std::vector<SiteTable>& sites) {
+  for (std::size_t i = 0; i < sites.size(); ++i) network.sites[i].name = sites[i].name;
+  return std::make_shared<const flow::Wan>(std::move(network));
+}
+
 }  // namespace
 
 std::string Job::kind(std::string_view table) const {
@@ -167,6 +173,7 @@ Result<Job> resolve_job(Document doc) {
   auto network = build_wan(doc, job);
   if (!network) return network.error();
   job.network = *std::move(network);
+  job.believed = named(job.network, job.sites);
   return job;
 }
 

@@ -6,6 +6,7 @@
 // Who wins for one key, strongest first: --set, [for.KIND.TABLE], [TABLE], the sync kind's preset,
 // the default. A preset of a table's kind and of its other keys counts only while the file does
 // not choose another kind for that table.
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,7 +47,9 @@ struct Job {
   std::vector<SharedTable> shared;
   std::vector<TraceTable> traces;
   std::vector<SiteTable> sites;
-  flow::Wan network;                // what wan, links and sites come to
+  flow::Wan network;  // what wan, links and sites come to
+  // That, its sites named, for overlays that plan by it; null while the job is read.
+  std::shared_ptr<const flow::Wan> believed;
   Settings model, data, optimizer;  // read by learn/; "kind" is always there
   Choice<SyncEntry> sync;
   Choice<OverlayEntry> overlay;

@@ -295,5 +295,18 @@ TEST(Dump, HashSkipsLocalKeysAndNothingElse) {
   EXPECT_EQ(difference(*job, *other), "[site.a] step_ms: was 20.0, is 21.0");
 }
 
+// What overlays plan by: one object, whose sites have names.
+// mutant: longhaul/run/job/job.cpp
+//   - job.believed = named(job.network, job.sites);
+//   +
+TEST(Job, BelievesWhatItSaysOfTheNetwork) {
+  auto job = resolve(bsp("[wan]\nmbps = 80\n"));
+  ASSERT_TRUE(job && job->believed);
+  ASSERT_EQ(job->believed->sites.size(), job->sites.size());
+  for (std::size_t i = 0; i < job->sites.size(); ++i)
+    EXPECT_EQ(job->believed->sites[i].name, job->sites[i].name);
+  EXPECT_EQ(job->believed->usual.rate, 10e6);
+}
+
 }  // namespace
 }  // namespace longhaul::run

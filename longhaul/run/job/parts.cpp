@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "longhaul/codec/registry.h"
-#include "longhaul/flow/capacities.h"
-#include "longhaul/run/job/site_index.h"
 
 namespace longhaul::run {
 namespace {
@@ -19,19 +17,6 @@ std::uint64_t number_of(const Settings& settings, const std::vector<FieldDoc>& d
   if (const Setting* entry = settings.find(key)) value = &entry->value;
   const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
   return number && *number > 0 ? std::uint64_t(*number) : fallback;
-}
-
-// Null while the job is still being read.
-std::shared_ptr<const flow::Wan> network_of(const Job& job) {
-  if (job.network.sites.empty()) return nullptr;
-  auto network = std::make_shared<flow::Wan>(job.network);
-  for (std::size_t i = 0; i < job.sites.size(); ++i) network->sites[i].name = job.sites[i].name;
-  return network;
-}
-
-// What is believed of the network is a copy of it for each node, which ten thousand cannot have.
-bool plans_by_rates(const Job& job) {
-  return job.overlay.entry->name == "forest" || job.overlay.settings.text("order") == "bandwidth";
 }
 
 }  // namespace
@@ -73,21 +58,6 @@ Place place_of(const Job& job, Rank rank, std::shared_ptr<const Members> members
   return place;
 }
 
-RateBelief belief_of(const Job& job, const Members& members) {
-  if (job.network.sites.empty()) return {};  // the job is still being read
-  const SiteIndex index(job.sites);
-  std::vector<std::uint32_t> sites;
-  for (const Member& member : members) sites.push_back(index.at(member.site));
-  const auto wan = std::make_shared<const flow::Wan>(flow::at_highest(job.network));
-  return [wan, sites = std::move(sites)](Rank from, Rank to) {
-    const std::uint32_t a = sites[from], b = sites[to];
-    if (a == b) return wan->sites[a].lan.value_or(flow::kUnlimited);
-    return std::min({wan->capacity(a, b).value_or(flow::kUnlimited),
-                     wan->sites[a].up.value_or(flow::kUnlimited),
-                     wan->sites[b].down.value_or(flow::kUnlimited)});
-  };
-}
-
 Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place) {
   // Made once here, so that make_codec can promise to succeed later.
   auto codec = codec::make_codec(job.codec.settings, place, true);
@@ -102,10 +72,7 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& plac
   if (!transfer) return transfer.error();
   below.transfer = std::move(*transfer);
   below.server = job.server();
-  if (plans_by_rates(job)) {
-    below.rate = belief_of(job, *place.members);
-    below.network = network_of(job);
-  }
+  below.network = job.believed;
   return job.overlay.entry->make(job.overlay.settings, std::move(below), place);
 }
 

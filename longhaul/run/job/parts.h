@@ -11,10 +11,6 @@ namespace longhaul::run {
 Result<std::unique_ptr<Strategy>> build_strategy(const Job&, const Place&,
                                                  std::uint64_t training_samples);
 
-// What nodes believe of the links between them: what [wan] says of pair, uplink and downlink, or of
-// the LAN; of what changes with time the highest rate.
-RateBelief belief_of(const Job&, const Members&);
-
 // The overlay alone, on its transfer and codec.
 Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&);
 

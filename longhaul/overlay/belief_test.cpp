@@ -1,0 +1,69 @@
+#include "longhaul/overlay/belief.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace longhaul::overlay {
+namespace {
+
+Place place_of(std::vector<std::string> sites) {
+  auto members = std::make_shared<Members>();
+  for (std::string& site : sites) members->push_back({.site = std::move(site)});
+  return {.members = std::move(members), .layout = Layout::flat(1)};
+}
+
+flow::Wan between(const std::vector<std::string>& sites) {
+  flow::Wan wan;
+  for (const std::string& site : sites) wan.sites.emplace_back().name = site;
+  return wan;
+}
+
+// Sites are found by name: ranks need not be in the network's order.
+// mutant: longhaul/overlay/belief.cpp
+//   - sites.push_back(number->second);
+//   + sites.push_back(std::uint32_t(sites.size()));
+TEST(Belief, SitesAreKnownByName) {
+  EXPECT_EQ(sites_of(between({"a", "b", "c"}), place_of({"c", "a", "a", "b"})),
+            (std::vector<std::uint32_t>{2, 0, 0, 1}));
+}
+
+// In bytes a second between nodes by rank, of which a has the first two: what is narrowest counts.
+// mutant: longhaul/overlay/belief.cpp
+//   - wan->sites[a].up.value_or(flow::kUnlimited),
+//   + wan->sites[b].up.value_or(flow::kUnlimited),
+// mutant: longhaul/overlay/belief.cpp
+//   - if (a == b) return wan->sites[a].lan.value_or(flow::kUnlimited);
+//   +
+// mutant: longhaul/overlay/belief.cpp
+//   - const auto wan = std::make_shared<const flow::Wan>(flow::at_highest(*network));
+//   + const auto wan = network;
+TEST(Belief, IsTheLeastThatIsSaidOfPairUplinkAndDownlink) {
+  auto network = std::make_shared<flow::Wan>(between({"a", "b", "c"}));
+  network->sites[0].up = 5e6;
+  network->sites[1].down = 2e6;
+  network->usual.rate = 10e6;
+  network->pairs[{2, 0}].rate = 1e6;
+  flow::Traced& drawn = network->traces.emplace_back();
+  drawn.a = 1, drawn.b = 2;
+  drawn.trace.kind = flow::Trace::Kind::redraw;
+  drawn.trace.low = 3e6, drawn.trace.high = 7e6;
+  const RateBelief rate = rates_of(network, place_of({"a", "a", "b", "c"}));
+  EXPECT_EQ(rate(0, 3), 5e6) << "the uplink";
+  EXPECT_EQ(rate(1, 2), 2e6) << "the downlink";
+  EXPECT_EQ(rate(3, 2), 2e6);
+  EXPECT_EQ(rate(3, 0), 1e6) << "the pair";
+  EXPECT_EQ(rate(2, 0), 10e6) << "the usual pair";
+  EXPECT_EQ(rate(2, 3), 7e6) << "what changes, at its highest";
+  EXPECT_GT(rate(0, 1), 10e6) << "a LAN";
+}
+
+// What nobody limits is unlimited; and of nothing, nothing is believed.
+TEST(Belief, OfAnUnlimitedNetworkIsUnlimited) {
+  const auto network = std::make_shared<const flow::Wan>(between({"a", "b"}));
+  EXPECT_TRUE(std::isinf(rates_of(network, place_of({"a", "b"}))(0, 1)));
+  EXPECT_FALSE(rates_of(nullptr, place_of({"a", "b"})));
+}
+
+}  // namespace
+}  // namespace longhaul::overlay
