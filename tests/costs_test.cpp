@@ -246,9 +246,9 @@ TEST(Costs, RingAndDirectSendTwoVectorsLessTheirOwnShare) {
 }
 
 // One vector up and one down for each worker that is not beside the server.
-// mutant: longhaul/overlay/hub.h
-//   - return server_ && view.has(*server_) ? *server_ : members.front();
-//   + return view.has(0) ? members.back() : members.front();
+// mutant: longhaul/overlay/attempt.cpp
+//   - return server && view.has(*server) ? *server : members.front();
+//   + return server && view.has(0) ? members.back() : members.front();
 TEST(Costs, HubSendsOneVectorUpAndOneDown) {
   for (const char* overlay : {"hub", "hub_sequential"}) {
     for (bool apart : {false, true}) {

@@ -60,9 +60,9 @@ TEST_P(Loss, OfOneAtManyMomentsEndsAsDeclared) {
   }
 }
 
-// mutant: longhaul/overlay/hub.h
-//   - return server_ && view.has(*server_) ? *server_ : members.front();
-//   + return server_ ? *server_ : members.front();
+// mutant: longhaul/overlay/attempt.cpp
+//   - return server && view.has(*server) ? *server : members.front();
+//   + return server ? *server : members.front();
 TEST_P(Loss, OfTheServerAndOfTwoEndsAsDeclared) {
   const auto all = combinations_with(GetParam());
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -6,13 +6,25 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr double kC = 0.4;
-constexpr double kBeta = 0.7;
-constexpr double kAlpha = 3 * (1 - kBeta) / (1 + kBeta);
+constexpr double kC = 0.4;                                // section 5.1
+constexpr double kBeta = 0.7;                             // 4.6
+constexpr double kAlpha = 3 * (1 - kBeta) / (1 + kBeta);  // 4.3
 
 double seconds(CubicWindow::Time t) { return double(t.count()) * 1e-9; }
 
+double cubic_window(double loss, double rtt_s) {
+  return std::pow(kC * (3 + kBeta) / (4 * (1 - kBeta)), 0.25) * std::pow(rtt_s / loss, 0.75);
+}
+
+double reno_friendly_window(double loss) {
+  return std::sqrt(kAlpha * (1 + kBeta) / (2 * (1 - kBeta) * loss));
+}
+
 }  // namespace
+
+double cubic_mean_window(double loss, double rtt_s) {
+  return std::max({1.0, cubic_window(loss, rtt_s), reno_friendly_window(loss)});
+}
 
 double CubicWindow::round(Time now, double rtt_s, Lost lost, bool used) {
   if (silent_) {

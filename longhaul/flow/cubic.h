@@ -14,6 +14,10 @@ namespace longhaul::flow {
 // A round trip and Linux's least time-out: without an answer for so long all counts as lost.
 inline double timeout_s(double rtt_s) { return rtt_s + 0.2; }
 
+// The mean of its windows by RFC 9438's response function (5.1), or Reno's where that is larger
+// (4.3). 0 < loss < 1.
+double cubic_mean_window(double loss, double rtt_s);
+
 class CubicWindow {
  public:
   using Time = std::chrono::nanoseconds;

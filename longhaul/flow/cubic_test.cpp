@@ -164,5 +164,31 @@ TEST(CubicWindow, WithManyPacketsKeepsToItsResponseFunction) {
   EXPECT_GT(transfer_s(10000, rtt, p) / expected, 0.7);
 }
 
+// Section 5.1 gives the mean window as 1.054 (RTT / p)^0.75 segments for C = 0.4, beta = 0.7.
+//
+// mutant: longhaul/flow/cubic.cpp
+//   - constexpr double kC = 0.4;                               // section 5.1
+//   + constexpr double kC = 0.5;
+// mutant: longhaul/flow/cubic.cpp
+//   - return std::pow(kC * (3 + kBeta) / (4 * (1 - kBeta)), 0.25) * std::pow(rtt_s / loss, 0.75);
+//   + return std::pow(kC * (3 + kBeta) / (4 * (1 - kBeta)), 0.25) * std::pow(rtt_s / loss, 0.5);
+TEST(CubicMeanWindow, IsThatOfItsResponseFunction) {
+  for (const double loss : {1e-5, 1e-6}) {
+    const double rtt = 0.1, window = 1.054 * std::pow(rtt / loss, 0.75);
+    EXPECT_NEAR(cubic_mean_window(loss, rtt), window, window * 1e-3);
+  }
+}
+
+// Where Reno has the larger window, at short round trips or much loss, cubic has Reno's, which is
+// sqrt(1.5 / p) and knows no seconds.
+//
+// mutant: longhaul/flow/cubic.cpp
+//   - return std::max({1.0, cubic_window(loss, rtt_s), reno_friendly_window(loss)});
+//   + return std::max({1.0, cubic_window(loss, rtt_s)});
+TEST(CubicMeanWindow, AtMuchLossIsAsReno) {
+  for (const double rtt : {0.01, 0.04})
+    EXPECT_NEAR(cubic_mean_window(0.01, rtt), std::sqrt(1.5 / 0.01), 1e-9);
+}
+
 }  // namespace
 }  // namespace longhaul::flow

@@ -7,22 +7,6 @@
 #include "longhaul/flow/rate.h"
 
 namespace longhaul::flow {
-namespace {
-
-// RFC 9438: C of section 5.1, beta_cubic of 4.6; the mean windows, in segments, of 5.1 and 4.3.
-constexpr double kC = 0.4;
-constexpr double kBeta = 0.7;
-
-double cubic_window(double loss, double rtt_s) {
-  return std::pow(kC * (3 + kBeta) / (4 * (1 - kBeta)), 0.25) * std::pow(rtt_s / loss, 0.75);
-}
-
-double reno_friendly_window(double loss) {
-  const double alpha = 3 * (1 - kBeta) / (1 + kBeta);
-  return std::sqrt(alpha * (1 + kBeta) / (2 * (1 - kBeta) * loss));
-}
-
-}  // namespace
 
 double stream_bytes(const Tcp& tcp, std::uint64_t bytes) {
   if (tcp.mtu == 0) return double(bytes);
@@ -49,10 +33,6 @@ double slow_start_rate(const Tcp& tcp, double rtt_s) {
 bool minds_loss(const Tcp& tcp, double loss) {
   LH_CHECK(loss >= 0 && loss < 1);
   return loss > (tcp.control == Tcp::Control::bbr ? tcp.bbr_threshold : 0);
-}
-
-double cubic_mean_window(double loss, double rtt_s) {
-  return std::max({1.0, cubic_window(loss, rtt_s), reno_friendly_window(loss)});
 }
 
 double ack_share(const Tcp& tcp) { return tcp.mtu > 0 ? 0.5 * kTcpHeaders / tcp.mtu : 0; }

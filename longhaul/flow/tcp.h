@@ -42,8 +42,6 @@ double slow_start_rate(const Tcp&, double rtt_s);
 
 // Whether this share of packets lost makes the control slow down, however fast the links are.
 bool minds_loss(const Tcp&, double loss);
-// Mean window of CUBIC in packets: RFC 9438's response function. 0 < loss < 1.
-double cubic_mean_window(double loss, double rtt_s);
 
 // Acknowledgements of what comes the other way, which take this share of a full link: a packet of
 // headers for every second full one (RFC 5681, section 4.2).

@@ -110,9 +110,6 @@ TEST_F(AttemptTest, WhateverWasPostedCanBeCancelledAfterLoadingToo) {
 // mutant: longhaul/overlay/attempt.cpp
 //   - if (weights[i] == 0) continue;
 //   +
-// mutant: longhaul/overlay/attempt.cpp
-//   - roster.counted[rank / 8] = std::uint8_t(roster.counted[rank / 8] | 1u << rank % 8);
-//   + roster.counted[rank / 8] = std::uint8_t(1u << rank % 8);
 TEST_F(AttemptTest, TheRosterNamesWhoBroughtSomething) {
   const std::vector<double> weights = {2, 0.5, 0, 4};
   Bare(worker.terms(7)).tell_roster(weights, desk);

@@ -8,6 +8,9 @@ namespace {
 // mutant: longhaul/overlay/rank_bits.cpp
 //   - if (bits.size() <= rank / 8) bits.resize(rank / 8 + 1);
 //   + if (bits.size() <= rank / 8) bits.resize(rank / 8 + 2);
+// mutant: longhaul/overlay/rank_bits.cpp
+//   - bits[rank / 8] = std::uint8_t(bits[rank / 8] | 1u << rank % 8);
+//   + bits[rank / 8] = std::uint8_t(1u << rank % 8);
 TEST(RankBits, AreAsDescribed) {
   EXPECT_EQ(to_bits({}), std::vector<std::uint8_t>{});
   EXPECT_EQ(to_bits({0, 3, 7, 17}), (std::vector<std::uint8_t>{0b1000'1001, 0, 0b10}));

@@ -110,8 +110,9 @@ void FairNetwork::limit(std::uint32_t index) {
   }
   if (c.window_rate >= cap) c.slow = false;
   if (c.slow) cap = c.window_rate;
-  if (const auto rest = flow::rest(config_.tcp, rtt_s(c)); rest && c.resting)
-    cap = std::min(cap, streams(c) * rest->rate);
+  if (c.resting)
+    if (const auto rest = flow::rest(config_.tcp, rtt_s(c)))
+      cap = std::min(cap, streams(c) * rest->rate);
   shares_.set_cap(index, cap);
 }
 

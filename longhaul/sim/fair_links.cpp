@@ -180,11 +180,13 @@ double FairNetwork::acks(const Connection& c, Time now) const {
   };
   const double up = rate(sites_[way.from].out), down = rate(sites_[way.to].in);
   const double pair = rate(way.link);
-  const auto back = way_index_.find({way.to, way.from});
-  const bool both = pair < std::min(up, down)
-                        ? back != way_index_.end() && ways_[back->second].busy.until(now)
-                    : up <= down ? sites_[way.from].gets.until(now)
-                                 : sites_[way.to].sends.until(now);
+  const auto back_busy = [&] {
+    const auto back = way_index_.find({way.to, way.from});
+    return back != way_index_.end() && ways_[back->second].busy.until(now);
+  };
+  const bool both = pair < std::min(up, down) ? back_busy()
+                    : up <= down              ? sites_[way.from].gets.until(now)
+                                              : sites_[way.to].sends.until(now);
   return both ? flow::ack_share(config_.tcp) : 0;
 }
 

@@ -210,8 +210,8 @@ double last(const std::vector<Seen>& seen, Rank from, Rank to) {
 //   - return both ? flow::ack_share(config_.tcp) : 0;
 //   + return 0;
 // mutant: longhaul/sim/fair_links.cpp
-//   - const bool both = pair < std::min(up, down)
-//   + const bool both = false
+//   - const bool both = pair < std::min(up, down) ? back_busy()
+//   + const bool both = false ? back_busy()
 // mutant: longhaul/sim/fair_network.h
 //   - bool until(Time now) const { return now == changed ? before : flows > 0; }
 //   + bool until(Time) const { return flows > 0; }
