@@ -15,6 +15,7 @@ struct Variant {
   const Entry* entry = nullptr;
   std::vector<Setting> settings;
   bool feedback = false;     // codecs: in error feedback
+  std::size_t number = 0;    // among those of its entry; 0: the defaults
   std::string name() const;  // "hub", "hub_sequential"
 };
 
@@ -29,6 +30,8 @@ struct Combination {
 
 std::vector<Variant<SyncEntry>> sync_variants();
 std::vector<Variant<OverlayEntry>> overlay_variants();
+// Those that suites go through: all; under a sanitizer, many times slower, the defaults.
+std::vector<Variant<OverlayEntry>> tried_overlays();
 std::vector<Variant<TransferEntry>> transfer_variants();
 std::vector<Variant<CodecEntry>> codec_variants();
 std::vector<Variant<OuterEntry>> outer_variants();
@@ -37,6 +40,10 @@ std::vector<Variant<OuterEntry>> outer_variants();
 Combination plain(const Variant<SyncEntry>&, const Variant<OverlayEntry>&);
 // Legal combinations with this overlay in which every variant of every other part occurs, if it is
 // legal with any: as many as the longest of those lists, not their product.
+std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>&);
+// All of them for the defaults; one in kShare for each other setting of the overlay, not the same
+// ones for all settings: what differs between them is little.
+inline constexpr std::size_t kShare = 3;
 std::vector<Combination> combinations_with(const Variant<OverlayEntry>&);
 
 }  // namespace longhaul::conformance
