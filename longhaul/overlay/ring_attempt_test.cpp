@@ -1,13 +1,11 @@
 // One attempt of a ring, fed by hand, and a circle of them.
 #include "longhaul/overlay/ring_attempt.h"
 
-#include <deque>
-
 #include <gtest/gtest.h>
 
 #include "longhaul/base/rng.h"
 #include "longhaul/overlay/reduction.h"
-#include "longhaul/overlay/testing/paper_desk.h"
+#include "longhaul/overlay/testing/paper_node.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -19,77 +17,24 @@ using Ranks = std::vector<Rank>;
 
 constexpr std::uint64_t kLength = 12;
 
-// A PaperDesk that knows what the piece now taken came as.
-class RingDesk final : public Desk {
- public:
-  RingDesk(const Grid& grid, float own) : paper(grid, own) {}
-  Payload own_bytes(std::size_t piece) override { return paper.own_bytes(piece); }
-  Floats own_values(std::size_t piece) override { return paper.own_values(piece); }
-  Payload write(std::size_t piece, Coding coding, std::span<const float> values) override {
-    return paper.write(piece, coding, values);
-  }
-  Floats read(std::size_t piece, Coding coding, const Payload& bytes) override {
-    return paper.read(piece, coding, bytes);
-  }
-  void have_mean(std::size_t piece, Floats values) override { paper.have_mean(piece, values); }
-  void have_roster(const Ranks& who, double sum) override { paper.have_roster(who, sum); }
-  void post(Outgoing out) override { paper.post(std::move(out)); }
-  void tell(Rank to, const Share& one) override { paper.tell(to, one); }
-  void tell(Rank to, const Roster& one) override { paper.tell(to, one); }
-  Payload arrived_bytes() override { return arrived; }
-  PaperDesk paper;
-  Payload arrived;
-};
-
 // Rank `self` in a circle: three workers, four values each in two pieces: 0 and 1 are of rank 0, 2
 // and 3 of rank 1, 4 and 5 of rank 2; those of rank k start at the member after k.
-struct Node {
+struct Node : testing::PaperNode<RingAttempt> {
   explicit Node(Rank self, bool streamed = true, Ranks members = {0, 1, 2}, Round round = 0,
                 bool exact = false)
-      : table({self, 0, {0, 1, 2}, std::move(members), {}}, kLength, 3, 2),
-        desk(table.grid, float(self)),
-        round(round),
-        attempt(table.terms(round, exact), streamed) {}
-  TransferKey key(Phase phase, Coding coding, Rank origin) const {
-    return {0, {round, 0, 0, origin}, std::uint8_t(phase), coding};
+      : PaperNode(table_of(self, std::move(members)), round, exact, streamed) {}
+  static std::unique_ptr<Table> table_of(Rank self, Ranks members) {
+    const Team team{self, 0, {0, 1, 2}, std::move(members), {}};
+    return std::make_unique<Table>(team, kLength, 3, 2);
   }
-  TransferKey first(Rank from) const { return key(Phase::part, Coding::up, from); }
-  TransferKey mixed(Rank from) const { return key(Phase::part, Coding::down, from); }
-  TransferKey mean(Rank owner) const { return key(Phase::mean, Coding::down, owner); }
-  void contribute(double weight) { attempt.contribute(kLength, weight, desk); }
-  bool share(Rank from, double weight) {
-    const Share share{0, {round, 0, 0, from}, kLength, false, weight};
-    return bool(attempt.take_share(from, share, desk));
-  }
-  bool admits(Rank from, const TransferKey& key, std::size_t piece) const {
-    return bool(attempt.admit(from, key, piece));
-  }
-  // An admitted piece, all of whose values are `value`.
+  using PaperNode::give;
+  // From the member before.
   void give(const TransferKey& key, std::size_t piece, double weight, float value) {
-    const Rank from =
-        table.team.members[(*table.team.index_of(table.team.self) + table.team.members.size() - 1) %
-                           table.team.members.size()];
-    EXPECT_TRUE(admits(from, key, piece)) << piece;
-    const Floats values(table.grid.range(piece).length, value);
-    desk.arrived = desk.write(piece, Coding::exact, values);
+    const Ranks& members = table->team.members;
+    const std::size_t index = *table->team.index_of(self());
     EXPECT_TRUE(
-        attempt.take({from, key, table.grid.range(piece), values, {}, weight}, piece, desk));
+        give(members[(index + members.size() - 1) % members.size()], key, piece, weight, value));
   }
-  std::vector<Range> posted(const TransferKey& key) const {
-    std::vector<Range> ranges;
-    for (const Outgoing& out : desk.paper.posts)
-      if (out.key == key) ranges.insert(ranges.end(), out.ranges.begin(), out.ranges.end());
-    return ranges;
-  }
-  const Outgoing& newest() const { return desk.paper.posts.back(); }
-  Floats sent(const TransferKey& key, std::size_t piece) {
-    return desk.read(piece, key.coding, attempt.encoded(key, piece, desk));
-  }
-
-  Table table;
-  RingDesk desk;
-  const Round round;
-  RingAttempt attempt;
 };
 
 // --- what it sends ------------------------------------------------------------------------------
@@ -107,7 +52,7 @@ TEST(RingAttempt, ItsShareGoesToTheNextAndToTheRootOnce) {
     Node node(self);
     node.contribute(2.5);
     Ranks to;
-    for (const auto& [rank, share] : node.desk.paper.shares) {
+    for (const auto& [rank, share] : node.desk.shares) {
       to.push_back(rank);
       EXPECT_EQ(share.weight, 2.5);
       EXPECT_EQ(share.length, kLength);
@@ -124,13 +69,13 @@ TEST(RingAttempt, ItsShareGoesToTheNextAndToTheRootOnce) {
 TEST(RingAttempt, ThePiecesOfTheMemberBeforeStartHere) {
   Node node(1);
   node.contribute(4);
-  ASSERT_EQ(node.desk.paper.posts.size(), 1u);
-  EXPECT_EQ(node.newest().key, node.first(1));
+  ASSERT_EQ(node.desk.posts.size(), 1u);
+  EXPECT_EQ(node.newest().key, node.own(1));
   EXPECT_EQ(node.newest().to, 2u);
   EXPECT_EQ(node.newest().weight, 4);
   EXPECT_EQ(node.newest().ranges, (std::vector<Range>{{0, 2}, {2, 2}}));
-  EXPECT_EQ(node.sent(node.first(1), 0), (Floats{1, 1}));
-  EXPECT_EQ(node.desk.paper.own_asked.size(), 1u) << "written when the link has room";
+  EXPECT_EQ(node.sent(node.own(1), 0), (Floats{1, 1}));
+  EXPECT_EQ(node.desk.own_asked.size(), 1u) << "written when the link has room";
 }
 
 // m + a / A (z - m), in double, with the sum of the weights beside it: 7 + 3/4 (1 - 7) = 2.5.
@@ -169,24 +114,21 @@ TEST(RingAttempt, MixesItsOwnPartIntoTheMeanSoFar) {
 TEST(RingAttempt, R2_2_APartThatComesEarlyIsMixedLater) {
   Node early(1), late(1);
   ASSERT_TRUE(early.share(0, 9) && late.share(0, 9));
-  early.give(early.first(0), 5, 9, 11);
-  early.give(early.first(0), 4, 9, 11);
-  EXPECT_TRUE(early.desk.paper.posts.empty());
-  EXPECT_FALSE(early.admits(0, early.first(0), 4)) << "for the second time";
+  early.give(early.own(0), 5, 9, 11);
+  early.give(early.own(0), 4, 9, 11);
+  EXPECT_TRUE(early.desk.posts.empty());
+  EXPECT_FALSE(early.admits(0, early.own(0), 4)) << "for the second time";
   early.contribute(1);
   late.contribute(1);
-  late.give(late.first(0), 4, 9, 11);
-  late.give(late.first(0), 5, 9, 11);
+  late.give(late.own(0), 4, 9, 11);
+  late.give(late.own(0), 5, 9, 11);
   EXPECT_EQ(early.newest().weight, 10);
   for (const std::size_t piece : {4u, 5u}) {
     const Floats sent = early.sent(early.mixed(1), piece);
     EXPECT_EQ(sent, (Floats{10, 10}));
     EXPECT_EQ(late.sent(late.mixed(1), piece), sent);
   }
-  Archive kept_early, kept_late;
-  early.attempt.state(kept_early);
-  late.attempt.state(kept_late);
-  EXPECT_EQ(kept_early.take().size(), kept_late.take().size()) << "nothing of it is kept";
+  EXPECT_EQ(early.saved().size(), late.saved().size()) << "nothing of it is kept";
 }
 
 // all hold the same bits, so the owner takes what the others will read: (1 * 0 + 3) / 2.
@@ -198,7 +140,7 @@ TEST(RingAttempt, R2_1_TheOwnerUsesWhatTheOthersWillRead) {
   node.contribute(1);
   ASSERT_TRUE(node.share(2, 1));
   node.give(node.mixed(2), 0, 1, 3);
-  EXPECT_EQ(node.desk.paper.means.at(0), (Floats{1, 1}));
+  EXPECT_EQ(node.desk.means.at(0), (Floats{1, 1}));
   EXPECT_EQ(node.newest().key, node.mean(0));
   EXPECT_EQ(node.newest().to, 1u);
   EXPECT_EQ(node.newest().weight, 2);
@@ -217,14 +159,14 @@ TEST(RingAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
   node.contribute(1);
   ASSERT_TRUE(node.share(0, 1));
   node.give(node.mean(0), 0, 3, 2.5f);
-  EXPECT_EQ(node.desk.paper.means.at(0), (Floats{2.5f, 2.5f}));
+  EXPECT_EQ(node.desk.means.at(0), (Floats{2.5f, 2.5f}));
   EXPECT_EQ(node.newest().key, node.mean(0)) << "in its owner's name";
   EXPECT_EQ(node.newest().to, 2u);
   EXPECT_EQ(node.newest().weight, 3);
   EXPECT_EQ(node.sent(node.mean(0), 0), (Floats{2.5f, 2.5f}));
-  node.desk.paper.posts.clear();
+  node.desk.posts.clear();
   node.give(node.mean(2), 4, 3, 2.5f);
-  EXPECT_TRUE(node.desk.paper.posts.empty()) << "rank 2 made it";
+  EXPECT_TRUE(node.desk.posts.empty()) << "rank 2 made it";
   EXPECT_TRUE(node.attempt.drained());
 }
 
@@ -244,7 +186,7 @@ TEST(RingAttempt, SharesComeOnceFromTheMemberBeforeOrAtTheRootFromAll) {
   EXPECT_FALSE(root.share(1, 1)) << "again";
   EXPECT_TRUE(root.share(2, 1));
   EXPECT_FALSE(root.share(2, 1)) << "again, from the member before";
-  EXPECT_TRUE(root.desk.paper.rosters.empty()) << "its own weight is still to come";
+  EXPECT_TRUE(root.desk.rosters.empty()) << "its own weight is still to come";
   EXPECT_FALSE(second.share(2, 1)) << "neither before it nor is it the root";
   EXPECT_FALSE(second.share(1, 1)) << "in the name of this node";
   EXPECT_TRUE(second.share(0, 1));
@@ -263,29 +205,29 @@ TEST(RingAttempt, SharesComeOnceFromTheMemberBeforeOrAtTheRootFromAll) {
 TEST(RingAttempt, PartsComeFromTheMemberBeforeInTheirCodingAndOnce) {
   Node node(1);
   node.contribute(1);
-  EXPECT_FALSE(node.admits(0, node.first(0), 4)) << "before the share";
+  EXPECT_FALSE(node.admits(0, node.own(0), 4)) << "before the share";
   ASSERT_TRUE(node.share(0, 1));
-  EXPECT_FALSE(node.admits(2, node.first(2), 4)) << "of the member after";
-  EXPECT_FALSE(node.admits(1, node.first(1), 4)) << "of this node";
-  EXPECT_FALSE(node.admits(0, node.first(2), 4)) << "in another's name";
+  EXPECT_FALSE(node.admits(2, node.own(2), 4)) << "of the member after";
+  EXPECT_FALSE(node.admits(1, node.own(1), 4)) << "of this node";
+  EXPECT_FALSE(node.admits(0, node.own(2), 4)) << "in another's name";
   EXPECT_FALSE(node.admits(0, node.mixed(0), 0)) << "its own piece: that one starts here";
-  EXPECT_FALSE(node.admits(0, node.first(0), 2)) << "a mean so far, in the coding of a first part";
+  EXPECT_FALSE(node.admits(0, node.own(0), 2)) << "a mean so far, in the coding of a first part";
   for (const Coding coding : {Coding::exact, Coding::up})
     EXPECT_FALSE(node.admits(0, node.key(Phase::part, coding, 0), 2)) << int(coding);
   EXPECT_FALSE(node.admits(0, node.key(Phase::part, Coding::exact, 0), 4));
-  EXPECT_TRUE(node.admits(0, node.first(0), 4));
+  EXPECT_TRUE(node.admits(0, node.own(0), 4));
   EXPECT_TRUE(node.admits(0, node.mixed(0), 4)) << "zeros, of one who brings nothing";
   EXPECT_TRUE(node.admits(0, node.mixed(0), 2));
-  TransferKey next = node.first(0);
+  TransferKey next = node.own(0);
   ++next.vector.round;
   EXPECT_FALSE(node.admits(0, next, 4)) << "of another round";
-  next = node.first(0);
+  next = node.own(0);
   ++next.epoch;
   EXPECT_FALSE(node.admits(0, next, 4)) << "of another epoch";
-  node.give(node.first(0), 4, 1, 1);
-  EXPECT_FALSE(node.admits(0, node.first(0), 4)) << "again";
+  node.give(node.own(0), 4, 1, 1);
+  EXPECT_FALSE(node.admits(0, node.own(0), 4)) << "again";
   EXPECT_FALSE(node.admits(0, node.mixed(0), 4)) << "again, in the other coding";
-  EXPECT_TRUE(node.admits(0, node.first(0), 5));
+  EXPECT_TRUE(node.admits(0, node.own(0), 5));
 }
 
 // mutant: longhaul/overlay/ring_attempt.cpp
@@ -328,30 +270,29 @@ TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   // Pieces 0 and 1 of the lost rank 0 go to ranks 1 and 2: rank 1 is the root.
   Node root(1, true, {1, 2});
   ASSERT_TRUE(root.share(2, 2));
-  EXPECT_TRUE(root.desk.paper.rosters.empty());
+  EXPECT_TRUE(root.desk.rosters.empty());
   root.contribute(0.5);
-  ASSERT_EQ(root.desk.paper.rosters.size(), 1u);
-  EXPECT_EQ(root.desk.paper.rosters[0].first, 2u);
-  EXPECT_EQ(root.desk.paper.rosters[0].second.counted,
-            (std::vector<std::uint8_t>{1 << 1 | 1 << 2}));
-  EXPECT_EQ(root.desk.paper.rosters[0].second.weight, 2.5);
-  ASSERT_EQ(root.desk.paper.rosters_here.size(), 1u);
-  EXPECT_EQ(root.desk.paper.rosters_here[0], (std::pair{Ranks{1, 2}, 2.5}));
+  ASSERT_EQ(root.desk.rosters.size(), 1u);
+  EXPECT_EQ(root.desk.rosters[0].first, 2u);
+  EXPECT_EQ(root.desk.rosters[0].second.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 2}));
+  EXPECT_EQ(root.desk.rosters[0].second.weight, 2.5);
+  ASSERT_EQ(root.desk.rosters_here.size(), 1u);
+  EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{1, 2}, 2.5}));
 
   Node other(2, true, {1, 2});
   ASSERT_TRUE(other.share(1, 0.5));
   other.contribute(2);
-  EXPECT_TRUE(other.desk.paper.rosters.empty()) << "one tells";
+  EXPECT_TRUE(other.desk.rosters.empty()) << "one tells";
 
   // The only value of a vector is of the last worker.
   const Table one({2, 0, {0, 1, 2}, {0, 1, 2}, {}}, 1, 3, 2);
-  RingDesk desk(one.grid, 2);
+  PaperDesk desk(one.grid, 2);
   RingAttempt last(one.terms(), true);
   last.contribute(1, 4, desk);
   for (const Rank from : {0u, 1u})
     ASSERT_TRUE(last.take_share(from, {0, {0, 0, 0, from}, 1, false, 0}, desk));
-  ASSERT_EQ(desk.paper.rosters_here.size(), 1u);
-  EXPECT_EQ(desk.paper.rosters_here[0], (std::pair{Ranks{2}, 4.0}));
+  ASSERT_EQ(desk.rosters_here.size(), 1u);
+  EXPECT_EQ(desk.rosters_here[0], (std::pair{Ranks{2}, 4.0}));
 }
 
 // Who brings nothing passes on what comes, number for number, and where it stands first zeros that
@@ -369,10 +310,10 @@ TEST(RingAttempt, WhoBringsNothingPassesOnWhatComes) {
   EXPECT_EQ(node.newest().weight, 0);
   EXPECT_EQ(node.sent(node.mixed(1), 1), (Floats{0, 0}));
   ASSERT_TRUE(node.share(0, 4));
-  node.give(node.first(0), 4, 4, 8);
+  node.give(node.own(0), 4, 4, 8);
   EXPECT_EQ(node.newest().weight, 4);
   EXPECT_EQ(node.sent(node.mixed(1), 4), (Floats{8, 8}));
-  EXPECT_TRUE(node.desk.paper.own_asked.empty());
+  EXPECT_TRUE(node.desk.own_asked.empty());
 
   Node after(2);  // of zeros nothing is left
   after.contribute(4);
@@ -393,14 +334,14 @@ TEST(RingAttempt, WithoutContributionsThereIsNoMean) {
   node.contribute(0);
   ASSERT_TRUE(node.share(1, 0) && node.share(2, 0));
   node.give(node.mixed(2), 0, 0, 0);
-  EXPECT_TRUE(node.desk.paper.means.empty());
+  EXPECT_TRUE(node.desk.means.empty());
   EXPECT_TRUE(node.posted(node.mean(0)).empty());
-  ASSERT_EQ(node.desk.paper.rosters_here.size(), 1u);
-  EXPECT_EQ(node.desk.paper.rosters_here[0], (std::pair{Ranks{}, 0.0}));
+  ASSERT_EQ(node.desk.rosters_here.size(), 1u);
+  EXPECT_EQ(node.desk.rosters_here[0], (std::pair{Ranks{}, 0.0}));
   Node alone(1, true, {1});
   alone.contribute(0);
-  EXPECT_TRUE(alone.desk.paper.means.empty());
-  EXPECT_EQ(alone.desk.paper.rosters_here.size(), 1u);
+  EXPECT_TRUE(alone.desk.means.empty());
+  EXPECT_EQ(alone.desk.rosters_here.size(), 1u);
 }
 
 // The last survivor gets back what the others would have read, and sends nothing.
@@ -412,15 +353,15 @@ TEST(RingAttempt, WithoutContributionsThereIsNoMean) {
 //   + desk.tell(next(), share(length));
 TEST(RingAttempt, WhoIsAloneHasItsOwnBack) {
   Node node(2, true, {2});
-  node.desk.paper.own = 2.5f;
+  node.desk.own = 2.5f;
   node.contribute(3);
-  EXPECT_EQ(node.desk.paper.means.size(), 6u);
-  EXPECT_EQ(node.desk.paper.means.at(5), (Floats{2, 2})) << "as read";
-  EXPECT_TRUE(node.desk.paper.posts.empty());
-  EXPECT_TRUE(node.desk.paper.shares.empty());
+  EXPECT_EQ(node.desk.means.size(), 6u);
+  EXPECT_EQ(node.desk.means.at(5), (Floats{2, 2})) << "as read";
+  EXPECT_TRUE(node.desk.posts.empty());
+  EXPECT_TRUE(node.desk.shares.empty());
   EXPECT_TRUE(node.attempt.drained());
-  ASSERT_EQ(node.desk.paper.rosters_here.size(), 1u);
-  EXPECT_EQ(node.desk.paper.rosters_here[0], (std::pair{Ranks{2}, 3.0}));
+  ASSERT_EQ(node.desk.rosters_here.size(), 1u);
+  EXPECT_EQ(node.desk.rosters_here[0], (std::pair{Ranks{2}, 3.0}));
 }
 
 // --- when it sends ------------------------------------------------------------------------------
@@ -441,21 +382,16 @@ TEST(RingAttempt, SequentialSegmentsGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
     Node before(1, streamed), node(1, streamed);
     before.contribute(1);
     ASSERT_TRUE(before.share(0, 1));
-    before.give(before.first(0), 4, 1, 1);
+    before.give(before.own(0), 4, 1, 1);
     before.give(before.mean(2), 5, 1, 1);  // ends here
     before.give(before.mean(0), 0, 1, 1);
     before.give(before.mixed(0), 2, 1, 1);
     EXPECT_EQ(before.posted(before.mixed(1)).size(), streamed ? 1u : 0u);
     EXPECT_EQ(before.posted(before.mean(0)).size(), streamed ? 1u : 0u);
     EXPECT_EQ(before.posted(before.mean(1)).size(), streamed ? 1u : 0u);
-    Archive out;
-    before.attempt.state(out);
-    const Buffer bytes = out.take();
-    Archive in(bytes);
-    node.attempt.state(in);
-    ASSERT_TRUE(in.finish());
-    EXPECT_FALSE(node.admits(0, node.first(0), 4)) << "came before";
-    node.give(node.first(0), 5, 1, 1);
+    ASSERT_NO_FATAL_FAILURE(node.load(before));
+    EXPECT_FALSE(node.admits(0, node.own(0), 4)) << "came before";
+    node.give(node.own(0), 5, 1, 1);
     const std::vector<Range> two = {{8, 2}, {10, 2}}, last = {{10, 2}};
     EXPECT_EQ(node.posted(node.mixed(1)), streamed ? last : two);
     node.give(node.mean(0), 1, 1, 1);
@@ -479,7 +415,7 @@ TEST(RingAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   one.contribute(1), note(one);  // piece 0, of rank 0: 1 -> 2 -> 0, and its mean 0 -> 1 -> 2
   two.contribute(1), zero.contribute(1);
   ASSERT_TRUE(one.share(0, 1) && two.share(1, 1) && zero.share(2, 1));
-  two.give(two.first(1), 0, 1, 1), note(two);
+  two.give(two.own(1), 0, 1, 1), note(two);
   zero.give(zero.mixed(2), 0, 2, 1), note(zero);
   one.give(one.mean(0), 0, 3, 1), note(one);
   EXPECT_EQ(orders, (std::vector<std::uint32_t>{6, 7, 8, 9})) << "round 1 of 6 a round";
@@ -497,7 +433,7 @@ TEST(RingAttempt, SaysWhomItWaitsFor) {
   node.contribute(1);
   EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of 2");
   ASSERT_TRUE(node.share(2, 1));
-  for (const std::size_t piece : {2u, 3u}) node.give(node.first(2), piece, 1, 1);
+  for (const std::size_t piece : {2u, 3u}) node.give(node.own(2), piece, 1, 1);
   EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of 2") << "of its own pieces";
   for (const std::size_t piece : {0u, 1u}) node.give(node.mixed(2), piece, 2, 1);
   std::vector<bool> means = {true, true, false, false, false, false};
@@ -507,7 +443,7 @@ TEST(RingAttempt, SaysWhomItWaitsFor) {
   Node other(1, true, {0, 1, 2}, 7);  // is told by the root alone
   other.contribute(1);
   ASSERT_TRUE(other.share(0, 1));
-  for (const std::size_t piece : {4u, 5u}) other.give(other.first(0), piece, 1, 1);
+  for (const std::size_t piece : {4u, 5u}) other.give(other.own(0), piece, 1, 1);
   for (const std::size_t piece : {2u, 3u}) other.give(other.mixed(0), piece, 2, 1);
   EXPECT_EQ(other.attempt.waiting_for(std::vector<bool>(6, true)), "round 7: roster of 0");
 }
@@ -524,27 +460,17 @@ struct Circle {
   void run(Random& random) {
     for (auto& [rank, node] : nodes) node->contribute(weight(rank));
     for (auto& [rank, node] : nodes)
-      for (const auto& [to, share] : node->desk.paper.shares)
+      for (const auto& [to, share] : node->desk.shares)
         ASSERT_TRUE(nodes.at(to)->share(rank, share.weight)) << rank << " to " << to;
     for (;;) {
       std::vector<Node*> busy;
       for (auto& [rank, node] : nodes)
-        if (!node->desk.paper.posts.empty()) busy.push_back(node.get());
+        if (!node->desk.posts.empty()) busy.push_back(node.get());
       if (busy.empty()) return;
       Node& from = *busy[random.below(busy.size())];
-      const Outgoing out = from.desk.paper.posts.front();
-      from.desk.paper.posts.erase(from.desk.paper.posts.begin());
-      Node& to = *nodes.at(out.to);
-      for (const Range range : out.ranges) {
-        const std::size_t piece = from.table.grid.find(range).value();
-        to.desk.arrived = from.attempt.encoded(out.key, piece, from.desk);
-        const Rank self = from.table.team.self;
-        ASSERT_TRUE(to.admits(self, out.key, piece));
-        Arrival arrival{self,  out.key,
-                        range, to.desk.read(piece, out.key.coding, to.desk.arrived),
-                        {},    out.weight};
-        ASSERT_TRUE(to.attempt.take(std::move(arrival), piece, to.desk));
-      }
+      const Outgoing out = from.desk.posts.front();
+      from.desk.posts.erase(from.desk.posts.begin());
+      ASSERT_NO_FATAL_FAILURE(from.bring(out, *nodes.at(out.to)));
     }
   }
   static double weight(Rank rank) { return 1 + double(rank); }
@@ -568,10 +494,10 @@ TEST(RingAttempt, R2_2_ACircleEndsWithTheSameBitsInAnyOrder) {
         Random random(seed, {Purpose::test});
         Circle circle(members, streamed);
         ASSERT_NO_FATAL_FAILURE(circle.run(random));
-        if (first.empty()) first = circle.nodes.begin()->second->desk.paper.means;
+        if (first.empty()) first = circle.nodes.begin()->second->desk.means;
         ASSERT_EQ(first.size(), 6u);
         for (const auto& [rank, node] : circle.nodes) {
-          EXPECT_EQ(node->desk.paper.means, first) << rank << ", seed " << seed;
+          EXPECT_EQ(node->desk.means, first) << rank << ", seed " << seed;
           EXPECT_TRUE(node->attempt.drained()) << rank;
         }
       }

@@ -7,12 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/rng.h"
-#include "longhaul/overlay/testing/paper_desk.h"
+#include "longhaul/overlay/testing/paper_node.h"
 
 namespace longhaul::overlay {
 namespace {
 
-using testing::PaperDesk;
 using testing::Table;
 using Floats = std::vector<float>;
 using Ranks = std::vector<Rank>;
@@ -23,55 +22,16 @@ const Ranks kMembers = {10, 11, 12, 13, 14};
 Tree tree_of_five() { return {2, {2, 0, 2, 0, 2}, {3, 0, 2, 4, 2}}; }
 constexpr std::uint64_t kLength = 6;  // three pieces of two values
 
-struct Node {
+struct Node : testing::PaperNode<TreeAttempt> {
   explicit Node(Rank self, bool streamed = true, Round round = 0, bool exact = false,
-                Forest forest = {{tree_of_five()}, {0, 0, 0}})
-      : table(team(self, forest), kLength, 2, forest),
-        desk(table.grid, float(self)),
-        round(round),
-        attempt(table.terms(round, exact), streamed) {}
+                const Forest& forest = {{tree_of_five()}, {0, 0, 0}})
+      : PaperNode(std::make_unique<Table>(team(self, forest), kLength, 2, forest), round, exact,
+                  streamed) {}
   static Team team(Rank self, const Forest& forest) {
     Team team{.self = self, .epoch = 0, .workers = kMembers, .members = kMembers, .server = {}};
     if (forest.trees[0].reduce_to.size() > kMembers.size()) team.server = 15;
     return team;
   }
-  TransferKey key(Phase phase, Coding coding, Rank origin) const {
-    return {0, {round, 0, 0, origin}, std::uint8_t(phase), coding};
-  }
-  TransferKey own(Rank from) const { return key(Phase::part, Coding::up, from); }
-  TransferKey mixed(Rank from) const { return key(Phase::part, Coding::down, from); }
-  TransferKey mean(Rank root) const { return key(Phase::mean, Coding::down, root); }
-  void contribute(double weight) { attempt.contribute(kLength, weight, desk); }
-  bool share(Rank from, double weight) {
-    const Share share{0, {round, 0, 0, from}, kLength, false, weight};
-    return bool(attempt.take_share(from, share, desk));
-  }
-  bool admits(Rank from, const TransferKey& key, std::size_t piece = 0) const {
-    return bool(attempt.admit(from, key, piece));
-  }
-  // An admitted piece, all of whose values are `value`.
-  bool give(Rank from, const TransferKey& key, std::size_t piece, double weight, float value) {
-    EXPECT_TRUE(admits(from, key, piece)) << from << ", " << piece;
-    const Floats values(table.grid.range(piece).length, value);
-    desk.arrived = desk.write(piece, Coding::exact, values);
-    Arrival arrival{from, key, table.grid.range(piece), values, {}, weight};
-    return bool(attempt.take(std::move(arrival), piece, desk));
-  }
-  std::vector<Range> posted(const TransferKey& key) const {
-    std::vector<Range> ranges;
-    for (const Outgoing& out : desk.posts)
-      if (out.key == key) ranges.insert(ranges.end(), out.ranges.begin(), out.ranges.end());
-    return ranges;
-  }
-  const Outgoing& newest() const { return desk.posts.back(); }
-  Floats sent(const TransferKey& key, std::size_t piece) {
-    return desk.read(piece, key.coding, attempt.encoded(key, piece, desk));
-  }
-
-  Table table;
-  PaperDesk desk;
-  const Round round;
-  TreeAttempt attempt;
 };
 
 // --- shares -------------------------------------------------------------------------------------
@@ -433,12 +393,7 @@ TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
     EXPECT_EQ(before.posted(before.mixed(10)).size(), streamed ? 1u : 0u);
     EXPECT_EQ(before.posted(before.mean(12)).size(), streamed ? 1u : 0u);
     EXPECT_EQ(before.posted(before.mean(14)).size(), 2u) << "all of it is here";
-    Archive out;
-    before.attempt.state(out);
-    const Buffer bytes = out.take();
-    Archive in(bytes);
-    node.attempt.state(in);
-    ASSERT_TRUE(in.finish());
+    ASSERT_NO_FATAL_FAILURE(node.load(before));
     EXPECT_FALSE(node.admits(11, node.own(11), 0)) << "came before";
     ASSERT_TRUE(node.give(11, node.own(11), 2, 1, 5));
     const std::vector<Range> both = {{0, 2}, {4, 2}}, last = {{4, 2}};
@@ -502,62 +457,48 @@ TEST(TreeAttempt, SaysWhomItWaitsFor) {
 
 // All nodes of a forest drawn at random; which link brings its next piece is drawn, too.
 struct Wood {
+  using One = testing::PaperNode<TreeAttempt>;
   Wood(const Forest& forest, std::uint32_t members, bool streamed, bool exact) {
     Ranks all(members);
     std::iota(all.begin(), all.end(), Rank{20});
     for (const Rank self : all) {
       const Team team{.self = self, .epoch = 0, .workers = all, .members = all, .server = {}};
-      tables.emplace(self, std::make_unique<Table>(team, kLength, 2, forest));
-      desks.emplace(self, std::make_unique<PaperDesk>(tables.at(self)->grid, value(self)));
-      attempts.emplace(self,
-                       std::make_unique<TreeAttempt>(tables.at(self)->terms(0, exact), streamed));
+      auto table = std::make_unique<Table>(team, kLength, 2, forest);
+      nodes.emplace(self, std::make_unique<One>(std::move(table), 0, exact, streamed));
+      nodes.at(self)->desk.own = value(self);
     }
   }
   static float value(Rank rank) { return float(rank * rank) / 7; }
   static double weight(Rank rank) { return rank % 3 == 0 ? 0 : 1 + double(rank % 5) / 3; }
 
-  void tell_shares(Rank self) {
-    for (const auto& [to, share] : desks.at(self)->shares)
-      ASSERT_TRUE(attempts.at(to)->take_share(self, share, *desks.at(to)));
-  }
-  void bring(Rank self, const Outgoing& out) {
-    PaperDesk& desk = *desks.at(out.to);
-    for (const Range range : out.ranges) {
-      const std::size_t piece = tables.at(self)->grid.find(range).value();
-      desk.arrived = attempts.at(self)->encoded(out.key, piece, *desks.at(self));
-      ASSERT_TRUE(attempts.at(out.to)->admit(self, out.key, piece));
-      Arrival arrival{self, out.key,   range, desk.read(piece, out.key.coding, desk.arrived),
-                      {},   out.weight};
-      ASSERT_TRUE(attempts.at(out.to)->take(std::move(arrival), piece, desk));
-    }
+  void begin(Rank self) {
+    nodes.at(self)->contribute(weight(self));
+    for (const auto& [to, share] : nodes.at(self)->desk.shares)
+      ASSERT_TRUE(nodes.at(to)->share(self, share.weight));
   }
   void run(Random& random) {
     Ranks to_start;
-    for (const auto& [rank, attempt] : attempts) to_start.push_back(rank);
+    for (const auto& [rank, node] : nodes) to_start.push_back(rank);
     for (;;) {
       Ranks busy;
-      for (const auto& [rank, desk] : desks)
-        if (!desk->posts.empty()) busy.push_back(rank);
+      for (const auto& [rank, node] : nodes)
+        if (!node->desk.posts.empty()) busy.push_back(rank);
       if (busy.empty() && to_start.empty()) return;
       if (!to_start.empty() && (busy.empty() || random.below(3) == 0)) {
         const std::size_t which = random.below(to_start.size());
         const Rank rank = to_start[which];
         to_start.erase(to_start.begin() + std::ptrdiff_t(which));
-        attempts.at(rank)->contribute(kLength, weight(rank), *desks.at(rank));
-        ASSERT_NO_FATAL_FAILURE(tell_shares(rank));
+        ASSERT_NO_FATAL_FAILURE(begin(rank));
         continue;
       }
-      const Rank rank = busy[random.below(busy.size())];
-      auto& posts = desks.at(rank)->posts;
-      const Outgoing out = posts.front();
-      posts.erase(posts.begin());
-      ASSERT_NO_FATAL_FAILURE(bring(rank, out));
+      One& from = *nodes.at(busy[random.below(busy.size())]);
+      const Outgoing out = from.desk.posts.front();
+      from.desk.posts.erase(from.desk.posts.begin());
+      ASSERT_NO_FATAL_FAILURE(from.bring(out, *nodes.at(out.to)));
     }
   }
 
-  std::map<Rank, std::unique_ptr<Table>> tables;
-  std::map<Rank, std::unique_ptr<PaperDesk>> desks;
-  std::map<Rank, std::unique_ptr<TreeAttempt>> attempts;
+  std::map<Rank, std::unique_ptr<One>> nodes;
 };
 
 Forest draw_forest(std::uint32_t members, Random& random) {
@@ -602,14 +543,14 @@ TEST(TreeAttempt, R2_2_AnyForestEndsWithTheSameBitsInAnyOrder) {
     for (int order = 0; order < 4; ++order) {
       Wood wood(forest, members, seed % 2 == 0, /*exact=*/true);
       ASSERT_NO_FATAL_FAILURE(wood.run(random));
-      if (first.empty()) first = wood.desks.begin()->second->means;
+      if (first.empty()) first = wood.nodes.begin()->second->desk.means;
       ASSERT_EQ(first.size(), 3u);
       for (const auto& [piece, values] : first)
         for (const float one : values) EXPECT_NEAR(one, sum / weights, 1e-4);
-      for (const auto& [rank, desk] : wood.desks) {
-        EXPECT_EQ(desk->means, first) << rank;
-        EXPECT_TRUE(wood.attempts.at(rank)->drained()) << rank;
-        EXPECT_TRUE(wood.attempts.at(rank)->reduced()) << rank;
+      for (const auto& [rank, node] : wood.nodes) {
+        EXPECT_EQ(node->desk.means, first) << rank;
+        EXPECT_TRUE(node->attempt.drained()) << rank;
+        EXPECT_TRUE(node->attempt.reduced()) << rank;
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "longhaul/overlay/attempt.h"
 
@@ -31,19 +32,15 @@ class PaperDesk final : public Desk {
   explicit PaperDesk(const Grid& grid, float own = 0) : own(own), grid_(grid) {}
 
   Payload own_bytes(std::size_t piece) override {
-    return write(piece, Coding::exact, own_values(piece));
+    return bytes_of(Coding::exact, own_values(piece));
   }
   std::vector<float> own_values(std::size_t piece) override {
     ++own_asked[piece];
     return std::vector<float>(grid_.range(piece).length, own);
   }
-  Payload write(std::size_t, Coding coding, std::span<const float> values) override {
-    Buffer bytes(values.size_bytes());
-    std::vector<float> numbers(values.begin(), values.end());
-    if (coding == Coding::down)
-      for (float& v : numbers) v = std::floor(v);
-    std::memcpy(bytes.data(), numbers.data(), bytes.size());
-    return Payload(share(std::move(bytes)));
+  Payload write(std::size_t piece, Coding coding, std::span<const float> values) override {
+    ++written[piece];
+    return bytes_of(coding, values);
   }
   std::vector<float> read(std::size_t, Coding, const Payload& bytes) override {
     std::vector<float> values(bytes.size() / sizeof(float));
@@ -59,24 +56,39 @@ class PaperDesk final : public Desk {
   void post(Outgoing out) override { posts.push_back(std::move(out)); }
   void tell(Rank to, const Share& one) override { shares.emplace_back(to, one); }
   void tell(Rank to, const Roster& one) override { rosters.emplace_back(to, one); }
-  void tell(const Key& about, Rank to, Note note, Service) override {
+  void tell(const Key& about, Rank to, Note note, Service service) override {
     note.vector = {about.round, about.group, about.range, 0};
-    notes.emplace_back(to, std::move(note));
+    notes.push_back({to, std::move(note), service});
   }
   void cancel(const TransferKey& key, Rank to) override { cancelled.emplace_back(key, to); }
   void give_up(std::string reason) override { given_up = std::move(reason); }
   Payload arrived_bytes() override { return arrived; }
   Time now() const override { return clock; }
 
+  // What write() makes of numbers; not counted.
+  static Payload bytes_of(Coding coding, std::span<const float> values) {
+    Buffer bytes(values.size_bytes());
+    std::vector<float> numbers(values.begin(), values.end());
+    if (coding == Coding::down)
+      for (float& v : numbers) v = std::floor(v);
+    std::memcpy(bytes.data(), numbers.data(), bytes.size());
+    return Payload(share(std::move(bytes)));
+  }
+
+  struct Told {
+    Rank to = 0;
+    Note note;
+    Service service;
+  };
   float own;
   Payload arrived;
-  std::map<std::size_t, int> own_asked;
+  std::map<std::size_t, int> own_asked, written;  // how often, by piece; written: by write() alone
   std::map<std::size_t, std::vector<float>> means;
   std::vector<std::pair<std::vector<Rank>, double>> rosters_here;
   std::vector<Outgoing> posts;
   std::vector<std::pair<Rank, Share>> shares;
   std::vector<std::pair<Rank, Roster>> rosters;
-  std::vector<std::pair<Rank, Note>> notes;
+  std::vector<Told> notes;
   std::vector<std::pair<TransferKey, Rank>> cancelled;
   std::string given_up;
   Time clock{0};
