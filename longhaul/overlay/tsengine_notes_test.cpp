@@ -1,0 +1,600 @@
+// What an agent of tsengine makes of notes: orders, announcements, answers, fences; deadlines.
+#include <gtest/gtest.h>
+
+#include "longhaul/overlay/testing/agent_node.h"
+
+namespace longhaul::overlay::tsengine {
+namespace {
+
+using Node = testing::AgentNode;
+using Lines = Node::Lines;
+using Floats = std::vector<float>;
+using Ranks = std::vector<Rank>;
+
+constexpr std::int64_t kMinute = 60'000'000'000;
+
+// Member 3, of weight 1.
+struct TsEngineNotes : ::testing::Test {
+  TsEngineNotes() { node.contribute(1); }
+  Node node{3};
+};
+
+// --- orders -------------------------------------------------------------------------------------
+
+// What is announced must be known before the first piece: notes of a class go in order.
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - sending.weight = sum.weight > 0 ? sum.weight : weight();
+//   + sending.weight = weight();
+// mutant: longhaul/overlay/tsengine_attempt.cpp
+//   - say(out.to, write(sending), desk, bulk(hop, kHops));
+//   + say(out.to, write(sending), desk);
+TEST_F(TsEngineNotes, MergeAnnouncesAPartAndThenSendsItInTheSameClass) {
+  node.desk.clock = Time(500);
+  ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, 1000}));
+  ASSERT_EQ(node.desk.notes.size(), 1u);
+  ASSERT_EQ(node.desk.posts.size(), 1u);
+  EXPECT_EQ(node.desk.notes[0].service.priority, node.newest().service.priority);
+  EXPECT_EQ(node.desk.notes[0].service.order, node.newest().service.order);
+  EXPECT_EQ(node.told(), (Lines{"7: sending bucket 0, xfer 4, mean 0, weight 1, counted {3}"}));
+  EXPECT_EQ(node.newest().key, node.own(3));
+  EXPECT_EQ(node.newest().to, 7u);
+  EXPECT_EQ(node.newest().weight, 1);
+  EXPECT_EQ(node.newest().ranges, (std::vector<Range>{{0, 2}, {2, 2}}));
+  EXPECT_EQ(node.attempt.due(), Time(1500));
+
+  ASSERT_TRUE(node.announce(5, 1, 5, 2.5, {5, 7}));
+  node.give_all(5, node.mixed(5), 1, 2.5, 1);
+  node.told();
+  ASSERT_TRUE(node.hear(2, Merge{1, 2, 6, 1000}));
+  EXPECT_EQ(node.told(),
+            (Lines{"2: sending bucket 1, xfer 6, mean 0, weight 3.5, counted {3, 5, 7}"}));
+  EXPECT_EQ(node.newest().weight, 3.5);
+}
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!ready || from != server() || merge.xfer <= bucket->obeyed || merge.to ==
+//   terms_.team->self ||
+//   + if (!ready || merge.xfer <= bucket->obeyed || merge.to == terms_.team->self ||
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!ready || from != server() || merge.xfer <= bucket->obeyed || merge.to ==
+//   terms_.team->self ||
+//   + if (!ready || from != server() || merge.xfer <= bucket->obeyed ||
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - !(merge.to == server() || takes_part(merge.to)))
+//   + false)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - const bool ready = bucket && contributed() && weight() > 0 && !serves() && !bucket->given &&
+//   + const bool ready = bucket && !serves() && !bucket->given &&
+TEST_F(TsEngineNotes, OrdersAboutPartsComeFromTheCoordinatorAndMakeSense) {
+  EXPECT_FALSE(node.hear(5, Merge{0, 7, 1, kMinute})) << "of who is no coordinator";
+  EXPECT_FALSE(node.hear(3, Merge{0, 7, 1, kMinute})) << "of itself";
+  EXPECT_FALSE(node.hear(2, Merge{0, 3, 1, kMinute})) << "to itself";
+  EXPECT_FALSE(node.hear(2, Merge{0, 4, 1, kMinute})) << "to no member";
+  EXPECT_FALSE(node.hear(2, Merge{2, 7, 1, kMinute})) << "there are two buckets";
+  EXPECT_FALSE(node.hear(2, Merge{0, 7, 0, kMinute})) << "no number";
+  Node early(3), idle(3);
+  EXPECT_FALSE(early.hear(2, Merge{0, 7, 1, kMinute})) << "before its part is here";
+  idle.contribute(0);
+  EXPECT_FALSE(idle.hear(2, Merge{0, 7, 1, kMinute})) << "it brings nothing";
+  EXPECT_TRUE(node.desk.posts.empty() && node.told().empty());
+  EXPECT_TRUE(node.hear(2, Merge{0, 7, 1, kMinute}));
+}
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - !bucket->in && !bucket->out && bucket->missing > 0;
+//   + !bucket->in && bucket->missing > 0;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - !bucket->in && !bucket->out && bucket->missing > 0;
+//   + !bucket->out && bucket->missing > 0;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - const bool ready = bucket && contributed() && weight() > 0 && !serves() && !bucket->given &&
+//   + const bool ready = bucket && contributed() && weight() > 0 && !serves() &&
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!ready || from != server() || merge.xfer <= bucket->obeyed || merge.to ==
+//   terms_.team->self ||
+//   + if (!ready || from != server() || merge.to == terms_.team->self ||
+TEST_F(TsEngineNotes, APartIsOrderedOnceAtATimeAndNotWhenItIsGone) {
+  ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}));
+  EXPECT_FALSE(node.hear(2, Merge{0, 7, 2, kMinute})) << "another's is on its way here";
+  node.give_all(5, node.own(5), 0, 2, 1);
+  ASSERT_TRUE(node.hear(2, Merge{0, 7, 2, kMinute}));
+  EXPECT_FALSE(node.hear(2, Merge{0, 5, 3, kMinute})) << "it is being sent";
+  EXPECT_TRUE(node.hear(2, Merge{1, 5, 3, kMinute})) << "of another bucket";
+  node.desk.clock = Time(kMinute);
+  node.attempt.on_time(node.desk);
+  EXPECT_FALSE(node.hear(2, Merge{0, 7, 2, kMinute})) << "the order that was given up";
+  EXPECT_TRUE(node.hear(2, Merge{0, 2, 4, kMinute}));
+  ASSERT_TRUE(node.hear(2, Got{0, 4, false, 1}));
+  EXPECT_FALSE(node.hear(2, Merge{0, 7, 5, kMinute})) << "given away";
+  Node idle(5);
+  idle.contribute(1);
+  ASSERT_TRUE(idle.announce_mean(7, 0, 1));
+  idle.give_all(7, idle.mean(2), 0, 0, 1);
+  EXPECT_FALSE(idle.hear(2, Merge{0, 7, 5, kMinute})) << "the mean is here";
+}
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!bucket || from != server() || bucket->missing > 0 || bucket->out || bucket->let_go)
+//   + if (!bucket || bucket->missing > 0 || bucket->out || bucket->let_go)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!bucket || from != server() || bucket->missing > 0 || bucket->out || bucket->let_go)
+//   + if (!bucket || from != server() || bucket->out || bucket->let_go)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!bucket || from != server() || bucket->missing > 0 || bucket->out || bucket->let_go)
+//   + if (!bucket || from != server() || bucket->missing > 0 || bucket->let_go)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!bucket || from != server() || bucket->missing > 0 || bucket->out || bucket->let_go)
+//   + if (!bucket || from != server() || bucket->missing > 0 || bucket->out)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (assign.xfer <= bucket->obeyed || assign.to == terms_.team->self || assign.to == server()
+//   ||
+//   + if (assign.to == terms_.team->self || assign.to == server() ||
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (assign.xfer <= bucket->obeyed || assign.to == terms_.team->self || assign.to == server()
+//   ||
+//   + if (assign.xfer <= bucket->obeyed || assign.to == terms_.team->self ||
+TEST_F(TsEngineNotes, AMeanIsSentOnAsTheCoordinatorAssigns) {
+  ASSERT_TRUE(node.announce_mean(5, 0, 1));
+  ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 1));
+  EXPECT_FALSE(node.hear(2, Assign{0, 7, 2, kMinute})) << "half of it is here";
+  ASSERT_TRUE(node.give(5, node.mean(2), 1, 0, 1));
+  node.told();
+  EXPECT_FALSE(node.hear(5, Assign{0, 7, 2, kMinute})) << "of who is no coordinator";
+  EXPECT_FALSE(node.hear(2, Assign{0, 3, 2, kMinute})) << "to itself";
+  EXPECT_FALSE(node.hear(2, Assign{0, 2, 2, kMinute})) << "to the server, which wrote it";
+  EXPECT_FALSE(node.hear(2, Assign{0, 4, 2, kMinute})) << "to no member";
+  EXPECT_FALSE(node.hear(2, Assign{2, 7, 2, kMinute})) << "there are two buckets";
+  EXPECT_TRUE(node.hear(2, Assign{0, 7, 2, kMinute}));
+  EXPECT_EQ(node.told(), (Lines{"7: sending bucket 0, xfer 2, mean 1, weight 0, counted {}"}));
+  EXPECT_EQ(node.newest().key, node.mean(2));
+  EXPECT_EQ(node.newest().to, 7u);
+  EXPECT_EQ(node.attempt.due(), Time(kMinute));
+  EXPECT_FALSE(node.hear(2, Assign{0, 5, 3, kMinute})) << "it is being sent";
+  ASSERT_TRUE(node.hear(7, Got{0, 2, true, 1}));
+  EXPECT_FALSE(node.hear(2, Assign{0, 7, 2, kMinute})) << "an order of before";
+  ASSERT_TRUE(node.hear(2, Assign{0, 0, 0, 0}));
+  EXPECT_FALSE(node.hear(2, Assign{0, 5, 4, kMinute})) << "all have it";
+}
+
+// What goes out first: parts, then means, and the round before.
+// mutant: longhaul/overlay/tsengine_attempt.cpp
+//   - const std::uint32_t hop = out.mean ? 1 : 0;
+//   + const std::uint32_t hop = out.mean ? 0 : 1;
+TEST_F(TsEngineNotes, PartsGoBeforeMeansAndOlderRoundsFirst) {
+  Node next(3, {.round = 1});
+  next.contribute(1);
+  std::vector<std::uint32_t> orders;
+  for (Node* one : {&node, &next}) {
+    ASSERT_TRUE(one->hear(2, Merge{1, 7, 1, kMinute}));
+    orders.push_back(one->newest().service.order);
+    ASSERT_TRUE(one->announce_mean(5, 0, 2));
+    one->give_all(5, one->mean(2), 0, 0, 1);
+    ASSERT_TRUE(one->hear(2, Assign{0, 7, 3, kMinute}));
+    orders.push_back(one->newest().service.order);
+  }
+  EXPECT_EQ(orders, (std::vector<std::uint32_t>{0, 1, 2, 3}));
+}
+
+// --- announcements ------------------------------------------------------------------------------
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!std::binary_search(counted.begin(), counted.end(), from) ||
+//   + if (
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - const auto foreign = [&](Rank rank) { return !takes_part(rank) || rank == terms_.team->self;
+//   };
+//   + const auto foreign = [&](Rank rank) { return !takes_part(rank); };
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - const auto foreign = [&](Rank rank) { return !takes_part(rank) || rank == terms_.team->self;
+//   };
+//   + const auto foreign = [&](Rank rank) { return rank == terms_.team->self; };
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - !disjoint(counted, bucket.sum.counted) || !(sending.weight > 0))
+//   + !disjoint(counted, bucket.sum.counted))
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - !disjoint(counted, bucket.sum.counted) || !(sending.weight > 0))
+//   + !(sending.weight > 0))
+TEST_F(TsEngineNotes, TS_2_APartCountsWhomItCan) {
+  EXPECT_FALSE(node.announce(5, 2, 1, 1, {5})) << "there are two buckets";
+  EXPECT_FALSE(node.announce(5, 0, 0, 1, {5})) << "no number";
+  EXPECT_FALSE(node.announce(3, 0, 1, 1, {3})) << "of itself";
+  EXPECT_FALSE(node.announce(5, 0, 1, 1, {})) << "of nobody";
+  EXPECT_FALSE(node.announce(5, 0, 1, 1, {7})) << "of others alone";
+  EXPECT_FALSE(node.announce(5, 0, 1, 1, {3, 5})) << "this node's own is in it";
+  EXPECT_FALSE(node.announce(5, 0, 1, 1, {4, 5})) << "no member";
+  EXPECT_FALSE(node.announce(5, 0, 1, 1, {5, 500'000})) << "not in the job";
+  EXPECT_FALSE(node.announce(5, 0, 1, 0, {5})) << "weighs nothing";
+  EXPECT_TRUE(node.announce(5, 0, 1, 1, {5}));
+  node.give_all(5, node.own(5), 0, 1, 1);
+  EXPECT_FALSE(node.announce(7, 0, 2, 1, {5, 7})) << "5 is counted";
+  EXPECT_TRUE(node.announce(7, 0, 2, 1, {7}));
+}
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!awaits || bucket.in) return refuse(from, "a part that was not awaited");
+//   + if (!awaits) return refuse(from, "a part that was not awaited");
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given && !bucket.out;
+//   + serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.out;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given && !bucket.out;
+//   + serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given && !bucket.out;
+//   + serves() ? !bucket.given : !bucket.given && !bucket.out;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (past->second.taken) return refuse(from, "a part for the second time");
+//   +
+TEST_F(TsEngineNotes, PartsComeOneAtATimeToWhoCanAddThem) {
+  Node early(3), idle(3);
+  idle.contribute(0);
+  EXPECT_FALSE(early.announce(5, 0, 1, 1, {5})) << "before its own is here";
+  EXPECT_FALSE(idle.announce(5, 0, 1, 1, {5})) << "to who brings nothing";
+  ASSERT_TRUE(node.announce(5, 0, 1, 1, {5}));
+  EXPECT_FALSE(node.announce(7, 0, 2, 1, {7})) << "while another's comes";
+  EXPECT_FALSE(node.announce(5, 0, 3, 1, {5})) << "while its own comes";
+  EXPECT_TRUE(node.announce(7, 1, 2, 1, {7})) << "of another bucket";
+  node.give_all(5, node.own(5), 0, 1, 1);
+  EXPECT_FALSE(node.announce(5, 0, 1, 1, {5})) << "again";
+  ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, kMinute}));
+  EXPECT_FALSE(node.announce(7, 0, 5, 1, {7})) << "its own is under way";
+  ASSERT_TRUE(node.hear(7, Got{0, 4, false, 1}));
+  EXPECT_FALSE(node.announce(7, 0, 5, 1, {7})) << "its own is given away";
+}
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (serves() || !contributed() ||
+//   + if (serves() ||
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (serves() || !contributed() ||
+//   + if (!contributed() ||
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - (known != bucket.sources.end() && sending.xfer <= known->second.xfer))
+//   + false)
+TEST_F(TsEngineNotes, MeansAreAnnouncedAnewToWhoHasContributed) {
+  Node early(3), server(2);
+  server.contribute(1);
+  EXPECT_FALSE(early.announce_mean(5, 0, 1)) << "before its part is here";
+  EXPECT_FALSE(server.announce_mean(5, 0, 1)) << "to who writes it";
+  EXPECT_FALSE(node.announce_mean(3, 0, 1)) << "of itself";
+  EXPECT_FALSE(node.announce_mean(5, 2, 1)) << "there are two buckets";
+  EXPECT_TRUE(node.announce_mean(5, 0, 4));
+  EXPECT_FALSE(node.announce_mean(5, 0, 4)) << "again";
+  EXPECT_TRUE(node.announce_mean(5, 0, 5)) << "after it was given up";
+  EXPECT_TRUE(node.announce_mean(7, 0, 3)) << "of another";
+}
+
+// How long it took is known of one source that sent all of it, and of no others.
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - bucket.again |= !bucket.sources.empty();
+//   +
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - const bool whole = rank == from && !bucket.again;
+//   + const bool whole = rank == from;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - newest = std::max(newest, source.xfer);
+//   + newest = source.xfer;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (bucket.missing == 0) say(from, write(Got{sending.bucket, sending.xfer, true, 0}), desk);
+//   +
+TEST_F(TsEngineNotes, AllWhoSendAMeanAreTold) {
+  ASSERT_TRUE(node.announce_mean(5, 0, 6));
+  ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 1));
+  ASSERT_TRUE(node.announce_mean(7, 0, 4));
+  node.desk.clock = Time(10);
+  ASSERT_TRUE(node.give(7, node.mean(2), 1, 0, 1));
+  EXPECT_EQ(node.told(), (Lines{"5: got bucket 0, xfer 6, mean 1, elapsed 0",
+                                "7: got bucket 0, xfer 4, mean 1, elapsed 0",
+                                "2: offer bucket 0, xfer 6, after 0, elapsed 0"}));
+  ASSERT_TRUE(node.announce_mean(2, 0, 8)) << "a third that did not know";
+  EXPECT_EQ(node.told(), (Lines{"2: got bucket 0, xfer 8, mean 1, elapsed 0"}));
+}
+
+// --- at the server ------------------------------------------------------------------------------
+
+// Shares of 3, 5 and 7; asks for 3's part of bucket 0.
+struct TsEngineServerNotes : ::testing::Test {
+  TsEngineServerNotes() {
+    server.contribute(1);
+    EXPECT_TRUE(server.share(3, 1) && server.share(5, 2) && server.share(7, 0));
+    server.told();
+  }
+  Node server{2};
+};
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (serves() && !coordinator_.expects(terms_.key, sending.bucket, sending.xfer, from))
+//   + if (false)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!(share > 0)) return refuse(from, "a part of who brings nothing");
+//   +
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!(std::fabs(sum - sending.weight) <= 1e-9 * sum))
+//   + if (false)
+TEST_F(TsEngineServerNotes, APartWeighsAsTheSharesSayAndWasAsked) {
+  EXPECT_FALSE(server.announce(3, 0, 1, 1.01, {3})) << "more than its share";
+  EXPECT_FALSE(server.announce(3, 0, 1, 1, {3, 5})) << "less than both";
+  EXPECT_FALSE(server.announce(3, 0, 1, 1, {3, 7})) << "7 brings nothing";
+  EXPECT_FALSE(server.announce(3, 0, 1, 2, {2, 3})) << "the server's own";
+  EXPECT_FALSE(server.announce(3, 0, 2, 1, {3})) << "another's number";
+  EXPECT_FALSE(server.announce(3, 1, 1, 1, {3})) << "another bucket";
+  EXPECT_FALSE(server.announce(5, 0, 1, 2, {5})) << "asked of 3";
+  EXPECT_TRUE(server.announce(3, 0, 1, 1, {3}));
+  Node unknown(2);
+  unknown.contribute(1);
+  ASSERT_TRUE(unknown.share(3, 1));
+  EXPECT_FALSE(unknown.announce(3, 0, 1, 3, {3, 5})) << "5 has told no weight";
+}
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!serves()) return refuse(from, "a report for a node that does not coordinate");
+//   +
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - LH_TRY(coordinator_.hear(terms_.key, from, one, orders));
+//   + (void)coordinator_.hear(terms_.key, from, one, orders);
+TEST_F(TsEngineServerNotes, ReportsAreForTheCoordinator) {
+  Node worker(3);
+  worker.contribute(1);
+  Orders orders;  // of what it would coordinate, if it served
+  worker.coordinator.open({0, 0, 0}, {16, 20});
+  worker.coordinator.ready({0, 0, 0}, 5, orders);
+  ASSERT_EQ(orders.list.size(), 1u);
+  EXPECT_FALSE(worker.hear(2, Ready{0, 1, true, 1}));
+  EXPECT_FALSE(worker.hear(5, Offer{0, 1, Offer::After::received, 0}));
+  EXPECT_FALSE(worker.hear(2, Fenced{0, 1, false}));
+  EXPECT_TRUE(worker.told().empty());
+  EXPECT_FALSE(server.hear(7, Ready{1, 2, true, 1})) << "5 sends it to 3";
+  EXPECT_TRUE(server.hear(3, Ready{1, 2, true, 1}));
+}
+
+// It asks itself like any other, in the next turn: what comes whole in between was taken.
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - desk.tell(order.about, order.to, std::move(order.note), kControl);
+//   +
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - LH_CHECK(coordinator_.hear(terms_.key, terms_.team->self, one, orders));
+//   +
+TEST_F(TsEngineServerNotes, TheServerIsFencedLikeAnyOther) {
+  for (const bool in_time : {false, true}) {
+    Node node(2);
+    node.contribute(1);
+    ASSERT_TRUE(node.share(3, 1));
+    node.told();
+    ASSERT_TRUE(node.announce(3, 0, 1, 1, {3}));
+    ASSERT_TRUE(node.give(3, node.own(3), 0, 1, 1));
+    ASSERT_TRUE(node.hear(3, Ready{0, 1, false, 0}));
+    EXPECT_TRUE(!in_time || node.give(3, node.own(3), 1, 1, 1));
+    ASSERT_NO_FATAL_FAILURE(node.hear_itself());
+    EXPECT_EQ(node.attempt.stale(3, node.own(3), 1), !in_time);
+    EXPECT_EQ(node.told(), in_time
+                               ? (Lines{"3: got bucket 0, xfer 1, mean 0, elapsed 0",
+                                        "3: merge bucket 1, to 2, xfer 2, allowed 60000000000"})
+                               : (Lines{"3: merge bucket 0, to 2, xfer 2, allowed 120000000000"}));
+  }
+}
+
+// 13 transfers of a bucket that are not done in time are enough.
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!orders.give_up.empty()) desk.give_up(std::move(orders.give_up));
+//   +
+TEST_F(TsEngineServerNotes, GivesUpWithAReason) {
+  Node node(2);
+  ASSERT_TRUE(node.share(3, 1));
+  for (Xfer xfer = 1; xfer <= 13; ++xfer) {
+    EXPECT_EQ(node.desk.given_up, "");
+    ASSERT_TRUE(node.hear(3, Ready{0, xfer, false, 0}));
+    ASSERT_NO_FATAL_FAILURE(node.hear_itself());
+  }
+  EXPECT_EQ(node.desk.given_up,
+            "round 0: 13 transfers of one bucket were not done in time, the last one from rank 3 "
+            "to rank 2");
+}
+
+// --- answers ------------------------------------------------------------------------------------
+
+// What was given away is counted elsewhere: of it nothing more goes out, and nothing is kept.
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (bucket.out->left > 0)
+//   + if (false)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (bucket.out->left > 0)
+//   +
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - bucket.sum.values = {};
+//   +
+TEST_F(TsEngineNotes, APartThatWasTakenIsGivenAway) {
+  ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}));
+  node.give_all(5, node.own(5), 0, 2, 1);
+  ASSERT_TRUE(node.hear(2, Merge{0, 7, 2, 10}));
+  node.send_all();
+  node.desk.clock = Time(10);
+  node.attempt.on_time(node.desk);
+  const std::size_t kept = node.saved().size();
+  ASSERT_TRUE(node.hear(7, Got{0, 2, false, 1})) << "after the deadline";
+  EXPECT_EQ(node.saved().size() + 4 * sizeof(float), kept);
+  EXPECT_TRUE(node.desk.cancelled.empty()) << "all of it is out, and the next may be so named";
+
+  ASSERT_TRUE(node.hear(2, Merge{1, 7, 3, kMinute}));
+  node.bytes(node.own(3), 2);
+  ASSERT_TRUE(node.hear(7, Got{1, 3, false, 1})) << "half of it was taken before";
+  ASSERT_EQ(node.desk.cancelled.size(), 1u);
+  EXPECT_EQ(node.desk.cancelled[0], (std::pair{node.own(3), Rank{7}}));
+}
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!bucket || got.xfer > bucket->obeyed) return refuse(from, "thanks for nothing");
+//   + if (!bucket) return refuse(from, "thanks for nothing");
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (got.xfer != bucket->obeyed || from != bucket->target || bucket->given)
+//   + if (got.xfer != bucket->obeyed || bucket->given)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (got.xfer != bucket->obeyed || from != bucket->target || bucket->given)
+//   + if (from != bucket->target || bucket->given)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (got.xfer != bucket->obeyed || from != bucket->target || bucket->given)
+//   + if (got.xfer != bucket->obeyed || from != bucket->target)
+TEST_F(TsEngineNotes, OnlyTheReceiverOfTheLastTransferGivesThanks) {
+  EXPECT_FALSE(node.hear(7, Got{0, 1, false, 1})) << "nothing was sent";
+  ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, 10}));
+  EXPECT_FALSE(node.hear(7, Got{0, 5, true, 1})) << "a number to come";
+  EXPECT_FALSE(node.hear(7, Got{2, 4, false, 1})) << "there are two buckets";
+  EXPECT_FALSE(node.hear(7, Got{1, 4, false, 1})) << "of another bucket";
+  EXPECT_FALSE(node.hear(5, Got{0, 4, false, 1})) << "sent to 7";
+  EXPECT_FALSE(node.hear(7, Got{0, 3, false, 1})) << "another number";
+  EXPECT_TRUE(node.hear(7, Got{0, 4, true, 1})) << "not the mean: like one after a deadline";
+  EXPECT_EQ(node.attempt.due(), Time(10)) << "and nothing has changed";
+  node.desk.clock = Time(10);
+  node.attempt.on_time(node.desk);
+  EXPECT_TRUE(node.hear(7, Got{0, 4, false, 1})) << "taken all the same";
+  EXPECT_FALSE(node.hear(7, Got{0, 4, false, 1})) << "again";
+}
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!out || !out->mean || out->xfer != got.xfer || out->to != from)
+//   + if (!out || !out->mean || out->xfer != got.xfer)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!out || !out->mean || out->xfer != got.xfer || out->to != from)
+//   + if (!out || !out->mean || out->to != from)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - report(Offer{got.bucket, got.xfer, Offer::After::served, got.elapsed}, desk);
+//   + report(Offer{got.bucket, got.xfer, Offer::After::served, 0}, desk);
+TEST_F(TsEngineNotes, WhoHasServedAMeanOffersItAgain) {
+  ASSERT_TRUE(node.announce_mean(5, 0, 1));
+  node.give_all(5, node.mean(2), 0, 0, 1);
+  ASSERT_TRUE(node.hear(2, Assign{0, 7, 2, 10}));
+  node.desk.clock = Time(10);
+  node.attempt.on_time(node.desk);
+  ASSERT_TRUE(node.hear(2, Assign{0, 7, 5, 10}));
+  node.bytes(node.mean(2), 0);
+  node.told(), node.desk.cancelled.clear();
+  EXPECT_TRUE(node.hear(7, Got{0, 2, true, 40})) << "of the transfer that was given up";
+  EXPECT_TRUE(node.hear(5, Got{0, 5, true, 40})) << "of another";
+  EXPECT_TRUE(node.told().empty());
+  EXPECT_TRUE(node.hear(7, Got{0, 5, true, 40}));
+  EXPECT_EQ(node.told(), (Lines{"2: offer bucket 0, xfer 5, after 1, elapsed 40"}));
+  EXPECT_EQ(node.desk.cancelled, (decltype(node.desk.cancelled){{node.mean(2), 7}}));
+}
+
+// The mean proves that the part was counted, whatever its receiver says later.
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (weight() > 0) give(bucket, desk);
+//   +
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (bucket->missing == 0) return Ok{};  // the mean overtook it
+//   +
+TEST_F(TsEngineNotes, TheMeanMayOvertakeTheThanks) {
+  ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, 10}));
+  node.send_all();
+  ASSERT_TRUE(node.announce_mean(5, 0, 6));
+  node.give_all(5, node.mean(2), 0, 0, 1);
+  EXPECT_EQ(node.attempt.due(), std::nullopt);
+  EXPECT_TRUE(node.hear(7, Got{0, 4, false, 1}));
+  EXPECT_TRUE(node.hear(2, Assign{0, 7, 7, 10}));
+}
+
+// --- deadlines and fences -----------------------------------------------------------------------
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (bucket.out && (!first || bucket.out->due < *first)) first = bucket.out->due;
+//   + if (bucket.out && !first) first = bucket.out->due;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!bucket.out || bucket.out->due > desk.now()) continue;
+//   + if (!bucket.out) continue;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - report(Ready{number(bucket), out.xfer, false, 0}, desk);
+//   +
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - report(Offer{number(bucket), out.xfer, Offer::After::failed, 0}, desk);
+//   +
+TEST_F(TsEngineNotes, WhatIsNotDoneInTimeIsReported) {
+  EXPECT_EQ(node.attempt.due(), std::nullopt);
+  ASSERT_TRUE(node.announce_mean(5, 0, 1));
+  node.give_all(5, node.mean(2), 0, 0, 1);
+  ASSERT_TRUE(node.hear(2, Assign{0, 7, 2, 100}) && node.hear(2, Merge{1, 5, 3, 60}));
+  EXPECT_EQ(node.attempt.due(), Time(60));
+  node.told();
+  node.desk.clock = Time(59);
+  node.attempt.on_time(node.desk);
+  EXPECT_TRUE(node.told().empty() && node.desk.cancelled.empty());
+  node.desk.clock = Time(60);
+  node.attempt.on_time(node.desk);
+  EXPECT_EQ(node.told(), (Lines{"2: ready bucket 1, xfer 3, taken 0, elapsed 0"}));
+  EXPECT_EQ(node.desk.cancelled, (decltype(node.desk.cancelled){{node.own(3), 5}}));
+  EXPECT_EQ(node.attempt.due(), Time(100));
+  node.desk.posts.pop_back(), node.desk.cancelled.clear();
+  node.send_all();
+  node.desk.clock = Time(200);
+  node.attempt.on_time(node.desk);
+  EXPECT_EQ(node.told(), (Lines{"2: offer bucket 0, xfer 2, after 2, elapsed 0"}));
+  EXPECT_TRUE(node.desk.cancelled.empty()) << "all of it is out";
+  EXPECT_EQ(node.attempt.due(), std::nullopt);
+}
+
+// What a fence finds taken stays taken; what it does not is never taken, whatever comes later.
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!taken && fence.xfer > past.xfer) {
+//   + if (false) {
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (bucket->in && bucket->in->from == fence.from) bucket->in.reset();
+//   +
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - const bool taken = past.taken && past.xfer == fence.xfer;
+//   + const bool taken = past.taken;
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - past = {in.xfer, true, past.failed};
+//   + past = {in.xfer, false, past.failed};
+TEST_F(TsEngineNotes, AFenceDecidesWhetherAPartIsTaken) {
+  const auto answer = [&](Rank about, Xfer xfer) {
+    EXPECT_TRUE(node.hear(2, Fence{0, about, xfer}));
+    return node.told();
+  };
+  ASSERT_TRUE(node.announce(5, 0, 4, 2, {5}));
+  node.give_all(5, node.own(5), 0, 2, 1);
+  node.told();
+  EXPECT_EQ(answer(5, 4), (Lines{"2: fenced bucket 0, xfer 4, taken 1"}));
+  EXPECT_EQ(answer(5, 6), (Lines{"2: fenced bucket 0, xfer 6, taken 0"})) << "before it came";
+  EXPECT_TRUE(node.announce(5, 0, 6, 2, {5})) << "no lie";
+  EXPECT_FALSE(node.admits(5, node.own(5), 0)) << "but never taken";
+
+  ASSERT_TRUE(node.announce(7, 0, 7, 1, {7}));
+  ASSERT_TRUE(node.give(7, node.own(7), 0, 1, 1));
+  EXPECT_EQ(answer(7, 7), (Lines{"2: fenced bucket 0, xfer 7, taken 0"})) << "half of it is here";
+  EXPECT_FALSE(node.admits(7, node.own(7), 1));
+  ASSERT_TRUE(node.announce(7, 0, 8, 1, {7})) << "paired again";
+  node.give_all(7, node.own(7), 0, 1, 9);
+  EXPECT_EQ(node.told().size(), 2u);
+  ASSERT_TRUE(node.hear(2, Merge{0, 2, 9, kMinute}));
+  EXPECT_EQ(node.told(),
+            (Lines{"2: sending bucket 0, xfer 9, mean 0, weight 4, counted {3, 5, 7}"}));
+}
+
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!bucket || from != server() || !takes_part(fence.from) || fence.from ==
+//   terms_.team->self)
+//   + if (!bucket || !takes_part(fence.from) || fence.from == terms_.team->self)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!bucket || from != server() || !takes_part(fence.from) || fence.from ==
+//   terms_.team->self)
+//   + if (!bucket || from != server() || fence.from == terms_.team->self)
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (!bucket || from != server() || !takes_part(fence.from) || fence.from ==
+//   terms_.team->self)
+//   + if (!bucket || from != server() || !takes_part(fence.from))
+TEST_F(TsEngineNotes, FencesComeFromTheCoordinatorAndAreAboutOthers) {
+  EXPECT_FALSE(node.hear(5, Fence{0, 7, 1})) << "of who is no coordinator";
+  EXPECT_FALSE(node.hear(2, Fence{2, 7, 1})) << "there are two buckets";
+  EXPECT_FALSE(node.hear(2, Fence{0, 4, 1})) << "no member";
+  EXPECT_FALSE(node.hear(2, Fence{0, 3, 1})) << "this node itself";
+  EXPECT_FALSE(node.hear(2, Fence{0, 7, 0})) << "no number";
+  Note strange = write(Fence{0, 7, 1});
+  strange.kind = 9;
+  EXPECT_FALSE(node.attempt.take_note(2, strange, node.desk)) << "of no kind";
+  strange = write(Fence{0, 7, 1});
+  strange.words.pop_back();
+  EXPECT_FALSE(node.attempt.take_note(2, strange, node.desk)) << "cut short";
+  EXPECT_TRUE(node.told().empty());
+  EXPECT_TRUE(node.hear(2, Fence{0, 7, 1}));
+}
+
+}  // namespace
+}  // namespace longhaul::overlay::tsengine
