@@ -205,6 +205,11 @@ void Agent::give(Bucket& bucket, Desk& desk) {
   if (bucket.given) return;
   bucket.given = true;
   stop(bucket, desk);
+  // Announced after a deadline, and nothing is left to add it to.
+  if (bucket.in) {
+    bucket.past[bucket.in->from] = {bucket.in->xfer, false, true};
+    bucket.in.reset();
+  }
   bucket.sum.values = {};
 }
 

@@ -492,6 +492,30 @@ TEST_F(TsEngineNotes, TheMeanMayOvertakeTheThanks) {
   EXPECT_TRUE(node.hear(2, Assign{0, 7, 7, 10}));
 }
 
+// A late answer says that the part was taken after all; what somebody announced meanwhile, asked or
+// not, has nothing to be added to.
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - if (bucket.in) {
+//   + if (false) {
+// mutant: longhaul/overlay/tsengine_notes.cpp
+//   - bucket.past[bucket.in->from] = {bucket.in->xfer, false, true};
+//   +
+TEST_F(TsEngineNotes, WhatIsGivenAwayTakesNothingThatIsStillOnItsWay) {
+  ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}));
+  node.give_all(5, node.own(5), 0, 2, 1);
+  ASSERT_TRUE(node.hear(2, Merge{0, 2, 2, 10}));
+  node.desk.clock = Time(10);
+  node.attempt.on_time(node.desk);
+  ASSERT_TRUE(node.announce(7, 0, 3, 1, {7}));
+  ASSERT_TRUE(node.give(7, node.own(7), 0, 1, 1));
+  ASSERT_TRUE(node.hear(2, Got{0, 2, false, 1}));
+  node.told();
+  EXPECT_FALSE(node.admits(7, node.own(7), 1));
+  EXPECT_TRUE(node.attempt.stale(7, node.own(7), 1)) << "its sender may not know";
+  EXPECT_TRUE(node.hear(2, Fence{0, 7, 3}));
+  EXPECT_EQ(node.told(), (Lines{"2: fenced bucket 0, xfer 3, taken 0"}));
+}
+
 // --- deadlines and fences -----------------------------------------------------------------------
 
 // mutant: longhaul/overlay/tsengine_notes.cpp
