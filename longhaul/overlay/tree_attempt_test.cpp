@@ -118,7 +118,7 @@ TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
 //   + const double share = weight / (sum + 1);
 // mutant: longhaul/overlay/tree_attempt.cpp
 //   - if (known.boughs[i] > 0 && !is_here(piece, branch.boughs[i].place)) return;
-//   +
+//   + ;
 TEST(TreeAttempt, MixesItsOwnWithThePartsOfItsChildren) {
   for (const bool exact : {false, true}) {
     Node node(10, true, 0, exact);
