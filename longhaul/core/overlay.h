@@ -8,6 +8,7 @@
 
 #include "longhaul/core/codec.h"
 #include "longhaul/core/machine.h"
+#include "longhaul/core/traffic.h"
 
 namespace longhaul {
 
@@ -63,6 +64,12 @@ class Overlay : public Machine {
   virtual void abort(const Key&, Turn&) = 0;
   // Waiting for whom, for messages and for finding what hangs: "round 7: parts of 2, 5".
   virtual std::string waiting_for() const = 0;
+  // What one exchange of so many values (> 0) moves if all workers who live now contribute.
+  // Nothing: no plan says so, as who sends to whom is decided while it runs, or nobody is left.
+  virtual std::optional<Traffic> planned(std::uint64_t length) const {
+    (void)length;
+    return std::nullopt;
+  }
   virtual void training_loss(double) {}
 };
 

@@ -85,6 +85,13 @@ const Sequence* AgreedMean::find(Id id) const {
   return it == sequences_.end() ? nullptr : &it->second;
 }
 
+Grid AgreedMean::grid_of(std::uint64_t length) const {
+  const std::uint64_t chunk = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
+                              (place_.phantom ? place_.chunk_run : 1);
+  return Grid(length, topology_->shards(std::uint32_t(team_.workers.size())),
+              topology_->longest(length, chunk));
+}
+
 Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) {
   if (Sequence* known = find(id)) {
     if (known->grid.length() == length && known->exact == exact) return known;
@@ -100,10 +107,7 @@ Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) 
   fresh.exact = exact;
   fresh.borrowed = newcomer();
   fresh.next = fresh.lowest = told(id);
-  const std::uint64_t chunk = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
-                              (place_.phantom ? place_.chunk_run : 1);
-  fresh.grid = Grid(length, topology_->shards(std::uint32_t(team_.workers.size())),
-                    topology_->longest(length, chunk));
+  fresh.grid = grid_of(length);
   fresh.plan = make_plan(fresh.grid);
   return &fresh;
 }

@@ -35,6 +35,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   std::optional<Outcome> poll(const Key&) override;
   void abort(const Key&, Turn&) override;
   std::string waiting_for() const override;
+  std::optional<Traffic> planned(std::uint64_t length) const override;
   void training_loss(double loss) override { transfer_->training_loss(loss); }
 
   Status on_message(Rank from, const Message&, Turn&) override;
@@ -65,6 +66,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   Status take(Rank from, const Report&, Turn&);
   Status take(Rank from, const Fetch&, Turn&);
   Status take(Rank from, const Note&, Turn&);
+  Grid grid_of(std::uint64_t length) const;
   Result<Sequence*> sequence(Id, std::uint64_t length, bool exact);
   Sequence* find(Id);
   const Sequence* find(Id) const;
@@ -85,6 +87,8 @@ class AgreedMean final : public Overlay, private VectorPort {
   void state(Archive&, Sequence&);
 
   // coding.cpp: numbers and bytes
+  Codec* codec_of(Coding) const;  // null: fp32
+  std::size_t size_of(Coding, std::uint64_t values) const;
   Payload write(const CodecKey&, Coding, Range, std::span<const float>);
   Result<std::vector<float>> read(const CodecKey&, Coding, Range, const Payload&) const;
 

@@ -114,6 +114,12 @@ class Attempt {
   std::set<TransferKey> posted_;
 };
 
+// Which way every piece of a vector goes, as trees: also of topologies that need none to work.
+struct Ways {
+  Forest forest;
+  Coding means = Coding::down;  // how the mean is written on its way out
+};
+
 // A way for parts to become a mean.
 class Topology {
  public:
@@ -133,6 +139,10 @@ class Topology {
   // The trees that the pieces of a vector go along, the same at all nodes; nothing: there are none,
   // and pieces belong to workers as Plan deals them.
   virtual std::optional<Forest> forest(const Grid&, const Team&) const { return std::nullopt; }
+  // For whoever wants to see the plan: all that an exchange to which all contribute sends. Of a
+  // topology without a forest, all parts of a piece go straight to its owner, and the mean back.
+  // Nothing: it is decided while it runs.
+  virtual std::optional<Ways> ways(const Grid&, const Team&) const;
   virtual std::unique_ptr<Attempt> open(const Terms&) const = 0;
   // What outlives attempts. A new team ends all of them; close() ends one.
   virtual void new_team(const Team&) {}

@@ -5,10 +5,19 @@
 
 namespace longhaul::overlay {
 
+Codec* AgreedMean::codec_of(Coding coding) const {
+  return coding == Coding::up ? up_.get() : coding == Coding::down ? down_.get() : nullptr;
+}
+
+std::size_t AgreedMean::size_of(Coding coding, std::uint64_t values) const {
+  const Codec* codec = codec_of(coding);
+  return codec ? codec->encoded_size(values) : values * sizeof(float);
+}
+
 Payload AgreedMean::write(const CodecKey& key, Coding coding, Range at,
                           std::span<const float> values) {
-  Codec* codec = coding == Coding::up ? up_.get() : coding == Coding::down ? down_.get() : nullptr;
-  const std::size_t size = codec ? codec->encoded_size(at.length) : at.length * sizeof(float);
+  Codec* codec = codec_of(coding);
+  const std::size_t size = size_of(coding, at.length);
   if (place_.phantom) return Payload::phantom(size);
   LH_CHECK(values.size() == at.length);
   if (codec) return Payload(share(codec->encode(key, at, values)));
@@ -19,10 +28,8 @@ Payload AgreedMean::write(const CodecKey& key, Coding coding, Range at,
 
 Result<std::vector<float>> AgreedMean::read(const CodecKey& key, Coding coding, Range at,
                                             const Payload& bytes) const {
-  const Codec* codec = coding == Coding::up     ? up_.get()
-                       : coding == Coding::down ? down_.get()
-                                                : nullptr;
-  const std::size_t size = codec ? codec->encoded_size(at.length) : at.length * sizeof(float);
+  const Codec* codec = codec_of(coding);
+  const std::size_t size = size_of(coding, at.length);
   if (bytes.size() > size || (!codec && bytes.size() != size))
     return malformed("piece of " + std::to_string(bytes.size()) + " bytes where " +
                      std::to_string(size) + " are expected");

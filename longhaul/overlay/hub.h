@@ -38,6 +38,7 @@ class Hub final : public Topology {
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }
+  std::optional<Ways> ways(const Grid&, const Team&) const override;
   std::unique_ptr<Attempt> open(const Terms& terms) const override {
     return std::make_unique<Owners>(terms, options_);
   }

@@ -69,9 +69,14 @@ Status check_forest(const Forest& forest, std::uint32_t members, std::uint32_t n
   return Ok{};
 }
 
+Depths depths_of(const Tree& tree) {
+  return {Levels(tree.root, tree.reduce_to).height[tree.root],
+          Levels(tree.root, tree.spread_from).height[tree.root]};
+}
+
 std::uint32_t hops_of(const Tree& tree) {
-  return Levels(tree.root, tree.reduce_to).height[tree.root] +
-         Levels(tree.root, tree.spread_from).height[tree.root];
+  const Depths depths = depths_of(tree);
+  return depths.up + depths.down;
 }
 
 Branch branch_of(const Tree& tree, std::uint32_t place) {

@@ -50,7 +50,12 @@ struct Branch {
 };
 Branch branch_of(const Tree&, std::uint32_t place);
 
-// Links on the longest way of a part up the tree and of its mean down again.
+// Links on the longest way of a part up the tree, and of its mean down again.
+struct Depths {
+  std::uint32_t up = 0, down = 0;
+};
+Depths depths_of(const Tree&);
+// Both together.
 std::uint32_t hops_of(const Tree&);
 
 class Grove {

@@ -76,6 +76,7 @@ class TsEngine final : public Topology {
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }
+  std::optional<Ways> ways(const Grid&, const Team&) const override { return std::nullopt; }
   std::unique_ptr<Attempt> open(const Terms& terms) const override {
     return std::make_unique<tsengine::Agent>(terms, buckets_, streamed_, *coordinator_);
   }

@@ -1,0 +1,84 @@
+// Plans as trees, and what goes over each link by them.
+#include <algorithm>
+
+#include "longhaul/overlay/agreed.h"
+#include "longhaul/overlay/hub.h"
+#include "longhaul/overlay/ring.h"
+
+namespace longhaul::overlay {
+
+// A star around each owner.
+std::optional<Ways> Topology::ways(const Grid& grid, const Team& team) const {
+  if (auto forest = this->forest(grid, team)) return Ways{*std::move(forest)};
+  const Plan plan(grid, team);
+  Ways ways;
+  for (const Rank owner : plan.owners()) {
+    const std::uint32_t root = team.place_of(owner).value();
+    const std::vector<std::uint32_t> to_root(team.nodes(), root);
+    ways.forest.trees.push_back({root, to_root, to_root});
+  }
+  for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
+    const auto owners = plan.owners();
+    const auto owner = std::lower_bound(owners.begin(), owners.end(), plan.owner(piece));
+    ways.forest.tree_of.push_back(std::uint32_t(owner - owners.begin()));
+  }
+  return ways;
+}
+
+std::optional<Ways> Hub::ways(const Grid& grid, const Team& team) const {
+  auto ways = Topology::ways(grid, team);
+  if (options_.exact_means) ways->means = Coding::exact;
+  return ways;
+}
+
+// Once round to the owner, who stands last, and once round from it.
+std::optional<Ways> Ring::ways(const Grid& grid, const Team& team) const {
+  auto ways = Topology::ways(grid, team);
+  std::vector<std::uint32_t> places;
+  for (const Rank rank : circle(team)) places.push_back(team.place_of(rank).value());
+  for (Tree& tree : ways->forest.trees)
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::uint32_t from = places[i], to = places[(i + 1) % places.size()];
+      if (from != tree.root) tree.reduce_to[from] = to;
+      if (to != tree.root) tree.spread_from[to] = from;
+    }
+  return ways;
+}
+
+std::optional<Traffic> AgreedMean::planned(std::uint64_t length) const {
+  LH_CHECK(length > 0);
+  if (team_.members.empty()) return std::nullopt;
+  const Grid grid = grid_of(length);
+  const auto ways = topology_->ways(grid, team_);
+  if (!ways) return std::nullopt;
+  struct Sum {
+    std::uint64_t values = 0, part = 0, mean = 0;  // bytes of a part and of the mean
+  };
+  Traffic traffic;
+  std::vector<Sum> sums(ways->forest.trees.size());
+  for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
+    Sum& sum = sums[ways->forest.tree_of[piece]];
+    const std::uint64_t values = grid.range(piece).length;
+    sum.values += values;
+    sum.part += size_of(Coding::up, values);
+    sum.mean += size_of(ways->means, values);
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const Tree& tree = ways->forest.trees[i];
+    if (sums[i].values == 0) continue;
+    for (std::uint32_t place = 0; place < team_.nodes(); ++place) {
+      if (place == tree.root) continue;
+      const Rank self = team_.node(place);
+      traffic.loads[{self, team_.node(tree.reduce_to[place])}].reduce += sums[i].part;
+      traffic.loads[{team_.node(tree.spread_from[place]), self}].spread += sums[i].mean;
+    }
+    const Depths depths = depths_of(tree);
+    traffic.trees.push_back(
+        {team_.node(tree.root), double(sums[i].values) / double(length), depths.up, depths.down});
+  }
+  std::stable_sort(traffic.trees.begin(), traffic.trees.end(),
+                   [](const auto& a, const auto& b) { return a.share > b.share; });
+  return traffic;
+}
+
+}  // namespace longhaul::overlay
