@@ -3,19 +3,32 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/cli/plan_text.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/cli/wan_text.h"
+#include "longhaul/run/atomic_file.h"
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/job/reference.h"
 #include "longhaul/run/job/wan.h"
+#include "longhaul/run/plan_svg.h"
 
 namespace longhaul::cli {
 namespace {
+
+struct ExplainArgs {
+  std::string name, svg;
+  run::Overrides overrides;
+  std::optional<double> mbytes;
+  bool json = false;
+
+  bool plan() const { return mbytes || json || !svg.empty(); }  // is asked for
+};
 
 void print_part(const run::PartInfo& part) {
   fmt::print("[{}] kind = \"{}\"\n  {}\n", part.table, part.name, part.summary);
@@ -69,20 +82,18 @@ void print_members(const run::Job& job) {
   fmt::print("\nRoles\n{}", text_table({"rank", "site", "node", "roles"}, rows));
 }
 
-int print_partition(const run::Job& job) {
-  auto table = run::partition_table(job);
-  if (!table) return tell(table.error());
-  if (table->workers.empty()) return kDone;
+void print_partition(const run::PartitionTable& table) {
+  if (table.workers.empty()) return;
   std::vector<std::string> head = {"site"};
-  const std::size_t labels = table->counts.front().size();
+  const std::size_t labels = table.counts.front().size();
   for (std::size_t label = 0; label < labels; ++label)
     head.push_back(labels > 1 ? fmt::format("{}", label) : "samples");
   if (labels > 1) head.push_back("all");
   std::vector<std::vector<std::string>> rows;
-  for (std::size_t i = 0; i < table->workers.size(); ++i) {
-    std::vector<std::string> row = {table->workers[i]};
+  for (std::size_t i = 0; i < table.workers.size(); ++i) {
+    std::vector<std::string> row = {table.workers[i]};
     std::uint64_t sum = 0;
-    for (std::uint64_t count : table->counts[i]) {
+    for (std::uint64_t count : table.counts[i]) {
       row.push_back(fmt::format("{}", count));
       sum += count;
     }
@@ -90,21 +101,79 @@ int print_partition(const run::Job& job) {
     rows.push_back(std::move(row));
   }
   fmt::print("\nSamples per label and site\n{}", text_table(head, rows));
+}
+
+// Of so many megabytes, or of the model's vector.
+Result<run::SitePlan> plan_of(const ExplainArgs& args, const run::Job& job,
+                              const Result<run::PartitionTable>& table) {
+  if (args.mbytes) return run::plan_of(job, *args.mbytes);
+  if (!table) return table.error();
+  if (table->parameters == 0)
+    return invalid(job.file + ": how large the model is only its program knows; say --mbytes");
+  return run::plan_of(job, double(table->parameters) * sizeof(float) / 1e6);
+}
+
+Status write_svg(const std::string& file, const run::SitePlan& plan) {
+  if (!plan.planned)
+    return invalid(
+        fmt::format("--svg: what goes where over {} is decided while it runs; choose "
+                    "another overlay: --set overlay.kind=forest",
+                    plan.overlay));
+  const std::string svg = run::plan_svg(plan);
+  if (file == "-") {
+    fmt::print("{}", svg);
+    return Ok{};
+  }
+  // Not to put a file in the place of a device.
+  std::error_code code;
+  if (std::filesystem::exists(file, code) && !std::filesystem::is_regular_file(file, code))
+    return invalid("--svg: " + file + ": no regular file; name one, or - for standard output");
+  if (const Status written = run::write_atomically(file, svg); !written)
+    return invalid("--svg: " + written.error().what +
+                   "; name a file in a folder that exists and may be written, or - for standard "
+                   "output");
+  return Ok{};
+}
+
+void print_job(const run::Job& job) {
+  fmt::print("{}: {} rounds of {} samples at most, scored every {} rounds\n", job.job.name,
+             job.stop.max_rounds, run::samples_per_round(job), run::report_every(job));
+  print_settings(job);
+  fmt::print("\nNetwork\n{}", wan_text(job.network));
+  print_members(job);
+}
+
+// What is asked for comes first, so that an error stands alone.
+int explain_job(const ExplainArgs& args) {
+  auto job = run::load_job(args.name, args.overrides);
+  if (!job) return tell(job.error());
+  const bool silent = args.json || args.svg == "-";
+  const auto table = silent && args.mbytes ? Result<run::PartitionTable>(run::PartitionTable{})
+                                           : run::partition_table(*job);
+  const auto plan = plan_of(args, *job, table);
+  if (args.plan() && !plan) return tell(plan.error());
+  if (!args.svg.empty())
+    if (const Status written = write_svg(args.svg, *plan); !written) return tell(written.error());
+  if (args.json) fmt::print("{}\n", run::to_json(*plan).dump(2));
+  if (silent) return kDone;
+  print_job(*job);
+  if (table) print_partition(*table);
+  if (plan) fmt::print("\n{}", plan_text(*plan));
+  if (!table) return tell(table.error());
+  if (!plan) fmt::print("\nPlan of {}: none; {}\n", job->overlay.entry->name, plan.error().what);
   return kDone;
 }
 
-int explain_job(const std::string& path, const run::Overrides& overrides) {
-  auto job = run::load_job(path, overrides);
-  if (!job) return tell(job.error());
-  fmt::print("{}: {} rounds of {} samples at most, scored every {} rounds\n", job->job.name,
-             job->stop.max_rounds, run::samples_per_round(*job), run::report_every(*job));
-  print_settings(*job);
-  fmt::print("\nNetwork\n{}", wan_text(job->network));
-  print_members(*job);
-  return print_partition(*job);
-}
-
-int explain(const std::string& name, const run::Overrides& overrides) {
+int explain(const ExplainArgs& args) {
+  const std::string& name = args.name;
+  const bool is_file = name.ends_with(".toml") || name.find('/') != std::string::npos ||
+                       std::filesystem::exists(name);
+  if (args.json && args.svg == "-")
+    return tell(invalid("--svg -: --json goes to standard output too; name a file"));
+  if (args.plan())
+    return is_file
+               ? explain_job(args)
+               : tell(invalid(name + ": no job file; --mbytes, --json and --svg are of its plan"));
   if (name == "job-file") {
     fmt::print("{}", run::job_file_reference());
     return kDone;
@@ -127,9 +196,7 @@ int explain(const std::string& name, const run::Overrides& overrides) {
     found = true;
   }
   if (found) return kDone;
-  if (name.ends_with(".toml") || name.find('/') != std::string::npos ||
-      std::filesystem::exists(name))
-    return explain_job(name, overrides);
+  if (is_file) return explain_job(args);
   return tell(invalid(fmt::format("{}: neither a job file, a part nor a network{}", name,
                                   suggestion(name, names))));
 }
@@ -137,20 +204,29 @@ int explain(const std::string& name, const run::Overrides& overrides) {
 }  // namespace
 
 void add_explain(CLI::App& app, int& code) {
-  struct Args {
-    std::string name;
-    run::Overrides overrides;
-  };
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<ExplainArgs>();
   CLI::App* sub =
       app.add_subcommand("explain", "a part or a network, or a job with everything it resolves to");
   sub->add_option("NAME", args->name, "a part, a network, a job file, or job-file for all keys")
       ->required();
+  sub->add_option("--mbytes", args->mbytes,
+                  "of a job: plans a round of so many MB (default: the model's vector)")
+      ->check(CLI::Range(1e-5, 1e6))
+      ->type_name("M");
+  sub->add_flag("--json", args->json, "of a job: the plan as one JSON object and nothing else");
+  sub->add_option("--svg", args->svg,
+                  "of a job: draws the plan into a file; -: to standard output, and nothing else")
+      ->type_name("FILE");
   add_set_option(*sub, args->overrides.sets);
   add_wan_option(*sub, args->overrides.wan);
   sub->footer(
-      "Example:\n  longhaul explain diloco\n  longhaul explain examples/mnist-4-sites.toml");
-  sub->callback([args, &code] { code = explain(args->name, args->overrides); });
+      "Examples:\n  longhaul explain diloco\n  longhaul explain examples/mnist-4-sites.toml\n"
+      "  longhaul explain examples/overlays.toml --set overlay.kind=forest --svg plan.svg\n"
+      "The plan of a job: what a round moves between sites. used: of a site's link, the time that "
+      "its\nbytes take over that of the busiest link; of a pair, the time that its bytes would "
+      "take "
+      "alone\nover that. docs/cli.md has the rest.");
+  sub->callback([args, &code] { code = explain(*args); });
 }
 
 }  // namespace longhaul::cli

@@ -91,10 +91,13 @@ Result<Score> evaluate(const std::string& run_folder) {
 }
 
 Result<PartitionTable> partition_table(const Job& job) {
-  if (job.kind("data") == "none") return PartitionTable{};
+  const bool none = job.kind("data") == "none";
+  if (none && job.kind("model") == "own") return PartitionTable{};
   auto workload = Workload::load(job, /*numbers=*/false);
   if (!workload) return workload.error();
   PartitionTable table;
+  table.parameters = workload->layout()->parameters().length;
+  if (none) return table;
   for (const Member& member : job.members())
     if (member.is(Role::worker))
       table.workers.push_back(member.rank_in_site == 0

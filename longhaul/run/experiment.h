@@ -53,6 +53,7 @@ Result<Score> evaluate(const std::string& run_folder);
 struct PartitionTable {
   std::vector<std::string> workers;                // "virginia" or "virginia/1"
   std::vector<std::vector<std::uint64_t>> counts;  // [worker][label]; regression: one column
+  std::uint64_t parameters = 0;  // of the model; 0: not known, [model] kind = "own"
 };
 Result<PartitionTable> partition_table(const Job&);
 

@@ -1,0 +1,62 @@
+#pragma once
+// What a round moves between the sites of a job by the plan of its overlay, and how much of the
+// network that uses: what `longhaul explain JOB` shows. The plan is the overlay's own
+// (Overlay::planned); docs/cli.md says how shares are taken.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/core/traffic.h"
+#include "longhaul/run/job/job.h"
+
+namespace longhaul::run {
+
+struct SitePlan {
+  struct Pair {  // sites by index
+    std::uint32_t from = 0, to = 0;
+    Traffic::Load load = {};  // bytes
+    double used = 0;  // of what the way carries at most while the busiest link is busy; 0 to 1
+    std::uint64_t bytes() const { return load.reduce + load.spread; }
+  };
+  struct Site {
+    std::string name;
+    std::uint64_t out = 0, in = 0;      // bytes, to and from other sites
+    double up_used = 0, down_used = 0;  // of the site's own links
+  };
+  struct Tree {
+    std::string root;  // "tokyo", "tokyo/1"
+    double share = 0;
+    std::uint32_t up = 0, down = 0;  // links between nodes, on the longest way
+  };
+
+  std::string name = {}, overlay = {};  // of the job
+  double mbytes = 0;                    // of the vector: 4 bytes a value, whatever the codec
+  bool planned = false;      // else the overlay decides while it runs; pairs and trees are empty
+  std::uint64_t vector = 0;  // bytes of a vector as the job's codec writes it
+  std::uint64_t within = 0;  // bytes between nodes of one site
+  std::vector<Site> sites = {};  // the job's, in its order
+  std::vector<Pair> pairs = {};  // that carry something, the most used first
+  std::vector<Tree> trees = {};  // the largest share first
+  double busy_s = 0;             // of the busiest link, in IP packets; 0: none has a rate
+  std::string busiest = {};      // "the uplink of tokyo"; "": none
+  // What no overlay can beat (flow/bound.h), for vectors as encoded. Absent: nothing limits it, or
+  // not all sites have a worker.
+  std::optional<double> bound_s = {};
+};
+
+// A plan of more has more pairs than anybody reads.
+inline constexpr std::size_t kMostNodesOfPlan = 256;
+
+// For a round of so many megabytes. An Error: too many nodes, or a part that cannot be made.
+Result<SitePlan> plan_of(const Job&, double mbytes);
+
+nlohmann::ordered_json to_json(const SitePlan&);
+// "The busiest link, the uplink of tokyo, takes 2.4 s; no overlay takes less than 2.2 s." Delays
+// are left out of both.
+std::string busiest_text(const SitePlan&);
+// A share as "63 %"; what is little, but not nothing, as "<1 %".
+std::string percent_text(double share);
+
+}  // namespace longhaul::run

@@ -1,0 +1,181 @@
+#include "longhaul/run/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/flow/bound.h"
+
+namespace longhaul::run {
+namespace {
+
+constexpr double kSlack = 1e-9;
+
+// Sites of so many nodes that send and get 1 MB/s; `more`: other tables.
+Job job_of(const std::string& overlay, const std::vector<int>& nodes = {1, 1, 1, 1},
+           const std::string& more = "") {
+  std::string text = fmt::format(
+      "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\ndelay_ms = 5\n[overlay]\n"
+      "kind = \"{}\"\n{}",
+      overlay, more);
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    text += fmt::format("[[site]]\nname = \"{}\"\nnodes = {}\nup_mbps = 8\ndown_mbps = 8\n",
+                        char('a' + i), nodes[i]);
+  auto doc = parse_document(text, "job.toml");
+  EXPECT_TRUE(doc) << doc.error().what;
+  auto job = resolve_job(*std::move(doc));
+  EXPECT_TRUE(job) << job.error().what;
+  return *std::move(job);
+}
+
+SitePlan plan(const Job& job, double mbytes = 4) {
+  auto made = plan_of(job, mbytes);
+  EXPECT_TRUE(made) << made.error().what;
+  return *std::move(made);
+}
+
+// A hub's links carry n - 1 vectors each way, the others' one.
+// mutant: longhaul/run/plan.cpp
+//   - bytes[{pair.from, pair.to}] = double(pair.bytes()) * flow::kIpPerByte;
+//   + bytes[{pair.from, pair.to}] = double(pair.bytes());
+// mutant: longhaul/run/plan.cpp
+//   - plan.sites[site].down_used = busy.share_of(busy.down[site]);
+//   + plan.sites[site].down_used = busy.share_of(busy.up[site]) / 3;
+TEST(SitePlan, AHubsLinksAreTheBusiest) {
+  const SitePlan hub = plan(job_of("hub"));
+  ASSERT_EQ(hub.pairs.size(), 6u);
+  for (const SitePlan::Pair& pair : hub.pairs) {
+    EXPECT_EQ(pair.load.reduce, pair.to == 0 ? 4'000'000u : 0);
+    EXPECT_EQ(pair.load.spread, pair.from == 0 ? 4'000'000u : 0);
+    EXPECT_NEAR(pair.used, 1. / 3, kSlack);
+  }
+  EXPECT_EQ(hub.sites[0].out, 12'000'000u);
+  EXPECT_EQ(hub.sites[0].in, 12'000'000u);
+  EXPECT_EQ(hub.sites[1].in, 4'000'000u);
+  EXPECT_EQ(hub.sites[0].up_used, 1);
+  EXPECT_NEAR(hub.sites[3].down_used, 1. / 3, kSlack);
+  EXPECT_EQ(hub.busiest, "the uplink of a");
+  EXPECT_NEAR(hub.busy_s, 12 * flow::kIpPerByte, kSlack);
+  EXPECT_NEAR(hub.bound_s.value(), 6 * flow::kIpPerByte, kSlack);
+  EXPECT_EQ(busiest_text(hub),
+            "The busiest link, the uplink of a, takes 12.4 s; no overlay takes less than 6.22 s.");
+}
+
+// mutant: longhaul/run/plan.cpp
+//   - sum.spread += load.spread;
+//   + sum.spread = 0;
+TEST(SitePlan, EqualSitesReachTheBoundByRingAndDirect) {
+  for (const char* overlay : {"ring", "direct", "forest"}) {
+    const SitePlan one = plan(job_of(overlay));
+    EXPECT_NEAR(one.busy_s, one.bound_s.value(), 0.01 * one.busy_s) << overlay;
+    EXPECT_EQ(one.pairs.size(), one.overlay == "ring" ? 4u : 12u);
+  }
+}
+
+// What a codec writes is what is planned, and what the bound is of; the mean of a hub is fp32.
+// mutant: longhaul/run/plan.cpp
+//   - .vector = (*codec)->encoded_size(length)};
+//   + .vector = 4 * length};
+// mutant: longhaul/run/plan.cpp
+//   - plan.sites[to].in += bytes;
+//   + plan.sites[from].in += bytes;
+TEST(SitePlan, BytesAreThoseOfTheCodec) {
+  const SitePlan one = plan(job_of("hub", {1, 1}, "[codec]\nkind = \"fp16\"\n"));
+  EXPECT_EQ(one.vector, 2'000'000u);
+  ASSERT_EQ(one.pairs.size(), 2u);
+  EXPECT_EQ(one.pairs[0].load.spread, 4'000'000u);
+  EXPECT_EQ(one.pairs[1].load.reduce, 2'000'000u);
+  EXPECT_EQ(one.sites[1].out, 2'000'000u);
+  EXPECT_EQ(one.sites[1].in, 4'000'000u);
+  EXPECT_NEAR(one.bound_s.value(), 2 * flow::kIpPerByte, kSlack);
+}
+
+// Nodes of one site exchange over its LAN; b/1 is the second node at b.
+// mutant: longhaul/run/plan.cpp
+//   - if (from == to) {
+//   + if (false) {
+TEST(SitePlan, WhatStaysWithinASiteIsNoLoadOfTheWan) {
+  const SitePlan one = plan(job_of("direct", {1, 2}));
+  EXPECT_NEAR(double(one.within), 4 * 4e6 / 3, 10);
+  ASSERT_EQ(one.pairs.size(), 2u);
+  EXPECT_NEAR(double(one.pairs[0].bytes()), 4 * 4e6 / 3, 10);
+  ASSERT_EQ(one.trees.size(), 3u);
+  std::vector<std::string> roots;
+  for (const SitePlan::Tree& tree : one.trees) roots.push_back(tree.root);
+  std::sort(roots.begin(), roots.end());
+  EXPECT_EQ(roots, (std::vector<std::string>{"a", "b", "b/1"}));
+}
+
+// mutant: longhaul/run/plan.cpp
+//   - if (!all_sites_work(job, *members)) return plan;
+//   +
+TEST(SitePlan, NoBoundWhereASiteHasNoWorker) {
+  const SitePlan one = plan(job_of("hub", {1, 1, 1}, "[roles]\nserver = \"c\"\n"));
+  EXPECT_TRUE(one.bound_s);
+  Job job = job_of("hub", {1, 1, 1});
+  job.sites[2].roles = {"scheduler"};
+  EXPECT_FALSE(plan(job).bound_s);
+}
+
+// mutant: longhaul/run/plan.cpp
+//   - return std::tuple(a.used, a.bytes()) > std::tuple(b.used, b.bytes());
+//   + return std::tuple(a.bytes(), a.used) > std::tuple(b.bytes(), b.used);
+TEST(SitePlan, TheMostUsedPairComesFirst) {
+  const Job job = job_of("hub", {1, 1, 1, 1},
+                         "[codec]\nkind = \"fp16\"\n"
+                         "[[wan.link]]\nfrom = \"d\"\nto = \"a\"\nmbps = 1\n");
+  const SitePlan one = plan(job);
+  EXPECT_EQ(one.pairs[0].from, 3u);
+  EXPECT_EQ(one.pairs[0].to, 0u);
+  EXPECT_EQ(one.pairs[0].used, 1);
+  EXPECT_EQ(one.busiest, "the pair from d to a");
+  for (std::size_t i = 1; i < one.pairs.size(); ++i)
+    EXPECT_LE(one.pairs[i].used, one.pairs[i - 1].used);
+}
+
+// mutant: longhaul/run/plan.cpp
+//   - if (!plan.planned) text = "What goes where is decided while it runs";
+//   +
+TEST(SitePlan, WhatIsDecidedOnlineHasABoundAlone) {
+  const SitePlan one = plan(job_of("tsengine"));
+  EXPECT_FALSE(one.planned);
+  EXPECT_TRUE(one.pairs.empty() && one.trees.empty());
+  EXPECT_EQ(busiest_text(one),
+            "What goes where is decided while it runs; no overlay takes less than 6.22 s.");
+}
+
+// mutant: longhaul/run/plan.cpp
+//   - if (members->size() > kMostNodesOfPlan)
+//   + if (false)
+TEST(SitePlan, NotOfTooManyNodes) {
+  const auto made = plan_of(job_of("hub", {200, 57}), 4);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().what, "job.toml: 257 nodes; plans are shown of at most 256");
+}
+
+// mutant: longhaul/run/plan.cpp
+//   - {"to", plan.sites[pair.to].name},
+//   + {"to", plan.sites[pair.from].name},
+TEST(SitePlan, JsonHasAllOfIt) {
+  const nlohmann::ordered_json json = to_json(plan(job_of("ring")));
+  EXPECT_EQ(json["pairs"].size(), 4u);
+  EXPECT_EQ(json["pairs"][0]["from"], "a");
+  EXPECT_EQ(json["pairs"][0]["to"], "b");
+  EXPECT_EQ(json["pairs"][0]["bytes"], 6'000'000u);
+  EXPECT_EQ(json["trees"][0]["up"], 3u);
+  EXPECT_EQ(json["busiest"], "the uplink of a");
+  EXPECT_EQ(to_json(plan(job_of("tsengine")))["busiest"], nullptr);
+}
+
+// mutant: longhaul/run/plan.cpp
+//   - return share > 0 && share < 0.005 ? "<1 %" : fmt::format("{:.0f} %", 100 * share);
+//   + return fmt::format("{:.0f} %", 100 * share);
+TEST(SitePlan, LittleIsNotNothing) {
+  EXPECT_EQ(percent_text(0), "0 %");
+  EXPECT_EQ(percent_text(0.001), "<1 %");
+  EXPECT_EQ(percent_text(0.626), "63 %");
+}
+
+}  // namespace
+}  // namespace longhaul::run
