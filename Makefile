@@ -5,6 +5,9 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+# ccache finds in one checkout what was built in another.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build demo test bench bench-net bench-fidelity format mutants fuzz asan tsan sanitize-launch clean
 
