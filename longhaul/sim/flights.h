@@ -33,8 +33,9 @@ class Flights {
     std::uint32_t use = 0;     // FlightId::use
     bool flying = false;       // else the slot is free
     bool told = false;         // that it has departed
+    bool lost = false;         // its receiver has crashed, and is not there if it begins anew
     void state(auto& ar) {
-      ar(packet, number, use, flying, told);
+      ar(packet, number, use, flying, told, lost);
       Own::state(ar);
     }
   };
@@ -66,10 +67,11 @@ class Flights {
     if (!p.message.is_bulk() || std::exchange(flight.told, true)) return std::nullopt;
     return Notice{Notice::Kind::departed, Packet{p.from, p.to, p.bytes, p.service, {}}};
   }
-  // It ends here; told unless its receiver is dead.
+  // It ends here; told unless its receiver has crashed.
   std::optional<Notice> delivers(std::uint32_t slot) {
+    const bool lost = flights_[slot].lost;
     Notice notice{Notice::Kind::delivered, land(slot)};
-    if (dead_[notice.packet.to]) return std::nullopt;
+    if (lost) return std::nullopt;
     return notice;
   }
   // It ends, and the slot is free.
@@ -87,6 +89,7 @@ class Flights {
   std::uint32_t twin(std::uint32_t slot) {
     const Flight& same = flights_[slot];
     const std::uint32_t other = take(same.packet, same.number, same.told);
+    flights_[other].lost = flights_[slot].lost;
     static_cast<Own&>(flights_[other]) = flights_[slot];
     return other;
   }
@@ -99,6 +102,10 @@ class Flights {
       const Flight& flight = flights_[slot];
       if (!flight.flying || flight.packet.from != from || flight.packet.to != to) continue;
       off(flight);
+      if (flight.lost) {
+        (void)land(slot);
+        continue;
+      }
       const std::uint64_t number = flight.number;
       const bool told = flight.told;
       parked.emplace(number, Parked{land(slot), told});
@@ -120,7 +127,8 @@ class Flights {
     for (auto& [way, parked] : cut_)
       if (way.first == rank || way.second == rank) parked.clear();
     for (std::uint32_t slot = 0; slot < flights_.size(); ++slot) {
-      const Flight& flight = flights_[slot];
+      Flight& flight = flights_[slot];
+      flight.lost |= flight.flying && flight.packet.to == rank;
       if (flight.flying && flight.packet.from == rank && lost(flight)) (void)land(slot);
     }
   }

@@ -96,7 +96,7 @@ TEST(Flights, ACutWayKeepsBackAndLetsGoInOrderOfSubmission) {
 //   - if (dead_[packet.from] || dead_[packet.to]) return std::nullopt;
 //   + if (dead_[packet.from]) return std::nullopt;
 // mutant: longhaul/sim/flights.h
-//   - if (dead_[notice.packet.to]) return std::nullopt;
+//   - if (lost) return std::nullopt;
 //   +
 TEST(Flights, ACrashTakesWhatIsOfTheNodeAndWhatIsForIt) {
   Marked flights(3);
@@ -121,6 +121,33 @@ TEST(Flights, ACrashTakesWhatIsOfTheNodeAndWhatIsForIt) {
   EXPECT_FALSE(flights.has_bulk());
   flights.revive(0);
   EXPECT_TRUE(flights.submit(packet(1, 0, 100)));
+}
+
+// What was on its way to a node that crashed does not reach the one that begins anew in its place,
+// however long it takes.
+//
+// mutant: longhaul/sim/flights.h
+//   - flight.lost |= flight.flying && flight.packet.to == rank;
+//   + flight.lost |= flight.flying && flight.packet.to == rank && flight.told;
+// mutant: longhaul/sim/flights.h
+//   - flights_[other].lost = flights_[slot].lost;
+//   +
+// mutant: longhaul/sim/flights.h
+//   - if (flight.lost) {
+//   + if (false) {
+TEST(Flights, WhatIsForACrashedNodeIsNotForTheNextOne) {
+  Marked flights(2);
+  const std::uint32_t old = *flights.submit(packet(1, 0, 100, 1));
+  (void)flights.submit(packet(1, 0, 100, 2));
+  const std::uint32_t other = *flights.submit(packet(0, 1, 100, 3));
+  flights.crash(0, [](const auto&) { return false; });
+  flights.revive(0);
+  (void)flights.submit(packet(1, 0, 100, 4));
+  EXPECT_FALSE(flights.delivers(flights.twin(old)));
+  EXPECT_FALSE(flights.delivers(old));
+  EXPECT_TRUE(flights.delivers(other));
+  flights.cut(1, 0, kNothing);
+  EXPECT_EQ(tags(flights, flights.heal(1, 0)), (std::vector<std::uint16_t>{4}));
 }
 
 // mutant: longhaul/sim/flights.h
@@ -151,8 +178,8 @@ Buffer save(Marked& flights) {
 }
 
 // mutant: longhaul/sim/flights.h
-//   - ar(packet, number, use, flying, told);
-//   + ar(packet, number, flying, told);
+//   - ar(packet, number, use, flying, told, lost);
+//   + ar(packet, number, flying, told, lost);
 // mutant: longhaul/sim/flights.h
 //   - Own::state(ar);
 //   +
