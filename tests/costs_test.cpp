@@ -176,7 +176,7 @@ TEST(Costs, HalvingTakesTwiceTheVectorAndTwoDelaysAStep) {
 }
 
 // On equal links it is direct with shorter pieces.
-// mutant: longhaul/overlay/forest.cpp
+// mutant: longhaul/overlay/sites.cpp
 //   - *most -= 1;
 //   + *most -= 0;
 TEST(Costs, AForestOnEqualLinksTakesTheTimeOfDirect) {

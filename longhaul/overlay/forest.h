@@ -2,7 +2,7 @@
 // Many trees at once, planned so that all links of the network work. docs/overlay/forest.md
 #include <memory>
 
-#include "longhaul/flow/forest.h"
+#include "longhaul/overlay/sites.h"
 #include "longhaul/overlay/tree_attempt.h"
 
 namespace longhaul::overlay {
@@ -34,7 +34,9 @@ class PlannedForest final : public Topology {
                 const Place& place);
 
   std::uint32_t shards(std::uint32_t) const override { return 1; }
-  std::uint64_t longest(std::uint64_t length, std::uint64_t chunk) const override;
+  std::uint64_t longest(std::uint64_t length, std::uint64_t chunk) const override {
+    return piece_length(length, config_.pieces, chunk);
+  }
   std::optional<Forest> forest(const Grid&, const Team&) const override;
   std::unique_ptr<Attempt> open(const Terms& terms) const override {
     return std::make_unique<TreeAttempt>(terms, config_.phases == "streamed", true);
@@ -45,9 +47,5 @@ class PlannedForest final : public Topology {
   const std::shared_ptr<const flow::Wan> network_;
   const std::vector<std::uint32_t> site_of_;  // by rank
 };
-
-// The tree of each piece: by `shares`, which add up to 1, and so that every stretch of the vector
-// has pieces of all of them.
-std::vector<std::uint32_t> deal_pieces(std::size_t pieces, const std::vector<double>& shares);
 
 }  // namespace longhaul::overlay

@@ -2,16 +2,18 @@
 #include "longhaul/overlay/forest.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
-#include <algorithm>
-#include <numeric>
 #include <set>
+
+#include "longhaul/overlay/testing/places.h"
 
 namespace longhaul::overlay {
 namespace {
 
-// Site i is "s<i>"; `nodes` workers at each. Rates fall from site to site, one pair is thin.
+using testing::place_of;
+using testing::team_of;
+
+// Site i is "s<i>". Rates fall from site to site, one pair is thin.
 std::shared_ptr<const flow::Wan> slope(std::uint32_t sites) {
   flow::Wan wan;
   for (std::uint32_t i = 0; i < sites; ++i) {
@@ -23,26 +25,6 @@ std::shared_ptr<const flow::Wan> slope(std::uint32_t sites) {
   return std::make_shared<flow::Wan>(wan);
 }
 
-Place place_of(std::uint32_t sites, std::uint32_t nodes) {
-  Members members;
-  for (std::uint32_t i = 0; i < sites; ++i)
-    for (std::uint32_t k = 0; k < nodes; ++k)
-      members.push_back({.site = "s" + std::to_string(i), .rank_in_site = k});
-  Place place;
-  place.members = std::make_shared<const Members>(std::move(members));
-  return place;
-}
-
-Team team_of(std::uint32_t size, std::vector<Rank> lost = {}, Rank self = 0) {
-  Team team;
-  team.self = self;
-  for (Rank rank = 0; rank < size; ++rank) {
-    team.workers.push_back(rank);
-    if (std::find(lost.begin(), lost.end(), rank) == lost.end()) team.members.push_back(rank);
-  }
-  return team;
-}
-
 bool equal(const Forest& a, const Forest& b) {
   bool same = a.tree_of == b.tree_of && a.trees.size() == b.trees.size();
   for (std::size_t i = 0; same && i < a.trees.size(); ++i)
@@ -51,44 +33,18 @@ bool equal(const Forest& a, const Forest& b) {
   return same;
 }
 
-// mutant: longhaul/overlay/forest.cpp
-//   - *most -= 1;
-//   + *most = 0;
-RC_GTEST_PROP(PlannedForest, EveryStretchHasPiecesOfAllTrees, ()) {
-  auto shares = *rc::gen::nonEmpty(rc::gen::container<std::vector<double>>(
-      rc::gen::map(rc::gen::inRange(1, 100), [](int x) { return double(x); })));
-  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-  for (double& share : shares) share /= sum;
-  const auto pieces = *rc::gen::inRange<std::size_t>(0, 600);
-  const auto trees = deal_pieces(pieces, shares);
-  RC_ASSERT(trees.size() == pieces);
-  std::vector<double> dealt(shares.size());
-  for (std::size_t piece = 0; piece < pieces; ++piece) {
-    ++dealt.at(trees[piece]);
-    // Nobody gets more than a piece ahead of its share; so all together are not far behind.
-    RC_ASSERT(dealt[trees[piece]] < shares[trees[piece]] * double(piece + 1) + 1 + 1e-6);
-  }
-}
-
-// mutant: longhaul/overlay/forest.cpp
-//   - return std::min(chunk, std::max(wanted, kShortest));
-//   + return std::max(wanted, kShortest);
-// mutant: longhaul/overlay/forest.cpp
-//   - return std::min(chunk, std::max(wanted, kShortest));
-//   + return std::min(chunk, wanted);
-TEST(PlannedForest, PiecesAreNeitherLongNorMany) {
+// mutant: longhaul/overlay/forest.h
+//   - return piece_length(length, config_.pieces, chunk);
+//   + return piece_length(length, 1, chunk);
+TEST(PlannedForest, PiecesAreAsManyAsWished) {
   const PlannedForest forest({}, nullptr, place_of(3, 1));
   EXPECT_EQ(forest.longest(6'250'000, 65536), 15625u);
-  EXPECT_EQ(forest.longest(61'000'000, 65536), 65536u);
-  EXPECT_EQ(forest.longest(25'000, 65536), 4096u);
-  EXPECT_EQ(forest.longest(25'000, 1024), 1024u);
-  EXPECT_EQ(forest.longest(1, 65536), 4096u);
 }
 
 // The same at all nodes, whoever is lost, and trees all of them.
-// mutant: longhaul/overlay/forest.cpp
-//   - tree.reduce_to[speaker(site)] = speaker(planned.reduce_to[site]);
-//   +
+// mutant: longhaul/overlay/sites.cpp
+//   - for (std::uint32_t site = 0; site < groups.size(); ++site) {
+//   + for (std::uint32_t site = 1; site < groups.size(); ++site) {
 TEST(PlannedForest, AllNodesHaveTheSameTreesOfThoseWhoLive) {
   for (const std::uint32_t sites : {1u, 2u, 3u, 6u})
     for (const std::uint32_t nodes : {1u, 3u}) {
@@ -98,8 +54,7 @@ TEST(PlannedForest, AllNodesHaveTheSameTreesOfThoseWhoLive) {
         const Grid grid(100'000, 1, 1000);
         std::optional<Forest> first;
         for (Rank self : {Rank{0}, size - 1}) {
-          Place place = place_of(sites, nodes);
-          place.self = self;
+          const Place place = place_of(sites, nodes, self);
           const Team team = team_of(size, {lost}, self);
           const auto forest = PlannedForest({}, slope(sites), place).forest(grid, team);
           ASSERT_TRUE(forest);
@@ -113,9 +68,9 @@ TEST(PlannedForest, AllNodesHaveTheSameTreesOfThoseWhoLive) {
 }
 
 // Of a tree's links between sites there are as many as sites less one, each way.
-// mutant: longhaul/overlay/forest.cpp
-//   - tree.reduce_to[place] = tree.spread_from[place] = speaker(site);
-//   + tree.reduce_to[place] = tree.spread_from[place] = speaker(planned.root);
+// mutant: longhaul/overlay/sites.cpp
+//   - const std::uint32_t over = place == leader(site) ? speaker(site) : leader(site);
+//   + const std::uint32_t over = speaker(between.root);
 TEST(PlannedForest, OneOfASiteSpeaksForIt) {
   const std::uint32_t sites = 4, nodes = 3;
   const Grid grid(400'000, 1, 1000);
@@ -136,9 +91,9 @@ TEST(PlannedForest, OneOfASiteSpeaksForIt) {
 }
 
 // A thin pair is gone round, and who has thin links is a leaf.
-// mutant: longhaul/overlay/forest.cpp
-//   - if (whole) return flow::among(*whole, crew.sites);
-//   + if (whole) return network_of(crew, nullptr);
+// mutant: longhaul/overlay/sites.cpp
+//   - if (whole) return flow::among(*whole, groups.sites);
+//   + if (whole) return network_of(groups, nullptr);
 TEST(PlannedForest, TheNetworkDecides) {
   const Grid grid(1'000'000, 1, 1000);
   const auto forest = PlannedForest({}, slope(4), place_of(4, 1)).forest(grid, team_of(4));

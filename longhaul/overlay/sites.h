@@ -1,0 +1,55 @@
+#pragma once
+// Trees between sites, and the trees between nodes that are made of them. In each tree one member
+// of a site leads: it alone speaks with other sites, and the site's others stand right below it.
+// Where a server is that is no member, it speaks for the site, and the leader stands below it.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "longhaul/core/place.h"
+#include "longhaul/flow/wan.h"
+#include "longhaul/overlay/plan.h"
+
+namespace longhaul::overlay {
+
+// The number of each node's site, by rank: sites are numbered as they first appear.
+std::vector<std::uint32_t> number_sites(const Place&);
+
+// The members of a team by site, in the order in which the sites first appear.
+struct SiteGroups {
+  struct Server {  // that is no member
+    std::uint32_t place = 0, site = 0;
+  };
+  std::vector<std::uint32_t> sites;                // their numbers
+  std::vector<std::vector<std::uint32_t>> places;  // in trees (tree.h), ascending
+  std::optional<Server> server;                    // alone at its site: the last, without places
+  std::uint32_t size() const { return std::uint32_t(sites.size()); }
+  std::uint32_t largest() const;  // members at the site that has most
+  std::optional<std::uint32_t> index_of(std::uint32_t site) const;
+};
+// `site_of`: the numbers of sites, by rank.
+SiteGroups group_by_site(const Team&, const std::vector<std::uint32_t>& site_of);
+
+struct SiteTree {
+  Tree tree;         // between sites, by their index in SiteGroups; its root: a server's site
+  double share = 1;  // of the vector; those of one vector add up to 1
+};
+
+// Planned by what is believed of the network, in which the groups' sites have their numbers; null:
+// all sites are alike.
+std::vector<SiteTree> plan_trees(const SiteGroups&, const flow::Wan* network, const Grid&);
+
+// Each tree `turns` times, every time with an equal part of its share: tree t is led, the k-th
+// time, by the (t + k)-th of a site's members, round about.
+Forest over_sites(const std::vector<SiteTree>&, const SiteGroups&, std::uint32_t turns,
+                  std::size_t pieces);
+
+// The tree of each piece: by `shares`, which add up to 1, and so that every stretch of the vector
+// has pieces of all of them.
+std::vector<std::uint32_t> deal_pieces(std::size_t pieces, const std::vector<double>& shares);
+
+// How many values a piece has at most where a vector is to be cut into `pieces`, or more: no less
+// than 4,096, no more than a chunk.
+std::uint64_t piece_length(std::uint64_t length, std::uint64_t pieces, std::uint64_t chunk);
+
+}  // namespace longhaul::overlay
