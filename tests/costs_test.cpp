@@ -188,6 +188,48 @@ TEST(Costs, AForestOnEqualLinksTakesTheTimeOfDirect) {
   }
 }
 
+// P sites of m nodes, whose LAN ports have that rate.
+double hierarchical_round(Scenario s, const char* between, const char* phases, std::uint32_t m,
+                          double lan_mbps) {
+  JobSpec spec = spec_of(s, {.overlay = "hierarchical"}, false, 1);
+  spec.nodes = m;
+  spec.parts.overlay.settings = {{"between", {std::string(between)}},
+                                 {"phases", {std::string(phases)}}};
+  sim::FifoConfig& network = spec.tables->network;
+  network.sites.resize(s.n / m);
+  for (auto& site : network.sites) site.lan = flow::bytes_per_second(lan_mbps);
+  for (Rank rank = 0; rank < s.n; ++rank) network.site_of[rank] = rank / m;
+  return time_of(spec) - 2 * s.L - s.step;
+}
+
+// mutant: longhaul/overlay/hierarchical.h
+//   - return std::make_unique<TreeAttempt>(terms, config_.phases == "streamed", true);
+//   + return std::make_unique<TreeAttempt>(terms, true, true);
+// mutant: longhaul/overlay/hierarchical.cpp
+//   - return over_sites(trees, groups, groups.largest(), grid.pieces());
+//   + return over_sites(trees, groups, 1, grid.pieces());
+TEST(Costs, HierarchicalTakesTheTimeOfItsLeadersAndTwiceThatOfTheLan) {
+  for (const auto& [sites, nodes] :
+       {std::pair(2u, 3u), std::pair(3u, 3u), std::pair(4u, 2u), std::pair(4u, 1u)})
+    for (const double lan_mbps : {100.0, 1000.0}) {
+      SCOPED_TRACE(std::to_string(sites) + " sites of " + std::to_string(nodes));
+      const Scenario s{.n = sites * nodes};
+      const double P = sites, m = nodes, T = s.T(), L = s.L, t = T / 400;
+      const double lan = (m - 1) / m * s.S() / (lan_mbps * 125000);  // one way
+      const auto round = [&, nodes = nodes](const char* between, const char* phases) {
+        return hierarchical_round(s, between, phases, nodes, lan_mbps);
+      };
+      EXPECT_WITHIN(0.01, round("hub", "sequential"), 2 * L + 2 * (P - 1) * T + 2 * lan);
+      EXPECT_WITHIN(0.02, round("hub", "streamed"), std::max(2 * L + (P - 1) * (T + t), 2 * lan));
+      const double circle = std::max(L + 2 * (P - 1) / P * T, 2 * (P - 1) * (L + t) + T / P - t);
+      EXPECT_WITHIN(0.02, round("ring", "streamed"), std::max(circle, 2 * lan));
+      // Shares of different leaders are on the LAN and between sites at the same time.
+      const double most = 2 * (P - 1) * (L + T / P) + 2 * lan;
+      EXPECT_LE(round("ring", "sequential"), 1.01 * most);
+      EXPECT_GE(round("ring", "sequential"), 0.99 * (m > 1 ? std::max(circle, 2 * lan) : most));
+    }
+}
+
 // TSEngine of one bucket: whole vectors, from node to node, in twice as many steps as a tree of all
 // nodes has levels, each with a question to the coordinator before it.
 // mutant: longhaul/overlay/tsengine_coordinator.cpp

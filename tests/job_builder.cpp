@@ -115,7 +115,8 @@ Members members_of(const JobSpec& spec) {
   Members members;
   for (Rank rank = 0; rank < spec.workers; ++rank) {
     const bool shares = spec.workers == 5 && rank == 4 && !spec.one_site_each;
-    members.push_back({"site" + std::to_string(shares ? 3 : rank), shares ? 1u : 0u, 0,
+    const std::uint32_t site = shares ? 3 : rank / spec.nodes;
+    members.push_back({"site" + std::to_string(site), shares ? 1 : rank % spec.nodes, 0,
                        std::uint8_t(Role::worker)});
   }
   if (spec.server_apart) members.push_back({"server", 0, 0, std::uint8_t(Role::server)});

@@ -32,6 +32,7 @@ struct JobSpec {
   Combination parts;
   std::uint32_t workers = 3;   // one a site, but of five the last two share one
   bool one_site_each = false;  // of five too
+  std::uint32_t nodes = 1;     // > 1: workers at each site, of which there are workers / nodes
   bool server_apart = false;   // one more site, with a node that only serves
   std::uint64_t size = 64 * 1024 + 517;
   std::uint64_t buffers = 5;

@@ -168,8 +168,8 @@ TEST(Measurement, M3_BytesAreThoseOfTheExchange) {
 //   - return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 1) / 2);
 //   + return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 2) / 2);
 TEST(Measurement, M4_TheMeanIsWhatItMustBe) {
-  for (const char* overlay :
-       {"ring", "direct", "hub", "rack", "binary", "halving_doubling", "forest", "tsengine"})
+  for (const char* overlay : {"ring", "direct", "hub", "rack", "binary", "halving_doubling",
+                              "forest", "hierarchical", "tsengine"})
     for (const std::uint32_t n : {2u, 3u, 5u})
       for (const std::uint64_t length : {1u, 1000u, 70'001u}) {
         Case c;

@@ -1,5 +1,6 @@
 // How much an exchange sends and keeps.
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@ using testing::Exchange;
 using testing::ExchangeConfig;
 using testing::forms;
 using testing::name;
+using testing::row_of_sites;
 
 // Bytes that a node sends a round, by the vector's.
 double sent(Exchange& exchange, Rank rank) {
@@ -107,6 +109,72 @@ TEST(Bytes, R2_4_RackAndBinarySendOneVectorUpAndOneDownToEachChild) {
   }
 }
 
+// Between sites n-1 vectors go up and n-1 down whichever way they go; a ring shares them out
+// evenly. mutant: longhaul/overlay/sites.cpp
+//   - const std::uint32_t over = place == leader(site) ? speaker(site) : leader(site);
+//   + const std::uint32_t over = speaker(between.root);
+// mutant: longhaul/overlay/hierarchical.cpp
+//   - for (std::uint32_t owner = 0; owner < sites; ++owner)
+//   + for (std::uint32_t owner = 0; owner < 1; ++owner)
+TEST(Bytes, R2_4_HierarchicalSendsOneVectorLessThanSitesUpAndAsManyDown) {
+  for (const std::string between : {"hub", "rack", "binary", "ring", "forest"})
+    for (const bool server : {false, true}) {
+      const ExchangeConfig c{.kind = "hierarchical",
+                             .network = server ? nullptr : row_of_sites(),
+                             .between = between,
+                             .workers = 9,
+                             .nodes = 3,
+                             .server = server,
+                             .length = 64 * 9 * 1024,
+                             .rounds = 1,
+                             .chunk_bytes = 32 * 1024};
+      Exchange exchange(c);
+      exchange.run();
+      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      const Rank ranks = c.workers + (server ? 1 : 0);
+      std::array<double, 4> out{};  // by site
+      for (Rank from = 0; from < ranks; ++from)
+        for (Rank to = 0; to < ranks; ++to)
+          if (from / 3 != to / 3)
+            out[from / 3] += double(exchange.net().bytes(from, to)) / (4.0 * double(c.length));
+      // A server takes part where the trees have one root.
+      const double sites = server && between != "ring" && between != "forest" ? 4 : 3;
+      const double all = std::accumulate(out.begin(), out.end(), 0.0);
+      EXPECT_GE(all, 2 * (sites - 1)) << name(c);
+      EXPECT_LE(all, 2 * (sites - 1) * 1.01) << name(c);
+      if (between != "ring") continue;
+      for (std::size_t site = 0; site < 3; ++site) {
+        EXPECT_GE(out[site], 4.0 / 3) << name(c);
+        EXPECT_LE(out[site], 4.0 / 3 * 1.01) << name(c);
+      }
+    }
+}
+
+// Within a site of m, members send what they do not lead and pass on the mean of what they lead.
+// mutant: longhaul/overlay/hierarchical.cpp
+//   - return over_sites(trees, groups, groups.largest(), grid.pieces());
+//   + return over_sites(trees, groups, 1, grid.pieces());
+TEST(Bytes, R2_4_HierarchicalLoadsThePortsOfALanAlike) {
+  for (const std::uint32_t nodes : {1u, 2u, 4u}) {
+    const ExchangeConfig c{.kind = "hierarchical",
+                           .workers = 3 * nodes,
+                           .nodes = nodes,
+                           .length = 64 * 8 * 1024,
+                           .rounds = 1,
+                           .chunk_bytes = 32 * 1024};
+    Exchange exchange(c);
+    exchange.run();
+    ASSERT_EQ(exchange.disagreement(), "") << name(c);
+    const double share = 1.0 / nodes;
+    for (Rank rank = 0; rank < 3 * nodes; ++rank) {
+      // Of the root's site: two more sites get the mean; of others: one part goes there.
+      const double expected = 2 * (nodes - 1) * share + (rank < nodes ? 2 : 1) * share;
+      EXPECT_GE(sent(exchange, rank), expected) << name(c) << " " << rank;
+      EXPECT_LE(sent(exchange, rank), expected * 1.01) << name(c) << " " << rank;
+    }
+  }
+}
+
 // mutant: longhaul/overlay/attempt.cpp
 //   - return server && view.has(*server) ? *server : members.front();
 //   + return server && view.has(0) ? 0 : members.front();
@@ -165,7 +233,8 @@ TEST(Bytes, MemoryIsBounded) {
     if (c.kind == "ring") bound = 5 - 4.0 / 3;
     // Parts of as many children as a node has, or what is to go out.
     if (c.kind == "rack") bound = 2 + std::max(1u, c.groups == 1 ? c.workers - 1 : 0);
-    if (c.kind == "binary" || c.kind == "halving_doubling" || c.kind == "forest") bound = 2 + 2;
+    for (const char* tree : {"binary", "halving_doubling", "forest", "hierarchical"})
+      if (c.kind == tree) bound = 2 + 2;
     if (c.kind == "hub" && !c.server) bound = 2 + 2 + 2;
     if (c.kind == "tsengine") bound = 4 + 1.0 / c.buckets;
     for (c.order = 1; c.order <= 2; ++c.order)

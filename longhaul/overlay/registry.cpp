@@ -5,6 +5,7 @@
 #include "longhaul/overlay/direct.h"
 #include "longhaul/overlay/forest.h"
 #include "longhaul/overlay/halving_doubling.h"
+#include "longhaul/overlay/hierarchical.h"
 #include "longhaul/overlay/hub.h"
 #include "longhaul/overlay/rack.h"
 #include "longhaul/overlay/ring.h"
@@ -44,6 +45,9 @@ Way way_of(const HalvingDoublingConfig& config, const OverlayParts&, const Place
 }
 Way way_of(const ForestConfig& config, const OverlayParts& parts, const Place& place) {
   return std::make_unique<PlannedForest>(config, parts.network, place);
+}
+Way way_of(const HierarchicalConfig& config, const OverlayParts& parts, const Place& place) {
+  return std::make_unique<Hierarchical>(config, parts.server, parts.network, place);
 }
 Way way_of(const TsEngineConfig& config, const OverlayParts& parts, const Place& place) {
   return std::make_unique<TsEngine>(config, parts.server, place.seed);
@@ -103,6 +107,11 @@ const OverlayEntry kEntries[] = {
      "many trees, planned by the network's rates so that all links work at once",
      make<ForestConfig>,
      describe_config<ForestConfig>,
+     {.bits = Bits::plan, .sums_on_the_way = true}},
+    {"hierarchical",
+     "inside each site over its LAN, then between sites as hub, rack, binary, ring or forest do",
+     make<HierarchicalConfig>,
+     describe_config<HierarchicalConfig>,
      {.bits = Bits::plan, .sums_on_the_way = true}},
     {"tsengine",
      "each transfer decided online by a coordinator: pairs add up, holders pass the mean on",

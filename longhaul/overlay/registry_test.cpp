@@ -52,6 +52,7 @@ TEST_F(OverlayRegistry, MakesWhatItNames) {
   EXPECT_EQ(make("ring", {text("order", "bandwidth")}), "") << "also if nothing is believed";
   EXPECT_EQ(make("binary", {text("order", "seeded")}), "");
   EXPECT_EQ(make("rack", {{"groups", {std::int64_t{4}}, "job.toml", 3}}), "");
+  EXPECT_EQ(make("hierarchical", {text("between", "forest")}), "") << "also if nothing is believed";
 }
 
 TEST_F(OverlayRegistry, RefusesWhatCannotBeWithFileLineAndRemedy) {
@@ -67,6 +68,7 @@ TEST_F(OverlayRegistry, RefusesWhatCannotBeWithFileLineAndRemedy) {
   const std::string order = make("ring", {text("order", "bandwith")});
   EXPECT_NE(order.find("bandwidth"), std::string::npos) << order;
   EXPECT_NE(make("binary", {text("order", "bandwidth")}).find("seeded"), std::string::npos);
+  EXPECT_NE(make("hierarchical", {text("between", "star")}).find("binary"), std::string::npos);
   const std::string groups = make("rack", {{"groups", {std::int64_t{-1}}, "job.toml", 3}});
   EXPECT_NE(groups.find("job.toml:3"), std::string::npos) << groups;
   EXPECT_NE(make("direct", {{"window", {std::int64_t{4}}, "job.toml", 3}}), "");

@@ -8,6 +8,7 @@
 #include "longhaul/overlay/direct.h"
 #include "longhaul/overlay/forest.h"
 #include "longhaul/overlay/halving_doubling.h"
+#include "longhaul/overlay/hierarchical.h"
 #include "longhaul/overlay/rack.h"
 #include "longhaul/overlay/ring.h"
 #include "longhaul/overlay/testing/coarse.h"
@@ -69,6 +70,9 @@ std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& plac
     topology = std::make_unique<HalvingDoubling>(HalvingDoublingConfig{c.phases});
   if (c.kind == "forest")
     topology = std::make_unique<PlannedForest>(ForestConfig{c.phases}, c.network, place);
+  if (c.kind == "hierarchical")
+    topology = std::make_unique<Hierarchical>(HierarchicalConfig{c.phases, c.between}, server,
+                                              c.network, place);
   if (c.kind == "tsengine")
     topology = std::make_unique<TsEngine>(
         TsEngineConfig{.buckets = c.buckets,
@@ -126,7 +130,8 @@ Exchange::Exchange(const ExchangeConfig& config)
                          .chunk_bytes = config.chunk_bytes,
                          .phantom = config.phantom};
   for (Rank rank = 0; rank < config.workers; ++rank)
-    net.members.push_back({"site" + std::to_string(rank), 0, 0, std::uint8_t(Role::worker)});
+    net.members.push_back({"site" + std::to_string(rank / config.nodes), rank % config.nodes, 0,
+                           std::uint8_t(Role::worker)});
   if (config.server) net.members.push_back({"hub", 0, 0, std::uint8_t(Role::server)});
   to_start_.resize(config.workers);
   std::iota(to_start_.begin(), to_start_.end(), Rank{0});

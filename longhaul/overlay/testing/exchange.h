@@ -14,7 +14,7 @@ namespace longhaul::overlay::testing {
 using longhaul::testing::MachineNet;
 
 struct ExchangeConfig {
-  // direct, hub, ring, rack, binary, halving_doubling, forest, tsengine
+  // direct, hub, ring, rack, binary, halving_doubling, forest, hierarchical, tsengine
   std::string kind = "direct";
   std::string phases = "streamed";
   std::string down_codec = "fp32";                // hub
@@ -22,11 +22,14 @@ struct ExchangeConfig {
   RateBelief by_rate = {};                        // ring: its order is by these
   std::uint32_t groups = 0;                       // rack
   std::shared_ptr<const flow::Wan> network = {};  // forest
+  std::string between = "hub";                    // hierarchical
   bool seeded = false;                            // binary: in an order that is drawn
   std::uint32_t workers = 3;
+  std::uint32_t nodes = 1;    // workers at a site; the last site has what is left
   bool hasty = false;         // tsengine: deadlines that pass
   std::uint32_t buckets = 8;  // tsengine
-  bool server = false;  // hub, rack, binary, tsengine: the last rank is a server and no worker
+  // hub, rack, binary, hierarchical, tsengine: the last rank is a server and no worker
+  bool server = false;
   std::uint64_t length = 5000;
   std::uint64_t buffers = 0;  // > 0: a second vector, exact, beside each first
   Round rounds = 2;
