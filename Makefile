@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 60
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build demo test bench bench-net bench-fidelity format mutants fuzz asan tsan sanitize-launch clean
+.PHONY: help setup build demo test bench bench-net bench-fidelity bench-overlays format mutants fuzz asan tsan sanitize-launch clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -64,6 +64,9 @@ bench-net: setup  ## the benchmarks of the network: goodput, round trips, memory
 
 bench-fidelity: build  ## the simulator against sockets in the emulated WAN and over veth; as root
 	bench/fidelity.py
+
+bench-overlays: build  ## time / bound of every overlay on seven networks, simulated
+	bench/overlays.py
 
 format:  ## clang-format all C++ files
 	scripts/check-format --fix

@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 
+from common import EQUAL, PATIENCE_S, UNEQUAL, gaia, result, run, sites
+
 GOAL_MEDIAN, GOAL_WORST = 3, 10  # %
-PATIENCE_S = 560
 ROUNDS = 8
 VETH_PORT = 7411
 
@@ -57,15 +58,6 @@ tcp = "{tcp}"
 """
 
 
-def sites(rates, step_ms=150):
-    return "".join(f'[[site]]\nname = "s{i}"\nup_mbps = {rate}\ndown_mbps = {rate}\n'
-                   f"step_ms = {step_ms}\n" for i, rate in enumerate(rates))
-
-
-EQUAL = [66] * 4
-UNEQUAL = [155, 140, 120, 100, 80, 60, 40, 20]  # the first serves the hub
-
-
 class Case:
     def __init__(self, name, wan, rates, mbytes, tcp="bbr", veth=False, more=""):
         self.name, self.wan, self.rates, self.mbytes = name, wan, rates, mbytes
@@ -73,7 +65,7 @@ class Case:
 
     def job(self, overlay):
         return (JOB.format(rounds=ROUNDS, overlay=overlay, tcp=self.tcp) + self.wan + self.more +
-                (sites(self.rates) if self.rates else ""))
+                (sites(self.rates, 150) if self.rates else ""))
 
 
 # What follows [wan]; delays are one-way.
@@ -85,14 +77,11 @@ at_s = [0, 4]
 values = [66, 22]
 repeat_s = 8
 """
-GAIA = "".join(f'[[site]]\nname = "{name}"\nup_mbps = 100\ndown_mbps = 100\nstep_ms = 300\n'
-               for name in ("virginia", "california", "oregon", "ireland", "frankfurt", "tokyo",
-                            "seoul", "singapore", "sydney", "mumbai", "saopaulo"))
 CASES = [
     Case("4 sites, 66 Mbit/s, 20 ms", "delay_ms = 10\n", EQUAL, 10),
     Case("8 sites, 20 to 155 Mbit/s, 30 ms", "delay_ms = 15\n", UNEQUAL, 10),
     Case("gaia-11, a tenth, sites 100 Mbit/s", 'preset = "gaia-11"\nrate_scale = 0.1\n', [], 10,
-         more=GAIA),
+         more=gaia(300)),
     Case("4 sites, 66 Mbit/s, 20 ms, loss 1 %, bbr", "delay_ms = 10\nloss = 0.01\n", EQUAL, 10),
     Case("4 sites, 66 Mbit/s, 20 ms, loss 1 %, cubic", "delay_ms = 10\nloss = 0.01\n", EQUAL, 2,
          tcp="cubic"),
@@ -101,25 +90,6 @@ CASES = [
     Case("veth: 4 sites, 66 Mbit/s", "delay_ms = 0.05\n", EQUAL, 10, veth=True),
     Case("veth: 8 sites, 20 to 155 Mbit/s", "delay_ms = 0.05\n", UNEQUAL, 10, veth=True),
 ]
-
-
-def run(*words, network=None, folder):
-    prefix = ["ip", "netns", "exec", network] if network else []
-    return subprocess.Popen([*prefix, *map(str, words)], cwd=folder, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def result(process, what):
-    """The JSON object that it prints."""
-    try:
-        out, err = process.communicate(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
-        raise RuntimeError(f"{what}: not done after {PATIENCE_S} s: {err[-400:]}") from None
-    if process.returncode != 0:
-        raise RuntimeError(f"{what}: exit code {process.returncode}: {(out + err)[-400:]}")
-    return json.loads(out)
 
 
 def tell(*words):

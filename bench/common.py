@@ -1,0 +1,42 @@
+"""What benchmarks of networks share: sites as TOML, and runs of the program."""
+import json
+import subprocess
+
+PATIENCE_S = 560
+EQUAL = [66] * 4  # Mbit/s
+UNEQUAL = [155, 140, 120, 100, 80, 60, 40, 20]  # the first serves the hub
+GAIA = ("virginia", "california", "oregon", "ireland", "frankfurt", "tokyo", "seoul", "singapore",
+        "sydney", "mumbai", "saopaulo")
+
+
+def site(name, mbps, step_ms):
+    steps = f"step_ms = {step_ms}\n" if step_ms else ""
+    return f'[[site]]\nname = "{name}"\nup_mbps = {mbps}\ndown_mbps = {mbps}\n{steps}'
+
+
+def sites(rates, step_ms=None):
+    return "".join(site(f"s{i}", rate, step_ms) for i, rate in enumerate(rates))
+
+
+def gaia(step_ms=None):
+    """gaia-11's sites, 100 Mbit/s each, which its preset does not limit."""
+    return "".join(site(name, 100, step_ms) for name in GAIA)
+
+
+def run(*words, network=None, folder):
+    prefix = ["ip", "netns", "exec", network] if network else []
+    return subprocess.Popen([*prefix, *map(str, words)], cwd=folder, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def result(process, what):
+    """The JSON object that it prints."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise RuntimeError(f"{what}: not done after {PATIENCE_S} s: {err[-400:]}") from None
+    if process.returncode != 0:
+        raise RuntimeError(f"{what}: exit code {process.returncode}: {(out + err)[-400:]}")
+    return json.loads(out)
