@@ -9,7 +9,8 @@ FUZZ_SECONDS ?= 60
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build demo test bench bench-net bench-fidelity bench-overlays format mutants fuzz asan tsan sanitize-launch clean
+.PHONY: help setup build demo test asan tsan sanitize-launch fuzz mutants format clean
+.PHONY: bench bench-net bench-fidelity bench-overlays
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
