@@ -44,7 +44,7 @@ class PaperDesk final : public Desk {
   }
   std::vector<float> read(std::size_t, Coding, const Payload& bytes) override {
     std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.view().data(), bytes.size());
+    if (!values.empty()) std::memcpy(values.data(), bytes.view().data(), bytes.size());
     return values;
   }
   void have_mean(std::size_t piece, std::vector<float> values) override {
@@ -71,7 +71,7 @@ class PaperDesk final : public Desk {
     std::vector<float> numbers(values.begin(), values.end());
     if (coding == Coding::down)
       for (float& v : numbers) v = std::floor(v);
-    std::memcpy(bytes.data(), numbers.data(), bytes.size());
+    if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
     return Payload(share(std::move(bytes)));
   }
 
