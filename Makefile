@@ -10,7 +10,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build demo test asan tsan sanitize-launch fuzz mutants format clean
-.PHONY: bench bench-net bench-fidelity bench-overlays
+.PHONY: bench bench-net bench-fidelity bench-overlays bench-tsengine
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -68,6 +68,9 @@ bench-fidelity: build  ## the simulator against sockets in the emulated WAN and 
 
 bench-overlays: build  ## time / bound of every overlay on seven networks, simulated
 	bench/overlays.py
+
+bench-tsengine: build  ## tsengine against hub, rack, binary and forest in six scenarios, simulated
+	bench/tsengine.py
 
 format:  ## clang-format all C++ files
 	scripts/check-format --fix
