@@ -188,7 +188,9 @@ double Lab::goodput(std::size_t bytes) {
 }
 
 // A datagram there and one back take the delays there and back, within 2 ms. A network that cannot
-// be made where it could be fails. mutant: longhaul/lab/networks.cpp
+// be made where it could be fails.
+//
+// mutant: longhaul/lab/networks.cpp
 //   - if (ioctl(into.tun.get(), TUNSETIFF, &request) != 0) return no("a TUN device", kRights);
 //   + return no("a TUN device", kRights);
 // mutant: longhaul/lab/router.cpp
