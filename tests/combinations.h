@@ -39,7 +39,8 @@ std::vector<Variant<OuterEntry>> outer_variants();
 // The plain combination of a strategy and an overlay: fp32, no outer optimiser.
 Combination plain(const Variant<SyncEntry>&, const Variant<OverlayEntry>&);
 // Legal combinations with this overlay in which every variant of every other part occurs, if it is
-// legal with any: as many as the longest of those lists, not their product.
+// legal with any: as many as the longest of those lists, not their product. Of the strategies'
+// other settings each overlay has a share; together they have all.
 std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>&);
 // All of them for the defaults; one in kShare for each other setting of the overlay, not the same
 // ones for all settings: what differs between them is little.

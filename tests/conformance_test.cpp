@@ -150,11 +150,16 @@ TEST(SmallSettings, OfAStrategyAreUsed) {
   EXPECT_EQ(hash_with(small, {{"fraction", {1.0}}}), all);
 }
 
+// mutant: tests/combinations.cpp
+//   - auto turn = std::size_t(overlay.entry - overlay::registry().data());
+//   + std::size_t turn = 1;
 TEST(Combinations, CoverEveryPartWithEveryOverlay) {
+  std::set<std::string> met;
   for (const Variant<OverlayEntry>& overlay : overlay_variants()) {
     std::set<std::string_view> syncs, codecs, outers;
     for (const Combination& c : all_combinations_with(overlay)) {
       syncs.insert(c.sync.entry->name);
+      met.insert(c.sync.name());
       codecs.insert(c.codec.entry->name);
       outers.insert(c.outer.entry->name);
     }
@@ -162,6 +167,7 @@ TEST(Combinations, CoverEveryPartWithEveryOverlay) {
     EXPECT_GE(codecs.size(), 3u) << overlay.name();
     EXPECT_GE(outers.size(), 4u) << overlay.name();
   }
+  EXPECT_EQ(met.size(), sync_variants().size()) << "every setting with some overlay";
 }
 
 // mutant: tests/combinations.cpp

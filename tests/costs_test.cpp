@@ -252,8 +252,9 @@ TEST(Costs, TsEngineDoublesInEveryStep) {
 
 // 8 sites, 100 Mbit/s, 50 ms, 40 MB, 0.2 s a step: seconds per step of rounds in a row.
 // mutant: longhaul/sync/fedavg.cpp
-//   - if (std::exchange(resetting_, false)) return turn.compute(LocalStep{}, config_.steps);
-//   + if (std::exchange(resetting_, false)) return turn.compute(LocalStep{}, config_.steps * 2);
+//   - if (std::exchange(resetting_, false)) return turn.compute(local_step(turn), config_.steps);
+//   + if (std::exchange(resetting_, false)) return turn.compute(local_step(turn), 2 *
+//   config_.steps);
 TEST(Costs, TheHeadlineScenarioTakesItsTime) {
   const Scenario s;
   EXPECT_WITHIN(0.05, step_time(s, {.overlay = "direct_sequential"}), 5.90);

@@ -8,6 +8,7 @@
 #include "longhaul/core/stop_rule.h"
 #include "longhaul/overlay/tsengine_messages.h"
 #include "longhaul/perf/messages.h"
+#include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/handover.h"
 #include "longhaul/transfer/reliable.h"
 
@@ -26,6 +27,7 @@ void for_each_message(Visit&& visit) {
   family("overlay", overlay::Messages{});
   family("overlay/tsengine", overlay::tsengine::Messages{});
   family("handover", sync::Handover::Messages{});
+  family("esync", sync::esync::States::Messages{});
   family("perf", perf::Messages{});
 }
 

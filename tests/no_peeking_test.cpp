@@ -12,8 +12,8 @@ INSTANTIATE_TEST_SUITE_P(Overlay, NoPeeking, ::testing::ValuesIn(tried_overlays(
                          [](const auto& info) { return info.param.name(); });
 
 // mutant: longhaul/sync/synchronous.cpp
-//   - exchange(values, weight, double(computed.samples), true, turn);
-//   + exchange(values, weight + seconds(turn.now()), double(computed.samples), true, turn);
+//   - exchange(mine, true, turn);
+//   + mine.weight += seconds(turn.now()), exchange(mine, true, turn);
 TEST_P(NoPeeking, FalseTablesChangeTimesAlone) {
   for (const Combination& parts : combinations_with(GetParam())) {
     for (std::uint32_t workers : {2u, 5u}) {

@@ -71,6 +71,9 @@ class Overlay : public Machine {
     return std::nullopt;
   }
   virtual void training_loss(double) {}
+  // How long the newest contribution that has left this node took to leave it, from begin() to the
+  // last of it being with the host. 0: none has, or it is not known.
+  virtual Time giving() const { return Time{0}; }
 };
 
 }  // namespace longhaul

@@ -370,11 +370,19 @@ Result<std::vector<float>> AgreedMean::decode(const TransferKey& key, Range rang
 
 void AgreedMean::on_progress(Turn& turn) {
   while (auto arrival = transfer_->arrived()) arrived(std::move(*arrival), turn);
-  while (transfer_->sent()) {
-  }
+  while (const auto one = transfer_->sent()) sent(*one);
   arrived_bytes_.clear();
   for (auto& [id, sequence] : sequences_)
     if (!sequence.attempts.empty()) settle(sequence, turn);  // some may have been sent out
+}
+
+// The slowest receiver's time is the contribution's.
+void AgreedMean::sent(const Sent& one) {
+  const CodecKey& vector = one.key.vector;
+  if (Phase(one.key.phase) != Phase::part || vector.range != 0 || vector.round < given_.round)
+    return;
+  if (vector.round > given_.round) given_ = {vector.round, Time{0}};
+  given_.took = std::max(given_.took, one.elapsed);
 }
 
 void AgreedMean::arrived(Arrival&& arrival, Turn& turn) {
@@ -426,6 +434,7 @@ void AgreedMean::state(Archive& ar) {
   ar.expect("agreed mean");
   ar(team_, unheard_, reports_, served_);
   ar(newcomer_, told_, alarm_);
+  ar(given_);
   topology_->state(ar);
   up_->state(ar);
   down_->state(ar);

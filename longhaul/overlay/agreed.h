@@ -37,6 +37,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   std::string waiting_for() const override;
   std::optional<Traffic> planned(std::uint64_t length) const override;
   void training_loss(double loss) override { transfer_->training_loss(loss); }
+  Time giving() const override { return given_.took; }
 
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_view(const View& before, Turn&) override;
@@ -74,6 +75,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   Result<When> when(Epoch, const CodecKey&) const;
   void late(const CodecKey&, Turn&);
   void arrived(Arrival&&, Turn&);
+  void sent(const Sent&);
   Attempt& attempt(Sequence&, Round);
   void give(Sequence&, Turn&);
   void settle(Sequence&, Turn&);
@@ -119,6 +121,12 @@ class AgreedMean final : public Overlay, private VectorPort {
   std::set<std::pair<Rank, Id>> served_;  // fetches of this epoch
   std::vector<Arrived> arrived_bytes_;    // of means; empty between turns
   std::optional<Time> alarm_;             // the timer that is set
+  struct Given {                          // parts of range 0 that have left for all their receivers
+    Round round = 0;
+    Time took{0};
+    void state(Archive& ar) { ar(round, took); }
+  };
+  Given given_;
 };
 
 }  // namespace longhaul::overlay

@@ -41,12 +41,12 @@ void FedAvg::begin_round(Turn& turn) {
   if (resetting_) {
     turn.compute(ResetOptimizer{});
   } else {
-    turn.compute(LocalStep{}, config_.steps);
+    turn.compute(local_step(turn), config_.steps);
   }
 }
 
 void FedAvg::on_computed(const Computed& computed, Turn& turn) {
-  if (std::exchange(resetting_, false)) return turn.compute(LocalStep{}, config_.steps);
+  if (std::exchange(resetting_, false)) return turn.compute(local_step(turn), config_.steps);
   // ubar <- sum n_k u_k / sum n_k
   double n_k = double(computed.shard_size);
   if (config_.weights == "equal" || n_k == 0) n_k = 1;  // 0: a learner that does not tell

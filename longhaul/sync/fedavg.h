@@ -10,7 +10,7 @@
 
 namespace longhaul::sync {
 
-class FedAvg final : public Synchronous {
+class FedAvg : public Synchronous {
  public:
   // Its own optimiser starts afresh; the model and the outer optimiser are handed over.
   static constexpr bool kLetsReturn = true;
@@ -43,17 +43,22 @@ class FedAvg final : public Synchronous {
     }
   };
 
-  FedAvg(const Config& config, SyncParts parts)
-      : Synchronous("fedavg", std::move(parts), config.min_sites), config_(config) {}
+  FedAvg(const Config& config, SyncParts parts) : FedAvg("fedavg", config, std::move(parts)) {}
   static Status check(const Config&, const Place&);
 
   bool lets_return() const override { return kLetsReturn; }
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
 
+ protected:
+  FedAvg(std::string_view name, const Config& config, SyncParts parts)
+      : Synchronous(name, std::move(parts), config.min_sites), config_(config) {}
+  // What a local step of the round is; asked while x_k = X.
+  virtual Work local_step(Turn&) const { return LocalStep{}; }
+  void begin_round(Turn&) override;
+
  private:
   void begin_run(Turn&) override;
-  void begin_round(Turn&) override;
   void use_mean(std::span<float> mean, Turn&) override;
   bool fits(std::size_t parameters) const override {
     return Synchronous::fits(parameters) && local_.fits(parameters);

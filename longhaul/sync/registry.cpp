@@ -2,7 +2,10 @@
 
 #include "longhaul/sync/bsp.h"
 #include "longhaul/sync/diloco.h"
+#include "longhaul/sync/esync.h"
 #include "longhaul/sync/fedavg.h"
+#include "longhaul/sync/fedprox.h"
+#include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/relay.h"
 
 namespace longhaul::sync {
@@ -15,8 +18,12 @@ Result<std::unique_ptr<Strategy>> make(const Settings& settings, SyncParts parts
   typename Part::Config config;
   LH_TRY(read_settings(settings, config));
   LH_TRY(Part::check(config, place));
-  if (!place.me().is(Role::worker))
-    return std::unique_ptr<Strategy>(std::make_unique<Relay>(std::move(parts), Part::kLetsReturn));
+  if (!place.me().is(Role::worker)) {
+    std::unique_ptr<Machine> service;
+    if constexpr (requires { Part::service(config); }) service = Part::service(config);
+    return std::unique_ptr<Strategy>(
+        std::make_unique<Relay>(std::move(parts), Part::kLetsReturn, std::move(service)));
+  }
   return std::unique_ptr<Strategy>(std::make_unique<Part>(config, std::move(parts)));
 }
 
@@ -48,6 +55,27 @@ constexpr SyncEntry kEntries[] = {
      DiLoCo::presets,
      {.when_lost = "goes on without it; ends the run below min_sites",
       .lets_return = DiLoCo::kLetsReturn}},
+    {"fedprox",
+     "FedAvg with steps pulled to the common model, and a deadline",
+     make<FedProx>,
+     describe<FedProx>,
+     nothing,
+     {.when_lost = "goes on without it, weights renormalised; ends the run below min_sites",
+      .lets_return = FedProx::kLetsReturn}},
+    {"esync",
+     "fast workers take local steps until the slowest is about to arrive",
+     make<ESync>,
+     describe<ESync>,
+     nothing,
+     {.bits = Bits::schedule,
+      .when_lost = "goes on without it; another state server begins with what it is told"}},
+    {"nbsync",
+     "local steps go on while the updates of the last window are averaged",
+     make<NBSync>,
+     describe<NBSync>,
+     nothing,
+     {.bits = Bits::schedule,
+      .when_lost = "the open window ends without it, nobody pauses for it"}},
 };
 
 }  // namespace

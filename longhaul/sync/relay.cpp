@@ -2,9 +2,10 @@
 
 namespace longhaul::sync {
 
-Relay::Relay(SyncParts parts, bool lets_return)
-    : overlay_(std::move(parts.overlay)), lets_return_(lets_return) {
-  own(*overlay_);  // the first child, as in Synchronous: messages find it by its place
+Relay::Relay(SyncParts parts, bool lets_return, std::unique_ptr<Machine> service)
+    : overlay_(std::move(parts.overlay)), service_(std::move(service)), lets_return_(lets_return) {
+  own(*overlay_);  // the first children, as in Synchronous: messages find them by their place
+  if (service_) own(*service_);
 }
 
 void Relay::on_start(Turn& turn) { turn.finish(); }

@@ -8,7 +8,8 @@ namespace longhaul::sync {
 
 class Relay final : public Strategy {
  public:
-  Relay(SyncParts parts, bool lets_return);
+  // `service`: what the strategy of the workers has beside its overlay, and serves here.
+  Relay(SyncParts parts, bool lets_return, std::unique_ptr<Machine> service = nullptr);
 
   void on_start(Turn&) override;
   void on_view(const View& before, Turn&) override;
@@ -18,6 +19,7 @@ class Relay final : public Strategy {
 
  private:
   std::unique_ptr<Overlay> overlay_;
+  std::unique_ptr<Machine> service_;
   const bool lets_return_;
 };
 

@@ -5,10 +5,16 @@
 
 namespace longhaul::sync {
 
-Synchronous::Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites)
-    : name_(name), min_sites_(min_sites), parts_(std::move(parts)), stop_(parts_.stop) {
+Synchronous::Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites,
+                         std::unique_ptr<Machine> service)
+    : name_(name),
+      min_sites_(min_sites),
+      parts_(std::move(parts)),
+      service_(std::move(service)),
+      stop_(parts_.stop) {
   LH_CHECK(parts_.overlay && parts_.outer);
-  own(*parts_.overlay);  // the first child, as in Relay
+  own(*parts_.overlay);  // the first children, as in Relay
+  if (service_) own(*service_);
   own(stop_);
   own(handover_);
 }
@@ -20,7 +26,11 @@ void Synchronous::on_start(Turn& turn) {
 
 void Synchronous::on_progress(Turn& turn) {
   if (phase_ < Phase::calling) handover_.drop();  // given twice
-  while (advance(turn)) {
+  for (auto before = Phase::unborn; before != phase_;) {
+    while (advance(turn)) {
+    }
+    before = phase_;
+    if (phase_ < Phase::ended) on_idle(turn);  // may contribute, and the mean be there at once
   }
 }
 
@@ -38,6 +48,7 @@ bool Synchronous::advance(Turn& turn) {
       const StopRule::Step step = stop_.after(done_ - 1);
       if (step == StopRule::Step::wait) return false;
       const bool last = step == StopRule::Step::stop;
+      if (last && !close(turn)) return false;
       if (last) turn.finish();
       phase_ = last ? Phase::ended : Phase::ready;
       hand_over(last, turn);
@@ -59,20 +70,37 @@ bool Synchronous::advance(Turn& turn) {
 
 void Synchronous::contribute(std::span<const float> values, double weight, const Computed& computed,
                              Turn& turn) {
+  const Range buffers = turn.place().layout->buffers();
+  contribute({.values = values,
+              .buffers = turn.place().phantom ? std::span<const float>{}
+                                              : turn.params().subspan(buffers.offset),
+              .weight = weight,
+              .loss = computed.loss,
+              .samples = computed.samples},
+             turn);
+}
+
+void Synchronous::contribute(const LocalResult& result, Turn& turn) {
+  LocalResult mine = result;
   // Phantoms have no losses, and weights have nothing to weigh: they count the samples.
-  if (turn.place().phantom) weight = double(computed.samples);
-  if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
-  parts_.overlay->training_loss(computed.loss);
-  exchange(values, weight, double(computed.samples), true, turn);
+  if (turn.place().phantom) mine.weight = double(result.samples);
+  if (!turn.place().phantom) turn.record("train_loss", done_, result.loss);
+  parts_.overlay->training_loss(result.loss);
+  exchange(mine, true, turn);
 }
 
 void Synchronous::stand_by(Turn& turn) {
-  exchange(turn.params().first(turn.place().phantom ? 0 : turn.place().layout->parameters().length),
-           1, 0, false, turn);
+  const bool phantom = turn.place().phantom;
+  const Layout& layout = *turn.place().layout;
+  LocalResult nothing;
+  if (!phantom) nothing.values = turn.params().first(layout.parameters().length);
+  if (!phantom) nothing.buffers = turn.params().subspan(layout.buffers().offset);
+  nothing.scalars.resize(scalars());
+  exchange(nothing, false, turn);
 }
 
-void Synchronous::exchange(std::span<const float> values, double weight, double samples,
-                           bool contributes, Turn& turn) {
+void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn) {
+  LH_CHECK(mine.scalars.size() == scalars());
   const Layout& layout = *turn.place().layout;
   phase_ = Phase::averaging;
   asked_ = turn.now();
@@ -81,37 +109,39 @@ void Synchronous::exchange(std::span<const float> values, double weight, double 
   Turn below = within(*parts_.overlay, turn);
   Status status = parts_.overlay->begin(
       {done_, 0, kParameters}, Op::mean,
-      {values, layout.parameters().length, weight, contributes, /*exact=*/false}, below);
+      {mine.values, layout.parameters().length, mine.weight, contributes, /*exact=*/false}, below);
   if (status && extras(turn) > 0) {
     std::vector<float> exact;
     if (!turn.place().phantom) {
-      const auto buffers = turn.params().subspan(layout.buffers().offset);
-      exact.assign(buffers.begin(), buffers.end());
+      exact.assign(mine.buffers.begin(), mine.buffers.end());
+      exact.insert(exact.end(), mine.scalars.begin(), mine.scalars.end());
       // Its weighted mean times the sum of the weights is the number of samples of all.
-      if (extras(turn) > exact.size()) exact.push_back(float(samples / weight));
+      if (extras(turn) > exact.size()) exact.push_back(float(double(mine.samples) / mine.weight));
     }
-    status =
-        parts_.overlay->begin({done_, 0, kExtras}, Op::mean,
-                              {exact, extras(turn), weight, contributes, /*exact=*/true}, below);
+    status = parts_.overlay->begin({done_, 0, kExtras}, Op::mean,
+                                   {exact, extras(turn), mine.weight, contributes, /*exact=*/true},
+                                   below);
   }
   if (!status) fail(status.error(), turn);
 }
 
 std::uint64_t Synchronous::extras(const Turn& turn) const {
-  return turn.place().layout->buffers().length + (parts_.stop.max_samples > 0 ? 1 : 0);
+  return turn.place().layout->buffers().length + scalars() + (parts_.stop.max_samples > 0 ? 1 : 0);
 }
 
 bool Synchronous::collect(Turn& turn) {
   if (!mean_) mean_ = parts_.overlay->poll({done_, 0, kParameters});
   if (extras(turn) > 0 && !extras_) extras_ = parts_.overlay->poll({done_, 0, kExtras});
   if (!mean_ || (extras(turn) > 0 && !extras_)) return false;
+  if (!takes_mean(turn)) return false;
   phase_ = Phase::working;
   welcome();
-  turn.record("wait_s", done_, seconds(turn.now() - asked_));
+  exchanged(turn.now() - asked_, turn);
+  mean_came(turn);
   if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
   // Every contributor was lost: an empty round, which leaves the model as it was.
   if (mean_->counted.empty()) {
-    end_round(turn);
+    use_nothing(turn);
   } else {
     use_mean(mean_->values, turn);
   }
@@ -121,22 +151,31 @@ bool Synchronous::collect(Turn& turn) {
 }
 
 void Synchronous::take_extras(const Outcome& outcome, Turn& turn) {
+  scalars_.resize(scalars());
   if (turn.place().phantom) {
     samples_ += std::uint64_t(outcome.weight);
     return;
   }
   const Range buffers = turn.place().layout->buffers();
-  std::copy_n(outcome.values.begin(), buffers.length,
-              turn.params().begin() + std::ptrdiff_t(buffers.offset));
-  if (outcome.values.size() > buffers.length)
+  const auto rest = outcome.values.begin() + std::ptrdiff_t(buffers.length);
+  std::copy(outcome.values.begin(), rest, turn.params().begin() + std::ptrdiff_t(buffers.offset));
+  std::copy_n(rest, scalars(), scalars_.begin());
+  if (parts_.stop.max_samples > 0)
     samples_ += std::uint64_t(std::llround(double(outcome.values.back()) * outcome.weight));
 }
 
-void Synchronous::end_round(Turn& turn) {
+std::span<const float> Synchronous::mean_scalars() const {
+  LH_CHECK(scalars_.size() == scalars());
+  return scalars_;
+}
+
+void Synchronous::exchanged(Time took, Turn& turn) { turn.record("wait_s", done_, seconds(took)); }
+
+void Synchronous::end_round(std::span<const float> model, Turn& turn) {
   phase_ = Phase::deciding;
   ++done_;
   Turn below = within(stop_, turn);
-  stop_.round_done(done_ - 1, turn.params(), samples_, below);
+  stop_.round_done(done_ - 1, model, samples_, below);
 }
 
 void Synchronous::on_view(const View&, Turn& turn) {
@@ -178,6 +217,7 @@ void Synchronous::state(Archive& ar) {
   ar.expect(name_);
   ar(phase_, done_, samples_, asked_, mean_, extras_);
   ar(newcomers_, owed_, giver_, stands_in_all_);
+  ar(scalars_);
   parts_.outer->state(ar);
 }
 

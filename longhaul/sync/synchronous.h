@@ -8,6 +8,7 @@
 // worker hands over its state, with which the next one begins here like everywhere. A senior that
 // is lost meanwhile is followed by the next, at the end of the next round.
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -17,6 +18,16 @@
 
 namespace longhaul::sync {
 
+// What a worker brings to the mean of a round.
+struct LocalResult {
+  std::span<const float> values;   // one per parameter; a phantom's are empty
+  std::span<const float> buffers;  // as the layout has them; a phantom's are empty
+  double weight = 1;
+  double loss = 0;               // mean over the steps that it is from
+  std::uint64_t samples = 0;     // of those steps
+  std::vector<float> scalars{};  // as many on all nodes; averaged as exact values
+};
+
 class Synchronous : public Strategy {
  public:
   void on_start(Turn&) final;
@@ -24,12 +35,13 @@ class Synchronous : public Strategy {
   void on_progress(Turn&) final;
   void state(Archive&) override;
   Round rounds_done() const final { return done_; }
-  std::string waiting_for() const final;
+  std::string waiting_for() const override;
 
  protected:
   // `name` is for messages to the user. A view of fewer than `min_sites` sites with workers ends
-  // the run.
-  Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites = 1);
+  // the run. `service`: a machine that nodes without a learner have, too (Relay).
+  Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites = 1,
+              std::unique_ptr<Machine> service = nullptr);
 
   // --- what a strategy is made of ---------------------------------------------------------------
   // Once, at the first step boundary: params() is what training starts from, equal on all.
@@ -39,6 +51,22 @@ class Synchronous : public Strategy {
   // The weighted mean of what the workers contributed, empty for phantoms; the buffers' is in
   // params() already. Compute, or end_round().
   virtual void use_mean(std::span<float> mean, Turn&) = 0;
+  // The round's mean is empty, all who gave something to it being lost.
+  virtual void use_nothing(Turn& turn) { end_round(turn); }
+  // May the mean be used now? Asked again in every turn. Of a strategy that computes meanwhile:
+  // only at a step boundary.
+  virtual bool takes_mean(Turn&) const { return true; }
+  // It is about to be used: the last sight of params() without it.
+  virtual void mean_came(Turn&) {}
+  // The run ends with the round that has ended: may it now, with that round's model in params()?
+  // Asked again in every turn.
+  virtual bool close(Turn&) { return true; }
+  // Nothing more can be done in this turn.
+  virtual void on_idle(Turn&) {}
+  // From having contributed to using the mean.
+  virtual void exchanged(Time took, Turn&);
+  // How many scalars its results have.
+  virtual std::size_t scalars() const { return 0; }
   // Can its state, which the senior worker may have handed over, be that of so many parameters
   // (none of a phantom)?
   virtual bool fits(std::size_t parameters) const { return parts_.outer->fits(parameters); }
@@ -46,13 +74,21 @@ class Synchronous : public Strategy {
   // --- what it calls ----------------------------------------------------------------------------
   Round round() const { return done_; }
   Transform& outer() { return *parts_.outer; }
-  // Gives `values`, one per parameter, to the mean of this round. `computed` is what they are
-  // from: its loss and samples are counted.
+  // To the mean of this round.
+  void contribute(const LocalResult&, Turn&);
+  // The same: `computed` is what the values are from, the buffers are those of params().
   void contribute(std::span<const float> values, double weight, const Computed& computed, Turn&);
+  // The mean of the round's scalars (of the last one that had any); within use_mean. A phantom's
+  // are zeros.
+  std::span<const float> mean_scalars() const;
   // Takes part in this round's exchange without a share.
   void stand_by(Turn&);
-  // params() is the model that this round leaves.
-  void end_round(Turn&);
+  // params(), or `model`, is what this round leaves.
+  void end_round(Turn& turn) { end_round(turn.params(), turn); }
+  void end_round(std::span<const float> model, Turn&);
+  bool working() const { return phase_ == Phase::working; }  // nothing contributed to the round yet
+  Overlay& overlay() { return *parts_.overlay; }
+  Machine* service() { return service_.get(); }
 
  private:
   static constexpr std::uint32_t kParameters = 0, kExtras = 1;  // ranges of the exchange's key
@@ -71,10 +107,9 @@ class Synchronous : public Strategy {
 
   bool advance(Turn&);
   bool collect(Turn&);
-  void exchange(std::span<const float> values, double weight, double samples, bool contributes,
-                Turn&);
-  // What is averaged as exact values beside the parameters: the buffers of the layout, and a count
-  // of samples if the run stops by it.
+  void exchange(const LocalResult&, bool contributes, Turn&);
+  // What is averaged as exact values beside the parameters: the buffers of the layout, the
+  // strategy's scalars, and a count of samples if the run stops by it.
   std::uint64_t extras(const Turn&) const;
   void take_extras(const Outcome&, Turn&);
   void fail(const Error&, Turn&);
@@ -91,6 +126,7 @@ class Synchronous : public Strategy {
   const std::string name_;
   const std::uint32_t min_sites_;
   SyncParts parts_;
+  const std::unique_ptr<Machine> service_;
   StopRule stop_;
 
   Phase phase_ = Phase::unborn;
@@ -98,6 +134,7 @@ class Synchronous : public Strategy {
   std::uint64_t samples_ = 0;             // used by all nodes in the rounds done; if counted
   Time asked_{0};                         // since when this round's mean is awaited
   std::optional<Outcome> mean_, extras_;  // of this round, the one that came first
+  std::vector<float> scalars_;            // the mean of the last that came
   // Live workers that have come back, with the epoch, until they are known to have the model.
   std::map<Rank, Epoch> newcomers_;
   std::set<Rank> owed_;  // of them: wait for the state that the next round begins with

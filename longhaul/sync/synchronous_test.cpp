@@ -97,8 +97,8 @@ TEST_F(SynchronousTest, ARoundEndsWhenBothMeansAreHereInEitherOrder) {
 }
 
 // mutant: longhaul/sync/synchronous.cpp
-//   - {exact, extras(turn), weight, contributes, /*exact=*/true}, below);
-//   + {exact, extras(turn), weight, contributes, /*exact=*/false}, below);
+//   - {exact, extras(turn), mine.weight, contributes, /*exact=*/true},
+//   + {exact, extras(turn), mine.weight, contributes, /*exact=*/false},
 TEST_F(SynchronousTest, BuffersTravelAsExactValuesOfTheSameWeight) {
   make();
   start();
@@ -174,7 +174,7 @@ TEST_F(SynchronousTest, AVerdictThatIsDueIsAwaited) {
 
 // A phantom has no numbers: samples are counted by the weights, which have nothing else to weigh.
 // mutant: longhaul/sync/synchronous.cpp
-//   - if (turn.place().phantom) weight = double(computed.samples);
+//   - if (turn.place().phantom) mine.weight = double(result.samples);
 //   +
 // mutant: longhaul/sync/synchronous.cpp
 //   - samples_ += std::uint64_t(outcome.weight);

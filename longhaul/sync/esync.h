@@ -1,0 +1,112 @@
+#pragma once
+// ESync: in every round the fast workers go on with local steps until the slowest is about to
+// arrive; then all updates are averaged.
+//   Li et al., "ESync: accelerating intra-domain federated learning in heterogeneous data centers",
+//   IEEE Transactions on Services Computing, 2020; rule and defaults of mode = "public" as in its
+//   authors' public code (Lizonghang/ESync).
+#include "longhaul/sync/esync_states.h"
+#include "longhaul/sync/local_update.h"
+#include "longhaul/sync/synchronous.h"
+
+namespace longhaul::sync {
+
+class ESync final : public Synchronous {
+ public:
+  // Where the others stand within a round nobody could hand over.
+  static constexpr bool kLetsReturn = false;
+  struct Config {
+    std::string mode = "leases";
+    std::optional<double> margin_s = {};
+    std::uint32_t lease = 16;
+    std::uint32_t max_steps = 1000;
+    double smoothing = 0.5;
+    std::string weights = "equal";
+    std::uint32_t min_sites = 1;
+    double state_timeout_s = 10;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit(Field{.name = "mode",
+                  .doc = "leases: the state server is asked ahead, and grants several steps at a "
+                         "time; public: asked before every step, as in the authors' code",
+                  .choices = {"leases", "public"}},
+            self.mode);
+      visit(Field{.name = "margin_s",
+                  .doc = "how long before the slowest a worker is to arrive (eps; absent: 0.05 of "
+                         "its step; public: 0.5 s)",
+                  .min = 0,
+                  .max = 1e9,
+                  .unit = "s"},
+            self.margin_s);
+      visit(Field{.name = "lease",
+                  .doc = "most steps granted at a time (public: 1)",
+                  .min = 1,
+                  .max = 100000},
+            self.lease);
+      visit(Field{.name = "max_steps",
+                  .doc = "most local steps in a round (k_max)",
+                  .min = 1,
+                  .max = 1e6},
+            self.max_steps);
+      visit(Field{.name = "smoothing",
+                  .doc = "weight of a new step or push time (public: 1, the last one)",
+                  .max = 1,
+                  .positive = true},
+            self.smoothing);
+      visit(Field{.name = "weights",
+                  .doc = "updates count alike, by the samples of their sites, or by 1/k of their k "
+                         "steps",
+                  .choices = {"equal", "samples", "inverse_steps"}},
+            self.weights);
+      visit(
+          Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
+          self.min_sites);
+      visit(Field{.name = "state_timeout_s",
+                  .doc = "without an answer of the state server for so long, and three steps, a "
+                         "worker takes as many as in the last round",
+                  .max = 1e9,
+                  .unit = "s",
+                  .positive = true},
+            self.state_timeout_s);
+    }
+  };
+
+  ESync(const Config&, SyncParts);
+  static Status check(const Config&, const Place&);
+  // The state server, which nodes without a learner have, too.
+  static std::unique_ptr<Machine> service(const Config&);
+
+  void on_computed(const Computed&, Turn&) override;
+  void on_timer(TimerId, Turn&) override;
+  std::string waiting_for() const override;
+  void state(Archive&) override;
+
+ private:
+  static constexpr TimerId kUnanswered{1};
+  bool is_public() const { return config_.mode == "public"; }
+
+  void begin_run(Turn&) override;
+  void begin_round(Turn&) override;
+  void use_mean(std::span<float> mean, Turn&) override;
+  void on_idle(Turn&) override;
+
+  void take_step(Turn&);
+  void ask(std::uint32_t ahead, Turn&);
+  std::uint32_t look_ahead() const;
+  void give(Turn&);
+
+  const Config config_;
+  esync::States* const states_;  // the base class's service
+  LocalUpdate local_;
+  std::optional<double> step_s_;  // c
+  std::uint32_t steps_ = 0;       // k
+  std::uint32_t granted_ = 0;     // of this round
+  bool last_ = false;             // no more will be
+  std::uint32_t steps_before_ = 1;
+  double loss_ = 0;
+  std::uint64_t samples_ = 0, shard_size_ = 0;
+  bool computing_ = false;
+  std::optional<Time> waits_;  // for a grant, without a step to take
+};
+
+}  // namespace longhaul::sync

@@ -1,0 +1,88 @@
+#include "longhaul/sync/esync_states.h"
+
+namespace longhaul::sync::esync {
+
+Rank States::server(const Place& place, const View& view) {
+  for (const Role role : {Role::state_server, Role::server, Role::worker})
+    if (const auto there = live_with(role, place, view); !there.empty()) return there.front();
+  return view.lowest();
+}
+
+void States::ask(const Standing& s, Turn& turn) {
+  asked_ = {s.round, s.steps, s.ahead, s.step_s, s.push_s, seconds(rtt_)};
+  answer_.reset();
+  send_query(turn);
+}
+
+void States::send_query(Turn& turn) {
+  since_ = turn.now();
+  asks_ = server(turn.place(), turn.view());
+  turn.send(asks_, *asked_, {}, kControl);
+}
+
+std::optional<std::uint32_t> States::granted() { return std::exchange(answer_, std::nullopt); }
+
+Status States::on_message(Rank from, const Message& message, Turn& turn) {
+  const bool serves = server(turn.place(), turn.view()) == turn.self();
+  return dispatch(Messages{}, message, [&](const auto& m) -> Status {
+    if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Query>) {
+      if (!turn.place().member(from).is(Role::worker)) return malformed("a query of no worker");
+      if (!serves) return Ok{};  // was sent to the state server of another view
+      const auto [last, first] = heard_.try_emplace(from, m.round, m.steps);
+      const std::pair<Round, std::uint32_t> question{m.round, m.steps};
+      if (!first && question <= last->second) return malformed("a query that was answered");
+      last->second = question;
+      const double now = seconds(turn.now());
+      const double sent = with_delay_ ? now - m.rtt_s / 2 : now;
+      reach_.ask(from, {m.round, m.steps, m.ahead, m.step_s, m.push_s}, sent, now);
+      waiting_.insert(from);
+      answer_all(turn);
+    } else {
+      const bool expected = asked_ && m.round == asked_->round && m.steps == asked_->steps;
+      if (!expected || from != asks_) return Ok{};  // late
+      answer_ = m.more;
+      rtt_ = turn.now() - since_;
+      asked_.reset();
+    }
+    return Ok{};
+  });
+}
+
+void States::on_view(const View&, Turn& turn) {
+  std::erase_if(heard_, [&](const auto& one) { return !turn.view().has(one.first); });
+  std::erase_if(waiting_, [&](Rank rank) { return !turn.view().has(rank); });
+  answer_all(turn);
+  if (asked_ && server(turn.place(), turn.view()) != asks_) send_query(turn);
+}
+
+// Those that can be, in order of rank; the others when it is known, or due.
+void States::answer_all(Turn& turn) {
+  const auto workers = live_with(Role::worker, turn.place(), turn.view());
+  reach_.members({workers.begin(), workers.end()});
+  const double now = seconds(turn.now());
+  std::optional<double> next;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const Rank rank = *it;
+    if (const auto more = reach_.answer(rank, now)) {
+      const auto [round, steps] = heard_.at(rank);
+      turn.send(rank, Grant{round, steps, *more}, {}, kControl);
+      it = waiting_.erase(it);
+      continue;
+    }
+    ++it;
+    const auto due = reach_.due(rank);
+    if (due && (!next || *due < *next)) next = due;
+  }
+  // Not before it: rounded up.
+  if (next) turn.set_timer(kDue, std::max(from_seconds(*next) + Time{1}, turn.now()));
+}
+
+std::string States::waiting_for() const {
+  return asked_ ? "a grant of rank " + std::to_string(asks_) + ", the state server" : "";
+}
+
+void States::state(Archive& ar) {
+  ar(reach_, heard_, waiting_, asked_, asks_, answer_, since_, rtt_);
+}
+
+}  // namespace longhaul::sync::esync

@@ -1,0 +1,108 @@
+#include "longhaul/sync/esync_states.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/core/testing/machine_net.h"
+
+namespace longhaul::sync::esync {
+namespace {
+
+using longhaul::testing::MachineNet;
+
+constexpr std::uint8_t kWorker = std::uint8_t(Role::worker);
+
+MachineNet::Factory make(const ReachTime::Config& config = {.lease = 4}) {
+  return [=](const Place&) { return std::make_unique<States>(config, true); };
+}
+States& at(MachineNet& net, Rank rank) { return static_cast<States&>(net.machine(rank)); }
+void ask(MachineNet& net, Rank rank, const Standing& standing) {
+  net.act(rank, [&](Turn& turn) { at(net, rank).ask(standing, turn); });
+}
+
+// mutant: longhaul/sync/esync_states.cpp
+//   - for (const Role role : {Role::state_server, Role::server, Role::worker})
+//   + for (const Role role : {Role::server, Role::worker})
+TEST(States, AreKeptWhereTheRolesSay) {
+  const auto server_of = [](std::vector<std::uint8_t> roles, std::vector<Rank> live) {
+    Members members;
+    for (const std::uint8_t role : roles) members.push_back({"s", 0, 0, role});
+    Place place;
+    place.members = std::make_shared<const Members>(members);
+    return States::server(place, {.live = std::move(live)});
+  };
+  const std::uint8_t serves = std::uint8_t(Role::server), states = std::uint8_t(Role::state_server);
+  EXPECT_EQ(server_of({kWorker, serves, states}, {0, 1, 2}), 2u);
+  EXPECT_EQ(server_of({kWorker, serves, states}, {0, 1}), 1u);
+  EXPECT_EQ(server_of({kWorker, serves, kWorker}, {0, 2}), 0u);
+}
+
+// mutant: longhaul/sync/esync_states.cpp
+//   - asked_.reset();
+//   +
+TEST(States, AnswerEachQuestionOnceAndToWhomAsked) {
+  MachineNet net({.ranks = 2, .layout = Layout::flat(1)}, make());
+  ask(net, 0, {.round = 0, .steps = 1, .ahead = 1, .step_s = 1e-7});
+  ask(net, 1, {.round = 0, .steps = 1, .ahead = 1, .step_s = 2e-6});
+  EXPECT_TRUE(at(net, 1).asking());
+  EXPECT_NE(at(net, 1).waiting_for().find("rank 0"), std::string::npos);
+  net.run(100);
+  EXPECT_TRUE(net.errors.empty());
+  for (const Rank rank : {0u, 1u}) EXPECT_FALSE(at(net, rank).asking());
+  EXPECT_EQ(at(net, 1).granted(), 0u) << "the slowest";
+  EXPECT_EQ(at(net, 1).granted(), std::nullopt);
+  EXPECT_EQ(at(net, 0).granted(), 4u);
+}
+
+// What only a broken peer can say has no effect: a question again, an answer to nothing.
+// mutant: longhaul/sync/esync_states.cpp
+//   - if (!first && question <= last->second) return malformed("a query that was answered");
+//   +
+// mutant: longhaul/sync/esync_states.cpp
+//   - if (!expected || from != asks_) return Ok{};  // late
+//   +
+TEST(States, RepeatedQuestionsAndUnaskedAnswersChangeNothing) {
+  MachineNet net({.ranks = 3, .layout = Layout::flat(1)}, make());
+  for (const Rank rank : {0u, 2u})
+    ask(net, rank, {.round = 0, .steps = 1, .ahead = 1, .step_s = 2e-6});
+  const auto message = [](const auto& fields) {
+    Message m;
+    m.kind = fields.kKind;
+    m.head = Payload(share(to_wire(fields)));
+    return m;
+  };
+  const States::Query query{0, 1, 1, 1e-7, 0, 0};
+  ask(net, 1, {.round = 0, .steps = 1, .ahead = 1, .step_s = 1e-7});
+  net.run(100);
+  const std::uint64_t messages = net.messages();
+  EXPECT_FALSE(net.inject(1, 0, message(query)));
+  net.run(100);
+  EXPECT_EQ(net.messages(), messages);
+  EXPECT_EQ(at(net, 1).granted(), 4u);
+  EXPECT_TRUE(net.inject(0, 1, message(States::Grant{0, 1, 7})));
+  EXPECT_EQ(at(net, 1).granted(), std::nullopt);
+  ask(net, 1, {.round = 0, .steps = 2, .ahead = 1, .step_s = 1e-7});
+  EXPECT_TRUE(net.inject(2, 1, message(States::Grant{0, 2, 7})));
+  EXPECT_EQ(at(net, 1).granted(), std::nullopt);
+}
+
+// mutant: longhaul/sync/esync_states.cpp
+//   - if (asked_ && server(turn.place(), turn.view()) != asks_) send_query(turn);
+//   +
+TEST(States, ANewStateServerIsAskedWhatTheLostOneWas) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    MachineNet net({.ranks = 3, .layout = Layout::flat(1), .seed = seed}, make());
+    for (const Rank rank : {1u, 2u})
+      ask(net, rank, {.round = 5, .steps = 3, .ahead = 1, .step_s = 5e-8});
+    for (std::uint64_t i = 0; i < seed % 4; ++i) net.step();
+    net.crash(0);
+    net.run(1000);
+    for (const Rank rank : {1u, 2u}) {
+      EXPECT_FALSE(at(net, rank).asking()) << seed;
+      EXPECT_TRUE(at(net, rank).granted()) << seed;
+    }
+    EXPECT_TRUE(net.errors.empty()) << net.errors.front();
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::sync::esync

@@ -1,0 +1,51 @@
+#include "longhaul/sync/fedprox.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::learners;
+using testing::Quadratic;
+using testing::TestJob;
+
+TEST(FedProx, R3_14_WithoutAPullItIsFedAvgBitForBit) {
+  const auto all = learners(3, {.start = 1, .rate = 0.1f, .momentum = 0.5f, .buffers = 1});
+  TestJob prox({.sync = "fedprox", .settings = {{"mu", {0.0}}}, .learners = all});
+  TestJob avg({.sync = "fedavg", .learners = all});
+  prox.run();
+  avg.run();
+  ASSERT_EQ(prox.finished[0], 1);
+  EXPECT_EQ(prox.params(0), avg.params(0));
+}
+
+// On lambda/2 (x - a)^2 with lambda = 1: the local steps tend to (a + mu X) / (1 + mu).
+// mutant: longhaul/sync/fedprox.cpp
+//   - return ProximalStep{mu_, std::make_shared<const std::vector<float>>(x.begin(), x.end())};
+//   + return LocalStep{};
+TEST(FedProx, R3_15_LocalStepsTendToWhereThePullsBalance) {
+  for (const double mu : {0.5, 3.0}) {
+    TestJob job({.sync = "fedprox",
+                 .settings = {{"mu", {mu}}, {"steps", {std::int64_t{200}}}},
+                 .learners = {{.target = 2, .slope = 0, .start = 10, .rate = 0.1f}},
+                 .stop = {.max_rounds = 2}});
+    job.run();
+    double x = 10;
+    for (int round = 0; round < 2; ++round) x = (2 + mu * x) / (1 + mu);
+    EXPECT_NEAR(job.params(0)[0], x, 1e-4);
+  }
+}
+
+// mutant: longhaul/sync/fedprox.cpp
+//   - ar(late_);
+//   +
+TEST(FedProx, SavingAndLoadingAfterAnyEventChangesNothing) {
+  EXPECT_EQ(testing::changed_by_saving(
+                {.sync = "fedprox", .learners = learners(2, {.momentum = 0.5f, .buffers = 1})}),
+            "");
+}
+
+}  // namespace
+}  // namespace longhaul::sync

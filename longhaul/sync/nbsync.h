@@ -1,0 +1,109 @@
+#pragma once
+// NBSync: the local steps of one window run while the updates of the window before are averaged, so
+// that nobody waits for the network.
+//   Zhou et al., "NBSync: parallelism of local computing and global synchronization for fast
+//   distributed machine learning in WANs", IEEE Transactions on Services Computing, 2023; update,
+//   swap and mean as in its authors' public code (zhouhuaman/NBSync).
+//
+// In the paper's words: round t of the base class is window t + 1; the mean of the round is what
+// the server adds, which every worker adds to its own copy of W instead.
+#include "longhaul/sync/local_update.h"
+#include "longhaul/sync/synchronous.h"
+
+namespace longhaul::sync {
+
+class NBSync final : public Synchronous {
+ public:
+  // Where the others stand within their windows nobody could hand over.
+  static constexpr bool kLetsReturn = false;
+  struct Config {
+    std::uint32_t first = 1;
+    std::uint32_t max_steps = 0;
+    std::string weights = "equal";
+    double keep = 0;
+    std::uint32_t min_sites = 1;
+    double orphan_s = 60;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit(Field{.name = "first", .doc = "local steps before the first exchange", .min = 1},
+            self.first);
+      visit(Field{.name = "max_steps",
+                  .doc = "most local steps in a window (h_max); 0: as many as fit"},
+            self.max_steps);
+      visit(Field{.name = "weights",
+                  .doc = "updates count alike, or by the samples of their sites, or per step: each "
+                         "divided by its steps, the mean times the mean number of steps",
+                  .choices = {"equal", "samples", "steps"}},
+            self.weights);
+      visit(
+          Field{.name = "keep",
+                .doc = "share of its own progress in the window that a worker keeps on top of the "
+                       "new global model (beta)",
+                .min = 0,
+                .max = 1},
+          self.keep);
+      visit(
+          Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
+          self.min_sites);
+      visit(Field{.name = "orphan_s",
+                  .doc = "without a global model for so long, and five times the last window, a "
+                         "worker pauses",
+                  .max = 1e9,
+                  .unit = "s",
+                  .positive = true},
+            self.orphan_s);
+    }
+  };
+
+  NBSync(const Config& config, SyncParts parts)
+      : Synchronous("nbsync", std::move(parts), config.min_sites), config_(config) {}
+  static Status check(const Config&, const Place&);
+
+  void on_step(const StepResult&, Turn&) override;
+  void on_computed(const Computed&, Turn&) override;
+  void state(Archive&) override;
+
+ private:
+  // d, h and what else belongs to the progress that is handed over.
+  struct Progress {
+    std::vector<float> update;
+    std::vector<float> buffers;
+    std::uint32_t steps = 0;
+    double loss = 0;
+    std::uint64_t samples = 0, shard_size = 0;
+    void state(Archive& ar) { ar(update, buffers, steps, loss, samples, shard_size); }
+  };
+
+  void begin_run(Turn&) override;
+  void begin_round(Turn&) override;
+  bool takes_mean(Turn&) const override { return !computing_ && steps_ > 0; }
+  void mean_came(Turn&) override;
+  void use_mean(std::span<float> mean, Turn&) override;
+  void use_nothing(Turn& turn) override;
+  bool close(Turn&) override;
+  void on_idle(Turn&) override;
+  void exchanged(Time took, Turn&) override;
+  std::size_t scalars() const override { return config_.weights == "steps" ? 1 : 0; }
+
+  void take_progress(Turn&);
+  void hand_over(Turn&);
+  void swap(Turn&);
+  bool orphaned(const Turn&) const;
+
+  const Config config_;
+  std::vector<float> w_;     // W_t, with the buffers that belong to it
+  std::vector<float> mark_;  // up to where this worker's progress is handed over; parameters
+  Progress progress_;        // handed over, or about to be
+  // Of the window that runs.
+  std::uint32_t steps_ = 0;  // h
+  double loss_ = 0;
+  std::uint64_t samples_ = 0, shard_size_ = 0;
+  Time since_{0};  // it began
+  Time last_{0};   // how long the one before took
+  std::optional<Time> paused_;
+  bool computing_ = false;
+  bool closing_ = false;
+};
+
+}  // namespace longhaul::sync

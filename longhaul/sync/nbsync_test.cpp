@@ -1,0 +1,293 @@
+// One worker of NBSync, step by step, with an overlay whose means come when the test says so.
+// Periods, utilisation and whole jobs: tests/nbsync_test.cpp.
+#include "longhaul/sync/nbsync.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "longhaul/outer/none.h"
+#include "longhaul/sync/testing/hand_made.h"
+#include "longhaul/sync/testing/one_node.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Floats;
+using testing::HandMadeOverlay;
+using testing::OneNode;
+using testing::Quadratic;
+using namespace std::chrono_literals;
+
+// Two parameters and a buffer that counts the steps.
+struct Worker {
+  explicit Worker(NBSync::Config config = {},
+                  Quadratic::Config like = {.target = 0, .slope = 0, .start = 8, .rate = 0.5f},
+                  StopConfig stop = {.max_rounds = 1000, .report_every = 1000})
+      : config(std::move(config)), stop(stop), node(3, with_buffer(like)) {
+    build();
+    nbsync->feed_all([](Machine& m, Turn& t) { m.on_start(t); }, node.turn);
+    progress();
+  }
+  static Quadratic::Config with_buffer(Quadratic::Config like) { return like.buffers = 1, like; }
+  void build() {
+    auto made = std::make_unique<HandMadeOverlay>();
+    if (overlay) std::swap(made->begun, overlay->begun), made->outcomes = overlay->outcomes;
+    overlay = made.get();
+    nbsync = std::make_unique<NBSync>(
+        config,
+        SyncParts{std::move(made), std::make_unique<outer::None>(outer::NoneConfig{}), stop});
+  }
+  bool computes() const { return !node.context.wanted.empty(); }
+  void progress() { nbsync->on_progress(node.turn); }
+  // The step under way ends.
+  void step(Time took = 1s) {
+    ASSERT_TRUE(computes());
+    node.context.wanted.clear();
+    node.context.now += took;
+    const StepResult result = *node.learner.step(LocalStep{});
+    nbsync->on_step(result, node.turn);
+    nbsync->on_computed({.steps = 1, .samples = 1, .elapsed = took}, node.turn);
+    progress();
+  }
+  void mean(Round window, Floats values, Floats extras) {
+    overlay->outcomes[{window, 0, 0}] = {std::move(values), 1, {0}, {}};
+    overlay->outcomes[{window, 0, 1}] = {std::move(extras), 1, {0}, {}};
+    node.context.busy = computes();
+    progress();
+    node.context.busy = false;
+  }
+  const HandMadeOverlay::Begun& sent(Round window) { return overlay->begun.at({window, 0, 0}); }
+  const HandMadeOverlay::Begun& extras(Round window) { return overlay->begun.at({window, 0, 1}); }
+  Floats x() { return node.all(); }
+
+  NBSync::Config config;
+  StopConfig stop;
+  OneNode node;
+  HandMadeOverlay* overlay = nullptr;
+  std::unique_ptr<NBSync> nbsync;
+};
+
+// Steps halve x: 8, 4, 2, 1 ... The first is the first window's; the next two were taken while its
+// mean was on its way.
+// mutant: longhaul/sync/nbsync.cpp
+//   - progress_.update[i] = x[i] - std::exchange(mark_[i], x[i]);
+//   + progress_.update[i] = x[i] - mark_[i];
+TEST(NBSync, Inv2_EveryStepIsInExactlyOneUpdateTheFirstWindowIncluded) {
+  Worker w;
+  w.step();
+  EXPECT_EQ(w.sent(0).values, (Floats{-4, -4}));
+  w.step();
+  w.step();
+  EXPECT_EQ(w.x(), (Floats{1, 1, 3}));
+  w.mean(0, {-2, -2}, {1});
+  EXPECT_FALSE(w.overlay->begun.contains({1, 0, 0})) << "between two steps";
+  w.step();
+  EXPECT_EQ(w.sent(1).values, (Floats{-3.5f, -3.5f})) << "from 4 to 1/2";
+  EXPECT_EQ(w.extras(1).values, (Floats{4})) << "the buffers as they were before the swap";
+  EXPECT_EQ(w.x(), (Floats{6, 6, 1})) << "W_1";
+  const auto steps = w.node.done<Record>();
+  double sum = 0;
+  for (const Record& record : steps)
+    if (record.name == "steps") sum += record.value;
+  EXPECT_EQ(sum, 4);
+}
+
+// mutant: longhaul/sync/nbsync.cpp
+//   - for (std::size_t i = 0; i < mean.size(); ++i) w_[i] += mean[i];
+//   + for (std::size_t i = 0; i < mean.size(); ++i) w_[i] = turn.params()[i] + mean[i];
+TEST(NBSync, Inv1_WIsTheSumOfTheMeans) {
+  Worker w;
+  Floats expected = {8, 8};
+  for (Round window = 0; window < 5; ++window) {
+    for (Round i = 0; i <= window; ++i) w.step();
+    const Floats mean = {float(window) - 2, 1};
+    w.mean(window, mean, {float(window)});
+    w.step();
+    for (int i = 0; i < 2; ++i) expected[std::size_t(i)] += mean[std::size_t(i)];
+    EXPECT_EQ(w.x(), (Floats{expected[0], expected[1], float(window)})) << window;
+  }
+}
+
+// One a window, made of a step at least; none before the model of the window before is installed.
+// mutant: longhaul/sync/nbsync.h
+//   - bool takes_mean(Turn&) const override { return !computing_ && steps_ > 0; }
+//   + bool takes_mean(Turn&) const override { return !computing_; }
+TEST(NBSync, Inv3_OneUpdateAWindowOfOneStepAtLeast) {
+  Worker w;
+  for (Round window = 0; window < 4; ++window)
+    w.overlay->outcomes[{window, 0, 0}] = {{0, 0}, 1, {0}, {}};
+  for (Round window = 0; window < 4; ++window)
+    w.overlay->outcomes[{window, 0, 1}] = {{0}, 1, {0}, {}};
+  for (Round steps = 1; steps <= 4; ++steps) {
+    w.step();
+    EXPECT_EQ(w.overlay->begun.size(), 2 * steps);
+  }
+}
+
+// Half a model is none: parameters and buffers of a window are installed together, at a boundary.
+// mutant: longhaul/sync/synchronous.cpp
+//   - if (!takes_mean(turn)) return false;
+//   +
+TEST(NBSync, Inv4_TheSwapIsWholeAndAtAStepBoundary) {
+  Worker w;
+  w.step();
+  w.overlay->outcomes[{0, 0, 0}] = {{1, 1}, 1, {0}, {}};
+  w.node.context.busy = true;
+  w.progress();
+  w.node.context.busy = false;
+  w.step();
+  EXPECT_EQ(w.x(), (Floats{2, 2, 2}));
+  w.overlay->outcomes[{0, 0, 1}] = {{7}, 1, {0}, {}};
+  w.node.context.busy = true;
+  w.progress();
+  w.node.context.busy = false;
+  EXPECT_EQ(w.x(), (Floats{2, 2, 2}));
+  w.step();
+  EXPECT_EQ(w.x(), (Floats{9, 9, 7}));
+}
+
+// x = W_t + keep (x - mark), and the mark moves along: no step is handed over twice.
+// mutant: longhaul/sync/nbsync.cpp
+//   - for (std::size_t i = 0; i < mark_.size(); ++i) x[i] += beta * progress_.update[i];
+//   + for (std::size_t i = 0; i < mark_.size(); ++i) x[i] = w_[i] + progress_.update[i];
+// mutant: longhaul/sync/nbsync.cpp
+//   - end_round(w_, turn);
+//   + end_round(turn.params(), turn);
+TEST(NBSync, WhatIsKeptOfTheOwnProgressIsNotHandedOverAgain) {
+  Worker w({.keep = 0.5}, {.target = 0, .slope = 0, .start = 8, .rate = 0.5f},
+           {.max_rounds = 1000, .report_every = 1});
+  w.step();
+  w.mean(0, {-4, -4}, {1});
+  w.step();  // 4 to 2
+  EXPECT_EQ(w.sent(1).values, (Floats{-2, -2}));
+  EXPECT_EQ(w.x(), (Floats{3, 3, 1})) << "W_1 = 4, and half of -2";
+  EXPECT_EQ(*w.node.done<Report>().at(0).model, (Floats{4, 4, 1})) << "W_1 is what is scored";
+  w.nbsync->feed_all([](Machine& m, Turn& t) { m.on_scored(0, {}, t); }, w.node.turn);
+  w.mean(1, {0, 0}, {1});
+  w.step();
+  EXPECT_EQ(w.sent(2).values, (Floats{-1.5f, -1.5f})) << "from 3";
+}
+
+// d_i / h_i weigh alike, and the mean of the h_j multiplies them.
+// mutant: longhaul/sync/nbsync.cpp
+//   - for (float& v : per_step) v /= float(d.steps);
+//   +
+// mutant: longhaul/sync/nbsync.cpp
+//   - for (float& v : mean) v *= mean_scalars()[0];
+//   +
+TEST(NBSync, ByStepsUpdatesCountPerStep) {
+  Worker w({.first = 2, .weights = "steps"});
+  w.step();
+  EXPECT_TRUE(w.overlay->begun.empty());
+  w.step();
+  EXPECT_EQ(w.sent(0).values, (Floats{-3, -3}));
+  EXPECT_EQ(w.extras(0).values, (Floats{2, 2})) << "buffer and steps";
+  w.mean(0, {-0.5f, -1}, {2, 6});
+  w.step();
+  EXPECT_EQ(w.x(), (Floats{5, 2, 2}));
+}
+
+// mutant: longhaul/sync/nbsync.cpp
+//   - .weight = config_.weights == "samples" ? double(d.shard_size) : 1.0,
+//   + .weight = double(d.shard_size),
+TEST(NBSync, BySamplesUpdatesWeighWhatTheirSitesHold) {
+  for (const std::string weights : {"equal", "samples"}) {
+    Worker w({.weights = weights},
+             {.target = 0, .slope = 0, .start = 8, .rate = 0.5f, .samples = 7});
+    w.step();
+    EXPECT_EQ(w.sent(0).weight, weights == "equal" ? 1 : 7);
+  }
+}
+
+// mutant: longhaul/sync/nbsync.cpp
+//   - const bool full = config_.max_steps > 0 && steps_ >= config_.max_steps;
+//   + const bool full = config_.max_steps > 0 && steps_ > config_.max_steps;
+TEST(NBSync, AFullWindowWaitsForItsMeanAndSaysHowLong) {
+  Worker w({.max_steps = 3});
+  w.step();
+  for (int i = 0; i < 3; ++i) w.step();
+  EXPECT_FALSE(w.computes());
+  EXPECT_NE(w.nbsync->waiting_for(), "");
+  w.node.context.now += 5s;
+  w.mean(0, {0, 0}, {1});
+  EXPECT_TRUE(w.computes());
+  double waited = 0;
+  for (const Record& record : w.node.done<Record>())
+    if (record.name == "wait_s") waited += record.value;
+  EXPECT_EQ(waited, 5);
+}
+
+// Cut off from the others a worker does not walk away without bound.
+// mutant: longhaul/sync/nbsync.cpp
+//   - return turn.now() - since_ > std::max(from_seconds(config_.orphan_s), 5 * last_) && steps_ >
+//   0;
+//   + return turn.now() - since_ > from_seconds(config_.orphan_s) && steps_ > 0;
+TEST(NBSync, AnOrphanPausesAtABoundary) {
+  Worker w({.orphan_s = 10});
+  w.step(4s);
+  w.step(2s);
+  w.mean(0, {0, 0}, {1});
+  w.step(2s);  // a window of 8 s: 40 s of patience
+  for (int i = 0; i < 10; ++i) w.step(4s);
+  EXPECT_TRUE(w.computes());
+  w.step(1s);
+  EXPECT_FALSE(w.computes());
+  w.mean(1, {0, 0}, {1});
+  EXPECT_TRUE(w.computes());
+}
+
+// What was computed after the last swap is in no window: the run leaves W_T on all nodes.
+// mutant: longhaul/sync/nbsync.cpp
+//   - std::copy(w_.begin(), w_.end(), turn.params().begin());
+//   +
+TEST(NBSync, TheRunEndsWithTheGlobalModel) {
+  Worker w({}, {.target = 0, .slope = 0, .start = 8, .rate = 0.5f},
+           {.max_rounds = 2, .report_every = 1000});
+  w.step();
+  w.mean(0, {-1, -1}, {1});
+  w.step();
+  w.step();
+  w.mean(1, {-1, -1}, {5});
+  w.step();  // installs W_2 and ends; no step was begun
+  EXPECT_EQ(w.x(), (Floats{6, 6, 5}));
+  EXPECT_EQ(w.node.done<Finish>().size(), 1u);
+  EXPECT_FALSE(w.computes());
+}
+
+// W_{t+1} = W_t + d^{t+1}, where d^{t+1} starts from W_{t-1}: of a quadratic whose windows cover
+// the share q of the way to its minimum the roots of z z - z + q say how fast W gets there.
+// mutant: longhaul/sync/nbsync.cpp
+//   - std::copy(w_.begin(), w_.end(), x.begin());
+//   +
+TEST(NBSync, Inv7And8_ADelayOfOneWindowContractsAsTheFormulaSays) {
+  for (const double rate : {0.1, 0.5, 0.9, 0.99}) {
+    Worker w({}, {.target = 0, .slope = 0, .start = 8, .rate = float(rate)});
+    double before = 0, log_sum = 0;
+    for (Round window = 0; window < 60; ++window) {
+      w.step();  // installs the window before, if any
+      const Floats d = w.sent(window).values;
+      w.mean(window, d, {0});
+      // d is of the step from the model of two installs ago.
+      const double norm = std::hypot(double(d[0]), window > 0 ? before : 0);
+      if (window == 29) log_sum -= std::log(norm);
+      if (window == 59) log_sum += std::log(norm);
+      before = double(d[0]);
+    }
+    const double q = rate;
+    const double modulus =
+        q > 0.25 ? std::sqrt(q) : (1 + std::sqrt(1 - 4 * q)) / 2;  // of the larger root
+    EXPECT_NEAR(std::exp(log_sum / 30), modulus, 0.02) << rate;
+  }
+}
+
+TEST(NBSync, FewerMaxStepsThanTheFirstWindowNeedsAreRefused) {
+  Place place;
+  place.members = std::make_shared<const Members>(Members{{"oregon"}});
+  const Status status = NBSync::check({.first = 3, .max_steps = 2}, place);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().what.find("max_steps = 2 is less than first = 3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace longhaul::sync

@@ -1,0 +1,237 @@
+// Strategies for unequal machines, as whole jobs in the simulator: what their papers' arithmetic
+// says of times, and what must hold whatever the speeds are.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+template <class List>
+auto named(const List& list, std::string_view name) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.name() == name; });
+  LH_CHECK(found != list.end());
+  return *found;
+}
+
+// Workers on access links of their own, around a server whose port is no limit.
+struct Star {
+  std::string sync = "nbsync";
+  std::vector<Setting> settings = {};
+  std::vector<double> step_s = {0.04, 0.04, 0.04, 0.04, 6, 6};
+  double transfer_s = 5.415;  // of the vector, each way
+  Time delay = 0ms;
+  double jitter = 0;
+  Round rounds = 12;
+  std::uint64_t seed = 1;
+};
+
+JobSpec spec_of(const Star& star) {
+  JobSpec spec;
+  spec.parts =
+      plain(named(sync_variants(), star.sync), named(overlay_variants(), "hub_sequential"));
+  spec.parts.sync.settings = star.settings;
+  spec.workers = std::uint32_t(star.step_s.size());
+  spec.one_site_each = spec.server_apart = spec.phantom = true;
+  spec.size = 1'000'000;
+  spec.chunk_bytes = 4 * 40'000;
+  spec.rounds = star.rounds;
+  spec.seed = star.seed;
+  spec.stop.report_every = 100000;
+  Tables tables;
+  const auto workers = std::uint32_t(star.step_s.size());
+  const sim::Rate rate = 4e6 * 1.0006 / star.transfer_s;
+  for (std::uint32_t site = 0; site <= workers; ++site) {
+    tables.network.sites.push_back(site < workers ? sim::FifoConfig::Site{rate, rate, {}, {}}
+                                                  : sim::FifoConfig::Site{{}, {}, {}, {}});
+    tables.network.site_of.push_back(site);
+  }
+  tables.network.link = {{}, star.delay};
+  using Jitter = sim::JitteredSteps::Jitter;
+  for (const double s : star.step_s)
+    tables.speeds.push_back(
+        {from_seconds(s), star.jitter > 0 ? Jitter::lognormal : Jitter::none, star.jitter});
+  tables.speeds.push_back({1s, Jitter::none, 0});
+  spec.tables = tables;
+  return spec;
+}
+
+// What each worker says of its rounds, and the steps that it asked for.
+class Rounds final : public sim::Watcher {
+ public:
+  void acted(Time at, Rank rank, const Action& action) override {
+    if (std::holds_alternative<ComputeStep>(action)) ++steps[rank];
+    if (const auto* record = std::get_if<Record>(&action)) {
+      values[record->name][rank][record->round] += record->value;
+      times[record->name][rank][record->round] = at;
+      if (record->name == "steps" && on_hand_over) on_hand_over(rank, *record);
+    }
+  }
+  template <class T>
+  using Of = std::map<std::string, std::map<Rank, std::map<Round, T>>>;
+  Of<double> values;
+  Of<Time> times;
+  std::map<Rank, std::uint64_t> steps;
+  std::function<void(Rank, const Record&)> on_hand_over;
+};
+
+// Of steady rounds: mean time from one to the next.
+double period(const Rounds& rounds, const std::string& name = "steps") {
+  const auto& of_one = rounds.times.at(name).at(0);
+  const Round first = 4, last = of_one.rbegin()->first;
+  return seconds(of_one.at(last) - of_one.at(first)) / double(last - first);
+}
+
+// Local steps of all workers a second.
+double step_rate(const Star& star) {
+  Job job(spec_of(star));
+  Rounds rounds;
+  job.world().watch(rounds);
+  LH_CHECK(job.run());
+  double sum = 0;
+  for (const auto& [rank, of_one] : rounds.values.at("steps")) {
+    double taken = 0;
+    for (const auto& [round, steps] : of_one)
+      if (round > 4) taken += steps;
+    sum += taken / double(of_one.rbegin()->first - 4);
+  }
+  return sum / period(rounds);
+}
+
+// T_sync = 10.83 s, and two steps of the slow ones: 12 s.
+TEST(NBSyncJob, Inv10_AWindowIsAWholeNumberOfTheSlowestSteps) {
+  Job job(spec_of({}));
+  Rounds rounds;
+  job.world().watch(rounds);
+  ASSERT_TRUE(job.run());
+  EXPECT_NEAR(period(rounds), 12.0, 0.02 * 12);
+  for (Rank rank = 0; rank < 6; ++rank) {
+    const double share = seconds(job.world().figures(rank).computing) / seconds(job.world().now());
+    EXPECT_GE(share, 0.95) << rank;
+  }
+}
+
+// mutant: longhaul/sync/nbsync.cpp
+//   - if (computing_ || closing_) return;
+//   + if (computing_ || closing_ || (round() > 0 && !working() && steps_ > 0)) return;
+TEST(NBSyncJob, Inv6_ASlowNetworkCostsNoSteps) {
+  const double fast = step_rate({.transfer_s = 0.5, .rounds = 20});
+  const double slow = step_rate({.transfer_s = 50, .rounds = 8});
+  EXPECT_NEAR(slow, fast, 0.01 * fast);
+}
+
+// Steps of all over those of ESync without a margin: 1 + T_sync / c_s.
+TEST(NBSyncJob, StepsOverThoseOfESyncFollowTheFormula) {
+  for (const double times : {0.5, 1.0, 3.0, 10.0}) {
+    const double transfer = times * 6 / 2;
+    const double ours = step_rate({.transfer_s = transfer, .rounds = 16});
+    const double esync = step_rate(
+        {.sync = "esync", .settings = {{"margin_s", {0.0}}}, .transfer_s = transfer, .rounds = 16});
+    EXPECT_NEAR(ours / esync, 1 + times, 0.1 * (1 + times)) << times;
+  }
+}
+
+// A watcher's view of the weak dependency, over networks and speeds of all kinds: nobody hands over
+// for a window before all have handed over for the one before; every step is handed over once.
+// mutant: longhaul/sync/nbsync.cpp
+//   - progress_.steps = std::exchange(steps_, 0);
+//   + progress_.steps = steps_;
+TEST(NBSyncJob, Inv5_StalenessIsOneWindowAndNoStepIsCountedTwice) {
+  for (std::uint64_t seed = 1; seed <= 1000 / kThin; ++seed) {
+    Random random(seed, {Purpose::test});
+    Star star{.delay = Time(std::int64_t(random.below(200)) * 1'000'000),
+              .jitter = random.uniform(),
+              .rounds = 5,
+              .seed = seed};
+    star.transfer_s = 0.01 * std::pow(1000.0, random.uniform());
+    star.step_s.clear();
+    for (std::uint64_t n = 2 + random.below(4); n > 0; --n)
+      star.step_s.push_back(0.02 * std::pow(50.0, random.uniform()));
+    Job job(spec_of(star));
+    Rounds rounds;
+    std::map<Rank, std::uint64_t> before;
+    rounds.on_hand_over = [&](Rank rank, const Record& record) {
+      for (Rank other = 0; record.round > 0 && other < star.step_s.size(); ++other)
+        EXPECT_TRUE(rounds.values["steps"][other].contains(record.round - 1)) << seed;
+      EXPECT_EQ(double(rounds.steps[rank] - before[rank]), record.value) << seed;
+      EXPECT_GE(record.value, 1);
+      before[rank] = rounds.steps[rank];
+    };
+    job.world().watch(rounds);
+    ASSERT_TRUE(job.run()) << seed;
+    for (const auto& [rank, of_one] : rounds.values["steps"]) EXPECT_EQ(of_one.size(), 5u) << seed;
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// Asked ahead, a state server 50 ms away holds nobody up.
+// mutant: longhaul/sync/esync.cpp
+//   - if (!is_public() && !last_ && !states_->asking() && left <= look_ahead()) ask(left, turn);
+//   + if (!is_public() && !last_ && !states_->asking() && left == 0) ask(left, turn);
+TEST(ESyncJob, Inv8_FastWorkersComputeUntilTheyGive) {
+  Job job(spec_of({.sync = "esync",
+                   .step_s = {0.05, 0.05, 0.2, 4},
+                   .transfer_s = 0.5,
+                   .delay = 50ms,
+                   .rounds = 10}));
+  Rounds rounds;
+  job.world().watch(rounds);
+  ASSERT_TRUE(job.run());
+  for (const Rank rank : {0u, 1u}) {
+    double computing = 0, waiting = 0;
+    for (Round round = 1; round < 10; ++round) {
+      computing += 0.05 * rounds.values["steps"][rank][round];
+      waiting += rounds.values["grant_wait_s"][rank][round];
+    }
+    EXPECT_GT(computing, 9 * 3.0) << rank;
+    EXPECT_GE(computing / (computing + waiting), 0.9) << rank;
+  }
+}
+
+// All updates of a round leave for the server within the longest step of the fast and the margin.
+// mutant: longhaul/sync/esync_reach.cpp
+//   - if (free + mine.step_s + mine.push_s + eps > arrive) return 0;
+//   + if (free + mine.push_s > arrive) return 0;
+TEST(ESyncJob, Inv3And9_NobodyIsLateOrLongBeforeTheSlowest) {
+  Job job(spec_of({.sync = "esync", .step_s = {0.05, 0.3, 1, 4}, .transfer_s = 0.5, .rounds = 8}));
+  Rounds rounds;
+  job.world().watch(rounds);
+  ASSERT_TRUE(job.run());
+  for (Round round = 1; round < 8; ++round) {
+    EXPECT_EQ(rounds.values["steps"][3][round], 1) << round;
+    const Time slowest = rounds.times["steps"][3][round];
+    for (const Rank rank : {0u, 1u, 2u}) {
+      EXPECT_LE(rounds.times["steps"][rank][round], slowest) << round << ", " << rank;
+      EXPECT_LT(seconds(slowest - rounds.times["steps"][rank][round]), 1 + 2 * 0.05 * 4) << round;
+    }
+  }
+}
+
+// mutant: longhaul/sync/fedprox.cpp
+//   - if (late_) turn.stop_computing();
+//   +
+TEST(FedProxJob, TheDeadlineCutsTheStepsOfTheSlow) {
+  Star star{.sync = "fedprox",
+            .settings = {{"deadline_s", {3.5}}},
+            .step_s = {0.1, 1, 6},
+            .transfer_s = 0.5,
+            .rounds = 3};
+  JobSpec spec = spec_of(star);
+  spec.steps = 20;
+  Job job(spec);
+  Rounds rounds;
+  job.world().watch(rounds);
+  ASSERT_TRUE(job.run());
+  // A reset of the optimiser is an action, too.
+  EXPECT_EQ(rounds.steps[0], 3 * (20 + 1));
+  EXPECT_EQ(rounds.steps[1], 3 * (4 + 1));
+  EXPECT_EQ(rounds.steps[2], 3 * (1 + 1));
+}
+
+}  // namespace
+}  // namespace longhaul::conformance
