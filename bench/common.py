@@ -29,14 +29,14 @@ def run(*words, network=None, folder):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def result(process, what):
-    """The JSON object that it prints."""
+def result(process, what, codes=(0,)):
+    """The JSON object that it prints; `codes`: what it may exit with."""
     try:
         out, err = process.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
         raise RuntimeError(f"{what}: not done after {PATIENCE_S} s: {err[-400:]}") from None
-    if process.returncode != 0:
+    if process.returncode not in codes:
         raise RuntimeError(f"{what}: exit code {process.returncode}: {(out + err)[-400:]}")
     return json.loads(out)

@@ -25,6 +25,7 @@ struct DataConfig {
   std::vector<double> sample;
   std::uint32_t samples = 2000, test_samples = 500;
   double noise = 1.0;
+  bool teacher = false;
   std::uint64_t data_seed = 1;
 
   std::string partition = "iid";
@@ -121,6 +122,10 @@ struct DataConfig {
                 .min = 0,
                 .max = 1e6},
           self.noise);
+    visit(Field{.name = "teacher",
+                .doc = "synthetic classification: a small random network labels the samples; the "
+                       "noise is that of its outputs"},
+          self.teacher);
   }
 
   template <class Self, class Visit>

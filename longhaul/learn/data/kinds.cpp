@@ -174,6 +174,9 @@ Result<Split> load_synthetic(const DataConfig& config, const std::string&, const
     options.shape.task = Task::regression;
   else
     options.shape.outputs = config.classes ? std::int64_t{config.classes} : 10;
+  if (config.teacher && config.task == "regression")
+    return invalid(
+        "[data] teacher = true tells classes apart, but task = \"regression\": leave it out");
   constexpr double most = 1 << 28;  // numbers: a GiB
   const auto width = double(options.shape.width());
   if (width * (double(config.samples) + double(config.test_samples)) > most ||
@@ -183,6 +186,7 @@ Result<Split> load_synthetic(const DataConfig& config, const std::string&, const
                     "outputs are more than a GiB; expected fewer samples or features",
                     config.samples, config.test_samples, width, options.shape.outputs));
   options.noise = config.noise;
+  options.teacher = config.teacher;
   options.seed = config.data_seed;
   options.samples = config.samples;
   DataSet train = make_synthetic(options);

@@ -52,11 +52,11 @@ const std::array kKinds = {
         {"path", "test_path", "test_share", "data_seed", "task", "labels", "classes", "features"},
         load_libsvm,
         Place::file},
-    DataEntry{
-        "synthetic",
-        "Gaussian classes, or a linear function, made from a seed",
-        {"data_seed", "task", "classes", "features", "sample", "samples", "test_samples", "noise"},
-        load_synthetic},
+    DataEntry{"synthetic",
+              "Gaussian classes, a teacher's, or a linear function, made from a seed",
+              {"data_seed", "task", "classes", "features", "sample", "samples", "test_samples",
+               "noise", "teacher"},
+              load_synthetic},
 };
 
 constexpr std::array<std::string_view, 6> kCommonKeys = {"partition", "alpha", "shards",

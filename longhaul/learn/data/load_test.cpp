@@ -226,6 +226,40 @@ TEST_F(Load, LocalNeedsWhatASiteCannotKnow) {
   EXPECT_THAT(error(config_of("synthetic")), HasSubstr("has no files"));
 }
 
+TEST(Synthetic, ATeacherIsRefusedForRegression) {
+  DataConfig config = config_of("synthetic");
+  config.teacher = true;
+  config.task = "regression";
+  const auto refused = load_data(config);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().what, HasSubstr("teacher = true"));
+}
+
+// mutant: longhaul/learn/data/synthetic.cpp
+//   - outputs.push_back(dot(weights, units.data()) + noise * random.normal());
+//   + outputs.push_back(dot(weights, units.data()));
+TEST(Synthetic, ATeacherLabelsWhatItSees) {
+  SyntheticOptions options;
+  options.shape.sample = {20};
+  options.shape.outputs = 10;
+  options.samples = 2000;
+  options.noise = 0;
+  options.teacher = true;
+  const DataSet plain = make_synthetic(options);
+  options.noise = 1;
+  const DataSet noisy = make_synthetic(options);
+  EXPECT_NE(noisy.labels, plain.labels);
+  options.noise = 0;
+  options.test = true;
+  EXPECT_NE(make_synthetic(options).features, plain.features);
+  options.test = false;
+  options.samples = 100;
+  const DataSet fewer = make_synthetic(options);
+  EXPECT_TRUE(std::equal(fewer.labels.begin(), fewer.labels.end(), plain.labels.begin()));
+  const std::set<std::int64_t> classes(plain.labels.begin(), plain.labels.end());
+  EXPECT_GE(classes.size(), 8u);
+}
+
 // mutant: longhaul/learn/data/synthetic.cpp
 //   - Random random = draws(options.seed, options.test ? kTest : kTrain, row);
 //   + Random random = draws(options.seed, kTrain, row);

@@ -3,6 +3,8 @@
 //
 //   classification  a mean per class, each number ~ N(0, 1); a sample is the mean of its class plus
 //                   `noise` x N(0, 1); classes take turns
+//   ... by teacher  samples ~ N(0, 1); the class is the largest output of a network of kHidden tanh
+//                   units with weights ~ N(0, 1) / sqrt(inputs), each output plus `noise` x N(0, 1)
 //   regression      samples ~ N(0, 1); the target is teacher . sample + bias + `noise` x N(0, 1),
 //                   teacher and bias ~ N(0, 1), the teacher divided by sqrt(width)
 #include <cstdint>
@@ -17,7 +19,8 @@ struct SyntheticOptions {
   std::size_t samples = 0;
   double noise = 1.0;
   std::uint64_t seed = 1;
-  bool test = false;  // other samples from the same means or teacher
+  bool test = false;     // other samples from the same means or teacher
+  bool teacher = false;  // classification: labels of a teacher instead of means of classes
 };
 
 DataSet make_synthetic(const SyntheticOptions&);
