@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 
-from common import result, run
+from common import result, run, site
 
 SPEEDS = [40] * 4 + [6000] * 2  # ms a step
 TARGETS = (0.70, 0.75, 0.80, 0.82)
@@ -81,13 +81,12 @@ PARTITIONS = {"IID": "", "Dirichlet 0.5": 'partition = "dirichlet"\nalpha = 0.5'
 
 
 def workers(rate=66):
-    return "".join(f'[[site]]\nname = "w{i}"\nup_mbps = {rate}\ndown_mbps = {rate}\nstep_ms = {ms}\n'
-                   for i, ms in enumerate(SPEEDS))
+    return "".join(site(f"w{i}", rate, ms) for i, ms in enumerate(SPEEDS))
 
 
 def job(kind, seed, partition="", phases="sequential"):
-    return JOB.format(seed=seed, rounds=10**6, hours=kind.hours, report=kind.report, model=MLP, phases=phases,
-                      partition=partition, scale=MBYTES * 1e6 / MODEL_BYTES,
+    return JOB.format(seed=seed, rounds=10**6, hours=kind.hours, report=kind.report, model=MLP,
+                      phases=phases, partition=partition, scale=MBYTES * 1e6 / MODEL_BYTES,
                       sync=kind.sync) + workers()
 
 
@@ -211,7 +210,7 @@ def nb2(bench):
                         "".join(f" {cells[0]['rate'] / cell['rate']:.2f} |" for cell in cells[1:]))
     if rows:
         print("\nnb-2: steps of all workers a second, over those of\n")
-        print("| T_sync in steps of the slowest | 1 + that | esync | its margin 0 | esync, public |")
+        print("| T_sync in steps of the slowest | 1 + that | esync | margin 0 | public |")
         print("|---|---|---|---|---|", *rows, sep="\n")
 
 

@@ -261,8 +261,8 @@ TEST(Synthetic, ATeacherLabelsWhatItSees) {
 }
 
 // mutant: longhaul/learn/data/synthetic.cpp
-//   - Random random = draws(options.seed, options.test ? kTest : kTrain, row);
-//   + Random random = draws(options.seed, kTrain, row);
+//   - return draws(options.seed, options.test ? kTest : kTrain, row);
+//   + return draws(options.seed, kTrain, row);
 TEST_F(Load, SyntheticClassesAreApartAndTheTestSetIsOther) {
   DataConfig config = config_of("synthetic");
   config.samples = 300;

@@ -15,6 +15,10 @@ Random draws(std::uint64_t seed, Part part, std::uint64_t row) {
   return Random(seed, {.purpose = Purpose::data, .round = row, .range = part});
 }
 
+Random row_of(const SyntheticOptions& options, std::size_t row) {
+  return draws(options.seed, options.test ? kTest : kTrain, row);
+}
+
 std::vector<float> normals(Random random, std::size_t count, double scale) {
   std::vector<float> values(count);
   for (float& value : values) value = float(scale * random.normal());
@@ -62,7 +66,7 @@ DataSet make_taught(const SyntheticOptions& options) {
   const Teacher teacher(options.seed, width, std::size_t(data.shape.outputs));
   data.features.reserve(options.samples * width);
   for (std::size_t row = 0; row < options.samples; ++row) {
-    Random random = draws(options.seed, options.test ? kTest : kTrain, row);
+    Random random = row_of(options, row);
     for (std::size_t j = 0; j < width; ++j) data.features.push_back(float(random.normal()));
     data.labels.push_back(teacher.label(data.features.data() + row * width, options.noise, random));
   }
@@ -83,7 +87,7 @@ DataSet make_synthetic(const SyntheticOptions& options) {
     means.push_back(normals(draws(options.seed, kTeacher, i), width + 1, 1.0));
   data.features.reserve(options.samples * width);
   for (std::size_t row = 0; row < options.samples; ++row) {
-    Random random = draws(options.seed, options.test ? kTest : kTrain, row);
+    Random random = row_of(options, row);
     const std::vector<float>& mean = means[row % outputs];
     if (classes) data.labels.push_back(std::int64_t(row % outputs));
     for (std::size_t j = 0; j < width; ++j) {
