@@ -10,7 +10,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build demo test asan tsan sanitize-launch fuzz mutants format clean
-.PHONY: bench bench-net bench-fidelity bench-overlays bench-tsengine bench-nbsync
+.PHONY: bench bench-net bench-fidelity bench-overlays bench-tsengine bench-nbsync bench-esync
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -74,6 +74,9 @@ bench-tsengine: build  ## tsengine against hub, rack, binary and forest in six s
 
 bench-nbsync: build  ## nbsync against esync and others on unequal machines, simulated
 	bench/nbsync.py --resume build/nbsync.json
+
+bench-esync: build  ## esync against bsp in two scenarios, simulated
+	bench/esync.py --resume build/esync.json
 
 format:  ## clang-format all C++ files
 	scripts/check-format --fix

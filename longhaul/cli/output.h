@@ -24,6 +24,8 @@ void print_run(const run::Summary&, const std::string& folder, std::string_view 
 
 // One line on steps that were to take as long as in the simulator; "" if they were not.
 std::string pace_text(const run::Summary&);
+// What its workers waited for, and how stale updates were; "" if nothing says so.
+std::string tally_text(const run::Tally&);
 // What the router of an emulated WAN says of itself, in a line.
 std::string lab_text(const run::LabFigures&);
 

@@ -52,6 +52,7 @@ Summary merge(const Job& job, const Members& members, const Children& children,
     all.time_s = std::max(all.time_s, one->time_s);
     all.real_s = std::max(all.real_s, one->real_s);
     all.rounds = std::max(all.rounds, one->rounds);
+    all.tally.add(one->tally);
     if (one->pace) {
       if (!all.pace) all.pace.emplace();
       all.pace->steps += one->pace->steps;

@@ -1,5 +1,7 @@
 #include "longhaul/run/run_log.h"
 
+#include "longhaul/run/nodes.h"
+
 namespace longhaul::run {
 
 RunLog::RunLog(const Job& job, const Members& members, const RunFolder* folder,
@@ -40,6 +42,7 @@ void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluatio
 void RunLog::recorded(Time at, Rank rank, const Record& record) {
   const std::pair<std::string_view, double> values[] = {{"value", record.value}};
   write(at, rank, record.round, record.name, values);
+  counted_.tally.add(node_name(members_[rank]), record);
 }
 
 void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes) {
@@ -62,6 +65,7 @@ void RunLog::fill(Summary& summary) const {
   summary.final_accuracy = counted_.accuracy;
   summary.time_to_target_s = counted_.time_to_target_s;
   summary.real_s = real_s();
+  summary.tally = counted_.tally;
 }
 
 void RunLog::state(Archive& ar) {

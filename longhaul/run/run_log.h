@@ -41,7 +41,8 @@ class RunLog {
   struct Counted {
     std::optional<double> time_to_target_s, loss, accuracy;
     double real_s = 0;
-    void state(Archive& ar) { ar(time_to_target_s, loss, accuracy, real_s); }
+    Tally tally;
+    void state(Archive& ar) { ar(time_to_target_s, loss, accuracy, real_s, tally); }
   };
   void write(Time, Rank, Round, std::string_view kind,
              std::span<const std::pair<std::string_view, double>> values);

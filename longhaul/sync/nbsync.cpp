@@ -116,7 +116,7 @@ void NBSync::on_idle(Turn& turn) {
     if (!paused_) paused_ = turn.now();
     return;
   }
-  if (paused_) turn.record("wait_s", round(), seconds(turn.now() - *paused_));
+  if (paused_) turn.record("window_wait_s", round(), seconds(turn.now() - *paused_));
   paused_.reset();
   computing_ = true;
   turn.compute(LocalStep{});
@@ -126,7 +126,10 @@ bool NBSync::orphaned(const Turn& turn) const {
   return turn.now() - since_ > std::max(from_seconds(config_.orphan_s), 5 * last_) && steps_ > 0;
 }
 
-void NBSync::exchanged(Time took, Turn& turn) { turn.record("sync_s", round(), seconds(took)); }
+// It computes meanwhile.
+void NBSync::waited(Wait what, Time took, Turn& turn) {
+  if (what == Wait::exchange) turn.record("sync_s", round(), seconds(took));
+}
 
 // What was computed since the last swap belongs to a window that will not be.
 bool NBSync::close(Turn& turn) {

@@ -83,7 +83,7 @@ class NBSync final : public Synchronous {
   void use_nothing(Turn& turn) override;
   bool close(Turn&) override;
   void on_idle(Turn&) override;
-  void exchanged(Time took, Turn&) override;
+  void waited(Wait, Time took, Turn&) override;
   std::size_t scalars() const override { return config_.weights == "steps" ? 1 : 0; }
 
   void take_progress(Turn&);

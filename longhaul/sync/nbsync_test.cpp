@@ -214,7 +214,7 @@ TEST(NBSync, AFullWindowWaitsForItsMeanAndSaysHowLong) {
   EXPECT_TRUE(w.computes());
   double waited = 0;
   for (const Record& record : w.node.done<Record>())
-    if (record.name == "wait_s") waited += record.value;
+    if (record.name == "window_wait_s") waited += record.value;
   EXPECT_EQ(waited, 5);
 }
 

@@ -49,6 +49,7 @@ bool Synchronous::advance(Turn& turn) {
       if (step == StopRule::Step::wait) return false;
       const bool last = step == StopRule::Step::stop;
       if (last && !close(turn)) return false;
+      waited(Wait::verdict, turn.now() - over_, turn);
       if (last) turn.finish();
       phase_ = last ? Phase::ended : Phase::ready;
       hand_over(last, turn);
@@ -136,7 +137,7 @@ bool Synchronous::collect(Turn& turn) {
   if (!takes_mean(turn)) return false;
   phase_ = Phase::working;
   welcome();
-  exchanged(turn.now() - asked_, turn);
+  waited(Wait::exchange, turn.now() - asked_, turn);
   mean_came(turn);
   if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
   // Every contributor was lost: an empty round, which leaves the model as it was.
@@ -169,10 +170,15 @@ std::span<const float> Synchronous::mean_scalars() const {
   return scalars_;
 }
 
-void Synchronous::exchanged(Time took, Turn& turn) { turn.record("wait_s", done_, seconds(took)); }
+void Synchronous::waited(Wait what, Time took, Turn& turn) {
+  if (what == Wait::exchange) turn.record("wait_s", done_, seconds(took));
+  if (what == Wait::verdict && took > Time{0})
+    turn.record("verdict_wait_s", done_ - 1, seconds(took));
+}
 
 void Synchronous::end_round(std::span<const float> model, Turn& turn) {
   phase_ = Phase::deciding;
+  over_ = turn.now();
   ++done_;
   Turn below = within(stop_, turn);
   stop_.round_done(done_ - 1, model, samples_, below);
@@ -217,7 +223,7 @@ void Synchronous::state(Archive& ar) {
   ar.expect(name_);
   ar(phase_, done_, samples_, asked_, mean_, extras_);
   ar(newcomers_, owed_, giver_, stands_in_all_);
-  ar(scalars_);
+  ar(scalars_, over_);
   parts_.outer->state(ar);
 }
 

@@ -63,8 +63,10 @@ class Synchronous : public Strategy {
   virtual bool close(Turn&) { return true; }
   // Nothing more can be done in this turn.
   virtual void on_idle(Turn&) {}
-  // From having contributed to using the mean.
-  virtual void exchanged(Time took, Turn&);
+  // It took so long from having contributed to using the mean, or from the round's end to the
+  // verdict that lets the next begin.
+  enum class Wait : std::uint8_t { exchange, verdict };
+  virtual void waited(Wait, Time took, Turn&);
   // How many scalars its results have.
   virtual std::size_t scalars() const { return 0; }
   // Can its state, which the senior worker may have handed over, be that of so many parameters
@@ -133,6 +135,7 @@ class Synchronous : public Strategy {
   Round done_ = 0;                        // also the round that runs
   std::uint64_t samples_ = 0;             // used by all nodes in the rounds done; if counted
   Time asked_{0};                         // since when this round's mean is awaited
+  Time over_{0};                          // when the last round ended
   std::optional<Outcome> mean_, extras_;  // of this round, the one that came first
   std::vector<float> scalars_;            // the mean of the last that came
   // Live workers that have come back, with the epoch, until they are known to have the model.

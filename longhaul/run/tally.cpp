@@ -1,0 +1,79 @@
+#include "longhaul/run/tally.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+namespace longhaul::run {
+namespace {
+
+constexpr std::string_view kWait = "wait_s";
+
+// "exchange" of wait_s, "grant" of grant_wait_s; "" of others.
+std::string cause_of(std::string_view record) {
+  if (record == kWait) return "exchange";
+  const std::string ending = "_" + std::string(kWait);
+  return record.ends_with(ending) ? std::string(record.substr(0, record.size() - ending.size()))
+                                  : "";
+}
+
+bool is_count(const nlohmann::json& value) { return value.is_number_unsigned(); }
+
+}  // namespace
+
+void Tally::add(const std::string& node, const Record& record) {
+  if (const std::string cause = cause_of(record.name); !cause.empty())
+    waiting_s[cause] += record.value;
+  if (!(record.value >= 0)) return;
+  if (record.name == "staleness")
+    ++staleness[std::uint64_t(std::min(std::round(record.value), double(kStalest)))];
+  if (record.name == "steps") {
+    ++steps[node].updates;
+    steps[node].steps += std::uint64_t(std::llround(record.value));
+  }
+}
+
+void Tally::add(const Tally& other) {
+  for (const auto& [cause, time] : other.waiting_s) waiting_s[cause] += time;
+  for (const auto& [rounds, updates] : other.staleness) staleness[rounds] += updates;
+  for (const auto& [node, more] : other.steps) {
+    steps[node].updates += more.updates;
+    steps[node].steps += more.steps;
+  }
+}
+
+void write(const Tally& tally, nlohmann::ordered_json& into) {
+  if (!tally.waiting_s.empty()) into["waiting_s"] = tally.waiting_s;
+  for (const auto& [rounds, updates] : tally.staleness)
+    into["staleness"][std::to_string(rounds)] = updates;
+  for (const auto& [node, one] : tally.steps)
+    into["local_steps"][node] = {{"updates", one.updates}, {"steps", one.steps}};
+}
+
+Tally read_tally(const nlohmann::json& from) {
+  Tally tally;
+  const auto each = [&](const char* key, const auto& take) {
+    if (!from.is_object() || !from.contains(key) || !from[key].is_object()) return;
+    for (const auto& [name, value] : from[key].items()) take(name, value);
+  };
+  each("waiting_s", [&](const std::string& cause, const auto& value) {
+    if (value.is_number()) tally.waiting_s[cause] = value.template get<double>();
+  });
+  each("staleness", [&](const std::string& rounds, const auto& value) {
+    const bool number =
+        !rounds.empty() && rounds.size() < 5 &&
+        std::all_of(rounds.begin(), rounds.end(), [](unsigned char c) { return std::isdigit(c); });
+    if (number && is_count(value))
+      tally.staleness[std::stoull(rounds)] = value.template get<std::uint64_t>();
+  });
+  each("local_steps", [&](const std::string& node, const auto& value) {
+    if (!value.is_object() || !value.contains("updates") || !value.contains("steps")) return;
+    if (!is_count(value["updates"]) || !is_count(value["steps"])) return;
+    tally.steps[node] = {value["updates"].template get<std::uint64_t>(),
+                         value["steps"].template get<std::uint64_t>()};
+  });
+  return tally;
+}
+
+}  // namespace longhaul::run
