@@ -35,7 +35,8 @@ std::vector<Variant<Entry>> variants(std::span<const Entry> registry) {
 }
 
 std::optional<std::string> illegal(const Combination& c) {
-  return longhaul::illegal(*c.sync.entry, *c.overlay.entry, *c.transfer.entry, *c.codec.entry,
+  const SyncEntry sync = entry_with(*c.sync.entry, {"sync", "", 0, c.sync.settings});
+  return longhaul::illegal(sync, *c.overlay.entry, *c.transfer.entry, *c.codec.entry,
                            c.codec.feedback, *c.outer.entry);
 }
 
@@ -98,12 +99,16 @@ Combination plain(const Variant<SyncEntry>& sync, const Variant<OverlayEntry>& o
   return {sync, overlay, transfer_variants().at(0), codec_variants().at(0), outer_variants().at(0)};
 }
 
-// The strategies as they are, and one in kShare of their other settings, others with each overlay.
+// The strategies that can be run with it, and one in kShare of their other settings, others with
+// each overlay; of those that talk to a server by themselves, which occur with the hub alone, all.
 std::vector<Variant<SyncEntry>> syncs_with(const Variant<OverlayEntry>& overlay) {
   std::vector<Variant<SyncEntry>> some;
   auto turn = std::size_t(overlay.entry - overlay::registry().data());
-  for (Variant<SyncEntry>& one : sync_variants())
-    if (one.number == 0 || turn++ % kShare == 0) some.push_back(std::move(one));
+  for (Variant<SyncEntry>& one : sync_variants()) {
+    if (illegal(plain(one, overlay))) continue;
+    if (one.number == 0 || one.entry->traits.served || turn++ % kShare == 0)
+      some.push_back(std::move(one));
+  }
   return some;
 }
 
@@ -116,10 +121,10 @@ std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>& over
       std::max({syncs.size(), transfers.size(), codecs.size(), outers.size()});
   std::vector<Combination> all;
   for (std::size_t i = 0; i < count; ++i) {
-    // Wheels of different speed; where the first try is illegal the codec turns on.
-    for (std::size_t shift = 0; shift < codecs.size(); ++shift) {
+    // Wheels of different speed; where the first try is illegal the codec turns on, then the outer.
+    for (std::size_t shift = 0; shift < codecs.size() * outers.size(); ++shift) {
       Combination c{wheel(syncs, i), overlay, wheel(transfers, i), wheel(codecs, i + shift),
-                    wheel(outers, i + i / outers.size())};
+                    wheel(outers, i + i / outers.size() + shift / codecs.size())};
       if (illegal(c)) continue;
       all.push_back(std::move(c));
       break;

@@ -14,7 +14,7 @@ using flow::bytes_per_second;
 using testing::Quadratic;
 using namespace std::chrono_literals;
 
-constexpr float kStart = 6, kSlope = 1e-5f;
+constexpr float kStart = 6, kSlope = 1e-5f, kRate = 0.1f;
 
 float target_of(Rank rank) { return float(rank) - 0.3f * float(rank * rank); }
 
@@ -56,8 +56,9 @@ std::shared_ptr<const flow::Wan> believed_network(const Place& place) {
   return wan;
 }
 
-std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
-  OverlayParts parts;
+// What overlays and strategies that talk to a server need alike.
+template <class Parts>
+void add_links(const JobSpec& spec, const Place& place, Parts& parts) {
   const auto& transfer = spec.parts.transfer;
   parts.transfer = value_of(
       transfer.entry->make(table("transfer", transfer.entry->name, transfer.settings), place));
@@ -66,6 +67,11 @@ std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
     return value_of(codec::make_codec(settings, place, feedback));
   };
   if (spec.server_apart) parts.server = place.size() - 1;
+}
+
+std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
+  OverlayParts parts;
+  add_links(spec, place, parts);
   parts.network = spec.phantom ? nullptr : believed_network(place);
   const auto& overlay = spec.parts.overlay;
   return value_of(overlay.entry->make(table("overlay", overlay.entry->name, overlay.settings),
@@ -80,6 +86,10 @@ std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place)
   const auto& outer = spec.parts.outer;
   parts.outer =
       value_of(outer.entry->make(table("outer", outer.entry->name, outer.settings), place));
+  add_links(spec, place, parts);
+  for (const Setting& setting : spec.parts.overlay.settings)
+    parts.codes_down |= setting.key == "down_codec";
+  parts.rate = kRate;
   parts.stop = spec.stop;
   parts.stop.max_rounds = spec.rounds;
   parts.stop.snapshots = !spec.phantom;
@@ -101,7 +111,7 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
       spec.size, Quadratic::Config{.target = spec.target.value_or(target_of(rank)),
                                    .slope = kSlope,
                                    .start = kStart,
-                                   .rate = 0.1f,
+                                   .rate = kRate,
                                    .momentum = 0.3f,
                                    .samples = spec.equal_samples ? 4 : rank + 1,
                                    .buffers = spec.buffers});

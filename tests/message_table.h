@@ -10,6 +10,7 @@
 #include "longhaul/perf/messages.h"
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/handover.h"
+#include "longhaul/sync/server/courier.h"
 #include "longhaul/transfer/reliable.h"
 
 namespace longhaul {
@@ -29,6 +30,7 @@ void for_each_message(Visit&& visit) {
   family("handover", sync::Handover::Messages{});
   family("esync", sync::esync::States::Messages{});
   family("perf", perf::Messages{});
+  family("sync/server", sync::server::Courier::Messages{});
 }
 
 }  // namespace longhaul

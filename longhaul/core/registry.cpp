@@ -35,11 +35,20 @@ std::string_view to_string(Bits bits) {
   return "";
 }
 
+SyncEntry entry_with(const SyncEntry& entry, const Settings& settings) {
+  SyncEntry with = entry;
+  if (entry.traits_with) with.traits = entry.traits_with(settings);
+  return with;
+}
+
 std::optional<std::string> illegal(const SyncEntry& sync, const OverlayEntry& overlay,
                                    const TransferEntry& transfer, const CodecEntry& codec,
                                    bool error_feedback, const OuterEntry& outer) {
   const std::string strategy = quoted("sync", sync.name), way = quoted("overlay", overlay.name);
   const std::string numbers = quoted("codec", codec.name);
+  if (sync.traits.served && overlay.name != "hub")
+    return strategy + " talks to its server by itself, not through " + way +
+           ": set [overlay] kind = \"hub\"";
   const std::vector<Op>& ops = overlay.traits.ops;
   if (std::find(ops.begin(), ops.end(), sync.traits.op) == ops.end())
     return strategy + " exchanges " + std::string(what(sync.traits.op)) + ", which " + way +
@@ -56,7 +65,10 @@ std::optional<std::string> illegal(const SyncEntry& sync, const OverlayEntry& ov
            " is no contraction, so its error must not be fed back: set [codec] "
            "error_feedback = false";
   if (error_feedback && !sync.traits.takes_feedback)
-    return strategy + " keeps what was not sent by itself: set [codec] error_feedback = false";
+    return strategy +
+           (sync.traits.served ? " sends what must not hold what was lost before"
+                               : " keeps what was not sent by itself") +
+           ": set [codec] error_feedback = false";
   if (!codec.traits.contraction && !sync.traits.takes_unbiased)
     return strategy +
            " needs a codec that is near its input each time, not in the mean: choose "

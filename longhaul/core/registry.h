@@ -84,6 +84,12 @@ struct SyncParts {
   std::unique_ptr<Overlay> overlay;
   std::unique_ptr<Transform> outer;
   StopConfig stop;
+  // Of strategies that talk to a server by themselves, as OverlayParts.
+  std::unique_ptr<Transfer> transfer = {};
+  std::function<std::unique_ptr<Codec>(bool feedback)> make_codec = {};
+  std::optional<Rank> server = {};
+  bool codes_down = false;  // [overlay] down_codec = "same": the server writes in the job's codec
+  double rate = 0;          // [optimizer] rate, for servers that must know it; 0: not known
 };
 struct Preset {  // a key of another table that a sync kind sets unless the job file does
   std::string_view table, key;
@@ -98,6 +104,7 @@ struct SyncTraits {
   std::string_view when_lost;  // what it does when a peer is lost, in words
   // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
   bool lets_return = false;
+  bool served = false;  // talks to a server by itself, not through an overlay
 };
 struct SyncEntry {
   std::string_view name, summary;
@@ -108,7 +115,11 @@ struct SyncEntry {
   // Settings of [sync] with which a run of few rounds meets every phase (an end of warm-up, say):
   // what the conformance suite runs with. Null: the defaults do, with a few local steps.
   std::vector<Setting> (*small)() = nullptr;
+  // The traits that hold with these settings of [sync]. Null: `traits`, whatever they are.
+  SyncTraits (*traits_with)(const Settings&) = nullptr;
 };
+// The entry with the traits that hold with these settings.
+SyncEntry entry_with(const SyncEntry&, const Settings&);
 
 // Why these parts cannot be combined, with the remedy; nothing if they can.
 std::optional<std::string> illegal(const SyncEntry&, const OverlayEntry&, const TransferEntry&,

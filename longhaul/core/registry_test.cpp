@@ -78,6 +78,32 @@ TEST(Illegal, WhatAStrategyDoesNotTake) {
 }
 
 // mutant: longhaul/core/registry.cpp
+//   - if (sync.traits.served && overlay.name != "hub")
+//   + if (sync.traits.served)
+TEST(Illegal, WhoTalksToAServerTakesTheHub) {
+  Parts p;
+  p.sync.traits.served = true;
+  EXPECT_TRUE(says(p.why(), "[overlay] kind = \"hub\""));
+  p.overlay.name = "hub";
+  EXPECT_EQ(p.why(), "");
+}
+
+// mutant: longhaul/core/registry.cpp
+//   - if (entry.traits_with) with.traits = entry.traits_with(settings);
+//   + if (entry.traits_with) with.traits = entry.traits_with({settings.table});
+TEST(Illegal, SettingsMayChangeTraits) {
+  SyncEntry entry{"s", "", nullptr, nullptr, nullptr, {}};
+  EXPECT_TRUE(entry_with(entry, {}).traits.takes_outer);
+  entry.traits_with = [](const Settings& settings) {
+    SyncTraits traits;
+    traits.takes_outer = settings.entries.empty();
+    return traits;
+  };
+  EXPECT_TRUE(entry_with(entry, {}).traits.takes_outer);
+  EXPECT_FALSE(entry_with(entry, {"sync", "", 0, {{"a", {true}}}}).traits.takes_outer);
+}
+
+// mutant: longhaul/core/registry.cpp
 //   - if (!transfer.traits.lossless && sync.traits.op == Op::mean)
 //   + if (!transfer.traits.lossless && sync.traits.op == Op::gather)
 TEST(Illegal, AMeanNeedsWholeVectors) {

@@ -4,8 +4,10 @@
 
 #include <set>
 
+#include "longhaul/codec/fp32.h"
 #include "longhaul/outer/none.h"
 #include "longhaul/sync/testing/test_job.h"
+#include "longhaul/transfer/reliable.h"
 
 namespace longhaul::sync {
 namespace {
@@ -18,7 +20,11 @@ Place one_worker() {
 }
 
 SyncParts parts() {
-  return {testing::everyone_to_everyone(), std::make_unique<outer::None>(outer::NoneConfig{}), {}};
+  SyncParts parts{
+      testing::everyone_to_everyone(), std::make_unique<outer::None>(outer::NoneConfig{}), {}};
+  parts.transfer = std::make_unique<transfer::Reliable>(one_worker());
+  parts.make_codec = [](bool) { return std::make_unique<codec::Fp32>(); };
+  return parts;
 }
 
 TEST(SyncRegistry, EveryEntrySaysWhatItIsAndIsMadeByDefault) {

@@ -102,7 +102,15 @@ Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (job.roles.server && !sites.find(*job.roles.server))
     return about(doc, "roles", "server",
                  "a site's name" + suggestion(*job.roles.server, sites.names()));
-  if (auto why = illegal(*job.sync.entry, *job.overlay.entry, *job.transfer.entry, *job.codec.entry,
+  const SyncEntry sync = entry_with(*job.sync.entry, job.sync.settings);
+  for (const char* key : {"phases", "window"})
+    if (sync.traits.served && job.overlay.settings.find(key))
+      return about(
+          doc, "overlay", key,
+          fmt::format("no such key with [sync] kind = \"{}\", which talks to its server by "
+                      "itself; down_codec counts",
+                      sync.name));
+  if (auto why = illegal(sync, *job.overlay.entry, *job.transfer.entry, *job.codec.entry,
                          job.error_feedback, *job.outer.entry))
     return invalid(fmt::format("{}: {}", place_of(doc, *why), *why));
   return Ok{};

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "longhaul/codec/registry.h"
+#include "longhaul/learn/models/optimizer_config.h"
 
 namespace longhaul::run {
 namespace {
@@ -17,6 +18,25 @@ std::uint64_t number_of(const Settings& settings, const std::vector<FieldDoc>& d
   if (const Setting* entry = settings.find(key)) value = &entry->value;
   const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
   return number && *number > 0 ? std::uint64_t(*number) : fallback;
+}
+
+// The rate of the local optimiser, by itself or by default.
+double rate_of(const Job& job) {
+  const Setting* rate = job.optimizer.find("rate");
+  if (!rate) return learn::OptimizerConfig{}.rate;
+  if (const auto* whole = std::get_if<std::int64_t>(&rate->value.data)) return double(*whole);
+  const auto* real = std::get_if<double>(&rate->value.data);
+  return real ? *real : 0;
+}
+
+// A fresh codec of the job.
+std::function<std::unique_ptr<Codec>(bool feedback)> codec_maker(const Job& job,
+                                                                 const Place& place) {
+  return [settings = job.codec.settings, place](bool feedback) {
+    auto made = codec::make_codec(settings, place, feedback);
+    LH_CHECK(made);
+    return std::move(*made);
+  };
 }
 
 }  // namespace
@@ -63,11 +83,7 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& plac
   auto codec = codec::make_codec(job.codec.settings, place, true);
   if (!codec) return codec.error();
   OverlayParts below;
-  below.make_codec = [settings = job.codec.settings, place](bool feedback) {
-    auto made = codec::make_codec(settings, place, feedback);
-    LH_CHECK(made);
-    return std::move(*made);
-  };
+  below.make_codec = codec_maker(job, place);
   auto transfer = job.transfer.entry->make(job.transfer.settings, place);
   if (!transfer) return transfer.error();
   below.transfer = std::move(*transfer);
@@ -84,6 +100,13 @@ Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& pl
   if (!outer) return outer.error();
   SyncParts parts{std::move(*overlay), std::move(*outer),
                   stop_config(job, training_samples, place.phantom)};
+  auto transfer = job.transfer.entry->make(job.transfer.settings, place);
+  if (!transfer) return transfer.error();
+  parts.transfer = std::move(*transfer);
+  parts.make_codec = codec_maker(job, place);
+  parts.server = job.server();
+  parts.codes_down = job.overlay.settings.text("down_codec") == "same";
+  parts.rate = rate_of(job);
   return job.sync.entry->make(job.sync.settings, std::move(parts), place);
 }
 

@@ -1,7 +1,9 @@
 #include "longhaul/sync/testing/test_job.h"
 
+#include "longhaul/codec/registry.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/sync/registry.h"
+#include "longhaul/transfer/reliable.h"
 
 namespace longhaul::sync::testing {
 namespace {
@@ -122,8 +124,16 @@ void TestJob::make_node(Rank rank) {
   const Settings sync{"sync", "test.toml", 0, config_.settings};
   auto transform = (*outer::entry_of(outer))->make(outer, place);
   auto entry = find_entry(registry(), sync, config_.sync);
-  auto strategy =
-      (*entry)->make(sync, {everyone_to_everyone(), *std::move(transform), config_.stop}, place);
+  SyncParts parts{everyone_to_everyone(), *std::move(transform), config_.stop};
+  parts.transfer = std::make_unique<transfer::Reliable>(place);
+  parts.make_codec = [this, place](bool feedback) {
+    auto made = codec::make_codec({"codec", "test.toml", 0, config_.codec}, place, feedback);
+    LH_CHECK(made);
+    return std::move(*made);
+  };
+  parts.server = config_.server;
+  parts.rate = double(config_.learners.at(0).rate);
+  auto strategy = (*entry)->make(sync, std::move(parts), place);
   Learner* learner = place.me().is(Role::worker) ? learners_[rank].get() : nullptr;
   nodes_[rank] = std::make_unique<Node>(place, *std::move(strategy), learner, *this);
 }
@@ -163,6 +173,10 @@ void TestJob::save_and_load() {
 }
 
 void TestJob::send(Rank from, Send s) {
+  if (s.message.is_bulk())
+    events_.push_back({from, [this, from, to = s.to, service = s.service.service_class()] {
+                         nodes_[from]->writable(Time{0}, to, service);
+                       }});
   events_.push_back({s.to, [this, from, s = std::move(s)] {
                        const Status status = nodes_[s.to]->deliver(Time{0}, from, s.message);
                        if (!status) errors.push_back(status.error().what);
@@ -170,7 +184,12 @@ void TestJob::send(Rank from, Send s) {
 }
 
 void TestJob::compute(Rank node, ComputeStep step) {
-  events_.push_back({node, [this, node, step = std::move(step)] {
+  step_after(config_.takes ? config_.takes(node) : 0, node, std::move(step));
+}
+
+void TestJob::step_after(int passes, Rank node, ComputeStep step) {
+  events_.push_back({node, [this, passes, node, step = std::move(step)] {
+                       if (passes > 0) return step_after(passes - 1, node, step);
                        const auto result = learners_[node]->step(step.work);
                        LH_CHECK(result);
                        if (result->samples > 0) ++steps[node];

@@ -21,11 +21,15 @@ class TestJob final : public Host {
     std::string sync = "bsp";
     std::vector<Setting> settings = {};       // of [sync]
     std::vector<Setting> outer = {};          // of [outer]
+    std::vector<Setting> codec = {};          // of [codec]
+    std::optional<Rank> server = {};          // of [roles]
     std::vector<Quadratic::Config> learners;  // one a rank
     std::vector<std::uint8_t> roles = {};     // one a rank; empty: all workers
     std::uint64_t size = 8;
     StopConfig stop = {.max_rounds = 5};
     std::uint64_t seed = 1;
+    // How many events of others pass before a step of this rank is done. Null: none.
+    std::function<int(Rank)> takes = {};
     // What the test set says of a model.
     std::function<Evaluation(const std::vector<float>&)> score = {};
   };
@@ -66,6 +70,7 @@ class TestJob final : public Host {
     std::function<void()> happens;
   };
   void make_node(Rank rank);
+  void step_after(int passes, Rank node, ComputeStep step);
 
   const Config config_;
   Place place_;

@@ -1,0 +1,262 @@
+#include "longhaul/sync/server/courier.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace longhaul::sync::server {
+namespace {
+
+constexpr Service kBulk{};  // labels too: they come before their vectors
+
+enum : std::uint32_t { kParameters, kBuffers };
+
+// The models at both ends of a run are equal at all nodes, whatever the codec.
+Coding coding_of(const Label& label, std::uint32_t range) {
+  if (range == kBuffers) return Coding::exact;
+  if (label.kind == Label::Kind::push) return Coding::up;
+  return label.kind == Label::Kind::model ? Coding::down : Coding::exact;
+}
+
+bool may_carry(Label::Kind kind) { return kind != Label::Kind::pull; }
+bool must_carry(Label::Kind kind) { return may_carry(kind) && kind != Label::Kind::model; }
+
+}  // namespace
+
+void Letter::state(Archive& ar) {
+  ar(peer, label);
+  bool full = values != nullptr;
+  ar(full);
+  if (!full) return values.reset();
+  std::vector<float> copy;
+  if (!ar.loading()) copy = *values;
+  ar(copy);
+  if (ar.loading()) values = std::make_shared<const std::vector<float>>(std::move(copy));
+}
+
+Courier::Courier(const Place& place, Rank server, std::unique_ptr<Transfer> transfer,
+                 std::unique_ptr<Codec> up, std::unique_ptr<Codec> down, Reader& reader)
+    : place_(place),
+      server_(server),
+      transfer_(std::move(transfer)),
+      up_(std::move(up)),
+      down_(std::move(down)),
+      reader_(reader) {
+  LH_CHECK(transfer_ && place_.layout && place_.layout->size() > 0);
+  transfer_->attach(*this);
+  own(*transfer_);
+}
+
+void Courier::send(Letter letter, Turn& turn) {
+  LH_CHECK(letter.label.goes_up() ? letter.peer == server_ : is_server());
+  letter.label.carries = letter.values != nullptr;
+  if (letter.peer == turn.self()) return arrived_.push_back(std::move(letter));
+  Outbox& outbox = out_[letter.peer];
+  letter.label.seq = outbox.next++;
+  outbox.letters.push_back(std::move(letter));
+  pump(outbox, turn);
+  on_progress(turn);  // short vectors are gone already
+}
+
+// The next label goes when the vector before it has gone, so that the receiver has one open.
+void Courier::pump(Outbox& outbox, Turn& turn) {
+  while (!outbox.under_way && !outbox.letters.empty()) {
+    const Letter& letter = outbox.letters.front();
+    turn.send(letter.peer, letter.label, {}, kBulk);
+    if (!letter.label.carries) {
+      outbox.letters.pop_front();
+      continue;
+    }
+    outbox.under_way = true;
+    begin(letter, turn);
+  }
+}
+
+void Courier::begin(const Letter& letter, Turn& turn) {
+  Turn below = within(*transfer_, turn);
+  const Layout& layout = *place_.layout;
+  for (const auto& [range, whole] :
+       {std::pair{kParameters, layout.parameters()}, std::pair{kBuffers, layout.buffers()}}) {
+    if (whole.length == 0) continue;
+    transfer_->begin({.key = key_of(turn.self(), letter.peer, letter.label, range),
+                      .to = letter.peer,
+                      .ranges = cut(whole),
+                      .weight = 0,
+                      .service = kBulk},
+                     below);
+  }
+}
+
+TransferKey Courier::key_of(Rank from, Rank to, const Label& label, std::uint32_t range) const {
+  // The group is whom it is for: letters to different peers are different vectors.
+  return {.epoch = 0,
+          .vector = {.round = label.seq, .group = to, .range = range, .origin = from},
+          .phase = std::uint8_t(label.goes_up() ? 0 : 1),
+          .coding = coding_of(label, range)};
+}
+
+// Messages are cut here, not by the transfer: as_read() encodes the same stretches.
+std::vector<Range> Courier::cut(Range whole) const {
+  const std::uint64_t longest = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
+                                (place_.phantom ? place_.chunk_run : 1);
+  std::vector<Range> pieces;
+  for (std::uint64_t at = whole.offset; at < whole.end(); at += longest)
+    pieces.push_back({at, std::min(longest, whole.end() - at)});
+  return pieces;
+}
+
+Codec* Courier::codec_of(Coding coding) const {
+  return coding == Coding::up ? up_.get() : coding == Coding::down ? down_.get() : nullptr;
+}
+
+std::size_t Courier::size_of(Coding coding, std::uint64_t values) const {
+  const Codec* codec = codec_of(coding);
+  return codec ? codec->encoded_size(values) : values * sizeof(float);
+}
+
+std::vector<float> Courier::as_read(std::span<const float> parameters) {
+  std::vector<float> read(parameters.begin(), parameters.end());
+  if (is_server() || !up_ || place_.phantom) return read;
+  const auto outbox = out_.find(server_);
+  const CodecKey key{.round = outbox == out_.end() ? 0 : outbox->second.next,
+                     .group = server_,
+                     .range = kParameters,
+                     .origin = place_.self};
+  for (const Range& at : cut({0, parameters.size()})) {
+    const auto values = parameters.subspan(at.offset, at.length);
+    const auto into = std::span(read).subspan(at.offset, at.length);
+    LH_CHECK(up_->decode(key, at, up_->encode(key, at, values), into));
+  }
+  return read;
+}
+
+std::optional<Letter> Courier::arrived() {
+  if (arrived_.empty()) return std::nullopt;
+  Letter letter = std::move(arrived_.front());
+  arrived_.pop_front();
+  return letter;
+}
+
+Status Courier::on_message(Rank from, const Message& message, Turn& turn) {
+  return dispatch(Messages{}, message, [&](const Label& label) -> Status {
+    if (from == turn.self() || label.goes_up() != is_server() || (!is_server() && from != server_))
+      return malformed("a letter that goes the wrong way");
+    Inbox& inbox = in_[from];
+    if (inbox.open || label.seq != inbox.next)
+      return malformed("letter " + std::to_string(label.seq) + " where " +
+                       std::to_string(inbox.next) + " is expected, after the one before");
+    if (label.carries ? !may_carry(label.kind) : must_carry(label.kind))
+      return malformed("a letter with a vector that has none, or without the one it has");
+    LH_TRY(reader_.admit(from, label));
+    if (label.carries) {
+      inbox.open = label;
+      inbox.filled = 0;
+      inbox.values.clear();
+      return Ok{};
+    }
+    ++inbox.next;
+    arrived_.push_back({from, label, nullptr});
+    return Ok{};
+  });
+}
+
+Status Courier::admit(Rank from, const TransferKey& key, Range range) {
+  const auto found = in_.find(from);
+  if (found == in_.end() || !found->second.open) return malformed("a piece of no letter");
+  const Inbox& inbox = found->second;
+  const Range buffers = place_.layout->buffers();
+  const std::uint32_t of = inbox.filled < buffers.offset ? kParameters : kBuffers;
+  if (key != key_of(from, place_.self, *inbox.open, of))
+    return malformed("a piece of another letter than the one that is open");
+  const std::uint64_t end = of == kParameters ? buffers.offset : buffers.end();
+  if (range.offset != inbox.filled || range.end() > end)
+    return malformed("a piece at " + std::to_string(range.offset) + " where the one at " +
+                     std::to_string(inbox.filled) + " is expected");
+  return Ok{};
+}
+
+Result<std::vector<float>> Courier::decode(const TransferKey& key, Range at, const Payload& bytes) {
+  const Codec* codec = codec_of(key.coding);
+  const std::size_t size = size_of(key.coding, at.length);
+  if (bytes.size() > size || (!codec && bytes.size() != size))
+    return malformed("piece of " + std::to_string(bytes.size()) + " bytes where " +
+                     std::to_string(size) + " are expected");
+  if (place_.phantom) return std::vector<float>{};
+  std::vector<float> values(at.length);
+  if (codec) {
+    LH_TRY(codec->decode(key.vector, at, bytes.view(), values));
+  } else {
+    std::memcpy(values.data(), bytes.view().data(), size);
+    if (!all_finite(values)) return malformed("piece with a value that is not finite");
+  }
+  return values;
+}
+
+std::span<const float> Courier::values(const TransferKey& key, Range range) {
+  const Letter& letter = out_.at(key.vector.group).letters.front();
+  LH_CHECK(letter.label.seq == key.vector.round);
+  if (place_.phantom) return {};
+  return std::span(*letter.values).subspan(range.offset, range.length);
+}
+
+Payload Courier::encoded(const TransferKey& key, Range range) {
+  const std::size_t size = size_of(key.coding, range.length);
+  if (place_.phantom) return Payload::phantom(size);
+  const auto from = values(key, range);
+  if (Codec* codec = codec_of(key.coding))
+    return Payload(share(codec->encode(key.vector, range, from)));
+  Buffer bytes(size);
+  std::memcpy(bytes.data(), from.data(), size);
+  return Payload(share(std::move(bytes)));
+}
+
+void Courier::on_progress(Turn& turn) {
+  while (auto arrival = transfer_->arrived()) take(*std::move(arrival));
+  while (const auto gone = transfer_->sent()) sent(*gone, turn);
+}
+
+void Courier::take(Arrival arrival) {
+  Inbox& inbox = in_.at(arrival.from);
+  LH_CHECK(inbox.open && arrival.range.offset == inbox.filled);
+  if (!place_.phantom && inbox.values.empty()) inbox.values.reserve(place_.layout->size());
+  inbox.values.insert(inbox.values.end(), arrival.values.begin(), arrival.values.end());
+  inbox.filled = arrival.range.end();
+  if (inbox.filled < place_.layout->size()) return;
+  auto whole = std::make_shared<const std::vector<float>>(std::move(inbox.values));
+  arrived_.push_back({arrival.from, *inbox.open, std::move(whole)});
+  inbox.values = {};
+  inbox.open.reset();
+  ++inbox.next;
+}
+
+// What is with the host is delivered, or its receiver is lost.
+void Courier::sent(const Sent& gone, Turn& turn) {
+  const auto found = out_.find(gone.to);
+  if (found == out_.end()) return;
+  Outbox& outbox = found->second;
+  LH_CHECK(outbox.under_way && outbox.letters.front().label.seq == gone.key.vector.round);
+  if (Codec* codec = codec_of(gone.key.coding))
+    codec->settle(gone.key.vector, Codec::Fate::delivered);
+  const bool last = gone.key.vector.range == kBuffers || place_.layout->buffers().length == 0;
+  if (!last) return;
+  outbox.letters.pop_front();
+  outbox.under_way = false;
+  pump(outbox, turn);
+}
+
+void Courier::on_view(const View&, Turn& turn) {
+  const auto is_gone = [&](const auto& entry) { return !turn.view().has(entry.first); };
+  std::erase_if(out_, is_gone);
+  std::erase_if(in_, is_gone);
+}
+
+void Courier::state(Archive& ar) {
+  ar.expect("courier");
+  ar(out_, in_, arrived_);
+  for (Codec* codec : {up_.get(), down_.get()})
+    if (codec) codec->state(ar);
+  if (!ar.loading()) return;
+  for (const auto& [rank, inbox] : in_)
+    if (inbox.values.size() > place_.layout->size()) ar.fail("holds a letter that is too long");
+}
+
+}  // namespace longhaul::sync::server

@@ -1,0 +1,50 @@
+#pragma once
+// ParameterStore is the server's model: a flat vector of the layout that updates change, and a
+// version, the number of those that did. A snapshot shares it; the next change copies it first if
+// anybody still holds one, so memory is the model and one vector for each version that is held.
+//
+// Snapshots must not leave the thread of their node: who else wants the values takes a copy.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/core/work.h"
+
+namespace longhaul::sync::server {
+
+class ParameterStore {
+ public:
+  bool filled() const { return values_ != nullptr; }
+  void fill(std::span<const float> values) {  // version 0; a phantom's are empty
+    values_ = std::make_shared<std::vector<float>>(values.begin(), values.end());
+  }
+  std::uint64_t version() const { return version_; }
+  std::span<const float> values() const { return *values_; }
+  Snapshot snapshot() const { return values_; }
+  Snapshot copy() const { return std::make_shared<const std::vector<float>>(*values_); }
+
+  // The values, to be changed in place; then committed().
+  std::span<float> change() {
+    LH_CHECK(filled());
+    if (values_.use_count() > 1) values_ = std::make_shared<std::vector<float>>(*values_);
+    return *values_;
+  }
+  void committed() { ++version_; }
+
+  void state(Archive& ar) {
+    bool full = filled();
+    ar(full, version_);
+    if (!full) return values_.reset();
+    std::vector<float> values;
+    if (!ar.loading()) values = *values_;
+    ar(values);
+    if (ar.loading()) fill(values);
+  }
+
+ private:
+  std::shared_ptr<std::vector<float>> values_;
+  std::uint64_t version_ = 0;
+};
+
+}  // namespace longhaul::sync::server

@@ -1,0 +1,31 @@
+#pragma once
+// Setup is what the halves of a strategy with a server are told when they are made.
+#include <optional>
+#include <string_view>
+
+#include "longhaul/core/stop_rule.h"
+
+namespace longhaul::sync::server {
+
+class Courier;
+
+struct Setup {
+  std::string_view name;  // of the strategy, for messages to the user
+  Place place;
+  Rank server = 0;
+  std::vector<Rank> workers;  // at the start, ascending
+  StopConfig stop;
+  double rate = 0;             // [optimizer] rate; 0: not known
+  Courier* courier = nullptr;  // of this node; lives as long as the halves
+};
+
+// The node that serves: `named` by [roles] server, else the lowest with the role, else the lowest.
+Rank server_of(std::optional<Rank> named, const Place&);
+
+// An Error if a node is neither a worker nor the server: it would have nothing to do.
+Status check_roles(std::string_view name, Rank server, const Place&);
+
+// "asp, site oslo (rank 3): " before what is wrong.
+std::string who(std::string_view name, const Place&);
+
+}  // namespace longhaul::sync::server

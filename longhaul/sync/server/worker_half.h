@@ -1,0 +1,72 @@
+#pragma once
+// WorkerHalf is what a node with a learner does in a strategy with a server: it computes, pushes
+// what it computed, and reads the server's model when its strategy wants it. It speaks to the
+// server by letters alone, also if that is on its own node; Served carries them.
+//
+// The lowest live worker gives the server the model to start from, which is equal on all; each
+// begins when the server has it. The last letter holds the model that the run ends with: the worker
+// stops computing at the next boundary and takes it.
+#include <deque>
+
+#include "longhaul/sync/server/courier.h"
+#include "longhaul/sync/server/setup.h"
+
+namespace longhaul::sync::server {
+
+class WorkerHalf : public Machine {
+ public:
+  explicit WorkerHalf(const Setup& setup) : setup_(setup) {}
+
+  void on_start(Turn&) final;
+  void on_view(const View& before, Turn&) final;
+  void state(Archive&) override;
+
+  // --- from Served ------------------------------------------------------------------------------
+  void on_computed(const Computed&, Turn&);
+  Status admit(const Label&);
+  void take(const Letter&, Turn&);
+  std::optional<Letter> letter();  // to be sent
+  bool wants_stop() const { return ending_ && phase_ == Phase::computing; }
+  bool ended() const { return phase_ == Phase::ended; }
+  bool failed() const { return phase_ == Phase::failed; }
+  std::uint64_t version() const { return version_; }  // of the newest model that it read
+  std::string waiting_for() const;
+
+ protected:
+  // --- what a strategy is made of ---------------------------------------------------------------
+  // params() is the model to go on from: compute().
+  virtual void begin(Turn&) = 0;
+  // What compute() asked for is done: push(), compute() or ask().
+  virtual void computed(const Computed&, Turn&) = 0;
+  // The model came; null in the first answer, if params() is it already. Compute.
+  virtual void read(const Label&, const Snapshot& model, Turn&);
+
+  // --- what it calls ----------------------------------------------------------------------------
+  void compute(Work, std::uint32_t steps, Turn&);
+  // Gives the server `parameters`, empty for phantoms, and the buffers beside them. With `asks`,
+  // read() follows, of a model in which this push is.
+  void push(std::span<const float> parameters, const Computed&, bool asks, Turn&);
+  void ask(Turn&);  // for the model; read() follows
+  std::span<float> parameters(Turn&) const;
+  std::uint64_t clock() const { return clock_; }  // pushes so far
+  const Setup& setup() const { return setup_; }
+
+ private:
+  enum class Phase : std::uint8_t { unborn, waiting, computing, ended, failed };
+  void give_start(Turn&);
+  void wait(Turn&);
+  void end(Turn&);
+  void set_model(const Snapshot&, Turn&) const;
+
+  const Setup setup_;
+  Phase phase_ = Phase::unborn;
+  bool begun_ = false;   // has had an answer
+  bool ending_ = false;  // the last letter is coming
+  std::uint64_t version_ = 0;
+  std::uint64_t clock_ = 0;
+  Time asked_{0};
+  std::optional<Letter> last_;
+  std::deque<Letter> out_;
+};
+
+}  // namespace longhaul::sync::server
