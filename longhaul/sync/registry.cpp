@@ -1,12 +1,17 @@
 #include "longhaul/sync/registry.h"
 
+#include "longhaul/sync/asp.h"
 #include "longhaul/sync/bsp.h"
 #include "longhaul/sync/diloco.h"
+#include "longhaul/sync/easgd.h"
 #include "longhaul/sync/esync.h"
+#include "longhaul/sync/fedasync.h"
 #include "longhaul/sync/fedavg.h"
 #include "longhaul/sync/fedprox.h"
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/relay.h"
+#include "longhaul/sync/server/served.h"
+#include "longhaul/sync/ssp.h"
 
 namespace longhaul::sync {
 namespace {
@@ -33,6 +38,23 @@ std::vector<FieldDoc> describe() {
 }
 
 std::vector<Preset> nothing() { return {}; }
+
+// Those that talk to a server by themselves: a worker, the server, or both, by the node's roles.
+template <class Part>
+Result<std::unique_ptr<Strategy>> make_served(const Settings& settings, SyncParts parts,
+                                              const Place& place) {
+  typename Part::Config config;
+  LH_TRY(read_settings(settings, config));
+  auto served = std::make_unique<server::Served>(Part::kName, std::move(parts), place);
+  const server::Setup& setup = served->setup();
+  LH_TRY(server::check_roles(setup.name, setup.server, place));
+  LH_TRY(Part::check(config, setup));
+  served->put(place.me().is(Role::worker) ? Part::worker(config, setup) : nullptr,
+              place.self == setup.server ? Part::server(config, setup) : nullptr);
+  return std::unique_ptr<Strategy>(std::move(served));
+}
+
+std::vector<Preset> over_hub() { return {{"overlay", "kind", {std::string("hub")}}}; }
 
 constexpr SyncEntry kEntries[] = {
     {"bsp",
@@ -76,6 +98,14 @@ constexpr SyncEntry kEntries[] = {
      nothing,
      {.bits = Bits::schedule,
       .when_lost = "the open window ends without it, nobody pauses for it"}},
+    {"asp", "add every worker's step to the server's model as it comes (ASP, DC-ASGD)",
+     make_served<Asp>, describe<Asp>, over_hub, Asp::kTraits, nullptr, Asp::traits_with},
+    {"ssp", "step on copies of the server's model, the fastest a few steps ahead of the slowest",
+     make_served<Ssp>, describe<Ssp>, over_hub, Ssp::kTraits},
+    {"fedasync", "mix every worker's model into the server's as it comes, the less the older it is",
+     make_served<FedAsync>, describe<FedAsync>, over_hub, FedAsync::kTraits},
+    {"easgd", "workers' models and the server's centre pull each other (elastic averaging)",
+     make_served<Easgd>, describe<Easgd>, over_hub, Easgd::kTraits},
 };
 
 }  // namespace

@@ -230,6 +230,29 @@ TEST(Check, RefusesAnIllegalCombinationWithTheReason) {
               AllOf(HasSubstr("job.toml"), HasSubstr("ring"), HasSubstr("error_feedback")));
 }
 
+// mutant: longhaul/run/job/check.cpp
+//   - if (sync.traits.served && job.overlay.settings.find(key))
+//   + if (false)
+// mutant: longhaul/run/job/check.cpp
+//   - const SyncEntry sync = entry_with(*job.sync.entry, job.sync.settings);
+//   + const SyncEntry sync = *job.sync.entry;
+TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
+  const std::string asp = "[sync]\nkind = \"asp\"\n", over = "[overlay]\nkind = ";
+  auto job = resolve(job_text(asp));
+  ASSERT_TRUE(job) << job.error().what;
+  EXPECT_EQ(job->overlay.entry->name, "hub");
+  EXPECT_TRUE(resolve(job_text(asp + over + "\"hub\"\ndown_codec = \"same\"\n")));
+  EXPECT_THAT(error_of(job_text(asp + over + "\"ring\"\n")), HasSubstr("kind = \"hub\""));
+  EXPECT_THAT(error_of(job_text(asp + over + "\"hub\"\nphases = \"streamed\"\n")),
+              HasSubstr("[overlay] phases"));
+  const std::string feedback = "[codec]\nkind = \"int8\"\nerror_feedback = true\n";
+  EXPECT_TRUE(resolve(job_text(asp + feedback)));
+  EXPECT_THAT(error_of(job_text(asp + "compensation = \"constant\"\n" + feedback)),
+              HasSubstr("error_feedback = false"));
+  EXPECT_THAT(error_of(job_text(asp), {"site.a.roles=[\"scheduler\"]", "roles.server=b"}),
+              HasSubstr("name it in [roles] server"));
+}
+
 TEST(Members, AServerOfItsOwnComesLast) {
   auto job = resolve(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"a\"\n",
                          "[[site]]\nname = \"a\"\nnodes = 2\n[[site]]\nname = \"b\"\n"));

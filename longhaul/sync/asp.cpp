@@ -1,0 +1,78 @@
+#include "longhaul/sync/asp.h"
+
+#include <cmath>
+
+namespace longhaul::sync {
+
+Status Asp::check(const Config& config, const server::Setup& setup) {
+  if (config.compensation == "none" || setup.rate > 0) return Ok{};
+  return invalid("[sync] compensation = \"" + config.compensation +
+                 "\" needs to know [optimizer] rate, which this job does not tell");
+}
+
+// g is squared: what was lost before must not be in it, and it must be near each time.
+SyncTraits Asp::traits_with(const Settings& settings) {
+  SyncTraits traits = kTraits;
+  if (settings.text("compensation").value_or("none") == "none") return traits;
+  traits.takes_feedback = traits.takes_unbiased = false;
+  return traits;
+}
+
+void AspWorker::begin(Turn& turn) {
+  local_.anchor(turn);
+  compute(LocalStep{}, 1, turn);
+}
+
+// u = x' - x of one step
+void AspWorker::computed(const Computed& done, Turn& turn) {
+  push(local_.update(turn), done, /*asks=*/true, turn);
+}
+
+void AspWorker::state(Archive& ar) {
+  WorkerHalf::state(ar);
+  ar(local_);
+}
+
+// x <- x + u - eta lambda_t g^2 (x - bak)
+bool AspServer::commit(Rank from, const server::Label&, std::span<const float> values, Turn& turn) {
+  mix_buffers(values, turn);
+  const auto x = store().change().first(parameters().length);
+  if (compensates() && config_.compensation == "adaptive") mean_square_.resize(x.size());
+  const auto bak = bak_.find(from);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double u = double(values[i]);
+    const double apart = bak == bak_.end() ? 0 : double(x[i]) - double((*bak->second)[i]);
+    x[i] = float(double(x[i]) + u - (compensates() ? compensation(i, u, apart) : 0));
+  }
+  return true;
+}
+
+double AspServer::compensation(std::size_t i, double u, double apart) {
+  const double g = -u / setup().rate;
+  double lambda_t = config_.lambda;
+  if (!mean_square_.empty()) {
+    mean_square_[i] = 0.95 * mean_square_[i] + 0.05 * g * g;
+    lambda_t /= std::sqrt(mean_square_[i] + 1e-7);
+  }
+  return setup().rate * lambda_t * g * g * apart;
+}
+
+void AspServer::gives(Rank rank) {
+  if (compensates()) bak_[rank] = store().snapshot();
+}
+
+void AspServer::state(Archive& ar) {
+  ServerHalf::state(ar);
+  std::map<Rank, std::vector<float>> bak;
+  for (const auto& [rank, model] : bak_) bak[rank] = *model;
+  ar(bak, mean_square_);
+  if (!ar.loading()) return;
+  bak_.clear();
+  const std::size_t size = setup().place.phantom ? 0 : setup().place.layout->size();
+  for (auto& [rank, model] : bak) {
+    if (model.size() != size) return ar.fail("holds a model of another size");
+    bak_[rank] = std::make_shared<const std::vector<float>>(std::move(model));
+  }
+}
+
+}  // namespace longhaul::sync

@@ -1,0 +1,162 @@
+#include "longhaul/sync/asp.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/sync/testing/halves.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Halves;
+using testing::TestJob;
+using Floats = std::vector<float>;
+
+TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings = {}) {
+  return {.sync = "asp",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.rate = 0.05f, .buffers = 2}),
+          .stop = {.max_rounds = 12}};
+}
+
+// mutant: longhaul/sync/asp.cpp
+//   - x[i] = float(double(x[i]) + u - (compensates() ? compensation(i, u, apart) : 0));
+//   + x[i] = float(double(x[i]) + 1.01 * u);
+TEST(Asp, R3_8_OneWorkerIsPlainTraining) {
+  TestJob::Config plain = job_of(1);
+  plain.sync = "bsp";
+  TestJob asp(job_of(1)), sgd(plain);
+  asp.run();
+  sgd.run();
+  EXPECT_EQ(asp.finished[0], 1);
+  EXPECT_EQ(asp.steps[0], 12u);
+  for (std::size_t i = 0; i < 8; ++i)
+    EXPECT_NEAR(asp.params(0)[i], sgd.params(0)[i], 1e-6 * std::abs(sgd.params(0)[i])) << i;
+}
+
+// mutant: longhaul/sync/server/worker_half.cpp
+//   - version_ = letter.label.version;
+//   + if (letter.label.kind == Label::Kind::last) version_ = letter.label.version;
+TEST(Asp, R3_9_StalenessIsThatOfTheOthersAtEqualSpeeds) {
+  for (const std::uint32_t n : {1u, 2u, 5u}) {
+    TestJob::Config config = job_of(n + 1);  // the server apart, as far from all
+    config.roles.assign(n, std::uint8_t(Role::worker));
+    config.roles.push_back(std::uint8_t(Role::server));
+    config.server = n;
+    TestJob job(config);
+    job.run();
+    const auto& staleness = job.records[{n, "staleness"}];
+    ASSERT_EQ(staleness.size(), 12u * n);
+    for (std::size_t i = 0; i < staleness.size(); ++i)
+      EXPECT_EQ(staleness[i].second, i < n ? double(i) : double(n - 1)) << i;
+  }
+}
+
+// mutant: longhaul/sync/asp.cpp
+//   - double lambda_t = config_.lambda;
+//   + double lambda_t = config_.lambda + 0.01;
+TEST(Asp, R3_22_WithoutLambdaOrWithoutDelayCompensationChangesNoBit) {
+  TestJob plain(job_of(3)), alone(job_of(1));
+  plain.run();
+  alone.run();
+  for (const char* kind : {"constant", "adaptive"}) {
+    TestJob none(job_of(3, {{"compensation", {std::string(kind)}}, {"lambda", {0.0}}}));
+    none.run();
+    EXPECT_EQ(none.params(0), plain.params(0)) << kind;
+    TestJob one(job_of(1, {{"compensation", {std::string(kind)}}, {"lambda", {3.0}}}));
+    one.run();
+    EXPECT_EQ(one.params(0), alone.params(0)) << kind;
+  }
+}
+
+// x <- x + u - eta lambda (u / eta)^2 (x - bak), bak being the worker's own.
+// mutant: longhaul/sync/asp.cpp
+//   - if (compensates()) bak_[rank] = store().snapshot();
+//   + if (compensates()) for (Rank r : {0u, 1u}) bak_[r] = store().snapshot(), (void)rank;
+// mutant: longhaul/sync/asp.cpp
+//   - return setup().rate * lambda_t * g * g * apart;
+//   + return setup().rate * lambda_t * g * apart;
+TEST(Asp, R3_22_CompensatesByTheFormula) {
+  const double eta = 0.5, lambda = 0.04;
+  for (const bool adaptive : {false, true}) {
+    Halves<Asp> job({adaptive ? "adaptive" : "constant", lambda}, 2, 1, eta);
+    job.start(1);
+    double x = 1, square = 0;
+    std::map<Rank, double> bak{{0, 1.0}, {1, 1.0}};
+    for (const Rank rank : {0u, 1u, 1u, 0u, 1u}) {
+      const double u = 0.1 * (rank + 1.0), g = -u / eta;
+      square = 0.95 * square + 0.05 * g * g;
+      const double lambda_t = adaptive ? lambda / std::sqrt(square + 1e-7) : lambda;
+      x += u - eta * lambda_t * g * g * (x - bak[rank]);
+      bak[rank] = x;
+      job.push(rank, {float(u)});
+      EXPECT_NEAR(job.model()[0], x, 1e-6);
+    }
+  }
+}
+
+// Running statistics: of one worker its own, of several the newest of each count alike.
+// mutant: longhaul/sync/asp.cpp
+//   - mix_buffers(values, turn);
+//   + (void)turn;
+TEST(Asp, BuffersOfOneWorkerAreItsOwn) {
+  TestJob job(job_of(1));
+  job.run();
+  EXPECT_EQ(job.params(0).back(), 12.f);
+}
+
+TEST(Asp, ALostWorkerIsNotWaitedForAndItsUpdatesStay) {
+  TestJob job(job_of(3));
+  int events = 0;
+  job.after_event = [&] {
+    if (++events == 40) job.crash(2);
+  };
+  job.run();
+  EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+  EXPECT_EQ(job.params(0), job.params(1));
+  EXPECT_EQ(job.node(1).strategy().rounds_done(), 12u);
+}
+
+// mutant: longhaul/sync/server/served.cpp
+//   - if (over_ || turn.view().has(setup_.server)) return;
+//   + return;
+TEST(Asp, WithoutItsServerARunEndsAndSaysWhoIsLost) {
+  TestJob job(job_of(3));
+  int events = 0;
+  job.after_event = [&] {
+    if (++events == 40) job.crash(0);
+  };
+  job.run();
+  for (const Rank rank : {1u, 2u}) {
+    EXPECT_NE(job.failures[rank].find("server is lost: site site0 (rank 0)"), std::string::npos);
+    EXPECT_NE(job.failures[rank].find("resume"), std::string::npos);
+  }
+}
+
+// mutant: longhaul/sync/asp.cpp
+//   - ar(bak, mean_square_);
+//   + ar(bak);
+// mutant: longhaul/sync/asp.cpp
+//   - bak_[rank] = std::make_shared<const std::vector<float>>(std::move(model));
+//   + bak_.erase(rank);
+TEST(Asp, SavingAfterEveryEventChangesNothing) {
+  EXPECT_EQ(changed_by_saving(job_of(3)), "");
+  EXPECT_EQ(changed_by_saving(job_of(3, {{"compensation", {std::string("adaptive")}}})), "");
+}
+
+// mutant: longhaul/sync/asp.cpp
+//   - traits.takes_feedback = traits.takes_unbiased = false;
+//   +
+TEST(Asp, CompensationTakesNoErrorFeedback) {
+  EXPECT_TRUE(Asp::traits_with({"sync", "", 0, {}}).takes_feedback);
+  const Settings with{"sync", "", 0, {{"compensation", {std::string("constant")}}}};
+  EXPECT_FALSE(Asp::traits_with(with).takes_feedback);
+  server::Setup unknown;
+  EXPECT_TRUE(Asp::check({}, unknown));
+  EXPECT_FALSE(Asp::check({.compensation = "constant"}, unknown));
+}
+
+}  // namespace
+}  // namespace longhaul::sync

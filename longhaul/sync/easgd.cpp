@@ -1,0 +1,41 @@
+#include "longhaul/sync/easgd.h"
+
+namespace longhaul::sync {
+
+void EasgdWorker::begin(Turn& turn) { compute(LocalStep{}, config_.steps, turn); }
+
+void EasgdWorker::computed(const Computed& done, Turn& turn) {
+  done_ = done;
+  ask(turn);
+}
+
+// d = alpha (x - c); x <- x - d, as the server reads it; push d
+void EasgdWorker::read(const server::Label&, const Snapshot& centre, Turn& turn) {
+  if (centre && done_.steps > 0) {
+    const double alpha = config_.beta / double(setup().workers.size());
+    const auto x = parameters(turn);
+    std::vector<float> d(x.size());
+    for (std::size_t i = 0; i < d.size(); ++i)
+      d[i] = float(alpha * (double(x[i]) - double((*centre)[i])));
+    const std::vector<float> read = setup().courier->as_read(d);
+    push(d, done_, /*asks=*/false, turn);
+    for (std::size_t i = 0; i < d.size(); ++i) x[i] = float(double(x[i]) - double(read[i]));
+  }
+  begin(turn);
+}
+
+void EasgdWorker::state(Archive& ar) {
+  WorkerHalf::state(ar);
+  ar(done_);
+}
+
+// c <- c + d; running statistics move by the same share
+bool EasgdServer::commit(Rank, const server::Label&, std::span<const float> d, Turn&) {
+  const auto c = store().change();
+  const std::size_t length = parameters().length;
+  for (std::size_t i = 0; i < length; ++i) c[i] = float(double(c[i]) + double(d[i]));
+  mix(c.subspan(length), d.subspan(length), config_.beta / double(setup().workers.size()));
+  return true;
+}
+
+}  // namespace longhaul::sync

@@ -1,0 +1,81 @@
+#pragma once
+// Elastic averaging: every worker trains a model of its own, and from time to time it and the
+// server's centre pull each other by a share of what they are apart.
+//   Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, algorithm 1
+//   (asynchronous EASGD; with momentum in [optimizer], EAMSGD, algorithm 2, but for the order of
+//   momentum and pull).
+//
+// A worker keeps what the codec leaves out of its pull: that is still in x - c, and comes with the
+// next one.
+#include "longhaul/core/registry.h"
+#include "longhaul/sync/server/server_half.h"
+#include "longhaul/sync/server/worker_half.h"
+
+namespace longhaul::sync {
+
+struct EasgdConfig {
+  std::uint32_t steps = 10;
+  double beta = 0.9;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "steps", .doc = "local steps between two pulls (tau)", .min = 1},
+          self.steps);
+    visit(
+        Field{.name = "beta",
+              .doc = "n times the share alpha of x - c by which worker and centre move, n workers "
+                     "at the start",
+              .max = 1,
+              .positive = true},
+        self.beta);
+  }
+};
+
+class EasgdWorker final : public server::WorkerHalf {
+ public:
+  EasgdWorker(const EasgdConfig& config, const server::Setup& setup)
+      : WorkerHalf(setup), config_(config) {}
+
+ private:
+  void begin(Turn&) override;
+  void computed(const Computed&, Turn&) override;
+  void read(const server::Label&, const Snapshot& model, Turn&) override;
+  void state(Archive&) override;
+
+  const EasgdConfig config_;
+  Computed done_;  // since the last push
+};
+
+class EasgdServer final : public server::ServerHalf {
+ public:
+  EasgdServer(const EasgdConfig& config, const server::Setup& setup)
+      : ServerHalf(setup), config_(config) {}
+
+ private:
+  bool commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+
+  const EasgdConfig config_;
+};
+
+struct Easgd {
+  static constexpr std::string_view kName = "easgd";
+  using Config = EasgdConfig;
+  static Status check(const Config&, const server::Setup&) { return Ok{}; }
+  static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
+                                                    const server::Setup& setup) {
+    return std::make_unique<EasgdWorker>(config, setup);
+  }
+  static std::unique_ptr<server::ServerHalf> server(const Config& config,
+                                                    const server::Setup& setup) {
+    return std::make_unique<EasgdServer>(config, setup);
+  }
+  static constexpr SyncTraits kTraits{
+      .bits = Bits::schedule,
+      .takes_outer = false,
+      .takes_feedback = false,
+      .when_lost =
+          "goes on without it, what it moved the centre by stays; without the server the "
+          "run ends, which has to be brought back for a resume",
+      .served = true};
+};
+
+}  // namespace longhaul::sync

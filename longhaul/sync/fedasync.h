@@ -1,0 +1,99 @@
+#pragma once
+// Asynchronous federated learning: every worker takes local steps from the model it was given,
+// tied to it by a proximal term, and sends its model; the server mixes it into its own at once, the
+// less the older the one was that the worker began with, and gives the worker the new one.
+//   Xie, Koyejo, Gupta, "Asynchronous federated optimization", OPT 2020, algorithm 1 and section 5
+//   (functions of the staleness).
+#include "longhaul/core/registry.h"
+#include "longhaul/sync/server/server_half.h"
+#include "longhaul/sync/server/worker_half.h"
+
+namespace longhaul::sync {
+
+struct FedAsyncConfig {
+  std::uint32_t steps = 20;
+  double alpha = 0.6;
+  std::string rule = "poly";
+  double rule_a = 0.5;
+  double rule_b = 4;
+  double prox = 0.005;
+  std::uint32_t max_staleness = 16;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "steps", .doc = "local steps between two pushes (H)", .min = 1},
+          self.steps);
+    visit(Field{.name = "alpha",
+                .doc = "share of a model of staleness 0 in the server's",
+                .max = 1,
+                .positive = true},
+          self.alpha);
+    visit(Field{.name = "rule",
+                .doc = "by what alpha is multiplied at staleness t: constant: 1; poly: (1+t)^-a; "
+                       "hinge: 1 up to b, then 1/(a(t-b)+1)",
+                .choices = {"constant", "poly", "hinge"}},
+          self.rule);
+    visit(Field{.name = "rule_a", .doc = "a of the rule; published: 0.5 poly, 10 hinge", .min = 0},
+          self.rule_a);
+    visit(Field{.name = "rule_b", .doc = "b of rule hinge", .min = 0}, self.rule_b);
+    visit(
+        Field{
+            .name = "prox", .doc = "weight of the proximal term of local steps; 0: none", .min = 0},
+        self.prox);
+    visit(Field{.name = "max_staleness",
+                .doc = "of older models the server takes nothing",
+                .unit = "versions"},
+          self.max_staleness);
+  }
+};
+
+// s(t): what alpha is multiplied by.
+double share_at(const FedAsyncConfig&, std::uint64_t staleness);
+
+class FedAsyncWorker final : public server::WorkerHalf {
+ public:
+  FedAsyncWorker(const FedAsyncConfig& config, const server::Setup& setup)
+      : WorkerHalf(setup), config_(config) {}
+
+ private:
+  void begin(Turn&) override;
+  void computed(const Computed&, Turn&) override;
+
+  const FedAsyncConfig config_;
+};
+
+class FedAsyncServer final : public server::ServerHalf {
+ public:
+  FedAsyncServer(const FedAsyncConfig& config, const server::Setup& setup)
+      : ServerHalf(setup), config_(config) {}
+
+ private:
+  bool commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+
+  const FedAsyncConfig config_;
+};
+
+struct FedAsync {
+  static constexpr std::string_view kName = "fedasync";
+  using Config = FedAsyncConfig;
+  static Status check(const Config&, const server::Setup&) { return Ok{}; }
+  static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
+                                                    const server::Setup& setup) {
+    return std::make_unique<FedAsyncWorker>(config, setup);
+  }
+  static std::unique_ptr<server::ServerHalf> server(const Config& config,
+                                                    const server::Setup& setup) {
+    return std::make_unique<FedAsyncServer>(config, setup);
+  }
+  // A worker sends its model, not an update: an error fed back would be of another model.
+  static constexpr SyncTraits kTraits{
+      .bits = Bits::schedule,
+      .takes_outer = false,
+      .takes_feedback = false,
+      .takes_unbiased = false,
+      .when_lost =
+          "goes on without it, its updates stay; without the server the run ends, which "
+          "has to be brought back for a resume",
+      .served = true};
+};
+
+}  // namespace longhaul::sync

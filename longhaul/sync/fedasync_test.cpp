@@ -1,0 +1,116 @@
+#include "longhaul/sync/fedasync.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/sync/testing/halves.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Halves;
+using testing::TestJob;
+using Floats = std::vector<float>;
+
+TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings) {
+  settings.push_back({"steps", {std::int64_t{3}}});
+  return {.sync = "fedasync",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.rate = 0.05f, .momentum = 0.5f, .buffers = 1}),
+          .stop = {.max_rounds = 6}};
+}
+
+// mutant: longhaul/sync/server/server_half.cpp
+//   - x[i] = float((1 - share) * double(x[i]) + share * double(w[i]));
+//   + x[i] = float((1 - share) * double(x[i]) + 0.99 * share * double(w[i]));
+TEST(FedAsync, R3_16_OneWorkerWithAlphaOneIsPlainTraining) {
+  TestJob job(job_of(1, {{"alpha", {1.0}}, {"prox", {0.0}}}));
+  TestJob::Config plain = job_of(1, {});
+  plain.sync = "bsp";
+  plain.settings = {};
+  plain.stop.max_rounds = 18;
+  TestJob sgd(plain);
+  job.run();
+  sgd.run();
+  EXPECT_EQ(job.params(0), sgd.params(0));
+}
+
+// mutant: longhaul/sync/fedasync.cpp
+//   - mix(store().change(), w, config_.alpha * share_at(config_, staleness));
+//   + mix(store().change(), w, 2.5 * config_.alpha * share_at(config_, staleness));
+TEST(FedAsync, R3_17_TheModelStaysInTheHullOfAllThatWereSent) {
+  Halves<FedAsync> job({.rule = "constant"}, 3, 4);
+  job.start(0.5f);
+  Floats low(4, 0.5f), high(4, 0.5f);
+  Random random(5, Stream{});
+  for (int i = 0; i < 200; ++i) {
+    Floats w(4);
+    for (std::size_t k = 0; k < 4; ++k) {
+      w[k] = i == 0 ? 0.5f : float(random.uniform() - 0.5) * 8;
+      low[k] = std::min(low[k], w[k]);
+      high[k] = std::max(high[k], w[k]);
+    }
+    job.push(Rank(random.below(3)), w);
+    for (std::size_t k = 0; k < 4; ++k) {
+      ASSERT_GE(job.model()[k], low[k]);
+      ASSERT_LE(job.model()[k], high[k]);
+    }
+  }
+}
+
+// mutant: longhaul/sync/fedasync.cpp
+//   - return 1 / (config.rule_a * (t - config.rule_b) + 1);
+//   + return 1 / (config.rule_a * t + 1);
+// mutant: longhaul/sync/fedasync.cpp
+//   - if (config.rule == "poly") return std::pow(1 + t, -config.rule_a);
+//   + if (config.rule == "poly") return std::pow(2 + t, -config.rule_a);
+TEST(FedAsync, R3_18_WhatAgeTakesOff) {
+  for (const char* rule : {"constant", "poly", "hinge"})
+    EXPECT_DOUBLE_EQ(share_at({.rule = rule}, 0), 1);
+  EXPECT_DOUBLE_EQ(share_at({.rule = "poly", .rule_a = 0.5}, 3), 0.5);
+  EXPECT_DOUBLE_EQ(share_at({.rule = "hinge", .rule_a = 10, .rule_b = 4}, 4), 1);
+  EXPECT_DOUBLE_EQ(share_at({.rule = "hinge", .rule_a = 10, .rule_b = 4}, 5), 1.0 / 11);
+  EXPECT_DOUBLE_EQ(share_at({.rule = "constant"}, 100), 1);
+}
+
+// What is too old changes nothing, is counted with its age, and its worker gets the model.
+// mutant: longhaul/sync/fedasync.cpp
+//   - if (staleness > config_.max_staleness) return false;
+//   +
+TEST(FedAsync, WhatIsTooOldIsDiscarded) {
+  Halves<FedAsync> job({.alpha = 0.5, .rule = "constant", .max_staleness = 2}, 2, 1);
+  job.start(0);
+  for (int i = 0; i < 3; ++i) job.push(0, {1.f});
+  const float before = job.model()[0];
+  EXPECT_EQ(before, 0.875f);
+  job.push(1, {100.f});
+  EXPECT_EQ(job.model()[0], before);
+  EXPECT_EQ(job.records("discarded"), std::vector<double>{3});
+  EXPECT_EQ(job.records("staleness"), (std::vector<double>{0, 0, 0}));
+  job.push(1, {1.f});  // from the model it was given with that
+  EXPECT_EQ(job.model()[0], 0.9375f);
+}
+
+// mutant: longhaul/sync/fedasync.cpp
+//   - compute(ProximalStep{config_.prox, anchor}, config_.steps, turn);
+//   + compute(ProximalStep{0, anchor}, config_.steps, turn);
+TEST(FedAsync, TheProximalTermHoldsLocalStepsBack) {
+  TestJob free(job_of(1, {{"alpha", {1.0}}, {"prox", {0.0}}}));
+  TestJob tied(job_of(1, {{"alpha", {1.0}}, {"prox", {4.0}}}));
+  free.run();
+  tied.run();
+  EXPECT_GT(std::abs(tied.params(0)[0]), std::abs(free.params(0)[0]) + 0.1f);
+}
+
+TEST(FedAsync, AllEndAlikeAndSavingChangesNothing) {
+  TestJob job(job_of(4, {}));
+  job.run();
+  for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
+  EXPECT_EQ(changed_by_saving(job_of(3, {})), "");
+}
+
+}  // namespace
+}  // namespace longhaul::sync

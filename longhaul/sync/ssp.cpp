@@ -1,0 +1,55 @@
+#include "longhaul/sync/ssp.h"
+
+namespace longhaul::sync {
+
+void SspWorker::begin(Turn& turn) {
+  const auto x = parameters(turn);
+  before_.assign(x.begin(), x.end());
+  compute(LocalStep{}, 1, turn);
+}
+
+// u = (x' - x) / n; cache <- x + u. Asked for with a push, the model that comes has all own
+// updates; and with staleness 0 all workers are given the same one, when the last has pushed.
+void SspWorker::computed(const Computed& done, Turn& turn) {
+  const auto n = double(live_with(Role::worker, turn.place(), turn.view()).size());
+  const auto x = parameters(turn);
+  std::vector<float> u(x.size());
+  for (std::size_t i = 0; i < u.size(); ++i) {
+    u[i] = float((double(x[i]) - double(before_[i])) / n);
+    x[i] = float(double(before_[i]) + double(u[i]));
+  }
+  const bool goes_on = server::within_bound(clock() + 1, minimum_, config_.staleness);
+  push(u, done, /*asks=*/!goes_on, turn);
+  if (goes_on) begin(turn);
+}
+
+void SspWorker::read(const server::Label& label, const Snapshot& model, Turn& turn) {
+  minimum_ = label.clock;
+  WorkerHalf::read(label, model, turn);
+}
+
+void SspWorker::state(Archive& ar) {
+  WorkerHalf::state(ar);
+  ar(before_, minimum_);
+}
+
+// x <- x + u; completed[w] <- c + 1
+bool SspServer::commit(Rank from, const server::Label&, std::span<const float> values, Turn& turn) {
+  mix_buffers(values, turn);
+  const auto x = store().change().first(parameters().length);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = float(double(x[i]) + double(values[i]));
+  clocks_.complete(from);
+  return true;
+}
+
+// Its pushes come before it asks, so what it has completed is its clock.
+bool SspServer::may_read(Rank rank) const {
+  return server::within_bound(clocks_.of(rank), clocks_.minimum(), config_.staleness);
+}
+
+void SspServer::state(Archive& ar) {
+  ServerHalf::state(ar);
+  ar(clocks_);
+}
+
+}  // namespace longhaul::sync

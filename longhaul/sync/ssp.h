@@ -1,0 +1,80 @@
+#pragma once
+// Stale synchronous parallel training: every worker steps on a copy of the server's model of its
+// own, gives each update to the server, and reads the model anew only when what it has seen of the
+// others may lack updates that are more than `staleness` clocks old; then it waits for the slowest.
+//   Ho et al., "More effective distributed ML via a stale synchronous parallel parameter server",
+//   NIPS 2013, section 3. A clock is one step; u = -eta g / n, so staleness 0 is synchronous SGD.
+#include "longhaul/core/registry.h"
+#include "longhaul/sync/server/clocks.h"
+#include "longhaul/sync/server/server_half.h"
+#include "longhaul/sync/server/worker_half.h"
+
+namespace longhaul::sync {
+
+struct SspConfig {
+  std::uint32_t staleness = 3;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "staleness",
+                .doc = "clocks that a worker may be ahead of the slowest (s); it keeps up to s + 1 "
+                       "updates that wait for its link",
+                .max = 1000,
+                .unit = "steps"},
+          self.staleness);
+  }
+};
+
+class SspWorker final : public server::WorkerHalf {
+ public:
+  SspWorker(const SspConfig& config, const server::Setup& setup)
+      : WorkerHalf(setup), config_(config) {}
+  void state(Archive&) override;
+
+ private:
+  void begin(Turn&) override;
+  void computed(const Computed&, Turn&) override;
+  void read(const server::Label&, const Snapshot& model, Turn&) override;
+
+  const SspConfig config_;
+  std::vector<float> before_;  // the parameters that the step is taken from
+  std::uint64_t minimum_ = 0;  // clocks that all have completed, as far as it knows
+};
+
+class SspServer final : public server::ServerHalf {
+ public:
+  SspServer(const SspConfig& config, const server::Setup& setup)
+      : ServerHalf(setup), config_(config), clocks_(setup.workers) {}
+  void state(Archive&) override;
+
+ private:
+  bool commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  bool may_read(Rank) const override;
+  std::uint64_t clock() const override { return clocks_.minimum(); }
+  void drop(Rank rank) override { clocks_.lose(rank); }
+
+  const SspConfig config_;
+  server::Clocks clocks_;
+};
+
+struct Ssp {
+  static constexpr std::string_view kName = "ssp";
+  using Config = SspConfig;
+  static Status check(const Config&, const server::Setup&) { return Ok{}; }
+  static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
+                                                    const server::Setup& setup) {
+    return std::make_unique<SspWorker>(config, setup);
+  }
+  static std::unique_ptr<server::ServerHalf> server(const Config& config,
+                                                    const server::Setup& setup) {
+    return std::make_unique<SspServer>(config, setup);
+  }
+  static constexpr SyncTraits kTraits{
+      .bits = Bits::schedule,
+      .takes_outer = false,
+      .when_lost =
+          "leaves the minimum that others wait for, its updates stay; without the server "
+          "the run ends, which has to be brought back for a resume",
+      .served = true};
+};
+
+}  // namespace longhaul::sync

@@ -1,0 +1,121 @@
+// What strategies that talk to a server by themselves take in time, against the closed forms of
+// docs/costs.md, with phantom learners.
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+// n workers and a server apart, one a site; B bytes/s up and down, L one-way delay, T the time of
+// a vector.
+struct Scenario {
+  std::string sync;
+  std::uint32_t n = 1;
+  Time L = 50ms, step = 200ms;
+  double mbps = 100;
+  std::uint64_t d = 1'000'000;
+  Round rounds = 10;
+  std::vector<Setting> settings = {};
+
+  double T() const { return double(d) * 4 / (mbps * 125000); }
+};
+
+// Sums what workers record as waiting.
+class Waits final : public sim::Watcher {
+ public:
+  void acted(Time, Rank rank, const Action& action) override {
+    const auto* record = std::get_if<Record>(&action);
+    if (record && record->name == "wait_s" && record->round > 0) of[rank] += record->value;
+  }
+  void state(Archive&) override {}
+  std::map<Rank, double> of;
+};
+
+JobSpec spec_of(const Scenario& s) {
+  const auto named = [](const auto& variants, const std::string& name) {
+    return *std::find_if(variants.begin(), variants.end(),
+                         [&](const auto& v) { return v.name() == name; });
+  };
+  JobSpec spec{.parts = plain(named(sync_variants(), s.sync), named(overlay_variants(), "hub")),
+               .workers = s.n,
+               .one_site_each = true,
+               .server_apart = true,
+               .size = s.d,
+               .buffers = 0,
+               .chunk_bytes = 256 * 1024,
+               .rounds = s.rounds,
+               .steps = 1,
+               .phantom = true};
+  for (const Setting& setting : s.settings) spec.parts.sync.settings.push_back(setting);
+  Tables tables;
+  for (std::uint32_t site = 0; site <= s.n; ++site) {
+    tables.network.sites.push_back(
+        {flow::bytes_per_second(s.mbps), flow::bytes_per_second(s.mbps), {}, 0ms});
+    tables.network.site_of.push_back(site);
+    tables.speeds.push_back({s.step, sim::JitteredSteps::Jitter::none, 0});
+  }
+  tables.network.link = {{}, s.L};
+  spec.tables = tables;
+  return spec;
+}
+
+double time_of(const Scenario& s) {
+  Job job(spec_of(s));
+  const Status status = job.run();
+  EXPECT_TRUE(status) << status.error().what;
+  return seconds(job.world().now());
+}
+
+// Of one round, n commits, in the middle of a run.
+double round_time(Scenario s) {
+  const double whole = time_of(s);
+  s.rounds /= 2;
+  return (whole - time_of(s)) / double(s.rounds);
+}
+
+// A worker alone: a step, its update up and the model down. Many: the server's ports are full.
+// mutant: longhaul/sync/server/courier.cpp
+//   - return codec ? codec->encoded_size(values) : values * sizeof(float);
+//   + return codec ? codec->encoded_size(values) : values * sizeof(double);
+TEST(Served, AsynchronousRoundsTakeTheTimeOfTheClosedForms) {
+  for (const char* sync : {"asp", "fedasync"}) {
+    Scenario s{.sync = sync};
+    double each = seconds(s.step) + 2 * (seconds(s.L) + s.T());
+    EXPECT_NEAR(round_time(s), each, 0.01 * each) << sync;
+    s.n = 4;  // four vectors each way in less than a step, its delays and its own
+    s.d = 100'000;
+    each = seconds(s.step) + 2 * (seconds(s.L) + s.T());
+    EXPECT_GE(round_time(s), 0.99 * each) << sync;
+    EXPECT_LE(round_time(s), 1.01 * (each + 2 * 3 * s.T())) << sync;
+    s.n = 8;
+    s.d = 2'000'000;
+    s.step = 50ms;
+    EXPECT_NEAR(round_time(s), 8 * s.T(), 0.05 * 8 * s.T()) << sync;
+  }
+}
+
+// Equal speeds, delays shorter than a step: waits are two delays in s clocks at most.
+// mutant: longhaul/sync/ssp.cpp
+//   - minimum_ = label.clock;
+//   + minimum_ = 0 * label.clock;
+TEST(Served, R3_7_SspWaitsTwoDelaysInAsManyClocksAsTheBound) {
+  for (const std::int64_t bound : {1, 3, 10}) {
+    Scenario s{.sync = "ssp", .n = 4, .d = 1000, .rounds = 60};
+    s.settings = {{"staleness", {bound}}};
+    Job job(spec_of(s));
+    Waits waits;
+    job.world().watch(waits);
+    ASSERT_TRUE(job.run());
+    for (Rank rank = 0; rank < 4; ++rank) {
+      const double reads = 60.0 / double(bound) + 1;
+      EXPECT_GT(waits.of[rank], 0) << bound;
+      EXPECT_LE(waits.of[rank], reads * 2 * (seconds(s.L) + 8 * s.T())) << bound;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::conformance
