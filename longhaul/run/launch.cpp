@@ -58,6 +58,8 @@ Summary merge(const Job& job, const Members& members, const Children& children,
       all.pace->steps += one->pace->steps;
       all.pace->overruns += one->pace->overruns;
     }
+    // Whoever had the models scored knows of the target: a server, which may be no worker.
+    if (end.done() && one->time_to_target_s) all.time_to_target_s = one->time_to_target_s;
     if (!members[rank].is(Role::worker)) continue;
     utilisation += one->compute_utilisation;
     ++learners;
@@ -72,9 +74,8 @@ Summary merge(const Job& job, const Members& members, const Children& children,
   all.rounds = told->rounds;
   all.final_accuracy = told->final_accuracy;
   all.final_loss = told->final_loss;
-  all.time_to_target_s = told->time_to_target_s;
   all.params_hash = told->params_hash;
-  all.stop_reason = told->stop_reason;
+  all.stop_reason = all.time_to_target_s ? StopReason::target : told->stop_reason;
   return all;
 }
 
@@ -167,7 +168,10 @@ Result<Launched> launch(const Job& job, const LaunchOptions& options) {
   if (std::filesystem::exists(model_of + "/model.pt"))  // own learners save none
     LH_TRY(copy_model(model_of + "/model.pt", folder->file("model.pt")));
   LH_TRY(write_atomically(folder->file("summary.json"), to_json(summary).dump(2) + "\n"));
-  return Launched{summary, exit_code(children.ends(), interrupted())};
+  const int code = exit_code(children.ends(), interrupted());
+  // Only whoever had the models scored ends by itself with the target reached.
+  const bool reached = code == 1 && summary.stop_reason == StopReason::target;
+  return Launched{summary, reached ? 0 : code};
 }
 
 }  // namespace longhaul::run

@@ -179,6 +179,17 @@ class Same(Case):
             "--set", "net.streams=3", "--out", "runs/simulated"))
         self.assertTrue((self.folder / "runs/small/lima-1/summary.json").exists())
 
+    def test_a_server_without_a_learner_has_its_model_scored_and_ends_the_run(self):
+        self.write(job_of(SITES) + '[roles]\nserver = "oslo"\n')
+        for sync in ("asp", "ssp", "fedasync", "easgd"):
+            with self.subTest(sync=sync):
+                self.says("launch", "job.toml", "--quiet", "--force", *LONG,
+                          "--set", f"sync.kind={sync}", "--set", "stop.target_accuracy=0.4",
+                          "--set", "report.every_rounds=1")
+                self.assertEqual(self.summary()["stop_reason"], "target")
+                self.assertGreater(self.summary()["time_to_target_s"], 0)
+                self.assertGreaterEqual(self.summary()["final_accuracy"], 0.3)
+
 
 class Paced(Case):
     """[net] pace: steps that take what the simulator has them take."""
