@@ -9,6 +9,7 @@
 #include "longhaul/base/check.h"
 #include "longhaul/flow/arborescence.h"
 #include "longhaul/flow/forest_master.h"
+#include "longhaul/flow/tree_load.h"
 
 namespace longhaul::flow {
 namespace {
@@ -35,73 +36,6 @@ constexpr double kQuicker = 0.9;  // of the longest way, that may be left at the
 struct Candidate {
   TwoTrees trees;
   double latency = 0;
-};
-
-// What links carry while trees are chosen one after the other.
-class Load {
- public:
-  explicit Load(const Capacities& at)
-      : at_(at),
-        n_(at.sites),
-        unit_(at.largest()),
-        up_(n_),
-        down_(n_),
-        pairs_(n_ * n_),
-        shared_(at.shared.size()) {}
-
-  void add(const TwoTrees& trees) {
-    for (std::uint32_t site = 0; site < n_; ++site) {
-      if (site == trees.root) continue;
-      add(site, trees.reduce_to[site]);
-      add(trees.spread_from[site], site);
-    }
-  }
-
-  // Of each pair, by row: that of each link on its way is e^(steep x / x_max) / rate, where x is
-  // what it carries over its rate.
-  std::vector<double> prices(double steep) const {
-    double fullest = 0;
-    each([&](double carried, double rate) { fullest = std::max(fullest, carried / rate); });
-    const auto price = [&](double carried, double rate) {
-      const double share = fullest > 0 ? carried / rate / fullest : 0;
-      return std::exp(steep * share) / rate * unit_;
-    };
-    std::vector<double> prices(n_ * n_);
-    for (std::size_t a = 0; a < n_; ++a)
-      for (std::size_t b = 0; b < n_; ++b)
-        if (a != b)
-          prices[a * n_ + b] = price(up_[a], at_.up[a]) + price(down_[b], at_.down[b]) +
-                               price(pairs_[a * n_ + b], at_.pair(a, b));
-    for (std::size_t link = 0; link < shared_.size(); ++link)
-      for (const auto& [a, b] : at_.shared[link].pairs)
-        prices[a * n_ + b] += price(shared_[link], at_.shared[link].rate);
-    return prices;
-  }
-
- private:
-  void add(std::size_t from, std::size_t to) {
-    ++up_[from];
-    ++down_[to];
-    ++pairs_[from * n_ + to];
-    for (std::size_t link = 0; link < shared_.size(); ++link)
-      for (const auto& [a, b] : at_.shared[link].pairs) shared_[link] += a == from && b == to;
-  }
-  template <class See>
-  void each(See&& see) const {
-    for (std::size_t a = 0; a < n_; ++a) {
-      see(up_[a], at_.up[a]);
-      see(down_[a], at_.down[a]);
-      for (std::size_t b = 0; b < n_; ++b)
-        if (a != b) see(pairs_[a * n_ + b], at_.pair(a, b));
-    }
-    for (std::size_t link = 0; link < shared_.size(); ++link)
-      see(shared_[link], at_.shared[link].rate);
-  }
-
-  const Capacities& at_;
-  const std::size_t n_;
-  const double unit_;
-  std::vector<double> up_, down_, pairs_, shared_;  // trees that cross each
 };
 
 class Planner {
@@ -229,7 +163,7 @@ class Planner {
   // Trees for the first prices: as if each had one part of the vector after the other, and every
   // link a price that rises steeply with what it carries already.
   void sow() {
-    Load load(at_);
+    TreeLoad load(at_);
     const auto parts = std::min<std::uint32_t>(kPartsPerSite * n_, kMostParts);
     for (std::uint32_t part = 0; part < parts; ++part) {
       prices_ = load.prices(kSteep);
