@@ -7,6 +7,7 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/flow/capacities.h"
 #include "longhaul/flow/trees.h"
 #include "longhaul/run/job/site_index.h"
 
@@ -19,6 +20,7 @@ struct BoundArgs {
   double mbytes = 25;
   std::string op = "all-reduce", root;
   bool payload = false, json = false;
+  double at_s = -1;  // below 0: what changes with time counts at its highest
 };
 
 std::string_view name_of(flow::Limit::What what) {
@@ -115,6 +117,8 @@ void print_text(const BoundArgs& args, const run::Job& job, const flow::Task& ta
 int bound(const BoundArgs& args) {
   auto job = run::load_job(args.job, args.overrides);
   if (!job) return tell(job.error());
+  if (args.at_s >= 0)
+    job->network = flow::at_time(job->network, job->job.seed, from_seconds(args.at_s));
   auto task = task_of(args, job->network);
   if (!task) return tell(task.error());
   const flow::Bound limits = flow::lower_bound(job->network, *task);
@@ -138,6 +142,10 @@ void add_bound(CLI::App& app, int& code) {
       ->type_name("OP");
   sub->add_option("--root", args->root, "the site that broadcasts (default: the first)")
       ->type_name("SITE");
+  sub->add_option("--at", args->at_s,
+                  "rates as they are so many seconds after the start (default: the highest)")
+      ->check(CLI::Range(0., 1e9))
+      ->type_name("SECONDS");
   sub->add_flag("--payload", args->payload,
                 "counts the vector's bytes alone, as the simulator's FIFO queues do");
   sub->add_flag("--json", args->json, "prints one JSON object and nothing else");

@@ -121,8 +121,8 @@ Task any_task(const Wan& wan) {
 }
 
 // mutant: longhaul/flow/capacities.cpp
-//   - const double rate = traced.trace.highest();
-//   + const double rate = traced.trace.low;
+//   - for (const Traced& traced : wan.traces) follow(wan, traced, traced.trace.highest());
+//   + for (const Traced& traced : wan.traces) follow(wan, traced, traced.trace.low);
 TEST(Bound, B6_WhatChangesCountsAtItsHighest) {
   Wan wan = equal_sites(3, 1e6);
   for (std::uint32_t site = 0; site < 3; ++site)

@@ -6,28 +6,45 @@
 #include <utility>
 
 namespace longhaul::flow {
-Wan at_highest(Wan wan) {
-  for (const Traced& traced : wan.traces) {
-    const double rate = traced.trace.highest();
-    switch (traced.what) {
-      case Traced::What::up:
-        wan.sites[traced.a].up = rate;
-        break;
-      case Traced::What::down:
-        wan.sites[traced.a].down = rate;
-        break;
-      case Traced::What::rate:
-        wan.pairs.emplace(SitePair{traced.a, traced.b}, wan.pair(traced.a, traced.b))
-            .first->second.rate = rate;
-        break;
-      case Traced::What::shared:
-        wan.shared[traced.a].rate = rate;
-        break;
-      case Traced::What::delay:
-      case Traced::What::loss:
-        break;
-    }
+namespace {
+
+// Rates only: bounds and plans leave loss out, and take delays as they are.
+void follow(Wan& wan, const Traced& traced, double rate) {
+  switch (traced.what) {
+    case Traced::What::up:
+      wan.sites[traced.a].up = rate;
+      break;
+    case Traced::What::down:
+      wan.sites[traced.a].down = rate;
+      break;
+    case Traced::What::rate:
+      wan.pairs.emplace(SitePair{traced.a, traced.b}, wan.pair(traced.a, traced.b))
+          .first->second.rate = rate;
+      break;
+    case Traced::What::shared:
+      wan.shared[traced.a].rate = rate;
+      break;
+    case Traced::What::delay:
+    case Traced::What::loss:
+      break;
   }
+}
+
+}  // namespace
+
+Wan at_highest(Wan wan) {
+  for (const Traced& traced : wan.traces) follow(wan, traced, traced.trace.highest());
+  return wan;
+}
+
+Wan at_time(Wan wan, std::uint64_t seed, std::chrono::nanoseconds time) {
+  for (std::uint32_t i = 0; i < wan.traces.size(); ++i) {
+    const Trace& trace = wan.traces[i].trace;
+    Stretch stretch = first_stretch(trace, seed, i);
+    while (stretch.until <= time) stretch = next_stretch(trace, seed, i, stretch);
+    follow(wan, wan.traces[i], stretch.value);
+  }
+  wan.traces.clear();
   return wan;
 }
 

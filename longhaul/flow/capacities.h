@@ -1,5 +1,6 @@
 #pragma once
 // A Wan as dense numbers: what each link carries, in bytes a second; infinite: unlimited.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -10,6 +11,10 @@ namespace longhaul::flow {
 
 // What changes with time, at its highest rates.
 Wan at_highest(Wan);
+
+// The rates of a moment, and no traces any more. `seed`: the run's, of which redrawn rates come;
+// the work grows with the changes before `time`.
+Wan at_time(Wan, std::uint64_t seed, std::chrono::nanoseconds time);
 
 // The network between some sites, in this order, one node each; what changes with time at its
 // highest rates.

@@ -161,6 +161,7 @@ void Timekeeper::note_done(Rank rank, Time elapsed, Turn& turn) {
     open_.last = rank;
   }
   if (--left_ > 0) return;
+  open_.start = start_;
   laps_.push_back(open_);
   turn.record("lap_s", lap(), seconds(open_.elapsed));
   call(turn);

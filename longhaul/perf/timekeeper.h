@@ -22,7 +22,8 @@ struct Lap {
   Time elapsed{0};
   Rank last = 0;                // who took so long
   std::uint64_t wan_bytes = 0;  // that all nodes sent to other sites meanwhile, and for the lap
-  void state(auto& ar) { ar(elapsed, last, wan_bytes); }
+  Time start{0};                // by the clock of rank 0
+  void state(auto& ar) { ar(elapsed, last, wan_bytes, start); }
 };
 
 class Timekeeper final : public Machine {

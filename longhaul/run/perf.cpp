@@ -148,6 +148,7 @@ nlohmann::ordered_json to_json(const Job& job, const PerfTask& task, const PerfR
                {"min_s", f.min_s},
                {"max_s", f.max_s},
                {"times_s", result.times_s},
+               {"starts_s", result.starts_s},
                {"warm_up_s", result.warm_up_s},
                {"last", result.last},
                {"goodput_mbps", or_null(f.goodput_mbps)},

@@ -29,7 +29,8 @@ std::string_view to_string(PerfPlace);
 
 struct PerfResult {
   PerfPlace place = PerfPlace::simulator;
-  std::vector<double> times_s;  // in their order, without the warm-up's
+  std::vector<double> times_s;        // in their order, without the warm-up's
+  std::vector<double> starts_s = {};  // of these, by the clock of rank 0
   double warm_up_s = 0;
   std::uint64_t wan_bytes = 0;         // of all nodes to other sites, the mean of the laps
   std::string last;                    // site that ended last in the slowest lap

@@ -60,6 +60,7 @@ PerfResult result_of(const std::vector<perf::Lap>& laps, const Members& members,
   Time slowest{-1};
   for (std::size_t i = 1; i < laps.size(); ++i) {
     result.times_s.push_back(seconds(laps[i].elapsed));
+    result.starts_s.push_back(seconds(laps[i].start));
     result.wan_bytes += laps[i].wan_bytes;
     if (laps[i].elapsed <= slowest) continue;
     slowest = laps[i].elapsed;
@@ -151,6 +152,7 @@ Result<PerfResult> read_result(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
     result.times_s = json.at("times_s").get<std::vector<double>>();
+    result.starts_s = json.at("starts_s").get<std::vector<double>>();
     result.warm_up_s = json.at("warm_up_s").get<double>();
     result.wan_bytes = json.at("wan_bytes").get<std::uint64_t>();
     result.last = json.at("last").get<std::string>();
