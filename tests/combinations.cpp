@@ -76,6 +76,14 @@ std::vector<Variant<OverlayEntry>> tried_overlays() {
   if (testing::kStride > 1) std::erase_if(all, [](const auto& one) { return one.number > 0; });
   return all;
 }
+bool by_schedule(const Variant<OverlayEntry>& overlay) {
+  const auto learns = [](const Setting& s) {
+    const auto* choice = std::get_if<std::string>(&s.value.data);
+    return s.key == "rates" && choice && *choice == "learned";
+  };
+  return overlay.entry->traits.bits == Bits::schedule ||
+         std::any_of(overlay.settings.begin(), overlay.settings.end(), learns);
+}
 std::vector<Variant<TransferEntry>> transfer_variants() { return variants(transfer::registry()); }
 std::vector<Variant<OuterEntry>> outer_variants() { return variants(outer::registry()); }
 

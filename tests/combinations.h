@@ -36,6 +36,9 @@ std::vector<Variant<TransferEntry>> transfer_variants();
 std::vector<Variant<CodecEntry>> codec_variants();
 std::vector<Variant<OuterEntry>> outer_variants();
 
+// Do its bits depend on times? Those of a forest that learns its rates do, whatever its entry says.
+bool by_schedule(const Variant<OverlayEntry>&);
+
 // The plain combination of a strategy and an overlay: fp32, no outer optimiser.
 Combination plain(const Variant<SyncEntry>&, const Variant<OverlayEntry>&);
 // Legal combinations with this overlay in which every variant of every other part occurs, if it is

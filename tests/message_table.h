@@ -6,6 +6,8 @@
 #include "longhaul/core/finish_barrier.h"
 #include "longhaul/core/membership.h"
 #include "longhaul/core/stop_rule.h"
+#include "longhaul/overlay/forest_messages.h"
+#include "longhaul/overlay/messages.h"
 #include "longhaul/overlay/tsengine_messages.h"
 #include "longhaul/perf/messages.h"
 #include "longhaul/sync/esync_states.h"
@@ -26,6 +28,7 @@ void for_each_message(Visit&& visit) {
   family("stop rule", StopRule::Messages{});
   family("transfer/reliable", transfer::Reliable::Messages{});
   family("overlay", overlay::Messages{});
+  family("overlay/forest", overlay::forest::Messages{});
   family("overlay/tsengine", overlay::tsengine::Messages{});
   family("handover", sync::Handover::Messages{});
   family("esync", sync::esync::States::Messages{});

@@ -108,7 +108,6 @@ Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) 
   fresh.borrowed = newcomer();
   fresh.next = fresh.lowest = told(id);
   fresh.grid = grid_of(length);
-  fresh.plan = make_plan(fresh.grid);
   return &fresh;
 }
 
@@ -166,10 +165,10 @@ Status AgreedMean::take(Rank from, const Roster& roster, Turn& turn) {
   if (!sequence || !sequence->begun || round != sequence->next || roster.vector.origin != from)
     return malformed("roster of a round that lacks this node's part");
   const auto attempt = sequence->attempts.find(round);
-  const bool awaited = sequence->source
-                           ? *sequence->source == from
-                           : attempt != sequence->attempts.end() &&
-                                 attempt->second->contributed() && sequence->plan->root() == from;
+  const bool awaited = sequence->source ? *sequence->source == from
+                                        : attempt != sequence->attempts.end() &&
+                                              attempt->second->contributed() &&
+                                              plan_of(*sequence, round)->root() == from;
   if (!awaited || (sequence->mean.round == round && sequence->mean.rostered))
     return malformed("roster that was not awaited");
   std::vector<Rank> counted = from_bits(roster.counted);
@@ -225,11 +224,16 @@ void AgreedMean::on_timer(TimerId, Turn& turn) {
 Attempt& AgreedMean::attempt(Sequence& sequence, Round round) {
   auto& attempt = sequence.attempts[round];
   if (!attempt)
-    attempt = topology_->open({sequence.key(round), sequence.exact, &team_, sequence.plan.get()});
+    attempt =
+        topology_->open({sequence.key(round), sequence.exact, &team_, plan_of(sequence, round)});
   return *attempt;
 }
 
 void AgreedMean::give(Sequence& sequence, Turn& turn) {
+  const Key key = sequence.key(sequence.next);
+  sequence.held = topology_->hold(key).has_value();
+  if (sequence.held) return;
+  topology_->given(key);
   Scene scene(*this, sequence, sequence.next, turn.now());
   sequence.sent.assign(sequence.grid.pieces(), false);
   attempt(sequence, sequence.next).contribute(sequence.grid.length(), sequence.weight, scene);
@@ -291,6 +295,7 @@ void AgreedMean::settle(Sequence& sequence, Turn& turn) {
   if (sequence.begun && mean.whole() && mean.round == sequence.next) {
     if (sequence.weight > 0)
       up_->settle(sequence.vector(mean.round, team_.self), Codec::Fate::delivered);
+    tell_ended(sequence, sequence.next, turn);
     sequence.lowest = ++sequence.next;
     sequence.begun = sequence.borrowed = false;
     sequence.source.reset();
@@ -306,6 +311,7 @@ void AgreedMean::settle(Sequence& sequence, Turn& turn) {
     const bool empty = mean.kept && mean.round == round && mean.rostered && mean.counted.empty();
     if (round < sequence.lowest && (attempt->drained() || empty)) drop(sequence, round);
   }
+  forget_plans(sequence);
   wind(turn);
 }
 
@@ -369,15 +375,16 @@ Result<std::vector<float>> AgreedMean::decode(const TransferKey& key, Range rang
 }
 
 void AgreedMean::on_progress(Turn& turn) {
+  while (const auto one = transfer_->sent()) sent(*one, turn);
   while (auto arrival = transfer_->arrived()) arrived(std::move(*arrival), turn);
-  while (const auto one = transfer_->sent()) sent(*one);
   arrived_bytes_.clear();
   for (auto& [id, sequence] : sequences_)
     if (!sequence.attempts.empty()) settle(sequence, turn);  // some may have been sent out
 }
 
 // The slowest receiver's time is the contribution's.
-void AgreedMean::sent(const Sent& one) {
+void AgreedMean::sent(const Sent& one, Turn& turn) {
+  topology_->left(one.to, one.bytes, one.elapsed, turn.now());
   const CodecKey& vector = one.key.vector;
   if (Phase(one.key.phase) != Phase::part || vector.range != 0 || vector.round < given_.round)
     return;
@@ -395,6 +402,7 @@ void AgreedMean::arrived(Arrival&& arrival, Turn& turn) {
   const auto under_way = sequence.attempts.find(round);
   if (under_way != sequence.attempts.end() && under_way->second->stale(arrival.from, key, piece))
     return late(key.vector, turn);
+  topology_->came(arrival.from, size_of(key.coding, arrival.range.length), turn.now());
   if (Phase(key.phase) == Phase::repair) {
     put_piece(sequence, round, piece, arrival.values);
     return settle(sequence, turn);
@@ -422,6 +430,9 @@ std::string AgreedMean::waiting_for() const {
     if (sequence.source)
       return "round " + std::to_string(sequence.next) + which + ": repair from " +
              std::to_string(*sequence.source);
+    if (sequence.held)
+      return "round " + std::to_string(sequence.next) + which + ": " +
+             topology_->hold(sequence.key(sequence.next)).value_or("");
     const bool some = sequence.mean.kept && sequence.mean.round == sequence.next;
     return sequence.attempts.at(sequence.next)
                ->waiting_for(some ? sequence.mean.have : std::vector<bool>{}) +
@@ -457,14 +468,14 @@ void AgreedMean::state(Archive& ar) {
 
 void AgreedMean::state(Archive& ar, Sequence& sequence) {
   ar(sequence.next, sequence.lowest, sequence.borrowed);
-  ar(sequence.begun, sequence.values, sequence.weight);
+  ar(sequence.begun, sequence.held, sequence.values, sequence.weight);
   ar(sequence.sent);
   ar(sequence.mean, sequence.outcome, sequence.source);
   std::vector<Round> rounds;
   for (const auto& [round, attempt] : sequence.attempts) rounds.push_back(round);
   ar(rounds);
   if (ar.loading()) sequence.attempts.clear();
-  if (!rounds.empty() && !sequence.plan) return ar.fail("holds attempts of nobody");
+  if (!rounds.empty() && team_.members.empty()) return ar.fail("holds attempts of nobody");
   for (const Round round : rounds) attempt(sequence, round).state(ar);
 }
 

@@ -48,6 +48,7 @@ class AgreedMean final : public Overlay, private VectorPort {
  private:
   using Id = std::pair<std::uint32_t, std::uint32_t>;  // (group, range)
   class Scene;                                         // a Desk
+  class Table;                                         // a Council
   enum class When { now, late };
   struct Arrived {
     TransferKey key;
@@ -67,6 +68,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   Status take(Rank from, const Report&, Turn&);
   Status take(Rank from, const Fetch&, Turn&);
   Status take(Rank from, const Note&, Turn&);
+  Status take(Rank from, const Notice&, Turn&);
   Grid grid_of(std::uint64_t length) const;
   Result<Sequence*> sequence(Id, std::uint64_t length, bool exact);
   Sequence* find(Id);
@@ -75,7 +77,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   Result<When> when(Epoch, const CodecKey&) const;
   void late(const CodecKey&, Turn&);
   void arrived(Arrival&&, Turn&);
-  void sent(const Sent&);
+  void sent(const Sent&, Turn&);
   Attempt& attempt(Sequence&, Round);
   void give(Sequence&, Turn&);
   void settle(Sequence&, Turn&);
@@ -88,6 +90,11 @@ class AgreedMean final : public Overlay, private VectorPort {
   std::uint64_t longest_vector() const;
   void state(Archive&, Sequence&);
 
+  // replanning.cpp: topologies that plan anew while rounds go on
+  const Plan* plan_of(Sequence&, Round);
+  void forget_plans(Sequence&);
+  void tell_ended(Sequence&, Round, Turn&);
+
   // coding.cpp: numbers and bytes
   Codec* codec_of(Coding) const;  // null: fp32
   std::size_t size_of(Coding, std::uint64_t values) const;
@@ -96,7 +103,7 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   // recovery.cpp: what a new view means
   void form_team(const View&);
-  std::unique_ptr<Plan> make_plan(const Grid&) const;
+  std::unique_ptr<Plan> make_plan(const Grid&, Round since) const;
   void resolve(Turn&);
   TransferKey repair_key(const Sequence&) const;
 

@@ -45,6 +45,10 @@ Status Attempt::take_note(Rank from, const Note&, Desk&) {
   return refuse(from, "a note, which this overlay has none of");
 }
 
+Status Topology::take(Rank from, const Notice&, Council&) {
+  return malformed("notice of rank " + std::to_string(from) + ", which this overlay has none of");
+}
+
 // The owner of the first piece tells all who is counted, itself included.
 void Attempt::tell_roster(std::span<const double> weights, Desk& desk) {
   const Key& key = terms_.key;

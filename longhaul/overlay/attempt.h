@@ -120,6 +120,14 @@ struct Ways {
   Coding means = Coding::down;  // how the mean is written on its way out
 };
 
+// What a topology may do outside of any exchange; given to it with what it hears.
+class Council {
+ public:
+  virtual ~Council() = default;
+  virtual void tell(Rank to, Notice) = 0;  // to the topology of another member; its epoch is set
+  virtual void record(std::string name, Round round, double value) = 0;  // a figure of the run
+};
+
 // A way for parts to become a mean.
 class Topology {
  public:
@@ -148,6 +156,25 @@ class Topology {
   virtual void new_team(const Team&) {}
   virtual void close(const Key&) {}
   virtual void state(Archive&) {}
+
+  // --- what only topologies use that plan anew while rounds go on
+  // The round from which the trees of this exchange are in force; 0: they are those of forest().
+  // Other trees have another beginning.
+  virtual Round since(const Key&) const { return 0; }
+  virtual Forest forest_since(Round, const Grid&) const { return {}; }
+  // What keeps this node from giving its part to an exchange; nothing: it may. Asked again when
+  // something was heard.
+  virtual std::optional<std::string> hold(const Key&) const { return std::nullopt; }
+  virtual void given(const Key&) {}                         // it gives it now
+  virtual void ended(const Key&, const Grid&, Council&) {}  // the mean is here
+  // A stretch of a vector that was given to the transfer `waited` ago is with the host; one came.
+  virtual void left(Rank to, std::uint64_t bytes, Time waited, Time now) {
+    (void)to, (void)bytes, (void)waited, (void)now;
+  }
+  virtual void came(Rank from, std::uint64_t bytes, Time now) {
+    (void)from, (void)bytes, (void)now;
+  }
+  virtual Status take(Rank from, const Notice&, Council&);
 };
 
 // Who serves a team: `server`, [roles] server, or the lowest live worker where it is absent or

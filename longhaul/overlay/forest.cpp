@@ -3,17 +3,71 @@
 #include "longhaul/overlay/belief.h"
 
 namespace longhaul::overlay {
+namespace {
+
+// Group and range of the parameters.
+bool planned_anew(const Key& key) { return key.group == 0 && key.range == 0; }
+
+}  // namespace
 
 PlannedForest::PlannedForest(const ForestConfig& config, std::shared_ptr<const flow::Wan> network,
                              const Place& place)
     : config_(config),
       network_(std::move(network)),
-      site_of_(network_ ? sites_of(*network_, place) : number_sites(place)) {}
+      site_of_(network_ ? sites_of(*network_, place) : number_sites(place)),
+      replanner_(config.rates == "learned"
+                     ? std::make_unique<forest::Replanner>(
+                           forest::ReplannerConfig{config.ema, {config.drift, config.probe_rounds}},
+                           network_, site_of_)
+                     : nullptr) {}
 
 // A site's members take turns, from tree to tree, at being the one who speaks with other sites.
 std::optional<Forest> PlannedForest::forest(const Grid& grid, const Team& team) const {
   const SiteGroups groups = group_by_site(team, site_of_);
-  return over_sites(plan_trees(groups, network_.get(), grid), groups, 1, grid.pieces());
+  const SitePlan plan =
+      replanner_ ? replanner_->first_plan(groups, grid) : plan_trees(groups, network_.get(), grid);
+  return over_sites(plan, groups, grid.pieces());
+}
+
+void PlannedForest::new_team(const Team& team) {
+  if (replanner_) replanner_->new_team(team);
+}
+
+void PlannedForest::state(Archive& ar) {
+  if (replanner_) replanner_->state(ar);
+}
+
+Round PlannedForest::since(const Key& key) const {
+  return replanner_ && planned_anew(key) ? replanner_->since(key.round) : 0;
+}
+
+Forest PlannedForest::forest_since(Round since, const Grid& grid) const {
+  return replanner_->forest_since(since, grid);
+}
+
+std::optional<std::string> PlannedForest::hold(const Key& key) const {
+  return replanner_ && planned_anew(key) ? replanner_->hold(key.round) : std::nullopt;
+}
+
+void PlannedForest::given(const Key& key) {
+  if (replanner_ && planned_anew(key)) replanner_->given(key.round);
+}
+
+void PlannedForest::ended(const Key& key, const Grid& grid, Council& council) {
+  if (replanner_ && planned_anew(key)) replanner_->ended(key.round, grid, council);
+}
+
+void PlannedForest::left(Rank to, std::uint64_t bytes, Time waited, Time now) {
+  if (replanner_) replanner_->left(to, bytes, waited, now);
+}
+
+void PlannedForest::came(Rank from, std::uint64_t bytes, Time now) {
+  if (replanner_) replanner_->came(from, bytes, now);
+}
+
+Status PlannedForest::take(Rank from, const Notice& notice, Council& council) {
+  if (!replanner_) return Topology::take(from, notice, council);
+  return replanner_->take(from, notice, council);
 }
 
 }  // namespace longhaul::overlay

@@ -2,6 +2,7 @@
 // Many trees at once, planned so that all links of the network work. docs/overlay/forest.md
 #include <memory>
 
+#include "longhaul/overlay/replanner.h"
 #include "longhaul/overlay/sites.h"
 #include "longhaul/overlay/tree_attempt.h"
 
@@ -10,6 +11,10 @@ namespace longhaul::overlay {
 struct ForestConfig {
   std::string phases = "streamed";
   std::uint32_t pieces = 400;
+  std::string rates = "configured";
+  double drift = 0.2;
+  double ema = 0.5;
+  std::uint32_t probe_rounds = 20;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "phases",
@@ -23,6 +28,30 @@ struct ForestConfig {
                 .min = 1,
                 .max = 1 << 20},
           self.pieces);
+    visit(Field{.name = "rates",
+                .doc = "configured: trees are planned by what the job says of its network; "
+                       "learned: from equal links on by what its traffic reaches, and anew when "
+                       "that changes",
+                .choices = {"configured", "learned"}},
+          self.rates);
+    visit(Field{.name = "drift",
+                .doc = "learned: by how much a rate has changed when planning anew is tried",
+                .max = 10,
+                .unit = "share",
+                .positive = true},
+          self.drift);
+    visit(Field{.name = "ema",
+                .doc = "learned: weight of a new figure against what was known, if they differ by "
+                       "less than `drift`",
+                .max = 1,
+                .positive = true},
+          self.ema);
+    visit(Field{.name = "probe_rounds",
+                .doc = "learned: after so many rounds without another plan a pair that none of "
+                       "its trees uses is tried with a small part of the vector; 0: never",
+                .max = 1e9,
+                .unit = "rounds"},
+          self.probe_rounds);
   }
 };
 
@@ -42,10 +71,24 @@ class PlannedForest final : public Topology {
     return std::make_unique<TreeAttempt>(terms, config_.phases == "streamed", true);
   }
 
+  void new_team(const Team&) override;
+  void state(Archive&) override;
+  Round since(const Key&) const override;
+  Forest forest_since(Round, const Grid&) const override;
+  std::optional<std::string> hold(const Key&) const override;
+  void given(const Key&) override;
+  void ended(const Key&, const Grid&, Council&) override;
+  void left(Rank to, std::uint64_t bytes, Time waited, Time now) override;
+  void came(Rank from, std::uint64_t bytes, Time now) override;
+  Status take(Rank from, const Notice&, Council&) override;
+
+  const forest::Replanner* replanner() const { return replanner_.get(); }
+
  private:
   const ForestConfig config_;
   const std::shared_ptr<const flow::Wan> network_;
-  const std::vector<std::uint32_t> site_of_;  // by rank
+  const std::vector<std::uint32_t> site_of_;            // by rank
+  const std::unique_ptr<forest::Replanner> replanner_;  // null: rates are configured
 };
 
 }  // namespace longhaul::overlay

@@ -63,7 +63,7 @@ Hierarchical::Hierarchical(const HierarchicalConfig& config, std::optional<Rank>
 std::optional<Forest> Hierarchical::forest(const Grid& grid, const Team& team) const {
   const SiteGroups groups = group_by_site(team, site_of_);
   const std::uint32_t root = team.server ? groups.index_of(site_of_[*team.server]).value() : 0;
-  const auto trees = config_.between == "forest" ? plan_trees(groups, network_.get(), grid)
+  const auto trees = config_.between == "forest" ? plan_trees(groups, network_.get(), grid).trees
                                                  : trees_between(config_.between, groups, root);
   return over_sites(trees, groups, groups.largest(), grid.pieces());
 }

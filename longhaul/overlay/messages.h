@@ -113,6 +113,21 @@ struct Note {
   }
 };
 
-using Messages = MessageList<Share, Roster, Report, Fetch, Note>;
+// What the topologies of one team tell each other, outside of any exchange.
+struct Notice {
+  static constexpr std::uint16_t kKind = 6;
+  static constexpr std::string_view kName = "notice";
+  Epoch epoch = 0;
+  std::uint16_t kind = 0;           // one of the topology's messages
+  std::vector<std::uint8_t> words;  // its fields, as base/wire.h writes them
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "kind"}, self.kind);
+    visit(Field{.name = "words", .doc = "fields of that kind", .max = 1 << 18}, self.words);
+  }
+};
+
+using Messages = MessageList<Share, Roster, Report, Fetch, Note, Notice>;
 
 }  // namespace longhaul::overlay

@@ -8,12 +8,13 @@ void AgreedMean::form_team(const View& view) {
   team_.members = live_with(Role::worker, place_, view);
   team_.server = team_.members.empty() ? std::nullopt : topology_->server(team_.members, view);
   topology_->new_team(team_);
-  for (auto& [id, sequence] : sequences_) sequence.plan = make_plan(sequence.grid);
+  for (auto& [id, sequence] : sequences_) sequence.plans.clear();
 }
 
 // Nothing if no worker is left.
-std::unique_ptr<Plan> AgreedMean::make_plan(const Grid& grid) const {
+std::unique_ptr<Plan> AgreedMean::make_plan(const Grid& grid, Round since) const {
   if (team_.members.empty()) return nullptr;
+  if (since > 0) return std::make_unique<Plan>(grid, team_, topology_->forest_since(since, grid));
   if (const auto forest = topology_->forest(grid, team_))
     return std::make_unique<Plan>(grid, team_, *forest);
   return std::make_unique<Plan>(grid, team_);
@@ -61,7 +62,8 @@ Status AgreedMean::take(Rank from, const Report& report, Turn& turn) {
   for (const Report::Standing& standing : report.standings) {
     const Id id{standing.group, standing.range};
     const Sequence* sequence = find(id);
-    const Round most = sequence ? sequence->next + (sequence->begun ? 1 : 0) : 0;
+    const bool given = sequence && sequence->begun && !sequence->held;
+    const Round most = sequence ? sequence->next + (given ? 1 : 0) : 0;
     if (standing.rounds > most && !(newcomer() && (!sequence || sequence->borrowed)))
       return malformed("report of round " + std::to_string(standing.rounds) +
                        ", which lacks this node's part");

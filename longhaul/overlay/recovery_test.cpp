@@ -162,8 +162,8 @@ TEST_F(Recovery, R2_1_IfSomebodyHasTheMeanItIsFetchedFromTheLowest) {
 
 // From whom it asked, what it asked for, as fp32.
 // mutant: longhaul/overlay/agreed.cpp
-//   - ? *sequence->source == from
-//   + ? true
+//   - const bool awaited = sequence->source ? *sequence->source == from
+//   + const bool awaited = sequence->source ? true
 // mutant: longhaul/overlay/agreed.cpp
 //   - const bool good = sequence->source == from && round == sequence->next &&
 //   + const bool good = sequence->source && round == sequence->next &&
@@ -300,8 +300,8 @@ TEST_F(Recovery, R2_1_HalfAMeanIsForgotten) {
 //   - if (report.epoch > team_.epoch) return malformed("report of an epoch to come");
 //   +
 // mutant: longhaul/overlay/recovery.cpp
-//   - const Round most = sequence ? sequence->next + (sequence->begun ? 1 : 0) : 0;
-//   + const Round most = sequence ? sequence->next + 1 : 0;
+//   - const Round most = sequence ? sequence->next + (given ? 1 : 0) : 0;
+//   + const Round most = sequence ? sequence->next + (given ? 1 : 1) : 0;
 // mutant: longhaul/overlay/recovery.cpp
 //   - if (!rounds.emplace(id, standing.rounds).second) return malformed("report with a
 //   repetition");
@@ -503,7 +503,7 @@ TEST(RecoveryOfHubs, R2_1_AServerReducesAgainWhatItHadReduced) {
 }
 
 // mutant: longhaul/overlay/recovery.cpp
-//   - for (auto& [id, sequence] : sequences_) sequence.plan = make_plan(sequence.grid);
+//   - for (auto& [id, sequence] : sequences_) sequence.plans.clear();
 //   +
 // mutant: longhaul/overlay/recovery.cpp
 //   - team_.server = team_.members.empty() ? std::nullopt : topology_->server(team_.members, view);

@@ -30,7 +30,7 @@ struct Sequence {
   std::uint32_t range = 0;
   bool exact = false;
   Grid grid;
-  std::unique_ptr<Plan> plan;  // of the epoch under way
+  std::map<Round, std::unique_ptr<Plan>> plans;  // of the epoch under way, by their first round
 
   Round next = 0;    // rounds whose mean this node has; a server that takes no part: has reduced
   Round lowest = 0;  // rounds below are over
@@ -38,6 +38,7 @@ struct Sequence {
   bool borrowed = false;
   // This node's contribution to round `next`.
   bool begun = false;
+  bool held = false;  // the topology keeps this node from giving it
   std::vector<float> values;
   double weight = 0;       // 0: none
   std::vector<bool> sent;  // pieces whose part went out in the attempt under way

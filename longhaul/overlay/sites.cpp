@@ -12,6 +12,10 @@ namespace longhaul::overlay {
 namespace {
 
 constexpr std::uint64_t kShortest = 4096;  // values of a piece: its header is 0.6 % of it
+// Times that a piece takes over a link, by which it lets others pass at the next. Less, and the
+// last means begin too late to be there when links fall idle; more, and the links of deep trees,
+// which are fed by others, idle first.
+constexpr double kLinksBehind = 4;
 
 // The network between these sites alone.
 flow::Wan network_of(const SiteGroups& groups, const flow::Wan* whole) {
@@ -89,17 +93,31 @@ SiteGroups group_by_site(const Team& team, const std::vector<std::uint32_t>& sit
   return groups;
 }
 
-std::vector<SiteTree> plan_trees(const SiteGroups& groups, const flow::Wan* network,
-                                 const Grid& grid) {
+SitePlan plan_trees(const SiteGroups& groups, const flow::Wan* network, const Grid& grid) {
+  return plan_between(network_of(groups, network), grid);
+}
+
+SitePlan plan_between(const flow::Wan& between, const Grid& grid) {
   const double value = sizeof(float) * flow::kIpPerByte;
   flow::ForestPlan plan =
-      plan_forest(network_of(groups, network),
-                  {double(grid.length()) * value, double(grid.range(0).length) * value});
-  std::vector<SiteTree> trees;
-  for (flow::TwoTrees& planned : plan.trees)
-    trees.push_back({{planned.root, std::move(planned.reduce_to), std::move(planned.spread_from)},
-                     planned.share});
-  return trees;
+      plan_forest(between, {double(grid.length()) * value, double(grid.range(0).length) * value});
+  SitePlan made;
+  std::uint32_t hops = 1;
+  for (flow::TwoTrees& planned : plan.trees) {
+    made.trees.push_back(
+        {{planned.root, std::move(planned.reduce_to), std::move(planned.spread_from)},
+         planned.share});
+    hops = std::max(hops, hops_of(made.trees.back().tree));
+  }
+  const double link = plan.latency_s / hops;
+  if (plan.busy_s > 0) made.lag = std::min(1.0, kLinksBehind * link / plan.busy_s);
+  return made;
+}
+
+Forest over_sites(const SitePlan& plan, const SiteGroups& groups, std::size_t pieces) {
+  Forest forest = over_sites(plan.trees, groups, 1, pieces);
+  if (plan.lag < 1) forest.lag = std::uint32_t(plan.lag * double(pieces));
+  return forest;
 }
 
 // A tree's turns lie apart, so that of few pieces each tree between sites has its part.

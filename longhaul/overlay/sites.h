@@ -33,16 +33,26 @@ SiteGroups group_by_site(const Team&, const std::vector<std::uint32_t>& site_of)
 struct SiteTree {
   Tree tree;         // between sites, by their index in SiteGroups; its root: a server's site
   double share = 1;  // of the vector; those of one vector add up to 1
+  void state(auto& ar) { ar(tree, share); }
+};
+
+struct SitePlan {
+  std::vector<SiteTree> trees;
+  double lag = 1;  // Forest::lag as a share of the vector; 1: absent
+  void state(auto& ar) { ar(trees, lag); }
 };
 
 // Planned by what is believed of the network, in which the groups' sites have their numbers; null:
 // all sites are alike.
-std::vector<SiteTree> plan_trees(const SiteGroups&, const flow::Wan* network, const Grid&);
+SitePlan plan_trees(const SiteGroups&, const flow::Wan* network, const Grid&);
+// By the network between the groups' sites alone, in their order.
+SitePlan plan_between(const flow::Wan&, const Grid&);
 
 // Each tree `turns` times, every time with an equal part of its share: tree t is led, the k-th
 // time, by the (t + k)-th of a site's members, round about.
 Forest over_sites(const std::vector<SiteTree>&, const SiteGroups&, std::uint32_t turns,
                   std::size_t pieces);
+Forest over_sites(const SitePlan&, const SiteGroups&, std::size_t pieces);  // one turn
 
 // The tree of each piece: by `shares`, which add up to 1, and so that every stretch of the vector
 // has pieces of all of them.

@@ -120,6 +120,27 @@ TEST(Sites, TurnsOfOneTreeLieApart) {
   EXPECT_EQ(forest.trees[1].root, 3u);
 }
 
+// Where a vector takes long beside a link's delay, pieces are next to each other in time.
+// mutant: longhaul/overlay/sites.cpp
+//   - if (plan.busy_s > 0) made.lag = std::min(1.0, kLinksBehind * link / plan.busy_s);
+//   + if (plan.busy_s > 0) made.lag = std::min(1.0, kLinksBehind * link * plan.busy_s);
+// mutant: longhaul/overlay/sites.cpp
+//   - if (plan.lag < 1) forest.lag = std::uint32_t(plan.lag * double(pieces));
+//   + ;
+TEST(Sites, PiecesLagByWhatALinkTakes) {
+  const SiteGroups groups = group_by_site(team_of(3), {0, 1, 2});
+  flow::Wan wan;
+  for (int site = 0; site < 3; ++site)
+    wan.sites.push_back({.name = {}, .up = 1e6, .down = 1e6, .lan = {}});
+  wan.usual.delay_s = 0.1;
+  const Grid grid(10'000'000, 1, 10'000);  // 55 s of 40 MB over three links
+  const SitePlan plan = plan_between(wan, grid);
+  EXPECT_NEAR(plan.lag, 4 * (0.1 + 2 * 0.0414) / 55.2, 1e-4);
+  EXPECT_EQ(over_sites(plan, groups, grid.pieces()).lag, std::uint32_t(plan.lag * 1000));
+  EXPECT_FALSE(over_sites(SitePlan{plan.trees}, groups, grid.pieces()).lag);
+  EXPECT_EQ(plan_between(wan, Grid(1000, 1, 1000)).lag, 1) << "delays are all there is";
+}
+
 // mutant: longhaul/overlay/sites.cpp
 //   - *most -= 1;
 //   + *most = 0;

@@ -107,7 +107,10 @@ Branch branch_of(const Tree& tree, std::uint32_t place) {
 }
 
 Grove::Grove(const Forest& forest, std::uint32_t place)
-    : branches_(forest.trees.size()), tree_of_(forest.tree_of), pieces_(forest.trees.size()) {
+    : branches_(forest.trees.size()),
+      tree_of_(forest.tree_of),
+      pieces_(forest.trees.size()),
+      lag_(forest.lag.value_or(std::uint32_t(forest.tree_of.size()))) {
   for (std::uint32_t piece = 0; piece < tree_of_.size(); ++piece)
     pieces_[tree_of_[piece]].push_back(piece);
   std::set<std::uint32_t> above;

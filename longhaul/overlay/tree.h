@@ -4,6 +4,7 @@
 //
 // Nodes go by their place: that in Team::members, and behind the last member a server that is none.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,11 +16,16 @@ struct Tree {
   std::uint32_t root = 0;
   std::vector<std::uint32_t> reduce_to;    // whom a node's sum goes to; the root: itself
   std::vector<std::uint32_t> spread_from;  // from whom the mean comes; the root: itself
+  void state(auto& ar) { ar(root, reduce_to, spread_from); }
 };
 
 struct Forest {
   std::vector<Tree> trees;
   std::vector<std::uint32_t> tree_of;  // by piece; pieces of one vector may use different trees
+  // For those who deal the vector's stretches to all trees alike: in what waits for a link a piece
+  // stands as far behind the others as this many pieces, for each link that it has crossed. Absent:
+  // behind all that has crossed fewer.
+  std::optional<std::uint32_t> lag = {};
 };
 
 // Is every tree one, both ways: from each of `nodes` places there is a way to the root? Does every
@@ -67,6 +73,7 @@ class Grove {
   const Branch& branch(std::uint32_t tree) const { return branches_[tree]; }
   std::span<const std::uint32_t> pieces(std::uint32_t tree) const { return pieces_[tree]; }
   std::uint32_t hops() const { return hops_; }  // of the tree with the longest way
+  std::uint32_t lag() const { return lag_; }    // see Forest; absent: the number of pieces
   // All who stand above this node in some tree that has pieces; beginning after oneself, so that
   // traffic spreads if all do so.
   std::span<const std::uint32_t> above() const { return above_; }
@@ -77,6 +84,7 @@ class Grove {
   std::vector<std::vector<std::uint32_t>> pieces_;
   std::vector<std::uint32_t> above_;
   std::uint32_t hops_ = 0;
+  std::uint32_t lag_ = 0;
 };
 
 }  // namespace longhaul::overlay

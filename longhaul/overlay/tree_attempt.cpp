@@ -5,6 +5,9 @@
 #include "longhaul/overlay/reduction.h"
 
 namespace longhaul::overlay {
+namespace {
+constexpr std::uint32_t kMostLinks = 64;  // of a way whose length decides what goes first
+}
 
 TreeAttempt::TreeAttempt(const Terms& terms, bool streamed, bool interleaved)
     : Attempt(terms),
@@ -180,10 +183,12 @@ void TreeAttempt::send(const TransferKey& key, std::uint32_t place,
   const Rank to = terms_.team->node(place);
   const std::uint32_t hops = grove().hops(), hop = hops - way;
   if (!interleaved_) return post(key, to, ranges, weight, hop, hops, desk);
-  const auto pieces = std::uint32_t(terms_.grid().pieces());
+  // Rounds have one stride whatever their trees, so that older ones go first.
+  const auto stride = kMostLinks * std::uint32_t(terms_.grid().pieces());
   for (const Range& range : ranges) {
     const auto piece = std::uint32_t(terms_.grid().find(range).value());
-    post(key, to, {range}, weight, hop * pieces + piece, hops * pieces, desk);
+    const std::uint32_t place_in_line = std::min(hop * grove().lag() + piece, stride - 1);
+    post(key, to, {range}, weight, place_in_line, stride, desk);
   }
 }
 

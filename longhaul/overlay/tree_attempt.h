@@ -16,8 +16,8 @@ namespace longhaul::overlay {
 class TreeAttempt final : public Attempt {
  public:
   // streamed: a piece goes on when it is mixed, or has come; else when all pieces of its tree are.
-  // interleaved: of what waits for a link and has equally far to go, pieces go in the order of the
-  // vector, whatever their trees; else tree by tree.
+  // interleaved: pieces that wait for a link go in the order of the vector, whatever their trees,
+  // and the farther behind it the more links they have crossed (Forest::lag); else tree by tree.
   TreeAttempt(const Terms& terms, bool streamed, bool interleaved = false);
 
   void contribute(std::uint64_t length, double weight, Desk&) override;

@@ -431,6 +431,39 @@ TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   EXPECT_EQ(orders, (std::vector<std::uint32_t>{6, 7, 8, 9, 10}));
 }
 
+// Interleaved, a piece stands `lag` pieces behind for each link that it has crossed; absent, behind
+// all that has crossed fewer. Rounds go before later ones whatever the trees of each are like.
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - const std::uint32_t place_in_line = std::min(hop * grove().lag() + piece, stride - 1);
+//   + const std::uint32_t place_in_line = hop;
+// mutant: longhaul/overlay/tree_attempt.cpp
+//   - const auto stride = kMostLinks * std::uint32_t(terms_.grid().pieces());
+//   + const auto stride = hops * grove().lag();
+// mutant: longhaul/overlay/tree.cpp
+//   - lag_(forest.lag.value_or(std::uint32_t(forest.tree_of.size()))) {
+//   + lag_(std::uint32_t(forest.tree_of.size())) {
+TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
+  using One = testing::PaperNode<TreeAttempt>;
+  for (const auto& [lag, hop] : {std::pair{std::optional(1u), 1u}, {std::nullopt, 3u}}) {
+    const Forest forest{{tree_of_five()}, {0, 0, 0}, lag};
+    const auto table = [&](Rank self) {
+      return std::make_unique<Table>(Node::team(self, forest), kLength, 2, forest);
+    };
+    One leaf(table(11), 1, false, true, true), inner(table(10), 1, false, true, true);
+    const auto orders = [](const One& node) {
+      std::vector<std::uint32_t> all;
+      for (const Outgoing& out : node.desk.posts) all.push_back(out.service.order);
+      return all;
+    };
+    leaf.contribute(1);
+    EXPECT_EQ(orders(leaf), (std::vector<std::uint32_t>{192, 193, 194}));
+    inner.contribute(1);
+    ASSERT_TRUE(inner.share(11, 1) && inner.share(13, 0));
+    ASSERT_TRUE(inner.give(11, inner.own(11), 2, 1, 1));
+    EXPECT_EQ(orders(inner), (std::vector<std::uint32_t>{192 + hop + 2}));
+  }
+}
+
 // mutant: longhaul/overlay/tree_attempt.cpp
 //   - if (known_[tree].boughs[i] > 0 && !is_here(piece, boughs[i].place))
 //   + if (known_[tree].boughs[i] > 0)

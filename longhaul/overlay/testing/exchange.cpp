@@ -69,7 +69,9 @@ std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& plac
   if (c.kind == "halving_doubling")
     topology = std::make_unique<HalvingDoubling>(HalvingDoublingConfig{c.phases});
   if (c.kind == "forest")
-    topology = std::make_unique<PlannedForest>(ForestConfig{c.phases}, c.network, place);
+    topology = std::make_unique<PlannedForest>(
+        c.learned ? ForestConfig{c.phases, 400, "learned", 0.01, 1, 1} : ForestConfig{c.phases},
+        c.network, place);
   if (c.kind == "hierarchical")
     topology = std::make_unique<Hierarchical>(HierarchicalConfig{c.phases, c.between}, server,
                                               c.network, place);

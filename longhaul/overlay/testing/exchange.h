@@ -22,6 +22,7 @@ struct ExchangeConfig {
   RateBelief by_rate = {};                        // ring: its order is by these
   std::uint32_t groups = 0;                       // rack
   std::shared_ptr<const flow::Wan> network = {};  // forest
+  bool learned = false;                           // forest: rates are, at every chance
   std::string between = "hub";                    // hierarchical
   bool seeded = false;                            // binary: in an order that is drawn
   std::uint32_t workers = 3;

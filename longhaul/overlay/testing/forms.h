@@ -44,6 +44,7 @@ inline std::vector<ExchangeConfig> forms() {
   all.push_back({.kind = "binary", .seeded = true});
   for (const char* phases : {"streamed", "sequential"})
     all.push_back({.kind = "forest", .phases = phases, .network = row_of_sites()});
+  all.push_back({.kind = "forest", .learned = true});
   // Sites of two.
   all.push_back({.kind = "hierarchical", .nodes = 2});
   all.push_back({.kind = "hierarchical", .phases = "sequential", .between = "ring", .nodes = 2});
@@ -59,7 +60,7 @@ inline std::string name(const ExchangeConfig& c) {
   return c.kind + " " + c.phases + (c.server ? " server" : "") + (c.window > 0 ? " window" : "") +
          (c.by_rate ? " by rate" : "") + (c.groups > 0 ? " groups" : "") +
          (c.seeded ? " seeded" : "") + (c.network ? " in a row" : "") +
-         (c.kind == "hierarchical" ? " " + c.between : "") +
+         (c.learned ? " learned" : "") + (c.kind == "hierarchical" ? " " + c.between : "") +
          (c.kind == "tsengine" ? " buckets " + std::to_string(c.buckets) : "") + ", workers " +
          std::to_string(c.workers) + ", length " + std::to_string(c.length) + ", order " +
          std::to_string(c.order);

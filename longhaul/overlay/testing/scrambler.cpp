@@ -5,7 +5,8 @@
 namespace longhaul::overlay::testing {
 
 void Scrambler::begin(Outgoing out, Turn& turn) {
-  for (const Range& range : out.ranges) queue_.push_back({out.to, {out.key, range, out.weight}});
+  for (const Range& range : out.ranges)
+    queue_.push_back({out.to, {out.key, range, out.weight}, turn.now()});
   pump(out.to, turn);
 }
 
@@ -19,7 +20,9 @@ void Scrambler::pump(Rank to, Turn& turn) {
     const std::size_t choice = choices[random.below(choices.size())];
     const Item item = queue_[choice];
     queue_.erase(queue_.begin() + std::ptrdiff_t(choice));
-    turn.send(to, item.piece, port_->encoded(item.piece.key, item.piece.range), kBulk);
+    Payload body = port_->encoded(item.piece.key, item.piece.range);
+    sent_.push_back({item.piece.key, to, true, body.size(), turn.now() - item.since});
+    turn.send(to, item.piece, std::move(body), kBulk);
   }
 }
 
@@ -39,6 +42,13 @@ std::optional<Arrival> Scrambler::arrived() {
   Arrival arrival = std::move(arrivals_.front());
   arrivals_.pop_front();
   return arrival;
+}
+
+std::optional<Sent> Scrambler::sent() {
+  if (sent_.empty()) return std::nullopt;
+  Sent sent = std::move(sent_.front());
+  sent_.pop_front();
+  return sent;
 }
 
 Status Scrambler::on_message(Rank from, const Message& message, Turn&) {

@@ -28,24 +28,26 @@ class Scrambler final : public Transfer {
   void cancel(const TransferKey&, std::optional<Rank> to) override;
   std::uint64_t remaining(const TransferKey&, Rank to) const override;
   std::optional<Arrival> arrived() override;
-  std::optional<Sent> sent() override { return std::nullopt; }
+  std::optional<Sent> sent() override;
 
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_writable(Rank, Turn&) override;
   void on_view(const View& before, Turn&) override;
-  void state(Archive& ar) override { ar(queue_, arrivals_, draws_); }
+  void state(Archive& ar) override { ar(queue_, arrivals_, sent_, draws_); }
 
  private:
   struct Item {
     Rank to = 0;
     Piece piece;
-    void state(auto& ar) { ar(to, piece); }
+    Time since{0};
+    void state(auto& ar) { ar(to, piece, since); }
   };
   void pump(Rank to, Turn&);
 
   VectorPort* port_ = nullptr;
   std::vector<Item> queue_;
   std::deque<Arrival> arrivals_;
+  std::deque<Sent> sent_;  // each piece alone
   Round draws_ = 0;
 };
 

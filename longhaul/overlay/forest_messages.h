@@ -1,0 +1,110 @@
+#pragma once
+// What the nodes of a forest that learns its rates tell each other, as notices
+// (overlay/messages.h). docs/overlay/forest.md
+#include <vector>
+
+#include "longhaul/core/message.h"
+#include "longhaul/overlay/messages.h"
+
+namespace longhaul::overlay::forest {
+
+inline constexpr double kMostRate = 1e18;          // bytes/s
+inline constexpr double kMostPeers = 1 << 14;      // in a report
+inline constexpr std::uint32_t kMostTrees = 1024;  // in a plan
+inline constexpr std::uint32_t kMostSites = 1 << 13;
+
+// What a node reached in sending to one other.
+struct PairRate {
+  Rank to = 0;
+  double rate = 0;        // bytes/s
+  std::uint32_t age = 0;  // rounds since it was last measured
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "to"}, self.to);
+    visit(Field{.name = "rate", .max = kMostRate, .unit = "bytes/s", .positive = true}, self.rate);
+    visit(Field{.name = "age", .unit = "rounds"}, self.age);
+  }
+};
+
+// To the planner, when a round is over: what the sender has learned.
+struct RateReport {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "rate_report";
+  Round round = 0;
+  std::vector<PairRate> pairs;  // nodes at other sites, ascending
+  double up = 0, down = 0;      // bytes/s of the port, at most; 0: not known
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "round"}, self.round);
+    visit(Field{.name = "pairs", .max = kMostPeers}, self.pairs);
+    visit(Field{.name = "up", .min = 0, .max = kMostRate, .unit = "bytes/s"}, self.up);
+    visit(Field{.name = "down", .min = 0, .max = kMostRate, .unit = "bytes/s"}, self.down);
+  }
+};
+
+// A pair of trees between sites: these by their place among the team's (SiteGroups).
+struct PlannedTree {
+  std::uint16_t root = 0;
+  std::vector<std::uint16_t> reduce_to, spread_from;
+  double share = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "root"}, self.root);
+    visit(Field{.name = "reduce_to", .max = kMostSites}, self.reduce_to);
+    visit(Field{.name = "spread_from", .max = kMostSites}, self.spread_from);
+    visit(Field{.name = "share", .min = 0, .max = 1}, self.share);
+  }
+};
+
+// The planner to all: these trees from round `start` on, once all have acknowledged them.
+struct NewPlan {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "new_plan";
+  std::uint32_t version = 0;  // 1, 2 ... within an epoch
+  Round start = 0;
+  std::vector<PlannedTree> trees;  // shares add up to 1
+  double lag = 1;                  // SitePlan::lag
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "version", .min = 1}, self.version);
+    visit(Field{.name = "start", .min = 1}, self.start);
+    visit(Field{.name = "trees", .max = kMostTrees}, self.trees);
+    visit(Field{.name = "lag", .min = 0, .max = 1, .unit = "share of the vector"}, self.lag);
+  }
+};
+
+// Everyone to everyone: I have this plan, and shall go by it.
+struct PlanAck {
+  static constexpr std::uint16_t kKind = 3;
+  static constexpr std::string_view kName = "plan_ack";
+  std::uint32_t version = 0;
+  std::uint64_t digest = 0;  // of the plan, as digest_of() has it
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "version", .min = 1}, self.version);
+    visit(Field{.name = "digest"}, self.digest);
+  }
+};
+
+using Messages = MessageList<RateReport, NewPlan, PlanAck>;
+
+// Decodes a notice as whichever of the messages it is, and hands that to `handle`.
+template <class Handle>
+Status read(const Notice& notice, Handle&& handle) {
+  Buffer words(notice.words.size());
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = std::byte(notice.words[i]);
+  Message message;
+  message.kind = notice.kind;
+  message.head = Payload(share(std::move(words)));
+  return dispatch(Messages{}, message, std::forward<Handle>(handle));
+}
+
+template <MessageStruct M>
+Notice write(const M& fields) {
+  Notice notice;
+  notice.kind = M::kKind;
+  for (const std::byte byte : to_wire(fields)) notice.words.push_back(std::uint8_t(byte));
+  return notice;
+}
+
+}  // namespace longhaul::overlay::forest

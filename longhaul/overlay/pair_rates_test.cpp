@@ -1,0 +1,157 @@
+#include "longhaul/overlay/pair_rates.h"
+
+#include <gtest/gtest.h>
+
+namespace longhaul::overlay::forest {
+namespace {
+
+constexpr std::uint64_t kBytes = 1000;
+
+Time ms(double count) { return from_seconds(count / 1e3); }
+
+// `count` pieces that were queued for a peer at `begin`, of which the host takes two at once and
+// the others every `each` ms.
+void burst(PairRates& rates, Rank to, double begin, double each, int count) {
+  for (int i = 0; i < count; ++i) {
+    const double waited = std::max(i - 1, 0) * each;
+    rates.left(to, kBytes, ms(waited), ms(begin + waited));
+  }
+}
+
+double rate_of(const PairRates& rates, Rank to) { return rates.pairs().at(to).rate; }
+
+// Two that fill the host's room at once are not counted, nor is what was sent after a pause.
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - if (now > run.begun) {
+//   + if (true) {
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - if (fresh || now - waited > run.last) {  // nothing waited before it
+//   + if (fresh || waited < Time{0}) {  // nothing waited before it
+TEST(PairRates, F12_OnlyWhatALinkDidWithoutAPauseCounts) {
+  PairRates rates(0.5, 0.2);
+  for (int i = 0; i < 5; ++i) burst(rates, 1, 1000 * i, 2, 10);
+  rates.close();
+  EXPECT_NEAR(rate_of(rates, 1), kBytes / 2e-3, 1);
+}
+
+// A link that was never busy, or hardly, says nothing.
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - if (run.messages >= kLeast && run.busy > Time{0}) {
+//   + if (run.messages >= 1 && run.busy > Time{0}) {
+TEST(PairRates, AFewMessagesSayNothing) {
+  PairRates rates(0.5, 0.2);
+  burst(rates, 1, 0, 2, 5);
+  for (int i = 0; i < 100; ++i) rates.left(2, kBytes, Time{0}, ms(i));
+  rates.close();
+  EXPECT_TRUE(rates.pairs().empty());
+  EXPECT_EQ(rates.up(), 0) << "too few for the port as well";
+}
+
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - const double weight = rate < known.rate && crowded ? kReluctance : step ? 1 : ema_;
+//   + const double weight = rate < known.rate && crowded ? kReluctance : step ? ema_ : ema_;
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - const double weight = rate < known.rate && crowded ? kReluctance : step ? 1 : ema_;
+//   + const double weight = rate < known.rate && crowded ? kReluctance : step ? 1 : 2 * ema_;
+TEST(PairRates, F13_NoiseIsMixedAndAStepTakesThePlace) {
+  PairRates rates(0.5, 0.2);
+  burst(rates, 1, 0, 2, 20);
+  rates.close();
+  burst(rates, 1, 1000, 1.8, 20);
+  rates.close();
+  const double noisy = (kBytes / 2e-3 + kBytes / 1.8e-3) / 2;
+  EXPECT_NEAR(rate_of(rates, 1), noisy, 1);
+  burst(rates, 1, 2000, 20, 20);
+  rates.close();
+  EXPECT_NEAR(rate_of(rates, 1), kBytes / 20e-3, 1);
+}
+
+// One peer alone gets all of a full port; beside another each gets half, which is no loss of the
+// pair's. The pair that is slower than the other is.
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - for (const auto& [to, rate] : measured) learn(to, rate, full && rate >= kTop * top);
+//   + for (const auto& [to, rate] : measured) learn(to, rate, full && top < 0);
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - for (const auto& [to, rate] : measured) learn(to, rate, full && rate >= kTop * top);
+//   + for (const auto& [to, rate] : measured) learn(to, rate, full);
+TEST(PairRates, F14_SharingAFullPortLowersNoPair) {
+  PairRates rates(0.5, 0.2);
+  for (const Rank to : {1u, 2u, 3u}) {
+    burst(rates, to, 1000. * to, 1, 200);
+    rates.close();
+  }
+  EXPECT_NEAR(rates.up(), kBytes / 1e-3, 20);
+  const auto shared = [&](double begin) {
+    for (int i = 0; i < 300; ++i)
+      for (const auto& [to, each] : {std::pair{1u, 2.1}, {2u, 2.1}, {3u, 21.}}) {
+        const double waited = std::max(i - 1, 0) * each;
+        if (waited < 500) rates.left(to, kBytes, ms(waited), ms(begin + waited));
+      }
+  };
+  shared(10'000);
+  rates.close();
+  EXPECT_GT(rate_of(rates, 1), 0.9 * kBytes / 1e-3);
+  EXPECT_NEAR(rate_of(rates, 3), kBytes / 21e-3, 5);
+}
+
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - for (auto& [to, known] : pairs_) ++known.age;
+//   + ;
+TEST(PairRates, WhatIsNotMeasuredGrowsOld) {
+  PairRates rates(0.5, 0.2);
+  burst(rates, 1, 0, 2, 20);
+  for (int i = 0; i < 4; ++i) rates.close();
+  EXPECT_EQ(rates.pairs().at(1).age, 3u);
+  burst(rates, 1, 1000, 2, 20);
+  rates.close();
+  EXPECT_EQ(rates.pairs().at(1).age, 0u);
+}
+
+// The busiest run of a port counts, and is forgotten slowly.
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - if (now > 0) most = std::max(now, most + kForgetting * (now - most));
+//   + if (now > 0) most = now;
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - most_ = std::max(most_, double(bytes_) / seconds(now - *since_));
+//   + most_ = double(bytes_) / seconds(now - *since_);
+TEST(PairRates, F15_APortIsWhatItCarriedAtMost) {
+  PairRates rates(0.5, 0.2);
+  double now = 0;
+  const auto come = [&](double each, int count) {
+    for (int i = 0; i < count; ++i) rates.came(kBytes, ms(now += each));
+  };
+  come(1, 129);
+  come(10, 64);
+  rates.close();
+  EXPECT_NEAR(rates.down(), kBytes / 1e-3, 1);
+  come(10, 129);
+  rates.close();
+  EXPECT_NEAR(rates.down(), 0.991 * kBytes / 1e-3, 1);
+  EXPECT_EQ(rates.up(), 0);
+}
+
+// mutant: longhaul/overlay/pair_rates.h
+//   - void state(Archive& ar) { ar(runs_, pairs_, up_meter_, down_meter_, up_, down_); }
+//   + void state(Archive& ar) { ar(pairs_, up_meter_, down_meter_, up_, down_); }
+TEST(PairRates, SavingAndLoadingEqualsGoingOn) {
+  PairRates plain(0.5, 0.2), saved(0.5, 0.2);
+  for (int i = 0; i < 40; ++i) {
+    for (PairRates* one : {&plain, &saved}) {
+      one->left(1, kBytes, ms(i > 0 ? 2 : 0), ms(2 * i));
+      one->came(kBytes, ms(i));
+    }
+    Archive out;
+    saved.state(out);
+    const Buffer bytes = out.take();
+    saved = PairRates(0.5, 0.2);
+    Archive in(bytes);
+    saved.state(in);
+    ASSERT_TRUE(in.finish());
+  }
+  plain.close();
+  saved.close();
+  EXPECT_EQ(rate_of(saved, 1), rate_of(plain, 1));
+}
+
+}  // namespace
+}  // namespace longhaul::overlay::forest

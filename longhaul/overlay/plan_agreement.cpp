@@ -1,0 +1,184 @@
+#include "longhaul/overlay/plan_agreement.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/base/check.h"
+#include "longhaul/overlay/attempt.h"
+
+namespace longhaul::overlay::forest {
+namespace {
+
+constexpr std::size_t kMostWords = 1 << 18;  // of a notice
+constexpr double kSlack = 1e-6;              // of the sum of shares
+constexpr Round kLead = 2;                   // rounds from the planner's to a plan's first
+// Of whoever hears the plan the last part may have gone to the round before the planner's.
+constexpr Round kFarthest = kLead + 1;
+
+std::vector<std::uint16_t> narrow(const std::vector<std::uint32_t>& places) {
+  return {places.begin(), places.end()};
+}
+std::vector<std::uint32_t> widen(const std::vector<std::uint16_t>& places) {
+  return {places.begin(), places.end()};
+}
+
+}  // namespace
+
+// FNV-1a. It tells plans apart that a planner sent by mistake or whim; it withstands nobody who
+// looks for two plans with one digest.
+std::uint64_t digest_of(const NewPlan& plan) {
+  std::uint64_t digest = 0xcbf29ce484222325;
+  for (const std::byte byte : to_wire(plan))
+    digest = (digest ^ std::uint64_t(byte)) * 0x100000001b3;
+  return digest;
+}
+
+NewPlan to_message(const SitePlan& trees) {
+  NewPlan plan;
+  plan.lag = trees.lag;
+  for (const SiteTree& one : trees.trees)
+    plan.trees.push_back({std::uint16_t(one.tree.root), narrow(one.tree.reduce_to),
+                          narrow(one.tree.spread_from), one.share});
+  return plan;
+}
+
+Result<SitePlan> from_message(const NewPlan& plan, std::uint32_t sites) {
+  SitePlan made{{}, plan.lag};
+  Forest forest;
+  double sum = 0;
+  for (const PlannedTree& one : plan.trees) {
+    if (!(one.share > 0)) return malformed("a tree without a share");
+    sum += one.share;
+    made.trees.push_back({{one.root, widen(one.reduce_to), widen(one.spread_from)}, one.share});
+    forest.trees.push_back(made.trees.back().tree);
+  }
+  if (!(std::fabs(sum - 1) <= kSlack)) return malformed("shares do not add up to 1");
+  LH_TRY(check_forest(forest, sites, sites, 0));
+  return made;
+}
+
+void PlanAgreement::new_team(Epoch epoch, Rank self, const std::vector<Rank>& members,
+                             std::uint32_t sites) {
+  *this = {};
+  epoch_ = epoch;
+  self_ = self;
+  members_ = members;
+  sites_ = sites;
+}
+
+void PlanAgreement::given(Round round) {
+  LH_CHECK(!hold(round));
+  given_ = round;
+  forget();
+}
+
+void PlanAgreement::ended(Round round) {
+  if (!given_ || *given_ < round) given_ = round;
+}
+
+// Attempts are open of the round before the one under way, at the earliest.
+void PlanAgreement::forget() {
+  while (plans_.size() > 1 && std::next(plans_.begin())->first + 1 <= *given_)
+    plans_.erase(plans_.begin());
+}
+
+std::vector<Rank> PlanAgreement::lacking(std::uint32_t version) const {
+  std::vector<Rank> ranks;
+  for (const Rank rank : members_) {
+    if (rank == self_) continue;
+    const auto ack = acks_.find(rank);
+    if ((ack == acks_.end() ? 0 : ack->second.version) < version) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::optional<std::string> PlanAgreement::hold(Round round) const {
+  for (auto plan = plans_.rbegin(); plan != plans_.rend(); ++plan) {
+    if (plan->first > round + 1) continue;
+    const auto ranks = lacking(plan->second.version);
+    if (ranks.empty()) return std::nullopt;
+    return "plan " + std::to_string(plan->second.version) + ": acknowledgements of " +
+           list_ranks(ranks);
+  }
+  return std::nullopt;
+}
+
+bool PlanAgreement::may_propose() const {
+  if (!plans() || !given_ || !lacking(version_).empty()) return false;
+  return plans_.empty() || plans_.rbegin()->first < *given_ + kLead;
+}
+
+std::optional<NewPlan> PlanAgreement::propose(const SitePlan& wanted) {
+  LH_CHECK(may_propose());
+  if (wanted.trees.size() > kMostTrees || sites_ > kMostSites) return std::nullopt;
+  NewPlan plan = to_message(wanted);
+  plan.version = version_ + 1;
+  plan.start = *given_ + kLead;
+  if (to_wire(plan).size() > kMostWords) return std::nullopt;
+  LH_CHECK(enter(plan, wanted));
+  return plan;
+}
+
+Status PlanAgreement::enter(const NewPlan& plan, SitePlan made) {
+  if (!plans_.empty() && plan.start <= plans_.rbegin()->first)
+    return malformed("a plan that starts no later than the one before it");
+  Known known{plan.version, digest_of(plan), std::move(made)};
+  plans_.emplace(plan.start, std::move(known));
+  version_ = plan.version;
+  return Ok{};
+}
+
+Result<PlanAck> PlanAgreement::take(Rank from, const NewPlan& plan) {
+  const auto refuse = [&](const std::string& why) {
+    return malformed("plan " + std::to_string(plan.version) + " of rank " + std::to_string(from) +
+                     ": " + why);
+  };
+  if (members_.empty() || from != planner() || plans()) return refuse("it is not the planner");
+  if (plan.version != version_ + 1) return refuse("not the next one");
+  if (!given_ || plan.start <= *given_ || plan.start > *given_ + kFarthest)
+    return refuse("it cannot start in round " + std::to_string(plan.start));
+  auto made = from_message(plan, sites_);
+  if (!made) return refuse(made.error().what);
+  const Ack own{plan.version, digest_of(plan)};
+  for (const auto& [rank, ack] : acks_)
+    if (ack.version == own.version && ack.digest != own.digest)
+      return refuse("rank " + std::to_string(rank) + " was sent another one");
+  if (const Status entered = enter(plan, *std::move(made)); !entered)
+    return refuse(entered.error().what);
+  acks_[from] = own;
+  return PlanAck{own.version, own.digest};
+}
+
+// Of the plan after the newest here: that one is on its way.
+Status PlanAgreement::take(Rank from, const PlanAck& given) {
+  const auto refuse = [&](const std::string& why) {
+    return malformed("acknowledgement of plan " + std::to_string(given.version) + " by rank " +
+                     std::to_string(from) + ": " + why);
+  };
+  const bool member = std::binary_search(members_.begin(), members_.end(), from);
+  if (!member || from == planner() || from == self_) return refuse("none was due");
+  const auto known = acks_.find(from);
+  const std::uint32_t last = known == acks_.end() ? 0 : known->second.version;
+  if (given.version != last + 1 || given.version > version_ + (plans() ? 0 : 1))
+    return refuse("not the next one");
+  const Ack ack{given.version, given.digest};
+  for (const auto& [start, plan] : plans_)
+    if (plan.version == ack.version && plan.digest != ack.digest)
+      return refuse("it is not the one that rank " + std::to_string(planner()) + " sent here");
+  acks_[from] = ack;
+  return Ok{};
+}
+
+Round PlanAgreement::since(Round round) const {
+  const auto next = plans_.upper_bound(round);
+  return next == plans_.begin() ? 0 : std::prev(next)->first;
+}
+
+void PlanAgreement::state(Archive& ar) {
+  ar(epoch_, self_, members_, sites_, version_, given_, plans_, acks_);
+  if (!ar.loading()) return;
+  for (const auto& [start, plan] : plans_)
+    if (!from_message(to_message(plan.plan), sites_)) return ar.fail("holds a plan of no trees");
+}
+
+}  // namespace longhaul::overlay::forest

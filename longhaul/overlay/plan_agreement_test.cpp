@@ -1,0 +1,251 @@
+#include "longhaul/overlay/plan_agreement.h"
+
+#include <gtest/gtest.h>
+
+namespace longhaul::overlay::forest {
+namespace {
+
+const std::vector<Rank> kMembers = {2, 3, 5};
+
+Tree star(std::uint16_t root) {
+  return {root, std::vector<std::uint32_t>(3, root), std::vector<std::uint32_t>(3, root)};
+}
+const SitePlan kOne = {{{star(0), 1}}, 0.5};
+const SitePlan kTwo = {{{star(1), 0.25}, {star(2), 0.75}}, 1};
+
+PlanAgreement node(Rank self, std::optional<Round> given = 4) {
+  PlanAgreement one;
+  one.new_team(1, self, kMembers, 3);
+  if (given) one.given(*given);
+  return one;
+}
+
+// A team whose messages the test carries; the planner is 2.
+struct Trio {
+  PlanAgreement planner = node(2), second = node(3), third = node(5);
+};
+
+std::string text(const Status& status) { return status ? "" : status.error().what; }
+template <class T>
+std::string text(const Result<T>& result) {
+  return result ? "" : result.error().what;
+}
+
+// Nobody gives a part to the round before the plan's first until all have told that they have it.
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (plan->first > round + 1) continue;
+//   + if (plan->first > round) continue;
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - return plans_.empty() || plans_.rbegin()->first < *given_ + kLead;
+//   + return true;
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - plan.start = *given_ + kLead;
+//   + plan.start = *given_ + 1;
+TEST(PlanAgreement, F16_AllHaveAPlanBeforeAnybodyCanBeginIt) {
+  Trio t;
+  const NewPlan plan = *t.planner.propose(kOne);
+  EXPECT_EQ(plan.start, 6u) << "4 is under way here, and 5 may be elsewhere";
+  EXPECT_FALSE(t.planner.may_propose());
+  EXPECT_FALSE(t.planner.hold(4));
+  EXPECT_EQ(t.planner.hold(5), "plan 1: acknowledgements of 3, 5");
+  const PlanAck second = *t.second.take(2, plan), third = *t.third.take(2, plan);
+  EXPECT_EQ(t.second.hold(5), "plan 1: acknowledgements of 5");
+  ASSERT_TRUE(t.second.take(5, third));
+  EXPECT_FALSE(t.second.hold(5));
+  ASSERT_TRUE(t.planner.take(3, second));
+  EXPECT_TRUE(t.planner.hold(5)) << "one has not told";
+  ASSERT_TRUE(t.planner.take(5, third));
+  EXPECT_FALSE(t.planner.hold(5));
+  EXPECT_FALSE(t.planner.may_propose()) << "it would start when this one does";
+  t.planner.given(5);
+  EXPECT_TRUE(t.planner.may_propose());
+  ASSERT_TRUE(t.third.take(3, second));
+}
+
+// The plan before goes for all rounds before, at all alike, and as long as anybody may need it.
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - const auto next = plans_.upper_bound(round);
+//   + const auto next = plans_.lower_bound(round);
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - while (plans_.size() > 1 && std::next(plans_.begin())->first + 1 <= *given_)
+//   + while (plans_.size() > 1 && std::next(plans_.begin())->first <= *given_)
+TEST(PlanAgreement, F17_APlanGoesFromItsFirstRoundOn) {
+  Trio t;
+  const NewPlan first = *t.planner.propose(kOne);
+  const PlanAck second = *t.second.take(2, first), third = *t.third.take(2, first);
+  for (const auto& [ack, from] : {std::pair{second, 3u}, {third, 5u}})
+    ASSERT_TRUE(t.planner.take(from, ack));
+  ASSERT_TRUE(t.second.take(5, third));
+  for (PlanAgreement* one : {&t.planner, &t.second}) {
+    EXPECT_EQ(one->since(5), 0u);
+    EXPECT_EQ(one->since(6), 6u);
+    EXPECT_EQ(one->plan(6).trees[0].tree.root, 0u);
+    EXPECT_EQ(one->plan(6).lag, 0.5);
+  }
+  t.planner.given(5);
+  t.second.given(5);
+  const NewPlan next = *t.planner.propose(kTwo);
+  EXPECT_EQ(next.start, 7u);
+  const PlanAck again = *t.second.take(2, next), last = *t.third.take(2, next);
+  ASSERT_TRUE(t.second.take(5, last));
+  t.second.given(6);
+  t.second.given(7);
+  EXPECT_EQ(t.second.since(6), 6u) << "the others may still be in 6";
+  EXPECT_EQ(t.second.plan(6).trees.size(), 1u);
+  EXPECT_EQ(t.second.since(9), 7u);
+  EXPECT_EQ(t.second.plan(7).trees[1].share, 0.75);
+  EXPECT_EQ(again.version, 2u);
+}
+
+// An acknowledgement may overtake the plan.
+TEST(PlanAgreement, AnAcknowledgementMayComeBeforeThePlan) {
+  Trio t;
+  const NewPlan plan = *t.planner.propose(kOne);
+  const PlanAck third = *t.third.take(2, plan);
+  ASSERT_TRUE(t.second.take(5, third));
+  ASSERT_TRUE(t.second.take(2, plan));
+  EXPECT_FALSE(t.second.hold(5));
+}
+
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (plan.version == ack.version && plan.digest != ack.digest)
+//   + if (plan.version == ack.version && false)
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (ack.version == own.version && ack.digest != own.digest)
+//   + if (false)
+TEST(PlanAgreement, F18_AnotherPlanToEachIsFound) {
+  Trio t;
+  const NewPlan plan = *t.planner.propose(kOne);
+  NewPlan other = to_message(kTwo);
+  other.version = 1;
+  other.start = plan.start;
+  const PlanAck second = *t.second.take(2, plan), third = *t.third.take(2, other);
+  EXPECT_EQ(text(t.second.take(5, third)),
+            "acknowledgement of plan 1 by rank 5: it is not the one that rank 2 sent here");
+  EXPECT_TRUE(t.second.hold(5)) << "nobody goes on with it";
+  PlanAgreement early = node(5);
+  ASSERT_TRUE(early.take(3, second));
+  EXPECT_EQ(text(early.take(2, other)), "plan 1 of rank 2: rank 3 was sent another one");
+  EXPECT_EQ(early.version(), 0u);
+}
+
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (plan.version != version_ + 1) return refuse("not the next one");
+//   + ;
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (!given_ || plan.start <= *given_ || plan.start > *given_ + kFarthest)
+//   + if (!given_ || plan.start > *given_ + kFarthest)
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (members_.empty() || from != planner() || plans()) return refuse("it is not the planner");
+//   + ;
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (!plans_.empty() && plan.start <= plans_.rbegin()->first)
+//   + if (false)
+TEST(PlanAgreement, F19_UntimelyPlansAreRefused) {
+  Trio t;
+  const NewPlan plan = *t.planner.propose(kOne);
+  EXPECT_FALSE(t.planner.take(3, plan)) << "to the planner";
+  EXPECT_EQ(text(t.second.take(5, plan)), "plan 1 of rank 5: it is not the planner");
+  PlanAgreement fresh = node(3, std::nullopt);
+  EXPECT_EQ(text(fresh.take(2, plan)), "plan 1 of rank 2: it cannot start in round 6");
+  for (const Round start : {Round{1}, Round{4}, Round{8}, ~Round{0}}) {
+    NewPlan untimely = plan;
+    untimely.start = start;
+    EXPECT_FALSE(t.second.take(2, untimely)) << start;
+  }
+  ASSERT_TRUE(t.second.take(2, plan));
+  EXPECT_EQ(text(t.second.take(2, plan)), "plan 1 of rank 2: not the next one");
+  NewPlan next = plan;
+  next.version = 2;
+  EXPECT_EQ(text(t.second.take(2, next)),
+            "plan 2 of rank 2: a plan that starts no later than the one before it");
+  EXPECT_EQ(t.second.version(), 1u);
+}
+
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (!member || from == planner() || from == self_) return refuse("none was due");
+//   + if (from == planner() || (member && from == self_)) return refuse("none was due");
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (given.version != last + 1 || given.version > version_ + (plans() ? 0 : 1))
+//   + if (given.version > version_ + (plans() ? 0 : 1))
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (given.version != last + 1 || given.version > version_ + (plans() ? 0 : 1))
+//   + if (given.version != last + 1)
+TEST(PlanAgreement, F19_UntimelyAcknowledgementsAreRefused) {
+  Trio t;
+  const PlanAck none{1, 7};
+  EXPECT_FALSE(t.planner.take(3, none)) << "of nothing";
+  const NewPlan plan = *t.planner.propose(kOne);
+  const PlanAck ack = *t.second.take(2, plan);
+  EXPECT_FALSE(t.planner.take(4, ack)) << "of no member";
+  EXPECT_FALSE(t.second.take(2, ack)) << "of the planner";
+  EXPECT_FALSE(t.planner.take(3, PlanAck{2, ack.digest}));
+  ASSERT_TRUE(t.planner.take(3, ack));
+  EXPECT_FALSE(t.planner.take(3, ack)) << "again";
+}
+
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (!(std::fabs(sum - 1) <= kSlack)) return malformed("shares do not add up to 1");
+//   + ;
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (!(one.share > 0)) return malformed("a tree without a share");
+//   + ;
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - LH_TRY(check_forest(forest, sites, sites, 0));
+//   + ;
+TEST(PlanAgreement, F20_WhatIsNoPlanIsRefused) {
+  EXPECT_TRUE(from_message(to_message(kTwo), 3));
+  EXPECT_FALSE(from_message(to_message(kTwo), 4)) << "of other sites";
+  EXPECT_FALSE(from_message({}, 3));
+  const auto spoilt = [](auto&& spoil) {
+    NewPlan plan = to_message(kTwo);
+    spoil(plan.trees[0]);
+    return text(from_message(plan, 3));
+  };
+  EXPECT_NE(spoilt([](PlannedTree& t) { t.root = 3; }), "");
+  EXPECT_NE(spoilt([](PlannedTree& t) { t.reduce_to[0] = 9; }), "");
+  EXPECT_NE(spoilt([](PlannedTree& t) { t.reduce_to = {2, 1, 0}; }), "") << "a circle";
+  EXPECT_NE(spoilt([](PlannedTree& t) { t.spread_from.pop_back(); }), "");
+  EXPECT_NE(spoilt([](PlannedTree& t) { t.share = 0.5; }), "");
+  EXPECT_NE(spoilt([](PlannedTree& t) { t.share = 0.25 + 1e-5; }), "");
+  NewPlan hollow = to_message(kOne);
+  hollow.trees.push_back(hollow.trees[0]);
+  hollow.trees[1].share = 0;
+  EXPECT_EQ(text(from_message(hollow, 3)), "a tree without a share");
+}
+
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - ar(epoch_, self_, members_, sites_, version_, given_, plans_, acks_);
+//   + ar(epoch_, self_, members_, sites_, version_, given_, plans_);
+TEST(PlanAgreement, SavingAndLoadingEqualsGoingOn) {
+  Trio t;
+  const NewPlan plan = *t.planner.propose(kTwo);
+  ASSERT_TRUE(t.planner.take(3, *t.second.take(2, plan)));
+  Archive out;
+  t.planner.state(out);
+  const Buffer bytes = out.take();
+  PlanAgreement loaded;
+  Archive in(bytes);
+  loaded.state(in);
+  ASSERT_TRUE(in.finish());
+  EXPECT_EQ(loaded.hold(5), "plan 1: acknowledgements of 5");
+  EXPECT_EQ(digest_of(to_message(loaded.plan(6))), digest_of(to_message(kTwo)));
+  ASSERT_TRUE(loaded.take(5, *t.third.take(2, plan)));
+  loaded.given(5);
+  EXPECT_TRUE(loaded.may_propose());
+}
+
+// mutant: longhaul/overlay/plan_agreement.cpp
+//   - if (wanted.trees.size() > kMostTrees || sites_ > kMostSites) return std::nullopt;
+//   + ;
+TEST(PlanAgreement, WhatIsTooLargeIsNotSent) {
+  PlanAgreement planner = node(2);
+  SitePlan many = kOne;
+  many.trees.assign(kMostTrees + 1, {star(0), 1.0 / (kMostTrees + 1)});
+  EXPECT_FALSE(planner.propose(many));
+  EXPECT_TRUE(planner.may_propose());
+  EXPECT_FALSE(planner.hold(5));
+}
+
+}  // namespace
+}  // namespace longhaul::overlay::forest

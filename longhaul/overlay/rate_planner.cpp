@@ -1,0 +1,182 @@
+#include "longhaul/overlay/rate_planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/flow/bound.h"
+#include "longhaul/flow/capacities.h"
+#include "longhaul/flow/tree_load.h"
+
+namespace longhaul::overlay::forest {
+namespace {
+
+constexpr double kGain = 1.02;  // that another plan has to be quicker
+// What a port carried is what it can at least; nothing says that it was full. Where ports alone
+// limit, plans are the same whatever they are taken to be together.
+constexpr double kUnseen = 2;
+constexpr double kProbeShare = 0.02;   // of the vector
+constexpr double kAlike = 1e6;         // bytes/s
+constexpr Round kPatience = 8;         // rounds in which a pair that is tried has to show itself
+constexpr std::uint32_t kNever = ~0u;  // an age
+
+using Reports = RatePlanner::Reports;
+using Sites = std::vector<std::uint32_t>;
+
+struct Measured {
+  std::map<flow::SitePair, double> rates;        // bytes/s, by place of the site
+  std::map<flow::SitePair, std::uint32_t> ages;  // of the newest figure, rounds
+  std::map<std::uint32_t, double> up, down;      // of sites whose every node knows its own
+};
+
+// Nodes of a site share its links, so what they reach at one time adds up.
+Measured measured_of(const SiteGroups& groups, const Sites& site_of, const Reports& reports) {
+  Measured all;
+  std::map<std::uint32_t, bool> up_known, down_known;
+  for (const auto& [rank, report] : reports) {
+    const std::uint32_t from = groups.index_of(site_of[rank]).value();
+    for (const PairRate& pair : report.pairs) {
+      const auto to = groups.index_of(site_of[pair.to]);
+      if (!to || *to == from) continue;
+      all.rates[{from, *to}] += pair.rate;
+      auto& age = all.ages.try_emplace({from, *to}, kNever).first->second;
+      age = std::min(age, pair.age);
+    }
+    all.up[from] += report.up;
+    all.down[from] += report.down;
+    up_known.try_emplace(from, true).first->second &= report.up > 0;
+    down_known.try_emplace(from, true).first->second &= report.down > 0;
+  }
+  std::erase_if(all.up, [&](const auto& one) { return !up_known[one.first]; });
+  std::erase_if(all.down, [&](const auto& one) { return !down_known[one.first]; });
+  return all;
+}
+
+// A pair of which nothing is known counts as the slowest that is known.
+flow::Wan network_by(const Measured& measured, flow::Wan wan) {
+  double slowest = kAlike;
+  for (bool first = true; const auto& [pair, rate] : measured.rates)
+    slowest = std::exchange(first, false) ? rate : std::min(slowest, rate);
+  const double factor = flow::kIpPerByte;
+  for (std::uint32_t a = 0; a < wan.sites.size(); ++a) {
+    const auto up = measured.up.find(a), down = measured.down.find(a);
+    wan.sites[a].up = wan.sites[a].down = std::nullopt;
+    if (up != measured.up.end()) wan.sites[a].up = up->second * kUnseen * factor;
+    if (down != measured.down.end()) wan.sites[a].down = down->second * kUnseen * factor;
+    for (std::uint32_t b = 0; b < wan.sites.size(); ++b) {
+      if (a == b) continue;
+      const auto known = measured.rates.find({a, b});
+      auto& pair = wan.pairs.emplace(flow::SitePair{a, b}, wan.pair(a, b)).first->second;
+      pair.rate = (known == measured.rates.end() ? slowest : known->second) * factor;
+    }
+  }
+  return wan;
+}
+
+}  // namespace
+
+flow::Wan blank_network(const SiteGroups& groups, const flow::Wan* network) {
+  flow::Wan wan;
+  if (network) wan = flow::among(*network, groups.sites);
+  wan.sites.resize(groups.size());
+  for (auto& site : wan.sites) site.up = site.down = kAlike;
+  wan.usual.rate = wan.usual.flow = std::nullopt;
+  for (auto& [pair, way] : wan.pairs) way.rate = way.flow = std::nullopt;
+  wan.shared.clear();
+  return wan;
+}
+
+double busiest(const std::vector<SiteTree>& trees, const flow::Wan& between) {
+  const flow::Capacities at(between);
+  flow::TreeLoad load(at);
+  for (const SiteTree& one : trees)
+    load.add({one.tree.root, one.tree.reduce_to, one.tree.spread_from, one.share}, one.share);
+  return load.fullest();
+}
+
+// Only who has nobody below it has all of its part at once, and so keeps the link busy.
+SitePlan with_probe(SitePlan plan, std::uint32_t from, std::uint32_t to) {
+  std::vector<SiteTree>& trees = plan.trees;
+  SiteTree* best = nullptr;
+  SiteTree* widest = &trees.front();
+  for (SiteTree& one : trees) {
+    const auto& up = one.tree.reduce_to;
+    const bool leaf = one.tree.root != from && std::count(up.begin(), up.end(), from) == 0;
+    if (leaf && up[from] != to && (!best || one.share > best->share)) best = &one;
+    if (one.share > widest->share) widest = &one;
+  }
+  SiteTree& donor = best ? *best : *widest;
+  SiteTree tried = donor;
+  tried.share = std::min(kProbeShare, donor.share / 2);
+  donor.share -= tried.share;
+  if (best) {
+    tried.tree.reduce_to[from] = to;
+  } else {
+    const Sites star(tried.tree.reduce_to.size(), to);
+    tried.tree = {to, star, star};
+  }
+  trees.push_back(std::move(tried));
+  return plan;
+}
+
+void RatePlanner::new_team() {
+  basis_.clear();
+  base_ = {};
+  tried_.reset();
+}
+
+bool RatePlanner::drifted(const Rates& rates) const {
+  if (basis_.size() != rates.size()) return true;
+  for (const auto& [pair, rate] : rates) {
+    const auto before = basis_.find(pair);
+    if (before == basis_.end()) return true;
+    if (std::fabs(rate - before->second) > config_.drift * before->second) return true;
+  }
+  return false;
+}
+
+std::optional<SitePlan> RatePlanner::consider(const SiteGroups& groups, const Sites& site_of,
+                                              const Reports& reports, const SitePlan& now,
+                                              const Grid& grid, Round round) {
+  const Measured measured = measured_of(groups, site_of, reports);
+  if (groups.size() < 2 || measured.rates.empty()) return std::nullopt;
+  if (base_.trees.empty()) base_ = now;
+  if (drifted(measured.rates)) {
+    basis_ = measured.rates;
+    const flow::Wan wan = network_by(measured, blank_network(groups, network_.get()));
+    SitePlan plan = plan_between(wan, grid);
+    if (busiest(now.trees, wan) > kGain * busiest(plan.trees, wan)) {
+      base_ = plan;
+      changed_ = round;
+      tried_.reset();
+      return plan;
+    }
+  }
+  if (!tried_) return probe(measured.ages, groups.size(), round);
+  const auto known = measured.ages.find(*tried_);
+  const bool heard = known != measured.ages.end() && known->second < round - changed_;
+  if (!heard && round < changed_ + kPatience) return std::nullopt;
+  tried_.reset();
+  return base_;
+}
+
+// The pair of which nothing was heard for the longest time, or ever; of several the first.
+std::optional<SitePlan> RatePlanner::probe(const Ages& ages, std::uint32_t sites, Round round) {
+  if (config_.probe_rounds == 0 || round < changed_ + config_.probe_rounds) return std::nullopt;
+  std::optional<flow::SitePair> oldest;
+  std::uint32_t most = 0;
+  for (std::uint32_t a = 0; a < sites; ++a)
+    for (std::uint32_t b = 0; b < sites; ++b) {
+      if (a == b) continue;
+      const auto known = ages.find({a, b});
+      const std::uint32_t age = known == ages.end() ? kNever : known->second;
+      if (age < config_.probe_rounds || age <= most) continue;
+      most = age;
+      oldest = {a, b};
+    }
+  if (!oldest) return std::nullopt;
+  changed_ = round;
+  tried_ = oldest;
+  return with_probe(base_, oldest->first, oldest->second);
+}
+
+}  // namespace longhaul::overlay::forest

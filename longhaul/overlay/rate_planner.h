@@ -1,0 +1,55 @@
+#pragma once
+// What the planner of a forest makes of the rates that all nodes have measured: other trees, if by
+// these rates they are worth it, or now and then a tree that tries a pair which no tree uses. A
+// pure function of what it is told, in that order. Owned by a node's Replanner; only the planner's
+// works. docs/overlay/forest.md
+#include <memory>
+#include <optional>
+
+#include "longhaul/flow/wan.h"
+#include "longhaul/overlay/forest_messages.h"
+#include "longhaul/overlay/sites.h"
+
+namespace longhaul::overlay::forest {
+
+struct RatePlannerConfig {
+  double drift = 0.2;       // share by which a rate has to have changed
+  Round probe_rounds = 20;  // 0: never
+};
+
+class RatePlanner {
+ public:
+  using Reports = std::map<Rank, RateReport>;  // of every member the newest
+  RatePlanner(const RatePlannerConfig& config, std::shared_ptr<const flow::Wan> network)
+      : config_(config), network_(std::move(network)) {}
+
+  // What was planned for another team is nothing to this one.
+  void new_team();
+  // `site_of`: by rank. `now`: the trees in force, or agreed on. `round`: that has just ended.
+  std::optional<SitePlan> consider(const SiteGroups&, const std::vector<std::uint32_t>& site_of,
+                                   const Reports&, const SitePlan& now, const Grid&, Round round);
+  void state(Archive& ar) { ar(basis_, base_, changed_, tried_); }
+
+ private:
+  using Rates = std::map<flow::SitePair, double>;
+  using Ages = std::map<flow::SitePair, std::uint32_t>;
+  bool drifted(const Rates&) const;
+  std::optional<SitePlan> probe(const Ages&, std::uint32_t sites, Round round);
+
+  const RatePlannerConfig config_;
+  const std::shared_ptr<const flow::Wan> network_;  // only its delays; null: nothing is believed
+  Rates basis_;                                     // between sites, that were looked at last
+  SitePlan base_;                                   // the plan in force without what tries a pair
+  Round changed_ = 0;                               // when something was last decided
+  std::optional<flow::SitePair> tried_;             // the pair that the plan in force tries
+};
+
+// What is believed of the network between the sites before anything is measured: all links alike,
+// delays as `network` has them, null: none.
+flow::Wan blank_network(const SiteGroups&, const flow::Wan* network);
+// How long the busiest link takes for the trees, over what it takes for a vector alone.
+double busiest(const std::vector<SiteTree>&, const flow::Wan& between);
+// The plan and one tree more, of a small share, along which `from` sends its part straight to `to`.
+SitePlan with_probe(SitePlan, std::uint32_t from, std::uint32_t to);
+
+}  // namespace longhaul::overlay::forest

@@ -1,0 +1,213 @@
+#include "longhaul/overlay/rate_planner.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "longhaul/overlay/testing/places.h"
+
+namespace longhaul::overlay::forest {
+namespace {
+
+using testing::team_of;
+
+const Grid kGrid(4'000'000, 1, 10'000);
+
+// Four sites of `nodes` each, of which `rate_of` says what each pair of nodes has measured.
+struct Scene {
+  explicit Scene(std::uint32_t nodes = 1, RatePlannerConfig config = {})
+      : team(team_of(4 * nodes)), planner(config, nullptr) {
+    for (Rank rank = 0; rank < 4 * nodes; ++rank) site_of.push_back(rank / nodes);
+    groups = group_by_site(team, site_of);
+    now = plan_between(blank_network(groups, nullptr), kGrid);
+    report([](Rank, Rank) { return 1e6; });
+  }
+  template <class Rate>
+  void report(Rate&& rate_of, std::uint32_t age = 0) {
+    for (const Rank from : team.members) {
+      RateReport one{round, {}, 0, 0};
+      for (const Rank to : team.members)
+        if (site_of[to] != site_of[from]) one.pairs.push_back({to, rate_of(from, to), age});
+      reports[from] = one;
+    }
+  }
+  std::optional<SitePlan> consider() {
+    auto plan = planner.consider(groups, site_of, reports, now, kGrid, round++);
+    if (plan) now = *plan;
+    return plan;
+  }
+
+  Team team;
+  std::vector<std::uint32_t> site_of;
+  SiteGroups groups;
+  RatePlanner planner;
+  RatePlanner::Reports reports;
+  SitePlan now;
+  Round round = 0;
+};
+
+// How much of the vector goes from a site straight to another.
+double load(const SitePlan& plan, std::uint32_t from, std::uint32_t to) {
+  double sum = 0;
+  for (const SiteTree& one : plan.trees) {
+    if (one.tree.root != from && one.tree.reduce_to[from] == to) sum += one.share;
+    if (one.tree.root != to && one.tree.spread_from[to] == from) sum += one.share;
+  }
+  return sum;
+}
+
+double thin(Rank from, Rank to) { return from == 0 && to == 1 ? 1e5 : 1e6; }
+
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - if (std::fabs(rate - before->second) > config_.drift * before->second) return true;
+//   + if (std::fabs(rate - before->second) > 100 * before->second) return true;
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - if (busiest(now.trees, wan) > kGain * busiest(plan.trees, wan)) {
+//   + if (true) {
+TEST(RatePlanner, F21_PlansAnewWhenRatesHaveChangedAndItPays) {
+  Scene s;
+  EXPECT_FALSE(s.consider()) << "equal links are what was planned for";
+  s.report([](Rank from, Rank to) { return from == 0 && to == 1 ? 0.9e6 : 1e6; });
+  EXPECT_FALSE(s.consider()) << "little has changed";
+  s.report([](Rank, Rank) { return 3e6; });
+  EXPECT_FALSE(s.consider()) << "all have: the plan stays the best";
+  s.report(thin);
+  const double before = load(s.now, 0, 1);
+  const auto plan = s.consider();
+  ASSERT_TRUE(plan);
+  EXPECT_LT(load(*plan, 0, 1), 0.3 * before) << "the thin pair is gone round";
+  EXPECT_LT(plan->lag, 1);
+  EXPECT_FALSE(s.consider());
+}
+
+// What nodes of a site reach at one time is the site's, and a port's figures are those of all.
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - all.rates[{from, *to}] += pair.rate;
+//   + all.rates[{from, *to}] = pair.rate;
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - up_known.try_emplace(from, true).first->second &= report.up > 0;
+//   + up_known.try_emplace(from, true);
+TEST(RatePlanner, NodesOfASiteAddUp) {
+  Scene s(2);
+  s.report([](Rank from, Rank to) { return from / 2 == 0 && to == 3 ? 1e4 : 1e6; });
+  s.reports[0].up = 1;  // of one node: says nothing of the site
+  const auto plan = s.consider();
+  const double whole = plan ? load(*plan, 0, 1) : load(s.now, 0, 1);
+  EXPECT_GT(whole, 0.1) << "half of the pair is there";
+}
+
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - if (up != measured.up.end()) wan.sites[a].up = up->second * kUnseen * factor;
+//   + ;
+TEST(RatePlanner, APortThatIsThinMakesALeaf) {
+  Scene s;
+  for (auto& [rank, report] : s.reports) report.up = report.down = rank == 2 ? 1e5 : 3e6;
+  s.reports[2].down = 3e6;
+  const auto plan = s.consider();
+  ASSERT_TRUE(plan);
+  double root = 0;
+  for (const SiteTree& one : plan->trees) root += one.tree.root == 2 ? one.share : 0;
+  EXPECT_LT(root, 0.05);
+}
+
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - if (config_.probe_rounds == 0 || round < changed_ + config_.probe_rounds) return
+//   std::nullopt;
+//   + if (config_.probe_rounds == 0) return std::nullopt;
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - if (age < config_.probe_rounds || age <= most) continue;
+//   + if (age <= most) continue;
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - tried_.reset();
+//   - return base_;
+//   + return std::nullopt;
+TEST(RatePlanner, F22_NowAndThenAPairThatNobodyUsesIsTried) {
+  Scene s(1, {.probe_rounds = 20});
+  EXPECT_FALSE(s.consider());
+  s.round = 19;
+  for (PairRate& pair : s.reports[3].pairs) pair.age = 30 + pair.to;
+  EXPECT_FALSE(s.consider()) << "not yet";
+  const SitePlan before = s.now;
+  const auto tried = s.consider();
+  ASSERT_TRUE(tried);
+  EXPECT_EQ(tried->trees.size(), before.trees.size() + 1);
+  EXPECT_GT(load(*tried, 3, 2), load(before, 3, 2)) << "the one not heard of for longest";
+  EXPECT_FALSE(s.consider()) << "it is given time";
+  s.report([](Rank, Rank) { return 1e6; });
+  const auto back = s.consider();
+  ASSERT_TRUE(back) << "it was measured";
+  EXPECT_EQ(back->trees.size(), before.trees.size());
+  s.round = 100;
+  EXPECT_FALSE(s.consider()) << "all were heard of";
+  s.report(thin, 50);
+  Scene never(1, {.probe_rounds = 0});
+  never.round = 100;
+  never.report([](Rank, Rank) { return 1e6; }, 90);
+  EXPECT_FALSE(never.consider());
+}
+
+// Trees they stay, shares of 1 in all, and the pair carries more.
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - donor.share -= tried.share;
+//   + ;
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - const bool leaf = one.tree.root != from && std::count(up.begin(), up.end(), from) == 0;
+//   + const bool leaf = one.tree.root != from;
+TEST(RatePlanner, F23_WhatTriesAPairIsAPlan) {
+  const std::vector<SiteTree> rows = {{{0, {0, 0, 1, 2}, {0, 0, 1, 2}}, 0.6},
+                                      {{3, {1, 2, 3, 3}, {1, 2, 3, 3}}, 0.4}};
+  for (std::uint32_t from = 0; from < 4; ++from)
+    for (std::uint32_t to = 0; to < 4; ++to) {
+      if (from == to) continue;
+      const SitePlan before{rows, 1}, tried = with_probe(before, from, to);
+      double sum = 0;
+      Forest forest;
+      for (const SiteTree& one : tried.trees) {
+        sum += one.share;
+        forest.trees.push_back(one.tree);
+      }
+      EXPECT_TRUE(check_forest(forest, 4, 4, 0)) << from << " to " << to;
+      EXPECT_DOUBLE_EQ(sum, 1);
+      EXPECT_EQ(tried.trees.size(), 3u);
+      EXPECT_EQ(tried.trees[2].tree.reduce_to[from], to);
+    }
+}
+
+// A pair of which nothing is known is no better than the worst that is, and may be used.
+// mutant: longhaul/overlay/rate_planner.cpp
+//   - slowest = std::exchange(first, false) ? rate : std::min(slowest, rate);
+//   + slowest = std::exchange(first, false) ? rate : std::max(slowest, rate);
+TEST(RatePlanner, WhatIsNotKnownIsTakenForTheSlowest) {
+  Scene s;
+  s.report(thin);
+  std::erase_if(s.reports[2].pairs, [](const PairRate& pair) { return pair.to == 3; });
+  const auto plan = s.consider();
+  ASSERT_TRUE(plan);
+  EXPECT_LT(load(*plan, 2, 3), 0.15);
+}
+
+// mutant: longhaul/overlay/rate_planner.h
+//   - void state(Archive& ar) { ar(basis_, base_, changed_, tried_); }
+//   + void state(Archive& ar) { ar(basis_, changed_, tried_); }
+TEST(RatePlanner, SavingAndLoadingEqualsGoingOn) {
+  Scene s(1, {.probe_rounds = 5});
+  s.report(thin);
+  ASSERT_TRUE(s.consider());
+  s.report(thin, 30);
+  s.round = 50;
+  Archive out;
+  s.planner.state(out);
+  const Buffer bytes = out.take();
+  Scene other(1, {.probe_rounds = 5});
+  Archive in(bytes);
+  other.planner.state(in);
+  ASSERT_TRUE(in.finish());
+  other.report(thin, 30);
+  other.round = 50;
+  const auto plain = s.consider(), loaded = other.consider();
+  ASSERT_TRUE(plain && loaded);
+  EXPECT_EQ(plain->trees.size(), loaded->trees.size());
+}
+
+}  // namespace
+}  // namespace longhaul::overlay::forest

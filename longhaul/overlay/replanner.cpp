@@ -1,0 +1,122 @@
+#include "longhaul/overlay/replanner.h"
+
+#include <algorithm>
+
+namespace longhaul::overlay::forest {
+
+Replanner::Replanner(const ReplannerConfig& config, std::shared_ptr<const flow::Wan> network,
+                     std::vector<std::uint32_t> site_of)
+    : network_(std::move(network)),
+      site_of_(std::move(site_of)),
+      rates_(config.ema, config.planner.drift),
+      planner_(config.planner, network_) {}
+
+void Replanner::new_team(const Team& team) {
+  team_ = team;
+  agreement_.new_team(team.epoch, team.self, team.members, group_by_site(team, site_of_).size());
+  planner_.new_team();
+  reports_.clear();
+  considered_.reset();
+}
+
+// How long a vector takes is not known, so all parts go before all means.
+SitePlan Replanner::first_plan(const SiteGroups& groups, const Grid& grid) const {
+  return {plan_between(blank_network(groups, network_.get()), grid).trees};
+}
+
+Forest Replanner::forest_since(Round since, const Grid& grid) const {
+  return over_sites(agreement_.plan(since), group_by_site(team_, site_of_), grid.pieces());
+}
+
+void Replanner::left(Rank to, std::uint64_t bytes, Time waited, Time now) {
+  if (far(to)) rates_.left(to, bytes, waited, now);
+}
+
+void Replanner::came(Rank from, std::uint64_t bytes, Time now) {
+  if (far(from)) rates_.came(bytes, now);
+}
+
+RateReport Replanner::report(Round round) const {
+  RateReport report{round, {}, rates_.up(), rates_.down()};
+  for (const auto& [to, known] : rates_.pairs())
+    if (team_.index_of(to)) report.pairs.push_back({to, known.rate, known.age});
+  return report;
+}
+
+void Replanner::ended(Round round, const Grid& grid, Council& council) {
+  rates_.close();
+  agreement_.ended(round);
+  grid_ = grid;
+  if (!agreement_.plans()) return council.tell(agreement_.planner(), write(report(round)));
+  reports_[team_.self] = report(round);
+  consider(council);
+}
+
+// When all have told of a round: by the newest that each has told.
+void Replanner::consider(Council& council) {
+  if (reports_.size() < team_.members.size() || !agreement_.may_propose() || !grid_) return;
+  Round oldest = reports_.begin()->second.round;
+  for (const auto& [rank, report] : reports_) oldest = std::min(oldest, report.round);
+  if (considered_ && oldest <= *considered_) return;
+  considered_ = oldest;
+  const SiteGroups groups = group_by_site(team_, site_of_);
+  const SitePlan* newest = agreement_.newest();
+  const auto plan = planner_.consider(
+      groups, site_of_, reports_, newest ? *newest : first_plan(groups, *grid_), *grid_, oldest);
+  if (!plan) return;
+  const auto proposal = agreement_.propose(*plan);
+  if (!proposal) return;
+  tell_all(*proposal, council);
+  council.record("plan", proposal->start, proposal->version);
+}
+
+Status Replanner::take(Rank from, const Notice& notice, Council& council) {
+  return read(notice, [&](const auto& one) -> Status { return take(from, one, council); });
+}
+
+Status Replanner::take(Rank from, const RateReport& report, Council& council) {
+  const auto refuse = [&](const std::string& why) {
+    return malformed("rates of rank " + std::to_string(from) + ": " + why);
+  };
+  if (!agreement_.plans()) return refuse("this node does not plan");
+  const auto known = reports_.find(from);
+  if (known != reports_.end() && report.round <= known->second.round)
+    return refuse("of round " + std::to_string(report.round) + " again");
+  for (std::size_t i = 0; i < report.pairs.size(); ++i) {
+    const Rank to = report.pairs[i].to;
+    if (to == from || !team_.index_of(to) || (i > 0 && to <= report.pairs[i - 1].to))
+      return refuse("of a pair that cannot be");
+  }
+  reports_[from] = report;
+  consider(council);
+  return Ok{};
+}
+
+Status Replanner::take(Rank from, const NewPlan& plan, Council& council) {
+  const auto ack = agreement_.take(from, plan);
+  if (!ack) return ack.error();
+  tell_all(*ack, council);
+  council.record("plan", plan.start, plan.version);
+  return Ok{};
+}
+
+Status Replanner::take(Rank from, const PlanAck& ack, Council&) {
+  return agreement_.take(from, ack);
+}
+
+template <class M>
+void Replanner::tell_all(const M& message, Council& council) const {
+  const Notice notice = write(message);
+  for (const Rank to : team_.others()) council.tell(to, notice);
+}
+
+void Replanner::state(Archive& ar) {
+  ar(team_, rates_, agreement_, planner_, reports_, considered_);
+  std::array<std::uint64_t, 2> grid = {grid_ ? grid_->length() : 0,
+                                       grid_ ? grid_->range(0).length : 0};
+  ar(grid);
+  if (ar.loading())
+    grid_ = grid[0] > 0 && grid[1] > 0 ? std::optional(Grid(grid[0], 1, grid[1])) : std::nullopt;
+}
+
+}  // namespace longhaul::overlay::forest

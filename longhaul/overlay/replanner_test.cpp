@@ -1,0 +1,203 @@
+// Whole exchanges over a forest that learns its rates: an event of the test's net takes 1 ns, so
+// rates are whatever the order of events makes of them, and plans change as often as they can.
+#include "longhaul/overlay/replanner.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/core/testing/effort.h"
+#include "longhaul/overlay/testing/exchange.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using longhaul::testing::kStride;
+using testing::Exchange;
+using testing::ExchangeConfig;
+
+ExchangeConfig learning(std::uint32_t workers, Round rounds = 5) {
+  ExchangeConfig c{.kind = "forest", .learned = true};
+  c.workers = workers;
+  c.length = 24 * workers;
+  c.chunk_bytes = 16;
+  c.rounds = rounds;
+  return c;
+}
+
+double plans(Exchange& exchange) {
+  const auto& records = exchange.net().records;
+  const auto found = records.find("plan");
+  return found == records.end() ? 0 : found->second;
+}
+
+// mutant: longhaul/overlay/replanning.cpp
+//   - const Round since = topology_->since(sequence.key(round));
+//   + const Round since = topology_->since(sequence.key(round + sequence.group + team_.self % 2));
+// mutant: longhaul/overlay/agreed.cpp
+//   - if (sequence.held) return;
+//   +
+TEST(Replanner, F24_RoundsGoOnWhilePlansChange) {
+  for (std::uint32_t workers = 1; workers <= 8; ++workers)
+    for (const std::uint32_t nodes : {1u, 2u}) {
+      double seen = 0;
+      for (std::uint64_t order = 1; order <= 4; ++order) {
+        ExchangeConfig c = learning(workers, 9);
+        c.nodes = nodes;
+        c.order = order;
+        c.buffers = order % 2 == 0 ? 5 : 0;
+        c.lossy = order % 3 == 0;
+        Exchange exchange(c);
+        exchange.run();
+        ASSERT_EQ(exchange.disagreement(), "") << workers << " workers, order " << order;
+        seen += plans(exchange);
+      }
+      EXPECT_EQ(seen > 0, workers > nodes) << workers << " workers, " << nodes << " a site";
+    }
+}
+
+// mutant: longhaul/overlay/replanner.cpp
+//   - planner_.new_team();
+//   +
+// mutant: longhaul/overlay/recovery.cpp
+//   - for (auto& [id, sequence] : sequences_) sequence.plans.clear();
+//   + ;
+TEST(Replanner, F25_AnybodyMayDieAtAnyEventOfAPlan) {
+  double seen = 0;
+  for (Rank victim = 0; victim < 3; ++victim) {
+    bool ended = false;
+    for (std::uint64_t at = victim % kStride; !ended; at += kStride) {
+      Exchange exchange(learning(3));
+      for (std::uint64_t i = 0; i < at; ++i)
+        if (!exchange.step()) ended = true;
+      exchange.net().crash(victim);
+      exchange.run();
+      ASSERT_EQ(exchange.disagreement(), "") << "crash of " << victim << " at " << at;
+      seen += plans(exchange);
+    }
+  }
+  EXPECT_GT(seen, 1000. / kStride);
+}
+
+TEST(Replanner, F25_TwoMayDie) {
+  Random random(3, {});
+  for (int sample = 0; sample < 120; sample += kStride) {
+    ExchangeConfig c = learning(5);
+    c.order = random.bits32();
+    const Rank first = Rank(random.below(5)), second = (first + 1 + Rank(random.below(4))) % 5;
+    const std::uint64_t at = random.below(3000), later = random.below(300);
+    Exchange exchange(c);
+    for (std::uint64_t i = 0; i < at; ++i) exchange.step();
+    exchange.net().crash(first);
+    for (std::uint64_t i = 0; i < later; ++i) exchange.step();
+    exchange.net().crash(second);
+    exchange.run();
+    ASSERT_EQ(exchange.disagreement(), "")
+        << "order " << c.order << ": " << first << " at " << at << ", " << second << " later";
+  }
+}
+
+// mutant: longhaul/overlay/replanner.cpp
+//   - ar(team_, rates_, agreement_, planner_, reports_, considered_);
+//   + ar(team_, agreement_, planner_, reports_, considered_);
+// mutant: longhaul/overlay/replanner.cpp
+//   - ar(team_, rates_, agreement_, planner_, reports_, considered_);
+//   + ar(team_, rates_, agreement_, planner_, considered_);
+// mutant: longhaul/overlay/agreed.cpp
+//   - ar(sequence.begun, sequence.held, sequence.values, sequence.weight);
+//   + ar(sequence.begun, sequence.values, sequence.weight);
+TEST(Replanner, F26_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (std::uint64_t order = 1; order <= 2; ++order) {
+    ExchangeConfig c = learning(4, 6);
+    c.order = order;
+    Exchange plain(c), saved(c);
+    for (std::uint64_t events = 0;; ++events) {
+      if (events == 2500) plain.net().crash(0), saved.net().crash(0);
+      const bool more = plain.step();
+      ASSERT_EQ(saved.step(), more);
+      if (!more) break;
+      for (Rank rank = 0; rank < c.workers; ++rank) saved.net().save_and_load(rank);
+    }
+    ASSERT_EQ(saved.disagreement(), "");
+    EXPECT_EQ(saved.net().messages(), plain.net().messages());
+    EXPECT_GT(plans(plain), 0);
+    EXPECT_EQ(plans(saved), plans(plain));
+    for (Round round = 0; round < c.rounds; ++round)
+      EXPECT_EQ(saved.at(1).outcomes()[round].values, plain.at(1).outcomes()[round].values);
+  }
+}
+
+// --- liars
+
+template <class M>
+Message notice_of(const M& fields, Epoch epoch = 0) {
+  Notice notice = forest::write(fields);
+  notice.epoch = epoch;
+  Message message;
+  message.machine = Path().child(0);
+  message.kind = Notice::kKind;
+  message.epoch = epoch;
+  message.head = Payload(share(to_wire(notice)));
+  return message;
+}
+
+forest::NewPlan wild_plan(Random& random) {
+  forest::NewPlan plan;
+  plan.version = 1 + std::uint32_t(random.below(3));
+  plan.start = 1 + random.below(10);
+  for (std::uint64_t trees = random.below(3); trees-- > 0;) {
+    forest::PlannedTree tree;
+    tree.root = std::uint16_t(random.below(4));
+    for (int i = 0; i < 3; ++i) {
+      tree.reduce_to.push_back(std::uint16_t(random.below(4)));
+      tree.spread_from.push_back(std::uint16_t(random.below(4)));
+    }
+    tree.share = random.uniform();
+    plan.trees.push_back(tree);
+  }
+  return plan;
+}
+
+// What is refused leaves no trace: rounds and plans go on as if it had not come.
+TEST(Replanner, F27_WhatALiarSaysIsRefusedOrDoesNoHarm) {
+  Random random(5, {});
+  std::uint64_t refused = 0;
+  for (std::uint64_t order = 1; order <= 20; ++order) {
+    ExchangeConfig c = learning(3);
+    c.order = order;
+    Exchange exchange(c);
+    for (std::uint64_t events = 0; exchange.step(); ++events) {
+      if (events % 50 != 0) continue;
+      const Rank liar = 1 + Rank(random.below(2)), to = Rank(random.below(3));
+      if (liar == to) continue;
+      refused += !exchange.net().inject(liar, to, notice_of(wild_plan(random)));
+      forest::RateReport lie{0, {{to, 1, 0}}, 0, 0};
+      if (to != 0) refused += !exchange.net().inject(liar, to, notice_of(lie));
+      refused += !exchange.net().inject(liar, to, notice_of(forest::PlanAck{9, 1}));
+    }
+    exchange.net().errors.clear();
+    ASSERT_EQ(exchange.disagreement(), "") << "order " << order;
+    EXPECT_GT(plans(exchange), 0);
+  }
+  EXPECT_GT(refused, 300u);
+}
+
+// mutant: longhaul/overlay/replanner.cpp
+//   - if (to == from || !team_.index_of(to) || (i > 0 && to <= report.pairs[i - 1].to))
+//   + if (to == from || (i > 0 && to <= report.pairs[i - 1].to))
+// mutant: longhaul/overlay/replanner.cpp
+//   - if (known != reports_.end() && report.round <= known->second.round)
+//   + if (false)
+TEST(Replanner, F27_ReportsThatCannotBeAreRefused) {
+  Exchange exchange(learning(3));
+  const auto hears = [&](const forest::RateReport& report, Rank from = 2, Rank to = 0) {
+    return bool(exchange.net().inject(from, to, notice_of(report)));
+  };
+  EXPECT_FALSE(hears({0, {{7, 1, 0}}, 0, 0})) << "of a node that is not there";
+  EXPECT_FALSE(hears({0, {{2, 1, 0}}, 0, 0})) << "of itself";
+  EXPECT_FALSE(hears({0, {{1, 1, 0}, {1, 1, 0}}, 0, 0}));
+  EXPECT_FALSE(hears({0, {{1, 1, 0}}, 0, 0}, 2, 1)) << "to one that does not plan";
+  EXPECT_TRUE(hears({0, {{0, 1, 0}, {1, 1, 0}}, 0, 0}));
+  EXPECT_FALSE(hears({0, {{0, 1, 0}, {1, 1, 0}}, 0, 0})) << "again";
+}
+
+}  // namespace
+}  // namespace longhaul::overlay
