@@ -10,7 +10,8 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build demo test asan tsan sanitize-launch fuzz mutants format clean
-.PHONY: bench bench-net bench-fidelity bench-overlays bench-tsengine bench-nbsync bench-esync
+.PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
+.PHONY: bench-nbsync bench-esync
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -68,6 +69,9 @@ bench-fidelity: build  ## the simulator against sockets in the emulated WAN and 
 
 bench-overlays: build  ## time / bound of every overlay on seven networks, simulated
 	bench/overlays.py
+
+bench-learned: build  ## a forest that learns its rates, per round over the bound, simulated
+	bench/learned_rates.py
 
 bench-tsengine: build  ## tsengine against hub, rack, binary and forest in six scenarios, simulated
 	bench/tsengine.py
