@@ -375,8 +375,8 @@ Result<std::vector<float>> AgreedMean::decode(const TransferKey& key, Range rang
 }
 
 void AgreedMean::on_progress(Turn& turn) {
-  while (const auto one = transfer_->sent()) sent(*one, turn);
   while (auto arrival = transfer_->arrived()) arrived(std::move(*arrival), turn);
+  while (const auto one = transfer_->sent()) sent(*one, turn);
   arrived_bytes_.clear();
   for (auto& [id, sequence] : sequences_)
     if (!sequence.attempts.empty()) settle(sequence, turn);  // some may have been sent out

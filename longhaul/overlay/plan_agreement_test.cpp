@@ -167,7 +167,7 @@ TEST(PlanAgreement, F19_UntimelyPlansAreRefused) {
 //   + if (from == planner() || (member && from == self_)) return refuse("none was due");
 // mutant: longhaul/overlay/plan_agreement.cpp
 //   - if (given.version != last + 1 || given.version > version_ + (plans() ? 0 : 1))
-//   + if (given.version > version_ + (plans() ? 0 : 1))
+//   + if (given.version < last || given.version > version_ + (plans() ? 0 : 1))
 // mutant: longhaul/overlay/plan_agreement.cpp
 //   - if (given.version != last + 1 || given.version > version_ + (plans() ? 0 : 1))
 //   + if (given.version != last + 1)

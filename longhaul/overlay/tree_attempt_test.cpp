@@ -435,7 +435,7 @@ TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
 // all that has crossed fewer. Rounds go before later ones whatever the trees of each are like.
 // mutant: longhaul/overlay/tree_attempt.cpp
 //   - const std::uint32_t place_in_line = std::min(hop * grove().lag() + piece, stride - 1);
-//   + const std::uint32_t place_in_line = hop;
+//   + const std::uint32_t place_in_line = std::min(hop + piece, stride - 1);
 // mutant: longhaul/overlay/tree_attempt.cpp
 //   - const auto stride = kMostLinks * std::uint32_t(terms_.grid().pieces());
 //   + const auto stride = hops * grove().lag();
