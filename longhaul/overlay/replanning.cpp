@@ -33,13 +33,15 @@ const Plan* AgreedMean::plan_of(Sequence& sequence, Round round) {
   return plan.get();
 }
 
-// Attempts point to theirs, and the one of the round to come will be asked for again.
+// Attempts keep theirs, also one that a share out of turn opened before its plan was known.
 void AgreedMean::forget_plans(Sequence& sequence) {
   if (sequence.plans.size() < 2) return;
-  std::set<Round> used = {topology_->since(sequence.key(sequence.next))};
-  for (const auto& [round, attempt] : sequence.attempts)
-    used.insert(topology_->since(sequence.key(round)));
-  std::erase_if(sequence.plans, [&](const auto& one) { return !used.contains(one.first); });
+  const Round next = topology_->since(sequence.key(sequence.next));
+  std::set<const Plan*> used;
+  for (const auto& [round, attempt] : sequence.attempts) used.insert(attempt->terms().plan);
+  std::erase_if(sequence.plans, [&](const auto& one) {
+    return one.first != next && !used.contains(one.second.get());
+  });
 }
 
 void AgreedMean::tell_ended(Sequence& sequence, Round round, Turn& turn) {
