@@ -51,6 +51,7 @@ Status AgreedMean::begin(const Key& key, Op op, const Contribution& given, Turn&
   sequence.weight = given.contributes ? given.weight : 0;
   if (given.contributes) sequence.values.assign(given.values.begin(), given.values.end());
   if (unheard_.empty()) give(sequence, turn);
+  measure(turn);
   return Ok{};
 }
 
@@ -376,20 +377,10 @@ Result<std::vector<float>> AgreedMean::decode(const TransferKey& key, Range rang
 
 void AgreedMean::on_progress(Turn& turn) {
   while (auto arrival = transfer_->arrived()) arrived(std::move(*arrival), turn);
-  while (const auto one = transfer_->sent()) sent(*one, turn);
+  measure(turn);
   arrived_bytes_.clear();
   for (auto& [id, sequence] : sequences_)
     if (!sequence.attempts.empty()) settle(sequence, turn);  // some may have been sent out
-}
-
-// The slowest receiver's time is the contribution's.
-void AgreedMean::sent(const Sent& one, Turn& turn) {
-  topology_->left(one.to, one.bytes, one.elapsed, turn.now());
-  const CodecKey& vector = one.key.vector;
-  if (Phase(one.key.phase) != Phase::part || vector.range != 0 || vector.round < given_.round)
-    return;
-  if (vector.round > given_.round) given_ = {vector.round, Time{0}};
-  given_.took = std::max(given_.took, one.elapsed);
 }
 
 void AgreedMean::arrived(Arrival&& arrival, Turn& turn) {

@@ -77,7 +77,6 @@ class AgreedMean final : public Overlay, private VectorPort {
   Result<When> when(Epoch, const CodecKey&) const;
   void late(const CodecKey&, Turn&);
   void arrived(Arrival&&, Turn&);
-  void sent(const Sent&, Turn&);
   Attempt& attempt(Sequence&, Round);
   void give(Sequence&, Turn&);
   void settle(Sequence&, Turn&);
@@ -93,6 +92,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   // replanning.cpp: topologies that plan anew while rounds go on
   const Plan* plan_of(Sequence&, Round);
   void forget_plans(Sequence&);
+  void measure(Turn&);
   void tell_ended(Sequence&, Round, Turn&);
 
   // coding.cpp: numbers and bytes

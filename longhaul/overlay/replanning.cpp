@@ -1,5 +1,7 @@
 // What AgreedMean does for topologies that plan anew while rounds go on: a plan for every stretch
 // of rounds that goes by other trees, and notices.
+#include <algorithm>
+
 #include "longhaul/overlay/agreed.h"
 
 namespace longhaul::overlay {
@@ -42,6 +44,18 @@ void AgreedMean::forget_plans(Sequence& sequence) {
   std::erase_if(sequence.plans, [&](const auto& one) {
     return one.first != next && !used.contains(one.second.get());
   });
+}
+
+// What went to the host. The slowest receiver's time is that of a contribution.
+void AgreedMean::measure(Turn& turn) {
+  while (const auto sent = transfer_->sent()) {
+    topology_->left(sent->to, sent->bytes, sent->elapsed, turn.now());
+    const CodecKey& vector = sent->key.vector;
+    if (Phase(sent->key.phase) != Phase::part || vector.range != 0 || vector.round < given_.round)
+      continue;
+    if (vector.round > given_.round) given_ = {vector.round, Time{0}};
+    given_.took = std::max(given_.took, sent->elapsed);
+  }
 }
 
 void AgreedMean::tell_ended(Sequence& sequence, Round round, Turn& turn) {
