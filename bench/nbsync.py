@@ -23,20 +23,26 @@ KINDS = {
     "fedavg, 20 steps": Kind('kind = "fedavg"\nsteps = 20', 6, 1),
     "fedavg, 5 steps": Kind('kind = "fedavg"\nsteps = 5', 3, 2),
     "bsp": Kind('kind = "bsp"', 3, 10),
+    "ssp": Kind('kind = "ssp"', 3, 10, True),
+    "asp": Kind('kind = "asp"', 3, 10, True),
+    "fedasync, 20 steps": Kind('kind = "fedasync"\nsteps = 20', 3, 2, True),
+    "easgd, 10 steps": Kind('kind = "easgd"\nsteps = 10', 3, 2, True),
 }
 PARTITIONS = {"IID": "", "Dirichlet 0.5": 'partition = "dirichlet"\nalpha = 0.5',
               "3 labels a worker": 'partition = "shards"\nshards = 3'}
 
 
 def nb1(bench, data):
-    def cells(name, **options):
-        kind, streamed = KINDS[name], "".join(f", {value}" for value in options.values())
-        return name + streamed, bench.over_seeds(
-            f"nb-1, {data}, {name}{streamed}",
+    def cells(name, note="", **options):
+        kind = KINDS[name]
+        return name + note, bench.over_seeds(
+            f"nb-1, {data}, {name}{note}",
             lambda seed: job(kind, seed, STAR, PARTITIONS[data], **options))
 
-    table(f"nb-1, {data}", [*map(cells, KINDS), *(cells(name, phases="streamed")
-                                                  for name in ("nbsync", "esync"))])
+    # A model of 8 KB is one piece unless chunks are of a KiB.
+    pieces = 'phases = "streamed"\n[transfer]\nchunk_kib = 1'
+    streamed = [cells(name, ", streamed", overlay=pieces) for name in ("nbsync", "esync")]
+    table(f"nb-1, {data}", [*map(cells, KINDS), *streamed])
 
 
 def nb2(bench):

@@ -37,39 +37,39 @@ kind = "sgd"
 rate = 0.05
 [overlay]
 kind = "hub"
-phases = "{phases}"
+{overlay}
 [roles]
 server = "server"
 [wan]
 delay_ms = {delay_ms}
 wire_scale = {scale}
-[[site]]
-name = "server"
-roles = ["server"]
-up_mbps = 10000
-down_mbps = 10000
 [sync]
 {sync}
 """
 MLP = '[model]\nkind = "mlp"\nhidden = [64]\n'
 PHANTOM = f'[model]\nkind = "phantom"\nmbytes = {MBYTES}\n'
 
-Kind = collections.namedtuple("Kind", "sync hours report")  # hours of virtual time
+# Hours of virtual time; whether it talks to the server by itself, not through an overlay.
+Kind = collections.namedtuple("Kind", "sync hours report served", defaults=(False,))
 
 
 def workers(steps_ms, mbps):
     return "".join(site(f"w{i}", mbps, ms) for i, ms in enumerate(steps_ms))
 
 
-def job(kind, seed, sites, partition="", phases="sequential", delay_ms=10):
+def job(kind, seed, sites, partition="", overlay=None, delay_ms=10):
+    """`overlay`: keys of [overlay]; by default phases are sequential, where there are any."""
+    if overlay is None:
+        overlay = "" if kind.served else 'phases = "sequential"'
     return JOB.format(seed=seed, rounds=10**6, hours=kind.hours, report=kind.report, model=MLP,
-                      phases=phases, partition=partition, scale=MBYTES * 1e6 / MODEL_BYTES,
+                      overlay=overlay, partition=partition, scale=MBYTES * 1e6 / MODEL_BYTES,
                       delay_ms=delay_ms, sync=kind.sync) + sites
 
 
 def phantom(sync, sites, rounds=30, delay_ms=10):
     return JOB.format(seed=1, rounds=rounds, hours=1000, report=1000, model=PHANTOM, partition="",
-                      phases="sequential", scale=1, delay_ms=delay_ms, sync=sync) + sites
+                      overlay='phases = "sequential"', scale=1, delay_ms=delay_ms,
+                      sync=sync) + sites
 
 
 class Bench:
