@@ -8,7 +8,7 @@ Six workers on links of 66 Mbit/s, 10 ms away from a server that is no limit; st
 of them) and 6 s, 150:1; 44.7 MB on the wire; samples labelled by a teacher, 10 classes. Prints a
 table a scenario: the median over the seeds and, in brackets, the range.
 """
-from unequal import MBYTES, Bench, Kind, job, phantom, table, workers
+from unequal import HUB, MBYTES, Bench, Kind, job, phantom, table, workers
 
 SPEEDS = [40] * 4 + [6000] * 2  # ms a step
 SERVER = '[[site]]\nname = "server"\nroles = ["server"]\nup_mbps = 10000\ndown_mbps = 10000\n'
@@ -40,7 +40,7 @@ def nb1(bench, data):
             lambda seed: job(kind, seed, STAR, PARTITIONS[data], **options))
 
     # A model of 8 KB is one piece unless chunks are of a KiB.
-    pieces = 'phases = "streamed"\n[transfer]\nchunk_kib = 1'
+    pieces = f'phases = "streamed"\n{HUB}[transfer]\nchunk_kib = 1'
     streamed = [cells(name, ", streamed", overlay=pieces) for name in ("nbsync", "esync")]
     table(f"nb-1, {data}", [*map(cells, KINDS), *streamed])
 

@@ -38,14 +38,15 @@ rate = 0.05
 [overlay]
 kind = "hub"
 {overlay}
-[roles]
-server = "server"
 [wan]
 delay_ms = {delay_ms}
 wire_scale = {scale}
 [sync]
 {sync}
 """
+# A strategy with a server of its own finds the site with that role; a hub is told.
+HUB = '[roles]\nserver = "server"\n'
+SEQUENTIAL = 'phases = "sequential"\n' + HUB
 MLP = '[model]\nkind = "mlp"\nhidden = [64]\n'
 PHANTOM = f'[model]\nkind = "phantom"\nmbytes = {MBYTES}\n'
 
@@ -60,7 +61,7 @@ def workers(steps_ms, mbps):
 def job(kind, seed, sites, partition="", overlay=None, delay_ms=10):
     """`overlay`: keys of [overlay]; by default phases are sequential, where there are any."""
     if overlay is None:
-        overlay = "" if kind.served else 'phases = "sequential"'
+        overlay = "" if kind.served else SEQUENTIAL
     return JOB.format(seed=seed, rounds=10**6, hours=kind.hours, report=kind.report, model=MLP,
                       overlay=overlay, partition=partition, scale=MBYTES * 1e6 / MODEL_BYTES,
                       delay_ms=delay_ms, sync=kind.sync) + sites
@@ -68,7 +69,7 @@ def job(kind, seed, sites, partition="", overlay=None, delay_ms=10):
 
 def phantom(sync, sites, rounds=30, delay_ms=10):
     return JOB.format(seed=1, rounds=rounds, hours=1000, report=1000, model=PHANTOM, partition="",
-                      overlay='phases = "sequential"', scale=1, delay_ms=delay_ms,
+                      overlay=SEQUENTIAL, scale=1, delay_ms=delay_ms,
                       sync=sync) + sites
 
 

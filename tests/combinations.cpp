@@ -107,6 +107,18 @@ Combination plain(const Variant<SyncEntry>& sync, const Variant<OverlayEntry>& o
   return {sync, overlay, transfer_variants().at(0), codec_variants().at(0), outer_variants().at(0)};
 }
 
+std::vector<Combination> plains_with(const Variant<OverlayEntry>& overlay) {
+  std::vector<Combination> all;
+  for (const Variant<SyncEntry>& sync : sync_variants()) {
+    const Combination one = plain(sync, overlay);
+    if (sync.number > 0 || illegal(one)) continue;
+    if (overlay.number > 0 && !sync.entry->traits.lets_return) continue;
+    all.push_back(one);
+    if (overlay.number > 0) break;
+  }
+  return all;
+}
+
 // The strategies that can be run with it, and one in kShare of their other settings, others with
 // each overlay; of those that talk to a server by themselves, which occur with the hub alone, all.
 std::vector<Variant<SyncEntry>> syncs_with(const Variant<OverlayEntry>& overlay) {

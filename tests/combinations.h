@@ -41,6 +41,9 @@ bool by_schedule(const Variant<OverlayEntry>&);
 
 // The plain combination of a strategy and an overlay: fp32, no outer optimiser.
 Combination plain(const Variant<SyncEntry>&, const Variant<OverlayEntry>&);
+// That of each strategy, as it is, that can be run with this overlay; with other settings of it, of
+// the first strategy alone that lets a lost node return.
+std::vector<Combination> plains_with(const Variant<OverlayEntry>&);
 // Legal combinations with this overlay in which every variant of every other part occurs, if it is
 // legal with any: as many as the longest of those lists, not their product. Of the strategies'
 // other settings each overlay has a share; together they have all.

@@ -163,15 +163,15 @@ TEST_P(Sockets, APacedRunIsStoppedAtOnceAndGoesOn) {
 //   - node_->unreachable(now(), peer, silent);
 //   + node_->unreachable(now(), peer, false);
 TEST_P(Sockets, ALostNodeEndsNobodyElseInAHang) {
-  for (const Variant<SyncEntry>& sync : sync_variants()) {
+  for (const Combination& parts : plains_with(GetParam())) {
     for (const bool closes : {true, false}) {
       JobSpec spec;
-      spec.parts = plain(sync, GetParam());
+      spec.parts = parts;
       SCOPED_TRACE(spec.parts.name() + (closes ? ", killed" : ", stopped"));
       spec.size = 8 * 1024;
       // Where nobody waits for rank 1 all have to be slow, for the run to last until it is missed.
-      const bool served = sync.entry->traits.served;
-      spec.rounds = served ? 40 : 8;
+      const bool served = parts.sync.entry->traits.served;
+      spec.rounds = served ? 40 : 14;  // more than nine steps of all
       const Ended ended = over_sockets(
           spec, {.lost = Rank{1}, .closes = closes, .pace = served ? 20ms : 0ms, .silence = 500ms});
       EXPECT_NE(ended.errors[1].find("killed"), std::string::npos) << ended.errors[1];
@@ -197,17 +197,15 @@ TEST_P(Sockets, ALostNodeEndsNobodyElseInAHang) {
 //   - const std::uint64_t newest = peers_.newest_of_any();
 //   + const std::uint64_t newest = 0;
 TEST_P(Sockets, ANodeThatBeginsAnewIsLetIn) {
-  const SyncEntry* last = nullptr;
-  for (const Variant<SyncEntry>& sync : sync_variants()) {
-    if (std::exchange(last, sync.entry) == sync.entry) continue;
+  for (const Combination& parts : plains_with(GetParam())) {
     JobSpec spec;
-    spec.parts = plain(sync, GetParam());
+    spec.parts = parts;
     SCOPED_TRACE(spec.parts.name());
     spec.workers = 4;
     spec.one_site_each = true;
     spec.size = 8 * 1024;
     // Where nobody waits for rank 0 all have to be slow, for the run to last.
-    const bool served = sync.entry->traits.served;
+    const bool served = parts.sync.entry->traits.served;
     spec.rounds = served ? 80 : 40;
     Disks disks;
     const Ended ended = over_sockets(spec, {.lost = Rank{2},
@@ -220,7 +218,7 @@ TEST_P(Sockets, ANodeThatBeginsAnewIsLetIn) {
     for (const Rank rank : {0u, 1u, 3u}) EXPECT_EQ(ended.errors[rank], "");
     EXPECT_EQ(ended.params[0], ended.params[1]);
     EXPECT_EQ(ended.params[0], ended.params[3]);
-    if (sync.entry->traits.lets_return) {
+    if (parts.sync.entry->traits.lets_return) {
       EXPECT_EQ(ended.errors[2], "");
       EXPECT_EQ(ended.params[0], ended.params[2]);
       // From the last checkpoint, which was taken after its return, to the same end.
