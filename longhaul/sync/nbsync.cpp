@@ -83,12 +83,12 @@ void NBSync::hand_over(Turn& turn) {
 // MODEL(t) is here, and x stands at a step boundary.
 void NBSync::mean_came(Turn& turn) { take_progress(turn); }
 
-// W_t = W_{t-1} + outer(sum p_i d_i)
+// W_t = W_{t-1} + eta_g sum p_i d_i
 void NBSync::use_mean(std::span<float> mean, Turn& turn) {
   if (config_.weights == "steps" && !turn.place().phantom)
     for (float& v : mean) v *= mean_scalars()[0];
-  outer().apply(mean);
-  for (std::size_t i = 0; i < mean.size(); ++i) w_[i] += mean[i];
+  const auto eta_g = float(config_.global_rate);
+  for (std::size_t i = 0; i < mean.size(); ++i) w_[i] += eta_g * mean[i];
   const auto buffers = turn.params().subspan(mark_.size());
   std::copy(buffers.begin(), buffers.end(), w_.begin() + std::ptrdiff_t(mark_.size()));
   swap(turn);

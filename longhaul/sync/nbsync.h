@@ -20,6 +20,7 @@ class NBSync final : public Synchronous {
     std::uint32_t first = 1;
     std::uint32_t max_steps = 0;
     std::string weights = "equal";
+    double global_rate = 1;
     double keep = 0;
     std::uint32_t min_sites = 1;
     double orphan_s = 60;
@@ -36,6 +37,12 @@ class NBSync final : public Synchronous {
                          "divided by its steps, the mean times the mean number of steps",
                   .choices = {"equal", "samples", "steps"}},
             self.weights);
+      visit(Field{.name = "global_rate",
+                  .doc = "of the mean update, how much is added to the global model (eta_g); 0.25 "
+                         "to 0.5 where windows cover most of the way to a site's own minimum",
+                  .max = 10,
+                  .positive = true},
+            self.global_rate);
       visit(
           Field{.name = "keep",
                 .doc = "share of its own progress in the window that a worker keeps on top of the "
@@ -59,6 +66,10 @@ class NBSync final : public Synchronous {
   NBSync(const Config& config, SyncParts parts)
       : Synchronous("nbsync", std::move(parts), config.min_sites), config_(config) {}
   static Status check(const Config&, const Place&);
+  // Momentum on top of a delay of a window overshoots.
+  static constexpr bool kTakesOuter = false;
+  // Windows short enough for a few rounds to get somewhere, and full now and then.
+  static std::vector<Setting> small() { return {{"max_steps", {std::int64_t{4}}}}; }
 
   void on_step(const StepResult&, Turn&) override;
   void on_computed(const Computed&, Turn&) override;

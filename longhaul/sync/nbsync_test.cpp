@@ -94,17 +94,20 @@ TEST(NBSync, Inv2_EveryStepIsInExactlyOneUpdateTheFirstWindowIncluded) {
 }
 
 // mutant: longhaul/sync/nbsync.cpp
-//   - for (std::size_t i = 0; i < mean.size(); ++i) w_[i] += mean[i];
-//   + for (std::size_t i = 0; i < mean.size(); ++i) w_[i] = turn.params()[i] + mean[i];
+//   - for (std::size_t i = 0; i < mean.size(); ++i) w_[i] += eta_g * mean[i];
+//   + for (std::size_t i = 0; i < mean.size(); ++i) w_[i] = turn.params()[i] + eta_g * mean[i];
+// mutant: longhaul/sync/nbsync.cpp
+//   - const auto eta_g = float(config_.global_rate);
+//   + const auto eta_g = 1.0f;
 TEST(NBSync, Inv1_WIsTheSumOfTheMeans) {
-  Worker w;
+  Worker w({.global_rate = 0.5});
   Floats expected = {8, 8};
   for (Round window = 0; window < 5; ++window) {
     for (Round i = 0; i <= window; ++i) w.step();
     const Floats mean = {float(window) - 2, 1};
     w.mean(window, mean, {float(window)});
     w.step();
-    for (int i = 0; i < 2; ++i) expected[std::size_t(i)] += mean[std::size_t(i)];
+    for (int i = 0; i < 2; ++i) expected[std::size_t(i)] += 0.5f * mean[std::size_t(i)];
     EXPECT_EQ(w.x(), (Floats{expected[0], expected[1], float(window)})) << window;
   }
 }
