@@ -178,7 +178,7 @@ TEST(NBSync, WhatIsKeptOfTheOwnProgressIsNotHandedOverAgain) {
 //   +
 // mutant: longhaul/sync/nbsync.cpp
 //   - for (float& v : mean) v *= mean_scalars()[0];
-//   +
+//   + for (float& v : mean) v *= 1;
 TEST(NBSync, ByStepsUpdatesCountPerStep) {
   Worker w({.first = 2, .weights = "steps"});
   w.step();
@@ -240,19 +240,31 @@ TEST(NBSync, AnOrphanPausesAtABoundary) {
   EXPECT_TRUE(w.computes());
 }
 
-// What was computed after the last swap is in no window: the run leaves W_T on all nodes.
+// What was computed after the last swap, while the verdict was on its way, is in no window: the run
+// leaves W_T on all nodes.
 // mutant: longhaul/sync/nbsync.cpp
 //   - std::copy(w_.begin(), w_.end(), turn.params().begin());
 //   +
+// mutant: longhaul/sync/nbsync.cpp
+//   - if (computing_) return false;
+//   +
 TEST(NBSync, TheRunEndsWithTheGlobalModel) {
   Worker w({}, {.target = 0, .slope = 0, .start = 8, .rate = 0.5f},
-           {.max_rounds = 2, .report_every = 1000});
+           {.target_accuracy = 0.5, .max_rounds = 1000, .report_every = 1});
   w.step();
   w.mean(0, {-1, -1}, {1});
   w.step();
-  w.step();
   w.mean(1, {-1, -1}, {5});
-  w.step();  // installs W_2 and ends; no step was begun
+  w.step();  // installs W_2, and waits for what is said of round 0
+  EXPECT_EQ(w.x(), (Floats{6, 6, 5}));
+  w.step();
+  EXPECT_EQ(w.x(), (Floats{3, 3, 6}));
+  w.node.context.busy = true;
+  w.nbsync->feed_all([](Machine& m, Turn& t) { m.on_scored(0, {.accuracy = 0.9}, t); },
+                     w.node.turn);
+  w.node.context.busy = false;
+  EXPECT_TRUE(w.node.done<Finish>().empty());
+  w.step();
   EXPECT_EQ(w.x(), (Floats{6, 6, 5}));
   EXPECT_EQ(w.node.done<Finish>().size(), 1u);
   EXPECT_FALSE(w.computes());
