@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 namespace longhaul::conformance {
@@ -118,9 +119,15 @@ struct Run {
       const std::lock_guard lock(notes);
       ended.notes.push_back(note);
     };
-    if (fate.stop_after > 0)
-      observer.stop = [this, rank] { return rounds[rank] && rounds[rank]() >= fate.stop_after; };
+    if (fate.stop_after > 0) observer.stop = [this, rank] { return stops(rank); };
     return observer;
+  }
+
+  // With a server rounds are the server's: where it is stopped, all are.
+  bool stops(Rank rank) {
+    const bool here = rounds[rank] && rounds[rank]() >= fate.stop_after;
+    if (here && spec.parts.sync.entry->traits.served) stopped = true;
+    return here || stopped;
   }
 
   void watch(Watched::Before before) {
@@ -182,6 +189,7 @@ struct Run {
   const Members members;
   Place place;
   Ended ended;
+  std::atomic<bool> stopped = false;
   std::mutex notes;
   std::vector<std::function<Round()>> rounds;  // of each node, on its own thread
   std::vector<std::unique_ptr<Learner>> learners;
