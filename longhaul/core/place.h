@@ -41,6 +41,10 @@ struct Place {
   const Member& member(Rank rank) const { return members->at(rank); }
   const Member& me() const { return member(self); }
   bool comes_back() const { return me().incarnation > 0; }
+  // The most values of a vector that one message may carry.
+  std::uint64_t longest_piece() const {
+    return std::max<std::uint64_t>(chunk_bytes / sizeof(float), 1) * (phantom ? chunk_run : 1);
+  }
 };
 
 // Who is in the job now. All nodes see the same views in the same order.

@@ -87,10 +87,8 @@ const Sequence* AgreedMean::find(Id id) const {
 }
 
 Grid AgreedMean::grid_of(std::uint64_t length) const {
-  const std::uint64_t chunk = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
-                              (place_.phantom ? place_.chunk_run : 1);
   return Grid(length, topology_->shards(std::uint32_t(team_.workers.size())),
-              topology_->longest(length, chunk));
+              topology_->longest(length, place_.longest_piece()));
 }
 
 Result<Sequence*> AgreedMean::sequence(Id id, std::uint64_t length, bool exact) {

@@ -5,9 +5,7 @@
 namespace longhaul::transfer {
 
 Reliable::Reliable(const Place& place)
-    : longest_(std::max<std::uint64_t>(place.chunk_bytes / sizeof(float), 1) *
-               (place.phantom ? place.chunk_run : 1)),
-      phantom_(place.phantom) {
+    : longest_(place.longest_piece()), phantom_(place.phantom) {
   LH_CHECK(longest_ > 0);
 }
 

@@ -96,8 +96,7 @@ TransferKey Courier::key_of(Rank from, Rank to, const Label& label, std::uint32_
 
 // Messages are cut here, not by the transfer: as_read() encodes the same stretches.
 std::vector<Range> Courier::cut(Range whole) const {
-  const std::uint64_t longest = std::max<std::uint64_t>(place_.chunk_bytes / sizeof(float), 1) *
-                                (place_.phantom ? place_.chunk_run : 1);
+  const std::uint64_t longest = place_.longest_piece();
   std::vector<Range> pieces;
   for (std::uint64_t at = whole.offset; at < whole.end(); at += longest)
     pieces.push_back({at, std::min(longest, whole.end() - at)});
