@@ -3,17 +3,10 @@
 // ranges into messages of at most a chunk, and feeds the host as on_writable allows.
 #include <optional>
 
-#include "longhaul/core/codec.h"
+#include "longhaul/core/coder.h"
 #include "longhaul/core/machine.h"
 
 namespace longhaul {
-
-// How the bytes of a vector are written.
-enum class Coding : std::uint8_t {
-  exact = 0,  // fp32: buffers, repairs
-  up = 1,     // the job's codec, with the sender's error feedback
-  down = 2    // what a mean is written with
-};
 
 struct TransferKey {
   Epoch epoch = 0;         // of the attempt; see overlay/agreed

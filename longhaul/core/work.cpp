@@ -3,7 +3,6 @@
 #include "longhaul/base/archive.h"
 
 namespace longhaul {
-namespace {
 
 void archive_snapshot(Archive& ar, Snapshot& snapshot) {
   bool full = snapshot != nullptr;
@@ -14,6 +13,8 @@ void archive_snapshot(Archive& ar, Snapshot& snapshot) {
   ar(values);
   if (ar.loading()) snapshot = std::make_shared<const std::vector<float>>(std::move(values));
 }
+
+namespace {
 
 struct ArchiveFields {
   Archive& ar;

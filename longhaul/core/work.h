@@ -47,6 +47,7 @@ using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, Suff
                           LocalSolve, ScratchStep, Score, ResetOptimizer>;
 
 class Archive;
+void archive_snapshot(Archive&, Snapshot&);
 void archive_work(Archive&, Work&);
 
 // The answer to one step of Work.

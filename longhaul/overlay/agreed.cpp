@@ -14,10 +14,9 @@ AgreedMean::AgreedMean(const Place& place, OverlayParts parts, std::unique_ptr<T
     : place_(place),
       transfer_(std::move(parts.transfer)),
       topology_(std::move(path)),
-      up_(parts.make_codec(true)),
-      down_(parts.make_codec(false)),
+      coder_(place_.phantom, parts.make_codec(true), parts.make_codec(false)),
       newcomer_(place.comes_back()) {
-  LH_CHECK(transfer_ && topology_ && up_ && down_);
+  LH_CHECK(transfer_ && topology_);
   own(*transfer_);
   transfer_->attach(*this);
   View all{0, std::vector<Rank>(place_.size())};
@@ -67,7 +66,7 @@ void AgreedMean::abort(const Key& key, Turn&) {
   Sequence* sequence = find({key.group, key.range});
   if (!sequence || !sequence->begun || sequence->next != key.round) return;
   if (sequence->weight > 0)
-    up_->settle(sequence->vector(key.round, team_.self), Codec::Fate::abandoned);
+    coder_.settle(sequence->vector(key.round, team_.self), Coding::up, Codec::Fate::abandoned);
   if (sequence->mean.round == key.round) sequence->mean = {};
   drop(*sequence, key.round);
   sequence->lowest = ++sequence->next;
@@ -293,7 +292,7 @@ void AgreedMean::settle(Sequence& sequence, Turn& turn) {
   const Mean& mean = sequence.mean;
   if (sequence.begun && mean.whole() && mean.round == sequence.next) {
     if (sequence.weight > 0)
-      up_->settle(sequence.vector(mean.round, team_.self), Codec::Fate::delivered);
+      coder_.settle(sequence.vector(mean.round, team_.self), Coding::up, Codec::Fate::delivered);
     tell_ended(sequence, sequence.next, turn);
     sequence.lowest = ++sequence.next;
     sequence.begun = sequence.borrowed = false;
@@ -368,7 +367,7 @@ Result<std::vector<float>> AgreedMean::decode(const TransferKey& key, Range rang
   const auto when = this->when(key.epoch, key.vector);
   if (!when) return when.error();
   if (*when == When::late) return std::vector<float>{};
-  auto values = read(key.vector, key.coding, range, bytes);
+  auto values = coder_.read(key.vector, key.coding, range, bytes);
   if (values && Phase(key.phase) == Phase::mean) arrived_bytes_.push_back({key, range, bytes});
   return values;
 }
@@ -391,7 +390,7 @@ void AgreedMean::arrived(Arrival&& arrival, Turn& turn) {
   const auto under_way = sequence.attempts.find(round);
   if (under_way != sequence.attempts.end() && under_way->second->stale(arrival.from, key, piece))
     return late(key.vector, turn);
-  topology_->came(arrival.from, size_of(key.coding, arrival.range.length), turn.now());
+  topology_->came(arrival.from, coder_.size(key.coding, arrival.range.length), turn.now());
   if (Phase(key.phase) == Phase::repair) {
     put_piece(sequence, round, piece, arrival.values);
     return settle(sequence, turn);
@@ -436,8 +435,7 @@ void AgreedMean::state(Archive& ar) {
   ar(newcomer_, told_, alarm_);
   ar(given_);
   topology_->state(ar);
-  up_->state(ar);
-  down_->state(ar);
+  coder_.state(ar);
   std::uint64_t count = sequences_.size();
   ar(count);
   if (ar.loading()) sequences_.clear();

@@ -95,12 +95,6 @@ class AgreedMean final : public Overlay, private VectorPort {
   void measure(Turn&);
   void tell_ended(Sequence&, Round, Turn&);
 
-  // coding.cpp: numbers and bytes
-  Codec* codec_of(Coding) const;  // null: fp32
-  std::size_t size_of(Coding, std::uint64_t values) const;
-  Payload write(const CodecKey&, Coding, Range, std::span<const float>);
-  Result<std::vector<float>> read(const CodecKey&, Coding, Range, const Payload&) const;
-
   // recovery.cpp: what a new view means
   void form_team(const View&);
   std::unique_ptr<Plan> make_plan(const Grid&, Round since) const;
@@ -117,7 +111,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   const Place place_;
   std::unique_ptr<Transfer> transfer_;
   std::unique_ptr<Topology> topology_;
-  std::unique_ptr<Codec> up_, down_;
+  Coder coder_;
   Team team_;
   std::map<Id, Sequence> sequences_;
   // After a new view, until all survivors' reports are in.

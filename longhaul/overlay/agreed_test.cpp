@@ -192,7 +192,7 @@ TEST(Agreed, R2_3_EqualInputsComeBackBitEqual) {
 }
 
 // mutant: longhaul/overlay/agreed.cpp
-//   - up_->settle(sequence.vector(mean.round, team_.self), Codec::Fate::delivered);
+//   - coder_.settle(sequence.vector(mean.round, team_.self), Coding::up, Codec::Fate::delivered);
 //   + ;
 TEST(Agreed, ErrorFeedbackMovesWhenTheMeanIsHad) {
   for (ExchangeConfig c : forms()) {

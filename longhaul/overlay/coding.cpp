@@ -1,48 +1,7 @@
-// Numbers to bytes and back: the codecs of an AgreedMean.
-#include <cstring>
-
+// Numbers to bytes and back: what a Scene and the transfer ask of an AgreedMean.
 #include "longhaul/overlay/scene.h"
 
 namespace longhaul::overlay {
-
-Codec* AgreedMean::codec_of(Coding coding) const {
-  return coding == Coding::up ? up_.get() : coding == Coding::down ? down_.get() : nullptr;
-}
-
-std::size_t AgreedMean::size_of(Coding coding, std::uint64_t values) const {
-  const Codec* codec = codec_of(coding);
-  return codec ? codec->encoded_size(values) : values * sizeof(float);
-}
-
-Payload AgreedMean::write(const CodecKey& key, Coding coding, Range at,
-                          std::span<const float> values) {
-  Codec* codec = codec_of(coding);
-  const std::size_t size = size_of(coding, at.length);
-  if (place_.phantom) return Payload::phantom(size);
-  LH_CHECK(values.size() == at.length);
-  if (codec) return Payload(share(codec->encode(key, at, values)));
-  Buffer bytes(size);
-  std::memcpy(bytes.data(), values.data(), size);
-  return Payload(share(std::move(bytes)));
-}
-
-Result<std::vector<float>> AgreedMean::read(const CodecKey& key, Coding coding, Range at,
-                                            const Payload& bytes) const {
-  const Codec* codec = codec_of(coding);
-  const std::size_t size = size_of(coding, at.length);
-  if (bytes.size() > size || (!codec && bytes.size() != size))
-    return malformed("piece of " + std::to_string(bytes.size()) + " bytes where " +
-                     std::to_string(size) + " are expected");
-  if (place_.phantom) return std::vector<float>{};
-  std::vector<float> values(at.length);
-  if (codec) {
-    LH_TRY(codec->decode(key, at, bytes.view(), values));
-  } else {
-    std::memcpy(values.data(), bytes.view().data(), size);
-    if (!all_finite(values)) return malformed("piece with a value that is not finite");
-  }
-  return values;
-}
 
 Payload AgreedMean::Scene::own_bytes(std::size_t piece) {
   const Range at = sequence_.grid.range(piece);
@@ -50,7 +9,7 @@ Payload AgreedMean::Scene::own_bytes(std::size_t piece) {
   const auto values = overlay_.place_.phantom
                           ? std::span<const float>{}
                           : std::span<const float>(sequence_.values).subspan(at.offset, at.length);
-  return overlay_.write(self_key(), own_coding(), at, values);
+  return overlay_.coder_.write(self_key(), own_coding(), at, values);
 }
 
 std::vector<float> AgreedMean::Scene::own_values(std::size_t piece) {
@@ -58,11 +17,11 @@ std::vector<float> AgreedMean::Scene::own_values(std::size_t piece) {
 }
 
 Payload AgreedMean::Scene::write(std::size_t piece, Coding coding, std::span<const float> values) {
-  return overlay_.write(self_key(), coding, sequence_.grid.range(piece), values);
+  return overlay_.coder_.write(self_key(), coding, sequence_.grid.range(piece), values);
 }
 
 std::vector<float> AgreedMean::Scene::read(std::size_t piece, Coding coding, const Payload& bytes) {
-  auto values = overlay_.read(self_key(), coding, sequence_.grid.range(piece), bytes);
+  auto values = overlay_.coder_.read(self_key(), coding, sequence_.grid.range(piece), bytes);
   LH_CHECK(values);  // our own bytes
   return *std::move(values);
 }
@@ -89,7 +48,7 @@ Payload AgreedMean::encoded(const TransferKey& key, Range range) {
   LH_CHECK(piece);
   if (Phase(key.phase) == Phase::repair) {
     LH_CHECK(sequence->mean.whole() && sequence->mean.round == key.vector.round);
-    return write(key.vector, Coding::exact, range, values(key, range));
+    return coder_.write(key.vector, Coding::exact, range, values(key, range));
   }
   const auto it = sequence->attempts.find(key.vector.round);
   LH_CHECK(it != sequence->attempts.end() && key.epoch == team_.epoch);

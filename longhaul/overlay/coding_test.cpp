@@ -77,10 +77,6 @@ struct CodingTest : ::testing::Test {
   Payload written(std::size_t piece) {
     return keeper->port->encoded(keeper->posts[0].key, keeper->posts[0].ranges[piece]);
   }
-  auto read(Coding coding, std::size_t bytes, std::byte fill = std::byte{1}) {
-    return keeper->port->decode({0, {0, 0, 0, 0}, 1, coding}, {0, 4},
-                                Payload(share(Buffer(bytes, fill))));
-  }
   std::unique_ptr<MachineNet> net;
   Keeper* keeper = nullptr;
   Narrow* up = nullptr;
@@ -88,8 +84,8 @@ struct CodingTest : ::testing::Test {
 
 // Error feedback of a vector is found by these names again.
 // mutant: longhaul/overlay/coding.cpp
-//   - if (codec) return Payload(share(codec->encode(key, at, values)));
-//   + if (codec) return Payload(share(codec->encode({}, at, values)));
+//   - return overlay_.coder_.write(self_key(), own_coding(), at, values);
+//   + return overlay_.coder_.write({}, own_coding(), at, values);
 TEST_F(CodingTest, ACodecIsToldWhoseNumbersTheseAreAndWhere) {
   begin(/*exact=*/false);
   EXPECT_EQ(written(1).size(), 1u);
@@ -109,43 +105,10 @@ TEST_F(CodingTest, AnExactVectorIsWrittenAsItStands) {
   EXPECT_TRUE(up->asked.empty());
 }
 
-// A codec never sees more than it would write; fewer may be right. Exact values are all or none.
-// mutant: longhaul/overlay/coding.cpp
-//   - if (bytes.size() > size || (!codec && bytes.size() != size))
-//   + if (!codec && bytes.size() != size)
-// mutant: longhaul/overlay/coding.cpp
-//   - if (bytes.size() > size || (!codec && bytes.size() != size))
-//   + if (bytes.size() > size)
-TEST_F(CodingTest, PiecesOfAnImpossibleLengthAreRefused) {
-  begin(false);
-  for (const Coding coding : {Coding::up, Coding::down}) {
-    for (std::size_t bytes = 0; bytes <= 4; ++bytes) {
-      const auto values = read(coding, bytes);
-      ASSERT_TRUE(values) << bytes;
-      EXPECT_EQ(values->size(), 4u);
-    }
-    for (const std::size_t bytes : {5u, 16u, 100000u}) EXPECT_FALSE(read(coding, bytes)) << bytes;
-  }
-  for (std::size_t bytes = 0; bytes <= 20; ++bytes)
-    EXPECT_EQ(bool(read(Coding::exact, bytes)), bytes == 16) << bytes;
-}
-
-// mutant: longhaul/overlay/coding.cpp
-//   - if (!all_finite(values)) return malformed("piece with a value that is not finite");
-//   +
-TEST_F(CodingTest, ExactValuesAreFinite) {
-  begin(false);
-  EXPECT_TRUE(read(Coding::exact, 16));
-  EXPECT_FALSE(read(Coding::exact, 16, std::byte{0xFF}));
-}
-
 // As many bytes as a real one at most, no numbers, and no codec.
-// mutant: longhaul/overlay/coding.cpp
-//   - if (place_.phantom) return Payload::phantom(size);
-//   + if (place_.phantom) return Payload::phantom(at.length * sizeof(float));
-// mutant: longhaul/overlay/coding.cpp
-//   - if (place_.phantom) return std::vector<float>{};
-//   +
+// mutant: longhaul/overlay/agreed.cpp
+//   - coder_(place_.phantom, parts.make_codec(true), parts.make_codec(false)),
+//   + coder_(false, parts.make_codec(true), parts.make_codec(false)),
 TEST_F(CodingTest, PhantomsHaveTheSizeOfTheCodecAndNoNumbers) {
   for (const bool exact : {false, true}) {
     begin(exact, /*phantom=*/true);

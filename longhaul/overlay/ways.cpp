@@ -60,8 +60,8 @@ std::optional<Traffic> AgreedMean::planned(std::uint64_t length) const {
     Sum& sum = sums[ways->forest.tree_of[piece]];
     const std::uint64_t values = grid.range(piece).length;
     sum.values += values;
-    sum.part += size_of(Coding::up, values);
-    sum.mean += size_of(ways->means, values);
+    sum.part += coder_.size(Coding::up, values);
+    sum.mean += coder_.size(ways->means, values);
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const Tree& tree = ways->forest.trees[i];

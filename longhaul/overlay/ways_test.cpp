@@ -72,8 +72,8 @@ TEST(Ways, APlansBytesAreThoseOfAnExchange) {
 //   - if (options_.exact_means) ways->means = Coding::exact;
 //   +
 // mutant: longhaul/overlay/ways.cpp
-//   - sum.part += size_of(Coding::up, values);
-//   + sum.part += size_of(Coding::exact, values);
+//   - sum.part += coder_.size(Coding::up, values);
+//   + sum.part += coder_.size(Coding::exact, values);
 TEST(Ways, BytesAreThoseOfTheCodec) {
   for (const ExchangeConfig& form : forms()) {
     if (form.kind == "tsengine") continue;

@@ -4,8 +4,7 @@
 
 namespace longhaul::transfer {
 
-Reliable::Reliable(const Place& place)
-    : longest_(place.longest_piece()), phantom_(place.phantom) {
+Reliable::Reliable(const Place& place) : longest_(place.longest_piece()), phantom_(place.phantom) {
   LH_CHECK(longest_ > 0);
 }
 

@@ -1,7 +1,6 @@
 #include "longhaul/sync/server/courier.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace longhaul::sync::server {
 namespace {
@@ -24,13 +23,7 @@ bool must_carry(Label::Kind kind) { return may_carry(kind) && kind != Label::Kin
 
 void Letter::state(Archive& ar) {
   ar(peer, label);
-  bool full = values != nullptr;
-  ar(full);
-  if (!full) return values.reset();
-  std::vector<float> copy;
-  if (!ar.loading()) copy = *values;
-  ar(copy);
-  if (ar.loading()) values = std::make_shared<const std::vector<float>>(std::move(copy));
+  archive_snapshot(ar, values);
 }
 
 Courier::Courier(const Place& place, Rank server, std::unique_ptr<Transfer> transfer,
@@ -38,8 +31,7 @@ Courier::Courier(const Place& place, Rank server, std::unique_ptr<Transfer> tran
     : place_(place),
       server_(server),
       transfer_(std::move(transfer)),
-      up_(std::move(up)),
-      down_(std::move(down)),
+      coder_(place.phantom, std::move(up), std::move(down)),
       reader_(reader) {
   LH_CHECK(transfer_ && place_.layout && place_.layout->size() > 0);
   transfer_->attach(*this);
@@ -103,18 +95,9 @@ std::vector<Range> Courier::cut(Range whole) const {
   return pieces;
 }
 
-Codec* Courier::codec_of(Coding coding) const {
-  return coding == Coding::up ? up_.get() : coding == Coding::down ? down_.get() : nullptr;
-}
-
-std::size_t Courier::size_of(Coding coding, std::uint64_t values) const {
-  const Codec* codec = codec_of(coding);
-  return codec ? codec->encoded_size(values) : values * sizeof(float);
-}
-
 std::vector<float> Courier::as_read(std::span<const float> parameters) {
   std::vector<float> read(parameters.begin(), parameters.end());
-  if (is_server() || !up_ || place_.phantom) return read;
+  if (is_server() || place_.phantom) return read;
   const auto outbox = out_.find(server_);
   const CodecKey key{.round = outbox == out_.end() ? 0 : outbox->second.next,
                      .group = server_,
@@ -122,8 +105,9 @@ std::vector<float> Courier::as_read(std::span<const float> parameters) {
                      .origin = place_.self};
   for (const Range& at : cut({0, parameters.size()})) {
     const auto values = parameters.subspan(at.offset, at.length);
-    const auto into = std::span(read).subspan(at.offset, at.length);
-    LH_CHECK(up_->decode(key, at, up_->encode(key, at, values), into));
+    const auto got = coder_.read(key, Coding::up, at, coder_.write(key, Coding::up, at, values));
+    LH_CHECK(got);  // our own bytes
+    std::copy(got->begin(), got->end(), read.begin() + std::ptrdiff_t(at.offset));
   }
   return read;
 }
@@ -174,20 +158,7 @@ Status Courier::admit(Rank from, const TransferKey& key, Range range) {
 }
 
 Result<std::vector<float>> Courier::decode(const TransferKey& key, Range at, const Payload& bytes) {
-  const Codec* codec = codec_of(key.coding);
-  const std::size_t size = size_of(key.coding, at.length);
-  if (bytes.size() > size || (!codec && bytes.size() != size))
-    return malformed("piece of " + std::to_string(bytes.size()) + " bytes where " +
-                     std::to_string(size) + " are expected");
-  if (place_.phantom) return std::vector<float>{};
-  std::vector<float> values(at.length);
-  if (codec) {
-    LH_TRY(codec->decode(key.vector, at, bytes.view(), values));
-  } else {
-    std::memcpy(values.data(), bytes.view().data(), size);
-    if (!all_finite(values)) return malformed("piece with a value that is not finite");
-  }
-  return values;
+  return coder_.read(key.vector, key.coding, at, bytes);
 }
 
 std::span<const float> Courier::values(const TransferKey& key, Range range) {
@@ -198,14 +169,7 @@ std::span<const float> Courier::values(const TransferKey& key, Range range) {
 }
 
 Payload Courier::encoded(const TransferKey& key, Range range) {
-  const std::size_t size = size_of(key.coding, range.length);
-  if (place_.phantom) return Payload::phantom(size);
-  const auto from = values(key, range);
-  if (Codec* codec = codec_of(key.coding))
-    return Payload(share(codec->encode(key.vector, range, from)));
-  Buffer bytes(size);
-  std::memcpy(bytes.data(), from.data(), size);
-  return Payload(share(std::move(bytes)));
+  return coder_.write(key.vector, key.coding, range, values(key, range));
 }
 
 void Courier::on_progress(Turn& turn) {
@@ -233,8 +197,7 @@ void Courier::sent(const Sent& gone, Turn& turn) {
   if (found == out_.end()) return;
   Outbox& outbox = found->second;
   LH_CHECK(outbox.under_way && outbox.letters.front().label.seq == gone.key.vector.round);
-  if (Codec* codec = codec_of(gone.key.coding))
-    codec->settle(gone.key.vector, Codec::Fate::delivered);
+  coder_.settle(gone.key.vector, gone.key.coding, Codec::Fate::delivered);
   const bool last = gone.key.vector.range == kBuffers || place_.layout->buffers().length == 0;
   if (!last) return;
   outbox.letters.pop_front();
@@ -251,8 +214,7 @@ void Courier::on_view(const View&, Turn& turn) {
 void Courier::state(Archive& ar) {
   ar.expect("courier");
   ar(out_, in_, arrived_);
-  for (Codec* codec : {up_.get(), down_.get()})
-    if (codec) codec->state(ar);
+  coder_.state(ar);
   if (!ar.loading()) return;
   for (const auto& [rank, inbox] : in_)
     if (inbox.values.size() > place_.layout->size()) ar.fail("holds a letter that is too long");

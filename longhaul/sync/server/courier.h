@@ -113,13 +113,11 @@ class Courier final : public Machine, public VectorPort {
   void take(Arrival);
   TransferKey key_of(Rank from, Rank to, const Label&, std::uint32_t range) const;
   std::vector<Range> cut(Range) const;
-  Codec* codec_of(Coding) const;
-  std::size_t size_of(Coding, std::uint64_t values) const;
 
   const Place place_;
   const Rank server_;
   std::unique_ptr<Transfer> transfer_;
-  std::unique_ptr<Codec> up_, down_;
+  Coder coder_;
   Reader& reader_;
   std::map<Rank, Outbox> out_;
   std::map<Rank, Inbox> in_;

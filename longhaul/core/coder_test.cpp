@@ -1,0 +1,149 @@
+#include "longhaul/core/coder.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+namespace longhaul {
+namespace {
+
+// A byte for a number, or none for zeros at the end: `most` bytes for so many numbers, and often
+// fewer. Keeps what it was asked and told.
+class Narrow final : public Codec {
+ public:
+  std::size_t encoded_size(std::size_t length) const override { return length; }
+  Buffer encode(const CodecKey& key, Range at, std::span<const float> values) override {
+    asked.emplace_back(key, at);
+    Buffer bytes;
+    for (const float v : values) bytes.push_back(std::byte(std::uint8_t(v)));
+    while (!bytes.empty() && bytes.back() == std::byte{0}) bytes.pop_back();
+    return bytes;
+  }
+  Status decode(const CodecKey&, Range, std::span<const std::byte> in,
+                std::span<float> out) const override {
+    LH_CHECK(in.size() <= out.size());
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = i < in.size() ? float(in[i]) : 0.f;
+    return Ok{};
+  }
+  void settle(const CodecKey& key, Fate fate) override { fates.emplace_back(key, fate); }
+  void state(Archive& ar) override { ar(kept); }
+  std::vector<std::pair<CodecKey, Range>> asked;
+  std::vector<std::pair<CodecKey, Fate>> fates;
+  int kept = 0;
+};
+
+constexpr CodecKey kKey{.round = 3, .group = 1, .range = 0, .origin = 2};
+constexpr Range kAt{8, 4};
+
+struct CoderTest : ::testing::Test {
+  explicit CoderTest(bool phantom = false) {
+    auto with = std::make_unique<Narrow>(), means = std::make_unique<Narrow>();
+    up = with.get(), down = means.get();
+    coder = std::make_unique<Coder>(phantom, std::move(with), std::move(means));
+  }
+  auto read(Coding coding, std::size_t bytes, std::byte fill = std::byte{1}) {
+    return coder->read(kKey, coding, kAt, Payload(share(Buffer(bytes, fill))));
+  }
+  Narrow *up, *down;
+  std::unique_ptr<Coder> coder;
+};
+
+struct PhantomCoderTest : CoderTest {
+  PhantomCoderTest() : CoderTest(true) {}
+};
+
+// Error feedback of a vector is found by these names again.
+// mutant: longhaul/core/coder.cpp
+//   - if (Codec* with = codec(coding)) return Payload(share(with->encode(key, at, values)));
+//   + if (Codec* with = codec(coding)) return Payload(share(with->encode({}, at, values)));
+// mutant: longhaul/core/coder.cpp
+//   - if (Codec* with = codec(coding)) with->settle(key, fate);
+//   + if (Codec* with = codec(Coding::up)) with->settle(key, fate);
+TEST_F(CoderTest, ACodecIsToldWhoseNumbersTheseAreAndWhatBecomesOfThem) {
+  const float values[] = {1, 2, 3, 0};
+  EXPECT_EQ(coder->write(kKey, Coding::up, kAt, values).size(), 3u);
+  EXPECT_EQ(up->asked, (std::vector<std::pair<CodecKey, Range>>{{kKey, kAt}}));
+  coder->settle(kKey, Coding::down, Codec::Fate::abandoned);
+  coder->settle(kKey, Coding::exact, Codec::Fate::abandoned);
+  EXPECT_TRUE(up->fates.empty());
+  ASSERT_EQ(down->fates.size(), 1u);
+  EXPECT_EQ(down->fates[0], (std::pair{kKey, Codec::Fate::abandoned}));
+}
+
+TEST_F(CoderTest, AnExactVectorIsWrittenAsItStands) {
+  const float values[] = {5, 0, -1.5f, 0};
+  const Payload bytes = coder->write(kKey, Coding::exact, kAt, values);
+  ASSERT_EQ(bytes.size(), sizeof values);
+  EXPECT_EQ(std::memcmp(bytes.view().data(), values, sizeof values), 0);
+  EXPECT_EQ(*coder->read(kKey, Coding::exact, kAt, bytes), (std::vector<float>{5, 0, -1.5f, 0}));
+  Coder plain(false, nullptr, nullptr);
+  for (const Coding coding : {Coding::exact, Coding::up, Coding::down})
+    EXPECT_EQ(*plain.read(kKey, coding, kAt, bytes), (std::vector<float>{5, 0, -1.5f, 0}));
+  EXPECT_TRUE(up->asked.empty());
+}
+
+// A codec never sees more than it would write; fewer may be right. Exact values are all or none.
+// mutant: longhaul/core/coder.cpp
+//   - if (bytes.size() > most || (!with && bytes.size() != most))
+//   + if (!with && bytes.size() != most)
+// mutant: longhaul/core/coder.cpp
+//   - if (bytes.size() > most || (!with && bytes.size() != most))
+//   + if (bytes.size() > most)
+TEST_F(CoderTest, PiecesOfAnImpossibleLengthAreRefused) {
+  for (const Coding coding : {Coding::up, Coding::down}) {
+    for (std::size_t bytes = 0; bytes <= 4; ++bytes) {
+      const auto values = read(coding, bytes);
+      ASSERT_TRUE(values) << bytes;
+      EXPECT_EQ(values->size(), 4u);
+    }
+    for (const std::size_t bytes : {5u, 16u, 100000u}) EXPECT_FALSE(read(coding, bytes)) << bytes;
+  }
+  for (std::size_t bytes = 0; bytes <= 20; ++bytes)
+    EXPECT_EQ(bool(read(Coding::exact, bytes)), bytes == 16) << bytes;
+}
+
+// mutant: longhaul/core/coder.cpp
+//   - if (!all_finite(values)) return malformed("piece with a value that is not finite");
+//   +
+TEST_F(CoderTest, ExactValuesAreFinite) {
+  EXPECT_TRUE(read(Coding::exact, 16));
+  EXPECT_FALSE(read(Coding::exact, 16, std::byte{0xFF}));
+}
+
+// mutant: longhaul/core/coder.cpp
+//   - for (Codec* with : {up_.get(), down_.get()})
+//   + for (Codec* with : {up_.get()})
+TEST_F(CoderTest, KeepsWhatItsCodecsKeep) {
+  up->kept = 1, down->kept = 2;
+  Archive saving;
+  coder->state(saving);
+  up->kept = down->kept = 0;
+  const Buffer kept = saving.take();
+  Archive loading(kept);
+  coder->state(loading);
+  EXPECT_EQ(up->kept, 1);
+  EXPECT_EQ(down->kept, 2);
+}
+
+// As many bytes as a real one at most, no numbers, and no codec.
+// mutant: longhaul/core/coder.cpp
+//   - if (phantom_) return Payload::phantom(most);
+//   + if (phantom_) return Payload::phantom(at.length * sizeof(float));
+// mutant: longhaul/core/coder.cpp
+//   - if (phantom_) return std::vector<float>{};
+//   +
+TEST_F(PhantomCoderTest, PhantomsHaveTheSizeOfTheCodecAndNoNumbers) {
+  for (const auto& [coding, size] : {std::pair{Coding::up, 4u}, std::pair{Coding::exact, 16u}}) {
+    const Payload bytes = coder->write(kKey, coding, kAt, {});
+    EXPECT_TRUE(bytes.is_phantom());
+    EXPECT_EQ(bytes.size(), size);
+    const auto values = coder->read(kKey, coding, kAt, bytes);
+    ASSERT_TRUE(values);
+    EXPECT_TRUE(values->empty());
+    EXPECT_FALSE(coder->read(kKey, coding, kAt, Payload::phantom(size + 1)));
+  }
+  EXPECT_TRUE(up->asked.empty());
+}
+
+}  // namespace
+}  // namespace longhaul
