@@ -7,12 +7,16 @@ namespace longhaul::sync::esync {
 
 void ReachTime::members(std::set<Rank> members) {
   members_ = std::move(members);
-  std::erase_if(known_, [&](const auto& one) { return !members_.contains(one.first); });
+  const auto left = [&](Rank r) { return !members_.contains(r); };
+  std::erase_if(known_, [&](const auto& one) { return left(one.first); });
+  std::erase_if(order_, [&](const Reach& one) { return left(one.second); });
 }
 
 void ReachTime::ask(Rank r, const Standing& asked, double sent, double now) {
+  LH_CHECK(members_.contains(r));
   const bool first = !known_.contains(r);
   Known& known = known_[r];
+  order_.erase(reach(r, known));
   const double weight = first ? 1 : config_.smoothing;
   known.step_s += weight * (asked.step_s - known.step_s);
   known.push_s += weight * ((config_.with_push ? asked.push_s : 0) - known.push_s);
@@ -21,6 +25,13 @@ void ReachTime::ask(Rank r, const Standing& asked, double sent, double now) {
   known.lead = now - sent;
   known.free = now + asked.ahead * known.step_s;
   known.ends = sent + asked.ahead * known.step_s;
+  order_.insert(reach(r, known));
+}
+
+std::optional<std::pair<Round, std::uint32_t>> ReachTime::asked(Rank r) const {
+  const auto known = known_.find(r);
+  if (known == known_.end()) return std::nullopt;
+  return std::pair{known->second.round, known->second.steps};
 }
 
 std::optional<std::uint32_t> ReachTime::answer(Rank r, double now) {
@@ -39,9 +50,8 @@ std::optional<double> ReachTime::due(Rank r) const {
 }
 
 bool ReachTime::begun_by_the_slowest(const Known& mine) const {
-  for (const Rank member : members_)
-    if (!known_.contains(member)) return false;  // perhaps the slowest
-  return known_.at(slowest()).round >= mine.round;
+  const bool all = known_.size() == members_.size();  // else perhaps the slowest is not known
+  return all && known_.at(slowest()).round >= mine.round;
 }
 
 std::uint32_t ReachTime::decide(Rank r, const Known& mine, double now) const {
@@ -57,15 +67,6 @@ std::uint32_t ReachTime::decide(Rank r, const Known& mine, double now) const {
   if (free + mine.step_s + mine.push_s + eps > arrive) return 0;
   const double fit = std::floor((arrive - eps - mine.push_s - free) / mine.step_s);
   return std::uint32_t(std::clamp(fit, 1.0, double(config_.lease)));
-}
-
-// argmax of c + d; ties to the lowest rank.
-Rank ReachTime::slowest() const {
-  const auto slow =
-      std::max_element(known_.begin(), known_.end(), [](const auto& a, const auto& b) {
-        return a.second.step_s + a.second.push_s < b.second.step_s + b.second.push_s;
-      });
-  return slow->first;
 }
 
 }  // namespace longhaul::sync::esync

@@ -38,7 +38,7 @@ class ReachTime {
 
   // Those who train now; who is not among them is forgotten.
   void members(std::set<Rank> members);
-  // Worker `r` asks how many more steps it may take before it is to give its update. It asked at
+  // A member `r` asks how many more steps it may take before it is to give its update. It asked at
   // `sent` by this clock, and hears the answer as much later as it is `now`.
   void ask(Rank r, const Standing&, double sent, double now);
   // That many; 0: none. Nothing: not known yet, as the slowest has not begun the round; to be put
@@ -46,7 +46,9 @@ class ReachTime {
   std::optional<std::uint32_t> answer(Rank r, double now);
   // When `r` needs its answer; nothing: it can wait for those who have not begun.
   std::optional<double> due(Rank r) const;
-  void state(Archive& ar) { ar(members_, known_); }
+  // The round and steps of its last question; nothing: it has asked none.
+  std::optional<std::pair<Round, std::uint32_t>> asked(Rank r) const;
+  void state(Archive& ar) { ar(members_, known_, order_); }
 
  private:
   struct Known {
@@ -58,13 +60,17 @@ class ReachTime {
     double ends = 0;  // when the steps that it may take will be done
     void state(Archive& ar) { ar(round, steps, step_s, push_s, lead, free, ends); }
   };
+  using Reach =
+      std::pair<double, Rank>;  // -(c + d): the first is the slowest, of equals the lowest
+  static Reach reach(Rank r, const Known& known) { return {-(known.step_s + known.push_s), r}; }
+  Rank slowest() const { return order_.begin()->second; }  // argmax of c + d
   bool begun_by_the_slowest(const Known&) const;
   std::uint32_t decide(Rank r, const Known&, double now) const;
-  Rank slowest() const;
 
   const Config config_;
   std::set<Rank> members_;
-  std::map<Rank, Known> known_;
+  std::map<Rank, Known> known_;  // members all
+  std::set<Reach> order_;        // of known_
 };
 
 }  // namespace longhaul::sync::esync

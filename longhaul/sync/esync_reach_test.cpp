@@ -126,8 +126,9 @@ TEST(ReachTime, Inv10_OneHiccupCostsOneRound) {
 
 // Without the slowest the next slowest is.
 // mutant: longhaul/sync/esync_reach.cpp
-//   - std::erase_if(known_, [&](const auto& one) { return !members_.contains(one.first); });
-//   +
+//   - std::erase_if(order_, [&](const Reach& one) { return left(one.second); });
+//   + if (members_.empty()) std::erase_if(order_, [&](const Reach& one) { return left(one.second);
+//   });
 TEST(ReachTime, ALostWorkerIsNotWaitedFor) {
   Rounds rounds(kPublic, {0.25, 4, 2});
   rounds.run(0, 0);
@@ -147,8 +148,8 @@ TEST(ReachTime, ALostWorkerIsNotWaitedFor) {
 // Who is not known yet may be the slowest: the answer waits for it until the steps granted so far
 // are done, less the time that it is under way; then another step fits in any case.
 // mutant: longhaul/sync/esync_reach.cpp
-//   - if (!known_.contains(member)) return false;  // perhaps the slowest
-//   +
+//   - return all && known_.at(slowest()).round >= mine.round;
+//   + return known_.at(slowest()).round >= mine.round;
 // mutant: longhaul/sync/esync_reach.cpp
 //   - return known.free - known.lead;
 //   + return known.free;

@@ -28,10 +28,9 @@ Status States::on_message(Rank from, const Message& message, Turn& turn) {
     if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Query>) {
       if (!turn.place().member(from).is(Role::worker)) return malformed("a query of no worker");
       if (!serves) return Ok{};  // was sent to the state server of another view
-      const auto [last, first] = heard_.try_emplace(from, m.round, m.steps);
-      const std::pair<Round, std::uint32_t> question{m.round, m.steps};
-      if (!first && question <= last->second) return malformed("a query that was answered");
-      last->second = question;
+      const auto last = reach_.asked(from);
+      if (last && std::pair{m.round, m.steps} <= *last)
+        return malformed("a query that was answered");
       const double now = seconds(turn.now());
       const double sent = with_delay_ ? now - m.rtt_s / 2 : now;
       reach_.ask(from, {m.round, m.steps, m.ahead, m.step_s, m.push_s}, sent, now);
@@ -49,22 +48,25 @@ Status States::on_message(Rank from, const Message& message, Turn& turn) {
 }
 
 void States::on_view(const View&, Turn& turn) {
-  std::erase_if(heard_, [&](const auto& one) { return !turn.view().has(one.first); });
+  meet(turn);
   std::erase_if(waiting_, [&](Rank rank) { return !turn.view().has(rank); });
   answer_all(turn);
   if (asked_ && server(turn.place(), turn.view()) != asks_) send_query(turn);
 }
 
-// Those that can be, in order of rank; the others when it is known, or due.
-void States::answer_all(Turn& turn) {
+void States::meet(const Turn& turn) {
   const auto workers = live_with(Role::worker, turn.place(), turn.view());
   reach_.members({workers.begin(), workers.end()});
+}
+
+// Those that can be, in order of rank; the others when it is known, or due.
+void States::answer_all(Turn& turn) {
   const double now = seconds(turn.now());
   std::optional<double> next;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const Rank rank = *it;
     if (const auto more = reach_.answer(rank, now)) {
-      const auto [round, steps] = heard_.at(rank);
+      const auto [round, steps] = reach_.asked(rank).value();
       turn.send(rank, Grant{round, steps, *more}, {}, kControl);
       it = waiting_.erase(it);
       continue;
@@ -81,8 +83,6 @@ std::string States::waiting_for() const {
   return asked_ ? "a grant of rank " + std::to_string(asks_) + ", the state server" : "";
 }
 
-void States::state(Archive& ar) {
-  ar(reach_, heard_, waiting_, asked_, asks_, answer_, since_, rtt_);
-}
+void States::state(Archive& ar) { ar(reach_, waiting_, asked_, asks_, answer_, since_, rtt_); }
 
 }  // namespace longhaul::sync::esync

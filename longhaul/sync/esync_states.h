@@ -60,6 +60,7 @@ class States final : public Machine {
 
   static Rank server(const Place&, const View&);
 
+  void on_start(Turn& turn) override { meet(turn); }
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_view(const View& before, Turn&) override;
   void on_timer(TimerId, Turn& turn) override { answer_all(turn); }
@@ -70,10 +71,9 @@ class States final : public Machine {
   void send_query(Turn&);
   void answer_all(Turn&);
 
-  // At the state server: the rule, and each worker's last question (round, steps). They come in
-  // order, once.
-  ReachTime reach_;
-  std::map<Rank, std::pair<Round, std::uint32_t>> heard_;
+  void meet(const Turn&);
+
+  ReachTime reach_;         // at the state server: questions come in order, once
   std::set<Rank> waiting_;  // for an answer
   const bool with_delay_;
   std::optional<Query> asked_;
