@@ -102,8 +102,8 @@ TEST_P(Conformance, EqualSeedsGiveEqualTraces) {
 // What travels and what is kept stays within bounds: no message is larger than a chunk, and a node
 // keeps a small number of vectors whatever the number of rounds and peers.
 // mutant: longhaul/overlay/agreed.cpp
-//   - topology_->longest(length, chunk));
-//   + 2 * topology_->longest(length, chunk));
+//   - topology_->longest(length, place_.longest_piece()));
+//   + 2 * topology_->longest(length, place_.longest_piece()));
 TEST_P(Conformance, MessagesAndStateAreBounded) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());

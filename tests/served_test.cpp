@@ -77,9 +77,9 @@ double round_time(Scenario s) {
 }
 
 // A worker alone: a step, its update up and the model down. Many: the server's ports are full.
-// mutant: longhaul/sync/server/courier.cpp
-//   - return codec ? codec->encoded_size(values) : values * sizeof(float);
-//   + return codec ? codec->encoded_size(values) : values * sizeof(double);
+// mutant: longhaul/core/coder.cpp
+//   - return with ? with->encoded_size(values) : values * sizeof(float);
+//   + return with ? with->encoded_size(values) : values * sizeof(double);
 TEST(Served, AsynchronousRoundsTakeTheTimeOfTheClosedForms) {
   for (const char* sync : {"asp", "fedasync"}) {
     Scenario s{.sync = sync};

@@ -120,7 +120,7 @@ TEST(NBSyncJob, Inv10_AWindowIsAWholeNumberOfTheSlowestSteps) {
 
 // mutant: longhaul/sync/nbsync.cpp
 //   - if (computing_ || closing_) return;
-//   + if (computing_ || closing_ || (round() > 0 && !working() && steps_ > 0)) return;
+//   + if (computing_ || closing_ || (round() > 0 && !working() && window_.steps > 0)) return;
 TEST(NBSyncJob, Inv6_ASlowNetworkCostsNoSteps) {
   const double fast = step_rate({.transfer_s = 0.5, .rounds = 20});
   const double slow = step_rate({.transfer_s = 50, .rounds = 8});
@@ -141,8 +141,8 @@ TEST(NBSyncJob, StepsOverThoseOfESyncFollowTheFormula) {
 // A watcher's view of the weak dependency, over networks and speeds of all kinds: nobody hands over
 // for a window before all have handed over for the one before; every step is handed over once.
 // mutant: longhaul/sync/nbsync.cpp
-//   - progress_.steps = std::exchange(steps_, 0);
-//   + progress_.steps = steps_;
+//   - progress_.computed = std::exchange(window_, {});
+//   + progress_.computed = window_;
 TEST(NBSyncJob, Inv5_StalenessIsOneWindowAndNoStepIsCountedTwice) {
   for (std::uint64_t seed = 1; seed <= 1000 / kThin; ++seed) {
     Random random(seed, {Purpose::test});

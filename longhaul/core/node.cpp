@@ -153,11 +153,7 @@ void Node::stepped(Time now, const StepResult& result) {
   heard(now, [&] { return Stepped{result}; });
   busy_ = false;
   --steps_left_;
-  const double steps = ++computed_.steps;
-  computed_.loss += (result.loss - computed_.loss) / steps;
-  computed_.samples += result.samples;
-  computed_.shard_size = result.shard_size;
-  computed_.elapsed += result.elapsed;
+  computed_.add(result);
   take_turn(now, [&](TurnContext& c) {
     Turn turn = Turn(c).child(kStrategy);
     strategy_->on_step(result, turn);

@@ -74,6 +74,12 @@ struct Computed {
   std::uint64_t shard_size = 0;
   Time elapsed{0};
 
+  void add(const StepResult& step) {
+    loss += (step.loss - loss) / double(++steps);
+    samples += step.samples;
+    shard_size = step.shard_size;
+    elapsed += step.elapsed;
+  }
   void state(auto& archive) { archive(steps, loss, samples, shard_size, elapsed); }
 };
 

@@ -1,5 +1,7 @@
 #include "longhaul/sync/bsp.h"
 
+#include "longhaul/sync/flat.h"
+
 namespace longhaul::sync {
 
 // g_k: the gradient of one batch of B_k samples at x.
@@ -11,8 +13,7 @@ void Bsp::on_computed(const Computed& computed, Turn& turn) {
     return end_round(turn);
   }
   // gbar <- sum B_k g_k / sum B_k
-  const auto g =
-      turn.grads().first(turn.place().phantom ? 0 : turn.place().layout->parameters().length);
+  const auto g = turn.grads().first(parameter_count(turn.place()));
   contribute(g, double(computed.samples), computed, turn);
 }
 

@@ -1,7 +1,5 @@
 #include "longhaul/sync/diloco.h"
 
-#include "longhaul/sync/fedavg.h"
-
 namespace longhaul::sync {
 
 Status DiLoCo::check(const Config& config, const Place& place) {

@@ -4,6 +4,7 @@
 //   Douillard et al., "DiLoCo: distributed low-communication training of language models", 2023,
 //   algorithm 1; Jaghouar et al., "OpenDiLoCo", 2024 (the presets).
 #include "longhaul/sync/local_update.h"
+#include "longhaul/sync/min_sites.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
@@ -19,9 +20,7 @@ class DiLoCo final : public Synchronous {
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       visit(Field{.name = "steps", .doc = "local steps in a round (H)", .min = 1}, self.steps);
-      visit(
-          Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
-          self.min_sites);
+      visit_min_sites(visit, self.min_sites);
     }
   };
 

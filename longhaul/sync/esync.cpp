@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "longhaul/sync/fedavg.h"
-
 namespace longhaul::sync {
 
 std::unique_ptr<Machine> ESync::service(const Config& config) {
@@ -34,26 +32,20 @@ void ESync::begin_run(Turn& turn) { local_.anchor(turn); }
 
 // base = w; k = 0. Before the first round a step is timed on a copy.
 void ESync::begin_round(Turn& turn) {
-  steps_ = 0;
   granted_ = is_public() ? 0 : 1;  // every worker takes one: no need to ask
   last_ = false;
-  loss_ = 0;
-  samples_ = 0;
+  taken_ = {};
   if (step_s_) return;
   computing_ = true;
   turn.compute(ScratchStep{});
 }
 
-void ESync::on_computed(const Computed& computed, Turn&) {
-  computing_ = false;
-  const bool timed = !step_s_;
-  step_s_ = seconds(computed.elapsed);
-  if (timed) return;
-  ++steps_;
-  loss_ += (computed.loss - loss_) / double(steps_);
-  samples_ += computed.samples;
-  shard_size_ = computed.shard_size;
+void ESync::on_step(const StepResult& step, Turn&) {
+  if (step_s_) taken_.add(step);
+  step_s_ = seconds(step.elapsed);
 }
+
+void ESync::on_computed(const Computed&, Turn&) { computing_ = false; }
 
 // On GRANT(go, n): n local steps. On GRANT(aggregate): the update, at the step boundary.
 void ESync::on_idle(Turn& turn) {
@@ -63,13 +55,13 @@ void ESync::on_idle(Turn& turn) {
     granted_ = std::min(granted_ + *more, config_.max_steps);
   }
   last_ |= granted_ >= config_.max_steps;
-  if (waits_ && (steps_ < granted_ || last_)) {
+  if (waits_ && (taken_.steps < granted_ || last_)) {
     turn.cancel_timer(kUnanswered);
     turn.record("grant_wait_s", round(), seconds(turn.now() - *waits_));
     waits_.reset();
   }
-  if (steps_ < granted_) return take_step(turn);
-  if (last_ && steps_ > 0) return give(turn);
+  if (taken_.steps < granted_) return take_step(turn);
+  if (last_ && taken_.steps > 0) return give(turn);
   if (!states_->asking()) ask(0, turn);
   if (waits_) return;
   waits_ = turn.now();
@@ -81,7 +73,7 @@ void ESync::on_idle(Turn& turn) {
 void ESync::take_step(Turn& turn) {
   computing_ = true;
   turn.compute(LocalStep{});
-  const std::uint32_t left = granted_ - steps_;
+  const std::uint32_t left = granted_ - taken_.steps;
   if (!is_public() && !last_ && !states_->asking() && left <= look_ahead()) ask(left, turn);
 }
 
@@ -95,7 +87,7 @@ std::uint32_t ESync::look_ahead() const {
 void ESync::ask(std::uint32_t ahead, Turn& turn) {
   Turn below = within(*states_, turn);
   states_->ask({.round = round(),
-                .steps = steps_ + ahead,
+                .steps = taken_.steps + ahead,
                 .ahead = ahead,
                 .step_s = *step_s_,
                 .push_s = seconds(overlay().giving())},
@@ -105,13 +97,11 @@ void ESync::ask(std::uint32_t ahead, Turn& turn) {
 // PUSH(w - base)
 void ESync::give(Turn& turn) {
   double weight = 1;
-  if (config_.weights == "samples" && shard_size_ > 0) weight = double(shard_size_);
-  if (config_.weights == "inverse_steps") weight = 1.0 / steps_;
-  steps_before_ = steps_;
-  turn.record("steps", round(), double(steps_));
-  const Computed all{
-      .steps = steps_, .loss = loss_, .samples = samples_, .shard_size = shard_size_};
-  contribute(local_.update(turn), weight, all, turn);
+  if (config_.weights == "samples" && taken_.shard_size > 0) weight = double(taken_.shard_size);
+  if (config_.weights == "inverse_steps") weight = 1.0 / taken_.steps;
+  steps_before_ = taken_.steps;
+  turn.record("steps", round(), double(taken_.steps));
+  contribute(local_.update(turn), weight, taken_, turn);
 }
 
 // w = W + outer(mean)
@@ -125,9 +115,9 @@ void ESync::on_timer(TimerId, Turn& turn) {
   if (!waits_) return;
   states_->give_up();
   turn.record("unanswered", round(), 1);
-  granted_ = std::max(steps_, std::min(steps_before_, config_.max_steps));
+  granted_ = std::max(taken_.steps, std::min(steps_before_, config_.max_steps));
   last_ = true;
-  on_idle(turn);
+  on_progress(turn);
 }
 
 std::string ESync::waiting_for() const {
@@ -136,8 +126,7 @@ std::string ESync::waiting_for() const {
 
 void ESync::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(local_, step_s_, steps_, granted_, last_, steps_before_);
-  ar(loss_, samples_, shard_size_, computing_, waits_);
+  ar(local_, step_s_, taken_, granted_, last_, steps_before_, computing_, waits_);
 }
 
 }  // namespace longhaul::sync

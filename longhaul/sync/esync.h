@@ -6,6 +6,7 @@
 //   authors' public code (Lizonghang/ESync).
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/local_update.h"
+#include "longhaul/sync/min_sites.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
@@ -58,9 +59,7 @@ class ESync final : public Synchronous {
                          "steps",
                   .choices = {"equal", "samples", "inverse_steps"}},
             self.weights);
-      visit(
-          Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
-          self.min_sites);
+      visit_min_sites(visit, self.min_sites);
       visit(Field{.name = "state_timeout_s",
                   .doc = "without an answer of the state server for so long, and three steps, a "
                          "worker takes as many as in the last round",
@@ -76,6 +75,7 @@ class ESync final : public Synchronous {
   // The state server, which nodes without a learner have, too.
   static std::unique_ptr<Machine> service(const Config&);
 
+  void on_step(const StepResult&, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
   void on_timer(TimerId, Turn&) override;
   std::string waiting_for() const override;
@@ -99,12 +99,10 @@ class ESync final : public Synchronous {
   esync::States* const states_;  // the base class's service
   LocalUpdate local_;
   std::optional<double> step_s_;  // c
-  std::uint32_t steps_ = 0;       // k
+  Computed taken_;                // k steps of this round
   std::uint32_t granted_ = 0;     // of this round
   bool last_ = false;             // no more will be
   std::uint32_t steps_before_ = 1;
-  double loss_ = 0;
-  std::uint64_t samples_ = 0, shard_size_ = 0;
   bool computing_ = false;
   std::optional<Time> waits_;  // for a grant, without a step to take
 };

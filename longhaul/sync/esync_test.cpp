@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/outer/none.h"
+#include "longhaul/sync/testing/hand_made.h"
+#include "longhaul/sync/testing/one_node.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -12,6 +15,7 @@ namespace {
 using testing::learners;
 using testing::Quadratic;
 using testing::TestJob;
+using namespace std::chrono_literals;
 using namespace std::string_literals;
 
 TestJob::Config config_of(std::string mode, std::vector<Quadratic::Config> learners) {
@@ -23,8 +27,8 @@ TestJob::Config config_of(std::string mode, std::vector<Quadratic::Config> learn
 
 // Without a clock all are as fast: one step a round, and so the mean of the gradients' steps.
 // mutant: longhaul/sync/esync.cpp
-//   - if (timed) return;
-//   +
+//   - if (step_s_) taken_.add(step);
+//   + taken_.add(step);
 TEST(ESync, Inv4_EqualSpeedsEqualBsp) {
   const auto equal = learners(3, {.start = 1, .rate = 0.1f, .samples = 4, .buffers = 2});
   for (const char* mode : {"leases", "public"}) {
@@ -42,7 +46,8 @@ TEST(ESync, Inv4_EqualSpeedsEqualBsp) {
 }
 
 // mutant: longhaul/sync/esync.cpp
-//   - if (config_.weights == "samples" && shard_size_ > 0) weight = double(shard_size_);
+//   - if (config_.weights == "samples" && taken_.shard_size > 0) weight =
+//   double(taken_.shard_size);
 //   +
 TEST(ESync, UpdatesCountAlikeOrByWhatTheirSitesHold) {
   for (const bool samples : {false, true}) {
@@ -75,6 +80,61 @@ TEST(ESync, ALostNodeIsNotWaitedFor) {
   }
 }
 
+// Rank 1 of two, over an overlay whose means are there at once; the state server, rank 0, is
+// silent. Each step takes four seconds.
+struct Unanswered {
+  Unanswered() : node(2, {.target = 0, .slope = 0, .start = 8, .rate = 0.5f}, {{"a"}, {"b"}}) {
+    node.place.self = 1;
+    SyncParts parts;
+    auto means = std::make_unique<testing::HandMadeOverlay>();
+    for (Round round = 0; round < 2; ++round) means->outcomes[{round, 0, 0}] = {{0, 0}, 1, {0}, {}};
+    parts.overlay = std::move(means);
+    parts.outer = std::make_unique<outer::None>(outer::NoneConfig{});
+    parts.stop.max_rounds = 5;
+    esync = std::make_unique<ESync>(ESync::Config{.state_timeout_s = 10}, std::move(parts));
+    esync->on_start(node.turn);
+    esync->on_progress(node.turn);
+  }
+  void step() {
+    ASSERT_EQ(node.context.wanted.size(), 1u);
+    node.context.wanted.clear();
+    node.context.now += 4s;
+    const StepResult result{.loss = 1, .samples = 1, .elapsed = 4s};
+    esync->on_step(result, node.turn);
+    Computed computed;
+    computed.add(result);
+    esync->on_computed(computed, node.turn);
+    esync->on_progress(node.turn);
+  }
+  testing::OneNode node;
+  std::unique_ptr<ESync> esync;
+};
+
+// After state_timeout_s, and three steps, it takes as many steps as in the last round, one at
+// least, and goes on with the mean as soon as that is there. mutant: longhaul/sync/esync.cpp
+//   - on_progress(turn);
+//   + on_idle(turn);
+// mutant: longhaul/sync/esync.cpp
+//   - const double patience = std::max(config_.state_timeout_s, 3 * step_s_.value_or(0));
+//   + const double patience = config_.state_timeout_s;
+TEST(ESync, ASilentStateServerIsDoneWithout) {
+  Unanswered w;
+  w.step();  // on a copy
+  w.step();
+  EXPECT_TRUE(w.node.context.wanted.empty()) << "asked, and not answered";
+  EXPECT_EQ(w.esync->waiting_for(), "a grant of rank 0, the state server");
+  const auto alarms = w.node.done<SetTimer>();
+  ASSERT_EQ(alarms.size(), 1u);
+  EXPECT_EQ(alarms[0].at, Time(8s + 12s));
+  w.node.context.now = alarms[0].at;
+  w.esync->on_timer(alarms[0].id, w.node.turn);
+  EXPECT_EQ(w.esync->rounds_done(), 1u);
+  double unanswered = 0;
+  for (const Record& record : w.node.done<Record>())
+    if (record.name == "unanswered") ++unanswered;
+  EXPECT_EQ(unanswered, 1);
+}
+
 // A node that only keeps the states, and one that only serves the overlay, beside the workers.
 // mutant: longhaul/sync/registry.cpp
 //   - if constexpr (requires { Part::service(config); }) service = Part::service(config);
@@ -89,8 +149,8 @@ TEST(ESync, TheStatesMayBeKeptWhereNothingIsLearned) {
 }
 
 // mutant: longhaul/sync/esync.cpp
-//   - ar(loss_, samples_, shard_size_, computing_, waits_);
-//   + ar(loss_, samples_, shard_size_, waits_);
+//   - ar(local_, step_s_, taken_, granted_, last_, steps_before_, computing_, waits_);
+//   + ar(local_, step_s_, taken_, granted_, last_, steps_before_, waits_);
 TEST(ESync, SavingAndLoadingAfterAnyEventChangesNothing) {
   for (const char* mode : {"leases", "public"})
     EXPECT_EQ(

@@ -6,6 +6,7 @@
 //   AISTATS 2017, algorithm 1; in the form with updates and an outer optimiser of
 //   Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 1 (FedOpt).
 #include "longhaul/sync/local_update.h"
+#include "longhaul/sync/min_sites.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
@@ -30,9 +31,7 @@ class FedAvg : public Synchronous {
                   .max = 1,
                   .positive = true},
             self.fraction);
-      visit(
-          Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
-          self.min_sites);
+      visit_min_sites(visit, self.min_sites);
       visit(Field{.name = "weights",
                   .doc = "an update counts by the samples its site holds, or all count alike",
                   .choices = {"samples", "equal"}},
@@ -72,8 +71,5 @@ class FedAvg : public Synchronous {
 // The workers that compute in `round`: max(1, round(fraction * n)) of the n live ones, ascending;
 // drawn by (seed, round), so that all nodes know them without a message.
 std::vector<Rank> draw_workers(double fraction, Round round, const Turn&);
-
-// An Error if the job has fewer sites with workers than `min_sites`.
-Status check_min_sites(std::uint32_t min_sites, const Place&);
 
 }  // namespace longhaul::sync

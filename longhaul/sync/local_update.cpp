@@ -1,11 +1,8 @@
 #include "longhaul/sync/local_update.h"
 
+#include "longhaul/sync/flat.h"
+
 namespace longhaul::sync {
-namespace {
-std::span<float> parameters(Turn& turn) {
-  return turn.params().first(turn.place().phantom ? 0 : turn.place().layout->parameters().length);
-}
-}  // namespace
 
 void LocalUpdate::anchor(Turn& turn) {
   const auto x = parameters(turn);

@@ -31,10 +31,9 @@ void walk(OneNode& node, const Floats& way) {
 
 // Buffers are averaged as they are, by the exchange of exact values; an update of them would count
 // them twice.
-// mutant: longhaul/sync/local_update.cpp
-//   - return turn.params().first(turn.place().phantom ? 0 :
-//   turn.place().layout->parameters().length);
-//   + return turn.params().first(turn.place().phantom ? 0 : turn.place().layout->size());
+// mutant: longhaul/sync/flat.h
+//   - return place.phantom ? 0 : place.layout->parameters().length;
+//   + return place.phantom ? 0 : place.layout->size();
 TEST(LocalUpdate, BuffersAreNeitherMeasuredNorMoved) {
   OneNode node(5, {.start = 10, .buffers = 2});
   LocalUpdate local;
@@ -89,10 +88,9 @@ TEST(LocalUpdate, TheOuterOptimiserHasTheLastWord) {
   EXPECT_EQ(node.all(), (Floats{2, -3}));
 }
 
-// mutant: longhaul/sync/local_update.cpp
-//   - return turn.params().first(turn.place().phantom ? 0 :
-//   turn.place().layout->parameters().length);
-//   + return turn.params().first(turn.place().layout->parameters().length);
+// mutant: longhaul/sync/flat.h
+//   - return place.phantom ? 0 : place.layout->parameters().length;
+//   + return place.layout->parameters().length;
 TEST(LocalUpdate, APhantomHasNothingToSay) {
   OneNode node(4);
   node.place.phantom = true;

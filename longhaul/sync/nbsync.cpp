@@ -1,13 +1,8 @@
 #include "longhaul/sync/nbsync.h"
 
-#include "longhaul/sync/fedavg.h"
+#include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
-namespace {
-std::size_t parameters(const Turn& turn) {
-  return turn.place().phantom ? 0 : turn.place().layout->parameters().length;
-}
-}  // namespace
 
 Status NBSync::check(const Config& config, const Place& place) {
   if (config.max_steps > 0 && config.max_steps < config.first)
@@ -21,7 +16,8 @@ Status NBSync::check(const Config& config, const Place& place) {
 void NBSync::begin_run(Turn& turn) {
   const auto x = turn.params();
   w_.assign(x.begin(), x.end());
-  mark_.assign(x.begin(), x.begin() + std::ptrdiff_t(parameters(turn)));
+  const auto p = parameters(turn);
+  mark_.assign(p.begin(), p.end());
   since_ = turn.now();
 }
 
@@ -30,16 +26,11 @@ void NBSync::begin_round(Turn& turn) {
   if (round() > 0) hand_over(turn);
 }
 
-void NBSync::on_step(const StepResult& result, Turn&) {
-  ++steps_;
-  loss_ += (result.loss - loss_) / double(steps_);
-  samples_ += result.samples;
-  shard_size_ = result.shard_size;
-}
+void NBSync::on_step(const StepResult& result, Turn&) { window_.add(result); }
 
 void NBSync::on_computed(const Computed&, Turn& turn) {
   computing_ = false;
-  if (round() > 0 || !working() || steps_ < config_.first) return;
+  if (round() > 0 || !working() || window_.steps < config_.first) return;
   take_progress(turn);
   hand_over(turn);
 }
@@ -51,33 +42,31 @@ void NBSync::take_progress(Turn& turn) {
   for (std::size_t i = 0; i < mark_.size(); ++i)
     progress_.update[i] = x[i] - std::exchange(mark_[i], x[i]);
   progress_.buffers.assign(x.begin() + std::ptrdiff_t(mark_.size()), x.end());
-  progress_.steps = std::exchange(steps_, 0);
-  progress_.loss = std::exchange(loss_, 0);
-  progress_.samples = std::exchange(samples_, 0);
-  progress_.shard_size = shard_size_;
+  progress_.computed = std::exchange(window_, {});
 }
 
 // DELTA(t, d, h). p_i = 1/N, or by samples; by steps: the mean of d_i / h_i times that of h_i.
 void NBSync::hand_over(Turn& turn) {
-  const Progress& d = progress_;
-  const bool by_steps = config_.weights == "steps";
-  std::vector<float> per_step;
-  LocalResult mine{.values = d.update,
-                   .buffers = d.buffers,
-                   .weight = config_.weights == "samples" ? double(d.shard_size) : 1.0,
-                   .loss = d.loss,
-                   .samples = d.samples};
-  if (mine.weight == 0) mine.weight = 1;  // a learner that does not tell
-  if (by_steps) {
-    per_step = d.update;
-    for (float& v : per_step) v /= float(d.steps);
-    mine.values = per_step;
-    mine.scalars = {float(d.steps)};
+  Progress d = std::exchange(progress_, {});  // from here on the overlay has it
+  const auto h = float(d.computed.steps);
+  double weight = 1;
+  if (config_.weights == "samples" && d.computed.shard_size > 0)
+    weight = double(d.computed.shard_size);  // 0: a learner that does not tell
+  std::vector<float> steps;
+  if (config_.weights == "steps") {
+    for (float& v : d.update) v /= h;
+    steps = {h};
   }
-  turn.record("steps", round(), double(d.steps));
+  turn.record("steps", round(), double(h));
   // Of everybody's update, whatever the speeds: the weak dependency.
   turn.record("staleness", round(), round() > 0 ? 1 : 0);
-  contribute(mine, turn);
+  contribute({.values = d.update,
+              .buffers = d.buffers,
+              .weight = weight,
+              .loss = d.computed.loss,
+              .samples = d.computed.samples,
+              .scalars = std::move(steps)},
+             turn);
 }
 
 // MODEL(t) is here, and x stands at a step boundary.
@@ -89,8 +78,7 @@ void NBSync::use_mean(std::span<float> mean, Turn& turn) {
     for (float& v : mean) v *= mean_scalars()[0];
   const auto eta_g = float(config_.global_rate);
   for (std::size_t i = 0; i < mean.size(); ++i) w_[i] += eta_g * mean[i];
-  const auto buffers = turn.params().subspan(mark_.size());
-  std::copy(buffers.begin(), buffers.end(), w_.begin() + std::ptrdiff_t(mark_.size()));
+  std::ranges::copy(buffers(turn), w_.begin() + std::ptrdiff_t(mark_.size()));
   swap(turn);
 }
 
@@ -111,7 +99,7 @@ void NBSync::swap(Turn& turn) {
 // The next step, unless the window has enough of them or the others have been silent for long.
 void NBSync::on_idle(Turn& turn) {
   if (computing_ || closing_) return;
-  const bool full = config_.max_steps > 0 && steps_ >= config_.max_steps;
+  const bool full = config_.max_steps > 0 && window_.steps >= config_.max_steps;
   if (full || orphaned(turn)) {
     if (!paused_) paused_ = turn.now();
     return;
@@ -123,7 +111,8 @@ void NBSync::on_idle(Turn& turn) {
 }
 
 bool NBSync::orphaned(const Turn& turn) const {
-  return turn.now() - since_ > std::max(from_seconds(config_.orphan_s), 5 * last_) && steps_ > 0;
+  return turn.now() - since_ > std::max(from_seconds(config_.orphan_s), 5 * last_) &&
+         window_.steps > 0;
 }
 
 // It computes meanwhile.
@@ -141,8 +130,7 @@ bool NBSync::close(Turn& turn) {
 
 void NBSync::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(w_, mark_, progress_, steps_, loss_, samples_, shard_size_, since_, last_, paused_, computing_,
-     closing_);
+  ar(w_, mark_, progress_, window_, since_, last_, paused_, computing_, closing_);
 }
 
 }  // namespace longhaul::sync

@@ -7,7 +7,7 @@
 //
 // In the paper's words: round t of the base class is window t + 1; the mean of the round is what
 // the server adds, which every worker adds to its own copy of W instead.
-#include "longhaul/sync/local_update.h"
+#include "longhaul/sync/min_sites.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
@@ -50,9 +50,7 @@ class NBSync final : public Synchronous {
                 .min = 0,
                 .max = 1},
           self.keep);
-      visit(
-          Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
-          self.min_sites);
+      visit_min_sites(visit, self.min_sites);
       visit(Field{.name = "orphan_s",
                   .doc = "without a global model for so long, and five times the last window, a "
                          "worker pauses",
@@ -76,19 +74,16 @@ class NBSync final : public Synchronous {
   void state(Archive&) override;
 
  private:
-  // d, h and what else belongs to the progress that is handed over.
   struct Progress {
-    std::vector<float> update;
+    std::vector<float> update;  // d
     std::vector<float> buffers;
-    std::uint32_t steps = 0;
-    double loss = 0;
-    std::uint64_t samples = 0, shard_size = 0;
-    void state(Archive& ar) { ar(update, buffers, steps, loss, samples, shard_size); }
+    Computed computed;  // h steps
+    void state(Archive& ar) { ar(update, buffers, computed); }
   };
 
   void begin_run(Turn&) override;
   void begin_round(Turn&) override;
-  bool takes_mean(Turn&) const override { return !computing_ && steps_ > 0; }
+  bool takes_mean(Turn&) const override { return !computing_ && window_.steps > 0; }
   void mean_came(Turn&) override;
   void use_mean(std::span<float> mean, Turn&) override;
   void use_nothing(Turn& turn) override;
@@ -105,13 +100,10 @@ class NBSync final : public Synchronous {
   const Config config_;
   std::vector<float> w_;     // W_t, with the buffers that belong to it
   std::vector<float> mark_;  // up to where this worker's progress is handed over; parameters
-  Progress progress_;        // handed over, or about to be
-  // Of the window that runs.
-  std::uint32_t steps_ = 0;  // h
-  double loss_ = 0;
-  std::uint64_t samples_ = 0, shard_size_ = 0;
-  Time since_{0};  // it began
-  Time last_{0};   // how long the one before took
+  Progress progress_;        // of the last window, until it is handed over
+  Computed window_;          // the window that runs
+  Time since_{0};            // it began
+  Time last_{0};             // how long the one before took
   std::optional<Time> paused_;
   bool computing_ = false;
   bool closing_ = false;

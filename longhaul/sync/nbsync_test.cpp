@@ -114,7 +114,7 @@ TEST(NBSync, Inv1_WIsTheSumOfTheMeans) {
 
 // One a window, made of a step at least; none before the model of the window before is installed.
 // mutant: longhaul/sync/nbsync.h
-//   - bool takes_mean(Turn&) const override { return !computing_ && steps_ > 0; }
+//   - bool takes_mean(Turn&) const override { return !computing_ && window_.steps > 0; }
 //   + bool takes_mean(Turn&) const override { return !computing_; }
 TEST(NBSync, Inv3_OneUpdateAWindowOfOneStepAtLeast) {
   Worker w;
@@ -174,7 +174,7 @@ TEST(NBSync, WhatIsKeptOfTheOwnProgressIsNotHandedOverAgain) {
 
 // d_i / h_i weigh alike, and the mean of the h_j multiplies them.
 // mutant: longhaul/sync/nbsync.cpp
-//   - for (float& v : per_step) v /= float(d.steps);
+//   - for (float& v : d.update) v /= h;
 //   +
 // mutant: longhaul/sync/nbsync.cpp
 //   - for (float& v : mean) v *= mean_scalars()[0];
@@ -192,8 +192,8 @@ TEST(NBSync, ByStepsUpdatesCountPerStep) {
 }
 
 // mutant: longhaul/sync/nbsync.cpp
-//   - .weight = config_.weights == "samples" ? double(d.shard_size) : 1.0,
-//   + .weight = double(d.shard_size),
+//   - if (config_.weights == "samples" && d.computed.shard_size > 0)
+//   + if (d.computed.shard_size > 0)
 TEST(NBSync, BySamplesUpdatesWeighWhatTheirSitesHold) {
   for (const std::string weights : {"equal", "samples"}) {
     Worker w({.weights = weights},
@@ -204,8 +204,8 @@ TEST(NBSync, BySamplesUpdatesWeighWhatTheirSitesHold) {
 }
 
 // mutant: longhaul/sync/nbsync.cpp
-//   - const bool full = config_.max_steps > 0 && steps_ >= config_.max_steps;
-//   + const bool full = config_.max_steps > 0 && steps_ > config_.max_steps;
+//   - const bool full = config_.max_steps > 0 && window_.steps >= config_.max_steps;
+//   + const bool full = config_.max_steps > 0 && window_.steps > config_.max_steps;
 TEST(NBSync, AFullWindowWaitsForItsMeanAndSaysHowLong) {
   Worker w({.max_steps = 3});
   w.step();
@@ -223,9 +223,8 @@ TEST(NBSync, AFullWindowWaitsForItsMeanAndSaysHowLong) {
 
 // Cut off from the others a worker does not walk away without bound.
 // mutant: longhaul/sync/nbsync.cpp
-//   - return turn.now() - since_ > std::max(from_seconds(config_.orphan_s), 5 * last_) && steps_ >
-//   0;
-//   + return turn.now() - since_ > from_seconds(config_.orphan_s) && steps_ > 0;
+//   - return turn.now() - since_ > std::max(from_seconds(config_.orphan_s), 5 * last_) &&
+//   + return turn.now() - since_ > from_seconds(config_.orphan_s) &&
 TEST(NBSync, AnOrphanPausesAtABoundary) {
   Worker w({.orphan_s = 10});
   w.step(4s);

@@ -2,6 +2,7 @@
 // do for them.
 #include <algorithm>
 
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
@@ -55,7 +56,7 @@ bool Synchronous::learn(Turn& turn) {
   Status read = ar.finish();
   if (read && (done_ != given->round || phase_ != (given->last ? Phase::ended : Phase::ready)))
     read = malformed("it is not of the beginning of a round");
-  if (read && !fits(turn.place().phantom ? 0 : turn.place().layout->parameters().length))
+  if (read && !fits(parameter_count(turn.place())))
     read = malformed("it is of a model of another size");
   handover_.drop();
   // What has changed since it was written down is known here.

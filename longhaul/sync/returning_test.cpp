@@ -343,7 +343,7 @@ TEST(Returning, BytesThatAreNoStateEndTheRun) {
 
 // A senior that lies about the length of what it holds must not bring this node down later.
 // mutant: longhaul/sync/returning.cpp
-//   - if (read && !fits(turn.place().phantom ? 0 : turn.place().layout->parameters().length))
+//   - if (read && !fits(parameter_count(turn.place())))
 //   + if (read && false)
 TEST(Returning, AStateOfAModelOfAnotherSizeEndsTheRun) {
   for (const std::size_t length : {2u, 3u}) {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <set>
 
+#include "longhaul/sync/flat.h"
+
 namespace longhaul::sync {
 
 Synchronous::Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites,
@@ -71,10 +73,8 @@ bool Synchronous::advance(Turn& turn) {
 
 void Synchronous::contribute(std::span<const float> values, double weight, const Computed& computed,
                              Turn& turn) {
-  const Range buffers = turn.place().layout->buffers();
   contribute({.values = values,
-              .buffers = turn.place().phantom ? std::span<const float>{}
-                                              : turn.params().subspan(buffers.offset),
+              .buffers = buffers(turn),
               .weight = weight,
               .loss = computed.loss,
               .samples = computed.samples},
@@ -91,11 +91,7 @@ void Synchronous::contribute(const LocalResult& result, Turn& turn) {
 }
 
 void Synchronous::stand_by(Turn& turn) {
-  const bool phantom = turn.place().phantom;
-  const Layout& layout = *turn.place().layout;
-  LocalResult nothing;
-  if (!phantom) nothing.values = turn.params().first(layout.parameters().length);
-  if (!phantom) nothing.buffers = turn.params().subspan(layout.buffers().offset);
+  LocalResult nothing{.values = parameters(turn), .buffers = buffers(turn)};
   nothing.scalars.resize(scalars());
   exchange(nothing, false, turn);
 }

@@ -42,16 +42,11 @@ void WorkerHalf::wait(Turn& turn) {
   asked_ = turn.now();
 }
 
-std::span<float> WorkerHalf::parameters(Turn& turn) const {
-  return turn.params().first(turn.place().phantom ? 0 : turn.place().layout->parameters().length);
-}
-
 void WorkerHalf::push(std::span<const float> parameters, const Computed& computed, bool asks,
                       Turn& turn) {
   std::vector<float> values(parameters.begin(), parameters.end());
+  std::ranges::copy(buffers(turn), std::back_inserter(values));
   if (!turn.place().phantom) {
-    const auto buffers = turn.params().subspan(turn.place().layout->buffers().offset);
-    values.insert(values.end(), buffers.begin(), buffers.end());
     turn.record("train_loss", clock_, computed.loss);
   }
   ++clock_;

@@ -8,6 +8,7 @@
 // stops computing at the next boundary and takes it.
 #include <deque>
 
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/server/courier.h"
 #include "longhaul/sync/server/setup.h"
 
@@ -46,8 +47,7 @@ class WorkerHalf : public Machine {
   // Gives the server `parameters`, empty for phantoms, and the buffers beside them. With `asks`,
   // read() follows, of a model in which this push is.
   void push(std::span<const float> parameters, const Computed&, bool asks, Turn&);
-  void ask(Turn&);  // for the model; read() follows
-  std::span<float> parameters(Turn&) const;
+  void ask(Turn&);                                // for the model; read() follows
   std::uint64_t clock() const { return clock_; }  // pushes so far
   const Setup& setup() const { return setup_; }
 

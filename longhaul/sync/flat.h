@@ -1,0 +1,18 @@
+#pragma once
+// The two parts of a node's flat vector: its parameters, then its buffers. A phantom job has no
+// numbers, and both are empty.
+#include "longhaul/core/turn.h"
+
+namespace longhaul::sync {
+
+inline std::size_t parameter_count(const Place& place) {
+  return place.phantom ? 0 : place.layout->parameters().length;
+}
+inline std::span<float> parameters(Turn& turn) {
+  return turn.params().first(parameter_count(turn.place()));
+}
+inline std::span<float> buffers(Turn& turn) {
+  return turn.params().subspan(parameter_count(turn.place()));
+}
+
+}  // namespace longhaul::sync
