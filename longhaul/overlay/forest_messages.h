@@ -88,23 +88,13 @@ struct PlanAck {
 
 using Messages = MessageList<RateReport, NewPlan, PlanAck>;
 
-// Decodes a notice as whichever of the messages it is, and hands that to `handle`.
 template <class Handle>
 Status read(const Notice& notice, Handle&& handle) {
-  Buffer words(notice.words.size());
-  for (std::size_t i = 0; i < words.size(); ++i) words[i] = std::byte(notice.words[i]);
-  Message message;
-  message.kind = notice.kind;
-  message.head = Payload(share(std::move(words)));
-  return dispatch(Messages{}, message, std::forward<Handle>(handle));
+  return unwrap(Messages{}, notice, std::forward<Handle>(handle));
 }
-
 template <MessageStruct M>
 Notice write(const M& fields) {
-  Notice notice;
-  notice.kind = M::kKind;
-  for (const std::byte byte : to_wire(fields)) notice.words.push_back(std::uint8_t(byte));
-  return notice;
+  return wrap<Notice>(fields);
 }
 
 }  // namespace longhaul::overlay::forest

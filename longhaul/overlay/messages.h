@@ -130,4 +130,24 @@ struct Notice {
 
 using Messages = MessageList<Share, Roster, Report, Fetch, Note, Notice>;
 
+// A topology's message as a Note or Notice carries it.
+template <class Cover, MessageStruct M>
+Cover wrap(const M& fields) {
+  Cover cover;
+  cover.kind = M::kKind;
+  for (const std::byte byte : to_wire(fields)) cover.words.push_back(std::uint8_t(byte));
+  return cover;
+}
+
+// Decodes what a Note or Notice carries as whichever of the list it is, and hands it to `handle`.
+template <class List, class Cover, class Handle>
+Status unwrap(List list, const Cover& cover, Handle&& handle) {
+  Buffer words(cover.words.size());
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = std::byte(cover.words[i]);
+  Message message;
+  message.kind = cover.kind;
+  message.head = Payload(share(std::move(words)));
+  return dispatch(list, message, std::forward<Handle>(handle));
+}
+
 }  // namespace longhaul::overlay

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <xxhash.h>
+
 #include "longhaul/base/check.h"
 #include "longhaul/overlay/attempt.h"
 
@@ -24,13 +26,11 @@ std::vector<std::uint32_t> widen(const std::vector<std::uint16_t>& places) {
 
 }  // namespace
 
-// FNV-1a. It tells plans apart that a planner sent by mistake or whim; it withstands nobody who
-// looks for two plans with one digest.
+// It tells plans apart that a planner sent by mistake or whim; it withstands nobody who looks for
+// two plans with one digest.
 std::uint64_t digest_of(const NewPlan& plan) {
-  std::uint64_t digest = 0xcbf29ce484222325;
-  for (const std::byte byte : to_wire(plan))
-    digest = (digest ^ std::uint64_t(byte)) * 0x100000001b3;
-  return digest;
+  const Buffer bytes = to_wire(plan);
+  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 NewPlan to_message(const SitePlan& trees) {

@@ -152,23 +152,13 @@ struct Got {
 
 using Messages = MessageList<Offer, Ready, Assign, Merge, Fence, Fenced, Sending, Got>;
 
-// Decodes a note as whichever of the messages it is, and hands that to `handle`.
 template <class Handle>
 Status read(const Note& note, Handle&& handle) {
-  Buffer words(note.words.size());
-  for (std::size_t i = 0; i < words.size(); ++i) words[i] = std::byte(note.words[i]);
-  Message message;
-  message.kind = note.kind;
-  message.head = Payload(share(std::move(words)));
-  return dispatch(Messages{}, message, std::forward<Handle>(handle));
+  return unwrap(Messages{}, note, std::forward<Handle>(handle));
 }
-
 template <MessageStruct M>
 Note write(const M& fields) {
-  Note note;
-  note.kind = M::kKind;
-  for (const std::byte byte : to_wire(fields)) note.words.push_back(std::uint8_t(byte));
-  return note;
+  return wrap<Note>(fields);
 }
 
 }  // namespace longhaul::overlay::tsengine

@@ -1,0 +1,241 @@
+// What an AgreedMean does with a topology that plans anew, seen with one whose plans, wishes and
+// notices are the test's.
+#include <deque>
+
+#include <gtest/gtest.h>
+
+#include "longhaul/core/testing/machine_net.h"
+#include "longhaul/overlay/agreed.h"
+#include "longhaul/overlay/testing/scrambler.h"
+#include "longhaul/overlay/tree_attempt.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using namespace std::chrono_literals;
+using longhaul::testing::MachineNet;
+
+constexpr std::uint64_t kLength = 8;
+
+// Stars, with another centre for every beginning. Notices of kind 1 say whether parts are held.
+class Stars final : public Topology {
+ public:
+  std::uint32_t shards(std::uint32_t) const override { return 1; }
+  std::optional<Forest> forest(const Grid& grid, const Team&) const override {
+    return forest_since(0, grid);
+  }
+  std::unique_ptr<Attempt> open(const Terms& terms) const override {
+    return std::make_unique<TreeAttempt>(terms, true, true);
+  }
+  Round since(const Key& key) const override { return since_of ? since_of(key) : 0; }
+  Forest forest_since(Round since, const Grid& grid) const override {
+    ++planned[since];
+    const auto centre = std::uint32_t(since % 3);
+    const std::vector<std::uint32_t> all(3, centre);
+    return {{{centre, all, all}}, std::vector<std::uint32_t>(grid.pieces(), 0)};
+  }
+  std::optional<std::string> hold(const Key&) const override {
+    return held ? std::optional<std::string>("the word of the test") : std::nullopt;
+  }
+  void given(const Key& key) override { gave.push_back(key.round); }
+  void ended(const Key& key, const Grid&, Council& council) override {
+    over.push_back(key.round);
+    council.record("stars", key.round, 1);
+  }
+  Status take(Rank from, const Notice& notice, Council& council) override {
+    heard.push_back(from);
+    if (notice.kind != 1) return malformed("strange");
+    held = notice.words.at(0) != 0;
+    if (from == 0) council.tell(2, notice);  // what rank 0 says is passed on
+    return Ok{};
+  }
+
+  std::function<Round(const Key&)> since_of;
+  bool held = false;
+  std::vector<Round> gave, over;
+  std::vector<Rank> heard;
+  mutable std::map<Round, int> planned;
+};
+
+// Keeps what it is to send; what it is said to have sent is the test's.
+class Keeper final : public Transfer {
+ public:
+  void attach(VectorPort&) override {}
+  void begin(Outgoing out, Turn&) override { posts.push_back(std::move(out)); }
+  void cancel(const TransferKey&, std::optional<Rank>) override {}
+  std::uint64_t remaining(const TransferKey&, Rank) const override { return 0; }
+  std::optional<Arrival> arrived() override { return std::nullopt; }
+  std::optional<Sent> sent() override {
+    if (gone.empty()) return std::nullopt;
+    const Sent first = gone.front();
+    gone.pop_front();
+    return first;
+  }
+  std::vector<Outgoing> posts;
+  std::deque<Sent> gone;
+};
+
+// Three workers and, as rank 3, a node that is none.
+struct ReplanningTest : ::testing::Test {
+  explicit ReplanningTest(bool whole = false)
+      : net({.ranks = 4,
+             .layout = Layout::flat(kLength),
+             .chunk_bytes = 16,
+             .members = {{"a"}, {"b"}, {"c"}, {"d", 0, 0, std::uint8_t(Role::state_server)}}},
+            [&, whole](const Place& place) {
+              OverlayParts parts;
+              if (whole) {
+                parts.transfer = std::make_unique<testing::Scrambler>();
+              } else {
+                auto transfer = std::make_unique<Keeper>();
+                keepers[place.self] = transfer.get();
+                parts.transfer = std::move(transfer);
+              }
+              parts.make_codec = [](bool) { return nullptr; };
+              auto topology = std::make_unique<Stars>();
+              stars[place.self] = topology.get();
+              return std::make_unique<AgreedMean>(place, std::move(parts), std::move(topology));
+            }) {}
+  AgreedMean& at(Rank rank) { return static_cast<AgreedMean&>(net.machine(rank)); }
+  void begin(Rank rank, Round round, std::uint32_t range = 0) {
+    net.act(rank, [&](Turn& turn) {
+      const std::vector<float> values(kLength, float(rank));
+      ASSERT_TRUE(at(rank).begin({round, 0, range}, Op::mean, {values, kLength, 1, true}, turn));
+    });
+  }
+  Status say(Rank from, Rank to, bool held, Epoch epoch = 0, std::uint16_t kind = 1) {
+    Notice notice{.epoch = epoch, .kind = kind, .words = {std::uint8_t(held)}};
+    Message message;
+    message.kind = Notice::kKind;
+    message.epoch = epoch;
+    message.head = Payload(share(to_wire(notice)));
+    return net.inject(from, to, message);
+  }
+  std::map<Rank, Stars*> stars;
+  std::map<Rank, Keeper*> keepers;
+  MachineNet net;
+};
+
+struct WholeReplanningTest : ReplanningTest {
+  WholeReplanningTest() : ReplanningTest(true) {}
+};
+
+// mutant: longhaul/overlay/replanning.cpp
+//   - if (notice.epoch > team_.epoch) return malformed("notice of an epoch to come");
+//   +
+// mutant: longhaul/overlay/replanning.cpp
+//   - if (!team_.index_of(from) || !team_.takes_part() || from == team_.self)
+//   + if (!team_.takes_part() || from == team_.self)
+TEST_F(ReplanningTest, NoticesOfOthersThanMembersAndOfEpochsToComeAreRefused) {
+  EXPECT_FALSE(say(0, 1, false, 1));
+  EXPECT_FALSE(say(3, 1, false)) << "takes no part";
+  EXPECT_FALSE(say(1, 3, false)) << "to one that takes no part";
+  EXPECT_TRUE(stars[1]->heard.empty());
+  EXPECT_TRUE(say(0, 1, false));
+  EXPECT_FALSE(say(2, 1, false, 0, 7)) << "what the topology refuses";
+  EXPECT_EQ(stars[1]->heard, (std::vector<Rank>{0, 2}));
+}
+
+// mutant: longhaul/overlay/replanning.cpp
+//   - if (notice.epoch < team_.epoch) {
+//   + if (notice.epoch < team_.epoch && false) {
+TEST_F(ReplanningTest, ANoticeOfAnEpochThatIsOverIsLate) {
+  net.crash(2);
+  net.run(1000);
+  ASSERT_EQ(net.view(1).epoch, 1u);
+  net.records.clear();
+  EXPECT_TRUE(say(0, 1, false, 0));
+  EXPECT_TRUE(stars[1]->heard.empty());
+  EXPECT_EQ(net.records["late"], 1);
+  EXPECT_TRUE(say(0, 1, false, 1));
+  EXPECT_EQ(stars[1]->heard, (std::vector<Rank>{0}));
+}
+
+// What a topology tells goes to the others' topologies, and figures to the run.
+// mutant: longhaul/overlay/replanning.cpp
+//   - for (const auto& [to, notice] : told_) turn.send(to, notice, {}, kControl);
+//   +
+TEST_F(WholeReplanningTest, WhatATopologyTellsIsHeardAndItsFiguresAreKept) {
+  EXPECT_TRUE(say(0, 1, false));
+  net.run(1000);
+  EXPECT_EQ(stars[2]->heard, (std::vector<Rank>{1}));
+  for (Rank rank = 0; rank < 3; ++rank) begin(rank, 0);
+  net.run(1000);
+  for (Rank rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(stars[rank]->over, (std::vector<Round>{0}));
+    const auto mean = at(rank).poll({0, 0, 0});
+    ASSERT_TRUE(mean);
+    EXPECT_EQ(mean->values, std::vector<float>(kLength, 1.f));
+  }
+  EXPECT_EQ(net.records["stars"], 3);
+}
+
+// A part that is held waits by name, and is given as soon as a notice frees it: once.
+// mutant: longhaul/overlay/replanning.cpp
+//   - if (sequence.begun && sequence.held && unheard_.empty()) give(sequence, turn);
+//   +
+TEST_F(ReplanningTest, AHeldPartIsNamedAndGivenWhenItMayBe) {
+  stars[1]->held = true;
+  begin(1, 0);
+  EXPECT_TRUE(keepers[1]->posts.empty());
+  EXPECT_EQ(at(1).waiting_for(), "round 0: the word of the test");
+  ASSERT_TRUE(say(2, 1, true));
+  EXPECT_TRUE(keepers[1]->posts.empty());
+  EXPECT_TRUE(stars[1]->gave.empty());
+  ASSERT_TRUE(say(2, 1, false));
+  EXPECT_EQ(keepers[1]->posts.size(), 2u) << "one a piece";
+  EXPECT_EQ(stars[1]->gave, (std::vector<Round>{0}));
+  ASSERT_TRUE(say(2, 1, false));
+  EXPECT_EQ(keepers[1]->posts.size(), 2u) << "one a piece";
+}
+
+// Of the newest round's contribution, to the slowest of its receivers; nothing else counts.
+// mutant: longhaul/overlay/replanning.cpp
+//   - given_.took = std::max(given_.took, sent->elapsed);
+//   + given_.took = sent->elapsed;
+// mutant: longhaul/overlay/replanning.cpp
+//   - if (vector.round > given_.round) given_ = {vector.round, Time{0}};
+//   +
+// mutant: longhaul/overlay/replanning.cpp
+//   - if (Phase(sent->key.phase) != Phase::part || vector.range != 0 || vector.round <
+//   given_.round)
+//   + if (vector.range != 0 || vector.round < given_.round)
+TEST_F(ReplanningTest, GivingTakesAsLongAsToTheSlowestReceiver) {
+  EXPECT_EQ(at(1).giving(), Time{0});
+  const auto goes = [&](Round round, Rank to, Time took, Phase phase = Phase::part,
+                        std::uint32_t range = 0) {
+    const TransferKey key{0, {round, 0, range, 1}, std::uint8_t(phase), Coding::up};
+    keepers[1]->gone.push_back({key, to, true, 10, took});
+  };
+  goes(4, 0, 3s), goes(4, 2, 5s), goes(4, 0, 4s);
+  goes(4, 2, 9s, Phase::mean), goes(4, 2, 9s, Phase::repair), goes(4, 2, 9s, Phase::part, 1);
+  goes(3, 2, 9s);
+  net.act(1, [](Turn&) {});
+  EXPECT_EQ(at(1).giving(), 5s);
+  goes(5, 2, 1s);
+  net.act(1, [](Turn&) {});
+  EXPECT_EQ(at(1).giving(), 1s);
+}
+
+// A plan is made once, and kept while a round goes by it: of two at a time the other is forgotten.
+// mutant: longhaul/overlay/replanning.cpp
+//   - if (sequence.plans.size() < 2) return;
+//   + if (sequence.plans.size() < 200) return;
+// mutant: longhaul/overlay/replanning.cpp
+//   - if (!plan) plan = make_plan(sequence.grid, since);
+//   + plan = make_plan(sequence.grid, since);
+TEST_F(WholeReplanningTest, PlansAreMadeOnceAndForgottenBehindTheirRounds) {
+  for (Rank rank = 0; rank < 3; ++rank)
+    stars[rank]->since_of = [](const Key& key) { return key.round / 4 % 2 + 1; };
+  for (Round round = 0; round < 16; ++round) {
+    for (Rank rank = 0; rank < 3; ++rank) begin(rank, round);
+    net.run(1000);
+    for (Rank rank = 0; rank < 3; ++rank) ASSERT_TRUE(at(rank).poll({round, 0, 0}));
+  }
+  for (Rank rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(stars[rank]->planned, (std::map<Round, int>{{1, 2}, {2, 2}})) << rank;
+  EXPECT_TRUE(net.errors.empty());
+}
+
+}  // namespace
+}  // namespace longhaul::overlay
