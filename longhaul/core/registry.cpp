@@ -64,10 +64,8 @@ std::optional<std::string> illegal(const SyncEntry& sync, const OverlayEntry& ov
     return numbers +
            " is no contraction, so its error must not be fed back: set [codec] "
            "error_feedback = false";
-  if (error_feedback && !sync.traits.takes_feedback)
-    return strategy +
-           (sync.traits.served ? " sends what must not hold what was lost before"
-                               : " keeps what was not sent by itself") +
+  if (error_feedback && !sync.traits.no_feedback.empty())
+    return strategy + " " + std::string(sync.traits.no_feedback) +
            ": set [codec] error_feedback = false";
   if (!codec.traits.contraction && !sync.traits.takes_unbiased)
     return strategy +

@@ -99,9 +99,9 @@ struct SyncTraits {
   Bits bits = Bits::rank;
   Op op = Op::mean;
   bool takes_outer = true;
-  bool takes_feedback = true;
-  bool takes_unbiased = true;  // qsgd and the like
-  std::string_view when_lost;  // what it does when a peer is lost, in words
+  std::string_view no_feedback = {};  // why error must not be fed back, in words; empty: it may be
+  bool takes_unbiased = true;         // qsgd and the like
+  std::string_view when_lost;         // what it does when a peer is lost, in words
   // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
   bool lets_return = false;
   bool served = false;  // talks to a server by itself, not through an overlay

@@ -59,8 +59,9 @@ TEST(Illegal, FeedbackNeedsAContractionAndAStrategyThatTakesIt) {
   p.codec.traits.contraction = false;
   EXPECT_TRUE(says(p.why(), "no contraction"));
   p.codec.traits.contraction = true;
-  p.sync.traits.takes_feedback = false;
-  EXPECT_TRUE(says(p.why(), "error_feedback = false"));
+  p.sync.traits.no_feedback = "keeps what was not sent by itself";
+  EXPECT_TRUE(
+      says(p.why(), "keeps what was not sent by itself: set [codec] error_feedback = false"));
 }
 
 // mutant: longhaul/core/registry.cpp

@@ -42,7 +42,7 @@ void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluatio
 void RunLog::recorded(Time at, Rank rank, const Record& record) {
   const std::pair<std::string_view, double> values[] = {{"value", record.value}};
   write(at, rank, record.round, record.name, values);
-  counted_.tally.add(node_name(members_[rank]), record);
+  counted_.tally.add(members_[rank], record);
 }
 
 void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes) {

@@ -5,32 +5,33 @@
 
 #include <nlohmann/json.hpp>
 
+#include "longhaul/run/nodes.h"
+
 namespace longhaul::run {
 namespace {
 
-constexpr std::string_view kWait = "wait_s";
+constexpr std::string_view kCause = "_wait_s";
 
 // "exchange" of wait_s, "grant" of grant_wait_s; "" of others.
-std::string cause_of(std::string_view record) {
-  if (record == kWait) return "exchange";
-  const std::string ending = "_" + std::string(kWait);
-  return record.ends_with(ending) ? std::string(record.substr(0, record.size() - ending.size()))
-                                  : "";
+std::string_view cause_of(std::string_view record) {
+  if (record == "wait_s") return "exchange";
+  return record.ends_with(kCause) ? record.substr(0, record.size() - kCause.size()) : "";
 }
 
 bool is_count(const nlohmann::json& value) { return value.is_number_unsigned(); }
 
 }  // namespace
 
-void Tally::add(const std::string& node, const Record& record) {
-  if (const std::string cause = cause_of(record.name); !cause.empty())
-    waiting_s[cause] += record.value;
+void Tally::add(const Member& node, const Record& record) {
+  if (const std::string_view cause = cause_of(record.name); !cause.empty())
+    waiting_s[std::string(cause)] += record.value;
   if (!(record.value >= 0)) return;
   if (record.name == "staleness")
     ++staleness[std::uint64_t(std::min(std::round(record.value), double(kStalest)))];
   if (record.name == "steps") {
-    ++steps[node].updates;
-    steps[node].steps += std::uint64_t(std::llround(record.value));
+    Steps& mine = steps[node_name(node)];
+    ++mine.updates;
+    mine.steps += std::uint64_t(std::llround(record.value));
   }
 }
 

@@ -28,7 +28,7 @@ struct Tally {
   std::map<std::string, Steps> steps;                // by node
 
   bool empty() const { return waiting_s.empty() && staleness.empty() && steps.empty(); }
-  void add(const std::string& node, const Record&);
+  void add(const Member& node, const Record&);
   void add(const Tally&);
   void state(Archive& ar) { ar(waiting_s, staleness, steps); }
 };

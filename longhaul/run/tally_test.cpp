@@ -7,18 +7,19 @@ namespace longhaul::run {
 namespace {
 
 Tally example() {
+  const Member a{"a"}, b{"b"};
   Tally tally;
-  for (const double wait : {0.5, 0.25}) tally.add("a", {"wait_s", 3, wait});
-  tally.add("b", {"grant_wait_s", 3, 2});
-  tally.add("b", {"train_loss", 3, 9});
-  for (const double staleness : {0., 1., 1., 5000.}) tally.add("a", {"staleness", 0, staleness});
-  for (const double steps : {150., 149.}) tally.add("a", {"steps", 0, steps});
-  tally.add("b", {"steps", 0, 1});
+  for (const double wait : {0.5, 0.25}) tally.add(a, {"wait_s", 3, wait});
+  tally.add(b, {"grant_wait_s", 3, 2});
+  tally.add(b, {"train_loss", 3, 9});
+  for (const double staleness : {0., 1., 1., 5000.}) tally.add(a, {"staleness", 0, staleness});
+  for (const double steps : {150., 149.}) tally.add(a, {"steps", 0, steps});
+  tally.add(b, {"steps", 0, 1});
   return tally;
 }
 
 // mutant: longhaul/run/tally.cpp
-//   - if (record == kWait) return "exchange";
+//   - if (record == "wait_s") return "exchange";
 //   +
 // mutant: longhaul/run/tally.cpp
 //   - ++staleness[std::uint64_t(std::min(std::round(record.value), double(kStalest)))];

@@ -14,7 +14,8 @@ Status Asp::check(const Config& config, const server::Setup& setup) {
 SyncTraits Asp::traits_with(const Settings& settings) {
   SyncTraits traits = kTraits;
   if (settings.text("compensation").value_or("none") == "none") return traits;
-  traits.takes_feedback = traits.takes_unbiased = false;
+  traits.no_feedback = "squares what it gets, which must not hold what was lost before";
+  traits.takes_unbiased = false;
   return traits;
 }
 

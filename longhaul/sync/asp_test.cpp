@@ -147,12 +147,12 @@ TEST(Asp, SavingAfterEveryEventChangesNothing) {
 }
 
 // mutant: longhaul/sync/asp.cpp
-//   - traits.takes_feedback = traits.takes_unbiased = false;
+//   - traits.no_feedback = "squares what it gets, which must not hold what was lost before";
 //   +
 TEST(Asp, CompensationTakesNoErrorFeedback) {
-  EXPECT_TRUE(Asp::traits_with({"sync", "", 0, {}}).takes_feedback);
+  EXPECT_EQ(Asp::traits_with({"sync", "", 0, {}}).no_feedback, "");
   const Settings with{"sync", "", 0, {{"compensation", {std::string("constant")}}}};
-  EXPECT_FALSE(Asp::traits_with(with).takes_feedback);
+  EXPECT_NE(Asp::traits_with(with).no_feedback, "");
   server::Setup unknown;
   EXPECT_TRUE(Asp::check({}, unknown));
   EXPECT_FALSE(Asp::check({.compensation = "constant"}, unknown));

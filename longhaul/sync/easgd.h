@@ -71,7 +71,7 @@ struct Easgd {
   static constexpr SyncTraits kTraits{
       .bits = Bits::schedule,
       .takes_outer = false,
-      .takes_feedback = false,
+      .no_feedback = "keeps what was not sent by itself",
       .when_lost =
           "goes on without it, what it moved the centre by stays; without the server the "
           "run ends, which has to be brought back for a resume",

@@ -88,7 +88,7 @@ struct FedAsync {
   static constexpr SyncTraits kTraits{
       .bits = Bits::schedule,
       .takes_outer = false,
-      .takes_feedback = false,
+      .no_feedback = "sends its model, which must not hold what was lost of another",
       .takes_unbiased = false,
       .when_lost =
           "goes on without it, its updates stay; without the server the run ends, which "
