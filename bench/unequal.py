@@ -11,7 +11,7 @@ import tempfile
 from common import result, run, site
 
 TARGETS = (0.70, 0.75, 0.80, 0.82)
-MBYTES, MODEL_BYTES = 44.7, 4 * (20 * 64 + 64 + 64 * 10 + 10)
+MBYTES = 44.7
 JOB = """\
 [job]
 name = "nb"
@@ -23,13 +23,7 @@ max_hours = {hours}
 every_rounds = {report}
 {model}
 [data]
-kind = "synthetic"
-teacher = true
-noise = 0
-classes = 10
-features = 20
-samples = 24000
-test_samples = 4000
+{data}
 batch = 32
 {partition}
 [optimizer]
@@ -47,7 +41,16 @@ wire_scale = {scale}
 # A strategy with a server of its own finds the site with that role; a hub is told.
 HUB = '[roles]\nserver = "server"\n'
 SEQUENTIAL = 'phases = "sequential"\n' + HUB
-MLP = '[model]\nkind = "mlp"\nhidden = [64]\n'
+# What is learned: its tables, and the bytes of the model.
+Task = collections.namedtuple("Task", "model data bytes")
+TEACHER = Task('[model]\nkind = "mlp"\nhidden = [64]\n', """\
+kind = "synthetic"
+teacher = true
+noise = 0
+classes = 10
+features = 20
+samples = 24000
+test_samples = 4000""", 4 * (20 * 64 + 64 + 64 * 10 + 10))
 PHANTOM = f'[model]\nkind = "phantom"\nmbytes = {MBYTES}\n'
 
 # Hours of virtual time; whether it talks to the server by itself, not through an overlay.
@@ -58,19 +61,19 @@ def workers(steps_ms, mbps):
     return "".join(site(f"w{i}", mbps, ms) for i, ms in enumerate(steps_ms))
 
 
-def job(kind, seed, sites, partition="", overlay=None, delay_ms=10):
+def job(kind, seed, sites, partition="", overlay=None, delay_ms=10, task=TEACHER):
     """`overlay`: keys of [overlay]; by default phases are sequential, where there are any."""
     if overlay is None:
         overlay = "" if kind.served else SEQUENTIAL
-    return JOB.format(seed=seed, rounds=10**6, hours=kind.hours, report=kind.report, model=MLP,
-                      overlay=overlay, partition=partition, scale=MBYTES * 1e6 / MODEL_BYTES,
-                      delay_ms=delay_ms, sync=kind.sync) + sites
+    return JOB.format(seed=seed, rounds=10**6, hours=kind.hours, report=kind.report,
+                      model=task.model, data=task.data, overlay=overlay, partition=partition,
+                      scale=MBYTES * 1e6 / task.bytes, delay_ms=delay_ms, sync=kind.sync) + sites
 
 
 def phantom(sync, sites, rounds=30, delay_ms=10):
-    return JOB.format(seed=1, rounds=rounds, hours=1000, report=1000, model=PHANTOM, partition="",
-                      overlay=SEQUENTIAL, scale=1, delay_ms=delay_ms,
-                      sync=sync) + sites
+    return JOB.format(seed=1, rounds=rounds, hours=1000, report=1000, model=PHANTOM,
+                      data=TEACHER.data, partition="", overlay=SEQUENTIAL, scale=1,
+                      delay_ms=delay_ms, sync=sync) + sites
 
 
 class Bench:
@@ -109,7 +112,8 @@ class Bench:
                                  pathlib.Path(folder) / "run", folder=folder), name,
                              codes=(0, 1))  # 1: at max_hours
             events = (pathlib.Path(folder) / "run/metrics.jsonl").read_text().splitlines()
-        found = {"reached": {}, "best": 0, "steps": 0, "hours": summary["time_s"] / 3600,
+        found = {"reached": {}, "best": 0, "final": summary.get("final_accuracy"), "steps": 0,
+                 "hours": summary["time_s"] / 3600,
                  "rounds_s": summary["rounds"] / summary["time_s"],
                  "utilisation": summary["compute_utilisation"]}
         for event in map(json.loads, events):
