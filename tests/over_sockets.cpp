@@ -72,7 +72,7 @@ net::EventLoopConfig config_of(std::size_t size, Rank rank, const Fate& fate) {
   config.peers.silence = fate.silence;
   config.checkpoints = checkpoints_of(fate, rank);
   if (fate.pace > Time{0})
-    config.step_time = [pace = fate.pace](std::uint64_t, const Work& work) {
+    config.step_time = [pace = fate.pace](std::uint64_t, Time, const Work& work) {
       return std::holds_alternative<ApplyGradient>(work) ? Time{0} : pace;
     };
   return config;

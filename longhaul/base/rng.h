@@ -27,6 +27,8 @@ enum class Purpose : std::uint8_t {
   trace = 10,    // of rates, delays and loss (flow/trace.h)
   network = 11,  // simulator: jitter and loss of packets
   windows = 12,  // simulator: loss as congestion control sees it
+  drift = 13,    // of step times
+  speeds = 14,   // which site is how fast
 };
 
 struct Stream {

@@ -87,6 +87,14 @@ double Trace::highest() const {
   return kind == Kind::steps ? *std::max_element(values.begin(), values.end()) : high;
 }
 
+double Trace::steps_at(nanoseconds time) const {
+  const auto begins = [](double s) { return from(s); };
+  nanoseconds within = time;
+  if (repeat_s > 0) within = time % from(repeat_s);
+  const auto later = std::ranges::upper_bound(at, within, {}, begins);
+  return values[std::size_t(later - at.begin()) - 1];
+}
+
 Stretch first_stretch(const Trace& trace, std::uint64_t seed, std::uint32_t stream) {
   return stretch(trace, seed, stream, 0, nanoseconds{0});
 }

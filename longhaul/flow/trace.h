@@ -28,6 +28,8 @@ struct Trace {
 
   Status check() const;  // says what is wrong with it, for a job file
   double highest() const;
+  // Of steps: the value at a time of 0 or later.
+  double steps_at(std::chrono::nanoseconds) const;
 };
 
 struct Stretch {

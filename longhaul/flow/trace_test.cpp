@@ -45,6 +45,28 @@ TEST(Trace, StepsAreAsWrittenAndBeginAnew) {
   EXPECT_DOUBLE_EQ(until_s(all[4]), 70);
 }
 
+// Asked for a moment, or walked to: the same.
+// mutant: longhaul/flow/trace.cpp
+//   - if (repeat_s > 0) within = time % from(repeat_s);
+//   +
+// mutant: longhaul/flow/trace.cpp
+//   - const auto later = std::ranges::upper_bound(at, within, {}, begins);
+//   + const auto later = std::ranges::lower_bound(at, within, {}, begins);
+TEST(Trace, StepsAreFoundByTheirTime) {
+  using namespace std::chrono_literals;
+  Trace trace{.kind = Kind::steps, .at = {0, 0.5, 3}, .values = {5, 6, 7}};
+  EXPECT_EQ(trace.steps_at(0s), 5);
+  EXPECT_EQ(trace.steps_at(500ms - 1ns), 5);
+  EXPECT_EQ(trace.steps_at(1h), 7);
+  trace.repeat_s = 4;
+  std::chrono::nanoseconds begin{0};
+  for (const Stretch& s : stretches(trace, 10)) {
+    EXPECT_EQ(trace.steps_at(begin), s.value) << s.number;
+    EXPECT_EQ(trace.steps_at(s.until - 1ns), s.value) << s.number;
+    begin = s.until;
+  }
+}
+
 // mutant: longhaul/flow/trace.cpp
 //   - return {number, t.low + (t.high - t.low) * random.uniform(),
 //   + return {number, t.low + (t.high - t.low) * 0.9 * random.uniform(),

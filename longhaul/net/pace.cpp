@@ -9,8 +9,9 @@ void Pace::begin(Time now, const Work& work, bool at_once) {
   started_ = now;
   if (!duration_) return;
   if (at_once) started_ = due_;
-  length_ = duration_(number, work);
-  ideal_ = (at_once ? ideal_ : now) + length_;
+  const Time at = at_once ? ideal_ : now;
+  length_ = duration_(number, at, work);
+  ideal_ = at + length_;
 }
 
 Time Pace::done(Time now) {

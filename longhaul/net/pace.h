@@ -16,9 +16,9 @@ namespace longhaul::net {
 
 class Pace {
  public:
-  // Of the node's step number `step`, from 0, counted over the whole run; a pure function. Empty:
-  // steps take what they take.
-  using Duration = std::function<Time(std::uint64_t step, const Work&)>;
+  // Of the node's step number `step`, from 0, counted over the whole run, which begins at `at`; a
+  // pure function. Empty: steps take what they take.
+  using Duration = std::function<Time(std::uint64_t step, Time at, const Work&)>;
   struct Figures {
     std::uint64_t steps = 0;     // that were to take some time
     std::uint64_t overruns = 0;  // of them: done later than they should have been

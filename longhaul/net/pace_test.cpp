@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Time twenty(std::uint64_t, const Work& work) {
+Time twenty(std::uint64_t, Time, const Work& work) {
   return std::holds_alternative<ApplyGradient>(work) ? Time{0} : Time{20ms};
 }
 
@@ -27,8 +27,8 @@ TEST(Pace, WhatIsDoneEarlyIsToldLate) {
 }
 
 // mutant: longhaul/net/pace.cpp
-//   - ideal_ = (at_once ? ideal_ : now) + length_;
-//   + ideal_ = now + length_;
+//   - const Time at = at_once ? ideal_ : now;
+//   + const Time at = now;
 // mutant: longhaul/net/pace.cpp
 //   - if (at_once) started_ = due_;
 //   +
@@ -54,6 +54,23 @@ TEST(Pace, LatenessIsCountedAndDoesNotAddUp) {
   EXPECT_EQ(pace.figures().overruns, 1u);
 }
 
+// As in the simulator a step is as long as the moment says in which it begins; that of a step at
+// once is the ideal end of the one before.
+// mutant: longhaul/net/pace.cpp
+//   - length_ = duration_(number, at, work);
+//   + length_ = duration_(number, now, work);
+TEST(Pace, AStepIsAsLongAsTheMomentSaysInWhichItBegins) {
+  Pace pace([](std::uint64_t, Time at, const Work&) { return at < 40ms ? Time{20ms} : 80ms; });
+  pace.begin(0ms, LocalStep{}, false);
+  EXPECT_EQ(pace.done(45ms), 45ms);  // late: it should have ended at 20 ms
+  pace.begin(46ms, LocalStep{}, true);
+  (void)pace.done(47ms);
+  EXPECT_EQ(pace.due(), 47ms);  // 20 ms behind that
+  pace.begin(48ms, LocalStep{}, true);
+  (void)pace.done(49ms);
+  EXPECT_EQ(pace.due(), 120ms);
+}
+
 // What takes no time in the simulator is no step and no overrun here: the next one makes up for it.
 // mutant: longhaul/net/pace.cpp
 //   - if (length_ > Time{0}) {
@@ -75,7 +92,7 @@ TEST(Pace, WhatShouldTakeNoTimeIsMadeUpFor) {
 //   - void state(Archive& ar) { ar(number_, ideal_, due_, figures_.steps, figures_.overruns); }
 //   + void state(Archive& ar) { ar(length_, ideal_, due_, figures_.steps, figures_.overruns); }
 TEST(Pace, StepsAreNumberedAlsoAfterACheckpoint) {
-  const auto longer = [](std::uint64_t step, const Work&) { return Time{step * 10ms}; };
+  const auto longer = [](std::uint64_t step, Time, const Work&) { return Time{step * 10ms}; };
   Pace pace(longer);
   for (int i = 0; i < 3; ++i) {
     pace.begin(1s, LocalStep{}, false);

@@ -98,7 +98,9 @@ net::Pace::Duration Site::pace() const {
   if (!job_.net.pace) return {};
   return [rank = options_.rank,
           times = std::shared_ptr<const sim::ComputeTime>(step_times(job_, *members_))](
-             std::uint64_t step, const Work& work) { return times->duration(rank, step, work); };
+             std::uint64_t step, Time at, const Work& work) {
+    return times->duration(rank, step, at, work);
+  };
 }
 
 // The log's state now, with the node's; written by the task.

@@ -6,18 +6,22 @@
 #include "longhaul/base/rng.h"
 #include "longhaul/core/types.h"
 #include "longhaul/core/work.h"
+#include "longhaul/flow/trace.h"
+#include "longhaul/sim/drift.h"
 
 namespace longhaul::sim {
 
 class ComputeTime {
  public:
   virtual ~ComputeTime() = default;
-  // Of the rank's step number `step` (from 0, counted over the whole run). A pure function, so
-  // that it has no state to save.
-  virtual Time duration(Rank, std::uint64_t step, const Work&) const = 0;
+  // Of the rank's step number `step` (from 0, counted over the whole run), which begins at `at`. A
+  // pure function, so that it has no state to save.
+  virtual Time duration(Rank, std::uint64_t step, Time at, const Work&) const = 0;
 };
 
-// Every rank has a mean and a distribution; its draws depend on (seed, rank, step) alone.
+// Every rank has a mean, which may change with time, and a distribution around it. Its jitter
+// depends on (seed, rank, step) alone, its drift on (seed, site, time). A step takes as long as
+// the moment says in which it begins.
 class JitteredSteps final : public ComputeTime {
  public:
   enum class Jitter : std::uint8_t {
@@ -30,12 +34,15 @@ class JitteredSteps final : public ComputeTime {
     Time mean{0};
     Jitter jitter = Jitter::none;
     double amount = 0;
+    std::optional<flow::Trace> trace = {};  // steps, in ms, instead of `mean`
+    Drift drift = {};
+    std::uint32_t site = 0;  // whose nodes drift together
   };
 
   JitteredSteps(std::uint64_t seed, std::vector<Speed> by_rank);
 
   // ApplyGradient, ResetOptimizer and Score take no time.
-  Time duration(Rank, std::uint64_t step, const Work&) const override;
+  Time duration(Rank, std::uint64_t step, Time at, const Work&) const override;
 
  private:
   std::uint64_t seed_;

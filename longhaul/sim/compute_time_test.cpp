@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace longhaul::sim {
 namespace {
@@ -21,7 +22,7 @@ Draws draw(Jitter jitter, double amount) {
   Draws d;
   double squares = 0;
   for (std::uint64_t step = 0; step < kDraws; ++step) {
-    const double s = seconds(times.duration(0, step, LocalStep{}));
+    const double s = seconds(times.duration(0, step, Time{0}, LocalStep{}));
     d.mean += s / kDraws;
     squares += s * s / kDraws;
     d.least = std::min(d.least, s);
@@ -55,20 +56,58 @@ TEST(ComputeTime, DistributionsHaveTheirMeansAndSpreads) {
 TEST(ComputeTime, DrawsDependOnSeedRankAndStepAlone) {
   const JitteredSteps a(7, {{1s, Jitter::uniform, 1}, {1s, Jitter::uniform, 1}});
   const JitteredSteps b(8, {{1s, Jitter::uniform, 1}, {1s, Jitter::uniform, 1}});
-  EXPECT_EQ(a.duration(0, 5, LocalStep{}), a.duration(0, 5, Gradient{}));
-  EXPECT_NE(a.duration(0, 5, LocalStep{}), a.duration(1, 5, LocalStep{}));
-  EXPECT_NE(a.duration(0, 5, LocalStep{}), a.duration(0, 6, LocalStep{}));
-  EXPECT_NE(a.duration(0, 5, LocalStep{}), a.duration(0, 5 + (1ull << 32), LocalStep{}));
-  EXPECT_NE(a.duration(0, 5, LocalStep{}), b.duration(0, 5, LocalStep{}));
+  EXPECT_EQ(a.duration(0, 5, 0s, LocalStep{}), a.duration(0, 5, 0s, Gradient{}));
+  EXPECT_NE(a.duration(0, 5, 0s, LocalStep{}), a.duration(1, 5, 0s, LocalStep{}));
+  EXPECT_NE(a.duration(0, 5, 0s, LocalStep{}), a.duration(0, 6, 0s, LocalStep{}));
+  EXPECT_NE(a.duration(0, 5, 0s, LocalStep{}), a.duration(0, 5 + (1ull << 32), 0s, LocalStep{}));
+  EXPECT_NE(a.duration(0, 5, 0s, LocalStep{}), b.duration(0, 5, 0s, LocalStep{}));
+}
+
+// Steps begun in a stretch of the trace take what it says: of 1.2 s there are 10 of 50 ms, 2 of 200
+// and, of the last one, what is left.
+// mutant: longhaul/sim/compute_time.cpp
+//   - const double mean = speed.trace ? speed.trace->steps_at(at) * 1e6 :
+//   double(speed.mean.count());
+//   + const double mean = double(speed.mean.count());
+TEST(ComputeTime, ATraceSaysHowManyStepsAreDoneByAnyTime) {
+  const flow::Trace trace{.at = {0, 0.5, 0.9}, .values = {50, 200, 10}};
+  const JitteredSteps times(7, {{.mean = 1s, .trace = trace}});
+  Time now{0};
+  std::map<Time, std::uint64_t> done;
+  for (std::uint64_t step = 0; now < 1200ms; ++step) {
+    now += times.duration(0, step, now, LocalStep{});
+    done[now] = step + 1;
+  }
+  const auto by = [&](Time t) { return std::prev(done.upper_bound(t))->second; };
+  EXPECT_EQ(by(500ms), 10u);
+  EXPECT_EQ(by(900ms), 12u);
+  EXPECT_EQ(by(1200ms), 42u);
+  EXPECT_EQ(now, 1200ms);
+}
+
+// mutant: longhaul/sim/compute_time.cpp
+//   - double factor = drift_factor(speed.drift, seed_, speed.site, at);
+//   + double factor = drift_factor(speed.drift, seed_, rank, at);
+TEST(ComputeTime, NodesOfASiteDriftTogetherAroundTheirMeans) {
+  const Drift drift{.deviation = 0.4, .every_s = 1};
+  const JitteredSteps times(7, {{.mean = 100ms, .drift = drift, .site = 5},
+                                {.mean = 200ms, .drift = drift, .site = 5},
+                                {.mean = 100ms, .drift = drift, .site = 6}});
+  for (const Time at : {Time{5s}, Time{50s}, Time{500s}}) {
+    const double factor = drift_factor(drift, 7, 5, at);
+    EXPECT_NEAR(seconds(times.duration(0, 9, at, LocalStep{})), 0.1 * factor, 1e-9);
+    EXPECT_NEAR(seconds(times.duration(1, 9, at, LocalStep{})), 0.2 * factor, 1e-9);
+    EXPECT_NE(times.duration(2, 9, at, LocalStep{}), times.duration(0, 9, at, LocalStep{}));
+  }
 }
 
 TEST(ComputeTime, WorkWithoutABatchTakesNoTime) {
   const JitteredSteps times(7, {{1s}});
-  EXPECT_EQ(times.duration(0, 0, ApplyGradient{}), 0s);
-  EXPECT_EQ(times.duration(0, 0, ResetOptimizer{}), 0s);
-  EXPECT_EQ(times.duration(0, 0, Score{}), 0s);
-  EXPECT_EQ(times.duration(0, 0, ScratchStep{}), 1s);
-  EXPECT_EQ(times.duration(0, 0, ProximalStep{}), 1s);
+  EXPECT_EQ(times.duration(0, 0, 0s, ApplyGradient{}), 0s);
+  EXPECT_EQ(times.duration(0, 0, 0s, ResetOptimizer{}), 0s);
+  EXPECT_EQ(times.duration(0, 0, 0s, Score{}), 0s);
+  EXPECT_EQ(times.duration(0, 0, 0s, ScratchStep{}), 1s);
+  EXPECT_EQ(times.duration(0, 0, 0s, ProximalStep{}), 1s);
 }
 
 }  // namespace

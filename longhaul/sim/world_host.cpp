@@ -57,7 +57,7 @@ void World::compute(Rank node, ComputeStep step) {
   if (slot.crashed()) return;
   LH_CHECK(slot.learner && !slot.running);
   if (!watchers_.empty()) show(node, step);
-  slot.duration = compute_time_->duration(node, slot.figures.steps++, step.work);
+  slot.duration = compute_time_->duration(node, slot.figures.steps++, now_, step.work);
   slot.running = std::make_shared<Task<StepResult>>();
   auto run = [task = slot.running, learner = slot.learner, work = std::move(step.work)] {
     task->run([&] { return learner->step(work); });

@@ -117,8 +117,9 @@ TEST(World, APhantomRunOfChunksCostsTheTimeAndTheBytesOfItsChunks) {
 }
 
 // mutant: longhaul/sim/world_host.cpp
-//   - slot.duration = compute_time_->duration(node, slot.figures.steps++, step.work);
-//   + slot.duration = compute_time_->duration(node, slot.figures.steps++ + pool_.threads(), {});
+//   - slot.duration = compute_time_->duration(node, slot.figures.steps++, now_, step.work);
+//   + slot.duration = compute_time_->duration(node, slot.figures.steps++ + pool_.threads(), now_,
+//   {});
 TEST(World, TheNumberOfThreadsChangesNothing) {
   std::set<std::uint64_t> hashes;
   std::set<std::vector<float>> models;

@@ -1,0 +1,105 @@
+#include "longhaul/sim/drift.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace longhaul::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+double logarithm(const Drift& drift, std::uint64_t seed, std::uint64_t move) {
+  return std::log(drift_factor(drift, seed, 3, Time{std::int64_t(move) * 1'000'000'000}));
+}
+
+// Far from the bounds every move is its own, of the deviation asked for: each draw of the walk is
+// used once, also where the powers of two and the halves between them meet.
+// mutant: longhaul/sim/drift.cpp
+//   - (at_low + at_high) / 2 + std::sqrt(double(length) / 2) * draw(middle);
+//   + (at_low + at_high) / 2 + std::sqrt(double(length)) * draw(middle);
+// mutant: longhaul/sim/drift.cpp
+//   - at_low += std::sqrt(double(low)) * draw(2 * low);
+//   + at_low += double(low) * draw(2 * low);
+// mutant: longhaul/sim/drift.cpp
+//   - double at_high = at_low + std::sqrt(double(length)) * draw(2 * low);
+//   + double at_high = at_low + draw(2 * low);
+TEST(Drift, MovesAreIndependentAndOfTheDeviation) {
+  const Drift drift{.deviation = 0.01, .every_s = 1, .bound = 1e12};
+  constexpr int kMoves = 70, kSeeds = 3000;
+  std::vector<double> squares(kMoves), products(kMoves);
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    double before = 0, last = 0;
+    for (int i = 0; i < kMoves; ++i) {
+      const double now = logarithm(drift, seed, std::uint64_t(i) + 1);
+      const double move = (now - before) / drift.deviation;
+      squares[std::size_t(i)] += move * move / kSeeds;
+      products[std::size_t(i)] += move * last / kSeeds;
+      before = now;
+      last = move;
+    }
+  }
+  for (std::size_t i = 0; i < kMoves; ++i) {
+    EXPECT_NEAR(squares[i], 1, 0.13) << i;    // five times its deviation, sqrt(2 / 3000)
+    EXPECT_NEAR(products[i], 0, 0.095) << i;  // and 1 / sqrt(3000)
+  }
+}
+
+// It stands still between two moves, and does not begin with one.
+// mutant: longhaul/sim/drift.cpp
+//   - const auto moves = std::uint64_t(seconds(time) / drift.every_s);
+//   + const auto moves = std::uint64_t(seconds(time) / drift.every_s) + 1;
+TEST(Drift, MovesEverySoManySeconds) {
+  const Drift drift{.deviation = 0.3, .every_s = 20};
+  EXPECT_EQ(drift_factor(drift, 7, 0, 0s), 1);
+  EXPECT_EQ(drift_factor(drift, 7, 0, 20s - 1ns), 1);
+  EXPECT_NE(drift_factor(drift, 7, 0, 20s), 1);
+  EXPECT_EQ(drift_factor(drift, 7, 0, 20s), drift_factor(drift, 7, 0, 39s));
+  EXPECT_NE(drift_factor(drift, 7, 0, 20s), drift_factor(drift, 7, 0, 40s));
+  EXPECT_EQ(drift_factor({}, 7, 0, 1h), 1);
+}
+
+// It goes everywhere between the bounds, each as often as a walk that is turned back there does.
+// mutant: longhaul/sim/drift.cpp
+//   - return y <= 2 * bound ? y - bound : 3 * bound - y;
+//   + return y <= 2 * bound ? y - bound : 4 * bound - y;
+// mutant: longhaul/sim/drift.cpp
+//   - return std::exp(folded(walked, std::log(drift.bound)));
+//   + return std::exp(std::clamp(walked, -std::log(drift.bound), std::log(drift.bound)));
+TEST(Drift, StaysWithinItsBoundAndDoesNotStickThere) {
+  const Drift drift{.deviation = 0.2, .every_s = 1, .bound = 4};
+  constexpr int kMoves = 40000;
+  double least = 9, most = 0, above = 0, outer = 0, jump = 0, last = 0;
+  for (std::uint64_t move = 0; move < kMoves; ++move) {
+    const double x = logarithm(drift, 11, move);
+    least = std::min(least, x);
+    most = std::max(most, x);
+    above += x > 0 ? 1.0 / kMoves : 0;
+    outer += std::abs(x) > std::log(4) * 0.9 ? 1.0 / kMoves : 0;
+    jump = std::max(jump, std::abs(x - last));
+    last = x;
+  }
+  EXPECT_GE(least, -std::log(4) - 1e-12);
+  EXPECT_LE(most, std::log(4) + 1e-12);
+  EXPECT_LT(least, -0.99 * std::log(4));
+  EXPECT_GT(most, 0.99 * std::log(4));
+  EXPECT_NEAR(above, 0.5, 0.12);
+  EXPECT_NEAR(outer, 0.1, 0.05);  // the logarithm is uniform in the long run
+  EXPECT_LT(jump, 0.2 * 6);       // of no move of a normal number's
+  EXPECT_EQ(drift_factor({.deviation = 1, .every_s = 1, .bound = 1}, 7, 0, 1h), 1);
+}
+
+// mutant: longhaul/sim/drift.cpp
+//   - return Random(seed_, {Purpose::drift, place & 0xFFFFFFFF, site_, std::uint32_t(place >> 32)})
+//   + return Random(seed_, {Purpose::drift, place & 0xFFFFFFFF, 0, std::uint32_t(place >> 32)})
+TEST(Drift, SitesAndSeedsDriftEachByItself) {
+  const Drift drift{.deviation = 0.3};
+  EXPECT_NE(drift_factor(drift, 7, 0, 10min), drift_factor(drift, 7, 1, 10min));
+  EXPECT_NE(drift_factor(drift, 7, 0, 10min), drift_factor(drift, 8, 0, 10min));
+  EXPECT_EQ(drift_factor(drift, 7, 1, 10min), drift_factor(drift, 7, 1, 10min));
+}
+
+}  // namespace
+}  // namespace longhaul::sim
