@@ -1,6 +1,7 @@
 // Strategies for unequal machines, as whole jobs in the simulator: what their papers' arithmetic
 // says of times, and what must hold whatever the speeds are.
 #include <cmath>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -27,6 +28,7 @@ struct Star {
   double transfer_s = 5.415;  // of the vector, each way
   Time delay = 0ms;
   double jitter = 0;
+  sim::Drift drift = {};
   Round rounds = 12;
   std::uint64_t seed = 1;
 };
@@ -56,9 +58,12 @@ JobSpec spec_of(const Star& star) {
   tables.network.link = {{}, star.delay};
   using Jitter = sim::JitteredSteps::Jitter;
   for (const double s : star.step_s)
-    tables.speeds.push_back(
-        {from_seconds(s), star.jitter > 0 ? Jitter::lognormal : Jitter::none, star.jitter});
-  tables.speeds.push_back({1s, Jitter::none, 0});
+    tables.speeds.push_back({.mean = from_seconds(s),
+                             .jitter = star.jitter > 0 ? Jitter::lognormal : Jitter::none,
+                             .amount = star.jitter,
+                             .drift = star.drift,
+                             .site = std::uint32_t(tables.speeds.size())});
+  tables.speeds.push_back({.mean = 1s});
   spec.tables = tables;
   return spec;
 }
@@ -138,35 +143,80 @@ TEST(NBSyncJob, StepsOverThoseOfESyncFollowTheFormula) {
   }
 }
 
-// A watcher's view of the weak dependency, over networks and speeds of all kinds: nobody hands over
-// for a window before all have handed over for the one before; every step is handed over once.
+// Windows fit the step times of a moment, also where these move on while a window is open: nobody
+// knows of the drift but by its own steps.
+// mutant: longhaul/sync/nbsync.cpp
+//   - if (computing_ || closing_) return;
+//   + if (computing_ || closing_ || (round() > 0 && !working() && window_.steps > 0)) return;
+TEST(NBSyncJob, WorkersComputeWhileStepTimesDrift) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Star star{.drift = {.deviation = 0.2, .every_s = 10}, .rounds = 40, .seed = seed};
+    Job job(spec_of(star));
+    Rounds rounds;
+    job.world().watch(rounds);
+    ASSERT_TRUE(job.run());
+    for (Rank rank = 0; rank < 6; ++rank) {
+      const double share =
+          seconds(job.world().figures(rank).computing) / seconds(job.world().now());
+      EXPECT_GE(share, 0.95) << rank << ", seed " << seed;
+    }
+    std::set<double> counts;  // of a fast worker: they follow the slow ones' speed and its own
+    for (const auto& [round, steps] : rounds.values["steps"][0]) counts.insert(steps);
+    EXPECT_GT(counts.size(), 10u) << seed;
+  }
+}
+
+// A star, of networks and speeds of all kinds.
+Star any_star(std::uint64_t seed) {
+  Random random(seed, {Purpose::test});
+  Star star{.delay = Time(std::int64_t(random.below(200)) * 1'000'000),
+            .jitter = random.uniform(),
+            .rounds = 5,
+            .seed = seed};
+  star.transfer_s = 0.01 * std::pow(1000.0, random.uniform());
+  star.step_s.clear();
+  for (std::uint64_t n = 2 + random.below(4); n > 0; --n)
+    star.step_s.push_back(0.02 * std::pow(50.0, random.uniform()));
+  return star;
+}
+
+// A watcher's view of the weak dependency: nobody hands over for a window before all have handed
+// over for the one before; every step is handed over once.
+void expect_weak_dependency(const Star& star) {
+  const std::uint64_t seed = star.seed;
+  Job job(spec_of(star));
+  Rounds rounds;
+  std::map<Rank, std::uint64_t> before;
+  rounds.on_hand_over = [&](Rank rank, const Record& record) {
+    for (Rank other = 0; record.round > 0 && other < star.step_s.size(); ++other)
+      EXPECT_TRUE(rounds.values["steps"][other].contains(record.round - 1)) << seed;
+    EXPECT_EQ(double(rounds.steps[rank] - before[rank]), record.value) << seed;
+    EXPECT_GE(record.value, 1);
+    before[rank] = rounds.steps[rank];
+  };
+  job.world().watch(rounds);
+  ASSERT_TRUE(job.run()) << seed;
+  for (const auto& [rank, of_one] : rounds.values["steps"]) EXPECT_EQ(of_one.size(), 5u) << seed;
+}
+
 // mutant: longhaul/sync/nbsync.cpp
 //   - progress_.computed = std::exchange(window_, {});
 //   + progress_.computed = window_;
 TEST(NBSyncJob, Inv5_StalenessIsOneWindowAndNoStepIsCountedTwice) {
   for (std::uint64_t seed = 1; seed <= 1000 / kThin; ++seed) {
-    Random random(seed, {Purpose::test});
-    Star star{.delay = Time(std::int64_t(random.below(200)) * 1'000'000),
-              .jitter = random.uniform(),
-              .rounds = 5,
-              .seed = seed};
-    star.transfer_s = 0.01 * std::pow(1000.0, random.uniform());
-    star.step_s.clear();
-    for (std::uint64_t n = 2 + random.below(4); n > 0; --n)
-      star.step_s.push_back(0.02 * std::pow(50.0, random.uniform()));
-    Job job(spec_of(star));
-    Rounds rounds;
-    std::map<Rank, std::uint64_t> before;
-    rounds.on_hand_over = [&](Rank rank, const Record& record) {
-      for (Rank other = 0; record.round > 0 && other < star.step_s.size(); ++other)
-        EXPECT_TRUE(rounds.values["steps"][other].contains(record.round - 1)) << seed;
-      EXPECT_EQ(double(rounds.steps[rank] - before[rank]), record.value) << seed;
-      EXPECT_GE(record.value, 1);
-      before[rank] = rounds.steps[rank];
-    };
-    job.world().watch(rounds);
-    ASSERT_TRUE(job.run()) << seed;
-    for (const auto& [rank, of_one] : rounds.values["steps"]) EXPECT_EQ(of_one.size(), 5u) << seed;
+    expect_weak_dependency(any_star(seed));
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// mutant: longhaul/sync/nbsync.cpp
+//   - progress_.computed = std::exchange(window_, {});
+//   + progress_.computed = window_;
+TEST(NBSyncJob, Inv5_AlsoWhileStepTimesDrift) {
+  for (std::uint64_t seed = 1; seed <= 1000 / kThin; ++seed) {
+    Star star = any_star(seed);
+    star.drift = {.deviation = 0.5, .every_s = 0.5, .bound = 8};
+    expect_weak_dependency(star);
     if (::testing::Test::HasFailure()) return;
   }
 }
