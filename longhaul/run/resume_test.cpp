@@ -105,6 +105,43 @@ class Resume : public ::testing::Test {
   const run::testing::Scratch scratch_;
 };
 
+// Drift and traces are functions of time.
+// mutant: longhaul/run/step_times.cpp
+//   - speed.drift.deviation = site.drift.value_or(0);
+//   +
+// mutant: longhaul/run/step_times.cpp
+//   - speed.drift.every_s = site.drift_every_s.value_or(speed.drift.every_s);
+//   +
+TEST_F(Resume, EqualsTheUninterruptedRunWhileStepTimesDrift) {
+  const std::vector<std::string> sets = {"hetero.drift=0.4", "hetero.drift_every_s=0.1",
+                                         "site.c.step_at_s=[0, 0.2, 0.5]",
+                                         "site.c.step_values=[20, 90, 5]"};
+  const Job job = job_of(sets);
+  expect_same(job, "drift");
+  const Done one = run(job, "one", Existing::force);
+  const auto two = simulate(job, {.folder = scratch_.file("two"), .threads = 2});
+  ASSERT_TRUE(two) << two.error().what;
+  EXPECT_EQ(two->params_hash, one.summary.params_hash);
+  EXPECT_EQ(two->time_s, one.summary.time_s);
+  const Done steady = run(job_of({sets[2], sets[3]}), "steady", Existing::force);
+  EXPECT_NE(one.summary.time_s, steady.summary.time_s);
+}
+
+// 10 steps of 100 ms, then 10 of 10 ms.
+// mutant: longhaul/run/step_times.cpp
+//   - if (site.step_values)
+//   + if (false)
+TEST_F(Resume, ATraceSaysHowLongARunTakes) {
+  auto doc = parse_document(
+      "[stop]\nmax_rounds = 20\n[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n"
+      "[[site]]\nname = \"a\"\nstep_at_s = [0, 1]\nstep_values = [100, 10]\n",
+      "job.toml");
+  ASSERT_TRUE(doc);
+  auto job = resolve_job(*doc);
+  ASSERT_TRUE(job) << job.error().what;
+  EXPECT_DOUBLE_EQ(run(*job, "trace", Existing::force).summary.time_s, 1.1);
+}
+
 // Every kind of every part, in turn, under every strategy.
 // mutant: longhaul/run/session.cpp
 //   - simulation_.world().state(saved);

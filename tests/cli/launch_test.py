@@ -212,6 +212,22 @@ class Paced(Case):
             self.assertAlmostEqual(computing[1], computing[0], delta=0.05 * computing[0])
         self.assertNotIn("overruns", simulated)
 
+    def test_also_while_step_times_change(self):
+        sets = [word for key in (
+            "site.*.step_ms=20", "site.*.step_at_s=[0,0.1]", "site.*.step_values=[20,80]",
+            "hetero.drift=0.05", "hetero.drift_every_s=0.2", "site.*.jitter=0", "stop.max_rounds=6",
+            "net.pace=true") for word in ("--set", key)]
+        simulated = json.loads(self.run_ok("simulate", "job.toml", "--json", "--quiet", "--out",
+                                           "runs/simulated", *sets).stdout)
+        self.says("launch", "job.toml", *sets)
+        real = self.summary()
+        self.assertEqual(real["params_hash"], simulated["params_hash"])
+        computing = [run["compute_utilisation"] * run["time_s"] for run in (simulated, real)]
+        for found in computing:  # 18 steps, of which 5 or so begin in the first 0.1 s
+            self.assertGreater(found, 18 * 0.04)
+        if real["overruns"] == 0:
+            self.assertAlmostEqual(computing[1], computing[0], delta=0.15 * computing[0])
+
     def test_a_run_whose_steps_take_longer_is_void(self):
         text = self.says("launch", "job.toml", "--set", "site.*.step_ms=0.0001", "--set",
                          "net.pace=true", "--set", "stop.max_rounds=5")

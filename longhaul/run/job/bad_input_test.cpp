@@ -48,6 +48,7 @@ Sample job_with(const std::string& table, const std::string& kind, const std::st
        "[[wan.shared]]",
        {"name = \"s\"", "mbps = 5", "from = [\"a\"]", "to = [\"b\"]"}},
       {"wan.trace[0]", "[[wan.trace]]", {"at_s = [0]", "values = [1]"}},
+      {"hetero", "[hetero]", {}},
       {"site.a", "[[site]]", {"name = \"a\""}},
       {"site.b", "[[site]]", {"name = \"b\""}},
   };
@@ -104,6 +105,7 @@ std::vector<Case> all_cases() {
   add_table<LinkTable>(cases, "wan.link[0]");
   add_table<SharedTable>(cases, "wan.shared[0]");
   add_table<TraceTable>(cases, "wan.trace[0]");
+  add_table<HeteroTable>(cases, "hetero");
   add_table<SiteTable>(cases, "site.a");
   for (const PartInfo& part : all_parts())
     for (const FieldDoc& doc : part.keys)

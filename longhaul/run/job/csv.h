@@ -14,6 +14,7 @@ namespace longhaul::run {
 struct CellKind {
   std::string_view noun;
   double max = 0;
+  bool positive = false;  // of a trace: never 0
 };
 
 // Without what stands around it: blanks, and the end of a line as Windows has it.

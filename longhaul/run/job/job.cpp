@@ -9,6 +9,7 @@
 #include "longhaul/outer/registry.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/run/job/check.h"
+#include "longhaul/run/job/hetero.h"
 #include "longhaul/run/job/learning.h"
 #include "longhaul/run/job/presets.h"
 #include "longhaul/run/job/trace_file.h"
@@ -165,8 +166,10 @@ Result<Job> resolve_job(Document doc) {
   job.file = doc.file;
   LH_TRY(choose_sync(doc, job));
   LH_TRY(add_sites(doc));
+  LH_TRY(expand_hetero(doc));
   LH_TRY(read_trace_files(doc));
   LH_TRY(read_tables(doc, job));
+  LH_TRY(settle_step_times(doc, job));
   LH_TRY(read_parts(doc, job));
   if (job.job.name.empty()) job.job.name = default_name(doc.file);
   LH_TRY(check_job(doc, job));

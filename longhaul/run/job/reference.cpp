@@ -159,6 +159,7 @@ std::string job_file_reference() {
   text += own_section<SharedTable>("[[wan.shared]]",
                                    "A link that several pairs of sites cross and share.");
   text += own_section<TraceTable>("[[wan.trace]]", "What changes with time.");
+  text += own_section<HeteroTable>("[hetero]", "How fast all sites with workers are.");
   text += own_section<SiteTable>("[[site]]", "One place; at least one.");
   return text;
 }

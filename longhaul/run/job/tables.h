@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "longhaul/base/fields.h"
+#include "longhaul/run/job/site_tables.h"
 #include "longhaul/run/job/wan_tables.h"
 
 namespace longhaul::run {
@@ -134,68 +135,10 @@ struct NetTable {  // sockets only
                 .local = true},
           self.silence_s);
     visit(Field{.name = "pace",
-                .doc = "steps take what the simulator has them take ([[site]] step_ms, jitter): "
-                       "early ones wait, late ones are counted"},
+                .doc =
+                    "steps take what the simulator has them take ([[site]] step_ms, jitter, drift, "
+                    "step_trace): early ones wait, late ones are counted"},
           self.pace);
-  }
-};
-
-struct SiteTable {
-  std::string name;
-  std::optional<double> up_mbps, down_mbps;
-  std::uint32_t nodes = 1;
-  double step_ms = 20;
-  double jitter = 0;
-  std::string jitter_kind = "lognormal";
-  std::vector<std::string> roles = {"worker"};
-  std::string address;
-  std::string data;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "name", .doc = "letters, digits, - and _; unique", .max = 64}, self.name);
-    visit(Field{.name = "up_mbps",
-                .doc = "uplink shared by the site's nodes (absent: as [wan] says, or unlimited)",
-                .max = kLargestRate,
-                .unit = "Mbit/s",
-                .positive = true},
-          self.up_mbps);
-    visit(Field{.name = "down_mbps",
-                .doc = "downlink shared by the site's nodes (absent: as [wan] says, or unlimited)",
-                .max = kLargestRate,
-                .unit = "Mbit/s",
-                .positive = true},
-          self.down_mbps);
-    visit(Field{.name = "nodes", .doc = "nodes at this site", .min = 1, .max = 65536}, self.nodes);
-    visit(Field{.name = "step_ms",
-                .doc = "time of one step (one mini-batch) in the simulator, and with [net] pace",
-                .max = 1e9,
-                .unit = "ms",
-                .positive = true},
-          self.step_ms);
-    visit(Field{.name = "jitter",
-                .doc = "how much step times vary, as a share of step_ms; 0: not at all",
-                .min = 0,
-                .max = 10},
-          self.jitter);
-    visit(Field{.name = "jitter_kind",
-                .doc = "how they are distributed: within +-jitter, around the mean, or a late tail",
-                .choices = {"uniform", "lognormal", "exponential"}},
-          self.jitter_kind);
-    visit(Field{.name = "roles",
-                .doc = "what its nodes do",
-                .max = 64,
-                .choices = {"worker", "server", "scheduler", "state_server"}},
-          self.roles);
-    visit(Field{.name = "address",
-                .doc = "host:port that other sites connect to (sockets)",
-                .max = 256,
-                .local = true},
-          self.address);
-    visit(Field{.name = "data",
-                .doc = "path of this site's own samples, for [data] partition = \"local\"",
-                .max = 4096,
-                .local = true},
-          self.data);
   }
 };
 

@@ -31,8 +31,9 @@ class Reader {
       return expected(fmt::format("at most {} rows", kMostTraceRows), line);
     LH_TRY(take_time(cells[0]));
     const auto value = number_in(cells[1]);
-    if (!value || *value < 0 || *value > kind_.max)
-      return expected(fmt::format("{} from 0 to {:g} in column 2", kind_.noun, kind_.max),
+    if (!value || *value < 0 || *value > kind_.max || (kind_.positive && *value == 0))
+      return expected(fmt::format("{} {} {:g} in column 2", kind_.noun,
+                                  kind_.positive ? "above 0 and at most" : "from 0 to", kind_.max),
                       cells[1]);
     rows_.values.push_back(*value);
     return Ok{};
@@ -77,19 +78,29 @@ CellKind kind_of(const Settings& table) {
   return {"a rate in Mbit/s", kLargestRate};
 }
 
-Status check_beside(const Settings& table) {
-  if (const auto kind = table.text("kind"); kind && *kind != "steps")
-    return about(table, "file", fmt::format("no file with kind = \"{}\": one holds steps", *kind));
-  for (const char* key : {"at_s", "values"})
+// The keys of a table for a trace.
+struct Keys {
+  const char *file, *at_s, *values;
+};
+constexpr Keys kOfWan{"file", "at_s", "values"};
+constexpr Keys kOfSite{"step_trace", "step_at_s", "step_values"};
+
+Status check_beside(const Settings& table, const Keys& keys) {
+  const auto kind = table.text("kind");
+  if (kind && *kind != "steps")
+    return about(table, keys.file,
+                 fmt::format("no {} with kind = \"{}\": one holds steps", keys.file, *kind));
+  for (const char* key : {keys.at_s, keys.values})
     if (table.find(key))
-      return about(table, "file", fmt::format("no file beside {}: it has times and values", key));
+      return about(table, keys.file,
+                   fmt::format("no {} beside {}: it has times and values", keys.file, key));
   return Ok{};
 }
 
 // In front of an error of the file: the key that led to it.
-Error through(const Settings& table, const Error& error) {
-  const std::string place = source_of(*table.find("file"));
-  return {error.kind, fmt::format("{}: [{}] file: {}", place, table.table, error.what)};
+Error through(const Settings& table, const Keys& keys, const Error& error) {
+  const std::string place = source_of(*table.find(keys.file));
+  return {error.kind, fmt::format("{}: [{}] {}: {}", place, table.table, keys.file, error.what)};
 }
 
 // What a repetition needs the file alone can say.
@@ -101,6 +112,28 @@ Status check_repeat(const Settings& table, const TraceRows& rows) {
   if (!read || repeat_s == 0 || repeat_s > rows.at_s.back()) return Ok{};
   return about(table, "repeat_s",
                fmt::format("more than the last time of the file, {}, or 0", rows.at_s.back()));
+}
+
+// `left`: rows that the files of the job may still have.
+Status read_trace_file(const Document& doc, Settings& table, const Keys& keys, const CellKind& kind,
+                       std::size_t& left) {
+  const std::string named = table.text(keys.file).value_or("");
+  if (named.empty()) return Ok{};
+  LH_TRY(check_beside(table, keys));
+  const auto path = (std::filesystem::path(doc.file).parent_path() / named).string();
+  const auto text = read_csv(path, "trace (CSV)");
+  if (!text) return through(table, keys, text.error());
+  auto rows = parse_trace(*text, path, kind);
+  if (!rows) return through(table, keys, rows.error());
+  if (rows->values.size() > left)
+    return about(table, keys.file,
+                 fmt::format("at most {} rows in all files of a job", kMostTraceRows));
+  left -= rows->values.size();
+  LH_TRY(check_repeat(table, *rows));
+  std::erase_if(table.entries, [&](const Setting& entry) { return entry.key == keys.file; });
+  table.set({keys.at_s, to_value(rows->at_s), path, 0});
+  table.set({keys.values, to_value(rows->values), path, 0});
+  return Ok{};
 }
 
 }  // namespace
@@ -115,24 +148,10 @@ Result<TraceRows> parse_trace(std::string_view text, const std::string& file,
 
 Status read_trace_files(Document& doc) {
   std::size_t left = kMostTraceRows;
-  for (Settings& table : doc.traces) {
-    const std::string named = table.text("file").value_or("");
-    if (named.empty()) continue;
-    LH_TRY(check_beside(table));
-    const auto path = (std::filesystem::path(doc.file).parent_path() / named).string();
-    const auto text = read_csv(path, "trace (CSV)");
-    if (!text) return through(table, text.error());
-    auto rows = parse_trace(*text, path, kind_of(table));
-    if (!rows) return through(table, rows.error());
-    if (rows->values.size() > left)
-      return about(table, "file",
-                   fmt::format("at most {} rows in all files of a job", kMostTraceRows));
-    left -= rows->values.size();
-    LH_TRY(check_repeat(table, *rows));
-    std::erase_if(table.entries, [](const Setting& entry) { return entry.key == "file"; });
-    table.set({"at_s", to_value(rows->at_s), path, 0});
-    table.set({"values", to_value(rows->values), path, 0});
-  }
+  for (Settings& table : doc.traces)
+    LH_TRY(read_trace_file(doc, table, kOfWan, kind_of(table), left));
+  for (Settings& table : doc.sites)
+    LH_TRY(read_trace_file(doc, table, kOfSite, {"a step time in ms", kLongestStep, true}, left));
   return Ok{};
 }
 

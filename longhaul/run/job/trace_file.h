@@ -1,5 +1,5 @@
 #pragma once
-// A trace from CSV text, for [[wan.trace]] file:
+// A trace from CSV text, for [[wan.trace]] file and [[site]] step_trace:
 //   # comment
 //   seconds,value
 //   0,80
@@ -22,11 +22,12 @@ struct TraceRows {
   std::vector<double> at_s, values;
 };
 
-// Values are from 0 to the kind's maximum.
+// Values are from 0, or above it, to the kind's maximum.
 Result<TraceRows> parse_trace(std::string_view text, const std::string& file, const CellKind&);
 
-// Puts at_s and values in the place of every `file` of a [[wan.trace]], so that the job and its
-// hash hold what the file holds. Paths are relative to the job file.
+// Puts at_s and values in the place of every `file` of a [[wan.trace]], step_at_s and step_values
+// in that of every `step_trace` of a [[site]], so that the job and its hash hold what the file
+// holds. Paths are relative to the job file.
 Status read_trace_files(Document&);
 
 }  // namespace longhaul::run

@@ -74,8 +74,8 @@ TEST(TraceFile, RefusesTimesThatDoNotAscendFromZero) {
 }
 
 // mutant: longhaul/run/job/trace_file.cpp
-//   - if (!value || *value < 0 || *value > kind_.max)
-//   + if (!value || *value > kind_.max)
+//   - if (!value || *value < 0 || *value > kind_.max || (kind_.positive && *value == 0))
+//   + if (!value || *value > kind_.max || (kind_.positive && *value == 0))
 TEST(TraceFile, RefusesWhatIsNoValue) {
   for (const char* value : {"", "-5", "x", "nan", "inf", "1e10", "0x10", "1 000", "\x1b[31m"})
     EXPECT_THAT(
@@ -131,8 +131,8 @@ class TraceOfJob : public testing::Test {
 //   - const auto path = (std::filesystem::path(doc.file).parent_path() / named).string();
 //   + const auto path = named;
 // mutant: longhaul/run/job/trace_file.cpp
-//   - table.set({"values", to_value(rows->values), path, 0});
-//   + table.set({"values", to_value(rows->at_s), path, 0});
+//   - table.set({keys.values, to_value(rows->values), path, 0});
+//   + table.set({keys.values, to_value(rows->at_s), path, 0});
 TEST_F(TraceOfJob, IsAsIfItStoodThere) {
   write("t.csv", "seconds,value\n0,8\n10,16\n");
   const auto read = job("file = \"t.csv\"\nfrom = \"a\"\nrepeat_s = 20\n");
@@ -178,6 +178,34 @@ TEST_F(TraceOfJob, BadFilesAreNamedByTheKeyThatLedToThem) {
   EXPECT_THAT(error_of("file = \"t.csv\"\nrepeat_s = 10\n"),
               HasSubstr("job.toml:14: [wan.trace[0]] repeat_s: expected more than the last time of "
                         "the file, 10, or 0, found 10"));
+}
+
+// The same of a site's steps, which are never 0.
+// mutant: longhaul/run/job/trace_file.cpp
+//   - LH_TRY(read_trace_file(doc, table, kOfSite, {"a step time in ms", kLongestStep, true},
+//   left));
+//   + LH_TRY(read_trace_file(doc, table, kOfSite, {"a step time in ms", kLongestStep}, left));
+TEST_F(TraceOfJob, OfASitesSteps) {
+  const std::string site = "at_s = [0]\nvalues = [1]\n[[site]]\nname = \"c\"\n";
+  write("t.csv", "seconds,value\n0,8\n10,16.5\n");
+  const auto read = job(site + "step_trace = \"t.csv\"\n");
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(read->sites[2].step_at_s, (std::vector<double>{0, 10}));
+  EXPECT_EQ(read->sites[2].step_values, (std::vector<double>{8, 16.5}));
+  EXPECT_EQ(read->sites[2].step_ms, 8);
+  const auto written = job(site + "step_at_s = [0, 10]\nstep_values = [8, 16.5]\n");
+  ASSERT_TRUE(written);
+  EXPECT_EQ(to_toml(*read), to_toml(*written));
+  EXPECT_THAT(error_of(site + "step_trace = \"t.csv\"\nstep_values = [1]\n"),
+              HasSubstr("job.toml:17: [site.c] step_trace: expected no step_trace beside "
+                        "step_values: it has times and values"));
+  EXPECT_THAT(error_of(site + "step_trace = \"no.csv\"\n"),
+              AllOf(HasSubstr("job.toml:17: [site.c] step_trace: "),
+                    HasSubstr("no.csv: no such trace (CSV)")));
+  write("t.csv", "seconds,value\n0,8\n10,0\n");
+  EXPECT_THAT(error_of(site + "step_trace = \"t.csv\"\n"),
+              HasSubstr("t.csv:3: expected a step time in ms above 0 and at most 1e+09 in column "
+                        "2, found '0'"));
 }
 
 // mutant: longhaul/run/job/trace_file.cpp
