@@ -66,8 +66,8 @@ TEST(Drift, MovesEverySoManySeconds) {
 //   - return y <= 2 * bound ? y - bound : 3 * bound - y;
 //   + return y <= 2 * bound ? y - bound : 4 * bound - y;
 // mutant: longhaul/sim/drift.cpp
-//   - return std::exp(folded(walked, std::log(drift.bound)));
-//   + return std::exp(std::clamp(walked, -std::log(drift.bound), std::log(drift.bound)));
+//   - if (bound == 0) return 0;
+//   + if (std::abs(x) > bound || bound == 0) return x < 0 ? -bound : bound;
 TEST(Drift, StaysWithinItsBoundAndDoesNotStickThere) {
   const Drift drift{.deviation = 0.2, .every_s = 1, .bound = 4};
   constexpr int kMoves = 40000;

@@ -83,7 +83,7 @@ TEST(Hetero, MeasuredFactorsAreStretchedOverTheSites) {
 // The same speeds to other sites, as the seed says.
 // mutant: longhaul/run/job/hetero.cpp
 //   - Random random(seed, {Purpose::speeds});
-//   + Random random(1, {Purpose::speeds});
+//   + Random random(seed * 0, {Purpose::speeds});
 TEST(Hetero, ShuffledIsDealtByTheSeed) {
   std::set<std::vector<double>> seen;
   for (int seed = 1; seed <= 20; ++seed) {
@@ -164,7 +164,7 @@ TEST(Hetero, OneOfTheSpreadAndASitesOwnStepTime) {
 
 // mutant: longhaul/run/job/hetero.cpp
 //   - if (asked && !hetero.ratio)
-//   + if (false)
+//   + if (asked && false)
 // mutant: longhaul/run/job/hetero.cpp
 //   - if (step > kLongestStep)
 //   + if (false)

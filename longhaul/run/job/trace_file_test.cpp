@@ -129,7 +129,7 @@ class TraceOfJob : public testing::Test {
 // file held, and the hash that sites compare with it.
 // mutant: longhaul/run/job/trace_file.cpp
 //   - const auto path = (std::filesystem::path(doc.file).parent_path() / named).string();
-//   + const auto path = named;
+//   + const auto path = doc.file.empty() ? doc.file : named;
 // mutant: longhaul/run/job/trace_file.cpp
 //   - table.set({keys.values, to_value(rows->values), path, 0});
 //   + table.set({keys.values, to_value(rows->at_s), path, 0});
