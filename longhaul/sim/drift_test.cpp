@@ -26,7 +26,7 @@ double logarithm(const Drift& drift, std::uint64_t seed, std::uint64_t move) {
 // mutant: longhaul/sim/drift.cpp
 //   - double at_high = at_low + std::sqrt(double(length)) * draw(2 * low);
 //   + double at_high = at_low + draw(2 * low);
-TEST(Drift, MovesAreIndependentAndOfTheDeviation) {
+TEST(StepDrift, MovesAreIndependentAndOfTheDeviation) {
   const Drift drift{.deviation = 0.01, .every_s = 1, .bound = 1e12};
   constexpr int kMoves = 70, kSeeds = 3000;
   std::vector<double> squares(kMoves), products(kMoves);
@@ -51,7 +51,7 @@ TEST(Drift, MovesAreIndependentAndOfTheDeviation) {
 // mutant: longhaul/sim/drift.cpp
 //   - const auto moves = std::uint64_t(seconds(time) / drift.every_s);
 //   + const auto moves = std::uint64_t(seconds(time) / drift.every_s) + 1;
-TEST(Drift, MovesEverySoManySeconds) {
+TEST(StepDrift, MovesEverySoManySeconds) {
   const Drift drift{.deviation = 0.3, .every_s = 20};
   EXPECT_EQ(drift_factor(drift, 7, 0, 0s), 1);
   EXPECT_EQ(drift_factor(drift, 7, 0, 20s - 1ns), 1);
@@ -68,7 +68,7 @@ TEST(Drift, MovesEverySoManySeconds) {
 // mutant: longhaul/sim/drift.cpp
 //   - if (bound == 0) return 0;
 //   + if (std::abs(x) > bound || bound == 0) return x < 0 ? -bound : bound;
-TEST(Drift, StaysWithinItsBoundAndDoesNotStickThere) {
+TEST(StepDrift, StaysWithinItsBoundAndDoesNotStickThere) {
   const Drift drift{.deviation = 0.2, .every_s = 1, .bound = 4};
   constexpr int kMoves = 40000;
   double least = 9, most = 0, above = 0, outer = 0, jump = 0, last = 0;
@@ -94,7 +94,7 @@ TEST(Drift, StaysWithinItsBoundAndDoesNotStickThere) {
 // mutant: longhaul/sim/drift.cpp
 //   - return Random(seed_, {Purpose::drift, place & 0xFFFFFFFF, site_, std::uint32_t(place >> 32)})
 //   + return Random(seed_, {Purpose::drift, place & 0xFFFFFFFF, 0, std::uint32_t(place >> 32)})
-TEST(Drift, SitesAndSeedsDriftEachByItself) {
+TEST(StepDrift, SitesAndSeedsDriftEachByItself) {
   const Drift drift{.deviation = 0.3};
   EXPECT_NE(drift_factor(drift, 7, 0, 10min), drift_factor(drift, 7, 1, 10min));
   EXPECT_NE(drift_factor(drift, 7, 0, 10min), drift_factor(drift, 8, 0, 10min));
