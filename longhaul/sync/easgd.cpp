@@ -2,6 +2,15 @@
 
 namespace longhaul::sync {
 
+// In rounds it is a strategy over overlays, like others.
+SyncTraits Easgd::traits_with(const Settings& settings) {
+  const Setting* synchronous = settings.find("synchronous");
+  const bool* flag = synchronous ? std::get_if<bool>(&synchronous->value.data) : nullptr;
+  if (!flag || !*flag) return kTraits;
+  return {.takes_outer = false,
+          .when_lost = "goes on without it; the centre moves by the mean of those left"};
+}
+
 void EasgdWorker::begin(Turn& turn) { compute(LocalStep{}, config_.steps, turn); }
 
 void EasgdWorker::computed(const Computed& done, Turn& turn) {

@@ -3,7 +3,7 @@
 // server's centre pull each other by a share of what they are apart.
 //   Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, algorithm 1
 //   (asynchronous EASGD; with momentum in [optimizer], EAMSGD, algorithm 2, but for the order of
-//   momentum and pull).
+//   momentum and pull). In rounds: easgd_synchronous.h.
 //
 // A worker keeps what the codec leaves out of its pull: that is still in x - c, and comes with the
 // next one.
@@ -16,6 +16,7 @@ namespace longhaul::sync {
 struct EasgdConfig {
   std::uint32_t steps = 10;
   double beta = 0.9;
+  bool synchronous = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "steps", .doc = "local steps between two pulls (tau)", .min = 1},
@@ -27,6 +28,10 @@ struct EasgdConfig {
               .max = 1,
               .positive = true},
         self.beta);
+    visit(Field{.name = "synchronous",
+                .doc = "all pull at once, in rounds, over any overlay; false: each when it comes, "
+                       "at a server"},
+          self.synchronous);
   }
 };
 
@@ -60,6 +65,7 @@ struct Easgd {
   static constexpr std::string_view kName = "easgd";
   using Config = EasgdConfig;
   static Status check(const Config&, const server::Setup&) { return Ok{}; }
+  static SyncTraits traits_with(const Settings&);
   static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
                                                     const server::Setup& setup) {
     return std::make_unique<EasgdWorker>(config, setup);

@@ -4,6 +4,7 @@
 #include "longhaul/sync/bsp.h"
 #include "longhaul/sync/diloco.h"
 #include "longhaul/sync/easgd.h"
+#include "longhaul/sync/easgd_synchronous.h"
 #include "longhaul/sync/esync.h"
 #include "longhaul/sync/fedasync.h"
 #include "longhaul/sync/fedavg.h"
@@ -52,6 +53,14 @@ Result<std::unique_ptr<Strategy>> make_served(const Settings& settings, SyncPart
   served->put(place.me().is(Role::worker) ? Part::worker(config, setup) : nullptr,
               place.self == setup.server ? Part::server(config, setup) : nullptr);
   return std::unique_ptr<Strategy>(std::move(served));
+}
+
+Result<std::unique_ptr<Strategy>> make_easgd(const Settings& settings, SyncParts parts,
+                                             const Place& place) {
+  EasgdConfig config;
+  LH_TRY(read_settings(settings, config));
+  return config.synchronous ? make<SynchronousEasgd>(settings, std::move(parts), place)
+                            : make_served<Easgd>(settings, std::move(parts), place);
 }
 
 std::vector<Preset> over_hub() { return {{"overlay", "kind", {std::string("hub")}}}; }
@@ -107,7 +116,7 @@ constexpr SyncEntry kEntries[] = {
     {"fedasync", "mix every worker's model into the server's as it comes, the less the older it is",
      make_served<FedAsync>, describe<FedAsync>, over_hub, FedAsync::kTraits},
     {"easgd", "workers' models and the server's centre pull each other (elastic averaging)",
-     make_served<Easgd>, describe<Easgd>, over_hub, Easgd::kTraits},
+     make_easgd, describe<Easgd>, over_hub, Easgd::kTraits, nullptr, Easgd::traits_with},
 };
 
 }  // namespace
