@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "longhaul/sync/flat.h"
+
 namespace longhaul::sync {
 
 void SynchronousEasgd::begin_run(Turn& turn) {
-  if (turn.place().phantom) return;
-  const auto x = turn.params().first(turn.place().layout->parameters().length);
+  const auto x = parameters(turn);
   centre_.assign(x.begin(), x.end());
 }
 
