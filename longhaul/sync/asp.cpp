@@ -35,7 +35,7 @@ void AspWorker::state(Archive& ar) {
 }
 
 // x <- x + u - eta lambda_t g^2 (x - bak)
-bool AspServer::commit(Rank from, const server::Label&, std::span<const float> values, Turn& turn) {
+server::ServerHalf::Taken AspServer::commit(Rank from, const server::Label&, std::span<const float> values, Turn& turn) {
   mix_buffers(values, turn);
   const auto x = store().change().first(parameters().length);
   if (compensates() && config_.compensation == "adaptive") mean_square_.resize(x.size());
@@ -45,7 +45,7 @@ bool AspServer::commit(Rank from, const server::Label&, std::span<const float> v
     const double apart = bak == bak_.end() ? 0 : double(x[i]) - double((*bak->second)[i]);
     x[i] = float(double(x[i]) + u - (compensates() ? compensation(i, u, apart) : 0));
   }
-  return true;
+  return Taken::committed;
 }
 
 double AspServer::compensation(std::size_t i, double u, double apart) {
@@ -58,7 +58,7 @@ double AspServer::compensation(std::size_t i, double u, double apart) {
   return setup().rate * lambda_t * g * g * apart;
 }
 
-void AspServer::gives(Rank rank) {
+void AspServer::gives(Rank rank, Turn&) {
   if (compensates()) bak_[rank] = store().snapshot();
 }
 

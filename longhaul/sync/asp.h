@@ -55,8 +55,8 @@ class AspServer final : public server::ServerHalf {
   void state(Archive&) override;
 
  private:
-  bool commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
-  void gives(Rank) override;
+  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  void gives(Rank, Turn&) override;
   void drop(Rank rank) override { bak_.erase(rank); }
   bool compensates() const { return config_.compensation != "none"; }
   double compensation(std::size_t i, double u, double apart);

@@ -56,7 +56,7 @@ class EasgdServer final : public server::ServerHalf {
       : ServerHalf(setup), config_(config) {}
 
  private:
-  bool commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
 
   const EasgdConfig config_;
 };

@@ -67,7 +67,7 @@ class FedAsyncServer final : public server::ServerHalf {
       : ServerHalf(setup), config_(config) {}
 
  private:
-  bool commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
 
   const FedAsyncConfig config_;
 };

@@ -78,7 +78,7 @@ TEST(FedAsync, R3_18_WhatAgeTakesOff) {
 
 // What is too old changes nothing, is counted with its age, and its worker gets the model.
 // mutant: longhaul/sync/fedasync.cpp
-//   - if (staleness > config_.max_staleness) return false;
+//   - if (staleness > config_.max_staleness) return Taken::discarded;
 //   +
 TEST(FedAsync, WhatIsTooOldIsDiscarded) {
   Halves<FedAsync> job({.alpha = 0.5, .rule = "constant", .max_staleness = 2}, 2, 1);
@@ -94,9 +94,9 @@ TEST(FedAsync, WhatIsTooOldIsDiscarded) {
   EXPECT_EQ(job.model()[0], 0.9375f);
 }
 
-// mutant: longhaul/sync/fedasync.cpp
-//   - compute(ProximalStep{config_.prox, anchor}, config_.steps, turn);
-//   + compute(ProximalStep{0, anchor}, config_.steps, turn);
+// mutant: longhaul/sync/server/worker_half.cpp
+//   - compute(ProximalStep{prox, anchor}, steps, turn);
+//   + compute(ProximalStep{0, anchor}, steps, turn);
 TEST(FedAsync, TheProximalTermHoldsLocalStepsBack) {
   TestJob free(job_of(1, {{"alpha", {1.0}}, {"prox", {0.0}}}));
   TestJob tied(job_of(1, {{"alpha", {1.0}}, {"prox", {4.0}}}));

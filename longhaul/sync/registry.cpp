@@ -7,6 +7,7 @@
 #include "longhaul/sync/easgd_synchronous.h"
 #include "longhaul/sync/esync.h"
 #include "longhaul/sync/fedasync.h"
+#include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedavg.h"
 #include "longhaul/sync/fedprox.h"
 #include "longhaul/sync/nbsync.h"
@@ -50,6 +51,8 @@ Result<std::unique_ptr<Strategy>> make_served(const Settings& settings, SyncPart
   const server::Setup& setup = served->setup();
   LH_TRY(server::check_roles(setup.name, setup.server, place));
   LH_TRY(Part::check(config, setup));
+  if constexpr (requires { Part::commits(config, setup); })
+    served->commits_a_round(Part::commits(config, setup));
   served->put(place.me().is(Role::worker) ? Part::worker(config, setup) : nullptr,
               place.self == setup.server ? Part::server(config, setup) : nullptr);
   return std::unique_ptr<Strategy>(std::move(served));
@@ -115,6 +118,8 @@ constexpr SyncEntry kEntries[] = {
      make_served<Ssp>, describe<Ssp>, over_hub, Ssp::kTraits},
     {"fedasync", "mix every worker's model into the server's as it comes, the less the older it is",
      make_served<FedAsync>, describe<FedAsync>, over_hub, FedAsync::kTraits},
+    {"fedat", "tiers of equally fast workers average in step, the server mixes their models",
+     make_served<FedAt>, describe<FedAt>, over_hub, FedAt::kTraits},
     {"easgd", "workers' models and the server's centre pull each other (elastic averaging)",
      make_easgd, describe<Easgd>, over_hub, Easgd::kTraits, nullptr, Easgd::traits_with},
 };

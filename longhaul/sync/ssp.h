@@ -47,7 +47,7 @@ class SspServer final : public server::ServerHalf {
   void state(Archive&) override;
 
  private:
-  bool commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
   bool may_read(Rank) const override;
   std::uint64_t clock() const override { return clocks_.minimum(); }
   void drop(Rank rank) override { clocks_.lose(rank); }

@@ -16,7 +16,9 @@ Coding coding_of(const Label& label, std::uint32_t range) {
   return label.kind == Label::Kind::model ? Coding::down : Coding::exact;
 }
 
-bool may_carry(Label::Kind kind) { return kind != Label::Kind::pull; }
+bool may_carry(Label::Kind kind) {
+  return kind != Label::Kind::pull && kind != Label::Kind::urge;
+}
 bool must_carry(Label::Kind kind) { return may_carry(kind) && kind != Label::Kind::model; }
 
 }  // namespace

@@ -25,7 +25,8 @@ struct Label {
     pull,   // up, without a vector: asks for the model
     push,   // up: what the worker computed; with `asks`, it asks for the model, too
     model,  // down: the model; without a vector, it is the one that training starts from
-    last    // down: the model that the run ends with
+    last,   // down: the model that the run ends with
+    urge    // down, without a vector: `urgency` has changed
   };
   Kind kind = Kind::pull;
   bool carries = false;       // a vector follows
@@ -35,12 +36,18 @@ struct Label {
   std::uint64_t clock = 0;    // down: updates that each live worker has given, at least
   std::uint64_t steps = 0;    // up: that the update is of
   std::uint64_t samples = 0;  // up
+  std::uint64_t shard = 0;    // up: samples that the worker holds; 0: it does not tell
   double loss = 0;            // up: mean over the steps
+  // Of strategies that group workers by their data (fedgsync).
+  std::uint8_t urgency = 0;        // down: of the update under way, or the next; 0 goes first
+  bool refused = false;            // down: the update that this answers was not taken
+  std::vector<float> sketch = {};  // up: of the gradient
+  static constexpr std::uint32_t kLongestSketch = 4096;
 
   bool goes_up() const { return kind < Kind::model; }
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .max = 4}, self.kind);
+    visit(Field{.name = "kind", .max = 5}, self.kind);
     visit(Field{.name = "carries"}, self.carries);
     visit(Field{.name = "asks"}, self.asks);
     visit(Field{.name = "seq", .max = 0x1p50}, self.seq);
@@ -48,7 +55,11 @@ struct Label {
     visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
     visit(Field{.name = "steps", .max = 0x1p32}, self.steps);
     visit(Field{.name = "samples", .max = 0x1p40}, self.samples);
+    visit(Field{.name = "shard", .max = 0x1p40}, self.shard);
     visit(Field{.name = "loss", .min = -1e300, .max = 1e300}, self.loss);
+    visit(Field{.name = "urgency", .max = 2}, self.urgency);
+    visit(Field{.name = "refused"}, self.refused);
+    visit(Field{.name = "sketch", .max = kLongestSketch}, self.sketch);
   }
 };
 

@@ -3,7 +3,7 @@
 namespace longhaul::sync::server {
 
 void EndRule::committed(const ParameterStore& store, Turn& turn) {
-  if (over() || store.version() % workers_ != 0) return;
+  if (over() || store.version() % commits_ != 0) return;
   const Round done = rounds(store.version());
   if (done % config_.report_every == 0 && open_.size() <= config_.lag) {
     open_.insert(done - 1);

@@ -1,5 +1,5 @@
 #pragma once
-// When a run with a server ends. A round is as many commits as there were workers at the start. At
+// When a run with a server ends. A round is as many commits as the strategy says (Setup). At
 // the end of a round the server looks at rounds, time and samples; every report_every rounds it has
 // its model scored, off the clock, and ends the run as soon as it hears that the target is reached.
 // It does not wait for a score ([report] lag is of rules that do): of several that are open it
@@ -13,8 +13,8 @@ namespace longhaul::sync::server {
 
 class EndRule {
  public:
-  EndRule(const StopConfig& config, std::uint64_t workers) : config_(config), workers_(workers) {
-    LH_CHECK(workers > 0);
+  EndRule(const StopConfig& config, std::uint64_t commits) : config_(config), commits_(commits) {
+    LH_CHECK(commits > 0);
   }
   void used(std::uint64_t samples) { samples_ += samples; }
   // The store has one version more.
@@ -23,12 +23,12 @@ class EndRule {
   bool over() const { return reason_ != StopRule::Reason::none; }
   StopRule::Reason reason() const { return reason_; }
   // Whole rounds that so many commits are.
-  Round rounds(std::uint64_t version) const { return version / workers_; }
+  Round rounds(std::uint64_t version) const { return version / commits_; }
   void state(Archive& ar) { ar(samples_, reason_, open_); }
 
  private:
   const StopConfig config_;
-  const std::uint64_t workers_;
+  const std::uint64_t commits_;  // a round
   std::uint64_t samples_ = 0;
   StopRule::Reason reason_ = StopRule::Reason::none;
   std::set<Round> open_;  // reported and not scored

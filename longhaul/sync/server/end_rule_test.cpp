@@ -32,7 +32,7 @@ struct Running {
 };
 
 // mutant: longhaul/sync/server/end_rule.cpp
-//   - if (over() || store.version() % workers_ != 0) return;
+//   - if (over() || store.version() % commits_ != 0) return;
 //   + if (over()) return;
 // mutant: longhaul/sync/server/end_rule.cpp
 //   - if (done >= config_.max_rounds) {

@@ -69,7 +69,7 @@ void Served::on_view(const View&, Turn& turn) {
 }
 
 Round Served::rounds_done() const {
-  return server_ ? server_->rounds() : worker_->version() / setup_.workers.size();
+  return server_ ? server_->rounds() : worker_->version() / setup_.commits_a_round();
 }
 
 std::string Served::waiting_for() const {

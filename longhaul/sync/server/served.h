@@ -14,6 +14,8 @@ class Served final : public Strategy, public Reader {
   // The overlay of `parts` is not used; its outer transform is none.
   Served(std::string_view name, SyncParts parts, const Place&);
   const Setup& setup() const { return setup_; }
+  // Of the strategy, before setup() is given to its halves.
+  void commits_a_round(std::uint64_t commits) { setup_.commits = commits; }
   // Once, before anything else: the worker if the node has a learner, the server if it is the one.
   void put(std::unique_ptr<WorkerHalf>, std::unique_ptr<ServerHalf>);
 

@@ -19,6 +19,7 @@ Status ServerHalf::admit(Rank from, const Label& label) const {
       return Ok{};
     case Label::Kind::model:
     case Label::Kind::last:
+    case Label::Kind::urge:
       break;
   }
   return malformed("a model for the server");
@@ -34,28 +35,37 @@ void ServerHalf::take(const Letter& letter, Turn& turn) {
   } else {
     push(letter, turn);
   }
-  end_.over() ? end(turn) : release();
+  settle(turn);
+}
+
+void ServerHalf::settle(Turn& turn) {
+  if (!ended_) end_.over() ? end(turn) : release(turn);
 }
 
 void ServerHalf::push(const Letter& letter, Turn& turn) {
   LH_CHECK(store_.filled() && letter.label.version <= store_.version());
   const auto staleness = double(store_.version() - letter.label.version);
   end_.used(letter.label.samples);
+  newest_ = letter.peer;
   if (letter.label.asks) waiting_.insert(letter.peer);
-  if (!commit(letter.peer, letter.label, *letter.values, turn))
-    return turn.record("discarded", rounds(), staleness);
-  turn.record("staleness", rounds(), staleness);
+  const Round round = rounds();
+  const Taken taken = commit(letter.peer, letter.label, *letter.values, turn);
+  turn.record(taken == Taken::discarded ? "discarded" : "staleness", round, staleness);
+  if (taken == Taken::committed) committed(turn);
+}
+
+void ServerHalf::committed(Turn& turn) {
   if (!all_finite(store_.values())) {
     ended_ = failed_ = true;
     return turn.fail(not_finite(who(setup_.name, turn.place()) + "the update of rank " +
-                                std::to_string(letter.peer) + " makes the model infinite" +
+                                std::to_string(newest_) + " makes the model infinite" +
                                 "; lower [optimizer] rate"));
   }
   store_.committed();
   end_.committed(store_, turn);
 }
 
-void ServerHalf::release() {
+void ServerHalf::release(Turn& turn) {
   if (!store_.filled() || !silent_.empty()) return;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const Rank rank = *it;
@@ -69,7 +79,7 @@ void ServerHalf::release() {
     Label label{.kind = Label::Kind::model, .version = store_.version()};
     label.clock = clock();
     given_[rank] = store_.version();
-    gives(rank);
+    gives(rank, turn);
     out_.push_back({rank, label, has_it ? nullptr : store_.snapshot()});
   }
 }
@@ -105,7 +115,8 @@ void ServerHalf::on_view(const View& before, Turn& turn) {
     ended_ = failed_ = true;
     return turn.fail("all workers are lost: nobody is left to train; restart them and resume");
   }
-  release();
+  if (store_.filled() && silent_.empty()) on_loss(turn);
+  settle(turn);
 }
 
 void ServerHalf::on_scored(Round round, const Evaluation& evaluation, Turn& turn) {
@@ -141,7 +152,7 @@ std::string ServerHalf::waiting_for() const {
 
 void ServerHalf::state(Archive& ar) {
   ar.expect(std::string(setup_.name) + " server");
-  ar(store_, end_, ended_, failed_, silent_, given_, waiting_, out_);
+  ar(store_, end_, ended_, failed_, silent_, given_, waiting_, newest_, out_);
 }
 
 }  // namespace longhaul::sync::server

@@ -15,7 +15,7 @@ class ServerHalf : public Machine {
  public:
   explicit ServerHalf(const Setup& setup)
       : setup_(setup),
-        end_(setup.stop, setup.workers.size()),
+        end_(setup.stop, setup.commits_a_round()),
         silent_(setup.workers.begin(), setup.workers.end()) {}
 
   void on_view(const View& before, Turn&) final;
@@ -33,21 +33,30 @@ class ServerHalf : public Machine {
 
  protected:
   // --- what a strategy is made of ---------------------------------------------------------------
-  // Takes a push into store(); false: it is discarded, and nothing was changed. `label.version` is
-  // at most the store's. Of a phantom there are no values.
-  virtual bool commit(Rank from, const Label&, std::span<const float> values, Turn&) = 0;
+  enum class Taken : std::uint8_t {
+    discarded,  // nothing was changed
+    kept,       // it is to go into the model with others: the strategy calls committed() then
+    committed   // it is in store()
+  };
+  // Takes a push. `label.version` is at most the store's. Of a phantom there are no values.
+  virtual Taken commit(Rank from, const Label&, std::span<const float> values, Turn&) = 0;
   // May this worker have the model now? Asked again after every commit and loss.
   virtual bool may_read(Rank) const { return true; }
   // Label::clock of a model.
   virtual std::uint64_t clock() const { return 0; }
   // This worker is given the model as it stands.
-  virtual void gives(Rank) {}
+  virtual void gives(Rank, Turn&) {}
   // It is lost, or the run is over: nothing has to be kept for it.
   virtual void drop(Rank) {}
+  // Some were lost and dropped: what waited for them alone may go on.
+  virtual void on_loss(Turn&) {}
 
   // --- what it calls ----------------------------------------------------------------------------
   ParameterStore& store() { return store_; }
   const Setup& setup() const { return setup_; }
+  // store() was changed: it has one version more. Of a strategy that keeps pushes.
+  void committed(Turn&);
+  bool over() const { return ended_ || end_.over(); }  // commits nothing any more
   // Of the flat vector; none in a phantom job.
   Range parameters() const;
   // x <- (1 - share) x + share w, for a part of the vector; in double, rounded once.
@@ -58,7 +67,8 @@ class ServerHalf : public Machine {
 
  private:
   void push(const Letter&, Turn&);
-  void release();
+  void release(Turn&);
+  void settle(Turn&);
   void end(Turn&);
 
   const Setup setup_;
@@ -68,6 +78,7 @@ class ServerHalf : public Machine {
   std::set<Rank> silent_;                // live workers that have not asked yet: all begin together
   std::map<Rank, std::uint64_t> given_;  // version of the newest model that each was given
   std::set<Rank> waiting_;               // for the model
+  Rank newest_ = 0;                      // who pushed last
   std::deque<Letter> out_;
 };
 

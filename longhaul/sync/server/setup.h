@@ -15,8 +15,11 @@ struct Setup {
   Rank server = 0;
   std::vector<Rank> workers;  // at the start, ascending
   StopConfig stop;
+  std::uint64_t commits = 0;   // that a round is; 0: as many as there are workers
   double rate = 0;             // [optimizer] rate; 0: not known
   Courier* courier = nullptr;  // of this node; lives as long as the halves
+
+  std::uint64_t commits_a_round() const { return commits > 0 ? commits : workers.size(); }
 };
 
 // The node that serves: `named` by [roles] server, else the lowest with the role, else the lowest.

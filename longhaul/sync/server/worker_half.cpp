@@ -30,6 +30,13 @@ void WorkerHalf::compute(Work work, std::uint32_t steps, Turn& turn) {
   turn.compute(std::move(work), steps);
 }
 
+void WorkerHalf::compute_near(double prox, std::uint32_t steps, Turn& turn) {
+  if (prox == 0 || turn.place().phantom) return compute(LocalStep{}, steps, turn);
+  const auto x = turn.params();
+  const auto anchor = std::make_shared<const std::vector<float>>(x.begin(), x.end());
+  compute(ProximalStep{prox, anchor}, steps, turn);
+}
+
 void WorkerHalf::ask(Turn& turn) {
   if (failed()) return;
   out_.push_back({setup_.server, {.kind = Label::Kind::pull, .version = version_}, nullptr});
@@ -60,6 +67,7 @@ void WorkerHalf::push(std::span<const float> parameters, const Computed& compute
   label.asks = asks;
   label.steps = computed.steps;
   label.samples = computed.samples;
+  label.shard = computed.shard_size;
   label.loss = std::clamp(computed.loss, -1e300, 1e300);
   out_.push_back(
       {setup_.server, label, std::make_shared<const std::vector<float>>(std::move(values))});
@@ -89,12 +97,15 @@ Status WorkerHalf::admit(const Label& label) {
     ending_ = true;
     return Ok{};
   }
+  if (label.kind == Label::Kind::urge)
+    return begun_ && takes_urgency() ? Status(Ok{}) : malformed("an urgency that nobody asked for");
   if (phase_ != Phase::waiting || (begun_ && !label.carries))
     return malformed("a model that nobody asked for");
   return Ok{};
 }
 
 void WorkerHalf::take(const Letter& letter, Turn& turn) {
+  if (letter.label.kind == Label::Kind::urge) return urged(letter.label, turn);
   version_ = letter.label.version;
   if (letter.label.kind == Label::Kind::last) {
     ending_ = true;

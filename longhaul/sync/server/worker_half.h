@@ -41,9 +41,15 @@ class WorkerHalf : public Machine {
   virtual void computed(const Computed&, Turn&) = 0;
   // The model came; null in the first answer, if params() is it already. Compute.
   virtual void read(const Label&, const Snapshot& model, Turn&);
+  // Is it one of whose updates the server says how urgent they are? It does by letters of their
+  // own, at any time, beside the models' labels.
+  virtual bool takes_urgency() const { return false; }
+  virtual void urged(const Label&, Turn&) {}
 
   // --- what it calls ----------------------------------------------------------------------------
   void compute(Work, std::uint32_t steps, Turn&);
+  // Local steps on the loss + prox/2 |x - x_0|^2, x_0 being params(). 0: plain ones.
+  void compute_near(double prox, std::uint32_t steps, Turn&);
   // Gives the server `parameters`, empty for phantoms, and the buffers beside them. With `asks`,
   // read() follows, of a model in which this push is.
   void push(std::span<const float> parameters, const Computed&, bool asks, Turn&);

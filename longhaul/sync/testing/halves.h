@@ -29,6 +29,8 @@ class Halves final : public server::Reader {
       members[rank].site = "site" + std::to_string(rank);
       setup_.workers.push_back(rank);
     }
+    if constexpr (requires { Part::commits(config, setup_); })
+      setup_.commits = Part::commits(config, setup_);
     for (Rank rank = 0; rank < workers; ++rank) {
       nodes_.push_back(std::make_unique<OneNode>(size, Quadratic::Config{}, members));
       nodes_.back()->place.self = rank;
@@ -60,9 +62,10 @@ class Halves final : public server::Reader {
     deliver();
   }
   // A push past the worker, by hand, from the model that it was last given.
-  void push(Rank rank, std::vector<float> values) {
+  void push(Rank rank, std::vector<float> values, std::uint64_t shard = 0) {
     server::Label label{.kind = server::Label::Kind::push, .version = given_[rank]};
     label.asks = true;
+    label.shard = shard;
     ASSERT_TRUE(server_->admit(rank, label));
     server_->take({rank, label, std::make_shared<const std::vector<float>>(values)},
                   nodes_[0]->turn);

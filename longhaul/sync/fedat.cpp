@@ -1,0 +1,100 @@
+#include "longhaul/sync/fedat.h"
+
+#include <numeric>
+
+namespace longhaul::sync {
+namespace fedat {
+
+std::vector<std::vector<Rank>> cut_tiers(const std::map<Rank, Time>& times, std::uint64_t tiers) {
+  LH_CHECK(tiers >= 1 && tiers <= times.size());
+  std::vector<std::pair<Time, Rank>> order;
+  for (const auto& [rank, time] : times) order.emplace_back(time, rank);
+  std::sort(order.begin(), order.end());
+  std::vector<std::vector<Rank>> cut(tiers);
+  for (std::size_t m = 0, next = 0; m < tiers; ++m) {
+    const std::size_t end = next + order.size() / tiers + (m < order.size() % tiers ? 1 : 0);
+    for (; next < end; ++next) cut[m].push_back(order[next].second);
+    std::sort(cut[m].begin(), cut[m].end());
+  }
+  return cut;
+}
+
+std::vector<double> tier_shares(const std::vector<std::uint64_t>& rounds) {
+  const auto all = double(std::accumulate(rounds.begin(), rounds.end(), std::uint64_t{0}));
+  std::vector<double> shares;
+  for (std::size_t m = 0; m < rounds.size(); ++m)
+    shares.push_back(double(rounds[rounds.size() - 1 - m]) / all);
+  return shares;
+}
+
+}  // namespace fedat
+
+FedAtServer::Taken FedAtServer::commit(Rank from, const server::Label& label,
+                                       std::span<const float> values, Turn& turn) {
+  times_.try_emplace(from, turn.now() - given_at_[from]);
+  held_[from] = {std::max<std::uint64_t>(label.shard, 1), {values.begin(), values.end()}};
+  advance(turn);
+  return Taken::kept;
+}
+
+// Tiers are cut when every live worker has given an update, which then is its tier's first.
+void FedAtServer::advance(Turn& turn) {
+  if (tiers_.empty()) {
+    for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+      if (!held_.contains(rank)) return;
+    if (held_.empty()) return;
+    tiers_ = fedat::cut_tiers(times_, std::min<std::uint64_t>(config_.tiers, times_.size()));
+    const auto w = store().values();
+    models_.assign(tiers_.size(), {w.begin(), w.end()});
+    rounds_.assign(tiers_.size(), 1);
+  }
+  for (std::size_t m = 0; m < tiers_.size() && !over(); ++m)
+    if (complete(m, turn)) fold(m, turn);
+}
+
+bool FedAtServer::complete(std::size_t m, const Turn& turn) const {
+  bool any = false;
+  for (Rank rank : tiers_[m]) {
+    any |= held_.contains(rank);
+    if (turn.view().has(rank) && !held_.contains(rank)) return false;
+  }
+  return any;
+}
+
+// w_m = sum n_i x_i / sum n_i;  T_m += 1;  W = sum (T_{M+1-m} / T) w_m. Buffers alike.
+void FedAtServer::fold(std::size_t m, Turn& turn) {
+  double samples = 0;
+  std::vector<double> sum(models_[m].size());
+  for (Rank rank : tiers_[m]) {
+    const auto found = held_.find(rank);
+    if (found == held_.end()) continue;
+    const auto n_i = double(found->second.samples);
+    samples += n_i;
+    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += n_i * double(found->second.model[k]);
+    held_.erase(found);
+  }
+  for (std::size_t k = 0; k < sum.size(); ++k) models_[m][k] = float(sum[k] / samples);
+  ++rounds_[m];
+  turn.record("tier", rounds(), double(m + 1));
+  const std::vector<double> shares = fedat::tier_shares(rounds_);
+  const auto w = store().change();
+  for (std::size_t k = 0; k < w.size(); ++k) {
+    double mean = 0;
+    for (std::size_t t = 0; t < shares.size(); ++t) mean += shares[t] * double(models_[t][k]);
+    w[k] = float(mean);
+  }
+  committed(turn);
+}
+
+void FedAtServer::state(Archive& ar) {
+  ServerHalf::state(ar);
+  ar(given_at_, times_, held_, tiers_, models_, rounds_);
+  if (!ar.loading()) return;
+  const std::size_t size = setup().place.phantom ? 0 : setup().place.layout->size();
+  bool fits = models_.size() == tiers_.size() && rounds_.size() == tiers_.size();
+  for (const auto& model : models_) fits &= model.size() == size;
+  for (const auto& [rank, held] : held_) fits &= held.model.size() == size;
+  if (!fits) ar.fail("holds models of another size or number");
+}
+
+}  // namespace longhaul::sync

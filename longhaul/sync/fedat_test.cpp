@@ -1,0 +1,136 @@
+#include "longhaul/sync/fedat.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/sync/testing/halves.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Halves;
+using testing::TestJob;
+
+TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings) {
+  settings.push_back({"steps", {std::int64_t{3}}});
+  return {.sync = "fedat",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.rate = 0.05f, .momentum = 0.5f, .buffers = 1}),
+          .stop = {.max_rounds = 6}};
+}
+
+// mutant: longhaul/sync/fedat.cpp
+//   - const std::size_t end = next + order.size() / tiers + (m < order.size() % tiers ? 1 : 0);
+//   + const std::size_t end = next + order.size() / tiers + (m + 1 == tiers ? 1 : 0);
+// mutant: longhaul/sync/fedat.cpp
+//   - for (const auto& [rank, time] : times) order.emplace_back(time, rank);
+//   + for (const auto& [rank, time] : times) order.emplace_back(Time{0}, rank);
+TEST(FedAt, TiersAreEqualPartsOfWorkersByTime) {
+  using Tiers = std::vector<std::vector<Rank>>;
+  const std::map<Rank, Time> times{{0, 9s}, {1, 2s}, {2, 5s}, {3, 2s}, {4, 7s}};
+  EXPECT_EQ(fedat::cut_tiers(times, 2), (Tiers{{1, 2, 3}, {0, 4}}));
+  EXPECT_EQ(fedat::cut_tiers(times, 4), (Tiers{{1, 3}, {2}, {4}, {0}}));
+  EXPECT_EQ(fedat::cut_tiers({{7, 1s}, {8, 1s}}, 2), (Tiers{{7}, {8}}));
+}
+
+// mutant: longhaul/sync/fedat.cpp
+//   - shares.push_back(double(rounds[rounds.size() - 1 - m]) / all);
+//   + shares.push_back(double(rounds[m]) / all);
+TEST(FedAt, SlowTiersGetTheSharesThatFastOnesEarned) {
+  EXPECT_EQ(fedat::tier_shares({6, 3, 1}), (std::vector<double>{0.1, 0.3, 0.6}));
+  EXPECT_EQ(fedat::tier_shares({5}), std::vector<double>{1});
+}
+
+// By the server's clock, from the model out to the update in; weights are samples.
+// mutant: longhaul/sync/fedat.cpp
+//   - times_.try_emplace(from, turn.now() - given_at_[from]);
+//   + times_.try_emplace(from, Time{from});
+// mutant: longhaul/sync/fedat.cpp
+//   - rounds_.assign(tiers_.size(), 1);
+//   + rounds_.assign(tiers_.size(), 0);
+// mutant: longhaul/sync/fedat.cpp
+//   - samples += n_i;
+//   + samples += 1;
+TEST(FedAt, TheModelIsTheSharedMeanOfTheTiersModels) {
+  Halves<FedAt> job({.tiers = 2}, 4, 1);
+  job.start(1);
+  const auto at = [&](Time now, Rank rank, float x, std::uint64_t samples) {
+    job.node(0).context.now = now;
+    job.push(rank, {x}, samples);
+  };
+  at(1s, 3, 2, 10);
+  at(2s, 1, 4, 30);
+  at(8s, 0, 10, 10);
+  EXPECT_TRUE(job.records("tier").empty());  // nobody knows yet whose tier is whose
+  at(9s, 2, 20, 10);
+  const double fast = (10 * 2 + 30 * 4) / 40.0, slow = 15;
+  EXPECT_EQ(job.records("tier"), (std::vector<double>{1, 2}));
+  EXPECT_FLOAT_EQ(job.model()[0], float((fast + slow) / 2));  // two rounds each, from one
+  at(10s, 1, 6, 1);
+  EXPECT_EQ(job.records("tier").size(), 2u);
+  at(11s, 3, 8, 1);
+  EXPECT_FLOAT_EQ(job.model()[0], float(2.0 / 5 * 7 + 3.0 / 5 * slow));
+  EXPECT_EQ(job.records("staleness"), (std::vector<double>{0, 0, 0, 0, 0, 0}));
+}
+
+// mutant: longhaul/sync/fedat.h
+//   - bool may_read(Rank rank) const override { return !held_.contains(rank); }
+//   + bool may_read(Rank) const override { return held_.empty(); }
+TEST(FedAt, ATierLoopsAlone) {
+  TestJob::Config config = job_of(4, {{"tiers", {std::int64_t{2}}}});
+  config.takes = [](Rank rank) { return rank < 2 ? 0 : 40; };
+  TestJob job(config);
+  job.run();
+  EXPECT_EQ(job.finished.size(), 4u);
+  EXPECT_GT(job.steps[0], 3 * job.steps[2]);
+  EXPECT_LE(job.steps[0], job.steps[1] + 3);
+}
+
+// mutant: longhaul/sync/server/worker_half.cpp
+//   - compute(ProximalStep{prox, anchor}, steps, turn);
+//   + compute(ProximalStep{prox + 1, anchor}, steps, turn);
+TEST(FedAt, OneWorkerIsLocalTrainingOfThatProximalTerm) {
+  TestJob::Config tied = job_of(1, {{"prox", {0.4}}});
+  tied.learners = testing::learners(1, {.rate = 0.05f});
+  TestJob::Config prox = tied;
+  prox.sync = "fedprox";
+  prox.settings = {{"steps", {std::int64_t{3}}}, {"mu", {0.4}}};
+  TestJob a(tied), b(prox);
+  a.run();
+  b.run();
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(a.params(0)[i], b.params(0)[i], 1e-4) << i;
+}
+
+// mutant: longhaul/sync/fedat.cpp
+//   - if (turn.view().has(rank) && !held_.contains(rank)) return false;
+//   + if (!held_.contains(rank)) return false;
+// mutant: longhaul/sync/fedat.h
+//   - void on_loss(Turn& turn) override { advance(turn); }
+//   + void on_loss(Turn&) override {}
+TEST(FedAt, ALostWorkerIsNotWaitedFor) {
+  for (int moment = 20; moment < 80; moment += 7) {
+    TestJob job(job_of(4, {{"tiers", {std::int64_t{2}}}}));
+    int events = 0;
+    job.after_event = [&] {
+      if (++events == moment) job.crash(2);
+    };
+    job.run();
+    for (Rank rank : {0u, 1u, 3u}) EXPECT_EQ(job.finished[rank], 1) << moment;
+    EXPECT_EQ(job.params(0), job.params(3));
+  }
+}
+
+// mutant: longhaul/sync/fedat.cpp
+//   - ar(given_at_, times_, held_, tiers_, models_, rounds_);
+//   + ar(given_at_, times_, tiers_, models_, rounds_);
+TEST(FedAt, AllEndAlikeAndSavingChangesNothing) {
+  TestJob job(job_of(5, {}));
+  job.run();
+  for (Rank rank = 1; rank < 5; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
+  EXPECT_EQ(job.node(3).strategy().rounds_done(), 6u);
+  EXPECT_EQ(changed_by_saving(job_of(5, {})), "");
+}
+
+}  // namespace
+}  // namespace longhaul::sync
