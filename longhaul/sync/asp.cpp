@@ -35,7 +35,8 @@ void AspWorker::state(Archive& ar) {
 }
 
 // x <- x + u - eta lambda_t g^2 (x - bak)
-server::ServerHalf::Taken AspServer::commit(Rank from, const server::Label&, std::span<const float> values, Turn& turn) {
+server::ServerHalf::Taken AspServer::commit(Rank from, const server::Label&,
+                                            std::span<const float> values, Turn& turn) {
   mix_buffers(values, turn);
   const auto x = store().change().first(parameters().length);
   if (compensates() && config_.compensation == "adaptive") mean_square_.resize(x.size());

@@ -39,7 +39,8 @@ void EasgdWorker::state(Archive& ar) {
 }
 
 // c <- c + d; running statistics move by the same share
-server::ServerHalf::Taken EasgdServer::commit(Rank, const server::Label&, std::span<const float> d, Turn&) {
+server::ServerHalf::Taken EasgdServer::commit(Rank, const server::Label&, std::span<const float> d,
+                                              Turn&) {
   const auto c = store().change();
   const std::size_t length = parameters().length;
   for (std::size_t i = 0; i < length; ++i) c[i] = float(double(c[i]) + double(d[i]));

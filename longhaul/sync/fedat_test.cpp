@@ -76,10 +76,10 @@ TEST(FedAt, TheModelIsTheSharedMeanOfTheTiersModels) {
 
 // mutant: longhaul/sync/fedat.h
 //   - bool may_read(Rank rank) const override { return !held_.contains(rank); }
-//   + bool may_read(Rank) const override { return held_.empty(); }
+//   + bool may_read(Rank) const override { return true; }
 TEST(FedAt, ATierLoopsAlone) {
   TestJob::Config config = job_of(4, {{"tiers", {std::int64_t{2}}}});
-  config.takes = [](Rank rank) { return rank < 2 ? 0 : 40; };
+  config.takes = [](Rank rank) { return rank < 2 ? 10 * int(rank) : 80; };
   TestJob job(config);
   job.run();
   EXPECT_EQ(job.finished.size(), 4u);
@@ -109,6 +109,14 @@ TEST(FedAt, OneWorkerIsLocalTrainingOfThatProximalTerm) {
 //   - void on_loss(Turn& turn) override { advance(turn); }
 //   + void on_loss(Turn&) override {}
 TEST(FedAt, ALostWorkerIsNotWaitedFor) {
+  Halves<FedAt> halves({.tiers = 1}, 3, 1);
+  halves.start(1);
+  for (Rank rank : {0u, 1u}) halves.push(rank, {2});
+  halves.lose(2);  // before tiers are cut
+  EXPECT_EQ(halves.records("tier").size(), 1u);
+  halves.push(0, {2});
+  halves.lose(1);
+  EXPECT_EQ(halves.records("tier").size(), 2u);
   for (int moment = 20; moment < 80; moment += 7) {
     TestJob job(job_of(4, {{"tiers", {std::int64_t{2}}}}));
     int events = 0;

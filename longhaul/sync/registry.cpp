@@ -9,6 +9,7 @@
 #include "longhaul/sync/fedasync.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedavg.h"
+#include "longhaul/sync/fedgsync.h"
 #include "longhaul/sync/fedprox.h"
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/relay.h"
@@ -120,6 +121,8 @@ constexpr SyncEntry kEntries[] = {
      make_served<FedAsync>, describe<FedAsync>, over_hub, FedAsync::kTraits},
     {"fedat", "tiers of equally fast workers average in step, the server mixes their models",
      make_served<FedAt>, describe<FedAt>, over_hub, FedAt::kTraits},
+    {"fedgsync", "workers grouped by their data: a round waits for a quota of each group",
+     make_served<FedGSync>, describe<FedGSync>, over_hub, FedGSync::kTraits, FedGSync::small},
     {"easgd", "workers' models and the server's centre pull each other (elastic averaging)",
      make_easgd, describe<Easgd>, over_hub, Easgd::kTraits, nullptr, Easgd::traits_with},
 };

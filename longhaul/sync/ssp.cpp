@@ -34,7 +34,8 @@ void SspWorker::state(Archive& ar) {
 }
 
 // x <- x + u; completed[w] <- c + 1
-server::ServerHalf::Taken SspServer::commit(Rank from, const server::Label&, std::span<const float> values, Turn& turn) {
+server::ServerHalf::Taken SspServer::commit(Rank from, const server::Label&,
+                                            std::span<const float> values, Turn& turn) {
   mix_buffers(values, turn);
   const auto x = store().change().first(parameters().length);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = float(double(x[i]) + double(values[i]));

@@ -5,7 +5,11 @@
 namespace longhaul::sync::server {
 namespace {
 
-constexpr Service kBulk{};  // labels too: they come before their vectors
+// Labels too: they come before their vectors. A node sends one update at a time, and nothing behind
+// it until it is answered, so that no letter overtakes one of a lower class.
+Service service_of(const Label& label) {
+  return {.priority = std::uint8_t(Service{}.priority - (label.goes_up() ? label.urgency : 0))};
+}
 
 enum : std::uint32_t { kParameters, kBuffers };
 
@@ -16,9 +20,7 @@ Coding coding_of(const Label& label, std::uint32_t range) {
   return label.kind == Label::Kind::model ? Coding::down : Coding::exact;
 }
 
-bool may_carry(Label::Kind kind) {
-  return kind != Label::Kind::pull && kind != Label::Kind::urge;
-}
+bool may_carry(Label::Kind kind) { return kind != Label::Kind::pull && kind != Label::Kind::urge; }
 bool must_carry(Label::Kind kind) { return may_carry(kind) && kind != Label::Kind::model; }
 
 }  // namespace
@@ -44,6 +46,10 @@ void Courier::send(Letter letter, Turn& turn) {
   LH_CHECK(letter.label.goes_up() ? letter.peer == server_ : is_server());
   letter.label.carries = letter.values != nullptr;
   if (letter.peer == turn.self()) return arrived_.push_back(std::move(letter));
+  if (letter.label.kind == Label::Kind::urge) {
+    const Inbox& inbox = in_[letter.peer];
+    letter.label.clock = inbox.next + (inbox.open ? 1 : 0);
+  }
   Outbox& outbox = out_[letter.peer];
   letter.label.seq = outbox.next++;
   outbox.letters.push_back(std::move(letter));
@@ -55,7 +61,7 @@ void Courier::send(Letter letter, Turn& turn) {
 void Courier::pump(Outbox& outbox, Turn& turn) {
   while (!outbox.under_way && !outbox.letters.empty()) {
     const Letter& letter = outbox.letters.front();
-    turn.send(letter.peer, letter.label, {}, kBulk);
+    turn.send(letter.peer, letter.label, {}, service_of(letter.label));
     if (!letter.label.carries) {
       outbox.letters.pop_front();
       continue;
@@ -66,17 +72,38 @@ void Courier::pump(Outbox& outbox, Turn& turn) {
 }
 
 void Courier::begin(const Letter& letter, Turn& turn) {
+  const Layout& layout = *place_.layout;
+  begin_range(letter, kParameters, layout.parameters(), turn);
+  begin_range(letter, kBuffers, layout.buffers(), turn);
+}
+
+void Courier::begin_range(const Letter& letter, std::uint32_t range, Range left, Turn& turn) {
+  if (left.length == 0) return;
   Turn below = within(*transfer_, turn);
+  transfer_->begin({.key = key_of(turn.self(), letter.peer, letter.label, range),
+                    .to = letter.peer,
+                    .ranges = cut(left),
+                    .weight = 0,
+                    .service = service_of(letter.label)},
+                   below);
+}
+
+// What is with the host goes as it is; the rest is queued anew, in the same pieces. Only behind a
+// label that has come: nothing of another class may overtake it.
+void Courier::urge(const Label& how, Turn& turn) {
+  const auto found = out_.find(server_);
+  if (found == out_.end() || !found->second.under_way) return;
+  Letter& letter = found->second.letters.front();
+  if (letter.label.seq >= how.clock || letter.label.urgency == how.urgency) return;
+  letter.label.urgency = how.urgency;
   const Layout& layout = *place_.layout;
   for (const auto& [range, whole] :
        {std::pair{kParameters, layout.parameters()}, std::pair{kBuffers, layout.buffers()}}) {
-    if (whole.length == 0) continue;
-    transfer_->begin({.key = key_of(turn.self(), letter.peer, letter.label, range),
-                      .to = letter.peer,
-                      .ranges = cut(whole),
-                      .weight = 0,
-                      .service = kBulk},
-                     below);
+    const TransferKey key = key_of(turn.self(), letter.peer, letter.label, range);
+    const std::uint64_t left = transfer_->remaining(key, letter.peer);
+    if (left == 0) continue;
+    transfer_->cancel(key, letter.peer);
+    begin_range(letter, range, {whole.end() - left, left}, turn);
   }
 }
 
@@ -135,10 +162,12 @@ Status Courier::on_message(Rank from, const Message& message, Turn& turn) {
     if (label.carries) {
       inbox.open = label;
       inbox.filled = 0;
+      inbox.there.clear();
       inbox.values.clear();
       return Ok{};
     }
     ++inbox.next;
+    if (label.kind == Label::Kind::urge) urge(label, turn);
     arrived_.push_back({from, label, nullptr});
     return Ok{};
   });
@@ -149,13 +178,16 @@ Status Courier::admit(Rank from, const TransferKey& key, Range range) {
   if (found == in_.end() || !found->second.open) return malformed("a piece of no letter");
   const Inbox& inbox = found->second;
   const Range buffers = place_.layout->buffers();
-  const std::uint32_t of = inbox.filled < buffers.offset ? kParameters : kBuffers;
+  const std::uint32_t of = range.offset < buffers.offset ? kParameters : kBuffers;
   if (key != key_of(from, place_.self, *inbox.open, of))
     return malformed("a piece of another letter than the one that is open");
-  const std::uint64_t end = of == kParameters ? buffers.offset : buffers.end();
-  if (range.offset != inbox.filled || range.end() > end)
-    return malformed("a piece at " + std::to_string(range.offset) + " where the one at " +
-                     std::to_string(inbox.filled) + " is expected");
+  const Range whole = of == kParameters ? place_.layout->parameters() : buffers;
+  const std::uint64_t longest = place_.longest_piece();
+  const bool is_cut = (range.offset - whole.offset) % longest == 0 &&
+                      range.length == std::min(longest, whole.end() - range.offset);
+  if (!is_cut || inbox.there.contains(range.offset))
+    return malformed("a piece at " + std::to_string(range.offset) + " that is " +
+                     (is_cut ? "there already" : "none of those that a vector is cut in"));
   return Ok{};
 }
 
@@ -181,14 +213,17 @@ void Courier::on_progress(Turn& turn) {
 
 void Courier::take(Arrival arrival) {
   Inbox& inbox = in_.at(arrival.from);
-  LH_CHECK(inbox.open && arrival.range.offset == inbox.filled);
-  if (!place_.phantom && inbox.values.empty()) inbox.values.reserve(place_.layout->size());
-  inbox.values.insert(inbox.values.end(), arrival.values.begin(), arrival.values.end());
-  inbox.filled = arrival.range.end();
+  LH_CHECK(inbox.open);
+  if (!place_.phantom) inbox.values.resize(place_.layout->size());
+  std::copy(arrival.values.begin(), arrival.values.end(),
+            inbox.values.begin() + std::ptrdiff_t(arrival.range.offset));
+  inbox.filled += arrival.range.length;
+  inbox.there.insert(arrival.range.offset);
   if (inbox.filled < place_.layout->size()) return;
   auto whole = std::make_shared<const std::vector<float>>(std::move(inbox.values));
   arrived_.push_back({arrival.from, *inbox.open, std::move(whole)});
   inbox.values = {};
+  inbox.there.clear();
   inbox.open.reset();
   ++inbox.next;
 }

@@ -2,16 +2,18 @@
 // Courier carries letters between the workers and the server of a job: a label, and with some of
 // them a whole vector of the layout. Updates go up in the job's codec, with the worker's error
 // feedback; models come down in another codec, or in fp32; buffers go along as exact fp32 values
-// (range 1), and so do the model that a run starts from and the one that it ends with.
+// (range 1), and so do the model that a run starts from and the one that it ends with. An update
+// goes behind others on full links by its label's urgency; the server may change it on the way.
 //
 // Letters of one node to another arrive in the order in which they were sent, each once. What a
 // peer can make a node keep is one vector that is being put together: a label is taken only if it
-// is the next one, pieces only where the last one ended. A letter to oneself costs no byte and is
+// is the next one, pieces only of its vector, each once. A letter to oneself costs no byte and is
 // not coded. Over the Transfer it is the port for (core/transfer.h).
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "longhaul/core/transfer.h"
 
@@ -33,13 +35,16 @@ struct Label {
   bool asks = false;          // push
   std::uint64_t seq = 0;      // of letters between these two, one way; written by the Courier
   std::uint64_t version = 0;  // down: of the model; up: of the one that the worker had
-  std::uint64_t clock = 0;    // down: updates that each live worker has given, at least
+  // Down: updates that each live worker has given, at least; urge: letters whose labels have come
+  // from this worker, written by the Courier.
+  std::uint64_t clock = 0;
   std::uint64_t steps = 0;    // up: that the update is of
   std::uint64_t samples = 0;  // up
   std::uint64_t shard = 0;    // up: samples that the worker holds; 0: it does not tell
   double loss = 0;            // up: mean over the steps
   // Of strategies that group workers by their data (fedgsync).
-  std::uint8_t urgency = 0;        // down: of the update under way, or the next; 0 goes first
+  // Down: of the update under way, or the next; up: of this one. 0 goes first.
+  std::uint8_t urgency = 0;
   bool refused = false;            // down: the update that this answers was not taken
   std::vector<float> sketch = {};  // up: of the gradient
   static constexpr std::uint32_t kLongestSketch = 4096;
@@ -111,18 +116,21 @@ class Courier final : public Machine, public VectorPort {
   };
   struct Inbox {  // of one peer
     std::uint64_t next = 0;
-    std::optional<Label> open;  // its vector is being put together
-    std::uint64_t filled = 0;   // values of it that are there
+    std::optional<Label> open;      // its vector is being put together
+    std::uint64_t filled = 0;       // values of it that are there
+    std::set<std::uint64_t> there;  // where its pieces begin
     std::vector<float> values;
-    void state(auto& ar) { ar(next, open, filled, values); }
+    void state(auto& ar) { ar(next, open, filled, there, values); }
   };
 
   bool is_server() const { return place_.self == server_; }
   void pump(Outbox&, Turn&);
+  void urge(const Label&, Turn&);
   void begin(const Letter&, Turn&);
   void sent(const Sent&, Turn&);
   void take(Arrival);
   TransferKey key_of(Rank from, Rank to, const Label&, std::uint32_t range) const;
+  void begin_range(const Letter&, std::uint32_t range, Range left, Turn&);
   std::vector<Range> cut(Range) const;
 
   const Place place_;

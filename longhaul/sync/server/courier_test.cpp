@@ -5,12 +5,14 @@
 #include "longhaul/codec/error_feedback.h"
 #include "longhaul/codec/int8.h"
 #include "longhaul/core/testing/machine_net.h"
+#include "longhaul/sync/testing/one_node.h"
 #include "longhaul/transfer/reliable.h"
 
 namespace longhaul::sync::server {
 namespace {
 
 using longhaul::testing::MachineNet;
+using testing::OneNode;
 using Kind = Label::Kind;
 using Floats = std::vector<float>;
 
@@ -38,12 +40,14 @@ class Post final : public Machine, public Reader {
   void send(Rank to, Kind kind, Snapshot values, Turn& turn, std::uint64_t version = 0) {
     Turn below = within(courier_, turn);
     Label label{.kind = kind, .version = version};
+    label.urgency = urgency;
     courier_.send({to, label, std::move(values)}, below);
   }
   void state(Archive& ar) override { ar(got); }
 
   Courier courier_;
   std::deque<Letter> got;
+  std::uint8_t urgency = 0;
 };
 
 std::shared_ptr<const Layout> layout() {
@@ -203,15 +207,18 @@ TEST(Courier, PhantomsHaveSizesAndNoNumbers) {
 //   - if (inbox.open || label.seq != inbox.next)
 //   + if (label.seq != inbox.next)
 // mutant: longhaul/sync/server/courier.cpp
-//   - if (range.offset != inbox.filled || range.end() > end)
-//   + if (range.end() > end)
+//   - if (!is_cut || inbox.there.contains(range.offset))
+//   + if (!is_cut)
+// mutant: longhaul/sync/server/courier.cpp
+//   - if (!is_cut || inbox.there.contains(range.offset))
+//   + if (inbox.there.contains(range.offset))
 // mutant: longhaul/sync/server/courier.cpp
 //   - if (label.carries ? !may_carry(label.kind) : must_carry(label.kind))
 //   + if (false)
 // mutant: longhaul/sync/server/courier.cpp
 //   - LH_TRY(reader_.admit(from, label));
 //   +
-TEST(Courier, OnlyTheNextLabelAndTheNextPieceAreTaken) {
+TEST(Courier, OnlyTheNextLabelAndEachPieceOfItOnceAreTaken) {
   Net job;
   Label push{.kind = Kind::push, .carries = true};
   EXPECT_FALSE(job.piece(1, 0, push, {0, 128}));  // of no letter
@@ -227,10 +234,11 @@ TEST(Courier, OnlyTheNextLabelAndTheNextPieceAreTaken) {
   EXPECT_FALSE(job.label(1, 0, unwanted));
   ASSERT_TRUE(job.label(1, 0, push));
   EXPECT_FALSE(job.label(1, 0, push));               // a second vector at once
-  EXPECT_FALSE(job.piece(1, 0, push, {128, 128}));   // not where the last ended
+  EXPECT_FALSE(job.piece(1, 0, push, {64, 128}));    // not where a vector is cut
+  EXPECT_FALSE(job.piece(1, 0, push, {0, 64}));      // nor so short
   EXPECT_FALSE(job.piece(2, 0, push, {0, 128}));     // of one who has sent no label
   EXPECT_FALSE(job.piece(1, 0, later, {0, 128}));    // of another letter
-  EXPECT_FALSE(job.piece(1, 0, push, {0, 128}, 1));  // of the buffers, too early
+  EXPECT_FALSE(job.piece(1, 0, push, {0, 128}, 1));  // not of the buffers
   for (std::uint64_t at = 0; at < 640; at += 128) EXPECT_TRUE(job.piece(1, 0, push, {at, 128}));
   EXPECT_FALSE(job.piece(1, 0, push, {512, 128}));  // twice
   EXPECT_FALSE(job.piece(1, 0, push, {640, 100}));  // over the end of the parameters
@@ -239,6 +247,66 @@ TEST(Courier, OnlyTheNextLabelAndTheNextPieceAreTaken) {
   EXPECT_TRUE(job.piece(1, 0, push, {kParameters, kBuffers}, 1));
   EXPECT_EQ(job.post(0).got.size(), 1u);
   EXPECT_FALSE(job.label(1, 0, push));  // it has been
+}
+
+// Whenever the server says how urgent an update is: nothing changes but the order.
+// mutant: longhaul/sync/server/courier.cpp
+//   - if (letter.label.seq >= how.clock || letter.label.urgency == how.urgency) return;
+//   + if (letter.label.urgency == how.urgency) return;
+// mutant: longhaul/sync/server/courier.cpp
+//   - begin_range(letter, range, {whole.end() - left, left}, turn);
+//   + begin_range(letter, range, whole, turn);
+TEST(Courier, UrgencyMayChangeWhileAnUpdateIsUnderWay) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    Net job(seed % 2 == 0, seed);
+    Random random(seed, Stream{});
+    for (int i = 0; i < 3; ++i) {
+      job.post(1).urgency = std::uint8_t(random.below(3));
+      job.send(1, 0, Kind::push, numbers(float(i)));
+      while (job.post(0).got.size() <= std::size_t(i) && job.net.step()) {
+        if (random.below(3) > 0) continue;
+        job.post(0).urgency = std::uint8_t(random.below(3));
+        job.send(0, 1, Kind::urge, nullptr);
+        job.net.save_and_load(1);
+      }
+    }
+    job.net.run(100000);
+    ASSERT_TRUE(job.net.errors.empty()) << seed << job.net.errors.front();
+    ASSERT_EQ(job.post(0).got.size(), 3u) << seed;
+    EXPECT_NEAR((*job.post(0).got[2].values)[kParameters - 1], (*numbers(2))[kParameters - 1], 0.1);
+  }
+}
+
+// What is sent is of the class of its urgency: hosts send lower classes when higher ones are empty.
+// mutant: longhaul/sync/server/courier.cpp
+//   - .service = service_of(letter.label)},
+//   + .service = {}},
+// mutant: longhaul/sync/server/courier.cpp
+//   - if (label.kind == Label::Kind::urge) urge(label, turn);
+//   +
+TEST(Courier, FedGSyncInvariant7_SurplusGoesInALowerClass) {
+  OneNode node(700, {}, {{"a"}, {"b"}});
+  node.place.self = 1;
+  node.place.chunk_bytes = 512;
+  Post post(node.place, false);
+  post.urgency = 2;
+  post.send(0, Kind::push, std::make_shared<const Floats>(700), node.turn);
+  const auto classes = [&] {
+    std::vector<unsigned> found;
+    for (const Send& send : node.done<Send>()) found.push_back(send.service.priority);
+    node.context.actions.clear();
+    return found;
+  };
+  const unsigned normal = Service{}.priority;
+  EXPECT_EQ(classes(),
+            std::vector<unsigned>(3, normal - 2));  // the label, and what there is room for
+  Label urge{.kind = Kind::urge};
+  urge.clock = 1;
+  Message message;
+  message.kind = Label::kKind;
+  message.head = Payload(share(to_wire(urge)));
+  ASSERT_TRUE(post.courier_.on_message(0, message, node.turn));
+  EXPECT_EQ(classes(), std::vector<unsigned>(2, normal));
 }
 
 // Of a peer that is lost nothing is kept.

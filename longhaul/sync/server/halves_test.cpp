@@ -95,7 +95,7 @@ TEST(ServerHalf, NobodyBeginsBeforeAllHaveAsked) {
 
 // The next gives the model if the lowest worker is lost before anything has begun.
 // mutant: longhaul/sync/server/worker_half.cpp
-//   - if (lowest(turn.view()) == turn.self() && lowest(before) != turn.self()) give_start(turn);
+//   - if (phase_ == Phase::waiting) give_start(turn);  // else the learner is at work: when it asks
 //   +
 TEST(WorkerHalf, WhoFollowsTheLowestGivesTheModelToStartFrom) {
   TestJob::Config config{.sync = "asp", .learners = testing::learners(4, {.rate = 0.05f})};

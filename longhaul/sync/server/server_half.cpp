@@ -4,6 +4,7 @@ namespace longhaul::sync::server {
 
 Status ServerHalf::admit(Rank from, const Label& label) const {
   if (!setup_.place.member(from).is(Role::worker)) return malformed("a letter of no worker");
+  LH_TRY(may_say(from, label));
   const auto given = given_.find(from);
   switch (label.kind) {
     case Label::Kind::start:
@@ -32,6 +33,7 @@ void ServerHalf::take(const Letter& letter, Turn& turn) {
   } else if (letter.label.kind == Label::Kind::pull) {
     waiting_.insert(letter.peer);
     silent_.erase(letter.peer);
+    heard(letter.peer, letter.label);
   } else {
     push(letter, turn);
   }
@@ -80,8 +82,18 @@ void ServerHalf::release(Turn& turn) {
     label.clock = clock();
     given_[rank] = store_.version();
     gives(rank, turn);
+    address(rank, label);
     out_.push_back({rank, label, has_it ? nullptr : store_.snapshot()});
   }
+}
+
+bool ServerHalf::urge(Rank rank, std::uint8_t urgency) {
+  const auto given = given_.find(rank);
+  if (ended_ || given == given_.end() || waiting_.contains(rank)) return false;
+  Label label{.kind = Label::Kind::urge, .version = given->second};
+  label.urgency = urgency;
+  out_.push_back({rank, label, nullptr});
+  return true;
 }
 
 void ServerHalf::end(Turn& turn) {

@@ -48,14 +48,25 @@ class ServerHalf : public Machine {
   virtual void gives(Rank, Turn&) {}
   // It is lost, or the run is over: nothing has to be kept for it.
   virtual void drop(Rank) {}
+  // What only this strategy's workers say: is it in order? Asked beside the rules of all.
+  virtual Status may_say(Rank, const Label&) const { return Ok{}; }
+  // A worker asks for the model.
+  virtual void heard(Rank, const Label&) {}
+  // What only this strategy's models say; after gives().
+  virtual void address(Rank, Label&) {}
   // Some were lost and dropped: what waited for them alone may go on.
   virtual void on_loss(Turn&) {}
 
   // --- what it calls ----------------------------------------------------------------------------
   ParameterStore& store() { return store_; }
+  const ParameterStore& store() const { return store_; }
   const Setup& setup() const { return setup_; }
   // store() was changed: it has one version more. Of a strategy that keeps pushes.
   void committed(Turn&);
+  // Models to those who may have them, or the end: after a timer.
+  void settle(Turn&);
+  // Tells a worker that is at an update how urgent it is (Label); false: it is at none.
+  bool urge(Rank, std::uint8_t urgency);
   bool over() const { return ended_ || end_.over(); }  // commits nothing any more
   // Of the flat vector; none in a phantom job.
   Range parameters() const;
@@ -68,7 +79,6 @@ class ServerHalf : public Machine {
  private:
   void push(const Letter&, Turn&);
   void release(Turn&);
-  void settle(Turn&);
   void end(Turn&);
 
   const Setup setup_;

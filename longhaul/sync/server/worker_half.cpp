@@ -6,21 +6,24 @@ namespace longhaul::sync::server {
 
 void WorkerHalf::on_start(Turn& turn) {
   if (live_with(Role::worker, turn.place(), turn.view()).front() == turn.self()) give_start(turn);
-  ask(turn);
+  if (!prepares(turn)) ask(turn);
 }
 
 // Whoever follows a lowest worker that is lost does not know whether the server has heard it.
 void WorkerHalf::on_view(const View& before, Turn& turn) {
-  if (begun_ || phase_ != Phase::waiting) return;
+  if (begun_ || (phase_ != Phase::waiting && phase_ != Phase::computing)) return;
   const auto lowest = [&](const View& view) {
     return live_with(Role::worker, turn.place(), view).front();
   };
-  if (lowest(turn.view()) == turn.self() && lowest(before) != turn.self()) give_start(turn);
+  if (lowest(turn.view()) != turn.self() || lowest(before) == turn.self()) return;
+  owes_start_ = true;
+  if (phase_ == Phase::waiting) give_start(turn);  // else the learner is at work: when it asks
 }
 
 void WorkerHalf::give_start(Turn& turn) {
   const auto x = turn.params();
   auto model = std::make_shared<const std::vector<float>>(x.begin(), x.end());
+  owes_start_ = false;
   out_.push_back({setup_.server, {.kind = Label::Kind::start}, std::move(model)});
 }
 
@@ -39,7 +42,10 @@ void WorkerHalf::compute_near(double prox, std::uint32_t steps, Turn& turn) {
 
 void WorkerHalf::ask(Turn& turn) {
   if (failed()) return;
-  out_.push_back({setup_.server, {.kind = Label::Kind::pull, .version = version_}, nullptr});
+  if (owes_start_) give_start(turn);
+  Label label{.kind = Label::Kind::pull, .version = version_};
+  sign(label);
+  out_.push_back({setup_.server, label, nullptr});
   wait(turn);
 }
 
@@ -68,6 +74,7 @@ void WorkerHalf::push(std::span<const float> parameters, const Computed& compute
   label.steps = computed.steps;
   label.samples = computed.samples;
   label.shard = computed.shard_size;
+  sign(label);
   label.loss = std::clamp(computed.loss, -1e300, 1e300);
   out_.push_back(
       {setup_.server, label, std::make_shared<const std::vector<float>>(std::move(values))});
@@ -143,7 +150,7 @@ std::string WorkerHalf::waiting_for() const {
 
 void WorkerHalf::state(Archive& ar) {
   ar.expect(std::string(setup_.name) + " worker");
-  ar(phase_, begun_, ending_, version_, clock_, asked_, last_, out_);
+  ar(phase_, begun_, owes_start_, ending_, version_, clock_, asked_, last_, out_);
 }
 
 }  // namespace longhaul::sync::server

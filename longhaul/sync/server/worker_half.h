@@ -41,6 +41,11 @@ class WorkerHalf : public Machine {
   virtual void computed(const Computed&, Turn&) = 0;
   // The model came; null in the first answer, if params() is it already. Compute.
   virtual void read(const Label&, const Snapshot& model, Turn&);
+  // Has it something to compute before it asks for the first model? Then compute() and, at last,
+  // ask(). params() is W_0.
+  virtual bool prepares(Turn&) { return false; }
+  // What only this strategy's letters say.
+  virtual void sign(Label&) const {}
   // Is it one of whose updates the server says how urgent they are? It does by letters of their
   // own, at any time, beside the models' labels.
   virtual bool takes_urgency() const { return false; }
@@ -66,8 +71,9 @@ class WorkerHalf : public Machine {
 
   const Setup setup_;
   Phase phase_ = Phase::unborn;
-  bool begun_ = false;   // has had an answer
-  bool ending_ = false;  // the last letter is coming
+  bool begun_ = false;       // has had an answer
+  bool owes_start_ = false;  // is to give the server the model to start from
+  bool ending_ = false;      // the last letter is coming
   std::uint64_t version_ = 0;
   std::uint64_t clock_ = 0;
   Time asked_{0};

@@ -15,7 +15,7 @@ namespace longhaul::sync::testing {
 
 // Part: a strategy with a server, as in sync/registry.cpp.
 template <class Part>
-class Halves final : public server::Reader {
+class Halves : public server::Reader {
  public:
   Halves(typename Part::Config config, std::uint32_t workers, std::uint64_t size = 4,
          double rate = 0.5)
@@ -66,9 +66,23 @@ class Halves final : public server::Reader {
     server::Label label{.kind = server::Label::Kind::push, .version = given_[rank]};
     label.asks = true;
     label.shard = shard;
-    ASSERT_TRUE(server_->admit(rank, label));
+    push(rank, std::move(label), std::move(values));
+  }
+  void push(Rank rank, server::Label label, std::vector<float> values) {
+    const Status admitted = server_->admit(rank, label);
+    ASSERT_TRUE(admitted) << admitted.error().what;
     server_->take({rank, label, std::make_shared<const std::vector<float>>(values)},
                   nodes_[0]->turn);
+    collect();
+  }
+  void timer(TimerId id) {
+    server_->on_timer(id, nodes_[0]->turn);
+    collect();
+  }
+  void lose(Rank rank) {
+    const View before = nodes_[0]->view;
+    std::erase(nodes_[0]->view.live, rank);
+    server_->on_view(before, nodes_[0]->turn);
     collect();
   }
   // The model as it stands, told to somebody who only looks.
@@ -78,6 +92,7 @@ class Halves final : public server::Reader {
     collect();
     down_.clear();
   }
+  std::uint64_t given(Rank rank) { return given_[rank]; }  // the version it was given last
   const std::vector<float>& model() { return *models_.at(newest_); }  // given last, to whomever
   std::vector<double> records(const std::string& name) const {
     std::vector<double> values;
@@ -90,9 +105,13 @@ class Halves final : public server::Reader {
   server::WorkerHalf& worker(Rank rank) { return *workers_.at(rank); }
   OneNode& node(Rank rank) { return *nodes_.at(rank); }
 
+  std::vector<std::pair<Rank, server::Label>> labels;  // of all letters of the server
+
  private:
   void collect() {
     while (auto letter = server_->letter()) {
+      labels.push_back({letter->peer, letter->label});
+      if (letter->label.kind == server::Label::Kind::urge) continue;
       given_[letter->peer] = letter->label.version;
       newest_ = letter->label.version;
       letter->label.carries = letter->values != nullptr;

@@ -1,0 +1,71 @@
+#pragma once
+// FedGSync: workers are grouped by the likeness of their data; a round waits for a quota of each
+// group, not for everybody, and weighs groups, not arrivals. What the round waits for goes first.
+//   "FedGSync: jointly optimized weak synchronization and gradient transmission for fast
+//   distributed machine learning in heterogeneous WAN" (OpenReview UGpu360ONV). A reconstruction
+//   from its abstract: docs/sync/fedgsync.md says what is whose.
+#include "longhaul/core/registry.h"
+#include "longhaul/sync/fedgsync_server.h"
+#include "longhaul/sync/local_update.h"
+#include "longhaul/sync/server/worker_half.h"
+
+namespace longhaul::sync {
+
+// Before it asks for the first model it sketches the mean gradient of a few batches there, without
+// a step; every update brings a sketch of itself.
+class FedGSyncWorker final : public server::WorkerHalf {
+ public:
+  static constexpr std::uint32_t kMostResets = 3;  // updates in a row that are not finite
+
+  FedGSyncWorker(const FedGSyncConfig& config, const server::Setup& setup)
+      : WorkerHalf(setup), config_(config) {}
+  void state(Archive&) override;
+
+ private:
+  bool prepares(Turn&) override;
+  void begin(Turn&) override;
+  void computed(const Computed&, Turn&) override;
+  void read(const server::Label&, const Snapshot& model, Turn&) override;
+  void sign(server::Label&) const override;
+  bool takes_urgency() const override { return true; }
+  void urged(const server::Label& label, Turn&) override { urgency_ = label.urgency; }
+
+  void profile(const Computed&, Turn&);
+  void sketch(std::span<const float> parameters, Turn&);
+
+  const FedGSyncConfig config_;
+  LocalUpdate local_;
+  std::uint32_t batches_ = 0;   // of the profile, so far
+  std::vector<float> profile_;  // sum of their gradients at the output layer
+  std::vector<float> sketch_;   // the newest
+  std::uint64_t shard_ = 0;
+  std::uint32_t resets_ = 0;  // in a row
+  bool resetting_ = false;
+  std::uint8_t urgency_ = 0;  // of its update
+};
+
+struct FedGSync {
+  static constexpr std::string_view kName = "fedgsync";
+  using Config = FedGSyncConfig;
+  static Status check(const Config&, const server::Setup&) { return Ok{}; }
+  static std::uint64_t commits(const Config&, const server::Setup&) { return 1; }  // a round
+  // Groups are made anew within a few rounds.
+  static std::vector<Setting> small() { return {{"regroup", {std::int64_t{3}}}}; }
+  static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
+                                                    const server::Setup& setup) {
+    return std::make_unique<FedGSyncWorker>(config, setup);
+  }
+  static std::unique_ptr<server::ServerHalf> server(const Config& config,
+                                                    const server::Setup& setup) {
+    return std::make_unique<FedGSyncServer>(config, setup);
+  }
+  static constexpr SyncTraits kTraits{
+      .bits = Bits::schedule,
+      .takes_outer = false,
+      .when_lost =
+          "what it gave counts, quotas are of who is left; without the server the run "
+          "ends, which has to be brought back for a resume",
+      .served = true};
+};
+
+}  // namespace longhaul::sync

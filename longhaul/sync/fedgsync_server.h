@@ -1,0 +1,56 @@
+#pragma once
+// The server's half of FedGSync: groups, quotas, commits, and which updates are urgent.
+#include "longhaul/sync/fedgsync_config.h"
+#include "longhaul/sync/grouping/commit.h"
+#include "longhaul/sync/grouping/urgency.h"
+#include "longhaul/sync/server/server_half.h"
+
+namespace longhaul::sync {
+
+class FedGSyncServer final : public server::ServerHalf {
+ public:
+  FedGSyncServer(const FedGSyncConfig& config, const server::Setup& setup)
+      : ServerHalf(setup), config_(config) {}
+  void on_timer(TimerId, Turn&) override;
+  void state(Archive&) override;
+
+  const std::vector<grouping::Group>& groups() const { return groups_; }
+
+ private:
+  static constexpr TimerId kDeadline{1}, kLate{2};
+  static constexpr std::size_t kRemembered = 15;  // durations of rounds
+  static constexpr std::size_t kEnough = 3;       // of them for a median
+
+  Status may_say(Rank, const server::Label&) const override;
+  void heard(Rank, const server::Label&) override;
+  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  bool may_read(Rank rank) const override { return !pending_.contains({rank, store().version()}); }
+  void gives(Rank, Turn&) override;
+  void address(Rank, server::Label&) override;
+  void drop(Rank) override;
+  void on_loss(Turn& turn) override { advance(turn); }
+
+  void group(Turn&);
+  void advance(Turn&);
+  void end_round(Turn&);
+  void judge(Turn&);
+  void set_deadline(Time since, Turn&);
+  std::vector<grouping::Need> needs(const Turn&) const;
+  void classify(Turn&);
+
+  const FedGSyncConfig config_;
+  std::vector<grouping::Group> groups_;
+  grouping::Pending pending_;                    // updates of the open round
+  std::map<Rank, std::vector<float>> sketches_;  // the newest of each live worker
+  std::map<Rank, std::uint64_t> samples_;        // that each holds
+  std::map<Rank, std::uint64_t> next_;           // updates from older versions it has given before
+  std::set<Rank> refused_;                       // to be told
+  std::uint32_t lost_ = 0;                       // since groups were made
+  Time began_{0};                                // the open round
+  Time deadline_{0};                             // of it, once three rounds are known
+  std::deque<Time> took_;
+  grouping::Urgencies urgencies_;
+  std::map<Rank, std::uint8_t> classes_, told_;
+};
+
+}  // namespace longhaul::sync

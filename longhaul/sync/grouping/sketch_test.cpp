@@ -1,0 +1,66 @@
+#include "longhaul/sync/grouping/sketch.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/base/rng.h"
+
+namespace longhaul::sync::grouping {
+namespace {
+
+// mutant: longhaul/sync/grouping/sketch.cpp
+//   - if (found.length > 0 && stem(it->name) != last) break;
+//   + if (found.length > 0) break;
+// mutant: longhaul/sync/grouping/sketch.cpp
+//   - if (it->role != LayerRange::Role::parameter) continue;
+//   +
+TEST(Sketch, IsOfTheLastLayersWeightsAndBias) {
+  const Layout layout({{"fc1.weight", {0, 6}, {2, 3}},
+                       {"fc2.weight", {6, 4}, {2, 2}},
+                       {"fc2.bias", {10, 2}, {2}},
+                       {"bn.mean", {12, 3}, {3}, LayerRange::Role::buffer}});
+  EXPECT_EQ(output_layer(layout), (Range{6, 6}));
+  EXPECT_EQ(output_layer(*Layout::flat(5)), (Range{0, 5}));
+}
+
+// Lengths and angles survive: signs are fair and those of different rows and columns differ.
+// mutant: longhaul/sync/grouping/sketch.cpp
+//   - if (row % 32 == 0) bits = signs.bits32();
+//   + if (row == 0) bits = signs.bits32();
+// mutant: longhaul/sync/grouping/sketch.cpp
+//   - Random signs(seed, {Purpose::codec, column, 0xFFFFFFFF});
+//   + Random signs(seed, {Purpose::codec, column % 2, 0xFFFFFFFF});
+TEST(Sketch, KeepsLengthsAndAngles) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Random random(seed, Stream{});
+    std::vector<float> a(300), b(300);
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      a[k] = float(random.normal());
+      b[k] = 0.5f * a[k] + float(random.normal());
+    }
+    const auto dot = [](const auto& x, const auto& y) {
+      double sum = 0;
+      for (std::size_t k = 0; k < x.size(); ++k) sum += double(x[k]) * double(y[k]);
+      return sum;
+    };
+    const auto u = sketch_of(a, 256, 7), v = sketch_of(b, 256, 7);
+    EXPECT_NEAR(dot(u, u) / dot(a, a), 1, 0.3);
+    EXPECT_NEAR(dot(u, v) / std::sqrt(dot(u, u) * dot(v, v)),
+                dot(a, b) / std::sqrt(dot(a, a) * dot(b, b)), 0.2);
+    EXPECT_EQ(u, sketch_of(a, 256, 7));
+    EXPECT_NE(u, sketch_of(a, 256, 8));
+  }
+}
+
+// mutant: longhaul/sync/grouping/sketch.cpp
+//   - if (!std::isfinite(s)) return std::vector<float>(size);
+//   +
+TEST(Sketch, OfWhatIsNotFiniteIsZero) {
+  const std::vector<float> bad{1, std::nanf(""), 2}, zero(8);
+  EXPECT_EQ(sketch_of(bad, 8, 1), zero);
+  EXPECT_EQ(sketch_of(std::vector<float>(3), 8, 1), zero);
+}
+
+}  // namespace
+}  // namespace longhaul::sync::grouping
