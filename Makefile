@@ -11,7 +11,7 @@ export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build demo test asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
-.PHONY: bench-nbsync bench-esync
+.PHONY: bench-nbsync bench-esync bench-fedgsync
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -78,6 +78,9 @@ bench-tsengine: build  ## tsengine against hub, rack, binary and forest in six s
 
 bench-nbsync: build  ## nbsync against esync and others on unequal machines, simulated
 	bench/nbsync.py --resume build/nbsync.json
+
+bench-fedgsync: build  ## fedgsync against fedat and others in three scenarios, simulated
+	bench/fedgsync.py --resume build/fedgsync.json
 
 bench-esync: build  ## esync against bsp in two scenarios, simulated
 	bench/esync.py --resume build/esync.json
