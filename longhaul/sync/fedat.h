@@ -103,7 +103,7 @@ struct FedAt {
   static constexpr SyncTraits kTraits{
       .bits = Bits::schedule,
       .takes_outer = false,
-      .takes_feedback = false,
+      .no_feedback = "sends its model, which must not hold what was lost of another",
       .takes_unbiased = false,
       .when_lost =
           "its tier goes on without it, what it gave counts; without the server the run "
