@@ -285,5 +285,32 @@ TEST(FedProxJob, TheDeadlineCutsTheStepsOfTheSlow) {
   EXPECT_EQ(rounds.steps[2], 3 * (1 + 1));
 }
 
+// After the first round all train for as long as the slowest needs for its steps, whose number they
+// know from what each said of its step time.
+// mutant: longhaul/sync/fedssgd.cpp
+//   - mine.scalars[turn.self()] = float(step_s_);
+//   + mine.scalars[turn.self()] = float(step_s_ * turn.self());
+// mutant: longhaul/sync/fedssgd.cpp
+//   - if (delta_s_ > 0 && step_s_ > 0) steps = std::floor(delta_s_ / step_s_ * (1 + kSlack));
+//   + if (delta_s_ > 0 && step_s_ > 0) steps = std::floor(delta_s_ / step_s_);
+TEST(FedSsgdJob, AllTrainForTheTimeOfTheSlowest) {
+  JobSpec spec =
+      spec_of({.sync = "fedssgd",
+               .settings = {{"reading", {std::string("semi")}}, {"max_steps", {std::int64_t{150}}}},
+               .step_s = {0.7, 3, 0.1, 7},
+               .rounds = 5});
+  spec.phantom = false;
+  spec.size = 1000;
+  spec.steps = 3;
+  Job job(spec);
+  Rounds rounds;
+  job.world().watch(rounds);
+  ASSERT_TRUE(job.run());
+  const std::vector<double> steps = {30, 7, 150, 3};  // of 21 s; of the third 210 would fit
+  for (const Rank rank : {0u, 1u, 2u, 3u})
+    for (Round round = 0; round < 5; ++round)
+      EXPECT_EQ(rounds.values["steps"][rank][round], round == 0 ? 3 : steps[rank]) << rank;
+}
+
 }  // namespace
 }  // namespace longhaul::conformance

@@ -14,7 +14,7 @@ void Bsp::on_computed(const Computed& computed, Turn& turn) {
   }
   // gbar <- sum B_k g_k / sum B_k
   const auto g = turn.grads().first(parameter_count(turn.place()));
-  contribute(g, double(computed.samples), computed, turn);
+  contribute(g, weight(computed), computed, turn);
 }
 
 // x <- opt(x, outer(gbar)); equal gradients, equal optimisers, equal x.

@@ -7,7 +7,7 @@
 
 namespace longhaul::sync {
 
-class Bsp final : public Synchronous {
+class Bsp : public Synchronous {
  public:
   // Equal optimisers make equal models, and a learner that begins anew has a fresh one.
   static constexpr bool kLetsReturn = false;
@@ -16,11 +16,16 @@ class Bsp final : public Synchronous {
     static void fields(Self&, Visit&&) {}
   };
 
-  Bsp(const Config&, SyncParts parts) : Synchronous("bsp", std::move(parts)) {}
+  Bsp(const Config&, SyncParts parts) : Bsp("bsp", std::move(parts)) {}
   static Status check(const Config&, const Place&) { return Ok{}; }
 
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
+
+ protected:
+  Bsp(std::string_view name, SyncParts parts) : Synchronous(name, std::move(parts)) {}
+  // What a gradient counts in the mean.
+  virtual double weight(const Computed& computed) const { return double(computed.samples); }
 
  private:
   void begin_round(Turn&) override;

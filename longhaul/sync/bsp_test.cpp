@@ -17,9 +17,9 @@ std::vector<Quadratic::Config> unequal(std::uint32_t n, std::uint64_t buffers = 
 }
 
 // A quadratic of B samples at target t and one of B' at t' are one of B + B' at the weighted mean.
-// mutant: longhaul/sync/bsp.cpp
-//   - contribute(g, double(computed.samples), computed, turn);
-//   + contribute(g, 1, computed, turn);
+// mutant: longhaul/sync/bsp.h
+//   - virtual double weight(const Computed& computed) const { return double(computed.samples); }
+//   + virtual double weight(const Computed&) const { return 1; }
 TEST(Bsp, R3_1_EqualsOneNodeWithTheBatchesOfAll) {
   const auto learners = unequal(4);
   double target = 0, samples = 0;

@@ -11,6 +11,7 @@
 #include "longhaul/sync/fedavg.h"
 #include "longhaul/sync/fedgsync.h"
 #include "longhaul/sync/fedprox.h"
+#include "longhaul/sync/fedssgd.h"
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/relay.h"
 #include "longhaul/sync/server/served.h"
@@ -67,6 +68,15 @@ Result<std::unique_ptr<Strategy>> make_easgd(const Settings& settings, SyncParts
                             : make_served<Easgd>(settings, std::move(parts), place);
 }
 
+Result<std::unique_ptr<Strategy>> make_fedssgd(const Settings& settings, SyncParts parts,
+                                               const Place& place) {
+  FedSsgdConfig config;
+  LH_TRY(read_settings(settings, config));
+  return config.reading == "step" ? make<FedSsgdByStep>(settings, std::move(parts), place)
+                                  : make<FedSsgdByTime>(settings, std::move(parts), place);
+}
+std::vector<FieldDoc> describe_fedssgd() { return longhaul::describe(FedSsgdConfig{}); }
+
 std::vector<Preset> over_hub() { return {{"overlay", "kind", {std::string("hub")}}}; }
 
 constexpr SyncEntry kEntries[] = {
@@ -97,6 +107,8 @@ constexpr SyncEntry kEntries[] = {
      nothing,
      {.when_lost = "goes on without it, weights renormalised; ends the run below min_sites",
       .lets_return = FedProx::kLetsReturn}},
+    {"fedssgd", "sites count by their samples: every step, or after the time of the slowest's",
+     make_fedssgd, describe_fedssgd, nothing, FedSsgd::kTraits, nullptr, FedSsgd::traits_with},
     {"esync",
      "fast workers take local steps until the slowest is about to arrive",
      make<ESync>,

@@ -1,0 +1,79 @@
+#include "longhaul/sync/fedssgd.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/sync/flat.h"
+
+namespace longhaul::sync {
+namespace {
+
+// n_k; 1 of a learner that does not tell.
+double samples_of_site(const Computed& computed) {
+  return double(std::max<std::uint64_t>(computed.shard_size, 1));
+}
+
+}  // namespace
+
+SyncTraits FedSsgd::traits_with(const Settings& settings) {
+  SyncTraits traits = kTraits;
+  if (settings.text("reading").value_or("step") == "step") traits.bits = Bits::rank;
+  return traits;
+}
+
+double FedSsgdByStep::weight(const Computed& computed) const { return samples_of_site(computed); }
+
+Status FedSsgdByTime::check(const Config& config, const Place&) {
+  if (config.steps <= config.max_steps) return Ok{};
+  return invalid("[sync] steps = " + std::to_string(config.steps) + " is more than max_steps = " +
+                 std::to_string(config.max_steps) + ": raise max_steps");
+}
+
+void FedSsgdByTime::begin_run(Turn& turn) {
+  ranks_ = turn.place().size();
+  local_.anchor(turn);
+}
+
+// As many steps as end within Delta, one at least; a step that is measured a little long counts.
+void FedSsgdByTime::begin_round(Turn& turn) {
+  constexpr double kSlack = 1e-3;
+  double steps = config_.steps;
+  if (delta_s_ > 0 && step_s_ > 0) steps = std::floor(delta_s_ / step_s_ * (1 + kSlack));
+  turn.compute(LocalStep{}, std::uint32_t(std::clamp(steps, 1.0, double(config_.max_steps))));
+}
+
+void FedSsgdByTime::on_computed(const Computed& computed, Turn& turn) {
+  step_s_ = seconds(computed.elapsed) / computed.steps;
+  turn.record("steps", round(), computed.steps);
+  const std::vector<float> update = local_.update(turn);
+  LocalResult mine{.values = update,
+                   .buffers = buffers(turn),
+                   .weight = samples_of_site(computed),
+                   .loss = computed.loss,
+                   .samples = computed.samples,
+                   .scalars = std::vector<float>(scalars())};
+  mine.scalars[turn.self()] = float(step_s_);
+  mine.scalars[ranks_ + turn.self()] = 1;
+  contribute(mine, turn);
+}
+
+void FedSsgdByTime::use_mean(std::span<float> mean, Turn& turn) {
+  if (!turn.place().phantom) delta_s_ = config_.steps * slowest();
+  local_.apply(mean, outer(), turn);
+  end_round(turn);
+}
+
+double FedSsgdByTime::slowest() const {
+  const auto all = mean_scalars();
+  double most = 0;
+  for (std::size_t j = 0; j < ranks_; ++j)
+    if (all[ranks_ + j] > 0) most = std::max(most, double(all[j]) / double(all[ranks_ + j]));
+  return most;
+}
+
+void FedSsgdByTime::state(Archive& ar) {
+  Synchronous::state(ar);
+  ar(local_, ranks_, step_s_, delta_s_);
+}
+
+}  // namespace longhaul::sync
