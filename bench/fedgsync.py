@@ -33,9 +33,11 @@ KINDS = {
     "fedat, fp16": (AT, FP16),
     "fedgsync, fp16": (FG, FP16),
     "fedavg": ('kind = "fedavg"\nsteps = 10', None),
+    "fedssgd, step": ('kind = "fedssgd"', None),
+    "fedssgd, semi": ('kind = "fedssgd"\nreading = "semi"', None),
     "fedasync": ('kind = "fedasync"\nsteps = 10', ""),
 }
-SHORT = ("fedgsync", "fedat", "fedavg", "fedasync")  # where transfers are short
+SHORT = ("fedgsync", "fedat", "fedavg", "fedssgd, step", "fedssgd, semi", "fedasync")  # where transfers are short
 
 
 def write_data(folder):
