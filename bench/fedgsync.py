@@ -37,7 +37,8 @@ KINDS = {
     "fedssgd, semi": ('kind = "fedssgd"\nreading = "semi"', None),
     "fedasync": ('kind = "fedasync"\nsteps = 10', ""),
 }
-SHORT = ("fedgsync", "fedat", "fedavg", "fedssgd, step", "fedssgd, semi", "fedasync")  # where transfers are short
+# Where transfers are short.
+SHORT = ("fedgsync", "fedat", "fedavg", "fedssgd, step", "fedssgd, semi", "fedasync")
 
 
 def write_data(folder):

@@ -4,33 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/core/testing/narrow.h"
+
 namespace longhaul {
 namespace {
 
-// A byte for a number, or none for zeros at the end: `most` bytes for so many numbers, and often
-// fewer. Keeps what it was asked and told.
-class Narrow final : public Codec {
- public:
-  std::size_t encoded_size(std::size_t length) const override { return length; }
-  Buffer encode(const CodecKey& key, Range at, std::span<const float> values) override {
-    asked.emplace_back(key, at);
-    Buffer bytes;
-    for (const float v : values) bytes.push_back(std::byte(std::uint8_t(v)));
-    while (!bytes.empty() && bytes.back() == std::byte{0}) bytes.pop_back();
-    return bytes;
-  }
-  Status decode(const CodecKey&, Range, std::span<const std::byte> in,
-                std::span<float> out) const override {
-    LH_CHECK(in.size() <= out.size());
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = i < in.size() ? float(in[i]) : 0.f;
-    return Ok{};
-  }
-  void settle(const CodecKey& key, Fate fate) override { fates.emplace_back(key, fate); }
-  void state(Archive& ar) override { ar(kept); }
-  std::vector<std::pair<CodecKey, Range>> asked;
-  std::vector<std::pair<CodecKey, Fate>> fates;
-  int kept = 0;
-};
+using testing::Narrow;
 
 constexpr CodecKey kKey{.round = 3, .group = 1, .range = 0, .origin = 2};
 constexpr Range kAt{8, 4};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/core/testing/machine_net.h"
+#include "longhaul/core/testing/narrow.h"
 #include "longhaul/overlay/agreed.h"
 #include "longhaul/overlay/hub.h"
 
@@ -11,27 +12,7 @@ namespace longhaul::overlay {
 namespace {
 
 using longhaul::testing::MachineNet;
-
-// A byte for a number, or none for zeros at the end: `most` bytes for so many numbers, and often
-// fewer. Keeps what it was asked.
-class Narrow final : public Codec {
- public:
-  std::size_t encoded_size(std::size_t length) const override { return length; }
-  Buffer encode(const CodecKey& key, Range at, std::span<const float> values) override {
-    asked.emplace_back(key, at);
-    Buffer bytes;
-    for (const float v : values) bytes.push_back(std::byte(std::uint8_t(v)));
-    while (!bytes.empty() && bytes.back() == std::byte{0}) bytes.pop_back();
-    return bytes;
-  }
-  Status decode(const CodecKey&, Range, std::span<const std::byte> in,
-                std::span<float> out) const override {
-    LH_CHECK(in.size() <= out.size());
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = i < in.size() ? float(in[i]) : 0.f;
-    return Ok{};
-  }
-  std::vector<std::pair<CodecKey, Range>> asked;
-};
+using longhaul::testing::Narrow;
 
 // Keeps what it is given, and has the port.
 class Keeper final : public Transfer {
