@@ -5,8 +5,9 @@ fg-3 of docs/results/fedgsync.md, simulated.
   bench/fedgsync.py [--build build/release] [--only TEXT] [--seeds 3] [--resume FILE]
 
 Twelve workers on links of their own to a server, 20 ms away; 44.7 MB on the wire. Samples are
-labelled by a random network, labels 0-3, 4-6 and 7-9 are at four workers each. Prints a table a
-scenario: the median over the seeds and, in brackets, the range.
+labelled by a random network, labels 0-3, 4-6 and 7-9 are at four workers each; once they are dealt
+by Dirichlet's distribution instead. Prints a table a scenario: the median over the seeds and, in
+brackets, the range.
 """
 import pathlib
 import random
@@ -71,7 +72,8 @@ def sites(folder, speeds, mbps, server_mbps=10000):
     text = ('[[site]]\nname = "server"\nroles = ["server"]\n'
             f"up_mbps = {server_mbps}\ndown_mbps = {server_mbps}\n")
     for number, times in enumerate(factor for group in speeds for factor in group):
-        text += site(f"w{number}", mbps, STEP_MS * times) + f'data = "{folder}/w{number}.csv"\n'
+        text += site(f"w{number}", mbps, STEP_MS * times)
+        text += f'data = "{folder}/w{number}.csv"\n' if folder else ""
     return text
 
 
@@ -79,10 +81,11 @@ class Scenarios:
     def __init__(self, bench, folder):
         self.bench, self.folder = bench, folder
 
-    def row(self, scenario, name, where, hours, report=1, wan=""):
+    def row(self, scenario, name, where, hours, report=1, wan="", task=None):
+        """`task`: absent, the workers' own labels."""
         sync, codec = KINDS[name] if name in KINDS else (name, "")
-        task = TEACHER._replace(data='kind = "csv"\npartition = "local"\nclasses = 10\n'
-                                f'test_path = "{self.folder}/test.csv"')
+        task = task or TEACHER._replace(data='kind = "csv"\npartition = "local"\nclasses = 10\n'
+                                        f'test_path = "{self.folder}/test.csv"')
         overlay = SEQUENTIAL if codec is None else codec
         kind = Kind(sync, hours, report, codec is not None)
         return self.bench.over_seeds(
@@ -100,6 +103,14 @@ class Scenarios:
         where = sites(self.folder, FOLLOWING, 450)
         names = ("fedgsync, one group", *SHORT)
         table("fg-2", [(name, self.row("fg-2", name, where, 0.3)) for name in names], TARGETS)
+
+    def dirichlet(self):
+        """fg-1 with shorter transfers and labels that are dealt unevenly, not in sets."""
+        where = sites(None, WITHIN, 450)
+        task = TEACHER._replace(data=TEACHER.data + '\npartition = "dirichlet"\nalpha = 0.5')
+        rows = [(name, self.row("fg-1, Dirichlet 0.5", name, where, 0.3, task=task))
+                for name in ("fedgsync, one group", *SHORT)]
+        table("fg-1, 0.8 s a transfer, Dirichlet 0.5", rows, TARGETS)
 
     def fg3(self):
         where = sites(self.folder, WITHIN, 72, server_mbps=300)
@@ -124,6 +135,7 @@ def main():
         scenarios.fg1(72, KINDS, 1.0)
         scenarios.fg1(180, SHORT, 0.5)
         scenarios.fg1(450, SHORT, 0.3)
+        scenarios.dirichlet()
         scenarios.fg2()
         scenarios.fg3()
 
