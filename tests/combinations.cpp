@@ -154,10 +154,14 @@ std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>& over
 }
 
 std::vector<Combination> combinations_with(const Variant<OverlayEntry>& overlay) {
-  std::vector<Combination> all = all_combinations_with(overlay), share;
-  if (overlay.number == 0) return all;
-  for (std::size_t i = overlay.number % kShare; i < all.size(); i += kShare)
-    share.push_back(std::move(all[i]));
+  using longhaul::testing::kStride;
+  std::vector<Combination> share;
+  std::size_t dealt = kShare - overlay.number % kShare, others = 0;
+  for (Combination& one : all_combinations_with(overlay)) {
+    if (overlay.number > 0 && dealt++ % kShare != 0) continue;
+    if (one.sync.number > 0 && others++ % kStride != 0) continue;
+    share.push_back(std::move(one));
+  }
   return share;
 }
 
