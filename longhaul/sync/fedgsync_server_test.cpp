@@ -1,0 +1,228 @@
+// The server's half of FedGSync, whose rounds the test makes by hand. Whole jobs:
+// fedgsync_test.cpp.
+#include "longhaul/sync/fedgsync_server.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/sync/testing/fedgsync_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using server::Label;
+using Job = testing::FedGSyncJob;
+using Floats = std::vector<float>;
+
+// mutant: longhaul/sync/grouping/groups.cpp
+//   - return std::max<std::uint64_t>(1, std::uint64_t(std::ceil(rho * double(members))));
+//   + return std::max<std::uint64_t>(2, std::uint64_t(std::ceil(rho * double(members))));
+TEST(FedGSyncServer, Invariant2_OneGroupAndQuotaOneCommitAtEveryFreshArrival) {
+  Job job({.groups = 1, .rho = 0.1}, {0, 0, 0});
+  for (int i = 1; i <= 5; ++i) {
+    job.give(0, 1);
+    EXPECT_EQ(job.commits(), std::size_t(i));
+  }
+  job.give(1, 1);  // from version 0
+  EXPECT_EQ(job.commits(), 5u);
+}
+
+// By another's hand: each update counted once with its weight, or refused with notice.
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - if (tau > config_.max_staleness) {
+//   + if (tau > config_.max_staleness + 1) {
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - label.refused = refused_.erase(rank) > 0;
+//   + refused_.erase(rank);
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - pending_.clear();
+//   +
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - if (label.version < next_[from]) return Taken::discarded;  // a second copy
+//   +
+TEST(FedGSyncServer, Invariants3And6_EveryUpdateIsInOneCommitOrRefusedWithNotice) {
+  Job job({.groups = 1, .rho = 0.5, .max_staleness = 2}, {0, 0, 0, 0});
+  Random random(3, Stream{});
+  double w = 0, weights = 0, sum = 0;
+  std::uint64_t version = 0, fresh = 0, given = 0, counted = 0, refused = 0;
+  std::set<Rank> waiting;
+  for (int i = 0; i < 400; ++i) {
+    const Rank rank = Rank(random.below(random.below(8) == 0 ? 4 : 3));  // the last is slow
+    if (waiting.contains(rank)) continue;
+    const auto value = float(random.uniform() - 0.5);
+    const std::uint64_t from = job.given(rank), tau = version - from, samples = 1 + random.below(5);
+    job.labels.clear();
+    job.give(rank, value, samples);
+    ++given;
+    if (tau > 2) {
+      ++refused;
+      ASSERT_EQ(job.labels.size(), 1u);
+      EXPECT_TRUE(job.labels[0].second.refused);
+      continue;
+    }
+    ++counted;
+    const double weight = double(samples) / std::sqrt(1 + double(tau));
+    weights += weight;
+    sum += weight * double(value);
+    if (tau > 0) job.give(rank, 100, 1, from);  // it again: nothing changes
+    if (tau == 0) ++fresh, waiting.insert(rank);
+    if (fresh < 2) continue;
+    w += sum / weights;
+    weights = sum = 0;
+    fresh = 0;
+    ++version;
+    waiting.clear();
+    ASSERT_EQ(job.commits(), version);
+    ASSERT_NEAR(job.model()[0], w, 1e-4);
+  }
+  EXPECT_GT(version, 50u);
+  EXPECT_GT(refused, 5u);
+  EXPECT_EQ(job.records("staleness").size(), counted);
+  EXPECT_EQ(given, counted + refused);
+}
+
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - fresh += pending_.contains({rank, store().version()}) ? 1 : 0;
+//   + fresh += pending_.lower_bound({rank, 0}) != pending_.lower_bound({rank + 1, 0}) ? 1 : 0;
+TEST(FedGSyncServer, Invariants5And9_ARoundEndsWithTheLastQuotaOfFreshUpdates) {
+  Job job({.groups = 2, .rho = 0.6}, {0, 0, 0, 1, 1, 1});  // two of three
+  ASSERT_EQ(job.groups().size(), 2u);
+  const auto at = [&](Time now, Rank rank) {
+    job.at(now);
+    job.give(rank, 1);
+    return job.commits();
+  };
+  EXPECT_EQ(at(1s, 0), 0u);
+  EXPECT_EQ(at(2s, 1), 0u);
+  EXPECT_EQ(at(3s, 3), 0u);
+  EXPECT_EQ(at(7s, 4), 1u);  // max over groups of the second arrival
+  EXPECT_EQ(job.records("round_s"), std::vector<double>{7});
+  EXPECT_EQ(at(8s, 2), 1u);  // these two are late, and count for no quota
+  EXPECT_EQ(at(8s, 5), 1u);
+  EXPECT_EQ(at(9s, 0), 1u);
+  EXPECT_EQ(at(9s, 3), 1u);
+  EXPECT_EQ(at(10s, 4), 1u);
+  EXPECT_EQ(at(11s, 1), 2u);
+}
+
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - if (store().version() % config_.regroup == 0 || 5 * lost_ >= grouped) group(turn);
+//   + group(turn);
+TEST(FedGSyncServer, Invariant8_GroupsChangeAtACommitWhenItIsTime) {
+  Job job({.rho = 0.3, .regroup = 2}, {0, 0, 1, 1});
+  ASSERT_EQ(job.groups().size(), 2u);
+  job.kinds_ = {0, 1, 0, 1};  // their updates say something else
+  job.give(0, 1);
+  job.give(2, 1);
+  EXPECT_EQ(job.commits(), 1u);
+  EXPECT_EQ(job.records("groups").size(), 1u);
+  job.give(0, 1);
+  job.give(1, 1);
+  job.give(3, 1);
+  EXPECT_EQ(job.records("groups").size(), 1u);
+  job.give(2, 1);
+  EXPECT_EQ(job.commits(), 2u);
+  EXPECT_EQ(job.records("groups").size(), 2u);
+}
+
+// Both of a group are silent: rounds go on without it, and say so; later one of it is enough.
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - groups_[g].missed = all[g].met ? 0 : groups_[g].missed + 1;
+//   + groups_[g].missed = 0;
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - if (without.size() == groups_.size()) return set_deadline(turn.now(), turn);
+//   +
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - if (id == kDeadline && turn.now() >= deadline_) end_round(turn);
+//   + if (id == kDeadline) end_round(turn);
+TEST(FedGSyncServer, AGroupThatMissesItsQuotaIsNotWaitedForBeyondTheDeadline) {
+  Job job({.groups = 2, .rho = 1, .round_deadline = 5}, {0, 0, 1, 1});
+  Time now{0};
+  for (int round = 0; round < 3; ++round) {
+    job.at(now += 1s);
+    for (Rank rank = 0; rank < 4; ++rank) job.give(rank, 1);
+  }
+  ASSERT_EQ(job.commits(), 3u);
+  for (int round = 0; round < 2; ++round) {
+    for (Rank rank : {0u, 1u}) job.give(rank, 1);
+    job.at(now += 4s);
+    job.timer(TimerId{1});
+    EXPECT_EQ(job.commits(), std::size_t(3 + round));  // not due yet
+    job.at(now += 1s);
+    job.timer(TimerId{1});
+    EXPECT_EQ(job.commits(), std::size_t(4 + round));
+  }
+  EXPECT_EQ(job.records("missing_group"), (std::vector<double>{1, 1}));
+  EXPECT_EQ(job.records("suspected_group"), std::vector<double>{1});
+  job.give(2, 1);
+  job.give(2, 1);
+  for (Rank rank : {0u, 1u}) job.give(rank, 1);
+  EXPECT_EQ(job.commits(), 6u);  // without worker 3
+  job.at(now += 60s);
+  job.timer(TimerId{1});
+  EXPECT_EQ(job.commits(), 6u);  // there is nothing to commit
+}
+
+// mutant: longhaul/sync/fedgsync_server.h
+//   - void on_loss(Turn& turn) override { advance(turn); }
+//   + void on_loss(Turn&) override {}
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - need.met = need.members.empty() || fresh >= need.quota;
+//   + need.met = fresh >= need.quota;
+TEST(FedGSyncServer, ALostWorkersUpdateStaysAndItsGroupWaitsForTheLiving) {
+  Job job({.groups = 2, .rho = 1}, {0, 0, 1});
+  job.give(0, 1);
+  job.give(2, 1);
+  EXPECT_EQ(job.commits(), 0u);
+  job.lose(1);
+  EXPECT_EQ(job.commits(), 1u);
+  job.give(0, 1);
+  job.lose(2);  // all of its group
+  EXPECT_EQ(job.commits(), 2u);
+}
+
+// Who is at an update is told when its group needs it no more.
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - if (told_[rank] != of && urge(rank, of)) told_[rank] = of;
+//   + if (told_[rank] != of) told_[rank] = of;
+TEST(FedGSyncServer, SurplusIsToldThatItMayWait) {
+  Job job({.groups = 1, .rho = 0.3}, {0, 0, 0});
+  for (Rank rank = 0; rank < 3; ++rank) {
+    job.at(Time(std::chrono::seconds(1 + rank)));
+    job.give(rank, 1);
+  }
+  const auto& [rank, label] = job.labels.back();
+  EXPECT_EQ(rank, 2u);
+  EXPECT_EQ(label.urgency, 2);
+  std::vector<Rank> urged;  // all times are known now, and 0 is late: 1 is needed in its place
+  for (const auto& [to, said] : job.labels)
+    if (said.kind == Label::Kind::urge) urged.push_back(to);
+  EXPECT_EQ(urged, std::vector<Rank>{0});
+  job.labels.clear();
+  job.give(0, 1);
+  job.give(0, 1);
+  for (const auto& [to, said] : job.labels) EXPECT_EQ(said.urgency, to == 0 ? 0 : 2);
+  Job same({.groups = 1, .rho = 0.3, .differential = false}, {0, 0, 0});
+  for (int i = 0; i < 4; ++i)
+    for (Rank r = 0; r < 3; ++r) same.give(r, 1);
+  for (const auto& [to, said] : same.labels) EXPECT_EQ(said.urgency, 0);
+}
+
+// What a liar says of its data: of the right size and finite, or refused.
+// mutant: longhaul/sync/fedgsync_server.cpp
+//   - if (label.sketch.size() != size || !all_finite(label.sketch))
+//   + if (label.sketch.size() != size)
+TEST(FedGSyncServer, ASketchIsFiniteAndOfItsSize) {
+  Job job({}, {0, 0});
+  Label push{.kind = Label::Kind::push};
+  EXPECT_FALSE(job.server().admit(1, push));
+  push.sketch = Floats(32, 1);
+  EXPECT_TRUE(job.server().admit(1, push));
+  push.sketch[3] = std::nanf("");
+  EXPECT_FALSE(job.server().admit(1, push));
+}
+
+}  // namespace
+}  // namespace longhaul::sync
