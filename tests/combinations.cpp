@@ -155,14 +155,14 @@ std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>& over
 
 std::vector<Combination> combinations_with(const Variant<OverlayEntry>& overlay) {
   using longhaul::testing::kStride;
-  std::vector<Combination> share;
-  std::size_t dealt = kShare - overlay.number % kShare, others = 0;
-  for (Combination& one : all_combinations_with(overlay)) {
-    if (overlay.number > 0 && dealt++ % kShare != 0) continue;
-    if (one.sync.number > 0 && others++ % kStride != 0) continue;
-    share.push_back(std::move(one));
+  std::vector<Combination> all = all_combinations_with(overlay), some;
+  std::size_t others = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool tried = all[i].sync.number == 0 || others++ % kStride == 0;
+    const bool dealt = overlay.number == 0 || i % kShare == overlay.number % kShare;
+    if (tried && dealt) some.push_back(std::move(all[i]));
   }
-  return share;
+  return some;
 }
 
 }  // namespace longhaul::conformance
