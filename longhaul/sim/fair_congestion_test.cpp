@@ -1,0 +1,160 @@
+// What TCP makes of a connection in the fair network: fair_congestion.cpp, and acknowledgements.
+#include <gtest/gtest.h>
+
+#include "longhaul/sim/fair_network.h"
+#include "longhaul/sim/testing/networks.h"
+
+namespace longhaul::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::drain;
+using testing::equal;
+using testing::last;
+using testing::packet;
+using testing::Seen;
+using testing::shared;
+
+FairConfig tcp(double rate, double delay_s, flow::Tcp tcp = {}) {
+  FairConfig config;
+  config.wan.sites.resize(2);
+  config.wan.usual = {.rate = rate, .delay_s = delay_s};
+  config.site_of = {0, 1};
+  config.tcp = tcp;
+  return config;
+}
+
+// 15 KB in the first round trip of 100 ms, then 30, 60, 120, 240 ...; at 1 MB/s (100 KB a round
+// trip) three of them are slow, 105 KB, and the rest goes at the link's rate.
+//
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - if (window_limits(c)) c.window_rate *= 2;
+//   + if (window_limits(c)) c.window_rate *= 3;
+TEST(FairCongestion, SlowStartDoublesEveryRoundTripUpToTheShare) {
+  FairNetwork net(tcp(1e6, 0.05));
+  const double bytes = 1448 * 1000;  // 1.5 MB with headers
+  net.submit(packet(0, 1, std::uint64_t(bytes)), 0s);
+  EXPECT_NEAR(last(net), 0.3 + (1.5 - 0.105) + 0.05, 1e-6);
+}
+
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - std::max(first, c.last_rate * std::exp2(-std::floor(idle / flow::timeout_s(rtt))));
+//   + flow::kUnlimited;
+TEST(FairCongestion, AfterAPauseCubicStartsSlowlyAgainAndBbrDoesNot) {
+  for (const auto control : {flow::Tcp::Control::cubic, flow::Tcp::Control::bbr}) {
+    FairNetwork net(tcp(1e6, 0.05, {.control = control}));
+    net.submit(packet(0, 1, 1'448'000), 0s);
+    drain(net);
+    net.submit(packet(0, 1, 1'448'000), 60s);
+    const double slow = control == flow::Tcp::Control::cubic ? 0.3 - 0.105 : 0;
+    EXPECT_NEAR(last(net), 60 + 1.5 + slow + 0.05, 1e-6);
+  }
+}
+
+// One ring all-reduce of 25 MB among 8 sites, 1 % loss and 40 ms there and back: 14 steps of an
+// eighth each. Measured with real sockets: 5.5 s under bbr, 104 s under cubic.
+//
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - cap = std::min(cap, windows_rate(c));
+//   +
+TEST(FairCongestion, LossCostsCubicItsRateAndBbrNext_ToNothing) {
+  const auto ring = [](flow::Tcp::Control control) {
+    FairConfig config = tcp(12.5e6, 0.02, {.control = control});
+    config.wan.usual.loss = 0.01;
+    FairNetwork net(config);
+    double time = 0;
+    for (int step = 0; step < 14; ++step) {
+      net.submit(packet(0, 1, 25'000'000 / 8), from_seconds(time));
+      time = last(net);
+    }
+    return time;
+  };
+  const double bbr = ring(flow::Tcp::Control::bbr), cubic = ring(flow::Tcp::Control::cubic);
+  EXPECT_GT(bbr, 14 * 3.125 / 12.5);
+  EXPECT_LT(bbr, 6.0);
+  EXPECT_NEAR(cubic, 104, 0.2 * 104);
+}
+
+// Parallel connections lose, and begin, each by itself.
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - return c.service.priority < kControl.priority ? config_.wan.streams : 1;
+//   + (void)c; return 1;
+TEST(FairCongestion, ParallelStreamsAreFasterUnderLossAndAtTheBeginning) {
+  const auto time = [](std::uint32_t streams, double loss, std::uint64_t bytes) {
+    FairConfig config = tcp(1e9, 0.1, {.control = flow::Tcp::Control::cubic});
+    config.wan.usual.loss = loss;
+    config.wan.streams = streams;
+    FairNetwork net(config);
+    net.submit(packet(0, 1, bytes), 0s);
+    return last(net);
+  };
+  EXPECT_NEAR(time(1, 0.01, 200'000'000) / time(8, 0.01, 200'000'000), 8, 0.8);
+  EXPECT_GT(time(1, 0, 20'000'000) - time(8, 0, 20'000'000),
+            2 * 0.1);  // three doublings less, of a round trip each
+}
+
+// When the last packet arrives that goes from `from` to `to`.
+double last(const std::vector<Seen>& seen, Rank from, Rank to) {
+  double at = 0;
+  for (const Seen& s : seen)
+    if (s.from == from && s.to == to) at = s.at;
+  return at;
+}
+
+// Where something comes the other way, its acknowledgements take 52 bytes of 3000: on the uplink of
+// who receives at the same time, and not on a pair whose other direction is idle.
+//
+// mutant: longhaul/sim/fair_links.cpp
+//   - return both ? flow::ack_share(config_.tcp) : 0;
+//   + return 0;
+// mutant: longhaul/sim/fair_links.cpp
+//   - const bool both = pair < std::min(up, down) ? back_busy()
+//   + const bool both = false ? back_busy()
+// mutant: longhaul/sim/fair_network.h
+//   - bool until(Time now) const { return now == changed ? before : flows > 0; }
+//   + bool until(Time) const { return flows > 0; }
+TEST(FairCongestion, AcknowledgementsTakeTheirShareOfTheOtherWay) {
+  for (const bool thin_pairs : {false, true}) {
+    FairConfig config = shared(equal(3));
+    config.tcp.mtu = 1500;
+    if (thin_pairs) config.wan.usual.rate = 5e5;
+    const double each = 1.448e6 / 1448 * 1500 / (thin_pairs ? 5e5 : 1e6);
+    const double acks = each * 52 / 3000;
+    for (const Rank to : {Rank(1), Rank(2)}) {  // 0 sends to 1, and 1 back or on to 2
+      FairNetwork net(config);
+      for (int i = 0; i < 3; ++i) net.submit(packet(0, 1, 1'448'000), 0s);
+      for (int i = 0; i < 3; ++i) net.submit(packet(1, to == 1 ? 0 : 2, 1'448'000), 0s);
+      const std::vector<Seen> seen = drain(net);
+      // The first packets begin while the other way is idle.
+      const bool back = to == 1 || !thin_pairs;
+      EXPECT_NEAR(last(seen, 1, to == 1 ? 0 : 2), 3 * each + 2 * (back ? acks : 0) + 0.05, 1e-6);
+    }
+    FairNetwork alone(config);
+    for (int i = 0; i < 3; ++i) alone.submit(packet(0, 1, 1'448'000), 0s);
+    EXPECT_NEAR(last(alone), 3 * each + 0.05, 1e-6);
+  }
+}
+
+// 30 s of a link of 1 MB/s at 100 ms: after every 10 s four packets a round trip for 200 ms. Who
+// pauses meanwhile has rested.
+//
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - c.resting = !c.resting;
+//   +
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - if (c.rests <= now) {  // the first answer after a pause is as good as a rest
+//   + if (false) {
+TEST(FairCongestion, BbrRestsEveryTenSeconds) {
+  FairNetwork net(tcp(1e6, 0.05));
+  const auto bytes = [](double ip) { return std::uint64_t(ip * 1448 / 1500); };
+  net.submit(packet(0, 1, bytes(25e6)), 0s);
+  const double slow = 0.3 - 0.105, rest = 0.2 - 0.2 * 4 * 1500 / 0.1 / 1e6;
+  EXPECT_NEAR(last(net), 25 + slow + 2 * rest + 0.05, 1e-5);
+  net.submit(packet(0, 1, bytes(9e6)), 60s);
+  EXPECT_NEAR(last(net), 69.05, 1e-5);
+  net.submit(packet(0, 1, bytes(2e6)), 69500ms);
+  EXPECT_NEAR(last(net), 71.55 + rest, 1e-5);
+}
+
+}  // namespace
+}  // namespace longhaul::sim
