@@ -121,6 +121,10 @@ std::shared_ptr<const flow::Wan> named(flow::Wan network, const std::vector<Site
   return std::make_shared<const flow::Wan>(std::move(network));
 }
 
+bool has_role(const SiteTable& site, std::string_view role) {
+  return std::ranges::find(site.roles, role) != site.roles.end();
+}
+
 }  // namespace
 
 std::string Job::kind(std::string_view table) const {
@@ -139,20 +143,25 @@ Members Job::members() const {
     for (const std::string& role : site.roles) roles |= role_bit(role);
     for (std::uint32_t i = 0; i < site.nodes; ++i) members.push_back({site.name, i, 0, roles});
   }
-  if (roles.server) {
-    std::uint32_t beside = 0;
-    for (const SiteTable& site : sites)
-      if (site.name == *roles.server) beside = site.nodes;
-    members.push_back({*roles.server, beside, 0, std::uint8_t(Role::server)});
-  }
+  for (const SiteTable& site : sites)
+    if (adds_server(site))
+      members.push_back({site.name, site.nodes, 0, std::uint8_t(Role::server)});
   return members;
+}
+
+bool Job::adds_server(const SiteTable& site) const {
+  return roles.server == site.name && !has_role(site, "server");
 }
 
 std::optional<Rank> Job::server() const {
   if (!roles.server) return std::nullopt;
-  std::uint32_t nodes = 0;
-  for (const SiteTable& site : sites) nodes += site.nodes;
-  return nodes;  // the last member
+  const Members all = members();
+  const auto serves = [&](const Member& m) {
+    return m.site == *roles.server && m.is(Role::server);
+  };
+  const auto found = std::ranges::find_if(all, serves);
+  if (found == all.end()) return std::nullopt;
+  return Rank(found - all.begin());
 }
 
 std::size_t Job::workers() const {

@@ -66,7 +66,9 @@ struct Job {
   std::string kind(std::string_view table) const;  // "lenet" for "model"
   // The members in rank order: every site's nodes, then the server of [roles], if any.
   Members members() const;
-  std::optional<Rank> server() const;  // of [roles]
+  // That of [roles]: the first node with that role at the site, or one that is added there.
+  std::optional<Rank> server() const;
+  bool adds_server(const SiteTable&) const;
   std::size_t workers() const;
 };
 

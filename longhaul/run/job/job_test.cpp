@@ -253,6 +253,9 @@ TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
               HasSubstr("name it in [roles] server"));
 }
 
+// mutant: longhaul/run/job/job.cpp
+//   - return m.site == *roles.server && m.is(Role::server);
+//   + return m.site == *roles.server;
 TEST(Members, AServerOfItsOwnComesLast) {
   auto job = resolve(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"a\"\n",
                          "[[site]]\nname = \"a\"\nnodes = 2\n[[site]]\nname = \"b\"\n"));
@@ -264,6 +267,18 @@ TEST(Members, AServerOfItsOwnComesLast) {
   EXPECT_FALSE(members[3].is(Role::worker));
   EXPECT_EQ(job->server(), Rank{3});
   EXPECT_EQ(job->workers(), 3u);
+}
+
+// mutant: longhaul/run/job/job.cpp
+//   - return roles.server == site.name && !has_role(site, "server");
+//   + return roles.server == site.name;
+TEST(Members, ASiteThatHasAServerGetsNoOther) {
+  auto job = resolve(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"b\"\n",
+                         "[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\nroles = [\"server\"]\n"
+                         "[[site]]\nname = \"c\"\nroles = [\"server\"]\n"));
+  ASSERT_TRUE(job) << job.error().what;
+  EXPECT_EQ(job->members().size(), 3u);
+  EXPECT_EQ(job->server(), Rank{1});
 }
 
 TEST(Report, CountsSamplesInRounds) {

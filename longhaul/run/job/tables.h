@@ -91,7 +91,8 @@ struct RolesTable {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "server",
-                .doc = "site that gets a server of its own (default: the overlay chooses a worker)",
+                .doc = "site whose server serves, or that gets one of its own (default: the "
+                       "overlay chooses a worker)",
                 .max = 64},
           self.server);
   }

@@ -219,7 +219,7 @@ void set_sites(flow::Wan& wan, const Job& job) {
     site.up = rate(job.sites[i].up_mbps, rate(job.wan.up_mbps, site.up));
     site.down = rate(job.sites[i].down_mbps, rate(job.wan.down_mbps, site.down));
     site.lan = rate(job.wan.lan_mbps, site.lan);
-    site.nodes = job.sites[i].nodes + (job.roles.server == job.sites[i].name ? 1 : 0);
+    site.nodes = job.sites[i].nodes + (job.adds_server(job.sites[i]) ? 1 : 0);
   }
 }
 
