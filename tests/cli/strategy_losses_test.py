@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""A worker, and then the server or state server, of every strategy killed with kill -9 in the
+middle of a run over sockets: nobody hangs, and what docs/sync says of such a loss happens.
+
+    LONGHAUL=build/release/longhaul tests/cli/strategy_losses_test.py
+    LONGHAUL_ALL=1 ...     every strategy instead of four, with a line for each kill
+"""
+import json
+import os
+import signal
+import time
+import unittest
+
+import cli_test
+import launch_test
+from launch_test import ALL, alive
+
+WORKERS = ["tokyo", "lima", "oslo", "paris"]
+SERVER = "hq"
+PATIENCE_S = 60
+# After a loss the mean goes on without the lost, who takes part as a worker or at the middle: kind,
+# keys of [sync], rounds of some seconds, and the role of the middle.
+AGREED = [
+    ("bsp", [], 1500, "server"),
+    ("fedavg", ["steps=3"], 1500, "server"),
+    ("fedprox", ["steps=3"], 1500, "server"),
+    ("diloco", ["steps=3"], 1500, "server"),
+    ("fedssgd", [], 1500, "server"),
+    ("fedssgd", ["reading=semi", "steps=3"], 600, "server"),
+    ("easgd", ["synchronous=true", "steps=3"], 1500, "server"),
+    ("esync", ["state_timeout_s=1"], 600, "state_server"),
+    ("nbsync", [], 1500, "server"),
+]
+# A strategy with a server of its own ends with it.
+SERVED = [
+    ("asp", [], 1500),
+    ("ssp", [], 1500),
+    ("fedasync", ["steps=3"], 1500),
+    ("easgd", ["steps=3"], 1500),
+    ("fedat", ["steps=3", "tiers=2"], 1500),
+    ("fedgsync", ["steps=3", "groups=2"], 1500),
+]
+if not ALL:
+    AGREED = [case for case in AGREED if case[0] in ("esync", "nbsync")]
+    SERVED = [case for case in SERVED if case[0] in ("asp", "fedgsync")]
+
+
+class Losses(launch_test.Case):
+    def kill_in(self, victim, role, kind, keys, rounds, *sets):
+        """The launch's exit code, what it said, and the summaries of the others."""
+        middle = f'[[site]]\nname = "{SERVER}"\nroles = ["{role}"]\n'
+        self.write(launch_test.job_of(WORKERS) + middle)
+        launch = self.start(
+            "launch", "job.toml", "--force", "--set", f"sync.kind={kind}", "--set",
+            f"stop.max_rounds={rounds}", "--set", "report.every_rounds=200", *sets,
+            *[word for key in keys for word in ("--set", f"sync.{key}")])
+        self.until(launch, "round")
+        sites = self.sites_of(launch)
+        self.assertEqual(sorted(sites), sorted([*WORKERS, SERVER]))
+        time.sleep(0.3)
+        os.kill(sites[victim], signal.SIGKILL)
+        begin = time.monotonic()
+        while any(alive(pid) for name, pid in sites.items() if name != victim):
+            self.assertLess(time.monotonic() - begin, PATIENCE_S,
+                            "hangs:\n" + self.said(launch)[-3000:])
+            time.sleep(0.05)
+        code, text = self.end(launch)
+        self.assertFalse(any(map(alive, sites.values())), "a process is left")
+        if ALL:
+            print(f"{kind} {keys}, {victim}: code {code} after {time.monotonic() - begin:.1f} s",
+                  flush=True)
+        done = [json.loads(path.read_text()) for name in WORKERS if name != victim and
+                (path := self.folder / f"runs/small/{name}/summary.json").exists()]
+        return code, text, done
+
+    def expect_others_go_on(self, victim, role, kind, keys, rounds, *sets):
+        code, text, done = self.kill_in(victim, role, kind, keys, rounds, *sets)
+        self.assertEqual(code, 0, text)
+        self.assertIn(f"({victim})", text, "it was killed too late")
+        self.assertEqual(len(done), len(WORKERS) - (victim in WORKERS), text)
+        self.assertEqual({one["rounds"] for one in done}, {rounds}, text)
+        return done
+
+    def test_without_a_worker_or_the_middle_the_mean_goes_on(self):
+        for kind, keys, rounds, role in AGREED:
+            sets = ["--set", f"roles.server={SERVER}"] if role == "server" else []
+            for victim in ("lima", SERVER):
+                with self.subTest(kind=kind, keys=keys, victim=victim):
+                    done = self.expect_others_go_on(victim, role, kind, keys, rounds, *sets)
+                    self.assertEqual(len({one["params_hash"] for one in done}), 1)
+
+    def test_without_a_worker_the_server_goes_on(self):
+        for kind, keys, rounds in SERVED:
+            with self.subTest(kind=kind):
+                self.expect_others_go_on("lima", "server", kind, keys, rounds)
+
+    def test_without_its_server_the_run_ends_with_code_3_and_its_name(self):
+        for kind, keys, _ in SERVED:
+            with self.subTest(kind=kind):
+                code, text, _ = self.kill_in(SERVER, "server", kind, keys, 1000000)
+                self.assertEqual(code, 3, text)
+                self.assertIn(f"the server is lost: site {SERVER}", text)
+                self.assertIn("resume", text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
