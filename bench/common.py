@@ -29,14 +29,14 @@ def run(*words, network=None, folder):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def result(process, what, codes=(0,)):
+def result(process, what, codes=(0,), patience_s=PATIENCE_S):
     """The JSON object that it prints; `codes`: what it may exit with."""
     try:
-        out, err = process.communicate(timeout=PATIENCE_S)
+        out, err = process.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
-        raise RuntimeError(f"{what}: not done after {PATIENCE_S} s: {err[-400:]}") from None
+        raise RuntimeError(f"{what}: not done after {patience_s} s: {err[-400:]}") from None
     if process.returncode not in codes:
         raise RuntimeError(f"{what}: exit code {process.returncode}: {(out + err)[-400:]}")
     return json.loads(out)
