@@ -40,3 +40,13 @@ def result(process, what, codes=(0,), patience_s=PATIENCE_S):
     if process.returncode not in codes:
         raise RuntimeError(f"{what}: exit code {process.returncode}: {(out + err)[-400:]}")
     return json.loads(out)
+
+
+def void(real):
+    """Why a run over sockets says little of the network; empty: it says something."""
+    why = []
+    if real.get("router_limited") or real.get("lab", {}).get("router_limited"):
+        why.append("router")
+    if (real.get("overrun_share") or 0) > 0.01:
+        why.append(f"late steps {100 * real['overrun_share']:.0f} %")
+    return ", ".join(why)

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-from common import EQUAL, PATIENCE_S, UNEQUAL, gaia, result, run, sites
+from common import EQUAL, PATIENCE_S, UNEQUAL, gaia, result, run, sites, void
 
 GOAL_MEDIAN, GOAL_WORST = 3, 10  # %
 ROUNDS = 8
@@ -178,15 +178,6 @@ class Bench:
         simulated, real, why = measure(case, overlay)
         return {"case": case.name, "overlay": overlay, "what": what, "simulated_s": simulated,
                 "real_s": real, "error": 100 * (simulated - real) / real, "void": why}
-
-
-def void(real):
-    why = []
-    if real.get("router_limited") or real.get("lab", {}).get("router_limited"):
-        why.append("router")
-    if (real.get("overrun_share") or 0) > 0.01:
-        why.append(f"late steps {100 * real['overrun_share']:.0f} %")
-    return ", ".join(why)
 
 
 def print_table(rows):

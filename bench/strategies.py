@@ -18,7 +18,7 @@ import statistics
 import sys
 import tempfile
 
-from common import result, run, site
+from common import result, run, site, void
 
 GOAL = 5  # %
 TARGET = 0.75
@@ -121,15 +121,6 @@ class Bench:
             if accuracy >= TARGET and found["reached"] is None:
                 found["reached"] = event["time_s"]
         return found
-
-
-def void(summary):
-    why = []
-    if summary.get("router_limited") or summary.get("lab", {}).get("router_limited"):
-        why.append("router")
-    if (summary.get("overrun_share") or 0) > 0.01:
-        why.append(f"late steps {100 * summary['overrun_share']:.0f} %")
-    return ", ".join(why)
 
 
 def main():

@@ -107,6 +107,15 @@ class Case(cli_test.Case):
             self.fail("it hangs:\n" + self.said(process)[-3000:])
         return code, self.said(process)
 
+    def all_end(self, launch, sites, patience_s):
+        """Of a launch, and of its sites (name -> pid) first: its code, and what it said."""
+        begin = time.monotonic()
+        while any(map(alive, sites.values())):
+            self.assertLess(time.monotonic() - begin, patience_s,
+                            "hangs:\n" + self.said(launch)[-3000:])
+            time.sleep(0.05)
+        return self.end(launch)
+
     def says(self, *args, code=0):
         got, text = self.end(self.start(*args))
         self.assertEqual(got, code, text)

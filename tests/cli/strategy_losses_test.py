@@ -13,7 +13,7 @@ import unittest
 
 import cli_test
 import launch_test
-from launch_test import ALL, alive
+from launch_test import ALL
 
 WORKERS = ["tokyo", "lima", "oslo", "paris"]
 SERVER = "hq"
@@ -58,14 +58,9 @@ class Losses(launch_test.Case):
         sites = self.sites_of(launch)
         self.assertEqual(sorted(sites), sorted([*WORKERS, SERVER]))
         time.sleep(0.3)
-        os.kill(sites[victim], signal.SIGKILL)
+        os.kill(sites.pop(victim), signal.SIGKILL)
         begin = time.monotonic()
-        while any(alive(pid) for name, pid in sites.items() if name != victim):
-            self.assertLess(time.monotonic() - begin, PATIENCE_S,
-                            "hangs:\n" + self.said(launch)[-3000:])
-            time.sleep(0.05)
-        code, text = self.end(launch)
-        self.assertFalse(any(map(alive, sites.values())), "a process is left")
+        code, text = self.all_end(launch, sites, PATIENCE_S)
         if ALL:
             print(f"{kind} {keys}, {victim}: code {code} after {time.monotonic() - begin:.1f} s",
                   flush=True)
