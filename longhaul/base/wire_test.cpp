@@ -41,7 +41,7 @@ struct Outer {
   }
 };
 
-Outer example() {
+Outer outer_example() {
   return {true, Colour::green, 77, 0.5, {{3, "three"}, {4, ""}}, {std::byte{1}, std::byte{2}}};
 }
 
@@ -58,9 +58,9 @@ TEST(Wire, LayoutIsLittleEndianWithoutPadding) {
 }
 
 TEST(Wire, RoundTrip) {
-  const Result<Outer> got = from_wire<Outer>(to_wire(example()));
+  const Result<Outer> got = from_wire<Outer>(to_wire(outer_example()));
   ASSERT_TRUE(got);
-  EXPECT_EQ(*got, example());
+  EXPECT_EQ(*got, outer_example());
 }
 
 RC_GTEST_PROP(Wire, RoundTripOfAnyValue, ()) {
@@ -84,7 +84,7 @@ RC_GTEST_PROP(Wire, RoundTripOfAnyValue, ()) {
 //   - if (size > left()) return fail("ends early");
 //   + if (size > left()) return;
 TEST(Wire, EveryProperPrefixIsAnError) {
-  const Buffer whole = to_wire(example());
+  const Buffer whole = to_wire(outer_example());
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const Buffer part(whole.begin(), whole.begin() + std::ptrdiff_t(size));
     EXPECT_NE(why(part), "") << size;
@@ -95,14 +95,14 @@ TEST(Wire, EveryProperPrefixIsAnError) {
 //   - if (!reader.failed() && reader.left() > 0) reader.fail("has bytes left over");
 //   +
 TEST(Wire, BytesLeftOverAreAnError) {
-  Buffer bytes = to_wire(example());
+  Buffer bytes = to_wire(outer_example());
   bytes.push_back(std::byte{0});
   EXPECT_EQ(why(bytes), "has bytes left over");
 }
 
 // The first three fields are one, one and four bytes.
 Buffer with(std::size_t at, const void* value, std::size_t size) {
-  Buffer bytes = to_wire(example());
+  Buffer bytes = to_wire(outer_example());
   std::memcpy(bytes.data() + at, value, size);
   return bytes;
 }
@@ -131,7 +131,7 @@ TEST(Wire, NumbersStayInTheirRange) {
 TEST(Wire, ListsStayBelowTheirMaximum) {
   const std::uint32_t five = 5;
   EXPECT_EQ(why(with(14, &five, 4)), "inner is too long");
-  Outer long_label = example();
+  Outer long_label = outer_example();
   long_label.inner[0].label = "nine char";
   EXPECT_EQ(why(to_wire(long_label)), "label is too long");
 }

@@ -3,7 +3,7 @@
 namespace longhaul {
 namespace {
 
-struct ArchiveFields {
+struct ArchiveInput {
   Archive& ar;
   void operator()(Started&) const {}
   void operator()(Stepped& i) const { ar(i.result); }
@@ -36,7 +36,7 @@ void archive_input(Archive& ar, Input& input) {
   if (index >= std::variant_size_v<Input>) return ar.fail("holds an unknown kind of input");
   if (ar.loading())
     emplace_nth(input, index, std::make_index_sequence<std::variant_size_v<Input>>());
-  std::visit(ArchiveFields{ar}, input);
+  std::visit(ArchiveInput{ar}, input);
 }
 
 }  // namespace longhaul

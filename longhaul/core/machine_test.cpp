@@ -5,7 +5,7 @@
 namespace longhaul {
 namespace {
 
-std::vector<std::string> heard;
+std::vector<std::string> said;
 
 class Named : public Machine {
  public:
@@ -13,15 +13,15 @@ class Named : public Machine {
   void add(Machine& child) { own(child); }
   Turn inside(const Machine& child, const Turn& turn) { return within(child, turn); }
   Status on_message(Rank from, const Message& m, Turn& turn) override {
-    heard.push_back(name_ + " message " + std::to_string(m.kind) + " of " + std::to_string(from));
+    said.push_back(name_ + " message " + std::to_string(m.kind) + " of " + std::to_string(from));
     turn.set_timer(TimerId{m.kind}, Time(5));
     return Ok{};
   }
   void on_timer(TimerId id, Turn&) override {
-    heard.push_back(name_ + " timer " + std::to_string(unsigned(id)));
+    said.push_back(name_ + " timer " + std::to_string(unsigned(id)));
   }
-  void on_writable(Rank, Turn&) override { heard.push_back(name_ + " writable"); }
-  void on_progress(Turn&) override { heard.push_back(name_ + " progress"); }
+  void on_writable(Rank, Turn&) override { said.push_back(name_ + " writable"); }
+  void on_progress(Turn&) override { said.push_back(name_ + " progress"); }
   void state(Archive& ar) override { ar(name_); }
 
  private:
@@ -30,7 +30,7 @@ class Named : public Machine {
 
 struct MachineTest : ::testing::Test {
   MachineTest() {
-    heard.clear();
+    said.clear();
     left.add(leaf);
     root.add(left);
     root.add(right);
@@ -52,19 +52,19 @@ TEST_F(MachineTest, AMessageGoesDownAndProgressComesUp) {
   message.kind = 3;
   const Path leaf_path = Path().child(0).child(0);
   ASSERT_TRUE(root.feed_message(1, message, leaf_path, Turn(context)));
-  EXPECT_EQ(heard,
+  EXPECT_EQ(said,
             (std::vector<std::string>{"leaf message 3 of 1", "left progress", "root progress"}));
   const auto& timer = std::get<SetTimer>(context.actions.at(0));
   EXPECT_EQ(timer.machine, leaf_path);
-  heard.clear();
+  said.clear();
   root.feed_timer(timer.machine, timer.id, Turn(context));
-  EXPECT_EQ(heard.front(), "leaf timer 3");
+  EXPECT_EQ(said.front(), "leaf timer 3");
 }
 
 TEST_F(MachineTest, AllHearParentsFirst) {
   root.feed_all([](Machine& m, Turn& t) { m.on_writable(1, t); }, Turn(context));
-  EXPECT_EQ(heard, (std::vector<std::string>{"root writable", "left writable", "leaf writable",
-                                             "left progress", "right writable", "root progress"}));
+  EXPECT_EQ(said, (std::vector<std::string>{"root writable", "left writable", "leaf writable",
+                                            "left progress", "right writable", "root progress"}));
 }
 
 TEST_F(MachineTest, SendsCarryTheWayOfTheirMachine) {
@@ -86,7 +86,7 @@ TEST_F(MachineTest, ArchiveWalksTheWholeTree) {
   other_root.archive(in);
   ASSERT_TRUE(in.finish());
   other_root.feed_all([](Machine& m, Turn& t) { m.on_writable(1, t); }, Turn(context));
-  EXPECT_EQ(heard.at(2), "leaf writable");
+  EXPECT_EQ(said.at(2), "leaf writable");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ void archive_snapshot(Archive& ar, Snapshot& snapshot) {
 
 namespace {
 
-struct ArchiveFields {
+struct ArchiveWork {
   Archive& ar;
   void operator()(ProximalStep& w) const {
     ar(w.mu);
@@ -43,7 +43,7 @@ void archive_work(Archive& ar, Work& work) {
   ar(index);
   if (index >= std::variant_size_v<Work>) return ar.fail("holds an unknown kind of work");
   if (ar.loading()) emplace_nth(work, index, std::make_index_sequence<std::variant_size_v<Work>>());
-  std::visit(ArchiveFields{ar}, work);
+  std::visit(ArchiveWork{ar}, work);
 }
 
 }  // namespace longhaul

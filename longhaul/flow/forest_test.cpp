@@ -15,7 +15,7 @@ namespace {
 using testing::any_wan;
 using testing::equal_sites;
 
-constexpr double kBytes = 1e6;
+constexpr double kVector = 1e6;
 
 bool leads_to(const std::vector<std::uint32_t>& next, std::uint32_t root) {
   for (std::uint32_t site = 0; site < next.size(); ++site) {
@@ -87,11 +87,11 @@ Wan cities(std::uint64_t seed) {
 //   + if (!master.unlimited()) plan.busy_s = task_.bytes / total / 2;
 TEST(ForestPlan, F3_EqualSitesReachTheBound) {
   for (std::size_t n : {3u, 4u, 7u, 12u, 40u}) {
-    const ForestPlan plan = plan_forest(equal_sites(n, 1e6), {kBytes, kBytes / 1000});
+    const ForestPlan plan = plan_forest(equal_sites(n, 1e6), {kVector, kVector / 1000});
     EXPECT_NEAR(plan.busy_s, 2.0 * double(n - 1) / double(n), 1e-6) << n;
     EXPECT_EQ(plan.trees.size(), n) << "one star for each";
   }
-  const ForestPlan alone = plan_forest(equal_sites(1, 1e6), {kBytes, 0});
+  const ForestPlan alone = plan_forest(equal_sites(1, 1e6), {kVector, 0});
   ASSERT_EQ(alone.trees.size(), 1u);
   EXPECT_EQ(alone.trees[0].share, 1);
 }
@@ -102,7 +102,7 @@ TEST(ForestPlan, F3_EqualSitesReachTheBound) {
 //   +
 RC_GTEST_PROP(ForestPlan, F4_ThePlanKeepsWithinCapacity, ()) {
   const Wan wan = any_wan();
-  const ForestPlan plan = plan_forest(wan, {kBytes, 0});
+  const ForestPlan plan = plan_forest(wan, {kVector, 0});
   double share = 0;
   for (const TwoTrees& trees : plan.trees) {
     share += trees.share;
@@ -111,7 +111,7 @@ RC_GTEST_PROP(ForestPlan, F4_ThePlanKeepsWithinCapacity, ()) {
     RC_ASSERT(leads_to(trees.spread_from, trees.root));
   }
   RC_ASSERT(std::abs(share - 1) < 1e-9);
-  RC_ASSERT(busiest(wan, plan, kBytes) <= plan.busy_s * (1 + 1e-5) + 1e-9);
+  RC_ASSERT(busiest(wan, plan, kVector) <= plan.busy_s * (1 + 1e-5) + 1e-9);
 }
 
 // mutant: longhaul/flow/forest.cpp
@@ -119,8 +119,8 @@ RC_GTEST_PROP(ForestPlan, F4_ThePlanKeepsWithinCapacity, ()) {
 //   +
 RC_GTEST_PROP(ForestPlan, F5_NearlyTheBestThereIs, ()) {
   const Wan wan = any_wan();
-  const double best = pack_trees(wan, {Collective::all_reduce, kBytes})->seconds;
-  const ForestPlan plan = plan_forest(wan, {kBytes, 0});
+  const double best = pack_trees(wan, {Collective::all_reduce, kVector})->seconds;
+  const ForestPlan plan = plan_forest(wan, {kVector, 0});
   RC_ASSERT(plan.busy_s <= best * 1.03 + 1e-9);
   RC_ASSERT(plan.floor_s <= best * (1 + 1e-5) + 1e-9);
 }
@@ -200,9 +200,9 @@ TEST(ForestPlan, F8_TheSameNumbersGiveTheSamePlan) {
 TEST(ForestPlan, F9_WhatIsUnlimitedDoesNotBind) {
   Wan wan = equal_sites(5, 1e6);
   for (Wan::Site& site : wan.sites) site.up = site.down = std::nullopt;
-  EXPECT_EQ(plan_forest(wan, {kBytes, 0}).busy_s, 0);
+  EXPECT_EQ(plan_forest(wan, {kVector, 0}).busy_s, 0);
   wan.sites[2].up = 1e6;  // a leaf: everything else is for nothing
-  EXPECT_NEAR(plan_forest(wan, {kBytes, 0}).busy_s, 1, 1e-3);
+  EXPECT_NEAR(plan_forest(wan, {kVector, 0}).busy_s, 1, 1e-3);
 }
 
 // mutant: longhaul/flow/forest_master.cpp
@@ -211,7 +211,7 @@ TEST(ForestPlan, F9_WhatIsUnlimitedDoesNotBind) {
 TEST(ForestPlan, F10_PairsFill) {
   Wan pairs = equal_sites(6, 1e9);
   pairs.usual.rate = 1e6;
-  EXPECT_NEAR(plan_forest(pairs, {kBytes, 0}).busy_s, 2.0 / 6, 1e-3);
+  EXPECT_NEAR(plan_forest(pairs, {kVector, 0}).busy_s, 2.0 / 6, 1e-3);
 }
 
 // Beyond what trees.h does.
@@ -220,7 +220,7 @@ TEST(ForestPlan, F11_ManySites) {
     Wan wan = equal_sites(n, 1e6);
     for (std::size_t i = 0; i < n; ++i)
       wan.sites[i].up = wan.sites[i].down = 1e6 * (1 + double(i % 7));
-    const ForestPlan plan = plan_forest(wan, {kBytes, 10});
+    const ForestPlan plan = plan_forest(wan, {kVector, 10});
     EXPECT_GT(plan.floor_s, 0);
     EXPECT_LE(plan.busy_s, plan.floor_s * 1.03) << n;
   }

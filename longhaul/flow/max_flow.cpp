@@ -6,7 +6,7 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr double kNothing = 1e-12;
+constexpr double kEmpty = 1e-12;
 constexpr std::size_t kNone = ~std::size_t{0};
 
 // The node before each on a shortest path from `start`; with `backwards` edges are walked to their
@@ -19,7 +19,7 @@ std::vector<std::size_t> search(const std::vector<double>& left, std::size_t nod
     for (std::size_t next = 0; next < nodes; ++next) {
       const std::size_t here = queue[at];
       const double room = backwards ? left[next * nodes + here] : left[here * nodes + next];
-      if (room <= kNothing || before[next] != kNone) continue;
+      if (room <= kEmpty || before[next] != kNone) continue;
       before[next] = here;
       queue.push_back(next);
     }

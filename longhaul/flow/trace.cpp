@@ -16,7 +16,7 @@ constexpr double kLongest = 9e9;  // seconds; what is later never comes
 nanoseconds from(double s) {
   return s >= kLongest ? nanoseconds::max() : nanoseconds{std::llround(s * 1e9)};
 }
-double seconds(nanoseconds t) { return double(t.count()) * 1e-9; }
+double in_seconds(nanoseconds t) { return double(t.count()) * 1e-9; }
 
 Stretch step(const Trace& t, std::uint64_t number) {
   const std::uint64_t size = t.values.size(), i = number % size;
@@ -29,7 +29,7 @@ Stretch step(const Trace& t, std::uint64_t number) {
 Stretch markov(const Trace& t, Random random, std::uint64_t number, nanoseconds begin) {
   const bool high = number % 2 == 0;
   const double lasts = -std::log(1 - random.uniform()) * (high ? t.high_s : t.low_s);
-  const nanoseconds until = from(seconds(begin) + lasts);
+  const nanoseconds until = from(in_seconds(begin) + lasts);
   return {number, high ? t.high : t.low, std::max(until, begin + nanoseconds{1})};
 }
 

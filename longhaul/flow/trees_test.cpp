@@ -15,14 +15,14 @@ using testing::equal_sites;
 using testing::raised;
 using testing::scaled;
 
-constexpr double kBytes = 1e6;
+constexpr double kLoad = 1e6;
 
 double all_reduce(const Wan& wan) {
-  const auto trees = pack_trees(wan, {Collective::all_reduce, kBytes});
+  const auto trees = pack_trees(wan, {Collective::all_reduce, kLoad});
   return trees ? trees->seconds : -1;
 }
 double broadcast(const Wan& wan, std::uint32_t root) {
-  const auto trees = pack_trees(wan, {Collective::broadcast, kBytes, root});
+  const auto trees = pack_trees(wan, {Collective::broadcast, kLoad, root});
   return trees ? trees->seconds : -1;
 }
 
@@ -98,7 +98,7 @@ TEST(Trees, T4_ChainsAndStars) {
 //   +
 RC_GTEST_PROP(Trees, T5_NoPlanBeatsTheBound, ()) {
   const Wan wan = any_wan();
-  const Task task = {*rc::gen::element(Collective::all_reduce, Collective::broadcast), kBytes,
+  const Task task = {*rc::gen::element(Collective::all_reduce, Collective::broadcast), kLoad,
                      *rc::gen::inRange<std::uint32_t>(0, std::uint32_t(wan.sites.size()))};
   const double bound = lower_bound(wan, task).seconds;
   const auto trees = pack_trees(wan, task);
@@ -114,7 +114,7 @@ RC_GTEST_PROP(Trees, T9_ABroadcastOverPairsReachesItsThinnestCut, ()) {
   Wan wan = any_wan();
   for (Wan::Site& site : wan.sites) site.up = site.down = std::nullopt;
   wan.shared.clear();
-  const Task task = {Collective::broadcast, kBytes, 0};
+  const Task task = {Collective::broadcast, kLoad, 0};
   double cut = 0;
   for (const Limit& limit : lower_bound(wan, task).limits)
     if (limit.what == Limit::What::cut) cut = limit.seconds;
@@ -129,7 +129,7 @@ RC_GTEST_PROP(Trees, T9_ABroadcastOverPairsReachesItsThinnestCut, ()) {
 //   +
 RC_GTEST_PROP(Trees, T6_ThePlanKeepsWithinCapacity, ()) {
   const Wan wan = any_wan();
-  const auto trees = pack_trees(wan, {Collective::all_reduce, kBytes});
+  const auto trees = pack_trees(wan, {Collective::all_reduce, kLoad});
   RC_ASSERT(trees);
   if (trees->seconds == 0) return;
   const Capacities at(wan);
@@ -151,7 +151,7 @@ RC_GTEST_PROP(Trees, T6_ThePlanKeepsWithinCapacity, ()) {
     RC_ASSERT(in[a] <= at.down[a] * (1 + 1e-6) + 1e-3);
   }
   RC_ASSERT(std::abs(share - 1) < 1e-6);
-  RC_ASSERT(sent * trees->seconds >= 2 * double(n - 1) * kBytes * (1 - 1e-5));
+  RC_ASSERT(sent * trees->seconds >= 2 * double(n - 1) * kLoad * (1 - 1e-5));
 }
 
 // mutant: longhaul/flow/trees.cpp
@@ -171,7 +171,7 @@ TEST(Trees, T8_TooManySitesAreToldFromFastOnes) {
   EXPECT_FALSE(pack_trees(equal_sites(kMostSitesOfTrees + 1, 1e6), {Collective::all_reduce, 1}));
   Wan wan = equal_sites(3, 1e6);
   for (Wan::Site& site : wan.sites) site.up = site.down = std::nullopt;
-  const auto trees = pack_trees(wan, {Collective::all_reduce, kBytes});
+  const auto trees = pack_trees(wan, {Collective::all_reduce, kLoad});
   ASSERT_TRUE(trees);
   EXPECT_EQ(trees->seconds, 0);
 }

@@ -10,23 +10,23 @@ namespace longhaul::lab {
 namespace {
 
 using namespace std::chrono_literals;
-using What = flow::Traced::What;
+using Of = flow::Traced::What;
 using Kind = flow::Trace::Kind;
 
 constexpr std::uint32_t kBytes = 1000;
 constexpr int kCount = 2000;
 
-flow::Wan two_sites(What what, const flow::Trace& trace) {
+flow::Wan two_sites(Of what, const flow::Trace& trace) {
   flow::Wan wan;
   wan.sites.resize(2);
   wan.shared.push_back({"backbone", 1e9, {{0, 1}}});
   // Others, to be told apart by their numbers: the reverse way changes too.
-  wan.traces = {{.what = What::rate, .a = 1, .b = 0, .trace = trace},
+  wan.traces = {{.what = Of::rate, .a = 1, .b = 0, .trace = trace},
                 {.what = what,
-                 .a = what == What::down ? 1u : 0u,
-                 .b = what == What::shared || what == What::up || what == What::down ? 0u : 1u,
+                 .a = what == Of::down ? 1u : 0u,
+                 .b = what == Of::shared || what == Of::up || what == Of::down ? 0u : 1u,
                  .trace = trace}};
-  if (what != What::shared) wan.shared.clear();
+  if (what != Of::shared) wan.shared.clear();
   return wan;
 }
 
@@ -94,7 +94,7 @@ std::vector<Time> simulated(const flow::Wan& wan, std::uint64_t seed) {
 //   - wan_.pairs.try_emplace(ends, there.pair).first->second.rate = change.rate;
 //   +
 TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
-  for (const What what : {What::up, What::down, What::rate, What::shared})
+  for (const Of what : {Of::up, Of::down, Of::rate, Of::shared})
     for (const flow::Trace& trace : kRates)
       for (const std::uint64_t seed : {1u, 8u}) {
         SCOPED_TRACE(testing::Message()
@@ -114,7 +114,7 @@ TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
 //   + return;
 TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
   const flow::Wan wan =
-      two_sites(What::delay, {.kind = Kind::redraw, .low = 0.005, .high = 0.05, .every_s = 0.13});
+      two_sites(Of::delay, {.kind = Kind::redraw, .low = 0.005, .high = 0.05, .every_s = 0.13});
   Shaper shaper(wan, 3);
   sim::FairNetwork net(simulator(wan, 3));
   std::vector<Time> here, there;
@@ -143,7 +143,7 @@ TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
 //   + return;
 TEST(Traces, L10_LossIsTheShareThatTheTraceSays) {
   const flow::Trace trace{.kind = Kind::redraw, .low = 0, .high = 0.9, .every_s = 1};
-  Shaper shaper(two_sites(What::loss, trace), 3);
+  Shaper shaper(two_sites(Of::loss, trace), 3);
   flow::Stretch stretch = flow::first_stretch(trace, 3, 1);
   for (int second = 0; second < 8; ++second) {
     int lost = 0, seen = 0;
@@ -166,7 +166,7 @@ TEST(Traces, L10_LossIsTheShareThatTheTraceSays) {
 //   - return set_rate(there.links[1], wan_.capacity(change.from, change.to), now);
 //   + return set_rate(there.links[1], change.rate, now);
 TEST(Traces, WindowsLimitAPairWhoseRateChanges) {
-  flow::Wan wan = two_sites(What::rate, {.at = {0, 1}, .values = {1e6, 1e5}});
+  flow::Wan wan = two_sites(Of::rate, {.at = {0, 1}, .values = {1e6, 1e5}});
   wan.usual.flow = 2e5;
   Shaper shaper(wan, 1);
   ASSERT_FALSE(shaper.offer({0, 1, kBytes}, 0s));

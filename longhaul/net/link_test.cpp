@@ -140,7 +140,7 @@ struct Two {
   Side a, b;
 };
 
-Message message(std::uint16_t kind, std::size_t body = 0) {
+Message numbered(std::uint16_t kind, std::size_t body = 0) {
   Message m;
   m.kind = kind;
   if (body > 0) m.body = Payload(share(Buffer(body)));
@@ -153,7 +153,7 @@ Message message(std::uint16_t kind, std::size_t body = 0) {
 TEST(Link, NothingIsReadBeforeItIsOpen) {
   Two two;
   two.a.link.open(0s);
-  two.a.link.send(message(1), kControl);
+  two.a.link.send(numbered(1), kControl);
   two.run();
   EXPECT_TRUE(two.b.got.empty());
   two.b.link.open(0s);
@@ -167,7 +167,7 @@ TEST(Link, NothingIsReadBeforeItIsOpen) {
 TEST(Link, EachBulkMessageMakesRoomOnceAlsoWhenWrittenAgain) {
   Two two(2);
   two.open();
-  for (std::uint16_t i = 0; i < 6; ++i) two.a.link.send(message(i, 100), {});
+  for (std::uint16_t i = 0; i < 6; ++i) two.a.link.send(numbered(i, 100), {});
   for (int i = 0; i < 4; ++i) two.streams[0]->finish_write();
   two.connections[0]->end(unavailable("cut"));
   two.run();
@@ -189,10 +189,10 @@ TEST(Link, ControlHasAStreamOfItsOwn) {
   Two two;
   two.open();
   two.run();
-  two.a.link.send(message(1), kControl);
-  two.a.link.send(message(2), kControl);  // waits for the one before it, though the other is idle
+  two.a.link.send(numbered(1), kControl);
+  two.a.link.send(numbered(2), kControl);  // waits for the one before it, though the other is idle
   EXPECT_TRUE(two.wires[0]->bytes.empty());
-  for (std::uint16_t i = 3; i < 6; ++i) two.a.link.send(message(i, 100), {});
+  for (std::uint16_t i = 3; i < 6; ++i) two.a.link.send(numbered(i, 100), {});
   for (int i = 0; i < 20; ++i) {
     two.streams[2]->finish_write();
     two.wires[2]->pump();
@@ -213,7 +213,7 @@ TEST(Link, WhatThePeerHasMakesRoomThoughItsWriteNeverEnds) {
   Two two;
   two.open();
   two.run();
-  two.a.link.send(message(1, 100), {});
+  two.a.link.send(numbered(1, 100), {});
   for (int i = 0; i < 20; ++i) {
     for (const auto& wire : two.wires) wire->pump();
     two.streams[3]->finish_write();  // of the acknowledgements
@@ -233,7 +233,7 @@ TEST(Link, AfterADropNothingIsSentTakenOrKept) {
   two.a.link.drop();
   EXPECT_TRUE(two.a.link.dropped());
   EXPECT_TRUE(two.a.link.settled());
-  two.a.link.send(message(1), kControl);
+  two.a.link.send(numbered(1), kControl);
   two.run();
   EXPECT_TRUE(two.b.got.empty());
   const Status again = two.a.link.fits(Two::hello(0, two.b));
@@ -247,7 +247,7 @@ TEST(Link, AfterADropNothingIsSentTakenOrKept) {
 TEST(Link, AFloodIsReadATickAtATime) {
   Two two;
   two.open();
-  for (unsigned i = 0; i < Link::kFramesPerTick + 500; ++i) two.a.link.send(message(1), kControl);
+  for (unsigned i = 0; i < Link::kFramesPerTick + 500; ++i) two.a.link.send(numbered(1), kControl);
   for (unsigned i = 0; i < 300; ++i) {
     for (int j = 0; j < 400; ++j) {
       for (MemoryStream* stream : two.streams) stream->finish_write();
@@ -272,10 +272,10 @@ TEST(Link, NothingOvertakesACheckpointOnAnyStream) {
     Two two(3);
     two.open();
     two.b.takes_at_once = at_once;
-    two.a.link.send(message(1, 50), {});
+    two.a.link.send(numbered(1, 50), {});
     two.run();
     two.a.link.announce({1, 0});
-    for (std::uint16_t i = 2; i < 8; ++i) two.a.link.send(message(i, 50), {});
+    for (std::uint16_t i = 2; i < 8; ++i) two.a.link.send(numbered(i, 50), {});
     if (at_once) {
       // The streams are read in any order: whichever is first asks for the checkpoint.
       for (int i = 0; i < 50; ++i) two.streams[4]->finish_write();
@@ -323,7 +323,7 @@ TEST(Link, ACheckpointThatCannotBeEndsTheConnection) {
 TEST(Link, ACheckpointOfBothEndsHoldsWhatIsOnItsWay) {
   Two before(2);
   before.open();
-  for (std::uint16_t i = 0; i < 20; ++i) before.a.link.send(message(i, 100), {});
+  for (std::uint16_t i = 0; i < 20; ++i) before.a.link.send(numbered(i, 100), {});
   for (int i = 0; i < 3; ++i) before.streams[0]->finish_write();
   for (int i = 0; i < 7; ++i) before.wires[0]->pump();
   const std::vector<std::uint16_t> heard = before.b.got;

@@ -9,7 +9,7 @@ namespace {
 
 using Places = std::vector<std::uint32_t>;
 
-Place place_of(std::uint64_t seed, std::uint32_t nodes) {
+Place seeded_place(std::uint64_t seed, std::uint32_t nodes) {
   return {.members = std::make_shared<Members>(Members(nodes)),
           .layout = Layout::flat(1),
           .seed = seed};
@@ -36,7 +36,7 @@ TEST(Binary, BelowTheIthStandTheTwoThatFollowTwiceAsFar) {
 //   - if (const auto place = team.place_of(rank); place && *place != order.front())
 //   + if (const auto place = team.place_of(rank); place)
 TEST(Binary, TheServerIsTheRoot) {
-  const Binary binary({}, {}, place_of(1, 8));
+  const Binary binary({}, {}, seeded_place(1, 8));
   Team team{.workers = {0, 1, 2, 5}, .members = {1, 2, 5}, .server = 1};
   EXPECT_EQ(parents(binary, team), (Places{0, 0, 0}));
   team.server = 7;
@@ -53,11 +53,11 @@ TEST(Binary, ASeededOrderIsThatOfTheSeed) {
   for (Rank rank = 0; rank < 20; ++rank) all[rank] = rank;
   const Team team{.workers = all, .members = all, .server = 0};
   const auto with = [&](std::uint64_t seed) {
-    return parents(Binary({.order = "seeded"}, {}, place_of(seed, 20)), team);
+    return parents(Binary({.order = "seeded"}, {}, seeded_place(seed, 20)), team);
   };
   EXPECT_EQ(with(1), with(1));
   EXPECT_NE(with(1), with(2));
-  EXPECT_NE(with(1), parents(Binary({}, {}, place_of(1, 20)), team));
+  EXPECT_NE(with(1), parents(Binary({}, {}, seeded_place(1, 20)), team));
   EXPECT_EQ(with(1)[0], 0u) << "the server is no part of it";
 }
 

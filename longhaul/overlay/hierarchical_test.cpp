@@ -16,9 +16,9 @@ using testing::team_of;
 using Ranks = std::vector<Rank>;
 using Sites = std::vector<std::uint32_t>;
 
-const char* const kBetween[] = {"hub", "rack", "binary", "ring", "forest"};
+const char* const kInner[] = {"hub", "rack", "binary", "ring", "forest"};
 
-std::shared_ptr<const flow::Wan> slope(std::uint32_t sites) {
+std::shared_ptr<const flow::Wan> even_slope(std::uint32_t sites) {
   flow::Wan wan;
   for (std::uint32_t i = 0; i < sites; ++i) {
     const double rate = 2e7 / (1 + i);
@@ -43,7 +43,7 @@ struct Scene {
   Hierarchical make(const std::string& between) const {
     return {{.between = between},
             server_site ? std::optional(server()) : std::nullopt,
-            between == "forest" ? slope(sites + 1) : nullptr,
+            between == "forest" ? even_slope(sites + 1) : nullptr,
             place_of(sites, nodes, self, server_site)};
   }
   Team team(const Hierarchical& overlay) const {
@@ -80,7 +80,7 @@ struct Crossings {
 //   - const std::uint32_t root = team.server ? groups.index_of(site_of_[*team.server]).value() : 0;
 //   + const std::uint32_t root = 0;
 TEST(Hierarchical, HasTreesWithOneLinkFewerThanSites) {
-  for (const char* between : kBetween)
+  for (const char* between : kInner)
     for (std::uint32_t sites = 1; sites <= 8; ++sites)
       for (std::uint32_t nodes = 1; nodes <= 4; ++nodes)
         for (const std::optional<std::uint32_t> server :
@@ -205,7 +205,7 @@ TEST(Hierarchical, EverySiteSendsAsMuchRoundARing) {
 //   - shares.push_back(trees[t].share / turns);
 //   + shares.push_back(turn == 0 ? trees[t].share : 0);
 TEST(Hierarchical, TheNodesOfASiteLeadForAsManyPieces) {
-  for (const char* between : kBetween)
+  for (const char* between : kInner)
     for (std::uint32_t nodes = 2; nodes <= 4; ++nodes) {
       const Scene scene{3, nodes, {}, {}, 240};
       const Hierarchical overlay = scene.make(between);
@@ -242,7 +242,7 @@ TEST(Hierarchical, AForestBetweenSitesIsPlannedByTheNetwork) {
 
 // All nodes come to the same trees by themselves.
 TEST(Hierarchical, AllNodesHaveTheSameTrees) {
-  for (const char* between : kBetween) {
+  for (const char* between : kInner) {
     std::optional<Forest> first;
     for (const Rank self : {0u, 4u, 11u}) {
       const Scene scene{4, 3, {}, {1, 3, 4, 5}, 60, self};

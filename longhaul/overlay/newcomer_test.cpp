@@ -8,7 +8,7 @@ namespace {
 
 using testing::ExchangeConfig;
 using testing::FedNode;
-using testing::floats;
+
 using testing::Floats;
 using testing::kLength;
 using testing::Ranks;
@@ -200,7 +200,7 @@ TEST(NewcomerOfHubs, SharesAloneTellAServerTheRound) {
       ASSERT_TRUE(server.piece(rank, 6, Phase::part, Coding::up, index, float(2 * rank)));
   const auto means = FedNode::pieces(server.take_sends());
   ASSERT_EQ(means.size(), 4u);
-  for (const auto& mean : means) EXPECT_EQ(mean.body, floats(4, 1));
+  for (const auto& mean : means) EXPECT_EQ(mean.body, testing::floats(4, 1));
   EXPECT_EQ(server.late(), 0);
 }
 

@@ -12,19 +12,19 @@ using testing::PaperDesk;
 using testing::Table;
 using Floats = std::vector<float>;
 
-constexpr std::uint64_t kLength = 12;
+constexpr std::uint64_t kOwned = 12;
 
 // Rank `self` of three workers, four values each in two pieces: 0 and 1 are of rank 0, 2 and 3 of
 // rank 1, 4 and 5 of rank 2. Or of a hub whose server is rank 3 and owns all six.
 struct Node {
   explicit Node(Rank self, OwnersOptions options = {}, std::optional<Rank> server = {})
-      : table({self, 0, {0, 1, 2}, {0, 1, 2}, server}, kLength, server ? 1 : 3, 2),
+      : table({self, 0, {0, 1, 2}, {0, 1, 2}, server}, kOwned, server ? 1 : 3, 2),
         desk(table.grid, float(self)),
         attempt(table.terms(), options) {}
   static TransferKey part(Rank from) { return {0, {0, 0, 0, from}, 0, Coding::up}; }
   static TransferKey mean(Rank from) { return {0, {0, 0, 0, from}, 1, Coding::down}; }
   bool share(Rank from, double weight) {
-    return bool(attempt.take_share(from, {0, {0, 0, 0, from}, kLength, false, weight}, desk));
+    return bool(attempt.take_share(from, {0, {0, 0, 0, from}, kOwned, false, weight}, desk));
   }
   bool admits(Rank from, const TransferKey& key, std::size_t piece) {
     return bool(attempt.admit(from, key, piece));
@@ -56,7 +56,7 @@ struct Node {
 //   +
 TEST(Owners, APartMustWeighWhatItsShareSays) {
   Node node(0);
-  node.attempt.contribute(kLength, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.desk);
   ASSERT_TRUE(node.share(1, 3) && node.share(2, 0));
   EXPECT_FALSE(node.give(1, 0, 300, 1000));
   EXPECT_TRUE(node.desk.means.empty());
@@ -76,9 +76,9 @@ TEST(Owners, SharesOfStrangersAndForThoseWhoOwnNothingAreRefused) {
   EXPECT_FALSE(owner.share(3, 1)) << "no member";
   ASSERT_TRUE(owner.share(1, 1));
   EXPECT_FALSE(owner.share(1, 1)) << "again";
-  owner.attempt.contribute(kLength, 1, owner.desk);
+  owner.attempt.contribute(kOwned, 1, owner.desk);
   EXPECT_FALSE(owner.share(0, 1)) << "in the name of this node";
-  worker.attempt.contribute(kLength, 1, worker.desk);
+  worker.attempt.contribute(kOwned, 1, worker.desk);
   EXPECT_FALSE(worker.share(2, 1)) << "the hub owns all";
   ASSERT_TRUE(owner.share(2, 0));
   EXPECT_FALSE(owner.admits(2, Node::part(2), 0)) << "a part of one who brings nothing";
@@ -93,7 +93,7 @@ TEST(Owners, SharesOfStrangersAndForThoseWhoOwnNothingAreRefused) {
 TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
   Node node(0);
   EXPECT_FALSE(node.admits(1, Node::mean(1), 2)) << "before this node's part";
-  node.attempt.contribute(kLength, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.desk);
   EXPECT_FALSE(node.admits(2, Node::mean(2), 2)) << "not its piece";
   EXPECT_FALSE(node.admits(1, Node::mean(2), 2)) << "in another's name";
   TransferKey key = Node::mean(1);
@@ -103,7 +103,7 @@ TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
   }
   EXPECT_TRUE(node.admits(1, Node::mean(1), 2));
   Node exact(0, {.exact_means = true});
-  exact.attempt.contribute(kLength, 1, exact.desk);
+  exact.attempt.contribute(kOwned, 1, exact.desk);
   EXPECT_FALSE(exact.admits(1, Node::mean(1), 2));
   key.coding = Coding::exact;
   EXPECT_TRUE(exact.admits(1, key, 2));
@@ -116,7 +116,7 @@ TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
 //   + const Coding coding = Coding::exact;
 TEST(Owners, TheOwnerUsesWhatTheOthersWillRead) {
   Node node(0);
-  node.attempt.contribute(kLength, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.desk);
   ASSERT_TRUE(node.share(1, 1) && node.share(2, 0));
   ASSERT_TRUE(node.give(1, 0, 1, 3));
   EXPECT_EQ(node.desk.means.at(0), (Floats{1, 1}));
@@ -130,7 +130,7 @@ TEST(Owners, TheOwnerUsesWhatTheOthersWillRead) {
 //   + if (!slot.reduction.has(self))
 TEST(Owners, ItsOwnPartIsNotKeptBesideTheContribution) {
   Node node(1);
-  node.attempt.contribute(kLength, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.desk);
   ASSERT_TRUE(node.share(0, 1) && node.share(2, 1));
   ASSERT_TRUE(node.give(2, 2, 1, 5));
   EXPECT_EQ(node.desk.own_asked[2], 0) << "rank 0 is added before it";
@@ -148,7 +148,7 @@ TEST(Owners, ItsOwnPartIsNotKeptBesideTheContribution) {
 TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
   for (const bool streamed : {true, false}) {
     Node node(0, {.streamed = streamed});
-    node.attempt.contribute(kLength, 1, node.desk);
+    node.attempt.contribute(kOwned, 1, node.desk);
     ASSERT_TRUE(node.share(1, 1) && node.share(2, 0));
     ASSERT_TRUE(node.give(1, 0, 1, 2));
     EXPECT_EQ(node.posted(Phase::mean), streamed ? 2u : 0u);
@@ -172,7 +172,7 @@ TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
 TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
   for (const Rank server : {3u, 0u}) {
     Node node(server, {}, server);
-    if (server == 0) node.attempt.contribute(kLength, 1, node.desk);
+    if (server == 0) node.attempt.contribute(kOwned, 1, node.desk);
     const std::vector<Rank> givers =
         server == 0 ? std::vector<Rank>{2, 1} : std::vector<Rank>{2, 1, 0};
     for (const Rank rank : givers) ASSERT_TRUE(node.share(rank, 1));
@@ -200,9 +200,9 @@ TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
 TEST(Owners, WhoContributesAloneGetsItsOwnBack) {
   for (const bool first : {true, false}) {
     Node node(1);
-    if (first) node.attempt.contribute(kLength, 5, node.desk);
+    if (first) node.attempt.contribute(kOwned, 5, node.desk);
     ASSERT_TRUE(node.share(0, 0) && node.share(2, 0));
-    if (!first) node.attempt.contribute(kLength, 5, node.desk);
+    if (!first) node.attempt.contribute(kOwned, 5, node.desk);
     EXPECT_TRUE(node.attempt.reduced());
     for (const std::size_t piece : {2u, 3u}) EXPECT_EQ(node.desk.means.at(piece), (Floats{1, 1}));
   }
@@ -220,7 +220,7 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
   const OwnersOptions options{.window = 2};
   for (const double weight : {1.0, 0.0}) {
     Node node(1, options, 3);
-    node.attempt.contribute(kLength, weight, node.desk);
+    node.attempt.contribute(kOwned, weight, node.desk);
     EXPECT_EQ(node.posted(Phase::part), weight > 0 ? 2u : 0u);
     for (std::size_t piece = 0; piece < 6; ++piece) {
       Node loaded(1, options, 3);
@@ -249,7 +249,7 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
 //   + return !slot.done && !slot.reduction.has(i);
 TEST(Owners, SaysWhomItWaitsFor) {
   Node node(0);
-  node.attempt.contribute(kLength, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.desk);
   EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of 1, 2");
   ASSERT_TRUE(node.share(1, 0));
   EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of 2");

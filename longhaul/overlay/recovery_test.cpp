@@ -10,7 +10,6 @@ namespace {
 using testing::ExchangeConfig;
 using testing::FedNode;
 using testing::Floats;
-using testing::floats;
 using testing::kLength;
 using testing::Ranks;
 using testing::Sending;
@@ -212,7 +211,7 @@ TEST_F(Recovery, R2_1_WhoHasTheMeanServesItOnceToEachInEveryEpoch) {
         EXPECT_EQ(one.to, to);
         EXPECT_EQ(one.piece.key, key);
         const bool own = one.piece.range == Range{4, 2};  // (5 + 5 + 5 + 2 * 10) / 5
-        EXPECT_EQ(one.body, floats(2, own ? 7 : 6));
+        EXPECT_EQ(one.body, testing::floats(2, own ? 7 : 6));
         ranges.insert(one.piece.range);
       }
       EXPECT_EQ(ranges, (std::set<Range>{{0, 2}, {2, 2}, {4, 2}, {6, 2}}));
@@ -496,7 +495,7 @@ TEST(RecoveryOfHubs, R2_1_AServerReducesAgainWhatItHadReduced) {
   ASSERT_EQ(means.size(), 2u);
   for (const Sending& mean : means) {
     EXPECT_EQ(mean.piece.key.epoch, 1u);
-    EXPECT_EQ(mean.body, floats(4, 4)) << "of the survivor alone";
+    EXPECT_EQ(mean.body, testing::floats(4, 4)) << "of the survivor alone";
   }
   ASSERT_TRUE(server.share_of(0, 1)) << "and the next";
   EXPECT_EQ(server.late(), 0);

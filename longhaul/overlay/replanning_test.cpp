@@ -12,10 +12,10 @@
 namespace longhaul::overlay {
 namespace {
 
+constexpr std::uint64_t kNumbers = 8;
+
 using namespace std::chrono_literals;
 using longhaul::testing::MachineNet;
-
-constexpr std::uint64_t kLength = 8;
 
 // Stars, with another centre for every beginning. Notices of kind 1 say whether parts are held.
 class Stars final : public Topology {
@@ -58,7 +58,7 @@ class Stars final : public Topology {
 };
 
 // Keeps what it is to send; what it is said to have sent is the test's.
-class Keeper final : public Transfer {
+class Planner final : public Transfer {
  public:
   void attach(VectorPort&) override {}
   void begin(Outgoing out, Turn&) override { posts.push_back(std::move(out)); }
@@ -79,7 +79,7 @@ class Keeper final : public Transfer {
 struct ReplanningTest : ::testing::Test {
   explicit ReplanningTest(bool whole = false)
       : net({.ranks = 4,
-             .layout = Layout::flat(kLength),
+             .layout = Layout::flat(kNumbers),
              .chunk_bytes = 16,
              .members = {{"a"}, {"b"}, {"c"}, {"d", 0, 0, std::uint8_t(Role::state_server)}}},
             [&, whole](const Place& place) {
@@ -87,7 +87,7 @@ struct ReplanningTest : ::testing::Test {
               if (whole) {
                 parts.transfer = std::make_unique<testing::Scrambler>();
               } else {
-                auto transfer = std::make_unique<Keeper>();
+                auto transfer = std::make_unique<Planner>();
                 keepers[place.self] = transfer.get();
                 parts.transfer = std::move(transfer);
               }
@@ -99,8 +99,8 @@ struct ReplanningTest : ::testing::Test {
   AgreedMean& at(Rank rank) { return static_cast<AgreedMean&>(net.machine(rank)); }
   void begin(Rank rank, Round round, std::uint32_t range = 0) {
     net.act(rank, [&](Turn& turn) {
-      const std::vector<float> values(kLength, float(rank));
-      ASSERT_TRUE(at(rank).begin({round, 0, range}, Op::mean, {values, kLength, 1, true}, turn));
+      const std::vector<float> values(kNumbers, float(rank));
+      ASSERT_TRUE(at(rank).begin({round, 0, range}, Op::mean, {values, kNumbers, 1, true}, turn));
     });
   }
   Status say(Rank from, Rank to, bool held, Epoch epoch = 0, std::uint16_t kind = 1) {
@@ -112,7 +112,7 @@ struct ReplanningTest : ::testing::Test {
     return net.inject(from, to, message);
   }
   std::map<Rank, Stars*> stars;
-  std::map<Rank, Keeper*> keepers;
+  std::map<Rank, Planner*> keepers;
   MachineNet net;
 };
 
@@ -165,7 +165,7 @@ TEST_F(WholeReplanningTest, WhatATopologyTellsIsHeardAndItsFiguresAreKept) {
     EXPECT_EQ(stars[rank]->over, (std::vector<Round>{0}));
     const auto mean = at(rank).poll({0, 0, 0});
     ASSERT_TRUE(mean);
-    EXPECT_EQ(mean->values, std::vector<float>(kLength, 1.f));
+    EXPECT_EQ(mean->values, std::vector<float>(kNumbers, 1.f));
   }
   EXPECT_EQ(net.records["stars"], 3);
 }

@@ -15,17 +15,17 @@ using testing::Table;
 using Floats = std::vector<float>;
 using Ranks = std::vector<Rank>;
 
-constexpr std::uint64_t kLength = 12;
+constexpr std::uint64_t kVector = 12;
 
 // Rank `self` in a circle: three workers, four values each in two pieces: 0 and 1 are of rank 0, 2
 // and 3 of rank 1, 4 and 5 of rank 2; those of rank k start at the member after k.
-struct Node : testing::PaperNode<RingAttempt> {
-  explicit Node(Rank self, bool streamed = true, Ranks members = {0, 1, 2}, Round round = 0,
-                bool exact = false)
+struct RingNode : testing::PaperNode<RingAttempt> {
+  explicit RingNode(Rank self, bool streamed = true, Ranks members = {0, 1, 2}, Round round = 0,
+                    bool exact = false)
       : PaperNode(table_of(self, std::move(members)), round, exact, streamed) {}
   static std::unique_ptr<Table> table_of(Rank self, Ranks members) {
     const Team team{self, 0, {0, 1, 2}, std::move(members), {}};
-    return std::make_unique<Table>(team, kLength, 3, 2);
+    return std::make_unique<Table>(team, kVector, 3, 2);
   }
   using PaperNode::give;
   // From the member before.
@@ -49,13 +49,13 @@ struct Node : testing::PaperNode<RingAttempt> {
 TEST(RingAttempt, ItsShareGoesToTheNextAndToTheRootOnce) {
   const Ranks told[] = {{1}, {2, 0}, {0}};
   for (Rank self = 0; self < 3; ++self) {
-    Node node(self);
+    RingNode node(self);
     node.contribute(2.5);
     Ranks to;
     for (const auto& [rank, share] : node.desk.shares) {
       to.push_back(rank);
       EXPECT_EQ(share.weight, 2.5);
-      EXPECT_EQ(share.length, kLength);
+      EXPECT_EQ(share.length, kVector);
       EXPECT_EQ(share.vector, (CodecKey{0, 0, 0, self}));
     }
     EXPECT_EQ(to, told[self]) << self;
@@ -67,7 +67,7 @@ TEST(RingAttempt, ItsShareGoesToTheNextAndToTheRootOnce) {
 //   - const Rank owner = previous();
 //   + const Rank owner = terms_.team->self;
 TEST(RingAttempt, ThePiecesOfTheMemberBeforeStartHere) {
-  Node node(1);
+  RingNode node(1);
   node.contribute(4);
   ASSERT_EQ(node.desk.posts.size(), 1u);
   EXPECT_EQ(node.newest().key, node.own(1));
@@ -87,8 +87,8 @@ TEST(RingAttempt, ThePiecesOfTheMemberBeforeStartHere) {
 //   - pass_on(key, piece, desk.write(piece, key.coding, values), sum, way(owner, self_), desk);
 //   + pass_on(key, piece, desk.write(piece, key.coding, values), before, way(owner, self_), desk);
 TEST(RingAttempt, MixesItsOwnPartIntoTheMeanSoFar) {
-  Node node(1), exact(1, true, {0, 1, 2}, 0, /*exact=*/true);
-  for (Node* one : {&node, &exact}) {
+  RingNode node(1), exact(1, true, {0, 1, 2}, 0, /*exact=*/true);
+  for (RingNode* one : {&node, &exact}) {
     const bool is_exact = one == &exact;
     const Coding up = is_exact ? Coding::exact : Coding::up;
     const Coding down = is_exact ? Coding::exact : Coding::down;
@@ -112,7 +112,7 @@ TEST(RingAttempt, MixesItsOwnPartIntoTheMeanSoFar) {
 //   - for (auto& [piece, part] : std::exchange(early_, {}))
 //   + for (auto& [piece, part] : early_)
 TEST(RingAttempt, R2_2_APartThatComesEarlyIsMixedLater) {
-  Node early(1), late(1);
+  RingNode early(1), late(1);
   ASSERT_TRUE(early.share(0, 9) && late.share(0, 9));
   early.give(early.own(0), 5, 9, 11);
   early.give(early.own(0), 4, 9, 11);
@@ -136,7 +136,7 @@ TEST(RingAttempt, R2_2_APartThatComesEarlyIsMixedLater) {
 //   - desk.have_mean(piece, desk.read(piece, key.coding, bytes));
 //   + desk.have_mean(piece, {mean.begin(), mean.end()});
 TEST(RingAttempt, R2_1_TheOwnerUsesWhatTheOthersWillRead) {
-  Node node(0);
+  RingNode node(0);
   node.contribute(1);
   ASSERT_TRUE(node.share(2, 1));
   node.give(node.mixed(2), 0, 1, 3);
@@ -155,7 +155,7 @@ TEST(RingAttempt, R2_1_TheOwnerUsesWhatTheOthersWillRead) {
 //   - if (next() != owner)
 //   + if (previous() != owner)
 TEST(RingAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
-  Node node(1);
+  RingNode node(1);
   node.contribute(1);
   ASSERT_TRUE(node.share(0, 1));
   node.give(node.mean(0), 0, 3, 2.5f);
@@ -179,7 +179,7 @@ TEST(RingAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
 //   - if (weights_[*index] != kUnknownWeight) return refuse(from, "a second share");
 //   +
 TEST(RingAttempt, SharesComeOnceFromTheMemberBeforeOrAtTheRootFromAll) {
-  Node root(0), second(1);
+  RingNode root(0), second(1);
   EXPECT_FALSE(root.share(3, 1)) << "no member";
   EXPECT_FALSE(root.share(0, 1)) << "in the name of this node";
   EXPECT_TRUE(root.share(1, 1));
@@ -203,7 +203,7 @@ TEST(RingAttempt, SharesComeOnceFromTheMemberBeforeOrAtTheRootFromAll) {
 //   - if (parts_[piece]) return refuse(from, "a part for the second time");
 //   +
 TEST(RingAttempt, PartsComeFromTheMemberBeforeInTheirCodingAndOnce) {
-  Node node(1);
+  RingNode node(1);
   node.contribute(1);
   EXPECT_FALSE(node.admits(0, node.own(0), 4)) << "before the share";
   ASSERT_TRUE(node.share(0, 1));
@@ -241,7 +241,7 @@ TEST(RingAttempt, PartsComeFromTheMemberBeforeInTheirCodingAndOnce) {
 //   before");
 //   + if (size() == 1) return refuse(from, "a piece from who stands not before");
 TEST(RingAttempt, MeansComeFromTheMemberBeforeInTheOwnersNameAndNotTooEarly) {
-  Node node(1);
+  RingNode node(1);
   ASSERT_TRUE(node.share(0, 1));
   EXPECT_FALSE(node.admits(0, node.mean(0), 0)) << "before this node's part";
   node.contribute(1);
@@ -252,7 +252,7 @@ TEST(RingAttempt, MeansComeFromTheMemberBeforeInTheOwnersNameAndNotTooEarly) {
   EXPECT_FALSE(node.admits(0, node.mean(1), 2)) << "a piece of this node's";
   for (const Coding coding : {Coding::exact, Coding::up})
     EXPECT_FALSE(node.admits(0, node.key(Phase::mean, coding, 0), 0)) << int(coding);
-  Node alone(1, true, {1});
+  RingNode alone(1, true, {1});
   alone.contribute(1);
   EXPECT_FALSE(alone.admits(1, alone.mean(1), 2)) << "nobody stands before who is alone";
 }
@@ -268,7 +268,7 @@ TEST(RingAttempt, MeansComeFromTheMemberBeforeInTheOwnersNameAndNotTooEarly) {
 //   + weights_[from - 1] = weight;
 TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   // Pieces 0 and 1 of the lost rank 0 go to ranks 1 and 2: rank 1 is the root.
-  Node root(1, true, {1, 2});
+  RingNode root(1, true, {1, 2});
   ASSERT_TRUE(root.share(2, 2));
   EXPECT_TRUE(root.desk.rosters.empty());
   root.contribute(0.5);
@@ -279,7 +279,7 @@ TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   ASSERT_EQ(root.desk.rosters_here.size(), 1u);
   EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{1, 2}, 2.5}));
 
-  Node other(2, true, {1, 2});
+  RingNode other(2, true, {1, 2});
   ASSERT_TRUE(other.share(1, 0.5));
   other.contribute(2);
   EXPECT_TRUE(other.desk.rosters.empty()) << "one tells";
@@ -304,7 +304,7 @@ TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
 //   - if (weight() > 0) return desk.own_bytes(piece);
 //   + return desk.own_bytes(piece);
 TEST(RingAttempt, WhoBringsNothingPassesOnWhatComes) {
-  Node node(1);
+  RingNode node(1);
   node.contribute(0);
   EXPECT_EQ(node.newest().key, node.mixed(1));
   EXPECT_EQ(node.newest().weight, 0);
@@ -315,7 +315,7 @@ TEST(RingAttempt, WhoBringsNothingPassesOnWhatComes) {
   EXPECT_EQ(node.sent(node.mixed(1), 4), (Floats{8, 8}));
   EXPECT_TRUE(node.desk.own_asked.empty());
 
-  Node after(2);  // of zeros nothing is left
+  RingNode after(2);  // of zeros nothing is left
   after.contribute(4);
   ASSERT_TRUE(after.share(1, 0));
   after.give(after.mixed(1), 0, 0, 0);
@@ -330,7 +330,7 @@ TEST(RingAttempt, WhoBringsNothingPassesOnWhatComes) {
 //   - if (weight() > 0) finish(piece, desk.own_values(piece), weight(), desk);
 //   + finish(piece, desk.own_values(piece), weight(), desk);
 TEST(RingAttempt, WithoutContributionsThereIsNoMean) {
-  Node node(0);
+  RingNode node(0);
   node.contribute(0);
   ASSERT_TRUE(node.share(1, 0) && node.share(2, 0));
   node.give(node.mixed(2), 0, 0, 0);
@@ -338,7 +338,7 @@ TEST(RingAttempt, WithoutContributionsThereIsNoMean) {
   EXPECT_TRUE(node.posted(node.mean(0)).empty());
   ASSERT_EQ(node.desk.rosters_here.size(), 1u);
   EXPECT_EQ(node.desk.rosters_here[0], (std::pair{Ranks{}, 0.0}));
-  Node alone(1, true, {1});
+  RingNode alone(1, true, {1});
   alone.contribute(0);
   EXPECT_TRUE(alone.desk.means.empty());
   EXPECT_EQ(alone.desk.rosters_here.size(), 1u);
@@ -352,7 +352,7 @@ TEST(RingAttempt, WithoutContributionsThereIsNoMean) {
 //   - if (size() > 1) desk.tell(next(), share(length));
 //   + desk.tell(next(), share(length));
 TEST(RingAttempt, WhoIsAloneHasItsOwnBack) {
-  Node node(2, true, {2});
+  RingNode node(2, true, {2});
   node.desk.own = 2.5f;
   node.contribute(3);
   EXPECT_EQ(node.desk.means.size(), 6u);
@@ -379,7 +379,7 @@ TEST(RingAttempt, WhoIsAloneHasItsOwnBack) {
 //   + ar(weights_, unknown_, previous_shares_, parts_, early_, outbox_);
 TEST(RingAttempt, SequentialSegmentsGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
   for (const bool streamed : {true, false}) {
-    Node before(1, streamed), node(1, streamed);
+    RingNode before(1, streamed), node(1, streamed);
     before.contribute(1);
     ASSERT_TRUE(before.share(0, 1));
     before.give(before.own(0), 4, 1, 1);
@@ -409,9 +409,9 @@ TEST(RingAttempt, SequentialSegmentsGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
 //   - return (index + size() - stand_of(owner) - 1 + size()) % size();
 //   + return (index + size() - stand_of(owner) + size()) % size();
 TEST(RingAttempt, WhatHasTheLongestWayToGoGoesFirst) {
-  Node zero(0, true, {0, 1, 2}, 1), one(1, true, {0, 1, 2}, 1), two(2, true, {0, 1, 2}, 1);
+  RingNode zero(0, true, {0, 1, 2}, 1), one(1, true, {0, 1, 2}, 1), two(2, true, {0, 1, 2}, 1);
   std::vector<std::uint32_t> orders;
-  const auto note = [&](const Node& node) { orders.push_back(node.newest().service.order); };
+  const auto note = [&](const RingNode& node) { orders.push_back(node.newest().service.order); };
   one.contribute(1), note(one);  // piece 0, of rank 0: 1 -> 2 -> 0, and its mean 0 -> 1 -> 2
   two.contribute(1), zero.contribute(1);
   ASSERT_TRUE(one.share(0, 1) && two.share(1, 1) && zero.share(2, 1));
@@ -429,7 +429,7 @@ TEST(RingAttempt, WhatHasTheLongestWayToGoGoesFirst) {
 //   list_ranks({terms_.plan->root()});
 //   +
 TEST(RingAttempt, SaysWhomItWaitsFor) {
-  Node node(0, true, {0, 1, 2}, 7);
+  RingNode node(0, true, {0, 1, 2}, 7);
   node.contribute(1);
   EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of 2");
   ASSERT_TRUE(node.share(2, 1));
@@ -440,7 +440,7 @@ TEST(RingAttempt, SaysWhomItWaitsFor) {
   EXPECT_EQ(node.attempt.waiting_for(means), "round 7: means of 2");
   EXPECT_EQ(node.attempt.waiting_for(std::vector<bool>(6, true)), "round 7: shares of 1");
 
-  Node other(1, true, {0, 1, 2}, 7);  // is told by the root alone
+  RingNode other(1, true, {0, 1, 2}, 7);  // is told by the root alone
   other.contribute(1);
   ASSERT_TRUE(other.share(0, 1));
   for (const std::size_t piece : {4u, 5u}) other.give(other.own(0), piece, 1, 1);
@@ -455,7 +455,7 @@ TEST(RingAttempt, SaysWhomItWaitsFor) {
 struct Circle {
   Circle(Ranks members, bool streamed) {
     for (const Rank self : members)
-      nodes.emplace(self, std::make_unique<Node>(self, streamed, members));
+      nodes.emplace(self, std::make_unique<RingNode>(self, streamed, members));
   }
   void run(Random& random) {
     for (auto& [rank, node] : nodes) node->contribute(weight(rank));
@@ -463,11 +463,11 @@ struct Circle {
       for (const auto& [to, share] : node->desk.shares)
         ASSERT_TRUE(nodes.at(to)->share(rank, share.weight)) << rank << " to " << to;
     for (;;) {
-      std::vector<Node*> busy;
+      std::vector<RingNode*> busy;
       for (auto& [rank, node] : nodes)
         if (!node->desk.posts.empty()) busy.push_back(node.get());
       if (busy.empty()) return;
-      Node& from = *busy[random.below(busy.size())];
+      RingNode& from = *busy[random.below(busy.size())];
       const Outgoing out = from.desk.posts.front();
       from.desk.posts.erase(from.desk.posts.begin());
       ASSERT_NO_FATAL_FAILURE(from.bring(out, *nodes.at(out.to)));
@@ -475,7 +475,7 @@ struct Circle {
   }
   static double weight(Rank rank) { return 1 + double(rank); }
 
-  std::map<Rank, std::unique_ptr<Node>> nodes;
+  std::map<Rank, std::unique_ptr<RingNode>> nodes;
 };
 
 // R-2.1 and R-2.2: whoever is in the circle, and in whatever order links bring pieces, all end with

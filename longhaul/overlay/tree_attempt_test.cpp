@@ -20,12 +20,12 @@ using Places = std::vector<std::uint32_t>;
 // Ranks 10 to 14 by place. Up: 1 and 3 to 0, 0 and 4 to 2. Down: 2 to 4, 4 to 3, 3 to 0, 0 to 1.
 const Ranks kMembers = {10, 11, 12, 13, 14};
 Tree tree_of_five() { return {2, {2, 0, 2, 0, 2}, {3, 0, 2, 4, 2}}; }
-constexpr std::uint64_t kLength = 6;  // three pieces of two values
+constexpr std::uint64_t kPieces = 6;  // three pieces of two values
 
-struct Node : testing::PaperNode<TreeAttempt> {
-  explicit Node(Rank self, bool streamed = true, Round round = 0, bool exact = false,
-                const Forest& forest = {{tree_of_five()}, {0, 0, 0}})
-      : PaperNode(std::make_unique<Table>(team(self, forest), kLength, 2, forest), round, exact,
+struct TreeNode : testing::PaperNode<TreeAttempt> {
+  explicit TreeNode(Rank self, bool streamed = true, Round round = 0, bool exact = false,
+                    const Forest& forest = {{tree_of_five()}, {0, 0, 0}})
+      : PaperNode(std::make_unique<Table>(team(self, forest), kPieces, 2, forest), round, exact,
                   streamed) {}
   static Team team(Rank self, const Forest& forest) {
     Team team{.self = self, .epoch = 0, .workers = kMembers, .members = kMembers, .server = {}};
@@ -42,13 +42,13 @@ struct Node : testing::PaperNode<TreeAttempt> {
 TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
   const std::map<Rank, Ranks> told = {{10, {12}}, {11, {12, 10}}, {12, {}}, {13, {10, 12}}};
   for (const auto& [self, expected] : told) {
-    Node node(self);
+    TreeNode node(self);
     node.contribute(2.5);
     Ranks to;
     for (const auto& [rank, share] : node.desk.shares) {
       to.push_back(rank);
       EXPECT_EQ(share.weight, 2.5);
-      EXPECT_EQ(share.length, kLength);
+      EXPECT_EQ(share.length, kPieces);
       EXPECT_EQ(share.vector, (CodecKey{0, 0, 0, self}));
     }
     EXPECT_EQ(to, expected) << self;
@@ -65,7 +65,7 @@ TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
 //   - if (!place || place == self_) return refuse(from, "a share of who is no member");
 //   + if (!place) return refuse(from, "a share of who is no member");
 TEST(TreeAttempt, SharesComeOnceFromThoseBelow) {
-  Node node(10);
+  TreeNode node(10);
   EXPECT_FALSE(node.share(9, 1)) << "no member";
   EXPECT_FALSE(node.share(10, 1)) << "in the name of this node";
   EXPECT_FALSE(node.share(12, 1)) << "stands above";
@@ -79,7 +79,7 @@ TEST(TreeAttempt, SharesComeOnceFromThoseBelow) {
 //   - if (--untold_ == 0 && is_teller())
 //   + if (--untold_ <= 1 && is_teller())
 TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
-  Node root(12);
+  TreeNode root(12);
   for (const Rank from : {10u, 11u, 13u, 14u}) {
     ASSERT_TRUE(root.share(from, from == 13 ? 0 : 2));
     EXPECT_TRUE(root.desk.rosters.empty());
@@ -88,7 +88,7 @@ TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   ASSERT_EQ(root.desk.rosters.size(), 4u);
   ASSERT_EQ(root.desk.rosters_here.size(), 1u);
   EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{10, 11, 12, 14}, 6.5}));
-  Node other(10);
+  TreeNode other(10);
   for (const Rank from : {11u, 13u}) ASSERT_TRUE(other.share(from, 1));
   other.contribute(1);
   EXPECT_TRUE(other.desk.rosters.empty()) << "one tells";
@@ -100,7 +100,7 @@ TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
 //   - const TransferKey key = this->key(Phase::part, Coding::up, terms_.team->self);
 //   + const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
 TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
-  Node leaf(11);
+  TreeNode leaf(11);
   leaf.contribute(4);
   ASSERT_EQ(leaf.desk.posts.size(), 1u);
   EXPECT_EQ(leaf.newest().key, leaf.own(11));
@@ -121,7 +121,7 @@ TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
 //   + ;
 TEST(TreeAttempt, MixesItsOwnWithThePartsOfItsChildren) {
   for (const bool exact : {false, true}) {
-    Node node(10, true, 0, exact);
+    TreeNode node(10, true, 0, exact);
     const Coding up = exact ? Coding::exact : Coding::up;
     node.contribute(1);
     ASSERT_TRUE(node.share(11, 3) && node.share(13, 4));
@@ -152,7 +152,7 @@ TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
       return std::find(order.begin(), order.end(), what) - order.begin();
     };
     if (at(3) < at(1) || at(4) < at(2)) continue;
-    Node node(10, true, 0, true);
+    TreeNode node(10, true, 0, true);
     node.desk.own = 0.1f;
     for (const std::uint32_t what : order) {
       EXPECT_TRUE(node.desk.posts.empty());
@@ -180,7 +180,7 @@ TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
 //   - if (std::any_of(known.boughs.begin(), known.boughs.end(), brings)) {
 //   + if (!known.boughs.empty()) {
 TEST(TreeAttempt, WhoBringsNothingSendsNothing) {
-  Node leaf(11), alone(10), idle(10), passes(10);
+  TreeNode leaf(11), alone(10), idle(10), passes(10);
   leaf.contribute(0);
   EXPECT_TRUE(leaf.desk.posts.empty());
 
@@ -208,7 +208,7 @@ TEST(TreeAttempt, WhoBringsNothingSendsNothing) {
 //   - if (is_root(grove().branch(tree))) to_reduce_ -= pieces.size();  // an empty mean
 //   +
 TEST(TreeAttempt, WithoutContributionsThereIsNoMean) {
-  Node root(12);
+  TreeNode root(12);
   root.contribute(0);
   for (const Rank from : {10u, 11u, 13u, 14u}) {
     EXPECT_FALSE(root.attempt.reduced());
@@ -226,7 +226,7 @@ TEST(TreeAttempt, WithoutContributionsThereIsNoMean) {
 //   known.boughs[*bough_of(branch_of(piece), place)])
 //   + if (false)
 TEST(TreeAttempt, APartWeighsWhatTheSharesSay) {
-  Node node(12);
+  TreeNode node(12);
   node.contribute(1);
   for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(node.share(from, 1));
   ASSERT_TRUE(node.give(10, node.mixed(10), 0, 77, 9)) << "before the share of 14 it may be right";
@@ -254,7 +254,7 @@ TEST(TreeAttempt, APartWeighsWhatTheSharesSay) {
 //   time");
 //   +
 TEST(TreeAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
-  Node node(12);
+  TreeNode node(12);
   node.contribute(1);
   EXPECT_FALSE(node.admits(10, node.mixed(10))) << "before the share";
   for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(node.share(from, 1));
@@ -290,7 +290,7 @@ TEST(TreeAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
 //   - if (terms_.team->takes_part()) desk.have_mean(piece, desk.read(piece, key.coding, bytes));
 //   + if (terms_.team->takes_part()) desk.have_mean(piece, {mean.begin(), mean.end()});
 TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
-  Node root(12);
+  TreeNode root(12);
   root.contribute(1);
   for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(root.share(from, 0));
   ASSERT_TRUE(root.share(14, 1));
@@ -309,7 +309,7 @@ TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
 //   + spread(arrival.key, piece, desk.write(piece, Coding::down, std::vector<float>{2, 2}), 1,
 //   desk);
 TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
-  Node node(14);
+  TreeNode node(14);
   node.contribute(1);
   ASSERT_TRUE(node.give(12, node.mean(12), 0, 5, 2.5f));
   EXPECT_EQ(node.desk.means.at(0), (Floats{2.5f, 2.5f}));
@@ -318,7 +318,7 @@ TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
   EXPECT_EQ(node.newest().weight, 5);
   EXPECT_EQ(node.sent(node.mean(12), 0), (Floats{2.5f, 2.5f}));
   node.desk.posts.clear();
-  Node last(11);
+  TreeNode last(11);
   last.contribute(1);
   last.desk.posts.clear();
   ASSERT_TRUE(last.give(10, last.mean(12), 0, 5, 2.5f));
@@ -333,7 +333,7 @@ TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
 //   - if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
 //   +
 TEST(TreeAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
-  Node node(13), root(12);
+  TreeNode node(13), root(12);
   EXPECT_FALSE(node.admits(14, node.mean(12))) << "before this node's part";
   node.contribute(1), root.contribute(1);
   EXPECT_TRUE(node.admits(14, node.mean(12)));
@@ -354,7 +354,7 @@ TEST(TreeAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
 //   +
 TEST(TreeAttempt, AServerThatIsNoMemberMixesWhatComes) {
   const Tree star{5, {5, 5, 5, 5, 5, 5}, {5, 5, 5, 5, 5, 5}};
-  Node server(15, true, 0, false, {{star}, {0, 0, 0}});
+  TreeNode server(15, true, 0, false, {{star}, {0, 0, 0}});
   for (const Rank from : {10u, 11u, 12u, 13u}) ASSERT_TRUE(server.share(from, 0));
   EXPECT_FALSE(server.attempt.reduced());
   ASSERT_TRUE(server.share(14, 2));
@@ -382,7 +382,7 @@ TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
   const Tree second{4, {4, 0, 4, 0, 4}, {4, 0, 4, 0, 4}};
   const Forest forest{{tree_of_five(), second}, {0, 1, 0}};
   for (const bool streamed : {true, false}) {
-    Node before(10, streamed, 0, false, forest), node(10, streamed, 0, false, forest);
+    TreeNode before(10, streamed, 0, false, forest), node(10, streamed, 0, false, forest);
     before.contribute(1);
     ASSERT_TRUE(before.share(11, 1) && before.share(13, 1));
     ASSERT_TRUE(before.give(11, before.own(11), 0, 1, 5));
@@ -409,10 +409,10 @@ TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
 //   - const std::uint32_t hops = grove().hops(), hop = hops - way;
 //   + const std::uint32_t hops = grove().hops(), hop = way;
 TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
-  Node leaf(11, true, 1), inner(10, true, 1), root(12, true, 1), four(14, true, 1);
-  Node three(13, true, 1);
+  TreeNode leaf(11, true, 1), inner(10, true, 1), root(12, true, 1), four(14, true, 1);
+  TreeNode three(13, true, 1);
   std::vector<std::uint32_t> orders;
-  const auto note = [&](const Node& node) { orders.push_back(node.newest().service.order); };
+  const auto note = [&](const TreeNode& node) { orders.push_back(node.newest().service.order); };
   leaf.contribute(1), note(leaf);  // up 2 and down 4, of 6 in all
   inner.contribute(1);
   ASSERT_TRUE(inner.share(11, 1) && inner.share(13, 0));
@@ -447,7 +447,7 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
   for (const auto& [lag, hop] : {std::pair{std::optional(1u), 1u}, {std::nullopt, 3u}}) {
     const Forest forest{{tree_of_five()}, {0, 0, 0}, lag};
     const auto table = [&](Rank self) {
-      return std::make_unique<Table>(Node::team(self, forest), kLength, 2, forest);
+      return std::make_unique<Table>(TreeNode::team(self, forest), kPieces, 2, forest);
     };
     One leaf(table(11), 1, false, true, true), inner(table(10), 1, false, true, true);
     const auto orders = [](const One& node) {
@@ -471,7 +471,7 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
 //   - if (const Branch& branch = branch_of(piece); !is_root(branch))
 //   + if (const Branch& branch = branch_of(piece); is_root(branch))
 TEST(TreeAttempt, SaysWhomItWaitsFor) {
-  Node node(10, true, 7);
+  TreeNode node(10, true, 7);
   node.contribute(1);
   EXPECT_EQ(node.attempt.waiting_for({}), "round 7: shares of 11, 13");
   ASSERT_TRUE(node.share(11, 1) && node.share(13, 1));
@@ -496,7 +496,7 @@ struct Wood {
     std::iota(all.begin(), all.end(), Rank{20});
     for (const Rank self : all) {
       const Team team{.self = self, .epoch = 0, .workers = all, .members = all, .server = {}};
-      auto table = std::make_unique<Table>(team, kLength, 2, forest);
+      auto table = std::make_unique<Table>(team, kPieces, 2, forest);
       nodes.emplace(self, std::make_unique<One>(std::move(table), 0, exact, streamed));
       nodes.at(self)->desk.own = value(self);
     }

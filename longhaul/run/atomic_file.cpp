@@ -13,10 +13,6 @@
 namespace longhaul::run {
 namespace {
 
-Error failed(const std::string& path, const char* doing) {
-  return {Error::Kind::io, fmt::format("{}: {} failed: {}", path, doing, std::strerror(errno))};
-}
-
 // A file descriptor that closes itself.
 class File {
  public:
@@ -44,20 +40,25 @@ class File {
 
 }  // namespace
 
+Error io_failed(const std::string& path, const char* doing) {
+  return {Error::Kind::io, fmt::format("{}: {} failed: {}", path, doing, std::strerror(errno))};
+}
+
 Status write_atomically(const std::string& path, std::span<const std::byte> bytes) {
   const std::string temporary = path + std::string(kTemporary);
   {
     File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    if (!file.is_open()) return failed(temporary, "creating it");
-    if (!file.write_all(bytes)) return failed(temporary, "writing it");
-    if (!file.sync()) return failed(temporary, "forcing it to disk");
+    if (!file.is_open()) return io_failed(temporary, "creating it");
+    if (!file.write_all(bytes)) return io_failed(temporary, "writing it");
+    if (!file.sync()) return io_failed(temporary, "forcing it to disk");
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return failed(path, "renaming it into place");
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return io_failed(path, "renaming it into place");
   // The new name is safe only when the folder is on disk too.
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder.push_back('.');
   File directory(folder, O_RDONLY | O_DIRECTORY);
-  if (!directory.is_open() || !directory.sync()) return failed(folder, "forcing it to disk");
+  if (!directory.is_open() || !directory.sync()) return io_failed(folder, "forcing it to disk");
   return Ok{};
 }
 

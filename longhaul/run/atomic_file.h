@@ -14,6 +14,8 @@ inline constexpr std::string_view kTemporary = ".tmp";
 // that is killed meanwhile leaves that file, `path` + kTemporary, behind.
 Status write_atomically(const std::string& path, std::span<const std::byte> bytes);
 Status write_atomically(const std::string& path, std::string_view text);
+// What errno says of `doing`, as "write", with the file.
+Error io_failed(const std::string& path, const char* doing);
 // The whole file; an Error names the path.
 Result<Buffer> read_file(const std::string& path);
 

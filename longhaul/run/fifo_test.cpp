@@ -11,8 +11,8 @@
 namespace longhaul::run {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 Result<Job> job(const std::string& wan, const std::string& sites = "") {
   auto doc = parse_document(

@@ -15,8 +15,8 @@ std::string number(double value) {  // JSON has neither NaN nor infinity
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
-Error failed(const std::string& path, std::string_view doing) {
-  return {Error::Kind::io, fmt::format("{}: {} failed; is the disk full?", path, doing)};
+Error write_failed(const std::string& path, std::string_view doing) {
+  return {Error::Kind::io, fmt::format("{}: {} write_failed; is the disk full?", path, doing)};
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ Result<MetricsFile> MetricsFile::open(const std::string& path, std::uint64_t kee
     return malformed(
         fmt::format("{}: shorter than its checkpoint says; start again with --force", path));
   if (::ftruncate(::fileno(file), off_t(keep)) != 0 || std::fseek(file, 0, SEEK_END) != 0)
-    return failed(path, "truncating it");
+    return write_failed(path, "truncating it");
   return metrics;
 }
 
@@ -62,7 +62,7 @@ void MetricsFile::write(const MetricsEvent& event) {
 
 Status MetricsFile::sync() {
   failed_ |= std::fflush(file_.get()) != 0 || ::fsync(::fileno(file_.get())) != 0;
-  if (failed_) return failed(path_, "writing it");
+  if (failed_) return write_failed(path_, "writing it");
   return Ok{};
 }
 

@@ -27,10 +27,6 @@ std::optional<double> quotient(double a, double b) {
   return b > 0 ? std::optional(a / b) : std::nullopt;
 }
 
-nlohmann::ordered_json or_null(const std::optional<double>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-}
-
 const std::string& root_site(const Job& job, const PerfTask& task) {
   return task.root.empty() ? job.sites.front().name : task.root;
 }

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // Three sites that send and get 1 MB/s; nothing else limits them.
-Job job_of(const std::string& more = "") {
+Job perf_job(const std::string& more = "") {
   std::string text = "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\ndelay_ms = 5\n";
   for (const char* name : {"a", "b", "c"})
     text += fmt::format("[[site]]\nname = \"{}\"\nup_mbps = 8\ndown_mbps = 8\n", name);
@@ -35,7 +35,7 @@ std::string refusal(const Job& job, const PerfTask& task, bool sockets = false) 
 //   - f.time_s = times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
 //   + f.time_s = times[middle];
 TEST(Perf, FiguresAreWhatTheirNamesSay) {
-  const Job job = job_of();
+  const Job job = perf_job();
   const PerfTask task{.mbytes = 2, .repeat = 4};
   PerfResult result{.times_s = {9, 2, 4, 3}, .last = "a"};
   PerfFigures f = figures_of(job, task, result);
@@ -59,12 +59,12 @@ TEST(Perf, TheBoundCountsWhatTheLinksOfThePlaceCarry) {
   const auto bound = [](const Job& job, PerfPlace place) {
     return figures_of(job, {.mbytes = 3}, {.place = place, .times_s = {1}, .last = {}}).bound_s;
   };
-  const Job fifo = job_of();
+  const Job fifo = perf_job();
   EXPECT_DOUBLE_EQ(bound(fifo, PerfPlace::simulator).value(), 4);
   EXPECT_DOUBLE_EQ(bound(fifo, PerfPlace::lab).value(), 4 * 1500. / 1448);
   EXPECT_DOUBLE_EQ(bound(fifo, PerfPlace::site).value(), 4 * 1500. / 1448);
   EXPECT_FALSE(bound(fifo, PerfPlace::local));
-  Job fair = job_of();
+  Job fair = perf_job();
   fair.wan.model = "fair";
   EXPECT_DOUBLE_EQ(bound(fair, PerfPlace::simulator).value(), 4 * 1500. / 1448);
 }
@@ -77,7 +77,7 @@ TEST(Perf, TheBoundCountsWhatTheLinksOfThePlaceCarry) {
 //   + if (overlay == kFromAnyone)
 TEST(Perf, ABroadcastIsRefusedWhereItIsNone) {
   const auto over = [](const std::string& kind, const std::string& more = "") {
-    return job_of("[overlay]\nkind = \"" + kind + "\"\n" + more);
+    return perf_job("[overlay]\nkind = \"" + kind + "\"\n" + more);
   };
   const PerfTask from_first{.broadcast = true}, from_c{.broadcast = true, .root = "c"};
   EXPECT_EQ(refusal(over("direct"), from_c), "");
@@ -97,7 +97,7 @@ TEST(Perf, ABroadcastIsRefusedWhereItIsNone) {
 //   - exchange.laps = task.repeat + 1;
 //   + exchange.laps = task.repeat;
 TEST(Perf, TheSimulatorRunsAsManyLapsAsAskedAndAWarmUp) {
-  const Job job = job_of("[overlay]\nkind = \"ring\"\n[roles]\nserver = \"b\"\n");
+  const Job job = perf_job("[overlay]\nkind = \"ring\"\n[roles]\nserver = \"b\"\n");
   std::vector<Round> laps;
   const auto result = perf_simulated(job, {.mbytes = 1, .repeat = 2},
                                      [&](Round lap, double) { laps.push_back(lap); });

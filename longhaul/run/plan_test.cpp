@@ -13,8 +13,8 @@ namespace {
 constexpr double kSlack = 1e-9;
 
 // Sites of so many nodes that send and get 1 MB/s; `more`: other tables.
-Job job_of(const std::string& overlay, const std::vector<int>& nodes = {1, 1, 1, 1},
-           const std::string& more = "") {
+Job overlay_job(const std::string& overlay, const std::vector<int>& nodes = {1, 1, 1, 1},
+                const std::string& more = "") {
   std::string text = fmt::format(
       "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\ndelay_ms = 5\n[overlay]\n"
       "kind = \"{}\"\n{}",
@@ -43,7 +43,7 @@ SitePlan plan(const Job& job, double mbytes = 4) {
 //   - plan.sites[site].down_used = busy.share_of(busy.down[site]);
 //   + plan.sites[site].down_used = busy.share_of(busy.up[site]) / 3;
 TEST(SitePlan, AHubsLinksAreTheBusiest) {
-  const SitePlan hub = plan(job_of("hub"));
+  const SitePlan hub = plan(overlay_job("hub"));
   ASSERT_EQ(hub.pairs.size(), 6u);
   for (const SitePlan::Pair& pair : hub.pairs) {
     EXPECT_EQ(pair.load.reduce, pair.to == 0 ? 4'000'000u : 0);
@@ -67,7 +67,7 @@ TEST(SitePlan, AHubsLinksAreTheBusiest) {
 //   + sum.spread = 0;
 TEST(SitePlan, EqualSitesReachTheBoundByRingAndDirect) {
   for (const char* overlay : {"ring", "direct", "forest"}) {
-    const SitePlan one = plan(job_of(overlay));
+    const SitePlan one = plan(overlay_job(overlay));
     EXPECT_NEAR(one.busy_s, one.bound_s.value(), 0.01 * one.busy_s) << overlay;
     EXPECT_EQ(one.pairs.size(), one.overlay == "ring" ? 4u : 12u);
   }
@@ -81,7 +81,7 @@ TEST(SitePlan, EqualSitesReachTheBoundByRingAndDirect) {
 //   - plan.sites[to].in += bytes;
 //   + plan.sites[from].in += bytes;
 TEST(SitePlan, BytesAreThoseOfTheCodec) {
-  const SitePlan one = plan(job_of("hub", {1, 1}, "[codec]\nkind = \"fp16\"\n"));
+  const SitePlan one = plan(overlay_job("hub", {1, 1}, "[codec]\nkind = \"fp16\"\n"));
   EXPECT_EQ(one.vector, 2'000'000u);
   ASSERT_EQ(one.pairs.size(), 2u);
   EXPECT_EQ(one.pairs[0].load.spread, 4'000'000u);
@@ -96,7 +96,7 @@ TEST(SitePlan, BytesAreThoseOfTheCodec) {
 //   - if (from == to) {
 //   + if (false) {
 TEST(SitePlan, WhatStaysWithinASiteIsNoLoadOfTheWan) {
-  const SitePlan one = plan(job_of("direct", {1, 2}));
+  const SitePlan one = plan(overlay_job("direct", {1, 2}));
   EXPECT_NEAR(double(one.within), 4 * 4e6 / 3, 10);
   ASSERT_EQ(one.pairs.size(), 2u);
   EXPECT_NEAR(double(one.pairs[0].bytes()), 4 * 4e6 / 3, 10);
@@ -111,9 +111,9 @@ TEST(SitePlan, WhatStaysWithinASiteIsNoLoadOfTheWan) {
 //   - if (!all_sites_work(job, *members)) return plan;
 //   +
 TEST(SitePlan, NoBoundWhereASiteHasNoWorker) {
-  const SitePlan one = plan(job_of("hub", {1, 1, 1}, "[roles]\nserver = \"c\"\n"));
+  const SitePlan one = plan(overlay_job("hub", {1, 1, 1}, "[roles]\nserver = \"c\"\n"));
   EXPECT_TRUE(one.bound_s);
-  Job job = job_of("hub", {1, 1, 1});
+  Job job = overlay_job("hub", {1, 1, 1});
   job.sites[2].roles = {"scheduler"};
   EXPECT_FALSE(plan(job).bound_s);
 }
@@ -122,9 +122,9 @@ TEST(SitePlan, NoBoundWhereASiteHasNoWorker) {
 //   - return std::tuple(a.used, a.bytes()) > std::tuple(b.used, b.bytes());
 //   + return std::tuple(a.bytes(), a.used) > std::tuple(b.bytes(), b.used);
 TEST(SitePlan, TheMostUsedPairComesFirst) {
-  const Job job = job_of("hub", {1, 1, 1, 1},
-                         "[codec]\nkind = \"fp16\"\n"
-                         "[[wan.link]]\nfrom = \"d\"\nto = \"a\"\nmbps = 1\n");
+  const Job job = overlay_job("hub", {1, 1, 1, 1},
+                              "[codec]\nkind = \"fp16\"\n"
+                              "[[wan.link]]\nfrom = \"d\"\nto = \"a\"\nmbps = 1\n");
   const SitePlan one = plan(job);
   EXPECT_EQ(one.pairs[0].from, 3u);
   EXPECT_EQ(one.pairs[0].to, 0u);
@@ -138,7 +138,7 @@ TEST(SitePlan, TheMostUsedPairComesFirst) {
 //   - if (!plan.planned) text = "What goes where is decided while it runs";
 //   +
 TEST(SitePlan, WhatIsDecidedOnlineHasABoundAlone) {
-  const SitePlan one = plan(job_of("tsengine"));
+  const SitePlan one = plan(overlay_job("tsengine"));
   EXPECT_FALSE(one.planned);
   EXPECT_TRUE(one.pairs.empty() && one.trees.empty());
   EXPECT_EQ(busiest_text(one),
@@ -149,7 +149,7 @@ TEST(SitePlan, WhatIsDecidedOnlineHasABoundAlone) {
 //   - if (members->size() > kMostNodesOfPlan)
 //   + if (false)
 TEST(SitePlan, NotOfTooManyNodes) {
-  const auto made = plan_of(job_of("hub", {200, 57}), 4);
+  const auto made = plan_of(overlay_job("hub", {200, 57}), 4);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().what, "job.toml: 257 nodes; plans are shown of at most 256");
 }
@@ -158,14 +158,14 @@ TEST(SitePlan, NotOfTooManyNodes) {
 //   - {"to", plan.sites[pair.to].name},
 //   + {"to", plan.sites[pair.from].name},
 TEST(SitePlan, JsonHasAllOfIt) {
-  const nlohmann::ordered_json json = to_json(plan(job_of("ring")));
+  const nlohmann::ordered_json json = to_json(plan(overlay_job("ring")));
   EXPECT_EQ(json["pairs"].size(), 4u);
   EXPECT_EQ(json["pairs"][0]["from"], "a");
   EXPECT_EQ(json["pairs"][0]["to"], "b");
   EXPECT_EQ(json["pairs"][0]["bytes"], 6'000'000u);
   EXPECT_EQ(json["trees"][0]["up"], 3u);
   EXPECT_EQ(json["busiest"], "the uplink of a");
-  EXPECT_EQ(to_json(plan(job_of("tsengine")))["busiest"], nullptr);
+  EXPECT_EQ(to_json(plan(overlay_job("tsengine")))["busiest"], nullptr);
 }
 
 // mutant: longhaul/run/plan.cpp

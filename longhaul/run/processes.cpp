@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 10s;  // between asking processes to end and killing them
+constexpr auto kEndPatience = 10s;  // between asking processes to end and killing them
 
 }  // namespace
 
@@ -59,7 +59,7 @@ bool wait_for_nodes(Children& children, Lab* lab) {
       children.signal(SIGTERM);
       children.signal(SIGCONT);  // one that is stopped cannot end
     }
-    if (asked && Clock::now() > *asked + kPatience) children.signal(SIGKILL);
+    if (asked && Clock::now() > *asked + kEndPatience) children.signal(SIGKILL);
   }
   return asked.has_value();
 }

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/dump.h"
 
 namespace longhaul::run {
@@ -20,10 +21,6 @@ namespace fs = std::filesystem;
 std::string file_of(const std::string& folder, const Member& member, unsigned session) {
   return fmt::format("{}/recordings/{}-{}-{}.rec", folder, member.site, member.rank_in_site,
                      session);
-}
-
-Error failed(const std::string& path, const char* doing) {
-  return {Error::Kind::io, fmt::format("{}: {} failed: {}", path, doing, std::strerror(errno))};
 }
 
 record::Header header_of(const Job& job, const Workload& workload, const Place& place,
@@ -57,7 +54,7 @@ class Recording::FileSink final : public record::Sink {
     while (!bytes.empty()) {
       const ssize_t wrote = ::write(file_, bytes.data(), bytes.size());
       if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) return failed(path_, "writing it");
+      if (wrote < 0) return io_failed(path_, "writing it");
       bytes = bytes.subspan(std::size_t(wrote));
     }
     return Ok{};
@@ -86,7 +83,7 @@ Result<std::unique_ptr<Recording>> Recording::open(const std::string& folder, co
                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   } while (file < 0 && errno == EEXIST && ++session < 1000000);
   const std::string path = file_of(folder, place.me(), session);
-  if (file < 0) return failed(path, "creating it");
+  if (file < 0) return io_failed(path, "creating it");
   std::unique_ptr<Recording> recording(new Recording(path));
   recording->sink_ = std::make_unique<FileSink>(path, file);
   recording->recorder_ =

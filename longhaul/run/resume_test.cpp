@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kJob = R"(
+constexpr const char* kResumed = R"(
 [job]
 name = "resume"
 [stop]
@@ -57,8 +57,8 @@ name = "c"
 up_mbps = 1
 )";
 
-Job job_of(const std::vector<std::string>& sets) {
-  auto doc = parse_document(kJob, "job.toml");
+Job resumed_job(const std::vector<std::string>& sets) {
+  auto doc = parse_document(kResumed, "job.toml");
   LH_CHECK(doc);
   for (const std::string& set : sets) LH_CHECK(override_setting(*doc, set));
   auto job = resolve_job(*doc);
@@ -116,14 +116,14 @@ TEST_F(Resume, EqualsTheUninterruptedRunWhileStepTimesDrift) {
   const std::vector<std::string> sets = {"hetero.drift=0.4", "hetero.drift_every_s=0.1",
                                          "site.c.step_at_s=[0, 0.2, 0.5]",
                                          "site.c.step_values=[20, 90, 5]"};
-  const Job job = job_of(sets);
+  const Job job = resumed_job(sets);
   expect_same(job, "drift");
   const Done one = run(job, "one", Existing::force);
   const auto two = simulate(job, {.folder = scratch_.file("two"), .threads = 2});
   ASSERT_TRUE(two) << two.error().what;
   EXPECT_EQ(two->params_hash, one.summary.params_hash);
   EXPECT_EQ(two->time_s, one.summary.time_s);
-  const Done steady = run(job_of({sets[2], sets[3]}), "steady", Existing::force);
+  const Done steady = run(resumed_job({sets[2], sets[3]}), "steady", Existing::force);
   EXPECT_NE(one.summary.time_s, steady.summary.time_s);
 }
 
@@ -154,12 +154,12 @@ TEST_F(Resume, EqualsTheUninterruptedRunForEveryPart) {
                                        part.table + ".kind=" + part.name};
       if (part.table == "codec" && part.name != "fp32") sets.push_back("codec.error_feedback=true");
       if (part.name == "hub") sets.push_back("roles.server=b");
-      expect_same(job_of(sets), fmt::format("{} {}", sync, part.name));
+      expect_same(resumed_job(sets), fmt::format("{} {}", sync, part.name));
     }
 }
 
 TEST_F(Resume, LinesBehindTheCheckpointAreDropped) {
-  const Job job = job_of({"sync.kind=fedavg", "job.checkpoint_every=2"});
+  const Job job = resumed_job({"sync.kind=fedavg", "job.checkpoint_every=2"});
   const Done whole = run(job, "whole", Existing::force);
   run(job, "cut", Existing::force, [](Round rounds) { return rounds >= 4; });
   fs::remove(
@@ -172,16 +172,16 @@ TEST_F(Resume, LinesBehindTheCheckpointAreDropped) {
 //   - if (every > 0 && rounds >= checkpointed_ + every) LH_TRY(checkpoint());
 //   + if (every > 0 && rounds > checkpointed_ + every) LH_TRY(checkpoint());
 TEST_F(Resume, CheckpointsComeEverySoManyRounds) {
-  const Job job = job_of({"job.checkpoint_every=3"});
+  const Job job = resumed_job({"job.checkpoint_every=3"});
   run(job, "whole", Existing::force);
   EXPECT_TRUE(fs::exists(scratch_.file("whole/checkpoints/000000000003.checkpoint")));
   EXPECT_TRUE(fs::exists(scratch_.file("whole/checkpoints/000000000006.checkpoint")));
-  run(job_of({"job.checkpoint_every=0"}), "none", Existing::force);
+  run(resumed_job({"job.checkpoint_every=0"}), "none", Existing::force);
   EXPECT_FALSE(fs::exists(scratch_.file("none/checkpoints")));
 }
 
 TEST_F(Resume, ThreadsDoNotMatter) {
-  const Job job = job_of({"sync.kind=fedavg"});
+  const Job job = resumed_job({"sync.kind=fedavg"});
   const Done one = run(job, "one", Existing::force);
   auto two = simulate(job, {.folder = scratch_.file("two"), .threads = 2});
   ASSERT_TRUE(two);
@@ -189,7 +189,7 @@ TEST_F(Resume, ThreadsDoNotMatter) {
 }
 
 TEST_F(Resume, ADryRunPredictsTimeAndBytes) {
-  Job job = job_of({"sync.kind=fedavg", "stop.max_rounds=40", "site.*.jitter=0"});
+  Job job = resumed_job({"sync.kind=fedavg", "stop.max_rounds=40", "site.*.jitter=0"});
   const Done real = run(job, "real", Existing::force);
   auto prediction = predict(job);
   ASSERT_TRUE(prediction) << prediction.error().what;

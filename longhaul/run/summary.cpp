@@ -8,18 +8,14 @@
 #include "longhaul/run/job/dump.h"
 
 namespace longhaul::run {
-namespace {
-
-nlohmann::ordered_json or_null(const std::optional<double>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-}
-
-}  // namespace
-
 std::string_view to_string(StopReason reason) {
   constexpr std::string_view names[] = {"target",      "max_rounds", "max_hours", "max_epochs",
                                         "interrupted", "diverged",   "failed"};
   return names[std::size_t(reason)];
+}
+
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
 std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }

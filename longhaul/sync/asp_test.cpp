@@ -14,7 +14,7 @@ using testing::Halves;
 using testing::TestJob;
 using Floats = std::vector<float>;
 
-TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings = {}) {
+TestJob::Config asp_job(std::uint32_t n, std::vector<Setting> settings = {}) {
   return {.sync = "asp",
           .settings = std::move(settings),
           .learners = testing::learners(n, {.rate = 0.05f, .buffers = 2}),
@@ -25,9 +25,9 @@ TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings = {}) {
 //   - x[i] = float(double(x[i]) + u - (compensates() ? compensation(i, u, apart) : 0));
 //   + x[i] = float(double(x[i]) + 1.01 * u);
 TEST(Asp, R3_8_OneWorkerIsPlainTraining) {
-  TestJob::Config plain = job_of(1);
+  TestJob::Config plain = asp_job(1);
   plain.sync = "bsp";
-  TestJob asp(job_of(1)), sgd(plain);
+  TestJob asp(asp_job(1)), sgd(plain);
   asp.run();
   sgd.run();
   EXPECT_EQ(asp.finished[0], 1);
@@ -41,7 +41,7 @@ TEST(Asp, R3_8_OneWorkerIsPlainTraining) {
 //   + if (letter.label.kind == Label::Kind::last) version_ = letter.label.version;
 TEST(Asp, R3_9_StalenessIsThatOfTheOthersAtEqualSpeeds) {
   for (const std::uint32_t n : {1u, 2u, 5u}) {
-    TestJob::Config config = job_of(n + 1);  // the server apart, as far from all
+    TestJob::Config config = asp_job(n + 1);  // the server apart, as far from all
     config.roles.assign(n, std::uint8_t(Role::worker));
     config.roles.push_back(std::uint8_t(Role::server));
     config.server = n;
@@ -58,14 +58,14 @@ TEST(Asp, R3_9_StalenessIsThatOfTheOthersAtEqualSpeeds) {
 //   - double lambda_t = config_.lambda;
 //   + double lambda_t = config_.lambda + 0.01;
 TEST(Asp, R3_22_WithoutLambdaOrWithoutDelayCompensationChangesNoBit) {
-  TestJob plain(job_of(3)), alone(job_of(1));
+  TestJob plain(asp_job(3)), alone(asp_job(1));
   plain.run();
   alone.run();
   for (const char* kind : {"constant", "adaptive"}) {
-    TestJob none(job_of(3, {{"compensation", {std::string(kind)}}, {"lambda", {0.0}}}));
+    TestJob none(asp_job(3, {{"compensation", {std::string(kind)}}, {"lambda", {0.0}}}));
     none.run();
     EXPECT_EQ(none.params(0), plain.params(0)) << kind;
-    TestJob one(job_of(1, {{"compensation", {std::string(kind)}}, {"lambda", {3.0}}}));
+    TestJob one(asp_job(1, {{"compensation", {std::string(kind)}}, {"lambda", {3.0}}}));
     one.run();
     EXPECT_EQ(one.params(0), alone.params(0)) << kind;
   }
@@ -102,13 +102,13 @@ TEST(Asp, R3_22_CompensatesByTheFormula) {
 //   - mix_buffers(values, turn);
 //   + (void)turn;
 TEST(Asp, BuffersOfOneWorkerAreItsOwn) {
-  TestJob job(job_of(1));
+  TestJob job(asp_job(1));
   job.run();
   EXPECT_EQ(job.params(0).back(), 12.f);
 }
 
 TEST(Asp, ALostWorkerIsNotWaitedForAndItsUpdatesStay) {
-  TestJob job(job_of(3));
+  TestJob job(asp_job(3));
   int events = 0;
   job.after_event = [&] {
     if (++events == 40) job.crash(2);
@@ -123,7 +123,7 @@ TEST(Asp, ALostWorkerIsNotWaitedForAndItsUpdatesStay) {
 //   - if (over_ || turn.view().has(setup_.server)) return;
 //   + return;
 TEST(Asp, WithoutItsServerARunEndsAndSaysWhoIsLost) {
-  TestJob job(job_of(3));
+  TestJob job(asp_job(3));
   int events = 0;
   job.after_event = [&] {
     if (++events == 40) job.crash(0);
@@ -142,8 +142,8 @@ TEST(Asp, WithoutItsServerARunEndsAndSaysWhoIsLost) {
 //   - bak_[rank] = std::make_shared<const std::vector<float>>(std::move(model));
 //   + bak_.erase(rank);
 TEST(Asp, SavingAfterEveryEventChangesNothing) {
-  EXPECT_EQ(changed_by_saving(job_of(3)), "");
-  EXPECT_EQ(changed_by_saving(job_of(3, {{"compensation", {std::string("adaptive")}}})), "");
+  EXPECT_EQ(changed_by_saving(asp_job(3)), "");
+  EXPECT_EQ(changed_by_saving(asp_job(3, {{"compensation", {std::string("adaptive")}}})), "");
 }
 
 // mutant: longhaul/sync/asp.cpp

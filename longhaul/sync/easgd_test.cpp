@@ -13,7 +13,7 @@ namespace {
 using testing::Halves;
 using testing::TestJob;
 
-TestJob::Config job_of(std::uint32_t n, std::vector<Setting> codec = {}) {
+TestJob::Config easgd_job(std::uint32_t n, std::vector<Setting> codec = {}) {
   return {.sync = "easgd",
           .settings = {{"steps", {std::int64_t{2}}}},
           .codec = std::move(codec),
@@ -66,7 +66,7 @@ TEST(Easgd, R3_21_APairComesTogetherByTwoAlpha) {
 //   + if (rank == 0) out_.push_back({rank, label, store_.snapshot()});
 TEST(Easgd, AllEndWithTheCentre) {
   for (const auto& codec : {std::vector<Setting>{}, {{"kind", {std::string("int8")}}}}) {
-    TestJob job(job_of(4, codec));
+    TestJob job(easgd_job(4, codec));
     job.run();
     ASSERT_EQ(job.finished.size(), 4u);
     for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
@@ -78,8 +78,8 @@ TEST(Easgd, AllEndWithTheCentre) {
 //   - ar(done_);
 //   +
 TEST(Easgd, SavingAfterEveryEventChangesNothing) {
-  EXPECT_EQ(changed_by_saving(job_of(3)), "");
-  EXPECT_EQ(changed_by_saving(job_of(3, {{"kind", {std::string("int8")}}})), "");
+  EXPECT_EQ(changed_by_saving(easgd_job(3)), "");
+  EXPECT_EQ(changed_by_saving(easgd_job(3, {{"kind", {std::string("int8")}}})), "");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ using testing::Halves;
 using testing::TestJob;
 using Floats = std::vector<float>;
 
-TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings) {
+TestJob::Config fedasync_job(std::uint32_t n, std::vector<Setting> settings) {
   settings.push_back({"steps", {std::int64_t{3}}});
   return {.sync = "fedasync",
           .settings = std::move(settings),
@@ -27,8 +27,8 @@ TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings) {
 //   - x[i] = float((1 - share) * double(x[i]) + share * double(w[i]));
 //   + x[i] = float((1 - share) * double(x[i]) + 0.99 * share * double(w[i]));
 TEST(FedAsync, R3_16_OneWorkerWithAlphaOneIsPlainTraining) {
-  TestJob job(job_of(1, {{"alpha", {1.0}}, {"prox", {0.0}}}));
-  TestJob::Config plain = job_of(1, {});
+  TestJob job(fedasync_job(1, {{"alpha", {1.0}}, {"prox", {0.0}}}));
+  TestJob::Config plain = fedasync_job(1, {});
   plain.sync = "bsp";
   plain.settings = {};
   plain.stop.max_rounds = 18;
@@ -98,18 +98,18 @@ TEST(FedAsync, WhatIsTooOldIsDiscarded) {
 //   - compute(ProximalStep{prox, anchor}, steps, turn);
 //   + compute(ProximalStep{0, anchor}, steps, turn);
 TEST(FedAsync, TheProximalTermHoldsLocalStepsBack) {
-  TestJob free(job_of(1, {{"alpha", {1.0}}, {"prox", {0.0}}}));
-  TestJob tied(job_of(1, {{"alpha", {1.0}}, {"prox", {4.0}}}));
+  TestJob free(fedasync_job(1, {{"alpha", {1.0}}, {"prox", {0.0}}}));
+  TestJob tied(fedasync_job(1, {{"alpha", {1.0}}, {"prox", {4.0}}}));
   free.run();
   tied.run();
   EXPECT_GT(std::abs(tied.params(0)[0]), std::abs(free.params(0)[0]) + 0.1f);
 }
 
 TEST(FedAsync, AllEndAlikeAndSavingChangesNothing) {
-  TestJob job(job_of(4, {}));
+  TestJob job(fedasync_job(4, {}));
   job.run();
   for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
-  EXPECT_EQ(changed_by_saving(job_of(3, {})), "");
+  EXPECT_EQ(changed_by_saving(fedasync_job(3, {})), "");
 }
 
 }  // namespace

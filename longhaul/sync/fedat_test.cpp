@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 using testing::Halves;
 using testing::TestJob;
 
-TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings) {
+TestJob::Config fedat_job(std::uint32_t n, std::vector<Setting> settings) {
   settings.push_back({"steps", {std::int64_t{3}}});
   return {.sync = "fedat",
           .settings = std::move(settings),
@@ -78,7 +78,7 @@ TEST(FedAt, TheModelIsTheSharedMeanOfTheTiersModels) {
 //   - bool may_read(Rank rank) const override { return !held_.contains(rank); }
 //   + bool may_read(Rank) const override { return true; }
 TEST(FedAt, ATierLoopsAlone) {
-  TestJob::Config config = job_of(4, {{"tiers", {std::int64_t{2}}}});
+  TestJob::Config config = fedat_job(4, {{"tiers", {std::int64_t{2}}}});
   config.takes = [](Rank rank) { return rank < 2 ? 10 * int(rank) : 80; };
   TestJob job(config);
   job.run();
@@ -91,7 +91,7 @@ TEST(FedAt, ATierLoopsAlone) {
 //   - compute(ProximalStep{prox, anchor}, steps, turn);
 //   + compute(ProximalStep{prox + 1, anchor}, steps, turn);
 TEST(FedAt, OneWorkerIsLocalTrainingOfThatProximalTerm) {
-  TestJob::Config tied = job_of(1, {{"prox", {0.4}}});
+  TestJob::Config tied = fedat_job(1, {{"prox", {0.4}}});
   tied.learners = testing::learners(1, {.rate = 0.05f});
   TestJob::Config prox = tied;
   prox.sync = "fedprox";
@@ -118,7 +118,7 @@ TEST(FedAt, ALostWorkerIsNotWaitedFor) {
   halves.lose(1);
   EXPECT_EQ(halves.records("tier").size(), 2u);
   for (int moment = 20; moment < 80; moment += 7) {
-    TestJob job(job_of(4, {{"tiers", {std::int64_t{2}}}}));
+    TestJob job(fedat_job(4, {{"tiers", {std::int64_t{2}}}}));
     int events = 0;
     job.after_event = [&] {
       if (++events == moment) job.crash(2);
@@ -133,11 +133,11 @@ TEST(FedAt, ALostWorkerIsNotWaitedFor) {
 //   - ar(given_at_, times_, held_, tiers_, models_, rounds_);
 //   + ar(given_at_, times_, tiers_, models_, rounds_);
 TEST(FedAt, AllEndAlikeAndSavingChangesNothing) {
-  TestJob job(job_of(5, {}));
+  TestJob job(fedat_job(5, {}));
   job.run();
   for (Rank rank = 1; rank < 5; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
   EXPECT_EQ(job.node(3).strategy().rounds_done(), 6u);
-  EXPECT_EQ(changed_by_saving(job_of(5, {})), "");
+  EXPECT_EQ(changed_by_saving(fedat_job(5, {})), "");
 }
 
 }  // namespace

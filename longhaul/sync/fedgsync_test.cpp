@@ -14,8 +14,8 @@ namespace {
 using Job = testing::FedGSyncJob;
 using testing::TestJob;
 
-TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings,
-                       std::string sync = "fedgsync") {
+TestJob::Config fedgsync_job(std::uint32_t n, std::vector<Setting> settings,
+                             std::string sync = "fedgsync") {
   settings.push_back({"steps", {std::int64_t{3}}});
   return {.sync = std::move(sync),
           .settings = std::move(settings),
@@ -27,8 +27,8 @@ TestJob::Config job_of(std::uint32_t n, std::vector<Setting> settings,
 //   - w[k] = float(k < length ? double(w[k]) + config_.global_rate * sum[k] : sum[k]);
 //   + w[k] = float(k < length ? double(w[k]) + 0.99 * config_.global_rate * sum[k] : sum[k]);
 TEST(FedGSync, Invariant2_WithAllOfEachGroupItIsFedAvg) {
-  auto all = job_of(4, {{"rho", {1.0}}, {"groups", {std::int64_t{2}}}});
-  auto plain = job_of(4, {{"reset_optimizer", {false}}}, "fedavg");
+  auto all = fedgsync_job(4, {{"rho", {1.0}}, {"groups", {std::int64_t{2}}}});
+  auto plain = fedgsync_job(4, {{"reset_optimizer", {false}}}, "fedavg");
   for (auto* config : {&all, &plain})
     for (std::size_t k = 0; k < 4; ++k) config->learners[k].samples = 1 + k;
   TestJob a(all), b(plain);
@@ -43,8 +43,8 @@ TEST(FedGSync, Invariant2_WithAllOfEachGroupItIsFedAvg) {
 //   - if (!config_.differential || over()) return;
 //   + if (!config_.differential) return committed(turn);
 TEST(FedGSync, Invariant10_DifferentialTransmissionChangesNoModel) {
-  TestJob on(job_of(5, {{"groups", {std::int64_t{2}}}}));
-  TestJob off(job_of(5, {{"groups", {std::int64_t{2}}}, {"differential", {false}}}));
+  TestJob on(fedgsync_job(5, {{"groups", {std::int64_t{2}}}}));
+  TestJob off(fedgsync_job(5, {{"groups", {std::int64_t{2}}}, {"differential", {false}}}));
   on.run();
   off.run();
   EXPECT_EQ(on.params(1), off.params(1));
@@ -74,11 +74,11 @@ TEST(FedGSync, AnUpdateThatIsNotFiniteIsNotGivenAndTheWorkerBeginsAgain) {
 //   - ar(groups_, pending_, sketches_, samples_, next_, refused_, lost_, began_, deadline_, took_);
 //   + ar(groups_, sketches_, samples_, next_, refused_, lost_, began_, deadline_, took_);
 TEST(FedGSync, AllEndAlikeAndSavingChangesNothing) {
-  TestJob job(job_of(4, {}));
+  TestJob job(fedgsync_job(4, {}));
   job.run();
   for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
   EXPECT_EQ(job.node(3).strategy().rounds_done(), 6u);
-  EXPECT_EQ(changed_by_saving(job_of(5, {{"regroup", {std::int64_t{2}}}})), "");
+  EXPECT_EQ(changed_by_saving(fedgsync_job(5, {{"regroup", {std::int64_t{2}}}})), "");
 }
 
 // The lowest worker is lost while it sketches: the next gives the model to start from.
@@ -89,7 +89,7 @@ TEST(FedGSync, AllEndAlikeAndSavingChangesNothing) {
 //   - if (owes_start_) give_start(turn);
 //   +
 TEST(FedGSync, WhoFollowsTheLowestGivesTheModelToStartFrom) {
-  TestJob::Config config = job_of(4, {});
+  TestJob::Config config = fedgsync_job(4, {});
   config.roles = {1, 1, 1, std::uint8_t(Role::server)};
   config.server = 3;
   config.takes = [](Rank) { return 60; };

@@ -13,7 +13,7 @@ using testing::Quadratic;
 using testing::TestJob;
 using namespace std::string_literals;
 
-TestJob::Config config_of(std::string reading, std::vector<Quadratic::Config> learners) {
+TestJob::Config fedssgd_job(std::string reading, std::vector<Quadratic::Config> learners) {
   return {.sync = "fedssgd",
           .settings = {{"reading", {std::move(reading)}}, {"steps", {std::int64_t{3}}}},
           .learners = std::move(learners),
@@ -31,7 +31,7 @@ TEST(FedSsgd, SitesCountByTheirSamples) {
     std::vector<Quadratic::Config> two(2, {.target = 8, .slope = 0, .start = 8, .rate = 0.5f});
     two[1].target = 9;  // whose update is 1/2 of what is left
     two[1].samples = 3;
-    TestJob::Config config = config_of(reading, two);
+    TestJob::Config config = fedssgd_job(reading, two);
     config.stop.max_rounds = 1;
     TestJob job(config);
     job.run();
@@ -47,8 +47,8 @@ TEST(FedSsgd, WithEqualSitesItIsBspByStepAndFedAvgByTime) {
                          .settings = {{"steps", {std::int64_t{3}}}, {"reset_optimizer", {false}}},
                          .learners = equal,
                          .stop = {.max_rounds = 6}};
-  TestJob step(config_of("step", equal)), bsp({.learners = equal, .stop = {.max_rounds = 6}}),
-      semi(config_of("semi", equal)), local(fedavg);
+  TestJob step(fedssgd_job("step", equal)), bsp({.learners = equal, .stop = {.max_rounds = 6}}),
+      semi(fedssgd_job("semi", equal)), local(fedavg);
   for (TestJob* job : {&step, &bsp, &semi, &local}) job->run();
   for (Rank rank = 0; rank < 3; ++rank) {
     ASSERT_EQ(step.finished[rank] + semi.finished[rank], 2);
@@ -69,7 +69,7 @@ TEST(FedSsgd, TheFirstRoundFitsTheBound) {
 TEST(FedSsgd, SavingAndLoadingAfterAnyEventChangesNothing) {
   for (const char* reading : {"step", "semi"})
     EXPECT_EQ(testing::changed_by_saving(
-                  config_of(reading, learners(3, {.momentum = 0.5f, .buffers = 1}))),
+                  fedssgd_job(reading, learners(3, {.momentum = 0.5f, .buffers = 1}))),
               "");
 }
 

@@ -25,8 +25,8 @@ Members three(Rank self, std::uint32_t incarnation) {
 }
 
 // One of three workers; values 0 and 1 are parameters, 2 is a buffer.
-struct Site {
-  explicit Site(Rank self, std::uint32_t incarnation = 0, StopConfig stop = kStop)
+struct Returner {
+  explicit Returner(Rank self, std::uint32_t incarnation = 0, StopConfig stop = kStop)
       : node(3, Quadratic::Config{.start = incarnation > 0 ? 99.f : 8.f, .buffers = 1},
              three(self, incarnation)),
         stop_config(stop) {
@@ -87,7 +87,7 @@ struct Site {
 };
 
 // Takes what `from` has sent to `to`; how many messages of handing over that were.
-int carry(Site& from, Site& to) {
+int carry(Returner& from, Returner& to) {
   int carried = 0;
   for (const Send& send : from.take_sends()) {
     if (send.to != to.node.place.self) continue;
@@ -107,7 +107,7 @@ const View kBack{2, {0, 1, 2}, {{1, 2}}};  // rank 1 is back in epoch 2
 //   - if (!parameters || !extras) return false;
 //   + if (!parameters) return false;
 TEST(Returning, ItStandsInForTheRoundThatRuns) {
-  Site back(1, 1);
+  Returner back(1, 1);
   back.see(kBack);
   EXPECT_NE(back.probe->waiting_for().find("the round that runs"), std::string::npos);
   back.overlay->next = {{0, 5}};
@@ -139,7 +139,7 @@ TEST(Returning, ItStandsInForTheRoundThatRuns) {
 //   + phase_ = Phase::learning;
 TEST(Returning, ItStandsInForHalfARoundAndThenForAWholeOne) {
   for (const bool parameters_first : {true, false}) {
-    Site back(1, 1);
+    Returner back(1, 1);
     back.see(kBack);
     back.others_at(parameters_first ? 6 : 5, parameters_first ? 5 : 6);
     ASSERT_EQ(back.overlay->begun.size(), 1u);
@@ -160,8 +160,8 @@ TEST(Returning, ItStandsInForHalfARoundAndThenForAWholeOne) {
 //   - if (!knows && formed >= since) owed_.insert(rank);
 //   +
 TEST(Returning, TheNextRoundBeginsWithTheSeniorsState) {
-  Site senior(0), back(1, 1), other(2);
-  for (Site* site : {&senior, &other}) {
+  Returner senior(0), back(1, 1), other(2);
+  for (Returner* site : {&senior, &other}) {
     site->round({0, 1, 2}, 0);
     site->round({0, 2}, 1);
     site->compute();
@@ -171,7 +171,7 @@ TEST(Returning, TheNextRoundBeginsWithTheSeniorsState) {
   back.see(kBack);
   back.others_at(2, 2);
   back.others_at(3, 3);
-  for (Site* site : {&senior, &other}) site->mean({0, 2}, 2, /*value=*/20);
+  for (Returner* site : {&senior, &other}) site->mean({0, 2}, 2, /*value=*/20);
   EXPECT_EQ(other.take_sends().size(), 0u) << "it is not the senior";
   EXPECT_EQ(carry(senior, back), 1);
   EXPECT_EQ(back.probe->rounds_done(), 3u);
@@ -180,7 +180,7 @@ TEST(Returning, TheNextRoundBeginsWithTheSeniorsState) {
   EXPECT_EQ(back.node.all(), senior.node.all());
   EXPECT_EQ(back.node.all()[2], 22);
   EXPECT_EQ(carry(back, senior), 1) << "that it has it";
-  for (Site* site : {&senior, &back}) {
+  for (Returner* site : {&senior, &back}) {
     site->round({0, 1, 2}, 2, 30);
     EXPECT_EQ(site->probe->rounds_done(), 4u);
     EXPECT_TRUE(site->take_sends().empty());
@@ -195,7 +195,7 @@ TEST(Returning, TheNextRoundBeginsWithTheSeniorsState) {
 //   - if (!knows && formed >= since) owed_.insert(rank);
 //   + if (!knows) owed_.insert(rank);
 TEST(Returning, WhatItGaveBeforeItWasLostSaysNothing) {
-  Site senior(0);
+  Returner senior(0);
   senior.compute();
   senior.see(kBack);
   senior.mean({0, 1, 2}, /*formed=*/1);
@@ -214,7 +214,7 @@ TEST(Returning, WhatItGaveBeforeItWasLostSaysNothing) {
 //   + const bool knows = counted;
 TEST(Returning, WhoeverKnowsTheModelIsGivenNoOther) {
   for (const bool by_receipt : {true, false}) {
-    Site senior(0);
+    Returner senior(0);
     senior.compute();
     senior.see(kBack);
     const Message have{
@@ -234,7 +234,7 @@ TEST(Returning, WhoeverKnowsTheModelIsGivenNoOther) {
 TEST(Returning, TheNextSeniorHandsOverAfterTheRoundThatRuns) {
   const View lost{3, {1, 2}, {{1, 2}}};
   for (const bool stood_in : {true, false}) {
-    Site back(1, 1), other(2);
+    Returner back(1, 1), other(2);
     other.round({0, 2}, 2);
     other.see(kBack);
     back.see(kBack);
@@ -251,7 +251,7 @@ TEST(Returning, TheNextSeniorHandsOverAfterTheRoundThatRuns) {
     EXPECT_EQ(back.probe->rounds_done(), 2u);
     EXPECT_EQ(back.node.all(), other.node.all());
   }
-  Site back(1, 1);  // another than the senior is lost while it stands in: the round is repeated
+  Returner back(1, 1);  // another than the senior is lost while it stands in: the round is repeated
   back.see({2, {0, 1, 2}, {{1, 2}}});
   back.others_at(5, 5);
   back.overlay->begun.clear();
@@ -271,7 +271,7 @@ TEST(Returning, TheNextSeniorHandsOverAfterTheRoundThatRuns) {
 //   +
 TEST(Returning, WhoeverComesBackAtTheEndEndsWithTheOthers) {
   for (const bool ended_before : {true, false}) {
-    Site senior(0, 0, {.max_rounds = 2, .report_every = 1000}), back(1, 1);
+    Returner senior(0, 0, {.max_rounds = 2, .report_every = 1000}), back(1, 1);
     senior.round({0, 2}, 1);
     if (ended_before) senior.round({0, 2}, 1, 50);
     senior.see(kBack);
@@ -290,7 +290,7 @@ TEST(Returning, WhoeverComesBackAtTheEndEndsWithTheOthers) {
 //   - if (senior == turn.self())
 //   + if (false)
 TEST(Returning, NobodyKnowsTheModelAnyMore) {
-  Site back(1, 1);
+  Returner back(1, 1);
   back.see(kBack);
   EXPECT_EQ(back.failure(), "");
   back.see({3, {1}, {{1, 2}}});
@@ -304,7 +304,7 @@ TEST(Returning, NobodyKnowsTheModelAnyMore) {
 //   - read = malformed("it is not of the beginning of a round");
 //   + read = Ok{};
 TEST(Returning, AStateThatIsNoneEndsTheRunAndOneOfAnotherRoundIsNotHeeded) {
-  Site senior(0), back(1, 1);
+  Returner senior(0), back(1, 1);
   senior.compute();
   senior.see(kBack);
   senior.mean({0, 2}, 2);
@@ -329,7 +329,7 @@ TEST(Returning, AStateThatIsNoneEndsTheRunAndOneOfAnotherRoundIsNotHeeded) {
 //   - if (!read) {
 //   + if (read && !newcomers_.empty()) {
 TEST(Returning, BytesThatAreNoStateEndTheRun) {
-  Site back(1, 1);
+  Returner back(1, 1);
   back.see(kBack);
   back.others_at(4, 4);
   back.others_at(5, 5);
@@ -347,7 +347,7 @@ TEST(Returning, BytesThatAreNoStateEndTheRun) {
 //   + if (read && false)
 TEST(Returning, AStateOfAModelOfAnotherSizeEndsTheRun) {
   for (const std::size_t length : {2u, 3u}) {
-    Site senior(0), back(1, 1);
+    Returner senior(0), back(1, 1);
     Floats update(length, 1);
     senior.probe->outer().apply(update);
     senior.compute();

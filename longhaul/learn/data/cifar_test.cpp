@@ -18,7 +18,7 @@ std::vector<std::byte> rows(std::initializer_list<int> labels) {
   return bytes;
 }
 
-std::string error_of(const std::vector<std::byte>& bytes) {
+std::string cifar_error(const std::vector<std::byte>& bytes) {
   auto data = read_cifar10(bytes, "b.bin");
   return data ? "no error" : data.error().what;
 }
@@ -43,7 +43,7 @@ TEST(Cifar, TruncatedAtEveryByteIsAnError) {
     const std::span head = std::span(bytes).first(size);
     ASSERT_FALSE(read_cifar10(head, "b.bin")) << size;
   }
-  EXPECT_THAT(error_of({bytes.begin(), bytes.end() - 1}),
+  EXPECT_THAT(cifar_error({bytes.begin(), bytes.end() - 1}),
               HasSubstr("b.bin: truncated CIFAR-10 file: expected a multiple of 3073 bytes, found "
                         "6145 (3072 too many or 1 missing)"));
 }
@@ -52,8 +52,8 @@ TEST(Cifar, TruncatedAtEveryByteIsAnError) {
 //   - if (label > 9)
 //   + if (label > 10)
 TEST(Cifar, WrongLabelNamesItsByte) {
-  EXPECT_THAT(error_of(rows({3, 9, 10})), HasSubstr("byte 6146: expected a label from 0 to 9, "
-                                                    "found 10"));
+  EXPECT_THAT(cifar_error(rows({3, 9, 10})), HasSubstr("byte 6146: expected a label from 0 to 9, "
+                                                       "found 10"));
 }
 
 }  // namespace

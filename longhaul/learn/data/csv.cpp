@@ -14,9 +14,9 @@ struct FieldText {
   std::size_t column = 0;  // byte in the line, from 1
 };
 
-class Reader {
+class CsvReader {
  public:
-  Reader(std::string_view name, const CsvOptions& options)
+  CsvReader(std::string_view name, const CsvOptions& options)
       : name_(name), options_(options), targets_(options.target) {}
 
   Status line(std::string_view text, std::size_t number) {
@@ -102,8 +102,8 @@ class Reader {
     if (place && *place >= 1 && *place <= width_) return std::size_t(*place - 1);
     std::string known = fmt::format(" (columns: 1 to {}; no header)", width_);
     if (!header_.empty()) known = suggestion(wanted, {header_.begin(), header_.end()});
-    return invalid(
-        fmt::format("{}:{}: [data] {}: no column {}{}", name_, number, key, quoted(wanted), known));
+    return invalid(fmt::format("{}:{}: [data] {}: no column {}{}", name_, number, key,
+                               in_quotes(wanted), known));
   }
 
   Status choose_columns(std::size_t number) {
@@ -140,7 +140,7 @@ class Reader {
       if (used_[i] != Use::feature) continue;
       const auto value = parse_float(field.text);
       if (!value) {
-        const std::string title = header_.empty() ? std::to_string(i + 1) : quoted(header_[i]);
+        const std::string title = header_.empty() ? std::to_string(i + 1) : in_quotes(header_[i]);
         return bad_text(
             at, fmt::format("a number in column {} (or leave it out: [data] ignore)", title),
             field.text);
@@ -164,7 +164,7 @@ class Reader {
 }  // namespace
 
 Result<DataSet> read_csv(std::string_view text, std::string_view name, const CsvOptions& options) {
-  Reader reader(name, options);
+  CsvReader reader(name, options);
   Lines lines(text);
   std::string_view line;
   while (lines.next(line)) LH_TRY(reader.line(line, lines.number()));

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 Result<DataSet> read(std::string_view text, const CsvOptions& options = {}) {
   return read_csv(text, "f.csv", options);
 }
-std::string error_of(std::string_view text, const CsvOptions& options = {}) {
+std::string csv_error(std::string_view text, const CsvOptions& options = {}) {
   auto data = read(text, options);
   return data ? "no error" : data.error().what;
 }
@@ -47,17 +47,17 @@ TEST(Csv, TargetByNameOrNumberAndIgnoredColumns) {
   CsvOptions options = numbers("y");
   options.ignore = {"id"};
   auto data = read(text, options);
-  ASSERT_TRUE(data) << error_of(text, options);
+  ASSERT_TRUE(data) << csv_error(text, options);
   EXPECT_THAT(data->targets, ElementsAre(2, 5));
   EXPECT_THAT(data->features, ElementsAre(1, 3, 4, 6));
   options.column = "2";
   EXPECT_THAT(read(text, options)->targets, ElementsAre(1, 4));
   options.column = "zz";
-  EXPECT_THAT(error_of(text, options),
+  EXPECT_THAT(csv_error(text, options),
               HasSubstr("f.csv:1: [data] target: no column 'zz'; did you mean"));
   options.column = "id";
-  EXPECT_THAT(error_of(text, options), HasSubstr("column 1 is both"));
-  EXPECT_THAT(error_of("1,2\n", numbers("3")), HasSubstr("no column '3' (columns: 1 to 2; no he"));
+  EXPECT_THAT(csv_error(text, options), HasSubstr("column 1 is both"));
+  EXPECT_THAT(csv_error("1,2\n", numbers("3")), HasSubstr("no column '3' (columns: 1 to 2; no he"));
 }
 
 // Columns called 0, 1, 2: a header only if the user says so.
@@ -70,31 +70,32 @@ TEST(Csv, HeaderCanBeSet) {
   ASSERT_TRUE(data);
   EXPECT_THAT(data->targets, ElementsAre(5));
   options = {{.labels = {"a", "b"}}, "", {}, false};
-  EXPECT_THAT(error_of("x,a\n", options), HasSubstr("f.csv:1:1: expected a number in column 1"));
+  EXPECT_THAT(csv_error("x,a\n", options), HasSubstr("f.csv:1:1: expected a number in column 1"));
 }
 
 TEST(Csv, ErrorsNameLineAndColumn) {
-  EXPECT_THAT(error_of("a,b\n1,2\n3,4,5\n"),
+  EXPECT_THAT(csv_error("a,b\n1,2\n3,4,5\n"),
               HasSubstr("f.csv:3: expected 2 columns as in the first "
                         "line, found 3"));
-  EXPECT_THAT(error_of("a,b\n1,x\n NA,y\n"),
+  EXPECT_THAT(csv_error("a,b\n1,x\n NA,y\n"),
               HasSubstr("f.csv:3:2: expected a number in column 'a' (or leave it out: [data] "
                         "ignore), found 'NA'"));
-  EXPECT_THAT(error_of("1,,3\n"), HasSubstr("f.csv:1:3: expected a number in column 2"));
-  EXPECT_THAT(error_of("1,2\n1,\n"), HasSubstr("f.csv:2:3: expected a label, found nothing"));
-  EXPECT_THAT(error_of("1,2\n1,z\n", numbers()),
+  EXPECT_THAT(csv_error("1,,3\n"), HasSubstr("f.csv:1:3: expected a number in column 2"));
+  EXPECT_THAT(csv_error("1,2\n1,\n"), HasSubstr("f.csv:2:3: expected a label, found nothing"));
+  EXPECT_THAT(csv_error("1,2\n1,z\n", numbers()),
               HasSubstr("f.csv:2:3: expected a number, found 'z'"));
-  EXPECT_THAT(error_of("1,\"2\n"), HasSubstr("f.csv:1:3: expected a quote that ends on its line"));
-  EXPECT_THAT(error_of("1,\"2\"3\n"), HasSubstr("f.csv:1:6: expected a separator after the quote"));
-  EXPECT_THAT(error_of("1,\x01\xff\n2,\xff\n", {{.labels = {"a", "b"}}, "", {}, {}}),
+  EXPECT_THAT(csv_error("1,\"2\n"), HasSubstr("f.csv:1:3: expected a quote that ends on its line"));
+  EXPECT_THAT(csv_error("1,\"2\"3\n"),
+              HasSubstr("f.csv:1:6: expected a separator after the quote"));
+  EXPECT_THAT(csv_error("1,\x01\xff\n2,\xff\n", {{.labels = {"a", "b"}}, "", {}, {}}),
               HasSubstr("found '\\x01\\xff'"));
 }
 
 TEST(Csv, FilesWithoutUseAreErrors) {
-  EXPECT_THAT(error_of(""), HasSubstr("f.csv: expected samples, found none"));
-  EXPECT_THAT(error_of("a,b\n"), HasSubstr("expected samples, found none"));
-  EXPECT_THAT(error_of("1\n2\n"), HasSubstr("expected at least one column beside the target"));
-  EXPECT_THAT(error_of("1,0.25\n"), HasSubstr("task = \"regression\""));
+  EXPECT_THAT(csv_error(""), HasSubstr("f.csv: expected samples, found none"));
+  EXPECT_THAT(csv_error("a,b\n"), HasSubstr("expected samples, found none"));
+  EXPECT_THAT(csv_error("1\n2\n"), HasSubstr("expected at least one column beside the target"));
+  EXPECT_THAT(csv_error("1,0.25\n"), HasSubstr("task = \"regression\""));
 }
 
 TEST(Csv, EveryBeginningIsAValueOrAnError) {

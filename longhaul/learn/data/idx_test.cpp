@@ -27,7 +27,7 @@ Raw idx(std::initializer_list<std::uint32_t> extents, std::vector<int> values = 
   return bytes;
 }
 
-std::string error_of(const Raw& bytes) {
+std::string idx_error(const Raw& bytes) {
   auto array = read_idx(bytes, "f.idx");
   return array ? "no error" : array.error().what;
 }
@@ -53,10 +53,10 @@ TEST(Idx, ReadsExtentsAndValues) {
 TEST(Idx, TruncatedAtEveryByteIsAnError) {
   const Raw bytes = idx({2, 3, 5});
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_THAT(error_of(Raw(bytes.begin(), bytes.begin() + std::ptrdiff_t(size))),
+    EXPECT_THAT(idx_error(Raw(bytes.begin(), bytes.begin() + std::ptrdiff_t(size))),
                 AllOf(HasSubstr("f.idx: truncated IDX file: expected"), HasSubstr("copy it again")))
         << size;
-  EXPECT_THAT(error_of(Raw(bytes.begin(), bytes.end() - 4)),
+  EXPECT_THAT(idx_error(Raw(bytes.begin(), bytes.end() - 4)),
               HasSubstr("2 x 3 x 5 numbers after 16 bytes of header, found 26"));
 }
 
@@ -66,7 +66,7 @@ TEST(Idx, TruncatedAtEveryByteIsAnError) {
 TEST(Idx, MoreBytesThanNumbersIsAnError) {
   Raw bytes = idx({2, 3});
   bytes.push_back(std::byte{0});
-  EXPECT_THAT(error_of(bytes), HasSubstr("byte 18: expected the end of 2 x 3 numbers"));
+  EXPECT_THAT(idx_error(bytes), HasSubstr("byte 18: expected the end of 2 x 3 numbers"));
 }
 
 // A header may claim anything: 255 dimensions of 2^32 - 1, whose product wraps around, or extents
@@ -78,29 +78,29 @@ TEST(Idx, HugeCountsAreTruncatedFilesAndCostNothing) {
   Raw most(4 + 4 * 255, std::byte{0xff});
   most[0] = most[1] = std::byte{0};
   most[2] = std::byte{8};
-  EXPECT_THAT(error_of(most), HasSubstr("truncated"));
+  EXPECT_THAT(idx_error(most), HasSubstr("truncated"));
   Raw wrapping = idx({1, 1, 1, 1});
   for (std::size_t extent = 0; extent < 4; ++extent) {  // 2^16 each
     wrapping[4 + 4 * extent + 1] = std::byte{1};
     wrapping[4 + 4 * extent + 3] = std::byte{0};
   }
-  EXPECT_THAT(error_of(wrapping), HasSubstr("truncated"));
+  EXPECT_THAT(idx_error(wrapping), HasSubstr("truncated"));
 }
 
 TEST(Idx, WrongMagicSaysWhatItIs) {
   Raw bytes = idx({4});
   bytes[0] = std::byte{0x1f};
   bytes[1] = std::byte{0x8b};
-  EXPECT_THAT(error_of(bytes), HasSubstr("gunzip"));
+  EXPECT_THAT(idx_error(bytes), HasSubstr("gunzip"));
   bytes[0] = std::byte{'P'};
-  EXPECT_THAT(error_of(bytes),
+  EXPECT_THAT(idx_error(bytes),
               AllOf(HasSubstr("expected an IDX file"), HasSubstr("copy it again")));
   bytes = idx({4});
   bytes[2] = std::byte{0x0d};
-  EXPECT_THAT(error_of(bytes), HasSubstr("found type 0d"));
-  EXPECT_THAT(error_of(idx({})),
+  EXPECT_THAT(idx_error(bytes), HasSubstr("found type 0d"));
+  EXPECT_THAT(idx_error(idx({})),
               AllOf(HasSubstr("expected an IDX file"), HasSubstr("copy it again")));
-  EXPECT_THAT(error_of(idx({3, 0})), HasSubstr("byte 8: expected an extent above 0"));
+  EXPECT_THAT(idx_error(idx({3, 0})), HasSubstr("byte 8: expected an extent above 0"));
 }
 
 TEST(Idx, ImagesAndLabelsBecomeADataSet) {

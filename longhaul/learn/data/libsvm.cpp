@@ -13,9 +13,9 @@ struct Cell {
   float value;
 };
 
-class Reader {
+class LibsvmReader {
  public:
-  Reader(std::string_view name, const LibsvmOptions& options)
+  LibsvmReader(std::string_view name, const LibsvmOptions& options)
       : name_(name), options_(options), targets_(options.target) {}
 
   Status line(std::string_view text, std::size_t number) {
@@ -94,7 +94,7 @@ class Reader {
 
 Result<DataSet> read_libsvm(std::string_view text, std::string_view name,
                             const LibsvmOptions& options) {
-  Reader reader(name, options);
+  LibsvmReader reader(name, options);
   Lines lines(text);
   std::string_view line;
   while (lines.next(line)) LH_TRY(reader.line(line, lines.number()));

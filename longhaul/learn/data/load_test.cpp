@@ -64,7 +64,7 @@ DataConfig config_of(std::string kind, std::string path = "") {
   return config;
 }
 
-std::vector<float> row(const DataSet& data, std::size_t i) {
+std::vector<float> row_of(const DataSet& data, std::size_t i) {
   std::vector<float> out(data.shape.width());
   data.copy_row(i, out);
   return out;
@@ -78,8 +78,8 @@ TEST_F(Load, MnistFolder) {
   EXPECT_EQ(split->train->size(), 30u);
   EXPECT_EQ(split->test->size(), 12u);
   EXPECT_EQ(split->train->shape, (DataShape{{1, 2, 2}, 10, Task::classification}));
-  EXPECT_FLOAT_EQ(row(*split->train, 3)[0], float((30 / 255.0 - 0.1307) / 0.3081));
-  EXPECT_FLOAT_EQ(row(*load_data(config_of("fashion_mnist", path("m")))->test, 3)[0],
+  EXPECT_FLOAT_EQ(row_of(*split->train, 3)[0], float((30 / 255.0 - 0.1307) / 0.3081));
+  EXPECT_FLOAT_EQ(row_of(*load_data(config_of("fashion_mnist", path("m")))->test, 3)[0],
                   float((30 / 255.0 - 0.2860) / 0.3530));
 }
 
@@ -119,7 +119,7 @@ TEST_F(Load, CifarFolder) {
   ASSERT_TRUE(split) << split.error().what;
   EXPECT_THAT(split->train->labels, ElementsAre(1, 1, 2, 2, 3, 3, 4, 4, 5, 5));
   EXPECT_THAT(split->test->labels, ElementsAre(9));
-  EXPECT_EQ(row(*split->train, 9)[7], row(*split->train, 8)[7]);
+  EXPECT_EQ(row_of(*split->train, 9)[7], row_of(*split->train, 8)[7]);
 }
 
 TEST_F(Load, OwnIdxWithAndWithoutTestFiles) {
@@ -196,7 +196,7 @@ TEST_F(Load, LocalFilesAreTheShards) {
   auto alone = load_local(config, std::span(paths).subspan(1));
   ASSERT_TRUE(alone);
   EXPECT_EQ(alone->split.train->shape, local->split.train->shape);
-  EXPECT_EQ(row(*alone->split.train, 0), row(*local->split.train, 2));
+  EXPECT_EQ(row_of(*alone->split.train, 0), row_of(*local->split.train, 2));
   write("b.csv", "3,1,1\n4,1,2\n");
   EXPECT_FALSE(load_local(config, paths));
 }
@@ -272,13 +272,13 @@ TEST_F(Load, SyntheticClassesAreApartAndTheTestSetIsOther) {
   ASSERT_TRUE(split) << split.error().what;
   EXPECT_EQ(split->train->shape, (DataShape{{32}, 10, Task::classification}));
   EXPECT_EQ(split->test->size(), 100u);
-  EXPECT_NE(row(*split->train, 0), row(*split->test, 0));
+  EXPECT_NE(row_of(*split->train, 0), row_of(*split->test, 0));
   int right = 0;  // the nearest sample of the training set has the label
   for (std::size_t i = 0; i < 100; ++i) {
     std::size_t nearest = 0;
     double least = 1e9;
     for (std::size_t j = 0; j < 300; ++j) {
-      const auto a = row(*split->test, i), b = row(*split->train, j);
+      const auto a = row_of(*split->test, i), b = row_of(*split->train, j);
       double distance = 0;
       for (std::size_t k = 0; k < a.size(); ++k) distance += std::pow(double(a[k]) - b[k], 2);
       if (distance < least) least = distance, nearest = j;

@@ -23,7 +23,7 @@ DataSet labelled(std::size_t samples, std::int64_t classes) {
   return data;
 }
 
-DataConfig config_of(std::string kind) {
+DataConfig partition_config(std::string kind) {
   DataConfig config;
   config.partition = std::move(kind);
   return config;
@@ -48,7 +48,7 @@ bool exactly_once(const Shards& shards, std::size_t samples) {
   return all == expected;
 }
 
-std::string error_of(const Result<Shards>& shards) {
+std::string shards_error(const Result<Shards>& shards) {
   return shards ? "no error" : shards.error().what;
 }
 
@@ -64,7 +64,7 @@ RC_GTEST_PROP(Partition, EverySampleExactlyOnce, ()) {
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   const std::string kind =
       *rc::gen::element<std::string>("iid", "dirichlet", "shards", "by_label", "sizes");
-  DataConfig config = config_of(kind);
+  DataConfig config = partition_config(kind);
   config.alpha = *rc::gen::element(1e-6, 0.01, 0.1, 0.5, 1.0, 100.0);
   config.shards = *rc::gen::inRange<std::uint32_t>(1, 4);
   for (std::size_t i = 0; i < sites; ++i)
@@ -89,14 +89,14 @@ RC_GTEST_PROP(Partition, EverySampleExactlyOnce, ()) {
 TEST(Partition, AnotherSeedAnotherPartition) {
   const DataSet data = labelled(500, 10);
   for (const char* kind : {"iid", "dirichlet", "shards"}) {
-    const DataConfig config = config_of(kind);
+    const DataConfig config = partition_config(kind);
     EXPECT_NE(*partition(data, 4, config, 1), *partition(data, 4, config, 2)) << kind;
   }
 }
 
 TEST(Partition, IidIsEqualPartsOfAllLabels) {
   const DataSet data = labelled(1003, 10);
-  const Shards shards = *partition(data, 4, config_of("iid"), 7);
+  const Shards shards = *partition(data, 4, partition_config("iid"), 7);
   EXPECT_THAT(sizes_of(shards), ElementsAre(251, 251, 251, 250));
   for (const auto& row : label_counts(data, shards))
     for (const std::uint64_t count : row) EXPECT_NEAR(double(count), 25, 15);
@@ -109,7 +109,7 @@ TEST(Partition, IidIsEqualPartsOfAllLabels) {
 TEST(Partition, DirichletIsSkewedByAlpha) {
   const DataSet data = labelled(20000, 10);
   auto largest_share = [&](double alpha) {
-    DataConfig config = config_of("dirichlet");
+    DataConfig config = partition_config("dirichlet");
     config.alpha = alpha;
     double mean = 0;
     for (std::uint64_t seed = 0; seed < 10; ++seed) {
@@ -131,7 +131,7 @@ TEST(Partition, DirichletIsSkewedByAlpha) {
 // All of a label to one of 8 sites, and still nobody is without a sample.
 TEST(Partition, DirichletLeavesNoSiteEmpty) {
   const DataSet data = labelled(9, 2);
-  DataConfig config = config_of("dirichlet");
+  DataConfig config = partition_config("dirichlet");
   config.alpha = 1e-9;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const auto shards = partition(data, 8, config, seed);
@@ -145,7 +145,7 @@ TEST(Partition, DirichletLeavesNoSiteEmpty) {
 //   + if (data.shape.task == Task::classification) return a < b;
 TEST(Partition, ShardsHoldFewLabels) {
   const DataSet data = labelled(1000, 10);
-  DataConfig config = config_of("shards");
+  DataConfig config = partition_config("shards");
   config.shards = 2;
   const Shards shards = *partition(data, 5, config, 3);
   EXPECT_THAT(sizes_of(shards), ElementsAre(200, 200, 200, 200, 200));
@@ -153,7 +153,8 @@ TEST(Partition, ShardsHoldFewLabels) {
     EXPECT_EQ(std::ranges::count(row, 0u), 8);
     EXPECT_EQ(std::ranges::count(row, 100u), 2);
   }
-  EXPECT_THAT(error_of(partition(labelled(9, 2), 5, config, 3)), HasSubstr("5 sites x 2 shards"));
+  EXPECT_THAT(shards_error(partition(labelled(9, 2), 5, config, 3)),
+              HasSubstr("5 sites x 2 shards"));
 }
 
 // mutant: longhaul/learn/data/partition.cpp
@@ -161,19 +162,21 @@ TEST(Partition, ShardsHoldFewLabels) {
 //   + shards[i % sites].push_back(i);
 TEST(Partition, ByLabelIsLabelModSites) {
   const DataSet data = labelled(35, 7);
-  const Shards shards = *partition(data, 3, config_of("by_label"), 3);
+  const Shards shards = *partition(data, 3, partition_config("by_label"), 3);
   EXPECT_THAT(label_counts(data, shards),
               ElementsAre(ElementsAre(5, 0, 0, 5, 0, 0, 5), ElementsAre(0, 5, 0, 0, 5, 0, 0),
                           ElementsAre(0, 0, 5, 0, 0, 5, 0)));
-  EXPECT_THAT(error_of(partition(data, 8, config_of("by_label"), 3)), HasSubstr("only 7 labels"));
+  EXPECT_THAT(shards_error(partition(data, 8, partition_config("by_label"), 3)),
+              HasSubstr("only 7 labels"));
   DataSet gap = labelled(10, 3);
   std::ranges::replace(gap.labels, 1, 0);
-  EXPECT_THAT(error_of(partition(gap, 3, config_of("by_label"), 3)), HasSubstr("label of site 1"));
+  EXPECT_THAT(shards_error(partition(gap, 3, partition_config("by_label"), 3)),
+              HasSubstr("label of site 1"));
 }
 
 TEST(Partition, SizesAreSharesOrCounts) {
   const DataSet data = labelled(100, 10);
-  DataConfig config = config_of("sizes");
+  DataConfig config = partition_config("sizes");
   config.sizes = {0.5, 0.3, 0.2};
   EXPECT_THAT(sizes_of(*partition(data, 3, config, 3)), ElementsAre(50, 30, 20));
   config.sizes = {1, 1, 1};
@@ -181,22 +184,25 @@ TEST(Partition, SizesAreSharesOrCounts) {
   config.sizes = {1e9, 1, 2};
   EXPECT_THAT(sizes_of(*partition(data, 3, config, 3)), ElementsAre(98, 1, 1));
   config.sizes = {1, 2};
-  EXPECT_THAT(error_of(partition(data, 3, config, 3)), HasSubstr("expected 3 numbers"));
+  EXPECT_THAT(shards_error(partition(data, 3, config, 3)), HasSubstr("expected 3 numbers"));
   config.sizes = {1, 2, -1};
-  EXPECT_THAT(error_of(partition(data, 3, config, 3)), HasSubstr("above 0"));
+  EXPECT_THAT(shards_error(partition(data, 3, config, 3)), HasSubstr("above 0"));
 }
 
 TEST(Partition, WhatCannotBeDividedIsAnError) {
-  EXPECT_THAT(error_of(partition(labelled(3, 2), 4, config_of("iid"), 1)), HasSubstr("4 sites"));
-  EXPECT_THAT(error_of(partition(labelled(9, 2), 4, config_of("local"), 1)), HasSubstr("[[site]]"));
-  EXPECT_THAT(error_of(partition(labelled(9, 2), 4, config_of("even"), 1)),
+  EXPECT_THAT(shards_error(partition(labelled(3, 2), 4, partition_config("iid"), 1)),
+              HasSubstr("4 sites"));
+  EXPECT_THAT(shards_error(partition(labelled(9, 2), 4, partition_config("local"), 1)),
+              HasSubstr("[[site]]"));
+  EXPECT_THAT(shards_error(partition(labelled(9, 2), 4, partition_config("even"), 1)),
               HasSubstr("\"even\" is unknown"));
   DataSet numbers;
   numbers.shape = {{1}, 1, Task::regression};
   numbers.features = numbers.targets = {5, 3, 4, 1, 2, 6};
   for (const char* kind : {"dirichlet", "by_label"})
-    EXPECT_THAT(error_of(partition(numbers, 2, config_of(kind), 1)), HasSubstr("numbers to fit"));
-  DataConfig config = config_of("shards");
+    EXPECT_THAT(shards_error(partition(numbers, 2, partition_config(kind), 1)),
+                HasSubstr("numbers to fit"));
+  DataConfig config = partition_config("shards");
   config.shards = 1;
   const Shards shards = *partition(numbers, 2, config, 1);
   EXPECT_EQ(std::set(shards.begin(), shards.end()),

@@ -9,7 +9,7 @@
 
 namespace longhaul::learn {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text.substr(0, 40)) {
     if (c >= 0x20 && c < 0x7f)
@@ -22,7 +22,7 @@ std::string quoted(std::string_view text) {
 
 Error bad_text(const TextPlace& at, const std::string& expected, std::string_view found) {
   return malformed(fmt::format("{}:{}:{}: expected {}, found {}", at.file, at.line, at.column,
-                               expected, found.empty() ? "nothing" : quoted(found)));
+                               expected, found.empty() ? "nothing" : in_quotes(found)));
 }
 
 Lines::Lines(std::string_view text) : rest_(text) {
@@ -93,7 +93,7 @@ Status Targets::add(std::string_view text, const TextPlace& at) {
     if (!options_.labels.empty()) {
       std::string known;
       for (std::size_t i = 0; i < std::min<std::size_t>(names_.size(), 10); ++i)
-        known += (i ? ", " : "") + quoted(names_[i]);
+        known += (i ? ", " : "") + in_quotes(names_[i]);
       return bad_text(
           at, fmt::format("one of the labels {}{}", known, names_.size() > 10 ? " ..." : ""), text);
     }
@@ -119,7 +119,7 @@ Status Targets::add(std::string_view text, const TextPlace& at) {
 Status Targets::find_names(std::string_view file) {
   if (names_.size() < 2)
     return malformed(fmt::format("{}: all samples have the label {}; expected two classes or more",
-                                 file, quoted(names_.front())));
+                                 file, in_quotes(names_.front())));
   std::vector<std::size_t> order(names_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const bool numbers = std::ranges::all_of(names_, [](auto& n) { return bool(parse_number(n)); });

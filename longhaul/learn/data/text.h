@@ -20,7 +20,7 @@ struct TextPlace {
 };
 Error bad_text(const TextPlace&, const std::string& expected, std::string_view found);
 // `text` in quotes, at most 40 bytes of it, everything that does not print as "\xNN".
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 // The lines of a text, without their ends (\n or \r\n), a byte order mark or a final empty line.
 class Lines {

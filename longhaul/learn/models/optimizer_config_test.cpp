@@ -5,7 +5,7 @@
 namespace longhaul::learn {
 namespace {
 
-Settings table(std::vector<std::pair<std::string, Value>> entries) {
+Settings optimizer_table(std::vector<std::pair<std::string, Value>> entries) {
   Settings settings{.table = "optimizer", .file = "job.toml", .line = 3, .entries = {}};
   for (auto& [key, value] : entries)
     settings.entries.push_back({key, std::move(value), "job.toml", 4});
@@ -20,32 +20,32 @@ void expect_error(const Settings& settings, const std::string& part) {
 }
 
 TEST(OptimizerConfig, ReadsItsTable) {
-  auto config = read_optimizer(table({{"kind", {std::string("sgd")}},
-                                      {"rate", {0.1}},
-                                      {"momentum", {0.9}},
-                                      {"nesterov", {true}},
-                                      {"schedule", {std::string("step")}},
-                                      {"steps", {std::int64_t{50}}},
-                                      {"factor", {0.5}}}));
+  auto config = read_optimizer(optimizer_table({{"kind", {std::string("sgd")}},
+                                                {"rate", {0.1}},
+                                                {"momentum", {0.9}},
+                                                {"nesterov", {true}},
+                                                {"schedule", {std::string("step")}},
+                                                {"steps", {std::int64_t{50}}},
+                                                {"factor", {0.5}}}));
   ASSERT_TRUE(config) << config.error().what;
   EXPECT_EQ(config->momentum, 0.9);
   EXPECT_EQ(config->steps, 50u);
   EXPECT_EQ(config->decay(), 0);
-  auto adamw = read_optimizer(table({{"kind", {std::string("adamw")}}}));
+  auto adamw = read_optimizer(optimizer_table({{"kind", {std::string("adamw")}}}));
   ASSERT_TRUE(adamw);
   EXPECT_EQ(adamw->decay(), 0.01);
 }
 
 TEST(OptimizerConfig, RefusesWhatWouldBeIgnoredOrImpossible) {
   const Value adam{std::string("adam")};
-  expect_error(table({{"kind", adam}, {"momentum", {0.9}}}), "belongs to \"sgd\"");
-  expect_error(table({{"beta1", {0.9}}}), "belongs to \"adam\"");
-  expect_error(table({{"steps", {std::int64_t{5}}}}), "schedule = \"constant\"");
-  expect_error(table({{"nesterov", {true}}}), "momentum above 0");
-  expect_error(table({{"rate", {-0.1}}}), "rate");
-  expect_error(table({{"rate", {0.0}}}), "rate");
-  expect_error(table({{"kind", {std::string("adan")}}}), "adam");
-  expect_error(table({{"schedule", {std::string("cosine")}}, {"min_rate", {1.0}}}),
+  expect_error(optimizer_table({{"kind", adam}, {"momentum", {0.9}}}), "belongs to \"sgd\"");
+  expect_error(optimizer_table({{"beta1", {0.9}}}), "belongs to \"adam\"");
+  expect_error(optimizer_table({{"steps", {std::int64_t{5}}}}), "schedule = \"constant\"");
+  expect_error(optimizer_table({{"nesterov", {true}}}), "momentum above 0");
+  expect_error(optimizer_table({{"rate", {-0.1}}}), "rate");
+  expect_error(optimizer_table({{"rate", {0.0}}}), "rate");
+  expect_error(optimizer_table({{"kind", {std::string("adan")}}}), "adam");
+  expect_error(optimizer_table({{"schedule", {std::string("cosine")}}, {"min_rate", {1.0}}}),
                "at most the rate");
 }
 

@@ -76,7 +76,7 @@ Sample job_with(const std::string& table, const std::string& kind, const std::st
   return sample;
 }
 
-std::string error_of(const std::string& text) {
+std::string sample_error(const std::string& text) {
   auto doc = parse_document(text, "job.toml");
   if (!doc) return doc.error().what;
   auto job = resolve_job(*std::move(doc));
@@ -119,7 +119,7 @@ std::string label(const Case& c) {
 
 void expect_error(const Case& c, const std::string& key, const std::string& value) {
   const Sample sample = job_with(c.table, c.kind, fmt::format("{} = {}", key, value));
-  const std::string error = error_of(sample.text);
+  const std::string error = sample_error(sample.text);
   // A site whose name is spoilt is known by its number.
   const std::string table = c.table == "site.a" && (key != c.doc.field.name || key != "name")
                                 ? "site"
@@ -163,7 +163,7 @@ std::vector<std::string> out_of_range(const FieldDoc& doc) {
 }
 
 TEST(BadInput, ThePlainJobIsGood) {
-  EXPECT_EQ(error_of(job_with("job", "", "seed = 1").text), "no error");
+  EXPECT_EQ(sample_error(job_with("job", "", "seed = 1").text), "no error");
 }
 
 // mutant: longhaul/run/job/job.cpp
@@ -175,7 +175,7 @@ TEST(BadInput, EveryMisspeltKeyIsRefusedWithTheNearest) {
     key.insert(1, 1, key[1]);  // "steps" -> "stteps"
     const Sample sample =
         job_with(c.table, c.kind, fmt::format("{} = {}", key, c.doc.absent ? "1" : c.doc.value));
-    const std::string error = error_of(sample.text);
+    const std::string error = sample_error(sample.text);
     EXPECT_THAT(error, HasSubstr(fmt::format("job.toml:{}: [", sample.line))) << label(c);
     EXPECT_THAT(error, HasSubstr(fmt::format("] {}: unknown key; did you mean '{}'?", key,
                                              c.doc.field.name)))
@@ -205,7 +205,7 @@ TEST(BadInput, EveryMisspeltKindIsRefusedWithTheNearest) {
   for (const PartInfo& part : all_parts()) {
     const std::string wrong = part.name + "t";
     const Sample sample = job_with(part.table, "", fmt::format("kind = \"{}\"", wrong));
-    const std::string error = error_of(sample.text);
+    const std::string error = sample_error(sample.text);
     EXPECT_THAT(error, HasSubstr(fmt::format("job.toml:{}: [{}] kind: ", sample.line, part.table)));
     EXPECT_THAT(error, HasSubstr(fmt::format("'{}'", part.name))) << error;
   }

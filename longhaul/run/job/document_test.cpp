@@ -14,7 +14,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string error_of(std::string_view text) {
+std::string document_error(std::string_view text) {
   const auto doc = parse_document(text, "job.toml");
   return doc ? "no error" : doc.error().what;
 }
@@ -43,20 +43,21 @@ TEST(Document, NamesSitesByNameAndLinksByNumber) {
 }
 
 TEST(Document, TellsWhatIsWrongAndWhere) {
-  EXPECT_THAT(error_of("[job]\nname = \n"), AllOf(HasSubstr("job.toml:2"), HasSubstr("TOML")));
-  EXPECT_THAT(error_of("[job]\nname = \"torn"), HasSubstr("job.toml:2"));
-  EXPECT_THAT(error_of("\n[modle]\nkind = 1\n"),
+  EXPECT_THAT(document_error("[job]\nname = \n"),
+              AllOf(HasSubstr("job.toml:2"), HasSubstr("TOML")));
+  EXPECT_THAT(document_error("[job]\nname = \"torn"), HasSubstr("job.toml:2"));
+  EXPECT_THAT(document_error("\n[modle]\nkind = 1\n"),
               AllOf(HasSubstr("job.toml:2"), HasSubstr("[modle]"), HasSubstr("'model'")));
-  EXPECT_THAT(error_of("seed = 3\n"), AllOf(HasSubstr("job.toml:1"), HasSubstr("outside")));
-  EXPECT_THAT(error_of("[site]\nname = \"a\"\n"), HasSubstr("[[site]]"));
-  EXPECT_THAT(error_of("site = [1, 2]\n"), HasSubstr("[[site]]"));
-  EXPECT_THAT(error_of("[[job]]\nname = \"a\"\n"), HasSubstr("[job]"));
-  EXPECT_THAT(error_of("[job]\nwhen = 1979-05-27\n"),
+  EXPECT_THAT(document_error("seed = 3\n"), AllOf(HasSubstr("job.toml:1"), HasSubstr("outside")));
+  EXPECT_THAT(document_error("[site]\nname = \"a\"\n"), HasSubstr("[[site]]"));
+  EXPECT_THAT(document_error("site = [1, 2]\n"), HasSubstr("[[site]]"));
+  EXPECT_THAT(document_error("[[job]]\nname = \"a\"\n"), HasSubstr("[job]"));
+  EXPECT_THAT(document_error("[job]\nwhen = 1979-05-27\n"),
               AllOf(HasSubstr("job.toml:2"), HasSubstr("[job] when")));
-  EXPECT_THAT(error_of("[job]\nx = {a = 1}\n"), HasSubstr("[job] x"));
-  EXPECT_THAT(error_of("[for.bsp.synk]\nx = 1\n"), HasSubstr("'sync'"));
-  EXPECT_THAT(error_of("[job]\nname = \"a\"\nname = \"b\"\n"), HasSubstr("job.toml:3"));
-  EXPECT_THAT(error_of("[job]\nname = \"\xff\"\n"), HasSubstr("job.toml"));
+  EXPECT_THAT(document_error("[job]\nx = {a = 1}\n"), HasSubstr("[job] x"));
+  EXPECT_THAT(document_error("[for.bsp.synk]\nx = 1\n"), HasSubstr("'sync'"));
+  EXPECT_THAT(document_error("[job]\nname = \"a\"\nname = \"b\"\n"), HasSubstr("job.toml:3"));
+  EXPECT_THAT(document_error("[job]\nname = \"\xff\"\n"), HasSubstr("job.toml"));
 }
 
 TEST(Document, RefusesPathsThatAreNoJobFile) {

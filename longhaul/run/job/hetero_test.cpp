@@ -34,8 +34,8 @@ Result<Job> resolve(const std::string& table, const std::string& sites,
   return resolve_job(*std::move(doc));
 }
 
-std::string error_of(const std::string& table, const std::string& sites,
-                     const std::vector<std::string>& sets = {}) {
+std::string hetero_error(const std::string& table, const std::string& sites,
+                         const std::vector<std::string>& sets = {}) {
   auto job = resolve(table, sites, sets);
   return job ? "no error" : job.error().what;
 }
@@ -151,14 +151,14 @@ TEST(Hetero, ASitesOwnDriftWins) {
 //   + for (const char* key : {"step_trace", "step_at_s", "step_values"})
 TEST(Hetero, OneOfTheSpreadAndASitesOwnStepTime) {
   const std::string table = "[hetero]\nratio = 4\n";
-  EXPECT_EQ(error_of(table, sites({"a"}) + "step_ms = 30\n"),
+  EXPECT_EQ(hetero_error(table, sites({"a"}) + "step_ms = 30\n"),
             "job.toml:9: [site.a] step_ms: expected no step_ms beside [hetero] ratio, which says "
             "the step time of every site (job.toml:6); leave one of them out, found 30");
-  EXPECT_THAT(error_of(table, sites({"a"}), {"site.*.step_ms=5"}),
+  EXPECT_THAT(hetero_error(table, sites({"a"}), {"site.*.step_ms=5"}),
               HasSubstr("--set: [site.a] step_ms: expected no step_ms beside [hetero] ratio"));
-  EXPECT_THAT(error_of(table, sites({"a"}) + "step_trace = \"t.csv\"\n"),
+  EXPECT_THAT(hetero_error(table, sites({"a"}) + "step_trace = \"t.csv\"\n"),
               HasSubstr("[site.a] step_trace: expected no step_trace beside [hetero] ratio"));
-  EXPECT_THAT(error_of(table, sites({"a"}) + "step_at_s = [0]\nstep_values = [5]\n"),
+  EXPECT_THAT(hetero_error(table, sites({"a"}) + "step_at_s = [0]\nstep_values = [5]\n"),
               HasSubstr("[site.a] step_at_s: expected no step_at_s beside"));
 }
 
@@ -170,18 +170,18 @@ TEST(Hetero, OneOfTheSpreadAndASitesOwnStepTime) {
 //   + if (false)
 TEST(Hetero, WhatASpreadLacksOrIgnoresIsAnError) {
   for (const char* key : {"order = \"shuffled\"", "step_ms = 5", "spread = \"geometric\""})
-    EXPECT_THAT(error_of(fmt::format("[hetero]\n{}\n", key), kFour),
+    EXPECT_THAT(hetero_error(fmt::format("[hetero]\n{}\n", key), kFour),
                 HasSubstr("job.toml:5: [hetero] ratio: missing; expected the slowest site's "
                           "step_ms over the fastest's, for example ratio = 150"));
-  EXPECT_THAT(error_of("[hetero]\nratio = 5\nfactors = [1, 2]\n", kFour),
+  EXPECT_THAT(hetero_error("[hetero]\nratio = 5\nfactors = [1, 2]\n", kFour),
               HasSubstr("job.toml:7: [hetero] factors: expected spread = \"measured\" beside it"));
   const std::string measured = "[hetero]\nspread = \"measured\"\n";
-  EXPECT_THAT(error_of(measured + "factors = [1, 2]\nratio = 5\n", kFour),
+  EXPECT_THAT(hetero_error(measured + "factors = [1, 2]\nratio = 5\n", kFour),
               HasSubstr("job.toml:8: [hetero] ratio: expected no ratio with spread"));
   for (const char* factors : {"", "factors = []\n", "factors = [2, 3]\n", "factors = [1, 3, 2]\n"})
-    EXPECT_THAT(error_of(measured + factors, kFour),
+    EXPECT_THAT(hetero_error(measured + factors, kFour),
                 AllOf(HasSubstr("[hetero] factors: "), HasSubstr("ascending from 1, for example")));
-  EXPECT_THAT(error_of("[hetero]\nratio = 1000\nstep_ms = 1e7\n", kFour),
+  EXPECT_THAT(hetero_error("[hetero]\nratio = 1000\nstep_ms = 1e7\n", kFour),
               HasSubstr("job.toml:6: [hetero] ratio: expected a step of at most 1e+09 ms"));
 }
 
@@ -191,7 +191,7 @@ TEST(Hetero, WhatASpreadLacksOrIgnoresIsAnError) {
 //   + if (false)
 TEST(StepTimes, KeysOfDriftNeedADrift) {
   for (const char* key : {"drift_every_s", "drift_bound"})
-    EXPECT_THAT(error_of("", sites({"a"}) + fmt::format("{} = 5\n", key)),
+    EXPECT_THAT(hetero_error("", sites({"a"}) + fmt::format("{} = 5\n", key)),
                 HasSubstr(fmt::format("job.toml:7: [site.a] {}: expected drift beside it", key)));
 }
 
@@ -213,12 +213,13 @@ TEST(StepTimes, ATraceInTheJob) {
   const auto again = resolve_job(*doc);
   ASSERT_TRUE(again) << again.error().what;
   EXPECT_EQ(job_hash(*again), job_hash(*job));
-  EXPECT_THAT(error_of("", with("step_at_s = [0]\n")),
+  EXPECT_THAT(hetero_error("", with("step_at_s = [0]\n")),
               HasSubstr("[site.a] step_values: missing; expected step_at_s and step_values "));
-  EXPECT_THAT(error_of("", with("step_values = [1]\n")), HasSubstr("[site.a] step_at_s: missing"));
-  EXPECT_THAT(error_of("", with("step_at_s = [0, 5, 5]\nstep_values = [1, 2, 3]\n")),
+  EXPECT_THAT(hetero_error("", with("step_values = [1]\n")),
+              HasSubstr("[site.a] step_at_s: missing"));
+  EXPECT_THAT(hetero_error("", with("step_at_s = [0, 5, 5]\nstep_values = [1, 2, 3]\n")),
               HasSubstr("job.toml:7: [site.a] step_at_s: expected times that ascend"));
-  EXPECT_THAT(error_of("", with("step_ms = 5\nstep_at_s = [0]\nstep_values = [30]\n")),
+  EXPECT_THAT(hetero_error("", with("step_ms = 5\nstep_at_s = [0]\nstep_values = [30]\n")),
               HasSubstr("job.toml:7: [site.a] step_ms: expected no step_ms beside a trace, which "
                         "begins with 30"));
 }

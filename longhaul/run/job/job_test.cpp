@@ -19,7 +19,7 @@ std::string job_text(const std::string& middle, const std::string& sites = kSite
   return kModel + middle + sites;
 }
 
-Result<Job> resolve(const std::string& text, const std::vector<std::string>& sets = {}) {
+Result<Job> resolve_text(const std::string& text, const std::vector<std::string>& sets = {}) {
   auto doc = parse_document(text, "job.toml");
   if (!doc) return doc.error();
   for (const std::string& set : sets) LH_TRY(override_setting(*doc, set));
@@ -27,7 +27,7 @@ Result<Job> resolve(const std::string& text, const std::vector<std::string>& set
 }
 
 std::string error_of(const std::string& text, const std::vector<std::string>& sets = {}) {
-  auto job = resolve(text, sets);
+  auto job = resolve_text(text, sets);
   return job ? "no error" : job.error().what;
 }
 
@@ -40,7 +40,7 @@ std::string value_of(const Job& job, const std::string& table, const std::string
 }
 
 TEST(Job, FillsInDefaults) {
-  auto job = resolve(job_text("[sync]\nkind = \"bsp\"\n"));
+  auto job = resolve_text(job_text("[sync]\nkind = \"bsp\"\n"));
   ASSERT_TRUE(job) << job.error().what;
   EXPECT_EQ(job->overlay.entry->name, "direct");
   EXPECT_EQ(job->codec.entry->name, "fp32");
@@ -61,13 +61,13 @@ TEST(Job, NeedsAModelASyncAndASite) {
 //   - if (!overruled) table.set({std::string(preset.key), preset.value, source, 0});
 //   + table.set({std::string(preset.key), preset.value, source, 0});
 TEST(Presets, AreOverruledByTheFileKeyByKey) {
-  auto plain = resolve(job_text("[sync]\nkind = \"diloco\"\n"));
+  auto plain = resolve_text(job_text("[sync]\nkind = \"diloco\"\n"));
   ASSERT_TRUE(plain) << plain.error().what;
   EXPECT_EQ(plain->outer.entry->name, "nesterov");
   EXPECT_EQ(value_of(*plain, "outer", "rate"), "0.7");
   EXPECT_EQ(value_of(*plain, "optimizer", "kind"), "\"adamw\"");
 
-  auto own = resolve(job_text("[sync]\nkind = \"diloco\"\n[outer]\nrate = 0.5\n"));
+  auto own = resolve_text(job_text("[sync]\nkind = \"diloco\"\n[outer]\nrate = 0.5\n"));
   ASSERT_TRUE(own) << own.error().what;
   EXPECT_EQ(own->outer.entry->name, "nesterov");
   EXPECT_EQ(value_of(*own, "outer", "rate"), "0.5");
@@ -76,8 +76,8 @@ TEST(Presets, AreOverruledByTheFileKeyByKey) {
 
 TEST(Presets, OfATableWhoseKindTheFileChoosesAreDropped) {
   auto job =
-      resolve(job_text("[sync]\nkind = \"diloco\"\n[outer]\nkind = \"none\"\n"
-                       "[optimizer]\nkind = \"sgd\"\nrate = 0.1\n"));
+      resolve_text(job_text("[sync]\nkind = \"diloco\"\n[outer]\nkind = \"none\"\n"
+                            "[optimizer]\nkind = \"sgd\"\nrate = 0.1\n"));
   ASSERT_TRUE(job) << job.error().what;
   EXPECT_EQ(job->outer.entry->name, "none");
   EXPECT_EQ(value_of(*job, "optimizer", "rate"), "0.1");
@@ -88,14 +88,14 @@ TEST(Presets, OfATableWhoseKindTheFileChoosesAreDropped) {
 TEST(Variants, HoldForTheirSyncKindOnly) {
   const std::string text = job_text(
       "[sync]\nkind = \"bsp\"\n[for.fedavg.sync]\nsteps = 7\n[for.fedavg.optimizer]\nrate = 0.3\n");
-  auto bsp = resolve(text);
+  auto bsp = resolve_text(text);
   ASSERT_TRUE(bsp) << bsp.error().what;
   EXPECT_NE(value_of(*bsp, "optimizer", "rate"), "0.3");
-  auto fedavg = resolve(text, {"sync.kind=fedavg"});
+  auto fedavg = resolve_text(text, {"sync.kind=fedavg"});
   ASSERT_TRUE(fedavg) << fedavg.error().what;
   EXPECT_EQ(value_of(*fedavg, "sync", "steps"), "7");
   EXPECT_EQ(value_of(*fedavg, "optimizer", "rate"), "0.3");
-  auto set = resolve(text, {"sync.kind=fedavg", "sync.steps=9"});
+  auto set = resolve_text(text, {"sync.kind=fedavg", "sync.steps=9"});
   ASSERT_TRUE(set) << set.error().what;
   EXPECT_EQ(value_of(*set, "sync", "steps"), "9");
   EXPECT_THAT(error_of(job_text("[sync]\nkind = \"bsp\"\n[for.fedavk.sync]\nsteps = 7\n")),
@@ -130,12 +130,12 @@ TEST(Variants, WithAnotherKindTakeTheTablesPlace) {
       "[sync]\nkind = \"fedavg\"\n[optimizer]\nkind = \"sgd\"\nmomentum = 0.9\nrate = 0.3\n"
       "[for.fedavg.optimizer]\nkind = \"adam\"\n[for.bsp.optimizer]\nkind = \"sgd\"\n"
       "rate = 0.1\n");
-  auto adam = resolve(text);
+  auto adam = resolve_text(text);
   ASSERT_TRUE(adam) << adam.error().what;
   EXPECT_EQ(value_of(*adam, "optimizer", "kind"), "\"adam\"");
   EXPECT_EQ(value_of(*adam, "optimizer", "momentum"), "");
   EXPECT_NE(value_of(*adam, "optimizer", "rate"), "0.3");
-  auto same = resolve(text, {"sync.kind=bsp"});
+  auto same = resolve_text(text, {"sync.kind=bsp"});
   ASSERT_TRUE(same) << same.error().what;
   EXPECT_EQ(value_of(*same, "optimizer", "momentum"), "0.9");
   EXPECT_EQ(value_of(*same, "optimizer", "rate"), "0.1");
@@ -238,15 +238,15 @@ TEST(Check, RefusesAnIllegalCombinationWithTheReason) {
 //   + const SyncEntry sync = *job.sync.entry;
 TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
   const std::string asp = "[sync]\nkind = \"asp\"\n", over = "[overlay]\nkind = ";
-  auto job = resolve(job_text(asp));
+  auto job = resolve_text(job_text(asp));
   ASSERT_TRUE(job) << job.error().what;
   EXPECT_EQ(job->overlay.entry->name, "hub");
-  EXPECT_TRUE(resolve(job_text(asp + over + "\"hub\"\ndown_codec = \"same\"\n")));
+  EXPECT_TRUE(resolve_text(job_text(asp + over + "\"hub\"\ndown_codec = \"same\"\n")));
   EXPECT_THAT(error_of(job_text(asp + over + "\"ring\"\n")), HasSubstr("kind = \"hub\""));
   EXPECT_THAT(error_of(job_text(asp + over + "\"hub\"\nphases = \"streamed\"\n")),
               HasSubstr("[overlay] phases"));
   const std::string feedback = "[codec]\nkind = \"int8\"\nerror_feedback = true\n";
-  EXPECT_TRUE(resolve(job_text(asp + feedback)));
+  EXPECT_TRUE(resolve_text(job_text(asp + feedback)));
   EXPECT_THAT(error_of(job_text(asp + "compensation = \"constant\"\n" + feedback)),
               HasSubstr("error_feedback = false"));
   EXPECT_THAT(error_of(job_text(asp), {"site.a.roles=[\"scheduler\"]", "roles.server=b"}),
@@ -257,8 +257,8 @@ TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
 //   - return m.site == *roles.server && m.is(Role::server);
 //   + return m.site == *roles.server;
 TEST(Members, AServerOfItsOwnComesLast) {
-  auto job = resolve(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"a\"\n",
-                         "[[site]]\nname = \"a\"\nnodes = 2\n[[site]]\nname = \"b\"\n"));
+  auto job = resolve_text(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"a\"\n",
+                              "[[site]]\nname = \"a\"\nnodes = 2\n[[site]]\nname = \"b\"\n"));
   ASSERT_TRUE(job) << job.error().what;
   const Members members = job->members();
   ASSERT_EQ(members.size(), 4u);
@@ -273,22 +273,23 @@ TEST(Members, AServerOfItsOwnComesLast) {
 //   - return roles.server == site.name && !has_role(site, "server");
 //   + return roles.server == site.name;
 TEST(Members, ASiteThatHasAServerGetsNoOther) {
-  auto job = resolve(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"b\"\n",
-                         "[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\nroles = [\"server\"]\n"
-                         "[[site]]\nname = \"c\"\nroles = [\"server\"]\n"));
+  auto job =
+      resolve_text(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"b\"\n",
+                       "[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\nroles = [\"server\"]\n"
+                       "[[site]]\nname = \"c\"\nroles = [\"server\"]\n"));
   ASSERT_TRUE(job) << job.error().what;
   EXPECT_EQ(job->members().size(), 3u);
   EXPECT_EQ(job->server(), Rank{1});
 }
 
 TEST(Report, CountsSamplesInRounds) {
-  auto job = resolve(job_text("[sync]\nkind = \"fedavg\"\nsteps = 10\n[report]\n"
-                              "every_samples = 2000\n"),
-                     {"data.batch=20"});
+  auto job = resolve_text(job_text("[sync]\nkind = \"fedavg\"\nsteps = 10\n[report]\n"
+                                   "every_samples = 2000\n"),
+                          {"data.batch=20"});
   ASSERT_TRUE(job) << job.error().what;
   EXPECT_EQ(samples_per_round(*job), 400u);
   EXPECT_EQ(report_every(*job), 5u);
-  auto rounds = resolve(bsp("[report]\nevery_rounds = 3\nevery_samples = 2000\n"));
+  auto rounds = resolve_text(bsp("[report]\nevery_rounds = 3\nevery_samples = 2000\n"));
   ASSERT_TRUE(rounds) << rounds.error().what;
   EXPECT_EQ(report_every(*rounds), 3u);
 }
@@ -300,10 +301,10 @@ TEST(Dump, ReadsBackAsTheSameJob) {
         "error_feedback = true\n[wan]\nmbps = 8\n[[wan.link]]\nfrom = \"a\"\nto = \"b\"\n",
         "[sync]\nkind = \"bsp\"\n[optimizer]\nkind = \"adam\"\nrate = 1\nschedule = "
         "\"cosine\"\n"}) {
-    auto job = resolve(job_text(middle));
+    auto job = resolve_text(job_text(middle));
     ASSERT_TRUE(job) << job.error().what;
     const std::string text = to_toml(*job);
-    auto again = resolve(text);
+    auto again = resolve_text(text);
     ASSERT_TRUE(again) << again.error().what << "\n" << text;
     EXPECT_EQ(to_toml(*again), text);
     EXPECT_EQ(job_hash(*again), job_hash(*job));
@@ -315,17 +316,17 @@ TEST(Dump, ReadsBackAsTheSameJob) {
 //   - return to_text(whole && type == "number" ? Value{double(*whole)} : value);
 //   + return to_text(value);
 TEST(Dump, EqualNumbersAreEqualJobs) {
-  auto whole = resolve(bsp(""), {"optimizer.rate=1"});
-  auto real = resolve(bsp(""), {"optimizer.rate=1.0"});
+  auto whole = resolve_text(bsp(""), {"optimizer.rate=1"});
+  auto real = resolve_text(bsp(""), {"optimizer.rate=1.0"});
   ASSERT_TRUE(whole && real);
   EXPECT_EQ(job_hash(*whole), job_hash(*real));
   EXPECT_EQ(difference(*whole, *real), std::nullopt);
 }
 
 TEST(Dump, HashSkipsLocalKeysAndNothingElse) {
-  auto job = resolve(bsp(""));
-  auto local = resolve(bsp(""), {"site.a.address=10.0.0.1:70", "job.checkpoint_every=3"});
-  auto other = resolve(bsp(""), {"site.a.step_ms=21"});
+  auto job = resolve_text(bsp(""));
+  auto local = resolve_text(bsp(""), {"site.a.address=10.0.0.1:70", "job.checkpoint_every=3"});
+  auto other = resolve_text(bsp(""), {"site.a.step_ms=21"});
   ASSERT_TRUE(job && local && other);
   EXPECT_EQ(job_hash(*job), job_hash(*local));
   EXPECT_NE(job_hash(*job), job_hash(*other));
@@ -338,7 +339,7 @@ TEST(Dump, HashSkipsLocalKeysAndNothingElse) {
 //   - job.believed = named(job.network, job.sites);
 //   +
 TEST(Job, BelievesWhatItSaysOfTheNetwork) {
-  auto job = resolve(bsp("[wan]\nmbps = 80\n"));
+  auto job = resolve_text(bsp("[wan]\nmbps = 80\n"));
   ASSERT_TRUE(job && job->believed);
   ASSERT_EQ(job->believed->sites.size(), job->sites.size());
   for (std::size_t i = 0; i < job->sites.size(); ++i)

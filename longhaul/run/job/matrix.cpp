@@ -12,9 +12,11 @@ namespace {
 
 constexpr std::size_t kMostSites = 2000;  // more than a file of the largest size has room for
 
-class Reader {
+class MatrixReader {
  public:
-  Reader(std::string file, const CellKind& kind) : kind_(kind) { matrix_.file = std::move(file); }
+  MatrixReader(std::string file, const CellKind& kind) : kind_(kind) {
+    matrix_.file = std::move(file);
+  }
 
   Status take(std::string_view line, int number) {
     line_ = number;
@@ -115,7 +117,7 @@ std::optional<std::uint32_t> Matrix::find(std::string_view name) const {
 }
 
 Result<Matrix> parse_matrix(std::string_view text, std::string file, const CellKind& kind) {
-  Reader reader(std::move(file), kind);
+  MatrixReader reader(std::move(file), kind);
   LH_TRY(each_line(text,
                    [&](std::string_view line, int number) { return reader.take(line, number); }));
   return std::move(reader).finish();

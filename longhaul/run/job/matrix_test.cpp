@@ -12,7 +12,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string error_of(std::string_view text) {
+std::string matrix_error(std::string_view text) {
   auto matrix = parse_matrix(text, "rates.csv", kRateCells);
   return matrix ? "no error" : matrix.error().what;
 }
@@ -31,22 +31,23 @@ TEST(Matrix, ReadsRowsAsSources) {
 //   - if (cells.size() != names.size() + 1)
 //   + if (cells.size() < names.size() + 1)
 TEST(Matrix, RefusesARaggedRow) {
-  EXPECT_THAT(error_of("src,a,b\na,,1\nb,1,,\n"),
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\nb,1,,\n"),
               AllOf(HasSubstr("rates.csv:3: "), HasSubstr("'b' has 3 cells; expected 2")));
-  EXPECT_THAT(error_of("src,a,b\na,\n"), HasSubstr("rates.csv:2: the row of 'a' has 1 cells"));
+  EXPECT_THAT(matrix_error("src,a,b\na,\n"), HasSubstr("rates.csv:2: the row of 'a' has 1 cells"));
 }
 
 // mutant: longhaul/run/job/matrix.cpp
 //   - if (matrix_.find(cells[i])) return at(i + 1, "a name that no other column has", cells[i]);
 //   +
 TEST(Matrix, RefusesRepeatedAndUnknownSites) {
-  EXPECT_THAT(error_of("src,a,a\na,,1\na,1,\n"),
+  EXPECT_THAT(matrix_error("src,a,a\na,,1\na,1,\n"),
               AllOf(HasSubstr("rates.csv:1: column 3: "), HasSubstr("no other column")));
-  EXPECT_THAT(error_of("src,a,b\na,,1\na,1,\n"),
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\na,1,\n"),
               AllOf(HasSubstr("rates.csv:3: column 1: expected the row of 'b'"), HasSubstr("'a'")));
-  EXPECT_THAT(error_of("src,a,b\na,,1\nc,1,\n"), HasSubstr("found 'c'"));
-  EXPECT_THAT(error_of("src,a b\n"), HasSubstr("rates.csv:1: column 2: expected a site's name"));
-  EXPECT_THAT(error_of("src,a,\n"), HasSubstr("found nothing"));
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\nc,1,\n"), HasSubstr("found 'c'"));
+  EXPECT_THAT(matrix_error("src,a b\n"),
+              HasSubstr("rates.csv:1: column 2: expected a site's name"));
+  EXPECT_THAT(matrix_error("src,a,\n"), HasSubstr("found nothing"));
 }
 
 // mutant: longhaul/run/job/csv.cpp
@@ -56,12 +57,13 @@ TEST(Matrix, RefusesWhatIsNoRate) {
   for (std::string_view cell : {"", "0", "-5", "x", "nan", "inf", "1e400", "1e10", "0x10", "1.5.2",
                                 "1 000", "1;5", "\x1b[31m"}) {
     const std::string text = "src,a,b\na,," + std::string(cell) + "\nb,1,\n";
-    EXPECT_THAT(error_of(text), AllOf(HasSubstr("rates.csv:2: column 3: expected a rate in Mbit/s "
-                                                "above 0 and at most 1e+09, from 'a' to 'b', "),
-                                      Not(HasSubstr("\x1b"))))
+    EXPECT_THAT(matrix_error(text),
+                AllOf(HasSubstr("rates.csv:2: column 3: expected a rate in Mbit/s "
+                                "above 0 and at most 1e+09, from 'a' to 'b', "),
+                      Not(HasSubstr("\x1b"))))
         << cell;
   }
-  EXPECT_THAT(error_of("src,a,b\na,7,1\nb,1,\n"),
+  EXPECT_THAT(matrix_error("src,a,b\na,7,1\nb,1,\n"),
               AllOf(HasSubstr("rates.csv:2: column 2: expected an empty cell"), HasSubstr("'7'")));
 }
 
@@ -69,13 +71,14 @@ TEST(Matrix, RefusesWhatIsNoRate) {
 //   - if (rows_ < matrix_.names.size())
 //   + if (rows_ + 1 < matrix_.names.size())
 TEST(Matrix, RefusesTooFewAndTooManyRows) {
-  EXPECT_THAT(error_of("src,a,b\na,,1\n"),
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\n"),
               AllOf(HasSubstr("rates.csv:2: "), HasSubstr("before the row of 'b'")));
-  EXPECT_THAT(error_of("src,a,b\na,,1\nb,1,\nc,1,\n"),
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\nb,1,\nc,1,\n"),
               AllOf(HasSubstr("rates.csv:4: column 1: "), HasSubstr("no more than 2 rows")));
-  EXPECT_THAT(error_of(""), HasSubstr("rates.csv: empty; expected a first line src,NAME"));
-  EXPECT_THAT(error_of("# nothing\n"), HasSubstr("empty"));
-  EXPECT_THAT(error_of("from;a;b\n"), HasSubstr("rates.csv:1: column 1: expected a first line"));
+  EXPECT_THAT(matrix_error(""), HasSubstr("rates.csv: empty; expected a first line src,NAME"));
+  EXPECT_THAT(matrix_error("# nothing\n"), HasSubstr("empty"));
+  EXPECT_THAT(matrix_error("from;a;b\n"),
+              HasSubstr("rates.csv:1: column 1: expected a first line"));
 }
 
 TEST(Matrix, FilesThatAreNone) {

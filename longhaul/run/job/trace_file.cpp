@@ -13,9 +13,9 @@ namespace {
 
 constexpr double kLatest = 1e9;  // s, as of at_s
 
-class Reader {
+class TraceReader {
  public:
-  Reader(std::string file, const CellKind& kind) : file_(std::move(file)), kind_(kind) {}
+  TraceReader(std::string file, const CellKind& kind) : file_(std::move(file)), kind_(kind) {}
 
   Status take(std::string_view line, int number) {
     line_ = number;
@@ -140,7 +140,7 @@ Status read_trace_file(const Document& doc, Settings& table, const Keys& keys, c
 
 Result<TraceRows> parse_trace(std::string_view text, const std::string& file,
                               const CellKind& kind) {
-  Reader reader(file, kind);
+  TraceReader reader(file, kind);
   LH_TRY(each_line(text,
                    [&](std::string_view line, int number) { return reader.take(line, number); }));
   return std::move(reader).finish();
