@@ -260,6 +260,12 @@ void Job::restart(Rank rank) {
   world_->restart(place, make_strategy(spec_, place), worker ? learners_[rank].get() : nullptr);
 }
 
+std::uint64_t events_of(const JobSpec& spec) {
+  Job job(spec);
+  LH_CHECK(job.run());
+  return job.world().counters().events;
+}
+
 JobSpec alone(JobSpec spec) {
   spec.target = float(mean_target(spec.workers));
   spec.workers = 1;

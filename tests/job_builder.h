@@ -28,13 +28,20 @@ Tables unequal_tables(const Members&);
 // Others: who was fast is slow.
 Tables false_tables(const Members&);
 
+// Threads of a pool would only wait for these small steps.
+inline sim::WorldConfig without_threads() {
+  sim::WorldConfig config;
+  config.threads = 0;
+  return config;
+}
+
 struct JobSpec {
   Combination parts;
   std::uint32_t workers = 3;   // one a site, but of five the last two share one
   bool one_site_each = false;  // of five too
   std::uint32_t nodes = 1;     // > 1: workers at each site, of which there are workers / nodes
   bool server_apart = false;   // one more site, with a node that only serves
-  std::uint64_t size = 64 * 1024 + 517;
+  std::uint64_t size = 16 * 1024 + 517;  // 17 chunks
   std::uint64_t buffers = 5;
   std::uint32_t chunk_bytes = 4096;
   bool equal_samples = true;
@@ -45,7 +52,7 @@ struct JobSpec {
   bool phantom = false;
   std::uint32_t chunk_run = 1;
   StopConfig stop = {};  // max_rounds and snapshots are filled in
-  sim::WorldConfig world = {};
+  sim::WorldConfig world = without_threads();
   std::vector<sim::Fault> faults = {};
   std::optional<Tables> tables = {};  // absent: unequal_tables
   // Between World and its network, if the test wants to meddle.
@@ -117,6 +124,8 @@ class Job {
   double start_distance_ = 0;
 };
 
+// Of the spec's run, which has to succeed.
+std::uint64_t events_of(const JobSpec&);
 // The spec's run on one node that pulls to where the mean of all targets is.
 JobSpec alone(JobSpec);
 

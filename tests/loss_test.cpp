@@ -52,12 +52,6 @@ void expect_as_declared(const JobSpec& spec, std::vector<sim::Fault> faults) {
   }
 }
 
-std::uint64_t events_of(const JobSpec& spec) {
-  Job job(spec);
-  LH_CHECK(job.run());
-  return job.world().counters().events;
-}
-
 // mutant: longhaul/overlay/recovery.cpp
 //   - reports_[from] = std::move(rounds);
 //   + reports_[from] = {};

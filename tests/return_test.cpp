@@ -103,12 +103,6 @@ std::uint64_t thin(const Variant<OverlayEntry>& overlay) {
   return kThin * (overlay.number == 0 ? 1 : kShare);
 }
 
-std::uint64_t events_of(const JobSpec& spec) {
-  Job job(spec);
-  LH_CHECK(job.run());
-  return job.world().counters().events;
-}
-
 // mutant: longhaul/sync/returning.cpp
 //   - if (!knows && formed >= since) owed_.insert(rank);
 //   + if (!knows && formed > since) owed_.insert(rank);

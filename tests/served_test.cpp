@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 // n workers and a server apart, one a site; B bytes/s up and down, L one-way delay, T the time of
 // a vector.
-struct Scenario {
+struct Served {
   std::string sync;
   std::uint32_t n = 1;
   Time L = 50ms, step = 200ms;
@@ -34,7 +34,7 @@ class Waits final : public sim::Watcher {
   std::map<Rank, double> of;
 };
 
-JobSpec spec_of(const Scenario& s) {
+JobSpec spec_of(const Served& s) {
   const auto named = [](const auto& variants, const std::string& name) {
     return *std::find_if(variants.begin(), variants.end(),
                          [&](const auto& v) { return v.name() == name; });
@@ -62,7 +62,7 @@ JobSpec spec_of(const Scenario& s) {
   return spec;
 }
 
-double time_of(const Scenario& s) {
+double time_of(const Served& s) {
   Job job(spec_of(s));
   const Status status = job.run();
   EXPECT_TRUE(status) << status.error().what;
@@ -70,7 +70,7 @@ double time_of(const Scenario& s) {
 }
 
 // Of one round, n commits, in the middle of a run.
-double round_time(Scenario s) {
+double round_time(Served s) {
   const double whole = time_of(s);
   s.rounds /= 2;
   return (whole - time_of(s)) / double(s.rounds);
@@ -82,7 +82,7 @@ double round_time(Scenario s) {
 //   + return with ? with->encoded_size(values) : values * sizeof(double);
 TEST(Served, AsynchronousRoundsTakeTheTimeOfTheClosedForms) {
   for (const char* sync : {"asp", "fedasync"}) {
-    Scenario s{.sync = sync};
+    Served s{.sync = sync};
     double each = seconds(s.step) + 2 * (seconds(s.L) + s.T());
     EXPECT_NEAR(round_time(s), each, 0.01 * each) << sync;
     s.n = 4;  // four vectors each way in less than a step, its delays and its own
@@ -103,7 +103,7 @@ TEST(Served, AsynchronousRoundsTakeTheTimeOfTheClosedForms) {
 //   + minimum_ = 0 * label.clock;
 TEST(Served, R3_7_SspWaitsTwoDelaysInAsManyClocksAsTheBound) {
   for (const std::int64_t bound : {1, 3, 10}) {
-    Scenario s{.sync = "ssp", .n = 4, .d = 1000, .rounds = 60};
+    Served s{.sync = "ssp", .n = 4, .d = 1000, .rounds = 60};
     s.settings = {{"staleness", {bound}}};
     Job job(spec_of(s));
     Waits waits;

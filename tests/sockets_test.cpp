@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/over_sockets.h"
+#include "tests/side_by_side.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -161,7 +162,7 @@ TEST_P(Sockets, APacedRunIsStoppedAtOnceAndGoesOn) {
 //   - node_->unreachable(now(), peer, silent);
 //   + node_->unreachable(now(), peer, false);
 TEST_P(Sockets, ALostNodeEndsNobodyElseInAHang) {
-  for (const Combination& parts : plains_with(GetParam())) {
+  side_by_side(plains_with(GetParam()), [](const Combination& parts) {
     for (const bool closes : {true, false}) {
       JobSpec spec;
       spec.parts = parts;
@@ -183,7 +184,7 @@ TEST_P(Sockets, ALostNodeEndsNobodyElseInAHang) {
         return note.find("lost touch with rank 1 (site1)") != std::string::npos;
       }));
     }
-  }
+  });
 }
 
 // A node that is killed and begins anew is let in, and ends with the bits of the others; for
@@ -195,7 +196,7 @@ TEST_P(Sockets, ALostNodeEndsNobodyElseInAHang) {
 //   - const std::uint64_t newest = peers_.newest_of_any();
 //   + const std::uint64_t newest = 0;
 TEST_P(Sockets, ANodeThatBeginsAnewIsLetIn) {
-  for (const Combination& parts : plains_with(GetParam())) {
+  side_by_side(plains_with(GetParam()), [](const Combination& parts) {
     JobSpec spec;
     spec.parts = parts;
     SCOPED_TRACE(spec.parts.name());
@@ -226,7 +227,7 @@ TEST_P(Sockets, ANodeThatBeginsAnewIsLetIn) {
     } else {
       EXPECT_NE(ended.errors[2].find("declared it lost"), std::string::npos) << ended.errors[2];
     }
-  }
+  });
 }
 
 // Who is no node of the job is told so, or cut off; nobody else notices.

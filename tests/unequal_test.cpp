@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 template <class List>
-auto named(const List& list, std::string_view name) {
+auto variant_named(const List& list, std::string_view name) {
   const auto found =
       std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.name() == name; });
   LH_CHECK(found != list.end());
@@ -33,10 +33,10 @@ struct Star {
   std::uint64_t seed = 1;
 };
 
-JobSpec spec_of(const Star& star) {
+JobSpec unequal_spec(const Star& star) {
   JobSpec spec;
-  spec.parts =
-      plain(named(sync_variants(), star.sync), named(overlay_variants(), "hub_sequential"));
+  spec.parts = plain(variant_named(sync_variants(), star.sync),
+                     variant_named(overlay_variants(), "hub_sequential"));
   spec.parts.sync.settings = star.settings;
   if (star.sync == "nbsync")  // windows of any length, not those of the suites
     spec.parts.sync.settings.push_back({"max_steps", {std::int64_t{0}}});
@@ -96,7 +96,7 @@ double period(const Rounds& rounds, const std::string& name = "steps") {
 
 // Local steps of all workers a second.
 double step_rate(const Star& star) {
-  Job job(spec_of(star));
+  Job job(unequal_spec(star));
   Rounds rounds;
   job.world().watch(rounds);
   LH_CHECK(job.run());
@@ -112,7 +112,7 @@ double step_rate(const Star& star) {
 
 // T_sync = 10.83 s, and two steps of the slow ones: 12 s.
 TEST(NBSyncJob, Inv10_AWindowIsAWholeNumberOfTheSlowestSteps) {
-  Job job(spec_of({}));
+  Job job(unequal_spec({}));
   Rounds rounds;
   job.world().watch(rounds);
   ASSERT_TRUE(job.run());
@@ -151,7 +151,7 @@ TEST(NBSyncJob, StepsOverThoseOfESyncFollowTheFormula) {
 TEST(NBSyncJob, WorkersComputeWhileStepTimesDrift) {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Star star{.drift = {.deviation = 0.2, .every_s = 10}, .rounds = 40, .seed = seed};
-    Job job(spec_of(star));
+    Job job(unequal_spec(star));
     Rounds rounds;
     job.world().watch(rounds);
     ASSERT_TRUE(job.run());
@@ -184,7 +184,7 @@ Star any_star(std::uint64_t seed) {
 // over for the one before; every step is handed over once.
 void expect_weak_dependency(const Star& star) {
   const std::uint64_t seed = star.seed;
-  Job job(spec_of(star));
+  Job job(unequal_spec(star));
   Rounds rounds;
   std::map<Rank, std::uint64_t> before;
   rounds.on_hand_over = [&](Rank rank, const Record& record) {
@@ -226,11 +226,11 @@ TEST(NBSyncJob, Inv5_AlsoWhileStepTimesDrift) {
 //   - if (!is_public() && !last_ && !states_->asking() && left <= look_ahead()) ask(left, turn);
 //   + if (!is_public() && !last_ && !states_->asking() && left == 0) ask(left, turn);
 TEST(ESyncJob, Inv8_FastWorkersComputeUntilTheyGive) {
-  Job job(spec_of({.sync = "esync",
-                   .step_s = {0.05, 0.05, 0.2, 4},
-                   .transfer_s = 0.5,
-                   .delay = 50ms,
-                   .rounds = 10}));
+  Job job(unequal_spec({.sync = "esync",
+                        .step_s = {0.05, 0.05, 0.2, 4},
+                        .transfer_s = 0.5,
+                        .delay = 50ms,
+                        .rounds = 10}));
   Rounds rounds;
   job.world().watch(rounds);
   ASSERT_TRUE(job.run());
@@ -250,7 +250,8 @@ TEST(ESyncJob, Inv8_FastWorkersComputeUntilTheyGive) {
 //   - if (free + mine.step_s + mine.push_s + eps > arrive) return 0;
 //   + if (free + mine.push_s > arrive) return 0;
 TEST(ESyncJob, Inv3And9_NobodyIsLateOrLongBeforeTheSlowest) {
-  Job job(spec_of({.sync = "esync", .step_s = {0.05, 0.3, 1, 4}, .transfer_s = 0.5, .rounds = 8}));
+  Job job(
+      unequal_spec({.sync = "esync", .step_s = {0.05, 0.3, 1, 4}, .transfer_s = 0.5, .rounds = 8}));
   Rounds rounds;
   job.world().watch(rounds);
   ASSERT_TRUE(job.run());
@@ -273,7 +274,7 @@ TEST(FedProxJob, TheDeadlineCutsTheStepsOfTheSlow) {
             .step_s = {0.1, 1, 6},
             .transfer_s = 0.5,
             .rounds = 3};
-  JobSpec spec = spec_of(star);
+  JobSpec spec = unequal_spec(star);
   spec.steps = 20;
   Job job(spec);
   Rounds rounds;
@@ -294,11 +295,11 @@ TEST(FedProxJob, TheDeadlineCutsTheStepsOfTheSlow) {
 //   - if (delta_s_ > 0 && step_s_ > 0) steps = std::floor(delta_s_ / step_s_ * (1 + kSlack));
 //   + if (delta_s_ > 0 && step_s_ > 0) steps = std::floor(delta_s_ / step_s_);
 TEST(FedSsgdJob, AllTrainForTheTimeOfTheSlowest) {
-  JobSpec spec =
-      spec_of({.sync = "fedssgd",
-               .settings = {{"reading", {std::string("semi")}}, {"max_steps", {std::int64_t{150}}}},
-               .step_s = {0.7, 3, 0.1, 7},
-               .rounds = 5});
+  JobSpec spec = unequal_spec(
+      {.sync = "fedssgd",
+       .settings = {{"reading", {std::string("semi")}}, {"max_steps", {std::int64_t{150}}}},
+       .step_s = {0.7, 3, 0.1, 7},
+       .rounds = 5});
   spec.phantom = false;
   spec.size = 1000;
   spec.steps = 3;
