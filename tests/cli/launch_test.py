@@ -389,6 +389,8 @@ class Proxy:
             except OSError:
                 near.close()
                 continue
+            for one in (near, far):  # what is small goes on at once, as at the nodes
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self.lock:
                 self.pairs.append((near, far))
             for a, b in ((near, far), (far, near)):
