@@ -3,6 +3,11 @@ option(LONGHAUL_TORCH "Build what needs libtorch: learn, run, cli and their test
 option(LONGHAUL_WERROR "Treat warnings as errors" OFF)
 option(LONGHAUL_BENCH "Build the benchmarks" OFF)
 option(LONGHAUL_SIMGRID "Build the benchmark against SimGrid (with LONGHAUL_BENCH)" OFF)
+# Half of what a file of tests takes is reading the headers of GoogleTest and fmt. The program's own
+# files stay apart where they are built for users, so that each includes what it needs, and a change
+# to one compiles one.
+set(LONGHAUL_UNITY "tests" CACHE STRING
+    "Compile several files of a folder as one, a third of the time: none, tests or all")
 option(LONGHAUL_FUZZ "Build the fuzzers (clang only)" OFF)
 set(LONGHAUL_SANITIZE "" CACHE STRING "Comma-separated list for -fsanitize=, or empty")
 
@@ -32,6 +37,10 @@ endif()
 # A run is a function of (job file, seed): no fused multiply-add behind our back, and never
 # -ffast-math, so that all x86-64 and ARM builds of one source round alike.
 add_compile_options(-ffp-contract=off)
+
+if(NOT LONGHAUL_UNITY MATCHES "^(none|tests|all)$")
+  message(FATAL_ERROR "LONGHAUL_UNITY=${LONGHAUL_UNITY}: expected none, tests or all")
+endif()
 
 if(LONGHAUL_SANITIZE)
   add_compile_options(-fsanitize=${LONGHAUL_SANITIZE} -fno-sanitize-recover=all
