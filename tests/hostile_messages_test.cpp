@@ -15,11 +15,16 @@ INSTANTIATE_TEST_SUITE_P(Overlay, HostileMessages, ::testing::ValuesIn(tried_ove
 // With a server a round may be a single commit, of few messages.
 Round rounds_of(const Combination& parts) { return parts.sync.entry->traits.served ? 9 : 3; }
 
+// Vectors of 65 chunks: enough messages to abuse.
+JobSpec honest_spec(const Combination& parts) {
+  return {.parts = parts, .workers = 3, .size = 64 * 1024 + 517, .rounds = rounds_of(parts)};
+}
+
 struct Abused {
   Abused(const Combination& parts, std::set<Abuse> kinds, double share, std::uint64_t seed)
       : job(spec(parts, std::move(kinds), share, seed)) {}
   JobSpec spec(const Combination& parts, std::set<Abuse> kinds, double share, std::uint64_t seed) {
-    JobSpec spec{.parts = parts, .workers = 3, .rounds = rounds_of(parts)};
+    JobSpec spec = honest_spec(parts);
     spec.wrap = [=, this](std::unique_ptr<sim::Network> honest) {
       auto hostile = std::make_unique<HostileNetwork>(std::move(honest), kinds, share, seed);
       network = hostile.get();
@@ -39,7 +44,7 @@ TEST_P(HostileMessages, ThatCannotBeGenuineChangeNothing) {
                                  Abuse::unknown};
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
-    Job honest({.parts = parts, .workers = 3, .rounds = rounds_of(parts)});
+    Job honest(honest_spec(parts));
     ASSERT_TRUE(honest.run());
     for (std::uint64_t seed : {1, 2}) {
       Abused abused(parts, kinds, 0.1, seed);

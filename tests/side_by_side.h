@@ -5,11 +5,15 @@
 #include <thread>
 #include <vector>
 
+#include "longhaul/core/testing/effort.h"
+
 namespace longhaul::conformance {
+
+// Under a sanitizer they compute more than they wait.
+inline constexpr std::size_t kAtOnce = longhaul::testing::kStride > 1 ? 1 : 4;
 
 // body(one) for each of `cases`, up to kAtOnce of them at a time, each on a thread of its own.
 // GoogleTest takes what any thread expects; SCOPED_TRACE holds for the thread it stands in.
-inline constexpr std::size_t kAtOnce = 5;
 template <class Case, class Body>
 void side_by_side(const std::vector<Case>& cases, const Body& body) {
   std::atomic<std::size_t> next = 0;

@@ -51,6 +51,7 @@ ThreadPool::Ticket ThreadPool::submit(std::function<void()> run) {
   auto task = std::make_shared<Task>(std::move(run));
   if (threads_.empty()) {
     task->run();
+    task->run = nullptr;
     task->done = true;
     return task;
   }

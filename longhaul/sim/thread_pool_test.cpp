@@ -47,6 +47,23 @@ TEST(ThreadPool, AllThreadsAndTheOneThatWaitsWorkAtOnce) {
   EXPECT_EQ(started, 3);
 }
 
+// Whose captures hold the ticket would otherwise live for ever.
+// mutant: longhaul/sim/thread_pool.cpp
+//   - task->run = nullptr;
+//   +
+// mutant: longhaul/sim/thread_pool.cpp
+//   - task->run = nullptr;  // captures go before anyone is told
+//   +
+TEST(ThreadPool, ATaskThatIsDoneHoldsNoCaptures) {
+  for (const unsigned threads : {0u, 2u}) {
+    ThreadPool pool(threads);
+    const auto captured = std::make_shared<int>(1);
+    const auto ticket = pool.submit([captured] {});
+    pool.wait(ticket);
+    EXPECT_EQ(captured.use_count(), 1) << threads << " threads";
+  }
+}
+
 TEST(ThreadPool, TheEndOfThePoolRunsWhatWasSubmitted) {
   std::atomic<int> ran = 0;
   {
