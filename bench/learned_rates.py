@@ -22,7 +22,8 @@ from overlays import JOB, LAB_GOAL, NETWORKS
 REDRAWN_S = 180
 GOAL = 1.25  # of dynamic, in the median and but for what follows a redraw
 NEAR = 1.10
-STILL = ("equal-4", "unequal-8", "gaia-11")
+TWO_NODES = "unequal-8, two nodes"  # at each site, 10 Gbit/s between them; not over sockets
+STILL = ("equal-4", "unequal-8", "gaia-11", TWO_NODES)
 LAPS_STILL, LAPS_LAB = 40, 8
 WAYS = {
     "learned": 'kind = "forest"\nrates = "learned"\n',
@@ -39,7 +40,11 @@ class Bench:
 
     def job(self, network, way):
         warm = "" if self.lab else "slow_start = false\n"
-        text = JOB + warm + NETWORKS[network][0] + "[overlay]\n" + WAYS[way]
+        sites = NETWORKS[network.split(",")[0]][0]
+        if network == TWO_NODES:
+            warm += "lan_mbps = 10000\n"
+            sites = sites.replace("[[site]]\n", "[[site]]\nnodes = 2\n")
+        text = JOB + warm + sites + "[overlay]\n" + WAYS[way]
         (self.folder / "job.toml").write_text(text)
 
     def ask(self, what, *words):
@@ -109,7 +114,7 @@ def still(bench, args, rows):
     print(f"\n| from nothing | MB | round 0 | rounds until {near} | then, median | worst |\n"
           + "|---" * 6 + "|")
     for network in STILL:
-        if args.only not in network:
+        if args.only not in network or (bench.lab and network == TWO_NODES):
             continue
         count = LAPS_LAB if bench.lab else LAPS_STILL
         for mbytes in (25,) if bench.lab else (25, 244):

@@ -54,7 +54,7 @@ void PairRates::came(std::uint64_t bytes, Time now) { down_meter_.add(bytes, now
 
 // Several that share a full port get the same of it, and each could have more alone: so what is
 // lower than before says nothing of a pair that is among the quickest of a full port.
-void PairRates::close() {
+void PairRates::close(std::uint32_t sharing) {
   double top = 0;
   std::map<Rank, double> measured;
   for (auto& [to, run] : runs_) {
@@ -66,7 +66,7 @@ void PairRates::close() {
     run.bytes = run.messages = 0;
   }
   const double up = up_meter_.close(), down = down_meter_.close();
-  const bool full = up > 0 && up >= kFull * up_;
+  const bool full = up > 0 && up >= kFull * up_ / sharing;
   for (auto& [to, known] : pairs_) ++known.age;
   for (const auto& [to, rate] : measured) learn(to, rate, full && rate >= kTop * top);
   const auto keep = [](double& most, double now) {

@@ -44,8 +44,9 @@ class PairRates {
   // A stretch of a vector was handed to the host; it had waited for `waited`.
   void left(Rank to, std::uint64_t bytes, Time waited, Time now);
   void came(std::uint64_t bytes, Time now);
-  // A round is over: what was measured in it is learned.
-  void close();
+  // A round is over: what was measured in it is learned. `sharing`: nodes that send and get through
+  // the same port, this one counted.
+  void close(std::uint32_t sharing = 1);
 
   const std::map<Rank, Known>& pairs() const { return pairs_; }
   double up() const { return up_; }  // bytes/s; 0: not known

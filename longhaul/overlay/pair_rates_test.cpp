@@ -94,6 +94,29 @@ TEST(PairRates, F14_SharingAFullPortLowersNoPair) {
   EXPECT_NEAR(rate_of(rates, 3), kBytes / 21e-3, 5);
 }
 
+// A port that two nodes of a site share carries all for one of them while the other is idle, and
+// half for each when both send: full, too. A third of it is not.
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - const bool full = up > 0 && up >= kFull * up_ / sharing;
+//   + const bool full = up > 0 && up >= kFull * up_;
+// mutant: longhaul/overlay/pair_rates.cpp
+//   - const bool full = up > 0 && up >= kFull * up_ / sharing;
+//   + const bool full = up > 0;
+TEST(PairRates, ANeighbourThatSendsThroughThePortLowersNoPair) {
+  for (const double each : {2., 3.}) {
+    PairRates rates(0.5, 0.2);
+    burst(rates, 1, 0, 1, 200);
+    rates.close(2);
+    burst(rates, 1, 1000, each, 200);
+    rates.close(2);
+    const double alone = kBytes / 1e-3;
+    if (each < 2.5)
+      EXPECT_GT(rate_of(rates, 1), 0.9 * alone);
+    else
+      EXPECT_NEAR(rate_of(rates, 1), alone / 3, 5);
+  }
+}
+
 // mutant: longhaul/overlay/pair_rates.cpp
 //   - for (auto& [to, known] : pairs_) ++known.age;
 //   + ;

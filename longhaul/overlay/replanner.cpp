@@ -44,7 +44,8 @@ RateReport Replanner::report(Round round) const {
 }
 
 void Replanner::ended(Round round, const Grid& grid, Council& council) {
-  rates_.close();
+  rates_.close(std::uint32_t(std::count_if(team_.members.begin(), team_.members.end(),
+                                           [this](Rank rank) { return !far(rank); })));
   agreement_.ended(round);
   grid_ = grid;
   if (!agreement_.plans()) return council.tell(agreement_.planner(), write(report(round)));
