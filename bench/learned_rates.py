@@ -7,7 +7,8 @@
 dynamic: rates are redrawn every 180 s; every round's time over the bound of the rates as they are
 when it begins, those that a redraw falls into apart. The others stay as they are and are learned
 from nothing: the first round from which on none takes more than 1.10 of the bound (over sockets
-1.20, and these alone, 25 MB and 8 rounds). Prints a table each; ends with 1 if a goal is missed.
+1.20, and these alone, 25 MB and 8 rounds). One of them has two nodes at each site, not over
+sockets. Prints a table each; ends with 1 if a goal is missed.
 """
 import argparse
 import json

@@ -85,10 +85,10 @@ function(longhaul_test target sources)
   string(REGEX REPLACE "^longhaul_(.+)_test$" "\\1/" prefix "${target}")
   cmake_parse_arguments(PARSE_ARGV 2 arg "REAL_TIME" "" "")
   add_executable(${target} ${sources})
-  # What tests spend their time in is the library's code; their own is compiled quickly.
   if(NOT LONGHAUL_UNITY STREQUAL "none")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
   endif()
+  # What tests spend their time in is the library's code; their own is compiled quickly.
   if(LONGHAUL_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   else()

@@ -3,11 +3,11 @@ option(LONGHAUL_TORCH "Build what needs libtorch: learn, run, cli and their test
 option(LONGHAUL_WERROR "Treat warnings as errors" OFF)
 option(LONGHAUL_BENCH "Build the benchmarks" OFF)
 option(LONGHAUL_SIMGRID "Build the benchmark against SimGrid (with LONGHAUL_BENCH)" OFF)
-# Half of what a file of tests takes is reading the headers of GoogleTest and fmt. The program's own
-# files stay apart where they are built for users, so that each includes what it needs, and a change
-# to one compiles one.
+# Two fifths of what a file of tests takes is reading headers, those of GoogleTest and fmt first. The
+# program's own files stay apart where they are built for users, so that each includes what it
+# needs, and a change to one compiles one.
 set(LONGHAUL_UNITY "tests" CACHE STRING
-    "Compile several files of a folder as one, a third of the time: none, tests or all")
+    "Compile several files of a folder as one, which is quicker: none, tests or all")
 option(LONGHAUL_FUZZ "Build the fuzzers (clang only)" OFF)
 set(LONGHAUL_SANITIZE "" CACHE STRING "Comma-separated list for -fsanitize=, or empty")
 

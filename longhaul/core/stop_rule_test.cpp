@@ -10,8 +10,8 @@ namespace {
 using testing::MachineNet;
 using Step = StopRule::Step;
 
-struct Ends {
-  Ends(StopConfig config, std::uint32_t ranks, std::uint64_t seed)
+struct StopNet {
+  StopNet(StopConfig config, std::uint32_t ranks, std::uint64_t seed)
       : net({.ranks = ranks, .layout = Layout::flat(2), .seed = seed},
             [config](const Place&) { return std::make_unique<StopRule>(config); }) {}
   StopRule& at(Rank rank) { return static_cast<StopRule&>(net.machine(rank)); }
@@ -29,7 +29,7 @@ struct Ends {
 //   - if (verdict == verdicts_.end()) return Step::wait;
 //   + if (verdict == verdicts_.end()) return Step::go_on;
 TEST(StopRule, AVerdictTakesEffectLagRoundsLaterAndIsAwaited) {
-  Ends net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 3, 1);
+  StopNet net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 3, 1);
   for (Rank rank = 0; rank < 3; ++rank) net.done(rank, 0);
   EXPECT_EQ(net.at(1).after(0), Step::go_on);
   for (Rank rank = 0; rank < 3; ++rank) net.done(rank, 1);
@@ -46,7 +46,7 @@ TEST(StopRule, AVerdictTakesEffectLagRoundsLaterAndIsAwaited) {
 //   - const Round reported = (round - config_.lag + 1) / config_.report_every;
 //   + const Round reported = (round - config_.lag + 2) / config_.report_every;
 TEST(StopRule, OnlyEveryKthRoundIsReported) {
-  Ends net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 3, .lag = 1}, 2, 1);
+  StopNet net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 3, .lag = 1}, 2, 1);
   for (Round round = 0; round < 3; ++round) {
     for (Rank rank = 0; rank < 2; ++rank) net.done(rank, round);
     EXPECT_EQ(net.at(1).after(round), Step::go_on) << round;
@@ -59,13 +59,13 @@ TEST(StopRule, OnlyEveryKthRoundIsReported) {
 }
 
 TEST(StopRule, MaxRoundsAndMaxSamplesNeedNobody) {
-  Ends rounds({.max_rounds = 2, .report_every = 10}, 1, 1);
+  StopNet rounds({.max_rounds = 2, .report_every = 10}, 1, 1);
   rounds.done(0, 0);
   EXPECT_EQ(rounds.at(0).after(0), Step::go_on);
   rounds.done(0, 1);
   EXPECT_EQ(rounds.at(0).after(1), Step::stop);
   EXPECT_EQ(rounds.at(0).reason(), StopRule::Reason::max_rounds);
-  Ends samples({.max_rounds = 50, .max_samples = 64, .report_every = 10}, 1, 1);
+  StopNet samples({.max_rounds = 50, .max_samples = 64, .report_every = 10}, 1, 1);
   samples.done(0, 0, 63);
   EXPECT_EQ(samples.at(0).after(0), Step::go_on);
   samples.done(0, 1, 64);
@@ -79,7 +79,7 @@ TEST(StopRule, MaxRoundsAndMaxSamplesNeedNobody) {
 //   + for (const Verdict& v : m.verdicts) (void)v;
 TEST(StopRule, AVerdictSurvivesItsReporter) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
-    Ends net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 4, seed);
+    StopNet net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 4, seed);
     for (Rank rank = 0; rank < 4; ++rank) net.done(rank, 0);
     net.score(0, 0, 0.95);
     for (std::uint64_t i = 0; i < seed % 4; ++i) net.net.step();
@@ -105,7 +105,7 @@ TEST(StopRule, AVerdictSurvivesItsReporter) {
 //   + if (senior_worker(turn.place(), before) == turn.self()) return;
 TEST(StopRule, ASecondLossWhileTheReporterAsks) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
-    Ends net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 5, seed);
+    StopNet net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 5, seed);
     for (Round round = 0; round < 2; ++round)
       for (Rank rank = 0; rank < 5; ++rank) net.done(rank, round);
     net.net.crash(0);
@@ -125,7 +125,7 @@ TEST(StopRule, ASecondLossWhileTheReporterAsks) {
 }
 
 TEST(StopRule, RefusesAVerdictThatIsNotDue) {
-  Ends net({.report_every = 2, .lag = 1}, 2, 1);
+  StopNet net({.report_every = 2, .lag = 1}, 2, 1);
   net.done(0, 0);
   for (Round round : {Round(1000), Round(2)}) {
     Message message;

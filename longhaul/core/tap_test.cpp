@@ -11,7 +11,7 @@ namespace {
 using testing::Quadratic;
 using namespace std::chrono_literals;
 
-struct Probe {
+struct CountedPing {
   static constexpr std::uint16_t kKind = 1;
   static constexpr std::string_view kName = "ping";
   std::uint32_t number = 0;
@@ -25,7 +25,7 @@ struct Probe {
 class Busy final : public Strategy {
  public:
   void on_start(Turn& turn) override {
-    turn.send(turn.self(), Probe{1});  // arrives in a turn of its own
+    turn.send(turn.self(), CountedPing{1});  // arrives in a turn of its own
     turn.report(3, nullptr);
     turn.compute(LocalStep{}, 2);
   }
@@ -34,8 +34,8 @@ class Busy final : public Strategy {
     turn.params()[0] = 77;
   }
   Status on_message(Rank, const Message& message, Turn& turn) override {
-    return dispatch(MessageList<Probe>{}, message, [&](const Probe& ping) -> Status {
-      turn.send(1, Probe{ping.number + 1});
+    return dispatch(MessageList<CountedPing>{}, message, [&](const CountedPing& ping) -> Status {
+      turn.send(1, CountedPing{ping.number + 1});
       return Ok{};
     });
   }
@@ -90,8 +90,8 @@ Place place(Rank nodes) {
 Message ping(std::uint32_t number) {
   Message m;
   m.machine = Path().child(2);
-  m.kind = Probe::kKind;
-  m.head = Payload(share(to_wire(Probe{number})));
+  m.kind = CountedPing::kKind;
+  m.head = Payload(share(to_wire(CountedPing{number})));
   return m;
 }
 

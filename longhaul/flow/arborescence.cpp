@@ -8,28 +8,28 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr std::uint32_t kNoCycle = ~std::uint32_t{0};
+constexpr std::uint32_t kNoNode = ~std::uint32_t{0};
 constexpr double kWorthIt = 1e-9;  // of what a node's place costs, that another is to save
 constexpr int kMostPasses = 8;     // of flatten(); each one looks at every node once
 
 // The cycles that parents form before they are a tree.
 struct Cycles {
-  std::vector<std::uint32_t> of;  // of each node; kNoCycle: on none
+  std::vector<std::uint32_t> of;  // of each node; kNoNode: on none
   std::uint32_t count = 0;
 };
 
 Cycles find_cycles(const Parents& parents) {
   const auto nodes = std::uint32_t(parents.size());
-  Cycles cycles{std::vector<std::uint32_t>(nodes, kNoCycle)};
-  std::vector<std::uint32_t> seen(nodes, kNoCycle);  // from which start
+  Cycles cycles{std::vector<std::uint32_t>(nodes, kNoNode)};
+  std::vector<std::uint32_t> seen(nodes, kNoNode);  // from which start
   for (std::uint32_t start = 0; start < nodes; ++start) {
     std::uint32_t at = start;
-    while (seen[at] == kNoCycle) {
+    while (seen[at] == kNoNode) {
       seen[at] = start;
       at = parents[at];
     }
     if (seen[at] != start || parents[at] == at) continue;  // known already, or the root
-    for (; cycles.of[at] == kNoCycle; at = parents[at]) cycles.of[at] = cycles.count;
+    for (; cycles.of[at] == kNoNode; at = parents[at]) cycles.of[at] = cycles.count;
     ++cycles.count;
   }
   return cycles;
@@ -51,13 +51,13 @@ Contracted contract(std::span<const double> costs, const Parents& parents, const
   const auto nodes = std::uint32_t(parents.size());
   Contracted to{{}, cycles.count, {}, {}};
   for (std::uint32_t v = 0; v < nodes; ++v)
-    to.node.push_back(cycles.of[v] == kNoCycle ? to.nodes++ : cycles.of[v]);
+    to.node.push_back(cycles.of[v] == kNoNode ? to.nodes++ : cycles.of[v]);
   to.costs.assign(std::size_t(to.nodes) * to.nodes, std::numeric_limits<double>::infinity());
   to.edges.resize(to.costs.size());
   for (std::uint32_t a = 0; a < nodes; ++a)
     for (std::uint32_t b = 0; b < nodes; ++b) {
       if (to.node[a] == to.node[b]) continue;
-      const double instead = cycles.of[b] == kNoCycle ? 0 : costs[parents[b] * nodes + b];
+      const double instead = cycles.of[b] == kNoNode ? 0 : costs[parents[b] * nodes + b];
       const double cost = costs[a * nodes + b] - instead;
       const std::size_t at = std::size_t(to.node[a]) * to.nodes + to.node[b];
       if (cost >= to.costs[at]) continue;
@@ -108,8 +108,8 @@ Parents cheapest_arborescence(std::span<const double> costs, std::uint32_t nodes
   Parents parents(nodes, root);
   for (std::uint32_t v = 0; v < nodes; ++v) {
     if (v == root) continue;
-    for (std::uint32_t u = 0, best = kNoCycle; u < nodes; ++u)
-      if (u != v && (best == kNoCycle || costs[u * nodes + v] < costs[best * nodes + v]))
+    for (std::uint32_t u = 0, best = kNoNode; u < nodes; ++u)
+      if (u != v && (best == kNoNode || costs[u * nodes + v] < costs[best * nodes + v]))
         parents[v] = best = u;
   }
   const Cycles cycles = find_cycles(parents);

@@ -7,8 +7,12 @@
 #include <functional>
 #include <numeric>
 
+#include "longhaul/flow/testing/draw.h"
+
 namespace longhaul::flow {
 namespace {
+
+using testing::number;
 
 struct Problem {
   std::vector<double> capacities;
@@ -27,9 +31,6 @@ struct Problem {
   }
   std::vector<double> solve() const { return FairShare().solve(capacities, flows, crossings); }
 };
-
-// Of full range in small cases too.
-int number(int below) { return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, below)); }
 
 // Up to 8 links and 24 flows, many levels equal.
 Problem any_problem() {

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 
+#include "longhaul/flow/testing/draw.h"
+
 namespace longhaul::flow {
 namespace {
 
-// Of full range in small cases too.
-int drawn(int below) { return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, below)); }
+using testing::number;
 
 // Flows over links, and what is true of them, to be computed from scratch.
 struct Model {
@@ -21,15 +22,15 @@ struct Model {
 
   explicit Model(std::size_t links, std::size_t flow_count) {
     for (std::size_t l = 0; l < links; ++l) {
-      capacities.push_back(double(10 * (1 + drawn(9))));
+      capacities.push_back(double(10 * (1 + number(9))));
       shares.add_link(capacities.back());
     }
     for (std::size_t i = 0; i < flow_count; ++i) {
       std::vector<std::uint32_t> path;
       for (std::uint32_t l = 0; l < links; ++l)
-        if (drawn(4) == 0) path.push_back(l);
-      const auto priority = std::uint8_t(drawn(2));
-      const auto weight = std::uint32_t(1 + drawn(3));
+        if (number(4) == 0) path.push_back(l);
+      const auto priority = std::uint8_t(number(2));
+      const auto weight = std::uint32_t(1 + number(3));
       flows.push_back(
           {std::uint32_t(crossings.size()), std::uint32_t(path.size()), weight, priority});
       crossings.insert(crossings.end(), path.begin(), path.end());
@@ -39,15 +40,15 @@ struct Model {
   }
 
   void change() {
-    const auto i = std::uint32_t(drawn(int(flows.size())));
-    switch (drawn(4)) {
+    const auto i = std::uint32_t(number(int(flows.size())));
+    switch (number(4)) {
       case 0: {
-        const auto l = std::uint32_t(drawn(int(capacities.size())));
-        capacities[l] = double(drawn(10) * 10);
+        const auto l = std::uint32_t(number(int(capacities.size())));
+        capacities[l] = double(number(10) * 10);
         return shares.set_capacity(l, capacities[l]);
       }
       case 1:
-        flows[i].cap = drawn(3) == 0 ? kUnlimited : double(drawn(40)) / 2;
+        flows[i].cap = number(3) == 0 ? kUnlimited : double(number(40)) / 2;
         return shares.set_cap(i, flows[i].cap);
       default:
         busy[i] = !busy[i];
@@ -88,9 +89,9 @@ struct Model {
 //   - if (std::exchange(link.settled, link.capacity) != link.capacity) visit(index);
 //   + link.settled = link.capacity;
 RC_GTEST_PROP(Shares, IncrementalIsFromScratchBitForBit, ()) {
-  Model m(std::size_t(1 + drawn(8)), std::size_t(1 + drawn(20)));
-  for (int turns = drawn(40); turns > 0; --turns) {
-    for (int changes = drawn(4); changes > 0; --changes) m.change();
+  Model m(std::size_t(1 + number(8)), std::size_t(1 + number(20)));
+  for (int turns = number(40); turns > 0; --turns) {
+    for (int changes = number(4); changes > 0; --changes) m.change();
     const std::vector<double> before = m.now();
     const std::vector<std::uint32_t> changed = m.shares.settle();
     RC_ASSERT(!m.shares.unsettled());
@@ -104,11 +105,11 @@ RC_GTEST_PROP(Shares, IncrementalIsFromScratchBitForBit, ()) {
 //   - if (flow.was_busy) enter(i);
 //   + if (flow.busy) enter(i);
 RC_GTEST_PROP(Shares, SavedAndLoadedBetweenAnyTwoChangesTheyGoOn, ()) {
-  const std::size_t links = std::size_t(1 + drawn(5)), count = std::size_t(1 + drawn(9));
+  const std::size_t links = std::size_t(1 + number(5)), count = std::size_t(1 + number(9));
   Model m(links, count);
-  for (int changes = drawn(60); changes > 0; --changes) {
+  for (int changes = number(60); changes > 0; --changes) {
     m.change();
-    if (drawn(4) == 0) m.shares.settle();
+    if (number(4) == 0) m.shares.settle();
     Archive save;
     m.shares.state(save);
     const Buffer bytes = save.take();

@@ -58,7 +58,7 @@ class Stars final : public Topology {
 };
 
 // Keeps what it is to send; what it is said to have sent is the test's.
-class Planner final : public Transfer {
+class Holder final : public Transfer {
  public:
   void attach(VectorPort&) override {}
   void begin(Outgoing out, Turn&) override { posts.push_back(std::move(out)); }
@@ -87,7 +87,7 @@ struct ReplanningTest : ::testing::Test {
               if (whole) {
                 parts.transfer = std::make_unique<testing::Scrambler>();
               } else {
-                auto transfer = std::make_unique<Planner>();
+                auto transfer = std::make_unique<Holder>();
                 keepers[place.self] = transfer.get();
                 parts.transfer = std::move(transfer);
               }
@@ -112,7 +112,7 @@ struct ReplanningTest : ::testing::Test {
     return net.inject(from, to, message);
   }
   std::map<Rank, Stars*> stars;
-  std::map<Rank, Planner*> keepers;
+  std::map<Rank, Holder*> keepers;
   MachineNet net;
 };
 

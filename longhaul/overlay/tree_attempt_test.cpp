@@ -8,24 +8,25 @@
 
 #include "longhaul/base/rng.h"
 #include "longhaul/overlay/testing/paper_node.h"
+#include "longhaul/overlay/testing/places.h"
 
 namespace longhaul::overlay {
 namespace {
 
 using testing::Table;
+using testing::tree_of_five;
 using Floats = std::vector<float>;
 using Ranks = std::vector<Rank>;
 using Places = std::vector<std::uint32_t>;
 
-// Ranks 10 to 14 by place. Up: 1 and 3 to 0, 0 and 4 to 2. Down: 2 to 4, 4 to 3, 3 to 0, 0 to 1.
+// Ranks 10 to 14 by place.
 const Ranks kMembers = {10, 11, 12, 13, 14};
-Tree tree_of_five() { return {2, {2, 0, 2, 0, 2}, {3, 0, 2, 4, 2}}; }
-constexpr std::uint64_t kPieces = 6;  // three pieces of two values
+constexpr std::uint64_t kValues = 6;  // three pieces of two values
 
 struct TreeNode : testing::PaperNode<TreeAttempt> {
   explicit TreeNode(Rank self, bool streamed = true, Round round = 0, bool exact = false,
                     const Forest& forest = {{tree_of_five()}, {0, 0, 0}})
-      : PaperNode(std::make_unique<Table>(team(self, forest), kPieces, 2, forest), round, exact,
+      : PaperNode(std::make_unique<Table>(team(self, forest), kValues, 2, forest), round, exact,
                   streamed) {}
   static Team team(Rank self, const Forest& forest) {
     Team team{.self = self, .epoch = 0, .workers = kMembers, .members = kMembers, .server = {}};
@@ -48,7 +49,7 @@ TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
     for (const auto& [rank, share] : node.desk.shares) {
       to.push_back(rank);
       EXPECT_EQ(share.weight, 2.5);
-      EXPECT_EQ(share.length, kPieces);
+      EXPECT_EQ(share.length, kValues);
       EXPECT_EQ(share.vector, (CodecKey{0, 0, 0, self}));
     }
     EXPECT_EQ(to, expected) << self;
@@ -447,7 +448,7 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
   for (const auto& [lag, hop] : {std::pair{std::optional(1u), 1u}, {std::nullopt, 3u}}) {
     const Forest forest{{tree_of_five()}, {0, 0, 0}, lag};
     const auto table = [&](Rank self) {
-      return std::make_unique<Table>(TreeNode::team(self, forest), kPieces, 2, forest);
+      return std::make_unique<Table>(TreeNode::team(self, forest), kValues, 2, forest);
     };
     One leaf(table(11), 1, false, true, true), inner(table(10), 1, false, true, true);
     const auto orders = [](const One& node) {
@@ -496,7 +497,7 @@ struct Wood {
     std::iota(all.begin(), all.end(), Rank{20});
     for (const Rank self : all) {
       const Team team{.self = self, .epoch = 0, .workers = all, .members = all, .server = {}};
-      auto table = std::make_unique<Table>(team, kPieces, 2, forest);
+      auto table = std::make_unique<Table>(team, kValues, 2, forest);
       nodes.emplace(self, std::make_unique<One>(std::move(table), 0, exact, streamed));
       nodes.at(self)->desk.own = value(self);
     }

@@ -9,18 +9,13 @@
 
 #include "longhaul/base/rng.h"
 #include "longhaul/overlay/plan.h"
+#include "longhaul/overlay/testing/places.h"
 
 namespace longhaul::overlay {
 namespace {
 
+using testing::tree_of_five;
 using Places = std::vector<std::uint32_t>;
-
-//      2            2
-//     / \           |
-//    0   4          4
-//   / \             |
-//  1   3            3 - 0 - 1      up on the left, down on the right
-Tree five() { return {2, {2, 0, 2, 0, 2}, {3, 0, 2, 4, 2}}; }
 
 std::string wrong(const Forest& forest, std::uint32_t members, std::uint32_t nodes,
                   std::size_t pieces) {
@@ -39,7 +34,7 @@ std::string wrong(const Forest& forest, std::uint32_t members, std::uint32_t nod
 //   - LH_TRY(check_direction(tree.root, tree.spread_from, nodes));
 //   +
 TEST(Forest, WhatIsNoTreeIsRefused) {
-  const Forest good{{five()}, {0, 0, 0}};
+  const Forest good{{tree_of_five()}, {0, 0, 0}};
   EXPECT_EQ(wrong(good, 5, 5, 3), "");
   const auto with = [&](auto change) {
     Forest forest = good;
@@ -80,7 +75,7 @@ TEST(Forest, AServerThatIsNoMemberIsARootAndNothingElse) {
 //   - branch.way = up.depth[place] + down.height[tree.root];
 //   + branch.way = up.depth[place];
 TEST(Tree, ABranchIsTheTreeAsOneNodeSeesIt) {
-  const Tree tree = five();
+  const Tree tree = tree_of_five();
   EXPECT_EQ(hops_of(tree), 2u + 4u);
 
   const Branch root = branch_of(tree, 2);
@@ -157,7 +152,7 @@ TEST(Tree, BranchesOfOneTreeFitTogether) {
 //   + hops_ = hops_of(forest.trees[tree]);
 TEST(Grove, HoldsWhatThePiecesUse) {
   const Tree star{0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, idle{1, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
-  const Grove grove({{five(), star, idle}, {0, 1, 1, 0}}, 3);
+  const Grove grove({{tree_of_five(), star, idle}, {0, 1, 1, 0}}, 3);
   EXPECT_EQ(grove.trees(), 3u);
   EXPECT_EQ(Places(grove.pieces(0).begin(), grove.pieces(0).end()), (Places{0, 3}));
   EXPECT_EQ(Places(grove.pieces(1).begin(), grove.pieces(1).end()), (Places{1, 2}));

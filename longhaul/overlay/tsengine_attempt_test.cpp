@@ -9,12 +9,11 @@
 namespace longhaul::overlay::tsengine {
 namespace {
 
+using testing::kMinute;
 using Node = testing::AgentNode;
 using Lines = Node::Lines;
 using Floats = std::vector<float>;
 using Ranks = std::vector<Rank>;
-
-constexpr std::int64_t kMinute = 60'000'000'000;
 
 // --- its own part -------------------------------------------------------------------------------
 

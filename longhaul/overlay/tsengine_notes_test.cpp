@@ -6,12 +6,11 @@
 namespace longhaul::overlay::tsengine {
 namespace {
 
+using testing::kMinute;
 using Node = testing::AgentNode;
 using Lines = Node::Lines;
 using Floats = std::vector<float>;
 using Ranks = std::vector<Rank>;
-
-constexpr std::int64_t kLater = 60'000'000'000;
 
 // Member 3, of weight 1.
 struct TsEngineNotes : ::testing::Test {
@@ -66,18 +65,18 @@ TEST_F(TsEngineNotes, MergeAnnouncesAPartAndThenSendsItInTheSameClass) {
 //   - const bool ready = bucket && contributed() && weight() > 0 && !serves() && !bucket->given &&
 //   + const bool ready = bucket && !serves() && !bucket->given &&
 TEST_F(TsEngineNotes, OrdersAboutPartsComeFromTheCoordinatorAndMakeSense) {
-  EXPECT_FALSE(node.hear(5, Merge{0, 7, 1, kLater})) << "of who is no coordinator";
-  EXPECT_FALSE(node.hear(3, Merge{0, 7, 1, kLater})) << "of itself";
-  EXPECT_FALSE(node.hear(2, Merge{0, 3, 1, kLater})) << "to itself";
-  EXPECT_FALSE(node.hear(2, Merge{0, 4, 1, kLater})) << "to no member";
-  EXPECT_FALSE(node.hear(2, Merge{2, 7, 1, kLater})) << "there are two buckets";
-  EXPECT_FALSE(node.hear(2, Merge{0, 7, 0, kLater})) << "no number";
+  EXPECT_FALSE(node.hear(5, Merge{0, 7, 1, kMinute})) << "of who is no coordinator";
+  EXPECT_FALSE(node.hear(3, Merge{0, 7, 1, kMinute})) << "of itself";
+  EXPECT_FALSE(node.hear(2, Merge{0, 3, 1, kMinute})) << "to itself";
+  EXPECT_FALSE(node.hear(2, Merge{0, 4, 1, kMinute})) << "to no member";
+  EXPECT_FALSE(node.hear(2, Merge{2, 7, 1, kMinute})) << "there are two buckets";
+  EXPECT_FALSE(node.hear(2, Merge{0, 7, 0, kMinute})) << "no number";
   Node early(3), idle(3);
-  EXPECT_FALSE(early.hear(2, Merge{0, 7, 1, kLater})) << "before its part is here";
+  EXPECT_FALSE(early.hear(2, Merge{0, 7, 1, kMinute})) << "before its part is here";
   idle.contribute(0);
-  EXPECT_FALSE(idle.hear(2, Merge{0, 7, 1, kLater})) << "it brings nothing";
+  EXPECT_FALSE(idle.hear(2, Merge{0, 7, 1, kMinute})) << "it brings nothing";
   EXPECT_TRUE(node.desk.posts.empty() && node.told().empty());
-  EXPECT_TRUE(node.hear(2, Merge{0, 7, 1, kLater}));
+  EXPECT_TRUE(node.hear(2, Merge{0, 7, 1, kMinute}));
 }
 
 // mutant: longhaul/overlay/tsengine_notes.cpp
@@ -95,22 +94,22 @@ TEST_F(TsEngineNotes, OrdersAboutPartsComeFromTheCoordinatorAndMakeSense) {
 //   + if (!ready || from != server() || merge.to == terms_.team->self ||
 TEST_F(TsEngineNotes, APartIsOrderedOnceAtATimeAndNotWhenItIsGone) {
   ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}));
-  EXPECT_FALSE(node.hear(2, Merge{0, 7, 2, kLater})) << "another's is on its way here";
+  EXPECT_FALSE(node.hear(2, Merge{0, 7, 2, kMinute})) << "another's is on its way here";
   node.give_all(5, node.own(5), 0, 2, 1);
-  ASSERT_TRUE(node.hear(2, Merge{0, 7, 2, kLater}));
-  EXPECT_FALSE(node.hear(2, Merge{0, 5, 3, kLater})) << "it is being sent";
-  EXPECT_TRUE(node.hear(2, Merge{1, 5, 3, kLater})) << "of another bucket";
-  node.desk.clock = Time(kLater);
+  ASSERT_TRUE(node.hear(2, Merge{0, 7, 2, kMinute}));
+  EXPECT_FALSE(node.hear(2, Merge{0, 5, 3, kMinute})) << "it is being sent";
+  EXPECT_TRUE(node.hear(2, Merge{1, 5, 3, kMinute})) << "of another bucket";
+  node.desk.clock = Time(kMinute);
   node.attempt.on_time(node.desk);
-  EXPECT_FALSE(node.hear(2, Merge{0, 7, 2, kLater})) << "the order that was given up";
-  EXPECT_TRUE(node.hear(2, Merge{0, 2, 4, kLater}));
+  EXPECT_FALSE(node.hear(2, Merge{0, 7, 2, kMinute})) << "the order that was given up";
+  EXPECT_TRUE(node.hear(2, Merge{0, 2, 4, kMinute}));
   ASSERT_TRUE(node.hear(2, Got{0, 4, false, 1}));
-  EXPECT_FALSE(node.hear(2, Merge{0, 7, 5, kLater})) << "given away";
+  EXPECT_FALSE(node.hear(2, Merge{0, 7, 5, kMinute})) << "given away";
   Node idle(5);
   idle.contribute(1);
   ASSERT_TRUE(idle.announce_mean(7, 0, 1));
   idle.give_all(7, idle.mean(2), 0, 0, 1);
-  EXPECT_FALSE(idle.hear(2, Merge{0, 7, 5, kLater})) << "the mean is here";
+  EXPECT_FALSE(idle.hear(2, Merge{0, 7, 5, kMinute})) << "the mean is here";
 }
 
 // mutant: longhaul/overlay/tsengine_notes.cpp
@@ -136,24 +135,24 @@ TEST_F(TsEngineNotes, APartIsOrderedOnceAtATimeAndNotWhenItIsGone) {
 TEST_F(TsEngineNotes, AMeanIsSentOnAsTheCoordinatorAssigns) {
   ASSERT_TRUE(node.announce_mean(5, 0, 1));
   ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 1));
-  EXPECT_FALSE(node.hear(2, Assign{0, 7, 2, kLater})) << "half of it is here";
+  EXPECT_FALSE(node.hear(2, Assign{0, 7, 2, kMinute})) << "half of it is here";
   ASSERT_TRUE(node.give(5, node.mean(2), 1, 0, 1));
   node.told();
-  EXPECT_FALSE(node.hear(5, Assign{0, 7, 2, kLater})) << "of who is no coordinator";
-  EXPECT_FALSE(node.hear(2, Assign{0, 3, 2, kLater})) << "to itself";
-  EXPECT_FALSE(node.hear(2, Assign{0, 2, 2, kLater})) << "to the server, which wrote it";
-  EXPECT_FALSE(node.hear(2, Assign{0, 4, 2, kLater})) << "to no member";
-  EXPECT_FALSE(node.hear(2, Assign{2, 7, 2, kLater})) << "there are two buckets";
-  EXPECT_TRUE(node.hear(2, Assign{0, 7, 2, kLater}));
+  EXPECT_FALSE(node.hear(5, Assign{0, 7, 2, kMinute})) << "of who is no coordinator";
+  EXPECT_FALSE(node.hear(2, Assign{0, 3, 2, kMinute})) << "to itself";
+  EXPECT_FALSE(node.hear(2, Assign{0, 2, 2, kMinute})) << "to the server, which wrote it";
+  EXPECT_FALSE(node.hear(2, Assign{0, 4, 2, kMinute})) << "to no member";
+  EXPECT_FALSE(node.hear(2, Assign{2, 7, 2, kMinute})) << "there are two buckets";
+  EXPECT_TRUE(node.hear(2, Assign{0, 7, 2, kMinute}));
   EXPECT_EQ(node.told(), (Lines{"7: sending bucket 0, xfer 2, mean 1, weight 0, counted {}"}));
   EXPECT_EQ(node.newest().key, node.mean(2));
   EXPECT_EQ(node.newest().to, 7u);
-  EXPECT_EQ(node.attempt.due(), Time(kLater));
-  EXPECT_FALSE(node.hear(2, Assign{0, 5, 3, kLater})) << "it is being sent";
+  EXPECT_EQ(node.attempt.due(), Time(kMinute));
+  EXPECT_FALSE(node.hear(2, Assign{0, 5, 3, kMinute})) << "it is being sent";
   ASSERT_TRUE(node.hear(7, Got{0, 2, true, 1}));
-  EXPECT_FALSE(node.hear(2, Assign{0, 7, 2, kLater})) << "an order of before";
+  EXPECT_FALSE(node.hear(2, Assign{0, 7, 2, kMinute})) << "an order of before";
   ASSERT_TRUE(node.hear(2, Assign{0, 0, 0, 0}));
-  EXPECT_FALSE(node.hear(2, Assign{0, 5, 4, kLater})) << "all have it";
+  EXPECT_FALSE(node.hear(2, Assign{0, 5, 4, kMinute})) << "all have it";
 }
 
 // What goes out first: parts, then means, and the round before.
@@ -165,11 +164,11 @@ TEST_F(TsEngineNotes, PartsGoBeforeMeansAndOlderRoundsFirst) {
   next.contribute(1);
   std::vector<std::uint32_t> orders;
   for (Node* one : {&node, &next}) {
-    ASSERT_TRUE(one->hear(2, Merge{1, 7, 1, kLater}));
+    ASSERT_TRUE(one->hear(2, Merge{1, 7, 1, kMinute}));
     orders.push_back(one->newest().service.order);
     ASSERT_TRUE(one->announce_mean(5, 0, 2));
     one->give_all(5, one->mean(2), 0, 0, 1);
-    ASSERT_TRUE(one->hear(2, Assign{0, 7, 3, kLater}));
+    ASSERT_TRUE(one->hear(2, Assign{0, 7, 3, kMinute}));
     orders.push_back(one->newest().service.order);
   }
   EXPECT_EQ(orders, (std::vector<std::uint32_t>{0, 1, 2, 3}));
@@ -236,7 +235,7 @@ TEST_F(TsEngineNotes, PartsComeOneAtATimeToWhoCanAddThem) {
   EXPECT_TRUE(node.announce(7, 1, 2, 1, {7})) << "of another bucket";
   node.give_all(5, node.own(5), 0, 1, 1);
   EXPECT_FALSE(node.announce(5, 0, 1, 1, {5})) << "again";
-  ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, kLater}));
+  ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, kMinute}));
   EXPECT_FALSE(node.announce(7, 0, 5, 1, {7})) << "its own is under way";
   ASSERT_TRUE(node.hear(7, Got{0, 4, false, 1}));
   EXPECT_FALSE(node.announce(7, 0, 5, 1, {7})) << "its own is given away";
@@ -414,7 +413,7 @@ TEST_F(TsEngineNotes, APartThatWasTakenIsGivenAway) {
   EXPECT_EQ(node.saved().size() + 4 * sizeof(float), kept);
   EXPECT_TRUE(node.desk.cancelled.empty()) << "all of it is out, and the next may be so named";
 
-  ASSERT_TRUE(node.hear(2, Merge{1, 7, 3, kLater}));
+  ASSERT_TRUE(node.hear(2, Merge{1, 7, 3, kMinute}));
   node.bytes(node.own(3), 2);
   ASSERT_TRUE(node.hear(7, Got{1, 3, false, 1})) << "half of it was taken before";
   ASSERT_EQ(node.desk.cancelled.size(), 1u);
@@ -587,7 +586,7 @@ TEST_F(TsEngineNotes, AFenceDecidesWhetherAPartIsTaken) {
   ASSERT_TRUE(node.announce(7, 0, 8, 1, {7})) << "paired again";
   node.give_all(7, node.own(7), 0, 1, 9);
   EXPECT_EQ(node.told().size(), 2u);
-  ASSERT_TRUE(node.hear(2, Merge{0, 2, 9, kLater}));
+  ASSERT_TRUE(node.hear(2, Merge{0, 2, 9, kMinute}));
   EXPECT_EQ(node.told(),
             (Lines{"2: sending bucket 0, xfer 9, mean 0, weight 4, counted {3, 5, 7}"}));
 }

@@ -72,6 +72,7 @@ Result<std::optional<Summary>> read_summary(const std::string& folder);
 Result<std::optional<Summary>> finished_summary(const std::string& folder);
 // The exit code of the command line: 0 done, 1 stopped before its goal, 3 failed, 130 Ctrl-C.
 int exit_code(const Summary&);
+// A number, or null where there is none.
 nlohmann::ordered_json or_null(const std::optional<double>&);
 std::string hex64(std::uint64_t);
 

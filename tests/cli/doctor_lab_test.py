@@ -77,4 +77,4 @@ class Lab(lab_test.Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -35,4 +35,4 @@ class Lab(perf_test.Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

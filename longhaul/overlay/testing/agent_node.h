@@ -8,6 +8,8 @@
 
 namespace longhaul::overlay::testing {
 
+inline constexpr std::int64_t kMinute = 60'000'000'000;  // ns
+
 struct AgentOptions {
   Rank server = 2;
   bool streamed = true;

@@ -10,6 +10,13 @@
 
 namespace longhaul::overlay::testing {
 
+//      2            2
+//     / \           |
+//    0   4          4
+//   / \             |
+//  1   3            3 - 0 - 1      up on the left, down on the right
+inline Tree tree_of_five() { return {2, {2, 0, 2, 0, 2}, {3, 0, 2, 4, 2}}; }
+
 // Site i is "s<i>"; `nodes` workers at each. With a server: one more node, the last, at that site.
 inline Place place_of(std::uint32_t sites, std::uint32_t nodes, Rank self = 0,
                       std::optional<std::uint32_t> server_site = {}) {
