@@ -3,8 +3,8 @@ option(LONGHAUL_TORCH "Build what needs libtorch: learn, run, cli and their test
 option(LONGHAUL_WERROR "Treat warnings as errors" OFF)
 option(LONGHAUL_BENCH "Build the benchmarks" OFF)
 option(LONGHAUL_SIMGRID "Build the benchmark against SimGrid (with LONGHAUL_BENCH)" OFF)
-# Two fifths of what a file of tests takes is reading headers, those of GoogleTest and fmt first. The
-# program's own files stay apart where they are built for users, so that each includes what it
+# Two fifths of what a file of tests takes is reading headers, those of GoogleTest and fmt first.
+# The program's own files stay apart where they are built for users, so that each includes what it
 # needs, and a change to one compiles one.
 set(LONGHAUL_UNITY "tests" CACHE STRING
     "Compile several files of a folder as one, which is quicker: none, tests or all")
