@@ -88,7 +88,7 @@ struct ReplanningTest : ::testing::Test {
                 parts.transfer = std::make_unique<testing::Scrambler>();
               } else {
                 auto transfer = std::make_unique<Holder>();
-                keepers[place.self] = transfer.get();
+                holders[place.self] = transfer.get();
                 parts.transfer = std::move(transfer);
               }
               parts.make_codec = [](bool) { return nullptr; };
@@ -112,7 +112,7 @@ struct ReplanningTest : ::testing::Test {
     return net.inject(from, to, message);
   }
   std::map<Rank, Stars*> stars;
-  std::map<Rank, Holder*> keepers;
+  std::map<Rank, Holder*> holders;
   MachineNet net;
 };
 
@@ -177,16 +177,16 @@ TEST_F(WholeReplanningTest, WhatATopologyTellsIsHeardAndItsFiguresAreKept) {
 TEST_F(ReplanningTest, AHeldPartIsNamedAndGivenWhenItMayBe) {
   stars[1]->held = true;
   begin(1, 0);
-  EXPECT_TRUE(keepers[1]->posts.empty());
+  EXPECT_TRUE(holders[1]->posts.empty());
   EXPECT_EQ(at(1).waiting_for(), "round 0: the word of the test");
   ASSERT_TRUE(say(2, 1, true));
-  EXPECT_TRUE(keepers[1]->posts.empty());
+  EXPECT_TRUE(holders[1]->posts.empty());
   EXPECT_TRUE(stars[1]->gave.empty());
   ASSERT_TRUE(say(2, 1, false));
-  EXPECT_EQ(keepers[1]->posts.size(), 2u) << "one a piece";
+  EXPECT_EQ(holders[1]->posts.size(), 2u) << "one a piece";
   EXPECT_EQ(stars[1]->gave, (std::vector<Round>{0}));
   ASSERT_TRUE(say(2, 1, false));
-  EXPECT_EQ(keepers[1]->posts.size(), 2u) << "one a piece";
+  EXPECT_EQ(holders[1]->posts.size(), 2u) << "one a piece";
 }
 
 // Of the newest round's contribution, to the slowest of its receivers; nothing else counts.
@@ -205,7 +205,7 @@ TEST_F(ReplanningTest, GivingTakesAsLongAsToTheSlowestReceiver) {
   const auto goes = [&](Round round, Rank to, Time took, Phase phase = Phase::part,
                         std::uint32_t range = 0) {
     const TransferKey key{0, {round, 0, range, 1}, std::uint8_t(phase), Coding::up};
-    keepers[1]->gone.push_back({key, to, true, 10, took});
+    holders[1]->gone.push_back({key, to, true, 10, took});
   };
   goes(4, 0, 3s), goes(4, 2, 5s), goes(4, 0, 4s);
   goes(4, 2, 9s, Phase::mean), goes(4, 2, 9s, Phase::repair), goes(4, 2, 9s, Phase::part, 1);
