@@ -7,7 +7,7 @@
 namespace longhaul::overlay {
 namespace {
 
-Place place_of(std::vector<std::string> sites) {
+Place place_at(std::vector<std::string> sites) {
   auto members = std::make_shared<Members>();
   for (std::string& site : sites) members->push_back({.site = std::move(site)});
   return {.members = std::move(members), .layout = Layout::flat(1)};
@@ -24,7 +24,7 @@ flow::Wan between(const std::vector<std::string>& sites) {
 //   - sites.push_back(number->second);
 //   + sites.push_back(std::uint32_t(sites.size()));
 TEST(Belief, SitesAreKnownByName) {
-  EXPECT_EQ(sites_of(between({"a", "b", "c"}), place_of({"c", "a", "a", "b"})),
+  EXPECT_EQ(sites_of(between({"a", "b", "c"}), place_at({"c", "a", "a", "b"})),
             (std::vector<std::uint32_t>{2, 0, 0, 1}));
 }
 
@@ -48,7 +48,7 @@ TEST(Belief, IsTheLeastThatIsSaidOfPairUplinkAndDownlink) {
   drawn.a = 1, drawn.b = 2;
   drawn.trace.kind = flow::Trace::Kind::redraw;
   drawn.trace.low = 3e6, drawn.trace.high = 7e6;
-  const RateBelief rate = rates_of(network, place_of({"a", "a", "b", "c"}));
+  const RateBelief rate = rates_of(network, place_at({"a", "a", "b", "c"}));
   EXPECT_EQ(rate(0, 3), 5e6) << "the uplink";
   EXPECT_EQ(rate(1, 2), 2e6) << "the downlink";
   EXPECT_EQ(rate(3, 2), 2e6);
@@ -61,8 +61,8 @@ TEST(Belief, IsTheLeastThatIsSaidOfPairUplinkAndDownlink) {
 // What nobody limits is unlimited; and of nothing, nothing is believed.
 TEST(Belief, OfAnUnlimitedNetworkIsUnlimited) {
   const auto network = std::make_shared<const flow::Wan>(between({"a", "b"}));
-  EXPECT_TRUE(std::isinf(rates_of(network, place_of({"a", "b"}))(0, 1)));
-  EXPECT_FALSE(rates_of(nullptr, place_of({"a", "b"})));
+  EXPECT_TRUE(std::isinf(rates_of(network, place_at({"a", "b"}))(0, 1)));
+  EXPECT_FALSE(rates_of(nullptr, place_at({"a", "b"})));
 }
 
 }  // namespace

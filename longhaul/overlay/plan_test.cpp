@@ -14,7 +14,7 @@ namespace {
 
 using Ranks = std::vector<Rank>;
 
-Team team_of(Rank self, Ranks workers, Ranks members) {
+Team team_with(Rank self, Ranks workers, Ranks members) {
   return {self, 0, std::move(workers), std::move(members), {}};
 }
 
@@ -30,15 +30,15 @@ Ranks owners_of(const Plan& plan) {
 //   - if (it == members.end() || *it != rank) return std::nullopt;
 //   + if (it == members.end()) return std::nullopt;
 TEST(Team, OnlyMembersHaveAPlaceInIt) {
-  const Team team = team_of(4, {0, 1, 4, 9, 17}, {1, 4, 9, 17});
+  const Team team = team_with(4, {0, 1, 4, 9, 17}, {1, 4, 9, 17});
   for (std::uint32_t i = 0; i < team.members.size(); ++i)
     EXPECT_EQ(team.index_of(team.members[i]), i);
   for (const Rank stranger : {0u, 2u, 5u, 16u, 18u, ~0u})
     EXPECT_EQ(team.index_of(stranger), std::nullopt) << stranger;
-  EXPECT_EQ(team_of(0, {0}, {}).index_of(0), std::nullopt);
+  EXPECT_EQ(team_with(0, {0}, {}).index_of(0), std::nullopt);
   EXPECT_TRUE(team.takes_part());
-  EXPECT_FALSE(team_of(0, {0, 1}, {1}).takes_part()) << "lost";
-  EXPECT_FALSE(team_of(2, {0, 1}, {0, 1}).takes_part()) << "a server";
+  EXPECT_FALSE(team_with(0, {0, 1}, {1}).takes_part()) << "lost";
+  EXPECT_FALSE(team_with(2, {0, 1}, {0, 1}).takes_part()) << "a server";
 }
 
 // If all began with the same peer, one link would carry everything first.
@@ -52,13 +52,13 @@ TEST(Team, InEveryTurnAllMembersSpeakToDifferentOthers) {
   const Ranks members = {1, 4, 9, 17};
   std::vector<std::set<Rank>> receivers(members.size() - 1);
   for (const Rank self : members) {
-    const Ranks others = team_of(self, members, members).others();
+    const Ranks others = team_with(self, members, members).others();
     ASSERT_EQ(others.size(), members.size() - 1) << self;
     for (std::size_t turn = 0; turn < others.size(); ++turn) receivers[turn].insert(others[turn]);
   }
   for (const std::set<Rank>& in_turn : receivers) EXPECT_EQ(in_turn, (std::set<Rank>{1, 4, 9, 17}));
-  EXPECT_EQ(team_of(5, members, members).others(), (Ranks{9, 17, 1, 4})) << "a server: all";
-  EXPECT_TRUE(team_of(7, {7}, {7}).others().empty());
+  EXPECT_EQ(team_with(5, members, members).others(), (Ranks{9, 17, 1, 4})) << "a server: all";
+  EXPECT_TRUE(team_with(7, {7}, {7}).others().empty());
 }
 
 // The invariants that all attempts lean on, over random losses: pieces_of() is a partition, in
@@ -79,7 +79,7 @@ TEST(Plan, EveryPieceHasOneOwnerWhoIsAMember) {
     while (members.size() > 1 && random.below(3) > 0)
       members.erase(members.begin() + std::ptrdiff_t(random.below(members.size())));
     const Grid grid(1 + random.below(300), std::uint32_t(workers.size()), 1 + random.below(20));
-    const Plan plan(grid, team_of(members[0], workers, members));
+    const Plan plan(grid, team_with(members[0], workers, members));
 
     ASSERT_TRUE(std::is_sorted(plan.owners().begin(), plan.owners().end()));
     std::size_t count = 0;
@@ -102,9 +102,9 @@ TEST(Plan, EveryPieceHasOneOwnerWhoIsAMember) {
 TEST(Plan, R2_1_AllMembersMakeTheSamePlan) {
   const Ranks workers = {0, 1, 2, 3, 4}, members = {1, 2, 4};
   const Grid grid(1000, 5, 30);
-  const Ranks first = owners_of(Plan(grid, team_of(1, workers, members)));
+  const Ranks first = owners_of(Plan(grid, team_with(1, workers, members)));
   for (const Rank self : members)
-    EXPECT_EQ(owners_of(Plan(grid, team_of(self, workers, members))), first) << self;
+    EXPECT_EQ(owners_of(Plan(grid, team_with(self, workers, members))), first) << self;
 }
 
 // By rank of the worker and not by place among those that live, or every loss would move all
@@ -118,14 +118,14 @@ TEST(Plan, R2_1_AllMembersMakeTheSamePlan) {
 TEST(Plan, WhatALossDoesNotTouchStaysWithItsOwner) {
   const Ranks workers = {2, 3, 5, 8};
   const Grid grid(4000, 4, 100);
-  const Plan all(grid, team_of(2, workers, workers));
+  const Plan all(grid, team_with(2, workers, workers));
   for (std::uint32_t shard = 0; shard < 4; ++shard)
     for (std::size_t piece = 10 * shard; piece < 10 * shard + 10; ++piece)
       ASSERT_EQ(all.owner(piece), workers[shard]) << piece;
   for (const Rank lost : workers) {
     Ranks members = workers;
     std::erase(members, lost);
-    const Plan left(grid, team_of(members[0], workers, members));
+    const Plan left(grid, team_with(members[0], workers, members));
     for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
       if (all.owner(piece) != lost) {
         ASSERT_EQ(left.owner(piece), all.owner(piece)) << piece << " without " << lost;
@@ -146,13 +146,13 @@ TEST(Plan, WhatALossDoesNotTouchStaysWithItsOwner) {
 TEST(Plan, AShortVectorHasFewOwnersAndARoot) {
   const Ranks four = {0, 1, 2, 3};
   const Grid two(2, 4, 100);
-  const Plan whole(two, team_of(0, four, four));
+  const Plan whole(two, team_with(0, four, four));
   EXPECT_EQ(Ranks(whole.owners().begin(), whole.owners().end()), (Ranks{1, 3}));
   EXPECT_EQ(whole.root(), 1u);
 
   // Pieces 0, 1 and 2 are at home with 1, 3 and 5; 3 and 5 are lost: 1 % 2 is rank 1, 2 % 2 rank 0.
   const Grid three(3, 6, 100);
-  const Plan lost(three, team_of(0, {0, 1, 2, 3, 4, 5}, {0, 1}));
+  const Plan lost(three, team_with(0, {0, 1, 2, 3, 4, 5}, {0, 1}));
   EXPECT_EQ(owners_of(lost), (Ranks{1, 1, 0}));
   EXPECT_EQ(lost.root(), 1u);
 }
@@ -167,7 +167,7 @@ TEST(Team, WhatViewsChangeIsSaved) {
   team.state(out);
   const Buffer bytes = out.take();
   Archive in(bytes);
-  Team loaded = team_of(1, {0, 1, 2}, {0, 1, 2});
+  Team loaded = team_with(1, {0, 1, 2}, {0, 1, 2});
   loaded.server = 0;
   loaded.state(in);
   ASSERT_TRUE(in.finish());
@@ -182,9 +182,9 @@ TEST(Team, WhatViewsChangeIsSaved) {
 //   + if (it == owners_.end()) return {};
 TEST(Plan, WhoOwnsNothingHasNoPieces) {
   const Grid grid(4000, 4, 100);
-  const Plan left(grid, team_of(1, {0, 1, 2, 3}, {1, 3}));
+  const Plan left(grid, team_with(1, {0, 1, 2, 3}, {1, 3}));
   for (const Rank rank : {0u, 2u, 4u, ~0u}) EXPECT_TRUE(left.pieces_of(rank).empty()) << rank;
-  Team hub = team_of(0, {0, 1}, {0, 1});
+  Team hub = team_with(0, {0, 1}, {0, 1});
   hub.server = 7;
   const Grid one(4000, 1, 100);
   const Plan served(one, hub);
@@ -198,7 +198,7 @@ TEST(Plan, WhoOwnsNothingHasNoPieces) {
 //   + for (const std::uint32_t piece : pieces) ranges.push_back({100 * piece, 100});
 TEST(Plan, RangesAreThoseOfThePiecesAskedFor) {
   const Grid grid(250, 1, 100);
-  const Plan plan(grid, team_of(0, {0}, {0}));
+  const Plan plan(grid, team_with(0, {0}, {0}));
   EXPECT_EQ(plan.ranges(plan.pieces_of(0)), (std::vector<Range>{{0, 100}, {100, 100}, {200, 50}}));
   const std::vector<std::uint32_t> last = {2};
   EXPECT_EQ(plan.ranges(last), (std::vector<Range>{{200, 50}}));
@@ -210,7 +210,7 @@ TEST(Plan, RangesAreThoseOfThePiecesAskedFor) {
 //   - LH_CHECK(!team.members.empty());
 //   +
 TEST(PlanDeathTest, APlanNeedsAMember) {
-  Team nobody = team_of(2, {0, 1}, {});
+  Team nobody = team_with(2, {0, 1}, {});
   nobody.server = 2;
   EXPECT_DEATH(Plan(Grid(10, 1, 5), nobody), "members.empty");
 }

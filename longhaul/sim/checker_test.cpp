@@ -22,7 +22,7 @@ Message message(int kind) {
   return m;
 }
 Send send(int kind) { return {.to = 1, .message = message(kind), .service = {}}; }
-Packet packet(int kind) { return {0, 1, 48, {}, message(kind)}; }
+Packet packet_of(int kind) { return {0, 1, 48, {}, message(kind)}; }
 
 // A world that has not begun, for after().
 class Checkers : public ::testing::Test {
@@ -37,7 +37,7 @@ class Checkers : public ::testing::Test {
 
 TEST_F(Checkers, MessagesInOrderPass) {
   for (const int kind : {1, 2, 3}) in_order_.acted(0s, 0, send(kind));
-  for (const int kind : {1, 2, 3}) in_order_.delivering(1s, packet(kind));
+  for (const int kind : {1, 2, 3}) in_order_.delivering(1s, packet_of(kind));
   EXPECT_EQ(verdict(), "");
 }
 
@@ -46,22 +46,22 @@ TEST_F(Checkers, MessagesInOrderPass) {
 //   + if (line.empty()) {
 TEST_F(Checkers, ALaterMessageFirstIsFound) {
   for (const int kind : {1, 2}) in_order_.acted(0s, 0, send(kind));
-  in_order_.delivering(1s, packet(2));
+  in_order_.delivering(1s, packet_of(2));
   EXPECT_THAT(verdict(), HasSubstr("from rank 0 to rank 1 out of order"));
 }
 
 TEST_F(Checkers, AMessageTwiceIsFound) {
   in_order_.acted(0s, 0, send(1));
-  in_order_.delivering(1s, packet(1));
+  in_order_.delivering(1s, packet_of(1));
   EXPECT_EQ(verdict(), "");
-  in_order_.delivering(2s, packet(1));
+  in_order_.delivering(2s, packet_of(1));
   EXPECT_THAT(verdict(), HasSubstr("out of order"));
 }
 
 TEST_F(Checkers, AMessageToADeadNodeIsFound) {
   in_order_.acted(0s, 0, send(1));
   in_order_.crashed(1s, 1);
-  in_order_.delivering(2s, packet(1));
+  in_order_.delivering(2s, packet_of(1));
   EXPECT_THAT(verdict(), HasSubstr("which is dead"));
 }
 
@@ -97,7 +97,7 @@ TEST(TraceHash, EveryFieldCounts) {
       }),
       hash([](TraceHash& t) { t.acted(0s, 0, Fail{unavailable("a")}); }),
       hash([](TraceHash& t) { t.acted(0s, 0, Finish{}); }),
-      hash([](TraceHash& t) { t.delivering(0s, packet(1)); }),
+      hash([](TraceHash& t) { t.delivering(0s, packet_of(1)); }),
       hash([](TraceHash& t) { t.crashed(0s, 1); })};
   EXPECT_EQ(hashes.size(), 16u);
 }
@@ -106,7 +106,7 @@ TEST(TextTrace, WritesALineAnEvent) {
   std::ostringstream out;
   TextTrace trace(out);
   trace.acted(1500ms, 0, send(3));
-  trace.delivering(2s, packet(3));
+  trace.delivering(2s, packet_of(3));
   trace.acted(2s, 1, ComputeStep{Gradient{}});
   trace.acted(2s, 1, SetTimer{Path().child(2), TimerId{4}, 3s});
   trace.acted(2s, 1, Record{"loss", 6, 0.5});
