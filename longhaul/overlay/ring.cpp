@@ -1,6 +1,6 @@
 #include "longhaul/overlay/ring.h"
 
-#include "longhaul/overlay/circle.h"
+#include "longhaul/flow/circle.h"
 
 namespace longhaul::overlay {
 
@@ -10,7 +10,7 @@ Ring::Ring(const RingConfig& config, const RateBelief& rate, const Place& place)
   std::vector<Rank> workers;
   for (Rank rank = 0; rank < place.size(); ++rank)
     if (place.member(rank).is(Role::worker)) workers.push_back(rank);
-  const Circle best = best_circle(
+  const flow::Circle best = flow::best_circle(
       std::uint32_t(workers.size()),
       [&](std::uint32_t from, std::uint32_t to) { return rate(workers[from], workers[to]); });
   for (const std::uint32_t worker : best.order) order_.push_back(workers[worker]);

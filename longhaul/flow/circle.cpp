@@ -1,4 +1,4 @@
-#include "longhaul/overlay/circle.h"
+#include "longhaul/flow/circle.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,11 +8,11 @@
 
 #include "longhaul/base/check.h"
 
-namespace longhaul::overlay {
+namespace longhaul::flow {
 namespace {
 
 using Places = std::vector<std::uint32_t>;
-constexpr double kNone = -std::numeric_limits<double>::infinity();
+constexpr double kNoWay = -std::numeric_limits<double>::infinity();
 
 class Rates {
  public:
@@ -60,7 +60,7 @@ Places best_way(const Rates& rate, Join&& join) {
   const std::uint32_t n = rate.size();
   const std::uint32_t all = (1u << (n - 1)) - 1;
   const auto bit = [](std::uint32_t place) { return 1u << (place - 1); };
-  std::vector<double> worth((std::size_t(all) + 1) * n, kNone);
+  std::vector<double> worth((std::size_t(all) + 1) * n, kNoWay);
   std::vector<std::uint32_t> next(worth.size());
   for (std::uint32_t left = 0; left <= all; ++left)
     for (std::uint32_t at = 0; at < n; ++at) {
@@ -88,7 +88,7 @@ Places exact(const Rates& rate) {
                                   rate)
                              .slowest;
   return best_way(rate, [&](double hop, std::optional<double> rest) {
-    return hop < slowest ? kNone : hop + rest.value_or(0);
+    return hop < slowest ? kNoWay : hop + rest.value_or(0);
   });
 }
 
@@ -137,4 +137,4 @@ Circle best_circle(std::uint32_t n, const HopRate& rate) {
   return two_opt(measured(fastest_next(rates), rates), rates);
 }
 
-}  // namespace longhaul::overlay
+}  // namespace longhaul::flow

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-namespace longhaul::overlay {
+namespace longhaul::flow {
 
 // Bytes per second from one of n places to another; at least 0, infinite: unlimited.
 using HopRate = std::function<double(std::uint32_t from, std::uint32_t to)>;
@@ -24,4 +24,4 @@ inline constexpr std::uint32_t kMostOfExactCircle = 12;
 // n > 0. The same rates give the same circle; where all are alike, 0 1 2 ...
 Circle best_circle(std::uint32_t n, const HopRate&);
 
-}  // namespace longhaul::overlay
+}  // namespace longhaul::flow

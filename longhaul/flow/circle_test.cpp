@@ -1,4 +1,4 @@
-#include "longhaul/overlay/circle.h"
+#include "longhaul/flow/circle.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "longhaul/base/rng.h"
 
-namespace longhaul::overlay {
+namespace longhaul::flow {
 namespace {
 
 using Places = std::vector<std::uint32_t>;
@@ -43,13 +43,13 @@ bool visits_all(Places order, std::uint32_t n) {
 }
 
 // Against all circles there are.
-// mutant: longhaul/overlay/circle.cpp
-//   - return hop < slowest ? kNone : hop + rest.value_or(0);
+// mutant: longhaul/flow/circle.cpp
+//   - return hop < slowest ? kNoWay : hop + rest.value_or(0);
 //   + return hop + rest.value_or(0);
-// mutant: longhaul/overlay/circle.cpp
+// mutant: longhaul/flow/circle.cpp
 //   - return std::min(hop, rest.value_or(hop));
 //   + return hop;
-// mutant: longhaul/overlay/circle.cpp
+// mutant: longhaul/flow/circle.cpp
 //   - if (left == 0) worth[here] = join(rate(at, 0), std::nullopt);
 //   + if (left == 0) worth[here] = join(rate(0, at), std::nullopt);
 TEST(Circle, OfFewPlacesItIsTheBestOfAll) {
@@ -88,7 +88,7 @@ TEST(Circle, OfTwelvePlacesTooAndOfMoreItIsMuchBetterThanAny) {
 }
 
 // Two-opt mends what is left for the way home of one that always takes the fastest next.
-// mutant: longhaul/overlay/circle.cpp
+// mutant: longhaul/flow/circle.cpp
 //   - return two_opt(measured(fastest_next(rates), rates), rates);
 //   + return measured(fastest_next(rates), rates);
 TEST(Circle, OfManyPlacesNoStretchTurnedRoundMakesItBetter) {
@@ -108,7 +108,7 @@ TEST(Circle, OfManyPlacesNoStretchTurnedRoundMakesItBetter) {
 }
 
 // What limits nobody, or all alike, leaves the order of the ranks.
-// mutant: longhaul/overlay/circle.cpp
+// mutant: longhaul/flow/circle.cpp
 //   - if (!std::isfinite(one)) one = fastest > 0 ? fastest : 1;
 //   + one += 0;
 TEST(Circle, WhereAllLinksAreAlikeItIsByRank) {
@@ -128,4 +128,4 @@ TEST(Circle, WhereAllLinksAreAlikeItIsByRank) {
 }
 
 }  // namespace
-}  // namespace longhaul::overlay
+}  // namespace longhaul::flow
