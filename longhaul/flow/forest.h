@@ -22,6 +22,9 @@ struct TwoTrees {
 struct ForestTask {
   double bytes = 0;  // of a vector, as rates count them: IP bytes
   double piece = 0;  // of those, what goes from site to site at a time: it waits for all of one
+  // One circle of all sites will do, where it is nearly as quick: connections that share a port
+  // get less of it together than one.
+  bool circle = true;
 };
 
 struct ForestPlan {

@@ -96,6 +96,33 @@ TEST(ForestPlan, F3_EqualSitesReachTheBound) {
   EXPECT_EQ(alone.trees[0].share, 1);
 }
 
+// One circle where it is as quick, but for a long way round; with a connection more at each port
+// where it is not, or where all links are to be tried.
+// mutant: longhaul/flow/forest.cpp
+//   - if (task_.circle && n_ > 2) prefer_circle(best);
+//   + if (n_ > 2) prefer_circle(best);
+// mutant: longhaul/flow/forest.cpp
+//   - if (plan.seconds() <= longest) best = std::move(plan);
+//   + best = std::move(plan);
+// mutant: longhaul/flow/forest.cpp
+//   - const double longest = best.seconds() * (1 + kOneConnection);
+//   + const double longest = best.seconds();
+TEST(ForestPlan, F28_OneCircleWhereItIsAsQuick) {
+  Wan wan = equal_sites(4, 1e6);
+  const auto pairs_used = [&](ForestTask task) {
+    const auto load = loads(plan_forest(wan, task), 4);
+    return std::count_if(load.begin(), load.end(), [](double one) { return one > 0; });
+  };
+  wan.usual.delay_s = 0.002;
+  EXPECT_EQ(pairs_used({kVector, kVector / 1000}), 4);
+  EXPECT_EQ(pairs_used({kVector, kVector / 1000, false}), 12);
+  wan.usual.delay_s = 0.1;
+  EXPECT_EQ(pairs_used({kVector, kVector / 1000}), 12) << "six hops instead of two";
+  wan.usual.delay_s = 0;
+  wan.sites[2].up = 0.9e6;
+  EXPECT_GT(pairs_used({kVector, kVector / 1000}), 4) << "a circle is as slow as its slowest";
+}
+
 // Trees, whole, with shares that add up to 1, that take the time that is claimed.
 // mutant: longhaul/flow/forest_master.cpp
 //   - see(down_[pair % n_]);

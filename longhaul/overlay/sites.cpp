@@ -94,13 +94,13 @@ SiteGroups group_by_site(const Team& team, const std::vector<std::uint32_t>& sit
 }
 
 SitePlan plan_trees(const SiteGroups& groups, const flow::Wan* network, const Grid& grid) {
-  return plan_between(network_of(groups, network), grid);
+  return plan_between(network_of(groups, network), grid, network != nullptr);
 }
 
-SitePlan plan_between(const flow::Wan& between, const Grid& grid) {
+SitePlan plan_between(const flow::Wan& between, const Grid& grid, bool circle) {
   const double value = sizeof(float) * flow::kIpPerByte;
-  flow::ForestPlan plan =
-      plan_forest(between, {double(grid.length()) * value, double(grid.range(0).length) * value});
+  flow::ForestPlan plan = plan_forest(
+      between, {double(grid.length()) * value, double(grid.range(0).length) * value, circle});
   SitePlan made;
   std::uint32_t hops = 1;
   for (flow::TwoTrees& planned : plan.trees) {

@@ -45,8 +45,9 @@ struct SitePlan {
 // Planned by what is believed of the network, in which the groups' sites have their numbers; null:
 // all sites are alike.
 SitePlan plan_trees(const SiteGroups&, const flow::Wan* network, const Grid&);
-// By the network between the groups' sites alone, in their order.
-SitePlan plan_between(const flow::Wan&, const Grid&);
+// By the network between the groups' sites alone, in their order. `circle`: one circle will do, as
+// flow::ForestTask has it; who learns rates needs all pairs measured.
+SitePlan plan_between(const flow::Wan&, const Grid&, bool circle = false);
 
 // Each tree `turns` times, every time with an equal part of its share: tree t is led, the k-th
 // time, by the (t + k)-th of a site's members, round about.

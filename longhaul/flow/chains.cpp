@@ -1,0 +1,38 @@
+#include "longhaul/flow/chains.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/flow/circle.h"
+
+namespace longhaul::flow {
+
+Chains chain_up(const Wan& wan, const Capacities& at, double piece) {
+  const auto n = std::uint32_t(at.sites);
+  const auto rate = [&](std::uint32_t from, std::uint32_t to) {
+    return std::min({at.up[from], at.down[to], at.pair(from, to)});
+  };
+  const std::vector<std::uint32_t> order = best_circle(n, rate).order;
+  const auto after = [&](std::uint32_t turn) { return order[(turn + 1) % n]; };
+  Chains chains;
+  double round = 0, shortest = kUnlimited;
+  for (std::uint32_t turn = 0; turn < n; ++turn) {
+    const double hop =
+        wan.pair(order[turn], after(turn)).delay_s + piece / rate(order[turn], after(turn));
+    round += hop;
+    shortest = std::min(shortest, hop);
+  }
+  chains.latency = 2 * (round - shortest);
+  for (const std::uint32_t root : order) {
+    TwoTrees trees{root, std::vector<std::uint32_t>(n), std::vector<std::uint32_t>(n), 0};
+    for (std::uint32_t turn = 0; turn < n; ++turn) {
+      const std::uint32_t site = order[turn], next = after(turn);
+      trees.reduce_to[site] = site == root ? root : next;
+      trees.spread_from[next] = next == root ? root : site;
+    }
+    chains.trees.push_back(std::move(trees));
+  }
+  return chains;
+}
+
+}  // namespace longhaul::flow

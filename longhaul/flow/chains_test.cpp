@@ -1,0 +1,75 @@
+#include "longhaul/flow/chains.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "longhaul/flow/testing/wans.h"
+#include "longhaul/flow/tree_load.h"
+
+namespace longhaul::flow {
+namespace {
+
+using testing::equal_sites;
+
+std::set<SitePair> hops_of(const TwoTrees& trees) {
+  std::set<SitePair> hops;
+  for (std::uint32_t site = 0; site < trees.reduce_to.size(); ++site) {
+    if (site == trees.root) continue;
+    hops.insert({site, trees.reduce_to[site]});
+    hops.insert({trees.spread_from[site], site});
+  }
+  return hops;
+}
+
+// All trees go over n pairs of sites, one from each and one to each, and load them alike.
+// mutant: longhaul/flow/chains.cpp
+//   - trees.spread_from[next] = next == root ? root : site;
+//   + trees.spread_from[site] = site == root ? root : next;
+TEST(Chains, OneConnectionAtEachPort) {
+  for (const std::size_t n : {3u, 4u, 7u}) {
+    const Wan wan = equal_sites(n, 1e6);
+    const Capacities at(wan);
+    const Chains chains = chain_up(wan, at, 0);
+    ASSERT_EQ(chains.trees.size(), n);
+    std::set<SitePair> hops;
+    std::set<std::uint32_t> roots, from, to;
+    TreeLoad load(at);
+    for (const TwoTrees& trees : chains.trees) {
+      hops.merge(hops_of(trees));
+      roots.insert(trees.root);
+      load.add(trees, 1.0 / double(n));
+    }
+    for (const auto& [a, b] : hops) {
+      from.insert(a);
+      to.insert(b);
+    }
+    EXPECT_EQ(hops.size(), n);
+    EXPECT_EQ(roots.size(), n);
+    EXPECT_EQ(from.size(), n);
+    EXPECT_EQ(to.size(), n);
+    EXPECT_NEAR(load.fullest() * 1e6, 2.0 * double(n - 1) / double(n), 1e-9);
+  }
+}
+
+// Thin pairs are left out, and the longest way is that of the chains which leave out the shortest
+// hop: here from 3 to 0, as the others take 10 ms and a piece's time.
+// mutant: longhaul/flow/chains.cpp
+//   - const std::vector<std::uint32_t> order = best_circle(n, rate).order;
+//   + const std::vector<std::uint32_t> order = {0, 1, 2, 3};
+// mutant: longhaul/flow/chains.cpp
+//   - chains.latency = 2 * (round - shortest);
+//   + chains.latency = 2 * round;
+TEST(Chains, TheBestCircleAndItsLongestWay) {
+  Wan wan = equal_sites(4, 1e6);
+  wan.usual.delay_s = 0.01;
+  for (const SitePair& thin : {SitePair{0, 1}, {1, 2}, {2, 3}})
+    wan.pairs[thin] = {.rate = 1e5, .delay_s = 0.01};
+  const Chains chains = chain_up(wan, Capacities(wan), 1000);
+  for (const TwoTrees& trees : chains.trees)
+    for (const auto& hop : hops_of(trees)) EXPECT_FALSE(wan.pairs.contains(hop));
+  EXPECT_NEAR(chains.latency, 6 * (0.01 + 1e-3), 1e-9);
+}
+
+}  // namespace
+}  // namespace longhaul::flow
