@@ -72,6 +72,17 @@ class Tidy(ScriptCase):
         self.refuse("longhaul/outer/registry.cpp",
                     '    entry<None, NoneConfig>("none", "as it is"),\n', "none has no test")
 
+    def test_a_helper_named_like_what_a_neighbour_imports(self):
+        self.write("longhaul/base/a_test.cpp", "using longhaul::testing::made;\n")
+        self.write("longhaul/codec/b_test.cpp", "int made() {\n  return made(1);\n}\n")
+        self.expect("tidy", 0)
+        said = "made is also what longhaul/base/a_test.cpp imports"
+        for helper in ("int made(int a) { return a; }", "const A& made(int a,\n        int b) {",
+                       "template <class A>\nstd::vector<A> made() {", "struct made {"):
+            self.refuse("longhaul/base/b_test.cpp", helper + "\n}\n", said)
+        self.write("longhaul/base/b_test.cpp", "int A::made() {\n  return made(1);\n}\n")
+        self.expect("tidy", 0)
+
 
 if __name__ == "__main__":
     unittest.main()
