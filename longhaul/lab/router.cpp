@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/flow/capacities.h"
+#include "longhaul/lab/acknowledgement.h"
 #include "longhaul/lab/descriptor.h"
 #include "longhaul/lab/networks.h"
 
@@ -137,10 +138,15 @@ void Router::take(std::uint32_t site, std::uint32_t slot, std::size_t bytes) {
   figures_.late += held_up_;
   const Time at = now();
   deliver_due(at);
-  const unsigned service_class = byte(1) >> 5;
-  if (const auto verdict =
-          shaper_.offer({site, *to, std::uint32_t(bytes), service_class, slot}, at))
-    settle(*verdict);
+  const Packet packet{
+      .from = site,
+      .to = *to,
+      .bytes = std::uint32_t(bytes),
+      .service_class = byte(1) >> 5,
+      .answer = is_bare_acknowledgement({frame.data(), bytes}),
+      .tag = slot,
+  };
+  if (const auto verdict = shaper_.offer(packet, at)) settle(*verdict);
 }
 
 void Router::deliver_due(Time now) {

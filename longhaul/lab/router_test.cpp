@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/if_tun.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -225,8 +226,8 @@ TEST_F(Lab, RoundTripsTakeTheDelays) {
 
 // A connection gets its link's rate, headers counted, within a few percent.
 // mutant: longhaul/lab/router.cpp
-//   - shaper_.offer({site, *to, std::uint32_t(bytes), service_class, slot}, at))
-//   + shaper_.offer({site, *to, std::uint32_t(bytes / 2), service_class, slot}, at))
+//   - .bytes = std::uint32_t(bytes),
+//   + .bytes = std::uint32_t(bytes / 2),
 TEST_F(Lab, AConnectionGetsTheRate) {
   flow::Wan wan;
   wan.sites.resize(2);
@@ -240,10 +241,39 @@ TEST_F(Lab, AConnectionGetsTheRate) {
   RecordProperty("late_share", std::to_string(figures.limited_share()));
 }
 
+// What TCP sends is acknowledged at once, though a second of data waits to go that way.
+// mutant: longhaul/lab/router.cpp
+//   - .answer = is_bare_acknowledgement({frame.data(), bytes}),
+//   + .answer = false,
+TEST_F(Lab, AcknowledgementsDoNotWaitForData) {
+  flow::Wan wan;
+  wan.sites.resize(2);
+  wan.sites[1].up = 125'000;
+  start(wan);
+  if (HasFatalFailure()) return;
+  const Descriptor door = socket_at(1, SOCK_STREAM, 5001);
+  ASSERT_EQ(listen(door.get(), 1), 0);
+  const Descriptor out = socket_at(0, SOCK_STREAM);
+  const sockaddr_in to = address(1, 5001);
+  ASSERT_EQ(connect(out.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  const Descriptor in(accept(door.get(), nullptr, nullptr));
+  const Descriptor other = socket_at(1, SOCK_DGRAM);
+  for (int i = 0; i < 80; ++i) send_to(other.get(), 0, 7000, 1400);
+  const auto begin = Clock::now();
+  const std::vector<char> data(10'000);
+  ASSERT_EQ(send(out.get(), data.data(), data.size(), 0), ssize_t(data.size()));
+  int left = 1;
+  while (left > 0 && Clock::now() - begin < 10s) {
+    std::this_thread::sleep_for(1ms);
+    ASSERT_EQ(ioctl(out.get(), SIOCOUTQ, &left), 0);
+  }
+  EXPECT_LT(seconds(Clock::now() - begin), 0.5);
+}
+
 // Marked packets go first, and unmarked ones are those that the tail of the queue drops.
 // mutant: longhaul/lab/router.cpp
-//   - const unsigned service_class = byte(1) >> 5;
-//   + const unsigned service_class = 0;
+//   - .service_class = byte(1) >> 5,
+//   + .service_class = 0,
 TEST_F(Lab, MarkedPacketsGoFirst) {
   flow::Wan wan;
   wan.sites.resize(2);

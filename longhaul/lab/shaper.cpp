@@ -104,7 +104,8 @@ bool Shaper::queue(std::uint32_t link, std::uint32_t slot, const Way& way, Time 
   Server& server = links_[link].server;
   const double trip = server.rate() ? *server.rate() * way.round_trip : 0;
   const std::uint64_t limit = std::max(kFloor, std::uint64_t(trip));
-  if (!server.push(packet.service_class, key(packet), {slot, packet.bytes}, limit)) return false;
+  if (!server.push(packet.service_class, flow_of(packet), {slot, packet.bytes}, limit))
+    return false;
   if (!server.busy()) serve(link, now);
   return true;
 }

@@ -4,9 +4,11 @@
 //
 //     uplink of a -> pair (a, b) -> shared links of the pair -> (loss, delay) -> downlink of b
 //
-// Each link is a Server: a rate, strict priority, a fair share for each pair, tail drop. An absent
-// rate lets everything through at once. A queue holds, per pair of sites and class, what the link
-// sends in one round trip of that pair (its delays there and back), and at least kFloor.
+// Each link is a Server: a rate, strict priority, a fair share for each flow, tail drop. An absent
+// rate lets everything through at once. A flow is what one pair of sites sends in one class; bare
+// acknowledgements, which answer what goes the other way, are one of their own, and so do not wait
+// for the pair's data. A queue holds, per flow, what the link sends in one round trip of that pair
+// (its delays there and back), and at least kFloor.
 //
 // The caller says what time it is, from 0; times do not go back. What is to happen at a time
 // happens at that time however late the caller comes, so rates and delays are exact.
@@ -30,6 +32,7 @@ struct Packet {
   std::uint32_t from = 0, to = 0;  // sites
   std::uint32_t bytes = 0;         // with its IP header
   unsigned service_class = 0;      // see Server
+  bool answer = false;             // a bare acknowledgement
   std::uint64_t tag = 0;           // the caller's
 };
 
@@ -120,7 +123,9 @@ class Shaper {
   bool queue(std::uint32_t link, std::uint32_t slot, const Way&, Time now);
   void serve(std::uint32_t link, Time now);
   Verdict end(std::uint32_t slot, Fate, Time now);
-  std::uint64_t key(const Packet& p) const { return std::uint64_t{p.from} << 32 | p.to; }
+  static std::uint64_t flow_of(const Packet& p) {
+    return std::uint64_t{p.from} << 32 | std::uint64_t{p.answer} << 31 | p.to;
+  }
 
   flow::Wan wan_;
   const std::uint64_t seed_;

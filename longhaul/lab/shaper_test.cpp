@@ -44,7 +44,7 @@ std::vector<Given> burst(std::uint32_t from, std::uint32_t to, int count, std::u
                          Time at = 0s, Time gap = 0s, unsigned service_class = 0) {
   std::vector<Given> given;
   for (int i = 0; i < count; ++i)
-    given.push_back({at + i * gap, {from, to, bytes, service_class, std::uint64_t(i)}});
+    given.push_back({at + i * gap, {from, to, bytes, service_class, false, std::uint64_t(i)}});
   return given;
 }
 
@@ -108,7 +108,7 @@ RC_GTEST_PROP(Shaper, L2_TimesDoNotDependOnWhenItIsAsked, ()) {
     const std::uint32_t from = *rc::gen::inRange(0u, 3u);
     given.push_back({at,
                      {from, (from + *rc::gen::inRange(1u, 3u)) % 3, *rc::gen::inRange(40u, 1500u),
-                      *rc::gen::inRange(0u, 8u), std::uint64_t(i)}});
+                      *rc::gen::inRange(0u, 8u), false, std::uint64_t(i)}});
   }
   Shaper seldom(wan, 1), often(wan, 1);
   const auto one = run(seldom, given);
@@ -190,16 +190,15 @@ TEST(Shaper, L4_OrderIsKept) {
 // L5: strict priority: a packet of a higher class waits for one packet at a link, whatever the
 // lower classes have there.
 // mutant: longhaul/lab/shaper.cpp
-//   - if (!server.push(packet.service_class, key(packet), {slot, packet.bytes}, limit)) return
-//   false;
-//   + if (!server.push(0, key(packet), {slot, packet.bytes}, limit)) return false;
+//   - if (!server.push(packet.service_class, flow_of(packet), {slot, packet.bytes}, limit))
+//   + if (!server.push(0, flow_of(packet), {slot, packet.bytes}, limit))
 TEST(Shaper, L5_AHigherClassWaitsForOnePacketOnly) {
   flow::Wan wan = equal(3, {}, 0.010);
   wan.sites[0].up = 1e6;
   Shaper shaper(wan, 1);
   auto given = burst(0, 1, 80, 1500);
-  given.push_back({2ms, {0, 1, 100, 7, 1000}});
-  given.push_back({2ms, {0, 2, 100, 5, 2000}});
+  given.push_back({2ms, {0, 1, 100, 7, false, 1000}});
+  given.push_back({2ms, {0, 2, 100, 5, false, 2000}});
   const auto seen = run(shaper, given);
   const auto at = [&](std::uint64_t tag) {
     return std::find_if(seen.begin(), seen.end(),
@@ -213,8 +212,8 @@ TEST(Shaper, L5_AHigherClassWaitsForOnePacketOnly) {
 // L6: two pairs that share an uplink and always have something to send share it evenly; a pair
 // that cannot use its share leaves it to the other.
 // mutant: longhaul/lab/shaper.h
-//   - std::uint64_t key(const Packet& p) const { return std::uint64_t{p.from} << 32 | p.to; }
-//   + std::uint64_t key(const Packet& p) const { return p.from; }
+//   - return std::uint64_t{p.from} << 32 | std::uint64_t{p.answer} << 31 | p.to;
+//   + return p.from;
 TEST(Shaper, L6_PairsShareALinkEvenly) {
   flow::Wan wan = equal(3, {}, 0.010);
   wan.sites[0].up = 1e6;
@@ -229,6 +228,23 @@ TEST(Shaper, L6_PairsShareALinkEvenly) {
   }
   EXPECT_NEAR(first, 20, 1);
   EXPECT_NEAR(other, 20, 1);
+}
+
+// L11: bare acknowledgements do not wait for data that goes the same way, but for their turn.
+// mutant: longhaul/lab/shaper.h
+//   - return std::uint64_t{p.from} << 32 | std::uint64_t{p.answer} << 31 | p.to;
+//   + return std::uint64_t{p.from} << 32 | p.to;
+TEST(Shaper, L11_AcknowledgementsDoNotWaitForData) {
+  flow::Wan wan = equal(2, {}, 0.010);
+  wan.sites[0].up = 1e6;
+  Shaper shaper(wan, 1);
+  auto given = burst(0, 1, 80, 1500);
+  for (const std::uint64_t tag : {1000, 1001}) given.push_back({2ms, {0, 1, 100, 0, true, tag}});
+  std::vector<Time> answered;
+  for (const Verdict& v : run(shaper, given))
+    if (v.packet.answer) answered.push_back(v.at);
+  // The second packet of 1500 bytes is through at 3 ms.
+  EXPECT_EQ(answered, (std::vector<Time>{3ms + 100us + 10ms, 3ms + 200us + 10ms}));
 }
 
 // L7: of many packets the share `loss` is lost, independently, on that pair alone.

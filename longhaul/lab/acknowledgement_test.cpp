@@ -1,0 +1,55 @@
+#include "longhaul/lab/acknowledgement.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <vector>
+
+namespace longhaul::lab {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// An IPv4 packet of `protocol` with a TCP header of 32 bytes, as Linux's are with timestamps.
+Bytes tcp_packet(unsigned flags, std::size_t data, unsigned protocol = 6, std::size_t options = 0) {
+  Bytes packet(20 + options + 32 + data);
+  packet[0] = std::byte(0x40 | (20 + options) / 4);
+  packet[9] = std::byte(protocol);
+  packet[20 + options + 12] = std::byte(8 << 4);
+  packet[20 + options + 13] = std::byte(flags);
+  return packet;
+}
+
+// mutant: longhaul/lab/acknowledgement.cpp
+//   - if (packet.size() < kIpHeader || byte(9) != IPPROTO_TCP) return false;
+//   + if (packet.size() < kIpHeader) return false;
+// mutant: longhaul/lab/acknowledgement.cpp
+//   - const std::size_t ip = (byte(0) & 0xf) * 4;
+//   + const std::size_t ip = 20;
+// mutant: longhaul/lab/acknowledgement.cpp
+//   - return (byte(ip + 13) & (kFin | kSyn | kRst | kAck)) == kAck && packet.size() == ip + tcp;
+//   + return (byte(ip + 13) & kAck) == kAck && packet.size() == ip + tcp;
+// mutant: longhaul/lab/acknowledgement.cpp
+//   - return (byte(ip + 13) & (kFin | kSyn | kRst | kAck)) == kAck && packet.size() == ip + tcp;
+//   + return (byte(ip + 13) & (kFin | kSyn | kRst | kAck)) == kAck;
+TEST(Acknowledgement, BareIsWhatAcknowledgesAndNothingElse) {
+  EXPECT_TRUE(is_bare_acknowledgement(tcp_packet(0x10, 0)));
+  EXPECT_TRUE(is_bare_acknowledgement(tcp_packet(0x10, 0, 6, 8))) << "with options of IP";
+  EXPECT_TRUE(is_bare_acknowledgement(tcp_packet(0x18, 0))) << "PSH says nothing";
+  EXPECT_FALSE(is_bare_acknowledgement(tcp_packet(0x10, 1))) << "data";
+  for (const unsigned flags : {0x11u, 0x12u, 0x14u, 0x00u})
+    EXPECT_FALSE(is_bare_acknowledgement(tcp_packet(flags, 0))) << flags;
+  EXPECT_FALSE(is_bare_acknowledgement(tcp_packet(0x10, 0, 17))) << "UDP";
+}
+
+// Whatever bytes there are, none beyond them are read.
+RC_GTEST_PROP(Acknowledgement, OfAnyBytes, ()) {
+  auto bytes = *rc::gen::container<std::vector<unsigned char>>(rc::gen::arbitrary<unsigned char>());
+  if (bytes.size() > 9) bytes[9] = 6;
+  const std::vector<unsigned char> exact(bytes.begin(), bytes.end());
+  const bool bare = is_bare_acknowledgement(std::as_bytes(std::span(exact)));
+  if (bare) RC_ASSERT(exact.size() >= 40 && exact.size() <= 120);
+}
+
+}  // namespace
+}  // namespace longhaul::lab
