@@ -12,15 +12,14 @@ longer than step_ms says. Ends with 1 if a row that is not void misses the goal 
 failed.
 """
 import argparse
-import contextlib
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
 from common import EQUAL, PATIENCE_S, UNEQUAL, gaia, result, run, sites, void
+from kernel_wan import class_each, kernel_wan, site_address, token_bucket
 
 GOAL_MEDIAN, GOAL_WORST = 3, 10  # %
 ROUNDS = 8
@@ -61,9 +60,9 @@ tcp = "{tcp}"
 
 
 class Case:
-    def __init__(self, name, wan, rates, mbytes, tcp="bbr", veth=False, more="", laps=None):
+    def __init__(self, name, wan, rates, mbytes, tcp="bbr", shape=None, more="", laps=None):
         self.name, self.wan, self.rates, self.mbytes = name, wan, rates, mbytes
-        self.tcp, self.veth, self.more, self.laps = tcp, veth, more, laps
+        self.tcp, self.shape, self.more, self.laps = tcp, shape, more, laps
 
     def job(self, overlay):
         return (JOB.format(rounds=ROUNDS, overlay=overlay, tcp=self.tcp) + self.wan + self.more +
@@ -89,39 +88,13 @@ CASES = [
          tcp="cubic"),
     Case("4 sites, 66 and 22 Mbit/s in turn, 20 ms", "delay_ms = 10\n", EQUAL, 10,
          more=CHANGE.format(what="up"), laps=12),
-    Case("veth: 4 sites, 66 Mbit/s", "delay_ms = 0.05\n", EQUAL, 10, veth=True),
-    Case("veth: 8 sites, 20 to 155 Mbit/s", "delay_ms = 0.05\n", UNEQUAL, 10, veth=True),
+    Case("veth, TBF: 4 sites, 66 Mbit/s", "delay_ms = 0.05\n", EQUAL, 10, shape=token_bucket),
+    Case("veth, TBF: 8 sites, 20 to 155 Mbit/s", "delay_ms = 0.05\n", UNEQUAL, 10,
+         shape=token_bucket),
+    Case("veth, HTB: 4 sites, 66 Mbit/s", "delay_ms = 0.05\n", EQUAL, 10, shape=class_each),
+    Case("veth, HTB: 8 sites, 20 to 155 Mbit/s", "delay_ms = 0.05\n", UNEQUAL, 10,
+         shape=class_each),
 ]
-
-
-def tell(*words):
-    subprocess.run(words, check=True, capture_output=True, text=True)
-
-
-@contextlib.contextmanager
-def veth(rates):
-    """A namespace for each site, all on one bridge; token buckets both ways at every site."""
-    names = [f"lhf{i}" for i in range(len(rates))]
-    middle = "lhfm"
-    try:
-        tell("ip", "netns", "add", middle)
-        tell("ip", "-n", middle, "link", "add", "br0", "type", "bridge")
-        tell("ip", "-n", middle, "link", "set", "br0", "up")
-        for i, (name, rate) in enumerate(zip(names, rates)):
-            tell("ip", "netns", "add", name)
-            tell("ip", "-n", name, "link", "set", "lo", "up")
-            tell("ip", "-n", middle, "link", "add", f"p{i}", "type", "veth", "peer", "name", "wan0",
-                 "netns", name)
-            tell("ip", "-n", middle, "link", "set", f"p{i}", "master", "br0", "up")
-            tell("ip", "-n", name, "addr", "add", f"10.9.0.{i + 1}/24", "dev", "wan0")
-            tell("ip", "-n", name, "link", "set", "wan0", "up")
-            bucket = ("root", "tbf", "rate", f"{rate}mbit", "burst", "16kb", "limit", "256kb")
-            tell("tc", "-n", name, "qdisc", "add", "dev", "wan0", *bucket)
-            tell("tc", "-n", middle, "qdisc", "add", "dev", f"p{i}", *bucket)
-        yield names
-    finally:
-        for name in [*names, middle]:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
 class Bench:
@@ -135,8 +108,8 @@ class Bench:
 
     def every_site(self, case, *words, out=False):
         """The same command at every site, each in its namespace: what the first one prints."""
-        with veth(case.rates) as names:
-            addresses = ",".join(f"10.9.0.{i + 1}:{VETH_PORT}" for i in range(len(names)))
+        with kernel_wan(case.rates, case.shape) as names:
+            addresses = ",".join(f"{site_address(i)}:{VETH_PORT}" for i in range(len(names)))
             started = []
             for i, name in enumerate(names):
                 more = ["--out", f"{self.runs}-{i}"] if out else []
@@ -155,7 +128,7 @@ class Bench:
         words = ["perf", "job.toml", "--mbytes", str(case.mbytes), "--repeat",
                  str(case.laps or self.repeat)]
         simulated = self.one(*words)
-        real = self.every_site(case, *words) if case.veth else self.one(*words, "--lab")
+        real = self.every_site(case, *words) if case.shape else self.one(*words, "--lab")
         # Where rates change, a median would say in which phase most laps happened to begin.
         times = [statistics.mean(found["times_s"]) if case.laps else found["time_s"]
                  for found in (simulated, real)]
@@ -164,7 +137,7 @@ class Bench:
     def training(self, case, overlay):
         self.runs += 1
         simulated = self.one("simulate", "job.toml", "--out", f"{self.runs}-s")
-        if case.veth:
+        if case.shape:
             real = self.every_site(case, "site", "job.toml", out=True)
         else:
             real = self.one("launch", "job.toml", "--lab", "--out", f"{self.runs}-l")

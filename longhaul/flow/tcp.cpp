@@ -39,7 +39,7 @@ double ack_share(const Tcp& tcp) { return tcp.mtu > 0 ? 0.5 * kTcpHeaders / tcp.
 
 std::optional<Rest> rest(const Tcp& tcp, double rtt_s) {
   if (tcp.control != Tcp::Control::bbr || tcp.first_window == 0 || rtt_s <= 0) return std::nullopt;
-  return Rest{.for_s = std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
+  return Rest{.for_s = rtt_s + std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
 }
 
 }  // namespace longhaul::flow

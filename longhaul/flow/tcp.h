@@ -47,8 +47,9 @@ bool minds_loss(const Tcp&, double loss);
 // headers for every second full one (RFC 5681, section 4.2).
 double ack_share(const Tcp&);
 
-// bbr (version 1, as in Linux) rests every 10 s to see the shortest round trip: for 200 ms, or a
-// round trip if that is longer, 4 packets are on the way (ProbeRTT).
+// bbr (version 1, as in Linux) rests every 10 s to see the shortest round trip (ProbeRTT): it sends
+// nothing until no more than 4 packets are on the way, which takes a round trip, and has these 4
+// there for 200 ms, or another round trip if that is longer.
 struct Rest {
   double every_s = 10, for_s = 0, rate = 0;
 };

@@ -35,11 +35,11 @@ TEST(Tcp, EverySecondPacketIsAcknowledged) {
 }
 
 // mutant: longhaul/flow/tcp.cpp
-//   - return Rest{.for_s = std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
-//   + return Rest{.for_s = 0.2, .rate = 4 * tcp.packet() / rtt_s};
-TEST(Tcp, BbrRestsForARoundTripAtLeast) {
-  EXPECT_EQ(rest({}, 0.05)->for_s, 0.2);
-  EXPECT_EQ(rest({}, 0.3)->for_s, 0.3);
+//   - return Rest{.for_s = rtt_s + std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
+//   + return Rest{.for_s = rtt_s + 0.2, .rate = 4 * tcp.packet() / rtt_s};
+TEST(Tcp, BbrRestsForTwoRoundTripsAtLeast) {
+  EXPECT_DOUBLE_EQ(rest({}, 0.05)->for_s, 0.25);
+  EXPECT_DOUBLE_EQ(rest({}, 0.3)->for_s, 0.6);
   EXPECT_DOUBLE_EQ(rest({}, 0.05)->rate, 6000 / 0.05);
   EXPECT_FALSE(rest(kCubic, 0.05));
   EXPECT_FALSE(rest({.first_window = 0}, 0.05));

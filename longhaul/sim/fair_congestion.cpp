@@ -20,6 +20,9 @@ Time double_at(Time now, double rtt_s) {
   return std::max(Time{at}, now + Time{1});
 }
 
+// So long after it last sent something, the transport sends a small packet, to see its peer.
+constexpr Time kPing = std::chrono::seconds(1);
+
 Time later(Time now, double seconds) { return now + Time{std::llround(seconds * 1e9)}; }
 
 }  // namespace
@@ -76,10 +79,46 @@ void FairNetwork::wake_control(Connection& c, Time now) {
     stream.window.idle(idle, rtt, config_.tcp.first_window);
     stream.next += now - c.idle_since;  // round trips pass while something is on the way
   }
-  if (c.rests <= now) {  // the first answer after a pause is as good as a rest
-    c.resting = false;
+  wake_rests(c, now);
+}
+
+// bbr wants the shortest round trip of the last 10 s, and packets that go by themselves have
+// shorter ones than full ones between others. So the first small one to be answered since it rested
+// is as good as a rest; others are no shorter.
+void FairNetwork::small_answered(Connection& c, Time at) {
+  if (!c.resting && c.rests != Wakes::kNever && !std::exchange(c.small, true)) plan_rest(c, at);
+}
+
+// What has happened in a pause.
+void FairNetwork::end_pause(Connection& c, Time now) {
+  if (c.resting && c.rests <= now) end_rest(c, c.rests);
+  const Time pinged = later(c.idle_since + kPing, rtt_s(c));
+  if (pinged <= now) small_answered(c, pinged);
+}
+
+void FairNetwork::send_small(Connection& c, Time now) {
+  if (!c.reliable()) return;
+  end_pause(c, now);
+  c.answered = later(now, rtt_s(c));
+  small_answered(c, c.answered);
+}
+
+// When a rest is due, the first answer after a pause is as good; but not that to a small packet,
+// which may have been delayed.
+void FairNetwork::wake_rests(Connection& c, Time now) {
+  end_pause(c, now);
+  if (c.resting || c.rests > now) return;
+  if (now < c.answered) {
+    c.rests = c.answered;
+  } else {
+    c.small = false;
     plan_rest(c, now);
   }
+}
+
+void FairNetwork::end_rest(Connection& c, Time now) {
+  c.resting = c.small = false;
+  plan_rest(c, now);
 }
 
 // The windows of cubic where it loses packets.
@@ -135,8 +174,12 @@ Time FairNetwork::next_control(const Connection& c) {
 
 void FairNetwork::control(Connection& c, std::uint32_t index, Time now) {
   if (c.rests <= now) {
-    c.resting = !c.resting;
-    plan_rest(c, now);
+    if (c.resting) {
+      end_rest(c, now);
+    } else {
+      c.resting = true;
+      plan_rest(c, now);
+    }
   }
   if (c.slow && c.doubles <= now) {
     c.slow = window_limits(c) || c.resting;

@@ -135,25 +135,87 @@ TEST(FairCongestion, AcknowledgementsTakeTheirShareOfTheOtherWay) {
   }
 }
 
-// 30 s of a link of 1 MB/s at 100 ms: after every 10 s four packets a round trip for 200 ms. Who
-// pauses meanwhile has rested.
+// A link of 1 MB/s at 100 ms on which bbr rests: four packets a round trip for 300 ms, of which 100
+// pass until what was under way has gone.
+class BbrRests : public ::testing::Test {
+ protected:
+  static constexpr double kRest = 0.3 - 0.3 * 4 * 1500 / 0.1 / 1e6;  // what one costs
+  static constexpr double kSmall = (85 + 52) / 1e6;
+  void send(double megabytes, Time at) {
+    net_.submit(packet(0, 1, std::uint64_t(megabytes * 1e6 * 1448 / 1500)), at);
+  }
+  void send_small(Time at) { net_.submit(packet(0, 1, 85, 2, false), at); }
+  double last_arrival() { return last(net_); }
+
+  FairNetwork net_{tcp(1e6, 0.05)};
+};
+
+// Every 10 s; who pauses when a rest is due has rested.
 //
 // mutant: longhaul/sim/fair_congestion.cpp
-//   - c.resting = !c.resting;
+//   - c.resting = true;
 //   +
 // mutant: longhaul/sim/fair_congestion.cpp
-//   - if (c.rests <= now) {  // the first answer after a pause is as good as a rest
+//   - if (c.resting || c.rests > now) return;
+//   + if (c.resting) return;
+// mutant: longhaul/flow/tcp.cpp
+//   - return Rest{.for_s = rtt_s + std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
+//   + return Rest{.for_s = std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
+TEST_F(BbrRests, EveryTenSeconds) {
+  send(25, 0s);
+  const double slow = 0.3 - 0.105;
+  EXPECT_NEAR(last_arrival(), 25 + slow + 2 * kRest + 0.05, 1e-5);
+  send(9, 60s);
+  EXPECT_NEAR(last_arrival(), 69.05, 1e-5);
+  send(2, 69500ms);
+  EXPECT_NEAR(last_arrival(), 71.55 + kRest, 1e-5);
+}
+
+// A small message before the data is not a rest that is due.
+//
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - if (now < c.answered) {
 //   + if (false) {
-TEST(FairCongestion, BbrRestsEveryTenSeconds) {
-  FairNetwork net(tcp(1e6, 0.05));
-  const auto bytes = [](double ip) { return std::uint64_t(ip * 1448 / 1500); };
-  net.submit(packet(0, 1, bytes(25e6)), 0s);
-  const double slow = 0.3 - 0.105, rest = 0.2 - 0.2 * 4 * 1500 / 0.1 / 1e6;
-  EXPECT_NEAR(last(net), 25 + slow + 2 * rest + 0.05, 1e-5);
-  net.submit(packet(0, 1, bytes(9e6)), 60s);
-  EXPECT_NEAR(last(net), 69.05, 1e-5);
-  net.submit(packet(0, 1, bytes(2e6)), 69500ms);
-  EXPECT_NEAR(last(net), 71.55 + rest, 1e-5);
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - c.rests = c.answered;
+//   + c.rests = now;
+TEST_F(BbrRests, BeginWithTheAnswerToASmallMessage) {
+  send(1, 0s);
+  last_arrival();
+  send_small(20s);
+  send(0.05, 20s);
+  EXPECT_NEAR(last_arrival(), 20.1 + kSmall, 1e-5) << "over before the answer";
+  send_small(40s);
+  send(2, 40s);
+  EXPECT_NEAR(last_arrival(), 42.05 + kSmall + kRest, 1e-5);
+}
+
+// The first small packet since a rest is as good as one: a ping or a message.
+//
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - if (pinged <= now) small_answered(c, pinged);
+//   +
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - small_answered(c, c.answered);
+//   +
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - c.resting = c.small = false;
+//   + c.resting = false;
+TEST_F(BbrRests, ArePutOffByTheFirstSmallPacket) {
+  send(12, 0s);  // rests from 10 s to 10.3 s, ends at 12.44 s
+  last_arrival();
+  send_small(20s);
+  send(2, 20s);
+  EXPECT_NEAR(last_arrival(), 22.05 + kSmall, 1e-5) << "a ping was answered at 13.5 s";
+  send(2, 22500ms);
+  EXPECT_NEAR(last_arrival(), 24.55 + kRest, 1e-5);
+  send_small(25200ms);
+  send(0.05, 25200ms);
+  last_arrival();
+  send(2.9, 32200ms);  // the rest would have been due at 33.8 s; after a ping, at 36.3 s
+  EXPECT_NEAR(last_arrival(), 35.15, 1e-5);
+  send(1, 35200ms);
+  EXPECT_NEAR(last_arrival(), 36.25 + kRest, 1e-5) << "of what was said at 25.2 s";
 }
 
 }  // namespace

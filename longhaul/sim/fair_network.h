@@ -118,6 +118,8 @@ class FairNetwork final : public Network {
     Time doubles{0};
     bool resting = false;  // bbr
     Time rests{0};         // when that changes, if something is being sent then
+    Time answered{0};      // when the last small message by itself will be
+    bool small = false;    // has one been answered since the last rest?
     std::vector<Stream> windows = {};
     std::uint64_t rounds = 0;   // round trips of them; numbers what is drawn
     double last_rate = 0;       // when it fell idle
@@ -126,8 +128,8 @@ class FairNetwork final : public Network {
     std::uint64_t packets = 0;  // sent; numbers what is drawn
     bool losing = false;        // in a burst
     void state(auto& ar) {
-      ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests, windows,
-         rounds, last_rate, idle_since, last_delivery, packets, losing);
+      ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests, answered,
+         small, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
   };
@@ -177,6 +179,11 @@ class FairNetwork final : public Network {
   void renew(Connection&, Time now);
   void plan_rest(Connection&, Time now);
   void wake_control(Connection&, Time now);
+  void send_small(Connection&, Time now);
+  void small_answered(Connection&, Time at);
+  void end_pause(Connection&, Time now);
+  void wake_rests(Connection&, Time now);
+  void end_rest(Connection&, Time now);
   void form_windows(Connection&, Time now);
   double windows_rate(const Connection&) const;
   void limit(std::uint32_t connection);
