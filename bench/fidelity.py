@@ -3,16 +3,18 @@
 in both, over the emulated WAN (`--lab`) and, for rates alone, over veth devices with the kernel's
 own token buckets. As root.
 
-  bench/fidelity.py [--build build/release] [--only TEXT] [--repeat 3] [--json FILE]
+  bench/fidelity.py [--build build/release] [--only TEXT] [--seconds 30] [--json FILE]
 
-Prints one table: seconds of one all-reduce, and seconds of one round of training; of an all-reduce
-the median of --repeat or, where rates change, the mean of twelve over several of their cycles. A
-row is void if the router, not the WAN, was what limited it, or if more than 1 % of the steps took
-longer than step_ms says. Ends with 1 if a row that is not void misses the goal (10 %), or if a run
-failed.
+Prints one table: seconds of one all-reduce, and seconds of one round of training, the mean of as
+many as take --seconds, so that what bbr does every ten and traces do every eight is in it as often
+as it comes; at least of 3, at most of 24, after a warm-up for all-reduces. A row is void if the
+router, not the WAN, was what limited it, or if more than 1 % of the steps took longer than step_ms
+says; and where one plain queue holds up acknowledgements behind data, which the model does not
+have. Ends with 1 if the others miss the goals, or if a run failed.
 """
 import argparse
 import json
+import math
 import pathlib
 import statistics
 import sys
@@ -22,7 +24,7 @@ from common import EQUAL, PATIENCE_S, UNEQUAL, gaia, result, run, sites, void
 from kernel_wan import class_each, kernel_wan, site_address, token_bucket
 
 GOAL_MEDIAN, GOAL_WORST = 3, 10  # %
-ROUNDS = 8
+FEWEST, MOST = 3, 24  # all-reduces or rounds
 VETH_PORT = 7411
 
 # 0.5 million parameters, 2 MB; a step of it takes some ms.
@@ -60,12 +62,12 @@ tcp = "{tcp}"
 
 
 class Case:
-    def __init__(self, name, wan, rates, mbytes, tcp="bbr", shape=None, more="", laps=None):
+    def __init__(self, name, wan, rates, mbytes, tcp="bbr", shape=None, more=""):
         self.name, self.wan, self.rates, self.mbytes = name, wan, rates, mbytes
-        self.tcp, self.shape, self.more, self.laps = tcp, shape, more, laps
+        self.tcp, self.shape, self.more = tcp, shape, more
 
-    def job(self, overlay):
-        return (JOB.format(rounds=ROUNDS, overlay=overlay, tcp=self.tcp) + self.wan + self.more +
+    def job(self, overlay, rounds):
+        return (JOB.format(rounds=rounds, overlay=overlay, tcp=self.tcp) + self.wan + self.more +
                 (sites(self.rates, 150) if self.rates else ""))
 
 
@@ -87,7 +89,7 @@ CASES = [
     Case("4 sites, 66 Mbit/s, 20 ms, loss 1 %, cubic", "delay_ms = 10\nloss = 0.01\n", EQUAL, 2,
          tcp="cubic"),
     Case("4 sites, 66 and 22 Mbit/s in turn, 20 ms", "delay_ms = 10\n", EQUAL, 10,
-         more=CHANGE.format(what="up"), laps=12),
+         more=CHANGE.format(what="up")),
     Case("veth, TBF: 4 sites, 66 Mbit/s", "delay_ms = 0.05\n", EQUAL, 10, shape=token_bucket),
     Case("veth, TBF: 8 sites, 20 to 155 Mbit/s", "delay_ms = 0.05\n", UNEQUAL, 10,
          shape=token_bucket),
@@ -100,7 +102,7 @@ CASES = [
 class Bench:
     def __init__(self, args, folder):
         self.longhaul = pathlib.Path(args.build).resolve() / "longhaul"
-        self.folder, self.repeat = folder, args.repeat
+        self.folder, self.seconds = folder, args.seconds
         self.runs = 0
 
     def one(self, *words):
@@ -124,18 +126,26 @@ class Bench:
                     site.kill()
             return found[0]
 
+    def count(self, one_s):
+        return max(FEWEST, min(MOST, math.ceil(self.seconds / one_s)))
+
+    def write(self, case, overlay, rounds=FEWEST):
+        (self.folder / "job.toml").write_text(case.job(overlay, rounds))
+
     def collective(self, case, overlay):
-        words = ["perf", "job.toml", "--mbytes", str(case.mbytes), "--repeat",
-                 str(case.laps or self.repeat)]
+        self.write(case, overlay)
+        words = ["perf", "job.toml", "--mbytes", str(case.mbytes), "--repeat"]
+        words.append(str(self.count(self.one(*words, "1")["time_s"])))
         simulated = self.one(*words)
         real = self.every_site(case, *words) if case.shape else self.one(*words, "--lab")
-        # Where rates change, a median would say in which phase most laps happened to begin.
-        times = [statistics.mean(found["times_s"]) if case.laps else found["time_s"]
-                 for found in (simulated, real)]
-        return *times, void(real)
+        return *(statistics.mean(found["times_s"]) for found in (simulated, real)), void(real)
 
     def training(self, case, overlay):
         self.runs += 1
+        self.write(case, overlay)
+        first = self.one("simulate", "job.toml", "--out", f"{self.runs}-f")
+        rounds = self.count(first["time_s"] / FEWEST)
+        self.write(case, overlay, rounds)
         simulated = self.one("simulate", "job.toml", "--out", f"{self.runs}-s")
         if case.shape:
             real = self.every_site(case, "site", "job.toml", out=True)
@@ -143,12 +153,12 @@ class Bench:
             real = self.one("launch", "job.toml", "--lab", "--out", f"{self.runs}-l")
         if simulated["params_hash"] != real["params_hash"]:
             raise RuntimeError("the simulator's parameters are not those of the sockets")
-        return simulated["time_s"] / ROUNDS, real["time_s"] / ROUNDS, void(real)
+        return simulated["time_s"] / rounds, real["time_s"] / rounds, void(real)
 
     def row(self, case, overlay, what):
-        (self.folder / "job.toml").write_text(case.job(overlay))
         measure = self.collective if what == "all-reduce" else self.training
         simulated, real, why = measure(case, overlay)
+        why = why or ("plain queue" if case.shape == token_bucket else "")
         return {"case": case.name, "overlay": overlay, "what": what, "simulated_s": simulated,
                 "real_s": real, "error": 100 * (simulated - real) / real, "void": why}
 
@@ -167,7 +177,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--only", default="", help="rows whose network, overlay or what holds this")
-    parser.add_argument("--repeat", type=int, default=3, help="all-reduces, beside the warm-up")
+    parser.add_argument("--seconds", type=float, default=30, help="of each measurement, about")
     parser.add_argument("--json", help="file for the rows")
     args = parser.parse_args()
     rows, failed = [], 0
@@ -195,7 +205,8 @@ def main():
         print(f"\nmedian {median:.1f} % (goal {GOAL_MEDIAN}), worst {worst:.1f} % "
               f"(goal {GOAL_WORST}), of {len(errors)} rows; {len(rows) - len(errors)} void, "
               f"{failed} failed")
-    sys.exit(1 if failed or not errors or max(errors) > GOAL_WORST else 0)
+    reached = errors and median <= GOAL_MEDIAN and worst <= GOAL_WORST
+    sys.exit(0 if reached and not failed else 1)
 
 
 if __name__ == "__main__":

@@ -19,24 +19,25 @@ def token_bucket(namespace, device, rate, _side, _count):
 
 
 def class_each(namespace, device, rate, side, count):
-    """A queue for each site at the other end, and the rate in equal parts for those not empty."""
-    qdisc = ("tc", "-n", namespace, "qdisc", "add", "dev", device)
-    made = ("tc", "-n", namespace, "class", "add", "dev", device)
-    tell(*qdisc, "root", "handle", "1:", "htb")
-    tell(*made, "parent", "1:", "classid", "1:1", "htb", "rate", f"{rate}mbit", "burst", "16kb")
+    """A queue for each site at the other end and one for packets of less than 64 bytes, which are
+    acknowledgements; the rate goes in equal parts to those that are not empty."""
+    def tc(*words):
+        tell("tc", "-n", namespace, *words)
+
+    def share(number, order, *match):
+        own = f"1:{10 + number}"
+        tc("class", "add", "dev", device, "parent", "1:1", "classid", own, "htb", "rate",
+           f"{rate * 1000 // (count + 1)}kbit", "ceil", f"{rate}mbit", "quantum", "3028")
+        tc("qdisc", "add", "dev", device, "parent", own, "pfifo", "limit", "100")
+        tc("filter", "add", "dev", device, "parent", "1:", "protocol", "ip", "prio", str(order),
+           "u32", "match", *match, "flowid", own)
+
+    tc("qdisc", "add", "dev", device, "root", "handle", "1:", "htb")
+    tc("class", "add", "dev", device, "parent", "1:", "classid", "1:1", "htb", "rate",
+       f"{rate}mbit", "burst", "16kb")
+    share(count, 1, "u16", "0x0000", "0xffc0", "at", "2")  # the length of an IP packet
     for i in range(count):
-        own = f"1:{10 + i}"
-        tell(*made, "parent", "1:1", "classid", own, "htb", "rate", f"{rate * 1000 // count}kbit",
-             "ceil", f"{rate}mbit", "quantum", "3028")
-        tell(*qdisc, "parent", own, "pfifo", "limit", "100")
-        tell("tc", "-n", namespace, "filter", "add", "dev", device, "parent", "1:", "protocol",
-             "ip", "prio", "2", "u32", "match", "ip", side, f"{site_address(i)}/32", "flowid", own)
-    own="1:9"
-    tell(*made, "parent", "1:1", "classid", own, "htb", "rate", f"{rate * 1000 // count}kbit",
-             "ceil", f"{rate}mbit", "quantum", "3028")
-    tell(*qdisc, "parent", own, "pfifo", "limit", "100")
-    tell("tc", "-n", namespace, "filter", "add", "dev", device, "parent", "1:", "protocol",
-             "ip", "prio", "1", "u32", "match", "u16", "0x0000", "0xffc0", "at", "2", "flowid", own)
+        share(i, 2, "ip", side, f"{site_address(i)}/32")
 
 
 @contextlib.contextmanager

@@ -102,8 +102,8 @@ std::optional<Verdict> Shaper::fly(std::uint32_t slot, Way& way, Time now) {
 bool Shaper::queue(std::uint32_t link, std::uint32_t slot, const Way& way, Time now) {
   const Packet& packet = flights_[slot].packet;
   Server& server = links_[link].server;
-  const double trip = server.rate() ? *server.rate() * way.round_trip : 0;
-  const std::uint64_t limit = std::max(kFloor, std::uint64_t(trip));
+  const double trips = server.rate() ? kTrips * *server.rate() * way.round_trip : 0;
+  const std::uint64_t limit = std::max(kFloor, std::uint64_t(trips));
   if (!server.push(packet.service_class, flow_of(packet), {slot, packet.bytes}, limit))
     return false;
   if (!server.busy()) serve(link, now);

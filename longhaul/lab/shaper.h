@@ -7,8 +7,8 @@
 // Each link is a Server: a rate, strict priority, a fair share for each flow, tail drop. An absent
 // rate lets everything through at once. A flow is what one pair of sites sends in one class; bare
 // acknowledgements, which answer what goes the other way, are one of their own, and so do not wait
-// for the pair's data. A queue holds, per flow, what the link sends in one round trip of that pair
-// (its delays there and back), and at least kFloor.
+// for the pair's data. A queue holds, per flow, what the link sends in kTrips round trips of that
+// pair (its delays there and back), and at least kFloor.
 //
 // The caller says what time it is, from 0; times do not go back. What is to happen at a time
 // happens at that time however late the caller comes, so rates and delays are exact.
@@ -71,6 +71,8 @@ struct Change {
 class Shaper {
  public:
   static constexpr std::uint64_t kFloor = 128 * 1024;  // bytes of a queue, at least
+  // With the one under way, what bbr has out when it starts (2.89 times rate x round trip).
+  static constexpr double kTrips = 2;
   static constexpr double kStands = 1;  // bytes per second: what a packet waits through
 
   // `changes`: at given times, beside the traces of the Wan. CHECKs that the Wan is one: rates

@@ -268,11 +268,12 @@ TEST(Shaper, L7_LosesTheShareThatIsAskedFor) {
   EXPECT_EQ(count(run(shaper, burst(1, 0, 5000, 1000, 1s, 10us)), Fate::delivered), 5000u);
 }
 
-// L8: a queue holds a round trip's worth of its link, and at least the floor; then the tail drops.
+// L8: a queue holds two round trips' worth of its link, and at least the floor; then the tail
+// drops.
 // mutant: longhaul/lab/shaper.cpp
-//   - const std::uint64_t limit = std::max(kFloor, std::uint64_t(trip));
-//   + const std::uint64_t limit = std::max(kFloor, std::uint64_t(trip) / 2);
-TEST(Shaper, L8_QueuesHoldOneRoundTrip) {
+//   - const std::uint64_t limit = std::max(kFloor, std::uint64_t(trips));
+//   + const std::uint64_t limit = std::max(kFloor, std::uint64_t(trips) / 2);
+TEST(Shaper, L8_QueuesHoldTwoRoundTrips) {
   const auto taken = [](double delay_s) {
     flow::Wan wan = equal(2, {}, delay_s);
     wan.sites[0].up = 1e6;
@@ -281,8 +282,8 @@ TEST(Shaper, L8_QueuesHoldOneRoundTrip) {
     EXPECT_EQ(seen.size(), 1000u);
     return count(seen, Fate::delivered);
   };
-  EXPECT_EQ(taken(0.150), 301u);                       // 1 MB/s x 0.3 s, and the one under way
-  EXPECT_EQ(taken(0.001), Shaper::kFloor / 1000 + 1);  // 2 ms would be 2 packets
+  EXPECT_EQ(taken(0.150), 601u);                       // 1 MB/s x 0.6 s, and the one under way
+  EXPECT_EQ(taken(0.001), Shaper::kFloor / 1000 + 1);  // 4 ms would be 4 packets
 }
 
 // L9: a trace changes rates, delays, loss and ways at its times, also in the middle of a packet.

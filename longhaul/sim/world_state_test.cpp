@@ -94,7 +94,8 @@ TEST(WorldState, SoItIsWithPhantoms) {
 }
 
 // mutant: longhaul/sim/fair_network.h
-//   - ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests, answered,
+//   - ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests,
+//   answered,
 //   + ar(mode, queue, rate, since, ends, slow, window_rate, doubles, resting, rests, answered,
 TEST(WorldState, SoItIsWhereConnectionsShareLinks) {
   for (const bool phantom : {false, true}) {
