@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -B
 """How far the simulator is from real sockets: the same collective and the same short training job
 in both, over the emulated WAN (`--lab`) and, for rates alone, over veth devices with the kernel's
-own token buckets. As root.
+own shapers. As root.
 
-  bench/fidelity.py [--build build/release] [--only TEXT] [--seconds 30] [--json FILE]
+  bench/fidelity.py [--build build/release] [--only TEXT] [--seconds 20] [--json FILE]
 
 Prints one table: seconds of one all-reduce, and seconds of one round of training, the mean of as
 many as take --seconds, so that what bbr does every ten and traces do every eight is in it as often
@@ -177,7 +177,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--only", default="", help="rows whose network, overlay or what holds this")
-    parser.add_argument("--seconds", type=float, default=30, help="of each measurement, about")
+    parser.add_argument("--seconds", type=float, default=20, help="of each measurement, about")
     parser.add_argument("--json", help="file for the rows")
     args = parser.parse_args()
     rows, failed = [], 0

@@ -19,8 +19,9 @@ def token_bucket(namespace, device, rate, _side, _count):
 
 
 def class_each(namespace, device, rate, side, count):
-    """A queue for each site at the other end and one for packets of less than 64 bytes, which are
-    acknowledgements; the rate goes in equal parts to those that are not empty."""
+    """A queue for each site at the other end and one for packets of less than 64 bytes: most
+    acknowledgements, but not those that name what is missing. The rate goes in equal parts to those
+    that are not empty."""
     def tc(*words):
         tell("tc", "-n", namespace, *words)
 

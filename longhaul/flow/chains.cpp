@@ -1,13 +1,15 @@
 #include "longhaul/flow/chains.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 
+#include "longhaul/base/check.h"
 #include "longhaul/flow/circle.h"
 
 namespace longhaul::flow {
 
 Chains chain_up(const Wan& wan, const Capacities& at, double piece) {
+  LH_CHECK(at.sites > 1);
   const auto n = std::uint32_t(at.sites);
   const auto rate = [&](std::uint32_t from, std::uint32_t to) {
     return std::min({at.up[from], at.down[to], at.pair(from, to)});
@@ -15,15 +17,15 @@ Chains chain_up(const Wan& wan, const Capacities& at, double piece) {
   const std::vector<std::uint32_t> order = best_circle(n, rate).order;
   const auto after = [&](std::uint32_t turn) { return order[(turn + 1) % n]; };
   Chains chains;
-  double round = 0, shortest = kUnlimited;
-  for (std::uint32_t turn = 0; turn < n; ++turn) {
-    const double hop =
-        wan.pair(order[turn], after(turn)).delay_s + piece / rate(order[turn], after(turn));
-    round += hop;
-    shortest = std::min(shortest, hop);
-  }
-  chains.latency = 2 * (round - shortest);
-  for (const std::uint32_t root : order) {
+  std::vector<double> hops;  // from each turn to the next
+  for (std::uint32_t turn = 0; turn < n; ++turn)
+    hops.push_back(wan.pair(order[turn], after(turn)).delay_s +
+                   piece / rate(order[turn], after(turn)));
+  const double round = std::accumulate(hops.begin(), hops.end(), 0.0);
+  for (std::uint32_t at_root = 0; at_root < n; ++at_root) {
+    const std::uint32_t root = order[at_root];
+    const double out = hops[at_root], in = hops[(at_root + n - 1) % n];
+    chains.latency = std::max(chains.latency, round - out + round - in);
     TwoTrees trees{root, std::vector<std::uint32_t>(n), std::vector<std::uint32_t>(n), 0};
     for (std::uint32_t turn = 0; turn < n; ++turn) {
       const std::uint32_t site = order[turn], next = after(turn);

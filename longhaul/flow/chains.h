@@ -13,7 +13,8 @@ struct Chains {
   double latency = 0;           // of a piece on the longest way up and down, seconds
 };
 
-// Round the circle whose slowest hop is the quickest. `piece`: bytes, as rates count them.
+// Round the circle whose slowest hop is the quickest. `piece`: bytes, as rates count them. CHECKs
+// that there are two sites.
 Chains chain_up(const Wan&, const Capacities&, double piece);
 
 }  // namespace longhaul::flow

@@ -52,23 +52,24 @@ TEST(Chains, OneConnectionAtEachPort) {
   }
 }
 
-// Thin pairs are left out, and the longest way is that of the chains which leave out the shortest
-// hop: here from 3 to 0, as the others take 10 ms and a piece's time.
-// mutant: longhaul/flow/chains.cpp
+// Thin pairs are left out. The chain to a root leaves out the hop from it, that from it the hop to
+// it: one of them is the short one, to 0, for the roots at its ends, and with them ways are
+// longest. mutant: longhaul/flow/chains.cpp
 //   - const std::vector<std::uint32_t> order = best_circle(n, rate).order;
 //   + const std::vector<std::uint32_t> order = {0, 1, 2, 3};
 // mutant: longhaul/flow/chains.cpp
-//   - chains.latency = 2 * (round - shortest);
-//   + chains.latency = 2 * round;
+//   - chains.latency = std::max(chains.latency, round - out + round - in);
+//   + chains.latency = std::max(chains.latency, round - out + round - out);
 TEST(Chains, TheBestCircleAndItsLongestWay) {
   Wan wan = equal_sites(4, 1e6);
   wan.usual.delay_s = 0.01;
   for (const SitePair& thin : {SitePair{0, 1}, {1, 2}, {2, 3}})
     wan.pairs[thin] = {.rate = 1e5, .delay_s = 0.01};
+  for (const std::uint32_t from : {1, 2, 3}) wan.pairs[{from, 0}] = {.rate = 1e6, .delay_s = 2e-3};
   const Chains chains = chain_up(wan, Capacities(wan), 1000);
   for (const TwoTrees& trees : chains.trees)
-    for (const auto& hop : hops_of(trees)) EXPECT_FALSE(wan.pairs.contains(hop));
-  EXPECT_NEAR(chains.latency, 6 * (0.01 + 1e-3), 1e-9);
+    for (const auto& hop : hops_of(trees)) EXPECT_FALSE(wan.pairs.contains(hop) && hop.second != 0);
+  EXPECT_NEAR(chains.latency, 5 * 11e-3 + 3e-3, 1e-9);
 }
 
 }  // namespace

@@ -303,8 +303,7 @@ class Planner {
     if (!other.trees.empty() && other.seconds() < best.seconds()) best = std::move(other);
   }
 
-  // Each site passes on all of a vector but what it begins with: no circle does if a site cannot
-  // get rid of that in time.
+  // Round a circle each site sends 2 (n-1)/n of the vector: none does if one cannot in time.
   void prefer_circle(ForestPlan& best) {
     const double longest = best.seconds() * (1 + kOneConnection);
     const double passed = 2 * task_.bytes * (n_ - 1) / n_;

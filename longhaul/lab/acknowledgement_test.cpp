@@ -24,6 +24,9 @@ Bytes tcp_packet(unsigned flags, std::size_t data, unsigned protocol = 6, std::s
 //   - if (packet.size() < kIpHeader || byte(9) != IPPROTO_TCP) return false;
 //   + if (packet.size() < kIpHeader) return false;
 // mutant: longhaul/lab/acknowledgement.cpp
+//   - if ((byte(6) & 0x1f) != 0 || byte(7) != 0) return false;  // not the first fragment
+//   +
+// mutant: longhaul/lab/acknowledgement.cpp
 //   - const std::size_t ip = (byte(0) & 0xf) * 4;
 //   + const std::size_t ip = 20;
 // mutant: longhaul/lab/acknowledgement.cpp
@@ -40,15 +43,29 @@ TEST(Acknowledgement, BareIsWhatAcknowledgesAndNothingElse) {
   for (const unsigned flags : {0x11u, 0x12u, 0x14u, 0x00u})
     EXPECT_FALSE(is_bare_acknowledgement(tcp_packet(flags, 0))) << flags;
   EXPECT_FALSE(is_bare_acknowledgement(tcp_packet(0x10, 0, 17))) << "UDP";
+  for (const std::size_t place : {6, 7}) {
+    Bytes fragment = tcp_packet(0x10, 0);
+    fragment[place] = std::byte(1);
+    EXPECT_FALSE(is_bare_acknowledgement(fragment)) << "of what is there no header";
+  }
 }
 
 // Whatever bytes there are, none beyond them are read.
 RC_GTEST_PROP(Acknowledgement, OfAnyBytes, ()) {
-  auto bytes = *rc::gen::container<std::vector<unsigned char>>(rc::gen::arbitrary<unsigned char>());
-  if (bytes.size() > 9) bytes[9] = 6;
-  const std::vector<unsigned char> exact(bytes.begin(), bytes.end());
-  const bool bare = is_bare_acknowledgement(std::as_bytes(std::span(exact)));
-  if (bare) RC_ASSERT(exact.size() >= 40 && exact.size() <= 120);
+  const auto length = *rc::gen::inRange<std::size_t>(0, 130);
+  const auto bytes =
+      *rc::gen::container<std::vector<unsigned char>>(length, rc::gen::arbitrary<unsigned char>());
+  std::vector<unsigned char> packet(bytes.begin(), bytes.end());
+  const auto put = [&](std::size_t at, unsigned char value) {
+    if (at < packet.size()) packet[at] = value;
+  };
+  put(0, *rc::gen::inRange<unsigned char>(0x40, 0x50));
+  put(6, 0);
+  put(7, 0);
+  put(9, 6);
+  packet.shrink_to_fit();
+  if (is_bare_acknowledgement(std::as_bytes(std::span(packet))))
+    RC_ASSERT(packet.size() >= 40 && packet.size() <= 120 && packet.size() % 4 == 0);
 }
 
 }  // namespace

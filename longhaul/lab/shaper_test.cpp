@@ -108,7 +108,7 @@ RC_GTEST_PROP(Shaper, L2_TimesDoNotDependOnWhenItIsAsked, ()) {
     const std::uint32_t from = *rc::gen::inRange(0u, 3u);
     given.push_back({at,
                      {from, (from + *rc::gen::inRange(1u, 3u)) % 3, *rc::gen::inRange(40u, 1500u),
-                      *rc::gen::inRange(0u, 8u), false, std::uint64_t(i)}});
+                      *rc::gen::inRange(0u, 8u), *rc::gen::arbitrary<bool>(), std::uint64_t(i)}});
   }
   Shaper seldom(wan, 1), often(wan, 1);
   const auto one = run(seldom, given);
@@ -165,7 +165,7 @@ RC_GTEST_PROP(Shaper, L3_NeverAboveCapacityAndNeverIdleWithWork, ()) {
   RC_ASSERT(end <= offered / kRate + 0.001 + 0.005 + 2 * 1500 / kRate);
 }
 
-// L4: packets of a pair and class come in the order in which they were sent, with jitter too.
+// L4: packets of a flow come in the order in which they were sent, with jitter too.
 // mutant: longhaul/lab/shaper.cpp
 //   - way.last_arrival = std::max(way.last_arrival, now + delay);  // nobody overtakes
 //   + way.last_arrival = now + delay;

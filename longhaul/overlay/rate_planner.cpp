@@ -143,7 +143,7 @@ std::optional<SitePlan> RatePlanner::consider(const SiteGroups& groups, const Si
   if (drifted(measured.rates)) {
     basis_ = measured.rates;
     const flow::Wan wan = network_by(measured, blank_network(groups, network_.get()));
-    SitePlan plan = plan_between(wan, grid);
+    SitePlan plan = plan_between(wan, grid, false);
     if (busiest(now.trees, wan) > kGain * busiest(plan.trees, wan)) {
       base_ = plan;
       changed_ = round;

@@ -19,7 +19,7 @@ struct Scene {
       : team(team_of(4 * nodes)), planner(config, nullptr) {
     for (Rank rank = 0; rank < 4 * nodes; ++rank) site_of.push_back(rank / nodes);
     groups = group_by_site(team, site_of);
-    now = plan_between(blank_network(groups, nullptr), kGrid);
+    now = plan_between(blank_network(groups, nullptr), kGrid, false);
     report([](Rank, Rank) { return 1e6; });
   }
   template <class Rate>

@@ -21,7 +21,7 @@ void Replanner::new_team(const Team& team) {
 
 // How long a vector takes is not known, so all parts go before all means.
 SitePlan Replanner::first_plan(const SiteGroups& groups, const Grid& grid) const {
-  return {plan_between(blank_network(groups, network_.get()), grid).trees};
+  return {plan_between(blank_network(groups, network_.get()), grid, false).trees};
 }
 
 Forest Replanner::forest_since(Round since, const Grid& grid) const {

@@ -47,7 +47,7 @@ struct SitePlan {
 SitePlan plan_trees(const SiteGroups&, const flow::Wan* network, const Grid&);
 // By the network between the groups' sites alone, in their order. `circle`: one circle will do, as
 // flow::ForestTask has it; who learns rates needs all pairs measured.
-SitePlan plan_between(const flow::Wan&, const Grid&, bool circle = false);
+SitePlan plan_between(const flow::Wan&, const Grid&, bool circle);
 
 // Each tree `turns` times, every time with an equal part of its share: tree t is led, the k-th
 // time, by the (t + k)-th of a site's members, round about.

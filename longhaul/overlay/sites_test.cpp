@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <numeric>
+#include <set>
 
 #include "longhaul/overlay/testing/places.h"
 
@@ -134,11 +135,37 @@ TEST(Sites, PiecesLagByWhatALinkTakes) {
     wan.sites.push_back({.name = {}, .up = 1e6, .down = 1e6, .lan = {}});
   wan.usual.delay_s = 0.1;
   const Grid grid(10'000'000, 1, 10'000);  // 55 s of 40 MB over three links
-  const SitePlan plan = plan_between(wan, grid);
+  const SitePlan plan = plan_between(wan, grid, false);
   EXPECT_NEAR(plan.lag, 4 * (0.1 + 2 * 0.0414) / 55.2, 1e-4);
   EXPECT_EQ(over_sites(plan, groups, grid.pieces()).lag, std::uint32_t(plan.lag * 1000));
   EXPECT_FALSE(over_sites(SitePlan{plan.trees}, groups, grid.pieces()).lag);
-  EXPECT_EQ(plan_between(wan, Grid(1000, 1, 1000)).lag, 1) << "delays are all there is";
+  EXPECT_EQ(plan_between(wan, Grid(1000, 1, 1000), false).lag, 1) << "delays are all there is";
+}
+
+// Between equal sites one circle will do, where that is said of them; not where nothing is.
+// mutant: longhaul/overlay/sites.cpp
+//   - return plan_between(network_of(groups, network), grid, network != nullptr);
+//   + return plan_between(network_of(groups, network), grid, true);
+// mutant: longhaul/overlay/sites.cpp
+//   - return plan_between(network_of(groups, network), grid, network != nullptr);
+//   + return plan_between(network_of(groups, network), grid, false);
+TEST(Sites, GoRoundACircleWhereTheNetworkIsKnown) {
+  const SiteGroups groups = group_by_site(team_of(4), {0, 1, 2, 3});
+  flow::Wan wan;
+  wan.sites.assign(4, {.name = {}, .up = 1e6, .down = 1e6, .lan = {}});
+  wan.usual.delay_s = 2e-3;
+  const auto pairs_used = [&](const flow::Wan* network) {
+    std::set<flow::SitePair> pairs;
+    for (const auto& [tree, share] : plan_trees(groups, network, Grid(1'000'000, 1, 1000)).trees)
+      for (std::uint32_t site = 0; site < 4; ++site) {
+        if (site == tree.root) continue;
+        pairs.insert({site, tree.reduce_to[site]});
+        pairs.insert({tree.spread_from[site], site});
+      }
+    return pairs.size();
+  };
+  EXPECT_EQ(pairs_used(&wan), 4u);
+  EXPECT_EQ(pairs_used(nullptr), 12u);
 }
 
 // mutant: longhaul/overlay/sites.cpp

@@ -49,8 +49,8 @@ void FairNetwork::renew(Connection& c, Time now) {
   c.doubles = Time{0};
   c.window_rate = first_rate(c);
   c.slow = c.reliable() && c.window_rate < flow::kUnlimited;
-  c.resting = false;
-  plan_rest(c, now);
+  c.answered = Time{0};
+  end_rest(c, now);  // of the one before
   c.windows.clear();
   form_windows(c, now);
 }
@@ -84,9 +84,9 @@ void FairNetwork::wake_control(Connection& c, Time now) {
 
 // bbr wants the shortest round trip of the last 10 s, and packets that go by themselves have
 // shorter ones than full ones between others. So the first small one to be answered since it rested
-// is as good as a rest; others are no shorter.
+// is as good as a rest; others are no shorter. `at` may be yet to come.
 void FairNetwork::small_answered(Connection& c, Time at) {
-  if (!c.resting && c.rests != Wakes::kNever && !std::exchange(c.small, true)) plan_rest(c, at);
+  if (!c.resting && c.rests != Wakes::kNever && !std::exchange(c.put_off, true)) plan_rest(c, at);
 }
 
 // What has happened in a pause.
@@ -111,13 +111,13 @@ void FairNetwork::wake_rests(Connection& c, Time now) {
   if (now < c.answered) {
     c.rests = c.answered;
   } else {
-    c.small = false;
+    c.put_off = false;
     plan_rest(c, now);
   }
 }
 
 void FairNetwork::end_rest(Connection& c, Time now) {
-  c.resting = c.small = false;
+  c.resting = c.put_off = false;
   plan_rest(c, now);
 }
 

@@ -199,8 +199,8 @@ TEST_F(BbrRests, BeginWithTheAnswerToASmallMessage) {
 //   - small_answered(c, c.answered);
 //   +
 // mutant: longhaul/sim/fair_congestion.cpp
-//   - c.resting = c.small = false;
-//   + c.resting = false;
+//   - if (c.resting && c.rests <= now) end_rest(c, c.rests);
+//   +
 TEST_F(BbrRests, ArePutOffByTheFirstSmallPacket) {
   send(12, 0s);  // rests from 10 s to 10.3 s, ends at 12.44 s
   last_arrival();
@@ -216,6 +216,63 @@ TEST_F(BbrRests, ArePutOffByTheFirstSmallPacket) {
   EXPECT_NEAR(last_arrival(), 35.15, 1e-5);
   send(1, 35200ms);
   EXPECT_NEAR(last_arrival(), 36.25 + kRest, 1e-5) << "of what was said at 25.2 s";
+}
+
+// A rest that ends in a pause has ended; one that has not goes on.
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - if (c.resting && c.rests <= now) end_rest(c, c.rests);
+//   +
+TEST_F(BbrRests, EndInAPause) {
+  send(9.81, 0s);  // some KB of it after 10 s
+  EXPECT_LT(last_arrival(), 10.2);
+  const Buffer resting = testing::save(net_);
+  send(1, 10500ms);
+  EXPECT_NEAR(last_arrival(), 11.55, 1e-5);
+  ASSERT_TRUE(testing::load(net_, resting));
+  send(1, 10200ms);
+  EXPECT_NEAR(last_arrival(), 11.25 + 0.1 - 0.006, 1e-5) << "six KB in the rest's last 100 ms";
+}
+
+// What was said over the connection before is nothing to the next one.
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - end_rest(c, now);  // of the one before
+//   + plan_rest(c, now);
+TEST_F(BbrRests, BeginAnewWithTheConnection) {
+  send_small(1s);
+  last_arrival();
+  net_.cut(0, 1, 2s);
+  net_.heal(0, 1, 3s);
+  send_small(4s);
+  send(8.5, 5s);  // the new connection would rest at 12 s, now at 14.1 s
+  const double slow = 0.3 - 0.105;
+  EXPECT_NEAR(last_arrival(), 5 + 8.5 + slow + 0.05, 1e-5);
+}
+
+// What is saved knows of pauses what it knew.
+// mutant: longhaul/sim/fair_network.h
+//   - ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests,
+//   answered,
+//   + ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests,
+// mutant: longhaul/sim/fair_network.h
+//   - put_off, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
+//   + windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
+TEST_F(BbrRests, GoOnFromWhatWasSaved) {
+  const auto load = [&] {
+    FairNetwork loaded(tcp(1e6, 0.05));
+    EXPECT_TRUE(testing::load(loaded, testing::save(net_)));
+    return loaded;
+  };
+  send(1, 0s);
+  send_small(5s);
+  last_arrival();
+  FairNetwork one = load();
+  one.submit(packet(0, 1, 85, 2, false), 12s);
+  one.submit(packet(0, 1, 4 * 965'333), 12s);
+  EXPECT_NEAR(last(one), 16.05 + kSmall + kRest, 1e-4) << "put off at 5.1 s, and not again";
+  send_small(30s);
+  FairNetwork two = load();
+  two.submit(packet(0, 1, 965'333), 30s);
+  EXPECT_NEAR(last(two), 31.05 + kSmall + kRest, 1e-4) << "before the answer";
 }
 
 }  // namespace

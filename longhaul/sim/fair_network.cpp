@@ -57,7 +57,7 @@ void FairNetwork::start(std::uint32_t index, Time now) {
   if (c.mode == Mode::idle && narrowest > 0 &&
       (small || (narrowest == flow::kUnlimited && shares_.cap(index) == flow::kUnlimited))) {
     c.mode = Mode::lone;
-    send_small(c, now);
+    if (small) send_small(c, now);
     c.ends = after(now, c.left, narrowest);
   } else {
     if (c.mode == Mode::idle) begin_flow(c, index, now);

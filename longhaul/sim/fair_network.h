@@ -119,7 +119,7 @@ class FairNetwork final : public Network {
     bool resting = false;  // bbr
     Time rests{0};         // when that changes, if something is being sent then
     Time answered{0};      // when the last small message by itself will be
-    bool small = false;    // has one been answered since the last rest?
+    bool put_off = false;  // has a small packet put off the rest since the last one?
     std::vector<Stream> windows = {};
     std::uint64_t rounds = 0;   // round trips of them; numbers what is drawn
     double last_rate = 0;       // when it fell idle
@@ -129,7 +129,7 @@ class FairNetwork final : public Network {
     bool losing = false;        // in a burst
     void state(auto& ar) {
       ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests, answered,
-         small, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
+         put_off, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
   };

@@ -322,8 +322,8 @@ std::vector<Seen> play(FairNetwork& net, Random& random, Time& now, int turns) {
 }
 
 // mutant: longhaul/sim/fair_network.h
-//   - small, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
-//   + small, windows, rounds, last_rate, idle_since, last_delivery, packets);
+//   - put_off, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
+//   + put_off, windows, rounds, last_rate, idle_since, last_delivery, packets);
 // mutant: longhaul/sim/fair_network.h
 //   - void state(auto& ar) { ar(flows, changed, before); }
 //   + void state(auto& ar) { ar(flows, before); }

@@ -78,7 +78,8 @@ class Tidy(ScriptCase):
         self.expect("tidy", 0)
         said = "made is also what longhaul/base/a_test.cpp imports"
         for helper in ("int made(int a) { return a; }", "const A& made(int a,\n        int b) {",
-                       "template <class A>\nstd::vector<A> made() {", "struct made {"):
+                       "template <class A>\nstd::vector<A> made() {", "struct made {",
+                       "void f() {}\nint made(int a) {"):
             self.refuse("longhaul/base/b_test.cpp", helper + "\n}\n", said)
         self.write("longhaul/base/b_test.cpp", "int A::made() {\n  return made(1);\n}\n")
         self.expect("tidy", 0)
