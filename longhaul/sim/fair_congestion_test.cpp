@@ -243,6 +243,7 @@ TEST_F(BbrRests, BeginAnewWithTheConnection) {
   net_.cut(0, 1, 2s);
   net_.heal(0, 1, 3s);
   send_small(4s);
+  last_arrival();
   send(8.5, 5s);  // the new connection would rest at 12 s, now at 14.1 s
   const double slow = 0.3 - 0.105;
   EXPECT_NEAR(last_arrival(), 5 + 8.5 + slow + 0.05, 1e-5);
