@@ -28,6 +28,15 @@ Status check_same_job(const std::string& path, const Job& job) {
   return Ok{};
 }
 
+// Whether something is in it; not so the job.toml of a run that was killed while it began.
+bool is_used(const std::string& path) {
+  std::error_code code;
+  const std::string begun = fmt::format("job.toml{}", kTemporary);
+  for (const auto& entry : fs::directory_iterator(path, code))
+    if (entry.path().filename() != begun) return true;
+  return false;
+}
+
 // What a session that was killed while it wrote has left.
 void remove_temporaries(const std::string& path) {
   std::error_code code;
@@ -58,7 +67,7 @@ Status RunFolder::check(const std::string& path, const Job& job, Existing existi
   const bool there = fs::exists(path, code);
   if (there && !fs::is_directory(path, code))
     return invalid(fmt::format("{}: is not a folder; choose another with --out", path));
-  const bool used = there && !fs::is_empty(path, code);
+  const bool used = is_used(path);
   existing = settle(path, existing);
   if (existing == Existing::resume) {
     if (!used) return unavailable(fmt::format("{}: nothing to resume; leave --resume out", path));

@@ -241,12 +241,12 @@ TEST_F(BbrRests, BeginAnewWithTheConnection) {
   send_small(1s);
   last_arrival();
   net_.cut(0, 1, 2s);
-  net_.heal(0, 1, 3s);
-  send_small(4s);
+  net_.heal(0, 1, 2200ms);
+  send_small(2500ms);
   last_arrival();
-  send(8.5, 5s);  // the new connection would rest at 12 s, now at 14.1 s
+  send(7.2, 5s);  // the new connection would rest at 12 s, now at 12.6 s
   const double slow = 0.3 - 0.105;
-  EXPECT_NEAR(last_arrival(), 5 + 8.5 + slow + 0.05, 1e-5);
+  EXPECT_NEAR(last_arrival(), 5 + 7.2 + slow + 0.05, 1e-5);
 }
 
 // What is saved knows of pauses what it knew.

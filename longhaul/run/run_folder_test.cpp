@@ -1,0 +1,62 @@
+#include "longhaul/run/run_folder.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "longhaul/base/check.h"
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/testing/scratch.h"
+
+namespace longhaul::run {
+namespace {
+
+using ::testing::HasSubstr;
+
+Job small() {
+  auto doc = parse_document(
+      "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[stop]\nmax_rounds = 1\n[[site]]\nname "
+      "= \"a\"\n",
+      "job.toml");
+  LH_CHECK(doc);
+  auto job = resolve_job(*std::move(doc));
+  LH_CHECK(job);
+  return *std::move(job);
+}
+
+class RunFolderTest : public ::testing::Test {
+ protected:
+  void put(const std::string& name) const { ASSERT_TRUE(write_atomically(path_ + name, "{}")); }
+  // What is said where it may not be opened; nothing where it may.
+  std::string opened(Existing existing) const {
+    auto folder = RunFolder::open(path_, job_, existing);
+    return folder ? "" : folder.error().what;
+  }
+
+  testing::Scratch scratch_;
+  std::string path_ = scratch_.file("run");
+  Job job_ = small();
+};
+
+// mutant: longhaul/run/run_folder.cpp
+//   - if (entry.path().filename() != begun) return true;
+//   + return true;
+// mutant: longhaul/run/run_folder.cpp
+//   - if (entry.path().filename() != begun) return true;
+//   +
+TEST_F(RunFolderTest, ThatARunDiedInBeforeItBeganIsEmpty) {
+  std::filesystem::create_directory(path_);
+  put("/job.toml.tmp");
+  EXPECT_THAT(opened(Existing::resume), HasSubstr("nothing to resume"));
+  for (const Existing existing : {Existing::refuse, Existing::force, Existing::resume_or_begin}) {
+    EXPECT_EQ(opened(existing), "");
+    EXPECT_FALSE(std::filesystem::exists(path_ + "/job.toml.tmp"));
+    std::filesystem::rename(path_ + "/job.toml", path_ + "/job.toml.tmp");
+  }
+  put("/mine");
+  EXPECT_THAT(opened(Existing::force), HasSubstr("holds files but no run"));
+}
+
+}  // namespace
+}  // namespace longhaul::run
