@@ -324,9 +324,6 @@ std::vector<Seen> play(FairNetwork& net, Random& random, Time& now, int turns) {
 // mutant: longhaul/sim/fair_network.h
 //   - put_off, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
 //   + put_off, windows, rounds, last_rate, idle_since, last_delivery, packets);
-// mutant: longhaul/sim/fair_network.h
-//   - void state(auto& ar) { ar(flows, changed, before); }
-//   + void state(auto& ar) { ar(flows, before); }
 // mutant: longhaul/sim/fair_faults.cpp
 //   - for (std::uint32_t i = 0; i < connections_.size(); ++i) wakes_.set(i,
 //   wake_of(connections_[i]));
