@@ -57,12 +57,10 @@ void FairNetwork::state(Archive& ar) {
   if (!ar.loading()) return;
   check_loaded(ar);
   if (ar.failed()) return;
-  const std::optional<Time> dirty = std::exchange(dirty_, std::nullopt);
   for (std::uint32_t i = 0; i < stretches_.size(); ++i) {
     trace_wakes_.set(i, stretches_[i].until);
-    apply(config_.wan.traces[i], stretches_[i].value, dirty.value_or(Time{0}));
+    set(config_.wan.traces[i], stretches_[i].value);
   }
-  dirty_ = dirty;
   for (std::uint32_t i = 0; i < connections_.size(); ++i) wakes_.set(i, wake_of(connections_[i]));
 }
 

@@ -121,10 +121,15 @@ void FairNetwork::follow(std::uint32_t trace, Time now) {
   const flow::Traced& traced = config_.wan.traces[trace];
   stretches_[trace] = next_stretch(traced.trace, config_.seed, trace, stretches_[trace]);
   trace_wakes_.set(trace, stretches_[trace].until);
-  apply(traced, stretches_[trace].value, now);
+  set(traced, stretches_[trace].value);
+  if (traced.what == What::delay || traced.what == What::loss) {
+    tell_connections(traced.a, traced.b, now);
+    tell_connections(traced.b, traced.a, now);
+  }
+  mark(now);
 }
 
-void FairNetwork::apply(const flow::Traced& t, double value, Time now) {
+void FairNetwork::set(const flow::Traced& t, double value) {
   constexpr double kMostLoss = 0.999;
   switch (t.what) {
     case What::up:
@@ -146,20 +151,19 @@ void FairNetwork::apply(const flow::Traced& t, double value, Time now) {
       ways_[way(t.a, t.b)].loss = std::min(value, kMostLoss);
       break;
   }
-  if (t.what == What::delay || t.what == What::loss) {
-    for (const auto& pair : {flow::SitePair{t.a, t.b}, flow::SitePair{t.b, t.a}}) {
-      const auto way = way_index_.find(pair);
-      if (way == way_index_.end()) continue;
-      for (const std::uint32_t index : ways_[way->second].connections) {
-        Connection& c = connections_[index];
-        form_windows(c, now);
-        if (c.rests == Wakes::kNever) plan_rest(c, now);
-        limit(index);
-        wakes_.set(index, wake_of(c));
-      }
-    }
+}
+
+// Their delay or loss has changed.
+void FairNetwork::tell_connections(std::uint32_t from, std::uint32_t to, Time now) {
+  const auto way = way_index_.find({from, to});
+  if (way == way_index_.end()) return;
+  for (const std::uint32_t index : ways_[way->second].connections) {
+    Connection& c = connections_[index];
+    form_windows(c, now);
+    if (c.rests == Wakes::kNever) plan_rest(c, now);
+    limit(index);
+    wakes_.set(index, wake_of(c));
   }
-  mark(now);
 }
 
 void FairNetwork::note_busy(const Connection& c, int flow, Time now) {

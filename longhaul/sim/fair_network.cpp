@@ -26,7 +26,7 @@ FairNetwork::FairNetwork(FairConfig config)
     const flow::Traced& traced = config_.wan.traces[i];
     stretches_.push_back(flow::first_stretch(traced.trace, config_.seed, i));
     trace_wakes_.add(stretches_[i].until);
-    apply(traced, stretches_[i].value, Time{0});
+    set(traced, stretches_[i].value);
   }
   shares_.settle();
   dirty_.reset();

@@ -159,7 +159,8 @@ class FairNetwork final : public Network {
   double rtt_s(const Connection&) const;
   double loss(const Connection&) const;
   void follow(std::uint32_t trace, Time now);
-  void apply(const flow::Traced&, double value, Time now);
+  void set(const flow::Traced&, double value);
+  void tell_connections(std::uint32_t from, std::uint32_t to, Time now);
 
   // Sending (fair_network.cpp).
   void take_off(std::uint32_t slot, Time now);

@@ -281,6 +281,31 @@ TEST(FairNetwork, DelayAndLossFollowTheirTraces) {
   EXPECT_NEAR(seen.front().at, 1.2 + 0.001 * (seen.front().tag + 1), 1e-6);
 }
 
+// What a connection has made of its delay and its loss is not made again of the one before the
+// other is known.
+//
+// mutant: longhaul/sim/fair_faults.cpp
+//   - set(config_.wan.traces[i], stretches_[i].value);
+//   +
+TEST(FairNetwork, SavedAndLoadedDelaysAndLossesAreThoseOfTheirTraces) {
+  FairConfig config = shared(equal(2));
+  config.tcp.control = flow::Tcp::Control::cubic;
+  config.wan.usual.delay_s = 0;
+  for (const auto& [from, to] : {flow::SitePair{0, 1}, flow::SitePair{1, 0}}) {
+    config.wan.traces.push_back(traced(What::delay, from, to, 1, 0.01, 0.05));
+    config.wan.traces.push_back(traced(What::loss, from, to, 1, 0.02, 0.01));
+  }
+  FairNetwork net(config), loaded(config);
+  net.submit(packet(0, 1, 2'000'000), 0s);
+  drain(net, 2500ms);
+  const Buffer bytes = testing::save(net);
+  ASSERT_TRUE(testing::load(loaded, bytes));
+  ASSERT_EQ(testing::save(loaded), bytes);
+  net.submit(packet(0, 1, 1000), 3s);
+  loaded.submit(packet(0, 1, 1000), 3s);
+  EXPECT_EQ(last(loaded), last(net));
+}
+
 // --- All of it ----------------------------------------------------------------------------------
 
 FairConfig eventful(std::uint64_t seed) {
