@@ -68,6 +68,8 @@ class Node final : private net::Peers::Events {
   }
   void on_silent(Rank, bool, const std::string& trouble) override { give_up("silent: " + trouble); }
   bool on_checkpoint(Rank, std::uint64_t) override { return true; }
+  bool lets_return(Rank) override { return false; }
+  void on_returned(Rank) override {}
   void on_refused(const Error& why) override { give_up(why.what); }
   void on_note(const std::string& text) override { give_up(text); }
   void tick() {
