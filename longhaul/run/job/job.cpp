@@ -153,20 +153,22 @@ bool Job::adds_server(const SiteTable& site) const {
   return roles.server == site.name && !has_role(site, "server");
 }
 
+// Every node is built with both, so neither makes a list of all members.
 std::optional<Rank> Job::server() const {
-  if (!roles.server) return std::nullopt;
-  const Members all = members();
-  const auto serves = [&](const Member& m) {
-    return m.site == *roles.server && m.is(Role::server);
-  };
-  const auto found = std::ranges::find_if(all, serves);
-  if (found == all.end()) return std::nullopt;
-  return Rank(found - all.begin());
+  bool added = false;
+  Rank nodes = 0;  // before the site
+  for (const SiteTable& site : sites) {
+    if (roles.server == site.name && has_role(site, "server")) return nodes;
+    added |= adds_server(site);
+    nodes += site.nodes;
+  }
+  return added ? std::optional(nodes) : std::nullopt;
 }
 
 std::size_t Job::workers() const {
   std::size_t count = 0;
-  for (const Member& member : members()) count += member.is(Role::worker);
+  for (const SiteTable& site : sites)
+    if (has_role(site, "worker")) count += site.nodes;
   return count;
 }
 
