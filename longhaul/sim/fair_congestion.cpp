@@ -23,6 +23,10 @@ Time double_at(Time now, double rtt_s) {
 // So long after it last sent something, the transport sends a small packet, to see its peer.
 constexpr Time kPing = std::chrono::seconds(1);
 
+// Part of a link of which a rest is told: among more than twenty connections the others take up
+// what it leaves, and each rest of thousands would be a change of all their rates.
+constexpr double kTold = 0.05;
+
 Time later(Time now, double seconds) { return now + Time{std::llround(seconds * 1e9)}; }
 
 }  // namespace
@@ -121,6 +125,15 @@ void FairNetwork::end_rest(Connection& c, Time now) {
   plan_rest(c, now);
 }
 
+// Whether it would leave much of the link that limits the connection, or of what only that one may
+// use.
+bool FairNetwork::tells_rest(const Connection& c, std::uint32_t index) const {
+  const auto rest = flow::rest(config_.tcp, rtt_s(c));
+  const double leaves = rest ? c.rate - streams(c) * rest->rate : 0;
+  if (c.rate >= shares_.cap(index) * (1 - 1e-9)) return true;
+  return leaves >= kTold * shares_.narrowest(index);
+}
+
 // The windows of cubic where it loses packets.
 void FairNetwork::form_windows(Connection& c, Time now) {
   const double p = loss(c), rtt = rtt_s(c);
@@ -174,7 +187,7 @@ Time FairNetwork::next_control(const Connection& c) {
 
 void FairNetwork::control(Connection& c, std::uint32_t index, Time now) {
   if (c.rests <= now) {
-    if (c.resting) {
+    if (c.resting || !tells_rest(c, index)) {
       end_rest(c, now);
     } else {
       c.resting = true;

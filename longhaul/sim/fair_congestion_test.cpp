@@ -259,6 +259,44 @@ TEST_F(BbrRests, BeginAnewWithTheConnection) {
   EXPECT_NEAR(last_arrival(), 5 + 7.2 + slow + 0.05, 1e-5);
 }
 
+// Among many the others take up what a rest leaves, so it is no change of rates; but what only one
+// connection may use nobody takes up. All go at 1 MB/s, before the rests.
+//
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - if (c.resting || !tells_rest(c, index)) {
+//   + if (c.resting) {
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - constexpr double kTold = 0.05;
+//   + constexpr double kTold = 0.03;
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - constexpr double kTold = 0.05;
+//   + constexpr double kTold = 0.06;
+// mutant: longhaul/sim/fair_congestion.cpp
+//   - if (c.rate >= shares_.cap(index) * (1 - 1e-9)) return true;
+//   +
+TEST_F(BbrRests, AreToldWhereTheyLeaveMuchOfALink) {
+  const auto told = [](std::uint32_t senders, double down, flow::Rate flow) {
+    FairConfig config;
+    config.wan.sites.resize(senders + 1);
+    config.wan.sites[0].down = down;
+    config.wan.usual = {.rate = {}, .delay_s = 0.05, .flow = flow};
+    for (std::uint32_t site = 0; site <= senders; ++site) config.site_of.push_back(site);
+    FairNetwork net(config);
+    for (Rank rank = 1; rank <= senders; ++rank) net.submit(packet(rank, 0, 15'000'000), 0s);
+    double least = 1e6;
+    while (const auto at = net.next_event()) {
+      if (*at > 12s) break;
+      net.advance();
+      for (Rank rank = 1; rank <= senders; ++rank)
+        least = std::min(least, net.rate(rank, 0, packet(rank, 0, 1).service));
+    }
+    return least < 61e3;
+  };
+  EXPECT_TRUE(told(16, 16e6, {}));
+  EXPECT_FALSE(told(30, 30e6, {}));
+  EXPECT_TRUE(told(30, 60e6, 1e6));
+}
+
 // What is saved knows of pauses what it knew.
 // mutant: longhaul/sim/fair_network.h
 //   - ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests,

@@ -59,8 +59,13 @@ std::uint32_t FairNetwork::way(std::uint32_t from, std::uint32_t to) {
   const auto [index, is_new] = way_index_.try_emplace({from, to}, std::uint32_t(ways_.size()));
   if (is_new) {
     const flow::Wan::Pair& pair = config_.wan.pair(from, to);
-    ways_.push_back({from, to, add_link(pair.rate, traced(What::rate, from, to)), pair.delay_s,
-                     pair.jitter_s, pair.loss});
+    ways_.push_back({.from = from,
+                     .to = to,
+                     .link = add_link(pair.rate, traced(What::rate, from, to)),
+                     .delay_s = pair.delay_s,
+                     .back_s = back_s(from, to),
+                     .jitter_s = pair.jitter_s,
+                     .loss = pair.loss});
   }
   return index->second;
 }
@@ -102,15 +107,15 @@ std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service
   return index->second;
 }
 
-double FairNetwork::delay_s(std::uint32_t from, std::uint32_t to) const {
-  if (from == to) return config_.wan.sites[from].lan_delay_s;
-  const auto way = way_index_.find({from, to});
-  return way == way_index_.end() ? config_.wan.pair(from, to).delay_s : ways_[way->second].delay_s;
+double FairNetwork::back_s(std::uint32_t from, std::uint32_t to) const {
+  const auto back = way_index_.find({to, from});
+  return back == way_index_.end() ? config_.wan.pair(to, from).delay_s
+                                  : ways_[back->second].delay_s;
 }
 
 double FairNetwork::rtt_s(const Connection& c) const {
-  const std::uint32_t there = config_.site_of[c.from], here = config_.site_of[c.to];
-  return delay_s(there, here) + delay_s(here, there);
+  if (c.way == kNone) return 2 * config_.wan.sites[config_.site_of[c.from]].lan_delay_s;
+  return ways_[c.way].delay_s + ways_[c.way].back_s;
 }
 
 double FairNetwork::loss(const Connection& c) const {
@@ -146,6 +151,8 @@ void FairNetwork::set(const flow::Traced& t, double value) {
       break;
     case What::delay:
       ways_[way(t.a, t.b)].delay_s = value;
+      if (const auto back = way_index_.find({t.b, t.a}); back != way_index_.end())
+        ways_[back->second].back_s = value;
       break;
     case What::loss:
       ways_[way(t.a, t.b)].loss = std::min(value, kMostLoss);

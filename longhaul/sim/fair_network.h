@@ -89,7 +89,7 @@ class FairNetwork final : public Network {
   struct Way {  // an ordered pair of sites
     std::uint32_t from = 0, to = 0;
     std::uint32_t link = kNone;
-    double delay_s = 0, jitter_s = 0, loss = 0;
+    double delay_s = 0, back_s = 0, jitter_s = 0, loss = 0;  // back_s: the delay of the way back
     std::vector<std::uint32_t> connections = {};
     Busy busy = {};
   };
@@ -155,7 +155,7 @@ class FairNetwork final : public Network {
   }
   std::uint32_t connection(Rank from, Rank to, const Service&, Time now);
   std::vector<std::uint32_t> path(const Connection&) const;
-  double delay_s(std::uint32_t from, std::uint32_t to) const;
+  double back_s(std::uint32_t from, std::uint32_t to) const;
   double rtt_s(const Connection&) const;
   double loss(const Connection&) const;
   void follow(std::uint32_t trace, Time now);
@@ -185,6 +185,7 @@ class FairNetwork final : public Network {
   void end_pause(Connection&, Time now);
   void wake_rests(Connection&, Time now);
   void end_rest(Connection&, Time now);
+  bool tells_rest(const Connection&, std::uint32_t index) const;
   void form_windows(Connection&, Time now);
   double windows_rate(const Connection&) const;
   void limit(std::uint32_t connection);
