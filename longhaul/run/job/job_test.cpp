@@ -254,8 +254,8 @@ TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
 }
 
 // mutant: longhaul/run/job/job.cpp
-//   - return m.site == *roles.server && m.is(Role::server);
-//   + return m.site == *roles.server;
+//   - if (roles.server == site.name && has_role(site, "server")) return nodes;
+//   + if (roles.server == site.name) return nodes;
 TEST(Members, AServerOfItsOwnComesLast) {
   auto job = resolve_text(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"a\"\n",
                               "[[site]]\nname = \"a\"\nnodes = 2\n[[site]]\nname = \"b\"\n"));
@@ -272,6 +272,9 @@ TEST(Members, AServerOfItsOwnComesLast) {
 // mutant: longhaul/run/job/job.cpp
 //   - return roles.server == site.name && !has_role(site, "server");
 //   + return roles.server == site.name;
+// mutant: longhaul/run/job/job.cpp
+//   - if (has_role(site, "worker")) count += site.nodes;
+//   + count += site.nodes;
 TEST(Members, ASiteThatHasAServerGetsNoOther) {
   auto job =
       resolve_text(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"b\"\n",
@@ -280,6 +283,7 @@ TEST(Members, ASiteThatHasAServerGetsNoOther) {
   ASSERT_TRUE(job) << job.error().what;
   EXPECT_EQ(job->members().size(), 3u);
   EXPECT_EQ(job->server(), Rank{1});
+  EXPECT_EQ(job->workers(), 1u);
 }
 
 TEST(Report, CountsSamplesInRounds) {
