@@ -32,6 +32,9 @@ TEST(Capacities, RatesAreThoseOfTheMoment) {
 // mutant: longhaul/flow/capacities.cpp
 //   - Stretch stretch = first_stretch(trace, seed, i);
 //   + Stretch stretch = first_stretch(trace, seed, 0);
+// mutant: longhaul/flow/capacities.cpp
+//   - while (stretch.until <= time) stretch = next_stretch(trace, seed, i, stretch);
+//   + while (stretch.until <= time) stretch = next_stretch(trace, seed, 0, stretch);
 TEST(Capacities, WhatIsRedrawnIsThatOfTheSeed) {
   Wan wan = testing::equal_sites(2, 100);
   const Trace redrawn{.kind = Trace::Kind::redraw, .low = 20, .high = 155, .every_s = 10};
@@ -39,7 +42,10 @@ TEST(Capacities, WhatIsRedrawnIsThatOfTheSeed) {
   wan.traces.push_back({Traced::What::rate, 1, 0, redrawn});
   const Capacities one(at_time(wan, 1, seconds(25))), same(at_time(wan, 1, seconds(29)));
   EXPECT_EQ(one.pairs, same.pairs);
-  EXPECT_NE(one.pair(0, 1), one.pair(1, 0));
+  for (const int time : {5, 25}) {
+    const Capacities redrawn_apart(at_time(wan, 1, seconds(time)));
+    EXPECT_NE(redrawn_apart.pair(0, 1), redrawn_apart.pair(1, 0)) << time;
+  }
   EXPECT_NE(one.pairs, Capacities(at_time(wan, 2, seconds(25))).pairs);
   EXPECT_NE(one.pairs, Capacities(at_time(wan, 1, seconds(30))).pairs);
 }
