@@ -37,6 +37,33 @@ TEST(FairCongestion, SlowStartDoublesEveryRoundTripUpToTheShare) {
   EXPECT_NEAR(last(net), 0.3 + (1.5 - 0.105) + 0.05, 1e-6);
 }
 
+// 15, 30, 60 and 120 KB in four round trips of 200 ms, as the way back takes 150 ms since 1 s;
+// whether the way was in use before or not.
+//
+// mutant: longhaul/sim/fair_links.cpp
+//   - ways_[back->second].back_s = value;
+//   + (void)back;
+// mutant: longhaul/sim/fair_links.cpp
+//   - .back_s = back_s(from, to),
+//   + .back_s = pair.delay_s,
+TEST(FairCongestion, RoundTripsFollowTheDelayOfTheWayBack) {
+  for (const bool before : {false, true}) {
+    FairConfig config = tcp(1e6, 0.05);
+    config.wan.traces = {{.what = flow::Traced::What::delay, .a = 1, .b = 0, .trace = {}}};
+    config.wan.traces[0].trace.at = {0, 1};
+    config.wan.traces[0].trace.values = {0.05, 0.15};
+    FairNetwork net(config);
+    if (before) {
+      Packet datagram = packet(0, 1, 1000);
+      datagram.service.delivery = Service::Delivery::best_effort;
+      net.submit(std::move(datagram), 0s);
+    }
+    drain(net, 2s);
+    net.submit(packet(0, 1, 1'448'000), 2s);
+    EXPECT_NEAR(last(net), 2 + 0.8 + (1.5 - 0.225) + 0.05, 1e-6) << before;
+  }
+}
+
 // mutant: longhaul/sim/fair_congestion.cpp
 //   - std::max(first, c.last_rate * std::exp2(-std::floor(idle / flow::timeout_s(rtt))));
 //   + flow::kUnlimited;
