@@ -4,6 +4,7 @@
     LONGHAUL=build/release/longhaul tests/cli/launch_test.py
     LONGHAUL_ALL=1 ...     every strategy with every overlay, every site lost in turn
 """
+import contextlib
 import itertools
 import json
 import os
@@ -61,14 +62,20 @@ def job_of(sites):
                          for i, name in enumerate(sites))
 
 
+PORTS = range(10_000, 32_000)  # below those that the kernel gives to whoever asks for any
+next_port = itertools.count(os.getpid() * 100)
+
+
 def free_addresses(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ",".join(f"127.0.0.1:{port}" for port in ports)
+    """Ports that nobody has. They are free until a site takes them, so they are none that another
+    socket is given by chance, and tests that run side by side begin at different places."""
+    free = []
+    while len(free) < count:
+        port = PORTS[next(next_port) % len(PORTS)]
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            free.append(port)
+    return ",".join(f"127.0.0.1:{port}" for port in free)
 
 
 def alive(pid):
