@@ -26,8 +26,8 @@ TEST(Sketch, IsOfTheLastLayersWeightsAndBias) {
 
 // Lengths and angles survive: signs are fair and those of different rows and columns differ.
 // mutant: longhaul/sync/grouping/sketch.cpp
-//   - if (row % 32 == 0) bits = signs.bits32();
-//   + if (row == 0) bits = signs.bits32();
+//   - const std::uint32_t bits = signs.bits32();
+//   + const std::uint32_t bits = Random(signs).bits32();
 // mutant: longhaul/sync/grouping/sketch.cpp
 //   - Random signs(seed, {Purpose::codec, column, 0xFFFFFFFF});
 //   + Random signs(seed, {Purpose::codec, column % 2, 0xFFFFFFFF});
@@ -50,6 +50,30 @@ TEST(Sketch, KeepsLengthsAndAngles) {
                 dot(a, b) / std::sqrt(dot(a, a) * dot(b, b)), 0.2);
     EXPECT_EQ(u, sketch_of(a, 256, 7));
     EXPECT_NE(u, sketch_of(a, 256, 8));
+  }
+}
+
+// Entry i is the sum of g's entries, each with its sign of row i, over the root of their number.
+// mutant: longhaul/sync/grouping/sketch.cpp
+//   - sum[word + four + row] += kSigns[bits >> four & 15][row] * value;
+//   + sum[word + four + row] += kSigns[bits >> four & 15][row ^ 1] * value;
+TEST(Sketch, AddsTheEntriesWithTheSignsOfItsRows) {
+  std::vector<float> g(50);
+  Random random(5, Stream{});
+  for (float& value : g) value = float(random.normal());
+  for (const std::uint32_t size : {1u, 31u, 32u, 40u, 256u}) {
+    std::vector<double> sum(size);
+    for (std::size_t column = 0; column < g.size(); ++column) {
+      Random signs(9, {Purpose::codec, column, 0xFFFFFFFF});
+      std::uint32_t bits = 0;
+      for (std::uint32_t row = 0; row < size; ++row) {
+        if (row % 32 == 0) bits = signs.bits32();
+        sum[row] += (bits >> (row % 32) & 1) != 0 ? double(g[column]) : -double(g[column]);
+      }
+    }
+    std::vector<float> expected;
+    for (const double s : sum) expected.push_back(float(s / std::sqrt(double(size))));
+    EXPECT_EQ(sketch_of(g, size, 9), expected) << size;
   }
 }
 
