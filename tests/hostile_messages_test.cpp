@@ -67,7 +67,7 @@ TEST_P(HostileMessages, ThatCannotBeGenuineChangeNothing) {
 TEST_P(HostileMessages, LiesEndInOrderOrWithAReason) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
-    for (std::uint64_t seed = 0; seed < 12; seed += kThin) {
+    for (std::uint64_t seed = 0; seed < 12; seed += kStride) {
       Abused abused(parts, {Abuse::lie}, seed % 2 == 0 ? 0.02 : 0.2, seed);
       std::size_t most = 0;
       for (bool more = true; more;) {

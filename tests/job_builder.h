@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "longhaul/core/testing/effort.h"
 #include "longhaul/core/testing/quadratic.h"
 #include "longhaul/sim/fifo_network.h"
 #include "longhaul/sim/world.h"
@@ -12,12 +13,7 @@
 
 namespace longhaul::conformance {
 
-// Sanitizers take ten times as long: with them, one of so many moments is tried.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr std::uint64_t kThin = 11;
-#else
-inline constexpr std::uint64_t kThin = 1;
-#endif
+using longhaul::testing::kStride;
 
 // What only the simulator knows. Nothing that is put together below reads it.
 struct Tables {

@@ -62,7 +62,8 @@ TEST_P(Loss, OfOneAtManyMomentsEndsAsDeclared) {
       JobSpec spec{.parts = all[i], .workers = workers, .rounds = 3};
       const std::uint64_t events = events_of(spec);
       // Steps that share no factor with much: other moments for every combination.
-      for (std::uint64_t at = i; at < events; at += kThin * events / (workers == 3 ? 13 : 5) + 1) {
+      for (std::uint64_t at = i; at < events;
+           at += kStride * events / (workers == 3 ? 13 : 5) + 1) {
         const Rank lost = Rank((at + i) % workers);
         SCOPED_TRACE(all[i].name() + " on " + std::to_string(workers) + ", rank " +
                      std::to_string(lost) + " lost at event " + std::to_string(at));
@@ -98,7 +99,7 @@ TEST_P(Loss, OfTheLowestWhileAllFinishIsNoLoss) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     JobSpec spec{.parts = all[i], .workers = 5, .rounds = 2};
     const std::uint64_t events = events_of(spec);
-    for (std::uint64_t back = 1 + i % kThin; back < 24; back += 2 * kThin) {
+    for (std::uint64_t back = 1 + i % kStride; back < 24; back += 2 * kStride) {
       SCOPED_TRACE(all[i].name() + ", " + std::to_string(back) + " events before the end");
       expect_as_declared(spec,
                          {{.kind = sim::Fault::Kind::crash, .rank = 0, .at_event = events - back}});
@@ -117,7 +118,7 @@ TEST_P(Loss, OfAllThatWereDrawnLeavesAnEmptyRound) {
       JobSpec spec{.parts = parts, .workers = 3, .rounds = 3};
       spec.parts.sync.settings.push_back({"fraction", {0.3}});
       const std::uint64_t events = events_of(spec);
-      for (std::uint64_t at = 2; at < events; at += kThin * events / 19 + 1) {
+      for (std::uint64_t at = 2; at < events; at += kStride * events / 19 + 1) {
         SCOPED_TRACE(parts.name() + " at event " + std::to_string(at));
         expect_as_declared(
             spec, {{.kind = sim::Fault::Kind::crash, .rank = Rank(at % 3), .at_event = at}});

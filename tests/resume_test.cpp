@@ -42,7 +42,7 @@ void expect_equal_in_pieces(const JobSpec& spec, std::uint64_t stride) {
 TEST_P(Resume, AfterEveryEventEqualsGoingOn) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
-    expect_equal_in_pieces({.parts = parts, .workers = 2, .rounds = 2}, kThin);
+    expect_equal_in_pieces({.parts = parts, .workers = 2, .rounds = 2}, kStride);
   }
 }
 
@@ -55,7 +55,7 @@ TEST_P(Resume, AfterEveryFewEventsEqualsGoingOn) {
     JobSpec spec{.parts = parts, .workers = 3, .server_apart = true, .rounds = 4};
     spec.stop.max_samples = 30;  // of 12 or 24 a round: reached before the last
     spec.world.threads = 1;
-    expect_equal_in_pieces(spec, 41 * kThin);
+    expect_equal_in_pieces(spec, 41 * kStride);
   }
 }
 

@@ -100,7 +100,7 @@ bool play(const JobSpec& spec, const Story& story, Job& job) {
 
 // Other settings of an overlay try a share of the moments.
 std::uint64_t thin(const Variant<OverlayEntry>& overlay) {
-  return kThin * (overlay.number == 0 ? 1 : kShare);
+  return kStride * (overlay.number == 0 ? 1 : kShare);
 }
 
 // mutant: longhaul/sync/returning.cpp

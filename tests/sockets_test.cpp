@@ -65,7 +65,7 @@ TEST_P(Sockets, BrokenConnectionsChangeNoBit) {
   spec.parts = combinations_with(GetParam()).front();
   spec.workers = 3;
   spec.rounds = 60;
-  for (const std::uint32_t streams : {1u, 3u}) {
+  side_by_side(std::vector{1u, 3u}, [&](std::uint32_t streams) {
     SCOPED_TRACE(std::to_string(streams) + " streams");
     const auto disturb = [](auto loops) {
       for (int i = 0; i < 25; ++i) {
@@ -74,7 +74,7 @@ TEST_P(Sockets, BrokenConnectionsChangeNoBit) {
       }
     };
     expect_equal_bits(spec, over_sockets(spec, {.disturb = disturb, .streams = streams}));
-  }
+  });
 }
 
 // A run is stopped again and again, its processes are gone, and it goes on from the checkpoints
@@ -149,7 +149,7 @@ TEST_P(Sockets, APacedRunIsStoppedAtOnceAndGoesOn) {
   spec.rounds = 8;
   Disks disks;
   const Ended stopped =
-      over_sockets(spec, {.pace = 300ms, .disks = &disks, .every = 2, .stop_after = 3});
+      over_sockets(spec, {.pace = 100ms, .disks = &disks, .every = 2, .stop_after = 3});
   for (const std::string& error : stopped.errors) EXPECT_EQ(error, "stopped by its user");
   const Ended ended = over_sockets(spec, {.pace = 5ms, .disks = &disks});
   expect_equal_bits(spec, ended);

@@ -203,7 +203,7 @@ void expect_weak_dependency(const Star& star) {
 //   - progress_.computed = std::exchange(window_, {});
 //   + progress_.computed = window_;
 TEST(NBSyncJob, Inv5_StalenessIsOneWindowAndNoStepIsCountedTwice) {
-  for (std::uint64_t seed = 1; seed <= 1000 / kThin; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 1000 / kStride; ++seed) {
     expect_weak_dependency(any_star(seed));
     if (::testing::Test::HasFailure()) return;
   }
@@ -213,7 +213,7 @@ TEST(NBSyncJob, Inv5_StalenessIsOneWindowAndNoStepIsCountedTwice) {
 //   - progress_.computed = std::exchange(window_, {});
 //   + progress_.computed = window_;
 TEST(NBSyncJob, Inv5_AlsoWhileStepTimesDrift) {
-  for (std::uint64_t seed = 1; seed <= 1000 / kThin; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 1000 / kStride; ++seed) {
     Star star = any_star(seed);
     star.drift = {.deviation = 0.5, .every_s = 0.5, .bound = 8};
     expect_weak_dependency(star);

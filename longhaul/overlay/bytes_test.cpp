@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/core/testing/effort.h"
 #include "longhaul/overlay/binary.h"
 #include "longhaul/overlay/halving_doubling.h"
 #include "longhaul/overlay/rack.h"
@@ -13,6 +14,7 @@
 namespace longhaul::overlay {
 namespace {
 
+using longhaul::testing::kStride;
 using testing::Exchange;
 using testing::ExchangeConfig;
 using testing::forms;
@@ -210,7 +212,7 @@ double most_kept(const ExchangeConfig& c, Rank first, Rank behind) {
   Exchange exchange(c);
   std::size_t most = 0;
   for (std::uint64_t events = 0; exchange.step(); ++events) {
-    for (Rank rank = first; rank < behind && events % 16 == 0; ++rank) {
+    for (Rank rank = first; rank < behind && events % (16 * kStride) == 0; ++rank) {
       Archive out;
       exchange.at(rank).overlay().archive(out);
       most = std::max(most, out.take().size());
@@ -239,7 +241,7 @@ TEST(Bytes, MemoryIsBounded) {
       if (c.kind == tree) bound = 2 + 2;
     if (c.kind == "hub" && !c.server) bound = 2 + 2 + 2;
     if (c.kind == "tsengine") bound = 4 + 1.0 / c.buckets;
-    for (c.order = 1; c.order <= 2; ++c.order)
+    for (c.order = 1; c.order <= 2; c.order += kStride)
       EXPECT_LE(most_kept(c, 0, c.workers), bound + kNames) << name(c);
   }
 }

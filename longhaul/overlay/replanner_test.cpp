@@ -36,7 +36,7 @@ double plans(Exchange& exchange) {
 //   - if (sequence.held) return;
 //   +
 TEST(Replanner, F24_RoundsGoOnWhilePlansChange) {
-  for (std::uint32_t workers = 1; workers <= 8; ++workers)
+  for (std::uint32_t workers = 1; workers <= 8; workers += kStride > 1 ? 3 : 1)
     for (const std::uint32_t nodes : {1u, 2u}) {
       double seen = 0;
       for (std::uint64_t order = 1; order <= 4; ++order) {
@@ -105,7 +105,7 @@ TEST(Replanner, F25_TwoMayDie) {
 //   - ar(sequence.begun, sequence.held, sequence.values, sequence.weight);
 //   + ar(sequence.begun, sequence.values, sequence.weight);
 TEST(Replanner, F26_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
-  for (std::uint64_t order = 1; order <= 2; ++order) {
+  for (std::uint64_t order = 1; order <= 2; order += kStride) {
     ExchangeConfig c = learning(4, 6);
     c.order = order;
     Exchange plain(c), saved(c);
@@ -114,6 +114,7 @@ TEST(Replanner, F26_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
       const bool more = plain.step();
       ASSERT_EQ(saved.step(), more);
       if (!more) break;
+      if (events % kStride != 0) continue;
       for (Rank rank = 0; rank < c.workers; ++rank) saved.net().save_and_load(rank);
     }
     ASSERT_EQ(saved.disagreement(), "");
