@@ -9,8 +9,8 @@
 
 namespace longhaul::conformance {
 
-// Under a sanitizer they compute more: a third of the time at most.
-inline constexpr std::size_t kAtOnce = longhaul::testing::kStride > 1 ? 2 : 4;
+// Under a sanitizer they compute more.
+inline constexpr std::size_t kAtOnce = longhaul::testing::kStride > 1 ? 4 : 8;
 
 // body(one) for each of `cases`, up to kAtOnce of them at a time, each on a thread of its own.
 // GoogleTest takes what any thread expects; SCOPED_TRACE holds for the thread it stands in.

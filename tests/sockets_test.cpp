@@ -156,6 +156,9 @@ TEST_P(Sockets, APacedRunIsStoppedAtOnceAndGoesOn) {
   EXPECT_GT(ended.counters[0].pace.steps, stopped.counters[0].pace.steps);
 }
 
+// After so long without a word a node is lost: longer than machines pause that have much to do.
+constexpr Time kSilence = kStride > 1 ? 2s : 1s;
+
 // A node that is killed, or stopped, in the middle of a run: the others end in time, either with
 // all rounds done and equal models, or with an error that names the site.
 // mutant: longhaul/net/event_loop.cpp
@@ -171,8 +174,10 @@ TEST_P(Sockets, ALostNodeEndsNobodyElseInAHang) {
       // Where nobody waits for rank 1 all have to be slow, for the run to last until it is missed.
       const bool served = parts.sync.entry->traits.served;
       spec.rounds = served ? 40 : 14;  // more than nine steps of all
-      const Ended ended = over_sockets(
-          spec, {.lost = Rank{1}, .closes = closes, .pace = served ? 20ms : 0ms, .silence = 500ms});
+      const Ended ended = over_sockets(spec, {.lost = Rank{1},
+                                              .closes = closes,
+                                              .pace = served ? kSilence / 25 : 0ms,
+                                              .silence = kSilence});
       EXPECT_NE(ended.errors[1].find("killed"), std::string::npos) << ended.errors[1];
       EXPECT_EQ(ended.errors[0].empty(), ended.errors[2].empty());
       for (const Rank rank : {0u, 2u}) {
@@ -209,9 +214,9 @@ TEST_P(Sockets, ANodeThatBeginsAnewIsLetIn) {
     Disks disks;
     const Ended ended = over_sockets(spec, {.lost = Rank{2},
                                             .returns = true,
-                                            .step = served ? 0ms : 30ms,
-                                            .pace = served ? 30ms : 0ms,
-                                            .silence = 500ms,
+                                            .step = served ? 0ms : kSilence / 25,
+                                            .pace = served ? kSilence / 20 : 0ms,
+                                            .silence = kSilence,
                                             .disks = &disks,
                                             .every = 2});
     for (const Rank rank : {0u, 1u, 3u}) EXPECT_EQ(ended.errors[rank], "");

@@ -125,7 +125,7 @@ TEST(Examine, WhoDoesNotComeIsNamedByAllThatTryAndTheRestGoesOn) {
   Sites sites(4);
   sites.shut(2);
   for (const std::uint32_t site : {1u, 3u}) sites.attend_as(sites.self(site));
-  const Report report = sites.examined(quick_plan(), 1s, sites.self(0));
+  const Report report = sites.examined(quick_plan(), 3s, sites.self(0));
   EXPECT_FALSE(report.sites[2].present);
   EXPECT_THAT(report.sites[2].failure, HasSubstr("site-2"));
   std::vector<Pair> failed;
