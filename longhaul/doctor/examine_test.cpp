@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "longhaul/doctor/grades.h"
 #include "longhaul/doctor/probe.h"
 #include "longhaul/doctor/testing/sites.h"
@@ -53,27 +55,32 @@ TEST(Greeting, OnlySitesOfThisJobMaySpeak) {
 //   - way = {way.sent, way.counted, bulk->received, bulk->sent};
 //   + way = {way.sent, way.counted, {}, bulk->sent};
 TEST(Probe, MeasuresBothWays) {
-  Sites sites(2);
-  sites.attend_as(sites.self(1), 2s);
-  const PairResult result = probe(sites.self(0), 1, quick_plan());
-  EXPECT_EQ(result.failure, "");
-  EXPECT_TRUE(result.reached);
-  EXPECT_EQ(result.pongs, 5u);
-  EXPECT_GT(result.rtt_min_s, 0);
-  EXPECT_LE(result.rtt_min_s, result.rtt_median_s);
-  EXPECT_LT(result.rtt_median_s, 0.5);
-  EXPECT_LT(std::abs(result.offset_s), 0.5);  // it is one clock
-  for (const Way& way : {result.there, result.back}) {
-    EXPECT_EQ(way.sent, 20u);
-    EXPECT_EQ(way.counted.came, 20u);
-    EXPECT_EQ(way.counted.marked, 20u);
-    EXPECT_GT(way.bulk.rate, 0);  // 4 MB: any pause of the machine is most of the time they take
-    EXPECT_GT(way.path.mtu, 1000u);
+  double slower = 0;  // bytes/s; a pause of the machine may be most of the time of 4 MB: of three
+  for (int attempt = 0; attempt < 3 && slower <= 1e6; ++attempt) {
+    Sites sites(2);
+    sites.attend_as(sites.self(1), 2s);
+    const PairResult result = probe(sites.self(0), 1, quick_plan());
+    EXPECT_EQ(result.failure, "");
+    EXPECT_TRUE(result.reached);
+    EXPECT_EQ(result.pongs, 5u);
+    EXPECT_GT(result.rtt_min_s, 0);
+    EXPECT_LE(result.rtt_min_s, result.rtt_median_s);
+    EXPECT_LT(result.rtt_median_s, 0.5);
+    EXPECT_LT(std::abs(result.offset_s), 0.5);  // it is one clock
+    for (const Way& way : {result.there, result.back}) {
+      EXPECT_EQ(way.sent, 20u);
+      EXPECT_EQ(way.counted.came, 20u);
+      EXPECT_EQ(way.counted.marked, 20u);
+      EXPECT_GT(way.bulk.rate, 0);
+      EXPECT_GT(way.path.mtu, 1000u);
+    }
+    sites.join();  // the first site never came
+    ASSERT_FALSE(sites.end(1));
+    EXPECT_THAT(sites.end(1).error().what, HasSubstr("site-0 (127.0.0.1:"));
+    EXPECT_THAT(sites.end(1).error().what, HasSubstr("although 1 measurements"));
+    slower = std::min(result.there.bulk.rate, result.back.bulk.rate);
   }
-  sites.join();  // the first site never came
-  ASSERT_FALSE(sites.end(1));
-  EXPECT_THAT(sites.end(1).error().what, HasSubstr("site-0 (127.0.0.1:"));
-  EXPECT_THAT(sites.end(1).error().what, HasSubstr("although 1 measurements"));
+  EXPECT_GT(slower, 1e6);
 }
 
 TEST(Probe, NobodyThereIsNamed) {

@@ -283,7 +283,7 @@ class Lost(Case):
         self.until(launch, f"({victim})", timeout=15)
         text = self.said(launch)
         noticed = time.monotonic() - begin
-        self.assertLess(noticed, 3 + 10, text)
+        self.assertLess(noticed, 3 + 8.5, text)
         while any(map(alive, others)):
             self.assertLess(time.monotonic() - begin, 80, "hangs:\n" + self.said(launch)[-3000:])
             time.sleep(0.1)
