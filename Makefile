@@ -5,6 +5,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+SINCE ?= origin/main
 # ccache finds in one checkout what was built in another.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
@@ -50,8 +51,8 @@ fuzz: setup  ## every fuzzer for FUZZ_SECONDS=60 each
 	cmake --build --preset fuzz -j $(JOBS)
 	scripts/fuzz $(FUZZ_SECONDS)
 
-mutants: setup  ## every mutant must make its test fail
-	scripts/mutants
+mutants: setup  ## change lines since SINCE=origin/main one by one: which changes does no test find?
+	scripts/mutants --since $(SINCE)
 
 bench: setup  ## all benchmarks; results worth keeping go to docs/results/
 	cmake --preset bench

@@ -1,18 +1,20 @@
 # longhaul_library(NAME [DEPS folder...] [PACKAGES target...] [EXCLUDE_SOURCES file...]
-#                  [REAL_TIME])
+#                  [SHARDS n] [FUZZED] [NEEDS_TORCH])
 #
 # One folder, one call. From the folder that calls it:
 #   *.cpp              -> static library longhaul_NAME, alias longhaul::NAME (an INTERFACE library
 #                         while there is none), linked to longhaul::DEP for every DEP and PACKAGES
 #   testing/*.{h,cpp}  -> longhaul_NAME_testing: test doubles, linked to tests only, never installed
-#   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, each TEST known to ctest; of a
-#                         REAL_TIME folder nothing else runs beside them
+#   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, run in SHARDS processes
+# FUZZED: its parsers of bytes or text are fuzzed, so with LONGHAUL_FUZZ its code counts coverage.
+# NEEDS_TORCH: its tests are built with LONGHAUL_TESTS=torch, too.
 # A sub-folder without a CMakeLists.txt of its own belongs to the library of the folder above it.
 # New files are found by the next build; nobody edits a list.
 include(GNUInstallDirs)
 
 function(longhaul_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "REAL_TIME" "" "DEPS;PACKAGES;EXCLUDE_SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FUZZED;NEEDS_TORCH" "SHARDS"
+                        "DEPS;PACKAGES;EXCLUDE_SOURCES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "longhaul_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -39,17 +41,17 @@ function(longhaul_library name)
   add_library(longhaul::${name} ALIAS longhaul_${name})
   set_target_properties(longhaul_${name} PROPERTIES EXPORT_NAME ${name})
   set_property(GLOBAL APPEND PROPERTY LONGHAUL_LIBRARIES longhaul_${name})
+  if(LONGHAUL_FUZZ AND arg_FUZZED)
+    target_compile_options(longhaul_${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
 
   if(BUILD_TESTING)
     list(TRANSFORM arg_DEPS REPLACE "(.+)" "longhaul_\\1_testing" OUTPUT_VARIABLE more_doubles)
     longhaul_target(longhaul_${name}_testing "${doubles}"
                     longhaul_${name} ${more_doubles} GTest::gmock rapidcheck)
-    if(tests)
-      set(how "")
-      if(arg_REAL_TIME)
-        set(how REAL_TIME)
-      endif()
-      longhaul_test(longhaul_${name}_test "${tests}" longhaul_${name}_testing ${how})
+    if(tests AND (arg_NEEDS_TORCH OR LONGHAUL_TESTS STREQUAL "all"))
+      longhaul_test(longhaul_${name}_test "${tests}" longhaul_${name}_testing
+                    SHARDS ${arg_SHARDS})
     endif()
   endif()
 endfunction()
@@ -66,7 +68,7 @@ function(longhaul_target target sources)
   if(sources)
     add_library(${target} STATIC ${sources})
     if(LONGHAUL_UNITY STREQUAL "all")
-      set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+      longhaul_unity(${target})
     endif()
     set(scope PUBLIC)
   else()
@@ -79,14 +81,21 @@ function(longhaul_target target sources)
   target_link_libraries(${target} ${scope} ${ARGN})
 endfunction()
 
-# A GoogleTest binary, longhaul_FOLDER_test; ctest calls its tests FOLDER/Suite.Name and lists them
-# when it runs, so that building does not run what was just built.
+# Compiles the files of a target several at a time. Twenty: most folders are one or two batches, and
+# a batch of the largest takes no longer than all the others on two cores.
+function(longhaul_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 20)
+endfunction()
+
+# A GoogleTest binary, longhaul_FOLDER_test. ctest runs it as FOLDER, or as FOLDER/1 ... FOLDER/n
+# where its cases are shared out over SHARDS processes. Suites whose names end in Nightly, which
+# measure in real time or take minutes, are FOLDER/nightly, by themselves.
 function(longhaul_test target sources)
-  string(REGEX REPLACE "^longhaul_(.+)_test$" "\\1/" prefix "${target}")
-  cmake_parse_arguments(PARSE_ARGV 2 arg "REAL_TIME" "" "")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "SHARDS" "")
+  string(REGEX REPLACE "^longhaul_(.+)_test$" "\\1" name "${target}")
   add_executable(${target} ${sources})
   if(NOT LONGHAUL_UNITY STREQUAL "none")
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+    longhaul_unity(${target})
   endif()
   # What tests spend their time in is the library's code; their own is compiled quickly.
   if(LONGHAUL_SANITIZE)
@@ -96,12 +105,27 @@ function(longhaul_test target sources)
   endif()
   target_link_libraries(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main
                         rapidcheck)
-  set(timeout 120)
-  if(LONGHAUL_SANITIZE)
-    set(timeout 600)  # instrumented code runs up to ten times slower
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
   endif()
-  gtest_discover_tests(${target} TEST_PREFIX ${prefix} NO_PRETTY_VALUES
-                       DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-                       PROPERTIES TIMEOUT ${timeout} RUN_SERIAL ${arg_REAL_TIME})
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    set(test ${name})
+    if(arg_SHARDS GREATER 1)
+      set(test ${name}/${shard})
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${test} COMMAND ${target} --gtest_brief=1 --gtest_filter=-*Nightly.*
+             WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(${test} PROPERTIES TIMEOUT 900 COST ${arg_SHARDS} ENVIRONMENT
+                         "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
+  foreach(source IN LISTS sources)
+    file(STRINGS "${source}" nightly REGEX "^[A-Z_]+\\([A-Za-z0-9]+Nightly, ")
+    if(nightly)
+      add_test(NAME ${name}/nightly COMMAND ${target} --gtest_brief=1 --gtest_filter=*Nightly.*
+               WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+      set_tests_properties(${name}/nightly PROPERTIES TIMEOUT 1800 RUN_SERIAL ON LABELS nightly)
+      break()
+    endif()
+  endforeach()
 endfunction()

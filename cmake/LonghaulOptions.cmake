@@ -3,11 +3,12 @@ option(LONGHAUL_TORCH "Build what needs libtorch: learn, run, cli and their test
 option(LONGHAUL_WERROR "Treat warnings as errors" OFF)
 option(LONGHAUL_BENCH "Build the benchmarks" OFF)
 option(LONGHAUL_SIMGRID "Build the benchmark against SimGrid (with LONGHAUL_BENCH)" OFF)
-# Two fifths of what a file of tests takes is reading headers, those of GoogleTest and fmt first.
-# The program's own files stay apart where they are built for users, so that each includes what it
-# needs, and a change to one compiles one.
-set(LONGHAUL_UNITY "tests" CACHE STRING
+# A third to a half of what a file takes is reading headers, those of the standard library, fmt and
+# GoogleTest first. `dev` compiles each file by itself, so that a change costs one file, and so that
+# a missing include is found: make nightly builds it.
+set(LONGHAUL_UNITY "all" CACHE STRING
     "Compile several files of a folder as one, which is quicker: none, tests or all")
+set(LONGHAUL_TESTS "all" CACHE STRING "Tests to build: all, or torch: those that need libtorch")
 option(LONGHAUL_FUZZ "Build the fuzzers (clang only)" OFF)
 set(LONGHAUL_SANITIZE "" CACHE STRING "Comma-separated list for -fsanitize=, or empty")
 
@@ -42,6 +43,10 @@ if(NOT LONGHAUL_UNITY MATCHES "^(none|tests|all)$")
   message(FATAL_ERROR "LONGHAUL_UNITY=${LONGHAUL_UNITY}: expected none, tests or all")
 endif()
 
+if(NOT LONGHAUL_TESTS MATCHES "^(torch|all)$")
+  message(FATAL_ERROR "LONGHAUL_TESTS=${LONGHAUL_TESTS}: expected torch or all")
+endif()
+
 if(LONGHAUL_SANITIZE)
   add_compile_options(-fsanitize=${LONGHAUL_SANITIZE} -fno-sanitize-recover=all
                       -fno-omit-frame-pointer)
@@ -53,10 +58,11 @@ if(LONGHAUL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${LONGHAUL_CCACHE}")
 endif()
 
-if(LONGHAUL_FUZZ)
-  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    message(FATAL_ERROR "LONGHAUL_FUZZ needs clang: cmake --preset fuzz")
-  endif()
-  # Libraries are instrumented; fuzz/CMakeLists.txt links libFuzzer's main into the fuzzers alone.
-  add_compile_options(-fsanitize=fuzzer-no-link)
+find_program(LONGHAUL_LLD ld.lld)
+if(LONGHAUL_LLD)  # links in a third of the time
+  add_link_options(-fuse-ld=lld)
+endif()
+
+if(LONGHAUL_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "LONGHAUL_FUZZ needs clang: cmake --preset asan")
 endif()

@@ -49,8 +49,8 @@ std::vector<Combination> plains_with(const Variant<OverlayEntry>&);
 // other settings each overlay has a share; together they have all.
 std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>&);
 // All of them for the defaults; one in kShare for each other setting of the overlay, not the same
-// ones for all settings: what differs between them is little. Under a sanitizer (effort.h) with a
-// share of the strategies' other settings.
+// ones for all settings: what differs between them is little. Under a sanitizer (effort.h) each
+// strategy with a share of the overlays, and a share of the strategies' other settings.
 inline constexpr std::size_t kShare = 3;
 std::vector<Combination> combinations_with(const Variant<OverlayEntry>&);
 

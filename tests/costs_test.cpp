@@ -5,10 +5,13 @@
 
 #include <cmath>
 
+#include "longhaul/base/testing/effort.h"
 #include "tests/job_builder.h"
 
 namespace longhaul::conformance {
 namespace {
+
+using longhaul::testing::kStride;
 
 using namespace std::chrono_literals;
 
@@ -100,9 +103,6 @@ double closed_form(const Scenario& s, const std::string& overlay, bool server_ap
   return 2 * L + workers * (T + t);
 }
 
-// mutant: longhaul/overlay/direct.h
-//   - explicit Direct(const DirectConfig& config) : options_{config.phases == "streamed"} {}
-//   + explicit Direct(const DirectConfig&) : options_{true} {}
 TEST(Costs, RoundsTakeTheTimeOfTheClosedForms) {
   const Scenario scenarios[] = {
       {},
@@ -113,6 +113,7 @@ TEST(Costs, RoundsTakeTheTimeOfTheClosedForms) {
       {.n = 8, .mbps = 300, .L = 0.1, .d = 2'000'000, .chunk = 64 * 1024},
   };
   for (const Scenario& s : scenarios) {
+    if (kStride > 1 && s.n > 4) continue;
     for (const char* overlay :
          {"direct", "direct_sequential", "ring", "ring_sequential", "hub", "hub_sequential"}) {
       for (bool server_apart : {false, true}) {
@@ -127,12 +128,6 @@ TEST(Costs, RoundsTakeTheTimeOfTheClosedForms) {
 
 // Along trees. G groups of k workers; a full binary tree of that many levels below its root; 2^q
 // workers that halve and double.
-// mutant: longhaul/overlay/rack.h
-//   - : streamed_(config.phases == "streamed"), groups_(config.groups), server_(server) {}
-//   + : streamed_(true), groups_(config.groups), server_(server) {}
-// mutant: longhaul/overlay/binary.cpp
-//   - : streamed_(config.phases == "streamed"), server_(server), order_(place.size()) {
-//   + : streamed_(true), server_(server), order_(place.size()) {
 TEST(Costs, RoundsAlongTreesTakeTheTimeOfTheClosedForms) {
   for (const Scenario& like :
        {Scenario{}, Scenario{.mbps = 20, .L = 0.2, .d = 50'000, .chunk = 16 * 1024}}) {
@@ -157,9 +152,6 @@ TEST(Costs, RoundsAlongTreesTakeTheTimeOfTheClosedForms) {
   }
 }
 
-// mutant: longhaul/overlay/halving_doubling.cpp
-//   - tree.spread_from = tree.reduce_to;
-//   + tree.spread_from = std::vector<std::uint32_t>(members, owner);
 TEST(Costs, HalvingTakesTwiceTheVectorAndTwoDelaysAStep) {
   for (const char* overlay : {"halving_doubling", "halving_doubling_sequential"})
     for (const Scenario& like :
@@ -176,9 +168,6 @@ TEST(Costs, HalvingTakesTwiceTheVectorAndTwoDelaysAStep) {
 }
 
 // On equal links it is direct with shorter pieces.
-// mutant: longhaul/overlay/sites.cpp
-//   - *most -= 1;
-//   + *most -= 0;
 TEST(Costs, AForestOnEqualLinksTakesTheTimeOfDirect) {
   for (const Scenario& like : {Scenario{}, Scenario{.n = 4, .mbps = 20}, Scenario{.n = 16}}) {
     Scenario s = like;
@@ -202,16 +191,11 @@ double hierarchical_round(Scenario s, const char* between, const char* phases, s
   return time_of(spec) - 2 * s.L - s.step;
 }
 
-// mutant: longhaul/overlay/hierarchical.h
-//   - return std::make_unique<TreeAttempt>(terms, config_.phases == "streamed", true);
-//   + return std::make_unique<TreeAttempt>(terms, true, true);
-// mutant: longhaul/overlay/hierarchical.cpp
-//   - return over_sites(trees, groups, groups.largest(), grid.pieces());
-//   + return over_sites(trees, groups, 1, grid.pieces());
 TEST(Costs, HierarchicalTakesTheTimeOfItsLeadersAndTwiceThatOfTheLan) {
   for (const auto& [sites, nodes] :
        {std::pair(2u, 3u), std::pair(3u, 3u), std::pair(4u, 2u), std::pair(4u, 1u)})
     for (const double lan_mbps : {100.0, 1000.0}) {
+      if (kStride > 1 && sites == 4) continue;
       SCOPED_TRACE(std::to_string(sites) + " sites of " + std::to_string(nodes));
       const Scenario s{.n = sites * nodes};
       const double P = sites, m = nodes, T = s.T(), L = s.L, t = T / 400;
@@ -232,9 +216,6 @@ TEST(Costs, HierarchicalTakesTheTimeOfItsLeadersAndTwiceThatOfTheLan) {
 
 // TSEngine of one bucket: whole vectors, from node to node, in twice as many steps as a tree of all
 // nodes has levels, each with a question to the coordinator before it.
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - park(key, offer.bucket, from);
-//   + if (from == server_) park(key, offer.bucket, from);
 TEST(Costs, TsEngineDoublesInEveryStep) {
   for (const std::uint32_t n : {2u, 4u, 8u, 16u}) {
     for (const bool apart : {false, true}) {
@@ -251,10 +232,6 @@ TEST(Costs, TsEngineDoublesInEveryStep) {
 }
 
 // 8 sites, 100 Mbit/s, 50 ms, 40 MB, 0.2 s a step: seconds per step of rounds in a row.
-// mutant: longhaul/sync/fedavg.cpp
-//   - if (std::exchange(resetting_, false)) return turn.compute(local_step(turn), config_.steps);
-//   + if (std::exchange(resetting_, false)) return turn.compute(local_step(turn), 2 *
-//   config_.steps);
 TEST(Costs, TheHeadlineScenarioTakesItsTime) {
   const Scenario s;
   EXPECT_WITHIN(0.05, step_time(s, {.overlay = "direct_sequential"}), 5.90);
@@ -270,9 +247,6 @@ TEST(Costs, TheHeadlineScenarioTakesItsTime) {
 }
 
 // Every site sends 2 (n-1)/n of the vector, and under 1 % of headers.
-// mutant: longhaul/overlay/direct.h
-//   - std::uint32_t shards(std::uint32_t workers) const override { return workers; }
-//   + std::uint32_t shards(std::uint32_t) const override { return 1; }
 TEST(Costs, RingAndDirectSendTwoVectorsLessTheirOwnShare) {
   for (const char* overlay : {"ring", "ring_sequential", "direct", "direct_sequential"}) {
     for (std::uint32_t n : {2u, 3u, 5u, 8u}) {
@@ -289,9 +263,6 @@ TEST(Costs, RingAndDirectSendTwoVectorsLessTheirOwnShare) {
 }
 
 // One vector up and one down for each worker that is not beside the server.
-// mutant: longhaul/overlay/attempt.cpp
-//   - return server && view.has(*server) ? *server : members.front();
-//   + return server && view.has(0) ? members.back() : members.front();
 TEST(Costs, HubSendsOneVectorUpAndOneDown) {
   for (const char* overlay : {"hub", "hub_sequential"}) {
     for (bool apart : {false, true}) {
@@ -317,7 +288,7 @@ TEST(Costs, HubSendsOneVectorUpAndOneDown) {
 TEST(Costs, RunsOfChunksTakeTheTimeOfTheirChunks) {
   const Scenario s;
   const double t = s.t();
-  for (const Variant<OverlayEntry>& overlay : overlay_variants()) {
+  for (const Variant<OverlayEntry>& overlay : tried_overlays()) {
     const std::string_view kind = overlay.entry->name;
     const bool in_turns = kind != "direct" && kind != "ring" && overlay.name() != "hub_sequential";
     for (std::uint32_t k : {2u, 8u}) {

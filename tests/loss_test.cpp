@@ -52,9 +52,6 @@ void expect_as_declared(const JobSpec& spec, std::vector<sim::Fault> faults) {
   }
 }
 
-// mutant: longhaul/overlay/recovery.cpp
-//   - reports_[from] = std::move(rounds);
-//   + reports_[from] = {};
 TEST_P(Loss, OfOneAtManyMomentsEndsAsDeclared) {
   const auto all = combinations_with(GetParam());
   for (std::uint32_t workers : {3u, 5u}) {
@@ -73,9 +70,6 @@ TEST_P(Loss, OfOneAtManyMomentsEndsAsDeclared) {
   }
 }
 
-// mutant: longhaul/overlay/attempt.cpp
-//   - return server && view.has(*server) ? *server : members.front();
-//   + return server ? *server : members.front();
 TEST_P(Loss, OfTheServerAndOfTwoEndsAsDeclared) {
   const auto all = combinations_with(GetParam());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -91,9 +85,6 @@ TEST_P(Loss, OfTheServerAndOfTwoEndsAsDeclared) {
 }
 
 // When all are done but not all know it: the one that tells them dies.
-// mutant: longhaul/core/finish_barrier.cpp
-//   - if (arrived_ && !complete_) tell(turn);
-//   +
 TEST_P(Loss, OfTheLowestWhileAllFinishIsNoLoss) {
   const auto all = combinations_with(GetParam());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -108,9 +99,6 @@ TEST_P(Loss, OfTheLowestWhileAllFinishIsNoLoss) {
 }
 
 // Strategies that draw who computes: if all that were drawn are lost the round is an empty one.
-// mutant: longhaul/sync/synchronous.cpp
-//   - if (mean_->counted.empty()) {
-//   + if (false) {
 TEST_P(Loss, OfAllThatWereDrawnLeavesAnEmptyRound) {
   for (const Combination& parts : combinations_with(GetParam())) {
     for (const FieldDoc& doc : parts.sync.entry->describe()) {
@@ -129,9 +117,6 @@ TEST_P(Loss, OfAllThatWereDrawnLeavesAnEmptyRound) {
 
 // A link that is cut for less than it takes to notice is waited for. One that is cut for longer
 // leaves both its ends alive: the others agree on one of them, and the other one ends.
-// mutant: longhaul/core/membership.cpp
-//   - unreachable ? (void)unreachable_.insert(peer) : (void)unreachable_.erase(peer);
-//   + if (!unreachable) unreachable_.erase(peer);
 TEST_P(Loss, OfTouchEndsAsDeclared) {
   using namespace std::chrono_literals;
   const auto all = combinations_with(GetParam());

@@ -70,9 +70,6 @@ std::string page() {
   return text;
 }
 
-// mutant: longhaul/core/stop_rule.h
-//   - visit(Field{.name = "reason", .max = 4}, self.reason);
-//   + visit(Field{.name = "reason", .max = 5}, self.reason);
 TEST(MessagesDoc, IsWhatTheStructsSay) {
   const std::string path = LONGHAUL_SOURCE_DIR "/docs/messages.md";
   if (std::getenv("LONGHAUL_REWRITE")) std::ofstream(path) << page();

@@ -11,9 +11,6 @@ struct NoPeeking : ::testing::TestWithParam<Variant<OverlayEntry>> {};
 INSTANTIATE_TEST_SUITE_P(Overlay, NoPeeking, ::testing::ValuesIn(tried_overlays()),
                          [](const auto& info) { return info.param.name(); });
 
-// mutant: longhaul/sync/synchronous.cpp
-//   - exchange(mine, true, turn);
-//   + mine.weight += seconds(turn.now()), exchange(mine, true, turn);
 TEST_P(NoPeeking, FalseTablesChangeTimesAlone) {
   for (const Combination& parts : combinations_with(GetParam())) {
     for (std::uint32_t workers : {2u, 5u}) {

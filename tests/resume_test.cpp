@@ -32,13 +32,6 @@ void expect_equal_in_pieces(const JobSpec& spec, std::uint64_t stride) {
   for (Rank rank = 0; rank < spec.workers; ++rank) EXPECT_EQ(job->params(rank), whole.params(rank));
 }
 
-// mutant: longhaul/sync/synchronous.cpp
-//   - parts_.outer->state(ar);
-//   +
-// mutant: longhaul/core/node.cpp
-//   - ar(view_, credits_, busy_, finished_, steps_left_, stop_wanted_, computed_, early_,
-//   dropped_);
-//   + ar(view_, busy_, finished_, steps_left_, stop_wanted_, computed_, early_, dropped_);
 TEST_P(Resume, AfterEveryEventEqualsGoingOn) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
@@ -46,9 +39,6 @@ TEST_P(Resume, AfterEveryEventEqualsGoingOn) {
   }
 }
 
-// mutant: longhaul/sync/synchronous.cpp
-//   - ar(phase_, done_, samples_, asked_, mean_, extras_);
-//   + ar(phase_, done_, asked_, mean_, extras_);
 TEST_P(Resume, AfterEveryFewEventsEqualsGoingOn) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
@@ -60,9 +50,6 @@ TEST_P(Resume, AfterEveryFewEventsEqualsGoingOn) {
 }
 
 // Also while a loss is being settled.
-// mutant: longhaul/core/finish_barrier.h
-//   - void state(Archive& ar) override { ar(arrived_, complete_, done_); }
-//   + void state(Archive& ar) override { ar(arrived_, complete_); }
 TEST_P(Resume, InTheMidstOfALoss) {
   const auto all = combinations_with(GetParam());
   for (std::size_t i = 0; i < all.size(); ++i) {

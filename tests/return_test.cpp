@@ -103,12 +103,6 @@ std::uint64_t thin(const Variant<OverlayEntry>& overlay) {
   return kStride * (overlay.number == 0 ? 1 : kShare);
 }
 
-// mutant: longhaul/sync/returning.cpp
-//   - if (!knows && formed >= since) owed_.insert(rank);
-//   + if (!knows && formed > since) owed_.insert(rank);
-// mutant: longhaul/overlay/newcomer.cpp
-//   - (*found)->next = (*found)->lowest = share.vector.round;
-//   +
 TEST_P(Return, OfOneAtManyMomentsEndsAlike) {
   const auto all = that_let_return(GetParam());
   std::uint64_t came_back = 0, computed = 0;
@@ -131,9 +125,6 @@ TEST_P(Return, OfOneAtManyMomentsEndsAlike) {
 }
 
 // The one that hands over, or another, dies while the node comes back.
-// mutant: longhaul/sync/returning.cpp
-//   - if (phase_ == Phase::standing || senior != giver_) phase_ = Phase::calling;
-//   + if (phase_ == Phase::standing) phase_ = Phase::calling;
 TEST_P(Return, WhileAnotherDiesEndsAlike) {
   const auto all = that_let_return(GetParam());
   std::uint64_t came_back = 0;

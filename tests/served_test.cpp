@@ -77,9 +77,6 @@ double round_time(Served s) {
 }
 
 // A worker alone: a step, its update up and the model down. Many: the server's ports are full.
-// mutant: longhaul/core/coder.cpp
-//   - return with ? with->encoded_size(values) : values * sizeof(float);
-//   + return with ? with->encoded_size(values) : values * sizeof(double);
 TEST(Served, AsynchronousRoundsTakeTheTimeOfTheClosedForms) {
   for (const char* sync : {"asp", "fedasync"}) {
     Served s{.sync = sync};
@@ -98,9 +95,6 @@ TEST(Served, AsynchronousRoundsTakeTheTimeOfTheClosedForms) {
 }
 
 // Equal speeds, delays shorter than a step: waits are two delays in s clocks at most.
-// mutant: longhaul/sync/ssp.cpp
-//   - minimum_ = label.clock;
-//   + minimum_ = 0 * label.clock;
 TEST(Served, R3_7_SspWaitsTwoDelaysInAsManyClocksAsTheBound) {
   for (const std::int64_t bound : {1, 3, 10}) {
     Served s{.sync = "ssp", .n = 4, .d = 1000, .rounds = 60};

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "longhaul/core/testing/effort.h"
+#include "longhaul/base/testing/effort.h"
 
 namespace longhaul::conformance {
 

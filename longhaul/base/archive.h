@@ -104,7 +104,7 @@ class Archive {
   void container(std::optional<T>& value) {
     bool full = value.has_value();
     one(full);
-    if (loading_) full ? (void)value.emplace() : value.reset();
+    if (loading_) full ? (void)value.emplace(T()) : value.reset();
     if (full && !failed()) one(*value);
   }
   void container(Bytes& value) {

@@ -30,9 +30,6 @@ TEST(Print, IsOneLineWithEveryField) {
   EXPECT_EQ(print(Verdict{}), "{round=3 stop=true reason=1 who='rank 2' members=[1 2]}");
 }
 
-// mutant: longhaul/base/print.h
-//   - if (value.size() > kShown) text += " ... of " + std::to_string(value.size());
-//   +
 TEST(Print, CutsLongLists) {
   EXPECT_EQ(print(std::vector<int>(10, 5)), "[5 5 5 5 5 5 5 5 ... of 10]");
 }

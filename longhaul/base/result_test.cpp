@@ -44,9 +44,6 @@ TEST(Result, KindsOfErrors) {
   EXPECT_EQ(unavailable("x").kind, Error::Kind::unavailable);
 }
 
-// mutant: longhaul/base/result.h
-//   - LH_CHECK(!*this);
-//   +
 TEST(ResultDeathTest, TheWrongHalfIsACheck) {
   EXPECT_DEATH((void)*half(3), "check failed");
   EXPECT_DEATH((void)half(4).error(), "check failed");

@@ -6,15 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/base/overloaded.h"
+
 namespace longhaul {
 namespace {
-
-template <class... Case>
-struct Overloaded : Case... {
-  using Case::operator()...;
-};
-template <class... Case>
-Overloaded(Case...) -> Overloaded<Case...>;  // clang 14 does not deduce aggregates
 
 std::string range_text(const Field& f, std::string_view noun) {
   std::string text(noun);

@@ -32,9 +32,6 @@ SitePlan plan_of(std::uint32_t sites, std::size_t pairs) {
   return plan;
 }
 
-// mutant: longhaul/cli/plan_text.cpp
-//   - mb(pair.load.reduce), mb(pair.load.spread), percent_text(pair.used)});
-//   + mb(pair.load.spread), mb(pair.load.reduce), percent_text(pair.used)});
 TEST(PlanText, RowsOfPairsSitesAndTrees) {
   EXPECT_EQ(plan_text(plan_of(3, 2)),
             "Plan of forest: a round of 8 MB, 4 MB as encoded\n"
@@ -53,12 +50,6 @@ TEST(PlanText, RowsOfPairsSitesAndTrees) {
             "s1                    62.50 %         2     1\n");
 }
 
-// mutant: longhaul/cli/plan_text.cpp
-//   - rows.resize(std::min(all, kMostRows));
-//   +
-// mutant: longhaul/cli/plan_text.cpp
-//   - if (order.size() > kMostRows)  // else as the job has them
-//   + if (false)
 TEST(PlanText, OfManyTheMostUsed) {
   const std::string text = plan_text(plan_of(30, 21));
   EXPECT_THAT(text, HasSubstr("\nand 1 pairs with less; --json has all\n"));
@@ -68,9 +59,6 @@ TEST(PlanText, OfManyTheMostUsed) {
   EXPECT_THAT(plan_text(plan_of(20, 20)), Not(HasSubstr("with less")));
 }
 
-// mutant: longhaul/cli/plan_text.cpp
-//   - if (!plan.planned) return text;
-//   +
 TEST(PlanText, NothingToSay) {
   SitePlan plan = plan_of(2, 0);
   plan.within = 3'000'000;

@@ -28,12 +28,6 @@ std::vector<float> not_numbers() {
 }
 
 // Neither may a decoder read behind what came, nor leave a rest unread.
-// mutant: longhaul/codec/bytes_check.cpp
-//   - if (found == expected) return Ok{};
-//   + if (found >= expected) return Ok{};
-// mutant: longhaul/codec/bytes_check.cpp
-//   - if (found == expected) return Ok{};
-//   + if (found <= expected) return Ok{};
 TEST(BytesCheck, OnlyTheExactLengthWillDo) {
   for (const std::size_t expected : {0u, 1u, 24u, 1u << 20}) {
     EXPECT_TRUE(expect_size("fp32", {0, 6}, expected, expected));
@@ -45,12 +39,6 @@ TEST(BytesCheck, OnlyTheExactLengthWillDo) {
   }
 }
 
-// mutant: longhaul/codec/bytes_check.cpp
-//   - found, at.length, at.offset, expected));
-//   + expected, at.length, at.offset, found));
-// mutant: longhaul/codec/bytes_check.cpp
-//   - found, at.length, at.offset, expected));
-//   + found, at.offset, at.length, expected));
 TEST(BytesCheck, AWrongLengthIsNamedWithTheStretchItIsFor) {
   const Status status = expect_size("int8", {std::uint64_t{1} << 40, 6}, 23, 24);
   ASSERT_FALSE(status);
@@ -59,9 +47,6 @@ TEST(BytesCheck, AWrongLengthIsNamedWithTheStretchItIsFor) {
             "int8: 23 bytes for the 6 values from 1099511627776 on, expected 24");
 }
 
-// mutant: longhaul/codec/bytes_check.cpp
-//   - return malformed(fmt::format("{}: value {} of the vector {}", codec, index, what));
-//   + return invalid(fmt::format("{}: value {} of the vector {}", codec, index, what));
 TEST(BytesCheck, ABadValueIsThePeersFaultAndNamed) {
   const Error error = bad_value("sign", std::uint64_t{1} << 33, "is neither up nor down");
   EXPECT_EQ(error.kind, Error::Kind::malformed);
@@ -69,12 +54,6 @@ TEST(BytesCheck, ABadValueIsThePeersFaultAndNamed) {
 }
 
 // Wherever it stands, the last place included.
-// mutant: longhaul/codec/bytes_check.cpp
-//   - if (all_finite(values)) return Ok{};
-//   + if (all_finite(values.first(values.size() / 2))) return Ok{};
-// mutant: longhaul/codec/bytes_check.cpp
-//   - return bad_value(codec, at.offset + i, "is not finite");
-//   + return bad_value(codec, i, "is not finite");
 TEST(BytesCheck, OneValueThatIsNotFiniteIsFoundAndNamedByItsPlaceInTheVector) {
   for (const float bad : not_numbers()) {
     for (std::size_t place = 0; place < 9; ++place) {
@@ -89,9 +68,6 @@ TEST(BytesCheck, OneValueThatIsNotFiniteIsFoundAndNamedByItsPlaceInTheVector) {
   }
 }
 
-// mutant: longhaul/codec/bytes_check.cpp
-//   - std::size_t i = 0;
-//   + std::size_t i = values.size() - 1;
 TEST(BytesCheck, OfSeveralTheFirstIsNamed) {
   std::vector<float> values(9, 0.f);
   values[3] = -kInfinity;
@@ -101,9 +77,6 @@ TEST(BytesCheck, OfSeveralTheFirstIsNamed) {
 }
 
 // What is only large, tiny or nothing is a number.
-// mutant: longhaul/codec/bytes_check.cpp
-//   - if (all_finite(values)) return Ok{};
-//   + if (!values.empty() && std::isnormal(values[0])) return Ok{};
 TEST(BytesCheck, EveryFiniteFloatPasses) {
   for (const float value : {0.f, -0.f, FLT_TRUE_MIN, -FLT_TRUE_MIN, FLT_MIN, FLT_MAX, -FLT_MAX})
     EXPECT_TRUE(expect_finite("fp32", {7, 2}, std::vector<float>{value, value})) << value;
@@ -112,12 +85,6 @@ TEST(BytesCheck, EveryFiniteFloatPasses) {
 
 // Any bytes a peer may send, of any length, to every codec of the registry: finite values, or an
 // Error in these words, so that the log says which codec and which stretch of the vector.
-// mutant: longhaul/codec/bytes_check.cpp
-//   - return malformed(fmt::format("{}: {} bytes for the {} values from {} on, expected {}", codec,
-//   + return malformed(fmt::format("{}: {} for {} from {}, not {}", codec,
-// mutant: longhaul/codec/bytes_check.cpp
-//   - return malformed(fmt::format("{}: value {} of the vector {}", codec, index, what));
-//   + return malformed(fmt::format("{}: value {} {}", codec, index, what));
 TEST(BytesCheck, EveryDecoderOfTheFolderSpeaksSo) {
   Random random(5, {Purpose::test});
   const Range at{5000, 300};

@@ -15,9 +15,6 @@ using testing::HasSubstr;
 const std::vector<float> kValues = {0.f, -0.f, 1.f, -2.5f, FLT_MAX, FLT_TRUE_MIN};
 const Range kAt{100, kValues.size()};
 
-// mutant: longhaul/codec/fp32.cpp
-//   - if (!in.empty()) std::memcpy(out.data(), in.data(), in.size());
-//   + if (!in.empty()) std::memcpy(out.data(), in.data(), in.size() - 1);
 TEST(Fp32, GivesBackTheSameBits) {
   Fp32 codec;
   const Buffer bytes = codec.encode({}, kAt, kValues);
@@ -29,9 +26,6 @@ TEST(Fp32, GivesBackTheSameBits) {
   EXPECT_TRUE(codec.decode({}, {5, 0}, {}, {}));
 }
 
-// mutant: longhaul/codec/fp32.cpp
-//   - return expect_finite("fp32", at, out);
-//   + return Ok{};
 TEST(Fp32, RefusesOtherLengthsAndNumbersThatAreNone) {
   Fp32 codec;
   Buffer bytes = codec.encode({}, kAt, kValues);

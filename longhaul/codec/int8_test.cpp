@@ -57,9 +57,6 @@ void expect_half_a_step(const std::vector<float>& values) {
   }
 }
 
-// mutant: longhaul/codec/int8.cpp
-//   - constexpr float kRounder = 0x1.8p23f;
-//   + constexpr float kRounder = 0x1.8p23f - 1.f;
 TEST(Int8, ErrorIsAtMostHalfAStep) {
   Random random(2, {Purpose::test});
   for (double size : {1.0, 1e-30, 1e30}) {
@@ -69,9 +66,6 @@ TEST(Int8, ErrorIsAtMostHalfAStep) {
   }
 }
 
-// mutant: longhaul/codec/int8.cpp
-//   - if (!std::isfinite(kLevels * scale)) scale = std::nextafterf(scale, 0.f);
-//   + if (std::isnan(kLevels * scale)) scale = std::nextafterf(scale, 0.f);
 TEST(Int8, LargestFloatsStayFinite) {
   const std::vector<float> values = {FLT_MAX, -FLT_MAX, FLT_MAX / 2, 1.f, 0.f};
   expect_half_a_step(values);
@@ -91,9 +85,6 @@ TEST(Int8, LargestFloatsStayFinite) {
 
 // Where a float's last place is a large step of the scale, the scale is rounded up: 127 steps reach
 // every value, and nothing is divided by zero.
-// mutant: longhaul/codec/int8.cpp
-//   - if (subnormal && double(scale) * 127.0 < double(max)) scale = std::nextafterf(scale, 1.f);
-//   + if (subnormal && double(scale) * 127.0 < 0.0) scale = std::nextafterf(scale, 1.f);
 TEST(Int8, SubnormalScalesReachTheirValues) {
   for (int units : {1, 2, 63, 64, 126, 127, 128, 190, 191, 1000, 123457}) {
     const float max = float(units) * FLT_TRUE_MIN;
@@ -103,9 +94,6 @@ TEST(Int8, SubnormalScalesReachTheirValues) {
     expect_half_a_step({max, -max / 3, max / 127, FLT_TRUE_MIN, 0.f});
 }
 
-// mutant: longhaul/codec/int8.cpp
-//   - const float scale = scale_of(std::bit_cast<float>(most));
-//   + const float scale = scale_of(std::bit_cast<float>(std::max(most, 1)));
 TEST(Int8, ABlockOfZerosIsExactAndAllZeroBytes) {
   Int8 codec;
   const std::vector<float> values(300, -0.f);
@@ -114,9 +102,6 @@ TEST(Int8, ABlockOfZerosIsExactAndAllZeroBytes) {
   EXPECT_THAT(round_trip(values), testing::Each(0.f));
 }
 
-// mutant: longhaul/codec/int8.cpp
-//   - float scale = max / kLevels;
-//   + float scale = max / 128.f;
 TEST(Int8, WritesScaleAndNearestEvenLevelsByBlocksFromTheStretchOn) {
   std::vector<float> values(258, 0.f);
   values[0] = 254.f;  // s = 2
@@ -142,9 +127,6 @@ TEST(Int8, WritesScaleAndNearestEvenLevelsByBlocksFromTheStretchOn) {
 }
 
 // d + 4 ceil(d/256) bytes.
-// mutant: longhaul/codec/int8.h
-//   - return length + 4 * (length / kBlock + (length % kBlock != 0 ? 1 : 0));
-//   + return length + 4 * (length / kBlock + 1);
 TEST(Int8, SizeIsOneByteAValueAndFourABlock) {
   Int8 codec;
   for (std::size_t d : {0u, 1u, 255u, 256u, 257u, 512u, 1000u}) {
@@ -154,9 +136,6 @@ TEST(Int8, SizeIsOneByteAValueAndFourABlock) {
   }
 }
 
-// mutant: longhaul/codec/int8.cpp
-//   - if (std::signbit(scale) || !std::isfinite(kLevels * scale))
-//   + if (std::signbit(scale) || std::isinf(scale))
 TEST(Int8, RefusesOtherLengthsAndScalesAndLevelsNoEncoderWrites) {
   Int8 codec;
   const std::vector<float> values(300, 1.f);

@@ -75,9 +75,6 @@ bool feeds_back(Codec& codec) {
   return codec.encode({.round = 1}, {0, 2}, values) != first;
 }
 
-// mutant: longhaul/codec/registry.cpp
-//   - if (!made || !feedback || !*wanted) return made;
-//   + if (!made || !*wanted) return made;
 TEST(CodecRegistry, FeedbackIsForThoseWhoAskIfTheJobWantsIt) {
   for (const char* kind : {"fp16", "int8"}) {
     EXPECT_TRUE(feeds_back(**make_codec(table(kind, {kFeedback}), Place{}, true))) << kind;
@@ -92,9 +89,6 @@ TEST(CodecRegistry, FeedbackIsForThoseWhoAskIfTheJobWantsIt) {
 }
 
 // only contractions are wrapped. Every codec that may be is one: |x - q| < |x|.
-// mutant: longhaul/codec/registry.cpp
-//   - if (!codec.traits.contraction)
-//   + if (codec.traits.algebra == Algebra::gather)
 TEST(CodecRegistry, R4_2_OnlyContractionsAreWrapped) {
   Random random(21, {Purpose::test});
   std::vector<float> x(4096), q(4096);
@@ -120,9 +114,6 @@ TEST(CodecRegistry, R4_2_OnlyContractionsAreWrapped) {
   EXPECT_THAT(*refuses_feedback(noisy), HasSubstr("no contraction"));
 }
 
-// mutant: longhaul/codec/registry.cpp
-//   - if (codec.traits.lossless) return "it loses nothing that could be fed back";
-//   +
 TEST(CodecRegistry, FeedbackAroundALosslessCodecIsRefusedAsPointless) {
   for (bool feedback : {false, true}) {
     const auto codec = make_codec(table("fp32", {kFeedback}), Place{}, feedback);

@@ -15,9 +15,6 @@ TEST(Layout, ParametersThenBuffersTileTheVector) {
   EXPECT_EQ(layout.buffers(), (Range{8, 2}));
 }
 
-// mutant: longhaul/core/layout.cpp
-//   - LH_CHECK(!parameter || buffers_ == 0);
-//   + LH_CHECK(!parameter || buffers_ < 100);
 TEST(LayoutDeathTest, GapsAndMixedOrderAreBugs) {
   EXPECT_DEATH(Layout({{"a", {0, 2}, {2}}, {"b", {3, 2}, {2}}}), "check failed");
   EXPECT_DEATH(Layout({{"a", {0, 2}, {2}, kBuffer}, {"b", {2, 2}, {2}}}), "check failed");

@@ -44,9 +44,6 @@ struct MachineTest : ::testing::Test {
   TurnContext context;
 };
 
-// mutant: longhaul/core/machine.cpp
-//   - children_[way.head()]->feed_message(from, message, way.tail(), turn.child(way.head()));
-//   + children_[way.head()]->feed_message(from, message, way.tail(), turn);
 TEST_F(MachineTest, AMessageGoesDownAndProgressComesUp) {
   Message message;
   message.kind = 3;

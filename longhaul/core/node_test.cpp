@@ -107,9 +107,6 @@ struct NodeTest : ::testing::Test {
 };
 using NodeDeathTest = NodeTest;
 
-// mutant: longhaul/core/node.cpp
-//   - if (stop_wanted_ || c.stop_computing || steps_left_ == 0) {
-//   + if (stop_wanted_ || c.stop_computing) {
 TEST_F(NodeTest, ComputesStepByStepAndTellsAtTheLast) {
   script->start = [](Turn& t) { t.compute(LocalStep{}, 3); };
   node->start(0s);
@@ -119,9 +116,6 @@ TEST_F(NodeTest, ComputesStepByStepAndTellsAtTheLast) {
   EXPECT_EQ(script->log, (std::vector<std::string>{"step", "step", "step", "computed 3"}));
 }
 
-// mutant: longhaul/core/node.cpp
-//   - stop_wanted_ |= context.stop_computing;
-//   + stop_wanted_ &= context.stop_computing;
 TEST_F(NodeTest, StopsComputingAtTheNextBoundary) {
   script->start = [](Turn& t) { t.compute(LocalStep{}, 100); };
   node->start(0s);
@@ -158,9 +152,6 @@ TEST_F(NodeDeathTest, ParametersBelongToTheLearnerBetweenBoundaries) {
   EXPECT_DEATH((void)node->deliver(1s, 1, note(1)), "check failed");
 }
 
-// mutant: longhaul/core/turn.cpp
-//   - context_->credits->take(to, service);
-//   + if (room(to, service) > 9) context_->credits->take(to, service);
 TEST_F(NodeTest, TheHostHoldsTwoBulkMessagesPerPeerAndClass) {
   script->start = [](Turn& t) {
     EXPECT_EQ(t.room(1), 2u);
@@ -185,9 +176,6 @@ TEST_F(NodeDeathTest, BulkWithoutRoomIsOurBug) {
   EXPECT_DEATH(node->start(0s), "check failed");
 }
 
-// mutant: longhaul/core/node.cpp
-//   - if (!of_membership && message.epoch > view_.epoch) {
-//   + if (!of_membership && message.epoch > view_.epoch + 1) {
 TEST_F(NodeTest, AMessageOfAViewToComeWaitsForIt) {
   ASSERT_TRUE(node->deliver(1s, 1, note(5, 1)));
   EXPECT_TRUE(script->log.empty());
@@ -195,9 +183,6 @@ TEST_F(NodeTest, AMessageOfAViewToComeWaitsForIt) {
   EXPECT_EQ(script->log, (std::vector<std::string>{"view 1", "note 5 of 1"}));
 }
 
-// mutant: longhaul/core/node.cpp
-//   - if (!of_membership && !view_.has(from)) {
-//   + if (!of_membership && view_.has(from) && from == 99) {
 TEST_F(NodeTest, WhoIsNotInTheViewIsNotHeard) {
   ASSERT_TRUE(node->deliver(1s, 1, decided(1, {0, 1})));
   ASSERT_TRUE(node->deliver(2s, 2, note(5)));

@@ -114,9 +114,6 @@ struct TapTest : ::testing::Test {
 };
 
 // Indices: of Input in "(0@", of Action after it; "i": the learner is idle.
-// mutant: longhaul/core/node.cpp
-//   - return send ? send->to != place_.self : !std::holds_alternative<Finish>(action);
-//   + return !std::holds_alternative<Finish>(action);
 TEST_F(TapTest, HearsEveryInputAndEveryActionInOrder) {
   node.tap(&tap);
   feed_all();
@@ -126,9 +123,6 @@ TEST_F(TapTest, HearsEveryInputAndEveryActionInOrder) {
   EXPECT_EQ(tap.actions, host.calls) << "all that the host was told, and nothing else";
 }
 
-// mutant: longhaul/core/node.cpp
-//   - heard(now, [&] { return Stepped{result}; });
-//   + busy_ = false; heard(now, [&] { return Stepped{result}; });
 TEST_F(TapTest, ListensBeforeTheNodeChangesAnything) {
   node.tap(&tap);
   learner.params()[0] = 12;
@@ -139,9 +133,6 @@ TEST_F(TapTest, ListensBeforeTheNodeChangesAnything) {
   EXPECT_EQ(learner.params()[0], 77) << "then the strategy had its turn";
 }
 
-// mutant: longhaul/core/node.cpp
-//   - if (tap_) tap_->action(Finish{}, computing ? nullptr : learner_);
-//   +
 TEST(Tap, HearsTheEnd) {
   DeafHost host;
   Listener tap;
@@ -152,9 +143,6 @@ TEST(Tap, HearsTheEnd) {
 }
 
 // What is said after a step was asked for, in the same turn, is said while the learner computes.
-// mutant: longhaul/core/node.cpp
-//   - computing |= std::holds_alternative<ComputeStep>(action);
-//   +
 TEST(Tap, NobodyLooksAtALearnerThatComputes) {
   class Ends final : public Strategy {
    public:
@@ -185,12 +173,6 @@ TEST_F(TapTest, TakenOffItHearsNothing) {
 }
 
 // What was heard, written down, read back and fed again does the same.
-// mutant: longhaul/core/input.cpp
-//   - void operator()(Departed& i) const { ar(i.peer, i.service_class); }
-//   + void operator()(Departed& i) const { ar(i.peer); }
-// mutant: longhaul/core/node.cpp
-//   - Status operator()(const Delivered& i) const { return node.deliver(now, i.from, i.message); }
-//   + Status operator()(const Delivered& i) const { return node.deliver(now, 0, i.message); }
 TEST_F(TapTest, InputsAreDataThatCanBeFedAgain) {
   node.tap(&tap);
   feed_all();
@@ -220,9 +202,6 @@ TEST_F(TapTest, InputsAreDataThatCanBeFedAgain) {
   EXPECT_EQ(delivered->from, 1u);
 }
 
-// mutant: longhaul/core/input.cpp
-//   - if (i.message.head.is_phantom()) ar.fail("holds a message without its head");
-//   +
 TEST(ArchiveInput, AnyBytesAreAnInputOrAnError) {
   Input input = Delivered{1, ping(7)};
   Archive out;

@@ -18,9 +18,6 @@ Work back_and_forth(Work work) {
   return loaded;
 }
 
-// mutant: longhaul/core/work.cpp
-//   - ar(w.mu);
-//   + if (!ar.loading()) ar(w.mu);
 TEST(Work, EveryKindSurvivesAnArchive) {
   EXPECT_TRUE(std::holds_alternative<ApplyGradient>(back_and_forth(ApplyGradient{})));
   const auto anchor = std::make_shared<const std::vector<float>>(3, 2.f);

@@ -13,12 +13,6 @@ using testing::connected;
 using ::testing::HasSubstr;
 using testing::soon;
 
-// mutant: longhaul/doctor/bulk.cpp
-//   - for (std::size_t i = 1; i < samples_.size() / 2; ++i) samples_[i] = samples_[2 * i];
-//   +
-// mutant: longhaul/doctor/bulk.cpp
-//   - return {last.bytes, last.at - first.at, settled_rate(samples_)};
-//   + return {last.bytes, last.at, settled_rate(samples_)};
 TEST(Meter, TheRateIsRightHoweverLongItTakes) {
   for (const int count : {2, 100, 5000, 300'000}) {
     Meter meter;
@@ -33,9 +27,6 @@ TEST(Meter, TheRateIsRightHoweverLongItTakes) {
   EXPECT_EQ(Meter().received().rate, 0);
 }
 
-// mutant: longhaul/doctor/bulk.cpp
-//   - if (samples_.size() < kMost) return;
-//   + return;
 TEST(Meter, KeepsAFewThousandSamples) {
   Meter meter;
   for (int i = 0; i < 300'000; ++i) meter.add(i * 1e-2, i);
@@ -43,12 +34,6 @@ TEST(Meter, KeepsAFewThousandSamples) {
   EXPECT_GE(meter.kept(), 1000u);
 }
 
-// mutant: longhaul/doctor/bulk.cpp
-//   - for (double left = plan.mbytes * 1e6; left > 0 && Clock::now() < end && !limit.stopped();
-//   + for (double left = plan.mbytes * 1e6; left > 0 && !limit.stopped();
-// mutant: longhaul/doctor/bulk.cpp
-//   - for (double left = plan.mbytes * 1e6; left > 0 && Clock::now() < end && !limit.stopped();
-//   + for (double left = plan.mbytes * 1e6; Clock::now() < end && !limit.stopped();
 TEST(Bulk, EndsWithItsTimeOrItsBytes) {
   for (const auto& [mbytes, s] : {std::pair(3.0, 30.0), std::pair(100e3, 0.1)}) {
     auto [a, b] = connected();
@@ -72,9 +57,6 @@ TEST(Bulk, EndsWithItsTimeOrItsBytes) {
   }
 }
 
-// mutant: longhaul/doctor/bulk.cpp
-//   - if (limit.stopped() || Clock::now() >= limit.end) return over("");
-//   +
 TEST(Bulk, EndsAlthoughMoreIsThere) {
   auto [a, b] = connected();
   const Channel from(std::move(a), "a"), to(std::move(b), "b");
@@ -84,9 +66,6 @@ TEST(Bulk, EndsAlthoughMoreIsThere) {
   EXPECT_THAT(bulk ? "" : bulk.error().what, HasSubstr("does not end"));
 }
 
-// mutant: longhaul/doctor/bulk.cpp
-//   - if (head->kind != Kind::bulk_end) return channel.wrong(Kind::bulk, "something else came");
-//   +
 TEST(Bulk, WhatIsNoBulkEndsIt) {
   auto [a, b] = connected();
   const Channel from(std::move(a), "a"), to(std::move(b), "b");

@@ -16,15 +16,6 @@ using ::testing::HasSubstr;
 using testing::quick_plan;
 using testing::Sites;
 
-// mutant: longhaul/doctor/greeting.cpp
-//   - if (hello.job_hash != self.job_hash)
-//   + if (hello.job_hash == 0)
-// mutant: longhaul/doctor/greeting.cpp
-//   - if (hello.sites != self.names.size() || hello.site >= self.names.size() ||
-//   + if (hello.site >= self.names.size() ||
-// mutant: longhaul/doctor/greeting.cpp
-//   - if (hello.site == self.site)
-//   + if (hello.site > self.site)
 TEST(Greeting, OnlySitesOfThisJobMaySpeak) {
   const Sites sites(3);
   const Self self = sites.self(1);
@@ -45,15 +36,6 @@ TEST(Greeting, OnlySitesOfThisJobMaySpeak) {
               HasSubstr("as this one is"));
 }
 
-// mutant: longhaul/doctor/probe.cpp
-//   - result.back.sent = result.there.counted.came;  // it echoes those that came
-//   + result.back.sent = 0;
-// mutant: longhaul/doctor/datagrams.cpp
-//   - tally_.add(arrived.datagram.number, arrived.dscp == kDscp);
-//   + tally_.add(arrived.datagram.number, arrived.dscp == kDscp + 1);
-// mutant: longhaul/doctor/probe.cpp
-//   - way = {way.sent, way.counted, bulk->received, bulk->sent};
-//   + way = {way.sent, way.counted, {}, bulk->sent};
 TEST(Probe, MeasuresBothWays) {
   double slower = 0;  // bytes/s; a pause of the machine may be most of the time of 4 MB: of three
   for (int attempt = 0; attempt < 3 && slower <= 1e6; ++attempt) {
@@ -92,12 +74,6 @@ TEST(Probe, NobodyThereIsNamed) {
   EXPECT_THAT(result.failure, HasSubstr("cannot connect"));
 }
 
-// mutant: longhaul/doctor/examine.cpp
-//   - if (present[pair.second]) return Pair{pair.second, pair.first};
-//   +
-// mutant: longhaul/doctor/examine.cpp
-//   - if (present[pair.first]) return pair;
-//   + if (present[pair.second]) return pair;
 TEST(Examine, TheLowerOfTwoThatCameAsks) {
   EXPECT_EQ(asker({1, 2}, {true, true, true}), Pair(1, 2));
   EXPECT_EQ(asker({1, 2}, {true, true, false}), Pair(1, 2));
@@ -105,9 +81,6 @@ TEST(Examine, TheLowerOfTwoThatCameAsks) {
   EXPECT_EQ(asker({1, 2}, {true, false, false}), std::nullopt);
 }
 
-// mutant: longhaul/doctor/examine.cpp
-//   - report.pairs.insert(report.pairs.end(), results.begin(), results.end());
-//   + report.pairs = results;
 TEST(Examine, EveryPairIsMeasuredAndAllEnd) {
   Sites sites(4);
   for (const std::uint32_t site : {1u, 2u, 3u}) sites.attend_as(sites.self(site));
@@ -125,9 +98,6 @@ TEST(Examine, EveryPairIsMeasuredAndAllEnd) {
   for (const SiteReport& site : report.sites) EXPECT_TRUE(site.present);
 }
 
-// mutant: longhaul/doctor/examine.cpp
-//   - for (std::size_t i = 0; i < lines.size(); ++i) present[i] = i == 0 || lines[i].channel;
-//   + for (std::size_t i = 0; i < lines.size(); ++i) present[i] = true;
 TEST(Examine, WhoDoesNotComeIsNamedByAllThatTryAndTheRestGoesOn) {
   Sites sites(4);
   sites.shut(2);

@@ -7,9 +7,6 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
 
-// mutant: longhaul/doctor/measure.cpp
-//   - return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-//   + return values[middle];
 TEST(Measure, TheMedianOfEvenAndOddNumbers) {
   EXPECT_EQ(median({5, 1, 3}), 3);
   EXPECT_EQ(median({4, 1, 2, 10}), 3);
@@ -18,25 +15,16 @@ TEST(Measure, TheMedianOfEvenAndOddNumbers) {
 // A clock that is 5 s ahead, 30 ms there, 10 ms back, 7 ms to answer.
 constexpr Exchange kSkewed{0, 5030 * kMs, 5037 * kMs, 47 * kMs};
 
-// mutant: longhaul/doctor/measure.cpp
-//   - double Exchange::round_trip() const { return seconds(back - sent) - seconds(left - came); }
-//   + double Exchange::round_trip() const { return seconds(back - sent); }
 TEST(Measure, ARoundTripIsWithoutTheTimeToAnswer) {
   EXPECT_NEAR(kSkewed.round_trip(), 0.040, 1e-9);
 }
 
-// mutant: longhaul/doctor/measure.cpp
-//   - double Exchange::offset() const { return (seconds(came - sent) + seconds(left - back)) / 2; }
-//   + double Exchange::offset() const { return seconds(came - sent); }
 TEST(Measure, TheOffsetIsOffByHalfOfWhatTheWaysDiffer) {
   EXPECT_NEAR(kSkewed.offset(), 5.010, 1e-9);
   const Exchange even{0, 5020 * kMs, 5027 * kMs, 47 * kMs};
   EXPECT_NEAR(even.offset(), 5, 1e-9);
 }
 
-// mutant: longhaul/doctor/measure.cpp
-//   - const auto quickest = std::min_element(trips.begin(), trips.end());
-//   + const auto quickest = trips.begin();
 TEST(Measure, TheQuickestExchangeGivesTheOffset) {
   const Exchange late{0, 90 * kMs, 90 * kMs, 100 * kMs}, quick{0, 10 * kMs, 10 * kMs, 20 * kMs},
       other{0, 20 * kMs, 20 * kMs, 40 * kMs};
@@ -47,9 +35,6 @@ TEST(Measure, TheQuickestExchangeGivesTheOffset) {
   EXPECT_NEAR(trips.offset, 0, 1e-9);
 }
 
-// mutant: longhaul/doctor/measure.cpp
-//   - const double middle = (samples.front().at + samples.back().at) / 2;
-//   + const double middle = samples.front().at;
 TEST(Measure, SlowStartDoesNotCount) {
   std::vector<Sample> samples;
   double bytes = 0;
@@ -60,9 +45,6 @@ TEST(Measure, SlowStartDoesNotCount) {
   EXPECT_NEAR(settled_rate(samples), 1000, 1e-6);
 }
 
-// mutant: longhaul/doctor/measure.cpp
-//   - return median(std::move(rates));
-//   + return rates[2];
 TEST(Measure, AMomentOfStandstillDoesNotCount) {
   std::vector<Sample> samples;
   for (int i = 0; i <= 400; ++i)  // 1000 bytes/s; from 2.4 to 2.7 s nothing comes
@@ -70,9 +52,6 @@ TEST(Measure, AMomentOfStandstillDoesNotCount) {
   EXPECT_NEAR(settled_rate(samples), 1000, 1e-6);
 }
 
-// mutant: longhaul/doctor/measure.cpp
-//   - if (samples.size() < 2 || samples.back().at <= samples.front().at) return 0;
-//   + if (samples.size() < 2) return 0;
 TEST(Measure, TwoSamplesHaveARateToo) {
   const Sample two[] = {{1, 100}, {3, 500}}, one[] = {{1, 100}}, same[] = {{1, 100}, {1, 200}};
   EXPECT_NEAR(settled_rate(two), 200, 1e-9);
@@ -81,9 +60,6 @@ TEST(Measure, TwoSamplesHaveARateToo) {
   EXPECT_EQ(settled_rate({}), 0);
 }
 
-// mutant: longhaul/doctor/measure.cpp
-//   - const double packet = mtu > 2 * kHeaders ? double(mtu) : 1500;
-//   + const double packet = 1500;
 TEST(Measure, HeadersAreOfEachPacket) {
   EXPECT_NEAR(ip_rate(1448, 1500), 1500, 1e-9);
   EXPECT_NEAR(ip_rate(1148, 1200), 1200, 1e-9);

@@ -35,7 +35,7 @@ Busy busy_with(const Wan& wan, const std::map<SitePair, double>& bytes) {
   for (std::size_t site = 0; site < at.sites; ++site)
     see(busy.down[site], [&] { return "the downlink of " + wan.sites[site].name; });
   for (const auto& [way, load] : bytes)
-    see(load / at.pair(way.first, way.second), [&] {
+    see(load / at.pair(way.first, way.second), [&, way = way] {
       return "the pair from " + wan.sites[way.first].name + " to " + wan.sites[way.second].name;
     });
   for (const Wan::Shared& link : at.shared) {

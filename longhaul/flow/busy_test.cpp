@@ -16,15 +16,6 @@ Wan three() {
   return wan;
 }
 
-// mutant: longhaul/flow/busy.cpp
-//   - busy.up[from] += load / at.up[from];
-//   + busy.up[from] = load / at.up[from];
-// mutant: longhaul/flow/busy.cpp
-//   - busy.down[to] += load / at.down[to];
-//   + busy.down[to] += load / at.up[to];
-// mutant: longhaul/flow/busy.cpp
-//   - busy.pairs[way] = load / std::min({at.up[from], at.pair(from, to), at.down[to]});
-//   + busy.pairs[way] = load / at.pair(from, to);
 TEST(Busy, EveryLinkIsBusyWithWhatCrossesIt) {
   const Busy busy = busy_with(three(), {{{0, 1}, 1e6}, {{0, 2}, 4e6}, {{1, 2}, 2e6}});
   EXPECT_EQ(busy.up, (std::vector<double>{1.25, 0.5, 0}));
@@ -35,15 +26,6 @@ TEST(Busy, EveryLinkIsBusyWithWhatCrossesIt) {
   EXPECT_EQ(busy.share_of(0.5), 0.4);
 }
 
-// mutant: longhaul/flow/busy.cpp
-//   - see(load / at.pair(way.first, way.second), [&] {
-//   + see(0, [&] {
-// mutant: longhaul/flow/busy.cpp
-//   - seconds += load->second / link.rate;
-//   + seconds = load->second / link.rate;
-// mutant: longhaul/flow/busy.cpp
-//   - busy.pairs[way] = std::max(busy.pairs[way], load->second / link.rate);
-//   + busy.pairs[way] = busy.pairs[way];
 TEST(Busy, TheBusiestMayBeAnyKindOfLink) {
   Wan wan = three();
   EXPECT_EQ(busy_with(wan, {{{0, 1}, 1e6}}).link, "the pair from a to b");
@@ -59,9 +41,6 @@ TEST(Busy, TheBusiestMayBeAnyKindOfLink) {
   EXPECT_EQ(busy.pairs.at({1, 2}), 2);
 }
 
-// mutant: longhaul/flow/busy.cpp
-//   - if (of_seconds == 0) return 0;
-//   +
 TEST(Busy, WithoutRatesNothingIsBusy) {
   Wan wan = three();
   for (Wan::Site& site : wan.sites) site.up = site.down = {};
@@ -72,9 +51,6 @@ TEST(Busy, WithoutRatesNothingIsBusy) {
   EXPECT_EQ(busy.share_of(busy.pairs.at({0, 1})), 0);
 }
 
-// mutant: longhaul/flow/busy.cpp
-//   - if (std::isinf(seconds)) return std::isinf(of_seconds) ? 1 : 0;
-//   +
 TEST(Busy, ALinkThatCarriesNothingIsBusyForEver) {
   Wan wan = three();
   wan.sites[1].up = 0;

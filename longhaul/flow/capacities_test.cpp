@@ -9,9 +9,6 @@ namespace {
 
 using std::chrono::seconds;
 
-// mutant: longhaul/flow/capacities.cpp
-//   - while (stretch.until <= time) stretch = next_stretch(trace, seed, i, stretch);
-//   + while (stretch.until < time) stretch = next_stretch(trace, seed, i, stretch);
 TEST(Capacities, RatesAreThoseOfTheMoment) {
   Wan wan = testing::equal_sites(2, 100);
   wan.traces.push_back(
@@ -29,12 +26,6 @@ TEST(Capacities, RatesAreThoseOfTheMoment) {
   }
 }
 
-// mutant: longhaul/flow/capacities.cpp
-//   - Stretch stretch = first_stretch(trace, seed, i);
-//   + Stretch stretch = first_stretch(trace, seed, 0);
-// mutant: longhaul/flow/capacities.cpp
-//   - while (stretch.until <= time) stretch = next_stretch(trace, seed, i, stretch);
-//   + while (stretch.until <= time) stretch = next_stretch(trace, seed, 0, stretch);
 TEST(Capacities, WhatIsRedrawnIsThatOfTheSeed) {
   Wan wan = testing::equal_sites(2, 100);
   const Trace redrawn{.kind = Trace::Kind::redraw, .low = 20, .high = 155, .every_s = 10};

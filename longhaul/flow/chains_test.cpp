@@ -23,9 +23,6 @@ std::set<SitePair> hops_of(const TwoTrees& trees) {
 }
 
 // All trees go over n pairs of sites, one from each and one to each, and load them alike.
-// mutant: longhaul/flow/chains.cpp
-//   - trees.spread_from[next] = next == root ? root : site;
-//   + trees.spread_from[site] = site == root ? root : next;
 TEST(Chains, OneConnectionAtEachPort) {
   for (const std::size_t n : {3u, 4u, 7u}) {
     const Wan wan = equal_sites(n, 1e6);
@@ -54,18 +51,14 @@ TEST(Chains, OneConnectionAtEachPort) {
 
 // Thin pairs are left out. The chain to a root leaves out the hop from it, that from it the hop to
 // it: one of them is the short one, to 0, for the roots at its ends, and with them ways are
-// longest. mutant: longhaul/flow/chains.cpp
-//   - const std::vector<std::uint32_t> order = best_circle(n, rate).order;
-//   + const std::vector<std::uint32_t> order = {0, 1, 2, 3};
-// mutant: longhaul/flow/chains.cpp
-//   - chains.latency = std::max(chains.latency, round - out + round - in);
-//   + chains.latency = std::max(chains.latency, round - out + round - out);
+// longest.
 TEST(Chains, TheBestCircleAndItsLongestWay) {
   Wan wan = equal_sites(4, 1e6);
   wan.usual.delay_s = 0.01;
   for (const SitePair& thin : {SitePair{0, 1}, {1, 2}, {2, 3}})
     wan.pairs[thin] = {.rate = 1e5, .delay_s = 0.01};
-  for (const std::uint32_t from : {1, 2, 3}) wan.pairs[{from, 0}] = {.rate = 1e6, .delay_s = 2e-3};
+  for (const std::uint32_t from : {1u, 2u, 3u})
+    wan.pairs[{from, 0}] = {.rate = 1e6, .delay_s = 2e-3};
   const Chains chains = chain_up(wan, Capacities(wan), 1000);
   for (const TwoTrees& trees : chains.trees)
     for (const auto& hop : hops_of(trees)) EXPECT_FALSE(wan.pairs.contains(hop) && hop.second != 0);

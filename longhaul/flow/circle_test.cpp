@@ -43,15 +43,6 @@ bool visits_all(Places order, std::uint32_t n) {
 }
 
 // Against all circles there are.
-// mutant: longhaul/flow/circle.cpp
-//   - return hop < slowest ? kNoWay : hop + rest.value_or(0);
-//   + return hop + rest.value_or(0);
-// mutant: longhaul/flow/circle.cpp
-//   - return std::min(hop, rest.value_or(hop));
-//   + return hop;
-// mutant: longhaul/flow/circle.cpp
-//   - if (left == 0) worth[here] = join(rate(at, 0), std::nullopt);
-//   + if (left == 0) worth[here] = join(rate(0, at), std::nullopt);
 TEST(Circle, OfFewPlacesItIsTheBestOfAll) {
   for (std::uint32_t n = 2; n <= 7; ++n) {
     for (std::uint64_t seed = 1; seed <= 30; ++seed) {
@@ -88,9 +79,6 @@ TEST(Circle, OfTwelvePlacesTooAndOfMoreItIsMuchBetterThanAny) {
 }
 
 // Two-opt mends what is left for the way home of one that always takes the fastest next.
-// mutant: longhaul/flow/circle.cpp
-//   - return two_opt(measured(fastest_next(rates), rates), rates);
-//   + return measured(fastest_next(rates), rates);
 TEST(Circle, OfManyPlacesNoStretchTurnedRoundMakesItBetter) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const auto n = std::uint32_t(13 + seed);
@@ -108,9 +96,6 @@ TEST(Circle, OfManyPlacesNoStretchTurnedRoundMakesItBetter) {
 }
 
 // What limits nobody, or all alike, leaves the order of the ranks.
-// mutant: longhaul/flow/circle.cpp
-//   - if (!std::isfinite(one)) one = fastest > 0 ? fastest : 1;
-//   + one += 0;
 TEST(Circle, WhereAllLinksAreAlikeItIsByRank) {
   const double unlimited = std::numeric_limits<double>::infinity();
   for (const std::uint32_t n : {1u, 2u, 5u, 12u, 40u}) {

@@ -62,9 +62,6 @@ bool is_full(const Problem& p, const std::vector<double>& rates, std::uint32_t l
   return load(p, rates, link, priority) >= p.capacities[link] * (1 - 1e-8);
 }
 
-// mutant: longhaul/flow/fair_share.cpp
-//   - link.left = std::max(0.0, link.left - level * double(link.frozen));
-//   + link.left = std::max(0.0, link.left);
 RC_GTEST_PROP(FairShare, NoLinkIsOverItsCapacityAndNoFlowOverItsCap, ()) {
   const Problem p = any_problem();
   const auto rates = p.solve();
@@ -75,10 +72,6 @@ RC_GTEST_PROP(FairShare, NoLinkIsOverItsCapacityAndNoFlowOverItsCap, ()) {
 }
 
 // Every flow is at its cap or on a full link: nothing is left over that somebody could use.
-//
-// mutant: longhaul/flow/fair_share.cpp
-//   - link.rising -= link.frozen;
-//   +
 RC_GTEST_PROP(FairShare, IsWorkConserving, ()) {
   const Problem p = any_problem();
   const auto rates = p.solve();
@@ -91,10 +84,6 @@ RC_GTEST_PROP(FairShare, IsWorkConserving, ()) {
 
 // ... and on one of these links no flow of its priority has more for its weight: it could not grow
 // but at the cost of one that has as little, or of a higher priority. That is what max-min means.
-//
-// mutant: longhaul/flow/fair_share.cpp
-//   - freeze(flows[i], level * double(flows[i].weight), rates_[i]);
-//   + freeze(flows[i], level, rates_[i]);
 RC_GTEST_PROP(FairShare, NoFlowCanGrowWithoutShrinkingASmallerOrEqualOne, ()) {
   const Problem p = any_problem();
   const auto rates = p.solve();
@@ -114,9 +103,6 @@ RC_GTEST_PROP(FairShare, NoFlowCanGrowWithoutShrinkingASmallerOrEqualOne, ()) {
   }
 }
 
-// mutant: longhaul/flow/fair_share.cpp
-//   - std::ranges::stable_sort(order_, std::greater{}, priority);
-//   + std::ranges::stable_sort(order_, std::less{}, priority);
 RC_GTEST_PROP(FairShare, AHigherPriorityTakesNoNoticeOfALowerOne, ()) {
   const Problem p = any_problem();
   const auto rates = p.solve();
@@ -131,10 +117,6 @@ RC_GTEST_PROP(FairShare, AHigherPriorityTakesNoNoticeOfALowerOne, ()) {
 }
 
 // Bit for bit.
-//
-// mutant: longhaul/flow/fair_share.cpp
-//   - links_[l].frozen += flow.weight;
-//   + links_[l].frozen += flow.weight, links_[l].left -= 0.1 * rate * double(links_[l].frozen);
 RC_GTEST_PROP(FairShare, NeitherTheOrderOfFlowsNorThatOfLinksMatters, ()) {
   const Problem p = any_problem();
   std::vector<std::uint32_t> link_at(p.capacities.size()), flow_at(p.flows.size());
@@ -157,10 +139,6 @@ RC_GTEST_PROP(FairShare, NeitherTheOrderOfFlowsNorThatOfLinksMatters, ()) {
 }
 
 // Bit for bit: what shares no link with a flow, directly or by others, may as well not be there.
-//
-// mutant: longhaul/flow/fair_share.cpp
-//   - if (rates_[i] < 0) rates_[i] = kUnlimited;
-//   + if (rates_[i] < 0) rates_[i] = double(links_.size());
 RC_GTEST_PROP(FairShare, WhatIsNotConnectedDoesNotMatter, ()) {
   const Problem one = any_problem(), other = any_problem();
   Problem both = one;
@@ -178,10 +156,6 @@ RC_GTEST_PROP(FairShare, WhatIsNotConnectedDoesNotMatter, ()) {
 
 // Two links of 0.7 with three flows each, one of them on both: were one link frozen before the
 // other, the flows of the second would have what rounding leaves of it.
-//
-// mutant: longhaul/flow/fair_share.cpp
-//   - while (next_level() == level && !heap_.empty() && heap_.front().first == level) {
-//   + if (!heap_.empty() && heap_.front().first == level) {
 TEST(FairShare, LinksThatAreFullAtOneLevelAreFrozenAtOnce) {
   for (int tenths = 1; tenths < 100; ++tenths) {
     Problem p{.capacities = {tenths / 10.0, tenths / 10.0}, .flows = {}, .crossings = {}};

@@ -25,6 +25,7 @@ struct ForestTask {
   // One circle of all sites will do, where it is nearly as quick: connections that share a port
   // get less of it together than one.
   bool circle = true;
+  friend bool operator==(const ForestTask&, const ForestTask&) = default;
 };
 
 struct ForestPlan {

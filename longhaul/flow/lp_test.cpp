@@ -7,9 +7,6 @@
 namespace longhaul::flow {
 namespace {
 
-// mutant: longhaul/flow/lp.cpp
-//   - double Lp::price(int row) const { return Clp_dualRowSolution(model_->clp)[row]; }
-//   + double Lp::price(int row) const { return -Clp_dualRowSolution(model_->clp)[row]; }
 TEST(Lp, PricesAreWhatABoundIsWorth) {
   Lp lp;
   const int x = lp.add_column(0, kUnlimited, 3), y = lp.add_column(0, kUnlimited, 2);
@@ -24,9 +21,6 @@ TEST(Lp, PricesAreWhatABoundIsWorth) {
   EXPECT_NEAR(lp.price(loose), 0, 1e-9);
 }
 
-// mutant: longhaul/flow/lp.cpp
-//   - for (const Entry& entry : entries) {
-//   + for (const Entry& entry : std::vector<Entry>{}) {
 TEST(Lp, ColumnsMayComeAfterRowsAndSolutions) {
   Lp lp;
   const int x = lp.add_column(0, kUnlimited, 1);

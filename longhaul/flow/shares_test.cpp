@@ -73,21 +73,6 @@ struct Model {
   }
 };
 
-// mutant: longhaul/flow/shares.cpp
-//   - if (!links_[crossings_[c].link].has_room()) visit(crossings_[c].link);
-//   + if (c == flow.first) visit(crossings_[c].link);
-// mutant: longhaul/flow/shares.cpp
-//   - } while (overflows());
-//   + } while (false && overflows());
-// mutant: longhaul/flow/shares.cpp
-//   - if (std::max(link.load, link.load + after - before) > link.capacity * kRoom) return false;
-//   + if (link.load + after - before > link.capacity * kRoom) return false;
-// mutant: longhaul/flow/shares.cpp
-//   - crossings_[uses.back().crossing].place = crossings_[c].place;
-//   +
-// mutant: longhaul/flow/shares.cpp
-//   - if (std::exchange(link.settled, link.capacity) != link.capacity) visit(index);
-//   + link.settled = link.capacity;
 RC_GTEST_PROP(Shares, IncrementalIsFromScratchBitForBit, ()) {
   Model m(std::size_t(1 + number(8)), std::size_t(1 + number(20)));
   for (int turns = number(40); turns > 0; --turns) {
@@ -101,9 +86,6 @@ RC_GTEST_PROP(Shares, IncrementalIsFromScratchBitForBit, ()) {
   }
 }
 
-// mutant: longhaul/flow/shares.cpp
-//   - if (flow.was_busy) enter(i);
-//   + if (flow.busy) enter(i);
 RC_GTEST_PROP(Shares, SavedAndLoadedBetweenAnyTwoChangesTheyGoOn, ()) {
   const std::size_t links = std::size_t(1 + number(5)), count = std::size_t(1 + number(9));
   Model m(links, count);
@@ -128,9 +110,6 @@ RC_GTEST_PROP(Shares, SavedAndLoadedBetweenAnyTwoChangesTheyGoOn, ()) {
   RC_ASSERT(m.now() == m.from_scratch());
 }
 
-// mutant: longhaul/flow/shares.cpp
-//   - unsettled_ += std::uint32_t(flow.changed()) - std::uint32_t(was);
-//   + ++unsettled_;
 TEST(Shares, WhoPausesAndGoesOnAtOnceChangesNothing) {
   Shares shares;
   shares.add_link(10);

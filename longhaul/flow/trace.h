@@ -25,6 +25,7 @@ struct Trace {
   double every_s = 60;
   double low_s = 60, high_s = 60;
   double period_s = 86400, peak_s = 0;
+  friend bool operator==(const Trace&, const Trace&) = default;
 
   Status check() const;  // says what is wrong with it, for a job file
   double highest() const;
@@ -51,6 +52,7 @@ struct Traced {
   std::uint32_t a = 0;  // the site, the pair's first, or which of the shared links
   std::uint32_t b = 0;  // the pair's second
   Trace trace;
+  friend bool operator==(const Traced&, const Traced&) = default;
 };
 
 }  // namespace longhaul::flow

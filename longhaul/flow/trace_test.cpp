@@ -29,9 +29,6 @@ double mean(const std::vector<Stretch>& all) {
   return sum / last;
 }
 
-// mutant: longhaul/flow/trace.cpp
-//   - const double begin = double(number / size) * t.repeat_s;
-//   + const double begin = 0;
 TEST(Trace, StepsAreAsWrittenAndBeginAnew) {
   Trace trace{.kind = Kind::steps, .at = {0, 10, 30}, .values = {5, 6, 7}};
   auto all = stretches(trace, 3);
@@ -46,12 +43,6 @@ TEST(Trace, StepsAreAsWrittenAndBeginAnew) {
 }
 
 // Asked for a moment, or walked to: the same.
-// mutant: longhaul/flow/trace.cpp
-//   - if (repeat_s > 0) within = time % from(repeat_s);
-//   +
-// mutant: longhaul/flow/trace.cpp
-//   - const auto later = std::ranges::upper_bound(at, within, {}, begins);
-//   + const auto later = std::ranges::lower_bound(at, within, {}, begins);
 TEST(Trace, StepsAreFoundByTheirTime) {
   using namespace std::chrono_literals;
   Trace trace{.kind = Kind::steps, .at = {0, 0.5, 3}, .values = {5, 6, 7}};
@@ -67,9 +58,6 @@ TEST(Trace, StepsAreFoundByTheirTime) {
   }
 }
 
-// mutant: longhaul/flow/trace.cpp
-//   - return {number, t.low + (t.high - t.low) * random.uniform(),
-//   + return {number, t.low + (t.high - t.low) * 0.9 * random.uniform(),
 TEST(Trace, RedrawsAreUniform) {
   const Trace trace{.kind = Kind::redraw, .low = 20, .high = 155, .every_s = 180};
   const auto all = stretches(trace, 4000);
@@ -84,9 +72,6 @@ TEST(Trace, RedrawsAreUniform) {
   EXPECT_NEAR(most, 155, 0.3);
 }
 
-// mutant: longhaul/flow/trace.cpp
-//   - const double lasts = -std::log(1 - random.uniform()) * (high ? t.high_s : t.low_s);
-//   + const double lasts = (high ? t.high_s : t.low_s);
 TEST(Trace, MarkovStatesLastExponentialTimes) {
   const Trace trace{.kind = Kind::markov, .low = 1, .high = 5, .low_s = 10, .high_s = 30};
   const auto all = stretches(trace, 8000);
@@ -104,9 +89,6 @@ TEST(Trace, MarkovStatesLastExponentialTimes) {
   EXPECT_NEAR(squares / n, 2 * 30 * 30, 150);  // of an exponential time
 }
 
-// mutant: longhaul/flow/trace.cpp
-//   - const double angle = 2 * std::numbers::pi * (middle - t.peak_s) / t.period_s;
-//   + const double angle = 2 * std::numbers::pi * (middle + t.peak_s) / t.period_s;
 TEST(Trace, ADayHasItsPeak) {
   const Trace trace{
       .kind = Kind::day, .low = 10, .high = 30, .every_s = 600, .period_s = 86400, .peak_s = 21600};
@@ -117,9 +99,6 @@ TEST(Trace, ADayHasItsPeak) {
   EXPECT_NEAR(all[36 + 144].value, 30, 0.01);
 }
 
-// mutant: longhaul/flow/trace.cpp
-//   - Random random(seed, {Purpose::trace, number, stream});
-//   + Random random(seed, {Purpose::trace, number, 0});
 TEST(Trace, StreamsDiffer) {
   const Trace trace{.kind = Kind::redraw, .low = 0, .high = 1};
   EXPECT_NE(first_stretch(trace, 7, 0).value, first_stretch(trace, 7, 1).value);

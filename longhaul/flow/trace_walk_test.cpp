@@ -37,12 +37,6 @@ std::vector<Seen> one_by_one(std::uint64_t seed, nanoseconds end) {
 }
 
 // Every change of every trace, in order of time and, at one time, of number.
-// mutant: longhaul/flow/trace_walk.cpp
-//   - std::push_heap(due_.begin(), due_.end(), std::greater<>());
-//   +
-// mutant: longhaul/flow/trace_walk.cpp
-//   - stretches_.push_back(first_stretch(traces[i].trace, seed, i));
-//   + stretches_.push_back(first_stretch(traces[i].trace, seed, 0));
 TEST(TraceWalk, MeetsEveryChangeInOrder) {
   constexpr nanoseconds kEnd{std::chrono::seconds(2000)};
   for (const std::uint64_t seed : {1u, 7u, 99u}) {
@@ -59,9 +53,6 @@ TEST(TraceWalk, MeetsEveryChangeInOrder) {
   }
 }
 
-// mutant: longhaul/flow/trace_walk.cpp
-//   - if (stretch.until == nanoseconds::max()) return step;
-//   +
 TEST(TraceWalk, EndsWithTheLastChange) {
   const std::vector<Traced> traces = {{.trace = {.at = {0, 25}, .values = {1, 2}}}};
   TraceWalk walk(traces, 1);

@@ -10,9 +10,6 @@ namespace {
 // Three sites in a row below site 0: the middle one sends for two and passes the total on.
 const TwoTrees kRow{0, {0, 0, 1}, {0, 0, 1}, 1};
 
-// mutant: longhaul/flow/tree_load.cpp
-//   - add(trees.spread_from[site], site, amount);
-//   + add(site, trees.spread_from[site], amount);
 TEST(TreeLoad, TheBusiestLinkIsFound) {
   Wan wan = testing::equal_sites(3, 10);
   wan.pairs[{0, 1}].rate = 4;
@@ -24,9 +21,6 @@ TEST(TreeLoad, TheBusiestLinkIsFound) {
   EXPECT_DOUBLE_EQ(load.fullest(), 3. / 4);
 }
 
-// mutant: longhaul/flow/tree_load.cpp
-//   - if (a == from && b == to) shared_[link] += amount;
-//   + if (a == to && b == from) shared_[link] += amount;
 TEST(TreeLoad, ASharedLinkCarriesAllItsPairs) {
   Wan wan = testing::equal_sites(3, 1000);
   wan.shared.push_back({"sea", 1, {{1, 0}, {2, 1}}});
@@ -36,9 +30,6 @@ TEST(TreeLoad, ASharedLinkCarriesAllItsPairs) {
   EXPECT_DOUBLE_EQ(load.fullest(), 2);
 }
 
-// mutant: longhaul/flow/tree_load.cpp
-//   - const double share = fullest > 0 ? carried / rate / fullest : 0;
-//   + const double share = 0;
 TEST(TreeLoad, WhatIsFullIsDear) {
   const Capacities at(testing::equal_sites(3, 10));
   TreeLoad load(at);

@@ -25,6 +25,7 @@ struct Wan {
     Rate lan;                // of each node's port, each way, for traffic within the site
     double lan_delay_s = 0;  // one way
     std::uint32_t nodes = 1;
+    friend bool operator==(const Site&, const Site&) = default;
   };
   struct Pair {
     Rate rate;
@@ -32,11 +33,13 @@ struct Wan {
     double jitter_s = 0;  // standard deviation of the delay
     double loss = 0;      // share of packets lost
     Rate flow = {};       // of each connection, whatever else the pair has room for
+    friend bool operator==(const Pair&, const Pair&) = default;
   };
   struct Shared {  // a backbone that several pairs cross
     std::string name;
     double rate = 0;
     std::vector<SitePair> pairs;
+    friend bool operator==(const Shared&, const Shared&) = default;
   };
 
   std::vector<Site> sites;
@@ -57,6 +60,7 @@ struct Wan {
     const double all = *way.flow * streams * sites[from].nodes * sites[to].nodes;
     return way.rate ? std::min(*way.rate, all) : all;
   }
+  friend bool operator==(const Wan&, const Wan&) = default;
 };
 
 }  // namespace longhaul::flow

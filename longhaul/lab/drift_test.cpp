@@ -10,9 +10,6 @@ namespace {
 using namespace std::chrono_literals;
 
 // D1: over time the deviation has mean 0 and the standard deviation asked for.
-// mutant: longhaul/lab/drift.cpp
-//   - return sigma_ * std::sqrt(1.5) * ((1 - share) * knot(k) + share * knot(k + 1));
-//   + return sigma_ * ((1 - share) * knot(k) + share * knot(k + 1));
 TEST(Drift, D1_HasTheStandardDeviationAskedFor) {
   for (const double sigma : {0.0005, 0.005}) {
     const Drift drift(sigma, 7, 0, 1);
@@ -29,9 +26,6 @@ TEST(Drift, D1_HasTheStandardDeviationAskedFor) {
 }
 
 // D2: it goes steadily: nearly never does a later packet come before an earlier one.
-// mutant: longhaul/lab/drift.cpp
-//   - spacing_(std::max<std::int64_t>(10'000'000, std::llround(sigma * 1e10))) {}
-//   + spacing_(std::max<std::int64_t>(10'000'000, std::llround(sigma * 1e9))) {}
 TEST(Drift, D2_FallsMoreSlowlyThanTimePasses) {
   const Drift drift(0.010, 3, 4, 5);
   int overtaken = 0;

@@ -35,12 +35,6 @@ TEST(Networks, AddressesNameSites) {
 }
 
 // What the router is asked for is bounded by sites and by pairs, sending and receiving.
-// mutant: longhaul/lab/router.cpp
-//   - sum += own && pairs ? std::min(*own, *pairs) : own ? *own : *pairs;
-//   + sum += own ? *own : *pairs;
-// mutant: longhaul/lab/router.cpp
-//   - const flow::Wan wan = flow::at_highest(given);
-//   + const flow::Wan wan = given;
 TEST(Router, KnowsWhatItIsAskedFor) {
   flow::Wan wan;
   wan.sites.resize(3);
@@ -190,13 +184,6 @@ double Lab::goodput(std::size_t bytes) {
 
 // A datagram there and one back take the delays there and back, within 2 ms. A network that cannot
 // be made where it could be fails.
-//
-// mutant: longhaul/lab/networks.cpp
-//   - if (ioctl(into.tun.get(), TUNSETIFF, &request) != 0) return no("a TUN device", kRights);
-//   + return no("a TUN device", kRights);
-// mutant: longhaul/lab/router.cpp
-//   - const Time left = std::max(*next - now(), kGrain);
-//   + const Time left = std::max(*next - now(), kGrain) + std::chrono::milliseconds(3);
 TEST_F(Lab, RoundTripsTakeTheDelays) {
   flow::Wan wan;
   wan.sites.resize(3);
@@ -225,9 +212,6 @@ TEST_F(Lab, RoundTripsTakeTheDelays) {
 }
 
 // A connection gets its link's rate, headers counted, within a few percent.
-// mutant: longhaul/lab/router.cpp
-//   - .bytes = std::uint32_t(bytes),
-//   + .bytes = std::uint32_t(bytes / 2),
 TEST_F(Lab, AConnectionGetsTheRate) {
   flow::Wan wan;
   wan.sites.resize(2);
@@ -242,9 +226,6 @@ TEST_F(Lab, AConnectionGetsTheRate) {
 }
 
 // What TCP sends is acknowledged at once, though a second of data waits to go that way.
-// mutant: longhaul/lab/router.cpp
-//   - .answer = is_bare_acknowledgement({frame.data(), bytes}),
-//   + .answer = false,
 TEST_F(Lab, AcknowledgementsDoNotWaitForData) {
   flow::Wan wan;
   wan.sites.resize(2);
@@ -271,9 +252,6 @@ TEST_F(Lab, AcknowledgementsDoNotWaitForData) {
 }
 
 // Marked packets go first, and unmarked ones are those that the tail of the queue drops.
-// mutant: longhaul/lab/router.cpp
-//   - .service_class = byte(1) >> 5,
-//   + .service_class = 0,
 TEST_F(Lab, MarkedPacketsGoFirst) {
   flow::Wan wan;
   wan.sites.resize(2);
@@ -321,9 +299,6 @@ TEST_F(Lab, FollowsChanges) {
 }
 
 // A trace begins with the first packet between sites, however long the router has waited for it.
-// mutant: longhaul/lab/router.cpp
-//   - std::optional<Clock::time_point> begun_;  // with the first packet from site to site
-//   + std::optional<Clock::time_point> begun_ = Clock::now();
 TEST_F(Lab, ATraceBeginsWithTheFirstPacket) {
   flow::Wan wan;
   wan.sites.resize(2);

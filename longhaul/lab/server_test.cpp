@@ -28,9 +28,6 @@ std::vector<Sent> drain(Server& server, Time now) {
 
 // S1: a busy link is exact: after any number of items it has taken their bytes / rate, to within a
 // nanosecond.
-// mutant: longhaul/lab/server.cpp
-//   - const double exact = bytes * 1e9 / *rate_ + fraction_;
-//   + const double exact = bytes * 1e9 / *rate_;
 RC_GTEST_PROP(Server, S1_TakesItsBytesOverItsRate, ()) {
   const double rate = *rc::gen::inRange(1000, 200'000'000);
   const auto sizes =
@@ -47,12 +44,6 @@ RC_GTEST_PROP(Server, S1_TakesItsBytesOverItsRate, ()) {
 }
 
 // S2: what waits of a higher class goes first, and a class serves a flow in order.
-// mutant: longhaul/lab/server.h
-//   - std::map<unsigned, Class, std::greater<>> classes_;
-//   + std::map<unsigned, Class> classes_;
-// mutant: longhaul/lab/server.cpp
-//   - flow.items.pop_front();
-//   + flow.items.pop_back();
 RC_GTEST_PROP(Server, S2_StrictPriorityAndOrderOfAFlow, ()) {
   struct Given {
     unsigned service_class;
@@ -78,9 +69,6 @@ RC_GTEST_PROP(Server, S2_StrictPriorityAndOrderOfAFlow, ()) {
 }
 
 // S3: flows of a class that always wait get equal bytes, whatever the sizes of their packets.
-// mutant: longhaul/lab/server.cpp
-//   - const bool goes = item.bytes <= flow.credit;
-//   + const bool goes = true;
 RC_GTEST_PROP(Server, S3_FlowsThatWaitShareEvenly, ()) {
   Server server(1e6);
   std::map<std::uint32_t, double> bytes;
@@ -98,9 +86,6 @@ RC_GTEST_PROP(Server, S3_FlowsThatWaitShareEvenly, ()) {
 }
 
 // S4: a queue takes what it has room for, and no more; each flow has its own.
-// mutant: longhaul/lab/server.cpp
-//   - if (queue.bytes + item.bytes > limit) return false;
-//   + if (queue.bytes > limit) return false;
 TEST(Server, S4_TailDropPerFlow) {
   Server server(1e6);
   EXPECT_TRUE(server.push(0, 1, {0, 1000}, 2500));
@@ -112,9 +97,6 @@ TEST(Server, S4_TailDropPerFlow) {
 }
 
 // S5: a change of rate holds for the rest of what is under way.
-// mutant: longhaul/lab/server.cpp
-//   - return ends_ = through(left, now);
-//   + return ends_ = through(under_way_.bytes, now);
 TEST(Server, S5_TheRateChangesUnderWay) {
   Server server(1000.0);
   ASSERT_TRUE(server.push(0, 0, {0, 1000}, kRoomy));

@@ -81,18 +81,6 @@ std::vector<Time> simulated(const flow::Wan& wan, std::uint64_t seed) {
 
 // L10: at any time as many bytes have passed as in the simulator of the same seed, whatever
 // changes: so both apply the same values at the same times.
-// mutant: longhaul/lab/shaper.cpp
-//   - : wan_(std::move(wan)), seed_(seed), changes_(std::move(changes)), walk_(wan_.traces, seed) {
-//   + : wan_(std::move(wan)), seed_(seed), changes_(std::move(changes)), walk_(wan_.traces, 3) {
-// mutant: longhaul/lab/shaper.cpp
-//   - change.to = traced.a;
-//   +
-// mutant: longhaul/lab/shaper.cpp
-//   - this->change(change, step.at);
-//   + this->change(change, step.at + Time(1'000'000));
-// mutant: longhaul/lab/shaper.cpp
-//   - wan_.pairs.try_emplace(ends, there.pair).first->second.rate = change.rate;
-//   +
 TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
   for (const Of what : {Of::up, Of::down, Of::rate, Of::shared})
     for (const flow::Trace& trace : kRates)
@@ -109,9 +97,6 @@ TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
       }
 }
 
-// mutant: longhaul/lab/shaper.cpp
-//   - change.what = What::delay;
-//   + return;
 TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
   const flow::Wan wan =
       two_sites(Of::delay, {.kind = Kind::redraw, .low = 0.005, .high = 0.05, .every_s = 0.13});
@@ -138,9 +123,6 @@ TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
     ASSERT_NEAR(seconds(here[i]), seconds(there[i]), 1e-8) << "packet " << i;
 }
 
-// mutant: longhaul/lab/shaper.cpp
-//   - change.what = What::loss;
-//   + return;
 TEST(Traces, L10_LossIsTheShareThatTheTraceSays) {
   const flow::Trace trace{.kind = Kind::redraw, .low = 0, .high = 0.9, .every_s = 1};
   Shaper shaper(two_sites(Of::loss, trace), 3);
@@ -162,9 +144,6 @@ TEST(Traces, L10_LossIsTheShareThatTheTraceSays) {
 }
 
 // Connections stay within their windows, whatever a trace makes of the pair.
-// mutant: longhaul/lab/shaper.cpp
-//   - return set_rate(there.links[1], wan_.capacity(change.from, change.to), now);
-//   + return set_rate(there.links[1], change.rate, now);
 TEST(Traces, WindowsLimitAPairWhoseRateChanges) {
   flow::Wan wan = two_sites(Of::rate, {.at = {0, 1}, .values = {1e6, 1e5}});
   wan.usual.flow = 2e5;

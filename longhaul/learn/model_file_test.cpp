@@ -42,9 +42,6 @@ void write_idx(const std::string& path, std::vector<std::uint32_t> extents,
   for (std::uint8_t value : values) file.put(char(value));
 }
 
-// mutant: longhaul/learn/net.cpp
-//   - set_training(false);
-//   + set_training(true);
 TEST(ModelFile, LoadsInPyTorchWithTheSameAccuracy) {
   const testing::TemporaryFolder folder;
   const auto data = squares(400);
@@ -73,9 +70,6 @@ TEST(ModelFile, LoadsInPyTorchWithTheSameAccuracy) {
   }
 }
 
-// mutant: longhaul/learn/net.cpp
-//   - for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].front().copy_(view(whole, i));
-//   + for (std::size_t i = 1; i < tensors_.size(); ++i) tensors_[i].front().copy_(view(whole, i));
 TEST(ModelFile, ComesBackBitForBitForEveryModel) {
   const testing::TemporaryFolder folder;
   const auto images = testing::patterns({3, 32, 32}, 10, 4), rows = testing::patterns({9}, 2, 4);

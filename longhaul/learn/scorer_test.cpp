@@ -9,9 +9,6 @@
 namespace longhaul::learn {
 namespace {
 
-// mutant: longhaul/learn/scorer.cpp
-//   - std::iota(samples.begin(), samples.end(), std::uint32_t(i * kPart));
-//   + std::iota(samples.begin(), samples.end(), 0u);
 TEST(Scorer, ScoresEverySampleOnce) {
   const auto data = testing::patterns({20}, 4, 1234);
   LearnerParts parts = testing::parts_for(data, "mlp");
@@ -32,9 +29,6 @@ TEST(Scorer, ScoresEverySampleOnce) {
   EXPECT_GT(evaluation->accuracy, 0.5);
 }
 
-// mutant: longhaul/learn/scorer.cpp
-//   - for (std::size_t i; (i = next++) < answers.size();) answers[i] = part(model, i);
-//   + for (std::size_t i; (i = next++) < answers.size();) answers[i % threads] = part(model, i);
 TEST(Scorer, AnswersTheSameWithAnyNumberOfThreads) {
   const auto data = testing::patterns({1, 28, 28}, 10, 1700);
   LearnerParts parts = testing::parts_for(data, "lenet");

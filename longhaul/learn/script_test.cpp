@@ -48,9 +48,6 @@ TEST_F(Script, ItsLayoutIsThatOfTheModule) {
     EXPECT_EQ(layer.name.find("num_batches"), std::string::npos);
 }
 
-// mutant: longhaul/learn/net.cpp
-//   - tensor.set_data(view(params, i));
-//   + tensor.set_data(view(params, i).clone());
 TEST_F(Script, LearnsAndKeepsWhatIsNotTrained) {
   const auto learner = make();
   const Layout& layout = *learner->layout();
@@ -69,9 +66,6 @@ TEST_F(Script, LearnsAndKeepsWhatIsNotTrained) {
   }
 }
 
-// mutant: longhaul/learn/net.cpp
-//   - at::manual_seed(seed);
-//   + (void)seed;
 TEST_F(Script, DropoutIsAFunctionOfSeedRankAndStepAlone) {
   const auto alone = make();
   std::vector<double> losses;
@@ -132,9 +126,6 @@ std::string saved_module(const testing::TemporaryFolder& folder, const at::Tenso
   return folder.path("made.pt");
 }
 
-// mutant: longhaul/learn/net.cpp
-//   - if (tied != memories.end()) {
-//   + if (false) {
 TEST_F(Script, TiedWeightsStayOneAndGetBothGradients) {
   at::Tensor weight = at::randn({20, 20}) * 0.1;
   weight.set_requires_grad(true);

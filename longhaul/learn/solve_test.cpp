@@ -52,9 +52,6 @@ void expect_solves(const LearnerParts& parts, std::int64_t outputs, std::size_t 
   EXPECT_LT(gradient_norm(parts, outputs, work, result->solution), 1e-10);
 }
 
-// mutant: longhaul/learn/solve.cpp
-//   - for (const auto& [weight, anchor] : anchors_) g += weight * (x - anchor);
-//   + for (const auto& [weight, anchor] : anchors_) g += 0.5 * weight * (x - anchor);
 TEST(LocalSolve, EndsWhereTheGradientOfTheWholeObjectiveIsZero) {
   expect_solves(testing::parts_for(testing::plane(6, 200), "linear"), 1, 7);
   expect_solves(testing::parts_for(testing::patterns({6}, 4, 200), "logistic"), 4, 28);

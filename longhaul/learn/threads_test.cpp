@@ -10,9 +10,6 @@
 namespace longhaul::learn {
 namespace {
 
-// mutant: longhaul/learn/threads.cpp
-//   - reinterpret_cast<SetThreads>(symbol)(1);
-//   + reinterpret_cast<SetThreads>(symbol)(2);
 TEST(Threads, BlasAndTorchUseTheCallingThreadAlone) {
   use_one_thread_per_learner();
   use_one_thread_per_learner();
@@ -24,9 +21,6 @@ TEST(Threads, BlasAndTorchUseTheCallingThreadAlone) {
   EXPECT_EQ(reinterpret_cast<GetThreads>(symbol)(), 1);
 }
 
-// mutant: longhaul/learn/threads.cpp
-//   - torch::jit::setGraphExecutorOptimize(false);
-//   + (void)ready;
 TEST(Threads, EveryThreadIsPrepared) {
   use_one_thread_per_learner();
   std::thread([] {

@@ -57,12 +57,6 @@ struct Alone {
 };
 
 // A timer is part of what a stopped run goes on from; its time is that of the run.
-// mutant: longhaul/net/event_loop_state.cpp
-//   - for (const auto& [key, due] : timers) start_timer(key, due);
-//   + timers.clear();
-// mutant: longhaul/net/event_loop_state.cpp
-//   - if (ar.loading()) started_ = loop_.now() - at;
-//   + if (ar.loading()) started_ = loop_.now();
 TEST(EventLoop, ATimerOutlivesAStop) {
   Alone alone;
   const auto since = [](auto began) { return std::chrono::steady_clock::now() - began; };

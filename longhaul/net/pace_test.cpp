@@ -11,9 +11,6 @@ Time twenty(std::uint64_t, Time, const Work& work) {
   return std::holds_alternative<ApplyGradient>(work) ? Time{0} : Time{20ms};
 }
 
-// mutant: longhaul/net/pace.cpp
-//   - due_ = duration_ ? std::max(now, ideal_) : now;
-//   + due_ = now;
 TEST(Pace, WhatIsDoneEarlyIsToldLate) {
   Pace pace(twenty);
   pace.begin(100ms, LocalStep{}, false);
@@ -26,15 +23,6 @@ TEST(Pace, WhatIsDoneEarlyIsToldLate) {
   EXPECT_EQ(pace.figures().overruns, 0u);
 }
 
-// mutant: longhaul/net/pace.cpp
-//   - const Time at = at_once ? ideal_ : now;
-//   + const Time at = now;
-// mutant: longhaul/net/pace.cpp
-//   - if (at_once) started_ = due_;
-//   +
-// mutant: longhaul/net/pace.cpp
-//   - figures_.overruns += now > ideal_;
-//   + figures_.overruns += now > ideal_ + length_;
 TEST(Pace, LatenessIsCountedAndDoesNotAddUp) {
   Pace pace(twenty);
   pace.begin(0ms, LocalStep{}, false);
@@ -56,9 +44,6 @@ TEST(Pace, LatenessIsCountedAndDoesNotAddUp) {
 
 // As in the simulator a step is as long as the moment says in which it begins; that of a step at
 // once is the ideal end of the one before.
-// mutant: longhaul/net/pace.cpp
-//   - length_ = duration_(number, at, work);
-//   + length_ = duration_(number, now, work);
 TEST(Pace, AStepIsAsLongAsTheMomentSaysInWhichItBegins) {
   Pace pace([](std::uint64_t, Time at, const Work&) { return at < 40ms ? Time{20ms} : 80ms; });
   pace.begin(0ms, LocalStep{}, false);
@@ -72,9 +57,6 @@ TEST(Pace, AStepIsAsLongAsTheMomentSaysInWhichItBegins) {
 }
 
 // What takes no time in the simulator is no step and no overrun here: the next one makes up for it.
-// mutant: longhaul/net/pace.cpp
-//   - if (length_ > Time{0}) {
-//   + if (duration_) {
 TEST(Pace, WhatShouldTakeNoTimeIsMadeUpFor) {
   Pace pace(twenty);
   pace.begin(10ms, ApplyGradient{}, false);
@@ -88,9 +70,6 @@ TEST(Pace, WhatShouldTakeNoTimeIsMadeUpFor) {
 }
 
 // Steps are numbered as in the simulator, so that jitter is the same, and go on being numbered.
-// mutant: longhaul/net/pace.h
-//   - void state(Archive& ar) { ar(number_, ideal_, due_, figures_.steps, figures_.overruns); }
-//   + void state(Archive& ar) { ar(length_, ideal_, due_, figures_.steps, figures_.overruns); }
 TEST(Pace, StepsAreNumberedAlsoAfterACheckpoint) {
   const auto longer = [](std::uint64_t step, Time, const Work&) { return Time{step * 10ms}; };
   Pace pace(longer);
@@ -113,9 +92,6 @@ TEST(Pace, StepsAreNumberedAlsoAfterACheckpoint) {
   EXPECT_EQ(again.due(), 1s + 50ms);
 }
 
-// mutant: longhaul/net/pace.cpp
-//   - if (!duration_) return;
-//   + if (!duration_) started_ = Time{0};
 TEST(Pace, WithoutOneStepsTakeWhatTheyTake) {
   Pace pace;
   pace.begin(10ms, LocalStep{}, true);

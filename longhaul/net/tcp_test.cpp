@@ -59,12 +59,6 @@ Frame frame(std::uint16_t kind, std::size_t head, std::size_t body) {
   return message_frame(m, {});
 }
 
-// mutant: longhaul/net/tcp.cpp
-//   - if (!read.left.empty()) return fetch(std::move(read));
-//   +
-// mutant: longhaul/net/tcp.cpp
-//   - ahead = ahead.subspan(count);
-//   +
 TEST(Tcp, FramesOfAllSizesGoBothWaysWhole) {
   Pair pair;
   End a, b;
@@ -97,9 +91,6 @@ TEST(Tcp, FramesOfAllSizesGoBothWaysWhole) {
   EXPECT_NE(b.why.find("127.0.0.1"), std::string::npos) << b.why;
 }
 
-// mutant: longhaul/net/connection.cpp
-//   - if (!header) return end(header.error());
-//   + if (!header) return read_header();
 TEST(Tcp, AStrangersBytesEndTheConnectionWithTheReason) {
   Pair pair;
   End b;
@@ -142,9 +133,6 @@ int descriptor_at(std::uint16_t port) {
   return -1;
 }
 
-// mutant: longhaul/net/tcp.cpp
-//   - const int value = int(dscp) << 2;  // below it are the two bits of ECN
-//   + const int value = int(dscp);
 TEST(Tcp, MarksThePacketsOfOneConnection) {
   Pair pair;
   pair.accepted->mark(40);
@@ -183,9 +171,6 @@ std::string failure(const Address& address, Time within) {
   return why;
 }
 
-// mutant: longhaul/net/tcp.cpp
-//   - limit.expires_after(within);
-//   + limit.expires_after(within * 1000);
 TEST(Tcp, WhoCannotBeReachedIsNamedWithTheReason) {
   std::uint16_t closed = 0;
   {

@@ -12,9 +12,6 @@ namespace {
 using Floats = std::vector<float>;
 
 // buf <- m buf + u, u <- rate buf, by hand with numbers that are exact in binary.
-// mutant: longhaul/outer/momentum.cpp
-//   - const double step = ahead_ ? update[i] + momentum * buffer : buffer;
-//   + const double step = update[i] + momentum * buffer;
 TEST(Momentum, FollowsItsFormula) {
   Momentum momentum({.rate = 2, .momentum = 0.5});
   Floats update = {1.f, -4.f};
@@ -26,9 +23,6 @@ TEST(Momentum, FollowsItsFormula) {
 }
 
 // Constant u: the first step is u itself, the limit u / (1 - momentum).
-// mutant: longhaul/outer/momentum.h
-//   - double momentum = 0.9;
-//   + double momentum = 0.89;
 TEST(Momentum, ConstantUpdateTendsToTenTimesItself) {
   Momentum momentum{MomentumConfig{}};
   Floats update = {0.01f};

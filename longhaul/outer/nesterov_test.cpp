@@ -13,15 +13,6 @@ using Floats = std::vector<float>;
 
 // constant ubar: the first outer step is 0.7 (1 + 0.9) = 1.33 ubar, the limit
 // 0.7 (1 + 0.9 / (1 - 0.9)) = 7 ubar.
-// mutant: longhaul/outer/momentum.cpp
-//   - const double step = ahead_ ? update[i] + momentum * buffer : buffer;
-//   + const double step = buffer;
-// mutant: longhaul/outer/nesterov.h
-//   - NesterovConfig() : MomentumConfig{.rate = 0.7, .momentum = 0.9} {}
-//   + NesterovConfig() {}
-// mutant: longhaul/outer/momentum.cpp
-//   - const double buffer = momentum * buffer_[i] + update[i];
-//   + const double buffer = momentum * buffer_[i] + (1 - momentum) * update[i];
 TEST(Nesterov, R3_24_ConstantUpdateStartsAt1_33AndTendsTo7) {
   Nesterov nesterov{NesterovConfig{}};
   const Floats ubar = {1.f, -0.25f, 0.f};
@@ -38,9 +29,6 @@ TEST(Nesterov, R3_24_ConstantUpdateStartsAt1_33AndTendsTo7) {
 }
 
 // By hand, with numbers that are exact in binary.
-// mutant: longhaul/outer/momentum.cpp
-//   - buffer_[i] = to_float(buffer);
-//   + buffer_[i] = to_float(rate * buffer);
 TEST(Nesterov, FollowsItsFormula) {
   Nesterov nesterov({.rate = 2, .momentum = 0.5});
   Floats update = {4.f};
@@ -52,9 +40,6 @@ TEST(Nesterov, FollowsItsFormula) {
 }
 
 // The ground of: outer rate 1 and momentum 0 are plain averaging, to the bit.
-// mutant: longhaul/outer/nesterov.h
-//   - explicit Nesterov(const MomentumConfig& config) : Momentum(config, true) {}
-//   + explicit Nesterov(const MomentumConfig&) : Momentum(NesterovConfig(), true) {}
 TEST(Nesterov, R3_23_WithoutMomentumAndWithRateOneChangesNoBit) {
   Nesterov nesterov({.rate = 1, .momentum = 0});
   Random random(4, {Purpose::test});

@@ -7,9 +7,6 @@
 namespace longhaul::outer {
 namespace {
 
-// mutant: longhaul/outer/none.h
-//   - void apply(std::span<float>) override {}
-//   + void apply(std::span<float> u) override { u[0] += 1; }
 TEST(None, LeavesTheUpdateAndHasNoState) {
   None none{NoneConfig{}};
   std::vector<float> update = {1.f, -2.f};

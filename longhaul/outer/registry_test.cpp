@@ -47,9 +47,6 @@ TEST(OuterRegistry, NamesAreUniqueAndEveryEntryMakesWhatKeepsALength) {
 }
 
 // Every key: misspelt, mistyped, below its least, above its most.
-// mutant: longhaul/outer/registry.cpp
-//   - LH_TRY(read_settings(settings, config));
-//   +
 TEST(OuterRegistry, EveryEntryRefusesBadKeys) {
   for (const OuterEntry& entry : registry()) {
     const auto misspelt = entry.make(table(entry.name, {setting("ratte", {0.5})}), Place{});
@@ -79,12 +76,6 @@ TEST(OuterRegistry, UnknownKindNamesTheNearest) {
 }
 
 // Saving and loading after every step equals going on, and all nodes keep equal bits.
-// mutant: longhaul/outer/momentum.h
-//   - void state(Archive& ar) override { ar(buffer_); }
-//   + void state(Archive&) override {}
-// mutant: longhaul/outer/adam.h
-//   - void state(Archive& ar) override { ar(beta1_power_, beta2_power_, mean_, square_); }
-//   + void state(Archive& ar) override { ar(mean_, square_); }
 TEST(OuterRegistry, LoadedAfterEveryStepGoesOnAlike) {
   for (const OuterEntry& entry : registry()) {
     Random random(6, {Purpose::test});
@@ -108,12 +99,6 @@ TEST(OuterRegistry, LoadedAfterEveryStepGoesOnAlike) {
 }
 
 // State may come from a peer: a length that is not the model's is found before it is used.
-// mutant: longhaul/outer/momentum.h
-//   - return buffer_.empty() || buffer_.size() == length;
-//   + return true;
-// mutant: longhaul/outer/adam.h
-//   - return mean_.size() == square_.size() && (mean_.empty() || mean_.size() == length);
-//   + return true;
 TEST(OuterRegistry, StateOfAnotherLengthIsFound) {
   for (const OuterEntry& entry : registry()) {
     const auto used = make(entry);

@@ -36,9 +36,6 @@ struct AttemptTest : ::testing::Test {
   PaperDesk desk{worker.grid};
 };
 
-// mutant: longhaul/overlay/attempt.cpp
-//   - return server && view.has(*server) ? *server : members.front();
-//   + return server ? *server : members.front();
 TEST(Serving, TheLowestWorkerServesWhereNoServerLives) {
   const std::vector<Rank> workers = {1, 2, 5};
   EXPECT_EQ(serving({}, workers, {0, workers}), 1u);
@@ -46,9 +43,6 @@ TEST(Serving, TheLowestWorkerServesWhereNoServerLives) {
   EXPECT_EQ(serving(Rank{9}, workers, {1, workers}), 1u);
 }
 
-// mutant: longhaul/overlay/attempt.cpp
-//   - terms_.exact ? Coding::exact : coding};
-//   + coding};
 TEST_F(AttemptTest, AnExactExchangeNeverUsesACodec) {
   for (const Coding coding : {Coding::exact, Coding::up, Coding::down}) {
     EXPECT_EQ(Bare(worker.terms(0, true)).key(Phase::part, coding, 4).coding, Coding::exact);
@@ -58,9 +52,6 @@ TEST_F(AttemptTest, AnExactExchangeNeverUsesACodec) {
 }
 
 // Rounds overlap by one: what is left of the last must not wait for what is new.
-// mutant: longhaul/overlay/attempt.cpp
-//   - service.order = std::uint32_t(terms_.key.round * hops + hop);
-//   + service.order = std::uint32_t(terms_.key.round + hop);
 TEST_F(AttemptTest, OlderRoundsGoFirstThenWhatHasTheLongestWayToGo) {
   constexpr std::uint32_t kHops = 5;
   std::vector<std::uint32_t> orders;
@@ -75,12 +66,6 @@ TEST_F(AttemptTest, OlderRoundsGoFirstThenWhatHasTheLongestWayToGo) {
 }
 
 // A new view cancels by these names, also in a run that was resumed.
-// mutant: longhaul/overlay/attempt.cpp
-//   - posted_.insert(key);
-//   +
-// mutant: longhaul/overlay/attempt.cpp
-//   - void Attempt::state(Archive& ar) { ar(contributed_, weight_, posted_); }
-//   + void Attempt::state(Archive& ar) { ar(contributed_, weight_); }
 TEST_F(AttemptTest, WhateverWasPostedCanBeCancelledAfterLoadingToo) {
   Bare attempt(worker.terms(7)), loaded(worker.terms(7));
   attempt.set_contribution(0.5);
@@ -104,12 +89,6 @@ TEST_F(AttemptTest, WhateverWasPostedCanBeCancelledAfterLoadingToo) {
 }
 
 // Bits by rank, weights by place in the team.
-// mutant: longhaul/overlay/attempt.cpp
-//   - counted.push_back(team.members[i]);
-//   + counted.push_back(Rank(i));
-// mutant: longhaul/overlay/attempt.cpp
-//   - if (weights[i] == 0) continue;
-//   +
 TEST_F(AttemptTest, TheRosterNamesWhoBroughtSomething) {
   const std::vector<double> weights = {2, 0.5, 0, 4};
   Bare(worker.terms(7)).tell_roster(weights, desk);
@@ -127,18 +106,12 @@ TEST_F(AttemptTest, TheRosterNamesWhoBroughtSomething) {
   EXPECT_EQ(told, (std::vector<Rank>{17, 1, 4})) << "all others, beginning after oneself";
 }
 
-// mutant: longhaul/overlay/attempt.cpp
-//   - if (team.takes_part()) desk.have_roster(counted, sum);
-//   + desk.have_roster(counted, sum);
 TEST_F(AttemptTest, AServerTellsAllAndKeepsNoMeanItself) {
   Bare(server.terms()).tell_roster(std::vector<double>{1, 1, 1, 1}, desk);
   EXPECT_EQ(desk.rosters.size(), 4u);
   EXPECT_TRUE(desk.rosters_here.empty());
 }
 
-// mutant: longhaul/overlay/attempt.cpp
-//   - LH_CHECK(!contributed_ && terms_.team->takes_part());
-//   +
 TEST_F(AttemptTest, OnlyMembersContributeAndOnce) {
   Bare attempt(worker.terms()), outside(server.terms());
   attempt.set_contribution(1);
@@ -147,9 +120,6 @@ TEST_F(AttemptTest, OnlyMembersContributeAndOnce) {
 }
 
 // What a user reads when hundreds of peers are missing.
-// mutant: longhaul/overlay/attempt.cpp
-//   - for (std::size_t i = 0; i < std::min(ranks.size(), kMost); ++i)
-//   + for (std::size_t i = 0; i < ranks.size(); ++i)
 TEST_F(AttemptTest, LongListsOfRanksAreCutAndRefusalsNameRoundAndPeer) {
   EXPECT_EQ(list_ranks({}), "");
   EXPECT_EQ(list_ranks({2, 5}), "2, 5");

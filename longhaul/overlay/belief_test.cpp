@@ -20,24 +20,12 @@ flow::Wan between(const std::vector<std::string>& sites) {
 }
 
 // Sites are found by name: ranks need not be in the network's order.
-// mutant: longhaul/overlay/belief.cpp
-//   - sites.push_back(number->second);
-//   + sites.push_back(std::uint32_t(sites.size()));
 TEST(Belief, SitesAreKnownByName) {
   EXPECT_EQ(sites_of(between({"a", "b", "c"}), place_at({"c", "a", "a", "b"})),
             (std::vector<std::uint32_t>{2, 0, 0, 1}));
 }
 
 // In bytes a second between nodes by rank, of which a has the first two: what is narrowest counts.
-// mutant: longhaul/overlay/belief.cpp
-//   - wan->sites[a].up.value_or(flow::kUnlimited),
-//   + wan->sites[b].up.value_or(flow::kUnlimited),
-// mutant: longhaul/overlay/belief.cpp
-//   - if (a == b) return wan->sites[a].lan.value_or(flow::kUnlimited);
-//   +
-// mutant: longhaul/overlay/belief.cpp
-//   - const auto wan = std::make_shared<const flow::Wan>(flow::at_highest(*network));
-//   + const auto wan = network;
 TEST(Belief, IsTheLeastThatIsSaidOfPairUplinkAndDownlink) {
   auto network = std::make_shared<flow::Wan>(between({"a", "b", "c"}));
   network->sites[0].up = 5e6;

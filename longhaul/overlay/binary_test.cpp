@@ -22,9 +22,6 @@ Places parents(const Binary& binary, const Team& team) {
   return forest->trees[0].reduce_to;
 }
 
-// mutant: longhaul/overlay/binary.cpp
-//   - for (std::size_t i = 1; i < order.size(); ++i) tree.reduce_to[order[i]] = order[(i - 1) / 2];
-//   + for (std::size_t i = 1; i < order.size(); ++i) tree.reduce_to[order[i]] = order[i / 2];
 TEST(Binary, BelowTheIthStandTheTwoThatFollowTwiceAsFar) {
   EXPECT_EQ(binary_tree({0, 1, 2, 3, 4, 5, 6, 7}).reduce_to, (Places{0, 0, 0, 1, 1, 2, 2, 3}));
   EXPECT_EQ(binary_tree({3, 0, 1, 2}).reduce_to, (Places{3, 3, 0, 3}));
@@ -32,9 +29,6 @@ TEST(Binary, BelowTheIthStandTheTwoThatFollowTwiceAsFar) {
 }
 
 // The server first, whether it is a worker or not; then the others by rank.
-// mutant: longhaul/overlay/binary.cpp
-//   - if (const auto place = team.place_of(rank); place && *place != order.front())
-//   + if (const auto place = team.place_of(rank); place)
 TEST(Binary, TheServerIsTheRoot) {
   const Binary binary({}, {}, seeded_place(1, 8));
   Team team{.workers = {0, 1, 2, 5}, .members = {1, 2, 5}, .server = 1};
@@ -44,10 +38,6 @@ TEST(Binary, TheServerIsTheRoot) {
 }
 
 // Drawn by the job's seed, once: a loss leaves the order of the others as it was.
-// mutant: longhaul/overlay/binary.cpp
-//   - if (config.order == "seeded") Random(place.seed,
-//   {Purpose::overlay}).shuffle(std::span(order_));
-//   +
 TEST(Binary, ASeededOrderIsThatOfTheSeed) {
   std::vector<Rank> all(20);
   for (Rank rank = 0; rank < 20; ++rank) all[rank] = rank;

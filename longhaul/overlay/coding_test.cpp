@@ -21,6 +21,7 @@ class Keeper final : public Transfer {
   void begin(Outgoing out, Turn&) override { posts.push_back(std::move(out)); }
   void cancel(const TransferKey&, std::optional<Rank>) override {}
   std::uint64_t remaining(const TransferKey&, Rank) const override { return 0; }
+  void reprioritise(const TransferKey&, Rank, Service, Turn&) override {}
   std::optional<Arrival> arrived() override { return std::nullopt; }
   std::optional<Sent> sent() override { return std::nullopt; }
   VectorPort* port = nullptr;
@@ -64,9 +65,6 @@ struct CodingTest : ::testing::Test {
 };
 
 // Error feedback of a vector is found by these names again.
-// mutant: longhaul/overlay/coding.cpp
-//   - return overlay_.coder_.write(self_key(), own_coding(), at, values);
-//   + return overlay_.coder_.write({}, own_coding(), at, values);
 TEST_F(CodingTest, ACodecIsToldWhoseNumbersTheseAreAndWhere) {
   begin(/*exact=*/false);
   EXPECT_EQ(written(1).size(), 1u);
@@ -87,9 +85,6 @@ TEST_F(CodingTest, AnExactVectorIsWrittenAsItStands) {
 }
 
 // As many bytes as a real one at most, no numbers, and no codec.
-// mutant: longhaul/overlay/agreed.cpp
-//   - coder_(place_.phantom, parts.make_codec(true), parts.make_codec(false)),
-//   + coder_(false, parts.make_codec(true), parts.make_codec(false)),
 TEST_F(CodingTest, PhantomsHaveTheSizeOfTheCodecAndNoNumbers) {
   for (const bool exact : {false, true}) {
     begin(exact, /*phantom=*/true);

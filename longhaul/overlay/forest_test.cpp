@@ -33,18 +33,12 @@ bool equal(const Forest& a, const Forest& b) {
   return same;
 }
 
-// mutant: longhaul/overlay/forest.h
-//   - return piece_length(length, config_.pieces, chunk);
-//   + return piece_length(length, 1, chunk);
 TEST(PlannedForest, PiecesAreAsManyAsWished) {
   const PlannedForest forest({}, nullptr, place_of(3, 1));
   EXPECT_EQ(forest.longest(6'250'000, 65536), 15625u);
 }
 
 // The same at all nodes, whoever is lost, and trees all of them.
-// mutant: longhaul/overlay/sites.cpp
-//   - for (std::uint32_t site = 0; site < groups.size(); ++site) {
-//   + for (std::uint32_t site = 1; site < groups.size(); ++site) {
 TEST(PlannedForest, AllNodesHaveTheSameTreesOfThoseWhoLive) {
   for (const std::uint32_t sites : {1u, 2u, 3u, 6u})
     for (const std::uint32_t nodes : {1u, 3u}) {
@@ -68,9 +62,6 @@ TEST(PlannedForest, AllNodesHaveTheSameTreesOfThoseWhoLive) {
 }
 
 // Of a tree's links between sites there are as many as sites less one, each way.
-// mutant: longhaul/overlay/sites.cpp
-//   - const std::uint32_t over = place == leader(site) ? speaker(site) : leader(site);
-//   + const std::uint32_t over = speaker(between.root);
 TEST(PlannedForest, OneOfASiteSpeaksForIt) {
   const std::uint32_t sites = 4, nodes = 3;
   const Grid grid(400'000, 1, 1000);
@@ -91,9 +82,6 @@ TEST(PlannedForest, OneOfASiteSpeaksForIt) {
 }
 
 // A thin pair is gone round, and who has thin links is a leaf.
-// mutant: longhaul/overlay/sites.cpp
-//   - if (whole) return flow::among(*whole, groups.sites);
-//   + if (whole) return network_of(groups, nullptr);
 TEST(PlannedForest, TheNetworkDecides) {
   const Grid grid(1'000'000, 1, 1000);
   const auto forest = PlannedForest({}, slope(4), place_of(4, 1)).forest(grid, team_of(4));

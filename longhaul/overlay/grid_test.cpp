@@ -7,9 +7,6 @@
 namespace longhaul::overlay {
 namespace {
 
-// mutant: longhaul/overlay/grid.cpp
-//   - return {offset, std::min(longest_, start(shard + 1) - offset)};
-//   + return {offset, longest_};
 TEST(Grid, PiecesTileTheVectorAndAreFoundAgain) {
   for (std::uint64_t length : {1u, 2u, 7u, 64u, 1000u, 4097u})
     for (std::uint32_t shards : {1u, 2u, 3u, 5u, 100u})
@@ -47,9 +44,6 @@ Team team(std::vector<Rank> workers, std::vector<Rank> members) {
   return team;
 }
 
-// mutant: longhaul/overlay/plan.cpp
-//   - return team.index_of(home) ? home : team.members[piece % team.members.size()];
-//   + return team.index_of(home) ? home : team.members[0];
 TEST(Plan, PiecesOfTheLostAreDealtOverTheSurvivors) {
   const Grid grid(4000, 4, 100);
   const Plan all(grid, team({0, 1, 2, 3}, {0, 1, 2, 3}));

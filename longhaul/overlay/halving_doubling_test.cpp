@@ -20,10 +20,6 @@ Forest forest_of(std::uint32_t workers, std::vector<Rank> members, std::uint64_t
 }
 
 // Of eight: what goes from 3 to 4 passes 7, where the highest bit is right, and 5.
-// mutant: longhaul/overlay/halving_doubling.cpp
-//   - tree.reduce_to.push_back(place < core ? place ^ std::bit_floor(place ^ owner) : place -
-//   core);
-//   + tree.reduce_to.push_back(place < core ? owner : place - core);
 TEST(HalvingDoubling, APartComesNearerByItsHighestWrongBit) {
   EXPECT_EQ(halving_tree(8, 0).reduce_to, (Places{0, 0, 0, 1, 0, 1, 2, 3}));
   const Places to_four = halving_tree(8, 4).reduce_to;
@@ -50,12 +46,6 @@ TEST(HalvingDoubling, EverybodySendsEachSegmentButItsOwnOnce) {
 }
 
 // For any number, also after losses: all of the core own as much of it.
-// mutant: longhaul/overlay/halving_doubling.cpp
-//   - forest.tree_of.push_back(std::uint32_t(grid.shard_of(piece) * core / shards));
-//   + forest.tree_of.push_back(std::uint32_t(grid.shard_of(piece) % core / 2));
-// mutant: longhaul/overlay/halving_doubling.h
-//   - std::uint32_t shards(std::uint32_t workers) const override { return core_of(workers); }
-//   + std::uint32_t shards(std::uint32_t workers) const override { return workers; }
 TEST(HalvingDoubling, TheCoreOwnsTheVectorInEqualShares) {
   for (std::uint32_t workers = 1; workers <= 40; ++workers)
     for (std::uint32_t lost = 0; lost < workers; lost += 1 + workers / 4) {

@@ -73,12 +73,6 @@ struct Crossings {
 
 // Whoever is lost, wherever a server is: trees, the same at all nodes, and of the links of each as
 // many lie between sites as there are sites less one, each way.
-// mutant: longhaul/overlay/hierarchical.cpp
-//   - if (overlay == "rack") return {{rack_tree(sites - (apart ? 1 : 0), 0, root)}};
-//   + if (overlay == "rack") return {{rack_tree(sites - (apart ? 0 : 1), 0, root)}};
-// mutant: longhaul/overlay/hierarchical.cpp
-//   - const std::uint32_t root = team.server ? groups.index_of(site_of_[*team.server]).value() : 0;
-//   + const std::uint32_t root = 0;
 TEST(Hierarchical, HasTreesWithOneLinkFewerThanSites) {
   for (const char* between : kInner)
     for (std::uint32_t sites = 1; sites <= 8; ++sites)
@@ -122,12 +116,6 @@ Sites roots_of(const Scene& scene, const std::string& between) {
 
 // The nodes of the lowest site take turns at it; a server has it alone. Whoever is lost is replaced
 // by those that live of its site, and the last of a site by the next site.
-// mutant: longhaul/overlay/hierarchical.h
-//   - return server_ && view.has(*server_) ? server_ : std::nullopt;
-//   + return server_;
-// mutant: longhaul/overlay/hierarchical.cpp
-//   - return over_sites(trees, groups, groups.largest(), grid.pieces());
-//   + return over_sites(trees, groups, 1, grid.pieces());
 TEST(Hierarchical, TheServersSiteIsTheRoot) {
   for (const char* between : {"hub", "rack", "binary"}) {
     EXPECT_EQ(roots_of({3, 3}, between), (Sites{0, 1, 2})) << between;
@@ -145,9 +133,6 @@ TEST(Hierarchical, TheServersSiteIsTheRoot) {
 }
 
 // In a hub the leaders stand right below the root; in a binary tree two of them do.
-// mutant: longhaul/overlay/hierarchical.cpp
-//   - if (site != root) order.push_back(site);
-//   + order.push_back(site);
 TEST(Hierarchical, BetweenSitesItIsAsItsNameSays) {
   const auto heads = [](const char* between, std::uint32_t sites) {
     const Scene scene{sites, 2};
@@ -166,15 +151,6 @@ TEST(Hierarchical, BetweenSitesItIsAsItsNameSays) {
 }
 
 // Round a ring every site sends n-1 n-ths of the vector each way: its n-1 shares, to the next.
-// mutant: longhaul/overlay/hierarchical.cpp
-//   - for (std::uint32_t owner = 0; owner < sites; ++owner)
-//   + for (std::uint32_t owner = 0; owner < 1; ++owner)
-// mutant: longhaul/overlay/hierarchical.cpp
-//   - tree.reduce_to[site] = (site + 1) % sites;
-//   + tree.reduce_to[site] = owner;
-// mutant: longhaul/overlay/hierarchical.cpp
-//   - tree.spread_from[site] = (site + sites - 1) % sites;
-//   + tree.spread_from[site] = (site + 1) % sites;
 TEST(Hierarchical, EverySiteSendsAsMuchRoundARing) {
   for (std::uint32_t sites = 2; sites <= 8; ++sites)
     for (std::uint32_t nodes = 1; nodes <= 4; ++nodes) {
@@ -201,9 +177,6 @@ TEST(Hierarchical, EverySiteSendsAsMuchRoundARing) {
 }
 
 // Each node of a site leads it for as many pieces, so that the ports of its LAN carry alike.
-// mutant: longhaul/overlay/sites.cpp
-//   - shares.push_back(trees[t].share / turns);
-//   + shares.push_back(turn == 0 ? trees[t].share : 0);
 TEST(Hierarchical, TheNodesOfASiteLeadForAsManyPieces) {
   for (const char* between : kInner)
     for (std::uint32_t nodes = 2; nodes <= 4; ++nodes) {
@@ -226,9 +199,6 @@ TEST(Hierarchical, TheNodesOfASiteLeadForAsManyPieces) {
 }
 
 // Between sites the believed network decides, as for the overlay forest: what is slow is a leaf.
-// mutant: longhaul/overlay/hierarchical.cpp
-//   - network_(config.between == "forest" ? std::move(network) : nullptr),
-//   + network_(nullptr),
 TEST(Hierarchical, AForestBetweenSitesIsPlannedByTheNetwork) {
   const Scene scene{4, 2, {}, {}, 400};
   const Hierarchical overlay = scene.make("forest");
@@ -258,9 +228,6 @@ TEST(Hierarchical, AllNodesHaveTheSameTrees) {
   }
 }
 
-// mutant: longhaul/overlay/hierarchical.h
-//   - return piece_length(length, config_.pieces, chunk);
-//   + return chunk;
 TEST(Hierarchical, PiecesAreAsManyAsWished) {
   EXPECT_EQ(Scene{}.make("hub").longest(6'250'000, 65536), 15625u);
 }

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/core/testing/effort.h"
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/overlay/testing/forms.h"
 #include "longhaul/overlay/testing/scrambler.h"
 #include "longhaul/overlay/tsengine_messages.h"
@@ -54,9 +54,6 @@ class Liar : public ::testing::Test {
   Exchange exchange_;
 };
 
-// mutant: longhaul/overlay/agreed.cpp
-//   - if (vector.round > lowest + 1)
-//   + if (vector.round > lowest + 100)
 TEST_F(Liar, SharesThatCannotBe) {
   EXPECT_FALSE(share({0, vector(2), 16, false, 1})) << "two rounds ahead";
   EXPECT_FALSE(share({1, vector(), 16, false, 1})) << "an epoch to come";
@@ -71,14 +68,6 @@ TEST_F(Liar, SharesThatCannotBe) {
   EXPECT_TRUE(share({0, vector(1), 16, false, 1})) << "of the next round";
 }
 
-// mutant: longhaul/overlay/owners.cpp
-//   - if (!member || !(weights_[*member] > 0)) return refuse(from, "a part without a share before
-//   it");
-//   + if (!member) return refuse(from, "a part without a share before it");
-// mutant: longhaul/overlay/owners.cpp
-//   - if (slot.done || slot.reduction.has(*member)) return refuse(from, "a part for the second
-//   time");
-//   + ;
 TEST_F(Liar, PartsThatCannotBe) {
   EXPECT_FALSE(piece(part(), {0, 4}, 1, floats(4))) << "before the share";
   ASSERT_TRUE(share({0, vector(), 16, false, 1}));
@@ -131,9 +120,6 @@ TEST_F(Liar, ARefusedMessageHasNoEffect) {
 
 // Whoever owns a piece may say that its mean is there before it has this node's part. If the round
 // ended with that, parts that still wait for room would be asked of a vector that is gone.
-// mutant: longhaul/overlay/agreed.cpp
-//   - return malformed("piece of a mean that lacks this node's part");
-//   + ;
 TEST(Liars, AMeanThatLacksThisNodesPartIsRefused) {
   constexpr std::uint64_t kPieces = 4;  // of each of two workers; two of them fit a link at once
   for (const char* kind : {"direct", "ring", "halving_doubling"}) {
@@ -169,15 +155,6 @@ TEST(Liars, AMeanThatLacksThisNodesPartIsRefused) {
 }
 
 // Rank 1 speaks to rank 0, who serves and coordinates.
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!(std::fabs(sum - sending.weight) <= 1e-9 * sum))
-//   + if (false)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - return refuse(from, "a part that was not asked of it");
-//   + return Ok{};
-// mutant: longhaul/overlay/agreed.cpp
-//   - if (note.vector.origin != from) return malformed("note in another's name");
-//   +
 TEST(Liars, NotesThatCannotBeAreRefused) {
   using namespace tsengine;
   Exchange exchange({.kind = "tsengine", .workers = 3, .buckets = 1, .length = 12});

@@ -34,15 +34,6 @@ struct Newcomer : ::testing::Test {
   FedNode node{2, {}, /*incarnation=*/1};
 };
 
-// mutant: longhaul/overlay/newcomer.cpp
-//   - if (newcomer() && (team_.epoch == 0 || !unheard_.empty())) return std::nullopt;
-//   + if (newcomer() && team_.epoch == 0) return std::nullopt;
-// mutant: longhaul/overlay/newcomer.cpp
-//   - if (newcomer() && (team_.epoch == 0 || !unheard_.empty())) return std::nullopt;
-//   + if (newcomer() && !unheard_.empty()) return std::nullopt;
-// mutant: longhaul/overlay/newcomer.cpp
-//   - for (const auto& [id, round] : rounds) told_[id] = std::max(told_[id], round);
-//   + for (const auto& [id, round] : rounds) told_[id] = round;
 TEST_F(Newcomer, TheRoundThatRunsIsThatOfWhoHasTheMostMeans) {
   EXPECT_FALSE(node.next_round()) << "not let in yet";
   node.let_in(2);
@@ -66,12 +57,6 @@ TEST_F(Newcomer, TheRoundThatRunsIsThatOfWhoHasTheMostMeans) {
 }
 
 // Whoever stands in brings nothing, and has the mean of the others all the same.
-// mutant: longhaul/overlay/agreed.cpp
-//   - sequence.begun = sequence.borrowed = false;
-//   + sequence.begun = false;
-// mutant: longhaul/overlay/recovery.cpp
-//   - if (standing.rounds > most && !(newcomer() && (!sequence || sequence->borrowed)))
-//   + if (standing.rounds > most && !newcomer())
 TEST_F(Newcomer, WithAMeanItIsOneOfThem) {
   have_a_mean();
   const auto outcome = node.poll(6);
@@ -90,15 +75,6 @@ TEST_F(Newcomer, WithAMeanItIsOneOfThem) {
 }
 
 // Shares are small and may overtake the reports.
-// mutant: longhaul/overlay/agreed.cpp
-//   - if (newcomer()) LH_TRY(follow(share));
-//   +
-// mutant: longhaul/overlay/newcomer.cpp
-//   - (*found)->next = (*found)->lowest = share.vector.round;
-//   + (*found)->next = share.vector.round;
-// mutant: longhaul/overlay/newcomer.cpp
-//   - if (share.epoch != team_.epoch || find(id) || !must_hear) return Ok{};
-//   + if (share.epoch != team_.epoch || !must_hear) return Ok{};
 TEST_F(Newcomer, AShareThatOvertakesTheReportsTellsTheRound) {
   node.let_in(2);
   ASSERT_TRUE(node.share_of(0, 6));
@@ -119,9 +95,6 @@ TEST_F(Newcomer, AShareThatOvertakesTheReportsTellsTheRound) {
 }
 
 // When all have reported, the round is known.
-// mutant: longhaul/overlay/newcomer.cpp
-//   - if (share.epoch != team_.epoch || find(id) || !must_hear) return Ok{};
-//   + if (share.epoch != team_.epoch || find(id)) return Ok{};
 TEST_F(Newcomer, NoShareTellsTheRoundToWhoKnowsIt) {
   let_in_at(6, 6, 5);
   EXPECT_FALSE(node.share_of(0, 60));
@@ -129,12 +102,6 @@ TEST_F(Newcomer, NoShareTellsTheRoundToWhoKnowsIt) {
   EXPECT_TRUE(node.share_of(0, 6));
 }
 
-// mutant: longhaul/overlay/newcomer.cpp
-//   - sequence.next = sequence.lowest = told(id);  // a share lied
-//   +
-// mutant: longhaul/overlay/newcomer.cpp
-//   - while (!sequence.attempts.empty()) drop(sequence, sequence.attempts.begin()->first);
-//   +
 TEST_F(Newcomer, AShareThatLiedAboutTheRoundIsForgotten) {
   node.let_in(2);
   ASSERT_TRUE(node.share_of(0, 60));
@@ -148,12 +115,6 @@ TEST_F(Newcomer, AShareThatLiedAboutTheRoundIsForgotten) {
 }
 
 // The one who had most may be lost with what it had: nobody else knows of that round.
-// mutant: longhaul/overlay/newcomer.cpp
-//   - std::erase_if(sequences_, [](const auto& entry) { return entry.second.borrowed; });
-//   +
-// mutant: longhaul/overlay/newcomer.cpp
-//   - told_.clear();
-//   +
 TEST_F(Newcomer, WithoutAMeanItBeginsAnewInEveryView) {
   for (const bool begun : {true, false}) {
     FedNode one(2, {}, 1);
@@ -175,10 +136,6 @@ TEST_F(Newcomer, WithoutAMeanItBeginsAnewInEveryView) {
 }
 
 // Its strategy may not know that it stands in already.
-// mutant: longhaul/overlay/agreed.cpp
-//   - if (newcomer() && sequence.begun && key.round == sequence.next && !given.contributes) return
-//   Ok{};
-//   +
 TEST_F(Newcomer, WhoStandsInStandsInOnce) {
   let_in_at(6, 6, 6);
   node.begin(6, /*weight=*/0);
@@ -187,9 +144,6 @@ TEST_F(Newcomer, WhoStandsInStandsInOnce) {
   EXPECT_TRUE(node.take_sends().empty());
 }
 
-// mutant: longhaul/overlay/newcomer.cpp
-//   - const bool must_hear = !unheard_.empty() || !team_.takes_part();
-//   + const bool must_hear = !unheard_.empty();
 TEST(NewcomerOfHubs, SharesAloneTellAServerTheRound) {
   FedNode server(2, {.kind = "hub", .workers = 2, .server = true}, 1);
   server.let_in(2);
@@ -219,9 +173,6 @@ TEST_F(Newcomer, GoesOnFromWhereItWasStopped) {
   EXPECT_FALSE(node.next_round()) << "what was borrowed before the stop is given back after it";
 }
 
-// mutant: longhaul/overlay/agreed.cpp
-//   - ar(sequence.next, sequence.lowest, sequence.borrowed);
-//   + ar(sequence.next, sequence.lowest), sequence.borrowed = true;
 TEST_F(Newcomer, AMeanThatItHasHadIsItsOwnAfterAStop) {
   have_a_mean();
   node.save_and_load();

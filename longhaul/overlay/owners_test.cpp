@@ -50,10 +50,6 @@ struct Node {
 };
 
 // A part that does not weigh what its sender promised would shift the mean of one piece alone.
-// mutant: longhaul/overlay/owners.cpp
-//   - if (arrival.weight != weights_[member]) return refuse(arrival.from, "a weight unlike its
-//   share");
-//   +
 TEST(Owners, APartMustWeighWhatItsShareSays) {
   Node node(0);
   node.attempt.contribute(kOwned, 1, node.desk);
@@ -64,13 +60,6 @@ TEST(Owners, APartMustWeighWhatItsShareSays) {
   EXPECT_EQ(node.desk.means.at(0), (Floats{3, 3}));
 }
 
-// mutant: longhaul/overlay/owners.cpp
-//   - if (!member || mine_.empty()) return refuse(from, "a share for a node that owns nothing of
-//   it");
-//   + if (!member) return refuse(from, "a share for a node that owns nothing of it");
-// mutant: longhaul/overlay/owners.cpp
-//   - if (weights_[*member] != kUnknownWeight) return refuse(from, "a second share");
-//   +
 TEST(Owners, SharesOfStrangersAndForThoseWhoOwnNothingAreRefused) {
   Node owner(0), worker(1, {}, 0);
   EXPECT_FALSE(owner.share(3, 1)) << "no member";
@@ -84,12 +73,6 @@ TEST(Owners, SharesOfStrangersAndForThoseWhoOwnNothingAreRefused) {
   EXPECT_FALSE(owner.admits(2, Node::part(2), 0)) << "a part of one who brings nothing";
 }
 
-// mutant: longhaul/overlay/owners.cpp
-//   - if (key != mean_key(from) || terms_.plan->owner(piece) != from)
-//   + if (terms_.plan->owner(piece) != from)
-// mutant: longhaul/overlay/owners.cpp
-//   - if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
-//   +
 TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
   Node node(0);
   EXPECT_FALSE(node.admits(1, Node::mean(1), 2)) << "before this node's part";
@@ -111,9 +94,6 @@ TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
 
 // The bits that others read are the mean, for its owner too. PaperDesk cuts what is behind the
 // point: (0 + 3) / 2 = 1.5.
-// mutant: longhaul/overlay/owners.cpp
-//   - const Coding coding = mean_key(terms_.team->self).coding;
-//   + const Coding coding = Coding::exact;
 TEST(Owners, TheOwnerUsesWhatTheOthersWillRead) {
   Node node(0);
   node.attempt.contribute(kOwned, 1, node.desk);
@@ -125,9 +105,6 @@ TEST(Owners, TheOwnerUsesWhatTheOthersWillRead) {
 }
 
 // A vector more would be kept if each owner wrote its own part down when the first part comes.
-// mutant: longhaul/overlay/owners.cpp
-//   - if (slot.reduction.wants(self, weights_))
-//   + if (!slot.reduction.has(self))
 TEST(Owners, ItsOwnPartIsNotKeptBesideTheContribution) {
   Node node(1);
   node.attempt.contribute(kOwned, 1, node.desk);
@@ -139,12 +116,6 @@ TEST(Owners, ItsOwnPartIsNotKeptBesideTheContribution) {
   EXPECT_EQ(node.desk.means.at(2), (Floats{2, 2}));
 }
 
-// mutant: longhaul/overlay/owners.cpp
-//   - } else if (to_reduce_ == 0) {
-//   + } else {
-// mutant: longhaul/overlay/owners.cpp
-//   - if (piece == 0) tell_roster(weights_, desk);
-//   + tell_roster(weights_, desk);
 TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
   for (const bool streamed : {true, false}) {
     Node node(0, {.streamed = streamed});
@@ -163,12 +134,6 @@ TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
 
 // A server that is no member sends every mean to all, one that is to all but itself; then the
 // bytes are gone.
-// mutant: longhaul/overlay/owners.cpp
-//   - const auto others = terms_.team->members.size() - (terms_.team->takes_part() ? 1 : 0);
-//   + const auto others = terms_.team->members.size() - 1;
-// mutant: longhaul/overlay/owners.cpp
-//   - if (--out->second.left == 0) outbox_.erase(out);
-//   + --out->second.left;
 TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
   for (const Rank server : {3u, 0u}) {
     Node node(server, {}, server);
@@ -194,9 +159,6 @@ TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
 }
 
 // Nobody's part wakes the pieces of one who is alone with a contribution.
-// mutant: longhaul/overlay/owners.cpp
-//   - const bool alone = all_known() && givers_ == 1 && contributed() && weight() > 0;
-//   + const bool alone = false;
 TEST(Owners, WhoContributesAloneGetsItsOwnBack) {
   for (const bool first : {true, false}) {
     Node node(1);
@@ -210,12 +172,6 @@ TEST(Owners, WhoContributesAloneGetsItsOwnBack) {
 
 // With a window a worker sends a piece more for each mean that is back; it remembers how many, also
 // when it was stopped in between.
-// mutant: longhaul/overlay/owners.cpp
-//   - ar(weights_, unknown_, givers_, total_, slots_, to_reduce_, begun_parts_, outbox_);
-//   + ar(weights_, unknown_, givers_, total_, slots_, to_reduce_, outbox_);
-// mutant: longhaul/overlay/owners.cpp
-//   - if (options_.window > 0 && weight() > 0) send_parts(desk);
-//   + if (options_.window > 0) send_parts(desk);
 TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
   const OwnersOptions options{.window = 2};
   for (const double weight : {1.0, 0.0}) {
@@ -244,9 +200,6 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
   }
 }
 
-// mutant: longhaul/overlay/owners.cpp
-//   - return weights_[i] != 0 && !slot.done && !slot.reduction.has(i);
-//   + return !slot.done && !slot.reduction.has(i);
 TEST(Owners, SaysWhomItWaitsFor) {
   Node node(0);
   node.attempt.contribute(kOwned, 1, node.desk);

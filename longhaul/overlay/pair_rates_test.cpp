@@ -21,12 +21,6 @@ void burst(PairRates& rates, Rank to, double begin, double each, int count) {
 double rate_of(const PairRates& rates, Rank to) { return rates.pairs().at(to).rate; }
 
 // Two that fill the host's room at once are not counted, nor is what was sent after a pause.
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - if (now > run.begun) {
-//   + if (true) {
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - if (fresh || now - waited > run.last) {  // nothing waited before it
-//   + if (fresh || waited < Time{0}) {  // nothing waited before it
 TEST(PairRates, F12_OnlyWhatALinkDidWithoutAPauseCounts) {
   PairRates rates(0.5, 0.2);
   for (int i = 0; i < 5; ++i) burst(rates, 1, 1000 * i, 2, 10);
@@ -35,9 +29,6 @@ TEST(PairRates, F12_OnlyWhatALinkDidWithoutAPauseCounts) {
 }
 
 // A link that was never busy, or hardly, says nothing.
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - if (run.messages >= kLeast && run.busy > Time{0}) {
-//   + if (run.messages >= 1 && run.busy > Time{0}) {
 TEST(PairRates, AFewMessagesSayNothing) {
   PairRates rates(0.5, 0.2);
   burst(rates, 1, 0, 2, 5);
@@ -47,12 +38,6 @@ TEST(PairRates, AFewMessagesSayNothing) {
   EXPECT_EQ(rates.up(), 0) << "too few for the port as well";
 }
 
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - const double weight = rate < known.rate && crowded ? kReluctance : step ? 1 : ema_;
-//   + const double weight = rate < known.rate && crowded ? kReluctance : step ? ema_ : ema_;
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - const double weight = rate < known.rate && crowded ? kReluctance : step ? 1 : ema_;
-//   + const double weight = rate < known.rate && crowded ? kReluctance : step ? 1 : 2 * ema_;
 TEST(PairRates, F13_NoiseIsMixedAndAStepTakesThePlace) {
   PairRates rates(0.5, 0.2);
   burst(rates, 1, 0, 2, 20);
@@ -68,12 +53,6 @@ TEST(PairRates, F13_NoiseIsMixedAndAStepTakesThePlace) {
 
 // One peer alone gets all of a full port; beside another each gets half, which is no loss of the
 // pair's. The pair that is slower than the other is.
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - for (const auto& [to, rate] : measured) learn(to, rate, full && rate >= kTop * top);
-//   + for (const auto& [to, rate] : measured) learn(to, rate, full && top < 0);
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - for (const auto& [to, rate] : measured) learn(to, rate, full && rate >= kTop * top);
-//   + for (const auto& [to, rate] : measured) learn(to, rate, full);
 TEST(PairRates, F14_SharingAFullPortLowersNoPair) {
   PairRates rates(0.5, 0.2);
   for (const Rank to : {1u, 2u, 3u}) {
@@ -96,12 +75,6 @@ TEST(PairRates, F14_SharingAFullPortLowersNoPair) {
 
 // A port that two nodes of a site share carries all for one of them while the other is idle, and
 // half for each when both send: full, too. A third of it is not.
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - const bool full = up > 0 && up >= kFull * up_ / sharing;
-//   + const bool full = up > 0 && up >= kFull * up_;
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - const bool full = up > 0 && up >= kFull * up_ / sharing;
-//   + const bool full = up > 0;
 TEST(PairRates, ANeighbourThatSendsThroughThePortLowersNoPair) {
   for (const double each : {2., 3.}) {
     PairRates rates(0.5, 0.2);
@@ -117,9 +90,6 @@ TEST(PairRates, ANeighbourThatSendsThroughThePortLowersNoPair) {
   }
 }
 
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - for (auto& [to, known] : pairs_) ++known.age;
-//   + ;
 TEST(PairRates, WhatIsNotMeasuredGrowsOld) {
   PairRates rates(0.5, 0.2);
   burst(rates, 1, 0, 2, 20);
@@ -131,12 +101,6 @@ TEST(PairRates, WhatIsNotMeasuredGrowsOld) {
 }
 
 // The busiest run of a port counts, and is forgotten slowly.
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - if (now > 0) most = std::max(now, most + kForgetting * (now - most));
-//   + if (now > 0) most = now;
-// mutant: longhaul/overlay/pair_rates.cpp
-//   - most_ = std::max(most_, double(bytes_) / seconds(now - *since_));
-//   + most_ = double(bytes_) / seconds(now - *since_);
 TEST(PairRates, F15_APortIsWhatItCarriedAtMost) {
   PairRates rates(0.5, 0.2);
   double now = 0;
@@ -153,9 +117,6 @@ TEST(PairRates, F15_APortIsWhatItCarriedAtMost) {
   EXPECT_EQ(rates.up(), 0);
 }
 
-// mutant: longhaul/overlay/pair_rates.h
-//   - void state(Archive& ar) { ar(runs_, pairs_, up_meter_, down_meter_, up_, down_); }
-//   + void state(Archive& ar) { ar(pairs_, up_meter_, down_meter_, up_, down_); }
 TEST(PairRates, SavingAndLoadingEqualsGoingOn) {
   PairRates plain(0.5, 0.2), saved(0.5, 0.2);
   for (int i = 0; i < 40; ++i) {

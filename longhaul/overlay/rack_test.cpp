@@ -8,12 +8,6 @@ namespace {
 using Places = std::vector<std::uint32_t>;
 
 // The lowest of each group aggregates; sizes differ by at most one.
-// mutant: longhaul/overlay/rack.cpp
-//   - tree.reduce_to.resize(behind, first);
-//   + tree.reduce_to.resize(behind, server);
-// mutant: longhaul/overlay/rack.cpp
-//   - if (groups == 0) groups = std::uint32_t(std::lround(std::sqrt(double(members))));
-//   + if (groups == 0) groups = std::uint32_t(std::sqrt(double(members)));
 TEST(Rack, MembersGiveToTheLowestOfTheirGroupAndThoseToTheServer) {
   EXPECT_EQ(rack_tree(9, 0, 0).reduce_to, (Places{0, 0, 0, 0, 3, 3, 0, 6, 6}));
   EXPECT_EQ(rack_tree(9, 0, 9).reduce_to, (Places{9, 0, 0, 9, 3, 3, 9, 6, 6, 9}));
@@ -25,9 +19,6 @@ TEST(Rack, MembersGiveToTheLowestOfTheirGroupAndThoseToTheServer) {
 }
 
 // For any number, and whoever serves.
-// mutant: longhaul/overlay/rack.cpp
-//   - tree.reduce_to[server] = server;
-//   +
 TEST(Rack, IsATreeTwoLinksDeep) {
   for (std::uint32_t members = 1; members <= 40; ++members)
     for (const std::uint32_t groups : {0u, 1u, 3u, 40u, 41u})

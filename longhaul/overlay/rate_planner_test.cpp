@@ -64,12 +64,6 @@ double root_share(const SitePlan& plan, std::uint32_t site) {
 
 double thin(Rank from, Rank to) { return from == 0 && to == 1 ? 1e5 : 1e6; }
 
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - if (std::fabs(rate - before->second) > config_.drift * before->second) return true;
-//   + if (std::fabs(rate - before->second) > 100 * before->second) return true;
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - if (busiest(now.trees, wan) > kGain * busiest(plan.trees, wan)) {
-//   + if (true) {
 TEST(RatePlanner, F21_PlansAnewWhenRatesHaveChangedAndItPays) {
   Scene s;
   EXPECT_FALSE(s.consider()) << "equal links are what was planned for";
@@ -87,9 +81,6 @@ TEST(RatePlanner, F21_PlansAnewWhenRatesHaveChangedAndItPays) {
 }
 
 // What nodes of a site reach at one time is the site's, and a port's figures are those of all.
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - all.rates[{from, *to}] += pair.rate;
-//   + all.rates[{from, *to}] = pair.rate;
 TEST(RatePlanner, NodesOfASiteAddUp) {
   Scene s(2);
   s.report([](Rank from, Rank to) { return from / 2 == 0 && to == 3 ? 1e4 : 1e6; });
@@ -100,9 +91,6 @@ TEST(RatePlanner, NodesOfASiteAddUp) {
   EXPECT_GT(root_share(s.now, 0), 0.1) << "its port is not known";
 }
 
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - if (up != measured.up.end()) wan.sites[a].up = up->second * kUnseen * factor;
-//   + if (up != measured.up.end()) wan.sites[a].up = std::nullopt;
 TEST(RatePlanner, APortThatIsThinMakesALeaf) {
   Scene s;
   for (auto& [rank, report] : s.reports) report.up = report.down = rank == 2 ? 1e5 : 3e6;
@@ -112,17 +100,6 @@ TEST(RatePlanner, APortThatIsThinMakesALeaf) {
   EXPECT_LT(root_share(*plan, 2), 0.05);
 }
 
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - if (config_.probe_rounds == 0 || round < changed_ + config_.probe_rounds) return
-//   std::nullopt;
-//   + if (config_.probe_rounds == 0) return std::nullopt;
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - if (age < config_.probe_rounds || age <= most) continue;
-//   + if (age <= most) continue;
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - tried_.reset();
-//   - return base_;
-//   + return std::nullopt;
 TEST(RatePlanner, F22_NowAndThenAPairThatNobodyUsesIsTried) {
   Scene s(1, {.probe_rounds = 20});
   EXPECT_FALSE(s.consider());
@@ -149,12 +126,6 @@ TEST(RatePlanner, F22_NowAndThenAPairThatNobodyUsesIsTried) {
 }
 
 // Trees they stay, shares of 1 in all, and the pair carries more.
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - donor.share -= tried.share;
-//   + ;
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - const bool leaf = one.tree.root != from && std::count(up.begin(), up.end(), from) == 0;
-//   + const bool leaf = one.tree.root != from;
 TEST(RatePlanner, F23_WhatTriesAPairIsAPlan) {
   const std::vector<SiteTree> rows = {{{0, {0, 0, 1, 2}, {0, 0, 1, 2}}, 0.6},
                                       {{3, {1, 2, 3, 3}, {1, 2, 3, 3}}, 0.4}};
@@ -176,9 +147,6 @@ TEST(RatePlanner, F23_WhatTriesAPairIsAPlan) {
 }
 
 // A pair of which nothing is known is no better than the worst that is, and may be used.
-// mutant: longhaul/overlay/rate_planner.cpp
-//   - slowest = std::exchange(first, false) ? rate : std::min(slowest, rate);
-//   + slowest = std::exchange(first, false) ? rate : std::max(slowest, rate);
 TEST(RatePlanner, WhatIsNotKnownIsTakenForTheSlowest) {
   Scene s;
   s.report(thin);
@@ -188,9 +156,6 @@ TEST(RatePlanner, WhatIsNotKnownIsTakenForTheSlowest) {
   EXPECT_LT(load(*plan, 2, 3), 0.15);
 }
 
-// mutant: longhaul/overlay/rate_planner.h
-//   - void state(Archive& ar) { ar(basis_, base_, changed_, tried_); }
-//   + void state(Archive& ar) { ar(basis_, changed_, tried_); }
 TEST(RatePlanner, SavingAndLoadingEqualsGoingOn) {
   Scene s(1, {.probe_rounds = 5});
   s.report(thin);

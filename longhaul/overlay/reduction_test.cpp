@@ -24,10 +24,6 @@ std::vector<float> reduce(std::vector<std::uint32_t> order) {
   return reduction.mean(3.5);
 }
 
-// mutant: longhaul/overlay/reduction.cpp
-//   - for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * double(values[i]);
-//   + for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += double(float(weight) * values[i]) +
-//   0.5;
 TEST(Reduction, IsTheWeightedMeanInRankOrderWhateverComesFirst) {
   const std::vector<float> mean = reduce({0, 1, 3});
   EXPECT_EQ(mean[0], float(0.5 / 3.5));
@@ -36,9 +32,6 @@ TEST(Reduction, IsTheWeightedMeanInRankOrderWhateverComesFirst) {
   while (std::next_permutation(order.begin(), order.end())) EXPECT_EQ(reduce(order), mean);
 }
 
-// mutant: longhaul/overlay/reduction.cpp
-//   - if (weights[next_] == 0) {
-//   + if (weights[next_] <= 0) {
 TEST(Reduction, WaitsForWhoeverHasNotBeenHeardOf) {
   std::vector<double> weights{kUnknownWeight, 1};
   Reduction reduction;
@@ -49,9 +42,6 @@ TEST(Reduction, WaitsForWhoeverHasNotBeenHeardOf) {
   EXPECT_EQ(reduction.mean(1), std::vector<float>{7});
 }
 
-// mutant: longhaul/overlay/reduction.cpp
-//   - waiting_.erase(part);
-//   + ;
 TEST(Reduction, KeepsOnlyPartsThatCameBeforeTheirTurn) {
   const std::vector<double> weights(10, 1.0);
   Reduction reduction;

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/core/testing/effort.h"
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/overlay/testing/exchange.h"
 
 namespace longhaul::overlay {
@@ -29,12 +29,6 @@ double plans(Exchange& exchange) {
   return found == records.end() ? 0 : found->second;
 }
 
-// mutant: longhaul/overlay/replanning.cpp
-//   - const Round since = topology_->since(sequence.key(round));
-//   + const Round since = topology_->since(sequence.key(round + sequence.group + team_.self % 2));
-// mutant: longhaul/overlay/agreed.cpp
-//   - if (sequence.held) return;
-//   +
 TEST(Replanner, F24_RoundsGoOnWhilePlansChange) {
   for (std::uint32_t workers = 1; workers <= 8; workers += kStride > 1 ? 3 : 1)
     for (const std::uint32_t nodes : {1u, 2u}) {
@@ -54,12 +48,6 @@ TEST(Replanner, F24_RoundsGoOnWhilePlansChange) {
     }
 }
 
-// mutant: longhaul/overlay/replanner.cpp
-//   - planner_.new_team();
-//   +
-// mutant: longhaul/overlay/recovery.cpp
-//   - for (auto& [id, sequence] : sequences_) sequence.plans.clear();
-//   + ;
 TEST(Replanner, F25_AnybodyMayDieAtAnyEventOfAPlan) {
   double seen = 0;
   for (Rank victim = 0; victim < 3; ++victim) {
@@ -95,15 +83,6 @@ TEST(Replanner, F25_TwoMayDie) {
   }
 }
 
-// mutant: longhaul/overlay/replanner.cpp
-//   - ar(team_, rates_, agreement_, planner_, reports_, considered_);
-//   + ar(team_, agreement_, planner_, reports_, considered_);
-// mutant: longhaul/overlay/replanner.cpp
-//   - ar(team_, rates_, agreement_, planner_, reports_, considered_);
-//   + ar(team_, rates_, agreement_, planner_, considered_);
-// mutant: longhaul/overlay/agreed.cpp
-//   - ar(sequence.begun, sequence.held, sequence.values, sequence.weight);
-//   + ar(sequence.begun, sequence.values, sequence.weight);
 TEST(Replanner, F26_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
   for (std::uint64_t order = 1; order <= 2; order += kStride) {
     ExchangeConfig c = learning(4, 6);
@@ -181,12 +160,6 @@ TEST(Replanner, F27_WhatALiarSaysIsRefusedOrDoesNoHarm) {
   EXPECT_GT(refused, 300u);
 }
 
-// mutant: longhaul/overlay/replanner.cpp
-//   - if (to == from || !team_.index_of(to) || (i > 0 && to <= report.pairs[i - 1].to))
-//   + if (to == from || (i > 0 && to <= report.pairs[i - 1].to))
-// mutant: longhaul/overlay/replanner.cpp
-//   - if (known != reports_.end() && report.round <= known->second.round)
-//   + if (false)
 TEST(Replanner, F27_ReportsThatCannotBeAreRefused) {
   Exchange exchange(learning(3));
   const auto hears = [&](const forest::RateReport& report, Rank from = 2, Rank to = 0) {

@@ -9,9 +9,6 @@ namespace {
 
 // The same at all nodes, over what they are told of workers; servers stand nowhere; after a loss
 // the circle closes over the gap.
-// mutant: longhaul/overlay/ring.cpp
-//   - if (team.index_of(rank)) members.push_back(rank);
-//   + members.push_back(rank);
 TEST(RingOrder, IsOfTheWorkersThatLive) {
   auto members = std::make_shared<Members>(Members{{"a"}, {"hub"}, {"b"}, {"c"}, {"d"}});
   members->at(1).roles = std::uint8_t(Role::server);
@@ -33,9 +30,6 @@ TEST(RingOrder, IsOfTheWorkersThatLive) {
 }
 
 // A server would spare them the slow hop from 2 to 0.
-// mutant: longhaul/overlay/ring.cpp
-//   - if (place.member(rank).is(Role::worker)) workers.push_back(rank);
-//   + workers.push_back(rank);
 TEST(RingOrder, AServerStandsNowhere) {
   auto members = std::make_shared<Members>(Members{{"a"}, {"hub"}, {"b"}, {"c"}});
   members->at(1).roles = std::uint8_t(Role::server);
@@ -51,9 +45,6 @@ TEST(RingOrder, AServerStandsNowhere) {
             workers);
 }
 
-// mutant: longhaul/overlay/ring.cpp
-//   - if (config.order == "id" || !rate) return;
-//   + if (!rate) return;
 TEST(RingOrder, IsByRankIfNotAskedForOrIfNothingIsBelieved) {
   const Place place{.members = std::make_shared<Members>(Members{{"a"}, {"b"}, {"c"}}),
                     .layout = Layout::flat(1)};

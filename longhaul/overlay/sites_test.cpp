@@ -18,9 +18,6 @@ using testing::team_of;
 // Sites of two, one and three.
 const Places kSiteOf = {0, 0, 1, 2, 2, 2};
 
-// mutant: longhaul/overlay/sites.cpp
-//   - sites.push_back(numbers.try_emplace(member.site, numbers.size()).first->second);
-//   + sites.push_back(std::uint32_t(sites.size()));
 TEST(Sites, AreNumberedAsTheyFirstAppear) {
   Place place;
   place.members = std::make_shared<Members>(Members{{"b"}, {"a"}, {"b"}, {"c"}});
@@ -28,12 +25,6 @@ TEST(Sites, AreNumberedAsTheyFirstAppear) {
 }
 
 // Whoever is lost leaves no gap, and a site of which nobody lives is none.
-// mutant: longhaul/overlay/sites.cpp
-//   - const auto [found, is_new] = index.try_emplace(site_of[rank], groups.size());
-//   + const auto [found, is_new] = index.try_emplace(site_of[rank], site_of[rank]);
-// mutant: longhaul/overlay/sites.cpp
-//   - for (const auto& group : places) most = std::max(most, group.size());
-//   + most = places.front().size();
 TEST(Sites, GroupThoseWhoLive) {
   const SiteGroups all = group_by_site(team_of(6), kSiteOf);
   EXPECT_EQ(all.sites, (Places{0, 1, 2}));
@@ -68,12 +59,6 @@ TEST(Sites, GroupAServerWithItsSite) {
 // Up 2 - 0 - 1, down 1 - 2 - 0: the two ways need not be alike.
 const Tree kBetween{1, {1, 1, 0}, {2, 1, 1}};
 
-// mutant: longhaul/overlay/sites.cpp
-//   - return groups.places[site][turn % groups.places[site].size()];
-//   + return groups.places[site].front();
-// mutant: longhaul/overlay/sites.cpp
-//   - link(speaker(site), speaker(between.reduce_to[site]), speaker(between.spread_from[site]));
-//   + link(speaker(site), speaker(between.reduce_to[site]), speaker(between.reduce_to[site]));
 TEST(Sites, OneMemberOfEachLeadsInTurn) {
   const SiteGroups groups = group_by_site(team_of(6), kSiteOf);
   const Forest forest = over_sites({{kBetween}}, groups, 3, 3);
@@ -88,9 +73,6 @@ TEST(Sites, OneMemberOfEachLeadsInTurn) {
 }
 
 // The server speaks for its site; the leader there stands below it, not the whole site.
-// mutant: longhaul/overlay/sites.cpp
-//   - const std::uint32_t over = place == leader(site) ? speaker(site) : leader(site);
-//   + const std::uint32_t over = speaker(site);
 TEST(Sites, AServerSpeaksForItsSite) {
   Team team = team_of(6);
   team.server = 6;
@@ -109,9 +91,6 @@ TEST(Sites, AServerSpeaksForItsSite) {
 }
 
 // Of few pieces every tree between sites has its share, and leaders differ already.
-// mutant: longhaul/overlay/sites.cpp
-//   - forest.trees.push_back(led_tree(trees[t].tree, groups, t + turn));
-//   + forest.trees.push_back(led_tree(trees[t].tree, groups, turn));
 TEST(Sites, TurnsOfOneTreeLieApart) {
   const SiteGroups groups = group_by_site(team_of(4), {0, 0, 1, 1});
   const Tree first{0, {0, 0}, {0, 0}}, second{1, {1, 1}, {1, 1}};
@@ -122,12 +101,6 @@ TEST(Sites, TurnsOfOneTreeLieApart) {
 }
 
 // Where a vector takes long beside a link's delay, pieces are next to each other in time.
-// mutant: longhaul/overlay/sites.cpp
-//   - if (plan.busy_s > 0) made.lag = std::min(1.0, kLinksBehind * link / plan.busy_s);
-//   + if (plan.busy_s > 0) made.lag = std::min(1.0, kLinksBehind * link * plan.busy_s);
-// mutant: longhaul/overlay/sites.cpp
-//   - if (plan.lag < 1) forest.lag = std::uint32_t(plan.lag * double(pieces));
-//   + ;
 TEST(Sites, PiecesLagByWhatALinkTakes) {
   const SiteGroups groups = group_by_site(team_of(3), {0, 1, 2});
   flow::Wan wan;
@@ -143,12 +116,6 @@ TEST(Sites, PiecesLagByWhatALinkTakes) {
 }
 
 // Between equal sites one circle will do, where that is said of them; not where nothing is.
-// mutant: longhaul/overlay/sites.cpp
-//   - return plan_between(network_of(groups, network), grid, network != nullptr);
-//   + return plan_between(network_of(groups, network), grid, true);
-// mutant: longhaul/overlay/sites.cpp
-//   - return plan_between(network_of(groups, network), grid, network != nullptr);
-//   + return plan_between(network_of(groups, network), grid, false);
 TEST(Sites, GoRoundACircleWhereTheNetworkIsKnown) {
   const SiteGroups groups = group_by_site(team_of(4), {0, 1, 2, 3});
   flow::Wan wan;
@@ -168,9 +135,6 @@ TEST(Sites, GoRoundACircleWhereTheNetworkIsKnown) {
   EXPECT_EQ(pairs_used(nullptr), 12u);
 }
 
-// mutant: longhaul/overlay/sites.cpp
-//   - *most -= 1;
-//   + *most = 0;
 RC_GTEST_PROP(Sites, EveryStretchHasPiecesOfAllTrees, ()) {
   auto shares = *rc::gen::nonEmpty(rc::gen::container<std::vector<double>>(
       rc::gen::map(rc::gen::inRange(1, 100), [](int x) { return double(x); })));
@@ -187,12 +151,6 @@ RC_GTEST_PROP(Sites, EveryStretchHasPiecesOfAllTrees, ()) {
   }
 }
 
-// mutant: longhaul/overlay/sites.cpp
-//   - return std::min(chunk, std::max((length + pieces - 1) / pieces, kShortest));
-//   + return std::max((length + pieces - 1) / pieces, kShortest);
-// mutant: longhaul/overlay/sites.cpp
-//   - return std::min(chunk, std::max((length + pieces - 1) / pieces, kShortest));
-//   + return std::min(chunk, (length + pieces - 1) / pieces);
 TEST(Sites, PiecesAreNeitherLongNorMany) {
   EXPECT_EQ(piece_length(6'250'000, 400, 65536), 15625u);
   EXPECT_EQ(piece_length(61'000'000, 400, 65536), 65536u);

@@ -37,9 +37,6 @@ struct TreeNode : testing::PaperNode<TreeAttempt> {
 
 // --- shares -------------------------------------------------------------------------------------
 
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - for (const std::uint32_t place : grove().above())
-//   + for (const std::uint32_t place : grove().above().first(1))
 TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
   const std::map<Rank, Ranks> told = {{10, {12}}, {11, {12, 10}}, {12, {}}, {13, {10, 12}}};
   for (const auto& [self, expected] : told) {
@@ -56,15 +53,6 @@ TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
   }
 }
 
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (!below) return refuse(from, "a share for a node that does not stand above it");
-//   +
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (weights_[*place] != kUnknownWeight) return refuse(from, "a second share");
-//   +
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (!place || place == self_) return refuse(from, "a share of who is no member");
-//   + if (!place) return refuse(from, "a share of who is no member");
 TEST(TreeAttempt, SharesComeOnceFromThoseBelow) {
   TreeNode node(10);
   EXPECT_FALSE(node.share(9, 1)) << "no member";
@@ -76,9 +64,6 @@ TEST(TreeAttempt, SharesComeOnceFromThoseBelow) {
 }
 
 // The root of the first piece hears from all.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (--untold_ == 0 && is_teller())
-//   + if (--untold_ <= 1 && is_teller())
 TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   TreeNode root(12);
   for (const Rank from : {10u, 11u, 13u, 14u}) {
@@ -97,9 +82,6 @@ TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
 
 // --- parts --------------------------------------------------------------------------------------
 
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - const TransferKey key = this->key(Phase::part, Coding::up, terms_.team->self);
-//   + const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
 TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
   TreeNode leaf(11);
   leaf.contribute(4);
@@ -114,12 +96,6 @@ TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
 }
 
 // 10 + 3/4 (30 - 10) = 25; 25 + 4/8 (15 - 25) = 20. PaperDesk cuts what is behind the point.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - const double share = weight / sum;
-//   + const double share = weight / (sum + 1);
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (known.boughs[i] > 0 && !is_here(piece, branch.boughs[i].place)) return;
-//   + ;
 TEST(TreeAttempt, MixesItsOwnWithThePartsOfItsChildren) {
   for (const bool exact : {false, true}) {
     TreeNode node(10, true, 0, exact);
@@ -141,9 +117,6 @@ TEST(TreeAttempt, MixesItsOwnWithThePartsOfItsChildren) {
 }
 
 // R-2.2: a part may come before this node has its own, and before the shares of others below.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (knows(grove().tree_of(piece))) advance(piece, desk);
-//   + advance(piece, desk);
 TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
   // What comes: 0 this node's own, 1 and 2 shares, 3 and 4 the parts after them.
   Places order = {0, 1, 2, 3, 4};
@@ -174,12 +147,6 @@ TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
 }
 
 // Who brings nothing is not waited for, and nothing is sent for those who bring nothing.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (weights_[self_] > 0) return begin_alone(tree, desk);
-//   + return begin_alone(tree, desk);
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (std::any_of(known.boughs.begin(), known.boughs.end(), brings)) {
-//   + if (!known.boughs.empty()) {
 TEST(TreeAttempt, WhoBringsNothingSendsNothing) {
   TreeNode leaf(11), alone(10), idle(10), passes(10);
   leaf.contribute(0);
@@ -205,9 +172,6 @@ TEST(TreeAttempt, WhoBringsNothingSendsNothing) {
   EXPECT_TRUE(passes.desk.own_asked.empty());
 }
 
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (is_root(grove().branch(tree))) to_reduce_ -= pieces.size();  // an empty mean
-//   +
 TEST(TreeAttempt, WithoutContributionsThereIsNoMean) {
   TreeNode root(12);
   root.contribute(0);
@@ -222,10 +186,6 @@ TEST(TreeAttempt, WithoutContributionsThereIsNoMean) {
 }
 
 // What a part weighs follows from shares. Where they are known, another weight is a lie.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (known.unknown == 0 && arrival.weight !=
-//   known.boughs[*bough_of(branch_of(piece), place)])
-//   + if (false)
 TEST(TreeAttempt, APartWeighsWhatTheSharesSay) {
   TreeNode node(12);
   node.contribute(1);
@@ -240,20 +200,6 @@ TEST(TreeAttempt, APartWeighsWhatTheSharesSay) {
   EXPECT_TRUE(node.desk.means.contains(1));
 }
 
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (!bough) return refuse(from, "a part from who does not stand below");
-//   + if (!place) return refuse(from, "a part from who does not stand below");
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - branch.boughs[*bough].below.size() > 1 && key == this->key(Phase::part, Coding::down, from);
-//   + key == this->key(Phase::part, Coding::down, from);
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (weights_[*place] == kUnknownWeight) return refuse(from, "a part without a share before
-//   it");
-//   +
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (mixed_[piece] || is_here(piece, *place)) return refuse(from, "a part for the second
-//   time");
-//   +
 TEST(TreeAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
   TreeNode node(12);
   node.contribute(1);
@@ -287,9 +233,6 @@ TEST(TreeAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
 // --- means --------------------------------------------------------------------------------------
 
 // R-2.1: all hold the same bits, so the root takes what the others will read: 12 + 1/2 (13 - 12).
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (terms_.team->takes_part()) desk.have_mean(piece, desk.read(piece, key.coding, bytes));
-//   + if (terms_.team->takes_part()) desk.have_mean(piece, {mean.begin(), mean.end()});
 TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
   TreeNode root(12);
   root.contribute(1);
@@ -305,10 +248,6 @@ TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
 }
 
 // R-2.1: written anew at every node, a mean would be other bits at each. 2.5 would be 2.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - spread(arrival.key, piece, std::move(bytes), arrival.weight, desk);
-//   + spread(arrival.key, piece, desk.write(piece, Coding::down, std::vector<float>{2, 2}), 1,
-//   desk);
 TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
   TreeNode node(14);
   node.contribute(1);
@@ -327,12 +266,6 @@ TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
   EXPECT_TRUE(last.attempt.drained());
 }
 
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - place != branch.spread_from)
-//   + place == self_)
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
-//   +
 TEST(TreeAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
   TreeNode node(13), root(12);
   EXPECT_FALSE(node.admits(14, node.mean(12))) << "before this node's part";
@@ -350,9 +283,6 @@ TEST(TreeAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
 // --- servers, phases, order ---------------------------------------------------------------------
 
 // It brings nothing, keeps no mean, and begins when it has all shares.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - for (std::size_t place = untold_; place < weights_.size(); ++place) weights_[place] = 0;
-//   +
 TEST(TreeAttempt, AServerThatIsNoMemberMixesWhatComes) {
   const Tree star{5, {5, 5, 5, 5, 5, 5}, {5, 5, 5, 5, 5, 5}};
   TreeNode server(15, true, 0, false, {{star}, {0, 0, 0}});
@@ -373,12 +303,6 @@ TEST(TreeAttempt, AServerThatIsNoMemberMixesWhatComes) {
 }
 
 // Two trees wait each for itself, parts beside means; how much is here is known after loading.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - ar(weights_, untold_, to_reduce_, mixed_, waiting_, outbox_, held_);
-//   + ar(weights_, untold_, to_reduce_, mixed_, waiting_, outbox_);
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (!ar.loading()) return;
-//   + return;
 TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
   const Tree second{4, {4, 0, 4, 0, 4}, {4, 0, 4, 0, 4}};
   const Forest forest{{tree_of_five(), second}, {0, 1, 0}};
@@ -406,9 +330,6 @@ TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
 }
 
 // What waits for a link: older rounds first, then what has the longest way to go, in all trees.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - const std::uint32_t hops = grove().hops(), hop = hops - way;
-//   + const std::uint32_t hops = grove().hops(), hop = way;
 TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   TreeNode leaf(11, true, 1), inner(10, true, 1), root(12, true, 1), four(14, true, 1);
   TreeNode three(13, true, 1);
@@ -434,15 +355,6 @@ TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
 
 // Interleaved, a piece stands `lag` pieces behind for each link that it has crossed; absent, behind
 // all that has crossed fewer. Rounds go before later ones whatever the trees of each are like.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - const std::uint32_t place_in_line = std::min(hop * grove().lag() + piece, stride - 1);
-//   + const std::uint32_t place_in_line = std::min(hop + piece, stride - 1);
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - const auto stride = kMostLinks * std::uint32_t(terms_.grid().pieces());
-//   + const auto stride = hops * grove().lag();
-// mutant: longhaul/overlay/tree.cpp
-//   - lag_(forest.lag.value_or(std::uint32_t(forest.tree_of.size()))) {
-//   + lag_(std::uint32_t(forest.tree_of.size())) {
 TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
   using One = testing::PaperNode<TreeAttempt>;
   for (const auto& [lag, hop] : {std::pair{std::optional(1u), 1u}, {std::nullopt, 3u}}) {
@@ -465,12 +377,6 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
   }
 }
 
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (known_[tree].boughs[i] > 0 && !is_here(piece, boughs[i].place))
-//   + if (known_[tree].boughs[i] > 0)
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (const Branch& branch = branch_of(piece); !is_root(branch))
-//   + if (const Branch& branch = branch_of(piece); is_root(branch))
 TEST(TreeAttempt, SaysWhomItWaitsFor) {
   TreeNode node(10, true, 7);
   node.contribute(1);
@@ -556,12 +462,6 @@ Forest draw_forest(std::uint32_t members, Random& random) {
 
 // R-2.1 and R-2.2, for whatever trees a plan may have: all end with the same bits, which are the
 // mean, and keep nothing.
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (--out->second.left == 0) outbox_.erase(out);
-//   +
-// mutant: longhaul/overlay/tree_attempt.cpp
-//   - if (place == self_ || --known_[tree].unknown == 0) recount(tree);
-//   + if (place == self_) recount(tree);
 TEST(TreeAttempt, R2_2_AnyForestEndsWithTheSameBitsInAnyOrder) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

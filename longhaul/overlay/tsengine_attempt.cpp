@@ -96,9 +96,11 @@ Status Agent::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
   In& in = *bucket.in;
   // Of a transfer before this one, which was given up and counted others.
   if (arrival.weight != in.sum.weight) return refuse(arrival.from, "a weight unlike announced");
-  if (!arrival.values.empty() && in.sum.values.empty()) in.sum.values.resize(length(bucket));
-  std::copy(arrival.values.begin(), arrival.values.end(),
-            in.sum.values.begin() + std::ptrdiff_t(offset(bucket, piece)));
+  if (!arrival.values.empty()) {  // else a phantom's
+    if (in.sum.values.empty()) in.sum.values.resize(length(bucket));
+    std::ranges::copy(arrival.values,
+                      in.sum.values.begin() + std::ptrdiff_t(offset(bucket, piece)));
+  }
   in.have[piece - bucket.first] = true;
   if (--in.missing == 0) take_part(bucket, desk);
   return Ok{};

@@ -10,9 +10,6 @@ namespace {
 
 using Ranks = std::vector<Rank>;
 
-// mutant: longhaul/overlay/tsengine_choice.cpp
-//   - const double p = std::min(known / double(candidates.size()), greed);
-//   + const double p = std::min(std::floor(known / double(candidates.size())), greed);
 TEST(TsEngineChoice, TS_7_GreedIsTheShareOfTheKnown) {
   constexpr int kDraws = 10'000;
   const Ranks candidates = {1, 2, 3, 4, 5, 6};
@@ -32,12 +29,6 @@ TEST(TsEngineChoice, TS_7_GreedIsTheShareOfTheKnown) {
   }
 }
 
-// mutant: longhaul/overlay/tsengine_choice.cpp
-//   - if (unknown.empty()) return candidates[random.below(candidates.size())];
-//   + if (unknown.empty()) return candidates[0];
-// mutant: longhaul/overlay/tsengine_choice.cpp
-//   - } else if (!fastest || *known > fastest->first) {
-//   + } else if (!fastest || *known >= fastest->first) {
 TEST(TsEngineChoice, TS_7_WithAllKnownAndLittleGreedEveryoneIsChosen) {
   const Ranks candidates = {1, 2, 3};
   const Rate equal = [](Rank, Rank) { return std::optional(1.0); };

@@ -214,26 +214,8 @@ void expect_good(bool give_up) {
               << seed;
 }
 
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - } else if (!candidates.empty() && slots_.out_free(holder)) {
-//   + } else if (!candidates.empty()) {
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - receivers_ = team.members;
-//   + receivers_ = team.workers;
-// mutant: longhaul/overlay/tsengine_spread.cpp
-//   - if (stand == Stand::lacks && slots.in_free(rank)) ranks.push_back(rank);
-//   + if (stand <= Stand::assigned && slots.in_free(rank)) ranks.push_back(rank);
 TEST(TsEngineCoordinator, TS_1_to_6_InWhateverOrderTransfersEnd) { expect_good(false); }
 
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - bucket->gather.ready(sender);
-//   +
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - if (!t->received) bucket->spread.failed(t->to);
-//   +
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - if (!it->second.received) slots_.free_in(it->second.to);
-//   + slots_.free_in(it->second.to);
 TEST(TsEngineCoordinator, TS_8_EndsWhateverIsGivenUp) { expect_good(true); }
 
 struct Orderly : ::testing::Test {
@@ -265,13 +247,6 @@ struct Orderly : ::testing::Test {
   Orders orders;
 };
 
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - if (rate && *rate > 0) time = std::max(seconds(config_.least), 4 * double(bucket.bytes) /
-//   *rate);
-//   +
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - time *= std::ldexp(1, int(std::min(bucket.failures, kMostFailures)));
-//   +
 TEST_F(Orderly, DeadlinesAreFourTimesWhatALinkShouldTakeAndDoubleWhenMissed) {
   coordinator.ready(key, 1, orders);
   Merge merge = last<Merge>();
@@ -291,12 +266,6 @@ TEST_F(Orderly, DeadlinesAreFourTimesWhatALinkShouldTakeAndDoubleWhenMissed) {
   EXPECT_GT(merge.xfer, fence.xfer) << "a number is given once";
 }
 
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - if (!t || t->from != from) return malformed("offer after a transfer that is not under way");
-//   + if (!t) return malformed("offer after a transfer that is not under way");
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - if (!t || t->to != from) return malformed("ready after a transfer that is not under way");
-//   + if (!t) return malformed("ready after a transfer that is not under way");
 TEST_F(Orderly, TS_5_WhatCannotBeIsRefused) {
   coordinator.ready(key, 1, orders);
   const Merge part = last<Merge>();
@@ -316,9 +285,6 @@ TEST_F(Orderly, TS_5_WhatCannotBeIsRefused) {
   EXPECT_TRUE(orders.list.empty());
 }
 
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - if (team.server != team.self || server_ != team.self) learned_.clear();
-//   +
 TEST_F(Orderly, ANewCoordinatorKnowsNothing) {
   coordinator.ready(key, 1, orders);
   ASSERT_TRUE(coordinator.hear(key, 0, Ready{0, last<Merge>().xfer, true, 1000}, orders));
@@ -330,12 +296,6 @@ TEST_F(Orderly, ANewCoordinatorKnowsNothing) {
   EXPECT_FALSE(coordinator.rate(key, 1, 0));
 }
 
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - ar(server_, receivers_, boards_, lot_, transfers_, slots_, next_, tickets_, draws_);
-//   + ar(server_, receivers_, boards_, lot_, transfers_, next_, tickets_, draws_);
-// mutant: longhaul/overlay/tsengine_coordinator.cpp
-//   - for (const auto& [group, range] : kinds) ar(learned({0, group, range}));
-//   +
 TEST_F(Orderly, SavedAndLoadedItDecidesTheSame) {
   coordinator.ready(key, 1, orders);
   ASSERT_TRUE(coordinator.hear(key, 0, Ready{0, last<Merge>().xfer, true, 1000}, orders));

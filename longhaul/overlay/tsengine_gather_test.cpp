@@ -7,12 +7,6 @@ namespace {
 
 const Rate kUnknown = [](Rank, Rank) -> std::optional<double> { return std::nullopt; };
 
-// mutant: longhaul/overlay/tsengine_gather.cpp
-//   - return there > back ? Pair{first, second} : Pair{second, first};
-//   + return there >= back ? Pair{first, second} : Pair{second, first};
-// mutant: longhaul/overlay/tsengine_gather.cpp
-//   - if (second == server_) return {first, second};
-//   +
 TEST(TsEngineGather, FirstReadyFirstPaired) {
   Gather gather(9);
   Slots slots;
@@ -27,9 +21,6 @@ TEST(TsEngineGather, FirstReadyFirstPaired) {
   EXPECT_EQ(gather.match(slots, known), (Pair{1, 3})) << "over the faster link";
 }
 
-// mutant: longhaul/overlay/tsengine_gather.cpp
-//   - if (!slots.out_free(found.from) || !slots.in_free(found.to)) continue;
-//   + if (!slots.out_free(found.from)) continue;
 TEST(TsEngineGather, TS_4_WhoIsBusyIsPassedOver) {
   Gather gather(9);
   Slots slots;

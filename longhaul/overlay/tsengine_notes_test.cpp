@@ -21,12 +21,6 @@ struct TsEngineNotes : ::testing::Test {
 // --- orders -------------------------------------------------------------------------------------
 
 // What is announced must be known before the first piece: notes of a class go in order.
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - sending.weight = sum.weight > 0 ? sum.weight : weight();
-//   + sending.weight = weight();
-// mutant: longhaul/overlay/tsengine_attempt.cpp
-//   - say(out.to, write(sending), desk, bulk(hop, kHops));
-//   + say(out.to, write(sending), desk);
 TEST_F(TsEngineNotes, MergeAnnouncesAPartAndThenSendsItInTheSameClass) {
   node.desk.clock = Time(500);
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, 1000}));
@@ -50,20 +44,6 @@ TEST_F(TsEngineNotes, MergeAnnouncesAPartAndThenSendsItInTheSameClass) {
   EXPECT_EQ(node.newest().weight, 3.5);
 }
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!ready || from != server() || merge.xfer <= bucket->obeyed || merge.to ==
-//   terms_.team->self ||
-//   + if (!ready || merge.xfer <= bucket->obeyed || merge.to == terms_.team->self ||
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!ready || from != server() || merge.xfer <= bucket->obeyed || merge.to ==
-//   terms_.team->self ||
-//   + if (!ready || from != server() || merge.xfer <= bucket->obeyed ||
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - !(merge.to == server() || takes_part(merge.to)))
-//   + false)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - const bool ready = bucket && contributed() && weight() > 0 && !serves() && !bucket->given &&
-//   + const bool ready = bucket && !serves() && !bucket->given &&
 TEST_F(TsEngineNotes, OrdersAboutPartsComeFromTheCoordinatorAndMakeSense) {
   EXPECT_FALSE(node.hear(5, Merge{0, 7, 1, kMinute})) << "of who is no coordinator";
   EXPECT_FALSE(node.hear(3, Merge{0, 7, 1, kMinute})) << "of itself";
@@ -79,19 +59,6 @@ TEST_F(TsEngineNotes, OrdersAboutPartsComeFromTheCoordinatorAndMakeSense) {
   EXPECT_TRUE(node.hear(2, Merge{0, 7, 1, kMinute}));
 }
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - !bucket->in && !bucket->out && bucket->missing > 0;
-//   + !bucket->in && bucket->missing > 0;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - !bucket->in && !bucket->out && bucket->missing > 0;
-//   + !bucket->out && bucket->missing > 0;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - const bool ready = bucket && contributed() && weight() > 0 && !serves() && !bucket->given &&
-//   + const bool ready = bucket && contributed() && weight() > 0 && !serves() &&
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!ready || from != server() || merge.xfer <= bucket->obeyed || merge.to ==
-//   terms_.team->self ||
-//   + if (!ready || from != server() || merge.to == terms_.team->self ||
 TEST_F(TsEngineNotes, APartIsOrderedOnceAtATimeAndNotWhenItIsGone) {
   ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}));
   EXPECT_FALSE(node.hear(2, Merge{0, 7, 2, kMinute})) << "another's is on its way here";
@@ -112,26 +79,6 @@ TEST_F(TsEngineNotes, APartIsOrderedOnceAtATimeAndNotWhenItIsGone) {
   EXPECT_FALSE(idle.hear(2, Merge{0, 7, 5, kMinute})) << "the mean is here";
 }
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!bucket || from != server() || bucket->missing > 0 || bucket->out || bucket->let_go)
-//   + if (!bucket || bucket->missing > 0 || bucket->out || bucket->let_go)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!bucket || from != server() || bucket->missing > 0 || bucket->out || bucket->let_go)
-//   + if (!bucket || from != server() || bucket->out || bucket->let_go)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!bucket || from != server() || bucket->missing > 0 || bucket->out || bucket->let_go)
-//   + if (!bucket || from != server() || bucket->missing > 0 || bucket->let_go)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!bucket || from != server() || bucket->missing > 0 || bucket->out || bucket->let_go)
-//   + if (!bucket || from != server() || bucket->missing > 0 || bucket->out)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (assign.xfer <= bucket->obeyed || assign.to == terms_.team->self || assign.to == server()
-//   ||
-//   + if (assign.to == terms_.team->self || assign.to == server() ||
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (assign.xfer <= bucket->obeyed || assign.to == terms_.team->self || assign.to == server()
-//   ||
-//   + if (assign.xfer <= bucket->obeyed || assign.to == terms_.team->self ||
 TEST_F(TsEngineNotes, AMeanIsSentOnAsTheCoordinatorAssigns) {
   ASSERT_TRUE(node.announce_mean(5, 0, 1));
   ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 1));
@@ -156,9 +103,6 @@ TEST_F(TsEngineNotes, AMeanIsSentOnAsTheCoordinatorAssigns) {
 }
 
 // What goes out first: parts, then means, and the round before.
-// mutant: longhaul/overlay/tsengine_attempt.cpp
-//   - const std::uint32_t hop = out.mean ? 1 : 0;
-//   + const std::uint32_t hop = out.mean ? 0 : 1;
 TEST_F(TsEngineNotes, PartsGoBeforeMeansAndOlderRoundsFirst) {
   Node next(3, {.round = 1});
   next.contribute(1);
@@ -176,23 +120,6 @@ TEST_F(TsEngineNotes, PartsGoBeforeMeansAndOlderRoundsFirst) {
 
 // --- announcements ------------------------------------------------------------------------------
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!std::binary_search(counted.begin(), counted.end(), from) ||
-//   + if (
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - const auto foreign = [&](Rank rank) { return !takes_part(rank) || rank == terms_.team->self;
-//   };
-//   + const auto foreign = [&](Rank rank) { return !takes_part(rank); };
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - const auto foreign = [&](Rank rank) { return !takes_part(rank) || rank == terms_.team->self;
-//   };
-//   + const auto foreign = [&](Rank rank) { return rank == terms_.team->self; };
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - !disjoint(counted, bucket.sum.counted) || !(sending.weight > 0))
-//   + !disjoint(counted, bucket.sum.counted))
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - !disjoint(counted, bucket.sum.counted) || !(sending.weight > 0))
-//   + !(sending.weight > 0))
 TEST_F(TsEngineNotes, TS_2_APartCountsWhomItCan) {
   EXPECT_FALSE(node.announce(5, 2, 1, 1, {5})) << "there are two buckets";
   EXPECT_FALSE(node.announce(5, 0, 0, 1, {5})) << "no number";
@@ -209,21 +136,6 @@ TEST_F(TsEngineNotes, TS_2_APartCountsWhomItCan) {
   EXPECT_TRUE(node.announce(7, 0, 2, 1, {7}));
 }
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!awaits || bucket.in) return refuse(from, "a part that was not awaited");
-//   + if (!awaits) return refuse(from, "a part that was not awaited");
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given && !bucket.out;
-//   + serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.out;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given && !bucket.out;
-//   + serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given && !bucket.out;
-//   + serves() ? !bucket.given : !bucket.given && !bucket.out;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (past->second.taken) return refuse(from, "a part for the second time");
-//   +
 TEST_F(TsEngineNotes, PartsComeOneAtATimeToWhoCanAddThem) {
   Node early(3), idle(3);
   idle.contribute(0);
@@ -241,15 +153,6 @@ TEST_F(TsEngineNotes, PartsComeOneAtATimeToWhoCanAddThem) {
   EXPECT_FALSE(node.announce(7, 0, 5, 1, {7})) << "its own is given away";
 }
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (serves() || !contributed() ||
-//   + if (serves() ||
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (serves() || !contributed() ||
-//   + if (!contributed() ||
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - (known != bucket.sources.end() && sending.xfer <= known->second.xfer))
-//   + false)
 TEST_F(TsEngineNotes, MeansAreAnnouncedAnewToWhoHasContributed) {
   Node early(3), server(2);
   server.contribute(1);
@@ -264,18 +167,6 @@ TEST_F(TsEngineNotes, MeansAreAnnouncedAnewToWhoHasContributed) {
 }
 
 // How long it took is known of one source that sent all of it, and of no others.
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - bucket.again |= !bucket.sources.empty();
-//   +
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - const bool whole = rank == from && !bucket.again;
-//   + const bool whole = rank == from;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - newest = std::max(newest, source.xfer);
-//   + newest = source.xfer;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (bucket.missing == 0) say(from, write(Got{sending.bucket, sending.xfer, true, 0}), desk);
-//   +
 TEST_F(TsEngineNotes, AllWhoSendAMeanAreTold) {
   ASSERT_TRUE(node.announce_mean(5, 0, 6));
   ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 1));
@@ -301,15 +192,6 @@ struct TsEngineServerNotes : ::testing::Test {
   Node server{2};
 };
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (serves() && !coordinator_.expects(terms_.key, sending.bucket, sending.xfer, from))
-//   + if (false)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!(share > 0)) return refuse(from, "a part of who brings nothing");
-//   +
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!(std::fabs(sum - sending.weight) <= 1e-9 * sum))
-//   + if (false)
 TEST_F(TsEngineServerNotes, APartWeighsAsTheSharesSayAndWasAsked) {
   EXPECT_FALSE(server.announce(3, 0, 1, 1.01, {3})) << "more than its share";
   EXPECT_FALSE(server.announce(3, 0, 1, 1, {3, 5})) << "less than both";
@@ -325,12 +207,6 @@ TEST_F(TsEngineServerNotes, APartWeighsAsTheSharesSayAndWasAsked) {
   EXPECT_FALSE(unknown.announce(3, 0, 1, 3, {3, 5})) << "5 has told no weight";
 }
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!serves()) return refuse(from, "a report for a node that does not coordinate");
-//   +
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - LH_TRY(coordinator_.hear(terms_.key, from, one, orders));
-//   + (void)coordinator_.hear(terms_.key, from, one, orders);
 TEST_F(TsEngineServerNotes, ReportsAreForTheCoordinator) {
   Node worker(3);
   worker.contribute(1);
@@ -347,12 +223,6 @@ TEST_F(TsEngineServerNotes, ReportsAreForTheCoordinator) {
 }
 
 // It asks itself like any other, in the next turn: what comes whole in between was taken.
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - desk.tell(order.about, order.to, std::move(order.note), kControl);
-//   +
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - LH_CHECK(coordinator_.hear(terms_.key, terms_.team->self, one, orders));
-//   +
 TEST_F(TsEngineServerNotes, TheServerIsFencedLikeAnyOther) {
   for (const bool in_time : {false, true}) {
     Node node(2);
@@ -373,9 +243,6 @@ TEST_F(TsEngineServerNotes, TheServerIsFencedLikeAnyOther) {
 }
 
 // 13 transfers of a bucket that are not done in time are enough.
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!orders.give_up.empty()) desk.give_up(std::move(orders.give_up));
-//   +
 TEST_F(TsEngineServerNotes, GivesUpWithAReason) {
   Node node(2);
   ASSERT_TRUE(node.share(3, 1));
@@ -392,15 +259,6 @@ TEST_F(TsEngineServerNotes, GivesUpWithAReason) {
 // --- answers ------------------------------------------------------------------------------------
 
 // What was given away is counted elsewhere: of it nothing more goes out, and nothing is kept.
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (bucket.out->left > 0)
-//   + if (false)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (bucket.out->left > 0)
-//   +
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - bucket.sum.values = {};
-//   +
 TEST_F(TsEngineNotes, APartThatWasTakenIsGivenAway) {
   ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}));
   node.give_all(5, node.own(5), 0, 2, 1);
@@ -420,18 +278,6 @@ TEST_F(TsEngineNotes, APartThatWasTakenIsGivenAway) {
   EXPECT_EQ(node.desk.cancelled[0], (std::pair{node.own(3), Rank{7}}));
 }
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!bucket || got.xfer > bucket->obeyed) return refuse(from, "thanks for nothing");
-//   + if (!bucket) return refuse(from, "thanks for nothing");
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (got.xfer != bucket->obeyed || from != bucket->target || bucket->given)
-//   + if (got.xfer != bucket->obeyed || bucket->given)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (got.xfer != bucket->obeyed || from != bucket->target || bucket->given)
-//   + if (from != bucket->target || bucket->given)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (got.xfer != bucket->obeyed || from != bucket->target || bucket->given)
-//   + if (got.xfer != bucket->obeyed || from != bucket->target)
 TEST_F(TsEngineNotes, OnlyTheReceiverOfTheLastTransferGivesThanks) {
   EXPECT_FALSE(node.hear(7, Got{0, 1, false, 1})) << "nothing was sent";
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, 10}));
@@ -448,15 +294,6 @@ TEST_F(TsEngineNotes, OnlyTheReceiverOfTheLastTransferGivesThanks) {
   EXPECT_FALSE(node.hear(7, Got{0, 4, false, 1})) << "again";
 }
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!out || !out->mean || out->xfer != got.xfer || out->to != from)
-//   + if (!out || !out->mean || out->xfer != got.xfer)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!out || !out->mean || out->xfer != got.xfer || out->to != from)
-//   + if (!out || !out->mean || out->to != from)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - report(Offer{got.bucket, got.xfer, Offer::After::served, got.elapsed}, desk);
-//   + report(Offer{got.bucket, got.xfer, Offer::After::served, 0}, desk);
 TEST_F(TsEngineNotes, WhoHasServedAMeanOffersItAgain) {
   ASSERT_TRUE(node.announce_mean(5, 0, 1));
   node.give_all(5, node.mean(2), 0, 0, 1);
@@ -475,12 +312,6 @@ TEST_F(TsEngineNotes, WhoHasServedAMeanOffersItAgain) {
 }
 
 // The mean proves that the part was counted, whatever its receiver says later.
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (weight() > 0) give(bucket, desk);
-//   +
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (bucket->missing == 0) return Ok{};  // the mean overtook it
-//   +
 TEST_F(TsEngineNotes, TheMeanMayOvertakeTheThanks) {
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, 10}));
   node.send_all();
@@ -493,12 +324,6 @@ TEST_F(TsEngineNotes, TheMeanMayOvertakeTheThanks) {
 
 // A late answer says that the part was taken after all; what somebody announced meanwhile, asked or
 // not, has nothing to be added to.
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (bucket.in) {
-//   + if (false) {
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - bucket.past[bucket.in->from] = {bucket.in->xfer, false, true};
-//   +
 TEST_F(TsEngineNotes, WhatIsGivenAwayTakesNothingThatIsStillOnItsWay) {
   ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}));
   node.give_all(5, node.own(5), 0, 2, 1);
@@ -517,18 +342,6 @@ TEST_F(TsEngineNotes, WhatIsGivenAwayTakesNothingThatIsStillOnItsWay) {
 
 // --- deadlines and fences -----------------------------------------------------------------------
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (bucket.out && (!first || bucket.out->due < *first)) first = bucket.out->due;
-//   + if (bucket.out && !first) first = bucket.out->due;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!bucket.out || bucket.out->due > desk.now()) continue;
-//   + if (!bucket.out) continue;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - report(Ready{number(bucket), out.xfer, false, 0}, desk);
-//   +
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - report(Offer{number(bucket), out.xfer, Offer::After::failed, 0}, desk);
-//   +
 TEST_F(TsEngineNotes, WhatIsNotDoneInTimeIsReported) {
   EXPECT_EQ(node.attempt.due(), std::nullopt);
   ASSERT_TRUE(node.announce_mean(5, 0, 1));
@@ -554,18 +367,6 @@ TEST_F(TsEngineNotes, WhatIsNotDoneInTimeIsReported) {
 }
 
 // What a fence finds taken stays taken; what it does not is never taken, whatever comes later.
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!taken && fence.xfer > past.xfer) {
-//   + if (false) {
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (bucket->in && bucket->in->from == fence.from) bucket->in.reset();
-//   +
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - const bool taken = past.taken && past.xfer == fence.xfer;
-//   + const bool taken = past.taken;
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - past = {in.xfer, true, past.failed};
-//   + past = {in.xfer, false, past.failed};
 TEST_F(TsEngineNotes, AFenceDecidesWhetherAPartIsTaken) {
   const auto answer = [&](Rank about, Xfer xfer) {
     EXPECT_TRUE(node.hear(2, Fence{0, about, xfer}));
@@ -591,18 +392,6 @@ TEST_F(TsEngineNotes, AFenceDecidesWhetherAPartIsTaken) {
             (Lines{"2: sending bucket 0, xfer 9, mean 0, weight 4, counted {3, 5, 7}"}));
 }
 
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!bucket || from != server() || !takes_part(fence.from) || fence.from ==
-//   terms_.team->self)
-//   + if (!bucket || !takes_part(fence.from) || fence.from == terms_.team->self)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!bucket || from != server() || !takes_part(fence.from) || fence.from ==
-//   terms_.team->self)
-//   + if (!bucket || from != server() || fence.from == terms_.team->self)
-// mutant: longhaul/overlay/tsengine_notes.cpp
-//   - if (!bucket || from != server() || !takes_part(fence.from) || fence.from ==
-//   terms_.team->self)
-//   + if (!bucket || from != server() || !takes_part(fence.from))
 TEST_F(TsEngineNotes, FencesComeFromTheCoordinatorAndAreAboutOthers) {
   EXPECT_FALSE(node.hear(5, Fence{0, 7, 1})) << "of who is no coordinator";
   EXPECT_FALSE(node.hear(2, Fence{2, 7, 1})) << "there are two buckets";

@@ -8,9 +8,6 @@ namespace {
 
 using Ranks = std::vector<Rank>;
 
-// mutant: longhaul/overlay/tsengine_spread.cpp
-//   - if (stand == stands_.end() || stand->second >= Stand::has) return false;
-//   + if (stand == stands_.end()) return false;
 TEST(TsEngineSpread, TS_1_ABucketIsReceivedOnce) {
   Spread spread(0, {1, 2});
   Slots slots;

@@ -7,9 +7,6 @@ namespace {
 
 using Ranks = std::vector<Rank>;
 
-// mutant: longhaul/overlay/tsengine_sum.cpp
-//   - into.values[i] = float(mean + share * (double(other.values[i]) - mean));
-//   + into.values[i] = float((mean + double(other.values[i])) / 2);
 TEST(TsEngineSum, TS_3_MixesByWeightAndKeepsCount) {
   Sum sum;
   mix(sum, {2, {3}, {1, 10}});
@@ -19,9 +16,6 @@ TEST(TsEngineSum, TS_3_MixesByWeightAndKeepsCount) {
   EXPECT_EQ(sum.counted, (Ranks{0, 3, 5}));
 }
 
-// mutant: longhaul/overlay/tsengine_sum.cpp
-//   - LH_CHECK(other.weight > 0 && disjoint(into.counted, other.counted));
-//   +
 TEST(TsEngineSum, TS_2_NobodyIsAddedTwice) {
   Sum sum{2, {3}, {1}};
   EXPECT_DEATH(mix(sum, {2, {1, 3}, {1}}), "disjoint");

@@ -7,12 +7,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// mutant: longhaul/overlay/tsengine_throughput.cpp
-//   - const double rate = double(bytes) / seconds(std::max(elapsed, Time{1}));
-//   + const double rate = 1 / seconds(std::max(elapsed, Time{1}));
-// mutant: longhaul/overlay/tsengine_throughput.cpp
-//   - links_[{from, to}] = {known ? weight_ * rate + (1 - weight_) * *known : rate, round};
-//   + links_[{from, to}] = {weight_ * rate + (1 - weight_) * known.value_or(0), round};
 TEST(TsEngineThroughput, TS_10_HalfTheRateOfALinkIsHalfTheValue) {
   Throughput learned(0.5, 5);
   learned.learn(0, 1, 1'000'000, 100ms, 0);
@@ -25,12 +19,6 @@ TEST(TsEngineThroughput, TS_10_HalfTheRateOfALinkIsHalfTheValue) {
   EXPECT_EQ(learned.size(), 2u);
 }
 
-// mutant: longhaul/overlay/tsengine_throughput.cpp
-//   - if (link == links_.end() || old(link->second, now)) return std::nullopt;
-//   + if (link == links_.end()) return std::nullopt;
-// mutant: longhaul/overlay/tsengine_throughput.cpp
-//   - std::erase_if(links_, [&](const auto& entry) { return old(entry.second, now); });
-//   +
 TEST(TsEngineThroughput, WhatIsOldIsForgottenAndFailuresCountAsNothing) {
   Throughput learned(0.5, 5);
   learned.learn(0, 1, 1000, 1s, 3);

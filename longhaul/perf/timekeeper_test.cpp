@@ -135,12 +135,6 @@ class Track {
   Time now_ = 1s;
 };
 
-// mutant: longhaul/perf/timekeeper.cpp
-//   - runner.ahead = Time{pong.clock} - (runner.sent + trip / 2);
-//   + runner.ahead = Time{pong.clock} - runner.sent;
-// mutant: longhaul/perf/timekeeper.cpp
-//   - turn.send(rank, Go{lap(), (at + runners_[rank].ahead).count()}, {}, kControl);
-//   + turn.send(rank, Go{lap(), at.count()}, {}, kControl);
 TEST(Timekeeper, K1_AllBeginAtOneMomentWhateverTheirClocksSay) {
   Track track(4, 2);
   track.clock = {0s, 50s, 3ms, 1s};
@@ -155,12 +149,6 @@ TEST(Timekeeper, K1_AllBeginAtOneMomentWhateverTheirClocksSay) {
   }
 }
 
-// mutant: longhaul/perf/timekeeper.cpp
-//   - if (!runner.trip || trip < *runner.trip) {
-//   + if (!runner.trip || true) {
-// mutant: longhaul/perf/timekeeper.cpp
-//   - if (!runner.trip || trip < *runner.trip) {
-//   + if (!runner.trip) {
 TEST(Timekeeper, K2_OfSeveralPingsTheQuickestCounts) {
   Track track(2);
   int pings = 0;  // all but the third wait on their way there
@@ -172,9 +160,6 @@ TEST(Timekeeper, K2_OfSeveralPingsTheQuickestCounts) {
   EXPECT_EQ(track.begun[1], track.begun[0]);
 }
 
-// mutant: longhaul/perf/timekeeper.cpp
-//   - if (elapsed >= open_.elapsed) {
-//   + if (elapsed <= open_.elapsed || rank == 2) {
 TEST(Timekeeper, K3_ALapLastsAsLongAsTheSlowestNode) {
   Track track(3, 2);
   track.work = {1s, 3s, 2s};
@@ -188,9 +173,6 @@ TEST(Timekeeper, K3_ALapLastsAsLongAsTheSlowestNode) {
   EXPECT_TRUE(track.at(1).laps().empty());
 }
 
-// mutant: longhaul/perf/timekeeper.cpp
-//   - if (!laps_.empty()) laps_.back().wan_bytes = std::max(sent_, sent_before_) - sent_before_;
-//   + if (!laps_.empty()) laps_.back().wan_bytes = sent_;
 TEST(Timekeeper, K4_CountsWhatAllSendInALap) {
   Track track(3, 3);
   track.run();
@@ -198,9 +180,6 @@ TEST(Timekeeper, K4_CountsWhatAllSendInALap) {
 }
 
 // Whoever begins late has not gained by it.
-// mutant: longhaul/perf/timekeeper.cpp
-//   - start_ = at;
-//   + start_ = std::max(at, turn.now());
 TEST(Timekeeper, K5_ALateGoIsPartOfTheLap) {
   Track track(2);
   track.delay = [](Rank, Rank, std::uint16_t kind) {
@@ -211,18 +190,6 @@ TEST(Timekeeper, K5_ALateGoIsPartOfTheLap) {
   EXPECT_EQ(track.at(0).laps()[0].elapsed, 2s + 1s - 20ms - Timekeeper::kMargin);
 }
 
-// mutant: longhaul/perf/timekeeper.cpp
-//   - if (Time{go.at} - turn.now() > kLongestLead) return refuse(from, "a go of far too late");
-//   + (void)kLongestLead;
-// mutant: longhaul/perf/timekeeper.cpp
-//   - if (!leads_ || stage_ != Stage::calling || runners_[from].ready || ready.lap != lap())
-//   + if (!leads_ || stage_ != Stage::calling || ready.lap != lap())
-// mutant: longhaul/perf/timekeeper.cpp
-//   - if (!leads_ || stage_ != Stage::racing || runners_[from].done || done.lap != lap())
-//   + if (!leads_ || runners_[from].done || done.lap != lap())
-// mutant: longhaul/perf/timekeeper.cpp
-//   - if (runner.pongs == kPings || pong.number != runner.pongs)
-//   + if (runner.pongs == kPings)
 TEST(Timekeeper, K6_RefusesWhatIsUntimely) {
   Track track(3);
   bool called = false, halfway = false, pinged = false;
@@ -257,9 +224,6 @@ TEST(Timekeeper, K6_RefusesWhatIsUntimely) {
   EXPECT_EQ(track.at(0).laps()[0].elapsed, 1s);
 }
 
-// mutant: longhaul/perf/timekeeper.cpp
-//   - : r.done;
-//   + : r.ready;
 TEST(Timekeeper, K7_SaysWhomItWaitsFor) {
   Track track(3);
   track.work = {1s, 3s, 2s};
@@ -278,9 +242,6 @@ TEST(Timekeeper, K7_SaysWhomItWaitsFor) {
   EXPECT_TRUE(other.contains("lap 0: that rank 0 says that all have ended it"));
 }
 
-// mutant: longhaul/perf/timekeeper.cpp
-//   - ar(phase_, calls_, start_, stage_, runners_, left_, open_, sent_, sent_before_, laps_);
-//   + ar(phase_, calls_, start_, stage_, runners_, left_, sent_, sent_before_, laps_);
 TEST(Timekeeper, SavingAndLoadingAfterAnyEventIsGoingOn) {
   Track track(3, 2);
   track.save_and_load = true;
@@ -297,9 +258,6 @@ TEST(Timekeeper, SavingAndLoadingAfterAnyEventIsGoingOn) {
   }
 }
 
-// mutant: longhaul/perf/timekeeper.cpp
-//   - if (left_ == 0) return go(turn);
-//   +
 TEST(Timekeeper, OneNodeKeepsItsOwnTime) {
   Track track(1);
   track.run();

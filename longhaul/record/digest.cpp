@@ -6,15 +6,10 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "longhaul/base/overloaded.h"
+
 namespace longhaul::record {
 namespace {
-
-template <class... Case>
-struct Overloaded : Case... {
-  using Case::operator()...;
-};
-template <class... Case>
-Overloaded(Case...) -> Overloaded<Case...>;
 
 constexpr std::array kWork = {
     "local step",  "gradient",     "apply gradient", "proximal step",  "sufficient factors",

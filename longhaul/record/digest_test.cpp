@@ -33,15 +33,6 @@ std::uint64_t hash(const Action& action, Learner* idle = nullptr) {
 }
 
 // Every field of every action counts.
-// mutant: longhaul/record/digest.cpp
-//   - digest.numbers(a.to, a.service.delivery, a.service.priority, a.service.order);
-//   + digest.numbers(a.to, a.service.delivery, a.service.priority);
-// mutant: longhaul/record/digest.cpp
-//   - digest.numbers(m.machine.bits(), m.kind, m.epoch);
-//   + digest.numbers(m.machine.bits(), m.kind);
-// mutant: longhaul/record/digest.cpp
-//   - digest.payload(m.body);
-//   +
 TEST(Digest, EveryFieldOfASendCounts) {
   const std::function<void(Send&)> changes[] = {
       [](Send& a) { a.to = 1; },
@@ -70,12 +61,6 @@ TEST(Digest, EveryFieldOfASendCounts) {
   }
 }
 
-// mutant: longhaul/record/digest.cpp
-//   - digest.numbers(a.round, std::bit_cast<std::uint64_t>(a.value));
-//   + digest.numbers(a.round, std::int64_t(a.value));
-// mutant: longhaul/record/digest.cpp
-//   - digest.numbers(a.machine.bits(), a.id, std::int64_t(a.at.count()));
-//   + digest.numbers(a.machine.bits(), a.id);
 TEST(Digest, NoTwoActionsAreTheSame) {
   const auto model = std::make_shared<const std::vector<float>>(3, 1.5f);
   const auto other = std::make_shared<const std::vector<float>>(3, 1.25f);
@@ -109,12 +94,6 @@ TEST(Digest, NoTwoActionsAreTheSame) {
 }
 
 // What a step begins with, what a report shows and what a node ends with is part of the action.
-// mutant: longhaul/record/digest.cpp
-//   - if (!a.model) return digest.vectors(idle);
-//   + if (!a.model) return;
-// mutant: longhaul/record/digest.cpp
-//   - void operator()(const Finish&) const { digest.vectors(idle); }
-//   + void operator()(const Finish&) const {}
 TEST(Digest, TheLearnersVectorsCount) {
   for (const Action& action :
        std::vector<Action>{ComputeStep{LocalStep{}}, Report{1, nullptr}, Finish{}}) {

@@ -63,13 +63,6 @@ TEST(Frame, WhatIsWrittenIsRead) {
   }
 }
 
-// mutant: longhaul/record/frame.cpp
-//   - if (head.check != std::uint32_t(head_sum)) return end(Ending::Kind::damaged, sizeof head);
-//   +
-// mutant: longhaul/record/frame.cpp
-//   - if (head.sum != sum_of(head_sum, frame.payload)) return end(Ending::Kind::damaged,
-//   frame.size);
-//   +
 TEST(Frame, EveryFlippedBitIsFoundWhereItIs) {
   const Buffer whole = recording();
   for (std::size_t i = 0; i < whole.size(); ++i)
@@ -89,9 +82,6 @@ TEST(Frame, EveryFlippedBitIsFoundWhereItIs) {
     }
 }
 
-// mutant: longhaul/record/frame.cpp
-//   - if (*have < sizeof head) return end(Ending::Kind::torn);
-//   +
 TEST(Frame, ATornEndIsToldFromDamage) {
   const Buffer whole = recording();
   std::vector<std::size_t> ends = {12};
@@ -114,12 +104,6 @@ TEST(Frame, ATornEndIsToldFromDamage) {
 }
 
 // The checksums go on from entry to entry.
-// mutant: longhaul/record/frame.cpp
-//   - chain_ = head.sum;
-//   + chain_ = first_chain();
-// mutant: longhaul/record/frame.cpp
-//   - head.sum = chain_ = sum_of(head_sum, payload);
-//   + head.sum = sum_of(head_sum, payload);
 TEST(Frame, AMissingEntryIsFound) {
   Buffer bytes = recording();
   const Read whole = read_all(bytes);
@@ -143,9 +127,6 @@ TEST(Frame, SaysWhatItIsNot) {
 }
 
 // A length that promises more than there is takes no memory for it.
-// mutant: longhaul/record/frame.cpp
-//   - std::min<std::uint64_t>(length - before, std::max<std::size_t>(kBlock, before)));
-//   + std::min<std::uint64_t>(length - before, std::size_t{1} << 40));
 TEST(Frame, MemoryIsBoundedByWhatIsThere) {
   MemorySink sink;
   FrameWriter writer(sink);
@@ -161,9 +142,6 @@ TEST(Frame, MemoryIsBoundedByWhatIsThere) {
   }
 }
 
-// mutant: longhaul/record/frame.cpp
-//   - if (Status status = sink_.write(waiting_); !status) failed_ = status.error();
-//   + (void)sink_.write(waiting_);
 TEST(Frame, NothingIsWrittenBehindAGap) {
   MemorySink sink;
   sink.room = 60;

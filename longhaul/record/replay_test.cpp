@@ -43,9 +43,6 @@ void expect_same(const Outcome& outcome, std::uint64_t inputs = kInputs) {
 }
 
 // A run does again what it did: from the vectors that were recorded, or taking the steps again.
-// mutant: longhaul/record/replay.cpp
-//   - std::copy(after.params.begin(), after.params.end(), params_.begin());
-//   +
 TEST(Replay, TheSameNodeAnswersTheSame) {
   expect_same(outcome_of(record_run(Mode::full)));
   Quadratic learner = quadratic();
@@ -64,12 +61,6 @@ TEST(Replay, HashesAreSmallAndNeedALearner) {
 }
 
 // The first difference is named: which input, which action, what it was and what it is.
-// mutant: longhaul/record/replay.cpp
-//   - while (i < both && recorded[i].hash == replayed[i].hash) ++i;
-//   + while (i < both && recorded[i].text == replayed[i].text) ++i;
-// mutant: longhaul/record/replay.cpp
-//   - difference.action = i + 1;
-//   + difference.action = i;
 TEST(Replay, ADifferenceIsLocated) {
   const Buffer bytes = record_run(Mode::full);
   Outcome outcome = outcome_of(bytes, {.timer = Time(1001)});
@@ -127,15 +118,6 @@ class Off final : public Learner {
 };
 
 // A learner that computes other bits is refused at its first step, and both CPUs are named.
-// mutant: longhaul/record/replay.cpp
-//   - if (!Vectors::of(learner, Mode::hashes).same_hashes(entry.vectors)) differs();
-//   +
-// mutant: longhaul/record/replay.cpp
-//   - if (!same_result(*result, std::get<Stepped>(entry.input).result)) differs();
-//   +
-// mutant: longhaul/record/entries.cpp
-//   - Vectors v{hash_of(params), hash_of(grads), {}, {}};
-//   + Vectors v{hash_of(grads), hash_of(grads), {}, {}};
 TEST(Replay, ALearnerOfOtherBitsIsRefused) {
   for (Mode mode : {Mode::hashes, Mode::full})
     for (bool loss : {false, true}) {
@@ -154,9 +136,6 @@ TEST(Replay, ALearnerOfOtherBitsIsRefused) {
   EXPECT_THAT(here->refused->what, HasSubstr("the first CPU, as here"));
 }
 
-// mutant: longhaul/record/replay.cpp
-//   - if (!Vectors::of(learner, Mode::hashes).same_hashes(begin_->vectors))
-//   + if (false)
 TEST(Replay, AnotherBeginningIsRefusedToo) {
   Quadratic moved = quadratic();
   moved.params()[1] = 3;
@@ -167,12 +146,6 @@ TEST(Replay, AnotherBeginningIsRefusedToo) {
 
 // The recording of a run that was resumed begins with the node and the learner as they were saved,
 // in the midst of a step whose work nobody remembers.
-// mutant: longhaul/record/replay.cpp
-//   - node.state(saved);
-//   +
-// mutant: longhaul/record/recorder.cpp
-//   - if (learner) learner->state(learned);
-//   +
 TEST(Replay, ARunThatWasResumed) {
   const std::uint64_t rest = kInputs - 4;
   expect_same(outcome_of(record_run(Mode::full, true)), rest);
@@ -184,9 +157,6 @@ TEST(Replay, ARunThatWasResumed) {
 }
 
 // Killed at any byte, what is whole is replayed; the last input may lack its answer.
-// mutant: longhaul/record/replay.cpp
-//   - outcome.unanswered = !*after;
-//   +
 TEST(Replay, ATornRecordingIsReplayedAsFarAsItGoes) {
   const Buffer whole = record_run(Mode::full);
   std::uint64_t last = 0;
@@ -276,24 +246,14 @@ class Forged : public ::testing::Test {
   Begin begin_;
 };
 
-// mutant: longhaul/record/desk.cpp
-//   - if (std::holds_alternative<Stepped>(input)) return no(node.computing(), "no step is under
-//   way");
-//   + if (std::holds_alternative<Stepped>(input)) return std::nullopt;
 TEST_F(Forged, AStepThatNobodyAskedFor) {
   EXPECT_THAT(impossible(Stepped{}), HasSubstr("no step"));
 }
 
-// mutant: longhaul/record/desk.cpp
-//   - return no(!fresh_ || timers_.contains({i->machine.bits(), i->id}), "the timer is not set");
-//   + return std::nullopt;
 TEST_F(Forged, ATimerOfNoMachine) {
   EXPECT_THAT(impossible(TimerFired{Path().child(9), TimerId{1}}), HasSubstr("not set"));
 }
 
-// mutant: longhaul/record/desk.cpp
-//   - return no(peer < place.size() && peer != place.self, "there is no such peer");
-//   + return std::nullopt;
 TEST_F(Forged, APeerThatIsNotThere) {
   EXPECT_THAT(impossible(Reachability{7, true}), HasSubstr("no such peer"));
 }
@@ -312,9 +272,6 @@ TEST_F(Forged, ABodyWithoutItsBytes) {
   EXPECT_THAT(impossible(delivered), HasSubstr("body"));
 }
 
-// mutant: longhaul/record/replay.cpp
-//   - if (end->inputs != outcome.inputs)
-//   + if (end->inputs == 99)
 TEST_F(Forged, AnEndThatCountsOtherwise) {
   EndEntry end{5};
   add(end);
@@ -323,10 +280,6 @@ TEST_F(Forged, AnEndThatCountsOtherwise) {
   EXPECT_THAT(outcome.error().what, HasSubstr("counts 5 inputs where there are 0"));
 }
 
-// mutant: longhaul/record/replay.cpp
-//   - if (after.params.size() != params_.size() || after.grads.size() != grads_.size()) return
-//   false;
-//   + if (after.params.size() != params_.size()) return false;
 TEST_F(Forged, VectorsOfAnotherSize) {
   input(Started{});
   AnswerEntry answer = answer_to_start();
@@ -361,9 +314,6 @@ TEST(Header, AnyBytesAreAHeaderOrAnError) {
   EXPECT_THAT(decode<Header>(frame).error().what, HasSubstr("type 4 where type 1"));
 }
 
-// mutant: longhaul/record/entries.cpp
-//   - if (!is_layout(layers)) return ar.fail("holds ranges that are no layout");
-//   +
 TEST(HeaderDeathTest, ALayoutThatDoesNotTileIsAnError) {
   Header h = header(Mode::full);
   const Buffer whole = encode(h);

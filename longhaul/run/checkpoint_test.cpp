@@ -39,9 +39,6 @@ TEST_F(CheckpointsTest, NoneIsNoError) {
   EXPECT_FALSE(newest->has_value());
 }
 
-// mutant: longhaul/run/checkpoint.cpp
-//   - constexpr std::size_t kKept = 2;
-//   + constexpr std::size_t kKept = 3;
 TEST_F(CheckpointsTest, KeepsTheNewestTwo) {
   const Checkpoints checkpoints(folder_);
   for (std::uint64_t round : {5, 10, 100, 1000}) ASSERT_TRUE(checkpoints.write(at(round)));
@@ -53,9 +50,6 @@ TEST_F(CheckpointsTest, KeepsTheNewestTwo) {
   EXPECT_EQ((**newest).world, at(1000).world);
 }
 
-// mutant: longhaul/run/checkpoint.cpp
-//   - if (sum != XXH64(body.data(), body.size(), 0))
-//   + if (sum == 0)
 TEST_F(CheckpointsTest, ADamagedOneFallsBackToTheOther) {
   const Checkpoints checkpoints(folder_);
   ASSERT_TRUE(checkpoints.write(at(1)) && checkpoints.write(at(2)));

@@ -38,9 +38,6 @@ Time arrival(const sim::FifoConfig& config, Rank from, Rank to, std::uint64_t by
 }
 
 // Alone on the network, 100 MB take what the slowest link on their way needs, and its delay.
-// mutant: longhaul/run/fifo.cpp
-//   - return sim::FifoConfig::Link{wan.capacity(from, to), from_s(wan.pair(from, to).delay_s)};
-//   + return sim::FifoConfig::Link{wan.pair(from, to).rate, from_s(wan.pair(from, to).delay_s)};
 TEST(Fifo, I8_ASingleFlowReachesItsBound) {
   for (const WanPreset& preset : wan_presets()) {
     auto read = job(fmt::format("preset = \"{}\"", preset.name));
@@ -71,9 +68,6 @@ TEST(Fifo, ConnectionsOfAPairAreAsFastAsTheyAreTogether) {
   EXPECT_EQ(*fifo_config(*two, two->members())->links.at({0, 1}).rate, 2e7);
 }
 
-// mutant: longhaul/run/fifo.cpp
-//   - if (!job.network.traces.empty())  // of the preset: [[wan.trace]] is refused before
-//   + if (job.network.traces.size() > 200)
 TEST(Fifo, RefusesWhatQueuesCannotDo) {
   for (const char* name : {"two-continents", "dynamic"}) {
     auto read = job(fmt::format("preset = \"{}\"", name));

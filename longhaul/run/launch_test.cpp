@@ -18,12 +18,6 @@ int code_of(std::vector<ChildEnd> ends) {
   return code;
 }
 
-// mutant: longhaul/run/launch.cpp
-//   - if (own != ends.end()) return own->code;
-//   + (void)own;
-// mutant: longhaul/run/launch.cpp
-//   - return done >= 0 ? done : 3;
-//   + return done >= 0 ? done : 0;
 TEST(Launch, EndsAsItsNodesDid) {
   EXPECT_EQ(code_of({exited(0), exited(0)}), 0);
   EXPECT_EQ(code_of({exited(0), exited(1)}), 1);

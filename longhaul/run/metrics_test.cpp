@@ -28,9 +28,6 @@ TEST(Metrics, WritesShortestNumbersThatReadBack) {
             "\n");
 }
 
-// mutant: longhaul/run/metrics.cpp
-//   - if (::ftruncate(::fileno(file), off_t(keep)) != 0 || std::fseek(file, 0, SEEK_END) != 0)
-//   + if (std::fseek(file, 0, SEEK_END) != 0)
 TEST(Metrics, GoesOnWhereTheCheckpointWas) {
   const run::testing::Scratch scratch;
   const std::string path = scratch.file("metrics.jsonl");

@@ -23,12 +23,6 @@ Job job_of(const std::string& wan) {
 
 flow::Wan network_of(const std::string& wan) { return job_of(wan).network; }
 
-// mutant: longhaul/run/job/wan.cpp
-//   - pair.loss = link.loss.value_or(pair.loss);
-//   +
-// mutant: longhaul/run/job/wan_changes.cpp
-//   - if (table.both) pairs.insert({b, a});
-//   +
 TEST(Network, AJobsTablesAreAWan) {
   const flow::Wan wan = network_of(
       "[wan]\nmodel = \"fair\"\nrate_scale = 2\nmbps = 4\ndelay_ms = 30\nloss = 0.01\n"
@@ -48,10 +42,6 @@ TEST(Network, AJobsTablesAreAWan) {
 }
 
 // A trace that names one comes before one that means all.
-//
-// mutant: longhaul/run/job/wan_changes.cpp
-//   - if (a != b && meant(table.to, b)) follow(what, a, b, trace);
-//   + if (meant(table.to, b)) follow(what, a, b, trace);
 TEST(Network, TracesOfAllAreOneOfEach) {
   const flow::Wan wan = network_of(
       "[wan]\nmodel = \"fair\"\n[[wan.trace]]\nat_s = [0]\nvalues = [8]\nfrom = \"b\"\n"
@@ -82,9 +72,6 @@ TEST(Network, ATraceThatNothingFollowsIsRefused) {
   EXPECT_NE(job.error().what.find("[wan.trace[1]] what"), std::string::npos) << job.error().what;
 }
 
-// mutant: longhaul/run/job/wan_changes.cpp
-//   - taken_.insert({What::rate, {from, to}});
-//   +
 TEST(Network, ALinkWinsOverTheRedrawsOfAPreset) {
   const flow::Wan wan = network_of(
       "[wan]\nmodel = \"fair\"\npreset = \"dynamic\"\n[[wan.link]]\nfrom = \"a\"\nto = "
@@ -97,9 +84,6 @@ TEST(Network, AServersConnectionsCount) {
   EXPECT_EQ(network_of("[roles]\nserver = \"c\"\n").sites[2].nodes, 2u);
 }
 
-// mutant: longhaul/run/network.cpp
-//   - if (job.wan.model == "fair")
-//   + if (job.wan.model == "unfair")
 TEST(Network, TheModelIsTheOneThatTheJobNames) {
   const Job fifo = job_of("");
   EXPECT_EQ(dynamic_cast<sim::FairNetwork*>(make_network(fifo, fifo.members())->get()), nullptr);

@@ -28,12 +28,6 @@ std::string refusal(const Job& job, const PerfTask& task, bool sockets = false) 
   return status ? "" : status.error().what;
 }
 
-// mutant: longhaul/run/perf.cpp
-//   - if (f.goodput_mbps) f.bus_mbps = *f.goodput_mbps * (task.broadcast ? 1 : 2 * (n - 1) / n);
-//   + if (f.goodput_mbps) f.bus_mbps = *f.goodput_mbps * (task.broadcast ? 1 : (n - 1) / n);
-// mutant: longhaul/run/perf.cpp
-//   - f.time_s = times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
-//   + f.time_s = times[middle];
 TEST(Perf, FiguresAreWhatTheirNamesSay) {
   const Job job = perf_job();
   const PerfTask task{.mbytes = 2, .repeat = 4};
@@ -52,9 +46,6 @@ TEST(Perf, FiguresAreWhatTheirNamesSay) {
 }
 
 // docs/bounds.md: 2 (n-1) M / (n B), of the vector where links carry nothing else.
-// mutant: longhaul/run/perf.cpp
-//   - const bool payload = place == PerfPlace::simulator && job.wan.model != "fair";
-//   + const bool payload = job.wan.model != "fair";
 TEST(Perf, TheBoundCountsWhatTheLinksOfThePlaceCarry) {
   const auto bound = [](const Job& job, PerfPlace place) {
     return figures_of(job, {.mbytes = 3}, {.place = place, .times_s = {1}, .last = {}}).bound_s;
@@ -69,12 +60,6 @@ TEST(Perf, TheBoundCountsWhatTheLinksOfThePlaceCarry) {
   EXPECT_DOUBLE_EQ(bound(fair, PerfPlace::simulator).value(), 4 * 1500. / 1448);
 }
 
-// mutant: longhaul/run/perf.cpp
-//   - if (const auto server = job.server()) return members[*server].site;
-//   +
-// mutant: longhaul/run/perf.cpp
-//   - if (!is_from_server(overlay))
-//   + if (overlay == kFromAnyone)
 TEST(Perf, ABroadcastIsRefusedWhereItIsNone) {
   const auto over = [](const std::string& kind, const std::string& more = "") {
     return perf_job("[overlay]\nkind = \"" + kind + "\"\n" + more);
@@ -90,12 +75,6 @@ TEST(Perf, ABroadcastIsRefusedWhereItIsNone) {
   EXPECT_THAT(refusal(over("direct"), {.root = "c"}), HasSubstr("--op broadcast"));
 }
 
-// mutant: longhaul/run/perf_hosts.cpp
-//   - result.wan_bytes /= laps.size() - 1;
-//   + result.wan_bytes /= laps.size();
-// mutant: longhaul/run/perf_hosts.cpp
-//   - exchange.laps = task.repeat + 1;
-//   + exchange.laps = task.repeat;
 TEST(Perf, TheSimulatorRunsAsManyLapsAsAskedAndAWarmUp) {
   const Job job = perf_job("[overlay]\nkind = \"ring\"\n[roles]\nserver = \"b\"\n");
   std::vector<Round> laps;

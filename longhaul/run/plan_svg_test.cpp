@@ -45,12 +45,6 @@ std::vector<double> widths(const std::string& svg) {
   return all;
 }
 
-// mutant: longhaul/run/plan_svg.cpp
-//   - const double share = double(pair.bytes()) / double(most_);
-//   + const double share = double(pair.bytes()) / double(2 * most_);
-// mutant: longhaul/run/plan_svg.cpp
-//   - for (std::size_t i = arrows; i-- > 0;) arrow(plan_.pairs[i]);  // the most used on top
-//   + for (std::size_t i = 0; i < arrows; ++i) arrow(plan_.pairs[i]);
 TEST(PlanSvg, AnArrowForEachPairAsWideAsItsBytes) {
   const std::vector<double> wide = widths(plan_svg(plan_of(4)));
   ASSERT_EQ(wide.size(), 12u);
@@ -58,9 +52,6 @@ TEST(PlanSvg, AnArrowForEachPairAsWideAsItsBytes) {
   for (std::size_t i = 0; i + 1 < wide.size(); ++i) EXPECT_NEAR(wide[i], 1 + 5.1 / 8, 0.06);
 }
 
-// mutant: longhaul/run/plan_svg.cpp
-//   - xml_text(words(pair)), start.x, start.y, way.bend.x, way.bend.y, base.x, base.y,
-//   + words(pair), start.x, start.y, way.bend.x, way.bend.y, base.x, base.y,
 TEST(PlanSvg, NamesAreEscaped) {
   SitePlan plan = plan_of(3);
   plan.name = "<b> & \"c\"";
@@ -72,9 +63,6 @@ TEST(PlanSvg, NamesAreEscaped) {
   EXPECT_EQ(xml_text("plain"), "plain");
 }
 
-// mutant: longhaul/run/plan_svg.cpp
-//   - mb(pair.load.spread), percent_text(pair.used));
-//   + mb(pair.load.reduce), percent_text(pair.used));
 TEST(PlanSvg, TheTitleSaysWhatIsDrawn) {
   SitePlan plan = plan_of(4);
   plan.bound_s = 1.5;
@@ -97,9 +85,6 @@ std::vector<At> labels(const std::string& svg) {
   return all;
 }
 
-// mutant: longhaul/run/plan_svg.cpp
-//   - taken_.push_back(box);
-//   +
 TEST(PlanSvg, LabelsDoNotMeet) {
   for (const std::uint32_t sites : {2u, 4u, 8u, 11u, 16u, 30u}) {
     const std::vector<At> all = labels(plan_svg(plan_of(sites)));
@@ -111,12 +96,6 @@ TEST(PlanSvg, LabelsDoNotMeet) {
   }
 }
 
-// mutant: longhaul/run/plan_svg.cpp
-//   - const std::size_t arrows = std::min(plan_.pairs.size(), kMostArrows);
-//   + const std::size_t arrows = plan_.pairs.size();
-// mutant: longhaul/run/plan_svg.cpp
-//   - : std::max(430., n * 34 / (2 * kPi));
-//   + : 430.;
 TEST(PlanSvg, OfManySitesTheMostUsedWays) {
   const std::string svg = plan_svg(plan_of(100));
   EXPECT_EQ(widths(svg).size(), kMostArrows);
@@ -126,9 +105,6 @@ TEST(PlanSvg, OfManySitesTheMostUsedWays) {
   EXPECT_THAT(plan_svg(plan_of(4)), Not(HasSubstr("most used ways")));
 }
 
-// mutant: longhaul/run/plan_svg.cpp
-//   - while (cut > 0 && (std::uint8_t(name[cut]) & 0xc0) == 0x80) --cut;  // not within a character
-//   +
 TEST(PlanSvg, LongNamesAreCutBetweenCharacters) {
   SitePlan plan = plan_of(3);
   plan.sites[2].name = std::string(19, 'x') + "\xc3\xa9 and more";
@@ -137,9 +113,6 @@ TEST(PlanSvg, LongNamesAreCutBetweenCharacters) {
   EXPECT_THAT(svg, HasSubstr("<title>" + plan.sites[2].name + ": sends")) << "the title has it all";
 }
 
-// mutant: longhaul/run/plan_svg.cpp
-//   - for (std::uint32_t site = 0; site < plan_.sites.size(); ++site) draw_site(site);
-//   + for (std::uint32_t site = 1; site < plan_.sites.size(); ++site) draw_site(site);
 TEST(PlanSvg, OneSiteAndNoArrow) {
   const std::string svg = plan_svg(plan_of(1));
   EXPECT_EQ(widths(svg).size(), 0u);

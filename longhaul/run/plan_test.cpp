@@ -36,12 +36,6 @@ SitePlan plan(const Job& job, double mbytes = 4) {
 }
 
 // A hub's links carry n - 1 vectors each way, the others' one.
-// mutant: longhaul/run/plan.cpp
-//   - bytes[{pair.from, pair.to}] = double(pair.bytes()) * flow::kIpPerByte;
-//   + bytes[{pair.from, pair.to}] = double(pair.bytes());
-// mutant: longhaul/run/plan.cpp
-//   - plan.sites[site].down_used = busy.share_of(busy.down[site]);
-//   + plan.sites[site].down_used = busy.share_of(busy.up[site]) / 3;
 TEST(SitePlan, AHubsLinksAreTheBusiest) {
   const SitePlan hub = plan(overlay_job("hub"));
   ASSERT_EQ(hub.pairs.size(), 6u);
@@ -62,9 +56,6 @@ TEST(SitePlan, AHubsLinksAreTheBusiest) {
             "The busiest link, the uplink of a, takes 12.4 s; no overlay takes less than 6.22 s.");
 }
 
-// mutant: longhaul/run/plan.cpp
-//   - sum.spread += load.spread;
-//   + sum.spread = 0;
 TEST(SitePlan, EqualSitesReachTheBoundByRingAndDirect) {
   for (const char* overlay : {"ring", "direct", "forest"}) {
     const SitePlan one = plan(overlay_job(overlay));
@@ -74,12 +65,6 @@ TEST(SitePlan, EqualSitesReachTheBoundByRingAndDirect) {
 }
 
 // What a codec writes is what is planned, and what the bound is of; the mean of a hub is fp32.
-// mutant: longhaul/run/plan.cpp
-//   - .vector = (*codec)->encoded_size(length)};
-//   + .vector = 4 * length};
-// mutant: longhaul/run/plan.cpp
-//   - plan.sites[to].in += bytes;
-//   + plan.sites[from].in += bytes;
 TEST(SitePlan, BytesAreThoseOfTheCodec) {
   const SitePlan one = plan(overlay_job("hub", {1, 1}, "[codec]\nkind = \"fp16\"\n"));
   EXPECT_EQ(one.vector, 2'000'000u);
@@ -92,9 +77,6 @@ TEST(SitePlan, BytesAreThoseOfTheCodec) {
 }
 
 // Nodes of one site exchange over its LAN; b/1 is the second node at b.
-// mutant: longhaul/run/plan.cpp
-//   - if (from == to) {
-//   + if (false) {
 TEST(SitePlan, WhatStaysWithinASiteIsNoLoadOfTheWan) {
   const SitePlan one = plan(overlay_job("direct", {1, 2}));
   EXPECT_NEAR(double(one.within), 4 * 4e6 / 3, 10);
@@ -107,9 +89,6 @@ TEST(SitePlan, WhatStaysWithinASiteIsNoLoadOfTheWan) {
   EXPECT_EQ(roots, (std::vector<std::string>{"a", "b", "b/1"}));
 }
 
-// mutant: longhaul/run/plan.cpp
-//   - if (!all_sites_work(job, *members)) return plan;
-//   +
 TEST(SitePlan, NoBoundWhereASiteHasNoWorker) {
   const SitePlan one = plan(overlay_job("hub", {1, 1, 1}, "[roles]\nserver = \"c\"\n"));
   EXPECT_TRUE(one.bound_s);
@@ -118,9 +97,6 @@ TEST(SitePlan, NoBoundWhereASiteHasNoWorker) {
   EXPECT_FALSE(plan(job).bound_s);
 }
 
-// mutant: longhaul/run/plan.cpp
-//   - return std::tuple(a.used, a.bytes()) > std::tuple(b.used, b.bytes());
-//   + return std::tuple(a.bytes(), a.used) > std::tuple(b.bytes(), b.used);
 TEST(SitePlan, TheMostUsedPairComesFirst) {
   const Job job = overlay_job("hub", {1, 1, 1, 1},
                               "[codec]\nkind = \"fp16\"\n"
@@ -134,9 +110,6 @@ TEST(SitePlan, TheMostUsedPairComesFirst) {
     EXPECT_LE(one.pairs[i].used, one.pairs[i - 1].used);
 }
 
-// mutant: longhaul/run/plan.cpp
-//   - if (!plan.planned) text = "What goes where is decided while it runs";
-//   +
 TEST(SitePlan, WhatIsDecidedOnlineHasABoundAlone) {
   const SitePlan one = plan(overlay_job("tsengine"));
   EXPECT_FALSE(one.planned);
@@ -145,18 +118,12 @@ TEST(SitePlan, WhatIsDecidedOnlineHasABoundAlone) {
             "What goes where is decided while it runs; no overlay takes less than 6.22 s.");
 }
 
-// mutant: longhaul/run/plan.cpp
-//   - if (members->size() > kMostNodesOfPlan)
-//   + if (false)
 TEST(SitePlan, NotOfTooManyNodes) {
   const auto made = plan_of(overlay_job("hub", {200, 57}), 4);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().what, "job.toml: 257 nodes; plans are shown of at most 256");
 }
 
-// mutant: longhaul/run/plan.cpp
-//   - {"to", plan.sites[pair.to].name},
-//   + {"to", plan.sites[pair.from].name},
 TEST(SitePlan, JsonHasAllOfIt) {
   const nlohmann::ordered_json json = to_json(plan(overlay_job("ring")));
   EXPECT_EQ(json["pairs"].size(), 4u);
@@ -168,9 +135,6 @@ TEST(SitePlan, JsonHasAllOfIt) {
   EXPECT_EQ(to_json(plan(overlay_job("tsengine")))["busiest"], nullptr);
 }
 
-// mutant: longhaul/run/plan.cpp
-//   - return share > 0 && share < 0.005 ? "<1 %" : fmt::format("{:.0f} %", 100 * share);
-//   + return fmt::format("{:.0f} %", 100 * share);
 TEST(SitePlan, LittleIsNotNothing) {
   EXPECT_EQ(percent_text(0), "0 %");
   EXPECT_EQ(percent_text(0.001), "<1 %");

@@ -106,12 +106,6 @@ class Resume : public ::testing::Test {
 };
 
 // Drift and traces are functions of time.
-// mutant: longhaul/run/step_times.cpp
-//   - speed.drift.deviation = site.drift.value_or(0);
-//   +
-// mutant: longhaul/run/step_times.cpp
-//   - speed.drift.every_s = site.drift_every_s.value_or(speed.drift.every_s);
-//   +
 TEST_F(Resume, EqualsTheUninterruptedRunWhileStepTimesDrift) {
   const std::vector<std::string> sets = {"hetero.drift=0.4", "hetero.drift_every_s=0.1",
                                          "site.c.step_at_s=[0, 0.2, 0.5]",
@@ -128,9 +122,6 @@ TEST_F(Resume, EqualsTheUninterruptedRunWhileStepTimesDrift) {
 }
 
 // 10 steps of 100 ms, then 10 of 10 ms.
-// mutant: longhaul/run/step_times.cpp
-//   - if (site.step_values)
-//   + if (false)
 TEST_F(Resume, ATraceSaysHowLongARunTakes) {
   auto doc = parse_document(
       "[stop]\nmax_rounds = 20\n[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n"
@@ -143,9 +134,6 @@ TEST_F(Resume, ATraceSaysHowLongARunTakes) {
 }
 
 // Every kind of every part, in turn, under every strategy.
-// mutant: longhaul/run/session.cpp
-//   - simulation_.world().state(saved);
-//   + (void)saved;
 TEST_F(Resume, EqualsTheUninterruptedRunForEveryPart) {
   for (const char* sync : {"bsp", "fedavg", "diloco"})
     for (const PartInfo& part : all_parts()) {
@@ -168,9 +156,6 @@ TEST_F(Resume, LinesBehindTheCheckpointAreDropped) {
   EXPECT_EQ(run(job, "cut", Existing::resume).metrics, whole.metrics);
 }
 
-// mutant: longhaul/run/session.cpp
-//   - if (every > 0 && rounds >= checkpointed_ + every) LH_TRY(checkpoint());
-//   + if (every > 0 && rounds > checkpointed_ + every) LH_TRY(checkpoint());
 TEST_F(Resume, CheckpointsComeEverySoManyRounds) {
   const Job job = resumed_job({"job.checkpoint_every=3"});
   run(job, "whole", Existing::force);

@@ -39,12 +39,6 @@ class RunFolderTest : public ::testing::Test {
   Job job_ = small();
 };
 
-// mutant: longhaul/run/run_folder.cpp
-//   - if (entry.path().filename() != begun) return true;
-//   + return true;
-// mutant: longhaul/run/run_folder.cpp
-//   - if (entry.path().filename() != begun) return true;
-//   +
 TEST_F(RunFolderTest, ThatARunDiedInBeforeItBeganIsEmpty) {
   std::filesystem::create_directory(path_);
   put("/job.toml.tmp");

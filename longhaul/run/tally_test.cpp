@@ -18,12 +18,6 @@ Tally example() {
   return tally;
 }
 
-// mutant: longhaul/run/tally.cpp
-//   - if (record == "wait_s") return "exchange";
-//   +
-// mutant: longhaul/run/tally.cpp
-//   - ++staleness[std::uint64_t(std::min(std::round(record.value), double(kStalest)))];
-//   + ++staleness[std::uint64_t(record.value)];
 TEST(Tally, SaysWhatTheRecordsComeTo) {
   nlohmann::ordered_json json;
   write(example(), json);
@@ -36,9 +30,6 @@ TEST(Tally, SaysWhatTheRecordsComeTo) {
   EXPECT_TRUE(none.empty());
 }
 
-// mutant: longhaul/run/tally.cpp
-//   - for (const auto& [rounds, updates] : other.staleness) staleness[rounds] += updates;
-//   +
 TEST(Tally, OfManyNodesAddUp) {
   Tally sum = example();
   sum.add(example());

@@ -15,9 +15,6 @@ Environment with(std::map<std::string, std::string> variables) {
   };
 }
 
-// mutant: longhaul/run/whoami.cpp
-//   - if (*rank >= *size)
-//   + if (*rank > *size)
 TEST(WhoAmI, TakesTheFirstLauncherThatIsThere) {
   EXPECT_FALSE(who_am_i(with({}))->has_value());
   const auto torch = *who_am_i(with({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"SLURM_PROCID", "0"}}));
@@ -37,9 +34,6 @@ TEST(WhoAmI, TakesTheFirstLauncherThatIsThere) {
     EXPECT_NE(who_am_i(bad).error().what.find("in the environment"), std::string::npos);
 }
 
-// mutant: longhaul/run/whoami.cpp
-//   - first = *port + 1;
-//   + first = *port;
 TEST(WhoAmI, NodesOfOneMachineListenAboveTheMastersPort) {
   EXPECT_EQ(*local_addresses(with({{"MASTER_PORT", "700"}}), 2, std::nullopt),
             (std::vector<std::string>{"127.0.0.1:701", "127.0.0.1:702"}));
@@ -47,9 +41,6 @@ TEST(WhoAmI, NodesOfOneMachineListenAboveTheMastersPort) {
   EXPECT_FALSE(local_addresses(with({}), 2, 65535));
 }
 
-// mutant: longhaul/run/whoami.cpp
-//   - return pid && count && *count == 1 && pid_t(*pid) == getpid() ? 3 : -1;
-//   + return pid && count && *count == 1 ? 3 : -1;
 TEST(WhoAmI, ASocketIsForTheProcessThatItWasHandedTo) {
   const std::string own = "000" + std::to_string(getpid());
   EXPECT_EQ(inherited_socket(with({{"LISTEN_PID", own}, {"LISTEN_FDS", "1"}})), 3);

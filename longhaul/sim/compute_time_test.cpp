@@ -50,9 +50,6 @@ TEST(ComputeTime, DistributionsHaveTheirMeansAndSpreads) {
   EXPECT_NEAR(exponential.deviation, 0.05, 2e-3);
 }
 
-// mutant: longhaul/sim/compute_time.cpp
-//   - Random random(seed_, {Purpose::jitter, step & 0xFFFFFFFF, rank, std::uint32_t(step >> 32)});
-//   + Random random(seed_, {Purpose::jitter, step & 0xFFFFFFFF, 0, std::uint32_t(step >> 32)});
 TEST(ComputeTime, DrawsDependOnSeedRankAndStepAlone) {
   const JitteredSteps a(7, {{1s, Jitter::uniform, 1}, {1s, Jitter::uniform, 1}});
   const JitteredSteps b(8, {{1s, Jitter::uniform, 1}, {1s, Jitter::uniform, 1}});
@@ -65,10 +62,6 @@ TEST(ComputeTime, DrawsDependOnSeedRankAndStepAlone) {
 
 // Steps begun in a stretch of the trace take what it says: of 1.2 s there are 10 of 50 ms, 2 of 200
 // and, of the last one, what is left.
-// mutant: longhaul/sim/compute_time.cpp
-//   - const double mean = speed.trace ? speed.trace->steps_at(at) * 1e6 :
-//   double(speed.mean.count());
-//   + const double mean = double(speed.mean.count());
 TEST(ComputeTime, ATraceSaysHowManyStepsAreDoneByAnyTime) {
   const flow::Trace trace{.at = {0, 0.5, 0.9}, .values = {50, 200, 10}};
   const JitteredSteps times(7, {{.mean = 1s, .trace = trace}});
@@ -85,9 +78,6 @@ TEST(ComputeTime, ATraceSaysHowManyStepsAreDoneByAnyTime) {
   EXPECT_EQ(now, 1200ms);
 }
 
-// mutant: longhaul/sim/compute_time.cpp
-//   - double factor = drift_factor(speed.drift, seed_, speed.site, at);
-//   + double factor = drift_factor(speed.drift, seed_, rank, at);
 TEST(ComputeTime, NodesOfASiteDriftTogetherAroundTheirMeans) {
   const Drift drift{.deviation = 0.4, .every_s = 1};
   const JitteredSteps times(7, {{.mean = 100ms, .drift = drift, .site = 5},

@@ -17,15 +17,6 @@ double logarithm(const Drift& drift, std::uint64_t seed, std::uint64_t move) {
 
 // Far from the bounds every move is its own, of the deviation asked for: each draw of the walk is
 // used once, also where the powers of two and the halves between them meet.
-// mutant: longhaul/sim/drift.cpp
-//   - (at_low + at_high) / 2 + std::sqrt(double(length) / 2) * draw(middle);
-//   + (at_low + at_high) / 2 + std::sqrt(double(length)) * draw(middle);
-// mutant: longhaul/sim/drift.cpp
-//   - at_low += std::sqrt(double(low)) * draw(2 * low);
-//   + at_low += double(low) * draw(2 * low);
-// mutant: longhaul/sim/drift.cpp
-//   - double at_high = at_low + std::sqrt(double(length)) * draw(2 * low);
-//   + double at_high = at_low + draw(2 * low);
 TEST(StepDrift, MovesAreIndependentAndOfTheDeviation) {
   const Drift drift{.deviation = 0.01, .every_s = 1, .bound = 1e12};
   constexpr int kMoves = 70, kSeeds = 3000;
@@ -48,9 +39,6 @@ TEST(StepDrift, MovesAreIndependentAndOfTheDeviation) {
 }
 
 // It stands still between two moves, and does not begin with one.
-// mutant: longhaul/sim/drift.cpp
-//   - const auto moves = std::uint64_t(seconds(time) / drift.every_s);
-//   + const auto moves = std::uint64_t(seconds(time) / drift.every_s) + 1;
 TEST(StepDrift, MovesEverySoManySeconds) {
   const Drift drift{.deviation = 0.3, .every_s = 20};
   EXPECT_EQ(drift_factor(drift, 7, 0, 0s), 1);
@@ -62,12 +50,6 @@ TEST(StepDrift, MovesEverySoManySeconds) {
 }
 
 // It goes everywhere between the bounds, each as often as a walk that is turned back there does.
-// mutant: longhaul/sim/drift.cpp
-//   - return y <= 2 * bound ? y - bound : 3 * bound - y;
-//   + return y <= 2 * bound ? y - bound : 4 * bound - y;
-// mutant: longhaul/sim/drift.cpp
-//   - if (bound == 0) return 0;
-//   + if (std::abs(x) > bound || bound == 0) return x < 0 ? -bound : bound;
 TEST(StepDrift, StaysWithinItsBoundAndDoesNotStickThere) {
   const Drift drift{.deviation = 0.2, .every_s = 1, .bound = 4};
   constexpr int kMoves = 40000;
@@ -91,9 +73,6 @@ TEST(StepDrift, StaysWithinItsBoundAndDoesNotStickThere) {
   EXPECT_EQ(drift_factor({.deviation = 1, .every_s = 1, .bound = 1}, 7, 0, 1h), 1);
 }
 
-// mutant: longhaul/sim/drift.cpp
-//   - return Random(seed_, {Purpose::drift, place & 0xFFFFFFFF, site_, std::uint32_t(place >> 32)})
-//   + return Random(seed_, {Purpose::drift, place & 0xFFFFFFFF, 0, std::uint32_t(place >> 32)})
 TEST(StepDrift, SitesAndSeedsDriftEachByItself) {
   const Drift drift{.deviation = 0.3};
   EXPECT_NE(drift_factor(drift, 7, 0, 10min), drift_factor(drift, 7, 1, 10min));

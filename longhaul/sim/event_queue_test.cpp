@@ -17,9 +17,6 @@ TEST(EventQueue, PopsByTimeAndTiesInOrderOfPushing) {
   EXPECT_EQ(order, (std::vector{3, 6, 1, 4, 0, 2, 5}));
 }
 
-// mutant: longhaul/sim/event_queue.h
-//   - return at != other.at ? at < other.at : sequence < other.sequence;
-//   + return at != other.at ? at < other.at : sequence > other.sequence;
 RC_GTEST_PROP(EventQueue, AgreesWithAnOrderedMap, (const std::vector<std::uint8_t>& script)) {
   EventQueue<std::uint64_t> queue;
   std::map<std::pair<Time, std::uint64_t>, std::uint64_t> model;

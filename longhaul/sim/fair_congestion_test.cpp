@@ -26,10 +26,6 @@ FairConfig tcp(double rate, double delay_s, flow::Tcp tcp = {}) {
 
 // 15 KB in the first round trip of 100 ms, then 30, 60, 120, 240 ...; at 1 MB/s (100 KB a round
 // trip) three of them are slow, 105 KB, and the rest goes at the link's rate.
-//
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - if (window_limits(c)) c.window_rate *= 2;
-//   + if (window_limits(c)) c.window_rate *= 3;
 TEST(FairCongestion, SlowStartDoublesEveryRoundTripUpToTheShare) {
   FairNetwork net(tcp(1e6, 0.05));
   const double bytes = 1448 * 1000;  // 1.5 MB with headers
@@ -39,13 +35,6 @@ TEST(FairCongestion, SlowStartDoublesEveryRoundTripUpToTheShare) {
 
 // 15, 30, 60 and 120 KB in four round trips of 200 ms, as the way back takes 150 ms since 1 s;
 // whether the way was in use before or not.
-//
-// mutant: longhaul/sim/fair_links.cpp
-//   - ways_[back->second].back_s = value;
-//   + (void)back;
-// mutant: longhaul/sim/fair_links.cpp
-//   - .back_s = back_s(from, to),
-//   + .back_s = pair.delay_s,
 TEST(FairCongestion, RoundTripsFollowTheDelayOfTheWayBack) {
   for (const bool before : {false, true}) {
     FairConfig config = tcp(1e6, 0.05);
@@ -64,9 +53,6 @@ TEST(FairCongestion, RoundTripsFollowTheDelayOfTheWayBack) {
   }
 }
 
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - std::max(first, c.last_rate * std::exp2(-std::floor(idle / flow::timeout_s(rtt))));
-//   + flow::kUnlimited;
 TEST(FairCongestion, AfterAPauseCubicStartsSlowlyAgainAndBbrDoesNot) {
   for (const auto control : {flow::Tcp::Control::cubic, flow::Tcp::Control::bbr}) {
     FairNetwork net(tcp(1e6, 0.05, {.control = control}));
@@ -80,10 +66,6 @@ TEST(FairCongestion, AfterAPauseCubicStartsSlowlyAgainAndBbrDoesNot) {
 
 // One ring all-reduce of 25 MB among 8 sites, 1 % loss and 40 ms there and back: 14 steps of an
 // eighth each. Measured with real sockets: 5.5 s under bbr, 104 s under cubic.
-//
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - cap = std::min(cap, windows_rate(c));
-//   +
 TEST(FairCongestion, LossCostsCubicItsRateAndBbrNext_ToNothing) {
   const auto ring = [](flow::Tcp::Control control) {
     FairConfig config = tcp(12.5e6, 0.02, {.control = control});
@@ -103,9 +85,6 @@ TEST(FairCongestion, LossCostsCubicItsRateAndBbrNext_ToNothing) {
 }
 
 // Parallel connections lose, and begin, each by itself.
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - return c.service.priority < kControl.priority ? config_.wan.streams : 1;
-//   + (void)c; return 1;
 TEST(FairCongestion, ParallelStreamsAreFasterUnderLossAndAtTheBeginning) {
   const auto time = [](std::uint32_t streams, double loss, std::uint64_t bytes) {
     FairConfig config = tcp(1e9, 0.1, {.control = flow::Tcp::Control::cubic});
@@ -130,16 +109,6 @@ double last(const std::vector<Seen>& seen, Rank from, Rank to) {
 
 // Where something comes the other way, its acknowledgements take 52 bytes of 3000: on the uplink of
 // who receives at the same time, and not on a pair whose other direction is idle.
-//
-// mutant: longhaul/sim/fair_links.cpp
-//   - return both ? flow::ack_share(config_.tcp) : 0;
-//   + return 0;
-// mutant: longhaul/sim/fair_links.cpp
-//   - const bool both = pair < std::min(up, down) ? back_busy()
-//   + const bool both = false ? back_busy()
-// mutant: longhaul/sim/fair_network.h
-//   - bool until(Time now) const { return now == changed ? before : flows > 0; }
-//   + bool until(Time) const { return flows > 0; }
 TEST(FairCongestion, AcknowledgementsTakeTheirShareOfTheOtherWay) {
   for (const bool thin_pairs : {false, true}) {
     FairConfig config = shared(equal(3));
@@ -162,9 +131,6 @@ TEST(FairCongestion, AcknowledgementsTakeTheirShareOfTheOtherWay) {
   }
 }
 
-// mutant: longhaul/sim/fair_network.h
-//   - void state(auto& ar) { ar(flows, changed, before); }
-//   + void state(auto& ar) { ar(flows, before); }
 TEST(FairCongestion, SavedBetweenTwoThatBeginAtOnceTheyGoOn) {
   FairConfig config = shared(equal(2));
   config.tcp.mtu = 1500;
@@ -191,16 +157,6 @@ class BbrRests : public ::testing::Test {
 };
 
 // Every 10 s; who pauses when a rest is due has rested.
-//
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - c.resting = true;
-//   +
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - if (c.resting || c.rests > now) return;
-//   + if (c.resting) return;
-// mutant: longhaul/flow/tcp.cpp
-//   - return Rest{.for_s = rtt_s + std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
-//   + return Rest{.for_s = std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
 TEST_F(BbrRests, EveryTenSeconds) {
   send(25, 0s);
   const double slow = 0.3 - 0.105;
@@ -212,13 +168,6 @@ TEST_F(BbrRests, EveryTenSeconds) {
 }
 
 // A small message before the data is not a rest that is due.
-//
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - if (now < c.answered) {
-//   + if (false) {
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - c.rests = c.answered;
-//   + c.rests = now;
 TEST_F(BbrRests, BeginWithTheAnswerToASmallMessage) {
   send(1, 0s);
   last_arrival();
@@ -231,13 +180,6 @@ TEST_F(BbrRests, BeginWithTheAnswerToASmallMessage) {
 }
 
 // The first small packet since a rest is as good as one: a ping or a message.
-//
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - if (pinged <= now) small_answered(c, pinged);
-//   +
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - small_answered(c, c.answered);
-//   +
 TEST_F(BbrRests, ArePutOffByTheFirstSmallPacket) {
   send(12, 0s);  // rests from 10 s to 10.3 s, ends at 12.44 s
   last_arrival();
@@ -256,9 +198,6 @@ TEST_F(BbrRests, ArePutOffByTheFirstSmallPacket) {
 }
 
 // A rest that ends in a pause has ended; one that has not goes on.
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - if (c.resting && c.rests <= now) end_rest(c, c.rests);
-//   +
 TEST_F(BbrRests, EndInAPause) {
   send(9.81, 0s);  // some KB of it after 10 s
   EXPECT_LT(last_arrival(), 10.2);
@@ -271,9 +210,6 @@ TEST_F(BbrRests, EndInAPause) {
 }
 
 // What was said over the connection before is nothing to the next one.
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - end_rest(c, now);  // of the one before
-//   + plan_rest(c, now);
 TEST_F(BbrRests, BeginAnewWithTheConnection) {
   send_small(1s);
   last_arrival();
@@ -288,19 +224,6 @@ TEST_F(BbrRests, BeginAnewWithTheConnection) {
 
 // Among many the others take up what a rest leaves, so it is no change of rates; but what only one
 // connection may use nobody takes up. All go at 1 MB/s, before the rests.
-//
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - if (c.resting || !tells_rest(c, index)) {
-//   + if (c.resting) {
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - constexpr double kTold = 0.05;
-//   + constexpr double kTold = 0.03;
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - constexpr double kTold = 0.05;
-//   + constexpr double kTold = 0.06;
-// mutant: longhaul/sim/fair_congestion.cpp
-//   - if (c.rate >= shares_.cap(index) * (1 - 1e-9)) return true;
-//   +
 TEST_F(BbrRests, AreToldWhereTheyLeaveMuchOfALink) {
   const auto told = [](std::uint32_t senders, double down, flow::Rate flow) {
     FairConfig config;
@@ -325,13 +248,6 @@ TEST_F(BbrRests, AreToldWhereTheyLeaveMuchOfALink) {
 }
 
 // What is saved knows of pauses what it knew.
-// mutant: longhaul/sim/fair_network.h
-//   - ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests,
-//   answered,
-//   + ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests,
-// mutant: longhaul/sim/fair_network.h
-//   - put_off, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
-//   + windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
 TEST_F(BbrRests, GoOnFromWhatWasSaved) {
   const auto load = [&] {
     FairNetwork loaded(tcp(1e6, 0.05));

@@ -26,9 +26,6 @@ Packet with(Packet p, Service service) {
 }
 constexpr Service kDatagram{.delivery = Service::Delivery::best_effort};
 
-// mutant: longhaul/sim/fair_network.cpp
-//   - if (base > c.since) c.left = std::max(0.0, c.left - c.rate * seconds(base - c.since));
-//   +
 TEST(FairNetwork, WhoComesLaterSharesFromThenOn) {
   FairNetwork net(shared(equal(3)));
   net.submit(packet(0, 1, 1'000'000, 1), 0s);
@@ -40,9 +37,6 @@ TEST(FairNetwork, WhoComesLaterSharesFromThenOn) {
   EXPECT_NEAR(seen[1].at, 2.05, 1e-8);
 }
 
-// mutant: longhaul/sim/fair_links.cpp
-//   - shares_.add_flow(path(c), service.priority);
-//   + shares_.add_flow(path(c));
 TEST(FairNetwork, AHigherClassGoesFirst) {
   FairNetwork net(shared(equal(3)));
   net.submit(with(packet(0, 1, 1'000'000, 1), {.priority = 3}), 0s);
@@ -67,9 +61,6 @@ TEST(FairNetwork, NodesOfASiteShareItsUplinkAndUseTheirPortsOnTheLan) {
   EXPECT_DOUBLE_EQ(seen.at(3).at, 2.05);
 }
 
-// mutant: longhaul/sim/fair_links.cpp
-//   - for (const std::uint32_t link : crossed->second) pass(link);
-//   +
 TEST(FairNetwork, PairsThatCrossASharedLinkShareIt) {
   FairConfig config = shared(equal(4));
   config.wan.shared = {{.name = "backbone", .rate = 1e6, .pairs = {{0, 2}, {1, 3}}}};
@@ -83,10 +74,6 @@ TEST(FairNetwork, PairsThatCrossASharedLinkShareIt) {
 }
 
 // A control message is not held up by bulk of other classes, nor holds it up.
-//
-// mutant: longhaul/sim/fair_network.cpp
-//   - const bool small = !packet.message.is_bulk() && c.left <= config_.tcp.packet();
-//   + const bool small = false;
 TEST(FairNetwork, ALoneControlMessageTakesPartInNoSharing) {
   FairNetwork net(shared(equal(2)));
   net.submit(packet(0, 1, 1'000'000, 1), 0s);
@@ -97,10 +84,6 @@ TEST(FairNetwork, ALoneControlMessageTakesPartInNoSharing) {
 }
 
 // The next chunk is submitted when one departs: nothing is computed anew.
-//
-// mutant: longhaul/sim/fair_network.cpp
-//   - if (!c.queue.empty()) return start(index, now), notice;
-//   +
 TEST(FairNetwork, AChunkAfterAChunkIsOneFlow) {
   FairNetwork net(shared(equal(2)));
   int sent = 0, events = 0;
@@ -142,12 +125,6 @@ std::vector<int> losses(const std::vector<Seen>& seen) {
   return runs;
 }
 
-// mutant: longhaul/sim/fair_delivery.cpp
-//   - if (burst * (1 - p) <= 1) {  // losses in a row are not rarer than by chance
-//   + if (true) {
-// mutant: longhaul/sim/fair_delivery.cpp
-//   - const double change = c.losing ? 1 / burst : p / (burst * (1 - p));
-//   + const double change = c.losing ? 1 / burst : p / burst;
 TEST(FairNetwork, DatagramsAreLostByThemselvesOrInBursts) {
   constexpr int kSent = 50'000;
   for (const double burst : {1.0, 8.0}) {
@@ -166,15 +143,6 @@ TEST(FairNetwork, DatagramsArePacedAndTheLostOnesLeaveGaps) {
   for (const Seen& s : seen) EXPECT_NEAR(s.at, 0.05 + 0.001 * (s.tag + 1), 1e-8);
 }
 
-// mutant: longhaul/sim/fair_delivery.cpp
-//   - if (lost || (d.corrupted > 0 && random.uniform() < d.corrupted)) {
-//   + if (lost) {
-// mutant: longhaul/sim/fair_delivery.cpp
-//   - if (d.duplicated == 0 || random.uniform() >= d.duplicated) return;
-//   + return;
-// mutant: longhaul/sim/fair_delivery.cpp
-//   - if (d.late > 0 && random.uniform() < d.late) later += d.late_s;
-//   +
 TEST(FairNetwork, DatagramsAreDuplicatedCorruptedAndLate) {
   EXPECT_NEAR(double(send_datagrams(unruly({.corrupted = 0.1}, 0), 10'000).size()), 9000, 150);
   EXPECT_NEAR(double(send_datagrams(unruly({.duplicated = 0.1}, 0), 10'000).size()), 11000, 150);
@@ -184,9 +152,6 @@ TEST(FairNetwork, DatagramsAreDuplicatedCorruptedAndLate) {
   EXPECT_GT(overtaken, 500);
 }
 
-// mutant: longhaul/sim/fair_delivery.cpp
-//   - c.last_delivery = std::max(c.last_delivery, now + Time{std::llround(later * 1e9)});
-//   + c.last_delivery = now + Time{std::llround(later * 1e9)};
 TEST(FairNetwork, JitterReordersDatagramsAndNothingReliable) {
   for (const Service service : {kDatagram, Service{}}) {
     const auto seen = send_datagrams(unruly({}, 0, 0.01), 5000, service);
@@ -208,13 +173,6 @@ TEST(FairNetwork, JitterReordersDatagramsAndNothingReliable) {
 
 // A packet of one segment that is lost comes a round trip later, and again if lost again; its
 // bytes are sent 1 / (1 - loss) times in the mean.
-//
-// mutant: longhaul/sim/fair_delivery.cpp
-//   - while (random.uniform() < p) ++trips;
-//   +
-// mutant: longhaul/sim/fair_network.cpp
-//   - ? flow::stream_bytes(config_.tcp, packet.bytes) / (1 - loss(c)) * (1 + acks(c, now))
-//   + ? flow::stream_bytes(config_.tcp, packet.bytes) * (1 + acks(c, now))
 TEST(FairNetwork, WhatIsReliableAndLostIsSentAgain) {
   double later = 0;
   for (std::uint64_t seed = 0; seed < 4000; ++seed) {
@@ -238,9 +196,6 @@ flow::Traced traced(What what, std::uint32_t a, std::uint32_t b, double at, doub
   return t;
 }
 
-// mutant: longhaul/sim/fair_links.cpp
-//   - shares_.set_capacity(ways_[way(t.a, t.b)].link, value);
-//   +
 TEST(FairNetwork, RatesFollowTheirTraces) {
   for (const What what : {What::up, What::down, What::rate, What::shared}) {
     FairConfig config = shared(equal(2));
@@ -263,9 +218,6 @@ TEST(FairNetwork, AnOutageStopsAndGoesOn) {
   EXPECT_NEAR(last(net), 7.5 + 0.05, 1e-6);
 }
 
-// mutant: longhaul/sim/fair_links.cpp
-//   - ways_[way(t.a, t.b)].loss = std::min(value, kMostLoss);
-//   +
 TEST(FairNetwork, DelayAndLossFollowTheirTraces) {
   FairConfig config = shared(equal(2));
   config.wan.traces = {traced(What::delay, 0, 1, 1, 0.01, 0.2),
@@ -283,13 +235,6 @@ TEST(FairNetwork, DelayAndLossFollowTheirTraces) {
 
 // What a connection has made of its delay and its loss is not made again of the one before the
 // other is known.
-//
-// mutant: longhaul/sim/fair_faults.cpp
-//   - set(config_.wan.traces[i], stretches_[i].value);
-//   +
-// mutant: longhaul/sim/fair_faults.cpp
-//   - set(config_.wan.traces[i], stretches_[i].value);
-//   + set(config_.wan.traces[i], stretches_[i].value), tell_connections(0, 1, Time{0});
 TEST(FairNetwork, SavedAndLoadedDelaysAndLossesAreThoseOfTheirTraces) {
   FairConfig config = shared(equal(2));
   config.tcp.control = flow::Tcp::Control::cubic;
@@ -349,13 +294,6 @@ std::vector<Seen> play(FairNetwork& net, Random& random, Time& now, int turns) {
   return seen;
 }
 
-// mutant: longhaul/sim/fair_network.h
-//   - put_off, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
-//   + put_off, windows, rounds, last_rate, idle_since, last_delivery, packets);
-// mutant: longhaul/sim/fair_faults.cpp
-//   - for (std::uint32_t i = 0; i < connections_.size(); ++i) wakes_.set(i,
-//   wake_of(connections_[i]));
-//   + for (std::uint32_t i = 0; i < connections_.size(); ++i) wakes_.set(i, connections_[i].ends);
 TEST(FairNetwork, SavedAndLoadedAfterAnythingItGoesOnBitForBit) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -388,10 +326,6 @@ TEST(FairNetwork, ATornStateIsAnErrorOrANetworkThatCanBeRun) {
 
 // Which connection was there first, and in which order they were told to send at one instant,
 // changes no rate.
-//
-// mutant: longhaul/flow/shares.cpp
-//   - const double rate = (*rates_)[i];
-//   + const double rate = (*rates_)[i] * (1 + 1e-12 * double(i));
 RC_GTEST_PROP(FairNetwork, TheOrderOfConnectionsDoesNotMatter, ()) {
   const auto number = [](int below) {
     return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, below));

@@ -15,9 +15,6 @@ using testing::packet;
 using testing::Seen;
 using Kind = Notice::Kind;
 
-// mutant: longhaul/sim/fifo_network.cpp
-//   - server.free_at = start + occupancy(bytes, server.rate);
-//   + server.free_at = std::max(start + occupancy(bytes, server.rate), arriving.end);
 TEST(FifoNetwork, ASlowStageUpstreamDoesNotHoldAFasterOne) {
   FifoConfig config = equal(3);
   config.sites[0].up = 1e5;  // 10 s for a megabyte
@@ -32,9 +29,6 @@ TEST(FifoNetwork, ASlowStageUpstreamDoesNotHoldAFasterOne) {
   EXPECT_EQ(seen[1], (Seen{Kind::delivered, 0, 2, 10.05, 1}));
 }
 
-// mutant: longhaul/sim/fifo_network.cpp
-//   - events_.push(span.start + delay, {Event::Kind::arrives, id, end});
-//   + events_.push(now, {Event::Kind::arrives, id, end});
 TEST(FifoNetwork, TheDownlinkServesInOrderOfArrivalNotOfSubmission) {
   FifoConfig config = equal(3);
   config.links[{0, 2}].delay = 500ms;

@@ -24,9 +24,6 @@ std::vector<std::uint16_t> tags(const Marked& flights, const std::vector<std::ui
   return tags;
 }
 
-// mutant: longhaul/sim/flights.h
-//   - const std::uint32_t use = flight.use + 1;
-//   + const std::uint32_t use = flight.use;
 TEST(Flights, ASlotIsUsedAgainAndAnIdMeansOneUse) {
   Marked flights(2);
   const std::uint32_t slot = *flights.submit(packet(0, 1, 100, 7));
@@ -42,12 +39,6 @@ TEST(Flights, ASlotIsUsedAgainAndAnIdMeansOneUse) {
   EXPECT_EQ(flights.all().size(), 1u);
 }
 
-// mutant: longhaul/sim/flights.h
-//   - slots.push_back(take(std::move(parked.packet), number, parked.told));
-//   + slots.push_back(take(std::move(parked.packet), number, false));
-// mutant: longhaul/sim/flights.h
-//   - if (!p.message.is_bulk() || std::exchange(flight.told, true)) return std::nullopt;
-//   + if (std::exchange(flight.told, true)) return std::nullopt;
 TEST(Flights, BulkDepartsOnceAlsoIfItIsSentAgain) {
   Marked flights(2);
   const std::uint32_t bulk = *flights.submit(packet(0, 1, 100, 7));
@@ -63,13 +54,6 @@ TEST(Flights, BulkDepartsOnceAlsoIfItIsSentAgain) {
 }
 
 // The lowest slot is not that of the first, and two come while the way is cut.
-//
-// mutant: longhaul/sim/flights.h
-//   - if (!flight.flying || flight.packet.from != from || flight.packet.to != to) continue;
-//   + if (!flight.flying || flight.packet.from != from) continue;
-// mutant: longhaul/sim/flights.h
-//   - parked.emplace(number, Parked{land(slot), told});
-//   + parked.emplace(~number, Parked{land(slot), told});
 TEST(Flights, ACutWayKeepsBackAndLetsGoInOrderOfSubmission) {
   Marked flights(3);
   const std::uint32_t lowest = *flights.submit(packet(0, 1, 100));
@@ -89,15 +73,6 @@ TEST(Flights, ACutWayKeepsBackAndLetsGoInOrderOfSubmission) {
   EXPECT_TRUE(flights.submit(packet(0, 1, 100)));
 }
 
-// mutant: longhaul/sim/flights.h
-//   - if (way.first == rank || way.second == rank) parked.clear();
-//   + if (way.first == rank) parked.clear();
-// mutant: longhaul/sim/flights.h
-//   - if (dead_[packet.from] || dead_[packet.to]) return std::nullopt;
-//   + if (dead_[packet.from]) return std::nullopt;
-// mutant: longhaul/sim/flights.h
-//   - if (lost) return std::nullopt;
-//   +
 TEST(Flights, ACrashTakesWhatIsOfTheNodeAndWhatIsForIt) {
   Marked flights(3);
   const std::uint32_t stays = *flights.submit(packet(0, 1, 100, 1));
@@ -125,16 +100,6 @@ TEST(Flights, ACrashTakesWhatIsOfTheNodeAndWhatIsForIt) {
 
 // What was on its way to a node that crashed does not reach the one that begins anew in its place,
 // however long it takes.
-//
-// mutant: longhaul/sim/flights.h
-//   - flight.lost |= flight.flying && flight.packet.to == rank;
-//   + flight.lost |= flight.flying && flight.packet.to == rank && flight.told;
-// mutant: longhaul/sim/flights.h
-//   - flights_[other].lost = flights_[slot].lost;
-//   +
-// mutant: longhaul/sim/flights.h
-//   - if (flight.lost) {
-//   + if (false) {
 TEST(Flights, WhatIsForACrashedNodeIsNotForTheNextOne) {
   Marked flights(2);
   const std::uint32_t old = *flights.submit(packet(1, 0, 100, 1));
@@ -150,12 +115,6 @@ TEST(Flights, WhatIsForACrashedNodeIsNotForTheNextOne) {
   EXPECT_EQ(tags(flights, flights.heal(1, 0)), (std::vector<std::uint16_t>{4}));
 }
 
-// mutant: longhaul/sim/flights.h
-//   - static_cast<Own&>(flights_[other]) = flights_[slot];
-//   +
-// mutant: longhaul/sim/flights.h
-//   - bulk_ += packet.message.is_bulk();
-//   + bulk_ += packet.message.is_bulk() && !told;
 TEST(Flights, ATwinIsTheSameAndLandsByItself) {
   Marked flights(2);
   const std::uint32_t one = *flights.submit(packet(0, 1, 100, 7));
@@ -177,15 +136,6 @@ Buffer save(Marked& flights) {
   return ar.take();
 }
 
-// mutant: longhaul/sim/flights.h
-//   - ar(packet, number, use, flying, told, lost);
-//   + ar(packet, number, flying, told, lost);
-// mutant: longhaul/sim/flights.h
-//   - Own::state(ar);
-//   +
-// mutant: longhaul/sim/flights.h
-//   - ar(flights_, free_slots_, number_, bulk_, dead_, cut_);
-//   + ar(flights_, free_slots_, bulk_, dead_, cut_);
 TEST(Flights, SavedAndLoadedTheyGoOn) {
   Marked flights(4), loaded(4);
   flights.cut(1, 2, kNothing);
@@ -229,18 +179,6 @@ bool is_good(Written written) {
   return flights.good();
 }
 
-// mutant: longhaul/sim/flights.h
-//   - bool good = dead_.size() == nodes_;
-//   + bool good = true;
-// mutant: longhaul/sim/flights.h
-//   - for (const std::uint32_t slot : free_slots_) good &= has(slot);
-//   +
-// mutant: longhaul/sim/flights.h
-//   - for (const Flight& flight : flights_) check(flight.packet);
-//   +
-// mutant: longhaul/sim/flights.h
-//   - for (const auto& [number, one] : parked) check(one.packet);
-//   + good &= !parked.empty();
 TEST(Flights, WhatIsLoadedNamesNothingThatIsNotThere) {
   std::vector<Marked::Flight> one(1), wrong(1);
   one[0].packet = packet(0, 1, 100);

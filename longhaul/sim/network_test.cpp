@@ -70,9 +70,6 @@ TYPED_TEST(AnyNetwork, KChunksTakeAsLongAsOneMessageOfTheirBytes) {
   EXPECT_NEAR(time(1), 1.55, 1e-6);
 }
 
-// mutant: longhaul/sim/fifo_network.cpp
-//   - events_.push(span.end, {Event::Kind::departs, id});
-//   + events_.push(span.end + delay, {Event::Kind::departs, id});
 TYPED_TEST(AnyNetwork, BulkDepartsWhenTheSendersSideIsThroughAndControlDoesNotTell) {
   FifoConfig config = equal(2);
   config.link.rate = 5e5;  // the slower stage of the two at the sender's side
@@ -138,9 +135,6 @@ void run_random_traffic(std::uint64_t seed) {
   EXPECT_FALSE(net.has_bulk());
 }
 
-// mutant: longhaul/sim/flights.h
-//   - parked.emplace(number, Parked{land(slot), told});
-//   + parked.emplace(~number, Parked{land(slot), told});
 TYPED_TEST(AnyNetwork, OrderHoldsOnEveryWayThroughCutsAndHeals) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -161,9 +155,6 @@ TYPED_TEST(AnyNetwork, ACrashTakesWhatHasNotLeftAndWhatIsForIt) {
   EXPECT_EQ(before[2], (Seen{Kind::delivered, 0, 1, 1.05, 2}));
 }
 
-// mutant: longhaul/sim/fair_faults.cpp
-//   - flights_.crash(rank, [](const auto& flight) { return !flight.left; });
-//   + flights_.crash(rank, [](const auto&) { return true; });
 TYPED_TEST(AnyNetwork, WhatHasLeftACrashedNodeArrivesAndWhatIsForItDoesNot) {
   TypeParam net(config_of<TypeParam>(equal(3)));
   net.submit(packet(0, 1, 500'000, 1), 0s);
@@ -176,9 +167,6 @@ TYPED_TEST(AnyNetwork, WhatHasLeftACrashedNodeArrivesAndWhatIsForItDoesNot) {
   EXPECT_EQ(seen[0], (Seen{Kind::delivered, 0, 1, 0.55, 1}));
 }
 
-// mutant: longhaul/sim/flights.h
-//   - ar(flights_, free_slots_, number_, bulk_, dead_, cut_);
-//   + ar(flights_, free_slots_, number_, bulk_, dead_);
 TYPED_TEST(AnyNetwork, AnArchivedNetworkGoesOn) {
   for (int after = 0; after < 40; ++after) {
     TypeParam net(config_of<TypeParam>(equal(3))), loaded(config_of<TypeParam>(equal(3)));

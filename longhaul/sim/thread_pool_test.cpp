@@ -8,9 +8,6 @@
 namespace longhaul::sim {
 namespace {
 
-// mutant: longhaul/sim/thread_pool.cpp
-//   - await(done_, lock, [&] { return task->done; });
-//   + return;
 TEST(ThreadPool, WhatATaskWroteIsThereAfterWait) {
   for (const unsigned threads : {0u, 1u, 2u, 4u}) {
     ThreadPool pool(threads);
@@ -29,9 +26,6 @@ TEST(ThreadPool, WhatATaskWroteIsThereAfterWait) {
   }
 }
 
-// mutant: longhaul/sim/thread_pool.cpp
-//   - } else if (const Ticket other = next()) {
-//   + } else if (const Ticket other = nullptr) {
 TEST(ThreadPool, AllThreadsAndTheOneThatWaitsWorkAtOnce) {
   std::atomic<int> started = 0;
   ThreadPool pool(3, [&] { ++started; });
@@ -48,12 +42,6 @@ TEST(ThreadPool, AllThreadsAndTheOneThatWaitsWorkAtOnce) {
 }
 
 // Whose captures hold the ticket would otherwise live for ever.
-// mutant: longhaul/sim/thread_pool.cpp
-//   - task->run = nullptr;
-//   +
-// mutant: longhaul/sim/thread_pool.cpp
-//   - task->run = nullptr;  // captures go before anyone is told
-//   +
 TEST(ThreadPool, ATaskThatIsDoneHoldsNoCaptures) {
   for (const unsigned threads : {0u, 2u}) {
     ThreadPool pool(threads);

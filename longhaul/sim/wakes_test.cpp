@@ -6,12 +6,6 @@
 namespace longhaul::sim {
 namespace {
 
-// mutant: longhaul/sim/wakes.h
-//   - if (tree_[node] == first) return;
-//   + if (tree_[node] <= first) return;
-// mutant: longhaul/sim/wakes.h
-//   - while (node < places_) node = 2 * node + (tree_[2 * node] == tree_[node] ? 0 : 1);
-//   + while (node < places_) node = 2 * node + (tree_[2 * node + 1] == tree_[node] ? 1 : 0);
 RC_GTEST_PROP(Wakes, AgreeWithASearch, (const std::vector<std::uint16_t>& script)) {
   Wakes wakes;
   std::vector<Time> model;

@@ -12,9 +12,6 @@ using ::testing::HasSubstr;
 using testing::RunningJob;
 using testing::SmallJob;
 
-// mutant: longhaul/sim/world_faults.cpp
-//   - queue_.push(now_ + config_.detect, {.kind = Event::Kind::detect,
-//   + queue_.push(now_ + 2 * config_.detect, {.kind = Event::Kind::detect,
 TEST(WorldFaults, SurvivorsOfACrashAreToldAfterTheDetectionTimeAndGoOn) {
   SmallJob small{.ranks = 4, .exchange = {.rounds = 10}};
   small.faults = {{.kind = Fault::Kind::crash, .rank = 2, .at = 100ms}};
@@ -52,9 +49,6 @@ TEST(WorldFaults, ACrashAtAnyEventEndsInAnAgreedViewAndAFinishedRun) {
   }
 }
 
-// mutant: longhaul/sim/world_faults.cpp
-//   - network_->heal(from, to, now_);
-//   +
 TEST(WorldFaults, ACutThatHealsInTimeLosesNothingAndNobodyIsTold) {
   SmallJob small{.ranks = 3, .exchange = {.rounds = 6}};
   RunningJob calm(small);
@@ -153,10 +147,6 @@ class Ticker final : public Strategy {
 };
 
 // The second message comes at the very time the first is let in: it must not overtake.
-//
-// mutant: longhaul/sim/world.cpp
-//   - if (slot.crashed() || (at >= slot.paused_until && slot.held == 0)) return false;
-//   + if (slot.crashed() || at >= slot.paused_until) return false;
 TEST(WorldFaults, WhatComesAsAPauseEndsDoesNotOvertakeWhatWaited) {
   SmallJob small{.ranks = 2};
   small.delay = Time{0};

@@ -36,10 +36,6 @@ TEST(World, AllNodesEndWithTheSameModelAndEveryRoundIsScored) {
 
 // 4 sites, 64 floats in one message of 40 + 24 + 256 bytes: the uplink sends three of them, then
 // the delay; the last byte is everywhere at step + 3 * 320 / B + L, and the next round begins.
-//
-// mutant: longhaul/sim/world_host.cpp
-//   - queue_.push(now_ + slot.duration, {.kind = Event::Kind::stepped, .rank = node});
-//   + queue_.push(now_, {.kind = Event::Kind::stepped, .rank = node});
 TEST(World, ARoundTakesItsSteps_ItsBytesAndTheDelay) {
   SmallJob small{.ranks = 4, .exchange = {.rounds = 10, .steps = 2, .chunk = 64}};
   small.speed = {10ms};
@@ -76,9 +72,6 @@ TEST(World, CountsBytesBetweenSitesApartFromThoseWithin) {
   EXPECT_LE(received, sent);  // the run ends before the last ones arrive, perhaps
 }
 
-// mutant: longhaul/sim/world_host.cpp
-//   - const double body = double(message.body.size()) * config_.wire_scale;
-//   + const double body = double(message.body.size());
 TEST(World, WireScaleMultipliesBulkAndLeavesHeadersAlone) {
   const auto bytes = [](double scale) {
     SmallJob small{.ranks = 2, .exchange = {.rounds = 1, .chunk = 64}};
@@ -92,10 +85,6 @@ TEST(World, WireScaleMultipliesBulkAndLeavesHeadersAlone) {
 
 // Two models in a row, from 8 sites to all others. The uplinks interleave what goes to different
 // peers, chunk by chunk, and so they must with runs.
-//
-// mutant: longhaul/sim/fifo_network.cpp
-//   - if (bulk && line.under_way >= Credits::kPerClass) {
-//   + if (bulk && line.under_way >= 99 * Credits::kPerClass) {
 TEST(World, APhantomRunOfChunksCostsTheTimeAndTheBytesOfItsChunks) {
   const auto cost = [](std::uint64_t chunk) {
     SmallJob small{.ranks = 8, .size = 1 << 20, .exchange = {.rounds = 2, .chunk = chunk}};
@@ -108,7 +97,7 @@ TEST(World, APhantomRunOfChunksCostsTheTimeAndTheBytesOfItsChunks) {
     return std::tuple(c.wan_bytes, c.wan_messages, seconds(job.world().now()));
   };
   const auto [bytes, messages, time] = cost(65536);  // 256 KiB, the default chunk
-  for (const std::uint64_t chunks : {4, 8, 16}) {
+  for (const std::uint64_t chunks : {4u, 8u, 16u}) {
     const auto [run_bytes, run_messages, run_time] = cost(chunks * 65536);
     EXPECT_EQ(run_bytes, bytes);
     EXPECT_EQ(run_messages, messages);
@@ -116,10 +105,6 @@ TEST(World, APhantomRunOfChunksCostsTheTimeAndTheBytesOfItsChunks) {
   }
 }
 
-// mutant: longhaul/sim/world_host.cpp
-//   - slot.duration = compute_time_->duration(node, slot.figures.steps++, now_, step.work);
-//   + slot.duration = compute_time_->duration(node, slot.figures.steps++ + pool_.threads(), now_,
-//   {});
 TEST(World, TheNumberOfThreadsChangesNothing) {
   std::set<std::uint64_t> hashes;
   std::set<std::vector<float>> models;

@@ -1,15 +1,8 @@
 #include "longhaul/core/testing/quadratic.h"
 
+#include "longhaul/base/overloaded.h"
+
 namespace longhaul::testing {
-namespace {
-
-template <class... Case>
-struct Overloaded : Case... {
-  using Case::operator()...;
-};
-
-}  // namespace
-
 Quadratic::Quadratic(std::uint64_t size, Config config) : config_(config) {
   LH_CHECK(config.buffers <= size);
   const auto length = std::int64_t(size - config.buffers);

@@ -25,9 +25,6 @@ std::vector<std::uint32_t> one_epoch(Batches& batches) {
   return seen;
 }
 
-// mutant: longhaul/learn/data/batches.cpp
-//   - if (step_ % per_epoch() == 0) shuffle();
-//   + if (last()) shuffle();
 RC_GTEST_PROP(Batches, EverySampleExactlyOnceAnEpoch, ()) {
   const auto size = *rc::gen::inRange<std::size_t>(1, 60);
   const auto batch = *rc::gen::inRange<std::uint32_t>(1, 70);
@@ -53,9 +50,6 @@ TEST(Batches, LastOneIsShort) {
   EXPECT_EQ(batches.peek().size(), 2u);
 }
 
-// mutant: longhaul/learn/data/batches.cpp
-//   - Random random(seed_, {.purpose = Purpose::batches, .round = epoch(), .origin = origin_});
-//   + Random random(seed_, {.purpose = Purpose::batches, .round = 0, .origin = origin_});
 TEST(Batches, OrderDependsOnSeedOriginAndEpoch) {
   auto order = [](std::uint64_t seed, std::uint32_t origin, int epochs) {
     Batches batches(shard_of(50), 8, seed, origin);
@@ -68,9 +62,6 @@ TEST(Batches, OrderDependsOnSeedOriginAndEpoch) {
   EXPECT_NE(order(1, 0, 0), order(1, 0, 1));
 }
 
-// mutant: longhaul/learn/data/batches.cpp
-//   - if (archive.loading()) shuffle();
-//   + if (archive.loading()) order_ = shard_;
 TEST(Batches, SavedAndLoadedGoesOn) {
   Batches batches(shard_of(23), 5, 9, 2);
   for (int step = 0; step < 13; ++step) {

@@ -48,9 +48,6 @@ TEST(Cifar, TruncatedAtEveryByteIsAnError) {
                         "6145 (3072 too many or 1 missing)"));
 }
 
-// mutant: longhaul/learn/data/cifar.cpp
-//   - if (label > 9)
-//   + if (label > 10)
 TEST(Cifar, WrongLabelNamesItsByte) {
   EXPECT_THAT(cifar_error(rows({3, 9, 10})), HasSubstr("byte 6146: expected a label from 0 to 9, "
                                                        "found 10"));

@@ -21,9 +21,6 @@ std::vector<float> row(const DataSet& data, std::size_t i) {
   return out;
 }
 
-// mutant: longhaul/learn/data/dataset.cpp
-//   - pixel_values.push_back(float((pixel / 255.0 - mean[channel]) / std[channel]));
-//   + pixel_values.push_back(float(pixel / 255.0 - mean[channel] / std[channel]));
 TEST(DataSet, PixelsAreNormalisedByTheirChannel) {
   const DataSet data = two_images();
   EXPECT_EQ(data.size(), 2u);

@@ -17,9 +17,6 @@ std::string libsvm_error(std::string_view text, const LibsvmOptions& options = {
 }
 LibsvmOptions to_numbers() { return {{.task = Task::regression}, 0}; }
 
-// mutant: longhaul/learn/data/libsvm.cpp
-//   - const std::size_t begin = cell.row * width;
-//   + const std::size_t begin = cell.row * (width - 1);
 TEST(Libsvm, SparseRowsBecomeDense) {
   auto data = read_text("+1 1:0.5 3:-2\r\n\n-1\t2:1e-3  # a comment\n# another\n1.0\n");
   ASSERT_TRUE(data);
@@ -76,9 +73,6 @@ TEST(Libsvm, FilesWithoutUseAreErrors) {
 }
 
 // 40 KB of text that ask for 10,000 rows of 16,777,216 to_numbers.
-// mutant: longhaul/learn/data/libsvm.cpp
-//   - if (rows_ > (kMostDense * bytes + (1 << 20)) / sizeof(float) / width)
-//   + if (rows_ > (kMostDense * bytes + (1 << 20)) * sizeof(float) * width)
 TEST(Libsvm, MemoryIsBoundedByTheText) {
   std::string text = "1 16777216:1\n";
   for (int i = 0; i < 10000; ++i) text += "2\n";

@@ -158,9 +158,6 @@ TEST_F(Load, LibsvmTestFileMayHoldFewerIndices) {
   EXPECT_THAT(error_of(config), HasSubstr("an index from 1 to 5 (more: set [data] features)"));
 }
 
-// mutant: longhaul/learn/data/kinds.cpp
-//   - return split_of(take_rows(all, rest), take_rows(all, held));
-//   + return split_of(all, take_rows(all, held));
 TEST_F(Load, HeldOutShareIsApartAndFixed) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += std::to_string(i) + "," + std::to_string(i % 2) + "\n";
@@ -179,9 +176,6 @@ TEST_F(Load, HeldOutShareIsApartAndFixed) {
   EXPECT_THAT(error_of(config), HasSubstr("none for the test set"));
 }
 
-// mutant: longhaul/learn/data/load.cpp
-//   - for (std::size_t i = train.size() - split->train->size(); i < train.size(); ++i)
-//   + for (std::size_t i = 0; i < split->train->size(); ++i)
 TEST_F(Load, LocalFilesAreTheShards) {
   DataConfig config = config_of("csv");
   config.partition = "local";
@@ -235,9 +229,6 @@ TEST(Synthetic, ATeacherIsRefusedForRegression) {
   EXPECT_THAT(refused.error().what, HasSubstr("teacher = true"));
 }
 
-// mutant: longhaul/learn/data/synthetic.cpp
-//   - outputs.push_back(dot(weights, units.data()) + noise * random.normal());
-//   + outputs.push_back(dot(weights, units.data()));
 TEST(Synthetic, ATeacherLabelsWhatItSees) {
   SyntheticOptions options;
   options.shape.sample = {20};
@@ -260,9 +251,6 @@ TEST(Synthetic, ATeacherLabelsWhatItSees) {
   EXPECT_GE(classes.size(), 8u);
 }
 
-// mutant: longhaul/learn/data/synthetic.cpp
-//   - return draws(options.seed, options.test ? kTest : kTrain, row);
-//   + return draws(options.seed, kTrain, row);
 TEST_F(Load, SyntheticClassesAreApartAndTheTestSetIsOther) {
   DataConfig config = config_of("synthetic");
   config.samples = 300;

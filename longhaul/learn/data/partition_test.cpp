@@ -52,12 +52,6 @@ std::string shards_error(const Result<Shards>& shards) {
   return shards ? "no error" : shards.error().what;
 }
 
-// mutant: longhaul/learn/data/partition.cpp
-//   - most.pop_back();
-//   + most.shrink_to_fit();
-// mutant: longhaul/learn/data/partition.cpp
-//   - for (std::size_t i = 0; left > 0; i = (i + 1) % order.size(), --left) ++counts[order[i]];
-//   + for (std::size_t i = 0; left > 1; i = (i + 1) % order.size(), --left) ++counts[order[i]];
 RC_GTEST_PROP(Partition, EverySampleExactlyOnce, ()) {
   const auto sites = *rc::gen::inRange<std::size_t>(1, 12);
   const auto classes = *rc::gen::inRange<std::int64_t>(2, 15);
@@ -83,9 +77,6 @@ RC_GTEST_PROP(Partition, EverySampleExactlyOnce, ()) {
   RC_ASSERT(*shards == *partition(data, sites, config, seed));
 }
 
-// mutant: longhaul/learn/data/partition.cpp
-//   - return Random(seed, {.purpose = Purpose::partition, .round = stream});
-//   + return Random(0 * seed, {.purpose = Purpose::partition, .round = stream});
 TEST(Partition, AnotherSeedAnotherPartition) {
   const DataSet data = labelled(500, 10);
   for (const char* kind : {"iid", "dirichlet", "shards"}) {
@@ -103,9 +94,6 @@ TEST(Partition, IidIsEqualPartsOfAllLabels) {
 }
 
 // The smaller alpha, the further from equal shares: mean over labels of the largest site's share.
-// mutant: longhaul/learn/data/partition.cpp
-//   - for (double& share : shares) sum += share = random.gamma(alpha);
-//   + for (double& share : shares) sum += share = random.gamma(1 / alpha);
 TEST(Partition, DirichletIsSkewedByAlpha) {
   const DataSet data = labelled(20000, 10);
   auto largest_share = [&](double alpha) {
@@ -140,9 +128,6 @@ TEST(Partition, DirichletLeavesNoSiteEmpty) {
   }
 }
 
-// mutant: longhaul/learn/data/partition.cpp
-//   - if (data.shape.task == Task::classification) return data.labels[a] < data.labels[b];
-//   + if (data.shape.task == Task::classification) return a < b;
 TEST(Partition, ShardsHoldFewLabels) {
   const DataSet data = labelled(1000, 10);
   DataConfig config = partition_config("shards");
@@ -157,9 +142,6 @@ TEST(Partition, ShardsHoldFewLabels) {
               HasSubstr("5 sites x 2 shards"));
 }
 
-// mutant: longhaul/learn/data/partition.cpp
-//   - shards[std::size_t(data.labels[i]) % sites].push_back(i);
-//   + shards[i % sites].push_back(i);
 TEST(Partition, ByLabelIsLabelModSites) {
   const DataSet data = labelled(35, 7);
   const Shards shards = *partition(data, 3, partition_config("by_label"), 3);

@@ -63,9 +63,6 @@ TEST(Models, NameTheirLayersParametersFirst) {
   EXPECT_EQ(layout_of(spec({.kind = "resnet20", .norm = "group"}, kCifar))->buffers().length, 0u);
 }
 
-// mutant: longhaul/learn/models/spec.cpp
-//   - Random random(seed, {.purpose = Purpose::init, .range = index++});
-//   + Random random(seed, {.purpose = Purpose::init, .origin = index++ % 2});
 TEST(Models, StartFromTheSeedAloneWithinTheirBounds) {
   const ModelSpec lenet = spec({.kind = "lenet"}, kMnist);
   const auto layout = layout_of(lenet);

@@ -56,9 +56,6 @@ TEST(Schedule, Constant) {
   EXPECT_EQ(rate_at(c, 1'000'000), 0.2);
 }
 
-// mutant: longhaul/learn/models/optimizer_config.cpp
-//   - if (c.schedule == "step") return c.rate * std::pow(c.factor, double(t / c.steps));
-//   + if (c.schedule == "step") return c.rate * std::pow(c.factor, double(t) / double(c.steps));
 TEST(Schedule, StepFallsAtOnceEverySoManySteps) {
   OptimizerConfig c;
   c.rate = 1;
@@ -83,9 +80,6 @@ TEST(Schedule, CosineEndsAtMinRateAndStaysThere) {
   EXPECT_NEAR(rate_at(c, 1000), 0.1, 1e-12);
 }
 
-// mutant: longhaul/learn/models/optimizer_config.cpp
-//   - const std::uint64_t t = step - c.warmup_steps;
-//   + const std::uint64_t t = step;
 TEST(Schedule, BeginsBehindTheWarmUp) {
   OptimizerConfig c;
   c.rate = 1;

@@ -1,7 +1,7 @@
 #pragma once
 // Every overlay in every form of its own; under a sanitizer, many times slower, in those that run
 // code which no other does.
-#include "longhaul/core/testing/effort.h"
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/flow/wan.h"
 #include "longhaul/overlay/testing/exchange.h"
 

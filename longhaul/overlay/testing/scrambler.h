@@ -27,6 +27,7 @@ class Scrambler final : public Transfer {
   void begin(Outgoing, Turn&) override;
   void cancel(const TransferKey&, std::optional<Rank> to) override;
   std::uint64_t remaining(const TransferKey&, Rank to) const override;
+  void reprioritise(const TransferKey&, Rank, Service, Turn&) override {}
   std::optional<Arrival> arrived() override;
   std::optional<Sent> sent() override;
 

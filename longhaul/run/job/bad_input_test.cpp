@@ -166,9 +166,6 @@ TEST(BadInput, ThePlainJobIsGood) {
   EXPECT_EQ(sample_error(job_with("job", "", "seed = 1").text), "no error");
 }
 
-// mutant: longhaul/run/job/job.cpp
-//   - LH_TRY(read_settings(doc.table("report"), job.report, {}));
-//   + (void)read_settings(doc.table("report"), job.report, {});
 TEST(BadInput, EveryMisspeltKeyIsRefusedWithTheNearest) {
   for (const Case& c : all_cases()) {
     std::string key(c.doc.field.name);
@@ -183,18 +180,12 @@ TEST(BadInput, EveryMisspeltKeyIsRefusedWithTheNearest) {
   }
 }
 
-// mutant: longhaul/run/job/job.cpp
-//   - LH_TRY(read_settings(doc.table("stop"), job.stop, {}));
-//   + (void)read_settings(doc.table("stop"), job.stop, {});
 TEST(BadInput, EveryMistypedKeyIsRefused) {
   for (const Case& c : all_cases())
     for (const std::string& value : mistyped(c.doc))
       expect_error(c, std::string(c.doc.field.name), value);
 }
 
-// mutant: longhaul/run/job/job.cpp
-//   - LH_TRY(read_settings(doc.table("wan"), job.wan, {}));
-//   + (void)read_settings(doc.table("wan"), job.wan, {});
 TEST(BadInput, EveryKeyOutOfRangeIsRefused) {
   for (const Case& c : all_cases())
     for (const std::string& value : out_of_range(c.doc))

@@ -52,12 +52,6 @@ std::vector<double> steps(const Result<Job>& job) {
 
 const std::string kFour = sites({"a", "b", "c", "d"});
 
-// mutant: longhaul/run/job/hetero.cpp
-//   - if (!hetero.factors) return std::pow(*hetero.ratio, place);
-//   + if (!hetero.factors) return 1 + (*hetero.ratio - 1) * place;
-// mutant: longhaul/run/job/hetero.cpp
-//   - const double place = double(k) / double(n - 1);
-//   + const double place = double(k) / double(n);
 TEST(Hetero, AGeometricSpreadHasItsRatioAndEqualFactors) {
   const auto four = steps(resolve("[hetero]\nratio = 8\n", kFour));
   ASSERT_EQ(four.size(), 4u);
@@ -67,9 +61,6 @@ TEST(Hetero, AGeometricSpreadHasItsRatioAndEqualFactors) {
   EXPECT_EQ(steps(resolve("[hetero]\nratio = 9\n", sites({"a"}))), (std::vector<double>{20}));
 }
 
-// mutant: longhaul/run/job/hetero.cpp
-//   - return factors[below] * std::pow(factors[below + 1] / factors[below], beyond);
-//   + return factors[below];
 TEST(Hetero, MeasuredFactorsAreStretchedOverTheSites) {
   const std::string table = "[hetero]\nspread = \"measured\"\nfactors = [1, 2, 8]\n";
   const auto five = steps(resolve(table, sites({"a", "b", "c", "d", "e"})));
@@ -81,9 +72,6 @@ TEST(Hetero, MeasuredFactorsAreStretchedOverTheSites) {
 }
 
 // The same speeds to other sites, as the seed says.
-// mutant: longhaul/run/job/hetero.cpp
-//   - Random random(seed, {Purpose::speeds});
-//   + Random random(seed * 0, {Purpose::speeds});
 TEST(Hetero, ShuffledIsDealtByTheSeed) {
   std::set<std::vector<double>> seen;
   for (int seed = 1; seed <= 20; ++seed) {
@@ -98,9 +86,6 @@ TEST(Hetero, ShuffledIsDealtByTheSeed) {
 
 // As if the steps stood at the sites: for the hash, for the difference, and in the job as resolved,
 // which says where they come from.
-// mutant: longhaul/run/job/hetero.cpp
-//   - sites[k]->set({"step_ms", {step}, source.file, source.line});
-//   + sites[k]->set({"step_ms", {step}, "default", 0});
 TEST(Hetero, IsAsIfItStoodAtTheSites) {
   const auto job = resolve("[hetero]\nratio = 4\ndrift = 0.2\n", sites({"a", "b"}));
   const auto written = resolve("",
@@ -121,9 +106,6 @@ TEST(Hetero, IsAsIfItStoodAtTheSites) {
 }
 
 // A server has no steps: it takes no place in the spread, and no drift.
-// mutant: longhaul/run/job/hetero.cpp
-//   - return text && *text == "worker";
-//   + return text != nullptr;
 TEST(Hetero, IsForSitesWithWorkers) {
   const auto job =
       resolve("[hetero]\nratio = 4\ndrift = 0.1\n",
@@ -133,9 +115,6 @@ TEST(Hetero, IsForSitesWithWorkers) {
   EXPECT_EQ(job->sites[1].drift, 0.1);
 }
 
-// mutant: longhaul/run/job/hetero.cpp
-//   - if (!site->find(key)) site->set(*entry);
-//   + site->set(*entry);
 TEST(Hetero, ASitesOwnDriftWins) {
   const auto job = resolve("[hetero]\ndrift = 0.1\ndrift_bound = 3\n",
                            sites({"a"}) + "drift = 0.5\ndrift_every_s = 7\nstep_ms = 9\n");
@@ -146,9 +125,6 @@ TEST(Hetero, ASitesOwnDriftWins) {
   EXPECT_EQ(job->sites[0].step_ms, 9);
 }
 
-// mutant: longhaul/run/job/hetero.cpp
-//   - for (const char* key : {"step_ms", "step_trace", "step_at_s", "step_values"})
-//   + for (const char* key : {"step_trace", "step_at_s", "step_values"})
 TEST(Hetero, OneOfTheSpreadAndASitesOwnStepTime) {
   const std::string table = "[hetero]\nratio = 4\n";
   EXPECT_EQ(hetero_error(table, sites({"a"}) + "step_ms = 30\n"),
@@ -162,12 +138,6 @@ TEST(Hetero, OneOfTheSpreadAndASitesOwnStepTime) {
               HasSubstr("[site.a] step_at_s: expected no step_at_s beside"));
 }
 
-// mutant: longhaul/run/job/hetero.cpp
-//   - if (asked && !hetero.ratio)
-//   + if (asked && false)
-// mutant: longhaul/run/job/hetero.cpp
-//   - if (step > kLongestStep)
-//   + if (false)
 TEST(Hetero, WhatASpreadLacksOrIgnoresIsAnError) {
   for (const char* key : {"order = \"shuffled\"", "step_ms = 5", "spread = \"geometric\""})
     EXPECT_THAT(hetero_error(fmt::format("[hetero]\n{}\n", key), kFour),
@@ -186,9 +156,6 @@ TEST(Hetero, WhatASpreadLacksOrIgnoresIsAnError) {
 }
 
 // What would change nothing is refused.
-// mutant: longhaul/run/job/hetero.cpp
-//   - if (there && !site.drift)
-//   + if (false)
 TEST(StepTimes, KeysOfDriftNeedADrift) {
   for (const char* key : {"drift_every_s", "drift_bound"})
     EXPECT_THAT(hetero_error("", sites({"a"}) + fmt::format("{} = 5\n", key)),
@@ -196,13 +163,6 @@ TEST(StepTimes, KeysOfDriftNeedADrift) {
 }
 
 // A job as resolved reads back as itself, and its steps begin with the trace.
-// mutant: longhaul/run/job/hetero.cpp
-//   - site.step_ms = first;
-//   +
-// mutant: longhaul/run/job/hetero.cpp
-//   - if (const Status good = trace.check(); !good) return about(table, "step_at_s",
-//   good.error().what);
-//   +
 TEST(StepTimes, ATraceInTheJob) {
   const auto with = [](const std::string& keys) { return sites({"a"}) + keys; };
   const auto job = resolve("", with("step_at_s = [0, 10]\nstep_values = [30, 5]\n"));

@@ -57,9 +57,6 @@ TEST(Job, NeedsAModelASyncAndASite) {
   EXPECT_THAT(error_of(job_text("")), HasSubstr("[sync] kind: missing"));
 }
 
-// mutant: longhaul/run/job/presets.cpp
-//   - if (!overruled) table.set({std::string(preset.key), preset.value, source, 0});
-//   + table.set({std::string(preset.key), preset.value, source, 0});
 TEST(Presets, AreOverruledByTheFileKeyByKey) {
   auto plain = resolve_text(job_text("[sync]\nkind = \"diloco\"\n"));
   ASSERT_TRUE(plain) << plain.error().what;
@@ -104,9 +101,6 @@ TEST(Variants, HoldForTheirSyncKindOnly) {
               AllOf(HasSubstr("job.toml:8"), HasSubstr("'steps'")));
 }
 
-// mutant: longhaul/run/job/presets.cpp
-//   - Settings& base = doc.table(table);
-//   + Settings& base = doc.table("sync");
 // Of tables of the run itself too.
 TEST(Variants, HoldForEveryTable) {
   const std::string text =
@@ -122,9 +116,6 @@ TEST(Variants, HoldForEveryTable) {
               HasSubstr("mbbs"));
 }
 
-// mutant: longhaul/run/job/presets.cpp
-//   - if (chosen && chosen != base.text("kind"))
-//   + if (chosen && chosen == base.text("kind"))
 TEST(Variants, WithAnotherKindTakeTheTablesPlace) {
   const std::string text = job_text(
       "[sync]\nkind = \"fedavg\"\n[optimizer]\nkind = \"sgd\"\nmomentum = 0.9\nrate = 0.3\n"
@@ -230,12 +221,6 @@ TEST(Check, RefusesAnIllegalCombinationWithTheReason) {
               AllOf(HasSubstr("job.toml"), HasSubstr("ring"), HasSubstr("error_feedback")));
 }
 
-// mutant: longhaul/run/job/check.cpp
-//   - if (sync.traits.served && job.overlay.settings.find(key))
-//   + if (false)
-// mutant: longhaul/run/job/check.cpp
-//   - const SyncEntry sync = entry_with(*job.sync.entry, job.sync.settings);
-//   + const SyncEntry sync = *job.sync.entry;
 TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
   const std::string asp = "[sync]\nkind = \"asp\"\n", over = "[overlay]\nkind = ";
   auto job = resolve_text(job_text(asp));
@@ -253,9 +238,6 @@ TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
               HasSubstr("name it in [roles] server"));
 }
 
-// mutant: longhaul/run/job/job.cpp
-//   - if (roles.server == site.name && has_role(site, "server")) return nodes;
-//   + if (roles.server == site.name) return nodes;
 TEST(Members, AServerOfItsOwnComesLast) {
   auto job = resolve_text(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"a\"\n",
                               "[[site]]\nname = \"a\"\nnodes = 2\n[[site]]\nname = \"b\"\n"));
@@ -269,12 +251,6 @@ TEST(Members, AServerOfItsOwnComesLast) {
   EXPECT_EQ(job->workers(), 3u);
 }
 
-// mutant: longhaul/run/job/job.cpp
-//   - return roles.server == site.name && !has_role(site, "server");
-//   + return roles.server == site.name;
-// mutant: longhaul/run/job/job.cpp
-//   - if (has_role(site, "worker")) count += site.nodes;
-//   + count += site.nodes;
 TEST(Members, ASiteThatHasAServerGetsNoOther) {
   auto job =
       resolve_text(bsp("[overlay]\nkind = \"hub\"\n[roles]\nserver = \"b\"\n",
@@ -316,9 +292,6 @@ TEST(Dump, ReadsBackAsTheSameJob) {
   }
 }
 
-// mutant: longhaul/run/job/dump.cpp
-//   - return to_text(whole && type == "number" ? Value{double(*whole)} : value);
-//   + return to_text(value);
 TEST(Dump, EqualNumbersAreEqualJobs) {
   auto whole = resolve_text(bsp(""), {"optimizer.rate=1"});
   auto real = resolve_text(bsp(""), {"optimizer.rate=1.0"});
@@ -339,9 +312,6 @@ TEST(Dump, HashSkipsLocalKeysAndNothingElse) {
 }
 
 // What overlays plan by: one object, whose sites have names.
-// mutant: longhaul/run/job/job.cpp
-//   - job.believed = named(job.network, job.sites);
-//   +
 TEST(Job, BelievesWhatItSaysOfTheNetwork) {
   auto job = resolve_text(bsp("[wan]\nmbps = 80\n"));
   ASSERT_TRUE(job && job->believed);

@@ -8,9 +8,6 @@
 namespace longhaul::run {
 namespace {
 
-// mutant: longhaul/run/job/site_index.h
-//   - index_.emplace(site.name, std::uint32_t(names_.size()));
-//   + index_[site.name] = std::uint32_t(names_.size());
 TEST(SiteIndex, FindsTheFirstOfAName) {
   flow::Wan wan;
   for (const char* name : {"tokyo", "lima", "oslo", "lima"})

@@ -60,9 +60,6 @@ class WanOfJob : public testing::Test {
   std::filesystem::path folder_;
 };
 
-// mutant: longhaul/run/job/wan.cpp
-//   - wan.sites.push_back(from.sites[*found]);
-//   + wan.sites.push_back(from.sites[i]);
 TEST_F(WanOfJob, TakesThePresetsSitesByNameInTheJobsOrder) {
   const flow::Wan all = network("[wan]\npreset = \"aws-11-multi\"\n");
   EXPECT_EQ(all.sites.size(), 11u);
@@ -91,9 +88,6 @@ TEST_F(WanOfJob, LanTakesSitesOfAnyName) {
   EXPECT_EQ(wan.pair(0, 2).delay_s, 0.00025);
 }
 
-// mutant: longhaul/run/job/wan.cpp
-//   - if (pair.flow) *pair.flow *= scale;
-//   +
 TEST_F(WanOfJob, RateScaleLeavesSitesAlone) {
   const flow::Wan wan =
       network("[wan]\npreset = \"aws-11-single\"\nrate_scale = 0.1\nup_mbps = 100\n");
@@ -106,9 +100,6 @@ TEST_F(WanOfJob, RateScaleLeavesSitesAlone) {
   EXPECT_DOUBLE_EQ(two.shared.front().rate, 50 * 125000.0);
 }
 
-// mutant: longhaul/run/job/wan.cpp
-//   - if (link.mbps) pair.rate = flow::bytes_per_second(*link.mbps);
-//   +
 TEST_F(WanOfJob, LinksWinOverThePreset) {
   const flow::Wan wan = network(
       "[wan]\npreset = \"ec2-2017-10\"\n[[wan.link]]\nfrom = \"tokyo\"\nto = \"seoul\"\n"
@@ -129,12 +120,6 @@ TEST_F(WanOfJob, WindowsLimitEachConnection) {
   EXPECT_EQ(window_rate(window, 0), 1140 * 125000.0);
 }
 
-// mutant: longhaul/run/job/wan.cpp
-//   - for (auto* list : {&doc.links, &doc.shared, &doc.traces}) list->clear();
-//   + for (auto* list : {&doc.shared, &doc.traces}) list->clear();
-// mutant: longhaul/run/job/wan.cpp
-//   - for (auto* list : {&doc.links, &doc.shared, &doc.traces}) list->clear();
-//   + doc.links.clear();
 TEST_F(WanOfJob, TheCommandLineTakesANetworkInPlaceOfTheFiles) {
   const std::string text =
       "[wan]\nmodel = \"fair\"\nmbps = 3\ndelay_ms = 9\nloss = 0.1\nwire_scale = 2\n"
@@ -159,9 +144,6 @@ TEST_F(WanOfJob, TheCommandLineTakesANetworkInPlaceOfTheFiles) {
 }
 
 // Sites that were started with different networks are of different jobs, and refuse one another.
-// mutant: longhaul/run/job/dump.cpp
-//   - if (!key.local) keys[fmt::format("[{}] {}", table.name, key.key)] = &key;
-//   + if (!key.local && key.key != "preset") keys[table.name + key.key] = &key;
 TEST_F(WanOfJob, TheHashTellsOneNetworkOfTheCommandLineFromAnother) {
   const std::string text = sites({"tokyo", "seoul"});
   std::set<std::uint64_t> hashes;
@@ -184,9 +166,6 @@ TEST_F(WanOfJob, RefusesTwoSourcesOfOneThing) {
   EXPECT_THAT(error_of("[wan]\nmatrices = \"00\"\n" + sites({"a"})), HasSubstr("beside it"));
 }
 
-// mutant: longhaul/run/job/matrix_wan.cpp
-//   - if (mbps) pair.rate = flow::bytes_per_second(mbps->at(rate_rows[from], rate_rows[to]));
-//   + if (mbps) pair.rate = flow::bytes_per_second(mbps->at(rate_rows[to], rate_rows[from]));
 TEST_F(WanOfJob, OwnMatrices) {
   const flow::Wan all = network(matrices());
   ASSERT_EQ(all.sites.size(), 3u);
@@ -216,9 +195,6 @@ TEST_F(WanOfJob, BadMatricesAreNamedByTheKeyThatLedToThem) {
               AllOf(HasSubstr("[site.dd] name: expected a site of "), HasSubstr("mbps.csv")));
 }
 
-// mutant: longhaul/run/job/wan.cpp
-//   - if (!job.wan.matrices.empty() && job.wan.matrices != digest)
-//   + if (false)
 TEST_F(WanOfJob, GoesOnOnlyWithTheMatricesItBeganWith) {
   auto began = job(matrices());
   ASSERT_TRUE(began) << began.error().what;
