@@ -3,6 +3,7 @@
 // docs/messages.md lists each; a family that is missing here is missing in both.
 #include <string_view>
 
+#include "longhaul/core/channel_messages.h"
 #include "longhaul/core/finish_barrier.h"
 #include "longhaul/core/membership.h"
 #include "longhaul/core/stop_rule.h"
@@ -11,8 +12,11 @@
 #include "longhaul/overlay/tsengine_messages.h"
 #include "longhaul/perf/messages.h"
 #include "longhaul/sync/esync_states.h"
+#include "longhaul/sync/fedat.h"
+#include "longhaul/sync/fedgsync_config.h"
 #include "longhaul/sync/handover.h"
-#include "longhaul/sync/server/courier.h"
+#include "longhaul/sync/server/server_header.h"
+#include "longhaul/sync/ssp.h"
 #include "longhaul/transfer/reliable.h"
 
 namespace longhaul {
@@ -33,7 +37,12 @@ void for_each_message(Visit&& visit) {
   family("handover", sync::Handover::Messages{});
   family("esync", sync::esync::States::Messages{});
   family("perf", perf::Messages{});
-  family("sync/server", sync::server::Courier::Messages{});
+  family("vector channel", channel::Messages{});
+  // In the header of a vector channel's `begin`.
+  family("sync/server", MessageList<sync::server::ServerHeader>{});
+  family("sync/ssp", MessageList<sync::SspModel>{});
+  family("sync/fedat", MessageList<sync::FedAtUpdate>{});
+  family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 
 }  // namespace longhaul

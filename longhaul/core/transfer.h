@@ -76,6 +76,8 @@ class Transfer : public Machine {
   virtual std::optional<Sent> sent() = 0;
   // Mean training loss of the newest local step; transfers that adapt to it listen.
   virtual void training_loss(double) {}
+  // What of `key` is still queued here for `to` goes with this service from now on.
+  virtual void reprioritise(const TransferKey& key, Rank to, Service, Turn&) = 0;
 };
 
 }  // namespace longhaul

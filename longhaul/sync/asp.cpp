@@ -30,13 +30,13 @@ void AspWorker::computed(const Computed& done, Turn& turn) {
 }
 
 void AspWorker::state(Archive& ar) {
-  WorkerHalf::state(ar);
+  ParameterServerWorker::state(ar);
   ar(local_);
 }
 
 // x <- x + u - eta lambda_t g^2 (x - bak)
-server::ServerHalf::Taken AspServer::commit(Rank from, const server::Label&,
-                                            std::span<const float> values, Turn& turn) {
+server::ParameterServer::Taken AspServer::commit(Rank from, const server::ServerHeader&,
+                                                 std::span<const float> values, Turn& turn) {
   mix_buffers(values, turn);
   const auto x = store().change().first(parameters().length);
   if (compensates() && config_.compensation == "adaptive") mean_square_.resize(x.size());
@@ -59,12 +59,12 @@ double AspServer::compensation(std::size_t i, double u, double apart) {
   return setup().rate * lambda_t * g * g * apart;
 }
 
-void AspServer::gives(Rank rank, Turn&) {
+void AspServer::on_model_sent(Rank rank, Turn&) {
   if (compensates()) bak_[rank] = store().snapshot();
 }
 
 void AspServer::state(Archive& ar) {
-  ServerHalf::state(ar);
+  ParameterServer::state(ar);
   std::map<Rank, std::vector<float>> bak;
   for (const auto& [rank, model] : bak_) bak[rank] = *model;
   ar(bak, mean_square_);

@@ -12,8 +12,8 @@
 // The compensation takes g = -u / eta from it, with eta = [optimizer] rate: exact for plain SGD.
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/local_update.h"
-#include "longhaul/sync/server/server_half.h"
-#include "longhaul/sync/server/worker_half.h"
+#include "longhaul/sync/server/parameter_server.h"
+#include "longhaul/sync/server/parameter_server_worker.h"
 
 namespace longhaul::sync {
 
@@ -36,9 +36,9 @@ struct AspConfig {
   }
 };
 
-class AspWorker final : public server::WorkerHalf {
+class AspWorker final : public server::ParameterServerWorker {
  public:
-  using WorkerHalf::WorkerHalf;
+  using ParameterServerWorker::ParameterServerWorker;
   void state(Archive&) override;
 
  private:
@@ -48,15 +48,16 @@ class AspWorker final : public server::WorkerHalf {
   LocalUpdate local_;
 };
 
-class AspServer final : public server::ServerHalf {
+class AspServer final : public server::ParameterServer {
  public:
   AspServer(const AspConfig& config, const server::Setup& setup)
-      : ServerHalf(setup), config_(config) {}
+      : ParameterServer(setup), config_(config) {}
   void state(Archive&) override;
 
  private:
-  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
-  void gives(Rank, Turn&) override;
+  Taken commit(Rank from, const server::ServerHeader&, std::span<const float> values,
+               Turn&) override;
+  void on_model_sent(Rank, Turn&) override;
   void drop(Rank rank) override { bak_.erase(rank); }
   bool compensates() const { return config_.compensation != "none"; }
   double compensation(std::size_t i, double u, double apart);
@@ -71,11 +72,12 @@ struct Asp {
   using Config = AspConfig;
   static Status check(const Config&, const server::Setup&);
   static SyncTraits traits_with(const Settings&);
-  static std::unique_ptr<server::WorkerHalf> worker(const Config&, const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServerWorker> worker(const Config&,
+                                                               const server::Setup& setup) {
     return std::make_unique<AspWorker>(setup);
   }
-  static std::unique_ptr<server::ServerHalf> server(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServer> server(const Config& config,
+                                                         const server::Setup& setup) {
     return std::make_unique<AspServer>(config, setup);
   }
   static constexpr SyncTraits kTraits{

@@ -4,13 +4,13 @@
 
 #include <cmath>
 
-#include "longhaul/sync/testing/halves.h"
+#include "longhaul/sync/testing/server_and_workers.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
-using testing::Halves;
+using testing::ServerAndWorkers;
 using testing::TestJob;
 using Floats = std::vector<float>;
 
@@ -21,9 +21,6 @@ TestJob::Config asp_job(std::uint32_t n, std::vector<Setting> settings = {}) {
           .stop = {.max_rounds = 12}};
 }
 
-// mutant: longhaul/sync/asp.cpp
-//   - x[i] = float(double(x[i]) + u - (compensates() ? compensation(i, u, apart) : 0));
-//   + x[i] = float(double(x[i]) + 1.01 * u);
 TEST(Asp, R3_8_OneWorkerIsPlainTraining) {
   TestJob::Config plain = asp_job(1);
   plain.sync = "bsp";
@@ -36,9 +33,6 @@ TEST(Asp, R3_8_OneWorkerIsPlainTraining) {
     EXPECT_NEAR(asp.params(0)[i], sgd.params(0)[i], 1e-6 * std::abs(sgd.params(0)[i])) << i;
 }
 
-// mutant: longhaul/sync/server/worker_half.cpp
-//   - version_ = letter.label.version;
-//   + if (letter.label.kind == Label::Kind::last) version_ = letter.label.version;
 TEST(Asp, R3_9_StalenessIsThatOfTheOthersAtEqualSpeeds) {
   for (const std::uint32_t n : {1u, 2u, 5u}) {
     TestJob::Config config = asp_job(n + 1);  // the server apart, as far from all
@@ -54,9 +48,6 @@ TEST(Asp, R3_9_StalenessIsThatOfTheOthersAtEqualSpeeds) {
   }
 }
 
-// mutant: longhaul/sync/asp.cpp
-//   - double lambda_t = config_.lambda;
-//   + double lambda_t = config_.lambda + 0.01;
 TEST(Asp, R3_22_WithoutLambdaOrWithoutDelayCompensationChangesNoBit) {
   TestJob plain(asp_job(3)), alone(asp_job(1));
   plain.run();
@@ -72,16 +63,10 @@ TEST(Asp, R3_22_WithoutLambdaOrWithoutDelayCompensationChangesNoBit) {
 }
 
 // x <- x + u - eta lambda (u / eta)^2 (x - bak), bak being the worker's own.
-// mutant: longhaul/sync/asp.cpp
-//   - if (compensates()) bak_[rank] = store().snapshot();
-//   + if (compensates()) for (Rank r : {0u, 1u}) bak_[r] = store().snapshot(), (void)rank;
-// mutant: longhaul/sync/asp.cpp
-//   - return setup().rate * lambda_t * g * g * apart;
-//   + return setup().rate * lambda_t * g * apart;
 TEST(Asp, R3_22_CompensatesByTheFormula) {
   const double eta = 0.5, lambda = 0.04;
   for (const bool adaptive : {false, true}) {
-    Halves<Asp> job({adaptive ? "adaptive" : "constant", lambda}, 2, 1, eta);
+    ServerAndWorkers<Asp> job({adaptive ? "adaptive" : "constant", lambda}, 2, 1, eta);
     job.start(1);
     double x = 1, square = 0;
     std::map<Rank, double> bak{{0, 1.0}, {1, 1.0}};
@@ -98,9 +83,6 @@ TEST(Asp, R3_22_CompensatesByTheFormula) {
 }
 
 // Running statistics: of one worker its own, of several the newest of each count alike.
-// mutant: longhaul/sync/asp.cpp
-//   - mix_buffers(values, turn);
-//   + (void)turn;
 TEST(Asp, BuffersOfOneWorkerAreItsOwn) {
   TestJob job(asp_job(1));
   job.run();
@@ -119,9 +101,6 @@ TEST(Asp, ALostWorkerIsNotWaitedForAndItsUpdatesStay) {
   EXPECT_EQ(job.node(1).strategy().rounds_done(), 12u);
 }
 
-// mutant: longhaul/sync/server/served.cpp
-//   - if (over_ || turn.view().has(setup_.server)) return;
-//   + return;
 TEST(Asp, WithoutItsServerARunEndsAndSaysWhoIsLost) {
   TestJob job(asp_job(3));
   int events = 0;
@@ -135,20 +114,11 @@ TEST(Asp, WithoutItsServerARunEndsAndSaysWhoIsLost) {
   }
 }
 
-// mutant: longhaul/sync/asp.cpp
-//   - ar(bak, mean_square_);
-//   + ar(bak);
-// mutant: longhaul/sync/asp.cpp
-//   - bak_[rank] = std::make_shared<const std::vector<float>>(std::move(model));
-//   + bak_.erase(rank);
 TEST(Asp, SavingAfterEveryEventChangesNothing) {
   EXPECT_EQ(changed_by_saving(asp_job(3)), "");
   EXPECT_EQ(changed_by_saving(asp_job(3, {{"compensation", {std::string("adaptive")}}})), "");
 }
 
-// mutant: longhaul/sync/asp.cpp
-//   - traits.no_feedback = "squares what it gets, which must not hold what was lost before";
-//   +
 TEST(Asp, CompensationTakesNoErrorFeedback) {
   EXPECT_EQ(Asp::traits_with({"sync", "", 0, {}}).no_feedback, "");
   const Settings with{"sync", "", 0, {{"compensation", {std::string("constant")}}}};

@@ -17,9 +17,6 @@ std::vector<Quadratic::Config> unequal(std::uint32_t n, std::uint64_t buffers = 
 }
 
 // A quadratic of B samples at target t and one of B' at t' are one of B + B' at the weighted mean.
-// mutant: longhaul/sync/bsp.h
-//   - virtual double weight(const Computed& computed) const { return double(computed.samples); }
-//   + virtual double weight(const Computed&) const { return 1; }
 TEST(Bsp, R3_1_EqualsOneNodeWithTheBatchesOfAll) {
   const auto learners = unequal(4);
   double target = 0, samples = 0;
@@ -38,9 +35,6 @@ TEST(Bsp, R3_1_EqualsOneNodeWithTheBatchesOfAll) {
     EXPECT_NEAR(many.params(2)[i], single.params(0)[i], 1e-5 * single.params(0)[i]);
 }
 
-// mutant: longhaul/sync/bsp.cpp
-//   - std::copy(gbar.begin(), gbar.end(), turn.grads().begin());
-//   + (void)gbar;
 TEST(Bsp, R3_2_AllParametersAndBuffersAreBitEqualAfterEveryRound) {
   TestJob job({.learners = unequal(5, /*buffers=*/3), .stop = {.max_rounds = 7}});
   std::uint64_t compared = 0;
@@ -61,9 +55,6 @@ TEST(Bsp, R3_2_AllParametersAndBuffersAreBitEqualAfterEveryRound) {
   EXPECT_GT(compared, 20u);
 }
 
-// mutant: longhaul/sync/bsp.cpp
-//   - turn.compute(ApplyGradient{});
-//   + turn.compute(LocalStep{});
 TEST(Bsp, R3_3_OneNodeIsPlainTrainingBitForBit) {
   const auto learners = unequal(1, 2);
   TestJob job({.learners = learners, .stop = {.max_rounds = 30}});
@@ -73,9 +64,6 @@ TEST(Bsp, R3_3_OneNodeIsPlainTrainingBitForBit) {
   EXPECT_EQ(job.params(0), std::vector<float>(plain.params().begin(), plain.params().end()));
 }
 
-// mutant: longhaul/sync/synchronous.cpp
-//   - samples_ += std::uint64_t(std::llround(double(outcome.values.back()) * outcome.weight));
-//   + samples_ += std::uint64_t(std::llround(double(outcome.values.back())));
 TEST(Bsp, StopsWhenAllTogetherHaveUsedMaxSamples) {
   for (std::uint64_t buffers : {0u, 3u}) {
     TestJob job({.learners = unequal(3, buffers),  // 1 + 2 + 3 samples a step
@@ -103,9 +91,6 @@ TEST(Bsp, ReportsAtTheCadenceAndStopsAtTheTarget) {
     EXPECT_EQ(job.node(rank).strategy().rounds_done(), verdict_on + 2 + 1);
 }
 
-// mutant: longhaul/sync/synchronous.cpp
-//   - if (!status) fail(status.error(), turn);
-//   + if (!status && turn.self() == 0) fail(status.error(), turn);
 TEST(Bsp, AGradientThatIsNotFiniteEndsTheRunNamingSiteRoundAndRemedy) {
   auto learners = unequal(2);
   learners[1].target = std::numeric_limits<float>::infinity();
@@ -130,9 +115,6 @@ TEST(Bsp, RecordsTheLossOfEveryRoundOnEveryNode) {
   }
 }
 
-// mutant: longhaul/sync/bsp.cpp
-//   - ar(applying_);
-//   + (void)ar;
 TEST(Bsp, SavingAndLoadingAfterAnyEventChangesNothing) {
   EXPECT_EQ(testing::changed_by_saving({.learners = unequal(3, 2), .stop = {.max_rounds = 4}}), "");
 }

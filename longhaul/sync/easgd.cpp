@@ -19,14 +19,15 @@ void EasgdWorker::computed(const Computed& done, Turn& turn) {
 }
 
 // d = alpha (x - c); x <- x - d, as the server reads it; push d
-void EasgdWorker::read(const server::Label&, const Snapshot& centre, Turn& turn) {
+void EasgdWorker::read(const server::ServerHeader&, const Snapshot& centre, Turn& turn) {
   if (centre && done_.steps > 0) {
     const double alpha = config_.beta / double(setup().workers.size());
     const auto x = parameters(turn);
     std::vector<float> d(x.size());
     for (std::size_t i = 0; i < d.size(); ++i)
       d[i] = float(alpha * (double(x[i]) - double((*centre)[i])));
-    const std::vector<float> read = setup().courier->as_read(d);
+    const std::vector<float> read =
+        setup().channel->as_received(d, {0, d.size()}, setup().server, {});
     push(d, done_, /*asks=*/false, turn);
     for (std::size_t i = 0; i < d.size(); ++i) x[i] = float(double(x[i]) - double(read[i]));
   }
@@ -34,13 +35,13 @@ void EasgdWorker::read(const server::Label&, const Snapshot& centre, Turn& turn)
 }
 
 void EasgdWorker::state(Archive& ar) {
-  WorkerHalf::state(ar);
+  ParameterServerWorker::state(ar);
   ar(done_);
 }
 
 // c <- c + d; running statistics move by the same share
-server::ServerHalf::Taken EasgdServer::commit(Rank, const server::Label&, std::span<const float> d,
-                                              Turn&) {
+server::ParameterServer::Taken EasgdServer::commit(Rank, const server::ServerHeader&,
+                                                   std::span<const float> d, Turn&) {
   const auto c = store().change();
   const std::size_t length = parameters().length;
   for (std::size_t i = 0; i < length; ++i) c[i] = float(double(c[i]) + double(d[i]));

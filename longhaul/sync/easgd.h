@@ -8,8 +8,8 @@
 // A worker keeps what the codec leaves out of its pull: that is still in x - c, and comes with the
 // next one.
 #include "longhaul/core/registry.h"
-#include "longhaul/sync/server/server_half.h"
-#include "longhaul/sync/server/worker_half.h"
+#include "longhaul/sync/server/parameter_server.h"
+#include "longhaul/sync/server/parameter_server_worker.h"
 
 namespace longhaul::sync {
 
@@ -35,28 +35,29 @@ struct EasgdConfig {
   }
 };
 
-class EasgdWorker final : public server::WorkerHalf {
+class EasgdWorker final : public server::ParameterServerWorker {
  public:
   EasgdWorker(const EasgdConfig& config, const server::Setup& setup)
-      : WorkerHalf(setup), config_(config) {}
+      : ParameterServerWorker(setup), config_(config) {}
 
  private:
   void begin(Turn&) override;
   void computed(const Computed&, Turn&) override;
-  void read(const server::Label&, const Snapshot& model, Turn&) override;
+  void read(const server::ServerHeader&, const Snapshot& model, Turn&) override;
   void state(Archive&) override;
 
   const EasgdConfig config_;
   Computed done_;  // since the last push
 };
 
-class EasgdServer final : public server::ServerHalf {
+class EasgdServer final : public server::ParameterServer {
  public:
   EasgdServer(const EasgdConfig& config, const server::Setup& setup)
-      : ServerHalf(setup), config_(config) {}
+      : ParameterServer(setup), config_(config) {}
 
  private:
-  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  Taken commit(Rank from, const server::ServerHeader&, std::span<const float> values,
+               Turn&) override;
 
   const EasgdConfig config_;
 };
@@ -66,12 +67,12 @@ struct Easgd {
   using Config = EasgdConfig;
   static Status check(const Config&, const server::Setup&) { return Ok{}; }
   static SyncTraits traits_with(const Settings&);
-  static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
+                                                               const server::Setup& setup) {
     return std::make_unique<EasgdWorker>(config, setup);
   }
-  static std::unique_ptr<server::ServerHalf> server(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServer> server(const Config& config,
+                                                         const server::Setup& setup) {
     return std::make_unique<EasgdServer>(config, setup);
   }
   static constexpr SyncTraits kTraits{

@@ -47,9 +47,6 @@ State after(std::uint32_t n, double beta, Round rounds) {
   return state;
 }
 
-// mutant: longhaul/sync/easgd_synchronous.cpp
-//   - centre_[i] = float(c + config_.beta * double(mean[i]));
-//   + centre_[i] = float(c + alpha * double(mean[i]));
 TEST(SynchronousEasgd, R3_19_WhatWorkersAndCentreHoldTogetherIsConserved) {
   const State first = after(3, 0.9, 1);
   for (const Round rounds : {2u, 5u, 9u}) {
@@ -58,12 +55,6 @@ TEST(SynchronousEasgd, R3_19_WhatWorkersAndCentreHoldTogetherIsConserved) {
   }
 }
 
-// mutant: longhaul/sync/easgd_synchronous.cpp
-//   - x[i] = float(double(x[i]) - alpha * (double(x[i]) - c));
-//   + x[i] = float(double(x[i]) - alpha * (double(x[i]) - double(centre_[i] + mean[i])));
-// mutant: longhaul/sync/easgd_synchronous.cpp
-//   - const double alpha = config_.beta / double(workers);
-//   + const double alpha = config_.beta / double(workers + 1);
 TEST(SynchronousEasgd, R3_20_WorkersAndCentreComeTogetherAsTheAlgebraSays) {
   for (const std::uint32_t n : {1u, 2u, 4u})
     for (const double beta : {0.2, 0.9}) {
@@ -79,9 +70,6 @@ TEST(SynchronousEasgd, R3_20_WorkersAndCentreComeTogetherAsTheAlgebraSays) {
     }
 }
 
-// mutant: longhaul/sync/easgd_synchronous.cpp
-//   - ar(centre_);
-//   +
 TEST(SynchronousEasgd, SavingAfterEveryEventChangesNothing) {
   EXPECT_EQ(changed_by_saving(job_of(3, 0.9, 6, 0.05f)), "");
 }

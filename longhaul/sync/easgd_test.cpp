@@ -4,13 +4,13 @@
 
 #include <cmath>
 
-#include "longhaul/sync/testing/halves.h"
+#include "longhaul/sync/testing/server_and_workers.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
-using testing::Halves;
+using testing::ServerAndWorkers;
 using testing::TestJob;
 
 TestJob::Config easgd_job(std::uint32_t n, std::vector<Setting> codec = {}) {
@@ -22,11 +22,8 @@ TestJob::Config easgd_job(std::uint32_t n, std::vector<Setting> codec = {}) {
 }
 
 // Nobody trains; workers are where the test put them. Nothing is in flight after a pull and push.
-// mutant: longhaul/sync/easgd.cpp
-//   - for (std::size_t i = 0; i < length; ++i) c[i] = float(double(c[i]) + double(d[i]));
-//   + for (std::size_t i = 0; i < length; ++i) c[i] = float(double(c[i]) + 1.1 * double(d[i]));
 TEST(Easgd, R3_19_WhatWorkersAndCentreHoldTogetherIsConserved) {
-  Halves<Easgd> job({}, 3);
+  ServerAndWorkers<Easgd> job({}, 3);
   job.start(2);
   double sum = 2;
   for (Rank rank = 0; rank < 3; ++rank) {
@@ -45,11 +42,8 @@ TEST(Easgd, R3_19_WhatWorkersAndCentreHoldTogetherIsConserved) {
 }
 
 // One worker: x - c is multiplied by 1 - 2 alpha by each pull and push.
-// mutant: longhaul/sync/easgd.cpp
-//   - const double alpha = config_.beta / double(setup().workers.size());
-//   + const double alpha = config_.beta / double(setup().workers.size() + 1);
 TEST(Easgd, R3_21_APairComesTogetherByTwoAlpha) {
-  Halves<Easgd> job({.beta = 0.2}, 1);
+  ServerAndWorkers<Easgd> job({.beta = 0.2}, 1);
   job.start(0);
   std::fill(job.params(0).begin(), job.params(0).end(), 1.f);
   double apart = 1;
@@ -61,9 +55,6 @@ TEST(Easgd, R3_21_APairComesTogetherByTwoAlpha) {
   }
 }
 
-// mutant: longhaul/sync/server/server_half.cpp
-//   - out_.push_back({rank, label, store_.snapshot()});
-//   + if (rank == 0) out_.push_back({rank, label, store_.snapshot()});
 TEST(Easgd, AllEndWithTheCentre) {
   for (const auto& codec : {std::vector<Setting>{}, {{"kind", {std::string("int8")}}}}) {
     TestJob job(easgd_job(4, codec));
@@ -74,9 +65,6 @@ TEST(Easgd, AllEndWithTheCentre) {
   }
 }
 
-// mutant: longhaul/sync/easgd.cpp
-//   - ar(done_);
-//   +
 TEST(Easgd, SavingAfterEveryEventChangesNothing) {
   EXPECT_EQ(changed_by_saving(easgd_job(3)), "");
   EXPECT_EQ(changed_by_saving(easgd_job(3, {{"kind", {std::string("int8")}}})), "");

@@ -25,9 +25,6 @@ void ask(MachineNet& net, Rank rank, const Standing& standing) {
   net.act(rank, [&](Turn& turn) { at(net, rank).ask(standing, turn); });
 }
 
-// mutant: longhaul/sync/esync_states.cpp
-//   - for (const Role role : {Role::state_server, Role::server, Role::worker})
-//   + for (const Role role : {Role::server, Role::worker})
 TEST(States, AreKeptWhereTheRolesSay) {
   const auto server_of = [](std::vector<std::uint8_t> roles, std::vector<Rank> live) {
     Members members;
@@ -42,9 +39,6 @@ TEST(States, AreKeptWhereTheRolesSay) {
   EXPECT_EQ(server_of({kWorker, serves, kWorker}, {0, 2}), 0u);
 }
 
-// mutant: longhaul/sync/esync_states.cpp
-//   - asked_.reset();
-//   +
 TEST(States, AnswerEachQuestionOnceAndToWhomAsked) {
   Net net(2);
   ask(net, 0, {.round = 0, .steps = 1, .ahead = 1, .step_s = 1e-7});
@@ -60,12 +54,6 @@ TEST(States, AnswerEachQuestionOnceAndToWhomAsked) {
 }
 
 // What only a broken peer can say has no effect: a question again, an answer to nothing.
-// mutant: longhaul/sync/esync_states.cpp
-//   - if (last && std::pair{m.round, m.steps} <= *last)
-//   + if (last && m.round > 99)
-// mutant: longhaul/sync/esync_states.cpp
-//   - if (!expected || from != asks_) return Ok{};  // late
-//   +
 TEST(States, RepeatedQuestionsAndUnaskedAnswersChangeNothing) {
   Net net(3);
   for (const Rank rank : {0u, 2u})
@@ -91,9 +79,6 @@ TEST(States, RepeatedQuestionsAndUnaskedAnswersChangeNothing) {
   EXPECT_EQ(at(net, 1).granted(), std::nullopt);
 }
 
-// mutant: longhaul/sync/esync_states.cpp
-//   - if (asked_ && server(turn.place(), turn.view()) != asks_) send_query(turn);
-//   +
 TEST(States, ANewStateServerIsAskedWhatTheLostOneWas) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Net net(3, seed);

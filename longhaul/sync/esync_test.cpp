@@ -26,9 +26,6 @@ TestJob::Config config_of(std::string mode, std::vector<Quadratic::Config> learn
 }
 
 // Without a clock all are as fast: one step a round, and so the mean of the gradients' steps.
-// mutant: longhaul/sync/esync.cpp
-//   - if (step_s_) taken_.add(step);
-//   + taken_.add(step);
 TEST(ESync, Inv4_EqualSpeedsEqualBsp) {
   const auto equal = learners(3, {.start = 1, .rate = 0.1f, .samples = 4, .buffers = 2});
   for (const char* mode : {"leases", "public"}) {
@@ -45,10 +42,6 @@ TEST(ESync, Inv4_EqualSpeedsEqualBsp) {
   }
 }
 
-// mutant: longhaul/sync/esync.cpp
-//   - if (config_.weights == "samples" && taken_.shard_size > 0) weight =
-//   double(taken_.shard_size);
-//   +
 TEST(ESync, UpdatesCountAlikeOrByWhatTheirSitesHold) {
   for (const bool samples : {false, true}) {
     std::vector<Quadratic::Config> two(2, {.target = 8, .slope = 0, .start = 8, .rate = 0.5f});
@@ -111,12 +104,7 @@ struct Unanswered {
 };
 
 // After state_timeout_s, and three steps, it takes as many steps as in the last round, one at
-// least, and goes on with the mean as soon as that is there. mutant: longhaul/sync/esync.cpp
-//   - on_progress(turn);
-//   + on_idle(turn);
-// mutant: longhaul/sync/esync.cpp
-//   - const double patience = std::max(config_.state_timeout_s, 3 * step_s_.value_or(0));
-//   + const double patience = config_.state_timeout_s;
+// least, and goes on with the mean as soon as that is there.
 TEST(ESync, ASilentStateServerIsDoneWithout) {
   Unanswered w;
   w.step();  // on a copy
@@ -136,9 +124,6 @@ TEST(ESync, ASilentStateServerIsDoneWithout) {
 }
 
 // A node that only keeps the states, and one that only serves the overlay, beside the workers.
-// mutant: longhaul/sync/registry.cpp
-//   - if constexpr (requires { Part::service(config); }) service = Part::service(config);
-//   +
 TEST(ESync, TheStatesMayBeKeptWhereNothingIsLearned) {
   TestJob::Config config = config_of("leases", learners(3, {}));
   config.roles = {std::uint8_t(Role::worker), std::uint8_t(Role::worker),
@@ -148,9 +133,6 @@ TEST(ESync, TheStatesMayBeKeptWhereNothingIsLearned) {
   for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.finished[rank], 1) << rank;
 }
 
-// mutant: longhaul/sync/esync.cpp
-//   - ar(local_, step_s_, taken_, granted_, last_, steps_before_, computing_, waits_);
-//   + ar(local_, step_s_, taken_, granted_, last_, steps_before_, waits_);
 TEST(ESync, SavingAndLoadingAfterAnyEventChangesNothing) {
   for (const char* mode : {"leases", "public"})
     EXPECT_EQ(

@@ -19,9 +19,9 @@ void FedAsyncWorker::computed(const Computed& done, Turn& turn) {
 }
 
 // x <- (1 - alpha_t) x + alpha_t w; buffers alike
-server::ServerHalf::Taken FedAsyncServer::commit(Rank, const server::Label& label,
-                                                 std::span<const float> w, Turn&) {
-  const std::uint64_t staleness = store().version() - label.version;
+server::ParameterServer::Taken FedAsyncServer::commit(Rank, const server::ServerHeader& header,
+                                                      std::span<const float> w, Turn&) {
+  const std::uint64_t staleness = store().version() - header.version;
   if (staleness > config_.max_staleness) return Taken::discarded;
   mix(store().change(), w, config_.alpha * share_at(config_, staleness));
   return Taken::committed;

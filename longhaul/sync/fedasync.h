@@ -5,8 +5,8 @@
 //   Xie, Koyejo, Gupta, "Asynchronous federated optimization", OPT 2020, algorithm 1 and section 5
 //   (functions of the staleness).
 #include "longhaul/core/registry.h"
-#include "longhaul/sync/server/server_half.h"
-#include "longhaul/sync/server/worker_half.h"
+#include "longhaul/sync/server/parameter_server.h"
+#include "longhaul/sync/server/parameter_server_worker.h"
 
 namespace longhaul::sync {
 
@@ -49,10 +49,10 @@ struct FedAsyncConfig {
 // s(t): what alpha is multiplied by.
 double share_at(const FedAsyncConfig&, std::uint64_t staleness);
 
-class FedAsyncWorker final : public server::WorkerHalf {
+class FedAsyncWorker final : public server::ParameterServerWorker {
  public:
   FedAsyncWorker(const FedAsyncConfig& config, const server::Setup& setup)
-      : WorkerHalf(setup), config_(config) {}
+      : ParameterServerWorker(setup), config_(config) {}
 
  private:
   void begin(Turn&) override;
@@ -61,13 +61,14 @@ class FedAsyncWorker final : public server::WorkerHalf {
   const FedAsyncConfig config_;
 };
 
-class FedAsyncServer final : public server::ServerHalf {
+class FedAsyncServer final : public server::ParameterServer {
  public:
   FedAsyncServer(const FedAsyncConfig& config, const server::Setup& setup)
-      : ServerHalf(setup), config_(config) {}
+      : ParameterServer(setup), config_(config) {}
 
  private:
-  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  Taken commit(Rank from, const server::ServerHeader&, std::span<const float> values,
+               Turn&) override;
 
   const FedAsyncConfig config_;
 };
@@ -76,12 +77,12 @@ struct FedAsync {
   static constexpr std::string_view kName = "fedasync";
   using Config = FedAsyncConfig;
   static Status check(const Config&, const server::Setup&) { return Ok{}; }
-  static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
+                                                               const server::Setup& setup) {
     return std::make_unique<FedAsyncWorker>(config, setup);
   }
-  static std::unique_ptr<server::ServerHalf> server(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServer> server(const Config& config,
+                                                         const server::Setup& setup) {
     return std::make_unique<FedAsyncServer>(config, setup);
   }
   // A worker sends its model, not an update: an error fed back would be of another model.

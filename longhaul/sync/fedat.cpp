@@ -29,10 +29,18 @@ std::vector<double> tier_shares(const std::vector<std::uint64_t>& rounds) {
 
 }  // namespace fedat
 
-FedAtServer::Taken FedAtServer::commit(Rank from, const server::Label& label,
+Status FedAtServer::check_extension(Rank from, const server::ServerHeader& header) const {
+  if (header.kind != server::ServerHeader::Kind::push)
+    return ParameterServer::check_extension(from, header);
+  const auto update = server::from_extension<FedAtUpdate>(header.extension);
+  return update ? Status(Ok{}) : update.error();
+}
+
+FedAtServer::Taken FedAtServer::commit(Rank from, const server::ServerHeader& header,
                                        std::span<const float> values, Turn& turn) {
+  const std::uint64_t shard = server::from_extension<FedAtUpdate>(header.extension)->shard;
   times_.try_emplace(from, turn.now() - given_at_[from]);
-  held_[from] = {std::max<std::uint64_t>(label.shard, 1), {values.begin(), values.end()}};
+  held_[from] = {std::max<std::uint64_t>(shard, 1), {values.begin(), values.end()}};
   advance(turn);
   return Taken::kept;
 }
@@ -87,7 +95,7 @@ void FedAtServer::fold(std::size_t m, Turn& turn) {
 }
 
 void FedAtServer::state(Archive& ar) {
-  ServerHalf::state(ar);
+  ParameterServer::state(ar);
   ar(given_at_, times_, held_, tiers_, models_, rounds_);
   if (!ar.loading()) return;
   const std::size_t size = setup().place.phantom ? 0 : setup().place.layout->size();

@@ -5,10 +5,21 @@
 //   Chai et al., "FedAT: a high-performance and communication-efficient federated learning system
 //   with asynchronous tiers", SC 2021 (arXiv 2010.05958); docs/sync/fedat.md says what is recalled.
 #include "longhaul/core/registry.h"
-#include "longhaul/sync/server/server_half.h"
-#include "longhaul/sync/server/worker_half.h"
+#include "longhaul/sync/server/parameter_server.h"
+#include "longhaul/sync/server/parameter_server_worker.h"
 
 namespace longhaul::sync {
+
+// What only the updates of fedat say.
+struct FedAtUpdate {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "update";
+  std::uint64_t shard = 0;  // samples that the worker holds; 0: it does not tell
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "shard", .max = 0x1p40}, self.shard);
+  }
+};
 
 struct FedAtConfig {
   std::uint32_t tiers = 4;
@@ -39,24 +50,27 @@ std::vector<std::vector<Rank>> cut_tiers(const std::map<Rank, Time>& times, std:
 std::vector<double> tier_shares(const std::vector<std::uint64_t>& rounds);
 }  // namespace fedat
 
-class FedAtWorker final : public server::WorkerHalf {
+class FedAtWorker final : public server::ParameterServerWorker {
  public:
   FedAtWorker(const FedAtConfig& config, const server::Setup& setup)
-      : WorkerHalf(setup), config_(config) {}
+      : ParameterServerWorker(setup), config_(config) {}
 
  private:
   void begin(Turn& turn) override { compute_near(config_.prox, config_.steps, turn); }
   void computed(const Computed& done, Turn& turn) override {
     push(parameters(turn), done, /*asks=*/true, turn);
   }
+  server::Extension push_extension(const Computed& done) const override {
+    return server::to_extension(FedAtUpdate{done.shard_size});
+  }
 
   const FedAtConfig config_;
 };
 
-class FedAtServer final : public server::ServerHalf {
+class FedAtServer final : public server::ParameterServer {
  public:
   FedAtServer(const FedAtConfig& config, const server::Setup& setup)
-      : ServerHalf(setup), config_(config) {}
+      : ParameterServer(setup), config_(config) {}
   void state(Archive&) override;
 
  private:
@@ -65,9 +79,11 @@ class FedAtServer final : public server::ServerHalf {
     std::vector<float> model;
     void state(auto& ar) { ar(samples, model); }
   };
-  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  Taken commit(Rank from, const server::ServerHeader&, std::span<const float> values,
+               Turn&) override;
+  Status check_extension(Rank, const server::ServerHeader&) const override;
   bool may_read(Rank rank) const override { return !held_.contains(rank); }
-  void gives(Rank rank, Turn& turn) override { given_at_[rank] = turn.now(); }
+  void on_model_sent(Rank rank, Turn& turn) override { given_at_[rank] = turn.now(); }
   void on_loss(Turn& turn) override { advance(turn); }
 
   void advance(Turn&);
@@ -86,17 +102,20 @@ class FedAtServer final : public server::ServerHalf {
 struct FedAt {
   static constexpr std::string_view kName = "fedat";
   using Config = FedAtConfig;
+  static server::Extension update_extension(std::uint64_t shard) {
+    return server::to_extension(FedAtUpdate{shard});
+  }
   static Status check(const Config&, const server::Setup&) { return Ok{}; }
   // A round is one of every tier, on average.
   static std::uint64_t commits(const Config& config, const server::Setup& setup) {
     return std::min<std::uint64_t>(config.tiers, setup.workers.size());
   }
-  static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
+                                                               const server::Setup& setup) {
     return std::make_unique<FedAtWorker>(config, setup);
   }
-  static std::unique_ptr<server::ServerHalf> server(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServer> server(const Config& config,
+                                                         const server::Setup& setup) {
     return std::make_unique<FedAtServer>(config, setup);
   }
   // A worker sends its model, not an update: an error fed back would be of another model.

@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/sync/testing/halves.h"
+#include "longhaul/sync/testing/server_and_workers.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::Halves;
+using testing::ServerAndWorkers;
 using testing::TestJob;
 
 TestJob::Config fedat_job(std::uint32_t n, std::vector<Setting> settings) {
@@ -20,12 +20,6 @@ TestJob::Config fedat_job(std::uint32_t n, std::vector<Setting> settings) {
           .stop = {.max_rounds = 6}};
 }
 
-// mutant: longhaul/sync/fedat.cpp
-//   - const std::size_t end = next + order.size() / tiers + (m < order.size() % tiers ? 1 : 0);
-//   + const std::size_t end = next + order.size() / tiers + (m + 1 == tiers ? 1 : 0);
-// mutant: longhaul/sync/fedat.cpp
-//   - for (const auto& [rank, time] : times) order.emplace_back(time, rank);
-//   + for (const auto& [rank, time] : times) order.emplace_back(Time{0}, rank);
 TEST(FedAt, TiersAreEqualPartsOfWorkersByTime) {
   using Tiers = std::vector<std::vector<Rank>>;
   const std::map<Rank, Time> times{{0, 9s}, {1, 2s}, {2, 5s}, {3, 2s}, {4, 7s}};
@@ -34,26 +28,14 @@ TEST(FedAt, TiersAreEqualPartsOfWorkersByTime) {
   EXPECT_EQ(fedat::cut_tiers({{7, 1s}, {8, 1s}}, 2), (Tiers{{7}, {8}}));
 }
 
-// mutant: longhaul/sync/fedat.cpp
-//   - shares.push_back(double(rounds[rounds.size() - 1 - m]) / all);
-//   + shares.push_back(double(rounds[m]) / all);
 TEST(FedAt, SlowTiersGetTheSharesThatFastOnesEarned) {
   EXPECT_EQ(fedat::tier_shares({6, 3, 1}), (std::vector<double>{0.1, 0.3, 0.6}));
   EXPECT_EQ(fedat::tier_shares({5}), std::vector<double>{1});
 }
 
 // By the server's clock, from the model out to the update in; weights are samples.
-// mutant: longhaul/sync/fedat.cpp
-//   - times_.try_emplace(from, turn.now() - given_at_[from]);
-//   + times_.try_emplace(from, Time{from});
-// mutant: longhaul/sync/fedat.cpp
-//   - rounds_.assign(tiers_.size(), 1);
-//   + rounds_.assign(tiers_.size(), 0);
-// mutant: longhaul/sync/fedat.cpp
-//   - samples += n_i;
-//   + samples += 1;
 TEST(FedAt, TheModelIsTheSharedMeanOfTheTiersModels) {
-  Halves<FedAt> job({.tiers = 2}, 4, 1);
+  ServerAndWorkers<FedAt> job({.tiers = 2}, 4, 1);
   job.start(1);
   const auto at = [&](Time now, Rank rank, float x, std::uint64_t samples) {
     job.node(0).context.now = now;
@@ -74,9 +56,6 @@ TEST(FedAt, TheModelIsTheSharedMeanOfTheTiersModels) {
   EXPECT_EQ(job.records("staleness"), (std::vector<double>{0, 0, 0, 0, 0, 0}));
 }
 
-// mutant: longhaul/sync/fedat.h
-//   - bool may_read(Rank rank) const override { return !held_.contains(rank); }
-//   + bool may_read(Rank) const override { return true; }
 TEST(FedAt, ATierLoopsAlone) {
   TestJob::Config config = fedat_job(4, {{"tiers", {std::int64_t{2}}}});
   config.takes = [](Rank rank) { return rank < 2 ? 10 * int(rank) : 80; };
@@ -87,9 +66,6 @@ TEST(FedAt, ATierLoopsAlone) {
   EXPECT_LE(job.steps[0], job.steps[1] + 3);
 }
 
-// mutant: longhaul/sync/server/worker_half.cpp
-//   - compute(ProximalStep{prox, anchor}, steps, turn);
-//   + compute(ProximalStep{prox + 1, anchor}, steps, turn);
 TEST(FedAt, OneWorkerIsLocalTrainingOfThatProximalTerm) {
   TestJob::Config tied = fedat_job(1, {{"prox", {0.4}}});
   tied.learners = testing::learners(1, {.rate = 0.05f});
@@ -102,14 +78,8 @@ TEST(FedAt, OneWorkerIsLocalTrainingOfThatProximalTerm) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(a.params(0)[i], b.params(0)[i], 1e-4) << i;
 }
 
-// mutant: longhaul/sync/fedat.cpp
-//   - if (turn.view().has(rank) && !held_.contains(rank)) return false;
-//   + if (!held_.contains(rank)) return false;
-// mutant: longhaul/sync/fedat.h
-//   - void on_loss(Turn& turn) override { advance(turn); }
-//   + void on_loss(Turn&) override {}
 TEST(FedAt, ALostWorkerIsNotWaitedFor) {
-  Halves<FedAt> halves({.tiers = 1}, 3, 1);
+  ServerAndWorkers<FedAt> halves({.tiers = 1}, 3, 1);
   halves.start(1);
   for (Rank rank : {0u, 1u}) halves.push(rank, {2});
   halves.lose(2);  // before tiers are cut
@@ -129,9 +99,6 @@ TEST(FedAt, ALostWorkerIsNotWaitedFor) {
   }
 }
 
-// mutant: longhaul/sync/fedat.cpp
-//   - ar(given_at_, times_, held_, tiers_, models_, rounds_);
-//   + ar(given_at_, times_, tiers_, models_, rounds_);
 TEST(FedAt, AllEndAlikeAndSavingChangesNothing) {
   TestJob job(fedat_job(5, {}));
   job.run();

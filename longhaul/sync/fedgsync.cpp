@@ -56,20 +56,28 @@ void FedGSyncWorker::sketch(std::span<const float> update, Turn& turn) {
   sketch_ = grouping::sketch_of(g, config_.sketch, turn.place().seed);
 }
 
-void FedGSyncWorker::read(const server::Label& label, const Snapshot& model, Turn& turn) {
-  urgency_ = label.urgency;
-  if (label.refused) turn.record("refused", clock(), 1);
-  WorkerHalf::read(label, model, turn);
+Status FedGSyncWorker::check_extension(const server::ServerHeader& header) const {
+  const auto model = server::from_extension<FedGSyncModel>(header.extension);
+  return model ? Status(Ok{}) : model.error();
 }
 
-void FedGSyncWorker::sign(server::Label& label) const {
-  label.sketch = sketch_;
-  label.shard = shard_;
-  label.urgency = urgency_;
+void FedGSyncWorker::read(const server::ServerHeader& header, const Snapshot& model, Turn& turn) {
+  const auto said = server::from_extension<FedGSyncModel>(header.extension);
+  urgency_ = said->urgency;
+  if (said->refused) turn.record("refused", clock(), 1);
+  ParameterServerWorker::read(header, model, turn);
+}
+
+void FedGSyncWorker::on_notice(const server::ServerHeader& header, Turn&) {
+  urgency_ = server::from_extension<FedGSyncModel>(header.extension)->urgency;
+}
+
+server::Extension FedGSyncWorker::pull_extension() const {
+  return server::to_extension(FedGSyncUpdate{shard_, sketch_});
 }
 
 void FedGSyncWorker::state(Archive& ar) {
-  WorkerHalf::state(ar);
+  ParameterServerWorker::state(ar);
   ar(local_, batches_, profile_, sketch_, shard_, resets_, resetting_, urgency_);
 }
 

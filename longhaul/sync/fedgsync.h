@@ -7,28 +7,32 @@
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/fedgsync_server.h"
 #include "longhaul/sync/local_update.h"
-#include "longhaul/sync/server/worker_half.h"
+#include "longhaul/sync/server/parameter_server_worker.h"
 
 namespace longhaul::sync {
 
 // Before it asks for the first model it sketches the mean gradient of a few batches there, without
 // a step; every update brings a sketch of itself.
-class FedGSyncWorker final : public server::WorkerHalf {
+class FedGSyncWorker final : public server::ParameterServerWorker {
  public:
   static constexpr std::uint32_t kMostResets = 3;  // updates in a row that are not finite
 
   FedGSyncWorker(const FedGSyncConfig& config, const server::Setup& setup)
-      : WorkerHalf(setup), config_(config) {}
+      : ParameterServerWorker(setup), config_(config) {}
   void state(Archive&) override;
+  Service service() const override {
+    return {.priority = std::uint8_t(Service{}.priority - urgency_)};
+  }
 
  private:
   bool prepares(Turn&) override;
   void begin(Turn&) override;
   void computed(const Computed&, Turn&) override;
-  void read(const server::Label&, const Snapshot& model, Turn&) override;
-  void sign(server::Label&) const override;
-  bool takes_urgency() const override { return true; }
-  void urged(const server::Label& label, Turn&) override { urgency_ = label.urgency; }
+  void read(const server::ServerHeader&, const Snapshot& model, Turn&) override;
+  server::Extension pull_extension() const override;
+  server::Extension push_extension(const Computed&) const override { return pull_extension(); }
+  Status check_extension(const server::ServerHeader&) const override;
+  void on_notice(const server::ServerHeader&, Turn&) override;
 
   void profile(const Computed&, Turn&);
   void sketch(std::span<const float> parameters, Turn&);
@@ -51,12 +55,12 @@ struct FedGSync {
   static std::uint64_t commits(const Config&, const server::Setup&) { return 1; }  // a round
   // Groups are made anew within a few rounds.
   static std::vector<Setting> small() { return {{"regroup", {std::int64_t{3}}}}; }
-  static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
+                                                               const server::Setup& setup) {
     return std::make_unique<FedGSyncWorker>(config, setup);
   }
-  static std::unique_ptr<server::ServerHalf> server(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServer> server(const Config& config,
+                                                         const server::Setup& setup) {
     return std::make_unique<FedGSyncServer>(config, setup);
   }
   static constexpr SyncTraits kTraits{

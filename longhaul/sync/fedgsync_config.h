@@ -1,11 +1,40 @@
 #pragma once
-// The settings of [sync] kind = "fedgsync", for both of its halves.
+// The settings of [sync] kind = "fedgsync", and what its workers and server say beside the model.
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "longhaul/base/fields.h"
-#include "longhaul/sync/server/courier.h"
 
 namespace longhaul::sync {
+
+inline constexpr std::uint32_t kLongestSketch = 4096;
+
+// Of a worker, with each pull and push.
+struct FedGSyncUpdate {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "update";
+  std::uint64_t shard = 0;         // samples that the worker holds; 0: it does not tell
+  std::vector<float> sketch = {};  // of the gradient
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "shard", .max = 0x1p40}, self.shard);
+    visit(Field{.name = "sketch", .max = kLongestSketch}, self.sketch);
+  }
+};
+
+// Of the server, with each model and, when the class changes meanwhile, in a notice.
+struct FedGSyncModel {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "model";
+  std::uint8_t urgency = 0;  // of the update under way, or the next; 0 goes first
+  bool refused = false;      // the update that this answers was not taken
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "urgency", .max = 2}, self.urgency);
+    visit(Field{.name = "refused"}, self.refused);
+  }
+};
 
 struct FedGSyncConfig {
   std::uint32_t steps = 10;
@@ -54,7 +83,7 @@ struct FedGSyncConfig {
     visit(Field{.name = "sketch",
                 .doc = "numbers in the sketch of a gradient",
                 .min = 1,
-                .max = server::Label::kLongestSketch},
+                .max = kLongestSketch},
           self.sketch);
     visit(Field{.name = "sketch_batches",
                 .doc = "batches whose gradients the first sketch is of",

@@ -6,21 +6,25 @@
 
 namespace longhaul::sync {
 
-Status FedGSyncServer::may_say(Rank, const server::Label& label) const {
+Status FedGSyncServer::check_extension(Rank from, const server::ServerHeader& header) const {
+  if (header.kind == server::ServerHeader::Kind::start)
+    return ParameterServer::check_extension(from, header);
   const std::size_t size = setup().place.phantom ? 0 : config_.sketch;
-  if (label.kind == server::Label::Kind::start) return Ok{};
-  if (label.sketch.size() != size || !all_finite(label.sketch))
+  const auto update = server::from_extension<FedGSyncUpdate>(header.extension);
+  if (!update) return update.error();
+  if (update->sketch.size() != size || !all_finite(update->sketch))
     return malformed("a sketch that is not of " + std::to_string(size) + " finite numbers");
   return Ok{};
 }
 
-void FedGSyncServer::heard(Rank rank, const server::Label& label) {
-  sketches_[rank] = label.sketch;
-  samples_[rank] = label.shard;
+void FedGSyncServer::on_pull(Rank rank, const server::ServerHeader& header) {
+  const auto update = server::from_extension<FedGSyncUpdate>(header.extension);
+  sketches_[rank] = update->sketch;
+  samples_[rank] = update->shard;
 }
 
 // The first model is given when all have asked for it, and so have sent a sketch.
-void FedGSyncServer::gives(Rank rank, Turn& turn) {
+void FedGSyncServer::on_model_sent(Rank rank, Turn& turn) {
   if (groups_.empty()) {
     group(turn);
     began_ = turn.now();
@@ -28,10 +32,10 @@ void FedGSyncServer::gives(Rank rank, Turn& turn) {
   urgencies_.given(rank, turn.now());
 }
 
-void FedGSyncServer::address(Rank rank, server::Label& label) {
+server::Extension FedGSyncServer::model_extension(Rank rank) {
   const auto found = classes_.find(rank);
-  label.urgency = told_[rank] = found == classes_.end() ? 0 : found->second;
-  label.refused = refused_.erase(rank) > 0;
+  told_[rank] = found == classes_.end() ? 0 : found->second;
+  return server::to_extension(FedGSyncModel{told_[rank], refused_.erase(rank) > 0});
 }
 
 void FedGSyncServer::group(Turn& turn) {
@@ -45,20 +49,20 @@ void FedGSyncServer::group(Turn& turn) {
 }
 
 // on UPDATE(i, r')
-FedGSyncServer::Taken FedGSyncServer::commit(Rank from, const server::Label& label,
+FedGSyncServer::Taken FedGSyncServer::commit(Rank from, const server::ServerHeader& header,
                                              std::span<const float> values, Turn& turn) {
-  heard(from, label);
-  if (label.version < next_[from]) return Taken::discarded;  // a second copy
-  next_[from] = label.version + 1;
+  on_pull(from, header);
+  if (header.version < next_[from]) return Taken::discarded;  // a second copy
+  next_[from] = header.version + 1;
   urgencies_.came(from, turn.now());
-  const std::uint64_t tau = store().version() - label.version;
+  const std::uint64_t tau = store().version() - header.version;
   if (tau > config_.max_staleness) {
     refused_.insert(from);
     return Taken::discarded;
   }
-  const auto n_i = double(std::max<std::uint64_t>(label.shard, 1));
-  pending_[{from, label.version}] = {n_i * grouping::lateness_weight(tau),
-                                     {values.begin(), values.end()}};
+  const auto n_i = double(std::max<std::uint64_t>(samples_[from], 1));
+  pending_[{from, header.version}] = {n_i * grouping::lateness_weight(tau),
+                                      {values.begin(), values.end()}};
   advance(turn);
   return Taken::kept;
 }
@@ -146,7 +150,8 @@ void FedGSyncServer::classify(Turn& turn) {
   const auto all = needs(turn);
   classes_ = urgencies_.classes(all, turn.now());
   for (const auto& [rank, of] : classes_)
-    if (told_[rank] != of && urge(rank, of)) told_[rank] = of;
+    if (told_[rank] != of && notify(rank, server::to_extension(FedGSyncModel{of})))
+      told_[rank] = of;
   if (const auto late = urgencies_.next_late(all, turn.now())) turn.set_timer(kLate, *late);
 }
 
@@ -160,7 +165,7 @@ void FedGSyncServer::drop(Rank rank) {
 }
 
 void FedGSyncServer::state(Archive& ar) {
-  ServerHalf::state(ar);
+  ParameterServer::state(ar);
   ar(groups_, pending_, sketches_, samples_, next_, refused_, lost_, began_, deadline_, took_);
   ar(urgencies_, classes_, told_);
   if (!ar.loading()) return;

@@ -1,16 +1,16 @@
 #pragma once
-// The server's half of FedGSync: groups, quotas, commits, and which updates are urgent.
+// The server of FedGSync: groups, quotas, commits, and which updates are urgent.
 #include "longhaul/sync/fedgsync_config.h"
 #include "longhaul/sync/grouping/commit.h"
 #include "longhaul/sync/grouping/urgency.h"
-#include "longhaul/sync/server/server_half.h"
+#include "longhaul/sync/server/parameter_server.h"
 
 namespace longhaul::sync {
 
-class FedGSyncServer final : public server::ServerHalf {
+class FedGSyncServer final : public server::ParameterServer {
  public:
   FedGSyncServer(const FedGSyncConfig& config, const server::Setup& setup)
-      : ServerHalf(setup), config_(config) {}
+      : ParameterServer(setup), config_(config) {}
   void on_timer(TimerId, Turn&) override;
   void state(Archive&) override;
 
@@ -21,12 +21,13 @@ class FedGSyncServer final : public server::ServerHalf {
   static constexpr std::size_t kRemembered = 15;  // durations of rounds
   static constexpr std::size_t kEnough = 3;       // of them for a median
 
-  Status may_say(Rank, const server::Label&) const override;
-  void heard(Rank, const server::Label&) override;
-  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  Status check_extension(Rank, const server::ServerHeader&) const override;
+  void on_pull(Rank, const server::ServerHeader&) override;
+  Taken commit(Rank from, const server::ServerHeader&, std::span<const float> values,
+               Turn&) override;
   bool may_read(Rank rank) const override { return !pending_.contains({rank, store().version()}); }
-  void gives(Rank, Turn&) override;
-  void address(Rank, server::Label&) override;
+  void on_model_sent(Rank, Turn&) override;
+  server::Extension model_extension(Rank) override;
   void drop(Rank) override;
   void on_loss(Turn& turn) override { advance(turn); }
 

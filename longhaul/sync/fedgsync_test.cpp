@@ -1,10 +1,11 @@
-// Whole jobs of FedGSync, and its worker's half. The server's: fedgsync_server_test.cpp.
+// Whole jobs of FedGSync, and its worker. The server: fedgsync_server_test.cpp.
 #include "longhaul/sync/fedgsync.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "longhaul/sync/server/server_strategy.h"
 #include "longhaul/sync/testing/fedgsync_job.h"
 #include "longhaul/sync/testing/test_job.h"
 
@@ -23,9 +24,6 @@ TestJob::Config fedgsync_job(std::uint32_t n, std::vector<Setting> settings,
           .stop = {.max_rounds = 6}};
 }
 
-// mutant: longhaul/sync/fedgsync_server.cpp
-//   - w[k] = float(k < length ? double(w[k]) + config_.global_rate * sum[k] : sum[k]);
-//   + w[k] = float(k < length ? double(w[k]) + 0.99 * config_.global_rate * sum[k] : sum[k]);
 TEST(FedGSync, Invariant2_WithAllOfEachGroupItIsFedAvg) {
   auto all = fedgsync_job(4, {{"rho", {1.0}}, {"groups", {std::int64_t{2}}}});
   auto plain = fedgsync_job(4, {{"reset_optimizer", {false}}}, "fedavg");
@@ -39,9 +37,6 @@ TEST(FedGSync, Invariant2_WithAllOfEachGroupItIsFedAvg) {
 }
 
 // Without a network there is no order to change.
-// mutant: longhaul/sync/fedgsync_server.cpp
-//   - if (!config_.differential || over()) return;
-//   + if (!config_.differential) return committed(turn);
 TEST(FedGSync, Invariant10_DifferentialTransmissionChangesNoModel) {
   TestJob on(fedgsync_job(5, {{"groups", {std::int64_t{2}}}}));
   TestJob off(fedgsync_job(5, {{"groups", {std::int64_t{2}}}, {"differential", {false}}}));
@@ -51,9 +46,66 @@ TEST(FedGSync, Invariant10_DifferentialTransmissionChangesNoModel) {
   EXPECT_EQ(on.records.at({0, "round_s"}).size(), off.records.at({0, "round_s"}).size());
 }
 
-// mutant: longhaul/sync/fedgsync.cpp
-//   - return compute(ResetOptimizer{}, 1, turn);
-//   + return push(update, done, true, turn);
+// A worker alone; the test is the server.
+struct WorkerNode {
+  WorkerNode() : node(700, {}, {{"a"}, {"b"}}) {
+    node.place.self = 1;
+    node.place.chunk_bytes = 512;
+    SyncParts parts;
+    parts.server = 0;
+    parts.transfer = std::make_unique<transfer::Reliable>(node.place);
+    parts.make_codec = [](bool) { return nullptr; };
+    strategy.emplace("fedgsync", std::move(parts), node.place);
+    strategy->put(FedGSync::worker({.sketch = 32, .sketch_batches = 1}, strategy->setup()),
+                  nullptr);
+    strategy->feed_all([](Machine& m, Turn& turn) { m.on_start(turn); }, node.turn);
+  }
+  // The priorities of what it sends then.
+  std::vector<unsigned> computed() {
+    node.context.actions.clear();
+    node.context.wanted.clear();
+    strategy->on_computed({.steps = 1, .samples = 1}, node.turn);
+    strategy->on_progress(node.turn);
+    return priorities();
+  }
+  std::vector<unsigned> hear(std::uint64_t seq, server::ServerHeader::Kind kind,
+                             std::uint8_t urgency) {
+    node.context.actions.clear();
+    server::ServerHeader header;
+    header.kind = kind;
+    header.extension = server::to_extension(FedGSyncModel{urgency});
+    channel::Begin begin{.seq = seq, .read = 1, .handle = seq + 1, .group = 1};
+    for (const std::byte b : to_wire(header)) begin.header.push_back(std::uint8_t(b));
+    Message message;
+    message.kind = channel::Begin::kKind;
+    message.machine = Path().child(0);
+    message.head = Payload(share(to_wire(begin)));
+    const Status status = strategy->feed_message(0, message, message.machine, node.turn);
+    EXPECT_TRUE(status) << status.error().what;
+    return priorities();
+  }
+  std::vector<unsigned> priorities() const {
+    std::vector<unsigned> found;
+    for (const Send& send : node.done<Send>()) found.push_back(send.service.priority);
+    return found;
+  }
+  testing::OneNode node;
+  std::optional<server::ServerStrategy> strategy;
+};
+
+// Hosts send lower classes when higher ones are empty.
+TEST(FedGSync, Invariant7_SurplusGoesInALowerClassUntilItIsNeeded) {
+  WorkerNode worker;
+  std::fill(worker.node.learner.grads().begin(), worker.node.learner.grads().end(), 1.f);
+  const unsigned normal = Service{}.priority;
+  EXPECT_EQ(worker.computed(), std::vector<unsigned>{normal});  // the pull, with a sketch
+  EXPECT_TRUE(worker.hear(0, server::ServerHeader::Kind::model, 2).empty());
+  // The header, and what there is room for.
+  EXPECT_EQ(worker.computed(), std::vector<unsigned>(3, normal - 2));
+  EXPECT_EQ(worker.hear(1, server::ServerHeader::Kind::notice, 0),
+            std::vector<unsigned>(3, normal));
+}
+
 TEST(FedGSync, AnUpdateThatIsNotFiniteIsNotGivenAndTheWorkerBeginsAgain) {
   Job job({.groups = 1, .rho = 1}, {0, 0});
   const auto diverge = [](std::span<float> x) { x[0] = std::nanf(""); };
@@ -67,12 +119,6 @@ TEST(FedGSync, AnUpdateThatIsNotFiniteIsNotGivenAndTheWorkerBeginsAgain) {
   EXPECT_TRUE(job.worker(1).failed());
 }
 
-// mutant: longhaul/sync/fedgsync.cpp
-//   - ar(local_, batches_, profile_, sketch_, shard_, resets_, resetting_, urgency_);
-//   + ar(local_, profile_, sketch_, shard_, resets_, resetting_, urgency_);
-// mutant: longhaul/sync/fedgsync_server.cpp
-//   - ar(groups_, pending_, sketches_, samples_, next_, refused_, lost_, began_, deadline_, took_);
-//   + ar(groups_, sketches_, samples_, next_, refused_, lost_, began_, deadline_, took_);
 TEST(FedGSync, AllEndAlikeAndSavingChangesNothing) {
   TestJob job(fedgsync_job(4, {}));
   job.run();
@@ -82,12 +128,6 @@ TEST(FedGSync, AllEndAlikeAndSavingChangesNothing) {
 }
 
 // The lowest worker is lost while it sketches: the next gives the model to start from.
-// mutant: longhaul/sync/server/worker_half.cpp
-//   - if (begun_ || (phase_ != Phase::waiting && phase_ != Phase::computing)) return;
-//   + if (begun_ || phase_ != Phase::waiting) return;
-// mutant: longhaul/sync/server/worker_half.cpp
-//   - if (owes_start_) give_start(turn);
-//   +
 TEST(FedGSync, WhoFollowsTheLowestGivesTheModelToStartFrom) {
   TestJob::Config config = fedgsync_job(4, {});
   config.roles = {1, 1, 1, std::uint8_t(Role::server)};

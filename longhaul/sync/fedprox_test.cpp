@@ -25,9 +25,6 @@ TEST(FedProx, R3_14_WithoutAPullItIsFedAvgBitForBit) {
 }
 
 // On lambda/2 (x - a)^2 with lambda = 1: the local steps tend to (a + mu X) / (1 + mu).
-// mutant: longhaul/sync/fedprox.cpp
-//   - return ProximalStep{mu_, std::make_shared<const std::vector<float>>(x.begin(), x.end())};
-//   + return LocalStep{};
 TEST(FedProx, R3_15_LocalStepsTendToWhereThePullsBalance) {
   for (const double mu : {0.5, 3.0}) {
     TestJob job({.sync = "fedprox",
@@ -41,9 +38,6 @@ TEST(FedProx, R3_15_LocalStepsTendToWhereThePullsBalance) {
   }
 }
 
-// mutant: longhaul/sync/fedprox.cpp
-//   - ar(late_);
-//   +
 TEST(FedProx, ADeadlineThatHasPassedIsSaved) {
   testing::OneNode node(3);
   const auto make = [] {

@@ -20,12 +20,6 @@ TestJob::Config fedssgd_job(std::string reading, std::vector<Quadratic::Config> 
           .stop = {.max_rounds = 6}};
 }
 
-// mutant: longhaul/sync/bsp.cpp
-//   - contribute(g, weight(computed), computed, turn);
-//   + contribute(g, 1, computed, turn);
-// mutant: longhaul/sync/fedssgd.cpp
-//   - .weight = samples_of_site(computed),
-//   + .weight = 1,
 TEST(FedSsgd, SitesCountByTheirSamples) {
   for (const char* reading : {"step", "semi"}) {
     std::vector<Quadratic::Config> two(2, {.target = 8, .slope = 0, .start = 8, .rate = 0.5f});
@@ -63,9 +57,6 @@ TEST(FedSsgd, TheFirstRoundFitsTheBound) {
   EXPECT_TRUE(FedSsgdByTime::check({.steps = 10, .max_steps = 10}, place));
 }
 
-// mutant: longhaul/sync/fedssgd.cpp
-//   - ar(local_, ranks_, step_s_, delta_s_);
-//   + ar(local_, step_s_, delta_s_);
 TEST(FedSsgd, SavingAndLoadingAfterAnyEventChangesNothing) {
   for (const char* reading : {"step", "semi"})
     EXPECT_EQ(testing::changed_by_saving(

@@ -31,9 +31,6 @@ void walk(OneNode& node, const Floats& way) {
 
 // Buffers are averaged as they are, by the exchange of exact values; an update of them would count
 // them twice.
-// mutant: longhaul/sync/flat.h
-//   - return place.phantom ? 0 : place.layout->parameters().length;
-//   + return place.phantom ? 0 : place.layout->size();
 TEST(LocalUpdate, BuffersAreNeitherMeasuredNorMoved) {
   OneNode node(5, {.start = 10, .buffers = 2});
   LocalUpdate local;
@@ -47,12 +44,6 @@ TEST(LocalUpdate, BuffersAreNeitherMeasuredNorMoved) {
 }
 
 // However far each has walked: nothing of its own way stays, for it is in the mean.
-// mutant: longhaul/sync/local_update.cpp
-//   - for (std::size_t i = 0; i < ubar.size(); ++i) x[i] = anchor_[i] = anchor_[i] + ubar[i];
-//   + for (std::size_t i = 0; i < ubar.size(); ++i) x[i] = anchor_[i] = x[i] + ubar[i];
-// mutant: longhaul/sync/local_update.cpp
-//   - for (std::size_t i = 0; i < ubar.size(); ++i) x[i] = anchor_[i] = anchor_[i] + ubar[i];
-//   + for (std::size_t i = 0; i < ubar.size(); ++i) x[i] = anchor_[i] + ubar[i];
 TEST(LocalUpdate, UnlikeWaysEndAtTheSameBitsRoundAfterRound) {
   OneNode one(3, {.start = 0.1f}), other(3, {.start = 0.1f});
   LocalUpdate local_one, local_other;
@@ -73,9 +64,6 @@ TEST(LocalUpdate, UnlikeWaysEndAtTheSameBitsRoundAfterRound) {
   }
 }
 
-// mutant: longhaul/sync/local_update.cpp
-//   - outer.apply(ubar);
-//   + (void)outer;
 TEST(LocalUpdate, TheOuterOptimiserHasTheLastWord) {
   OneNode node(2, {.start = 1});
   LocalUpdate local;
@@ -88,9 +76,6 @@ TEST(LocalUpdate, TheOuterOptimiserHasTheLastWord) {
   EXPECT_EQ(node.all(), (Floats{2, -3}));
 }
 
-// mutant: longhaul/sync/flat.h
-//   - return place.phantom ? 0 : place.layout->parameters().length;
-//   + return place.layout->parameters().length;
 TEST(LocalUpdate, APhantomHasNothingToSay) {
   OneNode node(4);
   node.place.phantom = true;
@@ -104,9 +89,6 @@ TEST(LocalUpdate, APhantomHasNothingToSay) {
   EXPECT_EQ(saved.take().size(), sizeof(std::uint64_t)) << "and keeps no vector";
 }
 
-// mutant: longhaul/sync/local_update.h
-//   - void state(Archive& ar) { ar(anchor_); }
-//   + void state(Archive&) {}
 TEST(LocalUpdate, LoadedHalfWayItGoesOnAlike) {
   OneNode node(3, {.start = 4});
   LocalUpdate local, loaded;
@@ -124,9 +106,6 @@ TEST(LocalUpdate, LoadedHalfWayItGoesOnAlike) {
   EXPECT_FALSE(torn.finish());
 }
 
-// mutant: longhaul/sync/local_update.h
-//   - bool fits(std::size_t parameters) const { return anchor_.size() == parameters; }
-//   + bool fits(std::size_t parameters) const { return anchor_.size() <= parameters; }
 TEST(LocalUpdate, AnAnchorOfAnotherModelIsFound) {
   OneNode node(3);
   LocalUpdate local;
@@ -136,9 +115,6 @@ TEST(LocalUpdate, AnAnchorOfAnotherModelIsFound) {
   EXPECT_FALSE(local.fits(2) || local.fits(4));
 }
 
-// mutant: longhaul/sync/local_update.cpp
-//   - LH_CHECK(x.size() == anchor_.size());
-//   +
 TEST(LocalUpdate, AnUpdateWithoutAnAnchorIsOurFault) {
   OneNode node(3);
   const LocalUpdate local;

@@ -14,12 +14,6 @@ Place place_of(const std::vector<std::pair<std::string, Role>>& nodes) {
 }
 
 // Sites, not nodes; and of those that only serve nobody trains.
-// mutant: longhaul/sync/min_sites.cpp
-//   - if (member.is(Role::worker)) sites.insert(member.site);
-//   + sites.insert(member.site);
-// mutant: longhaul/sync/min_sites.cpp
-//   - if (min_sites <= sites.size()) return Ok{};
-//   + if (min_sites <= place.size()) return Ok{};
 TEST(MinSites, CountsSitesWithWorkers) {
   const Place place = place_of({{"lima", Role::worker},
                                 {"lima", Role::worker},

@@ -14,7 +14,7 @@
 #include "longhaul/sync/fedssgd.h"
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/relay.h"
-#include "longhaul/sync/server/served.h"
+#include "longhaul/sync/server/server_strategy.h"
 #include "longhaul/sync/ssp.h"
 
 namespace longhaul::sync {
@@ -49,15 +49,15 @@ Result<std::unique_ptr<Strategy>> make_served(const Settings& settings, SyncPart
                                               const Place& place) {
   typename Part::Config config;
   LH_TRY(read_settings(settings, config));
-  auto served = std::make_unique<server::Served>(Part::kName, std::move(parts), place);
-  const server::Setup& setup = served->setup();
+  auto strategy = std::make_unique<server::ServerStrategy>(Part::kName, std::move(parts), place);
+  const server::Setup& setup = strategy->setup();
   LH_TRY(server::check_roles(setup.name, setup.server, place));
   LH_TRY(Part::check(config, setup));
   if constexpr (requires { Part::commits(config, setup); })
-    served->commits_a_round(Part::commits(config, setup));
-  served->put(place.me().is(Role::worker) ? Part::worker(config, setup) : nullptr,
-              place.self == setup.server ? Part::server(config, setup) : nullptr);
-  return std::unique_ptr<Strategy>(std::move(served));
+    strategy->commits_a_round(Part::commits(config, setup));
+  strategy->put(place.me().is(Role::worker) ? Part::worker(config, setup) : nullptr,
+                place.self == setup.server ? Part::server(config, setup) : nullptr);
+  return std::unique_ptr<Strategy>(std::move(strategy));
 }
 
 Result<std::unique_ptr<Strategy>> make_easgd(const Settings& settings, SyncParts parts,

@@ -16,9 +16,6 @@ TestJob::Config two_workers_and_a_server() {
       .stop = {.max_rounds = 6, .lag = 1}};
 }
 
-// mutant: longhaul/sync/relay.cpp
-//   - void Relay::on_start(Turn& turn) { turn.finish(); }
-//   + void Relay::on_start(Turn&) {}
 TEST(Relay, EndsWithTheJobAndNotBefore) {
   TestJob job(two_workers_and_a_server());
   job.after_event = [&] {
@@ -42,9 +39,6 @@ TEST(Relay, SaysWhomItWaitsFor) {
   EXPECT_NE(seen.find("the end of the run at ranks 0 1"), std::string::npos) << seen;
 }
 
-// mutant: longhaul/sync/relay.cpp
-//   - if (live_with(Role::worker, turn.place(), turn.view()).empty())
-//   + if (turn.view().live.empty())
 TEST(Relay, FailsWhenAllWorkersAreLost) {
   auto config = two_workers_and_a_server();
   config.learners.resize(4);

@@ -100,12 +100,6 @@ int carry(Returner& from, Returner& to) {
 
 const View kBack{2, {0, 1, 2}, {{1, 2}}};  // rank 1 is back in epoch 2
 
-// mutant: longhaul/sync/returning.cpp
-//   - const Contribution none{nothing, length, 1, /*contributes=*/false, range == kExtras};
-//   + const Contribution none{nothing, length, 1, /*contributes=*/true, range == kExtras};
-// mutant: longhaul/sync/returning.cpp
-//   - if (!parameters || !extras) return false;
-//   + if (!parameters) return false;
 TEST(Returning, ItStandsInForTheRoundThatRuns) {
   Returner back(1, 1);
   back.see(kBack);
@@ -131,12 +125,6 @@ TEST(Returning, ItStandsInForTheRoundThatRuns) {
 }
 
 // The others had the mean of the parameters before it came, and await it for that of the buffers.
-// mutant: longhaul/sync/returning.cpp
-//   - done_ = std::min(*parameters, *extras);
-//   + done_ = *parameters;
-// mutant: longhaul/sync/returning.cpp
-//   - phase_ = stands_in_all_ ? Phase::learning : Phase::calling;
-//   + phase_ = Phase::learning;
 TEST(Returning, ItStandsInForHalfARoundAndThenForAWholeOne) {
   for (const bool parameters_first : {true, false}) {
     Returner back(1, 1);
@@ -153,12 +141,6 @@ TEST(Returning, ItStandsInForHalfARoundAndThenForAWholeOne) {
   }
 }
 
-// mutant: longhaul/sync/returning.cpp
-//   - ar.floats(turn.params());
-//   +
-// mutant: longhaul/sync/returning.cpp
-//   - if (!knows && formed >= since) owed_.insert(rank);
-//   +
 TEST(Returning, TheNextRoundBeginsWithTheSeniorsState) {
   Returner senior(0), back(1, 1), other(2);
   for (Returner* site : {&senior, &other}) {
@@ -188,12 +170,6 @@ TEST(Returning, TheNextRoundBeginsWithTheSeniorsState) {
 }
 
 // Its share of before it was lost may be in a mean that was formed before it came back.
-// mutant: longhaul/sync/returning.cpp
-//   - const bool counted = mean_->epoch >= since &&
-//   + const bool counted = mean_->epoch + 1 >= since &&
-// mutant: longhaul/sync/returning.cpp
-//   - if (!knows && formed >= since) owed_.insert(rank);
-//   + if (!knows) owed_.insert(rank);
 TEST(Returning, WhatItGaveBeforeItWasLostSaysNothing) {
   Returner senior(0);
   senior.compute();
@@ -206,12 +182,6 @@ TEST(Returning, WhatItGaveBeforeItWasLostSaysNothing) {
   EXPECT_TRUE(senior.take_sends().empty());
 }
 
-// mutant: longhaul/sync/returning.cpp
-//   - const bool knows = counted || handover_.has(rank);
-//   + const bool knows = handover_.has(rank);
-// mutant: longhaul/sync/returning.cpp
-//   - const bool knows = counted || handover_.has(rank);
-//   + const bool knows = counted;
 TEST(Returning, WhoeverKnowsTheModelIsGivenNoOther) {
   for (const bool by_receipt : {true, false}) {
     Returner senior(0);
@@ -225,12 +195,6 @@ TEST(Returning, WhoeverKnowsTheModelIsGivenNoOther) {
   }
 }
 
-// mutant: longhaul/sync/returning.cpp
-//   - if (phase_ == Phase::standing || senior != giver_) phase_ = Phase::calling;
-//   + if (phase_ == Phase::standing) phase_ = Phase::calling;
-// mutant: longhaul/sync/returning.cpp
-//   - if (phase_ == Phase::standing || senior != giver_) phase_ = Phase::calling;
-//   + if (senior != giver_) phase_ = Phase::calling;
 TEST(Returning, TheNextSeniorHandsOverAfterTheRoundThatRuns) {
   const View lost{3, {1, 2}, {{1, 2}}};
   for (const bool stood_in : {true, false}) {
@@ -260,15 +224,6 @@ TEST(Returning, TheNextSeniorHandsOverAfterTheRoundThatRuns) {
   EXPECT_EQ(back.overlay->begun.size(), 2u);
 }
 
-// mutant: longhaul/sync/returning.cpp
-//   - if (last)
-//   + if (last && owed_.size() > 1000)
-// mutant: longhaul/sync/returning.cpp
-//   - if (knows && phase_ == Phase::ended) return hand_over(/*last=*/true, turn);
-//   + if (knows && phase_ == Phase::ended) return;
-// mutant: longhaul/sync/returning.cpp
-//   - if (phase_ == Phase::ended) turn.finish();
-//   +
 TEST(Returning, WhoeverComesBackAtTheEndEndsWithTheOthers) {
   for (const bool ended_before : {true, false}) {
     Returner senior(0, 0, {.max_rounds = 2, .report_every = 1000}), back(1, 1);
@@ -286,9 +241,6 @@ TEST(Returning, WhoeverComesBackAtTheEndEndsWithTheOthers) {
   }
 }
 
-// mutant: longhaul/sync/returning.cpp
-//   - if (senior == turn.self())
-//   + if (false)
 TEST(Returning, NobodyKnowsTheModelAnyMore) {
   Returner back(1, 1);
   back.see(kBack);
@@ -297,12 +249,6 @@ TEST(Returning, NobodyKnowsTheModelAnyMore) {
   EXPECT_NE(back.failure().find("all sites that knew the model are lost"), std::string::npos);
 }
 
-// mutant: longhaul/sync/returning.cpp
-//   - if (!given || given->round != done_) return false;
-//   + if (!given) return false;
-// mutant: longhaul/sync/returning.cpp
-//   - read = malformed("it is not of the beginning of a round");
-//   + read = Ok{};
 TEST(Returning, AStateThatIsNoneEndsTheRunAndOneOfAnotherRoundIsNotHeeded) {
   Returner senior(0), back(1, 1);
   senior.compute();
@@ -325,9 +271,6 @@ TEST(Returning, AStateThatIsNoneEndsTheRunAndOneOfAnotherRoundIsNotHeeded) {
   EXPECT_EQ(back.probe->rounds, 0);
 }
 
-// mutant: longhaul/sync/returning.cpp
-//   - if (!read) {
-//   + if (read && !newcomers_.empty()) {
 TEST(Returning, BytesThatAreNoStateEndTheRun) {
   Returner back(1, 1);
   back.see(kBack);
@@ -342,9 +285,6 @@ TEST(Returning, BytesThatAreNoStateEndTheRun) {
 }
 
 // A senior that lies about the length of what it holds must not bring this node down later.
-// mutant: longhaul/sync/returning.cpp
-//   - if (read && !fits(parameter_count(turn.place())))
-//   + if (read && false)
 TEST(Returning, AStateOfAModelOfAnotherSizeEndsTheRun) {
   for (const std::size_t length : {2u, 3u}) {
     Returner senior(0), back(1, 1);

@@ -23,19 +23,26 @@ void SspWorker::computed(const Computed& done, Turn& turn) {
   if (goes_on) begin(turn);
 }
 
-void SspWorker::read(const server::Label& label, const Snapshot& model, Turn& turn) {
-  minimum_ = label.clock;
-  WorkerHalf::read(label, model, turn);
+Status SspWorker::check_extension(const server::ServerHeader& header) const {
+  if (header.kind != server::ServerHeader::Kind::model)
+    return ParameterServerWorker::check_extension(header);
+  const auto model = server::from_extension<SspModel>(header.extension);
+  return model ? Status(Ok{}) : model.error();
+}
+
+void SspWorker::read(const server::ServerHeader& header, const Snapshot& model, Turn& turn) {
+  minimum_ = server::from_extension<SspModel>(header.extension)->clock;
+  ParameterServerWorker::read(header, model, turn);
 }
 
 void SspWorker::state(Archive& ar) {
-  WorkerHalf::state(ar);
+  ParameterServerWorker::state(ar);
   ar(before_, minimum_);
 }
 
 // x <- x + u; completed[w] <- c + 1
-server::ServerHalf::Taken SspServer::commit(Rank from, const server::Label&,
-                                            std::span<const float> values, Turn& turn) {
+server::ParameterServer::Taken SspServer::commit(Rank from, const server::ServerHeader&,
+                                                 std::span<const float> values, Turn& turn) {
   mix_buffers(values, turn);
   const auto x = store().change().first(parameters().length);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = float(double(x[i]) + double(values[i]));
@@ -49,7 +56,7 @@ bool SspServer::may_read(Rank rank) const {
 }
 
 void SspServer::state(Archive& ar) {
-  ServerHalf::state(ar);
+  ParameterServer::state(ar);
   ar(clocks_);
 }
 

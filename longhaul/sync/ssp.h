@@ -6,10 +6,21 @@
 //   NIPS 2013, section 3. A clock is one step; u = -eta g / n, so staleness 0 is synchronous SGD.
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/server/clocks.h"
-#include "longhaul/sync/server/server_half.h"
-#include "longhaul/sync/server/worker_half.h"
+#include "longhaul/sync/server/parameter_server.h"
+#include "longhaul/sync/server/parameter_server_worker.h"
 
 namespace longhaul::sync {
+
+// What only the models of ssp say.
+struct SspModel {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "model";
+  std::uint64_t clock = 0;  // updates that each live worker has given, at least
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
+  }
+};
 
 struct SspConfig {
   std::uint32_t staleness = 3;
@@ -24,32 +35,36 @@ struct SspConfig {
   }
 };
 
-class SspWorker final : public server::WorkerHalf {
+class SspWorker final : public server::ParameterServerWorker {
  public:
   SspWorker(const SspConfig& config, const server::Setup& setup)
-      : WorkerHalf(setup), config_(config) {}
+      : ParameterServerWorker(setup), config_(config) {}
   void state(Archive&) override;
 
  private:
   void begin(Turn&) override;
   void computed(const Computed&, Turn&) override;
-  void read(const server::Label&, const Snapshot& model, Turn&) override;
+  void read(const server::ServerHeader&, const Snapshot& model, Turn&) override;
+  Status check_extension(const server::ServerHeader&) const override;
 
   const SspConfig config_;
   std::vector<float> before_;  // the parameters that the step is taken from
   std::uint64_t minimum_ = 0;  // clocks that all have completed, as far as it knows
 };
 
-class SspServer final : public server::ServerHalf {
+class SspServer final : public server::ParameterServer {
  public:
   SspServer(const SspConfig& config, const server::Setup& setup)
-      : ServerHalf(setup), config_(config), clocks_(setup.workers) {}
+      : ParameterServer(setup), config_(config), clocks_(setup.workers) {}
   void state(Archive&) override;
 
  private:
-  Taken commit(Rank from, const server::Label&, std::span<const float> values, Turn&) override;
+  Taken commit(Rank from, const server::ServerHeader&, std::span<const float> values,
+               Turn&) override;
   bool may_read(Rank) const override;
-  std::uint64_t clock() const override { return clocks_.minimum(); }
+  server::Extension model_extension(Rank) override {
+    return server::to_extension(SspModel{clocks_.minimum()});
+  }
   void drop(Rank rank) override { clocks_.lose(rank); }
 
   const SspConfig config_;
@@ -60,12 +75,12 @@ struct Ssp {
   static constexpr std::string_view kName = "ssp";
   using Config = SspConfig;
   static Status check(const Config&, const server::Setup&) { return Ok{}; }
-  static std::unique_ptr<server::WorkerHalf> worker(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
+                                                               const server::Setup& setup) {
     return std::make_unique<SspWorker>(config, setup);
   }
-  static std::unique_ptr<server::ServerHalf> server(const Config& config,
-                                                    const server::Setup& setup) {
+  static std::unique_ptr<server::ParameterServer> server(const Config& config,
+                                                         const server::Setup& setup) {
     return std::make_unique<SspServer>(config, setup);
   }
   static constexpr SyncTraits kTraits{

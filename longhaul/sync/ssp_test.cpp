@@ -4,13 +4,13 @@
 
 #include <cmath>
 
-#include "longhaul/sync/testing/halves.h"
+#include "longhaul/sync/testing/server_and_workers.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
-using testing::Halves;
+using testing::ServerAndWorkers;
 using testing::TestJob;
 
 TestJob::Config job_of(std::uint32_t n, std::int64_t staleness, Round rounds = 12) {
@@ -22,12 +22,6 @@ TestJob::Config job_of(std::uint32_t n, std::int64_t staleness, Round rounds = 1
 
 // Steps take random times. Who runs clock c has what all have done up to c - s: all have completed
 // c - s clocks.
-// mutant: longhaul/sync/server/clocks.h
-//   - return clock <= minimum + staleness;
-//   + return clock <= minimum + staleness + 1;
-// mutant: longhaul/sync/server/clocks.h
-//   - return clock <= minimum + staleness;
-//   + return clock < minimum + staleness || clock == minimum;
 TEST(Ssp, R3_4_NobodyRunsFurtherAheadThanTheBound) {
   for (const std::uint64_t s : {0u, 1u, 3u}) {
     std::uint64_t furthest = 0;
@@ -52,9 +46,6 @@ TEST(Ssp, R3_4_NobodyRunsFurtherAheadThanTheBound) {
   }
 }
 
-// mutant: longhaul/sync/ssp.cpp
-//   - u[i] = float((double(x[i]) - double(before_[i])) / n);
-//   + u[i] = float((double(x[i]) - double(before_[i])) / (n + 1));
 TEST(Ssp, R3_5_WithoutStalenessItIsBsp) {
   TestJob::Config synchronous = job_of(3, 0);
   synchronous.sync = "bsp";
@@ -66,12 +57,8 @@ TEST(Ssp, R3_5_WithoutStalenessItIsBsp) {
     EXPECT_NEAR(ssp.params(1)[i], bsp.params(1)[i], 1e-5 * std::abs(bsp.params(1)[i])) << i;
 }
 
-// mutant: longhaul/sync/ssp.cpp
-//   - for (std::size_t i = 0; i < x.size(); ++i) x[i] = float(double(x[i]) + double(values[i]));
-//   + for (std::size_t i = 0; i < x.size(); ++i) x[i] = float(0.99 * double(x[i]) +
-//   double(values[i]));
 TEST(Ssp, R3_6_TheModelIsTheFirstAndAllUpdatesEachOnce) {
-  Halves<Ssp> job({.staleness = 2}, 2);
+  ServerAndWorkers<Ssp> job({.staleness = 2}, 2);
   job.start(7);
   double sum = 7;
   Random random(3, Stream{});
@@ -100,9 +87,6 @@ TEST(Ssp, EveryoneEndsWithTheSameModel) {
   EXPECT_EQ(job.node(3).strategy().rounds_done(), 12u);
 }
 
-// mutant: longhaul/sync/ssp.h
-//   - void drop(Rank rank) override { clocks_.lose(rank); }
-//   + void drop(Rank) override {}
 TEST(Ssp, ALostWorkerLeavesTheMinimum) {
   TestJob job(job_of(3, 1));
   int events = 0;
@@ -115,12 +99,6 @@ TEST(Ssp, ALostWorkerLeavesTheMinimum) {
   EXPECT_EQ(job.params(0), job.params(1));
 }
 
-// mutant: longhaul/sync/ssp.cpp
-//   - ar(before_, minimum_);
-//   + ar(before_);
-// mutant: longhaul/sync/ssp.cpp
-//   - ar(clocks_);
-//   +
 TEST(Ssp, SavingAfterEveryEventChangesNothing) {
   EXPECT_EQ(changed_by_saving(job_of(3, 0)), "");
   EXPECT_EQ(changed_by_saving(job_of(3, 2)), "");

@@ -67,15 +67,6 @@ struct SynchronousTest : ::testing::Test {
 
 // Half a round is none: the buffers of one round never meet the parameters of another. What was
 // polled is held, also over a checkpoint, for nobody gives it again.
-// mutant: longhaul/sync/synchronous.cpp
-//   - if (!mean_ || (extras(turn) > 0 && !extras_)) return false;
-//   + if (!mean_) return false;
-// mutant: longhaul/sync/synchronous.cpp
-//   - if (!mean_) mean_ = parts_.overlay->poll({done_, 0, kParameters});
-//   + mean_ = parts_.overlay->poll({done_, 0, kParameters});
-// mutant: longhaul/sync/synchronous.cpp
-//   - ar(phase_, done_, samples_, asked_, mean_, extras_);
-//   + ar(phase_, done_, samples_, asked_);
 TEST_F(SynchronousTest, ARoundEndsWhenBothMeansAreHereInEitherOrder) {
   for (const bool parameters_first : {true, false}) {
     make();
@@ -96,9 +87,6 @@ TEST_F(SynchronousTest, ARoundEndsWhenBothMeansAreHereInEitherOrder) {
   }
 }
 
-// mutant: longhaul/sync/synchronous.cpp
-//   - {exact, extras(turn), mine.weight, contributes, /*exact=*/true},
-//   + {exact, extras(turn), mine.weight, contributes, /*exact=*/false},
 TEST_F(SynchronousTest, BuffersTravelAsExactValuesOfTheSameWeight) {
   make();
   start();
@@ -117,9 +105,6 @@ TEST_F(SynchronousTest, BuffersTravelAsExactValuesOfTheSameWeight) {
 }
 
 // All who would have brought something were lost.
-// mutant: longhaul/sync/synchronous.cpp
-//   - if (mean_->counted.empty()) {
-//   + if (mean_->counted.size() > 1000) {
 TEST_F(SynchronousTest, AnEmptyRoundIsARoundAndLeavesTheModel) {
   make({.max_rounds = 1, .report_every = 1000}, /*stands_by=*/true);
   start();
@@ -135,9 +120,6 @@ TEST_F(SynchronousTest, AnEmptyRoundIsARoundAndLeavesTheModel) {
   EXPECT_EQ(node_->done<Finish>().size(), 1u);
 }
 
-// mutant: longhaul/sync/synchronous.cpp
-//   - if (done_ == 0) begin_run(turn);
-//   + begin_run(turn);
 TEST_F(SynchronousTest, ARunBeginsOnce) {
   make({.max_rounds = 3, .report_every = 1000}, false, /*buffers=*/0);
   start();
@@ -154,9 +136,6 @@ TEST_F(SynchronousTest, ARunBeginsOnce) {
 }
 
 // The next round starts when it is known that there is one, not before.
-// mutant: longhaul/sync/synchronous.cpp
-//   - if (step == StopRule::Step::wait) return false;
-//   +
 TEST_F(SynchronousTest, AVerdictThatIsDueIsAwaited) {
   make({.target_accuracy = 0.9, .max_rounds = 100, .lag = 0}, false, 0);
   start();
@@ -173,12 +152,6 @@ TEST_F(SynchronousTest, AVerdictThatIsDueIsAwaited) {
 }
 
 // A phantom has no numbers: samples are counted by the weights, which have nothing else to weigh.
-// mutant: longhaul/sync/synchronous.cpp
-//   - if (turn.place().phantom) mine.weight = double(result.samples);
-//   +
-// mutant: longhaul/sync/synchronous.cpp
-//   - samples_ += std::uint64_t(outcome.weight);
-//   +
 TEST_F(SynchronousTest, PhantomsCountTheirSamplesAndStopByThem) {
   make({.max_rounds = 100, .max_samples = 20, .report_every = 1000, .snapshots = false});
   node_->place.phantom = true;
@@ -200,12 +173,6 @@ TEST_F(SynchronousTest, PhantomsCountTheirSamplesAndStopByThem) {
   for (const Record& record : node_->done<Record>()) EXPECT_NE(record.name, "train_loss");
 }
 
-// mutant: longhaul/sync/synchronous.cpp
-//   - asked_ = turn.now();
-//   +
-// mutant: longhaul/sync/synchronous.cpp
-//   - ar(phase_, done_, samples_, asked_, mean_, extras_);
-//   + ar(phase_, done_, samples_, mean_, extras_);
 TEST_F(SynchronousTest, WaitingIsCountedFromTheShareToTheMeanAlsoOverACheckpoint) {
   make({.max_rounds = 2, .report_every = 1000}, false, 0);
   start();
@@ -221,9 +188,6 @@ TEST_F(SynchronousTest, WaitingIsCountedFromTheShareToTheMeanAlsoOverACheckpoint
 }
 
 // A server that is lost is no site lost, and neither is one of two nodes of a site.
-// mutant: longhaul/sync/synchronous.cpp
-//   - if (!place.member(rank).is(Role::worker)) continue;
-//   +
 TEST_F(SynchronousTest, OnlySitesWithWorkersCount) {
   node_ = std::make_unique<OneNode>(
       2, Quadratic::Config{},

@@ -62,6 +62,25 @@ std::uint64_t Reliable::remaining(const TransferKey& key, Rank to) const {
   return left;
 }
 
+// In its new class it stands behind what was queued there before, of the same order.
+void Reliable::reprioritise(const TransferKey& key, Rank to, Service service, Turn& turn) {
+  const auto peer = queues_.find(to);
+  if (peer == queues_.end()) return;
+  std::vector<Item> moved;
+  for (auto& [service_class, queue] : peer->second)
+    for (auto it = queue.begin(); it != queue.end();) {
+      const bool moves = it->second.key == key;
+      if (moves) moved.push_back(std::move(it->second));
+      it = moves ? queue.erase(it) : std::next(it);
+    }
+  for (Item& item : moved) {
+    item.service = service;
+    peer->second[service.service_class()].emplace(Spot{service.order, sequence_++},
+                                                  std::move(item));
+  }
+  pump(to, peer->second, turn);
+}
+
 std::optional<Arrival> Reliable::arrived() {
   if (arrivals_.empty()) return std::nullopt;
   Arrival arrival = std::move(arrivals_.front());

@@ -37,6 +37,7 @@ class Reliable final : public Transfer {
   void begin(Outgoing, Turn&) override;
   void cancel(const TransferKey&, std::optional<Rank> to) override;
   std::uint64_t remaining(const TransferKey&, Rank to) const override;
+  void reprioritise(const TransferKey&, Rank to, Service, Turn&) override;
   std::optional<Arrival> arrived() override;
   std::optional<Sent> sent() override;
 

@@ -85,12 +85,6 @@ class ReliableTest : public ::testing::Test {
   std::optional<MachineNet> net_;
 };
 
-// mutant: longhaul/transfer/reliable.cpp
-//   - const Range piece{rest.offset, std::min(rest.length, longest_)};
-//   + const Range piece{rest.offset, rest.length};
-// mutant: longhaul/transfer/reliable.cpp
-//   - rest = {piece.end(), rest.length - piece.length};
-//   + rest = {piece.offset, rest.length - piece.length};
 TEST_F(ReliableTest, EveryValueArrivesOnceInPiecesOfAChunk) {
   make();
   send(0, 1, {{0, 4}, {10, 9}, {30, 0}, {40, 1}});
@@ -109,9 +103,6 @@ TEST_F(ReliableTest, EveryValueArrivesOnceInPiecesOfAChunk) {
   EXPECT_TRUE(net_->errors.empty());
 }
 
-// mutant: longhaul/transfer/reliable.cpp
-//   - if (turn.room(to, item.service) == 0) break;
-//   + if (turn.room(to, item.service) == 0) { port_->encoded(item.key, {}); break; }
 TEST_F(ReliableTest, BytesAreAskedForWhenThereIsRoom) {
   make();
   send(0, 1, {{0, 40}});
@@ -123,9 +114,6 @@ TEST_F(ReliableTest, BytesAreAskedForWhenThereIsRoom) {
   EXPECT_EQ(at(0).transfer_.remaining(key(0), 1), 0u);
 }
 
-// mutant: longhaul/transfer/reliable.cpp
-//   - classes[out.service.service_class()].emplace(Spot{out.service.order, sequence_++},
-//   + classes[out.service.service_class()].emplace(Spot{0, sequence_++},
 TEST_F(ReliableTest, LowerOrderGoesFirstThenWhatWasBegunFirst) {
   make();
   send(0, 1, {{0, 12}}, {.order = 5});
@@ -144,9 +132,6 @@ TEST_F(ReliableTest, AHigherPriorityPassesWhatWaits) {
   EXPECT_EQ(rounds(1).size(), 11u);
 }
 
-// mutant: longhaul/transfer/reliable.cpp
-//   - if (to && *to != rank) continue;
-//   + if (to) continue;
 TEST_F(ReliableTest, WhatIsCancelledIsNeverWritten) {
   make();
   for (Rank to : {1u, 2u}) send(0, to, {{0, 40}});
@@ -160,9 +145,23 @@ TEST_F(ReliableTest, WhatIsCancelledIsNeverWritten) {
   for (const Sent& sent : at(0).sent_) EXPECT_FALSE(sent.to == 1 && sent.key == key(0));
 }
 
-// mutant: longhaul/transfer/reliable.cpp
-//   - std::erase_if(queues_, [&](const auto& entry) { return !turn.view().has(entry.first); });
-//   + (void)turn;
+TEST_F(ReliableTest, WhatIsLeftMovesToItsNewClass) {
+  make();
+  send(0, 1, {{0, 40}}, {.priority = 2});
+  send(1, 2, {{0, 40}}, {.priority = 2});
+  const Service high{.priority = 5};
+  net_->act(0, [&](Turn& turn) {
+    Turn below = turn.child(0);
+    at(0).transfer_.reprioritise(key(0), 1, high, below);
+  });
+  EXPECT_EQ(net_->in_flight(0, 1, high.service_class()), 2u);
+  EXPECT_EQ(net_->in_flight(0, 2, high.service_class()), 0u);
+  net_->run(1000);
+  EXPECT_EQ(rounds(1).size(), 10u);
+  EXPECT_EQ(rounds(2).size(), 10u);
+  EXPECT_EQ(at(0).sent_.size(), 2u);
+}
+
 TEST_F(ReliableTest, WhatWaitsForTheLostIsDropped) {
   make();
   send(0, 2, {{0, 40}});

@@ -1,5 +1,6 @@
 #include "longhaul/core/testing/machine_net.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace longhaul::testing {
@@ -88,6 +89,8 @@ Status MachineNet::inject(Rank from, Rank to, Message message) {
 void MachineNet::deliver(Rank from, Rank to, const Message& message) {
   NodeState& node = nodes_[to];
   if (!node.alive || !node.view.has(from)) return;
+  // As hosts do: what was sent to an earlier incarnation does not reach this one.
+  if (message.epoch < node.view.since(to)) return;
   if (message.epoch > node.view.epoch) {
     node.early.push_back(message);
     node.early_from.push_back(from);
@@ -116,7 +119,34 @@ void MachineNet::crash(Rank rank) {
   std::erase_if(writable_, [&](const auto& w) { return std::get<0>(w) == rank; });
   ++newest_.epoch;
   std::erase(newest_.live, rank);
+  newest_.returned.erase(rank);
   for (Rank r : newest_.live) nodes_[r].views_to_come.push_back(newest_);
+}
+
+void MachineNet::come_back(Rank rank) {
+  NodeState& node = nodes_[rank];
+  LH_CHECK(!node.alive);
+  for (auto& [line, packets] : lines_)
+    if (std::get<0>(line) == rank || std::get<1>(line) == rank) packets.clear();
+  std::erase_if(writable_, [&](const auto& w) { return std::get<1>(w) == rank; });
+  ++newest_.epoch;
+  newest_.live.push_back(rank);
+  std::sort(newest_.live.begin(), newest_.live.end());
+  newest_.returned[rank] = newest_.epoch;
+  for (Rank r : newest_.live)
+    if (r != rank) nodes_[r].views_to_come.push_back(newest_);
+  const View before = node.view;
+  node.alive = true;
+  node.view = newest_;
+  node.credits = {};
+  node.views_to_come.clear();
+  node.timers.clear();
+  node.early.clear();
+  node.early_from.clear();
+  node.machine = make_(node.place);
+  turn(rank, [&](Turn& t) {
+    node.machine->feed_all([&](Machine& m, Turn& inner) { m.on_view(before, inner); }, t);
+  });
 }
 
 void MachineNet::next_view(Rank rank) {
@@ -207,6 +237,11 @@ std::uint64_t MachineNet::run(std::uint64_t most) {
 std::uint64_t MachineNet::bytes(Rank from, Rank to) const {
   auto it = bytes_.find({from, to});
   return it == bytes_.end() ? 0 : it->second;
+}
+
+std::size_t MachineNet::in_flight(Rank from, Rank to, unsigned service_class) const {
+  const auto found = lines_.find({from, to, service_class});
+  return found == lines_.end() ? 0 : found->second.size();
 }
 
 std::uint64_t MachineNet::bytes_from(Rank from) const {

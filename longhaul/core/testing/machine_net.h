@@ -38,6 +38,9 @@ class MachineNet {
   // From now on the rank takes no input; a random part of what it sent is lost; each survivor gets
   // the next view at a random later event.
   void crash(Rank rank);
+  // A crashed rank is there again, as a new machine with a new incarnation; each other gets the
+  // next view at a random later event.
+  void come_back(Rank rank);
   // A fresh machine from the factory, loaded with the state of the old one.
   void save_and_load(Rank rank);
 
@@ -49,6 +52,8 @@ class MachineNet {
   std::uint64_t bytes(Rank from, Rank to) const;
   std::uint64_t bytes_from(Rank from) const;
   std::uint64_t messages() const { return messages_; }
+  // Messages of this class that have not arrived.
+  std::size_t in_flight(Rank from, Rank to, unsigned service_class) const;
   std::vector<std::string> errors;         // what on_message answered, "rank 2 of 0: ..."
   std::map<std::string, double> records;   // sums of Turn::record by name
   std::map<Rank, std::string> failed;      // Turn::fail

@@ -8,12 +8,6 @@ namespace longhaul::sync::grouping {
 namespace {
 
 // Updates of a group are all alike, one for each: what comes out are the groups' weights.
-// mutant: longhaul/sync/grouping/commit.cpp
-//   - for (const Update* u : updates) weights += u->weight;
-//   + for (const Update* u : updates) weights = u->weight;
-// mutant: longhaul/sync/grouping/commit.cpp
-//   - const double factor = group.share / shares * (u->weight / weights);
-//   + const double factor = group.share * (u->weight / weights);
 TEST(Commit, Invariant1_AGroupWeighsItsShareWhateverComesOfIt) {
   Random random(1, Stream{});
   for (int n = 0; n < 200; ++n) {
@@ -45,9 +39,6 @@ TEST(Commit, Invariant1_AGroupWeighsItsShareWhateverComesOfIt) {
   }
 }
 
-// mutant: longhaul/sync/grouping/commit.cpp
-//   - if (!by_data) group.share = 1;
-//   +
 TEST(Commit, SharesAreBySamplesOrAlike) {
   std::vector<Group> groups(2);
   groups[0].members = {0, 1};

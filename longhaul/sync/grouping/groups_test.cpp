@@ -26,15 +26,6 @@ std::map<Rank, std::vector<float>> planted(std::uint64_t seed, const std::vector
   return sketches;
 }
 
-// mutant: longhaul/sync/grouping/components.cpp
-//   - row[k] /= norm;
-//   +
-// mutant: longhaul/sync/grouping/kmeans.cpp
-//   - if (inertia >= least) continue;
-//   + if (inertia < least) continue;
-// mutant: longhaul/sync/grouping/groups.cpp
-//   - std::sort(order.begin(), order.end());
-//   +
 TEST(Groups, Invariant4_PlantedOnesAreFoundWhateverTheNumbering) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::vector<Rank> names{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -55,9 +46,6 @@ TEST(Groups, Invariant4_PlantedOnesAreFoundWhateverTheNumbering) {
   }
 }
 
-// mutant: longhaul/sync/grouping/kmeans.cpp
-//   - double highest = kLeastSilhouette;
-//   + double highest = -1;
 TEST(Groups, AlikeDataAreOneGroup) {
   std::map<Rank, std::vector<float>> sketches;
   Random random(1, Stream{});
@@ -69,9 +57,6 @@ TEST(Groups, AlikeDataAreOneGroup) {
   EXPECT_LE(group_by_sketch(sketches, 3, 1, 0).size(), 3u);
 }
 
-// mutant: longhaul/sync/grouping/groups.cpp
-//   - zero ? groups.push_back({rank}) : order.push_back({sketch, rank});
-//   + zero ? (void)groups : order.push_back({sketch, rank});
 TEST(Groups, ASketchOfZerosIsAloneUnlessAllAre) {
   const auto sketches = planted(1, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   auto with = sketches;
@@ -83,9 +68,6 @@ TEST(Groups, ASketchOfZerosIsAloneUnlessAllAre) {
   EXPECT_EQ(group_by_sketch({{4, {}}, {2, {}}}, 3, 1, 0), (Groups{{2, 4}}));  // phantoms
 }
 
-// mutant: longhaul/sync/grouping/kmeans.cpp
-//   - if (c != labels[i] && count[c] > 0) b = std::min(b, far[c] / count[c]);
-//   + if (c != labels[i] && count[c] > 0) b = far[c] / count[c];
 TEST(Silhouette, OfAHandMadeCase) {
   const std::vector<Point> points{{0}, {2}, {10}, {12}, {30}};
   // Of 0: a = 2, b = 11; of 2: a = 2, b = 9; of 10: 2, 9; of 12: 2, 11; of 30: alone.
@@ -93,12 +75,6 @@ TEST(Silhouette, OfAHandMadeCase) {
   EXPECT_NEAR(silhouette(points, {0, 0, 1, 1, 2}), expected, 1e-12);
 }
 
-// mutant: longhaul/sync/grouping/components.cpp
-//   - const double scale = (vector(largest) < 0 ? -1 : 1) * std::sqrt(value);
-//   + const double scale = -std::sqrt(value);
-// mutant: longhaul/sync/grouping/components.cpp
-//   - for (Eigen::Index c = 0; c < most && (c == 0 || held < kVariance * all); ++c) {
-//   + for (Eigen::Index c = 0; c < most; ++c) {
 TEST(Components, AreTheFewestThatHoldTheVariance) {
   // Unit vectors in the plane, two by two: one direction separates them.
   const auto scores = component_scores({{1, 0.01}, {1, -0.01}, {-1, 0.01}, {-1, -0.01}});
@@ -114,9 +90,6 @@ TEST(Components, AreTheFewestThatHoldTheVariance) {
   EXPECT_EQ(component_scores(many)[0].size(), kMostComponents);
 }
 
-// mutant: longhaul/sync/grouping/groups.cpp
-//   - return std::max<std::uint64_t>(1, std::uint64_t(std::ceil(rho * double(members))));
-//   + return std::max<std::uint64_t>(1, std::uint64_t(rho * double(members)));
 TEST(Quota, IsTheShareRoundedUp) {
   EXPECT_EQ(quota_of(0.25, 4), 1u);
   EXPECT_EQ(quota_of(0.25, 5), 2u);
@@ -124,9 +97,6 @@ TEST(Quota, IsTheShareRoundedUp) {
   EXPECT_EQ(quota_of(0.25, 0), 1u);
 }
 
-// mutant: longhaul/sync/grouping/groups.cpp
-//   - double lateness_weight(std::uint64_t tau) { return 1 / std::sqrt(1 + double(tau)); }
-//   + double lateness_weight(std::uint64_t tau) { return 1 / std::sqrt(2 + double(tau)); }
 TEST(Lateness, Invariant6_TheOlderTheLess) {
   EXPECT_EQ(lateness_weight(0), 1);
   EXPECT_EQ(lateness_weight(3), 0.5);

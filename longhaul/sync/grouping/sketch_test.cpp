@@ -9,12 +9,6 @@
 namespace longhaul::sync::grouping {
 namespace {
 
-// mutant: longhaul/sync/grouping/sketch.cpp
-//   - if (found.length > 0 && stem(it->name) != last) break;
-//   + if (found.length > 0) break;
-// mutant: longhaul/sync/grouping/sketch.cpp
-//   - if (it->role != LayerRange::Role::parameter) continue;
-//   +
 TEST(Sketch, IsOfTheLastLayersWeightsAndBias) {
   const Layout layout({{"fc1.weight", {0, 6}, {2, 3}},
                        {"fc2.weight", {6, 4}, {2, 2}},
@@ -25,12 +19,6 @@ TEST(Sketch, IsOfTheLastLayersWeightsAndBias) {
 }
 
 // Lengths and angles survive: signs are fair and those of different rows and columns differ.
-// mutant: longhaul/sync/grouping/sketch.cpp
-//   - const std::uint32_t bits = signs.bits32();
-//   + const std::uint32_t bits = Random(signs).bits32();
-// mutant: longhaul/sync/grouping/sketch.cpp
-//   - Random signs(seed, {Purpose::codec, column, 0xFFFFFFFF});
-//   + Random signs(seed, {Purpose::codec, column % 2, 0xFFFFFFFF});
 TEST(Sketch, KeepsLengthsAndAngles) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Random random(seed, Stream{});
@@ -54,9 +42,6 @@ TEST(Sketch, KeepsLengthsAndAngles) {
 }
 
 // Entry i is the sum of g's entries, each with its sign of row i, over the root of their number.
-// mutant: longhaul/sync/grouping/sketch.cpp
-//   - sum[word + four + row] += kSigns[bits >> four & 15][row] * value;
-//   + sum[word + four + row] += kSigns[bits >> four & 15][row ^ 1] * value;
 TEST(Sketch, AddsTheEntriesWithTheSignsOfItsRows) {
   std::vector<float> g(50);
   Random random(5, Stream{});
@@ -77,9 +62,6 @@ TEST(Sketch, AddsTheEntriesWithTheSignsOfItsRows) {
   }
 }
 
-// mutant: longhaul/sync/grouping/sketch.cpp
-//   - if (!std::isfinite(s)) return std::vector<float>(size);
-//   +
 TEST(Sketch, OfWhatIsNotFiniteIsZero) {
   const std::vector<float> bad{1, std::nanf(""), 2}, zero(8);
   EXPECT_EQ(sketch_of(bad, 8, 1), zero);

@@ -19,12 +19,6 @@ Urgencies after_updates_of(std::initializer_list<int> times) {
   return urgencies;
 }
 
-// mutant: longhaul/sync/grouping/urgency.cpp
-//   - for (Rank rank : ranks) classes[rank] = time >= kSlowest * slowest ? 0 : 1;
-//   + for (Rank rank : ranks) classes[rank] = time > kSlowest * slowest ? 1 : 0;
-// mutant: longhaul/sync/grouping/urgency.cpp
-//   - if (need.met) return {};
-//   +
 TEST(Urgencies, TheSlowestGroupsNeededGoFirstAndSurplusLast) {
   const Urgencies urgencies = after_updates_of({4, 9, 3, 10, 20, 30});
   const std::vector<Need> needs{{{0, 1, 2}, 1, false}, {{3, 4, 5}, 1, false}};
@@ -37,20 +31,11 @@ TEST(Urgencies, TheSlowestGroupsNeededGoFirstAndSurplusLast) {
   EXPECT_EQ(urgencies.classes(met, 50s), (Classes{{0, 2}, {1, 2}, {2, 0}, {3, 2}, {4, 2}, {5, 2}}));
 }
 
-// mutant: longhaul/sync/grouping/urgency.cpp
-//   - if (!known) return classes;
-//   + if (!known) return {};
 TEST(Urgencies, NothingIsSaidBeforeAllTimesAreKnown) {
   const Urgencies urgencies = after_updates_of({4, 9});
   EXPECT_EQ(urgencies.classes({{{0, 1, 2}, 1, false}}, 50s), (Classes{{0, 0}, {1, 0}, {2, 0}}));
 }
 
-// mutant: longhaul/sync/grouping/urgency.cpp
-//   - order.emplace_back(late && *late <= now, times_.at(rank), rank);
-//   + order.emplace_back(false, times_.at(rank), rank);
-// mutant: longhaul/sync/grouping/urgency.cpp
-//   - return since->second + from_seconds(kPatience * time->second);
-//   + return since->second + from_seconds(time->second);
 TEST(Urgencies, WhoIsLateIsReplacedByTheNextFastest) {
   Urgencies urgencies = after_updates_of({4, 10, 8});
   const std::vector<Need> needs{{{0, 1, 2}, 1, false}};
@@ -61,9 +46,6 @@ TEST(Urgencies, WhoIsLateIsReplacedByTheNextFastest) {
   EXPECT_EQ(urgencies.next_late(needs, 106s), Time(112s));
 }
 
-// mutant: longhaul/sync/grouping/urgency.cpp
-//   - if (!is_new) known->second += kSmoothing * (took - known->second);
-//   + if (!is_new) known->second = took;
 TEST(Urgencies, TimesAreSmoothedAndForgottenWithTheirWorker) {
   Urgencies urgencies = after_updates_of({10});
   urgencies.given(0, 0s);

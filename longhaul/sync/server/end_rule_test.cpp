@@ -31,12 +31,6 @@ struct Running {
   EndRule rule;
 };
 
-// mutant: longhaul/sync/server/end_rule.cpp
-//   - if (over() || store.version() % commits_ != 0) return;
-//   + if (over()) return;
-// mutant: longhaul/sync/server/end_rule.cpp
-//   - if (done >= config_.max_rounds) {
-//   + if (done > config_.max_rounds) {
 TEST(EndRule, ARoundIsAsManyCommitsAsWorkers) {
   Running run({.max_rounds = 4, .report_every = 2, .lag = 9});
   for (int i = 0; i < 12; ++i) {
@@ -49,9 +43,6 @@ TEST(EndRule, ARoundIsAsManyCommitsAsWorkers) {
   EXPECT_EQ(run.rule.rounds(run.store.version()), 4u);
 }
 
-// mutant: longhaul/sync/server/end_rule.cpp
-//   - if (evaluation.accuracy >= *config_.target_accuracy) reason_ = StopRule::Reason::target;
-//   +
 TEST(EndRule, TheTargetEndsARunWhenItsScoreIsHeard) {
   Running run({.target_accuracy = 0.9});
   for (int i = 0; i < 3; ++i) run.commit();
@@ -63,9 +54,6 @@ TEST(EndRule, TheTargetEndsARunWhenItsScoreIsHeard) {
   EXPECT_EQ(run.rule.reason(), Reason::target);
 }
 
-// mutant: longhaul/sync/server/end_rule.cpp
-//   - if (done % config_.report_every == 0 && open_.size() <= config_.lag) {
-//   + if (done % config_.report_every == 0) {
 TEST(EndRule, KeepsFewModelsThatWaitForTheirScore) {
   Running run({.lag = 1});
   for (int i = 0; i < 12; ++i) run.commit();
@@ -75,12 +63,6 @@ TEST(EndRule, KeepsFewModelsThatWaitForTheirScore) {
   EXPECT_EQ(run.reported(), (std::vector<Round>{0, 1, 4}));
 }
 
-// mutant: longhaul/sync/server/end_rule.cpp
-//   - } else if (config_.max_samples > 0 && samples_ >= config_.max_samples) {
-//   + } else if (config_.max_samples > 0 && samples_ > config_.max_samples) {
-// mutant: longhaul/sync/server/end_rule.cpp
-//   - } else if (config_.max_hours && seconds(turn.now()) >= *config_.max_hours * 3600) {
-//   + } else if (config_.max_hours && seconds(turn.now()) >= *config_.max_hours * 36000) {
 TEST(EndRule, SamplesAndTimeEndARunAtTheEndOfARound) {
   Running samples({.max_samples = 12});
   for (int i = 0; i < 5; ++i) samples.commit(2);
@@ -95,9 +77,6 @@ TEST(EndRule, SamplesAndTimeEndARunAtTheEndOfARound) {
   EXPECT_EQ(hours.rule.reason(), Reason::max_hours);
 }
 
-// mutant: longhaul/sync/server/end_rule.cpp
-//   - turn.report(done - 1, real ? store.copy() : std::make_shared<const std::vector<float>>());
-//   + turn.report(done - 1, real ? store.copy() : nullptr);
 TEST(EndRule, APhantomReportsAModelWithoutNumbers) {
   Running run({.snapshots = false}, 1);
   run.commit();
@@ -106,9 +85,6 @@ TEST(EndRule, APhantomReportsAModelWithoutNumbers) {
   EXPECT_TRUE(run.node.done<Report>()[0].model->empty());
 }
 
-// mutant: longhaul/sync/server/parameter_store.h
-//   - if (values_.use_count() > 1) values_ = std::make_shared<std::vector<float>>(*values_);
-//   +
 TEST(ParameterStore, ASnapshotIsSharedUntilTheModelChanges) {
   ParameterStore store;
   store.fill(std::vector<float>{1, 2});
@@ -124,9 +100,6 @@ TEST(ParameterStore, ASnapshotIsSharedUntilTheModelChanges) {
   EXPECT_EQ(store.values().data(), second);
 }
 
-// mutant: longhaul/sync/server/clocks.h
-//   - void lose(Rank rank) { completed_.erase(rank); }
-//   + void lose(Rank) {}
 TEST(Clocks, TheMinimumIsThatOfTheSlowestWhoLives) {
   Clocks clocks({1, 2, 5});
   for (int i = 0; i < 4; ++i) clocks.complete(1), clocks.complete(5);

@@ -1,13 +1,12 @@
 #pragma once
-// Setup is what the halves of a strategy with a server are told when they are made.
+// Setup is what the worker and the server of a strategy are told when they are made.
 #include <optional>
 #include <string_view>
 
 #include "longhaul/core/stop_rule.h"
+#include "longhaul/sync/server/server_header.h"
 
 namespace longhaul::sync::server {
-
-class Courier;
 
 struct Setup {
   std::string_view name;  // of the strategy, for messages to the user
@@ -15,9 +14,9 @@ struct Setup {
   Rank server = 0;
   std::vector<Rank> workers;  // at the start, ascending
   StopConfig stop;
-  std::uint64_t commits = 0;   // that a round is; 0: as many as there are workers
-  double rate = 0;             // [optimizer] rate; 0: not known
-  Courier* courier = nullptr;  // of this node; lives as long as the halves
+  std::uint64_t commits = 0;         // that a round is; 0: as many as there are workers
+  double rate = 0;                   // [optimizer] rate; 0: not known
+  ServerChannel* channel = nullptr;  // of this node; lives as long as worker and server
 
   std::uint64_t commits_a_round() const { return commits > 0 ? commits : workers.size(); }
 };

@@ -1,13 +1,14 @@
 #pragma once
 #include "longhaul/sync/fedgsync.h"
-#include "longhaul/sync/testing/halves.h"
+#include "longhaul/sync/testing/server_and_workers.h"
 
 namespace longhaul::sync::testing {
 
 // A server and workers that have sketched gradients: of worker r that of its kind of data.
-struct FedGSyncJob : Halves<FedGSync> {
+struct FedGSyncJob : ServerAndWorkers<FedGSync> {
   FedGSyncJob(FedGSyncConfig config, const std::vector<int>& kinds)
-      : Halves(with_short_sketches(config), std::uint32_t(kinds.size()), 4), kinds_(kinds) {
+      : ServerAndWorkers(with_short_sketches(config), std::uint32_t(kinds.size()), 4),
+        kinds_(kinds) {
     start(0);
     for (Rank rank = 0; rank < kinds.size(); ++rank) {
       const auto grads = node(rank).learner.grads();
@@ -25,12 +26,11 @@ struct FedGSyncJob : Halves<FedGSync> {
     give(rank, value, samples, given(rank));
   }
   void give(Rank rank, float value, std::uint64_t samples, std::uint64_t version) {
-    server::Label label{.kind = server::Label::Kind::push, .version = version};
-    label.asks = true;
-    label.shard = samples;
-    label.sketch = std::vector<float>(32);
-    label.sketch[std::size_t(kinds_[rank])] = 1;
-    push(rank, label, std::vector<float>(4, value));
+    server::ServerHeader header = push_header(version);
+    FedGSyncUpdate update{samples, std::vector<float>(32)};
+    update.sketch[std::size_t(kinds_[rank])] = 1;
+    header.extension = server::to_extension(update);
+    push(rank, header, std::vector<float>(4, value));
   }
   void at(Time now) { node(0).context.now = now; }
   std::size_t commits() const { return records("round_s").size(); }

@@ -1,13 +1,13 @@
 #pragma once
-// Halves puts a server's half and workers' halves of a strategy together without nodes, network or
-// a Served between them: letters are handed over at once and in order, and a test says when what a
-// worker computes is done, and what it came to.
+// ServerAndWorkers puts the server and the workers of a strategy together without nodes, network or
+// a ServerStrategy between them: envelopes are handed over at once and in order. A test says when
+// what a worker computes is done, and what it came to.
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "longhaul/sync/server/server_half.h"
-#include "longhaul/sync/server/worker_half.h"
+#include "longhaul/sync/server/parameter_server.h"
+#include "longhaul/sync/server/parameter_server_worker.h"
 #include "longhaul/sync/testing/one_node.h"
 #include "longhaul/transfer/reliable.h"
 
@@ -15,10 +15,10 @@ namespace longhaul::sync::testing {
 
 // Part: a strategy with a server, as in sync/registry.cpp.
 template <class Part>
-class Halves : public server::Reader {
+class ServerAndWorkers {
  public:
-  Halves(typename Part::Config config, std::uint32_t workers, std::uint64_t size = 4,
-         double rate = 0.5)
+  ServerAndWorkers(typename Part::Config config, std::uint32_t workers, std::uint64_t size = 4,
+                   double rate = 0.5)
       : config_(config) {
     setup_ = {.name = Part::kName, .place = {}, .server = 0, .workers = {}, .stop = {}};
     setup_.rate = rate;
@@ -37,10 +37,12 @@ class Halves : public server::Reader {
     }
     // All at the server: what a worker sends to itself is not coded.
     setup_.place = nodes_[0]->place;
-    courier_ = std::make_unique<server::Courier>(setup_.place, 0,
-                                                 std::make_unique<transfer::Reliable>(setup_.place),
-                                                 nullptr, nullptr, *this);
-    setup_.courier = courier_.get();
+    channel_ = std::make_unique<server::ServerChannel>(
+        setup_.place,
+        ChannelConfig{.stream = "models", .limits = ChannelLimits::models(1, *setup_.place.layout)},
+        std::make_unique<transfer::Reliable>(setup_.place), nullptr, nullptr,
+        [](Rank, const server::ServerHeader&, const ContentShape&) { return Result<bool>(true); });
+    setup_.channel = channel_.get();
     server_ = Part::server(config_, setup_);
     for (Rank rank = 0; rank < workers; ++rank) workers_.push_back(Part::worker(config_, setup_));
   }
@@ -63,15 +65,22 @@ class Halves : public server::Reader {
   }
   // A push past the worker, by hand, from the model that it was last given.
   void push(Rank rank, std::vector<float> values, std::uint64_t shard = 0) {
-    server::Label label{.kind = server::Label::Kind::push, .version = given_[rank]};
-    label.asks = true;
-    label.shard = shard;
-    push(rank, std::move(label), std::move(values));
+    server::ServerHeader header = push_header(given_[rank]);
+    if constexpr (requires { Part::update_extension(shard); })
+      header.extension = Part::update_extension(shard);
+    push(rank, std::move(header), std::move(values));
   }
-  void push(Rank rank, server::Label label, std::vector<float> values) {
-    const Status admitted = server_->admit(rank, label);
+  static server::ServerHeader push_header(std::uint64_t version) {
+    server::ServerHeader header;
+    header.kind = server::ServerHeader::Kind::push;
+    header.asks = true;
+    header.version = version;
+    return header;
+  }
+  void push(Rank rank, server::ServerHeader header, std::vector<float> values) {
+    const Status admitted = server_->admit(rank, header, /*carries=*/true);
     ASSERT_TRUE(admitted) << admitted.error().what;
-    server_->take({rank, label, std::make_shared<const std::vector<float>>(values)},
+    server_->take({rank, header, std::make_shared<const std::vector<float>>(values)},
                   nodes_[0]->turn);
     collect();
   }
@@ -87,10 +96,9 @@ class Halves : public server::Reader {
   }
   // The model as it stands, told to somebody who only looks.
   void read_by_hand(Rank rank) {
-    const server::Label label{.kind = server::Label::Kind::pull};
-    server_->take({rank, label, nullptr}, nodes_[0]->turn);
+    server_->take({rank, {}, nullptr}, nodes_[0]->turn);
     collect();
-    down_.clear();
+    to_workers_.clear();
   }
   std::uint64_t given(Rank rank) { return given_[rank]; }  // the version it was given last
   const std::vector<float>& model() { return *models_.at(newest_); }  // given last, to whomever
@@ -100,43 +108,40 @@ class Halves : public server::Reader {
       if (record.name == name) values.push_back(record.value);
     return values;
   }
-  Status admit(Rank, const server::Label&) override { return Ok{}; }
-  server::ServerHalf& server() { return *server_; }
-  server::WorkerHalf& worker(Rank rank) { return *workers_.at(rank); }
+  server::ParameterServer& server() { return *server_; }
+  server::ParameterServerWorker& worker(Rank rank) { return *workers_.at(rank); }
   OneNode& node(Rank rank) { return *nodes_.at(rank); }
 
-  std::vector<std::pair<Rank, server::Label>> labels;  // of all letters of the server
+  std::vector<std::pair<Rank, server::ServerHeader>> headers;  // of all that the server sent
 
  private:
   void collect() {
-    while (auto letter = server_->letter()) {
-      labels.push_back({letter->peer, letter->label});
-      if (letter->label.kind == server::Label::Kind::urge) continue;
-      given_[letter->peer] = letter->label.version;
-      newest_ = letter->label.version;
-      letter->label.carries = letter->values != nullptr;
-      if (letter->values) models_[newest_] = letter->values;
-      down_.push_back(*std::move(letter));
+    while (auto envelope = server_->outgoing()) {
+      headers.push_back({envelope->peer, envelope->header});
+      if (envelope->header.kind == server::ServerHeader::Kind::notice) continue;
+      given_[envelope->peer] = envelope->header.version;
+      newest_ = envelope->header.version;
+      if (envelope->values) models_[newest_] = envelope->values;
+      to_workers_.push_back(*std::move(envelope));
     }
   }
   void deliver() {
     for (bool more = true; more;) {
       more = false;
       for (Rank rank = 0; rank < workers_.size(); ++rank)
-        while (auto letter = workers_[rank]->letter()) {
-          letter->peer = rank;
-          letter->label.carries = letter->values != nullptr;
-          EXPECT_TRUE(server_->admit(rank, letter->label));
-          server_->take(*letter, nodes_[0]->turn);
+        while (auto envelope = workers_[rank]->outgoing()) {
+          envelope->peer = rank;
+          EXPECT_TRUE(server_->admit(rank, envelope->header, envelope->carries()));
+          server_->take(*envelope, nodes_[0]->turn);
           collect();
           more = true;
         }
-      for (; !down_.empty(); down_.pop_front()) {
-        const server::Letter& letter = down_.front();
-        nodes_[letter.peer]->context.wanted.clear();
-        const Status status = workers_[letter.peer]->admit(letter.label);
+      for (; !to_workers_.empty(); to_workers_.pop_front()) {
+        const server::Envelope& one = to_workers_.front();
+        nodes_[one.peer]->context.wanted.clear();
+        const Status status = workers_[one.peer]->admit(one.header, one.carries());
         EXPECT_TRUE(status) << status.error().what;
-        workers_[letter.peer]->take(letter, nodes_[letter.peer]->turn);
+        workers_[one.peer]->take(one, nodes_[one.peer]->turn);
         more = true;
       }
     }
@@ -145,10 +150,10 @@ class Halves : public server::Reader {
   const typename Part::Config config_;
   server::Setup setup_;
   std::vector<std::unique_ptr<OneNode>> nodes_;
-  std::unique_ptr<server::Courier> courier_;
-  std::unique_ptr<server::ServerHalf> server_;
-  std::vector<std::unique_ptr<server::WorkerHalf>> workers_;
-  std::deque<server::Letter> down_;
+  std::unique_ptr<server::ServerChannel> channel_;
+  std::unique_ptr<server::ParameterServer> server_;
+  std::vector<std::unique_ptr<server::ParameterServerWorker>> workers_;
+  std::deque<server::Envelope> to_workers_;
   std::map<Rank, std::uint64_t> given_;
   std::map<std::uint64_t, Snapshot> models_;  // by version
   std::uint64_t newest_ = 0;

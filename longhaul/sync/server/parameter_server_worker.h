@@ -1,32 +1,36 @@
 #pragma once
-// WorkerHalf is what a node with a learner does in a strategy with a server: it computes, pushes
-// what it computed, and reads the server's model when its strategy wants it. It speaks to the
-// server by letters alone, also if that is on its own node; Served carries them.
+// ParameterServerWorker is what a node with a learner does in a strategy with a server: it
+// computes, pushes what it computed, and reads the server's model when its strategy wants it. It
+// answers envelopes with envelopes, also if the server is on its own node; ServerStrategy sends
+// them.
 //
-// The lowest live worker gives the server the model to start from, which is equal on all; each
-// begins when the server has it. The last letter holds the model that the run ends with: the worker
-// stops computing at the next boundary and takes it.
+// The lowest live worker sends the server the model to start from, which is equal on all; each
+// begins when the server has it. The last envelope holds the model that the run ends with: the
+// worker stops computing at the next boundary and takes it.
 #include <deque>
 
 #include "longhaul/sync/flat.h"
-#include "longhaul/sync/server/courier.h"
+#include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/server/setup.h"
 
 namespace longhaul::sync::server {
 
-class WorkerHalf : public Machine {
+class ParameterServerWorker : public Machine {
  public:
-  explicit WorkerHalf(const Setup& setup) : setup_(setup) {}
+  explicit ParameterServerWorker(const Setup& setup) : setup_(setup) {}
 
   void on_start(Turn&) final;
   void on_view(const View& before, Turn&) final;
   void state(Archive&) override;
 
-  // --- from Served ------------------------------------------------------------------------------
+  // --- from ServerStrategy ----------------------------------------------------------------------
   void on_computed(const Computed&, Turn&);
-  Status admit(const Label&);
-  void take(const Letter&, Turn&);
-  std::optional<Letter> letter();  // to be sent
+  // Is it in order that the server sends this, with a vector or without?
+  Status admit(const ServerHeader&, bool carries);
+  void take(const Envelope&, Turn&);
+  std::optional<Envelope> outgoing();  // to be sent
+  // Of what it sends; a change also holds for the push that is under way.
+  virtual Service service() const { return {}; }
   bool wants_stop() const { return ending_ && phase_ == Phase::computing; }
   bool ended() const { return phase_ == Phase::ended; }
   bool failed() const { return phase_ == Phase::failed; }
@@ -40,16 +44,17 @@ class WorkerHalf : public Machine {
   // What compute() asked for is done: push(), compute() or ask().
   virtual void computed(const Computed&, Turn&) = 0;
   // The model came; null in the first answer, if params() is it already. Compute.
-  virtual void read(const Label&, const Snapshot& model, Turn&);
+  virtual void read(const ServerHeader&, const Snapshot& model, Turn&);
   // Has it something to compute before it asks for the first model? Then compute() and, at last,
   // ask(). params() is W_0.
   virtual bool prepares(Turn&) { return false; }
-  // What only this strategy's letters say.
-  virtual void sign(Label&) const {}
-  // Is it one of whose updates the server says how urgent they are? It does by letters of their
-  // own, at any time, beside the models' labels.
-  virtual bool takes_urgency() const { return false; }
-  virtual void urged(const Label&, Turn&) {}
+  // What only this strategy's pulls and pushes say.
+  virtual Extension pull_extension() const { return {}; }
+  virtual Extension push_extension(const Computed&) const { return {}; }
+  // Is the extension of a model or a notice in order? A strategy without one has no notices.
+  virtual Status check_extension(const ServerHeader&) const;
+  // The server sends notices at any time after the first model.
+  virtual void on_notice(const ServerHeader&, Turn&) {}
 
   // --- what it calls ----------------------------------------------------------------------------
   void compute(Work, std::uint32_t steps, Turn&);
@@ -63,22 +68,22 @@ class WorkerHalf : public Machine {
   const Setup& setup() const { return setup_; }
 
  private:
-  enum class Phase : std::uint8_t { unborn, waiting, computing, ended, failed };
-  void give_start(Turn&);
+  enum class Phase : std::uint8_t { not_started, waiting, computing, ended, failed };
+  void send_start(Turn&);
   void wait(Turn&);
   void end(Turn&);
   void set_model(const Snapshot&, Turn&) const;
 
   const Setup setup_;
-  Phase phase_ = Phase::unborn;
-  bool begun_ = false;       // has had an answer
-  bool owes_start_ = false;  // is to give the server the model to start from
-  bool ending_ = false;      // the last letter is coming
+  Phase phase_ = Phase::not_started;
+  bool begun_ = false;         // has had an answer
+  bool start_is_due_ = false;  // it is to send the server the model to start from
+  bool ending_ = false;        // the last envelope is coming
   std::uint64_t version_ = 0;
   std::uint64_t clock_ = 0;
   Time asked_{0};
-  std::optional<Letter> last_;
-  std::deque<Letter> out_;
+  std::optional<Envelope> last_;
+  std::deque<Envelope> out_;
 };
 
 }  // namespace longhaul::sync::server

@@ -1,31 +1,33 @@
 #pragma once
-// ServerHalf is what the server does in a strategy with one: it holds the model, takes what workers
-// push into it in the order in which it comes, gives the model to those who ask, counts rounds and
-// ends the run (end_rule.h). At the end all live workers are sent the same model, exactly.
+// ParameterServer is what the server does in a strategy with one: it holds the model, takes what
+// workers push into it in the order in which it comes, sends the model to those who ask, counts
+// rounds and ends the run (end_rule.h). At the end it sends all live workers the same model,
+// exactly.
 #include <deque>
 #include <set>
 
-#include "longhaul/sync/server/courier.h"
 #include "longhaul/sync/server/end_rule.h"
+#include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/server/setup.h"
 
 namespace longhaul::sync::server {
 
-class ServerHalf : public Machine {
+class ParameterServer : public Machine {
  public:
-  explicit ServerHalf(const Setup& setup)
+  explicit ParameterServer(const Setup& setup)
       : setup_(setup),
         end_(setup.stop, setup.commits_a_round()),
-        silent_(setup.workers.begin(), setup.workers.end()) {}
+        pending_pulls_(setup.workers.begin(), setup.workers.end()) {}
 
   void on_view(const View& before, Turn&) final;
   void on_scored(Round, const Evaluation&, Turn&) final;
   void state(Archive&) override;
 
-  // --- from Served ------------------------------------------------------------------------------
-  Status admit(Rank from, const Label&) const;
-  void take(const Letter&, Turn&);
-  std::optional<Letter> letter();  // to be sent
+  // --- from ServerStrategy ----------------------------------------------------------------------
+  // Is it in order that this worker sends this, with a vector or without?
+  Status admit(Rank from, const ServerHeader&, bool carries) const;
+  void take(const Envelope&, Turn&);
+  std::optional<Envelope> outgoing();  // to be sent
   bool ended() const { return ended_ && !failed_; }
   bool failed() const { return failed_; }
   Round rounds() const { return end_.rounds(store_.version()); }
@@ -38,22 +40,20 @@ class ServerHalf : public Machine {
     kept,       // it is to go into the model with others: the strategy calls committed() then
     committed   // it is in store()
   };
-  // Takes a push. `label.version` is at most the store's. Of a phantom there are no values.
-  virtual Taken commit(Rank from, const Label&, std::span<const float> values, Turn&) = 0;
+  // Takes a push. Its version is at most the store's. Of a phantom there are no values.
+  virtual Taken commit(Rank from, const ServerHeader&, std::span<const float> values, Turn&) = 0;
   // May this worker have the model now? Asked again after every commit and loss.
   virtual bool may_read(Rank) const { return true; }
-  // Label::clock of a model.
-  virtual std::uint64_t clock() const { return 0; }
-  // This worker is given the model as it stands.
-  virtual void gives(Rank, Turn&) {}
+  // This worker is sent the model as it stands.
+  virtual void on_model_sent(Rank, Turn&) {}
+  // What only this strategy's models say; after on_model_sent().
+  virtual Extension model_extension(Rank) { return {}; }
   // It is lost, or the run is over: nothing has to be kept for it.
   virtual void drop(Rank) {}
-  // What only this strategy's workers say: is it in order? Asked beside the rules of all.
-  virtual Status may_say(Rank, const Label&) const { return Ok{}; }
+  // Is what only this strategy's workers say in order? Asked beside the rules of all.
+  virtual Status check_extension(Rank, const ServerHeader&) const;
   // A worker asks for the model.
-  virtual void heard(Rank, const Label&) {}
-  // What only this strategy's models say; after gives().
-  virtual void address(Rank, Label&) {}
+  virtual void on_pull(Rank, const ServerHeader&) {}
   // Some were lost and dropped: what waited for them alone may go on.
   virtual void on_loss(Turn&) {}
 
@@ -65,8 +65,8 @@ class ServerHalf : public Machine {
   void committed(Turn&);
   // Models to those who may have them, or the end: after a timer.
   void settle(Turn&);
-  // Tells a worker that is at an update how urgent it is (Label); false: it is at none.
-  bool urge(Rank, std::uint8_t urgency);
+  // Sends a worker that is at an update a notice; false: it is at none.
+  bool notify(Rank, Extension);
   bool over() const { return ended_ || end_.over(); }  // commits nothing any more
   // Of the flat vector; none in a phantom job.
   Range parameters() const;
@@ -77,7 +77,7 @@ class ServerHalf : public Machine {
   void mix_buffers(std::span<const float> values, Turn&);
 
  private:
-  void push(const Letter&, Turn&);
+  void push(const Envelope&, Turn&);
   void release(Turn&);
   void end(Turn&);
 
@@ -85,11 +85,11 @@ class ServerHalf : public Machine {
   ParameterStore store_;
   EndRule end_;
   bool ended_ = false, failed_ = false;
-  std::set<Rank> silent_;                // live workers that have not asked yet: all begin together
+  std::set<Rank> pending_pulls_;         // live workers that have not asked yet: all begin together
   std::map<Rank, std::uint64_t> given_;  // version of the newest model that each was given
   std::set<Rank> waiting_;               // for the model
   Rank newest_ = 0;                      // who pushed last
-  std::deque<Letter> out_;
+  std::deque<Envelope> out_;
 };
 
 }  // namespace longhaul::sync::server

@@ -1,0 +1,82 @@
+#pragma once
+// What a VectorChannel tells its like on another node (core/vector_channel.h). The numbers of a
+// vector travel as pieces of the Transfer; these messages have no body.
+#include "longhaul/core/codec.h"
+#include "longhaul/core/coder.h"
+#include "longhaul/core/message.h"
+#include "longhaul/core/vector_content.h"
+
+namespace longhaul::channel {
+
+inline constexpr std::uint32_t kMostHeaderBytes = 64 * 1024;
+
+// The next vector of the stream. In each class of service that its pieces use, a copy of this
+// message comes before them; later copies are ignored.
+struct Begin {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "begin";
+  std::uint64_t seq = 0;     // of vectors from this sender to this receiver, from 0
+  std::uint64_t read = 0;    // vectors of the receiver's that the sender has read
+  std::uint64_t handle = 0;  // the sender's name of the vector; CodecKey::round of its pieces
+  std::uint32_t group = 0;   // CodecKey::group of its pieces
+  Coding coding = Coding::exact;
+  ContentShape shape = {};
+  std::vector<std::uint8_t> header = {};  // the strategy's own struct, as base/wire.h writes it
+
+  bool same_vector(const Begin& other) const {
+    return seq == other.seq && handle == other.handle && group == other.group &&
+           coding == other.coding && shape == other.shape && header == other.header;
+  }
+  // What it takes of the receiver's memory, for the limits of the channel.
+  std::uint64_t footprint() const { return header.size() + shape.bytes(); }
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "seq", .max = 0x1p50}, self.seq);
+    visit(Field{.name = "read", .max = 0x1p50}, self.read);
+    visit(Field{.name = "handle", .max = 0x1p50}, self.handle);
+    visit(Field{.name = "group"}, self.group);
+    visit(Field{.name = "coding", .max = 2}, self.coding);
+    visit(Field{.name = "shape"}, self.shape);
+    visit(Field{.name = "header", .max = kMostHeaderBytes}, self.header);
+  }
+};
+
+// The rest of the vector that is open does not come. One copy in each class that its pieces used:
+// after the last one nothing of it is on its way.
+struct Cancel {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "cancel";
+  std::uint64_t seq = 0;
+  std::uint8_t copies = 1;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "seq", .max = 0x1p50}, self.seq);
+    visit(Field{.name = "copies", .min = 1, .max = 8}, self.copies);
+  }
+};
+
+// The sender of this message has read so many vectors of the receiver's.
+struct Credit {
+  static constexpr std::uint16_t kKind = 3;
+  static constexpr std::string_view kName = "credit";
+  std::uint64_t read = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "read", .max = 0x1p50}, self.read);
+  }
+};
+
+// Asks for a Credit after each vector that is read, until `seq` are.
+struct Ask {
+  static constexpr std::uint16_t kKind = 4;
+  static constexpr std::string_view kName = "ask";
+  std::uint64_t seq = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "seq", .max = 0x1p50}, self.seq);
+  }
+};
+
+using Messages = MessageList<Begin, Cancel, Credit, Ask>;
+
+}  // namespace longhaul::channel

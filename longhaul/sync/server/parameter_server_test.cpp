@@ -1,0 +1,137 @@
+// What workers and servers of every strategy with a server do, on asp's: who may say what, how a
+// run begins.
+#include <gtest/gtest.h>
+
+#include "longhaul/sync/asp.h"
+#include "longhaul/sync/testing/server_and_workers.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync::server {
+namespace {
+
+using testing::ServerAndWorkers;
+using testing::TestJob;
+using Kind = ServerHeader::Kind;
+
+ServerHeader header_of(Kind kind, std::uint64_t version = 0) {
+  ServerHeader header;
+  header.kind = kind;
+  header.version = version;
+  return header;
+}
+
+TEST(ParameterServer, TakesOnlyWhatItsWorkersMaySay) {
+  ServerAndWorkers<Asp> job({}, 2);
+  const ServerHeader pull = header_of(Kind::pull), push = header_of(Kind::push);
+  EXPECT_FALSE(job.server().admit(1, push, true));  // it was given nothing yet
+  EXPECT_TRUE(job.server().admit(1, pull, false));
+  EXPECT_FALSE(job.server().admit(1, pull, true));
+  job.server().take({1, pull, nullptr}, job.node(0).turn);
+  EXPECT_FALSE(job.server().admit(1, pull, false));
+  EXPECT_FALSE(job.server().admit(1, header_of(Kind::last), true));
+  ServerAndWorkers<Asp> running({}, 2);
+  running.start(1);
+  EXPECT_TRUE(running.server().admit(1, push, true));
+  EXPECT_FALSE(running.server().admit(1, push, false));  // without its vector
+  EXPECT_FALSE(running.server().admit(1, header_of(Kind::push, 1), true));
+  ServerHeader of_another = push;
+  of_another.extension = {1};
+  EXPECT_FALSE(running.server().admit(1, of_another, true));
+  Members members{{"a"}, {"b", 0, 0, std::uint8_t(Role::scheduler)}};
+  server::Setup setup;
+  setup.place.members = std::make_shared<const Members>(members);
+  setup.workers = {0};
+  AspServer server({}, setup);
+  EXPECT_FALSE(server.admit(1, pull, false));
+}
+
+TEST(ParameterServerWorker, TakesOnlyWhatItAskedForAndTheEnd) {
+  ServerAndWorkers<Asp> job({}, 1);
+  ServerHeader model = header_of(Kind::model, 2);
+  EXPECT_FALSE(job.worker(0).admit(model, true));  // it has not asked
+  job.worker(0).on_start(job.node(0).turn);
+  EXPECT_TRUE(job.worker(0).admit(model, true));
+  EXPECT_FALSE(job.worker(0).admit(header_of(Kind::notice, 2), false));  // asp has none
+  job.worker(0).take({0, model, std::make_shared<const std::vector<float>>(4, 1.f)},
+                     job.node(0).turn);
+  EXPECT_FALSE(job.worker(0).admit(model, true));  // it computes
+  job.node(0).context.wanted.clear();
+  job.worker(0).on_computed({.steps = 1}, job.node(0).turn);
+  EXPECT_FALSE(job.worker(0).admit(model, false));
+  model = header_of(Kind::last, 1);
+  EXPECT_FALSE(job.worker(0).admit(model, true));  // older than what it has
+  model.version = 3;
+  EXPECT_FALSE(job.worker(0).admit(model, false));
+  EXPECT_TRUE(job.worker(0).admit(model, true));
+  EXPECT_FALSE(job.worker(0).admit(model, true));
+}
+
+// All begin with the same model, when all have asked for it.
+TEST(ParameterServer, NobodyBeginsBeforeAllHaveAsked) {
+  ServerAndWorkers<Asp> job({}, 2);
+  const ServerHeader start = header_of(Kind::start), pull = header_of(Kind::pull);
+  Turn& turn = job.node(0).turn;
+  job.server().take({0, start, std::make_shared<const std::vector<float>>(4, 1.f)}, turn);
+  job.server().take({0, pull, nullptr}, turn);
+  EXPECT_FALSE(job.server().outgoing());
+  EXPECT_EQ(job.server().waiting_for(), "updates of ranks 1");
+  job.server().take({1, pull, nullptr}, turn);
+  for (Rank rank = 0; rank < 2; ++rank) {
+    const auto envelope = job.server().outgoing();
+    ASSERT_TRUE(envelope);
+    EXPECT_EQ(envelope->peer, rank);
+    EXPECT_EQ(envelope->values, nullptr);  // each has it
+  }
+}
+
+// The next gives the model if the lowest worker is lost before anything has begun.
+TEST(ParameterServerWorker, WhoFollowsTheLowestGivesTheModelToStartFrom) {
+  TestJob::Config config{.sync = "asp", .learners = testing::learners(4, {.rate = 0.05f})};
+  config.roles = {1, 1, 1, std::uint8_t(Role::server)};
+  config.server = 3;
+  TestJob job(config);
+  job.crash(0);
+  job.run();
+  EXPECT_TRUE(job.failures.empty());
+  for (Rank rank : {1u, 2u}) {
+    EXPECT_EQ(job.finished[rank], 1);
+    EXPECT_EQ(job.params(rank), job.params(1));
+  }
+}
+
+// A target that is reached ends the run while workers compute; they stop at the next step.
+TEST(ServerStrategy, WhoComputesStopsAtTheNextStep) {
+  TestJob::Config config{.sync = "fedasync", .learners = testing::learners(3, {.rate = 0.05f})};
+  config.settings = {{"steps", {std::int64_t{1000}}}};
+  config.takes = [](Rank rank) { return rank == 2 ? 0 : 3; };
+  config.stop = {.target_accuracy = 0.5, .max_rounds = 9};
+  config.score = [](const std::vector<float>&) { return Evaluation{.accuracy = 1}; };
+  TestJob job(config);
+  job.run(1000000);
+  EXPECT_EQ(job.reports, std::vector<Round>{0});
+  EXPECT_EQ(job.finished.size(), 3u);
+  // Three pushes of the fast one are a round; the others are not at the end of their first.
+  EXPECT_EQ(job.steps[2] % 1000, job.steps[2] - 3000);
+  EXPECT_LT(job.steps[0], 1000u);
+  EXPECT_EQ(job.params(0), job.params(2));
+}
+
+// A node that would have nothing to do is refused.
+TEST(ServerSetup, TheServerIsNamedOrHasTheRoleOrIsTheLowest) {
+  Place place;
+  Members members{{"a"}, {"b"}, {"c"}};
+  members[1].roles = std::uint8_t(Role::server);
+  place.members = std::make_shared<const Members>(members);
+  EXPECT_EQ(server_of(2, place), 2u);
+  EXPECT_EQ(server_of(std::nullopt, place), 1u);
+  EXPECT_TRUE(check_roles("asp", 1, place));
+  const Status idle = check_roles("asp", 0, place);
+  ASSERT_FALSE(idle);
+  EXPECT_NE(idle.error().what.find("site b has no worker"), std::string::npos);
+  members[1].roles = std::uint8_t(Role::worker);
+  place.members = std::make_shared<const Members>(members);
+  EXPECT_EQ(server_of(std::nullopt, place), 0u);
+}
+
+}  // namespace
+}  // namespace longhaul::sync::server

@@ -1,0 +1,50 @@
+#pragma once
+// ServerStrategy is the strategy of a node in a job with a parameter server: a worker if the node
+// has a learner, the server if it is the one, and the channel between them and other nodes.
+//   Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014,
+//   section 3; here with one server, which holds the whole model.
+//
+// Updates go to the server in the job's codec, with the worker's error feedback. Models go to the
+// workers in another codec, or in fp32. Buffers are exact, and so are the models that a run starts
+// from and ends with. A worker beside the server sends it the same envelopes, at no cost.
+#include "longhaul/core/registry.h"
+#include "longhaul/sync/server/parameter_server.h"
+#include "longhaul/sync/server/parameter_server_worker.h"
+
+namespace longhaul::sync::server {
+
+class ServerStrategy final : public Strategy {
+ public:
+  // The overlay of `parts` is not used; its outer transform is none.
+  ServerStrategy(std::string_view name, SyncParts parts, const Place&);
+  const Setup& setup() const { return setup_; }
+  // Of the strategy, before setup() is given to worker and server.
+  void commits_a_round(std::uint64_t commits) { setup_.commits = commits; }
+  // Once, before anything else: the worker if the node has a learner, the server if it is the one.
+  void put(std::unique_ptr<ParameterServerWorker>, std::unique_ptr<ParameterServer>);
+
+  void on_computed(const Computed&, Turn&) override;
+  void on_view(const View& before, Turn&) override;
+  void on_progress(Turn&) override;
+  Round rounds_done() const override;
+  std::string waiting_for() const override;
+  void state(Archive&) override;
+
+ private:
+  // Unread vectors of a peer, of a channel whose owner reads at once: what may be on its way.
+  static constexpr std::uint32_t kModelsOnTheWay = 16;
+
+  Result<bool> admit(Rank from, const ServerHeader&, const ContentShape&);
+  void send(Envelope, Turn& below);
+  void follow_service(Turn& below);
+
+  Setup setup_;
+  std::unique_ptr<ServerChannel> channel_;
+  std::unique_ptr<ParameterServerWorker> worker_;
+  std::unique_ptr<ParameterServer> server_;
+  VectorHandle push_ = 0;  // the newest of the worker's vectors
+  Service service_;        // that it was sent with
+  bool over_ = false;      // finished, or failed
+};
+
+}  // namespace longhaul::sync::server
