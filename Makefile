@@ -10,7 +10,7 @@ SINCE ?= origin/main
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build demo test asan tsan sanitize-launch fuzz mutants format clean
+.PHONY: help setup build demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-nbsync bench-esync bench-fedgsync bench-strategies
 
@@ -27,8 +27,11 @@ build: setup  ## the program: build/release/longhaul
 demo:  ## train lenet on MNIST over four unequal sites with three strategies, print one table
 	@scripts/demo
 
-test: setup  ## everything that must hold: format, layers, tidy, sanitizers, all tests
+test: setup  ## what a change must pass: format, layers, tidy, sanitized tests, fuzzers, the program
 	@scripts/test
+
+nightly: setup  ## what is too slow for test, in parts that can be resumed; one line for each
+	@scripts/nightly
 
 asan: setup  ## the torch-free tests under AddressSanitizer and UBSan
 	cmake --preset asan
@@ -47,8 +50,8 @@ sanitize-launch: setup  ## real processes that train lenet over sockets, under A
 	scripts/sanitize-launch thread
 
 fuzz: setup  ## every fuzzer for FUZZ_SECONDS=60 each
-	cmake --preset fuzz
-	cmake --build --preset fuzz -j $(JOBS)
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
 	scripts/fuzz $(FUZZ_SECONDS)
 
 mutants: setup  ## change lines since SINCE=origin/main one by one: which changes does no test find?

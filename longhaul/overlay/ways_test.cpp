@@ -30,7 +30,7 @@ std::string unlike_the_plan(const ExchangeConfig& c) {
       const std::uint64_t planned = load == plan->loads.end() ? 0 : bytes_of(load->second);
       const std::uint64_t sent = exchange.net().bytes(from, to);
       if (load != plan->loads.end() && planned == 0) return "a load of nothing";
-      if (sent < planned || double(sent) > double(planned) * 1.02 + 1000)
+      if (sent < planned || double(sent) > double(planned) * 1.02 + 1500)
         return std::to_string(from) + " to " + std::to_string(to) + ": " + std::to_string(planned) +
                " bytes planned, " + std::to_string(sent) + " sent";
     }
