@@ -99,9 +99,9 @@ struct Run {
         std::this_thread::sleep_for(fate.step);
         return Ok{};
       });
-    if (fate.disturb_in_step > 0 && rank == 0)
+    if (fate.disturb_in_step.first > 0 && rank == 0)
       watch([this](int step) {
-        if (step == fate.disturb_in_step) disturb();
+        if (fate.disturb_in_step.has(step)) disturb();
         return Ok{};
       });
     place.layout = learners.front()->layout();
@@ -175,7 +175,7 @@ struct Run {
       loops[place.self]->peers().set_addresses(addresses);
       threads.emplace_back([this, own = place] { live(own); });
     }
-    if (fate.disturb && fate.disturb_in_step == 0) disturb();
+    if (fate.disturb && fate.disturb_in_step.first == 0) disturb();
     for (std::thread& thread : threads) thread.join();
     for (const auto& loop : loops)
       ended.counters.push_back(loop ? loop->counters() : net::EventLoop::Counters{});

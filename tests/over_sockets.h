@@ -26,12 +26,20 @@ struct Disks {
   std::vector<std::map<std::uint64_t, Buffer>> of;
 };
 
+// Steps of a learner: the `first`, and every `every`th after it; 0: it alone.
+struct Steps {
+  int first = 0, every = 0;
+  bool has(int step) const {
+    return step == first || (every > 0 && step > first && (step - first) % every == 0);
+  }
+};
+
 // What befalls a run.
 struct Fate {
   // Runs in the test's thread while the nodes run in theirs: from the beginning, when they may not
-  // have met; or within that step of rank 0's learner, which is done no sooner.
+  // have met; or within these steps of rank 0's learner, which are done no sooner.
   std::function<void(std::span<net::EventLoop* const>)> disturb = {};
-  int disturb_in_step = 0;
+  Steps disturb_in_step = {};
   std::optional<Rank> lost = {};  // its learner fails after a few steps; then it says nothing more,
   bool closes = true;             // and its sockets are closed, as a kill does, or stay, as a stop
   bool returns = false;           // and then it begins anew

@@ -7,6 +7,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import time
 import unittest
@@ -17,11 +18,12 @@ from launch_test import ALL
 
 SITES = ["tokyo", "lima", "oslo", "paris", "cairo"]
 OVERLAYS = ["hub", "ring", "tsengine", "hierarchical", "forest"]
-ROUNDS = 150
+ROUNDS = 200
 SEED = 17
 # 200 kB a model: most of a round is the exchange, so that most kills are in the middle of one.
 SETS = ["--set", "model.kind=mlp", "--set", "model.hidden=[512]", "--set", "data.features=96",
         "--set", "sync.kind=bsp", "--set", f"stop.max_rounds={ROUNDS}",
+        "--set", "net.pace=true", "--set", "site.*.step_ms=15",  # for 3 s on any machine
         "--set", "report.every_rounds=10", "--set", "transfer.chunk_kib=8"]
 PATIENCE_S = 80
 
@@ -33,9 +35,9 @@ class Kills(launch_test.Case):
 
     def kill_one(self, overlay, victim, wait_s):
         """The launch's exit code, what it said, and the summaries of the others."""
-        launch = self.start("launch", "job.toml", "--force", *SETS, "--set",
-                            f"overlay.kind={overlay}")
-        self.until(launch, "round")
+        shutil.rmtree(self.folder / "runs", ignore_errors=True)  # checkpoints of the run before
+        launch = self.start("launch", "job.toml", *SETS, "--set", f"overlay.kind={overlay}")
+        self.until_checkpoints(launch, SITES)
         sites = self.sites_of(launch)
         self.assertEqual(sorted(sites), sorted(SITES))
         time.sleep(wait_s)

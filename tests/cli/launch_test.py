@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -136,6 +137,16 @@ class Case(cli_test.Case):
                 self.fail(f"no '{text}' in:\n" + self.said(process)[-3000:])
             time.sleep(0.05)
 
+    def until_checkpoints(self, launch, names, timeout=60):
+        """Until each of these nodes has a checkpoint: the run is on, and was `checkpoint_every`
+        rounds from its beginning a moment ago, however quick the machine is."""
+        end = time.monotonic() + timeout
+        folders = [self.folder / f"runs/small/{name}/checkpoints" for name in names]
+        while not all(folder.exists() and any(folder.glob("*.checkpoint")) for folder in folders):
+            self.assertIsNone(launch.poll(), self.said(launch))
+            self.assertLess(time.monotonic(), end, self.said(launch)[-3000:])
+            time.sleep(0.005)
+
     def sites_of(self, launch):
         """name -> pid of the processes that a launch has started."""
         pids = {}
@@ -155,6 +166,7 @@ class Case(cli_test.Case):
 
 
 LONG = ["--set", "stop.max_rounds=3000", "--set", "report.every_rounds=100"]
+PACED = ["--set", "net.pace=true", "--set", "site.*.step_ms=1"]  # 3 ms a round, at least
 
 
 class Same(Case):
@@ -273,8 +285,9 @@ class Lost(Case):
     """A site that is killed or stopped: the others go on or end with code 3, and say who it was."""
 
     def lose(self, number, victim, *sets):
-        launch = self.start("launch", "job.toml", "--force", *LONG, *sets)
-        self.until(launch, "round")
+        shutil.rmtree(self.folder / "runs", ignore_errors=True)  # checkpoints of the run before
+        launch = self.start("launch", "job.toml", *LONG, *sets)
+        self.until_checkpoints(launch, SITES)
         sites = self.sites_of(launch)
         self.assertEqual(sorted(sites), sorted(SITES))
         begin = time.monotonic()
@@ -315,7 +328,7 @@ class Lost(Case):
     def test_one_of_two_is_no_majority_and_ends_with_code_3(self):
         self.write(job_of(SITES[:2]))
         launch = self.start("launch", "job.toml", *LONG)
-        self.until(launch, "round")
+        self.until_checkpoints(launch, SITES[:2])
         os.kill(self.sites_of(launch)["lima"], signal.SIGKILL)
         code, text = self.end(launch)
         self.assertEqual(code, 3, text)
@@ -323,7 +336,7 @@ class Lost(Case):
 
     def test_a_killed_launch_leaves_no_process(self):
         launch = self.start("launch", "job.toml", *LONG)
-        self.until(launch, "round")
+        self.until_checkpoints(launch, SITES)
         sites = self.sites_of(launch)
         self.assertEqual(len(sites), 3)
         launch.kill()
@@ -336,12 +349,12 @@ class Lost(Case):
 class Resumed(Case):
     def setUp(self):
         super().setUp()
-        self.sets = ["--set", "stop.max_rounds=600", "--set", "report.every_rounds=50"]
+        self.sets = ["--set", "stop.max_rounds=600", "--set", "report.every_rounds=50", *PACED]
         self.expected = self.simulated_hash(*self.sets, "--out", "runs/simulated")
 
     def interrupted(self, stop, code):
         launch = self.start("launch", "job.toml", *self.sets)
-        self.until(launch, "round")
+        self.until_checkpoints(launch, SITES)
         stop(launch)
         self.assertEqual(launch.wait(60), code, self.said(launch))
         return self.said(launch)
@@ -366,29 +379,38 @@ class Resumed(Case):
         self.resumed()
 
     def test_after_kill_9_of_everything(self):
-        def stop(launch):
-            checkpoints = [self.folder / f"runs/small/{name}/checkpoints" for name in SITES]
-            while not all(folder.exists() and any(folder.glob("*.checkpoint"))
-                          for folder in checkpoints):
-                time.sleep(0.02)
-            launch.kill()
-        self.interrupted(stop, -signal.SIGKILL)
+        self.interrupted(lambda launch: launch.kill(), -signal.SIGKILL)
         self.resumed()
 
 
-class Proxy:
-    """Passes bytes on between the nodes and cuts connections wherever they are."""
+class Cuts:
+    """Cuts connections after every `every` bytes that pass, `most` times: however quick the run
+    is, it cannot end before its bytes have passed."""
 
-    def __init__(self, target):
-        self.target, self.pairs, self.cuts, self.lock = target, [], 0, threading.Lock()
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.port = self.door.getsockname()[1]
+    def __init__(self, every, most):
+        self.every, self.left, self.passed, self.lock = every, most, 0, threading.Lock()
+
+    def count(self, proxy, size):
+        with self.lock:
+            self.passed += size
+            if self.left and self.passed >= self.every and proxy.cut():
+                self.passed = 0
+                self.left -= 1
+
+
+class Proxy:
+    """Passes bytes on between the nodes; `cuts` says when its connections are cut."""
+
+    def __init__(self, target, cuts):
+        self.target, self.cuts, self.pairs, self.lock = target, cuts, [], threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
         while True:
             try:
-                near = self.door.accept()[0]
+                near = self.listener.accept()[0]
             except OSError:
                 return
             try:
@@ -407,50 +429,46 @@ class Proxy:
         try:
             while data := a.recv(random.choice([50, 500, 5000])):
                 b.sendall(data)
+                self.cuts.count(self, len(data))
         except OSError:
             pass
         for one in (a, b):
             one.close()
 
     def cut(self):
+        """Whether a connection was there to be cut."""
         with self.lock:
             pairs, self.pairs = self.pairs, []
-        for pair in pairs:
-            for one in pair:
-                try:
-                    one.shutdown(socket.SHUT_RDWR)
-                    self.cuts += 1
-                except OSError:
-                    pass
+        done = 0
+        for one in itertools.chain(*pairs):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+                done += 1
+        return done > 0
 
 
 class Cut(Case):
     def test_fifty_connections_cut_in_the_middle_of_frames_change_no_bit(self):
-        sets = ["--set", "stop.max_rounds=1500", "--set", "sync.kind=bsp", "--set",
-                "overlay.kind=direct", "--set", "report.every_rounds=500", "--set",
+        sets = ["--set", "stop.max_rounds=400", "--set", "sync.kind=bsp", "--set",
+                "overlay.kind=direct", "--set", "report.every_rounds=200", "--set",
                 "net.streams=2", "--set", "net.silence_s=20"]
         expected = self.simulated_hash(*sets, "--out", "runs/simulated")
+        # A third of the run's bytes is left for cuts that find their connection closed already.
+        cuts = Cuts(self.summary("runs/simulated")["wan_bytes"] // 75, 50)
         ports = [int(one.rsplit(":", 1)[1]) for one in free_addresses(3).split(",")]
-        proxies = [Proxy(port) for port in ports]
+        proxies = [Proxy(port, cuts) for port in ports]
         for proxy in proxies:
-            self.addCleanup(proxy.door.close)
+            self.addCleanup(proxy.listener.close)
         sites = []
         for i, name in enumerate(SITES):
             addresses = [f"127.0.0.1:{ports[j] if i == j else proxies[j].port}" for j in range(3)]
             sites.append(self.start("site", "job.toml", "--site", name, "--addresses",
                                     ",".join(addresses), "--out", name, *sets))
-        self.until(sites[0], "round")
-        breaks = 0
-        while breaks < 50 and all(site.poll() is None for site in sites):
-            before = sum(proxy.cuts for proxy in proxies)
-            random.choice(proxies).cut()
-            breaks += sum(proxy.cuts for proxy in proxies) > before
-            time.sleep(random.uniform(0.01, 0.05))
         for name, site in zip(SITES, sites):
             code, text = self.end(site)
             self.assertEqual(code, 0, text)
             self.assertEqual(self.summary(name)["params_hash"], expected)
-        self.assertEqual(breaks, 50, "the run was over before")
+        self.assertEqual(cuts.left, 0)
 
 
 class Recorded(Case):
@@ -472,9 +490,9 @@ class Recorded(Case):
         self.assertLess(at, int(found.group(2)) + 1)
 
     def test_a_resumed_run_is_recorded_in_two_sessions(self):
-        sets = ["--set", "stop.max_rounds=600", "--set", "report.every_rounds=20"]
+        sets = ["--set", "stop.max_rounds=600", "--set", "report.every_rounds=20", *PACED]
         launch = self.start("launch", "job.toml", "--record", *sets)
-        self.until(launch, "round")
+        self.until_checkpoints(launch, SITES)
         launch.send_signal(signal.SIGINT)
         self.assertEqual(launch.wait(60), 130, self.said(launch))
         self.says("launch", "job.toml", "--resume", "--quiet", "--record", *sets)
@@ -570,7 +588,8 @@ class Alone(Case):
         addresses = free_addresses(4)
         names = [*SITES, "bonn"]
         self.write(job_of(names))
-        slow = ["--set", "stop.max_rounds=600", "--set", "sync.steps=100"]
+        # Three steps of 25 ms a round: 15 s at least, more than lima needs to be back.
+        slow = ["--set", "stop.max_rounds=200", "--set", "net.pace=true"]
 
         def start(name, *more):
             return self.site("--site", name, "--addresses", addresses, "--out", name, *slow, *more)
@@ -585,11 +604,11 @@ class Alone(Case):
         self.assertIn("rank 1 (lima) is back", ended["tokyo"][1])
         results = [self.summary(name) for name in names]
         self.assertEqual(len({one["params_hash"] for one in results}), 1, results)
-        self.assertEqual({one["rounds"] for one in results}, {600})
+        self.assertEqual({one["rounds"] for one in results}, {200})
         lines = (self.folder / "lima" / "metrics.jsonl").read_text().splitlines()
         rounds = [one["round"] for one in map(json.loads, lines) if one["kind"] == "train_loss"]
-        self.assertLess(len(set(rounds)), 600, "some were missed")
-        self.assertEqual(max(rounds), 599)
+        self.assertLess(len(set(rounds)), 200, "some were missed")
+        self.assertEqual(max(rounds), 199)
 
     def test_a_site_cannot_come_back_to_bsp_or_to_a_run_that_has_not_begun(self):
         code, text = self.end(self.site("--site", "lima", "--addresses", free_addresses(3),
