@@ -130,7 +130,7 @@ TEST(SmallSettings, OfAStrategyAreUsed) {
     return job.witness().hash();
   };
   SyncEntry small = *fedavg->entry;
-  small.small = [] { return std::vector<Setting>{{"fraction", {0.4}}}; };
+  small.small = {{"fraction", {0.4}}};
   const std::uint64_t all = hash_with(*fedavg->entry, {});
   EXPECT_NE(hash_with(small, {}), all);
   EXPECT_EQ(hash_with(small, {{"fraction", {1.0}}}), all);

@@ -97,9 +97,8 @@ std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place)
   Settings settings = table("sync", sync.entry->name, sync.settings);
   for (const FieldDoc& doc : sync.entry->describe())
     if (doc.field.name == "steps") settings.set({"steps", {std::int64_t(spec.steps)}});
-  if (sync.entry->small)
-    for (const Setting& small : sync.entry->small())
-      if (!settings.find(small.key)) settings.set(small);
+  for (const Setting& small : sync.entry->small)
+    if (!settings.find(small.key)) settings.set(small);
   return value_of(sync.entry->make(settings, std::move(parts), place));
 }
 

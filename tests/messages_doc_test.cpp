@@ -1,12 +1,10 @@
-// docs/messages.md is written by the structs themselves. To write it anew:
-//   LONGHAUL_REWRITE=1 build/release/tests/longhaul_conformance_test --gtest_filter='MessagesDoc*'
+// docs/messages.md is written by the structs themselves. To write it anew: scripts/generate-docs
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
+#include <cmath>
+#include <set>
 
+#include "longhaul/run/job/testing/generated.h"
 #include "tests/message_table.h"
 
 namespace longhaul {
@@ -71,11 +69,7 @@ std::string page() {
 }
 
 TEST(MessagesDoc, IsWhatTheStructsSay) {
-  const std::string path = LONGHAUL_SOURCE_DIR "/docs/messages.md";
-  if (std::getenv("LONGHAUL_REWRITE")) std::ofstream(path) << page();
-  std::stringstream found;
-  found << std::ifstream(path).rdbuf();
-  EXPECT_EQ(found.str(), page()) << "write it anew as the head of this test says";
+  expect_generated(LONGHAUL_SOURCE_DIR "/docs/messages.md", "", "", page());
 }
 
 // A kind names one struct of its family, and nothing else.

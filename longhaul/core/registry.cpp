@@ -37,7 +37,7 @@ std::string_view to_string(Bits bits) {
 
 SyncEntry entry_with(const SyncEntry& entry, const Settings& settings) {
   SyncEntry with = entry;
-  if (entry.traits_with) with.traits = entry.traits_with(settings);
+  if (entry.adapt) entry.adapt(settings, with.traits);
   return with;
 }
 
@@ -46,9 +46,9 @@ std::optional<std::string> illegal(const SyncEntry& sync, const OverlayEntry& ov
                                    bool error_feedback, const OuterEntry& outer) {
   const std::string strategy = quoted("sync", sync.name), way = quoted("overlay", overlay.name);
   const std::string numbers = quoted("codec", codec.name);
-  if (sync.traits.served && overlay.name != "hub")
-    return strategy + " talks to its server by itself, not through " + way +
-           ": set [overlay] kind = \"hub\"";
+  if (!sync.traits.only_overlay.empty() && overlay.name != sync.traits.only_overlay)
+    return strategy + " talks to its server by itself, not through " + way + ": set " +
+           quoted("overlay", sync.traits.only_overlay);
   const std::vector<Op>& ops = overlay.traits.ops;
   if (std::find(ops.begin(), ops.end(), sync.traits.op) == ops.end())
     return strategy + " exchanges " + std::string(what(sync.traits.op)) + ", which " + way +

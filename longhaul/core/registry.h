@@ -1,6 +1,7 @@
 #pragma once
-// What a registry's table says of each part. Registries are plain arrays in sync/, overlay/,
-// transfer/, codec/ and outer/registry.cpp: adding a part is one line there.
+// What a registry says of each part. Registries are plain tables in sync/, overlay/, transfer/,
+// codec/ and outer/registry.cpp: adding a part is one line there. The first entry of a table is
+// what a job file without that table has.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -95,28 +96,41 @@ struct Preset {  // a key of another table that a sync kind sets unless the job 
   std::string_view table, key;
   Value value;
 };
+// One row of docs/costs.md, in words. S: the vector as fp32; n: workers; H: local steps of a round.
+struct SyncCost {
+  std::string_view variant = {};       // "by step"; empty: whatever the settings
+  std::vector<Setting> settings = {};  // of [sync], with which the row holds
+  std::string_view rounds;             // when a round, or a commit at a server, takes place
+  std::string_view sent;               // by a worker, in a round or commit
+  std::string_view waits_for, staleness, memory;
+  std::string_view when_lost = "as bsp";  // what a lost peer costs
+};
 struct SyncTraits {
   Bits bits = Bits::rank;
   Op op = Op::mean;
   bool takes_outer = true;
   std::string_view no_feedback = {};  // why error must not be fed back, in words; empty: it may be
   bool takes_unbiased = true;         // qsgd and the like
-  std::string_view when_lost;         // what it does when a peer is lost, in words
+  std::string_view when_lost = {};    // what it does when a peer is lost, in words
   // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
   bool lets_return = false;
-  bool served = false;  // talks to a server by itself, not through an overlay
+  bool served = false;                 // talks to a server by itself, not through an overlay
+  std::string_view only_overlay = {};  // the one [overlay] kind that goes with it; empty: any
 };
+// All that is said of a strategy, once: it stands in the strategy's own source as its entry().
 struct SyncEntry {
   std::string_view name, summary;
-  Result<std::unique_ptr<Strategy>> (*make)(const Settings&, SyncParts, const Place&);
-  std::vector<FieldDoc> (*describe)();
-  std::vector<Preset> (*presets)();
-  SyncTraits traits;
+  SyncTraits traits = {};
+  std::vector<Preset> presets = {};
   // Settings of [sync] with which a run of few rounds meets every phase (an end of warm-up, say):
-  // what the conformance suite runs with. Null: the defaults do, with a few local steps.
-  std::vector<Setting> (*small)() = nullptr;
-  // The traits that hold with these settings of [sync]. Null: `traits`, whatever they are.
-  SyncTraits (*traits_with)(const Settings&) = nullptr;
+  // what the conformance suite runs with. Empty: the defaults do, with a few local steps.
+  std::vector<Setting> small = {};
+  std::vector<SyncCost> costs = {};  // its rows of docs/costs.md, one at least
+  // Changes `traits` to those that hold with these settings of [sync]. Null: they always hold.
+  void (*adapt)(const Settings&, SyncTraits&) = nullptr;
+  // Filled in by sync/entry.h.
+  Result<std::unique_ptr<Strategy>> (*make)(const Settings&, SyncParts, const Place&) = nullptr;
+  std::vector<FieldDoc> (*describe)() = nullptr;
 };
 // The entry with the traits that hold with these settings.
 SyncEntry entry_with(const SyncEntry&, const Settings&);

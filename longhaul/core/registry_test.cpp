@@ -7,7 +7,7 @@ namespace {
 
 // A combination in which nothing is wrong; tests spoil one trait.
 struct Parts {
-  SyncEntry sync{"s", "", nullptr, nullptr, nullptr, {}};
+  SyncEntry sync{.name = "s", .summary = ""};
   OverlayEntry overlay{"o", "", nullptr, nullptr, {}};
   TransferEntry transfer{"t", "", nullptr, nullptr, {}};
   CodecEntry codec{"c", "", nullptr, nullptr, {}};
@@ -70,19 +70,17 @@ TEST(Illegal, WhatAStrategyDoesNotTake) {
 
 TEST(Illegal, WhoTalksToAServerTakesTheHub) {
   Parts p;
-  p.sync.traits.served = true;
+  p.sync.traits.only_overlay = "hub";
   EXPECT_TRUE(says(p.why(), "[overlay] kind = \"hub\""));
   p.overlay.name = "hub";
   EXPECT_EQ(p.why(), "");
 }
 
 TEST(Illegal, SettingsMayChangeTraits) {
-  SyncEntry entry{"s", "", nullptr, nullptr, nullptr, {}};
+  SyncEntry entry{.name = "s", .summary = ""};
   EXPECT_TRUE(entry_with(entry, {}).traits.takes_outer);
-  entry.traits_with = [](const Settings& settings) {
-    SyncTraits traits;
+  entry.adapt = [](const Settings& settings, SyncTraits& traits) {
     traits.takes_outer = settings.entries.empty();
-    return traits;
   };
   EXPECT_TRUE(entry_with(entry, {}).traits.takes_outer);
   EXPECT_FALSE(entry_with(entry, {"sync", "", 0, {{"a", {true}}}}).traits.takes_outer);

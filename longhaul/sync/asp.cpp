@@ -2,21 +2,43 @@
 
 #include <cmath>
 
+#include "longhaul/sync/server/entry.h"
+
 namespace longhaul::sync {
+
+SyncEntry Asp::entry() {
+  return server::strategy_entry<Asp>(
+      {.name = "asp",
+       .summary = "add every worker's step to the server's model as it comes (ASP, DC-ASGD)",
+       .traits = {.when_lost =
+                      "goes on without it, its updates stay; without the server the run ends, "
+                      "which has to be brought back for a resume"},
+       .costs = {{.rounds = "every step",
+                  .sent = "S, and receives S",
+                  .waits_for = "the server: 2 (L + T)",
+                  .staleness = "n - 1 at equal speeds",
+                  .memory = "a step: S",
+                  .when_lost = "goes on"},
+                 {.variant = "compensated",
+                  .settings = {{"compensation", {std::string("constant")}}},
+                  .rounds = "every step",
+                  .sent = "the same",
+                  .waits_for = "the same",
+                  .staleness = "the same",
+                  .memory = "the server n S more",
+                  .when_lost = "goes on"}},
+       // g is squared: what was lost before must not be in it, and it must be near each time.
+       .adapt = [](const Settings& settings, SyncTraits& traits) {
+         if (settings.text("compensation").value_or("none") == "none") return;
+         traits.no_feedback = "squares what it gets, which must not hold what was lost before";
+         traits.takes_unbiased = false;
+       }});
+}
 
 Status Asp::check(const Config& config, const server::Setup& setup) {
   if (config.compensation == "none" || setup.rate > 0) return Ok{};
   return invalid("[sync] compensation = \"" + config.compensation +
                  "\" needs to know [optimizer] rate, which this job does not tell");
-}
-
-// g is squared: what was lost before must not be in it, and it must be near each time.
-SyncTraits Asp::traits_with(const Settings& settings) {
-  SyncTraits traits = kTraits;
-  if (settings.text("compensation").value_or("none") == "none") return traits;
-  traits.no_feedback = "squares what it gets, which must not hold what was lost before";
-  traits.takes_unbiased = false;
-  return traits;
 }
 
 void AspWorker::begin(Turn& turn) {

@@ -38,7 +38,7 @@ struct AspConfig {
 
 class AspWorker final : public server::ParameterServerWorker {
  public:
-  using ParameterServerWorker::ParameterServerWorker;
+  AspWorker(const AspConfig&, const server::Setup& setup) : ParameterServerWorker(setup) {}
   void state(Archive&) override;
 
  private:
@@ -68,25 +68,11 @@ class AspServer final : public server::ParameterServer {
 };
 
 struct Asp {
-  static constexpr std::string_view kName = "asp";
   using Config = AspConfig;
+  using Worker = AspWorker;
+  using Server = AspServer;
+  static SyncEntry entry();
   static Status check(const Config&, const server::Setup&);
-  static SyncTraits traits_with(const Settings&);
-  static std::unique_ptr<server::ParameterServerWorker> worker(const Config&,
-                                                               const server::Setup& setup) {
-    return std::make_unique<AspWorker>(setup);
-  }
-  static std::unique_ptr<server::ParameterServer> server(const Config& config,
-                                                         const server::Setup& setup) {
-    return std::make_unique<AspServer>(config, setup);
-  }
-  static constexpr SyncTraits kTraits{
-      .bits = Bits::schedule,
-      .takes_outer = false,
-      .when_lost =
-          "goes on without it, its updates stay; without the server the run ends, which "
-          "has to be brought back for a resume",
-      .served = true};
 };
 
 }  // namespace longhaul::sync

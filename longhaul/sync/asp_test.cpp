@@ -120,9 +120,9 @@ TEST(Asp, SavingAfterEveryEventChangesNothing) {
 }
 
 TEST(Asp, CompensationTakesNoErrorFeedback) {
-  EXPECT_EQ(Asp::traits_with({"sync", "", 0, {}}).no_feedback, "");
+  EXPECT_EQ(entry_with(Asp::entry(), {"sync", "", 0, {}}).traits.no_feedback, "");
   const Settings with{"sync", "", 0, {{"compensation", {std::string("constant")}}}};
-  EXPECT_NE(Asp::traits_with(with).no_feedback, "");
+  EXPECT_NE(entry_with(Asp::entry(), with).traits.no_feedback, "");
   server::Setup unknown;
   EXPECT_TRUE(Asp::check({}, unknown));
   EXPECT_FALSE(Asp::check({.compensation = "constant"}, unknown));

@@ -1,8 +1,25 @@
 #include "longhaul/sync/bsp.h"
 
+#include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
+
+// No node returns: equal optimisers make equal models, and a learner that begins anew has a fresh
+// one.
+SyncEntry Bsp::entry() {
+  return strategy_entry<Bsp>(
+      {.name = "bsp",
+       .summary = "average the gradients of every step",
+       .traits = {.when_lost = "waits until the others agree that it is gone, repeats the step "
+                               "without it"},
+       .costs = {{.rounds = "every step",
+                  .sent = "an exchange of S",
+                  .waits_for = "all, every step",
+                  .staleness = "0",
+                  .memory = "none",
+                  .when_lost = "agreed mean, goes on"}}});
+}
 
 // g_k: the gradient of one batch of B_k samples at x.
 void Bsp::begin_round(Turn& turn) { turn.compute(Gradient{}); }

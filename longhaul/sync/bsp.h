@@ -9,21 +9,19 @@ namespace longhaul::sync {
 
 class Bsp : public Synchronous {
  public:
-  // Equal optimisers make equal models, and a learner that begins anew has a fresh one.
-  static constexpr bool kLetsReturn = false;
+  static SyncEntry entry();
   struct Config {  // no settings
     template <class Self, class Visit>
     static void fields(Self&, Visit&&) {}
   };
 
-  Bsp(const Config&, SyncParts parts) : Bsp("bsp", std::move(parts)) {}
-  static Status check(const Config&, const Place&) { return Ok{}; }
+  Bsp(const Config&, SyncParts parts) : Bsp(entry(), std::move(parts)) {}
 
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
 
  protected:
-  Bsp(std::string_view name, SyncParts parts) : Synchronous(name, std::move(parts)) {}
+  Bsp(const SyncEntry& said, SyncParts parts) : Synchronous(said, std::move(parts)) {}
   // What a gradient counts in the mean.
   virtual double weight(const Computed& computed) const { return double(computed.samples); }
 

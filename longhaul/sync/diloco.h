@@ -11,8 +11,7 @@ namespace longhaul::sync {
 
 class DiLoCo final : public Synchronous {
  public:
-  // Its own optimiser starts afresh; the model and the outer optimiser are handed over.
-  static constexpr bool kLetsReturn = true;
+  static SyncEntry entry();
   struct Config {
     std::uint32_t steps = 500;
     std::uint32_t min_sites = 1;
@@ -25,12 +24,9 @@ class DiLoCo final : public Synchronous {
   };
 
   DiLoCo(const Config& config, SyncParts parts)
-      : Synchronous("diloco", std::move(parts), config.min_sites), config_(config) {}
+      : Synchronous(entry(), std::move(parts), config.min_sites), config_(config) {}
   static Status check(const Config&, const Place&);
-  // The inner and outer optimiser of the paper, for what the job file leaves open.
-  static std::vector<Preset> presets();
 
-  bool lets_return() const override { return kLetsReturn; }
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
 

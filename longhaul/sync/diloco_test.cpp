@@ -14,7 +14,7 @@ using namespace std::string_literals;
 
 std::vector<Setting> preset(std::string_view table) {
   std::vector<Setting> settings;
-  for (const Preset& p : DiLoCo::presets())
+  for (const Preset& p : DiLoCo::entry().presets)
     if (p.table == table) settings.push_back({std::string(p.key), p.value, "", 0});
   return settings;
 }

@@ -1,14 +1,54 @@
 #include "longhaul/sync/easgd.h"
 
+#include "longhaul/sync/easgd_synchronous.h"
+#include "longhaul/sync/server/entry.h"
+
 namespace longhaul::sync {
 
-// In rounds it is a strategy over overlays, like others.
-SyncTraits Easgd::traits_with(const Settings& settings) {
+namespace {
+
+bool is_in_rounds(const Settings& settings) {
   const Setting* synchronous = settings.find("synchronous");
   const bool* flag = synchronous ? std::get_if<bool>(&synchronous->value.data) : nullptr;
-  if (!flag || !*flag) return kTraits;
-  return {.takes_outer = false,
-          .when_lost = "goes on without it; the centre moves by the mean of those left"};
+  return flag && *flag;
+}
+
+}  // namespace
+
+SyncEntry Easgd::entry() {
+  return server::strategy_entry<Easgd>(
+      {.name = "easgd",
+       .summary = "workers' models and the server's centre pull each other (elastic averaging)",
+       .traits = {.no_feedback = "keeps what was not sent by itself",
+                  .when_lost =
+                      "goes on without it, what it moved the centre by stays; without the server "
+                      "the run ends, which has to be brought back for a resume"},
+       .costs = {{.rounds = "every H steps (10)",
+                  .sent = "S, and receives S",
+                  .waits_for = "the server: 2 L + T",
+                  .staleness = "pulls between",
+                  .memory = "S while it pulls",
+                  .when_lost = "goes on"},
+                 {.variant = "in rounds",
+                  .settings = {{"synchronous", {true}}},
+                  .rounds = "every H steps (10)",
+                  .sent = "an exchange of S",
+                  .waits_for = "all, every H steps",
+                  .staleness = "0",
+                  .memory = "centre: S"}},
+       // In rounds it is a strategy over overlays, like others.
+       .adapt =
+           [](const Settings& settings, SyncTraits& traits) {
+             if (is_in_rounds(settings))
+               traits = {
+                   .takes_outer = false,
+                   .when_lost = "goes on without it; the centre moves by the mean of those left"};
+           }},
+      [](const Settings& settings, SyncParts parts, const Place& place) {
+        const auto make = is_in_rounds(settings) ? sync::make_strategy<SynchronousEasgd>
+                                                 : server::make_strategy<Easgd>;
+        return make(settings, std::move(parts), place);
+      });
 }
 
 void EasgdWorker::begin(Turn& turn) { compute(LocalStep{}, config_.steps, turn); }

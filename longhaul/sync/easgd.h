@@ -63,26 +63,10 @@ class EasgdServer final : public server::ParameterServer {
 };
 
 struct Easgd {
-  static constexpr std::string_view kName = "easgd";
   using Config = EasgdConfig;
-  static Status check(const Config&, const server::Setup&) { return Ok{}; }
-  static SyncTraits traits_with(const Settings&);
-  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
-                                                               const server::Setup& setup) {
-    return std::make_unique<EasgdWorker>(config, setup);
-  }
-  static std::unique_ptr<server::ParameterServer> server(const Config& config,
-                                                         const server::Setup& setup) {
-    return std::make_unique<EasgdServer>(config, setup);
-  }
-  static constexpr SyncTraits kTraits{
-      .bits = Bits::schedule,
-      .takes_outer = false,
-      .no_feedback = "keeps what was not sent by itself",
-      .when_lost =
-          "goes on without it, what it moved the centre by stays; without the server the "
-          "run ends, which has to be brought back for a resume",
-      .served = true};
+  using Worker = EasgdWorker;
+  using Server = EasgdServer;
+  static SyncEntry entry();
 };
 
 }  // namespace longhaul::sync

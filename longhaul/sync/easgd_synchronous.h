@@ -12,11 +12,10 @@ namespace longhaul::sync {
 class SynchronousEasgd final : public Synchronous {
  public:
   using Config = EasgdConfig;
-  static constexpr bool kLetsReturn = false;
-  static Status check(const Config&, const Place&) { return Ok{}; }
+  static SyncEntry entry() { return Easgd::entry(); }
 
   SynchronousEasgd(const Config& config, SyncParts parts)
-      : Synchronous("easgd", std::move(parts)), config_(config) {}
+      : Synchronous(entry(), std::move(parts)), config_(config) {}
 
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;

@@ -3,7 +3,24 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/sync/entry.h"
+
 namespace longhaul::sync {
+
+// No node returns: nobody could hand over where the others stand within a round.
+SyncEntry ESync::entry() {
+  return strategy_entry<ESync>(
+      {.name = "esync",
+       .summary = "fast workers take local steps until the slowest is about to arrive",
+       .traits = {.bits = Bits::schedule,
+                  .when_lost =
+                      "goes on without it; another state server begins with what it is told"},
+       .costs = {{.rounds = "every k steps, the slowest's 1",
+                  .sent = "an exchange of S; 2 + k/16 questions",
+                  .waits_for = "all",
+                  .staleness = "0",
+                  .memory = "anchor: S"}}});
+}
 
 std::unique_ptr<Machine> ESync::service(const Config& config) {
   if (config.mode == "public")
@@ -20,7 +37,7 @@ std::unique_ptr<Machine> ESync::service(const Config& config) {
 }
 
 ESync::ESync(const Config& config, SyncParts parts)
-    : Synchronous("esync", std::move(parts), config.min_sites, service(config)),
+    : Synchronous(entry(), std::move(parts), config.min_sites, service(config)),
       config_(config),
       states_(static_cast<esync::States*>(Synchronous::service())) {}
 

@@ -13,8 +13,7 @@ namespace longhaul::sync {
 
 class ESync final : public Synchronous {
  public:
-  // Where the others stand within a round nobody could hand over.
-  static constexpr bool kLetsReturn = false;
+  static SyncEntry entry();
   struct Config {
     std::string mode = "leases";
     std::optional<double> margin_s = {};

@@ -2,7 +2,28 @@
 
 #include <cmath>
 
+#include "longhaul/sync/server/entry.h"
+
 namespace longhaul::sync {
+
+// A worker sends its model, not an update: an error fed back would be of another model.
+SyncEntry FedAsync::entry() {
+  return server::strategy_entry<FedAsync>(
+      {.name = "fedasync",
+       .summary = "mix every worker's model into the server's as it comes, the less the older it "
+                  "is",
+       .traits = {.no_feedback = "sends its model, which must not hold what was lost of another",
+                  .takes_unbiased = false,
+                  .when_lost =
+                      "goes on without it, its updates stay; without the server the run ends, "
+                      "which has to be brought back for a resume"},
+       .costs = {{.rounds = "every H steps (20)",
+                  .sent = "S, and receives S",
+                  .waits_for = "the server: 2 (L + T)",
+                  .staleness = "at most 16",
+                  .memory = "anchor: S",
+                  .when_lost = "goes on"}}});
+}
 
 double share_at(const FedAsyncConfig& config, std::uint64_t staleness) {
   const auto t = double(staleness);

@@ -74,27 +74,10 @@ class FedAsyncServer final : public server::ParameterServer {
 };
 
 struct FedAsync {
-  static constexpr std::string_view kName = "fedasync";
   using Config = FedAsyncConfig;
-  static Status check(const Config&, const server::Setup&) { return Ok{}; }
-  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
-                                                               const server::Setup& setup) {
-    return std::make_unique<FedAsyncWorker>(config, setup);
-  }
-  static std::unique_ptr<server::ParameterServer> server(const Config& config,
-                                                         const server::Setup& setup) {
-    return std::make_unique<FedAsyncServer>(config, setup);
-  }
-  // A worker sends its model, not an update: an error fed back would be of another model.
-  static constexpr SyncTraits kTraits{
-      .bits = Bits::schedule,
-      .takes_outer = false,
-      .no_feedback = "sends its model, which must not hold what was lost of another",
-      .takes_unbiased = false,
-      .when_lost =
-          "goes on without it, its updates stay; without the server the run ends, which "
-          "has to be brought back for a resume",
-      .served = true};
+  using Worker = FedAsyncWorker;
+  using Server = FedAsyncServer;
+  static SyncEntry entry();
 };
 
 }  // namespace longhaul::sync

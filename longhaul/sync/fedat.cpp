@@ -2,7 +2,27 @@
 
 #include <numeric>
 
+#include "longhaul/sync/server/entry.h"
+
 namespace longhaul::sync {
+
+// A worker sends its model, not an update: an error fed back would be of another model.
+SyncEntry FedAt::entry() {
+  return server::strategy_entry<FedAt>(
+      {.name = "fedat",
+       .summary = "tiers of equally fast workers average in step, the server mixes their models",
+       .traits = {.no_feedback = "sends its model, which must not hold what was lost of another",
+                  .takes_unbiased = false,
+                  .when_lost =
+                      "its tier goes on without it, what it gave counts; without the server the "
+                      "run ends, which has to be brought back for a resume"},
+       .costs = {{.rounds = "a tier's H steps (10)",
+                  .sent = "S, and receives S",
+                  .waits_for = "its tier",
+                  .staleness = "as tiers differ",
+                  .memory = "server (M+n) S",
+                  .when_lost = "goes on"}}});
+}
 namespace fedat {
 
 std::vector<std::vector<Rank>> cut_tiers(const std::map<Rank, Time>& times, std::uint64_t tiers) {

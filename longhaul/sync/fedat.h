@@ -100,34 +100,17 @@ class FedAtServer final : public server::ParameterServer {
 };
 
 struct FedAt {
-  static constexpr std::string_view kName = "fedat";
   using Config = FedAtConfig;
+  using Worker = FedAtWorker;
+  using Server = FedAtServer;
+  static SyncEntry entry();
   static server::Extension update_extension(std::uint64_t shard) {
     return server::to_extension(FedAtUpdate{shard});
   }
-  static Status check(const Config&, const server::Setup&) { return Ok{}; }
   // A round is one of every tier, on average.
   static std::uint64_t commits(const Config& config, const server::Setup& setup) {
     return std::min<std::uint64_t>(config.tiers, setup.workers.size());
   }
-  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
-                                                               const server::Setup& setup) {
-    return std::make_unique<FedAtWorker>(config, setup);
-  }
-  static std::unique_ptr<server::ParameterServer> server(const Config& config,
-                                                         const server::Setup& setup) {
-    return std::make_unique<FedAtServer>(config, setup);
-  }
-  // A worker sends its model, not an update: an error fed back would be of another model.
-  static constexpr SyncTraits kTraits{
-      .bits = Bits::schedule,
-      .takes_outer = false,
-      .no_feedback = "sends its model, which must not hold what was lost of another",
-      .takes_unbiased = false,
-      .when_lost =
-          "its tier goes on without it, what it gave counts; without the server the run "
-          "ends, which has to be brought back for a resume",
-      .served = true};
 };
 
 }  // namespace longhaul::sync

@@ -4,7 +4,25 @@
 #include <cmath>
 #include <set>
 
+#include "longhaul/sync/entry.h"
+
 namespace longhaul::sync {
+
+// A node that returns begins with a fresh local optimiser; the model and the outer optimiser are
+// handed over.
+SyncEntry FedAvg::entry() {
+  return strategy_entry<FedAvg>(
+      {.name = "fedavg",
+       .summary = "average the updates of some local steps (FedAvg, local SGD)",
+       .traits = {.when_lost =
+                      "goes on without it, weights renormalised; ends the run below min_sites",
+                  .lets_return = true},
+       .costs = {{.rounds = "every H steps (20)",
+                  .sent = "an exchange of S",
+                  .waits_for = "all, every H steps",
+                  .staleness = "0",
+                  .memory = "anchor: S"}}});
+}
 
 std::vector<Rank> draw_workers(double fraction, Round round, const Turn& turn) {
   std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());

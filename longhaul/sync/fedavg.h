@@ -13,8 +13,7 @@ namespace longhaul::sync {
 
 class FedAvg : public Synchronous {
  public:
-  // Its own optimiser starts afresh; the model and the outer optimiser are handed over.
-  static constexpr bool kLetsReturn = true;
+  static SyncEntry entry();
   struct Config {
     std::uint32_t steps = 20;
     double fraction = 1;
@@ -42,16 +41,15 @@ class FedAvg : public Synchronous {
     }
   };
 
-  FedAvg(const Config& config, SyncParts parts) : FedAvg("fedavg", config, std::move(parts)) {}
+  FedAvg(const Config& config, SyncParts parts) : FedAvg(entry(), config, std::move(parts)) {}
   static Status check(const Config&, const Place&);
 
-  bool lets_return() const override { return kLetsReturn; }
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
 
  protected:
-  FedAvg(std::string_view name, const Config& config, SyncParts parts)
-      : Synchronous(name, std::move(parts), config.min_sites), config_(config) {}
+  FedAvg(const SyncEntry& said, const Config& config, SyncParts parts)
+      : Synchronous(said, std::move(parts), config.min_sites), config_(config) {}
   // What a local step of the round is; asked while x_k = X.
   virtual Work local_step(Turn&) const { return LocalStep{}; }
   void begin_round(Turn&) override;

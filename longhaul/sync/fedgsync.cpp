@@ -1,8 +1,26 @@
 #include "longhaul/sync/fedgsync.h"
 
 #include "longhaul/sync/grouping/sketch.h"
+#include "longhaul/sync/server/entry.h"
 
 namespace longhaul::sync {
+
+SyncEntry FedGSync::entry() {
+  return server::strategy_entry<FedGSync>(
+      {.name = "fedgsync",
+       .summary = "workers grouped by their data: a round waits for a quota of each group",
+       .traits = {.when_lost =
+                      "what it gave counts, quotas are of who is left; without the server the "
+                      "run ends, which has to be brought back for a resume"},
+       // Groups are made anew within a few rounds.
+       .small = {{"regroup", {std::int64_t{3}}}},
+       .costs = {{.rounds = "a round of H steps (10)",
+                  .sent = "S, and receives S",
+                  .waits_for = "some of each group",
+                  .staleness = "at most 16",
+                  .memory = "server 2 n S",
+                  .when_lost = "goes on"}}});
+}
 
 // g = mean gradient over `sketch_batches` batches at W_0, nothing applied. A phantom has none.
 bool FedGSyncWorker::prepares(Turn& turn) {

@@ -49,27 +49,11 @@ class FedGSyncWorker final : public server::ParameterServerWorker {
 };
 
 struct FedGSync {
-  static constexpr std::string_view kName = "fedgsync";
   using Config = FedGSyncConfig;
-  static Status check(const Config&, const server::Setup&) { return Ok{}; }
+  using Worker = FedGSyncWorker;
+  using Server = FedGSyncServer;
+  static SyncEntry entry();
   static std::uint64_t commits(const Config&, const server::Setup&) { return 1; }  // a round
-  // Groups are made anew within a few rounds.
-  static std::vector<Setting> small() { return {{"regroup", {std::int64_t{3}}}}; }
-  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
-                                                               const server::Setup& setup) {
-    return std::make_unique<FedGSyncWorker>(config, setup);
-  }
-  static std::unique_ptr<server::ParameterServer> server(const Config& config,
-                                                         const server::Setup& setup) {
-    return std::make_unique<FedGSyncServer>(config, setup);
-  }
-  static constexpr SyncTraits kTraits{
-      .bits = Bits::schedule,
-      .takes_outer = false,
-      .when_lost =
-          "what it gave counts, quotas are of who is left; without the server the run "
-          "ends, which has to be brought back for a resume",
-      .served = true};
 };
 
 }  // namespace longhaul::sync

@@ -56,8 +56,8 @@ struct WorkerNode {
     parts.transfer = std::make_unique<transfer::Reliable>(node.place);
     parts.make_codec = [](bool) { return nullptr; };
     strategy.emplace("fedgsync", std::move(parts), node.place);
-    strategy->put(FedGSync::worker({.sketch = 32, .sketch_batches = 1}, strategy->setup()),
-                  nullptr);
+    const FedGSyncConfig config{.sketch = 32, .sketch_batches = 1};
+    strategy->put(std::make_unique<FedGSyncWorker>(config, strategy->setup()), nullptr);
     strategy->feed_all([](Machine& m, Turn& turn) { m.on_start(turn); }, node.turn);
   }
   // The priorities of what it sends then.

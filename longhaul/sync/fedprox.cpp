@@ -1,6 +1,17 @@
 #include "longhaul/sync/fedprox.h"
 
+#include "longhaul/sync/entry.h"
+
 namespace longhaul::sync {
+
+SyncEntry FedProx::entry() {
+  SyncEntry said = FedAvg::entry();  // a lost peer is what it is there
+  said.name = "fedprox";
+  said.summary = "FedAvg with steps pulled to the common model, and a deadline";
+  said.costs[0].rounds = "every H steps (20), or a deadline";
+  said.costs[0].waits_for = "all, or the deadline";
+  return strategy_entry<FedProx>(std::move(said));
+}
 
 void FedProx::begin_round(Turn& turn) {
   late_ = false;

@@ -9,6 +9,7 @@ namespace longhaul::sync {
 
 class FedProx final : public FedAvg {
  public:
+  static SyncEntry entry();
   struct Config : FedAvg::Config {
     double mu = 0.01;
     std::optional<double> deadline_s = {};
@@ -33,9 +34,7 @@ class FedProx final : public FedAvg {
   };
 
   FedProx(const Config& config, SyncParts parts)
-      : FedAvg("fedprox", config, std::move(parts)),
-        mu_(config.mu),
-        deadline_s_(config.deadline_s) {}
+      : FedAvg(entry(), config, std::move(parts)), mu_(config.mu), deadline_s_(config.deadline_s) {}
 
   void on_step(const StepResult&, Turn&) override;
   void on_timer(TimerId, Turn&) override { late_ = true; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
@@ -13,12 +14,42 @@ double samples_of_site(const Computed& computed) {
   return double(std::max<std::uint64_t>(computed.shard_size, 1));
 }
 
+bool is_by_step(const Settings& settings) {
+  return settings.text("reading").value_or(FedSsgdConfig{}.reading) == "step";
+}
+
 }  // namespace
 
-SyncTraits FedSsgd::traits_with(const Settings& settings) {
-  SyncTraits traits = kTraits;
-  if (settings.text("reading").value_or("step") == "step") traits.bits = Bits::rank;
-  return traits;
+// No node returns: nobody could hand over how long a round is.
+SyncEntry FedSsgd::entry() {
+  return strategy_entry<FedSsgd>(
+      {.name = "fedssgd",
+       .summary = "sites count by their samples: every step, or after the time of the slowest's",
+       // What each has done in a time depends on times.
+       .traits = {.bits = Bits::schedule, .when_lost = "goes on without it, weights renormalised"},
+       .costs = {{.variant = "by step",
+                  .settings = {{"reading", {std::string("step")}}},
+                  .rounds = "every step",
+                  .sent = "an exchange of S",
+                  .waits_for = "all, every step",
+                  .staleness = "0",
+                  .memory = "none"},
+                 {.variant = "by time",
+                  .settings = {{"reading", {std::string("semi")}}},
+                  .rounds = "when the slowest has H steps (10)",
+                  .sent = "an exchange of S",
+                  .waits_for = "all",
+                  .staleness = "0",
+                  .memory = "anchor: S"}},
+       .adapt =
+           [](const Settings& settings, SyncTraits& traits) {
+             if (is_by_step(settings)) traits.bits = Bits::rank;
+           }},
+      [](const Settings& settings, SyncParts parts, const Place& place) {
+        const auto make =
+            is_by_step(settings) ? make_strategy<FedSsgdByStep> : make_strategy<FedSsgdByTime>;
+        return make(settings, std::move(parts), place);
+      });
 }
 
 double FedSsgdByStep::weight(const Computed& computed) const { return samples_of_site(computed); }

@@ -34,12 +34,17 @@ struct FedSsgdConfig {
   }
 };
 
+struct FedSsgd {
+  using Config = FedSsgdConfig;
+  static SyncEntry entry();
+};
+
 // x <- opt(x, sum n_k g_k / sum n_k)
 class FedSsgdByStep final : public Bsp {
  public:
   using Config = FedSsgdConfig;
-  static Status check(const Config&, const Place&) { return Ok{}; }
-  FedSsgdByStep(const Config&, SyncParts parts) : Bsp("fedssgd", std::move(parts)) {}
+  static SyncEntry entry() { return FedSsgd::entry(); }
+  FedSsgdByStep(const Config&, SyncParts parts) : Bsp(entry(), std::move(parts)) {}
 
  private:
   double weight(const Computed&) const override;
@@ -49,11 +54,11 @@ class FedSsgdByStep final : public Bsp {
 // times c_j, which all learn from the exchange.
 class FedSsgdByTime final : public Synchronous {
  public:
-  static constexpr bool kLetsReturn = false;  // how long a round is nobody could hand over
   using Config = FedSsgdConfig;
+  static SyncEntry entry() { return FedSsgd::entry(); }
   static Status check(const Config&, const Place&);
   FedSsgdByTime(const Config& config, SyncParts parts)
-      : Synchronous("fedssgd", std::move(parts)), config_(config) {}
+      : Synchronous(entry(), std::move(parts)), config_(config) {}
 
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
@@ -71,13 +76,6 @@ class FedSsgdByTime final : public Synchronous {
   std::uint32_t ranks_ = 0;
   double step_s_ = 0;   // c of this worker, in the last round
   double delta_s_ = 0;  // Delta of the round; 0: not known
-};
-
-struct FedSsgd {
-  // What each has done in a time depends on times.
-  static constexpr SyncTraits kTraits{.bits = Bits::schedule,
-                                      .when_lost = "goes on without it, weights renormalised"};
-  static SyncTraits traits_with(const Settings&);
 };
 
 }  // namespace longhaul::sync

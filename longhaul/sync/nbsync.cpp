@@ -1,8 +1,27 @@
 #include "longhaul/sync/nbsync.h"
 
+#include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
+
+// No node returns: nobody could hand over where the others stand within their windows. No outer
+// optimiser: momentum on top of a delay of a window overshoots.
+SyncEntry NBSync::entry() {
+  return strategy_entry<NBSync>(
+      {.name = "nbsync",
+       .summary = "local steps go on while the updates of the last window are averaged",
+       .traits = {.bits = Bits::schedule,
+                  .takes_outer = false,
+                  .when_lost = "the open window ends without it, nobody pauses for it"},
+       // Windows short enough for a few rounds to get somewhere, and full now and then.
+       .small = {{"max_steps", {std::int64_t{4}}}},
+       .costs = {{.rounds = "when the last has come back",
+                  .sent = "an exchange of S",
+                  .waits_for = "nobody",
+                  .staleness = "1 round",
+                  .memory = "W, mark, update: 3 S"}}});
+}
 
 Status NBSync::check(const Config& config, const Place& place) {
   if (config.max_steps > 0 && config.max_steps < config.first)

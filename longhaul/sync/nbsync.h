@@ -14,8 +14,7 @@ namespace longhaul::sync {
 
 class NBSync final : public Synchronous {
  public:
-  // Where the others stand within their windows nobody could hand over.
-  static constexpr bool kLetsReturn = false;
+  static SyncEntry entry();
   struct Config {
     std::uint32_t first = 1;
     std::uint32_t max_steps = 0;
@@ -62,12 +61,8 @@ class NBSync final : public Synchronous {
   };
 
   NBSync(const Config& config, SyncParts parts)
-      : Synchronous("nbsync", std::move(parts), config.min_sites), config_(config) {}
+      : Synchronous(entry(), std::move(parts), config.min_sites), config_(config) {}
   static Status check(const Config&, const Place&);
-  // Momentum on top of a delay of a window overshoots.
-  static constexpr bool kTakesOuter = false;
-  // Windows short enough for a few rounds to get somewhere, and full now and then.
-  static std::vector<Setting> small() { return {{"max_steps", {std::int64_t{4}}}}; }
 
   void on_step(const StepResult&, Turn&) override;
   void on_computed(const Computed&, Turn&) override;

@@ -36,7 +36,7 @@ TEST(SyncRegistry, EveryEntrySaysWhatItIsAndIsMadeByDefault) {
     const auto made = entry.make(Settings{.table = "sync"}, parts(), one_worker());
     ASSERT_TRUE(made) << made.error().what;
     EXPECT_EQ((*made)->rounds_done(), 0u);
-    const Settings small{"sync", "", 0, entry.small ? entry.small() : std::vector<Setting>{}};
+    const Settings small{"sync", "", 0, entry.small};
     EXPECT_TRUE(entry.make(small, parts(), one_worker())) << entry.name;
     for (const FieldDoc& doc : entry.describe()) EXPECT_FALSE(doc.field.doc.empty());
   }

@@ -1,6 +1,24 @@
 #include "longhaul/sync/ssp.h"
 
+#include "longhaul/sync/server/entry.h"
+
 namespace longhaul::sync {
+
+SyncEntry Ssp::entry() {
+  return server::strategy_entry<Ssp>(
+      {.name = "ssp",
+       .summary = "step on copies of the server's model, the fastest a few steps ahead of the "
+                  "slowest",
+       .traits = {.when_lost =
+                      "leaves the minimum that others wait for, its updates stay; without the "
+                      "server the run ends, which has to be brought back for a resume"},
+       .costs = {{.rounds = "every step",
+                  .sent = "S; receives S every s steps",
+                  .waits_for = "who is s behind",
+                  .staleness = "s clocks",
+                  .memory = "S, (s+1) S queued",
+                  .when_lost = "goes on"}}});
+}
 
 void SspWorker::begin(Turn& turn) {
   const auto x = parameters(turn);

@@ -72,24 +72,10 @@ class SspServer final : public server::ParameterServer {
 };
 
 struct Ssp {
-  static constexpr std::string_view kName = "ssp";
   using Config = SspConfig;
-  static Status check(const Config&, const server::Setup&) { return Ok{}; }
-  static std::unique_ptr<server::ParameterServerWorker> worker(const Config& config,
-                                                               const server::Setup& setup) {
-    return std::make_unique<SspWorker>(config, setup);
-  }
-  static std::unique_ptr<server::ParameterServer> server(const Config& config,
-                                                         const server::Setup& setup) {
-    return std::make_unique<SspServer>(config, setup);
-  }
-  static constexpr SyncTraits kTraits{
-      .bits = Bits::schedule,
-      .takes_outer = false,
-      .when_lost =
-          "leaves the minimum that others wait for, its updates stay; without the server "
-          "the run ends, which has to be brought back for a resume",
-      .served = true};
+  using Worker = SspWorker;
+  using Server = SspServer;
+  static SyncEntry entry();
 };
 
 }  // namespace longhaul::sync

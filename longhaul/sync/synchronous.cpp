@@ -7,9 +7,10 @@
 
 namespace longhaul::sync {
 
-Synchronous::Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites,
+Synchronous::Synchronous(const SyncEntry& entry, SyncParts parts, std::uint32_t min_sites,
                          std::unique_ptr<Machine> service)
-    : name_(name),
+    : name_(entry.name),
+      lets_return_(entry.traits.lets_return),
       min_sites_(min_sites),
       parts_(std::move(parts)),
       service_(std::move(service)),

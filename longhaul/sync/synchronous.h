@@ -35,12 +35,14 @@ class Synchronous : public Strategy {
   void on_progress(Turn&) final;
   void state(Archive&) override;
   Round rounds_done() const final { return done_; }
+  bool lets_return() const final { return lets_return_; }
   std::string waiting_for() const override;
 
  protected:
-  // `name` is for messages to the user. A view of fewer than `min_sites` sites with workers ends
-  // the run. `service`: a machine that nodes without a learner have, too (Relay).
-  Synchronous(std::string_view name, SyncParts parts, std::uint32_t min_sites = 1,
+  // Name and lets_return() are those of the strategy's entry. A view of fewer than `min_sites`
+  // sites with workers ends the run. `service`: a machine that nodes without a learner have, too
+  // (Relay).
+  Synchronous(const SyncEntry&, SyncParts parts, std::uint32_t min_sites = 1,
               std::unique_ptr<Machine> service = nullptr);
 
   // --- what a strategy is made of ---------------------------------------------------------------
@@ -126,6 +128,7 @@ class Synchronous : public Strategy {
   void state_to_hand_over(Archive&, Turn&);
 
   const std::string name_;
+  const bool lets_return_;
   const std::uint32_t min_sites_;
   SyncParts parts_;
   const std::unique_ptr<Machine> service_;

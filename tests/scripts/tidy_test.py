@@ -30,10 +30,16 @@ class Tidy(ScriptCase):
         self.refuse("longhaul/base/a.cpp", "class A {\n  int f() {\n" + "    g();\n" * 61 +
                     "  }\n};\n", "a.cpp:2: function of 61 lines")
 
+    def test_a_table_is_no_function(self):
+        self.write("longhaul/base/a.cpp", "constexpr int kTable[] = {\n" + "    1,\n" * 61 + "};\n")
+        self.expect("tidy", 0)
+
     def test_columns(self):
         self.refuse("longhaul/base/a.h", "// " + "x" * 98 + "\n", "101 columns; at most 100")
         os.remove(os.path.join(self.root, "longhaul/base/a.h"))
         self.refuse("docs/a.md", "x " * 60 + "y\n", "121 columns; at most 120")
+        self.write("docs/a.md", "| " + "x " * 60 + "|\n")
+        self.expect("tidy", 0)
 
     def test_leftovers(self):
         for left in ("// TO" "DO: later", "// FIX" "ME", "// XX" "X", "// HA" "CK",
@@ -71,6 +77,12 @@ class Tidy(ScriptCase):
     def test_entries_made_by_a_template(self):
         self.refuse("longhaul/outer/registry.cpp",
                     '    entry<None, NoneConfig>("none", "as it is"),\n', "none has no test")
+
+    def test_entries_that_stand_beside_their_part(self):
+        self.refuse("longhaul/sync/registry.cpp", "    FedAvg::entry,  //\n", "FedAvg::entry()")
+        self.write("longhaul/sync/fedavg.cpp", "SyncEntry FedAvg::entry() {\n"
+                   "  return made(\n      {.name = \"fedavg\"});\n}\n")
+        self.expect("tidy", 1, "fedavg has no test", "fedavg has no page docs/sync/fedavg.md")
 
     def test_a_helper_named_like_what_a_neighbour_imports(self):
         self.write("longhaul/base/a_test.cpp", "using longhaul::testing::made;\n")

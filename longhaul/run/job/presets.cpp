@@ -49,7 +49,7 @@ Status apply_variants(Document& doc, std::string_view kind) {
 
 std::vector<AppliedPreset> apply_presets(Document& doc, const SyncEntry& sync) {
   std::vector<AppliedPreset> applied;
-  const std::vector<Preset> presets = sync.presets();
+  const std::vector<Preset> presets = sync.presets;
   const std::string source = fmt::format("preset of {}", sync.name);
   // A table whose kind the file chose otherwise keeps none of the presets.
   auto other_kind = [&](std::string_view table) {

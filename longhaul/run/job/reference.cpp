@@ -73,7 +73,7 @@ std::string yes(bool flag) { return flag ? "yes" : "no"; }
 void add_registries(std::vector<PartInfo>& parts) {
   for (const SyncEntry& entry : sync::registry()) {
     PartInfo& info = parts.emplace_back(part("sync", entry));
-    info.presets = entry.presets();
+    info.presets = entry.presets;
     info.facts = {{"bits", std::string(bits_text(entry.traits.bits))},
                   {"when a peer is lost", std::string(entry.traits.when_lost)}};
   }

@@ -50,7 +50,7 @@ class HandMadeOverlay final : public Overlay {
 class Probe final : public Synchronous {
  public:
   Probe(SyncParts parts, bool stands_by)
-      : Synchronous("probe", std::move(parts)), stands_by_(stands_by) {}
+      : Synchronous({.name = "probe", .summary = {}}, std::move(parts)), stands_by_(stands_by) {}
   void begin_run(Turn&) override { ++runs; }
   void begin_round(Turn& turn) override {
     ++rounds;

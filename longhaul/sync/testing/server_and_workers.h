@@ -20,7 +20,7 @@ class ServerAndWorkers {
   ServerAndWorkers(typename Part::Config config, std::uint32_t workers, std::uint64_t size = 4,
                    double rate = 0.5)
       : config_(config) {
-    setup_ = {.name = Part::kName, .place = {}, .server = 0, .workers = {}, .stop = {}};
+    setup_ = {.name = Part::entry().name, .place = {}, .server = 0, .workers = {}, .stop = {}};
     setup_.rate = rate;
     setup_.stop.max_rounds = 1000000;
     setup_.stop.report_every = 1000000;
@@ -43,8 +43,9 @@ class ServerAndWorkers {
         std::make_unique<transfer::Reliable>(setup_.place), nullptr, nullptr,
         [](Rank, const server::ServerHeader&, const ContentShape&) { return Result<bool>(true); });
     setup_.channel = channel_.get();
-    server_ = Part::server(config_, setup_);
-    for (Rank rank = 0; rank < workers; ++rank) workers_.push_back(Part::worker(config_, setup_));
+    server_ = std::make_unique<typename Part::Server>(config_, setup_);
+    for (Rank rank = 0; rank < workers; ++rank)
+      workers_.push_back(std::make_unique<typename Part::Worker>(config_, setup_));
   }
 
   // All begin, with this model; workers may go on from others, which a test gives them.

@@ -1,0 +1,43 @@
+#pragma once
+// What the entry() of a strategy is completed with: how a node's strategy is made from the settings
+// of [sync], and how those are documented.
+//
+// A strategy is a class `Part` with `struct Config` (fields()), a constructor from (Config,
+// SyncParts), and if it needs them
+//   static Status check(const Config&, const Place&);            // what no range of a key says
+//   static std::unique_ptr<Machine> service(const Config&);      // what nodes without a learner
+//                                                                // serve beside the overlay
+#include "longhaul/core/registry.h"
+#include "longhaul/sync/relay.h"
+
+namespace longhaul::sync {
+
+// Reads and checks the table on every node; those without a learner serve the overlay alone.
+template <class Part>
+Result<std::unique_ptr<Strategy>> make_strategy(const Settings& settings, SyncParts parts,
+                                                const Place& place) {
+  typename Part::Config config;
+  LH_TRY(read_settings(settings, config));
+  if constexpr (requires { Part::check(config, place); }) LH_TRY(Part::check(config, place));
+  if (place.me().is(Role::worker))
+    return std::unique_ptr<Strategy>(std::make_unique<Part>(config, std::move(parts)));
+  std::unique_ptr<Machine> service;
+  if constexpr (requires { Part::service(config); }) service = Part::service(config);
+  return std::unique_ptr<Strategy>(std::make_unique<Relay>(
+      std::move(parts), Part::entry().traits.lets_return, std::move(service)));
+}
+
+template <class Config>
+std::vector<FieldDoc> describe_settings() {
+  return describe(Config{});
+}
+
+// `make`: of a kind whose settings choose between several classes.
+template <class Part>
+SyncEntry strategy_entry(SyncEntry said, decltype(SyncEntry::make) make = make_strategy<Part>) {
+  said.make = make;
+  said.describe = describe_settings<typename Part::Config>;
+  return said;
+}
+
+}  // namespace longhaul::sync
