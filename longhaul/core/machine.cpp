@@ -8,36 +8,44 @@ Status Machine::on_message(Rank, const Message& message, Turn&) {
   return malformed("unknown kind of message: " + std::to_string(message.kind));
 }
 
-unsigned Machine::own(Machine& child) {
-  children_.push_back(&child);
-  return unsigned(children_.size() - 1);
+void Machine::own(Machine& child, ChildName name) {
+  for (const Child& other : children_)
+    LH_CHECK(other.number != name.number && other.name != name.name);  // each its own
+  children_.push_back({name.number, name.name, &child});
+}
+
+const Machine::Child* Machine::find(unsigned number) const {
+  const auto it = std::ranges::find(children_, number, &Child::number);
+  return it == children_.end() ? nullptr : &*it;
 }
 
 Turn Machine::within(const Machine& child, const Turn& turn) const {
-  const auto it = std::find(children_.begin(), children_.end(), &child);
+  const auto it = std::ranges::find(children_, &child, &Child::machine);
   LH_CHECK(it != children_.end());
-  return turn.child(unsigned(it - children_.begin()));
+  return turn.child(it->number);
 }
 
 Status Machine::feed_message(Rank from, const Message& message, Path way, Turn turn) {
   if (way.empty()) return on_message(from, message, turn);
-  if (way.head() >= children_.size()) return malformed("a message for a machine that is not here");
+  const Child* child = find(way.head());
+  if (!child) return malformed("a message for a machine that is not here");
   Status status =
-      children_[way.head()]->feed_message(from, message, way.tail(), turn.child(way.head()));
+      child->machine->feed_message(from, message, way.tail(), turn.child(child->number));
   on_progress(turn);
   return status;
 }
 
 void Machine::feed_timer(Path way, TimerId id, Turn turn) {
   if (way.empty()) return on_timer(id, turn);
-  LH_CHECK(way.head() < children_.size());
-  children_[way.head()]->feed_timer(way.tail(), id, turn.child(way.head()));
+  const Child* child = find(way.head());
+  LH_CHECK(child);
+  child->machine->feed_timer(way.tail(), id, turn.child(child->number));
   on_progress(turn);
 }
 
 void Machine::archive(Archive& ar) {
   state(ar);
-  for (Machine* child : children_) child->archive(ar);
+  for (const Child& child : children_) child.machine->archive(ar);
 }
 
 }  // namespace longhaul

@@ -5,12 +5,21 @@
 // on_progress() after any of them took an input.
 //
 // Threads: one node's machines are called from one thread, one call at a time.
+#include <string_view>
 #include <vector>
 
 #include "longhaul/base/archive.h"
 #include "longhaul/core/turn.h"
 
 namespace longhaul {
+
+// The name of a child: its number is a step of the Path of its messages and timers, so it stays
+// what it is whoever else is owned. The machine that owns the child declares both, once; a class
+// and its base class share one set of names.
+struct ChildName {
+  std::uint8_t number;  // 0 to 14
+  std::string_view name;
+};
 
 class Machine {
  public:
@@ -43,21 +52,29 @@ class Machine {
   template <class Input>  // void(Machine&, Turn&), parents first
   void feed_all(Input&& input, Turn turn) {
     input(*this, turn);
-    for (std::size_t i = 0; i < children_.size(); ++i)
-      children_[i]->feed_all(input, turn.child(unsigned(i)));
+    for (const Child& child : children_) child.machine->feed_all(input, turn.child(child.number));
     if (!children_.empty()) on_progress(turn);
   }
   void archive(Archive&);
 
  protected:
-  // The child's index is the number of children owned before it; the machine stays the owner of
-  // the object, which must live as long as it does.
-  unsigned own(Machine& child);
+  // The machine stays the owner of the object, which must live as long as it does. Two children of
+  // one name or number fail a check. Inputs reach children in the order in which they were owned.
+  void own(Machine& child, ChildName);
+  // Of a machine with one child alone.
+  void own(Machine& only_child) { own(only_child, {0, "only child"}); }
   // The same turn, as the owned child sees it: for calling the child directly.
   Turn within(const Machine& child, const Turn& turn) const;
 
  private:
-  std::vector<Machine*> children_;
+  struct Child {
+    unsigned number;
+    std::string_view name;
+    Machine* machine;
+  };
+  const Child* find(unsigned number) const;
+
+  std::vector<Child> children_;
 };
 
 }  // namespace longhaul

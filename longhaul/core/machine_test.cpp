@@ -10,7 +10,7 @@ std::vector<std::string> said;
 class Named : public Machine {
  public:
   explicit Named(std::string name) : name_(std::move(name)) {}
-  void add(Machine& child) { own(child); }
+  void add(Machine& child, ChildName name = {0, "first"}) { own(child, name); }
   Turn inside(const Machine& child, const Turn& turn) { return within(child, turn); }
   Status on_message(Rank from, const Message& m, Turn& turn) override {
     said.push_back(name_ + " message " + std::to_string(m.kind) + " of " + std::to_string(from));
@@ -33,7 +33,7 @@ struct MachineTest : ::testing::Test {
     said.clear();
     left.add(leaf);
     root.add(left);
-    root.add(right);
+    root.add(right, {4, "right"});
     place.members = std::make_shared<const Members>(Members{{"a"}, {"b"}});
     context.place = &place;
     context.view = &view;
@@ -64,6 +64,29 @@ TEST_F(MachineTest, AllHearParentsFirst) {
                                             "left progress", "right writable", "root progress"}));
 }
 
+// Whoever else is owned.
+TEST_F(MachineTest, TheNameOfAChildIsItsStepOfThePath) {
+  const Turn at_right = root.inside(right, Turn(context));
+  EXPECT_EQ(at_right.path(), Path().child(4));
+  Named before("before");
+  Named other("other"), same("same");
+  other.add(before, {1, "before"});
+  other.add(same, {4, "right"});
+  EXPECT_EQ(other.inside(same, Turn(context)).path(), at_right.path());
+  Message message;
+  message.kind = 3;
+  EXPECT_TRUE(root.feed_message(1, message, at_right.path(), Turn(context)));
+  EXPECT_EQ(said.front(), "right message 3 of 1");
+  EXPECT_FALSE(root.feed_message(1, message, Path().child(1), Turn(context)));
+}
+
+TEST(MachineDeathTest, TwoChildrenShareNeitherNameNorNumber) {
+  Named parent("parent"), first("first"), second("second");
+  parent.add(first, {1, "a"});
+  EXPECT_DEATH(parent.add(second, {2, "a"}), "check failed");
+  EXPECT_DEATH(parent.add(second, {1, "b"}), "check failed");
+}
+
 TEST_F(MachineTest, SendsCarryTheWayOfTheirMachine) {
   Turn turn(context);
   Turn at_leaf = left.inside(leaf, root.inside(left, turn));
@@ -78,7 +101,7 @@ TEST_F(MachineTest, ArchiveWalksTheWholeTree) {
   Named other_root("?"), other_left("?"), other_right("?"), other_leaf("?");
   other_left.add(other_leaf);
   other_root.add(other_left);
-  other_root.add(other_right);
+  other_root.add(other_right, {4, "right"});
   Archive in(bytes);
   other_root.archive(in);
   ASSERT_TRUE(in.finish());

@@ -5,15 +5,16 @@ namespace {
 // A peer that reached a view first can be ahead by what its own protocol lets it send before it
 // hears of us: about a round. Beyond this it is broken.
 constexpr std::size_t kMostEarly = 1 << 16;
-enum : unsigned { kMembership, kBarrier, kStrategy };
+constexpr ChildName kMembership{0, "membership"}, kBarrier{1, "finish barrier"},
+    kStrategy{2, "strategy"};
 }  // namespace
 
 class Node::Root final : public Machine {
  public:
   Root(Membership& membership, FinishBarrier& barrier, Strategy& strategy) {
-    LH_CHECK(own(membership) == kMembership);
-    LH_CHECK(own(barrier) == kBarrier);
-    LH_CHECK(own(strategy) == kStrategy);
+    own(membership, kMembership);
+    own(barrier, kBarrier);
+    own(strategy, kStrategy);
   }
 };
 
@@ -121,7 +122,7 @@ void Node::carry(TurnContext& context) {
     void operator()(Record& a) const { node.host_.record(node.place_.self, a); }
     void operator()(Fail& a) const { node.host_.fail(node.place_.self, a.error); }
     void operator()(Finish&) const {
-      Turn turn = Turn(context).child(kBarrier);
+      Turn turn = Turn(context).child(kBarrier.number);
       node.barrier_->arrive(turn);
     }
   };
@@ -155,7 +156,7 @@ void Node::stepped(Time now, const StepResult& result) {
   --steps_left_;
   computed_.add(result);
   take_turn(now, [&](TurnContext& c) {
-    Turn turn = Turn(c).child(kStrategy);
+    Turn turn = Turn(c).child(kStrategy.number);
     strategy_->on_step(result, turn);
     if (stop_wanted_ || c.stop_computing || steps_left_ == 0) {
       steps_left_ = 0;
@@ -181,7 +182,8 @@ Status Node::deliver(Time now, Rank from, const Message& message) {
 
 Status Node::take_message(Time now, Rank from, const Message& message) {
   if (from >= place_.size()) return malformed("a message of an unknown rank");
-  const bool of_membership = !message.machine.empty() && message.machine.head() == kMembership;
+  const bool of_membership =
+      !message.machine.empty() && message.machine.head() == kMembership.number;
   // Before the next line: the view to come may be the one that `from` is back in.
   if (!of_membership && message.epoch > view_.epoch) {
     if (early_.size() >= kMostEarly) return malformed("too many messages of a view to come");
@@ -225,7 +227,7 @@ void Node::scored(Time now, Round round, const Evaluation& evaluation) {
 void Node::unreachable(Time now, Rank peer, bool unreachable) {
   heard(now, [&] { return Reachability{peer, unreachable}; });
   take_turn(now, [&](TurnContext& c) {
-    Turn turn = Turn(c).child(kMembership);
+    Turn turn = Turn(c).child(kMembership.number);
     membership_->on_reachability(peer, unreachable, turn);
   });
   answered(Ok{});
@@ -234,7 +236,7 @@ void Node::unreachable(Time now, Rank peer, bool unreachable) {
 void Node::returned(Time now, Rank peer) {
   heard(now, [&] { return Returned{peer}; });
   take_turn(now, [&](TurnContext& c) {
-    Turn turn = Turn(c).child(kMembership);
+    Turn turn = Turn(c).child(kMembership.number);
     if (strategy_->lets_return()) membership_->on_returned(peer, turn);
   });
   answered(Ok{});

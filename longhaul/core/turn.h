@@ -1,6 +1,6 @@
 #pragma once
 // A Turn is one activation of a node's machines: one input in, any number of actions out. It is a
-// light handle; turn.child(i) is the same turn as seen by the machine's i-th child.
+// light handle; turn.child(i) is the same turn as seen by the machine's child of number i.
 #include <map>
 #include <span>
 #include <string>

@@ -29,8 +29,8 @@ Measurement::Measurement(const Exchange& exchange, std::unique_ptr<Overlay> over
       timekeeper_(place, exchange.laps),
       sent_(std::move(sent)) {
   LH_CHECK(overlay_ && sent_ && exchange.length > 0);
-  own(*overlay_);
-  own(timekeeper_);
+  own(*overlay_, {0, "overlay"});
+  own(timekeeper_, {1, "timekeeper"});
   for (Rank rank = 0; rank < place.size(); ++rank) {
     if (!place.member(rank).is(Role::worker)) continue;
     if (rank < place.self) ++index_;

@@ -4,8 +4,8 @@ namespace longhaul::sync {
 
 Relay::Relay(SyncParts parts, bool lets_return, std::unique_ptr<Machine> service)
     : overlay_(std::move(parts.overlay)), service_(std::move(service)), lets_return_(lets_return) {
-  own(*overlay_);  // the first children, as in Synchronous: messages find them by their place
-  if (service_) own(*service_);
+  own(*overlay_, kOverlayChild);
+  if (service_) own(*service_, kServiceChild);
 }
 
 void Relay::on_start(Turn& turn) { turn.finish(); }

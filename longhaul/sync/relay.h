@@ -6,6 +6,9 @@
 
 namespace longhaul::sync {
 
+// What nodes with and without a learner own alike: their messages meet.
+inline constexpr ChildName kOverlayChild{0, "overlay"}, kServiceChild{3, "service"};
+
 class Relay final : public Strategy {
  public:
   // `service`: what the strategy of the workers has beside its overlay, and serves here.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "longhaul/sync/flat.h"
+#include "longhaul/sync/relay.h"
 
 namespace longhaul::sync {
 
@@ -16,10 +17,10 @@ Synchronous::Synchronous(const SyncEntry& entry, SyncParts parts, std::uint32_t 
       service_(std::move(service)),
       stop_(parts_.stop) {
   LH_CHECK(parts_.overlay && parts_.outer);
-  own(*parts_.overlay);  // the first children, as in Relay
-  if (service_) own(*service_);
-  own(stop_);
-  own(handover_);
+  own(*parts_.overlay, kOverlayChild);
+  if (service_) own(*service_, kServiceChild);
+  own(stop_, {1, "stop rule"});
+  own(handover_, {2, "handover"});
 }
 
 // The overlay starts after its parent: the first round begins in on_progress.

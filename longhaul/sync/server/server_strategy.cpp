@@ -29,7 +29,7 @@ ServerStrategy::ServerStrategy(std::string_view name, SyncParts parts, const Pla
         return admit(from, header, shape);
       });
   setup_.channel = channel_.get();
-  own(*channel_);
+  own(*channel_, {0, "channel"});
 }
 
 void ServerStrategy::put(std::unique_ptr<ParameterServerWorker> worker,
@@ -37,8 +37,8 @@ void ServerStrategy::put(std::unique_ptr<ParameterServerWorker> worker,
   LH_CHECK(!worker_ && !server_ && (worker || server));
   worker_ = std::move(worker);
   server_ = std::move(server);
-  if (worker_) own(*worker_);
-  if (server_) own(*server_);
+  if (worker_) own(*worker_, {1, "worker"});
+  if (server_) own(*server_, {2, "server"});
 }
 
 Result<bool> ServerStrategy::admit(Rank from, const ServerHeader& header,
