@@ -36,10 +36,7 @@ constexpr int kRepeats = 15;
 
 struct Chunk {  // where a chunk belongs
   std::uint64_t chunk = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "chunk"}, self.chunk);
-  }
+  LONGHAUL_FIELDS(chunk)
 };
 
 // Two nodes that have met.

@@ -11,11 +11,7 @@ struct Point {
   std::int32_t x = 0;
   float y = 0;
   bool operator==(const Point&) const = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "x"}, self.x);
-    visit(Field{.name = "y"}, self.y);
-  }
+  LONGHAUL_FIELDS(x, y)
 };
 
 // One member of every kind that an Archive knows.

@@ -11,6 +11,9 @@
 //       self.steps);
 //     }
 //   };
+//
+// Where names are all there is to say (states, most messages), LONGHAUL_FIELDS(steps, round) in the
+// struct is the same function.
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -46,3 +49,22 @@ concept Fielded = requires(T& value) {
 };
 
 }  // namespace longhaul
+
+// The static function fields() that visits these members (up to 64), each by its name alone.
+#define LONGHAUL_FIELDS(...)                          \
+  template <class Self, class Visit>                  \
+  static void fields(Self& self, Visit&& visit) {     \
+    LONGHAUL_REPEAT(LONGHAUL_VISIT_EACH(__VA_ARGS__)) \
+  }
+#define LONGHAUL_VISIT_EACH(member, ...)                  \
+  visit(::longhaul::Field{.name = #member}, self.member); \
+  __VA_OPT__(LONGHAUL_VISIT_NEXT LONGHAUL_EMPTY()()(__VA_ARGS__))
+#define LONGHAUL_VISIT_NEXT() LONGHAUL_VISIT_EACH
+#define LONGHAUL_EMPTY()
+// Has the preprocessor look again as often as there may be members.
+#define LONGHAUL_REPEAT(...) \
+  LONGHAUL_SCAN16(LONGHAUL_SCAN16(LONGHAUL_SCAN16(LONGHAUL_SCAN16(__VA_ARGS__))))
+#define LONGHAUL_SCAN16(...) \
+  LONGHAUL_SCAN4(LONGHAUL_SCAN4(LONGHAUL_SCAN4(LONGHAUL_SCAN4(__VA_ARGS__))))
+#define LONGHAUL_SCAN4(...) LONGHAUL_SCAN(LONGHAUL_SCAN(LONGHAUL_SCAN(LONGHAUL_SCAN(__VA_ARGS__))))
+#define LONGHAUL_SCAN(...) __VA_ARGS__

@@ -16,14 +16,7 @@ struct Verdict {
   Reason reason = Reason::lost;
   std::string who = "rank 2";
   std::vector<std::uint32_t> members = {1, 2};
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "round"}, self.round);
-    visit(Field{.name = "stop"}, self.stop);
-    visit(Field{.name = "reason"}, self.reason);
-    visit(Field{.name = "who"}, self.who);
-    visit(Field{.name = "members"}, self.members);
-  }
+  LONGHAUL_FIELDS(round, stop, reason, who, members)
 };
 
 TEST(Print, IsOneLineWithEveryField) {

@@ -123,10 +123,7 @@ TEST(Wire, ListsStayBelowTheirMaximum) {
 
 struct Blob {
   std::vector<std::uint64_t> values;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "values"}, self.values);
-  }
+  LONGHAUL_FIELDS(values)
 };
 
 // A length without the bytes that it promises is refused before anything is allocated.

@@ -19,13 +19,7 @@ struct CodecKey {
   std::uint32_t range = 0;
   Rank origin = 0;
   friend auto operator<=>(const CodecKey&, const CodecKey&) = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "round"}, self.round);
-    visit(Field{.name = "group"}, self.group);
-    visit(Field{.name = "range"}, self.range);
-    visit(Field{.name = "origin"}, self.origin);
-  }
+  LONGHAUL_FIELDS(round, group, range, origin)
 };
 
 // What may be done with encoded vectors on their way (recipes: "sums on the way").

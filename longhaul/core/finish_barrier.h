@@ -13,19 +13,13 @@ class FinishBarrier final : public Machine {
     static constexpr std::uint16_t kKind = 1;
     static constexpr std::string_view kName = "done";
     Epoch epoch = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-    }
+    LONGHAUL_FIELDS(epoch)
   };
   struct AllDone {
     static constexpr std::uint16_t kKind = 2;
     static constexpr std::string_view kName = "all_done";
     Epoch epoch = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-    }
+    LONGHAUL_FIELDS(epoch)
   };
   using Messages = MessageList<Done, AllDone>;
 

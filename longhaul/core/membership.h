@@ -25,22 +25,14 @@ class Membership final : public Machine {
     std::uint64_t number = 0;  // 0: none
     Rank proposer = 0;
     friend auto operator<=>(const Ballot&, const Ballot&) = default;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "number"}, self.number);
-      visit(Field{.name = "proposer"}, self.proposer);
-    }
+    LONGHAUL_FIELDS(number, proposer)
   };
   struct Prepare {
     static constexpr std::uint16_t kKind = 1;
     static constexpr std::string_view kName = "prepare";
     Epoch epoch = 0;
     Ballot ballot;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-      visit(Field{.name = "ballot"}, self.ballot);
-    }
+    LONGHAUL_FIELDS(epoch, ballot)
   };
   struct Promise {
     static constexpr std::uint16_t kKind = 2;
@@ -49,13 +41,7 @@ class Membership final : public Machine {
     Ballot ballot;
     Ballot accepted;         // number 0: nothing accepted yet
     std::vector<Rank> live;  // the list accepted
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-      visit(Field{.name = "ballot"}, self.ballot);
-      visit(Field{.name = "accepted"}, self.accepted);
-      visit(Field{.name = "live"}, self.live);
-    }
+    LONGHAUL_FIELDS(epoch, ballot, accepted, live)
   };
   struct Accept {
     static constexpr std::uint16_t kKind = 3;
@@ -63,32 +49,19 @@ class Membership final : public Machine {
     Epoch epoch = 0;
     Ballot ballot;
     std::vector<Rank> live;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-      visit(Field{.name = "ballot"}, self.ballot);
-      visit(Field{.name = "live"}, self.live);
-    }
+    LONGHAUL_FIELDS(epoch, ballot, live)
   };
   struct Accepted {
     static constexpr std::uint16_t kKind = 4;
     static constexpr std::string_view kName = "accepted";
     Epoch epoch = 0;
     Ballot ballot;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-      visit(Field{.name = "ballot"}, self.ballot);
-    }
+    LONGHAUL_FIELDS(epoch, ballot)
   };
   struct Return {  // of View::returned
     Rank rank = 0;
     Epoch epoch = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "rank"}, self.rank);
-      visit(Field{.name = "epoch"}, self.epoch);
-    }
+    LONGHAUL_FIELDS(rank, epoch)
   };
   struct Decided {  // also the answer to anybody who speaks of an epoch that is over
     static constexpr std::uint16_t kKind = 5;
@@ -96,12 +69,7 @@ class Membership final : public Machine {
     Epoch epoch = 0;
     std::vector<Rank> live;
     std::vector<Return> returned = {};  // of `live`; for those who come back with this list
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-      visit(Field{.name = "live"}, self.live);
-      visit(Field{.name = "returned"}, self.returned);
-    }
+    LONGHAUL_FIELDS(epoch, live, returned)
   };
   using Messages = MessageList<Prepare, Promise, Accept, Accepted, Decided>;
 

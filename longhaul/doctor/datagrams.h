@@ -13,12 +13,7 @@ struct Datagram {
   std::uint64_t token = 0;   // of the one who asked
   std::uint32_t number = 0;  // from 0
   bool echo = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "token"}, self.token);
-    visit(Field{.name = "number"}, self.number);
-    visit(Field{.name = "echo"}, self.echo);
-  }
+  LONGHAUL_FIELDS(token, number, echo)
 };
 
 // What came, each number once; of `most` numbers.

@@ -90,29 +90,17 @@ struct Plan {
 // Times are of the sender's own clock, in nanoseconds since 1970.
 struct Ping {
   std::int64_t sent = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "sent"}, self.sent);
-  }
+  LONGHAUL_FIELDS(sent)
 };
 
 struct Pong {
   std::int64_t sent = 0, came = 0, left = 0;  // the ping's; of the one who answers
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "sent"}, self.sent);
-    visit(Field{.name = "came"}, self.came);
-    visit(Field{.name = "left"}, self.left);
-  }
+  LONGHAUL_FIELDS(sent, came, left)
 };
 
 struct Counted {  // datagrams that came, and how many of them bore the mark
   std::uint32_t came = 0, marked = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "came"}, self.came);
-    visit(Field{.name = "marked"}, self.marked);
-  }
+  LONGHAUL_FIELDS(came, marked)
 };
 
 struct Sent {             // what the kernel of the sender knows of the way
@@ -145,13 +133,7 @@ struct Way {
   // Nothing came: then nothing is known of loss, for a firewall may drop all UDP.
   bool udp_passes() const { return counted.came > 0; }
   double loss() const { return sent == 0 ? 0 : 1 - double(counted.came) / double(sent); }
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "sent"}, self.sent);
-    visit(Field{.name = "counted"}, self.counted);
-    visit(Field{.name = "bulk"}, self.bulk);
-    visit(Field{.name = "path"}, self.path);
-  }
+  LONGHAUL_FIELDS(sent, counted, bulk, path)
 };
 
 struct PairResult {
@@ -180,11 +162,7 @@ struct PairResult {
 struct Ask {
   std::uint32_t to = 0;
   Plan plan;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "to"}, self.to);
-    visit(Field{.name = "plan"}, self.plan);
-  }
+  LONGHAUL_FIELDS(to, plan)
 };
 
 // What a machine says of itself.

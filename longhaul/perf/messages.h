@@ -11,10 +11,7 @@ struct Call {
   static constexpr std::uint16_t kKind = 1;
   static constexpr std::string_view kName = "call";
   Round lap = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "lap"}, self.lap);
-  }
+  LONGHAUL_FIELDS(lap)
 };
 
 struct Ready {
@@ -22,21 +19,14 @@ struct Ready {
   static constexpr std::string_view kName = "ready";
   Round lap = 0;
   std::uint64_t wan_bytes = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "lap"}, self.lap);
-    visit(Field{.name = "wan_bytes"}, self.wan_bytes);
-  }
+  LONGHAUL_FIELDS(lap, wan_bytes)
 };
 
 struct Ping {
   static constexpr std::uint16_t kKind = 3;
   static constexpr std::string_view kName = "ping";
   std::uint32_t number = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "number"}, self.number);
-  }
+  LONGHAUL_FIELDS(number)
 };
 
 struct Pong {

@@ -30,10 +30,7 @@ class Handover final : public Machine {
     static constexpr std::uint16_t kKind = 2;
     static constexpr std::string_view kName = "have";
     Epoch epoch = 0;  // that it has come back in
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-    }
+    LONGHAUL_FIELDS(epoch)
   };
   using Messages = MessageList<Part, Have>;
 

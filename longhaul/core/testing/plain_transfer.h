@@ -14,11 +14,7 @@ class PlainTransfer final : public Transfer {
     static constexpr std::string_view kName = "piece";
     TransferKey key;
     Range range;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "key"}, self.key);
-      visit(Field{.name = "range"}, self.range);
-    }
+    LONGHAUL_FIELDS(key, range)
   };
 
   void attach(VectorPort& port) override { port_ = &port; }

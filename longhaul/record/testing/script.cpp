@@ -15,10 +15,7 @@ struct Word {
   static constexpr std::uint16_t kKind = 1;
   static constexpr std::string_view kName = "word";
   double value = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "value"}, self.value);
-  }
+  LONGHAUL_FIELDS(value)
 };
 
 Message word(double value) {

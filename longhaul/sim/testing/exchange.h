@@ -21,11 +21,7 @@ class Exchange final : public Strategy {
     static constexpr std::string_view kName = "piece";
     Round round = 0;
     Range range;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "round"}, self.round);
-      visit(Field{.name = "range"}, self.range);
-    }
+    LONGHAUL_FIELDS(round, range)
   };
 
   Exchange(Config config, const Place& place);

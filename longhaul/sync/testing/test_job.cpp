@@ -17,12 +17,7 @@ class EveryoneMean final : public Overlay {
     double weight = 0;  // 0: no share
     std::vector<float> values;
     void state(auto& archive) { archive(key, weight, values); }
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "key"}, self.key);
-      visit(Field{.name = "weight"}, self.weight);
-      visit(Field{.name = "values"}, self.values);
-    }
+    LONGHAUL_FIELDS(key, weight, values)
   };
 
   Status begin(const Key& key, Op, const Contribution& c, Turn& turn) override {
