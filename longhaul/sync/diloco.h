@@ -4,7 +4,6 @@
 //   Douillard et al., "DiLoCo: distributed low-communication training of language models", 2023,
 //   algorithm 1; Jaghouar et al., "OpenDiLoCo", 2024 (the presets).
 #include "longhaul/sync/local_update.h"
-#include "longhaul/sync/min_sites.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {

@@ -6,7 +6,6 @@
 //   authors' public code (Lizonghang/ESync).
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/local_update.h"
-#include "longhaul/sync/min_sites.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {

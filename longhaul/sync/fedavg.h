@@ -6,7 +6,6 @@
 //   AISTATS 2017, algorithm 1; in the form with updates and an outer optimiser of
 //   Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 1 (FedOpt).
 #include "longhaul/sync/local_update.h"
-#include "longhaul/sync/min_sites.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {

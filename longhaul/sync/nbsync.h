@@ -7,7 +7,6 @@
 //
 // In the paper's words: round t of the base class is window t + 1; the mean of the round is what
 // the server adds, which every worker adds to its own copy of W instead.
-#include "longhaul/sync/min_sites.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {

@@ -12,10 +12,19 @@ inline constexpr ChildName kOverlayChild{0, "overlay"}, kServiceChild{3, "servic
 class Relay final : public Strategy {
  public:
   // `service`: what the strategy of the workers has beside its overlay, and serves here.
-  Relay(SyncParts parts, bool lets_return, std::unique_ptr<Machine> service = nullptr);
+  Relay(SyncParts parts, bool lets_return, std::unique_ptr<Machine> service = nullptr)
+      : overlay_(std::move(parts.overlay)),
+        service_(std::move(service)),
+        lets_return_(lets_return) {
+    own(*overlay_, kOverlayChild);
+    if (service_) own(*service_, kServiceChild);
+  }
 
-  void on_start(Turn&) override;
-  void on_view(const View& before, Turn&) override;
+  void on_start(Turn& turn) override { turn.finish(); }
+  void on_view(const View&, Turn& turn) override {
+    if (live_with(Role::worker, turn.place(), turn.view()).empty())
+      turn.fail("all workers are lost: nobody is left to train; restart them and resume");
+  }
   Round rounds_done() const override { return 0; }  // it holds no model
   bool lets_return() const override { return lets_return_; }
   std::string waiting_for() const override { return ""; }

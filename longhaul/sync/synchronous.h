@@ -28,6 +28,15 @@ struct LocalResult {
   std::vector<float> scalars{};  // as many on all nodes; averaged as exact values
 };
 
+// The setting min_sites: how many sites with workers a run goes on with.
+template <class Visit, class Value>
+void visit_min_sites(Visit&& visit, Value& min_sites) {
+  visit(Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
+        min_sites);
+}
+// An Error if the job has fewer sites with workers than `min_sites`.
+Status check_min_sites(std::uint32_t min_sites, const Place&);
+
 class Synchronous : public Strategy {
  public:
   void on_start(Turn&) final;
