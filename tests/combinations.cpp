@@ -34,7 +34,7 @@ std::vector<Variant<Entry>> variants(std::span<const Entry> registry) {
   return all;
 }
 
-std::optional<std::string> illegal(const Combination& c) {
+std::optional<Illegal> illegal(const Combination& c) {
   const SyncEntry sync = entry_with(*c.sync.entry, {"sync", "", 0, c.sync.settings});
   return longhaul::illegal(sync, *c.overlay.entry, *c.transfer.entry, *c.codec.entry,
                            c.codec.feedback, *c.outer.entry);

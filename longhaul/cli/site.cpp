@@ -118,7 +118,8 @@ void add_site(CLI::App& app, int& code) {
   add_wan_option(*sub, args->common.wan);
   sub->add_flag("--rejoin", args->rejoin,
                 "comes back to a run that goes on without this node: what it was told and did "
-                "since is lost, the others hand their model over (fedavg, diloco)");
+                "since is lost, the others hand their model over (`longhaul explain SYNC`: a lost "
+                "node may return)");
   sub->add_flag("--insecure", args->insecure,
                 "unencrypted connections to other machines: for a network that only you reach");
   sub->footer(

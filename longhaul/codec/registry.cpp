@@ -43,7 +43,7 @@ constexpr CodecEntry kEntries[] = {
 std::span<const CodecEntry> registry() { return kEntries; }
 
 Result<const CodecEntry*> entry_of(const Settings& settings) {
-  std::string name = "fp32";
+  std::string name(registry().front().name);
   if (const Setting* kind = settings.find("kind"))
     LH_TRY(read_value(settings, *kind, Field{.name = "kind"}, name));
   return find_entry(registry(), settings, name);

@@ -41,42 +41,39 @@ SyncEntry entry_with(const SyncEntry& entry, const Settings& settings) {
   return with;
 }
 
-std::optional<std::string> illegal(const SyncEntry& sync, const OverlayEntry& overlay,
-                                   const TransferEntry& transfer, const CodecEntry& codec,
-                                   bool error_feedback, const OuterEntry& outer) {
+std::optional<Illegal> illegal(const SyncEntry& sync, const OverlayEntry& overlay,
+                               const TransferEntry& transfer, const CodecEntry& codec,
+                               bool error_feedback, const OuterEntry& outer) {
+  constexpr const char* kNoFeedback = ": set [codec] error_feedback = false";
   const std::string strategy = quoted("sync", sync.name), way = quoted("overlay", overlay.name);
   const std::string numbers = quoted("codec", codec.name);
   if (!sync.traits.only_overlay.empty() && overlay.name != sync.traits.only_overlay)
-    return strategy + " talks to its server by itself, not through " + way + ": set " +
-           quoted("overlay", sync.traits.only_overlay);
+    return Illegal{strategy + " talks to its server by itself, not through " + way, "overlay"};
   const std::vector<Op>& ops = overlay.traits.ops;
   if (std::find(ops.begin(), ops.end(), sync.traits.op) == ops.end())
-    return strategy + " exchanges " + std::string(what(sync.traits.op)) + ", which " + way +
-           " cannot make: choose another overlay";
+    return Illegal{strategy + " exchanges " + std::string(what(sync.traits.op)) + ", which " + way +
+                       " cannot make",
+                   "overlay"};
   if (overlay.traits.sums_on_the_way && codec.traits.algebra == Algebra::gather)
-    return way + " adds to what others encoded, which " + numbers +
-           " does not allow: choose [overlay] kind = \"direct\" or \"hub\"";
+    return Illegal{way + " adds to what others encoded, which " + numbers + " does not allow",
+                   "overlay"};
   if (overlay.traits.sums_on_the_way && codec.traits.algebra == Algebra::reencode && error_feedback)
-    return way +
-           " encodes partial sums, whose error no site could feed back: set [codec] "
-           "error_feedback = false, or choose [overlay] kind = \"direct\" or \"hub\"";
+    return Illegal{way + " encodes partial sums, whose error no site could feed back" +
+                   kNoFeedback + ", or choose an overlay without sums on the way"};
   if (error_feedback && !codec.traits.contraction)
-    return numbers +
-           " is no contraction, so its error must not be fed back: set [codec] "
-           "error_feedback = false";
+    return Illegal{numbers + " is no contraction, so its error must not be fed back" + kNoFeedback};
   if (error_feedback && !sync.traits.no_feedback.empty())
-    return strategy + " " + std::string(sync.traits.no_feedback) +
-           ": set [codec] error_feedback = false";
+    return Illegal{strategy + " " + std::string(sync.traits.no_feedback) + kNoFeedback};
   if (!codec.traits.contraction && !sync.traits.takes_unbiased)
-    return strategy +
-           " needs a codec that is near its input each time, not in the mean: choose "
-           "[codec] kind = \"fp16\" instead of \"" +
-           std::string(codec.name) + "\"";
+    return Illegal{strategy + " needs a codec that is near its input each time, not in the mean, " +
+                       "as that of " + numbers + " is",
+                   "codec"};
   if (!transfer.traits.lossless && sync.traits.op == Op::mean)
-    return way + " promises a mean of whole vectors, and " + quoted("transfer", transfer.name) +
-           " may lose parts of them: choose [transfer] kind = \"reliable\"";
-  if (outer.name != "none" && !sync.traits.takes_outer)
-    return strategy + " takes no outer optimiser: set [outer] kind = \"none\"";
+    return Illegal{way + " promises a mean of whole vectors, and " +
+                       quoted("transfer", transfer.name) + " may lose parts of them",
+                   "transfer"};
+  if (outer.traits.changes && !sync.traits.takes_outer)
+    return Illegal{strategy + " takes no outer optimiser", "outer"};
   return std::nullopt;
 }
 

@@ -38,10 +38,14 @@ struct CodecEntry {
   CodecTraits traits;
 };
 
+struct OuterTraits {
+  bool changes = true;  // false: the mean is used as it is
+};
 struct OuterEntry {
   std::string_view name, summary;
   Result<std::unique_ptr<Transform>> (*make)(const Settings&, const Place&);
   std::vector<FieldDoc> (*describe)();
+  OuterTraits traits = {};
 };
 
 struct TransferTraits {
@@ -69,10 +73,13 @@ struct OverlayParts {
   // wrong. Null: nothing is believed.
   std::shared_ptr<const flow::Wan> network;
 };
+// From which node a mean to which one node alone contributes costs no more than a broadcast.
+enum class BroadcastFrom : std::uint8_t { nobody, server, anyone };
 struct OverlayTraits {
   Bits bits = Bits::rank;
   bool sums_on_the_way = false;  // nodes add to what others encoded: needs add or reencode
   std::vector<Op> ops = {Op::mean};
+  BroadcastFrom broadcast = BroadcastFrom::nobody;
 };
 struct OverlayEntry {
   std::string_view name, summary;
@@ -89,7 +96,7 @@ struct SyncParts {
   std::unique_ptr<Transfer> transfer = {};
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec = {};
   std::optional<Rank> server = {};
-  bool codes_down = false;  // [overlay] down_codec = "same": the server writes in the job's codec
+  bool codes_down = false;  // [server] down_codec = "same": the server writes in the job's codec
   double rate = 0;          // [optimizer] rate, for servers that must know it; 0: not known
 };
 struct Preset {  // a key of another table that a sync kind sets unless the job file does
@@ -135,9 +142,14 @@ struct SyncEntry {
 // The entry with the traits that hold with these settings.
 SyncEntry entry_with(const SyncEntry&, const Settings&);
 
-// Why these parts cannot be combined, with the remedy; nothing if they can.
-std::optional<std::string> illegal(const SyncEntry&, const OverlayEntry&, const TransferEntry&,
-                                   const CodecEntry&, bool error_feedback, const OuterEntry&);
+// Why parts cannot be combined.
+struct Illegal {
+  std::string why;              // with the remedy, unless it is another kind of a table
+  std::string_view table = {};  // the table whose kind must be another; empty: see `why`
+};
+// Nothing: these parts can be combined.
+std::optional<Illegal> illegal(const SyncEntry&, const OverlayEntry&, const TransferEntry&,
+                               const CodecEntry&, bool error_feedback, const OuterEntry&);
 
 // The entry of that name, or an Error with the nearest ("[overlay] kind").
 template <class Entry>

@@ -21,12 +21,13 @@ std::vector<FieldDoc> describe_default() {
 }
 
 template <class Kind, class Config>
-constexpr OuterEntry entry(std::string_view name, std::string_view summary) {
-  return {name, summary, make<Kind, Config>, describe_default<Config>};
+constexpr OuterEntry entry(std::string_view name, std::string_view summary,
+                           OuterTraits traits = {}) {
+  return {name, summary, make<Kind, Config>, describe_default<Config>, traits};
 }
 
 constexpr OuterEntry kEntries[] = {
-    entry<None, NoneConfig>("none", "the mean update as it is"),
+    entry<None, NoneConfig>("none", "the mean update as it is", {.changes = false}),
     entry<Momentum, MomentumConfig>("momentum", "heavy-ball momentum"),
     entry<Nesterov, NesterovConfig>("nesterov", "Nesterov momentum, as DiLoCo"),
     entry<Adam, AdamConfig>("adam", "Adam on the mean update"),
@@ -37,7 +38,7 @@ constexpr OuterEntry kEntries[] = {
 std::span<const OuterEntry> registry() { return kEntries; }
 
 Result<const OuterEntry*> entry_of(const Settings& settings) {
-  std::string name = "none";
+  std::string name(registry().front().name);
   if (const Setting* kind = settings.find("kind"))
     LH_TRY(read_value(settings, *kind, Field{.name = "kind"}, name));
   return find_entry(registry(), settings, name);

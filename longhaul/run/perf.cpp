@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/flow/bound.h"
+#include "longhaul/overlay/registry.h"
 #include "longhaul/run/sockets.h"
 #include "longhaul/run/summary.h"
 
@@ -18,11 +19,6 @@ namespace {
 constexpr double kMostMegabytesOverSockets = 1000;
 // The bound's matrix has a number for each pair of sites.
 constexpr std::size_t kMostSitesOfBound = 2000;
-// The overlays over which a mean to which one node alone contributes costs no more than a
-// broadcast; over all but the first if that node is where the server is (docs/perf.md).
-constexpr std::string_view kFromAnyone = "direct";
-constexpr std::string_view kFromServer[] = {"hub", "rack", "binary"};
-
 std::optional<double> quotient(double a, double b) {
   return b > 0 ? std::optional(a / b) : std::nullopt;
 }
@@ -40,9 +36,10 @@ std::string server_site(const Job& job) {
       ->site;
 }
 
-bool is_from_server(std::string_view overlay) {
-  return std::find(std::begin(kFromServer), std::end(kFromServer), overlay) !=
-         std::end(kFromServer);
+std::string_view first_that_broadcasts(BroadcastFrom from) {
+  for (const OverlayEntry& entry : overlay::registry())
+    if (entry.traits.broadcast == from) return entry.name;
+  return "";
 }
 
 Status check_broadcast(const Job& job, const PerfTask& task) {
@@ -56,12 +53,14 @@ Status check_broadcast(const Job& job, const PerfTask& task) {
                    [&](const Member& m) { return m.site == root && m.is(Role::worker); }))
     return invalid(fmt::format("--root {}: no worker is there; name the site of one", root));
   const std::string_view overlay = job.overlay.entry->name;
-  if (overlay == kFromAnyone) return Ok{};
-  if (!is_from_server(overlay))
+  const BroadcastFrom from = job.overlay.entry->traits.broadcast;
+  if (from == BroadcastFrom::anyone) return Ok{};
+  if (from == BroadcastFrom::nobody)
     return invalid(
         fmt::format("--op broadcast: {} has none, one node's vector costs it as much as a mean of "
                     "all; choose --overlay {}, or {} with its server at the root",
-                    overlay, kFromAnyone, kFromServer[0]));
+                    overlay, first_that_broadcasts(BroadcastFrom::anyone),
+                    first_that_broadcasts(BroadcastFrom::server)));
   if (const std::string server = server_site(job); server != root)
     return invalid(
         fmt::format("--op broadcast: over {} it goes out from the server, which is at {}: say "

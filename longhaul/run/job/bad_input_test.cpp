@@ -38,6 +38,7 @@ Sample job_with(const std::string& table, const std::string& kind, const std::st
       {"sync", "[sync]", {"kind = \"bsp\""}},
       {"overlay", "[overlay]", {"kind = \"hub\""}},
       {"roles", "[roles]", {}},
+      {"server", "[server]", {}},
       {"net", "[net]", {}},
       {"transfer", "[transfer]", {}},
       {"codec", "[codec]", {}},
@@ -99,6 +100,7 @@ std::vector<Case> all_cases() {
   add_table<StopTable>(cases, "stop");
   add_table<ReportTable>(cases, "report");
   add_table<RolesTable>(cases, "roles");
+  add_table<ServerTable>(cases, "server");
   add_table<NetTable>(cases, "net");
   add_table<TransferCommon>(cases, "transfer");
   add_table<WanTable>(cases, "wan");

@@ -7,7 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/codec/registry.h"
+#include "longhaul/outer/registry.h"
+#include "longhaul/overlay/registry.h"
 #include "longhaul/run/job/parts.h"
+#include "longhaul/transfer/registry.h"
 
 namespace longhaul::run {
 namespace {
@@ -94,6 +98,54 @@ Status check_wan(const Document& doc, const Job& job, const SiteIndex& sites) {
   return Ok{};
 }
 
+// The kinds of a table that can be combined with the rest of the job: "[codec] kind = "fp32"".
+std::string kinds_that_do(const Job& job, const SyncEntry& sync, std::string_view table) {
+  std::vector<std::string> names;
+  const auto collect = [&](std::string_view name, const auto& registry, auto&& is_illegal) {
+    if (name != table) return;
+    for (const auto& entry : registry)
+      if (!is_illegal(entry)) names.push_back(fmt::format("\"{}\"", entry.name));
+  };
+  const OverlayEntry& overlay = *job.overlay.entry;
+  const TransferEntry& transfer = *job.transfer.entry;
+  const CodecEntry& codec = *job.codec.entry;
+  const OuterEntry& outer = *job.outer.entry;
+  const bool feedback = job.error_feedback;
+  collect("overlay", overlay::registry(), [&](const OverlayEntry& other) {
+    return illegal(sync, other, transfer, codec, feedback, outer);
+  });
+  collect("transfer", transfer::registry(), [&](const TransferEntry& other) {
+    return illegal(sync, overlay, other, codec, feedback, outer);
+  });
+  collect("codec", codec::registry(), [&](const CodecEntry& other) {
+    return illegal(sync, overlay, transfer, other, feedback, outer);
+  });
+  collect("outer", outer::registry(), [&](const OuterEntry& other) {
+    return illegal(sync, overlay, transfer, codec, feedback, other);
+  });
+  return fmt::format("[{}] kind = {}", table, fmt::join(names, " or "));
+}
+
+// A strategy that talks to a server by itself has [server], and no settings of an overlay.
+Status check_combination(const Document& doc, const Job& job) {
+  const SyncEntry sync = entry_with(*job.sync.entry, job.sync.settings);
+  if (const auto found = illegal(sync, *job.overlay.entry, *job.transfer.entry, *job.codec.entry,
+                                 job.error_feedback, *job.outer.entry)) {
+    std::string why = found->why;
+    if (!found->table.empty()) why += ": choose " + kinds_that_do(job, sync, found->table);
+    return invalid(fmt::format("{}: {}", place_of(doc, why), why));
+  }
+  const bool served = sync.traits.served;
+  for (const Settings* table : {doc.find("server"), doc.find("overlay")})
+    for (const Setting& entry : table ? table->entries : std::vector<Setting>{})
+      if (entry.key != "kind" && served == (table->table == "overlay"))
+        return bad_setting(*table, entry,
+                           fmt::format("no such key with [sync] kind = \"{}\", which {}", sync.name,
+                                       served ? "talks to its server by itself; [server] counts"
+                                              : "talks to no server by itself"));
+  return Ok{};
+}
+
 Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (!is_name(job.job.name)) return about(doc, "job", "name", "letters, digits, - and _");
   const std::string model = job.kind("model");
@@ -102,18 +154,7 @@ Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (job.roles.server && !sites.find(*job.roles.server))
     return about(doc, "roles", "server",
                  "a site's name" + suggestion(*job.roles.server, sites.names()));
-  const SyncEntry sync = entry_with(*job.sync.entry, job.sync.settings);
-  for (const char* key : {"phases", "window"})
-    if (sync.traits.served && job.overlay.settings.find(key))
-      return about(
-          doc, "overlay", key,
-          fmt::format("no such key with [sync] kind = \"{}\", which talks to its server by "
-                      "itself; down_codec counts",
-                      sync.name));
-  if (auto why = illegal(sync, *job.overlay.entry, *job.transfer.entry, *job.codec.entry,
-                         job.error_feedback, *job.outer.entry))
-    return invalid(fmt::format("{}: {}", place_of(doc, *why), *why));
-  return Ok{};
+  return check_combination(doc, job);
 }
 
 // Every part reads its own table; made for rank 0 and a small model, all of them do it now.

@@ -77,6 +77,8 @@ std::vector<ResolvedTable> resolved(const Job& job) {
   tables.push_back(part_table("sync", job.sync.settings, job.sync.entry->describe(), {}));
   tables.push_back(part_table("overlay", job.overlay.settings, job.overlay.entry->describe(), {}));
   tables.push_back(own_table("roles", "[roles]", job.roles));
+  if (entry_with(*job.sync.entry, job.sync.settings).traits.served)
+    tables.push_back(own_table("server", "[server]", job.server_table));
   tables.push_back(own_table("net", "[net]", job.net));
   tables.push_back(part_table("transfer", job.transfer.settings, job.transfer.entry->describe(),
                               describe(job.transfer_common)));

@@ -51,10 +51,10 @@ Result<std::string> kind_of(Settings& table, std::string_view fallback) {
 }
 
 template <class Entry>
-Status choose(Document& doc, std::string_view table, std::string_view fallback,
-              std::span<const Entry> registry, Choice<Entry>& into) {
+Status choose(Document& doc, std::string_view table, std::span<const Entry> registry,
+              Choice<Entry>& into) {
   Settings& settings = doc.table(table);
-  auto kind = kind_of(settings, fallback);
+  auto kind = kind_of(settings, registry.front().name);
   if (!kind) return kind.error();
   auto entry = find_entry(registry, settings, *kind);
   if (!entry) return entry.error();
@@ -72,19 +72,19 @@ Status need_kind(Document& doc, std::string_view table, std::string_view example
 // The strategy comes first: [for.KIND.TABLE] may change any table.
 Status choose_sync(Document& doc, Job& job) {
   LH_TRY(need_kind(doc, "model", "lenet"));
-  LH_TRY(need_kind(doc, "sync", "fedavg"));
-  LH_TRY(choose(doc, "sync", "", sync::registry(), job.sync));
+  LH_TRY(need_kind(doc, "sync", sync::registry().front().name));
+  LH_TRY(choose(doc, "sync", sync::registry(), job.sync));
   return apply_variants(doc, job.sync.entry->name);
 }
 
 // The kinds of all parts, and the tables that learn/ reads.
 Status read_parts(Document& doc, Job& job) {
   job.presets = apply_presets(doc, *job.sync.entry);
-  LH_TRY(choose(doc, "sync", "", sync::registry(), job.sync));
-  LH_TRY(choose(doc, "overlay", "direct", overlay::registry(), job.overlay));
-  LH_TRY(choose(doc, "transfer", "reliable", transfer::registry(), job.transfer));
-  LH_TRY(choose(doc, "codec", "fp32", codec::registry(), job.codec));
-  LH_TRY(choose(doc, "outer", "none", outer::registry(), job.outer));
+  LH_TRY(choose(doc, "sync", sync::registry(), job.sync));
+  LH_TRY(choose(doc, "overlay", overlay::registry(), job.overlay));
+  LH_TRY(choose(doc, "transfer", transfer::registry(), job.transfer));
+  LH_TRY(choose(doc, "codec", codec::registry(), job.codec));
+  LH_TRY(choose(doc, "outer", outer::registry(), job.outer));
   auto feedback = codec::wants_error_feedback(job.codec.settings);
   if (!feedback) return feedback.error();
   job.error_feedback = *feedback;
@@ -104,6 +104,7 @@ Status read_tables(Document& doc, Job& job) {
   LH_TRY(read_settings(doc.table("stop"), job.stop, {}));
   LH_TRY(read_settings(doc.table("report"), job.report, {}));
   LH_TRY(read_settings(doc.table("roles"), job.roles, {}));
+  LH_TRY(read_settings(doc.table("server"), job.server_table, {}));
   LH_TRY(read_settings(doc.table("net"), job.net, {}));
   LH_TRY(read_settings(doc.table("wan"), job.wan, {}));
   for (const Settings& link : doc.links) LH_TRY(read_settings(link, job.links.emplace_back(), {}));

@@ -41,6 +41,7 @@ struct Job {
   StopTable stop;
   ReportTable report;
   RolesTable roles;
+  ServerTable server_table;
   NetTable net;
   WanTable wan;
   std::vector<LinkTable> links;

@@ -105,7 +105,7 @@ Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& pl
   parts.transfer = std::move(*transfer);
   parts.make_codec = codec_maker(job, place);
   parts.server = job.server();
-  parts.codes_down = job.overlay.settings.text("down_codec") == "same";
+  parts.codes_down = job.server_table.down_codec == "same";
   parts.rate = rate_of(job);
   return job.sync.entry->make(job.sync.settings, std::move(parts), place);
 }

@@ -75,7 +75,8 @@ void add_registries(std::vector<PartInfo>& parts) {
     PartInfo& info = parts.emplace_back(part("sync", entry));
     info.presets = entry.presets;
     info.facts = {{"bits", std::string(bits_text(entry.traits.bits))},
-                  {"when a peer is lost", std::string(entry.traits.when_lost)}};
+                  {"when a peer is lost", std::string(entry.traits.when_lost)},
+                  {"a lost node may return", yes(entry.traits.lets_return)}};
   }
   for (const OverlayEntry& entry : overlay::registry()) {
     PartInfo& info = parts.emplace_back(part("overlay", entry));
@@ -149,6 +150,8 @@ std::string job_file_reference() {
   text += kinds_section(parts, "sync", "When sites exchange, and what they do with it.");
   text += kinds_section(parts, "overlay", "Who sends to whom. Default: `direct`.");
   text += own_section<RolesTable>("[roles]", "Nodes that do something else than train.");
+  text += own_section<ServerTable>("[server]",
+                                   "The server of strategies that talk to one by themselves.");
   text += own_section<NetTable>("[net]", "How nodes keep in touch over sockets.");
   text += kinds_section(parts, "transfer", "How one vector crosses one link. Default: `reliable`.",
                         key_list(describe(TransferCommon{})));

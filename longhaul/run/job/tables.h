@@ -98,6 +98,18 @@ struct RolesTable {
   }
 };
 
+// Of the server that some strategies talk to by themselves; with the others it has no keys.
+struct ServerTable {
+  std::string down_codec = "fp32";
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "down_codec",
+                .doc = "how the server writes its model: fp32, or same: in the job's codec",
+                .choices = {"fp32", "same"}},
+          self.down_codec);
+  }
+};
+
 struct NetTable {  // sockets only
   std::uint32_t streams = 1;
   std::string congestion = "bbr";
