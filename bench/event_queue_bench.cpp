@@ -58,7 +58,7 @@ void message(benchmark::State& state) {
     for (bool delivered = false; !delivered;) {
       now = *network.next_event();
       const auto notice = network.advance();
-      delivered = notice && notice->kind == sim::Notice::Kind::delivered;
+      delivered = notice && notice->kind == sim::NetworkEvent::Kind::delivered;
     }
     submit();
   }

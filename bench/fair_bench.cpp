@@ -89,7 +89,7 @@ Figures all_to_all(std::uint32_t sites, std::uint32_t receivers, std::uint64_t m
       f.virtual_s = seconds(*at);
       ++f.events;
       const auto notice = net.advance();
-      if (notice && notice->kind == sim::Notice::Kind::departed)
+      if (notice && notice->kind == sim::NetworkEvent::Kind::departed)
         send(notice->packet.from, notice->packet.to, *at);
     }
   });

@@ -41,7 +41,8 @@ class Node final : private net::Peers::Events {
     std::vector<net::Address> addresses;
     for (const std::uint16_t port : ports) addresses.push_back({"127.0.0.1", port});
     peers_.set_addresses(std::move(addresses));
-    if (const Status met = peers_.meet([] { return false; }); !met) give_up(met.error().what);
+    if (const Status met = peers_.connect_all([] { return false; }); !met)
+      give_up(met.error().what);
   }
   void open() {
     peers_.open();
@@ -68,8 +69,8 @@ class Node final : private net::Peers::Events {
   }
   void on_silent(Rank, bool, const std::string& trouble) override { give_up("silent: " + trouble); }
   bool on_checkpoint(Rank, std::uint64_t) override { return true; }
-  bool lets_return(Rank) override { return false; }
-  void on_returned(Rank) override {}
+  bool may_rejoin(Rank) override { return false; }
+  void on_rejoin_request(Rank) override {}
   void on_refused(const Error& why) override { give_up(why.what); }
   void on_note(const std::string& text) override { give_up(text); }
   void tick() {

@@ -81,7 +81,7 @@ void run_ours(Set& set) {
   while (!starts.empty() || net.next_event()) {
     if (const auto at = net.next_event(); at && (starts.empty() || *at <= starts.begin()->first)) {
       const auto notice = net.advance();
-      if (notice && notice->kind == sim::Notice::Kind::delivered)
+      if (notice && notice->kind == sim::NetworkEvent::Kind::delivered)
         set.flows[which.at({notice->packet.from, notice->packet.to})].ours = seconds(*at);
       continue;
     }

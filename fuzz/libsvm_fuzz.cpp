@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   LH_CHECK(set || !set.error().what.empty());
   if (!set) return 0;
   LH_CHECK(set->size() > 0 && set->features.size() == set->size() * set->shape.width());
-  LH_CHECK(set->features.size() * sizeof(float) <= kMostDense * size + (1 << 20));
+  LH_CHECK(set->features.size() * sizeof(float) <= kMaxDense * size + (1 << 20));
   for (const float value : set->features) LH_CHECK(std::isfinite(value));
   for (const std::int64_t label : set->labels) LH_CHECK(label >= 0 && label < set->shape.outputs);
   return 0;

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "longhaul/record/desk.h"
+#include "longhaul/record/replay_host.h"
 #include "longhaul/record/testing/memory.h"
 
 namespace {
@@ -56,7 +56,7 @@ void read_file(std::span<const std::byte> bytes) {
   FrameReader reader(source);
   for (;;) {
     const auto next = reader.next();
-    if (!next || std::holds_alternative<Ending>(*next)) return;
+    if (!next || std::holds_alternative<StreamEnd>(*next)) return;
   }
 }
 
@@ -66,9 +66,9 @@ void feed(std::span<const std::byte> bytes) {
   place.members = std::make_shared<const Members>(Members{{"a"}, {"b"}});
   place.layout = Layout::flat(3);
   Still learner;
-  Desk desk(/*fresh=*/true);
-  Node node(place, std::make_unique<Chatty>(), &learner, desk);
-  node.tap(&desk);
+  ReplayHost host(/*fresh=*/true);
+  Node node(place, std::make_unique<Chatty>(), &learner, host);
+  node.tap(&host);
   while (bytes.size() >= 2) {
     const std::size_t length =
         std::min(std::size_t(bytes[0]) | std::size_t(bytes[1]) << 8, bytes.size() - 2);
@@ -76,7 +76,7 @@ void feed(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(2 + length);
     const auto entry =
         decode<InputEntry>({EntryType::input, 0, 12, 0, Buffer(payload.begin(), payload.end())});
-    if (entry && !desk.impossible(entry->input, node)) (void)node.feed(entry->time, entry->input);
+    if (entry && !host.impossible(entry->input, node)) (void)node.feed(entry->time, entry->input);
   }
 }
 }  // namespace
@@ -88,7 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Frame frame{EntryType(what), 0, 12, 0, Buffer(bytes.begin(), bytes.end())};
   if (what == 0) read_file(bytes);
   if (what == 1) round_trip<Header>(frame);
-  if (what == 2) round_trip<Begin>(frame);
+  if (what == 2) round_trip<InitialState>(frame);
   if (what == 3) round_trip<InputEntry>(frame);
   if (what == 4) round_trip<AnswerEntry>(frame);
   if (what == 5) round_trip<EndEntry>(frame);

@@ -13,15 +13,15 @@ Payload shortened(const Payload& payload, std::size_t size) {
 
 }  // namespace
 
-std::optional<sim::Notice> HostileNetwork::advance() {
+std::optional<sim::NetworkEvent> HostileNetwork::advance() {
   if (!forged_.empty()) {
-    sim::Notice notice{sim::Notice::Kind::delivered, std::move(forged_.front())};
+    sim::NetworkEvent notice{sim::NetworkEvent::Kind::delivered, std::move(forged_.front())};
     forged_.pop_front();
     return notice;
   }
   now_ = *network_->next_event();
-  std::optional<sim::Notice> notice = network_->advance();
-  if (notice && notice->kind == sim::Notice::Kind::delivered) abuse(notice->packet);
+  std::optional<sim::NetworkEvent> notice = network_->advance();
+  if (notice && notice->kind == sim::NetworkEvent::Kind::delivered) abuse(notice->packet);
   return notice;
 }
 

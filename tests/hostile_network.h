@@ -37,7 +37,7 @@ class HostileNetwork final : public sim::Network {
   std::optional<Time> next_event() const override {
     return forged_.empty() ? network_->next_event() : now_;
   }
-  std::optional<sim::Notice> advance() override;
+  std::optional<sim::NetworkEvent> advance() override;
   void cut(Rank from, Rank to, Time now) override { network_->cut(from, to, now); }
   void heal(Rank from, Rank to, Time now) override { network_->heal(from, to, now); }
   void crash(Rank rank, Time now) override { network_->crash(rank, now); }

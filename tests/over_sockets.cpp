@@ -69,7 +69,7 @@ net::EventLoopConfig config_of(std::size_t size, Rank rank, const Fate& fate) {
   config.peers.addresses.assign(size, {"127.0.0.1", 0});
   config.peers.streams = fate.streams;
   config.peers.heartbeat = 50ms;
-  config.peers.silence = fate.silence;
+  config.peers.silence_timeout = fate.silence;
   config.checkpoints = checkpoints_of(fate, rank);
   if (fate.pace > Time{0})
     config.step_time = [pace = fate.pace](std::uint64_t, Time, const Work& work) {
@@ -161,7 +161,7 @@ struct Run {
     learners[rank] = make_learner(spec, rank);
     net::EventLoopConfig config = config_of(members.size(), rank, fate);
     config.peers.process += 1000;
-    config.peers.longest_retry = 100ms;  // before the run is over
+    config.peers.max_retry = 100ms;  // before the run is over
     config.peers.addresses = addresses;
     loops[rank] = std::make_unique<net::EventLoop>(std::move(config), own, learners[rank].get(),
                                                    score_of, observer(rank));

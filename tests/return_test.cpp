@@ -58,8 +58,8 @@ struct Story {
 
 // Answers whether the node came back before the run was over.
 bool play(const JobSpec& spec, const Story& story, Job& job) {
-  sim::InOrder in_order;
-  sim::EpochsAgree agree;
+  sim::OrderChecker in_order;
+  sim::EpochChecker agree;
   job.world().watch(in_order);
   job.world().watch(agree);
   job.world().inject({.kind = sim::Fault::Kind::crash, .rank = story.lost, .at_event = story.at});

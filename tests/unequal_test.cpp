@@ -28,7 +28,7 @@ struct Star {
   double transfer_s = 5.415;  // of the vector, each way
   Time delay = 0ms;
   double jitter = 0;
-  sim::Drift drift = {};
+  sim::StepTimeDrift drift = {};
   Round rounds = 12;
   std::uint64_t seed = 1;
 };

@@ -8,7 +8,7 @@
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/flow/capacities.h"
-#include "longhaul/flow/trees.h"
+#include "longhaul/flow/tree_packing.h"
 #include "longhaul/run/job/site_index.h"
 
 namespace longhaul::cli {
@@ -61,7 +61,7 @@ Result<flow::Task> task_of(const BoundArgs& args, const flow::Wan& wan) {
 }
 
 void print_json(const BoundArgs& args, const run::Job& job, const flow::Task& task,
-                const flow::Bound& bound, const std::optional<flow::Trees>& trees) {
+                const flow::Bound& bound, const std::optional<flow::TreePacking>& trees) {
   const flow::Wan& wan = job.network;
   auto limits = nlohmann::ordered_json::array();
   for (const flow::Limit& limit : bound.limits) {
@@ -87,7 +87,7 @@ void print_json(const BoundArgs& args, const run::Job& job, const flow::Task& ta
 }
 
 void print_text(const BoundArgs& args, const run::Job& job, const flow::Task& task,
-                const flow::Bound& bound, const std::optional<flow::Trees>& trees) {
+                const flow::Bound& bound, const std::optional<flow::TreePacking>& trees) {
   const flow::Wan& wan = job.network;
   fmt::print("{}: {} of {:g} MB{} among {} sites; {:.4g} MB of {} for each vector\n", job.job.name,
              args.op, args.mbytes,
@@ -102,8 +102,8 @@ void print_text(const BoundArgs& args, const run::Job& job, const flow::Task& ta
     fmt::print("{}: {}.\n",
                args.op == "broadcast" ? "Exact, by trees" : "The best plan of trees takes",
                seconds_text(trees->seconds));
-  else if (wan.sites.size() > flow::kMostSitesOfTrees)
-    fmt::print("No plan of trees: more than {} sites.\n", flow::kMostSitesOfTrees);
+  else if (wan.sites.size() > flow::kMaxSitesForTrees)
+    fmt::print("No plan of trees: more than {} sites.\n", flow::kMaxSitesForTrees);
   else
     fmt::print("No plan of trees: the linear programme was not solved.\n");
   fmt::print("\n");
@@ -116,13 +116,13 @@ void print_text(const BoundArgs& args, const run::Job& job, const flow::Task& ta
 
 int bound(const BoundArgs& args) {
   auto job = run::load_job(args.job, args.overrides);
-  if (!job) return tell(job.error());
+  if (!job) return print_error(job.error());
   if (args.at_s >= 0)
     job->network = flow::at_time(job->network, job->job.seed, from_seconds(args.at_s));
   auto task = task_of(args, job->network);
-  if (!task) return tell(task.error());
+  if (!task) return print_error(task.error());
   const flow::Bound limits = flow::lower_bound(job->network, *task);
-  const std::optional<flow::Trees> trees = flow::pack_trees(job->network, *task);
+  const std::optional<flow::TreePacking> trees = flow::pack_trees(job->network, *task);
   (args.json ? print_json : print_text)(args, *job, *task, limits, trees);
   return kDone;
 }

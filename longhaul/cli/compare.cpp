@@ -45,7 +45,7 @@ std::vector<std::string> row_of(const std::string& label, const Summary& s) {
 
 int compare(const CompareArgs& args) {
   auto entries = compared_jobs(args.common, args.syncs, args.overlays);
-  if (!entries) return tell(entries.error());
+  if (!entries) return print_error(entries.error());
   const std::string base = args.common.out.empty()
                                ? "runs/" + entries->front().job.job.name + "-compare"
                                : args.common.out;
@@ -55,7 +55,7 @@ int compare(const CompareArgs& args) {
   std::string head;
   for (const ComparedJob& entry : *entries) {
     auto summary = run::simulate(entry.job, args.common.one_of_several(base + "/" + entry.label));
-    if (!summary) return tell(summary.error());
+    if (!summary) return print_error(summary.error());
     head = target_head(*summary);
     rows.push_back(row_of(entry.label, *summary));
     results.push_back(to_json(*summary));
@@ -75,7 +75,7 @@ int compare(const CompareArgs& args) {
         "spend on gradients.\nRuns are in {}/\n",
         base);
   }
-  if (worst == kInterrupted) hint_at_resume();
+  if (worst == kInterrupted) print_resume_hint();
   return worst;
 }
 

@@ -13,19 +13,19 @@
 #include "longhaul/cli/run_options.h"
 #include "longhaul/doctor/wan_file.h"
 #include "longhaul/run/atomic_file.h"
-#include "longhaul/run/whoami.h"
+#include "longhaul/run/launcher_identity.h"
 
 namespace longhaul::cli {
 namespace {
 
-constexpr int kUnwell = 1, kManySites = 200;
+constexpr int kFindings = 1, kManySites = 200;
 
 struct DoctorArgs {
   std::string job, site, out, write_wan;
   run::Overrides overrides;
   std::vector<std::string> addresses;
-  doctor::Plan plan;
-  double patience = 30;
+  doctor::MeasurementPlan plan;
+  double arrival_timeout = 30;
   bool lab = false, one_by_one = false, json = false, quiet = false;
 };
 
@@ -36,9 +36,9 @@ run::DoctorOptions options_of(const DoctorArgs& args, const run::Job& job, std::
                              .folder = args.out.empty() ? "runs/" + job.job.name : args.out,
                              .release = version_text(),
                              .plan = args.plan,
-                             .patience = from_seconds(args.patience),
+                             .arrival_timeout = from_seconds(args.arrival_timeout),
                              .one_by_one = args.one_by_one};
-  options.tell = [quiet = args.quiet](const std::string& line) {
+  options.on_progress = [quiet = args.quiet](const std::string& line) {
     if (!quiet) fmt::print(stderr, "doctor: {}\n", line);
   };
   return options;
@@ -85,12 +85,12 @@ int exit_code(const doctor::Report& report) {
     if (!site.present) return kFailed;
   for (const doctor::PairResult& pair : report.pairs)
     if (!pair.reached) return kFailed;
-  return worst(findings(report)) == doctor::Grade::bad ? kUnwell : kDone;
+  return worst(findings(report)) == doctor::Grade::bad ? kFindings : kDone;
 }
 
-int lead(const DoctorArgs& args, const run::Job& job) {
-  const auto report = lead_doctors(job, options_of(args, job, 0));
-  if (!report) return tell(report.error());
+int coordinate(const DoctorArgs& args, const run::Job& job) {
+  const auto report = run_doctor_coordinator(job, options_of(args, job, 0));
+  if (!report) return print_error(report.error());
   if (args.json)
     fmt::print("{}\n", to_json(*report));
   else
@@ -98,19 +98,19 @@ int lead(const DoctorArgs& args, const run::Job& job) {
   if (args.write_wan.empty()) return exit_code(*report);
   const auto text = wan_toml(*report);
   if (!text) {
-    tell(text.error());
+    print_error(text.error());
     return kFailed;
   }
   if (const Status written = run::write_atomically(args.write_wan, *text); !written)
-    return tell(written.error());
+    return print_error(written.error());
   if (!args.json) fmt::print("The network as measured is in {}\n", args.write_wan);
   return exit_code(*report);
 }
 
 int follow(const DoctorArgs& args, const run::Job& job, std::uint32_t site) {
-  const Status done = follow_doctors(job, options_of(args, job, site));
+  const Status done = run_doctor_participant(job, options_of(args, job, site));
   if (!done) {
-    const int code = tell(done.error());
+    const int code = print_error(done.error());
     return done.error().kind == Error::Kind::invalid_argument ? code : kFailed;
   }
   const std::string& first = job.sites[0].name;
@@ -123,7 +123,7 @@ int follow(const DoctorArgs& args, const run::Job& job, std::uint32_t site) {
 
 // The words that make each of the processes the same doctor as this one.
 std::vector<std::string> arguments_of(const DoctorArgs& args) {
-  std::vector<std::string> words = {"--patience",  fmt::format("{}", args.patience),
+  std::vector<std::string> words = {"--patience",  fmt::format("{}", args.arrival_timeout),
                                     "--seconds",   fmt::format("{}", args.plan.seconds),
                                     "--mbytes",    fmt::format("{}", args.plan.mbytes),
                                     "--datagrams", fmt::format("{}", args.plan.datagrams),
@@ -140,9 +140,9 @@ std::vector<std::string> arguments_of(const DoctorArgs& args) {
 int start(const DoctorArgs& args, const run::Job& job) {
   std::error_code code;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
+  if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
   if (job.sites.size() > kManySites)
-    return tell(invalid(fmt::format(
+    return print_error(invalid(fmt::format(
         "{}: {} sites are too many processes for this machine (at most {}); --site NAME is for "
         "real sites",
         job.file, job.sites.size(), kManySites)));
@@ -163,24 +163,25 @@ int start(const DoctorArgs& args, const run::Job& job) {
     }
     std::fflush(stdout);
   };
-  const auto ended = start_doctors(job, with);
+  const auto ended = launch_doctors(job, with);
   if (ended) return *ended;
-  const int told = tell(ended.error());
+  const int told = print_error(ended.error());
   return ended.error().kind == Error::Kind::invalid_argument ? told : kFailed;
 }
 
-int examine(const DoctorArgs& args) {
+int run_doctor(const DoctorArgs& args) {
   const auto job = run::load_job(args.job, args.overrides);
-  if (!job) return tell(job.error());
-  if (const Status good = can_write(args.write_wan); !good) return tell(good.error());
+  if (!job) return print_error(job.error());
+  if (const Status good = can_write(args.write_wan); !good) return print_error(good.error());
   if (args.site.empty()) return start(args, *job);
   const auto site = run::find_site(*job, args.site);
-  if (!site) return tell(site.error());
-  return *site == 0 ? lead(args, *job) : follow(args, *job, *site);
+  if (!site) return print_error(site.error());
+  return *site == 0 ? coordinate(args, *job) : follow(args, *job, *site);
 }
 
 void add_measuring(CLI::App& sub, DoctorArgs& args) {
-  sub.add_option("--patience", args.patience, "seconds that a site has to come (default: 30)")
+  sub.add_option("--patience", args.arrival_timeout,
+                 "seconds that a site has to come (default: 30)")
       ->check(CLI::Range(1.0, 86400.0))
       ->type_name("S");
   sub.add_option("--seconds", args.plan.seconds, "of bulk for each way, at most (default: 4)")
@@ -191,7 +192,7 @@ void add_measuring(CLI::App& sub, DoctorArgs& args) {
       ->type_name("MB");
   sub.add_option("--datagrams", args.plan.datagrams,
                  "UDP probes for loss and DSCP, each way; 0: none (default: 200)")
-      ->check(CLI::Range(0u, doctor::kMostDatagrams))
+      ->check(CLI::Range(0u, doctor::kMaxDatagrams))
       ->type_name("N");
   sub.add_option("--pings", args.plan.pings, "TCP probes for round trip and clock (default: 11)")
       ->check(CLI::Range(1u, 1000u))
@@ -237,7 +238,7 @@ void add_doctor(CLI::App& app, int& code) {
       "  longhaul doctor examples/bsp.toml --lab --write-wan wan.toml\n"
       "Exit codes: 0 nothing is wrong, 1 something is (marked !), 2 bad job or usage, 3 a site or "
       "a way\ncannot be reached, 4 internal error, 130 Ctrl-C");
-  sub->callback([args, &code] { code = examine(*args); });
+  sub->callback([args, &code] { code = run_doctor(*args); });
 }
 
 }  // namespace longhaul::cli

@@ -11,7 +11,7 @@ namespace {
 
 int evaluate(const std::string& folder, bool json) {
   auto score = run::evaluate(folder);
-  if (!score) return tell(score.error());
+  if (!score) return print_error(score.error());
   if (json) {
     const nlohmann::ordered_json object = {{"run", folder},
                                            {"accuracy", score->accuracy},

@@ -146,20 +146,21 @@ void print_job(const run::Job& job) {
 // What is asked for comes first, so that an error stands alone.
 int explain_job(const ExplainArgs& args) {
   auto job = run::load_job(args.name, args.overrides);
-  if (!job) return tell(job.error());
+  if (!job) return print_error(job.error());
   const bool silent = args.json || args.svg == "-";
   const auto table = silent && args.mbytes ? Result<run::PartitionTable>(run::PartitionTable{})
                                            : run::partition_table(*job);
   const auto plan = plan_of(args, *job, table);
-  if (args.plan() && !plan) return tell(plan.error());
+  if (args.plan() && !plan) return print_error(plan.error());
   if (!args.svg.empty())
-    if (const Status written = write_svg(args.svg, *plan); !written) return tell(written.error());
+    if (const Status written = write_svg(args.svg, *plan); !written)
+      return print_error(written.error());
   if (args.json) fmt::print("{}\n", run::to_json(*plan).dump(2));
   if (silent) return kDone;
   print_job(*job);
   if (table) print_partition(*table);
   if (plan) fmt::print("\n{}", plan_text(*plan));
-  if (!table) return tell(table.error());
+  if (!table) return print_error(table.error());
   if (!plan) fmt::print("\nPlan of {}: none; {}\n", job->overlay.entry->name, plan.error().what);
   return kDone;
 }
@@ -169,11 +170,11 @@ int explain(const ExplainArgs& args) {
   const bool is_file = name.ends_with(".toml") || name.find('/') != std::string::npos ||
                        std::filesystem::exists(name);
   if (args.json && args.svg == "-")
-    return tell(invalid("--svg -: --json goes to standard output too; name a file"));
+    return print_error(invalid("--svg -: --json goes to standard output too; name a file"));
   if (args.plan())
-    return is_file
-               ? explain_job(args)
-               : tell(invalid(name + ": no job file; --mbytes, --json and --svg are of its plan"));
+    return is_file ? explain_job(args)
+                   : print_error(invalid(
+                         name + ": no job file; --mbytes, --json and --svg are of its plan"));
   if (name == "job-file") {
     fmt::print("{}", run::job_file_reference());
     return kDone;
@@ -197,8 +198,8 @@ int explain(const ExplainArgs& args) {
   }
   if (found) return kDone;
   if (is_file) return explain_job(args);
-  return tell(invalid(fmt::format("{}: neither a job file, a part nor a network{}", name,
-                                  suggestion(name, names))));
+  return print_error(invalid(fmt::format("{}: neither a job file, a part nor a network{}", name,
+                                         suggestion(name, names))));
 }
 
 }  // namespace

@@ -15,12 +15,12 @@ namespace longhaul::cli {
 namespace {
 
 // Holds the network of a job until Ctrl-C.
-int hold(const RunOptions& options) {
+int hold_network(const RunOptions& options) {
   auto job = options.load();
-  if (!job) return tell(job.error());
+  if (!job) return print_error(job.error());
   std::error_code code;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
+  if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
   run::LabOptions with{.program = program.string(),
                        .arguments = options.job_arguments(),
                        .file = options.out,
@@ -29,7 +29,7 @@ int hold(const RunOptions& options) {
                        }};
   const run::InterruptGuard guard;
   auto lab = run::Lab::start(*job, with);
-  if (!lab) return tell(lab.error());
+  if (!lab) return print_error(lab.error());
   std::vector<std::vector<std::string>> rows;
   for (std::uint32_t site = 0; site < job->sites.size(); ++site)
     rows.push_back({job->sites[site].name, run::Lab::address(site),
@@ -38,7 +38,7 @@ int hold(const RunOptions& options) {
   fmt::print("Ctrl-C ends it\n");
   std::fflush(stdout);
   while (!run::interrupted()) {
-    if (!(**lab).runs()) return tell(unavailable((**lab).trouble()));
+    if (!(**lab).runs()) return print_error(unavailable((**lab).failure()));
     (void)usleep(100'000);
   }
   (void)(**lab).stop();
@@ -53,9 +53,9 @@ struct RouterArgs {
 
 int route(const RouterArgs& args) {
   auto job = args.common.load();
-  if (!job) return tell(job.error());
+  if (!job) return print_error(job.error());
   const Status status = run::run_router(*job, args.tuns, args.stop, args.common.out);
-  return status ? kDone : tell(status.error());
+  return status ? kDone : print_error(status.error());
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ void add_lab(CLI::App& app, int& code) {
   sub->footer(
       "Example:\n  longhaul lab examples/bsp.toml --set wan.mbps=50\n"
       "Exit codes: 0 Ctrl-C, 2 bad job or usage, 3 the router failed or cannot run here");
-  sub->callback([options, &code] { code = hold(*options); });
+  sub->callback([options, &code] { code = hold_network(*options); });
 
   auto args = std::make_shared<RouterArgs>();
   CLI::App* router = app.add_subcommand("lab-router", "what launch --lab starts");

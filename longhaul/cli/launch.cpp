@@ -14,11 +14,11 @@ namespace {
 
 int launch(const RunOptions& options, bool lab) {
   auto job = options.load();
-  if (!job) return tell(job.error());
+  if (!job) return print_error(job.error());
   const std::string folder = options.out.empty() ? "runs/" + job->job.name : options.out;
   std::error_code code;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
+  if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
   run::LaunchOptions with{.program = program.string(),
                           .arguments = options.job_arguments(),
                           .folder = folder,
@@ -35,13 +35,13 @@ int launch(const RunOptions& options, bool lab) {
     std::fflush(to);
   };
   auto launched = run::launch(*job, with);
-  if (!launched) return tell(launched.error());
+  if (!launched) return print_error(launched.error());
   const run::Summary& summary = launched->summary;
   if (options.json)
     fmt::print("{}\n", to_json(summary).dump(2));
   else
     print_run(summary, folder, "real time");
-  if (is_interrupted(summary)) hint_at_resume();
+  if (is_interrupted(summary)) print_resume_hint();
   return launched->exit_code;
 }
 

@@ -18,7 +18,7 @@ std::string percent(const std::optional<double>& share) {
 
 }  // namespace
 
-int tell(const Error& error) {
+int print_error(const Error& error) {
   fmt::print(stderr, "longhaul: {}\n", error.what);
   return error.kind == Error::Kind::timed_out ? kFailed : kBadUsage;
 }
@@ -65,27 +65,27 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
                                   : std::string("not reached"));
   fmt::print("  {} in {} messages between sites, compute utilisation {}\n",
              run::bytes_text(double(s.wan_bytes)), s.wan_messages, percent(s.compute_utilisation));
-  fmt::print("{}", tally_text(s.tally));
+  fmt::print("{}", statistics_text(s.statistics));
   fmt::print("  {} of real time; written to {}\n", run::duration_text(s.real_s), folder);
   fmt::print("{}", pace_text(s));
   if (s.lab) fmt::print("  {}\n", lab_text(*s.lab));
   if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", s.failure);
 }
 
-std::string tally_text(const run::Tally& tally) {
+std::string statistics_text(const run::RunStatistics& statistics) {
   std::string text;
-  for (const auto& [cause, time] : tally.waiting_s)
+  for (const auto& [cause, time] : statistics.waiting_s)
     text += fmt::format("{} {} {}", text.empty() ? "  all workers waited" : ",",
                         run::duration_text(time), "for the " + cause);
   if (!text.empty()) text += "\n";
   double updates = 0, rounds = 0;
-  for (const auto& [staleness, count] : tally.staleness) {
+  for (const auto& [staleness, count] : statistics.staleness) {
     updates += double(count);
     rounds += double(count) * double(staleness);
   }
   if (updates > 0)
     text += fmt::format("  staleness of updates: {:.2f} on average, {} at most\n", rounds / updates,
-                        tally.staleness.rbegin()->first);
+                        statistics.staleness.rbegin()->first);
   return text;
 }
 
@@ -107,7 +107,7 @@ bool is_interrupted(const run::Summary& summary) {
   return summary.stop_reason == run::StopReason::interrupted;
 }
 
-void hint_at_resume() {
+void print_resume_hint() {
   fmt::print(stderr, "longhaul: interrupted; the same command with --resume goes on\n");
 }
 

@@ -9,7 +9,7 @@
 namespace longhaul::cli {
 
 // One message on standard error; answers with the exit code that belongs to it.
-int tell(const Error&);
+int print_error(const Error&);
 
 // Columns of text under a head, the first to the left, the others to the right.
 std::string text_table(const std::vector<std::string>& head,
@@ -25,13 +25,13 @@ void print_run(const run::Summary&, const std::string& folder, std::string_view 
 // One line on steps that were to take as long as in the simulator; "" if they were not.
 std::string pace_text(const run::Summary&);
 // What its workers waited for, and how stale updates were; "" if nothing says so.
-std::string tally_text(const run::Tally&);
+std::string statistics_text(const run::RunStatistics&);
 // What the router of an emulated WAN says of itself, in a line.
 std::string lab_text(const run::LabFigures&);
 
 bool is_interrupted(const run::Summary&);
 // After Ctrl-C, on standard error.
-void hint_at_resume();
+void print_resume_hint();
 
 std::string version_text();
 

@@ -11,9 +11,9 @@
 #include "longhaul/cli/run_options.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/lab.h"
+#include "longhaul/run/launcher_identity.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/progress.h"
-#include "longhaul/run/whoami.h"
 
 namespace longhaul::cli {
 namespace {
@@ -41,8 +41,8 @@ Result<run::Job> load(const PerfArgs& args) {
 }
 
 // What failed on the way is no bad usage.
-int tell_failure(const Error& error) {
-  (void)tell(error);
+int print_failure(const Error& error) {
+  (void)print_error(error);
   if (run::interrupted()) return kInterrupted;
   return error.kind == Error::Kind::invalid_argument ? kBadUsage : kFailed;
 }
@@ -106,7 +106,7 @@ std::vector<std::string> task_words(const PerfArgs& args) {
 int launched(const PerfArgs& args, const run::Job& job) {
   std::error_code code;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) return tell(unavailable("/proc/self/exe: " + code.message()));
+  if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
   run::PerfLaunch with{.program = program.string(),
                        .arguments = {args.job},
                        .task = task_words(args),
@@ -120,17 +120,17 @@ int launched(const PerfArgs& args, const run::Job& job) {
     std::fflush(stderr);
   };
   auto done = run::perf_launched(job, with);
-  if (!done) return tell_failure(done.error());
+  if (!done) return print_failure(done.error());
   if (done->result) print(args, job, *done->result);
   return done->exit_code;
 }
 
 int one_site(const PerfArgs& args, const run::Job& job) {
   auto rank = run::find_node(job, args.site);
-  if (!rank) return tell(rank.error());
+  if (!rank) return print_error(rank.error());
   auto addresses = args.addresses.empty() ? run::addresses_of(job)
                                           : Result<std::vector<std::string>>(args.addresses);
-  if (!addresses) return tell(addresses.error());
+  if (!addresses) return print_error(addresses.error());
   const run::PerfSite site{
       .rank = *rank,
       .addresses = *std::move(addresses),
@@ -138,7 +138,7 @@ int one_site(const PerfArgs& args, const run::Job& job) {
       .insecure = args.insecure,
       .note = [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); }};
   auto result = run::perf_site(job, args.task, site, progress_of(args));
-  if (!result) return tell_failure(result.error());
+  if (!result) return print_failure(result.error());
   if (*result)
     print(args, job, **result);
   else if (!args.quiet && !args.json)
@@ -150,11 +150,11 @@ int one_site(const PerfArgs& args, const run::Job& job) {
 int perf(PerfArgs args) {
   args.task.broadcast = args.op == "broadcast";
   auto job = load(args);
-  if (!job) return tell(job.error());
+  if (!job) return print_error(job.error());
   if (args.lab || args.local) return launched(args, *job);
   if (!args.site.empty()) return one_site(args, *job);
   auto result = run::perf_simulated(*job, args.task, progress_of(args));
-  if (!result) return tell_failure(result.error());
+  if (!result) return print_failure(result.error());
   print(args, *job, *result);
   return kDone;
 }

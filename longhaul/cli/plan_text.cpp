@@ -19,10 +19,10 @@ std::string mb(std::uint64_t bytes) { return fmt::format("{:.4g}", double(bytes)
 std::string table(const std::vector<std::string>& head, std::vector<std::vector<std::string>> rows,
                   std::string_view what) {
   const std::size_t all = rows.size();
-  rows.resize(std::min(all, kMostRows));
+  rows.resize(std::min(all, kMaxRows));
   std::string text = "\n" + text_table(head, rows);
-  if (all > kMostRows)
-    text += fmt::format("and {} {} with less; --json has all\n", all - kMostRows, what);
+  if (all > kMaxRows)
+    text += fmt::format("and {} {} with less; --json has all\n", all - kMaxRows, what);
   return text;
 }
 
@@ -40,7 +40,7 @@ std::string sites_text(const SitePlan& plan) {
   const auto used = [&](std::size_t site) {
     return std::max(plan.sites[site].up_used, plan.sites[site].down_used);
   };
-  if (order.size() > kMostRows)  // else as the job has them
+  if (order.size() > kMaxRows)  // else as the job has them
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return used(a) > used(b); });
   std::vector<std::vector<std::string>> rows;

@@ -7,7 +7,7 @@
 namespace longhaul::cli {
 
 // A table of more shows those that are used most, and says how many are left out.
-inline constexpr std::size_t kMostRows = 20;
+inline constexpr std::size_t kMaxRows = 20;
 
 // What the busiest link takes; then pairs, sites and trees, as far as there are any.
 std::string plan_text(const run::SitePlan&);

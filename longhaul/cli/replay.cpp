@@ -17,7 +17,7 @@
 namespace longhaul::cli {
 namespace {
 
-using record::Ending;
+using record::StreamEnd;
 
 struct ReplayArgs {
   std::string folder, site;
@@ -68,16 +68,16 @@ void print_difference(const record::Difference& d) {
 }
 
 void print_ending(const record::Outcome& outcome) {
-  const Ending& e = *outcome.ending;
+  const StreamEnd& e = *outcome.ending;
   switch (e.kind) {
-    case Ending::Kind::between:
+    case StreamEnd::Kind::between:
       fmt::print("  without its end, at byte {}: the run was killed, or goes on\n", e.offset);
       break;
-    case Ending::Kind::torn:
+    case StreamEnd::Kind::torn:
       fmt::print("  torn in entry {} at byte {}: the run was killed, or the file was cut\n",
                  e.number, e.offset);
       break;
-    case Ending::Kind::damaged:
+    case StreamEnd::Kind::damaged:
       fmt::print("  damaged in entry {}, bytes {} to {}: nothing behind it was replayed\n",
                  e.number, e.offset, e.offset + e.size - 1);
       break;
@@ -112,7 +112,7 @@ int replay(const ReplayArgs& args) {
   };
   const auto replayed = run::replay(options);
   meter.clear();
-  if (!replayed) return tell(replayed.error());
+  if (!replayed) return print_error(replayed.error());
   if (args.json) {
     fmt::print("{}\n", to_json(*replayed).dump(2));
   } else {

@@ -55,9 +55,9 @@ run::SimulateOptions RunOptions::one(std::string folder) const {
   std::optional<record::Mode> mode;
   if (!record.empty()) mode = record == "full" ? record::Mode::full : record::Mode::hashes;
   return {.folder = std::move(folder),
-          .existing = force    ? run::Existing::force
-                      : resume ? run::Existing::resume
-                               : run::Existing::refuse,
+          .existing = force    ? run::ExistingFolder::force
+                      : resume ? run::ExistingFolder::resume
+                               : run::ExistingFolder::refuse,
           .threads = threads,
           .progress = run::Progress::detect(quiet),
           .record = mode};
@@ -65,7 +65,7 @@ run::SimulateOptions RunOptions::one(std::string folder) const {
 
 run::SimulateOptions RunOptions::one_of_several(std::string folder) const {
   run::SimulateOptions options = one(std::move(folder));
-  if (resume) options.existing = run::Existing::resume_or_begin;
+  if (resume) options.existing = run::ExistingFolder::resume_or_begin;
   return options;
 }
 

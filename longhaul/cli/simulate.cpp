@@ -23,7 +23,7 @@ struct SimulateArgs {
 
 int dry_run(const run::Job& job, bool json) {
   auto prediction = run::predict(job);
-  if (!prediction) return tell(prediction.error());
+  if (!prediction) return print_error(prediction.error());
   const run::Prediction& p = *prediction;
   if (json) {
     const nlohmann::ordered_json object = {{"name", job.job.name},
@@ -52,12 +52,12 @@ int dry_run(const run::Job& job, bool json) {
 
 int one_run(const SimulateArgs& args, const run::Job& job, const std::string& folder) {
   auto summary = run::simulate(job, args.common.one(folder));
-  if (!summary) return tell(summary.error());
+  if (!summary) return print_error(summary.error());
   if (args.common.json)
     fmt::print("{}\n", to_json(*summary).dump(2));
   else
     print_run(*summary, folder, "virtual time");
-  if (is_interrupted(*summary)) hint_at_resume();
+  if (is_interrupted(*summary)) print_resume_hint();
   return exit_code(*summary);
 }
 
@@ -113,16 +113,16 @@ int many_seeds(const SimulateArgs& args, const run::Job& first, const std::strin
   int worst = kDone;
   for (std::uint64_t i = 0; i < args.seeds; ++i) {
     auto job = args.common.load({fmt::format("job.seed={}", first.job.seed + i)});
-    if (!job) return tell(job.error());
+    if (!job) return print_error(job.error());
     auto summary = run::simulate(
         *job, args.common.one_of_several(fmt::format("{}/seed-{}", folder, job->job.seed)));
-    if (!summary) return tell(summary.error());
+    if (!summary) return print_error(summary.error());
     all.push_back(*summary);
     worst = std::max(worst, exit_code(*summary));
     if (worst == kInterrupted) break;
   }
   print_seeds(first, all, args.common.json);
-  if (worst == kInterrupted) hint_at_resume();
+  if (worst == kInterrupted) print_resume_hint();
   return worst;
 }
 
@@ -133,7 +133,7 @@ int simulate(const SimulateArgs& args) {
   SimulateArgs with = args;
   with.common.sets.insert(with.common.sets.end(), more.begin(), more.end());
   auto job = with.common.load();
-  if (!job) return tell(job.error());
+  if (!job) return print_error(job.error());
   if (args.dry_run) return dry_run(*job, args.common.json);
   const std::string folder = args.common.out.empty() ? "runs/" + job->job.name : args.common.out;
   return args.seeds > 1 ? many_seeds(with, *job, folder) : one_run(with, *job, folder);

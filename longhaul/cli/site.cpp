@@ -7,9 +7,9 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/run/launcher_identity.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/site.h"
-#include "longhaul/run/whoami.h"
 
 namespace longhaul::cli {
 namespace {
@@ -25,7 +25,7 @@ struct SiteArgs {
 // From --site, or from whoever started this process.
 Result<Rank> own_rank(const SiteArgs& args, const run::Job& job) {
   if (!args.site.empty()) return run::find_node(job, args.site);
-  auto who = run::who_am_i(run::process_environment());
+  auto who = run::launcher_identity(run::process_environment());
   if (!who) return who.error();
   if (!*who)
     return invalid(
@@ -65,11 +65,11 @@ void print_summary(const run::Summary& s, const std::string& name, const std::st
 
 int site(const SiteArgs& args) {
   auto job = args.common.load();
-  if (!job) return tell(job.error());
+  if (!job) return print_error(job.error());
   auto rank = own_rank(args, *job);
-  if (!rank) return tell(rank.error());
+  if (!rank) return print_error(rank.error());
   auto addresses = addresses_of(args, *job);
-  if (!addresses) return tell(addresses.error());
+  if (!addresses) return print_error(addresses.error());
   const Member me = job->members()[*rank];
   const std::string folder =
       args.common.out.empty() ? run::node_folder("runs/" + job->job.name, me) : args.common.out;
@@ -80,19 +80,19 @@ int site(const SiteArgs& args) {
              .listening = run::inherited_socket(run::process_environment()),
              .folder = folder,
              // It may come back on another machine, where there is no folder yet.
-             .existing = args.rejoin && !args.common.force ? run::Existing::resume_or_begin
+             .existing = args.rejoin && !args.common.force ? run::ExistingFolder::resume_or_begin
                                                            : common.existing,
              .rejoin = args.rejoin,
              .progress = common.progress,
              .insecure = args.insecure,
              .record = common.record});
-  if (!summary) return tell(summary.error());
+  if (!summary) return print_error(summary.error());
   if (args.common.json)
     fmt::print("{}\n", to_json(*summary).dump(2));
   else
     print_summary(*summary, run::node_name(me), folder);
   if (!summary->failure.empty()) fmt::print(stderr, "longhaul: {}\n", summary->failure);
-  if (is_interrupted(*summary)) hint_at_resume();
+  if (is_interrupted(*summary)) print_resume_hint();
   return exit_code(*summary);
 }
 

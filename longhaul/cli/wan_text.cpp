@@ -12,7 +12,7 @@ namespace {
 using flow::Rate;
 using flow::Wan;
 
-constexpr std::size_t kMostInATable = 20;
+constexpr std::size_t kMaxTableRows = 20;
 
 std::string number(double value) {
   return value < 10 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
@@ -78,7 +78,7 @@ std::string wan_text(const Wan& wan) {
   if (wan.sites.size() > 1) {
     if (wan.pairs.empty())
       text += fmt::format("\nEvery pair: {}\n", pair_text(wan.usual));
-    else if (wan.sites.size() > kMostInATable)
+    else if (wan.sites.size() > kMaxTableRows)
       text += "\n" + summary(wan);
     else {
       auto pairs = [&](auto&& get) {

@@ -5,28 +5,29 @@
 
 namespace longhaul::doctor {
 
-inline constexpr Time kStall = std::chrono::seconds(10);  // without a byte: the way is not good
+inline constexpr Time kStallTimeout =
+    std::chrono::seconds(10);  // without a byte: the way is not good
 
 // For `seconds`, or until `mbytes` have gone, whichever is first; then bulk_end. What it sends does
 // not compress.
-Status send_bulk(const Channel&, const Plan&, const Limit&);
+Status send_bulk(const Channel&, const MeasurementPlan&, const Deadline&);
 
 struct Bulk {
-  Received received;
-  Sent sent;  // what the sender says of the way
+  BulkResult received;
+  PathInfo sent;  // what the sender says of the way
 };
 // All of it, until bulk_end. Nothing but a few thousand samples is kept. Errors: it stalls.
-Result<Bulk> receive_bulk(const Channel&, const Limit&);
+Result<Bulk> receive_bulk(const Channel&, const Deadline&);
 
 // Samples of what came, a few thousand at most however much it is: times rise.
-class Meter {
+class RateMeter {
  public:
   void add(double at, double bytes);
-  Received received() const;
+  BulkResult received() const;
   std::size_t kept() const { return samples_.size(); }
 
  private:
-  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kMaxSamples = 4096;
   std::vector<Sample> samples_;
   double every_ = 1e-3;  // between two samples, at least; doubles when there are too many
 };

@@ -38,9 +38,9 @@ Result<Head> decode(std::span<const std::byte, kHead> bytes) {
         version, kVersion));
   if (kind < std::uint16_t(Kind::hello) || kind > std::uint16_t(Kind::last))
     return malformed(fmt::format("message of unknown kind {}", kind));
-  if (head.size > kLongestMessage)
+  if (head.size > kMaxMessage)
     return malformed(
-        fmt::format("message of {} bytes; at most {} are taken", head.size, kLongestMessage));
+        fmt::format("message of {} bytes; at most {} are taken", head.size, kMaxMessage));
   head.kind = Kind(kind);
   return head;
 }
@@ -56,31 +56,31 @@ Error Channel::wrong(Kind kind, const std::string& what) const {
   return malformed(fmt::format("{}: {}: {}", peer_, name_of(kind), what));
 }
 
-Status Channel::send_bytes(Kind kind, const Buffer& body, const Limit& limit) const {
-  LH_CHECK(body.size() <= kLongestMessage);
+Status Channel::send_bytes(Kind kind, const Buffer& body, const Deadline& deadline) const {
+  LH_CHECK(body.size() <= kMaxMessage);
   const auto head = encode({kind, std::uint32_t(body.size())});
   Buffer bytes(head.begin(), head.end());
   bytes.insert(bytes.end(), body.begin(), body.end());
-  const Status sent = socket_.write(bytes, limit);
+  const Status sent = socket_.write(bytes, deadline);
   if (sent) return Ok{};
   return Error{sent.error().kind,
                fmt::format("{}: sending {}: {}", peer_, name_of(kind), sent.error().what)};
 }
 
-Result<Channel::Any> Channel::receive_any(const Limit& limit) const {
+Result<Channel::Any> Channel::receive_any(const Deadline& deadline) const {
   std::array<std::byte, kHead> bytes;
-  Status read = socket_.read(bytes, limit);
+  Status read = socket_.read(bytes, deadline);
   if (!read) return read.error();
   const auto head = decode(bytes);
   if (!head) return head.error();
   Any any{head->kind, Buffer(head->size)};
-  read = socket_.read(any.body, limit);
+  read = socket_.read(any.body, deadline);
   if (!read) return read.error();
   return any;
 }
 
-Result<Buffer> Channel::receive_bytes(Kind kind, const Limit& limit) const {
-  auto any = receive_any(limit);
+Result<Buffer> Channel::receive_bytes(Kind kind, const Deadline& deadline) const {
+  auto any = receive_any(deadline);
   if (!any)
     return Error{any.error().kind,
                  fmt::format("{}: waiting for {}: {}", peer_, name_of(kind), any.error().what)};

@@ -9,8 +9,8 @@
 
 namespace longhaul::doctor {
 
-inline constexpr std::uint32_t kMagic = 0x5244484c;          // "LHDR" on the wire
-inline constexpr std::uint32_t kLongestMessage = 64 * 1024;  // also of bulk
+inline constexpr std::uint32_t kMagic = 0x5244484c;      // "LHDR" on the wire
+inline constexpr std::uint32_t kMaxMessage = 64 * 1024;  // also of bulk
 inline constexpr std::size_t kHead = 12;
 
 struct Head {
@@ -28,13 +28,13 @@ class Channel {
   Channel(Socket socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {}
 
   template <Fielded T>
-  Status send(Kind kind, const T& message, const Limit& limit) const {
-    return send_bytes(kind, to_wire(message), limit);
+  Status send(Kind kind, const T& message, const Deadline& deadline) const {
+    return send_bytes(kind, to_wire(message), deadline);
   }
   // The next message, which must be of this kind. A refusal is an Error with the peer's reason.
   template <Fielded T>
-  Result<T> receive(Kind kind, const Limit& limit) const {
-    auto body = receive_bytes(kind, limit);
+  Result<T> receive(Kind kind, const Deadline& deadline) const {
+    auto body = receive_bytes(kind, deadline);
     if (!body) return body.error();
     return read<T>(kind, *body);
   }
@@ -42,7 +42,7 @@ class Channel {
     Kind kind = Kind::bye;
     Buffer body;
   };
-  Result<Any> receive_any(const Limit&) const;
+  Result<Any> receive_any(const Deadline&) const;
   template <Fielded T>
   Result<T> read(Kind kind, const Buffer& body) const {
     auto message = from_wire<T>(body);
@@ -57,8 +57,8 @@ class Channel {
   void rename(std::string peer) { peer_ = std::move(peer); }
 
  private:
-  Status send_bytes(Kind, const Buffer& body, const Limit&) const;
-  Result<Buffer> receive_bytes(Kind, const Limit&) const;
+  Status send_bytes(Kind, const Buffer& body, const Deadline&) const;
+  Result<Buffer> receive_bytes(Kind, const Deadline&) const;
 
   Socket socket_;
   std::string peer_;

@@ -16,10 +16,10 @@ using testing::soon;
 TEST(Channel, AMessageComesAsItWasSent) {
   auto [a, b] = connected();
   const Channel from(std::move(a), "a"), to(std::move(b), "b");
-  Plan plan;
+  MeasurementPlan plan;
   plan.pings = 77;
   ASSERT_TRUE(from.send(Kind::upload, plan, soon()));
-  const auto got = to.receive<Plan>(Kind::upload, soon());
+  const auto got = to.receive<MeasurementPlan>(Kind::upload, soon());
   ASSERT_TRUE(got);
   EXPECT_EQ(got->pings, 77u);
 }
@@ -44,7 +44,7 @@ TEST(Channel, ARefusalIsAnErrorWithThePeersReasonMadePrintable) {
   auto [a, b] = connected();
   const Channel from(std::move(a), "a"), to(std::move(b), "oslo");
   ASSERT_TRUE(from.send(Kind::refusal, Text{"no\x1b[31m"}, soon()));
-  const auto got = to.receive<Facts>(Kind::facts, soon());
+  const auto got = to.receive<MachineFacts>(Kind::facts, soon());
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().what, "oslo refuses: no?[31m");
 }
@@ -52,12 +52,12 @@ TEST(Channel, ARefusalIsAnErrorWithThePeersReasonMadePrintable) {
 TEST(Channel, AWaitEndsAndNamesWhatAndWhom) {
   auto [a, b] = connected();
   const Channel to(std::move(b), "oslo");
-  const auto got =
-      to.receive<Facts>(Kind::facts, Limit::within(std::chrono::milliseconds(20), nullptr));
+  const auto got = to.receive<MachineFacts>(
+      Kind::facts, Deadline::within(std::chrono::milliseconds(20), nullptr));
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().what, "oslo: waiting for facts: nothing came in time");
   a = Socket();
-  const auto closed = to.receive<Facts>(Kind::facts, soon());
+  const auto closed = to.receive<MachineFacts>(Kind::facts, soon());
   ASSERT_FALSE(closed);
   EXPECT_THAT(closed.error().what, HasSubstr("closed"));
 }
@@ -65,16 +65,16 @@ TEST(Channel, AWaitEndsAndNamesWhatAndWhom) {
 TEST(Channel, AWaitEndsWhenSomebodyWantsItTo) {
   auto [a, b] = connected();
   const Channel to(std::move(b), "oslo");
-  const auto got =
-      to.receive<Facts>(Kind::facts, Limit::within(std::chrono::seconds(3), [] { return true; }));
+  const auto got = to.receive<MachineFacts>(
+      Kind::facts, Deadline::within(std::chrono::seconds(3), [] { return true; }));
   ASSERT_FALSE(got);
   EXPECT_THAT(got.error().what, HasSubstr("stopped"));
 }
 
 TEST(Channel, NobodyIsMadeToSendForHours) {
-  Plan plan;
+  MeasurementPlan plan;
   plan.seconds = 61;
-  EXPECT_FALSE(from_wire<Plan>(to_wire(plan)));
+  EXPECT_FALSE(from_wire<MeasurementPlan>(to_wire(plan)));
 }
 
 }  // namespace

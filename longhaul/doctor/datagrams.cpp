@@ -87,15 +87,15 @@ bool take(const Socket& socket, Arrived& arrived, bool& good) {
 
 }  // namespace
 
-void Tally::add(std::uint32_t number, bool marked) {
+void DatagramCounter::add(std::uint32_t number, bool marked) {
   if (number >= seen_.size() || seen_[number]) return;
   seen_[number] = true;
   ++counted_.came;
   counted_.marked += marked ? 1 : 0;
 }
 
-Echo::Echo(const Socket& beside, std::uint16_t port, std::uint64_t token)
-    : token_(token), tally_(kMostDatagrams) {
+EchoSocket::EchoSocket(const Socket& beside, std::uint16_t port, std::uint64_t token)
+    : token_(token), counter_(kMaxDatagrams) {
   Endpoint at;
   if (getsockname(beside.get(), at.raw(), &at.size) != 0) return;
   Socket made = make(at);
@@ -109,13 +109,13 @@ Echo::Echo(const Socket& beside, std::uint16_t port, std::uint64_t token)
   socket_ = std::move(made);
 }
 
-void Echo::answer() {
+void EchoSocket::answer() {
   Arrived arrived;
   bool good = false;
   // Not for ever: a stranger's flood must not keep this thread.
   for (int i = 0; i < 256 && take(socket_, arrived, good); ++i) {
     if (!good || arrived.datagram.token != token_ || arrived.datagram.echo) continue;
-    tally_.add(arrived.datagram.number, arrived.dscp == kDscp);
+    counter_.add(arrived.datagram.number, arrived.dscp == kDscp);
     arrived.datagram.echo = true;
     const Buffer bytes = to_wire(arrived.datagram);
     mark(socket_);
@@ -123,9 +123,9 @@ void Echo::answer() {
   }
 }
 
-Counted send_datagrams(const Socket& beside, std::uint16_t port, std::uint64_t token,
-                       const Plan& plan, const Limit& limit) {
-  Tally tally(plan.datagrams);
+DatagramCount send_datagrams(const Socket& beside, std::uint16_t port, std::uint64_t token,
+                             const MeasurementPlan& plan, const Deadline& deadline) {
+  DatagramCounter counter(plan.datagrams);
   Endpoint to;
   if (port == 0 || getpeername(beside.get(), to.raw(), &to.size) != 0) return {};
   to.set_port(port);
@@ -133,24 +133,24 @@ Counted send_datagrams(const Socket& beside, std::uint16_t port, std::uint64_t t
   if (connect(socket.get(), to.raw(), to.size) != 0) return {};
   mark(socket);
   const auto listen_until = [&](Clock::time_point end) {
-    const Limit wait{std::min(end, limit.end), limit.stop};
-    while (tally.counted().came < plan.datagrams && wait_for(socket.get(), POLLIN, wait)) {
+    const Deadline wait{std::min(end, deadline.end), deadline.stop};
+    while (counter.counted().came < plan.datagrams && wait_for(socket.get(), POLLIN, wait)) {
       Arrived arrived;
       bool good = false;
       // An error (the port is closed there) is taken off the socket by this, too.
       if (!take(socket, arrived, good) || !good) continue;
       if (arrived.datagram.token == token && arrived.datagram.echo)
-        tally.add(arrived.datagram.number, arrived.dscp == kDscp);
+        counter.add(arrived.datagram.number, arrived.dscp == kDscp);
     }
   };
   const auto begin = Clock::now();
-  for (std::uint32_t number = 0; number < plan.datagrams && !limit.stopped(); ++number) {
+  for (std::uint32_t number = 0; number < plan.datagrams && !deadline.stopped(); ++number) {
     const Buffer bytes = to_wire(Datagram{token, number, false});
     (void)send(socket.get(), bytes.data(), bytes.size(), 0);
-    listen_until(begin + (number + 1) * kBetween);
+    listen_until(begin + (number + 1) * kSendInterval);
   }
   listen_until(Clock::now() + kLate);
-  return tally.counted();
+  return counter.counted();
 }
 
 }  // namespace longhaul::doctor

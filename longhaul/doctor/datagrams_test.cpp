@@ -5,19 +5,19 @@
 namespace longhaul::doctor {
 namespace {
 
-TEST(Tally, CountsEachDatagramOnceAndTheMarkedOnes) {
-  Tally tally(3);
-  tally.add(0, true);
-  tally.add(0, true);  // a duplicate
-  tally.add(2, false);
-  tally.add(3, true);  // nobody sent that
-  tally.add(0xFFFFFFFF, true);
-  EXPECT_EQ(tally.counted().came, 2u);
-  EXPECT_EQ(tally.counted().marked, 1u);
+TEST(DatagramCounter, CountsEachDatagramOnceAndTheMarkedOnes) {
+  DatagramCounter counter(3);
+  counter.add(0, true);
+  counter.add(0, true);  // a duplicate
+  counter.add(2, false);
+  counter.add(3, true);  // nobody sent that
+  counter.add(0xFFFFFFFF, true);
+  EXPECT_EQ(counter.counted().came, 2u);
+  EXPECT_EQ(counter.counted().marked, 1u);
 }
 
-TEST(Tally, LossIsWhatDidNotCome) {
-  Way way;
+TEST(DatagramCounter, LossIsWhatDidNotCome) {
+  DirectionResult way;
   EXPECT_EQ(way.loss(), 0);
   EXPECT_FALSE(way.udp_passes());
   way.sent = 200;

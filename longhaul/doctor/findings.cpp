@@ -15,11 +15,12 @@ struct Tries {
 };
 
 std::string list(const std::vector<std::string>& words) {
-  constexpr std::size_t kMost = 6;
+  constexpr std::size_t kMaxNames = 6;
   std::string text;
-  for (std::size_t i = 0; i < words.size() && i < kMost; ++i)
+  for (std::size_t i = 0; i < words.size() && i < kMaxNames; ++i)
     text += (i == 0 ? "" : ", ") + words[i];
-  return words.size() <= kMost ? text : fmt::format("{} and {} more", text, words.size() - kMost);
+  return words.size() <= kMaxNames ? text
+                                   : fmt::format("{} and {} more", text, words.size() - kMaxNames);
 }
 
 std::string way(const Report& report, std::uint32_t from, std::uint32_t to) {
@@ -42,7 +43,7 @@ class Judge {
   void machine(const SiteReport&);
   void unreached(const PairResult&);
   void pair(const PairResult&);
-  void direction(std::uint32_t from, std::uint32_t to, const Way&);
+  void direction(std::uint32_t from, std::uint32_t to, const DirectionResult&);
   void udp();
 
   const Report& report_;
@@ -97,7 +98,7 @@ void Judge::reach(std::uint32_t site) {
 
 void Judge::machine(const SiteReport& site) {
   if (!site.present) return;
-  const Facts& facts = site.facts;
+  const MachineFacts& facts = site.facts;
   add(grade_release(site, report_), site.name,
       fmt::format("it runs {}, {} runs {}", site.release, report_.sites.front().name,
                   report_.sites.front().release),
@@ -142,7 +143,7 @@ void Judge::pair(const PairResult& p) {
   direction(p.to, p.from, p.back);
 }
 
-void Judge::direction(std::uint32_t from, std::uint32_t to, const Way& w) {
+void Judge::direction(std::uint32_t from, std::uint32_t to, const DirectionResult& w) {
   const std::string where = way(report_, from, to);
   const PairResult& p = *report_.pair(from, to);
   if (p.failure.empty())

@@ -5,38 +5,38 @@
 
 namespace longhaul::doctor {
 
-inline constexpr double kLeastDisk = 1e9, kLeastMemory = 1e9;  // bytes
-inline constexpr double kClocksApart = 1;                      // seconds; logs only suffer
-inline constexpr double kLoss = 0.005;                         // one of 200 datagrams is chance
-inline constexpr double kMuchLoss = 0.1;          // half of what version 1 of bbr stands
-inline constexpr std::uint32_t kLeastMtu = 1280;  // what IPv6 asks of every link
+inline constexpr double kMinDisk = 1e9, kMinMemory = 1e9;  // bytes
+inline constexpr double kClocksApart = 1;                  // seconds; logs only suffer
+inline constexpr double kLoss = 0.005;                     // one of 200 datagrams is chance
+inline constexpr double kMuchLoss = 0.1;                   // half of what version 1 of bbr stands
+inline constexpr std::uint32_t kMinMtu = 1280;             // what IPv6 asks of every link
 
 inline Grade grade_if(bool wrong, Grade grade) { return wrong ? grade : Grade::good; }
 
-inline Grade grade_disk(const Facts& f) {
-  return grade_if(double(f.disk_free) < kLeastDisk, Grade::bad);
+inline Grade grade_disk(const MachineFacts& f) {
+  return grade_if(double(f.disk_free) < kMinDisk, Grade::bad);
 }
-inline Grade grade_memory(const Facts& f) {
-  return grade_if(double(f.memory_available) < kLeastMemory, Grade::bad);
+inline Grade grade_memory(const MachineFacts& f) {
+  return grade_if(double(f.memory_available) < kMinMemory, Grade::bad);
 }
 inline Grade grade_release(const SiteReport& s, const Report& r) {
   return grade_if(s.release != r.sites.front().release, Grade::bad);
 }
 // Loss that was measured or that the job expects turns a note into a complaint.
-inline Grade grade_congestion(const Facts& f, const Report& r, bool lossy) {
+inline Grade grade_congestion(const MachineFacts& f, const Report& r, bool lossy) {
   if (f.has_bbr || (r.plan.congestion != "bbr" && !lossy)) return Grade::good;
   return lossy ? Grade::bad : Grade::note;
 }
-inline Grade grade_loss(const Way& w) {
+inline Grade grade_loss(const DirectionResult& w) {
   if (!w.udp_passes()) return Grade::good;  // unknown
   return w.loss() >= kMuchLoss ? Grade::bad : grade_if(w.loss() > kLoss, Grade::note);
 }
-inline Grade grade_bulk(const Way& w) { return grade_if(w.bulk.rate <= 0, Grade::bad); }
-inline Grade grade_mtu(const Way& w) {
-  return grade_if(w.path.mtu != 0 && w.path.mtu < kLeastMtu, Grade::note);
+inline Grade grade_bulk(const DirectionResult& w) { return grade_if(w.bulk.rate <= 0, Grade::bad); }
+inline Grade grade_mtu(const DirectionResult& w) {
+  return grade_if(w.path.mtu != 0 && w.path.mtu < kMinMtu, Grade::note);
 }
-inline bool marks_survive(const Way& w) { return w.counted.marked == w.counted.came; }
-inline Grade grade_dscp(const Way& w, const Report& r) {
+inline bool marks_survive(const DirectionResult& w) { return w.counted.marked == w.counted.came; }
+inline Grade grade_dscp(const DirectionResult& w, const Report& r) {
   return grade_if(r.dscp && w.udp_passes() && !marks_survive(w), Grade::note);
 }
 inline Grade grade_clock(double offset_s) {
@@ -50,7 +50,7 @@ inline Grade grade_rtt(const PairResult& p, const Report& r) {
 bool lossy(const Report&);  // measured somewhere, or expected by the job
 
 // IP packets, in Mbit/s, as [wan] counts; and what they carry.
-inline double mbps(const Way& w) { return ip_rate(w.bulk.rate, w.path.mtu) * 8e-6; }
-inline double goodput_mbps(const Way& w) { return w.bulk.rate * 8e-6; }
+inline double mbps(const DirectionResult& w) { return ip_rate(w.bulk.rate, w.path.mtu) * 8e-6; }
+inline double goodput_mbps(const DirectionResult& w) { return w.bulk.rate * 8e-6; }
 
 }  // namespace longhaul::doctor

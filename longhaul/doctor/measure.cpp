@@ -10,7 +10,7 @@ namespace {
 constexpr int kWindows = 10;
 constexpr double kHeaders = 52;  // IP 20, TCP 20, its time stamps 12
 
-double seconds(std::int64_t ns) { return double(ns) * 1e-9; }
+double seconds_of_ns(std::int64_t ns) { return double(ns) * 1e-9; }
 
 // On a straight line between two samples.
 double bytes_by(std::span<const Sample> samples, double time) {
@@ -30,18 +30,23 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double Exchange::round_trip() const { return seconds(back - sent) - seconds(left - came); }
-double Exchange::offset() const { return (seconds(came - sent) + seconds(left - back)) / 2; }
-
-Trips trips_of(std::span<const Exchange> exchanges) {
-  LH_CHECK(!exchanges.empty());
-  std::vector<double> trips;
-  for (const Exchange& one : exchanges) trips.push_back(std::max(one.round_trip(), 0.0));
-  const auto quickest = std::min_element(trips.begin(), trips.end());
-  return {*quickest, median(trips), exchanges[std::size_t(quickest - trips.begin())].offset()};
+double PingTimes::round_trip() const {
+  return seconds_of_ns(back - sent) - seconds_of_ns(left - came);
+}
+double PingTimes::offset() const {
+  return (seconds_of_ns(came - sent) + seconds_of_ns(left - back)) / 2;
 }
 
-double settled_rate(std::span<const Sample> samples) {
+RoundTripStats round_trip_stats(std::span<const PingTimes> exchanges) {
+  LH_CHECK(!exchanges.empty());
+  std::vector<double> round_trips;
+  for (const PingTimes& one : exchanges) round_trips.push_back(std::max(one.round_trip(), 0.0));
+  const auto quickest = std::min_element(round_trips.begin(), round_trips.end());
+  return {*quickest, median(round_trips),
+          exchanges[std::size_t(quickest - round_trips.begin())].offset()};
+}
+
+double steady_rate(std::span<const Sample> samples) {
   if (samples.size() < 2 || samples.back().at <= samples.front().at) return 0;
   const double middle = (samples.front().at + samples.back().at) / 2;
   const double window = (samples.back().at - middle) / kWindows;

@@ -11,7 +11,7 @@ double median(std::vector<double> values);
 
 // The four times of one question and answer, in ns: sent and came back by the clock of who asked,
 // came and left by the clock of who answered.
-struct Exchange {
+struct PingTimes {
   std::int64_t sent = 0, came = 0, left = 0, back = 0;
   // Without the time that the other took.
   double round_trip() const;
@@ -21,10 +21,10 @@ struct Exchange {
 };
 
 // What several exchanges come to; the offset is of the quickest, which waited least. At least one.
-struct Trips {
+struct RoundTripStats {
   double min = 0, median = 0, offset = 0;
 };
-Trips trips_of(std::span<const Exchange>);
+RoundTripStats round_trip_stats(std::span<const PingTimes>);
 
 // How many bytes had come by when.
 struct Sample {
@@ -33,7 +33,7 @@ struct Sample {
 // Bytes per second in the second half of the time, as the median of ten parts of it: without slow
 // start, the queues that fill in it, and a moment in which a machine did something else. 0: less
 // than two samples, or all at one time.
-double settled_rate(std::span<const Sample>);
+double steady_rate(std::span<const Sample>);
 
 // The rate of IP packets that carry so much of a TCP stream, if the path lets packets of `mtu`
 // bytes through: each has 52 bytes of headers. An unknown MTU (0) counts as 1500.

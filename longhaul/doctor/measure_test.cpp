@@ -13,7 +13,7 @@ TEST(Measure, TheMedianOfEvenAndOddNumbers) {
 }
 
 // A clock that is 5 s ahead, 30 ms there, 10 ms back, 7 ms to answer.
-constexpr Exchange kSkewed{0, 5030 * kMs, 5037 * kMs, 47 * kMs};
+constexpr PingTimes kSkewed{0, 5030 * kMs, 5037 * kMs, 47 * kMs};
 
 TEST(Measure, ARoundTripIsWithoutTheTimeToAnswer) {
   EXPECT_NEAR(kSkewed.round_trip(), 0.040, 1e-9);
@@ -21,18 +21,18 @@ TEST(Measure, ARoundTripIsWithoutTheTimeToAnswer) {
 
 TEST(Measure, TheOffsetIsOffByHalfOfWhatTheWaysDiffer) {
   EXPECT_NEAR(kSkewed.offset(), 5.010, 1e-9);
-  const Exchange even{0, 5020 * kMs, 5027 * kMs, 47 * kMs};
+  const PingTimes even{0, 5020 * kMs, 5027 * kMs, 47 * kMs};
   EXPECT_NEAR(even.offset(), 5, 1e-9);
 }
 
 TEST(Measure, TheQuickestExchangeGivesTheOffset) {
-  const Exchange late{0, 90 * kMs, 90 * kMs, 100 * kMs}, quick{0, 10 * kMs, 10 * kMs, 20 * kMs},
+  const PingTimes late{0, 90 * kMs, 90 * kMs, 100 * kMs}, quick{0, 10 * kMs, 10 * kMs, 20 * kMs},
       other{0, 20 * kMs, 20 * kMs, 40 * kMs};
-  const Exchange all[] = {late, quick, other};
-  const Trips trips = trips_of(all);
-  EXPECT_NEAR(trips.min, 0.020, 1e-9);
-  EXPECT_NEAR(trips.median, 0.040, 1e-9);
-  EXPECT_NEAR(trips.offset, 0, 1e-9);
+  const PingTimes all[] = {late, quick, other};
+  const RoundTripStats round_trips = round_trip_stats(all);
+  EXPECT_NEAR(round_trips.min, 0.020, 1e-9);
+  EXPECT_NEAR(round_trips.median, 0.040, 1e-9);
+  EXPECT_NEAR(round_trips.offset, 0, 1e-9);
 }
 
 TEST(Measure, SlowStartDoesNotCount) {
@@ -42,22 +42,22 @@ TEST(Measure, SlowStartDoesNotCount) {
     samples.push_back({i * 0.01, bytes});
     bytes += i < 200 ? i * 0.05 : 10;
   }
-  EXPECT_NEAR(settled_rate(samples), 1000, 1e-6);
+  EXPECT_NEAR(steady_rate(samples), 1000, 1e-6);
 }
 
 TEST(Measure, AMomentOfStandstillDoesNotCount) {
   std::vector<Sample> samples;
   for (int i = 0; i <= 400; ++i)  // 1000 bytes/s; from 2.4 to 2.7 s nothing comes
     samples.push_back({i * 0.01, i > 240 && i < 270 ? 2400 : i * 10.0});
-  EXPECT_NEAR(settled_rate(samples), 1000, 1e-6);
+  EXPECT_NEAR(steady_rate(samples), 1000, 1e-6);
 }
 
 TEST(Measure, TwoSamplesHaveARateToo) {
   const Sample two[] = {{1, 100}, {3, 500}}, one[] = {{1, 100}}, same[] = {{1, 100}, {1, 200}};
-  EXPECT_NEAR(settled_rate(two), 200, 1e-9);
-  EXPECT_EQ(settled_rate(one), 0);
-  EXPECT_EQ(settled_rate(same), 0);
-  EXPECT_EQ(settled_rate({}), 0);
+  EXPECT_NEAR(steady_rate(two), 200, 1e-9);
+  EXPECT_EQ(steady_rate(one), 0);
+  EXPECT_EQ(steady_rate(same), 0);
+  EXPECT_EQ(steady_rate({}), 0);
 }
 
 TEST(Measure, HeadersAreOfEachPacket) {

@@ -11,24 +11,24 @@
 namespace longhaul::doctor {
 
 inline constexpr std::uint16_t kVersion = 1;  // of the protocol
-inline constexpr double kLongestText = 1024;
-inline constexpr std::uint32_t kMostDatagrams = 2000;
+inline constexpr double kMaxText = 1024;
+inline constexpr std::uint32_t kMaxDatagrams = 2000;
 inline constexpr std::uint32_t kDscp = 40;  // of datagrams: as [net] dscp marks control messages
 
 enum class Kind : std::uint16_t {
   hello = 1,  // Hello, first each way
   refusal,    // Text: why this connection is closed
-  facts,      // Facts: the answer to a hello that asks for control
+  facts,      // MachineFacts: the answer to a hello that asks for control
   ping,       // Ping
   pong,       // Pong
   count,      // Empty: how many datagrams came?
-  counted,    // Counted
-  upload,     // Plan: bulk follows
+  counted,    // DatagramCount
+  upload,     // MeasurementPlan: bulk follows
   bulk,       // bytes that mean nothing
-  bulk_end,   // Sent
-  received,   // Received: the answer to bulk_end
-  fetch,      // Plan: send bulk
-  probe,      // Ask: measure the way to a site
+  bulk_end,   // PathInfo
+  received,   // BulkResult: the answer to bulk_end
+  fetch,      // MeasurementPlan: send bulk
+  probe,      // ProbeRequest: measure the way to a site
   result,     // PairResult
   bye,        // Empty
   last = bye
@@ -61,7 +61,7 @@ struct Text {
   std::string text;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "text", .max = kLongestText}, self.text);
+    visit(Field{.name = "text", .max = kMaxText}, self.text);
   }
 };
 
@@ -71,7 +71,7 @@ struct Empty {
 };
 
 // How a pair is measured; the same for all, as the first site says.
-struct Plan {
+struct MeasurementPlan {
   std::uint32_t pings = 11;
   std::uint32_t datagrams = 200;  // one every 5 ms
   double seconds = 4;             // of bulk each way, at most
@@ -80,7 +80,7 @@ struct Plan {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "pings", .min = 1, .max = 1000}, self.pings);
-    visit(Field{.name = "datagrams", .max = double(kMostDatagrams)}, self.datagrams);
+    visit(Field{.name = "datagrams", .max = double(kMaxDatagrams)}, self.datagrams);
     visit(Field{.name = "seconds", .min = 0.1, .max = 60}, self.seconds);
     visit(Field{.name = "mbytes", .min = 0.1, .max = 100000}, self.mbytes);
     visit(Field{.name = "congestion", .max = 16}, self.congestion);
@@ -98,12 +98,12 @@ struct Pong {
   LONGHAUL_FIELDS(sent, came, left)
 };
 
-struct Counted {  // datagrams that came, and how many of them bore the mark
+struct DatagramCount {  // datagrams that came, and how many of them bore the mark
   std::uint32_t came = 0, marked = 0;
   LONGHAUL_FIELDS(came, marked)
 };
 
-struct Sent {             // what the kernel of the sender knows of the way
+struct PathInfo {         // what the kernel of the sender knows of the way
   std::uint32_t mtu = 0;  // of the path, in bytes; 0: unknown
   std::string congestion = {};
   template <class Self, class Visit>
@@ -113,7 +113,7 @@ struct Sent {             // what the kernel of the sender knows of the way
   }
 };
 
-struct Received {
+struct BulkResult {
   double bytes = 0, seconds = 0;  // all of it
   double rate = 0;                // bytes per second once it had settled: settled_rate()
   template <class Self, class Visit>
@@ -125,11 +125,11 @@ struct Received {
 };
 
 // One direction of a pair.
-struct Way {
+struct DirectionResult {
   std::uint32_t sent = 0;  // datagrams
-  Counted counted = {};
-  Received bulk = {};
-  Sent path = {};
+  DatagramCount counted = {};
+  BulkResult bulk = {};
+  PathInfo path = {};
   // Nothing came: then nothing is known of loss, for a firewall may drop all UDP.
   bool udp_passes() const { return counted.came > 0; }
   double loss() const { return sent == 0 ? 0 : 1 - double(counted.came) / double(sent); }
@@ -143,13 +143,13 @@ struct PairResult {
   std::uint32_t pongs = 0;
   double rtt_min_s = 0, rtt_median_s = 0;
   double offset_s = 0;  // the clock of `to` minus that of `from`
-  Way there = {}, back = {};
+  DirectionResult there = {}, back = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "from"}, self.from);
     visit(Field{.name = "to"}, self.to);
     visit(Field{.name = "reached"}, self.reached);
-    visit(Field{.name = "failure", .max = kLongestText}, self.failure);
+    visit(Field{.name = "failure", .max = kMaxText}, self.failure);
     visit(Field{.name = "pongs"}, self.pongs);
     visit(Field{.name = "rtt_min_s", .min = 0, .max = 1e6}, self.rtt_min_s);
     visit(Field{.name = "rtt_median_s", .min = 0, .max = 1e6}, self.rtt_median_s);
@@ -159,14 +159,14 @@ struct PairResult {
   }
 };
 
-struct Ask {
+struct ProbeRequest {
   std::uint32_t to = 0;
-  Plan plan;
+  MeasurementPlan plan;
   LONGHAUL_FIELDS(to, plan)
 };
 
 // What a machine says of itself.
-struct Facts {
+struct MachineFacts {
   std::uint64_t disk_free = 0;         // bytes, where the run's folder is or will be
   std::uint64_t memory_available = 0;  // bytes
   std::string congestion = {};         // names that the kernel has now, with blanks
@@ -175,7 +175,7 @@ struct Facts {
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "disk_free"}, self.disk_free);
     visit(Field{.name = "memory_available"}, self.memory_available);
-    visit(Field{.name = "congestion", .max = kLongestText}, self.congestion);
+    visit(Field{.name = "congestion", .max = kMaxText}, self.congestion);
     visit(Field{.name = "has_bbr"}, self.has_bbr);
   }
 };
@@ -188,7 +188,7 @@ inline std::string printable(std::string text) {
 }
 // Of a text that may be too long for a message.
 inline std::string cut(std::string text) {
-  if (text.size() > std::size_t(kLongestText)) text.resize(std::size_t(kLongestText));
+  if (text.size() > std::size_t(kMaxText)) text.resize(std::size_t(kMaxText));
   return text;
 }
 

@@ -25,7 +25,7 @@ std::string gigabytes(std::uint64_t bytes) { return fmt::format("{:.1f} GB", dou
 void add_measured(std::vector<std::string>& row, const Report::Direction& direction,
                   const Report& report) {
   const PairResult& pair = direction.pair;
-  const Way& way = direction.way;
+  const DirectionResult& way = direction.way;
   const bool pinged = pair.pongs > 0;
   row.push_back(pinged ? cell(number(pair.rtt_median_s * 1e3), grade_rtt(pair, report)) : "-");
   row.push_back(pinged ? number(pair.rtt_min_s * 1e3) : "-");
@@ -65,7 +65,7 @@ Json direction_json(const Report& report, std::uint32_t from, std::uint32_t to) 
     json[key] = nullptr;
   const auto direction = report.direction(from, to);
   if (!direction) return json;
-  const Way& way = direction->way;
+  const DirectionResult& way = direction->way;
   if (pair->pongs > 0) {
     json["rtt_ms"] = pair->rtt_median_s * 1e3;
     json["rtt_min_ms"] = pair->rtt_min_s * 1e3;

@@ -14,14 +14,14 @@ struct SiteReport {
   bool present = false;      // its doctor came
   std::string failure = {};  // why not
   std::string release = {};
-  Facts facts = {};
+  MachineFacts facts = {};
 };
 
 struct Report {
   std::string job = {}, job_hash = {};
   std::vector<SiteReport> sites = {};  // the first one is that of whoever reports
   std::vector<PairResult> pairs = {};  // those that somebody tried
-  Plan plan = {};
+  MeasurementPlan plan = {};
   bool dscp = true;          // [net] dscp
   double silence_s = 10;     // [net] silence_s
   double expected_loss = 0;  // the largest that the job's [wan] expects
@@ -31,7 +31,7 @@ struct Report {
   // Of a direction that was measured.
   struct Direction {
     const PairResult& pair;
-    const Way& way;
+    const DirectionResult& way;
     double offset_s;  // the clock of `to` minus that of `from`
   };
   std::optional<Direction> direction(std::uint32_t from, std::uint32_t to) const;

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Way good_way(double payload_mbps) {
+DirectionResult good_way(double payload_mbps) {
   return {.sent = 200,
           .counted = {200, 200},
           .bulk = {1e7, 4, payload_mbps / 8e-6},

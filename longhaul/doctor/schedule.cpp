@@ -4,7 +4,7 @@
 
 namespace longhaul::doctor {
 
-std::vector<Slot> tournament(std::uint32_t sites) {
+std::vector<Slot> round_robin_schedule(std::uint32_t sites) {
   std::vector<Slot> slots;
   if (sites < 2) return slots;
   const std::uint32_t seats = sites + sites % 2;  // of an odd number one rests in each slot

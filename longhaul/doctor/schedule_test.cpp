@@ -17,7 +17,7 @@ std::set<Pair> all_pairs(std::uint32_t sites) {
 
 TEST(Schedule, EveryPairOnceLowerFirst) {
   for (std::uint32_t sites = 0; sites <= 21; ++sites)
-    for (const auto& slots : {tournament(sites), one_by_one(sites)}) {
+    for (const auto& slots : {round_robin_schedule(sites), one_by_one(sites)}) {
       std::set<Pair> seen;
       for (const Slot& slot : slots)
         for (const Pair& pair : slot) EXPECT_TRUE(seen.insert(pair).second) << sites;
@@ -27,7 +27,7 @@ TEST(Schedule, EveryPairOnceLowerFirst) {
 
 TEST(Schedule, NoSiteTwiceInASlot) {
   for (std::uint32_t sites = 2; sites <= 21; ++sites)
-    for (const Slot& slot : tournament(sites)) {
+    for (const Slot& slot : round_robin_schedule(sites)) {
       std::set<std::uint32_t> busy;
       for (const auto& [a, b] : slot) EXPECT_TRUE(busy.insert(a).second && busy.insert(b).second);
     }
@@ -35,7 +35,7 @@ TEST(Schedule, NoSiteTwiceInASlot) {
 
 TEST(Schedule, AsFewSlotsAsCanBe) {
   for (std::uint32_t sites = 2; sites <= 21; ++sites)
-    EXPECT_EQ(tournament(sites).size(), sites % 2 == 0 ? sites - 1 : sites);
+    EXPECT_EQ(round_robin_schedule(sites).size(), sites % 2 == 0 ? sites - 1 : sites);
 }
 
 TEST(Schedule, OneByOneIsOneByOne) {

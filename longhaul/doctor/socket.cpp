@@ -37,13 +37,13 @@ void tune(int descriptor) {
   setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
-Result<Socket> dial_one(const addrinfo& to, const Limit& limit) {
+Result<Socket> dial_one(const addrinfo& to, const Deadline& deadline) {
   Socket made(socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (made.get() < 0) return failed();
   tune(made.get());
   if (connect(made.get(), to.ai_addr, to.ai_addrlen) == 0) return made;
   if (errno != EINPROGRESS) return failed();
-  if (!wait_for(made.get(), POLLOUT, limit))
+  if (!wait_for(made.get(), POLLOUT, deadline))
     return unavailable("no answer: is it up, and not behind a firewall?");
   int error = 0;
   socklen_t size = sizeof error;
@@ -58,10 +58,10 @@ Socket::~Socket() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-Status wait_for(int descriptor, short events, const Limit& limit) {
+Status wait_for(int descriptor, short events, const Deadline& deadline) {
   for (;;) {
-    if (limit.stopped()) return unavailable("stopped");
-    const auto left = limit.end - Clock::now();
+    if (deadline.stopped()) return unavailable("stopped");
+    const auto left = deadline.end - Clock::now();
     if (left <= 0ms) return Error{Error::Kind::timed_out, "nothing came in time"};
     pollfd at{descriptor, events, 0};
     // In slices, so that a stop is noticed; rounded up, so that the last one does not spin.
@@ -71,30 +71,30 @@ Status wait_for(int descriptor, short events, const Limit& limit) {
   }
 }
 
-Result<std::size_t> Socket::read_some(std::span<std::byte> into, const Limit& limit) const {
+Result<std::size_t> Socket::read_some(std::span<std::byte> into, const Deadline& deadline) const {
   for (;;) {
     const ssize_t count = recv(descriptor_, into.data(), into.size(), 0);
     if (count > 0) return std::size_t(count);
     if (count == 0) return unavailable("it closed the connection");
     if (!try_again()) return failed();
-    LH_TRY(wait_for(descriptor_, POLLIN, limit));
+    LH_TRY(wait_for(descriptor_, POLLIN, deadline));
   }
 }
 
-Status Socket::read(std::span<std::byte> into, const Limit& limit) const {
+Status Socket::read(std::span<std::byte> into, const Deadline& deadline) const {
   while (!into.empty()) {
-    const auto count = read_some(into, limit);
+    const auto count = read_some(into, deadline);
     if (!count) return count.error();
     into = into.subspan(*count);
   }
   return Ok{};
 }
 
-Status Socket::write(std::span<const std::byte> bytes, const Limit& limit) const {
+Status Socket::write(std::span<const std::byte> bytes, const Deadline& deadline) const {
   while (!bytes.empty()) {
     const ssize_t count = send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (count < 0 && !try_again()) return failed();
-    if (count < 0) LH_TRY(wait_for(descriptor_, POLLOUT, limit));
+    if (count < 0) LH_TRY(wait_for(descriptor_, POLLOUT, deadline));
     bytes = bytes.subspan(std::size_t(std::max<ssize_t>(count, 0)));
   }
   return Ok{};
@@ -106,8 +106,8 @@ void Socket::ask_for(const std::string& congestion) const {
              socklen_t(congestion.size()));
 }
 
-Sent Socket::path() const {
-  Sent known;
+PathInfo Socket::path() const {
+  PathInfo known;
   tcp_info info{};
   socklen_t size = sizeof info;
   if (getsockopt(descriptor_, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) known.mtu = info.tcpi_pmtu;
@@ -130,7 +130,7 @@ std::string Socket::peer() const {
                                   : fmt::format("{}:{}", host, port);
 }
 
-Result<Socket> dial(const net::Address& address, const Limit& limit) {
+Result<Socket> dial(const net::Address& address, const Deadline& deadline) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -141,13 +141,13 @@ Result<Socket> dial(const net::Address& address, const Limit& limit) {
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> keep(found, freeaddrinfo);
   Result<Socket> made = unavailable("the name has no address");
   for (const addrinfo* one = found; one != nullptr && !made; one = one->ai_next)
-    made = dial_one(*one, limit);
+    made = dial_one(*one, deadline);
   return made;
 }
 
-std::optional<Socket> accept(int door, const Limit& limit) {
-  if (!wait_for(door, POLLIN, limit)) return std::nullopt;
-  const int made = accept4(door, nullptr, nullptr, SOCK_CLOEXEC);
+std::optional<Socket> accept(int listening_socket, const Deadline& deadline) {
+  if (!wait_for(listening_socket, POLLIN, deadline)) return std::nullopt;
+  const int made = accept4(listening_socket, nullptr, nullptr, SOCK_CLOEXEC);
   if (made < 0) return std::nullopt;
   tune(made);
   return Socket(made);

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "longhaul/base/result.h"
-#include "longhaul/doctor/limit.h"
+#include "longhaul/doctor/deadline.h"
 #include "longhaul/doctor/messages.h"
 #include "longhaul/net/tcp.h"
 
@@ -28,12 +28,12 @@ class Socket {
 
   int get() const { return descriptor_; }
   // What has come, at least one byte. Errors: nothing came in time, the other side has closed it.
-  Result<std::size_t> read_some(std::span<std::byte> into, const Limit&) const;
-  Status read(std::span<std::byte> into, const Limit&) const;
-  Status write(std::span<const std::byte> bytes, const Limit&) const;
+  Result<std::size_t> read_some(std::span<std::byte> into, const Deadline&) const;
+  Status read(std::span<std::byte> into, const Deadline&) const;
+  Status write(std::span<const std::byte> bytes, const Deadline&) const;
   // The congestion control of what it sends; the system's stays where the kernel has not this one.
   void ask_for(const std::string& congestion) const;
-  Sent path() const;         // what the kernel knows
+  PathInfo path() const;     // what the kernel knows
   std::string peer() const;  // "10.0.0.1:7000"
 
  private:
@@ -42,12 +42,13 @@ class Socket {
 
 // Until a descriptor has something of `events` (poll(2)). An Error: nothing happened in time, or
 // waiting was stopped.
-Status wait_for(int descriptor, short events, const Limit&);
+Status wait_for(int descriptor, short events, const Deadline&);
 
 // Tries every address that the name has. The look-up itself is bounded by the system's resolver.
-Result<Socket> dial(const net::Address&, const Limit&);
-// The next who dials, or nothing by the end of the limit. `door` listens and does not block.
-std::optional<Socket> accept(int door, const Limit&);
+Result<Socket> dial(const net::Address&, const Deadline&);
+// The next who dials, or nothing by the end of the limit. `listening_socket` listens and does not
+// block.
+std::optional<Socket> accept(int listening_socket, const Deadline&);
 
 bool kernel_has(const std::string& congestion);  // or can load it
 

@@ -9,7 +9,7 @@
 namespace longhaul::doctor {
 namespace {
 
-constexpr double kMostLoss = 0.99;  // that a job file takes
+constexpr double kMaxLoss = 0.99;  // that a job file takes
 
 struct Link {
   double mbps = 0, delay_ms = 0, loss = 0;
@@ -18,9 +18,9 @@ struct Link {
 // Loss that one datagram in a few hundred may be by chance is none. What was lost had passed the
 // link, too, and came again: the rate of the link is that much more than what arrived.
 Link link_of(const Report::Direction& direction) {
-  const Way& way = direction.way;
+  const DirectionResult& way = direction.way;
   const bool lost = way.udp_passes() && way.loss() > kLoss;
-  const double loss = lost ? std::min(way.loss(), kMostLoss) : 0;
+  const double loss = lost ? std::min(way.loss(), kMaxLoss) : 0;
   return {mbps(way) / (1 - loss), direction.pair.rtt_min_s * 1e3 / 2, loss};
 }
 

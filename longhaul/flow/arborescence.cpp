@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kNoNode = ~std::uint32_t{0};
 constexpr double kWorthIt = 1e-9;  // of what a node's place costs, that another is to save
-constexpr int kMostPasses = 8;     // of flatten(); each one looks at every node once
+constexpr int kMaxPasses = 8;      // of flatten(); each one looks at every node once
 
 // The cycles that parents form before they are a tree.
 struct Cycles {
@@ -85,11 +85,11 @@ std::vector<std::uint32_t> in_order(const Parents& parents) {
 
 std::vector<double> ways_in(const std::vector<std::uint32_t>& order, const Parents& parents,
                             std::span<const double> lengths) {
-  std::vector<double> ways(parents.size());
+  std::vector<double> path_lengths(parents.size());
   for (const std::uint32_t v : order)
     if (const std::uint32_t u = parents[v]; u != v)
-      ways[v] = ways[u] + lengths[std::size_t(u) * parents.size() + v];
-  return ways;
+      path_lengths[v] = path_lengths[u] + lengths[std::size_t(u) * parents.size() + v];
+  return path_lengths;
 }
 
 // The node and all whose ways pass it.
@@ -124,12 +124,12 @@ Parents cheapest_arborescence(std::span<const double> costs, std::uint32_t nodes
   return parents;
 }
 
-std::vector<double> ways(const Parents& parents, std::span<const double> lengths) {
+std::vector<double> path_lengths(const Parents& parents, std::span<const double> lengths) {
   return ways_in(in_order(parents), parents, lengths);
 }
 
-void flatten(Parents& parents, std::span<const double> costs, std::span<const double> lengths,
-             double weight) {
+void make_shallower(Parents& parents, std::span<const double> costs,
+                    std::span<const double> lengths, double weight) {
   const auto nodes = std::uint32_t(parents.size());
   auto order = in_order(parents);
   auto way = ways_in(order, parents, lengths);
@@ -138,7 +138,7 @@ void flatten(Parents& parents, std::span<const double> costs, std::span<const do
     return costs[u * nodes + v] + weight * moved * (way[u] + lengths[u * nodes + v]);
   };
   bool changed = true;
-  for (int pass = 0; pass < kMostPasses && changed; ++pass) {
+  for (int pass = 0; pass < kMaxPasses && changed; ++pass) {
     changed = false;
     for (std::uint32_t v = 0; v < nodes; ++v) {
       if (parents[v] == v) continue;

@@ -19,10 +19,10 @@ Parents cheapest_arborescence(std::span<const double> costs, std::uint32_t nodes
 // Hangs nodes elsewhere while that lessens the sum of all edges' costs and, `weight` times, of the
 // lengths of all nodes' ways from the root. `lengths` by row, >= 0. What it answers with is a tree
 // still; it need not be the best.
-void flatten(Parents&, std::span<const double> costs, std::span<const double> lengths,
-             double weight);
+void make_shallower(Parents&, std::span<const double> costs, std::span<const double> lengths,
+                    double weight);
 
 // Of each node's way from the root.
-std::vector<double> ways(const Parents&, std::span<const double> lengths);
+std::vector<double> path_lengths(const Parents&, std::span<const double> lengths);
 
 }  // namespace longhaul::flow

@@ -68,10 +68,10 @@ RC_GTEST_PROP(Arborescence, F2_AFlatTreeIsATreeAndNoWorse, ()) {
   const double weight = *rc::gen::inRange(0, 5) / 4.0;
   const Parents cheap = cheapest_arborescence(costs, nodes, 0);
   Parents flat = cheap;
-  flatten(flat, costs, lengths, weight);
+  make_shallower(flat, costs, lengths, weight);
   const auto both = [&](const Parents& parents) {
     double sum = cost(parents, costs);
-    for (const double way : ways(parents, lengths)) sum += weight * way;
+    for (const double way : path_lengths(parents, lengths)) sum += weight * way;
     return sum;
   };
   RC_ASSERT(is_tree(flat, 0));
@@ -83,8 +83,8 @@ TEST(Arborescence, F2_OfEqualCostsItIsAStar) {
   const std::uint32_t nodes = 6;
   const Matrix ones(nodes * nodes, 1);
   Parents chain = {0, 0, 1, 2, 3, 4};
-  EXPECT_EQ(ways(chain, ones), (std::vector<double>{0, 1, 2, 3, 4, 5}));
-  flatten(chain, ones, ones, 1e-3);
+  EXPECT_EQ(path_lengths(chain, ones), (std::vector<double>{0, 1, 2, 3, 4, 5}));
+  make_shallower(chain, ones, ones, 1e-3);
   EXPECT_EQ(chain, Parents(nodes, 0));
 }
 

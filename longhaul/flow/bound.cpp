@@ -75,7 +75,7 @@ class Limits {
   void cuts() {
     const std::size_t n = at_.sites;
     std::vector<bool> members(n);
-    if (n <= kMostSitesOfAllCuts) {
+    if (n <= kMaxSitesForAllCuts) {
       for (std::uint32_t mask = 1; mask + 1 < (std::uint32_t{1} << n); ++mask) {
         for (std::size_t i = 0; i < n; ++i) members[i] = mask >> i & 1;
         cut(members);

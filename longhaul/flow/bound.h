@@ -40,7 +40,7 @@ struct Bound {
 };
 
 // Up to so many sites all cuts are looked at; beyond, those around one site and one shared link.
-inline constexpr std::size_t kMostSitesOfAllCuts = 16;
+inline constexpr std::size_t kMaxSitesForAllCuts = 16;
 
 // CHECKs that the root is a site.
 Bound lower_bound(const Wan&, const Task&);

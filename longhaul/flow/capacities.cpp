@@ -40,9 +40,9 @@ Wan at_highest(Wan wan) {
 Wan at_time(Wan wan, std::uint64_t seed, std::chrono::nanoseconds time) {
   for (std::uint32_t i = 0; i < wan.traces.size(); ++i) {
     const Trace& trace = wan.traces[i].trace;
-    Stretch stretch = first_stretch(trace, seed, i);
-    while (stretch.until <= time) stretch = next_stretch(trace, seed, i, stretch);
-    follow(wan, wan.traces[i], stretch.value);
+    TraceSegment segment = first_segment(trace, seed, i);
+    while (segment.until <= time) segment = next_segment(trace, seed, i, segment);
+    follow(wan, wan.traces[i], segment.value);
   }
   wan.traces.clear();
   return wan;

@@ -8,7 +8,7 @@
 
 namespace longhaul::flow {
 
-Chains chain_up(const Wan& wan, const Capacities& at, double piece) {
+Chains plan_chains(const Wan& wan, const Capacities& at, double piece) {
   LH_CHECK(at.sites > 1);
   const auto n = std::uint32_t(at.sites);
   const auto rate = [&](std::uint32_t from, std::uint32_t to) {

@@ -1,6 +1,6 @@
 #pragma once
-// Trees that need but one connection at each port, either way: round one circle of all sites, to
-// each root a chain of the others, and from it another.
+// TreePacking that need but one connection at each port, either way: round one circle of all sites,
+// to each root a chain of the others, and from it another.
 #include <vector>
 
 #include "longhaul/flow/capacities.h"
@@ -15,6 +15,6 @@ struct Chains {
 
 // Round the circle whose slowest hop is the quickest. `piece`: bytes, as rates count them. CHECKs
 // that there are two sites.
-Chains chain_up(const Wan&, const Capacities&, double piece);
+Chains plan_chains(const Wan&, const Capacities&, double piece);
 
 }  // namespace longhaul::flow

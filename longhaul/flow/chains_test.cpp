@@ -27,7 +27,7 @@ TEST(Chains, OneConnectionAtEachPort) {
   for (const std::size_t n : {3u, 4u, 7u}) {
     const Wan wan = equal_sites(n, 1e6);
     const Capacities at(wan);
-    const Chains chains = chain_up(wan, at, 0);
+    const Chains chains = plan_chains(wan, at, 0);
     ASSERT_EQ(chains.trees.size(), n);
     std::set<SitePair> hops;
     std::set<std::uint32_t> roots, from, to;
@@ -59,7 +59,7 @@ TEST(Chains, TheBestCircleAndItsLongestWay) {
     wan.pairs[thin] = {.rate = 1e5, .delay_s = 0.01};
   for (const std::uint32_t from : {1u, 2u, 3u})
     wan.pairs[{from, 0}] = {.rate = 1e6, .delay_s = 2e-3};
-  const Chains chains = chain_up(wan, Capacities(wan), 1000);
+  const Chains chains = plan_chains(wan, Capacities(wan), 1000);
   for (const TwoTrees& trees : chains.trees)
     for (const auto& hop : hops_of(trees)) EXPECT_FALSE(wan.pairs.contains(hop) && hop.second != 0);
   EXPECT_NEAR(chains.latency, 5 * 11e-3 + 3e-3, 1e-9);

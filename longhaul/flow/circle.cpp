@@ -68,8 +68,8 @@ Places best_way(const Rates& rate, Join&& join) {
       if (left == 0) worth[here] = join(rate(at, 0), std::nullopt);
       for (std::uint32_t to = 1; to < n; ++to) {
         if ((left & bit(to)) == 0 || to == at) continue;
-        const double rest = worth[std::size_t(left & ~bit(to)) * n + to];
-        const double one = join(rate(at, to), rest);
+        const double probe_rtt = worth[std::size_t(left & ~bit(to)) * n + to];
+        const double one = join(rate(at, to), probe_rtt);
         if (one > worth[here]) worth[here] = one, next[here] = to;
       }
     }
@@ -82,13 +82,13 @@ Places best_way(const Rates& rate, Join&& join) {
 // First how fast the slowest hop can be, then the largest sum over hops that are no slower.
 Places exact(const Rates& rate) {
   const double slowest = measured(best_way(rate,
-                                           [](double hop, std::optional<double> rest) {
-                                             return std::min(hop, rest.value_or(hop));
+                                           [](double hop, std::optional<double> probe_rtt) {
+                                             return std::min(hop, probe_rtt.value_or(hop));
                                            }),
                                   rate)
                              .slowest;
-  return best_way(rate, [&](double hop, std::optional<double> rest) {
-    return hop < slowest ? kNoWay : hop + rest.value_or(0);
+  return best_way(rate, [&](double hop, std::optional<double> probe_rtt) {
+    return hop < slowest ? kNoWay : hop + probe_rtt.value_or(0);
   });
 }
 
@@ -107,14 +107,14 @@ Places fastest_next(const Rates& rate) {
 
 // Turns stretches round while that makes the circle better.
 Circle two_opt(Circle circle, const Rates& rate) {
-  constexpr std::uint64_t kMostHops = 20'000'000;  // looked at; a tenth of a second
+  constexpr std::uint64_t kMaxHops = 20'000'000;  // looked at; a tenth of a second
   std::uint64_t hops = 0;
   const std::size_t n = circle.order.size();
   for (bool better = true; better;) {
     better = false;
     for (std::size_t first = 1; first + 1 < n; ++first)
       for (std::size_t last = first + 1; last < n; ++last) {
-        if ((hops += n) > kMostHops) return circle;
+        if ((hops += n) > kMaxHops) return circle;
         Places order = circle.order;
         std::reverse(order.begin() + std::ptrdiff_t(first),
                      order.begin() + std::ptrdiff_t(last) + 1);
@@ -133,7 +133,7 @@ Circle best_circle(std::uint32_t n, const HopRate& rate) {
   LH_CHECK(n > 0);
   if (n == 1) return {.order = {0}};
   const Rates rates(n, rate);
-  if (n <= kMostOfExactCircle) return measured(exact(rates), rates);
+  if (n <= kMaxExactCircle) return measured(exact(rates), rates);
   return two_opt(measured(fastest_next(rates), rates), rates);
 }
 

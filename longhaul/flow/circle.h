@@ -19,7 +19,7 @@ struct Circle {
 // Up to so many the best of all circles is found (Bellman 1962, Held and Karp 1962); beyond, a good
 // one: from place 0 always to the fastest next, improved by 2-opt (Croes 1958) while that helps and
 // the work is bearable.
-inline constexpr std::uint32_t kMostOfExactCircle = 12;
+inline constexpr std::uint32_t kMaxExactCircle = 12;
 
 // n > 0. The same rates give the same circle; where all are alike, 0 1 2 ...
 Circle best_circle(std::uint32_t n, const HopRate&);

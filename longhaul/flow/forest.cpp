@@ -15,16 +15,16 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr double kGoodEnough = 0.005;     // of the optimum, that may be lacking
-constexpr int kPatience = 5;              // rounds that gain next to nothing
-constexpr double kMostWork = 1.5e6;       // rows times columns of all programmes that are solved
-constexpr double kInertia = 0.7;          // of prices
-constexpr std::uint32_t kMostRoots = 64;  // that are asked for trees in a round
+constexpr double kGoodEnough = 0.005;    // of the optimum, that may be lacking
+constexpr int kPatience = 5;             // rounds that gain next to nothing
+constexpr double kMaxWork = 1.5e6;       // rows times columns of all programmes that are solved
+constexpr double kInertia = 0.7;         // of prices
+constexpr std::uint32_t kMaxRoots = 64;  // that are asked for trees in a round
 // Of a short way beside a low price; the first only decides between trees of one price.
 constexpr double kWeights[] = {1e-6, 1, 4};
 
 // The first trees: parts of the vector, how steeply prices rise, and what ways count beside them.
-constexpr std::uint32_t kPartsPerSite = 10, kMostParts = 300;
+constexpr std::uint32_t kPartsPerSite = 10, kMaxParts = 300;
 constexpr double kSteep = 12;
 constexpr double kShort[] = {0, 0.3, 1, 3};
 
@@ -105,7 +105,8 @@ class Planner {
   }
 
   double latency(const TwoTrees& trees) const {
-    const auto up = ways(trees.reduce_to, back_), down = ways(trees.spread_from, way_);
+    const auto up = path_lengths(trees.reduce_to, back_),
+               down = path_lengths(trees.spread_from, way_);
     return *std::max_element(up.begin(), up.end()) + *std::max_element(down.begin(), down.end());
   }
 
@@ -140,7 +141,7 @@ class Planner {
     Choice inside, used = stars();  // candidates in the programme, and those with a rate
     double gained = 0, work = 0;
     int stalled = 0;
-    for (std::size_t round = 0, added = 0; work < kMostWork && stalled < kPatience; ++round) {
+    for (std::size_t round = 0, added = 0; work < kMaxWork && stalled < kPatience; ++round) {
       for (; added < candidates_.size(); ++added) {
         const double worth = gain(candidates_[added].latency);
         if (worth <= 0) continue;
@@ -165,11 +166,11 @@ class Planner {
     return used;
   }
 
-  // Trees for the first prices: as if each had one part of the vector after the other, and every
-  // link a price that rises steeply with what it carries already.
+  // Trees for the first prices: as if each had one part of the vector after the other, and
+  // every link a price that rises steeply with what it carries already.
   void sow() {
     TreeLoad load(at_);
-    const auto parts = std::min<std::uint32_t>(kPartsPerSite * n_, kMostParts);
+    const auto parts = std::min<std::uint32_t>(kPartsPerSite * n_, kMaxParts);
     for (std::uint32_t part = 0; part < parts; ++part) {
       prices_ = load.prices(kSteep);
       const std::vector<double> back = turned(prices_);
@@ -188,9 +189,9 @@ class Planner {
   // As if `weight` of what the tree costs were for the ways of its nodes.
   void shorten(Parents& parents, const std::vector<double>& costs,
                const std::vector<double>& lengths, double weight) const {
-    const std::vector<double> way = ways(parents, lengths);
+    const std::vector<double> way = path_lengths(parents, lengths);
     const double sum = std::accumulate(way.begin(), way.end(), 0.0);
-    if (sum > 0) flatten(parents, costs, lengths, weight * cost(parents, costs) / sum);
+    if (sum > 0) make_shallower(parents, costs, lengths, weight * cost(parents, costs) / sum);
   }
 
   // Prices swing wildly at first, so those that trees are sought with follow them slowly.
@@ -213,7 +214,7 @@ class Planner {
     Offers offers;
     const std::vector<double> back = turned(prices_);
     for (std::uint32_t i = 0; i < n_; ++i)
-      ask(std::uint32_t((round * kMostRoots + i) % n_), i < kMostRoots, back, offers);
+      ask(std::uint32_t((round * kMaxRoots + i) % n_), i < kMaxRoots, back, offers);
     return offers;
   }
 
@@ -227,8 +228,8 @@ class Planner {
     double least = kUnlimited;
     for (const double weight : kWeights) {
       TwoTrees trees{root, up, down, 0};
-      flatten(trees.reduce_to, back, back_, weight * weight_of_ways());
-      flatten(trees.spread_from, prices_, way_, weight * weight_of_ways());
+      make_shallower(trees.reduce_to, back, back_, weight * weight_of_ways());
+      make_shallower(trees.spread_from, prices_, way_, weight * weight_of_ways());
       const double price = cost(trees.reduce_to, back) + cost(trees.spread_from, prices_);
       const double worth = gain(latency(trees));
       if (worth <= 0 || price >= least * worth) continue;
@@ -309,7 +310,7 @@ class Planner {
     const double passed = 2 * task_.bytes * (n_ - 1) / n_;
     for (std::size_t site = 0; site < n_; ++site)
       if (passed > longest * std::min(at_.out(site), at_.in(site))) return;
-    Chains chains = chain_up(wan_, at_, task_.piece);
+    Chains chains = plan_chains(wan_, at_, task_.piece);
     TreeLoad load(at_);
     for (TwoTrees& trees : chains.trees) {
       trees.share = 1.0 / n_;

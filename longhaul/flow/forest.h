@@ -1,6 +1,6 @@
 #pragma once
 // A plan of trees that carries an all-reduce over a Wan within a few per cent of what trees can do
-// at best (trees.h, docs/bounds.md): a small set of explicit pairs of trees with the share of the
+// at best (tree_packing.h, docs/bounds.md): a small set of explicit pairs of trees with the share of the
 // vector that each carries. A pure function: who knows the same numbers has the same plan.
 //
 // Delays count: for a short vector it plans fewer, shallower trees (docs/overlay/forest.md).
@@ -32,7 +32,7 @@ struct ForestPlan {
   std::vector<TwoTrees> trees;  // by descending share; of one site alone: one, without links
   double busy_s = 0;            // of the busiest link: its bytes over its rate; 0: none limits it
   double latency_s = 0;         // the longest way of a piece, up and down again
-  // No plan of trees has less for its busiest link: what it is worth without a look at trees.h,
+  // No plan of trees has less for its busiest link: what it is worth without a look at tree_packing.h,
   // which does not do as many sites. 0: nothing limits it.
   double floor_s = 0;
   double seconds() const { return busy_s + latency_s; }

@@ -8,7 +8,7 @@
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/flow/capacities.h"
 #include "longhaul/flow/testing/wans.h"
-#include "longhaul/flow/trees.h"
+#include "longhaul/flow/tree_packing.h"
 
 namespace longhaul::flow {
 namespace {

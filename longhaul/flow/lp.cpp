@@ -9,7 +9,7 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr int kMostIterations = 200000;  // a solver that goes in circles is to end
+constexpr int kMaxIterations = 200000;  // a solver that goes in circles is to end
 
 // Clp takes its own largest number for infinity.
 double bound(double value) { return std::isinf(value) ? std::copysign(1e50, value) : value; }
@@ -19,7 +19,7 @@ double bound(double value) { return std::isinf(value) ? std::copysign(1e50, valu
 struct Lp::Model {
   Model() : clp(Clp_newModel()) {
     Clp_setLogLevel(clp, 0);
-    Clp_setMaximumIterations(clp, kMostIterations);
+    Clp_setMaximumIterations(clp, kMaxIterations);
     Clp_setOptimizationDirection(clp, -1);  // maximise
   }
   ~Model() { Clp_deleteModel(clp); }

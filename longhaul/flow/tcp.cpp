@@ -30,16 +30,16 @@ double slow_start_rate(const Tcp& tcp, double rtt_s) {
   return tcp.first_window * tcp.packet() / rtt_s;
 }
 
-bool minds_loss(const Tcp& tcp, double loss) {
+bool slows_on_loss(const Tcp& tcp, double loss) {
   LH_CHECK(loss >= 0 && loss < 1);
   return loss > (tcp.control == Tcp::Control::bbr ? tcp.bbr_threshold : 0);
 }
 
 double ack_share(const Tcp& tcp) { return tcp.mtu > 0 ? 0.5 * kTcpHeaders / tcp.mtu : 0; }
 
-std::optional<Rest> rest(const Tcp& tcp, double rtt_s) {
+std::optional<ProbeRtt> probe_rtt(const Tcp& tcp, double rtt_s) {
   if (tcp.control != Tcp::Control::bbr || tcp.first_window == 0 || rtt_s <= 0) return std::nullopt;
-  return Rest{.for_s = rtt_s + std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
+  return ProbeRtt{.for_s = rtt_s + std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
 }
 
 }  // namespace longhaul::flow

@@ -41,7 +41,7 @@ std::uint64_t packets(const Tcp&, double ip_bytes);
 double slow_start_rate(const Tcp&, double rtt_s);
 
 // Whether this share of packets lost makes the control slow down, however fast the links are.
-bool minds_loss(const Tcp&, double loss);
+bool slows_on_loss(const Tcp&, double loss);
 
 // Acknowledgements of what comes the other way, which take this share of a full link: a packet of
 // headers for every second full one (RFC 5681, section 4.2).
@@ -50,10 +50,10 @@ double ack_share(const Tcp&);
 // bbr (version 1, as in Linux) rests every 10 s to see the shortest round trip (ProbeRTT): it sends
 // nothing until no more than 4 packets are on the way, which takes a round trip, and has these 4
 // there for 200 ms, or another round trip if that is longer.
-struct Rest {
+struct ProbeRtt {
   double every_s = 10, for_s = 0, rate = 0;
 };
 // Nothing for other controls, ideal connections, and where there is no delay.
-std::optional<Rest> rest(const Tcp&, double rtt_s);
+std::optional<ProbeRtt> probe_rtt(const Tcp&, double rtt_s);
 
 }  // namespace longhaul::flow

@@ -13,12 +13,12 @@ constexpr Tcp kCubic{.control = Tcp::Control::cubic};
 
 TEST(Tcp, BbrDoesNotMindLossBelowItsThreshold) {
   Tcp bbr;
-  EXPECT_FALSE(minds_loss(bbr, 0.2));
-  EXPECT_TRUE(minds_loss(bbr, 0.21));
+  EXPECT_FALSE(slows_on_loss(bbr, 0.2));
+  EXPECT_TRUE(slows_on_loss(bbr, 0.21));
   bbr.bbr_threshold = 0.02;
-  EXPECT_TRUE(minds_loss(bbr, 0.03));
-  EXPECT_TRUE(minds_loss(kCubic, 1e-6));
-  EXPECT_FALSE(minds_loss(kCubic, 0));
+  EXPECT_TRUE(slows_on_loss(bbr, 0.03));
+  EXPECT_TRUE(slows_on_loss(kCubic, 1e-6));
+  EXPECT_FALSE(slows_on_loss(kCubic, 0));
 }
 
 // Two packets of 1500 bytes are acknowledged by one of 52.
@@ -28,12 +28,12 @@ TEST(Tcp, EverySecondPacketIsAcknowledged) {
 }
 
 TEST(Tcp, BbrRestsForTwoRoundTripsAtLeast) {
-  EXPECT_DOUBLE_EQ(rest({}, 0.05)->for_s, 0.25);
-  EXPECT_DOUBLE_EQ(rest({}, 0.3)->for_s, 0.6);
-  EXPECT_DOUBLE_EQ(rest({}, 0.05)->rate, 6000 / 0.05);
-  EXPECT_FALSE(rest(kCubic, 0.05));
-  EXPECT_FALSE(rest({.first_window = 0}, 0.05));
-  EXPECT_FALSE(rest({}, 0));
+  EXPECT_DOUBLE_EQ(probe_rtt({}, 0.05)->for_s, 0.25);
+  EXPECT_DOUBLE_EQ(probe_rtt({}, 0.3)->for_s, 0.6);
+  EXPECT_DOUBLE_EQ(probe_rtt({}, 0.05)->rate, 6000 / 0.05);
+  EXPECT_FALSE(probe_rtt(kCubic, 0.05));
+  EXPECT_FALSE(probe_rtt({.first_window = 0}, 0.05));
+  EXPECT_FALSE(probe_rtt({}, 0));
 }
 
 TEST(Tcp, SlowStartBeginsWithTenPacketsARoundTrip) {

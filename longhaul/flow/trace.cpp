@@ -18,7 +18,7 @@ nanoseconds from(double s) {
 }
 double in_seconds(nanoseconds t) { return double(t.count()) * 1e-9; }
 
-Stretch step(const Trace& t, std::uint64_t number) {
+TraceSegment step(const Trace& t, std::uint64_t number) {
   const std::uint64_t size = t.values.size(), i = number % size;
   const double begin = double(number / size) * t.repeat_s;
   double until = i + 1 < size ? begin + t.at[i + 1] : begin + t.repeat_s;
@@ -26,22 +26,22 @@ Stretch step(const Trace& t, std::uint64_t number) {
   return {number, t.values[i], from(until)};
 }
 
-Stretch markov(const Trace& t, Random random, std::uint64_t number, nanoseconds begin) {
+TraceSegment markov(const Trace& t, Random random, std::uint64_t number, nanoseconds begin) {
   const bool high = number % 2 == 0;
   const double lasts = -std::log(1 - random.uniform()) * (high ? t.high_s : t.low_s);
   const nanoseconds until = from(in_seconds(begin) + lasts);
   return {number, high ? t.high : t.low, std::max(until, begin + nanoseconds{1})};
 }
 
-Stretch day(const Trace& t, std::uint64_t number) {
+TraceSegment day(const Trace& t, std::uint64_t number) {
   const double middle = (double(number) + 0.5) * t.every_s;
   const double angle = 2 * std::numbers::pi * (middle - t.peak_s) / t.period_s;
   const double value = (t.high + t.low) / 2 + (t.high - t.low) / 2 * std::cos(angle);
   return {number, value, from(double(number + 1) * t.every_s)};
 }
 
-Stretch stretch(const Trace& t, std::uint64_t seed, std::uint32_t stream, std::uint64_t number,
-                nanoseconds begin) {
+TraceSegment segment(const Trace& t, std::uint64_t seed, std::uint32_t stream, std::uint64_t number,
+                     nanoseconds begin) {
   Random random(seed, {Purpose::trace, number, stream});
   switch (t.kind) {
     case Trace::Kind::steps:
@@ -95,13 +95,13 @@ double Trace::steps_at(nanoseconds time) const {
   return values[std::size_t(later - at.begin()) - 1];
 }
 
-Stretch first_stretch(const Trace& trace, std::uint64_t seed, std::uint32_t stream) {
-  return stretch(trace, seed, stream, 0, nanoseconds{0});
+TraceSegment first_segment(const Trace& trace, std::uint64_t seed, std::uint32_t stream) {
+  return segment(trace, seed, stream, 0, nanoseconds{0});
 }
 
-Stretch next_stretch(const Trace& trace, std::uint64_t seed, std::uint32_t stream,
-                     const Stretch& last) {
-  return stretch(trace, seed, stream, last.number + 1, last.until);
+TraceSegment next_segment(const Trace& trace, std::uint64_t seed, std::uint32_t stream,
+                          const TraceSegment& last) {
+  return segment(trace, seed, stream, last.number + 1, last.until);
 }
 
 }  // namespace longhaul::flow

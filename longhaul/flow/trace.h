@@ -1,6 +1,6 @@
 #pragma once
 // A Trace is a quantity that changes with time, in steps: as written down, or drawn from a seed.
-// Plain values; what walks along one keeps a Stretch. Equal seeds give equal stretches, in the
+// Plain values; what walks along one keeps a TraceSegment. Equal seeds give equal stretches, in the
 // simulator and wherever else a Wan is run.
 #include <chrono>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Trace {
   double steps_at(std::chrono::nanoseconds) const;
 };
 
-struct Stretch {
+struct TraceSegment {
   std::uint64_t number = 0;
   double value = 0;
   std::chrono::nanoseconds until{0};  // max(): for good
@@ -41,8 +41,9 @@ struct Stretch {
 };
 
 // The trace has passed check(); `stream` tells traces of one seed apart.
-Stretch first_stretch(const Trace&, std::uint64_t seed, std::uint32_t stream);
-Stretch next_stretch(const Trace&, std::uint64_t seed, std::uint32_t stream, const Stretch&);
+TraceSegment first_segment(const Trace&, std::uint64_t seed, std::uint32_t stream);
+TraceSegment next_segment(const Trace&, std::uint64_t seed, std::uint32_t stream,
+                          const TraceSegment&);
 
 // What of a Wan follows a trace. Values: bytes per second (0: nothing passes), seconds, or the
 // share of packets lost.

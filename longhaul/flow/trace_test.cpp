@@ -10,19 +10,20 @@ namespace {
 
 using Kind = Trace::Kind;
 
-std::vector<Stretch> stretches(const Trace& trace, std::size_t count, std::uint32_t stream = 0) {
+std::vector<TraceSegment> stretches(const Trace& trace, std::size_t count,
+                                    std::uint32_t stream = 0) {
   EXPECT_TRUE(trace.check());
-  std::vector<Stretch> all = {first_stretch(trace, 7, stream)};
-  while (all.size() < count) all.push_back(next_stretch(trace, 7, stream, all.back()));
+  std::vector<TraceSegment> all = {first_segment(trace, 7, stream)};
+  while (all.size() < count) all.push_back(next_segment(trace, 7, stream, all.back()));
   return all;
 }
 
-double until_s(const Stretch& s) { return double(s.until.count()) * 1e-9; }
+double until_s(const TraceSegment& s) { return double(s.until.count()) * 1e-9; }
 
 // The mean of the first stretches, weighted with their durations.
-double mean(const std::vector<Stretch>& all) {
+double mean(const std::vector<TraceSegment>& all) {
   double sum = 0, last = 0;
-  for (const Stretch& s : all) {
+  for (const TraceSegment& s : all) {
     sum += s.value * (until_s(s) - last);
     last = until_s(s);
   }
@@ -51,7 +52,7 @@ TEST(Trace, StepsAreFoundByTheirTime) {
   EXPECT_EQ(trace.steps_at(1h), 7);
   trace.repeat_s = 4;
   std::chrono::nanoseconds begin{0};
-  for (const Stretch& s : stretches(trace, 10)) {
+  for (const TraceSegment& s : stretches(trace, 10)) {
     EXPECT_EQ(trace.steps_at(begin), s.value) << s.number;
     EXPECT_EQ(trace.steps_at(s.until - 1ns), s.value) << s.number;
     begin = s.until;
@@ -101,8 +102,8 @@ TEST(Trace, ADayHasItsPeak) {
 
 TEST(Trace, StreamsDiffer) {
   const Trace trace{.kind = Kind::redraw, .low = 0, .high = 1};
-  EXPECT_NE(first_stretch(trace, 7, 0).value, first_stretch(trace, 7, 1).value);
-  EXPECT_EQ(first_stretch(trace, 7, 1).value, first_stretch(trace, 7, 1).value);
+  EXPECT_NE(first_segment(trace, 7, 0).value, first_segment(trace, 7, 1).value);
+  EXPECT_EQ(first_segment(trace, 7, 1).value, first_segment(trace, 7, 1).value);
 }
 
 TEST(Trace, SaysWhatIsWrongWithIt) {

@@ -17,7 +17,7 @@
 #include "longhaul/flow/capacities.h"
 #include "longhaul/lab/acknowledgement.h"
 #include "longhaul/lab/descriptor.h"
-#include "longhaul/lab/networks.h"
+#include "longhaul/lab/site_networks.h"
 
 namespace longhaul::lab {
 namespace {
@@ -29,7 +29,7 @@ constexpr Time kGrain = std::chrono::microseconds(50);  // it does not sleep for
 constexpr std::size_t kRoom = 100'000;                  // packets under way: 150 MB
 constexpr std::size_t kHeader = 20;                     // of IPv4, without options
 
-using Frame = std::array<std::byte, kLargestPacket>;
+using Frame = std::array<std::byte, kMaxPacket>;
 
 // Where packets lie while they are under way.
 class Store {
@@ -68,7 +68,7 @@ class Router {
   void read(std::uint32_t site);
   void take(std::uint32_t site, std::uint32_t slot, std::size_t bytes);
   void deliver_due(Time now);
-  void settle(const Verdict&);
+  void settle(const PacketOutcome&);
 
   const RouterConfig& config_;
   Shaper shaper_;
@@ -146,36 +146,36 @@ void Router::take(std::uint32_t site, std::uint32_t slot, std::size_t bytes) {
       .answer = is_bare_acknowledgement({frame.data(), bytes}),
       .tag = slot,
   };
-  if (const auto verdict = shaper_.offer(packet, at)) settle(*verdict);
+  if (const auto outcome = shaper_.offer(packet, at)) settle(*outcome);
 }
 
 void Router::deliver_due(Time now) {
-  while (const auto verdict = shaper_.advance(now)) settle(*verdict);
+  while (const auto outcome = shaper_.advance(now)) settle(*outcome);
 }
 
-void Router::settle(const Verdict& verdict) {
-  const auto slot = std::uint32_t(verdict.packet.tag);
-  switch (verdict.fate) {
-    case Fate::delivered: {
+void Router::settle(const PacketOutcome& outcome) {
+  const auto slot = std::uint32_t(outcome.packet.tag);
+  switch (outcome.fate) {
+    case PacketFate::delivered: {
       const Frame& frame = store_.at(slot);
-      const auto bytes = ssize_t(verdict.packet.bytes);
-      if (write(config_.tuns[verdict.packet.to], frame.data(), std::size_t(bytes)) != bytes) {
+      const auto bytes = ssize_t(outcome.packet.bytes);
+      if (write(config_.tuns[outcome.packet.to], frame.data(), std::size_t(bytes)) != bytes) {
         ++figures_.refused;
         break;
       }
       ++figures_.delivered;
-      const Time late = now() - verdict.at;
+      const Time late = now() - outcome.at;
       figures_.late += late > kLate;
       figures_.worst_late_ms = std::max(figures_.worst_late_ms, seconds(late) * 1e3);
       break;
     }
-    case Fate::queue_full:
+    case PacketFate::queue_full:
       ++figures_.queue_full;
       break;
-    case Fate::lost:
+    case PacketFate::lost:
       ++figures_.lost;
       break;
-    case Fate::cut:
+    case PacketFate::cut:
       ++figures_.cut;
       break;
   }
@@ -221,7 +221,7 @@ double RouterFigures::limited_share() const {
 
 Result<RouterFigures> route(const RouterConfig& config) { return Router(config).run(); }
 
-flow::Rate asked_of_router(const flow::Wan& given) {
+flow::Rate demand_on_router(const flow::Wan& given) {
   const flow::Wan wan = flow::at_highest(given);
   // A site sends what its uplink lets it, and no more than its pairs together.
   const auto all = [&](bool sending) -> flow::Rate {
@@ -243,8 +243,8 @@ flow::Rate asked_of_router(const flow::Wan& given) {
   return out && in ? std::min(*out, *in) : out ? out : in;
 }
 
-std::string too_much_for_router(const flow::Wan& wan) {
-  const flow::Rate asked = asked_of_router(wan);
+std::string router_overload_warning(const flow::Wan& wan) {
+  const flow::Rate asked = demand_on_router(wan);
   if (asked && *asked <= kRouterRate) return "";
   return fmt::format(
       "the sites may send {} in all, and the router carries about {}; where they do, times are "

@@ -4,8 +4,8 @@
 // have it (RFC 2474): CS7 goes first, unmarked traffic last.
 //
 // It knows its own limits: a packet that it delivers more than kLate after its time, or could not
-// take, is one that the router has delayed and not the WAN. A run with more than kTolerated of
-// those says little about the WAN.
+// take, is one that the router has delayed and not the WAN. A run with more than kMaxLimitedShare
+// of those says little about the WAN.
 #include <optional>
 #include <vector>
 
@@ -16,7 +16,7 @@
 namespace longhaul::lab {
 
 inline constexpr Time kLate = std::chrono::milliseconds(1);
-inline constexpr double kTolerated = 0.01;
+inline constexpr double kMaxLimitedShare = 0.01;
 inline constexpr double kRouterRate = 125e6;  // bytes/s that one carries in all, about
 
 struct RouterConfig {
@@ -37,7 +37,7 @@ struct RouterFigures {
   double worst_late_ms = 0;
 
   double limited_share() const;  // of packets
-  bool limited() const { return limited_share() > kTolerated; }
+  bool limited() const { return limited_share() > kMaxLimitedShare; }
 };
 
 // Until `stop`; one thread.
@@ -45,8 +45,8 @@ Result<RouterFigures> route(const RouterConfig&);
 
 // What all sites together may send and receive at a time, bytes/s; absent: there is no limit. What
 // changes with time counts with its highest rate.
-flow::Rate asked_of_router(const flow::Wan&);
+flow::Rate demand_on_router(const flow::Wan&);
 // "" or, for the user, that this is more than the router carries.
-std::string too_much_for_router(const flow::Wan&);
+std::string router_overload_warning(const flow::Wan&);
 
 }  // namespace longhaul::lab

@@ -15,7 +15,7 @@
 #include <future>
 #include <thread>
 
-#include "longhaul/lab/networks.h"
+#include "longhaul/lab/site_networks.h"
 
 namespace longhaul::lab {
 namespace {
@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 TEST(Networks, AddressesNameSites) {
   for (const std::uint32_t site : {0u, 1u, 254u, 255u, 300u, 64999u}) {
     const std::uint32_t address = ntohl(inet_addr(site_address(site).c_str()));
-    EXPECT_EQ(site_at(address, kMostSites), site);
+    EXPECT_EQ(site_at(address, kMaxSites), site);
     EXPECT_EQ(site_at(address, site), std::nullopt);
   }
   EXPECT_EQ(site_address(0), "10.0.0.1");
@@ -38,24 +38,24 @@ TEST(Networks, AddressesNameSites) {
 TEST(Router, KnowsWhatItIsAskedFor) {
   flow::Wan wan;
   wan.sites.resize(3);
-  EXPECT_EQ(asked_of_router(wan), std::nullopt);
-  EXPECT_NE(too_much_for_router(wan), "");
+  EXPECT_EQ(demand_on_router(wan), std::nullopt);
+  EXPECT_NE(router_overload_warning(wan), "");
   wan.usual.rate = 1e6;
-  EXPECT_EQ(asked_of_router(wan), 6e6);
-  EXPECT_EQ(too_much_for_router(wan), "");
+  EXPECT_EQ(demand_on_router(wan), 6e6);
+  EXPECT_EQ(router_overload_warning(wan), "");
   wan.sites[0].down = 5e5;
-  EXPECT_EQ(asked_of_router(wan), 4.5e6);
+  EXPECT_EQ(demand_on_router(wan), 4.5e6);
   wan.sites[1].down = 1e9;  // more than its pairs bring
-  EXPECT_EQ(asked_of_router(wan), 4.5e6);
+  EXPECT_EQ(demand_on_router(wan), 4.5e6);
   wan.usual.rate = {};
-  EXPECT_EQ(asked_of_router(wan), std::nullopt);
+  EXPECT_EQ(demand_on_router(wan), std::nullopt);
   for (auto& site : wan.sites) site.up = 1e8;
-  EXPECT_EQ(asked_of_router(wan), 3e8);
-  EXPECT_NE(too_much_for_router(wan).find("2400 Mbit/s"), std::string::npos);
+  EXPECT_EQ(demand_on_router(wan), 3e8);
+  EXPECT_NE(router_overload_warning(wan).find("2400 Mbit/s"), std::string::npos);
   for (std::uint32_t i = 0; i < 3; ++i)
     wan.traces.push_back(
         {.what = flow::Traced::What::up, .a = i, .trace = {.at = {0, 1}, .values = {1e5, 1e7}}});
-  EXPECT_EQ(asked_of_router(wan), 3e7);
+  EXPECT_EQ(demand_on_router(wan), 3e7);
 }
 
 // What this machine refuses of what a site's network is made of; "" if nothing. Asked of the
@@ -111,7 +111,7 @@ class Lab : public testing::Test {
   // A socket of that site at its own address; for a kind that listens, at `port`.
   Descriptor socket_at(std::uint32_t site, int kind, std::uint16_t port = 0) {
     Descriptor made;
-    const Status status = within(networks_[site].space.get(), [&]() -> Status {
+    const Status status = within(networks_[site].netns.get(), [&]() -> Status {
       made = Descriptor(socket(AF_INET, kind, 0));
       const timeval patience{20, 0};
       setsockopt(made.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -331,11 +331,11 @@ TEST_F(Lab, CountsWhatItsDeviceCannotTake) {
   start(wan);
   if (HasFatalFailure()) return;
   end();  // nobody reads any more
-  const auto before = overruns(networks_[0].space.get());
+  const auto before = overruns(networks_[0].netns.get());
   ASSERT_TRUE(before);
   const Descriptor here = socket_at(0, SOCK_DGRAM);
   for (int i = 0; i < 2600; ++i) send_to(here.get(), 1, 7000, 10);
-  const auto after = overruns(networks_[0].space.get());
+  const auto after = overruns(networks_[0].netns.get());
   ASSERT_TRUE(after);
   EXPECT_GE(*after, *before + 500);
 }

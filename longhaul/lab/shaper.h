@@ -4,11 +4,11 @@
 //
 //     uplink of a -> pair (a, b) -> shared links of the pair -> (loss, delay) -> downlink of b
 //
-// Each link is a Server: a rate, strict priority, a fair share for each flow, tail drop. An absent
-// rate lets everything through at once. A flow is what one pair of sites sends in one class; bare
-// acknowledgements, which answer what goes the other way, are one of their own, and so do not wait
-// for the pair's data. A queue holds, per flow, what the link sends in kTrips round trips of that
-// pair (its delays there and back), and at least kFloor.
+// Each link is a LinkQueue: a rate, strict priority, a fair share for each flow, tail drop. An
+// absent rate lets everything through at once. A flow is what one pair of sites sends in one class;
+// bare acknowledgements, which answer what goes the other way, are one of their own, and so do not
+// wait for the pair's data. A queue holds, per flow, what the link sends in kQueueRoundTrips round
+// trips of that pair (its delays there and back), and at least kMinQueueBytes.
 //
 // The caller says what time it is, from 0; times do not go back. What is to happen at a time
 // happens at that time however late the caller comes, so rates and delays are exact.
@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "longhaul/base/rng.h"
-#include "longhaul/flow/trace_walk.h"
-#include "longhaul/lab/drift.h"
-#include "longhaul/lab/server.h"
+#include "longhaul/flow/trace_cursor.h"
+#include "longhaul/lab/delay_jitter.h"
+#include "longhaul/lab/link_queue.h"
 #include "longhaul/sim/event_queue.h"
 
 namespace longhaul::lab {
@@ -31,20 +31,20 @@ namespace longhaul::lab {
 struct Packet {
   std::uint32_t from = 0, to = 0;  // sites
   std::uint32_t bytes = 0;         // with its IP header
-  unsigned service_class = 0;      // see Server
+  unsigned service_class = 0;      // see LinkQueue
   bool answer = false;             // a bare acknowledgement
   std::uint64_t tag = 0;           // the caller's
 };
 
-enum class Fate : std::uint8_t {
+enum class PacketFate : std::uint8_t {
   delivered,
   queue_full,
   lost,  // by the loss of the pair
   cut    // by a partition
 };
 
-struct Verdict {
-  Fate fate{};
+struct PacketOutcome {
+  PacketFate fate{};
   Time at{0};
   Packet packet;
 };
@@ -70,61 +70,61 @@ struct Change {
 
 class Shaper {
  public:
-  static constexpr std::uint64_t kFloor = 128 * 1024;  // bytes of a queue, at least
+  static constexpr std::uint64_t kMinQueueBytes = 128 * 1024;  // bytes of a queue, at least
   // With the one under way, what bbr has out when it starts (2.89 times rate x round trip).
-  static constexpr double kTrips = 2;
-  static constexpr double kStands = 1;  // bytes per second: what a packet waits through
+  static constexpr double kQueueRoundTrips = 2;
+  static constexpr double kStalledRate = 1;  // bytes per second: what a packet waits through
 
   // `changes`: at given times, beside the traces of the Wan. CHECKs that the Wan is one: rates
-  // positive, loss within [0, 1], sites that are there. A rate of 0 in a trace: kStands.
+  // positive, loss within [0, 1], sites that are there. A rate of 0 in a trace: kStalledRate.
   Shaper(flow::Wan, std::uint64_t seed, std::vector<Change> changes = {});
 
   // A packet at `now`, after advance(now) has nothing more to say; a verdict if it gets no
   // further. CHECKs that the sites are two.
-  std::optional<Verdict> offer(const Packet&, Time now);
+  std::optional<PacketOutcome> offer(const Packet&, Time now);
   // When something is to happen.
   std::optional<Time> next_event() const;
   // The next verdict of the time up to `now`; to be called until there is none.
-  std::optional<Verdict> advance(Time now);
+  std::optional<PacketOutcome> advance(Time now);
   // At once; `at` of the change does not count.
   void change(const Change&, Time now);
   std::size_t under_way() const { return flights_.size() - free_.size(); }  // packets
 
  private:
   struct Link {
-    Server server;
-    std::uint32_t turn = 0;  // tells the event of the item under way from one that is no more
+    LinkQueue link_queue;
+    std::uint32_t generation = 0;  // tells the event of the item under way from one that is no more
   };
-  struct Way {                         // of an ordered pair
+  struct PairPath {                    // of an ordered pair
     std::vector<std::uint32_t> links;  // the last is the downlink
     flow::Wan::Pair pair;
     double round_trip = 0;  // seconds
-    Drift drift;
-    Random luck;
+    DelayJitter jitter;
+    Random loss_random;
     bool cut = false;
     Time last_arrival{0};
   };
-  struct Flight {
+  struct Transit {
     Packet packet;
     std::uint32_t stage = 0;  // links passed
-    bool flown = false;
+    bool delayed = false;
   };
   struct Event {
     enum class Kind : std::uint8_t { through, arrives, delivered, changes, traced } kind{};
     std::uint32_t what = 0;  // link, slot or number of the change
-    std::uint32_t turn = 0;
+    std::uint32_t generation = 0;
   };
 
-  Way& way(std::uint32_t from, std::uint32_t to);
+  PairPath& path(std::uint32_t from, std::uint32_t to);
   std::uint32_t add_link(const flow::Rate&);
   void set_rate(std::uint32_t link, const flow::Rate&, Time now);
-  void follow(const flow::TraceWalk::Step&);
+  void follow(const flow::TraceCursor::Step&);
   void await_trace();
-  std::optional<Verdict> forward(std::uint32_t slot, Time now);
-  std::optional<Verdict> fly(std::uint32_t slot, Way&, Time now);
-  bool queue(std::uint32_t link, std::uint32_t slot, const Way&, Time now);
+  std::optional<PacketOutcome> forward(std::uint32_t slot, Time now);
+  std::optional<PacketOutcome> delay_packet(std::uint32_t slot, PairPath&, Time now);
+  bool queue(std::uint32_t link, std::uint32_t slot, const PairPath&, Time now);
   void serve(std::uint32_t link, Time now);
-  Verdict end(std::uint32_t slot, Fate, Time now);
+  PacketOutcome end(std::uint32_t slot, PacketFate, Time now);
   static std::uint64_t flow_of(const Packet& p) {
     return std::uint64_t{p.from} << 32 | std::uint64_t{p.answer} << 31 | p.to;
   }
@@ -132,11 +132,11 @@ class Shaper {
   flow::Wan wan_;
   const std::uint64_t seed_;
   std::vector<Change> changes_;
-  flow::TraceWalk walk_;  // one of its steps is in events_
+  flow::TraceCursor walk_;  // one of its steps is in events_
   std::vector<Link> links_;
   std::vector<std::uint32_t> up_, down_, shared_;
-  std::vector<std::unique_ptr<Way>> ways_;  // by from * sites + to; those used so far
-  std::vector<Flight> flights_;
+  std::vector<std::unique_ptr<PairPath>> paths_;  // by from * sites + to; those used so far
+  std::vector<Transit> flights_;
   std::vector<std::uint32_t> free_;
   sim::EventQueue<Event> events_;
 };

@@ -26,15 +26,15 @@ struct Given {
 };
 
 // Offers the packets at their times (in order) and gathers all verdicts.
-std::vector<Verdict> run(Shaper& shaper, const std::vector<Given>& given,
-                         Time until = Time::max()) {
-  std::vector<Verdict> seen;
+std::vector<PacketOutcome> run(Shaper& shaper, const std::vector<Given>& given,
+                               Time until = Time::max()) {
+  std::vector<PacketOutcome> seen;
   const auto advance = [&](Time now) {
-    while (const auto verdict = shaper.advance(now)) seen.push_back(*verdict);
+    while (const auto outcome = shaper.advance(now)) seen.push_back(*outcome);
   };
   for (const Given& one : given) {
     advance(one.at);
-    if (const auto verdict = shaper.offer(one.packet, one.at)) seen.push_back(*verdict);
+    if (const auto outcome = shaper.offer(one.packet, one.at)) seen.push_back(*outcome);
   }
   advance(until);
   return seen;
@@ -54,9 +54,9 @@ std::vector<Given> sorted(std::vector<Given> given) {
   return given;
 }
 
-std::size_t count(const std::vector<Verdict>& seen, Fate fate) {
-  return std::size_t(
-      std::count_if(seen.begin(), seen.end(), [&](const Verdict& v) { return v.fate == fate; }));
+std::size_t count(const std::vector<PacketOutcome>& seen, PacketFate fate) {
+  return std::size_t(std::count_if(seen.begin(), seen.end(),
+                                   [&](const PacketOutcome& v) { return v.fate == fate; }));
 }
 
 // L1: an idle path takes each link's bytes / rate, one after the other, and the delay: exactly.
@@ -103,14 +103,14 @@ RC_GTEST_PROP(Shaper, L2_TimesDoNotDependOnWhenItIsAsked, ()) {
   }
   Shaper seldom(wan, 1), often(wan, 1);
   const auto one = run(seldom, given);
-  std::vector<Verdict> two;
+  std::vector<PacketOutcome> two;
   const auto step = [&](Time until) {
     while (often.next_event() && *often.next_event() <= until)
-      if (const auto verdict = often.advance(*often.next_event())) two.push_back(*verdict);
+      if (const auto outcome = often.advance(*often.next_event())) two.push_back(*outcome);
   };
   for (const Given& g : given) {
     step(g.at);
-    if (const auto verdict = often.offer(g.packet, g.at)) two.push_back(*verdict);
+    if (const auto outcome = often.offer(g.packet, g.at)) two.push_back(*outcome);
   }
   step(Time::max());
   RC_ASSERT(one.size() == given.size());
@@ -139,7 +139,7 @@ RC_GTEST_PROP(Shaper, L3_NeverAboveCapacityAndNeverIdleWithWork, ()) {
     offered += double(kPackets) * size;
   }
   const auto seen = run(shaper, sorted(given));
-  RC_ASSERT(count(seen, Fate::delivered) == seen.size());
+  RC_ASSERT(count(seen, PacketFate::delivered) == seen.size());
   for (std::size_t i = 0; i < seen.size(); ++i) {
     double bytes = 0;  // of those after i, up to j
     for (std::size_t j = i + 1; j < seen.size(); ++j) {
@@ -160,14 +160,14 @@ TEST(Shaper, L4_OrderIsKept) {
   Shaper shaper(wan, 3);
   shaper.change({.what = What::delay, .from = 0, .to = 1, .value = 0.050}, 0s);
   auto given = burst(0, 1, 500, 1000, 0s, 100us);
-  std::vector<Verdict> seen;
+  std::vector<PacketOutcome> seen;
   for (const Given& one : given) {
     // A route that becomes shorter at once: what is on the long one is not overtaken.
     if (one.at == 20ms) shaper.change({.what = What::delay, .to = 1, .value = 0.005}, one.at);
-    while (const auto verdict = shaper.advance(one.at)) seen.push_back(*verdict);
+    while (const auto outcome = shaper.advance(one.at)) seen.push_back(*outcome);
     ASSERT_FALSE(shaper.offer(one.packet, one.at));
   }
-  while (const auto verdict = shaper.advance(Time::max())) seen.push_back(*verdict);
+  while (const auto outcome = shaper.advance(Time::max())) seen.push_back(*outcome);
   ASSERT_EQ(seen.size(), 500u);
   for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i].packet.tag, i);
 }
@@ -184,7 +184,7 @@ TEST(Shaper, L5_AHigherClassWaitsForOnePacketOnly) {
   const auto seen = run(shaper, given);
   const auto at = [&](std::uint64_t tag) {
     return std::find_if(seen.begin(), seen.end(),
-                        [&](const Verdict& v) { return v.packet.tag == tag; })
+                        [&](const PacketOutcome& v) { return v.packet.tag == tag; })
         ->at;
   };
   EXPECT_EQ(at(1000), 3ms + 100us + 10ms);  // the packet of 1500 bytes is through at 3 ms
@@ -201,7 +201,7 @@ TEST(Shaper, L6_PairsShareALinkEvenly) {
   const auto second = burst(0, 2, 40, 1500, 1us);
   given.insert(given.end(), second.begin(), second.end());
   int first = 0, other = 0;
-  for (const Verdict& v : run(shaper, given)) {
+  for (const PacketOutcome& v : run(shaper, given)) {
     if (v.at > 10ms + 60ms) break;  // 40 packets
     ++(v.packet.to == 1 ? first : other);
   }
@@ -217,7 +217,7 @@ TEST(Shaper, L11_AcknowledgementsDoNotWaitForData) {
   auto given = burst(0, 1, 80, 1500);
   for (const std::uint64_t tag : {1000u, 1001u}) given.push_back({2ms, {0, 1, 100, 0, true, tag}});
   std::vector<Time> answered;
-  for (const Verdict& v : run(shaper, given))
+  for (const PacketOutcome& v : run(shaper, given))
     if (v.packet.answer) answered.push_back(v.at);
   // The second packet of 1500 bytes is through at 3 ms.
   EXPECT_EQ(answered, (std::vector<Time>{3ms + 100us + 10ms, 3ms + 200us + 10ms}));
@@ -229,14 +229,14 @@ TEST(Shaper, L7_LosesTheShareThatIsAskedFor) {
   wan.pairs[{0, 1}] = {.rate = {}, .delay_s = 0.001, .jitter_s = 0, .loss = 0.02};
   Shaper shaper(wan, 9);
   const auto seen = run(shaper, burst(0, 1, 50000, 1000, 0s, 10us));
-  const double lost = double(count(seen, Fate::lost));
+  const double lost = double(count(seen, PacketFate::lost));
   EXPECT_NEAR(lost, 1000, 4 * std::sqrt(1000.0));
   int runs = 0;  // of losses that follow a loss: 2 % of 2 %
   std::vector<bool> gone(50000);
-  for (const Verdict& v : seen) gone[v.packet.tag] = v.fate == Fate::lost;
+  for (const PacketOutcome& v : seen) gone[v.packet.tag] = v.fate == PacketFate::lost;
   for (std::size_t i = 1; i < gone.size(); ++i) runs += gone[i] && gone[i - 1];
   EXPECT_LT(runs, 45);
-  EXPECT_EQ(count(run(shaper, burst(1, 0, 5000, 1000, 1s, 10us)), Fate::delivered), 5000u);
+  EXPECT_EQ(count(run(shaper, burst(1, 0, 5000, 1000, 1s, 10us)), PacketFate::delivered), 5000u);
 }
 
 // L8: a queue holds two round trips' worth of its link, and at least the floor; then the tail
@@ -248,10 +248,10 @@ TEST(Shaper, L8_QueuesHoldTwoRoundTrips) {
     Shaper shaper(wan, 1);
     const auto seen = run(shaper, burst(0, 1, 1000, 1000));
     EXPECT_EQ(seen.size(), 1000u);
-    return count(seen, Fate::delivered);
+    return count(seen, PacketFate::delivered);
   };
-  EXPECT_EQ(taken(0.150), 601u);                       // 1 MB/s x 0.6 s, and the one under way
-  EXPECT_EQ(taken(0.001), Shaper::kFloor / 1000 + 1);  // 4 ms would be 4 packets
+  EXPECT_EQ(taken(0.150), 601u);  // 1 MB/s x 0.6 s, and the one under way
+  EXPECT_EQ(taken(0.001), Shaper::kMinQueueBytes / 1000 + 1);  // 4 ms would be 4 packets
 }
 
 // L9: a trace changes rates, delays, loss and ways at its times, also in the middle of a packet.
@@ -280,11 +280,11 @@ TEST(Shaper, L9_FollowsATrace) {
   EXPECT_EQ(seen[0].at, 7500us + 1us + 10ms);
   EXPECT_EQ(seen[1].at, 100ms + 1us + 10ms + 10ms);
   EXPECT_EQ(seen[2].at, 200ms + 20ms + 1us + 30ms);
-  EXPECT_EQ(seen[3].fate, Fate::cut);
+  EXPECT_EQ(seen[3].fate, PacketFate::cut);
   EXPECT_EQ(seen[4].at, 400ms + 20ms + 10ms + 30ms);
-  EXPECT_EQ(seen[5].fate, Fate::delivered);  // the other way: neither slow nor lossy
+  EXPECT_EQ(seen[5].fate, PacketFate::delivered);  // the other way: neither slow nor lossy
   EXPECT_EQ(seen[5].at, 520ms);
-  EXPECT_EQ(seen[6].fate, Fate::lost);
+  EXPECT_EQ(seen[6].fate, PacketFate::lost);
 }
 
 }  // namespace

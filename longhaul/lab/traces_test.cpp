@@ -48,10 +48,10 @@ std::vector<Time> shaped(const flow::Wan& wan, std::uint64_t seed) {
   for (int i = 0; i < 20; ++i) offer(Time{0});  // so that it always has something to send
   while (arrived.size() < std::size_t(kCount)) {
     const Time next = *shaper.next_event();
-    while (const auto verdict = shaper.advance(next)) {
-      EXPECT_EQ(verdict->fate, Fate::delivered);
-      arrived.push_back(verdict->at);
-      offer(verdict->at);
+    while (const auto outcome = shaper.advance(next)) {
+      EXPECT_EQ(outcome->fate, PacketFate::delivered);
+      arrived.push_back(outcome->at);
+      offer(outcome->at);
     }
   }
   return arrived;
@@ -74,7 +74,7 @@ std::vector<Time> simulated(const flow::Wan& wan, std::uint64_t seed) {
   while (arrived.size() < std::size_t(kCount)) {
     const Time at = *net.next_event();
     const auto notice = net.advance();
-    if (notice && notice->kind == sim::Notice::Kind::delivered) arrived.push_back(at);
+    if (notice && notice->kind == sim::NetworkEvent::Kind::delivered) arrived.push_back(at);
   }
   return arrived;
 }
@@ -90,7 +90,7 @@ TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
         const flow::Wan wan = two_sites(what, trace);
         const auto here = shaped(wan, seed), there = simulated(wan, seed);
         for (std::size_t i = 0; i < here.size(); ++i) {
-          // An outage lets Shaper::kStands through; a change takes effect within 1 ns there.
+          // An outage lets Shaper::kStalledRate through; a change takes effect within 1 ns there.
           const double within = trace.kind == Kind::steps ? 1e-4 : 5e-6;
           ASSERT_NEAR(seconds(here[i]), seconds(there[i]), within) << "packet " << i;
         }
@@ -104,11 +104,11 @@ TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
   sim::FairNetwork net(simulator(wan, 3));
   std::vector<Time> here, there;
   const auto advance = [&](Time until) {
-    while (const auto verdict = shaper.advance(until)) here.push_back(verdict->at);
+    while (const auto outcome = shaper.advance(until)) here.push_back(outcome->at);
     while (*net.next_event() <= until) {
       const Time at = *net.next_event();
       const auto notice = net.advance();
-      if (notice && notice->kind == sim::Notice::Kind::delivered) there.push_back(at);
+      if (notice && notice->kind == sim::NetworkEvent::Kind::delivered) there.push_back(at);
     }
   };
   for (Time at{0}; at < 5s; at += 7ms) {
@@ -126,20 +126,20 @@ TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
 TEST(Traces, L10_LossIsTheShareThatTheTraceSays) {
   const flow::Trace trace{.kind = Kind::redraw, .low = 0, .high = 0.9, .every_s = 1};
   Shaper shaper(two_sites(Of::loss, trace), 3);
-  flow::Stretch stretch = flow::first_stretch(trace, 3, 1);
+  flow::TraceSegment stretch = flow::first_segment(trace, 3, 1);
   for (int second = 0; second < 8; ++second) {
     int lost = 0, seen = 0;
-    const auto count = [&](const std::optional<Verdict>& verdict) {
-      if (verdict) ++seen, lost += verdict->fate == Fate::lost;
+    const auto count = [&](const std::optional<PacketOutcome>& outcome) {
+      if (outcome) ++seen, lost += outcome->fate == PacketFate::lost;
     };
     for (int i = 0; i < 1000; ++i) {
       const Time at = second * 1s + i * 1ms;
-      while (const auto verdict = shaper.advance(at)) count(verdict);
+      while (const auto outcome = shaper.advance(at)) count(outcome);
       count(shaper.offer({0, 1, kBytes}, at));
     }
     EXPECT_GE(seen, 999);
     EXPECT_NEAR(lost / 1000.0, stretch.value, 0.07) << "second " << second;
-    stretch = flow::next_stretch(trace, 3, 1, stretch);
+    stretch = flow::next_segment(trace, 3, 1, stretch);
   }
 }
 

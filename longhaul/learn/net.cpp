@@ -222,20 +222,21 @@ at::Tensor Net::forward(const at::Tensor& input, bool train, std::uint64_t seed)
   return module_->forward({input}).toTensor();
 }
 
-at::Tensor Net::forward(const at::Tensor& input, std::uint32_t linear, Tap& tap) {
+at::Tensor Net::forward(const at::Tensor& input, std::uint32_t linear,
+                        LinearActivations& activations) {
   prepare_compute_thread();
   LH_CHECK(spec_ && linear < spec_->linears.size());
   set_training(true);
-  if (!tapped_) {  // compiled when first asked for
+  if (!records_activations_) {  // compiled when first asked for
     std::string list = "x";
     for (const LinearSpec& l : spec_->linears)
       list += ", in_" + std::to_string(l.index) + ", out_" + std::to_string(l.index);
     module_->define("def taps(self, x: Tensor) -> List[Tensor]:\n" + spec_->body + "  return [" +
                     list + "]\n");
-    tapped_ = true;
+    records_activations_ = true;
   }
   const auto list = module_->get_method("taps")({input}).toTensorVector();
-  tap = {list[1 + 2 * linear], list[2 + 2 * linear]};
+  activations = {list[1 + 2 * linear], list[2 + 2 * linear]};
   return list[0];
 }
 

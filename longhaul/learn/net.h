@@ -18,7 +18,7 @@ struct Module;
 namespace longhaul::learn {
 
 // Input and output of one linear layer in a forward pass; what sufficient factors are made of.
-struct Tap {
+struct LinearActivations {
   at::Tensor input, output;
 };
 
@@ -47,7 +47,7 @@ class Net {
   // random numbers (dropout) draws them from `seed` alone, whichever thread runs it.
   at::Tensor forward(const at::Tensor& input, bool train, std::uint64_t seed = 0);
   // The same in training mode, and input and output of the linear layer from linear_at().
-  at::Tensor forward(const at::Tensor& input, std::uint32_t linear, Tap&);
+  at::Tensor forward(const at::Tensor& input, std::uint32_t linear, LinearActivations&);
   // For the layout's entry `layer`; an Error if that is no linear layer's weight.
   Result<std::uint32_t> linear_at(std::uint32_t layer) const;
 
@@ -67,7 +67,7 @@ class Net {
   std::optional<ModelSpec> spec_;                 // of a registered model
   std::optional<bool> training_;
   bool random_ = false;
-  bool tapped_ = false;
+  bool records_activations_ = false;
 };
 
 }  // namespace longhaul::learn

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <thread>
 
+#include "longhaul/learn/batch_loader.h"
 #include "longhaul/learn/device.h"
-#include "longhaul/learn/feed.h"
 #include "longhaul/learn/loss.h"
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/threads.h"

@@ -4,12 +4,12 @@
 
 #include "longhaul/base/result.h"
 #include "longhaul/core/work.h"
-#include "longhaul/learn/feed.h"
+#include "longhaul/learn/batch_loader.h"
 
 namespace longhaul::learn {
 
 // The largest model that local_solve() takes: it holds a dense Hessian.
-inline constexpr std::uint64_t kLargestSolve = 4096;
+inline constexpr std::uint64_t kMaxSolve = 4096;
 
 // argmin over x of f(x) + <linear, x> + sum of weight/2 |x - anchor|^2, where f is the mean of
 // batch_loss over `shard` of a model with weight {outputs, features} and bias {outputs}: x is the

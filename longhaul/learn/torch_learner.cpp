@@ -30,7 +30,7 @@ TorchLearner::TorchLearner(LearnerParts parts, Net net, at::Device device,
       flat_(net_.layout()->size(), device, parts_.mirror),
       optimizer_(parts_.optimizer, trained(flat_.params(), *net_.layout()),
                  trained(flat_.grads(), *net_.layout())),
-      feed_(parts_) {
+      batches_(parts_) {
   LH_CHECK(initial.size() == params().size());
   std::copy(initial.begin(), initial.end(), params().begin());
   flat_.upload_params();
@@ -51,14 +51,14 @@ StepResult TorchLearner::about(const Batch& batch) const {
           .exhausted = batch.last};
 }
 
-StepResult TorchLearner::backward(std::uint32_t linear, Tap* tap) {
+StepResult TorchLearner::backward(std::uint32_t linear, LinearActivations* activations) {
   flat_.upload_params();
   flat_.grads().zero_();
-  Random random(parts_.seed, {Purpose::batches, feed_.step(), parts_.origin, kDropout});
-  const Batch batch = feed_.next().to(device_);
-  const at::Tensor output = tap ? net_.forward(batch.input, linear, *tap)
-                                : net_.forward(batch.input, true, random.bits64());
-  if (tap) tap->output.retain_grad();
+  Random random(parts_.seed, {Purpose::batches, batches_.step(), parts_.origin, kDropout});
+  const Batch batch = batches_.next().to(device_);
+  const at::Tensor output = activations ? net_.forward(batch.input, linear, *activations)
+                                        : net_.forward(batch.input, true, random.bits64());
+  if (activations) activations->output.retain_grad();
   const at::Tensor loss = batch_loss(output, batch.target, parts_.data->shape.task);
   loss.backward();
   StepResult result = about(batch);
@@ -108,11 +108,11 @@ Result<StepResult> TorchLearner::take(const ProximalStep& work) {
 Result<StepResult> TorchLearner::take(const SufficientFactors& work) {
   const auto linear = net_.linear_at(work.layer);
   if (!linear) return linear.error();
-  Tap tap;
-  StepResult result = backward(*linear, &tap);
+  LinearActivations activations;
+  StepResult result = backward(*linear, &activations);
   flat_.download_params();
   flat_.download_grads();
-  for (const at::Tensor& factor : {tap.output.grad(), tap.input.detach()}) {
+  for (const at::Tensor& factor : {activations.output.grad(), activations.input.detach()}) {
     const at::Tensor host = factor.to(at::kCPU).contiguous();
     const float* values = host.data_ptr<float>();
     result.factors.insert(result.factors.end(), values, values + host.numel());
@@ -126,10 +126,10 @@ Result<StepResult> TorchLearner::take(const LocalSolve& work) {
     return invalid("[model] kind = \"" + kind +
                    "\" cannot be solved locally: use \"linear\" or \"logistic\"");
   const Layout& layout = *net_.layout();
-  if (layout.size() > kLargestSolve)
+  if (layout.size() > kMaxSolve)
     return invalid("a model of " + std::to_string(layout.size()) +
                    " parameters is too large to be solved locally: at most " +
-                   std::to_string(kLargestSolve));
+                   std::to_string(kMaxSolve));
   const Batch shard = gather(*parts_.data, parts_.shard);
   auto solution = local_solve(shard, parts_.data->shape.task, layout.layers().back().shape.front(),
                               params(), work);
@@ -156,7 +156,7 @@ Result<StepResult> TorchLearner::take(const Score& work) {
   flat_.upload_params();
   const at::Tensor own = flat_.params().clone();
   if (work.model) flat_.params().copy_(from_host(*work.model));
-  const Batch batch = feed_.peek().to(device_);
+  const Batch batch = batches_.peek().to(device_);
   const at::Tensor output = net_.forward(batch.input, false);
   StepResult result = about(batch);
   result.exhausted = false;
@@ -177,7 +177,7 @@ void TorchLearner::state(Archive& ar) {
   ar.floats(params());
   ar.floats(grads());
   optimizer_.state(ar);
-  feed_.state(ar);
+  batches_.state(ar);
 }
 
 }  // namespace longhaul::learn

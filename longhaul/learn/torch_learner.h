@@ -1,6 +1,6 @@
 #pragma once
 // Internal to learn/ (includes torch): see learner.h for what it does.
-#include "longhaul/learn/feed.h"
+#include "longhaul/learn/batch_loader.h"
 #include "longhaul/learn/flat_vectors.h"
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/optimizer.h"
@@ -35,7 +35,7 @@ class TorchLearner final : public Learner {
 
   // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
   // and in `tap`, if any, input and output of that linear layer, with the output's gradient.
-  StepResult backward(std::uint32_t linear = 0, Tap* tap = nullptr);
+  StepResult backward(std::uint32_t linear = 0, LinearActivations* activations = nullptr);
   StepResult about(const Batch&) const;
   void apply();
 
@@ -44,7 +44,7 @@ class TorchLearner final : public Learner {
   Net net_;
   FlatVectors flat_;
   FlatOptimizer optimizer_;
-  Feed feed_;
+  BatchLoader batches_;
 };
 
 }  // namespace longhaul::learn

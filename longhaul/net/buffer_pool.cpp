@@ -11,12 +11,12 @@ Buffer BufferPool::take(std::size_t size) {
   Buffer buffer;
   {
     const std::lock_guard lock(mutex_);
-    const auto fits = std::find_if(idle_.begin(), idle_.end(), [size](const Buffer& idle) {
+    const auto fit = std::find_if(idle_.begin(), idle_.end(), [size](const Buffer& idle) {
       return size <= idle.capacity() && idle.capacity() / 2 <= size;
     });
-    if (fits != idle_.end()) {
-      buffer = std::move(*fits);
-      idle_.erase(fits);
+    if (fit != idle_.end()) {
+      buffer = std::move(*fit);
+      idle_.erase(fit);
     }
   }
   buffer.resize(size);

@@ -13,12 +13,12 @@ std::shared_ptr<Connection> Connection::make(std::unique_ptr<Stream> stream, Own
 void Connection::start() { read_next(); }
 
 void Connection::read_next() {
-  waiting_ = held_;
-  if (!held_) read_header();
+  waiting_ = paused_;
+  if (!paused_) read_header();
 }
 
 void Connection::resume() {
-  held_ = false;
+  paused_ = false;
   if (waiting_ && !ended_) read_next();
 }
 

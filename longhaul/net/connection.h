@@ -31,17 +31,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   void wake();  // to_write() has something, perhaps
   // No frame is read before resume(), but for one under way: what the peer sends waits with it.
-  void hold() { held_ = true; }
-  bool held() const { return held_; }
+  void pause() { paused_ = true; }
+  bool paused() const { return paused_; }
   void resume();
   void end(Error why);
-  void pass_to(Owner& owner) { owner_ = &owner; }
-  void expect(FrameLimits limits) { limits_ = limits; }  // from the next frame on
-  void leave() { owner_ = nullptr; }                     // nobody is told anything any more
+  void set_owner(Owner& owner) { owner_ = &owner; }
+  void set_limits(FrameLimits limits) { limits_ = limits; }  // from the next frame on
+  void detach() { owner_ = nullptr; }                        // nobody is told anything any more
 
   bool ended() const { return ended_; }
   const Stream& stream() const { return *stream_; }
-  void mark(unsigned dscp) { stream_->mark(dscp); }
+  void set_dscp(unsigned dscp) { stream_->set_dscp(dscp); }
 
  private:
   Connection(std::unique_ptr<Stream>, Owner&, FrameLimits);
@@ -62,8 +62,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Buffer head_, body_;
   std::shared_ptr<BufferPool> bodies_ = BufferPool::make(kIdleBodies);
   HeaderBytes out_header_{};
-  std::optional<Frame> out_;             // being written
-  bool held_ = false, waiting_ = false;  // waiting: for resume()
+  std::optional<Frame> out_;               // being written
+  bool paused_ = false, waiting_ = false;  // waiting: for resume()
   bool ended_ = false;
 };
 

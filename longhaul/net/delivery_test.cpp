@@ -94,8 +94,8 @@ TEST(Inbox, KeepsWhatComesEarlyWithinABound) {
   EXPECT_FALSE(inbox.accept(frame(4)));
   EXPECT_EQ(kinds(*inbox.accept(frame(0))), (std::vector<std::uint16_t>{0, 1, 2}));
   EXPECT_TRUE(inbox.accept(frame(1))->empty());
-  EXPECT_EQ(inbox.news(), (std::vector<Acknowledged>{{4, 3}}));
-  EXPECT_TRUE(inbox.news().empty());
+  EXPECT_EQ(inbox.take_unsent(), (std::vector<Acknowledged>{{4, 3}}));
+  EXPECT_TRUE(inbox.take_unsent().empty());
   EXPECT_EQ(inbox.all(), (std::vector<Acknowledged>{{4, 3}}));
 }
 
@@ -128,7 +128,7 @@ TEST(Delivery, FiftyBreaksLoseAndDoubleNothing) {
         ASSERT_TRUE(ready) << ready.error().what;
         for (const Frame& frame : *ready)
           got[frame.service().priority == 7 ? 0 : 1].push_back(frame.header.kind);
-        for (const Acknowledged& ack : inbox.news()) acks.push_back(ack);
+        for (const Acknowledged& ack : inbox.take_unsent()) acks.push_back(ack);
       } else if (dice < 99) {
         for (; !acks.empty(); acks.pop_front()) ASSERT_TRUE(outbox.acknowledged(acks.front()));
       } else if (breaks < 50 && random.below(2) == 0) {

@@ -7,7 +7,7 @@ namespace longhaul::net {
 using namespace std::chrono_literals;
 
 namespace {
-constexpr Time kPartWithin = 5s, kTick = 50ms;
+constexpr Time kShutdownTimeout = 5s, kTick = 50ms;
 }
 
 EventLoop::EventLoop(EventLoopConfig config, Place place, Learner* learner, Scorer scorer,
@@ -19,8 +19,8 @@ EventLoop::EventLoop(EventLoopConfig config, Place place, Learner* learner, Scor
       peers_(loop_, std::move(config.peers), place_, *this),
       pace_(std::move(config.step_time)),
       checkpoints_(std::move(config.checkpoints)),
-      scoring_(std::make_unique<Worker>(config.on_thread_start)),
-      computing_(std::make_unique<Worker>(config.on_thread_start)) {}
+      scoring_(std::make_unique<TaskThread>(config.on_thread_start)),
+      computing_(std::make_unique<TaskThread>(config.on_thread_start)) {}
 
 EventLoop::~EventLoop() = default;
 
@@ -37,11 +37,11 @@ Status EventLoop::run(Node& node) {
   }
   peers_.announce({0, checkpoints_.newest});
   tick();
-  LH_TRY(peers_.meet([this] { return failure_.has_value(); }));
+  LH_TRY(peers_.connect_all([this] { return failure_.has_value(); }));
   if (failure_) return *failure_;
   if (place_.comes_back()) {
-    come_back();
-  } else if (const Status gone_on = go_on(); !gone_on) {
+    rejoin();
+  } else if (const Status gone_on = resume_run(); !gone_on) {
     failure_ = gone_on.error();
   }
   while (!over()) (void)loop_.run_until(loop_.now() + 1s, [this] { return over(); });
@@ -49,7 +49,7 @@ Status EventLoop::run(Node& node) {
   ended_ = now();
   if (!failure_) {
     drop_lost();  // the last words are for the living
-    peers_.part(kPartWithin);
+    peers_.shut_down(kShutdownTimeout);
   }
   computing_.reset();  // whoever looks at the learner now is alone with it
   scoring_.reset();
@@ -58,12 +58,12 @@ Status EventLoop::run(Node& node) {
 }
 
 // From the newest checkpoint that all have, or from the beginning.
-Status EventLoop::go_on() {
-  const std::uint64_t newest = peers_.newest_of_all(checkpoints_.newest);
-  mine_ = {newest, newest};
-  peers_.go_back(newest);
+Status EventLoop::resume_run() {
+  const std::uint64_t newest = peers_.newest_common_checkpoint(checkpoints_.newest);
+  own_checkpoints_ = {newest, newest};
+  peers_.restore_checkpoint(newest);
   started_ = loop_.now();
-  running_ = met_ = true;
+  running_ = connected_ = true;
   auto bytes = checkpoints_.load ? checkpoints_.load(newest) : Result<Buffer>(Buffer{});
   if (!bytes) return bytes.error();
   if (newest == 0) {
@@ -81,17 +81,17 @@ Status EventLoop::go_on() {
         "the checkpoint is of a run that had gone on without a lost node; over "
         "sockets it cannot be resumed");
   peers_.open();
-  feed_when_due();
+  deliver_step_when_due();
   return Ok{};
 }
 
 // Into a run that goes on; the others' checkpoints go on being counted from where they are.
-void EventLoop::come_back() {
-  const std::uint64_t newest = peers_.newest_of_any();
-  mine_ = {newest, newest};
-  peers_.announce(mine_);
+void EventLoop::rejoin() {
+  const std::uint64_t newest = peers_.newest_taken_checkpoint();
+  own_checkpoints_ = {newest, newest};
+  peers_.announce(own_checkpoints_);
   started_ = loop_.now();
-  running_ = met_ = true;
+  running_ = connected_ = true;
   node_->start(now());
   peers_.open();
 }
@@ -138,11 +138,11 @@ void EventLoop::on_refused(const Error& why) {
   if (!over() && (!running_ || outside)) failure_ = why;
 }
 
-bool EventLoop::lets_return(Rank peer) {
+bool EventLoop::may_rejoin(Rank peer) {
   return running() && !node_->view().has(peer) && node_->strategy().lets_return();
 }
 
-void EventLoop::on_returned(Rank peer) {
+void EventLoop::on_rejoin_request(Rank peer) {
   if (!running()) return;
   on_note(fmt::format("{} has come back and asks to be let in", name(peer)));
   node_->returned(now(), peer);
@@ -169,7 +169,7 @@ void EventLoop::send(Rank, Send send) {
 EventLoop::Counters EventLoop::counters() const {
   Counters counters = counters_;
   counters.pace = pace_.figures();
-  if (met_) counters.time = running_ ? now() : ended_;
+  if (connected_) counters.time = running_ ? now() : ended_;
   return counters;
 }
 
@@ -189,16 +189,16 @@ void EventLoop::cancel_timer(Rank, const CancelTimer& timer) {
 }
 
 void EventLoop::compute(Rank, ComputeStep step) {
-  LH_CHECK(learner_ && !stepping_ && !unfed_);
+  LH_CHECK(learner_ && !stepping_ && !undelivered_step_);
   stepping_ = true;
-  pace_.begin(now(), step.work, feeding_);
+  pace_.begin(now(), step.work, in_step_turn_);
   computing_->submit([this, work = std::move(step.work)] {
     auto result = std::make_shared<Result<StepResult>>(learner_->step(work));
-    loop_.post([this, result] { stepped(std::move(*result)); });
+    loop_.post([this, result] { on_step_done(std::move(*result)); });
   });
 }
 
-void EventLoop::stepped(Result<StepResult> result) {
+void EventLoop::on_step_done(Result<StepResult> result) {
   stepping_ = false;
   if (!running()) return;
   if (!result) {
@@ -207,26 +207,26 @@ void EventLoop::stepped(Result<StepResult> result) {
   }
   result->elapsed = pace_.done(now());
   counters_.computing += result->elapsed;
-  unfed_ = *std::move(result);
+  undelivered_step_ = *std::move(result);
   checkpoint_if_due();
-  (void)take_checkpoint(wanted_);  // if one had to wait for this
+  (void)take_checkpoint(wanted_checkpoint_);  // if one had to wait for this
   stop_if_asked();
-  feed_when_due();
+  deliver_step_when_due();
 }
 
 // The learner rests until then, so a checkpoint or the end of the run need not wait.
-void EventLoop::feed_when_due() {
-  if (!unfed_) return;
-  if (pace_.due() <= now()) return feed();
-  held_ = loop_.at(started_ + pace_.due(), [this] { feed(); });
+void EventLoop::deliver_step_when_due() {
+  if (!undelivered_step_) return;
+  if (pace_.due() <= now()) return deliver_step();
+  step_timer_ = loop_.at(started_ + pace_.due(), [this] { deliver_step(); });
 }
 
-void EventLoop::feed() {
-  const auto result = std::exchange(unfed_, std::nullopt);
+void EventLoop::deliver_step() {
+  const auto result = std::exchange(undelivered_step_, std::nullopt);
   if (!result || !running()) return;
-  feeding_ = true;
+  in_step_turn_ = true;
   node_->stepped(now(), *result);
-  feeding_ = false;
+  in_step_turn_ = false;
 }
 
 void EventLoop::report(Rank, Report report) {
@@ -261,7 +261,7 @@ void EventLoop::follow(Rank, const View& before, const View& now) {
   if (!now.has(place_.self)) return;
   for (const Rank rank : now.live) {
     if (rank == place_.self || before.has(rank)) continue;
-    peers_.let_in(rank);
+    peers_.admit(rank);
     on_note(fmt::format("{} is back", name(rank)));
   }
 }

@@ -13,7 +13,7 @@
 #include "longhaul/core/node.h"
 #include "longhaul/net/pace.h"
 #include "longhaul/net/peers.h"
-#include "longhaul/net/worker.h"
+#include "longhaul/net/task_thread.h"
 
 namespace longhaul::net {
 
@@ -82,17 +82,17 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void on_silent(Rank peer, bool silent, const std::string& trouble) override;
   bool on_checkpoint(Rank peer, std::uint64_t number) override;
   void on_refused(const Error&) override;
-  bool lets_return(Rank) override;
-  void on_returned(Rank) override;
+  bool may_rejoin(Rank) override;
+  void on_rejoin_request(Rank) override;
   void on_note(const std::string& text) override;
 
   void tick();
   void drop_lost();
-  Status go_on();
-  void come_back();
-  void stepped(Result<StepResult>);
-  void feed_when_due();
-  void feed();  // tells the node of the step that is done
+  Status resume_run();
+  void rejoin();
+  void on_step_done(Result<StepResult>);
+  void deliver_step_when_due();
+  void deliver_step();  // tells the node of the step that is done
   void score(Round, Snapshot);
   void start_timer(std::pair<std::uint32_t, TimerId>, Time at);
   // event_loop_state.cpp. Only from the loop itself, not while a link hands on what has come: it
@@ -102,7 +102,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void stop_if_asked();
   void state(Archive&);
   bool saved_by_all() const {
-    return mine_.saved == mine_.taken && peers_.saved_by_all(mine_.taken);
+    return own_checkpoints_.saved == own_checkpoints_.taken &&
+           peers_.saved_by_all(own_checkpoints_.taken);
   }
   bool over() const { return finished_ || failure_; }
   bool running() const { return running_ && !over(); }
@@ -124,19 +125,20 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   std::vector<std::pair<Round, Snapshot>> scorings_;  // under way, in order
   bool stepping_ = false;                             // the learner is at work
   Pace pace_;
-  Timer held_;                       // until the step that is done is due
-  bool feeding_ = false;             // the node is in the turn in which a step ends
-  std::optional<StepResult> unfed_;  // done, but the node has not been told: inside a checkpoint
+  Timer step_timer_;           // until the step that is done is due
+  bool in_step_turn_ = false;  // the node is in the turn in which a step ends
+  std::optional<StepResult>
+      undelivered_step_;        // done, but the node has not been told: inside a checkpoint
   Time started_{0}, ended_{0};  // the first may be before the loop's zero, of a run gone on with
   Counters counters_;
   CheckpointConfig checkpoints_;
-  Checkpointed mine_;
-  std::uint64_t wanted_ = 0;  // the checkpoint to be taken as soon as the learner rests
+  CheckpointProgress own_checkpoints_;
+  std::uint64_t wanted_checkpoint_ = 0;  // the checkpoint to be taken as soon as the learner rests
   Round rounds_at_checkpoint_ = 0;
   std::optional<Time> stopping_;  // no later than this
-  bool met_ = false, running_ = false, finished_ = false;
+  bool connected_ = false, running_ = false, finished_ = false;
   std::optional<Error> failure_;
-  std::unique_ptr<Worker> scoring_, computing_;  // last: they end before what they use
+  std::unique_ptr<TaskThread> scoring_, computing_;  // last: they end before what they use
 };
 
 }  // namespace longhaul::net

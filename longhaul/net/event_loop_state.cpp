@@ -7,7 +7,7 @@ namespace longhaul::net {
 using namespace std::chrono_literals;
 
 namespace {
-constexpr Time kStopWithin = 5s, kLinger = 200ms;
+constexpr Time kStopTimeout = 5s, kLinger = 200ms;
 }
 
 void EventLoop::checkpoint_if_due() {
@@ -16,7 +16,7 @@ void EventLoop::checkpoint_if_due() {
   const Round rounds = node_->strategy().rounds_done();
   if (rounds < rounds_at_checkpoint_ + checkpoints_.every) return;
   // The one before must be on every disk: so all have at least one in common at any time.
-  if (saved_by_all()) (void)take_checkpoint(mine_.taken + 1);
+  if (saved_by_all()) (void)take_checkpoint(own_checkpoints_.taken + 1);
 }
 
 bool EventLoop::on_checkpoint(Rank, std::uint64_t number) {
@@ -27,10 +27,10 @@ bool EventLoop::on_checkpoint(Rank, std::uint64_t number) {
 
 // Nothing that the learner is at work on can be written down: then stepped() does it.
 bool EventLoop::take_checkpoint(std::uint64_t number) {
-  if (number <= mine_.taken) return true;
-  wanted_ = number;
+  if (number <= own_checkpoints_.taken) return true;
+  wanted_checkpoint_ = number;
   if (stepping_) return false;
-  mine_.taken = number;
+  own_checkpoints_.taken = number;
   rounds_at_checkpoint_ = node_->strategy().rounds_done();
   Archive ar;
   state(ar);
@@ -40,11 +40,11 @@ bool EventLoop::take_checkpoint(std::uint64_t number) {
     loop_.post([this, number, written] {
       if (!written && !over()) failure_ = written.error();
       if (!written) return;
-      mine_.saved = number;
-      peers_.announce(mine_);
+      own_checkpoints_.saved = number;
+      peers_.announce(own_checkpoints_);
     });
   });
-  peers_.announce(mine_);
+  peers_.announce(own_checkpoints_);
   return true;
 }
 
@@ -55,11 +55,11 @@ void EventLoop::stop_if_asked() {
   const auto end = [this] { failure_ = unavailable("stopped by its user"); };
   if (!running_ || !checkpoints_.save) return end();
   if (!stopping_) {
-    stopping_ = loop_.now() + kStopWithin;
-    if (saved_by_all()) (void)take_checkpoint(mine_.taken + 1);
+    stopping_ = loop_.now() + kStopTimeout;
+    if (saved_by_all()) (void)take_checkpoint(own_checkpoints_.taken + 1);
   }
   // The others must hear that it is on this disk, too, before they see this node gone.
-  if (wanted_ == mine_.taken && saved_by_all())
+  if (wanted_checkpoint_ == own_checkpoints_.taken && saved_by_all())
     stopping_ = std::min(*stopping_, loop_.now() + kLinger);
   if (loop_.now() >= *stopping_) end();
 }
@@ -68,7 +68,7 @@ void EventLoop::state(Archive& ar) {
   ar.expect("node " + std::to_string(place_.self) + " of " + std::to_string(place_.size()) +
             " over sockets");
   Time at = now();
-  ar(at, counters_.computing, counters_.wan_bytes, counters_.wan_messages, unfed_);
+  ar(at, counters_.computing, counters_.wan_bytes, counters_.wan_messages, undelivered_step_);
   pace_.state(ar);
   if (ar.loading()) started_ = loop_.now() - at;
   node_->state(ar);
@@ -83,7 +83,7 @@ void EventLoop::state(Archive& ar) {
   ar(timers, scorings);
   if (!ar.loading() || ar.failed()) return;
   rounds_at_checkpoint_ = node_->strategy().rounds_done();
-  wanted_ = mine_.taken;
+  wanted_checkpoint_ = own_checkpoints_.taken;
   for (const auto& [key, due] : timers) start_timer(key, due);
   for (auto& [round, model] : scorings)
     score(round,

@@ -4,7 +4,7 @@
 
 namespace longhaul::net {
 
-Frame hello_frame(const Identity& me, std::uint32_t stream, Checkpointed checkpointed,
+Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress checkpointed,
                   std::vector<Acknowledged> have) {
   const Member& member = me.members->at(me.self);
   const Hello hello{me.job_hash, me.self, member.site,  member.rank_in_site, me.incarnation,

@@ -16,10 +16,10 @@ inline constexpr std::uint16_t kVersion = 1;
 
 // Which checkpoints a node has: the newest whose state is fixed, the newest that is on disk. Before
 // it runs it has taken none, and could go on from the one on disk.
-struct Checkpointed {
+struct CheckpointProgress {
   std::uint64_t taken = 0, saved = 0;
-  bool possible() const { return saved <= taken; }  // of one that runs
-  friend bool operator==(const Checkpointed&, const Checkpointed&) = default;
+  bool is_valid() const { return saved <= taken; }  // of one that runs
+  friend bool operator==(const CheckpointProgress&, const CheckpointProgress&) = default;
 };
 
 struct Hello {
@@ -28,10 +28,10 @@ struct Hello {
   std::string site;
   std::uint32_t rank_in_site = 0;
   std::uint32_t incarnation = 0;
-  std::uint64_t process = 0;       // drawn when the process began: no two claim one node
-  std::uint32_t stream = 0;        // which of the parallel ones to this peer
-  Checkpointed checkpointed;       // checkpoints, see link.h
-  std::vector<Acknowledged> have;  // of the messages of the one it speaks to
+  std::uint64_t process = 0;        // drawn when the process began: no two claim one node
+  std::uint32_t stream = 0;         // which of the parallel ones to this peer
+  CheckpointProgress checkpointed;  // checkpoints, see link.h
+  std::vector<Acknowledged> have;   // of the messages of the one it speaks to
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "job_hash"}, self.job_hash);
@@ -64,7 +64,7 @@ struct Identity {
   const Members* members = nullptr;  // outlives this
 };
 
-Frame hello_frame(const Identity&, std::uint32_t stream, Checkpointed,
+Frame hello_frame(const Identity&, std::uint32_t stream, CheckpointProgress,
                   std::vector<Acknowledged> have);
 Frame refusal_frame(std::string reason);
 

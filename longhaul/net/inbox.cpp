@@ -31,14 +31,14 @@ Result<std::vector<Frame>> Inbox::accept(Frame frame) {
   return ready;
 }
 
-std::vector<Acknowledged> Inbox::news() {
-  std::vector<Acknowledged> news;
+std::vector<Acknowledged> Inbox::take_unsent() {
+  std::vector<Acknowledged> unsent;
   for (std::uint8_t i = 0; i < Service::kClasses; ++i) {
     Class& c = classes_[i];
-    if (c.next > c.told) news.push_back({i, c.next});
-    c.told = c.next;
+    if (c.next > c.sent) unsent.push_back({i, c.next});
+    c.sent = c.next;
   }
-  return news;
+  return unsent;
 }
 
 std::vector<Acknowledged> Inbox::all() const {
@@ -48,15 +48,15 @@ std::vector<Acknowledged> Inbox::all() const {
   return all;
 }
 
-void Inbox::tell_again() {
-  for (Class& c : classes_) c.told = 0;
+void Inbox::resend_acknowledgements() {
+  for (Class& c : classes_) c.sent = 0;
 }
 
 void Inbox::state(Archive& ar) {
   for (Class& c : classes_) {
     ar(c.next, c.early);
     if (!ar.loading()) continue;
-    c.told = c.early_bytes = 0;
+    c.sent = c.early_bytes = 0;
     for (const auto& [number, frame] : c.early) c.early_bytes += frame.size();
   }
 }

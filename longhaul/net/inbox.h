@@ -22,16 +22,16 @@ class Inbox {
   // more came early than a peer that keeps to its bounds can send.
   Result<std::vector<Frame>> accept(Frame);
   // What the peer has not been told yet; and, for a hello, all of it.
-  std::vector<Acknowledged> news();
+  std::vector<Acknowledged> take_unsent();
   std::vector<Acknowledged> all() const;
   // What the peer was told may not have arrived: all of it is news again.
-  void tell_again();
+  void resend_acknowledgements();
   // Loading: the peer is told all of it again.
   void state(Archive&);
 
  private:
   struct Class {
-    std::uint64_t next = 0, told = 0;
+    std::uint64_t next = 0, sent = 0;
     std::map<std::uint64_t, Frame> early;
     std::size_t early_bytes = 0;
   };

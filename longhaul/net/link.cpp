@@ -17,36 +17,36 @@ Frame plain_frame(FrameHeader::Type type) {
 
 }  // namespace
 
-bool Link::Told::first(std::uint64_t number) {
+bool Link::FirstReports::first(std::uint64_t number) {
   if (number < below_ || !above_.insert(number).second) return false;
   while (above_.erase(below_) > 0) ++below_;
   return true;
 }
 
 Link::~Link() {
-  for (Lane& lane : lanes_) {
-    if (!lane.connection) continue;
-    lane.connection->leave();
-    lane.connection->end(unavailable("this node has ended"));
+  for (StreamState& stream : streams_) {
+    if (!stream.connection) continue;
+    stream.connection->detach();
+    stream.connection->end(unavailable("this node has ended"));
   }
 }
 
-Link::Lane& Link::lane(const Connection& connection) {
-  const auto it = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
-    return lane.connection.get() == &connection;
+Link::StreamState& Link::stream_of(const Connection& connection) {
+  const auto it = std::find_if(streams_.begin(), streams_.end(), [&](const StreamState& stream) {
+    return stream.connection.get() == &connection;
   });
-  LH_CHECK(it != lanes_.end());
+  LH_CHECK(it != streams_.end());
   return *it;
 }
 
 void Link::wake() {
-  for (const Lane& lane : lanes_)
-    if (const auto connection = lane.connection) connection->wake();
+  for (const StreamState& stream : streams_)
+    if (const auto connection = stream.connection) connection->wake();
 }
 
 bool Link::connected() const {
-  return std::all_of(lanes_.begin(), lanes_.end(),
-                     [](const Lane& lane) { return lane.connection != nullptr; });
+  return std::all_of(streams_.begin(), streams_.end(),
+                     [](const StreamState& stream) { return stream.connection != nullptr; });
 }
 
 void Link::send(const Message& message, const Service& service) {
@@ -57,21 +57,21 @@ void Link::send(const Message& message, const Service& service) {
 
 // --- connections --------------------------------------------------------------------------------
 
-Status Link::fits(const Hello& hello) const {
+Status Link::check_hello(const Hello& hello) const {
   if (dropped_)
     return unavailable(
         fmt::format("the job goes on without site {} (rank {}): the others could not "
                     "reach it and have declared it lost; where [sync] lets lost sites come "
                     "back, start it with --rejoin",
                     hello.site, hello.rank));
-  if (hello.stream >= lanes_.size())
+  if (hello.stream >= streams_.size())
     return malformed(
-        fmt::format("it opens stream {}; this job has {}", hello.stream + 1, lanes_.size()));
-  if (open_ && hello.checkpointed.possible()) LH_TRY(possible(hello.checkpointed));
+        fmt::format("it opens stream {}; this job has {}", hello.stream + 1, streams_.size()));
+  if (open_ && hello.checkpointed.is_valid()) LH_TRY(check_checkpoint(hello.checkpointed));
   if (!process_ || *process_ == hello.process) return Ok{};
   // Before anything was read or said, a node may be started anew.
-  const bool none = std::none_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
-    return lane.connection && !lane.connection->stream().gone();
+  const bool none = std::none_of(streams_.begin(), streams_.end(), [](const StreamState& stream) {
+    return stream.connection && !stream.connection->stream().closed_by_peer();
   });
   if (!open_ && none) return Ok{};
   return unavailable(
@@ -80,49 +80,49 @@ Status Link::fits(const Hello& hello) const {
 }
 
 // The next checkpoint is taken when all have the last one on disk, so nobody is further ahead.
-Status Link::possible(Checkpointed theirs) const {
-  if (theirs.taken <= mine_.saved + 1 && theirs.possible()) return Ok{};
+Status Link::check_checkpoint(CheckpointProgress theirs) const {
+  if (theirs.taken <= mine_.saved + 1 && theirs.is_valid()) return Ok{};
   return malformed(fmt::format("says that it has taken checkpoint {} and saved {}; here it is {}",
                                theirs.taken, theirs.saved, mine_.saved));
 }
 
-bool Link::ready(const Hello& hello) {
+bool Link::can_attach(const Hello& hello) {
   const std::uint64_t taken = hello.checkpointed.taken;
   return !open_ || taken <= mine_.taken || events_.on_checkpoint(peer_, taken);
 }
 
 Status Link::attach(std::shared_ptr<Connection> connection, const Hello& hello, Time now) {
-  LH_TRY(fits(hello));
+  LH_TRY(check_hello(hello));
   // Before that this end may lack what its checkpoint holds; then the peer says it again.
   if (open_)
     for (const Acknowledged& have : hello.have) LH_TRY(acknowledged(have));
   process_ = hello.process;
-  Lane& lane = lanes_[hello.stream];
-  if (const auto old = lane.connection) {
-    old->leave();
+  StreamState& stream = streams_[hello.stream];
+  if (const auto old = stream.connection) {
+    old->detach();
     old->end(unavailable("the peer has connected again"));
-    lost(lane);
+    on_stream_lost(stream);
   }
   theirs_ = hello.checkpointed;
-  lane = {.connection = std::move(connection), .last_written = now, .announce = open_};
+  stream = {.connection = std::move(connection), .last_written = now, .announce = open_};
   last_heard_ = now;
-  lane.connection->pass_to(*this);
-  if (!open_) lane.connection->hold();
-  lane.connection->wake();
+  stream.connection->set_owner(*this);
+  if (!open_) stream.connection->pause();
+  stream.connection->wake();
   return Ok{};
 }
 
 // What was on its way goes again: over the other streams, or over the next one.
-void Link::lost(Lane& lane) {
-  lane.connection.reset();
+void Link::on_stream_lost(StreamState& stream) {
+  stream.connection.reset();
   outbox_.rewind();
-  inbox_.tell_again();
+  inbox_.resend_acknowledgements();
 }
 
 void Link::on_end(Connection& connection, const Error& why) {
-  Lane& ended = lane(connection);
-  lost(ended);
-  events_.on_disconnected(peer_, std::uint32_t(&ended - lanes_.data()), why);
+  StreamState& ended = stream_of(connection);
+  on_stream_lost(ended);
+  events_.on_disconnected(peer_, std::uint32_t(&ended - streams_.data()), why);
   wake();
 }
 
@@ -130,16 +130,16 @@ void Link::open(Time now) {
   open_ = true;
   last_heard_ = now;
   // Says what this node goes on from; and a checkpoint may have brought frames.
-  for (Lane& lane : lanes_) lane.announce = true;
+  for (StreamState& stream : streams_) stream.announce = true;
   wake();
-  read_on();
+  resume_reading();
 }
 
 // Those that wait for a checkpoint go on waiting.
-void Link::read_on() {
+void Link::resume_reading() {
   if (!open_) return;
-  for (Lane& lane : lanes_)
-    if (const auto connection = lane.connection; connection && !lane.waits_for_checkpoint)
+  for (StreamState& stream : streams_)
+    if (const auto connection = stream.connection; connection && !stream.waits_for_checkpoint)
       connection->resume();
 }
 
@@ -150,44 +150,45 @@ void Link::drop() {
 }
 
 void Link::disconnect(const Error& why) {
-  for (const Lane& lane : lanes_)
-    if (const auto connection = lane.connection) connection->end(why);
+  for (const StreamState& stream : streams_)
+    if (const auto connection = stream.connection) connection->end(why);
 }
 
 void Link::tick(Time now, Time heartbeat) {
-  for (Lane& lane : lanes_) {
-    const auto connection = lane.connection;
+  for (StreamState& stream : streams_) {
+    const auto connection = stream.connection;
     if (!connection) continue;
-    const Stream& stream = connection->stream();
-    if (stream.received() != std::exchange(lane.received, stream.received())) last_heard_ = now;
-    if (stream.sent() != std::exchange(lane.sent, stream.sent())) lane.last_written = now;
-    if (now - lane.last_written >= heartbeat) lane.ping = true;
-    lane.frames = 0;
+    const Stream& transport = connection->stream();
+    if (transport.received() != std::exchange(stream.received, transport.received()))
+      last_heard_ = now;
+    if (transport.sent() != std::exchange(stream.sent, transport.sent())) stream.last_written = now;
+    if (now - stream.last_written >= heartbeat) stream.ping = true;
+    stream.frames = 0;
     connection->wake();
-    if (!connection->held()) continue;
+    if (!connection->paused()) continue;
     last_heard_ = now;  // it is this node that does not listen
-    if (connection->stream().gone())
+    if (connection->stream().closed_by_peer())
       connection->end(unavailable(connection->stream().peer() + " closed the connection"));
   }
-  read_on();
+  resume_reading();
 }
 
-void Link::announce(Checkpointed mine) {
+void Link::announce(CheckpointProgress mine) {
   mine_ = mine;
-  for (Lane& lane : lanes_) {
-    lane.announce = true;
-    if (mine_.taken >= theirs_.taken) lane.waits_for_checkpoint = false;
+  for (StreamState& stream : streams_) {
+    stream.announce = true;
+    if (mine_.taken >= theirs_.taken) stream.waits_for_checkpoint = false;
   }
   wake();
-  read_on();
+  resume_reading();
 }
 
-void Link::go_back(std::uint64_t number) { mine_ = theirs_ = {number, number}; }
+void Link::restore_checkpoint(std::uint64_t number) { mine_ = theirs_ = {number, number}; }
 
 void Link::state(Archive& ar) {
   outbox_.state(ar);
   inbox_.state(ar);
-  ar(told_);
+  ar(reported_);
 }
 
 void Link::say_bye() {
@@ -198,22 +199,22 @@ void Link::say_bye() {
 // --- frames -------------------------------------------------------------------------------------
 
 std::optional<Frame> Link::to_write(Connection& connection) {
-  Lane& lane = this->lane(connection);
-  if (std::exchange(lane.announce, false)) {
+  StreamState& stream = this->stream_of(connection);
+  if (std::exchange(stream.announce, false)) {
     Frame frame = plain_frame(FrameHeader::Type::checkpoint);
     frame.header.number = mine_.taken;
     frame.header.epoch = mine_.saved;
     return frame;
   }
-  if (auto frame = &lane == &lanes_.back() ? control() : outbox_.next(kBulk)) return frame;
-  if (std::exchange(lane.ping, false)) return plain_frame(FrameHeader::Type::ping);
+  if (auto frame = &stream == &streams_.back() ? control() : outbox_.next(kBulk)) return frame;
+  if (std::exchange(stream.ping, false)) return plain_frame(FrameHeader::Type::ping);
   return std::nullopt;
 }
 
 std::optional<Frame> Link::control() {
-  if (auto news = inbox_.news(); !news.empty()) {
+  if (auto unsent = inbox_.take_unsent(); !unsent.empty()) {
     Frame frame = plain_frame(FrameHeader::Type::ack);
-    frame.head = Payload(share(to_wire(Acknowledgement{std::move(news)})));
+    frame.head = Payload(share(to_wire(Acknowledgement{std::move(unsent)})));
     return frame;
   }
   if (auto frame = outbox_.next(kUrgent)) return frame;
@@ -225,45 +226,45 @@ void Link::on_written(Connection&, const Frame& frame) {
   const FrameHeader& header = frame.header;
   if (header.type == FrameHeader::Type::bye) bye_written_ = true;
   if (header.type != FrameHeader::Type::message) return;
-  tell_writable(frame);
+  report_writable(frame);
 }
 
 // Once for each, whether this node learns that it is written from the stream or from the peer: a
 // stream that breaks may keep it to itself.
-void Link::tell_writable(const Frame& frame) {
+void Link::report_writable(const Frame& frame) {
   const FrameHeader& header = frame.header;
-  const bool first = told_[header.service_class].first(header.number);
+  const bool first = reported_[header.service_class].first(header.number);
   if (first && frame.body.size() > 0) events_.on_writable(peer_, header.service_class);
 }
 
 Status Link::acknowledged(const Acknowledged& have) {
   const auto done = outbox_.acknowledged(have);
   if (!done) return done.error();
-  for (const Frame& frame : *done) tell_writable(frame);
+  for (const Frame& frame : *done) report_writable(frame);
   return Ok{};
 }
 
 void Link::on_frame(Connection& connection, Frame&& frame) {
-  if (++lane(connection).frames > kFramesPerTick) connection.hold();
+  if (++stream_of(connection).frames > kFramesPerTick) connection.pause();
   if (const Status good = take(connection, std::move(frame)); !good) connection.end(good.error());
 }
 
-Status Link::follow(Connection& connection, Checkpointed theirs) {
-  LH_TRY(possible(theirs));
+Status Link::on_peer_checkpoint(Connection& connection, CheckpointProgress theirs) {
+  LH_TRY(check_checkpoint(theirs));
   theirs_ = theirs;
   announced_ = true;
   if (theirs.taken <= mine_.taken || events_.on_checkpoint(peer_, theirs.taken)) return Ok{};
-  lane(connection).waits_for_checkpoint = true;
-  connection.hold();
+  stream_of(connection).waits_for_checkpoint = true;
+  connection.pause();
   return Ok{};
 }
 
 Status Link::take(Connection& connection, Frame&& frame) {
   switch (frame.header.type) {
     case FrameHeader::Type::message: {
-      auto ready = inbox_.accept(std::move(frame));
-      if (!ready) return ready.error();
-      for (const Frame& one : *ready) events_.on_message(peer_, one.message());
+      auto messages = inbox_.accept(std::move(frame));
+      if (!messages) return messages.error();
+      for (const Frame& one : *messages) events_.on_message(peer_, one.message());
       wake();
       return Ok{};
     }
@@ -275,12 +276,12 @@ Status Link::take(Connection& connection, Frame&& frame) {
       return Ok{};
     }
     case FrameHeader::Type::bye:
-      gone_ = true;
+      peer_done_ = true;
       return Ok{};
     case FrameHeader::Type::ping:
       return Ok{};
     case FrameHeader::Type::checkpoint:
-      return follow(connection, {frame.header.number, frame.header.epoch});
+      return on_peer_checkpoint(connection, {frame.header.number, frame.header.epoch});
     case FrameHeader::Type::refusal:
       return unavailable("it ends the connection: " + read_refusal(frame));
     case FrameHeader::Type::hello:

@@ -42,19 +42,19 @@ class Link final : public Connection::Owner {
   };
   // `streams` for bulk; there is one more.
   Link(Rank peer, std::uint32_t streams, Events& events)
-      : peer_(peer), events_(events), lanes_(streams + 1) {}
+      : peer_(peer), events_(events), streams_(streams + 1) {}
   ~Link() override;
 
   void send(const Message&, const Service&);
   // A connection on which the peer has said this hello; ends the one before it. An Error: the peer
   // has what it cannot have, another process of it is known, or it is dropped: the caller refuses.
-  Status fits(const Hello&) const;
+  Status check_hello(const Hello&) const;
   // The packets of that stream, if it is connected: see Stream::mark().
-  void mark(std::uint32_t stream, unsigned dscp) {
-    if (const auto& connection = lanes_[stream].connection) connection->mark(dscp);
+  void set_dscp(std::uint32_t stream, unsigned dscp) {
+    if (const auto& connection = streams_[stream].connection) connection->set_dscp(dscp);
   }
   // False: the peer has a checkpoint that this node must take first; it may call again soon.
-  bool ready(const Hello&);
+  bool can_attach(const Hello&);
   Status attach(std::shared_ptr<Connection>, const Hello&, Time now);
   std::vector<Acknowledged> have() const { return inbox_.all(); }
   // Of which process of the peer this is; nothing before the first connection.
@@ -62,12 +62,12 @@ class Link final : public Connection::Owner {
   // Until this is called nothing is read but hellos: the peer's messages wait with the peer.
   void open(Time now);
   // This node's checkpoints, said to the peer before anything that is not in them.
-  void announce(Checkpointed);
-  Checkpointed checkpointed() const { return mine_; }
-  Checkpointed peer_checkpointed() const { return theirs_; }
+  void announce(CheckpointProgress);
+  CheckpointProgress checkpointed() const { return mine_; }
+  CheckpointProgress peer_checkpointed() const { return theirs_; }
   bool announced() const { return announced_; }  // the peer runs and has said so
   // Both go on from that checkpoint; before open().
-  void go_back(std::uint64_t number);
+  void restore_checkpoint(std::uint64_t number);
   // What a checkpoint holds of a link; while nothing is read or written.
   void state(Archive&);
   // The job goes on without the peer: nothing is sent to it or taken from it any more.
@@ -76,19 +76,19 @@ class Link final : public Connection::Owner {
   // Every now and then: notes progress, and has a ping sent where nothing was for `heartbeat`.
   void tick(Time now, Time heartbeat);
   Time last_heard() const { return last_heard_; }
-  std::uint32_t streams() const { return std::uint32_t(lanes_.size()); }
+  std::uint32_t streams() const { return std::uint32_t(streams_.size()); }
   bool connected() const;  // by all streams
-  bool connected(std::uint32_t stream) const { return lanes_[stream].connection != nullptr; }
+  bool connected(std::uint32_t stream) const { return streams_[stream].connection != nullptr; }
   bool dropped() const { return dropped_; }
   void disconnect(const Error& why);
 
   // Nothing more is to be said; both have it all once settled() on either side.
   void say_bye();
-  bool settled() const { return gone_ || dropped_ || (outbox_.idle() && bye_written_); }
-  bool peer_is_done() const { return gone_; }
+  bool settled() const { return peer_done_ || dropped_ || (outbox_.idle() && bye_written_); }
+  bool peer_is_done() const { return peer_done_; }
 
  private:
-  struct Lane {  // one of the streams
+  struct StreamState {  // one of the streams
     std::shared_ptr<Connection> connection;
     std::uint64_t received = 0, sent = 0;  // bytes, at the last tick
     Time last_written{0};
@@ -98,7 +98,7 @@ class Link final : public Connection::Owner {
     bool waits_for_checkpoint = false;  // of this node: nothing is read before it is taken
   };
   // The numbers of a class that on_writable was called for: streams end their writes in any order.
-  class Told {
+  class FirstReports {
    public:
     bool first(std::uint64_t number);
     void state(auto& archive) { archive(below_, above_); }
@@ -114,26 +114,26 @@ class Link final : public Connection::Owner {
   void on_end(Connection&, const Error& why) override;
   std::optional<Frame> control();  // the next of the last stream
   Status take(Connection&, Frame&&);
-  Status follow(Connection&, Checkpointed);
-  Lane& lane(const Connection&);
-  void lost(Lane&);
-  void read_on();
-  void tell_writable(const Frame&);
+  Status on_peer_checkpoint(Connection&, CheckpointProgress);
+  StreamState& stream_of(const Connection&);
+  void on_stream_lost(StreamState&);
+  void resume_reading();
+  void report_writable(const Frame&);
   Status acknowledged(const Acknowledged&);
-  Status possible(Checkpointed) const;
+  Status check_checkpoint(CheckpointProgress) const;
   void wake();
 
   const Rank peer_;
   Events& events_;
   Outbox outbox_;
   Inbox inbox_;
-  std::vector<Lane> lanes_;
+  std::vector<StreamState> streams_;
   std::optional<std::uint64_t> process_;
-  std::array<Told, Service::kClasses> told_;
-  Checkpointed mine_, theirs_;
+  std::array<FirstReports, Service::kClasses> reported_;
+  CheckpointProgress mine_, theirs_;
   Time last_heard_{0};
   bool open_ = false, dropped_ = false, announced_ = false;
-  bool bye_ = false, bye_written_ = false, gone_ = false;
+  bool bye_ = false, bye_written_ = false, peer_done_ = false;
 };
 
 }  // namespace longhaul::net

@@ -44,7 +44,7 @@ class MemoryStream final : public Stream {
   void close() override { in_->closed = out_->closed = true; }
   std::uint64_t received() const override { return 0; }
   std::uint64_t sent() const override { return 0; }
-  bool gone() const override { return in_->closed; }
+  bool closed_by_peer() const override { return in_->closed; }
   std::string peer() const override { return "memory"; }
   // Writes end when the test says so, too.
   bool finish_write() {
@@ -218,7 +218,7 @@ TEST(Link, AfterADropNothingIsSentTakenOrKept) {
   two.a.link.send(numbered(1), kControl);
   two.run();
   EXPECT_TRUE(two.b.got.empty());
-  const Status again = two.a.link.fits(Two::hello(0, two.b));
+  const Status again = two.a.link.check_hello(Two::hello(0, two.b));
   ASSERT_FALSE(again);
   EXPECT_NE(again.error().what.find("declared it lost"), std::string::npos) << again.error().what;
 }
@@ -263,13 +263,13 @@ TEST(Link, NothingOvertakesACheckpointOnAnyStream) {
       two.run();
     }
     EXPECT_EQ(two.b.got.size(), 7u);
-    EXPECT_EQ(two.b.link.peer_checkpointed(), (Checkpointed{1, 0}));
+    EXPECT_EQ(two.b.link.peer_checkpointed(), (CheckpointProgress{1, 0}));
     EXPECT_EQ(two.a.link.peer_checkpointed().taken, 1u);
   }
 }
 
 TEST(Link, ACheckpointThatCannotBeEndsTheConnection) {
-  for (const Checkpointed lie : {Checkpointed{2, 0}, Checkpointed{1, 2}}) {
+  for (const CheckpointProgress lie : {CheckpointProgress{2, 0}, CheckpointProgress{1, 2}}) {
     Two two;
     two.open();
     two.a.link.announce(lie);

@@ -36,88 +36,92 @@ std::string Peers::name(Rank rank) const {
 // --- greetings ----------------------------------------------------------------------------------
 
 Result<std::uint16_t> Peers::listen() {
-  const auto accepted = [this](std::unique_ptr<Stream> s) { greet(std::move(s), std::nullopt); };
+  const auto accepted = [this](std::unique_ptr<Stream> s) {
+    start_handshake(std::move(s), std::nullopt);
+  };
   auto listener = config_.listening >= 0
-                      ? net::listen_at(loop_, config_.listening, accepted)
+                      ? net::listen_on(loop_, config_.listening, accepted)
                       : net::listen(loop_, config_.addresses.at(place_.self), accepted);
   if (!listener) return listener.error();
   listener_ = *std::move(listener);
   return listener_->port();
 }
 
-void Peers::greet(std::unique_ptr<Stream> stream, std::optional<Greeting::Dialled> dialled) {
-  if (greetings_.size() >= kGreetings && !dialled)
-    return turned_away(unavailable(
-        fmt::format("{}: {} others have not said hello yet", stream->peer(), greetings_.size())));
+void Peers::start_handshake(std::unique_ptr<Stream> stream,
+                            std::optional<Handshake::Dialled> dialled) {
+  if (handshakes_.size() >= kMaxHandshakes && !dialled)
+    return on_rejected(unavailable(
+        fmt::format("{}: {} others have not said hello yet", stream->peer(), handshakes_.size())));
   if (!config_.congestion.empty())
     if (const Status set = stream->set_congestion(config_.congestion); !set)
-      if (!std::exchange(told_congestion_, true)) events_.on_note(set.error().what);
-  const auto greeting = std::make_shared<Greeting>(dialled, static_cast<Greeting::Host&>(*this));
-  greetings_.insert(greeting);
-  greeting->start(std::move(stream));
+      if (!std::exchange(warned_congestion_, true)) events_.on_note(set.error().what);
+  const auto handshake = std::make_shared<Handshake>(dialled, static_cast<Handshake::Host&>(*this));
+  handshakes_.insert(handshake);
+  handshake->start(std::move(stream));
 }
 
-void Peers::turned_away(const Error& why) {
+void Peers::on_rejected(const Error& why) {
   const Time now = loop_.now();
-  notes_ = std::min(kNotes, notes_ + seconds(now - std::exchange(noted_, now)));
-  if (notes_ < 1) return ++unnoted_, void();
-  notes_ -= 1;
-  const auto others = std::exchange(unnoted_, 0);
+  note_tokens_ = std::min(kNoteBurst, note_tokens_ + seconds(now - std::exchange(note_at_, now)));
+  if (note_tokens_ < 1) return ++suppressed_notes_, void();
+  note_tokens_ -= 1;
+  const auto others = std::exchange(suppressed_notes_, 0);
   events_.on_note("turned away " + why.what +
                   (others > 0 ? fmt::format(" ({} others before)", others) : ""));
 }
 
-void Peers::greeted(Greeting& greeting, Rank peer, std::uint32_t stream) {
-  troubles_.erase(peer);
-  pauses_.erase({peer, stream});
+void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t stream) {
+  last_errors_.erase(peer);
+  retry_after_.erase({peer, stream});
   if (config_.dscp && stream + 1 == links_.at(peer)->streams())
-    links_.at(peer)->mark(stream, kControlMark);
-  if (returning_.contains(peer) && links_.at(peer)->connected()) events_.on_returned(peer);
-  greetings_.erase(greeting.shared_from_this());
+    links_.at(peer)->set_dscp(stream, kControlDscp);
+  if (not_admitted_.contains(peer) && links_.at(peer)->connected()) events_.on_rejoin_request(peer);
+  handshakes_.erase(handshake.shared_from_this());
   // Membership must know that the peer is back before it hears what the peer wrote meanwhile.
-  if (open_ && !parting_) watch(peer, *links_.at(peer));
+  if (open_ && !shutting_down_) watch(peer, *links_.at(peer));
 }
 
-void Peers::not_greeted(Greeting& greeting, bool refused, const Error& why) {
-  const auto dialled = greeting.dialled();
-  greetings_.erase(greeting.shared_from_this());
-  if (!dialled) return turned_away(why);
-  troubles_[dialled->peer] = why.what;
+void Peers::on_handshake_failed(Handshake& handshake, bool refused, const Error& why) {
+  const auto dialled = handshake.dialled();
+  handshakes_.erase(handshake.shared_from_this());
+  if (!dialled) return on_rejected(why);
+  last_errors_[dialled->peer] = why.what;
   if (refused) events_.on_refused(unavailable(name(dialled->peer) + " at " + why.what));
   dial_later({dialled->peer, dialled->stream});
 }
 
 // --- connections --------------------------------------------------------------------------------
 
-void Peers::dial(Way way) {
-  const auto [peer, stream] = way;
+void Peers::dial(StreamKey key) {
+  const auto [peer, stream] = key;
   const Link& link = *links_.at(peer);
   if (link.settled() || link.connected(stream)) return;
   connect(loop_, config_.addresses.at(peer), kDialWithin,
-          [here = std::weak_ptr(alive_), way](auto connected) {
+          [here = std::weak_ptr(alive_), key](auto connected) {
             const auto self = here.lock();
             if (!self) return;
             Peers& peers = **self;
             if (connected)
-              return peers.greet(*std::move(connected), Greeting::Dialled{way.first, way.second});
-            peers.troubles_[way.first] = connected.error().what;
-            peers.dial_later(way);
+              return peers.start_handshake(*std::move(connected),
+                                           Handshake::Dialled{key.first, key.second});
+            peers.last_errors_[key.first] = connected.error().what;
+            peers.dial_later(key);
           });
 }
 
 // The pause doubles, and is drawn anew from half of it to all of it: many nodes that lost one
 // another at the same moment must not come back at the same moment.
-void Peers::dial_later(Way way) {
-  Time& pause = pauses_.emplace(way, config_.retry).first->second;
-  Random random(place_.seed, {Purpose::jitter, dialled_++, place_.self, way.first});
+void Peers::dial_later(StreamKey key) {
+  Time& pause = retry_after_.emplace(key, config_.first_retry).first->second;
+  Random random(place_.seed, {Purpose::jitter, dialled_++, place_.self, key.first});
   const Time wait = pause / 2 + Time(random.below(std::uint64_t(pause.count() / 2 + 1)));
-  pause = std::min(2 * pause, config_.longest_retry);
-  dials_[way] = loop_.at(loop_.now() + wait, [this, way] { dial(way); });
+  pause = std::min(2 * pause, config_.max_retry);
+  dials_[key] = loop_.at(loop_.now() + wait, [this, key] { dial(key); });
 }
 
 void Peers::on_disconnected(Rank peer, std::uint32_t stream, const Error& why) {
-  troubles_[peer] = why.what;
-  if (calls(peer)) dial_later({peer, stream});
+  last_errors_[peer] = why.what;
+  if (should_dial(peer)) dial_later({peer, stream});
 }
 
 void Peers::break_connections() {
@@ -126,9 +130,9 @@ void Peers::break_connections() {
 
 // --- meeting, watching, parting -----------------------------------------------------------------
 
-Status Peers::meet(const std::function<bool()>& failed) {
+Status Peers::connect_all(const std::function<bool()>& failed) {
   for (const auto& [peer, link] : links_)
-    for (std::uint32_t stream = 0; calls(peer) && stream < link->streams(); ++stream)
+    for (std::uint32_t stream = 0; should_dial(peer) && stream < link->streams(); ++stream)
       dial({peer, stream});
   const auto connected = [](const auto& entry) { return entry.second->connected(); };
   const auto done = [&] {
@@ -136,16 +140,16 @@ Status Peers::meet(const std::function<bool()>& failed) {
     return place_.comes_back() ? std::any_of(links_.begin(), links_.end(), connected)
                                : std::all_of(links_.begin(), links_.end(), connected);
   };
-  if (loop_.run_until(loop_.now() + config_.meet, done)) return Ok{};
+  if (loop_.run_until(loop_.now() + config_.connect_timeout, done)) return Ok{};
   std::string missing;
   for (const auto& [peer, link] : links_) {
     if (link->connected()) continue;
     missing += fmt::format("\n  {}: {}", name(peer),
-                           troubles_.contains(peer) ? troubles_[peer] : "has not called");
+                           last_errors_.contains(peer) ? last_errors_[peer] : "has not called");
   }
   return unavailable(fmt::format("{} nodes met within {:g} s:{}",
                                  place_.comes_back() ? "none of the other" : "not all",
-                                 seconds(config_.meet), missing));
+                                 seconds(config_.connect_timeout), missing));
 }
 
 void Peers::open() {
@@ -153,15 +157,15 @@ void Peers::open() {
   for (auto& [peer, link] : links_) link->open(loop_.now());
 }
 
-void Peers::announce(Checkpointed mine) {
+void Peers::announce(CheckpointProgress mine) {
   for (auto& [peer, link] : links_) link->announce(mine);
 }
 
-void Peers::go_back(std::uint64_t number) {
-  for (auto& [peer, link] : links_) link->go_back(number);
+void Peers::restore_checkpoint(std::uint64_t number) {
+  for (auto& [peer, link] : links_) link->restore_checkpoint(number);
 }
 
-std::uint64_t Peers::newest_of_all(std::uint64_t own) const {
+std::uint64_t Peers::newest_common_checkpoint(std::uint64_t own) const {
   for (const auto& [peer, link] : links_) own = std::min(own, link->peer_checkpointed().saved);
   return own;
 }
@@ -169,7 +173,7 @@ std::uint64_t Peers::newest_of_all(std::uint64_t own) const {
 bool Peers::saved_by_all(std::uint64_t number) const {
   return std::all_of(links_.begin(), links_.end(), [&](const auto& entry) {
     const Link& link = *entry.second;
-    return link.dropped() || returning_.contains(entry.first) ||
+    return link.dropped() || not_admitted_.contains(entry.first) ||
            (link.announced() && link.peer_checkpointed().saved >= number);
   });
 }
@@ -183,36 +187,37 @@ void Peers::tick() {
   retired_.clear();
   for (auto& [peer, link] : links_) {
     link->tick(loop_.now(), config_.heartbeat);
-    if (open_ && !parting_ && !link->dropped()) watch(peer, *link);
+    if (open_ && !shutting_down_ && !link->dropped()) watch(peer, *link);
   }
 }
 
 void Peers::watch(Rank peer, Link& link) {
   const Time quiet = loop_.now() - link.last_heard();
   // A peer that has not said so much as what it goes on from may be reading its checkpoint.
-  const bool at_once = link.announced() || renewed_.contains(peer);
-  const Time patience = at_once ? config_.silence : std::max(config_.silence, config_.meet);
+  const bool at_once = link.announced() || rejoined_.contains(peer);
+  const Time patience = at_once ? config_.silence_timeout
+                                : std::max(config_.silence_timeout, config_.connect_timeout);
   const bool silent = !link.peer_is_done() && quiet > patience;
   if (silent)
     link.disconnect(
         {Error::Kind::timed_out, fmt::format("not a byte for {:g} s", seconds(patience))});
   if (silent == silent_.contains(peer)) return;
-  if (silent && returning_.erase(peer) > 0) return drop(peer);  // gone again
+  if (silent && not_admitted_.erase(peer) > 0) return drop(peer);  // gone again
   if (silent)
     silent_.insert(peer);
   else
     silent_.erase(peer);
-  events_.on_silent(peer, silent, troubles_[peer]);
+  events_.on_silent(peer, silent, last_errors_[peer]);
 }
 
 void Peers::drop(Rank peer) {
   Link& link = *links_.at(peer);
-  if (link.dropped() || returning_.contains(peer)) return;
+  if (link.dropped() || not_admitted_.contains(peer)) return;
   link.drop();
   std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
 }
 
-std::uint64_t Peers::newest_of_any() const {
+std::uint64_t Peers::newest_taken_checkpoint() const {
   std::uint64_t newest = 0;
   for (const auto& [peer, link] : links_)
     newest = std::max(newest, link->peer_checkpointed().taken);
@@ -222,51 +227,51 @@ std::uint64_t Peers::newest_of_any() const {
 // --- new incarnations ---------------------------------------------------------------------------
 
 // Who calls whom: see the head of peers.h.
-bool Peers::calls(Rank peer) const { return peer > place_.self || place_.comes_back(); }
+bool Peers::should_dial(Rank peer) const { return peer > place_.self || place_.comes_back(); }
 
-Result<bool> Peers::meets(const Hello& hello) {
+Result<bool> Peers::accepts(const Hello& hello) {
   const Link& link = *links_.at(hello.rank);
   if (hello.incarnation == 0) return true;
   if (!open_ && place_.comes_back()) return false;  // two that come back wait for the others
   if (!open_) return unavailable("the run has not begun; start the site without --rejoin");
   const bool known = !link.process() || *link.process() == hello.process;
   if (known && !link.dropped()) return true;
-  const bool gone_again = returning_.contains(hello.rank) && !link.connected();
+  const bool gone_again = not_admitted_.contains(hello.rank) && !link.connected();
   if (!link.dropped() && !gone_again) return false;
-  if (link.dropped() && !events_.lets_return(hello.rank)) return true;  // which link refuses
-  renew(hello.rank);
-  returning_.insert(hello.rank);
+  if (link.dropped() && !events_.may_rejoin(hello.rank)) return true;  // which link refuses
+  replace_link(hello.rank);
+  not_admitted_.insert(hello.rank);
   return true;
 }
 
-void Peers::let_in(Rank peer) {
-  if (returning_.erase(peer) == 0) renew(peer);
+void Peers::admit(Rank peer) {
+  if (not_admitted_.erase(peer) == 0) replace_link(peer);
 }
 
-void Peers::renew(Rank peer) {
+void Peers::replace_link(Rank peer) {
   std::unique_ptr<Link>& link = links_.at(peer);
   link->drop();
-  const Checkpointed mine = link->checkpointed();
+  const CheckpointProgress mine = link->checkpointed();
   retired_.push_back(std::exchange(
       link, std::make_unique<Link>(peer, config_.streams, static_cast<Link::Events&>(*this))));
   link->announce(mine);
   link->open(loop_.now());
   silent_.erase(peer);
-  renewed_.insert(peer);
-  troubles_.erase(peer);
+  rejoined_.insert(peer);
+  last_errors_.erase(peer);
   std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
   // It is sure to call; if that call is lost, this node does as ever.
   for (std::uint32_t stream = 0; peer > place_.self && stream < link->streams(); ++stream) {
-    pauses_[{peer, stream}] = config_.longest_retry;
+    retry_after_[{peer, stream}] = config_.max_retry;
     dial_later({peer, stream});
   }
 }
 
 // --- the end ------------------------------------------------------------------------------------
 
-void Peers::part(Time within) {
-  parting_ = true;
-  for (const Rank peer : std::exchange(returning_, {})) drop(peer);
+void Peers::shut_down(Time within) {
+  shutting_down_ = true;
+  for (const Rank peer : std::exchange(not_admitted_, {})) drop(peer);
   for (auto& [peer, link] : links_) link->say_bye();
   (void)loop_.run_until(loop_.now() + within, [this] {
     return std::all_of(links_.begin(), links_.end(),

@@ -7,8 +7,8 @@
 // worth anything to it. It gets it when it calls and the one before has been declared lost, or when
 // the members let it in, whichever comes first; and calls all the others itself.
 //
-// Strangers: at most kGreetings are listened to at a time, each for Greeting::kPatience and 4 KiB.
-// One thread: the loop's.
+// Strangers: at most kMaxHandshakes are listened to at a time, each for Handshake::kTimeout and 4
+// KiB. One thread: the loop's.
 #include <map>
 #include <memory>
 #include <set>
@@ -16,31 +16,32 @@
 #include <vector>
 
 #include "longhaul/core/action.h"
-#include "longhaul/net/greeting.h"
+#include "longhaul/net/handshake.h"
 
 namespace longhaul::net {
 
 struct PeersConfig {
   std::uint64_t job_hash = 0;
-  std::uint64_t process = 0;             // unlike that of any other process: a random number
-  std::vector<Address> addresses;        // by rank
-  int listening = -1;                    // a socket that this node inherited for its address
-  std::uint32_t streams = 1;             // parallel connections to each peer, for bulk
-  std::string congestion = {};           // control of all connections; "": the system's
-  bool dscp = false;                     // the stream for control is marked, see kControlMark
-  Time meet = std::chrono::seconds(60);  // all must be connected within this, or the run fails
-  Time retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
-  Time longest_retry = std::chrono::seconds(2);
+  std::uint64_t process = 0;       // unlike that of any other process: a random number
+  std::vector<Address> addresses;  // by rank
+  int listening = -1;              // a socket that this node inherited for its address
+  std::uint32_t streams = 1;       // parallel connections to each peer, for bulk
+  std::string congestion = {};     // control of all connections; "": the system's
+  bool dscp = false;               // the stream for control is marked, see kControlDscp
+  Time connect_timeout =
+      std::chrono::seconds(60);  // all must be connected within this, or the run fails
+  Time first_retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
+  Time max_retry = std::chrono::seconds(2);
   Time heartbeat = std::chrono::seconds(1);
-  Time silence = std::chrono::seconds(10);  // without a byte: the peer is silent
+  Time silence_timeout = std::chrono::seconds(10);  // without a byte: the peer is silent
 };
 
-class Peers final : private Greeting::Host, private Link::Events {
+class Peers final : private Handshake::Host, private Link::Events {
  public:
-  static constexpr std::size_t kGreetings = 128;
+  static constexpr std::size_t kMaxHandshakes = 128;
   // DSCP of the stream for control: class selector 5. The two above it belong to the network's own
   // control (RFC 4594), and networks take them away.
-  static constexpr unsigned kControlMark = 40;
+  static constexpr unsigned kControlDscp = 40;
   class Events {
    public:
     virtual ~Events() = default;
@@ -49,8 +50,8 @@ class Peers final : private Greeting::Host, private Link::Events {
     virtual void on_silent(Rank peer, bool silent, const std::string& trouble) = 0;
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;  // see Link::Events
     virtual void on_refused(const Error&) = 0;  // a peer does not want this node
-    virtual bool lets_return(Rank) = 0;         // is it declared lost, and may it come back?
-    virtual void on_returned(Rank) = 0;         // and here it is
+    virtual bool may_rejoin(Rank) = 0;          // is it declared lost, and may it come back?
+    virtual void on_rejoin_request(Rank) = 0;   // and here it is
     virtual void on_note(const std::string& text) = 0;  // for the user, one line
   };
   // Loop and events outlive this.
@@ -65,39 +66,39 @@ class Peers final : private Greeting::Host, private Link::Events {
   void set_addresses(std::vector<Address> addresses) { config_.addresses = std::move(addresses); }
   // Until all are connected, for a node that comes back any; an Error names who is not, and why.
   // `failed` ends it early.
-  Status meet(const std::function<bool()>& failed);
+  Status connect_all(const std::function<bool()>& failed);
   // From now on messages come, and silence counts.
   void open();
   // Every now and then.
   void tick();
   // This node has these checkpoints; before open(): it could go on from the one that is saved.
-  void announce(Checkpointed);
+  void announce(CheckpointProgress);
   // All go on from that checkpoint; before open().
-  void go_back(std::uint64_t number);
+  void restore_checkpoint(std::uint64_t number);
   // The newest checkpoint that all can go on from, as the others said when they met; `own`: this
   // node's newest.
-  std::uint64_t newest_of_all(std::uint64_t own) const;
-  std::uint64_t newest_of_any() const;  // that is taken
+  std::uint64_t newest_common_checkpoint(std::uint64_t own) const;
+  std::uint64_t newest_taken_checkpoint() const;  // that is taken
   // All the others run, and have that checkpoint on disk.
   bool saved_by_all(std::uint64_t number) const;
   void state(Archive&);
   // The job goes on without that peer.
   void drop(Rank);
   // The members have taken a new incarnation of it in.
-  void let_in(Rank);
+  void admit(Rank);
   void send(const Send& send) { links_.at(send.to)->send(send.message, send.service); }
   // This node has nothing more to say; until everybody has its last words, or the time is over.
-  void part(Time within);
+  void shut_down(Time within);
   void break_connections();  // for tests
 
  private:
-  // Greeting::Host
+  // Handshake::Host
   Loop& loop() override { return loop_; }
   const Identity& identity() const override { return identity_; }
   Link& link(Rank rank) override { return *links_.at(rank); }
-  Result<bool> meets(const Hello&) override;
-  void greeted(Greeting&, Rank, std::uint32_t stream) override;
-  void not_greeted(Greeting&, bool refused, const Error&) override;
+  Result<bool> accepts(const Hello&) override;
+  void on_handshake_done(Handshake&, Rank, std::uint32_t stream) override;
+  void on_handshake_failed(Handshake&, bool refused, const Error&) override;
   // Link::Events
   void on_message(Rank from, const Message& m) override { events_.on_message(from, m); }
   void on_writable(Rank peer, unsigned c) override { events_.on_writable(peer, c); }
@@ -106,14 +107,14 @@ class Peers final : private Greeting::Host, private Link::Events {
     return events_.on_checkpoint(peer, number);
   }
 
-  using Way = std::pair<Rank, std::uint32_t>;  // (peer, stream)
-  void dial(Way);
-  void dial_later(Way);
-  void greet(std::unique_ptr<Stream>, std::optional<Greeting::Dialled>);
-  void turned_away(const Error&);
+  using StreamKey = std::pair<Rank, std::uint32_t>;  // (peer, stream)
+  void dial(StreamKey);
+  void dial_later(StreamKey);
+  void start_handshake(std::unique_ptr<Stream>, std::optional<Handshake::Dialled>);
+  void on_rejected(const Error&);
   void watch(Rank, Link&);
-  void renew(Rank);
-  bool calls(Rank) const;
+  void replace_link(Rank);
+  bool should_dial(Rank) const;
   std::string name(Rank) const;
 
   Loop& loop_;
@@ -123,22 +124,22 @@ class Peers final : private Greeting::Host, private Link::Events {
   Events& events_;
   std::unique_ptr<Listener> listener_;
   std::map<Rank, std::unique_ptr<Link>> links_;
-  std::set<Rank> returning_;                    // have a link, and are not let in yet
-  std::set<Rank> renewed_;                      // have come back once
+  std::set<Rank> not_admitted_;                 // have a link, and are not let in yet
+  std::set<Rank> rejoined_;                     // have come back once
   std::vector<std::unique_ptr<Link>> retired_;  // of incarnations before; until the next tick
-  std::set<std::shared_ptr<Greeting>> greetings_;
-  std::map<Way, Time> pauses_;  // before dialling again
-  std::map<Way, Timer> dials_;
-  std::map<Rank, std::string> troubles_;  // why a peer is not connected
-  std::set<Rank> silent_;                 // events_ has been told
+  std::set<std::shared_ptr<Handshake>> handshakes_;
+  std::map<StreamKey, Time> retry_after_;  // before dialling again
+  std::map<StreamKey, Timer> dials_;
+  std::map<Rank, std::string> last_errors_;  // why a peer is not connected
+  std::set<Rank> silent_;                    // events_ has been told
   std::uint64_t dialled_ = 0;
-  // Notes about strangers: kNotes at once, then one a second; the others are counted.
-  static constexpr double kNotes = 20;
-  double notes_ = kNotes;
-  Time noted_{0};
-  std::uint64_t unnoted_ = 0;
-  bool open_ = false, parting_ = false;
-  bool told_congestion_ = false;
+  // Notes about strangers: kNoteBurst at once, then one a second; the others are counted.
+  static constexpr double kNoteBurst = 20;
+  double note_tokens_ = kNoteBurst;
+  Time note_at_{0};
+  std::uint64_t suppressed_notes_ = 0;
+  bool open_ = false, shutting_down_ = false;
+  bool warned_congestion_ = false;
   // Dials under way end after this; they ask whether it is still there.
   std::shared_ptr<Peers*> alive_ = std::make_shared<Peers*>(this);
 };

@@ -27,11 +27,11 @@ class Stream {
   virtual std::uint64_t received() const = 0;
   virtual std::uint64_t sent() const = 0;
   // The other side has closed it, although there may be bytes to be read yet.
-  virtual bool gone() const = 0;
+  virtual bool closed_by_peer() const = 0;
   // How the network is to treat it, where there is one that could: the congestion control by its
   // name ("bbr"), and the DSCP of its packets (RFC 2474). An Error: the kernel does not offer it.
   virtual Status set_congestion(const std::string&) { return Ok{}; }
-  virtual void mark(unsigned /*dscp*/) {}
+  virtual void set_dscp(unsigned /*dscp*/) {}
   // "10.0.0.7:7000", for messages to the user.
   virtual std::string peer() const = 0;
 };

@@ -115,9 +115,9 @@ struct Socket : std::enable_shared_from_this<Socket> {
       self->sent += count;
       if (error) return done(self->broken(error));
       for (auto& part : parts) {
-        const std::size_t gone = std::min(count, part.size());
-        part = part.subspan(gone);
-        count -= gone;
+        const std::size_t moved = std::min(count, part.size());
+        part = part.subspan(moved);
+        count -= moved;
       }
       self->write_on(parts, std::move(done));
     });
@@ -167,7 +167,7 @@ class TcpStream final : public Stream {
   }
   std::uint64_t received() const override { return socket_->received; }
   std::uint64_t sent() const override { return socket_->sent; }
-  bool gone() const override {
+  bool closed_by_peer() const override {
     pollfd at{socket_->socket.native_handle(), POLLRDHUP, 0};
     return poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   }
@@ -184,7 +184,7 @@ class TcpStream final : public Stream {
                     "tcp_{}; connections use the system's",
                     name, std::strerror(errno), name));
   }
-  void mark(unsigned dscp) override {
+  void set_dscp(unsigned dscp) override {
     ErrorCode error;
     const bool v6 = socket_->socket.local_endpoint(error).address().is_v6();
     const int value = int(dscp) << 2;  // below it are the two bits of ECN
@@ -407,21 +407,21 @@ Result<std::unique_ptr<Listener>> listen(Loop& loop, const Address& address,
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
-Result<std::unique_ptr<Listener>> listen_at(Loop& loop, int descriptor,
+Result<std::unique_ptr<Listener>> listen_on(Loop& loop, int descriptor,
                                             std::function<void(std::unique_ptr<Stream>)> accepted) {
   auto listener = std::make_unique<TcpListener>(loop, std::move(accepted));
   LH_TRY(listener->adopt(descriptor));
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
-Result<Door> open_door(const Address& address) {
+Result<ListeningSocket> open_listening_socket(const Address& address) {
   asio::io_context context;
   tcp::acceptor acceptor(context);
   LH_TRY(open_acceptor(acceptor, address));
   const std::uint16_t port = acceptor.local_endpoint().port();
   const int descriptor = acceptor.release();
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // for one process, not for every child
-  return Door{descriptor, port};
+  return ListeningSocket{descriptor, port};
 }
 
 bool is_loopback(const Address& address) {

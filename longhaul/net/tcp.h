@@ -66,17 +66,17 @@ class Listener {
 bool is_loopback(const Address&);
 
 // A socket that listens, for a process to inherit.
-struct Door {
+struct ListeningSocket {
   int descriptor = -1;  // the caller's to close
   std::uint16_t port = 0;
 };
-Result<Door> open_door(const Address&);
+Result<ListeningSocket> open_listening_socket(const Address&);
 
 // Port 0: any that is free. Errors: the port is taken, the address is not this machine's.
 Result<std::unique_ptr<Listener>> listen(Loop&, const Address&,
                                          std::function<void(std::unique_ptr<Stream>)> accepted);
 // At a door that this process has inherited.
-Result<std::unique_ptr<Listener>> listen_at(Loop&, int descriptor,
+Result<std::unique_ptr<Listener>> listen_on(Loop&, int descriptor,
                                             std::function<void(std::unique_ptr<Stream>)> accepted);
 // One attempt; an Error names the address and what failed: the name, the way there, or the door.
 void connect(Loop&, const Address&, Time within,

@@ -110,12 +110,12 @@ TEST(Tcp, AFrameCutByTheEndOfTheConnectionIsNotDelivered) {
   right->start();
   Frame whole = frame(3, 10, 1000);
   const HeaderBytes header = seal(whole);
-  bool gone = false;
+  bool closed_by_peer = false;
   pair.dialled->write({header, whole.head.view(), whole.body.view().first(999)}, [&](Status) {
     pair.dialled->close();
-    gone = true;
+    closed_by_peer = true;
   });
-  ASSERT_TRUE(pair.wait([&] { return gone && right->ended(); }));
+  ASSERT_TRUE(pair.wait([&] { return closed_by_peer && right->ended(); }));
   EXPECT_TRUE(b.in.empty());
   EXPECT_NE(b.why.find("closed"), std::string::npos) << b.why;
 }
@@ -135,7 +135,7 @@ int descriptor_at(std::uint16_t port) {
 
 TEST(Tcp, MarksThePacketsOfOneConnection) {
   Pair pair;
-  pair.accepted->mark(40);
+  pair.accepted->set_dscp(40);
   const auto class_of = [](int fd) {
     int value = -1;
     socklen_t size = sizeof value;

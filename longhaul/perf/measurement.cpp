@@ -26,18 +26,18 @@ Measurement::Measurement(const Exchange& exchange, std::unique_ptr<Overlay> over
     : exchange_(exchange),
       worker_(place.me().is(Role::worker)),
       overlay_(std::move(overlay)),
-      timekeeper_(place, exchange.laps),
+      coordinator_(place, exchange.laps),
       sent_(std::move(sent)) {
   LH_CHECK(overlay_ && sent_ && exchange.length > 0);
   own(*overlay_, {0, "overlay"});
-  own(timekeeper_, {1, "timekeeper"});
+  own(coordinator_, {1, "coordinator"});
   for (Rank rank = 0; rank < place.size(); ++rank) {
     if (!place.member(rank).is(Role::worker)) continue;
     if (rank < place.self) ++index_;
     ++workers_;
-    if (!exchange.root || *exchange.root == rank) givers_.push_back(rank);
+    if (!exchange.root || *exchange.root == rank) contributors_.push_back(rank);
   }
-  LH_CHECK(!givers_.empty());
+  LH_CHECK(!contributors_.empty());
 }
 
 void Measurement::on_view(const View& before, Turn& turn) {
@@ -57,17 +57,17 @@ void Measurement::on_progress(Turn& turn) {
 // One move, if one can be made now.
 bool Measurement::advance(Turn& turn) {
   Status status = Ok{};
-  if (timekeeper_.called()) {
+  if (coordinator_.called()) {
     status = prepare(turn);
-  } else if (timekeeper_.running() && !begun_) {
+  } else if (coordinator_.running() && !begun_) {
     status = begin(turn);
   } else if (begun_) {
-    outcome_ = overlay_->poll({timekeeper_.lap(), 0, 0});
+    outcome_ = overlay_->poll({coordinator_.lap(), 0, 0});
     if (!outcome_) return false;
     begun_ = false;
-    Turn below = within(timekeeper_, turn);
-    timekeeper_.done(below);
-  } else if (timekeeper_.finished()) {
+    Turn below = within(coordinator_, turn);
+    coordinator_.done(below);
+  } else if (coordinator_.finished()) {
     ended_ = true;
     turn.finish();
   } else {
@@ -81,31 +81,31 @@ bool Measurement::advance(Turn& turn) {
 
 // Between laps, when nobody's time runs: looks at what came of the last, writes down what to give.
 Status Measurement::prepare(Turn& turn) {
-  const Round lap = timekeeper_.lap();
+  const Round lap = coordinator_.lap();
   if (outcome_) LH_TRY(check(*outcome_, lap - 1, turn));
   outcome_.reset();
   const bool gives = worker_ && (!exchange_.root || *exchange_.root == turn.self());
-  if (!timekeeper_.over() && worker_ && !turn.place().phantom) {
+  if (!coordinator_.over() && worker_ && !turn.place().phantom) {
     values_.resize(exchange_.length);
     const std::uint64_t index = exchange_.root ? 0 : index_;
     if (gives)
       for (std::uint64_t i = 0; i < values_.size(); ++i) values_[i] = value_of(i, lap, index);
   }
-  Turn below = within(timekeeper_, turn);
-  timekeeper_.ready(sent_(), below);
+  Turn below = within(coordinator_, turn);
+  coordinator_.ready(sent_(), below);
   return Ok{};
 }
 
 Status Measurement::begin(Turn& turn) {
   if (!worker_) {  // a server: its overlay serves the others
-    Turn below = within(timekeeper_, turn);
-    timekeeper_.done(below);
+    Turn below = within(coordinator_, turn);
+    coordinator_.done(below);
     return Ok{};
   }
   begun_ = true;
   const bool gives = !exchange_.root || *exchange_.root == turn.self();
   Turn below = within(*overlay_, turn);
-  return overlay_->begin({timekeeper_.lap(), 0, 0}, Op::mean,
+  return overlay_->begin({coordinator_.lap(), 0, 0}, Op::mean,
                          {values_, exchange_.length, 1, gives, /*exact=*/true}, below);
 }
 
@@ -116,9 +116,9 @@ Status Measurement::check(const Outcome& outcome, Round lap, const Turn& turn) c
     return malformed("lap " + std::to_string(lap) + ", site " + turn.place().me().site + ": " +
                      what + "; the exchange is not right: please report it");
   };
-  if (outcome.counted != givers_)
+  if (outcome.counted != contributors_)
     return wrong(std::to_string(outcome.counted.size()) + " nodes are counted in the mean, not " +
-                 std::to_string(givers_.size()));
+                 std::to_string(contributors_.size()));
   if (turn.place().phantom) return Ok{};
   if (outcome.values.size() != exchange_.length)
     return wrong("a mean of " + std::to_string(outcome.values.size()) + " values");
@@ -132,11 +132,11 @@ Status Measurement::check(const Outcome& outcome, Round lap, const Turn& turn) c
   return Ok{};
 }
 
-Round Measurement::rounds_done() const { return timekeeper_.laps().size(); }
+Round Measurement::rounds_done() const { return coordinator_.laps().size(); }
 
 std::string Measurement::waiting_for() const {
   if (ended_) return "";
-  return begun_ ? overlay_->waiting_for() : timekeeper_.waiting_for();
+  return begun_ ? overlay_->waiting_for() : coordinator_.waiting_for();
 }
 
 void Measurement::state(Archive& ar) {

@@ -9,7 +9,7 @@
 
 #include "longhaul/core/overlay.h"
 #include "longhaul/core/strategy.h"
-#include "longhaul/perf/timekeeper.h"
+#include "longhaul/perf/lap_coordinator.h"
 
 namespace longhaul::perf {
 
@@ -37,7 +37,7 @@ class Measurement final : public Strategy {
   std::string waiting_for() const override;
 
   // At rank 0, when the run has ended.
-  const std::vector<Lap>& laps() const { return timekeeper_.laps(); }
+  const std::vector<Lap>& laps() const { return coordinator_.laps(); }
 
  private:
   bool advance(Turn&);
@@ -47,10 +47,10 @@ class Measurement final : public Strategy {
 
   const Exchange exchange_;
   const bool worker_;
-  std::vector<Rank> givers_;
+  std::vector<Rank> contributors_;
   std::uint64_t index_ = 0, workers_ = 0;  // among the workers
   std::unique_ptr<Overlay> overlay_;
-  Timekeeper timekeeper_;
+  LapCoordinator coordinator_;
   const Sent sent_;
 
   std::vector<float> values_;       // to be given to the lap

@@ -5,7 +5,7 @@
 
 namespace longhaul::perf {
 
-inline constexpr double kMostNanoseconds = 0x1p60;  // 36 years; sums of them stay in range
+inline constexpr double kMaxNanoseconds = 0x1p60;  // 36 years; sums of them stay in range
 
 struct Call {
   static constexpr std::uint16_t kKind = 1;
@@ -37,7 +37,7 @@ struct Pong {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "number"}, self.number);
-    visit(Field{.name = "clock", .min = 0, .max = kMostNanoseconds}, self.clock);
+    visit(Field{.name = "clock", .min = 0, .max = kMaxNanoseconds}, self.clock);
   }
 };
 
@@ -49,7 +49,7 @@ struct Go {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "lap"}, self.lap);
-    visit(Field{.name = "at", .min = -kMostNanoseconds, .max = kMostNanoseconds}, self.at);
+    visit(Field{.name = "at", .min = -kMaxNanoseconds, .max = kMaxNanoseconds}, self.at);
   }
 };
 
@@ -61,7 +61,7 @@ struct Done {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "lap"}, self.lap);
-    visit(Field{.name = "elapsed", .min = 0, .max = kMostNanoseconds}, self.elapsed);
+    visit(Field{.name = "elapsed", .min = 0, .max = kMaxNanoseconds}, self.elapsed);
   }
 };
 

@@ -35,7 +35,7 @@ class Digest {
     if (!value.is_phantom()) bytes(value.view().data(), value.size());
   }
   void vectors(Learner* learner) {
-    const Vectors v = Vectors::of(learner, Mode::hashes);
+    const LearnerVectors v = LearnerVectors::of(learner, Mode::hashes);
     numbers(v.params_hash, v.grads_hash);
   }
   std::uint64_t value() const { return hash_; }

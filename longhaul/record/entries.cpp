@@ -7,7 +7,7 @@
 namespace longhaul::record {
 namespace {
 
-constexpr std::uint64_t kMostValues = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxValues = std::uint64_t{1} << 40;
 
 // What Layout CHECKs, said of a file.
 bool is_layout(const std::vector<LayerRange>& layers) {
@@ -16,7 +16,7 @@ bool is_layout(const std::vector<LayerRange>& layers) {
   for (const LayerRange& layer : layers) {
     const bool buffer = layer.role == LayerRange::Role::buffer;
     if (layer.role > LayerRange::Role::buffer || (buffers && !buffer)) return false;
-    if (layer.range.offset != end || layer.range.length > kMostValues - end) return false;
+    if (layer.range.offset != end || layer.range.length > kMaxValues - end) return false;
     end += layer.range.length;
     buffers = buffer;
   }
@@ -51,10 +51,10 @@ void Header::state(Archive& ar) {
   if (mode > Mode::full || rank >= nodes) ar.fail("names a mode or a rank that is not there");
 }
 
-Vectors Vectors::of(Learner* learner, Mode mode) {
+LearnerVectors LearnerVectors::of(Learner* learner, Mode mode) {
   if (!learner) return {};
   const std::span<const float> params = learner->params(), grads = learner->grads();
-  Vectors v{hash_of(params), hash_of(grads), {}, {}};
+  LearnerVectors v{hash_of(params), hash_of(grads), {}, {}};
   if (mode == Mode::full) {
     v.params.assign(params.begin(), params.end());
     v.grads.assign(grads.begin(), grads.end());

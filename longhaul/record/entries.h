@@ -1,6 +1,6 @@
 #pragma once
-// What the entries of a recording hold, in the order in which they come: a Header, a Begin, then an
-// InputEntry and an AnswerEntry for each input, an EndEntry.
+// What the entries of a recording hold, in the order in which they come: a Header, a InitialState,
+// then an InputEntry and an AnswerEntry for each input, an EndEntry.
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,23 +37,23 @@ struct Header {
 };
 
 // A learner's two vectors at a moment when it does not compute.
-struct Vectors {
+struct LearnerVectors {
   std::uint64_t params_hash = 0, grads_hash = 0;
   std::vector<float> params, grads;  // empty unless the mode is full
 
-  static Vectors of(Learner*, Mode);  // nullptr: of nothing
-  bool same_hashes(const Vectors& other) const {
+  static LearnerVectors of(Learner*, Mode);  // nullptr: of nothing
+  bool same_hashes(const LearnerVectors& other) const {
     return params_hash == other.params_hash && grads_hash == other.grads_hash;
   }
   void state(Archive& ar) { ar(params_hash, grads_hash, params, grads); }
 };
 
 // How the node stood before its first input.
-struct Begin {
+struct InitialState {
   static constexpr EntryType kType = EntryType::begin;
   bool fresh = true;               // as it is made
   Buffer node = {}, learner = {};  // else what they saved: a run that was resumed
-  Vectors vectors = {};
+  LearnerVectors vectors = {};
 
   void state(Archive& ar) { ar(fresh, node, learner, vectors); }
 };
@@ -62,7 +62,7 @@ struct InputEntry {
   static constexpr EntryType kType = EntryType::input;
   Time time{0};
   Input input;
-  Vectors vectors;  // Stepped: as the step left them
+  LearnerVectors vectors;  // Stepped: as the step left them
 
   void state(Archive& ar) {
     ar(time);

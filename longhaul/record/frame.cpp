@@ -108,26 +108,26 @@ Result<bool> FrameReader::read_payload(std::uint64_t length, Buffer& payload) {
   return true;
 }
 
-Result<std::variant<Frame, Ending>> FrameReader::next() {
-  using Next = std::variant<Frame, Ending>;
+Result<std::variant<Frame, StreamEnd>> FrameReader::next() {
+  using Next = std::variant<Frame, StreamEnd>;
   if (!opened_) LH_TRY(open());
   if (ending_) return Next(*ending_);
-  const auto end = [&](Ending::Kind kind, std::uint64_t size = 0) {
-    ending_ = Ending{kind, number_, offset_, size};
+  const auto end = [&](StreamEnd::Kind kind, std::uint64_t size = 0) {
+    ending_ = StreamEnd{kind, number_, offset_, size};
     return Next(*ending_);
   };
   Head head;
   const auto have = fill(std::as_writable_bytes(std::span(&head, 1)));
   if (!have) return have.error();
-  if (*have == 0) return end(Ending::Kind::between);
-  if (*have < sizeof head) return end(Ending::Kind::torn);
+  if (*have == 0) return end(StreamEnd::Kind::between);
+  if (*have < sizeof head) return end(StreamEnd::Kind::torn);
   const std::uint64_t head_sum = sum_of(head, chain_);
-  if (head.check != std::uint32_t(head_sum)) return end(Ending::Kind::damaged, sizeof head);
+  if (head.check != std::uint32_t(head_sum)) return end(StreamEnd::Kind::damaged, sizeof head);
   Frame frame{EntryType(head.type), number_, offset_, sizeof head + head.length, {}};
   const auto whole = read_payload(head.length, frame.payload);
   if (!whole) return whole.error();
-  if (!*whole) return end(Ending::Kind::torn);
-  if (head.sum != sum_of(head_sum, frame.payload)) return end(Ending::Kind::damaged, frame.size);
+  if (!*whole) return end(StreamEnd::Kind::torn);
+  if (head.sum != sum_of(head_sum, frame.payload)) return end(StreamEnd::Kind::damaged, frame.size);
   chain_ = head.sum;
   offset_ += frame.size;
   ++number_;

@@ -55,7 +55,7 @@ struct Frame {
 };
 
 // Why there is no further entry.
-struct Ending {
+struct StreamEnd {
   enum class Kind {
     between,  // after a whole entry
     torn,     // inside the entry
@@ -73,7 +73,7 @@ class FrameReader {
  public:
   explicit FrameReader(Source& source) : source_(source) {}
   // An Error: it is no recording, or of another version, or cannot be read.
-  Result<std::variant<Frame, Ending>> next();
+  Result<std::variant<Frame, StreamEnd>> next();
   std::uint64_t offset() const { return offset_; }
 
  private:
@@ -86,7 +86,7 @@ class FrameReader {
   std::uint64_t number_ = 0;
   std::uint64_t offset_ = 0;  // of the next entry
   bool opened_ = false;
-  std::optional<Ending> ending_;
+  std::optional<StreamEnd> ending_;
 };
 
 }  // namespace longhaul::record

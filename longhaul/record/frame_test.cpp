@@ -29,7 +29,7 @@ Buffer recording() {
 
 struct Read {
   std::vector<Frame> frames;
-  std::optional<Ending> ending;
+  std::optional<StreamEnd> ending;
   std::string error;
 };
 
@@ -40,7 +40,7 @@ Read read_all(std::span<const std::byte> bytes, std::size_t piece = std::size_t(
   for (;;) {
     auto next = reader.next();
     if (!next) return read.error = next.error().what, read;
-    if (auto* ending = std::get_if<Ending>(&*next)) return read.ending = *ending, read;
+    if (auto* ending = std::get_if<StreamEnd>(&*next)) return read.ending = *ending, read;
     read.frames.push_back(std::get<Frame>(std::move(*next)));
   }
 }
@@ -58,7 +58,7 @@ TEST(Frame, WhatIsWrittenIsRead) {
       EXPECT_EQ(read.frames[i].size, 24 + kPayloads[i].size());
       offset += read.frames[i].size;
     }
-    EXPECT_EQ(read.ending->kind, Ending::Kind::between);
+    EXPECT_EQ(read.ending->kind, StreamEnd::Kind::between);
     EXPECT_EQ(read.ending->offset, bytes.size());
   }
 }
@@ -74,7 +74,7 @@ TEST(Frame, EveryFlippedBitIsFoundWhereItIs) {
         EXPECT_THAT(read.error, HasSubstr("recording")) << i;
         continue;
       }
-      ASSERT_TRUE(read.ending && read.ending->kind == Ending::Kind::damaged) << i;
+      ASSERT_TRUE(read.ending && read.ending->kind == StreamEnd::Kind::damaged) << i;
       EXPECT_LE(read.ending->offset, i);
       EXPECT_LT(i, read.ending->offset + read.ending->size);
       for (std::size_t f = 0; f < read.frames.size(); ++f)
@@ -96,7 +96,7 @@ TEST(Frame, ATornEndIsToldFromDamage) {
     EXPECT_EQ(read.frames.size(), entry - 1);
     ASSERT_TRUE(read.ending);
     EXPECT_EQ(read.ending->kind,
-              ends[entry - 1] == size ? Ending::Kind::between : Ending::Kind::torn)
+              ends[entry - 1] == size ? StreamEnd::Kind::between : StreamEnd::Kind::torn)
         << size;
     EXPECT_EQ(read.ending->offset, ends[entry - 1]);
     EXPECT_EQ(read.ending->number, entry - 1);
@@ -113,7 +113,7 @@ TEST(Frame, AMissingEntryIsFound) {
   bytes.erase(begin, begin + std::ptrdiff_t(second.size));
   const Read read = read_all(bytes);
   EXPECT_EQ(read.frames.size(), 1u);
-  EXPECT_EQ(read.ending->kind, Ending::Kind::damaged);
+  EXPECT_EQ(read.ending->kind, StreamEnd::Kind::damaged);
   EXPECT_EQ(read.ending->offset, second.offset);
 }
 
@@ -137,7 +137,7 @@ TEST(Frame, MemoryIsBoundedByWhatIsThere) {
     FrameReader reader(source);
     const auto next = reader.next();
     ASSERT_TRUE(next);
-    EXPECT_EQ(std::get<Ending>(*next).kind, Ending::Kind::torn);
+    EXPECT_EQ(std::get<StreamEnd>(*next).kind, StreamEnd::Kind::torn);
     EXPECT_LE(source.most_asked, std::max<std::size_t>(1 << 20, size));
   }
 }

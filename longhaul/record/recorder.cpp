@@ -10,8 +10,8 @@ Recorder::Recorder(Header header, Sink& sink) : header_(std::move(header)), fram
 }
 
 void Recorder::begin(const Input& input, Node& node, Learner* learner) {
-  Begin begin{.fresh = std::holds_alternative<Started>(input)};
-  begin.vectors = Vectors::of(learner, header_.mode);
+  InitialState begin{.fresh = std::holds_alternative<Started>(input)};
+  begin.vectors = LearnerVectors::of(learner, header_.mode);
   if (!begin.fresh) {
     Archive saved, learned;
     node.state(saved);
@@ -25,7 +25,8 @@ void Recorder::begin(const Input& input, Node& node, Learner* learner) {
 void Recorder::input(Time now, const Input& input, Node& node, Learner* learner) {
   if (inputs_++ == 0) begin(input, node, learner);
   InputEntry entry{now, input, {}};
-  if (std::holds_alternative<Stepped>(input)) entry.vectors = Vectors::of(learner, header_.mode);
+  if (std::holds_alternative<Stepped>(input))
+    entry.vectors = LearnerVectors::of(learner, header_.mode);
   add(entry);
   (void)frames_.flush();  // finish() tells of a failure
 }

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "longhaul/record/desk.h"
+#include "longhaul/record/replay_host.h"
 
 namespace longhaul::record {
 namespace {
@@ -44,9 +44,9 @@ std::optional<Difference> compare(const std::vector<Answer>& recorded,
 }  // namespace
 
 // A learner whose steps were taken long ago.
-class Replay::Taken final : public Learner {
+class Replay::RecordedLearner final : public Learner {
  public:
-  Taken(std::shared_ptr<const Layout> layout, const Vectors& now)
+  RecordedLearner(std::shared_ptr<const Layout> layout, const LearnerVectors& now)
       : layout_(std::move(layout)), params_(now.params), grads_(now.grads) {}
 
   std::shared_ptr<const Layout> layout() const override { return layout_; }
@@ -56,7 +56,7 @@ class Replay::Taken final : public Learner {
     return invalid("a recording cannot take new steps");
   }
   void state(Archive&) override {}
-  bool set(const Vectors& after) {
+  bool set(const LearnerVectors& after) {
     if (after.params.size() != params_.size() || after.grads.size() != grads_.size()) return false;
     std::copy(after.params.begin(), after.params.end(), params_.begin());
     std::copy(after.grads.begin(), after.grads.end(), grads_.begin());
@@ -74,19 +74,19 @@ Result<std::optional<Frame>> Replay::next(Outcome& outcome) {
   auto read = frames_.next();
   if (!read) return read.error();
   if (auto* frame = std::get_if<Frame>(&*read)) return std::optional(std::move(*frame));
-  outcome.ending = std::get<Ending>(*read);
+  outcome.ending = std::get<StreamEnd>(*read);
   return std::optional<Frame>();
 }
 
 Status Replay::open() {
   Outcome outcome;
   const auto nothing = [&]() -> Status {
-    const Ending& ending = *outcome.ending;
+    const StreamEnd& ending = *outcome.ending;
     return malformed(
         fmt::format("{} in entry {} at byte {}, before the first input: nothing to "
                     "replay",
-                    ending.kind == Ending::Kind::damaged ? "damaged" : "ends early", ending.number,
-                    ending.offset));
+                    ending.kind == StreamEnd::Kind::damaged ? "damaged" : "ends early",
+                    ending.number, ending.offset));
   };
   auto frame = next(outcome);
   if (!frame) return frame.error();
@@ -98,11 +98,11 @@ Status Replay::open() {
   if (!frame) return frame.error();
   if (!*frame) return nothing();
   if ((*frame)->type == EntryType::end) return first_ = **std::move(frame), Ok{};
-  auto begin = decode<Begin>(**frame);
+  auto begin = decode<InitialState>(**frame);
   if (!begin) return begin.error();
-  begin_ = *std::move(begin);
+  initial_state_ = *std::move(begin);
   const std::uint64_t values = header_.phantom || !header_.learner ? 0 : header_.layout->size();
-  const Vectors& vectors = begin_->vectors;
+  const LearnerVectors& vectors = initial_state_->vectors;
   if (header_.mode == Mode::full &&
       (vectors.params.size() != values || vectors.grads.size() != values))
     return malformed(
@@ -114,31 +114,31 @@ Status Replay::open() {
 // A node that was resumed is loaded as it was; then the vectors must be those that were recorded.
 Status Replay::set_up(Node& node, Learner* learner, const ReplayOptions& options,
                       Outcome& outcome) {
-  if (!begin_->fresh) {
-    Archive saved(begin_->node);
+  if (!initial_state_->fresh) {
+    Archive saved(initial_state_->node);
     node.state(saved);
     if (!saved.finish())
       return malformed("the state of the node in entry 1 cannot be loaded: another program");
   }
   if (!options.learner || !header_.learner) return Ok{};
-  if (!begin_->fresh) {
-    Archive saved(begin_->learner);
+  if (!initial_state_->fresh) {
+    Archive saved(initial_state_->learner);
     learner->state(saved);
     if (!saved.finish())
       return malformed("the state of the learner in entry 1 cannot be loaded: another program");
   }
-  if (!Vectors::of(learner, Mode::hashes).same_hashes(begin_->vectors))
+  if (!LearnerVectors::of(learner, Mode::hashes).same_hashes(initial_state_->vectors))
     outcome.refused =
         other_bits("before the first input", "other parameters", header_, options.cpu);
   return Ok{};
 }
 
 // Makes the learner's vectors what the step left them as: by taking it, or from the recording.
-Status Replay::take_step(const InputEntry& entry, Desk& desk, Learner* learner,
+Status Replay::take_step(const InputEntry& entry, ReplayHost& host, Learner* learner,
                          const ReplayOptions& options, Outcome& outcome) {
-  const std::optional<Work> work = desk.take_work();
+  const std::optional<Work> work = host.take_work();
   if (!options.learner) {
-    if (static_cast<Taken*>(learner)->set(entry.vectors)) return Ok{};
+    if (static_cast<RecordedLearner*>(learner)->set(entry.vectors)) return Ok{};
     return malformed(at(entry, outcome.inputs + 1) + ": vectors of another size than before");
   }
   const auto differs = [&] {
@@ -153,12 +153,12 @@ Status Replay::take_step(const InputEntry& entry, Desk& desk, Learner* learner,
     }
     if (!same_result(*result, std::get<Stepped>(entry.input).result)) differs();
   }
-  if (!Vectors::of(learner, Mode::hashes).same_hashes(entry.vectors)) differs();
+  if (!LearnerVectors::of(learner, Mode::hashes).same_hashes(entry.vectors)) differs();
   return Ok{};
 }
 
 // False: there is nothing to go on with.
-Result<bool> Replay::one_input(const Frame& frame, Node& node, Desk& desk, Learner* learner,
+Result<bool> Replay::one_input(const Frame& frame, Node& node, ReplayHost& host, Learner* learner,
                                const ReplayOptions& options, Outcome& outcome) {
   const auto entry = decode<InputEntry>(frame);
   if (!entry) return entry.error();
@@ -169,10 +169,10 @@ Result<bool> Replay::one_input(const Frame& frame, Node& node, Desk& desk, Learn
     outcome.difference = std::move(difference);
     return false;
   };
-  if (const auto why = desk.impossible(entry->input, node))
+  if (const auto why = host.impossible(entry->input, node))
     return found({.recorded = "the input", .replayed = *why});
   if (std::holds_alternative<Stepped>(entry->input)) {
-    LH_TRY(take_step(*entry, desk, learner, options, outcome));
+    LH_TRY(take_step(*entry, host, learner, options, outcome));
     if (outcome.refused) return false;
   }
   (void)node.feed(entry->time, entry->input);  // a refusal is among the answers
@@ -182,7 +182,7 @@ Result<bool> Replay::one_input(const Frame& frame, Node& node, Desk& desk, Learn
   if (!*after) return false;
   const auto answer = decode<AnswerEntry>(**after);
   if (!answer) return answer.error();
-  if (auto difference = compare(answer->answers, desk.answers()))
+  if (auto difference = compare(answer->answers, host.answers()))
     return found(*std::move(difference));
   ++outcome.inputs;
   outcome.actions += answer->answers.size();
@@ -194,15 +194,15 @@ Result<Outcome> Replay::run(Place place, std::unique_ptr<Strategy> strategy,
                             const ReplayOptions& options) {
   if (header_.learner && !options.learner && header_.mode != Mode::full)
     return invalid("holds hashes only: a learner must take the steps again");
-  std::unique_ptr<Taken> taken;
-  if (begin_ && header_.learner && !options.learner)
-    taken = std::make_unique<Taken>(place.layout, begin_->vectors);
+  std::unique_ptr<RecordedLearner> taken;
+  if (initial_state_ && header_.learner && !options.learner)
+    taken = std::make_unique<RecordedLearner>(place.layout, initial_state_->vectors);
   Learner* learner = taken ? taken.get() : header_.learner ? options.learner : nullptr;
-  Desk desk(!begin_ || begin_->fresh);
-  Node node(std::move(place), std::move(strategy), learner, desk);
-  node.tap(&desk);
+  ReplayHost host(!initial_state_ || initial_state_->fresh);
+  Node node(std::move(place), std::move(strategy), learner, host);
+  node.tap(&host);
   Outcome outcome;
-  if (begin_) LH_TRY(set_up(node, learner, options, outcome));
+  if (initial_state_) LH_TRY(set_up(node, learner, options, outcome));
   for (bool more = !outcome.refused; more;) {
     auto frame = next(outcome);
     if (!frame) return frame.error();
@@ -215,7 +215,7 @@ Result<Outcome> Replay::run(Place place, std::unique_ptr<Strategy> strategy,
                                      (*frame)->offset, end->inputs, outcome.inputs));
       break;
     }
-    auto went_on = one_input(**frame, node, desk, learner, options, outcome);
+    auto went_on = one_input(**frame, node, host, learner, options, outcome);
     if (!went_on) return went_on.error();
     more = *went_on;
   }

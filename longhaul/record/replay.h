@@ -7,7 +7,7 @@
 
 namespace longhaul::record {
 
-class Desk;
+class ReplayHost;
 
 // The first place at which the node did not do again what it did.
 struct Difference {
@@ -25,7 +25,7 @@ struct Outcome {
   // Why the learner of this machine cannot stand in for the one that was recorded.
   std::optional<Error> refused;
   // Nothing: the recording has its end entry. Else it was killed, goes on, or is damaged.
-  std::optional<Ending> ending;
+  std::optional<StreamEnd> ending;
   bool unanswered = false;  // the last input was fed, but what the node did then is not recorded
   bool stopped = false;     // by `go_on`
 };
@@ -50,17 +50,18 @@ class Replay {
   Result<Outcome> run(Place place, std::unique_ptr<Strategy> strategy, const ReplayOptions&);
 
  private:
-  class Taken;
+  class RecordedLearner;
 
   Result<std::optional<Frame>> next(Outcome&);
   Status set_up(Node&, Learner*, const ReplayOptions&, Outcome&);
-  Status take_step(const InputEntry&, Desk&, Learner*, const ReplayOptions&, Outcome&);
-  Result<bool> one_input(const Frame&, Node&, Desk&, Learner*, const ReplayOptions&, Outcome&);
+  Status take_step(const InputEntry&, ReplayHost&, Learner*, const ReplayOptions&, Outcome&);
+  Result<bool> one_input(const Frame&, Node&, ReplayHost&, Learner*, const ReplayOptions&,
+                         Outcome&);
 
   FrameReader frames_;
   Header header_;
-  std::optional<Begin> begin_;
-  std::optional<Frame> first_;  // read by open() but not a Begin: no input was recorded
+  std::optional<InitialState> initial_state_;
+  std::optional<Frame> first_;  // read by open() but not a InitialState: no input was recorded
 };
 
 }  // namespace longhaul::record

@@ -18,17 +18,18 @@ using ::testing::HasSubstr;
 using namespace testing;
 
 // With its own learner if one is given, else from the recording.
-Result<Outcome> replay(std::span<const std::byte> bytes, Twist twist = {},
+Result<Outcome> replay(std::span<const std::byte> bytes, Variation variation = {},
                        Learner* learner = nullptr, const std::string& cpu = "the second CPU") {
   MemorySource source(bytes);
   Replay replay(source);
   LH_TRY(replay.open());
-  return replay.run(place(), std::make_unique<Scripted>(twist),
+  return replay.run(place(), std::make_unique<Scripted>(variation),
                     {.learner = learner, .cpu = cpu, .go_on = {}});
 }
 
-Outcome outcome_of(std::span<const std::byte> bytes, Twist twist = {}, Learner* learner = nullptr) {
-  auto outcome = replay(bytes, twist, learner);
+Outcome outcome_of(std::span<const std::byte> bytes, Variation variation = {},
+                   Learner* learner = nullptr) {
+  auto outcome = replay(bytes, variation, learner);
   if (!outcome) ADD_FAILURE() << outcome.error().what;
   return outcome ? *outcome : Outcome{};
 }
@@ -171,7 +172,7 @@ TEST(Replay, ATornRecordingIsReplayedAsFarAsItGoes) {
       continue;
     }
     ASSERT_TRUE(outcome->ending) << size;
-    EXPECT_NE(outcome->ending->kind, Ending::Kind::damaged);
+    EXPECT_NE(outcome->ending->kind, StreamEnd::Kind::damaged);
     EXPECT_LE(outcome->ending->offset, size);
     EXPECT_FALSE(outcome->difference || outcome->refused);
     EXPECT_GE(outcome->inputs, last);
@@ -194,7 +195,7 @@ TEST(Replay, AFlippedBitIsLocatedOrRefused) {
       continue;
     }
     ASSERT_TRUE(outcome->ending) << i;
-    EXPECT_EQ(outcome->ending->kind, Ending::Kind::damaged);
+    EXPECT_EQ(outcome->ending->kind, StreamEnd::Kind::damaged);
     EXPECT_LE(outcome->ending->offset, i);
     EXPECT_LT(i, outcome->ending->offset + outcome->ending->size);
     EXPECT_FALSE(outcome->difference || outcome->refused);
@@ -208,15 +209,15 @@ class Forged : public ::testing::Test {
   Forged() {
     add(head_);
     Quadratic learner = quadratic();
-    begin_.vectors = Vectors::of(&learner, Mode::full);
-    add(begin_);
+    initial_state_.vectors = LearnerVectors::of(&learner, Mode::full);
+    add(initial_state_);
   }
   template <class Entry>
   void add(Entry& entry) {
     frames_.add(Entry::kType, encode(entry));
   }
   void input(Input input) {
-    InputEntry entry{Time(1), std::move(input), begin_.vectors};
+    InputEntry entry{Time(1), std::move(input), initial_state_.vectors};
     add(entry);
   }
   Result<Outcome> result() {
@@ -243,7 +244,7 @@ class Forged : public ::testing::Test {
   MemorySink sink_;
   FrameWriter frames_{sink_};
   Header head_ = header(Mode::full);
-  Begin begin_;
+  InitialState initial_state_;
 };
 
 TEST_F(Forged, AStepThatNobodyAskedFor) {
@@ -284,7 +285,7 @@ TEST_F(Forged, VectorsOfAnotherSize) {
   input(Started{});
   AnswerEntry answer = answer_to_start();
   add(answer);
-  begin_.vectors.grads.resize(kSize + 1);
+  initial_state_.vectors.grads.resize(kSize + 1);
   input(Stepped{});
   const auto outcome = result();
   ASSERT_FALSE(outcome);

@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include "longhaul/doctor/facts.h"
-#include "longhaul/run/doors.h"
+#include "longhaul/doctor/machine_facts.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/listening_sockets.h"
 
 namespace longhaul::run {
 namespace {
@@ -42,18 +42,18 @@ Result<std::vector<net::Address>> addresses_of(const Job& job, const DoctorOptio
   return addresses;
 }
 
-Result<doctor::Self> self_of(const Job& job, const DoctorOptions& options) {
+Result<doctor::LocalSite> self_of(const Job& job, const DoctorOptions& options) {
   if (job.sites.size() < 2)
     return invalid(job.file + ": has one site: there is no network to examine");
   auto addresses = addresses_of(job, options);
   if (!addresses) return addresses.error();
   std::random_device device;
-  doctor::Self self{.site = options.site,
-                    .addresses = *std::move(addresses),
-                    .job_hash = job_hash(job),
-                    .release = options.release,
-                    .token = std::uint64_t(device()) << 32 | device(),
-                    .stop = interrupted};
+  doctor::LocalSite self{.site = options.site,
+                         .addresses = *std::move(addresses),
+                         .job_hash = job_hash(job),
+                         .release = options.release,
+                         .token = std::uint64_t(device()) << 32 | device(),
+                         .stop = interrupted};
   for (const SiteTable& site : job.sites) self.names.push_back(site.name);
   return self;
 }
@@ -67,7 +67,7 @@ double expected_loss(const Job& job) {
 // The rest need not end by themselves: one that the first could not reach still waits for it.
 constexpr auto kGoodbye = 3s;
 
-void wait_for_first(Children& children, Lab* lab) {
+void wait_for_first(ChildProcesses& children, Lab* lab) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> end;
   const InterruptGuard guard;
@@ -106,11 +106,11 @@ class Scratch {
 };
 
 // What it measured is then not the job's WAN.
-void warn_if_limited(Lab& lab, const Children::Line& line) {
+void warn_if_limited(Lab& lab, const ChildProcesses::Line& line) {
   const auto figures = lab.stop();
   if (!figures || !figures->router_limited || !line) return;
   line("lab", true,
-       fmt::format("note: {:.1f} % of the packets were held up by the router: these are its rates "
+       fmt::format("note: {:.1f} % of the packets were delayed by the router: these are its rates "
                    "and times, NOT the WAN's",
                    100 * figures->limited_share));
 }
@@ -126,7 +126,7 @@ Result<std::uint32_t> find_site(const Job& job, const std::string& name) {
   return invalid(fmt::format("--site {}: no such site{}", name, suggestion(name, known)));
 }
 
-Result<doctor::Report> lead_doctors(const Job& job, const DoctorOptions& options) {
+Result<doctor::Report> run_doctor_coordinator(const Job& job, const DoctorOptions& options) {
   const InterruptGuard guard;
   auto self = self_of(job, options);
   if (!self) return self.error();
@@ -137,37 +137,37 @@ Result<doctor::Report> lead_doctors(const Job& job, const DoctorOptions& options
                         .silence_s = job.net.silence_s,
                         .expected_loss = expected_loss(job)};
   if (job.net.congestion != "system") report.plan.congestion = job.net.congestion;
-  examine(*self,
-          {.plan = report.plan,
-           .patience = options.patience,
-           .one_by_one = options.one_by_one,
-           .facts = doctor::facts_here(options.folder),
-           .tell = options.tell},
-          report);
+  run_coordinator(*self,
+                  {.plan = report.plan,
+                   .arrival_timeout = options.arrival_timeout,
+                   .one_by_one = options.one_by_one,
+                   .facts = doctor::local_facts(options.folder),
+                   .on_progress = options.on_progress},
+                  report);
   return report;
 }
 
-Status follow_doctors(const Job& job, const DoctorOptions& options) {
+Status run_doctor_participant(const Job& job, const DoctorOptions& options) {
   const InterruptGuard guard;
   auto self = self_of(job, options);
   if (!self) return self.error();
   const net::Address& own = self->addresses[options.site];
-  net::Door door{options.listening, own.port};
-  if (door.descriptor < 0) {
-    auto opened = net::open_door(own);
+  net::ListeningSocket socket{options.listening, own.port};
+  if (socket.descriptor < 0) {
+    auto opened = net::open_listening_socket(own);
     if (!opened) return opened.error();
-    door = *opened;
+    socket = *opened;
   }
-  const doctor::Socket keep(door.descriptor);
-  fcntl(door.descriptor, F_SETFL, fcntl(door.descriptor, F_GETFL) | O_NONBLOCK);
-  return attend(*self, door.descriptor,
-                {.patience = options.patience,
-                 .facts = doctor::facts_here(options.folder),
-                 .port = door.port,
-                 .tell = options.tell});
+  const doctor::Socket keep(socket.descriptor);
+  fcntl(socket.descriptor, F_SETFL, fcntl(socket.descriptor, F_GETFL) | O_NONBLOCK);
+  return run_participant(*self, socket.descriptor,
+                         {.arrival_timeout = options.arrival_timeout,
+                          .facts = doctor::local_facts(options.folder),
+                          .port = socket.port,
+                          .on_progress = options.on_progress});
 }
 
-Result<int> start_doctors(const Job& job, const DoctorsOptions& options) {
+Result<int> launch_doctors(const Job& job, const DoctorsOptions& options) {
   const Scratch scratch;
   std::unique_ptr<Lab> lab;
   if (options.lab) {
@@ -179,23 +179,23 @@ Result<int> start_doctors(const Job& job, const DoctorsOptions& options) {
   }
   std::vector<std::uint32_t> sites;
   for (std::uint32_t site = 0; site < job.sites.size(); ++site) sites.push_back(site);
-  Children children(options.line);
+  ChildProcesses children(options.line);
   {
-    Doors doors;
-    LH_TRY(doors.open(sites, lab.get()));
+    ListeningSockets sockets;
+    LH_TRY(sockets.open(sites, lab.get()));
     for (const std::uint32_t site : sites) {
       const std::string& name = job.sites[site].name;
-      ChildSpec spec{name, {options.program, "doctor"}, doors.descriptor(site)};
+      ChildSpec spec{name, {options.program, "doctor"}, sockets.descriptor(site)};
       if (lab) spec.network = lab->network(site);
       spec.command.insert(spec.command.end(), options.arguments.begin(), options.arguments.end());
-      spec.command.insert(spec.command.end(), {"--site", name, "--addresses", doors.addresses()});
+      spec.command.insert(spec.command.end(), {"--site", name, "--addresses", sockets.addresses()});
       LH_TRY(children.start(spec));
     }
   }
   wait_for_first(children, lab.get());
-  if (lab && !lab->runs()) return unavailable(lab->trouble());
+  if (lab && !lab->runs()) return unavailable(lab->failure());
   if (lab) warn_if_limited(*lab, options.line);
-  const ChildEnd& first = *children.end(0);
+  const ChildExit& first = *children.end(0);
   if (interrupted()) return 130;
   if (first.signal != 0)
     return unavailable(

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "longhaul/doctor/examine.h"
+#include "longhaul/doctor/coordinate.h"
 #include "longhaul/doctor/report.h"
-#include "longhaul/run/children.h"
+#include "longhaul/run/child_processes.h"
 #include "longhaul/run/job/job.h"
 
 namespace longhaul::run {
@@ -17,16 +17,16 @@ struct DoctorOptions {
   int listening = -1;                       // an inherited socket to listen at; -1: the own address
   std::string folder = {};                  // of the run to come: is there room?
   std::string release = {};                 // of this program
-  doctor::Plan plan = {};
-  Time patience = std::chrono::seconds(30);
+  doctor::MeasurementPlan plan = {};
+  Time arrival_timeout = std::chrono::seconds(30);
   bool one_by_one = false;
-  std::function<void(const std::string&)> tell = {};  // progress
+  std::function<void(const std::string&)> on_progress = {};  // progress
 };
 
 // At the first site: everything is measured, and this is what came of it. Ctrl-C ends it early.
-Result<doctor::Report> lead_doctors(const Job&, const DoctorOptions&);
+Result<doctor::Report> run_doctor_coordinator(const Job&, const DoctorOptions&);
 // At another site, until the first one has what it wants. An Error: it did not come.
-Status follow_doctors(const Job&, const DoctorOptions&);
+Status run_doctor_participant(const Job&, const DoctorOptions&);
 // "tokyo" -> its index. An Error speaks of --site.
 Result<std::uint32_t> find_site(const Job&, const std::string& name);
 
@@ -35,10 +35,10 @@ struct DoctorsOptions {
   std::vector<std::string> arguments = {};  // for every `longhaul doctor`
   std::vector<std::string> network = {};    // of those, what the router needs: JOB, --set, --wan
   bool lab = false;                         // in the emulated WAN; else on the loopback
-  Children::Line line = {};                 // what they print
+  ChildProcesses::Line line = {};           // what they print
 };
 // All sites as processes of this machine; answers with the exit code of the first site's, which
 // reports. The others end with it.
-Result<int> start_doctors(const Job&, const DoctorsOptions&);
+Result<int> launch_doctors(const Job&, const DoctorsOptions&);
 
 }  // namespace longhaul::run

@@ -43,9 +43,9 @@ class Recordings {
 Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
   const bool writes = !options.folder.empty();
   if (options.record && !writes) return invalid("a recording needs the folder of a run");
-  const Existing existing = RunFolder::settle(options.folder, options.existing);
+  const ExistingFolder existing = RunFolder::resolve(options.folder, options.existing);
   if (writes) LH_TRY(RunFolder::check(options.folder, job, existing));
-  if (writes && existing == Existing::resume) {
+  if (writes && existing == ExistingFolder::resume) {
     auto over = finished_summary(options.folder);
     if (!over) return over.error();
     if (*over) return **over;
@@ -61,7 +61,7 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
     folder = *std::move(opened);
   }
   Session session(job, **simulation, folder ? &*folder : nullptr, options.progress, options.stop);
-  if (existing == Existing::resume && folder) LH_TRY(session.resume());
+  if (existing == ExistingFolder::resume && folder) LH_TRY(session.resume());
   Recordings recordings;
   if (options.record) LH_TRY(recordings.begin(folder->path(), job, **simulation, *options.record));
   auto summary = session.run();

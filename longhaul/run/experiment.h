@@ -15,7 +15,7 @@ namespace longhaul::run {
 
 struct SimulateOptions {
   std::string folder = {};  // where the run is written; "" writes nothing
-  Existing existing = Existing::refuse;
+  ExistingFolder existing = ExistingFolder::refuse;
   unsigned threads = 0;  // that take gradients; 0: as many as there are cores
   Progress::Style progress = Progress::Style::quiet;
   // Asked between two events with the rounds done: true ends the run as Ctrl-C does.

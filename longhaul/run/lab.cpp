@@ -65,7 +65,7 @@ Lab::Lab(LabOptions options)
         if (line == kReady)
           ready_ = true;
         else if (!is_error && line.starts_with(kFigures))
-          said_ = line.substr(kFigures.size());
+          figures_line_ = line.substr(kFigures.size());
         else if (options_.line)
           options_.line(name, is_error, line);
       }) {}
@@ -86,7 +86,7 @@ Result<std::unique_ptr<Lab>> Lab::start(const Job& job, LabOptions options) {
   const auto warn = [&](const std::string& text) {
     if (made->options_.line && !text.empty()) made->options_.line("lab", true, "note: " + text);
   };
-  warn(lab::too_much_for_router(job.network));
+  warn(lab::router_overload_warning(job.network));
   if (job.wan.lan_mbps && job.members().size() > job.sites.size())
     warn("[wan] lan_mbps does not count here: nodes of one site reach one another at full speed");
   LH_TRY(made->start_router());
@@ -121,15 +121,15 @@ Status Lab::start_router() {
                      (router_.all_ended() ? ": " + to_string(*router_.end(0)) : ""));
 }
 
-Result<net::Door> Lab::open_door(std::uint32_t site) const {
-  net::Door door;
+Result<net::ListeningSocket> Lab::open_listening_socket(std::uint32_t site) const {
+  net::ListeningSocket listening_socket;
   LH_TRY(lab::within(network(site), [&]() -> Status {
-    auto made = net::open_door({address(site), 0});
+    auto made = net::open_listening_socket({address(site), 0});
     if (!made) return made.error();
-    door = *made;
+    listening_socket = *made;
     return Ok{};
   }));
-  return door;
+  return listening_socket;
 }
 
 // A file of its own: a router may outlive the launcher for long enough to write it.
@@ -142,13 +142,14 @@ bool Lab::runs() {
   return !router_.all_ended();
 }
 
-std::string Lab::trouble() const {
+std::string Lab::failure() const {
   return fmt::format("the router of the emulated WAN has ended ({}), and the network with it",
                      to_string(*router_.end(0)));
 }
 
-std::optional<LabFigures> Lab::told_figures() const {
-  if (options_.file.empty()) return lab_figures(nlohmann::json::parse(said_, nullptr, false));
+std::optional<LabFigures> Lab::read_figures() const {
+  if (options_.file.empty())
+    return lab_figures(nlohmann::json::parse(figures_line_, nullptr, false));
   const auto figures = lab_figures(read_json(figures_of_router()));
   if (!figures) return std::nullopt;
   // From now on the run is known to have ended in order.
@@ -159,7 +160,7 @@ std::optional<LabFigures> Lab::told_figures() const {
 std::optional<LabFigures> Lab::stop() {
   std::uint64_t overruns = 0;  // what its devices dropped while it did not read
   for (const lab::SiteNetwork& network : networks_)
-    if (const auto dropped = lab::overruns(network.space.get())) overruns += *dropped;
+    if (const auto dropped = lab::overruns(network.netns.get())) overruns += *dropped;
   stop_.reset();
   router_.signal(SIGCONT);  // if it is stopped it cannot end
   const auto end = Clock::now() + kPatience;
@@ -167,12 +168,12 @@ std::optional<LabFigures> Lab::stop() {
   router_.signal(SIGKILL);
   while (!router_.all_ended()) router_.poll(20ms);
   if (!router_.end(0)->done()) return std::nullopt;
-  auto figures = told_figures();
+  auto figures = read_figures();
   if (!figures) return std::nullopt;
   figures->refused += overruns;
   figures->packets += overruns;
   if (figures->packets > 0) figures->limited_share += double(overruns) / double(figures->packets);
-  figures->router_limited |= figures->limited_share > lab::kTolerated;
+  figures->router_limited |= figures->limited_share > lab::kMaxLimitedShare;
   return figures;
 }
 
@@ -192,7 +193,7 @@ Status run_router(const Job& job, std::vector<int> tuns, int stop, const std::st
   return Ok{};
 }
 
-std::string last_trouble(const std::string& file) {
+std::string last_failure(const std::string& file) {
   const auto json = read_json(file);
   if (!json.is_object() || !json.contains("launcher") || !json.contains("born")) return "";
   if (!json["launcher"].is_number_integer() || !json["born"].is_number_unsigned()) return "";

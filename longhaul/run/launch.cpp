@@ -22,14 +22,14 @@ NodeCommand command_of(const LaunchOptions& options, const Members& members) {
             std::vector<std::string> words = {"--out", folder};
             // A node may have been stopped before it had a folder.
             const bool begun = std::filesystem::exists(folder + "/job.toml");
-            if (options.existing == Existing::resume && begun) words.push_back("--resume");
-            if (options.existing == Existing::force) words.push_back("--force");
+            if (options.existing == ExistingFolder::resume && begun) words.push_back("--resume");
+            if (options.existing == ExistingFolder::force) words.push_back("--force");
             return words;
           }};
 }
 
 // One of all: see launch.h.
-Summary merge(const Job& job, const Members& members, const Children& children,
+Summary merge(const Job& job, const Members& members, const ChildProcesses& children,
               const std::string& folder, bool ended, std::string& model_of) {
   Summary all = summary_of(job);
   std::optional<Summary> told;
@@ -39,7 +39,7 @@ Summary merge(const Job& job, const Members& members, const Children& children,
   std::size_t learners = 0;
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const std::string own = node_folder(folder, members[rank]);
-    const ChildEnd& end = *children.end(rank);
+    const ChildExit& end = *children.end(rank);
     const auto read = read_summary(own);
     const auto one = read && end.signal == 0 ? *read : std::nullopt;
     const bool by_us = ended && (end.code == 130 || end.signal != 0);
@@ -52,7 +52,7 @@ Summary merge(const Job& job, const Members& members, const Children& children,
     all.time_s = std::max(all.time_s, one->time_s);
     all.real_s = std::max(all.real_s, one->real_s);
     all.rounds = std::max(all.rounds, one->rounds);
-    all.tally.add(one->tally);
+    all.statistics.add(one->statistics);
     if (one->pace) {
       if (!all.pace) all.pace.emplace();
       all.pace->steps += one->pace->steps;
@@ -123,7 +123,7 @@ void add_lab(Summary& summary, Lab& lab) {
     summary.lab = lab.stop();
     return;
   }
-  summary.failure += (summary.failure.empty() ? "" : "\n") + lab.trouble();
+  summary.failure += (summary.failure.empty() ? "" : "\n") + lab.failure();
 }
 
 Result<std::unique_ptr<Lab>> lab_for(const Job& job, const LaunchOptions& options) {
@@ -133,32 +133,32 @@ Result<std::unique_ptr<Lab>> lab_for(const Job& job, const LaunchOptions& option
 
 }  // namespace
 
-int exit_code(std::span<const ChildEnd> ends, bool interrupted) {
+int exit_code(std::span<const ChildExit> ends, bool interrupted) {
   if (interrupted) return 130;
   const auto own = std::find_if(ends.begin(), ends.end(), ends_all);
   if (own != ends.end()) return own->code;
   int done = -1;
-  for (const ChildEnd& end : ends)
+  for (const ChildExit& end : ends)
     if (end.done()) done = std::max(done, end.code);
   return done >= 0 ? done : 3;
 }
 
-Result<Launched> launch(const Job& job, const LaunchOptions& options) {
+Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   LH_TRY(RunFolder::check(options.folder, job, options.existing));
-  if (options.existing == Existing::resume) {
+  if (options.existing == ExistingFolder::resume) {
     auto over = finished_summary(options.folder);
     if (!over) return over.error();
-    if (*over) return Launched{**over, exit_code(**over)};
+    if (*over) return LaunchResult{**over, exit_code(**over)};
   }
   if (options.lab) LH_TRY(Lab::possible(job));
-  if (const std::string last = last_trouble(lab_file(options)); options.line && !last.empty())
+  if (const std::string last = last_failure(lab_file(options)); options.line && !last.empty())
     options.line("lab", true, "note: " + last);
   auto folder = RunFolder::open(options.folder, job, options.existing);
   if (!folder) return folder.error();
   const Members members = job.members();
   const auto lab = lab_for(job, options);
   if (!lab) return lab.error();
-  Children children(options.line);
+  ChildProcesses children(options.line);
   LH_TRY(start_nodes(children, job, command_of(options, members), lab->get()));
   const bool ended = wait_for_nodes(children, lab->get());
   std::string model_of;
@@ -171,7 +171,7 @@ Result<Launched> launch(const Job& job, const LaunchOptions& options) {
   const int code = exit_code(children.ends(), interrupted());
   // Only whoever had the models scored ends by itself with the target reached.
   const bool reached = code == 1 && summary.stop_reason == StopReason::target;
-  return Launched{summary, reached ? 0 : code};
+  return LaunchResult{summary, reached ? 0 : code};
 }
 
 }  // namespace longhaul::run

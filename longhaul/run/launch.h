@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "longhaul/run/children.h"
+#include "longhaul/run/child_processes.h"
 #include "longhaul/run/experiment.h"
 
 namespace longhaul::run {
@@ -14,9 +14,9 @@ struct LaunchOptions {
   std::string program = {};                 // the longhaul that each process is
   std::vector<std::string> arguments = {};  // for every `longhaul site`: the job file, --set ...
   std::string folder = {};                  // of the run; node NAME writes to its sub-folder NAME
-  Existing existing = Existing::refuse;
-  Children::Line line = {};  // what the processes print
-  bool lab = false;          // over an emulated WAN: run/lab.h
+  ExistingFolder existing = ExistingFolder::refuse;
+  ChildProcesses::Line line = {};  // what the processes print
+  bool lab = false;                // over an emulated WAN: run/lab.h
 };
 
 // Starts them, waits for all, writes the run folder's own summary, metrics and model. Bytes are
@@ -26,14 +26,14 @@ struct LaunchOptions {
 // end as the strategy declares. Ctrl-C ends all; the second kills.
 // Summary::failure names the nodes that failed, one a line. To resume a run that has nothing left
 // to do answers with its summary.
-struct Launched {
+struct LaunchResult {
   Summary summary;
   int exit_code = 0;
 };
-Result<Launched> launch(const Job&, const LaunchOptions&);
+Result<LaunchResult> launch(const Job&, const LaunchOptions&);
 
 // 130 after Ctrl-C; else that of the first node that could not run the job at all (2) or has a bug
 // (4); else that of those that came to the end; 3 if all were lost or killed.
-int exit_code(std::span<const ChildEnd> ends, bool interrupted);
+int exit_code(std::span<const ChildExit> ends, bool interrupted);
 
 }  // namespace longhaul::run

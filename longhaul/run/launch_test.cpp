@@ -8,10 +8,10 @@
 namespace longhaul::run {
 namespace {
 
-constexpr ChildEnd exited(int code) { return {code, 0}; }
-constexpr ChildEnd killed{0, SIGKILL};
+constexpr ChildExit exited(int code) { return {code, 0}; }
+constexpr ChildExit killed{0, SIGKILL};
 
-int code_of(std::vector<ChildEnd> ends) {
+int code_of(std::vector<ChildExit> ends) {
   const int code = exit_code(ends, false);
   std::reverse(ends.begin(), ends.end());
   EXPECT_EQ(exit_code(ends, false), code) << "in the other order";

@@ -16,9 +16,9 @@ namespace longhaul::run {
 namespace {
 
 // A node counts through its vector on the thread that keeps its connections alive.
-constexpr double kMostMegabytesOverSockets = 1000;
+constexpr double kMaxMegabytesOverSockets = 1000;
 // The bound's matrix has a number for each pair of sites.
-constexpr std::size_t kMostSitesOfBound = 2000;
+constexpr std::size_t kMaxSitesForBound = 2000;
 std::optional<double> quotient(double a, double b) {
   return b > 0 ? std::optional(a / b) : std::nullopt;
 }
@@ -71,7 +71,7 @@ Status check_broadcast(const Job& job, const PerfTask& task) {
 
 // In the bytes that the links of that place count.
 std::optional<double> bound_of(const Job& job, const PerfTask& task, PerfPlace place) {
-  if (place == PerfPlace::local || job.network.sites.size() > kMostSitesOfBound)
+  if (place == PerfPlace::local || job.network.sites.size() > kMaxSitesForBound)
     return std::nullopt;
   const bool payload = place == PerfPlace::simulator && job.wan.model != "fair";
   flow::Task of;
@@ -105,9 +105,9 @@ Status check_perf(const Job& job, const PerfTask& task, bool sockets) {
     return invalid("--root: an all-reduce has none; it belongs to --op broadcast");
   if (task.broadcast) LH_TRY(check_broadcast(job, task));
   if (!sockets) return Ok{};
-  if (task.mbytes > kMostMegabytesOverSockets)
+  if (task.mbytes > kMaxMegabytesOverSockets)
     return invalid(fmt::format("--mbytes {:g}: with real vectors at most {:g}", task.mbytes,
-                               kMostMegabytesOverSockets));
+                               kMaxMegabytesOverSockets));
   return fits_frames(job);
 }
 

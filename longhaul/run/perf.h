@@ -10,7 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "longhaul/perf/measurement.h"
-#include "longhaul/run/children.h"
+#include "longhaul/run/child_processes.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/lab_figures.h"
 
@@ -76,12 +76,12 @@ struct PerfLaunch {
   std::vector<std::string> arguments = {};  // job file and settings, for nodes and router
   std::vector<std::string> task = {};       // words for the nodes alone: the PerfTask
   bool lab = false;                         // over an emulated WAN; else over loopback
-  Children::Line line = {};                 // what they print, the result apart
+  ChildProcesses::Line line = {};           // what they print, the result apart
 };
-struct PerfLaunched {
+struct PerfLaunchResult {
   std::optional<PerfResult> result;  // absent: nodes failed, and have said why
   int exit_code = 0;
 };
-Result<PerfLaunched> perf_launched(const Job&, const PerfLaunch&);
+Result<PerfLaunchResult> perf_launched(const Job&, const PerfLaunch&);
 
 }  // namespace longhaul::run

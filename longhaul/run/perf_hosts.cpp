@@ -165,7 +165,7 @@ Result<PerfResult> read_result(const std::string& text) {
 
 }  // namespace
 
-Result<PerfLaunched> perf_launched(const Job& job, const PerfLaunch& options) {
+Result<PerfLaunchResult> perf_launched(const Job& job, const PerfLaunch& options) {
   std::unique_ptr<Lab> lab;
   if (options.lab) {
     auto started = Lab::start(job, {options.program, options.arguments, "", options.line});
@@ -173,8 +173,8 @@ Result<PerfLaunched> perf_launched(const Job& job, const PerfLaunch& options) {
     lab = *std::move(started);
   }
   std::string said;
-  Children children([&, first = node_name(job.members().front())](
-                        const std::string& name, bool is_error, std::string_view line) {
+  ChildProcesses children([&, first = node_name(job.members().front())](
+                              const std::string& name, bool is_error, std::string_view line) {
     if (name == first && !is_error)
       (said += line) += '\n';
     else if (options.line)
@@ -185,12 +185,12 @@ Result<PerfLaunched> perf_launched(const Job& job, const PerfLaunch& options) {
   command.arguments.push_back("--json");
   LH_TRY(start_nodes(children, job, command, lab.get()));
   (void)wait_for_nodes(children, lab.get());
-  PerfLaunched launched;
+  PerfLaunchResult launched;
   launched.exit_code = exit_code(children.ends(), interrupted());
-  if (lab && !lab->runs()) return unavailable(lab->trouble());
-  const std::vector<ChildEnd> ends = children.ends();
+  if (lab && !lab->runs()) return unavailable(lab->failure());
+  const std::vector<ChildExit> ends = children.ends();
   const bool all_done =
-      std::all_of(ends.begin(), ends.end(), [](const ChildEnd& end) { return end.done(); });
+      std::all_of(ends.begin(), ends.end(), [](const ChildExit& end) { return end.done(); });
   if (interrupted() || !all_done) {
     if (launched.exit_code <= 1) launched.exit_code = 3;  // some ended well, not all
     return launched;

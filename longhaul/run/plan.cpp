@@ -9,7 +9,7 @@
 
 #include "longhaul/codec/registry.h"
 #include "longhaul/flow/bound.h"
-#include "longhaul/flow/busy.h"
+#include "longhaul/flow/link_usage.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/job/site_index.h"
 #include "longhaul/run/nodes.h"
@@ -54,7 +54,7 @@ void add_shares(const flow::Wan& network, SitePlan& plan) {
   std::map<flow::SitePair, double> bytes;
   for (const Pair& pair : plan.pairs)
     bytes[{pair.from, pair.to}] = double(pair.bytes()) * flow::kIpPerByte;
-  const flow::Busy busy = flow::busy_with(network, bytes);
+  const flow::LinkUsage busy = flow::link_usage(network, bytes);
   plan.busy_s = busy.seconds;
   plan.busiest = busy.link;
   for (Pair& pair : plan.pairs) pair.used = busy.share_of(busy.pairs.at({pair.from, pair.to}));
@@ -71,9 +71,9 @@ void add_shares(const flow::Wan& network, SitePlan& plan) {
 
 Result<SitePlan> plan_of(const Job& job, double mbytes) {
   const auto members = std::make_shared<const Members>(job.members());
-  if (members->size() > kMostNodesOfPlan)
+  if (members->size() > kMaxPlanNodes)
     return invalid(fmt::format("{}: {} nodes; plans are shown of at most {}", job.file,
-                               members->size(), kMostNodesOfPlan));
+                               members->size(), kMaxPlanNodes));
   const auto length = std::uint64_t(std::max(1ll, std::llround(mbytes * 1e6 / sizeof(float))));
   const Place place = place_of(job, 0, members, Layout::flat(length), /*phantom=*/false);
   const auto overlay = build_overlay(job, place);

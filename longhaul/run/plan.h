@@ -47,7 +47,7 @@ struct SitePlan {
 };
 
 // A plan of more has more pairs than anybody reads.
-inline constexpr std::size_t kMostNodesOfPlan = 256;
+inline constexpr std::size_t kMaxPlanNodes = 256;
 
 // For a round of so many megabytes. An Error: too many nodes, or a part that cannot be made.
 Result<SitePlan> plan_of(const Job&, double mbytes);

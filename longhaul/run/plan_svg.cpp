@@ -10,7 +10,7 @@ namespace longhaul::run {
 namespace {
 
 constexpr std::size_t kMostUpright = 16;  // sites; names of more stand along the radius
-constexpr std::size_t kMostLabels = 40;   // more hide what they are about
+constexpr std::size_t kMaxLabels = 40;    // more hide what they are about
 constexpr double kSide = 230;             // between the circle and the edge: names
 constexpr double kThin = 1;
 constexpr const char* kColours[] = {"#9ebcda", "#6a9fce", "#3b7fbd", "#7b3294", "#c51b3a"};
@@ -78,7 +78,7 @@ class Map {
         width(), height());
     head();
     for (std::uint32_t site = 0; site < plan_.sites.size(); ++site) reserve(site);
-    const std::size_t arrows = std::min(plan_.pairs.size(), kMostArrows);
+    const std::size_t arrows = std::min(plan_.pairs.size(), kMaxArrows);
     for (std::size_t i = arrows; i-- > 0;) arrow(plan_.pairs[i]);  // the most used on top
     for (std::uint32_t site = 0; site < plan_.sites.size(); ++site) draw_site(site);
     for (std::size_t i = 0; i < arrows; ++i) label(plan_.pairs[i]);
@@ -115,9 +115,9 @@ class Map {
           fmt::format("{}: a round of {:g} MB over {}, {} sites", plan_.name, plan_.mbytes,
                       plan_.overlay, plan_.sites.size()));
     write({width() / 2, 58}, 14, kCentred, busiest_text(plan_));
-    if (plan_.pairs.size() > kMostArrows)
+    if (plan_.pairs.size() > kMaxArrows)
       write({width() / 2, 78}, 14, kCentred,
-            fmt::format("The {} most used ways of {}", kMostArrows, plan_.pairs.size()));
+            fmt::format("The {} most used ways of {}", kMaxArrows, plan_.pairs.size()));
   }
 
   Curve curve(const SitePlan::Pair& pair) const {
@@ -188,7 +188,7 @@ class Map {
 
   // Where it meets nothing else, along the arrow; if that is nowhere, the arrow's title has it.
   void label(const SitePlan::Pair& pair) {
-    if (labels_ == kMostLabels) return;
+    if (labels_ == kMaxLabels) return;
     const std::string share = percent_text(pair.used);
     const Curve way = curve(pair);
     for (const double t : {0.5, 0.42, 0.58, 0.35, 0.65, 0.28, 0.72, 0.22, 0.78}) {
@@ -218,7 +218,7 @@ class Map {
           fmt::format("Width: bytes, the widest {}. Label and colour: share of what the way can "
                       "carry while the busiest link is busy",
                       mb(most_)));
-    if (labels_ < std::min(plan_.pairs.size(), kMostArrows))
+    if (labels_ < std::min(plan_.pairs.size(), kMaxArrows))
       write({width() / 2, y + 44}, 12, "text-anchor=\"middle\" fill=\"#555555\"",
             "What has no label says its share when it is pointed at");
   }

@@ -11,7 +11,7 @@
 namespace longhaul::run {
 
 // Of more only the most used are drawn, and the picture says so.
-inline constexpr std::size_t kMostArrows = 300;
+inline constexpr std::size_t kMaxArrows = 300;
 
 std::string plan_svg(const SitePlan&);
 

@@ -98,7 +98,7 @@ TEST(PlanSvg, LabelsDoNotMeet) {
 
 TEST(PlanSvg, OfManySitesTheMostUsedWays) {
   const std::string svg = plan_svg(plan_of(100));
-  EXPECT_EQ(widths(svg).size(), kMostArrows);
+  EXPECT_EQ(widths(svg).size(), kMaxArrows);
   EXPECT_THAT(svg, HasSubstr("The 300 most used ways of 9900"));
   EXPECT_EQ(count(svg, "<circle"), 100u);
   EXPECT_THAT(svg, HasSubstr("width=\"1542\""));

@@ -4,9 +4,9 @@
 #include <csignal>
 #include <optional>
 
-#include "longhaul/run/doors.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/site_index.h"
+#include "longhaul/run/listening_sockets.h"
 #include "longhaul/run/nodes.h"
 
 namespace longhaul::run {
@@ -18,22 +18,23 @@ constexpr auto kEndPatience = 10s;  // between asking processes to end and killi
 
 }  // namespace
 
-Status start_nodes(Children& children, const Job& job, const NodeCommand& command, const Lab* lab) {
+Status start_nodes(ChildProcesses& children, const Job& job, const NodeCommand& command,
+                   const Lab* lab) {
   const Members members = job.members();
   const SiteIndex index(job.sites);
   std::vector<std::uint32_t> sites;
   for (const Member& member : members) sites.push_back(index.at(member.site));
-  Doors doors;
-  LH_TRY(doors.open(sites, lab));
+  ListeningSockets sockets;
+  LH_TRY(sockets.open(sites, lab));
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const std::string name = node_name(members[rank]);
-    ChildSpec spec{name, {command.program, command.subcommand}, doors.descriptor(rank)};
+    ChildSpec spec{name, {command.program, command.subcommand}, sockets.descriptor(rank)};
     if (lab) spec.network = lab->network(sites[rank]);
     const auto add = [&](const std::vector<std::string>& words) {
       spec.command.insert(spec.command.end(), words.begin(), words.end());
     };
     add(command.arguments);
-    add({"--site", name, "--addresses", doors.addresses()});
+    add({"--site", name, "--addresses", sockets.addresses()});
     if (lab) add({"--insecure"});  // its network begins and ends on this machine
     if (command.own) add(command.own(rank));
     LH_TRY(children.start(spec));
@@ -41,11 +42,11 @@ Status start_nodes(Children& children, const Job& job, const NodeCommand& comman
   return Ok{};
 }
 
-bool ends_all(const ChildEnd& end) {
+bool ends_all(const ChildExit& end) {
   return end.signal == 0 && !end.done() && end.code != 3 && end.code != 130;
 }
 
-bool wait_for_nodes(Children& children, Lab* lab) {
+bool wait_for_nodes(ChildProcesses& children, Lab* lab) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> asked;
   const InterruptGuard guard;

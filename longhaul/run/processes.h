@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "longhaul/run/children.h"
+#include "longhaul/run/child_processes.h"
 #include "longhaul/run/lab.h"
 
 namespace longhaul::run {
@@ -19,14 +19,14 @@ struct NodeCommand {
 
 // Starts them by rank. Each is told --site, --addresses, has a socket that listens, and, with
 // `lab`, lives in its site's network; null: all are on this machine's loopback.
-Status start_nodes(Children&, const Job&, const NodeCommand&, const Lab* lab);
+Status start_nodes(ChildProcesses&, const Job&, const NodeCommand&, const Lab* lab);
 
 // Until all have ended. Ends them itself, and kills those that do not end, after Ctrl-C, when a
 // node has ended that the others cannot do without, when those left are stopped, or when the
 // emulated WAN is gone. True: it has.
-bool wait_for_nodes(Children&, Lab* lab);
+bool wait_for_nodes(ChildProcesses&, Lab* lab);
 
 // The nodes cannot go on without one that ended so: it never began, or has a bug.
-bool ends_all(const ChildEnd&);
+bool ends_all(const ChildExit&);
 
 }  // namespace longhaul::run

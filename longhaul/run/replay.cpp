@@ -127,7 +127,7 @@ class Player {
 
 bool is_same(const record::Outcome& outcome) {
   return !outcome.difference && !outcome.refused && !outcome.stopped &&
-         !(outcome.ending && outcome.ending->kind == record::Ending::Kind::damaged);
+         !(outcome.ending && outcome.ending->kind == record::StreamEnd::Kind::damaged);
 }
 
 nlohmann::ordered_json to_json(const ReplayedSession& session) {
@@ -162,7 +162,7 @@ nlohmann::ordered_json to_json(const ReplayedSession& session) {
 
 }  // namespace
 
-Result<Replayed> replay(const ReplayOptions& options) {
+Result<ReplayResult> replay(const ReplayOptions& options) {
   auto job = job_of_run(options.folder);
   if (!job) return job.error();
   const auto rank = find_node(*job, options.site);
@@ -174,7 +174,7 @@ Result<Replayed> replay(const ReplayOptions& options) {
     return unavailable(
         fmt::format("{}/recordings/{}-{}-1.rec: no such recording; run the job with --record",
                     options.folder, member.site, member.rank_in_site));
-  Replayed replayed{*rank, member.site, member.rank_in_site, {}};
+  ReplayResult replayed{*rank, member.site, member.rank_in_site, {}};
   Player player(*job, options, *rank);
   for (const std::string& file : files) {
     auto session = player.play(file);
@@ -185,14 +185,14 @@ Result<Replayed> replay(const ReplayOptions& options) {
   return replayed;
 }
 
-int exit_code(const Replayed& replayed) {
+int exit_code(const ReplayResult& replayed) {
   const record::Outcome& last = replayed.sessions.back().outcome;
   if (last.stopped) return 130;
   if (last.difference) return 1;
   return is_same(last) ? 0 : 2;
 }
 
-nlohmann::ordered_json to_json(const Replayed& replayed) {
+nlohmann::ordered_json to_json(const ReplayResult& replayed) {
   nlohmann::ordered_json json = {{"site", replayed.site},
                                  {"node", replayed.rank_in_site},
                                  {"rank", replayed.rank},

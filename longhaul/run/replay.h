@@ -31,7 +31,7 @@ struct ReplayedSession {
   bool recomputed = false;
   record::Outcome outcome;
 };
-struct Replayed {
+struct ReplayResult {
   Rank rank = 0;
   std::string site;
   std::uint32_t rank_in_site = 0;
@@ -40,11 +40,11 @@ struct Replayed {
 
 // All sessions of the node, up to the first that is not the same. An Error: no such run, site or
 // recording, a job that has changed, a file that is not what it should be; it names which.
-Result<Replayed> replay(const ReplayOptions&);
+Result<ReplayResult> replay(const ReplayOptions&);
 
 // 0 the same, 1 a difference, 2 a recording that is damaged or a learner that computes other bits,
 // 130 stopped.
-int exit_code(const Replayed&);
-nlohmann::ordered_json to_json(const Replayed&);
+int exit_code(const ReplayResult&);
+nlohmann::ordered_json to_json(const ReplayResult&);
 
 }  // namespace longhaul::run

@@ -46,10 +46,11 @@ class ReplayTest : public ::testing::Test {
     LH_CHECK(doc);
     const auto job = resolve_job(*doc);
     LH_CHECK(job);
-    auto done = simulate(*job, {.folder = folder_, .existing = Existing::force, .record = mode});
+    auto done =
+        simulate(*job, {.folder = folder_, .existing = ExistingFolder::force, .record = mode});
     ASSERT_TRUE(done) << done.error().what;
   }
-  Result<Replayed> play(const std::string& site) {
+  Result<ReplayResult> play(const std::string& site) {
     return replay({.folder = folder_, .site = site, .go_on = {}});
   }
   // Reads the recording of a and writes it again with every entry as `change` leaves it.

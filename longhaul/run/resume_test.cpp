@@ -73,7 +73,7 @@ struct Done {
 
 class Resume : public ::testing::Test {
  protected:
-  Done run(const Job& job, const std::string& name, Existing existing,
+  Done run(const Job& job, const std::string& name, ExistingFolder existing,
            std::function<bool(Round)> stop = {}) {
     const std::string folder = scratch_.file(name);
     auto summary = simulate(
@@ -87,15 +87,15 @@ class Resume : public ::testing::Test {
   }
 
   void expect_same(const Job& job, const std::string& what) {
-    const Done whole = run(job, "whole", Existing::force);
+    const Done whole = run(job, "whole", ExistingFolder::force);
     EXPECT_NE(whole.summary.params_hash, "");
     for (Round at = 1; at < job.stop.max_rounds; ++at) {
       const Done cut =
-          run(job, "cut", Existing::force, [at](Round rounds) { return rounds >= at; });
+          run(job, "cut", ExistingFolder::force, [at](Round rounds) { return rounds >= at; });
       EXPECT_EQ(cut.summary.stop_reason, StopReason::interrupted) << what;
       EXPECT_EQ(cut.summary.rounds, at) << what;
       EXPECT_EQ(exit_code(cut.summary), 130);
-      const Done resumed = run(job, "cut", Existing::resume);
+      const Done resumed = run(job, "cut", ExistingFolder::resume);
       EXPECT_EQ(resumed.summary.params_hash, whole.summary.params_hash) << what << " " << at;
       EXPECT_EQ(resumed.metrics, whole.metrics) << what << " " << at;
       EXPECT_EQ(resumed.summary.time_s, whole.summary.time_s) << what;
@@ -112,12 +112,12 @@ TEST_F(Resume, EqualsTheUninterruptedRunWhileStepTimesDrift) {
                                          "site.c.step_values=[20, 90, 5]"};
   const Job job = resumed_job(sets);
   expect_same(job, "drift");
-  const Done one = run(job, "one", Existing::force);
+  const Done one = run(job, "one", ExistingFolder::force);
   const auto two = simulate(job, {.folder = scratch_.file("two"), .threads = 2});
   ASSERT_TRUE(two) << two.error().what;
   EXPECT_EQ(two->params_hash, one.summary.params_hash);
   EXPECT_EQ(two->time_s, one.summary.time_s);
-  const Done steady = run(resumed_job({sets[2], sets[3]}), "steady", Existing::force);
+  const Done steady = run(resumed_job({sets[2], sets[3]}), "steady", ExistingFolder::force);
   EXPECT_NE(one.summary.time_s, steady.summary.time_s);
 }
 
@@ -130,7 +130,7 @@ TEST_F(Resume, ATraceSaysHowLongARunTakes) {
   ASSERT_TRUE(doc);
   auto job = resolve_job(*doc);
   ASSERT_TRUE(job) << job.error().what;
-  EXPECT_DOUBLE_EQ(run(*job, "trace", Existing::force).summary.time_s, 1.1);
+  EXPECT_DOUBLE_EQ(run(*job, "trace", ExistingFolder::force).summary.time_s, 1.1);
 }
 
 // Every kind of every part, in turn, under every strategy.
@@ -148,26 +148,26 @@ TEST_F(Resume, EqualsTheUninterruptedRunForEveryPart) {
 
 TEST_F(Resume, LinesBehindTheCheckpointAreDropped) {
   const Job job = resumed_job({"sync.kind=fedavg", "job.checkpoint_every=2"});
-  const Done whole = run(job, "whole", Existing::force);
-  run(job, "cut", Existing::force, [](Round rounds) { return rounds >= 4; });
+  const Done whole = run(job, "whole", ExistingFolder::force);
+  run(job, "cut", ExistingFolder::force, [](Round rounds) { return rounds >= 4; });
   fs::remove(
       scratch_.file("cut/summary.json"));  // as after kill -9: more was written than remembered
   std::ofstream(scratch_.file("cut/metrics.jsonl"), std::ios::app) << "{\"torn\": ";
-  EXPECT_EQ(run(job, "cut", Existing::resume).metrics, whole.metrics);
+  EXPECT_EQ(run(job, "cut", ExistingFolder::resume).metrics, whole.metrics);
 }
 
 TEST_F(Resume, CheckpointsComeEverySoManyRounds) {
   const Job job = resumed_job({"job.checkpoint_every=3"});
-  run(job, "whole", Existing::force);
+  run(job, "whole", ExistingFolder::force);
   EXPECT_TRUE(fs::exists(scratch_.file("whole/checkpoints/000000000003.checkpoint")));
   EXPECT_TRUE(fs::exists(scratch_.file("whole/checkpoints/000000000006.checkpoint")));
-  run(resumed_job({"job.checkpoint_every=0"}), "none", Existing::force);
+  run(resumed_job({"job.checkpoint_every=0"}), "none", ExistingFolder::force);
   EXPECT_FALSE(fs::exists(scratch_.file("none/checkpoints")));
 }
 
 TEST_F(Resume, ThreadsDoNotMatter) {
   const Job job = resumed_job({"sync.kind=fedavg"});
-  const Done one = run(job, "one", Existing::force);
+  const Done one = run(job, "one", ExistingFolder::force);
   auto two = simulate(job, {.folder = scratch_.file("two"), .threads = 2});
   ASSERT_TRUE(two);
   EXPECT_EQ(two->params_hash, one.summary.params_hash);
@@ -175,7 +175,7 @@ TEST_F(Resume, ThreadsDoNotMatter) {
 
 TEST_F(Resume, ADryRunPredictsTimeAndBytes) {
   Job job = resumed_job({"sync.kind=fedavg", "stop.max_rounds=40", "site.*.jitter=0"});
-  const Done real = run(job, "real", Existing::force);
+  const Done real = run(job, "real", ExistingFolder::force);
   auto prediction = predict(job);
   ASSERT_TRUE(prediction) << prediction.error().what;
   EXPECT_NEAR(prediction->time_s / real.summary.time_s, 1, 0.01);

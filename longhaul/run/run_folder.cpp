@@ -56,27 +56,27 @@ Result<Job> job_of_run(const std::string& folder) {
   return load_job(file);
 }
 
-Existing RunFolder::settle(const std::string& path, Existing existing) {
+ExistingFolder RunFolder::resolve(const std::string& path, ExistingFolder existing) {
   std::error_code code;
-  if (existing != Existing::resume_or_begin) return existing;
-  return fs::exists(path + "/job.toml", code) ? Existing::resume : Existing::refuse;
+  if (existing != ExistingFolder::resume_or_begin) return existing;
+  return fs::exists(path + "/job.toml", code) ? ExistingFolder::resume : ExistingFolder::refuse;
 }
 
-Status RunFolder::check(const std::string& path, const Job& job, Existing existing) {
+Status RunFolder::check(const std::string& path, const Job& job, ExistingFolder existing) {
   std::error_code code;
   const bool there = fs::exists(path, code);
   if (there && !fs::is_directory(path, code))
     return invalid(fmt::format("{}: is not a folder; choose another with --out", path));
   const bool used = is_used(path);
-  existing = settle(path, existing);
-  if (existing == Existing::resume) {
+  existing = resolve(path, existing);
+  if (existing == ExistingFolder::resume) {
     if (!used) return unavailable(fmt::format("{}: nothing to resume; leave --resume out", path));
     return check_same_job(path, job);
   }
   if (used && !fs::exists(path + "/job.toml", code))
     return invalid(
         fmt::format("{}: holds files but no run (no job.toml); choose another with --out", path));
-  if (used && existing == Existing::refuse)
+  if (used && existing == ExistingFolder::refuse)
     return invalid(
         fmt::format("{}: exists already; --resume goes on with it, --force starts "
                     "again, --out DIR writes elsewhere",
@@ -84,11 +84,11 @@ Status RunFolder::check(const std::string& path, const Job& job, Existing existi
   return Ok{};
 }
 
-Result<RunFolder> RunFolder::open(std::string path, const Job& job, Existing existing) {
+Result<RunFolder> RunFolder::open(std::string path, const Job& job, ExistingFolder existing) {
   LH_TRY(check(path, job, existing));
-  existing = settle(path, existing);
+  existing = resolve(path, existing);
   remove_temporaries(path);
-  if (existing == Existing::resume) return RunFolder(std::move(path));
+  if (existing == ExistingFolder::resume) return RunFolder(std::move(path));
   std::error_code code;
   for (const char* name : kOurFiles) fs::remove_all(path + "/" + name, code);
   fs::create_directories(path, code);

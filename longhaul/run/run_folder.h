@@ -7,7 +7,7 @@
 
 namespace longhaul::run {
 
-enum class Existing {
+enum class ExistingFolder {
   refuse,          // an existing folder is an Error that names --force and --resume
   force,           // what an earlier run wrote there is removed
   resume,          // it must hold a run of the same job
@@ -17,12 +17,12 @@ enum class Existing {
 class RunFolder {
  public:
   // What resume_or_begin means for that folder as it is now: resume or refuse. Others stay.
-  static Existing settle(const std::string& path, Existing);
+  static ExistingFolder resolve(const std::string& path, ExistingFolder);
   // May the run be written there? A job that changed since the run began is an Error that names
   // the first key that differs. Changes nothing, so that a job that cannot run leaves no folder.
-  static Status check(const std::string& path, const Job&, Existing);
+  static Status check(const std::string& path, const Job&, ExistingFolder);
   // The same, then creates the folder and its job.toml unless the run is resumed.
-  static Result<RunFolder> open(std::string path, const Job&, Existing);
+  static Result<RunFolder> open(std::string path, const Job&, ExistingFolder);
 
   const std::string& path() const { return path_; }
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }

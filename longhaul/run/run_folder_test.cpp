@@ -29,7 +29,7 @@ class RunFolderTest : public ::testing::Test {
  protected:
   void put(const std::string& name) const { ASSERT_TRUE(write_atomically(path_ + name, "{}")); }
   // What is said where it may not be opened; nothing where it may.
-  std::string opened(Existing existing) const {
+  std::string opened(ExistingFolder existing) const {
     auto folder = RunFolder::open(path_, job_, existing);
     return folder ? "" : folder.error().what;
   }
@@ -42,14 +42,15 @@ class RunFolderTest : public ::testing::Test {
 TEST_F(RunFolderTest, ThatARunDiedInBeforeItBeganIsEmpty) {
   std::filesystem::create_directory(path_);
   put("/job.toml.tmp");
-  EXPECT_THAT(opened(Existing::resume), HasSubstr("nothing to resume"));
-  for (const Existing existing : {Existing::refuse, Existing::force, Existing::resume_or_begin}) {
+  EXPECT_THAT(opened(ExistingFolder::resume), HasSubstr("nothing to resume"));
+  for (const ExistingFolder existing :
+       {ExistingFolder::refuse, ExistingFolder::force, ExistingFolder::resume_or_begin}) {
     EXPECT_EQ(opened(existing), "");
     EXPECT_FALSE(std::filesystem::exists(path_ + "/job.toml.tmp"));
     std::filesystem::rename(path_ + "/job.toml", path_ + "/job.toml.tmp");
   }
   put("/mine");
-  EXPECT_THAT(opened(Existing::force), HasSubstr("holds files but no run"));
+  EXPECT_THAT(opened(ExistingFolder::force), HasSubstr("holds files but no run"));
 }
 
 }  // namespace

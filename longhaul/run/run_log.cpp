@@ -31,22 +31,22 @@ void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluatio
                                                         {"accuracy", evaluation.accuracy},
                                                         {"samples", double(evaluation.samples)}};
   write(at, rank, round, "score", values);
-  counted_.loss = evaluation.loss;
-  counted_.accuracy = evaluation.accuracy;
+  totals_.loss = evaluation.loss;
+  totals_.accuracy = evaluation.accuracy;
   fresh_score_ = true;
-  if (job_.stop.target_accuracy && !counted_.time_to_target_s &&
+  if (job_.stop.target_accuracy && !totals_.time_to_target_s &&
       evaluation.accuracy >= *job_.stop.target_accuracy)
-    counted_.time_to_target_s = exact_seconds(at);
+    totals_.time_to_target_s = exact_seconds(at);
 }
 
 void RunLog::recorded(Time at, Rank rank, const Record& record) {
   const std::pair<std::string_view, double> values[] = {{"value", record.value}};
   write(at, rank, record.round, record.name, values);
-  counted_.tally.add(members_[rank], record);
+  totals_.statistics.add(members_[rank], record);
 }
 
 void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes) {
-  progress_.update({rounds, job_.stop.max_rounds, now, wan_bytes, counted_.loss, counted_.accuracy},
+  progress_.update({rounds, job_.stop.max_rounds, now, wan_bytes, totals_.loss, totals_.accuracy},
                    std::exchange(fresh_score_, false));
 }
 
@@ -61,17 +61,17 @@ double RunLog::real_s() const {
 }
 
 void RunLog::fill(Summary& summary) const {
-  summary.final_loss = counted_.loss;
-  summary.final_accuracy = counted_.accuracy;
-  summary.time_to_target_s = counted_.time_to_target_s;
+  summary.final_loss = totals_.loss;
+  summary.final_accuracy = totals_.accuracy;
+  summary.time_to_target_s = totals_.time_to_target_s;
   summary.real_s = real_s();
-  summary.tally = counted_.tally;
+  summary.statistics = totals_.statistics;
 }
 
 void RunLog::state(Archive& ar) {
-  if (!ar.loading()) counted_.real_s = real_s();
-  ar(counted_);
-  if (ar.loading()) real_before_ = counted_.real_s;
+  if (!ar.loading()) totals_.real_s = real_s();
+  ar(totals_);
+  if (ar.loading()) real_before_ = totals_.real_s;
 }
 
 }  // namespace longhaul::run

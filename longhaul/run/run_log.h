@@ -28,7 +28,7 @@ class RunLog {
   // All that was written is on disk; the length of metrics.jsonl.
   Result<std::uint64_t> sync();
 
-  bool reached_target() const { return counted_.time_to_target_s.has_value(); }
+  bool reached_target() const { return totals_.time_to_target_s.has_value(); }
   bool fresh_score() const { return fresh_score_; }  // since the last progress()
   double real_s() const;                             // of all sessions
   // What is known of the run so far.
@@ -38,11 +38,11 @@ class RunLog {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Counted {
+  struct Totals {
     std::optional<double> time_to_target_s, loss, accuracy;
     double real_s = 0;
-    Tally tally;
-    void state(Archive& ar) { ar(time_to_target_s, loss, accuracy, real_s, tally); }
+    RunStatistics statistics;
+    void state(Archive& ar) { ar(time_to_target_s, loss, accuracy, real_s, statistics); }
   };
   void write(Time, Rank, Round, std::string_view kind,
              std::span<const std::pair<std::string_view, double>> values);
@@ -53,7 +53,7 @@ class RunLog {
   const bool scores_;
   Progress progress_;
   std::optional<MetricsFile> metrics_;
-  Counted counted_;
+  Totals totals_;
   const Clock::time_point begin_ = Clock::now();
   double real_before_ = 0;
   bool fresh_score_ = false;

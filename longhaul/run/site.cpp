@@ -87,7 +87,7 @@ Result<net::CheckpointConfig> Site::checkpoints() {
   config.save = [this](std::uint64_t number, Buffer state) {
     return save(number, std::move(state));
   };
-  if (options_.rejoin || options_.existing != Existing::resume) return config;
+  if (options_.rejoin || options_.existing != ExistingFolder::resume) return config;
   auto newest = Checkpoints(folder_->checkpoints()).newest();
   if (!newest) return newest.error();
   if (*newest) config.newest = newest_ = (**newest).round;
@@ -117,7 +117,7 @@ std::function<Status()> Site::save(std::uint64_t number, Buffer state) {
 }
 
 Result<Buffer> Site::load(std::uint64_t number) {
-  if (!folder_ || options_.existing != Existing::resume) {
+  if (!folder_ || options_.existing != ExistingFolder::resume) {
     LH_TRY(log_->open(0));
     return Buffer{};
   }

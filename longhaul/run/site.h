@@ -15,7 +15,7 @@ struct SiteOptions {
   // A socket that listens there already (inherited, as systemd hands them over); -1: none.
   int listening = -1;
   std::string folder = {};  // this node's own; "" writes nothing
-  Existing existing = Existing::refuse;
+  ExistingFolder existing = ExistingFolder::refuse;
   // Comes back to a run that has declared this node lost, with nothing but its data; what an
   // earlier incarnation wrote in the folder is kept.
   bool rejoin = false;

@@ -42,10 +42,10 @@ Result<std::vector<net::Address>> parse_addresses(const Job& job,
 }
 
 Status fits_frames(const Job& job) {
-  constexpr auto kLargestChunk = net::FrameLimits{}.body_bytes / 1024;
-  if (job.transfer_common.chunk_kib > kLargestChunk)
+  constexpr auto kMaxChunk = net::FrameLimits{}.body_bytes / 1024;
+  if (job.transfer_common.chunk_kib > kMaxChunk)
     return invalid(fmt::format("{}: [transfer] chunk_kib = {}: over sockets at most {}", job.file,
-                               job.transfer_common.chunk_kib, kLargestChunk));
+                               job.transfer_common.chunk_kib, kMaxChunk));
   return Ok{};
 }
 
@@ -59,9 +59,9 @@ net::PeersConfig peers_config(const Job& job, std::vector<net::Address> addresse
   config.streams = job.net.streams;
   if (job.net.congestion != "system") config.congestion = job.net.congestion;
   config.dscp = job.net.dscp;
-  config.meet = from_seconds(job.net.meet_s);
+  config.connect_timeout = from_seconds(job.net.meet_s);
   config.heartbeat = from_seconds(std::min(1.0, job.net.silence_s / 4));
-  config.silence = from_seconds(job.net.silence_s);
+  config.silence_timeout = from_seconds(job.net.silence_s);
   return config;
 }
 

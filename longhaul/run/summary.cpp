@@ -76,7 +76,7 @@ nlohmann::ordered_json to_json(const Summary& s) {
       {"job_hash", s.job_hash},
       {"real_s", s.real_s},
   };
-  write(s.tally, json);
+  write(s.statistics, json);
   if (!s.failure.empty()) json["failure"] = s.failure;
   if (s.pace) {
     json["paced_steps"] = s.pace->steps;
@@ -137,7 +137,7 @@ Result<Summary> parse_summary(const std::string& text) {
       *into = json.at(key).get<std::uint64_t>();
     s.time_s = json.at("time_s").get<double>();
     s.compute_utilisation = json.at("compute_utilisation").get<double>();
-    s.tally = read_tally(json);
+    s.statistics = read_statistics(json);
     s.real_s = json.at("real_s").get<double>();
     s.final_accuracy = optional("final_accuracy");
     s.final_loss = optional("final_loss");

@@ -7,7 +7,7 @@
 
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/lab_figures.h"
-#include "longhaul/run/tally.h"
+#include "longhaul/run/run_statistics.h"
 
 namespace longhaul::run {
 
@@ -45,7 +45,7 @@ struct Summary {
   std::optional<double> time_to_target_s;
   std::uint64_t wan_bytes = 0, wan_messages = 0;
   double compute_utilisation = 0;  // mean over sites of computing time / time
-  Tally tally;                     // what strategies recorded
+  RunStatistics statistics;        // what strategies recorded
   std::string params_hash;         // XXH64 of rank 0's parameters, hex; "" for phantoms
   StopReason stop_reason = StopReason::max_rounds;
   std::string failure;  // why, if failed

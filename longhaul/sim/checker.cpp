@@ -52,13 +52,13 @@ void TraceHash::delivering(Time now, const Packet& packet) {
 
 void TraceHash::crashed(Time now, Rank rank) { mix(now.count(), rank); }
 
-void InOrder::acted(Time, Rank from, const Action& action) {
+void OrderChecker::acted(Time, Rank from, const Action& action) {
   const auto* send = std::get_if<Send>(&action);
   if (!send || send->service.delivery != Service::Delivery::reliable) return;
   sent_[{from, send->to, send->service.service_class()}].push_back(fingerprint(send->message));
 }
 
-void InOrder::delivering(Time, const Packet& packet) {
+void OrderChecker::delivering(Time, const Packet& packet) {
   const auto between =
       "from rank " + std::to_string(packet.from) + " to rank " + std::to_string(packet.to);
   if (dead_.contains(packet.to)) error_ = malformed("a message " + between + ", which is dead");
@@ -71,19 +71,19 @@ void InOrder::delivering(Time, const Packet& packet) {
   }
 }
 
-void InOrder::restarted(Time, Rank rank) {
+void OrderChecker::restarted(Time, Rank rank) {
   dead_.erase(rank);
   std::erase_if(sent_, [&](const auto& line) {
     return std::get<0>(line.first) == rank || std::get<1>(line.first) == rank;
   });
 }
 
-Status InOrder::after(const World&, Rank) {
+Status OrderChecker::after(const World&, Rank) {
   if (error_) return *error_;
   return Ok{};
 }
 
-Status EpochsAgree::after(const World& world, Rank rank) {
+Status EpochChecker::after(const World& world, Rank rank) {
   const View& view = world.node(rank).view();
   const auto [last, first_time] = last_.try_emplace(rank, view.epoch);
   if (!first_time && last->second == view.epoch) return Ok{};

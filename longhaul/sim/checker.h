@@ -28,7 +28,7 @@ class TraceHash final : public Watcher {
 
 // Reliable messages arrive once and in order per (from, to, class); none comes to or from the
 // grave: nothing is handed to a crashed node, nothing is delivered that was not sent.
-class InOrder final : public Watcher {
+class OrderChecker final : public Watcher {
  public:
   void acted(Time, Rank, const Action&) override;
   void delivering(Time, const Packet&) override;
@@ -45,7 +45,7 @@ class InOrder final : public Watcher {
 };
 
 // All nodes that reach an epoch see the same list, and each sees epochs in ascending order.
-class EpochsAgree final : public Watcher {
+class EpochChecker final : public Watcher {
  public:
   void restarted(Time, Rank rank) override { last_.erase(rank); }
   Status after(const World&, Rank) override;

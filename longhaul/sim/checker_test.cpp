@@ -28,7 +28,7 @@ Packet packet_of(int kind) { return {0, 1, 48, {}, message(kind)}; }
 class Checkers : public ::testing::Test {
  protected:
   testing::RunningJob job_{testing::SmallJob{.ranks = 2}};
-  InOrder in_order_;
+  OrderChecker in_order_;
   std::string verdict() {
     const Status status = in_order_.after(job_.world(), 0);
     return status ? "" : status.error().what;

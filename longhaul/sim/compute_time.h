@@ -35,7 +35,7 @@ class JitteredSteps final : public ComputeTime {
     Jitter jitter = Jitter::none;
     double amount = 0;
     std::optional<flow::Trace> trace = {};  // steps, in ms, instead of `mean`
-    Drift drift = {};
+    StepTimeDrift drift = {};
     std::uint32_t site = 0;  // whose nodes drift together
   };
 

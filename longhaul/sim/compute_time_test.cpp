@@ -79,7 +79,7 @@ TEST(ComputeTime, ATraceSaysHowManyStepsAreDoneByAnyTime) {
 }
 
 TEST(ComputeTime, NodesOfASiteDriftTogetherAroundTheirMeans) {
-  const Drift drift{.deviation = 0.4, .every_s = 1};
+  const StepTimeDrift drift{.deviation = 0.4, .every_s = 1};
   const JitteredSteps times(7, {{.mean = 100ms, .drift = drift, .site = 5},
                                 {.mean = 200ms, .drift = drift, .site = 5},
                                 {.mean = 100ms, .drift = drift, .site = 6}});

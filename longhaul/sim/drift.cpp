@@ -63,7 +63,7 @@ double folded(double x, double bound) {
 
 }  // namespace
 
-double drift_factor(const Drift& drift, std::uint64_t seed, std::uint32_t site, Time time) {
+double drift_factor(const StepTimeDrift& drift, std::uint64_t seed, std::uint32_t site, Time time) {
   if (drift.deviation == 0) return 1;
   const auto moves = std::uint64_t(seconds(time) / drift.every_s);
   const double walked = drift.deviation * Walk(seed, site).at(moves);

@@ -7,13 +7,13 @@
 
 namespace longhaul::sim {
 
-struct Drift {
+struct StepTimeDrift {
   double deviation = 0;  // of the logarithm, of one move; 0: none
   double every_s = 60;   // between two moves; > 0
   double bound = 4;      // the factor stays within [1 / bound, bound]; >= 1
 };
 
 // Of a time of 0 or later; 1 before the first move.
-double drift_factor(const Drift&, std::uint64_t seed, std::uint32_t site, Time);
+double drift_factor(const StepTimeDrift&, std::uint64_t seed, std::uint32_t site, Time);
 
 }  // namespace longhaul::sim

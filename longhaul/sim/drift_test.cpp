@@ -11,14 +11,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-double logarithm(const Drift& drift, std::uint64_t seed, std::uint64_t move) {
+double logarithm(const StepTimeDrift& drift, std::uint64_t seed, std::uint64_t move) {
   return std::log(drift_factor(drift, seed, 3, Time{std::int64_t(move) * 1'000'000'000}));
 }
 
 // Far from the bounds every move is its own, of the deviation asked for: each draw of the walk is
 // used once, also where the powers of two and the halves between them meet.
 TEST(StepDrift, MovesAreIndependentAndOfTheDeviation) {
-  const Drift drift{.deviation = 0.01, .every_s = 1, .bound = 1e12};
+  const StepTimeDrift drift{.deviation = 0.01, .every_s = 1, .bound = 1e12};
   constexpr int kMoves = 70, kSeeds = 3000;
   std::vector<double> squares(kMoves), products(kMoves);
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -40,7 +40,7 @@ TEST(StepDrift, MovesAreIndependentAndOfTheDeviation) {
 
 // It stands still between two moves, and does not begin with one.
 TEST(StepDrift, MovesEverySoManySeconds) {
-  const Drift drift{.deviation = 0.3, .every_s = 20};
+  const StepTimeDrift drift{.deviation = 0.3, .every_s = 20};
   EXPECT_EQ(drift_factor(drift, 7, 0, 0s), 1);
   EXPECT_EQ(drift_factor(drift, 7, 0, 20s - 1ns), 1);
   EXPECT_NE(drift_factor(drift, 7, 0, 20s), 1);
@@ -51,7 +51,7 @@ TEST(StepDrift, MovesEverySoManySeconds) {
 
 // It goes everywhere between the bounds, each as often as a walk that is turned back there does.
 TEST(StepDrift, StaysWithinItsBoundAndDoesNotStickThere) {
-  const Drift drift{.deviation = 0.2, .every_s = 1, .bound = 4};
+  const StepTimeDrift drift{.deviation = 0.2, .every_s = 1, .bound = 4};
   constexpr int kMoves = 40000;
   double least = 9, most = 0, above = 0, outer = 0, jump = 0, last = 0;
   for (std::uint64_t move = 0; move < kMoves; ++move) {
@@ -74,7 +74,7 @@ TEST(StepDrift, StaysWithinItsBoundAndDoesNotStickThere) {
 }
 
 TEST(StepDrift, SitesAndSeedsDriftEachByItself) {
-  const Drift drift{.deviation = 0.3};
+  const StepTimeDrift drift{.deviation = 0.3};
   EXPECT_NE(drift_factor(drift, 7, 0, 10min), drift_factor(drift, 7, 1, 10min));
   EXPECT_NE(drift_factor(drift, 7, 0, 10min), drift_factor(drift, 8, 0, 10min));
   EXPECT_EQ(drift_factor(drift, 7, 1, 10min), drift_factor(drift, 7, 1, 10min));

@@ -25,7 +25,7 @@ constexpr Time kPing = std::chrono::seconds(1);
 
 // Part of a link of which a rest is told: among more than twenty connections the others take up
 // what it leaves, and each rest of thousands would be a change of all their rates.
-constexpr double kTold = 0.05;
+constexpr double kMinModelledShare = 0.05;
 
 Time later(Time now, double seconds) { return now + Time{std::llround(seconds * 1e9)}; }
 
@@ -42,28 +42,29 @@ double FairNetwork::first_rate(const Connection& c) const {
 
 // What the pair allows each of them.
 double FairNetwork::window(const Connection& c) const {
-  if (c.way == kNone) return flow::kUnlimited;
-  const Way& way = ways_[c.way];
-  return config_.wan.pair(way.from, way.to).flow.value_or(flow::kUnlimited);
+  if (c.pair == kNone) return flow::kUnlimited;
+  const DirectedPair& pair = pairs_[c.pair];
+  return config_.wan.pair(pair.from, pair.to).flow.value_or(flow::kUnlimited);
 }
 
 // As a new connection.
-void FairNetwork::renew(Connection& c, Time now) {
+void FairNetwork::reset_connection(Connection& c, Time now) {
   c.idle_since = now;
-  c.doubles = Time{0};
+  c.next_doubling = Time{0};
   c.window_rate = first_rate(c);
   c.slow = c.reliable() && c.window_rate < flow::kUnlimited;
-  c.answered = Time{0};
-  end_rest(c, now);  // of the one before
+  c.small_acked_at = Time{0};
+  end_probe_rtt(c, now);  // of the one before
   c.windows.clear();
   form_windows(c, now);
 }
 
 // When the rest that is to be told from now on begins, or ends.
-void FairNetwork::plan_rest(Connection& c, Time now) {
-  const auto rest = c.reliable() ? flow::rest(config_.tcp, rtt_s(c)) : std::nullopt;
-  c.resting = c.resting && rest;
-  c.rests = rest ? later(now, c.resting ? rest->for_s : rest->every_s) : Wakes::kNever;
+void FairNetwork::schedule_probe_rtt(Connection& c, Time now) {
+  const auto probe_rtt = c.reliable() ? flow::probe_rtt(config_.tcp, rtt_s(c)) : std::nullopt;
+  c.in_probe_rtt = c.in_probe_rtt && probe_rtt;
+  c.probe_rtt_at = probe_rtt ? later(now, c.in_probe_rtt ? probe_rtt->for_s : probe_rtt->every_s)
+                             : WakeUpQueue::kNever;
 }
 
 // Something is to be sent again.
@@ -78,66 +79,68 @@ void FairNetwork::wake_control(Connection& c, Time now) {
     c.window_rate =
         std::max(first, c.last_rate * std::exp2(-std::floor(idle / flow::timeout_s(rtt))));
   }
-  if (c.slow && c.doubles <= now) c.doubles = double_at(now, rtt);
+  if (c.slow && c.next_doubling <= now) c.next_doubling = double_at(now, rtt);
   for (Stream& stream : c.windows) {
     stream.window.idle(idle, rtt, config_.tcp.first_window);
     stream.next += now - c.idle_since;  // round trips pass while something is on the way
   }
-  wake_rests(c, now);
+  update_probe_rtt(c, now);
 }
 
 // bbr wants the shortest round trip of the last 10 s, and packets that go by themselves have
 // shorter ones than full ones between others. So the first small one to be answered since it rested
 // is as good as a rest; others are no shorter. `at` may be yet to come.
-void FairNetwork::small_answered(Connection& c, Time at) {
-  if (!c.resting && c.rests != Wakes::kNever && !std::exchange(c.put_off, true)) plan_rest(c, at);
+void FairNetwork::on_small_acked(Connection& c, Time at) {
+  if (!c.in_probe_rtt && c.probe_rtt_at != WakeUpQueue::kNever &&
+      !std::exchange(c.probe_postponed, true))
+    schedule_probe_rtt(c, at);
 }
 
 // What has happened in a pause.
 void FairNetwork::end_pause(Connection& c, Time now) {
-  if (c.resting && c.rests <= now) end_rest(c, c.rests);
+  if (c.in_probe_rtt && c.probe_rtt_at <= now) end_probe_rtt(c, c.probe_rtt_at);
   const Time pinged = later(c.idle_since + kPing, rtt_s(c));
-  if (pinged <= now) small_answered(c, pinged);
+  if (pinged <= now) on_small_acked(c, pinged);
 }
 
 void FairNetwork::send_small(Connection& c, Time now) {
   if (!c.reliable()) return;
   end_pause(c, now);
-  c.answered = later(now, rtt_s(c));
-  small_answered(c, c.answered);
+  c.small_acked_at = later(now, rtt_s(c));
+  on_small_acked(c, c.small_acked_at);
 }
 
 // When a rest is due, the first answer after a pause is as good; but not that to a small packet,
 // which may have been delayed.
-void FairNetwork::wake_rests(Connection& c, Time now) {
+void FairNetwork::update_probe_rtt(Connection& c, Time now) {
   end_pause(c, now);
-  if (c.resting || c.rests > now) return;
-  if (now < c.answered) {
-    c.rests = c.answered;
+  if (c.in_probe_rtt || c.probe_rtt_at > now) return;
+  if (now < c.small_acked_at) {
+    c.probe_rtt_at = c.small_acked_at;
   } else {
-    c.put_off = false;
-    plan_rest(c, now);
+    c.probe_postponed = false;
+    schedule_probe_rtt(c, now);
   }
 }
 
-void FairNetwork::end_rest(Connection& c, Time now) {
-  c.resting = c.put_off = false;
-  plan_rest(c, now);
+void FairNetwork::end_probe_rtt(Connection& c, Time now) {
+  c.in_probe_rtt = c.probe_postponed = false;
+  schedule_probe_rtt(c, now);
 }
 
 // Whether it would leave much of the link that limits the connection, or of what only that one may
 // use.
-bool FairNetwork::tells_rest(const Connection& c, std::uint32_t index) const {
-  const auto rest = flow::rest(config_.tcp, rtt_s(c));
-  const double leaves = rest ? c.rate - streams(c) * rest->rate : 0;
-  if (c.rate >= shares_.cap(index) * (1 - 1e-9)) return true;
-  return leaves >= kTold * shares_.narrowest(index);
+bool FairNetwork::models_probe_rtt(const Connection& c, std::uint32_t index) const {
+  const auto probe_rtt = flow::probe_rtt(config_.tcp, rtt_s(c));
+  const double leaves = probe_rtt ? c.rate - streams(c) * probe_rtt->rate : 0;
+  if (c.rate >= rates_.cap(index) * (1 - 1e-9)) return true;
+  return leaves >= kMinModelledShare * rates_.narrowest(index);
 }
 
 // The windows of cubic where it loses packets.
 void FairNetwork::form_windows(Connection& c, Time now) {
   const double p = loss(c), rtt = rtt_s(c);
-  if (!c.reliable() || rtt <= 0 || !flow::minds_loss(config_.tcp, p)) return c.windows.clear();
+  if (!c.reliable() || rtt <= 0 || !flow::slows_on_loss(config_.tcp, p)) return c.windows.clear();
   if (!c.windows.empty()) return;
   const double first =
       config_.tcp.first_window > 0 ? config_.tcp.first_window : flow::cubic_mean_window(p, rtt);
@@ -162,10 +165,10 @@ void FairNetwork::limit(std::uint32_t index) {
   }
   if (c.window_rate >= cap) c.slow = false;
   if (c.slow) cap = c.window_rate;
-  if (c.resting)
-    if (const auto rest = flow::rest(config_.tcp, rtt_s(c)))
-      cap = std::min(cap, streams(c) * rest->rate);
-  shares_.set_cap(index, cap);
+  if (c.in_probe_rtt)
+    if (const auto probe_rtt = flow::probe_rtt(config_.tcp, rtt_s(c)))
+      cap = std::min(cap, streams(c) * probe_rtt->rate);
+  rates_.set_cap(index, cap);
 }
 
 bool FairNetwork::window_limits(const Connection& c) {
@@ -180,24 +183,24 @@ void FairNetwork::end_slow_start(Connection& c, std::uint32_t index) {
 
 // When the control wants to be asked next, while something is being sent.
 Time FairNetwork::next_control(const Connection& c) {
-  Time next = c.slow ? std::min(c.doubles, c.rests) : c.rests;
+  Time next = c.slow ? std::min(c.next_doubling, c.probe_rtt_at) : c.probe_rtt_at;
   for (const Stream& stream : c.windows) next = std::min(next, stream.next);
   return next;
 }
 
 void FairNetwork::control(Connection& c, std::uint32_t index, Time now) {
-  if (c.rests <= now) {
-    if (c.resting || !tells_rest(c, index)) {
-      end_rest(c, now);
+  if (c.probe_rtt_at <= now) {
+    if (c.in_probe_rtt || !models_probe_rtt(c, index)) {
+      end_probe_rtt(c, now);
     } else {
-      c.resting = true;
-      plan_rest(c, now);
+      c.in_probe_rtt = true;
+      schedule_probe_rtt(c, now);
     }
   }
-  if (c.slow && c.doubles <= now) {
-    c.slow = window_limits(c) || c.resting;
+  if (c.slow && c.next_doubling <= now) {
+    c.slow = window_limits(c) || c.in_probe_rtt;
     if (window_limits(c)) c.window_rate *= 2;
-    c.doubles = double_at(now, rtt_s(c));
+    c.next_doubling = double_at(now, rtt_s(c));
   }
   const double all = windows_rate(c);
   const bool used = c.rate >= all * (1 - 1e-9);

@@ -11,8 +11,8 @@ using namespace std::chrono_literals;
 using testing::drain;
 using testing::equal;
 using testing::last;
+using testing::Observed;
 using testing::packet;
-using testing::Seen;
 using testing::shared;
 
 FairConfig tcp(double rate, double delay_s, flow::Tcp tcp = {}) {
@@ -100,9 +100,9 @@ TEST(FairCongestion, ParallelStreamsAreFasterUnderLossAndAtTheBeginning) {
 }
 
 // When the last packet arrives that goes from `from` to `to`.
-double last(const std::vector<Seen>& seen, Rank from, Rank to) {
+double last(const std::vector<Observed>& seen, Rank from, Rank to) {
   double at = 0;
-  for (const Seen& s : seen)
+  for (const Observed& s : seen)
     if (s.from == from && s.to == to) at = s.at;
   return at;
 }
@@ -120,7 +120,7 @@ TEST(FairCongestion, AcknowledgementsTakeTheirShareOfTheOtherWay) {
       FairNetwork net(config);
       for (int i = 0; i < 3; ++i) net.submit(packet(0, 1, 1'448'000), 0s);
       for (int i = 0; i < 3; ++i) net.submit(packet(1, to == 1 ? 0 : 2, 1'448'000), 0s);
-      const std::vector<Seen> seen = drain(net);
+      const std::vector<Observed> seen = drain(net);
       // The first packets begin while the other way is idle.
       const bool back = to == 1 || !thin_pairs;
       EXPECT_NEAR(last(seen, 1, to == 1 ? 0 : 2), 3 * each + 2 * (back ? acks : 0) + 0.05, 1e-6);
@@ -201,10 +201,10 @@ TEST_F(BbrRests, ArePutOffByTheFirstSmallPacket) {
 TEST_F(BbrRests, EndInAPause) {
   send(9.81, 0s);  // some KB of it after 10 s
   EXPECT_LT(last_arrival(), 10.2);
-  const Buffer resting = testing::save(net_);
+  const Buffer in_probe_rtt = testing::save(net_);
   send(1, 10500ms);
   EXPECT_NEAR(last_arrival(), 11.55, 1e-5);
-  ASSERT_TRUE(testing::load(net_, resting));
+  ASSERT_TRUE(testing::load(net_, in_probe_rtt));
   send(1, 10200ms);
   EXPECT_NEAR(last_arrival(), 11.25 + 0.1 - 0.006, 1e-5) << "six KB in the rest's last 100 ms";
 }

@@ -13,10 +13,10 @@ Random FairNetwork::draw(Purpose purpose, const Connection& c, std::uint64_t num
 }
 
 double FairNetwork::jittered(const Connection& c, Random& random) const {
-  if (c.way == kNone) return config_.wan.sites[config_.site_of[c.from]].lan_delay_s;
-  const Way& way = ways_[c.way];
-  if (way.jitter_s == 0) return way.delay_s;
-  return std::max(0.0, way.delay_s + way.jitter_s * random.normal());
+  if (c.pair == kNone) return config_.wan.sites[config_.site_of[c.from]].lan_delay_s;
+  const DirectedPair& pair = pairs_[c.pair];
+  if (pair.jitter_s == 0) return pair.delay_s;
+  return std::max(0.0, pair.delay_s + pair.jitter_s * random.normal());
 }
 
 // How much later the last byte of a reliable packet can be read for a hole before it: the last of
@@ -32,17 +32,18 @@ double FairNetwork::repair(const Connection& c, std::uint64_t packets, Random& r
   if (behind >= double(packets)) return 0;
   double trips = 1;
   while (random.uniform() < p) ++trips;
-  const double sent_since = c.mode == Mode::lone ? 0 : behind * config_.tcp.packet() / c.rate;
+  const double sent_since =
+      c.mode == Mode::single_packet ? 0 : behind * config_.tcp.packet() / c.rate;
   return std::max(0.0, trips * rtt_s(c) - sent_since);
 }
 
 void FairNetwork::send_off(std::uint32_t slot, Connection& c, Time now) {
   if (!c.reliable()) return send_datagram(slot, c, now);
   Random random = draw(Purpose::network, c, c.packets++);
-  const double bytes = flow::stream_bytes(config_.tcp, flights_[slot].packet.bytes);
+  const double bytes = flow::stream_bytes(config_.tcp, in_flight_[slot].packet.bytes);
   const double later = jittered(c, random) + repair(c, flow::packets(config_.tcp, bytes), random);
   c.last_delivery = std::max(c.last_delivery, now + Time{std::llround(later * 1e9)});
-  deliveries_.push(c.last_delivery, flights_.id(slot));
+  deliveries_.push(c.last_delivery, in_flight_.id(slot));
 }
 
 bool FairNetwork::loses(Connection& c, std::uint64_t packets, Random& random) const {
@@ -63,26 +64,26 @@ bool FairNetwork::loses(Connection& c, std::uint64_t packets, Random& random) co
 void FairNetwork::send_datagram(std::uint32_t slot, Connection& c, Time now) {
   const Datagrams& d = config_.datagrams;
   Random random = draw(Purpose::network, c, c.packets++);
-  const double bytes = flow::datagram_bytes(config_.tcp, flights_[slot].packet.bytes);
+  const double bytes = flow::datagram_bytes(config_.tcp, in_flight_[slot].packet.bytes);
   const bool lost = loses(c, flow::packets(config_.tcp, bytes), random);
   if (lost || (d.corrupted > 0 && random.uniform() < d.corrupted)) {
     ++lost_;
-    return void(flights_.land(slot));
+    return void(in_flight_.release(slot));
   }
   const auto arrival = [&] {
     double later = jittered(c, random);
     if (d.late > 0 && random.uniform() < d.late) later += d.late_s;
     return now + Time{std::llround(later * 1e9)};
   };
-  deliveries_.push(arrival(), flights_.id(slot));
+  deliveries_.push(arrival(), in_flight_.id(slot));
   if (d.duplicated == 0 || random.uniform() >= d.duplicated) return;
-  const std::uint32_t twin = flights_.twin(slot);
-  deliveries_.push(arrival(), flights_.id(twin));
+  const std::uint32_t duplicate = in_flight_.duplicate(slot);
+  deliveries_.push(arrival(), in_flight_.id(duplicate));
 }
 
-std::optional<Notice> FairNetwork::delivers(FlightId id) {
-  if (!flights_.flies(id)) return std::nullopt;  // taken off its way meanwhile
-  return flights_.delivers(id.slot);
+std::optional<NetworkEvent> FairNetwork::delivers(PacketId id) {
+  if (!in_flight_.is_current(id)) return std::nullopt;  // taken off its way meanwhile
+  return in_flight_.delivers(id.slot);
 }
 
 }  // namespace longhaul::sim

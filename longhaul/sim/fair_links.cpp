@@ -33,7 +33,7 @@ void FairNetwork::check_config() const {
 }
 
 std::uint32_t FairNetwork::add_link(const flow::Rate& rate, bool traced) {
-  return rate || traced ? shares_.add_link(rate.value_or(0)) : kNone;
+  return rate || traced ? rates_.add_link(rate.value_or(0)) : kNone;
 }
 
 void FairNetwork::add_links() {
@@ -52,20 +52,20 @@ void FairNetwork::add_links() {
     for (const flow::SitePair& pair : shared.pairs) crossed_[pair].push_back(shared_.back());
   }
   for (const flow::Traced& t : wan.traces)  // so that a change of one finds its way
-    if (t.what == What::rate || t.what == What::delay || t.what == What::loss) way(t.a, t.b);
+    if (t.what == What::rate || t.what == What::delay || t.what == What::loss) pair(t.a, t.b);
 }
 
-std::uint32_t FairNetwork::way(std::uint32_t from, std::uint32_t to) {
-  const auto [index, is_new] = way_index_.try_emplace({from, to}, std::uint32_t(ways_.size()));
+std::uint32_t FairNetwork::pair(std::uint32_t from, std::uint32_t to) {
+  const auto [index, is_new] = pair_index_.try_emplace({from, to}, std::uint32_t(pairs_.size()));
   if (is_new) {
     const flow::Wan::Pair& pair = config_.wan.pair(from, to);
-    ways_.push_back({.from = from,
-                     .to = to,
-                     .link = add_link(pair.rate, traced(What::rate, from, to)),
-                     .delay_s = pair.delay_s,
-                     .back_s = back_s(from, to),
-                     .jitter_s = pair.jitter_s,
-                     .loss = pair.loss});
+    pairs_.push_back({.from = from,
+                      .to = to,
+                      .link = add_link(pair.rate, traced(What::rate, from, to)),
+                      .delay_s = pair.delay_s,
+                      .back_s = back_s(from, to),
+                      .jitter_s = pair.jitter_s,
+                      .loss = pair.loss});
   }
   return index->second;
 }
@@ -75,17 +75,17 @@ std::vector<std::uint32_t> FairNetwork::path(const Connection& c) const {
   const auto pass = [&](std::uint32_t link) {
     if (link != kNone) links.push_back(link);
   };
-  if (c.way == kNone) {
+  if (c.pair == kNone) {
     pass(nodes_[c.from].out);
     pass(nodes_[c.to].in);
     return links;
   }
-  const Way& way = ways_[c.way];
-  pass(sites_[way.from].out);
-  pass(way.link);
-  if (const auto crossed = crossed_.find({way.from, way.to}); crossed != crossed_.end())
+  const DirectedPair& pair = pairs_[c.pair];
+  pass(sites_[pair.from].out);
+  pass(pair.link);
+  if (const auto crossed = crossed_.find({pair.from, pair.to}); crossed != crossed_.end())
     for (const std::uint32_t link : crossed->second) pass(link);
-  pass(sites_[way.to].in);
+  pass(sites_[pair.to].in);
   return links;
 }
 
@@ -96,37 +96,37 @@ std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service
   Connection c{.from = from, .to = to, .service = service};
   const std::uint32_t there = config_.site_of[from], here = config_.site_of[to];
   if (there != here) {
-    c.way = way(there, here);
-    ways_[c.way].connections.push_back(index->second);
+    c.pair = pair(there, here);
+    pairs_[c.pair].connections.push_back(index->second);
   }
-  renew(c, now);
-  shares_.add_flow(path(c), service.priority);
+  reset_connection(c, now);
+  rates_.add_flow(path(c), service.priority);
   connections_.push_back(std::move(c));
-  wakes_.add(Wakes::kNever);
+  wake_ups_.add(WakeUpQueue::kNever);
   limit(index->second);
   return index->second;
 }
 
 double FairNetwork::back_s(std::uint32_t from, std::uint32_t to) const {
-  const auto back = way_index_.find({to, from});
-  return back == way_index_.end() ? config_.wan.pair(to, from).delay_s
-                                  : ways_[back->second].delay_s;
+  const auto back = pair_index_.find({to, from});
+  return back == pair_index_.end() ? config_.wan.pair(to, from).delay_s
+                                   : pairs_[back->second].delay_s;
 }
 
 double FairNetwork::rtt_s(const Connection& c) const {
-  if (c.way == kNone) return 2 * config_.wan.sites[config_.site_of[c.from]].lan_delay_s;
-  return ways_[c.way].delay_s + ways_[c.way].back_s;
+  if (c.pair == kNone) return 2 * config_.wan.sites[config_.site_of[c.from]].lan_delay_s;
+  return pairs_[c.pair].delay_s + pairs_[c.pair].back_s;
 }
 
 double FairNetwork::loss(const Connection& c) const {
-  return c.way == kNone ? 0 : ways_[c.way].loss;
+  return c.pair == kNone ? 0 : pairs_[c.pair].loss;
 }
 
 void FairNetwork::follow(std::uint32_t trace, Time now) {
   const flow::Traced& traced = config_.wan.traces[trace];
-  stretches_[trace] = next_stretch(traced.trace, config_.seed, trace, stretches_[trace]);
-  trace_wakes_.set(trace, stretches_[trace].until);
-  set(traced, stretches_[trace].value);
+  segments_[trace] = next_segment(traced.trace, config_.seed, trace, segments_[trace]);
+  trace_wake_ups_.set(trace, segments_[trace].until);
+  set(traced, segments_[trace].value);
   if (traced.what == What::delay || traced.what == What::loss) {
     tell_connections(traced.a, traced.b, now);
     tell_connections(traced.b, traced.a, now);
@@ -135,75 +135,75 @@ void FairNetwork::follow(std::uint32_t trace, Time now) {
 }
 
 void FairNetwork::set(const flow::Traced& t, double value) {
-  constexpr double kMostLoss = 0.999;
+  constexpr double kMaxLoss = 0.999;
   switch (t.what) {
     case What::up:
-      shares_.set_capacity(sites_[t.a].out, value);
+      rates_.set_capacity(sites_[t.a].out, value);
       break;
     case What::down:
-      shares_.set_capacity(sites_[t.a].in, value);
+      rates_.set_capacity(sites_[t.a].in, value);
       break;
     case What::shared:
-      shares_.set_capacity(shared_[t.a], value);
+      rates_.set_capacity(shared_[t.a], value);
       break;
     case What::rate:
-      shares_.set_capacity(ways_[way(t.a, t.b)].link, value);
+      rates_.set_capacity(pairs_[pair(t.a, t.b)].link, value);
       break;
     case What::delay:
-      ways_[way(t.a, t.b)].delay_s = value;
-      if (const auto back = way_index_.find({t.b, t.a}); back != way_index_.end())
-        ways_[back->second].back_s = value;
+      pairs_[pair(t.a, t.b)].delay_s = value;
+      if (const auto back = pair_index_.find({t.b, t.a}); back != pair_index_.end())
+        pairs_[back->second].back_s = value;
       break;
     case What::loss:
-      ways_[way(t.a, t.b)].loss = std::min(value, kMostLoss);
+      pairs_[pair(t.a, t.b)].loss = std::min(value, kMaxLoss);
       break;
   }
 }
 
 // Their delay or loss has changed.
 void FairNetwork::tell_connections(std::uint32_t from, std::uint32_t to, Time now) {
-  const auto way = way_index_.find({from, to});
-  if (way == way_index_.end()) return;
-  for (const std::uint32_t index : ways_[way->second].connections) {
+  const auto pair = pair_index_.find({from, to});
+  if (pair == pair_index_.end()) return;
+  for (const std::uint32_t index : pairs_[pair->second].connections) {
     Connection& c = connections_[index];
     form_windows(c, now);
-    if (c.rests == Wakes::kNever) plan_rest(c, now);
+    if (c.probe_rtt_at == WakeUpQueue::kNever) schedule_probe_rtt(c, now);
     limit(index);
-    wakes_.set(index, wake_of(c));
+    wake_ups_.set(index, wake_of(c));
   }
 }
 
 void FairNetwork::note_busy(const Connection& c, int flow, Time now) {
-  if (c.way == kNone || !c.reliable()) return;
-  Way& way = ways_[c.way];
-  way.busy.add(flow, now);
-  sites_[way.from].sends.add(flow, now);
-  sites_[way.to].gets.add(flow, now);
+  if (c.pair == kNone || !c.reliable()) return;
+  DirectedPair& pair = pairs_[c.pair];
+  pair.busy.add(flow, now);
+  sites_[pair.from].sends.add(flow, now);
+  sites_[pair.to].gets.add(flow, now);
 }
 
 // What acknowledgements of the other way's packets take of the link that is the narrowest on this
 // way, if both are busy; as if the other way were full, too.
 double FairNetwork::acks(const Connection& c, Time now) const {
-  if (c.way == kNone) return 0;
-  const Way& way = ways_[c.way];
+  if (c.pair == kNone) return 0;
+  const DirectedPair& pair = pairs_[c.pair];
   const auto rate = [&](std::uint32_t link) {
-    return link == kNone ? flow::kUnlimited : shares_.capacity(link);
+    return link == kNone ? flow::kUnlimited : rates_.capacity(link);
   };
-  const double up = rate(sites_[way.from].out), down = rate(sites_[way.to].in);
-  const double pair = rate(way.link);
+  const double up = rate(sites_[pair.from].out), down = rate(sites_[pair.to].in);
+  const double between = rate(pair.link);
   const auto back_busy = [&] {
-    const auto back = way_index_.find({way.to, way.from});
-    return back != way_index_.end() && ways_[back->second].busy.until(now);
+    const auto back = pair_index_.find({pair.to, pair.from});
+    return back != pair_index_.end() && pairs_[back->second].busy.until(now);
   };
-  const bool both = pair < std::min(up, down) ? back_busy()
-                    : up <= down              ? sites_[way.from].gets.until(now)
-                                              : sites_[way.to].sends.until(now);
+  const bool both = between < std::min(up, down) ? back_busy()
+                    : up <= down                 ? sites_[pair.from].gets.until(now)
+                                                 : sites_[pair.to].sends.until(now);
   return both ? flow::ack_share(config_.tcp) : 0;
 }
 
 double FairNetwork::rate(Rank from, Rank to, Service service) const {
   const auto index = connection_index_.find(key_of(from, to, service));
-  return index == connection_index_.end() ? 0 : shares_.rate(index->second);
+  return index == connection_index_.end() ? 0 : rates_.rate(index->second);
 }
 
 }  // namespace longhaul::sim

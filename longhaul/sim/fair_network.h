@@ -1,9 +1,9 @@
 #pragma once
 // A Network of connections that share links fairly. There is one connection for each (from, to,
-// service class); it sends its packets in order, one after the other. Busy connections share the
-// links on their way (the uplink of the sender's site, the ordered pair of sites, shared links
+// service class); it sends its packets in order, one after the other. BusyState connections share
+// the links on their way (the uplink of the sender's site, the ordered pair of sites, shared links
 // that the pair crosses, the downlink of the receiver's site; within a site the ports of both
-// nodes) by weighted max-min fairness with strict priority (flow/shares.h). docs/simulator.md
+// nodes) by weighted max-min fairness with strict priority (flow/fair_rates.h). docs/simulator.md
 // derives all this.
 //
 // - Reliable connections start slowly, rest, and are limited under loss as TCP is (flow/tcp.h,
@@ -25,13 +25,13 @@
 
 #include "longhaul/base/rng.h"
 #include "longhaul/flow/cubic.h"
-#include "longhaul/flow/shares.h"
+#include "longhaul/flow/fair_rates.h"
 #include "longhaul/flow/tcp.h"
 #include "longhaul/flow/wan.h"
 #include "longhaul/sim/event_queue.h"
-#include "longhaul/sim/flights.h"
 #include "longhaul/sim/network.h"
-#include "longhaul/sim/wakes.h"
+#include "longhaul/sim/packets_in_flight.h"
+#include "longhaul/sim/wake_up_queue.h"
 
 namespace longhaul::sim {
 
@@ -59,12 +59,12 @@ class FairNetwork final : public Network {
 
   void submit(Packet, Time now) override;
   std::optional<Time> next_event() const override;
-  std::optional<Notice> advance() override;
+  std::optional<NetworkEvent> advance() override;
   void cut(Rank from, Rank to, Time now) override;
   void heal(Rank from, Rank to, Time now) override;
   void crash(Rank, Time now) override;
-  void revive(Rank rank) override { flights_.revive(rank); }
-  bool has_bulk() const override { return flights_.has_bulk(); }
+  void revive(Rank rank) override { in_flight_.revive(rank); }
+  bool has_bulk() const override { return in_flight_.has_bulk(); }
   void state(Archive&) override;
 
   // Bytes per second, IP headers included; for tests and figures.
@@ -74,7 +74,7 @@ class FairNetwork final : public Network {
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   // Whether reliable flows were under way just before an instant, whatever begins or ends in it.
-  struct Busy {
+  struct BusyState {
     std::uint32_t flows = 0;
     Time changed{0};
     bool before = false;
@@ -86,12 +86,12 @@ class FairNetwork final : public Network {
     bool until(Time now) const { return now == changed ? before : flows > 0; }
     void state(auto& ar) { ar(flows, changed, before); }
   };
-  struct Way {  // an ordered pair of sites
+  struct DirectedPair {  // an ordered pair of sites
     std::uint32_t from = 0, to = 0;
     std::uint32_t link = kNone;
     double delay_s = 0, back_s = 0, jitter_s = 0, loss = 0;  // back_s: the delay of the way back
     std::vector<std::uint32_t> connections = {};
-    Busy busy = {};
+    BusyState busy = {};
   };
   struct Stream {  // of a connection that loses packets under cubic
     flow::CubicWindow window;
@@ -100,13 +100,13 @@ class FairNetwork final : public Network {
   };
   enum class Mode : std::uint8_t {
     idle,
-    lone,    // a small control message by itself
-    flowing  // takes its share
+    single_packet,  // a small control message by itself
+    flowing         // takes its share
   };
   struct Connection {
     Rank from = 0, to = 0;
     Service service;
-    std::uint32_t way = kNone;  // within a site: none
+    std::uint32_t pair = kNone;  // within a site: none
 
     Mode mode = Mode::idle;
     std::vector<std::uint32_t> queue = {};  // slots; the first is being sent
@@ -115,11 +115,11 @@ class FairNetwork final : public Network {
     Time since{0}, ends{0};  // of the first: as it stands
     bool slow = true;        // slow start
     double window_rate = 0;  // its limit
-    Time doubles{0};
-    bool resting = false;  // bbr
-    Time rests{0};         // when that changes, if something is being sent then
-    Time answered{0};      // when the last small message by itself will be
-    bool put_off = false;  // has a small packet put off the rest since the last one?
+    Time next_doubling{0};
+    bool in_probe_rtt = false;     // bbr
+    Time probe_rtt_at{0};          // when that changes, if something is being sent then
+    Time small_acked_at{0};        // when the last small message by itself will be
+    bool probe_postponed = false;  // has a small packet put off the rest since the last one?
     std::vector<Stream> windows = {};
     std::uint64_t rounds = 0;   // round trips of them; numbers what is drawn
     double last_rate = 0;       // when it fell idle
@@ -128,8 +128,9 @@ class FairNetwork final : public Network {
     std::uint64_t packets = 0;  // sent; numbers what is drawn
     bool losing = false;        // in a burst
     void state(auto& ar) {
-      ar(mode, queue, left, rate, since, ends, slow, window_rate, doubles, resting, rests, answered,
-         put_off, windows, rounds, last_rate, idle_since, last_delivery, packets, losing);
+      ar(mode, queue, left, rate, since, ends, slow, window_rate, next_doubling, in_probe_rtt,
+         probe_rtt_at, small_acked_at, probe_postponed, windows, rounds, last_rate, idle_since,
+         last_delivery, packets, losing);
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
   };
@@ -139,7 +140,7 @@ class FairNetwork final : public Network {
   };
   struct Links {  // of one site or node; kNone: unlimited
     std::uint32_t out = kNone, in = kNone;
-    Busy sends = {}, gets = {};  // of a site
+    BusyState sends = {}, gets = {};  // of a site
   };
 
   // What is where (fair_links.cpp).
@@ -149,7 +150,7 @@ class FairNetwork final : public Network {
   bool traced(flow::Traced::What what, std::uint32_t a, std::uint32_t b = 0) const {
     return traced_.contains({what, {a, b}});
   }
-  std::uint32_t way(std::uint32_t from, std::uint32_t to);
+  std::uint32_t pair(std::uint32_t from, std::uint32_t to);
   static std::uint64_t key_of(Rank from, Rank to, const Service& service) {
     return (std::uint64_t{from} << 32 | to) * Service::kClasses + service.service_class();
   }
@@ -163,29 +164,29 @@ class FairNetwork final : public Network {
   void tell_connections(std::uint32_t from, std::uint32_t to, Time now);
 
   // Sending (fair_network.cpp).
-  void take_off(std::uint32_t slot, Time now);
+  void begin_sending(std::uint32_t slot, Time now);
   void start(std::uint32_t connection, Time now);
   void begin_flow(Connection&, std::uint32_t index, Time now);
   void end_flow(Connection&, std::uint32_t index, Time now);
   void mark(Time now);
   void settle();
   Time wake_of(const Connection&) const;
-  std::optional<Notice> wake(std::uint32_t connection, Time now);
-  std::optional<Notice> depart(std::uint32_t connection, Time now);
+  std::optional<NetworkEvent> wake(std::uint32_t connection, Time now);
+  std::optional<NetworkEvent> depart(std::uint32_t connection, Time now);
 
   // What congestion control makes of it (fair_congestion.cpp).
   std::uint32_t streams(const Connection&) const;
   double first_rate(const Connection&) const;
   double window(const Connection&) const;
-  void renew(Connection&, Time now);
-  void plan_rest(Connection&, Time now);
+  void reset_connection(Connection&, Time now);
+  void schedule_probe_rtt(Connection&, Time now);
   void wake_control(Connection&, Time now);
   void send_small(Connection&, Time now);
-  void small_answered(Connection&, Time at);
+  void on_small_acked(Connection&, Time at);
   void end_pause(Connection&, Time now);
-  void wake_rests(Connection&, Time now);
-  void end_rest(Connection&, Time now);
-  bool tells_rest(const Connection&, std::uint32_t index) const;
+  void update_probe_rtt(Connection&, Time now);
+  void end_probe_rtt(Connection&, Time now);
+  bool models_probe_rtt(const Connection&, std::uint32_t index) const;
   void form_windows(Connection&, Time now);
   double windows_rate(const Connection&) const;
   void limit(std::uint32_t connection);
@@ -206,29 +207,29 @@ class FairNetwork final : public Network {
   bool loses(Connection&, std::uint64_t packets, Random&) const;
   double jittered(const Connection&, Random&) const;
   double repair(const Connection&, std::uint64_t packets, Random&) const;
-  std::optional<Notice> delivers(FlightId);
+  std::optional<NetworkEvent> delivers(PacketId);
 
   // Faults and state (fair_faults.cpp).
   void stop(std::uint32_t connection, Time now);
   void check_loaded(Archive&) const;
 
   const FairConfig config_;
-  flow::Shares shares_;               // its flows are the connections, by number
+  flow::FairRates rates_;             // its flows are the connections, by number
   std::vector<Links> sites_, nodes_;  // by site; by rank, on the LAN
   std::vector<std::uint32_t> shared_;
   std::map<flow::SitePair, std::vector<std::uint32_t>> crossed_;  // links of shared_ by pair
   std::set<std::pair<flow::Traced::What, flow::SitePair>> traced_;
-  std::vector<Way> ways_;  // those used or traced
-  std::map<flow::SitePair, std::uint32_t> way_index_;
+  std::vector<DirectedPair> pairs_;  // those used or traced
+  std::map<flow::SitePair, std::uint32_t> pair_index_;
   std::map<std::uint64_t, std::uint32_t> connection_index_;  // by key_of()
 
   std::vector<Connection> connections_;
-  Wakes wakes_;        // of connections
-  Wakes trace_wakes_;  // of traces
-  std::vector<flow::Stretch> stretches_;
-  std::optional<Time> dirty_;  // the instant whose end is to be settled
-  Flights<Sent> flights_;
-  EventQueue<FlightId> deliveries_;
+  WakeUpQueue wake_ups_;        // of connections
+  WakeUpQueue trace_wake_ups_;  // of traces
+  std::vector<flow::TraceSegment> segments_;
+  std::optional<Time> unsettled_at_;  // the instant whose end is to be settled
+  PacketsInFlight<Sent> in_flight_;
+  EventQueue<PacketId> deliveries_;
   std::uint64_t lost_ = 0;
 };
 

@@ -14,10 +14,10 @@ using namespace std::chrono_literals;
 using testing::drain;
 using testing::equal;
 using testing::last;
+using testing::Observed;
 using testing::packet;
-using testing::Seen;
 using testing::shared;
-using Kind = Notice::Kind;
+using Kind = NetworkEvent::Kind;
 using What = flow::Traced::What;
 
 Packet with(Packet p, Service service) {
@@ -31,7 +31,7 @@ TEST(FairNetwork, WhoComesLaterSharesFromThenOn) {
   net.submit(packet(0, 1, 1'000'000, 1), 0s);
   drain(net, 500ms);
   net.submit(packet(0, 2, 1'000'000, 2), 500ms);  // half of the first is left
-  const std::vector<Seen> seen = drain(net);
+  const std::vector<Observed> seen = drain(net);
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_NEAR(seen[0].at, 1.55, 1e-8);
   EXPECT_NEAR(seen[1].at, 2.05, 1e-8);
@@ -41,7 +41,7 @@ TEST(FairNetwork, AHigherClassGoesFirst) {
   FairNetwork net(shared(equal(3)));
   net.submit(with(packet(0, 1, 1'000'000, 1), {.priority = 3}), 0s);
   net.submit(with(packet(0, 2, 500'000, 2), {.priority = 5}), 0s);
-  const std::vector<Seen> seen = drain(net);
+  const std::vector<Observed> seen = drain(net);
   EXPECT_EQ(seen.at(0).tag, 2);
   EXPECT_NEAR(seen.at(0).at, 0.55, 1e-8);
   EXPECT_NEAR(seen.at(1).at, 1.55, 1e-8);
@@ -55,7 +55,7 @@ TEST(FairNetwork, NodesOfASiteShareItsUplinkAndUseTheirPortsOnTheLan) {
   net.submit(packet(2, 1, 1'000'000), 0s);
   net.submit(packet(0, 3, 1'000'000), 0s);  // two nodes, one uplink of 1 MB/s
   net.submit(packet(1, 3, 1'000'000), 0s);
-  const std::vector<Seen> seen = drain(net);
+  const std::vector<Observed> seen = drain(net);
   EXPECT_DOUBLE_EQ(seen.at(0).at, 0.201);
   EXPECT_DOUBLE_EQ(seen.at(1).at, 0.201);
   EXPECT_DOUBLE_EQ(seen.at(3).at, 2.05);
@@ -68,7 +68,7 @@ TEST(FairNetwork, PairsThatCrossASharedLinkShareIt) {
   net.submit(packet(0, 2, 1'000'000), 0s);
   net.submit(packet(1, 3, 1'000'000), 0s);
   net.submit(packet(3, 0, 1'000'000), 0s);  // does not cross it
-  const std::vector<Seen> seen = drain(net);
+  const std::vector<Observed> seen = drain(net);
   EXPECT_DOUBLE_EQ(seen.at(0).at, 1.05);
   EXPECT_DOUBLE_EQ(seen.at(2).at, 2.05);
 }
@@ -78,7 +78,7 @@ TEST(FairNetwork, ALoneControlMessageTakesPartInNoSharing) {
   FairNetwork net(shared(equal(2)));
   net.submit(packet(0, 1, 1'000'000, 1), 0s);
   net.submit(with(packet(0, 1, 1000, 2, false), kControl), 0s);
-  const std::vector<Seen> seen = drain(net);
+  const std::vector<Observed> seen = drain(net);
   EXPECT_DOUBLE_EQ(seen.at(0).at, 0.051);
   EXPECT_DOUBLE_EQ(seen.at(1).at, 1.05);
 }
@@ -108,17 +108,18 @@ FairConfig unruly(Datagrams datagrams, double loss, double jitter_s = 0) {
   return config;
 }
 
-std::vector<Seen> send_datagrams(const FairConfig& config, int count, Service service = kDatagram) {
+std::vector<Observed> send_datagrams(const FairConfig& config, int count,
+                                     Service service = kDatagram) {
   FairNetwork net(config);
   for (int i = 0; i < count; ++i)
     net.submit(with(packet(0, 1, 1000, std::uint16_t(i)), service), 0s);
-  std::vector<Seen> seen = drain(net);
+  std::vector<Observed> seen = drain(net);
   EXPECT_FALSE(net.has_bulk());
   return seen;
 }
 
 // Numbers of datagrams lost in a row.
-std::vector<int> losses(const std::vector<Seen>& seen) {
+std::vector<int> losses(const std::vector<Observed>& seen) {
   std::vector<int> runs;
   for (std::size_t i = 1; i < seen.size(); ++i)
     if (const int gap = seen[i].tag - seen[i - 1].tag - 1; gap > 0) runs.push_back(gap);
@@ -140,7 +141,7 @@ TEST(FairNetwork, DatagramsAreLostByThemselvesOrInBursts) {
 // They are paced at the rate of the flow, as if all arrived.
 TEST(FairNetwork, DatagramsArePacedAndTheLostOnesLeaveGaps) {
   const auto seen = send_datagrams(unruly({}, 0.5), 1000);
-  for (const Seen& s : seen) EXPECT_NEAR(s.at, 0.05 + 0.001 * (s.tag + 1), 1e-8);
+  for (const Observed& s : seen) EXPECT_NEAR(s.at, 0.05 + 0.001 * (s.tag + 1), 1e-8);
 }
 
 TEST(FairNetwork, DatagramsAreDuplicatedCorruptedAndLate) {
@@ -273,11 +274,11 @@ FairConfig eventful(std::uint64_t seed) {
 }
 
 // Goes on for a while, by what the random numbers say; what was seen.
-std::vector<Seen> play(FairNetwork& net, Random& random, Time& now, int turns) {
-  std::vector<Seen> seen;
+std::vector<Observed> play(FairNetwork& net, Random& random, Time& now, int turns) {
+  std::vector<Observed> seen;
   for (; turns > 0; --turns) {
     const Time until = now + Time{std::int64_t(random.below(20'000'000))};
-    for (const Seen& s : drain(net, until, true)) seen.push_back(s);
+    for (const Observed& s : drain(net, until, true)) seen.push_back(s);
     now = until;
     const Rank from = Rank(random.below(5)), to = Rank(from + 1 + random.below(4)) % 5;
     const std::uint64_t what = random.below(12);

@@ -18,7 +18,7 @@ void check_rate(const Rate& rate) { LH_CHECK(!rate || *rate > 0); }
 }  // namespace
 
 FifoNetwork::FifoNetwork(FifoConfig config)
-    : config_(std::move(config)), flights_(config_.site_of.size()) {
+    : config_(std::move(config)), in_flight_(config_.site_of.size()) {
   for (const auto& site : config_.sites) {
     for (const Rate& rate : {site.up, site.down, site.lan}) check_rate(rate);
     up_.push_back({site.up});
@@ -46,7 +46,7 @@ std::uint32_t FifoNetwork::way(std::uint32_t from, std::uint32_t to) {
   return index->second;
 }
 
-FifoNetwork::Line& FifoNetwork::line_of(Flight& flight) {
+FifoNetwork::Line& FifoNetwork::line_of(InFlight& flight) {
   const Packet& p = flight.packet;
   const auto [index, is_new] = line_index_.try_emplace({{p.from, p.to}, p.service.service_class()},
                                                        std::uint32_t(lines_.size()));
@@ -67,11 +67,11 @@ FifoNetwork::Span FifoNetwork::pass(Server& server, Span arriving, std::uint64_t
 }
 
 void FifoNetwork::submit(Packet packet, Time now) {
-  if (const auto slot = flights_.submit(std::move(packet))) take_off(*slot, now);
+  if (const auto slot = in_flight_.submit(std::move(packet))) begin_sending(*slot, now);
 }
 
-void FifoNetwork::take_off(std::uint32_t slot, Time now) {
-  Flight& flight = flights_[slot];
+void FifoNetwork::begin_sending(std::uint32_t slot, Time now) {
+  InFlight& flight = in_flight_[slot];
   if (!same_site(flight.packet))
     flight.way = way(site_of(flight.packet.from), site_of(flight.packet.to));
   const bool run = flight.packet.chunks > 1;
@@ -90,7 +90,7 @@ void FifoNetwork::launch_waiting(Line& line, Time now) {
   std::size_t done = 0;
   for (; done < line.waiting.size(); ++done) {
     const std::uint32_t slot = line.waiting[done];
-    Flight& flight = flights_[slot];
+    InFlight& flight = in_flight_[slot];
     const bool bulk = flight.packet.message.is_bulk();
     while (flight.launched < flight.packet.chunks) {
       if (bulk && line.under_way >= Credits::kPerClass) {
@@ -107,7 +107,7 @@ void FifoNetwork::launch_waiting(Line& line, Time now) {
 // One chunk. The stages before the downlink serve one sender's site, in order of submission, so
 // their times are known at once. The downlink is served in order of arrival: an event.
 void FifoNetwork::launch(std::uint32_t slot, Time now) {
-  Flight& flight = flights_[slot];
+  InFlight& flight = in_flight_[slot];
   const Packet& packet = flight.packet;
   const std::uint64_t i = flight.launched++;
   const std::uint64_t bytes =
@@ -124,8 +124,8 @@ void FifoNetwork::launch(std::uint32_t slot, Time now) {
     delay = between.delay;
   }
   flight.leaves = span.end;
-  const FlightId id = flights_.id(slot);
-  if (packet.message.is_bulk() && (!flight.told || flight.line != kNone))
+  const PacketId id = in_flight_.id(slot);
+  if (packet.message.is_bulk() && (!flight.departure_reported || flight.line != kNone))
     events_.push(span.end, {Event::Kind::departs, id});
   const Time end = span.end + delay;
   if (last_server(packet)) {
@@ -140,9 +140,9 @@ std::optional<Time> FifoNetwork::next_event() const {
   return events_.top().at;
 }
 
-std::optional<Notice> FifoNetwork::advance() {
+std::optional<NetworkEvent> FifoNetwork::advance() {
   const auto [at, sequence, event] = events_.pop();
-  if (!flights_.flies(event.flight)) return std::nullopt;  // taken off its way meanwhile
+  if (!in_flight_.is_current(event.flight)) return std::nullopt;  // taken off its way meanwhile
   switch (event.kind) {
     case Event::Kind::departs:
       return departs(event.flight.slot, at);
@@ -150,15 +150,15 @@ std::optional<Notice> FifoNetwork::advance() {
       arrives(event, at);
       return std::nullopt;
     case Event::Kind::delivers:
-      return flights_.delivers(event.flight.slot);
+      return in_flight_.delivers(event.flight.slot);
   }
   return std::nullopt;
 }
 
-std::optional<Notice> FifoNetwork::departs(std::uint32_t slot, Time now) {
-  Flight& flight = flights_[slot];
-  std::optional<Notice> notice;
-  if (++flight.departed == flight.packet.chunks) notice = flights_.departs(slot);
+std::optional<NetworkEvent> FifoNetwork::departs(std::uint32_t slot, Time now) {
+  InFlight& flight = in_flight_[slot];
+  std::optional<NetworkEvent> notice;
+  if (++flight.departed == flight.packet.chunks) notice = in_flight_.departs(slot);
   if (flight.line != kNone) {
     --lines_[flight.line].under_way;
     launch_waiting(lines_[flight.line], now);
@@ -167,7 +167,7 @@ std::optional<Notice> FifoNetwork::departs(std::uint32_t slot, Time now) {
 }
 
 void FifoNetwork::arrives(const Event& event, Time now) {
-  Flight& flight = flights_[event.flight.slot];
+  InFlight& flight = in_flight_[event.flight.slot];
   const Packet& p = flight.packet;
   const std::uint64_t i = flight.arrived++;
   const Span span = pass(*last_server(p), {now, event.end},
@@ -176,20 +176,20 @@ void FifoNetwork::arrives(const Event& event, Time now) {
 }
 
 // All of a line goes together.
-void FifoNetwork::leave_line(const Flight& flight) {
+void FifoNetwork::leave_line(const InFlight& flight) {
   if (flight.line != kNone) lines_[flight.line] = {};
 }
 
 void FifoNetwork::cut(Rank from, Rank to, Time) {
-  flights_.cut(from, to, [this](const Flight& flight) { leave_line(flight); });
+  in_flight_.cut(from, to, [this](const InFlight& flight) { leave_line(flight); });
 }
 
 void FifoNetwork::heal(Rank from, Rank to, Time now) {
-  for (const std::uint32_t slot : flights_.heal(from, to)) take_off(slot, now);
+  for (const std::uint32_t slot : in_flight_.heal(from, to)) begin_sending(slot, now);
 }
 
 void FifoNetwork::crash(Rank rank, Time now) {
-  flights_.crash(rank, [&](const Flight& flight) {
+  in_flight_.crash(rank, [&](const InFlight& flight) {
     if (flight.leaves <= now && flight.launched == flight.packet.chunks) return false;
     leave_line(flight);
     return true;
@@ -207,18 +207,18 @@ void FifoNetwork::state(Archive& ar) {
     ar(from, to);
     ar(ways_[way(from, to)].server.free_at);
   }
-  ar(lines_, line_index_, flights_, events_);
+  ar(lines_, line_index_, in_flight_, events_);
   if (ar.loading()) check_loaded(ar);
 }
 
-// As Flights::good().
+// As PacketsInFlight::good().
 void FifoNetwork::check_loaded(Archive& ar) const {
-  bool good = flights_.good();
-  for (const auto& entry : events_.entries()) good &= flights_.has(entry.event.flight.slot);
+  bool good = in_flight_.good();
+  for (const auto& entry : events_.entries()) good &= in_flight_.has(entry.event.flight.slot);
   for (const auto& [key, line] : line_index_) good &= line < lines_.size();
   for (const Line& line : lines_)
-    for (const std::uint32_t slot : line.waiting) good &= flights_.has(slot);
-  for (const Flight& flight : flights_.all()) {
+    for (const std::uint32_t slot : line.waiting) good &= in_flight_.has(slot);
+  for (const InFlight& flight : in_flight_.all()) {
     good &= flight.line == kNone || flight.line < lines_.size();
     good &= flight.way == kNone || flight.way < ways_.size();
   }

@@ -18,8 +18,8 @@
 #include "longhaul/core/turn.h"
 #include "longhaul/flow/rate.h"
 #include "longhaul/sim/event_queue.h"
-#include "longhaul/sim/flights.h"
 #include "longhaul/sim/network.h"
+#include "longhaul/sim/packets_in_flight.h"
 
 namespace longhaul::sim {
 
@@ -48,12 +48,12 @@ class FifoNetwork final : public Network {
 
   void submit(Packet, Time now) override;
   std::optional<Time> next_event() const override;
-  std::optional<Notice> advance() override;
+  std::optional<NetworkEvent> advance() override;
   void cut(Rank from, Rank to, Time now) override;
   void heal(Rank from, Rank to, Time now) override;
   void crash(Rank, Time now) override;
-  void revive(Rank rank) override { flights_.revive(rank); }
-  bool has_bulk() const override { return flights_.has_bulk(); }
+  void revive(Rank rank) override { in_flight_.revive(rank); }
+  bool has_bulk() const override { return in_flight_.has_bulk(); }
   void state(Archive&) override;
 
  private:
@@ -83,10 +83,10 @@ class FifoNetwork final : public Network {
     Time leaves{0};  // the sender's side: the last chunk launched
     void state(auto& ar) { ar(way, line, launched, departed, arrived, leaves); }
   };
-  using Flight = Flights<Progress>::Flight;
+  using InFlight = PacketsInFlight<Progress>::InFlight;
   struct Event {
     enum class Kind : std::uint8_t { departs, arrives, delivers } kind{};
-    FlightId flight;
+    PacketId flight;
     Time end{0};  // arrives: of the last byte
     void state(auto& ar) { ar(kind, flight, end); }
   };
@@ -95,15 +95,15 @@ class FifoNetwork final : public Network {
   bool same_site(const Packet& p) const { return site_of(p.from) == site_of(p.to); }
   std::uint32_t site_of(Rank rank) const { return config_.site_of[rank]; }
   std::uint32_t way(std::uint32_t from, std::uint32_t to);
-  Line& line_of(Flight&);
+  Line& line_of(InFlight&);
   Server* last_server(const Packet&);
 
-  void take_off(std::uint32_t slot, Time now);
+  void begin_sending(std::uint32_t slot, Time now);
   void launch(std::uint32_t slot, Time now);
   void launch_waiting(Line&, Time now);
-  std::optional<Notice> departs(std::uint32_t slot, Time now);
+  std::optional<NetworkEvent> departs(std::uint32_t slot, Time now);
   void arrives(const Event&, Time now);
-  void leave_line(const Flight&);
+  void leave_line(const InFlight&);
   void check_loaded(Archive&) const;
 
   const FifoConfig config_;
@@ -113,7 +113,7 @@ class FifoNetwork final : public Network {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> way_index_;
   std::vector<Line> lines_;
   std::map<std::pair<std::pair<Rank, Rank>, unsigned>, std::uint32_t> line_index_;
-  Flights<Progress> flights_;
+  PacketsInFlight<Progress> in_flight_;
   EventQueue<Event> events_;
 };
 

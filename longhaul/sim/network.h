@@ -24,7 +24,7 @@ struct Packet {
   }
 };
 
-struct Notice {
+struct NetworkEvent {
   enum class Kind : std::uint8_t {
     departed,  // a bulk message has left its sender's side; the packet has no message any more
     delivered
@@ -42,7 +42,7 @@ class Network {
   virtual std::optional<Time> next_event() const = 0;
   // Goes on to next_event() and tells what happened there: one notice, or none if it was not
   // visible from outside. Only when next_event() has a value.
-  virtual std::optional<Notice> advance() = 0;
+  virtual std::optional<NetworkEvent> advance() = 0;
   // While a way is cut, what is under way from one node to the other and what is submitted is kept
   // at the sender; it goes out again, in order, when the way is healed.
   virtual void cut(Rank from, Rank to, Time now) = 0;

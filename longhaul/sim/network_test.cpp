@@ -16,9 +16,9 @@ using namespace std::chrono_literals;
 using testing::drain;
 using testing::equal;
 using testing::last;
+using testing::Observed;
 using testing::packet;
-using testing::Seen;
-using Kind = Notice::Kind;
+using Kind = NetworkEvent::Kind;
 
 template <class Net>
 auto config_of(const FifoConfig& config) {
@@ -77,10 +77,10 @@ TYPED_TEST(AnyNetwork, BulkDepartsWhenTheSendersSideIsThroughAndControlDoesNotTe
   net.submit(packet(0, 1, 1'000'000, 1), 0s);
   net.submit(packet(0, 1, 100, 2, false), 0s);
   EXPECT_TRUE(net.has_bulk());
-  const std::vector<Seen> seen = drain(net, Time::max(), true);
+  const std::vector<Observed> seen = drain(net, Time::max(), true);
   ASSERT_EQ(seen.size(), 3u);
-  EXPECT_EQ(seen[0], (Seen{Kind::departed, 0, 1, 2.0, 0}));
-  EXPECT_EQ(seen[1], (Seen{Kind::delivered, 0, 1, 2.05, 1}));
+  EXPECT_EQ(seen[0], (Observed{Kind::departed, 0, 1, 2.0, 0}));
+  EXPECT_EQ(seen[1], (Observed{Kind::delivered, 0, 1, 2.05, 1}));
   EXPECT_EQ(seen[2].tag, 2);
   EXPECT_FALSE(net.has_bulk());
 }
@@ -146,13 +146,13 @@ TYPED_TEST(AnyNetwork, ACrashTakesWhatHasNotLeftAndWhatIsForIt) {
   TypeParam net(config_of<TypeParam>(equal(3)));
   for (std::uint16_t tag = 1; tag <= 4; ++tag) net.submit(packet(0, 1, 500'000, tag), 0s);
   net.submit(packet(2, 0, 500'000, 9), 0s);
-  const std::vector<Seen> before = drain(net, 1100ms);
+  const std::vector<Observed> before = drain(net, 1100ms);
   net.crash(0, 1100ms);  // 1 and 2 have left by then
   net.submit(packet(0, 1, 10, 5), 1100ms);
   EXPECT_TRUE(drain(net).empty());
   ASSERT_EQ(before.size(), 3u);
   EXPECT_EQ(before[0].at, 0.55);
-  EXPECT_EQ(before[2], (Seen{Kind::delivered, 0, 1, 1.05, 2}));
+  EXPECT_EQ(before[2], (Observed{Kind::delivered, 0, 1, 1.05, 2}));
 }
 
 TYPED_TEST(AnyNetwork, WhatHasLeftACrashedNodeArrivesAndWhatIsForItDoesNot) {
@@ -162,9 +162,9 @@ TYPED_TEST(AnyNetwork, WhatHasLeftACrashedNodeArrivesAndWhatIsForItDoesNot) {
   EXPECT_TRUE(drain(net, 510ms).size() == 1);  // what is for it, before the crash
   net.submit(packet(2, 0, 1000, 3), 510ms);
   net.crash(0, 510ms);
-  const std::vector<Seen> seen = drain(net);
+  const std::vector<Observed> seen = drain(net);
   ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0], (Seen{Kind::delivered, 0, 1, 0.55, 1}));
+  EXPECT_EQ(seen[0], (Observed{Kind::delivered, 0, 1, 0.55, 1}));
 }
 
 TYPED_TEST(AnyNetwork, AnArchivedNetworkGoesOn) {

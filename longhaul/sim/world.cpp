@@ -51,26 +51,26 @@ Result<World::Ended> World::run(Time until) {
 Result<bool> World::step(Time until) {
   if (!started_) start();
   while (!failure_ && unfinished_ > 0) {
-    begin_due();
+    begin_due_faults();
     if (failure_ || unfinished_ == 0) break;
     const std::optional<Time> network = network_->next_event();
-    if (!network && queue_.empty()) return give_up(stuck()), *failure_;
+    if (!network && queue_.empty()) return fail_run(stuck()), *failure_;
     const bool from_network = network && (queue_.empty() || *network <= queue_.top().at);
     const Time at = from_network ? *network : queue_.top().at;
     if (at > until) return false;
     if (from_network) {
-      std::optional<Notice> notice = network_->advance();
-      if (!notice || put_off(*notice, at)) continue;
+      std::optional<NetworkEvent> notice = network_->advance();
+      if (!notice || defer(*notice, at)) continue;
       now_ = at;
       take(std::move(*notice));
     } else {
       const Entry entry = queue_.pop();
-      if (is_stale(entry) || put_off(entry)) continue;
+      if (is_stale(entry) || defer(entry)) continue;
       now_ = at;
       take(entry);
     }
     ++counters_.events;
-    if (out_of_patience()) give_up(stuck());
+    if (is_stalled()) fail_run(stuck());
     if (failure_) return *failure_;
     return true;
   }
@@ -85,14 +85,14 @@ bool World::is_stale(const Entry& entry) const {
   const Event& e = entry.event;
   if (e.kind >= Event::Kind::fault_begins) return false;
   const Slot& slot = *slots_[e.rank];
-  if (slot.crashed() || entry.sequence < slot.born) return true;
+  if (slot.crashed() || entry.sequence < slot.created_at) return true;
   if (e.kind != Event::Kind::timer) return false;
   const auto timer = slot.timers.find({e.a, TimerId(e.b)});
   return timer == slot.timers.end() || timer->second != entry.sequence;
 }
 
 // A paused node's events happen when it goes on, in the same order.
-bool World::put_off(const Entry& entry) {
+bool World::defer(const Entry& entry) {
   const Event& e = entry.event;
   if (e.kind >= Event::Kind::fault_begins) return false;
   Slot& slot = *slots_[e.rank];
@@ -102,8 +102,8 @@ bool World::put_off(const Entry& entry) {
   return true;
 }
 
-bool World::put_off(Notice& notice, Time at) {
-  const bool departed = notice.kind == Notice::Kind::departed;
+bool World::defer(NetworkEvent& notice, Time at) {
+  const bool departed = notice.kind == NetworkEvent::Kind::departed;
   const Rank rank = departed ? notice.packet.from : notice.packet.to;
   Slot& slot = *slots_[rank];
   if (slot.crashed() || (at >= slot.paused_until && slot.held == 0)) return false;
@@ -124,14 +124,14 @@ void World::take(const Entry& entry) {
       return feed(e.rank,
                   [&](Node& node) { node.timer(now_, Path::from_bits(e.a), TimerId(e.b)); });
     case Event::Kind::stepped:
-      return take_step(e.rank);
+      return deliver_step(e.rank);
     case Event::Kind::scored:
-      return take_score(e.b);
+      return deliver_score(e.b);
     case Event::Kind::held: {
       --slots_[e.rank]->held;
       return take(std::move(held_.extract(e.b).mapped()));
     }
-    case Event::Kind::tell:
+    case Event::Kind::report_reachability:
       return feed(e.rank, [&](Node& node) { node.unreachable(now_, e.a, e.b != 0); });
     case Event::Kind::fault_begins:
       return begin(e.b);
@@ -139,21 +139,21 @@ void World::take(const Entry& entry) {
       return end(e.b);
     case Event::Kind::detect:
       return detect(e);
-    case Event::Kind::knock:
-      return knock(e.rank);
+    case Event::Kind::rejoin_request:
+      return rejoin_request(e.rank);
   }
 }
 
-void World::take(Notice notice) {
+void World::take(NetworkEvent notice) {
   Packet& packet = notice.packet;
-  if (notice.kind == Notice::Kind::departed) {
+  if (notice.kind == NetworkEvent::Kind::departed) {
     if (slots_[packet.from]->crashed()) return;
     return feed(packet.from, [&](Node& node) {
       node.writable(now_, packet.to, packet.service.service_class());
     });
   }
   Slot& slot = *slots_[packet.to];
-  if (slot.crashed() || apart(packet.from, packet.to)) return;
+  if (slot.crashed() || not_connected(packet.from, packet.to)) return;
   if (slots_[packet.from]->site != slot.site) slot.figures.wan_received += packet.bytes;
   if (packet.message.is_bulk()) progress_at_ = now_;
   for (Watcher* watcher : watchers_) watcher->delivering(now_, packet);
@@ -166,7 +166,7 @@ void World::take(Notice notice) {
   });
 }
 
-void World::take_step(Rank rank) {
+void World::deliver_step(Rank rank) {
   Slot& slot = *slots_[rank];
   const std::shared_ptr<Task<StepResult>> task = std::move(slot.running);
   task->wait(pool_);
@@ -174,21 +174,21 @@ void World::take_step(Rank rank) {
   progress_at_ = now_;
   slot.figures.computing += slot.duration;
   if (task->error) {
-    task->error->what = named(rank) + ": " + task->error->what;
-    return give_up(*task->error);
+    task->error->what = name_of(rank) + ": " + task->error->what;
+    return fail_run(*task->error);
   }
   task->value->elapsed = slot.duration;
   feed(rank, [&](Node& node) { node.stepped(now_, *task->value); });
 }
 
-void World::take_score(std::uint64_t number) {
+void World::deliver_score(std::uint64_t number) {
   const auto node_of = scorings_.extract(number);
   Scoring& scoring = *node_of.mapped();
   scoring.task.wait(pool_);
   if (scoring.task.error) {
     scoring.task.error->what =
-        "scoring of " + named(scoring.rank) + ": " + scoring.task.error->what;
-    return give_up(*scoring.task.error);
+        "scoring of " + name_of(scoring.rank) + ": " + scoring.task.error->what;
+    return fail_run(*scoring.task.error);
   }
   const Evaluation evaluation = *scoring.task.value;
   if (observer_.on_report) observer_.on_report(now_, scoring.rank, scoring.round, evaluation);
@@ -197,11 +197,11 @@ void World::take_score(std::uint64_t number) {
 
 // --- how it ends --------------------------------------------------------------------------------
 
-std::string World::named(Rank rank) const {
+std::string World::name_of(Rank rank) const {
   return "rank " + std::to_string(rank) + " (" + slots_[rank]->node->place().me().site + ")";
 }
 
-void World::give_up(Error error) {
+void World::fail_run(Error error) {
   if (failure_) return;
   if (!config_.repeat.empty()) error.what += " [" + config_.repeat + "]";
   failure_ = std::move(error);
@@ -213,7 +213,7 @@ std::string World::waiting_for() const {
     const Slot& slot = *slots_[rank];
     if (slot.crashed() || slot.figures.finished_at) continue;
     const std::string what = slot.node->waiting_for();
-    text += "\n  " + named(rank) + ": " + (what.empty() ? "says nothing" : "waits for " + what);
+    text += "\n  " + name_of(rank) + ": " + (what.empty() ? "says nothing" : "waits for " + what);
   }
   return text;
 }
@@ -224,7 +224,7 @@ Error World::stuck() const {
                                       waiting_for()};
 }
 
-bool World::out_of_patience() const {
+bool World::is_stalled() const {
   return now_ - progress_at_ > config_.patience && computing_ == 0 && !network_->has_bulk() &&
          unfinished_ > 0;
 }

@@ -131,12 +131,12 @@ class World final : public Host {
       timer,
       stepped,
       scored,
-      held,  // a notice of the network that waited for the end of a pause
-      tell,  // that a peer is unreachable, or reachable again
+      held,                 // a notice of the network that waited for the end of a pause
+      report_reachability,  // that a peer is unreachable, or reachable again
       fault_begins,
       fault_ends,
-      detect,  // a break has lasted long enough to be noticed
-      knock    // a node that has begun anew asks those who have declared it lost
+      detect,         // a break has lasted long enough to be noticed
+      rejoin_request  // a node that has begun anew asks those who have declared it lost
     };
     Kind kind{};
     Rank rank = 0;
@@ -149,52 +149,52 @@ class World final : public Host {
   template <class T>
   struct Task;  // a value the pool is working at
   struct Scoring;
-  struct Slot;    // a node and what the host keeps for it
-  struct Break {  // why two nodes have no contact
+  struct Slot;            // a node and what the host keeps for it
+  struct Disconnection {  // why two nodes have no contact
     std::uint32_t causes = 0;
     std::uint64_t number = 0;  // tells this break from an earlier one
-    bool told = false;
-    void state(auto& ar) { ar(causes, number, told); }
+    bool reported = false;
+    void state(auto& ar) { ar(causes, number, reported); }
   };
 
-  std::string named(Rank) const;
+  std::string name_of(Rank) const;
   bool alive(Rank rank) const;
   void start();
-  void give_up(Error);  // the first reason counts
+  void fail_run(Error);  // the first reason counts
   Error stuck() const;
-  bool out_of_patience() const;
+  bool is_stalled() const;
   void check_loaded(Archive&) const;
 
   // The loop (world.cpp).
   template <class Input>
   void feed(Rank, Input&& input);
   bool is_stale(const Entry&) const;
-  bool put_off(const Entry&);
-  bool put_off(Notice&, Time at);
+  bool defer(const Entry&);
+  bool defer(NetworkEvent&, Time at);
   void take(const Entry&);
-  void take(Notice);
-  void take_step(Rank);
-  void take_score(std::uint64_t number);
+  void take(NetworkEvent);
+  void deliver_step(Rank);
+  void deliver_score(std::uint64_t number);
 
   // What nodes ask for (world_host.cpp).
-  void show(Rank, const Action&);
-  Packet packed(Rank from, Send);  // and counted
+  void notify_watchers(Rank, const Action&);
+  Packet to_packet(Rank from, Send);  // and counted
 
   // Faults (world_faults.cpp).
-  void begin_due();
+  void begin_due_faults();
   void begin(std::uint64_t fault);
   void end(std::uint64_t fault);
   void crash(Rank, const std::string& why);
-  void cut_way(Rank from, Rank to, bool cut);
+  void cut_direction(Rank from, Rank to, bool cut);
   void lose_contact(Rank, Rank);
   void regain_contact(Rank, Rank);
   void detect(const Event&);
-  void tell(Rank, Rank peer, bool unreachable);
+  void report_reachability(Rank, Rank peer, bool unreachable);
 
   // Nodes that begin anew (world_restart.cpp).
-  void knock(Rank);
-  bool apart(Rank a, Rank b) const { return apart_.contains(std::minmax(a, b)); }
-  bool meet(Rank, Rank);
+  void rejoin_request(Rank);
+  bool not_connected(Rank a, Rank b) const { return not_connected_.contains(std::minmax(a, b)); }
+  bool connect(Rank, Rank);
 
   const WorldConfig config_;
   std::unique_ptr<Network> network_;
@@ -206,7 +206,8 @@ class World final : public Host {
   std::map<std::string, std::uint32_t> sites_;
   std::atomic<bool> stop_ = false;
   std::optional<Error> failure_;
-  std::set<std::pair<Rank, Rank>> apart_;  // have not met since one began anew; lower rank first
+  std::set<std::pair<Rank, Rank>>
+      not_connected_;  // have not met since one began anew; lower rank first
 
   // All that follows is archived.
   Time now_{0};
@@ -216,12 +217,12 @@ class World final : public Host {
   std::uint32_t computing_ = 0;  // steps under way
   EventQueue<Event> queue_;
   std::map<std::uint64_t, std::shared_ptr<Scoring>> scorings_;
-  std::map<std::uint64_t, Notice> held_;  // for paused nodes
-  std::uint64_t number_ = 0;              // of scorings, held notices and breaks
+  std::map<std::uint64_t, NetworkEvent> held_;  // for paused nodes
+  std::uint64_t number_ = 0;                    // of scorings, held notices and breaks
   std::vector<Fault> faults_;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> by_event_;  // event number, fault
-  std::map<std::pair<Rank, Rank>, std::uint32_t> cuts_;         // ordered ways, how often cut
-  std::map<std::pair<Rank, Rank>, Break> breaks_;               // lower rank first
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_event_;     // event number, fault
+  std::map<std::pair<Rank, Rank>, std::uint32_t> cuts_;            // ordered ways, how often cut
+  std::map<std::pair<Rank, Rank>, Disconnection> disconnections_;  // lower rank first
   Counters counters_;
 
   std::mutex scoring_;  // one score at a time

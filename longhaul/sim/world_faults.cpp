@@ -23,7 +23,7 @@ void World::inject(const Fault& fault) {
     queue_.push(fault.until, {.kind = Event::Kind::fault_ends, .b = number});
 }
 
-void World::begin_due() {
+void World::begin_due_faults() {
   while (!by_event_.empty() && by_event_.begin()->first <= counters_.events) {
     const std::uint64_t fault = by_event_.begin()->second;
     by_event_.erase(by_event_.begin());
@@ -37,8 +37,8 @@ void World::begin(std::uint64_t number) {
     case Fault::Kind::crash:
       return crash(fault.rank, "crashed");
     case Fault::Kind::cut:
-      cut_way(fault.rank, fault.peer, true);
-      if (!fault.one_way) cut_way(fault.peer, fault.rank, true);
+      cut_direction(fault.rank, fault.peer, true);
+      if (!fault.one_way) cut_direction(fault.peer, fault.rank, true);
       return;
     case Fault::Kind::pause: {
       Time& until = slots_[fault.rank]->paused_until;
@@ -51,8 +51,8 @@ void World::begin(std::uint64_t number) {
 void World::end(std::uint64_t number) {
   const Fault fault = faults_.at(number);
   if (fault.kind == Fault::Kind::cut) {
-    cut_way(fault.rank, fault.peer, false);
-    if (!fault.one_way) cut_way(fault.peer, fault.rank, false);
+    cut_direction(fault.rank, fault.peer, false);
+    if (!fault.one_way) cut_direction(fault.peer, fault.rank, false);
   } else if (fault.kind == Fault::Kind::pause) {
     for (Rank other = 0; other < size(); ++other) regain_contact(fault.rank, other);
   }
@@ -69,15 +69,16 @@ void World::crash(Rank rank, const std::string& why) {
   }
   if (!slot.figures.finished_at) --unfinished_;
   network_->crash(rank, now_);
-  std::erase_if(apart_, [&](const auto& two) { return two.first == rank || two.second == rank; });
+  std::erase_if(not_connected_,
+                [&](const auto& two) { return two.first == rank || two.second == rank; });
   for (Watcher* watcher : watchers_) watcher->crashed(now_, rank);
   if (observer_.on_lost) observer_.on_lost(now_, rank, why);
   for (Rank other = 0; other < size(); ++other) lose_contact(rank, other);
   if (std::all_of(slots_.begin(), slots_.end(), [](const auto& s) { return s->crashed(); }))
-    give_up(unavailable("no node is left; the last was " + named(rank) + ": " + why));
+    fail_run(unavailable("no node is left; the last was " + name_of(rank) + ": " + why));
 }
 
-void World::cut_way(Rank from, Rank to, bool cut) {
+void World::cut_direction(Rank from, Rank to, bool cut) {
   std::uint32_t& times = cuts_[{from, to}];
   if (cut && times++ == 0) {
     network_->cut(from, to, now_);
@@ -90,7 +91,7 @@ void World::cut_way(Rank from, Rank to, bool cut) {
 
 void World::lose_contact(Rank a, Rank b) {
   if (a == b) return;
-  Break& contact = breaks_[std::minmax(a, b)];
+  Disconnection& contact = disconnections_[std::minmax(a, b)];
   if (contact.causes++ > 0) return;
   contact.number = number_++;
   queue_.push(now_ + config_.detect, {.kind = Event::Kind::detect,
@@ -101,28 +102,29 @@ void World::lose_contact(Rank a, Rank b) {
 
 void World::regain_contact(Rank a, Rank b) {
   if (a == b) return;
-  const auto it = breaks_.find(std::minmax(a, b));
-  LH_CHECK(it != breaks_.end());
+  const auto it = disconnections_.find(std::minmax(a, b));
+  LH_CHECK(it != disconnections_.end());
   if (--it->second.causes > 0) return;
-  const bool told = it->second.told;
-  breaks_.erase(it);
-  if (!told) return;
-  tell(a, b, false);
-  tell(b, a, false);
+  const bool reported = it->second.reported;
+  disconnections_.erase(it);
+  if (!reported) return;
+  report_reachability(a, b, false);
+  report_reachability(b, a, false);
 }
 
 void World::detect(const Event& event) {
-  const auto it = breaks_.find({event.rank, event.a});
-  if (it == breaks_.end() || it->second.number != event.b) return;
-  it->second.told = true;
-  tell(event.rank, event.a, true);
-  tell(event.a, event.rank, true);
+  const auto it = disconnections_.find({event.rank, event.a});
+  if (it == disconnections_.end() || it->second.number != event.b) return;
+  it->second.reported = true;
+  report_reachability(event.rank, event.a, true);
+  report_reachability(event.a, event.rank, true);
 }
 
-void World::tell(Rank rank, Rank peer, bool unreachable) {
+void World::report_reachability(Rank rank, Rank peer, bool unreachable) {
   if (slots_[rank]->crashed()) return;
-  queue_.push(std::max(now_, slots_[rank]->paused_until),
-              {.kind = Event::Kind::tell, .rank = rank, .a = peer, .b = unreachable});
+  queue_.push(
+      std::max(now_, slots_[rank]->paused_until),
+      {.kind = Event::Kind::report_reachability, .rank = rank, .a = peer, .b = unreachable});
 }
 
 }  // namespace longhaul::sim

@@ -6,12 +6,12 @@
 
 namespace longhaul::sim {
 
-void World::show(Rank rank, const Action& action) {
+void World::notify_watchers(Rank rank, const Action& action) {
   for (Watcher* watcher : watchers_) watcher->acted(now_, rank, action);
 }
 
 // A phantom that stands for a run of chunks has the headers of all of them.
-Packet World::packed(Rank from, Send send) {
+Packet World::to_packet(Rank from, Send send) {
   const Message& message = send.message;
   const Place& place = slots_[from]->node->place();
   std::uint64_t messages = 1;
@@ -32,14 +32,14 @@ Packet World::packed(Rank from, Send send) {
 }
 
 void World::send(Rank from, Send send) {
-  if (slots_[from]->crashed() || apart(from, send.to)) return;
-  if (!watchers_.empty()) show(from, send);
-  network_->submit(packed(from, std::move(send)), now_);
+  if (slots_[from]->crashed() || not_connected(from, send.to)) return;
+  if (!watchers_.empty()) notify_watchers(from, send);
+  network_->submit(to_packet(from, std::move(send)), now_);
 }
 
 void World::set_timer(Rank node, const SetTimer& timer) {
   if (slots_[node]->crashed()) return;
-  if (!watchers_.empty()) show(node, timer);
+  if (!watchers_.empty()) notify_watchers(node, timer);
   slots_[node]->timers[{timer.machine.bits(), timer.id}] =
       queue_.push(std::max(timer.at, now_), {.kind = Event::Kind::timer,
                                              .rank = node,
@@ -48,7 +48,7 @@ void World::set_timer(Rank node, const SetTimer& timer) {
 }
 
 void World::cancel_timer(Rank node, const CancelTimer& timer) {
-  if (!watchers_.empty()) show(node, timer);
+  if (!watchers_.empty()) notify_watchers(node, timer);
   slots_[node]->timers.erase({timer.machine.bits(), timer.id});
 }
 
@@ -56,7 +56,7 @@ void World::compute(Rank node, ComputeStep step) {
   Slot& slot = *slots_[node];
   if (slot.crashed()) return;
   LH_CHECK(slot.learner && !slot.running);
-  if (!watchers_.empty()) show(node, step);
+  if (!watchers_.empty()) notify_watchers(node, step);
   slot.duration = compute_time_->duration(node, slot.figures.steps++, now_, step.work);
   slot.running = std::make_shared<Task<StepResult>>();
   auto run = [task = slot.running, learner = slot.learner, work = std::move(step.work)] {
@@ -74,7 +74,7 @@ void World::compute(Rank node, ComputeStep step) {
 void World::report(Rank node, Report report) {
   const Slot& slot = *slots_[node];
   if (slot.crashed()) return;
-  if (!watchers_.empty()) show(node, report);
+  if (!watchers_.empty()) notify_watchers(node, report);
   Snapshot model = std::move(report.model);
   if (!model && slot.learner) {
     LH_CHECK(!slot.running);
@@ -97,14 +97,14 @@ void World::report(Rank node, Report report) {
 }
 
 void World::record(Rank node, const Record& record) {
-  if (!watchers_.empty()) show(node, record);
+  if (!watchers_.empty()) notify_watchers(node, record);
   if (observer_.on_record) observer_.on_record(now_, node, record);
 }
 
 void World::finish(Rank node) {
   NodeFigures& figures = slots_[node]->figures;
   if (figures.crashed || figures.finished_at) return;
-  if (!watchers_.empty()) show(node, Finish{});
+  if (!watchers_.empty()) notify_watchers(node, Finish{});
   figures.finished_at = now_;
   progress_at_ = now_;
   --unfinished_;
@@ -113,10 +113,11 @@ void World::finish(Rank node) {
 // A node that the others have declared lost goes alone; any other takes the run with it.
 void World::fail(Rank node, const Error& error) {
   if (slots_[node]->crashed()) return;
-  if (!watchers_.empty()) show(node, Fail{error});
+  if (!watchers_.empty()) notify_watchers(node, Fail{error});
   for (const auto& other : slots_)
     if (!other->crashed() && !other->node->view().has(node)) return crash(node, error.what);
-  give_up({error.kind, named(node) + " at " + std::to_string(seconds(now_)) + " s: " + error.what});
+  fail_run(
+      {error.kind, name_of(node) + " at " + std::to_string(seconds(now_)) + " s: " + error.what});
 }
 
 }  // namespace longhaul::sim

@@ -24,29 +24,29 @@ void World::restart(Place place, std::unique_ptr<Strategy> strategy, Learner* le
     if (slots_[other]->crashed()) {
       regain_contact(rank, other);  // what is left of the break is the other's
     } else {
-      apart_.insert(std::minmax(rank, other));
+      not_connected_.insert(std::minmax(rank, other));
     }
   }
   for (Watcher* watcher : watchers_) watcher->restarted(now_, rank);
-  slot.born = queue_.push(now_, {.kind = Event::Kind::start, .rank = rank});
-  queue_.push(now_, {.kind = Event::Kind::knock, .rank = rank});
+  slot.created_at = queue_.push(now_, {.kind = Event::Kind::start, .rank = rank});
+  queue_.push(now_, {.kind = Event::Kind::rejoin_request, .rank = rank});
 }
 
-void World::knock(Rank rank) {
+void World::rejoin_request(Rank rank) {
   bool again = false;
   for (Rank other = 0; other < size(); ++other) {
-    if (!apart(rank, other)) continue;
+    if (!not_connected(rank, other)) continue;
     if (slots_[other]->node->view().has(rank)) {
       again = true;
-    } else if (meet(rank, other)) {
+    } else if (connect(rank, other)) {
       feed(other, [&](Node& node) { node.returned(now_, rank); });
     }
   }
-  if (again) queue_.push(now_ + 1s, {.kind = Event::Kind::knock, .rank = rank});
+  if (again) queue_.push(now_ + 1s, {.kind = Event::Kind::rejoin_request, .rank = rank});
 }
 
-bool World::meet(Rank a, Rank b) {
-  if (apart_.erase(std::minmax(a, b)) == 0) return false;
+bool World::connect(Rank a, Rank b) {
+  if (not_connected_.erase(std::minmax(a, b)) == 0) return false;
   regain_contact(a, b);
   return true;
 }
@@ -55,7 +55,7 @@ bool World::meet(Rank a, Rank b) {
 void World::follow(Rank node, const View& before, const View& now) {
   const bool let_in = before.epoch == 0 && slots_[node]->node->place().comes_back();
   for (const Rank rank : now.live)
-    if (rank != node && (let_in || !before.has(rank))) (void)meet(node, rank);
+    if (rank != node && (let_in || !before.has(rank))) (void)connect(node, rank);
 }
 
 }  // namespace longhaul::sim

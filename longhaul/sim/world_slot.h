@@ -54,9 +54,9 @@ struct World::Slot {
   std::shared_ptr<Task<StepResult>> running = {};
   Time duration{0};  // of the running step
   Time paused_until{0};
-  std::uint64_t held = 0;  // notices of the network put off
-  Round rounds = 0;        // the last rounds_done() seen
-  std::uint64_t born = 0;  // events before this one were of an earlier incarnation
+  std::uint64_t held = 0;        // notices of the network put off
+  Round rounds = 0;              // the last rounds_done() seen
+  std::uint64_t created_at = 0;  // events before this one were of an earlier incarnation
   NodeFigures figures = {};
 
   bool crashed() const { return figures.crashed; }
@@ -73,7 +73,7 @@ void World::feed(Rank rank, Input&& input) {
     if (observer_.on_round) observer_.on_round(now_, rank, done);
   }
   for (Watcher* watcher : watchers_)
-    if (const Status status = watcher->after(*this, rank); !status) give_up(status.error());
+    if (const Status status = watcher->after(*this, rank); !status) fail_run(status.error());
 }
 
 }  // namespace longhaul::sim

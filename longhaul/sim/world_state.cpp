@@ -6,10 +6,10 @@
 namespace longhaul::sim {
 
 void World::state(Archive& ar) {
-  for (const auto& slot : slots_) LH_CHECK(slot->born == 0);
+  for (const auto& slot : slots_) LH_CHECK(slot->created_at == 0);
   ar.expect("world of " + std::to_string(size()) + " nodes");
   ar(now_, started_, unfinished_, progress_at_, computing_, queue_, held_, number_, faults_,
-     by_event_, cuts_, breaks_, counters_);
+     by_event_, cuts_, disconnections_, counters_);
   network_->state(ar);
   for (const auto& slot : slots_) {
     if (ar.failed()) return;
@@ -50,7 +50,8 @@ void World::check_loaded(Archive& ar) const {
   for (const auto& entry : queue_.entries()) {
     const Event& e = entry.event;
     good &= e.rank < size();
-    if (e.kind == Event::Kind::detect || e.kind == Event::Kind::tell) good &= e.a < size();
+    if (e.kind == Event::Kind::detect || e.kind == Event::Kind::report_reachability)
+      good &= e.a < size();
     if (e.kind == Event::Kind::scored) good &= scorings_.contains(e.b);
     if (e.kind == Event::Kind::held) good &= held_.contains(e.b);
     if (e.kind == Event::Kind::fault_begins || e.kind == Event::Kind::fault_ends)

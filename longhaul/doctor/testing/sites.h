@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "longhaul/doctor/examine.h"
+#include "longhaul/doctor/coordinate.h"
 
 namespace longhaul::doctor::testing {
 
@@ -18,11 +18,11 @@ inline std::pair<Socket, Socket> connected() {
   return {Socket(ends[0]), Socket(ends[1])};
 }
 
-inline Limit soon() { return Limit::within(std::chrono::seconds(20), nullptr); }
+inline Deadline soon() { return Deadline::within(std::chrono::seconds(20), nullptr); }
 
 // Small enough for a test.
-inline Plan quick_plan() {
-  Plan plan;
+inline MeasurementPlan quick_plan() {
+  MeasurementPlan plan;
   plan.pings = 5;
   plan.datagrams = 20;
   plan.seconds = 0.2;
@@ -34,13 +34,13 @@ class Sites {
  public:
   explicit Sites(std::uint32_t count) {
     for (std::uint32_t site = 0; site < count; ++site) {
-      const auto door = net::open_door({"127.0.0.1", 0});
-      EXPECT_TRUE(door);
-      fcntl(door->descriptor, F_SETFL, O_NONBLOCK);
-      doors_.emplace_back(door->descriptor);
-      ports_.push_back(door->port);
+      const auto listening_socket = net::open_listening_socket({"127.0.0.1", 0});
+      EXPECT_TRUE(listening_socket);
+      fcntl(listening_socket->descriptor, F_SETFL, O_NONBLOCK);
+      sockets_.emplace_back(listening_socket->descriptor);
+      ports_.push_back(listening_socket->port);
       all_.names.push_back("site-" + std::to_string(site));
-      all_.addresses.push_back({"127.0.0.1", door->port});
+      all_.addresses.push_back({"127.0.0.1", listening_socket->port});
     }
     all_.job_hash = 7;
     all_.release = "test";
@@ -48,28 +48,33 @@ class Sites {
   }
   ~Sites() { join(); }
 
-  Self self(std::uint32_t site) const {
-    Self own = all_;
+  LocalSite self(std::uint32_t site) const {
+    LocalSite own = all_;
     own.site = site;
     own.token = 1000 + site;
     return own;
   }
-  int door(std::uint32_t site) const { return doors_[site].get(); }
+  int listening_socket(std::uint32_t site) const { return sockets_[site].get(); }
   std::uint16_t port(std::uint32_t site) const { return ports_[site]; }
   // Nobody listens there any more.
-  void shut(std::uint32_t site) { doors_[site] = Socket(); }
+  void shut(std::uint32_t site) { sockets_[site] = Socket(); }
   // A thread that attends as a site, or as what a test makes of it.
-  void attend_as(Self self, Time patience = std::chrono::seconds(10)) {
+  void participate_as(LocalSite self, Time arrival_timeout = std::chrono::seconds(10)) {
     const std::uint32_t site = self.site;
-    threads_.emplace_back([this, site, patience, self = std::move(self)] {
-      ends_[site] =
-          attend(self, door(site),
-                 {.patience = patience, .port = port(site), .tell = [](const std::string&) {}});
+    threads_.emplace_back([this, site, arrival_timeout, self = std::move(self)] {
+      ends_[site] = run_participant(self, listening_socket(site),
+                                    {.arrival_timeout = arrival_timeout,
+                                     .port = port(site),
+                                     .on_progress = [](const std::string&) {}});
     });
   }
-  Report examined(const Plan& plan, Time patience, Self lead) const {
+  Report coordinated(const MeasurementPlan& plan, Time arrival_timeout, LocalSite lead) const {
     Report report{.job = "test", .plan = plan};
-    examine(lead, {.plan = plan, .patience = patience, .tell = [](const std::string&) {}}, report);
+    run_coordinator(lead,
+                    {.plan = plan,
+                     .arrival_timeout = arrival_timeout,
+                     .on_progress = [](const std::string&) {}},
+                    report);
     return report;
   }
   void join() {
@@ -79,8 +84,8 @@ class Sites {
   const Status& end(std::uint32_t site) const { return ends_[site]; }  // after join()
 
  private:
-  Self all_;
-  std::vector<Socket> doors_;
+  LocalSite all_;
+  std::vector<Socket> sockets_;
   std::vector<std::uint16_t> ports_;
   std::vector<std::thread> threads_;
   std::vector<Status> ends_;

@@ -213,7 +213,7 @@ Result<Split> hold_out(const DataSet& all, double share, std::uint64_t seed,
   return split_of(take_rows(all, rest), take_rows(all, held));
 }
 
-bool has_twins(const std::vector<std::string>& labels) {
+bool has_duplicates(const std::vector<std::string>& labels) {
   std::vector<std::string> names;
   for (const std::string& label : labels) names.push_back(canonical_label(label));
   std::ranges::sort(names);

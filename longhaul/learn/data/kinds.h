@@ -26,6 +26,6 @@ Result<Split> load_synthetic(const DataConfig&, const std::string& path,
 Result<Split> hold_out(const DataSet&, double share, std::uint64_t seed, const std::string& name);
 
 // Two of them are the same label ("1" and "1.0").
-bool has_twins(const std::vector<std::string>& labels);
+bool has_duplicates(const std::vector<std::string>& labels);
 
 }  // namespace longhaul::learn

@@ -38,7 +38,7 @@ class LibsvmReader {
     LH_TRY(std::move(targets_).finish(name_, data));
     const std::uint64_t width = options_.features ? options_.features : widest_;
     if (width == 0) return malformed(fmt::format("{}: expected samples with features", name_));
-    if (rows_ > (kMostDense * bytes + (1 << 20)) / sizeof(float) / width)
+    if (rows_ > (kMaxDense * bytes + (1 << 20)) / sizeof(float) / width)
       return malformed(fmt::format(
           "{}: {} samples of {} features are too sparse for this reader, which keeps all numbers; "
           "leave out rare features",
@@ -67,7 +67,7 @@ class LibsvmReader {
     if (colon == std::string_view::npos) return bad_text(at, "INDEX:VALUE", token);
     const auto index = parse_whole(token.substr(0, colon));
     const auto value = parse_float(token.substr(colon + 1));
-    const std::uint64_t most = options_.features ? options_.features : kMostIndices;
+    const std::uint64_t most = options_.features ? options_.features : kMaxIndices;
     if (!index || *index == 0 || *index > most)
       return bad_text(at,
                       fmt::format("an index from 1 to {}{}", most,

@@ -2,7 +2,7 @@
 // The LIBSVM format (Chang and Lin, "LIBSVM: a library for support vector machines", 2011): a line
 // a sample, "LABEL INDEX:VALUE INDEX:VALUE ...", indices from 1 and ascending, what is left out is
 // 0;
-// "#" begins a comment. Samples are kept dense: a file whose rows would take more than kMostDense
+// "#" begins a comment. Samples are kept dense: a file whose rows would take more than kMaxDense
 // times its own size (and a MiB) is refused.
 #include <cstdint>
 #include <string_view>
@@ -11,8 +11,8 @@
 
 namespace longhaul::learn {
 
-inline constexpr std::uint64_t kMostIndices = std::uint64_t{1} << 24;
-inline constexpr std::uint64_t kMostDense = 64;
+inline constexpr std::uint64_t kMaxIndices = std::uint64_t{1} << 24;
+inline constexpr std::uint64_t kMaxDense = 64;
 
 struct LibsvmOptions {
   TargetOptions target;

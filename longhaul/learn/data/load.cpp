@@ -98,7 +98,7 @@ Status check_values(const Settings& settings, const DataConfig& config) {
   LH_TRY(require("sample", config.sample.empty() || (config.sample.size() == 3 && whole),
                  "[channels, height, width], three whole numbers"));
   LH_TRY(require("classes", config.classes != 1, "two classes or more, or 0"));
-  LH_TRY(require("labels", config.labels.size() != 1 && !has_twins(config.labels),
+  LH_TRY(require("labels", config.labels.size() != 1 && !has_duplicates(config.labels),
                  "two labels or more, none twice"));
   LH_TRY(require(
       "classes",

@@ -103,11 +103,11 @@ Status Targets::add(std::string_view text, const TextPlace& at) {
                       "a label (a whole number or a name; to fit numbers: [data] task = "
                       "\"regression\")",
                       text);
-    if (names_.size() == kMostClasses)
+    if (names_.size() == kMaxClasses)
       return bad_text(at,
                       fmt::format("at most {} labels (to fit numbers: [data] task = "
                                   "\"regression\")",
-                                  kMostClasses),
+                                  kMaxClasses),
                       text);
     found = sorted_.emplace(found, name, names_.size());
     names_.push_back(name);

@@ -42,7 +42,7 @@ std::optional<double> parse_number(std::string_view text);
 std::optional<float> parse_float(std::string_view text);
 std::optional<std::uint64_t> parse_whole(std::string_view text);
 
-inline constexpr std::size_t kMostClasses = 1000;  // found in a file; more are numbers to fit
+inline constexpr std::size_t kMaxClasses = 1000;  // found in a file; more are numbers to fit
 
 // What the last column of a table means; see DataConfig for the user's view.
 struct TargetOptions {

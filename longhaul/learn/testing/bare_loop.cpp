@@ -2,7 +2,7 @@
 
 #include <torch/optim.h>
 
-#include "longhaul/learn/feed.h"
+#include "longhaul/learn/batch_loader.h"
 #include "longhaul/learn/loss.h"
 #include "longhaul/learn/testing/nn_models.h"
 #include "longhaul/learn/threads.h"
@@ -33,7 +33,7 @@ struct BareLoop::Impl {
   std::shared_ptr<const Layout> layout;
   NnModel model;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
-  Feed feed;
+  BatchLoader batches;
 };
 
 BareLoop::BareLoop(const LearnerParts& parts) {
@@ -44,13 +44,13 @@ BareLoop::BareLoop(const LearnerParts& parts) {
   model.assign(*layout, *initial_model(parts.model, shape, parts.seed));
   auto optimizer = make_optimizer(parts.optimizer, model.module->parameters());
   impl_ = std::unique_ptr<Impl>(
-      new Impl{parts.data, layout, std::move(model), std::move(optimizer), Feed(parts)});
+      new Impl{parts.data, layout, std::move(model), std::move(optimizer), BatchLoader(parts)});
 }
 
 BareLoop::~BareLoop() = default;
 
 double BareLoop::step() {
-  const Batch batch = impl_->feed.next();
+  const Batch batch = impl_->batches.next();
   impl_->optimizer->zero_grad();
   const at::Tensor loss =
       batch_loss(impl_->model.run(batch.input), batch.target, impl_->data->shape.task);

@@ -52,22 +52,22 @@ class OneStep final : public Host {
 }  // namespace
 
 void Scripted::on_start(Turn& turn) {
-  turn.set_timer(TimerId{1}, twist_.timer);
+  turn.set_timer(TimerId{1}, variation_.timer);
   turn.compute(LocalStep{}, 100);
 }
 
 void Scripted::on_step(const StepResult& result, Turn& turn) {
   ++steps_;
-  for (float& x : turn.params()) x += twist_.pull * (1 - x);
+  for (float& x : turn.params()) x += variation_.pull * (1 - x);
   turn.record("loss", steps_, result.loss);
   turn.report(steps_, nullptr);
 }
 
 Status Scripted::on_message(Rank from, const Message& message, Turn& turn) {
   return dispatch(MessageList<Word>{}, message, [&](const Word& said) -> Status {
-    if (twist_.silent) return Ok{};
+    if (variation_.silent) return Ok{};
     turn.send(from, word(said.value + double(steps_)));
-    if (twist_.talks) turn.record("said", steps_, 1);
+    if (variation_.talks) turn.record("said", steps_, 1);
     return Ok{};
   });
 }

@@ -7,7 +7,7 @@
 namespace longhaul::record::testing {
 
 // What a replay may do otherwise than the run did.
-struct Twist {
+struct Variation {
   float pull = 0.5f;    // of the model towards 1 after each step: other parameters
   bool silent = false;  // does not answer messages
   bool talks = false;   // says one thing more
@@ -16,7 +16,7 @@ struct Twist {
 
 class Scripted final : public Strategy {
  public:
-  explicit Scripted(Twist twist = {}) : twist_(twist) {}
+  explicit Scripted(Variation variation = {}) : variation_(variation) {}
   void on_start(Turn& turn) override;
   void on_step(const StepResult&, Turn& turn) override;
   Status on_message(Rank from, const Message&, Turn&) override;
@@ -28,7 +28,7 @@ class Scripted final : public Strategy {
   void state(Archive& ar) override { ar(steps_); }
 
  private:
-  const Twist twist_;
+  const Variation variation_;
   std::uint64_t steps_ = 0;
 };
 

@@ -50,7 +50,7 @@ Status check_trace(const Settings& written, const TraceTable& table, const Job& 
     const double most = table.kind != "steps"  ? table.high
                         : table.values.empty() ? 0
                                                : *std::ranges::max_element(table.values);
-    if (most > kLargestLoss) return about(written, key, fmt::format("at most {}", kLargestLoss));
+    if (most > kMaxLoss) return about(written, key, fmt::format("at most {}", kMaxLoss));
   }
   if (const Status status = trace_of(table, job.wan.rate_scale).check(); !status)
     return about(written, key, status.error().what);

@@ -11,8 +11,8 @@
 namespace longhaul::run {
 namespace {
 
-constexpr std::uintmax_t kLargestJobFile = 4 << 20;
-constexpr std::size_t kLargestArray = 65536;
+constexpr std::uintmax_t kMaxJobFile = 4 << 20;
+constexpr std::size_t kMaxArray = 65536;
 
 Error at(const std::string& file, const toml::node& node, const std::string& what) {
   return malformed(fmt::format("{}:{}: {}", file, node.source().begin.line, what));
@@ -25,7 +25,7 @@ Result<Value> to_setting_value(const std::string& file, const toml::node& node,
   if (const auto* real = node.as_floating_point()) return Value{real->get()};
   if (const auto* text = node.as_string()) return Value{text->get()};
   const auto* array = node.as_array();
-  if (array && depth < 2 && array->size() <= kLargestArray) {
+  if (array && depth < 2 && array->size() <= kMaxArray) {
     std::vector<Value> list;
     for (const toml::node& element : *array) {
       auto value = to_setting_value(file, element, key, depth + 1);
@@ -64,8 +64,8 @@ Status read_array(const std::string& file, const toml::node& node, std::string_v
               fmt::format("expected [[{0}]] with double brackets: there may be several "
                           "of them",
                           written));
-  if (array->size() > kLargestArray)
-    return at(file, node, fmt::format("at most {} of [[{}]]", kLargestArray, written));
+  if (array->size() > kMaxArray)
+    return at(file, node, fmt::format("at most {} of [[{}]]", kMaxArray, written));
   for (const toml::node& element : *array) {
     const auto* table = element.as_table();
     if (!table) return at(file, element, fmt::format("expected tables written as [[{}]]", written));
@@ -209,13 +209,13 @@ Result<std::string> read_text_file(const std::string& path, const std::string& w
     return invalid(fmt::format("{}: is a directory; expected a {}", path, what));
   std::ifstream in(path, std::ios::binary);
   if (!in) return unavailable(fmt::format("{}: cannot be opened for reading", path));
-  std::string text(kLargestJobFile + 1, '\0');
+  std::string text(kMaxJobFile + 1, '\0');
   in.read(text.data(), std::streamsize(text.size()));
   if (in.bad()) return unavailable(fmt::format("{}: reading it failed", path));
   text.resize(std::size_t(in.gcount()));
-  if (text.size() > kLargestJobFile)
+  if (text.size() > kMaxJobFile)
     return invalid(
-        fmt::format("{}: larger than {} MiB; expected a {}", path, kLargestJobFile >> 20, what));
+        fmt::format("{}: larger than {} MiB; expected a {}", path, kMaxJobFile >> 20, what));
   return text;
 }
 

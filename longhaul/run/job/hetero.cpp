@@ -76,9 +76,9 @@ Status spread_steps(const Settings& table, const HeteroTable& hetero, std::uint6
   }
   for (std::size_t k = 0; k < sites.size(); ++k) {
     const double step = hetero.step_ms.value_or(kUsualStep) * factor_of(hetero, k, sites.size());
-    if (step > kLongestStep)
+    if (step > kMaxStep)
       return about(table, source.key,
-                   fmt::format("a step of at most {:g} ms at the slowest site", kLongestStep));
+                   fmt::format("a step of at most {:g} ms at the slowest site", kMaxStep));
     sites[k]->set({"step_ms", {step}, source.file, source.line});
   }
   return Ok{};

@@ -10,7 +10,7 @@
 namespace longhaul::run {
 namespace {
 
-constexpr std::size_t kMostSites = 2000;  // more than a file of the largest size has room for
+constexpr std::size_t kMaxSites = 2000;  // more than a file of the largest size has room for
 
 class MatrixReader {
  public:
@@ -51,8 +51,8 @@ class MatrixReader {
     if (cells.front() != "src" || cells.size() < 2)
       return at(1, "a first line src,NAME,NAME... with commas between the names of the sites",
                 cells.front());
-    if (cells.size() - 1 > kMostSites)
-      return at(kMostSites + 2, fmt::format("at most {} sites", kMostSites), cells[kMostSites + 1]);
+    if (cells.size() - 1 > kMaxSites)
+      return at(kMaxSites + 2, fmt::format("at most {} sites", kMaxSites), cells[kMaxSites + 1]);
     for (std::size_t i = 1; i < cells.size(); ++i) {
       if (!is_name(cells[i]) || cells[i].size() > 64)
         return at(i + 1, "a site's name of letters, digits, - and _", cells[i]);

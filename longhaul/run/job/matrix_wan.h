@@ -10,8 +10,8 @@
 
 namespace longhaul::run {
 
-inline constexpr CellKind kRateCells = {"a rate in Mbit/s", kLargestRate};
-inline constexpr CellKind kRttCells = {"a round trip in ms", 2 * kLargestDelay};
+inline constexpr CellKind kRateCells = {"a rate in Mbit/s", kMaxRate};
+inline constexpr CellKind kRttCells = {"a round trip in ms", 2 * kMaxDelay};
 
 // The sites named, in that order; none named: all, and then both matrices must have the same ones.
 // A matrix that is absent leaves its half open; the delay of a direction is half of its own cell. A

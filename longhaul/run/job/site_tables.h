@@ -12,7 +12,7 @@
 
 namespace longhaul::run {
 
-inline constexpr double kLongestStep = 1e9;  // ms
+inline constexpr double kMaxStep = 1e9;  // ms
 
 // How step times drift; of a site, or of all that do not say so themselves.
 struct DriftKeys {
@@ -57,13 +57,13 @@ struct SiteTable : DriftKeys {
     visit(Field{.name = "name", .doc = "letters, digits, - and _; unique", .max = 64}, self.name);
     visit(Field{.name = "up_mbps",
                 .doc = "uplink shared by the site's nodes (absent: as [wan] says, or unlimited)",
-                .max = kLargestRate,
+                .max = kMaxRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.up_mbps);
     visit(Field{.name = "down_mbps",
                 .doc = "downlink shared by the site's nodes (absent: as [wan] says, or unlimited)",
-                .max = kLargestRate,
+                .max = kMaxRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.down_mbps);
@@ -91,7 +91,7 @@ struct SiteTable : DriftKeys {
   static void steps(Self& self, Visit&& visit) {
     visit(Field{.name = "step_ms",
                 .doc = "time of one step (one mini-batch) in the simulator, and with [net] pace",
-                .max = kLongestStep,
+                .max = kMaxStep,
                 .unit = "ms",
                 .positive = true},
           self.step_ms);
@@ -119,7 +119,7 @@ struct SiteTable : DriftKeys {
           self.step_at_s);
     visit(Field{.name = "step_values",
                 .doc = "step times instead of step_ms, one for each of step_at_s; the last stays",
-                .max = kLongestStep,
+                .max = kMaxStep,
                 .unit = "ms",
                 .positive = true},
           self.step_values);
@@ -158,7 +158,7 @@ struct HeteroTable : DriftKeys {
           self.order);
     visit(Field{.name = "step_ms",
                 .doc = "that of the fastest site (absent: 20)",
-                .max = kLongestStep,
+                .max = kMaxStep,
                 .unit = "ms",
                 .positive = true},
           self.step_ms);

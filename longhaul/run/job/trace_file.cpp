@@ -27,8 +27,8 @@ class TraceReader {
     }
     if (cells.size() != 2)
       return expected(fmt::format("two cells, seconds and value, not {}", cells.size()), line);
-    if (rows_.at_s.size() == kMostTraceRows)
-      return expected(fmt::format("at most {} rows", kMostTraceRows), line);
+    if (rows_.at_s.size() == kMaxTraceRows)
+      return expected(fmt::format("at most {} rows", kMaxTraceRows), line);
     LH_TRY(take_time(cells[0]));
     const auto value = number_in(cells[1]);
     if (!value || *value < 0 || *value > kind_.max || (kind_.positive && *value == 0))
@@ -73,9 +73,9 @@ class TraceReader {
 
 CellKind kind_of(const Settings& table) {
   const std::string what = table.text("what").value_or("");
-  if (what == "delay") return {"a delay in ms", kLargestDelay};
-  if (what == "loss") return {"a share of packets lost", kLargestLoss};
-  return {"a rate in Mbit/s", kLargestRate};
+  if (what == "delay") return {"a delay in ms", kMaxDelay};
+  if (what == "loss") return {"a share of packets lost", kMaxLoss};
+  return {"a rate in Mbit/s", kMaxRate};
 }
 
 // The keys of a table for a trace.
@@ -127,7 +127,7 @@ Status read_trace_file(const Document& doc, Settings& table, const Keys& keys, c
   if (!rows) return through(table, keys, rows.error());
   if (rows->values.size() > left)
     return about(table, keys.file,
-                 fmt::format("at most {} rows in all files of a job", kMostTraceRows));
+                 fmt::format("at most {} rows in all files of a job", kMaxTraceRows));
   left -= rows->values.size();
   LH_TRY(check_repeat(table, *rows));
   std::erase_if(table.entries, [&](const Setting& entry) { return entry.key == keys.file; });
@@ -147,11 +147,11 @@ Result<TraceRows> parse_trace(std::string_view text, const std::string& file,
 }
 
 Status read_trace_files(Document& doc) {
-  std::size_t left = kMostTraceRows;
+  std::size_t left = kMaxTraceRows;
   for (Settings& table : doc.traces)
     LH_TRY(read_trace_file(doc, table, kOfWan, kind_of(table), left));
   for (Settings& table : doc.sites)
-    LH_TRY(read_trace_file(doc, table, kOfSite, {"a step time in ms", kLongestStep, true}, left));
+    LH_TRY(read_trace_file(doc, table, kOfSite, {"a step time in ms", kMaxStep, true}, left));
   return Ok{};
 }
 

@@ -16,7 +16,7 @@
 
 namespace longhaul::run {
 
-inline constexpr std::size_t kMostTraceRows = 65536;  // of all files of a job
+inline constexpr std::size_t kMaxTraceRows = 65536;  // of all files of a job
 
 struct TraceRows {
   std::vector<double> at_s, values;

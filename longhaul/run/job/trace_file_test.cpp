@@ -72,7 +72,7 @@ TEST(TraceFile, RefusesWhatIsNoValue) {
 
 TEST(TraceFile, RefusesMoreRowsThanItKeeps) {
   std::string text = "seconds,value\n";
-  for (std::size_t i = 0; i < kMostTraceRows; ++i) text += fmt::format("{},5\n", i);
+  for (std::size_t i = 0; i < kMaxTraceRows; ++i) text += fmt::format("{},5\n", i);
   EXPECT_EQ(trace_error(text), "no error");
   EXPECT_THAT(trace_error(text + "65536,5\n"),
               HasSubstr("t.csv:65538: expected at most 65536 rows"));

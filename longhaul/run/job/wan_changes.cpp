@@ -11,7 +11,7 @@ namespace {
 
 using What = flow::Traced::What;
 
-constexpr std::size_t kMostValues = 1 << 24;  // of all that follows traces: 256 MiB
+constexpr std::size_t kMaxValues = 1 << 24;  // of all that follows traces: 256 MiB
 
 flow::Wan::Shared shared_of(const Job& job, const SiteIndex& sites, const SharedTable& table) {
   std::set<flow::SitePair> pairs;
@@ -47,7 +47,7 @@ class Traces {
     return wan_.traces.size() - before;
   }
 
-  bool too_many() const { return values_ > kMostValues; }
+  bool too_many() const { return values_ > kMaxValues; }
 
   void add(const WanPreset::Redraw& redraw) {
     for (const LinkTable& link : job_.links) {
@@ -139,7 +139,7 @@ Status add_traces(flow::Wan& wan, const Document& doc, const Job& job, const Sit
       return invalid(fmt::format(
           "{}:{}: [{}]: too many values: each site or pair that follows it has its own, at most {} "
           "in all; name those that do (site, from, to), or shorten it",
-          doc.file, doc.traces[i].line, doc.traces[i].table, kMostValues));
+          doc.file, doc.traces[i].line, doc.traces[i].table, kMaxValues));
     if (followed == 0)
       return about(doc.traces[i], "what",
                    "what no earlier [[wan.trace]] follows; put those of single sites first");

@@ -10,9 +10,9 @@
 namespace longhaul::run {
 
 // Rates in Mbit/s (10^6 bits), times in ms.
-inline constexpr double kLargestRate = 1e9;
-inline constexpr double kLargestDelay = 1e6;
-inline constexpr double kLargestLoss = 0.99;
+inline constexpr double kMaxRate = 1e9;
+inline constexpr double kMaxDelay = 1e6;
+inline constexpr double kMaxLoss = 0.99;
 
 // The keys of [wan] that say where a network comes from: a preset or matrices, and what holds for
 // all its sites and connections. Part of WanTable.
@@ -43,13 +43,13 @@ struct WanSource {
           self.matrices);
     visit(Field{.name = "up_mbps",
                 .doc = "uplink of every site that does not say its own (absent: as the preset)",
-                .max = kLargestRate,
+                .max = kMaxRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.up_mbps);
     visit(Field{.name = "down_mbps",
                 .doc = "downlink of every site that does not say its own (absent: as the preset)",
-                .max = kLargestRate,
+                .max = kMaxRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.down_mbps);
@@ -62,7 +62,7 @@ struct WanSource {
           self.window_mb);
     visit(Field{.name = "single_max_mbps",
                 .doc = "and never more than this (absent: 1140)",
-                .max = kLargestRate,
+                .max = kMaxRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.single_max_mbps);
@@ -96,14 +96,14 @@ struct WanTable : WanSource {
           self.rate_scale);
     visit(Field{.name = "mbps",
                 .doc = "rate of every ordered pair of sites (absent: unlimited)",
-                .max = kLargestRate,
+                .max = kMaxRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.mbps);
     visit(Field{.name = "delay_ms",
                 .doc = "one-way delay between sites (absent: as preset or rtt_ms_csv say, or 20)",
                 .min = 0,
-                .max = kLargestDelay,
+                .max = kMaxDelay,
                 .unit = "ms"},
           self.delay_ms);
     packet_fields(self, visit);
@@ -114,7 +114,7 @@ struct WanTable : WanSource {
           self.wire_scale);
     visit(Field{.name = "lan_mbps",
                 .doc = "rate between nodes of one site (absent: unlimited)",
-                .max = kLargestRate,
+                .max = kMaxRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.lan_mbps);
@@ -126,12 +126,12 @@ struct WanTable : WanSource {
     visit(Field{.name = "loss",
                 .doc = "share of packets lost between sites",
                 .min = 0,
-                .max = kLargestLoss},
+                .max = kMaxLoss},
           self.loss);
     visit(Field{.name = "jitter_ms",
                 .doc = "standard deviation of the one-way delay",
                 .min = 0,
-                .max = kLargestDelay,
+                .max = kMaxDelay,
                 .unit = "ms"},
           self.jitter_ms);
     visit(Field{.name = "loss_burst",
@@ -147,7 +147,7 @@ struct WanTable : WanSource {
                 .doc = "loss up to which bbr keeps its rate: 0.2 for version 1 (Linux), 0.02 for "
                        "2 and 3",
                 .min = 0,
-                .max = kLargestLoss},
+                .max = kMaxLoss},
           self.bbr_threshold);
     visit(
         Field{.name = "slow_start",
@@ -167,26 +167,26 @@ struct LinkTable {  // [[wan.link]]: what differs from [wan] for one pair
     visit(Field{.name = "to", .doc = "a site's name", .max = 64}, self.to);
     visit(Field{.name = "mbps",
                 .doc = "rate of this direction (absent: as [wan] says)",
-                .max = kLargestRate,
+                .max = kMaxRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.mbps);
     visit(Field{.name = "delay_ms",
                 .doc = "one-way delay (absent: as [wan] says)",
                 .min = 0,
-                .max = kLargestDelay,
+                .max = kMaxDelay,
                 .unit = "ms"},
           self.delay_ms);
     visit(Field{.name = "jitter_ms",
                 .doc = "standard deviation of the delay (absent: as [wan] jitter_ms)",
                 .min = 0,
-                .max = kLargestDelay,
+                .max = kMaxDelay,
                 .unit = "ms"},
           self.jitter_ms);
     visit(Field{.name = "loss",
                 .doc = "share of packets lost (absent: as [wan] loss)",
                 .min = 0,
-                .max = kLargestLoss},
+                .max = kMaxLoss},
           self.loss);
     visit(Field{.name = "both", .doc = "holds for the other direction too"}, self.both);
   }
@@ -202,7 +202,7 @@ struct SharedTable {  // [[wan.shared]]: a backbone that several pairs of sites 
     visit(Field{.name = "name", .doc = "letters, digits, - and _; unique", .max = 64}, self.name);
     visit(Field{.name = "mbps",
                 .doc = "rate that all pairs share; required",
-                .max = kLargestRate,
+                .max = kMaxRate,
                 .unit = "Mbit/s",
                 .positive = true},
           self.mbps);
@@ -253,12 +253,12 @@ struct TraceTable {
     visit(Field{.name = "low",
                 .doc = "least value, or that of the lower state",
                 .min = 0,
-                .max = kLargestRate},
+                .max = kMaxRate},
           self.low);
     visit(Field{.name = "high",
                 .doc = "largest value, or that of the upper state",
                 .min = 0,
-                .max = kLargestRate},
+                .max = kMaxRate},
           self.high);
     seconds(visit, "every_s", "redraw: between two draws; day: between two steps", self.every_s);
     seconds(visit, "low_s", "markov: mean time in the lower state", self.low_s);
@@ -289,7 +289,7 @@ struct TraceTable {
     visit(Field{.name = "values",
                 .doc = "steps: one for each of at_s; 0: nothing passes",
                 .min = 0,
-                .max = kLargestRate},
+                .max = kMaxRate},
           self.values);
     visit(Field{.name = "repeat_s",
                 .doc = "steps: begin anew so often; 0: the last value stays",

@@ -9,12 +9,12 @@ Packet packet(Rank from, Rank to, std::uint64_t bytes, std::uint16_t tag, bool b
   return p;
 }
 
-std::vector<Seen> drain(Network& net, Time until, bool departures) {
-  std::vector<Seen> seen;
+std::vector<Observed> drain(Network& net, Time until, bool departures) {
+  std::vector<Observed> seen;
   while (net.next_event() && *net.next_event() <= until) {
     const Time at = *net.next_event();
     const auto notice = net.advance();
-    if (!notice || (notice->kind == Notice::Kind::departed && !departures)) continue;
+    if (!notice || (notice->kind == NetworkEvent::Kind::departed && !departures)) continue;
     seen.push_back({notice->kind, notice->packet.from, notice->packet.to, double(at.count()) / 1e9,
                     notice->packet.message.kind});
   }

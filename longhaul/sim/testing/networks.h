@@ -10,18 +10,18 @@
 
 namespace longhaul::sim::testing {
 
-struct Seen {
-  Notice::Kind kind;
+struct Observed {
+  NetworkEvent::Kind kind;
   Rank from, to;
   double at;
   std::uint16_t tag;
-  friend bool operator==(const Seen&, const Seen&) = default;
+  friend bool operator==(const Observed&, const Observed&) = default;
 };
 
 Packet packet(Rank from, Rank to, std::uint64_t bytes, std::uint16_t tag = 0, bool bulk = true);
 
 // What the network tells until then.
-std::vector<Seen> drain(Network& net, Time until = Time::max(), bool departures = false);
+std::vector<Observed> drain(Network& net, Time until = Time::max(), bool departures = false);
 
 // When the last packet arrives.
 double last(Network& net);

@@ -44,8 +44,8 @@ class RunningJob {
  private:
   std::vector<std::unique_ptr<Learner>> learners_;
   std::unique_ptr<TraceHash> trace_ = std::make_unique<TraceHash>();
-  std::unique_ptr<InOrder> in_order_ = std::make_unique<InOrder>();
-  std::unique_ptr<EpochsAgree> epochs_ = std::make_unique<EpochsAgree>();
+  std::unique_ptr<OrderChecker> in_order_ = std::make_unique<OrderChecker>();
+  std::unique_ptr<EpochChecker> epochs_ = std::make_unique<EpochChecker>();
   std::unique_ptr<World> world_;
 };
 

@@ -1,0 +1,150 @@
+#include "longhaul/doctor/coordinate.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "longhaul/doctor/grades.h"
+#include "longhaul/doctor/probe.h"
+#include "longhaul/doctor/testing/sites.h"
+
+namespace longhaul::doctor {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using testing::quick_plan;
+using testing::Sites;
+
+TEST(Handshake, OnlySitesOfThisJobMaySpeak) {
+  const Sites sites(3);
+  const LocalSite self = sites.self(1);
+  const auto said = [&](auto&& change) {
+    Hello hello = sites.self(0).hello(Purpose::probe);
+    change(hello);
+    const Status status = check(hello, self);
+    return status ? std::string() : status.error().what;
+  };
+  EXPECT_EQ(said([](Hello&) {}), "");
+  EXPECT_EQ(said([](Hello& hello) { hello.release = "another"; }), "");
+  EXPECT_THAT(said([](Hello& hello) { hello.job_hash = 8; }),
+              HasSubstr("another job (hash 0000000000000008"));
+  EXPECT_THAT(said([](Hello& hello) { hello.site = 3; }), HasSubstr("no site of this job"));
+  EXPECT_THAT(said([](Hello& hello) { hello.sites = 4; }), HasSubstr("no site of this job"));
+  EXPECT_THAT(said([](Hello& hello) { hello.name = "evil\n"; }), HasSubstr("no site of this job"));
+  EXPECT_THAT(said([&](Hello& hello) { hello = self.hello(Purpose::probe); }),
+              HasSubstr("as this one is"));
+}
+
+TEST(Probe, MeasuresBothWays) {
+  double slower = 0;  // bytes/s; a pause of the machine may be most of the time of 4 MB: of three
+  for (int attempt = 0; attempt < 3 && slower <= 1e6; ++attempt) {
+    Sites sites(2);
+    sites.participate_as(sites.self(1), 2s);
+    const PairResult result = probe(sites.self(0), 1, quick_plan());
+    EXPECT_EQ(result.failure, "");
+    EXPECT_TRUE(result.reached);
+    EXPECT_EQ(result.pongs, 5u);
+    EXPECT_GT(result.rtt_min_s, 0);
+    EXPECT_LE(result.rtt_min_s, result.rtt_median_s);
+    EXPECT_LT(result.rtt_median_s, 0.5);
+    EXPECT_LT(std::abs(result.offset_s), 0.5);  // it is one clock
+    for (const DirectionResult& way : {result.there, result.back}) {
+      EXPECT_EQ(way.sent, 20u);
+      EXPECT_EQ(way.counted.came, 20u);
+      EXPECT_EQ(way.counted.marked, 20u);
+      EXPECT_GT(way.bulk.rate, 0);
+      EXPECT_GT(way.path.mtu, 1000u);
+    }
+    sites.join();  // the first site never came
+    ASSERT_FALSE(sites.end(1));
+    EXPECT_THAT(sites.end(1).error().what, HasSubstr("site-0 (127.0.0.1:"));
+    EXPECT_THAT(sites.end(1).error().what, HasSubstr("although 1 measurements"));
+    slower = std::min(result.there.bulk.rate, result.back.bulk.rate);
+  }
+  EXPECT_GT(slower, 1e6);
+}
+
+TEST(Probe, NobodyThereIsNamed) {
+  Sites sites(2);
+  sites.shut(1);
+  const PairResult result = probe(sites.self(0), 1, quick_plan());
+  EXPECT_FALSE(result.reached);
+  EXPECT_THAT(result.failure, HasSubstr("site-1 (127.0.0.1:"));
+  EXPECT_THAT(result.failure, HasSubstr("cannot connect"));
+}
+
+TEST(Coordinator, TheLowerOfTwoThatCameAsks) {
+  EXPECT_EQ(measuring_site({1, 2}, {true, true, true}), Pair(1, 2));
+  EXPECT_EQ(measuring_site({1, 2}, {true, true, false}), Pair(1, 2));
+  EXPECT_EQ(measuring_site({1, 2}, {true, false, true}), Pair(2, 1));
+  EXPECT_EQ(measuring_site({1, 2}, {true, false, false}), std::nullopt);
+}
+
+TEST(Coordinator, EveryPairIsMeasuredAndAllEnd) {
+  Sites sites(4);
+  for (const std::uint32_t site : {1u, 2u, 3u}) sites.participate_as(sites.self(site));
+  const Report report = sites.coordinated(quick_plan(), 10s, sites.self(0));
+  sites.join();
+  for (const std::uint32_t site : {1u, 2u, 3u})
+    EXPECT_TRUE(sites.end(site)) << sites.end(site).error().what;
+  ASSERT_EQ(report.pairs.size(), 6u);
+  for (const PairResult& pair : report.pairs) {
+    EXPECT_EQ(pair.failure, "");
+    EXPECT_LT(pair.from, pair.to);
+    EXPECT_GT(pair.there.bulk.rate, 0);
+    EXPECT_GT(pair.back.bulk.rate, 0);
+  }
+  for (const SiteReport& site : report.sites) EXPECT_TRUE(site.present);
+}
+
+TEST(Coordinator, WhoDoesNotComeIsNamedByAllThatTryAndTheRestGoesOn) {
+  Sites sites(4);
+  sites.shut(2);
+  for (const std::uint32_t site : {1u, 3u}) sites.participate_as(sites.self(site));
+  const Report report = sites.coordinated(quick_plan(), 3s, sites.self(0));
+  EXPECT_FALSE(report.sites[2].present);
+  EXPECT_THAT(report.sites[2].failure, HasSubstr("site-2"));
+  std::vector<Pair> failed;
+  for (const PairResult& pair : report.pairs)
+    if (!pair.reached) failed.push_back({pair.from, pair.to});
+  EXPECT_THAT(failed, ::testing::UnorderedElementsAre(Pair(0, 2), Pair(1, 2), Pair(3, 2)));
+  const auto found = findings(report);
+  ASSERT_GE(found.size(), 1u);
+  EXPECT_EQ(found[0].where, "site-2");
+  EXPECT_THAT(found[0].what, HasSubstr("tried by"));
+}
+
+TEST(Coordinator, AnotherJobIsRefusedWithTheReason) {
+  Sites sites(2);
+  LocalSite other = sites.self(1);
+  other.job_hash = 8;
+  sites.participate_as(other, 1s);
+  const auto begin = Clock::now();
+  const Report report = sites.coordinated(quick_plan(), 60s, sites.self(0));
+  EXPECT_LT(seconds(Clock::now() - begin), 20);  // it is not asked again
+  EXPECT_FALSE(report.sites[1].present);
+  EXPECT_THAT(report.sites[1].failure, HasSubstr("refuses: another job"));
+}
+
+TEST(Participant, StrangersAreTurnedAwayAndTheRestGoesOn) {
+  Sites sites(2);
+  sites.participate_as(sites.self(1));
+  const net::Address at{"127.0.0.1", sites.port(1)};
+  std::vector<Socket> silent;
+  for (int i = 0; i < 40; ++i) {  // more than are listened to at a time
+    auto one = dial(at, testing::soon());
+    ASSERT_TRUE(one);
+    silent.push_back(*std::move(one));
+  }
+  auto loud = dial(at, testing::soon());
+  ASSERT_TRUE(loud);
+  const std::string_view words = "GET / HTTP/1.1\r\n\r\n";
+  (void)loud->write(std::as_bytes(std::span(words.data(), words.size())), testing::soon());
+  const Report report = sites.coordinated(quick_plan(), 20s, sites.self(0));
+  ASSERT_EQ(report.pairs.size(), 1u);
+  EXPECT_EQ(report.pairs[0].failure, "");
+}
+
+}  // namespace
+}  // namespace longhaul::doctor

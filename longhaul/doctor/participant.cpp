@@ -1,0 +1,161 @@
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "longhaul/doctor/coordinate.h"
+#include "longhaul/doctor/probe.h"
+
+namespace longhaul::doctor {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Time kHelloTimeout = 5s;           // for a stranger to say who he is
+constexpr std::size_t kMaxConnections = 16;  // connections at a time
+constexpr Time kLeaderTimeout = 1h;  // of the first site, between two things that it asks for
+
+// One site's part: a thread that listens, and one for each connection.
+class Participant {
+ public:
+  Participant(const LocalSite& self, const ParticipantOptions& options)
+      : self_(self), options_(options) {
+    // Whatever ends this ends the threads, too.
+    own_.stop = [this] { return over_.load() || (self_.stop && self_.stop()); };
+  }
+  Status run(int listening_socket);
+
+ private:
+  struct Server {
+    std::thread thread;
+    std::atomic<bool> done{false};
+  };
+  void serve(Socket);
+  void report_progress(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    options_.on_progress(text);
+  }
+  Status follow(const Channel&, bool& asked);
+  void sweep(bool all);
+  bool over();
+
+  const LocalSite& self_;
+  const ParticipantOptions& options_;
+  LocalSite own_ = self_;          // with a stop of its own
+  std::mutex mutex_;               // of what follows, and of on_progress()
+  bool coordinator_seen_ = false;  // the first site is here, or was
+  std::optional<Status> end_;
+  std::size_t probed_ = 0;
+  Clock::time_point last_ = Clock::now();  // when somebody measured
+  std::atomic<bool> over_{false};
+  std::list<Server> servers_;  // of the listening thread
+};
+
+// Does what the first site asks, until it says goodbye.
+Status Participant::follow(const Channel& channel, bool& asked) {
+  const Deadline soon = Deadline::within(kHelloTimeout, own_.stop);
+  LH_TRY(channel.send(Kind::hello, own_.hello(Purpose::control), soon));
+  LH_TRY(channel.send(Kind::facts, options_.facts, soon));
+  for (;;) {
+    const auto any = channel.receive_any(Deadline::within(kLeaderTimeout, own_.stop));
+    if (!any) return unavailable(channel.peer() + ": in the middle: " + any.error().what);
+    if (any->kind == Kind::bye) return Ok{};
+    if (any->kind != Kind::probe) return channel.wrong(any->kind, "came out of turn");
+    const auto ask = channel.read<ProbeRequest>(any->kind, any->body);
+    if (!ask) return ask.error();
+    if (ask->to >= own_.names.size() || ask->to == own_.site)
+      return channel.wrong(any->kind, "of a site that is not another of this job");
+    asked = true;
+    report_progress(fmt::format("measuring the way to {}", own_.names[ask->to]));
+    LH_TRY(channel.send(Kind::result, probe(own_, ask->to, ask->plan),
+                        Deadline::within(kHelloTimeout, own_.stop)));
+  }
+}
+
+void Participant::serve(Socket socket) {
+  auto session = accept_peer(std::move(socket), own_, Deadline::within(kHelloTimeout, own_.stop));
+  if (!session) return report_progress("turned away: " + session.error().what);
+  if (session->hello.purpose == Purpose::probe) {
+    const Status answered = answer(*session, own_, options_.port);
+    if (!answered && !over_) report_progress(answered.error().what);
+    const std::lock_guard lock(mutex_);
+    last_ = Clock::now();
+    ++probed_;
+    return;
+  }
+  bool second = false;
+  {
+    const std::lock_guard lock(mutex_);
+    second = std::exchange(coordinator_seen_, true);
+  }
+  if (second || session->hello.site != 0) {
+    (void)session->channel.send(
+        Kind::refusal,
+        Text{second ? "another doctor is at work here" : "only the first site leads"},
+        Deadline::within(kHelloTimeout, own_.stop));
+    return;
+  }
+  bool asked = false;
+  const Status end = follow(session->channel, asked);
+  const std::lock_guard lock(mutex_);
+  if (!end && !asked) {  // its call broke off: it calls again
+    coordinator_seen_ = false;
+    last_ = Clock::now();
+  } else {
+    end_ = end;
+  }
+}
+
+void Participant::sweep(bool all) {
+  for (auto one = servers_.begin(); one != servers_.end();) {
+    if (!all && !one->done) {
+      ++one;
+      continue;
+    }
+    one->thread.join();
+    one = servers_.erase(one);
+  }
+}
+
+// Without the first site it stays for the others, who may be told to call it; not for long.
+bool Participant::over() {
+  const std::lock_guard lock(mutex_);
+  if (end_) return true;
+  if (self_.stop && self_.stop()) {
+    end_ = Status(unavailable("stopped"));
+  } else if (!coordinator_seen_ && Clock::now() > last_ + 2 * options_.arrival_timeout) {
+    end_ = Status(unavailable(fmt::format(
+        "{} ({}) did not come within {:.0f} s{}: it dials this site; start it too, and look at "
+        "the way from there to here (firewall, address)",
+        self_.names[0], net::to_string(self_.addresses[0]), 2 * seconds(options_.arrival_timeout),
+        probed_ > 0 ? fmt::format(", although {} measurements by others did", probed_) : "")));
+  }
+  return end_.has_value();
+}
+
+Status Participant::run(int listening_socket) {
+  while (!over()) {
+    auto socket = accept(listening_socket, Deadline::within(100ms, self_.stop));
+    sweep(false);
+    if (!socket || servers_.size() >= kMaxConnections) continue;  // the latter is closed
+    Server& server = servers_.emplace_back();
+    server.thread = std::thread([this, &server, own = std::move(*socket)]() mutable {
+      serve(std::move(own));
+      server.done = true;
+    });
+  }
+  over_ = true;
+  sweep(true);
+  return *end_;
+}
+
+}  // namespace
+
+Status run_participant(const LocalSite& self, int listening_socket,
+                       const ParticipantOptions& options) {
+  return Participant(self, options).run(listening_socket);
+}
+
+}  // namespace longhaul::doctor

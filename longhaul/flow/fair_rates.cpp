@@ -1,0 +1,267 @@
+#include "longhaul/flow/fair_rates.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace longhaul::flow {
+std::uint32_t FairRates::add_link(double capacity) {
+  LH_CHECK(capacity >= 0 && std::isfinite(capacity));
+  links_.push_back({.capacity = capacity, .settled = capacity, .uses = {}});
+  return std::uint32_t(links_.size() - 1);
+}
+
+std::uint32_t FairRates::add_flow(const std::vector<std::uint32_t>& links, std::uint8_t priority,
+                                  std::uint32_t weight) {
+  LH_CHECK(weight > 0);
+  flows_.push_back({.first = std::uint32_t(crossings_.size()),
+                    .links = std::uint32_t(links.size()),
+                    .weight = weight,
+                    .priority = priority});
+  for (const std::uint32_t link : links) {
+    LH_CHECK(link < links_.size());
+    crossings_.push_back({link});
+  }
+  return std::uint32_t(flows_.size() - 1);
+}
+
+void FairRates::set_capacity(std::uint32_t index, double capacity) {
+  LH_CHECK(capacity >= 0 && std::isfinite(capacity));
+  Link& link = links_.at(index);
+  const bool was = link.capacity != link.settled;
+  link.capacity = capacity;
+  unsettled_ += std::uint32_t(link.capacity != link.settled) - std::uint32_t(was);
+  if (!std::exchange(link.touched, true)) touched_links_.push_back(index);
+}
+
+void FairRates::touch(std::uint32_t index, bool was) {
+  Flow& flow = flows_[index];
+  unsettled_ += std::uint32_t(flow.changed()) - std::uint32_t(was);
+  if (!std::exchange(flow.touched, true)) touched_flows_.push_back(index);
+}
+
+void FairRates::set_busy(std::uint32_t index, bool busy) {
+  Flow& flow = flows_.at(index);
+  const bool was = flow.changed();
+  flow.busy = busy;
+  touch(index, was);
+}
+
+void FairRates::set_cap(std::uint32_t index, double cap) {
+  LH_CHECK(cap >= 0);
+  Flow& flow = flows_.at(index);
+  const bool was = flow.changed();
+  // A cap that does not limit makes room for another such cap: nothing changes.
+  if (flow.was_busy && std::min(cap, flow.was_cap) > flow.rate) flow.was_cap = cap;
+  flow.cap = cap;
+  touch(index, was);
+}
+
+double FairRates::narrowest(std::uint32_t index) const {
+  const Flow& flow = flows_[index];
+  double least = kUnlimited;
+  for (std::uint32_t i = 0; i < flow.links; ++i)
+    least = std::min(least, links_[crossings_[flow.first + i].link].capacity);
+  return least;
+}
+
+void FairRates::enter(std::uint32_t index) {
+  const Flow& flow = flows_[index];
+  for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c) {
+    auto& uses = links_[crossings_[c].link].uses;
+    crossings_[c].place = std::uint32_t(uses.size());
+    uses.push_back({index, c});
+  }
+}
+
+void FairRates::leave(std::uint32_t index) {
+  const Flow& flow = flows_[index];
+  for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c) {
+    auto& uses = links_[crossings_[c].link].uses;
+    uses[crossings_[c].place] = uses.back();
+    crossings_[uses.back().crossing].place = crossings_[c].place;
+    uses.pop_back();
+  }
+}
+
+// Whether the change of this flow is nobody else's business.
+bool FairRates::is_alone(const Flow& flow) const {
+  const double before = flow.rate, after = flow.rate_of_cap();
+  if (flow.links > 0 && (after == kUnlimited || (flow.was_busy && before < flow.was_cap)))
+    return false;
+  for (std::uint32_t i = 0; i < flow.links; ++i) {
+    const Link& link = links_[crossings_[flow.first + i].link];
+    if (link.capacity != link.settled) return false;
+    if (std::max(link.load, link.load + after - before) > link.capacity * kRoom) return false;
+  }
+  return true;
+}
+
+void FairRates::change_alone(std::uint32_t index) {
+  Flow& flow = flows_[index];
+  const double rate = flow.rate_of_cap();
+  for (std::uint32_t i = 0; i < flow.links; ++i)
+    links_[crossings_[flow.first + i].link].load += rate - flow.rate;
+  move(index, rate);
+}
+
+void FairRates::move(std::uint32_t index, double rate) {
+  if (flows_[index].rate != rate) moved_.emplace_back(index, flows_[index].rate);
+  flows_[index].rate = rate;
+}
+
+// A flow that begins, or whose cap is another, is part of what is solved; one that ends is not.
+void FairRates::change_with_others(std::uint32_t index) {
+  if (flows_[index].busy) return visit_flow(index);
+  const Flow& flow = flows_[index];
+  for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c) {
+    Link& link = links_[crossings_[c].link];
+    if (!link.has_room()) visit(crossings_[c].link);
+    link.load -= flow.rate;
+  }
+  move(index, 0);
+}
+
+void FairRates::visit_flow(std::uint32_t index) {
+  Flow& flow = flows_[index];
+  if (std::exchange(flow.seen, walk_) == walk_) return;
+  near_flows_.push_back(index);
+  for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c)
+    if (!links_[crossings_[c].link].has_room()) visit(crossings_[c].link);
+}
+
+void FairRates::visit(std::uint32_t index) {
+  Link& link = links_[index];
+  if (std::exchange(link.seen, walk_) == walk_) return;
+  link.local = std::uint32_t(near_links_.size());
+  near_links_.push_back(index);
+}
+
+const std::vector<std::uint32_t>& FairRates::settle() {
+  moved_.clear();
+  near_links_.clear();
+  near_flows_.clear();
+  ++walk_;
+  std::ranges::sort(touched_flows_);
+  for (const std::uint32_t index : touched_flows_) {
+    Flow& flow = flows_[index];
+    flow.touched = false;
+    if (!flow.changed()) {
+      flow.was_cap = flow.cap;
+      continue;
+    }
+    const bool alone = is_alone(flow);
+    if (alone) change_alone(index);
+    if (flow.busy != flow.was_busy) flow.busy ? enter(index) : leave(index);
+    flow.was_busy = flow.busy;
+    flow.was_cap = flow.cap;
+    if (!alone) change_with_others(index);
+  }
+  for (const std::uint32_t index : touched_links_) {
+    Link& link = links_[index];
+    link.touched = false;
+    if (std::exchange(link.settled, link.capacity) != link.capacity) visit(index);
+  }
+  touched_flows_.clear();
+  touched_links_.clear();
+  unsettled_ = 0;
+  solve();
+  // A flow that moved twice may be back where it was.
+  changed_.clear();
+  std::ranges::stable_sort(moved_, {}, [](const auto& one) { return one.first; });
+  for (std::size_t i = 0; i < moved_.size(); ++i) {
+    const auto [index, was] = moved_[i];
+    if (i > 0 && moved_[i - 1].first == index) continue;
+    if (flows_[index].rate != was) changed_.push_back(index);
+  }
+  return changed_;
+}
+
+// All that is connected with what was visited so far by links without room. A link with room takes
+// part only if it turns out that it has none afterwards.
+void FairRates::solve() {
+  std::size_t next = 0;
+  do {
+    for (; next < near_links_.size(); ++next)
+      for (const Use& use : links_[near_links_[next]].uses) visit_flow(use.flow);
+    if (near_flows_.size() > flows_.size() / 4) {  // in order of memory: quicker from here on
+      near_flows_.clear();
+      for (std::uint32_t i = 0; i < flows_.size(); ++i)
+        if (flows_[i].seen == walk_) near_flows_.push_back(i);
+    }
+    part_.clear();
+    part_crossings_.clear();
+    for (const std::uint32_t index : near_flows_) {
+      const Flow& flow = flows_[index];
+      const auto first = std::uint32_t(part_crossings_.size());
+      for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c)
+        if (const Link& link = links_[crossings_[c].link]; link.seen == walk_)
+          part_crossings_.push_back(link.local);
+      part_.push_back({first, std::uint32_t(part_crossings_.size()) - first, flow.weight,
+                       flow.priority, flow.cap});
+    }
+    capacities_.clear();
+    for (const std::uint32_t link : near_links_) capacities_.push_back(links_[link].capacity);
+    rates_ = &fair_.solve(capacities_, part_, part_crossings_);
+  } while (overflows());
+  for (const std::uint32_t link : near_links_) links_[link].load = 0;
+  for (const std::uint32_t link : roomy_) links_[link].load += links_[link].more;
+  for (std::size_t i = 0; i < near_flows_.size(); ++i) {
+    const double rate = (*rates_)[i];
+    move(near_flows_[i], rate);
+    for (std::uint32_t k = 0; k < part_[i].links; ++k)
+      links_[near_links_[part_crossings_[part_[i].first + k]]].load += rate;
+  }
+}
+
+// Whether links that were left out have no room with the new rates; they are visited.
+bool FairRates::overflows() {
+  roomy_.clear();
+  const std::size_t visited = near_links_.size();
+  for (std::size_t i = 0; i < near_flows_.size(); ++i) {
+    const Flow& flow = flows_[near_flows_[i]];
+    const double more = (*rates_)[i] - flow.rate;
+    if (flow.links == part_[i].links || more == 0) continue;
+    for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c) {
+      Link& link = links_[crossings_[c].link];
+      if (link.seen == walk_) continue;
+      if (!std::exchange(link.roomy, true)) roomy_.push_back(crossings_[c].link), link.more = 0;
+      link.more += more;
+    }
+  }
+  for (const std::uint32_t index : roomy_) {
+    links_[index].roomy = false;
+    if (links_[index].load + links_[index].more > links_[index].capacity * kRoom) visit(index);
+  }
+  return near_links_.size() > visited;
+}
+
+void FairRates::state(Archive& ar) {
+  ar.expect("shares of " + std::to_string(links_.size()) + " links and " +
+            std::to_string(flows_.size()) + " flows");
+  for (Link& link : links_) ar(link.capacity, link.settled);
+  for (Flow& flow : flows_) ar(flow.busy, flow.was_busy, flow.cap, flow.was_cap, flow.rate);
+  if (!ar.loading()) return;
+  touched_flows_.clear();
+  touched_links_.clear();
+  unsettled_ = 0;
+  for (std::uint32_t i = 0; i < links_.size(); ++i) {
+    Link& link = links_[i];
+    if (!(link.capacity >= 0 && std::isfinite(link.capacity))) ar.fail("has a bad capacity");
+    link.load = 0;
+    link.uses.clear();
+    link.touched = link.capacity != link.settled;
+    if (link.touched) touched_links_.push_back(i), ++unsettled_;
+  }
+  for (std::uint32_t i = 0; i < flows_.size(); ++i) {
+    Flow& flow = flows_[i];
+    if (!(flow.cap >= 0 && flow.rate >= 0)) ar.fail("has a bad rate");
+    if (flow.was_busy) enter(i);
+    for (std::uint32_t k = 0; k < flow.links; ++k)
+      links_[crossings_[flow.first + k].link].load += flow.rate;
+    flow.touched = flow.busy != flow.was_busy || flow.cap != flow.was_cap;
+    if (flow.touched) touched_flows_.push_back(i);
+    unsettled_ += std::uint32_t(flow.changed());
+  }
+}
+
+}  // namespace longhaul::flow

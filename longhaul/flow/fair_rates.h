@@ -1,0 +1,112 @@
+#pragma once
+// The fair rates of flows that come and go (fair_share.h), kept up to date: settle() computes what
+// the changes since the last one can touch and no more. Its rates are those of a computation from
+// scratch, bit for bit.
+//
+// What a change can touch: flows that share a link with what has changed, directly or by other
+// flows, if the link is full before or after. A link that has room before and after limits nobody,
+// and carries no news. A flow that nothing but its cap limits changes by itself on such links.
+#include <cstdint>
+#include <vector>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/flow/fair_share.h"
+
+namespace longhaul::flow {
+
+class FairRates {
+ public:
+  // Links and flows are numbered from 0 in order of adding and stay. A flow is idle at first.
+  std::uint32_t add_link(double capacity);  // finite, >= 0
+  std::uint32_t add_flow(const std::vector<std::uint32_t>& links, std::uint8_t priority = 0,
+                         std::uint32_t weight = 1);
+
+  void set_capacity(std::uint32_t link, double capacity);
+  void set_busy(std::uint32_t flow, bool busy);
+  void set_cap(std::uint32_t flow, double cap);
+
+  // Whether anything is otherwise than at the last settle(): a flow that paused and went on
+  // meanwhile is not.
+  bool unsettled() const { return unsettled_ > 0; }
+  // Answers with the flows whose rates have changed, ascending; valid until the next call.
+  const std::vector<std::uint32_t>& settle();
+  double rate(std::uint32_t flow) const { return flows_[flow].rate; }  // as of settle(); idle: 0
+  double cap(std::uint32_t flow) const { return flows_[flow].cap; }
+  double capacity(std::uint32_t link) const { return links_[link].capacity; }
+  // The least capacity on its way.
+  double narrowest(std::uint32_t flow) const;
+
+  // Saves what changes; loads into one with the same links and flows.
+  void state(Archive&);
+
+ private:
+  // A link with so much of its capacity to spare does not limit anybody. Loads are sums in order of
+  // history; nothing but the work saved depends on how they round.
+  static constexpr double kRoom = 1 - 1e-6;
+  // With less than this it is likely to be full soon, and to leave it out at first is no saving.
+  static constexpr double kMuchRoom = 0.7;
+  struct Use {  // a busy flow of a link
+    std::uint32_t flow = 0;
+    std::uint32_t crossing = 0;
+  };
+  struct Link {
+    double capacity = 0;
+    double settled = 0;  // the capacity at the last settle()
+    double load = 0;     // sum of rates, about
+    bool touched = false;
+    std::uint32_t seen = 0;   // in which walk
+    std::uint32_t local = 0;  // its number in the part that is solved
+    bool roomy = false;       // left out of that, but its load changes by `more`
+    double more = 0;
+    std::vector<Use> uses;
+    bool has_room() const { return load < settled * kMuchRoom; }
+  };
+  struct Flow {
+    std::uint32_t first = 0, links = 0;  // of crossings_
+    std::uint32_t weight = 1;
+    std::uint8_t priority = 0;
+    bool busy = false, was_busy = false;  // now, and at the last settle()
+    bool touched = false;
+    double cap = kUnlimited, was_cap = kUnlimited;
+    double rate = 0;
+    std::uint32_t seen = 0;
+
+    bool changed() const { return busy != was_busy || (busy && cap != was_cap); }
+    double rate_of_cap() const {  // as FairShare rounds it
+      return busy ? std::min(cap / weight * weight, cap) : 0;
+    }
+  };
+  struct Crossing {
+    std::uint32_t link = 0;
+    std::uint32_t place = 0;  // in uses, while the flow is busy
+  };
+
+  void touch(std::uint32_t flow, bool was);
+  bool is_alone(const Flow&) const;
+  void change_alone(std::uint32_t flow);
+  void move(std::uint32_t flow, double rate);
+  void enter(std::uint32_t flow);
+  void leave(std::uint32_t flow);
+  void change_with_others(std::uint32_t flow);
+  void visit_flow(std::uint32_t flow);
+  void visit(std::uint32_t link);
+  void solve();
+  bool overflows();
+
+  std::vector<Link> links_;
+  std::vector<Flow> flows_;
+  std::vector<Crossing> crossings_;
+  std::vector<std::uint32_t> touched_flows_, touched_links_;
+  std::uint32_t unsettled_ = 0;  // flows and links that have changed
+  // Scratch.
+  std::uint32_t walk_ = 0;
+  std::vector<std::uint32_t> near_links_, near_flows_, roomy_, changed_;
+  const std::vector<double>* rates_ = nullptr;           // of near_flows_
+  std::vector<std::pair<std::uint32_t, double>> moved_;  // flows, and their rates before
+  std::vector<double> capacities_;
+  std::vector<FairFlow> part_;
+  std::vector<std::uint32_t> part_crossings_;
+  FairShare fair_;
+};
+
+}  // namespace longhaul::flow

@@ -1,0 +1,183 @@
+#include "longhaul/flow/tree_packing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "longhaul/base/check.h"
+#include "longhaul/flow/capacities.h"
+#include "longhaul/flow/lp.h"
+#include "longhaul/flow/max_flow.h"
+
+namespace longhaul::flow {
+namespace {
+
+constexpr double kExact = 1e-7;    // of the rate, at which a cut counts as kept
+constexpr double kPrecise = 1e-6;  // of the rate, at which a solution is given out
+constexpr int kMaxRounds = 500;
+
+// A forest's traffic in one phase: `flow` on ordered pairs as trees leave their roots. Summing up
+// is the same with every pair turned round.
+struct Phase {
+  std::vector<int> columns;  // by row of the true direction; -1 on the diagonal
+  bool reversed = false;
+  std::set<std::vector<bool>> cuts = {};  // those that rows stand for
+};
+
+class Packing {
+ public:
+  Packing(const Wan& wan, const Task& task)
+      : at_(wan), n_(at_.sites), unit_(at_.largest()), task_(task) {}
+
+  std::optional<TreePacking> solve() {
+    if (n_ < 2 || unit_ == 0) return TreePacking{};
+    add_columns();
+    add_capacities();
+    for (Phase& phase : phases_) add_first_cuts(phase);
+    for (int round = 0; round < kMaxRounds; ++round) {
+      if (!lp_.maximise()) return std::nullopt;
+      const double rate = lp_.value(rate_);
+      double kept = kUnlimited;  // the least that a site gets of either phase
+      bool more = false;
+      for (Phase& phase : phases_)
+        for (std::size_t site = 0; site < n_; ++site)
+          kept = std::min(kept, separate(phase, site, rate, more));
+      if (more && kept < rate * (1 - kExact)) continue;
+      if (kept < rate * (1 - kPrecise)) return std::nullopt;
+      return trees(kept);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  double most() const { return 4 * double(n_ * n_); }  // units; more than finite links can carry
+
+  void add_columns() {
+    rate_ = lp_.add_column(0, most(), 1);
+    const bool broadcast = task_.op == Collective::broadcast;
+    for (std::uint32_t site = 0; site < n_; ++site)
+      roots_.push_back(lp_.add_column(0, broadcast && site != task_.root ? 0 : kUnlimited, 0));
+    for (const bool reversed : {false, true}) {
+      if (reversed && broadcast) break;
+      Phase& phase = phases_.emplace_back();
+      phase.reversed = reversed;
+      for (std::size_t from = 0; from < n_; ++from)
+        for (std::size_t to = 0; to < n_; ++to)
+          phase.columns.push_back(from == to ? -1
+                                             : lp_.add_column(0, at_.pair(from, to) / unit_, 0));
+    }
+  }
+
+  // Adds up the pairs that `choose` takes, of both phases.
+  template <class Choose>
+  void limit(double rate, Choose&& choose) {
+    if (!std::isfinite(rate)) return;
+    std::vector<Lp::Term> terms;
+    for (const Phase& phase : phases_)
+      for (std::size_t from = 0; from < n_; ++from)
+        for (std::size_t to = 0; to < n_; ++to)
+          if (from != to && choose(from, to)) terms.push_back({phase.columns[from * n_ + to], 1});
+    lp_.add_row(-kUnlimited, rate / unit_, terms);
+  }
+
+  void add_capacities() {
+    for (std::size_t site = 0; site < n_; ++site) {
+      limit(at_.up[site], [&](std::size_t from, std::size_t) { return from == site; });
+      limit(at_.down[site], [&](std::size_t, std::size_t to) { return to == site; });
+    }
+    if (phases_.size() > 1)  // of one phase the column's bound says it
+      for (std::size_t from = 0; from < n_; ++from)
+        for (std::size_t to = 0; to < n_; ++to)
+          if (from != to)
+            limit(at_.pair(from, to),
+                  [&](std::size_t a, std::size_t b) { return a == from && b == to; });
+    for (const Wan::Shared& link : at_.shared) {
+      const std::set<SitePair> pairs(link.pairs.begin(), link.pairs.end());
+      limit(link.rate, [&](std::size_t a, std::size_t b) {
+        return pairs.contains({std::uint32_t(a), std::uint32_t(b)});
+      });
+    }
+    std::vector<Lp::Term> roots = {{rate_, -1}};
+    for (int root : roots_) roots.push_back({root, 1});
+    lp_.add_row(0, 0, roots);
+  }
+
+  int column(const Phase& phase, std::size_t from, std::size_t to) const {
+    return phase.reversed ? phase.columns[to * n_ + from] : phase.columns[from * n_ + to];
+  }
+
+  // What comes into `members` and is rooted there is at least the rate. false: known already.
+  bool add_cut(Phase& phase, const std::vector<bool>& members) {
+    if (!phase.cuts.insert(members).second) return false;
+    std::vector<Lp::Term> terms = {{rate_, -1}};
+    for (std::size_t to = 0; to < n_; ++to) {
+      if (!members[to]) continue;
+      terms.push_back({roots_[to], 1});
+      for (std::size_t from = 0; from < n_; ++from)
+        if (!members[from]) terms.push_back({column(phase, from, to), 1});
+    }
+    lp_.add_row(0, kUnlimited, terms);
+    return true;
+  }
+
+  void add_first_cuts(Phase& phase) {
+    for (std::size_t site = 0; site < n_; ++site)
+      for (const bool alone : {true, false}) {
+        std::vector<bool> members(n_, !alone);
+        members[site] = alone;
+        add_cut(phase, members);
+      }
+  }
+
+  // The most that `site` gets of the phase as it is now; adds the cuts that keep it from the rate.
+  double separate(Phase& phase, std::size_t site, double rate, bool& more) {
+    const std::size_t nodes = n_ + 1, source = n_;
+    std::vector<double> capacities(nodes * nodes, 0);
+    for (std::size_t to = 0; to < n_; ++to) {
+      capacities[source * nodes + to] = lp_.value(roots_[to]);
+      for (std::size_t from = 0; from < n_; ++from)
+        if (from != to) capacities[from * nodes + to] = lp_.value(column(phase, from, to));
+    }
+    MaxFlow flow = max_flow(std::move(capacities), nodes, source, site, rate * (1 - kExact / 2));
+    if (!flow.unreached.empty())
+      for (std::vector<bool>* side : {&flow.unreached, &flow.reaching}) {
+        if (side->at(source)) continue;
+        side->resize(n_);
+        more = add_cut(phase, *side) || more;
+      }
+    return flow.value;
+  }
+
+  std::optional<TreePacking> trees(double rate) const {
+    TreePacking trees;
+    if (rate >= most() * (1 - kPrecise)) return trees;  // no link limits it
+    if (rate <= 0) return std::nullopt;
+    trees.seconds = task_.bytes / (rate * unit_);
+    for (int root : roots_) trees.share.push_back(lp_.value(root) / lp_.value(rate_));
+    for (const Phase& phase : phases_) {
+      std::vector<double>& rates = phase.reversed ? trees.reduce : trees.spread;
+      for (int column : phase.columns)
+        rates.push_back(column < 0 ? 0 : std::max(0.0, lp_.value(column)) * unit_);
+    }
+    return trees;
+  }
+
+  const Capacities at_;
+  const std::size_t n_;
+  const double unit_;  // bytes a second
+  const Task task_;
+  Lp lp_;
+  int rate_ = 0;
+  std::vector<int> roots_;
+  std::vector<Phase> phases_;
+};
+
+}  // namespace
+
+std::optional<TreePacking> pack_trees(const Wan& wan, const Task& task) {
+  if (wan.sites.size() > kMaxSitesForTrees) return std::nullopt;
+  LH_CHECK(task.root < std::max<std::size_t>(wan.sites.size(), 1));
+  return Packing(wan, task).solve();
+}
+
+}  // namespace longhaul::flow

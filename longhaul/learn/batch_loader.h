@@ -1,0 +1,34 @@
+#pragma once
+// Internal to learn/ (includes torch): a shard's batches as tensors.
+#include <ATen/ATen.h>
+
+#include "longhaul/learn/learner.h"
+
+namespace longhaul::learn {
+
+struct Batch {
+  at::Tensor input;   // batch x sample shape, float32
+  at::Tensor target;  // batch, int64: classes; or batch x targets, float32: numbers
+  bool last = false;  // an epoch of the shard ends with it
+
+  Batch to(at::Device device) const { return {input.to(device), target.to(device), last}; }
+};
+
+// These samples of the data, in host memory.
+Batch gather(const DataSet&, std::span<const std::uint32_t> samples);
+
+// The shard's batches in the order that Batches gives them.
+class BatchLoader {
+ public:
+  explicit BatchLoader(const LearnerParts&);
+  Batch next();
+  Batch peek() const;                                     // what next() will give
+  std::uint64_t step() const { return batches_.step(); }  // batches taken
+  void state(Archive& ar) { batches_.state(ar); }
+
+ private:
+  std::shared_ptr<const DataSet> data_;
+  Batches batches_;
+};
+
+}  // namespace longhaul::learn

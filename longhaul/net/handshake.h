@@ -1,0 +1,57 @@
+#pragma once
+// A connection until both sides have said hello: who dialled speaks first. A stranger is told why
+// and shut out; one that says nothing is shut out after kTimeout.
+// One thread: the loop's.
+#include <memory>
+
+#include "longhaul/net/connection.h"
+#include "longhaul/net/hello.h"
+#include "longhaul/net/link.h"
+#include "longhaul/net/tcp.h"
+
+namespace longhaul::net {
+
+class Handshake final : public Connection::Owner, public std::enable_shared_from_this<Handshake> {
+ public:
+  static constexpr Time kTimeout = std::chrono::seconds(5);
+  struct Dialled {  // who should be there
+    Rank peer = 0;
+    std::uint32_t stream = 0;
+  };
+  class Host {
+   public:
+    virtual ~Host() = default;
+    virtual Loop& loop() = 0;
+    virtual const Identity& identity() const = 0;
+    virtual Link& link(Rank) = 0;
+    // Is that hello one for the link as it is? False: not yet, it may call again soon.
+    virtual Result<bool> accepts(const Hello&) = 0;
+    // Each greeting ends with one of these, and is then dropped. `refused`: the peer does not want
+    // this node, so there is no sense in asking again.
+    virtual void on_handshake_done(Handshake&, Rank, std::uint32_t stream) = 0;
+    virtual void on_handshake_failed(Handshake&, bool refused, const Error&) = 0;
+  };
+  // `dialled`: nothing if it is the other who called. The host keeps it and outlives it.
+  Handshake(std::optional<Dialled> dialled, Host& host) : dialled_(dialled), host_(host) {}
+  ~Handshake() override;
+  void start(std::unique_ptr<Stream>);
+  const std::optional<Dialled>& dialled() const { return dialled_; }
+
+ private:
+  void on_frame(Connection&, Frame&&) override;
+  std::optional<Frame> to_write(Connection&) override { return std::exchange(out_, std::nullopt); }
+  void on_written(Connection&, const Frame&) override;
+  void on_end(Connection&, const Error&) override;
+  void refuse(const Error&);
+  Status accept_hello(const Hello&);
+
+  const std::optional<Dialled> dialled_;
+  Host& host_;
+  std::shared_ptr<Connection> connection_;  // empty: over
+  std::optional<Frame> out_;
+  std::optional<Error> refused_;
+  bool by_peer_ = false;
+  Timer timeout_;
+};
+
+}  // namespace longhaul::net

@@ -1,0 +1,106 @@
+#pragma once
+// LapCoordinator lets all nodes of a job begin something at one moment, and finds when the last of
+// them had done it, though every node has a clock of its own. One at each node; rank 0 leads. A
+// lap:
+//
+//   call, ready   all end what they do, and say that they are prepared
+//   ping, pong    rank 0 learns how far the others' clocks are from its own
+//   go            all begin at one time, each told in its own clock
+//   done          how long each took from that time on
+//
+// A pong is taken to be of the middle of its round trip, and of kPings the quickest one counts
+// (Cristian, "Probabilistic clock synchronization", 1989): starts differ by at most half of what
+// the delays there and back differ by. The lap lasts as long as the slowest node takes.
+#include <optional>
+#include <vector>
+
+#include "longhaul/core/machine.h"
+#include "longhaul/perf/messages.h"
+
+namespace longhaul::perf {
+
+struct Lap {
+  Time elapsed{0};
+  Rank last = 0;                // who took so long
+  std::uint64_t wan_bytes = 0;  // that all nodes sent to other sites meanwhile, and for the lap
+  Time start{0};                // by the clock of rank 0
+  void state(auto& ar) { ar(elapsed, last, wan_bytes, start); }
+};
+
+class LapCoordinator final : public Machine {
+ public:
+  using Messages = perf::Messages;
+  static constexpr std::uint32_t kPings = 5;
+  static constexpr Time kMargin = std::chrono::milliseconds(5);  // beyond the longest round trip
+  static constexpr Time kMaxLead = std::chrono::hours(1);        // from a go to its start
+
+  // `laps`: at least one.
+  LapCoordinator(const Place&, Round laps);
+
+  void on_start(Turn&) override;
+  Status on_message(Rank from, const Message&, Turn&) override;
+  void on_timer(TimerId, Turn&) override;
+  void state(Archive&) override;
+
+  // --- for its owner, to be looked at in on_progress --------------------------------------------
+  // All have ended the lap before this one, and wait for ready().
+  bool called() const { return phase_ == Phase::called; }
+  // Called for the last time: no lap follows.
+  bool over() const { return calls_ > count_; }
+  // The one that is called or runs; only after the first call.
+  Round lap() const { return calls_ - 1; }
+  // `wan_bytes`: what this node has sent to other sites since it began.
+  void ready(std::uint64_t wan_bytes, Turn&);
+  // The lap has begun, and done() has not been said.
+  bool running() const { return phase_ == Phase::running; }
+  void done(Turn&);
+  // This node has nothing more to do.
+  bool finished() const { return over() && !called() && left_ == 0; }
+  // Rank 0: of the laps that are over; with their bytes once finished().
+  const std::vector<Lap>& laps() const { return laps_; }
+  std::string waiting_for() const;
+
+ private:
+  enum class Phase : std::uint8_t { resting, called, ready, set, running };
+  enum class Stage : std::uint8_t { preparing, measuring_clocks, timing };
+  struct PeerProgress {  // what rank 0 knows of a node, in this lap
+    bool ready = false, done = false;
+    std::uint32_t pongs = 0;
+    Time sent{0};                   // the last ping
+    std::optional<Time> trip = {};  // the quickest
+    Time ahead{0};                  // how far its clock is before this one
+    void state(auto& ar) { ar(ready, done, pongs, sent, trip, ahead); }
+  };
+
+  // At every node.
+  Status take(Rank from, const Call&, Turn&);
+  Status take(Rank from, const Ping&, Turn&);
+  Status take(Rank from, const Go&, Turn&);
+  void start_at(Time, Turn&);
+  // At rank 0.
+  Status take(Rank from, const Ready&, Turn&);
+  Status take(Rank from, const Pong&, Turn&);
+  Status take(Rank from, const Done&, Turn&);
+  void call(Turn&);
+  void note_ready(Rank, std::uint64_t wan_bytes, Turn&);
+  void note_done(Rank, Time elapsed, Turn&);
+  void ping(Rank, Turn&);
+  void go(Turn&);
+
+  const bool is_leader_;
+  const Round count_;
+  Phase phase_ = Phase::resting;
+  Round calls_ = 0;
+  Time start_{0};  // of the lap, in this node's clock
+
+  // At rank 0 only.
+  Stage stage_ = Stage::preparing;
+  std::vector<PeerProgress> peers_;  // by rank
+  std::uint64_t left_ = 0;           // of them, whom this stage waits for
+  Lap open_;                         // the lap that runs, so far
+  std::uint64_t sent_ = 0;           // by all who are ready, until they were
+  std::uint64_t sent_before_ = 0;
+  std::vector<Lap> laps_;
+};
+
+}  // namespace longhaul::perf

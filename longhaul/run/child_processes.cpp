@@ -1,0 +1,175 @@
+#include "longhaul/run/child_processes.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace longhaul::run {
+namespace {
+
+constexpr int kFirstInheritedSocket = 3;  // where LISTEN_FDS begin
+
+// Between fork() and exec() only what is safe in a signal handler: the parent may have threads.
+// Everything that allocates has been done before.
+[[noreturn]] void become(const ChildSpec& spec, const char* const* argv,
+                         const char* const* environment, char* pid_digits, const int (&outputs)[2],
+                         pid_t parent) {
+  const int listening_socket = spec.listening_socket;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it died in between
+  setpgid(0, 0);
+  if (spec.network >= 0 && setns(spec.network, CLONE_NEWNET) != 0) _exit(126);
+  for (const int kept : spec.keep) fcntl(kept, F_SETFD, 0);
+  dup2(outputs[0], STDOUT_FILENO);
+  dup2(outputs[1], STDERR_FILENO);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  if (listening_socket == kFirstInheritedSocket)
+    fcntl(listening_socket, F_SETFD, 0);
+  else if (listening_socket >= 0)
+    dup2(listening_socket, kFirstInheritedSocket);
+  for (auto [pid, digit] = std::pair(getpid(), pid_digits + 9); digit >= pid_digits; --digit) {
+    *digit = char('0' + pid % 10);
+    pid /= 10;
+  }
+  struct sigaction plain = {};
+  plain.sa_handler = SIG_DFL;
+  for (const int number : {SIGINT, SIGTERM, SIGPIPE}) sigaction(number, &plain, nullptr);
+  execve(argv[0], const_cast<char* const*>(argv), const_cast<char* const*>(environment));
+  _exit(127);
+}
+
+}  // namespace
+
+std::string to_string(const ChildExit& end) {
+  if (end.signal != 0) return fmt::format("killed by signal {}", end.signal);
+  return fmt::format("exit code {}", end.code);
+}
+
+ChildProcesses::~ChildProcesses() {
+  signal(SIGKILL);
+  for (Child& child : children_) {
+    if (!child.end) (void)waitpid(child.pid, nullptr, 0);
+    for (const Pipe& pipe : child.pipes)
+      if (pipe.descriptor >= 0) close(pipe.descriptor);
+  }
+}
+
+Status ChildProcesses::start(const ChildSpec& spec) {
+  std::string listen_pid = "LISTEN_PID=0000000000";  // leading zeros are read as decimal digits
+  std::vector<const char*> argv, environment;
+  for (const std::string& word : spec.command) argv.push_back(word.c_str());
+  argv.push_back(nullptr);
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (std::strncmp(*entry, "LISTEN_", 7) != 0) environment.push_back(*entry);
+  if (spec.listening_socket >= 0) {
+    environment.push_back("LISTEN_FDS=1");
+    environment.push_back(listen_pid.c_str());
+  }
+  environment.push_back(nullptr);
+  int out[2], err[2];
+  if (pipe2(out, O_CLOEXEC) != 0) return unavailable("no pipe: " + std::string(strerror(errno)));
+  if (pipe2(err, O_CLOEXEC) != 0) {
+    close(out[0]), close(out[1]);
+    return unavailable("no pipe: " + std::string(strerror(errno)));
+  }
+  const int outputs[2] = {out[1], err[1]};
+  const pid_t parent = getpid(), pid = fork();
+  if (pid == 0)
+    become(spec, argv.data(), environment.data(), listen_pid.data() + 11, outputs, parent);
+  const std::string why = strerror(errno);
+  close(out[1]), close(err[1]);
+  for (const int end : {out[0], err[0]}) fcntl(end, F_SETFL, O_NONBLOCK);
+  if (pid < 0) {
+    close(out[0]), close(err[0]);
+    return unavailable(fmt::format("{}: no process for it: {}", spec.name, why));
+  }
+  children_.push_back({spec.name, pid, false, {{out[0], ""}, {err[0], ""}}, std::nullopt});
+  return Ok{};
+}
+
+void ChildProcesses::flush(Child& child, Pipe& pipe) {
+  line_(child.name, &pipe == &child.pipes[1], pipe.begun);
+  pipe.begun.clear();
+}
+
+void ChildProcesses::read(Child& child, Pipe& pipe) {
+  char buffer[4096];
+  for (;;) {
+    const ssize_t count = ::read(pipe.descriptor, buffer, sizeof buffer);
+    if (count < 0) return;  // nothing now
+    if (count == 0) break;
+    for (const char c : std::string_view(buffer, std::size_t(count))) {
+      if (c != '\n') pipe.begun += c;
+      if (c == '\n' || pipe.begun.size() >= kMaxLine) flush(child, pipe);
+    }
+  }
+  if (!pipe.begun.empty()) flush(child, pipe);
+  close(std::exchange(pipe.descriptor, -1));
+}
+
+void ChildProcesses::reap(Child& child) {
+  int status = 0;
+  if (child.end || waitpid(child.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) != child.pid)
+    return;
+  if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+    child.stopped = WIFSTOPPED(status);
+    return;
+  }
+  for (Pipe& pipe : child.pipes)
+    if (pipe.descriptor >= 0) read(child, pipe);
+  child.end = WIFSIGNALED(status) ? ChildExit{0, WTERMSIG(status)} : ChildExit{WEXITSTATUS(status)};
+}
+
+void ChildProcesses::poll(std::chrono::milliseconds within) {
+  std::vector<pollfd> waits;
+  for (const Child& child : children_)
+    for (const Pipe& pipe : child.pipes)
+      if (pipe.descriptor >= 0) waits.push_back({pipe.descriptor, POLLIN, 0});
+  (void)::poll(waits.data(), waits.size(), int(within.count()));
+  for (Child& child : children_) {
+    for (Pipe& pipe : child.pipes)
+      if (pipe.descriptor >= 0) read(child, pipe);
+    reap(child);
+  }
+}
+
+bool ChildProcesses::all_ended() const {
+  return std::all_of(children_.begin(), children_.end(),
+                     [](const Child& child) { return child.end.has_value(); });
+}
+
+std::vector<ChildExit> ChildProcesses::ends() const {
+  LH_CHECK(all_ended());
+  std::vector<ChildExit> ends;
+  for (const Child& child : children_) ends.push_back(*child.end);
+  return ends;
+}
+
+bool ChildProcesses::rest_is_stopped() const {
+  bool some = false, rest = true;
+  for (const Child& child : children_) {
+    some |= child.end.has_value();
+    rest &= child.end || child.stopped;
+  }
+  return some && rest && !all_ended();
+}
+
+void ChildProcesses::signal(int number) {
+  for (const Child& child : children_)
+    if (!child.end) kill(child.pid, number);
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,41 @@
+#pragma once
+// What the records of a run come to: time waited by cause, staleness, local steps. From the figures
+// that strategies record (docs/sync/README.md):
+//
+//   wait_s, CAUSE_wait_s   seconds that a learner stood idle: for the exchange, or for CAUSE
+//   staleness              of an update, in rounds or commits
+//   steps                  local steps of an update
+#include <map>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/core/action.h"
+#include "longhaul/core/place.h"
+
+namespace longhaul::run {
+
+struct RunStatistics {
+  struct Steps {
+    std::uint64_t updates = 0, steps = 0;
+    void state(Archive& ar) { ar(updates, steps); }
+  };
+  static constexpr std::uint64_t kMaxStaleness = 1000;  // and more count as this
+
+  std::map<std::string, double> waiting_s;           // by cause, all nodes together
+  std::map<std::uint64_t, std::uint64_t> staleness;  // how many updates
+  std::map<std::string, Steps> steps;                // by node
+
+  bool empty() const { return waiting_s.empty() && staleness.empty() && steps.empty(); }
+  void add(const Member& node, const Record&);
+  void add(const RunStatistics&);
+  void state(Archive& ar) { ar(waiting_s, staleness, steps); }
+};
+
+// Into a summary's object, what there is: waiting_s, staleness, steps_per_update.
+void write(const RunStatistics&, nlohmann::ordered_json& into);
+// The other way round; what is not as write() has it is left out.
+RunStatistics read_statistics(const nlohmann::json& from);
+
+}  // namespace longhaul::run
