@@ -171,7 +171,7 @@ TEST_P(SocketsNightly, ALostNodeEndsNobodyElseInAHang) {
       }
       EXPECT_TRUE(!ended.errors[0].empty() || ended.params[0] == ended.params[2]);
       EXPECT_TRUE(std::any_of(ended.notes.begin(), ended.notes.end(), [](const auto& note) {
-        return note.find("lost touch with rank 1 (site1)") != std::string::npos;
+        return note.find("lost contact with rank 1 (site1)") != std::string::npos;
       }));
     }
   });

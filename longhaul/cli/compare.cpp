@@ -84,9 +84,8 @@ int compare(const CompareArgs& args) {
 void add_compare(CLI::App& app, int& code) {
   auto args = std::make_shared<CompareArgs>();
   CLI::App* sub = app.add_subcommand("compare", "runs one job with several strategies; one table");
-  args->common.add_to(
-      *sub, "runs/NAME-compare",
-      "takes finished runs as they are, goes on with stopped ones, begins the rest");
+  args->common.add_to(*sub, "runs/NAME-compare",
+                      "keeps finished runs, continues interrupted ones, starts the others");
   sub->add_option("--sync", args->syncs, "sync kinds, separated by commas")
       ->required()
       ->delimiter(',')

@@ -12,8 +12,8 @@ struct ComparedJob {
   run::Job job;
 };
 
-// Every combination, or an Error about the first that cannot be: kinds that do not exist come
-// first, then keys of [sync] that only some of the kinds have. `overlays` empty: the job's own.
+// Every combination, or an Error about the first impossible one: unknown kinds first, then keys of
+// [sync] that only some of the kinds have. `overlays` empty: the job's own.
 Result<std::vector<ComparedJob>> compared_jobs(const RunOptions&,
                                                const std::vector<std::string>& syncs,
                                                const std::vector<std::string>& overlays);

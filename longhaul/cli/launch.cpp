@@ -51,7 +51,7 @@ void add_launch(CLI::App& app, int& code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* sub =
       app.add_subcommand("launch", "trains with one process a node on this machine, over sockets");
-  options->add_to(*sub, "runs/NAME", "goes on with an interrupted run", false);
+  options->add_to(*sub, "runs/NAME", "continues an interrupted run", false);
   options->add_record_to(*sub);
   add_wan_option(*sub, options->wan);
   auto lab = std::make_shared<bool>(false);

@@ -98,7 +98,7 @@ std::string pace_text(const run::Summary& s) {
 
 std::string lab_text(const run::LabFigures& lab) {
   return fmt::format(
-      "emulated WAN: {} packets, {} lost, {} dropped by full queues; {:.2f} % held up{}",
+      "emulated WAN: {} packets, {} lost, {} dropped by full queues; {:.2f} % delayed{}",
       lab.packets, lab.lost, lab.queue_full, 100 * lab.limited_share,
       lab.router_limited ? ": limited by the router, NOT by the WAN" : " by the router");
 }
@@ -108,7 +108,7 @@ bool is_interrupted(const run::Summary& summary) {
 }
 
 void print_resume_hint() {
-  fmt::print(stderr, "longhaul: interrupted; the same command with --resume goes on\n");
+  fmt::print(stderr, "longhaul: interrupted; the same command with --resume continues\n");
 }
 
 }  // namespace longhaul::cli

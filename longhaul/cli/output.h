@@ -1,5 +1,5 @@
 #pragma once
-// What the subcommands print alike.
+// Output that several subcommands share.
 #include <string>
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace longhaul::cli {
 
-// One message on standard error; answers with the exit code that belongs to it.
+// Prints the error on standard error; returns its exit code.
 int print_error(const Error&);
 
 // Columns of text under a head, the first to the left, the others to the right.
@@ -18,15 +18,15 @@ std::string text_table(const std::vector<std::string>& head,
 // The middle one, or the mean of the two; NaN without values.
 double median(std::vector<double> values);
 
-// What a run came to; `time`: the kind of its time_s, "virtual time". Its failure goes to standard
-// error.
+// Prints the result of a run; `time` names the kind of time_s, "virtual time". A failure goes to
+// standard error.
 void print_run(const run::Summary&, const std::string& folder, std::string_view time);
 
-// One line on steps that were to take as long as in the simulator; "" if they were not.
+// One line on paced steps; "" without [net] pace.
 std::string pace_text(const run::Summary&);
-// What its workers waited for, and how stale updates were; "" if nothing says so.
+// Waiting times and staleness; "" if nothing was recorded.
 std::string statistics_text(const run::RunStatistics&);
-// What the router of an emulated WAN says of itself, in a line.
+// The counts of the emulated WAN's router, in one line.
 std::string lab_text(const run::LabFigures&);
 
 bool is_interrupted(const run::Summary&);

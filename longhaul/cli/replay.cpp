@@ -71,7 +71,7 @@ void print_ending(const record::Outcome& outcome) {
   const StreamEnd& e = *outcome.ending;
   switch (e.kind) {
     case StreamEnd::Kind::between:
-      fmt::print("  without its end, at byte {}: the run was killed, or goes on\n", e.offset);
+      fmt::print("  without its end, at byte {}: the run was killed, or still runs\n", e.offset);
       break;
     case StreamEnd::Kind::torn:
       fmt::print("  torn in entry {} at byte {}: the run was killed, or the file was cut\n",

@@ -30,12 +30,12 @@ struct RunOptions {
   void add_to(CLI::App&, const std::string& out_default, const std::string& resume_doc,
               bool with_threads = true);
   CLI::Option* add_record_to(CLI::App&);
-  // JOB, --set and --wan, for a process that is to come to the same job.
+  // JOB, --set and --wan, for a process that reads the same job.
   std::vector<std::string> job_arguments() const;
   // Reads the job with --set and --wan applied, and `more` settings after them.
   Result<run::Job> load(const std::vector<std::string>& more = {}) const;
-  // For a command that is one run, and for one run of several: those may have ended, been
-  // stopped, or not have begun when --resume is given.
+  // For a command that is one run, and for one run of several, which with --resume may be finished,
+  // interrupted or not started.
   run::SimulateOptions one(std::string folder) const;
   run::SimulateOptions one_of_several(std::string folder) const;
 };

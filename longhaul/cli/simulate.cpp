@@ -145,7 +145,7 @@ void add_simulate(CLI::App& app, int& code) {
   auto args = std::make_shared<SimulateArgs>();
   CLI::App* sub = app.add_subcommand("simulate", "trains in virtual time on a simulated network");
   args->common.add_to(*sub, "runs/NAME",
-                      "goes on with an interrupted run, to the same bits; with --seeds, with all");
+                      "continues an interrupted run, to the same bits; with --seeds, all of them");
   sub->add_option("--checkpoint-every", args->checkpoint_every,
                   "rounds between checkpoints (default: [job] checkpoint_every)")
       ->type_name("K");

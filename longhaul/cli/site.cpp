@@ -101,7 +101,7 @@ int site(const SiteArgs& args) {
 void add_site(CLI::App& app, int& code) {
   auto args = std::make_shared<SiteArgs>();
   CLI::App* sub = app.add_subcommand("site", "runs one node of a job, over sockets");
-  args->common.add_to(*sub, "runs/NAME/SITE", "goes on with an interrupted run", false);
+  args->common.add_to(*sub, "runs/NAME/SITE", "continues an interrupted run", false);
   sub->add_option("--site", args->site,
                   "which node this is: a site's name, NAME/1 for its second node (default: the "
                   "rank that torchrun, mpirun, srun or PMI gave)")
@@ -117,9 +117,8 @@ void add_site(CLI::App& app, int& code) {
   args->common.add_record_to(*sub);
   add_wan_option(*sub, args->common.wan);
   sub->add_flag("--rejoin", args->rejoin,
-                "comes back to a run that goes on without this node: what it was told and did "
-                "since is lost, the others hand their model over (`longhaul explain SYNC`: a lost "
-                "node may return)");
+                "rejoins a run that continues without this node and receives its model from the "
+                "others (`longhaul explain SYNC`: a lost node may return)");
   sub->add_flag("--insecure", args->insecure,
                 "unencrypted connections to other machines: for a network that only you reach");
   sub->footer(

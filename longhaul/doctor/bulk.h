@@ -1,25 +1,25 @@
 #pragma once
-// Bytes that mean nothing, as many as the way takes for a while.
+// Bulk data that measures the rate of one direction.
 #include "longhaul/doctor/channel.h"
 #include "longhaul/doctor/measure.h"
 
 namespace longhaul::doctor {
 
 inline constexpr Time kStallTimeout =
-    std::chrono::seconds(10);  // without a byte: the way is not good
+    std::chrono::seconds(10);  // without a byte: the transfer has failed
 
-// For `seconds`, or until `mbytes` have gone, whichever is first; then bulk_end. What it sends does
-// not compress.
+// Sends for plan.seconds or plan.mbytes, whichever ends first, then bulk_end. The bytes do not
+// compress.
 Status send_bulk(const Channel&, const MeasurementPlan&, const Deadline&);
 
 struct Bulk {
   BulkResult received;
-  PathInfo sent;  // what the sender says of the way
+  PathInfo sent;  // the sender's view of the path
 };
-// All of it, until bulk_end. Nothing but a few thousand samples is kept. Errors: it stalls.
+// Receives until bulk_end. Keeps a few thousand samples only. Error: the transfer stalls.
 Result<Bulk> receive_bulk(const Channel&, const Deadline&);
 
-// Samples of what came, a few thousand at most however much it is: times rise.
+// Samples of bytes received over time, a few thousand at most; times ascend.
 class RateMeter {
  public:
   void add(double at, double bytes);

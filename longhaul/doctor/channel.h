@@ -1,6 +1,6 @@
 #pragma once
 // Messages over a socket: a head of 12 bytes (magic, version, kind, size), then the message. Used
-// by one thread at a time. Every Error names the peer and what was waited for.
+// by one thread at a time. Every Error names the peer and the expected message.
 #include <array>
 
 #include "longhaul/base/wire.h"
@@ -18,7 +18,7 @@ struct Head {
   std::uint32_t size = 0;  // of what follows
 };
 std::array<std::byte, kHead> encode(const Head&);
-// Errors: nothing of ours, another version, an unknown kind, or too long.
+// Errors: not a longhaul message, another version, an unknown kind, or too long.
 Result<Head> decode(std::span<const std::byte, kHead>);
 
 std::string_view name_of(Kind);

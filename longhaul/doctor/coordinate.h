@@ -1,7 +1,7 @@
 #pragma once
-// The two parts of an examination: the first site has all pairs measured, slot by slot, and gets
-// the results; the others do as it says. The first site dials all others, and of two sites the
-// lower dials, as in training: what a firewall forbids there it forbids here.
+// The two roles of the doctor. The coordinator, at the first site, has all pairs measured, slot by
+// slot, and collects the results; participants follow its requests. The coordinator dials all
+// others, and of two sites the lower dials, as in training, so that firewalls act in the same way.
 #include <functional>
 
 #include "longhaul/doctor/handshake.h"
@@ -12,32 +12,32 @@ namespace longhaul::doctor {
 
 struct CoordinatorOptions {
   MeasurementPlan plan = {};
-  Time arrival_timeout = std::chrono::seconds(30);  // for a site to come
+  Time arrival_timeout = std::chrono::seconds(30);  // for a site to connect
   bool one_by_one = false;
   MachineFacts facts = {};  // of this machine
   std::function<void(const std::string&)> on_progress =
       {};  // progress, a line at a time; from this thread
 };
 
-// At the first site. Fills in `sites` and `pairs`; a site that does not come is measured by nobody,
-// but all that came try to reach it. Starts threads, which end before it does.
+// At the first site. Fills in `sites` and `pairs` of the report. All present sites try to reach a
+// site that did not connect. Starts threads, which end before it returns.
 void run_coordinator(const LocalSite&, const CoordinatorOptions&, Report&);
-// How long it takes if all sites come, in seconds, about.
+// Approximate duration in seconds if all sites connect.
 double expected_seconds(const MeasurementPlan&, std::size_t sites, bool one_by_one);
 
-// Who measures a pair: the lower if its doctor came, else the higher, else nobody.
+// The site that measures a pair: the lower if it is present, else the higher, else none.
 std::optional<Pair> measuring_site(Pair, const std::vector<bool>& present);
 
 struct ParticipantOptions {
-  Time arrival_timeout = std::chrono::seconds(30);  // for the first site to come
+  Time arrival_timeout = std::chrono::seconds(30);  // for the first site to connect
   MachineFacts facts = {};
   std::uint16_t port = 0;  // where `listening_socket` listens
   std::function<void(const std::string&)> on_progress =
       {};  // from any of its threads, one at a time
 };
 
-// At the others, until the first site says goodbye. `listening_socket`: a socket that listens. An
-// Error: the first site did not come, or went away. Strangers are turned away, a few at a time.
+// At the other sites, until the coordinator's bye. `listening_socket` is non-blocking. Error: the
+// first site did not connect, or disconnected. Strangers are refused, a few at a time.
 Status run_participant(const LocalSite&, int listening_socket, const ParticipantOptions&);
 
 }  // namespace longhaul::doctor

@@ -131,7 +131,7 @@ void run_coordinator(const LocalSite& self, const CoordinatorOptions& options, R
     report.sites.back().facts.congestion = printable(lines[site].facts.congestion);
     if (!came)
       options.on_progress(
-          fmt::format("{} did not come: {}", self.names[site], lines[site].failure));
+          fmt::format("{} did not connect: {}", self.names[site], lines[site].failure));
   }
   const auto slots = options.one_by_one ? one_by_one(sites) : round_robin_schedule(sites);
   for (std::size_t i = 0; i < slots.size() && !(self.stop && self.stop()); ++i) {

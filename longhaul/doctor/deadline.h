@@ -1,5 +1,5 @@
 #pragma once
-// When a wait ends, if nothing else ends it: at a time, or when somebody wants it to.
+// The end of a wait: a time, or a stop request.
 #include <chrono>
 #include <functional>
 

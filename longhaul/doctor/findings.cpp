@@ -131,7 +131,7 @@ void Judge::pair(const PairResult& p) {
   }
   if (!p.failure.empty())
     add(Grade::bad, way(report_, p.from, p.to), p.failure,
-        "small messages pass but bulk does not: likely a path MTU that nobody tells; lower the "
+        "small messages pass but bulk does not: likely an unreported path MTU; lower the "
         "interface's MTU, or as root: sysctl net.ipv4.tcp_mtu_probing=1");
   add(grade_rtt(p, report_), way(report_, p.from, p.to),
       fmt::format("a round trip takes {:.1f} s", p.rtt_median_s),

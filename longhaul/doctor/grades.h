@@ -1,15 +1,15 @@
 #pragma once
-// What is too little or too much, for one cell at a time: the table and the findings ask the same.
+// Thresholds for each cell of the report; the tables and the findings use the same functions.
 #include "longhaul/doctor/measure.h"
 #include "longhaul/doctor/report.h"
 
 namespace longhaul::doctor {
 
 inline constexpr double kMinDisk = 1e9, kMinMemory = 1e9;  // bytes
-inline constexpr double kClocksApart = 1;                  // seconds; logs only suffer
+inline constexpr double kClocksApart = 1;                  // seconds; affects logs only
 inline constexpr double kLoss = 0.005;                     // one of 200 datagrams is chance
-inline constexpr double kMuchLoss = 0.1;                   // half of what version 1 of bbr stands
-inline constexpr std::uint32_t kMinMtu = 1280;             // what IPv6 asks of every link
+inline constexpr double kMuchLoss = 0.1;        // half of the loss that bbr version 1 tolerates
+inline constexpr std::uint32_t kMinMtu = 1280;  // what IPv6 asks of every link
 
 inline Grade grade_if(bool wrong, Grade grade) { return wrong ? grade : Grade::good; }
 
@@ -22,7 +22,7 @@ inline Grade grade_memory(const MachineFacts& f) {
 inline Grade grade_release(const SiteReport& s, const Report& r) {
   return grade_if(s.release != r.sites.front().release, Grade::bad);
 }
-// Loss that was measured or that the job expects turns a note into a complaint.
+// Loss that was measured or that the job expects turns a note into a bad grade.
 inline Grade grade_congestion(const MachineFacts& f, const Report& r, bool lossy) {
   if (f.has_bbr || (r.plan.congestion != "bbr" && !lossy)) return Grade::good;
   return lossy ? Grade::bad : Grade::note;

@@ -1,12 +1,12 @@
 #pragma once
-// What this machine says of itself, asked of its kernel.
+// Facts about this machine, from its kernel.
 #include <string>
 
 #include "longhaul/doctor/messages.h"
 
 namespace longhaul::doctor {
 
-// `folder`: where the run will write; it need not be there yet.
+// `folder`: where the run will write; it need not exist yet.
 MachineFacts local_facts(const std::string& folder);
 
 }  // namespace longhaul::doctor

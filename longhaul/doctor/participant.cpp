@@ -60,7 +60,8 @@ Status Participant::follow(const Channel& channel, bool& asked) {
   LH_TRY(channel.send(Kind::facts, options_.facts, soon));
   for (;;) {
     const auto any = channel.receive_any(Deadline::within(kLeaderTimeout, own_.stop));
-    if (!any) return unavailable(channel.peer() + ": in the middle: " + any.error().what);
+    if (!any)
+      return unavailable(channel.peer() + ": the connection broke off: " + any.error().what);
     if (any->kind == Kind::bye) return Ok{};
     if (any->kind != Kind::probe) return channel.wrong(any->kind, "came out of turn");
     const auto ask = channel.read<ProbeRequest>(any->kind, any->body);
@@ -68,7 +69,7 @@ Status Participant::follow(const Channel& channel, bool& asked) {
     if (ask->to >= own_.names.size() || ask->to == own_.site)
       return channel.wrong(any->kind, "of a site that is not another of this job");
     asked = true;
-    report_progress(fmt::format("measuring the way to {}", own_.names[ask->to]));
+    report_progress(fmt::format("measuring the path to {}", own_.names[ask->to]));
     LH_TRY(channel.send(Kind::result, probe(own_, ask->to, ask->plan),
                         Deadline::within(kHelloTimeout, own_.stop)));
   }
@@ -76,7 +77,7 @@ Status Participant::follow(const Channel& channel, bool& asked) {
 
 void Participant::serve(Socket socket) {
   auto session = accept_peer(std::move(socket), own_, Deadline::within(kHelloTimeout, own_.stop));
-  if (!session) return report_progress("turned away: " + session.error().what);
+  if (!session) return report_progress("refused a connection: " + session.error().what);
   if (session->hello.purpose == Purpose::probe) {
     const Status answered = answer(*session, own_, options_.port);
     if (!answered && !over_) report_progress(answered.error().what);
@@ -127,7 +128,7 @@ bool Participant::over() {
     end_ = Status(unavailable("stopped"));
   } else if (!coordinator_seen_ && Clock::now() > last_ + 2 * options_.arrival_timeout) {
     end_ = Status(unavailable(fmt::format(
-        "{} ({}) did not come within {:.0f} s{}: it dials this site; start it too, and look at "
+        "{} ({}) did not connect within {:.0f} s{}: it dials this site; start it too, and look at "
         "the way from there to here (firewall, address)",
         self_.names[0], net::to_string(self_.addresses[0]), 2 * seconds(options_.arrival_timeout),
         probed_ > 0 ? fmt::format(", although {} measurements by others did", probed_) : "")));

@@ -131,7 +131,7 @@ Status wait_and_echo(const Channel& channel, EchoSocket& echo, const Deadline& d
   for (;;) {
     if (deadline.stopped()) return unavailable("stopped");
     if (Clock::now() >= deadline.end)
-      return unavailable(channel.peer() + " says nothing in the middle of a measurement");
+      return unavailable(channel.peer() + " stopped answering during a measurement");
     pollfd waits[2] = {{channel.socket().get(), POLLIN, 0}, {echo.descriptor(), POLLIN, 0}};
     if (poll(waits, 2, 100) <= 0) continue;
     if (waits[1].revents != 0) echo.answer();

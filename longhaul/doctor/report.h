@@ -1,6 +1,5 @@
 #pragma once
-// What an examination found: numbers, what is wrong with them and what helps. Plain values; the
-// functions are pure.
+// The doctor's report: measurements, findings and remedies. Plain values; the functions are pure.
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,7 +10,7 @@ namespace longhaul::doctor {
 
 struct SiteReport {
   std::string name = {}, address = {};
-  bool present = false;      // its doctor came
+  bool present = false;      // its doctor connected
   std::string failure = {};  // why not
   std::string release = {};
   MachineFacts facts = {};
@@ -19,15 +18,15 @@ struct SiteReport {
 
 struct Report {
   std::string job = {}, job_hash = {};
-  std::vector<SiteReport> sites = {};  // the first one is that of whoever reports
-  std::vector<PairResult> pairs = {};  // those that somebody tried
+  std::vector<SiteReport> sites = {};  // the first one writes the report
+  std::vector<PairResult> pairs = {};  // those that were tried
   MeasurementPlan plan = {};
   bool dscp = true;          // [net] dscp
   double silence_s = 10;     // [net] silence_s
   double expected_loss = 0;  // the largest that the job's [wan] expects
   bool interrupted = false;
 
-  const PairResult* pair(std::uint32_t a, std::uint32_t b) const;  // whoever dialled; null: nobody
+  const PairResult* pair(std::uint32_t a, std::uint32_t b) const;  // whichever dialled; null: none
   // Of a direction that was measured.
   struct Direction {
     const PairResult& pair;
@@ -43,7 +42,7 @@ struct Finding {
   Grade grade = Grade::note;
   std::string where, what, remedy;
 };
-// The worst first.
+// Worst first.
 std::vector<Finding> findings(const Report&);
 Grade worst(const std::vector<Finding>&);
 

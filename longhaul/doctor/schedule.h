@@ -9,8 +9,8 @@ namespace longhaul::doctor {
 using Pair = std::pair<std::uint32_t, std::uint32_t>;  // sites, the lower first
 using Slot = std::vector<Pair>;
 
-// A round-robin tournament (the circle method): every pair of `sites` once, in as few slots as can
-// be, and in no slot a site twice, so that no site's up- or downlink carries two measurements.
+// A round-robin schedule (circle method): every pair of `sites` once, in the fewest slots, no site
+// twice in a slot, so that no site's uplink or downlink carries two measurements.
 std::vector<Slot> round_robin_schedule(std::uint32_t sites);
 // Every pair once, alone: for networks where pairs of different sites share a link.
 std::vector<Slot> one_by_one(std::uint32_t sites);

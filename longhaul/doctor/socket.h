@@ -1,6 +1,6 @@
 #pragma once
-// TCP sockets with bounded waits. Each is used by one thread at a time. Errors say what failed, not
-// with whom: that is for the caller to add.
+// TCP sockets with bounded waits. Each is used by one thread at a time. Errors say what failed; the
+// caller adds the peer.
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -27,11 +27,11 @@ class Socket {
   ~Socket();
 
   int get() const { return descriptor_; }
-  // What has come, at least one byte. Errors: nothing came in time, the other side has closed it.
+  // Reads at least one byte. Errors: time-out, closed by the peer.
   Result<std::size_t> read_some(std::span<std::byte> into, const Deadline&) const;
   Status read(std::span<std::byte> into, const Deadline&) const;
   Status write(std::span<const std::byte> bytes, const Deadline&) const;
-  // The congestion control of what it sends; the system's stays where the kernel has not this one.
+  // Sets the congestion control; keeps the system's where the kernel lacks this one.
   void ask_for(const std::string& congestion) const;
   PathInfo path() const;     // what the kernel knows
   std::string peer() const;  // "10.0.0.1:7000"
@@ -40,13 +40,12 @@ class Socket {
   int descriptor_ = -1;
 };
 
-// Until a descriptor has something of `events` (poll(2)). An Error: nothing happened in time, or
-// waiting was stopped.
+// Waits for `events` (poll(2)) on a descriptor. Error: time-out, or stopped.
 Status wait_for(int descriptor, short events, const Deadline&);
 
-// Tries every address that the name has. The look-up itself is bounded by the system's resolver.
+// Tries every address of the name. The system's resolver bounds the look-up.
 Result<Socket> dial(const net::Address&, const Deadline&);
-// The next who dials, or nothing by the end of the limit. `listening_socket` listens and does not
+// The next incoming connection, or empty at the deadline. `listening_socket` listens and does not
 // block.
 std::optional<Socket> accept(int listening_socket, const Deadline&);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What was measured, as the [wan] of a job file.
+// The measured network as the [wan] of a job file.
 #include <string>
 
 #include "longhaul/base/result.h"
@@ -8,8 +8,8 @@
 namespace longhaul::doctor {
 
 // TOML: [wan] with model = "fair", and a [[wan.link]] for every direction that was measured. Rates
-// are of IP bytes, delays half of the smallest round trip. Pairs that were not measured are named
-// in a comment and get the smallest rate and the longest delay of the others. An Error: nothing was
+// are of IP bytes, delays half of the smallest round trip. Pairs without a measurement are named in
+// a comment and get the smallest rate and the longest delay of the others. Error: nothing was
 // measured.
 Result<std::string> wan_toml(const Report&);
 

@@ -8,7 +8,7 @@
 
 namespace longhaul::flow {
 
-// The node before each on its way from the root; the root's is itself.
+// The parent of each node; the root is its own.
 using Parents = std::vector<std::uint32_t>;
 
 // `costs` by row, from a node to another, finite; the diagonal is not read. Of equally cheap edges
@@ -16,13 +16,12 @@ using Parents = std::vector<std::uint32_t>;
 Parents cheapest_arborescence(std::span<const double> costs, std::uint32_t nodes,
                               std::uint32_t root);
 
-// Hangs nodes elsewhere while that lessens the sum of all edges' costs and, `weight` times, of the
-// lengths of all nodes' ways from the root. `lengths` by row, >= 0. What it answers with is a tree
-// still; it need not be the best.
+// Moves nodes to other parents while that lowers the sum of all edge costs plus `weight` times the
+// path lengths of all nodes from the root. `lengths` by row, >= 0. A local optimum.
 void make_shallower(Parents&, std::span<const double> costs, std::span<const double> lengths,
                     double weight);
 
-// Of each node's way from the root.
+// The length of each node's path from the root.
 std::vector<double> path_lengths(const Parents&, std::span<const double> lengths);
 
 }  // namespace longhaul::flow

@@ -1,7 +1,7 @@
 #pragma once
 // How fast a collective can be on a Wan, whatever overlay, strategy or plan carries it out:
-// physical lower bounds of all-reduce and broadcast, derived in docs/bounds.md. Delays are left
-// out, and so is traffic within a site; a site counts as one that holds one vector.
+// physical lower bounds of all-reduce and broadcast, derived in docs/bounds.md. Delays and traffic
+// within a site are left out; each site holds one vector.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,34 +12,35 @@
 namespace longhaul::flow {
 
 // IP bytes for each byte that TCP carries: full packets of 1500 bytes with 20 bytes of IPv4 header,
-// 20 of TCP and 12 of timestamps. Our own frames add 0.04 % (docs/costs.md), which is left out.
+// 20 of TCP and 12 of timestamps. Frame headers (0.04 %, docs/costs.md) are left out.
 inline constexpr double kIpPerByte = double(kMtu) / (kMtu - kTcpHeaders);
 
 enum class Collective : std::uint8_t {
-  all_reduce,  // every site gives a vector and gets the sum of all
+  all_reduce,  // every site contributes a vector and gets the sum
   broadcast    // every site gets the vector of one
 };
 
 struct Task {
   Collective op = Collective::all_reduce;
-  double bytes = 0;        // of one vector, as rates count them: IP bytes
-  std::uint32_t root = 0;  // broadcast: who has it
+  double bytes = 0;        // of one vector, in IP bytes as rates count
+  std::uint32_t root = 0;  // broadcast: the site that has it
 };
 
-// One reason why it takes at least so long.
+// One lower bound on the time, and its cause.
 struct Limit {
   enum class What : std::uint8_t { uplink, downlink, all_uplinks, all_downlinks, cut };
   What what = What::uplink;
   double seconds = 0;
-  std::vector<std::uint32_t> sites = {};  // the site; of a cut those that send
+  std::vector<std::uint32_t> sites = {};  // the site; for a cut the sending side
 };
 
 struct Bound {
   double seconds = 0;         // the longest of the limits; 0: nothing limits it
-  std::vector<Limit> limits;  // one of each kind, its longest; the one that binds first
+  std::vector<Limit> limits;  // the longest of each kind; the binding one first
 };
 
-// Up to so many sites all cuts are looked at; beyond, those around one site and one shared link.
+// Up to this number of sites all cuts are examined; beyond it, those around one site or shared
+// link.
 inline constexpr std::size_t kMaxSitesForAllCuts = 16;
 
 // CHECKs that the root is a site.

@@ -1,5 +1,5 @@
 #pragma once
-// A Wan as dense numbers: what each link carries, in bytes a second; infinite: unlimited.
+// A Wan as dense arrays of link rates, in bytes per second; infinite: unlimited.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -9,15 +9,14 @@
 
 namespace longhaul::flow {
 
-// What changes with time, at its highest rates.
+// A copy with each trace replaced by its highest rate.
 Wan at_highest(Wan);
 
-// The rates of a moment, and no traces any more. `seed`: the run's, of which redrawn rates come;
-// the work grows with the changes before `time`.
+// A copy with the rates at `time` and no traces. `seed`: the run's, for redrawn rates. The cost
+// grows with the number of changes before `time`.
 Wan at_time(Wan, std::uint64_t seed, std::chrono::nanoseconds time);
 
-// The network between some sites, in this order, one node each; what changes with time at its
-// highest rates.
+// The network between some sites, in this order, one node each; traces at their highest rates.
 Wan among(const Wan&, const std::vector<std::uint32_t>& sites);
 
 struct Capacities {
@@ -25,12 +24,12 @@ struct Capacities {
 
   double pair(std::size_t from, std::size_t to) const { return pairs[from * sites + to]; }
   double largest() const;  // of all that are finite; 0: none is
-  // What can leave the site, through its uplink and its pairs; and what can come to it.
+  // The most that can leave the site through its uplink and pairs, and the most that can arrive.
   double out(std::size_t site) const;
   double in(std::size_t site) const;
-  // An upper limit of what all pairs from a member to another site carry together. `members`: one
-  // flag a site. Never less than the true capacity of the cut: the least of what the uplinks of
-  // one side, the downlinks of the other, and pairs with their shared links let through.
+  // An upper limit of the rate of all pairs from a member to another site. `members`: one flag a
+  // site. At least the true capacity of the cut: the minimum over the uplinks of one side, the
+  // downlinks of the other, and the pairs with their shared links.
   double cut(const std::vector<bool>& members) const;
 
   std::size_t sites = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// TreePacking that need but one connection at each port, either way: round one circle of all sites,
-// to each root a chain of the others, and from it another.
+// Trees along one circle through all sites, with one connection each way at each port: every root
+// has a chain of the others towards it, and another away from it.
 #include <vector>
 
 #include "longhaul/flow/capacities.h"
@@ -9,11 +9,11 @@
 namespace longhaul::flow {
 
 struct Chains {
-  std::vector<TwoTrees> trees;  // one pair for each root; without shares
-  double latency = 0;           // of a piece on the longest way up and down, seconds
+  std::vector<TwoTrees> trees;  // one pair for each root; shares not set
+  double latency = 0;           // seconds of a piece on the longest path up and down
 };
 
-// Round the circle whose slowest hop is the quickest. `piece`: bytes, as rates count them. CHECKs
+// Along the circle with the fastest slowest hop. `piece`: bytes, as rates count them. CHECKs
 // that there are two sites.
 Chains plan_chains(const Wan&, const Capacities&, double piece);
 

@@ -1,6 +1,6 @@
 #pragma once
-// In which order a ring goes round, if it is known how fast each node sends to each other. The
-// slowest hop counts, for all of a ring waits for it; of circles that are alike in it, the sum.
+// The best order of a ring for known rates between nodes: the slowest hop decides, because all of a
+// ring waits for it; then the sum of rates.
 #include <cstdint>
 #include <functional>
 #include <vector>

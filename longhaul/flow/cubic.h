@@ -6,7 +6,7 @@
 // lost is sent again, and grow one later than they could; what is lost again is found by a timer.
 // docs/simulator.md says how this was held against sockets.
 //
-// A plain value; losses are told to it. Windows in packets.
+// A plain value; the caller draws the losses. Windows in packets.
 #include <chrono>
 
 namespace longhaul::flow {
@@ -25,7 +25,7 @@ class CubicWindow {
   // Begins with so many packets, in slow start.
   explicit CubicWindow(double packets = 10) : packets_(packets) {}
 
-  // What may be on the way now; 0 while a timer runs.
+  // Packets that may be in flight now; 0 during a time-out.
   double packets() const { return silent_ ? 0 : packets_; }
 
   struct Lost {

@@ -1,11 +1,11 @@
 #pragma once
-// The fair rates of flows that come and go (fair_share.h), kept up to date: settle() computes what
-// the changes since the last one can touch and no more. Its rates are those of a computation from
-// scratch, bit for bit.
+// Max-min fair rates of flows that start and stop (fair_share.h), kept up to date incrementally:
+// settle() recomputes only what changes since the last call can affect. Its rates are those of a
+// computation from scratch, bit for bit.
 //
-// What a change can touch: flows that share a link with what has changed, directly or by other
-// flows, if the link is full before or after. A link that has room before and after limits nobody,
-// and carries no news. A flow that nothing but its cap limits changes by itself on such links.
+// A change can affect flows that share a link with it, directly or through other flows, if the link
+// is full before or after. A link with spare capacity before and after limits no flow and does not
+// propagate the change; a flow on such links that only its cap limits changes alone.
 #include <cstdint>
 #include <vector>
 

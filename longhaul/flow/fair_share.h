@@ -27,7 +27,7 @@ struct FairFlow {
   double cap = kUnlimited;  // of its rate; >= 0
 };
 
-// Holds no more than scratch memory that is used again.
+// Holds only reusable scratch memory.
 class FairShare {
  public:
   // The rate of each flow, in the units of the capacities (>= 0, finite). A flow that nothing

@@ -1,6 +1,6 @@
 #pragma once
-// The linear programme of a forest: how much each of some pairs of trees should carry, so that no
-// link carries more than it can, and what each link is worth then. forest.cpp finds the trees.
+// The linear programme of a forest: the rate of each given pair of trees within all link
+// capacities, and the dual price of each link. forest.cpp finds the trees.
 #include <set>
 
 #include "longhaul/flow/capacities.h"
@@ -15,19 +15,19 @@ class ForestMaster {
 
   // `gain`: of each byte a second that it carries; > 0.
   void add(const TwoTrees&, double gain);
-  // Sets the rates that gain most. false: no solution was found.
+  // Maximises the total gain. false: no solution was found.
   bool solve();
 
   std::size_t size() const { return columns_.size(); }
-  // Rows times columns: about what it takes to solve it.
+  // Rows times columns: an estimate of the solving cost.
   double work() const { return double(rows_) * double(size()); }
   double rate(std::size_t tree) const;  // bytes a second
   double total() const;                 // of all
   double gained() const;                // of all, each times its gain
-  // What a byte a second costs on each ordered pair, by row, in the gains it displaces.
+  // The dual price of a byte per second on each ordered pair, by row.
   std::vector<double> prices() const;
-  // What all links together are worth at these prices. So no trees at all carry more than
-  // worth / cost, bytes a second, where `cost` is that of the cheapest pair of trees.
+  // The total price of all capacities. No set of trees carries more than worth / cost bytes per
+  // second, where `cost` is that of the cheapest pair of trees.
   double worth() const;
   // Nothing limits the rate.
   bool unlimited() const { return total() >= limit_ * unit_ * (1 - 1e-6); }

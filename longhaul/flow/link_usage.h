@@ -1,6 +1,6 @@
 #pragma once
-// How long the links of a Wan are busy with bytes that a plan sends over them, whatever the order:
-// no plan with these bytes takes less than the busiest link. Delays are left out.
+// How long the links of a Wan need for the bytes of a plan, in any order; the plan takes at least
+// the time of the busiest link. Delays are left out.
 #include <map>
 #include <string>
 #include <vector>
@@ -13,15 +13,14 @@ struct LinkUsage {
   double seconds = 0;            // of the busiest link; 0: none that is used has a rate
   std::string link;              // which: "the uplink of tokyo"; of equal ones the first; "": none
   std::vector<double> up, down;  // seconds of each site's uplink and downlink
-  // Seconds that a pair's bytes take if they have the narrowest link of their way to themselves.
+  // Seconds of a pair's bytes alone on the narrowest link of their path.
   std::map<SitePair, double> pairs;
 
   // Seconds as a share of those of the busiest link, from 0 to 1.
   double share_of(double of_seconds) const;
 };
 
-// Bytes by ordered pair of different sites, as rates count them: IP bytes. What follows a trace
-// counts at its highest rate.
+// `bytes` by ordered pair of different sites, in IP bytes. Traces count at their highest rate.
 LinkUsage link_usage(const Wan&, const std::map<SitePair, double>& bytes);
 
 }  // namespace longhaul::flow

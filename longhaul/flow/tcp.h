@@ -1,7 +1,7 @@
 #pragma once
-// What a TCP connection adds to its fair share: headers, acknowledgements, slow start, rests, and
-// whether it minds loss. Bytes, bytes per second and seconds. Pure functions; docs/simulator.md
-// derives them.
+// How TCP differs from an ideal fair share: headers, acknowledgements, slow start, bbr's ProbeRTT,
+// and whether loss slows it down. Bytes, bytes per second and seconds. Pure functions;
+// docs/simulator.md derives them.
 //
 // Sources: slow start and the initial window of 10 segments: RFC 6928, RFC 9438 section 4.10;
 // CUBIC: RFC 9438 sections 4.3, 4.6, 5.1; BBR: Cardwell et al., "BBR: Congestion-based congestion
@@ -23,14 +23,13 @@ struct Tcp {
   // whose probes at 1.25 times the rate lose a fifth before they stop paying. Versions 2 and 3 back
   // off at 0.02 a round trip.
   double bbr_threshold = 0.2;
-  std::uint32_t first_window = 10;  // segments; 0: ideal, without slow start and without rests
+  std::uint32_t first_window = 10;  // segments; 0: ideal, without slow start and ProbeRTT
   std::uint32_t mtu = kMtu;         // bytes of an IP packet; 0: headers cost nothing
 
   double packet() const { return mtu > 0 ? mtu : kMtu; }
 };
 
-// IP bytes of a message in a stream: packets are full, but a message by itself is one at least.
-// What is lost and sent again is not in it.
+// IP bytes of a message in a stream of full packets; at least one packet. Without retransmissions.
 double stream_bytes(const Tcp&, std::uint64_t bytes);
 // IP bytes of a message that goes as datagrams of its own.
 double datagram_bytes(const Tcp&, std::uint64_t bytes);
@@ -40,16 +39,16 @@ std::uint64_t packets(const Tcp&, double ip_bytes);
 // Rate at which slow start begins; it doubles every round trip. Unlimited if warm or rtt is 0.
 double slow_start_rate(const Tcp&, double rtt_s);
 
-// Whether this share of packets lost makes the control slow down, however fast the links are.
+// Whether this share of lost packets limits the rate of the congestion control.
 bool slows_on_loss(const Tcp&, double loss);
 
 // Acknowledgements of what comes the other way, which take this share of a full link: a packet of
 // headers for every second full one (RFC 5681, section 4.2).
 double ack_share(const Tcp&);
 
-// bbr (version 1, as in Linux) rests every 10 s to see the shortest round trip (ProbeRTT): it sends
-// nothing until no more than 4 packets are on the way, which takes a round trip, and has these 4
-// there for 200 ms, or another round trip if that is longer.
+// ProbeRTT of bbr (version 1, as in Linux): every 10 s it measures the shortest round trip. It
+// sends nothing until at most 4 packets are in flight, which takes a round trip, and keeps 4 in
+// flight for 200 ms, or another round trip if that is longer.
 struct ProbeRtt {
   double every_s = 10, for_s = 0, rate = 0;
 };

@@ -1,7 +1,7 @@
 #pragma once
-// A Trace is a quantity that changes with time, in steps: as written down, or drawn from a seed.
-// Plain values; what walks along one keeps a TraceSegment. Equal seeds give equal stretches, in the
-// simulator and wherever else a Wan is run.
+// A Trace is a quantity that changes over time in steps, given explicitly or drawn from a seed.
+// Plain values; a reader keeps its current TraceSegment. Equal seeds give equal segments, in the
+// simulator and in the emulated WAN.
 #include <chrono>
 #include <cstdint>
 #include <vector>

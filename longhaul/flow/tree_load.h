@@ -1,6 +1,6 @@
 #pragma once
-// What the links of a network carry for a set of pairs of trees: while a plan is made, to price the
-// links by it, and of a plan, to say how long its busiest link takes.
+// The load of each link under a set of pairs of trees: used to price links during planning, and to
+// compute the time of a plan's busiest link.
 #include <cstdint>
 #include <vector>
 
@@ -14,12 +14,12 @@ class TreeLoad {
   // `at` outlives it.
   explicit TreeLoad(const Capacities& at);
 
-  // Every link of both trees carries so much more.
+  // Adds `amount` to every link of both trees.
   void add(const TwoTrees&, double amount = 1);
-  // Of the link that is busiest: what it carries over its rate.
+  // Load / rate of the busiest link.
   double fullest() const;
-  // Of each pair, by row: that of each link on its way is e^(steep x / x_max) / rate, where x is
-  // what it carries over its rate.
+  // The price of each ordered pair, by row: the sum of e^(steep x / x_max) / rate over the links of
+  // its path, where x is load / rate.
   std::vector<double> prices(double steep) const;
 
  private:

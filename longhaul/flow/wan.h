@@ -1,6 +1,6 @@
 #pragma once
-// A Wan is a network between sites as numbers: what link models run, presets describe and physical
-// bounds are computed of. Bytes per second and seconds; an absent rate is unlimited.
+// A Wan is a network between sites as numbers, for link models, presets and physical bounds. Bytes
+// per second and seconds; an absent rate is unlimited.
 //
 // Bytes from site a to site b pass a's uplink, the ordered pair (a, b), every shared link that the
 // pair crosses, and b's downlink. Plain values; no state.
@@ -21,7 +21,7 @@ using SitePair = std::pair<std::uint32_t, std::uint32_t>;  // (from, to), indice
 struct Wan {
   struct Site {
     std::string name;
-    Rate up, down;           // of all that leaves the site, and of all that comes to it
+    Rate up, down;           // of all traffic that leaves the site, and that arrives
     Rate lan;                // of each node's port, each way, for traffic within the site
     double lan_delay_s = 0;  // one way
     std::uint32_t nodes = 1;
@@ -32,7 +32,7 @@ struct Wan {
     double delay_s = 0;   // one way
     double jitter_s = 0;  // standard deviation of the delay
     double loss = 0;      // share of packets lost
-    Rate flow = {};       // of each connection, whatever else the pair has room for
+    Rate flow = {};       // of each connection, besides the pair's rate
     friend bool operator==(const Pair&, const Pair&) = default;
   };
   struct Shared {  // a backbone that several pairs cross
@@ -47,13 +47,13 @@ struct Wan {
   std::map<SitePair, Pair> pairs;  // what differs
   std::vector<Shared> shared;
   std::uint32_t streams = 1;   // connections from a node to a node
-  std::vector<Traced> traces;  // what changes with time; one quantity, one trace
+  std::vector<Traced> traces;  // at most one trace for a quantity
 
   const Pair& pair(std::uint32_t from, std::uint32_t to) const {
     const auto own = pairs.find({from, to});
     return own == pairs.end() ? usual : own->second;
   }
-  // What the pair carries at most: its rate, or what all its connections may have together.
+  // The most that the pair carries: the smaller of its rate and the sum of its connections' limits.
   Rate capacity(std::uint32_t from, std::uint32_t to) const {
     const Pair& way = pair(from, to);
     if (!way.flow) return way.rate;

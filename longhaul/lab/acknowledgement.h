@@ -1,12 +1,12 @@
 #pragma once
-// What the router looks for in a packet beside its addresses and class of service.
+// Recognises bare TCP acknowledgements, which the router queues apart from data.
 #include <cstddef>
 #include <span>
 
 namespace longhaul::lab {
 
-// An IPv4 packet of TCP (RFC 9293) that acknowledges and does nothing else: no data, and neither
-// begins nor ends a connection. False of what is cut short, and of later fragments.
+// Whether an IPv4 packet is a TCP segment (RFC 9293) that only acknowledges: no data, no SYN, FIN
+// or RST. False for truncated packets and later fragments.
 bool is_bare_acknowledgement(std::span<const std::byte> packet);
 
 }  // namespace longhaul::lab

@@ -1,9 +1,8 @@
 #pragma once
-// The jitter of a path: by how much its delay differs from the usual one, as time goes by. Delays
-// of packets that follow one another closely are alike, as they share the queues that make them
-// differ: the deviation goes in straight lines from one normal value to the next, with a standard
-// deviation of `sigma` over time. It falls by less than time passes, so that order is kept, but
-// for one value in some thousands.
+// The jitter of a path: the difference of its delay from the mean, over time. Consecutive packets
+// have similar delays, because they share queues: the deviation is piecewise linear between normal
+// values with standard deviation `sigma`. It falls more slowly than time passes, so that packets
+// keep their order, except for one value in some thousands.
 #include "longhaul/base/rng.h"
 #include "longhaul/core/types.h"
 
@@ -11,7 +10,7 @@ namespace longhaul::lab {
 
 class DelayJitter {
  public:
-  // In seconds. Equal seeds and paths drift alike.
+  // `sigma` in seconds. Equal seeds and pairs give equal values.
   DelayJitter(double sigma, std::uint64_t seed, std::uint32_t from, std::uint32_t to);
   double at(Time) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// A file descriptor that is closed when it goes.
+// Owns a file descriptor and closes it.
 #include <unistd.h>
 
 #include <utility>

@@ -1,12 +1,12 @@
 #pragma once
 // One link of the emulated WAN: a rate, strict priority between classes of service, and within a
 // class a fair share for each flow (deficit round robin: Shreedhar and Varghese, "Efficient fair
-// queuing using deficit round robin", SIGCOMM 1995), so that flows come to the max-min shares that
-// the simulator gives them, whatever their congestion control makes of a common queue. A packet
-// under way is not interrupted. Each flow has a queue of its own, with tail drop.
+// queuing using deficit round robin", SIGCOMM 1995), so that flows get the max-min shares of
+// the simulator whatever their congestion control. A packet in transmission is not interrupted.
+// Each flow has its own queue, with tail drop.
 //
-// Times are kept to a fraction of a nanosecond from packet to packet, so that a link that has
-// something to send is exact over any time.
+// Times carry fractions of a nanosecond from packet to packet, so that a busy link is exact over
+// any time.
 #include <deque>
 #include <functional>
 #include <map>
@@ -23,7 +23,7 @@ inline constexpr unsigned kClasses = 8;  // of service; 7 goes first
 class LinkQueue {
  public:
   struct Item {
-    std::uint32_t slot = 0;  // what it is, to the caller
+    std::uint32_t slot = 0;  // the caller's identifier
     std::uint32_t bytes = 0;
   };
   explicit LinkQueue(flow::Rate rate) : rate_(rate) { LH_CHECK(!rate || *rate > 0); }
@@ -32,13 +32,13 @@ class LinkQueue {
   bool busy() const { return busy_; }
   bool empty() const { return waiting_ == 0 && !busy_; }
 
-  // False: the flow's queue would hold more than `limit` bytes; the item is not taken.
+  // False: the flow's queue would exceed `limit` bytes; the item is dropped.
   bool push(unsigned service_class, std::uint64_t flow, Item, std::uint64_t limit);
-  // When not busy: takes the next item, if there is one, and says when it will be through.
+  // When not busy: starts to send the next item, if any; returns when it will be sent.
   std::optional<Time> start(Time now);
-  // The item that is through.
+  // The item that has been sent.
   Item finish();
-  // The rate from now on; of an item under way, when the rest of it will be through.
+  // Sets the rate from now on; returns when the current item, if any, will be sent.
   std::optional<Time> set_rate(flow::Rate, Time now);
 
  private:
@@ -58,11 +58,11 @@ class LinkQueue {
 
   flow::Rate rate_;
   std::map<unsigned, Class, std::greater<>> classes_;
-  std::uint64_t waiting_ = 0;  // items, the one under way apart
+  std::uint64_t waiting_ = 0;  // items, without the current one
   Item under_way_;
   bool busy_ = false;
   Time ends_{0};
-  double fraction_ = 0;  // of a nanosecond: ends_ is so much too early
+  double fraction_ = 0;  // of a nanosecond: ends_ is too early by this
 };
 
 }  // namespace longhaul::lab

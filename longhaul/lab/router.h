@@ -1,11 +1,11 @@
 #pragma once
-// The router of the emulated WAN: moves IP packets between the sites' TUN devices as the Shaper
-// says, in real time. The class of service of a packet is its DSCP / 8, as the class selectors
-// have it (RFC 2474): CS7 goes first, unmarked traffic last.
+// The router of the emulated WAN: moves IP packets between the sites' TUN devices at the times that
+// the Shaper computes. A packet's class of service is its DSCP / 8, the class selector of RFC 2474:
+// CS7 goes first, unmarked traffic last.
 //
-// It knows its own limits: a packet that it delivers more than kLate after its time, or could not
-// take, is one that the router has delayed and not the WAN. A run with more than kMaxLimitedShare
-// of those says little about the WAN.
+// It counts the packets that the router itself, not the WAN, delayed or dropped: those delivered
+// more than kLate after their time, and those it could not accept. A run with more than
+// kMaxLimitedShare of them says little about the WAN.
 #include <optional>
 #include <vector>
 
@@ -17,36 +17,36 @@ namespace longhaul::lab {
 
 inline constexpr Time kLate = std::chrono::milliseconds(1);
 inline constexpr double kMaxLimitedShare = 0.01;
-inline constexpr double kRouterRate = 125e6;  // bytes/s that one carries in all, about
+inline constexpr double kRouterRate = 125e6;  // bytes/s that one router carries in total, about
 
 struct RouterConfig {
-  flow::Wan wan;                     // its traces begin with the first packet between sites
+  flow::Wan wan;                     // its traces start at the first packet between sites
   std::uint64_t seed = 1;            // of loss and jitter
-  std::vector<Change> changes = {};  // at times since that packet
+  std::vector<Change> changes = {};  // times since that packet
   std::vector<int> tuns = {};        // descriptors by site; the caller's to close
-  int stop = -1;                     // readable: the end
+  int stop = -1;                     // when readable: end
 };
 
 struct RouterFigures {
-  double seconds = 0;                    // that it ran
-  double busy_share = 0;                 // of them: of one core's time
-  std::uint64_t packets = 0, bytes = 0;  // taken from the sites, IP headers counted
+  double seconds = 0;                    // of running
+  double busy_share = 0;                 // share of one core's time
+  std::uint64_t packets = 0, bytes = 0;  // read from the sites, with IP headers
   std::uint64_t delivered = 0, lost = 0, queue_full = 0, cut = 0;
-  std::uint64_t refused = 0;  // that it or its devices had no room or time for
-  std::uint64_t late = 0;     // by more than kLate
+  std::uint64_t refused = 0;  // dropped: the router or its devices had no room or time
+  std::uint64_t late = 0;     // delivered more than kLate after their time
   double worst_late_ms = 0;
 
   double limited_share() const;  // of packets
   bool limited() const { return limited_share() > kMaxLimitedShare; }
 };
 
-// Until `stop`; one thread.
+// Runs until `stop` is readable; one thread.
 Result<RouterFigures> route(const RouterConfig&);
 
-// What all sites together may send and receive at a time, bytes/s; absent: there is no limit. What
-// changes with time counts with its highest rate.
+// The most that all sites together may send or receive, bytes/s; absent: unlimited. Traces count at
+// their highest rate.
 flow::Rate demand_on_router(const flow::Wan&);
-// "" or, for the user, that this is more than the router carries.
+// A warning for the user if the demand exceeds the router's rate; else "".
 std::string router_overload_warning(const flow::Wan&);
 
 }  // namespace longhaul::lab

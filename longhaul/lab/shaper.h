@@ -1,21 +1,20 @@
 #pragma once
-// The link model of the emulated WAN, packet by packet: a machine without clock or descriptor. A
-// packet from site a to site b passes
+// The link model of the emulated WAN, packet by packet, without clock or descriptors. A packet from
+// site a to site b passes
 //
 //     uplink of a -> pair (a, b) -> shared links of the pair -> (loss, delay) -> downlink of b
 //
 // Each link is a LinkQueue: a rate, strict priority, a fair share for each flow, tail drop. An
-// absent rate lets everything through at once. A flow is what one pair of sites sends in one class;
-// bare acknowledgements, which answer what goes the other way, are one of their own, and so do not
-// wait for the pair's data. A queue holds, per flow, what the link sends in kQueueRoundTrips round
-// trips of that pair (its delays there and back), and at least kMinQueueBytes.
+// absent rate passes everything at once. A flow is the traffic of one pair of sites in one class;
+// bare acknowledgements are a flow of their own and so do not wait for the pair's data. A queue
+// holds, per flow, what the link sends in kQueueRoundTrips round trips of that pair (its delays
+// there and back), and at least kMinQueueBytes.
 //
-// The caller says what time it is, from 0; times do not go back. What is to happen at a time
-// happens at that time however late the caller comes, so rates and delays are exact.
+// The caller passes the time, from 0, never backwards. An event has its own time however late the
+// caller asks for it, so rates and delays are exact.
 //
-// The Wan's traces are followed from time 0 on, with the values that the simulator draws of the
-// same seed. They may have no end, and then events have none: advance(Time::max()) would not
-// return.
+// The Wan's traces start at time 0, with the values that the simulator draws from the same seed.
+// Traces without an end give endless events: advance(Time::max()) would not return.
 #include <memory>
 #include <optional>
 #include <vector>
@@ -32,7 +31,7 @@ struct Packet {
   std::uint32_t from = 0, to = 0;  // sites
   std::uint32_t bytes = 0;         // with its IP header
   unsigned service_class = 0;      // see LinkQueue
-  bool answer = false;             // a bare acknowledgement
+  bool answer = false;             // it is a bare acknowledgement
   std::uint64_t tag = 0;           // the caller's
 };
 
@@ -49,7 +48,7 @@ struct PacketOutcome {
   Packet packet;
 };
 
-// What changes while it runs.
+// A change of the network while it runs.
 struct Change {
   enum class What : std::uint8_t {
     up,      // rate of site `from`
@@ -71,22 +70,22 @@ struct Change {
 class Shaper {
  public:
   static constexpr std::uint64_t kMinQueueBytes = 128 * 1024;  // bytes of a queue, at least
-  // With the one under way, what bbr has out when it starts (2.89 times rate x round trip).
+  // With the packets in transmission: what a starting bbr has in flight (2.89 rate x round trip).
   static constexpr double kQueueRoundTrips = 2;
-  static constexpr double kStalledRate = 1;  // bytes per second: what a packet waits through
+  static constexpr double kStalledRate = 1;  // bytes per second, for a rate of 0
 
-  // `changes`: at given times, beside the traces of the Wan. CHECKs that the Wan is one: rates
-  // positive, loss within [0, 1], sites that are there. A rate of 0 in a trace: kStalledRate.
+  // `changes`: at given times, besides the Wan's traces. CHECKs the Wan: rates positive, loss
+  // within [0, 1], sites that exist. A rate of 0 in a trace becomes kStalledRate.
   Shaper(flow::Wan, std::uint64_t seed, std::vector<Change> changes = {});
 
-  // A packet at `now`, after advance(now) has nothing more to say; a verdict if it gets no
-  // further. CHECKs that the sites are two.
+  // Accepts a packet at `now`, after advance(now) has returned nothing; an outcome if it is dropped
+  // at once. CHECKs that the two sites differ.
   std::optional<PacketOutcome> offer(const Packet&, Time now);
-  // When something is to happen.
+  // The time of the next event.
   std::optional<Time> next_event() const;
-  // The next verdict of the time up to `now`; to be called until there is none.
+  // The next outcome up to `now`; call it until it returns none.
   std::optional<PacketOutcome> advance(Time now);
-  // At once; `at` of the change does not count.
+  // Applies it at once; its `at` is ignored.
   void change(const Change&, Time now);
   std::size_t under_way() const { return flights_.size() - free_.size(); }  // packets
 

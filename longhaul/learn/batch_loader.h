@@ -17,12 +17,12 @@ struct Batch {
 // These samples of the data, in host memory.
 Batch gather(const DataSet&, std::span<const std::uint32_t> samples);
 
-// The shard's batches in the order that Batches gives them.
+// Loads the shard's batches as tensors, in the order of Batches.
 class BatchLoader {
  public:
   explicit BatchLoader(const LearnerParts&);
   Batch next();
-  Batch peek() const;                                     // what next() will give
+  Batch peek() const;                                     // the batch that next() will return
   std::uint64_t step() const { return batches_.step(); }  // batches taken
   void state(Archive& ar) { batches_.state(ar); }
 

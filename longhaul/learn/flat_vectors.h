@@ -8,9 +8,9 @@ namespace longhaul::learn {
 
 // params and grads are contiguous float32 vectors on the learner's device. Synchronisation reads
 // and writes host memory: on the CPU that is the very same memory, and the four copies below do
-// nothing. On a device the host side is a pinned mirror: uploaded before a step, since anybody may
-// have written it at the boundary, and downloaded behind it. `mirror` asks for one on the CPU too,
-// so that this path is tested without a GPU.
+// nothing. On a GPU the host side is a pinned mirror: uploaded before a step, because it may have
+// been written at the step boundary, and downloaded after it. `mirror` uses one on the CPU too, to
+// test this path without a GPU.
 class FlatVectors {
  public:
   FlatVectors(std::uint64_t size, at::Device device, bool mirror = false);

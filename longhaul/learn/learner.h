@@ -1,6 +1,6 @@
 #pragma once
 // The libtorch learner, without torch's headers. Models: models/registry.h; optimisers:
-// optimizer_config.h; data: data/. Whoever wants another learner implements core/learner.h.
+// optimizer_config.h; data: data/. To write another learner, implement core/learner.h.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -37,8 +37,8 @@ struct LearnerParts {
 //   LocalSolve
 //     linear and logistic only, over the whole shard: see solve.h.
 //   Score
-//     on the batch that comes next, which the next step gets all the same; statistics are those of
-//     the model scored. Without a model: the learner's own.
+//     on the next batch, which stays the next step's batch; running statistics are those of the
+//     scored model. Without a model: the learner's own.
 // An Error for work the model cannot do, for torch's own errors and when a CUDA device fails.
 //
 // Threads: any thread, one call at a time; the bits do not depend on which.

@@ -17,7 +17,7 @@ struct Module;
 
 namespace longhaul::learn {
 
-// Input and output of one linear layer in a forward pass; what sufficient factors are made of.
+// Input and output of one linear layer in a forward pass, for sufficient factors.
 struct LinearActivations {
   at::Tensor input, output;
 };

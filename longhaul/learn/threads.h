@@ -1,7 +1,6 @@
 #pragma once
-// One compute thread is one learner: parallelism comes from the sites that compute at the same
-// time, never from inside a step. Two threads that each step under a threaded BLAS fight over the
-// cores and are several times slower than one.
+// A step uses one thread; parallelism comes from sites that compute at the same time. Two threads
+// that each step with a threaded BLAS compete for cores and are several times slower than one.
 
 namespace longhaul::learn {
 

@@ -1,9 +1,9 @@
 #pragma once
-// Memory for what is read: a buffer that nobody looks at any more comes back, and need neither be
-// fetched from the kernel nor set to zero again.
+// Reuses read buffers: an unused buffer is kept and neither returned to the system nor set to zero
+// again.
 //
-// take() on one thread; buffers may be let go of on any, also after the pool is gone.
-// Memory: at most `most` buffers that nobody uses, none larger than was asked for before.
+// Threads: take() on one; buffers may be released on any thread, also after the pool is destroyed.
+// Memory: at most `most` unused buffers, none larger than any requested before.
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -17,9 +17,9 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   static std::shared_ptr<BufferPool> make(std::size_t most) {
     return std::shared_ptr<BufferPool>(new BufferPool(most));
   }
-  // Of that size; what is in it is of no meaning.
+  // A buffer of that size; its contents are undefined.
   Buffer take(std::size_t size);
-  // As longhaul::share(); the memory comes back.
+  // As longhaul::share(); the last owner returns the memory to the pool.
   Bytes share(Buffer);
 
  private:

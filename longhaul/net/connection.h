@@ -1,10 +1,11 @@
 #pragma once
-// Frames over one Stream: read, checked and handed up one by one; asked for and written one by one,
-// so that a frame of a higher class waits for one chunk at most.
+// Reads and writes frames over one Stream. It reads and checks one frame at a time and passes it to
+// the owner; it asks the owner for one frame at a time to write, so that a frame of a higher class
+// waits for one chunk at most.
 //
-// Ends once, with the reason, when the stream breaks, the peer sends what is no frame, or end() is
-// called; then the stream is closed and the owner told, from the loop.
-// Memory: one frame each way, what the stream reads ahead, and kIdleBodies that were read before.
+// A connection ends once: when the stream breaks, the peer sends an invalid frame, or end() is
+// called. It then closes the stream and calls Owner::on_end() with the reason.
+// Threads: the loop's. Memory: one frame each way, the stream's read-ahead, kIdleBodies buffers.
 #include <memory>
 #include <optional>
 
@@ -16,7 +17,7 @@ namespace longhaul::net {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  static constexpr std::size_t kIdleBodies = 4;  // two are under way, and two looked at
+  static constexpr std::size_t kIdleBodies = 4;  // two being read, two being processed
   class Owner {
    public:
     virtual ~Owner() = default;
@@ -25,19 +26,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
     virtual void on_written(Connection&, const Frame&) = 0;
     virtual void on_end(Connection&, const Error& why) = 0;
   };
-  // The owner outlives the connection, or calls leave().
+  // The owner outlives the connection, or calls detach().
   static std::shared_ptr<Connection> make(std::unique_ptr<Stream>, Owner&, FrameLimits = {});
 
   void start();
-  void wake();  // to_write() has something, perhaps
-  // No frame is read before resume(), but for one under way: what the peer sends waits with it.
+  void wake();  // asks the owner for a frame to write, unless one is being written
+  // Reads no further frame until resume(); one being read is still delivered.
   void pause() { paused_ = true; }
   bool paused() const { return paused_; }
   void resume();
   void end(Error why);
   void set_owner(Owner& owner) { owner_ = &owner; }
   void set_limits(FrameLimits limits) { limits_ = limits; }  // from the next frame on
-  void detach() { owner_ = nullptr; }                        // nobody is told anything any more
+  void detach() { owner_ = nullptr; }                        // no further calls to the owner
 
   bool ended() const { return ended_; }
   const Stream& stream() const { return *stream_; }
@@ -50,7 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_body();
   void take_frame();
   void read_next();
-  // The callback of a step: ends the connection on an Error, goes on otherwise.
+  // The callback of a read or write: ends the connection on an Error, else calls `next`.
   Stream::Done then(void (Connection::*next)());
   void written();
 

@@ -74,12 +74,12 @@ Status EventLoop::resume_run() {
   Archive ar(*bytes);
   state(ar);
   if (const Status read = ar.finish(); !read)
-    return malformed(fmt::format("checkpoint {} cannot be gone on from: {}; start all without it",
-                                 newest, read.error().what));
+    return malformed(
+        fmt::format("checkpoint {} cannot be resumed: {}; start all sites with --force", newest,
+                    read.error().what));
   if (node_->view().live.size() != place_.size())
     return unavailable(
-        "the checkpoint is of a run that had gone on without a lost node; over "
-        "sockets it cannot be resumed");
+        "the checkpoint was written after the loss of a node; over sockets it cannot be resumed");
   peers_.open();
   deliver_step_when_due();
   return Ok{};
@@ -116,7 +116,7 @@ void EventLoop::drop_lost() {
 void EventLoop::on_message(Rank from, const Message& message) {
   if (!running()) return;
   if (const Status good = node_->deliver(now(), from, message); !good)
-    on_note(fmt::format("{} sent what it must not: {}", name(from), good.error().what));
+    on_note(fmt::format("{} sent an invalid message: {}", name(from), good.error().what));
 }
 
 void EventLoop::on_writable(Rank peer, unsigned service_class) {
@@ -126,7 +126,7 @@ void EventLoop::on_writable(Rank peer, unsigned service_class) {
 void EventLoop::on_silent(Rank peer, bool silent, const std::string& trouble) {
   if (!running()) return;
   if (silent)
-    on_note(fmt::format("lost touch with {}: {}; waiting for {}", name(peer), trouble,
+    on_note(fmt::format("lost contact with {}: {}; waiting for {}", name(peer), trouble,
                         node_->waiting_for()));
   node_->unreachable(now(), peer, silent);
 }
@@ -144,7 +144,7 @@ bool EventLoop::may_rejoin(Rank peer) {
 
 void EventLoop::on_rejoin_request(Rank peer) {
   if (!running()) return;
-  on_note(fmt::format("{} has come back and asks to be let in", name(peer)));
+  on_note(fmt::format("{} asks to rejoin", name(peer)));
   node_->returned(now(), peer);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// EventLoop carries out the actions of one node over sockets: the Host of real runs, as sim::World
-// is that of simulations.
+// EventLoop is the Host of real runs: it carries out the actions of one node over sockets.
 //
 // Threads: all methods and callbacks on the caller's thread; steps of the learner on a compute
 // thread, scores on another. The loop never waits for them.
@@ -17,13 +16,13 @@
 
 namespace longhaul::net {
 
-// Checkpoints of all nodes together (see link.h); a run goes on from the newest that all have.
+// Consistent checkpoints of all nodes (see link.h); a run resumes from the newest that all have.
 struct CheckpointConfig {
   Round every = 0;           // rounds between two; 0: only before a stop
-  std::uint64_t newest = 0;  // that this node has on disk; 0: it begins at the beginning
-  // On the caller's thread; what it returns is done on another and writes the state down for good.
+  std::uint64_t newest = 0;  // on this node's disk; 0: none, start from the beginning
+  // Called on the caller's thread; the returned function writes the state to disk on another.
   std::function<std::function<Status()>(std::uint64_t number, Buffer state)> save = {};
-  // All go on from this one: its state; those after it are void. 0: from the beginning, no state.
+  // All nodes resume from `number`: returns its state and discards later ones. 0: no state.
   std::function<Result<Buffer>(std::uint64_t number)> load = {};
 };
 
@@ -31,7 +30,7 @@ struct EventLoopConfig {
   PeersConfig peers;
   CheckpointConfig checkpoints = {};
   std::function<void()> on_thread_start = {};  // on each thread that computes
-  Pace::Duration step_time = {};               // that steps are to take; see pace.h
+  Pace::Duration step_time = {};               // duration of steps; see pace.h
 };
 
 class EventLoop final : public longhaul::Host, private Peers::Events {
@@ -41,12 +40,12 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     std::function<void(Time, Round, const Evaluation&)> on_report = {};
     std::function<void(Time, const Record&)> on_record = {};
     std::function<void(const std::string&)> on_note = {};  // for the user, one line
-    std::function<void()> on_tick = {};                    // every now and then
-    // Asked then: true ends the run with an Error, after a last checkpoint if that is quick.
+    std::function<void()> on_tick = {};                    // periodically
+    // Asked at each tick: true ends the run with an Error, after a last checkpoint if it is quick.
     std::function<bool()> stop = {};
   };
   struct Counters {
-    Time time{0}, computing{0};                     // since all had met
+    Time time{0}, computing{0};                     // since all nodes were connected
     std::uint64_t wan_bytes = 0, wan_messages = 0;  // sent to other sites
     Pace::Figures pace;
   };
@@ -56,11 +55,11 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   ~EventLoop() override;
 
   Peers& peers() { return peers_; }
-  // Runs the node, whose host this is, to its end. Errors: who could not be met and why, who was
-  // lost, what the strategy or the learner failed of.
+  // Runs the node to its end. Errors: a peer that could not be reached or was lost, with the
+  // reason; a failure of the strategy or the learner.
   Status run(Node&);
 
-  // For tests, from any thread: breaks every connection, as a bad network would.
+  // For tests, from any thread: breaks every connection.
   void break_connections();
   Time now() const { return loop_.now() - started_; }
   Counters counters() const;  // up to now, or to the end of the run
@@ -95,8 +94,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void deliver_step();  // tells the node of the step that is done
   void score(Round, Snapshot);
   void start_timer(std::pair<std::uint32_t, TimerId>, Time at);
-  // event_loop_state.cpp. Only from the loop itself, not while a link hands on what has come: it
-  // counts as here already.
+  // event_loop_state.cpp. Only from the loop itself, not while a link delivers messages: these
+  // count as received already.
   void checkpoint_if_due();
   bool take_checkpoint(std::uint64_t number);
   void stop_if_asked();
@@ -122,20 +121,20 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     Timer timer;
   };
   std::map<std::pair<std::uint32_t, TimerId>, Due> timers_;
-  std::vector<std::pair<Round, Snapshot>> scorings_;  // under way, in order
-  bool stepping_ = false;                             // the learner is at work
+  std::vector<std::pair<Round, Snapshot>> scorings_;  // pending, in order
+  bool stepping_ = false;                             // the learner computes
   Pace pace_;
-  Timer step_timer_;           // until the step that is done is due
+  Timer step_timer_;           // until the finished step is due
   bool in_step_turn_ = false;  // the node is in the turn in which a step ends
   std::optional<StepResult>
       undelivered_step_;        // done, but the node has not been told: inside a checkpoint
-  Time started_{0}, ended_{0};  // the first may be before the loop's zero, of a run gone on with
+  Time started_{0}, ended_{0};  // started_ may be before the loop's zero in a resumed run
   Counters counters_;
   CheckpointConfig checkpoints_;
   CheckpointProgress own_checkpoints_;
   std::uint64_t wanted_checkpoint_ = 0;  // the checkpoint to be taken as soon as the learner rests
   Round rounds_at_checkpoint_ = 0;
-  std::optional<Time> stopping_;  // no later than this
+  std::optional<Time> stopping_;  // at the latest
   bool connected_ = false, running_ = false, finished_ = false;
   std::optional<Error> failure_;
   std::unique_ptr<TaskThread> scoring_, computing_;  // last: they end before what they use

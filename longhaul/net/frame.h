@@ -1,8 +1,8 @@
 #pragma once
-// What goes over a connection: frames of a fixed header, a head and a body. docs/wire-format.md
+// The frames of a connection: a fixed header, a head and a body. docs/wire-format.md
 //
-// Whoever reads takes kFrameHeader bytes, decode_header() says how much follows (within limits:
-// nothing is allocated on a stranger's word), and check() says whether all of it is what was sent.
+// To read one: kFrameHeader bytes, then the sizes that decode_header() returns (checked against
+// limits before anything is allocated), then check() for the checksum.
 #include <array>
 #include <span>
 
@@ -47,7 +47,7 @@ struct FrameLimits {
 
 using HeaderBytes = std::array<std::byte, kFrameHeader>;
 
-// A frame that is to be written, or was read whole. Heads and bodies are shared, never copied.
+// A frame to write, or one read completely. Heads and bodies are shared, never copied.
 struct Frame {
   FrameHeader header;
   Payload head, body;
@@ -58,13 +58,13 @@ struct Frame {
   void state(auto& archive) { archive(header, head, body); }
 };
 
-// Sizes and checksum are filled in by seal(), which whoever writes the frame calls last.
+// seal() fills in sizes and checksum; the writer calls it last.
 Frame message_frame(const Message&, const Service&);
 HeaderBytes seal(Frame&);
 
-// Errors: not a frame of ours, or longer than the limits.
+// Errors: not a longhaul frame, or longer than the limits.
 Result<FrameHeader> decode_header(std::span<const std::byte, kFrameHeader>, const FrameLimits&);
-// Errors: head or body are not what the header was written for.
+// Error: the checksum does not match head and body.
 Status check(const FrameHeader&, std::span<const std::byte> head, std::span<const std::byte> body);
 
 }  // namespace longhaul::net

@@ -45,7 +45,7 @@ Status Handshake::accept_hello(const Hello& hello) {
   };
   const auto met = host_.accepts(hello);
   if (!met) return met.error();
-  if (!*met) return later("it comes back, but has not been declared lost yet");
+  if (!*met) return later("its previous process is not declared lost yet; it may dial again");
   Link& link = host_.link(hello.rank);
   LH_TRY(link.check_hello(hello));
   if (!link.can_attach(hello))

@@ -1,6 +1,6 @@
 #pragma once
-// A connection until both sides have said hello: who dialled speaks first. A stranger is told why
-// and shut out; one that says nothing is shut out after kTimeout.
+// A connection until both sides have exchanged hellos; the dialling side sends first. An unfit peer
+// gets a refusal with the reason. A peer that sends nothing is disconnected after kTimeout.
 // One thread: the loop's.
 #include <memory>
 
@@ -14,7 +14,7 @@ namespace longhaul::net {
 class Handshake final : public Connection::Owner, public std::enable_shared_from_this<Handshake> {
  public:
   static constexpr Time kTimeout = std::chrono::seconds(5);
-  struct Dialled {  // who should be there
+  struct Dialled {  // the peer expected at the dialled address
     Rank peer = 0;
     std::uint32_t stream = 0;
   };
@@ -24,14 +24,15 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     virtual Loop& loop() = 0;
     virtual const Identity& identity() const = 0;
     virtual Link& link(Rank) = 0;
-    // Is that hello one for the link as it is? False: not yet, it may call again soon.
+    // Whether the link can take this connection now. False: not yet, the peer may dial again soon.
+    // Error: refuse it.
     virtual Result<bool> accepts(const Hello&) = 0;
-    // Each greeting ends with one of these, and is then dropped. `refused`: the peer does not want
-    // this node, so there is no sense in asking again.
+    // Every handshake ends with one of these calls and is then destroyed. `refused`: the peer
+    // refuses this node, so dialling again is useless.
     virtual void on_handshake_done(Handshake&, Rank, std::uint32_t stream) = 0;
     virtual void on_handshake_failed(Handshake&, bool refused, const Error&) = 0;
   };
-  // `dialled`: nothing if it is the other who called. The host keeps it and outlives it.
+  // `dialled`: empty for an incoming connection. The host owns the handshake and outlives it.
   Handshake(std::optional<Dialled> dialled, Host& host) : dialled_(dialled), host_(host) {}
   ~Handshake() override;
   void start(std::unique_ptr<Stream>);

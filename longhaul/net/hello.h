@@ -1,8 +1,8 @@
 #pragma once
-// The first frame each way on every connection: who is there, of which job, and what it has.
+// The first frame each way on every connection: node, job, checkpoints, acknowledged messages.
 //
 // The header of a hello holds what all releases must agree on: kMagic in `machine`, kVersion in
-// `kind`. Whoever finds the other unfit sends a refusal with the reason and closes; both print it.
+// `kind`. A node that rejects a hello sends a refusal with the reason and closes; both print it.
 #include <string>
 #include <vector>
 
@@ -14,11 +14,11 @@ namespace longhaul::net {
 inline constexpr std::uint32_t kMagic = 0x4c55484c;  // "LHUL" on the wire
 inline constexpr std::uint16_t kVersion = 1;
 
-// Which checkpoints a node has: the newest whose state is fixed, the newest that is on disk. Before
-// it runs it has taken none, and could go on from the one on disk.
+// A node's newest checkpoint taken (its state is fixed in memory) and newest saved (on disk).
+// Before the run it has taken none and can resume from the one on disk.
 struct CheckpointProgress {
   std::uint64_t taken = 0, saved = 0;
-  bool is_valid() const { return saved <= taken; }  // of one that runs
+  bool is_valid() const { return saved <= taken; }  // of a running node
   friend bool operator==(const CheckpointProgress&, const CheckpointProgress&) = default;
 };
 
@@ -31,7 +31,7 @@ struct Hello {
   std::uint64_t process = 0;        // drawn when the process began: no two claim one node
   std::uint32_t stream = 0;         // which of the parallel ones to this peer
   CheckpointProgress checkpointed;  // checkpoints, see link.h
-  std::vector<Acknowledged> have;   // of the messages of the one it speaks to
+  std::vector<Acknowledged> have;   // received from the addressee
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "job_hash"}, self.job_hash);
@@ -55,7 +55,7 @@ struct Refusal {
   }
 };
 
-// Who I am and whom I may meet.
+// What this node says about itself, and the members that it accepts.
 struct Identity {
   std::uint64_t job_hash = 0;
   Rank self = 0;
@@ -68,9 +68,9 @@ Frame hello_frame(const Identity&, std::uint32_t stream, CheckpointProgress,
                   std::vector<Acknowledged> have);
 Frame refusal_frame(std::string reason);
 
-// The hello in a frame, or why its sender is refused: no node of ours, another release, another
-// job, no member, in a name that is not its own, or this very node. The text goes to both sides
-// and holds nothing that a stranger wrote.
+// The hello in a frame, or the reason to refuse its sender: not a longhaul node, another release,
+// another job, not a member, a false name, or this node itself. The text goes to both sides and
+// contains nothing that the sender wrote.
 Result<Hello> read_hello(const Frame&, const Identity&);
 // The peer's reason, printable; any bytes give some text.
 std::string read_refusal(const Frame&);

@@ -1,6 +1,7 @@
 #pragma once
-// What has come from one peer: every message once, in the order of its class, over however many
-// connections it came. Over parallel streams some come early and are kept, within a bound.
+// Puts the messages of one peer in order: delivers every message once, in the order of its class,
+// whichever stream carried it. Messages that arrive early over parallel streams are kept, within a
+// bound.
 // One thread: the peer's event loop.
 #include <array>
 #include <map>
@@ -13,20 +14,21 @@ namespace longhaul::net {
 class Inbox {
  public:
   struct Limits {
-    std::size_t early_bytes = 8 * 1024 * 1024;  // a class; what the peer's Outbox may have out
+    std::size_t early_bytes =
+        8 * 1024 * 1024;  // a class; at least what a peer's Outbox may send unacknowledged
   };
   Inbox() : Inbox(Limits{}) {}
   explicit Inbox(Limits limits) : limits_(limits) {}
 
-  // The messages that may be delivered now, in order; none for one that was here before. An Error:
-  // more came early than a peer that keeps to its bounds can send.
+  // The messages that may be delivered now, in order; none for a duplicate. Error: more early bytes
+  // than a correct peer can send.
   Result<std::vector<Frame>> accept(Frame);
-  // What the peer has not been told yet; and, for a hello, all of it.
+  // Acknowledgements not sent yet; all() has those for a hello.
   std::vector<Acknowledged> take_unsent();
   std::vector<Acknowledged> all() const;
-  // What the peer was told may not have arrived: all of it is news again.
+  // Sent acknowledgements may be lost: take_unsent() returns all of them again.
   void resend_acknowledgements();
-  // Loading: the peer is told all of it again.
+  // Loading acts as resend_acknowledgements().
   void state(Archive&);
 
  private:

@@ -60,9 +60,9 @@ void Link::send(const Message& message, const Service& service) {
 Status Link::check_hello(const Hello& hello) const {
   if (dropped_)
     return unavailable(
-        fmt::format("the job goes on without site {} (rank {}): the others could not "
-                    "reach it and have declared it lost; where [sync] lets lost sites come "
-                    "back, start it with --rejoin",
+        fmt::format("the job continues without site {} (rank {}): the others could not reach it "
+                    "and have declared it lost; if the [sync] kind lets lost sites return, start "
+                    "it with --rejoin",
                     hello.site, hello.rank));
   if (hello.stream >= streams_.size())
     return malformed(

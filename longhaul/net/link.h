@@ -1,17 +1,19 @@
 #pragma once
-// All there is between this node and one peer: what is to be sent, what has come, and the parallel
-// connections of the moment. Connections come and go; a Link loses and doubles nothing.
+// The state between this node and one peer: Outbox, Inbox and the current parallel connections. A
+// Link neither loses nor duplicates a message when connections break and are replaced.
 //
-// The last stream is for messages of the highest priority and acknowledgements: where the receiver
-// is slower than the network, megabytes of bulk wait in its kernel, and nothing overtakes them.
+// The last stream carries only messages of the highest priority and acknowledgements. A slow
+// receiver may have megabytes of bulk waiting in its kernel; on the same stream control messages
+// would wait behind them.
 //
-// What a peer can make it keep: Outbox and Inbox have their bounds. How fast: after kFramesPerTick
-// frames a connection is not read until the next tick().
+// Bounds: those of Outbox and Inbox; after kFramesPerTick frames a connection is not read until the
+// next tick().
 //
-// Checkpoints: each node fixes its state (with its links) at a moment of its own, and says so on
-// every stream before anything later; whoever hears it first fixes its own before it reads on. So
-// no state holds what another has not yet said (Lai and Yang, "On distributed snapshots", 1987);
-// what was said and not yet heard stands in the senders' Outboxes.
+// Checkpoints: each node fixes its state (with its links) at its own time and announces that on
+// every stream before any later message. A node that receives the announcement first fixes its own
+// state before it reads on. So no state contains a message that its sender's state has not sent
+// (Lai and Yang, "On distributed snapshots", 1987); messages in flight are in the senders'
+// Outboxes.
 // One thread: the loop's.
 #include <array>
 #include <memory>
@@ -36,8 +38,8 @@ class Link final : public Connection::Owner {
     virtual void on_message(Rank from, const Message&) = 0;
     virtual void on_writable(Rank peer, unsigned service_class) = 0;  // bulk only
     virtual void on_disconnected(Rank peer, std::uint32_t stream, const Error& why) = 0;
-    // The peer has taken a checkpoint that this node has not: it must take it before anything that
-    // the peer says later. True: done; false: not yet, announce() will tell.
+    // The peer has taken a checkpoint that this node lacks. This node must take it before it
+    // handles later messages of the peer. True: done; false: not yet, announce() follows.
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;
   };
   // `streams` for bulk; there is one more.
@@ -46,34 +48,35 @@ class Link final : public Connection::Owner {
   ~Link() override;
 
   void send(const Message&, const Service&);
-  // A connection on which the peer has said this hello; ends the one before it. An Error: the peer
-  // has what it cannot have, another process of it is known, or it is dropped: the caller refuses.
+  // Error: the hello acknowledges what was never sent, comes from another process of the peer, or
+  // the peer is dropped; the caller refuses it.
   Status check_hello(const Hello&) const;
-  // The packets of that stream, if it is connected: see Stream::mark().
+  // Sets the DSCP of that stream's packets, if it is connected.
   void set_dscp(std::uint32_t stream, unsigned dscp) {
     if (const auto& connection = streams_[stream].connection) connection->set_dscp(dscp);
   }
-  // False: the peer has a checkpoint that this node must take first; it may call again soon.
+  // False: this node must take the peer's checkpoint first; the peer may dial again soon.
   bool can_attach(const Hello&);
+  // Takes over a connection after its hello; ends the stream's previous connection.
   Status attach(std::shared_ptr<Connection>, const Hello&, Time now);
   std::vector<Acknowledged> have() const { return inbox_.all(); }
-  // Of which process of the peer this is; nothing before the first connection.
+  // The peer's process; empty before the first connection.
   const std::optional<std::uint64_t>& process() const { return process_; }
-  // Until this is called nothing is read but hellos: the peer's messages wait with the peer.
+  // Before this call only hellos are read; the peer keeps its messages.
   void open(Time now);
-  // This node's checkpoints, said to the peer before anything that is not in them.
+  // Tells the peer this node's checkpoints, before any message that is not in them.
   void announce(CheckpointProgress);
   CheckpointProgress checkpointed() const { return mine_; }
   CheckpointProgress peer_checkpointed() const { return theirs_; }
-  bool announced() const { return announced_; }  // the peer runs and has said so
-  // Both go on from that checkpoint; before open().
+  bool announced() const { return announced_; }  // the peer runs and has announced its checkpoints
+  // Both resume from that checkpoint; before open().
   void restore_checkpoint(std::uint64_t number);
-  // What a checkpoint holds of a link; while nothing is read or written.
+  // For checkpoints; only while nothing is being read or written.
   void state(Archive&);
-  // The job goes on without the peer: nothing is sent to it or taken from it any more.
+  // The job continues without the peer: sends and accepts nothing any more.
   void drop();
 
-  // Every now and then: notes progress, and has a ping sent where nothing was for `heartbeat`.
+  // Called periodically: records progress, and sends a ping on a stream idle for `heartbeat`.
   void tick(Time now, Time heartbeat);
   Time last_heard() const { return last_heard_; }
   std::uint32_t streams() const { return std::uint32_t(streams_.size()); }
@@ -82,13 +85,13 @@ class Link final : public Connection::Owner {
   bool dropped() const { return dropped_; }
   void disconnect(const Error& why);
 
-  // Nothing more is to be said; both have it all once settled() on either side.
+  // No more messages follow; everything has arrived once settled() is true on either side.
   void say_bye();
   bool settled() const { return peer_done_ || dropped_ || (outbox_.idle() && bye_written_); }
   bool peer_is_done() const { return peer_done_; }
 
  private:
-  struct StreamState {  // one of the streams
+  struct StreamState {  // of one stream
     std::shared_ptr<Connection> connection;
     std::uint64_t received = 0, sent = 0;  // bytes, at the last tick
     Time last_written{0};
@@ -97,7 +100,8 @@ class Link final : public Connection::Owner {
     bool announce = false;              // before any other frame
     bool waits_for_checkpoint = false;  // of this node: nothing is read before it is taken
   };
-  // The numbers of a class that on_writable was called for: streams end their writes in any order.
+  // Message numbers of a class for which on_writable was called; writes of parallel streams end in
+  // any order.
   class FirstReports {
    public:
     bool first(std::uint64_t number);
@@ -105,7 +109,7 @@ class Link final : public Connection::Owner {
 
    private:
     std::uint64_t below_ = 0;
-    std::set<std::uint64_t> above_;  // fewer than the Outbox has out
+    std::set<std::uint64_t> above_;  // bounded by the Outbox's unacknowledged messages
   };
 
   void on_frame(Connection&, Frame&&) override;

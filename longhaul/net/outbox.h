@@ -1,14 +1,14 @@
 #pragma once
-// What is to be sent to one peer, and what was sent and may have to be sent again.
+// The send queue and retransmission buffer for one peer.
 //
-// Reliable means once and in order per class, whatever becomes of connections: messages of a class
-// are numbered as they are first written, kept until the peer has acknowledged them, and written
-// again on the next connection. Which goes first: the higher priority; within a class what is
-// written again, then the lower Service::order, then the earlier push. A connection that writes one
-// frame at a time thereby gives way at every chunk.
+// Reliable means once and in order per class across reconnects: messages of a class get a number
+// when they are first written, are kept until the peer acknowledges them, and are written again on
+// the next connection. Order: higher priority first; within a class retransmissions, then lower
+// Service::order, then earlier push. A connection that writes one frame at a time can therefore
+// send a higher class after each chunk.
 //
-// Bounds: the host pushes at most Credits::kPerClass bulk messages a class; in a class nothing new
-// is written while Limits::unacknowledged bytes are out.
+// Bounds: the host pushes at most Credits::kPerClass bulk messages a class; a class writes nothing
+// new while Limits::unacknowledged of its bytes are unacknowledged.
 // One thread: the peer's event loop.
 #include <array>
 #include <deque>
@@ -54,12 +54,12 @@ class Outbox {
   struct Priorities {
     unsigned lowest = 0, highest = 7;
   };
-  // The frame of these to be written now; the caller writes all of it or calls rewind().
+  // The next frame of these priorities; the caller writes all of it or calls rewind().
   std::optional<Frame> next(Priorities of);
   std::optional<Frame> next() { return next(Priorities{}); }
-  // The frames that need not be kept any more. An Error: the peer has what was never written.
+  // Returns the frames that are done. Error: the peer acknowledges what was never written.
   Result<std::vector<Frame>> acknowledged(const Acknowledged&);
-  // The connection is gone: whatever is not acknowledged goes again.
+  // After a lost connection: everything unacknowledged is written again.
   void rewind();
 
   // Loading: as after rewind().

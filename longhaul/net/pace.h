@@ -1,11 +1,11 @@
 #pragma once
-// How long the steps of a learner are to take in a run that is to be compared with a simulated one
-// ([net] pace): as long as there. What is done early the node is told late; what is done late is
-// counted. A machine: it is told what time it is, and waits for nothing itself.
+// Gives the steps of a learner over sockets the durations that they have in the simulator ([net]
+// pace). The result of an early step is delivered at its due time; late steps are counted as
+// overruns. The caller passes the time; this class waits for nothing.
 //
-// A step that is asked for in the turn in which another one ended begins when that one should have
-// ended. So lateness does not add up, and work that takes no time in the simulator (applying a
-// gradient) is made up for by the step behind it.
+// A step requested in the turn in which the previous one ended begins when that one should have
+// ended. So lateness does not accumulate, and the next step makes up for work that takes no time in
+// the simulator (applying a gradient).
 #include <functional>
 
 #include "longhaul/base/archive.h"
@@ -16,23 +16,23 @@ namespace longhaul::net {
 
 class Pace {
  public:
-  // Of the node's step number `step`, from 0, counted over the whole run, which begins at `at`; a
-  // pure function. Empty: steps take what they take.
+  // Duration of the node's step number `step` (from 0, over the whole run) that begins at `at`; a
+  // pure function. Empty: no pacing.
   using Duration = std::function<Time(std::uint64_t step, Time at, const Work&)>;
   struct Figures {
-    std::uint64_t steps = 0;     // that were to take some time
-    std::uint64_t overruns = 0;  // of them: done later than they should have been
+    std::uint64_t steps = 0;     // with a duration
+    std::uint64_t overruns = 0;  // of these, steps that ended late
   };
   explicit Pace(Duration duration = {}) : duration_(std::move(duration)) {}
 
-  // `at_once`: in the turn in which the step before ended.
+  // `at_once`: requested in the turn in which the previous step ended.
   void begin(Time now, const Work&, bool at_once);
-  // The learner has done it. How long it takes, for the node.
+  // The learner has finished; returns the duration to report to the node.
   Time done(Time now);
-  // When the node is to be told of the step that is done.
+  // When to deliver the finished step to the node.
   Time due() const { return due_; }
   const Figures& figures() const { return figures_; }
-  // Not while the learner is at work.
+  // Not while the learner computes.
   void state(Archive& ar) { ar(number_, ideal_, due_, figures_.steps, figures_.overruns); }
 
  private:

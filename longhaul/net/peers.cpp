@@ -66,7 +66,7 @@ void Peers::on_rejected(const Error& why) {
   if (note_tokens_ < 1) return ++suppressed_notes_, void();
   note_tokens_ -= 1;
   const auto others = std::exchange(suppressed_notes_, 0);
-  events_.on_note("turned away " + why.what +
+  events_.on_note("refused a connection: " + why.what +
                   (others > 0 ? fmt::format(" ({} others before)", others) : ""));
 }
 
@@ -145,9 +145,11 @@ Status Peers::connect_all(const std::function<bool()>& failed) {
   for (const auto& [peer, link] : links_) {
     if (link->connected()) continue;
     missing += fmt::format("\n  {}: {}", name(peer),
-                           last_errors_.contains(peer) ? last_errors_[peer] : "has not called");
+                           last_errors_.contains(peer)
+                               ? last_errors_[peer]
+                               : "did not connect; start it, and check its route to this node");
   }
-  return unavailable(fmt::format("{} nodes met within {:g} s:{}",
+  return unavailable(fmt::format("{} nodes connected within {:g} s:{}",
                                  place_.comes_back() ? "none of the other" : "not all",
                                  seconds(config_.connect_timeout), missing));
 }

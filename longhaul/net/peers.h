@@ -1,13 +1,13 @@
 #pragma once
-// All the peers of a node: of two nodes the lower rank dials the other, again and again with a
-// pause that grows; whoever calls without belonging here is turned away; whoever is silent for too
-// long is told of, for membership to decide.
+// All peers of a node. Of two nodes the lower rank dials the other, again and again with a pause
+// that grows. Connections of strangers are refused. A peer that is silent for too long is reported
+// (Events::on_silent); membership decides what follows.
 //
-// A new incarnation of a peer gets a new link: nothing that was said to or by the one before is
-// worth anything to it. It gets it when it calls and the one before has been declared lost, or when
-// the members let it in, whichever comes first; and calls all the others itself.
+// A new incarnation of a peer gets a new link, because messages to or from the previous one are
+// void. It gets the link when it connects after the previous one has been declared lost, or when
+// the members admit it, whichever is first; it dials all the others itself.
 //
-// Strangers: at most kMaxHandshakes are listened to at a time, each for Handshake::kTimeout and 4
+// Strangers: at most kMaxHandshakes at a time, each for Handshake::kTimeout and 4
 // KiB. One thread: the loop's.
 #include <map>
 #include <memory>
@@ -22,7 +22,7 @@ namespace longhaul::net {
 
 struct PeersConfig {
   std::uint64_t job_hash = 0;
-  std::uint64_t process = 0;       // unlike that of any other process: a random number
+  std::uint64_t process = 0;       // a random number that tells processes of a node apart
   std::vector<Address> addresses;  // by rank
   int listening = -1;              // a socket that this node inherited for its address
   std::uint32_t streams = 1;       // parallel connections to each peer, for bulk
@@ -49,9 +49,9 @@ class Peers final : private Handshake::Host, private Link::Events {
     virtual void on_writable(Rank peer, unsigned service_class) = 0;
     virtual void on_silent(Rank peer, bool silent, const std::string& trouble) = 0;
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;  // see Link::Events
-    virtual void on_refused(const Error&) = 0;  // a peer does not want this node
-    virtual bool may_rejoin(Rank) = 0;          // is it declared lost, and may it come back?
-    virtual void on_rejoin_request(Rank) = 0;   // and here it is
+    virtual void on_refused(const Error&) = 0;                        // a peer refuses this node
+    virtual bool may_rejoin(Rank) = 0;         // is it declared lost, and may it come back?
+    virtual void on_rejoin_request(Rank) = 0;  // and here it is
     virtual void on_note(const std::string& text) = 0;  // for the user, one line
   };
   // Loop and events outlive this.
@@ -62,32 +62,31 @@ class Peers final : private Handshake::Host, private Link::Events {
   Result<std::uint16_t> listen();
   bool listening() const { return listener_ != nullptr; }
   std::uint16_t port() const { return listener_->port(); }  // after listen(); any thread
-  // Where others listen, if that was not known when this was made; before meet().
+  // Where others listen, if unknown at construction; before connect_all().
   void set_addresses(std::vector<Address> addresses) { config_.addresses = std::move(addresses); }
-  // Until all are connected, for a node that comes back any; an Error names who is not, and why.
-  // `failed` ends it early.
+  // Waits until all peers are connected; for a rejoining node, until any is. Error: names each
+  // missing peer and why. `failed` ends the wait early.
   Status connect_all(const std::function<bool()>& failed);
-  // From now on messages come, and silence counts.
+  // From now on messages are delivered and silence counts.
   void open();
-  // Every now and then.
+  // Called periodically.
   void tick();
-  // This node has these checkpoints; before open(): it could go on from the one that is saved.
+  // Announces this node's checkpoints; before open(), the one it could resume from.
   void announce(CheckpointProgress);
-  // All go on from that checkpoint; before open().
+  // All resume from that checkpoint; before open().
   void restore_checkpoint(std::uint64_t number);
-  // The newest checkpoint that all can go on from, as the others said when they met; `own`: this
-  // node's newest.
+  // The newest checkpoint that all can resume from, by the others' hellos; `own`: this node's.
   std::uint64_t newest_common_checkpoint(std::uint64_t own) const;
   std::uint64_t newest_taken_checkpoint() const;  // that is taken
-  // All the others run, and have that checkpoint on disk.
+  // Whether all others run and have that checkpoint on disk.
   bool saved_by_all(std::uint64_t number) const;
   void state(Archive&);
-  // The job goes on without that peer.
+  // The job continues without that peer.
   void drop(Rank);
-  // The members have taken a new incarnation of it in.
+  // The members have admitted a new incarnation of the peer.
   void admit(Rank);
   void send(const Send& send) { links_.at(send.to)->send(send.message, send.service); }
-  // This node has nothing more to say; until everybody has its last words, or the time is over.
+  // Sends a bye to all and waits until all messages are acknowledged, `within` at most.
   void shut_down(Time within);
   void break_connections();  // for tests
 
@@ -124,14 +123,14 @@ class Peers final : private Handshake::Host, private Link::Events {
   Events& events_;
   std::unique_ptr<Listener> listener_;
   std::map<Rank, std::unique_ptr<Link>> links_;
-  std::set<Rank> not_admitted_;                 // have a link, and are not let in yet
-  std::set<Rank> rejoined_;                     // have come back once
+  std::set<Rank> not_admitted_;                 // have a link, not admitted yet
+  std::set<Rank> rejoined_;                     // have rejoined once
   std::vector<std::unique_ptr<Link>> retired_;  // of incarnations before; until the next tick
   std::set<std::shared_ptr<Handshake>> handshakes_;
   std::map<StreamKey, Time> retry_after_;  // before dialling again
   std::map<StreamKey, Timer> dials_;
   std::map<Rank, std::string> last_errors_;  // why a peer is not connected
-  std::set<Rank> silent_;                    // events_ has been told
+  std::set<Rank> silent_;                    // reported to events_
   std::uint64_t dialled_ = 0;
   // Notes about strangers: kNoteBurst at once, then one a second; the others are counted.
   static constexpr double kNoteBurst = 20;
@@ -140,7 +139,7 @@ class Peers final : private Handshake::Host, private Link::Events {
   std::uint64_t suppressed_notes_ = 0;
   bool open_ = false, shutting_down_ = false;
   bool warned_congestion_ = false;
-  // Dials under way end after this; they ask whether it is still there.
+  // Pending dials may end after this object; they check here whether it still exists.
   std::shared_ptr<Peers*> alive_ = std::make_shared<Peers*>(this);
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// One thread that does one thing after the other: the compute thread of a node, and the one that
-// scores. What is done calls back through the loop, never from here.
+// One thread that runs tasks in order: the compute thread of a node, or its scoring thread. Tasks
+// report results through Loop::post(), never by direct calls.
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -13,7 +13,7 @@ class TaskThread {
  public:
   // `on_start` runs first: thread-local settings of numeric libraries.
   explicit TaskThread(std::function<void()> on_start = {});
-  ~TaskThread();  // after the work under way; what has not begun is dropped
+  ~TaskThread();  // waits for the current task; drops the others
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 

@@ -9,7 +9,7 @@
 
 namespace longhaul::net {
 
-// Something that will be done at a time, unless this goes first.
+// A pending call of Loop::at(); destroying it cancels the call.
 class Timer {
  public:
   struct Impl;
@@ -62,10 +62,10 @@ class Listener {
   virtual ~Listener() = default;  // stops listening
   virtual std::uint16_t port() const = 0;
 };
-// A machine of this name cannot be another one.
+// Whether the address always names this machine.
 bool is_loopback(const Address&);
 
-// A socket that listens, for a process to inherit.
+// A listening socket for a child process to inherit.
 struct ListeningSocket {
   int descriptor = -1;  // the caller's to close
   std::uint16_t port = 0;
@@ -75,10 +75,10 @@ Result<ListeningSocket> open_listening_socket(const Address&);
 // Port 0: any that is free. Errors: the port is taken, the address is not this machine's.
 Result<std::unique_ptr<Listener>> listen(Loop&, const Address&,
                                          std::function<void(std::unique_ptr<Stream>)> accepted);
-// At a door that this process has inherited.
+// On a listening socket that this process inherited.
 Result<std::unique_ptr<Listener>> listen_on(Loop&, int descriptor,
                                             std::function<void(std::unique_ptr<Stream>)> accepted);
-// One attempt; an Error names the address and what failed: the name, the way there, or the door.
+// One attempt. Error: the address and what failed (name look-up, route, refused, time-out).
 void connect(Loop&, const Address&, Time within,
              std::function<void(Result<std::unique_ptr<Stream>>)> done);
 

@@ -1,16 +1,16 @@
 #pragma once
-// LapCoordinator lets all nodes of a job begin something at one moment, and finds when the last of
-// them had done it, though every node has a clock of its own. One at each node; rank 0 leads. A
-// lap:
+// LapCoordinator starts a lap at the same time on all nodes of a job, and measures when the
+// last node finishes, although every node has its own clock. One instance at each node; rank 0
+// coordinates. A lap:
 //
-//   call, ready   all end what they do, and say that they are prepared
-//   ping, pong    rank 0 learns how far the others' clocks are from its own
-//   go            all begin at one time, each told in its own clock
-//   done          how long each took from that time on
+//   call, ready   all nodes finish the previous lap and report that they are ready
+//   ping, pong    rank 0 measures the offsets of the other clocks
+//   go            all begin at one time, sent to each node in its own clock
+//   done          each node's duration from that time
 //
-// A pong is taken to be of the middle of its round trip, and of kPings the quickest one counts
-// (Cristian, "Probabilistic clock synchronization", 1989): starts differ by at most half of what
-// the delays there and back differ by. The lap lasts as long as the slowest node takes.
+// A pong's clock counts as that of the middle of its round trip; of kPings the quickest counts
+// (Cristian, "Probabilistic clock synchronization", 1989): starts differ by at most half of the
+// difference of the two delays. The slowest node determines the duration of the lap.
 #include <optional>
 #include <vector>
 
@@ -21,8 +21,8 @@ namespace longhaul::perf {
 
 struct Lap {
   Time elapsed{0};
-  Rank last = 0;                // who took so long
-  std::uint64_t wan_bytes = 0;  // that all nodes sent to other sites meanwhile, and for the lap
+  Rank last = 0;                // the slowest node
+  std::uint64_t wan_bytes = 0;  // sent to other sites by all nodes, for and during the lap
   Time start{0};                // by the clock of rank 0
   void state(auto& ar) { ar(elapsed, last, wan_bytes, start); }
 };
@@ -42,21 +42,21 @@ class LapCoordinator final : public Machine {
   void on_timer(TimerId, Turn&) override;
   void state(Archive&) override;
 
-  // --- for its owner, to be looked at in on_progress --------------------------------------------
-  // All have ended the lap before this one, and wait for ready().
+  // --- for its owner, in on_progress --------------------------------------------
+  // The previous lap has ended everywhere; the coordinator waits for ready().
   bool called() const { return phase_ == Phase::called; }
-  // Called for the last time: no lap follows.
+  // No further lap follows.
   bool over() const { return calls_ > count_; }
-  // The one that is called or runs; only after the first call.
+  // The current lap; only after the first call.
   Round lap() const { return calls_ - 1; }
   // `wan_bytes`: what this node has sent to other sites since it began.
   void ready(std::uint64_t wan_bytes, Turn&);
-  // The lap has begun, and done() has not been said.
+  // The lap has begun and done() was not called yet.
   bool running() const { return phase_ == Phase::running; }
   void done(Turn&);
-  // This node has nothing more to do.
+  // This node has finished.
   bool finished() const { return over() && !called() && left_ == 0; }
-  // Rank 0: of the laps that are over; with their bytes once finished().
+  // Rank 0: the finished laps; wan_bytes is valid once finished().
   const std::vector<Lap>& laps() const { return laps_; }
   std::string waiting_for() const;
 

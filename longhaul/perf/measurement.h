@@ -1,8 +1,7 @@
 #pragma once
-// Measurement is the strategy of `longhaul perf`: nothing is trained, one exchange of one vector is
-// repeated, lap after lap, begun by all at one moment. Values are such that every node knows what
-// must come out, and looks; a phantom's are not there and are not looked at. A lost node ends it: a
-// time that lacks somebody is worth nothing.
+// Measurement is the strategy of `longhaul perf`. It trains nothing and repeats one exchange of one
+// vector; all nodes begin each lap at the same time. Every node knows the expected result and
+// checks it (phantoms have no values). A lost node ends the measurement.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,17 +15,17 @@ namespace longhaul::perf {
 struct Exchange {
   std::uint64_t length = 1;  // of the vector, in values of four bytes: they travel as fp32
   Round laps = 1;
-  // Gives the vector to all; absent: all give theirs and get the mean.
+  // Broadcasts its vector; absent: an all-reduce (mean).
   std::optional<Rank> root = {};
 };
 
-// What worker number `index` gives to a lap, and what comes out of it.
+// The values that worker number `index` contributes to a lap, and the expected result.
 float value_of(std::uint64_t place, Round lap, std::uint64_t index);
 double expected_of(const Exchange&, std::uint64_t place, Round lap, std::uint64_t workers);
 
 class Measurement final : public Strategy {
  public:
-  // Bytes that this node has sent to other sites so far; asked between laps.
+  // Bytes that this node has sent to other sites so far; called between laps.
   using Sent = std::function<std::uint64_t()>;
   Measurement(const Exchange&, std::unique_ptr<Overlay>, const Place&, Sent);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What Timekeepers tell each other (timekeeper.h). Times are nanoseconds: of the clock of whoever
-// is named, or a length.
+// Messages between LapCoordinators (lap_coordinator.h). Times are nanoseconds: of the named node's
+// clock, or a duration.
 #include "longhaul/core/message.h"
 
 namespace longhaul::perf {
@@ -45,7 +45,7 @@ struct Go {
   static constexpr std::uint16_t kKind = 5;
   static constexpr std::string_view kName = "go";
   Round lap = 0;
-  std::int64_t at = 0;  // in the clock of whom it is told
+  std::int64_t at = 0;  // in the receiver's clock
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "lap"}, self.lap);

@@ -118,7 +118,7 @@ std::string describe(const Input& input) {
       [](const Reachability& i) {
         return fmt::format("rank {} {}", i.peer, i.unreachable ? "is unreachable" : "is back");
       },
-      [](const Returned& i) { return fmt::format("rank {} asks to be let in", i.peer); }};
+      [](const Returned& i) { return fmt::format("rank {} asks to rejoin", i.peer); }};
   return std::visit(text, input);
 }
 

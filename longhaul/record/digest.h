@@ -5,8 +5,8 @@
 
 namespace longhaul::record {
 
-// XXH3 over every field and payload byte. Of a step, a report of the model as it stands and the
-// end, also over the parameters and gradients that `idle` has then.
+// XXH3 over every field and payload byte. For a step, a report of the current model and the end,
+// also over the parameters and gradients of `idle`.
 Answer answer_of(const Action&, Learner* idle);
 Answer refusal(const Error&);
 

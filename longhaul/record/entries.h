@@ -1,5 +1,5 @@
 #pragma once
-// What the entries of a recording hold, in the order in which they come: a Header, a InitialState,
+// What the entries of a recording hold, in the order in which they come: a Header, an InitialState,
 // then an InputEntry and an AnswerEntry for each input, an EndEntry.
 #include <memory>
 #include <string>
@@ -48,11 +48,11 @@ struct LearnerVectors {
   void state(Archive& ar) { ar(params_hash, grads_hash, params, grads); }
 };
 
-// How the node stood before its first input.
+// The state of the node before its first input.
 struct InitialState {
   static constexpr EntryType kType = EntryType::begin;
-  bool fresh = true;               // as it is made
-  Buffer node = {}, learner = {};  // else what they saved: a run that was resumed
+  bool fresh = true;               // newly made
+  Buffer node = {}, learner = {};  // else their saved states: a resumed run
   LearnerVectors vectors = {};
 
   void state(Archive& ar) { ar(fresh, node, learner, vectors); }
@@ -62,7 +62,7 @@ struct InputEntry {
   static constexpr EntryType kType = EntryType::input;
   Time time{0};
   Input input;
-  LearnerVectors vectors;  // Stepped: as the step left them
+  LearnerVectors vectors;  // for Stepped: after the step
 
   void state(Archive& ar) {
     ar(time);
@@ -74,7 +74,7 @@ struct InputEntry {
 // One action, or the refusal of a message.
 struct Answer {
   std::uint64_t hash = 0;  // of all its fields
-  std::string text;        // for people
+  std::string text;        // for the user
 
   void state(Archive& ar) { ar(hash, text); }
 };
@@ -100,7 +100,7 @@ Buffer encode(Entry& entry) {
   return ar.take();
 }
 
-// Any bytes are an entry or an Error that says where in the file they stand.
+// Any bytes give an entry, or an Error with the position in the file.
 template <class Entry>
 Result<Entry> decode(const Frame& frame) {
   const std::string where =

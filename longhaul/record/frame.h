@@ -1,7 +1,7 @@
 #pragma once
-// A recording as bytes: eight bytes that say what it is, then entries, each with its length and a
-// checksum that goes on from that of the entry before it (docs/replay.md). A flipped bit, a missing
-// entry and a torn end are told apart and located.
+// The file format of a recording: eight magic bytes, then entries, each with its length and a
+// checksum chained to that of the previous entry (docs/replay.md). Flipped bits, missing entries
+// and a torn end are distinguished and located.
 #include <array>
 #include <optional>
 #include <span>
@@ -17,14 +17,14 @@ inline constexpr std::uint32_t kVersion = 2;
 
 enum class EntryType : std::uint8_t { header = 1, begin = 2, input = 3, answer = 4, end = 5 };
 
-// Where the bytes go: a file, or memory.
+// Destination of the bytes: a file, or memory.
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual Status write(std::span<const std::byte>) = 0;
 };
 
-// Where they come from. Fewer than asked for: it ends here.
+// Source of the bytes. Fewer than requested: end of file.
 class Source {
  public:
   virtual ~Source() = default;
@@ -36,7 +36,7 @@ class FrameWriter {
  public:
   explicit FrameWriter(Sink& sink);
   void add(EntryType, std::span<const std::byte> payload);
-  // The first Error of the sink is the last thing written: nothing follows a gap.
+  // After the sink's first Error nothing more is written.
   Status flush();
 
  private:
@@ -67,12 +67,12 @@ struct StreamEnd {
   std::uint64_t size = 0;    // damaged: bytes among which the damage is
 };
 
-// Reads entry by entry. Memory: one entry, and never more than the source really holds, whatever
-// its lengths say.
+// Reads entry by entry. Memory: one entry, and never more than the source holds, whatever the
+// lengths in the file say.
 class FrameReader {
  public:
   explicit FrameReader(Source& source) : source_(source) {}
-  // An Error: it is no recording, or of another version, or cannot be read.
+  // Error: not a recording, another version, or a read failure.
   Result<std::variant<Frame, StreamEnd>> next();
   std::uint64_t offset() const { return offset_; }
 

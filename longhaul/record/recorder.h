@@ -1,6 +1,6 @@
 #pragma once
-// Writes down all that happens to a node. Each input is handed to the sink before the node takes
-// it, together with the answers to the one before: what kills a run is the last thing recorded.
+// Records the inputs and actions of a node. Each input goes to the sink before the node takes it,
+// together with the answers to the previous one: the input that kills a run is in the file.
 #include "longhaul/core/tap.h"
 #include "longhaul/record/entries.h"
 
@@ -16,8 +16,7 @@ class Recorder final : public Tap {
   void action(const Action&, Learner* idle) override;
   void answered(const Status&) override;
 
-  // The run is over: nothing more comes. The Error of the first write that failed, after which
-  // nothing was written.
+  // Ends the recording. Error: the first failed write, after which nothing was written.
   Status finish();
   std::uint64_t inputs() const { return inputs_; }
 

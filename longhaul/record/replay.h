@@ -9,29 +9,30 @@ namespace longhaul::record {
 
 class ReplayHost;
 
-// The first place at which the node did not do again what it did.
+// The first difference between the recorded and the replayed actions.
 struct Difference {
   std::uint64_t input = 0;  // counts from 1
   Time time{0};
-  std::string what = {};     // the input, in words
-  std::uint64_t action = 0;  // of that input, counts from 1; 0: the input could not come at all
+  std::string what = {};                     // the input, in words
+  std::uint64_t action = 0;                  // of that input, from 1; 0: the input was impossible
   std::string recorded = {}, replayed = {};  // "": none
 };
 
 struct Outcome {
-  std::uint64_t inputs = 0;   // whose answers are the same
+  std::uint64_t inputs = 0;   // with equal answers
   std::uint64_t actions = 0;  // in them
   std::optional<Difference> difference;
-  // Why the learner of this machine cannot stand in for the one that was recorded.
+  // Why this machine's learner cannot replace the recorded one.
   std::optional<Error> refused;
-  // Nothing: the recording has its end entry. Else it was killed, goes on, or is damaged.
+  // Empty: the recording is complete. Else the run was killed or still runs, or the file is
+  // damaged.
   std::optional<StreamEnd> ending;
-  bool unanswered = false;  // the last input was fed, but what the node did then is not recorded
+  bool unanswered = false;  // the last input has no recorded answer
   bool stopped = false;     // by `go_on`
 };
 
 struct ReplayOptions {
-  // Takes the steps again. nullptr: results come from the recording, which must be full.
+  // Computes the steps again. nullptr: results come from the recording, which must be full.
   Learner* learner = nullptr;
   std::string cpu = {};  // of this machine, for messages
   // Asked after each input with the bytes read so far; false stops.
@@ -42,11 +43,11 @@ class Replay {
  public:
   explicit Replay(Source& source) : frames_(source) {}
 
-  // Reads what comes before the first input; an Error names byte and remedy.
+  // Reads up to the first input. Error: names byte and remedy.
   Status open();
   const Header& header() const { return header_; }
-  // Of the whole recording, once; `place` and `strategy` are those of header().job. An Error: the
-  // file cannot be read, or holds what no recorder writes.
+  // Replays the whole recording, once; `place` and `strategy` are those of header().job. Error: the
+  // file cannot be read or is not valid.
   Result<Outcome> run(Place place, std::unique_ptr<Strategy> strategy, const ReplayOptions&);
 
  private:
@@ -61,7 +62,7 @@ class Replay {
   FrameReader frames_;
   Header header_;
   std::optional<InitialState> initial_state_;
-  std::optional<Frame> first_;  // read by open() but not a InitialState: no input was recorded
+  std::optional<Frame> first_;  // read by open() but not an InitialState: no input was recorded
 };
 
 }  // namespace longhaul::record

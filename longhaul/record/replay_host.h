@@ -1,6 +1,6 @@
 #pragma once
-// The Host of a node that is replayed: there is no network, clock or thread. What the node asks for
-// is noted, so that it can be compared and so that only what it asked for can come.
+// The Host of a replayed node, without network, clock or threads. It records the node's actions, to
+// compare them and to accept only inputs that the node asked for.
 #include <map>
 #include <optional>
 #include <set>
@@ -12,13 +12,13 @@ namespace longhaul::record {
 
 class ReplayHost final : public Host, public Tap {
  public:
-  // `fresh`: the node has asked for nothing yet. Else what it asked for before is not known.
+  // `fresh`: the node has taken no input yet. Else its earlier requests are unknown.
   explicit ReplayHost(bool fresh) : fresh_(fresh) {}
 
-  // Why this node cannot be given the input as it stands; nothing if it can. Our own files hold no
-  // such input unless an answer differs before; a machine is never fed what no host would.
+  // Why no host could give the node this input now; empty if one could. A valid recording has such
+  // an input only after an answer that differs.
   std::optional<std::string> impossible(const Input&, const Node&) const;
-  // The work of the step under way; nothing: it was taken before the recording began.
+  // The work of the current step; empty: it began before the recording.
   std::optional<Work> take_work();
   const std::vector<Answer>& answers() const { return answers_; }  // to the last input
 

@@ -1,5 +1,5 @@
 #pragma once
-// Files that are whole or not there, whenever the process dies.
+// Atomic file writes: after a crash at any time a file is complete or absent.
 #include <span>
 #include <string>
 
@@ -14,7 +14,7 @@ inline constexpr std::string_view kTemporary = ".tmp";
 // that is killed meanwhile leaves that file, `path` + kTemporary, behind.
 Status write_atomically(const std::string& path, std::span<const std::byte> bytes);
 Status write_atomically(const std::string& path, std::string_view text);
-// What errno says of `doing`, as "write", with the file.
+// An Error for errno of the operation `doing` ("write") on the file.
 Error io_failed(const std::string& path, const char* doing);
 // The whole file; an Error names the path.
 Result<Buffer> read_file(const std::string& path);

@@ -1,6 +1,6 @@
 #pragma once
-// checkpoints/: the state of a whole run after some event, so that going on from it equals never
-// having stopped. The last two are kept: a torn or damaged newest one falls back to the other.
+// checkpoints/: the state of a whole run after an event; resuming from it equals an uninterrupted
+// run. The last two are kept: if the newest is torn or damaged, the other one is used.
 #include <optional>
 #include <string>
 
@@ -13,7 +13,7 @@ struct Checkpoint {
   std::uint64_t round = 0;          // rounds done (over sockets: counts checkpoints); in its name
   std::uint64_t metrics_bytes = 0;  // length of metrics.jsonl at that moment
   Buffer world;                     // sim::World's state
-  Buffer experiment;                // what the experiment itself counts
+  Buffer experiment;                // the experiment's own state
 };
 
 class Checkpoints {
@@ -22,11 +22,11 @@ class Checkpoints {
 
   // Atomic; drops all but the newest two. A round that was written before is written again.
   Status write(const Checkpoint&) const;
-  // The newest one that is whole; nothing if there is none.
+  // The newest valid one; empty if there is none.
   Result<std::optional<Checkpoint>> newest() const;
-  // The one of that round; an Error if it is not there or not whole.
+  // The checkpoint of that round. Error: missing or damaged.
   Result<Checkpoint> at(std::uint64_t round) const;
-  // Those of later rounds are void.
+  // Removes those of later rounds.
   void drop_after(std::uint64_t round) const;
 
  private:

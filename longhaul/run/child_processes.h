@@ -1,7 +1,7 @@
 #pragma once
-// Processes that this one starts, listens to and ends. None outlives it, even when it is killed
-// with -9: the kernel kills each at the death of the thread that started it (PR_SET_PDEATHSIG).
-// One thread, which starts them and lives as long as they do.
+// Starts child processes, reads their output and ends them. None outlives this process, even after
+// kill -9: the kernel kills each when the thread that started it dies (PR_SET_PDEATHSIG). Used by
+// one thread, which must live as long as the children.
 #include <sys/types.h>
 
 #include <chrono>
@@ -19,8 +19,8 @@ struct ChildSpec {
   std::string name;                  // for the lines it prints
   std::vector<std::string> command;  // [0]: the program's path
   int listening_socket =
-      -1;  // a listening socket for it, handed over as systemd does: LISTEN_FDS, LISTEN_PID
-  int network = -1;            // the network namespace it lives in; -1: this one's
+      -1;            // a listening socket to inherit, by systemd's rules: LISTEN_FDS, LISTEN_PID
+  int network = -1;  // the network namespace it lives in; -1: this one's
   std::vector<int> keep = {};  // descriptors that it inherits, under the same numbers
 };
 
@@ -33,24 +33,24 @@ std::string to_string(const ChildExit&);
 
 class ChildProcesses {
  public:
-  static constexpr std::size_t kMaxLine = 64 * 1024;  // longer ones are cut in several
+  static constexpr std::size_t kMaxLine = 64 * 1024;  // longer lines are split
   // `line`: each line that a child writes, to its standard output or error.
   using Line = std::function<void(const std::string& name, bool is_error, std::string_view)>;
   explicit ChildProcesses(Line line) : line_(std::move(line)) {}
-  ~ChildProcesses();  // kills those that are left
+  ~ChildProcesses();  // kills the remaining ones
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
-  // Each in a process group of its own: Ctrl-C reaches it through signal() only.
+  // Each child has its own process group: Ctrl-C reaches it through signal() only.
   Status start(const ChildSpec&);
-  // Hands on what they print, notices who has ended; waits at most `within` for news.
+  // Passes on their output and notices which have ended; waits at most `within`.
   void poll(std::chrono::milliseconds within);
   std::size_t size() const { return children_.size(); }
   const std::string& name(std::size_t i) const { return children_[i].name; }
   const std::optional<ChildExit>& end(std::size_t i) const { return children_[i].end; }
   bool all_ended() const;
   std::vector<ChildExit> ends() const;  // when all_ended()
-  // Some have ended, and those that have not are stopped (SIGSTOP): nothing more will happen.
+  // Some have ended and all others are stopped (SIGSTOP), so nothing more will happen.
   bool rest_is_stopped() const;
   void signal(int number);  // to all that live
 

@@ -23,9 +23,9 @@ struct DoctorOptions {
   std::function<void(const std::string&)> on_progress = {};  // progress
 };
 
-// At the first site: everything is measured, and this is what came of it. Ctrl-C ends it early.
+// At the first site: measures everything and returns the report. Ctrl-C ends it early.
 Result<doctor::Report> run_doctor_coordinator(const Job&, const DoctorOptions&);
-// At another site, until the first one has what it wants. An Error: it did not come.
+// At another site: serves the first site until it has finished. Error: it did not connect.
 Status run_doctor_participant(const Job&, const DoctorOptions&);
 // "tokyo" -> its index. An Error speaks of --site.
 Result<std::uint32_t> find_site(const Job&, const std::string& name);
@@ -37,8 +37,8 @@ struct DoctorsOptions {
   bool lab = false;                         // in the emulated WAN; else on the loopback
   ChildProcesses::Line line = {};           // what they print
 };
-// All sites as processes of this machine; answers with the exit code of the first site's, which
-// reports. The others end with it.
+// All sites as processes of this machine. Returns the exit code of the first site's process, which
+// prints the report; the others end with it.
 Result<int> launch_doctors(const Job&, const DoctorsOptions&);
 
 }  // namespace longhaul::run

@@ -1,5 +1,5 @@
 #pragma once
-// From a job to a trained model, in virtual time.
+// Trains a job in virtual time.
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,21 +16,21 @@ namespace longhaul::run {
 struct SimulateOptions {
   std::string folder = {};  // where the run is written; "" writes nothing
   ExistingFolder existing = ExistingFolder::refuse;
-  unsigned threads = 0;  // that take gradients; 0: as many as there are cores
+  unsigned threads = 0;  // for gradients; 0: one per core
   Progress::Style progress = Progress::Style::quiet;
-  // Asked between two events with the rounds done: true ends the run as Ctrl-C does.
+  // Called between events with the rounds done; true ends the run as Ctrl-C does.
   std::function<bool(Round)> stop = {};
   const OwnLearners* learners = nullptr;  // for [model] kind = "own"; outlives the call
   // Records every node into recordings/ of the folder, which must be given.
   std::optional<record::Mode> record = {};
 };
 
-// Trains, writes the run folder, answers with its summary: also when Ctrl-C or a failure of the
-// simulated network ended it early (Summary::stop_reason). An Error: the job cannot be run, a file
-// cannot be read or written; it names which.
+// Trains, writes the run folder and returns its summary, also after Ctrl-C or a failure of the
+// simulated network (Summary::stop_reason). Error: the job cannot run, or a named file cannot be
+// read or written.
 Result<Summary> simulate(const Job&, const SimulateOptions&);
 
-// What `--dry-run` tells: the job's time and bytes from a few rounds without numbers.
+// The result of `--dry-run`: time and bytes of the job, from a few rounds without numbers.
 struct Prediction {
   Round rounds = 0;     // max_rounds of the job
   Round simulated = 0;  // rounds taken for it

@@ -1,5 +1,5 @@
 #pragma once
-// What the router of an emulated WAN says of itself: "lab" of summary.json.
+// Counts of the emulated WAN's router: "lab" of summary.json.
 #include <cstdint>
 
 #include "longhaul/base/fields.h"
@@ -7,11 +7,11 @@
 namespace longhaul::run {
 
 struct LabFigures {
-  bool router_limited = false;  // more than 1 % of packets waited for the router, not for the WAN
+  bool router_limited = false;  // the router delayed or dropped over 1 % of the packets
   double limited_share = 0;     // of packets: late by more than 1 ms, or refused
   double worst_late_ms = 0;
   double busy_share = 0;  // of one core
-  double mbps = 0;        // carried in all, on average
+  double mbps = 0;        // total rate carried, on average
   std::uint64_t packets = 0, lost = 0, queue_full = 0, cut = 0, refused = 0;
   LONGHAUL_FIELDS(router_limited, limited_share, worst_late_ms, busy_share, mbps, packets, lost,
                   queue_full, cut, refused)

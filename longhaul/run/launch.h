@@ -19,13 +19,12 @@ struct LaunchOptions {
   bool lab = false;                // over an emulated WAN: run/lab.h
 };
 
-// Starts them, waits for all, writes the run folder's own summary, metrics and model. Bytes are
-// sums over the nodes, times those of the slowest, utilisation the mean; the rest is of the first
-// worker that came to the end. A node that fails before the others could notice (a bad job, an
-// internal error) ends all; one that is killed or stopped is for the others to miss: they go on or
-// end as the strategy declares. Ctrl-C ends all; the second kills.
-// Summary::failure names the nodes that failed, one a line. To resume a run that has nothing left
-// to do answers with its summary.
+// Starts all nodes, waits for them, and writes the run folder's summary, metrics and model. Bytes
+// are sums over the nodes, times those of the slowest, utilisation the mean; the rest comes from
+// the first worker that finished. A node that fails at once (a bad job, an internal error) ends
+// all. When one is killed or stopped, the others continue or end as the strategy declares. Ctrl-C
+// ends all; the second kills. Summary::failure names the failed nodes, one a line. Resuming a
+// finished run returns its summary.
 struct LaunchResult {
   Summary summary;
   int exit_code = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Which node of a job this process is, as the program that started it says through the environment:
+// Which node of a job this process is, by the environment variables of its launcher:
 //
 //   torchrun           RANK, WORLD_SIZE (MASTER_ADDR, MASTER_PORT for the addresses)
 //   Open MPI (mpirun)  OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE
@@ -7,7 +7,8 @@
 //   Slurm (srun)       SLURM_PROCID, SLURM_NTASKS
 //
 // Process i of those is the node of rank i: of the first site all nodes, then of the second. The
-// first that is there counts, in this order: mpirun inside a Slurm job sets both.
+// first launcher whose variables are set counts, in this order: mpirun inside a Slurm job sets
+// both.
 #include <functional>
 #include <optional>
 #include <string>
@@ -25,16 +26,15 @@ struct LauncherIdentity {
   std::string launcher;  // "torchrun"
   std::uint32_t rank = 0, size = 0;
 };
-// Nothing: no launcher's variables. An Error: one of a pair is missing or no number, or the rank is
-// not below the size.
+// Empty: no launcher's variables. Error: a variable is missing or no number, or rank >= size.
 Result<std::optional<LauncherIdentity>> launcher_identity(const Environment&);
 
-// Where nodes listen when the job does not say: all on this machine. `base`: the port of rank 0,
+// Default addresses when the job has none: all nodes on this machine. `base`: the port of rank 0,
 // else MASTER_PORT + 1 (torchrun has MASTER_PORT itself), else 29600.
 Result<std::vector<std::string>> local_addresses(const Environment&, std::size_t nodes,
                                                  std::optional<std::uint16_t> base);
 
-// The listening socket handed over by systemd's rules (sd_listen_fds): LISTEN_PID is this process
+// The listening socket inherited by systemd's rules (sd_listen_fds): LISTEN_PID is this process
 // and LISTEN_FDS 1; -1: none.
 int inherited_socket(const Environment&);
 

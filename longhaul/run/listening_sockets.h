@@ -1,6 +1,6 @@
 #pragma once
-// Listening sockets for processes that are to be started on this machine: ports are known before
-// any of them runs. Closed here once every process has its own.
+// Listening sockets for child processes on this machine, so that all ports are known before any
+// child starts. Closes its own copies when destroyed.
 #include <span>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// metrics.jsonl: one JSON object a line and event, in the order of virtual time. The text is a
-// function of the run alone: no real times, no addresses, shortest decimal numbers that read back
+// metrics.jsonl: one JSON object a line for each event, in the order of virtual time. The text is a
+// function of the run only: no real times, no addresses, the shortest decimals that read back
 // exactly.
 #include <cstdio>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// The network of a job as what the simulator runs: the link model that [wan] model names.
+// The job's network as the simulator's link model that [wan] model names.
 #include <memory>
 
 #include "longhaul/core/place.h"
@@ -8,7 +8,7 @@
 
 namespace longhaul::run {
 
-// An Error: the model cannot do what the network is.
+// Error: the model does not support the network.
 Result<std::unique_ptr<sim::Network>> make_network(const Job&, const Members&);
 
 }  // namespace longhaul::run

@@ -9,12 +9,12 @@ namespace longhaul::run {
 
 // "virginia", or "virginia/1" for the second node of that site.
 std::string node_name(const Member&);
-// Of "virginia/1"; an Error speaks of --site.
+// The rank of "virginia/1". Error: an unknown name, as given to --site.
 Result<Rank> find_node(const Job&, const std::string& name);
-// Where a node writes, beside the others of its run: RUN/virginia, RUN/virginia-1.
+// A node's folder within its run: RUN/virginia, RUN/virginia-1.
 std::string node_folder(const std::string& run, const Member&);
 // "host:port" of all nodes, by rank, as [[site]] address says: nodes of one site listen on
-// consecutive ports. An Error: a site has none, or its ports are over the end.
+// consecutive ports. Error: a site has none, or its ports exceed 65535.
 Result<std::vector<std::string>> addresses_of(const Job&);
 
 }  // namespace longhaul::run

@@ -1,7 +1,7 @@
 #pragma once
 // `longhaul perf`: the time of one all-reduce or broadcast over a job's overlay, in the simulator,
-// over an emulated WAN, or between real sites, held against what its network allows at best.
-// docs/perf.md says what is measured and how.
+// over an emulated WAN, or between real sites, compared with the network's lower bound.
+// docs/perf.md says how it is measured.
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@ namespace longhaul::run {
 
 struct PerfTask {
   double mbytes = 25;  // of the vector: 4 bytes a value, whatever the job's codec
-  Round repeat = 3;    // one lap more goes before, as a warm-up
+  Round repeat = 3;    // timed laps, after one warm-up lap
   bool broadcast = false;
   std::string root = {};  // the site that broadcasts; "": the first
 };
@@ -30,14 +30,14 @@ std::string_view to_string(PerfPlace);
 struct PerfResult {
   PerfPlace place = PerfPlace::simulator;
   std::vector<double> times_s;        // in their order, without the warm-up's
-  std::vector<double> starts_s = {};  // of these, by the clock of rank 0
+  std::vector<double> starts_s = {};  // start times of these, by the clock of rank 0
   double warm_up_s = 0;
-  std::uint64_t wan_bytes = 0;         // of all nodes to other sites, the mean of the laps
+  std::uint64_t wan_bytes = 0;         // from all nodes to other sites, mean of the laps
   std::string last;                    // site that ended last in the slowest lap
-  std::optional<LabFigures> lab = {};  // what the router says of itself
+  std::optional<LabFigures> lab = {};  // the router's counts
 };
 
-// What the times come to; absent where there is nothing to divide by.
+// Figures derived from the times; absent where they are undefined.
 struct PerfFigures {
   double time_s = 0, min_s = 0, max_s = 0;       // median, fastest, slowest
   std::optional<double> goodput_mbps, bus_mbps;  // bus bandwidth as nccl-tests define it
@@ -46,7 +46,7 @@ struct PerfFigures {
 PerfFigures figures_of(const Job&, const PerfTask&, const PerfResult&);
 nlohmann::ordered_json to_json(const Job&, const PerfTask&, const PerfResult&);
 
-// An Error: the job or its overlay cannot do the task, and what can. `sockets`: real ones.
+// Error: the job or its overlay cannot do the task, and which can. `sockets`: over real sockets.
 Status check_perf(const Job&, const PerfTask&, bool sockets);
 
 // After each lap, the warm-up being lap 0; may be empty.
@@ -62,11 +62,11 @@ Result<PerfResult> perf_simulated(const Job&, const PerfTask&, const PerfProgres
 struct PerfSite {
   Rank rank = 0;
   std::vector<std::string> addresses = {};            // by rank, "host:port"
-  int listening = -1;                                 // a socket that listens there already
+  int listening = -1;                                 // an inherited listening socket; -1: none
   bool insecure = false;                              // see SiteOptions
   std::function<void(const std::string&)> note = {};  // for the user, one line
 };
-// Nothing at ranks other than 0, which know of their own times only.
+// Empty at ranks other than 0, which know only their own times.
 Result<std::optional<PerfResult>> perf_site(const Job&, const PerfTask&, const PerfSite&,
                                             const PerfProgress&);
 
@@ -76,10 +76,10 @@ struct PerfLaunch {
   std::vector<std::string> arguments = {};  // job file and settings, for nodes and router
   std::vector<std::string> task = {};       // words for the nodes alone: the PerfTask
   bool lab = false;                         // over an emulated WAN; else over loopback
-  ChildProcesses::Line line = {};           // what they print, the result apart
+  ChildProcesses::Line line = {};           // their output, without the result
 };
 struct PerfLaunchResult {
-  std::optional<PerfResult> result;  // absent: nodes failed, and have said why
+  std::optional<PerfResult> result;  // absent: nodes failed and printed why
   int exit_code = 0;
 };
 Result<PerfLaunchResult> perf_launched(const Job&, const PerfLaunch&);

@@ -1,7 +1,7 @@
 #pragma once
-// What a round moves between the sites of a job by the plan of its overlay, and how much of the
-// network that uses: what `longhaul explain JOB` shows. The plan is the overlay's own
-// (Overlay::planned); docs/cli.md says how shares are taken.
+// The bytes that a round moves between the sites of a job by the plan of its overlay, and how much
+// of the network they use: what `longhaul explain JOB` shows. The plan is the overlay's own
+// (Overlay::planned); docs/cli.md defines `used`.
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ struct SitePlan {
   struct Pair {  // sites by index
     std::uint32_t from = 0, to = 0;
     Traffic::Load load = {};  // bytes
-    double used = 0;  // of what the way carries at most while the busiest link is busy; 0 to 1
+    double used = 0;          // time of its bytes / time of the busiest link; 0 to 1
     std::uint64_t bytes() const { return load.reduce + load.spread; }
   };
   struct Site {
@@ -33,7 +33,7 @@ struct SitePlan {
 
   std::string name = {}, overlay = {};  // of the job
   double mbytes = 0;                    // of the vector: 4 bytes a value, whatever the codec
-  bool planned = false;      // else the overlay decides while it runs; pairs and trees are empty
+  bool planned = false;      // false: the overlay decides at run time; pairs and trees are empty
   std::uint64_t vector = 0;  // bytes of a vector as the job's codec writes it
   std::uint64_t within = 0;  // bytes between nodes of one site
   std::vector<Site> sites = {};  // the job's, in its order
@@ -46,17 +46,17 @@ struct SitePlan {
   std::optional<double> bound_s = {};
 };
 
-// A plan of more has more pairs than anybody reads.
+// Larger plans have too many pairs to read.
 inline constexpr std::size_t kMaxPlanNodes = 256;
 
-// For a round of so many megabytes. An Error: too many nodes, or a part that cannot be made.
+// For a vector of that many megabytes. Error: too many nodes, or a part cannot be created.
 Result<SitePlan> plan_of(const Job&, double mbytes);
 
 nlohmann::ordered_json to_json(const SitePlan&);
 // "The busiest link, the uplink of tokyo, takes 2.4 s; no overlay takes less than 2.2 s." Delays
 // are left out of both.
 std::string busiest_text(const SitePlan&);
-// A share as "63 %"; what is little, but not nothing, as "<1 %".
+// A share as "63 %"; a positive one below 1 % as "<1 %".
 std::string percent_text(double share);
 
 }  // namespace longhaul::run

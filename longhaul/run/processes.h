@@ -17,16 +17,16 @@ struct NodeCommand {
   std::function<std::vector<std::string>(Rank)> own = {};  // for one node alone; may be empty
 };
 
-// Starts them by rank. Each is told --site, --addresses, has a socket that listens, and, with
-// `lab`, lives in its site's network; null: all are on this machine's loopback.
+// Starts the nodes by rank. Each gets --site, --addresses, an inherited listening socket, and with
+// `lab` its site's network namespace; null: all use this machine's loopback.
 Status start_nodes(ChildProcesses&, const Job&, const NodeCommand&, const Lab* lab);
 
-// Until all have ended. Ends them itself, and kills those that do not end, after Ctrl-C, when a
-// node has ended that the others cannot do without, when those left are stopped, or when the
-// emulated WAN is gone. True: it has.
+// Waits until all have ended. Ends them after Ctrl-C, when a node without which the others cannot
+// continue has ended, when the remaining ones are stopped, or when the emulated WAN has ended;
+// kills those that do not end. True: the emulated WAN has ended.
 bool wait_for_nodes(ChildProcesses&, Lab* lab);
 
-// The nodes cannot go on without one that ended so: it never began, or has a bug.
+// Whether such an end of one node ends all: it could not start, or has a bug.
 bool ends_all(const ChildExit&);
 
 }  // namespace longhaul::run

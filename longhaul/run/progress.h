@@ -1,5 +1,5 @@
 #pragma once
-// What a user sees while a run goes on, on standard error: a live line on a terminal, plain lines
+// Progress of a run for the user, on standard error: a live line on a terminal, plain lines
 // otherwise, nothing with --quiet. NO_COLOR is honoured.
 #include <chrono>
 #include <optional>
@@ -24,7 +24,7 @@ class Progress {
 
   Progress(Style style, std::string name);
   ~Progress();
-  // Cheap; draws at most ten times a second, plain ones only when a new score is there.
+  // Cheap; draws at most ten times a second; plain lines only for new scores.
   void update(const ProgressState&, bool scored);
   // A line of its own, above the live one.
   void note(const std::string& text);

@@ -1,6 +1,6 @@
 #pragma once
-// recordings/SITE-NODE-SESSION.rec of a run folder: what one node was told and did in one session
-// of the run (docs/replay.md). NODE counts within the site from 0, SESSION from 1.
+// recordings/SITE-NODE-SESSION.rec of a run folder: the inputs and actions of one node in one
+// session of the run (docs/replay.md). NODE counts within the site from 0, SESSION from 1.
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace longhaul::run {
 
-// A recording under way. Attach it before the node's first input, or its first since it was loaded:
+// A recording in progress. Attach it before the node's first input, or its first after loading:
 //
 //   auto recording = Recording::open(folder, job, workload, rank, record::Mode::hashes);
 //   node.tap((*recording)->tap());
@@ -25,8 +25,8 @@ class Recording {
   ~Recording();
 
   Tap* tap() { return recorder_.get(); }
-  // The run has ended in whatever way. An Error names the file that could not be written; it then
-  // ends where that began.
+  // Call it when the run has ended. Error: the file could not be written; the recording ends at the
+  // first failed write.
   Status finish();
   const std::string& path() const { return path_; }
 
@@ -41,7 +41,8 @@ class Recording {
 
 // The sessions of one node, in order; empty if it was not recorded.
 std::vector<std::string> recordings_of(const std::string& folder, const Member&);
-// "Intel(R) Xeon(R) ..., avx512f": what decides how a learner's numbers are rounded.
+// "Intel(R) Xeon(R) ..., avx512f": CPU name and vector extension, which determine how a learner
+// rounds.
 std::string cpu_name();
 
 }  // namespace longhaul::run

@@ -1,6 +1,5 @@
 #pragma once
-// A recording of a node, fed to that node again: the node of that site as the run folder's job has
-// it, without network.
+// Replays the recordings of one node of a run folder, without network.
 #include <functional>
 #include <string>
 #include <vector>
@@ -16,9 +15,9 @@ namespace longhaul::run {
 struct ReplayOptions {
   std::string folder = {};  // of the run
   std::string site = {};    // "tokyo" or "tokyo/1": the second node of that site
-  bool recompute = false;   // takes steps again although the recording holds their results
+  bool recompute = false;   // computes steps again although the recording holds their results
   const OwnLearners* learners = nullptr;  // for [model] kind = "own"
-  // Asked after each input; false stops.
+  // Called after each input; false stops.
   std::function<bool(const std::string& file, const record::Outcome&, std::uint64_t bytes,
                      std::uint64_t of_bytes)>
       go_on = {};
@@ -38,8 +37,8 @@ struct ReplayResult {
   std::vector<ReplayedSession> sessions;
 };
 
-// All sessions of the node, up to the first that is not the same. An Error: no such run, site or
-// recording, a job that has changed, a file that is not what it should be; it names which.
+// Replays the sessions of the node, up to the first that differs. Error: no such run, site or
+// recording, a changed job, or an invalid file; it names which.
 Result<ReplayResult> replay(const ReplayOptions&);
 
 // 0 the same, 1 a difference, 2 a recording that is damaged or a learner that computes other bits,

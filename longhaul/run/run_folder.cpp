@@ -77,10 +77,10 @@ Status RunFolder::check(const std::string& path, const Job& job, ExistingFolder 
     return invalid(
         fmt::format("{}: holds files but no run (no job.toml); choose another with --out", path));
   if (used && existing == ExistingFolder::refuse)
-    return invalid(
-        fmt::format("{}: exists already; --resume goes on with it, --force starts "
-                    "again, --out DIR writes elsewhere",
-                    path));
+    return invalid(fmt::format(
+        "{}: exists already; --resume continues it, --force replaces it, --out DIR writes "
+        "elsewhere",
+        path));
   return Ok{};
 }
 

@@ -9,17 +9,18 @@ namespace longhaul::run {
 
 enum class ExistingFolder {
   refuse,          // an existing folder is an Error that names --force and --resume
-  force,           // what an earlier run wrote there is removed
+  force,           // removes what an earlier run wrote
   resume,          // it must hold a run of the same job
-  resume_or_begin  // goes on with the run that is there; begins one where there is none
+  resume_or_begin  // resumes an existing run, else starts one
 };
 
 class RunFolder {
  public:
-  // What resume_or_begin means for that folder as it is now: resume or refuse. Others stay.
+  // Replaces resume_or_begin by resume or refuse, as the folder requires; other values are
+  // unchanged.
   static ExistingFolder resolve(const std::string& path, ExistingFolder);
-  // May the run be written there? A job that changed since the run began is an Error that names
-  // the first key that differs. Changes nothing, so that a job that cannot run leaves no folder.
+  // Whether the run may be written there. Error: among others the first key in which a resumed job
+  // differs. Writes nothing, so that a job that cannot run leaves no folder.
   static Status check(const std::string& path, const Job&, ExistingFolder);
   // The same, then creates the folder and its job.toml unless the run is resumed.
   static Result<RunFolder> open(std::string path, const Job&, ExistingFolder);

@@ -1,6 +1,6 @@
 #pragma once
-// What is written down of a run while it goes on, simulated or over sockets: metrics.jsonl, the
-// newest score, progress for the user.
+// The log of a run, simulated or over sockets: metrics.jsonl, the newest score, progress for the
+// user.
 #include <chrono>
 #include <optional>
 
@@ -15,23 +15,23 @@ namespace longhaul::run {
 
 class RunLog {
  public:
-  // All outlive this. `folder` may be null: nothing is written. `scores`: there is something to
-  // score.
+  // All arguments outlive this. `folder` may be null: nothing is written. `scores`: the model can
+  // be scored.
   RunLog(const Job&, const Members&, const RunFolder* folder, Progress::Style, bool scores);
 
-  // Before anything is logged; `keep`: so many bytes of metrics.jsonl are of this run.
+  // Call it first; keeps the first `keep` bytes of metrics.jsonl.
   Status open(std::uint64_t keep);
   void scored(Time, Rank, Round, const Evaluation&);
   void recorded(Time, Rank, const Record&);
   void note(const std::string& text) { progress_.note(text); }
   void progress(Round rounds, Time now, std::uint64_t wan_bytes);
-  // All that was written is on disk; the length of metrics.jsonl.
+  // Forces everything to disk; returns the length of metrics.jsonl.
   Result<std::uint64_t> sync();
 
   bool reached_target() const { return totals_.time_to_target_s.has_value(); }
   bool fresh_score() const { return fresh_score_; }  // since the last progress()
   double real_s() const;                             // of all sessions
-  // What is known of the run so far.
+  // Fills in what is known of the run so far.
   void fill(Summary&) const;
   // For checkpoints. Loading makes this session the next one of that run.
   void state(Archive&);

@@ -1,6 +1,6 @@
 #pragma once
-// What the records of a run come to: time waited by cause, staleness, local steps. From the figures
-// that strategies record (docs/sync/README.md):
+// Sums of the figures that strategies record (docs/sync/README.md): waiting time by cause,
+// staleness, local steps:
 //
 //   wait_s, CAUSE_wait_s   seconds that a learner stood idle: for the exchange, or for CAUSE
 //   staleness              of an update, in rounds or commits
@@ -21,7 +21,7 @@ struct RunStatistics {
     std::uint64_t updates = 0, steps = 0;
     void state(Archive& ar) { ar(updates, steps); }
   };
-  static constexpr std::uint64_t kMaxStaleness = 1000;  // and more count as this
+  static constexpr std::uint64_t kMaxStaleness = 1000;  // larger values count as this
 
   std::map<std::string, double> waiting_s;           // by cause, all nodes together
   std::map<std::uint64_t, std::uint64_t> staleness;  // how many updates
@@ -33,9 +33,9 @@ struct RunStatistics {
   void state(Archive& ar) { ar(waiting_s, staleness, steps); }
 };
 
-// Into a summary's object, what there is: waiting_s, staleness, steps_per_update.
+// Writes the non-empty sums into a summary's object.
 void write(const RunStatistics&, nlohmann::ordered_json& into);
-// The other way round; what is not as write() has it is left out.
+// Reads what write() wrote; ignores anything else.
 RunStatistics read_statistics(const nlohmann::json& from);
 
 }  // namespace longhaul::run

@@ -50,7 +50,7 @@ Status Session::resume() {
   log_.state(counted);
   LH_TRY(counted.finish());
   checkpointed_ = checkpoint.round;
-  log_.note(job_.job.name + ": goes on after round " + std::to_string(checkpoint.round));
+  log_.note(job_.job.name + ": resumes after round " + std::to_string(checkpoint.round));
   open_ = true;
   return log_.open(checkpoint.metrics_bytes);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// One session of a simulated run: drives the world, writes down what happens, checkpoints, ends it
-// cleanly. Several sessions (after Ctrl-C or a kill) make one run.
+// One session of a simulated run: runs the world, logs, writes checkpoints, ends cleanly. A run has
+// several sessions after Ctrl-C or a kill.
 #include <functional>
 #include <optional>
 
@@ -16,7 +16,7 @@ class Session {
   Session(const Job&, Simulation&, const RunFolder* folder, Progress::Style,
           std::function<bool(Round)> stop);
 
-  // Goes on from the newest checkpoint, or from the start if there is none.
+  // Resumes from the newest checkpoint, or starts if there is none.
   Status resume();
   // Until the end of the run, Ctrl-C or failure. An Error: a file could not be written.
   Result<Summary> run();

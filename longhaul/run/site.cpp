@@ -64,7 +64,7 @@ Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& opti
   if (writes) LH_TRY(RunFolder::check(options.folder, job, options.existing));
   if (options.rejoin && !job.sync.entry->traits.lets_return)
     return invalid(fmt::format(
-        "{}: [sync] kind = \"{}\" does not let a lost site come back: end the others and start all "
+        "{}: [sync] kind = \"{}\" does not let a lost site return: end the others and start all "
         "with --resume",
         job.file, job.sync.entry->name));
   auto workload = Workload::load(job, /*numbers=*/true, options.learners);
@@ -124,7 +124,7 @@ Result<Buffer> Site::load(std::uint64_t number) {
   const Checkpoints checkpoints(folder_->checkpoints());
   if (newest_ > number + 1)  // those of an honest run are never further apart
     return unavailable(
-        fmt::format("{}: this node has checkpoint {}, but another can only go on from {}: was a "
+        fmt::format("{}: this node has checkpoint {}, but another can only resume from {}: was a "
                     "site started without --resume, or in another folder?",
                     folder_->path(), newest_, number));
   if (number == 0) {
@@ -140,7 +140,7 @@ Result<Buffer> Site::load(std::uint64_t number) {
   log_->state(counted);
   LH_TRY(counted.finish());
   LH_TRY(log_->open(checkpoint->metrics_bytes));
-  log_->note(fmt::format("goes on from checkpoint {}", number));
+  log_->note(fmt::format("resumes from checkpoint {}", number));
   return std::move(checkpoint->world);
 }
 

@@ -12,25 +12,25 @@ struct SiteOptions {
   Rank rank = 0;
   // Where the nodes listen, by rank: "host:port".
   std::vector<std::string> addresses = {};
-  // A socket that listens there already (inherited, as systemd hands them over); -1: none.
+  // An inherited listening socket (systemd's rules); -1: none.
   int listening = -1;
   std::string folder = {};  // this node's own; "" writes nothing
   ExistingFolder existing = ExistingFolder::refuse;
-  // Comes back to a run that has declared this node lost, with nothing but its data; what an
-  // earlier incarnation wrote in the folder is kept.
+  // Rejoins a run that has declared this node lost, with only its data; keeps what an earlier
+  // incarnation wrote in the folder.
   bool rejoin = false;
   Progress::Style progress = Progress::Style::quiet;
-  // Frames are neither secret nor signed: whoever can reach or read the network can read and
-  // change the model. Without this, addresses must be loopback ones.
+  // Frames are neither encrypted nor signed: everyone with access to the network can read and
+  // change the model. Without this flag, addresses must be loopback addresses.
   bool insecure = false;
   std::optional<record::Mode> record = {};  // docs/replay.md; needs a folder
   const OwnLearners* learners = nullptr;    // for [model] kind = "own"; outlives the call
 };
 
-// Trains with the other nodes until all are done, writes the run folder, answers with its summary:
-// also when Ctrl-C, a lost peer or a failure ended it early (Summary::stop_reason). time_s is real
-// time since all nodes had met; wan_bytes what this node sent to other sites. An Error: the job
-// cannot be run here.
+// Trains with the other nodes until all have finished, writes the run folder and returns its
+// summary, also after Ctrl-C, a lost peer or a failure (Summary::stop_reason). time_s is real time
+// since all nodes were connected; wan_bytes is what this node sent to other sites. Error: the job
+// cannot run here.
 Result<Summary> run_site(const Job&, const SiteOptions&);
 
 }  // namespace longhaul::run

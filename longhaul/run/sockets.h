@@ -1,6 +1,5 @@
 #pragma once
-// How the nodes of a job reach one another over sockets, as its file has it: what `longhaul site`
-// and `longhaul perf` have in common.
+// The socket settings of a job, for `longhaul site` and `longhaul perf`.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,11 +9,11 @@
 
 namespace longhaul::run {
 
-// Where the nodes listen, by rank, of "host:port". An Error: not one for each node; none; or one of
-// another machine although `insecure` was not said.
+// Parses "host:port" of all nodes, by rank. Error: not one for each node, an invalid one, or one of
+// another machine without `insecure`.
 Result<std::vector<net::Address>> parse_addresses(const Job&, const std::vector<std::string>&,
                                                   bool insecure);
-// An Error: chunks of the job are larger than a frame may be.
+// Error: the job's chunks exceed the largest frame.
 Status fits_frames(const Job&);
 // `listening`: an inherited socket, or -1. `hash`: what all nodes must agree on.
 net::PeersConfig peers_config(const Job&, std::vector<net::Address>, int listening,

@@ -1,6 +1,6 @@
 #pragma once
-// How long the steps of a job's nodes take, as [[site]] step_ms, jitter, drift and step_trace say:
-// in the simulator, and over sockets with [net] pace.
+// Step durations of a job's nodes by [[site]] step_ms, jitter, drift and step_trace: in the
+// simulator, and over sockets with [net] pace.
 #include <memory>
 
 #include "longhaul/run/job/job.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What a run came to: summary.json, and the answer of `longhaul simulate --json`.
+// The result of a run: summary.json, and the output of `longhaul simulate --json`.
 #include <optional>
 #include <string>
 
@@ -22,23 +22,24 @@ enum class StopReason : std::uint8_t {
 };
 std::string_view to_string(StopReason);
 
-// Of a run over sockets whose steps were to take what they take in the simulator ([net] pace).
+// Step counts of a run over sockets with [net] pace.
 struct PaceFigures {
   static constexpr double kTolerated = 0.01;
-  std::uint64_t steps = 0, overruns = 0;  // all nodes'; overruns took longer
+  std::uint64_t steps = 0,
+                overruns = 0;  // of all nodes; overruns took longer than in the simulator
   double share() const { return steps == 0 ? 0 : double(overruns) / double(steps); }
-  // It says little about how well the simulator predicts it.
+  // Too many overruns to compare the run with the simulator.
   bool is_void() const { return share() > kTolerated; }
 };
 
 struct Summary {
-  // What was asked for.
+  // The job.
   std::string name, model, data, sync, overlay, transfer, codec, outer;
   std::uint64_t seed = 0;
   std::uint64_t sites = 0, nodes = 0;
   std::optional<double> target_accuracy;
   std::string job_hash;
-  // What came of it.
+  // The result.
   std::uint64_t rounds = 0;
   double time_s = 0;
   std::optional<double> final_accuracy, final_loss;  // absent: nothing to score (phantom)
@@ -48,13 +49,13 @@ struct Summary {
   RunStatistics statistics;        // what strategies recorded
   std::string params_hash;         // XXH64 of rank 0's parameters, hex; "" for phantoms
   StopReason stop_reason = StopReason::max_rounds;
-  std::string failure;  // why, if failed
-  double real_s = 0;    // of computing this run, all sessions together; the only real time
+  std::string failure;              // why, if failed
+  double real_s = 0;                // real time of all sessions; the only real time here
   std::optional<LabFigures> lab;    // over an emulated WAN
   std::optional<PaceFigures> pace;  // with [net] pace
 };
 
-// Why a run that came to its end by itself has ended.
+// The stop reason of a run that was not interrupted and did not fail.
 StopReason stop_reason(const Job&, bool reached_target, Round rounds, Time time);
 // XXH64 of the parameters, hex; "" for none.
 std::string params_hash(std::span<const float>);

@@ -1,5 +1,5 @@
 #pragma once
-// What the nodes of a job learn, and from what: model, data, who holds which samples.
+// Model, data and shards of a job's nodes.
 #include <functional>
 #include <memory>
 #include <string>

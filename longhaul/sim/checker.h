@@ -1,5 +1,5 @@
 #pragma once
-// Watchers that hold a run to its promises, and one that boils it down to a number.
+// Watchers that check invariants of a run, and one that hashes its trace.
 #include <deque>
 #include <map>
 #include <set>
@@ -8,8 +8,8 @@
 
 namespace longhaul::sim {
 
-// XXH64 chained over every action and every delivery, with its time, nodes and bytes: equal runs,
-// equal hashes.
+// XXH64 over every action and delivery in order, with time, nodes and bytes: equal runs have equal
+// hashes.
 class TraceHash final : public Watcher {
  public:
   std::uint64_t value() const { return hash_; }
@@ -26,8 +26,8 @@ class TraceHash final : public Watcher {
   std::uint64_t hash_ = 0;
 };
 
-// Reliable messages arrive once and in order per (from, to, class); none comes to or from the
-// grave: nothing is handed to a crashed node, nothing is delivered that was not sent.
+// Checks that reliable messages arrive once and in order per (from, to, class), that nothing is
+// delivered to a crashed node, and that nothing is delivered that was not sent.
 class OrderChecker final : public Watcher {
  public:
   void acted(Time, Rank, const Action&) override;
@@ -44,7 +44,7 @@ class OrderChecker final : public Watcher {
   std::optional<Error> error_;
 };
 
-// All nodes that reach an epoch see the same list, and each sees epochs in ascending order.
+// Checks that all nodes that reach an epoch see the same members, and that epochs ascend at each.
 class EpochChecker final : public Watcher {
  public:
   void restarted(Time, Rank rank) override { last_.erase(rank); }

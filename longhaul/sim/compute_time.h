@@ -1,5 +1,5 @@
 #pragma once
-// How long a step takes in virtual time. Real gradients are taken meanwhile, in no virtual time.
+// How long a step takes in virtual time. Its real gradient is computed meanwhile.
 #include <optional>
 #include <vector>
 
@@ -14,14 +14,14 @@ namespace longhaul::sim {
 class ComputeTime {
  public:
   virtual ~ComputeTime() = default;
-  // Of the rank's step number `step` (from 0, counted over the whole run), which begins at `at`. A
-  // pure function, so that it has no state to save.
+  // Duration of the rank's step number `step` (from 0, over the whole run) that begins at `at`. A
+  // pure function: no state to save.
   virtual Time duration(Rank, std::uint64_t step, Time at, const Work&) const = 0;
 };
 
-// Every rank has a mean, which may change with time, and a distribution around it. Its jitter
-// depends on (seed, rank, step) alone, its drift on (seed, site, time). A step takes as long as
-// the moment says in which it begins.
+// Every rank has a mean duration, which may change with time, and a distribution around it. The
+// jitter depends on (seed, rank, step) only, the drift on (seed, site, time). The time at which a
+// step begins fixes its duration.
 class JitteredSteps final : public ComputeTime {
  public:
   enum class Jitter : std::uint8_t {

@@ -1,14 +1,13 @@
 #pragma once
-// How far a site's step time has drifted by a moment: a geometric random walk, which every
-// `every_s` seconds is multiplied by exp(N(0, deviation)) and turned back at the bounds. A pure
-// function of (seed, site, time), so that a run that goes on, a node over sockets and the
-// simulator see the same, and nobody has a walk to save or to catch up with.
+// Slow change of a site's step time: a geometric random walk, multiplied by exp(N(0, deviation))
+// every `every_s` seconds and reflected at the bounds. A pure function of (seed, site, time): a
+// resumed run, a node over sockets and the simulator see the same values without saved state.
 #include "longhaul/core/types.h"
 
 namespace longhaul::sim {
 
 struct StepTimeDrift {
-  double deviation = 0;  // of the logarithm, of one move; 0: none
+  double deviation = 0;  // standard deviation of the logarithm, per move; 0: no drift
   double every_s = 60;   // between two moves; > 0
   double bound = 4;      // the factor stays within [1 / bound, bound]; >= 1
 };

@@ -1,7 +1,6 @@
 #pragma once
-// What is still to happen, in order of time; ties in time break by order of pushing, so equal runs
-// pop equal events. A 4-ary heap of plain data: events name things by number and so can be
-// archived.
+// Future events in order of time; ties break by order of pushing, so equal runs pop equal events. A
+// 4-ary heap of plain data: events refer to objects by number and can be archived.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

@@ -6,17 +6,17 @@
 // nodes) by weighted max-min fairness with strict priority (flow/fair_rates.h). docs/simulator.md
 // derives all this.
 //
-// - Reliable connections start slowly, rest, and are limited under loss as TCP is (flow/tcp.h,
-//   cubic.h); what is lost is sent again and holds up what comes behind it; where both ways are
+// - Reliable connections have slow start, bbr's ProbeRTT, and TCP's limits under loss (flow/tcp.h,
+//   cubic.h). Lost packets are sent again and delay those behind them. Where both directions are
 //   busy, acknowledgements take their share. Best-effort packets are paced at the same rate,
-//   without slow start, and may be lost, late, or there twice.
+//   without slow start, and may be lost, late, or duplicated.
 // - A packet is delivered one-way delay (and jitter) after its last byte has left, those of a
 //   reliable connection in order. It has departed when its last byte has left.
-// - A run of chunks is a packet of their bytes: in order on one connection, nothing is different.
-// - A control message that fits one packet, on a connection that is idle, takes its bytes / the
-//   narrowest link and takes part in no sharing: at most a packet's time of error for others.
-// - Rates change at the end of an instant: all that happens at one time counts, once. What is done
-//   at that end is an event 1 ns later, with effect from the instant itself.
+// - A run of chunks is one packet of their bytes: on one connection this makes no difference.
+// - A control message that fits one packet, on an idle connection, takes its bytes / the narrowest
+//   link and does not share: an error of at most a packet's time for others.
+// - Rates change once for all events of one time: an event 1 ns later computes them, with effect
+//   from that time.
 //
 // Calls must not be later than next_event().
 #include <map>
@@ -35,12 +35,12 @@
 
 namespace longhaul::sim {
 
-// What happens to best-effort packets beside the loss of their pair of sites; shares of packets.
+// Faults of best-effort packets besides the loss of their pair of sites; shares of packets.
 struct Datagrams {
   double burst = 1;       // mean number lost in a row (Gilbert-Elliott); 1: independently
   double duplicated = 0;  // arrive twice
-  double corrupted = 0;   // thrown away by their receiver: lost
-  double late = 0;        // overtaken: late_s later than the others
+  double corrupted = 0;   // discarded by the receiver: lost
+  double late = 0;        // late_s later than the others
   double late_s = 0.05;
 };
 
@@ -54,7 +54,7 @@ struct FairConfig {
 
 class FairNetwork final : public Network {
  public:
-  // CHECKs that every site named is there, every rate is positive, every loss in [0, 1).
+  // CHECKs that every site exists, every rate is positive, every loss in [0, 1).
   explicit FairNetwork(FairConfig config);
 
   void submit(Packet, Time now) override;
@@ -73,7 +73,7 @@ class FairNetwork final : public Network {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  // Whether reliable flows were under way just before an instant, whatever begins or ends in it.
+  // Whether reliable flows were active just before a time, whatever starts or ends at it.
   struct BusyState {
     std::uint32_t flows = 0;
     Time changed{0};
@@ -89,7 +89,8 @@ class FairNetwork final : public Network {
   struct DirectedPair {  // an ordered pair of sites
     std::uint32_t from = 0, to = 0;
     std::uint32_t link = kNone;
-    double delay_s = 0, back_s = 0, jitter_s = 0, loss = 0;  // back_s: the delay of the way back
+    double delay_s = 0, back_s = 0, jitter_s = 0,
+           loss = 0;  // back_s: the delay in the other direction
     std::vector<std::uint32_t> connections = {};
     BusyState busy = {};
   };
@@ -100,8 +101,8 @@ class FairNetwork final : public Network {
   };
   enum class Mode : std::uint8_t {
     idle,
-    single_packet,  // a small control message by itself
-    flowing         // takes its share
+    single_packet,  // a small control message alone
+    flowing         // has a fair share
   };
   struct Connection {
     Rank from = 0, to = 0;
@@ -117,15 +118,15 @@ class FairNetwork final : public Network {
     double window_rate = 0;  // its limit
     Time next_doubling{0};
     bool in_probe_rtt = false;     // bbr
-    Time probe_rtt_at{0};          // when that changes, if something is being sent then
-    Time small_acked_at{0};        // when the last small message by itself will be
-    bool probe_postponed = false;  // has a small packet put off the rest since the last one?
+    Time probe_rtt_at{0};          // when ProbeRTT begins or ends, if the connection sends then
+    Time small_acked_at{0};        // when the last small message alone is acknowledged
+    bool probe_postponed = false;  // a small packet has postponed ProbeRTT since the last one
     std::vector<Stream> windows = {};
-    std::uint64_t rounds = 0;   // round trips of them; numbers what is drawn
+    std::uint64_t rounds = 0;   // their round trips; numbers the random draws
     double last_rate = 0;       // when it fell idle
     Time idle_since{0};         // or never used
     Time last_delivery{0};      // in order
-    std::uint64_t packets = 0;  // sent; numbers what is drawn
+    std::uint64_t packets = 0;  // sent; numbers the random draws
     bool losing = false;        // in a burst
     void state(auto& ar) {
       ar(mode, queue, left, rate, since, ends, slow, window_rate, next_doubling, in_probe_rtt,
@@ -134,8 +135,8 @@ class FairNetwork final : public Network {
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
   };
-  struct Sent {         // what is kept of a packet under way
-    bool left = false;  // its last byte is on the way
+  struct Sent {         // data of a packet in flight
+    bool left = false;  // its last byte has left the sender
     void state(auto& ar) { ar(left); }
   };
   struct Links {  // of one site or node; kNone: unlimited
@@ -143,7 +144,7 @@ class FairNetwork final : public Network {
     BusyState sends = {}, gets = {};  // of a site
   };
 
-  // What is where (fair_links.cpp).
+  // Links and connections (fair_links.cpp).
   void check_config() const;
   void add_links();
   std::uint32_t add_link(const flow::Rate&, bool traced);
@@ -174,7 +175,7 @@ class FairNetwork final : public Network {
   std::optional<NetworkEvent> wake(std::uint32_t connection, Time now);
   std::optional<NetworkEvent> depart(std::uint32_t connection, Time now);
 
-  // What congestion control makes of it (fair_congestion.cpp).
+  // Congestion control (fair_congestion.cpp).
   std::uint32_t streams(const Connection&) const;
   double first_rate(const Connection&) const;
   double window(const Connection&) const;
@@ -227,7 +228,7 @@ class FairNetwork final : public Network {
   WakeUpQueue wake_ups_;        // of connections
   WakeUpQueue trace_wake_ups_;  // of traces
   std::vector<flow::TraceSegment> segments_;
-  std::optional<Time> unsettled_at_;  // the instant whose end is to be settled
+  std::optional<Time> unsettled_at_;  // the time whose changes are not settled yet
   PacketsInFlight<Sent> in_flight_;
   EventQueue<PacketId> deliveries_;
   std::uint64_t lost_ = 0;

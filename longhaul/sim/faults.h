@@ -1,5 +1,5 @@
 #pragma once
-// What may go wrong in a World, as data: given by hand, or drawn from a seed.
+// Faults of a World as data: given explicitly, or drawn from a seed.
 #include <optional>
 #include <span>
 #include <vector>
@@ -13,8 +13,8 @@ inline constexpr Time kForever = Time::max();
 
 struct Fault {
   enum class Kind : std::uint8_t {
-    crash,  // the node stops for good; what it had not yet put on the wire is lost
-    pause,  // the node takes no input until `until`; its step goes on, its messages wait
+    crash,  // the node stops for good; what has not left it is lost
+    pause,  // the node takes no input until `until`; its step continues, its messages wait
     cut     // nothing passes between rank and peer until `until`; nothing is lost
   };
   Kind kind = Kind::crash;

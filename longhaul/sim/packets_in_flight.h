@@ -1,10 +1,9 @@
 #pragma once
-// The packets that a network has on their way, whatever its model of links makes of them: numbered
-// in order of submission, kept back while their way is cut, lost with a node that crashes. A packet
-// under way has a slot; slots are used again. What the model itself keeps of one is `Own`, a struct
-// of plain values with state().
+// The packets that a network carries, for any link model: numbered in order of submission, held
+// while their pair is cut, lost when their node crashes. A packet in flight has a slot; slots are
+// reused. `Own` is the model's data for each packet: plain values with state().
 //
-// Part of a network, which alone uses it.
+// Owned and used by one network.
 #include <map>
 #include <optional>
 #include <utility>
@@ -15,8 +14,7 @@
 
 namespace longhaul::sim {
 
-// Names a packet to an event that comes later, when it may have been taken off its way and another
-// have its slot.
+// Identifies a packet in a later event, when another packet may have taken its slot.
 struct PacketId {
   std::uint32_t slot = 0;
   std::uint32_t use = 0;  // how often the slot had been used before
@@ -32,8 +30,8 @@ class PacketsInFlight {
     std::uint64_t number = 0;         // in order of submission
     std::uint32_t use = 0;            // PacketId::use
     bool in_use = false;              // else the slot is free
-    bool departure_reported = false;  // that it has departed
-    bool lost = false;  // its receiver has crashed, and is not there if it begins anew
+    bool departure_reported = false;  // its departure was reported
+    bool lost = false;                // its receiver has crashed, perhaps restarted since
     void state(auto& ar) {
       ar(packet, number, use, in_use, departure_reported, lost);
       Own::state(ar);
@@ -42,8 +40,8 @@ class PacketsInFlight {
 
   explicit PacketsInFlight(std::size_t nodes) : nodes_(nodes), dead_(nodes) {}
 
-  // The slot of a packet that may go now; none if it is kept back, or lost with a dead node. CHECKs
-  // that its nodes are there.
+  // The slot of a packet that may go now; empty if it is held or lost with a dead node. CHECKs that
+  // its nodes exist.
   std::optional<std::uint32_t> submit(Packet packet) {
     LH_CHECK(packet.from < nodes_ && packet.to < nodes_ && packet.chunks > 0);
     const std::uint64_t number = number_++;
@@ -60,21 +58,21 @@ class PacketsInFlight {
   PacketId id(std::uint32_t slot) const { return {slot, in_flight_[slot].use}; }
   bool is_current(PacketId id) const { return in_flight_[id.slot].use == id.use; }
 
-  // Its last byte has left the sender's side: told of bulk, and once also if it was sent again.
+  // Its last byte has left the sender's side; reported for bulk, once even if sent again.
   std::optional<NetworkEvent> departs(std::uint32_t slot) {
     InFlight& flight = in_flight_[slot];
     const Packet& p = flight.packet;
     if (!p.message.is_bulk() || std::exchange(flight.departure_reported, true)) return std::nullopt;
     return NetworkEvent{NetworkEvent::Kind::departed, Packet{p.from, p.to, p.bytes, p.service, {}}};
   }
-  // It ends here; told unless its receiver has crashed.
+  // Delivers and frees the slot; empty if its receiver has crashed.
   std::optional<NetworkEvent> delivers(std::uint32_t slot) {
     const bool lost = in_flight_[slot].lost;
     NetworkEvent notice{NetworkEvent::Kind::delivered, release(slot)};
     if (lost) return std::nullopt;
     return notice;
   }
-  // It ends, and the slot is free.
+  // Frees the slot and returns the packet.
   Packet release(std::uint32_t slot) {
     InFlight& flight = in_flight_[slot];
     Packet packet = std::move(flight.packet);
@@ -85,7 +83,7 @@ class PacketsInFlight {
     free_slots_.push_back(slot);
     return packet;
   }
-  // The slot of another one of the same.
+  // Adds a copy of the packet; returns its slot.
   std::uint32_t duplicate(std::uint32_t slot) {
     const InFlight& same = in_flight_[slot];
     const std::uint32_t other = take(same.packet, same.number, same.departure_reported);
@@ -94,7 +92,7 @@ class PacketsInFlight {
     return other;
   }
 
-  // Network::cut. off(flight) is called of each that is taken off its way.
+  // Network::cut. Calls off(packet) for each packet that is taken back to the sender.
   template <class Off>
   void cut(Rank from, Rank to, Off&& off) {
     auto& held_packets = cut_[{from, to}];
@@ -111,7 +109,7 @@ class PacketsInFlight {
       held_packets.emplace(number, HeldPacket{release(slot), departure_reported});
     }
   }
-  // Network::heal. The slots of those that go again, in order of submission.
+  // Network::heal. The slots of the packets to send again, in order of submission.
   std::vector<std::uint32_t> heal(Rank from, Rank to) {
     std::vector<std::uint32_t> slots;
     auto cut_pair = cut_.extract({from, to});
@@ -121,7 +119,7 @@ class PacketsInFlight {
           take(std::move(held_packets.packet), number, held_packets.departure_reported));
     return slots;
   }
-  // Network::crash. lost(flight), asked of each that the node has sent: whether it goes with it.
+  // Network::crash. lost(packet) decides for each packet that the node has sent.
   template <class Lost>
   void crash(Rank rank, Lost&& lost) {
     dead_[rank] = true;
@@ -140,8 +138,8 @@ class PacketsInFlight {
     ar.expect("flights");
     ar(in_flight_, free_slots_, number_, bulk_, dead_, cut_);
   }
-  // A torn file that still parses must not send us out of bounds: whether what was loaded names
-  // nothing that is not there. Slots that events and queues name are the model's to ask for.
+  // After loading: whether all numbers are within bounds, as a damaged file may still parse. The
+  // model checks the slots in its own events and queues.
   bool good() const {
     bool good = dead_.size() == nodes_;
     for (const std::uint32_t slot : free_slots_) good &= has(slot);
@@ -154,9 +152,7 @@ class PacketsInFlight {
     return good;
   }
   bool has(std::uint32_t slot) const { return slot < in_flight_.size(); }
-  const std::vector<InFlight>& all() const {
-    return in_flight_;
-  }  // by slot, with those that are free
+  const std::vector<InFlight>& all() const { return in_flight_; }  // by slot, free ones included
 
  private:
   struct HeldPacket {
@@ -185,7 +181,7 @@ class PacketsInFlight {
   std::vector<InFlight> in_flight_;
   std::vector<std::uint32_t> free_slots_;
   std::uint64_t number_ = 0;
-  std::uint64_t bulk_ = 0;  // packets under way and not kept back
+  std::uint64_t bulk_ = 0;  // packets in flight and not held
   std::vector<bool> dead_;  // by rank
   std::map<std::pair<Rank, Rank>, std::map<std::uint64_t, HeldPacket>> cut_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// A learner of sizes and times without numbers, for timing studies: thousands of them fit in
-// memory. Its layout has the model's size; its vectors are empty.
+// A learner with sizes and times but no numbers, for timing studies with thousands of nodes. Its
+// layout has the model's size; its vectors are empty.
 #include "longhaul/core/learner.h"
 
 namespace longhaul::sim {
@@ -22,7 +22,7 @@ class PhantomLearner final : public Learner {
   std::shared_ptr<const Layout> layout_;
   std::uint64_t batch_;
   std::uint64_t shard_size_;
-  std::uint64_t seen_ = 0;  // samples of the epoch under way
+  std::uint64_t seen_ = 0;  // samples of the current epoch
 };
 
 }  // namespace longhaul::sim

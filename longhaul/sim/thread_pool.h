@@ -1,8 +1,8 @@
 #pragma once
-// A fixed number of threads that run tasks in the order of submission, and the owner's thread,
-// which runs tasks while it waits for one. Results go through the task's own captures; wait()
-// returns after the task has, with its writes visible. A task that is done holds no captures any
-// more: they may hold its ticket. One thread submits and waits.
+// A fixed number of threads that run tasks in the order of submission; the owner's thread runs
+// tasks too while it waits for one. Results go through the task's captures; wait() returns after
+// the task has, with its writes visible. A finished task releases its captures, which may hold its
+// ticket. One thread submits and waits.
 #include <condition_variable>
 #include <deque>
 #include <functional>

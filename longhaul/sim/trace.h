@@ -20,7 +20,7 @@ class TextTrace final : public Watcher {
   std::ostream& out_;
 };
 
-// "/3/1": the way from the root of a node to a machine.
+// "/3/1": the path from the root of a node to a machine.
 std::string to_string(Path);
 
 }  // namespace longhaul::sim

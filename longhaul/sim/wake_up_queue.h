@@ -1,6 +1,7 @@
 #pragma once
-// When each of many numbered things wants to be woken, and which is first: a tournament tree, so
-// that moving one costs O(log n) and moving most of them O(n). Ties go to the lower number.
+// The next wake-up time of each of n numbered objects, and which is first: a tournament tree, so
+// that changing one time costs O(log n) and changing most of them O(n). Ties go to the lower
+// number.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -44,7 +45,7 @@ class WakeUpQueue {
   std::size_t size() const { return size_; }
   Time at(std::size_t i) const { return tree_[places_ + i]; }
   Time first() const { return size_ == 0 ? kNever : tree_[1]; }
-  std::size_t who() const {  // is first
+  std::size_t who() const {  // the number of the first
     std::size_t node = 1;
     while (node < places_) node = 2 * node + (tree_[2 * node] == tree_[node] ? 0 : 1);
     return node - places_;

@@ -1,6 +1,5 @@
 #pragma once
-// Watchers look at a World from outside: hash its trace, print it, check what must hold. They
-// change nothing.
+// Watchers observe a World without changing it: hash its trace, print it, check invariants.
 #include "longhaul/core/action.h"
 #include "longhaul/core/node.h"
 #include "longhaul/sim/network.h"
@@ -12,13 +11,13 @@ class World;
 class Watcher {
  public:
   virtual ~Watcher() = default;
-  // What a node did, before the world carries it out.
+  // An action of a node, before the world carries it out.
   virtual void acted(Time, Rank, const Action&) {}
-  // What is about to be handed to a node.
+  // A packet, before it is delivered to its node.
   virtual void delivering(Time, const Packet&) {}
   virtual void crashed(Time, Rank) {}
   virtual void restarted(Time, Rank) {}
-  // After every input to `rank`. An Error ends the run: what must hold does not.
+  // After every input to `rank`. Error: an invariant is broken; ends the run.
   virtual Status after(const World&, Rank) { return Ok{}; }
   // Saved and loaded with the world.
   virtual void state(Archive&) {}

@@ -213,7 +213,8 @@ std::string World::waiting_for() const {
     const Slot& slot = *slots_[rank];
     if (slot.crashed() || slot.figures.finished_at) continue;
     const std::string what = slot.node->waiting_for();
-    text += "\n  " + name_of(rank) + ": " + (what.empty() ? "says nothing" : "waits for " + what);
+    text += "\n  " + name_of(rank) + ": " +
+            (what.empty() ? "does not say what it waits for" : "waits for " + what);
   }
   return text;
 }

@@ -31,24 +31,24 @@ struct WorldConfig {
   // With no step, no bulk under way and no round done for so long the run is stuck, even if nodes
   // keep talking to each other (timers that ask again).
   Time patience = std::chrono::hours(1);
-  std::string repeat;  // said with every failure: the seed and the command that repeats it
+  std::string repeat;  // printed with every failure: the seed and the command that repeats it
   std::function<void()> on_thread_start = {};  // on each thread of the pool
 };
 
-// What the embedding program hears of a run, on its own thread. Any may be empty.
+// Callbacks to the embedding program, on its own thread. Any may be empty.
 struct Observer {
   std::function<void(Time, Rank, Round, const Evaluation&)> on_report = {};
   std::function<void(Time, Rank, const Record&)> on_record = {};
   std::function<void(Time, Rank, Round done)> on_round = {};  // rounds_done() has grown
   std::function<void(Time, Rank at, Rank from, const Error&)> on_bad_message = {};
-  // Out of the run; the others go on.
+  // The node has left the run; the others continue.
   std::function<void(Time, Rank, const std::string& why)> on_lost = {};
 };
 
 struct Counters {
   std::uint64_t events = 0;
-  std::uint64_t messages = 0;   // between nodes; a run of phantom chunks counts as its chunks
-  std::uint64_t wan_bytes = 0;  // between sites, handed to the wire; repeats apart
+  std::uint64_t messages = 0;   // between nodes; a run of phantom chunks counts each chunk
+  std::uint64_t wan_bytes = 0;  // between sites, without retransmissions
   std::uint64_t wan_messages = 0;
   std::uint64_t lan_bytes = 0;  // between nodes of a site
   std::uint64_t bad_messages = 0;
@@ -81,17 +81,17 @@ class World final : public Host {
   void observe(Observer observer) { observer_ = std::move(observer); }
   void watch(Watcher& watcher) { watchers_.push_back(&watcher); }  // must outlive the world
   void inject(const Fault&);  // before the run or during it; not into the past
-  // A node that has crashed begins anew, now, at a place that comes back. The others hear of it as
-  // soon as they have declared the old one lost. Such a world cannot be saved.
+  // Restarts a crashed node now, with a new incarnation. The others accept it once they have
+  // declared the previous one lost. Such a world cannot be saved.
   void restart(Place, std::unique_ptr<Strategy>, Learner*);
 
-  // Runs until all nodes left have finished, until the next event is later than `until`, or until
+  // Runs until all live nodes have finished, until the next event is later than `until`, or until
   // request_stop(). An Error ends the run for good:
   //   unavailable  a node called fail(), or no node is left
-  //   timed_out    stuck: names what each node waits for
-  //   any          what a learner, the scorer or a watcher answered
+  //   timed_out    no progress: names what each node waits for
+  //   others       from a learner, the scorer or a watcher
   Result<Ended> run(Time until = kForever);
-  // One event; false: nothing to do, as run(). Loads and saves may stand between events.
+  // One event; false: run() would return. State may be saved or loaded between events.
   Result<bool> step(Time until = kForever);
   // From any thread or a signal handler: run() returns before the next event.
   void request_stop() { stop_ = true; }
@@ -109,8 +109,8 @@ class World final : public Host {
   std::string waiting_for() const;
 
   // Everything: clock, events, network, nodes with their learners, watchers. Waits for running
-  // steps and keeps their results. Load into a freshly built World of the same job; it then goes on
-  // bit for bit. After a load that failed the world is good for nothing.
+  // steps and keeps their results. Load into a freshly built World of the same job, which then
+  // continues bit for bit. After a failed load the world must not be used.
   void state(Archive&);
 
   // Host; called by the nodes.
@@ -131,12 +131,12 @@ class World final : public Host {
       timer,
       stepped,
       scored,
-      held,                 // a notice of the network that waited for the end of a pause
-      report_reachability,  // that a peer is unreachable, or reachable again
+      held,                 // a network event deferred to the end of a pause
+      report_reachability,  // report that a peer is unreachable or reachable
       fault_begins,
       fault_ends,
-      detect,         // a break has lasted long enough to be noticed
-      rejoin_request  // a node that has begun anew asks those who have declared it lost
+      detect,         // a disconnection has lasted config.detect
+      rejoin_request  // a restarted node asks the others to admit it
     };
     Kind kind{};
     Rank rank = 0;
@@ -147,12 +147,12 @@ class World final : public Host {
   };
   using Entry = EventQueue<Event>::Entry;
   template <class T>
-  struct Task;  // a value the pool is working at
+  struct Task;  // a value that the pool computes
   struct Scoring;
-  struct Slot;            // a node and what the host keeps for it
+  struct Slot;            // a node and the host's data about it
   struct Disconnection {  // why two nodes have no contact
     std::uint32_t causes = 0;
-    std::uint64_t number = 0;  // tells this break from an earlier one
+    std::uint64_t number = 0;  // tells disconnections of a pair apart
     bool reported = false;
     void state(auto& ar) { ar(causes, number, reported); }
   };
@@ -207,7 +207,7 @@ class World final : public Host {
   std::atomic<bool> stop_ = false;
   std::optional<Error> failure_;
   std::set<std::pair<Rank, Rank>>
-      not_connected_;  // have not met since one began anew; lower rank first
+      not_connected_;  // not connected since one restarted; lower rank first
 
   // All that follows is archived.
   Time now_{0};
@@ -221,7 +221,7 @@ class World final : public Host {
   std::uint64_t number_ = 0;                    // of scorings, held notices and breaks
   std::vector<Fault> faults_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> by_event_;     // event number, fault
-  std::map<std::pair<Rank, Rank>, std::uint32_t> cuts_;            // ordered ways, how often cut
+  std::map<std::pair<Rank, Rank>, std::uint32_t> cuts_;            // ordered pairs: number of cuts
   std::map<std::pair<Rank, Rank>, Disconnection> disconnections_;  // lower rank first
   Counters counters_;
 

@@ -6,10 +6,10 @@
 
 namespace longhaul::sim {
 
-// A value that the pool is working at, or has worked out.
+// A value that the pool computes or has computed.
 template <class T>
 struct World::Task {
-  ThreadPool::Ticket ticket = {};  // nullptr: it is here
+  ThreadPool::Ticket ticket = {};  // nullptr: done
   std::optional<T> value = {};
   std::optional<Error> error = {};
 
@@ -54,9 +54,9 @@ struct World::Slot {
   std::shared_ptr<Task<StepResult>> running = {};
   Time duration{0};  // of the running step
   Time paused_until{0};
-  std::uint64_t held = 0;        // notices of the network put off
+  std::uint64_t held = 0;        // deferred network events
   Round rounds = 0;              // the last rounds_done() seen
-  std::uint64_t created_at = 0;  // events before this one were of an earlier incarnation
+  std::uint64_t created_at = 0;  // events before this number belong to an earlier incarnation
   NodeFigures figures = {};
 
   bool crashed() const { return figures.crashed; }

@@ -87,7 +87,7 @@ class Loopback(Case):
         code, said = self.end(self.site("oslo", free_addresses(3), "--patience", "1"))
         self.assertEqual(code, 3, said)
         self.assertIn("tokyo (127.0.0.1:", said)
-        self.assertIn("did not come within 2 s", said)
+        self.assertIn("did not connect within 2 s", said)
 
     def test_another_job_is_refused_with_the_reason(self):
         addresses = free_addresses(3)

@@ -62,10 +62,10 @@ class Kills(launch_test.Case):
                 self.assertEqual(len(done), len(SITES) - 1, text)
                 self.assertEqual({one["rounds"] for one in done}, {ROUNDS}, text)
                 self.assertEqual(len({one["params_hash"] for one in done}), 1, text)
-                in_time += "lost touch" in text
+                in_time += "lost contact" in text
                 if ALL:
                     print(f"{overlay}, {victim} killed after {wait_s:.2f} s: "
-                          f"{'the others went on' if 'lost touch' in text else 'too late'}",
+                          f"{'the others went on' if 'lost contact' in text else 'too late'}",
                           flush=True)
         self.assertGreaterEqual(in_time, 0.8 * kills, "most kills are to be before the end")
 

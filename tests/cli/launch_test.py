@@ -361,14 +361,14 @@ class Resumed(Case):
 
     def resumed(self):
         text = self.says("launch", "job.toml", "--resume", *self.sets)
-        self.assertIn("goes on from checkpoint", text)
+        self.assertIn("resumes from checkpoint", text)
         self.assertEqual(self.summary()["params_hash"], self.expected)
         self.assertEqual(self.summary()["rounds"], 600)
         first = self.summary()
         self.assertGreater(first["time_s"], 0.01)
         self.assertGreater(first["compute_utilisation"], 0)
         text = self.says("launch", "job.toml", "--resume", *self.sets)  # nothing is left to do
-        self.assertNotIn("goes on", text)
+        self.assertNotIn("resumes from", text)
         self.assertIn("600 rounds", text)
         self.assertEqual(self.summary(), first)
 
@@ -529,7 +529,7 @@ class Alone(Case):
                             "net.meet_s=1")
         code, text = self.end(process)
         self.assertEqual(code, 3, text)
-        self.assertIn("not all nodes met within 1 s", text)
+        self.assertIn("not all nodes connected within 1 s", text)
         self.assertIn("rank 1 (lima)", text)
         self.assertIn("refused", text)
 
@@ -614,7 +614,7 @@ class Alone(Case):
         code, text = self.end(self.site("--site", "lima", "--addresses", free_addresses(3),
                                         "--rejoin", "--set", "sync.kind=bsp"))
         self.assertEqual(code, 2, text)
-        self.assertIn("does not let a lost site come back", text)
+        self.assertIn("does not let a lost site return", text)
         addresses = free_addresses(3)
         waits = self.site("--site", "tokyo", "--addresses", addresses, "--out", "a")
         code, text = self.end(self.site("--site", "lima", "--addresses", addresses, "--rejoin"))

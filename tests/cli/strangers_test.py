@@ -112,7 +112,8 @@ class Strangers(Case):
         self.assertGreater(calls, 0)
         self.assertGreater(largest, 0)
         self.assertLess(largest - before, GROWTH_KB)
-        lines = [line for line in self.said(sites[0]).splitlines() if "turned away" in line]
+        said = self.said(sites[0]).splitlines()
+        lines = [line for line in said if "refused a connection" in line]
         self.assertGreater(len(lines), len(NONSENSE))
         self.assertLess(len(lines), 20 + 90, "notes about strangers are limited to one a second")
 
