@@ -70,8 +70,8 @@ TEST_P(Sockets, BrokenConnectionsChangeNoBit) {
     SCOPED_TRACE(std::to_string(streams) + " streams");
     std::size_t breaks = 0;
     const auto disturb = [&](auto loops) { loops[breaks++ % loops.size()]->break_connections(); };
-    const Ended ended = over_sockets(
-        spec, {.disturb = disturb, .disturb_in_step = {2, 2}, .streams = streams});
+    const Ended ended =
+        over_sockets(spec, {.disturb = disturb, .disturb_in_step = {2, 2}, .streams = streams});
     expect_equal_bits(spec, ended);
     EXPECT_GE(breaks, 25u);
   });
