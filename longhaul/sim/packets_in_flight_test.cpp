@@ -123,7 +123,7 @@ TEST(PacketsInFlight, ATwinIsTheSameAndLandsByItself) {
   const std::uint32_t other = in_flight.duplicate(one);
   EXPECT_NE(other, one);
   EXPECT_EQ(in_flight[other].value, 3u);
-  EXPECT_TRUE(in_flight[other].told);
+  EXPECT_TRUE(in_flight[other].departure_reported);
   EXPECT_TRUE(in_flight.delivers(one));
   EXPECT_TRUE(in_flight.has_bulk());
   EXPECT_TRUE(in_flight.delivers(other));
