@@ -55,19 +55,18 @@ class Crooked final : public Overlay {
       : straight_(std::move(straight)), bend_(std::move(bend)) {
     own(*straight_);
   }
-  Status begin(const Key& key, Op op, const Contribution& given, Turn& turn) override {
+  Status begin(const VectorId& key, const Contribution& given, Turn& turn) override {
     Turn below = within(*straight_, turn);
-    return straight_->begin(key, op, given, below);
+    return straight_->begin(key, given, below);
   }
   std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const override {
     return straight_->next_round(group, range);
   }
-  std::optional<Outcome> poll(const Key& key) override {
+  std::optional<Outcome> poll(const VectorId& key) override {
     auto outcome = straight_->poll(key);
     if (outcome) bend_(*outcome);
     return outcome;
   }
-  void abort(const Key&, Turn&) override {}
   std::string waiting_for() const override { return straight_->waiting_for(); }
 
  private:

@@ -87,9 +87,9 @@ TEST_P(ErrorFeedbackOf, R4_1_DeliveredAndResidualAddUpToWhatWasGiven) {
   std::vector<double> given(kSize), got(kSize);
   for (Round round = 0; round < 60; ++round) {
     const Floats z = normal(random, kSize);
-    const Floats q = send(*codec, {.round = round}, z, cuts(random, kSize));
+    const Floats q = send(*codec, {{.round = round}}, z, cuts(random, kSize));
     const bool delivered = random.below(4) != 0;
-    codec->settle({.round = round}, delivered ? Fate::delivered : Fate::abandoned);
+    codec->settle({{.round = round}}, delivered ? Fate::delivered : Fate::abandoned);
     for (std::size_t i = 0; i < kSize; ++i) {
       given[i] += z[i];
       if (delivered) got[i] += q[i];
@@ -111,8 +111,8 @@ TEST_P(ErrorFeedbackOf, DeliveredVectorLeavesExactlyWhatItsEncodingLost) {
     Floats p(r.size());
     for (std::size_t i = 0; i < r.size(); ++i) p[i] = z[i] + r[i];
     const Floats expected = send(*plain, {}, p);
-    EXPECT_EQ(send(*codec, {.round = round}, z), expected);
-    codec->settle({.round = round}, Fate::delivered);
+    EXPECT_EQ(send(*codec, {{.round = round}}, z), expected);
+    codec->settle({{.round = round}}, Fate::delivered);
     for (std::size_t i = 0; i < r.size(); ++i) r[i] = p[i] - expected[i];
     const auto residual = codec->residual(0, 0);
     EXPECT_TRUE(std::equal(r.begin(), r.end(), residual.begin(), residual.end()));
@@ -123,7 +123,7 @@ TEST_P(ErrorFeedbackOf, ARepeatBeforeSettlingGivesTheSameBytes) {
   Random random(13, {Purpose::test});
   const auto codec = make(GetParam());
   for (Round round = 0; round < 4; ++round) {
-    const CodecKey key{.round = round};
+    const CodecKey key{{.round = round}};
     const Floats z = normal(random, 1500);
     const auto stretches = cuts(random, z.size());
     std::vector<Buffer> first;
@@ -162,14 +162,14 @@ TEST_P(ErrorFeedbackOf, GroupsAndRangesAreApartAndSettleInAnyOrder) {
   for (std::size_t i = 0; i < places.size(); ++i) alone.push_back(make(GetParam()));
   for (Round round = 0; round < 6; ++round) {
     for (std::size_t i = 0; i < places.size(); ++i) {
-      const CodecKey key{.round = round, .group = places[i].first, .range = places[i].second};
+      const CodecKey key{{round, places[i].first, places[i].second}};
       const Floats z = normal(random, 300 + 10 * i);
       EXPECT_EQ(send(*together, key, z), send(*alone[i], key, z));
     }
     std::vector<std::size_t> order = {0, 1, 2, 3};
     random.shuffle(std::span(order));
     for (std::size_t i : order) {
-      const CodecKey key{.round = round, .group = places[i].first, .range = places[i].second};
+      const CodecKey key{{round, places[i].first, places[i].second}};
       const Fate fate = (round + i) % 3 == 0 ? Fate::abandoned : Fate::delivered;
       together->settle(key, fate);
       alone[i]->settle(key, fate);
@@ -181,27 +181,27 @@ TEST_P(ErrorFeedbackOf, GroupsAndRangesAreApartAndSettleInAnyOrder) {
 TEST_P(ErrorFeedbackOf, GrowsWithItsStretchesAndKeepsWhatWasNotSent) {
   const auto codec = make(GetParam());
   const Floats tail(100, 0.1f), all(400, 0.3f);
-  codec->encode({.round = 0}, {300, 100}, tail);
-  codec->settle({.round = 0}, Fate::abandoned);
+  codec->encode({{.round = 0}}, {300, 100}, tail);
+  codec->settle({{.round = 0}}, Fate::abandoned);
   EXPECT_EQ(codec->residual(0, 0).size(), 400u);
-  codec->encode({.round = 1}, {0, 100}, part(all, {0, 100}));
-  codec->settle({.round = 1}, Fate::delivered);
+  codec->encode({{.round = 1}}, {0, 100}, part(all, {0, 100}));
+  codec->settle({{.round = 1}}, Fate::delivered);
   EXPECT_EQ(codec->residual(0, 0)[350], 0.1f);
-  send(*codec, {.round = 2}, all);
-  codec->settle({.round = 2}, Fate::abandoned);
+  send(*codec, {{.round = 2}}, all);
+  codec->settle({{.round = 2}}, Fate::abandoned);
   EXPECT_EQ(codec->residual(0, 0)[350], 0.1f + 0.3f);
   EXPECT_EQ(codec->residual(0, 0)[200], 0.3f);
 }
 
 TEST_P(ErrorFeedbackOf, SettlingWhatIsNotOpenChangesNothing) {
   const auto codec = make(GetParam());
-  codec->settle({.round = 3}, Fate::delivered);  // nothing was ever encoded: phantoms, servers
+  codec->settle({{.round = 3}}, Fate::delivered);  // nothing was ever encoded: phantoms, servers
   EXPECT_TRUE(codec->residual(0, 0).empty());
   const Floats z(10, 0.1f);
-  send(*codec, {.round = 4}, z);
-  codec->settle({.round = 3}, Fate::delivered);
-  codec->settle({.round = 4}, Fate::abandoned);
-  codec->settle({.round = 4}, Fate::delivered);
+  send(*codec, {{.round = 4}}, z);
+  codec->settle({{.round = 3}}, Fate::delivered);
+  codec->settle({{.round = 4}}, Fate::abandoned);
+  codec->settle({{.round = 4}}, Fate::delivered);
   EXPECT_THAT(codec->residual(0, 0), testing::ElementsAreArray(z));
 }
 
@@ -212,7 +212,7 @@ TEST_P(ErrorFeedbackOf, LoadedAfterEveryOperationGoesOnAlike) {
   auto reborn = make(GetParam());
   for (Round round = 0; round < 6; ++round) {
     for (std::uint32_t range : {0u, 1u}) {
-      const CodecKey key{.round = round, .group = 0, .range = range, .origin = 2};
+      const CodecKey key{{round, 0, range}, 2};
       const Floats z = normal(random, 900);
       for (int repeat = 0; repeat < 2; ++repeat) {
         for (const Range& at : cuts(random, z.size())) {
@@ -222,7 +222,7 @@ TEST_P(ErrorFeedbackOf, LoadedAfterEveryOperationGoesOnAlike) {
       }
     }
     for (std::uint32_t range : {1u, 0u}) {
-      const CodecKey key{.round = round, .group = 0, .range = range, .origin = 2};
+      const CodecKey key{{round, 0, range}, 2};
       const Fate fate = random.below(3) == 0 ? Fate::abandoned : Fate::delivered;
       reborn = save_and_load(*reborn, GetParam());
       steady->settle(key, fate);
@@ -255,8 +255,8 @@ TEST_P(ErrorFeedbackOf, LargestFloatsStayFinite) {
   const auto codec = make(GetParam());
   const Floats z = {FLT_MAX, -FLT_MAX, FLT_MAX / 3};
   for (Round round = 0; round < 4; ++round) {
-    for (float value : send(*codec, {.round = round}, z)) EXPECT_TRUE(std::isfinite(value));
-    codec->settle({.round = round}, round % 2 == 0 ? Fate::abandoned : Fate::delivered);
+    for (float value : send(*codec, {{.round = round}}, z)) EXPECT_TRUE(std::isfinite(value));
+    codec->settle({{.round = round}}, round % 2 == 0 ? Fate::abandoned : Fate::delivered);
     EXPECT_TRUE(all_finite(codec->residual(0, 0)));
   }
 }
@@ -269,8 +269,8 @@ TEST_P(ErrorFeedbackOf, MeanOfManyRoundsTendsToTheConstantVector) {
   std::vector<double> got(z.size());
   constexpr int kRounds = 1000;
   for (int round = 0; round < kRounds; ++round) {
-    const Floats q = send(*codec, {.round = Round(round)}, z);
-    codec->settle({.round = Round(round)}, Fate::delivered);
+    const Floats q = send(*codec, {{.round = Round(round)}}, z);
+    codec->settle({{.round = Round(round)}}, Fate::delivered);
     for (std::size_t i = 0; i < z.size(); ++i) got[i] += q[i];
   }
   for (std::size_t i = 0; i < z.size(); ++i) EXPECT_NEAR(got[i] / kRounds, z[i], 5e-5);
@@ -285,8 +285,8 @@ TEST(ErrorFeedback, CountsWhatTheCodecInsideClamps) {
 
 TEST(ErrorFeedbackDeathTest, ChecksThatTheVectorBeforeIsSettled) {
   const auto codec = make(Inner::int8);
-  send(*codec, {.round = 0}, {1.f});
-  EXPECT_DEATH(send(*codec, {.round = 1}, {1.f}), "check failed");
+  send(*codec, {{.round = 0}}, {1.f});
+  EXPECT_DEATH(send(*codec, {{.round = 1}}, {1.f}), "check failed");
 }
 
 }  // namespace

@@ -70,9 +70,9 @@ TEST(CodecRegistry, UnknownKindNamesTheNearest) {
 // Bytes of a codec made for a second time tell whether a residual was carried over.
 bool feeds_back(Codec& codec) {
   const std::vector<float> values = {1.f, 0.0011f};
-  const Buffer first = codec.encode({.round = 0}, {0, 2}, values);
-  codec.settle({.round = 0}, Codec::Fate::abandoned);
-  return codec.encode({.round = 1}, {0, 2}, values) != first;
+  const Buffer first = codec.encode({{.round = 0}}, {0, 2}, values);
+  codec.settle({{.round = 0}}, Codec::Fate::abandoned);
+  return codec.encode({{.round = 1}}, {0, 2}, values) != first;
 }
 
 TEST(CodecRegistry, FeedbackIsForThoseWhoAskIfTheJobWantsIt) {

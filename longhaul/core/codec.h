@@ -11,12 +11,8 @@
 
 namespace longhaul {
 
-// Which vector a stretch belongs to: the round, the group that exchanges it, its range of the
-// layout (0 parameters, 1 buffers, more where a strategy cuts finer) and the rank it comes from.
-struct CodecKey {
-  Round round = 0;
-  std::uint32_t group = 0;
-  std::uint32_t range = 0;
+// Which vector a stretch belongs to, and the rank that it comes from.
+struct CodecKey : VectorId {
   Rank origin = 0;
   friend auto operator<=>(const CodecKey&, const CodecKey&) = default;
   LONGHAUL_FIELDS(round, group, range, origin)

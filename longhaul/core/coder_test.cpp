@@ -11,7 +11,7 @@ namespace {
 
 using testing::Narrow;
 
-constexpr CodecKey kKey{.round = 3, .group = 1, .range = 0, .origin = 2};
+constexpr CodecKey kKey{{3, 1, 0}, 2};
 constexpr Range kAt{8, 4};
 
 struct CoderTest : ::testing::Test {

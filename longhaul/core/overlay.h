@@ -12,26 +12,6 @@
 
 namespace longhaul {
 
-// One exchange. Epochs do not belong to it: an exchange survives them, its attempts do not.
-struct Key {
-  Round round = 0;
-  std::uint32_t group = 0;  // independent sequences of rounds; 0 is everybody
-  std::uint32_t range = 0;  // which part of the layout: 0 parameters, 1 buffers
-  friend auto operator<=>(const Key&, const Key&) = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "round"}, self.round);
-    visit(Field{.name = "group"}, self.group);
-    visit(Field{.name = "range"}, self.range);
-  }
-};
-
-enum class Op : std::uint8_t {
-  mean,      // sum of weight * values / sum of weights, the same bits for all
-  gather,    // everyone's values, by rank
-  broadcast  // the values of the lowest rank that contributes
-};
-
 struct Contribution {
   std::span<const float> values;  // copied before begin() returns; a phantom's are empty
   std::uint64_t length = 0;       // of the vector; all members give the same
@@ -41,12 +21,11 @@ struct Contribution {
 };
 
 struct Outcome {
-  std::vector<float> values;              // mean, broadcast; a phantom's are empty
-  double weight = 0;                      // sum of the weights counted
-  std::vector<Rank> counted;              // ascending
-  std::vector<std::vector<float>> parts;  // gather: in the order of counted
+  std::vector<float> values;  // the mean; a phantom's are empty
+  double weight = 0;          // sum of the weights counted
+  std::vector<Rank> counted;  // ascending
   Epoch epoch = 0;  // all workers of this one took part in it; those who came back later did not
-  void state(auto& archive) { archive(values, weight, counted, parts, epoch); }
+  void state(auto& archive) { archive(values, weight, counted, epoch); }
 };
 
 class Overlay : public Machine {
@@ -54,14 +33,12 @@ class Overlay : public Machine {
   // Rounds of one (group, range) are begun in ascending order, one at a time; different groups and
   // ranges overlap freely. All live workers of the view take part. An Error: values that are not
   // finite; nothing was begun.
-  virtual Status begin(const Key&, Op, const Contribution&, Turn&) = 0;
+  virtual Status begin(const VectorId&, const Contribution&, Turn&) = 0;
   // The round to begin next. Nothing while a node that has come back has not heard it from the
   // others; what it is told may be another after a new view, until it has an outcome.
   virtual std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const = 0;
   // The outcome, once; to be asked in on_progress and right after begin().
-  virtual std::optional<Outcome> poll(const Key&) = 0;
-  // Gives the exchange up here; the members must agree to do so by themselves.
-  virtual void abort(const Key&, Turn&) = 0;
+  virtual std::optional<Outcome> poll(const VectorId&) = 0;
   // Waiting for whom, for messages and for finding what hangs: "round 7: parts of 2, 5".
   virtual std::string waiting_for() const = 0;
   // What one exchange of so many values (> 0) moves if all workers who live now contribute.

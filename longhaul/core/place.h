@@ -12,7 +12,7 @@
 
 namespace longhaul {
 
-enum class Role : std::uint8_t { worker = 1, server = 2, scheduler = 4, state_server = 8 };
+enum class Role : std::uint8_t { worker = 1, server = 2, state_server = 4 };
 
 struct Member {
   std::string site;

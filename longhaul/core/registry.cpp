@@ -1,24 +1,10 @@
 #include "longhaul/core/registry.h"
 
-#include <algorithm>
-
 namespace longhaul {
 namespace {
 
 std::string quoted(std::string_view table, std::string_view name) {
   return "[" + std::string(table) + "] kind = \"" + std::string(name) + "\"";
-}
-
-std::string_view what(Op op) {
-  switch (op) {
-    case Op::mean:
-      return "means";
-    case Op::gather:
-      return "gathers";
-    case Op::broadcast:
-      return "broadcasts";
-  }
-  return "";
 }
 
 }  // namespace
@@ -49,11 +35,6 @@ std::optional<Illegal> illegal(const SyncEntry& sync, const OverlayEntry& overla
   const std::string numbers = quoted("codec", codec.name);
   if (!sync.traits.only_overlay.empty() && overlay.name != sync.traits.only_overlay)
     return Illegal{strategy + " talks to its server by itself, not through " + way, "overlay"};
-  const std::vector<Op>& ops = overlay.traits.ops;
-  if (std::find(ops.begin(), ops.end(), sync.traits.op) == ops.end())
-    return Illegal{strategy + " exchanges " + std::string(what(sync.traits.op)) + ", which " + way +
-                       " cannot make",
-                   "overlay"};
   if (overlay.traits.sums_on_the_way && codec.traits.algebra == Algebra::gather)
     return Illegal{way + " adds to what others encoded, which " + numbers + " does not allow",
                    "overlay"};
@@ -68,7 +49,7 @@ std::optional<Illegal> illegal(const SyncEntry& sync, const OverlayEntry& overla
     return Illegal{strategy + " needs a codec that is near its input each time, not in the mean, " +
                        "as that of " + numbers + " is",
                    "codec"};
-  if (!transfer.traits.lossless && sync.traits.op == Op::mean)
+  if (!transfer.traits.lossless)
     return Illegal{way + " promises a mean of whole vectors, and " +
                        quoted("transfer", transfer.name) + " may lose parts of them",
                    "transfer"};

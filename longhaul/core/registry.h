@@ -78,7 +78,6 @@ enum class BroadcastFrom : std::uint8_t { nobody, server, anyone };
 struct OverlayTraits {
   Bits bits = Bits::rank;
   bool sums_on_the_way = false;  // nodes add to what others encoded: needs add or reencode
-  std::vector<Op> ops = {Op::mean};
   BroadcastFrom broadcast = BroadcastFrom::nobody;
 };
 struct OverlayEntry {
@@ -114,7 +113,6 @@ struct SyncCost {
 };
 struct SyncTraits {
   Bits bits = Bits::rank;
-  Op op = Op::mean;
   bool takes_outer = true;
   std::string_view no_feedback = {};  // why error must not be fed back, in words; empty: it may be
   bool takes_unbiased = true;         // qsgd and the like

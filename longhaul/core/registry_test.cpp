@@ -28,13 +28,6 @@ bool says(const std::string& why, std::string_view part) {
 
 TEST(Illegal, NothingIsWrongWithTheDefaults) { EXPECT_EQ(Parts{}.why(), ""); }
 
-TEST(Illegal, AnOverlayMustKnowTheOperation) {
-  Parts p;
-  p.sync.traits.op = Op::gather;
-  EXPECT_TRUE(says(p.why(),
-                   "exchanges gathers, which [overlay] kind = \"o\" cannot make; another overlay"));
-}
-
 TEST(Illegal, SumsOnTheWayNeedACodecThatAddsAndNoFeedback) {
   Parts p;
   p.overlay.traits.sums_on_the_way = true;

@@ -30,7 +30,6 @@ class VectorPort {
   virtual ~VectorPort() = default;
   // The bytes of one piece, or a phantom of their size. Only for keys the owner began.
   virtual Payload encoded(const TransferKey&, Range) = 0;
-  virtual std::span<const float> values(const TransferKey&, Range) = 0;
   // May `from` give this piece now? Asked before anything is allocated for it.
   virtual Status admit(Rank from, const TransferKey&, Range) = 0;
   // Bytes to numbers; a phantom payload gives an empty vector.
@@ -50,9 +49,8 @@ struct Arrival {
   TransferKey key;
   Range range;
   std::vector<float> values;  // range.length of them; phantom: none
-  std::vector<bool> present;  // per value; empty: all are there
   double weight = 0;
-  void state(auto& archive) { archive(from, key, range, values, present, weight); }
+  void state(auto& archive) { archive(from, key, range, values, weight); }
 };
 
 struct Sent {

@@ -31,4 +31,19 @@ struct Range {
   }
 };
 
+// One vector that is exchanged: the round, the group of nodes that exchange it, and the range of
+// the layout (0 parameters, 1 buffers, more where a strategy cuts finer).
+struct VectorId {
+  Round round = 0;
+  std::uint32_t group = 0;
+  std::uint32_t range = 0;
+  friend auto operator<=>(const VectorId&, const VectorId&) = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "round"}, self.round);
+    visit(Field{.name = "group"}, self.group);
+    visit(Field{.name = "range"}, self.range);
+  }
+};
+
 }  // namespace longhaul

@@ -108,7 +108,6 @@ void VectorChannelBase::state(Archive& ar) {
     const bool is_values = shape.kind == ContentKind::values;
     check(inbox.open->values.empty() ||
           inbox.open->values.size() == (is_values ? shape.size : shape.words()));
-    check(inbox.open->present.empty() || inbox.open->present.size() == inbox.open->values.size());
   }
 }
 

@@ -98,7 +98,6 @@ class VectorChannelBase : public Machine, public VectorPort {
 
   // VectorPort
   Payload encoded(const TransferKey&, Range) override;
-  std::span<const float> values(const TransferKey&, Range) override;
   Status admit(Rank from, const TransferKey&, Range) override;
   Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) override;
 
@@ -109,8 +108,7 @@ class VectorChannelBase : public Machine, public VectorPort {
     Epoch session = 0;
     HeaderBytes header;
     VectorContent content;
-    std::vector<bool> present;
-    void state(Archive& ar) { ar(from, session, header, content, present); }
+    void state(Archive& ar) { ar(from, session, header, content); }
   };
 
   VectorChannelBase(const Place&, ChannelConfig, std::unique_ptr<Transfer>,
@@ -172,6 +170,7 @@ class VectorChannelBase : public Machine, public VectorPort {
   std::vector<Part> parts(const ContentShape&, Coding) const;
   std::vector<Range> cut(const Part&, ContentKind) const;
   std::uint64_t longest_piece(ContentKind) const;
+  std::span<const float> values(const TransferKey&, Range) const;
   TransferKey key_of(Rank from, Rank to, const channel::Begin&, const Part&) const;
   bool is_coded(const Vector&) const;
   bool has_room(const Vector&, Outbox&, Rank to, Turn&);
@@ -195,8 +194,7 @@ class VectorChannelBase : public Machine, public VectorPort {
     std::set<std::uint64_t> pieces;  // offsets of those that are there
     std::uint64_t filled = 0;        // values or words
     std::vector<float> values;       // or the bits of words
-    std::vector<bool> present;       // empty: all
-    void state(auto& ar) { ar(begin, keep, cancels, pieces, filled, values, present); }
+    void state(auto& ar) { ar(begin, keep, cancels, pieces, filled, values); }
   };
   struct Unread {
     std::uint64_t footprint = 0;
@@ -253,7 +251,6 @@ class VectorChannel final : public VectorChannelBase {
     Rank from = 0;
     Header header;
     VectorContent content;
-    std::vector<bool> present;  // by a transfer that may lose values: which are there; empty: all
   };
   struct Lost {
     LostVector what;
@@ -280,8 +277,7 @@ class VectorChannel final : public VectorChannelBase {
   std::optional<Received> poll(Turn& turn) {
     auto arrived = poll_bytes(turn);
     if (!arrived) return std::nullopt;
-    return Received{arrived->from, *decoded(arrived->header), std::move(arrived->content),
-                    std::move(arrived->present)};
+    return Received{arrived->from, *decoded(arrived->header), std::move(arrived->content)};
   }
   std::optional<Lost> lost() {
     auto what = lost_bytes();

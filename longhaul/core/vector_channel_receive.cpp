@@ -84,7 +84,6 @@ Status VectorChannelBase::take(Rank from, const channel::Cancel& cancel, Turn&) 
   if (open.keep) lost_.push_back({from, true, open.begin.handle, true, open.begin.header});
   open.keep = false;
   open.values = {};
-  open.present = {};
   if (++open.cancels >= cancel.copies) close(from, inbox, false);
   return Ok{};
 }
@@ -171,10 +170,6 @@ void VectorChannelBase::store(Arrival arrival) {
   if (open.keep && !place_.phantom) {
     open.values.resize(total);
     std::copy(arrival.values.begin(), arrival.values.end(), open.values.begin() + first);
-    if (!arrival.present.empty()) {
-      open.present.resize(total, true);
-      std::copy(arrival.present.begin(), arrival.present.end(), open.present.begin() + first);
-    }
   }
   if (open.filled == total) close(arrival.from, inbox, open.keep);
 }
@@ -190,7 +185,7 @@ void VectorChannelBase::close(Rank from, Inbox& inbox, bool is_live) {
     to_report_.insert(from);
     return count_read(inbox);
   }
-  Arrived arrived{from, session(from), std::move(open.begin.header), {}, std::move(open.present)};
+  Arrived arrived{from, session(from), std::move(open.begin.header), {}};
   const ContentShape& shape = open.begin.shape;
   if (place_.phantom || shape.kind == ContentKind::none) {
     arrived.content = VectorContent::phantom(shape);

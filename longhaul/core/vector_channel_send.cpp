@@ -36,7 +36,7 @@ VectorHandle VectorChannelBase::send_bytes(const std::vector<Rank>& to, HeaderBy
   LH_CHECK(vector.begin.footprint() <= config_.limits.bytes);
   for (const Rank rank : to) {
     if (rank == turn.self()) {
-      arrived_.push_back({rank, session(rank), vector.begin.header, vector.content, {}});
+      arrived_.push_back({rank, session(rank), vector.begin.header, vector.content});
       if (vector.report_sent) sent_.push_back({handle, rank, 0, Time{0}});
     } else if (!turn.view().has(rank)) {
       lost_.push_back({rank, false, handle, false, vector.begin.header});
@@ -85,11 +85,10 @@ std::vector<Range> VectorChannelBase::cut(const Part& part, ContentKind kind) co
 // The same for all receivers of a vector in this session: it is encoded once.
 TransferKey VectorChannelBase::key_of(Rank from, Rank to, const channel::Begin& begin,
                                       const Part& part) const {
-  return {
-      .epoch = session(from == place_.self ? to : from),
-      .vector = {.round = begin.handle, .group = begin.group, .range = part.index, .origin = from},
-      .phase = 0,
-      .coding = part.coding};
+  return {.epoch = session(from == place_.self ? to : from),
+          .vector = {{begin.handle, begin.group, part.index}, from},
+          .phase = 0,
+          .coding = part.coding};
 }
 
 bool VectorChannelBase::is_coded(const Vector& vector) const {
@@ -288,7 +287,7 @@ std::vector<float> VectorChannelBase::as_received(std::span<const float> values,
   return read;
 }
 
-std::span<const float> VectorChannelBase::values(const TransferKey& key, Range range) {
+std::span<const float> VectorChannelBase::values(const TransferKey& key, Range range) const {
   const Vector& vector = vectors_.at(key.vector.round);
   if (place_.phantom || key.vector.range == kWords) return {};
   return std::span(*vector.content.values())

@@ -170,7 +170,7 @@ struct ChannelNet {
   Status piece(Rank from, Rank to, VectorHandle handle, Range range, std::size_t bytes,
                std::uint32_t part = 0, Coding coding = Coding::exact) {
     const PlainTransfer::Piece piece{
-        {.epoch = 0, .vector = {handle, to, part, from}, .phase = 0, .coding = coding}, range};
+        {.epoch = 0, .vector = {{handle, to, part}, from}, .phase = 0, .coding = coding}, range};
     return tell(from, to, piece, kTransfer, Payload(share(Buffer(bytes))));
   }
   MachineNet net;
@@ -477,7 +477,7 @@ TEST(VectorChannel, NumbersThatAreNotFiniteAndPairsOutsideAreMalformed) {
     Buffer bytes(sizeof elements);
     std::memcpy(bytes.data(), &elements, bytes.size());
     const PlainTransfer::Piece piece{
-        {.epoch = 0, .vector = {seq + 1, 1, 2, 0}, .phase = 0, .coding = Coding::exact},
+        {.epoch = 0, .vector = {{seq + 1, 1, 2}, 0}, .phase = 0, .coding = Coding::exact},
         {0, bytes.size() / 4}};
     return bool(job.tell(0, 1, piece, kTransfer, Payload(share(std::move(bytes)))));
   };

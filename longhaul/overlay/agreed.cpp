@@ -31,8 +31,7 @@ AgreedMean::~AgreedMean() = default;
 // Strategies exchange parameters, buffers and a few figures; more than twice the model is a lie.
 std::uint64_t AgreedMean::longest_vector() const { return 2 * place_.layout->size() + 1024; }
 
-Status AgreedMean::begin(const Key& key, Op op, const Contribution& given, Turn& turn) {
-  if (op != Op::mean) return invalid("this overlay forms means only");
+Status AgreedMean::begin(const VectorId& key, const Contribution& given, Turn& turn) {
   LH_CHECK(team_.takes_part() && given.length > 0 && given.length <= longest_vector());
   LH_CHECK(!given.contributes || (given.weight > 0 && given.weight <= kMostWeight));
   LH_CHECK(given.values.size() == (place_.phantom ? 0 : given.length));
@@ -54,25 +53,12 @@ Status AgreedMean::begin(const Key& key, Op op, const Contribution& given, Turn&
   return Ok{};
 }
 
-std::optional<Outcome> AgreedMean::poll(const Key& key) {
+std::optional<Outcome> AgreedMean::poll(const VectorId& key) {
   Sequence* sequence = find({key.group, key.range});
   if (!sequence || !sequence->outcome || sequence->mean.round != key.round) return std::nullopt;
   sequence->outcome = false;
   const Mean& mean = sequence->mean;  // stays: others may have to fetch it
-  return Outcome{mean.values, mean.weight, mean.counted, {}, mean.epoch};
-}
-
-void AgreedMean::abort(const Key& key, Turn&) {
-  Sequence* sequence = find({key.group, key.range});
-  if (!sequence || !sequence->begun || sequence->next != key.round) return;
-  if (sequence->weight > 0)
-    coder_.settle(sequence->vector(key.round, team_.self), Coding::up, Codec::Fate::abandoned);
-  if (sequence->mean.round == key.round) sequence->mean = {};
-  drop(*sequence, key.round);
-  sequence->lowest = ++sequence->next;
-  sequence->begun = false;
-  sequence->source.reset();
-  sequence->values = {};
+  return Outcome{mean.values, mean.weight, mean.counted, mean.epoch};
 }
 
 Sequence* AgreedMean::find(Id id) {
@@ -181,7 +167,7 @@ Status AgreedMean::take(Rank from, const Roster& roster, Turn& turn) {
 
 // What a node tells itself stands in no queue, but a view may overtake it.
 Status AgreedMean::take(Rank from, const Note& note, Turn& turn) {
-  const Key key{note.vector.round, note.vector.group, note.vector.range};
+  const VectorId& key = note.vector;
   if (note.vector.origin != from) return malformed("note in another's name");
   const auto when = this->when(note.epoch, note.vector);
   if (!when) return when.error();
@@ -228,7 +214,7 @@ Attempt& AgreedMean::attempt(Sequence& sequence, Round round) {
 }
 
 void AgreedMean::give(Sequence& sequence, Turn& turn) {
-  const Key key = sequence.key(sequence.next);
+  const VectorId key = sequence.key(sequence.next);
   sequence.held = topology_->hold(key).has_value();
   if (sequence.held) return;
   topology_->given(key);

@@ -30,10 +30,9 @@ class AgreedMean final : public Overlay, private VectorPort {
   AgreedMean(const Place&, OverlayParts, std::unique_ptr<Topology>);
   ~AgreedMean() override;
 
-  Status begin(const Key&, Op, const Contribution&, Turn&) override;
+  Status begin(const VectorId&, const Contribution&, Turn&) override;
   std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const override;
-  std::optional<Outcome> poll(const Key&) override;
-  void abort(const Key&, Turn&) override;
+  std::optional<Outcome> poll(const VectorId&) override;
   std::string waiting_for() const override;
   std::optional<Traffic> planned(std::uint64_t length) const override;
   void training_loss(double loss) override { transfer_->training_loss(loss); }
@@ -58,7 +57,6 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   // VectorPort
   Payload encoded(const TransferKey&, Range) override;
-  std::span<const float> values(const TransferKey&, Range) override;
   Status admit(Rank from, const TransferKey&, Range) override;
   Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) override;
 

@@ -13,20 +13,14 @@ void Attempt::set_contribution(double weight) {
 }
 
 TransferKey Attempt::key(Phase phase, Coding coding, Rank origin) const {
-  const Key& key = terms_.key;
   return {terms_.team->epoch,
-          {key.round, key.group, key.range, origin},
+          {terms_.key, origin},
           std::uint8_t(phase),
           terms_.exact ? Coding::exact : coding};
 }
 
 Share Attempt::share(std::uint64_t length) const {
-  const Key& key = terms_.key;
-  return {terms_.team->epoch,
-          {key.round, key.group, key.range, terms_.team->self},
-          length,
-          terms_.exact,
-          weight_};
+  return {terms_.team->epoch, {terms_.key, terms_.team->self}, length, terms_.exact, weight_};
 }
 
 void Attempt::post(const TransferKey& key, Rank to, std::vector<Range> ranges, double weight,
@@ -51,7 +45,6 @@ Status Topology::take(Rank from, const Notice&, Council&) {
 
 // The owner of the first piece tells all who is counted, itself included.
 void Attempt::tell_roster(std::span<const double> weights, Desk& desk) {
-  const Key& key = terms_.key;
   const Team& team = *terms_.team;
   std::vector<Rank> counted;
   double sum = 0;
@@ -60,7 +53,7 @@ void Attempt::tell_roster(std::span<const double> weights, Desk& desk) {
     sum += weights[i];
     counted.push_back(team.members[i]);
   }
-  const Roster roster = roster_of(team, {key.round, key.group, key.range, team.self}, counted, sum);
+  const Roster roster = roster_of(team, {terms_.key, team.self}, counted, sum);
   for (const Rank to : team.others()) desk.tell(to, roster);
   if (team.takes_part()) desk.have_roster(counted, sum);
 }

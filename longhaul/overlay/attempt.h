@@ -15,7 +15,7 @@ namespace longhaul::overlay {
 
 // What an attempt is about; outlives it.
 struct Terms {
-  Key key;
+  VectorId key;
   bool exact = false;
   const Team* team = nullptr;
   const Plan* plan = nullptr;
@@ -46,7 +46,7 @@ class Desk {
 
   // What only topologies with notes and deadlines use.
   // To the attempt at `to` of the exchange `about`; to oneself: in the next turn.
-  virtual void tell(const Key& about, Rank to, Note, Service) { (void)about, (void)to; }
+  virtual void tell(const VectorId& about, Rank to, Note, Service) { (void)about, (void)to; }
   // What of this was posted and has not gone out is dropped, before anything new is posted.
   virtual void cancel(const TransferKey&, Rank to) { (void)to; }
   // This run cannot go on.
@@ -154,19 +154,19 @@ class Topology {
   virtual std::unique_ptr<Attempt> open(const Terms&) const = 0;
   // What outlives attempts. A new team ends all of them; close() ends one.
   virtual void new_team(const Team&) {}
-  virtual void close(const Key&) {}
+  virtual void close(const VectorId&) {}
   virtual void state(Archive&) {}
 
   // --- what only topologies use that plan anew while rounds go on
   // The round from which the trees of this exchange are in force; 0: they are those of forest().
   // Other trees have another beginning.
-  virtual Round since(const Key&) const { return 0; }
+  virtual Round since(const VectorId&) const { return 0; }
   virtual Forest forest_since(Round, const Grid&) const { return {}; }
   // What keeps this node from giving its part to an exchange; nothing: it may. Asked again when
   // something was heard.
-  virtual std::optional<std::string> hold(const Key&) const { return std::nullopt; }
-  virtual void given(const Key&) {}                         // it gives it now
-  virtual void ended(const Key&, const Grid&, Council&) {}  // the mean is here
+  virtual std::optional<std::string> hold(const VectorId&) const { return std::nullopt; }
+  virtual void given(const VectorId&) {}                         // it gives it now
+  virtual void ended(const VectorId&, const Grid&, Council&) {}  // the mean is here
   // A stretch of a vector that was given to the transfer `waited` ago is with the host; one came.
   virtual void left(Rank to, std::uint64_t bytes, Time waited, Time now) {
     (void)to, (void)bytes, (void)waited, (void)now;

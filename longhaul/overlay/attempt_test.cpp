@@ -101,7 +101,7 @@ TEST_F(AttemptTest, TheRosterNamesWhoBroughtSomething) {
     EXPECT_EQ(roster.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 4, 0, 1 << 1}));
     EXPECT_EQ(roster.weight, 6.5);
     EXPECT_EQ(roster.epoch, 3u);
-    EXPECT_EQ(roster.vector, (CodecKey{7, 0, 0, 9}));
+    EXPECT_EQ(roster.vector, (CodecKey{{7, 0, 0}, 9}));
   }
   EXPECT_EQ(told, (std::vector<Rank>{17, 1, 4})) << "all others, beginning after oneself";
 }

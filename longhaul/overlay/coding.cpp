@@ -48,7 +48,11 @@ Payload AgreedMean::encoded(const TransferKey& key, Range range) {
   LH_CHECK(piece);
   if (Phase(key.phase) == Phase::repair) {
     LH_CHECK(sequence->mean.whole() && sequence->mean.round == key.vector.round);
-    return coder_.write(key.vector, Coding::exact, range, values(key, range));
+    return coder_.write(
+        key.vector, Coding::exact, range,
+        place_.phantom
+            ? std::span<const float>{}
+            : std::span<const float>(sequence->mean.values).subspan(range.offset, range.length));
   }
   const auto it = sequence->attempts.find(key.vector.round);
   LH_CHECK(it != sequence->attempts.end() && key.epoch == team_.epoch);
@@ -56,15 +60,6 @@ Payload AgreedMean::encoded(const TransferKey& key, Range range) {
   if (Phase(key.phase) == Phase::part && key.vector.round == sequence->next)
     sequence->sent.at(*piece) = true;
   return it->second->encoded(key, *piece, scene);
-}
-
-std::span<const float> AgreedMean::values(const TransferKey& key, Range range) {
-  Sequence* sequence = find({key.vector.group, key.vector.range});
-  LH_CHECK(sequence);
-  if (place_.phantom) return {};
-  const std::vector<float>& vector =
-      Phase(key.phase) == Phase::part ? sequence->values : sequence->mean.values;
-  return std::span<const float>(vector).subspan(range.offset, range.length);
 }
 
 }  // namespace longhaul::overlay

@@ -50,8 +50,8 @@ struct CodingTest : ::testing::Test {
         });
     net->act(1, [&](Turn& turn) {
       const auto given = phantom ? std::span<const float>{} : std::span<const float>(values);
-      ASSERT_TRUE(static_cast<AgreedMean&>(net->machine(1))
-                      .begin({}, Op::mean, {given, 8, 1, true, exact}, turn));
+      ASSERT_TRUE(
+          static_cast<AgreedMean&>(net->machine(1)).begin({}, {given, 8, 1, true, exact}, turn));
     });
     ASSERT_EQ(keeper->posts.size(), 1u);
     ASSERT_EQ(keeper->posts[0].ranges, (std::vector<Range>{{0, 4}, {4, 4}}));
@@ -70,7 +70,7 @@ TEST_F(CodingTest, ACodecIsToldWhoseNumbersTheseAreAndWhere) {
   EXPECT_EQ(written(1).size(), 1u);
   EXPECT_EQ(written(0).size(), 3u);
   ASSERT_EQ(up->asked.size(), 2u);
-  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(up->asked[i].first, (CodecKey{0, 0, 0, 1}));
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(up->asked[i].first, (CodecKey{{0, 0, 0}, 1}));
   EXPECT_EQ(up->asked[0].second, (Range{4, 4}));
   EXPECT_EQ(up->asked[1].second, (Range{0, 4}));
 }
@@ -92,11 +92,11 @@ TEST_F(CodingTest, PhantomsHaveTheSizeOfTheCodecAndNoNumbers) {
     EXPECT_EQ(written(0).size(), exact ? 16u : 4u);
     EXPECT_TRUE(up->asked.empty());
     const auto values =
-        keeper->port->decode({0, {0, 0, 0, 0}, 1, Coding::down}, {0, 4}, Payload::phantom(4));
+        keeper->port->decode({0, {{0, 0, 0}, 0}, 1, Coding::down}, {0, 4}, Payload::phantom(4));
     ASSERT_TRUE(values);
     EXPECT_TRUE(values->empty());
     EXPECT_FALSE(
-        keeper->port->decode({0, {0, 0, 0, 0}, 1, Coding::down}, {0, 4}, Payload::phantom(5)));
+        keeper->port->decode({0, {{0, 0, 0}, 0}, 1, Coding::down}, {0, 4}, Payload::phantom(5)));
   }
 }
 

@@ -6,7 +6,7 @@ namespace longhaul::overlay {
 namespace {
 
 // Group and range of the parameters.
-bool planned_anew(const Key& key) { return key.group == 0 && key.range == 0; }
+bool planned_anew(const VectorId& key) { return key.group == 0 && key.range == 0; }
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void PlannedForest::state(Archive& ar) {
   if (replanner_) replanner_->state(ar);
 }
 
-Round PlannedForest::since(const Key& key) const {
+Round PlannedForest::since(const VectorId& key) const {
   return replanner_ && planned_anew(key) ? replanner_->since(key.round) : 0;
 }
 
@@ -45,15 +45,15 @@ Forest PlannedForest::forest_since(Round since, const Grid& grid) const {
   return replanner_->forest_since(since, grid);
 }
 
-std::optional<std::string> PlannedForest::hold(const Key& key) const {
+std::optional<std::string> PlannedForest::hold(const VectorId& key) const {
   return replanner_ && planned_anew(key) ? replanner_->hold(key.round) : std::nullopt;
 }
 
-void PlannedForest::given(const Key& key) {
+void PlannedForest::given(const VectorId& key) {
   if (replanner_ && planned_anew(key)) replanner_->given(key.round);
 }
 
-void PlannedForest::ended(const Key& key, const Grid& grid, Council& council) {
+void PlannedForest::ended(const VectorId& key, const Grid& grid, Council& council) {
   if (replanner_ && planned_anew(key)) replanner_->ended(key.round, grid, council);
 }
 

@@ -73,11 +73,11 @@ class PlannedForest final : public Topology {
 
   void new_team(const Team&) override;
   void state(Archive&) override;
-  Round since(const Key&) const override;
+  Round since(const VectorId&) const override;
   Forest forest_since(Round, const Grid&) const override;
-  std::optional<std::string> hold(const Key&) const override;
-  void given(const Key&) override;
-  void ended(const Key&, const Grid&, Council&) override;
+  std::optional<std::string> hold(const VectorId&) const override;
+  void given(const VectorId&) override;
+  void ended(const VectorId&, const Grid&, Council&) override;
   void left(Rank to, std::uint64_t bytes, Time waited, Time now) override;
   void came(Rank from, std::uint64_t bytes, Time now) override;
   Status take(Rank from, const Notice&, Council&) override;

@@ -37,7 +37,7 @@ class Liar : public ::testing::Test {
   Liar() : exchange_({.kind = "direct", .workers = 2, .length = 16, .chunk_bytes = 16}) {
     exchange_.net().act(0, [&](Turn& turn) { exchange_.at(0).start(turn); });
   }
-  CodecKey vector(Round round = 0) const { return {round, 0, 0, 1}; }
+  CodecKey vector(Round round = 0) const { return {{round, 0, 0}, 1}; }
   TransferKey part(Round round = 0) const { return {0, vector(round), 0, Coding::up}; }
   TransferKey mean(Round round = 0) const { return {0, vector(round), 1, Coding::down}; }
   bool say(const Message& m) { return bool(exchange_.net().inject(1, 0, m)); }
@@ -57,12 +57,12 @@ class Liar : public ::testing::Test {
 TEST_F(Liar, SharesThatCannotBe) {
   EXPECT_FALSE(share({0, vector(2), 16, false, 1})) << "two rounds ahead";
   EXPECT_FALSE(share({1, vector(), 16, false, 1})) << "an epoch to come";
-  EXPECT_FALSE(share({0, {0, 0, 0, 0}, 16, false, 1})) << "in another's name";
+  EXPECT_FALSE(share({0, {{0, 0, 0}, 0}, 16, false, 1})) << "in another's name";
   EXPECT_FALSE(share({0, vector(), 17, false, 1})) << "another length";
   EXPECT_FALSE(share({0, vector(), 16, true, 1})) << "another coding";
   EXPECT_FALSE(share({0, vector(), 16, false, std::nan("")})) << "no weight";
   EXPECT_FALSE(share({0, vector(), 16, false, -1})) << "a negative weight";
-  EXPECT_FALSE(share({0, {0, 0, 7, 1}, std::uint64_t{1} << 40, false, 1})) << "a huge vector";
+  EXPECT_FALSE(share({0, {{0, 0, 7}, 1}, std::uint64_t{1} << 40, false, 1})) << "a huge vector";
   EXPECT_TRUE(share({0, vector(), 16, false, 1}));
   EXPECT_FALSE(share({0, vector(), 16, false, 1})) << "for the second time";
   EXPECT_TRUE(share({0, vector(1), 16, false, 1})) << "of the next round";
@@ -83,9 +83,9 @@ TEST_F(Liar, PartsThatCannotBe) {
   EXPECT_FALSE(piece(part(1), {0, 4}, 1, floats(4))) << "of a round without a share";
   EXPECT_FALSE(piece({0, vector(), 0, Coding::exact}, {0, 4}, 1, floats(4))) << "another coding";
   EXPECT_FALSE(piece({0, vector(), 9, Coding::up}, {0, 4}, 1, floats(4))) << "no phase";
-  EXPECT_FALSE(piece({0, {0, 0, 0, 0}, 0, Coding::up}, {0, 4}, 1, floats(4)))
+  EXPECT_FALSE(piece({0, {{0, 0, 0}, 0}, 0, Coding::up}, {0, 4}, 1, floats(4)))
       << "in another's name";
-  EXPECT_FALSE(piece({0, {0, 3, 0, 1}, 0, Coding::up}, {0, 4}, 1, floats(4))) << "of no group";
+  EXPECT_FALSE(piece({0, {{0, 3, 0}, 1}, 0, Coding::up}, {0, 4}, 1, floats(4))) << "of no group";
   EXPECT_FALSE(piece(mean(), {0, 4}, 1, floats(4))) << "a mean of what rank 0 owns";
   EXPECT_FALSE(piece({0, vector(), 2, Coding::exact}, {8, 4}, 1, floats(4))) << "a repair";
   EXPECT_TRUE(piece(part(), {0, 4}, 1, floats(4)));
@@ -133,7 +133,7 @@ TEST(Liars, AMeanThatLacksThisNodesPartIsRefused) {
                            .lossy = true,
                            .chunk_bytes = 16});
         exchange.net().act(0, [&](Turn& turn) { exchange.at(0).start(turn); });
-        const CodecKey vector{0, 0, 0, 1};
+        const CodecKey vector{{0, 0, 0}, 1};
         const auto piece = [&](Phase phase, Coding coding, std::uint64_t index) {
           const TransferKey key{0, vector, std::uint8_t(phase), coding};
           const Scrambler::Piece fields{key, {4 * index, 4}, 1};
@@ -160,14 +160,15 @@ TEST(Liars, NotesThatCannotBeAreRefused) {
   Exchange exchange({.kind = "tsengine", .workers = 3, .buckets = 1, .length = 12});
   exchange.net().act(0, [&](Turn& turn) { exchange.at(0).start(turn); });
   const auto say = [&](Note note, Rank origin = 1) {
-    note.vector = {0, 0, 0, origin};
+    note.vector = {{0, 0, 0}, origin};
     return bool(exchange.net().inject(1, 0, message(kOverlay, note)));
   };
   const auto sending = [](Xfer xfer, double weight, std::uint8_t counted) {
     return tsengine::write(Sending{0, xfer, false, weight, {counted}});
   };
   EXPECT_FALSE(say(sending(1, 1, 0b10))) << "before the share";
-  ASSERT_TRUE(exchange.net().inject(1, 0, message(kOverlay, Share{0, {0, 0, 0, 1}, 12, false, 1})));
+  ASSERT_TRUE(
+      exchange.net().inject(1, 0, message(kOverlay, Share{0, {{0, 0, 0}, 1}, 12, false, 1})));
   EXPECT_FALSE(say(tsengine::write(Offer{0, 1}))) << "of a mean that is not formed";
   EXPECT_FALSE(say(tsengine::write(Merge{0, 2, 5, 1}))) << "not the coordinator";
   EXPECT_FALSE(say(tsengine::write(Assign{0, 2, 5, 1}))) << "not the coordinator";
@@ -209,7 +210,7 @@ TEST(Liars, RandomMessagesNeverCrashAndMemoryStaysBounded) {
         const Rank from = c.workers - 1;
         if (to == from) to = 1;
         const auto small = [&](std::uint64_t most) { return random.below(most); };
-        const CodecKey vector{small(4), std::uint32_t(small(2)), std::uint32_t(small(2)),
+        const CodecKey vector{{small(4), std::uint32_t(small(2)), std::uint32_t(small(2))},
                               small(3) > 0 ? from : Rank(small(4))};
         const Epoch epoch = small(3) > 0 ? exchange.net().view(to).epoch : small(3);
         const double weight = small(3) > 0 ? testing::weight_of(from) : double(small(3));

@@ -51,7 +51,7 @@ TEST_F(Newcomer, TheRoundThatRunsIsThatOfWhoHasTheMostMeans) {
   const auto shares = FedNode::those<Share>(node.take_sends());
   ASSERT_EQ(shares.size(), 3u);
   for (const auto& [to, share] : shares) {
-    EXPECT_EQ(share.vector, (CodecKey{6, 0, 0, 2}));
+    EXPECT_EQ(share.vector, (CodecKey{{6, 0, 0}, 2}));
     EXPECT_EQ(share.weight, 0);
   }
 }

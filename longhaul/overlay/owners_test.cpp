@@ -21,17 +21,17 @@ struct Node {
       : table({self, 0, {0, 1, 2}, {0, 1, 2}, server}, kOwned, server ? 1 : 3, 2),
         desk(table.grid, float(self)),
         attempt(table.terms(), options) {}
-  static TransferKey part(Rank from) { return {0, {0, 0, 0, from}, 0, Coding::up}; }
-  static TransferKey mean(Rank from) { return {0, {0, 0, 0, from}, 1, Coding::down}; }
+  static TransferKey part(Rank from) { return {0, {{0, 0, 0}, from}, 0, Coding::up}; }
+  static TransferKey mean(Rank from) { return {0, {{0, 0, 0}, from}, 1, Coding::down}; }
   bool share(Rank from, double weight) {
-    return bool(attempt.take_share(from, {0, {0, 0, 0, from}, kOwned, false, weight}, desk));
+    return bool(attempt.take_share(from, {0, {{0, 0, 0}, from}, kOwned, false, weight}, desk));
   }
   bool admits(Rank from, const TransferKey& key, std::size_t piece) {
     return bool(attempt.admit(from, key, piece));
   }
   bool take(Rank from, const TransferKey& key, std::size_t piece, double weight, Floats values) {
-    return bool(attempt.take({from, key, table.grid.range(piece), std::move(values), {}, weight},
-                             piece, desk));
+    return bool(
+        attempt.take({from, key, table.grid.range(piece), std::move(values), weight}, piece, desk));
   }
   bool give(Rank from, std::size_t piece, double weight, float value) {
     EXPECT_TRUE(admits(from, part(from), piece)) << from << " " << piece;

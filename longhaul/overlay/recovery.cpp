@@ -91,7 +91,7 @@ void AgreedMean::resolve(Turn& turn) {
 }
 
 Status AgreedMean::take(Rank from, const Fetch& fetch, Turn& turn) {
-  const CodecKey vector{fetch.round, fetch.group, fetch.range, team_.self};
+  const CodecKey vector{{fetch.round, fetch.group, fetch.range}, team_.self};
   if (fetch.epoch < team_.epoch) {
     late(vector, turn);
     return Ok{};

@@ -43,7 +43,7 @@ TEST_F(Recovery, AllSurvivorsAreToldOfEveryMeanThatIsHere) {
   ASSERT_TRUE(node.poll(0));
   node.begin(0, /*weight=*/0, /*range=*/1);
   for (const Rank rank : {0u, 1u, 3u}) ASSERT_TRUE(node.share_of(rank, 0, 0, 1));
-  ASSERT_TRUE(node.hear(0, Roster{0, {0, 0, 1, 0}, 0, {}}));
+  ASSERT_TRUE(node.hear(0, Roster{0, {{0, 0, 1}, 0}, 0, {}}));
   ASSERT_TRUE(node.poll(0, 1));
   node.begin(0, 2, /*range=*/2);
   node.begin(1);
@@ -87,7 +87,7 @@ TEST_F(Recovery, R2_1_IfNobodyHasTheMeanAllRepeatWithTheSameBytes) {
     ASSERT_EQ(shares.size(), 2u);
     for (const auto& [to, share] : shares) {
       EXPECT_EQ(share.epoch, 1u);
-      EXPECT_EQ(share.vector, (CodecKey{0, 0, 0, 2}));
+      EXPECT_EQ(share.vector, (CodecKey{{0, 0, 0}, 2}));
       EXPECT_EQ(share.weight, 2);
     }
     // The lost rank's piece is the fourth: of members 0, 1 and 2 it goes to the first.
@@ -169,7 +169,7 @@ TEST_F(Recovery, R2_1_WhoHasTheMeanServesItOnceToEachInEveryEpoch) {
       EXPECT_EQ(rosters[0].second.epoch, epoch);
       EXPECT_EQ(rosters[0].second.counted, (std::vector<std::uint8_t>{0b1111})) << "the lost, too";
       EXPECT_EQ(rosters[0].second.weight, 5);
-      const TransferKey key{epoch, {0, 0, 0, 2}, std::uint8_t(Phase::repair), Coding::exact};
+      const TransferKey key{epoch, {{0, 0, 0}, 2}, std::uint8_t(Phase::repair), Coding::exact};
       std::set<Range> ranges;
       for (const Sending& one : FedNode::pieces(sends)) {
         EXPECT_EQ(one.to, to);

@@ -27,18 +27,18 @@ class Stars final : public Topology {
   std::unique_ptr<Attempt> open(const Terms& terms) const override {
     return std::make_unique<TreeAttempt>(terms, true, true);
   }
-  Round since(const Key& key) const override { return since_of ? since_of(key) : 0; }
+  Round since(const VectorId& key) const override { return since_of ? since_of(key) : 0; }
   Forest forest_since(Round since, const Grid& grid) const override {
     ++planned[since];
     const auto centre = std::uint32_t(since % 3);
     const std::vector<std::uint32_t> all(3, centre);
     return {{{centre, all, all}}, std::vector<std::uint32_t>(grid.pieces(), 0)};
   }
-  std::optional<std::string> hold(const Key&) const override {
+  std::optional<std::string> hold(const VectorId&) const override {
     return held ? std::optional<std::string>("the word of the test") : std::nullopt;
   }
-  void given(const Key& key) override { gave.push_back(key.round); }
-  void ended(const Key& key, const Grid&, Council& council) override {
+  void given(const VectorId& key) override { gave.push_back(key.round); }
+  void ended(const VectorId& key, const Grid&, Council& council) override {
     over.push_back(key.round);
     council.record("stars", key.round, 1);
   }
@@ -50,7 +50,7 @@ class Stars final : public Topology {
     return Ok{};
   }
 
-  std::function<Round(const Key&)> since_of;
+  std::function<Round(const VectorId&)> since_of;
   bool held = false;
   std::vector<Round> gave, over;
   std::vector<Rank> heard;
@@ -101,7 +101,7 @@ struct ReplanningTest : ::testing::Test {
   void begin(Rank rank, Round round, std::uint32_t range = 0) {
     net.act(rank, [&](Turn& turn) {
       const std::vector<float> values(kNumbers, float(rank));
-      ASSERT_TRUE(at(rank).begin({round, 0, range}, Op::mean, {values, kNumbers, 1, true}, turn));
+      ASSERT_TRUE(at(rank).begin({round, 0, range}, {values, kNumbers, 1, true}, turn));
     });
   }
   Status say(Rank from, Rank to, bool held, Epoch epoch = 0, std::uint16_t kind = 1) {
@@ -180,7 +180,7 @@ TEST_F(ReplanningTest, GivingTakesAsLongAsToTheSlowestReceiver) {
   EXPECT_EQ(at(1).giving(), Time{0});
   const auto goes = [&](Round round, Rank to, Time took, Phase phase = Phase::part,
                         std::uint32_t range = 0) {
-    const TransferKey key{0, {round, 0, range, 1}, std::uint8_t(phase), Coding::up};
+    const TransferKey key{0, {{round, 0, range}, 1}, std::uint8_t(phase), Coding::up};
     holders[1]->gone.push_back({key, to, true, 10, took});
   };
   goes(4, 0, 3s), goes(4, 2, 5s), goes(4, 0, 4s);
@@ -196,7 +196,7 @@ TEST_F(ReplanningTest, GivingTakesAsLongAsToTheSlowestReceiver) {
 // A plan is made once, and kept while a round goes by it: of two at a time the other is forgotten.
 TEST_F(WholeReplanningTest, PlansAreMadeOnceAndForgottenBehindTheirRounds) {
   for (Rank rank = 0; rank < 3; ++rank)
-    stars[rank]->since_of = [](const Key& key) { return key.round / 4 % 2 + 1; };
+    stars[rank]->since_of = [](const VectorId& key) { return key.round / 4 % 2 + 1; };
   for (Round round = 0; round < 16; ++round) {
     for (Rank rank = 0; rank < 3; ++rank) begin(rank, round);
     net.run(1000);

@@ -50,7 +50,7 @@ TEST(RingAttempt, ItsShareGoesToTheNextAndToTheRootOnce) {
       to.push_back(rank);
       EXPECT_EQ(share.weight, 2.5);
       EXPECT_EQ(share.length, kVector);
-      EXPECT_EQ(share.vector, (CodecKey{0, 0, 0, self}));
+      EXPECT_EQ(share.vector, (CodecKey{{0, 0, 0}, self}));
     }
     EXPECT_EQ(to, told[self]) << self;
   }
@@ -229,7 +229,7 @@ TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   RingAttempt last(one.terms(), true);
   last.contribute(1, 4, desk);
   for (const Rank from : {0u, 1u})
-    ASSERT_TRUE(last.take_share(from, {0, {0, 0, 0, from}, 1, false, 0}, desk));
+    ASSERT_TRUE(last.take_share(from, {0, {{0, 0, 0}, from}, 1, false, 0}, desk));
   ASSERT_EQ(desk.rosters_here.size(), 1u);
   EXPECT_EQ(desk.rosters_here[0], (std::pair{Ranks{2}, 4.0}));
 }

@@ -29,9 +29,9 @@ class AgreedMean::Scene final : public Desk {
     if (!roster_) roster_ = Payload(share(to_wire(roster)));  // one buffer for all
     rosters_.push_back(to);
   }
-  void tell(const Key& about, Rank to, Note note, Service service) override {
+  void tell(const VectorId& about, Rank to, Note note, Service service) override {
     note.epoch = overlay_.team_.epoch;
-    note.vector = {about.round, about.group, about.range, overlay_.team_.self};
+    note.vector = {about, overlay_.team_.self};
     notes_.push_back({to, std::move(note), service});
   }
   void cancel(const TransferKey& key, Rank to) override { cancelled_.emplace_back(key, to); }

@@ -47,8 +47,8 @@ struct Sequence {
   std::optional<Rank> source;  // from whom round `next` is being fetched
   std::map<Round, std::unique_ptr<Attempt>> attempts;
 
-  Key key(Round round) const { return {round, group, range}; }
-  CodecKey vector(Round round, Rank origin) const { return {round, group, range, origin}; }
+  VectorId key(Round round) const { return {round, group, range}; }
+  CodecKey vector(Round round, Rank origin) const { return {key(round), origin}; }
 };
 
 }  // namespace longhaul::overlay

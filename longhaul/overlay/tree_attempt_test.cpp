@@ -47,7 +47,7 @@ TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
       to.push_back(rank);
       EXPECT_EQ(share.weight, 2.5);
       EXPECT_EQ(share.length, kValues);
-      EXPECT_EQ(share.vector, (CodecKey{0, 0, 0, self}));
+      EXPECT_EQ(share.vector, (CodecKey{{0, 0, 0}, self}));
     }
     EXPECT_EQ(to, expected) << self;
   }

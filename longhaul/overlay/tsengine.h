@@ -81,7 +81,7 @@ class TsEngine final : public Topology {
     return std::make_unique<tsengine::Agent>(terms, buckets_, streamed_, *coordinator_);
   }
   void new_team(const Team& team) override { coordinator_->new_team(team); }
-  void close(const Key& key) override { coordinator_->close(key); }
+  void close(const VectorId& key) override { coordinator_->close(key); }
   void state(Archive& ar) override { ar(*coordinator_); }
   const tsengine::Coordinator& coordinator() const { return *coordinator_; }
 

@@ -366,7 +366,7 @@ TEST(TsEngineServer, WithoutNumbersNoneAreMadeUp) {
   for (const Rank from : {3u, 5u, 7u}) ASSERT_TRUE(server.share(from, 0));
   ASSERT_TRUE(server.announce(2, 0, 1, 1, {2}));
   for (const std::size_t piece : {0u, 1u})
-    ASSERT_TRUE(server.attempt.take({2, server.own(2), server.table->grid.range(piece), {}, {}, 1},
+    ASSERT_TRUE(server.attempt.take({2, server.own(2), server.table->grid.range(piece), {}, 1},
                                     piece, server.desk));
   ASSERT_NO_FATAL_FAILURE(server.hear_itself());
   EXPECT_EQ(server.newest().key, server.mean(9));

@@ -21,13 +21,13 @@ void Coordinator::new_team(const Team& team) {
   std::erase(receivers_, server_);
 }
 
-void Coordinator::open(const Key& key, const std::vector<std::uint64_t>& bytes) {
+void Coordinator::open(const VectorId& key, const std::vector<std::uint64_t>& bytes) {
   if (runs(key)) return;
   learned(key).forget(key.round);
   for (const std::uint64_t size : bytes) boards_[key].push_back({size, 0, Gather(server_), {}});
 }
 
-void Coordinator::close(const Key& key) {
+void Coordinator::close(const VectorId& key) {
   boards_.erase(key);
   std::erase_if(lot_, [&](const auto& entry) { return entry.second.key == key; });
   std::vector<Xfer> ended;
@@ -36,13 +36,13 @@ void Coordinator::close(const Key& key) {
   for (const Xfer xfer : ended) end(xfer);
 }
 
-Coordinator::Bucket* Coordinator::find(const Key& key, std::uint32_t bucket) {
+Coordinator::Bucket* Coordinator::find(const VectorId& key, std::uint32_t bucket) {
   const auto board = boards_.find(key);
   if (board == boards_.end() || bucket >= board->second.size()) return nullptr;
   return &board->second[bucket];
 }
 
-Coordinator::Transfer* Coordinator::find(Xfer xfer, const Key& key, std::uint32_t bucket,
+Coordinator::Transfer* Coordinator::find(Xfer xfer, const VectorId& key, std::uint32_t bucket,
                                          bool mean) {
   const auto it = transfers_.find(xfer);
   if (it == transfers_.end()) return nullptr;
@@ -50,27 +50,27 @@ Coordinator::Transfer* Coordinator::find(Xfer xfer, const Key& key, std::uint32_
   return t.key == key && t.bucket == bucket && t.mean == mean ? &t : nullptr;
 }
 
-bool Coordinator::expects(const Key& key, std::uint32_t bucket, Xfer xfer, Rank from) const {
+bool Coordinator::expects(const VectorId& key, std::uint32_t bucket, Xfer xfer, Rank from) const {
   const auto it = transfers_.find(xfer);
   if (it == transfers_.end()) return false;
   const Transfer& t = it->second;
   return t.key == key && t.bucket == bucket && !t.mean && t.from == from && t.to == server_;
 }
 
-Throughput& Coordinator::learned(const Key& key) {
+Throughput& Coordinator::learned(const VectorId& key) {
   return learned_.try_emplace({key.group, key.range}, config_.ema, config_.expire).first->second;
 }
 
-std::optional<double> Coordinator::rate(const Key& key, Rank from, Rank to) const {
+std::optional<double> Coordinator::rate(const VectorId& key, Rank from, Rank to) const {
   const auto it = learned_.find({key.group, key.range});
   return it == learned_.end() ? std::nullopt : it->second.of(from, to, key.round);
 }
 
-Rate Coordinator::rate_of(const Key& key) {
+Rate Coordinator::rate_of(const VectorId& key) {
   return [this, key](Rank from, Rank to) { return rate(key, from, to); };
 }
 
-std::vector<Rank> Coordinator::fenced(const Key& key) const {
+std::vector<Rank> Coordinator::fenced(const VectorId& key) const {
   std::vector<Rank> ranks;
   for (const auto& [xfer, t] : transfers_)
     if (t.key == key && t.fenced) ranks.push_back(t.to);
@@ -79,12 +79,12 @@ std::vector<Rank> Coordinator::fenced(const Key& key) const {
 
 // --- what agents say
 
-void Coordinator::ready(const Key& key, Rank rank, Orders& orders) {
+void Coordinator::ready(const VectorId& key, Rank rank, Orders& orders) {
   for (Bucket& bucket : boards_.at(key)) bucket.gather.ready(rank);
   advance(orders);
 }
 
-void Coordinator::committed(const Key& key, std::uint32_t bucket, Orders& orders) {
+void Coordinator::committed(const VectorId& key, std::uint32_t bucket, Orders& orders) {
   Bucket& done = *find(key, bucket);
   LH_CHECK(!done.spread.open());
   done.gather.close();
@@ -93,7 +93,7 @@ void Coordinator::committed(const Key& key, std::uint32_t bucket, Orders& orders
   advance(orders);
 }
 
-Status Coordinator::hear(const Key& key, Rank from, const Offer& offer, Orders& orders) {
+Status Coordinator::hear(const VectorId& key, Rank from, const Offer& offer, Orders& orders) {
   Bucket* bucket = find(key, offer.bucket);
   if (!bucket || !bucket->spread.open()) return malformed("offer of a bucket without a mean");
   if (offer.after == Offer::After::received) {
@@ -123,7 +123,7 @@ Status Coordinator::hear(const Key& key, Rank from, const Offer& offer, Orders& 
   return Ok{};
 }
 
-Status Coordinator::hear(const Key& key, Rank from, const Ready& ready, Orders& orders) {
+Status Coordinator::hear(const VectorId& key, Rank from, const Ready& ready, Orders& orders) {
   Bucket* bucket = find(key, ready.bucket);
   if (ready.xfer == 0 || ready.xfer >= next_) return malformed("ready after no transfer");
   Transfer* t = find(ready.xfer, key, ready.bucket, false);
@@ -143,7 +143,7 @@ Status Coordinator::hear(const Key& key, Rank from, const Ready& ready, Orders& 
   return Ok{};
 }
 
-Status Coordinator::hear(const Key& key, Rank from, const Fenced& fenced, Orders& orders) {
+Status Coordinator::hear(const VectorId& key, Rank from, const Fenced& fenced, Orders& orders) {
   Bucket* bucket = find(key, fenced.bucket);
   if (fenced.xfer >= next_) return malformed("an answer that nobody asked for");
   Transfer* t = find(fenced.xfer, key, fenced.bucket, false);
@@ -158,7 +158,7 @@ Status Coordinator::hear(const Key& key, Rank from, const Fenced& fenced, Orders
   return Ok{};
 }
 
-void Coordinator::park(const Key& key, std::uint32_t bucket, Rank holder) {
+void Coordinator::park(const VectorId& key, std::uint32_t bucket, Rank holder) {
   lot_[{key.round, tickets_++}] = {key, bucket, holder};
 }
 
@@ -229,7 +229,7 @@ void Coordinator::gather(Orders& orders) {
   }
 }
 
-Xfer Coordinator::begin(const Key& key, std::uint32_t bucket, bool mean, Pair pair) {
+Xfer Coordinator::begin(const VectorId& key, std::uint32_t bucket, bool mean, Pair pair) {
   slots_.take(pair.from, pair.to);
   transfers_[next_] = {key, bucket, mean, pair.from, pair.to};
   return next_++;

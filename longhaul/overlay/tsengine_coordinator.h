@@ -23,7 +23,7 @@ struct CoordinatorConfig {
 };
 
 struct Order {
-  Key about;
+  VectorId about;
   Rank to = 0;
   Note note;
 };
@@ -39,24 +39,24 @@ class Coordinator {
   // Ends all exchanges. What was learned stays where the server stays.
   void new_team(const Team&);
   // Begins an exchange of buckets of so many bytes (of fp32), if it has not begun.
-  void open(const Key&, const std::vector<std::uint64_t>& bytes);
-  void close(const Key&);  // gives it up
-  bool runs(const Key& key) const { return boards_.contains(key); }
+  void open(const VectorId&, const std::vector<std::uint64_t>& bytes);
+  void close(const VectorId&);  // gives it up
+  bool runs(const VectorId& key) const { return boards_.contains(key); }
 
   // This worker's part is ready to be sent, in all buckets. Once each.
-  void ready(const Key&, Rank, Orders&);
+  void ready(const VectorId&, Rank, Orders&);
   // The server has the mean of this bucket. Once each.
-  void committed(const Key&, std::uint32_t bucket, Orders&);
-  Status hear(const Key&, Rank from, const Offer&, Orders&);
-  Status hear(const Key&, Rank from, const Ready&, Orders&);
-  Status hear(const Key&, Rank from, const Fenced&, Orders&);
+  void committed(const VectorId&, std::uint32_t bucket, Orders&);
+  Status hear(const VectorId&, Rank from, const Offer&, Orders&);
+  Status hear(const VectorId&, Rank from, const Ready&, Orders&);
+  Status hear(const VectorId&, Rank from, const Fenced&, Orders&);
 
   // Is the server to take this part from `from`?
-  bool expects(const Key&, std::uint32_t bucket, Xfer, Rank from) const;
+  bool expects(const VectorId&, std::uint32_t bucket, Xfer, Rank from) const;
   // Bytes/s from one node to another as this kind of exchange knows it.
-  std::optional<double> rate(const Key&, Rank from, Rank to) const;
+  std::optional<double> rate(const VectorId&, Rank from, Rank to) const;
   // Whose answer to a fence is missing.
-  std::vector<Rank> fenced(const Key&) const;
+  std::vector<Rank> fenced(const VectorId&) const;
   void state(Archive&);
 
  private:
@@ -69,7 +69,7 @@ class Coordinator {
   };
   using Board = std::vector<Bucket>;  // of one exchange
   struct Transfer {
-    Key key;
+    VectorId key;
     std::uint32_t bucket = 0;
     bool mean = false;  // else: a sum on its way
     Rank from = 0, to = 0;
@@ -78,30 +78,30 @@ class Coordinator {
     void state(auto& ar) { ar(key, bucket, mean, from, to, received, fenced); }
   };
   struct Parked {
-    Key key;
+    VectorId key;
     std::uint32_t bucket = 0;
     Rank holder = 0;
     void state(auto& ar) { ar(key, bucket, holder); }
   };
 
-  Bucket* find(const Key&, std::uint32_t bucket);
-  Transfer* find(Xfer, const Key&, std::uint32_t bucket, bool mean);
-  Throughput& learned(const Key&);
-  Rate rate_of(const Key&);
-  void park(const Key&, std::uint32_t bucket, Rank holder);
+  Bucket* find(const VectorId&, std::uint32_t bucket);
+  Transfer* find(Xfer, const VectorId&, std::uint32_t bucket, bool mean);
+  Throughput& learned(const VectorId&);
+  Rate rate_of(const VectorId&);
+  void park(const VectorId&, std::uint32_t bucket, Rank holder);
   void count_failure(Xfer, Bucket&, Orders&);
   void end(Xfer);
   void advance(Orders&);
   void spread(Orders&);
   void gather(Orders&);
-  Xfer begin(const Key&, std::uint32_t bucket, bool mean, Pair);
+  Xfer begin(const VectorId&, std::uint32_t bucket, bool mean, Pair);
   std::int64_t allowed(const Bucket&, std::optional<double> rate) const;
 
   const CoordinatorConfig config_;
   const std::uint64_t seed_;
   Rank server_ = 0;
-  std::vector<Rank> receivers_;  // all members but the server
-  std::map<Key, Board> boards_;  // older rounds first
+  std::vector<Rank> receivers_;       // all members but the server
+  std::map<VectorId, Board> boards_;  // older rounds first
   // Holders that are free to send, those of older rounds first, then in order.
   std::map<std::pair<Round, std::uint64_t>, Parked> lot_;
   std::map<Xfer, Transfer> transfers_;  // under way

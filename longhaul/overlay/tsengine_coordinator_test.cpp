@@ -55,7 +55,7 @@ class Toys {
 
  private:
   struct Live {
-    Key key;
+    VectorId key;
     std::uint32_t bucket;
     bool mean;
     Rank from, to;
@@ -76,7 +76,7 @@ class Toys {
   }
 
   void share(Round round, Rank rank) {
-    const Key key{round, 0, 0};
+    const VectorId key{round, 0, 0};
     coordinator_.open(key, std::vector<std::uint64_t>(plan_.buckets, 4000));
     Orders orders;
     coordinator_.ready(key, rank, orders);
@@ -242,7 +242,7 @@ struct Orderly : ::testing::Test {
     return found;
   }
   Team team;
-  const Key key{4, 0, 0};
+  const VectorId key{4, 0, 0};
   Coordinator coordinator{{}, 1};
   Orders orders;
 };

@@ -17,7 +17,6 @@ sim::FairConfig fair_config(const Job& job, const Members& members) {
   config.tcp.control = job.wan.tcp == "bbr" ? Control::bbr : Control::cubic;
   config.tcp.bbr_threshold = job.wan.bbr_threshold;
   if (!job.wan.slow_start) config.tcp.first_window = 0;
-  config.datagrams.burst = job.wan.loss_burst;
   return config;
 }
 

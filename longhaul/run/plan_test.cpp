@@ -93,7 +93,7 @@ TEST(SitePlan, NoBoundWhereASiteHasNoWorker) {
   const SitePlan one = plan(overlay_job("hub", {1, 1, 1}, "[roles]\nserver = \"c\"\n"));
   EXPECT_TRUE(one.bound_s);
   Job job = overlay_job("hub", {1, 1, 1});
-  job.sites[2].roles = {"scheduler"};
+  job.sites[2].roles = {"state_server"};
   EXPECT_FALSE(plan(job).bound_s);
 }
 

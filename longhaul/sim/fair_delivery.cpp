@@ -46,18 +46,10 @@ void FairNetwork::send_off(std::uint32_t slot, Connection& c, Time now) {
   deliveries_.push(c.last_delivery, in_flight_.id(slot));
 }
 
-bool FairNetwork::loses(Connection& c, std::uint64_t packets, Random& random) const {
-  const double p = loss(c), burst = config_.datagrams.burst;
+bool FairNetwork::loses(const Connection& c, std::uint64_t packets, Random& random) const {
+  const double p = loss(c);
   bool lost = false;
-  for (; packets > 0 && p > 0; --packets) {
-    if (burst * (1 - p) <= 1) {  // losses in a row are not rarer than by chance
-      c.losing = random.uniform() < p;
-    } else {
-      const double change = c.losing ? 1 / burst : p / (burst * (1 - p));
-      if (random.uniform() < change) c.losing = !c.losing;
-    }
-    lost |= c.losing;
-  }
+  for (; packets > 0 && p > 0; --packets) lost |= random.uniform() < p;
   return lost;
 }
 

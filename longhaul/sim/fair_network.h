@@ -37,7 +37,6 @@ namespace longhaul::sim {
 
 // Faults of best-effort packets besides the loss of their pair of sites; shares of packets.
 struct Datagrams {
-  double burst = 1;       // mean number lost in a row (Gilbert-Elliott); 1: independently
   double duplicated = 0;  // arrive twice
   double corrupted = 0;   // discarded by the receiver: lost
   double late = 0;        // late_s later than the others
@@ -127,11 +126,10 @@ class FairNetwork final : public Network {
     Time idle_since{0};         // or never used
     Time last_delivery{0};      // in order
     std::uint64_t packets = 0;  // sent; numbers the random draws
-    bool losing = false;        // in a burst
     void state(auto& ar) {
       ar(mode, queue, left, rate, since, ends, slow, window_rate, next_doubling, in_probe_rtt,
          probe_rtt_at, small_acked_at, probe_postponed, windows, rounds, last_rate, idle_since,
-         last_delivery, packets, losing);
+         last_delivery, packets);
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
   };
@@ -205,7 +203,7 @@ class FairNetwork final : public Network {
   Random draw(Purpose, const Connection&, std::uint64_t number) const;
   void send_off(std::uint32_t slot, Connection&, Time now);
   void send_datagram(std::uint32_t slot, Connection&, Time now);
-  bool loses(Connection&, std::uint64_t packets, Random&) const;
+  bool loses(const Connection&, std::uint64_t packets, Random&) const;
   double jittered(const Connection&, Random&) const;
   double repair(const Connection&, std::uint64_t packets, Random&) const;
   std::optional<NetworkEvent> delivers(PacketId);

@@ -17,7 +17,7 @@ using testing::OneNode;
 using testing::Probe;
 using testing::Quadratic;
 
-constexpr Key kMean{0, 0, 0}, kExtras{0, 0, 1};
+constexpr VectorId kMean{0, 0, 0}, kExtras{0, 0, 1};
 
 // Values 0 and 1 are parameters, 2 is a buffer, unless told otherwise.
 struct SynchronousTest : ::testing::Test {
@@ -44,7 +44,7 @@ struct SynchronousTest : ::testing::Test {
     progress();
   }
   void progress() { probe_->on_progress(node_->turn); }
-  void outcome(Key key, Floats values, double weight = 2, std::vector<Rank> counted = {0}) {
+  void outcome(VectorId key, Floats values, double weight = 2, std::vector<Rank> counted = {0}) {
     overlay_->outcomes[key] = {std::move(values), weight, std::move(counted), {}};
     progress();
   }

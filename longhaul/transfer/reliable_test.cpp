@@ -30,7 +30,6 @@ class Owner final : public Machine, public VectorPort {
     std::memcpy(bytes.data(), values.data(), bytes.size());
     return Payload(share(std::move(bytes)));
   }
-  std::span<const float> values(const TransferKey&, Range) override { return {}; }
   Status admit(Rank, const TransferKey& key, Range) override {
     if (key.vector.round == 9) return malformed("not now");
     return Ok{};
@@ -70,7 +69,7 @@ class ReliableTest : public ::testing::Test {
                  [](const Place& place) { return std::make_unique<Owner>(place); });
   }
   Owner& at(Rank rank) { return static_cast<Owner&>(net_->machine(rank)); }
-  static TransferKey key(Round round) { return {0, {round, 0, 0, 0}, 0, Coding::exact}; }
+  static TransferKey key(Round round) { return {0, {{round, 0, 0}, 0}, 0, Coding::exact}; }
   void send(Round round, Rank to, std::vector<Range> ranges, Service service = {}) {
     net_->act(0, [&](Turn& turn) {
       at(0).send({key(round), to, std::move(ranges), 0.5, service}, turn);

@@ -45,7 +45,7 @@ class PlainTransfer final : public Transfer {
       LH_TRY(port_->admit(from, piece.key, piece.range));
       auto values = port_->decode(piece.key, piece.range, message.body);
       if (!values) return values.error();
-      arrivals_.push_back({from, piece.key, piece.range, std::move(*values), {}, 0});
+      arrivals_.push_back({from, piece.key, piece.range, std::move(*values), 0});
       return Ok{};
     });
   }

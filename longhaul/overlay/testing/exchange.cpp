@@ -107,7 +107,7 @@ bool Averager::advance(Turn& turn) {
     for (std::uint32_t range = 0; range < (config_.buffers > 0 ? 2u : 1u); ++range) {
       const auto values = vector_of(config_, turn.self(), round, range);
       const std::uint64_t length = range == 0 ? config_.length : config_.buffers;
-      LH_CHECK(overlay_->begin({round, 0, range}, Op::mean,
+      LH_CHECK(overlay_->begin({round, 0, range},
                                {values, length, weight_of(turn.self()), gives, range == 1}, below));
     }
     return true;

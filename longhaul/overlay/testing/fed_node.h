@@ -51,7 +51,7 @@ class FedNode {
     const Floats values(kLength, float(10 + round));
     turn([&](Turn& turn) {
       const Contribution given{values, kLength, weight, weight > 0, range == 1};
-      ASSERT_TRUE(overlay_->begin({round, 0, range}, Op::mean, given, turn));
+      ASSERT_TRUE(overlay_->begin({round, 0, range}, given, turn));
     });
   }
   void lose(Rank rank) {
@@ -86,13 +86,13 @@ class FedNode {
     return hear(from, Fetch{epoch, 0, 0, round});
   }
   bool share_of(Rank from, Round round, double weight = 1, std::uint32_t range = 0) {
-    return hear(from, Share{view_.epoch, {round, 0, range, from}, kLength, range == 1, weight});
+    return hear(from, Share{view_.epoch, {{round, 0, range}, from}, kLength, range == 1, weight});
   }
   bool roster(Rank from, Round round, double weight, std::vector<std::uint8_t> counted) {
-    return hear(from, Roster{view_.epoch, {round, 0, 0, from}, weight, std::move(counted)});
+    return hear(from, Roster{view_.epoch, {{round, 0, 0}, from}, weight, std::move(counted)});
   }
   bool piece(Rank from, Round round, Phase phase, Coding coding, std::size_t index, float value) {
-    const TransferKey key{view_.epoch, {round, 0, 0, from}, std::uint8_t(phase), coding};
+    const TransferKey key{view_.epoch, {{round, 0, 0}, from}, std::uint8_t(phase), coding};
     const std::uint64_t length = config_.server ? 4 : 2;
     return hear(from, Scrambler::Piece{key, {length * index, length}, 1}, kTransfer,
                 floats(length, value));

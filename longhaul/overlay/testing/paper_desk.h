@@ -56,8 +56,8 @@ class PaperDesk final : public Desk {
   void post(Outgoing out) override { posts.push_back(std::move(out)); }
   void tell(Rank to, const Share& one) override { shares.emplace_back(to, one); }
   void tell(Rank to, const Roster& one) override { rosters.emplace_back(to, one); }
-  void tell(const Key& about, Rank to, Note note, Service service) override {
-    note.vector = {about.round, about.group, about.range, 0};
+  void tell(const VectorId& about, Rank to, Note note, Service service) override {
+    note.vector = {about, 0};
     notes.push_back({to, std::move(note), service});
   }
   void cancel(const TransferKey& key, Rank to) override { cancelled.emplace_back(key, to); }

@@ -20,10 +20,7 @@ struct PaperNode {
 
   // --- names
   Rank self() const { return table->team.self; }
-  CodecKey vector(Rank origin) const {
-    const Key& key = attempt.terms().key;
-    return {key.round, key.group, key.range, origin};
-  }
+  CodecKey vector(Rank origin) const { return {attempt.terms().key, origin}; }
   TransferKey key(Phase phase, Coding coding, Rank origin) const {
     return {table->team.epoch, vector(origin), std::uint8_t(phase), coding};
   }
@@ -50,9 +47,8 @@ struct PaperNode {
   bool give(Rank from, const TransferKey& key, std::size_t piece, double weight, Payload bytes) {
     EXPECT_TRUE(admits(from, key, piece)) << "piece " << piece << " of " << from;
     desk.arrived = std::move(bytes);
-    Arrival arrival{
-        from, key,   table->grid.range(piece), desk.read(piece, key.coding, desk.arrived),
-        {},   weight};
+    Arrival arrival{from, key, table->grid.range(piece), desk.read(piece, key.coding, desk.arrived),
+                    weight};
     return bool(attempt.take(std::move(arrival), piece, desk));
   }
   // Brings another node the pieces that this one posted.

@@ -56,7 +56,7 @@ Status Scrambler::on_message(Rank from, const Message& message, Turn&) {
     LH_TRY(port_->admit(from, piece.key, piece.range));
     auto values = port_->decode(piece.key, piece.range, message.body);
     if (!values) return values.error();
-    arrivals_.push_back({from, piece.key, piece.range, std::move(*values), {}, piece.weight});
+    arrivals_.push_back({from, piece.key, piece.range, std::move(*values), piece.weight});
     return Ok{};
   });
 }

@@ -82,7 +82,6 @@ Status check_wan(const Document& doc, const Job& job, const SiteIndex& sites) {
   for (const auto& [key, same] :
        {std::pair{"loss", job.wan.loss == usual.loss},
         std::pair{"jitter_ms", job.wan.jitter_ms == usual.jitter_ms},
-        std::pair{"loss_burst", job.wan.loss_burst == usual.loss_burst},
         std::pair{"tcp", job.wan.tcp == usual.tcp},
         std::pair{"bbr_threshold", job.wan.bbr_threshold == usual.bbr_threshold},
         std::pair{"slow_start", job.wan.slow_start == usual.slow_start}})
@@ -196,7 +195,6 @@ std::string default_name(const std::string& file) {
 std::uint8_t role_bit(std::string_view role) {
   if (role == "worker") return std::uint8_t(Role::worker);
   if (role == "server") return std::uint8_t(Role::server);
-  if (role == "scheduler") return std::uint8_t(Role::scheduler);
   LH_CHECK(role == "state_server");  // choices of the field
   return std::uint8_t(Role::state_server);
 }

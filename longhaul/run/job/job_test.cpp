@@ -160,7 +160,7 @@ TEST(Check, LinksNameTwoSitesOnce) {
 }
 
 TEST(Check, RefusesWhatTheLinkModelCannotDo) {
-  for (const char* key : {"loss = 0.01", "jitter_ms = 1", "loss_burst = 2", "tcp = \"cubic\""}) {
+  for (const char* key : {"loss = 0.01", "jitter_ms = 1", "tcp = \"cubic\""}) {
     const std::string text = std::string("[wan]\n") + key + "\n";
     EXPECT_THAT(error_of(bsp(text)), AllOf(HasSubstr("job.toml:8: [wan] "), HasSubstr("fifo")));
     EXPECT_EQ(error_of(bsp(text + "model = \"fair\"\n")), "no error");
@@ -235,7 +235,7 @@ TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
   EXPECT_TRUE(resolve_text(job_text(asp + feedback)));
   EXPECT_THAT(error_of(job_text(asp + "compensation = \"constant\"\n" + feedback)),
               HasSubstr("error_feedback = false"));
-  EXPECT_THAT(error_of(job_text(asp), {"site.a.roles=[\"scheduler\"]", "roles.server=b"}),
+  EXPECT_THAT(error_of(job_text(asp), {"site.a.roles=[\"state_server\"]", "roles.server=b"}),
               HasSubstr("name it in [roles] server"));
 }
 

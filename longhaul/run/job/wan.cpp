@@ -262,9 +262,8 @@ Status add_sites(Document& doc) {
 void replace_wan(Document& doc, const std::string& preset) {
   Settings& table = doc.table("wan");
   constexpr std::string_view kNetwork[] = {
-      "preset",          "rate_scale", "mbps",      "delay_ms",  "mbps_csv",
-      "rtt_ms_csv",      "matrices",   "up_mbps",   "down_mbps", "window_mb",
-      "single_max_mbps", "loss",       "jitter_ms", "loss_burst"};
+      "preset",  "rate_scale", "mbps",      "delay_ms",        "mbps_csv", "rtt_ms_csv", "matrices",
+      "up_mbps", "down_mbps",  "window_mb", "single_max_mbps", "loss",     "jitter_ms"};
   std::erase_if(table.entries, [&](const Setting& entry) {
     return std::find(std::begin(kNetwork), std::end(kNetwork), entry.key) != std::end(kNetwork);
   });

@@ -75,7 +75,6 @@ struct WanTable : WanSource {
   std::optional<double> mbps, delay_ms;
   double loss = 0;
   double jitter_ms = 0;
-  double loss_burst = 1;
   std::string tcp = "bbr";
   double bbr_threshold = 0.2;
   bool slow_start = true;
@@ -134,11 +133,6 @@ struct WanTable : WanSource {
                 .max = kMaxDelay,
                 .unit = "ms"},
           self.jitter_ms);
-    visit(Field{.name = "loss_burst",
-                .doc = "mean number of best-effort packets lost in a row; 1: independently",
-                .min = 1,
-                .max = 1e6},
-          self.loss_burst);
     visit(Field{.name = "tcp",
                 .doc = "congestion control of reliable connections: what loss costs them",
                 .choices = {"bbr", "cubic"}},

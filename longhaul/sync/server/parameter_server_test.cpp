@@ -37,7 +37,7 @@ TEST(ParameterServer, TakesOnlyWhatItsWorkersMaySay) {
   ServerHeader of_another = push;
   of_another.extension = {1};
   EXPECT_FALSE(running.server().admit(1, of_another, true));
-  Members members{{"a"}, {"b", 0, 0, std::uint8_t(Role::scheduler)}};
+  Members members{{"a"}, {"b", 0, 0, std::uint8_t(Role::state_server)}};
   server::Setup setup;
   setup.place.members = std::make_shared<const Members>(members);
   setup.workers = {0};

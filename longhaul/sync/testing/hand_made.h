@@ -20,13 +20,12 @@ class HandMadeOverlay final : public Overlay {
     double weight;
     bool contributes, exact;
   };
-  Status begin(const Key& key, Op op, const Contribution& c, Turn&) override {
-    EXPECT_EQ(op, Op::mean);
+  Status begin(const VectorId& key, const Contribution& c, Turn&) override {
     const Begun one{{c.values.begin(), c.values.end()}, c.length, c.weight, c.contributes, c.exact};
     EXPECT_TRUE(begun.emplace(key, one).second);
     return Ok{};
   }
-  std::optional<Outcome> poll(const Key& key) override {
+  std::optional<Outcome> poll(const VectorId& key) override {
     const auto found = outcomes.find(key);
     if (found == outcomes.end()) return std::nullopt;
     Outcome outcome = std::move(found->second);
@@ -36,12 +35,11 @@ class HandMadeOverlay final : public Overlay {
   std::optional<Round> next_round(std::uint32_t, std::uint32_t range) const override {
     return next[range];
   }
-  void abort(const Key&, Turn&) override {}
   std::string waiting_for() const override { return "the test"; }
   void training_loss(double loss) override { losses.push_back(loss); }
 
-  std::map<Key, Begun> begun;
-  std::map<Key, Outcome> outcomes;
+  std::map<VectorId, Begun> begun;
+  std::map<VectorId, Outcome> outcomes;
   mutable std::map<std::uint32_t, std::optional<Round>> next;  // for nodes that come back
   std::vector<double> losses;
 };

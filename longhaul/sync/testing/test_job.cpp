@@ -13,14 +13,14 @@ class EveryoneMean final : public Overlay {
   struct Part {
     static constexpr std::uint16_t kKind = 1;
     static constexpr std::string_view kName = "part";
-    Key key;
+    VectorId key;
     double weight = 0;  // 0: no share
     std::vector<float> values;
     void state(auto& archive) { archive(key, weight, values); }
     LONGHAUL_FIELDS(key, weight, values)
   };
 
-  Status begin(const Key& key, Op, const Contribution& c, Turn& turn) override {
+  Status begin(const VectorId& key, const Contribution& c, Turn& turn) override {
     if (c.contributes && !all_finite(c.values))
       return not_finite("not finite; lower [optimizer] rate");
     LH_CHECK(!c.contributes || (c.weight > 0 && c.values.size() == c.length));
@@ -33,7 +33,7 @@ class EveryoneMean final : public Overlay {
     return Ok{};
   }
 
-  std::optional<Outcome> poll(const Key& key) override {
+  std::optional<Outcome> poll(const VectorId& key) override {
     auto& parts = parts_[key];
     for (Rank rank : waited_)
       if (!parts.contains(rank)) return std::nullopt;
@@ -62,12 +62,11 @@ class EveryoneMean final : public Overlay {
     waited_ = live_with(Role::worker, turn.place(), turn.view());
   }
   std::optional<Round> next_round(std::uint32_t, std::uint32_t) const override { return 0; }
-  void abort(const Key&, Turn&) override {}
   std::string waiting_for() const override { return "parts"; }
   void state(Archive& ar) override { ar(parts_, waited_); }
 
  private:
-  std::map<Key, std::map<Rank, Part>> parts_;
+  std::map<VectorId, std::map<Rank, Part>> parts_;
   std::vector<Rank> waited_;
 };
 
