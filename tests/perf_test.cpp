@@ -55,9 +55,14 @@ class Crooked final : public Overlay {
       : straight_(std::move(straight)), bend_(std::move(bend)) {
     own(*straight_);
   }
-  Status begin(const VectorId& key, const Contribution& given, Turn& turn) override {
+  Status begin(const VectorId& key, const std::vector<Rank>& members, const Contribution& given,
+               Turn& turn) override {
     Turn below = within(*straight_, turn);
-    return straight_->begin(key, given, below);
+    return straight_->begin(key, members, given, below);
+  }
+  void close(std::uint32_t group, Turn& turn) override {
+    Turn below = within(*straight_, turn);
+    straight_->close(group, below);
   }
   std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const override {
     return straight_->next_round(group, range);

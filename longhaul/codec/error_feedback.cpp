@@ -59,6 +59,11 @@ void ErrorFeedback::settle(const CodecKey& key, Fate fate) {
   inner_->settle(key, fate);
 }
 
+void ErrorFeedback::forget(std::uint32_t group) {
+  std::erase_if(slots_, [&](const auto& slot) { return slot.first.first == group; });
+  inner_->forget(group);
+}
+
 std::span<const float> ErrorFeedback::residual(std::uint32_t group, std::uint32_t range) const {
   const auto it = slots_.find({group, range});
   return it == slots_.end() ? std::span<const float>{} : std::span(it->second.carried);

@@ -33,6 +33,7 @@ class ErrorFeedback final : public Codec {
                 std::span<float> out) const override;
   // A key of which nothing was encoded, or which is settled already, changes nothing.
   void settle(const CodecKey&, Fate) override;
+  void forget(std::uint32_t group) override;  // its residuals, too
   std::uint64_t clamped() const override { return inner_->clamped(); }
   void state(Archive&) override;
 

@@ -193,6 +193,18 @@ TEST_P(ErrorFeedbackOf, GrowsWithItsStretchesAndKeepsWhatWasNotSent) {
   EXPECT_EQ(codec->residual(0, 0)[200], 0.3f);
 }
 
+TEST_P(ErrorFeedbackOf, OfAGroupThatIsForgottenNothingIsKept) {
+  const auto codec = make(GetParam());
+  const Floats z(10, 0.1f);
+  for (const std::uint32_t group : {0u, 7u}) {
+    send(*codec, {{0, group, 0}}, z);
+    codec->settle({{0, group, 0}}, Fate::abandoned);
+  }
+  codec->forget(7);
+  EXPECT_TRUE(codec->residual(7, 0).empty());
+  EXPECT_FALSE(codec->residual(0, 0).empty());
+}
+
 TEST_P(ErrorFeedbackOf, SettlingWhatIsNotOpenChangesNothing) {
   const auto codec = make(GetParam());
   codec->settle({{.round = 3}}, Fate::delivered);  // nothing was ever encoded: phantoms, servers

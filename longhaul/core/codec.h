@@ -40,6 +40,7 @@ class Codec {
   // The fate of a vector that this codec encoded is agreed: only now may error feedback move.
   enum class Fate { delivered, abandoned };
   virtual void settle(const CodecKey&, Fate) {}
+  virtual void forget(std::uint32_t group) { (void)group; }  // no vector of it follows
   // Values too large for the format, written as the largest it has; counted at every encoding.
   virtual std::uint64_t clamped() const { return 0; }
   virtual void state(Archive&) {}

@@ -45,6 +45,11 @@ void Coder::settle(const CodecKey& key, Coding coding, Codec::Fate fate) {
   if (Codec* with = codec(coding)) with->settle(key, fate);
 }
 
+void Coder::forget(std::uint32_t group) {
+  for (Codec* with : {up_.get(), down_.get()})
+    if (with) with->forget(group);
+}
+
 void Coder::state(Archive& ar) {
   for (Codec* with : {up_.get(), down_.get()})
     if (with) with->state(ar);

@@ -24,16 +24,26 @@ struct Outcome {
   std::vector<float> values;  // the mean; a phantom's are empty
   double weight = 0;          // sum of the weights counted
   std::vector<Rank> counted;  // ascending
-  Epoch epoch = 0;  // all workers of this one took part in it; those who came back later did not
+  // Of the group (it counts the losses and returns of its members): all members who live in it took
+  // part; those who came back later did not.
+  Epoch epoch = 0;
   void state(auto& archive) { archive(values, weight, counted, epoch); }
 };
 
 class Overlay : public Machine {
  public:
-  // Rounds of one (group, range) are begun in ascending order, one at a time; different groups and
-  // ranges overlap freely. All live workers of the view take part. An Error: values that are not
-  // finite; nothing was begun.
-  virtual Status begin(const VectorId&, const Contribution&, Turn&) = 0;
+  // Rounds of one (group, range) are begun in ascending order from 0, one at a time; different
+  // groups and ranges overlap freely. `members`: who form the group's means, workers of the job,
+  // ascending, this node among them; empty: all workers, and always in group 0. All members name
+  // the same, in every round; those of them who live take part. A loss concerns the groups that
+  // name whoever was lost, and no other. An Error: values that are not finite, or other members
+  // than a peer names; nothing was begun.
+  virtual Status begin(const VectorId&, const std::vector<Rank>& members, const Contribution&,
+                       Turn&) = 0;
+  // This node has begun the last round of the group, and has its outcome; all members close it
+  // after the same rounds. Its memory is given back when all have. A number is used once; group 0
+  // is never closed. Nothing happens if the group was never begun.
+  virtual void close(std::uint32_t group, Turn&) = 0;
   // The round to begin next. Nothing while a node that has come back has not heard it from the
   // others; what it is told may be another after a new view, until it has an outcome.
   virtual std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const = 0;

@@ -20,7 +20,8 @@ TransferKey Attempt::key(Phase phase, Coding coding, Rank origin) const {
 }
 
 Share Attempt::share(std::uint64_t length) const {
-  return {terms_.team->epoch, {terms_.key, terms_.team->self}, length, terms_.exact, weight_};
+  return {terms_.team->epoch, {terms_.key, terms_.team->self}, length, terms_.exact, weight_,
+          terms_.team->name};
 }
 
 void Attempt::post(const TransferKey& key, Rank to, std::vector<Range> ranges, double weight,
@@ -39,8 +40,16 @@ Status Attempt::take_note(Rank from, const Note&, Desk&) {
   return refuse(from, "a note, which this overlay has none of");
 }
 
-Status Topology::take(Rank from, const Notice&, Council&) {
+Status Topology::take(Rank from, const Notice&, TopologyOutput&) {
   return malformed("notice of rank " + std::to_string(from) + ", which this overlay has none of");
+}
+
+void TopologyOutput::carry_out(Epoch epoch, Turn& turn) {
+  for (auto& [to, notice] : told_) {
+    notice.epoch = epoch;
+    turn.send(to, notice, {}, kControl);
+  }
+  for (const auto& [name, round, value] : figures_) turn.record(name, round, value);
 }
 
 // The owner of the first piece tells all who is counted, itself included.

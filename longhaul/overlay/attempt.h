@@ -1,7 +1,7 @@
 #pragma once
 // An Attempt is one node's part in one try to form the mean of one round in one epoch: who sends
-// what to whom, until the mean is here or a new view ends it. AgreedMean (agreed.h) owns attempts,
-// gives them their inputs and knows what an exchange means; a Topology makes them.
+// what to whom, until the mean is here or a new view ends it. An Exchange (exchange.h) owns
+// attempts and gives them their inputs; a Topology makes them.
 #include <memory>
 #include <set>
 #include <string>
@@ -120,12 +120,19 @@ struct Ways {
   Coding means = Coding::down;  // how the mean is written on its way out
 };
 
-// What a topology may do outside of any exchange; given to it with what it hears.
-class Council {
+// What a topology wants to be sent and recorded, outside of any exchange.
+class TopologyOutput {
  public:
-  virtual ~Council() = default;
-  virtual void tell(Rank to, Notice) = 0;  // to the topology of another member; its epoch is set
-  virtual void record(std::string name, Round round, double value) = 0;  // a figure of the run
+  // To the topology of another member; its epoch is set.
+  void tell(Rank to, Notice notice) { told_.emplace_back(to, std::move(notice)); }
+  void record(std::string name, Round round, double value) {  // a figure of the run
+    figures_.emplace_back(std::move(name), round, value);
+  }
+  void carry_out(Epoch, Turn&);
+
+ private:
+  std::vector<std::pair<Rank, Notice>> told_;
+  std::vector<std::tuple<std::string, Round, double>> figures_;
 };
 
 // A way for parts to become a mean.
@@ -152,9 +159,11 @@ class Topology {
   // Nothing: it is decided while it runs.
   virtual std::optional<Ways> ways(const Grid&, const Team&) const;
   virtual std::unique_ptr<Attempt> open(const Terms&) const = 0;
-  // What outlives attempts. A new team ends all of them; close() ends one.
-  virtual void new_team(const Team&) {}
+  // What outlives attempts. A new team ends all attempts of its group; close() ends one, and
+  // close_group() whatever is kept of a group.
+  virtual void new_team(std::uint32_t group, const Team&) { (void)group; }
   virtual void close(const VectorId&) {}
+  virtual void close_group(std::uint32_t group) { (void)group; }
   virtual void state(Archive&) {}
 
   // --- what only topologies use that plan anew while rounds go on
@@ -165,8 +174,8 @@ class Topology {
   // What keeps this node from giving its part to an exchange; nothing: it may. Asked again when
   // something was heard.
   virtual std::optional<std::string> hold(const VectorId&) const { return std::nullopt; }
-  virtual void given(const VectorId&) {}                         // it gives it now
-  virtual void ended(const VectorId&, const Grid&, Council&) {}  // the mean is here
+  virtual void given(const VectorId&) {}                                // it gives it now
+  virtual void ended(const VectorId&, const Grid&, TopologyOutput&) {}  // the mean is here
   // A stretch of a vector that was given to the transfer `waited` ago is with the host; one came.
   virtual void left(Rank to, std::uint64_t bytes, Time waited, Time now) {
     (void)to, (void)bytes, (void)waited, (void)now;
@@ -174,7 +183,7 @@ class Topology {
   virtual void came(Rank from, std::uint64_t bytes, Time now) {
     (void)from, (void)bytes, (void)now;
   }
-  virtual Status take(Rank from, const Notice&, Council&);
+  virtual Status take(Rank from, const Notice&, TopologyOutput&);
 };
 
 // Who serves a team: `server`, [roles] server, or the lowest live worker where it is absent or

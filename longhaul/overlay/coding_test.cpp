@@ -50,8 +50,8 @@ struct CodingTest : ::testing::Test {
         });
     net->act(1, [&](Turn& turn) {
       const auto given = phantom ? std::span<const float>{} : std::span<const float>(values);
-      ASSERT_TRUE(
-          static_cast<AgreedMean&>(net->machine(1)).begin({}, {given, 8, 1, true, exact}, turn));
+      ASSERT_TRUE(static_cast<AgreedMean&>(net->machine(1))
+                      .begin({}, {}, {given, 8, 1, true, exact}, turn));
     });
     ASSERT_EQ(keeper->posts.size(), 1u);
     ASSERT_EQ(keeper->posts[0].ranges, (std::vector<Range>{{0, 4}, {4, 4}}));

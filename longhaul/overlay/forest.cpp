@@ -29,8 +29,8 @@ std::optional<Forest> PlannedForest::forest(const Grid& grid, const Team& team) 
   return over_sites(plan, groups, grid.pieces());
 }
 
-void PlannedForest::new_team(const Team& team) {
-  if (replanner_) replanner_->new_team(team);
+void PlannedForest::new_team(std::uint32_t group, const Team& team) {
+  if (replanner_ && group == 0) replanner_->new_team(team);
 }
 
 void PlannedForest::state(Archive& ar) {
@@ -53,8 +53,8 @@ void PlannedForest::given(const VectorId& key) {
   if (replanner_ && planned_anew(key)) replanner_->given(key.round);
 }
 
-void PlannedForest::ended(const VectorId& key, const Grid& grid, Council& council) {
-  if (replanner_ && planned_anew(key)) replanner_->ended(key.round, grid, council);
+void PlannedForest::ended(const VectorId& key, const Grid& grid, TopologyOutput& output) {
+  if (replanner_ && planned_anew(key)) replanner_->ended(key.round, grid, output);
 }
 
 void PlannedForest::left(Rank to, std::uint64_t bytes, Time waited, Time now) {
@@ -65,9 +65,9 @@ void PlannedForest::came(Rank from, std::uint64_t bytes, Time now) {
   if (replanner_) replanner_->came(from, bytes, now);
 }
 
-Status PlannedForest::take(Rank from, const Notice& notice, Council& council) {
-  if (!replanner_) return Topology::take(from, notice, council);
-  return replanner_->take(from, notice, council);
+Status PlannedForest::take(Rank from, const Notice& notice, TopologyOutput& output) {
+  if (!replanner_) return Topology::take(from, notice, output);
+  return replanner_->take(from, notice, output);
 }
 
 }  // namespace longhaul::overlay

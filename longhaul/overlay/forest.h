@@ -71,16 +71,16 @@ class PlannedForest final : public Topology {
     return std::make_unique<TreeAttempt>(terms, config_.phases == "streamed", true);
   }
 
-  void new_team(const Team&) override;
+  void new_team(std::uint32_t group, const Team&) override;
   void state(Archive&) override;
   Round since(const VectorId&) const override;
   Forest forest_since(Round, const Grid&) const override;
   std::optional<std::string> hold(const VectorId&) const override;
   void given(const VectorId&) override;
-  void ended(const VectorId&, const Grid&, Council&) override;
+  void ended(const VectorId&, const Grid&, TopologyOutput&) override;
   void left(Rank to, std::uint64_t bytes, Time waited, Time now) override;
   void came(Rank from, std::uint64_t bytes, Time now) override;
-  Status take(Rank from, const Notice&, Council&) override;
+  Status take(Rank from, const Notice&, TopologyOutput&) override;
 
   const forest::Replanner* replanner() const { return replanner_.get(); }
 

@@ -97,10 +97,10 @@ TEST_F(Liar, PartsThatCannotBe) {
 
 TEST_F(Liar, ControlThatCannotBe) {
   EXPECT_FALSE(say(message(kOverlay, Roster{0, vector(), 2, {3}}))) << "not the root";
-  EXPECT_FALSE(say(message(kOverlay, Report{0, {}}))) << "no view has changed";
-  EXPECT_FALSE(say(message(kOverlay, Report{1, {}}))) << "of an epoch to come";
-  EXPECT_FALSE(say(message(kOverlay, Fetch{0, 0, 0, 0}))) << "of a mean that is not here";
-  Message strange = message(kOverlay, Fetch{0, 0, 0, 0});
+  EXPECT_FALSE(say(message(kOverlay, Report{0, 0, {}, {}}))) << "no view has changed";
+  EXPECT_FALSE(say(message(kOverlay, Report{1, 0, {}, {}}))) << "of an epoch to come";
+  EXPECT_FALSE(say(message(kOverlay, Fetch{0, {0, 0, 0}}))) << "of a mean that is not here";
+  Message strange = message(kOverlay, Fetch{0, {0, 0, 0}});
   strange.kind = 99;
   EXPECT_FALSE(say(strange));
   strange.kind = Fetch::kKind;
@@ -223,10 +223,10 @@ TEST(Liars, RandomMessagesNeverCrashAndMemoryStaysBounded) {
             m = message(kOverlay, Roster{epoch, vector, weight, {std::uint8_t(small(16))}});
             break;
           case 2:
-            m = message(kOverlay, Report{epoch, {{0, 0, small(3)}}});
+            m = message(kOverlay, Report{epoch, 0, {}, {{0, small(3)}}});
             break;
           case 3:
-            m = message(kOverlay, Fetch{epoch, 0, vector.range, small(3)});
+            m = message(kOverlay, Fetch{epoch, {small(3), 0, vector.range}});
             break;
           default: {
             const TransferKey key{epoch, vector, std::uint8_t(small(4)), Coding(small(3))};

@@ -25,7 +25,8 @@ struct Share {
   CodecKey vector;           // origin: the sender
   std::uint64_t length = 0;  // of the vector
   bool exact = false;
-  double weight = 0;  // 0: I contribute nothing, no pieces follow
+  double weight = 0;                       // 0: I contribute nothing, no pieces follow
+  std::vector<std::uint8_t> members = {};  // of the group; empty: all workers
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "epoch"}, self.epoch);
@@ -33,6 +34,7 @@ struct Share {
     visit(Field{.name = "length", .min = 1, .max = 0x1p40}, self.length);
     visit(Field{.name = "exact"}, self.exact);
     visit(Field{.name = "weight", .min = 0, .max = kMostWeight}, self.weight);
+    visit(Field{.name = "members", .doc = "bits by rank", .max = 1 << 17}, self.members);
   }
 };
 
@@ -55,26 +57,28 @@ struct Roster {
   }
 };
 
-// After a loss, to all survivors: of how many rounds this node has the mean.
+// In a new epoch of a group, to all its live members: of how many rounds this node has the mean.
 struct Report {
   static constexpr std::uint16_t kKind = 3;
   static constexpr std::string_view kName = "report";
   struct Standing {
-    std::uint32_t group = 0;
     std::uint32_t range = 0;
     Round rounds = 0;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "group"}, self.group);
       visit(Field{.name = "range"}, self.range);
       visit(Field{.name = "rounds"}, self.rounds);
     }
   };
   Epoch epoch = 0;
-  std::vector<Standing> standings;  // those left out: 0 rounds
+  std::uint32_t group = 0;
+  std::vector<std::uint8_t> members;  // of the group; empty: all workers
+  std::vector<Standing> standings;    // those left out: 0 rounds
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "group"}, self.group);
+    visit(Field{.name = "members", .doc = "bits by rank", .max = 1 << 17}, self.members);
     visit(Field{.name = "standings", .max = 64}, self.standings);
   }
 };
@@ -84,15 +88,11 @@ struct Fetch {
   static constexpr std::uint16_t kKind = 4;
   static constexpr std::string_view kName = "fetch";
   Epoch epoch = 0;
-  std::uint32_t group = 0;
-  std::uint32_t range = 0;
-  Round round = 0;
+  VectorId vector;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "group"}, self.group);
-    visit(Field{.name = "range"}, self.range);
-    visit(Field{.name = "round"}, self.round);
+    visit(Field{.name = "vector"}, self.vector);
   }
 };
 
@@ -128,7 +128,19 @@ struct Notice {
   }
 };
 
-using Messages = MessageList<Share, Roster, Report, Fetch, Note, Notice>;
+// To all other members, and a server that is none: this node has closed the group, and nothing of
+// it follows from here.
+struct Closed {
+  static constexpr std::uint16_t kKind = 7;
+  static constexpr std::string_view kName = "closed";
+  std::uint32_t group = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "group"}, self.group);
+  }
+};
+
+using Messages = MessageList<Share, Roster, Report, Fetch, Note, Notice, Closed>;
 
 // A topology's message as a Note or Notice carries it.
 template <class Cover, MessageStruct M>

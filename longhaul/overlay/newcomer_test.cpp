@@ -15,7 +15,7 @@ using testing::Ranks;
 
 using Standings = std::vector<Report::Standing>;
 
-Standings rounds(Round count) { return {{0, 0, count}}; }
+Standings rounds(Round count) { return {{0, count}}; }
 
 // Rank 2 of four workers, back in epoch 1.
 struct Newcomer : ::testing::Test {

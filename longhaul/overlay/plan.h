@@ -13,9 +13,11 @@ namespace longhaul::overlay {
 struct Team {
   Rank self = 0;
   Epoch epoch = 0;
-  std::vector<Rank> workers;   // the job's, dead or alive, ascending
+  std::vector<Rank> workers;   // the group's, dead or alive, ascending
   std::vector<Rank> members;   // those that live
   std::optional<Rank> server;  // of a hub: owns every piece; need not be a member
+  // `workers` as messages carry them, in rank_bits.h; empty: all workers of the job.
+  std::vector<std::uint8_t> name = {};
   // Place in members.
   std::optional<std::uint32_t> index_of(Rank) const;
   bool takes_part() const { return index_of(self).has_value(); }

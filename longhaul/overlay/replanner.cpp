@@ -43,18 +43,18 @@ RateReport Replanner::report(Round round) const {
   return report;
 }
 
-void Replanner::ended(Round round, const Grid& grid, Council& council) {
+void Replanner::ended(Round round, const Grid& grid, TopologyOutput& output) {
   rates_.close(std::uint32_t(std::count_if(team_.members.begin(), team_.members.end(),
                                            [this](Rank rank) { return !far(rank); })));
   agreement_.ended(round);
   grid_ = grid;
-  if (!agreement_.plans()) return council.tell(agreement_.planner(), write(report(round)));
+  if (!agreement_.plans()) return output.tell(agreement_.planner(), write(report(round)));
   reports_[team_.self] = report(round);
-  consider(council);
+  consider(output);
 }
 
 // When all have told of a round: by the newest that each has told.
-void Replanner::consider(Council& council) {
+void Replanner::consider(TopologyOutput& output) {
   if (reports_.size() < team_.members.size() || !agreement_.may_propose() || !grid_) return;
   Round oldest = reports_.begin()->second.round;
   for (const auto& [rank, report] : reports_) oldest = std::min(oldest, report.round);
@@ -67,15 +67,15 @@ void Replanner::consider(Council& council) {
   if (!plan) return;
   const auto proposal = agreement_.propose(*plan);
   if (!proposal) return;
-  tell_all(*proposal, council);
-  council.record("plan", proposal->start, proposal->version);
+  tell_all(*proposal, output);
+  output.record("plan", proposal->start, proposal->version);
 }
 
-Status Replanner::take(Rank from, const Notice& notice, Council& council) {
-  return read(notice, [&](const auto& one) -> Status { return take(from, one, council); });
+Status Replanner::take(Rank from, const Notice& notice, TopologyOutput& output) {
+  return read(notice, [&](const auto& one) -> Status { return take(from, one, output); });
 }
 
-Status Replanner::take(Rank from, const RateReport& report, Council& council) {
+Status Replanner::take(Rank from, const RateReport& report, TopologyOutput& output) {
   const auto refuse = [&](const std::string& why) {
     return malformed("rates of rank " + std::to_string(from) + ": " + why);
   };
@@ -89,26 +89,26 @@ Status Replanner::take(Rank from, const RateReport& report, Council& council) {
       return refuse("of a pair that cannot be");
   }
   reports_[from] = report;
-  consider(council);
+  consider(output);
   return Ok{};
 }
 
-Status Replanner::take(Rank from, const NewPlan& plan, Council& council) {
+Status Replanner::take(Rank from, const NewPlan& plan, TopologyOutput& output) {
   const auto ack = agreement_.take(from, plan);
   if (!ack) return ack.error();
-  tell_all(*ack, council);
-  council.record("plan", plan.start, plan.version);
+  tell_all(*ack, output);
+  output.record("plan", plan.start, plan.version);
   return Ok{};
 }
 
-Status Replanner::take(Rank from, const PlanAck& ack, Council&) {
+Status Replanner::take(Rank from, const PlanAck& ack, TopologyOutput&) {
   return agreement_.take(from, ack);
 }
 
 template <class M>
-void Replanner::tell_all(const M& message, Council& council) const {
+void Replanner::tell_all(const M& message, TopologyOutput& output) const {
   const Notice notice = write(message);
-  for (const Rank to : team_.others()) council.tell(to, notice);
+  for (const Rank to : team_.others()) output.tell(to, notice);
 }
 
 void Replanner::state(Archive& ar) {

@@ -34,23 +34,23 @@ class Replanner {
   Forest forest_since(Round since, const Grid&) const;
   std::optional<std::string> hold(Round round) const { return agreement_.hold(round); }
   void given(Round round) { agreement_.given(round); }
-  void ended(Round, const Grid&, Council&);
+  void ended(Round, const Grid&, TopologyOutput&);
   void left(Rank to, std::uint64_t bytes, Time waited, Time now);
   void came(Rank from, std::uint64_t bytes, Time now);
-  Status take(Rank from, const Notice&, Council&);
+  Status take(Rank from, const Notice&, TopologyOutput&);
   void state(Archive&);
 
   const PlanAgreement& agreement() const { return agreement_; }
 
  private:
-  Status take(Rank from, const RateReport&, Council&);
-  Status take(Rank from, const NewPlan&, Council&);
-  Status take(Rank from, const PlanAck&, Council&);
+  Status take(Rank from, const RateReport&, TopologyOutput&);
+  Status take(Rank from, const NewPlan&, TopologyOutput&);
+  Status take(Rank from, const PlanAck&, TopologyOutput&);
   RateReport report(Round) const;
   bool far(Rank rank) const { return site_of_[rank] != site_of_[team_.self]; }
-  void consider(Council&);
+  void consider(TopologyOutput&);
   template <class M>
-  void tell_all(const M&, Council&) const;
+  void tell_all(const M&, TopologyOutput&) const;
 
   const std::shared_ptr<const flow::Wan> network_;
   const std::vector<std::uint32_t> site_of_;

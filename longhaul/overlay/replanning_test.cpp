@@ -38,15 +38,15 @@ class Stars final : public Topology {
     return held ? std::optional<std::string>("the word of the test") : std::nullopt;
   }
   void given(const VectorId& key) override { gave.push_back(key.round); }
-  void ended(const VectorId& key, const Grid&, Council& council) override {
+  void ended(const VectorId& key, const Grid&, TopologyOutput& output) override {
     over.push_back(key.round);
-    council.record("stars", key.round, 1);
+    output.record("stars", key.round, 1);
   }
-  Status take(Rank from, const Notice& notice, Council& council) override {
+  Status take(Rank from, const Notice& notice, TopologyOutput& output) override {
     heard.push_back(from);
     if (notice.kind != 1) return malformed("strange");
     held = notice.words.at(0) != 0;
-    if (from == 0) council.tell(2, notice);  // what rank 0 says is passed on
+    if (from == 0) output.tell(2, notice);  // what rank 0 says is passed on
     return Ok{};
   }
 
@@ -101,7 +101,7 @@ struct ReplanningTest : ::testing::Test {
   void begin(Rank rank, Round round, std::uint32_t range = 0) {
     net.act(rank, [&](Turn& turn) {
       const std::vector<float> values(kNumbers, float(rank));
-      ASSERT_TRUE(at(rank).begin({round, 0, range}, {values, kNumbers, 1, true}, turn));
+      ASSERT_TRUE(at(rank).begin({round, 0, range}, {}, {values, kNumbers, 1, true}, turn));
     });
   }
   Status say(Rank from, Rank to, bool held, Epoch epoch = 0, std::uint16_t kind = 1) {

@@ -61,35 +61,45 @@ struct TsEngineConfig {
 
 class TsEngine final : public Topology {
  public:
-  // `server`: [roles] server; when it is absent or lost the lowest live worker serves. The
-  // coordinator stands beside it.
+  // `server`: [roles] server; when it is absent or lost the lowest live member serves. The
+  // coordinator of a group stands beside its server.
   TsEngine(const TsEngineConfig& config, std::optional<Rank> server, std::uint64_t seed)
       : buckets_(config.buckets),
         streamed_(config.phases == "streamed"),
         server_(server),
-        coordinator_(std::make_unique<tsengine::Coordinator>(
-            tsengine::CoordinatorConfig{config.greed, config.expire, config.ema,
-                                        from_seconds(config.deadline),
-                                        from_seconds(config.unknown_deadline)},
-            seed)) {}
+        config_{config.greed, config.expire, config.ema, from_seconds(config.deadline),
+                from_seconds(config.unknown_deadline)},
+        seed_(seed) {}
   std::uint32_t shards(std::uint32_t) const override { return 1; }
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }
   std::optional<Ways> ways(const Grid&, const Team&) const override { return std::nullopt; }
   std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<tsengine::Agent>(terms, buckets_, streamed_, *coordinator_);
+    return std::make_unique<tsengine::Agent>(terms, buckets_, streamed_,
+                                             *coordinators_.at(terms.key.group));
   }
-  void new_team(const Team& team) override { coordinator_->new_team(team); }
-  void close(const VectorId& key) override { coordinator_->close(key); }
-  void state(Archive& ar) override { ar(*coordinator_); }
-  const tsengine::Coordinator& coordinator() const { return *coordinator_; }
+  void new_team(std::uint32_t group, const Team& team) override {
+    auto& coordinator = coordinators_[group];
+    if (!coordinator) coordinator = std::make_unique<tsengine::Coordinator>(config_, seed_);
+    coordinator->new_team(team);
+  }
+  void close(const VectorId& key) override { coordinators_.at(key.group)->close(key); }
+  void close_group(std::uint32_t group) override { coordinators_.erase(group); }
+  void state(Archive& ar) override {  // of the groups that there are
+    for (auto& [group, coordinator] : coordinators_) ar(*coordinator);
+  }
+  const tsengine::Coordinator& coordinator(std::uint32_t group = 0) const {
+    return *coordinators_.at(group);
+  }
 
  private:
   const std::uint32_t buckets_;
   const bool streamed_;
   const std::optional<Rank> server_;
-  const std::unique_ptr<tsengine::Coordinator> coordinator_;
+  const tsengine::CoordinatorConfig config_;
+  const std::uint64_t seed_;
+  std::map<std::uint32_t, std::unique_ptr<tsengine::Coordinator>> coordinators_;  // by group
 };
 
 }  // namespace longhaul::overlay

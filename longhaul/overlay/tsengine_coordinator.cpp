@@ -58,11 +58,11 @@ bool Coordinator::expects(const VectorId& key, std::uint32_t bucket, Xfer xfer, 
 }
 
 Throughput& Coordinator::learned(const VectorId& key) {
-  return learned_.try_emplace({key.group, key.range}, config_.ema, config_.expire).first->second;
+  return learned_.try_emplace(key.range, config_.ema, config_.expire).first->second;
 }
 
 std::optional<double> Coordinator::rate(const VectorId& key, Rank from, Rank to) const {
-  const auto it = learned_.find({key.group, key.range});
+  const auto it = learned_.find(key.range);
   return it == learned_.end() ? std::nullopt : it->second.of(from, to, key.round);
 }
 
@@ -244,11 +244,11 @@ std::int64_t Coordinator::allowed(const Bucket& bucket, std::optional<double> ra
 
 void Coordinator::state(Archive& ar) {
   ar(server_, receivers_, boards_, lot_, transfers_, slots_, next_, tickets_, draws_);
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> kinds;
-  for (const auto& [kind, table] : learned_) kinds.push_back(kind);
-  ar(kinds);
+  std::vector<std::uint32_t> ranges;
+  for (const auto& [range, table] : learned_) ranges.push_back(range);
+  ar(ranges);
   if (ar.loading()) learned_.clear();
-  for (const auto& [group, range] : kinds) ar(learned({0, group, range}));
+  for (const std::uint32_t range : ranges) ar(learned({0, 0, range}));
 }
 
 }  // namespace longhaul::overlay::tsengine

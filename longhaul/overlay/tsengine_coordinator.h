@@ -1,7 +1,8 @@
 #pragma once
-// The coordinator of tsengine: decides each transfer when the nodes for it are free. Stands beside
-// the server; all nodes have the object, that of the server's node is asked. Outlives attempts:
-// what was learned of links, the count of random draws, and the slots, which all exchanges share.
+// The coordinator of one group of tsengine: decides each transfer when the nodes for it are free.
+// Stands beside the server; all nodes have the object, that of the server's node is asked. Outlives
+// attempts: what was learned of links, the count of random draws, and the slots, which all
+// exchanges share.
 //
 // Inputs return orders for agents, of whatever exchange may go on now. An Error: only a broken peer
 // says that; nothing has changed. No clock: agents measure, and keep the deadlines that it gives.
@@ -106,7 +107,7 @@ class Coordinator {
   std::map<std::pair<Round, std::uint64_t>, Parked> lot_;
   std::map<Xfer, Transfer> transfers_;  // under way
   Slots slots_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Throughput> learned_;  // by (group, range)
+  std::map<std::uint32_t, Throughput> learned_;  // by range
   Xfer next_ = 1;
   std::uint64_t tickets_ = 0;
   Round draws_ = 0;

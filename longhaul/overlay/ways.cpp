@@ -47,9 +47,12 @@ std::optional<Ways> Ring::ways(const Grid& grid, const Team& team) const {
 
 std::optional<Traffic> AgreedMean::planned(std::uint64_t length) const {
   LH_CHECK(length > 0);
-  if (team_.members.empty()) return std::nullopt;
-  const Grid grid = grid_of(length);
-  const auto ways = topology_->ways(grid, team_);
+  const Team& team = groups_.at(0).team();
+  if (team.members.empty()) return std::nullopt;
+  const Topology& topology = *common_.topology;
+  const Grid grid(length, topology.shards(std::uint32_t(team.workers.size())),
+                  topology.longest(length, common_.place.longest_piece()));
+  const auto ways = topology.ways(grid, team);
   if (!ways) return std::nullopt;
   struct Sum {
     std::uint64_t values = 0, part = 0, mean = 0;  // bytes of a part and of the mean
@@ -60,21 +63,21 @@ std::optional<Traffic> AgreedMean::planned(std::uint64_t length) const {
     Sum& sum = sums[ways->forest.tree_of[piece]];
     const std::uint64_t values = grid.range(piece).length;
     sum.values += values;
-    sum.part += coder_.size(Coding::up, values);
-    sum.mean += coder_.size(ways->means, values);
+    sum.part += common_.coder.size(Coding::up, values);
+    sum.mean += common_.coder.size(ways->means, values);
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const Tree& tree = ways->forest.trees[i];
     if (sums[i].values == 0) continue;
-    for (std::uint32_t place = 0; place < team_.nodes(); ++place) {
+    for (std::uint32_t place = 0; place < team.nodes(); ++place) {
       if (place == tree.root) continue;
-      const Rank self = team_.node(place);
-      traffic.loads[{self, team_.node(tree.reduce_to[place])}].reduce += sums[i].part;
-      traffic.loads[{team_.node(tree.spread_from[place]), self}].spread += sums[i].mean;
+      const Rank self = team.node(place);
+      traffic.loads[{self, team.node(tree.reduce_to[place])}].reduce += sums[i].part;
+      traffic.loads[{team.node(tree.spread_from[place]), self}].spread += sums[i].mean;
     }
     const Depths depths = depths_of(tree);
     traffic.trees.push_back(
-        {team_.node(tree.root), double(sums[i].values) / double(length), depths.up, depths.down});
+        {team.node(tree.root), double(sums[i].values) / double(length), depths.up, depths.down});
   }
   std::stable_sort(traffic.trees.begin(), traffic.trees.end(),
                    [](const auto& a, const auto& b) { return a.share > b.share; });

@@ -105,7 +105,7 @@ Status Measurement::begin(Turn& turn) {
   begun_ = true;
   const bool gives = !exchange_.root || *exchange_.root == turn.self();
   Turn below = within(*overlay_, turn);
-  return overlay_->begin({coordinator_.lap(), 0, 0},
+  return overlay_->begin({coordinator_.lap(), 0, 0}, {},
                          {values_, exchange_.length, 1, gives, /*exact=*/true}, below);
 }
 

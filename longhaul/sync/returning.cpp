@@ -22,7 +22,7 @@ bool Synchronous::stand_in(Turn& turn) {
   const auto begin = [&](std::uint32_t range, std::uint64_t length) {
     const std::vector<float> nothing(turn.place().phantom ? 0 : length);
     const Contribution none{nothing, length, 1, /*contributes=*/false, range == kExtras};
-    const Status begun = parts_.overlay->begin({done_, 0, range}, none, below);
+    const Status begun = parts_.overlay->begin({done_, 0, range}, {}, none, below);
     if (!begun) fail(begun.error(), turn);
   };
   if (*parameters == done_) begin(kParameters, layout.parameters().length);

@@ -118,7 +118,7 @@ void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn
   extras_.reset();
   Turn below = within(*parts_.overlay, turn);
   Status status = parts_.overlay->begin(
-      {done_, 0, kParameters},
+      {done_, 0, kParameters}, {},
       {mine.values, layout.parameters().length, mine.weight, contributes, /*exact=*/false}, below);
   if (status && extras(turn) > 0) {
     std::vector<float> exact;
@@ -128,7 +128,7 @@ void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn
       // Its weighted mean times the sum of the weights is the number of samples of all.
       if (extras(turn) > exact.size()) exact.push_back(float(double(mine.samples) / mine.weight));
     }
-    status = parts_.overlay->begin({done_, 0, kExtras},
+    status = parts_.overlay->begin({done_, 0, kExtras}, {},
                                    {exact, extras(turn), mine.weight, contributes, /*exact=*/true},
                                    below);
   }

@@ -103,23 +103,29 @@ bool Averager::advance(Turn& turn) {
     if (done()) return false;
     begun_ = true;
     Turn below = within(*overlay_, turn);
+    const auto in = config_.grouping(turn.self(), round);
     const bool gives = config_.contributes(turn.self(), round);
     for (std::uint32_t range = 0; range < (config_.buffers > 0 ? 2u : 1u); ++range) {
       const auto values = vector_of(config_, turn.self(), round, range);
       const std::uint64_t length = range == 0 ? config_.length : config_.buffers;
-      LH_CHECK(overlay_->begin({round, 0, range},
+      LH_CHECK(overlay_->begin({in.round, in.group, range}, in.members,
                                {values, length, weight_of(turn.self()), gives, range == 1}, below));
     }
     return true;
   }
+  const auto in = config_.grouping(turn.self(), round);
   if (config_.buffers > 0 && extras_.size() == round) {
-    auto extra = overlay_->poll({round, 0, 1});
+    auto extra = overlay_->poll({in.round, in.group, 1});
     if (extra) extras_.push_back(std::move(*extra));
   }
   if (config_.buffers > 0 && extras_.size() == round) return false;
-  auto outcome = overlay_->poll({round, 0, 0});
+  auto outcome = overlay_->poll({in.round, in.group, 0});
   if (!outcome) return false;
   outcomes_.push_back(std::move(*outcome));
+  if (in.last) {
+    Turn below = within(*overlay_, turn);
+    overlay_->close(in.group, below);
+  }
   begun_ = false;
   return true;
 }
@@ -171,7 +177,7 @@ std::string Exchange::compare(Rank rank, Round round, const Outcome& mine, const
   std::vector<Rank> right;
   for (const Rank one : mine.counted)
     if (one >= config_.workers || !config_.contributes(one, round)) return who + " counts too many";
-  for (const Rank one : live_workers())
+  for (const Rank one : live_members(rank, round))
     if (config_.contributes(one, round) &&
         !std::binary_search(mine.counted.begin(), mine.counted.end(), one))
       return who + " lacks rank " + std::to_string(one);
@@ -186,18 +192,30 @@ std::string Exchange::compare(Rank rank, Round round, const Outcome& mine, const
   return "";
 }
 
+std::vector<Rank> Exchange::live_members(Rank rank, Round round) {
+  std::vector<Rank> live = live_workers();
+  const auto in = config_.grouping(rank, round);
+  if (!in.members.empty())
+    std::erase_if(live, [&](Rank one) {
+      return !std::binary_search(in.members.begin(), in.members.end(), one);
+    });
+  return live;
+}
+
 std::string Exchange::disagreement() {
   for (const std::string& error : net_->errors) return error;
   for (const auto& [rank, reason] : net_->failed) return reason;
   const std::vector<Rank> live = live_workers();
-  for (const Rank rank : live) {
+  for (const Rank rank : live)
     if (!at(rank).done())
       return "rank " + std::to_string(rank) + " waits: " + at(rank).overlay().waiting_for();
+  for (const Rank rank : live) {
     for (Round round = 0; round < config_.rounds; ++round) {
+      const Rank first = live_members(rank, round)[0];
       std::string wrong =
-          compare(rank, round, at(rank).outcomes()[round], at(live[0]).outcomes()[round], 0);
+          compare(rank, round, at(rank).outcomes()[round], at(first).outcomes().at(round), 0);
       if (wrong.empty() && config_.buffers > 0)
-        wrong = compare(rank, round, at(rank).extras()[round], at(live[0]).extras()[round], 1);
+        wrong = compare(rank, round, at(rank).extras()[round], at(first).extras().at(round), 1);
       if (!wrong.empty()) return wrong;
     }
   }

@@ -41,6 +41,16 @@ struct ExchangeConfig {
   std::uint64_t order = 1;  // of events
   std::uint32_t chunk_bytes = 4096;
   std::function<bool(Rank, Round)> contributes = [](Rank, Round) { return true; };
+  // In which group a rank spends a round, if not with all.
+  struct Grouping {
+    std::uint32_t group = 0;
+    std::vector<Rank> members = {};  // empty: all
+    Round round = 0;                 // of the group
+    bool last = false;               // it is closed behind
+  };
+  std::function<Grouping(Rank, Round)> grouping = [](Rank, Round round) {
+    return Grouping{0, {}, round, false};
+  };
 };
 
 double weight_of(Rank);
@@ -62,6 +72,8 @@ class Averager final : public Machine {
   void state(Archive& ar) override { ar(started_, begun_, outcomes_, extras_); }
 
   Overlay& overlay() { return *overlay_; }
+  // Groups that its overlay keeps, that of all workers counted.
+  std::size_t groups() const { return static_cast<const AgreedMean&>(*overlay_).groups(); }
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
   const std::vector<Outcome>& extras() const { return extras_; }
   bool done() const { return outcomes_.size() == config_.rounds; }
@@ -87,8 +99,9 @@ class Exchange {
   Averager& at(Rank rank) { return static_cast<Averager&>(net_->machine(rank)); }
   const ExchangeConfig& config() const { return config_; }
   std::vector<Rank> live_workers();
-  bool step();  // one event; false: nothing left to happen
-  void run();   // until idle
+  std::vector<Rank> live_members(Rank, Round);  // of the group in which it spends the round
+  bool step();                                  // one event; false: nothing left to happen
+  void run();                                   // until idle
   // "" if all live workers hold the same outcome of every round, which is the mean of those
   // counted; else what is wrong.
   std::string disagreement();

@@ -51,8 +51,24 @@ class FedNode {
     const Floats values(kLength, float(10 + round));
     turn([&](Turn& turn) {
       const Contribution given{values, kLength, weight, weight > 0, range == 1};
-      ASSERT_TRUE(overlay_->begin({round, 0, range}, given, turn));
+      ASSERT_TRUE(overlay_->begin({round, 0, range}, {}, given, turn));
     });
+  }
+  // The same in a group of some of them.
+  bool tries_in(std::uint32_t group, const Ranks& members, Round round, double weight = 2) {
+    const Floats values(kLength, float(10 + round));
+    Status status = Ok{};
+    turn([&](Turn& turn) {
+      status =
+          overlay_->begin({round, group, 0}, members, {values, kLength, weight, weight > 0}, turn);
+    });
+    return bool(status);
+  }
+  void begin_in(std::uint32_t group, const Ranks& members, Round round, double weight = 2) {
+    EXPECT_TRUE(tries_in(group, members, round, weight));
+  }
+  void close(std::uint32_t group) {
+    turn([&](Turn& turn) { overlay_->close(group, turn); });
   }
   void lose(Rank rank) {
     const View before = view_;
@@ -77,13 +93,14 @@ class FedNode {
                           Payload(share(std::move(body)))};
     Status status = Ok{};
     turn([&](Turn& turn) { status = overlay_->feed_message(from, message, to, turn); });
+    if (!status) last_error_ = status.error().what;
     return bool(status);
   }
   bool report(Rank from, std::vector<Report::Standing> standings, Epoch epoch = 1) {
-    return hear(from, Report{epoch, std::move(standings)});
+    return hear(from, Report{epoch, 0, {}, std::move(standings)});
   }
   bool fetch(Rank from, Round round, Epoch epoch = 1) {
-    return hear(from, Fetch{epoch, 0, 0, round});
+    return hear(from, Fetch{epoch, {round, 0, 0}});
   }
   bool share_of(Rank from, Round round, double weight = 1, std::uint32_t range = 0) {
     return hear(from, Share{view_.epoch, {{round, 0, range}, from}, kLength, range == 1, weight});
@@ -131,6 +148,11 @@ class FedNode {
   std::optional<Round> next_round(std::uint32_t range = 0) const {
     return overlay_->next_round(0, range);
   }
+  std::optional<Outcome> poll_in(std::uint32_t group, Round round) {
+    return overlay_->poll({round, group, 0});
+  }
+  std::size_t groups() const { return static_cast<const AgreedMean&>(*overlay_).groups(); }
+  const std::string& last_error() const { return last_error_; }  // of what was heard and refused
   std::string waiting_for() const { return overlay_->waiting_for(); }
   Buffer saved() {
     Archive out;
@@ -198,6 +220,7 @@ class FedNode {
   std::vector<std::pair<Rank, unsigned>> held_;  // bulk that the host has
   bool plugged_ = false;
   double late_ = 0;
+  std::string last_error_;
 };
 
 }  // namespace longhaul::overlay::testing

@@ -20,7 +20,8 @@ class HandMadeOverlay final : public Overlay {
     double weight;
     bool contributes, exact;
   };
-  Status begin(const VectorId& key, const Contribution& c, Turn&) override {
+  Status begin(const VectorId& key, const std::vector<Rank>&, const Contribution& c,
+               Turn&) override {
     const Begun one{{c.values.begin(), c.values.end()}, c.length, c.weight, c.contributes, c.exact};
     EXPECT_TRUE(begun.emplace(key, one).second);
     return Ok{};
@@ -32,6 +33,7 @@ class HandMadeOverlay final : public Overlay {
     outcomes.erase(found);
     return outcome;
   }
+  void close(std::uint32_t, Turn&) override {}
   std::optional<Round> next_round(std::uint32_t, std::uint32_t range) const override {
     return next[range];
   }

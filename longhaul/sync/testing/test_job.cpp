@@ -20,7 +20,8 @@ class EveryoneMean final : public Overlay {
     LONGHAUL_FIELDS(key, weight, values)
   };
 
-  Status begin(const VectorId& key, const Contribution& c, Turn& turn) override {
+  Status begin(const VectorId& key, const std::vector<Rank>&, const Contribution& c,
+               Turn& turn) override {
     if (c.contributes && !all_finite(c.values))
       return not_finite("not finite; lower [optimizer] rate");
     LH_CHECK(!c.contributes || (c.weight > 0 && c.values.size() == c.length));
@@ -61,6 +62,7 @@ class EveryoneMean final : public Overlay {
   void on_view(const View&, Turn& turn) override {
     waited_ = live_with(Role::worker, turn.place(), turn.view());
   }
+  void close(std::uint32_t, Turn&) override {}
   std::optional<Round> next_round(std::uint32_t, std::uint32_t) const override { return 0; }
   std::string waiting_for() const override { return "parts"; }
   void state(Archive& ar) override { ar(parts_, waited_); }

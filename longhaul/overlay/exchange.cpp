@@ -1,0 +1,353 @@
+#include "longhaul/overlay/exchange.h"
+
+#include "longhaul/overlay/rank_bits.h"
+#include "longhaul/overlay/scene.h"
+
+namespace longhaul::overlay {
+
+Epoch Common::epoch_of(const std::vector<Rank>& ranks) const {
+  Epoch newest = 0;
+  for (const Rank rank : ranks) newest = std::max(newest, changed[rank]);
+  for (Rank rank = 0; rank < place.size(); ++rank)
+    if (place.member(rank).is(Role::server)) newest = std::max(newest, changed[rank]);
+  return newest;
+}
+
+// Strategies exchange parameters, buffers and a few figures; more than twice the model is a lie.
+std::uint64_t Common::longest_vector() const { return 2 * place.layout->size() + 1024; }
+
+Exchange::Exchange(Common& common, const Team& team, const VectorId& first, std::uint64_t length,
+                   bool exact)
+    : common_(common),
+      team_(team),
+      group_(first.group),
+      range_(first.range),
+      exact_(exact),
+      grid_(length, common.topology->shards(std::uint32_t(team.workers.size())),
+            common.topology->longest(length, common.place.longest_piece())),
+      next_(first.round),
+      lowest_(first.round) {}
+
+// --- the owner
+
+void Exchange::begin(Round round, const Contribution& given) {
+  // Whoever has come back may stand in for a round a second time.
+  if (common_.newcomer() && begun_ && round == next_ && !given.contributes) return;
+  LH_CHECK(!begun_ && round == next_);
+  begun_ = true;
+  outcome_ = false;
+  opener.reset();
+  weight_ = given.contributes ? given.weight : 0;
+  if (given.contributes) values_.assign(given.values.begin(), given.values.end());
+}
+
+void Exchange::contribute(GroupTurn& turn) {
+  const VectorId key = id(next_);
+  held_ = common_.topology->hold(key).has_value();
+  if (held_) return;
+  common_.topology->given(key);
+  Scene scene(*this, next_, turn.now());
+  sent_.assign(grid_.pieces(), false);
+  attempt(next_).contribute(grid_.length(), weight_, scene);
+  scene.carry_out(turn);
+  settle(turn);
+}
+
+std::optional<Outcome> Exchange::poll(Round round) {
+  if (!outcome_ || mean_.round != round) return std::nullopt;
+  outcome_ = false;  // the mean stays: others may have to fetch it
+  return Outcome{mean_.values, mean_.weight, mean_.counted, mean_.epoch};
+}
+
+// --- what peers say
+
+Status Exchange::take(Rank from, const Share& share, GroupTurn& turn) {
+  const Round round = share.vector.round;
+  Scene scene(*this, round, turn.now());
+  LH_TRY(attempt(round).take_share(from, share, scene));
+  scene.carry_out(turn);
+  settle(turn);
+  return Ok{};
+}
+
+Status Exchange::take(Rank from, const Roster& roster, GroupTurn& turn) {
+  const Round round = roster.vector.round;
+  if (!begun_ || round != next_ || roster.vector.origin != from)
+    return malformed("roster of a round that lacks this node's part");
+  const auto attempt = attempts_.find(round);
+  const bool awaited = source_ ? *source_ == from
+                               : attempt != attempts_.end() && attempt->second->contributed() &&
+                                     plan_of(round)->root() == from;
+  if (!awaited || (mean_.round == round && mean_.rostered))
+    return malformed("roster that was not awaited");
+  std::vector<Rank> counted = from_bits(roster.counted);
+  if (!counted.empty() && counted.back() >= common_.place.size())
+    return malformed("roster with a rank that is not in the job");
+  if (counted.empty() != (roster.weight == 0)) return malformed("roster of nobody with a weight");
+  if (roster.formed > roster.epoch) return malformed("roster of an epoch to come");
+  put_roster(round, std::move(counted), roster.weight, roster.formed);
+  settle(turn);
+  return Ok{};
+}
+
+// An attempt that still serves others hears them when its round is over here.
+Status Exchange::take(Rank from, const Note& note, GroupTurn& turn) {
+  const Round round = note.vector.round;
+  const auto attempt = attempts_.find(round);
+  if (attempt == attempts_.end()) {
+    if (round >= lowest_ && from != team_.self) return malformed("note without a share before");
+    turn.late(round);
+    return Ok{};
+  }
+  Scene scene(*this, round, turn.now());
+  const Status heard = attempt->second->take_note(from, note, scene);
+  if (!heard && from != team_.self) return heard;
+  scene.carry_out(turn);
+  settle(turn);
+  return Ok{};
+}
+
+std::optional<Time> Exchange::due() const {
+  std::optional<Time> first;
+  for (const auto& [round, attempt] : attempts_)
+    if (const auto due = attempt->due(); due && (!first || *due < *first)) first = due;
+  return first;
+}
+
+void Exchange::on_time(GroupTurn& turn) {
+  for (const auto& [round, attempt] : attempts_) {
+    if (!attempt->due() || *attempt->due() > turn.now()) continue;
+    Scene scene(*this, round, turn.now());
+    attempt->on_time(scene);
+    scene.carry_out(turn);
+  }
+  settle(turn);
+}
+
+// --- pieces
+
+Status Exchange::admit(Rank from, const TransferKey& key, Range range) const {
+  const auto piece = grid_.find(range);
+  if (!piece) return malformed("piece that is none of the cut of this vector");
+  const Round round = key.vector.round;
+  const Phase phase = Phase(key.phase);
+  const auto attempt = attempts_.find(round);
+  if (attempt != attempts_.end() && attempt->second->stale(from, key, *piece)) return Ok{};
+  if (phase != Phase::part && has_piece(round, *piece))
+    return malformed("piece of a mean for the second time");
+  if (phase == Phase::repair) {
+    const bool good = source_ == from && round == next_ && key.vector.origin == from &&
+                      key.coding == Coding::exact;
+    return good ? Status(Ok{}) : malformed("repair that was not asked for");
+  }
+  if (phase > Phase::repair || attempt == attempts_.end())
+    return malformed("piece without a share before it");
+  LH_TRY(attempt->second->admit(from, key, *piece));
+  // Else a liar could end the round while parts wait for room, which are read from its vector.
+  if (phase == Phase::mean && weight_ > 0 && !sent_.at(*piece))
+    return malformed("piece of a mean that lacks this node's part");
+  return Ok{};
+}
+
+void Exchange::take(Arrival&& arrival, GroupTurn& turn) {
+  const TransferKey key = arrival.key;
+  const std::size_t piece = grid_.find(arrival.range).value();
+  const Round round = key.vector.round;
+  const auto under_way = attempts_.find(round);
+  if (under_way != attempts_.end() && under_way->second->stale(arrival.from, key, piece))
+    return turn.late(round);
+  common_.topology->came(arrival.from, common_.coder.size(key.coding, arrival.range.length),
+                         turn.now());
+  if (Phase(key.phase) == Phase::repair) {
+    put_piece(round, piece, arrival.values);
+    return settle(turn);
+  }
+  Payload bytes;
+  for (const Common::Arrived& one : common_.arrived)
+    if (one.key == key && one.range == arrival.range) bytes = one.bytes;
+  Scene scene(*this, round, turn.now(), std::move(bytes));
+  if (!attempt(round).take(std::move(arrival), piece, scene)) turn.own.record("refused", round, 1);
+  scene.carry_out(turn);
+  settle(turn);
+}
+
+// --- an attempt and its plan
+
+Attempt& Exchange::attempt(Round round) {
+  auto& attempt = attempts_[round];
+  if (!attempt) attempt = common_.topology->open({id(round), exact_, &team_, plan_of(round)});
+  return *attempt;
+}
+
+const Plan* Exchange::plan_of(Round round) {
+  const Round since = common_.topology->since(id(round));
+  auto& plan = plans_[since];
+  if (!plan) plan = make_plan(since);
+  return plan.get();
+}
+
+// Nothing if no worker is left.
+std::unique_ptr<Plan> Exchange::make_plan(Round since) const {
+  if (team_.members.empty()) return nullptr;
+  const Topology& topology = *common_.topology;
+  if (since > 0) return std::make_unique<Plan>(grid_, team_, topology.forest_since(since, grid_));
+  if (const auto forest = topology.forest(grid_, team_))
+    return std::make_unique<Plan>(grid_, team_, *forest);
+  return std::make_unique<Plan>(grid_, team_);
+}
+
+// Attempts keep theirs, also one that a share out of turn opened before its plan was known.
+void Exchange::forget_plans() {
+  if (plans_.size() < 2) return;
+  const Round next = common_.topology->since(id(next_));
+  std::set<const Plan*> used;
+  for (const auto& [round, attempt] : attempts_) used.insert(attempt->terms().plan);
+  std::erase_if(plans_, [&](const auto& one) {
+    return one.first != next && !used.contains(one.second.get());
+  });
+}
+
+void Exchange::drop(Round round) {
+  const auto attempt = attempts_.find(round);
+  if (attempt == attempts_.end()) return;
+  for (const TransferKey& key : attempt->second->posted())
+    common_.transfer->cancel(key, std::nullopt);
+  attempts_.erase(attempt);
+  common_.topology->close(id(round));
+}
+
+// --- the mean
+
+void Exchange::open_mean(Round round) {
+  if (mean_.kept && mean_.round == round) return;
+  // Whoever fetched the last mean and contributed to this one has it, or lied about needing it.
+  if (!served_.empty()) common_.transfer->cancel(repair_key(), std::nullopt);
+  std::vector<float> values = std::move(mean_.values);
+  values.resize(common_.place.phantom ? 0 : grid_.length());
+  const std::size_t pieces = grid_.pieces();
+  mean_ = {.kept = true,
+           .round = round,
+           .values = std::move(values),
+           .have = std::vector<bool>(pieces),
+           .missing = pieces,
+           .rostered = false,
+           .counted = {},
+           .weight = 0,
+           .epoch = 0};
+  outcome_ = false;
+}
+
+bool Exchange::has_piece(Round round, std::size_t piece) const {
+  return mean_.kept && mean_.round == round && mean_.have[piece];
+}
+
+void Exchange::put_piece(Round round, std::size_t piece, std::span<const float> values) {
+  open_mean(round);
+  LH_CHECK(!mean_.have[piece]);
+  mean_.have[piece] = true;
+  --mean_.missing;
+  if (common_.place.phantom) return;
+  std::copy(values.begin(), values.end(),
+            mean_.values.begin() + std::ptrdiff_t(grid_.range(piece).offset));
+}
+
+void Exchange::put_roster(Round round, std::vector<Rank> counted, double weight, Epoch formed) {
+  open_mean(round);
+  mean_.rostered = true;
+  mean_.counted = std::move(counted);
+  mean_.weight = weight;
+  mean_.epoch = formed;
+  if (mean_.counted.empty()) mean_.values.clear();
+}
+
+void Exchange::end_round(GroupTurn& turn) {
+  if (weight_ > 0) common_.coder.settle(own_key(next_), Coding::up, Codec::Fate::delivered);
+  TopologyOutput output;
+  common_.topology->ended(id(next_), grid_, output);
+  output.carry_out(team_.epoch, turn.own);
+  lowest_ = ++next_;
+  begun_ = borrowed = false;
+  source_.reset();
+  values_ = {};
+  outcome_ = true;
+}
+
+void Exchange::settle(GroupTurn& turn) {
+  if (begun_ && mean_.whole() && mean_.round == next_) end_round(turn);
+  for (auto it = attempts_.begin(); it != attempts_.end();) {
+    const auto& [round, attempt] = *it++;
+    if (!team_.takes_part() && attempt->reduced()) {
+      next_ = std::max(next_, round + 1);
+      lowest_ = std::max(lowest_, round + 1);
+    }
+    const bool empty =
+        mean_.kept && mean_.round == round && mean_.rostered && mean_.counted.empty();
+    if (round < lowest_ && (attempt->drained() || empty)) drop(round);
+  }
+  forget_plans();
+}
+
+// --- after a loss
+
+void Exchange::end_attempts() {
+  while (!attempts_.empty()) drop(attempts_.begin()->first);
+}
+
+void Exchange::forget_unfinished() {
+  end_attempts();
+  plans_.clear();
+  if (!mean_.whole()) mean_ = {};
+  if (!served_.empty()) common_.transfer->cancel(repair_key(), std::nullopt);
+  served_.clear();
+  source_.reset();
+  // Members may repeat a round that a server had reduced.
+  if (!team_.takes_part() && next_ > 0) lowest_ = next_ - 1;
+}
+
+void Exchange::fetch_from(Rank rank, GroupTurn& turn) {
+  source_ = rank;
+  turn.own.send(rank, Fetch{team_.epoch, id(next_)}, {}, kControl);
+}
+
+bool Exchange::can_give(const VectorId& vector) const {
+  return mean_.whole() && mean_.round == vector.round;
+}
+
+TransferKey Exchange::repair_key() const {
+  return {team_.epoch, own_key(mean_.round), std::uint8_t(Phase::repair), Coding::exact};
+}
+
+Status Exchange::repair(Rank to, GroupTurn& turn) {
+  if (!served_.insert(to).second) return malformed("fetch for the second time");
+  Roster roster = roster_of(team_, own_key(mean_.round), mean_.counted, mean_.weight);
+  roster.formed = mean_.epoch;
+  turn.own.send(to, roster, {}, kControl);
+  if (mean_.counted.empty()) return Ok{};
+  Outgoing repair{repair_key(), to, {}, mean_.weight, kBulk};
+  for (std::size_t piece = 0; piece < grid_.pieces(); ++piece)
+    repair.ranges.push_back(grid_.range(piece));
+  common_.transfer->begin(std::move(repair), turn.transfer);
+  return Ok{};
+}
+
+std::string Exchange::waiting_for() const {
+  const std::string round = "round " + std::to_string(next_) + ": ";
+  if (source_) return round + "repair from " + std::to_string(*source_);
+  if (held_) return round + common_.topology->hold(id(next_)).value_or("");
+  const bool some = mean_.kept && mean_.round == next_;
+  return attempts_.at(next_)->waiting_for(some ? mean_.have : std::vector<bool>{});
+}
+
+void Exchange::state(Archive& ar) {
+  ar(next_, lowest_, borrowed, opener);
+  ar(begun_, held_, values_, weight_, sent_);
+  ar(mean_, outcome_, source_, served_);
+  std::vector<Round> rounds;
+  for (const auto& [round, attempt] : attempts_) rounds.push_back(round);
+  ar(rounds);
+  if (ar.loading()) attempts_.clear();
+  if (!rounds.empty() && team_.members.empty()) return ar.fail("holds attempts of nobody");
+  for (const Round round : rounds) attempt(round).state(ar);
+}
+
+}  // namespace longhaul::overlay

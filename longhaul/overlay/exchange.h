@@ -1,0 +1,152 @@
+#pragma once
+// An Exchange is what a node keeps of one (group, range): the rounds of one vector. It holds the
+// node's own contribution to the round under way, the attempts to form its mean, and the newest
+// mean, which is kept for members that may have to fetch it. Owned by a Group (group.h), which
+// decides when attempts begin, end and are repeated.
+//
+// Rounds count 0, 1, 2 ... without a gap, and all vectors have one length. A peer may be one round
+// ahead.
+#include <map>
+#include <optional>
+
+#include "longhaul/core/coder.h"
+#include "longhaul/overlay/attempt.h"
+
+namespace longhaul::overlay {
+
+// What all groups of one node share. Owned by AgreedMean.
+struct Common {
+  const Place place;
+  const std::unique_ptr<Transfer> transfer;
+  const std::unique_ptr<Topology> topology;
+  Coder coder;
+  const std::vector<Rank> workers;  // of the job, dead or alive, ascending
+  View view;                        // the newest
+  std::vector<Epoch> changed;       // by rank: the view in which it was lost or came back
+  // A piece of a mean as it came, while it is taken; empty otherwise.
+  struct Arrived {
+    TransferKey key;
+    Range range;
+    Payload bytes;
+  };
+  std::vector<Arrived> arrived = {};
+
+  bool newcomer() const { return place.comes_back(); }
+  // The newest view in which one of these ranks, or a server, was lost or came back. Equal at all
+  // of them, whatever else their views have in common.
+  Epoch epoch_of(const std::vector<Rank>& ranks) const;
+  // The longest vector that is believed.
+  std::uint64_t longest_vector() const;
+};
+
+// The turn of an overlay, and as its transfer sees it.
+struct GroupTurn {
+  Turn& own;
+  Turn transfer;
+  Time now() const { return own.now(); }
+  void late(Round round) { own.record("late", round, 1); }
+};
+
+// A mean that is put together piece by piece. At most one is kept per exchange: the one of the last
+// round, until the first piece of the next shows that all members have the last.
+struct Mean {
+  bool kept = false;  // false: nothing here
+  Round round = 0;
+  std::vector<float> values;  // phantom: none
+  std::vector<bool> have;     // by piece
+  std::size_t missing = 0;
+  bool rostered = false;
+  std::vector<Rank> counted;
+  double weight = 0;
+  Epoch epoch = 0;  // that it was formed in
+
+  bool whole() const { return kept && rostered && (missing == 0 || counted.empty()); }
+  void state(auto& ar) { ar(kept, round, values, have, missing, rostered, counted, weight, epoch); }
+};
+
+class Exchange {
+ public:
+  // `first`: group, range, and the round that comes first here. `length` > 0. `team`: its group's,
+  // which outlives it.
+  Exchange(Common&, const Team& team, const VectorId& first, std::uint64_t length, bool exact);
+
+  // --- the owner of the overlay
+  void begin(Round, const Contribution&);
+  void contribute(GroupTurn&);  // to the round that was begun, unless the topology holds it back
+  std::optional<Outcome> poll(Round);
+
+  // --- messages and pieces of this epoch; of rounds that are not over, and one ahead at most
+  Status take(Rank from, const Share&, GroupTurn&);
+  Status take(Rank from, const Roster&, GroupTurn&);
+  Status take(Rank from, const Note&, GroupTurn&);
+  Status admit(Rank from, const TransferKey&, Range) const;
+  void take(Arrival&&, GroupTurn&);
+  Payload encoded(const TransferKey&, Range);
+  std::optional<Time> due() const;  // when an attempt wants to be woken
+  void on_time(GroupTurn&);
+  // After anything that may have completed a round here.
+  void settle(GroupTurn&);
+
+  // --- what its group decides after a loss
+  void end_attempts();
+  void forget_unfinished();              // what the epoch that is over has left
+  void fetch_from(Rank, GroupTurn&);     // the mean of the round under way
+  bool can_give(const VectorId&) const;  // this mean is here
+  // Gives the mean to a member that asks for it. An Error: for the second time.
+  Status repair(Rank to, GroupTurn&);
+  void follow(Round round) { next_ = lowest_ = round; }
+  bool borrowed = false;       // at a node that has come back: `next` is what the others say
+  std::optional<Rank> opener;  // who first spoke of it; absent: this node
+
+  Round next() const {
+    return next_;
+  }                                         // rounds whose mean this node has; a server that is
+                                            // no member: those it has reduced
+  Round lowest() const { return lowest_; }  // rounds below are over
+  bool begun() const { return begun_; }
+  bool held() const { return held_; }
+  bool fetching() const { return source_.has_value(); }
+  bool idle() const { return attempts_.empty(); }
+  std::uint64_t length() const { return grid_.length(); }
+  bool exact() const { return exact_; }
+  std::string waiting_for() const;
+  void state(Archive&);
+
+ private:
+  class Scene;  // a Desk
+  VectorId id(Round round) const { return {round, group_, range_}; }
+  CodecKey own_key(Round round) const { return {id(round), team_.self}; }
+  Attempt& attempt(Round);
+  const Plan* plan_of(Round);
+  std::unique_ptr<Plan> make_plan(Round since) const;
+  void forget_plans();
+  void drop(Round);
+  TransferKey repair_key() const;
+  void open_mean(Round);
+  void put_piece(Round, std::size_t piece, std::span<const float>);
+  void put_roster(Round, std::vector<Rank> counted, double weight, Epoch formed);
+  bool has_piece(Round, std::size_t piece) const;
+  void end_round(GroupTurn&);
+
+  Common& common_;
+  const Team& team_;
+  const std::uint32_t group_, range_;
+  const bool exact_;
+  const Grid grid_;
+  std::map<Round, std::unique_ptr<Plan>> plans_;  // of the epoch under way, by their first round
+
+  Round next_, lowest_;
+  // This node's contribution to round `next`.
+  bool begun_ = false;
+  bool held_ = false;  // the topology keeps this node from giving it
+  std::vector<float> values_;
+  double weight_ = 0;       // 0: none
+  std::vector<bool> sent_;  // pieces whose part went out in the attempt under way
+  Mean mean_;
+  bool outcome_ = false;        // mean is for poll()
+  std::optional<Rank> source_;  // from whom round `next` is being fetched
+  std::set<Rank> served_;       // who fetched the mean in this epoch
+  std::map<Round, std::unique_ptr<Attempt>> attempts_;
+};
+
+}  // namespace longhaul::overlay
