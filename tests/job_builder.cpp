@@ -90,6 +90,7 @@ std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place)
   for (const Setting& setting : spec.parts.overlay.settings)
     parts.codes_down |= setting.key == "down_codec";
   parts.rate = kRate;
+  parts.network = spec.phantom ? nullptr : believed_network(place);
   parts.stop = spec.stop;
   parts.stop.max_rounds = spec.rounds;
   parts.stop.snapshots = !spec.phantom;

@@ -91,12 +91,13 @@ struct SyncParts {
   std::unique_ptr<Overlay> overlay;
   std::unique_ptr<Transform> outer;
   StopConfig stop;
-  // Of strategies that talk to a server by themselves, as OverlayParts.
+  // Of strategies that talk to a server, or to each other, by themselves; as OverlayParts.
   std::unique_ptr<Transfer> transfer = {};
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec = {};
   std::optional<Rank> server = {};
   bool codes_down = false;  // [server] down_codec = "same": the server writes in the job's codec
   double rate = 0;          // [optimizer] rate, for servers that must know it; 0: not known
+  std::shared_ptr<const flow::Wan> network = {};  // as OverlayParts
 };
 struct Preset {  // a key of another table that a sync kind sets unless the job file does
   std::string_view table, key;

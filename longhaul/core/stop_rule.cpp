@@ -12,6 +12,7 @@ void StopRule::round_done(Round round, std::span<const float> model, std::uint64
   samples_ = samples;
   if (!reports(round) || verdicts_.contains(round)) return;
   open_[round].assign(model.begin(), model.end());
+  counts_[round] = samples;
   if (is_reporter(turn)) ask(round, turn);
 }
 
@@ -32,7 +33,7 @@ StopRule::Step StopRule::after(Round round) {
     }
   }
   if (reason_ == Reason::none && round + 1 >= config_.max_rounds) reason_ = Reason::max_rounds;
-  if (reason_ == Reason::none && config_.max_samples > 0 && samples_ >= config_.max_samples)
+  if (reason_ == Reason::none && !config_.reporter_counts && uses_up(samples_))
     reason_ = Reason::max_samples;
   return reason_ == Reason::none ? Step::go_on : Step::stop;
 }
@@ -44,6 +45,8 @@ void StopRule::on_scored(Round round, const Evaluation& evaluation, Turn& turn) 
     verdict.reason = Reason::target;
   } else if (config_.max_hours && seconds(turn.now()) >= *config_.max_hours * 3600) {
     verdict.reason = Reason::max_hours;
+  } else if (config_.reporter_counts && uses_up(counts_[round])) {
+    verdict.reason = Reason::max_samples;
   }
   for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
     if (rank != turn.self()) turn.send(rank, verdict, {}, kControl);
@@ -53,12 +56,13 @@ void StopRule::on_scored(Round round, const Evaluation& evaluation, Turn& turn) 
 void StopRule::decide(const Verdict& verdict) {
   verdicts_.emplace(verdict.round, verdict.reason);
   open_.erase(verdict.round);
-  while (verdicts_.size() > config_.lag + 2) verdicts_.erase(verdicts_.begin());
+  counts_.erase(verdict.round);
+  while (verdicts_.size() > config_.lag + 1 + config_.apart) verdicts_.erase(verdicts_.begin());
 }
 
 Status StopRule::on_message(Rank from, const Message& message, Turn& turn) {
-  // A reporter is at most one round ahead of anybody, and `lag` reports ahead of none.
-  const Round furthest = newest_.value_or(0) + config_.lag + 2;
+  // A reporter is at most `apart` rounds ahead of anybody, and `lag` reports ahead of none.
+  const Round furthest = newest_.value_or(0) + config_.lag + 1 + config_.apart;
   const bool anew =
       turn.view().since(turn.self()) > 0 && !newest_;  // has not heard how far the others are
   auto check = [&](const Verdict& v) -> Status {
@@ -124,6 +128,8 @@ std::string StopRule::waiting_for() const {
   return open_.empty() ? "" : "the verdict on round " + std::to_string(open_.begin()->first);
 }
 
-void StopRule::state(Archive& ar) { ar(reason_, newest_, samples_, open_, verdicts_, unheard_); }
+void StopRule::state(Archive& ar) {
+  ar(reason_, newest_, samples_, open_, counts_, verdicts_, unheard_);
+}
 
 }  // namespace longhaul

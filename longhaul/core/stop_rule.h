@@ -19,6 +19,9 @@ struct StopConfig {
   Round report_every = 1;         // rounds
   Round lag = 1;                  // rounds from a verdict to its effect
   bool snapshots = true;          // false: phantom, nothing to score
+  Round apart = 1;                // the most rounds that one node may be ahead of another
+  // Nodes know different counts of the samples: the reporter's, at a round that it reports, counts.
+  bool reporter_counts = false;
 };
 
 class StopRule final : public Machine {
@@ -46,7 +49,7 @@ class StopRule final : public Machine {
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       visit(Field{.name = "epoch"}, self.epoch);
-      visit(Field{.name = "verdicts", .max = 64}, self.verdicts);
+      visit(Field{.name = "verdicts"}, self.verdicts);
     }
   };
   using Messages = MessageList<Verdict, Known>;
@@ -70,6 +73,9 @@ class StopRule final : public Machine {
  private:
   bool reports(Round round) const { return (round + 1) % config_.report_every == 0; }
   bool is_reporter(const Turn&) const;
+  bool uses_up(std::uint64_t samples) const {
+    return config_.max_samples > 0 && samples >= config_.max_samples;
+  }
   void ask(Round round, Turn&);
   void decide(const Verdict&);
   void take_over(Turn&);
@@ -79,7 +85,8 @@ class StopRule final : public Machine {
   std::optional<Round> newest_;  // the newest round_done
   std::uint64_t samples_ = 0;
   std::map<Round, std::vector<float>> open_;  // models without a verdict, at most lag + 1
-  std::map<Round, Reason> verdicts_;          // of the last lag + 1 reported rounds
+  std::map<Round, std::uint64_t> counts_;     // of samples, by those rounds
+  std::map<Round, Reason> verdicts_;          // of the last lag + 1 + apart reported rounds
   std::set<Rank> unheard_;                    // a new reporter: who has not sent Known
 };
 

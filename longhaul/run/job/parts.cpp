@@ -107,6 +107,7 @@ Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& pl
   parts.server = job.server();
   parts.codes_down = job.server_table.down_codec == "same";
   parts.rate = rate_of(job);
+  parts.network = job.believed;
   return job.sync.entry->make(job.sync.settings, std::move(parts), place);
 }
 
