@@ -11,6 +11,7 @@
 #include "longhaul/overlay/messages.h"
 #include "longhaul/overlay/tsengine_messages.h"
 #include "longhaul/perf/messages.h"
+#include "longhaul/sync/dpsgd.h"
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
@@ -42,6 +43,7 @@ void for_each_message(Visit&& visit) {
   family("sync/server", MessageList<sync::server::ServerHeader>{});
   family("sync/ssp", MessageList<sync::SspModel>{});
   family("sync/fedat", MessageList<sync::FedAtUpdate>{});
+  family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

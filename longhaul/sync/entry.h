@@ -3,10 +3,12 @@
 // of [sync], and how those are documented.
 //
 // A strategy is a class `Part` with `struct Config` (fields()), a constructor from (Config,
-// SyncParts), and if it needs them
+// SyncParts) or (Config, SyncParts, Place), and if it needs them
 //   static Status check(const Config&, const Place&);            // what no range of a key says
 //   static std::unique_ptr<Machine> service(const Config&);      // what nodes without a learner
 //                                                                // serve beside the overlay
+#include <concepts>
+
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/relay.h"
 
@@ -16,11 +18,16 @@ namespace longhaul::sync {
 template <class Part>
 Result<std::unique_ptr<Strategy>> make_strategy(const Settings& settings, SyncParts parts,
                                                 const Place& place) {
-  typename Part::Config config;
+  using Config = typename Part::Config;
+  Config config;
   LH_TRY(read_settings(settings, config));
   if constexpr (requires { Part::check(config, place); }) LH_TRY(Part::check(config, place));
-  if (place.me().is(Role::worker))
-    return std::unique_ptr<Strategy>(std::make_unique<Part>(config, std::move(parts)));
+  if (place.me().is(Role::worker)) {
+    if constexpr (std::constructible_from<Part, const Config&, SyncParts, const Place&>)
+      return std::unique_ptr<Strategy>(std::make_unique<Part>(config, std::move(parts), place));
+    else
+      return std::unique_ptr<Strategy>(std::make_unique<Part>(config, std::move(parts)));
+  }
   std::unique_ptr<Machine> service;
   if constexpr (requires { Part::service(config); }) service = Part::service(config);
   return std::unique_ptr<Strategy>(std::make_unique<Relay>(

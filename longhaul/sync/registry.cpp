@@ -3,6 +3,7 @@
 #include "longhaul/sync/asp.h"
 #include "longhaul/sync/bsp.h"
 #include "longhaul/sync/diloco.h"
+#include "longhaul/sync/dpsgd.h"
 #include "longhaul/sync/easgd.h"
 #include "longhaul/sync/esync.h"
 #include "longhaul/sync/fedasync.h"
@@ -32,6 +33,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     FedAt::entry,
     FedGSync::entry,
     Easgd::entry,
+    Dpsgd::entry,
 };
 // clang-format on
 

@@ -20,8 +20,8 @@ WORKERS = ["tokyo", "lima", "oslo", "paris"]
 SERVER = "hq"
 PATIENCE_S = 60
 STEP_MS = 4  # at least, by [net] pace: a run lasts for seconds on any machine
-# After a loss the mean goes on without the lost, who takes part as a worker or at the middle: kind,
-# keys of [sync], rounds of some seconds, and the role of the middle.
+# After a loss the mean, or the mixing, goes on without the lost, who takes part as a worker or at
+# the middle: kind, keys of [sync], rounds of some seconds, and the role of the middle.
 AGREED = [
     ("bsp", [], 600, "server"),
     ("fedavg", ["steps=3"], 200, "server"),
@@ -32,6 +32,7 @@ AGREED = [
     ("easgd", ["synchronous=true", "steps=3"], 200, "server"),
     ("esync", ["state_timeout_s=1"], 600, "state_server"),
     ("nbsync", [], 600, "server"),
+    ("dpsgd", ["graph=complete"], 600, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [

@@ -1,0 +1,268 @@
+#include "longhaul/sync/dpsgd.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Quadratic;
+using testing::TestJob;
+
+constexpr const char* kMixingGraphs[] = {"ring", "torus", "exponential", "complete", "best_rate"};
+
+std::vector<Setting> mixing(std::string graph, std::string order = "published",
+                            std::string send = "model", std::int64_t steps = 1) {
+  return {{"graph", {std::move(graph)}},
+          {"order", {std::move(order)}},
+          {"send", {std::move(send)}},
+          {"steps", {steps}}};
+}
+
+TestJob::Config dpsgd_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
+  return {.sync = "dpsgd",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.rate = 0.1f, .momentum = 0.5f, .buffers = 2}),
+          .stop = {.max_rounds = rounds, .report_every = 3}};
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, double share) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i], b[i], share * std::abs(double(b[i])) + share) << i;
+}
+
+// Every model after a round is the mean of all that a step was added to, which is what bsp has.
+TEST(Dpsgd, AdaptThenCombineOnACompleteGraphIsBsp) {
+  std::vector<std::vector<float>> seen, of_bsp;
+  const auto record = [](std::vector<std::vector<float>>& models) {
+    return [&models](const std::vector<float>& model) {
+      models.push_back(model);
+      return Evaluation{};
+    };
+  };
+  TestJob::Config config = dpsgd_job(5, mixing("complete", "adapt_then_combine"), 20);
+  config.stop.report_every = 1;
+  config.score = record(seen);
+  TestJob job(config);
+  job.run();
+  config.sync = "bsp";
+  config.settings = {};
+  config.score = record(of_bsp);
+  TestJob bsp(config);
+  bsp.run();
+  ASSERT_EQ(seen.size(), 20u);
+  ASSERT_EQ(of_bsp.size(), 20u);
+  for (std::size_t round = 0; round < seen.size(); ++round) {
+    SCOPED_TRACE(round);
+    expect_near({seen[round].begin(), seen[round].end() - 2},
+                {of_bsp[round].begin(), of_bsp[round].end() - 2}, 1e-6);
+  }
+  expect_near(job.params(3), bsp.params(3), 1e-6);
+}
+
+// x_i <- mean of the models before the step + its own step: from equal models the mean of the first
+// round is bsp's, the models themselves are not.
+TEST(Dpsgd, PublishedOrderMixesTheModelsBeforeTheStep) {
+  std::vector<float> first, second;
+  TestJob::Config config = dpsgd_job(4, mixing("complete"), 2);
+  for (auto& learner : config.learners) learner.momentum = 0, learner.buffers = 0;
+  config.stop.report_every = 1;
+  config.score = [&](const std::vector<float>& model) {
+    (first.empty() ? first : second) = model;
+    return Evaluation{};
+  };
+  TestJob job(config);
+  job.run();
+  double mean_target = 0;
+  for (const auto& learner : config.learners) mean_target += double(learner.target) / 4;
+  const double x0 = 10, rate = 0.1f;  // element 0: target of rank k is k^2
+  const double own = x0 - rate * (x0 - 0), mean = x0 - rate * (x0 - mean_target);
+  EXPECT_NEAR(first[0], own, 1e-5);
+  EXPECT_NEAR(second[0], mean - rate * (own - 0), 1e-5);
+  EXPECT_EQ(job.params(0), job.params(3));
+  config.sync = "bsp";
+  config.settings = {};
+  config.stop.max_rounds = 1;
+  TestJob bsp(config), once(dpsgd_job(4, mixing("complete"), 1));
+  bsp.run();
+  once.run();
+  EXPECT_NEAR(once.params(0)[0], bsp.params(0)[0], 1e-5);
+  EXPECT_NEAR(bsp.params(0)[0], mean, 1e-5);
+}
+
+// The second largest modulus of an eigenvalue of W, by the power method on what is orthogonal to
+// the mean.
+double second_eigenvalue(const std::string& graph, std::uint32_t n) {
+  std::vector<Rank> workers;
+  for (Rank rank = 0; rank < n; ++rank) workers.push_back(rank);
+  std::vector<double> x(n);
+  for (std::uint32_t i = 0; i < n; ++i) x[i] = std::sin(1 + 7.0 * i);
+  double modulus = 0;
+  for (int pass = 0; pass < 400; ++pass) {
+    std::vector<double> y(n);
+    double sum = 0, before = 0, after = 0;
+    for (Rank i = 0; i < n; ++i) {
+      y[i] = x[i];
+      for (const auto& [j, w] : gossip::Neighbours::weights(graph, 3, {}, workers, i))
+        y[i] += w * (x[j] - x[i]);
+      sum += y[i];
+    }
+    for (Rank i = 0; i < n; ++i) {
+      y[i] -= sum / n;
+      before += x[i] * x[i];
+      after += y[i] * y[i];
+    }
+    modulus = std::sqrt(after / before);
+    for (Rank i = 0; i < n; ++i) x[i] = y[i] / std::sqrt(after);
+  }
+  return modulus;
+}
+
+// Without gradients the distance from the mean shrinks by that modulus each round.
+TEST(Dpsgd, ConsensusIsReachedAtTheRateOfTheGraph) {
+  for (const std::string graph : {"ring", "torus", "exponential"}) {
+    for (const std::uint32_t n : {9u}) {
+      SCOPED_TRACE(graph + " of " + std::to_string(n));
+      constexpr Round kRounds = 16;
+      TestJob::Config config = dpsgd_job(n, mixing(graph), kRounds);
+      float sum = 0;
+      for (std::uint32_t k = 0; k < n; ++k) {  // their mean is 0, so that small is exact
+        const float start = k + 1 == n ? -sum : float(int(k * k * 37 % 64) - 32) / 8;
+        sum += start;
+        config.learners[k] = {.slope = 0, .start = start, .rate = 0, .buffers = 0};
+      }
+      TestJob job(config);
+      std::vector<std::vector<double>> after(kRounds + 1, std::vector<double>(n, 0));
+      job.after_event = [&] {
+        for (Rank rank = 0; rank < n; ++rank)
+          if (const Round round = job.node(rank).strategy().rounds_done(); round < kRounds)
+            after[round][rank] = double(job.learner(rank).params()[0]);
+      };
+      job.run();
+      const auto distance = [&](Round round) {
+        double squares = 0;
+        for (const double x : after[round]) squares += x * x;
+        return std::sqrt(squares);
+      };
+      const double measured = std::pow(distance(15) / distance(11), 1.0 / 4);
+      const double expected = second_eigenvalue(graph, n);
+      EXPECT_GT(distance(15), 0);
+      EXPECT_NEAR(measured, expected, 0.02 * expected);
+    }
+  }
+}
+
+TEST(Dpsgd, AllWaysEndWithOneModelNearTheOptimum) {
+  for (const char* graph : kMixingGraphs) {
+    for (const char* order : {"published", "adapt_then_combine"}) {
+      for (const char* send : {"model", "difference"}) {
+        SCOPED_TRACE(std::string(graph) + " " + order + " " + send);
+        TestJob job(dpsgd_job(6, mixing(graph, order, send, 2), 25));
+        job.run();
+        EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+        EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+        ASSERT_EQ(job.finished.size(), 6u);
+        for (Rank rank = 1; rank < 6; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
+        double mean = 0;
+        for (Rank rank = 0; rank < 6; ++rank) mean += double(rank * rank) / 6;
+        EXPECT_NEAR(job.params(0)[0], mean, 0.1);
+        // Buffers grow by 1 + k^2 in each of 50 steps of rank k; their mean is kept.
+        EXPECT_NEAR(job.params(0)[7], 50 * (1 + mean), 1e-2);
+      }
+    }
+  }
+}
+
+// The copies follow what is read of the differences, so that a coarse codec does not stand in the
+// way of consensus: models in int8 stay apart by a grain, copies do not.
+TEST(Dpsgd, DifferencesThroughACoarseCodecReachConsensus) {
+  const auto spread_with = [](const char* send) {
+    TestJob::Config config = dpsgd_job(5, mixing("ring", "published", send), 60);
+    config.codec = {{"kind", {std::string("int8")}}, {"error_feedback", {false}}};
+    for (std::uint32_t k = 0; k < 5; ++k)
+      config.learners[k] = {.slope = 0, .start = 100, .rate = k == 0 ? 0.01f : 0.0f, .buffers = 0};
+    TestJob job(config);
+    std::map<Rank, float> last;
+    job.after_event = [&] {
+      for (Rank rank = 0; rank < 5; ++rank)
+        if (job.node(rank).strategy().rounds_done() == 60 && job.finished.empty())
+          last.try_emplace(rank, job.params(rank)[0]);
+    };
+    job.run();
+    EXPECT_EQ(job.finished.size(), 5u);
+    double least = 1e9, most = -1e9, mean = 0;
+    for (const auto& [rank, x] : last) {
+      least = std::min(least, double(x));
+      most = std::max(most, double(x));
+      mean += double(x) / 5;
+    }
+    // Copies or not, what one gains the other loses: the mean is what the steps made it.
+    return std::pair{most - least, mean};
+  };
+  const auto [spread, mean] = spread_with("difference");
+  EXPECT_LT(spread, 3);
+  EXPECT_LT(mean, 90);
+}
+
+TEST(Dpsgd, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (const char* order : {"published", "adapt_then_combine"})
+    for (const char* send : {"model", "difference"})
+      EXPECT_EQ(testing::changed_by_saving(dpsgd_job(3, mixing("ring", order, send, 2), 3)), "");
+}
+
+// Samples are mixed as models are: the reporter knows how many all have used.
+TEST(Dpsgd, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
+  TestJob::Config config = dpsgd_job(4, mixing("ring"), 1000);
+  config.stop = {.max_rounds = 1000, .max_samples = 30, .report_every = 2, .lag = 1};
+  TestJob job(config);
+  job.run();
+  // 4 in a round: 32 after round 7, which is reported; it takes effect a round later.
+  for (Rank rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(job.node(rank).strategy().rounds_done(), 9u) << rank;
+}
+
+TEST(Dpsgd, AModelThatIsNotFiniteEndsTheRunWithAReason) {
+  TestJob::Config config = dpsgd_job(3, mixing("ring"), 1000);
+  for (auto& learner : config.learners) learner.rate = 1e6f;
+  TestJob job(config);
+  job.run();
+  ASSERT_FALSE(job.failures.empty());
+  EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
+}
+
+constexpr int kEvery = longhaul::testing::kStride > 1 ? 97 : 5;  // of the moments of a loss
+
+// Nodes enter the new view in different rounds, whichever moment it is.
+TEST(Dpsgd, TheOthersGoOnWithoutALostNeighbour) {
+  for (const char* graph : {"ring", "exponential", "best_rate"}) {
+    for (const char* send : {"model", "difference"}) {
+      TestJob::Config config = dpsgd_job(7, mixing(graph, "published", send), 12);
+      config.takes = [](Rank rank) { return int(rank * 5 % 7) * 3; };
+      for (int at = 0; at < 700; at += kEvery) {
+        SCOPED_TRACE(std::string(graph) + " " + send + " " + std::to_string(at));
+        TestJob job(config);
+        int events = 0;
+        job.after_event = [&] {
+          if (++events == at) job.crash(3);
+          if (events == at + 40) job.crash(5);
+        };
+        job.run();
+        EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+        EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+        for (const Rank rank : {0u, 1u, 2u, 4u, 6u}) {
+          ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+          EXPECT_EQ(job.node(rank).strategy().rounds_done(), 12u);
+          EXPECT_EQ(job.params(rank), job.params(0));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::sync
