@@ -11,6 +11,7 @@
 #include "longhaul/overlay/messages.h"
 #include "longhaul/overlay/tsengine_messages.h"
 #include "longhaul/perf/messages.h"
+#include "longhaul/sync/adpsgd.h"
 #include "longhaul/sync/dpsgd.h"
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
@@ -37,6 +38,7 @@ void for_each_message(Visit&& visit) {
   family("overlay/tsengine", overlay::tsengine::Messages{});
   family("handover", sync::Handover::Messages{});
   family("esync", sync::esync::States::Messages{});
+  family("gossip", sync::gossip::StepCount::Messages{});
   family("perf", perf::Messages{});
   family("vector channel", channel::Messages{});
   // In the header of a vector channel's `begin`.
@@ -44,6 +46,7 @@ void for_each_message(Visit&& visit) {
   family("sync/ssp", MessageList<sync::SspModel>{});
   family("sync/fedat", MessageList<sync::FedAtUpdate>{});
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
+  family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

@@ -1,5 +1,6 @@
 #include "longhaul/sync/registry.h"
 
+#include "longhaul/sync/adpsgd.h"
 #include "longhaul/sync/asp.h"
 #include "longhaul/sync/bsp.h"
 #include "longhaul/sync/diloco.h"
@@ -34,6 +35,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     FedGSync::entry,
     Easgd::entry,
     Dpsgd::entry,
+    Adpsgd::entry,
 };
 // clang-format on
 

@@ -33,6 +33,7 @@ AGREED = [
     ("esync", ["state_timeout_s=1"], 600, "state_server"),
     ("nbsync", [], 600, "server"),
     ("dpsgd", ["graph=complete"], 600, "server"),
+    ("adpsgd", [], 600, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [

@@ -1,0 +1,264 @@
+#include "longhaul/sync/adpsgd.h"
+
+#include <algorithm>
+
+#include "longhaul/sync/entry.h"
+#include "longhaul/sync/flat.h"
+
+namespace longhaul::sync {
+namespace {
+
+std::uint64_t workers_of(const Place& place) {
+  return std::uint64_t(std::ranges::count_if(
+      *place.members, [](const Member& member) { return member.is(Role::worker); }));
+}
+
+}  // namespace
+
+SyncEntry Adpsgd::entry() {
+  return strategy_entry<Adpsgd>(
+      {.name = "adpsgd",
+       .summary = "average models in random pairs while local steps go on",
+       .traits = {.bits = Bits::schedule,
+                  .takes_outer = false,
+                  .no_feedback = "needs partners to know what the other reads",
+                  .when_lost = "the others go on without it; an exchange with it is given up"},
+       .costs = {{.rounds = "n units of H steps (1)",
+                  .sent = "S a unit, and S back",
+                  .waits_for = "nobody",
+                  .staleness = "steps meanwhile",
+                  .memory = "3 S, and S an answer",
+                  .when_lost = "goes on"}}});
+}
+
+Adpsgd::Adpsgd(const Config& config, SyncParts parts, const Place& place)
+    : config_(config),
+      size_(place.layout->size()),
+      final_(std::move(parts.overlay)),
+      count_(parts.stop, workers_of(place)) {
+  own(final_.overlay(), kOverlayChild);
+  channel_ = std::make_unique<Channel>(
+      place, ChannelConfig{.stream = "adpsgd", .limits = ChannelLimits::models(1, *place.layout)},
+      std::move(parts.transfer), parts.make_codec(false), nullptr,
+      [this](Rank from, const AdpsgdHeader& header, const ContentShape& shape) {
+        return admit(from, header, shape);
+      });
+  own(*channel_, {1, "channel"});
+  own(count_, {2, "step count"});
+}
+
+// A partner asks again when it has the answer before: nothing of that is left to be sent.
+Result<bool> Adpsgd::admit(Rank from, const AdpsgdHeader& header, const ContentShape& shape) const {
+  using Kind = AdpsgdHeader::Kind;
+  const bool is_model =
+      shape.kind == ContentKind::values && shape.range.offset == 0 && shape.range.length == size_;
+  if (header.kind == Kind::refusal ? shape.kind != ContentKind::none : !is_model)
+    return malformed("a vector that is no model, or a refusal with one");
+  if (header.kind == Kind::request) {
+    if (answers_.contains(from)) return malformed("a request before the answer to the last one");
+  } else if (!open_ || open_->partner != from || header.exchange != exchanges_) {
+    return malformed("an answer that nobody waits for");
+  }
+  return true;
+}
+
+void Adpsgd::on_start(Turn& turn) {
+  const auto x = turn.params();
+  model_.assign(x.begin(), x.end());
+  phase_ = Phase::ready;
+}
+
+void Adpsgd::on_view(const View&, Turn& turn) {
+  if (open_ && !turn.view().has(open_->partner)) open_.reset();
+  std::erase_if(answers_, [&](Rank rank) { return !turn.view().has(rank); });
+}
+
+void Adpsgd::on_progress(Turn& turn) {
+  if (phase_ == Phase::unstarted) return;
+  receive(turn);
+  while (advance(turn)) {
+  }
+  if (const auto round = count_.due(); round && phase_ != Phase::ended) {
+    // Never null: that would be the model of a learner which may be at work.
+    Turn below = within(count_, turn);
+    count_.report(std::make_shared<const std::vector<float>>(model_), below);
+  }
+}
+
+bool Adpsgd::advance(Turn& turn) {
+  switch (phase_) {
+    case Phase::ready:
+    case Phase::waiting:
+      if (count_.is_over()) {
+        phase_ = Phase::closing;
+        return true;
+      }
+      if (phase_ == Phase::ready) begin_steps(turn);
+      return false;
+    case Phase::computing:
+      if (count_.is_over()) turn.stop_computing();
+      return false;
+    case Phase::closing: {
+      if (open_) return false;
+      phase_ = Phase::averaging;
+      std::ranges::copy(model_, turn.params().begin());
+      const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+      if (!begun) fail(begun.error(), turn);
+      return true;
+    }
+    case Phase::averaging:
+      if (!final_.take(turn)) return false;
+      phase_ = Phase::ended;
+      turn.finish();
+      return false;
+    case Phase::unstarted:
+    case Phase::ended:
+      return false;
+  }
+  return false;
+}
+
+void Adpsgd::begin_steps(Turn& turn) {
+  if (count_.has_taken_all()) {
+    phase_ = Phase::waiting;
+    return;
+  }
+  start_ = model_;
+  kept_ = 1;
+  std::ranges::copy(model_, turn.params().begin());
+  ask(turn);
+  if (phase_ != Phase::ready) return;  // it has failed
+  phase_ = Phase::computing;
+  turn.compute(LocalStep{}, config_.steps);
+}
+
+void Adpsgd::on_computed(const Computed& computed, Turn& turn) {
+  if (phase_ != Phase::computing) return;  // it has failed
+  if (!turn.place().phantom) turn.record("train_loss", count_.own(), computed.loss);
+  fold_steps(turn);
+  phase_ = Phase::ready;
+  Turn below = within(count_, turn);
+  count_.took(computed.samples, below);
+}
+
+// x <- what was mixed meanwhile + what the steps have changed, buffers too. Where that makes a
+// buffer negative that was not, it may be a running variance: then the steps move what the mixing
+// has left of the one that they began with.
+void Adpsgd::fold_steps(Turn& turn) {
+  const auto x = turn.params();
+  const std::size_t parameters = parameter_count(turn.place());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double change = double(x[i]) - double(start_[i]), sum = double(model_[i]) + change;
+    const bool is_variance = i >= parameters && sum < 0 && x[i] >= 0;
+    model_[i] =
+        model_[i] == start_[i] ? x[i] : float(is_variance ? sum - (1 - kept_) * change : sum);
+  }
+}
+
+// The passive workers are those at odd places in the view, and answer those at even ones.
+std::vector<Rank> Adpsgd::partners(const Turn& turn) const {
+  const std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());
+  const auto me = std::size_t(std::ranges::find(workers, turn.self()) - workers.begin());
+  std::vector<Rank> found;
+  if (me % 2 == 1) return found;
+  for (std::size_t at = 1; at < workers.size(); at += 2) {
+    const bool is_beside = at + 1 == me || at == me + 1 || (me == 0 && at + 1 == workers.size());
+    if (config_.graph == "complete" || is_beside) found.push_back(workers[at]);
+  }
+  return found;
+}
+
+void Adpsgd::ask(Turn& turn) {
+  const std::vector<Rank> who = partners(turn);
+  if (open_ || who.empty()) return;
+  ++exchanges_;
+  const Rank partner =
+      who[turn.random(Purpose::members, exchanges_, turn.self()).below(who.size())];
+  Snapshot sent = send(partner, {AdpsgdHeader::Kind::request, exchanges_}, turn);
+  if (sent) open_ = Exchange{partner, std::move(sent), turn.now()};
+}
+
+// This node's model; what `to` reads of it. Null: it is not finite, and the run has failed.
+Snapshot Adpsgd::send(Rank to, const AdpsgdHeader& header, Turn& turn) {
+  if (!all_finite(model_)) {
+    fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
+    return nullptr;
+  }
+  // A worker may ask one that it is answering, if they have changed sides after a loss.
+  const bool is_answer = header.kind == AdpsgdHeader::Kind::answer;
+  const Range all{0, size_};
+  const SendOptions options{
+      .coding = Coding::up, .group = 2 * to + (is_answer ? 1 : 0), .report_sent = is_answer};
+  if (is_answer) answers_.insert(to);
+  auto read =
+      std::make_shared<const std::vector<float>>(channel_->as_received(model_, all, to, options));
+  Turn below = within(*channel_, turn);
+  channel_->send({to}, header,
+                 VectorContent::values(std::make_shared<const std::vector<float>>(model_), all),
+                 options, below);
+  return read;
+}
+
+void Adpsgd::receive(Turn& turn) {
+  Turn below = within(*channel_, turn);
+  while (channel_->lost()) {
+  }  // of a lost partner: on_view() has given the exchange up
+  while (const auto sent = channel_->sent()) answers_.erase(sent->to);
+  while (auto one = channel_->poll(below)) {
+    if (one->header.kind == AdpsgdHeader::Kind::request) {
+      answer(one->from, one->header, one->content.values(), turn);
+    } else if (open_ && open_->partner == one->from) {
+      take_answer(one->content.kind() == ContentKind::none ? nullptr : one->content.values(), turn);
+    }
+  }
+}
+
+void Adpsgd::answer(Rank from, const AdpsgdHeader& header, const Snapshot& model, Turn& turn) {
+  if (phase_ >= Phase::averaging) {
+    Turn below = within(*channel_, turn);
+    channel_->send({from}, {AdpsgdHeader::Kind::refusal, header.exchange}, {}, {}, below);
+    return;
+  }
+  const Snapshot mine = send(from, {AdpsgdHeader::Kind::answer, header.exchange}, turn);
+  if (mine) approach(model, mine, turn);
+}
+
+void Adpsgd::take_answer(const Snapshot& model, Turn& turn) {
+  if (model) {
+    approach(model, open_->sent, turn);
+    turn.record("exchange_s", count_.own(), seconds(turn.now() - open_->since));
+  }
+  open_.reset();
+}
+
+// x <- x + (theirs - mine) / 2; buffers go half of the way to theirs.
+void Adpsgd::approach(const Snapshot& theirs, const Snapshot& mine, const Turn& turn) {
+  const std::size_t parameters = parameter_count(turn.place());
+  for (std::size_t i = 0; i < model_.size(); ++i) {
+    const double from = i < parameters ? double((*mine)[i]) : double(model_[i]);
+    model_[i] = float(double(model_[i]) + (double((*theirs)[i]) - from) / 2);
+  }
+  kept_ /= 2;
+}
+
+void Adpsgd::fail(const Error& error, Turn& turn) {
+  phase_ = Phase::ended;
+  turn.fail({error.kind, "adpsgd, after " + std::to_string(count_.own()) + " steps, site " +
+                             turn.place().me().site + " (rank " + std::to_string(turn.self()) +
+                             "): " + error.what});
+}
+
+std::string Adpsgd::waiting_for() const {
+  if (phase_ == Phase::waiting) return "the end of the run, which the senior worker tells";
+  if (phase_ == Phase::averaging) return final_.waiting_for();
+  if (phase_ != Phase::closing || !open_) return "";
+  return "the answer of rank " + std::to_string(open_->partner) + " to exchange " +
+         std::to_string(exchanges_);
+}
+
+void Adpsgd::state(Archive& ar) {
+  ar.expect("adpsgd");
+  ar(phase_, model_, start_, kept_, exchanges_, open_, answers_);
+}
+
+}  // namespace longhaul::sync

@@ -1,0 +1,140 @@
+#include "longhaul/sync/adpsgd.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Quadratic;
+using testing::TestJob;
+
+TestJob::Config adpsgd_job(std::uint32_t n, Round rounds, std::vector<Setting> settings = {}) {
+  return {.sync = "adpsgd",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.rate = 0.1f, .buffers = 2}),
+          .stop = {.max_rounds = rounds, .report_every = 2}};
+}
+
+// Models that nobody trains: what one gains its partner loses.
+TEST(Adpsgd, ExchangesKeepTheSumAndBringModelsTogether) {
+  for (const std::string codec : {"fp32", "int8"}) {
+    SCOPED_TRACE(codec);
+    TestJob::Config config = adpsgd_job(6, 30);
+    config.codec = {{"kind", {codec}}};
+    if (codec != "fp32") config.codec.push_back({"error_feedback", {false}});
+    double sum = 0;
+    for (std::uint32_t k = 0; k < 6; ++k) {
+      config.learners[k] = {.slope = 0, .start = float(k * k), .rate = 0, .buffers = 0};
+      sum += double(k * k);
+    }
+    config.takes = [](Rank rank) { return int(rank) * 2; };
+    std::vector<float> reported;
+    config.score = [&](const std::vector<float>& model) {
+      reported = model;
+      return Evaluation{};
+    };
+    TestJob job(config);
+    job.run();
+    ASSERT_EQ(job.finished.size(), 6u);
+    EXPECT_NEAR(job.params(0)[3], sum / 6, 1e-4);
+    EXPECT_EQ(job.params(5), job.params(0));
+    // Rank 0's own model, before the mean of all: it began with 0, the mean is 9.17.
+    EXPECT_NEAR(reported[3], sum / 6, 2.5);
+    EXPECT_GT(job.records[std::pair(0u, std::string("exchange_s"))].size(), 10u);
+    EXPECT_TRUE(job.records[std::pair(1u, std::string("exchange_s"))].empty());  // passive
+  }
+}
+
+TEST(Adpsgd, EachStepsAtItsOwnPaceToTheOptimum) {
+  for (const char* graph : {"complete", "ring"}) {
+    TestJob::Config config = adpsgd_job(5, 150, {{"graph", {std::string(graph)}}});
+    for (auto& learner : config.learners) learner.target = 3;
+    config.takes = [](Rank rank) { return rank == 2 ? 12 : 0; };
+    TestJob job(config);
+    job.run();
+    EXPECT_TRUE(job.failures.empty() && job.errors.empty());
+    ASSERT_EQ(job.finished.size(), 5u);
+    std::uint64_t steps = 0;
+    for (const auto& [rank, taken] : job.steps) steps += taken;
+    EXPECT_GE(steps, 750u);  // a round is five
+    EXPECT_LT(job.steps[2], job.steps[0] / 2);
+    EXPECT_NEAR(job.params(4)[0], 3, 0.05);
+    for (Rank rank = 0; rank < 5; ++rank) {
+      EXPECT_EQ(job.node(rank).strategy().rounds_done(), 150u);
+      EXPECT_EQ(job.params(rank), job.params(0));
+    }
+  }
+}
+
+TEST(Adpsgd, OneWorkerIsPlainTrainingBitForBit) {
+  TestJob::Config config = adpsgd_job(1, 20);
+  TestJob alone(config);
+  alone.run();
+  Quadratic plain(8, config.learners[0]);
+  for (int step = 0; step < 20; ++step) ASSERT_TRUE(plain.step(LocalStep{}));
+  EXPECT_EQ(alone.params(0), std::vector<float>(plain.params().begin(), plain.params().end()));
+}
+
+TEST(Adpsgd, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  EXPECT_EQ(testing::changed_by_saving(adpsgd_job(4, 4, {{"steps", {std::int64_t{2}}}})), "");
+}
+
+TEST(Adpsgd, TheTargetOfTheSeniorsModelEndsTheRun) {
+  TestJob::Config config = adpsgd_job(4, 1000);
+  config.stop.target_accuracy = 0.9;
+  config.score = [](const std::vector<float>& model) {
+    return Evaluation{.accuracy = model[0] < 6 ? 1.0 : 0.0};
+  };
+  TestJob job(config);
+  job.run();
+  ASSERT_EQ(job.finished.size(), 4u);
+  const Round ended = job.node(0).strategy().rounds_done();
+  EXPECT_LT(ended, 100u);
+  for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.node(rank).strategy().rounds_done(), ended);
+  EXPECT_EQ(job.reports.front(), 1u);  // every second round, counted from 0
+}
+
+TEST(Adpsgd, AModelThatIsNotFiniteEndsTheRunWithAReason) {
+  TestJob::Config config = adpsgd_job(2, 1000);
+  for (auto& learner : config.learners) learner.rate = 1e6f;
+  TestJob job(config);
+  job.run();
+  ASSERT_FALSE(job.failures.empty());
+  EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
+}
+
+constexpr int kLossesEvery = longhaul::testing::kStride > 1 ? 53 : 3;
+
+// The lowest rank counts the rounds; its loss, too, is survived.
+TEST(Adpsgd, TwoLossesAtAnyMomentStopNobody) {
+  for (int at = 1; at < 500; at += kLossesEvery) {
+    SCOPED_TRACE(at);
+    TestJob::Config config = adpsgd_job(6, 12);
+    config.takes = [](Rank rank) { return int(rank * 5 % 7); };
+    TestJob job(config);
+    int events = 0;
+    const Rank first = Rank(at % 6), second = Rank((at + 1 + at / 6 % 5) % 6);
+    job.after_event = [&] {
+      if (++events == at) job.crash(first);
+      if (events == at + at % 37) job.crash(second);
+    };
+    job.run();
+    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+    EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    const Rank witness = first != 0 && second != 0 ? 0 : first != 1 && second != 1 ? 1 : 2;
+    for (Rank rank = 0; rank < 6; ++rank) {
+      if (rank == first || rank == second) continue;
+      ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+      EXPECT_EQ(job.node(rank).strategy().rounds_done(), 12u);
+      EXPECT_EQ(job.params(rank), job.params(witness));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::sync
