@@ -155,33 +155,43 @@ Status AgreedMean::take(Rank from, const Report& report, Turn& turn) {
   return taken;
 }
 
+// Of a group that is not here. What an epoch that is over has left may come when the group is
+// dropped, or after an announcement that was late itself.
+bool AgreedMean::is_over(Epoch epoch) const { return epoch < common_.view.epoch; }
+
 template <class M>
-Status AgreedMean::pass_on(Rank from, const M& one, std::uint32_t group, Turn& turn) {
+Status AgreedMean::pass_on(Rank from, const M& one, Turn& turn) {
+  const std::uint32_t group = one.vector.group;
   GroupTurn both = this->both(turn);
   Group* known = find(group);
   if (known) return known->take(from, one, both);
+  if (is_over(one.epoch)) {
+    both.late(one.vector.round);
+    return Ok{};
+  }
   return malformed(std::string(M::kName) + " of group " + std::to_string(group) +
                    ", which nobody has begun");
 }
 
 Status AgreedMean::take(Rank from, const Roster& roster, Turn& turn) {
-  return pass_on(from, roster, roster.vector.group, turn);
+  return pass_on(from, roster, turn);
 }
 
 Status AgreedMean::take(Rank from, const Fetch& fetch, Turn& turn) {
-  return pass_on(from, fetch, fetch.vector.group, turn);
+  return pass_on(from, fetch, turn);
 }
 
 // All members may have closed a group, and this node have dropped it, when the last notes come.
 Status AgreedMean::take(Rank from, const Note& note, Turn& turn) {
-  if (find(note.vector.group)) return pass_on(from, note, note.vector.group, turn);
+  if (find(note.vector.group)) return pass_on(from, note, turn);
   both(turn).late(note.vector.round);
   return Ok{};
 }
 
 Status AgreedMean::take(Rank from, const Closed& closed, Turn& turn) {
-  if (find(closed.group)) return pass_on(from, closed, closed.group, turn);
-  both(turn).late(0);
+  GroupTurn both = this->both(turn);
+  if (Group* group = find(closed.group)) return group->take(from, closed, both);
+  both.late(0);
   return Ok{};
 }
 
@@ -206,14 +216,16 @@ Status AgreedMean::take(Rank from, const Notice& notice, Turn& turn) {
 // --- pieces
 
 Status AgreedMean::admit(Rank from, const TransferKey& key, Range range) {
-  const Group* group = find(key.vector.group);
-  if (!group) return malformed("piece of a vector nobody has spoken of");
-  return group->admit(from, key, range);
+  if (const Group* group = find(key.vector.group)) return group->admit(from, key, range);
+  if (is_over(key.epoch)) return Ok{};  // decode() makes nothing of it
+  return malformed("piece of a vector nobody has spoken of");
 }
 
 Result<std::vector<float>> AgreedMean::decode(const TransferKey& key, Range range,
                                               const Payload& bytes) {
-  return groups_.at(key.vector.group).decode(key, range, bytes);
+  const Group* group = find(key.vector.group);
+  if (!group) return std::vector<float>{};
+  return group->decode(key, range, bytes);
 }
 
 Payload AgreedMean::encoded(const TransferKey& key, Range range) {
@@ -235,7 +247,8 @@ void AgreedMean::measure(Turn& turn) {
 void AgreedMean::on_progress(Turn& turn) {
   GroupTurn both = this->both(turn);
   while (auto arrival = common_.transfer->arrived()) {
-    if (Group* group = find(arrival->key.vector.group)) group->take(std::move(*arrival), both);
+    Group* group = find(arrival->key.vector.group);
+    group ? group->take(std::move(*arrival), both) : both.late(arrival->key.vector.round);
   }
   measure(turn);
   common_.arrived.clear();

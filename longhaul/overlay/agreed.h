@@ -53,7 +53,8 @@ class AgreedMean final : public Overlay, private VectorPort {
   Status take(Rank from, const Roster&, Turn&);
   Status take(Rank from, const Fetch&, Turn&);
   template <class M>
-  Status pass_on(Rank from, const M&, std::uint32_t group, Turn&);
+  Status pass_on(Rank from, const M&, Turn&);
+  bool is_over(Epoch) const;
   // The group that a peer speaks of, opened if it is new. Null: it is of an epoch that is over.
   Result<Group*> open(Rank from, std::uint32_t number, const std::vector<std::uint8_t>& members,
                       Epoch);
