@@ -19,7 +19,7 @@ class FinalMean {
   // Gives params(). `below`: the same turn as the overlay sees it. An Error: not finite.
   Status begin(Turn& turn, Turn below) {
     return overlay_->begin(
-        {}, Op::mean,
+        {}, {},
         {.values = turn.params(), .length = turn.place().layout->size(), .exact = true}, below);
   }
   // True, once: params() is the mean.
