@@ -68,6 +68,37 @@ TEST(StopRule, MaxRoundsAndMaxSamplesNeedNobody) {
 }
 
 // Whoever follows a dead reporter must not overrule a verdict that somebody has acted on.
+// Nodes that wait for neighbours alone may be many rounds behind the reporter.
+TEST(StopRule, VerdictsFarAheadOfANodeAreKeptUntilItNeedsThem) {
+  StopNet net({.target_accuracy = 0.9, .max_rounds = 100, .lag = 1, .apart = 5}, 2, 1);
+  net.done(1, 0);
+  for (Round round = 0; round <= 5; ++round) {
+    net.done(0, round);
+    net.score(0, round, round == 5 ? 1 : 0);
+    net.net.run(100);
+  }
+  for (Round round = 1; round <= 5; ++round) {
+    EXPECT_EQ(net.at(1).after(round), Step::go_on) << round;
+    net.done(1, round);
+  }
+  EXPECT_EQ(net.at(1).after(6), Step::stop);
+  EXPECT_EQ(net.at(1).reason(), StopRule::Reason::target);
+}
+
+TEST(StopRule, WhereCountsDifferTheReportersEndsTheRun) {
+  StopNet net({.max_rounds = 100, .max_samples = 10, .lag = 1, .reporter_counts = true}, 2, 1);
+  net.done(0, 0, 12);
+  net.done(1, 0, 3);
+  for (const Rank rank : {0u, 1u}) EXPECT_EQ(net.at(rank).after(0), Step::go_on);
+  net.score(0, 0, 0.5);
+  net.net.run(100);
+  for (const Rank rank : {0u, 1u}) {
+    net.done(rank, 1, 3);
+    EXPECT_EQ(net.at(rank).after(1), Step::stop);
+    EXPECT_EQ(net.at(rank).reason(), StopRule::Reason::max_samples);
+  }
+}
+
 TEST(StopRule, AVerdictSurvivesItsReporter) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     StopNet net({.target_accuracy = 0.9, .max_rounds = 100, .report_every = 1, .lag = 1}, 4, seed);
