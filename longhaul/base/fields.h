@@ -7,13 +7,13 @@
 //     std::uint32_t steps = 20;
 //     template <class Self, class Visit>
 //     static void fields(Self& self, Visit&& visit) {
-//       visit(Field{.name = "steps", .doc = "local steps between synchronisations", .min = 1},
-//       self.steps);
+//       LONGHAUL_FIELD(steps, .doc = "local steps between synchronisations", .min = 1);
 //     }
 //   };
 //
-// Where names are all there is to say (states, most messages), LONGHAUL_FIELDS(steps, round) in the
-// struct is the same function.
+// LONGHAUL_FIELD(steps, ...) is visit(Field{.name = "steps", ...}, self.steps). Where names are all
+// there is to say (states, most messages), LONGHAUL_FIELDS(steps, round) in the struct is the whole
+// function.
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -50,6 +50,9 @@ concept Fielded = requires(T& value) {
 
 }  // namespace longhaul
 
+// One visit, in a function fields(self, visit): the rest are designated initialisers of Field.
+#define LONGHAUL_FIELD(member, ...) \
+  visit(::longhaul::Field{.name = #member __VA_OPT__(, ) __VA_ARGS__}, self.member)
 // The static function fields() that visits these members (up to 64), each by its name alone.
 #define LONGHAUL_FIELDS(...)                          \
   template <class Self, class Visit>                  \

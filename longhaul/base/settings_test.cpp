@@ -19,14 +19,14 @@ struct Config {
   std::optional<double> mbps;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "nesterov"}, self.nesterov);
-    visit(Field{.name = "steps", .min = 1, .max = 1000}, self.steps);
-    visit(Field{.name = "seed"}, self.seed);
-    visit(Field{.name = "rate", .min = 0, .max = 10, .positive = true}, self.rate);
-    visit(Field{.name = "kind", .choices = {"ring", "hub", "direct"}}, self.kind);
-    visit(Field{.name = "sites"}, self.sites);
-    visit(Field{.name = "shares", .min = 0}, self.shares);
-    visit(Field{.name = "mbps", .min = 0, .unit = "Mbit/s", .positive = true}, self.mbps);
+    LONGHAUL_FIELD(nesterov);
+    LONGHAUL_FIELD(steps, .min = 1, .max = 1000);
+    LONGHAUL_FIELD(seed);
+    LONGHAUL_FIELD(rate, .min = 0, .max = 10, .positive = true);
+    LONGHAUL_FIELD(kind, .choices = {"ring", "hub", "direct"});
+    LONGHAUL_FIELD(sites);
+    LONGHAUL_FIELD(shares, .min = 0);
+    LONGHAUL_FIELD(mbps, .min = 0, .unit = "Mbit/s", .positive = true);
   }
 };
 

@@ -17,8 +17,8 @@ struct Inner {
   bool operator==(const Inner&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "id", .max = 1000}, self.id);
-    visit(Field{.name = "label", .max = 8}, self.label);
+    LONGHAUL_FIELD(id, .max = 1000);
+    LONGHAUL_FIELD(label, .max = 8);
   }
 };
 
@@ -32,12 +32,12 @@ struct Outer {
   bool operator==(const Outer&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "flag"}, self.flag);
-    visit(Field{.name = "colour", .max = 1}, self.colour);
-    visit(Field{.name = "count"}, self.count);
-    visit(Field{.name = "weight", .min = 0, .max = 1e9}, self.weight);
-    visit(Field{.name = "inner", .max = 4}, self.inner);
-    visit(Field{.name = "bytes"}, self.bytes);
+    LONGHAUL_FIELD(flag);
+    LONGHAUL_FIELD(colour, .max = 1);
+    LONGHAUL_FIELD(count);
+    LONGHAUL_FIELD(weight, .min = 0, .max = 1e9);
+    LONGHAUL_FIELD(inner, .max = 4);
+    LONGHAUL_FIELD(bytes);
   }
 };
 

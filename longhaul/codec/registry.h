@@ -17,9 +17,8 @@ struct CommonConfig {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "error_feedback",
-                .doc = "add to the next vector what the encoding of this one lost"},
-          self.error_feedback);
+    LONGHAUL_FIELD(error_feedback,
+                   .doc = "add to the next vector what the encoding of this one lost");
   }
 };
 

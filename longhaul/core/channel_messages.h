@@ -31,13 +31,13 @@ struct Begin {
   std::uint64_t footprint() const { return header.size() + shape.bytes(); }
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "seq", .max = 0x1p50}, self.seq);
-    visit(Field{.name = "read", .max = 0x1p50}, self.read);
-    visit(Field{.name = "handle", .max = 0x1p50}, self.handle);
-    visit(Field{.name = "group"}, self.group);
-    visit(Field{.name = "coding", .max = 2}, self.coding);
-    visit(Field{.name = "shape"}, self.shape);
-    visit(Field{.name = "header", .max = kMostHeaderBytes}, self.header);
+    LONGHAUL_FIELD(seq, .max = 0x1p50);
+    LONGHAUL_FIELD(read, .max = 0x1p50);
+    LONGHAUL_FIELD(handle, .max = 0x1p50);
+    LONGHAUL_FIELD(group);
+    LONGHAUL_FIELD(coding, .max = 2);
+    LONGHAUL_FIELD(shape);
+    LONGHAUL_FIELD(header, .max = kMostHeaderBytes);
   }
 };
 
@@ -50,8 +50,8 @@ struct Cancel {
   std::uint8_t copies = 1;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "seq", .max = 0x1p50}, self.seq);
-    visit(Field{.name = "copies", .min = 1, .max = 8}, self.copies);
+    LONGHAUL_FIELD(seq, .max = 0x1p50);
+    LONGHAUL_FIELD(copies, .min = 1, .max = 8);
   }
 };
 
@@ -62,7 +62,7 @@ struct Credit {
   std::uint64_t read = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "read", .max = 0x1p50}, self.read);
+    LONGHAUL_FIELD(read, .max = 0x1p50);
   }
 };
 
@@ -73,7 +73,7 @@ struct Ask {
   std::uint64_t seq = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "seq", .max = 0x1p50}, self.seq);
+    LONGHAUL_FIELD(seq, .max = 0x1p50);
   }
 };
 

@@ -14,7 +14,7 @@ struct Ping {
   std::uint32_t number = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "number", .max = 10}, self.number);
+    LONGHAUL_FIELD(number, .max = 10);
   }
 };
 struct Pong {
@@ -23,7 +23,7 @@ struct Pong {
   std::vector<std::uint8_t> list;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "list", .max = 3}, self.list);
+    LONGHAUL_FIELD(list, .max = 3);
   }
 };
 using Messages = MessageList<Ping, Pong>;

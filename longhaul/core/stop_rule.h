@@ -36,8 +36,8 @@ class StopRule final : public Machine {
     Reason reason = Reason::none;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "round"}, self.round);
-      visit(Field{.name = "reason", .max = 4}, self.reason);
+      LONGHAUL_FIELD(round);
+      LONGHAUL_FIELD(reason, .max = 4);
     }
   };
   // To a new reporter: all verdicts this node knows and has not yet acted on.
@@ -48,8 +48,8 @@ class StopRule final : public Machine {
     std::vector<Verdict> verdicts;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-      visit(Field{.name = "verdicts"}, self.verdicts);
+      LONGHAUL_FIELD(epoch);
+      LONGHAUL_FIELD(verdicts);
     }
   };
   using Messages = MessageList<Verdict, Known>;

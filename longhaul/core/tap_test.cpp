@@ -17,7 +17,7 @@ struct CountedPing {
   std::uint32_t number = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "number", .max = 1000}, self.number);
+    LONGHAUL_FIELD(number, .max = 1000);
   }
 };
 

@@ -16,10 +16,10 @@ struct TransferKey {
   friend auto operator<=>(const TransferKey&, const TransferKey&) = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "vector"}, self.vector);
-    visit(Field{.name = "phase", .max = 15}, self.phase);
-    visit(Field{.name = "coding", .max = 2}, self.coding);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(vector);
+    LONGHAUL_FIELD(phase, .max = 15);
+    LONGHAUL_FIELD(coding, .max = 2);
   }
 };
 

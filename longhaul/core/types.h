@@ -26,8 +26,8 @@ struct Range {
   friend auto operator<=>(const Range&, const Range&) = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "offset", .doc = "first element", .max = 0x1p40}, self.offset);
-    visit(Field{.name = "length", .doc = "elements", .max = 0x1p40}, self.length);
+    LONGHAUL_FIELD(offset, .doc = "first element", .max = 0x1p40);
+    LONGHAUL_FIELD(length, .doc = "elements", .max = 0x1p40);
   }
 };
 

@@ -29,8 +29,8 @@ struct Numbered {
   Wish wish = Wish::keep;  // what its receiver is to do with it
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "number"}, self.number);
-    visit(Field{.name = "wish", .max = 2}, self.wish);
+    LONGHAUL_FIELD(number);
+    LONGHAUL_FIELD(wish, .max = 2);
   }
 };
 

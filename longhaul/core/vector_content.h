@@ -41,9 +41,9 @@ struct ContentShape {
   Status check(const Layout&) const;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .max = 4}, self.kind);
-    visit(Field{.name = "range"}, self.range);
-    visit(Field{.name = "size", .doc = "values, pairs or bytes", .max = 0x1p43}, self.size);
+    LONGHAUL_FIELD(kind, .max = 4);
+    LONGHAUL_FIELD(range);
+    LONGHAUL_FIELD(size, .doc = "values, pairs or bytes", .max = 0x1p43);
   }
 };
 

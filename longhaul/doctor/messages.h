@@ -46,14 +46,14 @@ struct Hello {
   std::string name = {}, release = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "job_hash"}, self.job_hash);
-    visit(Field{.name = "site"}, self.site);
-    visit(Field{.name = "sites"}, self.sites);
-    visit(Field{.name = "token"}, self.token);
-    visit(Field{.name = "udp_port"}, self.udp_port);
-    visit(Field{.name = "purpose", .max = double(Purpose::last)}, self.purpose);
-    visit(Field{.name = "name", .max = 256}, self.name);
-    visit(Field{.name = "release", .max = 64}, self.release);
+    LONGHAUL_FIELD(job_hash);
+    LONGHAUL_FIELD(site);
+    LONGHAUL_FIELD(sites);
+    LONGHAUL_FIELD(token);
+    LONGHAUL_FIELD(udp_port);
+    LONGHAUL_FIELD(purpose, .max = double(Purpose::last));
+    LONGHAUL_FIELD(name, .max = 256);
+    LONGHAUL_FIELD(release, .max = 64);
   }
 };
 
@@ -61,7 +61,7 @@ struct Text {
   std::string text;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "text", .max = kMaxText}, self.text);
+    LONGHAUL_FIELD(text, .max = kMaxText);
   }
 };
 
@@ -79,11 +79,11 @@ struct MeasurementPlan {
   std::string congestion = {};    // asked for, as [net] congestion; "": the system's
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "pings", .min = 1, .max = 1000}, self.pings);
-    visit(Field{.name = "datagrams", .max = double(kMaxDatagrams)}, self.datagrams);
-    visit(Field{.name = "seconds", .min = 0.1, .max = 60}, self.seconds);
-    visit(Field{.name = "mbytes", .min = 0.1, .max = 100000}, self.mbytes);
-    visit(Field{.name = "congestion", .max = 16}, self.congestion);
+    LONGHAUL_FIELD(pings, .min = 1, .max = 1000);
+    LONGHAUL_FIELD(datagrams, .max = double(kMaxDatagrams));
+    LONGHAUL_FIELD(seconds, .min = 0.1, .max = 60);
+    LONGHAUL_FIELD(mbytes, .min = 0.1, .max = 100000);
+    LONGHAUL_FIELD(congestion, .max = 16);
   }
 };
 
@@ -108,8 +108,8 @@ struct PathInfo {         // what the kernel of the sender knows of the way
   std::string congestion = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "mtu"}, self.mtu);
-    visit(Field{.name = "congestion", .max = 16}, self.congestion);
+    LONGHAUL_FIELD(mtu);
+    LONGHAUL_FIELD(congestion, .max = 16);
   }
 };
 
@@ -118,9 +118,9 @@ struct BulkResult {
   double rate = 0;                // bytes per second once it had settled: settled_rate()
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "bytes", .min = 0, .max = 0x1p53}, self.bytes);
-    visit(Field{.name = "seconds", .min = 0, .max = 1e6}, self.seconds);
-    visit(Field{.name = "rate", .min = 0, .max = 0x1p53}, self.rate);
+    LONGHAUL_FIELD(bytes, .min = 0, .max = 0x1p53);
+    LONGHAUL_FIELD(seconds, .min = 0, .max = 1e6);
+    LONGHAUL_FIELD(rate, .min = 0, .max = 0x1p53);
   }
 };
 
@@ -146,16 +146,16 @@ struct PairResult {
   DirectionResult there = {}, back = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "from"}, self.from);
-    visit(Field{.name = "to"}, self.to);
-    visit(Field{.name = "reached"}, self.reached);
-    visit(Field{.name = "failure", .max = kMaxText}, self.failure);
-    visit(Field{.name = "pongs"}, self.pongs);
-    visit(Field{.name = "rtt_min_s", .min = 0, .max = 1e6}, self.rtt_min_s);
-    visit(Field{.name = "rtt_median_s", .min = 0, .max = 1e6}, self.rtt_median_s);
-    visit(Field{.name = "offset_s", .min = -1e12, .max = 1e12}, self.offset_s);
-    visit(Field{.name = "there"}, self.there);
-    visit(Field{.name = "back"}, self.back);
+    LONGHAUL_FIELD(from);
+    LONGHAUL_FIELD(to);
+    LONGHAUL_FIELD(reached);
+    LONGHAUL_FIELD(failure, .max = kMaxText);
+    LONGHAUL_FIELD(pongs);
+    LONGHAUL_FIELD(rtt_min_s, .min = 0, .max = 1e6);
+    LONGHAUL_FIELD(rtt_median_s, .min = 0, .max = 1e6);
+    LONGHAUL_FIELD(offset_s, .min = -1e12, .max = 1e12);
+    LONGHAUL_FIELD(there);
+    LONGHAUL_FIELD(back);
   }
 };
 
@@ -173,10 +173,10 @@ struct MachineFacts {
   bool has_bbr = false;                // it has or can load it
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "disk_free"}, self.disk_free);
-    visit(Field{.name = "memory_available"}, self.memory_available);
-    visit(Field{.name = "congestion", .max = kMaxText}, self.congestion);
-    visit(Field{.name = "has_bbr"}, self.has_bbr);
+    LONGHAUL_FIELD(disk_free);
+    LONGHAUL_FIELD(memory_available);
+    LONGHAUL_FIELD(congestion, .max = kMaxText);
+    LONGHAUL_FIELD(has_bbr);
   }
 };
 

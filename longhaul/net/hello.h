@@ -34,16 +34,16 @@ struct Hello {
   std::vector<Acknowledged> have;   // received from the addressee
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "job_hash"}, self.job_hash);
-    visit(Field{.name = "rank"}, self.rank);
-    visit(Field{.name = "site", .max = 256}, self.site);
-    visit(Field{.name = "rank_in_site"}, self.rank_in_site);
-    visit(Field{.name = "incarnation"}, self.incarnation);
-    visit(Field{.name = "process"}, self.process);
-    visit(Field{.name = "stream"}, self.stream);
+    LONGHAUL_FIELD(job_hash);
+    LONGHAUL_FIELD(rank);
+    LONGHAUL_FIELD(site, .max = 256);
+    LONGHAUL_FIELD(rank_in_site);
+    LONGHAUL_FIELD(incarnation);
+    LONGHAUL_FIELD(process);
+    LONGHAUL_FIELD(stream);
     visit(Field{.name = "taken"}, self.checkpointed.taken);
     visit(Field{.name = "saved"}, self.checkpointed.saved);
-    visit(Field{.name = "have", .max = Service::kClasses}, self.have);
+    LONGHAUL_FIELD(have, .max = Service::kClasses);
   }
 };
 
@@ -51,7 +51,7 @@ struct Refusal {
   std::string reason;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "reason", .max = 1024}, self.reason);
+    LONGHAUL_FIELD(reason, .max = 1024);
   }
 };
 

@@ -28,8 +28,8 @@ struct Acknowledged {
   friend bool operator==(const Acknowledged&, const Acknowledged&) = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "service_class", .max = Service::kClasses - 1}, self.service_class);
-    visit(Field{.name = "before"}, self.before);
+    LONGHAUL_FIELD(service_class, .max = Service::kClasses - 1);
+    LONGHAUL_FIELD(before);
   }
 };
 
@@ -38,7 +38,7 @@ struct Acknowledgement {
   std::vector<Acknowledged> have;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "have", .max = Service::kClasses}, self.have);
+    LONGHAUL_FIELD(have, .max = Service::kClasses);
   }
 };
 

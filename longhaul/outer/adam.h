@@ -19,20 +19,12 @@ struct AdamConfig {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "rate", .doc = "largest usual step", .max = 1000, .positive = true},
-          self.rate);
-    visit(Field{.name = "beta1", .doc = "share of the mean that is kept", .min = 0, .max = 0.9999},
-          self.beta1);
-    visit(Field{.name = "beta2",
-                .doc = "share of the mean square that is kept",
-                .min = 0,
-                .max = 0.999999},
-          self.beta2);
-    visit(Field{.name = "epsilon",
-                .doc = "updates much smaller than this are not scaled up",
-                .min = 1e-12,
-                .max = 1000},
-          self.epsilon);
+    LONGHAUL_FIELD(rate, .doc = "largest usual step", .max = 1000, .positive = true);
+    LONGHAUL_FIELD(beta1, .doc = "share of the mean that is kept", .min = 0, .max = 0.9999);
+    LONGHAUL_FIELD(beta2, .doc = "share of the mean square that is kept", .min = 0,
+                   .max = 0.999999);
+    LONGHAUL_FIELD(epsilon, .doc = "updates much smaller than this are not scaled up", .min = 1e-12,
+                   .max = 1000);
   }
 };
 

@@ -16,12 +16,8 @@ struct MomentumConfig {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "rate", .doc = "factor of the step", .max = 1000, .positive = true},
-          self.rate);
-    visit(
-        Field{
-            .name = "momentum", .doc = "share of the buffer that is kept", .min = 0, .max = 0.9999},
-        self.momentum);
+    LONGHAUL_FIELD(rate, .doc = "factor of the step", .max = 1000, .positive = true);
+    LONGHAUL_FIELD(momentum, .doc = "share of the buffer that is kept", .min = 0, .max = 0.9999);
   }
 };
 

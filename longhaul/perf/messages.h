@@ -36,8 +36,8 @@ struct Pong {
   std::int64_t clock = 0;  // the answering node's
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "number"}, self.number);
-    visit(Field{.name = "clock", .min = 0, .max = kMaxNanoseconds}, self.clock);
+    LONGHAUL_FIELD(number);
+    LONGHAUL_FIELD(clock, .min = 0, .max = kMaxNanoseconds);
   }
 };
 
@@ -48,8 +48,8 @@ struct Go {
   std::int64_t at = 0;  // in the receiver's clock
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "lap"}, self.lap);
-    visit(Field{.name = "at", .min = -kMaxNanoseconds, .max = kMaxNanoseconds}, self.at);
+    LONGHAUL_FIELD(lap);
+    LONGHAUL_FIELD(at, .min = -kMaxNanoseconds, .max = kMaxNanoseconds);
   }
 };
 
@@ -60,8 +60,8 @@ struct Done {
   std::int64_t elapsed = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "lap"}, self.lap);
-    visit(Field{.name = "elapsed", .min = 0, .max = kMaxNanoseconds}, self.elapsed);
+    LONGHAUL_FIELD(lap);
+    LONGHAUL_FIELD(elapsed, .min = 0, .max = kMaxNanoseconds);
   }
 };
 

@@ -22,17 +22,14 @@ struct AspConfig {
   double lambda = 0.04;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "compensation",
-                .doc = "of what others changed since the worker was given its model (DC-ASGD): "
+    LONGHAUL_FIELD(compensation,
+                   .doc =
+                       "of what others changed since the worker was given its model (DC-ASGD): "
                        "none; constant: by lambda; adaptive: by lambda over the root mean square "
                        "of the gradients",
-                .choices = {"none", "constant", "adaptive"}},
-          self.compensation);
-    visit(Field{.name = "lambda",
-                .doc = "how much is made up for; published: 0.04 constant, 2 adaptive",
-                .min = 0,
-                .max = 1e6},
-          self.lambda);
+                   .choices = {"none", "constant", "adaptive"});
+    LONGHAUL_FIELD(lambda, .doc = "how much is made up for; published: 0.04 constant, 2 adaptive",
+                   .min = 0, .max = 1e6);
   }
 };
 

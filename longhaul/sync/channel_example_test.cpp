@@ -13,7 +13,7 @@ struct ModelHeader {
   std::uint64_t steps = 0;  // that the model has behind it
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "steps", .max = 0x1p50}, self.steps);
+    LONGHAUL_FIELD(steps, .max = 0x1p50);
   }
 };
 

@@ -17,7 +17,7 @@ class DiLoCo final : public Synchronous {
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "steps", .doc = "local steps in a round (H)", .min = 1}, self.steps);
+      LONGHAUL_FIELD(steps, .doc = "local steps in a round (H)", .min = 1);
       visit_min_sites(visit, self.min_sites);
     }
   };

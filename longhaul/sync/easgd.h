@@ -19,19 +19,17 @@ struct EasgdConfig {
   bool synchronous = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "steps", .doc = "local steps between two pulls (tau)", .min = 1},
-          self.steps);
-    visit(
-        Field{.name = "beta",
-              .doc = "n times the share alpha of x - c by which worker and centre move, n workers "
-                     "at the start",
-              .max = 1,
-              .positive = true},
-        self.beta);
-    visit(Field{.name = "synchronous",
-                .doc = "all pull at once, in rounds, over any overlay; false: each when it comes, "
-                       "at a server"},
-          self.synchronous);
+    LONGHAUL_FIELD(steps, .doc = "local steps between two pulls (tau)", .min = 1);
+    LONGHAUL_FIELD(
+        beta,
+        .doc =
+            "n times the share alpha of x - c by which worker and centre move, n workers "
+            "at the start",
+        .max = 1, .positive = true);
+    LONGHAUL_FIELD(synchronous,
+                   .doc =
+                       "all pull at once, in rounds, over any overlay; false: each when it comes, "
+                       "at a server");
   }
 };
 

@@ -25,46 +25,33 @@ class ESync final : public Synchronous {
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "mode",
-                  .doc = "leases: the state server is asked ahead, and grants several steps at a "
+      LONGHAUL_FIELD(mode,
+                     .doc =
+                         "leases: the state server is asked ahead, and grants several steps at a "
                          "time; public: asked before every step, as in the authors' code",
-                  .choices = {"leases", "public"}},
-            self.mode);
-      visit(Field{.name = "margin_s",
-                  .doc = "how long before the slowest a worker is to arrive (eps; absent: 0.05 of "
+                     .choices = {"leases", "public"});
+      LONGHAUL_FIELD(margin_s,
+                     .doc =
+                         "how long before the slowest a worker is to arrive (eps; absent: 0.05 of "
                          "its step; public: 0.5 s)",
-                  .min = 0,
-                  .max = 1e9,
-                  .unit = "s"},
-            self.margin_s);
-      visit(Field{.name = "lease",
-                  .doc = "most steps granted at a time (public: 1)",
-                  .min = 1,
-                  .max = 100000},
-            self.lease);
-      visit(Field{.name = "max_steps",
-                  .doc = "most local steps in a round (k_max)",
-                  .min = 1,
-                  .max = 1e6},
-            self.max_steps);
-      visit(Field{.name = "smoothing",
-                  .doc = "weight of a new step or push time (public: 1, the last one)",
-                  .max = 1,
-                  .positive = true},
-            self.smoothing);
-      visit(Field{.name = "weights",
-                  .doc = "updates count alike, by the samples of their sites, or by 1/k of their k "
+                     .min = 0, .max = 1e9, .unit = "s");
+      LONGHAUL_FIELD(lease, .doc = "most steps granted at a time (public: 1)", .min = 1,
+                     .max = 100000);
+      LONGHAUL_FIELD(max_steps, .doc = "most local steps in a round (k_max)", .min = 1, .max = 1e6);
+      LONGHAUL_FIELD(smoothing,
+                     .doc = "weight of a new step or push time (public: 1, the last one)", .max = 1,
+                     .positive = true);
+      LONGHAUL_FIELD(weights,
+                     .doc =
+                         "updates count alike, by the samples of their sites, or by 1/k of their k "
                          "steps",
-                  .choices = {"equal", "samples", "inverse_steps"}},
-            self.weights);
+                     .choices = {"equal", "samples", "inverse_steps"});
       visit_min_sites(visit, self.min_sites);
-      visit(Field{.name = "state_timeout_s",
-                  .doc = "without an answer of the state server for so long, and three steps, a "
+      LONGHAUL_FIELD(state_timeout_s,
+                     .doc =
+                         "without an answer of the state server for so long, and three steps, a "
                          "worker takes as many as in the last round",
-                  .max = 1e9,
-                  .unit = "s",
-                  .positive = true},
-            self.state_timeout_s);
+                     .max = 1e9, .unit = "s", .positive = true);
     }
   };
 

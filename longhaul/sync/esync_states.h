@@ -20,14 +20,12 @@ class States final : public Machine {
     double step_s = 0, push_s = 0, rtt_s = 0;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "round"}, self.round);
-      visit(Field{.name = "steps", .doc = "local steps when those granted are done", .max = 1e9},
-            self.steps);
-      visit(Field{.name = "ahead", .doc = "of them, still to be done", .max = 1e6}, self.ahead);
-      visit(Field{.name = "step_s", .min = 0, .max = 1e9}, self.step_s);
-      visit(Field{.name = "push_s", .min = 0, .max = 1e9}, self.push_s);
-      visit(Field{.name = "rtt_s", .doc = "from a query to its grant", .min = 0, .max = 1e9},
-            self.rtt_s);
+      LONGHAUL_FIELD(round);
+      LONGHAUL_FIELD(steps, .doc = "local steps when those granted are done", .max = 1e9);
+      LONGHAUL_FIELD(ahead, .doc = "of them, still to be done", .max = 1e6);
+      LONGHAUL_FIELD(step_s, .min = 0, .max = 1e9);
+      LONGHAUL_FIELD(push_s, .min = 0, .max = 1e9);
+      LONGHAUL_FIELD(rtt_s, .doc = "from a query to its grant", .min = 0, .max = 1e9);
     }
   };
   struct Grant {
@@ -38,9 +36,9 @@ class States final : public Machine {
     std::uint32_t more = 0;   // 0: give the update
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "round"}, self.round);
-      visit(Field{.name = "steps"}, self.steps);
-      visit(Field{.name = "more", .doc = "steps; 0: give the update", .max = 1e6}, self.more);
+      LONGHAUL_FIELD(round);
+      LONGHAUL_FIELD(steps);
+      LONGHAUL_FIELD(more, .doc = "steps; 0: give the update", .max = 1e6);
     }
   };
   using Messages = MessageList<Query, Grant>;

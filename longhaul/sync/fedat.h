@@ -17,7 +17,7 @@ struct FedAtUpdate {
   std::uint64_t shard = 0;  // samples that the worker holds; 0: it does not tell
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "shard", .max = 0x1p40}, self.shard);
+    LONGHAUL_FIELD(shard, .max = 0x1p40);
   }
 };
 
@@ -27,18 +27,11 @@ struct FedAtConfig {
   double prox = 0.4;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "tiers",
-                .doc = "tiers of equally many workers (M); with fewer workers, one each",
-                .min = 1,
-                .max = 1000},
-          self.tiers);
-    visit(Field{.name = "steps", .doc = "local steps between two pushes (H)", .min = 1},
-          self.steps);
-    visit(Field{.name = "prox",
-                .doc = "weight of the proximal term of local steps (lambda); 0: none",
-                .min = 0,
-                .max = 1e6},
-          self.prox);
+    LONGHAUL_FIELD(tiers, .doc = "tiers of equally many workers (M); with fewer workers, one each",
+                   .min = 1, .max = 1000);
+    LONGHAUL_FIELD(steps, .doc = "local steps between two pushes (H)", .min = 1);
+    LONGHAUL_FIELD(prox, .doc = "weight of the proximal term of local steps (lambda); 0: none",
+                   .min = 0, .max = 1e6);
   }
 };
 

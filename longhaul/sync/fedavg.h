@@ -22,21 +22,15 @@ class FedAvg : public Synchronous {
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "steps", .doc = "local steps in a round (H)", .min = 1}, self.steps);
-      visit(Field{.name = "fraction",
-                  .doc = "share of the workers that compute in a round (C), drawn by the seed",
-                  .min = 0,
-                  .max = 1,
-                  .positive = true},
-            self.fraction);
+      LONGHAUL_FIELD(steps, .doc = "local steps in a round (H)", .min = 1);
+      LONGHAUL_FIELD(fraction,
+                     .doc = "share of the workers that compute in a round (C), drawn by the seed",
+                     .min = 0, .max = 1, .positive = true);
       visit_min_sites(visit, self.min_sites);
-      visit(Field{.name = "weights",
-                  .doc = "an update counts by the samples its site holds, or all count alike",
-                  .choices = {"samples", "equal"}},
-            self.weights);
-      visit(
-          Field{.name = "reset_optimizer", .doc = "start every round with a fresh local optimiser"},
-          self.reset_optimizer);
+      LONGHAUL_FIELD(weights,
+                     .doc = "an update counts by the samples its site holds, or all count alike",
+                     .choices = {"samples", "equal"});
+      LONGHAUL_FIELD(reset_optimizer, .doc = "start every round with a fresh local optimiser");
     }
   };
 

@@ -18,8 +18,8 @@ struct FedGSyncUpdate {
   std::vector<float> sketch = {};  // of the gradient
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "shard", .max = 0x1p40}, self.shard);
-    visit(Field{.name = "sketch", .max = kLongestSketch}, self.sketch);
+    LONGHAUL_FIELD(shard, .max = 0x1p40);
+    LONGHAUL_FIELD(sketch, .max = kLongestSketch);
   }
 };
 
@@ -31,8 +31,8 @@ struct FedGSyncModel {
   bool refused = false;      // the update that this answers was not taken
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "urgency", .max = 2}, self.urgency);
-    visit(Field{.name = "refused"}, self.refused);
+    LONGHAUL_FIELD(urgency, .max = 2);
+    LONGHAUL_FIELD(refused);
   }
 };
 
@@ -50,55 +50,35 @@ struct FedGSyncConfig {
   bool differential = true;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "steps", .doc = "local steps between two pushes (H)", .min = 1},
-          self.steps);
-    visit(Field{.name = "groups",
-                .doc = "groups of workers with like data; 0: as many as the data show, up to 8",
-                .max = 1000},
-          self.groups);
-    visit(Field{.name = "rho",
-                .doc = "share of each group that a round waits for",
-                .max = 1,
-                .positive = true},
-          self.rho);
-    visit(Field{.name = "share",
-                .doc = "groups count by the samples of their workers, or alike (pi)",
-                .choices = {"data", "equal"}},
-          self.share);
-    visit(Field{.name = "max_staleness",
-                .doc = "updates from older models are refused (S)",
-                .unit = "versions"},
-          self.max_staleness);
-    visit(Field{.name = "global_rate",
-                .doc = "of the groups' mean update, how much is added to the model (eta_g)",
-                .max = 10,
-                .positive = true},
-          self.global_rate);
-    visit(Field{.name = "regroup",
-                .doc = "groups are made anew after so many rounds, or when a fifth of the workers "
+    LONGHAUL_FIELD(steps, .doc = "local steps between two pushes (H)", .min = 1);
+    LONGHAUL_FIELD(groups,
+                   .doc = "groups of workers with like data; 0: as many as the data show, up to 8",
+                   .max = 1000);
+    LONGHAUL_FIELD(rho, .doc = "share of each group that a round waits for", .max = 1,
+                   .positive = true);
+    LONGHAUL_FIELD(share, .doc = "groups count by the samples of their workers, or alike (pi)",
+                   .choices = {"data", "equal"});
+    LONGHAUL_FIELD(max_staleness, .doc = "updates from older models are refused (S)",
+                   .unit = "versions");
+    LONGHAUL_FIELD(global_rate,
+                   .doc = "of the groups' mean update, how much is added to the model (eta_g)",
+                   .max = 10, .positive = true);
+    LONGHAUL_FIELD(regroup,
+                   .doc =
+                       "groups are made anew after so many rounds, or when a fifth of the workers "
                        "is lost",
-                .min = 1,
-                .unit = "rounds"},
-          self.regroup);
-    visit(Field{.name = "sketch",
-                .doc = "numbers in the sketch of a gradient",
-                .min = 1,
-                .max = kLongestSketch},
-          self.sketch);
-    visit(Field{.name = "sketch_batches",
-                .doc = "batches whose gradients the first sketch is of",
-                .min = 1,
-                .max = 1000},
-          self.sketch_batches);
-    visit(Field{.name = "round_deadline",
-                .doc = "a round that takes so many times the median ends without the groups that "
+                   .min = 1, .unit = "rounds");
+    LONGHAUL_FIELD(sketch, .doc = "numbers in the sketch of a gradient", .min = 1,
+                   .max = kLongestSketch);
+    LONGHAUL_FIELD(sketch_batches, .doc = "batches whose gradients the first sketch is of",
+                   .min = 1, .max = 1000);
+    LONGHAUL_FIELD(round_deadline,
+                   .doc =
+                       "a round that takes so many times the median ends without the groups that "
                        "miss their quota",
-                .min = 1,
-                .max = 1e6},
-          self.round_deadline);
-    visit(Field{.name = "differential",
-                .doc = "updates that the round waits for go before others on full links"},
-          self.differential);
+                   .min = 1, .max = 1e6);
+    LONGHAUL_FIELD(differential,
+                   .doc = "updates that the round waits for go before others on full links");
   }
 };
 

@@ -17,19 +17,16 @@ class FedProx final : public FedAvg {
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       FedAvg::Config::fields(self, visit);
-      visit(Field{.name = "mu",
-                  .doc = "strength of the pull to the round's model: mu/2 |x - X|^2 is added to "
+      LONGHAUL_FIELD(mu,
+                     .doc =
+                         "strength of the pull to the round's model: mu/2 |x - X|^2 is added to "
                          "the loss",
-                  .min = 0,
-                  .max = 1e6},
-            self.mu);
-      visit(Field{.name = "deadline_s",
-                  .doc = "a worker that is not done so long after its round began gives the steps "
+                     .min = 0, .max = 1e6);
+      LONGHAUL_FIELD(deadline_s,
+                     .doc =
+                         "a worker that is not done so long after its round began gives the steps "
                          "that it has, one at least (absent: all of them)",
-                  .max = 1e9,
-                  .unit = "s",
-                  .positive = true},
-            self.deadline_s);
+                     .max = 1e9, .unit = "s", .positive = true);
     }
   };
 

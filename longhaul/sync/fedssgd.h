@@ -17,20 +17,14 @@ struct FedSsgdConfig {
   std::uint32_t max_steps = 1000;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "reading",
-                .doc = "step: the mean gradient of every step; semi: the mean update of what each "
+    LONGHAUL_FIELD(reading,
+                   .doc =
+                       "step: the mean gradient of every step; semi: the mean update of what each "
                        "worker has done in the time that the slowest needs for its steps",
-                .choices = {"step", "semi"}},
-          self.reading);
-    visit(Field{.name = "steps",
-                .doc = "semi: of the slowest in a round (H), and of all in the first",
-                .min = 1,
-                .max = 1e6},
-          self.steps);
-    visit(
-        Field{
-            .name = "max_steps", .doc = "semi: most local steps in a round", .min = 1, .max = 1e6},
-        self.max_steps);
+                   .choices = {"step", "semi"});
+    LONGHAUL_FIELD(steps, .doc = "semi: of the slowest in a round (H), and of all in the first",
+                   .min = 1, .max = 1e6);
+    LONGHAUL_FIELD(max_steps, .doc = "semi: most local steps in a round", .min = 1, .max = 1e6);
   }
 };
 

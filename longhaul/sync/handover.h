@@ -20,10 +20,10 @@ class Handover final : public Machine {
     std::uint64_t offset = 0, total = 0;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "round"}, self.round);
-      visit(Field{.name = "last", .doc = "no round follows"}, self.last);
-      visit(Field{.name = "offset"}, self.offset);
-      visit(Field{.name = "total"}, self.total);
+      LONGHAUL_FIELD(round);
+      LONGHAUL_FIELD(last, .doc = "no round follows");
+      LONGHAUL_FIELD(offset);
+      LONGHAUL_FIELD(total);
     }
   };
   struct Have {  // to all workers: the sender needs nothing any more

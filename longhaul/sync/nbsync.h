@@ -25,37 +25,30 @@ class NBSync final : public Synchronous {
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "first", .doc = "local steps before the first exchange", .min = 1},
-            self.first);
-      visit(Field{.name = "max_steps",
-                  .doc = "most local steps in a window (h_max); 0: as many as fit"},
-            self.max_steps);
-      visit(Field{.name = "weights",
-                  .doc = "updates count alike, or by the samples of their sites, or per step: each "
+      LONGHAUL_FIELD(first, .doc = "local steps before the first exchange", .min = 1);
+      LONGHAUL_FIELD(max_steps, .doc = "most local steps in a window (h_max); 0: as many as fit");
+      LONGHAUL_FIELD(weights,
+                     .doc =
+                         "updates count alike, or by the samples of their sites, or per step: each "
                          "divided by its steps, the mean times the mean number of steps",
-                  .choices = {"equal", "samples", "steps"}},
-            self.weights);
-      visit(Field{.name = "global_rate",
-                  .doc = "of the mean update, how much is added to the global model (eta_g); 0.25 "
+                     .choices = {"equal", "samples", "steps"});
+      LONGHAUL_FIELD(global_rate,
+                     .doc =
+                         "of the mean update, how much is added to the global model (eta_g); 0.25 "
                          "to 0.5 where windows cover most of the way to a site's own minimum",
-                  .max = 10,
-                  .positive = true},
-            self.global_rate);
-      visit(
-          Field{.name = "keep",
-                .doc = "share of its own progress in the window that a worker keeps on top of the "
-                       "new global model (beta)",
-                .min = 0,
-                .max = 1},
-          self.keep);
+                     .max = 10, .positive = true);
+      LONGHAUL_FIELD(
+          keep,
+          .doc =
+              "share of its own progress in the window that a worker keeps on top of the "
+              "new global model (beta)",
+          .min = 0, .max = 1);
       visit_min_sites(visit, self.min_sites);
-      visit(Field{.name = "orphan_s",
-                  .doc = "without a global model for so long, and five times the last window, a "
+      LONGHAUL_FIELD(orphan_s,
+                     .doc =
+                         "without a global model for so long, and five times the last window, a "
                          "worker pauses",
-                  .max = 1e9,
-                  .unit = "s",
-                  .positive = true},
-            self.orphan_s);
+                     .max = 1e9, .unit = "s", .positive = true);
     }
   };
 

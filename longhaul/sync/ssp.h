@@ -18,7 +18,7 @@ struct SspModel {
   std::uint64_t clock = 0;  // updates that each live worker has given, at least
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
+    LONGHAUL_FIELD(clock, .max = 0x1p50);
   }
 };
 
@@ -26,12 +26,11 @@ struct SspConfig {
   std::uint32_t staleness = 3;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "staleness",
-                .doc = "clocks that a worker may be ahead of the slowest (s); it keeps up to s + 1 "
+    LONGHAUL_FIELD(staleness,
+                   .doc =
+                       "clocks that a worker may be ahead of the slowest (s); it keeps up to s + 1 "
                        "updates that wait for its link",
-                .max = 1000,
-                .unit = "steps"},
-          self.staleness);
+                   .max = 1000, .unit = "steps");
   }
 };
 

@@ -24,9 +24,9 @@ class Reliable final : public Transfer {
     double weight = 0;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "key"}, self.key);
-      visit(Field{.name = "range"}, self.range);
-      visit(Field{.name = "weight", .min = 0, .max = 1e200}, self.weight);
+      LONGHAUL_FIELD(key);
+      LONGHAUL_FIELD(range);
+      LONGHAUL_FIELD(weight, .min = 0, .max = 1e200);
     }
   };
   using Messages = MessageList<Piece>;

@@ -45,111 +45,85 @@ struct DataConfig {
  private:
   template <class Self, class Visit>
   static void files(Self& self, Visit& visit) {
-    visit(Field{.name = "kind", .doc = "which data: see docs/data.md"}, self.kind);
-    visit(Field{.name = "path",
-                .doc = "folder of the files, or the file itself (csv, libsvm); mnist, "
+    LONGHAUL_FIELD(kind, .doc = "which data: see docs/data.md");
+    LONGHAUL_FIELD(path,
+                   .doc =
+                       "folder of the files, or the file itself (csv, libsvm); mnist, "
                        "fashion_mnist, cifar10: by default where scripts/fetch-data puts them",
-                .local = true},
-          self.path);
-    visit(Field{.name = "test_path",
-                .doc = "folder or file of the test set; default: `path`, or a share of it",
-                .local = true},
-          self.test_path);
-    visit(Field{.name = "test_share",
-                .doc = "of the samples, held out as the test set where there is no other",
-                .min = 0,
-                .max = 0.9,
-                .positive = true},
-          self.test_share);
-    visit(
-        Field{.name = "data_seed",
-              .doc = "draws synthetic data and the held-out share; apart from [job] seed, so that "
-                     "runs with other seeds learn and score the same samples",
-              .max = 0x1p53},
-        self.data_seed);
+                   .local = true);
+    LONGHAUL_FIELD(test_path,
+                   .doc = "folder or file of the test set; default: `path`, or a share of it",
+                   .local = true);
+    LONGHAUL_FIELD(test_share,
+                   .doc = "of the samples, held out as the test set where there is no other",
+                   .min = 0, .max = 0.9, .positive = true);
+    LONGHAUL_FIELD(
+        data_seed,
+        .doc =
+            "draws synthetic data and the held-out share; apart from [job] seed, so that "
+            "runs with other seeds learn and score the same samples",
+        .max = 0x1p53);
   }
 
   template <class Self, class Visit>
   static void meaning(Self& self, Visit& visit) {
-    visit(Field{.name = "task",
-                .doc = "tell classes apart, or fit numbers",
-                .choices = {"classification", "regression"}},
-          self.task);
-    visit(
-        Field{.name = "target",
-              .doc = "csv: the column to predict, by name or by number from 1; default: the last"},
-        self.target);
-    visit(Field{.name = "ignore", .doc = "csv: columns to leave out, by name or number"},
-          self.ignore);
-    visit(Field{.name = "header",
-                .doc = "csv: the first line names the columns; default: it does if it holds no "
-                       "number"},
-          self.header);
-    visit(Field{.name = "labels",
-                .doc = "csv, libsvm: the labels as the file writes them, in the order of the "
-                       "classes; default: those of the training set, sorted"},
-          self.labels);
-    visit(Field{.name = "classes",
-                .doc = "number of classes; idx, csv, libsvm: labels are 0 .. classes-1; 0: those "
+    LONGHAUL_FIELD(task, .doc = "tell classes apart, or fit numbers",
+                   .choices = {"classification", "regression"});
+    LONGHAUL_FIELD(
+        target,
+        .doc = "csv: the column to predict, by name or by number from 1; default: the last");
+    LONGHAUL_FIELD(ignore, .doc = "csv: columns to leave out, by name or number");
+    LONGHAUL_FIELD(header,
+                   .doc =
+                       "csv: the first line names the columns; default: it does if it holds no "
+                       "number");
+    LONGHAUL_FIELD(labels,
+                   .doc =
+                       "csv, libsvm: the labels as the file writes them, in the order of the "
+                       "classes; default: those of the training set, sorted");
+    LONGHAUL_FIELD(classes,
+                   .doc =
+                       "number of classes; idx, csv, libsvm: labels are 0 .. classes-1; 0: those "
                        "found (synthetic: 10)",
-                .max = 65536},
-          self.classes);
-    visit(Field{.name = "features",
-                .doc = "numbers in a sample; libsvm: 0 is the largest index found; synthetic: 0 is "
+                   .max = 65536);
+    LONGHAUL_FIELD(features,
+                   .doc =
+                       "numbers in a sample; libsvm: 0 is the largest index found; synthetic: 0 is "
                        "32",
-                .max = 1 << 24},
-          self.features);
-    visit(Field{.name = "mean", .doc = "idx: one a channel, subtracted from pixels of 0 .. 1"},
-          self.mean);
-    visit(Field{.name = "std", .doc = "idx: one a channel, divides what is left", .positive = true},
-          self.std);
+                   .max = 1 << 24);
+    LONGHAUL_FIELD(mean, .doc = "idx: one a channel, subtracted from pixels of 0 .. 1");
+    LONGHAUL_FIELD(std, .doc = "idx: one a channel, divides what is left", .positive = true);
   }
 
   template <class Self, class Visit>
   static void synthetic(Self& self, Visit& visit) {
-    visit(Field{.name = "sample",
-                .doc = "synthetic: [channels, height, width], instead of `features`",
-                .min = 1,
-                .max = 4096},
-          self.sample);
-    visit(Field{.name = "samples", .doc = "synthetic: of the training set", .min = 1, .max = 1e8},
-          self.samples);
-    visit(Field{.name = "test_samples", .doc = "synthetic: of the test set", .min = 1, .max = 1e8},
-          self.test_samples);
-    visit(Field{.name = "noise",
-                .doc = "synthetic: standard deviation around the mean of the class, or of the "
+    LONGHAUL_FIELD(sample, .doc = "synthetic: [channels, height, width], instead of `features`",
+                   .min = 1, .max = 4096);
+    LONGHAUL_FIELD(samples, .doc = "synthetic: of the training set", .min = 1, .max = 1e8);
+    LONGHAUL_FIELD(test_samples, .doc = "synthetic: of the test set", .min = 1, .max = 1e8);
+    LONGHAUL_FIELD(noise,
+                   .doc =
+                       "synthetic: standard deviation around the mean of the class, or of the "
                        "number to fit",
-                .min = 0,
-                .max = 1e6},
-          self.noise);
-    visit(Field{.name = "teacher",
-                .doc = "synthetic classification: a small random network labels the samples; the "
-                       "noise is that of its outputs"},
-          self.teacher);
+                   .min = 0, .max = 1e6);
+    LONGHAUL_FIELD(teacher,
+                   .doc =
+                       "synthetic classification: a small random network labels the samples; the "
+                       "noise is that of its outputs");
   }
 
   template <class Self, class Visit>
   static void division(Self& self, Visit& visit) {
-    visit(Field{.name = "partition",
-                .doc = "which site holds which sample: see docs/data.md",
-                .choices = {"iid", "dirichlet", "shards", "by_label", "sizes", "local"}},
-          self.partition);
-    visit(Field{.name = "alpha",
-                .doc = "dirichlet: the smaller, the less alike the sites",
-                .max = 1e6,
-                .positive = true},
-          self.alpha);
-    visit(Field{.name = "shards",
-                .doc = "shards: pieces of the samples sorted by label that a site gets",
-                .min = 1,
-                .max = 1e6},
-          self.shards);
-    visit(Field{.name = "sizes",
-                .doc = "sizes: one number a site; site i holds size_i / sum of the samples",
-                .max = 1e12,
-                .positive = true},
-          self.sizes);
-    visit(Field{.name = "batch", .doc = "samples in a step", .min = 1, .max = 1e6}, self.batch);
+    LONGHAUL_FIELD(partition, .doc = "which site holds which sample: see docs/data.md",
+                   .choices = {"iid", "dirichlet", "shards", "by_label", "sizes", "local"});
+    LONGHAUL_FIELD(alpha, .doc = "dirichlet: the smaller, the less alike the sites", .max = 1e6,
+                   .positive = true);
+    LONGHAUL_FIELD(shards, .doc = "shards: pieces of the samples sorted by label that a site gets",
+                   .min = 1, .max = 1e6);
+    LONGHAUL_FIELD(sizes,
+                   .doc = "sizes: one number a site; site i holds size_i / sum of the samples",
+                   .max = 1e12, .positive = true);
+    LONGHAUL_FIELD(batch, .doc = "samples in a step", .min = 1, .max = 1e6);
   }
 };
 

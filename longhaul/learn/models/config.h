@@ -17,25 +17,15 @@ struct ModelConfig {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .doc = "which model: see docs/models.md"}, self.kind);
-    visit(Field{.name = "hidden", .doc = "mlp: units of each hidden layer", .max = 65536},
-          self.hidden);
-    visit(Field{.name = "norm",
-                .doc = "resnet20: GroupNorm, or BatchNorm with synchronised statistics",
-                .choices = {"group", "batch"}},
-          self.norm);
-    visit(Field{.name = "path", .doc = "script: a TorchScript file", .local = true}, self.path);
-    visit(Field{.name = "mbytes",
-                .doc = "phantom: size of the parameters, 4 bytes each",
-                .max = 1e6,
-                .unit = "MB",
-                .positive = true},
-          self.mbytes);
-    visit(Field{.name = "device",
-                .doc = "where the learner computes; auto: CUDA when there is one",
-                .choices = {"auto", "cpu", "cuda"},
-                .local = true},
-          self.device);
+    LONGHAUL_FIELD(kind, .doc = "which model: see docs/models.md");
+    LONGHAUL_FIELD(hidden, .doc = "mlp: units of each hidden layer", .max = 65536);
+    LONGHAUL_FIELD(norm, .doc = "resnet20: GroupNorm, or BatchNorm with synchronised statistics",
+                   .choices = {"group", "batch"});
+    LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);
+    LONGHAUL_FIELD(mbytes, .doc = "phantom: size of the parameters, 4 bytes each", .max = 1e6,
+                   .unit = "MB", .positive = true);
+    LONGHAUL_FIELD(device, .doc = "where the learner computes; auto: CUDA when there is one",
+                   .choices = {"auto", "cpu", "cuda"}, .local = true);
   }
 };
 

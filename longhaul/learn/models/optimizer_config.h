@@ -27,46 +27,32 @@ struct OptimizerConfig {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .doc = "the local optimiser", .choices = {"sgd", "adam", "adamw"}},
-          self.kind);
-    visit(Field{.name = "rate", .doc = "learning rate", .max = 1e6, .positive = true}, self.rate);
-    visit(Field{.name = "weight_decay",
-                .doc = "sgd, adam: L2 penalty, 0 if absent; adamw: decoupled, 0.01 if absent",
-                .min = 0,
-                .max = 1e6},
-          self.weight_decay);
-    visit(Field{.name = "momentum", .doc = "sgd", .min = 0, .max = 1}, self.momentum);
-    visit(Field{.name = "nesterov", .doc = "sgd: Nesterov's momentum"}, self.nesterov);
-    visit(Field{.name = "beta1",
-                .doc = "adam, adamw: decay of the first moment",
-                .min = 0,
-                .max = 0.999999},
-          self.beta1);
-    visit(Field{.name = "beta2",
-                .doc = "adam, adamw: decay of the second moment",
-                .min = 0,
-                .max = 0.999999999},
-          self.beta2);
-    visit(Field{.name = "epsilon", .doc = "adam, adamw: added to the root", .min = 0, .max = 1},
-          self.epsilon);
-    visit(Field{.name = "schedule",
-                .doc = "of the rate, over this node's own optimiser steps",
-                .choices = {"constant", "step", "cosine"}},
-          self.schedule);
-    visit(Field{.name = "steps",
-                .doc = "step: times factor every so many steps; cosine: down to min_rate over so "
+    LONGHAUL_FIELD(kind, .doc = "the local optimiser", .choices = {"sgd", "adam", "adamw"});
+    LONGHAUL_FIELD(rate, .doc = "learning rate", .max = 1e6, .positive = true);
+    LONGHAUL_FIELD(weight_decay,
+                   .doc = "sgd, adam: L2 penalty, 0 if absent; adamw: decoupled, 0.01 if absent",
+                   .min = 0, .max = 1e6);
+    LONGHAUL_FIELD(momentum, .doc = "sgd", .min = 0, .max = 1);
+    LONGHAUL_FIELD(nesterov, .doc = "sgd: Nesterov's momentum");
+    LONGHAUL_FIELD(beta1, .doc = "adam, adamw: decay of the first moment", .min = 0,
+                   .max = 0.999999);
+    LONGHAUL_FIELD(beta2, .doc = "adam, adamw: decay of the second moment", .min = 0,
+                   .max = 0.999999999);
+    LONGHAUL_FIELD(epsilon, .doc = "adam, adamw: added to the root", .min = 0, .max = 1);
+    LONGHAUL_FIELD(schedule, .doc = "of the rate, over this node's own optimiser steps",
+                   .choices = {"constant", "step", "cosine"});
+    LONGHAUL_FIELD(steps,
+                   .doc =
+                       "step: times factor every so many steps; cosine: down to min_rate over so "
                        "many",
-                .min = 1,
-                .max = 1e12},
-          self.steps);
-    visit(Field{.name = "factor", .doc = "step", .max = 1, .positive = true}, self.factor);
-    visit(Field{.name = "min_rate", .doc = "cosine: the last rate", .min = 0, .max = 1e6},
-          self.min_rate);
-    visit(Field{.name = "warmup_steps",
-                .doc = "the rate grows linearly over the first so many steps; the schedule begins "
+                   .min = 1, .max = 1e12);
+    LONGHAUL_FIELD(factor, .doc = "step", .max = 1, .positive = true);
+    LONGHAUL_FIELD(min_rate, .doc = "cosine: the last rate", .min = 0, .max = 1e6);
+    LONGHAUL_FIELD(warmup_steps,
+                   .doc =
+                       "the rate grows linearly over the first so many steps; the schedule begins "
                        "behind them",
-                .max = 1e12},
-          self.warmup_steps);
+                   .max = 1e12);
   }
 };
 

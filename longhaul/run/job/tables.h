@@ -19,17 +19,12 @@ struct JobTable {
   std::uint64_t checkpoint_every = 50;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(
-        Field{.name = "name",
-              .doc = "names the run's folder; letters, digits, - and _ (default: the file's name)",
-              .max = 64},
-        self.name);
-    visit(Field{.name = "seed", .doc = "all randomness follows from it", .max = 0x1p53}, self.seed);
-    visit(Field{.name = "checkpoint_every",
-                .doc = "rounds between checkpoints; 0: only when interrupted",
-                .max = 0x1p53,
-                .local = true},
-          self.checkpoint_every);
+    LONGHAUL_FIELD(
+        name, .doc = "names the run's folder; letters, digits, - and _ (default: the file's name)",
+        .max = 64);
+    LONGHAUL_FIELD(seed, .doc = "all randomness follows from it", .max = 0x1p53);
+    LONGHAUL_FIELD(checkpoint_every, .doc = "rounds between checkpoints; 0: only when interrupted",
+                   .max = 0x1p53, .local = true);
   }
 };
 
@@ -40,25 +35,15 @@ struct StopTable {
   double max_epochs = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "target_accuracy",
-                .doc = "ends the run when the test set is classified as well as this",
-                .min = 0,
-                .max = 1,
-                .positive = true},
-          self.target_accuracy);
-    visit(Field{.name = "max_rounds", .doc = "ends the run", .min = 1, .max = 0x1p53},
-          self.max_rounds);
-    visit(Field{.name = "max_hours",
-                .doc = "of virtual time (simulated) or real time (sockets)",
-                .max = 1e6,
-                .unit = "h",
-                .positive = true},
-          self.max_hours);
-    visit(Field{.name = "max_epochs",
-                .doc = "samples used by all sites together, in training sets; 0: no limit",
-                .min = 0,
-                .max = 1e9},
-          self.max_epochs);
+    LONGHAUL_FIELD(target_accuracy,
+                   .doc = "ends the run when the test set is classified as well as this", .min = 0,
+                   .max = 1, .positive = true);
+    LONGHAUL_FIELD(max_rounds, .doc = "ends the run", .min = 1, .max = 0x1p53);
+    LONGHAUL_FIELD(max_hours, .doc = "of virtual time (simulated) or real time (sockets)",
+                   .max = 1e6, .unit = "h", .positive = true);
+    LONGHAUL_FIELD(max_epochs,
+                   .doc = "samples used by all sites together, in training sets; 0: no limit",
+                   .min = 0, .max = 1e9);
   }
 };
 
@@ -68,21 +53,14 @@ struct ReportTable {
   std::uint64_t lag = 1;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "every_rounds",
-                .doc = "rounds between two scorings of the model; wins over every_samples",
-                .min = 1,
-                .max = 0x1p53},
-          self.every_rounds);
-    visit(Field{.name = "every_samples",
-                .doc = "samples (of all sites together) between two scorings, rounded to rounds",
-                .min = 1,
-                .max = 0x1p53},
-          self.every_samples);
-    visit(Field{.name = "lag",
-                .doc = "a verdict on round r ends the run after round r + lag",
-                .min = 1,
-                .max = 64},
-          self.lag);
+    LONGHAUL_FIELD(every_rounds,
+                   .doc = "rounds between two scorings of the model; wins over every_samples",
+                   .min = 1, .max = 0x1p53);
+    LONGHAUL_FIELD(every_samples,
+                   .doc = "samples (of all sites together) between two scorings, rounded to rounds",
+                   .min = 1, .max = 0x1p53);
+    LONGHAUL_FIELD(lag, .doc = "a verdict on round r ends the run after round r + lag", .min = 1,
+                   .max = 64);
   }
 };
 
@@ -90,11 +68,11 @@ struct RolesTable {
   std::optional<std::string> server;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "server",
-                .doc = "site whose server serves, or that gets one of its own (default: the "
+    LONGHAUL_FIELD(server,
+                   .doc =
+                       "site whose server serves, or that gets one of its own (default: the "
                        "overlay chooses a worker)",
-                .max = 64},
-          self.server);
+                   .max = 64);
   }
 };
 
@@ -103,10 +81,9 @@ struct ServerTable {
   std::string down_codec = "fp32";
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "down_codec",
-                .doc = "how the server writes its model: fp32, or same: in the job's codec",
-                .choices = {"fp32", "same"}},
-          self.down_codec);
+    LONGHAUL_FIELD(down_codec,
+                   .doc = "how the server writes its model: fp32, or same: in the job's codec",
+                   .choices = {"fp32", "same"});
   }
 };
 
@@ -119,39 +96,24 @@ struct NetTable {  // sockets only
   bool pace = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "streams",
-                .doc = "parallel TCP connections to each peer (more for long, fast, lossy links)",
-                .min = 1,
-                .max = 16},
-          self.streams);
-    visit(Field{.name = "congestion",
-                .doc = "congestion control of TCP between machines, where the kernel offers it",
-                .choices = {"bbr", "cubic", "system"},
-                .local = true},
-          self.congestion);
-    visit(Field{.name = "dscp",
-                .doc = "marks the packets of control messages as class selector 5, to go first",
-                .local = true},
-          self.dscp);
-    visit(Field{.name = "meet_s",
-                .doc = "all nodes must be connected within this, or the run fails",
-                .max = 1e6,
-                .unit = "s",
-                .positive = true,
-                .local = true},
-          self.meet_s);
-    visit(Field{.name = "silence_s",
-                .doc = "without a byte from it for so long, a node counts as unreachable",
-                .max = 1e6,
-                .unit = "s",
-                .positive = true,
-                .local = true},
-          self.silence_s);
-    visit(Field{.name = "pace",
-                .doc =
-                    "steps take what the simulator has them take ([[site]] step_ms, jitter, drift, "
-                    "step_trace): early ones wait, late ones are counted"},
-          self.pace);
+    LONGHAUL_FIELD(
+        streams, .doc = "parallel TCP connections to each peer (more for long, fast, lossy links)",
+        .min = 1, .max = 16);
+    LONGHAUL_FIELD(congestion,
+                   .doc = "congestion control of TCP between machines, where the kernel offers it",
+                   .choices = {"bbr", "cubic", "system"}, .local = true);
+    LONGHAUL_FIELD(dscp,
+                   .doc = "marks the packets of control messages as class selector 5, to go first",
+                   .local = true);
+    LONGHAUL_FIELD(meet_s, .doc = "all nodes must be connected within this, or the run fails",
+                   .max = 1e6, .unit = "s", .positive = true, .local = true);
+    LONGHAUL_FIELD(silence_s,
+                   .doc = "without a byte from it for so long, a node counts as unreachable",
+                   .max = 1e6, .unit = "s", .positive = true, .local = true);
+    LONGHAUL_FIELD(
+        pace, .doc =
+                  "steps take what the simulator has them take ([[site]] step_ms, jitter, drift, "
+                  "step_trace): early ones wait, late ones are counted");
   }
 };
 
@@ -161,18 +123,12 @@ struct TransferCommon {
   std::uint32_t chunk_run = 1;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "chunk_kib",
-                .doc = "most of a vector that one message carries",
-                .min = 1,
-                .max = 65536,
-                .unit = "KiB"},
-          self.chunk_kib);
-    visit(
-        Field{.name = "chunk_run",
-              .doc = "chunks that a phantom model sends as one event: quicker, nearly equal times",
-              .min = 1,
-              .max = 65536},
-        self.chunk_run);
+    LONGHAUL_FIELD(chunk_kib, .doc = "most of a vector that one message carries", .min = 1,
+                   .max = 65536, .unit = "KiB");
+    LONGHAUL_FIELD(
+        chunk_run,
+        .doc = "chunks that a phantom model sends as one event: quicker, nearly equal times",
+        .min = 1, .max = 65536);
   }
 };
 

@@ -39,11 +39,11 @@ struct ServerHeader {
   bool is_for_server() const { return kind < Kind::model; }
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .max = 5}, self.kind);
-    visit(Field{.name = "asks"}, self.asks);
-    visit(Field{.name = "version", .max = 0x1p50}, self.version);
-    visit(Field{.name = "samples", .max = 0x1p40}, self.samples);
-    visit(Field{.name = "extension", .max = 32768}, self.extension);
+    LONGHAUL_FIELD(kind, .max = 5);
+    LONGHAUL_FIELD(asks);
+    LONGHAUL_FIELD(version, .max = 0x1p50);
+    LONGHAUL_FIELD(samples, .max = 0x1p40);
+    LONGHAUL_FIELD(extension, .max = 32768);
   }
 };
 
