@@ -198,7 +198,10 @@ Status AgreedMean::take(Rank from, const Closed& closed, Turn& turn) {
 Status AgreedMean::take(Rank from, const Notice& notice, Turn& turn) {
   Group& all = groups_.at(0);
   const Team& team = all.team();
+  ReplanningTopology* const replanning = common_.topology->replanning();
   GroupTurn both = this->both(turn);
+  if (!replanning)
+    return malformed("notice of rank " + std::to_string(from) + ", which this overlay has none of");
   if (notice.epoch > team.epoch) return malformed("notice of an epoch to come");
   if (notice.epoch < team.epoch) {
     both.late(0);
@@ -207,7 +210,7 @@ Status AgreedMean::take(Rank from, const Notice& notice, Turn& turn) {
   if (!team.index_of(from) || !team.takes_part() || from == team.self)
     return malformed("notice of who takes no part");
   TopologyOutput output;
-  LH_TRY(common_.topology->take(from, notice, output));
+  LH_TRY(replanning->take(from, notice, output));
   output.carry_out(team.epoch, turn);
   all.contribute_held(both);
   return Ok{};
@@ -235,7 +238,8 @@ Payload AgreedMean::encoded(const TransferKey& key, Range range) {
 // What went to the host. The slowest receiver's time is that of a contribution.
 void AgreedMean::measure(Turn& turn) {
   while (const auto sent = common_.transfer->sent()) {
-    common_.topology->left(sent->to, sent->bytes, sent->elapsed, turn.now());
+    if (ReplanningTopology* const replanning = common_.topology->replanning())
+      replanning->on_sent(sent->to, sent->bytes, sent->elapsed, turn.now());
     const VectorId& id = sent->key.vector;
     const bool is_old = id.group == given_.id.group && id.round < given_.id.round;
     if (Phase(sent->key.phase) != Phase::part || id.range != 0 || is_old) continue;

@@ -25,9 +25,9 @@ Share Attempt::share(std::uint64_t length) const {
 }
 
 void Attempt::post(const TransferKey& key, Rank to, std::vector<Range> ranges, double weight,
-                   std::uint32_t hop, std::uint32_t hops, Desk& desk) {
+                   std::uint32_t hop, std::uint32_t hops, AttemptContext& context) {
   posted_.insert(key);
-  desk.post({key, to, std::move(ranges), weight, bulk(hop, hops)});
+  context.posts.push_back({key, to, std::move(ranges), weight, bulk(hop, hops)});
 }
 
 Service Attempt::bulk(std::uint32_t hop, std::uint32_t hops) const {
@@ -36,12 +36,8 @@ Service Attempt::bulk(std::uint32_t hop, std::uint32_t hops) const {
   return service;
 }
 
-Status Attempt::take_note(Rank from, const Note&, Desk&) {
+Status Attempt::take_note(Rank from, const Note&, AttemptContext&) {
   return refuse(from, "a note, which this overlay has none of");
-}
-
-Status Topology::take(Rank from, const Notice&, TopologyOutput&) {
-  return malformed("notice of rank " + std::to_string(from) + ", which this overlay has none of");
 }
 
 void TopologyOutput::carry_out(Epoch epoch, Turn& turn) {
@@ -53,7 +49,7 @@ void TopologyOutput::carry_out(Epoch epoch, Turn& turn) {
 }
 
 // The owner of the first piece tells all who is counted, itself included.
-void Attempt::tell_roster(std::span<const double> weights, Desk& desk) {
+void Attempt::tell_roster(std::span<const double> weights, AttemptContext& context) {
   const Team& team = *terms_.team;
   std::vector<Rank> counted;
   double sum = 0;
@@ -62,9 +58,9 @@ void Attempt::tell_roster(std::span<const double> weights, Desk& desk) {
     sum += weights[i];
     counted.push_back(team.members[i]);
   }
-  const Roster roster = roster_of(team, {terms_.key, team.self}, counted, sum);
-  for (const Rank to : team.others()) desk.tell(to, roster);
-  if (team.takes_part()) desk.have_roster(counted, sum);
+  context.roster = roster_of(team, {terms_.key, team.self}, counted, sum);
+  context.roster_to = team.others();
+  if (team.takes_part()) context.rosters_here.emplace_back(std::move(counted), sum);
 }
 
 Rank serving(std::optional<Rank> server, const std::vector<Rank>& members, const View& view) {

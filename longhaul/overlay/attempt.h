@@ -7,8 +7,7 @@
 #include <string>
 
 #include "longhaul/core/overlay.h"
-#include "longhaul/core/transfer.h"
-#include "longhaul/overlay/messages.h"
+#include "longhaul/overlay/attempt_context.h"
 #include "longhaul/overlay/plan.h"
 
 namespace longhaul::overlay {
@@ -22,66 +21,38 @@ struct Terms {
   const Grid& grid() const { return plan->grid(); }
 };
 
-// What an attempt may do and ask; given to it with every input.
-class Desk {
- public:
-  virtual ~Desk() = default;
-  // This node's contribution to a piece, as written for the others, and as they read it.
-  virtual Payload own_bytes(std::size_t piece) = 0;
-  virtual std::vector<float> own_values(std::size_t piece) = 0;
-  // Numbers of this node's making as bytes, and as read from them. `coding` is exact or down.
-  virtual Payload write(std::size_t piece, Coding coding, std::span<const float> values) = 0;
-  virtual std::vector<float> read(std::size_t piece, Coding coding, const Payload& bytes) = 0;
-  // This piece of the mean is final.
-  virtual void have_mean(std::size_t piece, std::vector<float> values) = 0;
-  // Everybody's share is known: these are counted, with this sum of weights.
-  virtual void have_roster(const std::vector<Rank>& counted, double weight) = 0;
-  // These go out after the attempt has returned: shares and notes in this order, then rosters, then
-  // posts.
-  virtual void post(Outgoing) = 0;
-  virtual void tell(Rank to, const Share&) = 0;
-  virtual void tell(Rank to, const Roster&) = 0;
-  // The bytes that the piece now taken came as; for passing them on unchanged.
-  virtual Payload arrived_bytes() = 0;
-
-  // What only topologies with notes and deadlines use.
-  // To the attempt at `to` of the exchange `about`; to oneself: in the next turn.
-  virtual void tell(const VectorId& about, Rank to, Note, Service) { (void)about, (void)to; }
-  // What of this was posted and has not gone out is dropped, before anything new is posted.
-  virtual void cancel(const TransferKey&, Rank to) { (void)to; }
-  // This run cannot go on.
-  virtual void give_up(std::string reason) { (void)reason; }
-  // Of the run; not within Attempt::encoded(), which nothing may depend on the time of.
-  virtual Time now() const { return Time{0}; }
-};
-
 class Attempt {
  public:
   explicit Attempt(const Terms& terms) : terms_(terms) {}
   virtual ~Attempt() = default;
 
   // Here is this node's contribution; weight 0: none, but it takes part. Members only, once.
-  virtual void contribute(std::uint64_t length, double weight, Desk&) = 0;
-  virtual Status take_share(Rank from, const Share&, Desk&) = 0;
+  virtual void contribute(std::uint64_t length, double weight, AttemptContext&) = 0;
+  virtual Status take_share(Rank from, const Share&, AttemptContext&) = 0;
   // May `from` give this piece now, in this phase (part, mean) and coding? The key's vector and
   // epoch are this attempt's.
   virtual Status admit(Rank from, const TransferKey&, std::size_t piece) const = 0;
   // An admitted piece. An Error: its weight is not what was promised.
-  virtual Status take(Arrival&&, std::size_t piece, Desk&) = 0;
+  virtual Status take(Arrival&&, std::size_t piece, AttemptContext&) = 0;
   // A piece that was asked of `from` and is no longer needed: one that comes all the same is late.
   virtual bool stale(Rank from, const TransferKey&, std::size_t piece) const {
     (void)from, (void)piece;
     return false;
   }
   // What an attempt like this one told. Also heard after its round is over here, while it lives.
-  virtual Status take_note(Rank from, const Note&, Desk&);
+  virtual Status take_note(Rank from, const Note&, AttemptContext&);
   // When this attempt wants to be woken, if nothing comes before.
   virtual std::optional<Time> due() const { return std::nullopt; }
-  virtual void on_time(Desk&) {}  // that time has come, or is passed
+  virtual void on_time(AttemptContext&) {}  // that time has come, or is passed
   // What was posted, now that there is room for it.
-  virtual Payload encoded(const TransferKey&, std::size_t piece, Desk&) = 0;
-  virtual bool reduced() const = 0;  // all that this node owns is reduced
-  virtual bool drained() const = 0;  // nothing is kept for sending
+  virtual Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) = 0;
+  struct Progress {
+    bool reduced = false;  // all that this node owns is reduced
+    bool drained = false;  // nothing is kept for sending
+  };
+  virtual Progress progress() const = 0;
+  bool reduced() const { return progress().reduced; }
+  bool drained() const { return progress().drained; }
   virtual std::string waiting_for(const std::vector<bool>& mean_pieces) const = 0;
   virtual void state(Archive&);
 
@@ -101,8 +72,8 @@ class Attempt {
   // Sends all pieces to `to` when there is room. `hop`: how many links lie behind them; of what
   // waits for a link, older rounds go first, then what has the longest way to go.
   void post(const TransferKey&, Rank to, std::vector<Range>, double weight, std::uint32_t hop,
-            std::uint32_t hops, Desk&);
-  void tell_roster(std::span<const double> weights, Desk&);
+            std::uint32_t hops, AttemptContext&);
+  void tell_roster(std::span<const double> weights, AttemptContext&);
   Status refuse(Rank from, std::string why) const;
   std::string round_text() const { return "round " + std::to_string(terms_.key.round); }
 
@@ -133,6 +104,25 @@ class TopologyOutput {
  private:
   std::vector<std::pair<Rank, Notice>> told_;
   std::vector<std::tuple<std::string, Round, double>> figures_;
+};
+
+// What a topology that plans anew while rounds go on has besides (forest with learned rates).
+class ReplanningTopology {
+ public:
+  virtual ~ReplanningTopology() = default;
+  // The round from which the trees of this exchange are in force; 0: they are those of
+  // Topology::forest(). Other trees have another beginning.
+  virtual Round since(const VectorId&) const = 0;
+  virtual Forest forest_since(Round, const Grid&) const = 0;
+  // What keeps this node from giving its part to an exchange; nothing: it may. Asked again when
+  // something was heard.
+  virtual std::optional<std::string> hold(const VectorId&) const = 0;
+  virtual void on_contributed(const VectorId&) = 0;  // this node gives its part now
+  virtual void on_mean_ready(const VectorId&, const Grid&, TopologyOutput&) = 0;
+  // A stretch of a vector that was given to the transfer `waited` ago is with the host; one came.
+  virtual void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) = 0;
+  virtual void on_received(Rank from, std::uint64_t bytes, Time now) = 0;
+  virtual Status take(Rank from, const Notice&, TopologyOutput&) = 0;
 };
 
 // A way for parts to become a mean.
@@ -166,24 +156,8 @@ class Topology {
   virtual void close_group(std::uint32_t group) { (void)group; }
   virtual void state(Archive&) {}
 
-  // --- what only topologies use that plan anew while rounds go on
-  // The round from which the trees of this exchange are in force; 0: they are those of forest().
-  // Other trees have another beginning.
-  virtual Round since(const VectorId&) const { return 0; }
-  virtual Forest forest_since(Round, const Grid&) const { return {}; }
-  // What keeps this node from giving its part to an exchange; nothing: it may. Asked again when
-  // something was heard.
-  virtual std::optional<std::string> hold(const VectorId&) const { return std::nullopt; }
-  virtual void given(const VectorId&) {}                                // it gives it now
-  virtual void ended(const VectorId&, const Grid&, TopologyOutput&) {}  // the mean is here
-  // A stretch of a vector that was given to the transfer `waited` ago is with the host; one came.
-  virtual void left(Rank to, std::uint64_t bytes, Time waited, Time now) {
-    (void)to, (void)bytes, (void)waited, (void)now;
-  }
-  virtual void came(Rank from, std::uint64_t bytes, Time now) {
-    (void)from, (void)bytes, (void)now;
-  }
-  virtual Status take(Rank from, const Notice&, TopologyOutput&);
+  // Of a topology that plans anew while rounds go on; null: it does not. Its state is this one's.
+  virtual ReplanningTopology* replanning() { return nullptr; }
 };
 
 // Who serves a team: `server`, [roles] server, or the lowest live worker where it is absent or

@@ -15,13 +15,12 @@ class Bare final : public Attempt {
  public:
   using Attempt::Attempt, Attempt::key, Attempt::post, Attempt::refuse, Attempt::set_contribution,
       Attempt::share, Attempt::tell_roster;
-  void contribute(std::uint64_t, double, Desk&) override {}
-  Status take_share(Rank, const Share&, Desk&) override { return Ok{}; }
+  void contribute(std::uint64_t, double, AttemptContext&) override {}
+  Status take_share(Rank, const Share&, AttemptContext&) override { return Ok{}; }
   Status admit(Rank, const TransferKey&, std::size_t) const override { return Ok{}; }
-  Status take(Arrival&&, std::size_t, Desk&) override { return Ok{}; }
-  Payload encoded(const TransferKey&, std::size_t, Desk&) override { return {}; }
-  bool reduced() const override { return true; }
-  bool drained() const override { return true; }
+  Status take(Arrival&&, std::size_t, AttemptContext&) override { return Ok{}; }
+  Payload encoded(const TransferKey&, std::size_t, AttemptContext&) override { return {}; }
+  Progress progress() const override { return {true, true}; }
   std::string waiting_for(const std::vector<bool>&) const override { return ""; }
 };
 
@@ -96,7 +95,7 @@ TEST_F(AttemptTest, TheRosterNamesWhoBroughtSomething) {
   ASSERT_EQ(desk.rosters_here.size(), 1u);
   EXPECT_EQ(desk.rosters_here[0], (std::pair{counted, 6.5}));
   std::vector<Rank> told;
-  for (const auto& [to, roster] : desk.rosters) {
+  for (const auto& [to, roster] : desk.rosters()) {
     told.push_back(to);
     EXPECT_EQ(roster.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 4, 0, 1 << 1}));
     EXPECT_EQ(roster.weight, 6.5);
@@ -108,7 +107,7 @@ TEST_F(AttemptTest, TheRosterNamesWhoBroughtSomething) {
 
 TEST_F(AttemptTest, AServerTellsAllAndKeepsNoMeanItself) {
   Bare(server.terms()).tell_roster(std::vector<double>{1, 1, 1, 1}, desk);
-  EXPECT_EQ(desk.rosters.size(), 4u);
+  EXPECT_EQ(desk.rosters().size(), 4u);
   EXPECT_TRUE(desk.rosters_here.empty());
 }
 

@@ -1,47 +1,59 @@
-// Numbers to bytes and back: what a Scene and the transfer ask of an Exchange.
-#include "longhaul/overlay/scene.h"
+// What an Exchange gives its attempts, and does for them; what it writes when a link has room.
+#include "longhaul/overlay/exchange.h"
 
 namespace longhaul::overlay {
 
-Payload Exchange::Scene::own_bytes(std::size_t piece) {
-  const Range at = exchange_.grid_.range(piece);
-  LH_CHECK(exchange_.begun_ && exchange_.weight_ > 0);
-  const auto values = exchange_.common_.place.phantom
-                          ? std::span<const float>{}
-                          : std::span<const float>(exchange_.values_).subspan(at.offset, at.length);
-  return exchange_.common_.coder.write(exchange_.own_key(round_), own_coding(), at, values);
+Payload ExchangeBuffers::own_bytes(std::size_t piece) const {
+  const Range at = grid_->range(piece);
+  return coder_->write(own_key_, exact_ ? Coding::exact : Coding::up, at,
+                       own_.empty() ? own_ : own_.subspan(at.offset, at.length));
 }
 
-std::vector<float> Exchange::Scene::own_values(std::size_t piece) {
-  return read(piece, own_coding(), own_bytes(piece));
+std::vector<float> ExchangeBuffers::own_values(std::size_t piece) const {
+  return read(piece, exact_ ? Coding::exact : Coding::up, own_bytes(piece));
 }
 
-Payload Exchange::Scene::write(std::size_t piece, Coding coding, std::span<const float> values) {
-  return exchange_.common_.coder.write(exchange_.own_key(round_), coding,
-                                       exchange_.grid_.range(piece), values);
+Payload ExchangeBuffers::write(std::size_t piece, Coding coding,
+                               std::span<const float> values) const {
+  return coder_->write(own_key_, coding, grid_->range(piece), values);
 }
 
-std::vector<float> Exchange::Scene::read(std::size_t piece, Coding coding, const Payload& bytes) {
-  auto values = exchange_.common_.coder.read(exchange_.own_key(round_), coding,
-                                             exchange_.grid_.range(piece), bytes);
+std::vector<float> ExchangeBuffers::read(std::size_t piece, Coding coding,
+                                         const Payload& bytes) const {
+  auto values = coder_->read(own_key_, coding, grid_->range(piece), bytes);
   LH_CHECK(values);  // our own bytes
   return *std::move(values);
 }
 
-void Exchange::Scene::carry_out(GroupTurn& turn) {
+AttemptContext Exchange::context(Round round, Time now, Payload arrived) {
+  const bool has_own = begun_ && weight_ > 0 && round == next_;
+  const ExchangeBuffers buffers(
+      common_.coder, grid_, own_key(round), exact_,
+      has_own ? std::span<const float>(values_) : std::span<const float>{});
+  return AttemptContext(buffers, now, std::move(arrived));
+}
+
+void Exchange::carry_out(Round round, AttemptContext& context, GroupTurn& turn) {
+  for (const auto& [piece, values] : context.means) put_piece(round, piece, values);
+  for (auto& [counted, weight] : context.rosters_here)
+    put_roster(round, std::move(counted), weight, team_.epoch);
   // In the class of the pieces and before them: it comes first.
-  for (const auto& [to, share] : shares_) turn.own.send(to, share, {}, kBulk);
-  for (const Told& told : notes_) turn.own.send(told.to, told.note, {}, told.service);
-  for (const Rank to : rosters_) {
-    Message message;
-    message.kind = Roster::kKind;
-    message.head = *roster_;
-    turn.own.send(to, std::move(message), kControl);
+  for (const auto& [to, share] : context.shares) turn.own.send(to, share, {}, kBulk);
+  for (AttemptActions::Told& told : context.notes) {
+    told.note.epoch = team_.epoch;
+    told.note.vector = {told.about, team_.self};
+    turn.own.send(told.to, told.note, {}, told.service);
   }
-  for (const auto& [key, to] : cancelled_) exchange_.common_.transfer->cancel(key, to);
-  for (Outgoing& outgoing : posts_)
-    exchange_.common_.transfer->begin(std::move(outgoing), turn.transfer);
-  if (given_up_) turn.own.fail(*given_up_);
+  if (context.roster) {
+    Message message;  // one buffer for all
+    message.kind = Roster::kKind;
+    message.head = Payload(share(to_wire(*context.roster)));
+    for (const Rank to : context.roster_to) turn.own.send(to, message, kControl);
+  }
+  for (const auto& [key, to] : context.cancelled) common_.transfer->cancel(key, to);
+  for (Outgoing& outgoing : context.posts)
+    common_.transfer->begin(std::move(outgoing), turn.transfer);
+  if (!context.given_up.empty()) turn.own.fail(context.given_up);
 }
 
 Payload Exchange::encoded(const TransferKey& key, Range range) {
@@ -55,9 +67,9 @@ Payload Exchange::encoded(const TransferKey& key, Range range) {
   }
   const auto it = attempts_.find(key.vector.round);
   LH_CHECK(it != attempts_.end() && key.epoch == team_.epoch);
-  Scene scene(*this, key.vector.round, Time{0});
+  AttemptContext context = this->context(key.vector.round);
   if (Phase(key.phase) == Phase::part && key.vector.round == next_) sent_.at(*piece) = true;
-  return it->second->encoded(key, *piece, scene);
+  return it->second->encoded(key, *piece, context);
 }
 
 }  // namespace longhaul::overlay

@@ -1,7 +1,6 @@
 #include "longhaul/overlay/exchange.h"
 
 #include "longhaul/overlay/rank_bits.h"
-#include "longhaul/overlay/scene.h"
 
 namespace longhaul::overlay {
 
@@ -43,13 +42,14 @@ void Exchange::begin(Round round, const Contribution& given) {
 
 void Exchange::contribute(GroupTurn& turn) {
   const VectorId key = id(next_);
-  held_ = common_.topology->hold(key).has_value();
+  ReplanningTopology* const replanning = common_.topology->replanning();
+  held_ = replanning && replanning->hold(key).has_value();
   if (held_) return;
-  common_.topology->given(key);
-  Scene scene(*this, next_, turn.now());
+  if (replanning) replanning->on_contributed(key);
+  AttemptContext context = this->context(next_, turn.now());
   sent_.assign(grid_.pieces(), false);
-  attempt(next_).contribute(grid_.length(), weight_, scene);
-  scene.carry_out(turn);
+  attempt(next_).contribute(grid_.length(), weight_, context);
+  carry_out(next_, context, turn);
   settle(turn);
 }
 
@@ -63,9 +63,9 @@ std::optional<Outcome> Exchange::poll(Round round) {
 
 Status Exchange::take(Rank from, const Share& share, GroupTurn& turn) {
   const Round round = share.vector.round;
-  Scene scene(*this, round, turn.now());
-  LH_TRY(attempt(round).take_share(from, share, scene));
-  scene.carry_out(turn);
+  AttemptContext context = this->context(round, turn.now());
+  LH_TRY(attempt(round).take_share(from, share, context));
+  carry_out(round, context, turn);
   settle(turn);
   return Ok{};
 }
@@ -99,10 +99,10 @@ Status Exchange::take(Rank from, const Note& note, GroupTurn& turn) {
     turn.late(round);
     return Ok{};
   }
-  Scene scene(*this, round, turn.now());
-  const Status heard = attempt->second->take_note(from, note, scene);
+  AttemptContext context = this->context(round, turn.now());
+  const Status heard = attempt->second->take_note(from, note, context);
   if (!heard && from != team_.self) return heard;
-  scene.carry_out(turn);
+  carry_out(round, context, turn);
   settle(turn);
   return Ok{};
 }
@@ -117,9 +117,9 @@ std::optional<Time> Exchange::due() const {
 void Exchange::on_time(GroupTurn& turn) {
   for (const auto& [round, attempt] : attempts_) {
     if (!attempt->due() || *attempt->due() > turn.now()) continue;
-    Scene scene(*this, round, turn.now());
-    attempt->on_time(scene);
-    scene.carry_out(turn);
+    AttemptContext context = this->context(round, turn.now());
+    attempt->on_time(context);
+    carry_out(round, context, turn);
   }
   settle(turn);
 }
@@ -156,8 +156,9 @@ void Exchange::take(Arrival&& arrival, GroupTurn& turn) {
   const auto under_way = attempts_.find(round);
   if (under_way != attempts_.end() && under_way->second->stale(arrival.from, key, piece))
     return turn.late(round);
-  common_.topology->came(arrival.from, common_.coder.size(key.coding, arrival.range.length),
-                         turn.now());
+  if (ReplanningTopology* const replanning = common_.topology->replanning())
+    replanning->on_received(arrival.from, common_.coder.size(key.coding, arrival.range.length),
+                            turn.now());
   if (Phase(key.phase) == Phase::repair) {
     put_piece(round, piece, arrival.values);
     return settle(turn);
@@ -165,9 +166,10 @@ void Exchange::take(Arrival&& arrival, GroupTurn& turn) {
   Payload bytes;
   for (const Common::Arrived& one : common_.arrived)
     if (one.key == key && one.range == arrival.range) bytes = one.bytes;
-  Scene scene(*this, round, turn.now(), std::move(bytes));
-  if (!attempt(round).take(std::move(arrival), piece, scene)) turn.own.record("refused", round, 1);
-  scene.carry_out(turn);
+  AttemptContext context = this->context(round, turn.now(), std::move(bytes));
+  if (!attempt(round).take(std::move(arrival), piece, context))
+    turn.own.record("refused", round, 1);
+  carry_out(round, context, turn);
   settle(turn);
 }
 
@@ -179,8 +181,13 @@ Attempt& Exchange::attempt(Round round) {
   return *attempt;
 }
 
+Round Exchange::since(Round round) const {
+  ReplanningTopology* const replanning = common_.topology->replanning();
+  return replanning ? replanning->since(id(round)) : 0;
+}
+
 const Plan* Exchange::plan_of(Round round) {
-  const Round since = common_.topology->since(id(round));
+  const Round since = this->since(round);
   auto& plan = plans_[since];
   if (!plan) plan = make_plan(since);
   return plan.get();
@@ -189,8 +196,9 @@ const Plan* Exchange::plan_of(Round round) {
 // Nothing if no worker is left.
 std::unique_ptr<Plan> Exchange::make_plan(Round since) const {
   if (team_.members.empty()) return nullptr;
-  const Topology& topology = *common_.topology;
-  if (since > 0) return std::make_unique<Plan>(grid_, team_, topology.forest_since(since, grid_));
+  Topology& topology = *common_.topology;
+  if (since > 0)
+    return std::make_unique<Plan>(grid_, team_, topology.replanning()->forest_since(since, grid_));
   if (const auto forest = topology.forest(grid_, team_))
     return std::make_unique<Plan>(grid_, team_, *forest);
   return std::make_unique<Plan>(grid_, team_);
@@ -199,7 +207,7 @@ std::unique_ptr<Plan> Exchange::make_plan(Round since) const {
 // Attempts keep theirs, also one that a share out of turn opened before its plan was known.
 void Exchange::forget_plans() {
   if (plans_.size() < 2) return;
-  const Round next = common_.topology->since(id(next_));
+  const Round next = since(next_);
   std::set<const Plan*> used;
   for (const auto& [round, attempt] : attempts_) used.insert(attempt->terms().plan);
   std::erase_if(plans_, [&](const auto& one) {
@@ -262,9 +270,11 @@ void Exchange::put_roster(Round round, std::vector<Rank> counted, double weight,
 
 void Exchange::end_round(GroupTurn& turn) {
   if (weight_ > 0) common_.coder.settle(own_key(next_), Coding::up, Codec::Fate::delivered);
-  TopologyOutput output;
-  common_.topology->ended(id(next_), grid_, output);
-  output.carry_out(team_.epoch, turn.own);
+  if (ReplanningTopology* const replanning = common_.topology->replanning()) {
+    TopologyOutput output;
+    replanning->on_mean_ready(id(next_), grid_, output);
+    output.carry_out(team_.epoch, turn.own);
+  }
   lowest_ = ++next_;
   begun_ = borrowed = false;
   source_.reset();
@@ -333,7 +343,7 @@ Status Exchange::repair(Rank to, GroupTurn& turn) {
 std::string Exchange::waiting_for() const {
   const std::string round = "round " + std::to_string(next_) + ": ";
   if (source_) return round + "repair from " + std::to_string(*source_);
-  if (held_) return round + common_.topology->hold(id(next_)).value_or("");
+  if (held_) return round + common_.topology->replanning()->hold(id(next_)).value_or("");
   const bool some = mean_.kept && mean_.round == next_;
   return attempts_.at(next_)->waiting_for(some ? mean_.have : std::vector<bool>{});
 }

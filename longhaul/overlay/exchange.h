@@ -113,11 +113,13 @@ class Exchange {
   void state(Archive&);
 
  private:
-  class Scene;  // a Desk
+  AttemptContext context(Round, Time now = Time{0}, Payload arrived = {});
+  void carry_out(Round, AttemptContext&, GroupTurn&);
   VectorId id(Round round) const { return {round, group_, range_}; }
   CodecKey own_key(Round round) const { return {id(round), team_.self}; }
   Attempt& attempt(Round);
   const Plan* plan_of(Round);
+  Round since(Round) const;  // see ReplanningTopology
   std::unique_ptr<Plan> make_plan(Round since) const;
   void forget_plans();
   void drop(Round);

@@ -38,7 +38,7 @@ void PlannedForest::state(Archive& ar) {
 }
 
 Round PlannedForest::since(const VectorId& key) const {
-  return replanner_ && planned_anew(key) ? replanner_->since(key.round) : 0;
+  return planned_anew(key) ? replanner_->since(key.round) : 0;
 }
 
 Forest PlannedForest::forest_since(Round since, const Grid& grid) const {
@@ -46,27 +46,26 @@ Forest PlannedForest::forest_since(Round since, const Grid& grid) const {
 }
 
 std::optional<std::string> PlannedForest::hold(const VectorId& key) const {
-  return replanner_ && planned_anew(key) ? replanner_->hold(key.round) : std::nullopt;
+  return planned_anew(key) ? replanner_->hold(key.round) : std::nullopt;
 }
 
-void PlannedForest::given(const VectorId& key) {
-  if (replanner_ && planned_anew(key)) replanner_->given(key.round);
+void PlannedForest::on_contributed(const VectorId& key) {
+  if (planned_anew(key)) replanner_->on_contributed(key.round);
 }
 
-void PlannedForest::ended(const VectorId& key, const Grid& grid, TopologyOutput& output) {
-  if (replanner_ && planned_anew(key)) replanner_->ended(key.round, grid, output);
+void PlannedForest::on_mean_ready(const VectorId& key, const Grid& grid, TopologyOutput& output) {
+  if (planned_anew(key)) replanner_->on_mean_ready(key.round, grid, output);
 }
 
-void PlannedForest::left(Rank to, std::uint64_t bytes, Time waited, Time now) {
-  if (replanner_) replanner_->left(to, bytes, waited, now);
+void PlannedForest::on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) {
+  replanner_->on_sent(to, bytes, waited, now);
 }
 
-void PlannedForest::came(Rank from, std::uint64_t bytes, Time now) {
-  if (replanner_) replanner_->came(from, bytes, now);
+void PlannedForest::on_received(Rank from, std::uint64_t bytes, Time now) {
+  replanner_->on_received(from, bytes, now);
 }
 
 Status PlannedForest::take(Rank from, const Notice& notice, TopologyOutput& output) {
-  if (!replanner_) return Topology::take(from, notice, output);
   return replanner_->take(from, notice, output);
 }
 

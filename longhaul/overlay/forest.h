@@ -55,7 +55,7 @@ struct ForestConfig {
   }
 };
 
-class PlannedForest final : public Topology {
+class PlannedForest final : public Topology, private ReplanningTopology {
  public:
   // `network`: what the job says of it, which has the sites of all nodes. Null: all links are
   // alike.
@@ -73,18 +73,21 @@ class PlannedForest final : public Topology {
 
   void new_team(std::uint32_t group, const Team&) override;
   void state(Archive&) override;
-  Round since(const VectorId&) const override;
-  Forest forest_since(Round, const Grid&) const override;
-  std::optional<std::string> hold(const VectorId&) const override;
-  void given(const VectorId&) override;
-  void ended(const VectorId&, const Grid&, TopologyOutput&) override;
-  void left(Rank to, std::uint64_t bytes, Time waited, Time now) override;
-  void came(Rank from, std::uint64_t bytes, Time now) override;
-  Status take(Rank from, const Notice&, TopologyOutput&) override;
+  ReplanningTopology* replanning() override { return replanner_ ? this : nullptr; }
 
   const forest::Replanner* replanner() const { return replanner_.get(); }
 
  private:
+  // ReplanningTopology, if rates are learned
+  Round since(const VectorId&) const override;
+  Forest forest_since(Round, const Grid&) const override;
+  std::optional<std::string> hold(const VectorId&) const override;
+  void on_contributed(const VectorId&) override;
+  void on_mean_ready(const VectorId&, const Grid&, TopologyOutput&) override;
+  void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) override;
+  void on_received(Rank from, std::uint64_t bytes, Time now) override;
+  Status take(Rank from, const Notice&, TopologyOutput&) override;
+
   const ForestConfig config_;
   const std::shared_ptr<const flow::Wan> network_;
   const std::vector<std::uint32_t> site_of_;            // by rank

@@ -25,13 +25,13 @@ TransferKey Owners::mean_key(Rank owner) const {
   return key(Phase::mean, options_.exact_means ? Coding::exact : Coding::down, owner);
 }
 
-void Owners::contribute(std::uint64_t length, double weight, Desk& desk) {
+void Owners::contribute(std::uint64_t length, double weight, AttemptContext& context) {
   set_contribution(weight);
-  for (const Rank to : other_owners()) desk.tell(to, share(length));
-  if (weight > 0) send_parts(desk);
+  for (const Rank to : other_owners()) context.shares.emplace_back(to, share(length));
+  if (weight > 0) send_parts(context);
   if (mine_.empty()) return;
   set_weight(*terms_.team->index_of(terms_.team->self), weight);
-  go_on(desk);
+  go_on(context);
 }
 
 // The owner after oneself first: if all do so, their traffic spreads over the receivers.
@@ -44,7 +44,7 @@ std::vector<Rank> Owners::other_owners() const {
   return order;
 }
 
-void Owners::send_parts(Desk& desk) {
+void Owners::send_parts(AttemptContext& context) {
   const TransferKey part = key(Phase::part, Coding::up, terms_.team->self);
   if (options_.window > 0) {  // hub: one owner, means come back in the order of the pieces
     const Rank server = terms_.plan->root();
@@ -53,11 +53,11 @@ void Owners::send_parts(Desk& desk) {
     const std::size_t count = begun_parts_ == 0 ? options_.window : 1;
     for (std::size_t i = 0; i < count && begun_parts_ < pieces.size(); ++i)
       post(part, server, terms_.plan->ranges(pieces.subspan(begun_parts_++, 1)), weight(), 0, kHops,
-           desk);
+           context);
     return;
   }
   for (const Rank to : other_owners())
-    post(part, to, terms_.plan->ranges(terms_.plan->pieces_of(to)), weight(), 0, kHops, desk);
+    post(part, to, terms_.plan->ranges(terms_.plan->pieces_of(to)), weight(), 0, kHops, context);
 }
 
 void Owners::set_weight(std::uint32_t member, double weight) {
@@ -67,26 +67,26 @@ void Owners::set_weight(std::uint32_t member, double weight) {
   if (all_known()) total_ = std::accumulate(weights_.begin(), weights_.end(), 0.0);
 }
 
-Status Owners::take_share(Rank from, const Share& share, Desk& desk) {
+Status Owners::take_share(Rank from, const Share& share, AttemptContext& context) {
   const auto member = terms_.team->index_of(from);
   if (!member || mine_.empty()) return refuse(from, "a share for a node that owns nothing of it");
   if (weights_[*member] != kUnknownWeight) return refuse(from, "a second share");
   set_weight(*member, share.weight);
-  if (share.weight == 0 || all_known()) go_on(desk);
+  if (share.weight == 0 || all_known()) go_on(context);
   return Ok{};
 }
 
 // A weight became known: what waited for it may go on.
-void Owners::go_on(Desk& desk) {
+void Owners::go_on(AttemptContext& context) {
   if (all_known() && givers_ == 0) {  // nobody brings anything: an empty mean
     to_reduce_ = 0;
-    if (terms_.plan->root() == terms_.team->self) tell_roster(weights_, desk);
+    if (terms_.plan->root() == terms_.team->self) tell_roster(weights_, context);
     return;
   }
   // No part will come to wake a piece if this node is the only one that contributes.
   const bool alone = all_known() && givers_ == 1 && contributed() && weight() > 0;
   for (std::size_t slot = 0; slot < slots_.size(); ++slot)
-    if (slots_[slot].open || alone) advance(slot, desk);
+    if (slots_[slot].open || alone) advance(slot, context);
 }
 
 Status Owners::admit(Rank from, const TransferKey& key, std::size_t piece) const {
@@ -106,10 +106,10 @@ Status Owners::admit(Rank from, const TransferKey& key, std::size_t piece) const
   return Ok{};
 }
 
-Status Owners::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
+Status Owners::take(Arrival&& arrival, std::size_t piece, AttemptContext& context) {
   if (Phase(arrival.key.phase) == Phase::mean) {
-    desk.have_mean(piece, std::move(arrival.values));
-    if (options_.window > 0 && weight() > 0) send_parts(desk);
+    context.means[piece] = std::move(arrival.values);
+    if (options_.window > 0 && weight() > 0) send_parts(context);
     return Ok{};
   }
   const std::uint32_t member = *terms_.team->index_of(arrival.from);
@@ -117,11 +117,11 @@ Status Owners::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
   const std::size_t slot = slot_of(piece);
   slots_[slot].open = true;
   slots_[slot].reduction.add(member, std::move(arrival.values), weights_);
-  advance(slot, desk);
+  advance(slot, context);
   return Ok{};
 }
 
-void Owners::advance(std::size_t index, Desk& desk) {
+void Owners::advance(std::size_t index, AttemptContext& context) {
   Slot& slot = slots_[index];
   if (slot.done) return;
   slot.open = true;
@@ -129,36 +129,36 @@ void Owners::advance(std::size_t index, Desk& desk) {
   if (contributed() && weight() > 0) {
     const std::uint32_t self = *terms_.team->index_of(terms_.team->self);
     if (slot.reduction.wants(self, weights_))
-      slot.reduction.add(self, desk.own_values(mine_[index]), weights_);
+      slot.reduction.add(self, context.buffers.own_values(mine_[index]), weights_);
   }
-  if (slot.reduction.advance(weights_)) finish(index, desk);
+  if (slot.reduction.advance(weights_)) finish(index, context);
 }
 
-void Owners::finish(std::size_t index, Desk& desk) {
+void Owners::finish(std::size_t index, AttemptContext& context) {
   const std::uint32_t piece = mine_[index];
   const Coding coding = mean_key(terms_.team->self).coding;
-  Payload bytes = desk.write(piece, coding, slots_[index].reduction.mean(total_));
+  Payload bytes = context.buffers.write(piece, coding, slots_[index].reduction.mean(total_));
   slots_[index] = {.open = true, .done = true, .reduction = {}};
   --to_reduce_;
   // The owner, too, uses what the others will read.
-  if (terms_.team->takes_part()) desk.have_mean(piece, desk.read(piece, coding, bytes));
-  if (piece == 0) tell_roster(weights_, desk);
+  if (terms_.team->takes_part()) context.means[piece] = context.buffers.read(piece, coding, bytes);
+  if (piece == 0) tell_roster(weights_, context);
   const auto others = terms_.team->members.size() - (terms_.team->takes_part() ? 1 : 0);
   if (others > 0) outbox_.emplace(piece, Out{std::move(bytes), std::uint32_t(others)});
   if (options_.streamed) {
-    send_means({terms_.grid().range(piece)}, desk);
+    send_means({terms_.grid().range(piece)}, context);
   } else if (to_reduce_ == 0) {
-    send_means(terms_.plan->ranges(mine_), desk);
+    send_means(terms_.plan->ranges(mine_), context);
   }
 }
 
-void Owners::send_means(std::vector<Range> ranges, Desk& desk) {
+void Owners::send_means(std::vector<Range> ranges, AttemptContext& context) {
   const TransferKey mean = mean_key(terms_.team->self);
-  for (const Rank to : terms_.team->others()) post(mean, to, ranges, total_, 1, kHops, desk);
+  for (const Rank to : terms_.team->others()) post(mean, to, ranges, total_, 1, kHops, context);
 }
 
-Payload Owners::encoded(const TransferKey& key, std::size_t piece, Desk& desk) {
-  if (Phase(key.phase) == Phase::part) return desk.own_bytes(piece);
+Payload Owners::encoded(const TransferKey& key, std::size_t piece, AttemptContext& context) {
+  if (Phase(key.phase) == Phase::part) return context.buffers.own_bytes(piece);
   const auto out = outbox_.find(std::uint32_t(piece));
   LH_CHECK(out != outbox_.end());
   Payload bytes = out->second.bytes;

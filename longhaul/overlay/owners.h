@@ -19,13 +19,12 @@ class Owners final : public Attempt {
  public:
   Owners(const Terms& terms, const OwnersOptions& options);
 
-  void contribute(std::uint64_t length, double weight, Desk&) override;
-  Status take_share(Rank from, const Share&, Desk&) override;
+  void contribute(std::uint64_t length, double weight, AttemptContext&) override;
+  Status take_share(Rank from, const Share&, AttemptContext&) override;
   Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
-  Status take(Arrival&&, std::size_t piece, Desk&) override;
-  Payload encoded(const TransferKey&, std::size_t piece, Desk&) override;
-  bool reduced() const override { return to_reduce_ == 0; }
-  bool drained() const override { return outbox_.empty(); }
+  Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
+  Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
+  Progress progress() const override { return {to_reduce_ == 0, outbox_.empty()}; }
   std::string waiting_for(const std::vector<bool>& mean_pieces) const override;
   void state(Archive&) override;
 
@@ -48,11 +47,11 @@ class Owners final : public Attempt {
   std::size_t slot_of(std::size_t piece) const;
   TransferKey mean_key(Rank owner) const;
   void set_weight(std::uint32_t member, double weight);
-  void send_parts(Desk&);
-  void go_on(Desk&);
-  void advance(std::size_t slot, Desk&);
-  void finish(std::size_t slot, Desk&);
-  void send_means(std::vector<Range>, Desk&);
+  void send_parts(AttemptContext&);
+  void go_on(AttemptContext&);
+  void advance(std::size_t slot, AttemptContext&);
+  void finish(std::size_t slot, AttemptContext&);
+  void send_means(std::vector<Range>, AttemptContext&);
 
   const OwnersOptions options_;
   const std::span<const std::uint32_t> mine_;  // pieces

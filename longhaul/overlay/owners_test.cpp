@@ -127,7 +127,7 @@ TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
     ASSERT_TRUE(node.give(1, 1, 1, 2));
     EXPECT_EQ(node.posted(Phase::mean), 4u) << "two pieces to two others";
     EXPECT_TRUE(node.attempt.reduced());
-    EXPECT_EQ(node.desk.rosters.size(), 2u) << "once to each other";
+    EXPECT_EQ(node.desk.rosters().size(), 2u) << "once to each other";
     EXPECT_EQ(node.desk.rosters_here.size(), 1u);
   }
 }

@@ -33,7 +33,7 @@ double PortMeter::close() {
   return most;
 }
 
-void PairRates::left(Rank to, std::uint64_t bytes, Time waited, Time now) {
+void PairRates::on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) {
   const auto [at, fresh] = runs_.try_emplace(to);
   Run& run = at->second;
   if (fresh || now - waited > run.last) {  // nothing waited before it
@@ -50,7 +50,7 @@ void PairRates::left(Rank to, std::uint64_t bytes, Time waited, Time now) {
   run.last = now;
 }
 
-void PairRates::came(std::uint64_t bytes, Time now) { down_meter_.add(bytes, now); }
+void PairRates::on_received(std::uint64_t bytes, Time now) { down_meter_.add(bytes, now); }
 
 // Several that share a full port get the same of it, and each could have more alone: so what is
 // lower than before says nothing of a pair that is among the quickest of a full port.

@@ -42,8 +42,8 @@ class PairRates {
   PairRates(double ema, double step) : ema_(ema), step_(step) {}
 
   // A stretch of a vector was handed to the host; it had waited for `waited`.
-  void left(Rank to, std::uint64_t bytes, Time waited, Time now);
-  void came(std::uint64_t bytes, Time now);
+  void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now);
+  void on_received(std::uint64_t bytes, Time now);
   // A round is over: what was measured in it is learned. `sharing`: nodes that send and get through
   // the same port, this one counted.
   void close(std::uint32_t sharing = 1);

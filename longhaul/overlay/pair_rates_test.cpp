@@ -14,7 +14,7 @@ Time ms(double count) { return from_seconds(count / 1e3); }
 void burst(PairRates& rates, Rank to, double begin, double each, int count) {
   for (int i = 0; i < count; ++i) {
     const double waited = std::max(i - 1, 0) * each;
-    rates.left(to, kBytes, ms(waited), ms(begin + waited));
+    rates.on_sent(to, kBytes, ms(waited), ms(begin + waited));
   }
 }
 
@@ -32,7 +32,7 @@ TEST(PairRates, F12_OnlyWhatALinkDidWithoutAPauseCounts) {
 TEST(PairRates, AFewMessagesSayNothing) {
   PairRates rates(0.5, 0.2);
   burst(rates, 1, 0, 2, 5);
-  for (int i = 0; i < 100; ++i) rates.left(2, kBytes, Time{0}, ms(i));
+  for (int i = 0; i < 100; ++i) rates.on_sent(2, kBytes, Time{0}, ms(i));
   rates.close();
   EXPECT_TRUE(rates.pairs().empty());
   EXPECT_EQ(rates.up(), 0) << "too few for the port as well";
@@ -64,7 +64,7 @@ TEST(PairRates, F14_SharingAFullPortLowersNoPair) {
     for (int i = 0; i < 300; ++i)
       for (const auto& [to, each] : {std::pair{1u, 2.1}, {2u, 2.1}, {3u, 21.}}) {
         const double waited = std::max(i - 1, 0) * each;
-        if (waited < 500) rates.left(to, kBytes, ms(waited), ms(begin + waited));
+        if (waited < 500) rates.on_sent(to, kBytes, ms(waited), ms(begin + waited));
       }
   };
   shared(10'000);
@@ -105,7 +105,7 @@ TEST(PairRates, F15_APortIsWhatItCarriedAtMost) {
   PairRates rates(0.5, 0.2);
   double now = 0;
   const auto come = [&](double each, int count) {
-    for (int i = 0; i < count; ++i) rates.came(kBytes, ms(now += each));
+    for (int i = 0; i < count; ++i) rates.on_received(kBytes, ms(now += each));
   };
   come(1, 129);
   come(10, 64);
@@ -121,8 +121,8 @@ TEST(PairRates, SavingAndLoadingEqualsGoingOn) {
   PairRates plain(0.5, 0.2), saved(0.5, 0.2);
   for (int i = 0; i < 40; ++i) {
     for (PairRates* one : {&plain, &saved}) {
-      one->left(1, kBytes, ms(i > 0 ? 2 : 0), ms(2 * i));
-      one->came(kBytes, ms(i));
+      one->on_sent(1, kBytes, ms(i > 0 ? 2 : 0), ms(2 * i));
+      one->on_received(kBytes, ms(i));
     }
     Archive out;
     saved.state(out);

@@ -66,13 +66,13 @@ void PlanAgreement::new_team(Epoch epoch, Rank self, const std::vector<Rank>& me
   sites_ = sites;
 }
 
-void PlanAgreement::given(Round round) {
+void PlanAgreement::on_contributed(Round round) {
   LH_CHECK(!hold(round));
   given_ = round;
   forget();
 }
 
-void PlanAgreement::ended(Round round) {
+void PlanAgreement::on_mean_ready(Round round) {
   if (!given_ || *given_ < round) given_ = round;
 }
 

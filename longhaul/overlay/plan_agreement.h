@@ -32,9 +32,9 @@ class PlanAgreement {
   bool plans() const { return !members_.empty() && planner() == self_; }
 
   // This node gives its part to that round now.
-  void given(Round);
+  void on_contributed(Round);
   // It has the mean of that round, whether it gave a part in this epoch or not.
-  void ended(Round);
+  void on_mean_ready(Round);
   // What keeps it from doing so: "plan 2: acknowledgements of 1, 3".
   std::optional<std::string> hold(Round) const;
 

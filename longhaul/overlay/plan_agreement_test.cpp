@@ -16,7 +16,7 @@ const SitePlan kTwo = {{{star(1), 0.25}, {star(2), 0.75}}, 1};
 PlanAgreement node(Rank self, std::optional<Round> given = 4) {
   PlanAgreement one;
   one.new_team(1, self, kMembers, 3);
-  if (given) one.given(*given);
+  if (given) one.on_contributed(*given);
   return one;
 }
 
@@ -48,7 +48,7 @@ TEST(PlanAgreement, F16_AllHaveAPlanBeforeAnybodyCanBeginIt) {
   ASSERT_TRUE(t.planner.take(5, third));
   EXPECT_FALSE(t.planner.hold(5));
   EXPECT_FALSE(t.planner.may_propose()) << "it would start when this one does";
-  t.planner.given(5);
+  t.planner.on_contributed(5);
   EXPECT_TRUE(t.planner.may_propose());
   ASSERT_TRUE(t.third.take(3, second));
 }
@@ -67,14 +67,14 @@ TEST(PlanAgreement, F17_APlanGoesFromItsFirstRoundOn) {
     EXPECT_EQ(one->plan(6).trees[0].tree.root, 0u);
     EXPECT_EQ(one->plan(6).lag, 0.5);
   }
-  t.planner.given(5);
-  t.second.given(5);
+  t.planner.on_contributed(5);
+  t.second.on_contributed(5);
   const NewPlan next = *t.planner.propose(kTwo);
   EXPECT_EQ(next.start, 7u);
   const PlanAck again = *t.second.take(2, next), last = *t.third.take(2, next);
   ASSERT_TRUE(t.second.take(5, last));
-  t.second.given(6);
-  t.second.given(7);
+  t.second.on_contributed(6);
+  t.second.on_contributed(7);
   EXPECT_EQ(t.second.since(6), 6u) << "the others may still be in 6";
   EXPECT_EQ(t.second.plan(6).trees.size(), 1u);
   EXPECT_EQ(t.second.since(9), 7u);
@@ -177,7 +177,7 @@ TEST(PlanAgreement, SavingAndLoadingEqualsGoingOn) {
   EXPECT_EQ(loaded.hold(5), "plan 1: acknowledgements of 5");
   EXPECT_EQ(digest_of(to_message(loaded.plan(6))), digest_of(to_message(kTwo)));
   ASSERT_TRUE(loaded.take(5, *t.third.take(2, plan)));
-  loaded.given(5);
+  loaded.on_contributed(5);
   EXPECT_TRUE(loaded.may_propose());
 }
 

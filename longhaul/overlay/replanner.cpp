@@ -28,12 +28,12 @@ Forest Replanner::forest_since(Round since, const Grid& grid) const {
   return over_sites(agreement_.plan(since), group_by_site(team_, site_of_), grid.pieces());
 }
 
-void Replanner::left(Rank to, std::uint64_t bytes, Time waited, Time now) {
-  if (far(to)) rates_.left(to, bytes, waited, now);
+void Replanner::on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) {
+  if (far(to)) rates_.on_sent(to, bytes, waited, now);
 }
 
-void Replanner::came(Rank from, std::uint64_t bytes, Time now) {
-  if (far(from)) rates_.came(bytes, now);
+void Replanner::on_received(Rank from, std::uint64_t bytes, Time now) {
+  if (far(from)) rates_.on_received(bytes, now);
 }
 
 RateReport Replanner::report(Round round) const {
@@ -43,10 +43,10 @@ RateReport Replanner::report(Round round) const {
   return report;
 }
 
-void Replanner::ended(Round round, const Grid& grid, TopologyOutput& output) {
+void Replanner::on_mean_ready(Round round, const Grid& grid, TopologyOutput& output) {
   rates_.close(std::uint32_t(std::count_if(team_.members.begin(), team_.members.end(),
                                            [this](Rank rank) { return !far(rank); })));
-  agreement_.ended(round);
+  agreement_.on_mean_ready(round);
   grid_ = grid;
   if (!agreement_.plans()) return output.tell(agreement_.planner(), write(report(round)));
   reports_[team_.self] = report(round);

@@ -33,10 +33,10 @@ class Replanner {
   Round since(Round round) const { return agreement_.since(round); }
   Forest forest_since(Round since, const Grid&) const;
   std::optional<std::string> hold(Round round) const { return agreement_.hold(round); }
-  void given(Round round) { agreement_.given(round); }
-  void ended(Round, const Grid&, TopologyOutput&);
-  void left(Rank to, std::uint64_t bytes, Time waited, Time now);
-  void came(Rank from, std::uint64_t bytes, Time now);
+  void on_contributed(Round round) { agreement_.on_contributed(round); }
+  void on_mean_ready(Round, const Grid&, TopologyOutput&);
+  void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now);
+  void on_received(Rank from, std::uint64_t bytes, Time now);
   Status take(Rank from, const Notice&, TopologyOutput&);
   void state(Archive&);
 

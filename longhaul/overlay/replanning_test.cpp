@@ -18,8 +18,9 @@ using namespace std::chrono_literals;
 using longhaul::testing::MachineNet;
 
 // Stars, with another centre for every beginning. Notices of kind 1 say whether parts are held.
-class Stars final : public Topology {
+class Stars final : public Topology, public ReplanningTopology {
  public:
+  ReplanningTopology* replanning() override { return this; }
   std::uint32_t shards(std::uint32_t) const override { return 1; }
   std::optional<Forest> forest(const Grid& grid, const Team&) const override {
     return forest_since(0, grid);
@@ -37,11 +38,13 @@ class Stars final : public Topology {
   std::optional<std::string> hold(const VectorId&) const override {
     return held ? std::optional<std::string>("the word of the test") : std::nullopt;
   }
-  void given(const VectorId& key) override { gave.push_back(key.round); }
-  void ended(const VectorId& key, const Grid&, TopologyOutput& output) override {
+  void on_contributed(const VectorId& key) override { gave.push_back(key.round); }
+  void on_mean_ready(const VectorId& key, const Grid&, TopologyOutput& output) override {
     over.push_back(key.round);
     output.record("stars", key.round, 1);
   }
+  void on_sent(Rank, std::uint64_t, Time, Time) override {}
+  void on_received(Rank, std::uint64_t, Time) override {}
   Status take(Rank from, const Notice& notice, TopologyOutput& output) override {
     heard.push_back(from);
     if (notice.kind != 1) return malformed("strange");

@@ -38,33 +38,33 @@ TransferKey RingAttempt::part_key(Rank owner, std::uint32_t index) const {
   return key(Phase::part, way(owner, index) == 0 ? Coding::up : Coding::down, member(index));
 }
 
-void RingAttempt::contribute(std::uint64_t length, double weight, Desk& desk) {
+void RingAttempt::contribute(std::uint64_t length, double weight, AttemptContext& context) {
   set_contribution(weight);
   const Rank root = terms_.plan->root();
-  if (size() > 1) desk.tell(next(), share(length));
-  if (root != terms_.team->self && root != next()) desk.tell(root, share(length));
-  if (root == terms_.team->self) note_share(root, weight, desk);
-  start(desk);
+  if (size() > 1) context.shares.emplace_back(next(), share(length));
+  if (root != terms_.team->self && root != next()) context.shares.emplace_back(root, share(length));
+  if (root == terms_.team->self) note_share(root, weight, context);
+  start(context);
   for (auto& [piece, part] : std::exchange(early_, {}))
-    mix(piece, std::move(part.values), part.weight, desk);
+    mix(piece, std::move(part.values), part.weight, context);
 }
 
 // The pieces that start here are those of the member before.
-void RingAttempt::start(Desk& desk) {
+void RingAttempt::start(AttemptContext& context) {
   const Rank owner = previous();
   const auto pieces = terms_.plan->pieces_of(owner);
   if (size() == 1) {
     for (const std::uint32_t piece : pieces)
-      if (weight() > 0) finish(piece, desk.own_values(piece), weight(), desk);
+      if (weight() > 0) finish(piece, context.buffers.own_values(piece), weight(), context);
     return;
   }
   TransferKey key = part_key(owner, self_);
   if (weight() == 0) key = this->key(Phase::part, Coding::down, terms_.team->self);
   if (!pieces.empty())
-    post(key, next(), terms_.plan->ranges(pieces), weight(), 0, 2 * size(), desk);
+    post(key, next(), terms_.plan->ranges(pieces), weight(), 0, 2 * size(), context);
 }
 
-Status RingAttempt::take_share(Rank from, const Share& share, Desk& desk) {
+Status RingAttempt::take_share(Rank from, const Share& share, AttemptContext& context) {
   const auto index = terms_.team->index_of(from);
   const bool is_root = terms_.plan->root() == terms_.team->self;
   if (!index || from == terms_.team->self || (from != previous() && !is_root))
@@ -75,13 +75,13 @@ Status RingAttempt::take_share(Rank from, const Share& share, Desk& desk) {
   }
   if (!is_root) return Ok{};
   if (weights_[*index] != kUnknownWeight) return refuse(from, "a second share");
-  note_share(from, share.weight, desk);
+  note_share(from, share.weight, context);
   return Ok{};
 }
 
-void RingAttempt::note_share(Rank from, double weight, Desk& desk) {
+void RingAttempt::note_share(Rank from, double weight, AttemptContext& context) {
   weights_[*terms_.team->index_of(from)] = weight;
-  if (--unknown_ == 0) tell_roster(weights_, desk);
+  if (--unknown_ == 0) tell_roster(weights_, context);
 }
 
 Status RingAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
@@ -103,29 +103,30 @@ Status RingAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) 
   return Ok{};
 }
 
-Status RingAttempt::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
+Status RingAttempt::take(Arrival&& arrival, std::size_t piece, AttemptContext& context) {
   if (Phase(arrival.key.phase) == Phase::mean) {
     const Rank owner = terms_.plan->owner(piece);
-    const Payload bytes = desk.arrived_bytes();
-    desk.have_mean(piece, std::move(arrival.values));
+    const Payload bytes = context.arrived;
+    context.means[piece] = std::move(arrival.values);
     if (next() != owner)
       pass_on(arrival.key, piece, bytes, arrival.weight, size() - 1 + (way(owner, self_) + 1),
-              desk);
+              context);
     return Ok{};
   }
   parts_[piece] = true;
   if (contributed()) {
-    mix(piece, std::move(arrival.values), arrival.weight, desk);
+    mix(piece, std::move(arrival.values), arrival.weight, context);
   } else {
     early_[std::uint32_t(piece)] = {std::move(arrival.values), arrival.weight};
   }
   return Ok{};
 }
 
-void RingAttempt::mix(std::size_t piece, std::vector<float> values, double before, Desk& desk) {
+void RingAttempt::mix(std::size_t piece, std::vector<float> values, double before,
+                      AttemptContext& context) {
   const double sum = before + weight();
   if (weight() > 0) {
-    const std::vector<float> own = desk.own_values(piece);
+    const std::vector<float> own = context.buffers.own_values(piece);
     const double share = weight() / sum;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double mean = double(values[i]);
@@ -134,37 +135,38 @@ void RingAttempt::mix(std::size_t piece, std::vector<float> values, double befor
   }
   const Rank owner = terms_.plan->owner(piece);
   if (owner == terms_.team->self) {
-    if (sum > 0) finish(piece, values, sum, desk);  // else: an empty mean, told by the roster
+    if (sum > 0) finish(piece, values, sum, context);  // else: an empty mean, told by the roster
     return;
   }
   const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
-  pass_on(key, piece, desk.write(piece, key.coding, values), sum, way(owner, self_), desk);
+  pass_on(key, piece, context.buffers.write(piece, key.coding, values), sum, way(owner, self_),
+          context);
 }
 
 // The owner, too, uses what the others will read.
 void RingAttempt::finish(std::size_t piece, std::span<const float> mean, double weight,
-                         Desk& desk) {
+                         AttemptContext& context) {
   const TransferKey key = this->key(Phase::mean, Coding::down, terms_.team->self);
-  Payload bytes = desk.write(piece, key.coding, mean);
-  desk.have_mean(piece, desk.read(piece, key.coding, bytes));
-  if (size() > 1) pass_on(key, piece, std::move(bytes), weight, size() - 1, desk);
+  Payload bytes = context.buffers.write(piece, key.coding, mean);
+  context.means[piece] = context.buffers.read(piece, key.coding, bytes);
+  if (size() > 1) pass_on(key, piece, std::move(bytes), weight, size() - 1, context);
 }
 
 void RingAttempt::pass_on(const TransferKey& key, std::size_t piece, Payload bytes, double weight,
-                          std::uint32_t hop, Desk& desk) {
+                          std::uint32_t hop, AttemptContext& context) {
   outbox_[{key.phase, std::uint32_t(piece)}] = std::move(bytes);
   if (streamed_) {
-    post(key, next(), {terms_.grid().range(piece)}, weight, hop, 2 * size(), desk);
+    post(key, next(), {terms_.grid().range(piece)}, weight, hop, 2 * size(), context);
     return;
   }
   const Rank owner = terms_.plan->owner(piece);
   const auto pieces = terms_.plan->pieces_of(owner);
   std::uint64_t& held = held_[{key.phase, owner}];
   if (++held == pieces.size())
-    post(key, next(), terms_.plan->ranges(pieces), weight, hop, 2 * size(), desk);
+    post(key, next(), terms_.plan->ranges(pieces), weight, hop, 2 * size(), context);
 }
 
-Payload RingAttempt::encoded(const TransferKey& key, std::size_t piece, Desk& desk) {
+Payload RingAttempt::encoded(const TransferKey& key, std::size_t piece, AttemptContext& context) {
   const auto out = outbox_.find({key.phase, std::uint32_t(piece)});
   if (out != outbox_.end()) {
     Payload bytes = std::move(out->second);
@@ -172,9 +174,9 @@ Payload RingAttempt::encoded(const TransferKey& key, std::size_t piece, Desk& de
     return bytes;
   }
   LH_CHECK(Phase(key.phase) == Phase::part && terms_.plan->owner(piece) == previous());
-  if (weight() > 0) return desk.own_bytes(piece);
+  if (weight() > 0) return context.buffers.own_bytes(piece);
   const std::vector<float> zeros(terms_.grid().range(piece).length);
-  return desk.write(piece, key.coding, zeros);
+  return context.buffers.write(piece, key.coding, zeros);
 }
 
 std::string RingAttempt::waiting_for(const std::vector<bool>& mean_pieces) const {

@@ -16,13 +16,13 @@ class RingAttempt final : public Attempt {
   // `circle`: all members in the order in which they stand; none: by rank.
   RingAttempt(const Terms& terms, bool streamed, std::vector<Rank> circle = {});
 
-  void contribute(std::uint64_t length, double weight, Desk&) override;
-  Status take_share(Rank from, const Share&, Desk&) override;
+  void contribute(std::uint64_t length, double weight, AttemptContext&) override;
+  Status take_share(Rank from, const Share&, AttemptContext&) override;
   Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
-  Status take(Arrival&&, std::size_t piece, Desk&) override;
-  Payload encoded(const TransferKey&, std::size_t piece, Desk&) override;
-  bool reduced() const override { return false; }  // all who own something are members
-  bool drained() const override { return outbox_.empty(); }
+  Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
+  Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
+  // All who own something are members: nothing is reduced for others alone.
+  Progress progress() const override { return {false, outbox_.empty()}; }
   std::string waiting_for(const std::vector<bool>& mean_pieces) const override;
   void state(Archive&) override;
 
@@ -42,12 +42,12 @@ class RingAttempt final : public Attempt {
   std::uint32_t way(Rank owner, std::uint32_t index) const;
   TransferKey part_key(Rank owner, std::uint32_t index) const;
 
-  void start(Desk&);
-  void note_share(Rank from, double weight, Desk&);
-  void mix(std::size_t piece, std::vector<float> values, double weight, Desk&);
-  void finish(std::size_t piece, std::span<const float> mean, double weight, Desk&);
+  void start(AttemptContext&);
+  void note_share(Rank from, double weight, AttemptContext&);
+  void mix(std::size_t piece, std::vector<float> values, double weight, AttemptContext&);
+  void finish(std::size_t piece, std::span<const float> mean, double weight, AttemptContext&);
   void pass_on(const TransferKey&, std::size_t piece, Payload, double weight, std::uint32_t hop,
-               Desk&);
+               AttemptContext&);
 
   const bool streamed_;
   const std::vector<Rank> circle_;

@@ -150,7 +150,7 @@ TEST(RingAttempt, SharesComeOnceFromTheMemberBeforeOrAtTheRootFromAll) {
   EXPECT_FALSE(root.share(1, 1)) << "again";
   EXPECT_TRUE(root.share(2, 1));
   EXPECT_FALSE(root.share(2, 1)) << "again, from the member before";
-  EXPECT_TRUE(root.desk.rosters.empty()) << "its own weight is still to come";
+  EXPECT_TRUE(root.desk.rosters().empty()) << "its own weight is still to come";
   EXPECT_FALSE(second.share(2, 1)) << "neither before it nor is it the root";
   EXPECT_FALSE(second.share(1, 1)) << "in the name of this node";
   EXPECT_TRUE(second.share(0, 1));
@@ -209,19 +209,19 @@ TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   // Pieces 0 and 1 of the lost rank 0 go to ranks 1 and 2: rank 1 is the root.
   RingNode root(1, true, {1, 2});
   ASSERT_TRUE(root.share(2, 2));
-  EXPECT_TRUE(root.desk.rosters.empty());
+  EXPECT_TRUE(root.desk.rosters().empty());
   root.contribute(0.5);
-  ASSERT_EQ(root.desk.rosters.size(), 1u);
-  EXPECT_EQ(root.desk.rosters[0].first, 2u);
-  EXPECT_EQ(root.desk.rosters[0].second.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 2}));
-  EXPECT_EQ(root.desk.rosters[0].second.weight, 2.5);
+  ASSERT_EQ(root.desk.rosters().size(), 1u);
+  EXPECT_EQ(root.desk.rosters()[0].first, 2u);
+  EXPECT_EQ(root.desk.rosters()[0].second.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 2}));
+  EXPECT_EQ(root.desk.rosters()[0].second.weight, 2.5);
   ASSERT_EQ(root.desk.rosters_here.size(), 1u);
   EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{1, 2}, 2.5}));
 
   RingNode other(2, true, {1, 2});
   ASSERT_TRUE(other.share(1, 0.5));
   other.contribute(2);
-  EXPECT_TRUE(other.desk.rosters.empty()) << "one tells";
+  EXPECT_TRUE(other.desk.rosters().empty()) << "one tells";
 
   // The only value of a vector is of the last worker.
   const Table one({2, 0, {0, 1, 2}, {0, 1, 2}, {}}, 1, 3, 2);

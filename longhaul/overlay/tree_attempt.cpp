@@ -61,14 +61,14 @@ void TreeAttempt::recount(std::uint32_t tree) {
   known_[tree] = std::move(known);
 }
 
-void TreeAttempt::contribute(std::uint64_t length, double weight, Desk& desk) {
+void TreeAttempt::contribute(std::uint64_t length, double weight, AttemptContext& context) {
   set_contribution(weight);
   for (const std::uint32_t place : grove().above())
-    desk.tell(terms_.team->node(place), share(length));
-  set_weight(self_, weight, desk);
+    context.shares.emplace_back(terms_.team->node(place), share(length));
+  set_weight(self_, weight, context);
 }
 
-Status TreeAttempt::take_share(Rank from, const Share& share, Desk& desk) {
+Status TreeAttempt::take_share(Rank from, const Share& share, AttemptContext& context) {
   const auto place = terms_.team->index_of(from);
   if (!place || place == self_) return refuse(from, "a share of who is no member");
   bool below = false;
@@ -76,45 +76,46 @@ Status TreeAttempt::take_share(Rank from, const Share& share, Desk& desk) {
     below = stands_below(*place, tree);
   if (!below) return refuse(from, "a share for a node that does not stand above it");
   if (weights_[*place] != kUnknownWeight) return refuse(from, "a second share");
-  set_weight(*place, share.weight, desk);
+  set_weight(*place, share.weight, context);
   return Ok{};
 }
 
-void TreeAttempt::set_weight(std::uint32_t place, double weight, Desk& desk) {
+void TreeAttempt::set_weight(std::uint32_t place, double weight, AttemptContext& context) {
   weights_[place] = weight;
   if (--untold_ == 0 && is_teller())
-    tell_roster(std::span(weights_).first(terms_.team->members.size()), desk);
+    tell_roster(std::span(weights_).first(terms_.team->members.size()), context);
   for (std::uint32_t tree = 0; tree < grove().trees(); ++tree) {
     if (!stands_below(place, tree)) continue;
     if (place == self_ || --known_[tree].unknown == 0) recount(tree);
-    if (knows(tree)) begin(tree, desk);
+    if (knows(tree)) begin(tree, context);
   }
 }
 
 // All weights are known.
-void TreeAttempt::begin(std::uint32_t tree, Desk& desk) {
+void TreeAttempt::begin(std::uint32_t tree, AttemptContext& context) {
   const Known& known = known_[tree];
   const auto pieces = grove().pieces(tree);
   const auto brings = [](double weight) { return weight > 0; };
   if (std::any_of(known.boughs.begin(), known.boughs.end(), brings)) {
-    for (const std::uint32_t piece : pieces) advance(piece, desk);
+    for (const std::uint32_t piece : pieces) advance(piece, context);
     return;
   }
   for (const std::uint32_t piece : pieces) mixed_[piece] = true, waiting_.erase(piece);
-  if (weights_[self_] > 0) return begin_alone(tree, desk);
+  if (weights_[self_] > 0) return begin_alone(tree, context);
   if (is_root(grove().branch(tree))) to_reduce_ -= pieces.size();  // an empty mean
 }
 
 // Nobody below brings anything: this node's own bytes are all there is.
-void TreeAttempt::begin_alone(std::uint32_t tree, Desk& desk) {
+void TreeAttempt::begin_alone(std::uint32_t tree, AttemptContext& context) {
   const Branch& branch = grove().branch(tree);
   const auto pieces = grove().pieces(tree);
   if (is_root(branch)) {
-    for (const std::uint32_t piece : pieces) finish(piece, desk.own_values(piece), weight(), desk);
+    for (const std::uint32_t piece : pieces)
+      finish(piece, context.buffers.own_values(piece), weight(), context);
     return;
   }
   const TransferKey key = this->key(Phase::part, Coding::up, terms_.team->self);
-  send(key, branch.reduce_to, terms_.plan->ranges(pieces), weight(), branch.way, desk);
+  send(key, branch.reduce_to, terms_.plan->ranges(pieces), weight(), branch.way, context);
 }
 
 Status TreeAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
@@ -143,11 +144,11 @@ Status TreeAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) 
   return Ok{};
 }
 
-Status TreeAttempt::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
+Status TreeAttempt::take(Arrival&& arrival, std::size_t piece, AttemptContext& context) {
   if (Phase(arrival.key.phase) == Phase::mean) {
-    Payload bytes = desk.arrived_bytes();
-    desk.have_mean(piece, std::move(arrival.values));
-    spread(arrival.key, piece, std::move(bytes), arrival.weight, desk);
+    Payload bytes = context.arrived;
+    context.means[piece] = std::move(arrival.values);
+    spread(arrival.key, piece, std::move(bytes), arrival.weight, context);
     return Ok{};
   }
   const std::uint32_t place = *terms_.team->place_of(arrival.from);
@@ -157,42 +158,42 @@ Status TreeAttempt::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
   if (known.unknown == 0 && arrival.weight != known.boughs[*bough_of(branch_of(piece), place)])
     return refuse(arrival.from, "a weight unlike the shares of those below it");
   waiting_[std::uint32_t(piece)][place] = std::move(arrival.values);
-  if (knows(grove().tree_of(piece))) advance(piece, desk);
+  if (knows(grove().tree_of(piece))) advance(piece, context);
   return Ok{};
 }
 
 // Parts wait until those of all children are here: they are mixed at once, in one order.
-void TreeAttempt::advance(std::size_t piece, Desk& desk) {
+void TreeAttempt::advance(std::size_t piece, AttemptContext& context) {
   const std::uint32_t tree = grove().tree_of(piece);
   const Branch& branch = grove().branch(tree);
   const Known& known = known_[tree];
   for (std::size_t i = 0; i < branch.boughs.size(); ++i)
     if (known.boughs[i] > 0 && !is_here(piece, branch.boughs[i].place)) return;
-  const std::vector<float> mean = mix(piece, desk);
+  const std::vector<float> mean = mix(piece, context);
   mixed_[piece] = true;
-  if (is_root(branch)) return finish(piece, mean, known.all, desk);
+  if (is_root(branch)) return finish(piece, mean, known.all, context);
   const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
-  outbox_[{key.phase, std::uint32_t(piece)}] = {desk.write(piece, key.coding, mean), 1};
+  outbox_[{key.phase, std::uint32_t(piece)}] = {context.buffers.write(piece, key.coding, mean), 1};
   if (auto ranges = ready(Phase::part, piece); !ranges.empty())
-    send(key, branch.reduce_to, ranges, known.all, branch.way, desk);
+    send(key, branch.reduce_to, ranges, known.all, branch.way, context);
 }
 
 void TreeAttempt::send(const TransferKey& key, std::uint32_t place,
                        const std::vector<Range>& ranges, double weight, std::uint32_t way,
-                       Desk& desk) {
+                       AttemptContext& context) {
   const Rank to = terms_.team->node(place);
   const std::uint32_t hops = grove().hops(), hop = hops - way;
-  if (!interleaved_) return post(key, to, ranges, weight, hop, hops, desk);
+  if (!interleaved_) return post(key, to, ranges, weight, hop, hops, context);
   // Rounds have one stride whatever their trees, so that older ones go first.
   const auto stride = kMostLinks * std::uint32_t(terms_.grid().pieces());
   for (const Range& range : ranges) {
     const auto piece = std::uint32_t(terms_.grid().find(range).value());
     const std::uint32_t place_in_line = std::min(hop * grove().lag() + piece, stride - 1);
-    post(key, to, {range}, weight, place_in_line, stride, desk);
+    post(key, to, {range}, weight, place_in_line, stride, context);
   }
 }
 
-std::vector<float> TreeAttempt::mix(std::size_t piece, Desk& desk) {
+std::vector<float> TreeAttempt::mix(std::size_t piece, AttemptContext& context) {
   const std::uint32_t tree = grove().tree_of(piece);
   auto parts = waiting_.extract(std::uint32_t(piece));
   std::vector<double> mean;
@@ -203,7 +204,7 @@ std::vector<float> TreeAttempt::mix(std::size_t piece, Desk& desk) {
     if (mean.empty()) return mean.assign(part.begin(), part.end());
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * (double(part[i]) - mean[i]);
   };
-  if (weights_[self_] > 0) add(desk.own_values(piece), weights_[self_]);
+  if (weights_[self_] > 0) add(context.buffers.own_values(piece), weights_[self_]);
   const auto& boughs = grove().branch(tree).boughs;
   for (std::size_t i = 0; i < boughs.size(); ++i)
     if (known_[tree].boughs[i] > 0) add(parts.mapped().at(boughs[i].place), known_[tree].boughs[i]);
@@ -212,22 +213,23 @@ std::vector<float> TreeAttempt::mix(std::size_t piece, Desk& desk) {
 
 // The root, too, uses what the others will read.
 void TreeAttempt::finish(std::size_t piece, std::span<const float> mean, double weight,
-                         Desk& desk) {
+                         AttemptContext& context) {
   const TransferKey key = this->key(Phase::mean, Coding::down, terms_.team->self);
-  Payload bytes = desk.write(piece, key.coding, mean);
+  Payload bytes = context.buffers.write(piece, key.coding, mean);
   --to_reduce_;
-  if (terms_.team->takes_part()) desk.have_mean(piece, desk.read(piece, key.coding, bytes));
-  spread(key, piece, std::move(bytes), weight, desk);
+  if (terms_.team->takes_part())
+    context.means[piece] = context.buffers.read(piece, key.coding, bytes);
+  spread(key, piece, std::move(bytes), weight, context);
 }
 
 void TreeAttempt::spread(const TransferKey& key, std::size_t piece, Payload bytes, double weight,
-                         Desk& desk) {
+                         AttemptContext& context) {
   const std::vector<Heir>& heirs = branch_of(piece).heirs;
   if (heirs.empty()) return;
   outbox_[{key.phase, std::uint32_t(piece)}] = {std::move(bytes), std::uint32_t(heirs.size())};
   const std::vector<Range> ranges = ready(Phase::mean, piece);
   if (ranges.empty()) return;
-  for (const Heir& heir : heirs) send(key, heir.place, ranges, weight, heir.way, desk);
+  for (const Heir& heir : heirs) send(key, heir.place, ranges, weight, heir.way, context);
 }
 
 // What may go out now that this piece may: it alone, or all of its tree with the last of them.
@@ -239,11 +241,11 @@ std::vector<Range> TreeAttempt::ready(Phase phase, std::size_t piece) {
   return terms_.plan->ranges(pieces);
 }
 
-Payload TreeAttempt::encoded(const TransferKey& key, std::size_t piece, Desk& desk) {
+Payload TreeAttempt::encoded(const TransferKey& key, std::size_t piece, AttemptContext& context) {
   const auto out = outbox_.find({key.phase, std::uint32_t(piece)});
   if (out == outbox_.end()) {
     LH_CHECK(Phase(key.phase) == Phase::part && weight() > 0);
-    return desk.own_bytes(piece);
+    return context.buffers.own_bytes(piece);
   }
   Payload bytes = out->second.bytes;
   if (--out->second.left == 0) outbox_.erase(out);

@@ -20,13 +20,12 @@ class TreeAttempt final : public Attempt {
   // and the farther behind it the more links they have crossed (Forest::lag); else tree by tree.
   TreeAttempt(const Terms& terms, bool streamed, bool interleaved = false);
 
-  void contribute(std::uint64_t length, double weight, Desk&) override;
-  Status take_share(Rank from, const Share&, Desk&) override;
+  void contribute(std::uint64_t length, double weight, AttemptContext&) override;
+  Status take_share(Rank from, const Share&, AttemptContext&) override;
   Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
-  Status take(Arrival&&, std::size_t piece, Desk&) override;
-  Payload encoded(const TransferKey&, std::size_t piece, Desk&) override;
-  bool reduced() const override { return to_reduce_ == 0; }
-  bool drained() const override { return outbox_.empty(); }
+  Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
+  Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
+  Progress progress() const override { return {to_reduce_ == 0, outbox_.empty()}; }
   std::string waiting_for(const std::vector<bool>& mean_pieces) const override;
   void state(Archive&) override;
 
@@ -55,16 +54,16 @@ class TreeAttempt final : public Attempt {
   bool knows(std::uint32_t tree) const;  // all it needs to begin
 
   void recount(std::uint32_t tree);
-  void set_weight(std::uint32_t place, double weight, Desk&);
-  void begin(std::uint32_t tree, Desk&);
-  void begin_alone(std::uint32_t tree, Desk&);
-  void advance(std::size_t piece, Desk&);
+  void set_weight(std::uint32_t place, double weight, AttemptContext&);
+  void begin(std::uint32_t tree, AttemptContext&);
+  void begin_alone(std::uint32_t tree, AttemptContext&);
+  void advance(std::size_t piece, AttemptContext&);
   // `way`: the links that lie before it.
   void send(const TransferKey&, std::uint32_t place, const std::vector<Range>&, double weight,
-            std::uint32_t way, Desk&);
-  std::vector<float> mix(std::size_t piece, Desk&);
-  void finish(std::size_t piece, std::span<const float> mean, double weight, Desk&);
-  void spread(const TransferKey&, std::size_t piece, Payload, double weight, Desk&);
+            std::uint32_t way, AttemptContext&);
+  std::vector<float> mix(std::size_t piece, AttemptContext&);
+  void finish(std::size_t piece, std::span<const float> mean, double weight, AttemptContext&);
+  void spread(const TransferKey&, std::size_t piece, Payload, double weight, AttemptContext&);
   std::vector<Range> ready(Phase, std::size_t piece);
   std::vector<Rank> silent() const;
   std::vector<Rank> slow_children() const;

@@ -68,16 +68,16 @@ TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   TreeNode root(12);
   for (const Rank from : {10u, 11u, 13u, 14u}) {
     ASSERT_TRUE(root.share(from, from == 13 ? 0 : 2));
-    EXPECT_TRUE(root.desk.rosters.empty());
+    EXPECT_TRUE(root.desk.rosters().empty());
   }
   root.contribute(0.5);
-  ASSERT_EQ(root.desk.rosters.size(), 4u);
+  ASSERT_EQ(root.desk.rosters().size(), 4u);
   ASSERT_EQ(root.desk.rosters_here.size(), 1u);
   EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{10, 11, 12, 14}, 6.5}));
   TreeNode other(10);
   for (const Rank from : {11u, 13u}) ASSERT_TRUE(other.share(from, 1));
   other.contribute(1);
-  EXPECT_TRUE(other.desk.rosters.empty()) << "one tells";
+  EXPECT_TRUE(other.desk.rosters().empty()) << "one tells";
 }
 
 // --- parts --------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ TEST(TreeAttempt, AServerThatIsNoMemberMixesWhatComes) {
   for (const Rank from : {10u, 11u, 12u, 13u}) ASSERT_TRUE(server.share(from, 0));
   EXPECT_FALSE(server.attempt.reduced());
   ASSERT_TRUE(server.share(14, 2));
-  EXPECT_EQ(server.desk.rosters.size(), 5u);
+  EXPECT_EQ(server.desk.rosters().size(), 5u);
   EXPECT_TRUE(server.desk.rosters_here.empty());
   for (std::size_t piece = 0; piece < 3; ++piece)
     ASSERT_TRUE(server.give(14, server.own(14), piece, 2, 3));

@@ -52,10 +52,10 @@ TransferKey Agent::part_key(Rank from, std::size_t counted) const {
   return key(Phase::part, counted == 1 ? Coding::up : Coding::down, from);
 }
 
-void Agent::contribute(std::uint64_t length, double weight, Desk& desk) {
+void Agent::contribute(std::uint64_t length, double weight, AttemptContext& context) {
   set_contribution(weight);
-  if (!serves()) return desk.tell(server(), share(length));
-  enlist(*terms_.team->index_of(terms_.team->self), weight, desk);
+  if (!serves()) return void(context.shares.emplace_back(server(), share(length)));
+  enlist(*terms_.team->index_of(terms_.team->self), weight, context);
 }
 
 // --- pieces
@@ -85,12 +85,12 @@ bool Agent::stale(Rank from, const TransferKey& key, std::size_t piece) const {
   return !bucket.in || bucket.in->from != from || bucket.in->have[piece - bucket.first];
 }
 
-Status Agent::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
+Status Agent::take(Arrival&& arrival, std::size_t piece, AttemptContext& context) {
   Bucket& bucket = bucket_of(piece);
   if (Phase(arrival.key.phase) == Phase::mean) {
-    bucket.bytes[piece - bucket.first] = desk.arrived_bytes();
-    desk.have_mean(piece, std::move(arrival.values));
-    if (--bucket.missing == 0) take_mean(bucket, arrival.from, desk);
+    bucket.bytes[piece - bucket.first] = context.arrived;
+    context.means[piece] = std::move(arrival.values);
+    if (--bucket.missing == 0) take_mean(bucket, arrival.from, context);
     return Ok{};
   }
   In& in = *bucket.in;
@@ -102,11 +102,11 @@ Status Agent::take(Arrival&& arrival, std::size_t piece, Desk& desk) {
                       in.sum.values.begin() + std::ptrdiff_t(offset(bucket, piece)));
   }
   in.have[piece - bucket.first] = true;
-  if (--in.missing == 0) take_part(bucket, desk);
+  if (--in.missing == 0) take_part(bucket, context);
   return Ok{};
 }
 
-void Agent::send(Bucket& bucket, const Out& out, Sending sending, Desk& desk) {
+void Agent::send(Bucket& bucket, const Out& out, Sending sending, AttemptContext& context) {
   const std::uint32_t hop = out.mean ? 1 : 0;
   const auto counted = std::max<std::size_t>(bucket.sum.counted.size(), 1);
   sending.bucket = number(bucket);
@@ -119,27 +119,27 @@ void Agent::send(Bucket& bucket, const Out& out, Sending sending, Desk& desk) {
   bucket.out->left = bucket.count;
   bucket.obeyed = out.xfer;
   bucket.target = out.to;
-  say(out.to, write(sending), desk, bulk(hop, kHops));
+  say(out.to, write(sending), context, bulk(hop, kHops));
   post(out.mean ? mean_key() : part_key(terms_.team->self, counted), out.to, std::move(ranges),
-       sending.weight, hop, kHops, desk);
+       sending.weight, hop, kHops, context);
 }
 
-Payload Agent::encoded(const TransferKey& key, std::size_t piece, Desk& desk) {
+Payload Agent::encoded(const TransferKey& key, std::size_t piece, AttemptContext& context) {
   Bucket& bucket = bucket_of(piece);
   LH_CHECK(bucket.out && bucket.out->left > 0);
   --bucket.out->left;
   if (Phase(key.phase) == Phase::mean) return bucket.bytes[piece - bucket.first];
-  if (bucket.sum.weight == 0) return desk.own_bytes(piece);
+  if (bucket.sum.weight == 0) return context.buffers.own_bytes(piece);
   std::span<const float> values = bucket.sum.values;
   if (!values.empty())
     values = values.subspan(offset(bucket, piece), terms_.grid().range(piece).length);
-  return desk.write(piece, key.coding, values);
+  return context.buffers.write(piece, key.coding, values);
 }
 
-Sum Agent::own_sum(const Bucket& bucket, Desk& desk) const {
+Sum Agent::own_sum(const Bucket& bucket, AttemptContext& context) const {
   Sum own{weight(), {terms_.team->self}, {}};
   for (std::uint32_t i = 0; i < bucket.count; ++i) {
-    const std::vector<float> values = desk.own_values(bucket.first + i);
+    const std::vector<float> values = context.buffers.own_values(bucket.first + i);
     own.values.insert(own.values.end(), values.begin(), values.end());
   }
   return own;
@@ -147,15 +147,15 @@ Sum Agent::own_sum(const Bucket& bucket, Desk& desk) const {
 
 // --- the server
 
-Status Agent::take_share(Rank from, const Share& share, Desk& desk) {
+Status Agent::take_share(Rank from, const Share& share, AttemptContext& context) {
   const auto member = terms_.team->index_of(from);
   if (!member || !serves()) return refuse(from, "a share for a node that does not serve");
   if (weights_[*member] != kUnknownWeight) return refuse(from, "a second share");
-  enlist(*member, share.weight, desk);
+  enlist(*member, share.weight, context);
   return Ok{};
 }
 
-void Agent::enlist(std::uint32_t member, double weight, Desk& desk) {
+void Agent::enlist(std::uint32_t member, double weight, AttemptContext& context) {
   const Rank rank = terms_.team->members[member];
   weights_[member] = weight;
   std::vector<std::uint64_t> bytes;
@@ -163,15 +163,15 @@ void Agent::enlist(std::uint32_t member, double weight, Desk& desk) {
   coordinator_.open(terms_.key, bytes);
   Orders orders;
   if (weight > 0 && rank != server()) coordinator_.ready(terms_.key, rank, orders);
-  pass(std::move(orders), desk);
+  pass(std::move(orders), context);
   if (--unknown_ > 0) return;
-  tell_roster(weights_, desk);
+  tell_roster(weights_, context);
   if (std::all_of(weights_.begin(), weights_.end(), [](double w) { return w == 0; })) {
     to_reduce_ = 0;  // nobody brings anything: an empty mean
     for (Bucket& bucket : buckets_) bucket.let_go = true;
     return coordinator_.close(terms_.key);
   }
-  for (Bucket& bucket : buckets_) try_commit(bucket, desk);
+  for (Bucket& bucket : buckets_) try_commit(bucket, context);
 }
 
 // Whose parts the server lacks; once all shares are known.
@@ -186,9 +186,9 @@ std::vector<Rank> Agent::missing(const Bucket& bucket) const {
   return ranks;
 }
 
-void Agent::try_commit(Bucket& bucket, Desk& desk) {
+void Agent::try_commit(Bucket& bucket, AttemptContext& context) {
   if (unknown_ > 0 || !missing(bucket).empty()) return;
-  commit(bucket, desk);
+  commit(bucket, context);
   --to_reduce_;
   Orders orders;
   if (streamed_) {
@@ -197,21 +197,22 @@ void Agent::try_commit(Bucket& bucket, Desk& desk) {
     for (std::uint32_t b = 0; b < buckets_.size(); ++b)
       coordinator_.committed(terms_.key, b, orders);
   }
-  pass(std::move(orders), desk);
+  pass(std::move(orders), context);
 }
 
 // The server's own part is added last: where it stands in the sum depends on nobody's speed.
-void Agent::commit(Bucket& bucket, Desk& desk) {
-  if (contributed() && weight() > 0) mix(bucket.sum, own_sum(bucket, desk));
+void Agent::commit(Bucket& bucket, AttemptContext& context) {
+  if (contributed() && weight() > 0) mix(bucket.sum, own_sum(bucket, context));
   for (std::uint32_t i = 0; i < bucket.count; ++i) {
     const std::size_t piece = bucket.first + i;
     std::span<const float> values = bucket.sum.values;
     if (!values.empty())
       values = values.subspan(offset(bucket, piece), terms_.grid().range(piece).length);
     const Coding coding = mean_key().coding;
-    bucket.bytes[i] = desk.write(piece, coding, values);
+    bucket.bytes[i] = context.buffers.write(piece, coding, values);
     // The server, too, uses what the others will read.
-    if (terms_.team->takes_part()) desk.have_mean(piece, desk.read(piece, coding, bucket.bytes[i]));
+    if (terms_.team->takes_part())
+      context.means[piece] = context.buffers.read(piece, coding, bucket.bytes[i]);
   }
   bucket.sum.values = {};
   bucket.missing = 0;
@@ -220,10 +221,11 @@ void Agent::commit(Bucket& bucket, Desk& desk) {
 
 // --- the rest
 
-bool Agent::drained() const {
+Attempt::Progress Agent::progress() const {
   const auto done = [](const Bucket& bucket) { return bucket.let_go && !bucket.out; };
-  return std::all_of(buckets_.begin(), buckets_.end(), done) &&
-         !(serves() && coordinator_.runs(terms_.key));
+  const bool drained = std::all_of(buckets_.begin(), buckets_.end(), done) &&
+                       !(serves() && coordinator_.runs(terms_.key));
+  return {to_reduce_ == 0, drained};
 }
 
 std::string Agent::waiting_for(const std::vector<bool>& mean_pieces) const {

@@ -17,17 +17,16 @@ class Agent final : public Attempt {
   // streamed: a bucket's mean goes out when it is formed; else when those of all buckets are.
   Agent(const Terms&, std::uint32_t buckets, bool streamed, Coordinator&);
 
-  void contribute(std::uint64_t length, double weight, Desk&) override;
-  Status take_share(Rank from, const Share&, Desk&) override;
+  void contribute(std::uint64_t length, double weight, AttemptContext&) override;
+  Status take_share(Rank from, const Share&, AttemptContext&) override;
   Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
   bool stale(Rank from, const TransferKey&, std::size_t piece) const override;
-  Status take(Arrival&&, std::size_t piece, Desk&) override;
-  Status take_note(Rank from, const Note&, Desk&) override;
+  Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
+  Status take_note(Rank from, const Note&, AttemptContext&) override;
   std::optional<Time> due() const override;
-  void on_time(Desk&) override;
-  Payload encoded(const TransferKey&, std::size_t piece, Desk&) override;
-  bool reduced() const override { return to_reduce_ == 0; }
-  bool drained() const override;
+  void on_time(AttemptContext&) override;
+  Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
+  Progress progress() const override;
   std::string waiting_for(const std::vector<bool>& mean_pieces) const override;
   void state(Archive&) override;
 
@@ -93,36 +92,36 @@ class Agent final : public Attempt {
   std::uint32_t number(const Bucket& bucket) const { return std::uint32_t(&bucket - &buckets_[0]); }
   TransferKey mean_key() const { return key(Phase::mean, Coding::down, server()); }
   TransferKey part_key(Rank from, std::size_t counted) const;
-  void send(Bucket&, const Out&, Sending, Desk&);
-  Sum own_sum(const Bucket&, Desk&) const;
+  void send(Bucket&, const Out&, Sending, AttemptContext&);
+  Sum own_sum(const Bucket&, AttemptContext&) const;
 
   // The server's side.
-  void enlist(std::uint32_t member, double weight, Desk&);
+  void enlist(std::uint32_t member, double weight, AttemptContext&);
   std::vector<Rank> missing(const Bucket&) const;
-  void try_commit(Bucket&, Desk&);
-  void commit(Bucket&, Desk&);
+  void try_commit(Bucket&, AttemptContext&);
+  void commit(Bucket&, AttemptContext&);
 
   // tsengine_notes.cpp: what agents and coordinator say
-  Status hear(Rank from, const Assign&, Desk&);
-  Status hear(Rank from, const Merge&, Desk&);
-  Status hear(Rank from, const Fence&, Desk&);
-  Status hear(Rank from, const Sending&, Desk&);
-  Status hear(Rank from, const Got&, Desk&);
+  Status hear(Rank from, const Assign&, AttemptContext&);
+  Status hear(Rank from, const Merge&, AttemptContext&);
+  Status hear(Rank from, const Fence&, AttemptContext&);
+  Status hear(Rank from, const Sending&, AttemptContext&);
+  Status hear(Rank from, const Got&, AttemptContext&);
   template <class M>
-  Status hear(Rank from, const M& for_the_coordinator, Desk&);
-  Status hear_mean(Rank from, const Sending&, Bucket&, Desk&);
-  Status hear_part(Rank from, const Sending&, Bucket&, Desk&);
+  Status hear(Rank from, const M& for_the_coordinator, AttemptContext&);
+  Status hear_mean(Rank from, const Sending&, Bucket&, AttemptContext&);
+  Status hear_part(Rank from, const Sending&, Bucket&, AttemptContext&);
   Status check_part(Rank from, const Sending&, const Bucket&,
                     const std::vector<Rank>& counted) const;
-  void take_part(Bucket&, Desk&);
-  void take_mean(Bucket&, Rank from, Desk&);
-  void give(Bucket&, Desk&);
-  void stop(Bucket&, Desk&);
+  void take_part(Bucket&, AttemptContext&);
+  void take_mean(Bucket&, Rank from, AttemptContext&);
+  void give(Bucket&, AttemptContext&);
+  void stop(Bucket&, AttemptContext&);
   Bucket* find(std::uint32_t number);
-  void say(Rank to, Note, Desk&, Service = kControl);
+  void say(Rank to, Note, AttemptContext&, Service = kControl);
   template <class M>
-  void report(const M&, Desk&);
-  void pass(Orders&&, Desk&);
+  void report(const M&, AttemptContext&);
+  void pass(Orders&&, AttemptContext&);
 
   const bool streamed_;
   Coordinator& coordinator_;

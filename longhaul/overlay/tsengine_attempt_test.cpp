@@ -57,7 +57,7 @@ TEST(TsEngineAgent, TS_3_APartIsMixedWhenAllOfItIsHere) {
     ASSERT_TRUE(node.give(5, in, 2, 6, 7));
     EXPECT_TRUE(node.desk.own_asked.empty()) << "nothing is added before";
     EXPECT_TRUE(node.told().empty());
-    node.desk.clock = Time(900);
+    node.desk.now = Time(900);
     ASSERT_TRUE(node.give(5, in, 4, 6, 9));
     EXPECT_EQ(node.told(), (Lines{"5: got bucket 1, xfer 7, mean 0, elapsed 900",
                                   "2: ready bucket 1, xfer 7, taken 1, elapsed 900"}));
@@ -155,7 +155,7 @@ TEST(TsEngineAgent, TS_9_AMeanGoesOnInTheBytesInWhichItCame) {
   ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 2.5f));
   EXPECT_EQ(node.desk.means.at(0), (Floats{2.5f, 2.5f}));
   EXPECT_TRUE(node.told().empty());
-  node.desk.clock = Time(30);
+  node.desk.now = Time(30);
   ASSERT_TRUE(node.give(5, node.mean(2), 1, 0, 3.5f));
   EXPECT_EQ(node.told(), (Lines{"5: got bucket 0, xfer 4, mean 1, elapsed 30",
                                 "2: offer bucket 0, xfer 4, after 0, elapsed 0"}));
@@ -207,11 +207,11 @@ TEST(TsEngineServer, SharesComeOnceFromMembersAndToTheServer) {
 TEST(TsEngineServer, TellsAllWhoIsCountedWhenItKnows) {
   Node server(2);
   ASSERT_TRUE(server.share(3, 2) && server.share(7, 0) && server.share(5, 4));
-  EXPECT_TRUE(server.desk.rosters.empty()) << "its own weight is still to come";
+  EXPECT_TRUE(server.desk.rosters().empty()) << "its own weight is still to come";
   server.contribute(0.5);
   ASSERT_EQ(server.desk.rosters_here.size(), 1u);
   EXPECT_EQ(server.desk.rosters_here[0], (std::pair{Ranks{2, 3, 5}, 6.5}));
-  EXPECT_EQ(server.desk.rosters.size(), 3u);
+  EXPECT_EQ(server.desk.rosters().size(), 3u);
 }
 
 TEST(TsEngineServer, WithoutContributionsThereIsNoMean) {
@@ -433,7 +433,7 @@ TEST(TsEngineAgent, IsDrainedWhenAllBucketsAreLetGo) {
 // Bucket 0 of this one was given away and half of its mean is here, announced twice; half of a part
 // of bucket 1 is here, after one that was fenced, and its mean is announced.
 void play_half(Node& node) {
-  node.desk.clock = Time(20);
+  node.desk.now = Time(20);
   node.contribute(1);
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 1, kMinute}) && node.hear(7, Got{0, 1, false, 1}));
   ASSERT_TRUE(node.announce(7, 1, 2, 2, {7}) && node.hear(2, Fence{1, 7, 2}));
@@ -445,7 +445,7 @@ void play_half(Node& node) {
 }
 
 Lines play_on(Node& node) {
-  node.desk.clock = Time(50);
+  node.desk.now = Time(50);
   EXPECT_FALSE(node.admits(5, node.own(5), 2)) << "came before";
   EXPECT_TRUE(node.attempt.stale(7, node.own(7), 3)) << "the fence";
   EXPECT_TRUE(node.attempt.stale(5, node.mean(2), 0));

@@ -12,41 +12,41 @@ Agent::Bucket* Agent::find(std::uint32_t number) {
   return number < buckets_.size() ? &buckets_[number] : nullptr;
 }
 
-void Agent::say(Rank to, Note note, Desk& desk, Service service) {
-  desk.tell(terms_.key, to, std::move(note), service);
+void Agent::say(Rank to, Note note, AttemptContext& context, Service service) {
+  context.notes.push_back({terms_.key, to, std::move(note), service});
 }
 
-void Agent::pass(Orders&& orders, Desk& desk) {
+void Agent::pass(Orders&& orders, AttemptContext& context) {
   for (Order& order : orders.list)
-    desk.tell(order.about, order.to, std::move(order.note), kControl);
-  if (!orders.give_up.empty()) desk.give_up(std::move(orders.give_up));
+    context.notes.push_back({order.about, order.to, std::move(order.note), kControl});
+  if (!orders.give_up.empty()) context.given_up = std::move(orders.give_up);
 }
 
 // To the coordinator; that of this node hears it at once.
 template <class M>
-void Agent::report(const M& one, Desk& desk) {
-  if (!serves()) return say(server(), write(one), desk);
+void Agent::report(const M& one, AttemptContext& context) {
+  if (!serves()) return say(server(), write(one), context);
   Orders orders;
   LH_CHECK(coordinator_.hear(terms_.key, terms_.team->self, one, orders));
-  pass(std::move(orders), desk);
+  pass(std::move(orders), context);
 }
 
-Status Agent::take_note(Rank from, const Note& note, Desk& desk) {
-  return read(note, [&](const auto& one) -> Status { return hear(from, one, desk); });
+Status Agent::take_note(Rank from, const Note& note, AttemptContext& context) {
+  return read(note, [&](const auto& one) -> Status { return hear(from, one, context); });
 }
 
 template <class M>
-Status Agent::hear(Rank from, const M& one, Desk& desk) {
+Status Agent::hear(Rank from, const M& one, AttemptContext& context) {
   if (!serves()) return refuse(from, "a report for a node that does not coordinate");
   Orders orders;
   LH_TRY(coordinator_.hear(terms_.key, from, one, orders));
-  pass(std::move(orders), desk);
+  pass(std::move(orders), context);
   return Ok{};
 }
 
 // --- what the coordinator says
 
-Status Agent::hear(Rank from, const Assign& assign, Desk& desk) {
+Status Agent::hear(Rank from, const Assign& assign, AttemptContext& context) {
   Bucket* bucket = find(assign.bucket);
   if (!bucket || from != server() || bucket->missing > 0 || bucket->out || bucket->let_go)
     return refuse(from, "an order about a mean that cannot be");
@@ -57,11 +57,11 @@ Status Agent::hear(Rank from, const Assign& assign, Desk& desk) {
   if (assign.xfer <= bucket->obeyed || assign.to == terms_.team->self || assign.to == server() ||
       !takes_part(assign.to))
     return refuse(from, "an order about a mean that cannot be");
-  send(*bucket, {assign.xfer, true, assign.to, desk.now() + Time(assign.allowed)}, {}, desk);
+  send(*bucket, {assign.xfer, true, assign.to, context.now + Time(assign.allowed)}, {}, context);
   return Ok{};
 }
 
-Status Agent::hear(Rank from, const Merge& merge, Desk& desk) {
+Status Agent::hear(Rank from, const Merge& merge, AttemptContext& context) {
   Bucket* bucket = find(merge.bucket);
   const bool ready = bucket && contributed() && weight() > 0 && !serves() && !bucket->given &&
                      !bucket->in && !bucket->out && bucket->missing > 0;
@@ -72,13 +72,13 @@ Status Agent::hear(Rank from, const Merge& merge, Desk& desk) {
   const Sum& sum = bucket->sum;
   sending.weight = sum.weight > 0 ? sum.weight : weight();
   sending.counted = to_bits(sum.weight > 0 ? sum.counted : std::vector<Rank>{terms_.team->self});
-  send(*bucket, {merge.xfer, false, merge.to, desk.now() + Time(merge.allowed)}, std::move(sending),
-       desk);
+  send(*bucket, {merge.xfer, false, merge.to, context.now + Time(merge.allowed)},
+       std::move(sending), context);
   return Ok{};
 }
 
 // What was not taken until now will never be.
-Status Agent::hear(Rank from, const Fence& fence, Desk& desk) {
+Status Agent::hear(Rank from, const Fence& fence, AttemptContext& context) {
   Bucket* bucket = find(fence.bucket);
   if (!bucket || from != server() || !takes_part(fence.from) || fence.from == terms_.team->self)
     return refuse(from, "a fence that cannot be");
@@ -88,27 +88,28 @@ Status Agent::hear(Rank from, const Fence& fence, Desk& desk) {
     past = {fence.xfer, false, true};
     if (bucket->in && bucket->in->from == fence.from) bucket->in.reset();
   }
-  report(Fenced{fence.bucket, fence.xfer, taken}, desk);
+  report(Fenced{fence.bucket, fence.xfer, taken}, context);
   return Ok{};
 }
 
 // --- what senders say
 
-Status Agent::hear(Rank from, const Sending& sending, Desk& desk) {
+Status Agent::hear(Rank from, const Sending& sending, AttemptContext& context) {
   Bucket* bucket = find(sending.bucket);
   if (!bucket || from == terms_.team->self) return refuse(from, "what cannot be announced");
-  return sending.mean ? hear_mean(from, sending, *bucket, desk)
-                      : hear_part(from, sending, *bucket, desk);
+  return sending.mean ? hear_mean(from, sending, *bucket, context)
+                      : hear_part(from, sending, *bucket, context);
 }
 
-Status Agent::hear_mean(Rank from, const Sending& sending, Bucket& bucket, Desk& desk) {
+Status Agent::hear_mean(Rank from, const Sending& sending, Bucket& bucket,
+                        AttemptContext& context) {
   const auto known = bucket.sources.find(from);
   if (serves() || !contributed() ||
       (known != bucket.sources.end() && sending.xfer <= known->second.xfer))
     return refuse(from, "a mean that cannot be, or again");
   bucket.again |= !bucket.sources.empty();
-  bucket.sources[from] = {sending.xfer, desk.now()};
-  if (bucket.missing == 0) say(from, write(Got{sending.bucket, sending.xfer, true, 0}), desk);
+  bucket.sources[from] = {sending.xfer, context.now};
+  if (bucket.missing == 0) say(from, write(Got{sending.bucket, sending.xfer, true, 0}), context);
   return Ok{};
 }
 
@@ -135,7 +136,8 @@ Status Agent::check_part(Rank from, const Sending& sending, const Bucket& bucket
   return Ok{};
 }
 
-Status Agent::hear_part(Rank from, const Sending& sending, Bucket& bucket, Desk& desk) {
+Status Agent::hear_part(Rank from, const Sending& sending, Bucket& bucket,
+                        AttemptContext& context) {
   const auto past = bucket.past.find(from);
   if (past != bucket.past.end() && sending.xfer <= past->second.xfer) {
     if (past->second.taken) return refuse(from, "a part for the second time");
@@ -147,7 +149,7 @@ Status Agent::hear_part(Rank from, const Sending& sending, Bucket& bucket, Desk&
     return refuse(from, "a part that was not asked of it");
   bucket.in = In{from,
                  sending.xfer,
-                 desk.now(),
+                 context.now,
                  {sending.weight, std::move(counted), {}},
                  std::vector<bool>(bucket.count),
                  bucket.count};
@@ -155,56 +157,56 @@ Status Agent::hear_part(Rank from, const Sending& sending, Bucket& bucket, Desk&
 }
 
 // All of a sum is here.
-void Agent::take_part(Bucket& bucket, Desk& desk) {
+void Agent::take_part(Bucket& bucket, AttemptContext& context) {
   In in = std::move(*bucket.in);
   bucket.in.reset();
   Past& past = bucket.past[in.from];
   past = {in.xfer, true, past.failed};
-  if (bucket.sum.weight == 0 && !serves()) bucket.sum = own_sum(bucket, desk);
+  if (bucket.sum.weight == 0 && !serves()) bucket.sum = own_sum(bucket, context);
   mix(bucket.sum, std::move(in.sum));
-  const std::int64_t elapsed = (desk.now() - in.since).count();
-  say(in.from, write(Got{number(bucket), in.xfer, false, elapsed}), desk);
-  report(Ready{number(bucket), in.xfer, true, elapsed}, desk);
-  if (serves()) try_commit(bucket, desk);
+  const std::int64_t elapsed = (context.now - in.since).count();
+  say(in.from, write(Got{number(bucket), in.xfer, false, elapsed}), context);
+  report(Ready{number(bucket), in.xfer, true, elapsed}, context);
+  if (serves()) try_commit(bucket, context);
 }
 
 // All of a bucket of the mean is here: whoever else is sending it may stop.
-void Agent::take_mean(Bucket& bucket, Rank from, Desk& desk) {
-  if (weight() > 0) give(bucket, desk);
+void Agent::take_mean(Bucket& bucket, Rank from, AttemptContext& context) {
+  if (weight() > 0) give(bucket, context);
   Xfer newest = 0;
   for (const auto& [rank, source] : bucket.sources) {
     const bool whole = rank == from && !bucket.again;
-    const std::int64_t elapsed = whole ? (desk.now() - source.since).count() : 0;
-    say(rank, write(Got{number(bucket), source.xfer, true, elapsed}), desk);
+    const std::int64_t elapsed = whole ? (context.now - source.since).count() : 0;
+    say(rank, write(Got{number(bucket), source.xfer, true, elapsed}), context);
     newest = std::max(newest, source.xfer);
   }
-  report(Offer{number(bucket), newest, Offer::After::received, 0}, desk);
+  report(Offer{number(bucket), newest, Offer::After::received, 0}, context);
 }
 
-Status Agent::hear(Rank from, const Got& got, Desk& desk) {
+Status Agent::hear(Rank from, const Got& got, AttemptContext& context) {
   Bucket* bucket = find(got.bucket);
   if (!bucket || got.xfer > bucket->obeyed) return refuse(from, "thanks for nothing");
   if (got.mean) {
     const auto& out = bucket->out;
     if (!out || !out->mean || out->xfer != got.xfer || out->to != from)
       return Ok{};  // after the deadline
-    stop(*bucket, desk);
-    report(Offer{got.bucket, got.xfer, Offer::After::served, got.elapsed}, desk);
+    stop(*bucket, context);
+    report(Offer{got.bucket, got.xfer, Offer::After::served, got.elapsed}, context);
     return Ok{};
   }
   // Also after the deadline: the coordinator hears it from who took it.
   if (bucket->missing == 0) return Ok{};  // the mean overtook it
   if (got.xfer != bucket->obeyed || from != bucket->target || bucket->given)
     return refuse(from, "thanks for nothing");
-  give(*bucket, desk);
+  give(*bucket, context);
   return Ok{};
 }
 
 // The own part, and what was added to it, is counted elsewhere.
-void Agent::give(Bucket& bucket, Desk& desk) {
+void Agent::give(Bucket& bucket, AttemptContext& context) {
   if (bucket.given) return;
   bucket.given = true;
-  stop(bucket, desk);
+  stop(bucket, context);
   // Announced after a deadline, and nothing is left to add it to.
   if (bucket.in) {
     bucket.past[bucket.in->from] = {bucket.in->xfer, false, true};
@@ -215,12 +217,12 @@ void Agent::give(Bucket& bucket, Desk& desk) {
 
 // What has not gone out of the transfer under way does not. If all of it has, the next one to the
 // same node may have begun, under the same name.
-void Agent::stop(Bucket& bucket, Desk& desk) {
+void Agent::stop(Bucket& bucket, AttemptContext& context) {
   if (!bucket.out) return;
   const auto counted = std::max<std::size_t>(bucket.sum.counted.size(), 1);
   if (bucket.out->left > 0)
-    desk.cancel(bucket.out->mean ? mean_key() : part_key(terms_.team->self, counted),
-                bucket.out->to);
+    context.cancelled.emplace_back(
+        bucket.out->mean ? mean_key() : part_key(terms_.team->self, counted), bucket.out->to);
   bucket.out.reset();
 }
 
@@ -233,15 +235,15 @@ std::optional<Time> Agent::due() const {
   return first;
 }
 
-void Agent::on_time(Desk& desk) {
+void Agent::on_time(AttemptContext& context) {
   for (Bucket& bucket : buckets_) {
-    if (!bucket.out || bucket.out->due > desk.now()) continue;
+    if (!bucket.out || bucket.out->due > context.now) continue;
     const Out out = *bucket.out;
-    stop(bucket, desk);
+    stop(bucket, context);
     if (out.mean) {
-      report(Offer{number(bucket), out.xfer, Offer::After::failed, 0}, desk);
+      report(Offer{number(bucket), out.xfer, Offer::After::failed, 0}, context);
     } else {
-      report(Ready{number(bucket), out.xfer, false, 0}, desk);
+      report(Ready{number(bucket), out.xfer, false, 0}, context);
     }
   }
 }

@@ -22,7 +22,7 @@ struct TsEngineNotes : ::testing::Test {
 
 // What is announced must be known before the first piece: notes of a class go in order.
 TEST_F(TsEngineNotes, MergeAnnouncesAPartAndThenSendsItInTheSameClass) {
-  node.desk.clock = Time(500);
+  node.desk.now = Time(500);
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, 1000}));
   ASSERT_EQ(node.desk.notes.size(), 1u);
   ASSERT_EQ(node.desk.posts.size(), 1u);
@@ -66,7 +66,7 @@ TEST_F(TsEngineNotes, APartIsOrderedOnceAtATimeAndNotWhenItIsGone) {
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 2, kMinute}));
   EXPECT_FALSE(node.hear(2, Merge{0, 5, 3, kMinute})) << "it is being sent";
   EXPECT_TRUE(node.hear(2, Merge{1, 5, 3, kMinute})) << "of another bucket";
-  node.desk.clock = Time(kMinute);
+  node.desk.now = Time(kMinute);
   node.attempt.on_time(node.desk);
   EXPECT_FALSE(node.hear(2, Merge{0, 7, 2, kMinute})) << "the order that was given up";
   EXPECT_TRUE(node.hear(2, Merge{0, 2, 4, kMinute}));
@@ -171,7 +171,7 @@ TEST_F(TsEngineNotes, AllWhoSendAMeanAreTold) {
   ASSERT_TRUE(node.announce_mean(5, 0, 6));
   ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 1));
   ASSERT_TRUE(node.announce_mean(7, 0, 4));
-  node.desk.clock = Time(10);
+  node.desk.now = Time(10);
   ASSERT_TRUE(node.give(7, node.mean(2), 1, 0, 1));
   EXPECT_EQ(node.told(), (Lines{"5: got bucket 0, xfer 6, mean 1, elapsed 0",
                                 "7: got bucket 0, xfer 4, mean 1, elapsed 0",
@@ -264,7 +264,7 @@ TEST_F(TsEngineNotes, APartThatWasTakenIsGivenAway) {
   node.give_all(5, node.own(5), 0, 2, 1);
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 2, 10}));
   node.send_all();
-  node.desk.clock = Time(10);
+  node.desk.now = Time(10);
   node.attempt.on_time(node.desk);
   const std::size_t kept = node.saved().size();
   ASSERT_TRUE(node.hear(7, Got{0, 2, false, 1})) << "after the deadline";
@@ -288,7 +288,7 @@ TEST_F(TsEngineNotes, OnlyTheReceiverOfTheLastTransferGivesThanks) {
   EXPECT_FALSE(node.hear(7, Got{0, 3, false, 1})) << "another number";
   EXPECT_TRUE(node.hear(7, Got{0, 4, true, 1})) << "not the mean: like one after a deadline";
   EXPECT_EQ(node.attempt.due(), Time(10)) << "and nothing has changed";
-  node.desk.clock = Time(10);
+  node.desk.now = Time(10);
   node.attempt.on_time(node.desk);
   EXPECT_TRUE(node.hear(7, Got{0, 4, false, 1})) << "taken all the same";
   EXPECT_FALSE(node.hear(7, Got{0, 4, false, 1})) << "again";
@@ -298,7 +298,7 @@ TEST_F(TsEngineNotes, WhoHasServedAMeanOffersItAgain) {
   ASSERT_TRUE(node.announce_mean(5, 0, 1));
   node.give_all(5, node.mean(2), 0, 0, 1);
   ASSERT_TRUE(node.hear(2, Assign{0, 7, 2, 10}));
-  node.desk.clock = Time(10);
+  node.desk.now = Time(10);
   node.attempt.on_time(node.desk);
   ASSERT_TRUE(node.hear(2, Assign{0, 7, 5, 10}));
   node.bytes(node.mean(2), 0);
@@ -328,7 +328,7 @@ TEST_F(TsEngineNotes, WhatIsGivenAwayTakesNothingThatIsStillOnItsWay) {
   ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}));
   node.give_all(5, node.own(5), 0, 2, 1);
   ASSERT_TRUE(node.hear(2, Merge{0, 2, 2, 10}));
-  node.desk.clock = Time(10);
+  node.desk.now = Time(10);
   node.attempt.on_time(node.desk);
   ASSERT_TRUE(node.announce(7, 0, 3, 1, {7}));
   ASSERT_TRUE(node.give(7, node.own(7), 0, 1, 1));
@@ -349,17 +349,17 @@ TEST_F(TsEngineNotes, WhatIsNotDoneInTimeIsReported) {
   ASSERT_TRUE(node.hear(2, Assign{0, 7, 2, 100}) && node.hear(2, Merge{1, 5, 3, 60}));
   EXPECT_EQ(node.attempt.due(), Time(60));
   node.told();
-  node.desk.clock = Time(59);
+  node.desk.now = Time(59);
   node.attempt.on_time(node.desk);
   EXPECT_TRUE(node.told().empty() && node.desk.cancelled.empty());
-  node.desk.clock = Time(60);
+  node.desk.now = Time(60);
   node.attempt.on_time(node.desk);
   EXPECT_EQ(node.told(), (Lines{"2: ready bucket 1, xfer 3, taken 0, elapsed 0"}));
   EXPECT_EQ(node.desk.cancelled, (decltype(node.desk.cancelled){{node.own(3), 5}}));
   EXPECT_EQ(node.attempt.due(), Time(100));
   node.desk.posts.pop_back(), node.desk.cancelled.clear();
   node.send_all();
-  node.desk.clock = Time(200);
+  node.desk.now = Time(200);
   node.attempt.on_time(node.desk);
   EXPECT_EQ(node.told(), (Lines{"2: offer bucket 0, xfer 2, after 2, elapsed 0"}));
   EXPECT_TRUE(node.desk.cancelled.empty()) << "all of it is out";

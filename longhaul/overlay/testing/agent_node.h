@@ -43,7 +43,7 @@ struct AgentNode : WithCoordinator, PaperNode<tsengine::Agent> {
   }
   // What it told itself, in the next turn.
   void hear_itself() {
-    for (const PaperDesk::Told& one : std::exchange(desk.notes, {})) {
+    for (const AttemptActions::Told& one : std::exchange(desk.notes, {})) {
       if (one.to != self()) {
         desk.notes.push_back(one);
       } else {
@@ -73,7 +73,7 @@ struct AgentNode : WithCoordinator, PaperNode<tsengine::Agent> {
   // What was told since this was asked last, each as "TO: NAME FIELD VALUE, FIELD VALUE ...".
   Lines told() {
     Lines lines;
-    for (const PaperDesk::Told& one : std::exchange(desk.notes, {})) {
+    for (const AttemptActions::Told& one : std::exchange(desk.notes, {})) {
       const auto add = [&](const auto& message) -> Status {
         lines.push_back(std::to_string(one.to) + ": " + text(message));
         return Ok{};

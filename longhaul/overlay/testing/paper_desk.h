@@ -1,5 +1,5 @@
 #pragma once
-// A Desk that writes down what an attempt asks for and carries nothing out: for tests of one
+// A context that collects what an attempt asks for, and nobody carries it out: for tests of one
 // attempt without a network. Numbers written `down` lose what is behind the point.
 #include <cmath>
 #include <cstring>
@@ -27,74 +27,67 @@ struct Table {
   Plan plan;
 };
 
-class PaperDesk final : public Desk {
+// A codec of fp32 that counts how often each piece is written. `whole`: it drops what is behind the
+// point. `own`: what it writes in place of any value, if there is one.
+class CountingCodec final : public Codec {
  public:
-  explicit PaperDesk(const Grid& grid, float own = 0) : own(own), grid_(grid) {}
-
-  Payload own_bytes(std::size_t piece) override {
-    return bytes_of(Coding::exact, own_values(piece));
-  }
-  std::vector<float> own_values(std::size_t piece) override {
-    ++own_asked[piece];
-    return std::vector<float>(grid_.range(piece).length, own);
-  }
-  Payload write(std::size_t piece, Coding coding, std::span<const float> values) override {
-    ++written[piece];
-    return bytes_of(coding, values);
-  }
-  std::vector<float> read(std::size_t, Coding, const Payload& bytes) override {
-    std::vector<float> values(bytes.size() / sizeof(float));
-    if (!values.empty()) std::memcpy(values.data(), bytes.view().data(), bytes.size());
-    return values;
-  }
-  void have_mean(std::size_t piece, std::vector<float> values) override {
-    LH_CHECK(means.emplace(piece, std::move(values)).second);
-  }
-  void have_roster(const std::vector<Rank>& who, double sum) override {
-    rosters_here.emplace_back(who, sum);
-  }
-  void post(Outgoing out) override { posts.push_back(std::move(out)); }
-  void tell(Rank to, const Share& one) override { shares.emplace_back(to, one); }
-  void tell(Rank to, const Roster& one) override { rosters.emplace_back(to, one); }
-  void tell(const VectorId& about, Rank to, Note note, Service service) override {
-    note.vector = {about, 0};
-    notes.push_back({to, std::move(note), service});
-  }
-  void cancel(const TransferKey& key, Rank to) override { cancelled.emplace_back(key, to); }
-  void give_up(std::string reason) override { given_up = std::move(reason); }
-  Payload arrived_bytes() override { return arrived; }
-  Time now() const override { return clock; }
-
-  // What write() makes of numbers; not counted.
-  static Payload bytes_of(Coding coding, std::span<const float> values) {
-    Buffer bytes(values.size_bytes());
+  CountingCodec(const Grid& grid, std::map<std::size_t, int>& counts, bool whole, const float* own)
+      : grid_(grid), counts_(counts), whole_(whole), own_(own) {}
+  std::size_t encoded_size(std::size_t length) const override { return sizeof(float) * length; }
+  Buffer encode(const CodecKey&, Range at, std::span<const float> values) override {
+    ++counts_[grid_.find(at).value()];
     std::vector<float> numbers(values.begin(), values.end());
-    if (coding == Coding::down)
-      for (float& v : numbers) v = std::floor(v);
-    if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
-    return Payload(share(std::move(bytes)));
+    for (float& v : numbers) v = own_ ? *own_ : whole_ ? std::floor(v) : v;
+    Buffer bytes(values.size_bytes());
+    if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
+    return bytes;
   }
-
-  struct Told {
-    Rank to = 0;
-    Note note;
-    Service service;
-  };
-  float own;
-  Payload arrived;
-  std::map<std::size_t, int> own_asked, written;  // how often, by piece; written: by write() alone
-  std::map<std::size_t, std::vector<float>> means;
-  std::vector<std::pair<std::vector<Rank>, double>> rosters_here;
-  std::vector<Outgoing> posts;
-  std::vector<std::pair<Rank, Share>> shares;
-  std::vector<std::pair<Rank, Roster>> rosters;
-  std::vector<Told> notes;
-  std::vector<std::pair<TransferKey, Rank>> cancelled;
-  std::string given_up;
-  Time clock{0};
+  Status decode(const CodecKey&, Range, std::span<const std::byte> bytes,
+                std::span<float> out) const override {
+    if (bytes.size() != out.size_bytes()) return malformed("of another length");
+    if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+    return Ok{};
+  }
 
  private:
   const Grid& grid_;
+  std::map<std::size_t, int>& counts_;
+  const bool whole_;
+  const float* own_;
+};
+
+struct Paper {  // what a PaperDesk is made of before it is a context
+  Paper(const Grid& grid, float value)
+      : own(value),
+        values(grid.length(), value),
+        coder(false, std::make_unique<CountingCodec>(grid, own_asked, false, &own),
+              std::make_unique<CountingCodec>(grid, written, true, nullptr)) {}
+  float own;                                      // all values of this node's contribution
+  std::map<std::size_t, int> own_asked, written;  // how often, by piece; written: coded `down`
+  std::vector<float> values;
+  Coder coder;
+};
+
+class PaperDesk final : public Paper, public AttemptContext {
+ public:
+  explicit PaperDesk(const Grid& grid, float value = 0, bool exact = false)
+      : Paper(grid, value), AttemptContext(ExchangeBuffers(coder, grid, {}, exact, values)) {}
+  PaperDesk(const PaperDesk&) = delete;
+  PaperDesk& operator=(const PaperDesk&) = delete;
+
+  std::vector<float> read(std::size_t piece, Coding coding, const Payload& bytes) const {
+    return buffers.read(piece, coding, bytes);
+  }
+  std::vector<std::pair<Rank, Roster>> rosters() const {
+    std::vector<std::pair<Rank, Roster>> told;
+    for (const Rank to : roster_to) told.emplace_back(to, *roster);
+    return told;
+  }
+  static Payload bytes_of(std::span<const float> values) {
+    Buffer bytes(values.size_bytes());
+    if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+    return Payload(share(std::move(bytes)));
+  }
 };
 
 }  // namespace longhaul::overlay::testing

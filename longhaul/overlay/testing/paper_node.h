@@ -15,7 +15,7 @@ struct PaperNode {
   template <class... Rest>
   PaperNode(std::unique_ptr<const Table> about, Round round, bool exact, Rest&&... rest)
       : table(std::move(about)),
-        desk(table->grid, float(table->team.self)),
+        desk(table->grid, float(table->team.self), exact),
         attempt(table->terms(round, exact), std::forward<Rest>(rest)...) {}
 
   // --- names
@@ -41,7 +41,7 @@ struct PaperNode {
   // An admitted piece, all of whose values are `value`, just as given.
   bool give(Rank from, const TransferKey& key, std::size_t piece, double weight, float value) {
     const std::vector<float> values(table->grid.range(piece).length, value);
-    return give(from, key, piece, weight, PaperDesk::bytes_of(Coding::exact, values));
+    return give(from, key, piece, weight, PaperDesk::bytes_of(values));
   }
   // An admitted piece that comes as these bytes.
   bool give(Rank from, const TransferKey& key, std::size_t piece, double weight, Payload bytes) {
