@@ -19,8 +19,8 @@ class FinalMean {
   // Gives params(). `below`: the same turn as the overlay sees it. An Error: not finite.
   Status begin(Turn& turn, Turn below) {
     return overlay_->begin(
-        {}, {},
-        {.values = turn.params(), .length = turn.place().layout->size(), .exact = true}, below);
+        {}, {}, {.values = turn.params(), .length = turn.place().layout->size(), .exact = true},
+        below);
   }
   // True, once: params() is the mean.
   bool take(Turn& turn) {
