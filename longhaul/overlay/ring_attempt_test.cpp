@@ -274,7 +274,7 @@ TEST(RingAttempt, WithoutContributionsThereIsNoMean) {
 // The last survivor gets back what the others would have read, and sends nothing.
 TEST(RingAttempt, WhoIsAloneHasItsOwnBack) {
   RingNode node(2, true, {2});
-  node.desk.own = 2.5f;
+  node.desk.set_own(2.5f);
   node.contribute(3);
   EXPECT_EQ(node.desk.means.size(), 6u);
   EXPECT_EQ(node.desk.means.at(5), (Floats{2, 2})) << "as read";

@@ -127,7 +127,7 @@ TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
     };
     if (at(3) < at(1) || at(4) < at(2)) continue;
     TreeNode node(10, true, 0, true);
-    node.desk.own = 0.1f;
+    node.desk.set_own(0.1f);
     for (const std::uint32_t what : order) {
       EXPECT_TRUE(node.desk.posts.empty());
       const auto part = [&](Rank from, double weight, float value) {
@@ -405,7 +405,7 @@ struct Wood {
       const Team team{.self = self, .epoch = 0, .workers = all, .members = all, .server = {}};
       auto table = std::make_unique<Table>(team, kValues, 2, forest);
       nodes.emplace(self, std::make_unique<One>(std::move(table), 0, exact, streamed));
-      nodes.at(self)->desk.own = value(self);
+      nodes.at(self)->desk.set_own(value(self));
     }
   }
   static float value(Rank rank) { return float(rank * rank) / 7; }

@@ -16,6 +16,7 @@ struct AgentOptions {
   bool exact = false;
   std::uint32_t buckets = 2;
   Round round = 0;
+  bool phantom = false;
 };
 
 struct WithCoordinator {  // is made before the agent that is given it
@@ -28,13 +29,15 @@ struct AgentNode : WithCoordinator, PaperNode<tsengine::Agent> {
   using Lines = std::vector<std::string>;
 
   explicit AgentNode(Rank self, AgentOptions how = {})
-      : PaperNode(table_of(self, how.server), how.round, how.exact, how.buckets, how.streamed,
+      : PaperNode(table_of(self, how), how.round, how.exact, how.buckets, how.streamed,
                   coordinator) {
     coordinator.new_team(table->team);
   }
-  static std::unique_ptr<Table> table_of(Rank self, Rank server) {
-    const Team team{self, 0, {0, 1, 2, 3, 4, 5, 6, 7}, {2, 3, 5, 7}, server};
-    return std::make_unique<Table>(team, 9, 1, 2);
+  static std::unique_ptr<Table> table_of(Rank self, const AgentOptions& how) {
+    const Team team{self, 0, {0, 1, 2, 3, 4, 5, 6, 7}, {2, 3, 5, 7}, how.server};
+    auto table = std::make_unique<Table>(team, 9, 1, 2);
+    table->phantom = how.phantom;
+    return table;
   }
 
   template <class M>

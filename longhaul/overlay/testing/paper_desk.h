@@ -1,6 +1,7 @@
 #pragma once
 // A context that collects what an attempt asks for, and nobody carries it out: for tests of one
 // attempt without a network. Numbers written `down` lose what is behind the point.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -25,6 +26,7 @@ struct Table {
   Team team;
   Grid grid;
   Plan plan;
+  bool phantom = false;  // sizes, and no numbers
 };
 
 // A codec of fp32 that counts how often each piece is written. `whole`: it drops what is behind the
@@ -57,10 +59,10 @@ class CountingCodec final : public Codec {
 };
 
 struct Paper {  // what a PaperDesk is made of before it is a context
-  Paper(const Grid& grid, float value)
+  Paper(const Grid& grid, float value, bool phantom)
       : own(value),
-        values(grid.length(), value),
-        coder(false, std::make_unique<CountingCodec>(grid, own_asked, false, &own),
+        values(phantom ? 0 : grid.length(), value),
+        coder(phantom, std::make_unique<CountingCodec>(grid, own_asked, false, &own),
               std::make_unique<CountingCodec>(grid, written, true, nullptr)) {}
   float own;                                      // all values of this node's contribution
   std::map<std::size_t, int> own_asked, written;  // how often, by piece; written: coded `down`
@@ -70,11 +72,16 @@ struct Paper {  // what a PaperDesk is made of before it is a context
 
 class PaperDesk final : public Paper, public AttemptContext {
  public:
-  explicit PaperDesk(const Grid& grid, float value = 0, bool exact = false)
-      : Paper(grid, value), AttemptContext(ExchangeBuffers(coder, grid, {}, exact, values)) {}
+  explicit PaperDesk(const Grid& grid, float value = 0, bool exact = false, bool phantom = false)
+      : Paper(grid, value, phantom),
+        AttemptContext(ExchangeBuffers(coder, grid, {}, exact, values)) {}
   PaperDesk(const PaperDesk&) = delete;
   PaperDesk& operator=(const PaperDesk&) = delete;
 
+  void set_own(float value) {
+    own = value;
+    std::fill(values.begin(), values.end(), value);
+  }
   std::vector<float> read(std::size_t piece, Coding coding, const Payload& bytes) const {
     return buffers.read(piece, coding, bytes);
   }

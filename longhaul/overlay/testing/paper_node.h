@@ -8,14 +8,14 @@
 namespace longhaul::overlay::testing {
 
 // `A`: the attempt. Owns table, desk and attempt. All values that it contributes are its rank,
-// unless desk.own says otherwise.
+// unless set_own() says otherwise.
 template <class A>
 struct PaperNode {
   // The epoch of keys and shares is the table's; `rest` is what A takes behind its terms.
   template <class... Rest>
   PaperNode(std::unique_ptr<const Table> about, Round round, bool exact, Rest&&... rest)
       : table(std::move(about)),
-        desk(table->grid, float(table->team.self), exact),
+        desk(table->grid, float(table->team.self), exact, table->phantom),
         attempt(table->terms(round, exact), std::forward<Rest>(rest)...) {}
 
   // --- names
