@@ -114,7 +114,7 @@ Result<Group*> AgreedMean::open(Rank from, std::uint32_t number,
   return malformed("message for a node without a part in group " + std::to_string(number));
 }
 
-Status AgreedMean::take(Rank from, const Share& share, Turn& turn) {
+Status AgreedMean::take(Rank from, const Announcement& share, Turn& turn) {
   if (share.vector.origin != from) return malformed("share of somebody else");
   Group* group = find(share.vector.group);
   const bool is_new = !group;
@@ -173,7 +173,7 @@ Status AgreedMean::pass_on(Rank from, const M& one, Turn& turn) {
                    ", which nobody has begun");
 }
 
-Status AgreedMean::take(Rank from, const Roster& roster, Turn& turn) {
+Status AgreedMean::take(Rank from, const Contributors& roster, Turn& turn) {
   return pass_on(from, roster, turn);
 }
 
@@ -182,7 +182,7 @@ Status AgreedMean::take(Rank from, const Fetch& fetch, Turn& turn) {
 }
 
 // All members may have closed a group, and this node have dropped it, when the last notes come.
-Status AgreedMean::take(Rank from, const Note& note, Turn& turn) {
+Status AgreedMean::take(Rank from, const AttemptMessage& note, Turn& turn) {
   if (find(note.vector.group)) return pass_on(from, note, turn);
   both(turn).late(note.vector.round);
   return Ok{};
@@ -195,9 +195,9 @@ Status AgreedMean::take(Rank from, const Closed& closed, Turn& turn) {
   return Ok{};
 }
 
-Status AgreedMean::take(Rank from, const Notice& notice, Turn& turn) {
+Status AgreedMean::take(Rank from, const TopologyMessage& notice, Turn& turn) {
   Group& all = groups_.at(0);
-  const Team& team = all.team();
+  const GroupMembers& team = all.team();
   ReplanningTopology* const replanning = common_.topology->replanning();
   GroupTurn both = this->both(turn);
   if (!replanning)

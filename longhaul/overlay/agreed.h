@@ -45,12 +45,12 @@ class AgreedMean final : public Overlay, private VectorPort {
   Status admit(Rank from, const TransferKey&, Range) override;
   Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) override;
 
-  Status take(Rank from, const Share&, Turn&);
+  Status take(Rank from, const Announcement&, Turn&);
   Status take(Rank from, const Report&, Turn&);
-  Status take(Rank from, const Note&, Turn&);
-  Status take(Rank from, const Notice&, Turn&);
+  Status take(Rank from, const AttemptMessage&, Turn&);
+  Status take(Rank from, const TopologyMessage&, Turn&);
   Status take(Rank from, const Closed&, Turn&);
-  Status take(Rank from, const Roster&, Turn&);
+  Status take(Rank from, const Contributors&, Turn&);
   Status take(Rank from, const Fetch&, Turn&);
   template <class M>
   Status pass_on(Rank from, const M&, Turn&);

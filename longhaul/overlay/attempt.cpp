@@ -7,21 +7,21 @@
 namespace longhaul::overlay {
 
 void Attempt::set_contribution(double weight) {
-  LH_CHECK(!contributed_ && terms_.team->takes_part());
+  LH_CHECK(!contributed_ && spec_.team->takes_part());
   contributed_ = true;
   weight_ = weight;
 }
 
 TransferKey Attempt::key(Phase phase, Coding coding, Rank origin) const {
-  return {terms_.team->epoch,
-          {terms_.key, origin},
+  return {spec_.team->epoch,
+          {spec_.key, origin},
           std::uint8_t(phase),
-          terms_.exact ? Coding::exact : coding};
+          spec_.exact ? Coding::exact : coding};
 }
 
-Share Attempt::share(std::uint64_t length) const {
-  return {terms_.team->epoch, {terms_.key, terms_.team->self}, length, terms_.exact, weight_,
-          terms_.team->name};
+Announcement Attempt::share(std::uint64_t length) const {
+  return {spec_.team->epoch, {spec_.key, spec_.team->self}, length, spec_.exact, weight_,
+          spec_.team->name};
 }
 
 void Attempt::post(const TransferKey& key, Rank to, std::vector<Range> ranges, double weight,
@@ -32,11 +32,11 @@ void Attempt::post(const TransferKey& key, Rank to, std::vector<Range> ranges, d
 
 Service Attempt::bulk(std::uint32_t hop, std::uint32_t hops) const {
   Service service = kBulk;
-  service.order = std::uint32_t(terms_.key.round * hops + hop);
+  service.order = std::uint32_t(spec_.key.round * hops + hop);
   return service;
 }
 
-Status Attempt::take_note(Rank from, const Note&, AttemptContext&) {
+Status Attempt::take_message(Rank from, const AttemptMessage&, AttemptContext&) {
   return refuse(from, "a note, which this overlay has none of");
 }
 
@@ -49,8 +49,8 @@ void TopologyOutput::carry_out(Epoch epoch, Turn& turn) {
 }
 
 // The owner of the first piece tells all who is counted, itself included.
-void Attempt::tell_roster(std::span<const double> weights, AttemptContext& context) {
-  const Team& team = *terms_.team;
+void Attempt::tell_contributors(std::span<const double> weights, AttemptContext& context) {
+  const GroupMembers& team = *spec_.team;
   std::vector<Rank> counted;
   double sum = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -58,17 +58,17 @@ void Attempt::tell_roster(std::span<const double> weights, AttemptContext& conte
     sum += weights[i];
     counted.push_back(team.members[i]);
   }
-  context.roster = roster_of(team, {terms_.key, team.self}, counted, sum);
-  context.roster_to = team.others();
-  if (team.takes_part()) context.rosters_here.emplace_back(std::move(counted), sum);
+  context.roster = contributors_of(team, {spec_.key, team.self}, counted, sum);
+  context.contributors_to = team.others();
+  if (team.takes_part()) context.contributors_known.emplace_back(std::move(counted), sum);
 }
 
 Rank serving(std::optional<Rank> server, const std::vector<Rank>& members, const View& view) {
   return server && view.has(*server) ? *server : members.front();
 }
 
-Roster roster_of(const Team& team, const CodecKey& key, const std::vector<Rank>& counted,
-                 double weight) {
+Contributors contributors_of(const GroupMembers& team, const CodecKey& key,
+                             const std::vector<Rank>& counted, double weight) {
   return {team.epoch, key, weight, to_bits(counted), team.epoch};
 }
 

@@ -13,22 +13,22 @@
 namespace longhaul::overlay {
 
 // What an attempt is about; outlives it.
-struct Terms {
+struct ExchangeSpec {
   VectorId key;
   bool exact = false;
-  const Team* team = nullptr;
+  const GroupMembers* team = nullptr;
   const Plan* plan = nullptr;
-  const Grid& grid() const { return plan->grid(); }
+  const Partition& grid() const { return plan->grid(); }
 };
 
 class Attempt {
  public:
-  explicit Attempt(const Terms& terms) : terms_(terms) {}
+  explicit Attempt(const ExchangeSpec& spec) : spec_(spec) {}
   virtual ~Attempt() = default;
 
   // Here is this node's contribution; weight 0: none, but it takes part. Members only, once.
   virtual void contribute(std::uint64_t length, double weight, AttemptContext&) = 0;
-  virtual Status take_share(Rank from, const Share&, AttemptContext&) = 0;
+  virtual Status take_announcement(Rank from, const Announcement&, AttemptContext&) = 0;
   // May `from` give this piece now, in this phase (part, mean) and coding? The key's vector and
   // epoch are this attempt's.
   virtual Status admit(Rank from, const TransferKey&, std::size_t piece) const = 0;
@@ -40,7 +40,7 @@ class Attempt {
     return false;
   }
   // What an attempt like this one told. Also heard after its round is over here, while it lives.
-  virtual Status take_note(Rank from, const Note&, AttemptContext&);
+  virtual Status take_message(Rank from, const AttemptMessage&, AttemptContext&);
   // When this attempt wants to be woken, if nothing comes before.
   virtual std::optional<Time> due() const { return std::nullopt; }
   virtual void on_time(AttemptContext&) {}  // that time has come, or is passed
@@ -56,7 +56,7 @@ class Attempt {
   virtual std::string waiting_for(const std::vector<bool>& mean_pieces) const = 0;
   virtual void state(Archive&);
 
-  const Terms& terms() const { return terms_; }
+  const ExchangeSpec& spec() const { return spec_; }
   bool contributed() const { return contributed_; }
   // Keys under which something was posted, to be cancelled when the attempt ends early.
   const std::set<TransferKey>& posted() const { return posted_; }
@@ -68,16 +68,16 @@ class Attempt {
   TransferKey key(Phase, Coding, Rank origin) const;
   // The class of what lies `hop` of `hops` links behind its start: see post().
   Service bulk(std::uint32_t hop, std::uint32_t hops) const;
-  Share share(std::uint64_t length) const;
+  Announcement share(std::uint64_t length) const;
   // Sends all pieces to `to` when there is room. `hop`: how many links lie behind them; of what
   // waits for a link, older rounds go first, then what has the longest way to go.
   void post(const TransferKey&, Rank to, std::vector<Range>, double weight, std::uint32_t hop,
             std::uint32_t hops, AttemptContext&);
-  void tell_roster(std::span<const double> weights, AttemptContext&);
+  void tell_contributors(std::span<const double> weights, AttemptContext&);
   Status refuse(Rank from, std::string why) const;
-  std::string round_text() const { return "round " + std::to_string(terms_.key.round); }
+  std::string round_text() const { return "round " + std::to_string(spec_.key.round); }
 
-  const Terms terms_;
+  const ExchangeSpec spec_;
 
  private:
   bool contributed_ = false;
@@ -86,7 +86,7 @@ class Attempt {
 };
 
 // Which way every piece of a vector goes, as trees: also of topologies that need none to work.
-struct Ways {
+struct RoutePlan {
   Forest forest;
   Coding means = Coding::down;  // how the mean is written on its way out
 };
@@ -95,14 +95,14 @@ struct Ways {
 class TopologyOutput {
  public:
   // To the topology of another member; its epoch is set.
-  void tell(Rank to, Notice notice) { told_.emplace_back(to, std::move(notice)); }
+  void tell(Rank to, TopologyMessage notice) { told_.emplace_back(to, std::move(notice)); }
   void record(std::string name, Round round, double value) {  // a figure of the run
     figures_.emplace_back(std::move(name), round, value);
   }
   void carry_out(Epoch, Turn&);
 
  private:
-  std::vector<std::pair<Rank, Notice>> told_;
+  std::vector<std::pair<Rank, TopologyMessage>> told_;
   std::vector<std::tuple<std::string, Round, double>> figures_;
 };
 
@@ -113,16 +113,16 @@ class ReplanningTopology {
   // The round from which the trees of this exchange are in force; 0: they are those of
   // Topology::forest(). Other trees have another beginning.
   virtual Round since(const VectorId&) const = 0;
-  virtual Forest forest_since(Round, const Grid&) const = 0;
+  virtual Forest forest_since(Round, const Partition&) const = 0;
   // What keeps this node from giving its part to an exchange; nothing: it may. Asked again when
   // something was heard.
   virtual std::optional<std::string> hold(const VectorId&) const = 0;
   virtual void on_contributed(const VectorId&) = 0;  // this node gives its part now
-  virtual void on_mean_ready(const VectorId&, const Grid&, TopologyOutput&) = 0;
+  virtual void on_mean_ready(const VectorId&, const Partition&, TopologyOutput&) = 0;
   // A stretch of a vector that was given to the transfer `waited` ago is with the host; one came.
   virtual void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) = 0;
   virtual void on_received(Rank from, std::uint64_t bytes, Time now) = 0;
-  virtual Status take(Rank from, const Notice&, TopologyOutput&) = 0;
+  virtual Status take(Rank from, const TopologyMessage&, TopologyOutput&) = 0;
 };
 
 // A way for parts to become a mean.
@@ -143,15 +143,17 @@ class Topology {
   }
   // The trees that the pieces of a vector go along, the same at all nodes; nothing: there are none,
   // and pieces belong to workers as Plan deals them.
-  virtual std::optional<Forest> forest(const Grid&, const Team&) const { return std::nullopt; }
+  virtual std::optional<Forest> forest(const Partition&, const GroupMembers&) const {
+    return std::nullopt;
+  }
   // For whoever wants to see the plan: all that an exchange to which all contribute sends. Of a
   // topology without a forest, all parts of a piece go straight to its owner, and the mean back.
   // Nothing: it is decided while it runs.
-  virtual std::optional<Ways> ways(const Grid&, const Team&) const;
-  virtual std::unique_ptr<Attempt> open(const Terms&) const = 0;
+  virtual std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const;
+  virtual std::unique_ptr<Attempt> open(const ExchangeSpec&) const = 0;
   // What outlives attempts. A new team ends all attempts of its group; close() ends one, and
   // close_group() whatever is kept of a group.
-  virtual void new_team(std::uint32_t group, const Team&) { (void)group; }
+  virtual void new_team(std::uint32_t group, const GroupMembers&) { (void)group; }
   virtual void close(const VectorId&) {}
   virtual void close_group(std::uint32_t group) { (void)group; }
   virtual void state(Archive&) {}
@@ -164,7 +166,8 @@ class Topology {
 // lost.
 Rank serving(std::optional<Rank> server, const std::vector<Rank>& members, const View&);
 
-Roster roster_of(const Team&, const CodecKey&, const std::vector<Rank>& counted, double weight);
+Contributors contributors_of(const GroupMembers&, const CodecKey&, const std::vector<Rank>& counted,
+                             double weight);
 
 // The class of pieces and shares.
 inline constexpr Service kBulk{.priority = 4};

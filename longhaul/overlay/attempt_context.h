@@ -8,8 +8,8 @@
 
 #include "longhaul/core/coder.h"
 #include "longhaul/core/transfer.h"
-#include "longhaul/overlay/grid.h"
 #include "longhaul/overlay/messages.h"
+#include "longhaul/overlay/partition.h"
 
 namespace longhaul::overlay {
 
@@ -18,7 +18,7 @@ namespace longhaul::overlay {
 class ExchangeBuffers {
  public:
   // `own_key`: of what this node writes. `own`: its contribution; empty: none, or a phantom's.
-  ExchangeBuffers(Coder& coder, const Grid& grid, const CodecKey& own_key, bool exact,
+  ExchangeBuffers(Coder& coder, const Partition& grid, const CodecKey& own_key, bool exact,
                   std::span<const float> own)
       : coder_(&coder), grid_(&grid), own_key_(own_key), exact_(exact), own_(own) {}
 
@@ -31,7 +31,7 @@ class ExchangeBuffers {
 
  private:
   Coder* coder_;
-  const Grid* grid_;
+  const Partition* grid_;
   CodecKey own_key_;
   bool exact_;
   std::span<const float> own_;
@@ -42,16 +42,16 @@ struct AttemptActions {
   struct Told {
     VectorId about;  // whose attempt at `to` it is for
     Rank to = 0;
-    Note note;  // its epoch and vector are set when it is sent
+    AttemptMessage note;  // its epoch and vector are set when it is sent
     Service service;
   };
   std::map<std::size_t, std::vector<float>> means;  // these pieces of the mean are final
   // Everybody's share is known: these are counted, with this sum of weights.
-  std::vector<std::pair<std::vector<Rank>, double>> rosters_here;
-  std::vector<std::pair<Rank, Share>> shares;
+  std::vector<std::pair<std::vector<Rank>, double>> contributors_known;
+  std::vector<std::pair<Rank, Announcement>> shares;
   std::vector<Told> notes;  // to oneself: in the next turn
-  std::optional<Roster> roster;
-  std::vector<Rank> roster_to;
+  std::optional<Contributors> roster;
+  std::vector<Rank> contributors_to;
   // What of this was posted and has not gone out is dropped, before anything new is posted.
   std::vector<std::pair<TransferKey, Rank>> cancelled;
   std::vector<Outgoing> posts;

@@ -2,21 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/overlay/testing/paper_desk.h"
+#include "longhaul/overlay/testing/paper_context.h"
 
 namespace longhaul::overlay {
 namespace {
 
-using testing::PaperDesk;
+using testing::PaperContext;
 using testing::Table;
 
 // Opens what an attempt shares with all others.
 class Bare final : public Attempt {
  public:
   using Attempt::Attempt, Attempt::key, Attempt::post, Attempt::refuse, Attempt::set_contribution,
-      Attempt::share, Attempt::tell_roster;
+      Attempt::share, Attempt::tell_contributors;
   void contribute(std::uint64_t, double, AttemptContext&) override {}
-  Status take_share(Rank, const Share&, AttemptContext&) override { return Ok{}; }
+  Status take_announcement(Rank, const Announcement&, AttemptContext&) override { return Ok{}; }
   Status admit(Rank, const TransferKey&, std::size_t) const override { return Ok{}; }
   Status take(Arrival&&, std::size_t, AttemptContext&) override { return Ok{}; }
   Payload encoded(const TransferKey&, std::size_t, AttemptContext&) override { return {}; }
@@ -26,13 +26,14 @@ class Bare final : public Attempt {
 
 // Of workers 0 to 19 four are left; rank 9 speaks, or a server that is no member.
 struct AttemptTest : ::testing::Test {
-  static Team team(Rank self) {
-    Team team{.self = self, .epoch = 3, .workers = {}, .members = {1, 4, 9, 17}, .server = {}};
+  static GroupMembers team(Rank self) {
+    GroupMembers team{
+        .self = self, .epoch = 3, .workers = {}, .members = {1, 4, 9, 17}, .server = {}};
     for (Rank rank = 0; rank < 20; ++rank) team.workers.push_back(rank);
     return team;
   }
   Table worker{team(9), 40, 20, 2}, server{team(20), 40, 20, 2};
-  PaperDesk desk{worker.grid};
+  PaperContext context{worker.grid};
 };
 
 TEST(Serving, TheLowestWorkerServesWhereNoServerLives) {
@@ -44,10 +45,10 @@ TEST(Serving, TheLowestWorkerServesWhereNoServerLives) {
 
 TEST_F(AttemptTest, AnExactExchangeNeverUsesACodec) {
   for (const Coding coding : {Coding::exact, Coding::up, Coding::down}) {
-    EXPECT_EQ(Bare(worker.terms(0, true)).key(Phase::part, coding, 4).coding, Coding::exact);
-    EXPECT_EQ(Bare(worker.terms(0, false)).key(Phase::part, coding, 4).coding, coding);
+    EXPECT_EQ(Bare(worker.spec(0, true)).key(Phase::part, coding, 4).coding, Coding::exact);
+    EXPECT_EQ(Bare(worker.spec(0, false)).key(Phase::part, coding, 4).coding, coding);
   }
-  EXPECT_TRUE(Bare(worker.terms(0, true)).share(40).exact) << "and says so";
+  EXPECT_TRUE(Bare(worker.spec(0, true)).share(40).exact) << "and says so";
 }
 
 // Rounds overlap by one: what is left of the last must not wait for what is new.
@@ -55,25 +56,25 @@ TEST_F(AttemptTest, OlderRoundsGoFirstThenWhatHasTheLongestWayToGo) {
   constexpr std::uint32_t kHops = 5;
   std::vector<std::uint32_t> orders;
   for (const Round round : {0u, 1u, 2u}) {
-    Bare attempt(worker.terms(round));
+    Bare attempt(worker.spec(round));
     for (std::uint32_t hop = 0; hop < kHops; ++hop)
-      attempt.post(attempt.key(Phase::part, Coding::up, 9), 4, {{0, 2}}, 1, hop, kHops, desk);
+      attempt.post(attempt.key(Phase::part, Coding::up, 9), 4, {{0, 2}}, 1, hop, kHops, context);
   }
-  for (const Outgoing& out : desk.posts) orders.push_back(out.service.order);
+  for (const Outgoing& out : context.posts) orders.push_back(out.service.order);
   ASSERT_EQ(orders.size(), 3 * kHops);
   for (std::size_t i = 1; i < orders.size(); ++i) EXPECT_LT(orders[i - 1], orders[i]) << i;
 }
 
 // A new view cancels by these names, also in a run that was resumed.
 TEST_F(AttemptTest, WhateverWasPostedCanBeCancelledAfterLoadingToo) {
-  Bare attempt(worker.terms(7)), loaded(worker.terms(7));
+  Bare attempt(worker.spec(7)), loaded(worker.spec(7));
   attempt.set_contribution(0.5);
   std::set<TransferKey> keys;
   for (const Phase phase : {Phase::part, Phase::mean})
     for (const Rank origin : {4u, 9u}) {
       keys.insert(attempt.key(phase, Coding::up, origin));
       for (const Rank to : {1u, 17u})
-        attempt.post(attempt.key(phase, Coding::up, origin), to, {{0, 2}}, 1, 0, 2, desk);
+        attempt.post(attempt.key(phase, Coding::up, origin), to, {{0, 2}}, 1, 0, 2, context);
     }
   EXPECT_EQ(attempt.posted(), keys);
   Archive out;
@@ -90,12 +91,12 @@ TEST_F(AttemptTest, WhateverWasPostedCanBeCancelledAfterLoadingToo) {
 // Bits by rank, weights by place in the team.
 TEST_F(AttemptTest, TheRosterNamesWhoBroughtSomething) {
   const std::vector<double> weights = {2, 0.5, 0, 4};
-  Bare(worker.terms(7)).tell_roster(weights, desk);
+  Bare(worker.spec(7)).tell_contributors(weights, context);
   const std::vector<Rank> counted = {1, 4, 17};
-  ASSERT_EQ(desk.rosters_here.size(), 1u);
-  EXPECT_EQ(desk.rosters_here[0], (std::pair{counted, 6.5}));
+  ASSERT_EQ(context.contributors_known.size(), 1u);
+  EXPECT_EQ(context.contributors_known[0], (std::pair{counted, 6.5}));
   std::vector<Rank> told;
-  for (const auto& [to, roster] : desk.rosters()) {
+  for (const auto& [to, roster] : context.rosters()) {
     told.push_back(to);
     EXPECT_EQ(roster.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 4, 0, 1 << 1}));
     EXPECT_EQ(roster.weight, 6.5);
@@ -106,13 +107,13 @@ TEST_F(AttemptTest, TheRosterNamesWhoBroughtSomething) {
 }
 
 TEST_F(AttemptTest, AServerTellsAllAndKeepsNoMeanItself) {
-  Bare(server.terms()).tell_roster(std::vector<double>{1, 1, 1, 1}, desk);
-  EXPECT_EQ(desk.rosters().size(), 4u);
-  EXPECT_TRUE(desk.rosters_here.empty());
+  Bare(server.spec()).tell_contributors(std::vector<double>{1, 1, 1, 1}, context);
+  EXPECT_EQ(context.rosters().size(), 4u);
+  EXPECT_TRUE(context.contributors_known.empty());
 }
 
 TEST_F(AttemptTest, OnlyMembersContributeAndOnce) {
-  Bare attempt(worker.terms()), outside(server.terms());
+  Bare attempt(worker.spec()), outside(server.spec());
   attempt.set_contribution(1);
   EXPECT_DEATH(attempt.set_contribution(1), "contributed_");
   EXPECT_DEATH(outside.set_contribution(1), "takes_part");
@@ -124,7 +125,7 @@ TEST_F(AttemptTest, LongListsOfRanksAreCutAndRefusalsNameRoundAndPeer) {
   EXPECT_EQ(list_ranks({2, 5}), "2, 5");
   EXPECT_EQ(list_ranks(std::vector<Rank>(8, 3)), "3, 3, 3, 3, 3, 3, 3, 3");
   EXPECT_EQ(list_ranks(std::vector<Rank>(300, 3)), "3, 3, 3, 3, 3, 3, 3, 3 and 292 more");
-  const Status refused = Bare(worker.terms(7)).refuse(4, "a second share");
+  const Status refused = Bare(worker.spec(7)).refuse(4, "a second share");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, Error::Kind::malformed);
   EXPECT_NE(refused.error().what.find("round 7 of rank 4: a second share"), std::string::npos)

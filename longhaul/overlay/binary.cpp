@@ -19,7 +19,7 @@ Binary::Binary(const BinaryConfig& config, std::optional<Rank> server, const Pla
   if (config.order == "seeded") Random(place.seed, {Purpose::overlay}).shuffle(std::span(order_));
 }
 
-std::optional<Forest> Binary::forest(const Grid& grid, const Team& team) const {
+std::optional<Forest> Binary::forest(const Partition& grid, const GroupMembers& team) const {
   std::vector<std::uint32_t> order = {team.place_of(team.server.value()).value()};
   for (const Rank rank : order_)
     if (const auto place = team.place_of(rank); place && *place != order.front())

@@ -15,8 +15,8 @@ Place seeded_place(std::uint64_t seed, std::uint32_t nodes) {
           .seed = seed};
 }
 
-Places parents(const Binary& binary, const Team& team) {
-  const auto forest = binary.forest(Grid(1, 1, 1), team);
+Places parents(const Binary& binary, const GroupMembers& team) {
+  const auto forest = binary.forest(Partition(1, 1, 1), team);
   const auto members = std::uint32_t(team.members.size());
   EXPECT_TRUE(check_forest(*forest, members, team.nodes(), 1));
   return forest->trees[0].reduce_to;
@@ -31,7 +31,7 @@ TEST(Binary, BelowTheIthStandTheTwoThatFollowTwiceAsFar) {
 // The server first, whether it is a worker or not; then the others by rank.
 TEST(Binary, TheServerIsTheRoot) {
   const Binary binary({}, {}, seeded_place(1, 8));
-  Team team{.workers = {0, 1, 2, 5}, .members = {1, 2, 5}, .server = 1};
+  GroupMembers team{.workers = {0, 1, 2, 5}, .members = {1, 2, 5}, .server = 1};
   EXPECT_EQ(parents(binary, team), (Places{0, 0, 0}));
   team.server = 7;
   EXPECT_EQ(parents(binary, team), (Places{3, 3, 0, 3}));
@@ -41,7 +41,7 @@ TEST(Binary, TheServerIsTheRoot) {
 TEST(Binary, ASeededOrderIsThatOfTheSeed) {
   std::vector<Rank> all(20);
   for (Rank rank = 0; rank < 20; ++rank) all[rank] = rank;
-  const Team team{.workers = all, .members = all, .server = 0};
+  const GroupMembers team{.workers = all, .members = all, .server = 0};
   const auto with = [&](std::uint64_t seed) {
     return parents(Binary({.order = "seeded"}, {}, seeded_place(seed, 20)), team);
   };

@@ -20,8 +20,8 @@ class Direct final : public Topology {
  public:
   explicit Direct(const DirectConfig& config) : options_{config.phases == "streamed"} {}
   std::uint32_t shards(std::uint32_t workers) const override { return workers; }
-  std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<Owners>(terms, options_);
+  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
+    return std::make_unique<Owners>(spec, options_);
   }
 
  private:

@@ -15,8 +15,8 @@ Epoch Common::epoch_of(const std::vector<Rank>& ranks) const {
 // Strategies exchange parameters, buffers and a few figures; more than twice the model is a lie.
 std::uint64_t Common::longest_vector() const { return 2 * place.layout->size() + 1024; }
 
-Exchange::Exchange(Common& common, const Team& team, const VectorId& first, std::uint64_t length,
-                   bool exact)
+Exchange::Exchange(Common& common, const GroupMembers& team, const VectorId& first,
+                   std::uint64_t length, bool exact)
     : common_(common),
       team_(team),
       group_(first.group),
@@ -61,16 +61,16 @@ std::optional<Outcome> Exchange::poll(Round round) {
 
 // --- what peers say
 
-Status Exchange::take(Rank from, const Share& share, GroupTurn& turn) {
+Status Exchange::take(Rank from, const Announcement& share, GroupTurn& turn) {
   const Round round = share.vector.round;
   AttemptContext context = this->context(round, turn.now());
-  LH_TRY(attempt(round).take_share(from, share, context));
+  LH_TRY(attempt(round).take_announcement(from, share, context));
   carry_out(round, context, turn);
   settle(turn);
   return Ok{};
 }
 
-Status Exchange::take(Rank from, const Roster& roster, GroupTurn& turn) {
+Status Exchange::take(Rank from, const Contributors& roster, GroupTurn& turn) {
   const Round round = roster.vector.round;
   if (!begun_ || round != next_ || roster.vector.origin != from)
     return malformed("roster of a round that lacks this node's part");
@@ -78,20 +78,20 @@ Status Exchange::take(Rank from, const Roster& roster, GroupTurn& turn) {
   const bool awaited = source_ ? *source_ == from
                                : attempt != attempts_.end() && attempt->second->contributed() &&
                                      plan_of(round)->root() == from;
-  if (!awaited || (mean_.round == round && mean_.rostered))
+  if (!awaited || (mean_.round == round && mean_.has_contributors))
     return malformed("roster that was not awaited");
   std::vector<Rank> counted = from_bits(roster.counted);
   if (!counted.empty() && counted.back() >= common_.place.size())
     return malformed("roster with a rank that is not in the job");
   if (counted.empty() != (roster.weight == 0)) return malformed("roster of nobody with a weight");
   if (roster.formed > roster.epoch) return malformed("roster of an epoch to come");
-  put_roster(round, std::move(counted), roster.weight, roster.formed);
+  put_contributors(round, std::move(counted), roster.weight, roster.formed);
   settle(turn);
   return Ok{};
 }
 
 // An attempt that still serves others hears them when its round is over here.
-Status Exchange::take(Rank from, const Note& note, GroupTurn& turn) {
+Status Exchange::take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
   const Round round = note.vector.round;
   const auto attempt = attempts_.find(round);
   if (attempt == attempts_.end()) {
@@ -100,7 +100,7 @@ Status Exchange::take(Rank from, const Note& note, GroupTurn& turn) {
     return Ok{};
   }
   AttemptContext context = this->context(round, turn.now());
-  const Status heard = attempt->second->take_note(from, note, context);
+  const Status heard = attempt->second->take_message(from, note, context);
   if (!heard && from != team_.self) return heard;
   carry_out(round, context, turn);
   settle(turn);
@@ -209,7 +209,7 @@ void Exchange::forget_plans() {
   if (plans_.size() < 2) return;
   const Round next = since(next_);
   std::set<const Plan*> used;
-  for (const auto& [round, attempt] : attempts_) used.insert(attempt->terms().plan);
+  for (const auto& [round, attempt] : attempts_) used.insert(attempt->spec().plan);
   std::erase_if(plans_, [&](const auto& one) {
     return one.first != next && !used.contains(one.second.get());
   });
@@ -238,7 +238,7 @@ void Exchange::open_mean(Round round) {
            .values = std::move(values),
            .have = std::vector<bool>(pieces),
            .missing = pieces,
-           .rostered = false,
+           .has_contributors = false,
            .counted = {},
            .weight = 0,
            .epoch = 0};
@@ -259,9 +259,10 @@ void Exchange::put_piece(Round round, std::size_t piece, std::span<const float> 
             mean_.values.begin() + std::ptrdiff_t(grid_.range(piece).offset));
 }
 
-void Exchange::put_roster(Round round, std::vector<Rank> counted, double weight, Epoch formed) {
+void Exchange::put_contributors(Round round, std::vector<Rank> counted, double weight,
+                                Epoch formed) {
   open_mean(round);
-  mean_.rostered = true;
+  mean_.has_contributors = true;
   mean_.counted = std::move(counted);
   mean_.weight = weight;
   mean_.epoch = formed;
@@ -291,7 +292,7 @@ void Exchange::settle(GroupTurn& turn) {
       lowest_ = std::max(lowest_, round + 1);
     }
     const bool empty =
-        mean_.kept && mean_.round == round && mean_.rostered && mean_.counted.empty();
+        mean_.kept && mean_.round == round && mean_.has_contributors && mean_.counted.empty();
     if (round < lowest_ && (attempt->drained() || empty)) drop(round);
   }
   forget_plans();
@@ -329,7 +330,7 @@ TransferKey Exchange::repair_key() const {
 
 Status Exchange::repair(Rank to, GroupTurn& turn) {
   if (!served_.insert(to).second) return malformed("fetch for the second time");
-  Roster roster = roster_of(team_, own_key(mean_.round), mean_.counted, mean_.weight);
+  Contributors roster = contributors_of(team_, own_key(mean_.round), mean_.counted, mean_.weight);
   roster.formed = mean_.epoch;
   turn.own.send(to, roster, {}, kControl);
   if (mean_.counted.empty()) return Ok{};

@@ -55,20 +55,23 @@ struct Mean {
   std::vector<float> values;  // phantom: none
   std::vector<bool> have;     // by piece
   std::size_t missing = 0;
-  bool rostered = false;
+  bool has_contributors = false;
   std::vector<Rank> counted;
   double weight = 0;
   Epoch epoch = 0;  // that it was formed in
 
-  bool whole() const { return kept && rostered && (missing == 0 || counted.empty()); }
-  void state(auto& ar) { ar(kept, round, values, have, missing, rostered, counted, weight, epoch); }
+  bool whole() const { return kept && has_contributors && (missing == 0 || counted.empty()); }
+  void state(auto& ar) {
+    ar(kept, round, values, have, missing, has_contributors, counted, weight, epoch);
+  }
 };
 
 class Exchange {
  public:
   // `first`: group, range, and the round that comes first here. `length` > 0. `team`: its group's,
   // which outlives it.
-  Exchange(Common&, const Team& team, const VectorId& first, std::uint64_t length, bool exact);
+  Exchange(Common&, const GroupMembers& team, const VectorId& first, std::uint64_t length,
+           bool exact);
 
   // --- the owner of the overlay
   void begin(Round, const Contribution&);
@@ -76,9 +79,9 @@ class Exchange {
   std::optional<Outcome> poll(Round);
 
   // --- messages and pieces of this epoch; of rounds that are not over, and one ahead at most
-  Status take(Rank from, const Share&, GroupTurn&);
-  Status take(Rank from, const Roster&, GroupTurn&);
-  Status take(Rank from, const Note&, GroupTurn&);
+  Status take(Rank from, const Announcement&, GroupTurn&);
+  Status take(Rank from, const Contributors&, GroupTurn&);
+  Status take(Rank from, const AttemptMessage&, GroupTurn&);
   Status admit(Rank from, const TransferKey&, Range) const;
   void take(Arrival&&, GroupTurn&);
   Payload encoded(const TransferKey&, Range);
@@ -126,15 +129,15 @@ class Exchange {
   TransferKey repair_key() const;
   void open_mean(Round);
   void put_piece(Round, std::size_t piece, std::span<const float>);
-  void put_roster(Round, std::vector<Rank> counted, double weight, Epoch formed);
+  void put_contributors(Round, std::vector<Rank> counted, double weight, Epoch formed);
   bool has_piece(Round, std::size_t piece) const;
   void end_round(GroupTurn&);
 
   Common& common_;
-  const Team& team_;
+  const GroupMembers& team_;
   const std::uint32_t group_, range_;
   const bool exact_;
-  const Grid grid_;
+  const Partition grid_;
   std::map<Round, std::unique_ptr<Plan>> plans_;  // of the epoch under way, by their first round
 
   Round next_, lowest_;

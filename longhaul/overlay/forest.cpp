@@ -22,14 +22,14 @@ PlannedForest::PlannedForest(const ForestConfig& config, std::shared_ptr<const f
                      : nullptr) {}
 
 // A site's members take turns, from tree to tree, at being the one who speaks with other sites.
-std::optional<Forest> PlannedForest::forest(const Grid& grid, const Team& team) const {
+std::optional<Forest> PlannedForest::forest(const Partition& grid, const GroupMembers& team) const {
   const SiteGroups groups = group_by_site(team, site_of_);
   const SitePlan plan =
       replanner_ ? replanner_->first_plan(groups, grid) : plan_trees(groups, network_.get(), grid);
   return over_sites(plan, groups, grid.pieces());
 }
 
-void PlannedForest::new_team(std::uint32_t group, const Team& team) {
+void PlannedForest::new_team(std::uint32_t group, const GroupMembers& team) {
   if (replanner_ && group == 0) replanner_->new_team(team);
 }
 
@@ -41,7 +41,7 @@ Round PlannedForest::since(const VectorId& key) const {
   return planned_anew(key) ? replanner_->since(key.round) : 0;
 }
 
-Forest PlannedForest::forest_since(Round since, const Grid& grid) const {
+Forest PlannedForest::forest_since(Round since, const Partition& grid) const {
   return replanner_->forest_since(since, grid);
 }
 
@@ -53,7 +53,8 @@ void PlannedForest::on_contributed(const VectorId& key) {
   if (planned_anew(key)) replanner_->on_contributed(key.round);
 }
 
-void PlannedForest::on_mean_ready(const VectorId& key, const Grid& grid, TopologyOutput& output) {
+void PlannedForest::on_mean_ready(const VectorId& key, const Partition& grid,
+                                  TopologyOutput& output) {
   if (planned_anew(key)) replanner_->on_mean_ready(key.round, grid, output);
 }
 
@@ -65,7 +66,7 @@ void PlannedForest::on_received(Rank from, std::uint64_t bytes, Time now) {
   replanner_->on_received(from, bytes, now);
 }
 
-Status PlannedForest::take(Rank from, const Notice& notice, TopologyOutput& output) {
+Status PlannedForest::take(Rank from, const TopologyMessage& notice, TopologyOutput& output) {
   return replanner_->take(from, notice, output);
 }
 

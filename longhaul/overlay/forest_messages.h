@@ -89,12 +89,12 @@ struct PlanAck {
 using Messages = MessageList<RateReport, NewPlan, PlanAck>;
 
 template <class Handle>
-Status read(const Notice& notice, Handle&& handle) {
+Status read(const TopologyMessage& notice, Handle&& handle) {
   return unwrap(Messages{}, notice, std::forward<Handle>(handle));
 }
 template <MessageStruct M>
-Notice write(const M& fields) {
-  return wrap<Notice>(fields);
+TopologyMessage write(const M& fields) {
+  return wrap<TopologyMessage>(fields);
 }
 
 }  // namespace longhaul::overlay::forest

@@ -45,11 +45,11 @@ TEST(PlannedForest, AllNodesHaveTheSameTreesOfThoseWhoLive) {
       const std::uint32_t size = sites * nodes;
       for (Rank lost = 0; lost <= size; ++lost) {  // the last: nobody
         if (size == 1 && lost == 0) continue;
-        const Grid grid(100'000, 1, 1000);
+        const Partition grid(100'000, 1, 1000);
         std::optional<Forest> first;
         for (Rank self : {Rank{0}, size - 1}) {
           const Place place = place_of(sites, nodes, self);
-          const Team team = team_of(size, {lost}, self);
+          const GroupMembers team = team_of(size, {lost}, self);
           const auto forest = PlannedForest({}, slope(sites), place).forest(grid, team);
           ASSERT_TRUE(forest);
           const auto living = std::uint32_t(team.members.size());
@@ -64,7 +64,7 @@ TEST(PlannedForest, AllNodesHaveTheSameTreesOfThoseWhoLive) {
 // Of a tree's links between sites there are as many as sites less one, each way.
 TEST(PlannedForest, OneOfASiteSpeaksForIt) {
   const std::uint32_t sites = 4, nodes = 3;
-  const Grid grid(400'000, 1, 1000);
+  const Partition grid(400'000, 1, 1000);
   const auto forest =
       PlannedForest({}, slope(sites), place_of(sites, nodes)).forest(grid, team_of(12));
   std::set<std::uint32_t> roots;
@@ -83,7 +83,7 @@ TEST(PlannedForest, OneOfASiteSpeaksForIt) {
 
 // A thin pair is gone round, and who has thin links is a leaf.
 TEST(PlannedForest, TheNetworkDecides) {
-  const Grid grid(1'000'000, 1, 1000);
+  const Partition grid(1'000'000, 1, 1000);
   const auto forest = PlannedForest({}, slope(4), place_of(4, 1)).forest(grid, team_of(4));
   std::size_t thin = 0, last = 0;
   for (const std::uint32_t tree : forest->tree_of) {

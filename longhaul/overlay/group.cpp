@@ -133,7 +133,7 @@ Status Group::check_members(Rank from, const std::vector<std::uint8_t>& members)
                    names(team_.name));
 }
 
-Status Group::take(Rank from, const Share& share, GroupTurn& turn) {
+Status Group::take(Rank from, const Announcement& share, GroupTurn& turn) {
   LH_TRY(check_members(from, share.members));
   if (common_.newcomer()) LH_TRY(follow(share, from));
   const auto when = this->when(share.epoch, share.vector);
@@ -150,7 +150,7 @@ Status Group::take(Rank from, const Share& share, GroupTurn& turn) {
   return (*found)->take(from, share, turn);
 }
 
-Status Group::take(Rank from, const Roster& roster, GroupTurn& turn) {
+Status Group::take(Rank from, const Contributors& roster, GroupTurn& turn) {
   const auto when = this->when(roster.epoch, roster.vector);
   if (!when) return when.error();
   if (*when == When::late) {
@@ -163,7 +163,7 @@ Status Group::take(Rank from, const Roster& roster, GroupTurn& turn) {
 }
 
 // What a node tells itself stands in no queue, but a view may overtake it.
-Status Group::take(Rank from, const Note& note, GroupTurn& turn) {
+Status Group::take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
   if (note.vector.origin != from) return malformed("note in another's name");
   const auto when = this->when(note.epoch, note.vector);
   if (!when) return when.error();
@@ -244,7 +244,7 @@ std::string Group::waiting_for() const {
   if (frozen())
     return (number_ == 0 ? "" : "group " + std::to_string(number_) + ", ") + "epoch " +
            std::to_string(team_.epoch) + ": reports of " +
-           list_ranks({unheard_.begin(), unheard_.end()});
+           list_ranks({awaiting_reports_.begin(), awaiting_reports_.end()});
   for (const auto& [range, exchange] : exchanges_) {
     if (!exchange.begun()) continue;
     return exchange.waiting_for() +
@@ -256,7 +256,7 @@ std::string Group::waiting_for() const {
 }
 
 void Group::state(Archive& ar) {
-  ar(team_, opener_, unheard_, heard_, reported_to_, reports_, told_);
+  ar(team_, opener_, awaiting_reports_, heard_, reported_to_, reports_, told_);
   ar(closed_, closed_told_, closed_by_);
   std::uint64_t count = exchanges_.size();
   ar(count);

@@ -39,9 +39,9 @@ class Group {
   std::string waiting_for() const;  // "": nothing
 
   // --- inputs
-  Status take(Rank from, const Share&, GroupTurn&);
-  Status take(Rank from, const Roster&, GroupTurn&);
-  Status take(Rank from, const Note&, GroupTurn&);
+  Status take(Rank from, const Announcement&, GroupTurn&);
+  Status take(Rank from, const Contributors&, GroupTurn&);
+  Status take(Rank from, const AttemptMessage&, GroupTurn&);
   Status take(Rank from, const Report&, GroupTurn&);
   Status take(Rank from, const Fetch&, GroupTurn&);
   Status take(Rank from, const Closed&, GroupTurn&);
@@ -58,8 +58,8 @@ class Group {
   void tell_closed(GroupTurn&);
   void end_attempts();
 
-  const Team& team() const { return team_; }
-  bool frozen() const { return !unheard_.empty(); }
+  const GroupMembers& team() const { return team_; }
+  bool frozen() const { return !awaiting_reports_.empty(); }
   // All live members have closed it, or none lives: nobody will ask for anything.
   bool over() const;
   bool has(std::uint32_t range) const { return exchanges_.contains(range); }
@@ -86,18 +86,18 @@ class Group {
   void resolve(GroupTurn&);
 
   // rejoin.cpp
-  Status follow(const Share&, Rank from);
+  Status follow(const Announcement&, Rank from);
   void forget_borrowed();
   void be_told();
   Round told(std::uint32_t range) const;
 
   Common& common_;
   const std::uint32_t number_;
-  Team team_;
+  GroupMembers team_;
   std::map<std::uint32_t, Exchange> exchanges_;  // by range
   std::optional<Rank> opener_;                   // who first spoke of it; absent: this node
   // In this epoch: whose reports are awaited, have come, and to whom this node has reported.
-  std::set<Rank> unheard_, heard_, reported_to_;
+  std::set<Rank> awaiting_reports_, heard_, reported_to_;
   std::map<Rank, std::map<std::uint32_t, Round>> reports_;  // until all are in
   std::map<std::uint32_t, Round> told_;  // a node that has come back: rounds that others have had
   bool closed_ = false, closed_told_ = false;  // by this node

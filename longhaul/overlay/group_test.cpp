@@ -155,16 +155,16 @@ TEST(Groups, ALossIsNoneOfAnotherGroupsBusiness) {
   const std::vector<Rank> members = {0, 2};
   node.begin_in(1, members, 0);
   const auto before = node.take_sends();
-  ASSERT_EQ(FedNode::those<Share>(before).size(), 1u);
-  EXPECT_EQ(FedNode::those<Share>(before)[0].second.members, to_bits(members));
+  ASSERT_EQ(FedNode::those<Announcement>(before).size(), 1u);
+  EXPECT_EQ(FedNode::those<Announcement>(before)[0].second.members, to_bits(members));
   node.lose(3);
   for (const auto& [to, report] : FedNode::those<Report>(node.take_sends()))
     EXPECT_EQ(report.group, 0u);
   EXPECT_EQ(node.waiting_for(), "epoch 1: reports of 0, 1") << "that of all workers, which is idle";
   // A peer that knows of the loss, and one that does not, speak of the same epoch.
   const CodecKey theirs{{0, 1, 0}, 0};
-  EXPECT_FALSE(node.hear(0, Share{1, theirs, testing::kLength, false, 1, to_bits(members)}));
-  ASSERT_TRUE(node.hear(0, Share{0, theirs, testing::kLength, false, 1, to_bits(members)}));
+  EXPECT_FALSE(node.hear(0, Announcement{1, theirs, testing::kLength, false, 1, to_bits(members)}));
+  ASSERT_TRUE(node.hear(0, Announcement{0, theirs, testing::kLength, false, 1, to_bits(members)}));
   const auto piece = [&](Phase phase, Coding coding, std::uint64_t offset) {
     const TransferKey key{0, theirs, std::uint8_t(phase), coding};
     return node.hear(0, testing::Scrambler::Piece{key, {offset, 2}, 1}, testing::kTransfer,
@@ -172,7 +172,7 @@ TEST(Groups, ALossIsNoneOfAnotherGroupsBusiness) {
   };
   for (const std::uint64_t offset : {4u, 6u}) ASSERT_TRUE(piece(Phase::part, Coding::up, offset));
   for (const std::uint64_t offset : {0u, 2u}) ASSERT_TRUE(piece(Phase::mean, Coding::down, offset));
-  ASSERT_TRUE(node.hear(0, Roster{0, theirs, 3, to_bits(members)}));
+  ASSERT_TRUE(node.hear(0, Contributors{0, theirs, 3, to_bits(members)}));
   const auto outcome = node.poll_in(1, 0);
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->counted, members);
@@ -185,12 +185,13 @@ TEST(Groups, ALossIsNoneOfAnotherGroupsBusiness) {
 TEST(Groups, MembersThatDisagreeAreNamed) {
   FedNode node(2);
   node.begin_in(1, {0, 2}, 0);
-  const Share other{0, {{0, 1, 0}, 0}, testing::kLength, false, 1, to_bits({0, 1, 2})};
+  const Announcement other{0, {{0, 1, 0}, 0}, testing::kLength, false, 1, to_bits({0, 1, 2})};
   EXPECT_FALSE(node.hear(0, other));
   EXPECT_EQ(node.last_error(),
             "rank 0 says that the members of group 1 are 0, 1, 2; here they are 0, 2");
   // The other way about: a peer spoke first.
-  ASSERT_TRUE(node.hear(1, Share{0, {{0, 2, 0}, 1}, testing::kLength, false, 1, to_bits({1, 2})}));
+  ASSERT_TRUE(
+      node.hear(1, Announcement{0, {{0, 2, 0}, 1}, testing::kLength, false, 1, to_bits({1, 2})}));
   EXPECT_FALSE(node.tries_in(2, {0, 1, 2}, 0));
   EXPECT_TRUE(node.tries_in(2, {1, 2}, 0));
 }
@@ -198,14 +199,16 @@ TEST(Groups, MembersThatDisagreeAreNamed) {
 TEST(Groups, APeerMakesANodeKeepOnlySoMany) {
   FedNode node(2);
   const auto names = [&](const std::vector<Rank>& members) {
-    return node.hear(1, Share{0, {{0, 9, 0}, 1}, testing::kLength, false, 1, to_bits(members)});
+    return node.hear(1,
+                     Announcement{0, {{0, 9, 0}, 1}, testing::kLength, false, 1, to_bits(members)});
   };
   EXPECT_FALSE(names({0, 1})) << "this node is no member";
   EXPECT_FALSE(names({0, 2})) << "nor the one that speaks";
   EXPECT_FALSE(names({1, 2, 77})) << "of who is not in the job";
   EXPECT_EQ(node.groups(), 1u);
   const auto share = [&](std::uint32_t group) {
-    return node.hear(1, Share{0, {{0, group, 0}, 1}, testing::kLength, false, 1, to_bits({1, 2})});
+    return node.hear(
+        1, Announcement{0, {{0, group, 0}, 1}, testing::kLength, false, 1, to_bits({1, 2})});
   };
   std::uint32_t kept = 0;
   while (kept < 200 && share(kept + 1)) ++kept;
@@ -227,14 +230,15 @@ TEST(Groups, AReportTellsOfAGroupThatThisNodeHasNotBegun) {
   EXPECT_TRUE(reports[0].second.standings.empty());
   EXPECT_FALSE(node.hear(1, Report{1, 5, to_bits({1, 2, 3}), {}})) << "for the second time";
   EXPECT_TRUE(node.tries_in(5, {1, 2, 3}, 0));
-  EXPECT_EQ(FedNode::those<Share>(node.take_sends()).size(), 1u) << "nothing is waited for";
+  EXPECT_EQ(FedNode::those<Announcement>(node.take_sends()).size(), 1u) << "nothing is waited for";
 }
 
 TEST(Groups, AClosedOneIsKeptUntilAllHaveClosedIt) {
   FedNode node(2);
   node.begin_in(1, {0, 2}, 0, /*weight=*/0);
-  ASSERT_TRUE(node.hear(0, Share{0, {{0, 1, 0}, 0}, testing::kLength, false, 0, to_bits({0, 2})}));
-  ASSERT_TRUE(node.hear(0, Roster{0, {{0, 1, 0}, 0}, 0, {}}));
+  ASSERT_TRUE(
+      node.hear(0, Announcement{0, {{0, 1, 0}, 0}, testing::kLength, false, 0, to_bits({0, 2})}));
+  ASSERT_TRUE(node.hear(0, Contributors{0, {{0, 1, 0}, 0}, 0, {}}));
   ASSERT_TRUE(node.poll_in(1, 0));
   node.take_sends();
   node.close(1);
@@ -243,7 +247,8 @@ TEST(Groups, AClosedOneIsKeptUntilAllHaveClosedIt) {
   EXPECT_EQ(told[0].first, 0u);
   EXPECT_EQ(node.groups(), 2u);
   EXPECT_FALSE(node.hear(1, Closed{1})) << "no member";
-  EXPECT_FALSE(node.hear(0, Share{0, {{1, 1, 0}, 0}, testing::kLength, false, 0, to_bits({0, 2})}))
+  EXPECT_FALSE(
+      node.hear(0, Announcement{0, {{1, 1, 0}, 0}, testing::kLength, false, 0, to_bits({0, 2})}))
       << "another round of it";
   EXPECT_TRUE(node.hear(0, Closed{1}));
   EXPECT_EQ(node.groups(), 1u);
@@ -254,7 +259,7 @@ TEST(Groups, AClosedOneIsKeptUntilAllHaveClosedIt) {
 TEST(Groups, AClosedOneStillServesAfterALoss) {
   FedNode node(2);
   node.begin_in(1, {0, 1, 2}, 0, /*weight=*/0);
-  ASSERT_TRUE(node.hear(0, Roster{0, {{0, 1, 0}, 0}, 0, {}}));
+  ASSERT_TRUE(node.hear(0, Contributors{0, {{0, 1, 0}, 0}, 0, {}}));
   ASSERT_TRUE(node.poll_in(1, 0));
   node.close(1);
   node.lose(0);
@@ -265,7 +270,7 @@ TEST(Groups, AClosedOneStillServesAfterALoss) {
   ASSERT_EQ(reports[0].second.standings.size(), 1u);
   EXPECT_EQ(reports[0].second.standings[0].rounds, 1u);
   ASSERT_TRUE(node.hear(1, Fetch{1, {0, 1, 0}}));
-  EXPECT_EQ(FedNode::those<Roster>(node.take_sends()).size(), 1u);
+  EXPECT_EQ(FedNode::those<Contributors>(node.take_sends()).size(), 1u);
   EXPECT_TRUE(node.hear(1, Closed{1}));
   EXPECT_EQ(node.groups(), 1u);
 }

@@ -19,7 +19,8 @@ Tree halving_tree(std::uint32_t members, std::uint32_t owner) {
 }
 
 // The cut is for the workers that the job began with; of a smaller core each owns several shards.
-std::optional<Forest> HalvingDoubling::forest(const Grid& grid, const Team& team) const {
+std::optional<Forest> HalvingDoubling::forest(const Partition& grid,
+                                              const GroupMembers& team) const {
   const auto members = std::uint32_t(team.members.size());
   const std::uint64_t core = core_of(members);
   const std::uint64_t shards = this->shards(std::uint32_t(team.workers.size()));

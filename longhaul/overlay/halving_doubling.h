@@ -26,9 +26,9 @@ class HalvingDoubling final : public Topology {
   explicit HalvingDoubling(const HalvingDoublingConfig& config)
       : streamed_(config.phases == "streamed") {}
   std::uint32_t shards(std::uint32_t workers) const override { return core_of(workers); }
-  std::optional<Forest> forest(const Grid&, const Team&) const override;
-  std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<TreeAttempt>(terms, streamed_);
+  std::optional<Forest> forest(const Partition&, const GroupMembers&) const override;
+  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
+    return std::make_unique<TreeAttempt>(spec, streamed_);
   }
 
  private:

@@ -10,9 +10,9 @@ namespace {
 using Places = std::vector<std::uint32_t>;
 
 Forest forest_of(std::uint32_t workers, std::vector<Rank> members, std::uint64_t length) {
-  Team team{.workers = Places(workers), .members = std::move(members), .server = {}};
+  GroupMembers team{.workers = Places(workers), .members = std::move(members), .server = {}};
   const HalvingDoubling overlay({});
-  const Grid grid(length, overlay.shards(workers), 10);
+  const Partition grid(length, overlay.shards(workers), 10);
   const Forest forest = overlay.forest(grid, team).value();
   const auto nodes = std::uint32_t(team.members.size());
   EXPECT_TRUE(check_forest(forest, nodes, nodes, grid.pieces()));

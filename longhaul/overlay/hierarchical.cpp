@@ -60,7 +60,7 @@ Hierarchical::Hierarchical(const HierarchicalConfig& config, std::optional<Rank>
       network_(config.between == "forest" ? std::move(network) : nullptr),
       site_of_(network_ ? sites_of(*network_, place) : number_sites(place)) {}
 
-std::optional<Forest> Hierarchical::forest(const Grid& grid, const Team& team) const {
+std::optional<Forest> Hierarchical::forest(const Partition& grid, const GroupMembers& team) const {
   const SiteGroups groups = group_by_site(team, site_of_);
   const std::uint32_t root = team.server ? groups.index_of(site_of_[*team.server]).value() : 0;
   const auto trees = config_.between == "forest" ? plan_trees(groups, network_.get(), grid).trees

@@ -52,9 +52,9 @@ class Hierarchical final : public Topology {
   std::optional<Rank> server(const std::vector<Rank>&, const View& view) const override {
     return server_ && view.has(*server_) ? server_ : std::nullopt;
   }
-  std::optional<Forest> forest(const Grid&, const Team&) const override;
-  std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<TreeAttempt>(terms, config_.phases == "streamed", true);
+  std::optional<Forest> forest(const Partition&, const GroupMembers&) const override;
+  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
+    return std::make_unique<TreeAttempt>(spec, config_.phases == "streamed", true);
   }
 
  private:

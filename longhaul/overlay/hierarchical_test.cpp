@@ -46,22 +46,22 @@ struct Scene {
             between == "forest" ? even_slope(sites + 1) : nullptr,
             place_of(sites, nodes, self, server_site)};
   }
-  Team team(const Hierarchical& overlay) const {
-    Team team = team_of(sites * nodes, lost, self);
+  GroupMembers team(const Hierarchical& overlay) const {
+    GroupMembers team = team_of(sites * nodes, lost, self);
     View view{1, team.members};
     const auto dead = std::find(lost.begin(), lost.end(), server());
     if (server_site && dead == lost.end()) view.live.push_back(server());
     team.server = overlay.server(team.members, view);
     return team;
   }
-  Grid grid() const { return Grid(1000 * pieces, 1, 1000); }
+  Partition grid() const { return Partition(1000 * pieces, 1, 1000); }
 };
 
 // The links of a tree that leave each site, up and down.
 struct Crossings {
   std::map<std::uint32_t, std::size_t> up, down;
   std::size_t ups = 0, downs = 0;
-  void count(const Tree& tree, const Team& team, const Scene& scene) {
+  void count(const Tree& tree, const GroupMembers& team, const Scene& scene) {
     const auto site_of = [&](std::uint32_t place) { return scene.site_of(team.node(place)); };
     for (std::uint32_t place = 0; place < team.nodes(); ++place) {
       if (site_of(place) != site_of(tree.reduce_to[place])) ++ups, ++up[site_of(place)];
@@ -87,8 +87,8 @@ TEST(Hierarchical, HasTreesWithOneLinkFewerThanSites) {
                          std::to_string(nodes));
             const Scene scene{sites, nodes, server, lost};
             const Hierarchical overlay = scene.make(between);
-            const Team team = scene.team(overlay);
-            const Grid grid = scene.grid();
+            const GroupMembers team = scene.team(overlay);
+            const Partition grid = scene.grid();
             const auto forest = overlay.forest(grid, team);
             const auto members = std::uint32_t(team.members.size());
             ASSERT_TRUE(check_forest(*forest, members, team.nodes(), grid.pieces()));
@@ -107,7 +107,7 @@ TEST(Hierarchical, HasTreesWithOneLinkFewerThanSites) {
 
 Sites roots_of(const Scene& scene, const std::string& between) {
   const Hierarchical overlay = scene.make(between);
-  const Team team = scene.team(overlay);
+  const GroupMembers team = scene.team(overlay);
   const auto forest = overlay.forest(scene.grid(), team);
   std::set<Rank> roots;
   for (const Tree& tree : forest->trees) roots.insert(team.node(tree.root));
@@ -137,7 +137,7 @@ TEST(Hierarchical, BetweenSitesItIsAsItsNameSays) {
   const auto heads = [](const char* between, std::uint32_t sites) {
     const Scene scene{sites, 2};
     const Hierarchical overlay = scene.make(between);
-    const Team team = scene.team(overlay);
+    const GroupMembers team = scene.team(overlay);
     const auto forest = overlay.forest(scene.grid(), team);
     Crossings below;
     below.count(forest->trees[0], team, scene);
@@ -156,7 +156,7 @@ TEST(Hierarchical, EverySiteSendsAsMuchRoundARing) {
     for (std::uint32_t nodes = 1; nodes <= 4; ++nodes) {
       const Scene scene{sites, nodes, {}, {}, std::size_t{7} * sites * nodes};
       const Hierarchical overlay = scene.make("ring");
-      const Team team = scene.team(overlay);
+      const GroupMembers team = scene.team(overlay);
       const auto forest = overlay.forest(scene.grid(), team);
       Crossings crossings;
       for (const std::uint32_t tree : forest->tree_of) {
@@ -182,7 +182,7 @@ TEST(Hierarchical, TheNodesOfASiteLeadForAsManyPieces) {
     for (std::uint32_t nodes = 2; nodes <= 4; ++nodes) {
       const Scene scene{3, nodes, {}, {}, 240};
       const Hierarchical overlay = scene.make(between);
-      const Team team = scene.team(overlay);
+      const GroupMembers team = scene.team(overlay);
       const auto forest = overlay.forest(scene.grid(), team);
       std::map<Rank, double> led;  // pieces for which somebody of its own site stands below it
       for (const std::uint32_t tree : forest->tree_of) {
@@ -202,7 +202,7 @@ TEST(Hierarchical, TheNodesOfASiteLeadForAsManyPieces) {
 TEST(Hierarchical, AForestBetweenSitesIsPlannedByTheNetwork) {
   const Scene scene{4, 2, {}, {}, 400};
   const Hierarchical overlay = scene.make("forest");
-  const Team team = scene.team(overlay);
+  const GroupMembers team = scene.team(overlay);
   const auto forest = overlay.forest(scene.grid(), team);
   std::map<std::uint32_t, int> owned;
   for (const std::uint32_t tree : forest->tree_of) ++owned[scene.site_of(forest->trees[tree].root)];

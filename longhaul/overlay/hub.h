@@ -38,9 +38,9 @@ class Hub final : public Topology {
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }
-  std::optional<Ways> ways(const Grid&, const Team&) const override;
-  std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<Owners>(terms, options_);
+  std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const override;
+  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
+    return std::make_unique<Owners>(spec, options_);
   }
 
  private:

@@ -41,7 +41,7 @@ class Liar : public ::testing::Test {
   TransferKey part(Round round = 0) const { return {0, vector(round), 0, Coding::up}; }
   TransferKey mean(Round round = 0) const { return {0, vector(round), 1, Coding::down}; }
   bool say(const Message& m) { return bool(exchange_.net().inject(1, 0, m)); }
-  bool share(Share s) { return say(message(kOverlay, s)); }
+  bool share(Announcement s) { return say(message(kOverlay, s)); }
   bool piece(TransferKey key, Range range, double weight, Buffer body) {
     return say(message(kTransfer, Scrambler::Piece{key, range, weight}, std::move(body)));
   }
@@ -96,7 +96,7 @@ TEST_F(Liar, PartsThatCannotBe) {
 }
 
 TEST_F(Liar, ControlThatCannotBe) {
-  EXPECT_FALSE(say(message(kOverlay, Roster{0, vector(), 2, {3}}))) << "not the root";
+  EXPECT_FALSE(say(message(kOverlay, Contributors{0, vector(), 2, {3}}))) << "not the root";
   EXPECT_FALSE(say(message(kOverlay, Report{0, 0, {}, {}}))) << "no view has changed";
   EXPECT_FALSE(say(message(kOverlay, Report{1, 0, {}, {}}))) << "of an epoch to come";
   EXPECT_FALSE(say(message(kOverlay, Fetch{0, {0, 0, 0}}))) << "of a mean that is not here";
@@ -140,7 +140,7 @@ TEST(Liars, AMeanThatLacksThisNodesPartIsRefused) {
           return bool(exchange.net().inject(1, 0, message(kTransfer, fields, Buffer(8))));
         };
         ASSERT_TRUE(exchange.net().inject(
-            1, 0, message(kOverlay, Share{0, vector, 2 * kPieces * 4, false, 1})));
+            1, 0, message(kOverlay, Announcement{0, vector, 2 * kPieces * 4, false, 1})));
         for (std::uint64_t i = 0; i < kPieces; ++i)
           ASSERT_TRUE(piece(Phase::part, Coding::up, i)) << kind;
         std::uint64_t taken = 0;
@@ -159,7 +159,7 @@ TEST(Liars, NotesThatCannotBeAreRefused) {
   using namespace tsengine;
   Exchange exchange({.kind = "tsengine", .workers = 3, .buckets = 1, .length = 12});
   exchange.net().act(0, [&](Turn& turn) { exchange.at(0).start(turn); });
-  const auto say = [&](Note note, Rank origin = 1) {
+  const auto say = [&](AttemptMessage note, Rank origin = 1) {
     note.vector = {{0, 0, 0}, origin};
     return bool(exchange.net().inject(1, 0, message(kOverlay, note)));
   };
@@ -167,8 +167,8 @@ TEST(Liars, NotesThatCannotBeAreRefused) {
     return tsengine::write(Sending{0, xfer, false, weight, {counted}});
   };
   EXPECT_FALSE(say(sending(1, 1, 0b10))) << "before the share";
-  ASSERT_TRUE(
-      exchange.net().inject(1, 0, message(kOverlay, Share{0, {{0, 0, 0}, 1}, 12, false, 1})));
+  ASSERT_TRUE(exchange.net().inject(
+      1, 0, message(kOverlay, Announcement{0, {{0, 0, 0}, 1}, 12, false, 1})));
   EXPECT_FALSE(say(tsengine::write(Offer{0, 1}))) << "of a mean that is not formed";
   EXPECT_FALSE(say(tsengine::write(Merge{0, 2, 5, 1}))) << "not the coordinator";
   EXPECT_FALSE(say(tsengine::write(Assign{0, 2, 5, 1}))) << "not the coordinator";
@@ -181,7 +181,7 @@ TEST(Liars, NotesThatCannotBeAreRefused) {
   EXPECT_FALSE(say(sending(1, 2, 0b110))) << "with who has not spoken";
   EXPECT_FALSE(say(sending(2, 1, 0b10))) << "not asked of it";
   EXPECT_FALSE(say(sending(1, 1, 0b10), 2)) << "in another's name";
-  Note strange = sending(1, 1, 0b10);
+  AttemptMessage strange = sending(1, 1, 0b10);
   strange.kind = 99;
   EXPECT_FALSE(say(strange));
   strange = sending(1, 1, 0b10);
@@ -217,10 +217,10 @@ TEST(Liars, RandomMessagesNeverCrashAndMemoryStaysBounded) {
         Message m;
         switch (small(8)) {
           case 0:
-            m = message(kOverlay, Share{epoch, vector, c.length, small(4) == 0, weight});
+            m = message(kOverlay, Announcement{epoch, vector, c.length, small(4) == 0, weight});
             break;
           case 1:
-            m = message(kOverlay, Roster{epoch, vector, weight, {std::uint8_t(small(16))}});
+            m = message(kOverlay, Contributors{epoch, vector, weight, {std::uint8_t(small(16))}});
             break;
           case 2:
             m = message(kOverlay, Report{epoch, 0, {}, {{0, small(3)}}});

@@ -18,9 +18,9 @@ enum class Phase : std::uint8_t {
 
 // "I take part in this attempt, and this is what I bring." Sent before any piece of it, in the same
 // class of service, so it comes first.
-struct Share {
+struct Announcement {
   static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "share";
+  static constexpr std::string_view kName = "announcement";
   Epoch epoch = 0;
   CodecKey vector;           // origin: the sender
   std::uint64_t length = 0;  // of the vector
@@ -39,9 +39,9 @@ struct Share {
 };
 
 // Who is counted in a mean, from the one who knows everybody's share.
-struct Roster {
+struct Contributors {
   static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "roster";
+  static constexpr std::string_view kName = "contributors";
   Epoch epoch = 0;
   CodecKey vector;                    // origin: the sender
   double weight = 0;                  // sum over those counted
@@ -97,9 +97,9 @@ struct Fetch {
 };
 
 // What the attempts of one topology tell each other, as that topology writes it.
-struct Note {
+struct AttemptMessage {
   static constexpr std::uint16_t kKind = 5;
-  static constexpr std::string_view kName = "note";
+  static constexpr std::string_view kName = "attempt_message";
   Epoch epoch = 0;
   CodecKey vector;                  // origin: the sender
   std::uint16_t kind = 0;           // one of the topology's messages
@@ -114,9 +114,9 @@ struct Note {
 };
 
 // What the topologies of one team tell each other, outside of any exchange.
-struct Notice {
+struct TopologyMessage {
   static constexpr std::uint16_t kKind = 6;
-  static constexpr std::string_view kName = "notice";
+  static constexpr std::string_view kName = "topology_message";
   Epoch epoch = 0;
   std::uint16_t kind = 0;           // one of the topology's messages
   std::vector<std::uint8_t> words;  // its fields, as base/wire.h writes them
@@ -140,7 +140,8 @@ struct Closed {
   }
 };
 
-using Messages = MessageList<Share, Roster, Report, Fetch, Note, Notice, Closed>;
+using Messages =
+    MessageList<Announcement, Contributors, Report, Fetch, AttemptMessage, TopologyMessage, Closed>;
 
 // A topology's message as a Note or Notice carries it.
 template <class Cover, MessageStruct M>

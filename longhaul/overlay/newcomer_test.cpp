@@ -48,7 +48,7 @@ TEST_F(Newcomer, TheRoundThatRunsIsThatOfWhoHasTheMostMeans) {
   EXPECT_EQ(node.next_round(/*range=*/1), 0u) << "nobody has had a mean of it";
   EXPECT_TRUE(node.take_sends().empty()) << "it fetches nothing";
   node.begin(6, /*weight=*/0);
-  const auto shares = FedNode::those<Share>(node.take_sends());
+  const auto shares = FedNode::those<Announcement>(node.take_sends());
   ASSERT_EQ(shares.size(), 3u);
   for (const auto& [to, share] : shares) {
     EXPECT_EQ(share.vector, (CodecKey{{6, 0, 0}, 2}));
@@ -131,7 +131,7 @@ TEST_F(Newcomer, WithoutAMeanItBeginsAnewInEveryView) {
     EXPECT_EQ(one.next_round(), 6u);
     EXPECT_TRUE(one.take_sends().empty());
     one.begin(6, /*weight=*/0);
-    EXPECT_EQ(FedNode::those<Share>(one.take_sends()).size(), 2u);
+    EXPECT_EQ(FedNode::those<Announcement>(one.take_sends()).size(), 2u);
   }
 }
 

@@ -8,10 +8,10 @@ namespace {
 constexpr std::uint32_t kHops = 2;  // part, mean
 }
 
-Owners::Owners(const Terms& terms, const OwnersOptions& options)
-    : Attempt(terms), options_(options), mine_(terms.plan->pieces_of(terms.team->self)) {
+Owners::Owners(const ExchangeSpec& spec, const OwnersOptions& options)
+    : Attempt(spec), options_(options), mine_(spec.plan->pieces_of(spec.team->self)) {
   if (mine_.empty()) return;
-  weights_.assign(terms.team->members.size(), kUnknownWeight);
+  weights_.assign(spec.team->members.size(), kUnknownWeight);
   unknown_ = std::uint32_t(weights_.size());
   slots_.resize(mine_.size());
   to_reduce_ = mine_.size();
@@ -30,34 +30,34 @@ void Owners::contribute(std::uint64_t length, double weight, AttemptContext& con
   for (const Rank to : other_owners()) context.shares.emplace_back(to, share(length));
   if (weight > 0) send_parts(context);
   if (mine_.empty()) return;
-  set_weight(*terms_.team->index_of(terms_.team->self), weight);
+  set_weight(*spec_.team->index_of(spec_.team->self), weight);
   go_on(context);
 }
 
 // The owner after oneself first: if all do so, their traffic spreads over the receivers.
 std::vector<Rank> Owners::other_owners() const {
-  const auto owners = terms_.plan->owners();
-  const auto after = std::upper_bound(owners.begin(), owners.end(), terms_.team->self);
+  const auto owners = spec_.plan->owners();
+  const auto after = std::upper_bound(owners.begin(), owners.end(), spec_.team->self);
   std::vector<Rank> order(after, owners.end());
   order.insert(order.end(), owners.begin(), after);
-  std::erase(order, terms_.team->self);
+  std::erase(order, spec_.team->self);
   return order;
 }
 
 void Owners::send_parts(AttemptContext& context) {
-  const TransferKey part = key(Phase::part, Coding::up, terms_.team->self);
+  const TransferKey part = key(Phase::part, Coding::up, spec_.team->self);
   if (options_.window > 0) {  // hub: one owner, means come back in the order of the pieces
-    const Rank server = terms_.plan->root();
-    if (server == terms_.team->self) return;
-    const auto pieces = terms_.plan->pieces_of(server);
+    const Rank server = spec_.plan->root();
+    if (server == spec_.team->self) return;
+    const auto pieces = spec_.plan->pieces_of(server);
     const std::size_t count = begun_parts_ == 0 ? options_.window : 1;
     for (std::size_t i = 0; i < count && begun_parts_ < pieces.size(); ++i)
-      post(part, server, terms_.plan->ranges(pieces.subspan(begun_parts_++, 1)), weight(), 0, kHops,
+      post(part, server, spec_.plan->ranges(pieces.subspan(begun_parts_++, 1)), weight(), 0, kHops,
            context);
     return;
   }
   for (const Rank to : other_owners())
-    post(part, to, terms_.plan->ranges(terms_.plan->pieces_of(to)), weight(), 0, kHops, context);
+    post(part, to, spec_.plan->ranges(spec_.plan->pieces_of(to)), weight(), 0, kHops, context);
 }
 
 void Owners::set_weight(std::uint32_t member, double weight) {
@@ -67,8 +67,8 @@ void Owners::set_weight(std::uint32_t member, double weight) {
   if (all_known()) total_ = std::accumulate(weights_.begin(), weights_.end(), 0.0);
 }
 
-Status Owners::take_share(Rank from, const Share& share, AttemptContext& context) {
-  const auto member = terms_.team->index_of(from);
+Status Owners::take_announcement(Rank from, const Announcement& share, AttemptContext& context) {
+  const auto member = spec_.team->index_of(from);
   if (!member || mine_.empty()) return refuse(from, "a share for a node that owns nothing of it");
   if (weights_[*member] != kUnknownWeight) return refuse(from, "a second share");
   set_weight(*member, share.weight);
@@ -80,7 +80,7 @@ Status Owners::take_share(Rank from, const Share& share, AttemptContext& context
 void Owners::go_on(AttemptContext& context) {
   if (all_known() && givers_ == 0) {  // nobody brings anything: an empty mean
     to_reduce_ = 0;
-    if (terms_.plan->root() == terms_.team->self) tell_roster(weights_, context);
+    if (spec_.plan->root() == spec_.team->self) tell_contributors(weights_, context);
     return;
   }
   // No part will come to wake a piece if this node is the only one that contributes.
@@ -92,14 +92,14 @@ void Owners::go_on(AttemptContext& context) {
 Status Owners::admit(Rank from, const TransferKey& key, std::size_t piece) const {
   const Phase phase = Phase(key.phase);
   if (phase == Phase::mean) {
-    if (key != mean_key(from) || terms_.plan->owner(piece) != from)
+    if (key != mean_key(from) || spec_.plan->owner(piece) != from)
       return refuse(from, "a mean of a piece that is not its own, or in another coding");
     if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
     return Ok{};
   }
   if (key != this->key(Phase::part, Coding::up, from) || !owns(piece))
     return refuse(from, "a part that is not its own or not for here, or in another coding");
-  const auto member = terms_.team->index_of(from);
+  const auto member = spec_.team->index_of(from);
   if (!member || !(weights_[*member] > 0)) return refuse(from, "a part without a share before it");
   const Slot& slot = slots_[slot_of(piece)];
   if (slot.done || slot.reduction.has(*member)) return refuse(from, "a part for the second time");
@@ -112,7 +112,7 @@ Status Owners::take(Arrival&& arrival, std::size_t piece, AttemptContext& contex
     if (options_.window > 0 && weight() > 0) send_parts(context);
     return Ok{};
   }
-  const std::uint32_t member = *terms_.team->index_of(arrival.from);
+  const std::uint32_t member = *spec_.team->index_of(arrival.from);
   if (arrival.weight != weights_[member]) return refuse(arrival.from, "a weight unlike its share");
   const std::size_t slot = slot_of(piece);
   slots_[slot].open = true;
@@ -127,7 +127,7 @@ void Owners::advance(std::size_t index, AttemptContext& context) {
   slot.open = true;
   // This node's own part is written when its turn comes, so that it is not kept twice.
   if (contributed() && weight() > 0) {
-    const std::uint32_t self = *terms_.team->index_of(terms_.team->self);
+    const std::uint32_t self = *spec_.team->index_of(spec_.team->self);
     if (slot.reduction.wants(self, weights_))
       slot.reduction.add(self, context.buffers.own_values(mine_[index]), weights_);
   }
@@ -136,25 +136,25 @@ void Owners::advance(std::size_t index, AttemptContext& context) {
 
 void Owners::finish(std::size_t index, AttemptContext& context) {
   const std::uint32_t piece = mine_[index];
-  const Coding coding = mean_key(terms_.team->self).coding;
+  const Coding coding = mean_key(spec_.team->self).coding;
   Payload bytes = context.buffers.write(piece, coding, slots_[index].reduction.mean(total_));
   slots_[index] = {.open = true, .done = true, .reduction = {}};
   --to_reduce_;
   // The owner, too, uses what the others will read.
-  if (terms_.team->takes_part()) context.means[piece] = context.buffers.read(piece, coding, bytes);
-  if (piece == 0) tell_roster(weights_, context);
-  const auto others = terms_.team->members.size() - (terms_.team->takes_part() ? 1 : 0);
+  if (spec_.team->takes_part()) context.means[piece] = context.buffers.read(piece, coding, bytes);
+  if (piece == 0) tell_contributors(weights_, context);
+  const auto others = spec_.team->members.size() - (spec_.team->takes_part() ? 1 : 0);
   if (others > 0) outbox_.emplace(piece, Out{std::move(bytes), std::uint32_t(others)});
   if (options_.streamed) {
-    send_means({terms_.grid().range(piece)}, context);
+    send_means({spec_.grid().range(piece)}, context);
   } else if (to_reduce_ == 0) {
-    send_means(terms_.plan->ranges(mine_), context);
+    send_means(spec_.plan->ranges(mine_), context);
   }
 }
 
 void Owners::send_means(std::vector<Range> ranges, AttemptContext& context) {
-  const TransferKey mean = mean_key(terms_.team->self);
-  for (const Rank to : terms_.team->others()) post(mean, to, ranges, total_, 1, kHops, context);
+  const TransferKey mean = mean_key(spec_.team->self);
+  for (const Rank to : spec_.team->others()) post(mean, to, ranges, total_, 1, kHops, context);
 }
 
 Payload Owners::encoded(const TransferKey& key, std::size_t piece, AttemptContext& context) {
@@ -173,19 +173,19 @@ std::string Owners::waiting_for(const std::vector<bool>& mean_pieces) const {
       const bool missing = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
         return weights_[i] != 0 && !slot.done && !slot.reduction.has(i);
       });
-      if (missing && terms_.team->members[i] != terms_.team->self)
-        ranks.push_back(terms_.team->members[i]);
+      if (missing && spec_.team->members[i] != spec_.team->self)
+        ranks.push_back(spec_.team->members[i]);
     }
     if (!ranks.empty()) return round_text() + ": parts of " + list_ranks(ranks);
   }
-  for (const Rank owner : terms_.plan->owners()) {
-    const auto pieces = terms_.plan->pieces_of(owner);
+  for (const Rank owner : spec_.plan->owners()) {
+    const auto pieces = spec_.plan->pieces_of(owner);
     const auto here = [&](std::uint32_t piece) {
       return piece < mean_pieces.size() && mean_pieces[piece];
     };
     if (!std::all_of(pieces.begin(), pieces.end(), here)) ranks.push_back(owner);
   }
-  return round_text() + (ranks.empty() ? ": roster of " + std::to_string(terms_.plan->root())
+  return round_text() + (ranks.empty() ? ": roster of " + std::to_string(spec_.plan->root())
                                        : ": means of " + list_ranks(ranks));
 }
 

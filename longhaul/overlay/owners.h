@@ -17,10 +17,10 @@ struct OwnersOptions {
 
 class Owners final : public Attempt {
  public:
-  Owners(const Terms& terms, const OwnersOptions& options);
+  Owners(const ExchangeSpec& spec, const OwnersOptions& options);
 
   void contribute(std::uint64_t length, double weight, AttemptContext&) override;
-  Status take_share(Rank from, const Share&, AttemptContext&) override;
+  Status take_announcement(Rank from, const Announcement&, AttemptContext&) override;
   Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
   Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
   Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
@@ -41,7 +41,7 @@ class Owners final : public Attempt {
     void state(auto& ar) { ar(bytes, left); }
   };
 
-  bool owns(std::size_t piece) const { return terms_.plan->owner(piece) == terms_.team->self; }
+  bool owns(std::size_t piece) const { return spec_.plan->owner(piece) == spec_.team->self; }
   bool all_known() const { return unknown_ == 0; }
   std::vector<Rank> other_owners() const;
   std::size_t slot_of(std::size_t piece) const;

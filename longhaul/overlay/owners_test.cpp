@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/overlay/testing/paper_desk.h"
+#include "longhaul/overlay/testing/paper_context.h"
 
 namespace longhaul::overlay {
 namespace {
 
-using testing::PaperDesk;
+using testing::PaperContext;
 using testing::Table;
 using Floats = std::vector<float>;
 
@@ -19,19 +19,20 @@ constexpr std::uint64_t kOwned = 12;
 struct Node {
   explicit Node(Rank self, OwnersOptions options = {}, std::optional<Rank> server = {})
       : table({self, 0, {0, 1, 2}, {0, 1, 2}, server}, kOwned, server ? 1 : 3, 2),
-        desk(table.grid, float(self)),
-        attempt(table.terms(), options) {}
+        context(table.grid, float(self)),
+        attempt(table.spec(), options) {}
   static TransferKey part(Rank from) { return {0, {{0, 0, 0}, from}, 0, Coding::up}; }
   static TransferKey mean(Rank from) { return {0, {{0, 0, 0}, from}, 1, Coding::down}; }
   bool share(Rank from, double weight) {
-    return bool(attempt.take_share(from, {0, {{0, 0, 0}, from}, kOwned, false, weight}, desk));
+    return bool(
+        attempt.take_announcement(from, {0, {{0, 0, 0}, from}, kOwned, false, weight}, context));
   }
   bool admits(Rank from, const TransferKey& key, std::size_t piece) {
     return bool(attempt.admit(from, key, piece));
   }
   bool take(Rank from, const TransferKey& key, std::size_t piece, double weight, Floats values) {
-    return bool(
-        attempt.take({from, key, table.grid.range(piece), std::move(values), weight}, piece, desk));
+    return bool(attempt.take({from, key, table.grid.range(piece), std::move(values), weight}, piece,
+                             context));
   }
   bool give(Rank from, std::size_t piece, double weight, float value) {
     EXPECT_TRUE(admits(from, part(from), piece)) << from << " " << piece;
@@ -39,25 +40,25 @@ struct Node {
   }
   std::size_t posted(Phase phase) const {  // messages
     std::size_t count = 0;
-    for (const Outgoing& out : desk.posts)
+    for (const Outgoing& out : context.posts)
       if (out.key.phase == std::uint8_t(phase)) count += out.ranges.size();
     return count;
   }
 
   Table table;
-  PaperDesk desk;
+  PaperContext context;
   Owners attempt;
 };
 
 // A part that does not weigh what its sender promised would shift the mean of one piece alone.
 TEST(Owners, APartMustWeighWhatItsShareSays) {
   Node node(0);
-  node.attempt.contribute(kOwned, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.context);
   ASSERT_TRUE(node.share(1, 3) && node.share(2, 0));
   EXPECT_FALSE(node.give(1, 0, 300, 1000));
-  EXPECT_TRUE(node.desk.means.empty());
+  EXPECT_TRUE(node.context.means.empty());
   EXPECT_TRUE(node.give(1, 0, 3, 4)) << "the right one still counts";
-  EXPECT_EQ(node.desk.means.at(0), (Floats{3, 3}));
+  EXPECT_EQ(node.context.means.at(0), (Floats{3, 3}));
 }
 
 TEST(Owners, SharesOfStrangersAndForThoseWhoOwnNothingAreRefused) {
@@ -65,9 +66,9 @@ TEST(Owners, SharesOfStrangersAndForThoseWhoOwnNothingAreRefused) {
   EXPECT_FALSE(owner.share(3, 1)) << "no member";
   ASSERT_TRUE(owner.share(1, 1));
   EXPECT_FALSE(owner.share(1, 1)) << "again";
-  owner.attempt.contribute(kOwned, 1, owner.desk);
+  owner.attempt.contribute(kOwned, 1, owner.context);
   EXPECT_FALSE(owner.share(0, 1)) << "in the name of this node";
-  worker.attempt.contribute(kOwned, 1, worker.desk);
+  worker.attempt.contribute(kOwned, 1, worker.context);
   EXPECT_FALSE(worker.share(2, 1)) << "the hub owns all";
   ASSERT_TRUE(owner.share(2, 0));
   EXPECT_FALSE(owner.admits(2, Node::part(2), 0)) << "a part of one who brings nothing";
@@ -76,7 +77,7 @@ TEST(Owners, SharesOfStrangersAndForThoseWhoOwnNothingAreRefused) {
 TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
   Node node(0);
   EXPECT_FALSE(node.admits(1, Node::mean(1), 2)) << "before this node's part";
-  node.attempt.contribute(kOwned, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.context);
   EXPECT_FALSE(node.admits(2, Node::mean(2), 2)) << "not its piece";
   EXPECT_FALSE(node.admits(1, Node::mean(2), 2)) << "in another's name";
   TransferKey key = Node::mean(1);
@@ -86,40 +87,40 @@ TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
   }
   EXPECT_TRUE(node.admits(1, Node::mean(1), 2));
   Node exact(0, {.exact_means = true});
-  exact.attempt.contribute(kOwned, 1, exact.desk);
+  exact.attempt.contribute(kOwned, 1, exact.context);
   EXPECT_FALSE(exact.admits(1, Node::mean(1), 2));
   key.coding = Coding::exact;
   EXPECT_TRUE(exact.admits(1, key, 2));
 }
 
-// The bits that others read are the mean, for its owner too. PaperDesk cuts what is behind the
+// The bits that others read are the mean, for its owner too. PaperContext cuts what is behind the
 // point: (0 + 3) / 2 = 1.5.
 TEST(Owners, TheOwnerUsesWhatTheOthersWillRead) {
   Node node(0);
-  node.attempt.contribute(kOwned, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.context);
   ASSERT_TRUE(node.share(1, 1) && node.share(2, 0));
   ASSERT_TRUE(node.give(1, 0, 1, 3));
-  EXPECT_EQ(node.desk.means.at(0), (Floats{1, 1}));
-  const Payload sent = node.attempt.encoded(Node::mean(0), 0, node.desk);
-  EXPECT_EQ(node.desk.read(0, Coding::down, sent), (Floats{1, 1}));
+  EXPECT_EQ(node.context.means.at(0), (Floats{1, 1}));
+  const Payload sent = node.attempt.encoded(Node::mean(0), 0, node.context);
+  EXPECT_EQ(node.context.read(0, Coding::down, sent), (Floats{1, 1}));
 }
 
 // A vector more would be kept if each owner wrote its own part down when the first part comes.
 TEST(Owners, ItsOwnPartIsNotKeptBesideTheContribution) {
   Node node(1);
-  node.attempt.contribute(kOwned, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.context);
   ASSERT_TRUE(node.share(0, 1) && node.share(2, 1));
   ASSERT_TRUE(node.give(2, 2, 1, 5));
-  EXPECT_EQ(node.desk.own_asked[2], 0) << "rank 0 is added before it";
+  EXPECT_EQ(node.context.own_asked[2], 0) << "rank 0 is added before it";
   ASSERT_TRUE(node.give(0, 2, 1, 0));
-  EXPECT_EQ(node.desk.own_asked[2], 1);
-  EXPECT_EQ(node.desk.means.at(2), (Floats{2, 2}));
+  EXPECT_EQ(node.context.own_asked[2], 1);
+  EXPECT_EQ(node.context.means.at(2), (Floats{2, 2}));
 }
 
 TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
   for (const bool streamed : {true, false}) {
     Node node(0, {.streamed = streamed});
-    node.attempt.contribute(kOwned, 1, node.desk);
+    node.attempt.contribute(kOwned, 1, node.context);
     ASSERT_TRUE(node.share(1, 1) && node.share(2, 0));
     ASSERT_TRUE(node.give(1, 0, 1, 2));
     EXPECT_EQ(node.posted(Phase::mean), streamed ? 2u : 0u);
@@ -127,8 +128,8 @@ TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
     ASSERT_TRUE(node.give(1, 1, 1, 2));
     EXPECT_EQ(node.posted(Phase::mean), 4u) << "two pieces to two others";
     EXPECT_TRUE(node.attempt.reduced());
-    EXPECT_EQ(node.desk.rosters().size(), 2u) << "once to each other";
-    EXPECT_EQ(node.desk.rosters_here.size(), 1u);
+    EXPECT_EQ(node.context.rosters().size(), 2u) << "once to each other";
+    EXPECT_EQ(node.context.contributors_known.size(), 1u);
   }
 }
 
@@ -137,21 +138,21 @@ TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
 TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
   for (const Rank server : {3u, 0u}) {
     Node node(server, {}, server);
-    if (server == 0) node.attempt.contribute(kOwned, 1, node.desk);
+    if (server == 0) node.attempt.contribute(kOwned, 1, node.context);
     const std::vector<Rank> givers =
         server == 0 ? std::vector<Rank>{2, 1} : std::vector<Rank>{2, 1, 0};
     for (const Rank rank : givers) ASSERT_TRUE(node.share(rank, 1));
     for (std::size_t piece = 0; piece < 6; ++piece)
       for (const Rank rank : givers) ASSERT_TRUE(node.give(rank, piece, 1, float(rank)));
     EXPECT_TRUE(node.attempt.reduced());
-    EXPECT_EQ(node.desk.means.size(), server == 0 ? 6u : 0u);
+    EXPECT_EQ(node.context.means.size(), server == 0 ? 6u : 0u);
     const std::size_t others = server == 0 ? 2 : 3;
     ASSERT_EQ(node.posted(Phase::mean), 6 * others);
     for (std::size_t piece = 0; piece < 6; ++piece) {
       for (std::size_t i = 0; i < others; ++i) {
         EXPECT_FALSE(node.attempt.drained());
-        const Payload sent = node.attempt.encoded(Node::mean(server), piece, node.desk);
-        EXPECT_EQ(node.desk.read(piece, Coding::down, sent), (Floats{1, 1}));
+        const Payload sent = node.attempt.encoded(Node::mean(server), piece, node.context);
+        EXPECT_EQ(node.context.read(piece, Coding::down, sent), (Floats{1, 1}));
       }
     }
     EXPECT_TRUE(node.attempt.drained());
@@ -162,11 +163,12 @@ TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
 TEST(Owners, WhoContributesAloneGetsItsOwnBack) {
   for (const bool first : {true, false}) {
     Node node(1);
-    if (first) node.attempt.contribute(kOwned, 5, node.desk);
+    if (first) node.attempt.contribute(kOwned, 5, node.context);
     ASSERT_TRUE(node.share(0, 0) && node.share(2, 0));
-    if (!first) node.attempt.contribute(kOwned, 5, node.desk);
+    if (!first) node.attempt.contribute(kOwned, 5, node.context);
     EXPECT_TRUE(node.attempt.reduced());
-    for (const std::size_t piece : {2u, 3u}) EXPECT_EQ(node.desk.means.at(piece), (Floats{1, 1}));
+    for (const std::size_t piece : {2u, 3u})
+      EXPECT_EQ(node.context.means.at(piece), (Floats{1, 1}));
   }
 }
 
@@ -176,7 +178,7 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
   const OwnersOptions options{.window = 2};
   for (const double weight : {1.0, 0.0}) {
     Node node(1, options, 3);
-    node.attempt.contribute(kOwned, weight, node.desk);
+    node.attempt.contribute(kOwned, weight, node.context);
     EXPECT_EQ(node.posted(Phase::part), weight > 0 ? 2u : 0u);
     for (std::size_t piece = 0; piece < 6; ++piece) {
       Node loaded(1, options, 3);
@@ -187,13 +189,13 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
       loaded.attempt.state(in);
       ASSERT_TRUE(in.finish());
       for (Node* one : {&node, &loaded}) {
-        one->desk.posts.clear();
+        one->context.posts.clear();
         ASSERT_TRUE(one->admits(3, Node::mean(3), piece));
         ASSERT_TRUE(one->take(3, Node::mean(3), piece, 1, {1, 1}));
         const std::size_t more = weight > 0 && piece < 4 ? 1 : 0;
         ASSERT_EQ(one->posted(Phase::part), more) << piece;
         if (more > 0) {
-          EXPECT_EQ(one->desk.posts[0].ranges[0], node.table.grid.range(piece + 2));
+          EXPECT_EQ(one->context.posts[0].ranges[0], node.table.grid.range(piece + 2));
         }
       }
     }
@@ -202,7 +204,7 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
 
 TEST(Owners, SaysWhomItWaitsFor) {
   Node node(0);
-  node.attempt.contribute(kOwned, 1, node.desk);
+  node.attempt.contribute(kOwned, 1, node.context);
   EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of 1, 2");
   ASSERT_TRUE(node.share(1, 0));
   EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of 2");

@@ -6,27 +6,27 @@
 
 namespace longhaul::overlay {
 
-std::optional<std::uint32_t> Team::index_of(Rank rank) const {
+std::optional<std::uint32_t> GroupMembers::index_of(Rank rank) const {
   const auto it = std::lower_bound(members.begin(), members.end(), rank);
   if (it == members.end() || *it != rank) return std::nullopt;
   return std::uint32_t(it - members.begin());
 }
 
-std::uint32_t Team::nodes() const {
+std::uint32_t GroupMembers::nodes() const {
   return std::uint32_t(members.size()) + (server && !index_of(*server) ? 1 : 0);
 }
 
-Rank Team::node(std::uint32_t place) const {
+Rank GroupMembers::node(std::uint32_t place) const {
   return place < members.size() ? members[place] : server.value();
 }
 
-std::optional<std::uint32_t> Team::place_of(Rank rank) const {
+std::optional<std::uint32_t> GroupMembers::place_of(Rank rank) const {
   if (const auto index = index_of(rank)) return index;
   if (server == rank) return std::uint32_t(members.size());
   return std::nullopt;
 }
 
-std::vector<Rank> Team::others() const {
+std::vector<Rank> GroupMembers::others() const {
   std::vector<Rank> ranks;
   const auto after = std::upper_bound(members.begin(), members.end(), self);
   ranks.insert(ranks.end(), after, members.end());
@@ -35,7 +35,7 @@ std::vector<Rank> Team::others() const {
   return ranks;
 }
 
-Plan::Plan(const Grid& grid, const Team& team) : grid_(&grid) {
+Plan::Plan(const Partition& grid, const GroupMembers& team) : grid_(&grid) {
   LH_CHECK(!team.members.empty());
   const auto owner = [&](std::size_t piece) {
     if (team.server) return *team.server;
@@ -47,7 +47,7 @@ Plan::Plan(const Grid& grid, const Team& team) : grid_(&grid) {
   deal(std::move(by_piece));
 }
 
-Plan::Plan(const Grid& grid, const Team& team, const Forest& forest) : grid_(&grid) {
+Plan::Plan(const Partition& grid, const GroupMembers& team, const Forest& forest) : grid_(&grid) {
   const Status good =
       check_forest(forest, std::uint32_t(team.members.size()), team.nodes(), grid.pieces());
   LH_CHECK(!team.members.empty() && good);
@@ -56,7 +56,7 @@ Plan::Plan(const Grid& grid, const Team& team, const Forest& forest) : grid_(&gr
     by_piece.push_back(team.node(forest.trees[tree].root));
   deal(std::move(by_piece));
   // Whoever stands outside (a server of another kind) has no use for the trees.
-  if (const auto place = team.place_of(team.self)) grove_.emplace(forest, *place);
+  if (const auto place = team.place_of(team.self)) tree_set_.emplace(forest, *place);
 }
 
 void Plan::deal(std::vector<Rank> by_piece) {

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "longhaul/core/place.h"
-#include "longhaul/overlay/grid.h"
+#include "longhaul/overlay/partition.h"
 #include "longhaul/overlay/tree.h"
 
 namespace longhaul::overlay {
 
-struct Team {
+struct GroupMembers {
   Rank self = 0;
   Epoch epoch = 0;
   std::vector<Rank> workers;   // the group's, dead or alive, ascending
@@ -33,11 +33,11 @@ struct Team {
 class Plan {
  public:
   // Shard s belongs to worker s; a lost worker's pieces are dealt over the members in turn.
-  Plan(const Grid&, const Team&);
+  Plan(const Partition&, const GroupMembers&);
   // A piece belongs to the root of its tree. CHECKs that the forest is one of this team.
-  Plan(const Grid&, const Team&, const Forest&);
+  Plan(const Partition&, const GroupMembers&, const Forest&);
 
-  const Grid& grid() const { return *grid_; }
+  const Partition& grid() const { return *grid_; }
   Rank owner(std::size_t piece) const { return owners_[slot_[piece]]; }
   // Has everybody's share: the owner of the first piece.
   Rank root() const { return owner(0); }
@@ -45,16 +45,16 @@ class Plan {
   std::span<const std::uint32_t> pieces_of(Rank) const;     // ascending
   std::vector<Range> ranges(std::span<const std::uint32_t> pieces) const;
   // What this node has to do with the trees; only where the pieces go along some.
-  const Grove& grove() const { return grove_.value(); }
+  const TreeSet& tree_set() const { return tree_set_.value(); }
 
  private:
   void deal(std::vector<Rank> by_piece);
 
-  const Grid* grid_;
+  const Partition* grid_;
   std::vector<Rank> owners_;
   std::vector<std::uint32_t> slot_;                // of each piece, in owners_
   std::vector<std::vector<std::uint32_t>> owned_;  // by slot
-  std::optional<Grove> grove_;
+  std::optional<TreeSet> tree_set_;
 };
 
 }  // namespace longhaul::overlay

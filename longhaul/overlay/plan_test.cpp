@@ -14,7 +14,7 @@ namespace {
 
 using Ranks = std::vector<Rank>;
 
-Team team_with(Rank self, Ranks workers, Ranks members) {
+GroupMembers team_with(Rank self, Ranks workers, Ranks members) {
   return {self, 0, std::move(workers), std::move(members), {}};
 }
 
@@ -26,8 +26,8 @@ Ranks owners_of(const Plan& plan) {
 }
 
 // Strangers, too: messages come from any rank.
-TEST(Team, OnlyMembersHaveAPlaceInIt) {
-  const Team team = team_with(4, {0, 1, 4, 9, 17}, {1, 4, 9, 17});
+TEST(GroupMembers, OnlyMembersHaveAPlaceInIt) {
+  const GroupMembers team = team_with(4, {0, 1, 4, 9, 17}, {1, 4, 9, 17});
   for (std::uint32_t i = 0; i < team.members.size(); ++i)
     EXPECT_EQ(team.index_of(team.members[i]), i);
   for (const Rank stranger : {0u, 2u, 5u, 16u, 18u, ~0u})
@@ -39,7 +39,7 @@ TEST(Team, OnlyMembersHaveAPlaceInIt) {
 }
 
 // If all began with the same peer, one link would carry everything first.
-TEST(Team, InEveryTurnAllMembersSpeakToDifferentOthers) {
+TEST(GroupMembers, InEveryTurnAllMembersSpeakToDifferentOthers) {
   const Ranks members = {1, 4, 9, 17};
   std::vector<std::set<Rank>> receivers(members.size() - 1);
   for (const Rank self : members) {
@@ -63,7 +63,8 @@ TEST(Plan, EveryPieceHasOneOwnerWhoIsAMember) {
     Ranks members = workers;
     while (members.size() > 1 && random.below(3) > 0)
       members.erase(members.begin() + std::ptrdiff_t(random.below(members.size())));
-    const Grid grid(1 + random.below(300), std::uint32_t(workers.size()), 1 + random.below(20));
+    const Partition grid(1 + random.below(300), std::uint32_t(workers.size()),
+                         1 + random.below(20));
     const Plan plan(grid, team_with(members[0], workers, members));
 
     ASSERT_TRUE(std::is_sorted(plan.owners().begin(), plan.owners().end()));
@@ -83,7 +84,7 @@ TEST(Plan, EveryPieceHasOneOwnerWhoIsAMember) {
 // a piece that two nodes think is owned by two others is never reduced by anybody.
 TEST(Plan, R2_1_AllMembersMakeTheSamePlan) {
   const Ranks workers = {0, 1, 2, 3, 4}, members = {1, 2, 4};
-  const Grid grid(1000, 5, 30);
+  const Partition grid(1000, 5, 30);
   const Ranks first = owners_of(Plan(grid, team_with(1, workers, members)));
   for (const Rank self : members)
     EXPECT_EQ(owners_of(Plan(grid, team_with(self, workers, members))), first) << self;
@@ -93,7 +94,7 @@ TEST(Plan, R2_1_AllMembersMakeTheSamePlan) {
 // pieces. Workers need not begin with rank 0.
 TEST(Plan, WhatALossDoesNotTouchStaysWithItsOwner) {
   const Ranks workers = {2, 3, 5, 8};
-  const Grid grid(4000, 4, 100);
+  const Partition grid(4000, 4, 100);
   const Plan all(grid, team_with(2, workers, workers));
   for (std::uint32_t shard = 0; shard < 4; ++shard)
     for (std::size_t piece = 10 * shard; piece < 10 * shard + 10; ++piece)
@@ -118,26 +119,26 @@ TEST(Plan, WhatALossDoesNotTouchStaysWithItsOwner) {
 // root has everybody's share; it is whoever owns the first piece, and not the lowest owner.
 TEST(Plan, AShortVectorHasFewOwnersAndARoot) {
   const Ranks four = {0, 1, 2, 3};
-  const Grid two(2, 4, 100);
+  const Partition two(2, 4, 100);
   const Plan whole(two, team_with(0, four, four));
   EXPECT_EQ(Ranks(whole.owners().begin(), whole.owners().end()), (Ranks{1, 3}));
   EXPECT_EQ(whole.root(), 1u);
 
   // Pieces 0, 1 and 2 are at home with 1, 3 and 5; 3 and 5 are lost: 1 % 2 is rank 1, 2 % 2 rank 0.
-  const Grid three(3, 6, 100);
+  const Partition three(3, 6, 100);
   const Plan lost(three, team_with(0, {0, 1, 2, 3, 4, 5}, {0, 1}));
   EXPECT_EQ(owners_of(lost), (Ranks{1, 1, 0}));
   EXPECT_EQ(lost.root(), 1u);
 }
 
 // What a run that was stopped after a loss goes on with.
-TEST(Team, WhatViewsChangeIsSaved) {
-  Team team{.self = 1, .epoch = 3, .workers = {0, 1, 2}, .members = {1, 2}, .server = 2};
+TEST(GroupMembers, WhatViewsChangeIsSaved) {
+  GroupMembers team{.self = 1, .epoch = 3, .workers = {0, 1, 2}, .members = {1, 2}, .server = 2};
   Archive out;
   team.state(out);
   const Buffer bytes = out.take();
   Archive in(bytes);
-  Team loaded = team_with(1, {0, 1, 2}, {0, 1, 2});
+  GroupMembers loaded = team_with(1, {0, 1, 2}, {0, 1, 2});
   loaded.server = 0;
   loaded.state(in);
   ASSERT_TRUE(in.finish());
@@ -148,12 +149,12 @@ TEST(Team, WhatViewsChangeIsSaved) {
 
 // Whoever sends a piece is asked what it owns: the lost, servers and strangers own nothing.
 TEST(Plan, WhoOwnsNothingHasNoPieces) {
-  const Grid grid(4000, 4, 100);
+  const Partition grid(4000, 4, 100);
   const Plan left(grid, team_with(1, {0, 1, 2, 3}, {1, 3}));
   for (const Rank rank : {0u, 2u, 4u, ~0u}) EXPECT_TRUE(left.pieces_of(rank).empty()) << rank;
-  Team hub = team_with(0, {0, 1}, {0, 1});
+  GroupMembers hub = team_with(0, {0, 1}, {0, 1});
   hub.server = 7;
-  const Grid one(4000, 1, 100);
+  const Partition one(4000, 1, 100);
   const Plan served(one, hub);
   for (const Rank rank : {0u, 1u, 6u, 8u}) EXPECT_TRUE(served.pieces_of(rank).empty()) << rank;
   EXPECT_EQ(served.pieces_of(7).size(), 40u);
@@ -161,7 +162,7 @@ TEST(Plan, WhoOwnsNothingHasNoPieces) {
 
 // Pieces are cut in ascending order, so what is sent of an owner's is, too.
 TEST(Plan, RangesAreThoseOfThePiecesAskedFor) {
-  const Grid grid(250, 1, 100);
+  const Partition grid(250, 1, 100);
   const Plan plan(grid, team_with(0, {0}, {0}));
   EXPECT_EQ(plan.ranges(plan.pieces_of(0)), (std::vector<Range>{{0, 100}, {100, 100}, {200, 50}}));
   const std::vector<std::uint32_t> last = {2};
@@ -171,9 +172,9 @@ TEST(Plan, RangesAreThoseOfThePiecesAskedFor) {
 
 // A server that outlives all workers has nothing to plan for; AgreedMean makes no plan then.
 TEST(PlanDeathTest, APlanNeedsAMember) {
-  Team nobody = team_with(2, {0, 1}, {});
+  GroupMembers nobody = team_with(2, {0, 1}, {});
   nobody.server = 2;
-  EXPECT_DEATH(Plan(Grid(10, 1, 5), nobody), "members.empty");
+  EXPECT_DEATH(Plan(Partition(10, 1, 5), nobody), "members.empty");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ Tree rack_tree(std::uint32_t members, std::uint32_t groups, std::uint32_t server
   return tree;
 }
 
-std::optional<Forest> Rack::forest(const Grid& grid, const Team& team) const {
+std::optional<Forest> Rack::forest(const Partition& grid, const GroupMembers& team) const {
   const std::uint32_t server = team.place_of(team.server.value()).value();
   return Forest{{rack_tree(std::uint32_t(team.members.size()), groups_, server)},
                 std::vector<std::uint32_t>(grid.pieces(), 0)};

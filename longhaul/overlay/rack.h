@@ -34,9 +34,9 @@ class Rack final : public Topology {
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }
-  std::optional<Forest> forest(const Grid&, const Team&) const override;
-  std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<TreeAttempt>(terms, streamed_);
+  std::optional<Forest> forest(const Partition&, const GroupMembers&) const override;
+  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
+    return std::make_unique<TreeAttempt>(spec, streamed_);
   }
 
  private:

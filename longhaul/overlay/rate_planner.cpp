@@ -136,7 +136,7 @@ bool RatePlanner::drifted(const Rates& rates) const {
 
 std::optional<SitePlan> RatePlanner::consider(const SiteGroups& groups, const Sites& site_of,
                                               const Reports& reports, const SitePlan& now,
-                                              const Grid& grid, Round round) {
+                                              const Partition& grid, Round round) {
   const Measured measured = measured_of(groups, site_of, reports);
   if (groups.size() < 2 || measured.rates.empty()) return std::nullopt;
   if (base_.trees.empty()) base_ = now;

@@ -27,7 +27,8 @@ class RatePlanner {
   void new_team();
   // `site_of`: by rank. `now`: the trees in force, or agreed on. `round`: that has just ended.
   std::optional<SitePlan> consider(const SiteGroups&, const std::vector<std::uint32_t>& site_of,
-                                   const Reports&, const SitePlan& now, const Grid&, Round round);
+                                   const Reports&, const SitePlan& now, const Partition&,
+                                   Round round);
   void state(Archive& ar) { ar(basis_, base_, changed_, tried_); }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 using testing::team_of;
 
-const Grid kGrid(4'000'000, 1, 10'000);
+const Partition kGrid(4'000'000, 1, 10'000);
 
 // Four sites of `nodes` each, of which `rate_of` says what each pair of nodes has measured.
 struct Scene {
@@ -37,7 +37,7 @@ struct Scene {
     return plan;
   }
 
-  Team team;
+  GroupMembers team;
   std::vector<std::uint32_t> site_of;
   SiteGroups groups;
   RatePlanner planner;

@@ -12,7 +12,7 @@ void Group::on_view(GroupTurn& turn) {
   form_team();
   std::erase_if(closed_by_, [&](Rank rank) { return !team_.index_of(rank); });
   reports_.clear();
-  unheard_.clear();
+  awaiting_reports_.clear();
   heard_.clear();
   reported_to_.clear();
   if (!team_.takes_part()) return;
@@ -22,7 +22,7 @@ void Group::on_view(GroupTurn& turn) {
 
 void Group::recover(GroupTurn& turn) {
   for (const Rank to : team_.others()) {
-    unheard_.insert(to);
+    awaiting_reports_.insert(to);
     report(to, turn);
   }
   if (!frozen()) resolve(turn);
@@ -62,7 +62,7 @@ Status Group::take(Rank from, const Report& report, GroupTurn& turn) {
   }
   heard_.insert(from);
   if (!reported_to_.contains(from)) this->report(from, turn);
-  if (unheard_.erase(from) == 0) return Ok{};
+  if (awaiting_reports_.erase(from) == 0) return Ok{};
   reports_[from] = std::move(rounds);
   if (!frozen()) resolve(turn);
   return Ok{};

@@ -43,7 +43,7 @@ TEST_F(Recovery, AllSurvivorsAreToldOfEveryMeanThatIsHere) {
   ASSERT_TRUE(node.poll(0));
   node.begin(0, /*weight=*/0, /*range=*/1);
   for (const Rank rank : {0u, 1u, 3u}) ASSERT_TRUE(node.share_of(rank, 0, 0, 1));
-  ASSERT_TRUE(node.hear(0, Roster{0, {{0, 0, 1}, 0}, 0, {}}));
+  ASSERT_TRUE(node.hear(0, Contributors{0, {{0, 0, 1}, 0}, 0, {}}));
   ASSERT_TRUE(node.poll(0, 1));
   node.begin(0, 2, /*range=*/2);
   node.begin(1);
@@ -84,7 +84,7 @@ TEST_F(Recovery, R2_1_IfNobodyHasTheMeanAllRepeatWithTheSameBytes) {
     EXPECT_TRUE(lossy.take_sends().empty()) << "frozen";
     ASSERT_TRUE(lossy.report(0, kNothing));
     const auto sends = lossy.take_sends();
-    const auto shares = FedNode::those<Share>(sends);
+    const auto shares = FedNode::those<Announcement>(sends);
     ASSERT_EQ(shares.size(), 2u);
     for (const auto& [to, share] : shares) {
       EXPECT_EQ(share.epoch, 1u);
@@ -134,7 +134,7 @@ TEST_F(Recovery, R2_1_IfSomebodyHasTheMeanItIsFetchedFromTheLowest) {
       EXPECT_EQ(outcome->weight, 5);
       EXPECT_EQ(outcome->values, Floats(kLength, 7));
       one.begin(1);
-      EXPECT_EQ(FedNode::those<Share>(one.take_sends()).size(), 2u) << "and it goes on";
+      EXPECT_EQ(FedNode::those<Announcement>(one.take_sends()).size(), 2u) << "and it goes on";
     }
   }
 }
@@ -164,7 +164,7 @@ TEST_F(Recovery, R2_1_WhoHasTheMeanServesItOnceToEachInEveryEpoch) {
     for (const Rank to : epoch == 1 ? Ranks{1, 0} : Ranks{1}) {
       ASSERT_TRUE(node.fetch(to, 0, epoch));
       const auto sends = node.take_sends();
-      const auto rosters = FedNode::those<Roster>(sends);
+      const auto rosters = FedNode::those<Contributors>(sends);
       ASSERT_EQ(rosters.size(), 1u);
       EXPECT_EQ(rosters[0].first, to);
       EXPECT_EQ(rosters[0].second.epoch, epoch);
@@ -216,8 +216,8 @@ TEST_F(Recovery, AnEmptyMeanIsServedAsARosterOfNobody) {
   ASSERT_TRUE(node.fetch(1, 0));
   const auto sends = node.take_sends();
   ASSERT_EQ(sends.size(), 1u);
-  ASSERT_EQ(FedNode::those<Roster>(sends).size(), 1u);
-  EXPECT_TRUE(FedNode::those<Roster>(sends)[0].second.counted.empty());
+  ASSERT_EQ(FedNode::those<Contributors>(sends).size(), 1u);
+  EXPECT_TRUE(FedNode::those<Contributors>(sends)[0].second.counted.empty());
 }
 
 // Pieces of two attempts are not one mean: the next may count others.
@@ -262,7 +262,8 @@ TEST_F(Recovery, ReportsThatCannotBeHaveNoEffect) {
   ASSERT_TRUE(node.report(0, {{0, 0}, {5, 0}}));
   EXPECT_FALSE(node.report(0, kRound0)) << "again";
   ASSERT_TRUE(node.report(1, kNothing));
-  EXPECT_EQ(FedNode::those<Share>(node.take_sends()).size(), 2u) << "nobody has it: all repeat";
+  EXPECT_EQ(FedNode::those<Announcement>(node.take_sends()).size(), 2u)
+      << "nobody has it: all repeat";
   EXPECT_FALSE(node.report(1, kRound0)) << "when all are in";
 }
 
@@ -404,7 +405,7 @@ TEST(RecoveryOfHubs, TheLowestWorkerServesInPlaceOfALostServer) {
   for (const Rank self : {0u, 1u}) {
     FedNode node(self, kHub);
     node.begin(0);
-    EXPECT_EQ(FedNode::those<Share>(node.take_sends()).at(0).first, 2u);
+    EXPECT_EQ(FedNode::those<Announcement>(node.take_sends()).at(0).first, 2u);
     node.lose(2);
     node.take_sends();
     ASSERT_TRUE(node.report(1 - self, kNothing));
@@ -413,7 +414,7 @@ TEST(RecoveryOfHubs, TheLowestWorkerServesInPlaceOfALostServer) {
       EXPECT_TRUE(sends.empty()) << "it has its own share";
       EXPECT_TRUE(node.share_of(1, 0));
     } else {
-      EXPECT_EQ(FedNode::those<Share>(sends).at(0).first, 0u);
+      EXPECT_EQ(FedNode::those<Announcement>(sends).at(0).first, 0u);
       EXPECT_EQ(FedNode::pieces(sends).size(), 2u);
       EXPECT_FALSE(node.share_of(0, 0));
     }

@@ -23,7 +23,7 @@ std::optional<Round> Group::next_round(std::uint32_t range) const {
 }
 
 // A server hears no reports: the shares alone tell it.
-Status Group::follow(const Share& share, Rank from) {
+Status Group::follow(const Announcement& share, Rank from) {
   const bool must_hear = frozen() || !team_.takes_part();
   if (share.epoch != team_.epoch || find(share.vector.range) || !must_hear) return Ok{};
   const auto found = exchange(share.vector, share.length, share.exact, from);

@@ -11,7 +11,7 @@ Replanner::Replanner(const ReplannerConfig& config, std::shared_ptr<const flow::
       rates_(config.ema, config.planner.drift),
       planner_(config.planner, network_) {}
 
-void Replanner::new_team(const Team& team) {
+void Replanner::new_team(const GroupMembers& team) {
   team_ = team;
   agreement_.new_team(team.epoch, team.self, team.members, group_by_site(team, site_of_).size());
   planner_.new_team();
@@ -20,11 +20,11 @@ void Replanner::new_team(const Team& team) {
 }
 
 // How long a vector takes is not known, so all parts go before all means.
-SitePlan Replanner::first_plan(const SiteGroups& groups, const Grid& grid) const {
+SitePlan Replanner::first_plan(const SiteGroups& groups, const Partition& grid) const {
   return {plan_between(blank_network(groups, network_.get()), grid, false).trees};
 }
 
-Forest Replanner::forest_since(Round since, const Grid& grid) const {
+Forest Replanner::forest_since(Round since, const Partition& grid) const {
   return over_sites(agreement_.plan(since), group_by_site(team_, site_of_), grid.pieces());
 }
 
@@ -43,7 +43,7 @@ RateReport Replanner::report(Round round) const {
   return report;
 }
 
-void Replanner::on_mean_ready(Round round, const Grid& grid, TopologyOutput& output) {
+void Replanner::on_mean_ready(Round round, const Partition& grid, TopologyOutput& output) {
   rates_.close(std::uint32_t(std::count_if(team_.members.begin(), team_.members.end(),
                                            [this](Rank rank) { return !far(rank); })));
   agreement_.on_mean_ready(round);
@@ -71,7 +71,7 @@ void Replanner::consider(TopologyOutput& output) {
   output.record("plan", proposal->start, proposal->version);
 }
 
-Status Replanner::take(Rank from, const Notice& notice, TopologyOutput& output) {
+Status Replanner::take(Rank from, const TopologyMessage& notice, TopologyOutput& output) {
   return read(notice, [&](const auto& one) -> Status { return take(from, one, output); });
 }
 
@@ -107,7 +107,7 @@ Status Replanner::take(Rank from, const PlanAck& ack, TopologyOutput&) {
 
 template <class M>
 void Replanner::tell_all(const M& message, TopologyOutput& output) const {
-  const Notice notice = write(message);
+  const TopologyMessage notice = write(message);
   for (const Rank to : team_.others()) output.tell(to, notice);
 }
 
@@ -117,7 +117,8 @@ void Replanner::state(Archive& ar) {
                                        grid_ ? grid_->range(0).length : 0};
   ar(grid);
   if (ar.loading())
-    grid_ = grid[0] > 0 && grid[1] > 0 ? std::optional(Grid(grid[0], 1, grid[1])) : std::nullopt;
+    grid_ =
+        grid[0] > 0 && grid[1] > 0 ? std::optional(Partition(grid[0], 1, grid[1])) : std::nullopt;
 }
 
 }  // namespace longhaul::overlay::forest

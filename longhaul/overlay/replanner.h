@@ -28,16 +28,16 @@ class Replanner {
             std::vector<std::uint32_t> site_of);
 
   // Of Topology, for those rounds.
-  void new_team(const Team&);
-  SitePlan first_plan(const SiteGroups&, const Grid&) const;
+  void new_team(const GroupMembers&);
+  SitePlan first_plan(const SiteGroups&, const Partition&) const;
   Round since(Round round) const { return agreement_.since(round); }
-  Forest forest_since(Round since, const Grid&) const;
+  Forest forest_since(Round since, const Partition&) const;
   std::optional<std::string> hold(Round round) const { return agreement_.hold(round); }
   void on_contributed(Round round) { agreement_.on_contributed(round); }
-  void on_mean_ready(Round, const Grid&, TopologyOutput&);
+  void on_mean_ready(Round, const Partition&, TopologyOutput&);
   void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now);
   void on_received(Rank from, std::uint64_t bytes, Time now);
-  Status take(Rank from, const Notice&, TopologyOutput&);
+  Status take(Rank from, const TopologyMessage&, TopologyOutput&);
   void state(Archive&);
 
   const PlanAgreement& agreement() const { return agreement_; }
@@ -54,13 +54,13 @@ class Replanner {
 
   const std::shared_ptr<const flow::Wan> network_;
   const std::vector<std::uint32_t> site_of_;
-  Team team_;
+  GroupMembers team_;
   PairRates rates_;
   PlanAgreement agreement_;
   // At the planner.
   RatePlanner planner_;
   std::map<Rank, RateReport> reports_;  // of every member the newest
-  std::optional<Grid> grid_;            // of the parameters
+  std::optional<Partition> grid_;       // of the parameters
   std::optional<Round> considered_;     // the last round of which all reports were looked at
 };
 

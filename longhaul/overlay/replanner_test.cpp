@@ -109,11 +109,11 @@ TEST(Replanner, F26_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
 
 template <class M>
 Message notice_of(const M& fields, Epoch epoch = 0) {
-  Notice notice = forest::write(fields);
+  TopologyMessage notice = forest::write(fields);
   notice.epoch = epoch;
   Message message;
   message.machine = Path().child(0);
-  message.kind = Notice::kKind;
+  message.kind = TopologyMessage::kKind;
   message.epoch = epoch;
   message.head = Payload(share(to_wire(notice)));
   return message;

@@ -22,14 +22,14 @@ class Stars final : public Topology, public ReplanningTopology {
  public:
   ReplanningTopology* replanning() override { return this; }
   std::uint32_t shards(std::uint32_t) const override { return 1; }
-  std::optional<Forest> forest(const Grid& grid, const Team&) const override {
+  std::optional<Forest> forest(const Partition& grid, const GroupMembers&) const override {
     return forest_since(0, grid);
   }
-  std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<TreeAttempt>(terms, true, true);
+  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
+    return std::make_unique<TreeAttempt>(spec, true, true);
   }
   Round since(const VectorId& key) const override { return since_of ? since_of(key) : 0; }
-  Forest forest_since(Round since, const Grid& grid) const override {
+  Forest forest_since(Round since, const Partition& grid) const override {
     ++planned[since];
     const auto centre = std::uint32_t(since % 3);
     const std::vector<std::uint32_t> all(3, centre);
@@ -39,13 +39,13 @@ class Stars final : public Topology, public ReplanningTopology {
     return held ? std::optional<std::string>("the word of the test") : std::nullopt;
   }
   void on_contributed(const VectorId& key) override { gave.push_back(key.round); }
-  void on_mean_ready(const VectorId& key, const Grid&, TopologyOutput& output) override {
+  void on_mean_ready(const VectorId& key, const Partition&, TopologyOutput& output) override {
     over.push_back(key.round);
     output.record("stars", key.round, 1);
   }
   void on_sent(Rank, std::uint64_t, Time, Time) override {}
   void on_received(Rank, std::uint64_t, Time) override {}
-  Status take(Rank from, const Notice& notice, TopologyOutput& output) override {
+  Status take(Rank from, const TopologyMessage& notice, TopologyOutput& output) override {
     heard.push_back(from);
     if (notice.kind != 1) return malformed("strange");
     held = notice.words.at(0) != 0;
@@ -108,9 +108,9 @@ struct ReplanningTest : ::testing::Test {
     });
   }
   Status say(Rank from, Rank to, bool held, Epoch epoch = 0, std::uint16_t kind = 1) {
-    Notice notice{.epoch = epoch, .kind = kind, .words = {std::uint8_t(held)}};
+    TopologyMessage notice{.epoch = epoch, .kind = kind, .words = {std::uint8_t(held)}};
     Message message;
-    message.kind = Notice::kKind;
+    message.kind = TopologyMessage::kKind;
     message.epoch = epoch;
     message.head = Payload(share(to_wire(notice)));
     return net.inject(from, to, message);

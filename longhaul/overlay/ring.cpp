@@ -16,7 +16,7 @@ Ring::Ring(const RingConfig& config, const RateBelief& rate, const Place& place)
   for (const std::uint32_t worker : best.order) order_.push_back(workers[worker]);
 }
 
-std::vector<Rank> Ring::circle(const Team& team) const {
+std::vector<Rank> Ring::circle(const GroupMembers& team) const {
   if (order_.empty()) return team.members;
   std::vector<Rank> members;
   for (const Rank rank : order_)

@@ -29,13 +29,13 @@ class Ring final : public Topology {
   // the ranks. The order is of all workers of the job: whoever is lost is left out.
   Ring(const RingConfig& config, const RateBelief& rate, const Place& place);
   std::uint32_t shards(std::uint32_t workers) const override { return workers; }
-  std::optional<Ways> ways(const Grid&, const Team&) const override;
-  std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<RingAttempt>(terms, streamed_, circle(*terms.team));
+  std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const override;
+  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
+    return std::make_unique<RingAttempt>(spec, streamed_, circle(*spec.team));
   }
 
   // All members, in the order in which they stand.
-  std::vector<Rank> circle(const Team&) const;
+  std::vector<Rank> circle(const GroupMembers&) const;
 
  private:
   const bool streamed_;

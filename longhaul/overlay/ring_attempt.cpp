@@ -8,7 +8,7 @@ namespace longhaul::overlay {
 
 namespace {
 
-std::vector<std::uint32_t> stands_in(const std::vector<Rank>& circle, const Team& team) {
+std::vector<std::uint32_t> stands_in(const std::vector<Rank>& circle, const GroupMembers& team) {
   LH_CHECK(circle.size() == team.members.size());
   std::vector<std::uint32_t> stands(circle.size());
   for (std::uint32_t i = 0; i < circle.size(); ++i) stands[team.index_of(circle[i]).value()] = i;
@@ -17,14 +17,14 @@ std::vector<std::uint32_t> stands_in(const std::vector<Rank>& circle, const Team
 
 }  // namespace
 
-RingAttempt::RingAttempt(const Terms& terms, bool streamed, std::vector<Rank> circle)
-    : Attempt(terms),
+RingAttempt::RingAttempt(const ExchangeSpec& spec, bool streamed, std::vector<Rank> circle)
+    : Attempt(spec),
       streamed_(streamed),
-      circle_(circle.empty() ? terms.team->members : std::move(circle)),
-      stands_(stands_in(circle_, *terms.team)),
-      self_(stand_of(terms.team->self)),
-      parts_(terms.grid().pieces()) {
-  if (terms.plan->root() != terms.team->self) return;
+      circle_(circle.empty() ? spec.team->members : std::move(circle)),
+      stands_(stands_in(circle_, *spec.team)),
+      self_(stand_of(spec.team->self)),
+      parts_(spec.grid().pieces()) {
+  if (spec.plan->root() != spec.team->self) return;
   weights_.assign(size(), kUnknownWeight);
   unknown_ = size();
 }
@@ -40,10 +40,10 @@ TransferKey RingAttempt::part_key(Rank owner, std::uint32_t index) const {
 
 void RingAttempt::contribute(std::uint64_t length, double weight, AttemptContext& context) {
   set_contribution(weight);
-  const Rank root = terms_.plan->root();
+  const Rank root = spec_.plan->root();
   if (size() > 1) context.shares.emplace_back(next(), share(length));
-  if (root != terms_.team->self && root != next()) context.shares.emplace_back(root, share(length));
-  if (root == terms_.team->self) note_share(root, weight, context);
+  if (root != spec_.team->self && root != next()) context.shares.emplace_back(root, share(length));
+  if (root == spec_.team->self) note_share(root, weight, context);
   start(context);
   for (auto& [piece, part] : std::exchange(early_, {}))
     mix(piece, std::move(part.values), part.weight, context);
@@ -52,22 +52,23 @@ void RingAttempt::contribute(std::uint64_t length, double weight, AttemptContext
 // The pieces that start here are those of the member before.
 void RingAttempt::start(AttemptContext& context) {
   const Rank owner = previous();
-  const auto pieces = terms_.plan->pieces_of(owner);
+  const auto pieces = spec_.plan->pieces_of(owner);
   if (size() == 1) {
     for (const std::uint32_t piece : pieces)
       if (weight() > 0) finish(piece, context.buffers.own_values(piece), weight(), context);
     return;
   }
   TransferKey key = part_key(owner, self_);
-  if (weight() == 0) key = this->key(Phase::part, Coding::down, terms_.team->self);
+  if (weight() == 0) key = this->key(Phase::part, Coding::down, spec_.team->self);
   if (!pieces.empty())
-    post(key, next(), terms_.plan->ranges(pieces), weight(), 0, 2 * size(), context);
+    post(key, next(), spec_.plan->ranges(pieces), weight(), 0, 2 * size(), context);
 }
 
-Status RingAttempt::take_share(Rank from, const Share& share, AttemptContext& context) {
-  const auto index = terms_.team->index_of(from);
-  const bool is_root = terms_.plan->root() == terms_.team->self;
-  if (!index || from == terms_.team->self || (from != previous() && !is_root))
+Status RingAttempt::take_announcement(Rank from, const Announcement& share,
+                                      AttemptContext& context) {
+  const auto index = spec_.team->index_of(from);
+  const bool is_root = spec_.plan->root() == spec_.team->self;
+  if (!index || from == spec_.team->self || (from != previous() && !is_root))
     return refuse(from, "a share for a node that does not follow it");
   if (from == previous()) {
     if (previous_shares_ > 0) return refuse(from, "a second share");
@@ -80,15 +81,15 @@ Status RingAttempt::take_share(Rank from, const Share& share, AttemptContext& co
 }
 
 void RingAttempt::note_share(Rank from, double weight, AttemptContext& context) {
-  weights_[*terms_.team->index_of(from)] = weight;
-  if (--unknown_ == 0) tell_roster(weights_, context);
+  weights_[*spec_.team->index_of(from)] = weight;
+  if (--unknown_ == 0) tell_contributors(weights_, context);
 }
 
 Status RingAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
-  const Rank owner = terms_.plan->owner(piece);
+  const Rank owner = spec_.plan->owner(piece);
   if (size() == 1 || from != previous()) return refuse(from, "a piece from who stands not before");
   if (Phase(key.phase) == Phase::mean) {
-    if (key != this->key(Phase::mean, Coding::down, owner) || owner == terms_.team->self)
+    if (key != this->key(Phase::mean, Coding::down, owner) || owner == spec_.team->self)
       return refuse(from, "a mean that does not pass here, or in another coding");
     if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
     return Ok{};
@@ -105,7 +106,7 @@ Status RingAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) 
 
 Status RingAttempt::take(Arrival&& arrival, std::size_t piece, AttemptContext& context) {
   if (Phase(arrival.key.phase) == Phase::mean) {
-    const Rank owner = terms_.plan->owner(piece);
+    const Rank owner = spec_.plan->owner(piece);
     const Payload bytes = context.arrived;
     context.means[piece] = std::move(arrival.values);
     if (next() != owner)
@@ -133,12 +134,12 @@ void RingAttempt::mix(std::size_t piece, std::vector<float> values, double befor
       values[i] = float(mean + share * (double(own[i]) - mean));
     }
   }
-  const Rank owner = terms_.plan->owner(piece);
-  if (owner == terms_.team->self) {
+  const Rank owner = spec_.plan->owner(piece);
+  if (owner == spec_.team->self) {
     if (sum > 0) finish(piece, values, sum, context);  // else: an empty mean, told by the roster
     return;
   }
-  const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
+  const TransferKey key = this->key(Phase::part, Coding::down, spec_.team->self);
   pass_on(key, piece, context.buffers.write(piece, key.coding, values), sum, way(owner, self_),
           context);
 }
@@ -146,7 +147,7 @@ void RingAttempt::mix(std::size_t piece, std::vector<float> values, double befor
 // The owner, too, uses what the others will read.
 void RingAttempt::finish(std::size_t piece, std::span<const float> mean, double weight,
                          AttemptContext& context) {
-  const TransferKey key = this->key(Phase::mean, Coding::down, terms_.team->self);
+  const TransferKey key = this->key(Phase::mean, Coding::down, spec_.team->self);
   Payload bytes = context.buffers.write(piece, key.coding, mean);
   context.means[piece] = context.buffers.read(piece, key.coding, bytes);
   if (size() > 1) pass_on(key, piece, std::move(bytes), weight, size() - 1, context);
@@ -156,14 +157,14 @@ void RingAttempt::pass_on(const TransferKey& key, std::size_t piece, Payload byt
                           std::uint32_t hop, AttemptContext& context) {
   outbox_[{key.phase, std::uint32_t(piece)}] = std::move(bytes);
   if (streamed_) {
-    post(key, next(), {terms_.grid().range(piece)}, weight, hop, 2 * size(), context);
+    post(key, next(), {spec_.grid().range(piece)}, weight, hop, 2 * size(), context);
     return;
   }
-  const Rank owner = terms_.plan->owner(piece);
-  const auto pieces = terms_.plan->pieces_of(owner);
+  const Rank owner = spec_.plan->owner(piece);
+  const auto pieces = spec_.plan->pieces_of(owner);
   std::uint64_t& held = held_[{key.phase, owner}];
   if (++held == pieces.size())
-    post(key, next(), terms_.plan->ranges(pieces), weight, hop, 2 * size(), context);
+    post(key, next(), spec_.plan->ranges(pieces), weight, hop, 2 * size(), context);
 }
 
 Payload RingAttempt::encoded(const TransferKey& key, std::size_t piece, AttemptContext& context) {
@@ -173,24 +174,24 @@ Payload RingAttempt::encoded(const TransferKey& key, std::size_t piece, AttemptC
     outbox_.erase(out);
     return bytes;
   }
-  LH_CHECK(Phase(key.phase) == Phase::part && terms_.plan->owner(piece) == previous());
+  LH_CHECK(Phase(key.phase) == Phase::part && spec_.plan->owner(piece) == previous());
   if (weight() > 0) return context.buffers.own_bytes(piece);
-  const std::vector<float> zeros(terms_.grid().range(piece).length);
+  const std::vector<float> zeros(spec_.grid().range(piece).length);
   return context.buffers.write(piece, key.coding, zeros);
 }
 
 std::string RingAttempt::waiting_for(const std::vector<bool>& mean_pieces) const {
   for (std::size_t piece = 0; piece < parts_.size(); ++piece) {
-    const Rank owner = terms_.plan->owner(piece);
+    const Rank owner = spec_.plan->owner(piece);
     if (size() > 1 && owner != previous() && !parts_[piece])
       return round_text() + ": parts of " + list_ranks({previous()});
   }
   const bool all = std::find(mean_pieces.begin(), mean_pieces.end(), false) == mean_pieces.end();
   if (mean_pieces.empty() || !all) return round_text() + ": means of " + list_ranks({previous()});
-  if (weights_.empty()) return round_text() + ": roster of " + list_ranks({terms_.plan->root()});
+  if (weights_.empty()) return round_text() + ": roster of " + list_ranks({spec_.plan->root()});
   std::vector<Rank> silent;
   for (std::uint32_t i = 0; i < weights_.size(); ++i)
-    if (weights_[i] == kUnknownWeight) silent.push_back(terms_.team->members[i]);
+    if (weights_[i] == kUnknownWeight) silent.push_back(spec_.team->members[i]);
   return round_text() + ": shares of " + list_ranks(silent);
 }
 

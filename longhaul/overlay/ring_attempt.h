@@ -14,10 +14,10 @@ class RingAttempt final : public Attempt {
  public:
   // streamed: every piece is passed on when it comes; else when all pieces of its owner are here.
   // `circle`: all members in the order in which they stand; none: by rank.
-  RingAttempt(const Terms& terms, bool streamed, std::vector<Rank> circle = {});
+  RingAttempt(const ExchangeSpec& spec, bool streamed, std::vector<Rank> circle = {});
 
   void contribute(std::uint64_t length, double weight, AttemptContext&) override;
-  Status take_share(Rank from, const Share&, AttemptContext&) override;
+  Status take_announcement(Rank from, const Announcement&, AttemptContext&) override;
   Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
   Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
   Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
@@ -35,7 +35,7 @@ class RingAttempt final : public Attempt {
 
   std::uint32_t size() const { return std::uint32_t(circle_.size()); }
   Rank member(std::uint32_t index) const { return circle_[index % size()]; }
-  std::uint32_t stand_of(Rank rank) const { return stands_[*terms_.team->index_of(rank)]; }
+  std::uint32_t stand_of(Rank rank) const { return stands_[*spec_.team->index_of(rank)]; }
   Rank next() const { return member(self_ + 1); }
   Rank previous() const { return member(self_ + size() - 1); }
   // Links between the member where this owner's pieces start and `index`.

@@ -10,7 +10,7 @@
 namespace longhaul::overlay {
 namespace {
 
-using testing::PaperDesk;
+using testing::PaperContext;
 using testing::Table;
 using Floats = std::vector<float>;
 using Ranks = std::vector<Rank>;
@@ -24,7 +24,7 @@ struct RingNode : testing::PaperNode<RingAttempt> {
                     bool exact = false)
       : PaperNode(table_of(self, std::move(members)), round, exact, streamed) {}
   static std::unique_ptr<Table> table_of(Rank self, Ranks members) {
-    const Team team{self, 0, {0, 1, 2}, std::move(members), {}};
+    const GroupMembers team{self, 0, {0, 1, 2}, std::move(members), {}};
     return std::make_unique<Table>(team, kVector, 3, 2);
   }
   using PaperNode::give;
@@ -46,7 +46,7 @@ TEST(RingAttempt, ItsShareGoesToTheNextAndToTheRootOnce) {
     RingNode node(self);
     node.contribute(2.5);
     Ranks to;
-    for (const auto& [rank, share] : node.desk.shares) {
+    for (const auto& [rank, share] : node.context.shares) {
       to.push_back(rank);
       EXPECT_EQ(share.weight, 2.5);
       EXPECT_EQ(share.length, kVector);
@@ -60,17 +60,17 @@ TEST(RingAttempt, ItsShareGoesToTheNextAndToTheRootOnce) {
 TEST(RingAttempt, ThePiecesOfTheMemberBeforeStartHere) {
   RingNode node(1);
   node.contribute(4);
-  ASSERT_EQ(node.desk.posts.size(), 1u);
+  ASSERT_EQ(node.context.posts.size(), 1u);
   EXPECT_EQ(node.newest().key, node.own(1));
   EXPECT_EQ(node.newest().to, 2u);
   EXPECT_EQ(node.newest().weight, 4);
   EXPECT_EQ(node.newest().ranges, (std::vector<Range>{{0, 2}, {2, 2}}));
   EXPECT_EQ(node.sent(node.own(1), 0), (Floats{1, 1}));
-  EXPECT_EQ(node.desk.own_asked.size(), 1u) << "written when the link has room";
+  EXPECT_EQ(node.context.own_asked.size(), 1u) << "written when the link has room";
 }
 
 // m + a / A (z - m), in double, with the sum of the weights beside it: 7 + 3/4 (1 - 7) = 2.5.
-// PaperDesk cuts what is behind the point of what goes down.
+// PaperContext cuts what is behind the point of what goes down.
 TEST(RingAttempt, MixesItsOwnPartIntoTheMeanSoFar) {
   RingNode node(1), exact(1, true, {0, 1, 2}, 0, /*exact=*/true);
   for (RingNode* one : {&node, &exact}) {
@@ -95,7 +95,7 @@ TEST(RingAttempt, R2_2_APartThatComesEarlyIsMixedLater) {
   ASSERT_TRUE(early.share(0, 9) && late.share(0, 9));
   early.give(early.own(0), 5, 9, 11);
   early.give(early.own(0), 4, 9, 11);
-  EXPECT_TRUE(early.desk.posts.empty());
+  EXPECT_TRUE(early.context.posts.empty());
   EXPECT_FALSE(early.admits(0, early.own(0), 4)) << "for the second time";
   early.contribute(1);
   late.contribute(1);
@@ -116,7 +116,7 @@ TEST(RingAttempt, R2_1_TheOwnerUsesWhatTheOthersWillRead) {
   node.contribute(1);
   ASSERT_TRUE(node.share(2, 1));
   node.give(node.mixed(2), 0, 1, 3);
-  EXPECT_EQ(node.desk.means.at(0), (Floats{1, 1}));
+  EXPECT_EQ(node.context.means.at(0), (Floats{1, 1}));
   EXPECT_EQ(node.newest().key, node.mean(0));
   EXPECT_EQ(node.newest().to, 1u);
   EXPECT_EQ(node.newest().weight, 2);
@@ -129,14 +129,14 @@ TEST(RingAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
   node.contribute(1);
   ASSERT_TRUE(node.share(0, 1));
   node.give(node.mean(0), 0, 3, 2.5f);
-  EXPECT_EQ(node.desk.means.at(0), (Floats{2.5f, 2.5f}));
+  EXPECT_EQ(node.context.means.at(0), (Floats{2.5f, 2.5f}));
   EXPECT_EQ(node.newest().key, node.mean(0)) << "in its owner's name";
   EXPECT_EQ(node.newest().to, 2u);
   EXPECT_EQ(node.newest().weight, 3);
   EXPECT_EQ(node.sent(node.mean(0), 0), (Floats{2.5f, 2.5f}));
-  node.desk.posts.clear();
+  node.context.posts.clear();
   node.give(node.mean(2), 4, 3, 2.5f);
-  EXPECT_TRUE(node.desk.posts.empty()) << "rank 2 made it";
+  EXPECT_TRUE(node.context.posts.empty()) << "rank 2 made it";
   EXPECT_TRUE(node.attempt.drained());
 }
 
@@ -150,7 +150,7 @@ TEST(RingAttempt, SharesComeOnceFromTheMemberBeforeOrAtTheRootFromAll) {
   EXPECT_FALSE(root.share(1, 1)) << "again";
   EXPECT_TRUE(root.share(2, 1));
   EXPECT_FALSE(root.share(2, 1)) << "again, from the member before";
-  EXPECT_TRUE(root.desk.rosters().empty()) << "its own weight is still to come";
+  EXPECT_TRUE(root.context.rosters().empty()) << "its own weight is still to come";
   EXPECT_FALSE(second.share(2, 1)) << "neither before it nor is it the root";
   EXPECT_FALSE(second.share(1, 1)) << "in the name of this node";
   EXPECT_TRUE(second.share(0, 1));
@@ -209,29 +209,29 @@ TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   // Pieces 0 and 1 of the lost rank 0 go to ranks 1 and 2: rank 1 is the root.
   RingNode root(1, true, {1, 2});
   ASSERT_TRUE(root.share(2, 2));
-  EXPECT_TRUE(root.desk.rosters().empty());
+  EXPECT_TRUE(root.context.rosters().empty());
   root.contribute(0.5);
-  ASSERT_EQ(root.desk.rosters().size(), 1u);
-  EXPECT_EQ(root.desk.rosters()[0].first, 2u);
-  EXPECT_EQ(root.desk.rosters()[0].second.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 2}));
-  EXPECT_EQ(root.desk.rosters()[0].second.weight, 2.5);
-  ASSERT_EQ(root.desk.rosters_here.size(), 1u);
-  EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{1, 2}, 2.5}));
+  ASSERT_EQ(root.context.rosters().size(), 1u);
+  EXPECT_EQ(root.context.rosters()[0].first, 2u);
+  EXPECT_EQ(root.context.rosters()[0].second.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 2}));
+  EXPECT_EQ(root.context.rosters()[0].second.weight, 2.5);
+  ASSERT_EQ(root.context.contributors_known.size(), 1u);
+  EXPECT_EQ(root.context.contributors_known[0], (std::pair{Ranks{1, 2}, 2.5}));
 
   RingNode other(2, true, {1, 2});
   ASSERT_TRUE(other.share(1, 0.5));
   other.contribute(2);
-  EXPECT_TRUE(other.desk.rosters().empty()) << "one tells";
+  EXPECT_TRUE(other.context.rosters().empty()) << "one tells";
 
   // The only value of a vector is of the last worker.
   const Table one({2, 0, {0, 1, 2}, {0, 1, 2}, {}}, 1, 3, 2);
-  PaperDesk desk(one.grid, 2);
-  RingAttempt last(one.terms(), true);
-  last.contribute(1, 4, desk);
+  PaperContext context(one.grid, 2);
+  RingAttempt last(one.spec(), true);
+  last.contribute(1, 4, context);
   for (const Rank from : {0u, 1u})
-    ASSERT_TRUE(last.take_share(from, {0, {{0, 0, 0}, from}, 1, false, 0}, desk));
-  ASSERT_EQ(desk.rosters_here.size(), 1u);
-  EXPECT_EQ(desk.rosters_here[0], (std::pair{Ranks{2}, 4.0}));
+    ASSERT_TRUE(last.take_announcement(from, {0, {{0, 0, 0}, from}, 1, false, 0}, context));
+  ASSERT_EQ(context.contributors_known.size(), 1u);
+  EXPECT_EQ(context.contributors_known[0], (std::pair{Ranks{2}, 4.0}));
 }
 
 // Who brings nothing passes on what comes, number for number, and where it stands first zeros that
@@ -246,7 +246,7 @@ TEST(RingAttempt, WhoBringsNothingPassesOnWhatComes) {
   node.give(node.own(0), 4, 4, 8);
   EXPECT_EQ(node.newest().weight, 4);
   EXPECT_EQ(node.sent(node.mixed(1), 4), (Floats{8, 8}));
-  EXPECT_TRUE(node.desk.own_asked.empty());
+  EXPECT_TRUE(node.context.own_asked.empty());
 
   RingNode after(2);  // of zeros nothing is left
   after.contribute(4);
@@ -261,28 +261,28 @@ TEST(RingAttempt, WithoutContributionsThereIsNoMean) {
   node.contribute(0);
   ASSERT_TRUE(node.share(1, 0) && node.share(2, 0));
   node.give(node.mixed(2), 0, 0, 0);
-  EXPECT_TRUE(node.desk.means.empty());
+  EXPECT_TRUE(node.context.means.empty());
   EXPECT_TRUE(node.posted(node.mean(0)).empty());
-  ASSERT_EQ(node.desk.rosters_here.size(), 1u);
-  EXPECT_EQ(node.desk.rosters_here[0], (std::pair{Ranks{}, 0.0}));
+  ASSERT_EQ(node.context.contributors_known.size(), 1u);
+  EXPECT_EQ(node.context.contributors_known[0], (std::pair{Ranks{}, 0.0}));
   RingNode alone(1, true, {1});
   alone.contribute(0);
-  EXPECT_TRUE(alone.desk.means.empty());
-  EXPECT_EQ(alone.desk.rosters_here.size(), 1u);
+  EXPECT_TRUE(alone.context.means.empty());
+  EXPECT_EQ(alone.context.contributors_known.size(), 1u);
 }
 
 // The last survivor gets back what the others would have read, and sends nothing.
 TEST(RingAttempt, WhoIsAloneHasItsOwnBack) {
   RingNode node(2, true, {2});
-  node.desk.set_own(2.5f);
+  node.context.set_own(2.5f);
   node.contribute(3);
-  EXPECT_EQ(node.desk.means.size(), 6u);
-  EXPECT_EQ(node.desk.means.at(5), (Floats{2, 2})) << "as read";
-  EXPECT_TRUE(node.desk.posts.empty());
-  EXPECT_TRUE(node.desk.shares.empty());
+  EXPECT_EQ(node.context.means.size(), 6u);
+  EXPECT_EQ(node.context.means.at(5), (Floats{2, 2})) << "as read";
+  EXPECT_TRUE(node.context.posts.empty());
+  EXPECT_TRUE(node.context.shares.empty());
   EXPECT_TRUE(node.attempt.drained());
-  ASSERT_EQ(node.desk.rosters_here.size(), 1u);
-  EXPECT_EQ(node.desk.rosters_here[0], (std::pair{Ranks{2}, 3.0}));
+  ASSERT_EQ(node.context.contributors_known.size(), 1u);
+  EXPECT_EQ(node.context.contributors_known[0], (std::pair{Ranks{2}, 3.0}));
 }
 
 // --- when it sends ------------------------------------------------------------------------------
@@ -359,16 +359,16 @@ struct Circle {
   void run(Random& random) {
     for (auto& [rank, node] : nodes) node->contribute(weight(rank));
     for (auto& [rank, node] : nodes)
-      for (const auto& [to, share] : node->desk.shares)
+      for (const auto& [to, share] : node->context.shares)
         ASSERT_TRUE(nodes.at(to)->share(rank, share.weight)) << rank << " to " << to;
     for (;;) {
       std::vector<RingNode*> busy;
       for (auto& [rank, node] : nodes)
-        if (!node->desk.posts.empty()) busy.push_back(node.get());
+        if (!node->context.posts.empty()) busy.push_back(node.get());
       if (busy.empty()) return;
       RingNode& from = *busy[random.below(busy.size())];
-      const Outgoing out = from.desk.posts.front();
-      from.desk.posts.erase(from.desk.posts.begin());
+      const Outgoing out = from.context.posts.front();
+      from.context.posts.erase(from.context.posts.begin());
       ASSERT_NO_FATAL_FAILURE(from.bring(out, *nodes.at(out.to)));
     }
   }
@@ -387,10 +387,10 @@ TEST(RingAttempt, R2_2_ACircleEndsWithTheSameBitsInAnyOrder) {
         Random random(seed, {Purpose::test});
         Circle circle(members, streamed);
         ASSERT_NO_FATAL_FAILURE(circle.run(random));
-        if (first.empty()) first = circle.nodes.begin()->second->desk.means;
+        if (first.empty()) first = circle.nodes.begin()->second->context.means;
         ASSERT_EQ(first.size(), 6u);
         for (const auto& [rank, node] : circle.nodes) {
-          EXPECT_EQ(node->desk.means, first) << rank << ", seed " << seed;
+          EXPECT_EQ(node->context.means, first) << rank << ", seed " << seed;
           EXPECT_TRUE(node->attempt.drained()) << rank;
         }
       }

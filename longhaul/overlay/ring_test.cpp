@@ -49,7 +49,7 @@ TEST(RingOrder, IsByRankIfNotAskedForOrIfNothingIsBelieved) {
   const Place place{.members = std::make_shared<Members>(Members{{"a"}, {"b"}, {"c"}}),
                     .layout = Layout::flat(1)};
   const std::vector<Rank> all = {0, 1, 2};
-  const Team team{.workers = all, .members = all, .server = {}};
+  const GroupMembers team{.workers = all, .members = all, .server = {}};
   const RateBelief backwards = [](Rank from, Rank to) { return from > to ? 2.0 : 1.0; };
   EXPECT_EQ(Ring({.order = "bandwidth"}, backwards, place).circle(team),
             (std::vector<Rank>{0, 2, 1}));

@@ -76,7 +76,7 @@ std::optional<std::uint32_t> SiteGroups::index_of(std::uint32_t site) const {
   return std::uint32_t(found - sites.begin());
 }
 
-SiteGroups group_by_site(const Team& team, const std::vector<std::uint32_t>& site_of) {
+SiteGroups group_by_site(const GroupMembers& team, const std::vector<std::uint32_t>& site_of) {
   SiteGroups groups;
   std::map<std::uint32_t, std::uint32_t> index;
   const auto group_of = [&](Rank rank) {
@@ -113,11 +113,11 @@ static flow::ForestPlan plan_once(const flow::Wan& wan, const flow::ForestTask& 
   return newest.front().plan;
 }
 
-SitePlan plan_trees(const SiteGroups& groups, const flow::Wan* network, const Grid& grid) {
+SitePlan plan_trees(const SiteGroups& groups, const flow::Wan* network, const Partition& grid) {
   return plan_between(network_of(groups, network), grid, network != nullptr);
 }
 
-SitePlan plan_between(const flow::Wan& between, const Grid& grid, bool circle) {
+SitePlan plan_between(const flow::Wan& between, const Partition& grid, bool circle) {
   const double value = sizeof(float) * flow::kIpPerByte;
   flow::ForestPlan plan = plan_once(
       between, {double(grid.length()) * value, double(grid.range(0).length) * value, circle});

@@ -28,7 +28,7 @@ struct SiteGroups {
   std::optional<std::uint32_t> index_of(std::uint32_t site) const;
 };
 // `site_of`: the numbers of sites, by rank.
-SiteGroups group_by_site(const Team&, const std::vector<std::uint32_t>& site_of);
+SiteGroups group_by_site(const GroupMembers&, const std::vector<std::uint32_t>& site_of);
 
 struct SiteTree {
   Tree tree;         // between sites, by their index in SiteGroups; its root: a server's site
@@ -44,10 +44,10 @@ struct SitePlan {
 
 // Planned by what is believed of the network, in which the groups' sites have their numbers; null:
 // all sites are alike.
-SitePlan plan_trees(const SiteGroups&, const flow::Wan* network, const Grid&);
+SitePlan plan_trees(const SiteGroups&, const flow::Wan* network, const Partition&);
 // By the network between the groups' sites alone, in their order. `circle`: one circle will do, as
 // flow::ForestTask has it; who learns rates needs all pairs measured.
-SitePlan plan_between(const flow::Wan&, const Grid&, bool circle);
+SitePlan plan_between(const flow::Wan&, const Partition&, bool circle);
 
 // Each tree `turns` times, every time with an equal part of its share: tree t is led, the k-th
 // time, by the (t + k)-th of a site's members, round about.

@@ -40,7 +40,7 @@ TEST(Sites, GroupThoseWhoLive) {
 
 // A server that is no member stands behind the members, beside those of its site or alone.
 TEST(Sites, GroupAServerWithItsSite) {
-  Team team = team_of(6);
+  GroupMembers team = team_of(6);
   team.server = 6;
   for (const auto& [site, index, groups] : {std::tuple(1u, 1u, 3u), std::tuple(7u, 3u, 4u)}) {
     Places site_of = kSiteOf;
@@ -74,7 +74,7 @@ TEST(Sites, OneMemberOfEachLeadsInTurn) {
 
 // The server speaks for its site; the leader there stands below it, not the whole site.
 TEST(Sites, AServerSpeaksForItsSite) {
-  Team team = team_of(6);
+  GroupMembers team = team_of(6);
   team.server = 6;
   Places site_of = kSiteOf;
   site_of.push_back(2);
@@ -107,12 +107,12 @@ TEST(Sites, PiecesLagByWhatALinkTakes) {
   for (int site = 0; site < 3; ++site)
     wan.sites.push_back({.name = {}, .up = 1e6, .down = 1e6, .lan = {}});
   wan.usual.delay_s = 0.1;
-  const Grid grid(10'000'000, 1, 10'000);  // 55 s of 40 MB over three links
+  const Partition grid(10'000'000, 1, 10'000);  // 55 s of 40 MB over three links
   const SitePlan plan = plan_between(wan, grid, false);
   EXPECT_NEAR(plan.lag, 4 * (0.1 + 2 * 0.0414) / 55.2, 1e-4);
   EXPECT_EQ(over_sites(plan, groups, grid.pieces()).lag, std::uint32_t(plan.lag * 1000));
   EXPECT_FALSE(over_sites(SitePlan{plan.trees}, groups, grid.pieces()).lag);
-  EXPECT_EQ(plan_between(wan, Grid(1000, 1, 1000), false).lag, 1) << "delays are all there is";
+  EXPECT_EQ(plan_between(wan, Partition(1000, 1, 1000), false).lag, 1) << "delays are all there is";
 }
 
 // Between equal sites one circle will do, where that is said of them; not where nothing is.
@@ -123,7 +123,8 @@ TEST(Sites, GoRoundACircleWhereTheNetworkIsKnown) {
   wan.usual.delay_s = 2e-3;
   const auto pairs_used = [&](const flow::Wan* network) {
     std::set<flow::SitePair> pairs;
-    for (const auto& [tree, share] : plan_trees(groups, network, Grid(1'000'000, 1, 1000)).trees)
+    for (const auto& [tree, share] :
+         plan_trees(groups, network, Partition(1'000'000, 1, 1000)).trees)
       for (std::uint32_t site = 0; site < 4; ++site) {
         if (site == tree.root) continue;
         pairs.insert({site, tree.reduce_to[site]});

@@ -79,12 +79,12 @@ std::uint32_t hops_of(const Tree& tree) {
   return depths.up + depths.down;
 }
 
-Branch branch_of(const Tree& tree, std::uint32_t place) {
+TreeNode branch_of(const Tree& tree, std::uint32_t place) {
   const Levels up(tree.root, tree.reduce_to), down(tree.root, tree.spread_from);
   const std::uint32_t nodes = std::uint32_t(tree.reduce_to.size());
-  Branch branch{.root = tree.root,
-                .reduce_to = tree.reduce_to[place],
-                .spread_from = tree.spread_from[place]};
+  TreeNode branch{.root = tree.root,
+                  .reduce_to = tree.reduce_to[place],
+                  .spread_from = tree.spread_from[place]};
   Places under(nodes, kNobody);  // the child of `place` that somebody stands below
   for (const std::uint32_t one : up.order) {
     if (one == tree.root) continue;
@@ -92,21 +92,21 @@ Branch branch_of(const Tree& tree, std::uint32_t place) {
     under[one] = parent == place ? one : under[parent];
   }
   for (std::uint32_t one = 0; one < nodes; ++one) {
-    if (under[one] == one) branch.boughs.push_back({one, {}});
+    if (under[one] == one) branch.upstream_children.push_back({one, {}});
     if (under[one] != kNobody || one == place) branch.below.push_back(one);
     if (one != tree.root && tree.spread_from[one] == place)
-      branch.heirs.push_back({one, down.height[one] + 1});
+      branch.downstream_children.push_back({one, down.height[one] + 1});
   }
-  for (Bough& bough : branch.boughs)
+  for (UpstreamChild& child : branch.upstream_children)
     for (const std::uint32_t one : branch.below)
-      if (under[one] == bough.place) bough.below.push_back(one);
+      if (under[one] == child.place) child.below.push_back(one);
   for (std::uint32_t at = place; at != tree.root; branch.above.push_back(at))
     at = tree.reduce_to[at];
   branch.way = up.depth[place] + down.height[tree.root];
   return branch;
 }
 
-Grove::Grove(const Forest& forest, std::uint32_t place)
+TreeSet::TreeSet(const Forest& forest, std::uint32_t place)
     : branches_(forest.trees.size()),
       tree_of_(forest.tree_of),
       pieces_(forest.trees.size()),

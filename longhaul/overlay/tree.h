@@ -1,8 +1,9 @@
 #pragma once
 // Trees along which the parts of a vector come together and their mean goes back out. A Forest is a
-// plain value, made by a topology or read from a peer; a Grove is what one node needs of it.
+// plain value, made by a topology or read from a peer; a TreeSet is what one node needs of it.
 //
-// Nodes go by their place: that in Team::members, and behind the last member a server that is none.
+// Nodes go by their place: that in GroupMembers::members, and behind the last member a server that
+// is none.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -34,27 +35,27 @@ struct Forest {
 Status check_forest(const Forest&, std::uint32_t members, std::uint32_t nodes, std::size_t pieces);
 
 // Who gives a node parts of a tree, and on whose behalf.
-struct Bough {
+struct UpstreamChild {
   std::uint32_t place = 0;
   std::vector<std::uint32_t> below;  // whose parts are in it, its own too; ascending
 };
 // Whom a node passes means on to, and how many links lie on the longest way that begins so.
-struct Heir {
+struct DownstreamChild {
   std::uint32_t place = 0;
   std::uint32_t way = 0;
 };
 // A tree as one of its nodes sees it.
-struct Branch {
+struct TreeNode {
   std::uint32_t root = 0;
   std::uint32_t reduce_to = 0;
   std::uint32_t spread_from = 0;
-  std::vector<Bough> boughs = {};         // ascending
-  std::vector<Heir> heirs = {};           // ascending
-  std::vector<std::uint32_t> above = {};  // all on the way to the root
+  std::vector<UpstreamChild> upstream_children = {};      // ascending
+  std::vector<DownstreamChild> downstream_children = {};  // ascending
+  std::vector<std::uint32_t> above = {};                  // all on the way to the root
   std::vector<std::uint32_t> below = {};  // whose parts are in what goes up from here; ascending
   std::uint32_t way = 0;  // links before a part that leaves here: up, and out as a mean
 };
-Branch branch_of(const Tree&, std::uint32_t place);
+TreeNode branch_of(const Tree&, std::uint32_t place);
 
 // Links on the longest way of a part up the tree, and of its mean down again.
 struct Depths {
@@ -64,13 +65,13 @@ Depths depths_of(const Tree&);
 // Both together.
 std::uint32_t hops_of(const Tree&);
 
-class Grove {
+class TreeSet {
  public:
-  Grove(const Forest&, std::uint32_t place);
+  TreeSet(const Forest&, std::uint32_t place);
 
   std::uint32_t trees() const { return std::uint32_t(branches_.size()); }
   std::uint32_t tree_of(std::size_t piece) const { return tree_of_[piece]; }
-  const Branch& branch(std::uint32_t tree) const { return branches_[tree]; }
+  const TreeNode& branch(std::uint32_t tree) const { return branches_[tree]; }
   std::span<const std::uint32_t> pieces(std::uint32_t tree) const { return pieces_[tree]; }
   std::uint32_t hops() const { return hops_; }  // of the tree with the longest way
   std::uint32_t lag() const { return lag_; }    // see Forest; absent: the number of pieces
@@ -79,7 +80,7 @@ class Grove {
   std::span<const std::uint32_t> above() const { return above_; }
 
  private:
-  std::vector<Branch> branches_;  // by tree; of one without pieces: nothing
+  std::vector<TreeNode> branches_;  // by tree; of one without pieces: nothing
   std::vector<std::uint32_t> tree_of_;
   std::vector<std::vector<std::uint32_t>> pieces_;
   std::vector<std::uint32_t> above_;

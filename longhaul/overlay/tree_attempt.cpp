@@ -9,30 +9,30 @@ namespace {
 constexpr std::uint32_t kMostLinks = 64;  // of a way whose length decides what goes first
 }
 
-TreeAttempt::TreeAttempt(const Terms& terms, bool streamed, bool interleaved)
-    : Attempt(terms),
+TreeAttempt::TreeAttempt(const ExchangeSpec& spec, bool streamed, bool interleaved)
+    : Attempt(spec),
       streamed_(streamed),
       interleaved_(interleaved),
-      self_(terms.team->place_of(terms.team->self).value()),
-      weights_(terms.team->nodes(), kUnknownWeight),
-      untold_(std::uint32_t(terms.team->members.size())),
-      known_(grove().trees()),
-      to_reduce_(terms.plan->pieces_of(terms.team->self).size()),
-      mixed_(terms.grid().pieces()) {
+      self_(spec.team->place_of(spec.team->self).value()),
+      weights_(spec.team->nodes(), kUnknownWeight),
+      pending_weights_(std::uint32_t(spec.team->members.size())),
+      known_(tree_set().trees()),
+      to_reduce_(spec.plan->pieces_of(spec.team->self).size()),
+      mixed_(spec.grid().pieces()) {
   // A server that is no member brings nothing.
-  for (std::size_t place = untold_; place < weights_.size(); ++place) weights_[place] = 0;
+  for (std::size_t place = pending_weights_; place < weights_.size(); ++place) weights_[place] = 0;
   for (std::uint32_t tree = 0; tree < known_.size(); ++tree) recount(tree);
 }
 
-std::optional<std::size_t> TreeAttempt::bough_of(const Branch& branch,
-                                                 std::optional<std::uint32_t> place) {
-  for (std::size_t i = 0; i < branch.boughs.size(); ++i)
-    if (branch.boughs[i].place == place) return i;
+std::optional<std::size_t> TreeAttempt::upstream_child_of(const TreeNode& branch,
+                                                          std::optional<std::uint32_t> place) {
+  for (std::size_t i = 0; i < branch.upstream_children.size(); ++i)
+    if (branch.upstream_children[i].place == place) return i;
   return std::nullopt;
 }
 
 bool TreeAttempt::stands_below(std::uint32_t place, std::uint32_t tree) const {
-  const auto& below = grove().branch(tree).below;
+  const auto& below = tree_set().branch(tree).below;
   return std::binary_search(below.begin(), below.end(), place);
 }
 
@@ -47,32 +47,33 @@ bool TreeAttempt::knows(std::uint32_t tree) const {
 
 // Sums in ascending order, so that child and parent come to the same.
 void TreeAttempt::recount(std::uint32_t tree) {
-  const Branch& branch = grove().branch(tree);
+  const TreeNode& branch = tree_set().branch(tree);
   Known known;
   for (const std::uint32_t one : branch.below) {
     known.unknown += one != self_ && weights_[one] == kUnknownWeight;
     known.all += weights_[one];
   }
-  for (const Bough& bough : branch.boughs) {
+  for (const UpstreamChild& child : branch.upstream_children) {
     double sum = 0;
-    for (const std::uint32_t one : bough.below) sum += weights_[one];
-    known.boughs.push_back(sum);
+    for (const std::uint32_t one : child.below) sum += weights_[one];
+    known.upstream_children.push_back(sum);
   }
   known_[tree] = std::move(known);
 }
 
 void TreeAttempt::contribute(std::uint64_t length, double weight, AttemptContext& context) {
   set_contribution(weight);
-  for (const std::uint32_t place : grove().above())
-    context.shares.emplace_back(terms_.team->node(place), share(length));
+  for (const std::uint32_t place : tree_set().above())
+    context.shares.emplace_back(spec_.team->node(place), share(length));
   set_weight(self_, weight, context);
 }
 
-Status TreeAttempt::take_share(Rank from, const Share& share, AttemptContext& context) {
-  const auto place = terms_.team->index_of(from);
+Status TreeAttempt::take_announcement(Rank from, const Announcement& share,
+                                      AttemptContext& context) {
+  const auto place = spec_.team->index_of(from);
   if (!place || place == self_) return refuse(from, "a share of who is no member");
   bool below = false;
-  for (std::uint32_t tree = 0; tree < grove().trees() && !below; ++tree)
+  for (std::uint32_t tree = 0; tree < tree_set().trees() && !below; ++tree)
     below = stands_below(*place, tree);
   if (!below) return refuse(from, "a share for a node that does not stand above it");
   if (weights_[*place] != kUnknownWeight) return refuse(from, "a second share");
@@ -82,9 +83,9 @@ Status TreeAttempt::take_share(Rank from, const Share& share, AttemptContext& co
 
 void TreeAttempt::set_weight(std::uint32_t place, double weight, AttemptContext& context) {
   weights_[place] = weight;
-  if (--untold_ == 0 && is_teller())
-    tell_roster(std::span(weights_).first(terms_.team->members.size()), context);
-  for (std::uint32_t tree = 0; tree < grove().trees(); ++tree) {
+  if (--pending_weights_ == 0 && is_teller())
+    tell_contributors(std::span(weights_).first(spec_.team->members.size()), context);
+  for (std::uint32_t tree = 0; tree < tree_set().trees(); ++tree) {
     if (!stands_below(place, tree)) continue;
     if (place == self_ || --known_[tree].unknown == 0) recount(tree);
     if (knows(tree)) begin(tree, context);
@@ -94,52 +95,52 @@ void TreeAttempt::set_weight(std::uint32_t place, double weight, AttemptContext&
 // All weights are known.
 void TreeAttempt::begin(std::uint32_t tree, AttemptContext& context) {
   const Known& known = known_[tree];
-  const auto pieces = grove().pieces(tree);
+  const auto pieces = tree_set().pieces(tree);
   const auto brings = [](double weight) { return weight > 0; };
-  if (std::any_of(known.boughs.begin(), known.boughs.end(), brings)) {
+  if (std::any_of(known.upstream_children.begin(), known.upstream_children.end(), brings)) {
     for (const std::uint32_t piece : pieces) advance(piece, context);
     return;
   }
   for (const std::uint32_t piece : pieces) mixed_[piece] = true, waiting_.erase(piece);
   if (weights_[self_] > 0) return begin_alone(tree, context);
-  if (is_root(grove().branch(tree))) to_reduce_ -= pieces.size();  // an empty mean
+  if (is_root(tree_set().branch(tree))) to_reduce_ -= pieces.size();  // an empty mean
 }
 
 // Nobody below brings anything: this node's own bytes are all there is.
 void TreeAttempt::begin_alone(std::uint32_t tree, AttemptContext& context) {
-  const Branch& branch = grove().branch(tree);
-  const auto pieces = grove().pieces(tree);
+  const TreeNode& branch = tree_set().branch(tree);
+  const auto pieces = tree_set().pieces(tree);
   if (is_root(branch)) {
     for (const std::uint32_t piece : pieces)
       finish(piece, context.buffers.own_values(piece), weight(), context);
     return;
   }
-  const TransferKey key = this->key(Phase::part, Coding::up, terms_.team->self);
-  send(key, branch.reduce_to, terms_.plan->ranges(pieces), weight(), branch.way, context);
+  const TransferKey key = this->key(Phase::part, Coding::up, spec_.team->self);
+  send(key, branch.reduce_to, spec_.plan->ranges(pieces), weight(), branch.way, context);
 }
 
 Status TreeAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
-  const Branch& branch = branch_of(piece);
-  const auto place = terms_.team->place_of(from);
+  const TreeNode& branch = branch_of(piece);
+  const auto place = spec_.team->place_of(from);
   if (Phase(key.phase) == Phase::mean) {
-    const Rank owner = terms_.plan->owner(piece);
+    const Rank owner = spec_.plan->owner(piece);
     if (key != this->key(Phase::mean, Coding::down, owner) || is_root(branch) ||
         place != branch.spread_from)
       return refuse(from, "a mean that does not come this way, or in another coding");
     if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
     return Ok{};
   }
-  const auto bough = bough_of(branch, place);
-  if (!bough) return refuse(from, "a part from who does not stand below");
+  const auto child = upstream_child_of(branch, place);
+  if (!child) return refuse(from, "a part from who does not stand below");
   // Who has children may bring a mean so far, or its own bytes if they bring nothing.
-  const bool mixed =
-      branch.boughs[*bough].below.size() > 1 && key == this->key(Phase::part, Coding::down, from);
+  const bool mixed = branch.upstream_children[*child].below.size() > 1 &&
+                     key == this->key(Phase::part, Coding::down, from);
   if (key != this->key(Phase::part, Coding::up, from) && !mixed)
     return refuse(from, "a part that is not its own, or in another coding");
   if (weights_[*place] == kUnknownWeight) return refuse(from, "a part without a share before it");
   if (mixed_[piece] || is_here(piece, *place)) return refuse(from, "a part for the second time");
-  const Known& known = known_[grove().tree_of(piece)];
-  if (known.unknown == 0 && known.boughs[*bough] == 0)
+  const Known& known = known_[tree_set().tree_of(piece)];
+  if (known.unknown == 0 && known.upstream_children[*child] == 0)
     return refuse(from, "a part of those who bring nothing");
   return Ok{};
 }
@@ -151,28 +152,30 @@ Status TreeAttempt::take(Arrival&& arrival, std::size_t piece, AttemptContext& c
     spread(arrival.key, piece, std::move(bytes), arrival.weight, context);
     return Ok{};
   }
-  const std::uint32_t place = *terms_.team->place_of(arrival.from);
-  const Known& known = known_[grove().tree_of(piece)];
+  const std::uint32_t place = *spec_.team->place_of(arrival.from);
+  const Known& known = known_[tree_set().tree_of(piece)];
   if (mixed_[piece]) return refuse(arrival.from, "a part that nobody waits for");
   // What comes before all shares is weighed by them later.
-  if (known.unknown == 0 && arrival.weight != known.boughs[*bough_of(branch_of(piece), place)])
+  if (known.unknown == 0 &&
+      arrival.weight != known.upstream_children[*upstream_child_of(branch_of(piece), place)])
     return refuse(arrival.from, "a weight unlike the shares of those below it");
   waiting_[std::uint32_t(piece)][place] = std::move(arrival.values);
-  if (knows(grove().tree_of(piece))) advance(piece, context);
+  if (knows(tree_set().tree_of(piece))) advance(piece, context);
   return Ok{};
 }
 
 // Parts wait until those of all children are here: they are mixed at once, in one order.
 void TreeAttempt::advance(std::size_t piece, AttemptContext& context) {
-  const std::uint32_t tree = grove().tree_of(piece);
-  const Branch& branch = grove().branch(tree);
+  const std::uint32_t tree = tree_set().tree_of(piece);
+  const TreeNode& branch = tree_set().branch(tree);
   const Known& known = known_[tree];
-  for (std::size_t i = 0; i < branch.boughs.size(); ++i)
-    if (known.boughs[i] > 0 && !is_here(piece, branch.boughs[i].place)) return;
+  for (std::size_t i = 0; i < branch.upstream_children.size(); ++i)
+    if (known.upstream_children[i] > 0 && !is_here(piece, branch.upstream_children[i].place))
+      return;
   const std::vector<float> mean = mix(piece, context);
   mixed_[piece] = true;
   if (is_root(branch)) return finish(piece, mean, known.all, context);
-  const TransferKey key = this->key(Phase::part, Coding::down, terms_.team->self);
+  const TransferKey key = this->key(Phase::part, Coding::down, spec_.team->self);
   outbox_[{key.phase, std::uint32_t(piece)}] = {context.buffers.write(piece, key.coding, mean), 1};
   if (auto ranges = ready(Phase::part, piece); !ranges.empty())
     send(key, branch.reduce_to, ranges, known.all, branch.way, context);
@@ -181,20 +184,20 @@ void TreeAttempt::advance(std::size_t piece, AttemptContext& context) {
 void TreeAttempt::send(const TransferKey& key, std::uint32_t place,
                        const std::vector<Range>& ranges, double weight, std::uint32_t way,
                        AttemptContext& context) {
-  const Rank to = terms_.team->node(place);
-  const std::uint32_t hops = grove().hops(), hop = hops - way;
+  const Rank to = spec_.team->node(place);
+  const std::uint32_t hops = tree_set().hops(), hop = hops - way;
   if (!interleaved_) return post(key, to, ranges, weight, hop, hops, context);
   // Rounds have one stride whatever their trees, so that older ones go first.
-  const auto stride = kMostLinks * std::uint32_t(terms_.grid().pieces());
+  const auto stride = kMostLinks * std::uint32_t(spec_.grid().pieces());
   for (const Range& range : ranges) {
-    const auto piece = std::uint32_t(terms_.grid().find(range).value());
-    const std::uint32_t place_in_line = std::min(hop * grove().lag() + piece, stride - 1);
+    const auto piece = std::uint32_t(spec_.grid().find(range).value());
+    const std::uint32_t place_in_line = std::min(hop * tree_set().lag() + piece, stride - 1);
     post(key, to, {range}, weight, place_in_line, stride, context);
   }
 }
 
 std::vector<float> TreeAttempt::mix(std::size_t piece, AttemptContext& context) {
-  const std::uint32_t tree = grove().tree_of(piece);
+  const std::uint32_t tree = tree_set().tree_of(piece);
   auto parts = waiting_.extract(std::uint32_t(piece));
   std::vector<double> mean;
   double sum = 0;
@@ -205,40 +208,43 @@ std::vector<float> TreeAttempt::mix(std::size_t piece, AttemptContext& context) 
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * (double(part[i]) - mean[i]);
   };
   if (weights_[self_] > 0) add(context.buffers.own_values(piece), weights_[self_]);
-  const auto& boughs = grove().branch(tree).boughs;
-  for (std::size_t i = 0; i < boughs.size(); ++i)
-    if (known_[tree].boughs[i] > 0) add(parts.mapped().at(boughs[i].place), known_[tree].boughs[i]);
+  const auto& upstream_children = tree_set().branch(tree).upstream_children;
+  for (std::size_t i = 0; i < upstream_children.size(); ++i)
+    if (known_[tree].upstream_children[i] > 0)
+      add(parts.mapped().at(upstream_children[i].place), known_[tree].upstream_children[i]);
   return {mean.begin(), mean.end()};
 }
 
 // The root, too, uses what the others will read.
 void TreeAttempt::finish(std::size_t piece, std::span<const float> mean, double weight,
                          AttemptContext& context) {
-  const TransferKey key = this->key(Phase::mean, Coding::down, terms_.team->self);
+  const TransferKey key = this->key(Phase::mean, Coding::down, spec_.team->self);
   Payload bytes = context.buffers.write(piece, key.coding, mean);
   --to_reduce_;
-  if (terms_.team->takes_part())
+  if (spec_.team->takes_part())
     context.means[piece] = context.buffers.read(piece, key.coding, bytes);
   spread(key, piece, std::move(bytes), weight, context);
 }
 
 void TreeAttempt::spread(const TransferKey& key, std::size_t piece, Payload bytes, double weight,
                          AttemptContext& context) {
-  const std::vector<Heir>& heirs = branch_of(piece).heirs;
-  if (heirs.empty()) return;
-  outbox_[{key.phase, std::uint32_t(piece)}] = {std::move(bytes), std::uint32_t(heirs.size())};
+  const std::vector<DownstreamChild>& downstream_children = branch_of(piece).downstream_children;
+  if (downstream_children.empty()) return;
+  outbox_[{key.phase, std::uint32_t(piece)}] = {std::move(bytes),
+                                                std::uint32_t(downstream_children.size())};
   const std::vector<Range> ranges = ready(Phase::mean, piece);
   if (ranges.empty()) return;
-  for (const Heir& heir : heirs) send(key, heir.place, ranges, weight, heir.way, context);
+  for (const DownstreamChild& child : downstream_children)
+    send(key, child.place, ranges, weight, child.way, context);
 }
 
 // What may go out now that this piece may: it alone, or all of its tree with the last of them.
 std::vector<Range> TreeAttempt::ready(Phase phase, std::size_t piece) {
-  if (streamed_) return {terms_.grid().range(piece)};
-  const std::uint32_t tree = grove().tree_of(piece);
-  const auto pieces = grove().pieces(tree);
+  if (streamed_) return {spec_.grid().range(piece)};
+  const std::uint32_t tree = tree_set().tree_of(piece);
+  const auto pieces = tree_set().pieces(tree);
   if (++held_[{std::uint8_t(phase), tree}] < pieces.size()) return {};
-  return terms_.plan->ranges(pieces);
+  return spec_.plan->ranges(pieces);
 }
 
 Payload TreeAttempt::encoded(const TransferKey& key, std::size_t piece, AttemptContext& context) {
@@ -257,9 +263,9 @@ std::vector<Rank> TreeAttempt::silent() const {
   std::vector<Rank> ranks;
   for (std::uint32_t place = 0; place < weights_.size(); ++place) {
     if (weights_[place] != kUnknownWeight) continue;
-    for (std::uint32_t tree = 0; tree < grove().trees(); ++tree) {
+    for (std::uint32_t tree = 0; tree < tree_set().trees(); ++tree) {
       if (!stands_below(place, tree)) continue;
-      ranks.push_back(terms_.team->node(place));
+      ranks.push_back(spec_.team->node(place));
       break;
     }
   }
@@ -271,11 +277,11 @@ std::vector<Rank> TreeAttempt::slow_children() const {
   std::set<Rank> ranks;
   for (std::uint32_t piece = 0; piece < mixed_.size(); ++piece) {
     if (mixed_[piece]) continue;
-    const std::uint32_t tree = grove().tree_of(piece);
-    const auto& boughs = grove().branch(tree).boughs;
-    for (std::size_t i = 0; i < boughs.size(); ++i)
-      if (known_[tree].boughs[i] > 0 && !is_here(piece, boughs[i].place))
-        ranks.insert(terms_.team->node(boughs[i].place));
+    const std::uint32_t tree = tree_set().tree_of(piece);
+    const auto& upstream_children = tree_set().branch(tree).upstream_children;
+    for (std::size_t i = 0; i < upstream_children.size(); ++i)
+      if (known_[tree].upstream_children[i] > 0 && !is_here(piece, upstream_children[i].place))
+        ranks.insert(spec_.team->node(upstream_children[i].place));
   }
   return {ranks.begin(), ranks.end()};
 }
@@ -288,18 +294,18 @@ std::string TreeAttempt::waiting_for(const std::vector<bool>& mean_pieces) const
   std::set<Rank> sources;
   for (std::uint32_t piece = 0; piece < mixed_.size(); ++piece)
     if (piece >= mean_pieces.size() || !mean_pieces[piece])
-      if (const Branch& branch = branch_of(piece); !is_root(branch))
-        sources.insert(terms_.team->node(branch.spread_from));
+      if (const TreeNode& branch = branch_of(piece); !is_root(branch))
+        sources.insert(spec_.team->node(branch.spread_from));
   return round_text() + (sources.empty()
-                             ? ": roster of " + std::to_string(terms_.plan->root())
+                             ? ": roster of " + std::to_string(spec_.plan->root())
                              : ": means of " + list_ranks({sources.begin(), sources.end()}));
 }
 
 void TreeAttempt::state(Archive& ar) {
   Attempt::state(ar);
-  ar(weights_, untold_, to_reduce_, mixed_, waiting_, outbox_, held_);
+  ar(weights_, pending_weights_, to_reduce_, mixed_, waiting_, outbox_, held_);
   if (!ar.loading()) return;
-  if (weights_.size() != terms_.team->nodes() || mixed_.size() != terms_.grid().pieces())
+  if (weights_.size() != spec_.team->nodes() || mixed_.size() != spec_.grid().pieces())
     return ar.fail("holds an attempt along other trees");
   for (std::uint32_t tree = 0; tree < known_.size(); ++tree) recount(tree);
 }

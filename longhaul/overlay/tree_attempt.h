@@ -18,10 +18,10 @@ class TreeAttempt final : public Attempt {
   // streamed: a piece goes on when it is mixed, or has come; else when all pieces of its tree are.
   // interleaved: pieces that wait for a link go in the order of the vector, whatever their trees,
   // and the farther behind it the more links they have crossed (Forest::lag); else tree by tree.
-  TreeAttempt(const Terms& terms, bool streamed, bool interleaved = false);
+  TreeAttempt(const ExchangeSpec& spec, bool streamed, bool interleaved = false);
 
   void contribute(std::uint64_t length, double weight, AttemptContext&) override;
-  Status take_share(Rank from, const Share&, AttemptContext&) override;
+  Status take_announcement(Rank from, const Announcement&, AttemptContext&) override;
   Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
   Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
   Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
@@ -30,10 +30,10 @@ class TreeAttempt final : public Attempt {
   void state(Archive&) override;
 
  private:
-  struct Known {                   // of a tree
-    std::uint32_t unknown = 0;     // who stand below and have not told their weight
-    std::vector<double> boughs{};  // the weight of each, once all are known
-    double all = 0;                // with this node's own
+  struct Known {                              // of a tree
+    std::uint32_t unknown = 0;                // who stand below and have not told their weight
+    std::vector<double> upstream_children{};  // the weight of each, once all are known
+    double all = 0;                           // with this node's own
   };
   struct Out {
     Payload bytes;
@@ -41,14 +41,15 @@ class TreeAttempt final : public Attempt {
     void state(auto& ar) { ar(bytes, left); }
   };
 
-  const Grove& grove() const { return terms_.plan->grove(); }
-  const Branch& branch_of(std::size_t piece) const {
-    return grove().branch(grove().tree_of(piece));
+  const TreeSet& tree_set() const { return spec_.plan->tree_set(); }
+  const TreeNode& branch_of(std::size_t piece) const {
+    return tree_set().branch(tree_set().tree_of(piece));
   }
-  bool is_root(const Branch& branch) const { return branch.root == self_; }
-  bool is_teller() const { return terms_.plan->root() == terms_.team->self; }
+  bool is_root(const TreeNode& branch) const { return branch.root == self_; }
+  bool is_teller() const { return spec_.plan->root() == spec_.team->self; }
   // The child's number in the branch, if it is one.
-  static std::optional<std::size_t> bough_of(const Branch&, std::optional<std::uint32_t> place);
+  static std::optional<std::size_t> upstream_child_of(const TreeNode&,
+                                                      std::optional<std::uint32_t> place);
   bool stands_below(std::uint32_t place, std::uint32_t tree) const;
   bool is_here(std::size_t piece, std::uint32_t place) const;
   bool knows(std::uint32_t tree) const;  // all it needs to begin
@@ -70,12 +71,12 @@ class TreeAttempt final : public Attempt {
 
   const bool streamed_;
   const bool interleaved_;
-  const std::uint32_t self_;     // place
-  std::vector<double> weights_;  // by place
-  std::uint32_t untold_ = 0;     // members that whoever tells the roster has not heard of
-  std::vector<Known> known_;     // by tree; follows from weights_
-  std::size_t to_reduce_ = 0;    // pieces whose root this is
-  std::vector<bool> mixed_;      // pieces of which nothing more is to come up
+  const std::uint32_t self_;           // place
+  std::vector<double> weights_;        // by place
+  std::uint32_t pending_weights_ = 0;  // members that whoever tells the roster has not heard of
+  std::vector<Known> known_;           // by tree; follows from weights_
+  std::size_t to_reduce_ = 0;          // pieces whose root this is
+  std::vector<bool> mixed_;            // pieces of which nothing more is to come up
   std::map<std::uint32_t, std::map<std::uint32_t, std::vector<float>>> waiting_;  // piece, place
   std::map<std::pair<std::uint8_t, std::uint32_t>, Out> outbox_;                  // (phase, piece)
   // sequential: pieces of (phase, tree) that are here and have not gone on

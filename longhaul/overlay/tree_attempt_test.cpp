@@ -23,13 +23,14 @@ using Places = std::vector<std::uint32_t>;
 const Ranks kMembers = {10, 11, 12, 13, 14};
 constexpr std::uint64_t kValues = 6;  // three pieces of two values
 
-struct TreeNode : testing::PaperNode<TreeAttempt> {
-  explicit TreeNode(Rank self, bool streamed = true, Round round = 0, bool exact = false,
-                    const Forest& forest = {{tree_of_five()}, {0, 0, 0}})
+struct FedTreeNode : testing::PaperNode<TreeAttempt> {
+  explicit FedTreeNode(Rank self, bool streamed = true, Round round = 0, bool exact = false,
+                       const Forest& forest = {{tree_of_five()}, {0, 0, 0}})
       : PaperNode(std::make_unique<Table>(team(self, forest), kValues, 2, forest), round, exact,
                   streamed) {}
-  static Team team(Rank self, const Forest& forest) {
-    Team team{.self = self, .epoch = 0, .workers = kMembers, .members = kMembers, .server = {}};
+  static GroupMembers team(Rank self, const Forest& forest) {
+    GroupMembers team{
+        .self = self, .epoch = 0, .workers = kMembers, .members = kMembers, .server = {}};
     if (forest.trees[0].reduce_to.size() > kMembers.size()) team.server = 15;
     return team;
   }
@@ -40,10 +41,10 @@ struct TreeNode : testing::PaperNode<TreeAttempt> {
 TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
   const std::map<Rank, Ranks> told = {{10, {12}}, {11, {12, 10}}, {12, {}}, {13, {10, 12}}};
   for (const auto& [self, expected] : told) {
-    TreeNode node(self);
+    FedTreeNode node(self);
     node.contribute(2.5);
     Ranks to;
-    for (const auto& [rank, share] : node.desk.shares) {
+    for (const auto& [rank, share] : node.context.shares) {
       to.push_back(rank);
       EXPECT_EQ(share.weight, 2.5);
       EXPECT_EQ(share.length, kValues);
@@ -54,7 +55,7 @@ TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
 }
 
 TEST(TreeAttempt, SharesComeOnceFromThoseBelow) {
-  TreeNode node(10);
+  FedTreeNode node(10);
   EXPECT_FALSE(node.share(9, 1)) << "no member";
   EXPECT_FALSE(node.share(10, 1)) << "in the name of this node";
   EXPECT_FALSE(node.share(12, 1)) << "stands above";
@@ -65,45 +66,45 @@ TEST(TreeAttempt, SharesComeOnceFromThoseBelow) {
 
 // The root of the first piece hears from all.
 TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
-  TreeNode root(12);
+  FedTreeNode root(12);
   for (const Rank from : {10u, 11u, 13u, 14u}) {
     ASSERT_TRUE(root.share(from, from == 13 ? 0 : 2));
-    EXPECT_TRUE(root.desk.rosters().empty());
+    EXPECT_TRUE(root.context.rosters().empty());
   }
   root.contribute(0.5);
-  ASSERT_EQ(root.desk.rosters().size(), 4u);
-  ASSERT_EQ(root.desk.rosters_here.size(), 1u);
-  EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{10, 11, 12, 14}, 6.5}));
-  TreeNode other(10);
+  ASSERT_EQ(root.context.rosters().size(), 4u);
+  ASSERT_EQ(root.context.contributors_known.size(), 1u);
+  EXPECT_EQ(root.context.contributors_known[0], (std::pair{Ranks{10, 11, 12, 14}, 6.5}));
+  FedTreeNode other(10);
   for (const Rank from : {11u, 13u}) ASSERT_TRUE(other.share(from, 1));
   other.contribute(1);
-  EXPECT_TRUE(other.desk.rosters().empty()) << "one tells";
+  EXPECT_TRUE(other.context.rosters().empty()) << "one tells";
 }
 
 // --- parts --------------------------------------------------------------------------------------
 
 TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
-  TreeNode leaf(11);
+  FedTreeNode leaf(11);
   leaf.contribute(4);
-  ASSERT_EQ(leaf.desk.posts.size(), 1u);
+  ASSERT_EQ(leaf.context.posts.size(), 1u);
   EXPECT_EQ(leaf.newest().key, leaf.own(11));
   EXPECT_EQ(leaf.newest().to, 10u);
   EXPECT_EQ(leaf.newest().weight, 4);
   EXPECT_EQ(leaf.newest().ranges, (std::vector<Range>{{0, 2}, {2, 2}, {4, 2}}));
-  EXPECT_TRUE(leaf.desk.own_asked.empty()) << "written when the link has room";
+  EXPECT_TRUE(leaf.context.own_asked.empty()) << "written when the link has room";
   EXPECT_EQ(leaf.sent(leaf.own(11), 2), (Floats{11, 11}));
   EXPECT_TRUE(leaf.attempt.drained()) << "nothing of it is kept";
 }
 
-// 10 + 3/4 (30 - 10) = 25; 25 + 4/8 (15 - 25) = 20. PaperDesk cuts what is behind the point.
+// 10 + 3/4 (30 - 10) = 25; 25 + 4/8 (15 - 25) = 20. PaperContext cuts what is behind the point.
 TEST(TreeAttempt, MixesItsOwnWithThePartsOfItsChildren) {
   for (const bool exact : {false, true}) {
-    TreeNode node(10, true, 0, exact);
+    FedTreeNode node(10, true, 0, exact);
     const Coding up = exact ? Coding::exact : Coding::up;
     node.contribute(1);
     ASSERT_TRUE(node.share(11, 3) && node.share(13, 4));
     ASSERT_TRUE(node.give(13, node.key(Phase::part, up, 13), 1, 4, 15.5f));
-    EXPECT_TRUE(node.desk.posts.empty()) << "one child is missing";
+    EXPECT_TRUE(node.context.posts.empty()) << "one child is missing";
     ASSERT_TRUE(node.give(11, node.key(Phase::part, up, 11), 1, 3, 30));
     const TransferKey out = exact ? node.key(Phase::part, Coding::exact, 10) : node.mixed(10);
     EXPECT_EQ(node.newest().key, out);
@@ -126,10 +127,10 @@ TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
       return std::find(order.begin(), order.end(), what) - order.begin();
     };
     if (at(3) < at(1) || at(4) < at(2)) continue;
-    TreeNode node(10, true, 0, true);
-    node.desk.set_own(0.1f);
+    FedTreeNode node(10, true, 0, true);
+    node.context.set_own(0.1f);
     for (const std::uint32_t what : order) {
-      EXPECT_TRUE(node.desk.posts.empty());
+      EXPECT_TRUE(node.context.posts.empty());
       const auto part = [&](Rank from, double weight, float value) {
         return node.give(from, node.key(Phase::part, Coding::exact, from), 0, weight, value);
       };
@@ -139,7 +140,7 @@ TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
       EXPECT_TRUE(what != 3 || part(11, 0.7, 3));
       EXPECT_TRUE(what != 4 || part(13, 1.9, 1e7f));
     }
-    ASSERT_EQ(node.desk.posts.size(), 1u);
+    ASSERT_EQ(node.context.posts.size(), 1u);
     const Floats sent = node.sent(node.key(Phase::part, Coding::exact, 10), 0);
     if (first.empty()) first = sent;
     EXPECT_EQ(sent, first);
@@ -148,20 +149,20 @@ TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
 
 // Who brings nothing is not waited for, and nothing is sent for those who bring nothing.
 TEST(TreeAttempt, WhoBringsNothingSendsNothing) {
-  TreeNode leaf(11), alone(10), idle(10), passes(10);
+  FedTreeNode leaf(11), alone(10), idle(10), passes(10);
   leaf.contribute(0);
-  EXPECT_TRUE(leaf.desk.posts.empty());
+  EXPECT_TRUE(leaf.context.posts.empty());
 
   alone.contribute(2);
   ASSERT_TRUE(alone.share(11, 0) && alone.share(13, 0));
-  ASSERT_EQ(alone.desk.posts.size(), 1u);
+  ASSERT_EQ(alone.context.posts.size(), 1u);
   EXPECT_EQ(alone.newest().key, alone.own(10)) << "its own bytes are all there is";
   EXPECT_FALSE(alone.admits(11, alone.own(11))) << "of one who brings nothing";
 
   idle.contribute(0);
   ASSERT_TRUE(idle.share(11, 0) && idle.share(13, 0));
-  EXPECT_TRUE(idle.desk.posts.empty());
-  EXPECT_TRUE(idle.desk.own_asked.empty());
+  EXPECT_TRUE(idle.context.posts.empty());
+  EXPECT_TRUE(idle.context.own_asked.empty());
 
   passes.contribute(0);
   ASSERT_TRUE(passes.share(11, 0) && passes.share(13, 4));
@@ -169,39 +170,39 @@ TEST(TreeAttempt, WhoBringsNothingSendsNothing) {
   EXPECT_EQ(passes.newest().key, passes.mixed(10));
   EXPECT_EQ(passes.newest().weight, 4);
   EXPECT_EQ(passes.sent(passes.mixed(10), 0), (Floats{7, 7}));
-  EXPECT_TRUE(passes.desk.own_asked.empty());
+  EXPECT_TRUE(passes.context.own_asked.empty());
 }
 
 TEST(TreeAttempt, WithoutContributionsThereIsNoMean) {
-  TreeNode root(12);
+  FedTreeNode root(12);
   root.contribute(0);
   for (const Rank from : {10u, 11u, 13u, 14u}) {
     EXPECT_FALSE(root.attempt.reduced());
     ASSERT_TRUE(root.share(from, 0));
   }
-  EXPECT_TRUE(root.desk.means.empty() && root.desk.posts.empty());
-  ASSERT_EQ(root.desk.rosters_here.size(), 1u);
-  EXPECT_EQ(root.desk.rosters_here[0], (std::pair{Ranks{}, 0.0}));
+  EXPECT_TRUE(root.context.means.empty() && root.context.posts.empty());
+  ASSERT_EQ(root.context.contributors_known.size(), 1u);
+  EXPECT_EQ(root.context.contributors_known[0], (std::pair{Ranks{}, 0.0}));
   EXPECT_TRUE(root.attempt.reduced());
 }
 
 // What a part weighs follows from shares. Where they are known, another weight is a lie.
 TEST(TreeAttempt, APartWeighsWhatTheSharesSay) {
-  TreeNode node(12);
+  FedTreeNode node(12);
   node.contribute(1);
   for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(node.share(from, 1));
   ASSERT_TRUE(node.give(10, node.mixed(10), 0, 77, 9)) << "before the share of 14 it may be right";
   ASSERT_TRUE(node.share(14, 0));
-  EXPECT_EQ(node.desk.means.at(0), (Floats{9, 9})) << "12 + 3/4 (9 - 12) is 9.75";
+  EXPECT_EQ(node.context.means.at(0), (Floats{9, 9})) << "12 + 3/4 (9 - 12) is 9.75";
   EXPECT_EQ(node.newest().weight, 4);
   EXPECT_FALSE(node.give(10, node.mixed(10), 1, 77, 9));
-  EXPECT_FALSE(node.desk.means.contains(1));
+  EXPECT_FALSE(node.context.means.contains(1));
   EXPECT_TRUE(node.give(10, node.mixed(10), 1, 3, 9)) << "the true one that follows counts";
-  EXPECT_TRUE(node.desk.means.contains(1));
+  EXPECT_TRUE(node.context.means.contains(1));
 }
 
 TEST(TreeAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
-  TreeNode node(12);
+  FedTreeNode node(12);
   node.contribute(1);
   EXPECT_FALSE(node.admits(10, node.mixed(10))) << "before the share";
   for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(node.share(from, 1));
@@ -234,12 +235,12 @@ TEST(TreeAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
 
 // all hold the same bits, so the root takes what the others will read: 12 + 1/2 (13 - 12).
 TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
-  TreeNode root(12);
+  FedTreeNode root(12);
   root.contribute(1);
   for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(root.share(from, 0));
   ASSERT_TRUE(root.share(14, 1));
   ASSERT_TRUE(root.give(14, root.own(14), 0, 1, 13));
-  EXPECT_EQ(root.desk.means.at(0), (Floats{12, 12}));
+  EXPECT_EQ(root.context.means.at(0), (Floats{12, 12}));
   EXPECT_EQ(root.newest().key, root.mean(12));
   EXPECT_EQ(root.newest().to, 14u) << "the only one that hears from it";
   EXPECT_EQ(root.newest().weight, 2);
@@ -249,25 +250,25 @@ TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
 
 // written anew at every node, a mean would be other bits at each. 2.5 would be 2.
 TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
-  TreeNode node(14);
+  FedTreeNode node(14);
   node.contribute(1);
   ASSERT_TRUE(node.give(12, node.mean(12), 0, 5, 2.5f));
-  EXPECT_EQ(node.desk.means.at(0), (Floats{2.5f, 2.5f}));
+  EXPECT_EQ(node.context.means.at(0), (Floats{2.5f, 2.5f}));
   EXPECT_EQ(node.newest().key, node.mean(12)) << "in the name of its root";
   EXPECT_EQ(node.newest().to, 13u);
   EXPECT_EQ(node.newest().weight, 5);
   EXPECT_EQ(node.sent(node.mean(12), 0), (Floats{2.5f, 2.5f}));
-  node.desk.posts.clear();
-  TreeNode last(11);
+  node.context.posts.clear();
+  FedTreeNode last(11);
   last.contribute(1);
-  last.desk.posts.clear();
+  last.context.posts.clear();
   ASSERT_TRUE(last.give(10, last.mean(12), 0, 5, 2.5f));
-  EXPECT_TRUE(last.desk.posts.empty()) << "nobody hears from it";
+  EXPECT_TRUE(last.context.posts.empty()) << "nobody hears from it";
   EXPECT_TRUE(last.attempt.drained());
 }
 
 TEST(TreeAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
-  TreeNode node(13), root(12);
+  FedTreeNode node(13), root(12);
   EXPECT_FALSE(node.admits(14, node.mean(12))) << "before this node's part";
   node.contribute(1), root.contribute(1);
   EXPECT_TRUE(node.admits(14, node.mean(12)));
@@ -285,15 +286,15 @@ TEST(TreeAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
 // It brings nothing, keeps no mean, and begins when it has all shares.
 TEST(TreeAttempt, AServerThatIsNoMemberMixesWhatComes) {
   const Tree star{5, {5, 5, 5, 5, 5, 5}, {5, 5, 5, 5, 5, 5}};
-  TreeNode server(15, true, 0, false, {{star}, {0, 0, 0}});
+  FedTreeNode server(15, true, 0, false, {{star}, {0, 0, 0}});
   for (const Rank from : {10u, 11u, 12u, 13u}) ASSERT_TRUE(server.share(from, 0));
   EXPECT_FALSE(server.attempt.reduced());
   ASSERT_TRUE(server.share(14, 2));
-  EXPECT_EQ(server.desk.rosters().size(), 5u);
-  EXPECT_TRUE(server.desk.rosters_here.empty());
+  EXPECT_EQ(server.context.rosters().size(), 5u);
+  EXPECT_TRUE(server.context.contributors_known.empty());
   for (std::size_t piece = 0; piece < 3; ++piece)
     ASSERT_TRUE(server.give(14, server.own(14), piece, 2, 3));
-  EXPECT_TRUE(server.desk.means.empty());
+  EXPECT_TRUE(server.context.means.empty());
   EXPECT_EQ(server.posted(server.mean(15)).size(), 3u * 5u);
   EXPECT_TRUE(server.attempt.reduced());
   EXPECT_FALSE(server.attempt.drained());
@@ -307,7 +308,7 @@ TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
   const Tree second{4, {4, 0, 4, 0, 4}, {4, 0, 4, 0, 4}};
   const Forest forest{{tree_of_five(), second}, {0, 1, 0}};
   for (const bool streamed : {true, false}) {
-    TreeNode before(10, streamed, 0, false, forest), node(10, streamed, 0, false, forest);
+    FedTreeNode before(10, streamed, 0, false, forest), node(10, streamed, 0, false, forest);
     before.contribute(1);
     ASSERT_TRUE(before.share(11, 1) && before.share(13, 1));
     ASSERT_TRUE(before.give(11, before.own(11), 0, 1, 5));
@@ -331,10 +332,10 @@ TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
 
 // What waits for a link: older rounds first, then what has the longest way to go, in all trees.
 TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
-  TreeNode leaf(11, true, 1), inner(10, true, 1), root(12, true, 1), four(14, true, 1);
-  TreeNode three(13, true, 1);
+  FedTreeNode leaf(11, true, 1), inner(10, true, 1), root(12, true, 1), four(14, true, 1);
+  FedTreeNode three(13, true, 1);
   std::vector<std::uint32_t> orders;
-  const auto note = [&](const TreeNode& node) { orders.push_back(node.newest().service.order); };
+  const auto note = [&](const FedTreeNode& node) { orders.push_back(node.newest().service.order); };
   leaf.contribute(1), note(leaf);  // up 2 and down 4, of 6 in all
   inner.contribute(1);
   ASSERT_TRUE(inner.share(11, 1) && inner.share(13, 0));
@@ -360,12 +361,12 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
   for (const auto& [lag, hop] : {std::pair{std::optional(1u), 1u}, {std::nullopt, 3u}}) {
     const Forest forest{{tree_of_five()}, {0, 0, 0}, lag};
     const auto table = [&](Rank self) {
-      return std::make_unique<Table>(TreeNode::team(self, forest), kValues, 2, forest);
+      return std::make_unique<Table>(FedTreeNode::team(self, forest), kValues, 2, forest);
     };
     One leaf(table(11), 1, false, true, true), inner(table(10), 1, false, true, true);
     const auto orders = [](const One& node) {
       std::vector<std::uint32_t> all;
-      for (const Outgoing& out : node.desk.posts) all.push_back(out.service.order);
+      for (const Outgoing& out : node.context.posts) all.push_back(out.service.order);
       return all;
     };
     leaf.contribute(1);
@@ -378,7 +379,7 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
 }
 
 TEST(TreeAttempt, SaysWhomItWaitsFor) {
-  TreeNode node(10, true, 7);
+  FedTreeNode node(10, true, 7);
   node.contribute(1);
   EXPECT_EQ(node.attempt.waiting_for({}), "round 7: shares of 11, 13");
   ASSERT_TRUE(node.share(11, 1) && node.share(13, 1));
@@ -402,10 +403,11 @@ struct Wood {
     Ranks all(members);
     std::iota(all.begin(), all.end(), Rank{20});
     for (const Rank self : all) {
-      const Team team{.self = self, .epoch = 0, .workers = all, .members = all, .server = {}};
+      const GroupMembers team{
+          .self = self, .epoch = 0, .workers = all, .members = all, .server = {}};
       auto table = std::make_unique<Table>(team, kValues, 2, forest);
       nodes.emplace(self, std::make_unique<One>(std::move(table), 0, exact, streamed));
-      nodes.at(self)->desk.set_own(value(self));
+      nodes.at(self)->context.set_own(value(self));
     }
   }
   static float value(Rank rank) { return float(rank * rank) / 7; }
@@ -413,7 +415,7 @@ struct Wood {
 
   void begin(Rank self) {
     nodes.at(self)->contribute(weight(self));
-    for (const auto& [to, share] : nodes.at(self)->desk.shares)
+    for (const auto& [to, share] : nodes.at(self)->context.shares)
       ASSERT_TRUE(nodes.at(to)->share(self, share.weight));
   }
   void run(Random& random) {
@@ -422,7 +424,7 @@ struct Wood {
     for (;;) {
       Ranks busy;
       for (const auto& [rank, node] : nodes)
-        if (!node->desk.posts.empty()) busy.push_back(rank);
+        if (!node->context.posts.empty()) busy.push_back(rank);
       if (busy.empty() && to_start.empty()) return;
       if (!to_start.empty() && (busy.empty() || random.below(3) == 0)) {
         const std::size_t which = random.below(to_start.size());
@@ -432,8 +434,8 @@ struct Wood {
         continue;
       }
       One& from = *nodes.at(busy[random.below(busy.size())]);
-      const Outgoing out = from.desk.posts.front();
-      from.desk.posts.erase(from.desk.posts.begin());
+      const Outgoing out = from.context.posts.front();
+      from.context.posts.erase(from.context.posts.begin());
       ASSERT_NO_FATAL_FAILURE(from.bring(out, *nodes.at(out.to)));
     }
   }
@@ -477,12 +479,12 @@ TEST(TreeAttempt, R2_2_AnyForestEndsWithTheSameBitsInAnyOrder) {
     for (int order = 0; order < 4; ++order) {
       Wood wood(forest, members, seed % 2 == 0, /*exact=*/true);
       ASSERT_NO_FATAL_FAILURE(wood.run(random));
-      if (first.empty()) first = wood.nodes.begin()->second->desk.means;
+      if (first.empty()) first = wood.nodes.begin()->second->context.means;
       ASSERT_EQ(first.size(), 3u);
       for (const auto& [piece, values] : first)
         for (const float one : values) EXPECT_NEAR(one, sum / weights, 1e-4);
       for (const auto& [rank, node] : wood.nodes) {
-        EXPECT_EQ(node->desk.means, first) << rank;
+        EXPECT_EQ(node->context.means, first) << rank;
         EXPECT_TRUE(node->attempt.drained()) << rank;
         EXPECT_TRUE(node->attempt.reduced()) << rank;
       }

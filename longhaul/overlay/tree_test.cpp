@@ -57,28 +57,28 @@ TEST(Tree, ABranchIsTheTreeAsOneNodeSeesIt) {
   const Tree tree = tree_of_five();
   EXPECT_EQ(hops_of(tree), 2u + 4u);
 
-  const Branch root = branch_of(tree, 2);
+  const TreeNode root = branch_of(tree, 2);
   EXPECT_EQ(root.reduce_to, 2u);
-  ASSERT_EQ(root.boughs.size(), 2u);
-  EXPECT_EQ(root.boughs[0].place, 0u);
-  EXPECT_EQ(root.boughs[0].below, (Places{0, 1, 3}));
-  EXPECT_EQ(root.boughs[1].place, 4u);
-  EXPECT_EQ(root.boughs[1].below, (Places{4}));
+  ASSERT_EQ(root.upstream_children.size(), 2u);
+  EXPECT_EQ(root.upstream_children[0].place, 0u);
+  EXPECT_EQ(root.upstream_children[0].below, (Places{0, 1, 3}));
+  EXPECT_EQ(root.upstream_children[1].place, 4u);
+  EXPECT_EQ(root.upstream_children[1].below, (Places{4}));
   EXPECT_EQ(root.below, (Places{0, 1, 2, 3, 4}));
-  ASSERT_EQ(root.heirs.size(), 1u);
-  EXPECT_EQ(root.heirs[0].place, 4u);
-  EXPECT_EQ(root.heirs[0].way, 4u) << "to 4, 3, 0 and 1";
+  ASSERT_EQ(root.downstream_children.size(), 1u);
+  EXPECT_EQ(root.downstream_children[0].place, 4u);
+  EXPECT_EQ(root.downstream_children[0].way, 4u) << "to 4, 3, 0 and 1";
   EXPECT_EQ(root.way, 4u);
   EXPECT_TRUE(root.above.empty());
 
-  const Branch leaf = branch_of(tree, 3);
+  const TreeNode leaf = branch_of(tree, 3);
   EXPECT_EQ(leaf.reduce_to, 0u);
   EXPECT_EQ(leaf.spread_from, 4u);
-  EXPECT_TRUE(leaf.boughs.empty());
+  EXPECT_TRUE(leaf.upstream_children.empty());
   EXPECT_EQ(leaf.below, (Places{3}));
   EXPECT_EQ(leaf.above, (Places{0, 2}));
-  ASSERT_EQ(leaf.heirs.size(), 1u);
-  EXPECT_EQ(leaf.heirs[0].way, 2u);
+  ASSERT_EQ(leaf.downstream_children.size(), 1u);
+  EXPECT_EQ(leaf.downstream_children[0].way, 2u);
   EXPECT_EQ(leaf.way, 2u + 4u);
 }
 
@@ -102,39 +102,41 @@ TEST(Tree, BranchesOfOneTreeFitTogether) {
     const Tree tree{root, draw(root), draw(root)};
     ASSERT_EQ(wrong({{tree}, {}}, nodes, nodes, 0), "");
     for (std::uint32_t place = 0; place < nodes; ++place) {
-      const Branch own = branch_of(tree, place);
+      const TreeNode own = branch_of(tree, place);
       EXPECT_LE(own.way, hops_of(tree));
       if (place == root) continue;
-      const Branch up = branch_of(tree, own.reduce_to), down = branch_of(tree, own.spread_from);
-      const auto bough = std::find_if(up.boughs.begin(), up.boughs.end(),
-                                      [&](const Bough& b) { return b.place == place; });
-      ASSERT_NE(bough, up.boughs.end());
-      EXPECT_EQ(bough->below, own.below);
+      const TreeNode up = branch_of(tree, own.reduce_to), down = branch_of(tree, own.spread_from);
+      const auto child = std::find_if(up.upstream_children.begin(), up.upstream_children.end(),
+                                      [&](const UpstreamChild& b) { return b.place == place; });
+      ASSERT_NE(child, up.upstream_children.end());
+      EXPECT_EQ(child->below, own.below);
       EXPECT_EQ(own.way, up.way + 1);
-      const auto heir = std::find_if(down.heirs.begin(), down.heirs.end(),
-                                     [&](const Heir& h) { return h.place == place; });
-      ASSERT_NE(heir, down.heirs.end());
-      for (const Heir& next : own.heirs) EXPECT_LT(next.way, heir->way);
+      const auto receiver =
+          std::find_if(down.downstream_children.begin(), down.downstream_children.end(),
+                       [&](const DownstreamChild& h) { return h.place == place; });
+      ASSERT_NE(receiver, down.downstream_children.end());
+      for (const DownstreamChild& next : own.downstream_children)
+        EXPECT_LT(next.way, receiver->way);
     }
   }
 }
 
 // Trees without pieces count for nothing; shares go to everybody above in any other, once.
-TEST(Grove, HoldsWhatThePiecesUse) {
+TEST(TreeSet, HoldsWhatThePiecesUse) {
   const Tree star{0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, idle{1, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
-  const Grove grove({{tree_of_five(), star, idle}, {0, 1, 1, 0}}, 3);
-  EXPECT_EQ(grove.trees(), 3u);
-  EXPECT_EQ(Places(grove.pieces(0).begin(), grove.pieces(0).end()), (Places{0, 3}));
-  EXPECT_EQ(Places(grove.pieces(1).begin(), grove.pieces(1).end()), (Places{1, 2}));
-  EXPECT_TRUE(grove.pieces(2).empty());
-  EXPECT_EQ(grove.tree_of(2), 1u);
-  EXPECT_EQ(grove.hops(), 6u);
-  EXPECT_EQ(Places(grove.above().begin(), grove.above().end()), (Places{0, 2}));
+  const TreeSet tree_set({{tree_of_five(), star, idle}, {0, 1, 1, 0}}, 3);
+  EXPECT_EQ(tree_set.trees(), 3u);
+  EXPECT_EQ(Places(tree_set.pieces(0).begin(), tree_set.pieces(0).end()), (Places{0, 3}));
+  EXPECT_EQ(Places(tree_set.pieces(1).begin(), tree_set.pieces(1).end()), (Places{1, 2}));
+  EXPECT_TRUE(tree_set.pieces(2).empty());
+  EXPECT_EQ(tree_set.tree_of(2), 1u);
+  EXPECT_EQ(tree_set.hops(), 6u);
+  EXPECT_EQ(Places(tree_set.above().begin(), tree_set.above().end()), (Places{0, 2}));
 }
 
 // Places of members are those of their ranks; behind them a server that is none.
-TEST(Grove, PlacesAreThoseOfTheTeam) {
-  Team team{.self = 4, .epoch = 0, .workers = {0, 1, 4}, .members = {1, 4}, .server = 9};
+TEST(TreeSet, PlacesAreThoseOfTheTeam) {
+  GroupMembers team{.self = 4, .epoch = 0, .workers = {0, 1, 4}, .members = {1, 4}, .server = 9};
   EXPECT_EQ(team.nodes(), 3u);
   EXPECT_EQ(team.node(1), 4u);
   EXPECT_EQ(team.node(2), 9u);
@@ -148,21 +150,23 @@ TEST(Grove, PlacesAreThoseOfTheTeam) {
   EXPECT_EQ(team.place_of(9), std::nullopt);
 }
 
-TEST(Grove, APieceBelongsToTheRootOfItsTree) {
-  const Team team{.self = 7, .epoch = 0, .workers = {2, 5, 7}, .members = {2, 5, 7}, .server = {}};
-  const Grid grid(40, 1, 10);
+TEST(TreeSet, APieceBelongsToTheRootOfItsTree) {
+  const GroupMembers team{
+      .self = 7, .epoch = 0, .workers = {2, 5, 7}, .members = {2, 5, 7}, .server = {}};
+  const Partition grid(40, 1, 10);
   const Tree first{1, {1, 1, 1}, {1, 1, 1}}, second{2, {2, 2, 2}, {2, 2, 2}};
   const Plan plan(grid, team, {{first, second}, {1, 0, 1, 1}});
   EXPECT_EQ(plan.root(), 7u);
   EXPECT_EQ(plan.owner(1), 5u);
   EXPECT_EQ(plan.pieces_of(7).size(), 3u);
-  EXPECT_EQ(plan.grove().branch(0).reduce_to, 1u);
+  EXPECT_EQ(plan.tree_set().branch(0).reduce_to, 1u);
 }
 
 // What a topology of ours makes is right, or the program is wrong.
 TEST(GroveDeathTest, APlanTakesNoForestOfOthers) {
-  const Team team{.self = 0, .epoch = 0, .workers = {0, 1}, .members = {0, 1}, .server = {}};
-  const Grid grid(40, 1, 10);
+  const GroupMembers team{
+      .self = 0, .epoch = 0, .workers = {0, 1}, .members = {0, 1}, .server = {}};
+  const Partition grid(40, 1, 10);
   EXPECT_DEATH(Plan(grid, team, {{{0, {0, 0}, {0, 0}}}, {0, 0}}), "good");
 }
 

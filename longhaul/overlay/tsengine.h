@@ -74,12 +74,14 @@ class TsEngine final : public Topology {
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }
-  std::optional<Ways> ways(const Grid&, const Team&) const override { return std::nullopt; }
-  std::unique_ptr<Attempt> open(const Terms& terms) const override {
-    return std::make_unique<tsengine::Agent>(terms, buckets_, streamed_,
-                                             *coordinators_.at(terms.key.group));
+  std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const override {
+    return std::nullopt;
   }
-  void new_team(std::uint32_t group, const Team& team) override {
+  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
+    return std::make_unique<tsengine::Agent>(spec, buckets_, streamed_,
+                                             *coordinators_.at(spec.key.group));
+  }
+  void new_team(std::uint32_t group, const GroupMembers& team) override {
     auto& coordinator = coordinators_[group];
     if (!coordinator) coordinator = std::make_unique<tsengine::Coordinator>(config_, seed_);
     coordinator->new_team(team);

@@ -9,9 +9,10 @@ namespace {
 constexpr std::uint32_t kHops = 2;  // part, mean
 }
 
-Agent::Agent(const Terms& terms, std::uint32_t buckets, bool streamed, Coordinator& coordinator)
-    : Attempt(terms), streamed_(streamed), coordinator_(coordinator) {
-  const std::uint64_t pieces = terms.grid().pieces();
+Agent::Agent(const ExchangeSpec& spec, std::uint32_t buckets, bool streamed,
+             Coordinator& coordinator)
+    : Attempt(spec), streamed_(streamed), coordinator_(coordinator) {
+  const std::uint64_t pieces = spec.grid().pieces();
   const std::uint64_t count = std::min<std::uint64_t>(buckets, pieces);
   for (std::uint64_t b = 0; b < count; ++b) {
     Bucket& bucket = buckets_.emplace_back();
@@ -21,7 +22,7 @@ Agent::Agent(const Terms& terms, std::uint32_t buckets, bool streamed, Coordinat
     bucket.missing = bucket.count;
   }
   if (!serves()) return;
-  weights_.assign(terms.team->members.size(), kUnknownWeight);
+  weights_.assign(spec.team->members.size(), kUnknownWeight);
   unknown_ = std::uint32_t(weights_.size());
   to_reduce_ = buckets_.size();
 }
@@ -39,12 +40,12 @@ Agent::Bucket& Agent::bucket_of(std::size_t piece) {
 
 // Where a piece begins within its bucket.
 std::uint64_t Agent::offset(const Bucket& bucket, std::size_t piece) const {
-  return terms_.grid().range(piece).offset - terms_.grid().range(bucket.first).offset;
+  return spec_.grid().range(piece).offset - spec_.grid().range(bucket.first).offset;
 }
 
 std::uint64_t Agent::length(const Bucket& bucket) const {
   const std::size_t last = bucket.first + bucket.count - 1;
-  return offset(bucket, last) + terms_.grid().range(last).length;
+  return offset(bucket, last) + spec_.grid().range(last).length;
 }
 
 // What is one member's alone is its contribution, more is a mean of several.
@@ -55,7 +56,7 @@ TransferKey Agent::part_key(Rank from, std::size_t counted) const {
 void Agent::contribute(std::uint64_t length, double weight, AttemptContext& context) {
   set_contribution(weight);
   if (!serves()) return void(context.shares.emplace_back(server(), share(length)));
-  enlist(*terms_.team->index_of(terms_.team->self), weight, context);
+  enlist(*spec_.team->index_of(spec_.team->self), weight, context);
 }
 
 // --- pieces
@@ -114,13 +115,13 @@ void Agent::send(Bucket& bucket, const Out& out, Sending sending, AttemptContext
   sending.mean = out.mean;
   std::vector<Range> ranges;
   for (std::uint32_t i = 0; i < bucket.count; ++i)
-    ranges.push_back(terms_.grid().range(bucket.first + i));
+    ranges.push_back(spec_.grid().range(bucket.first + i));
   bucket.out = out;
   bucket.out->left = bucket.count;
   bucket.obeyed = out.xfer;
   bucket.target = out.to;
   say(out.to, write(sending), context, bulk(hop, kHops));
-  post(out.mean ? mean_key() : part_key(terms_.team->self, counted), out.to, std::move(ranges),
+  post(out.mean ? mean_key() : part_key(spec_.team->self, counted), out.to, std::move(ranges),
        sending.weight, hop, kHops, context);
 }
 
@@ -132,12 +133,12 @@ Payload Agent::encoded(const TransferKey& key, std::size_t piece, AttemptContext
   if (bucket.sum.weight == 0) return context.buffers.own_bytes(piece);
   std::span<const float> values = bucket.sum.values;
   if (!values.empty())
-    values = values.subspan(offset(bucket, piece), terms_.grid().range(piece).length);
+    values = values.subspan(offset(bucket, piece), spec_.grid().range(piece).length);
   return context.buffers.write(piece, key.coding, values);
 }
 
 Sum Agent::own_sum(const Bucket& bucket, AttemptContext& context) const {
-  Sum own{weight(), {terms_.team->self}, {}};
+  Sum own{weight(), {spec_.team->self}, {}};
   for (std::uint32_t i = 0; i < bucket.count; ++i) {
     const std::vector<float> values = context.buffers.own_values(bucket.first + i);
     own.values.insert(own.values.end(), values.begin(), values.end());
@@ -147,8 +148,8 @@ Sum Agent::own_sum(const Bucket& bucket, AttemptContext& context) const {
 
 // --- the server
 
-Status Agent::take_share(Rank from, const Share& share, AttemptContext& context) {
-  const auto member = terms_.team->index_of(from);
+Status Agent::take_announcement(Rank from, const Announcement& share, AttemptContext& context) {
+  const auto member = spec_.team->index_of(from);
   if (!member || !serves()) return refuse(from, "a share for a node that does not serve");
   if (weights_[*member] != kUnknownWeight) return refuse(from, "a second share");
   enlist(*member, share.weight, context);
@@ -156,20 +157,20 @@ Status Agent::take_share(Rank from, const Share& share, AttemptContext& context)
 }
 
 void Agent::enlist(std::uint32_t member, double weight, AttemptContext& context) {
-  const Rank rank = terms_.team->members[member];
+  const Rank rank = spec_.team->members[member];
   weights_[member] = weight;
   std::vector<std::uint64_t> bytes;
   for (const Bucket& bucket : buckets_) bytes.push_back(4 * length(bucket));
-  coordinator_.open(terms_.key, bytes);
+  coordinator_.open(spec_.key, bytes);
   Orders orders;
-  if (weight > 0 && rank != server()) coordinator_.ready(terms_.key, rank, orders);
+  if (weight > 0 && rank != server()) coordinator_.ready(spec_.key, rank, orders);
   pass(std::move(orders), context);
   if (--unknown_ > 0) return;
-  tell_roster(weights_, context);
+  tell_contributors(weights_, context);
   if (std::all_of(weights_.begin(), weights_.end(), [](double w) { return w == 0; })) {
     to_reduce_ = 0;  // nobody brings anything: an empty mean
     for (Bucket& bucket : buckets_) bucket.let_go = true;
-    return coordinator_.close(terms_.key);
+    return coordinator_.close(spec_.key);
   }
   for (Bucket& bucket : buckets_) try_commit(bucket, context);
 }
@@ -178,7 +179,7 @@ void Agent::enlist(std::uint32_t member, double weight, AttemptContext& context)
 std::vector<Rank> Agent::missing(const Bucket& bucket) const {
   std::vector<Rank> ranks;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    const Rank rank = terms_.team->members[i];
+    const Rank rank = spec_.team->members[i];
     const bool here =
         std::binary_search(bucket.sum.counted.begin(), bucket.sum.counted.end(), rank);
     if (weights_[i] != 0 && rank != server() && !here) ranks.push_back(rank);
@@ -192,10 +193,10 @@ void Agent::try_commit(Bucket& bucket, AttemptContext& context) {
   --to_reduce_;
   Orders orders;
   if (streamed_) {
-    coordinator_.committed(terms_.key, number(bucket), orders);
+    coordinator_.committed(spec_.key, number(bucket), orders);
   } else if (to_reduce_ == 0) {
     for (std::uint32_t b = 0; b < buckets_.size(); ++b)
-      coordinator_.committed(terms_.key, b, orders);
+      coordinator_.committed(spec_.key, b, orders);
   }
   pass(std::move(orders), context);
 }
@@ -207,11 +208,11 @@ void Agent::commit(Bucket& bucket, AttemptContext& context) {
     const std::size_t piece = bucket.first + i;
     std::span<const float> values = bucket.sum.values;
     if (!values.empty())
-      values = values.subspan(offset(bucket, piece), terms_.grid().range(piece).length);
+      values = values.subspan(offset(bucket, piece), spec_.grid().range(piece).length);
     const Coding coding = mean_key().coding;
     bucket.bytes[i] = context.buffers.write(piece, coding, values);
     // The server, too, uses what the others will read.
-    if (terms_.team->takes_part())
+    if (spec_.team->takes_part())
       context.means[piece] = context.buffers.read(piece, coding, bucket.bytes[i]);
   }
   bucket.sum.values = {};
@@ -224,7 +225,7 @@ void Agent::commit(Bucket& bucket, AttemptContext& context) {
 Attempt::Progress Agent::progress() const {
   const auto done = [](const Bucket& bucket) { return bucket.let_go && !bucket.out; };
   const bool drained = std::all_of(buckets_.begin(), buckets_.end(), done) &&
-                       !(serves() && coordinator_.runs(terms_.key));
+                       !(serves() && coordinator_.runs(spec_.key));
   return {to_reduce_ == 0, drained};
 }
 
@@ -236,10 +237,10 @@ std::string Agent::waiting_for(const std::vector<bool>& mean_pieces) const {
   if (unknown_ > 0) {
     std::vector<Rank> silent;
     for (std::uint32_t i = 0; i < weights_.size(); ++i)
-      if (weights_[i] == kUnknownWeight) silent.push_back(terms_.team->members[i]);
+      if (weights_[i] == kUnknownWeight) silent.push_back(spec_.team->members[i]);
     return round_text() + ": shares of " + list_ranks(silent);
   }
-  const std::vector<Rank> asked = coordinator_.fenced(terms_.key);
+  const std::vector<Rank> asked = coordinator_.fenced(spec_.key);
   if (serves() && !asked.empty())
     return round_text() + ": whether parts came to " + list_ranks(asked);
   for (const Bucket& b : buckets_) {

@@ -15,14 +15,14 @@ namespace longhaul::overlay::tsengine {
 class Agent final : public Attempt {
  public:
   // streamed: a bucket's mean goes out when it is formed; else when those of all buckets are.
-  Agent(const Terms&, std::uint32_t buckets, bool streamed, Coordinator&);
+  Agent(const ExchangeSpec&, std::uint32_t buckets, bool streamed, Coordinator&);
 
   void contribute(std::uint64_t length, double weight, AttemptContext&) override;
-  Status take_share(Rank from, const Share&, AttemptContext&) override;
+  Status take_announcement(Rank from, const Announcement&, AttemptContext&) override;
   Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
   bool stale(Rank from, const TransferKey&, std::size_t piece) const override;
   Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
-  Status take_note(Rank from, const Note&, AttemptContext&) override;
+  Status take_message(Rank from, const AttemptMessage&, AttemptContext&) override;
   std::optional<Time> due() const override;
   void on_time(AttemptContext&) override;
   Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
@@ -82,9 +82,9 @@ class Agent final : public Attempt {
   };
 
   // tsengine_attempt.cpp
-  Rank server() const { return terms_.plan->root(); }
-  bool serves() const { return server() == terms_.team->self; }
-  bool takes_part(Rank rank) const { return terms_.team->index_of(rank).has_value(); }
+  Rank server() const { return spec_.plan->root(); }
+  bool serves() const { return server() == spec_.team->self; }
+  bool takes_part(Rank rank) const { return spec_.team->index_of(rank).has_value(); }
   std::uint64_t offset(const Bucket&, std::size_t piece) const;
   std::uint64_t length(const Bucket&) const;
   Bucket& bucket_of(std::size_t piece);
@@ -118,7 +118,7 @@ class Agent final : public Attempt {
   void give(Bucket&, AttemptContext&);
   void stop(Bucket&, AttemptContext&);
   Bucket* find(std::uint32_t number);
-  void say(Rank to, Note, AttemptContext&, Service = kControl);
+  void say(Rank to, AttemptMessage, AttemptContext&, Service = kControl);
   template <class M>
   void report(const M&, AttemptContext&);
   void pass(Orders&&, AttemptContext&);

@@ -20,13 +20,13 @@ using Ranks = std::vector<Rank>;
 TEST(TsEngineAgent, ItsShareGoesToTheServerAndNothingElseGoesUnasked) {
   Node node(3), server(2);
   node.contribute(2.5), server.contribute(1);
-  ASSERT_EQ(node.desk.shares.size(), 1u);
-  EXPECT_EQ(node.desk.shares[0].first, 2u);
-  EXPECT_EQ(node.desk.shares[0].second.weight, 2.5);
-  EXPECT_EQ(node.desk.shares[0].second.length, 9u);
-  EXPECT_EQ(node.desk.shares[0].second.vector, node.vector(3));
-  EXPECT_TRUE(node.desk.posts.empty() && node.told().empty());
-  EXPECT_TRUE(server.desk.shares.empty() && server.told().empty());
+  ASSERT_EQ(node.context.shares.size(), 1u);
+  EXPECT_EQ(node.context.shares[0].first, 2u);
+  EXPECT_EQ(node.context.shares[0].second.weight, 2.5);
+  EXPECT_EQ(node.context.shares[0].second.length, 9u);
+  EXPECT_EQ(node.context.shares[0].second.vector, node.vector(3));
+  EXPECT_TRUE(node.context.posts.empty() && node.told().empty());
+  EXPECT_TRUE(server.context.shares.empty() && server.told().empty());
 }
 
 TEST(TsEngineAgent, AloneItSendsItsOwnBytesOfTheBucketAskedFor) {
@@ -39,7 +39,7 @@ TEST(TsEngineAgent, AloneItSendsItsOwnBytesOfTheBucketAskedFor) {
     EXPECT_FALSE(node.hear(2, Merge{count, 5, 1, kMinute})) << "there are no more";
     ASSERT_TRUE(node.hear(2, Merge{count - 1, 5, 1, kMinute}));
     EXPECT_EQ(node.newest().ranges, ranges);
-    EXPECT_TRUE(node.desk.own_asked.empty()) << "written when the link has room";
+    EXPECT_TRUE(node.context.own_asked.empty()) << "written when the link has room";
     EXPECT_EQ(node.sent(node.own(3), 4), (Floats{3}));
   }
 }
@@ -55,9 +55,9 @@ TEST(TsEngineAgent, TS_3_APartIsMixedWhenAllOfItIsHere) {
     const TransferKey in = exact ? node.key(Phase::part, Coding::exact, 5) : node.own(5);
     ASSERT_TRUE(node.give(5, in, 3, 6, 8));
     ASSERT_TRUE(node.give(5, in, 2, 6, 7));
-    EXPECT_TRUE(node.desk.own_asked.empty()) << "nothing is added before";
+    EXPECT_TRUE(node.context.own_asked.empty()) << "nothing is added before";
     EXPECT_TRUE(node.told().empty());
-    node.desk.now = Time(900);
+    node.context.now = Time(900);
     ASSERT_TRUE(node.give(5, in, 4, 6, 9));
     EXPECT_EQ(node.told(), (Lines{"5: got bucket 1, xfer 7, mean 0, elapsed 900",
                                   "2: ready bucket 1, xfer 7, taken 1, elapsed 900"}));
@@ -72,7 +72,7 @@ TEST(TsEngineAgent, TS_3_APartIsMixedWhenAllOfItIsHere) {
     EXPECT_EQ(node.sent(out, 4), exact ? (Floats{7.5f}) : (Floats{7}));
     // What is exact is written without a codec, which counts.
     if (!exact)
-      EXPECT_EQ(node.desk.own_asked, (std::map<std::size_t, int>{{2, 1}, {3, 1}, {4, 1}}));
+      EXPECT_EQ(node.context.own_asked, (std::map<std::size_t, int>{{2, 1}, {3, 1}, {4, 1}}));
   }
 }
 
@@ -155,9 +155,9 @@ TEST(TsEngineAgent, TS_9_AMeanGoesOnInTheBytesInWhichItCame) {
   EXPECT_FALSE(node.admits(5, node.mean(5), 0)) << "the server made it, whoever brings it";
   EXPECT_FALSE(node.admits(5, node.key(Phase::mean, Coding::exact, 2), 0));
   ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 2.5f));
-  EXPECT_EQ(node.desk.means.at(0), (Floats{2.5f, 2.5f}));
+  EXPECT_EQ(node.context.means.at(0), (Floats{2.5f, 2.5f}));
   EXPECT_TRUE(node.told().empty());
-  node.desk.now = Time(30);
+  node.context.now = Time(30);
   ASSERT_TRUE(node.give(5, node.mean(2), 1, 0, 3.5f));
   EXPECT_EQ(node.told(), (Lines{"5: got bucket 0, xfer 4, mean 1, elapsed 30",
                                 "2: offer bucket 0, xfer 4, after 0, elapsed 0"}));
@@ -165,7 +165,7 @@ TEST(TsEngineAgent, TS_9_AMeanGoesOnInTheBytesInWhichItCame) {
   EXPECT_EQ(node.newest().key, node.mean(2)) << "in the name of the server";
   EXPECT_EQ(node.sent(node.mean(2), 0), (Floats{2.5f, 2.5f}));
   EXPECT_EQ(node.sent(node.mean(2), 1), (Floats{3.5f, 3.5f}));
-  EXPECT_TRUE(node.desk.written.empty());
+  EXPECT_TRUE(node.context.written.empty());
 }
 
 // A second holder stands in for one that was slow: what both send is needed once.
@@ -209,11 +209,11 @@ TEST(TsEngineServer, SharesComeOnceFromMembersAndToTheServer) {
 TEST(TsEngineServer, TellsAllWhoIsCountedWhenItKnows) {
   Node server(2);
   ASSERT_TRUE(server.share(3, 2) && server.share(7, 0) && server.share(5, 4));
-  EXPECT_TRUE(server.desk.rosters().empty()) << "its own weight is still to come";
+  EXPECT_TRUE(server.context.rosters().empty()) << "its own weight is still to come";
   server.contribute(0.5);
-  ASSERT_EQ(server.desk.rosters_here.size(), 1u);
-  EXPECT_EQ(server.desk.rosters_here[0], (std::pair{Ranks{2, 3, 5}, 6.5}));
-  EXPECT_EQ(server.desk.rosters().size(), 3u);
+  ASSERT_EQ(server.context.contributors_known.size(), 1u);
+  EXPECT_EQ(server.context.contributors_known[0], (std::pair{Ranks{2, 3, 5}, 6.5}));
+  EXPECT_EQ(server.context.rosters().size(), 3u);
 }
 
 TEST(TsEngineServer, WithoutContributionsThereIsNoMean) {
@@ -223,9 +223,9 @@ TEST(TsEngineServer, WithoutContributionsThereIsNoMean) {
     EXPECT_FALSE(server.attempt.reduced() || server.attempt.drained());
     ASSERT_TRUE(server.share(from, 0));
   }
-  EXPECT_TRUE(server.desk.means.empty() && server.told().empty());
-  ASSERT_EQ(server.desk.rosters_here.size(), 1u);
-  EXPECT_EQ(server.desk.rosters_here[0], (std::pair{Ranks{}, 0.0}));
+  EXPECT_TRUE(server.context.means.empty() && server.told().empty());
+  ASSERT_EQ(server.context.contributors_known.size(), 1u);
+  EXPECT_EQ(server.context.contributors_known[0], (std::pair{Ranks{}, 0.0}));
   EXPECT_TRUE(server.attempt.reduced() && server.attempt.drained());
   EXPECT_FALSE(server.coordinator.runs({0, 0, 0}));
 }
@@ -242,9 +242,9 @@ struct Serving : Node {
   }
   // Does what is ordered until there is nothing left to do.
   void go_on() {
-    while (!desk.notes.empty()) {
+    while (!context.notes.empty()) {
       ASSERT_NO_FATAL_FAILURE(hear_itself());
-      for (const auto& one : std::exchange(desk.notes, {})) {
+      for (const auto& one : std::exchange(context.notes, {})) {
         const auto obey = [&](const auto& order) -> Status { return this->obey(one.to, order); };
         ASSERT_TRUE(read(one.note, obey));
       }
@@ -292,7 +292,7 @@ struct Serving : Node {
 };
 
 // Parts of 3 and 5 of weight 1 and 2, and 2 of weight 1: 6 + 2/3 (9 - 6) = 8, 8 + 1/4 (2 - 8) =
-// 6.5. PaperDesk cuts what is behind the point of what goes down.
+// 6.5. PaperContext cuts what is behind the point of what goes down.
 TEST(TsEngineServer, TS_3_AddsItsOwnPartLastAndReadsWhatOthersWillRead) {
   for (const bool exact : {false, true}) {
     Serving server({.exact = exact});
@@ -305,12 +305,12 @@ TEST(TsEngineServer, TS_3_AddsItsOwnPartLastAndReadsWhatOthersWillRead) {
     EXPECT_EQ(server.told(), (Lines{"3: got bucket 0, xfer 1, mean 0, elapsed 0",
                                     "5: merge bucket 0, to 2, xfer 3, allowed 60000000000"}));
     ASSERT_TRUE(server.announce(5, 0, 3, 2, {5}));
-    EXPECT_TRUE(server.desk.own_asked.empty() && server.desk.means.empty());
+    EXPECT_TRUE(server.context.own_asked.empty() && server.context.means.empty());
     server.give_all(5, server.key(Phase::part, up, 5), 0, 2, 9);
-    if (!exact) EXPECT_EQ(server.desk.own_asked, (std::map<std::size_t, int>{{0, 1}, {1, 1}}));
-    EXPECT_EQ(server.desk.means.at(0), exact ? (Floats{6.5f, 6.5f}) : (Floats{6, 6}));
-    EXPECT_EQ(server.desk.means.at(1), exact ? (Floats{7.25f, 7.25f}) : (Floats{7, 7}));
-    EXPECT_EQ(server.desk.means.size(), 2u) << "the other bucket is still added up";
+    if (!exact) EXPECT_EQ(server.context.own_asked, (std::map<std::size_t, int>{{0, 1}, {1, 1}}));
+    EXPECT_EQ(server.context.means.at(0), exact ? (Floats{6.5f, 6.5f}) : (Floats{6, 6}));
+    EXPECT_EQ(server.context.means.at(1), exact ? (Floats{7.25f, 7.25f}) : (Floats{7, 7}));
+    EXPECT_EQ(server.context.means.size(), 2u) << "the other bucket is still added up";
   }
 }
 
@@ -327,11 +327,11 @@ TEST(TsEngineServer, TS_1_AMeanIsWrittenOnceAndReachesAll) {
       if (self == 2) all.erase(2);
       for (const std::uint32_t bucket : {0u, 1u}) EXPECT_EQ(server.reached[bucket], all);
       for (std::size_t piece = 0; piece < 5; ++piece) {
-        EXPECT_EQ(server.desk.written[piece], 1) << piece;
+        EXPECT_EQ(server.context.written[piece], 1) << piece;
         const Floats three(piece < 4 ? 2 : 1, 3);  // (2 + 3 + 2 * 5) / 4 is 3.75
-        EXPECT_EQ(server.desk.means.contains(piece), self == 2)
+        EXPECT_EQ(server.context.means.contains(piece), self == 2)
             << "one that is no member keeps none";
-        EXPECT_TRUE(self == 9 || server.desk.means.at(piece) == three);
+        EXPECT_TRUE(self == 9 || server.context.means.at(piece) == three);
       }
     }
   }
@@ -369,7 +369,7 @@ TEST(TsEngineServer, WithoutNumbersNoneAreMadeUp) {
   ASSERT_TRUE(server.announce(2, 0, 1, 1, {2}));
   for (const std::size_t piece : {0u, 1u})
     ASSERT_TRUE(server.attempt.take({2, server.own(2), server.table->grid.range(piece), {}, 1},
-                                    piece, server.desk));
+                                    piece, server.context));
   ASSERT_NO_FATAL_FAILURE(server.hear_itself());
   EXPECT_EQ(server.newest().key, server.mean(9));
   EXPECT_TRUE(server.bytes(server.mean(9), 1).is_phantom());
@@ -435,7 +435,7 @@ TEST(TsEngineAgent, IsDrainedWhenAllBucketsAreLetGo) {
 // Bucket 0 of this one was given away and half of its mean is here, announced twice; half of a part
 // of bucket 1 is here, after one that was fenced, and its mean is announced.
 void play_half(Node& node) {
-  node.desk.now = Time(20);
+  node.context.now = Time(20);
   node.contribute(1);
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 1, kMinute}) && node.hear(7, Got{0, 1, false, 1}));
   ASSERT_TRUE(node.announce(7, 1, 2, 2, {7}) && node.hear(2, Fence{1, 7, 2}));
@@ -443,11 +443,11 @@ void play_half(Node& node) {
   ASSERT_TRUE(node.announce_mean(5, 0, 4) && node.announce_mean(7, 0, 5));
   ASSERT_TRUE(node.announce_mean(7, 1, 6));
   ASSERT_TRUE(node.give(5, node.own(5), 2, 2, 9) && node.give(5, node.mean(2), 0, 0, 2.5f));
-  node.told(), node.desk.posts.clear();
+  node.told(), node.context.posts.clear();
 }
 
 Lines play_on(Node& node) {
-  node.desk.now = Time(50);
+  node.context.now = Time(50);
   EXPECT_FALSE(node.admits(5, node.own(5), 2)) << "came before";
   EXPECT_TRUE(node.attempt.stale(7, node.own(7), 3)) << "the fence";
   EXPECT_TRUE(node.attempt.stale(5, node.mean(2), 0));
@@ -497,8 +497,8 @@ TEST(TsEngineServer, SavedAndLoadedItKnowsTheShares) {
   EXPECT_FALSE(loaded.share(3, 0.5)) << "it came before";
   loaded.coordinator.open({0, 0, 0}, {16, 20});
   ASSERT_TRUE(loaded.share(5, 0) && loaded.share(7, 0));
-  ASSERT_EQ(loaded.desk.rosters_here.size(), 1u);
-  EXPECT_EQ(loaded.desk.rosters_here[0], (std::pair{Ranks{2, 3}, 1.5}));
+  ASSERT_EQ(loaded.context.contributors_known.size(), 1u);
+  EXPECT_EQ(loaded.context.contributors_known[0], (std::pair{Ranks{2, 3}, 1.5}));
   const Buffer bytes = server.saved();
   Archive in(bytes);
   unlike.attempt.state(in);

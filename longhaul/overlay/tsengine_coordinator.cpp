@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint32_t kMostFailures = 12;
 }  // namespace
 
-void Coordinator::new_team(const Team& team) {
+void Coordinator::new_team(const GroupMembers& team) {
   boards_.clear();
   lot_.clear();
   transfers_.clear();

@@ -26,7 +26,7 @@ struct CoordinatorConfig {
 struct Order {
   VectorId about;
   Rank to = 0;
-  Note note;
+  AttemptMessage note;
 };
 struct Orders {
   std::vector<Order> list;
@@ -38,7 +38,7 @@ class Coordinator {
   Coordinator(const CoordinatorConfig& config, std::uint64_t seed) : config_(config), seed_(seed) {}
 
   // Ends all exchanges. What was learned stays where the server stays.
-  void new_team(const Team&);
+  void new_team(const GroupMembers&);
   // Begins an exchange of buckets of so many bytes (of fp32), if it has not begun.
   void open(const VectorId&, const std::vector<std::uint64_t>& bytes);
   void close(const VectorId&);  // gives it up

@@ -192,7 +192,7 @@ class Toys {
   }
 
   const Plan plan_;
-  Team team_;
+  GroupMembers team_;
   Coordinator coordinator_;
   Random random_;
   std::vector<std::function<void()>> events_;
@@ -231,7 +231,7 @@ struct Orderly : ::testing::Test {
     M found;
     EXPECT_EQ(orders.list.size(), 1u);
     if (!orders.list.empty()) {
-      const Note& note = orders.list.back().note;
+      const AttemptMessage& note = orders.list.back().note;
       EXPECT_EQ(note.kind, M::kKind);
       EXPECT_TRUE(read(note, [&](const auto& one) -> Status {
         if constexpr (std::is_same_v<std::decay_t<decltype(one)>, M>) found = one;
@@ -241,7 +241,7 @@ struct Orderly : ::testing::Test {
     orders.list.clear();
     return found;
   }
-  Team team;
+  GroupMembers team;
   const VectorId key{4, 0, 0};
   Coordinator coordinator{{}, 1};
   Orders orders;

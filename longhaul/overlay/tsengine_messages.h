@@ -153,12 +153,12 @@ struct Got {
 using Messages = MessageList<Offer, Ready, Assign, Merge, Fence, Fenced, Sending, Got>;
 
 template <class Handle>
-Status read(const Note& note, Handle&& handle) {
+Status read(const AttemptMessage& note, Handle&& handle) {
   return unwrap(Messages{}, note, std::forward<Handle>(handle));
 }
 template <MessageStruct M>
-Note write(const M& fields) {
-  return wrap<Note>(fields);
+AttemptMessage write(const M& fields) {
+  return wrap<AttemptMessage>(fields);
 }
 
 }  // namespace longhaul::overlay::tsengine

@@ -34,7 +34,7 @@ struct AgentNode : WithCoordinator, PaperNode<tsengine::Agent> {
     coordinator.new_team(table->team);
   }
   static std::unique_ptr<Table> table_of(Rank self, const AgentOptions& how) {
-    const Team team{self, 0, {0, 1, 2, 3, 4, 5, 6, 7}, {2, 3, 5, 7}, how.server};
+    const GroupMembers team{self, 0, {0, 1, 2, 3, 4, 5, 6, 7}, {2, 3, 5, 7}, how.server};
     auto table = std::make_unique<Table>(team, 9, 1, 2);
     table->phantom = how.phantom;
     return table;
@@ -42,15 +42,15 @@ struct AgentNode : WithCoordinator, PaperNode<tsengine::Agent> {
 
   template <class M>
   bool hear(Rank from, const M& one) {
-    return bool(attempt.take_note(from, tsengine::write(one), desk));
+    return bool(attempt.take_message(from, tsengine::write(one), context));
   }
   // What it told itself, in the next turn.
   void hear_itself() {
-    for (const AttemptActions::Told& one : std::exchange(desk.notes, {})) {
+    for (const AttemptActions::Told& one : std::exchange(context.notes, {})) {
       if (one.to != self()) {
-        desk.notes.push_back(one);
+        context.notes.push_back(one);
       } else {
-        ASSERT_TRUE(attempt.take_note(one.to, one.note, desk));
+        ASSERT_TRUE(attempt.take_message(one.to, one.note, context));
       }
     }
   }
@@ -76,7 +76,7 @@ struct AgentNode : WithCoordinator, PaperNode<tsengine::Agent> {
   // What was told since this was asked last, each as "TO: NAME FIELD VALUE, FIELD VALUE ...".
   Lines told() {
     Lines lines;
-    for (const AttemptActions::Told& one : std::exchange(desk.notes, {})) {
+    for (const AttemptActions::Told& one : std::exchange(context.notes, {})) {
       const auto add = [&](const auto& message) -> Status {
         lines.push_back(std::to_string(one.to) + ": " + text(message));
         return Ok{};

@@ -103,10 +103,11 @@ class FedNode {
     return hear(from, Fetch{epoch, {round, 0, 0}});
   }
   bool share_of(Rank from, Round round, double weight = 1, std::uint32_t range = 0) {
-    return hear(from, Share{view_.epoch, {{round, 0, range}, from}, kLength, range == 1, weight});
+    return hear(from,
+                Announcement{view_.epoch, {{round, 0, range}, from}, kLength, range == 1, weight});
   }
   bool roster(Rank from, Round round, double weight, std::vector<std::uint8_t> counted) {
-    return hear(from, Roster{view_.epoch, {{round, 0, 0}, from}, weight, std::move(counted)});
+    return hear(from, Contributors{view_.epoch, {{round, 0, 0}, from}, weight, std::move(counted)});
   }
   bool piece(Rank from, Round round, Phase phase, Coding coding, std::size_t index, float value) {
     const TransferKey key{view_.epoch, {{round, 0, 0}, from}, std::uint8_t(phase), coding};

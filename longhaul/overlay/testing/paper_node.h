@@ -1,9 +1,9 @@
 #pragma once
-// One node's attempt at a PaperDesk, fed by hand: what the tests of all attempts need. A test's own
-// Node derives from it and says what table it sits at.
+// One node's attempt at a PaperContext, fed by hand: what the tests of all attempts need. A test's
+// own Node derives from it and says what table it sits at.
 #include <gtest/gtest.h>
 
-#include "longhaul/overlay/testing/paper_desk.h"
+#include "longhaul/overlay/testing/paper_context.h"
 
 namespace longhaul::overlay::testing {
 
@@ -15,12 +15,12 @@ struct PaperNode {
   template <class... Rest>
   PaperNode(std::unique_ptr<const Table> about, Round round, bool exact, Rest&&... rest)
       : table(std::move(about)),
-        desk(table->grid, float(table->team.self), exact, table->phantom),
-        attempt(table->terms(round, exact), std::forward<Rest>(rest)...) {}
+        context(table->grid, float(table->team.self), exact, table->phantom),
+        attempt(table->spec(round, exact), std::forward<Rest>(rest)...) {}
 
   // --- names
   Rank self() const { return table->team.self; }
-  CodecKey vector(Rank origin) const { return {attempt.terms().key, origin}; }
+  CodecKey vector(Rank origin) const { return {attempt.spec().key, origin}; }
   TransferKey key(Phase phase, Coding coding, Rank origin) const {
     return {table->team.epoch, vector(origin), std::uint8_t(phase), coding};
   }
@@ -29,11 +29,11 @@ struct PaperNode {
   TransferKey mean(Rank by) const { return key(Phase::mean, Coding::down, by); }
 
   // --- inputs
-  void contribute(double weight) { attempt.contribute(table->grid.length(), weight, desk); }
+  void contribute(double weight) { attempt.contribute(table->grid.length(), weight, context); }
   bool share(Rank from, double weight) {
-    const Share share{table->team.epoch, vector(from), table->grid.length(), attempt.terms().exact,
-                      weight};
-    return bool(attempt.take_share(from, share, desk));
+    const Announcement share{table->team.epoch, vector(from), table->grid.length(),
+                             attempt.spec().exact, weight};
+    return bool(attempt.take_announcement(from, share, context));
   }
   bool admits(Rank from, const TransferKey& key, std::size_t piece = 0) const {
     return bool(attempt.admit(from, key, piece));
@@ -41,15 +41,15 @@ struct PaperNode {
   // An admitted piece, all of whose values are `value`, just as given.
   bool give(Rank from, const TransferKey& key, std::size_t piece, double weight, float value) {
     const std::vector<float> values(table->grid.range(piece).length, value);
-    return give(from, key, piece, weight, PaperDesk::bytes_of(values));
+    return give(from, key, piece, weight, PaperContext::bytes_of(values));
   }
   // An admitted piece that comes as these bytes.
   bool give(Rank from, const TransferKey& key, std::size_t piece, double weight, Payload bytes) {
     EXPECT_TRUE(admits(from, key, piece)) << "piece " << piece << " of " << from;
-    desk.arrived = std::move(bytes);
-    Arrival arrival{from, key, table->grid.range(piece), desk.read(piece, key.coding, desk.arrived),
-                    weight};
-    return bool(attempt.take(std::move(arrival), piece, desk));
+    context.arrived = std::move(bytes);
+    Arrival arrival{from, key, table->grid.range(piece),
+                    context.read(piece, key.coding, context.arrived), weight};
+    return bool(attempt.take(std::move(arrival), piece, context));
   }
   // Brings another node the pieces that this one posted.
   void bring(const Outgoing& out, PaperNode& to) {
@@ -74,21 +74,21 @@ struct PaperNode {
   // --- answers
   std::vector<Range> posted(const TransferKey& key) const {
     std::vector<Range> ranges;
-    for (const Outgoing& out : desk.posts)
+    for (const Outgoing& out : context.posts)
       if (out.key == key) ranges.insert(ranges.end(), out.ranges.begin(), out.ranges.end());
     return ranges;
   }
-  const Outgoing& newest() const { return desk.posts.back(); }
+  const Outgoing& newest() const { return context.posts.back(); }
   // What goes out of a posted piece, now that there is room for it.
   Payload bytes(const TransferKey& key, std::size_t piece) {
-    return attempt.encoded(key, piece, desk);
+    return attempt.encoded(key, piece, context);
   }
   std::vector<float> sent(const TransferKey& key, std::size_t piece) {
-    return desk.read(piece, key.coding, bytes(key, piece));
+    return context.read(piece, key.coding, bytes(key, piece));
   }
 
   std::unique_ptr<const Table> table;
-  PaperDesk desk;
+  PaperContext context;
   A attempt;
 };
 

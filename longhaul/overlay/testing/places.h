@@ -35,8 +35,8 @@ inline Place place_of(std::uint32_t sites, std::uint32_t nodes, Rank self = 0,
 }
 
 // Of `size` workers, those who live.
-inline Team team_of(std::uint32_t size, const std::vector<Rank>& lost = {}, Rank self = 0) {
-  Team team;
+inline GroupMembers team_of(std::uint32_t size, const std::vector<Rank>& lost = {}, Rank self = 0) {
+  GroupMembers team;
   team.self = self;
   for (Rank rank = 0; rank < size; ++rank) {
     team.workers.push_back(rank);

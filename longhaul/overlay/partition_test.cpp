@@ -1,4 +1,4 @@
-#include "longhaul/overlay/grid.h"
+#include "longhaul/overlay/partition.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,11 @@
 namespace longhaul::overlay {
 namespace {
 
-TEST(Grid, PiecesTileTheVectorAndAreFoundAgain) {
+TEST(Partition, PiecesTileTheVectorAndAreFoundAgain) {
   for (std::uint64_t length : {1u, 2u, 7u, 64u, 1000u, 4097u})
     for (std::uint32_t shards : {1u, 2u, 3u, 5u, 100u})
       for (std::uint64_t longest : {1u, 4u, 64u, 5000u}) {
-        const Grid grid(length, shards, longest);
+        const Partition grid(length, shards, longest);
         std::uint64_t end = 0;
         for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
           const Range range = grid.range(piece);
@@ -26,8 +26,8 @@ TEST(Grid, PiecesTileTheVectorAndAreFoundAgain) {
       }
 }
 
-TEST(Grid, ShardsDifferByAtMostOneValue) {
-  const Grid grid(1000, 7, 1 << 20);
+TEST(Partition, ShardsDifferByAtMostOneValue) {
+  const Partition grid(1000, 7, 1 << 20);
   ASSERT_EQ(grid.pieces(), 7u);
   for (std::size_t piece = 0; piece < 7; ++piece) {
     EXPECT_EQ(grid.shard_of(piece), piece);
@@ -36,8 +36,8 @@ TEST(Grid, ShardsDifferByAtMostOneValue) {
   }
 }
 
-Team team(std::vector<Rank> workers, std::vector<Rank> members) {
-  Team team;
+GroupMembers team(std::vector<Rank> workers, std::vector<Rank> members) {
+  GroupMembers team;
   team.self = members.front();
   team.workers = std::move(workers);
   team.members = std::move(members);
@@ -45,7 +45,7 @@ Team team(std::vector<Rank> workers, std::vector<Rank> members) {
 }
 
 TEST(Plan, PiecesOfTheLostAreDealtOverTheSurvivors) {
-  const Grid grid(4000, 4, 100);
+  const Partition grid(4000, 4, 100);
   const Plan all(grid, team({0, 1, 2, 3}, {0, 1, 2, 3}));
   for (Rank rank = 0; rank < 4; ++rank) EXPECT_EQ(all.pieces_of(rank).size(), 10u);
   EXPECT_EQ(all.root(), 0u);
@@ -57,17 +57,17 @@ TEST(Plan, PiecesOfTheLostAreDealtOverTheSurvivors) {
 }
 
 TEST(Plan, AServerOwnsAllAndNeedNotTakePart) {
-  Team hub = team({0, 1}, {0, 1});
+  GroupMembers hub = team({0, 1}, {0, 1});
   hub.server = 2;
-  const Grid grid(4000, 1, 100);
+  const Partition grid(4000, 1, 100);
   const Plan plan(grid, hub);
   EXPECT_EQ(plan.pieces_of(2).size(), 40u);
   EXPECT_EQ(plan.owners().size(), 1u);
   EXPECT_EQ(plan.root(), 2u);
 }
 
-TEST(Team, OthersBeginAfterOneself) {
-  Team five = team({0, 1, 2, 3, 4}, {0, 1, 2, 4});
+TEST(GroupMembers, OthersBeginAfterOneself) {
+  GroupMembers five = team({0, 1, 2, 3, 4}, {0, 1, 2, 4});
   five.self = 2;
   EXPECT_EQ(five.others(), (std::vector<Rank>{4, 0, 1}));
 }

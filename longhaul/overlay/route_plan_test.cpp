@@ -45,7 +45,7 @@ ExchangeConfig long_one(ExchangeConfig c, std::uint32_t workers) {
   return c;
 }
 
-TEST(Ways, APlansBytesAreThoseOfAnExchange) {
+TEST(RoutePlan, APlansBytesAreThoseOfAnExchange) {
   for (const ExchangeConfig& form : forms()) {
     if (form.kind == "tsengine") continue;
     for (const std::uint32_t workers : {1u, 2u, 3u, 6u}) {
@@ -56,7 +56,7 @@ TEST(Ways, APlansBytesAreThoseOfAnExchange) {
 }
 
 // A codec of two bytes a value; a hub's mean is fp32 all the same, unless it is told otherwise.
-TEST(Ways, BytesAreThoseOfTheCodec) {
+TEST(RoutePlan, BytesAreThoseOfTheCodec) {
   for (const ExchangeConfig& form : forms()) {
     if (form.kind == "tsengine") continue;
     ExchangeConfig c = long_one(form, 4);
@@ -66,7 +66,7 @@ TEST(Ways, BytesAreThoseOfTheCodec) {
 }
 
 // What is planned when somebody is lost is for those who live.
-TEST(Ways, AfterALossTheOthersPlanAnew) {
+TEST(RoutePlan, AfterALossTheOthersPlanAnew) {
   for (const char* kind : {"direct", "hub", "ring", "binary", "halving_doubling", "forest"}) {
     ExchangeConfig c = long_one({.kind = kind}, 4);
     Exchange exchange(c);
@@ -85,7 +85,7 @@ TEST(Ways, AfterALossTheOthersPlanAnew) {
   }
 }
 
-TEST(Ways, TreesAddUpAndSayHowDeepTheyAre) {
+TEST(RoutePlan, TreesAddUpAndSayHowDeepTheyAre) {
   const auto plan_of = [](ExchangeConfig c) {
     Exchange exchange(c);
     return exchange.at(0).overlay().planned(c.length).value();
@@ -114,7 +114,7 @@ TEST(Ways, TreesAddUpAndSayHowDeepTheyAre) {
   EXPECT_NEAR(sum, 1, 1e-12);
 }
 
-TEST(Ways, WhatIsDecidedOnlineIsNotPlanned) {
+TEST(RoutePlan, WhatIsDecidedOnlineIsNotPlanned) {
   Exchange exchange({.kind = "tsengine"});
   EXPECT_FALSE(exchange.at(0).overlay().planned(5000));
 }

@@ -1,4 +1,4 @@
-#include "longhaul/overlay/grid.h"
+#include "longhaul/overlay/partition.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace longhaul::overlay {
 
-Grid::Grid(std::uint64_t length, std::uint32_t shards, std::uint64_t longest)
+Partition::Partition(std::uint64_t length, std::uint32_t shards, std::uint64_t longest)
     : length_(length), shards_(shards), longest_(longest) {
   LH_CHECK(shards > 0 && longest > 0 && length < (std::uint64_t{1} << 41));
   first_.push_back(0);
@@ -14,19 +14,19 @@ Grid::Grid(std::uint64_t length, std::uint32_t shards, std::uint64_t longest)
     first_.push_back(first_.back() + (start(s + 1) - start(s) + longest_ - 1) / longest_);
 }
 
-std::uint32_t Grid::shard_of(std::size_t piece) const {
+std::uint32_t Partition::shard_of(std::size_t piece) const {
   LH_CHECK(piece < pieces());
   const auto behind = std::upper_bound(first_.begin(), first_.end(), piece);
   return std::uint32_t(behind - first_.begin() - 1);
 }
 
-Range Grid::range(std::size_t piece) const {
+Range Partition::range(std::size_t piece) const {
   const std::uint32_t shard = shard_of(piece);
   const std::uint64_t offset = start(shard) + (piece - first_[shard]) * longest_;
   return {offset, std::min(longest_, start(shard + 1) - offset)};
 }
 
-std::optional<std::size_t> Grid::find(Range range) const {
+std::optional<std::size_t> Partition::find(Range range) const {
   if (range.offset >= length_) return std::nullopt;
   // start(s) is rounded down: the guess may be one too low.
   std::uint64_t shard = range.offset * shards_ / length_;

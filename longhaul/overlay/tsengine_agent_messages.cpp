@@ -12,8 +12,8 @@ Agent::Bucket* Agent::find(std::uint32_t number) {
   return number < buckets_.size() ? &buckets_[number] : nullptr;
 }
 
-void Agent::say(Rank to, Note note, AttemptContext& context, Service service) {
-  context.notes.push_back({terms_.key, to, std::move(note), service});
+void Agent::say(Rank to, AttemptMessage note, AttemptContext& context, Service service) {
+  context.notes.push_back({spec_.key, to, std::move(note), service});
 }
 
 void Agent::pass(Orders&& orders, AttemptContext& context) {
@@ -27,11 +27,11 @@ template <class M>
 void Agent::report(const M& one, AttemptContext& context) {
   if (!serves()) return say(server(), write(one), context);
   Orders orders;
-  LH_CHECK(coordinator_.hear(terms_.key, terms_.team->self, one, orders));
+  LH_CHECK(coordinator_.hear(spec_.key, spec_.team->self, one, orders));
   pass(std::move(orders), context);
 }
 
-Status Agent::take_note(Rank from, const Note& note, AttemptContext& context) {
+Status Agent::take_message(Rank from, const AttemptMessage& note, AttemptContext& context) {
   return read(note, [&](const auto& one) -> Status { return hear(from, one, context); });
 }
 
@@ -39,7 +39,7 @@ template <class M>
 Status Agent::hear(Rank from, const M& one, AttemptContext& context) {
   if (!serves()) return refuse(from, "a report for a node that does not coordinate");
   Orders orders;
-  LH_TRY(coordinator_.hear(terms_.key, from, one, orders));
+  LH_TRY(coordinator_.hear(spec_.key, from, one, orders));
   pass(std::move(orders), context);
   return Ok{};
 }
@@ -54,7 +54,7 @@ Status Agent::hear(Rank from, const Assign& assign, AttemptContext& context) {
     bucket->let_go = true;
     return Ok{};
   }
-  if (assign.xfer <= bucket->obeyed || assign.to == terms_.team->self || assign.to == server() ||
+  if (assign.xfer <= bucket->obeyed || assign.to == spec_.team->self || assign.to == server() ||
       !takes_part(assign.to))
     return refuse(from, "an order about a mean that cannot be");
   send(*bucket, {assign.xfer, true, assign.to, context.now + Time(assign.allowed)}, {}, context);
@@ -65,13 +65,13 @@ Status Agent::hear(Rank from, const Merge& merge, AttemptContext& context) {
   Bucket* bucket = find(merge.bucket);
   const bool ready = bucket && contributed() && weight() > 0 && !serves() && !bucket->given &&
                      !bucket->in && !bucket->out && bucket->missing > 0;
-  if (!ready || from != server() || merge.xfer <= bucket->obeyed || merge.to == terms_.team->self ||
+  if (!ready || from != server() || merge.xfer <= bucket->obeyed || merge.to == spec_.team->self ||
       !(merge.to == server() || takes_part(merge.to)))
     return refuse(from, "an order about a part that cannot be");
   Sending sending;
   const Sum& sum = bucket->sum;
   sending.weight = sum.weight > 0 ? sum.weight : weight();
-  sending.counted = to_bits(sum.weight > 0 ? sum.counted : std::vector<Rank>{terms_.team->self});
+  sending.counted = to_bits(sum.weight > 0 ? sum.counted : std::vector<Rank>{spec_.team->self});
   send(*bucket, {merge.xfer, false, merge.to, context.now + Time(merge.allowed)},
        std::move(sending), context);
   return Ok{};
@@ -80,7 +80,7 @@ Status Agent::hear(Rank from, const Merge& merge, AttemptContext& context) {
 // What was not taken until now will never be.
 Status Agent::hear(Rank from, const Fence& fence, AttemptContext& context) {
   Bucket* bucket = find(fence.bucket);
-  if (!bucket || from != server() || !takes_part(fence.from) || fence.from == terms_.team->self)
+  if (!bucket || from != server() || !takes_part(fence.from) || fence.from == spec_.team->self)
     return refuse(from, "a fence that cannot be");
   Past& past = bucket->past[fence.from];
   const bool taken = past.taken && past.xfer == fence.xfer;
@@ -96,7 +96,7 @@ Status Agent::hear(Rank from, const Fence& fence, AttemptContext& context) {
 
 Status Agent::hear(Rank from, const Sending& sending, AttemptContext& context) {
   Bucket* bucket = find(sending.bucket);
-  if (!bucket || from == terms_.team->self) return refuse(from, "what cannot be announced");
+  if (!bucket || from == spec_.team->self) return refuse(from, "what cannot be announced");
   return sending.mean ? hear_mean(from, sending, *bucket, context)
                       : hear_part(from, sending, *bucket, context);
 }
@@ -118,7 +118,7 @@ Status Agent::check_part(Rank from, const Sending& sending, const Bucket& bucket
   const bool awaits =
       serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given && !bucket.out;
   if (!awaits || bucket.in) return refuse(from, "a part that was not awaited");
-  const auto foreign = [&](Rank rank) { return !takes_part(rank) || rank == terms_.team->self; };
+  const auto foreign = [&](Rank rank) { return !takes_part(rank) || rank == spec_.team->self; };
   if (!std::binary_search(counted.begin(), counted.end(), from) ||
       std::any_of(counted.begin(), counted.end(), foreign) ||
       !disjoint(counted, bucket.sum.counted) || !(sending.weight > 0))
@@ -127,7 +127,7 @@ Status Agent::check_part(Rank from, const Sending& sending, const Bucket& bucket
   // The server knows what each brings.
   double sum = 0;
   for (const Rank rank : counted) {
-    const double share = weights_[*terms_.team->index_of(rank)];
+    const double share = weights_[*spec_.team->index_of(rank)];
     if (!(share > 0)) return refuse(from, "a part of who brings nothing");
     sum += share;
   }
@@ -145,7 +145,7 @@ Status Agent::hear_part(Rank from, const Sending& sending, Bucket& bucket,
   }
   std::vector<Rank> counted = from_bits(sending.counted);
   LH_TRY(check_part(from, sending, bucket, counted));
-  if (serves() && !coordinator_.expects(terms_.key, sending.bucket, sending.xfer, from))
+  if (serves() && !coordinator_.expects(spec_.key, sending.bucket, sending.xfer, from))
     return refuse(from, "a part that was not asked of it");
   bucket.in = In{from,
                  sending.xfer,
@@ -222,7 +222,7 @@ void Agent::stop(Bucket& bucket, AttemptContext& context) {
   const auto counted = std::max<std::size_t>(bucket.sum.counted.size(), 1);
   if (bucket.out->left > 0)
     context.cancelled.emplace_back(
-        bucket.out->mean ? mean_key() : part_key(terms_.team->self, counted), bucket.out->to);
+        bucket.out->mean ? mean_key() : part_key(spec_.team->self, counted), bucket.out->to);
   bucket.out.reset();
 }
 

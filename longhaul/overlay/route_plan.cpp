@@ -8,66 +8,66 @@
 namespace longhaul::overlay {
 
 // A star around each owner.
-std::optional<Ways> Topology::ways(const Grid& grid, const Team& team) const {
-  if (auto forest = this->forest(grid, team)) return Ways{*std::move(forest)};
+std::optional<RoutePlan> Topology::routes(const Partition& grid, const GroupMembers& team) const {
+  if (auto forest = this->forest(grid, team)) return RoutePlan{*std::move(forest)};
   const Plan plan(grid, team);
-  Ways ways;
+  RoutePlan routes;
   for (const Rank owner : plan.owners()) {
     const std::uint32_t root = team.place_of(owner).value();
     const std::vector<std::uint32_t> to_root(team.nodes(), root);
-    ways.forest.trees.push_back({root, to_root, to_root});
+    routes.forest.trees.push_back({root, to_root, to_root});
   }
   for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
     const auto owners = plan.owners();
     const auto owner = std::lower_bound(owners.begin(), owners.end(), plan.owner(piece));
-    ways.forest.tree_of.push_back(std::uint32_t(owner - owners.begin()));
+    routes.forest.tree_of.push_back(std::uint32_t(owner - owners.begin()));
   }
-  return ways;
+  return routes;
 }
 
-std::optional<Ways> Hub::ways(const Grid& grid, const Team& team) const {
-  auto ways = Topology::ways(grid, team);
-  if (options_.exact_means) ways->means = Coding::exact;
-  return ways;
+std::optional<RoutePlan> Hub::routes(const Partition& grid, const GroupMembers& team) const {
+  auto routes = Topology::routes(grid, team);
+  if (options_.exact_means) routes->means = Coding::exact;
+  return routes;
 }
 
 // Once round to the owner, who stands last, and once round from it.
-std::optional<Ways> Ring::ways(const Grid& grid, const Team& team) const {
-  auto ways = Topology::ways(grid, team);
+std::optional<RoutePlan> Ring::routes(const Partition& grid, const GroupMembers& team) const {
+  auto routes = Topology::routes(grid, team);
   std::vector<std::uint32_t> places;
   for (const Rank rank : circle(team)) places.push_back(team.place_of(rank).value());
-  for (Tree& tree : ways->forest.trees)
+  for (Tree& tree : routes->forest.trees)
     for (std::size_t i = 0; i < places.size(); ++i) {
       const std::uint32_t from = places[i], to = places[(i + 1) % places.size()];
       if (from != tree.root) tree.reduce_to[from] = to;
       if (to != tree.root) tree.spread_from[to] = from;
     }
-  return ways;
+  return routes;
 }
 
 std::optional<Traffic> AgreedMean::planned(std::uint64_t length) const {
   LH_CHECK(length > 0);
-  const Team& team = groups_.at(0).team();
+  const GroupMembers& team = groups_.at(0).team();
   if (team.members.empty()) return std::nullopt;
   const Topology& topology = *common_.topology;
-  const Grid grid(length, topology.shards(std::uint32_t(team.workers.size())),
-                  topology.longest(length, common_.place.longest_piece()));
-  const auto ways = topology.ways(grid, team);
-  if (!ways) return std::nullopt;
+  const Partition grid(length, topology.shards(std::uint32_t(team.workers.size())),
+                       topology.longest(length, common_.place.longest_piece()));
+  const auto routes = topology.routes(grid, team);
+  if (!routes) return std::nullopt;
   struct Sum {
     std::uint64_t values = 0, part = 0, mean = 0;  // bytes of a part and of the mean
   };
   Traffic traffic;
-  std::vector<Sum> sums(ways->forest.trees.size());
+  std::vector<Sum> sums(routes->forest.trees.size());
   for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
-    Sum& sum = sums[ways->forest.tree_of[piece]];
+    Sum& sum = sums[routes->forest.tree_of[piece]];
     const std::uint64_t values = grid.range(piece).length;
     sum.values += values;
     sum.part += common_.coder.size(Coding::up, values);
-    sum.mean += common_.coder.size(ways->means, values);
+    sum.mean += common_.coder.size(routes->means, values);
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const Tree& tree = ways->forest.trees[i];
+    const Tree& tree = routes->forest.trees[i];
     if (sums[i].values == 0) continue;
     for (std::uint32_t place = 0; place < team.nodes(); ++place) {
       if (place == tree.root) continue;

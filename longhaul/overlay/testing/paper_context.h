@@ -13,18 +13,18 @@ namespace longhaul::overlay::testing {
 
 // One node's part in an exchange of `length` values in pieces of `longest`, and what it is about.
 struct Table {
-  Table(Team who, std::uint64_t length, std::uint32_t shards, std::uint64_t longest)
+  Table(GroupMembers who, std::uint64_t length, std::uint32_t shards, std::uint64_t longest)
       : team(std::move(who)), grid(length, shards, longest), plan(grid, team) {}
   // One shard, whose pieces go along trees.
-  Table(Team who, std::uint64_t length, std::uint64_t longest, const Forest& forest)
+  Table(GroupMembers who, std::uint64_t length, std::uint64_t longest, const Forest& forest)
       : team(std::move(who)), grid(length, 1, longest), plan(grid, team, forest) {}
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
-  Terms terms(Round round = 0, bool exact = false) const {
+  ExchangeSpec spec(Round round = 0, bool exact = false) const {
     return {{round, 0, 0}, exact, &team, &plan};
   }
-  Team team;
-  Grid grid;
+  GroupMembers team;
+  Partition grid;
   Plan plan;
   bool phantom = false;  // sizes, and no numbers
 };
@@ -33,7 +33,8 @@ struct Table {
 // point. `own`: what it writes in place of any value, if there is one.
 class CountingCodec final : public Codec {
  public:
-  CountingCodec(const Grid& grid, std::map<std::size_t, int>& counts, bool whole, const float* own)
+  CountingCodec(const Partition& grid, std::map<std::size_t, int>& counts, bool whole,
+                const float* own)
       : grid_(grid), counts_(counts), whole_(whole), own_(own) {}
   std::size_t encoded_size(std::size_t length) const override { return sizeof(float) * length; }
   Buffer encode(const CodecKey&, Range at, std::span<const float> values) override {
@@ -52,14 +53,14 @@ class CountingCodec final : public Codec {
   }
 
  private:
-  const Grid& grid_;
+  const Partition& grid_;
   std::map<std::size_t, int>& counts_;
   const bool whole_;
   const float* own_;
 };
 
-struct Paper {  // what a PaperDesk is made of before it is a context
-  Paper(const Grid& grid, float value, bool phantom)
+struct Paper {  // what a PaperContext is made of before it is a context
+  Paper(const Partition& grid, float value, bool phantom)
       : own(value),
         values(phantom ? 0 : grid.length(), value),
         coder(phantom, std::make_unique<CountingCodec>(grid, own_asked, false, &own),
@@ -70,13 +71,14 @@ struct Paper {  // what a PaperDesk is made of before it is a context
   Coder coder;
 };
 
-class PaperDesk final : public Paper, public AttemptContext {
+class PaperContext final : public Paper, public AttemptContext {
  public:
-  explicit PaperDesk(const Grid& grid, float value = 0, bool exact = false, bool phantom = false)
+  explicit PaperContext(const Partition& grid, float value = 0, bool exact = false,
+                        bool phantom = false)
       : Paper(grid, value, phantom),
         AttemptContext(ExchangeBuffers(coder, grid, {}, exact, values)) {}
-  PaperDesk(const PaperDesk&) = delete;
-  PaperDesk& operator=(const PaperDesk&) = delete;
+  PaperContext(const PaperContext&) = delete;
+  PaperContext& operator=(const PaperContext&) = delete;
 
   void set_own(float value) {
     own = value;
@@ -85,9 +87,9 @@ class PaperDesk final : public Paper, public AttemptContext {
   std::vector<float> read(std::size_t piece, Coding coding, const Payload& bytes) const {
     return buffers.read(piece, coding, bytes);
   }
-  std::vector<std::pair<Rank, Roster>> rosters() const {
-    std::vector<std::pair<Rank, Roster>> told;
-    for (const Rank to : roster_to) told.emplace_back(to, *roster);
+  std::vector<std::pair<Rank, Contributors>> rosters() const {
+    std::vector<std::pair<Rank, Contributors>> told;
+    for (const Rank to : contributors_to) told.emplace_back(to, *roster);
     return told;
   }
   static Payload bytes_of(std::span<const float> values) {

@@ -22,12 +22,12 @@ struct TsEngineNotes : ::testing::Test {
 
 // What is announced must be known before the first piece: notes of a class go in order.
 TEST_F(TsEngineNotes, MergeAnnouncesAPartAndThenSendsItInTheSameClass) {
-  node.desk.now = Time(500);
+  node.context.now = Time(500);
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 4, 1000}));
-  ASSERT_EQ(node.desk.notes.size(), 1u);
-  ASSERT_EQ(node.desk.posts.size(), 1u);
-  EXPECT_EQ(node.desk.notes[0].service.priority, node.newest().service.priority);
-  EXPECT_EQ(node.desk.notes[0].service.order, node.newest().service.order);
+  ASSERT_EQ(node.context.notes.size(), 1u);
+  ASSERT_EQ(node.context.posts.size(), 1u);
+  EXPECT_EQ(node.context.notes[0].service.priority, node.newest().service.priority);
+  EXPECT_EQ(node.context.notes[0].service.order, node.newest().service.order);
   EXPECT_EQ(node.told(), (Lines{"7: sending bucket 0, xfer 4, mean 0, weight 1, counted {3}"}));
   EXPECT_EQ(node.newest().key, node.own(3));
   EXPECT_EQ(node.newest().to, 7u);
@@ -55,7 +55,7 @@ TEST_F(TsEngineNotes, OrdersAboutPartsComeFromTheCoordinatorAndMakeSense) {
   EXPECT_FALSE(early.hear(2, Merge{0, 7, 1, kMinute})) << "before its part is here";
   idle.contribute(0);
   EXPECT_FALSE(idle.hear(2, Merge{0, 7, 1, kMinute})) << "it brings nothing";
-  EXPECT_TRUE(node.desk.posts.empty() && node.told().empty());
+  EXPECT_TRUE(node.context.posts.empty() && node.told().empty());
   EXPECT_TRUE(node.hear(2, Merge{0, 7, 1, kMinute}));
 }
 
@@ -66,8 +66,8 @@ TEST_F(TsEngineNotes, APartIsOrderedOnceAtATimeAndNotWhenItIsGone) {
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 2, kMinute}));
   EXPECT_FALSE(node.hear(2, Merge{0, 5, 3, kMinute})) << "it is being sent";
   EXPECT_TRUE(node.hear(2, Merge{1, 5, 3, kMinute})) << "of another bucket";
-  node.desk.now = Time(kMinute);
-  node.attempt.on_time(node.desk);
+  node.context.now = Time(kMinute);
+  node.attempt.on_time(node.context);
   EXPECT_FALSE(node.hear(2, Merge{0, 7, 2, kMinute})) << "the order that was given up";
   EXPECT_TRUE(node.hear(2, Merge{0, 2, 4, kMinute}));
   ASSERT_TRUE(node.hear(2, Got{0, 4, false, 1}));
@@ -171,7 +171,7 @@ TEST_F(TsEngineNotes, AllWhoSendAMeanAreTold) {
   ASSERT_TRUE(node.announce_mean(5, 0, 6));
   ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 1));
   ASSERT_TRUE(node.announce_mean(7, 0, 4));
-  node.desk.now = Time(10);
+  node.context.now = Time(10);
   ASSERT_TRUE(node.give(7, node.mean(2), 1, 0, 1));
   EXPECT_EQ(node.told(), (Lines{"5: got bucket 0, xfer 6, mean 1, elapsed 0",
                                 "7: got bucket 0, xfer 4, mean 1, elapsed 0",
@@ -247,11 +247,11 @@ TEST_F(TsEngineServerNotes, GivesUpWithAReason) {
   Node node(2);
   ASSERT_TRUE(node.share(3, 1));
   for (Xfer xfer = 1; xfer <= 13; ++xfer) {
-    EXPECT_EQ(node.desk.given_up, "");
+    EXPECT_EQ(node.context.given_up, "");
     ASSERT_TRUE(node.hear(3, Ready{0, xfer, false, 0}));
     ASSERT_NO_FATAL_FAILURE(node.hear_itself());
   }
-  EXPECT_EQ(node.desk.given_up,
+  EXPECT_EQ(node.context.given_up,
             "round 0: 13 transfers of one bucket were not done in time, the last one from rank 3 "
             "to rank 2");
 }
@@ -264,18 +264,18 @@ TEST_F(TsEngineNotes, APartThatWasTakenIsGivenAway) {
   node.give_all(5, node.own(5), 0, 2, 1);
   ASSERT_TRUE(node.hear(2, Merge{0, 7, 2, 10}));
   node.send_all();
-  node.desk.now = Time(10);
-  node.attempt.on_time(node.desk);
+  node.context.now = Time(10);
+  node.attempt.on_time(node.context);
   const std::size_t kept = node.saved().size();
   ASSERT_TRUE(node.hear(7, Got{0, 2, false, 1})) << "after the deadline";
   EXPECT_EQ(node.saved().size() + 4 * sizeof(float), kept);
-  EXPECT_TRUE(node.desk.cancelled.empty()) << "all of it is out, and the next may be so named";
+  EXPECT_TRUE(node.context.cancelled.empty()) << "all of it is out, and the next may be so named";
 
   ASSERT_TRUE(node.hear(2, Merge{1, 7, 3, kMinute}));
   node.bytes(node.own(3), 2);
   ASSERT_TRUE(node.hear(7, Got{1, 3, false, 1})) << "half of it was taken before";
-  ASSERT_EQ(node.desk.cancelled.size(), 1u);
-  EXPECT_EQ(node.desk.cancelled[0], (std::pair{node.own(3), Rank{7}}));
+  ASSERT_EQ(node.context.cancelled.size(), 1u);
+  EXPECT_EQ(node.context.cancelled[0], (std::pair{node.own(3), Rank{7}}));
 }
 
 TEST_F(TsEngineNotes, OnlyTheReceiverOfTheLastTransferGivesThanks) {
@@ -288,8 +288,8 @@ TEST_F(TsEngineNotes, OnlyTheReceiverOfTheLastTransferGivesThanks) {
   EXPECT_FALSE(node.hear(7, Got{0, 3, false, 1})) << "another number";
   EXPECT_TRUE(node.hear(7, Got{0, 4, true, 1})) << "not the mean: like one after a deadline";
   EXPECT_EQ(node.attempt.due(), Time(10)) << "and nothing has changed";
-  node.desk.now = Time(10);
-  node.attempt.on_time(node.desk);
+  node.context.now = Time(10);
+  node.attempt.on_time(node.context);
   EXPECT_TRUE(node.hear(7, Got{0, 4, false, 1})) << "taken all the same";
   EXPECT_FALSE(node.hear(7, Got{0, 4, false, 1})) << "again";
 }
@@ -298,17 +298,17 @@ TEST_F(TsEngineNotes, WhoHasServedAMeanOffersItAgain) {
   ASSERT_TRUE(node.announce_mean(5, 0, 1));
   node.give_all(5, node.mean(2), 0, 0, 1);
   ASSERT_TRUE(node.hear(2, Assign{0, 7, 2, 10}));
-  node.desk.now = Time(10);
-  node.attempt.on_time(node.desk);
+  node.context.now = Time(10);
+  node.attempt.on_time(node.context);
   ASSERT_TRUE(node.hear(2, Assign{0, 7, 5, 10}));
   node.bytes(node.mean(2), 0);
-  node.told(), node.desk.cancelled.clear();
+  node.told(), node.context.cancelled.clear();
   EXPECT_TRUE(node.hear(7, Got{0, 2, true, 40})) << "of the transfer that was given up";
   EXPECT_TRUE(node.hear(5, Got{0, 5, true, 40})) << "of another";
   EXPECT_TRUE(node.told().empty());
   EXPECT_TRUE(node.hear(7, Got{0, 5, true, 40}));
   EXPECT_EQ(node.told(), (Lines{"2: offer bucket 0, xfer 5, after 1, elapsed 40"}));
-  EXPECT_EQ(node.desk.cancelled, (decltype(node.desk.cancelled){{node.mean(2), 7}}));
+  EXPECT_EQ(node.context.cancelled, (decltype(node.context.cancelled){{node.mean(2), 7}}));
 }
 
 // The mean proves that the part was counted, whatever its receiver says later.
@@ -328,8 +328,8 @@ TEST_F(TsEngineNotes, WhatIsGivenAwayTakesNothingThatIsStillOnItsWay) {
   ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}));
   node.give_all(5, node.own(5), 0, 2, 1);
   ASSERT_TRUE(node.hear(2, Merge{0, 2, 2, 10}));
-  node.desk.now = Time(10);
-  node.attempt.on_time(node.desk);
+  node.context.now = Time(10);
+  node.attempt.on_time(node.context);
   ASSERT_TRUE(node.announce(7, 0, 3, 1, {7}));
   ASSERT_TRUE(node.give(7, node.own(7), 0, 1, 1));
   ASSERT_TRUE(node.hear(2, Got{0, 2, false, 1}));
@@ -349,20 +349,20 @@ TEST_F(TsEngineNotes, WhatIsNotDoneInTimeIsReported) {
   ASSERT_TRUE(node.hear(2, Assign{0, 7, 2, 100}) && node.hear(2, Merge{1, 5, 3, 60}));
   EXPECT_EQ(node.attempt.due(), Time(60));
   node.told();
-  node.desk.now = Time(59);
-  node.attempt.on_time(node.desk);
-  EXPECT_TRUE(node.told().empty() && node.desk.cancelled.empty());
-  node.desk.now = Time(60);
-  node.attempt.on_time(node.desk);
+  node.context.now = Time(59);
+  node.attempt.on_time(node.context);
+  EXPECT_TRUE(node.told().empty() && node.context.cancelled.empty());
+  node.context.now = Time(60);
+  node.attempt.on_time(node.context);
   EXPECT_EQ(node.told(), (Lines{"2: ready bucket 1, xfer 3, taken 0, elapsed 0"}));
-  EXPECT_EQ(node.desk.cancelled, (decltype(node.desk.cancelled){{node.own(3), 5}}));
+  EXPECT_EQ(node.context.cancelled, (decltype(node.context.cancelled){{node.own(3), 5}}));
   EXPECT_EQ(node.attempt.due(), Time(100));
-  node.desk.posts.pop_back(), node.desk.cancelled.clear();
+  node.context.posts.pop_back(), node.context.cancelled.clear();
   node.send_all();
-  node.desk.now = Time(200);
-  node.attempt.on_time(node.desk);
+  node.context.now = Time(200);
+  node.attempt.on_time(node.context);
   EXPECT_EQ(node.told(), (Lines{"2: offer bucket 0, xfer 2, after 2, elapsed 0"}));
-  EXPECT_TRUE(node.desk.cancelled.empty()) << "all of it is out";
+  EXPECT_TRUE(node.context.cancelled.empty()) << "all of it is out";
   EXPECT_EQ(node.attempt.due(), std::nullopt);
 }
 
@@ -398,12 +398,12 @@ TEST_F(TsEngineNotes, FencesComeFromTheCoordinatorAndAreAboutOthers) {
   EXPECT_FALSE(node.hear(2, Fence{0, 4, 1})) << "no member";
   EXPECT_FALSE(node.hear(2, Fence{0, 3, 1})) << "this node itself";
   EXPECT_FALSE(node.hear(2, Fence{0, 7, 0})) << "no number";
-  Note strange = write(Fence{0, 7, 1});
+  AttemptMessage strange = write(Fence{0, 7, 1});
   strange.kind = 9;
-  EXPECT_FALSE(node.attempt.take_note(2, strange, node.desk)) << "of no kind";
+  EXPECT_FALSE(node.attempt.take_message(2, strange, node.context)) << "of no kind";
   strange = write(Fence{0, 7, 1});
   strange.words.pop_back();
-  EXPECT_FALSE(node.attempt.take_note(2, strange, node.desk)) << "cut short";
+  EXPECT_FALSE(node.attempt.take_message(2, strange, node.context)) << "cut short";
   EXPECT_TRUE(node.told().empty());
   EXPECT_TRUE(node.hear(2, Fence{0, 7, 1}));
 }

@@ -11,12 +11,12 @@
 
 namespace longhaul::overlay {
 
-class Grid {
+class Partition {
  public:
-  Grid() = default;
+  Partition() = default;
   // `length` values, at most `longest` of them in a piece. Shard s is [s d/n, (s+1) d/n), rounded
   // down; it is empty where there are fewer values than shards.
-  Grid(std::uint64_t length, std::uint32_t shards, std::uint64_t longest);
+  Partition(std::uint64_t length, std::uint32_t shards, std::uint64_t longest);
 
   std::uint64_t length() const { return length_; }
   std::size_t pieces() const { return first_.empty() ? 0 : first_.back(); }

@@ -35,8 +35,8 @@ AttemptContext Exchange::context(Round round, Time now, Payload arrived) {
 
 void Exchange::carry_out(Round round, AttemptContext& context, GroupTurn& turn) {
   for (const auto& [piece, values] : context.means) put_piece(round, piece, values);
-  for (auto& [counted, weight] : context.rosters_here)
-    put_roster(round, std::move(counted), weight, team_.epoch);
+  for (auto& [counted, weight] : context.contributors_known)
+    put_contributors(round, std::move(counted), weight, team_.epoch);
   // In the class of the pieces and before them: it comes first.
   for (const auto& [to, share] : context.shares) turn.own.send(to, share, {}, kBulk);
   for (AttemptActions::Told& told : context.notes) {
@@ -46,9 +46,9 @@ void Exchange::carry_out(Round round, AttemptContext& context, GroupTurn& turn) 
   }
   if (context.roster) {
     Message message;  // one buffer for all
-    message.kind = Roster::kKind;
+    message.kind = Contributors::kKind;
     message.head = Payload(share(to_wire(*context.roster)));
-    for (const Rank to : context.roster_to) turn.own.send(to, message, kControl);
+    for (const Rank to : context.contributors_to) turn.own.send(to, message, kControl);
   }
   for (const auto& [key, to] : context.cancelled) common_.transfer->cancel(key, to);
   for (Outgoing& outgoing : context.posts)
