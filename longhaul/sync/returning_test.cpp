@@ -55,8 +55,8 @@ struct Returner {
   // The mean of the round that runs.
   void mean(std::vector<Rank> counted, Epoch formed, float value = 1) {
     const Round round = probe->rounds_done();
-    overlay->outcomes[{round, 0, 0}] = {{value, value + 1}, 2, counted, {}, formed};
-    overlay->outcomes[{round, 0, 1}] = {{value + 2}, 2, counted, {}, formed};
+    overlay->outcomes[{round, 0, 0}] = {{value, value + 1}, 2, counted, formed};
+    overlay->outcomes[{round, 0, 1}] = {{value + 2}, 2, counted, formed};
     progress();
   }
   void round(std::vector<Rank> counted, Epoch formed, float value = 1) {
