@@ -76,6 +76,8 @@ Status StopRule::on_message(Rank from, const Message& message, Turn& turn) {
       decide(m);
     } else {
       if (m.epoch != turn.view().epoch) return Ok{};
+      if (m.verdicts.size() > config_.lag + 1 + config_.apart)  // more than a node keeps
+        return malformed("verdicts on " + std::to_string(m.verdicts.size()) + " rounds");
       for (const Verdict& v : m.verdicts) LH_TRY(check(v));
       for (const Verdict& v : m.verdicts) decide(v);
       if (unheard_.erase(from) > 0 && unheard_.empty()) take_over(turn);

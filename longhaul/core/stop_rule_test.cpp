@@ -154,5 +154,17 @@ TEST(StopRule, RefusesAVerdictThatIsNotDue) {
   }
 }
 
+TEST(StopRule, RefusesMoreVerdictsThanANodeKeeps) {
+  StopNet net({.report_every = 2, .lag = 1}, 2, 1);
+  net.done(0, 0);
+  for (const std::size_t count : {3u, 4u}) {
+    Message message;
+    message.kind = StopRule::Known::kKind;
+    const std::vector<StopRule::Verdict> verdicts(count, {1, StopRule::Reason::none});
+    message.head = Payload(share(to_wire(StopRule::Known{0, verdicts})));
+    EXPECT_EQ(bool(net.net.inject(1, 0, message)), count == 3) << count;
+  }
+}
+
 }  // namespace
 }  // namespace longhaul
