@@ -24,6 +24,7 @@ SEED = 17
 SETS = ["--set", "model.kind=mlp", "--set", "model.hidden=[512]", "--set", "data.features=96",
         "--set", "sync.kind=bsp", "--set", f"stop.max_rounds={ROUNDS}",
         "--set", "net.pace=true", "--set", "site.*.step_ms=15",  # for 3 s on any machine
+        *launch_test.LOSE,
         "--set", "report.every_rounds=10", "--set", "transfer.chunk_kib=8"]
 PATIENCE_S = 80
 

@@ -51,7 +51,7 @@ steps = 3
 [overlay]
 kind = "hub"
 [net]
-silence_s = 3
+silence_s = 20
 meet_s = 60
 """
 SITES = ["tokyo", "lima", "oslo"]
@@ -167,6 +167,9 @@ class Case(cli_test.Case):
 
 LONG = ["--set", "stop.max_rounds=3000", "--set", "report.every_rounds=100"]
 PACED = ["--set", "net.pace=true", "--set", "site.*.step_ms=1"]  # 3 ms a round, at least
+# A pause of the machine does not make a live site a lost one in less than `silence_s`: 20 s where
+# none is lost on purpose; where one is, the others wait for it.
+LOSE = ["--set", "net.silence_s=6"]
 
 
 class Same(Case):
@@ -236,8 +239,9 @@ class Paced(Case):
         self.assertIn(f"{real['overruns']} of 54 steps took longer", text)
         computing = [run["compute_utilisation"] * run["time_s"] for run in (simulated, real)]
         self.assertGreater(computing[0], 0.6)
-        if real["overruns"] == 0:
-            self.assertAlmostEqual(computing[1], computing[0], delta=0.05 * computing[0])
+        self.assertGreater(computing[1], 0.95 * computing[0])
+        if ALL and real["overruns"] == 0:  # how late a step ends depends on the machine
+            self.assertLess(computing[1], 1.05 * computing[0])
         self.assertNotIn("overruns", simulated)
 
     def test_also_while_step_times_change(self):
@@ -253,7 +257,7 @@ class Paced(Case):
         computing = [run["compute_utilisation"] * run["time_s"] for run in (simulated, real)]
         for found in computing:  # 18 steps, of which 5 or so begin in the first 0.1 s
             self.assertGreater(found, 18 * 0.04)
-        if real["overruns"] == 0:
+        if ALL and real["overruns"] == 0:
             self.assertAlmostEqual(computing[1], computing[0], delta=0.15 * computing[0])
 
     def test_a_run_whose_steps_take_longer_is_void(self):
@@ -276,7 +280,7 @@ class Paced(Case):
         launch.send_signal(signal.SIGINT)
         code, text = self.end(launch)
         self.assertEqual(code, 130, text)
-        self.assertLess(time.monotonic() - begin, 4, text)
+        self.assertLess(time.monotonic() - begin, 50, text)  # of a step of 100 s
         for file in folders:
             self.assertTrue(list((file.parent / "checkpoints").glob("*.checkpoint")), text)
 
@@ -286,17 +290,17 @@ class Lost(Case):
 
     def lose(self, number, victim, *sets):
         shutil.rmtree(self.folder / "runs", ignore_errors=True)  # checkpoints of the run before
-        launch = self.start("launch", "job.toml", *LONG, *sets)
+        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE, *sets)
         self.until_checkpoints(launch, SITES)
         sites = self.sites_of(launch)
         self.assertEqual(sorted(sites), sorted(SITES))
         begin = time.monotonic()
         os.kill(sites[victim], number)
         others = [pid for name, pid in sites.items() if name != victim]
-        self.until(launch, f"({victim})", timeout=15)
-        text = self.said(launch)
+        self.until(launch, f"({victim})")
         noticed = time.monotonic() - begin
-        self.assertLess(noticed, 3 + 8.5, text)
+        if ALL:
+            self.assertLess(noticed, 6 + 8.5, self.said(launch))
         while any(map(alive, others)):
             self.assertLess(time.monotonic() - begin, 80, "hangs:\n" + self.said(launch)[-3000:])
             time.sleep(0.1)
@@ -327,7 +331,7 @@ class Lost(Case):
 
     def test_one_of_two_is_no_majority_and_ends_with_code_3(self):
         self.write(job_of(SITES[:2]))
-        launch = self.start("launch", "job.toml", *LONG)
+        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE)
         self.until_checkpoints(launch, SITES[:2])
         os.kill(self.sites_of(launch)["lima"], signal.SIGKILL)
         code, text = self.end(launch)
@@ -335,12 +339,12 @@ class Lost(Case):
         self.assertIn("lost rank 1 (lima); agreement needs 2 of the 2 members", text)
 
     def test_a_killed_launch_leaves_no_process(self):
-        launch = self.start("launch", "job.toml", *LONG)
+        launch = self.start("launch", "job.toml", *LONG, *PACED)
         self.until_checkpoints(launch, SITES)
         sites = self.sites_of(launch)
         self.assertEqual(len(sites), 3)
         launch.kill()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while any(map(alive, sites.values())):
             self.assertLess(time.monotonic(), end, "a process is left")
             time.sleep(0.05)
@@ -451,7 +455,7 @@ class Cut(Case):
     def test_fifty_connections_cut_in_the_middle_of_frames_change_no_bit(self):
         sets = ["--set", "stop.max_rounds=400", "--set", "sync.kind=bsp", "--set",
                 "overlay.kind=direct", "--set", "report.every_rounds=200", "--set",
-                "net.streams=2", "--set", "net.silence_s=20"]
+                "net.streams=2"]
         expected = self.simulated_hash(*sets, "--out", "runs/simulated")
         # A third of the run's bytes is left for cuts that find their connection closed already.
         cuts = Cuts(self.summary("runs/simulated")["wan_bytes"] // 75, 50)
@@ -559,7 +563,7 @@ class Alone(Case):
         code, text = self.end(first)
         self.assertEqual(code, 3, text)
         self.assertIn("another job", text)
-        self.until(other, "another job", timeout=10)
+        self.until(other, "another job")
         other.kill()
 
     def test_sites_on_different_networks_refuse_one_another(self):
@@ -573,7 +577,7 @@ class Alone(Case):
             self.assertEqual(code, 3, text)
             self.assertIn("rank 1 (lima)", text)
             self.assertIn("start all sites with the same job file, --set and --wan", text)
-            self.until(other, "another job", timeout=10)
+            self.until(other, "another job")
             other.kill()
 
     def test_a_network_that_is_none_is_named(self):
@@ -589,7 +593,7 @@ class Alone(Case):
         names = [*SITES, "bonn"]
         self.write(job_of(names))
         # Three steps of 25 ms a round: 15 s at least, more than lima needs to be back.
-        slow = ["--set", "stop.max_rounds=200", "--set", "net.pace=true"]
+        slow = ["--set", "stop.max_rounds=200", "--set", "net.pace=true", *LOSE]
 
         def start(name, *more):
             return self.site("--site", name, "--addresses", addresses, "--out", name, *slow, *more)

@@ -59,7 +59,7 @@ class Strangers(Case):
 
     def test_they_are_turned_away_in_a_line_each_and_the_job_is_done(self):
         sets = ["--set", "stop.max_rounds=600", "--set", "sync.kind=bsp", "--set",
-                "overlay.kind=direct", "--set", "net.silence_s=20"]
+                "overlay.kind=direct"]
         expected = self.simulated_hash(*sets, "--out", "runs/simulated")
         addresses = free_addresses(3)
         port = int(addresses.split(",")[0].rsplit(":", 1)[1])
@@ -68,6 +68,7 @@ class Strangers(Case):
             return self.start("site", "job.toml", "--site", name, "--addresses", addresses, "--out",
                               name, *sets)
 
+        started = time.monotonic()
         sites = [site(name) for name in SITES[:2]]
         until = time.monotonic() + 60
         while True:  # it listens
@@ -87,7 +88,7 @@ class Strangers(Case):
             with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(stranger.recv(1), b"")
             stranger.close()
-        self.assertLess(time.monotonic() - begin, 15)
+        self.assertLess(time.monotonic() - begin, 60)
         self.until(sites[0], "no hello came within 5 s")
         self.until(sites[0], "others have not said hello yet")
         # The last site comes, and while they train strangers go on calling.
@@ -115,7 +116,8 @@ class Strangers(Case):
         said = self.said(sites[0]).splitlines()
         lines = [line for line in said if "refused a connection" in line]
         self.assertGreater(len(lines), len(NONSENSE))
-        self.assertLess(len(lines), 20 + 90, "notes about strangers are limited to one a second")
+        self.assertLess(len(lines), 20 + time.monotonic() - started,
+                        "notes about strangers are limited to one a second")
 
 
 if __name__ == "__main__":

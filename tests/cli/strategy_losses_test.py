@@ -58,7 +58,7 @@ class Losses(launch_test.Case):
         launch = self.start(
             "launch", "job.toml", "--set", f"sync.kind={kind}", "--set",
             f"stop.max_rounds={rounds}", "--set", "report.every_rounds=200", "--set",
-            "net.pace=true", "--set", f"site.*.step_ms={STEP_MS}", *sets,
+            "net.pace=true", "--set", f"site.*.step_ms={STEP_MS}", *launch_test.LOSE, *sets,
             *[word for key in keys for word in ("--set", f"sync.{key}")])
         self.until_checkpoints(launch, [victim])
         sites = self.sites_of(launch)
