@@ -17,6 +17,13 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_INCLUDE_CURRENT_DIR OFF)
+add_compile_definitions(LONGHAUL_VERSION="${PROJECT_VERSION}")
+
+# liblonghaul_torch.so holds the lower layers, too, and is found beside the build or in ../lib.
+include(GNUInstallDirs)
+set(CMAKE_POSITION_INDEPENDENT_CODE ${LONGHAUL_TORCH})
+set(CMAKE_BUILD_RPATH "${PROJECT_BINARY_DIR}")
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo" FORCE)

@@ -4,10 +4,6 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 
-#ifndef LONGHAUL_VERSION
-#define LONGHAUL_VERSION "0.1.0"
-#endif
-
 namespace longhaul::cli {
 
 std::string version_text() { return "longhaul " LONGHAUL_VERSION; }

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "longhaul/learn/threads.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/network.h"
 #include "longhaul/run/step_times.h"
@@ -14,7 +13,6 @@
 namespace longhaul::run {
 Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload workload,
                                                      unsigned threads) {
-  learn::use_one_thread_per_learner();
   std::unique_ptr<Simulation> simulation(new Simulation(std::move(workload)));
   LH_TRY(simulation->build(job, threads));
   return simulation;
@@ -23,6 +21,8 @@ Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload wo
 Status Simulation::build(const Job& job, unsigned threads) {
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   members_ = std::make_shared<const Members>(job.members());
+  auto thread_setup = workload_.set_up_threads();
+  if (!thread_setup) return thread_setup.error();
   auto score = workload_.make_scorer(threads);
   if (!score) return score.error();
   score_ = std::move(*score);
@@ -33,7 +33,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
           .threads = threads - 1,
           .wire_scale = job.wan.wire_scale,
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
-          .on_thread_start = learn::prepare_compute_thread},
+          .on_thread_start = *std::move(thread_setup)},
       *std::move(network), step_times(job, *members_), score_);
   while (!(*members_)[first_].is(Role::worker)) ++first_;
   for (Rank rank = 0; rank < members_->size(); ++rank) {

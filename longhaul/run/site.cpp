@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "longhaul/learn/threads.h"
 #include "longhaul/net/event_loop.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/checkpoint.h"
@@ -155,7 +154,8 @@ net::EventLoop::Observer Site::observer() {
 }
 
 Status Site::build(std::vector<net::Address> addresses) {
-  learn::use_one_thread_per_learner();
+  auto thread_setup = workload_.set_up_threads();
+  if (!thread_setup) return thread_setup.error();
   Members members = job_.members();
   members[options_.rank].incarnation = options_.rejoin ? 1 : 0;
   members_ = std::make_shared<const Members>(std::move(members));
@@ -183,7 +183,7 @@ Status Site::build(std::vector<net::Address> addresses) {
   loop_ = std::make_unique<net::EventLoop>(
       net::EventLoopConfig{
           peers_config(job_, std::move(addresses), options_.listening, job_hash(job_)),
-          *std::move(kept), learn::prepare_compute_thread, pace()},
+          *std::move(kept), *std::move(thread_setup), pace()},
       place, learner_.get(), score_, observer());
   node_ = std::make_unique<Node>(place, *std::move(strategy), learner_.get(), *loop_);
   if (!options_.record || !folder_) return Ok{};

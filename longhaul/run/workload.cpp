@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "longhaul/learn/learner.h"
-#include "longhaul/learn/model_file.h"
 #include "longhaul/learn/models/registry.h"
-#include "longhaul/learn/scorer.h"
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/torch_library.h"
 #include "longhaul/sim/phantom.h"
 
 namespace longhaul::run {
@@ -130,11 +128,32 @@ Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners*
   } else {
     LH_TRY(work.load_data(job));
   }
-  auto layout = learn::model_layout(
-      work.model_, work.split_.train ? work.split_.train->shape : learn::DataShape{});
-  if (!layout) return layout.error();
-  work.layout_ = *layout;
+  LH_TRY(work.find_layout());
   return work;
+}
+
+Status Workload::find_layout() {
+  const learn::DataShape shape = split_.train ? split_.train->shape : learn::DataShape{};
+  if (model_.kind == "script") {  // the file says
+    auto torch = torch_library();
+    if (!torch) return torch.error();
+    auto layout = (*torch)->model_layout(model_, shape);
+    if (!layout) return layout.error();
+    layout_ = *layout;
+    return Ok{};
+  }
+  auto spec = learn::model_spec(model_, shape);
+  if (!spec) return spec.error();
+  layout_ = learn::layout_of(*spec);
+  return Ok{};
+}
+
+Result<Workload::ThreadSetup> Workload::set_up_threads() const {
+  if (phantom_) return ThreadSetup();
+  auto torch = torch_library();
+  if (!torch) return torch.error();
+  (*torch)->use_one_thread_per_learner();
+  return ThreadSetup((*torch)->prepare_compute_thread);
 }
 
 Status Workload::load_own(const Job& job, const OwnLearners* own) {
@@ -160,19 +179,23 @@ Result<std::unique_ptr<Learner>> Workload::make_learner(Rank rank) const {
     return std::unique_ptr<Learner>(std::make_unique<sim::PhantomLearner>(
         layout_, data_.batch, shard.empty() ? kPhantomShard : shard.size()));
   if (own_) return own_->make(rank, members_[rank]);
-  return learn::make_learner({.model = model_,
-                              .optimizer = optimizer_,
-                              .data = split_.train,
-                              .shard = shard,
-                              .batch = data_.batch,
-                              .seed = seed_,
-                              .origin = rank});
+  auto torch = torch_library();
+  if (!torch) return torch.error();
+  return (*torch)->make_learner({.model = model_,
+                                 .optimizer = optimizer_,
+                                 .data = split_.train,
+                                 .shard = shard,
+                                 .batch = data_.batch,
+                                 .seed = seed_,
+                                 .origin = rank});
 }
 
 Result<Workload::Score> Workload::make_scorer(unsigned threads) const {
   if (phantom_) return Score();
   if (own_) return own_->score;
-  auto made = learn::make_scorer(model_, split_.test);
+  auto torch = torch_library();
+  if (!torch) return torch.error();
+  auto made = (*torch)->make_scorer(model_, split_.test);
   if (!made) return made.error();
   const std::shared_ptr<learn::Scorer> scorer = std::move(*made);
   return Score(
@@ -182,11 +205,15 @@ Result<Workload::Score> Workload::make_scorer(unsigned threads) const {
 Status Workload::save(const std::string& folder, std::span<const float> model) const {
   if (phantom_) return Ok{};
   if (own_) return write_atomically(folder + "/model.f32", std::as_bytes(model));
-  return learn::save_model(folder + "/model.pt", model_, split_.train->shape, model);
+  auto torch = torch_library();
+  if (!torch) return torch.error();
+  return (*torch)->save_model(folder + "/model.pt", model_, split_.train->shape, model);
 }
 
 Result<std::vector<float>> Workload::load_model(const std::string& path) const {
-  return learn::load_model(path, *layout_);
+  auto torch = torch_library();
+  if (!torch) return torch.error();
+  return (*torch)->load_model(path, *layout_);
 }
 
 std::vector<std::vector<std::uint64_t>> Workload::label_counts() const {

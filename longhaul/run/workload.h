@@ -42,12 +42,18 @@ class Workload {
   // Of a model.pt; not for own learners.
   Result<std::vector<float>> load_model(const std::string& path) const;
 
+  // What a thread runs before it uses a learner; the process is set to one thread a learner. Own
+  // learners may use torch, too. Empty: nothing is computed.
+  using ThreadSetup = std::function<void()>;
+  Result<ThreadSetup> set_up_threads() const;
+
   // By rank; empty for nodes without a learner.
   const learn::Shards& shards() const { return shards_; }
   std::vector<std::vector<std::uint64_t>> label_counts() const;  // of workers, in rank order
 
  private:
   Status load_data(const Job&);
+  Status find_layout();
   Status load_own(const Job&, const OwnLearners*);
 
   const OwnLearners* own_ = nullptr;

@@ -27,5 +27,14 @@ if(torch AND EXISTS "${source}/examples/embed/CMakeLists.txt")  # a user's own m
   step(${CMAKE_COMMAND} --build "${scratch}/embed")
 endif()
 if(torch AND EXISTS "${scratch}/prefix/bin/longhaul")
-  step("${scratch}/prefix/bin/longhaul" version)
+  set(train "${scratch}/prefix/bin/longhaul" simulate "${source}/examples/fedavg.toml" --quiet
+      --out "${scratch}/run" --force)
+  step(${train})  # with the libtorch learner, found in ../lib
+  # A copy elsewhere has no library beside it. The build's own folder is not in its run path.
+  file(COPY "${scratch}/prefix/bin/longhaul" DESTINATION "${scratch}/alone/bin")
+  list(TRANSFORM train REPLACE "${scratch}/prefix/bin" "${scratch}/alone/bin")
+  execute_process(COMMAND ${train} RESULT_VARIABLE status ERROR_VARIABLE said)
+  if(NOT status EQUAL 2 OR NOT said MATCHES "liblonghaul_torch.so.*LD_LIBRARY_PATH")
+    message(FATAL_ERROR "without the library, expected code 2 and the remedy: ${status}, ${said}")
+  endif()
 endif()

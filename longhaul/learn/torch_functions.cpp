@@ -1,0 +1,20 @@
+#include "longhaul/learn/torch_functions.h"
+
+extern "C" {
+
+const char* longhaul_torch_version() { return LONGHAUL_VERSION; }
+
+const longhaul::learn::TorchFunctions* longhaul_torch_functions() {
+  namespace learn = longhaul::learn;
+  static constexpr learn::TorchFunctions kFunctions{
+      .make_learner = learn::make_learner,
+      .model_layout = learn::model_layout,
+      .make_scorer = learn::make_scorer,
+      .save_model = learn::save_model,
+      .load_model = learn::load_model,
+      .use_one_thread_per_learner = learn::use_one_thread_per_learner,
+      .prepare_compute_thread = learn::prepare_compute_thread};
+  return &kFunctions;
+}
+
+}  // extern "C"

@@ -1,0 +1,27 @@
+#pragma once
+// What the rest of the program calls of the libtorch learner, as a table of functions: the learner
+// is a shared library of its own, liblonghaul_torch.so, which run/torch_library.h loads when a run
+// needs it. Loading libtorch takes 0.7 s; most commands compute nothing. Without torch's headers.
+#include "longhaul/learn/learner.h"
+#include "longhaul/learn/model_file.h"
+#include "longhaul/learn/scorer.h"
+#include "longhaul/learn/threads.h"
+
+namespace longhaul::learn {
+
+struct TorchFunctions {
+  decltype(&learn::make_learner) make_learner;
+  decltype(&learn::model_layout) model_layout;
+  decltype(&learn::make_scorer) make_scorer;
+  decltype(&learn::save_model) save_model;
+  decltype(&learn::load_model) load_model;
+  decltype(&learn::use_one_thread_per_learner) use_one_thread_per_learner;
+  decltype(&learn::prepare_compute_thread) prepare_compute_thread;
+};
+
+// The symbols that liblonghaul_torch.so exports: the version that it was built as, and its table.
+// A table of another version must not be used: its types may differ.
+inline constexpr char kTorchVersionSymbol[] = "longhaul_torch_version";      // const char*()
+inline constexpr char kTorchFunctionsSymbol[] = "longhaul_torch_functions";  // TorchFunctions*()
+
+}  // namespace longhaul::learn
