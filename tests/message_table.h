@@ -16,9 +16,9 @@
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
-#include "longhaul/sync/handover.h"
 #include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/ssp.h"
+#include "longhaul/sync/state_transfer.h"
 #include "longhaul/transfer/reliable.h"
 
 namespace longhaul {
@@ -36,7 +36,7 @@ void for_each_message(Visit&& visit) {
   family("overlay", overlay::Messages{});
   family("overlay/forest", overlay::forest::Messages{});
   family("overlay/tsengine", overlay::tsengine::Messages{});
-  family("handover", sync::Handover::Messages{});
+  family("state transfer", sync::StateTransfer::Messages{});
   family("esync", sync::esync::States::Messages{});
   family("gossip", sync::gossip::StepCount::Messages{});
   family("perf", perf::Messages{});

@@ -6,7 +6,8 @@
 namespace longhaul::overlay {
 
 void Group::on_view(GroupTurn& turn) {
-  if (common_.epoch_of(team_.workers) == team_.epoch) return;  // nobody of it was lost or came back
+  if (common_.epoch_of(team_.workers) == team_.epoch)
+    return;  // none of its members was lost or returned
   for (auto& [range, exchange] : exchanges_) exchange.forget_unfinished();
   forget_borrowed();
   form_team();
@@ -16,7 +17,7 @@ void Group::on_view(GroupTurn& turn) {
   heard_.clear();
   reported_to_.clear();
   if (!team_.takes_part()) return;
-  if (closed_) return;  // it answers those who have not
+  if (closed_) return;  // it answers members that have not closed it
   recover(turn);
 }
 
@@ -37,8 +38,8 @@ void Group::report(Rank to, GroupTurn& turn) {
   turn.own.send(to, report, {}, kControl);
 }
 
-// A node that has begun nothing before this epoch, or has closed the group, answers and waits for
-// nobody: without it no mean was formed, and with it every one is.
+// A node that began nothing before this epoch answers and waits for no report: no mean was formed
+// without it. Nor does a node that has closed the group: it has had every mean.
 Status Group::take(Rank from, const Report& report, GroupTurn& turn) {
   LH_TRY(check_members(from, report.members));
   if (report.epoch > team_.epoch) return malformed("report of an epoch to come");
@@ -68,7 +69,7 @@ Status Group::take(Rank from, const Report& report, GroupTurn& turn) {
   return Ok{};
 }
 
-// All survivors have told what they have: fetch it, or try again.
+// All survivors have reported: fetch the mean from one that has it, or repeat the round.
 void Group::resolve(GroupTurn& turn) {
   if (common_.newcomer()) be_told();
   for (auto& [range, exchange] : exchanges_) {

@@ -1,9 +1,9 @@
-// What a Group does at a node that comes back to a run it knows nothing of.
+// What a Group does at a returned node, which does not know the state of the run.
 //
-// The round under way is that of the member with the most means: whoever lacks the last one fetches
-// it, and no further one can be formed without this node. All shares of its first epoch are of that
-// round, so one that overtakes the reports tells it as well. Until a mean has come here this node
-// has none that others could fetch: in a new epoch it begins anew.
+// The round under way is that of the member with the most means: members without the last mean
+// fetch it, and no later mean can be formed without this node. All announcements of its first epoch
+// are of that round, so an announcement that overtakes the reports names the round, too. Until this
+// node has had a mean, it has none that others could fetch, so it starts over in each epoch.
 #include <algorithm>
 
 #include "longhaul/overlay/group.h"
@@ -22,7 +22,7 @@ std::optional<Round> Group::next_round(std::uint32_t range) const {
   return told(range);
 }
 
-// A server hears no reports: the shares alone tell it.
+// A server gets no reports: it learns the round from announcements.
 Status Group::follow(const Announcement& share, Rank from) {
   const bool must_hear = frozen() || !team_.takes_part();
   if (share.epoch != team_.epoch || find(share.vector.range) || !must_hear) return Ok{};
@@ -43,7 +43,7 @@ void Group::be_told() {
   for (auto& [range, exchange] : exchanges_) {
     if (!exchange.borrowed || exchange.next() == told(range)) continue;
     exchange.end_attempts();
-    exchange.follow(told(range));  // a share lied
+    exchange.follow(told(range));  // an announcement was wrong
   }
 }
 

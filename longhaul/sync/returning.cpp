@@ -1,5 +1,5 @@
-// Synchronous, of nodes that come back: what they do until they have a model, and what the others
-// do for them.
+// Synchronous, of returned nodes: what they do until they have a model, and what the others do for
+// them.
 #include <algorithm>
 
 #include "longhaul/sync/flat.h"
@@ -7,16 +7,17 @@
 
 namespace longhaul::sync {
 
-// --- at the node that has come back
+// --- at the returned node
 
-// Parameters and extras may be a round apart: one of them came to the others before this node did.
-bool Synchronous::stand_in(Turn& turn) {
+// Parameters and extras may be a round apart: the others may have had one of them before this node
+// returned.
+bool Synchronous::stand_in_for_round(Turn& turn) {
   const auto parameters = parts_.overlay->next_round(0, kParameters);
   const auto extras = this->extras(turn) > 0 ? parts_.overlay->next_round(0, kExtras) : parameters;
   if (!parameters || !extras) return false;
   done_ = std::min(*parameters, *extras);
-  stands_in_all_ = *parameters == *extras;
-  phase_ = Phase::standing;
+  stands_in_both_ranges_ = *parameters == *extras;
+  phase_ = Phase::standing_in;
   const Layout& layout = *turn.place().layout;
   Turn below = within(*parts_.overlay, turn);
   const auto begin = [&](std::uint32_t range, std::uint64_t length) {
@@ -30,97 +31,99 @@ bool Synchronous::stand_in(Turn& turn) {
   return true;
 }
 
-// The mean says nothing to a node without the model that it is the mean of.
-bool Synchronous::stood_in(Turn& turn) {
-  // No mean comes any more if the others are at their end.
-  if (handover_.whole() && handover_.whole()->last && handover_.whole()->round == done_)
-    return learn(turn);
+// A mean is of no use to a node without the model that it changes.
+bool Synchronous::end_stand_in(Turn& turn) {
+  // No mean arrives any more if the others have ended.
+  if (state_transfer_.received() && state_transfer_.received()->last &&
+      state_transfer_.received()->round == done_)
+    return begin_from_state(turn);
   for (const std::uint32_t range : {kParameters, kExtras}) {
     if (range == kExtras && extras(turn) == 0) continue;
     (void)parts_.overlay->poll({done_, 0, range});
     if (parts_.overlay->next_round(0, range).value_or(0) <= done_) return false;
   }
   ++done_;
-  // Whoever knows the model has had the last mean of all ranges: else another round like this.
-  phase_ = stands_in_all_ ? Phase::learning : Phase::calling;
+  // The senior worker sends its state after a mean of all ranges: else stand in once more.
+  phase_ = stands_in_both_ranges_ ? Phase::awaiting_state : Phase::finding_round;
   return true;
 }
 
-bool Synchronous::learn(Turn& turn) {
-  const Handover::Given* given = handover_.whole();
-  if (!given || given->round != done_) return false;
-  Archive ar(*given->bytes);
-  const std::map<Rank, Epoch> here = std::exchange(newcomers_, {});
-  const Rank giver = giver_;
-  state_to_hand_over(ar, turn);
+bool Synchronous::begin_from_state(Turn& turn) {
+  const StateTransfer::TransferredState* received = state_transfer_.received();
+  if (!received || received->round != done_) return false;
+  Archive ar(*received->bytes);
+  const std::map<Rank, Epoch> here = std::exchange(returned_, {});
+  const Rank sender = state_sender_;
+  archive_state(ar, turn);
   Status read = ar.finish();
-  if (read && (done_ != given->round || phase_ != (given->last ? Phase::ended : Phase::ready)))
+  if (read &&
+      (done_ != received->round || phase_ != (received->last ? Phase::ended : Phase::ready)))
     read = malformed("it is not of the beginning of a round");
   if (read && !fits(parameter_count(turn.place())))
     read = malformed("it is of a model of another size");
-  handover_.drop();
-  // What has changed since it was written down is known here.
-  for (const auto& [rank, epoch] : here) newcomers_[rank] = epoch;
-  std::erase_if(newcomers_, [&](const auto& one) { return !turn.view().has(one.first); });
-  giver_ = giver;
+  state_transfer_.drop_received();
+  // This node knows what has changed since the state was written.
+  for (const auto& [rank, epoch] : here) returned_[rank] = epoch;
+  std::erase_if(returned_, [&](const auto& one) { return !turn.view().has(one.first); });
+  state_sender_ = sender;
   if (!read) {
-    fail(malformed("the state that was handed over is none of this job: " + read.error().what),
-         turn);
+    fail(malformed("the state that was received is none of this job: " + read.error().what), turn);
     return false;
   }
-  Turn below = within(handover_, turn);
-  handover_.tell_have(below);
+  Turn below = within(state_transfer_, turn);
+  state_transfer_.confirm(below);
   if (phase_ == Phase::ended) turn.finish();
   return phase_ != Phase::ended;
 }
 
 // --- at the others
 
-void Synchronous::follow_newcomers(Turn& turn) {
+void Synchronous::follow_returned(Turn& turn) {
   const View& view = turn.view();
-  std::erase_if(newcomers_, [&](const auto& entry) { return !view.has(entry.first); });
-  std::erase_if(owed_, [&](Rank rank) { return !view.has(rank); });
+  std::erase_if(returned_, [&](const auto& entry) { return !view.has(entry.first); });
+  std::erase_if(needs_state_, [&](Rank rank) { return !view.has(rank); });
   for (const auto& [rank, epoch] : view.returned)
-    if (epoch == view.epoch && turn.place().member(rank).is(Role::worker)) newcomers_[rank] = epoch;
-  const bool knows = phase_ < Phase::calling;
-  if (knows && phase_ == Phase::ended) return hand_over(/*last=*/true, turn);
+    if (epoch == view.epoch && turn.place().member(rank).is(Role::worker)) returned_[rank] = epoch;
+  const bool knows = phase_ < Phase::finding_round;
+  if (knows && phase_ == Phase::ended) return send_state(/*last=*/true, turn);
   if (knows) return;
   const Rank senior = senior_worker(turn.place(), view);
   if (senior == turn.self())
     return fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"),
                 turn);
-  // Who was to hand over is lost: the next senior does after the round that runs.
-  if (phase_ == Phase::standing || senior != giver_) phase_ = Phase::calling;
-  giver_ = senior;
+  // If the sender of the state is lost, the next senior sends its own after the round that runs.
+  if (phase_ == Phase::standing_in || senior != state_sender_) phase_ = Phase::finding_round;
+  state_sender_ = senior;
 }
 
-// The mean is here: whoever took part without a share waits for what the next round begins with.
-void Synchronous::welcome() {
+// The mean is here: returned nodes that took part without contributing wait for the state that the
+// next round begins with.
+void Synchronous::note_who_needs_state() {
   const Epoch formed = std::max(mean_->epoch, extras_ ? extras_->epoch : 0);
-  for (auto it = newcomers_.begin(); it != newcomers_.end();) {
+  for (auto it = returned_.begin(); it != returned_.end();) {
     const auto [rank, since] = *it;
-    // What it gave before it was lost says nothing.
+    // A contribution from before it was lost says nothing.
     const bool counted = mean_->epoch >= since &&
                          std::binary_search(mean_->counted.begin(), mean_->counted.end(), rank);
-    const bool knows = counted || handover_.has(rank);
-    if (!knows && formed >= since) owed_.insert(rank);
-    it = knows ? newcomers_.erase(it) : std::next(it);
+    const bool knows = counted || state_transfer_.has_state(rank);
+    if (!knows && formed >= since) needs_state_.insert(rank);
+    it = knows ? returned_.erase(it) : std::next(it);
   }
 }
 
-void Synchronous::hand_over(bool last, Turn& turn) {
+void Synchronous::send_state(bool last, Turn& turn) {
   if (last)
-    for (const auto& [rank, epoch] : newcomers_) owed_.insert(rank);
-  const std::set<Rank> owed = std::exchange(owed_, {});
+    for (const auto& [rank, epoch] : returned_) needs_state_.insert(rank);
+  const std::set<Rank> owed = std::exchange(needs_state_, {});
   if (owed.empty() || senior_worker(turn.place(), turn.view()) != turn.self()) return;
   Archive ar;
-  state_to_hand_over(ar, turn);
+  archive_state(ar, turn);
   const Bytes bytes = share(ar.take());
-  Turn below = within(handover_, turn);
-  for (const Rank to : owed) handover_.give(to, {done_, last, bytes}, below);
+  Turn below = within(state_transfer_, turn);
+  for (const Rank to : owed) state_transfer_.send(to, {done_, last, bytes}, below);
 }
 
-void Synchronous::state_to_hand_over(Archive& ar, Turn& turn) {
+void Synchronous::archive_state(Archive& ar, Turn& turn) {
   state(ar);
   stop_.hand_over(ar);
   ar.floats(turn.params());

@@ -16,7 +16,7 @@ using testing::Probe;
 using testing::Quadratic;
 
 constexpr StopConfig kStop{.max_rounds = 10, .report_every = 1000};
-const Path kHandover = Path().child(2);
+const Path kStateTransfer = Path().child(2);
 
 Members three(Rank self, std::uint32_t incarnation) {
   Members members{{"a"}, {"b"}, {"c"}};
@@ -93,7 +93,7 @@ int carry(Returner& from, Returner& to) {
     if (send.to != to.node.place.self) continue;
     EXPECT_TRUE(to.probe->feed_message(from.node.place.self, send.message, send.message.machine,
                                        to.node.turn));
-    carried += send.message.machine == kHandover;
+    carried += send.message.machine == kStateTransfer;
   }
   return carried;
 }
@@ -187,9 +187,13 @@ TEST(Returning, WhoeverKnowsTheModelIsGivenNoOther) {
     Returner senior(0);
     senior.compute();
     senior.see(kBack);
-    const Message have{
-        kHandover, Handover::Have::kKind, 2, Payload(share(to_wire(Handover::Have{2}))), {}};
-    ASSERT_TRUE(!by_receipt || senior.probe->feed_message(1, have, kHandover, senior.node.turn));
+    const Message have{kStateTransfer,
+                       StateTransfer::StateReceived::kKind,
+                       2,
+                       Payload(share(to_wire(StateTransfer::StateReceived{2}))),
+                       {}};
+    ASSERT_TRUE(!by_receipt ||
+                senior.probe->feed_message(1, have, kStateTransfer, senior.node.turn));
     senior.mean(by_receipt ? std::vector<Rank>{0, 2} : std::vector<Rank>{0, 1, 2}, 2);
     EXPECT_TRUE(senior.take_sends().empty());
   }
@@ -259,14 +263,15 @@ TEST(Returning, AStateThatIsNoneEndsTheRunAndOneOfAnotherRoundIsNotHeeded) {
   back.others_at(5, 5);
   const auto sends = senior.take_sends();
   ASSERT_EQ(sends.size(), 1u);
-  ASSERT_TRUE(back.probe->feed_message(0, sends[0].message, kHandover, back.node.turn));
+  ASSERT_TRUE(back.probe->feed_message(0, sends[0].message, kStateTransfer, back.node.turn));
   EXPECT_EQ(back.probe->waiting_for(), "the model of round 5") << "that was round 1's";
   EXPECT_EQ(back.failure(), "");
   // The same bytes in the name of the round that it waits for.
   const std::uint64_t length = sends[0].message.body.size();
-  Message lie{kHandover, Handover::Part::kKind, 2,
-              Payload(share(to_wire(Handover::Part{5, false, 0, length}))), sends[0].message.body};
-  ASSERT_TRUE(back.probe->feed_message(0, lie, kHandover, back.node.turn));
+  Message lie{kStateTransfer, StateTransfer::StatePart::kKind, 2,
+              Payload(share(to_wire(StateTransfer::StatePart{5, false, 0, length}))),
+              sends[0].message.body};
+  ASSERT_TRUE(back.probe->feed_message(0, lie, kStateTransfer, back.node.turn));
   EXPECT_NE(back.failure().find("it is not of the beginning of a round"), std::string::npos);
   EXPECT_EQ(back.probe->rounds, 0);
 }
@@ -276,10 +281,10 @@ TEST(Returning, BytesThatAreNoStateEndTheRun) {
   back.see(kBack);
   back.others_at(4, 4);
   back.others_at(5, 5);
-  const Message lie{kHandover, Handover::Part::kKind, 2,
-                    Payload(share(to_wire(Handover::Part{5, false, 0, 3}))),
+  const Message lie{kStateTransfer, StateTransfer::StatePart::kKind, 2,
+                    Payload(share(to_wire(StateTransfer::StatePart{5, false, 0, 3}))),
                     Payload(share(Buffer(3)))};
-  ASSERT_TRUE(back.probe->feed_message(0, lie, kHandover, back.node.turn));
+  ASSERT_TRUE(back.probe->feed_message(0, lie, kStateTransfer, back.node.turn));
   EXPECT_NE(back.failure().find("is none of this job"), std::string::npos) << back.failure();
   EXPECT_EQ(back.node.done<Fail>().size(), 1u);
 }

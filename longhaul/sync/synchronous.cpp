@@ -31,17 +31,17 @@ Synchronous::Synchronous(const SyncEntry& entry, SyncParts parts, std::uint32_t 
   own(*parts_.overlay, kOverlayChild);
   if (service_) own(*service_, kServiceChild);
   own(stop_, {1, "stop rule"});
-  own(handover_, {2, "handover"});
+  own(state_transfer_, {2, "state transfer"});
 }
 
 // The overlay starts after its parent: the first round begins in on_progress.
 void Synchronous::on_start(Turn& turn) {
-  phase_ = turn.place().comes_back() ? Phase::calling : Phase::ready;
+  phase_ = turn.place().comes_back() ? Phase::finding_round : Phase::ready;
 }
 
 void Synchronous::on_progress(Turn& turn) {
-  if (phase_ < Phase::calling) handover_.drop();  // given twice
-  for (auto before = Phase::unborn; before != phase_;) {
+  if (phase_ < Phase::finding_round) state_transfer_.drop_received();  // sent twice
+  for (auto before = Phase::not_started; before != phase_;) {
     while (advance(turn)) {
     }
     before = phase_;
@@ -67,16 +67,16 @@ bool Synchronous::advance(Turn& turn) {
       waited(Wait::verdict, turn.now() - over_, turn);
       if (last) turn.finish();
       phase_ = last ? Phase::ended : Phase::ready;
-      hand_over(last, turn);
+      send_state(last, turn);
       return true;
     }
-    case Phase::calling:
-      return stand_in(turn);
-    case Phase::standing:
-      return stood_in(turn);
-    case Phase::learning:
-      return learn(turn);
-    case Phase::unborn:
+    case Phase::finding_round:
+      return stand_in_for_round(turn);
+    case Phase::standing_in:
+      return end_stand_in(turn);
+    case Phase::awaiting_state:
+      return begin_from_state(turn);
+    case Phase::not_started:
     case Phase::working:
     case Phase::ended:
       return false;
@@ -145,7 +145,7 @@ bool Synchronous::collect(Turn& turn) {
   if (!mean_ || (extras(turn) > 0 && !extras_)) return false;
   if (!takes_mean(turn)) return false;
   phase_ = Phase::working;
-  welcome();
+  note_who_needs_state();
   waited(Wait::exchange, turn.now() - asked_, turn);
   mean_came(turn);
   if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
@@ -201,7 +201,7 @@ void Synchronous::on_view(const View&, Turn& turn) {
     all.insert(place.member(rank).site);
     if (turn.view().has(rank)) left.insert(place.member(rank).site);
   }
-  follow_newcomers(turn);
+  follow_returned(turn);
   if (left.size() >= min_sites_ || phase_ == Phase::ended) return;
   std::string names;
   for (const std::string& site : all)
@@ -222,16 +222,16 @@ void Synchronous::fail(const Error& error, Turn& turn) {
 std::string Synchronous::waiting_for() const {
   if (phase_ == Phase::averaging) return parts_.overlay->waiting_for();
   if (phase_ == Phase::deciding) return stop_.waiting_for();
-  if (phase_ == Phase::calling || phase_ == Phase::standing)
+  if (phase_ == Phase::finding_round || phase_ == Phase::standing_in)
     return "the round that runs, to come back to it; " + parts_.overlay->waiting_for();
-  if (phase_ == Phase::learning) return "the model of round " + std::to_string(done_);
+  if (phase_ == Phase::awaiting_state) return "the model of round " + std::to_string(done_);
   return "";
 }
 
 void Synchronous::state(Archive& ar) {
   ar.expect(name_);
   ar(phase_, done_, samples_, asked_, mean_, extras_);
-  ar(newcomers_, owed_, giver_, stands_in_all_);
+  ar(returned_, needs_state_, state_sender_, stands_in_both_ranges_);
   ar(scalars_, over_);
   parts_.outer->state(ar);
 }

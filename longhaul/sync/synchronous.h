@@ -3,10 +3,10 @@
 // hold the mean of what they computed, all use it, all decide alike whether another round follows.
 // A strategy says what is computed (begin_round, on_computed) and what the mean is for (use_mean).
 //
-// A node that comes back (returning.cpp) hears from the overlay which round runs and takes part in
-// it without a share, so that the others do not wait for it; at the end of that round the senior
-// worker hands over its state, with which the next one begins here like everywhere. A senior that
-// is lost meanwhile is followed by the next, at the end of the next round.
+// A node that returns (returning.cpp) asks the overlay which round runs, and takes part in it
+// without contributing, so that the others do not wait for it. At the end of that round the senior
+// worker sends its state, and the next round begins at the returned node as at all others. If the
+// senior worker is lost meanwhile, the next senior sends its state at the end of the next round.
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "longhaul/core/registry.h"
-#include "longhaul/sync/handover.h"
+#include "longhaul/sync/state_transfer.h"
 
 namespace longhaul::sync {
 
@@ -106,16 +106,16 @@ class Synchronous : public Strategy {
  private:
   static constexpr std::uint32_t kParameters = 0, kExtras = 1;  // ranges of the exchange's key
   enum class Phase : std::uint8_t {
-    unborn,
+    not_started,
     ready,
     working,
     averaging,
     deciding,
     ended,
-    // of a node that has come back
-    calling,   // does not know which round it is
-    standing,  // takes part in one without a model
-    learning   // waits for the state to begin the next with
+    // of a returned node
+    finding_round,  // does not know which round runs
+    standing_in,    // takes part in a round without contributing
+    awaiting_state  // waits for the state that the next round begins with
   };
 
   bool advance(Turn&);
@@ -128,13 +128,13 @@ class Synchronous : public Strategy {
   void fail(const Error&, Turn&);
 
   // returning.cpp
-  bool stand_in(Turn&);
-  bool stood_in(Turn&);
-  bool learn(Turn&);
-  void welcome();
-  void follow_newcomers(Turn&);
-  void hand_over(bool last, Turn&);
-  void state_to_hand_over(Archive&, Turn&);
+  bool stand_in_for_round(Turn&);
+  bool end_stand_in(Turn&);
+  bool begin_from_state(Turn&);
+  void note_who_needs_state();
+  void follow_returned(Turn&);
+  void send_state(bool last, Turn&);
+  void archive_state(Archive&, Turn&);
 
   const std::string name_;
   const bool lets_return_;
@@ -143,20 +143,20 @@ class Synchronous : public Strategy {
   const std::unique_ptr<Machine> service_;
   StopRule stop_;
 
-  Phase phase_ = Phase::unborn;
+  Phase phase_ = Phase::not_started;
   Round done_ = 0;                        // also the round that runs
   std::uint64_t samples_ = 0;             // used by all nodes in the rounds done; if counted
   Time asked_{0};                         // since when this round's mean is awaited
   Time over_{0};                          // when the last round ended
   std::optional<Outcome> mean_, extras_;  // of this round, the one that came first
   std::vector<float> scalars_;            // the mean of the last that came
-  // Live workers that have come back, with the epoch, until they are known to have the model.
-  std::map<Rank, Epoch> newcomers_;
-  std::set<Rank> owed_;  // of them: wait for the state that the next round begins with
-  // At one of them: who is to hand over; whether it stands in for both ranges.
-  Rank giver_ = 0;
-  bool stands_in_all_ = true;
-  Handover handover_;
+  // Live workers that have returned, with the epoch, until they are known to have the model.
+  std::map<Rank, Epoch> returned_;
+  std::set<Rank> needs_state_;  // of them: wait for the state that the next round begins with
+  // At a returned node: who is to send the state; whether it stands in for both ranges.
+  Rank state_sender_ = 0;
+  bool stands_in_both_ranges_ = true;
+  StateTransfer state_transfer_;
 };
 
 }  // namespace longhaul::sync
