@@ -13,6 +13,7 @@
 #include "longhaul/perf/messages.h"
 #include "longhaul/sync/adpsgd.h"
 #include "longhaul/sync/dpsgd.h"
+#include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
@@ -47,6 +48,8 @@ void for_each_message(Visit&& visit) {
   family("sync/fedat", MessageList<sync::FedAtUpdate>{});
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
+  family("sync/selmcast", MessageList<sync::SelmcastHeader>{});
+  family("selmcast", sync::selmcast::Planning::Messages{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

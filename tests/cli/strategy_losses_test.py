@@ -34,6 +34,7 @@ AGREED = [
     ("nbsync", [], 600, "server"),
     ("dpsgd", ["graph=complete"], 600, "server"),
     ("adpsgd", [], 600, "server"),
+    ("selmcast", [], 600, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [

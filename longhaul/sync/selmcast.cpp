@@ -1,0 +1,278 @@
+#include "longhaul/sync/selmcast.h"
+
+#include "longhaul/flow/capacities.h"
+#include "longhaul/overlay/belief.h"
+#include "longhaul/sync/entry.h"
+#include "longhaul/sync/flat.h"
+
+namespace longhaul::sync {
+namespace {
+
+// One of this round and, from a worker that ended its round a moment ago, one of the next.
+constexpr std::uint32_t kModelsOfASender = 2;
+// Rates that count as unlimited: bytes/s.
+constexpr double kMostRate = 1e15;
+
+// The ports and pairs of the nodes, as the job's network has them. The nodes of a site share its
+// port: a belief, as all of it.
+flow::MulticastNetwork multicast_network(const std::shared_ptr<const flow::Wan>& network,
+                                         const Place& place) {
+  flow::MulticastNetwork ports;
+  if (!network) return ports;
+  const flow::Wan wan = flow::at_highest(*network);
+  const std::vector<std::uint32_t> sites = overlay::sites_of(wan, place);
+  const overlay::RateBelief rates = overlay::rates_of(network, place);
+  for (Rank rank = 0; rank < place.size(); ++rank) {
+    const flow::Wan::Site& site = wan.sites[sites[rank]];
+    ports.up.push_back(std::min(kMostRate, site.up.value_or(kMostRate)));
+    ports.down.push_back(std::min(kMostRate, site.down.value_or(kMostRate)));
+    for (Rank to = 0; to < place.size(); ++to)
+      ports.pairs.push_back(std::min(kMostRate, rates(rank, to)));
+  }
+  return ports;
+}
+
+selmcast::PlanConfig plan_config(const Selmcast::Config& config, const SyncParts& parts,
+                                 const Place& place) {
+  using Receivers = selmcast::PlanConfig::Receivers;
+  return {.receivers = config.receivers == "all"       ? Receivers::all
+                       : config.receivers == "orpheus" ? Receivers::random
+                                                       : Receivers::selected,
+          .share = config.share,
+          .overdue_after = config.overdue_after,
+          .network = multicast_network(parts.network, place)};
+}
+
+// A worker waits for the verdict on a round before it begins the next; others may still be in it.
+StopConfig selmcast_stop(StopConfig config) {
+  config.apart = 2;
+  config.reporter_counts = true;
+  return config;
+}
+
+}  // namespace
+
+// A node that comes back would have missed the rounds in which the others mixed.
+SyncEntry Selmcast::entry() {
+  return strategy_entry<Selmcast>(
+      {.name = "selmcast",
+       .summary = "each worker sends its model to a few receivers, chosen by bandwidth",
+       .traits = {.takes_outer = false,
+                  .no_feedback = "sends whole models, which carry no error of the one before",
+                  .when_lost = "the others go on without it"},
+       .costs = {{.rounds = "every H steps (1)",
+                  .sent = "m S to m receivers, share n at least",
+                  .waits_for = "all, for the plan; then its senders",
+                  .staleness = "0, with those",
+                  .memory = "(m + 1) S",
+                  .when_lost = "goes on"}}});
+}
+
+Selmcast::Selmcast(const Config& config, SyncParts parts, const Place& place)
+    : config_(config),
+      size_(place.layout->size()),
+      place_(place),
+      final_(std::move(parts.overlay)),
+      planning_(plan_config(config, parts, place)),
+      stop_(selmcast_stop(parts.stop)) {
+  own(final_.overlay(), kOverlayChild);
+  channel_ = std::make_unique<Channel>(
+      place,
+      ChannelConfig{.stream = "selmcast",
+                    .limits = ChannelLimits::models(kModelsOfASender, *place.layout)},
+      std::move(parts.transfer), parts.make_codec(false), nullptr,
+      [this](Rank from, const SelmcastHeader& header, const ContentShape& shape) {
+        return admit(from, header, shape);
+      });
+  own(*channel_, {1, "channel"});
+  own(stop_, {2, "stop rule"});
+  own(planning_, {3, "planning"});
+}
+
+// A plan is made when all are ready for its round: nothing can come of a later one.
+Result<bool> Selmcast::admit(Rank from, const SelmcastHeader& header, const ContentShape& shape) {
+  if (shape.kind != ContentKind::values || shape.range.offset != 0 || shape.range.length != size_ ||
+      !place_.member(from).is(Role::worker))
+    return malformed("a vector that is no model of a worker");
+  if (header.round < done_) return false;
+  if (header.round > done_ || (phase_ != Phase::planning && phase_ != Phase::exchanging))
+    return malformed("a model of a round that has not been planned");
+  if (!admitted_.insert(from).second) return malformed("a second model of one round");
+  return true;
+}
+
+void Selmcast::on_start(Turn&) { phase_ = Phase::ready; }
+
+void Selmcast::on_view(const View&, Turn& turn) {
+  std::erase_if(sending_, [&](Rank rank) { return !turn.view().has(rank); });
+  std::erase_if(plan_.expected,
+                [&](Rank rank) { return !turn.view().has(rank) && !received_.contains(rank); });
+}
+
+// The overlay starts after its parent: the first round begins here.
+void Selmcast::on_progress(Turn& turn) {
+  if (phase_ == Phase::not_started) return;
+  receive(turn);
+  while (advance(turn)) {
+  }
+}
+
+void Selmcast::receive(Turn& turn) {
+  Turn below = within(*channel_, turn);
+  while (channel_->lost()) {
+  }  // of a lost peer: on_view() has seen to it
+  while (const auto sent = channel_->sent()) sending_.erase(sent->to);
+  while (auto one = channel_->poll(below))
+    if (one->header.round == done_ && admitted_.contains(one->from))
+      received_[one->from] = one->content.values();
+}
+
+// One move of the round, if one can be made now.
+bool Selmcast::advance(Turn& turn) {
+  switch (phase_) {
+    case Phase::ready: {
+      Turn below = within(planning_, turn);
+      planning_.begin(done_, below);
+      phase_ = Phase::computing;
+      turn.compute(LocalStep{}, config_.steps);
+      return false;
+    }
+    case Phase::planning: {
+      auto plan = planning_.take_plan();
+      if (!plan) return false;
+      plan_ = *std::move(plan);
+      exchange(turn);
+      return phase_ == Phase::exchanging;
+    }
+    case Phase::exchanging:
+      if (!sending_.empty() || !missing().empty()) return false;
+      mix(turn);
+      end_round(turn);
+      return true;
+    case Phase::deciding: {
+      const StopRule::Step step = stop_.after(done_ - 1);
+      if (step == StopRule::Step::wait) return false;
+      if (step == StopRule::Step::go_on) {
+        phase_ = Phase::ready;
+        return true;
+      }
+      phase_ = Phase::averaging;
+      const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+      if (!begun) fail(begun.error(), turn);
+      return true;
+    }
+    case Phase::averaging:
+      if (!final_.take(turn)) return false;
+      phase_ = Phase::ended;
+      turn.finish();
+      return false;
+    case Phase::not_started:
+    case Phase::computing:
+    case Phase::ended:
+      return false;
+  }
+  return false;
+}
+
+void Selmcast::on_computed(const Computed& computed, Turn& turn) {
+  if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+  samples_ += computed.samples;
+  phase_ = Phase::planning;
+  asked_ = turn.now();
+  Turn below = within(planning_, turn);
+  planning_.ready(samples_, below);
+}
+
+// Its model to the receivers of the plan.
+void Selmcast::exchange(Turn& turn) {
+  const auto x = turn.params();
+  if (!all_finite(x))
+    return fail(not_finite("its model has values that are not finite; lower [optimizer] rate"),
+                turn);
+  phase_ = Phase::exchanging;
+  all_samples_ = std::max(all_samples_, plan_.samples);
+  const auto is_lost = [&](Rank rank) { return !turn.view().has(rank); };
+  std::erase_if(plan_.receivers, is_lost);
+  std::erase_if(plan_.expected,
+                [&](Rank rank) { return is_lost(rank) && !received_.contains(rank); });
+  turn.record("receivers", done_, double(plan_.receivers.size()));
+  if (plan_.receivers.empty()) return;
+  sending_.insert(plan_.receivers.begin(), plan_.receivers.end());
+  planning_.served(plan_.receivers);
+  Turn below = within(*channel_, turn);
+  channel_->send(plan_.receivers, {done_},
+                 VectorContent::values(
+                     std::make_shared<const std::vector<float>>(x.begin(), x.end()), {0, size_}),
+                 {.coding = Coding::up, .group = 0, .report_sent = true}, below);
+}
+
+// The senders of the plan whose models have not come.
+std::vector<Rank> Selmcast::missing() const {
+  std::vector<Rank> ranks;
+  for (const Rank rank : plan_.expected)
+    if (!received_.contains(rank) && !planning_.is_left_out(rank)) ranks.push_back(rank);
+  return ranks;
+}
+
+// x_i <- (x_i + sum of what it has received) / (1 + their number), buffers too
+void Selmcast::mix(Turn& turn) {
+  std::vector<Snapshot> models;
+  for (const Rank rank : plan_.expected)
+    if (const auto it = received_.find(rank); it != received_.end()) models.push_back(it->second);
+  const auto x = turn.params();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double sum = double(x[i]);
+    for (const Snapshot& model : models) sum += double((*model)[i]);
+    x[i] = float(sum / double(1 + models.size()));
+  }
+  turn.record("wait_s", done_, seconds(turn.now() - asked_));
+}
+
+void Selmcast::end_round(Turn& turn) {
+  phase_ = Phase::deciding;
+  admitted_.clear();
+  received_.clear();
+  ++done_;
+  Turn below = within(stop_, turn);
+  stop_.round_done(done_ - 1, turn.params(), all_samples_, below);
+}
+
+void Selmcast::fail(const Error& error, Turn& turn) {
+  phase_ = Phase::ended;
+  turn.fail({error.kind, "selmcast, round " + std::to_string(done_) + ", site " +
+                             turn.place().me().site + " (rank " + std::to_string(turn.self()) +
+                             "): " + error.what});
+}
+
+std::string Selmcast::waiting_for() const {
+  if (phase_ == Phase::planning) return planning_.waiting_for(place_);
+  if (phase_ == Phase::deciding) return stop_.waiting_for();
+  if (phase_ == Phase::averaging) return final_.waiting_for();
+  if (phase_ != Phase::exchanging) return "";
+  std::string text = "round " + std::to_string(done_);
+  if (const auto ranks = missing(); !ranks.empty()) {
+    text += ": models of ranks";
+    for (const Rank rank : ranks) text += " " + std::to_string(rank);
+  }
+  if (!sending_.empty()) {
+    text += ": room to send to ranks";
+    for (const Rank rank : sending_) text += " " + std::to_string(rank);
+  }
+  const std::string below = channel_->waiting_for();
+  return below.empty() ? text : text + "; " + below;
+}
+
+void Selmcast::state(Archive& ar) {
+  ar.expect("selmcast");
+  ar(phase_, done_, samples_, all_samples_, plan_, admitted_, sending_, asked_);
+  std::map<Rank, std::vector<float>> models;
+  for (const auto& [rank, model] : received_)
+    models[rank] = model ? *model : std::vector<float>();  // a phantom
+  ar(models);
+  if (!ar.loading()) return;
+  received_.clear();
+  for (auto& [rank, model] : models)
+    received_[rank] = std::make_shared<const std::vector<float>>(std::move(model));
+}
+
+}  // namespace longhaul::sync

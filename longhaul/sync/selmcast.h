@@ -1,0 +1,106 @@
+#pragma once
+// Selective multicast, lock step: after its local steps each worker sends its model to a few
+// receivers, chosen by bandwidth so that all are done soon, and mixes its model with those that it
+// receives.
+//   Luo et al., "Efficient parameter synchronization for peer-to-peer distributed learning with
+//   selective multicast", IEEE Transactions on Services Computing, 2024, algorithm 1. Ours: the
+//   mixing, what happens on a loss, and that rates are those of [wan].
+//
+// With M_i for the workers whose models worker i receives in a round, in the order of ranks, in
+// double, rounded once:
+//   x_i <- (x_i + sum_{j in M_i} x_j) / (1 + |M_i|)
+#include "longhaul/core/registry.h"
+#include "longhaul/core/vector_channel.h"
+#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/selmcast/planning.h"
+
+namespace longhaul::sync {
+
+struct SelmcastHeader {
+  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
+  static constexpr std::string_view kName = "header";
+  Round round = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(round, .max = 0x1p50);
+  }
+};
+
+class Selmcast final : public Strategy {
+ public:
+  static SyncEntry entry();
+  struct Config {
+    std::string receivers = "selmcast";
+    double share = 0.3;
+    std::uint32_t overdue_after = 4;
+    std::uint32_t steps = 1;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(receivers,
+                     .doc =
+                         "selmcast: by bandwidth, and more where that costs no time; orpheus: by "
+                         "chance; all: everybody",
+                     .choices = {"selmcast", "orpheus", "all"});
+      LONGHAUL_FIELD(share, .doc = "of the workers: the least that each sends to (p)", .max = 1,
+                     .positive = true);
+      LONGHAUL_FIELD(overdue_after,
+                     .doc =
+                         "a worker that has had nothing of another for more than so many rounds "
+                         "gets its model in the next (k); 0: never",
+                     .max = 1e6);
+      LONGHAUL_FIELD(steps, .doc = "local steps in a round", .min = 1);
+    }
+  };
+  Selmcast(const Config&, SyncParts, const Place&);
+
+  void on_start(Turn&) override;
+  void on_view(const View& before, Turn&) override;
+  void on_computed(const Computed&, Turn&) override;
+  void on_progress(Turn&) override;
+  Round rounds_done() const override { return done_; }
+  std::string waiting_for() const override;
+  void state(Archive&) override;
+
+ private:
+  using Channel = VectorChannel<SelmcastHeader>;
+  enum class Phase : std::uint8_t {
+    not_started,
+    ready,
+    computing,
+    planning,    // waits for the plan
+    exchanging,  // sends its model, and waits for those that the plan says
+    deciding,    // waits for a verdict
+    averaging,   // takes part in the mean that the run ends with
+    ended
+  };
+
+  Result<bool> admit(Rank from, const SelmcastHeader&, const ContentShape&);
+  void receive(Turn&);
+  bool advance(Turn&);
+  void exchange(Turn&);
+  std::vector<Rank> missing() const;
+  void mix(Turn&);
+  void end_round(Turn&);
+  void fail(const Error&, Turn&);
+
+  const Config config_;
+  const std::uint64_t size_;  // of the layout
+  const Place place_;
+  gossip::FinalMean final_;
+  std::unique_ptr<Channel> channel_;
+  selmcast::Planning planning_;
+  StopRule stop_;
+
+  Phase phase_ = Phase::not_started;
+  Round done_ = 0;                     // also the round that runs
+  std::uint64_t samples_ = 0;          // that this worker has used
+  std::uint64_t all_samples_ = 0;      // that all have, by the last plan
+  selmcast::Planning::Plan plan_;      // of the round that runs
+  std::set<Rank> admitted_;            // whose model of this round is here or on its way
+  std::map<Rank, Snapshot> received_;  // of this round
+  std::set<Rank> sending_;             // receivers for which the host does not have all yet
+  Time asked_{0};                      // since when the plan is awaited
+};
+
+}  // namespace longhaul::sync

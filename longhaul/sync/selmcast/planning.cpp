@@ -1,0 +1,189 @@
+#include "longhaul/sync/selmcast/planning.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace longhaul::sync::selmcast {
+namespace {
+
+Rank manager_of(const Turn& turn) { return senior_worker(turn.place(), turn.view()); }
+
+// Different ones, ascending.
+bool are_workers(const std::vector<Rank>& ranks, const Place& place) {
+  return std::ranges::adjacent_find(ranks, std::ranges::greater_equal{}) == ranks.end() &&
+         std::ranges::all_of(ranks, [&](Rank rank) {
+           return rank < place.size() && place.member(rank).is(Role::worker);
+         });
+}
+
+}  // namespace
+
+void Planning::begin(Round round, Turn& turn) {
+  own_.round = round;
+  own_.stage = Stage::computing;
+  own_.served.resize(turn.place().size());
+  left_out_.clear();
+  if (plan_ && plan_->round < round) plan_.reset();
+}
+
+void Planning::ready(std::uint64_t samples, Turn& turn) {
+  own_.stage = Stage::ready;
+  own_.samples = samples;
+  send_standing(turn);
+}
+
+void Planning::send_standing(Turn& turn) {
+  own_.epoch = turn.view().epoch;
+  turn.send(manager_of(turn), own_, {}, kControl);
+}
+
+std::optional<Planning::Plan> Planning::take_plan() {
+  if (!plan_ || plan_->round != own_.round || own_.stage != Stage::ready) return std::nullopt;
+  own_.stage = Stage::exchanging;
+  return std::exchange(plan_, std::nullopt);
+}
+
+void Planning::served(const std::vector<Rank>& receivers) {
+  for (const Rank rank : receivers) own_.served.at(rank) = own_.round + 1;
+}
+
+Status Planning::on_message(Rank from, const Message& message, Turn& turn) {
+  return dispatch(Messages{}, message, [&](const auto& m) { return take(from, m, turn); });
+}
+
+bool Planning::is_from_manager(Rank from, Epoch epoch, const Turn& turn) const {
+  return epoch == turn.view().epoch && from == manager_of(turn);
+}
+
+Status Planning::take(Rank from, const Standing& standing, Turn& turn) {
+  if (!turn.place().member(from).is(Role::worker) ||
+      standing.served.size() != turn.place().size() || standing.epoch > turn.view().epoch)
+    return malformed("a standing that is none of a worker of this job");
+  if (standing.epoch < turn.view().epoch || manager_of(turn) != turn.self()) return Ok{};
+  standings_[from] = standing;
+  const std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());
+  if (standings_.size() < workers.size()) return Ok{};
+  if (!std::exchange(is_resolved_, true)) resolve(turn);
+  make_plans(turn);
+  return Ok{};
+}
+
+// Does any live worker have the plan of a round that others are still waiting for?
+void Planning::resolve(Turn& turn) {
+  const auto known = [](const Standing& s) {  // the number of rounds whose plan it has had
+    return s.round + (s.stage == Stage::exchanging ? 1 : 0);
+  };
+  Round planned = 0;
+  for (const auto& [rank, standing] : standings_) planned = std::max(planned, known(standing));
+  LeftOut left_out{turn.view().epoch, planned - (planned > 0 ? 1 : 0), {}};
+  for (const auto& [rank, standing] : standings_)
+    if (known(standing) < planned) left_out.ranks.push_back(rank);
+  if (left_out.ranks.empty()) return;
+  for (const auto& [rank, standing] : standings_) turn.send(rank, left_out, {}, kControl);
+}
+
+// Once all are ready for the same round.
+void Planning::make_plans(Turn& turn) {
+  const Round round = standings_.begin()->second.round;
+  std::vector<Rank> workers;
+  Plan common{.epoch = turn.view().epoch, .round = round};
+  for (const auto& [rank, standing] : standings_) {
+    if (standing.round != round || standing.stage != Stage::ready) return;
+    workers.push_back(rank);
+    common.samples += standing.samples;
+  }
+  const flow::MulticastPlan chosen = choose(workers, turn);
+  std::map<Rank, Plan> plans;
+  for (const Rank rank : workers) plans[rank] = common;
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    for (const std::uint32_t j : chosen.receivers[i]) {
+      plans[workers[i]].receivers.push_back(workers[j]);
+      plans[workers[j]].expected.push_back(workers[i]);
+    }
+  standings_.clear();
+  for (const auto& [rank, plan] : plans) turn.send(rank, plan, {}, kControl);
+}
+
+flow::MulticastPlan Planning::choose(const std::vector<Rank>& workers, Turn& turn) const {
+  const auto n = std::uint32_t(workers.size());
+  const flow::MulticastNetwork& all = config_.network;
+  flow::MulticastNetwork network{.by_network = all.by_network};
+  flow::MulticastRound round;
+  const double share = std::round(config_.share * n);
+  round.at_least.assign(n, std::uint32_t(std::max(1.0, share)));
+  round.volumes.assign(n, 1);
+  for (std::uint32_t i = 0; i < n; ++i) {
+    network.up.push_back(all.up.empty() ? 1 : all.up[workers[i]]);
+    network.down.push_back(all.down.empty() ? 1 : all.down[workers[i]]);
+    const Standing& sender = standings_.at(workers[i]);
+    for (std::uint32_t j = 0; j < n; ++j) {
+      if (!all.pairs.empty())
+        network.pairs.push_back(all.pairs[workers[i] * all.size() + workers[j]]);
+      const Round served = sender.served[workers[j]];
+      const Round age = sender.round + 1 - std::min(served, sender.round + 1);
+      round.ages.push_back(double(age));
+      if (i != j && config_.overdue_after > 0 && age > config_.overdue_after)
+        round.overdue.emplace_back(i, j);
+    }
+  }
+  switch (config_.receivers) {
+    case PlanConfig::Receivers::selected:
+      return flow::plan_multicast(network, round);
+    case PlanConfig::Receivers::random: {
+      Random random = turn.random(Purpose::members, own_.round, 0);
+      return flow::plan_random_multicast(network, round, random);
+    }
+    case PlanConfig::Receivers::all:
+      return flow::plan_broadcast(network, round);
+  }
+  return {};
+}
+
+Status Planning::take(Rank from, const Plan& plan, Turn& turn) {
+  if (plan.epoch > turn.view().epoch || !are_workers(plan.receivers, turn.place()) ||
+      !are_workers(plan.expected, turn.place()) ||
+      std::ranges::count(plan.receivers, turn.self()) ||
+      std::ranges::count(plan.expected, turn.self()))
+    return malformed("a plan that is none of this job");
+  if (plan.epoch == turn.view().epoch && !is_from_manager(from, plan.epoch, turn))
+    return malformed("a plan that is not from the manager");
+  // One of the epoch before is followed if it is of this round: the new manager asks who has it.
+  if (own_.stage == Stage::ready && plan.round == own_.round && !plan_) plan_ = plan;
+  return Ok{};
+}
+
+Status Planning::take(Rank from, const LeftOut& left_out, Turn& turn) {
+  if (left_out.epoch > turn.view().epoch || !are_workers(left_out.ranks, turn.place()))
+    return malformed("ranks that are left out of no round of this job");
+  if (!is_from_manager(from, left_out.epoch, turn) || left_out.round != own_.round) return Ok{};
+  if (!std::ranges::count(left_out.ranks, turn.self())) {
+    left_out_.insert(left_out.ranks.begin(), left_out.ranks.end());
+  } else if (own_.stage != Stage::exchanging && !plan_) {
+    plan_ = Plan{.epoch = left_out.epoch, .round = left_out.round, .samples = own_.samples};
+  }
+  return Ok{};
+}
+
+void Planning::on_view(const View&, Turn& turn) {
+  standings_.clear();
+  is_resolved_ = false;
+  if (own_.served.empty()) return;  // it has not begun
+  // A plan that has come counts as one that this node has.
+  Standing standing = own_;
+  if (plan_ && plan_->round == own_.round) standing.stage = Stage::exchanging;
+  standing.epoch = turn.view().epoch;
+  turn.send(manager_of(turn), standing, {}, kControl);
+}
+
+std::string Planning::waiting_for(const Place& place) const {
+  std::string text = "the plan of round " + std::to_string(own_.round);
+  if (standings_.empty()) return text;
+  text += "; ready:";
+  for (const auto& [rank, standing] : standings_)
+    if (standing.stage == Stage::ready) text += " " + place.member(rank).site;
+  return text;
+}
+
+void Planning::state(Archive& ar) { ar(own_, plan_, left_out_, standings_, is_resolved_); }
+
+}  // namespace longhaul::sync::selmcast

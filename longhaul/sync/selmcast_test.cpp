@@ -1,0 +1,153 @@
+// The numbers of the properties are those of docs/sync/selmcast.md; those of the plans themselves
+// are tested in flow/multicast_test.cpp.
+#include "longhaul/sync/selmcast.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Quadratic;
+using testing::TestJob;
+
+std::vector<Setting> sent_to(std::string receivers, double share = 0.3, std::int64_t k = 4) {
+  return {{"receivers", {std::move(receivers)}}, {"share", {share}}, {"overdue_after", {k}}};
+}
+
+TestJob::Config selmcast_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
+  return {.sync = "selmcast",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.rate = 0.1f, .buffers = 2}),
+          .stop = {.max_rounds = rounds, .report_every = 3}};
+}
+
+// With everybody as a receiver the mean of all models is what synchronous SGD has.
+TEST(Selmcast, Inv12_SendingToAllIsSynchronousSgd) {
+  TestJob job(selmcast_job(5, sent_to("all"), 20));
+  job.run();
+  TestJob::Config config = selmcast_job(5, {}, 20);
+  config.sync = "bsp";
+  TestJob bsp(config);
+  bsp.run();
+  for (std::size_t i = 0; i < job.params(0).size(); ++i)
+    EXPECT_NEAR(job.params(3)[i], bsp.params(3)[i], 1e-5 * std::abs(bsp.params(3)[i]) + 1e-5);
+}
+
+// Mixing is an average: without steps no model leaves the span of those at the start, and all meet.
+TEST(Selmcast, Inv12_WithoutStepsAllMeetWithinTheSpanOfTheStart) {
+  for (const char* receivers : {"selmcast", "orpheus"}) {
+    TestJob::Config config = selmcast_job(7, sent_to(receivers), 60);
+    for (std::uint32_t k = 0; k < 7; ++k)
+      config.learners[k] = {.slope = 0, .start = float(k * k), .rate = 0, .buffers = 0};
+    TestJob job(config);
+    float spread = 0;
+    job.after_event = [&] {
+      float least = 36, most = 0;
+      for (Rank rank = 0; rank < 7; ++rank) {
+        least = std::min(least, job.params(rank)[0]);
+        most = std::max(most, job.params(rank)[0]);
+      }
+      EXPECT_GE(least, 0);
+      EXPECT_LE(most, 36);
+      if (job.node(0).strategy().rounds_done() == 60 && job.finished.empty()) spread = most - least;
+    };
+    job.run();
+    EXPECT_EQ(job.finished.size(), 7u);
+    EXPECT_LT(spread, 1e-3f) << receivers;
+    EXPECT_GT(job.params(0)[0], 0);
+  }
+}
+
+TEST(Selmcast, EachEndsNearTheOptimumWithOneModel) {
+  for (const char* receivers : {"selmcast", "orpheus", "all"})
+    for (const std::uint32_t n : {1u, 2u, 5u}) {
+      TestJob job(selmcast_job(n, sent_to(receivers), 100));
+      job.run();
+      ASSERT_EQ(job.finished.size(), n);
+      EXPECT_TRUE(job.failures.empty());
+      EXPECT_TRUE(job.errors.empty());
+      double mean = 0;
+      for (std::uint32_t k = 0; k < n; ++k) mean += double(k * k) / n;
+      for (Rank rank = 0; rank < n; ++rank) {
+        EXPECT_EQ(job.params(rank), job.params(0));
+        EXPECT_NEAR(job.params(rank)[0], mean, 1 + 0.3 * mean);
+      }
+    }
+}
+
+// Each pair at least once in any k + 1 rounds, and each worker to its share of receivers at least.
+TEST(Selmcast, Inv9_NoPairIsForgotten) {
+  for (const char* receivers : {"selmcast", "orpheus"}) {
+    constexpr std::uint32_t kWorkers = 6, kRounds = 30;
+    TestJob job(selmcast_job(kWorkers, sent_to(receivers, 0.2, 3), kRounds));
+    job.run();
+    for (Rank rank = 0; rank < kWorkers; ++rank) {
+      const auto& counts = job.records[{rank, "receivers"}];
+      ASSERT_EQ(counts.size(), kRounds);
+      double window = 0;
+      for (std::size_t round = 0; round < kRounds; ++round) {
+        EXPECT_GE(counts[round].second, 1);
+        window += counts[round].second;
+        if (round >= 4) window -= counts[round - 4].second;
+        if (round >= 3) {
+          EXPECT_GE(window, kWorkers - 1) << receivers << " " << round;
+        }
+      }
+    }
+  }
+}
+
+TEST(Selmcast, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  EXPECT_EQ(changed_by_saving(selmcast_job(4, sent_to("selmcast"), 8)), "");
+  EXPECT_EQ(changed_by_saving(selmcast_job(3, sent_to("orpheus"), 8)), "");
+}
+
+TEST(Selmcast, AModelThatIsNotFiniteEndsTheRunWithAReason) {
+  TestJob::Config config = selmcast_job(3, sent_to("selmcast"), 400);
+  for (auto& learner : config.learners) learner.rate = 30;
+  TestJob job(config);
+  job.run();
+  ASSERT_FALSE(job.failures.empty());
+  EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
+}
+
+constexpr std::uint64_t kLostEvery = longhaul::testing::kStride > 1 ? 67 : 2;  // events
+
+// The manager, rank 0, or another worker is lost after any event: also between the plans that it
+// sends, and between the pieces of a model.
+TEST(Selmcast, LossesAtAnyMomentStopNobody) {
+  std::uint64_t events = 0;
+  {
+    TestJob job(selmcast_job(5, sent_to("selmcast"), 4));
+    job.after_event = [&] { ++events; };
+    job.run();
+  }
+  for (const std::vector<Rank>& victims : {std::vector<Rank>{0}, {2}, {0, 1}, {0, 4}}) {
+    for (std::uint64_t at = 0; at < events; at += kLostEvery) {
+      SCOPED_TRACE("rank " + std::to_string(victims.front()) + " of " +
+                   std::to_string(victims.size()) + " lost after event " + std::to_string(at));
+      TestJob job(selmcast_job(5, sent_to("selmcast"), 4));
+      std::uint64_t event = 0;
+      job.after_event = [&] {
+        for (std::size_t i = 0; i < victims.size(); ++i)
+          if (event == at + 9 * i) job.crash(victims[i]);
+        ++event;
+      };
+      job.run();
+      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+      for (Rank rank = 0; rank < 5; ++rank) {
+        if (std::ranges::count(victims, rank)) continue;
+        EXPECT_EQ(job.finished[rank], 1) << job.node(rank).strategy().waiting_for();
+        EXPECT_EQ(job.node(rank).strategy().rounds_done(), 4u);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::sync
