@@ -5,6 +5,7 @@
 #include "longhaul/sync/bsp.h"
 #include "longhaul/sync/diloco.h"
 #include "longhaul/sync/dpsgd.h"
+#include "longhaul/sync/ds_sync.h"
 #include "longhaul/sync/easgd.h"
 #include "longhaul/sync/esync.h"
 #include "longhaul/sync/fedasync.h"
@@ -36,6 +37,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Easgd::entry,
     Dpsgd::entry,
     Adpsgd::entry,
+    DsSync::entry,
 };
 // clang-format on
 
