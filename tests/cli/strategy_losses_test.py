@@ -34,6 +34,8 @@ AGREED = [
     ("nbsync", [], 600, "server"),
     ("dpsgd", ["graph=complete"], 600, "server"),
     ("adpsgd", [], 600, "server"),
+    ("ds_sync", [], 600, "server"),
+    ("ds_sync", ["schedule=random", "group_size=2"], 600, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [
