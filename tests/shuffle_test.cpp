@@ -38,6 +38,7 @@ TEST(Shuffle, Inv9_AWorkerSendsTwoVectorsLessItsShareInItsGroup) {
         spec.buffers = 0;
         spec.size = 10'000'000;
         spec.chunk_bytes = 256 * 1024;
+        spec.chunk_run = 64;
         spec.rounds = rounds;
         Job job(spec);
         EXPECT_TRUE(job.run());
@@ -111,7 +112,7 @@ TEST(Shuffle, RandomGroupsEndWithAnyDelaysAndTwoLosses) {
   expect_survivors_end("random", "hub", 300);
 }
 TEST(Shuffle, TopologiesEndWithAnyDelaysAndTwoLosses) {
-  expect_survivors_end("topology", "forest", 300);
+  expect_survivors_end("topology", "halving_doubling", 300);
 }
 
 }  // namespace

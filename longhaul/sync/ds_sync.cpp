@@ -25,12 +25,6 @@ std::uint32_t workers_in(const Place& place) {
                                      [](const Member& one) { return one.is(Role::worker); }));
 }
 
-shuffle::Schedule schedule_of(const DsSync::Config& config, const Place& place) {
-  std::string kind = config.schedule;
-  if (kind == "auto") kind = workers_in(place) == 4 ? "published" : "grid";
-  return {kind, config.group_size, config.cross_every};
-}
-
 // The workers of each site, by their places in `workers`; sites in the order of their first.
 shuffle::Partition sites_of(const std::vector<Rank>& workers, const Place& place) {
   std::map<std::string, std::size_t> known;
@@ -73,23 +67,17 @@ SyncEntry DsSync::entry() {
 
 Status DsSync::check(const Config& config, const Place& place) {
   const std::uint32_t n = workers_in(place);
-  const auto wrong = [&](const std::string& key, const std::string& why) {
-    return invalid("[sync] " + key + ": " + why + "; the job has " + std::to_string(n) +
-                   " workers");
-  };
-  if (config.schedule == "published" && n != 4)
-    return wrong("schedule = \"published\"",
-                 "the published pattern is of four workers; choose \"grid\"");
   if (config.group_size > 0 && (config.group_size < 2 || config.group_size > n))
-    return wrong("group_size = " + std::to_string(config.group_size),
-                 "expected 2 to the number of workers, or 0 for round(sqrt(n))");
+    return invalid("[sync] group_size = " + std::to_string(config.group_size) +
+                   ": expected 2 to the number of workers, which is " + std::to_string(n) +
+                   ", or 0 for round(sqrt(n))");
   return check_min_sites(config.min_sites, place);
 }
 
 DsSync::DsSync(const Config& config, SyncParts parts, const Place& place)
     : config_(config),
       counts_samples_(parts.stop.max_samples > 0),
-      schedule_(schedule_of(config, place)),
+      schedule_{config.schedule, config.group_size, config.cross_every},
       overlay_(std::move(parts.overlay)),
       mean_(*overlay_),
       conclusion_(*overlay_),

@@ -21,7 +21,7 @@ class DsSync final : public Strategy {
  public:
   static SyncEntry entry();
   struct Config {
-    std::string schedule = "auto";
+    std::string schedule = "published";
     std::uint32_t group_size = 0;
     std::uint32_t steps = 1;
     std::uint32_t cross_every = 0;
@@ -32,8 +32,10 @@ class DsSync final : public Strategy {
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       LONGHAUL_FIELD(schedule,
-                     .doc = "how workers are grouped; auto: published for four workers, else grid",
-                     .choices = {"auto", "published", "grid", "radix", "random", "topology"});
+                     .doc =
+                         "how workers are grouped; published: the pattern of the authors' code "
+                         "for four workers, of other numbers the grid",
+                     .choices = {"published", "grid", "radix", "random", "topology"});
       LONGHAUL_FIELD(group_size,
                      .doc =
                          "workers in a group of grid and random (b); 0: round(sqrt(n)), at "

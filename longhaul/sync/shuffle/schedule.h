@@ -56,7 +56,7 @@ struct Schedule {
   std::uint32_t cross_every = 0;  // of topology; 0: the default
 
   // The groups of a round. `sites`: the workers of each site, together 0 .. n-1. `published` of
-  // other than four workers, of which some are lost, is the grid. `draw` is used by `random` alone.
+  // other than four workers is the grid. `draw` is used by `random` alone.
   Partition groups(const Partition& sites, Round, const Random& draw) const;
   // So many rounds without training in a row make all models equal, whichever comes first.
   // 0: none are sure to.
