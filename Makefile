@@ -12,7 +12,7 @@ export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
-.PHONY: bench-nbsync bench-esync bench-fedgsync bench-strategies
+.PHONY: bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-strategies
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -88,6 +88,9 @@ bench-fedgsync: build  ## fedgsync against fedat and others in three scenarios, 
 
 bench-esync: build  ## esync against bsp in two scenarios, simulated
 	bench/esync.py --resume build/esync.json
+
+bench-ds-sync: build  ## ds_sync against bsp in six scenarios, simulated
+	bench/ds_sync.py
 
 bench-strategies: build  ## every strategy, simulated and over sockets in the emulated WAN; as root
 	bench/strategies.py --resume build/strategies.json

@@ -18,6 +18,7 @@
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
 #include "longhaul/sync/server/server_header.h"
+#include "longhaul/sync/shuffle/schedule_switch.h"
 #include "longhaul/sync/ssp.h"
 #include "longhaul/sync/state_transfer.h"
 #include "longhaul/transfer/reliable.h"
@@ -40,6 +41,7 @@ void for_each_message(Visit&& visit) {
   family("state transfer", sync::StateTransfer::Messages{});
   family("esync", sync::esync::States::Messages{});
   family("gossip", sync::gossip::StepCount::Messages{});
+  family("sync/shuffle", sync::shuffle::ScheduleSwitch::Messages{});
   family("perf", perf::Messages{});
   family("vector channel", channel::Messages{});
   // In the header of a vector channel's `begin`.

@@ -5,6 +5,7 @@
 #include "longhaul/sync/bsp.h"
 #include "longhaul/sync/diloco.h"
 #include "longhaul/sync/dpsgd.h"
+#include "longhaul/sync/ds_sync.h"
 #include "longhaul/sync/easgd.h"
 #include "longhaul/sync/esync.h"
 #include "longhaul/sync/fedasync.h"
@@ -38,6 +39,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Dpsgd::entry,
     Adpsgd::entry,
     Selmcast::entry,
+    DsSync::entry,
 };
 // clang-format on
 

@@ -36,6 +36,8 @@ void visit_min_sites(Visit&& visit, Value& min_sites) {
 }
 // An Error if the job has fewer sites with workers than `min_sites`.
 Status check_min_sites(std::uint32_t min_sites, const Place&);
+// An Error if the view has workers at fewer sites, with the names of the sites that are lost.
+Status enough_sites(std::uint32_t min_sites, const Place&, const View&);
 
 class Synchronous : public Strategy {
  public:

@@ -1,5 +1,7 @@
 #include "longhaul/sync/testing/test_job.h"
 
+#include <algorithm>
+
 #include "longhaul/codec/registry.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/sync/registry.h"
@@ -20,23 +22,24 @@ class EveryoneMean final : public Overlay {
     LONGHAUL_FIELDS(key, weight, values)
   };
 
-  Status begin(const VectorId& key, const std::vector<Rank>&, const Contribution& c,
+  Status begin(const VectorId& key, const std::vector<Rank>& members, const Contribution& c,
                Turn& turn) override {
     if (c.contributes && !all_finite(c.values))
       return not_finite("not finite; lower [optimizer] rate");
     LH_CHECK(!c.contributes || (c.weight > 0 && c.values.size() == c.length));
     Part part{key, c.contributes ? c.weight : 0, {}};
     if (c.contributes) part.values.assign(c.values.begin(), c.values.end());
-    for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    live_ = live_with(Role::worker, turn.place(), turn.view());
+    members_[key] = members;
+    for (Rank rank : awaited(key))
       if (rank != turn.self()) turn.send(rank, part, {}, kControl);
     parts_[key][turn.self()] = part;
-    waited_ = live_with(Role::worker, turn.place(), turn.view());
     return Ok{};
   }
 
   std::optional<Outcome> poll(const VectorId& key) override {
     auto& parts = parts_[key];
-    for (Rank rank : waited_)
+    for (Rank rank : awaited(key))
       if (!parts.contains(rank)) return std::nullopt;
     Outcome outcome;
     std::vector<double> sum;
@@ -49,6 +52,7 @@ class EveryoneMean final : public Overlay {
     }
     for (double s : sum) outcome.values.push_back(float(s / outcome.weight));
     parts_.erase(key);
+    members_.erase(key);
     return outcome;
   }
 
@@ -60,16 +64,27 @@ class EveryoneMean final : public Overlay {
   }
   // Only for runs in which nobody is waited for any more.
   void on_view(const View&, Turn& turn) override {
-    waited_ = live_with(Role::worker, turn.place(), turn.view());
+    live_ = live_with(Role::worker, turn.place(), turn.view());
   }
   void close(std::uint32_t, Turn&) override {}
   std::optional<Round> next_round(std::uint32_t, std::uint32_t) const override { return 0; }
   std::string waiting_for() const override { return "parts"; }
-  void state(Archive& ar) override { ar(parts_, waited_); }
+  void state(Archive& ar) override { ar(parts_, members_, live_); }
 
  private:
+  // The live ones of a group; of group 0, of all.
+  std::vector<Rank> awaited(const VectorId& key) const {
+    const auto known = members_.find(key);
+    if (known == members_.end() || known->second.empty()) return live_;
+    std::vector<Rank> ranks;
+    std::set_intersection(known->second.begin(), known->second.end(), live_.begin(), live_.end(),
+                          std::back_inserter(ranks));
+    return ranks;
+  }
+
   std::map<VectorId, std::map<Rank, Part>> parts_;
-  std::vector<Rank> waited_;
+  std::map<VectorId, std::vector<Rank>> members_;
+  std::vector<Rank> live_;
 };
 
 }  // namespace

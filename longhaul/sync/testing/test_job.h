@@ -1,7 +1,7 @@
 #pragma once
 // TestJob runs whole nodes with strategies on quadratic learners, without clock or network: steps
 // and messages take no time and come in the order they were asked for. Its overlay double sends
-// everything to everybody; what real overlays do is tested in overlay/ and tests/.
+// everything to everybody in the group; what real overlays do is tested in overlay/ and tests/.
 #include <deque>
 #include <functional>
 #include <map>

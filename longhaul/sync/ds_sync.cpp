@@ -1,0 +1,258 @@
+#include "longhaul/sync/ds_sync.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/sync/entry.h"
+
+namespace longhaul::sync {
+namespace {
+
+// A worker waits for those in its groups, and through them, some rounds ago, for all. How many
+// rounds that are is 2 for a grid; with random groups it has no bound, but the odds that a worker
+// was in no group that leads to another for so many rounds are below 1e-19 (three workers, b = 2:
+// 3^-64 is the worst).
+Round most_apart(const Place& place) { return 64 + place.size(); }
+
+StopConfig stop_of_shuffled(StopConfig config, const Place& place) {
+  config.apart = most_apart(place);
+  config.reporter_counts = true;
+  return config;
+}
+
+std::uint32_t workers_in(const Place& place) {
+  return std::uint32_t(std::count_if(place.members->begin(), place.members->end(),
+                                     [](const Member& one) { return one.is(Role::worker); }));
+}
+
+// The workers of each site, by their places in `workers`; sites in the order of their first.
+shuffle::Partition sites_of(const std::vector<Rank>& workers, const Place& place) {
+  std::map<std::string, std::size_t> known;
+  shuffle::Partition sites;
+  for (std::uint32_t i = 0; i < workers.size(); ++i) {
+    const auto [at, is_new] = known.try_emplace(place.member(workers[i]).site, sites.size());
+    if (is_new) sites.emplace_back();
+    sites[at->second].push_back(i);
+  }
+  return sites;
+}
+
+// A number for a group that no group in use has; 0 is that of all workers. A lost worker may have
+// opened a group of a round that the survivors form after another view's schedule.
+std::uint32_t number_of(Epoch epoch, Round round, std::size_t index, std::size_t workers) {
+  constexpr std::uint32_t kEpochs = 64, kOfAnEpoch = 1u << 26;
+  return 1 + std::uint32_t(epoch % kEpochs) * kOfAnEpoch +
+         std::uint32_t((round * workers + index) % (kOfAnEpoch - 1));
+}
+
+}  // namespace
+
+// A node that comes back would have to be given a model, which differs from worker to worker.
+SyncEntry DsSync::entry() {
+  return strategy_entry<DsSync>(
+      {.name = "ds_sync",
+       .summary = "average models inside small groups, others in every round (DS-Sync)",
+       .traits = {.takes_outer = false,
+                  .no_feedback = "averages models, whose error must not be added to the next",
+                  .takes_unbiased = false,
+                  .when_lost = "its group goes on without it, and the groups are made anew of the "
+                               "survivors; ends the run below min_sites"},
+       .costs = {{.rounds = "every H steps (1)",
+                  .sent = "an exchange of S among b of the n workers",
+                  .waits_for = "its group",
+                  .staleness = "0, in its group",
+                  .memory = "S",
+                  .when_lost = "n (n-1) small messages"}}});
+}
+
+Status DsSync::check(const Config& config, const Place& place) {
+  const std::uint32_t n = workers_in(place);
+  if (config.group_size > 0 && (config.group_size < 2 || config.group_size > n))
+    return invalid("[sync] group_size = " + std::to_string(config.group_size) +
+                   ": expected 2 to the number of workers, which is " + std::to_string(n) +
+                   ", or 0 for round(sqrt(n))");
+  return check_min_sites(config.min_sites, place);
+}
+
+DsSync::DsSync(const Config& config, SyncParts parts, const Place& place)
+    : config_(config),
+      counts_samples_(parts.stop.max_samples > 0),
+      schedule_{config.schedule, config.group_size, config.cross_every},
+      overlay_(std::move(parts.overlay)),
+      mean_(*overlay_),
+      conclusion_(*overlay_),
+      switch_(most_apart(place)),
+      stop_(stop_of_shuffled(parts.stop, place)) {
+  own(*overlay_, kOverlayChild);
+  own(stop_, {1, "stop rule"});
+  own(switch_, {2, "schedule"});
+}
+
+void DsSync::on_start(Turn&) { phase_ = Phase::ready; }
+
+void DsSync::on_view(const View&, Turn& turn) {
+  if (phase_ == Phase::ended) return;
+  const Status enough = enough_sites(config_.min_sites, turn.place(), turn.view());
+  if (!enough) fail(enough.error(), turn);
+}
+
+// The overlay starts after its parent: the first round begins here.
+void DsSync::on_progress(Turn& turn) {
+  while (advance(turn)) {
+  }
+}
+
+// One move of the round, if one can be made now.
+bool DsSync::advance(Turn& turn) {
+  switch (phase_) {
+    case Phase::ready:
+      phase_ = Phase::computing;
+      turn.compute(LocalStep{}, config_.steps);
+      return false;
+    case Phase::grouping:
+      if (!switch_.knows(exchange())) return false;
+      join_group(turn);
+      return true;
+    case Phase::averaging:
+      if (!mean_.take(samples_, turn, within(*overlay_, turn))) return false;
+      end_exchange(turn);
+      return true;
+    case Phase::deciding: {
+      const StopRule::Step step = stop_.after(done_ - 1);
+      if (step == StopRule::Step::wait) return false;
+      phase_ = step == StopRule::Step::stop ? Phase::settling : Phase::ready;
+      return true;
+    }
+    case Phase::settling:
+      if (!switch_.knows(exchange())) return false;
+      settle(turn);
+      return true;
+    case Phase::concluding: {
+      const auto taken = conclusion_.take(turn, within(*overlay_, turn));
+      if (!taken) fail(taken.error(), turn);
+      if (!taken || !*taken) return false;
+      phase_ = Phase::ended;
+      turn.finish();
+      return false;
+    }
+    case Phase::unstarted:
+    case Phase::computing:
+    case Phase::ended:
+      return false;
+  }
+  return false;
+}
+
+void DsSync::on_computed(const Computed& computed, Turn& turn) {
+  if (phase_ != Phase::computing) return;  // it has failed
+  if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+  samples_ += double(computed.samples);
+  phase_ = Phase::grouping;
+  asked_ = turn.now();
+}
+
+// x_i <- sum over j in G of x'_j / |G|
+void DsSync::join_group(Turn& turn) {
+  const Round k = exchange();
+  const auto [epoch, workers] = switch_.workers_of(k);
+  const Random draw = turn.random(Purpose::members, k, 0, std::uint32_t(epoch));
+  const shuffle::Partition groups = schedule_.groups(sites_of(workers, turn.place()), k, draw);
+  const auto me = std::uint32_t(std::lower_bound(workers.begin(), workers.end(), turn.self()) -
+                                workers.begin());
+  const auto mine = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+    return std::binary_search(group.begin(), group.end(), me);
+  });
+  LH_CHECK(mine != groups.end());
+  phase_ = Phase::averaging;
+  Status begun = Ok{};
+  if (mine->size() == 1) {
+    if (all_finite(turn.params())) return end_exchange(turn);
+    begun = not_finite("its model has values that are not finite; lower [optimizer] rate");
+  } else {
+    std::vector<Rank> members;
+    for (const std::uint32_t worker : *mine) members.push_back(workers[worker]);
+    const std::uint32_t number =
+        number_of(epoch, k, std::size_t(mine - groups.begin()), workers.size());
+    begun = mean_.begin(number, members,
+                        {.buffers = config_.average_buffers || to_settle_ > 0,
+                         .exact = to_settle_ > 0,
+                         .samples = counts_samples_},
+                        samples_, turn, within(*overlay_, turn));
+  }
+  if (!begun) fail(begun.error(), turn);
+}
+
+void DsSync::end_exchange(Turn& turn) {
+  const bool trains = to_settle_ == 0;
+  if (trains) {
+    turn.record("wait_s", done_, seconds(turn.now() - asked_));
+    ++done_;
+  } else {
+    ++settled_;
+  }
+  switch_.enter(exchange());
+  if (trains) {
+    phase_ = Phase::deciding;
+    const auto live = live_with(Role::worker, turn.place(), turn.view()).size();
+    Turn below = within(stop_, turn);
+    stop_.round_done(done_ - 1, turn.params(), std::uint64_t(std::llround(samples_ * double(live))),
+                     below);
+  } else if (--to_settle_ > 0) {
+    phase_ = Phase::grouping;
+  } else {
+    conclude(/*compare=*/true, turn);
+  }
+}
+
+// A schedule that makes all models equal in a few rounds does that first. Which one it is all know,
+// whatever view they have reached.
+void DsSync::settle(Turn& turn) {
+  const auto n = std::uint32_t(switch_.workers_of(exchange()).second.size());
+  to_settle_ = config_.final == "mean" ? schedule_.rounds_to_consensus(n) : 0;
+  if (to_settle_ == 0) return conclude(/*compare=*/false, turn);
+  phase_ = Phase::grouping;
+}
+
+// A loss in the last exchanges may have kept the models apart: that is looked at.
+void DsSync::conclude(bool compare, Turn& turn) {
+  using Model = shuffle::Conclusion::Model;
+  phase_ = Phase::concluding;
+  const Status begun = conclusion_.begin(config_.final == "mean" ? Model::mean : Model::senior,
+                                         compare, turn, within(*overlay_, turn));
+  if (!begun) fail(begun.error(), turn);
+}
+
+void DsSync::fail(const Error& error, Turn& turn) {
+  phase_ = Phase::ended;
+  turn.fail({error.kind, "ds_sync, round " + std::to_string(exchange()) + ", site " +
+                             turn.place().me().site + " (rank " + std::to_string(turn.self()) +
+                             "): " + error.what});
+}
+
+std::string DsSync::waiting_for() const {
+  const std::string round = "round " + std::to_string(exchange()) + ": ";
+  switch (phase_) {
+    case Phase::grouping:
+    case Phase::settling:
+      return round + switch_.waiting_for();
+    case Phase::averaging:
+      return round + mean_.waiting_for();
+    case Phase::deciding:
+      return stop_.waiting_for();
+    case Phase::concluding:
+      return "the final model: " + conclusion_.waiting_for();
+    case Phase::unstarted:
+    case Phase::ready:
+    case Phase::computing:
+    case Phase::ended:
+      return "";
+  }
+  return "";
+}
+
+void DsSync::state(Archive& ar) {
+  ar.expect("ds_sync");
+  ar(phase_, done_, settled_, to_settle_, samples_, asked_, mean_, conclusion_);
+}
+
+}  // namespace longhaul::sync

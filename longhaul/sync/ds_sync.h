@@ -1,0 +1,108 @@
+#pragma once
+// DS-Sync (divide and shuffle): after every few local steps the workers average their models inside
+// small groups, and the groups change from round to round, so that what each worker has learned
+// reaches all others within a few rounds, although nobody ever waits for all.
+//   Wang et al., "DS-Sync: Addressing network bottlenecks with divide-and-shuffle synchronization
+//   for distributed DNN training", arXiv 2007.03298 (INFOCOM 2022).
+//
+// In round k, with G the group of worker i (shuffle/schedule.h) and x'_i its model after its local
+// steps:
+//   x_i <- sum over j in G of x'_j / |G|
+#include "longhaul/core/registry.h"
+#include "longhaul/sync/shuffle/conclusion.h"
+#include "longhaul/sync/shuffle/group_mean.h"
+#include "longhaul/sync/shuffle/schedule.h"
+#include "longhaul/sync/shuffle/schedule_switch.h"
+#include "longhaul/sync/synchronous.h"
+
+namespace longhaul::sync {
+
+class DsSync final : public Strategy {
+ public:
+  static SyncEntry entry();
+  struct Config {
+    std::string schedule = "published";
+    std::uint32_t group_size = 0;
+    std::uint32_t steps = 1;
+    std::uint32_t cross_every = 0;
+    bool average_buffers = true;
+    std::string final = "mean";
+    std::uint32_t min_sites = 1;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(schedule,
+                     .doc =
+                         "how workers are grouped; published: the pattern of the authors' code "
+                         "for four workers, of other numbers the grid",
+                     .choices = {"published", "grid", "radix", "random", "topology"});
+      LONGHAUL_FIELD(group_size,
+                     .doc =
+                         "workers in a group of grid and random (b); 0: round(sqrt(n)), at "
+                         "least 2");
+      LONGHAUL_FIELD(steps, .doc = "local steps in a round", .min = 1);
+      LONGHAUL_FIELD(cross_every,
+                     .doc =
+                         "topology: one round in so many averages across sites; 0: 1, or 2 if "
+                         "some site has one or two workers and some has several");
+      LONGHAUL_FIELD(average_buffers,
+                     .doc = "running statistics are averaged, too; false: at the end alone");
+      LONGHAUL_FIELD(final,
+                     .doc =
+                         "the model that all end with: the mean of all, or that of the lowest "
+                         "rank",
+                     .choices = {"mean", "rank0"});
+      visit_min_sites(visit, self.min_sites);
+    }
+  };
+  DsSync(const Config&, SyncParts, const Place&);
+  static Status check(const Config&, const Place&);
+
+  void on_start(Turn&) override;
+  void on_view(const View& before, Turn&) override;
+  void on_computed(const Computed&, Turn&) override;
+  void on_progress(Turn&) override;
+  Round rounds_done() const override { return done_; }
+  std::string waiting_for() const override;
+  void state(Archive&) override;
+
+ private:
+  enum class Phase : std::uint8_t {
+    unstarted,
+    ready,
+    computing,
+    grouping,   // waits to know whose groups the round has
+    averaging,  // in its group
+    deciding,   // waits for a verdict
+    settling,   // waits to know whose groups the exchange after the last round has
+    concluding,
+    ended
+  };
+
+  // Of the exchanges, which go on without training when the rounds are done.
+  Round exchange() const { return done_ + settled_; }
+  bool advance(Turn&);
+  void join_group(Turn&);
+  void end_exchange(Turn&);
+  void settle(Turn&);
+  void conclude(bool compare, Turn&);
+  void fail(const Error&, Turn&);
+
+  const Config config_;
+  const bool counts_samples_;
+  const shuffle::Schedule schedule_;
+  const std::unique_ptr<Overlay> overlay_;
+  shuffle::GroupMean mean_;
+  shuffle::Conclusion conclusion_;
+  shuffle::ScheduleSwitch switch_;
+  StopRule stop_;
+
+  Phase phase_ = Phase::unstarted;
+  Round done_ = 0;               // also the round that runs
+  Round settled_ = 0;            // exchanges after the last round
+  std::uint32_t to_settle_ = 0;  // are left of them
+  double samples_ = 0;  // used by a worker in the mean: averaged as models are, if they count
+  Time asked_{0};       // since when the mean is awaited
+};
+
+}  // namespace longhaul::sync

@@ -1,0 +1,265 @@
+#include "longhaul/sync/ds_sync.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Quadratic;
+using testing::TestJob;
+
+constexpr const char* kShuffles[] = {"grid", "radix", "random", "topology"};
+
+std::vector<Setting> shuffling(std::string schedule, std::int64_t group_size = 0,
+                               std::int64_t steps = 1) {
+  return {{"schedule", {std::move(schedule)}}, {"group_size", {group_size}}, {"steps", {steps}}};
+}
+
+TestJob::Config shuffled_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
+  return {.sync = "ds_sync",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.rate = 0.1f, .momentum = 0.5f, .buffers = 2}),
+          .stop = {.max_rounds = rounds, .report_every = 3}};
+}
+
+// Models that do not train, and lie far apart.
+TestJob::Config still_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
+  TestJob::Config config = shuffled_job(n, std::move(settings), rounds);
+  for (std::uint32_t k = 0; k < n; ++k)
+    config.learners[k] = {.slope = 0, .start = float(1 + k * k * 37 % 64), .rate = 0};
+  return config;
+}
+
+// The first value of every model after each round.
+std::vector<std::vector<double>> after_rounds(TestJob& job, std::uint32_t n, Round rounds) {
+  std::vector<std::vector<double>> after(rounds + 1, std::vector<double>(n, 0));
+  job.after_event = [&] {
+    for (Rank rank = 0; rank < n; ++rank) {
+      const Round round = job.node(rank).strategy().rounds_done();
+      if (job.finished.empty() && after.at(round)[rank] == 0)
+        after[round][rank] = double(job.learner(rank).params()[0]);
+    }
+  };
+  job.run();
+  job.after_event = {};
+  EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+  EXPECT_EQ(job.finished.size(), n);
+  return after;
+}
+
+double mean_of(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double one : x) sum += one;
+  return sum / double(x.size());
+}
+
+// Invariant 2.
+TEST(DsSync, Inv2_ARoundKeepsTheMeanOfAllModels) {
+  for (const char* schedule : kShuffles) {
+    for (const std::uint32_t n : {4u, 7u, 10u}) {
+      SCOPED_TRACE(std::string(schedule) + " of " + std::to_string(n));
+      TestJob job(still_job(n, shuffling(schedule, 3), 6));
+      const auto after = after_rounds(job, n, 6);
+      for (const auto& models : after)
+        EXPECT_NEAR(mean_of(models), mean_of(after[0]), 1e-6 * mean_of(after[0]));
+      EXPECT_NEAR(job.params(0)[0], mean_of(after[0]), 1e-6 * mean_of(after[0]));
+    }
+  }
+}
+
+// Invariant 3, by the whole strategy: `published` is what four workers have.
+TEST(DsSync, Inv3_AGridReachesTheMeanInTwoRounds) {
+  for (const std::uint32_t n : {4u, 9u}) {
+    TestJob job(still_job(n, {}, 3));
+    const auto after = after_rounds(job, n, 3);
+    EXPECT_NE(after[1].front(), after[1].back());
+    for (const double one : after[2]) EXPECT_NEAR(one, mean_of(after[0]), 1e-4);
+  }
+  TestJob job(still_job(4, {}, 1));
+  const auto after = after_rounds(job, 4, 1);
+  EXPECT_EQ(after[1][0], mean_of({after[0][0], after[0][1]})) << "{0,1} {2,3} first";
+}
+
+// Invariant 8: with one group of all, averaging models is averaging gradients.
+TEST(DsSync, Inv8_OneGroupOfAllIsBspWithMomentumToo) {
+  for (const char* schedule : {"grid", "random"}) {
+    for (const float momentum : {0.0f, 0.9f}) {
+      TestJob::Config config = shuffled_job(5, shuffling(schedule, 5), 50);
+      for (auto& learner : config.learners) learner.momentum = momentum, learner.buffers = 0;
+      TestJob job(config);
+      job.run();
+      config.sync = "bsp";
+      config.settings = {};
+      TestJob bsp(config);
+      bsp.run();
+      for (std::size_t i = 0; i < 8; ++i)
+        EXPECT_NEAR(job.params(2)[i], bsp.params(2)[i], 1e-6 * std::abs(double(bsp.params(2)[i])));
+    }
+  }
+}
+
+TEST(DsSync, AllSchedulesEndWithOneModelNearTheOptimum) {
+  for (const char* schedule : kShuffles) {
+    for (const std::uint32_t n : {1u, 2u, 3u, 5u, 9u}) {
+      SCOPED_TRACE(std::string(schedule) + " of " + std::to_string(n));
+      TestJob job(shuffled_job(n, shuffling(schedule, 0, 2), 30));
+      job.run();
+      EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+      ASSERT_EQ(job.finished.size(), n);
+      double mean = 0;
+      for (Rank rank = 0; rank < n; ++rank) mean += double(rank * rank) / n;
+      for (Rank rank = 0; rank < n; ++rank) {
+        EXPECT_EQ(job.params(rank), job.params(0));
+        EXPECT_EQ(job.node(rank).strategy().rounds_done(), 30u);
+        EXPECT_EQ(job.steps[rank], 60u);
+      }
+      EXPECT_NEAR(job.params(0)[0], mean, 0.01 * n * n);
+      // Buffers grow by 1 + k^2 in each of 60 steps of rank k; their mean is kept.
+      EXPECT_NEAR(job.params(0)[7], 60 * (1 + mean), 1e-2);
+    }
+  }
+}
+
+TEST(DsSync, BuffersAreAveragedInEveryRoundOrAtTheEnd) {
+  for (const bool averaged : {true, false}) {
+    TestJob::Config config = shuffled_job(4, shuffling("published"), 4);
+    config.settings.push_back({"average_buffers", {averaged}});
+    TestJob job(config);
+    float last = 0;
+    job.after_event = [&] {
+      if (job.finished.empty() && job.node(0).strategy().rounds_done() == 2)
+        last = job.params(0)[7];
+    };
+    job.run();
+    if (!averaged) EXPECT_EQ(last, 3) << "its own steps, one of them of the next round";
+    if (averaged) EXPECT_GT(last, 4);
+    for (Rank rank = 0; rank < 4; ++rank) EXPECT_NEAR(job.params(rank)[7], 4 * (1 + 3.5), 1e-3);
+  }
+}
+
+TEST(DsSync, TheFinalModelMayBeThatOfTheLowestRank) {
+  TestJob::Config config = still_job(6, shuffling("random", 2), 1);
+  config.settings.push_back({"final", {std::string("rank0")}});
+  TestJob job(config);
+  const auto after = after_rounds(job, 6, 1);
+  EXPECT_NE(after[1][0], after[1][5]);
+  for (Rank rank = 0; rank < 6; ++rank) EXPECT_EQ(job.params(rank)[0], float(after[1][0]));
+}
+
+// Also where the senior worker dies while its model is on its way.
+TEST(DsSync, WithoutTheLowestRankTheNextOneGivesTheFinalModel) {
+  for (int at = 0; at<60; at += longhaul::testing::kStride> 1 ? 3 : 1) {
+    SCOPED_TRACE(at);
+    TestJob::Config config = still_job(4, shuffling("random", 2), 1);
+    config.settings.push_back({"final", {std::string("rank0")}});
+    TestJob job(config);
+    int events = 0;
+    job.after_event = [&] {
+      if (++events == at) job.crash(0);
+    };
+    job.run();
+    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+    for (const Rank rank : {1u, 2u, 3u}) {
+      ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+      EXPECT_EQ(job.params(rank), job.params(1));
+    }
+  }
+}
+
+TEST(DsSync, Inv10_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (const char* schedule : kShuffles)
+    EXPECT_EQ(testing::changed_by_saving(shuffled_job(4, shuffling(schedule, 2, 2), 2)), "");
+}
+
+// Samples are averaged as models are: the reporter knows how many all have used.
+TEST(DsSync, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
+  TestJob::Config config = shuffled_job(4, {}, 1000);
+  config.stop = {.max_rounds = 1000, .max_samples = 30, .report_every = 2, .lag = 1};
+  TestJob job(config);
+  job.run();
+  // 4 in a round: 32 after round 7, which is reported; it takes effect a round later.
+  for (Rank rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(job.node(rank).strategy().rounds_done(), 9u) << rank;
+}
+
+TEST(DsSync, AModelThatIsNotFiniteEndsTheRunWithAReason) {
+  TestJob::Config config = shuffled_job(5, {}, 1000);
+  for (auto& learner : config.learners) learner.rate = 1e6f;
+  TestJob job(config);
+  job.run();
+  ASSERT_FALSE(job.failures.empty());
+  EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
+}
+
+Place place_of(std::uint32_t workers) {
+  Place place;
+  Members members;
+  for (std::uint32_t i = 0; i < workers; ++i) members.push_back({"site" + std::to_string(i)});
+  place.members = std::make_shared<const Members>(members);
+  return place;
+}
+
+TEST(DsSync, SettingsThatCannotBeAreRefusedWithTheRemedy) {
+  const auto why = [](const DsSync::Config& config, std::uint32_t workers) {
+    const Status status = DsSync::check(config, place_of(workers));
+    return status ? "" : status.error().what;
+  };
+  EXPECT_EQ(why({}, 1), "");
+  EXPECT_EQ(why({.group_size = 5}, 5), "");
+  EXPECT_NE(why({.group_size = 6}, 5)
+                .find("[sync] group_size = 6: expected 2 to the number of workers, which is 5"),
+            std::string::npos);
+  EXPECT_NE(why({.group_size = 1}, 5), "");
+  EXPECT_NE(why({.min_sites = 6}, 5).find("min_sites = 6"), std::string::npos);
+}
+
+// Workers see the new view in different rounds, whichever moment it is; a second loss may come
+// before all have told theirs.
+TEST(DsSync, TheSurvivorsGoOnInGroupsOfTheirOwn) {
+  constexpr int kEvery = longhaul::testing::kStride > 1 ? 211 : 5;
+  for (const char* schedule : kShuffles) {
+    for (int at = 0; at < 900; at += kEvery) {
+      TestJob::Config config = shuffled_job(9, shuffling(schedule, 3), 12);
+      config.takes = [](Rank rank) { return int(rank * 5 % 7) * 3; };
+      SCOPED_TRACE(std::string(schedule) + " " + std::to_string(at));
+      TestJob job(config);
+      int events = 0;
+      job.after_event = [&] {
+        if (++events == at) job.crash(3);
+        if (events == at + at % 83) job.crash(5);
+      };
+      job.run();
+      EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+      for (const Rank rank : {0u, 1u, 2u, 4u, 6u, 7u, 8u}) {
+        ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+        EXPECT_EQ(job.node(rank).strategy().rounds_done(), 12u);
+        EXPECT_EQ(job.params(rank), job.params(0));
+      }
+    }
+  }
+}
+
+TEST(DsSync, WithFewerSitesThanAskedForTheRunEnds) {
+  TestJob::Config config = shuffled_job(4, {}, 1000);
+  config.settings.push_back({"min_sites", {std::int64_t{4}}});
+  TestJob job(config);
+  int events = 0;
+  job.after_event = [&] {
+    if (++events == 50) job.crash(2);
+  };
+  job.run();
+  ASSERT_EQ(job.failures.size(), 3u);
+  EXPECT_NE(job.failures.begin()->second.find("3 of 4 sites are left"), std::string::npos)
+      << job.failures.begin()->second;
+}
+
+}  // namespace
+}  // namespace longhaul::sync

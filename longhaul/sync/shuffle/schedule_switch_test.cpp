@@ -1,0 +1,221 @@
+#include "longhaul/sync/shuffle/schedule_switch.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/core/testing/machine_net.h"
+#include "longhaul/sync/shuffle/schedule.h"
+#include "longhaul/sync/testing/one_node.h"
+
+namespace longhaul::sync::shuffle {
+namespace {
+
+using testing::OneNode;
+using RoundReport = ScheduleSwitch::RoundReport;
+
+// Goes through rounds as ds_sync does, with a word to the members of its group in the place of a
+// mean: a round is over when all live members have said it.
+class Walker final : public Machine {
+ public:
+  struct Here {
+    static constexpr std::uint16_t kKind = 1;
+    static constexpr std::string_view kName = "here";
+    Round round = 0;
+    LONGHAUL_FIELDS(round)
+  };
+  static constexpr Round kRounds = 12;
+
+  explicit Walker(Schedule schedule) : switch_(100), schedule_(std::move(schedule)) {
+    own(switch_);
+  }
+  void on_progress(Turn& turn) override {
+    while (round_ < kRounds && walk(turn)) {
+    }
+  }
+  Status on_message(Rank from, const Message& message, Turn&) override {
+    return dispatch(MessageList<Here>{}, message, [&](const Here& here) -> Status {
+      heard_[here.round].insert(from);
+      return Ok{};
+    });
+  }
+  void state(Archive& ar) override { ar(round_, heard_, group_, used); }
+
+  bool done() const { return round_ == kRounds; }
+  std::string waiting_for() const { return switch_.waiting_for(); }
+  std::map<Round, std::vector<Rank>> used;  // whose schedule a round was of
+
+ private:
+  bool walk(Turn& turn) {
+    if (group_.empty()) {
+      if (!switch_.knows(round_)) return false;
+      const std::vector<Rank>& workers = switch_.workers_of(round_).second;
+      used[round_] = workers;
+      Partition sites(workers.size());
+      for (std::uint32_t i = 0; i < workers.size(); ++i) sites[i] = {i};
+      for (const auto& group : schedule_.groups(sites, round_, Random(1, {Purpose::test, round_})))
+        for (const std::uint32_t one : group)
+          if (workers[one] == turn.self())
+            for (const std::uint32_t member : group) group_.insert(workers[member]);
+      for (const Rank to : group_)
+        if (to != turn.self() && turn.view().has(to)) turn.send(to, Here{round_}, {}, kControl);
+    }
+    for (const Rank member : group_)
+      if (member != turn.self() && turn.view().has(member) && !heard_[round_].contains(member))
+        return false;
+    group_.clear();
+    heard_.erase(round_);
+    switch_.enter(++round_);
+    return true;
+  }
+
+  ScheduleSwitch switch_;
+  const Schedule schedule_;
+  Round round_ = 0;
+  std::map<Round, std::set<Rank>> heard_;
+  std::set<Rank> group_;
+};
+
+// Any order of events, one to three losses, also while reports are under way: all survivors come to
+// the end, and no two made the groups of a round of different workers.
+TEST(ScheduleSwitch, AllMakeTheGroupsOfARoundOfTheSameWorkersWhoeverDiesWhen) {
+  constexpr std::uint32_t kRanks = 6;
+  std::uint64_t switched = 0;
+  for (const char* kind : {"grid", "random", "radix"}) {
+    for (std::uint64_t seed = 1; seed <= 1500; seed += longhaul::testing::kStride) {
+      SCOPED_TRACE(std::string(kind) + ", seed " + std::to_string(seed));
+      longhaul::testing::MachineNet net(
+          {.ranks = kRanks, .layout = Layout::flat(1), .seed = seed},
+          [&](const Place&) { return std::make_unique<Walker>(Schedule{kind}); });
+      Random random(seed, {Purpose::test});
+      std::vector<std::uint64_t> crashes(1 + random.below(3));
+      for (auto& at : crashes) at = random.below(250);
+      const bool saves = seed % 5 == 0;
+      net.watch = [&] {
+        for (const std::uint64_t at : crashes) {
+          const Rank victim = Rank(at % kRanks);
+          if (net.events() == at && net.alive(victim)) net.crash(victim);
+        }
+      };
+      for (Rank rank = 0; rank < kRanks; ++rank)
+        net.act(rank, [&](Turn& turn) {
+          net.machine(rank).feed_all([](Machine& m, Turn& t) { m.on_start(t); }, turn);
+        });
+      for (std::uint64_t most = 100'000; net.step(); --most) {
+        ASSERT_GT(most, 0u);
+        if (saves)
+          for (Rank rank = 0; rank < kRanks; ++rank)
+            if (net.alive(rank)) net.save_and_load(rank);
+      }
+      EXPECT_TRUE(net.errors.empty()) << net.errors.front();
+      std::map<Round, std::vector<Rank>> used;
+      for (Rank rank = 0; rank < kRanks; ++rank) {
+        if (!net.alive(rank)) continue;
+        const auto& walker = static_cast<const Walker&>(net.machine(rank));
+        ASSERT_TRUE(walker.done()) << rank << " waits for " << walker.waiting_for();
+        for (const auto& [round, workers] : walker.used) {
+          EXPECT_EQ(used.try_emplace(round, workers).first->second, workers) << "round " << round;
+          switched += workers.size() < kRanks;
+        }
+      }
+    }
+  }
+  EXPECT_GT(switched, 1000u / longhaul::testing::kStride);
+}
+
+struct Switching {
+  explicit Switching(Rank self) : node(4, {}, Members{{"a"}, {"b"}, {"c"}, {"d"}}), one(10) {
+    node.place.self = self;
+    one.on_start(node.turn);
+  }
+  void lose(Rank rank) {
+    const View before = node.view;
+    std::erase(node.view.live, rank);
+    ++node.view.epoch;
+    one.on_view(before, node.turn);
+  }
+  Status hear(Rank from, const RoundReport& report) {
+    Message message;
+    message.kind = RoundReport::kKind;
+    message.head = Payload(share(to_wire(report)));
+    return one.on_message(from, message, node.turn);
+  }
+  std::vector<RoundReport> told() const {
+    std::vector<RoundReport> all;
+    for (const Send& send : node.done<Send>())
+      all.push_back(*from_wire<RoundReport>(send.message.head.view()));
+    return all;
+  }
+  OneNode node;
+  ScheduleSwitch one;
+};
+
+TEST(ScheduleSwitch, TheNewGroupsBeginAfterTheLatestRoundReported) {
+  Switching here(1);
+  here.one.enter(4);
+  here.lose(3);
+  ASSERT_EQ(here.told().size(), 2u);
+  EXPECT_EQ(here.told()[0].round, 4u);
+  EXPECT_TRUE(here.one.knows(4));
+  EXPECT_FALSE(here.one.knows(5));
+  EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 0 2 are in");
+  EXPECT_TRUE(here.hear(0, {1, 6, {{0, 0}}}));
+  EXPECT_TRUE(here.hear(2, {1, 3, {{0, 0}}}));
+  EXPECT_TRUE(here.one.knows(5));
+  EXPECT_EQ(here.one.workers_of(6).second, (std::vector<Rank>{0, 1, 2, 3}));
+  EXPECT_EQ(here.one.workers_of(7).second, (std::vector<Rank>{0, 1, 2}));
+  EXPECT_EQ(here.one.workers_of(7).first, 1u);
+}
+
+// It ended round 4 meanwhile, which it may have told in the view before, and has begun no other.
+TEST(ScheduleSwitch, AFurtherLossBeforeAllHaveReported) {
+  Switching here(1);
+  here.one.enter(4);
+  here.lose(3);
+  here.one.enter(5);
+  here.lose(2);
+  EXPECT_EQ(here.told().back().round, 4u);
+  EXPECT_EQ(here.told().back().starts, (std::vector<ScheduleSwitch::Start>{{0, 0}}));
+  // The other one had heard rank 2, which is lost, and knows when the first view's groups began.
+  EXPECT_TRUE(here.hear(0, {2, 7, {{0, 0}, {1, 6}}}));
+  EXPECT_EQ(here.one.workers_of(5).first, 0u);
+  EXPECT_EQ(here.one.workers_of(7).first, 1u);
+  EXPECT_EQ(here.one.workers_of(8).first, 2u);
+}
+
+TEST(ScheduleSwitch, AViewThatNobodyKnewTheStartOfIsSkipped) {
+  Switching here(1);
+  here.lose(3);
+  here.lose(2);
+  EXPECT_TRUE(here.hear(0, {2, 0, {{0, 0}}}));
+  EXPECT_EQ(here.one.workers_of(0).first, 0u);
+  EXPECT_EQ(here.one.workers_of(1).first, 2u);
+}
+
+TEST(ScheduleSwitch, ReportsThatCannotBeAreRefused) {
+  Switching here(1);
+  EXPECT_FALSE(here.hear(0, {0, 0, {{0, 0}}})) << "not asked for";
+  here.lose(3);
+  EXPECT_FALSE(here.hear(0, {2, 0, {{0, 0}}})) << "of a view to come";
+  EXPECT_TRUE(here.hear(0, {0, 0, {{0, 0}}})) << "of one that is over: late";
+  EXPECT_FALSE(here.hear(3, {1, 0, {{0, 0}}})) << "of who is lost";
+  EXPECT_FALSE(here.hear(0, {1, 11, {{0, 0}}})) << "far ahead";
+  EXPECT_FALSE(here.hear(0, {1, 0, {}}));
+  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 1}}}));
+  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0}, {1, 3}}})) << "nobody can know it yet";
+  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0}, {0, 3}}}));
+  EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 0 2 are in") << "nothing was heard";
+  EXPECT_TRUE(here.hear(0, {1, 10, {{0, 0}}}));
+  EXPECT_FALSE(here.hear(0, {1, 10, {{0, 0}}})) << "twice";
+  EXPECT_TRUE(here.hear(2, {1, 0, {{0, 0}}}));
+  EXPECT_EQ(here.one.workers_of(11).first, 1u);
+}
+
+TEST(ScheduleSwitch, WhoIsLeftAloneWaitsForNobody) {
+  Switching here(1);
+  for (const Rank rank : {0u, 2u, 3u}) here.lose(rank);
+  EXPECT_TRUE(here.one.knows(100));
+  EXPECT_EQ(here.one.workers_of(100).second, std::vector<Rank>{1});
+}
+
+}  // namespace
+}  // namespace longhaul::sync::shuffle

@@ -1,0 +1,119 @@
+// ds_sync over real overlays in virtual time: bytes, bits, and losses with any delays.
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+template <class T>
+T variant_named(const std::vector<T>& variants, const std::string& name) {
+  for (const T& v : variants)
+    if (v.name() == name) return v;
+  ADD_FAILURE() << "no part is called " << name;
+  return variants.front();
+}
+
+JobSpec shuffled(const std::string& schedule, const std::string& overlay, std::uint32_t workers) {
+  JobSpec spec{.parts = plain(variant_named(sync_variants(), "ds_sync"),
+                              variant_named(overlay_variants(), overlay)),
+               .workers = workers,
+               .one_site_each = true,
+               .rounds = 6,
+               .steps = 1};
+  spec.parts.sync.settings = {{"schedule", {schedule}}};
+  return spec;
+}
+
+// Invariant 9: a group of b moves 2 (b - 1) / b of the vector at each worker.
+TEST(Shuffle, Inv9_AWorkerSendsTwoVectorsLessItsShareInItsGroup) {
+  for (const char* overlay : {"direct", "ring"}) {
+    for (const auto& [workers, b] : {std::pair{16u, 4u}, {9u, 3u}, {4u, 2u}}) {
+      SCOPED_TRACE(std::string(overlay) + " of " + std::to_string(workers));
+      const auto bytes_in = [&, workers = workers](Round rounds) {
+        JobSpec spec = shuffled("grid", overlay, workers);
+        spec.phantom = true;
+        spec.buffers = 0;
+        spec.size = 10'000'000;
+        spec.chunk_bytes = 256 * 1024;
+        spec.chunk_run = 64;
+        spec.rounds = rounds;
+        Job job(spec);
+        EXPECT_TRUE(job.run());
+        std::vector<double> sent;
+        for (Rank rank = 0; rank < workers; ++rank)
+          sent.push_back(double(job.witness().bytes_from(rank)));
+        return sent;
+      };
+      const std::vector<double> few = bytes_in(1), more = bytes_in(5);
+      const double expected = 4 * 2.0 * (b - 1) / b * 4 * 10'000'000;
+      for (Rank rank = 0; rank < workers; ++rank)
+        EXPECT_NEAR(more[rank] - few[rank], expected, 0.005 * expected) << rank;
+    }
+  }
+}
+
+// Invariant 12: workers that are alike stay as one of them alone.
+TEST(Shuffle, Inv12_EqualModelsComeBackBitForBit) {
+  for (const char* overlay : {"direct", "hub"}) {
+    for (const char* schedule : {"grid", "radix", "random", "topology"}) {
+      SCOPED_TRACE(std::string(schedule) + " over " + overlay);
+      JobSpec spec = shuffled(schedule, overlay, 7);
+      spec.target = 3.7f;
+      Job job(spec);
+      ASSERT_TRUE(job.run());
+      spec.workers = 1;
+      Job single(spec);
+      ASSERT_TRUE(single.run());
+      for (Rank rank = 0; rank < 7; ++rank) EXPECT_EQ(job.params(rank), single.params(0));
+    }
+  }
+}
+
+// Whatever schedule and overlay: any delays and speeds, and two losses at any moments.
+void expect_survivors_end(const std::string& schedule, const std::string& overlay,
+                          std::uint64_t seeds) {
+  for (std::uint64_t seed = 1; seed <= seeds; seed += kStride) {
+    SCOPED_TRACE(schedule + " over " + overlay + ", seed " + std::to_string(seed));
+    JobSpec spec = shuffled(schedule, overlay, 5 + std::uint32_t(seed % 5));
+    if (seed % 3 == 0) spec.workers = 8, spec.nodes = 2, spec.one_site_each = false;
+    spec.size = 100;
+    spec.buffers = seed % 2;
+    spec.seed = seed;
+    Random random(seed, {});
+    Tables tables = unequal_tables(members_of(spec));
+    for (auto& speed : tables.speeds) speed.mean = std::chrono::milliseconds(1 + random.below(60));
+    spec.tables = tables;
+    const Rank first = Rank(random.below(spec.workers));
+    const Rank second = Rank((first + 1 + random.below(spec.workers - 1)) % spec.workers);
+    const std::uint64_t at = random.below(100 * spec.workers);
+    spec.faults = {{.kind = sim::Fault::Kind::crash, .rank = first, .at_event = at},
+                   {.kind = sim::Fault::Kind::crash,
+                    .rank = second,
+                    .at_event = at + random.below(40 * spec.workers)}};
+    Job job(spec);
+    const Status status = job.run();
+    ASSERT_TRUE(status) << status.error().what;
+    EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
+    EXPECT_TRUE(job.all_equal());
+    for (Rank rank = 0; rank < spec.workers; ++rank) {
+      if (job.world().figures(rank).crashed) continue;
+      EXPECT_TRUE(job.world().node(rank).finished());
+      EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds);
+    }
+  }
+}
+
+TEST(Shuffle, GridsEndWithAnyDelaysAndTwoLosses) { expect_survivors_end("grid", "direct", 300); }
+TEST(Shuffle, DigitsEndWithAnyDelaysAndTwoLosses) { expect_survivors_end("radix", "ring", 300); }
+TEST(Shuffle, RandomGroupsEndWithAnyDelaysAndTwoLosses) {
+  expect_survivors_end("random", "hub", 300);
+}
+TEST(Shuffle, TopologiesEndWithAnyDelaysAndTwoLosses) {
+  expect_survivors_end("topology", "halving_doubling", 300);
+}
+
+}  // namespace
+}  // namespace longhaul::conformance
