@@ -14,6 +14,7 @@
 #include "longhaul/sync/fedprox.h"
 #include "longhaul/sync/fedssgd.h"
 #include "longhaul/sync/nbsync.h"
+#include "longhaul/sync/shadowsync.h"
 #include "longhaul/sync/ssp.h"
 
 namespace longhaul::sync {
@@ -36,6 +37,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Easgd::entry,
     Dpsgd::entry,
     Adpsgd::entry,
+    ShadowSync::entry,
 };
 // clang-format on
 

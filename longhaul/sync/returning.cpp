@@ -71,6 +71,7 @@ bool Synchronous::learn(Turn& turn) {
   Turn below = within(handover_, turn);
   handover_.tell_have(below);
   if (phase_ == Phase::ended) turn.finish();
+  if (phase_ == Phase::ready) came_back(turn);
   return phase_ != Phase::ended;
 }
 

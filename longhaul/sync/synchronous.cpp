@@ -60,9 +60,11 @@ bool Synchronous::advance(Turn& turn) {
     case Phase::averaging:
       return collect(turn);
     case Phase::deciding: {
+      // Parameters are handed over at a step boundary.
+      if (!owed_.empty() && turn.learner_is_busy()) return false;
       const StopRule::Step step = stop_.after(done_ - 1);
       if (step == StopRule::Step::wait) return false;
-      const bool last = step == StopRule::Step::stop;
+      const bool last = step == StopRule::Step::stop || is_over();
       if (last && !close(turn)) return false;
       waited(Wait::verdict, turn.now() - over_, turn);
       if (last) turn.finish();
