@@ -18,6 +18,7 @@
 #include "longhaul/sync/fedgsync_config.h"
 #include "longhaul/sync/handover.h"
 #include "longhaul/sync/server/server_header.h"
+#include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/ssp.h"
 #include "longhaul/transfer/reliable.h"
 
@@ -47,6 +48,7 @@ void for_each_message(Visit&& visit) {
   family("sync/fedat", MessageList<sync::FedAtUpdate>{});
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
+  family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

@@ -19,6 +19,22 @@ Status check_min_sites(std::uint32_t min_sites, const Place& place) {
                  std::to_string(sites.size()) + " sites with workers: lower it");
 }
 
+Status enough_sites(std::uint32_t min_sites, const Place& place, const View& view) {
+  std::set<std::string> all, left;
+  for (Rank rank = 0; rank < place.size(); ++rank) {
+    if (!place.member(rank).is(Role::worker)) continue;
+    all.insert(place.member(rank).site);
+    if (view.has(rank)) left.insert(place.member(rank).site);
+  }
+  if (left.size() >= min_sites) return Ok{};
+  std::string names;
+  for (const std::string& site : all)
+    if (!left.contains(site)) names += (names.empty() ? "" : ", ") + site;
+  return unavailable(std::to_string(left.size()) + " of " + std::to_string(all.size()) +
+                     " sites are left, [sync] min_sites is " + std::to_string(min_sites) +
+                     "; lost: " + names + ". Bring them back and resume, or lower min_sites");
+}
+
 Synchronous::Synchronous(const SyncEntry& entry, SyncParts parts, std::uint32_t min_sites,
                          std::unique_ptr<Machine> service)
     : name_(entry.name),
@@ -196,22 +212,9 @@ void Synchronous::end_round(std::span<const float> model, Turn& turn) {
 }
 
 void Synchronous::on_view(const View&, Turn& turn) {
-  const Place& place = turn.place();
-  std::set<std::string> all, left, lost;
-  for (Rank rank = 0; rank < place.size(); ++rank) {
-    if (!place.member(rank).is(Role::worker)) continue;
-    all.insert(place.member(rank).site);
-    if (turn.view().has(rank)) left.insert(place.member(rank).site);
-  }
   follow_newcomers(turn);
-  if (left.size() >= min_sites_ || phase_ == Phase::ended) return;
-  std::string names;
-  for (const std::string& site : all)
-    if (!left.contains(site)) names += (names.empty() ? "" : ", ") + site;
-  fail(unavailable(std::to_string(left.size()) + " of " + std::to_string(all.size()) +
-                   " sites are left, [sync] min_sites is " + std::to_string(min_sites_) +
-                   "; lost: " + names + ". Bring them back and resume, or lower min_sites"),
-       turn);
+  const Status enough = enough_sites(min_sites_, turn.place(), turn.view());
+  if (!enough && phase_ != Phase::ended) fail(enough.error(), turn);
 }
 
 void Synchronous::fail(const Error& error, Turn& turn) {

@@ -36,6 +36,8 @@ void visit_min_sites(Visit&& visit, Value& min_sites) {
 }
 // An Error if the job has fewer sites with workers than `min_sites`.
 Status check_min_sites(std::uint32_t min_sites, const Place&);
+// An Error that names the lost if the view has fewer.
+Status enough_sites(std::uint32_t min_sites, const Place&, const View&);
 
 class Synchronous : public Strategy {
  public:

@@ -34,6 +34,10 @@ AGREED = [
     ("nbsync", [], 600, "server"),
     ("dpsgd", ["graph=complete"], 600, "server"),
     ("adpsgd", [], 600, "server"),
+    ("shadowsync", [], 300, "server"),
+    ("shadowsync", ["algorithm=bmuf"], 300, "server"),
+    ("shadowsync", ["algorithm=easgd"], 300, "server"),
+    ("shadowsync", ["mode=foreground", "steps=3"], 200, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [
