@@ -46,7 +46,8 @@ def h1(program):
     step_ms, server = 10, ('[[site]]\nname = "server"\nroles = ["server"]\n'
                            'up_mbps = 6400\ndown_mbps = 6400\n')
     print("\nh1: EASGD in the background, and every k steps of a trainer with one lane\n")
-    print("| trainers | shadow, steps/s | its gap | FR-5 | FR-30 | FR-100 |\n|---|---|---|---|---|---|")
+    print("| trainers | shadow, steps/s | its gap | FR-5 | FR-30 | FR-100 |",
+          "|---|---|---|---|---|---|", sep="\n")
     for trainers in (5, 10, 15, 20, 40):
         sites = server + "".join(site(f"t{i}", 1000, f"{step_ms}\njitter = 0.1")
                                  for i in range(trainers))
@@ -59,14 +60,16 @@ def h1(program):
 
         steps, gap = cell('mode = "background"')
         twins = [cell(f'mode = "foreground", steps = {k}')[0] for k in (5, 30, 100)]
-        print(f"| {trainers} | {steps:.0f} | {gap:.1f} |", *(f"{x:.0f} |" for x in twins), flush=True)
+        print(f"| {trainers} | {steps:.0f} | {gap:.1f} |", *(f"{x:.0f} |" for x in twins),
+              flush=True)
 
 
 def h2(program):
     sites = "".join(site(f"s{i}", 50, 100) for i in range(4))
     print("\nh2: MA over direct\n\n| | phases | utilisation | gap |\n|---|---|---|---|")
     for name, keys in (("FR-MA-16", 'mode = "foreground", steps = 16'),
-                       ("FR-MA-97", 'mode = "foreground", steps = 97'), ("shadow MA", "alpha = 0.5")):
+                       ("FR-MA-97", 'mode = "foreground", steps = 97'),
+                       ("shadow MA", "alpha = 0.5")):
         for phases in ("sequential", "streamed"):
             found = measure(program, JOB.format(hours=1000 / 3600, report=1, mbytes=40, delay_ms=50,
                                                 phases=phases, sync=keys, sites=sites))

@@ -120,7 +120,7 @@ TEST(ShadowSync, RoundsBeginNoEarlierThanTheIntervalAndPausedTrainersWakeUp) {
 // shadowsync.md invariant 9: of a phantom, too, all stop in the same round.
 TEST(ShadowSync, PhantomsEndWhenAllAreDone) {
   for (const char* variant : {"shadowsync", "shadowsync_foreground", "shadowsync_easgd"}) {
-    JobSpec spec = shadow_spec(variant);
+    JobSpec spec = shadow_spec(variant, /*slower=*/20);
     spec.rounds = 1'000'000;
     spec.tables->speeds[2].mean = 10 * kStep;
     spec.parts.sync.settings.push_back({"epochs", {std::int64_t{1}}});
