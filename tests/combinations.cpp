@@ -34,8 +34,12 @@ std::vector<Variant<Entry>> variants(std::span<const Entry> registry) {
   return all;
 }
 
+SyncEntry entry_of(const Variant<SyncEntry>& sync) {
+  return entry_with(*sync.entry, {"sync", "", 0, sync.settings});
+}
+
 std::optional<Illegal> illegal(const Combination& c) {
-  const SyncEntry sync = entry_with(*c.sync.entry, {"sync", "", 0, c.sync.settings});
+  const SyncEntry sync = entry_of(c.sync);
   return longhaul::illegal(sync, *c.overlay.entry, *c.transfer.entry, *c.codec.entry,
                            c.codec.feedback, *c.outer.entry);
 }
@@ -102,6 +106,8 @@ std::vector<Variant<CodecEntry>> codec_variants() {
   }
   return legal;
 }
+
+SyncTraits traits_of(const Variant<SyncEntry>& sync) { return entry_of(sync).traits; }
 
 Combination plain(const Variant<SyncEntry>& sync, const Variant<OverlayEntry>& overlay) {
   return {sync, overlay, transfer_variants().at(0), codec_variants().at(0), outer_variants().at(0)};

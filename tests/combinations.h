@@ -41,6 +41,8 @@ bool by_schedule(const Variant<OverlayEntry>&);
 
 // The plain combination of a strategy and an overlay: fp32, no outer optimiser.
 Combination plain(const Variant<SyncEntry>&, const Variant<OverlayEntry>&);
+// The strategy's traits that hold with its settings here.
+SyncTraits traits_of(const Variant<SyncEntry>&);
 // That of each strategy, as it is, that can be run with this overlay; with other settings of it, of
 // the first strategy alone that lets a lost node return.
 std::vector<Combination> plains_with(const Variant<OverlayEntry>&);

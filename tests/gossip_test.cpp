@@ -59,6 +59,9 @@ TEST(Gossip, AdpsgdEndsWithAnyDelaysAndTwoLosses) {
   expect_an_end_after_two_losses("adpsgd", 1000);
 }
 TEST(Gossip, DpsgdEndsWithAnyDelaysAndTwoLosses) { expect_an_end_after_two_losses("dpsgd", 300); }
+TEST(Gossip, ElasticShadowSyncEndsWithAnyDelaysAndTwoLosses) {
+  expect_an_end_after_two_losses("shadowsync_easgd", 300);
+}
 
 }  // namespace
 }  // namespace longhaul::conformance

@@ -19,6 +19,7 @@
 #include "longhaul/sync/fedgsync_config.h"
 #include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
+#include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/ssp.h"
 #include "longhaul/sync/state_transfer.h"
 #include "longhaul/transfer/reliable.h"
@@ -52,6 +53,7 @@ void for_each_message(Visit&& visit) {
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
   family("sync/selmcast", MessageList<sync::SelmcastHeader>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
+  family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Overlay, Return, ::testing::ValuesIn(tried_overlays()),
 std::vector<Combination> that_let_return(const Variant<OverlayEntry>& overlay) {
   std::vector<Combination> all;
   for (Combination& one : all_combinations_with(overlay))
-    if (one.sync.entry->traits.lets_return) all.push_back(std::move(one));
+    if (traits_of(one.sync).lets_return) all.push_back(std::move(one));
   return all;
 }
 

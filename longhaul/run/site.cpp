@@ -61,7 +61,7 @@ Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& opti
                                          std::vector<net::Address> addresses) {
   const bool writes = !options.folder.empty();
   if (writes) LH_TRY(RunFolder::check(options.folder, job, options.existing));
-  if (options.rejoin && !job.sync.entry->traits.lets_return)
+  if (options.rejoin && !entry_with(*job.sync.entry, job.sync.settings).traits.lets_return)
     return invalid(fmt::format(
         "{}: [sync] kind = \"{}\" does not let a lost site return: end the others and start all "
         "with --resume",

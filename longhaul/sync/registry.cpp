@@ -16,6 +16,7 @@
 #include "longhaul/sync/fedssgd.h"
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/selmcast.h"
+#include "longhaul/sync/shadowsync.h"
 #include "longhaul/sync/ssp.h"
 
 namespace longhaul::sync {
@@ -40,6 +41,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Adpsgd::entry,
     Selmcast::entry,
     DsSync::entry,
+    ShadowSync::entry,
 };
 // clang-format on
 

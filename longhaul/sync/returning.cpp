@@ -73,6 +73,7 @@ bool Synchronous::begin_from_state(Turn& turn) {
   Turn below = within(state_transfer_, turn);
   state_transfer_.confirm(below);
   if (phase_ == Phase::ended) turn.finish();
+  if (phase_ == Phase::ready) on_returned(turn);
   return phase_ != Phase::ended;
 }
 

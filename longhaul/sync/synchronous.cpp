@@ -76,9 +76,11 @@ bool Synchronous::advance(Turn& turn) {
     case Phase::averaging:
       return collect(turn);
     case Phase::deciding: {
+      // The state that returned nodes need is read at a step boundary.
+      if (!needs_state_.empty() && turn.learner_is_busy()) return false;
       const StopRule::Step step = stop_.after(done_ - 1);
       if (step == StopRule::Step::wait) return false;
-      const bool last = step == StopRule::Step::stop;
+      const bool last = step == StopRule::Step::stop || is_over();
       if (last && !close(turn)) return false;
       waited(Wait::verdict, turn.now() - over_, turn);
       if (last) turn.finish();

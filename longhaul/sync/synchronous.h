@@ -74,6 +74,11 @@ class Synchronous : public Strategy {
   // The run ends with the round that has ended: may it now, with that round's model in params()?
   // Asked again in every turn.
   virtual bool close(Turn&) { return true; }
+  // Does the run end with the round that has ended, by the strategy's own rule? Equal at all nodes.
+  virtual bool is_over() const { return false; }
+  // This node has returned and begins with the state that it received; params() are those of
+  // the senior worker.
+  virtual void on_returned(Turn&) {}
   // Nothing more can be done in this turn.
   virtual void on_idle(Turn&) {}
   // It took so long from having contributed to using the mean, or from the round's end to the
@@ -96,6 +101,8 @@ class Synchronous : public Strategy {
   // The mean of the round's scalars (of the last one that had any); within use_mean. A phantom's
   // are zeros.
   std::span<const float> mean_scalars() const;
+  // How many gave something to the mean of this round, equal at all nodes; within use_mean.
+  std::size_t contributors() const { return mean_->counted.size(); }
   // Takes part in this round's exchange without a share.
   void stand_by(Turn&);
   // params(), or `model`, is what this round leaves.

@@ -37,6 +37,10 @@ AGREED = [
     ("selmcast", [], 600, "server"),
     ("ds_sync", [], 600, "server"),
     ("ds_sync", ["schedule=random", "group_size=2"], 600, "server"),
+    ("shadowsync", [], 300, "server"),
+    ("shadowsync", ["algorithm=bmuf"], 300, "server"),
+    ("shadowsync", ["algorithm=easgd"], 300, "server"),
+    ("shadowsync", ["mode=foreground", "steps=3"], 200, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [

@@ -1,0 +1,89 @@
+#!/usr/bin/python3 -B
+"""ShadowSync against its foreground twins, with phantom learners, simulated: scenarios h1 and h2 of
+docs/results/shadowsync.md.
+
+  bench/shadow.py [--build build/release] [--only h1]
+
+h1: 5 to 40 trainers of 100 steps/s on links of 1 Gbit/s, and a server of the centre on 6.4 Gbit/s,
+30 ms away; 4 MB. h2: 4 sites on links of 50 Mbit/s, 50 ms apart; 40 MB; steps of 0.1 s.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import tempfile
+
+from common import result, run, site
+
+JOB = """\
+stop = {{max_rounds = 1000000, max_hours = {hours}}}
+report = {{every_rounds = {report}}}
+model = {{kind = "phantom", mbytes = {mbytes}}}
+data = {{kind = "synthetic", batch = 200}}
+wan = {{delay_ms = {delay_ms}}}
+overlay = {{kind = "direct", phases = "{phases}"}}
+sync = {{kind = "shadowsync", {sync}}}
+{sites}
+"""
+
+
+def measure(program, text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "job.toml"
+        path.write_text(text)
+        summary = result(run(program, "simulate", path, "--json", "--quiet", "--out",
+                             pathlib.Path(folder) / "run", folder=folder), text, codes=(0, 1))
+        events = (pathlib.Path(folder) / "run/metrics.jsonl").read_text().splitlines()
+    # The first rounds are not those of a run under way.
+    later = [event for event in map(json.loads, events) if event["time_s"] > summary["time_s"] / 4]
+    gaps = [event["values"]["value"] for event in later if event["kind"] == "gap"]
+    return {"utilisation": summary["compute_utilisation"],
+            "gap": statistics.mean(gaps) if gaps else None}
+
+
+def h1(program):
+    """One trainer of 100 steps/s stands for 24 lanes of 0.24 s."""
+    step_ms, server = 10, ('[[site]]\nname = "server"\nroles = ["server"]\n'
+                           'up_mbps = 6400\ndown_mbps = 6400\n')
+    print("\nh1: EASGD in the background, and every k steps of a trainer with one lane\n")
+    print("| trainers | shadow, steps/s | its gap | FR-5 | FR-30 | FR-100 |",
+          "|---|---|---|---|---|---|", sep="\n")
+    for trainers in (5, 10, 15, 20, 40):
+        sites = server + "".join(site(f"t{i}", 1000, f"{step_ms}\njitter = 0.1")
+                                 for i in range(trainers))
+
+        def cell(keys, sites=sites, trainers=trainers):
+            found = measure(program, JOB.format(
+                hours=60 / 3600, report=100, mbytes=4, delay_ms=30, phases="streamed",
+                sync=f'algorithm = "easgd", {keys}', sites=sites))
+            return found["utilisation"] * trainers * 1000 / step_ms, found["gap"]
+
+        steps, gap = cell('mode = "background"')
+        twins = [cell(f'mode = "foreground", steps = {k}')[0] for k in (5, 30, 100)]
+        print(f"| {trainers} | {steps:.0f} | {gap:.1f} |", *(f"{x:.0f} |" for x in twins),
+              flush=True)
+
+
+def h2(program):
+    sites = "".join(site(f"s{i}", 50, 100) for i in range(4))
+    print("\nh2: MA over direct\n\n| | phases | utilisation | gap |\n|---|---|---|---|")
+    for name, keys in (("FR-MA-16", 'mode = "foreground", steps = 16'),
+                       ("FR-MA-97", 'mode = "foreground", steps = 97'),
+                       ("shadow MA", "alpha = 0.5")):
+        for phases in ("sequential", "streamed"):
+            found = measure(program, JOB.format(hours=1000 / 3600, report=1, mbytes=40, delay_ms=50,
+                                                phases=phases, sync=keys, sites=sites))
+            gap = f"{found['gap']:.1f}" if found["gap"] else "-"
+            print(f"| {name} | {phases} | {found['utilisation']:.3f} | {gap} |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--only", default="", choices=["", "h1", "h2"])
+    options = parser.parse_args()
+    longhaul = pathlib.Path(options.build).resolve() / "longhaul"
+    for scenario in (h1, h2):
+        if options.only in ("", scenario.__name__):
+            scenario(longhaul)

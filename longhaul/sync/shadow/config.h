@@ -1,0 +1,79 @@
+#pragma once
+// The settings of [sync] kind = "shadowsync", of all its algorithms.
+#include <optional>
+#include <string>
+
+#include "longhaul/sync/shadow/global_model.h"
+#include "longhaul/sync/shadow/write_back.h"
+#include "longhaul/sync/synchronous.h"
+
+namespace longhaul::sync {
+
+struct ShadowConfig {
+  std::string algorithm = "ma";
+  std::string mode = "background";
+  std::uint32_t steps = 30;
+  std::string write_back = "delta";
+  std::optional<double> alpha = {};
+  std::optional<double> mu = {};
+  double zeta = 1;
+  bool nesterov = false;
+  double min_interval_s = 0;
+  std::uint32_t max_gap = 0;
+  std::uint32_t epochs = 0;
+  std::uint32_t min_sites = 1;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(algorithm,
+                   .doc =
+                       "what is synchronised: the mean of all models, the same through a "
+                       "momentum filter, or each trainer's model and a server's centre",
+                   .choices = {"ma", "bmuf", "easgd"});
+    LONGHAUL_FIELD(mode,
+                   .doc =
+                       "beside the training, which never waits; or in its loop, every `steps` "
+                       "steps (the foreground twin, FR)",
+                   .choices = {"background", "foreground"});
+    LONGHAUL_FIELD(steps, .doc = "foreground: local steps between two synchronisations (k)",
+                   .min = 1);
+    LONGHAUL_FIELD(write_back,
+                   .doc =
+                       "ma, bmuf: add alpha times what the mean is apart from the snapshot, or "
+                       "from the parameters as they stand (as published)",
+                   .choices = {"delta", "interpolate"});
+    LONGHAUL_FIELD(alpha,
+                   .doc =
+                       "share that is written back; unset: 0.5, with easgd min(0.5, 0.9/n) of n "
+                       "workers at the start",
+                   .min = 0, .max = 1);
+    LONGHAUL_FIELD(mu, .doc = "bmuf: momentum; unset: 1 - 1/n of the n trainers in the mean",
+                   .min = 0, .max = 0.999999);
+    LONGHAUL_FIELD(zeta, .doc = "bmuf: rate of the filter", .max = 10, .positive = true);
+    LONGHAUL_FIELD(nesterov, .doc = "bmuf: write back w_glob + mu v instead of w_glob");
+    LONGHAUL_FIELD(min_interval_s, .doc = "background: between the starts of two rounds", .min = 0,
+                   .max = 1e9, .unit = "s");
+    LONGHAUL_FIELD(max_gap,
+                   .doc =
+                       "background: a trainer pauses so many steps after the last round that "
+                       "it completed; 0: never",
+                   .unit = "steps");
+    LONGHAUL_FIELD(epochs,
+                   .doc =
+                       "passes over its own data after which a trainer computes no more; the "
+                       "run ends when all are through; 0: as long as the run lasts",
+                   .unit = "passes");
+    visit_min_sites(visit, self.min_sites);
+  }
+
+  bool is_foreground() const { return mode == "foreground"; }
+  shadow::WriteBack rule() const {
+    return write_back == "delta" ? shadow::WriteBack::delta : shadow::WriteBack::interpolate;
+  }
+  std::optional<shadow::Filter> filter() const {
+    if (algorithm != "bmuf") return std::nullopt;
+    return shadow::Filter{mu, zeta, nesterov};
+  }
+};
+
+}  // namespace longhaul::sync

@@ -1,0 +1,76 @@
+#pragma once
+// Elastic averaging between one trainer's parameters w and a centre c, as two machines without a
+// network between them.
+//   Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, section 3;
+//   in the background of training: Zheng et al., arXiv 2003.03477.
+//
+//   trainer  pull; has c: d = alpha (w - c) at a step boundary, push d; acknowledged: w <- w - d at
+//            a step boundary
+//   centre   push d: c <- c + d, once; acknowledge
+// Both sides add the same d, so w + c is conserved whatever the trainer learned between. Running
+// statistics are pushed as they stand: the centre's go the share alpha of the way to them.
+#include <map>
+#include <span>
+#include <vector>
+
+#include "longhaul/sync/server/parameter_store.h"
+
+namespace longhaul::sync::shadow {
+
+// One trainer's exchange with the centre.
+class ElasticExchange {
+ public:
+  enum class Phase : std::uint8_t {
+    idle,
+    asked,     // for the centre
+    has_c,     // d is to be pushed
+    pushed,    // not acknowledged
+    has_moved  // the centre has: w is to follow
+  };
+  Phase phase() const { return phase_; }
+  std::uint64_t seq() const { return seq_; }  // of the newest exchange, from 1
+
+  void ask();
+  // False: nobody waits for it.
+  bool on_data(std::uint64_t seq, Snapshot c);
+  // alpha (w - c) of the parameters, and the buffers behind them as they stand.
+  std::vector<float> difference(std::span<const float> w, std::size_t parameters,
+                                double alpha) const;
+  // d as the centre reads it.
+  void pushed(std::vector<float> d);
+  bool on_ack(std::uint64_t seq);
+  // The push had no effect, or nobody knows: it has none here either. What the centre is known to
+  // have taken stays.
+  void forget();
+  // w <- w - d, of the parameters.
+  void follow(std::span<float> w, std::size_t parameters);
+  void state(Archive&);
+
+ private:
+  Phase phase_ = Phase::idle;
+  std::uint64_t seq_ = 0;
+  Snapshot c_;
+  std::vector<float> d_;
+};
+
+// The centre at its server, and what each trainer has pushed into it. A new server begins a new
+// server epoch; a push of another epoch has no effect.
+class Centre {
+ public:
+  enum class Taken : std::uint8_t { moved, seen_before, other_epoch };
+
+  bool has_values() const { return store_.filled(); }
+  void begin(std::span<const float> values) { store_.fill(values); }
+  Snapshot values() const { return store_.snapshot(); }
+  // c <- c + d; buffers c_b <- (1 - share) c_b + share b.
+  Taken push(Rank from, bool same_epoch, std::uint64_t seq, std::span<const float> d,
+             std::size_t parameters, double share);
+  void drop(Rank trainer) { last_.erase(trainer); }
+  void state(Archive& ar) { ar(store_, last_); }
+
+ private:
+  server::ParameterStore store_;
+  std::map<Rank, std::uint64_t> last_;  // seq of each trainer's last push
+};
+
+}  // namespace longhaul::sync::shadow

@@ -1,0 +1,279 @@
+#include "longhaul/sync/shadowsync.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/shadow/mean_trainer.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Quadratic;
+using testing::TestJob;
+using Floats = std::vector<float>;
+
+Setting text(const std::string& key, const std::string& value) { return {key, {value}}; }
+Setting integer(const std::string& key, int value) { return {key, {std::int64_t{value}}}; }
+
+TestJob::Config shadow_job(std::uint32_t n, Round rounds, std::vector<Setting> settings) {
+  return {.sync = "shadowsync",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.rate = 0.1f, .momentum = 0.5f, .buffers = 2}),
+          .stop = {.max_rounds = rounds, .report_every = 2},
+          .takes = [](Rank rank) { return int(rank) * 3; }};
+}
+
+const std::vector<std::string> kAlgorithms = {"ma", "bmuf", "easgd"};
+const std::vector<std::string> kModes = {"background", "foreground"};
+
+void expect_done(TestJob& job, std::uint32_t n) {
+  EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+  for (Rank rank = 0; rank < n; ++rank) {
+    ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+    EXPECT_EQ(job.params(rank), job.params(0));
+    EXPECT_EQ(job.node(rank).waiting_for(), "");
+  }
+}
+
+// shadowsync.md invariant 7: w_glob, v and the rounds are equal, else later rounds would differ.
+TEST(ShadowSync, AllEndWithEqualBits) {
+  for (const std::string& algorithm : kAlgorithms) {
+    for (const std::string& mode : kModes) {
+      for (const Round rounds : {1u, 2u, 5u}) {
+        SCOPED_TRACE(algorithm + " " + mode);
+        TestJob job(shadow_job(4, rounds,
+                               {text("algorithm", algorithm),
+                                text("mode", mode),
+                                {"nesterov", {true}},
+                                integer("steps", 3)}));
+        job.run();
+        expect_done(job, 4);
+        for (Rank rank = 0; rank < 4; ++rank)
+          EXPECT_EQ(job.node(rank).strategy().rounds_done(), rounds);
+      }
+    }
+  }
+}
+
+// shadowsync.md invariant 1, until the run ends with the model that all have in common.
+TEST(ShadowSync, AlphaZeroIsTrainingAloneBitForBit) {
+  for (const std::string& algorithm : kAlgorithms) {
+    for (const std::string& rule : {"delta", "interpolate"}) {
+      SCOPED_TRACE(algorithm + " " + rule);
+      TestJob::Config config = shadow_job(
+          3, 6, {text("algorithm", algorithm), text("write_back", rule), {"alpha", {0.0}}});
+      std::vector<std::vector<Floats>> alone(3);
+      for (Rank rank = 0; rank < 3; ++rank) {
+        Quadratic learner(config.size, config.learners[rank]);
+        for (int step = 0; step < 400; ++step) {
+          alone[rank].emplace_back(learner.params().begin(), learner.params().end());
+          ASSERT_TRUE(learner.step(LocalStep{}));
+        }
+      }
+      TestJob job(config);
+      int compared = 0;
+      job.after_event = [&] {
+        for (Rank rank = 0; rank < 3; ++rank) {
+          if (job.node(rank).strategy().rounds_done() >= 5) continue;
+          ASSERT_EQ(job.params(rank), alone[rank].at(job.steps[rank]));
+          ++compared;
+        }
+      };
+      job.run();
+      EXPECT_GT(compared, 50);
+      expect_done(job, 3);
+    }
+  }
+}
+
+// shadowsync.md invariant 3: nobody trains; the test says where trainers stand.
+TEST(ShadowSync, WithoutTrainingModelsComeTogetherByOneMinusAlpha) {
+  for (const std::string& rule : {"delta", "interpolate"}) {
+    TestJob::Config config = shadow_job(4, 9, {text("write_back", rule), {"alpha", {0.25}}});
+    for (auto& learner : config.learners) learner = {.rate = 0, .buffers = 0};
+    TestJob job(config);
+    int events = 0, compared = 0;
+    const float start[] = {8, -4, 16, 0};
+    job.after_event = [&] {
+      if (++events == 4)  // all have started, none has taken a step
+        for (Rank rank = 0; rank < 4; ++rank)
+          std::ranges::fill(job.learner(rank).params(), start[rank]);
+      for (Rank rank = 0; rank < 4 && events >= 4; ++rank) {
+        const Round round = job.node(rank).strategy().rounds_done();
+        if (round >= 8) continue;
+        const double apart = std::pow(0.75, double(round)) * (double(start[rank]) - 5);
+        EXPECT_NEAR(job.params(rank)[0], 5 + apart, 2e-6 * 16);
+        ++compared;
+      }
+    };
+    job.run();
+    EXPECT_GT(compared, 100);
+    expect_done(job, 4);
+    EXPECT_NEAR(job.params(2)[0], 5, 2e-6 * 16);
+  }
+}
+
+// shadowsync.md invariant 12, first half.
+TEST(ShadowSync, TheForegroundTwinWithAlphaOneIsLocalSgdBitForBit) {
+  TestJob::Config twin =
+      shadow_job(4, 6, {text("mode", "foreground"), {"alpha", {1.0}}, integer("steps", 3)});
+  TestJob::Config local = twin;
+  local.sync = "fedavg";
+  local.settings = {integer("steps", 3), text("weights", "equal"), {"reset_optimizer", {false}}};
+  TestJob a(twin), b(local);
+  a.run();
+  b.run();
+  for (Rank rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(a.params(rank), b.params(rank));
+    EXPECT_EQ(a.steps[rank], 18u);
+    EXPECT_EQ(b.steps[rank], 18u);
+  }
+}
+
+// shadowsync.md invariant 12, second half: messages arrive before the next boundary.
+TEST(ShadowSync, WithoutDelaysABoundaryHasTheMeanOfTheOneBefore) {
+  TestJob::Config config = shadow_job(3, 8, {{"alpha", {1.0}}});
+  config.takes = [](Rank) { return 40; };
+  config.stop.report_every = 1;
+  for (auto& learner : config.learners) learner.momentum = 0;
+  std::vector<float> scored;
+  config.score = [&](const Floats& model) {
+    scored.push_back(model[0]);
+    return Evaluation{};
+  };
+  TestJob job(config);
+  job.run();
+  expect_done(job, 3);
+  ASSERT_EQ(scored.size(), 8u);
+  std::vector<double> w(3, 10), y(3);
+  double ybar = 10;  // of the boundary before; the first snapshot is taken after the first step
+  for (std::size_t round = 0; round < 8; ++round) {
+    double mean = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      const double start = round == 0 ? w[k] : y[k];
+      const double base = round == 0 ? start : w[k];
+      const double step = -0.1 * (base - double(k * k));
+      w[k] = round == 0 ? base + step : w[k] + step + (ybar - y[k]);
+    }
+    for (std::size_t k = 0; k < 3; ++k) y[k] = w[k], mean += w[k] / 3;
+    ybar = mean;
+    EXPECT_NEAR(scored[round], ybar, 1e-4) << round;
+  }
+}
+
+// shadowsync.md invariant 13
+TEST(ShadowSync, NoTrainerExceedsTheMaximalGap) {
+  for (const std::string& algorithm : kAlgorithms) {
+    SCOPED_TRACE(algorithm);
+    std::vector<Setting> settings = {text("algorithm", algorithm)};
+    double without = 0, with = 0;
+    for (double* most : {&without, &with}) {
+      TestJob::Config config = shadow_job(3, 6, settings);
+      config.takes = {};
+      TestJob job(config);
+      job.run();
+      expect_done(job, 3);
+      for (Rank rank = 0; rank < 3; ++rank)
+        for (const auto& [round, gap] : job.records[{rank, "gap"}]) *most = std::max(*most, gap);
+      settings.push_back(integer("max_gap", 2));
+    }
+    EXPECT_GT(without, 2);
+    EXPECT_EQ(with, 2);
+  }
+}
+
+// shadowsync.md invariant 9: trainers are done at different times and stop in the same round.
+TEST(ShadowSync, ARunEndsWhenAllAreDoneWithTheirData) {
+  for (const std::string& algorithm : kAlgorithms) {
+    for (const std::string& mode : kModes) {
+      SCOPED_TRACE(algorithm + " " + mode);
+      TestJob::Config config = shadow_job(4, 1000000,
+                                          {text("algorithm", algorithm), text("mode", mode),
+                                           integer("epochs", 10), integer("steps", 4)});
+      config.takes = [](Rank rank) { return rank == 1 ? 60 : 0; };
+      TestJob job(config);
+      job.run();
+      expect_done(job, 4);
+      for (Rank rank = 0; rank < 4; ++rank) {
+        EXPECT_EQ(job.steps[rank], 10u);  // a pass of this learner is a step
+        EXPECT_EQ(job.node(rank).strategy().rounds_done(), job.node(0).strategy().rounds_done());
+      }
+    }
+  }
+}
+
+TEST(ShadowSync, SavingAfterEveryEventChangesNothing) {
+  for (const std::string& algorithm : kAlgorithms) {
+    for (const std::string& mode : kModes) {
+      TestJob::Config config = shadow_job(2, 3,
+                                          {text("algorithm", algorithm),
+                                           text("mode", mode),
+                                           {"nesterov", {true}},
+                                           integer("steps", 2),
+                                           integer("epochs", 7),
+                                           integer("max_gap", 3)});
+      if (mode == "background") config.codec = {text("kind", "int8"), {"error_feedback", {false}}};
+      EXPECT_EQ(testing::changed_by_saving(config), "") << algorithm << mode;
+    }
+  }
+}
+
+TEST(ShadowSync, AModelThatIsNotFiniteEndsTheRunWithAReason) {
+  for (const std::string& algorithm : kAlgorithms) {
+    // This host does not end the other trainer, which would go on for ever.
+    TestJob::Config config =
+        shadow_job(2, 1000, {text("algorithm", algorithm), integer("max_gap", 5)});
+    for (auto& learner : config.learners) learner.rate = 1e6f;
+    TestJob job(config);
+    job.run();
+    ASSERT_FALSE(job.failures.empty()) << algorithm;
+    EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
+  }
+}
+
+TEST(ShadowSync, AlphaOneIsRefusedWhereItWouldEraseTheTraining) {
+  Place place;
+  place.members = std::make_shared<const Members>(Members{{"oslo"}});
+  ShadowConfig config{.write_back = "interpolate", .alpha = 1.0};
+  const Status refused = shadow::MeanTrainer::check(config, place);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("write_back"), std::string::npos);
+  config.write_back = "delta";
+  EXPECT_TRUE(shadow::MeanTrainer::check(config, place));
+}
+
+constexpr int kLossesEvery = longhaul::testing::kStride > 1 ? 41 : 3;
+
+// The lowest rank serves the centre and counts the rounds; its loss, too, is survived.
+TEST(ShadowSync, TwoLossesAtAnyMomentStopNoElasticTrainer) {
+  for (int at = 1; at < 400; at += kLossesEvery) {
+    SCOPED_TRACE(at);
+    TestJob::Config config = shadow_job(5, 8, {text("algorithm", "easgd")});
+    config.takes = [](Rank rank) { return int(rank * 5 % 7); };
+    if (at % 2 == 0) config.settings.push_back(integer("epochs", 25));
+    TestJob job(config);
+    int events = 0;
+    const Rank first = at % 3 == 0 ? 0 : Rank(at % 5), second = (first + 1 + Rank(at / 5 % 4)) % 5;
+    job.after_event = [&] {
+      if (++events == at) job.crash(first);
+      if (events == at + at % 37) job.crash(second);
+    };
+    job.run();
+    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+    EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    std::optional<Rank> witness;
+    for (Rank rank = 0; rank < 5; ++rank) {
+      if (rank == first || rank == second) continue;
+      if (!witness) witness = rank;
+      ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+      EXPECT_EQ(job.params(rank), job.params(*witness));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::sync
