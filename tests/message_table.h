@@ -16,6 +16,7 @@
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
+#include "longhaul/sync/gaia/headers.h"
 #include "longhaul/sync/handover.h"
 #include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/ssp.h"
@@ -47,6 +48,7 @@ void for_each_message(Visit&& visit) {
   family("sync/fedat", MessageList<sync::FedAtUpdate>{});
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
+  family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

@@ -13,6 +13,7 @@
 #include "longhaul/sync/fedgsync.h"
 #include "longhaul/sync/fedprox.h"
 #include "longhaul/sync/fedssgd.h"
+#include "longhaul/sync/gaia.h"
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/ssp.h"
 
@@ -36,6 +37,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Easgd::entry,
     Dpsgd::entry,
     Adpsgd::entry,
+    Gaia::entry,
 };
 // clang-format on
 

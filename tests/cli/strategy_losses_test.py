@@ -34,6 +34,8 @@ AGREED = [
     ("nbsync", [], 600, "server"),
     ("dpsgd", ["graph=complete"], 600, "server"),
     ("adpsgd", [], 600, "server"),
+    ("gaia", [], 600, "server"),
+    ("gaia", ["exchange=gaia_hubs"], 600, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [
