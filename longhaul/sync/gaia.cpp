@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/overlay/belief.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 
@@ -31,7 +32,7 @@ std::vector<Range> parameter_ranges(const Layout& layout) {
 std::optional<gaia::Groups> groups_of(const gaia::Config& config, const SyncParts& parts,
                                       const Place& place) {
   if (config.exchange == "direct") return std::nullopt;
-  return gaia::make_groups(config, gaia::delays_of(parts.network, place), place);
+  return gaia::make_groups(config, overlay::delays_of(parts.network, place), place);
 }
 
 // In lock-step nothing depends on time but a threshold that measures it.

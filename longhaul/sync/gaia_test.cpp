@@ -263,6 +263,7 @@ class Conservation {
       const Gaia& site = gaia_at(job_, rank);
       Site& seen = sites_[rank];
       const std::size_t n = site.unsent().size();
+      if (n == 0) continue;  // it has not started
       seen.moved.resize(n);
       if (job_.steps[rank] > seen.steps) {  // steps count in the event that ends them
         ++seen.steps;

@@ -33,6 +33,13 @@ struct Config {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
+    threshold_fields(self, visit);
+    exchange_fields(self, visit);
+  }
+
+ private:
+  template <class Self, class Visit>
+  static void threshold_fields(Self& self, Visit&& visit) {
     visit(Field{.name = "T0",
                 .doc = "significance: an update is sent when it is larger than T times the "
                        "parameter; T begins here",
@@ -69,6 +76,9 @@ struct Config {
                 .doc = "clocks divisible by this send all that was not sent; 0: none does",
                 .max = 1e12},
           self.flush_every);
+  }
+  template <class Self, class Visit>
+  static void exchange_fields(Self& self, Visit&& visit) {
     visit(Field{.name = "DS",
                 .doc = "the most clocks that a site may lead the slowest one by when it begins the "
                        "next; 0: lock-step",

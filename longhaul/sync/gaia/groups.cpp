@@ -6,8 +6,6 @@
 #include <sstream>
 #include <tuple>
 
-#include "longhaul/overlay/belief.h"
-
 namespace longhaul::sync::gaia {
 namespace {
 
@@ -134,14 +132,6 @@ void join_groups(Groups& groups, const SiteLists& wishes, const DelayBelief& del
 }
 
 }  // namespace
-
-DelayBelief delays_of(const std::shared_ptr<const flow::Wan>& network, const Place& place) {
-  if (!network) return {};
-  return [network, sites = overlay::sites_of(*network, place)](Rank from, Rank to) {
-    const std::uint32_t a = sites[from], b = sites[to];
-    return a == b ? network->sites[a].lan_delay_s : network->pair(a, b).delay_s;
-  };
-}
 
 Groups make_groups(const Config& config, const DelayBelief& delay, const Place& place) {
   Groups groups;

@@ -6,14 +6,12 @@
 #include <functional>
 #include <map>
 
-#include "longhaul/flow/wan.h"
 #include "longhaul/sync/gaia/config.h"
 
 namespace longhaul::sync::gaia {
 
-// Seconds, one way, as the job's [wan] has them. Null: equal for all pairs.
+// Seconds, one way. Null: equal for all pairs.
 using DelayBelief = std::function<double(Rank from, Rank to)>;
-DelayBelief delays_of(const std::shared_ptr<const flow::Wan>& network, const Place&);
 
 struct Groups {
   std::vector<std::vector<Rank>> members;  // of each group, its hub first; together all workers
