@@ -56,7 +56,7 @@ SyncEntry Gaia::entry() {
                   .sent = "up to (n-1) S, the significant",
                   .waits_for = "the slowest, once DS ahead",
                   .staleness = "DS clocks",
-                  .memory = "(3 + 2 n) S at most",
+                  .memory = "(3 + (DS+2) n) S at most",
                   .when_lost = "S to some, once"},
                  {.variant = "hubs",
                   .settings = {{"exchange", {std::string("gaia_hubs")}}},
@@ -64,7 +64,7 @@ SyncEntry Gaia::entry() {
                   .sent = "g-1 times; a hub h+2g-3 times",
                   .waits_for = "the slowest, once DS ahead",
                   .staleness = "DS clocks",
-                  .memory = "(3 + 2 g + 2 h) S at most",
+                  .memory = "(3 + (DS+2) (g+h)) S at most",
                   .when_lost = "S to all, once"}},
        .adapt = adapt_gaia});
 }

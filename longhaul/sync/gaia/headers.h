@@ -38,7 +38,7 @@ struct UpdateHeader {
 
 // Of the stream that brings all to one base after a loss (sync/gaia/cut.h).
 struct CutHeader {
-  static constexpr std::uint16_t kKind = 0;
+  static constexpr std::uint16_t kKind = 1;
   static constexpr std::string_view kName = "cut_header";
   enum class Kind : std::uint8_t {
     report,  // without a vector: the clock of the sender's base
