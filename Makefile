@@ -12,7 +12,7 @@ export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
-.PHONY: bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-strategies
+.PHONY: bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-strategies
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -88,6 +88,9 @@ bench-fedgsync: build  ## fedgsync against fedat and others in three scenarios, 
 
 bench-shadow: build  ## shadowsync against its foreground twins in two scenarios, simulated
 	bench/shadow.py
+
+bench-gaia: build  ## gaia against lock-step on 11 sites, simulated; MNIST from scripts/fetch-data
+	bench/gaia.py --resume build/gaia.json
 
 bench-esync: build  ## esync against bsp in two scenarios, simulated
 	bench/esync.py --resume build/esync.json

@@ -87,6 +87,10 @@ std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place)
   parts.outer =
       value_of(outer.entry->make(table("outer", outer.entry->name, outer.settings), place));
   add_links(spec, place, parts);
+  parts.make_transfer = [transfer = spec.parts.transfer, place] {
+    const Settings settings = table("transfer", transfer.entry->name, transfer.settings);
+    return value_of(transfer.entry->make(settings, place));
+  };
   for (const Setting& setting : spec.parts.overlay.settings)
     parts.codes_down |= setting.key == "down_codec";
   parts.rate = kRate;

@@ -17,6 +17,8 @@
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
+#include "longhaul/sync/gaia/headers.h"
+#include "longhaul/sync/handover.h"
 #include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
 #include "longhaul/sync/shadow/elastic_node.h"
@@ -54,6 +56,7 @@ void for_each_message(Visit&& visit) {
   family("sync/selmcast", MessageList<sync::SelmcastHeader>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
+  family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

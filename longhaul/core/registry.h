@@ -93,10 +93,13 @@ struct SyncParts {
   StopConfig stop;
   // Of strategies that talk to a server, or to each other, by themselves; as OverlayParts.
   std::unique_ptr<Transfer> transfer = {};
+  std::function<std::unique_ptr<Transfer>()> make_transfer = {};  // one more: each channel has one
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec = {};
   std::optional<Rank> server = {};
   bool codes_down = false;  // [server] down_codec = "same": the server writes in the job's codec
   double rate = 0;          // [optimizer] rate, for servers that must know it; 0: not known
+  // The share of it that a node's local step of this number, from 0, is taken with. Null: 1.
+  std::function<double(std::uint64_t step)> rate_share = {};
   std::shared_ptr<const flow::Wan> network = {};  // as OverlayParts
 };
 struct Preset {  // a key of another table that a sync kind sets unless the job file does

@@ -34,4 +34,12 @@ RateBelief rates_of(const std::shared_ptr<const flow::Wan>& network, const Place
   };
 }
 
+DelayBelief delays_of(const std::shared_ptr<const flow::Wan>& network, const Place& place) {
+  if (!network) return {};
+  return [network, sites = sites_of(*network, place)](Rank from, Rank to) {
+    const std::uint32_t a = sites[from], b = sites[to];
+    return a == b ? network->sites[a].lan_delay_s : network->pair(a, b).delay_s;
+  };
+}
+
 }  // namespace longhaul::overlay

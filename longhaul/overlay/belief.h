@@ -17,6 +17,11 @@ using RateBelief = std::function<double(Rank from, Rank to)>;
 // null for nothing.
 RateBelief rates_of(const std::shared_ptr<const flow::Wan>& network, const Place&);
 
+// Seconds, one way, of a node to another.
+using DelayBelief = std::function<double(Rank from, Rank to)>;
+// By pair, or the LAN. `network`: null for nothing.
+DelayBelief delays_of(const std::shared_ptr<const flow::Wan>& network, const Place&);
+
 // The number of each node's site in the network, by rank. CHECKs that the network has it.
 std::vector<std::uint32_t> sites_of(const flow::Wan& network, const Place&);
 

@@ -46,6 +46,18 @@ TEST(Belief, IsTheLeastThatIsSaidOfPairUplinkAndDownlink) {
   EXPECT_GT(rate(0, 1), 10e6) << "a LAN";
 }
 
+TEST(Belief, OfDelaysIsWhatIsSaidOfThePairOrTheLan) {
+  auto network = std::make_shared<flow::Wan>(between({"a", "b"}));
+  network->usual.delay_s = 0.02;
+  network->pairs[{1, 0}].delay_s = 0.05;
+  network->sites[0].lan_delay_s = 0.001;
+  const DelayBelief delay = delays_of(network, place_at({"b", "a", "a"}));
+  EXPECT_EQ(delay(0, 1), 0.05);
+  EXPECT_EQ(delay(1, 0), 0.02);
+  EXPECT_EQ(delay(1, 2), 0.001);
+  EXPECT_FALSE(delays_of(nullptr, place_at({"a", "b"})));
+}
+
 // What nobody limits is unlimited; and of nothing, nothing is believed.
 TEST(Belief, OfAnUnlimitedNetworkIsUnlimited) {
   const auto network = std::make_shared<const flow::Wan>(between({"a", "b"}));

@@ -14,6 +14,7 @@
 #include "longhaul/sync/fedgsync.h"
 #include "longhaul/sync/fedprox.h"
 #include "longhaul/sync/fedssgd.h"
+#include "longhaul/sync/gaia.h"
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/shadowsync.h"
@@ -42,6 +43,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Selmcast::entry,
     DsSync::entry,
     ShadowSync::entry,
+    Gaia::entry,
 };
 // clang-format on
 

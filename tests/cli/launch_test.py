@@ -195,6 +195,19 @@ class Same(Case):
                 if ALL:
                     print(f"{sync} {overlay} {codec} {count} sites: {expected}", flush=True)
 
+    def test_gaia_in_lock_step_gives_the_bits_of_simulate(self):
+        cases = [("direct", "fp16"), ("gaia_hubs", "fp32"), ("peer_hubs", "int8")]
+        for exchange, codec in cases if ALL else cases[:1]:
+            self.write(job_of(["tokyo", "lima", "oslo", "cairo", "quito"]))
+            sets = [word for key in ("sync.kind=gaia", "sync.DS=0", "sync.T0=0.1",
+                                     f"sync.exchange={exchange}", f"codec.kind={codec}",
+                                     "overlay.kind=direct", "stop.max_rounds=12")
+                    for word in ("--set", key)]
+            with self.subTest(exchange=exchange, codec=codec):
+                expected = self.simulated_hash(*sets, "--out", "runs/simulated")
+                self.says("launch", "job.toml", "--quiet", "--force", *sets)
+                self.assertEqual(self.summary()["params_hash"], expected)
+
     def test_all_processes_of_a_launch_are_on_the_network_that_it_names(self):
         self.says("launch", "job.toml", "--quiet", "--wan", "lan")
         self.assertEqual(self.summary()["params_hash"],

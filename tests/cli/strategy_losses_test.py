@@ -41,6 +41,8 @@ AGREED = [
     ("shadowsync", ["algorithm=bmuf"], 300, "server"),
     ("shadowsync", ["algorithm=easgd"], 300, "server"),
     ("shadowsync", ["mode=foreground", "steps=3"], 200, "server"),
+    ("gaia", [], 600, "server"),
+    ("gaia", ["exchange=gaia_hubs"], 600, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [

@@ -29,6 +29,23 @@ double rate_of(const Job& job) {
   return real ? *real : 0;
 }
 
+std::function<double(std::uint64_t step)> rate_share_of(const Job& job) {
+  auto optimizer = learn::read_optimizer(job.optimizer);
+  if (!optimizer || !(optimizer->rate > 0)) return {};
+  return [config = *std::move(optimizer)](std::uint64_t step) {
+    return learn::rate_at(config, step) / config.rate;
+  };
+}
+
+// A fresh transfer of the job, which has been made once before.
+std::function<std::unique_ptr<Transfer>()> transfer_maker(const Job& job, const Place& place) {
+  return [entry = job.transfer.entry, settings = job.transfer.settings, place] {
+    auto made = entry->make(settings, place);
+    LH_CHECK(made);
+    return std::move(*made);
+  };
+}
+
 // A fresh codec of the job.
 std::function<std::unique_ptr<Codec>(bool feedback)> codec_maker(const Job& job,
                                                                  const Place& place) {
@@ -103,8 +120,10 @@ Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& pl
   auto transfer = job.transfer.entry->make(job.transfer.settings, place);
   if (!transfer) return transfer.error();
   parts.transfer = std::move(*transfer);
+  parts.make_transfer = transfer_maker(job, place);
   parts.make_codec = codec_maker(job, place);
   parts.server = job.server();
+  parts.rate_share = rate_share_of(job);
   parts.codes_down = job.server_table.down_codec == "same";
   parts.rate = rate_of(job);
   parts.network = job.believed;

@@ -137,6 +137,7 @@ void TestJob::make_node(Rank rank) {
   auto entry = find_entry(registry(), sync, config_.sync);
   SyncParts parts{everyone_to_everyone(), *std::move(transform), config_.stop};
   parts.transfer = std::make_unique<transfer::Reliable>(place);
+  parts.make_transfer = [place] { return std::make_unique<transfer::Reliable>(place); };
   parts.make_codec = [this, place](bool feedback) {
     auto made = codec::make_codec({"codec", "test.toml", 0, config_.codec}, place, feedback);
     LH_CHECK(made);

@@ -1,0 +1,117 @@
+#pragma once
+// The settings of [sync] kind = "gaia" (sync/gaia.h), which its machines read, too.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longhaul/base/result.h"
+#include "longhaul/core/place.h"
+
+namespace longhaul::sync::gaia {
+
+// Times of learning are clocks: a clock is `steps` local steps and the exchange that follows them.
+struct Config {
+  double T0 = 0.01;
+  std::string threshold = "inv_sqrt";
+  double T1 = 0.12;
+  std::uint64_t ramp_clocks = 50000;
+  std::vector<double> list = {0.05, 0.02, 0.01};
+  std::uint64_t list_every = 500;
+  double limit_mbps = 16.76;
+  double abs_threshold = 0;
+  std::uint64_t flush_every = 0;
+  std::uint32_t DS = 1;
+  std::uint32_t steps = 1;
+  std::optional<double> scale = {};
+  std::string exchange = "direct";
+  std::vector<std::string> groups = {};
+  std::vector<std::string> peers = {};
+  double phantom_share = 1;
+
+  // What no range of a key says.
+  static Status check(const Config&, const Place&);
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    threshold_fields(self, visit);
+    exchange_fields(self, visit);
+  }
+
+ private:
+  template <class Self, class Visit>
+  static void threshold_fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "T0",
+                .doc = "significance: an update is sent when it is larger than T times the "
+                       "parameter; T begins here",
+                .min = 0,
+                .max = 1e6},
+          self.T0);
+    visit(Field{.name = "threshold",
+                .doc = "T at clock t = 1, 2, ...: T0 / sqrt(t); T0 times the learning rate's share "
+                       "of [optimizer] rate; T0; a value of `list`; T0 to T1 along a ramp; T0 and "
+                       "more while more than limit_mbps is sent",
+                .choices = {"inv_sqrt", "rate", "const", "list", "ramp", "bandwidth"}},
+          self.threshold);
+    visit(Field{.name = "T1", .doc = "ramp: last T; bandwidth: largest", .min = 0, .max = 1e6},
+          self.T1);
+    visit(Field{.name = "ramp_clocks", .doc = "ramp: clocks from T0 to T1", .min = 1, .max = 1e12},
+          self.ramp_clocks);
+    visit(Field{.name = "list", .doc = "list: the values of T, one after the other", .min = 0},
+          self.list);
+    visit(Field{.name = "list_every", .doc = "list: clocks with one value", .min = 1, .max = 1e12},
+          self.list_every);
+    visit(Field{.name = "limit_mbps",
+                .doc = "bandwidth: what a site may send, to all together",
+                .max = 1e9,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.limit_mbps);
+    visit(Field{.name = "abs_threshold",
+                .doc = "an update is sent when it is larger than this, whatever the parameter; 0: "
+                       "T decides",
+                .min = 0,
+                .max = 1e30},
+          self.abs_threshold);
+    visit(Field{.name = "flush_every",
+                .doc = "clocks divisible by this send all that was not sent; 0: none does",
+                .max = 1e12},
+          self.flush_every);
+  }
+  template <class Self, class Visit>
+  static void exchange_fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "DS",
+                .doc = "the most clocks that a site may lead the slowest one by when it begins the "
+                       "next; 0: lock-step",
+                .max = 1000},
+          self.DS);
+    visit(Field{.name = "steps", .doc = "local steps of a clock", .min = 1}, self.steps);
+    visit(
+        Field{.name = "scale",
+              .doc = "factor of every update; absent: 1 / number of workers, so that all move the "
+                     "model by the mean of what they did; 1: by the sum, as published",
+              .max = 1e6,
+              .positive = true},
+        self.scale);
+    visit(Field{.name = "exchange",
+                .doc = "direct: every site sends to every other; gaia_hubs: one hub for each group "
+                       "of sites sums what leaves the group; peer_hubs: one hub for each pair of "
+                       "groups",
+                .choices = {"direct", "gaia_hubs", "peer_hubs"}},
+          self.exchange);
+    visit(Field{.name = "groups",
+                .doc = "hubs: the sites of each group, separated by spaces, its hub first; empty: "
+                       "by the delays of [wan]"},
+          self.groups);
+    visit(Field{.name = "peers",
+                .doc = "peer_hubs: the two sites that join two groups, separated by a space; pairs "
+                       "of groups that are not named: by the delays of [wan]"},
+          self.peers);
+    visit(Field{.name = "phantom_share",
+                .doc = "phantom jobs: the share of the values that is significant",
+                .min = 0,
+                .max = 1},
+          self.phantom_share);
+  }
+};
+
+}  // namespace longhaul::sync::gaia

@@ -1,0 +1,42 @@
+#pragma once
+// Cut brings all live sites to one base after a change of the membership. Whoever was lost may have
+// sent its last updates to some sites only, and a hub may have taken sums with it. Each site
+// reports the clock of its base; the one with the newest (of several the lowest rank) is the donor
+// and sends its base to the others. All go on from it, and send their own updates of later clocks
+// again: no update of a live site is lost or counted twice, and those of a lost site are dropped at
+// all sites alike. Ours.
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/core/types.h"
+
+namespace longhaul::sync::gaia {
+
+class Cut {
+ public:
+  // A new view; what was reported for the one before is over. `live`: ascending, with this node.
+  void begin(Epoch epoch, const std::vector<Rank>& live);
+  // The base of a site is of this clock; nothing: it has none yet. False: it has reported.
+  bool report(Rank from, std::optional<Round> clock);
+  bool has_reported(Rank rank) const { return reports_.contains(rank); }
+  // Who has not reported.
+  std::vector<Rank> missing() const;
+  // When all have; nothing: no live site has a base.
+  std::optional<Rank> donor() const;
+  // Of the donor's base.
+  Round clock() const;
+  // Has this one another base than the donor's? Where bases are sums in one order, equal clocks are
+  // equal bases.
+  bool needs_base(Rank, bool equal_clocks_are_equal) const;
+  Epoch epoch() const { return epoch_; }
+  void state(Archive& ar) { ar(epoch_, live_, reports_); }
+
+ private:
+  Epoch epoch_ = 0;
+  std::vector<Rank> live_;
+  std::map<Rank, std::optional<Round>> reports_;
+};
+
+}  // namespace longhaul::sync::gaia

@@ -1,0 +1,34 @@
+#pragma once
+// Threshold says which updates are significant at a clock: those larger than T times the parameter.
+//   Hsieh et al., "Gaia", NSDI 2017: T decreases as 1 / sqrt(t); the other schedules are those of
+//   the released code (github.com/kevinhsieh/non_iid_dml).
+#include <functional>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/sync/gaia/config.h"
+
+namespace longhaul::sync::gaia {
+
+class Threshold {
+ public:
+  // The learning rate's share of its first value, at a clock from 1 on. Null: 1.
+  using RateFactor = std::function<double(std::uint64_t clock)>;
+  explicit Threshold(const Config& config, RateFactor factor = {})
+      : config_(config), factor_(std::move(factor)) {}
+
+  // Does this clock send all that was not sent, significant or not?
+  bool flushes(std::uint64_t clock) const {
+    return config_.flush_every > 0 && clock % config_.flush_every == 0;
+  }
+  // T at a clock, from 1 on; asked once for each, in order. `sent_rate`: bytes per second that this
+  // site has sent since the clock before; of `bandwidth` alone.
+  double next(std::uint64_t clock, double sent_rate);
+  void state(Archive& ar) { ar(more_); }
+
+ private:
+  const Config config_;
+  const RateFactor factor_;
+  double more_ = 0;  // bandwidth: what is added to T0
+};
+
+}  // namespace longhaul::sync::gaia

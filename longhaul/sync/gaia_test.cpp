@@ -1,0 +1,369 @@
+#include "longhaul/sync/gaia.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Quadratic;
+using testing::TestJob;
+
+constexpr const char* kExchanges[] = {"direct", "gaia_hubs", "peer_hubs"};
+
+std::vector<Setting> gaia_settings(double T0, std::int64_t DS, std::string exchange = "direct") {
+  return {{"T0", {T0}}, {"DS", {DS}}, {"exchange", {std::move(exchange)}}};
+}
+
+TestJob::Config gaia_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
+  return {.sync = "gaia",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.slope = 0.3f, .rate = 0.1f, .buffers = 2}),
+          .stop = {.max_rounds = rounds, .report_every = 3}};
+}
+
+const Gaia& gaia_at(TestJob& job, Rank rank) {
+  return dynamic_cast<const Gaia&>(job.node(rank).strategy());
+}
+
+void expect_ended(TestJob& job, const std::vector<Rank>& live, Round rounds) {
+  EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+  for (const Rank rank : live) {
+    ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+    EXPECT_EQ(job.node(rank).strategy().rounds_done(), rounds);
+    EXPECT_EQ(job.params(rank), job.params(live[0])) << rank;
+    EXPECT_EQ(job.node(rank).waiting_for(), "");
+  }
+}
+
+// gaia.md invariant 1: T = 0, DS = 0 and the sum are bsp that adds updates in the order of ranks.
+TEST(Gaia, WithoutThresholdInLockStepIsASumOfAllUpdates) {
+  constexpr std::uint32_t kSites = 4;
+  TestJob::Config config = gaia_job(kSites, gaia_settings(0, 0), 9);
+  config.settings.push_back({"scale", {1.0}});
+  config.takes = [](Rank rank) { return int(rank * 5 % 3) * 4; };
+  for (auto& learner : config.learners) learner.rate = 0.03f, learner.buffers = 0;
+  TestJob job(config);
+  job.after_event = [&] {
+    for (Rank rank = 0; rank < kSites; ++rank)
+      for (const float left : gaia_at(job, rank).unsent()) ASSERT_EQ(left, 0);
+  };
+  job.run();
+  expect_ended(job, {0, 1, 2, 3}, 9);
+  std::vector<float> x(8, 10);
+  std::vector<std::unique_ptr<Quadratic>> sites;
+  for (const auto& learner : config.learners)
+    sites.push_back(std::make_unique<Quadratic>(8, learner));
+  for (int round = 0; round < 9; ++round) {
+    std::vector<double> sum(x.begin(), x.end());
+    for (auto& site : sites) {
+      std::ranges::copy(x, site->params().begin());
+      ASSERT_TRUE(site->step(LocalStep{}));
+      for (std::size_t i = 0; i < x.size(); ++i)
+        sum[i] += double(float(double(site->params()[i]) - double(x[i])));
+    }
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = float(sum[i]);
+  }
+  EXPECT_EQ(job.params(0), x);
+}
+
+// gaia.md invariant 2, first half: the bits of b at a clock, and w at any time.
+TEST(Gaia, BaseHasTheSameBitsOnAllSitesAtEqualClocks) {
+  for (const std::int64_t DS : {0, 3}) {
+    TestJob::Config config = gaia_job(4, gaia_settings(0.05, DS), 15);
+    config.takes = [](Rank rank) { return int(rank * 5 % 7) * 4; };
+    TestJob job(config);
+    std::map<Round, std::vector<float>> known;
+    job.after_event = [&] {
+      for (Rank rank = 0; rank < 4; ++rank) {
+        const Gaia& site = gaia_at(job, rank);
+        if (site.base().b().empty()) continue;
+        const auto seen = known.try_emplace(site.base().clock(), site.base().b()).first;
+        ASSERT_EQ(site.base().b(), seen->second) << rank;
+      }
+    };
+    job.run();
+    expect_ended(job, {0, 1, 2, 3}, 15);
+    EXPECT_EQ(known.size(), 17u) << "the start, 15 clocks and what was left";
+    EXPECT_NE(known[3], known[4]);
+  }
+}
+
+// gaia.md invariant 3, last part: a range that is sent as a whole leaves nothing behind.
+TEST(Gaia, ADenseRangeLeavesNothing) {
+  // In the first clock 63 of 64 values are significant, or 51.
+  for (const double T0 : {0.0001, 0.002}) {
+    TestJob::Config config = gaia_job(1, gaia_settings(T0, 0), 3);
+    config.size = 64;
+    config.learners = {{.slope = 9.95f / 63, .rate = 0.01f, .buffers = 0}};
+    TestJob job(config);
+    std::size_t left = 0;
+    job.after_event = [&] {
+      const Gaia& site = gaia_at(job, 0);
+      if (site.told() == 1) left = 64 - std::size_t(std::ranges::count(site.unsent(), 0.0f));
+    };
+    job.run();
+    expect_ended(job, {0}, 3);
+    EXPECT_EQ(left, T0 < 0.001 ? 0u : 13u);
+    EXPECT_NEAR(job.records.at({0, "sent_share"})[0].second, T0 < 0.001 ? 1 : 51.0 / 64, 1e-9);
+  }
+}
+
+// gaia.md invariant 4
+TEST(Gaia, NoSiteIsMoreThanDSClocksAhead) {
+  for (const std::int64_t DS : {0, 1, 3}) {
+    for (const char* exchange : kExchanges) {
+      SCOPED_TRACE(std::string(exchange) + " " + std::to_string(DS));
+      TestJob::Config config = gaia_job(5, gaia_settings(0.02, DS, exchange), 12);
+      config.takes = [](Rank rank) { return rank == 2 ? 300 : 1; };
+      TestJob job(config);
+      Round lead = 0;
+      job.after_event = [&] {
+        Round least = ~Round(0), most = 0;
+        for (Rank rank = 0; rank < 5; ++rank) {
+          least = std::min(least, job.node(rank).strategy().rounds_done());
+          most = std::max(most, job.node(rank).strategy().rounds_done());
+        }
+        lead = std::max(lead, most - least);
+      };
+      job.run();
+      expect_ended(job, {0, 1, 2, 3, 4}, 12);
+      // A site that began its clock at most DS ahead has one more when it is done. Verdicts on
+      // every third round hold the others back, too.
+      EXPECT_LE(lead, Round(DS) + 1);
+      if (DS < 3) EXPECT_EQ(lead, Round(DS) + 1);
+    }
+  }
+}
+
+// gaia.md invariant 5
+TEST(Gaia, WhatCameIsNotSentBack) {
+  TestJob::Config config = gaia_job(2, gaia_settings(0, 1), 6);
+  config.learners[1].rate = 0;
+  TestJob job(config);
+  job.after_event = [&] {
+    for (const float left : gaia_at(job, 1).unsent()) ASSERT_EQ(left, 0);
+  };
+  job.run();
+  expect_ended(job, {0, 1}, 6);
+  for (const auto& [round, share] : job.records.at({1, "sent_share"})) EXPECT_EQ(share, 0);
+  for (const auto& [round, share] : job.records.at({0, "sent_share"})) EXPECT_GT(share, 0);
+  EXPECT_LT(job.params(1)[1], 10);
+}
+
+TEST(Gaia, AllExchangesAndSchedulesEndWithOneModelNearTheOptimum) {
+  std::size_t number = 0;
+  for (const char* exchange : kExchanges) {
+    for (const char* schedule : {"inv_sqrt", "rate", "const", "list", "ramp", "bandwidth"}) {
+      if (longhaul::testing::kStride > 1 && number++ % 7 != 0) continue;
+      SCOPED_TRACE(std::string(exchange) + " " + schedule);
+      TestJob::Config config = gaia_job(6, gaia_settings(0.01, 1, exchange), 40);
+      config.settings.push_back({"threshold", {std::string(schedule)}});
+      config.settings.push_back({"flush_every", {std::int64_t(7)}});
+      TestJob job(config);
+      job.run();
+      expect_ended(job, {0, 1, 2, 3, 4, 5}, 40);
+      double mean = 0;
+      for (Rank rank = 0; rank < 6; ++rank) mean += double(rank * rank) / 6;
+      EXPECT_NEAR(job.params(0)[0], mean, 0.5);
+      // Buffers grow by 1 + k^2 in each of 40 steps of rank k; their mean is kept.
+      EXPECT_NEAR(job.params(0)[7], 40 * (1 + mean), 1e-2);
+    }
+  }
+}
+
+// What is left at a clock is sent later; after a clock that flushes nothing is left.
+TEST(Gaia, AClockThatFlushesLeavesNothing) {
+  TestJob::Config config = gaia_job(3, gaia_settings(0.5, 0), 8);
+  config.settings.push_back({"threshold", {std::string("const")}});
+  config.settings.push_back({"flush_every", {std::int64_t(4)}});
+  TestJob job(config);
+  std::map<Round, bool> has_left;
+  job.after_event = [&] {
+    const Gaia& site = gaia_at(job, 0);
+    for (const float left : site.unsent()) has_left[site.told()] |= left != 0;
+  };
+  job.run();
+  expect_ended(job, {0, 1, 2}, 8);
+  EXPECT_FALSE(has_left[4]);
+  EXPECT_FALSE(has_left[8]);
+  EXPECT_TRUE(has_left[2]);
+  EXPECT_TRUE(has_left[6]);
+}
+
+TEST(Gaia, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (const char* exchange : kExchanges) {
+    TestJob::Config config = gaia_job(4, gaia_settings(0.05, 1, exchange), 2);
+    config.takes = [](Rank rank) { return int(rank) * 3; };
+    EXPECT_EQ(testing::changed_by_saving(config), "") << exchange;
+  }
+}
+
+TEST(Gaia, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
+  TestJob::Config config = gaia_job(4, gaia_settings(0.05, 0), 1000);
+  config.stop = {.max_rounds = 1000, .max_samples = 30, .report_every = 2, .lag = 1};
+  TestJob job(config);
+  job.run();
+  // 4 in a round: 32 after round 7, which is reported; it takes effect a round later.
+  expect_ended(job, {0, 1, 2, 3}, 9);
+}
+
+TEST(Gaia, AModelThatIsNotFiniteEndsTheRunWithAReason) {
+  TestJob::Config config = gaia_job(3, gaia_settings(0.05, 1), 1000);
+  for (auto& learner : config.learners) learner.rate = 1e6f;
+  TestJob job(config);
+  job.run();
+  ASSERT_FALSE(job.failures.empty());
+  EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
+}
+
+TEST(Gaia, BadSettingsAreRefusedWithTheKey) {
+  const auto why = [](std::vector<Setting> settings) {
+    Place place;
+    place.members = std::make_shared<const Members>(Members{{"a"}, {"b"}});
+    place.layout = Layout::flat(4);
+    const Settings table{"sync", "job.toml", 1, std::move(settings)};
+    Gaia::Config config;
+    Status status = read_settings(table, config);
+    if (status) status = Gaia::check(config, place);
+    return status ? std::string() : status.error().what;
+  };
+  EXPECT_EQ(why({}), "");
+  EXPECT_NE(why({{"exchange", {std::string("ring")}}}).find("exchange"), std::string::npos);
+  EXPECT_NE(why({{"threshold", {std::string("ramp")}}, {"T0", {0.5}}}).find("T1"),
+            std::string::npos);
+  EXPECT_NE(
+      why({{"threshold", {std::string("list")}}, {"list", {std::vector<Value>{}}}}).find("list"),
+      std::string::npos);
+}
+
+// --- losses ------------------------------------------------------------------------------------
+
+// Watches a job from outside. Each site's steps are repeated on a learner beside it: b at the end
+// is the start and all that the live sites have moved, and of each lost one what it had moved and
+// sent up to some clock.
+class Conservation {
+ public:
+  Conservation(TestJob& job, const TestJob::Config& config) : job_(job), config_(config) {
+    for (Rank rank = 0; rank < config.learners.size(); ++rank) {
+      shadows_.push_back(std::make_unique<Quadratic>(config.size, config.learners[rank]));
+      before_.push_back(job.params(rank));
+      sites_.emplace_back();
+    }
+  }
+
+  void watch(const std::set<Rank>& lost) {
+    for (Rank rank = 0; rank < sites_.size(); ++rank) {
+      if (lost.contains(rank)) continue;
+      const Gaia& site = gaia_at(job_, rank);
+      Site& seen = sites_[rank];
+      const std::size_t n = site.unsent().size();
+      if (n == 0) continue;  // it has not started
+      seen.moved.resize(n);
+      if (job_.steps[rank] > seen.steps) {  // steps count in the event that ends them
+        ++seen.steps;
+        Quadratic& shadow = *shadows_[rank];
+        std::ranges::copy(before_[rank], shadow.params().begin());
+        LH_CHECK(shadow.step(LocalStep{}));
+        for (std::size_t i = 0; i < n; ++i)
+          seen.moved[i] += double(shadow.params()[i]) - double(before_[rank][i]);
+      }
+      // Up to the newest clock that was sent, at the end also what had been left.
+      if (const auto told = seen.sent.try_emplace(site.told(), seen.moved); told.second)
+        for (std::size_t i = 0; i < n; ++i) told.first->second[i] -= double(site.unsent()[i]);
+      before_[rank] = job_.params(rank);
+    }
+  }
+
+  // Of the final model: "" or by how much it is off.
+  std::string check(Rank live, const std::set<Rank>& lost) const {
+    const std::vector<float>& b = gaia_at(job_, live).base().b();
+    std::vector<double> rest(b.size());
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      rest[i] = double(b[i]) - double(config_.learners[0].start);
+      for (Rank rank = 0; rank < sites_.size(); ++rank)
+        if (!lost.contains(rank)) rest[i] -= sites_[rank].moved[i];
+    }
+    return explained(rest, {lost.begin(), lost.end()}) ? "" : "off by " + std::to_string(rest[0]);
+  }
+
+ private:
+  struct Site {
+    std::uint64_t steps = 0;
+    std::vector<double> moved;
+    std::map<Round, std::vector<double>> sent;  // up to a clock
+  };
+  bool explained(const std::vector<double>& rest, std::vector<Rank> lost) const {
+    if (lost.empty())
+      return std::ranges::all_of(rest, [](double left) { return std::abs(left) < 2e-4; });
+    const Site& site = sites_[lost.back()];
+    lost.pop_back();
+    if (explained(rest, lost)) return true;
+    return std::ranges::any_of(site.sent, [&](const auto& one) {
+      std::vector<double> less = rest;
+      for (std::size_t i = 0; i < less.size(); ++i) less[i] -= one.second[i];
+      return explained(less, lost);
+    });
+  }
+
+  TestJob& job_;
+  const TestJob::Config config_;
+  std::vector<std::unique_ptr<Quadratic>> shadows_;
+  std::vector<std::vector<float>> before_;
+  std::vector<Site> sites_;
+};
+
+// gaia.md invariant 2, with losses: nothing of a live site is lost or counted twice.
+void expect_conserved(std::uint64_t seed) {
+  Random random(seed, {});
+  const auto n = std::uint32_t(3 + random.below(5));
+  const std::string exchange = kExchanges[seed % 3];
+  const Round rounds = 6 + random.below(6);
+  TestJob::Config config = gaia_job(
+      n, gaia_settings(0.1 * random.uniform(), std::int64_t(random.below(4)), exchange), rounds);
+  config.settings.push_back({"scale", {1.0}});
+  for (auto& learner : config.learners) learner.rate = 0.2f / float(n), learner.buffers = 0;
+  std::vector<int> takes;
+  for (Rank rank = 0; rank < n; ++rank) takes.push_back(int(random.below(60)));
+  config.takes = [takes](Rank rank) { return takes[rank]; };
+  SCOPED_TRACE("seed " + std::to_string(seed) + ", " + exchange + " of " + std::to_string(n));
+  const Rank first = Rank(random.below(n)), second = Rank((first + 1 + random.below(n - 1)) % n);
+  const std::uint64_t at = 1 + random.below(60 * n);
+  const std::uint64_t then = at + 1 + random.below(seed % 2 ? 15 : 200);
+  const bool both = n > 4;  // a majority of the view is left
+  TestJob job(config);
+  Conservation conservation(job, config);
+  std::set<Rank> lost;
+  std::uint64_t events = 0;
+  job.after_event = [&] {
+    conservation.watch(lost);
+    ++events;
+    const auto lose = [&](Rank rank) {
+      if (job.finished.empty() && lost.insert(rank).second) job.crash(rank);
+    };
+    if (events == at) lose(first);
+    if (events == then && both) lose(second);
+  };
+  job.run();
+  std::vector<Rank> live;
+  for (Rank rank = 0; rank < n; ++rank)
+    if (!lost.contains(rank)) live.push_back(rank);
+  expect_ended(job, live, rounds);
+  EXPECT_EQ(conservation.check(live[0], lost), "");
+}
+
+TEST(Gaia, NothingIsLostOrCountedTwiceWhoeverIsLostWhen) {
+  for (std::uint64_t seed = 0; seed<40; seed += longhaul::testing::kStride> 1 ? 4 : 1)
+    expect_conserved(seed);
+}
+TEST(GaiaNightly, NothingIsLostOrCountedTwiceWhoeverIsLostWhen) {
+  for (std::uint64_t seed = 40; seed < 1040; ++seed) expect_conserved(seed);
+}
+
+}  // namespace
+}  // namespace longhaul::sync
