@@ -14,6 +14,7 @@
 #include "longhaul/sync/fedprox.h"
 #include "longhaul/sync/fedssgd.h"
 #include "longhaul/sync/nbsync.h"
+#include "longhaul/sync/sparse_loco.h"
 #include "longhaul/sync/ssp.h"
 
 namespace longhaul::sync {
@@ -24,6 +25,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Bsp::entry,
     FedAvg::entry,
     DiLoCo::entry,
+    SparseLoCo::entry,
     FedProx::entry,
     FedSsgd::entry,
     ESync::entry,
