@@ -1,7 +1,8 @@
-// The rows of strategies in docs/costs.md are those of their entries. To write them anew:
-// scripts/generate-docs
+// The rows of strategies and codecs in docs/costs.md are those of their entries. To write them
+// anew: scripts/generate-docs
 #include <fmt/format.h>
 
+#include "longhaul/codec/registry.h"
 #include "longhaul/run/job/testing/generated.h"
 #include "longhaul/sync/registry.h"
 
@@ -26,6 +27,19 @@ std::string rows(bool served) {
                           row.waits_for, row.staleness, row.memory, row.when_lost);
     }
   return text + "\n";
+}
+
+std::string codec_rows() {
+  std::string text = "\n| part | bytes for d values | error | state |\n|---|---|---|---|\n";
+  for (const CodecEntry& entry : codec::registry())
+    text += fmt::format("| `{}` | {} | {} | {} |\n", entry.name, entry.cost.bytes, entry.cost.error,
+                        entry.cost.state);
+  return text + "\n";
+}
+
+TEST(CostsDoc, HasTheRowsOfAllCodecs) {
+  expect_generated(LONGHAUL_SOURCE_DIR "/docs/costs.md", "<!-- codecs -->\n", "<!-- end -->\n",
+                   codec_rows());
 }
 
 TEST(CostsDoc, HasTheRowsOfAllStrategies) {

@@ -63,7 +63,9 @@ void add_links(const JobSpec& spec, const Place& place, Parts& parts) {
   parts.transfer = value_of(
       transfer.entry->make(table("transfer", transfer.entry->name, transfer.settings), place));
   parts.make_codec = [codec = spec.parts.codec, place](bool feedback) {
-    const Settings settings = table("codec", codec.entry->name, codec.settings);
+    Settings settings = table("codec", codec.entry->name, codec.settings);
+    for (const Setting& small : codec.entry->small)
+      if (!settings.find(small.key)) settings.set(small);
     return value_of(codec::make_codec(settings, place, feedback));
   };
   if (spec.server_apart) parts.server = place.size() - 1;
@@ -92,7 +94,7 @@ std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place)
     return value_of(transfer.entry->make(settings, place));
   };
   for (const Setting& setting : spec.parts.overlay.settings)
-    parts.codes_down |= setting.key == "down_codec";
+    parts.codes_down |= setting.key == "down_codec" && spec.parts.codec.entry->traits.close;
   parts.rate = kRate;
   parts.network = spec.phantom ? nullptr : believed_network(place);
   parts.stop = spec.stop;

@@ -34,7 +34,7 @@ SitePlan plan_of(std::uint32_t sites, std::size_t pairs) {
 
 TEST(PlanText, RowsOfPairsSitesAndTrees) {
   EXPECT_EQ(plan_text(plan_of(3, 2)),
-            "Plan of forest: a round of 8 MB, 4 MB as encoded\n"
+            "Plan of forest: a round of 8 MB, 4 MB as encoded, 2 bytes a value\n"
             "The busiest link, the uplink of s0, takes 2 s.\n"
             "\n"
             "from  to  MB  reduce  spread   used\n"
@@ -66,7 +66,7 @@ TEST(PlanText, NothingToSay) {
   plan.planned = false;
   plan.bound_s = 1;
   EXPECT_EQ(plan_text(plan),
-            "Plan of forest: a round of 8 MB, 4 MB as encoded\n"
+            "Plan of forest: a round of 8 MB, 4 MB as encoded, 2 bytes a value\n"
             "What goes where is decided while it runs; no overlay takes less than 1 s.\n");
 }
 

@@ -91,27 +91,27 @@ TEST(BytesCheck, EveryDecoderOfTheFolderSpeaksSo) {
   for (const CodecEntry& entry : registry()) {
     Settings settings{.table = "codec", .file = "job.toml", .line = 1, .entries = {}};
     settings.set({"kind", {std::string(entry.name)}, "job.toml", 2});
-    const auto codec = entry.make(settings, Place{});
+    const auto codec = entry.make(settings, Place{}, CodecUse::contribution);
     ASSERT_TRUE(codec) << entry.name;
     const std::size_t right = (*codec)->encoded_size(at.length);
     std::vector<float> out(at.length);
-    int sizes = 0, values = 0;
+    int sizes = 0, refused = 0;
     for (int draw = 0; draw < 400; ++draw) {
       Buffer bytes(draw % 2 == 0 ? right : random.below(2 * right));
       for (std::byte& byte : bytes) byte = std::byte(random.bits32() & 0xFF);
       const Status status = (*codec)->decode({}, at, bytes, out);
       if (status) {
-        EXPECT_TRUE(bytes.size() == right && all_finite(out)) << entry.name;
+        EXPECT_TRUE(all_finite(out)) << entry.name;
         continue;
       }
       const std::string& what = status.error().what;
       EXPECT_EQ(status.error().kind, Error::Kind::malformed) << what;
       EXPECT_THAT(what, StartsWith(std::string(entry.name) + ": "));
-      sizes += what.find("bytes for the 300 values from 5000 on") != std::string::npos;
-      values += what.find(" of the vector ") != std::string::npos;
+      sizes += what.find("the 300 values from 5000 on") != std::string::npos;
+      ++refused;
     }
-    EXPECT_GT(sizes, 150) << entry.name;
-    EXPECT_GT(values, 50) << entry.name;
+    EXPECT_GT(refused, entry.name == "random_k" ? 150 : 200) << entry.name;
+    EXPECT_GT(sizes, entry.name == "sparse" ? 0 : 150) << entry.name;
   }
 }
 

@@ -11,7 +11,8 @@ float sum(float a, float b) { return std::clamp(a + b, -FLT_MAX, FLT_MAX); }
 
 }  // namespace
 
-ErrorFeedback::ErrorFeedback(std::unique_ptr<Codec> inner) : inner_(std::move(inner)) {
+ErrorFeedback::ErrorFeedback(std::unique_ptr<Codec> inner, double decay)
+    : inner_(std::move(inner)), decay_(float(decay)) {
   LH_CHECK(inner_ != nullptr);
 }
 
@@ -32,10 +33,10 @@ Buffer ErrorFeedback::encode(const CodecKey& key, Range at, std::span<const floa
   if (slot.carried.size() < at.end()) slot.carried.resize(at.end());
   if (slot.lost.size() < slot.carried.size()) slot.lost.resize(slot.carried.size());
 
-  for (const Range& gap : gaps(slot.encoded, at))
+  for (const Range& gap : slot.encoded.gaps(at))
     for (std::uint64_t i = gap.offset; i < gap.end(); ++i)
-      slot.carried[i] = sum(slot.carried[i], values[i - at.offset]);
-  add(slot.encoded, at);
+      slot.carried[i] = sum(decay_ * slot.carried[i], values[i - at.offset]);
+  slot.encoded.add(at);
 
   const auto p = std::span(slot.carried).subspan(at.offset, at.length);
   const auto lost = std::span(slot.lost).subspan(at.offset, at.length);
@@ -50,8 +51,8 @@ void ErrorFeedback::settle(const CodecKey& key, Fate fate) {
   if (it == slots_.end() || it->second.open != key) return;
   Slot& slot = it->second;
   if (fate == Fate::delivered)
-    for (const auto& [offset, end] : slot.encoded)
-      for (std::uint64_t i = offset; i < end; ++i) slot.carried[i] = slot.lost[i];
+    for (const Range& at : slot.encoded.ranges())
+      for (std::uint64_t i = at.offset; i < at.end(); ++i) slot.carried[i] = slot.lost[i];
   // Abandoned: q goes back to what was lost, which is p, and that is what `carried` holds.
   slot.open.reset();
   slot.encoded.clear();
@@ -69,41 +70,10 @@ std::span<const float> ErrorFeedback::residual(std::uint32_t group, std::uint32_
   return it == slots_.end() ? std::span<const float>{} : std::span(it->second.carried);
 }
 
-std::vector<Range> ErrorFeedback::gaps(const Cover& cover, Range at) {
-  std::vector<Range> found;
-  std::uint64_t next = at.offset;
-  for (const auto& [offset, end] : cover) {
-    if (end <= next) continue;
-    if (offset >= at.end()) break;
-    if (offset > next) found.push_back({next, offset - next});
-    next = end;
-  }
-  if (next < at.end()) found.push_back({next, at.end() - next});
-  return found;
-}
-
-void ErrorFeedback::add(Cover& cover, Range at) {
-  if (at.length == 0) return;
-  std::uint64_t begin = at.offset, end = at.end();
-  auto it = cover.upper_bound(begin);
-  if (it != cover.begin() && std::prev(it)->second >= begin) --it;
-  while (it != cover.end() && it->first <= end) {
-    begin = std::min(begin, it->first);
-    end = std::max(end, it->second);
-    it = cover.erase(it);
-  }
-  cover[begin] = end;
-}
-
 void ErrorFeedback::Slot::state(Archive& ar) {
   ar(open, carried, lost, encoded);
   if (!ar.loading() || ar.failed()) return;
-  std::uint64_t end = 0;
-  for (const auto& [from, to] : encoded) {
-    if (from < end || to <= from) ar.fail("holds stretches of a vector out of order");
-    end = to;
-  }
-  if (end > lost.size() || lost.size() > carried.size() || !all_finite(carried) ||
+  if (encoded.end() > lost.size() || lost.size() > carried.size() || !all_finite(carried) ||
       !all_finite(lost) || (!open && !lost.empty()))
     ar.fail("holds an error feedback that does not fit together");
 }

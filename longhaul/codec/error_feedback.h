@@ -3,7 +3,10 @@
 // descent", Interspeech 2014; Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019): what
 // the encoding of a vector lost is added to the next one.
 //
-//   p = z + r    q = decode(E(p))    delivered: r <- p - q    abandoned: r <- p
+//   p = z + b r    q = decode(E(p))    delivered: r <- p - q    abandoned: r <- p
+//
+// b, the decay, is 1 as published; below 1 what waits long counts less (SparseLoCo, arXiv
+// 2508.15706).
 //
 // The residual r is kept per (group, range) and moves only in settle(): q counts as given away once
 // its delivery is agreed, and comes back to r if its round is given up. Until then a repeat of the
@@ -19,15 +22,17 @@
 #include <utility>
 #include <vector>
 
+#include "longhaul/codec/cover.h"
 #include "longhaul/core/codec.h"
 
 namespace longhaul::codec {
 
 class ErrorFeedback final : public Codec {
  public:
-  explicit ErrorFeedback(std::unique_ptr<Codec> inner);
+  explicit ErrorFeedback(std::unique_ptr<Codec> inner, double decay = 1);
 
   std::size_t encoded_size(std::size_t length) const override;
+  std::size_t size_at(Range at) const override { return inner_->size_at(at); }
   Buffer encode(const CodecKey&, Range at, std::span<const float> values) override;
   Status decode(const CodecKey&, Range at, std::span<const std::byte>,
                 std::span<float> out) const override;
@@ -41,8 +46,6 @@ class ErrorFeedback final : public Codec {
   std::span<const float> residual(std::uint32_t group, std::uint32_t range) const;
 
  private:
-  // Disjoint stretches, ascending, none touching the next: offset -> end.
-  using Cover = std::map<std::uint64_t, std::uint64_t>;
   struct Slot {
     std::optional<CodecKey> open;
     std::vector<float> carried;  // r; where `encoded` covers it: p
@@ -51,10 +54,8 @@ class ErrorFeedback final : public Codec {
     void state(Archive&);
   };
 
-  static std::vector<Range> gaps(const Cover&, Range);
-  static void add(Cover&, Range);
-
   std::unique_ptr<Codec> inner_;
+  const float decay_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Slot> slots_;  // (group, range)
 };
 

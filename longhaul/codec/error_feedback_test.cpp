@@ -119,6 +119,17 @@ TEST_P(ErrorFeedbackOf, DeliveredVectorLeavesExactlyWhatItsEncodingLost) {
   }
 }
 
+// p = z + b r: what waits counts less each round.
+TEST(ErrorFeedback, DecaysWhatWaits) {
+  ErrorFeedback codec(make_inner(Inner::int8), 0.5);
+  const Floats z(10, 1.f);
+  for (const float expected : {1.f, 1.5f, 1.75f}) {
+    codec.encode({}, {0, 10}, z);
+    codec.settle({}, Fate::abandoned);
+    EXPECT_EQ(codec.residual(0, 0)[3], expected);
+  }
+}
+
 TEST_P(ErrorFeedbackOf, ARepeatBeforeSettlingGivesTheSameBytes) {
   Random random(13, {Purpose::test});
   const auto codec = make(GetParam());

@@ -4,10 +4,18 @@
 #include <cstring>
 
 #include "longhaul/codec/bytes_check.h"
+#include "longhaul/codec/entry.h"
 
 namespace longhaul::codec {
 
 static_assert(std::endian::native == std::endian::little, "codecs copy numbers as they stand");
+
+CodecEntry Fp32::entry() {
+  return codec_entry<Fp32>({.name = "fp32",
+                            .summary = "the values as they stand, 4 bytes each",
+                            .traits = {.algebra = Algebra::add, .lossless = true},
+                            .cost = {.bytes = "4 d", .error = "none"}});
+}
 
 Buffer Fp32::encode(const CodecKey&, Range at, std::span<const float> values) {
   LH_CHECK(values.size() == at.length && all_finite(values));

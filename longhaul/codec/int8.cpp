@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "longhaul/codec/bytes_check.h"
+#include "longhaul/codec/entry.h"
 
 namespace longhaul::codec {
 namespace {
@@ -64,6 +65,15 @@ bool has_minus_128(const ByteBlock& block) {
 }
 
 }  // namespace
+
+CodecEntry Int8::entry() {
+  return codec_entry<Int8>(
+      {.name = "int8",
+       .summary = "one byte each and a scale per block of 256",
+       .traits = {.algebra = Algebra::reencode, .unbiased = false},
+       .cost = {.bytes = "d + 4 ceil(d/256)",
+                .error = "at most max/254 of a block of 256; a zero block is exact"}});
+}
 
 Buffer Int8::encode(const CodecKey&, Range at, std::span<const float> values) {
   LH_CHECK(values.size() == at.length);

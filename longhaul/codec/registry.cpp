@@ -2,45 +2,68 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/codec/bf16.h"
+#include "longhaul/codec/bi_sparse.h"
+#include "longhaul/codec/demo.h"
+#include "longhaul/codec/dgc.h"
+#include "longhaul/codec/entry.h"
 #include "longhaul/codec/error_feedback.h"
 #include "longhaul/codec/fp16.h"
 #include "longhaul/codec/fp32.h"
 #include "longhaul/codec/int8.h"
+#include "longhaul/codec/momentum_correction.h"
+#include "longhaul/codec/q_top_k.h"
+#include "longhaul/codec/qsgd.h"
+#include "longhaul/codec/random_k.h"
+#include "longhaul/codec/sign.h"
+#include "longhaul/codec/sparse.h"
+#include "longhaul/codec/ternary.h"
+#include "longhaul/codec/top_k.h"
 
 namespace longhaul::codec {
 namespace {
 
-// Codecs without keys of their own.
-template <class Kind>
-Result<std::unique_ptr<Codec>> make(const Settings& settings, const Place&) {
-  CommonConfig config;
-  LH_TRY(read_settings(settings, config));
-  return std::unique_ptr<Codec>(std::make_unique<Kind>());
+// clang-format off
+constexpr CodecEntry (*kCodecs[])() = {
+    Fp32::entry,
+    Fp16::entry,
+    Int8::entry,
+    Bf16::entry,
+    Qsgd::entry,
+    Ternary::entry,
+    Sign::entry,
+    TopK::entry,
+    QTopK::entry,
+    RandomK::entry,
+    Dgc::entry,
+    Demo::entry,
+    BiSparse::entry,
+    Sparse::entry,
+};
+// clang-format on
+
+// What writes sums of vectors that may not be added as they are encoded.
+std::unique_ptr<Codec> exact_of(const CodecEntry& entry) {
+  if (entry.traits.sparse) return std::make_unique<Sparse>();
+  return std::make_unique<Fp32>();
 }
 
-std::vector<FieldDoc> describe_common() { return describe(CommonConfig{}); }
-
-constexpr CodecEntry kEntries[] = {
-    {"fp32",
-     "the values as they stand, 4 bytes each",
-     make<Fp32>,
-     describe_common,
-     {.algebra = Algebra::add, .contraction = true, .unbiased = true, .lossless = true}},
-    {"fp16",
-     "IEEE half precision, 2 bytes each, nearest even",
-     make<Fp16>,
-     describe_common,
-     {.algebra = Algebra::reencode, .contraction = true, .unbiased = false}},
-    {"int8",
-     "one byte each and a scale per block of 256",
-     make<Int8>,
-     describe_common,
-     {.algebra = Algebra::reencode, .contraction = true, .unbiased = false}},
-};
+template <class T>
+Status read_one(const Settings& settings, std::string_view key, T& into) {
+  const Setting* entry = settings.find(key);
+  return entry ? read_value(settings, *entry, Field{.name = key}, into) : Status(Ok{});
+}
 
 }  // namespace
 
-std::span<const CodecEntry> registry() { return kEntries; }
+std::span<const CodecEntry> registry() {
+  static const std::vector<CodecEntry> entries = [] {
+    std::vector<CodecEntry> all;
+    for (const auto entry : kCodecs) all.push_back(entry());
+    return all;
+  }();
+  return entries;
+}
 
 Result<const CodecEntry*> entry_of(const Settings& settings) {
   std::string name(registry().front().name);
@@ -60,8 +83,8 @@ Result<bool> wants_error_feedback(const Settings& settings) {
   const auto entry = entry_of(settings);
   if (!entry) return entry.error();
   const Setting* wish = settings.find("error_feedback");
-  bool wanted = false;
-  if (wish) LH_TRY(read_value(settings, *wish, Field{.name = "error_feedback"}, wanted));
+  bool wanted = (*entry)->traits.feedback;
+  LH_TRY(read_one(settings, "error_feedback", wanted));
   if (!wanted) return false;
   if (const auto reason = refuses_feedback(**entry))
     return bad_setting(
@@ -74,9 +97,19 @@ Result<std::unique_ptr<Codec>> make_codec(const Settings& settings, const Place&
                                           bool feedback) {
   const auto wanted = wants_error_feedback(settings);
   if (!wanted) return wanted.error();
-  auto made = (*entry_of(settings))->make(settings, place);
-  if (!made || !feedback || !*wanted) return made;
-  return std::unique_ptr<Codec>(std::make_unique<ErrorFeedback>(*std::move(made)));
+  const CodecEntry& entry = **entry_of(settings);
+  auto made = entry.make(settings, place, feedback ? CodecUse::contribution : CodecUse::sum);
+  if (!made) return made;
+  if (!feedback && entry.traits.algebra == Algebra::gather) return exact_of(entry);
+  if (!feedback || !*wanted) return made;
+  FeedbackConfig config{.feedback_momentum = entry.traits.momentum};
+  LH_TRY(read_one(settings, "feedback_decay", config.feedback_decay));
+  LH_TRY(read_one(settings, "feedback_momentum", config.feedback_momentum));
+  std::unique_ptr<Codec> fed =
+      std::make_unique<ErrorFeedback>(*std::move(made), config.feedback_decay);
+  if (config.feedback_momentum == 0) return fed;
+  return std::unique_ptr<Codec>(
+      std::make_unique<MomentumCorrection>(std::move(fed), float(config.feedback_momentum)));
 }
 
 }  // namespace longhaul::codec

@@ -11,17 +11,6 @@ namespace longhaul::codec {
 
 std::span<const CodecEntry> registry();
 
-// Keys that every codec has.
-struct CommonConfig {
-  bool error_feedback = false;
-
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(error_feedback,
-                   .doc = "add to the next vector what the encoding of this one lost");
-  }
-};
-
 // The entry that [codec] kind names; "fp32" if it names none.
 Result<const CodecEntry*> entry_of(const Settings&);
 // Why the codec cannot have error feedback; nothing if it can. Only contractions can: what others
@@ -29,8 +18,9 @@ Result<const CodecEntry*> entry_of(const Settings&);
 std::optional<std::string> refuses_feedback(const CodecEntry&);
 // Does the job want error feedback? An Error where its codec cannot have it, with the reason.
 Result<bool> wants_error_feedback(const Settings&);
-// A fresh codec of the job: wrapped in error feedback if the caller asks for that and the job wants
-// it. Contributions are written with feedback; means and partial sums without.
+// A fresh codec of the job. With `feedback` one that writes contributions, wrapped in error
+// feedback if the job wants it. Without, one that writes means and partial sums: of codecs whose
+// vectors must be gathered an exact one, which leaves out zeros if the codec does.
 Result<std::unique_ptr<Codec>> make_codec(const Settings&, const Place&, bool feedback);
 
 }  // namespace longhaul::codec

@@ -1,13 +1,10 @@
 #include "longhaul/codec/registry.h"
 
-#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
-
-#include "longhaul/base/rng.h"
 
 namespace longhaul::codec {
 namespace {
@@ -29,27 +26,31 @@ TEST(CodecRegistry, NamesAreUniqueAndEveryEntryMakesACodecThatWritesAndReads) {
   for (const CodecEntry& entry : registry()) {
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
     EXPECT_FALSE(entry.summary.empty()) << entry.name;
-    const auto codec = entry.make(table(entry.name), Place{});
+    const auto codec = entry.make(table(entry.name), Place{}, CodecUse::contribution);
     ASSERT_TRUE(codec) << entry.name;
     const Buffer bytes = (*codec)->encode({}, {0, 3}, values);
     EXPECT_LE(bytes.size(), (*codec)->encoded_size(3)) << entry.name;
     std::vector<float> out(3);
     EXPECT_TRUE((*codec)->decode({}, {0, 3}, bytes, out)) << entry.name;
-    EXPECT_EQ(out == values, entry.traits.lossless || entry.name == "fp16") << entry.name;
+    if (entry.traits.lossless) {
+      EXPECT_EQ(out, values) << entry.name;
+    }
+    EXPECT_FALSE(entry.cost.bytes.empty() || entry.cost.error.empty()) << entry.name;
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"fp32", "fp16", "int8"}));
+  EXPECT_EQ(registry().front().name, "fp32");
 }
 
 TEST(CodecRegistry, EveryEntryRefusesAMisspeltOrMistypedKey) {
   for (const CodecEntry& entry : registry()) {
     for (const FieldDoc& doc : entry.describe()) {
       const std::string key(doc.field.name);
-      const auto misspelt = entry.make(table(entry.name, {setting(key + "x", doc.data)}), Place{});
+      const auto misspelt =
+          entry.make(table(entry.name, {setting(key + "x", doc.data)}), Place{}, CodecUse::sum);
       ASSERT_FALSE(misspelt) << entry.name << key;
       EXPECT_THAT(misspelt.error().what,
                   AllOf(HasSubstr("job.toml:3"), HasSubstr("did you mean '" + key + "'")));
-      const auto mistyped =
-          entry.make(table(entry.name, {setting(key, {std::vector<Value>{}})}), Place{});
+      const auto mistyped = entry.make(table(entry.name, {setting(key, {std::vector<Value>{}})}),
+                                       Place{}, CodecUse::sum);
       ASSERT_FALSE(mistyped) << entry.name << key;
       EXPECT_THAT(mistyped.error().what, HasSubstr("[codec] " + key + ": expected"));
     }
@@ -88,24 +89,13 @@ TEST(CodecRegistry, FeedbackIsForThoseWhoAskIfTheJobWantsIt) {
   EXPECT_TRUE(make_codec(empty, Place{}, true));
 }
 
-// only contractions are wrapped. Every codec that may be is one: |x - q| < |x|.
+// only contractions are wrapped; that they are is tested in properties_test.cpp.
 TEST(CodecRegistry, R4_2_OnlyContractionsAreWrapped) {
-  Random random(21, {Purpose::test});
-  std::vector<float> x(4096), q(4096);
   for (const CodecEntry& entry : registry()) {
     const auto made = make_codec(table(entry.name, {kFeedback}), Place{}, true);
     EXPECT_EQ(bool(made), !refuses_feedback(entry)) << entry.name;
-    if (!made) continue;
-    for (int draw = 0; draw < 20; ++draw) {
-      for (float& value : x) value = float(std::exp2(random.normal() * 3) * random.normal());
-      const auto codec = entry.make(table(entry.name), Place{});
-      LH_CHECK((*codec)->decode({}, {0, 4096}, (*codec)->encode({}, {0, 4096}, x), q));
-      double lost = 0, all = 0;
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        lost += (double(x[i]) - q[i]) * (double(x[i]) - q[i]);
-        all += double(x[i]) * x[i];
-      }
-      EXPECT_LT(lost, 0.1 * all) << entry.name;
+    if (entry.traits.feedback) {
+      EXPECT_FALSE(refuses_feedback(entry)) << entry.name;
     }
   }
   CodecEntry noisy = registry()[1];

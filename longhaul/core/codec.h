@@ -30,6 +30,8 @@ class Codec {
   virtual ~Codec() = default;
   // Bytes for `length` values: exactly for codecs of fixed size, else at most.
   virtual std::size_t encoded_size(std::size_t length) const = 0;
+  // Of that stretch of the parameters: less than the above where layers are written differently.
+  virtual std::size_t size_at(Range at) const { return encoded_size(at.length); }
   // Encodes values[i] as element at.offset + i of the vector `key`. The same key, stretch and
   // values give the same bytes until the key is settled, so that a repeat sends what was sent.
   // Values must be finite; the overlay refuses others before they come here.

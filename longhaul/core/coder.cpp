@@ -8,13 +8,13 @@ Codec* Coder::codec(Coding coding) const {
   return coding == Coding::up ? up_.get() : coding == Coding::down ? down_.get() : nullptr;
 }
 
-std::size_t Coder::size(Coding coding, std::uint64_t values) const {
+std::size_t Coder::size(Coding coding, Range at) const {
   const Codec* with = codec(coding);
-  return with ? with->encoded_size(values) : values * sizeof(float);
+  return with ? with->size_at(at) : at.length * sizeof(float);
 }
 
 Payload Coder::write(const CodecKey& key, Coding coding, Range at, std::span<const float> values) {
-  const std::size_t most = size(coding, at.length);
+  const std::size_t most = size(coding, at);
   if (phantom_) return Payload::phantom(most);
   LH_CHECK(values.size() == at.length);
   if (Codec* with = codec(coding)) return Payload(share(with->encode(key, at, values)));
@@ -26,7 +26,7 @@ Payload Coder::write(const CodecKey& key, Coding coding, Range at, std::span<con
 Result<std::vector<float>> Coder::read(const CodecKey& key, Coding coding, Range at,
                                        const Payload& bytes) const {
   const Codec* with = codec(coding);
-  const std::size_t most = size(coding, at.length);
+  const std::size_t most = size(coding, at);
   if (bytes.size() > most || (!with && bytes.size() != most))
     return malformed("piece of " + std::to_string(bytes.size()) + " bytes where " +
                      std::to_string(most) + " are expected");

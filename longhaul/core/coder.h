@@ -24,8 +24,8 @@ class Coder {
   Coder(bool phantom, std::unique_ptr<Codec> up, std::unique_ptr<Codec> down)
       : phantom_(phantom), up_(std::move(up)), down_(std::move(down)) {}
 
-  // Bytes for so many values: exactly for codecs of fixed size, else at most.
-  std::size_t size(Coding, std::uint64_t values) const;
+  // Bytes for the values of a stretch: exactly for codecs of fixed size, else at most.
+  std::size_t size(Coding, Range at) const;
   // `values`: at.length finite ones, in a phantom job none.
   Payload write(const CodecKey&, Coding, Range at, std::span<const float> values);
   // Bytes come from a peer: at.length finite values, in a phantom job none, or malformed.

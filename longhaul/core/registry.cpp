@@ -45,9 +45,10 @@ std::optional<Illegal> illegal(const SyncEntry& sync, const OverlayEntry& overla
     return Illegal{numbers + " is no contraction, so its error must not be fed back" + kNoFeedback};
   if (error_feedback && !sync.traits.no_feedback.empty())
     return Illegal{strategy + " " + std::string(sync.traits.no_feedback) + kNoFeedback};
-  if (!codec.traits.contraction && !sync.traits.takes_unbiased)
-    return Illegal{strategy + " needs a codec that is near its input each time, not in the mean, " +
-                       "as that of " + numbers + " is",
+  const bool near = codec.traits.contraction && codec.traits.close;
+  if (!near && !sync.traits.takes_unbiased)
+    return Illegal{strategy + " needs a codec that is near its input each time, and " + numbers +
+                       " is so in the mean or with error feedback only",
                    "codec"};
   if (!transfer.traits.lossless)
     return Illegal{way + " promises a mean of whole vectors, and " +

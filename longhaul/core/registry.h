@@ -30,12 +30,32 @@ struct CodecTraits {
   bool contraction = true;  // may be wrapped in error feedback
   bool unbiased = true;
   bool lossless = false;  // decode(encode(x)) is x
+  // Each decoded value is near what was encoded, to some hundredths of the largest beside it: whole
+  // models may be written so. Of others it is so in the mean, or with error feedback.
+  bool close = true;
+  bool sparse = false;  // most of what is decoded is 0
+  // Error feedback unless the job says otherwise. Contractions only.
+  bool feedback = false;
+  double momentum = 0;  // feedback_momentum unless the job says otherwise
 };
+// One row of docs/costs.md, in words, with the defaults. d: values.
+struct CodecCost {
+  std::string_view bytes, error;
+  std::string_view state = "none";  // beside that of error feedback
+};
+// What a codec writes. Its contributions may be scaled, sums of what it decoded are not again.
+enum class CodecUse : std::uint8_t { contribution, sum };
+// All that is said of a codec, once: it stands in the codec's own source as its entry().
 struct CodecEntry {
   std::string_view name, summary;
-  Result<std::unique_ptr<Codec>> (*make)(const Settings&, const Place&);
-  std::vector<FieldDoc> (*describe)();
-  CodecTraits traits;
+  CodecTraits traits = {};
+  CodecCost cost = {};
+  // Settings of [codec] with which few rounds meet most values: what the conformance suite runs
+  // with. Empty: the defaults do.
+  std::vector<Setting> small = {};
+  // Filled in by codec/entry.h.
+  Result<std::unique_ptr<Codec>> (*make)(const Settings&, const Place&, CodecUse) = nullptr;
+  std::vector<FieldDoc> (*describe)() = nullptr;
 };
 
 struct OuterTraits {
@@ -63,7 +83,8 @@ struct Wan;
 }
 
 // What an overlay is made of. `make_codec` gives a fresh job codec: with the job's error feedback
-// (to write contributions), or without (to write means and partial sums).
+// (to write contributions), or without (to write means and partial sums; exact where the codec's
+// algebra does not allow to write those).
 struct OverlayParts {
   std::unique_ptr<Transfer> transfer;
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec;
@@ -119,8 +140,9 @@ struct SyncTraits {
   Bits bits = Bits::rank;
   bool takes_outer = true;
   std::string_view no_feedback = {};  // why error must not be fed back, in words; empty: it may be
-  bool takes_unbiased = true;         // qsgd and the like
-  std::string_view when_lost = {};    // what it does when a peer is lost, in words
+  // qsgd, sign, top_k and the like, near their input in the mean or with error feedback only.
+  bool takes_unbiased = true;
+  std::string_view when_lost = {};  // what it does when a peer is lost, in words
   // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
   bool lets_return = false;
   bool served = false;                 // talks to a server by itself, not through an overlay

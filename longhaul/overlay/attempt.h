@@ -89,6 +89,7 @@ class Attempt {
 struct RoutePlan {
   Forest forest;
   Coding means = Coding::down;  // how the mean is written on its way out
+  bool all_to_all = false;      // parts go from everybody to everybody, along no tree; no mean does
 };
 
 // What a topology wants to be sent and recorded, outside of any exchange.

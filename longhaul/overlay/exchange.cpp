@@ -157,7 +157,7 @@ void Exchange::take(Arrival&& arrival, GroupTurn& turn) {
   if (under_way != attempts_.end() && under_way->second->stale(arrival.from, key, piece))
     return turn.late(round);
   if (ReplanningTopology* const replanning = common_.topology->replanning())
-    replanning->on_received(arrival.from, common_.coder.size(key.coding, arrival.range.length),
+    replanning->on_received(arrival.from, common_.coder.size(key.coding, arrival.range),
                             turn.now());
   if (Phase(key.phase) == Phase::repair) {
     put_piece(round, piece, arrival.values);

@@ -4,6 +4,7 @@
 #include "longhaul/overlay/binary.h"
 #include "longhaul/overlay/direct.h"
 #include "longhaul/overlay/forest.h"
+#include "longhaul/overlay/gather.h"
 #include "longhaul/overlay/halving_doubling.h"
 #include "longhaul/overlay/hierarchical.h"
 #include "longhaul/overlay/hub.h"
@@ -25,6 +26,9 @@ using Way = std::unique_ptr<Topology>;
 
 Way way_of(const DirectConfig& config, const OverlayParts&, const Place&) {
   return std::make_unique<Direct>(config);
+}
+Way way_of(const GatherConfig& config, const OverlayParts&, const Place&) {
+  return std::make_unique<Gather>(config);
 }
 Way way_of(const HubConfig& config, const OverlayParts& parts, const Place&) {
   return std::make_unique<Hub>(config, parts.server);
@@ -83,6 +87,11 @@ const OverlayEntry kEntries[] = {
      make_hub,
      describe_config<HubConfig>,
      {.bits = Bits::rank, .broadcast = BroadcastFrom::server}},
+    {"gather",
+     "all parts to all, no means: for codecs whose vectors cannot be added as they are encoded",
+     make<GatherConfig>,
+     describe_config<GatherConfig>,
+     {.bits = Bits::rank}},
     {"ring",
      "in a circle, by rank or bandwidth: reduce-scatter and all-gather, chunk by chunk",
      make<RingConfig>,

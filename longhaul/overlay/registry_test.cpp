@@ -44,8 +44,9 @@ class OverlayRegistry : public ::testing::Test {
 TEST_F(OverlayRegistry, MakesWhatItNames) {
   for (const OverlayEntry& one : registry()) {
     EXPECT_EQ(make(one.name, {}), "");
+    EXPECT_EQ(one.describe().empty(), one.name == "gather");  // it has no settings
+    if (one.describe().empty()) continue;
     EXPECT_EQ(make(one.name, {text("phases", "sequential")}), "");
-    EXPECT_FALSE(one.describe().empty());
   }
   EXPECT_EQ(make("hub", {{"window", {std::int64_t{4}}, "job.toml", 3}}), "");
   EXPECT_EQ(make("hub", {text("down_codec", "same")}), "");
@@ -57,6 +58,7 @@ TEST_F(OverlayRegistry, MakesWhatItNames) {
 
 TEST_F(OverlayRegistry, RefusesWhatCannotBeWithFileLineAndRemedy) {
   for (const OverlayEntry& one : registry()) {
+    if (one.describe().empty()) continue;
     const std::string phases = make(one.name, {text("phases", "streamd")});
     EXPECT_NE(phases.find("job.toml:3"), std::string::npos) << phases;
     EXPECT_NE(phases.find("streamed"), std::string::npos) << phases;

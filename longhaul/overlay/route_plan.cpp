@@ -63,12 +63,18 @@ std::optional<Traffic> AgreedMean::planned(std::uint64_t length) const {
     Sum& sum = sums[routes->forest.tree_of[piece]];
     const std::uint64_t values = grid.range(piece).length;
     sum.values += values;
-    sum.part += common_.coder.size(Coding::up, values);
-    sum.mean += common_.coder.size(routes->means, values);
+    sum.part += common_.coder.size(Coding::up, grid.range(piece));
+    sum.mean += common_.coder.size(routes->means, grid.range(piece));
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const Tree& tree = routes->forest.trees[i];
     if (sums[i].values == 0) continue;
+    if (routes->all_to_all) {
+      for (const Rank from : team.members)
+        for (const Rank to : team.members)
+          if (from != to) traffic.loads[{from, to}].reduce += sums[i].part;
+      continue;
+    }
     for (std::uint32_t place = 0; place < team.nodes(); ++place) {
       if (place == tree.root) continue;
       const Rank self = team.node(place);

@@ -78,12 +78,12 @@ Result<SitePlan> plan_of(const Job& job, double mbytes) {
   const Place place = place_of(job, 0, members, Layout::flat(length), /*phantom=*/false);
   const auto overlay = build_overlay(job, place);
   if (!overlay) return overlay.error();
-  const auto codec = codec::make_codec(job.codec.settings, place, /*feedback=*/false);
+  const auto codec = codec::make_codec(job.codec.settings, place, /*feedback=*/true);
   if (!codec) return codec.error();
   SitePlan plan{.name = job.job.name,
                 .overlay = std::string(job.overlay.entry->name),
                 .mbytes = mbytes,
-                .vector = (*codec)->encoded_size(length)};
+                .vector = (*codec)->size_at({0, length})};
   for (const SiteTable& site : job.sites) plan.sites.push_back({.name = site.name});
   const auto traffic = (*overlay)->planned(length);
   plan.planned = traffic.has_value();

@@ -22,6 +22,7 @@ SyncEntry Adpsgd::entry() {
        .traits = {.bits = Bits::schedule,
                   .takes_outer = false,
                   .no_feedback = "needs partners to know what the other reads",
+                  .takes_unbiased = false,
                   .when_lost = "the others go on without it; an exchange with it is given up"},
        .costs = {{.rounds = "n units of H steps (1)",
                   .sent = "S a unit, and S back",
@@ -39,7 +40,7 @@ Adpsgd::Adpsgd(const Config& config, SyncParts parts, const Place& place)
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
       place, ChannelConfig{.stream = "adpsgd", .limits = ChannelLimits::models(1, *place.layout)},
-      std::move(parts.transfer), parts.make_codec(false), nullptr,
+      std::move(parts.transfer), parts.make_codec(true), nullptr,
       [this](Rank from, const AdpsgdHeader& header, const ContentShape& shape) {
         return admit(from, header, shape);
       });

@@ -8,7 +8,7 @@
 
 namespace longhaul::sync {
 
-class DiLoCo final : public Synchronous {
+class DiLoCo : public Synchronous {
  public:
   static SyncEntry entry();
   struct Config {
@@ -22,12 +22,16 @@ class DiLoCo final : public Synchronous {
     }
   };
 
-  DiLoCo(const Config& config, SyncParts parts)
-      : Synchronous(entry(), std::move(parts), config.min_sites), config_(config) {}
+  DiLoCo(const Config& config, SyncParts parts) : DiLoCo(entry(), config, std::move(parts)) {}
   static Status check(const Config&, const Place&);
 
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
+
+ protected:
+  // Of a strategy whose rounds are the same.
+  DiLoCo(const SyncEntry& entry, const Config& config, SyncParts parts)
+      : Synchronous(entry, std::move(parts), config.min_sites), config_(config) {}
 
  private:
   void begin_run(Turn&) override;

@@ -27,8 +27,9 @@ Snapshot snapshot_of(std::span<const float> x) {
 }
 
 void adapt_dpsgd(const Settings& settings, SyncTraits& traits) {
-  if (settings.text("send").value_or("model") == "difference")
-    traits.no_feedback = "sends differences to what its neighbours hold, which carry the error";
+  if (settings.text("send").value_or("model") != "difference") return;
+  traits.no_feedback = "sends differences to what its neighbours hold, which carry the error";
+  traits.takes_unbiased = true;
 }
 
 }  // namespace
@@ -39,6 +40,7 @@ SyncEntry Dpsgd::entry() {
       {.name = "dpsgd",
        .summary = "mix the models of neighbours in a graph, round by round",
        .traits = {.takes_outer = false,
+                  .takes_unbiased = false,  // whole models
                   .when_lost = "the others make the graph anew without it and go on"},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "d S, and receives d S",
@@ -69,7 +71,7 @@ Dpsgd::Dpsgd(const Config& config, SyncParts parts, const Place& place)
       place,
       ChannelConfig{.stream = "dpsgd",
                     .limits = ChannelLimits::models(kModelsOfANeighbour, *place.layout)},
-      std::move(parts.transfer), parts.make_codec(!sends_differences()), nullptr,
+      std::move(parts.transfer), parts.make_codec(true), nullptr,
       [this](Rank from, const DpsgdHeader& header, const ContentShape& shape) {
         return admit(from, header, shape);
       });

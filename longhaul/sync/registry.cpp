@@ -18,6 +18,7 @@
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/shadowsync.h"
+#include "longhaul/sync/sparse_loco.h"
 #include "longhaul/sync/ssp.h"
 
 namespace longhaul::sync {
@@ -28,6 +29,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Bsp::entry,
     FedAvg::entry,
     DiLoCo::entry,
+    SparseLoCo::entry,
     FedProx::entry,
     FedSsgd::entry,
     ESync::entry,

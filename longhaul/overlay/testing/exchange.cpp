@@ -7,6 +7,7 @@
 #include "longhaul/overlay/binary.h"
 #include "longhaul/overlay/direct.h"
 #include "longhaul/overlay/forest.h"
+#include "longhaul/overlay/gather.h"
 #include "longhaul/overlay/halving_doubling.h"
 #include "longhaul/overlay/hierarchical.h"
 #include "longhaul/overlay/rack.h"
@@ -42,7 +43,9 @@ std::vector<float> mean_of(const ExchangeConfig& c, const std::vector<Rank>& cou
   return mean;
 }
 
-bool sums_on_the_way(const ExchangeConfig& c) { return c.kind != "direct" && c.kind != "hub"; }
+bool sums_on_the_way(const ExchangeConfig& c) {
+  return c.kind != "direct" && c.kind != "hub" && c.kind != "gather";
+}
 
 std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& place) {
   OverlayParts parts;
@@ -52,6 +55,7 @@ std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& plac
     return std::make_unique<Exact>();
   };
   std::unique_ptr<Topology> topology;
+  if (c.kind == "gather") topology = std::make_unique<Gather>(GatherConfig{});
   if (c.kind == "direct") topology = std::make_unique<Direct>(DirectConfig{c.phases});
   if (c.kind == "ring")
     topology = std::make_unique<Ring>(RingConfig{c.phases, c.by_rate ? "bandwidth" : "id"},

@@ -27,6 +27,7 @@ inline std::vector<ExchangeConfig> forms() {
   for (const char* kind : {"direct", "hub", "ring", "rack", "binary", "halving_doubling", "forest"})
     for (const char* phases : {"streamed", "sequential"})
       all.push_back({.kind = kind, .phases = phases});
+  all.push_back({.kind = "gather"});
   for (const char* phases : {"streamed", "sequential"})
     for (const char* kind : {"hub", "rack", "binary"})
       all.push_back({.kind = kind, .phases = phases, .server = true});

@@ -142,6 +142,12 @@ Status check_combination(const Document& doc, const Job& job) {
                            fmt::format("no such key with [sync] kind = \"{}\", which {}", sync.name,
                                        served ? "talks to its server by itself; [server] counts"
                                               : "talks to no server by itself"));
+  if (served && job.server_table.down_codec == "same" && !job.codec.entry->traits.close)
+    return about(
+        doc, "server", "down_codec",
+        fmt::format("\"fp32\": the server writes whole models, and [codec] kind = \"{}\" is "
+                    "near its input in the mean or with error feedback only",
+                    job.codec.entry->name));
   return Ok{};
 }
 

@@ -227,6 +227,9 @@ TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
   ASSERT_TRUE(job) << job.error().what;
   EXPECT_EQ(job->overlay.entry->name, "hub");
   EXPECT_TRUE(resolve_text(job_text(asp + "[server]\ndown_codec = \"same\"\n")));
+  EXPECT_THAT(
+      error_of(job_text(asp + "[server]\ndown_codec = \"same\"\n[codec]\nkind = \"sign\"\n")),
+      HasSubstr("[server] down_codec: expected \"fp32\""));
   EXPECT_THAT(error_of(bsp("[server]\ndown_codec = \"same\"\n")), HasSubstr("[server] down_codec"));
   EXPECT_THAT(error_of(job_text(asp + over + "\"ring\"\n")), HasSubstr("kind = \"hub\""));
   EXPECT_THAT(error_of(job_text(asp + over + "\"hub\"\nphases = \"streamed\"\n")),

@@ -68,6 +68,18 @@ PartInfo part(std::string_view table, const Entry& entry) {
           {}};
 }
 
+std::string_view algebra_text(Algebra algebra) {
+  switch (algebra) {
+    case Algebra::add:
+      return "exact";
+    case Algebra::reencode:
+      return "with an error that grows with the hops";
+    case Algebra::gather:
+      return "refused";
+  }
+  return "";
+}
+
 std::string yes(bool flag) { return flag ? "yes" : "no"; }
 
 void add_registries(std::vector<PartInfo>& parts) {
@@ -90,7 +102,11 @@ void add_registries(std::vector<PartInfo>& parts) {
   for (const CodecEntry& entry : codec::registry()) {
     PartInfo& info = parts.emplace_back(part("codec", entry));
     info.facts = {
-        {"lossless", yes(entry.traits.lossless)},
+        {"bytes for d values", std::string(entry.cost.bytes)},
+        {"error", std::string(entry.cost.error)},
+        {"sums on the way", std::string(algebra_text(entry.traits.algebra))},
+        {"whole models may be written with it",
+         yes(entry.traits.contraction && entry.traits.close)},
         {"may have error feedback", yes(entry.traits.contraction && !entry.traits.lossless)}};
   }
   for (const OuterEntry& entry : outer::registry()) parts.push_back(part("outer", entry));

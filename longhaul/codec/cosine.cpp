@@ -1,0 +1,48 @@
+#include "longhaul/codec/cosine.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <numbers>
+
+#include "longhaul/base/check.h"
+
+namespace longhaul::codec {
+namespace {
+
+// A chunk of the largest floats has a coefficient beyond them.
+float rounded(double value) { return float(std::clamp(value, -double(FLT_MAX), double(FLT_MAX))); }
+
+}  // namespace
+
+CosineTransform::CosineTransform(std::size_t length) : length_(length), matrix_(length * length) {
+  LH_CHECK(length > 0);
+  const double n = double(length);
+  for (std::size_t k = 0; k < length; ++k)
+    for (std::size_t i = 0; i < length; ++i)
+      matrix_[k * length + i] =
+          std::sqrt((k == 0 ? 1 : 2) / n) *
+          std::cos(std::numbers::pi * double((2 * i + 1) * k % (4 * length)) / (2 * n));
+}
+
+void CosineTransform::forward(std::span<const float> in, std::span<float> out) const {
+  LH_CHECK(in.size() == length_ && out.size() == length_);
+  for (std::size_t k = 0; k < length_; ++k) {
+    double sum = 0;
+    for (std::size_t i = 0; i < length_; ++i) sum += matrix_[k * length_ + i] * double(in[i]);
+    out[k] = rounded(sum);
+  }
+}
+
+// The matrix is orthogonal: its transpose. By columns, leaving out the coefficients that are 0.
+void CosineTransform::inverse(std::span<const float> in, std::span<float> out) const {
+  LH_CHECK(in.size() == length_ && out.size() == length_);
+  std::vector<double> sums(length_);
+  for (std::size_t k = 0; k < length_; ++k) {
+    if (in[k] == 0) continue;
+    for (std::size_t i = 0; i < length_; ++i) sums[i] += matrix_[k * length_ + i] * double(in[k]);
+  }
+  for (std::size_t i = 0; i < length_; ++i) out[i] = rounded(sums[i]);
+}
+
+}  // namespace longhaul::codec

@@ -1,0 +1,106 @@
+#pragma once
+// What the entry() of a codec is completed with: how a codec is made from the settings of [codec],
+// and how those are documented.
+//
+// A codec is a class `Part` with `static CodecEntry entry()` and, if it has settings, `struct
+// Config` (fields()) and a constructor from what it needs of (Config, CodecSetting); if no range of
+// a key says all, `static Status check(const Config&, const Settings&)`.
+#include <concepts>
+
+#include "longhaul/core/registry.h"
+
+namespace longhaul::codec {
+
+// Keys that every codec has.
+struct FeedbackConfig {
+  bool error_feedback = false;
+  double feedback_decay = 1;
+  double feedback_momentum = 0;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(error_feedback,
+                   .doc = "add to the next vector what the encoding of this one lost");
+    LONGHAUL_FIELD(feedback_decay,
+                   .doc =
+                       "what is left of the residual when the next vector is added to it; with "
+                       "error_feedback",
+                   .min = 0, .max = 1);
+    LONGHAUL_FIELD(feedback_momentum,
+                   .doc =
+                       "momentum that each site adds to its vectors before they are encoded; "
+                       "with error_feedback",
+                   .min = 0, .max = 0.999);
+  }
+};
+
+// Where a codec is used.
+struct CodecSetting {
+  Place place;
+  CodecUse use = CodecUse::contribution;
+  bool feedback = false;  // it is wrapped in error feedback
+};
+
+struct NoConfig {
+  template <class Self, class Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+template <class Part>
+struct ConfigOf {
+  using Type = NoConfig;
+};
+template <class Part>
+requires requires { typename Part::Config; }
+struct ConfigOf<Part> {
+  using Type = typename Part::Config;
+};
+
+// A codec's own keys and those of all, with its own defaults.
+template <class Part>
+struct CodecKeys {
+  typename ConfigOf<Part>::Type own = {};
+  FeedbackConfig common = {.error_feedback = Part::entry().traits.feedback,
+                           .feedback_momentum = Part::entry().traits.momentum};
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    ConfigOf<Part>::Type::fields(self.own, visit);
+    FeedbackConfig::fields(self.common, visit);
+  }
+};
+
+template <class Part>
+Result<std::unique_ptr<Codec>> make_part(const Settings& settings, const Place& place,
+                                         CodecUse use) {
+  using Config = typename ConfigOf<Part>::Type;
+  CodecKeys<Part> keys;
+  LH_TRY(read_settings(settings, keys));
+  if constexpr (requires { Part::check(keys.own, settings); })
+    LH_TRY(Part::check(keys.own, settings));
+  const CodecSetting where{place, use, keys.common.error_feedback};
+  std::unique_ptr<Codec> made;
+  if constexpr (std::constructible_from<Part, const Config&, const CodecSetting&>)
+    made = std::make_unique<Part>(keys.own, where);
+  else if constexpr (std::constructible_from<Part, const CodecSetting&>)
+    made = std::make_unique<Part>(where);
+  else if constexpr (std::constructible_from<Part, const Config&>)
+    made = std::make_unique<Part>(keys.own);
+  else
+    made = std::make_unique<Part>();
+  return made;
+}
+
+template <class Part>
+std::vector<FieldDoc> describe_part() {
+  return describe(CodecKeys<Part>{});
+}
+
+template <class Part>
+CodecEntry codec_entry(CodecEntry said) {
+  said.make = make_part<Part>;
+  said.describe = describe_part<Part>;
+  return said;
+}
+
+}  // namespace longhaul::codec

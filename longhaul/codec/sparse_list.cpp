@@ -1,0 +1,49 @@
+#include "longhaul/codec/sparse_list.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace longhaul::codec {
+
+void write_list(std::span<const std::uint32_t> indices, std::uint64_t length, Buffer& out) {
+  put(out, std::uint32_t(indices.size()));
+  write_indices(indices, length, out);
+}
+
+Result<std::vector<std::uint32_t>> read_list(std::string_view codec, Range at, std::uint64_t most,
+                                             Cursor& in) {
+  const auto count = in.number<std::uint32_t>();
+  if (!count || *count > most)
+    return malformed(fmt::format("{}: no count of at most {} for the {} values from {} on", codec,
+                                 most, at.length, at.offset));
+  auto indices = read_indices(in, at.length, *count);
+  if (!indices)
+    return malformed(fmt::format("{}: for the {} values from {} on a {}", codec, at.length,
+                                 at.offset, indices.error().what));
+  return indices;
+}
+
+Status read_values(std::string_view codec, Range at, std::uint64_t most, Cursor in,
+                   std::span<float> out) {
+  const auto indices = read_list(codec, at, most, in);
+  if (!indices) return indices.error();
+  LH_TRY(expect_size(codec, at, in.rest().size(), 4 * indices->size()));
+  std::fill(out.begin(), out.end(), 0.f);
+  for (const std::uint32_t index : *indices) {
+    const float value = *in.number<float>();
+    if (!std::isfinite(value)) return bad_value(codec, at.offset + index, "is not finite");
+    out[index] = value;
+  }
+  return Ok{};
+}
+
+void write_values(std::span<const std::uint32_t> indices, std::span<const float> values,
+                  Buffer& out) {
+  const std::size_t begin = out.size();
+  out.resize(begin + 4 * indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    std::memcpy(&out[begin + 4 * i], &values[indices[i]], 4);
+}
+
+}  // namespace longhaul::codec

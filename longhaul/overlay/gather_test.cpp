@@ -1,0 +1,33 @@
+#include "longhaul/overlay/gather.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/overlay/testing/exchange.h"
+
+namespace longhaul::overlay {
+namespace {
+
+using testing::Exchange;
+using testing::ExchangeConfig;
+
+// Every ordered pair of workers moves one encoded vector, and nothing back.
+TEST(Gather, PlansOneVectorForEachPair) {
+  for (const bool lossy : {false, true}) {
+    ExchangeConfig c{.kind = "gather", .workers = 4, .length = 1000};
+    c.lossy = lossy;
+    Exchange exchange(c);
+    exchange.run();
+    ASSERT_EQ(exchange.disagreement(), "");
+    const auto plan = exchange.at(0).overlay().planned(c.length);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->loads.size(), 12u);
+    for (const auto& [way, load] : plan->loads) {
+      EXPECT_EQ(load.reduce, (lossy ? 2 : 4) * c.length);
+      EXPECT_EQ(load.spread, 0u);
+    }
+    EXPECT_TRUE(plan->trees.empty());
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::overlay
