@@ -19,6 +19,7 @@
 #include "longhaul/sync/handover.h"
 #include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/ssp.h"
+#include "longhaul/transfer/dgt/messages.h"
 #include "longhaul/transfer/reliable.h"
 
 namespace longhaul {
@@ -33,6 +34,7 @@ void for_each_message(Visit&& visit) {
   family("finish barrier", FinishBarrier::Messages{});
   family("stop rule", StopRule::Messages{});
   family("transfer/reliable", transfer::Reliable::Messages{});
+  family("transfer/dgt", transfer::dgt::Messages{});
   family("overlay", overlay::Messages{});
   family("overlay/forest", overlay::forest::Messages{});
   family("overlay/tsengine", overlay::tsengine::Messages{});

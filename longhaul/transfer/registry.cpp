@@ -1,5 +1,6 @@
 #include "longhaul/transfer/registry.h"
 
+#include "longhaul/transfer/dgt.h"
 #include "longhaul/transfer/reliable.h"
 
 namespace longhaul::transfer {
@@ -8,6 +9,7 @@ namespace {
 // clang-format off
 constexpr TransferEntry (*kTransfers[])() = {
     Reliable::entry,
+    Dgt::entry,
 };
 // clang-format on
 
