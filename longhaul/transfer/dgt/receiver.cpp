@@ -285,7 +285,8 @@ Result<Receiver::Numbers> Receiver::assemble(const Open& open, const std::vector
   return numbers;
 }
 
-// Oldest push first, then by number, in double, rounded once.
+// Oldest push first, then by number, in double, rounded once. If the round of a block is repeated,
+// which a third node's loss may cause, its vector is given anew, and the block is not added.
 void Receiver::add_carried(Peer& peer, Stream& stream, std::uint64_t push, const End& end,
                            Numbers& numbers) {
   std::map<std::size_t, std::vector<double>> sums;  // by stretch
@@ -294,7 +295,8 @@ void Receiver::add_carried(Peer& peer, Stream& stream, std::uint64_t push, const
     Account& account = stream.told.at(id.first).account;
     const auto i = stretch_of(end.ranges, carried.range);
     const bool fits = i && (phantom_ || numbers[*i].size() == end.ranges[*i].length);
-    if (!fits || push - id.first > config_.max_late) {
+    const bool again = account.round >= end.key.vector.round;
+    if (!fits || again || push - id.first > config_.max_late) {
       ++account.late;
       continue;
     }

@@ -41,14 +41,21 @@ std::span<const float> Residuals::of(const Vector& vector) const {
   return known == vectors_.end() ? std::span<const float>{} : std::span(known->second);
 }
 
-void settle(const Unsettled& push, const Bitmap& counted, Residuals& residuals) {
-  for (const Unsettled::Part& part : push.parts)
-    if (!has(counted, part.number)) residuals.give(push.vector, part.offset, part.sent);
+void settle(PushRecord& push, const Bitmap& counted, Residuals& residuals) {
+  for (const PushRecord::Part& part : push.parts)
+    if (!has(counted, part.number)) residuals.give(push.vector(), part.offset, part.sent);
+  push.counted = counted;
 }
 
-void cancel(const Unsettled& push, Residuals& residuals) {
-  for (const Unsettled::Part& part : push.parts)
-    residuals.give(push.vector, part.offset, part.taken);
+void undo(const PushRecord& push, Residuals& residuals) {
+  for (const PushRecord::Part& part : push.parts) {
+    if (push.counted && !has(*push.counted, part.number)) {
+      std::vector<float> back = part.sent;
+      for (float& v : back) v = -v;
+      residuals.give(push.vector(), part.offset, back);
+    }
+    residuals.give(push.vector(), part.offset, part.taken);
+  }
 }
 
 }  // namespace longhaul::transfer::dgt

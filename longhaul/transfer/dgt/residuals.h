@@ -1,9 +1,10 @@
 #pragma once
 // With late = "return": what the receiver did not count, kept by the sender until it is added to
 // the next vector. A residual is taken when a push is made; what its receipt does not count comes
-// back, and all that was taken comes back if the push is cancelled. So over a run
+// back, and all that was taken comes back if the push is undone. So over a run
 //   sum of what was counted = sum of what was given - residual.
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,8 +26,9 @@ class Residuals {
   std::map<Vector, std::vector<float>> vectors_;  // as long as what was given to them
 };
 
-// A push whose receipt has not come.
-struct Unsettled {
+// What a push has taken and sent, until its round is over: if the round is repeated, which a third
+// node's loss may cause, all of it is given anew, and what this push did is undone.
+struct PushRecord {
   struct Part {  // a block that was offered
     std::uint32_t number = 0;
     std::uint64_t offset = 0;
@@ -34,11 +36,19 @@ struct Unsettled {
     std::vector<float> taken;  // of it, from the residual; empty: nothing
     void state(auto& ar) { ar(number, offset, sent, taken); }
   };
-  Residuals::Vector vector;
+  Rank to = 0;
+  StreamId stream;
+  std::uint64_t push = 0;
+  Epoch epoch = 0;
+  Round round = 0;
   std::vector<Part> parts;
-  void state(auto& ar) { ar(vector, parts); }
+  std::optional<Bitmap> counted;  // its receipt is here
+  Residuals::Vector vector() const { return {stream.group, stream.range}; }
+  void state(auto& ar) { ar(to, stream, push, epoch, round, parts, counted); }
 };
-void settle(const Unsettled&, const Bitmap& counted, Residuals&);
-void cancel(const Unsettled&, Residuals&);
+// Its receipt has come: what does not count goes to the residual.
+void settle(PushRecord&, const Bitmap& counted, Residuals&);
+// As if it had never been made.
+void undo(const PushRecord&, Residuals&);
 
 }  // namespace longhaul::transfer::dgt

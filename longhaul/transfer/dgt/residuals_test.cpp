@@ -19,25 +19,38 @@ TEST(Residuals, AreAddedOnce) {
   EXPECT_TRUE(residuals.take({1, 0}, 0, values).empty());
 }
 
-Unsettled push() { return {kVector, {{0, 0, {}, {1}}, {1, 1, {7}, {2}}, {2, 2, {8}, {}}}}; }
+PushRecord push() {
+  PushRecord record;
+  record.parts = {{0, 0, {}, {1}}, {1, 1, {7}, {2}}, {2, 2, {8}, {}}};
+  return record;
+}
 
-TEST(Residuals, WhatIsNotCountedComesBackAsItWasSent) {
-  Residuals residuals;
+Bitmap but_the_second() {
   Bitmap counted = empty_bitmap(3);
   insert(counted, 0);
   insert(counted, 2);
-  settle(push(), counted, residuals);
+  return counted;
+}
+
+TEST(Residuals, WhatIsNotCountedComesBackAsItWasSent) {
+  Residuals residuals;
+  PushRecord record = push();
+  settle(record, but_the_second(), residuals);
   ASSERT_EQ(residuals.of(kVector).size(), 2u);
   EXPECT_EQ(residuals.of(kVector)[0], 0);
   EXPECT_EQ(residuals.of(kVector)[1], 7);
 }
 
-TEST(Residuals, WhatIsCancelledGivesBackWhatItTook) {
-  Residuals residuals;
-  cancel(push(), residuals);
-  ASSERT_EQ(residuals.of(kVector).size(), 2u);
-  EXPECT_EQ(residuals.of(kVector)[0], 1);
-  EXPECT_EQ(residuals.of(kVector)[1], 2);
+TEST(Residuals, WhatIsUndoneGivesBackWhatItTook) {
+  for (const bool settled : {false, true}) {
+    Residuals residuals;
+    PushRecord record = push();
+    if (settled) settle(record, but_the_second(), residuals);
+    undo(record, residuals);
+    ASSERT_EQ(residuals.of(kVector).size(), 2u);
+    EXPECT_EQ(residuals.of(kVector)[0], 1);
+    EXPECT_EQ(residuals.of(kVector)[1], 2);
+  }
 }
 
 TEST(Bitmaps, KnowTheirLength) {

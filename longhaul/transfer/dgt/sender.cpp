@@ -36,36 +36,48 @@ bool Sender::knows(const Outgoing& out) const {
   return peer != peers_.end() && peer->second.streams.contains(stream_of(out));
 }
 
-void Sender::note_first(const Outgoing& out) { peers_[out.to].streams[stream_of(out)]; }
+void Sender::note_first(const Outgoing& out) { peers_[out.to].streams.try_emplace(stream_of(out)); }
 
 // --- a vector becomes a push
 
 void Sender::begin(Outgoing&& out, double k, Turn& turn) {
+  undo_repeated(out);
   Peer& peer = peers_[out.to];
   const StreamId id = stream_of(out);
-  Stream& stream = peer.streams[id];
+  const std::uint64_t number = peer.streams[id]++;
   const std::vector<Block> blocks = cut(out.ranges, *layout_, block_);
-  Unsettled unsettled{{id.group, id.range}, {}};
+  PushRecord record{out.to, id, number, out.key.epoch, out.key.vector.round, {}, {}};
   std::vector<std::vector<float>> values;
-  const std::vector<float> c = weigh(out, blocks, values, unsettled);
+  const std::vector<float> c = weigh(out, blocks, values, record);
   const Ranking ranking = channels_of(out, blocks, c, k, turn);
 
-  Push push{
-      .end = {id, stream.next++, 0, out.key, out.weight, out.ranges, std::uint32_t(blocks.size()),
-              empty_bitmap(blocks.size()), empty_bitmap(blocks.size())},
-      .service = out.service,
-      .channels = std::vector<std::deque<Waiting>>(1 + config_.channels),
-      .since = turn.now()};
-  fill(push, blocks, ranking, values, unsettled);
-  if (push.end.push > config_.max_late)
-    expire(peer, id, push.end.push - config_.max_late, out.to, turn);
-  if (config_.returns()) stream.unsettled[push.end.push] = std::move(unsettled);
+  Push push{.end = {id, number, 0, out.key, out.weight, out.ranges, std::uint32_t(blocks.size()),
+                    empty_bitmap(blocks.size()), empty_bitmap(blocks.size())},
+            .service = out.service,
+            .channels = std::vector<std::deque<Waiting>>(1 + config_.channels),
+            .since = turn.now()};
+  fill(push, blocks, ranking, values, record);
+  if (number > config_.max_late) expire(peer, id, number - config_.max_late, out.to, turn);
+  if (config_.returns()) records_.push_back(std::move(record));
   peer.pushes.push_back(std::move(push));
+}
+
+// Of an attempt that came to nothing: its vector is given anew. Of rounds that are over nothing is
+// undone, and whoever has not sent a receipt for long will not.
+void Sender::undo_repeated(const Outgoing& out) {
+  const VectorId& vector = out.key.vector;
+  std::erase_if(records_, [&](const PushRecord& record) {
+    if (record.vector() != Residuals::Vector{vector.group, vector.range}) return false;
+    const bool repeated = record.round == vector.round && record.epoch != out.key.epoch;
+    const bool silent = !record.counted && record.round + config_.max_late + 2 < vector.round;
+    if (repeated || silent) undo(record, residuals_);
+    return repeated || silent || (record.counted && record.round < vector.round);
+  });
 }
 
 // The values of the blocks, with what was returned of them, and C of each; 0: not offered.
 std::vector<float> Sender::weigh(const Outgoing& out, const std::vector<Block>& blocks,
-                                 std::vector<std::vector<float>>& values, Unsettled& unsettled) {
+                                 std::vector<std::vector<float>>& values, PushRecord& record) {
   std::vector<float> c(blocks.size(), 1);
   std::span<const float> given;
   std::size_t next = 0;  // stretch
@@ -79,12 +91,11 @@ std::vector<float> Sender::weigh(const Outgoing& out, const std::vector<Block>& 
     if (phantom_) continue;
     const auto block = given.subspan(range.offset - stretch.offset, range.length);
     values.emplace_back(block.begin(), block.end());
-    Unsettled::Part part{std::uint32_t(i), range.offset, {}, {}};
     if (config_.returns()) {
-      part.taken = residuals_.take(unsettled.vector, range.offset, values.back());
-      unsettled.parts.push_back(std::move(part));
+      auto taken = residuals_.take(record.vector(), range.offset, values.back());
+      record.parts.push_back({std::uint32_t(i), range.offset, {}, std::move(taken)});
     }
-    c[i] = contributions_.update(unsettled.vector.first, unsettled.vector.second, range.offset,
+    c[i] = contributions_.update(record.stream.group, record.stream.range, range.offset,
                                  mean_magnitude(values.back()));
   }
   return c;
@@ -99,7 +110,7 @@ Ranking Sender::channels_of(const Outgoing& out, const std::vector<Block>& block
 }
 
 void Sender::fill(Push& push, const std::vector<Block>& blocks, const Ranking& ranking,
-                  const std::vector<std::vector<float>>& values, Unsettled& unsettled) {
+                  const std::vector<std::vector<float>>& values, PushRecord& record) {
   for (std::size_t channel = 0; channel < ranking.channels.size(); ++channel) {
     for (const std::uint32_t number : ranking.channels[channel]) {
       const Range& range = blocks[number].range;
@@ -109,8 +120,7 @@ void Sender::fill(Push& push, const std::vector<Block>& blocks, const Ranking& r
       if (channel == 0) insert(push.end.reliable, number);
       push.channels[channel].push_back(
           {number, std::uint32_t(range.length), port_->encode_part(push.end.key, range, numbers)});
-      if (channel > 0 && !phantom_ && config_.returns())
-        unsettled.parts[number].sent = values[number];
+      if (channel > 0 && !phantom_ && config_.returns()) record.parts[number].sent = values[number];
     }
   }
 }
@@ -126,11 +136,6 @@ void Sender::expire(Peer& peer, const StreamId& id, std::uint64_t below, Rank to
         push.channels[channel].clear();
     }
   std::erase_if(peer.pushes, [](const Push& push) { return push.empty(); });
-  auto& unsettled = peer.streams.at(id).unsettled;
-  while (!unsettled.empty() && unsettled.begin()->first + 2 < below) {
-    dgt::cancel(unsettled.begin()->second, residuals_);
-    unsettled.erase(unsettled.begin());
-  }
 }
 
 void Sender::drop(const Push& push, Rank to, Turn& turn) {
@@ -145,30 +150,33 @@ void Sender::drop(const Push& push, Rank to, Turn& turn) {
 void Sender::cancel(const TransferKey& key, std::optional<Rank> to) {
   for (auto& [rank, peer] : peers_) {
     if (to && *to != rank) continue;
-    for (Push& push : peer.pushes) {
-      if (push.end.key != key || push.ended) continue;
-      auto& unsettled = peer.streams.at(push.end.stream).unsettled;
-      if (const auto found = unsettled.find(push.end.push); found != unsettled.end()) {
-        dgt::cancel(found->second, residuals_);
-        unsettled.erase(found);
-      }
-    }
+    for (const Push& push : peer.pushes)
+      if (push.end.key == key && !push.ended) forget(rank, push.end.stream, push.end.push);
     std::erase_if(peer.pushes,
                   [&](const Push& push) { return push.end.key == key && !push.ended; });
   }
 }
 
+// It was not sent.
+void Sender::forget(Rank to, const StreamId& stream, std::uint64_t push) {
+  std::erase_if(records_, [&](const PushRecord& record) {
+    const bool found = record.to == to && record.stream == stream && record.push == push;
+    if (found) undo(record, residuals_);
+    return found;
+  });
+}
+
 Status Sender::take(Rank from, const Receipt& receipt) {
   if (!config_.returns()) return malformed("a receipt, which late = \"return\" alone has");
   const auto peer = peers_.find(from);
-  if (peer == peers_.end() || !peer->second.streams.contains(receipt.stream))
+  if (peer == peers_.end()) return malformed("a receipt for a vector that was not sent");
+  const auto stream = peer->second.streams.find(receipt.stream);
+  if (stream == peer->second.streams.end() || receipt.push >= stream->second)
     return malformed("a receipt for a vector that was not sent");
-  Stream& stream = peer->second.streams.at(receipt.stream);
-  if (receipt.push >= stream.next) return malformed("a receipt for a vector that was not sent");
-  const auto found = stream.unsettled.find(receipt.push);
-  if (found == stream.unsettled.end()) return Ok{};  // cancelled meanwhile
-  settle(found->second, receipt.counted, residuals_);
-  stream.unsettled.erase(found);
+  for (PushRecord& record : records_)
+    if (record.to == from && record.stream == receipt.stream && record.push == receipt.push &&
+        !record.counted)
+      settle(record, receipt.counted, residuals_);
   for (Push& push : peer->second.pushes)  // the receiver wants no more of it
     if (push.end.stream == receipt.stream && push.end.push == receipt.push)
       for (std::size_t channel = 1; channel < push.channels.size(); ++channel)
@@ -177,12 +185,14 @@ Status Sender::take(Rank from, const Receipt& receipt) {
   return Ok{};
 }
 
+// Whether it had counted what has no receipt nobody can tell; its rounds are repeated.
 void Sender::lose(Rank to) {
-  const auto peer = peers_.find(to);
-  if (peer == peers_.end()) return;
-  for (const auto& [id, stream] : peer->second.streams)
-    for (const auto& [push, unsettled] : stream.unsettled) dgt::cancel(unsettled, residuals_);
-  peers_.erase(peer);
+  std::erase_if(records_, [&](const PushRecord& record) {
+    const bool open = record.to == to && !record.counted;
+    if (open) undo(record, residuals_);
+    return open;
+  });
+  peers_.erase(to);
 }
 
 // --- sending
@@ -294,7 +304,7 @@ void Sender::reprioritise(const TransferKey& key, Rank to, const Service& servic
 }
 
 void Sender::state(Archive& ar) {
-  ar(sent, contributions_, residuals_, peers_);
+  ar(sent, contributions_, residuals_, peers_, records_);
   if (!ar.loading() || ar.failed()) return;
   for (const auto& [rank, peer] : peers_)
     for (const Push& push : peer.pushes)

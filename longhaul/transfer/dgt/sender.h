@@ -60,24 +60,21 @@ class Sender {
       ar(end, service.delivery, service.priority, service.order, ended, channels, bytes, since);
     }
   };
-  struct Stream {
-    std::uint64_t next = 0;
-    std::map<std::uint64_t, Unsettled> unsettled;
-    void state(auto& ar) { ar(next, unsettled); }
-  };
   struct Peer {
-    std::map<StreamId, Stream> streams;
-    std::deque<Push> pushes;  // in order of begin()
+    std::map<StreamId, std::uint64_t> streams;  // their next push
+    std::deque<Push> pushes;                    // in order of begin()
     void state(auto& ar) { ar(streams, pushes); }
   };
 
   static StreamId stream_of(const Outgoing&);
   std::vector<float> weigh(const Outgoing&, const std::vector<Block>&,
-                           std::vector<std::vector<float>>& values, Unsettled&);
+                           std::vector<std::vector<float>>& values, PushRecord&);
   Ranking channels_of(const Outgoing&, const std::vector<Block>&, const std::vector<float>& c,
                       double k, Turn&) const;
   void fill(Push&, const std::vector<Block>&, const Ranking&,
-            const std::vector<std::vector<float>>& values, Unsettled&);
+            const std::vector<std::vector<float>>& values, PushRecord&);
+  void undo_repeated(const Outgoing&);
+  void forget(Rank to, const StreamId&, std::uint64_t push);
   void expire(Peer&, const StreamId&, std::uint64_t below, Rank to, Turn&);
   void drop(const Push&, Rank to, Turn&);
   std::uint64_t oldest(const Peer&, const StreamId&, std::uint64_t push) const;
@@ -95,6 +92,7 @@ class Sender {
   Contributions contributions_;
   Residuals residuals_;
   std::map<Rank, Peer> peers_;
+  std::deque<PushRecord> records_;  // late = "return"
 };
 
 }  // namespace longhaul::transfer::dgt

@@ -23,8 +23,6 @@ Payload bytes_of(std::span<const float> values) {
   return Payload(longhaul::share(std::move(bytes)));
 }
 
-TransferKey key_of(Round round) { return {0, {{round, 0, 0}, 0}, 0, Coding::up}; }
-
 }  // namespace
 
 // fp32. Wants each round once, in order.
@@ -178,7 +176,7 @@ void LossyPair::expect(std::uint64_t push, Round round) {
   const auto cut = blocks_of(ends.at(push), layout, options_.config);
   for (const std::uint32_t number : fresh_[push]) add(cut[number].range, blocks.at({push, number}));
   for (const auto& [id, values] : carried_)
-    if (push - id.push <= options_.config.max_late)
+    if (push - id.push <= options_.config.max_late && ends.at(id.push).key.vector.round < round)
       add(blocks_of(ends.at(id.push), layout, options_.config)[id.number].range, values);
   carried_.clear();
   expected[round].assign(out.begin(), out.end());
@@ -201,7 +199,10 @@ void LossyPair::collect() {
   if (const auto push = push_of_.find(round); push != push_of_.end()) {
     next_push_ = push->second + 1;
     expect(push->second, round);
-    rounds_done = round + 1;
+    if (random_.uniform() >= options_.repeats) return void(rounds_done = round + 1);
+    sender().cancel(key_of(round), std::nullopt);
+    ++epoch_;
+    begun_ = round;
     return;
   }
   // The first vector comes in pieces; wait for the last one.
@@ -244,47 +245,60 @@ void LossyPair::deliver(const Sent& sent) {
   });
 }
 
-bool LossyPair::step() {
-  std::vector<std::function<void()>> choices;
-  for (auto& [line, queue] : lines_) {
-    if (queue.empty()) continue;
-    choices.push_back([this, &queue = queue] {
-      const Sent sent = std::move(queue.front());
-      queue.pop_front();
-      if (sent.message.is_bulk()) writable_.emplace_back(sent.from, sent.service_class);
-      deliver(sent);
-    });
+void LossyPair::deliver_datagram(std::size_t i) {
+  std::swap(datagrams_[i], datagrams_.back());
+  const Sent sent = std::move(datagrams_.back());
+  datagrams_.pop_back();
+  deliver(sent);
+}
+
+void LossyPair::deliver_first(std::deque<Sent>& line) {
+  const Sent sent = std::move(line.front());
+  line.pop_front();
+  if (sent.message.is_bulk()) writable_.emplace_back(sent.from, sent.service_class);
+  deliver(sent);
+}
+
+void LossyPair::free_room(std::size_t i) {
+  const auto [from, service_class] = writable_[i];
+  writable_.erase(writable_.begin() + std::ptrdiff_t(i));
+  if (from == kSender && !alive_) return;
+  nodes_[from].credits.give(1 - from, service_class);
+  turn(from, [&, from = from](Turn& turn) {
+    nodes_[from].dgt->feed_all(
+        [&](Machine& machine, Turn& inner) { machine.on_writable(1 - from, inner); }, turn);
+  });
+}
+
+bool LossyPair::fire_timer() {
+  for (Rank rank : {kSender, kReceiver}) {
+    if (nodes_[rank].timers.empty()) continue;
+    const auto [id, at] = *nodes_[rank].timers.begin();
+    nodes_[rank].timers.erase(id);
+    now_ = std::max(now_, at);
+    turn(rank, [&, id = id](Turn& turn) { nodes_[rank].dgt->feed_timer({}, id, turn); });
+    return true;
   }
-  for (std::size_t i = 0; i < datagrams_.size(); ++i)
-    choices.push_back([this, i] {
-      const Sent sent = datagrams_[i];
-      datagrams_.erase(datagrams_.begin() + std::ptrdiff_t(i));
-      deliver(sent);
-    });
-  for (std::size_t i = 0; i < writable_.size(); ++i)
-    choices.push_back([this, i] {
-      const auto [from, service_class] = writable_[i];
-      writable_.erase(writable_.begin() + std::ptrdiff_t(i));
-      if (from == kSender && !alive_) return;
-      nodes_[from].credits.give(1 - from, service_class);
-      turn(from, [&, from = from](Turn& turn) {
-        nodes_[from].dgt->feed_all(
-            [&](Machine& machine, Turn& inner) { machine.on_writable(1 - from, inner); }, turn);
-      });
-    });
-  for (Rank rank : {kSender, kReceiver})
-    if (!nodes_[rank].timers.empty() && choices.empty())
-      choices.push_back([this, rank] {
-        const auto [id, at] = *nodes_[rank].timers.begin();
-        nodes_[rank].timers.erase(id);
-        now_ = std::max(now_, at);
-        turn(rank, [&, id = id](Turn& turn) { nodes_[rank].dgt->feed_timer({}, id, turn); });
-      });
+  return false;
+}
+
+// Any of what may come next; timers when nothing else is left.
+bool LossyPair::step() {
+  std::vector<std::deque<Sent>*> lines;
+  for (auto& [line, queue] : lines_)
+    if (!queue.empty()) lines.push_back(&queue);
   const bool may_push = alive_ && begun_ == rounds_done && begun_ < options_.rounds;
-  if (may_push) choices.push_back([this] { push_round(); });
-  if (choices.empty()) return false;
+  const std::size_t choices =
+      lines.size() + datagrams_.size() + writable_.size() + (may_push ? 1 : 0);
   now_ += Time{1};
-  choices[random_.below(choices.size())]();
+  if (choices == 0) return fire_timer();
+  std::size_t choice = random_.below(choices);
+  if (choice < lines.size()) return deliver_first(*lines[choice]), true;
+  choice -= lines.size();
+  if (choice < datagrams_.size()) return deliver_datagram(choice), true;
+  choice -= datagrams_.size();
+  if (choice < writable_.size()) return free_room(choice), true;
+  push_round();
   return true;
 }
 

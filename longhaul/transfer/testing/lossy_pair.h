@@ -20,6 +20,7 @@ struct LossyOptions {
   std::uint64_t seed = 1;
   Round rounds = 6;
   std::shared_ptr<const Layout> layout;  // absent: 4 tensors, 103 values
+  double repeats = 0;                    // that a round is repeated though it was handed on
   bool save_and_load = false;            // of both ends, after every event
   bool phantom = false;
   // Values of a round; absent: drawn by (seed, round).
@@ -77,6 +78,10 @@ class LossyPair {
   void carry(Rank, std::vector<Action>&);
   void send(Rank from, Send&&);
   void deliver(const Sent&);
+  void deliver_datagram(std::size_t);
+  void deliver_first(std::deque<Sent>& line);
+  void free_room(std::size_t);
+  bool fire_timer();
   void watch(const Message&);
   void watch_blocks(const dgt::Blocks&);
   void collect();
@@ -95,6 +100,8 @@ class LossyPair {
   std::map<Round, std::uint64_t> push_of_;
   std::uint64_t next_push_ = 0;  // that is not handed on
   Round begun_ = 0;
+  Epoch epoch_ = 0;
+  TransferKey key_of(Round round) const { return {epoch_, {{round, 0, 0}, 0}, 0, Coding::up}; }
   bool alive_ = true;
   Time now_{0};
 };
