@@ -12,7 +12,8 @@ export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
-.PHONY: bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-strategies
+.PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia
+.PHONY: bench-strategies
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -79,6 +80,9 @@ bench-learned: build  ## a forest that learns its rates, per round over the boun
 
 bench-tsengine: build  ## tsengine against hub, rack, binary and forest in six scenarios, simulated
 	bench/tsengine.py
+
+bench-dgt: build  ## dgt against its baselines in two scenarios, simulated
+	bench/dgt.py --resume build/dgt.json
 
 bench-nbsync: build  ## nbsync against esync and others on unequal machines, simulated
 	bench/nbsync.py --resume build/nbsync.json

@@ -156,9 +156,12 @@ std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>& over
       std::max({syncs.size(), transfers.size(), codecs.size(), outers.size()});
   std::vector<Combination> all;
   for (std::size_t i = 0; i < count; ++i) {
-    // Wheels of different speed; where the first try is illegal the codec turns on, then the outer.
-    for (std::size_t shift = 0; shift < codecs.size() * outers.size(); ++shift) {
-      Combination c{wheel(syncs, i), overlay, wheel(transfers, i), wheel(codecs, i + shift),
+    // Wheels of different speed; where the first try is illegal the codec turns on, then the outer,
+    // then the transfer.
+    const std::size_t numbers = codecs.size() * outers.size();
+    for (std::size_t shift = 0; shift < numbers * transfers.size(); ++shift) {
+      Combination c{wheel(syncs, i), overlay, wheel(transfers, i + shift / numbers),
+                    wheel(codecs, i + shift),
                     wheel(outers, i + i / outers.size() + shift / codecs.size())};
       if (illegal(c)) continue;
       all.push_back(std::move(c));

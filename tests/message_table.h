@@ -13,17 +13,17 @@
 #include "longhaul/perf/messages.h"
 #include "longhaul/sync/adpsgd.h"
 #include "longhaul/sync/dpsgd.h"
-#include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
 #include "longhaul/sync/gaia/headers.h"
-#include "longhaul/sync/handover.h"
+#include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/server/server_header.h"
-#include "longhaul/sync/shuffle/schedule_switch.h"
 #include "longhaul/sync/shadow/elastic_node.h"
+#include "longhaul/sync/shuffle/schedule_switch.h"
 #include "longhaul/sync/ssp.h"
 #include "longhaul/sync/state_transfer.h"
+#include "longhaul/transfer/dgt/messages.h"
 #include "longhaul/transfer/reliable.h"
 
 namespace longhaul {
@@ -38,6 +38,7 @@ void for_each_message(Visit&& visit) {
   family("finish barrier", FinishBarrier::Messages{});
   family("stop rule", StopRule::Messages{});
   family("transfer/reliable", transfer::Reliable::Messages{});
+  family("transfer/dgt", transfer::dgt::Messages{});
   family("overlay", overlay::Messages{});
   family("overlay/forest", overlay::forest::Messages{});
   family("overlay/tsengine", overlay::tsengine::Messages{});

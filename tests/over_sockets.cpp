@@ -209,7 +209,9 @@ void expect_equal_bits(const JobSpec& spec, const Ended& ended) {
   ASSERT_TRUE(job.run());
   for (const std::string& error : ended.errors) EXPECT_EQ(error, "");
   const Combination& parts = spec.parts;
-  const bool by_time = traits_of(parts.sync).bits == Bits::schedule;  // who did how much, too
+  // Who did how much depends on time, too, or what of it counted.
+  const bool by_time = traits_of(parts.sync).bits == Bits::schedule ||
+                       parts.transfer.entry->traits.bits == Bits::schedule;
   const bool by_schedule = by_time || conformance::by_schedule(parts.overlay);
   const bool plain = parts.codec.entry->traits.lossless && parts.outer.entry->name == "none";
   for (Rank rank = 0; rank < ended.params.size(); ++rank) {

@@ -32,6 +32,12 @@ class Payload {
   }
 
   std::size_t size() const { return size_; }
+  // A stretch of it, which shares the bytes.
+  Payload slice(std::size_t offset, std::size_t size) const {
+    LH_CHECK(offset <= size_ && size <= size_ - offset);
+    if (size == 0) return {};
+    return is_phantom() ? phantom(size) : Payload(bytes_, offset_ + offset, size);
+  }
   bool is_phantom() const { return size_ > 0 && !bytes_; }
   std::span<const std::byte> view() const {
     LH_CHECK(!is_phantom());

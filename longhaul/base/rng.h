@@ -29,6 +29,7 @@ enum class Purpose : std::uint8_t {
   windows = 12,  // simulator: loss as congestion control sees it
   drift = 13,    // of step times
   speeds = 14,   // which site is how fast
+  transfer = 15,
 };
 
 struct Stream {

@@ -50,10 +50,20 @@ std::optional<Illegal> illegal(const SyncEntry& sync, const OverlayEntry& overla
     return Illegal{strategy + " needs a codec that is near its input each time, and " + numbers +
                        " is so in the mean or with error feedback only",
                    "codec"};
-  if (!transfer.traits.lossless)
-    return Illegal{way + " promises a mean of whole vectors, and " +
-                       quoted("transfer", transfer.name) + " may lose parts of them",
-                   "transfer"};
+  if (!transfer.traits.lossless) {
+    const std::string moves = quoted("transfer", transfer.name);
+    if (!sync.traits.takes_gaps)
+      return Illegal{strategy + " needs every value that it sends, and " + moves + " loses some",
+                     "transfer"};
+    if (overlay.traits.sums_on_the_way)
+      return Illegal{way + " sends sums on the way, and of a sum " + moves +
+                         " would lose the values of several sites",
+                     "overlay"};
+    if (codec.traits.algebra == Algebra::gather)
+      return Illegal{numbers + " leaves out small values already, and " + moves +
+                         " could not weigh what is left",
+                     "codec"};
+  }
   if (outer.traits.changes && !sync.traits.takes_outer)
     return Illegal{strategy + " takes no outer optimiser", "outer"};
   return std::nullopt;

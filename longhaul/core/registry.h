@@ -69,13 +69,16 @@ struct OuterEntry {
 };
 
 struct TransferTraits {
-  bool lossless = true;  // every value arrives
+  bool lossless = true;    // every value arrives
+  Bits bits = Bits::rank;  // schedule: which values arrive depends on time
 };
+// Stands in the transfer's own source as its entry().
 struct TransferEntry {
   std::string_view name, summary;
-  Result<std::unique_ptr<Transfer>> (*make)(const Settings&, const Place&);
-  std::vector<FieldDoc> (*describe)();
-  TransferTraits traits;
+  TransferTraits traits = {};
+  // Filled in by transfer/entry.h.
+  Result<std::unique_ptr<Transfer>> (*make)(const Settings&, const Place&) = nullptr;
+  std::vector<FieldDoc> (*describe)() = nullptr;
 };
 
 namespace flow {
@@ -139,6 +142,9 @@ struct SyncCost {
 struct SyncTraits {
   Bits bits = Bits::rank;
   bool takes_outer = true;
+  // What it gives the overlay in the job's codec are gradients or differences of models, of which a
+  // value that is missing may count as 0.
+  bool takes_gaps = false;
   std::string_view no_feedback = {};  // why error must not be fed back, in words; empty: it may be
   // qsgd, sign, top_k and the like, near their input in the mean or with error feedback only.
   bool takes_unbiased = true;

@@ -9,7 +9,7 @@ namespace {
 struct Parts {
   SyncEntry sync{.name = "s", .summary = ""};
   OverlayEntry overlay{"o", "", nullptr, nullptr, {}};
-  TransferEntry transfer{"t", "", nullptr, nullptr, {}};
+  TransferEntry transfer{.name = "t", .summary = ""};
   CodecEntry codec{"c", "", nullptr, nullptr, {}};
   OuterEntry outer{"plain", "", nullptr, nullptr, {.changes = false}};
   bool feedback = false;
@@ -83,10 +83,18 @@ TEST(Illegal, SettingsMayChangeTraits) {
   EXPECT_FALSE(entry_with(entry, {"sync", "", 0, {{"a", {true}}}}).traits.takes_outer);
 }
 
-TEST(Illegal, AMeanNeedsWholeVectors) {
+TEST(Illegal, GapsAreForDifferencesThatAreSentStraightToTheirSum) {
   Parts p;
   p.transfer.traits.lossless = false;
+  EXPECT_TRUE(says(p.why(), "needs every value that it sends"));
   EXPECT_TRUE(says(p.why(), "another transfer"));
+  p.sync.traits.takes_gaps = true;
+  EXPECT_EQ(p.why(), "");
+  p.codec.traits.algebra = Algebra::gather;
+  EXPECT_TRUE(says(p.why(), "another codec"));
+  p.codec.traits.algebra = Algebra::add;
+  p.overlay.traits.sums_on_the_way = true;
+  EXPECT_TRUE(says(p.why(), "another overlay"));
 }
 
 TEST(Bits, HaveNames) {

@@ -34,6 +34,19 @@ class VectorPort {
   virtual Status admit(Rank from, const TransferKey&, Range) = 0;
   // Bytes to numbers; a phantom payload gives an empty vector.
   virtual Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) = 0;
+  // For a transfer that treats values by what they are. Only overlays that may be combined with one
+  // answer (TransferTraits::lossless), and only for a part of this node's own making, Coding::up:
+  // its values in a piece (a phantom's: none), which count as sent from then on; and bytes for
+  // values that go in their place, of any stretch of a piece.
+  virtual std::span<const float> part_values(const TransferKey&, Range) {
+    LH_CHECK(false);
+    return {};
+  }
+  virtual Payload encode_part(const TransferKey&, Range, std::span<const float> values) {
+    (void)values;
+    LH_CHECK(false);
+    return {};
+  }
 };
 
 struct Outgoing {
@@ -48,7 +61,7 @@ struct Arrival {
   Rank from = 0;
   TransferKey key;
   Range range;
-  std::vector<float> values;  // range.length of them; phantom: none
+  std::vector<float> values;  // range.length of them; phantom: none. 0 where they were lost
   double weight = 0;
   void state(auto& archive) { archive(from, key, range, values, weight); }
 };

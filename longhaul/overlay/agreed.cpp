@@ -235,6 +235,15 @@ Payload AgreedMean::encoded(const TransferKey& key, Range range) {
   return groups_.at(key.vector.group).encoded(key, range);
 }
 
+std::span<const float> AgreedMean::part_values(const TransferKey& key, Range range) {
+  return groups_.at(key.vector.group).part_values(key, range);
+}
+
+Payload AgreedMean::encode_part(const TransferKey& key, Range range,
+                                std::span<const float> values) {
+  return groups_.at(key.vector.group).encode_part(key, range, values);
+}
+
 // What went to the host. The slowest receiver's time is that of a contribution.
 void AgreedMean::measure(Turn& turn) {
   while (const auto sent = common_.transfer->sent()) {

@@ -44,6 +44,8 @@ class AgreedMean final : public Overlay, private VectorPort {
   Payload encoded(const TransferKey&, Range) override;
   Status admit(Rank from, const TransferKey&, Range) override;
   Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) override;
+  std::span<const float> part_values(const TransferKey&, Range) override;
+  Payload encode_part(const TransferKey&, Range, std::span<const float> values) override;
 
   Status take(Rank from, const Announcement&, Turn&);
   Status take(Rank from, const Report&, Turn&);

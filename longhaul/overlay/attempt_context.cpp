@@ -72,4 +72,16 @@ Payload Exchange::encoded(const TransferKey& key, Range range) {
   return it->second->encoded(key, *piece, context);
 }
 
+std::span<const float> Exchange::part_values(const TransferKey& key, Range range) {
+  const auto piece = grid_.find(range);
+  LH_CHECK(piece && key.coding == Coding::up && key.vector == own_key(next_) && begun_);
+  sent_.at(*piece) = true;
+  const std::span<const float> own = values_;
+  return own.empty() ? own : own.subspan(range.offset, range.length);
+}
+
+Payload Exchange::encode_part(const TransferKey& key, Range range, std::span<const float> values) {
+  return common_.coder.write(key.vector, key.coding, range, values);
+}
+
 }  // namespace longhaul::overlay

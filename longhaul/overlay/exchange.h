@@ -85,6 +85,9 @@ class Exchange {
   Status admit(Rank from, const TransferKey&, Range) const;
   void take(Arrival&&, GroupTurn&);
   Payload encoded(const TransferKey&, Range);
+  // Of this node's part; see VectorPort.
+  std::span<const float> part_values(const TransferKey&, Range);
+  Payload encode_part(const TransferKey&, Range, std::span<const float> values);
   std::optional<Time> due() const;  // when an attempt wants to be woken
   void on_time(GroupTurn&);
   // After anything that may have completed a round here.

@@ -216,6 +216,14 @@ Payload Group::encoded(const TransferKey& key, Range range) {
   return exchange->encoded(key, range);
 }
 
+std::span<const float> Group::part_values(const TransferKey& key, Range range) {
+  return exchanges_.at(key.vector.range).part_values(key, range);
+}
+
+Payload Group::encode_part(const TransferKey& key, Range range, std::span<const float> values) {
+  return exchanges_.at(key.vector.range).encode_part(key, range, values);
+}
+
 // --- time
 
 std::optional<Time> Group::due() const {

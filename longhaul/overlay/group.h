@@ -49,6 +49,8 @@ class Group {
   Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) const;
   void take(Arrival&&, GroupTurn&);
   Payload encoded(const TransferKey&, Range);
+  std::span<const float> part_values(const TransferKey&, Range);
+  Payload encode_part(const TransferKey&, Range, std::span<const float> values);
   void on_view(GroupTurn&);
   void on_time(GroupTurn&);
   void settle(GroupTurn&);

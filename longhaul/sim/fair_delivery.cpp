@@ -56,7 +56,9 @@ bool FairNetwork::loses(const Connection& c, std::uint64_t packets, Random& rand
 void FairNetwork::send_datagram(std::uint32_t slot, Connection& c, Time now) {
   const Datagrams& d = config_.datagrams;
   Random random = draw(Purpose::network, c, c.packets++);
-  const double bytes = flow::datagram_bytes(config_.tcp, in_flight_[slot].packet.bytes);
+  const Packet& packet = in_flight_[slot].packet;
+  const std::uint64_t drawn = packet.unscaled > 0 ? packet.unscaled : packet.bytes;
+  const double bytes = flow::datagram_bytes(config_.tcp, drawn);
   const bool lost = loses(c, flow::packets(config_.tcp, bytes), random);
   if (lost || (d.corrupted > 0 && random.uniform() < d.corrupted)) {
     ++lost_;

@@ -19,8 +19,12 @@ struct Packet {
   // one, the next when one departs, at most two in flight (Credits::kPerClass); it departs and is
   // delivered with the last chunk.
   std::uint32_t chunks = 1;
+  // A best-effort message is lost as one of so many bytes is: its size without wire_scale, which
+  // multiplies bytes and not datagrams. 0: as `bytes`.
+  std::uint64_t unscaled = 0;
   void state(auto& archive) {
-    archive(from, to, bytes, service.delivery, service.priority, service.order, message, chunks);
+    archive(from, to, bytes, service.delivery, service.priority, service.order, message, chunks,
+            unscaled);
   }
 };
 

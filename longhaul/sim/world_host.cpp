@@ -28,7 +28,10 @@ Packet World::to_packet(Rank from, Send send) {
     counters_.wan_messages += messages;
     slots_[from]->figures.wan_sent += bytes;
   }
-  return {from, send.to, bytes, send.service, std::move(send.message), std::uint32_t(messages)};
+  const std::uint64_t unscaled =
+      messages * (kFrameHeader + message.head.size()) + message.body.size();
+  return {from,    send.to, bytes, send.service, std::move(send.message), std::uint32_t(messages),
+          unscaled};
 }
 
 void World::send(Rank from, Send send) {

@@ -11,7 +11,8 @@ SyncEntry Bsp::entry() {
   return strategy_entry<Bsp>(
       {.name = "bsp",
        .summary = "average the gradients of every step",
-       .traits = {.when_lost = "waits until the others agree that it is gone, repeats the step "
+       .traits = {.takes_gaps = true,
+                  .when_lost = "waits until the others agree that it is gone, repeats the step "
                                "without it"},
        .costs = {{.rounds = "every step",
                   .sent = "an exchange of S",

@@ -11,7 +11,8 @@ SyncEntry DiLoCo::entry() {
   return strategy_entry<DiLoCo>(
       {.name = "diloco",
        .summary = "average the updates of many local steps, Nesterov momentum outside",
-       .traits = {.when_lost = "goes on without it; ends the run below min_sites",
+       .traits = {.takes_gaps = true,
+                  .when_lost = "goes on without it; ends the run below min_sites",
                   .lets_return = true},
        .presets = {{"outer", "kind", {"nesterov"s}},
                    {"outer", "rate", {0.7}},

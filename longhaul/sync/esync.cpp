@@ -13,6 +13,7 @@ SyncEntry ESync::entry() {
       {.name = "esync",
        .summary = "fast workers take local steps until the slowest is about to arrive",
        .traits = {.bits = Bits::schedule,
+                  .takes_gaps = true,
                   .when_lost =
                       "goes on without it; another state server begins with what it is told"},
        .costs = {{.rounds = "every k steps, the slowest's 1",

@@ -14,7 +14,8 @@ SyncEntry FedAvg::entry() {
   return strategy_entry<FedAvg>(
       {.name = "fedavg",
        .summary = "average the updates of some local steps (FedAvg, local SGD)",
-       .traits = {.when_lost =
+       .traits = {.takes_gaps = true,
+                  .when_lost =
                       "goes on without it, weights renormalised; ends the run below min_sites",
                   .lets_return = true},
        .costs = {{.rounds = "every H steps (20)",

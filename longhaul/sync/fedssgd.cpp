@@ -26,7 +26,9 @@ SyncEntry FedSsgd::entry() {
       {.name = "fedssgd",
        .summary = "sites count by their samples: every step, or after the time of the slowest's",
        // What each has done in a time depends on times.
-       .traits = {.bits = Bits::schedule, .when_lost = "goes on without it, weights renormalised"},
+       .traits = {.bits = Bits::schedule,
+                  .takes_gaps = true,
+                  .when_lost = "goes on without it, weights renormalised"},
        .costs = {{.variant = "by step",
                   .settings = {{"reading", {std::string("step")}}},
                   .rounds = "every step",

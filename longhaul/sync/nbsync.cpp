@@ -13,6 +13,7 @@ SyncEntry NBSync::entry() {
        .summary = "local steps go on while the updates of the last window are averaged",
        .traits = {.bits = Bits::schedule,
                   .takes_outer = false,
+                  .takes_gaps = true,
                   .when_lost = "the open window ends without it, nobody pauses for it"},
        // Windows short enough for a few rounds to get somewhere, and full now and then.
        .small = {{"max_steps", {std::int64_t{4}}}},

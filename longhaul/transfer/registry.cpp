@@ -1,27 +1,27 @@
 #include "longhaul/transfer/registry.h"
 
+#include "longhaul/transfer/dgt.h"
 #include "longhaul/transfer/reliable.h"
 
 namespace longhaul::transfer {
 namespace {
 
-Result<std::unique_ptr<Transfer>> make_reliable(const Settings& settings, const Place& place) {
-  LH_TRY(refuse_unknown(settings, {"kind"}));
-  return std::unique_ptr<Transfer>(std::make_unique<Reliable>(place));
-}
-
-std::vector<FieldDoc> describe_reliable() { return {}; }
-
-constexpr TransferEntry kEntries[] = {
-    {"reliable",
-     "every value arrives, in pieces of a chunk, by priority",
-     make_reliable,
-     describe_reliable,
-     {.lossless = true}},
+// clang-format off
+constexpr TransferEntry (*kTransfers[])() = {
+    Reliable::entry,
+    Dgt::entry,
 };
+// clang-format on
 
 }  // namespace
 
-std::span<const TransferEntry> registry() { return kEntries; }
+std::span<const TransferEntry> registry() {
+  static const std::vector<TransferEntry> entries = [] {
+    std::vector<TransferEntry> all;
+    for (const auto entry : kTransfers) all.push_back(entry());
+    return all;
+  }();
+  return entries;
+}
 
 }  // namespace longhaul::transfer

@@ -2,7 +2,14 @@
 
 #include <algorithm>
 
+#include "longhaul/transfer/entry.h"
+
 namespace longhaul::transfer {
+
+TransferEntry Reliable::entry() {
+  return transfer_entry<Reliable>(
+      {.name = "reliable", .summary = "every value arrives, in pieces of a chunk, by priority"});
+}
 
 Reliable::Reliable(const Place& place) : longest_(place.longest_piece()), phantom_(place.phantom) {
   LH_CHECK(longest_ > 0);
@@ -60,6 +67,13 @@ std::uint64_t Reliable::remaining(const TransferKey& key, Rank to) const {
       for (std::size_t i = item.next; item.key == key && i < item.ranges.size(); ++i)
         left += item.ranges[i].length;
   return left;
+}
+
+bool Reliable::has_queued(Rank to) const {
+  const auto peer = queues_.find(to);
+  if (peer == queues_.end()) return false;
+  return std::any_of(peer->second.begin(), peer->second.end(),
+                     [](const auto& queue) { return !queue.second.empty(); });
 }
 
 // In its new class it stands behind what was queued there before, of the same order.

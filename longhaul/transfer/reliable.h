@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include "longhaul/core/transfer.h"
+#include "longhaul/core/registry.h"
 
 namespace longhaul::transfer {
 
@@ -31,12 +31,20 @@ class Reliable final : public Transfer {
   };
   using Messages = MessageList<Piece>;
 
+  struct Config {
+    template <class Self, class Visit>
+    static void fields(Self&, Visit&&) {}
+  };
+  static TransferEntry entry();
+
   explicit Reliable(const Place& place);
+  Reliable(const Config&, const Place& place) : Reliable(place) {}
 
   void attach(VectorPort& port) override { port_ = &port; }
   void begin(Outgoing, Turn&) override;
   void cancel(const TransferKey&, std::optional<Rank> to) override;
   std::uint64_t remaining(const TransferKey&, Rank to) const override;
+  bool has_queued(Rank to) const;
   void reprioritise(const TransferKey&, Rank to, Service, Turn&) override;
   std::optional<Arrival> arrived() override;
   std::optional<Sent> sent() override;

@@ -97,7 +97,8 @@ void add_registries(std::vector<PartInfo>& parts) {
   }
   for (const TransferEntry& entry : transfer::registry()) {
     PartInfo& info = parts.emplace_back(part("transfer", entry));
-    info.facts = {{"every value arrives", yes(entry.traits.lossless)}};
+    info.facts = {{"bits", std::string(bits_text(entry.traits.bits))},
+                  {"every value arrives", yes(entry.traits.lossless)}};
   }
   for (const CodecEntry& entry : codec::registry()) {
     PartInfo& info = parts.emplace_back(part("codec", entry));

@@ -1,0 +1,121 @@
+#pragma once
+// What the two ends of a differential transfer tell each other.
+#include <vector>
+
+#include "longhaul/core/message.h"
+#include "longhaul/core/transfer.h"
+#include "longhaul/transfer/dgt/bitmap.h"
+
+namespace longhaul::transfer::dgt {
+
+// The vectors of one exchange, one after the other, from one sender to one receiver: their group,
+// range, and where in the vector they begin. Each is a push; pushes count 0, 1, 2 ...
+struct StreamId {
+  std::uint32_t group = 0;
+  std::uint32_t range = 0;
+  std::uint64_t offset = 0;
+  friend auto operator<=>(const StreamId&, const StreamId&) = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(group);
+    LONGHAUL_FIELD(range);
+    LONGHAUL_FIELD(offset, .max = 0x1p40);
+  }
+};
+
+inline constexpr double kMostPushes = 0x1p50;
+inline constexpr double kMostBitmap = 0x1p24;  // bytes
+inline constexpr double kMostStretches = 0x1p20;
+
+// Blocks of a push, one after the other in the body. Best effort: what fits a datagram.
+struct Blocks {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "blocks";
+  StreamId stream;
+  std::uint64_t push = 0;
+  std::vector<std::uint32_t> numbers;
+  std::vector<std::uint32_t> sizes;  // of each, in bytes
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(stream);
+    LONGHAUL_FIELD(push, .max = kMostPushes);
+    LONGHAUL_FIELD(numbers);
+    LONGHAUL_FIELD(sizes);
+  }
+};
+
+// Behind the reliable blocks: what the push is, and which blocks are reliable.
+struct End {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "end";
+  StreamId stream;
+  std::uint64_t push = 0;
+  std::uint64_t oldest = 0;  // pushes below it that have no end are given up
+  TransferKey key;
+  double weight = 0;
+  std::vector<Range> ranges;  // that the vector is exchanged in
+  std::uint32_t blocks = 0;
+  Bitmap offered;   // the others are 0
+  Bitmap reliable;  // of those offered
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(stream);
+    LONGHAUL_FIELD(push, .max = kMostPushes);
+    LONGHAUL_FIELD(oldest, .max = kMostPushes);
+    LONGHAUL_FIELD(key);
+    LONGHAUL_FIELD(weight, .min = 0, .max = 1e200);
+    LONGHAUL_FIELD(ranges, .max = kMostStretches);
+    LONGHAUL_FIELD(blocks, .max = 8 * kMostBitmap);
+    LONGHAUL_FIELD(offered, .doc = "bits by block", .max = kMostBitmap);
+    LONGHAUL_FIELD(reliable, .doc = "bits by block", .max = kMostBitmap);
+  }
+};
+
+// These blocks of a push will not be sent.
+struct Expired {
+  static constexpr std::uint16_t kKind = 3;
+  static constexpr std::string_view kName = "expired";
+  StreamId stream;
+  std::uint64_t push = 0;
+  Bitmap blocks;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(stream);
+    LONGHAUL_FIELD(push, .max = kMostPushes);
+    LONGHAUL_FIELD(blocks, .doc = "bits by block", .max = kMostBitmap);
+  }
+};
+
+// From the receiver, with late = "return": these blocks of the push count, and no others ever will.
+struct Receipt {
+  static constexpr std::uint16_t kKind = 4;
+  static constexpr std::string_view kName = "receipt";
+  StreamId stream;
+  std::uint64_t push = 0;
+  Bitmap counted;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(stream);
+    LONGHAUL_FIELD(push, .max = kMostPushes);
+    LONGHAUL_FIELD(counted, .doc = "bits by block", .max = kMostBitmap);
+  }
+};
+
+using Messages = MessageList<Blocks, End, Expired, Receipt>;
+
+// What became of the blocks of one push; `offered` is the sum of the others.
+struct Account {
+  Round round = 0;
+  std::uint32_t offered = 0;
+  std::uint32_t fresh = 0;     // in time
+  std::uint32_t carried = 0;   // added to a later push
+  std::uint32_t returned = 0;  // the sender adds them to a later one
+  std::uint32_t late = 0;      // came too late, and dropped
+  std::uint32_t expired = 0;   // not sent in time, and dropped by the sender
+  std::uint32_t bad = 0;       // their bytes were none of the codec
+  std::uint32_t lost = 0;      // did not come
+  std::uint32_t settled() const { return fresh + carried + returned + late + expired + bad + lost; }
+  LONGHAUL_FIELDS(round, offered, fresh, carried, returned, late, expired, bad, lost)
+};
+
+}  // namespace longhaul::transfer::dgt
