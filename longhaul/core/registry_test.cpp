@@ -10,7 +10,7 @@ struct Parts {
   SyncEntry sync{.name = "s", .summary = ""};
   OverlayEntry overlay{"o", "", nullptr, nullptr, {}};
   TransferEntry transfer{.name = "t", .summary = ""};
-  CodecEntry codec{"c", "", nullptr, nullptr, {}};
+  CodecEntry codec{.name = "c", .summary = ""};
   OuterEntry outer{"plain", "", nullptr, nullptr, {.changes = false}};
   bool feedback = false;
 

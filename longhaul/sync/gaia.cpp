@@ -51,6 +51,7 @@ SyncEntry Gaia::entry() {
        .traits = {.bits = Bits::schedule,
                   .takes_outer = false,
                   .no_feedback = "keeps what a codec loses and sends it later, as feedback would",
+                  .takes_unbiased = false,  // its own filter is what makes updates sparse
                   .when_lost = "the others agree on one base without it and go on"},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "up to (n-1) S, the significant",

@@ -59,6 +59,7 @@ SyncEntry Selmcast::entry() {
        .summary = "each worker sends its model to a few receivers, chosen by bandwidth",
        .traits = {.takes_outer = false,
                   .no_feedback = "sends whole models, which carry no error of the one before",
+                  .takes_unbiased = false,
                   .when_lost = "the others go on without it"},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "m S to m receivers, share n at least",

@@ -64,7 +64,7 @@ RangeUpdate densely(const RangeUpdate& update, std::uint64_t length) {
 std::uint64_t bytes_of(Form form, std::uint64_t count, std::uint64_t length, const Coder& coder,
                        Coding coding) {
   return bytes_of_indexes(form, count, length) +
-         coder.size(coding, form == Form::dense ? length : count);
+         coder.size(coding, {0, form == Form::dense ? length : count});
 }
 
 Form smallest_form(std::uint64_t count, std::uint64_t length, const Coder& coder, Coding coding) {
