@@ -17,7 +17,7 @@ CodecEntry RandomK::entry() {
        .summary = "a random share of the values, at places that all nodes draw alike",
        .traits = {.algebra = Algebra::add, .close = false, .sparse = true, .feedback = true},
        .cost = {.bytes = "4 k, k = d/100", .error = "squared: (1 - k/d) n2^2 in the mean"},
-       .small = {{"ratio", {0.5}}}});
+       .small = {{"ratio", {0.9}}}});
 }
 
 RandomK::RandomK(const Config& config, const CodecSetting& where)

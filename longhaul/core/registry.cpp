@@ -55,6 +55,10 @@ std::optional<Illegal> illegal(const SyncEntry& sync, const OverlayEntry& overla
     if (!sync.traits.takes_gaps)
       return Illegal{strategy + " needs every value that it sends, and " + moves + " loses some",
                      "transfer"};
+    if (overlay.traits.sums_everywhere)
+      return Illegal{way + " has every node add all parts, of which " + moves +
+                         " loses other values for each: their means would differ",
+                     "overlay"};
     if (overlay.traits.sums_on_the_way)
       return Illegal{way + " sends sums on the way, and of a sum " + moves +
                          " would lose the values of several sites",

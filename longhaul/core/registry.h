@@ -102,6 +102,7 @@ enum class BroadcastFrom : std::uint8_t { nobody, server, anyone };
 struct OverlayTraits {
   Bits bits = Bits::rank;
   bool sums_on_the_way = false;  // nodes add to what others encoded: needs add or reencode
+  bool sums_everywhere = false;  // each node adds all parts by itself: all must get the same
   BroadcastFrom broadcast = BroadcastFrom::nobody;
 };
 struct OverlayEntry {

@@ -95,6 +95,8 @@ TEST(Illegal, GapsAreForDifferencesThatAreSentStraightToTheirSum) {
   p.codec.traits.algebra = Algebra::add;
   p.overlay.traits.sums_on_the_way = true;
   EXPECT_TRUE(says(p.why(), "another overlay"));
+  p.overlay.traits = {.sums_everywhere = true};
+  EXPECT_TRUE(says(p.why(), "their means would differ"));
 }
 
 TEST(Bits, HaveNames) {

@@ -91,7 +91,7 @@ const OverlayEntry kEntries[] = {
      "all parts to all, no means: for codecs whose vectors cannot be added as they are encoded",
      make<GatherConfig>,
      describe_config<GatherConfig>,
-     {.bits = Bits::rank}},
+     {.bits = Bits::rank, .sums_everywhere = true}},
     {"ring",
      "in a circle, by rank or bandwidth: reduce-scatter and all-gather, chunk by chunk",
      make<RingConfig>,
