@@ -178,7 +178,8 @@ class Same(Case):
         combinations = list(itertools.product(SYNCS, OVERLAYS, codecs, [2, 3, 4, 7]))
         if not ALL:  # the combinations over sockets in one process are in the conformance tests
             combinations = [("bsp", "ring", "fp16", 3), ("fedavg", "hub", "int8", 4),
-                            ("diloco", "direct", "fp32", 2), ("ds_sync", "direct", "fp32", 7)]
+                            ("diloco", "direct", "fp32", 2), ("ds_sync", "direct", "fp32", 7),
+                            ("selmcast", "direct", "fp16", 4)]
         for sync, overlay, codec, count in combinations:
             names = ["tokyo", "lima", "oslo", "cairo", "quito", "perth", "turin"]
             self.write(job_of(names[:count]))
