@@ -1,6 +1,7 @@
 #pragma once
 // Which parts are run together: made from the registries, so that a part added there is covered
 // before its author writes a test.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,6 +29,14 @@ struct Combination {
   std::string name() const;
 };
 
+// The one of this name, which is among them.
+template <class Entry>
+Variant<Entry> variant_named(const std::vector<Variant<Entry>>& variants, std::string_view name) {
+  const auto found =
+      std::ranges::find_if(variants, [&](const auto& one) { return one.name() == name; });
+  LH_CHECK(found != variants.end());
+  return *found;
+}
 std::vector<Variant<SyncEntry>> sync_variants();
 std::vector<Variant<OverlayEntry>> overlay_variants();
 // Those that suites go through: all; under a sanitizer, many times slower, the defaults.

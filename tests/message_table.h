@@ -18,6 +18,7 @@
 #include "longhaul/sync/fedgsync_config.h"
 #include "longhaul/sync/gaia/headers.h"
 #include "longhaul/sync/selmcast.h"
+#include "longhaul/sync/selmcast/ssp_planning.h"
 #include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
@@ -54,8 +55,9 @@ void for_each_message(Visit&& visit) {
   family("sync/fedat", MessageList<sync::FedAtUpdate>{});
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
-  family("sync/selmcast", MessageList<sync::SelmcastHeader>{});
+  family("sync/selmcast", MessageList<sync::selmcast::Header>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
+  family("selmcast_ssp", sync::selmcast::SspPlanning::Messages{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});

@@ -14,11 +14,7 @@ constexpr Time kStep = 50ms;
 
 // One-way delays of 20 ms and a server apart, of kind easgd; all times `slower` times as long.
 JobSpec shadow_spec(const std::string& variant, int slower = 1) {
-  const auto syncs = sync_variants();
-  const auto found =
-      std::ranges::find_if(syncs, [&](const auto& one) { return one.name() == variant; });
-  LH_CHECK(found != syncs.end());
-  JobSpec spec{.parts = plain(*found, overlay_variants().at(0)),
+  JobSpec spec{.parts = plain(variant_named(sync_variants(), variant), overlay_variants().at(0)),
                .workers = kTrainers,
                .one_site_each = true,
                .server_apart = true,

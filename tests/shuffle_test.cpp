@@ -8,14 +8,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-template <class T>
-T variant_named(const std::vector<T>& variants, const std::string& name) {
-  for (const T& v : variants)
-    if (v.name() == name) return v;
-  ADD_FAILURE() << "no part is called " << name;
-  return variants.front();
-}
-
 JobSpec shuffled(const std::string& schedule, const std::string& overlay, std::uint32_t workers) {
   JobSpec spec{.parts = plain(variant_named(sync_variants(), "ds_sync"),
                               variant_named(overlay_variants(), overlay)),

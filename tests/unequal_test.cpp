@@ -12,14 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-template <class List>
-auto variant_named(const List& list, std::string_view name) {
-  const auto found =
-      std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.name() == name; });
-  LH_CHECK(found != list.end());
-  return *found;
-}
-
 // Workers on access links of their own, around a server whose port is no limit.
 struct Star {
   std::string sync = "nbsync";

@@ -80,12 +80,16 @@ class VectorChannelBase : public Machine, public VectorPort {
   // Drops what the host does not have yet, at all receivers; those that have a part discard it.
   // False: all of it is with the host, or was dropped before.
   bool cancel(VectorHandle, Turn&);
+  // The same, of one receiver; the others get it.
+  bool cancel(VectorHandle, Rank to, Turn&);
   // What the host does not have yet goes with this service (reliable). False: it has all.
   bool reprioritise(VectorHandle, Service, Turn&);
   // What receiver `to` would read of these values if they were sent to it alone, next, with these
   // options; they must be sent next.
   std::vector<float> as_received(std::span<const float> values, Range, Rank to, const SendOptions&);
   std::optional<SentVector> sent();
+  // What of the vector the host does not have yet, for this receiver: values, or words of 32 bits.
+  std::uint64_t unsent(VectorHandle, Rank to) const;
   // Vectors for `to` that are not wholly with the host.
   std::size_t queued(Rank to) const;
   // What waits for whom: "stream models: rank 3 to read what it has"; "": nothing.
@@ -183,6 +187,7 @@ class VectorChannelBase : public Machine, public VectorPort {
   void finish(Rank to, Outbox&, Turn&);
   void settle(Vector&, Codec::Fate);
   void forget_receiver(VectorHandle, Rank to);
+  void drop_at(Rank to, VectorHandle, Turn&);
   void lose_outgoing(Rank peer);
   void work(Turn&);
 

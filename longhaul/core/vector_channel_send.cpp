@@ -233,26 +233,36 @@ void VectorChannelBase::forget_receiver(VectorHandle handle, Rank to) {
 bool VectorChannelBase::cancel(VectorHandle handle, Turn& turn) {
   const auto found = vectors_.find(handle);
   if (found == vectors_.end()) return false;
-  const Vector vector = found->second;
-  for (const Rank to : vector.left) {
-    Outbox& outbox = out_.at(to);
-    if (outbox.under_way && outbox.queue.front() == handle) {
-      for (const Part& part : parts(vector.begin.shape, vector.begin.coding))
-        transfer_->cancel(key_of(place_.self, to, vector.begin, part), to);
-      const std::uint8_t classes = outbox.under_way->classes;
-      for (std::uint8_t priority = 0; priority < 8; ++priority)
-        if (classes >> priority & 1)
-          turn.send(to,
-                    channel::Cancel{outbox.under_way->seq, std::uint8_t(std::popcount(classes))},
-                    {}, Service{.priority = priority});
-      outbox.under_way.reset();
-    }
-    std::erase(outbox.queue, handle);
-    to_advance_.insert(to);
-    forget_receiver(handle, to);
-  }
+  const std::set<Rank> left = found->second.left;
+  for (const Rank to : left) drop_at(to, handle, turn);
   work(turn);
   return true;
+}
+
+bool VectorChannelBase::cancel(VectorHandle handle, Rank to, Turn& turn) {
+  const auto found = vectors_.find(handle);
+  if (found == vectors_.end() || !found->second.left.contains(to)) return false;
+  drop_at(to, handle, turn);
+  work(turn);
+  return true;
+}
+
+void VectorChannelBase::drop_at(Rank to, VectorHandle handle, Turn& turn) {
+  const Vector& vector = vectors_.at(handle);
+  Outbox& outbox = out_.at(to);
+  if (outbox.under_way && outbox.queue.front() == handle) {
+    for (const Part& part : parts(vector.begin.shape, vector.begin.coding))
+      transfer_->cancel(key_of(place_.self, to, vector.begin, part), to);
+    const std::uint8_t classes = outbox.under_way->classes;
+    for (std::uint8_t priority = 0; priority < 8; ++priority)
+      if (classes >> priority & 1)
+        turn.send(to, channel::Cancel{outbox.under_way->seq, std::uint8_t(std::popcount(classes))},
+                  {}, Service{.priority = priority});
+    outbox.under_way.reset();
+  }
+  std::erase(outbox.queue, handle);
+  to_advance_.insert(to);
+  forget_receiver(handle, to);
 }
 
 bool VectorChannelBase::reprioritise(VectorHandle handle, Service service, Turn& turn) {
@@ -317,6 +327,19 @@ std::optional<VectorChannelBase::SentVector> VectorChannelBase::sent() {
   const SentVector one = sent_.front();
   sent_.pop_front();
   return one;
+}
+
+std::uint64_t VectorChannelBase::unsent(VectorHandle handle, Rank to) const {
+  const auto found = vectors_.find(handle);
+  if (found == vectors_.end() || !found->second.left.contains(to)) return 0;
+  const channel::Begin& begin = found->second.begin;
+  const Outbox& outbox = out_.at(to);
+  const bool has_begun = outbox.under_way && outbox.queue.front() == handle;
+  std::uint64_t left = 0;
+  for (const Part& part : parts(begin.shape, begin.coding))
+    left += has_begun ? transfer_->remaining(key_of(place_.self, to, begin, part), to)
+                      : part.range.length;
+  return left;
 }
 
 std::size_t VectorChannelBase::queued(Rank to) const {

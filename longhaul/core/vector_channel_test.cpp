@@ -132,11 +132,14 @@ struct ChannelNet {
     });
     return handle;
   }
-  bool cancel(Rank from, VectorHandle handle) {
+  // At one receiver, or at all.
+  bool cancel(Rank from, VectorHandle handle, std::optional<Rank> to = {}) {
     bool done = false;
     net.act(from, [&](Turn& turn) {
-      done =
-          at(from).with_channel(turn, [&](Turn& t) { return at(from).channel.cancel(handle, t); });
+      done = at(from).with_channel(turn, [&](Turn& t) {
+        VectorChannelBase& channel = at(from).channel;
+        return to ? channel.cancel(handle, *to, t) : channel.cancel(handle, t);
+      });
     });
     return done;
   }
@@ -321,6 +324,30 @@ TEST(VectorChannel, WhatIsCancelledHalfWayIsDiscardedAndReported) {
     EXPECT_LE(job.at(0).codec->fates.size(), 3u);
   }
   EXPECT_GT(half, 5);
+}
+
+TEST(VectorChannel, WhatIsCancelledAtOneReceiverReachesTheOthers) {
+  bool was_begun = false;
+  for (int events = 0; events < 25; ++events) {
+    ChannelNet job({.coded = true});
+    const VectorHandle handle = job.send(0, {1, 2}, 0, model(1));
+    const VectorHandle next = job.send(0, {1, 2}, 1, model(2));
+    EXPECT_LT(job.at(0).channel.unsent(handle, 2), kParameters + kBuffers);  // the host has some
+    EXPECT_EQ(job.at(0).channel.unsent(next, 2), kParameters + kBuffers);
+    for (int i = 0; i < events; ++i) job.net.step();
+    const std::uint64_t left = job.at(0).channel.unsent(handle, 1);
+    was_begun |= left > 0 && left < kParameters + kBuffers;
+    EXPECT_EQ(job.cancel(0, handle, 1), left > 0);
+    EXPECT_FALSE(job.cancel(0, handle, 1));
+    EXPECT_EQ(job.at(0).channel.unsent(handle, 1), 0u);
+    job.net.run(100000);
+    ASSERT_TRUE(job.net.errors.empty()) << job.net.errors.front();
+    const bool got_it = left == 0;
+    EXPECT_EQ(job.at(1).numbers(0).size(), got_it ? 2u : 1u);
+    EXPECT_EQ(job.at(2).numbers(0), (std::vector<std::uint64_t>{0, 1}));
+    EXPECT_EQ(job.at(0).codec->fates.size(), 2u);
+  }
+  EXPECT_TRUE(was_begun);
 }
 
 // At any time, also more than once: nothing changes but the order.
@@ -618,6 +645,7 @@ struct Chaos {
       const VectorHandle one = handles[from][random.below(handles[from].size())];
       if (random.below(8) == 0) job.reprioritise(from, one, std::uint8_t(random.below(6)));
       if (random.below(20) == 0) job.cancel(from, one);
+      if (random.below(20) == 0) job.cancel(from, one, Rank(random.below(4)));
     }
     if (random.below(10) == 0) job.read(from, random.below(2) == 0);
   }

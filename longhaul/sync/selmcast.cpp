@@ -1,53 +1,35 @@
 #include "longhaul/sync/selmcast.h"
 
-#include "longhaul/flow/capacities.h"
-#include "longhaul/overlay/belief.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
+#include "longhaul/sync/selmcast/ssp_worker.h"
 
 namespace longhaul::sync {
 namespace {
 
 // One of this round and, from a worker that ended its round a moment ago, one of the next.
 constexpr std::uint32_t kModelsOfASender = 2;
-// Rates that count as unlimited: bytes/s.
-constexpr double kMostRate = 1e15;
-
-// The ports and pairs of the nodes, as the job's network has them. The nodes of a site share its
-// port: a belief, as all of it.
-flow::MulticastNetwork multicast_network(const std::shared_ptr<const flow::Wan>& network,
-                                         const Place& place) {
-  flow::MulticastNetwork ports;
-  if (!network) return ports;
-  const flow::Wan wan = flow::at_highest(*network);
-  const std::vector<std::uint32_t> sites = overlay::sites_of(wan, place);
-  const overlay::RateBelief rates = overlay::rates_of(network, place);
-  for (Rank rank = 0; rank < place.size(); ++rank) {
-    const flow::Wan::Site& site = wan.sites[sites[rank]];
-    ports.up.push_back(std::min(kMostRate, site.up.value_or(kMostRate)));
-    ports.down.push_back(std::min(kMostRate, site.down.value_or(kMostRate)));
-    for (Rank to = 0; to < place.size(); ++to)
-      ports.pairs.push_back(std::min(kMostRate, rates(rank, to)));
-  }
-  return ports;
-}
-
-selmcast::PlanConfig plan_config(const Selmcast::Config& config, const SyncParts& parts,
-                                 const Place& place) {
-  using Receivers = selmcast::PlanConfig::Receivers;
-  return {.receivers = config.receivers == "all"       ? Receivers::all
-                       : config.receivers == "orpheus" ? Receivers::random
-                                                       : Receivers::selected,
-          .share = config.share,
-          .overdue_after = config.overdue_after,
-          .network = multicast_network(parts.network, place)};
-}
-
 // A worker waits for the verdict on a round before it begins the next; others may still be in it.
 StopConfig selmcast_stop(StopConfig config) {
   config.apart = 2;
   config.reporter_counts = true;
   return config;
+}
+
+bool is_ssp(const Settings& settings) { return settings.text("mode") == "ssp"; }
+
+void adapt_selmcast(const Settings& settings, SyncTraits& traits) {
+  if (is_ssp(settings)) traits.bits = Bits::schedule;
+}
+
+Result<std::unique_ptr<Strategy>> make_selmcast(const Settings& settings, SyncParts parts,
+                                                const Place& place) {
+  if (!is_ssp(settings) || !place.me().is(Role::worker))
+    return make_strategy<Selmcast>(settings, std::move(parts), place);
+  selmcast::Config config;
+  LH_TRY(read_settings(settings, config));
+  return std::unique_ptr<Strategy>(
+      std::make_unique<selmcast::SspWorker>(config, std::move(parts), place));
 }
 
 }  // namespace
@@ -66,7 +48,17 @@ SyncEntry Selmcast::entry() {
                   .waits_for = "all, for the plan; then its senders",
                   .staleness = "0, with those",
                   .memory = "(m + 1) S",
-                  .when_lost = "goes on"}}});
+                  .when_lost = "goes on"},
+                 {.variant = "ssp",
+                  .settings = {{"mode", {std::string("ssp")}}},
+                  .rounds = "every H steps (1)",
+                  .sent = "m S to m receivers, share n at least",
+                  .waits_for = "its receivers; the slowest, once s ahead",
+                  .staleness = "s rounds (4)",
+                  .memory = "(n + 1) S",
+                  .when_lost = "goes on"}},
+       .adapt = adapt_selmcast},
+      make_selmcast);
 }
 
 Selmcast::Selmcast(const Config& config, SyncParts parts, const Place& place)
@@ -74,7 +66,7 @@ Selmcast::Selmcast(const Config& config, SyncParts parts, const Place& place)
       size_(place.layout->size()),
       place_(place),
       final_(std::move(parts.overlay)),
-      planning_(plan_config(config, parts, place)),
+      planning_(selmcast::plan_config(config, parts, place)),
       stop_(selmcast_stop(parts.stop)) {
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
@@ -82,7 +74,7 @@ Selmcast::Selmcast(const Config& config, SyncParts parts, const Place& place)
       ChannelConfig{.stream = "selmcast",
                     .limits = ChannelLimits::models(kModelsOfASender, *place.layout)},
       std::move(parts.transfer), parts.make_codec(false), nullptr,
-      [this](Rank from, const SelmcastHeader& header, const ContentShape& shape) {
+      [this](Rank from, const selmcast::Header& header, const ContentShape& shape) {
         return admit(from, header, shape);
       });
   own(*channel_, {1, "channel"});
@@ -91,7 +83,7 @@ Selmcast::Selmcast(const Config& config, SyncParts parts, const Place& place)
 }
 
 // A plan is made when all are ready for its round: nothing can come of a later one.
-Result<bool> Selmcast::admit(Rank from, const SelmcastHeader& header, const ContentShape& shape) {
+Result<bool> Selmcast::admit(Rank from, const selmcast::Header& header, const ContentShape& shape) {
   if (shape.kind != ContentKind::values || shape.range.offset != 0 || shape.range.length != size_ ||
       !place_.member(from).is(Role::worker))
     return malformed("a vector that is no model of a worker");

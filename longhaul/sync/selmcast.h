@@ -9,49 +9,17 @@
 // With M_i for the workers whose models worker i receives in a round, in the order of ranks, in
 // double, rounded once:
 //   x_i <- (x_i + sum_{j in M_i} x_j) / (1 + |M_i|)
-#include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/selmcast/config.h"
 #include "longhaul/sync/selmcast/planning.h"
 
 namespace longhaul::sync {
 
-struct SelmcastHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
-  Round round = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(round, .max = 0x1p50);
-  }
-};
-
 class Selmcast final : public Strategy {
  public:
   static SyncEntry entry();
-  struct Config {
-    std::string receivers = "selmcast";
-    double share = 0.3;
-    std::uint32_t overdue_after = 4;
-    std::uint32_t steps = 1;
-
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(receivers,
-                     .doc =
-                         "selmcast: by bandwidth, and more where that costs no time; orpheus: by "
-                         "chance; all: everybody",
-                     .choices = {"selmcast", "orpheus", "all"});
-      LONGHAUL_FIELD(share, .doc = "of the workers: the least that each sends to (p)", .max = 1,
-                     .positive = true);
-      LONGHAUL_FIELD(overdue_after,
-                     .doc =
-                         "a worker that has had nothing of another for more than so many rounds "
-                         "gets its model in the next (k); 0: never",
-                     .max = 1e6);
-      LONGHAUL_FIELD(steps, .doc = "local steps in a round", .min = 1);
-    }
-  };
+  using Config = selmcast::Config;
   Selmcast(const Config&, SyncParts, const Place&);
 
   void on_start(Turn&) override;
@@ -63,7 +31,7 @@ class Selmcast final : public Strategy {
   void state(Archive&) override;
 
  private:
-  using Channel = VectorChannel<SelmcastHeader>;
+  using Channel = VectorChannel<selmcast::Header>;
   enum class Phase : std::uint8_t {
     not_started,
     ready,
@@ -75,7 +43,7 @@ class Selmcast final : public Strategy {
     ended
   };
 
-  Result<bool> admit(Rank from, const SelmcastHeader&, const ContentShape&);
+  Result<bool> admit(Rank from, const selmcast::Header&, const ContentShape&);
   void receive(Turn&);
   bool advance(Turn&);
   void exchange(Turn&);

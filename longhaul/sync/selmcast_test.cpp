@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "longhaul/base/testing/effort.h"
@@ -17,6 +18,12 @@ using testing::TestJob;
 
 std::vector<Setting> sent_to(std::string receivers, double share = 0.3, std::int64_t k = 4) {
   return {{"receivers", {std::move(receivers)}}, {"share", {share}}, {"overdue_after", {k}}};
+}
+
+// The form with bounded staleness.
+std::vector<Setting> ssp(std::vector<Setting> settings) {
+  settings.push_back({"mode", {std::string("ssp")}});
+  return settings;
 }
 
 TestJob::Config selmcast_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
@@ -102,9 +109,54 @@ TEST(Selmcast, Inv9_NoPairIsForgotten) {
   }
 }
 
+TEST(Selmcast, WithStalenessEachEndsNearTheOptimumWithOneModel) {
+  for (const char* receivers : {"selmcast", "orpheus", "all"})
+    for (const std::uint32_t n : {1u, 2u, 5u}) {
+      TestJob::Config config = selmcast_job(n, ssp(sent_to(receivers)), 100);
+      config.takes = [](Rank rank) { return int(3 * rank); };
+      TestJob job(config);
+      job.run();
+      ASSERT_EQ(job.finished.size(), n) << job.node(0).strategy().waiting_for();
+      EXPECT_TRUE(job.failures.empty());
+      EXPECT_TRUE(job.errors.empty());
+      double mean = 0, farthest = 0;
+      for (std::uint32_t k = 0; k < n; ++k) mean += double(k * k) / n;
+      for (std::uint32_t k = 0; k < n; ++k) farthest = std::max(farthest, double(k * k));
+      for (Rank rank = 0; rank < n; ++rank) {
+        EXPECT_EQ(job.params(rank), job.params(0));
+        // Who is quick counts for more: the mixing keeps no mean.
+        EXPECT_NEAR(job.params(rank)[0], mean, 1 + 0.5 * farthest);
+      }
+      EXPECT_EQ(job.node(0).strategy().rounds_done(), 100u);
+    }
+}
+
+// Property 12: the span of the start holds, too, when models of other rounds are mixed.
+TEST(Selmcast, Inv12_WithStalenessModelsStayInTheSpanAndMeet) {
+  TestJob::Config config = selmcast_job(6, ssp(sent_to("selmcast")), 80);
+  for (std::uint32_t k = 0; k < 6; ++k)
+    config.learners[k] = {.slope = 0, .start = float(k * k), .rate = 0, .buffers = 0};
+  config.takes = [](Rank rank) { return int(rank % 3); };
+  TestJob job(config);
+  float spread = 25;
+  job.after_event = [&] {
+    float least = 25, most = 0;
+    for (Rank rank = 0; rank < 6; ++rank) {
+      least = std::min(least, job.params(rank)[0]);
+      most = std::max(most, job.params(rank)[0]);
+    }
+    EXPECT_GE(least, 0);
+    EXPECT_LE(most, 25);
+    if (job.node(0).strategy().rounds_done() == 79) spread = most - least;
+  };
+  job.run();
+  EXPECT_LT(spread, 0.1f);
+}
+
 TEST(Selmcast, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
   EXPECT_EQ(changed_by_saving(selmcast_job(4, sent_to("selmcast"), 8)), "");
   EXPECT_EQ(changed_by_saving(selmcast_job(3, sent_to("orpheus"), 8)), "");
+  EXPECT_EQ(changed_by_saving(selmcast_job(4, ssp(sent_to("selmcast")), 8)), "");
 }
 
 TEST(Selmcast, AModelThatIsNotFiniteEndsTheRunWithAReason) {
@@ -120,10 +172,10 @@ constexpr std::uint64_t kLostEvery = longhaul::testing::kStride > 1 ? 67 : 2;  /
 
 // The manager, rank 0, or another worker is lost after any event: also between the plans that it
 // sends, and between the pieces of a model.
-TEST(Selmcast, LossesAtAnyMomentStopNobody) {
+void losses_stop_nobody(const std::vector<Setting>& settings) {
   std::uint64_t events = 0;
   {
-    TestJob job(selmcast_job(5, sent_to("selmcast"), 4));
+    TestJob job(selmcast_job(5, settings, 4));
     job.after_event = [&] { ++events; };
     job.run();
   }
@@ -131,7 +183,7 @@ TEST(Selmcast, LossesAtAnyMomentStopNobody) {
     for (std::uint64_t at = 0; at < events; at += kLostEvery) {
       SCOPED_TRACE("rank " + std::to_string(victims.front()) + " of " +
                    std::to_string(victims.size()) + " lost after event " + std::to_string(at));
-      TestJob job(selmcast_job(5, sent_to("selmcast"), 4));
+      TestJob job(selmcast_job(5, settings, 4));
       std::uint64_t event = 0;
       job.after_event = [&] {
         for (std::size_t i = 0; i < victims.size(); ++i)
@@ -147,6 +199,11 @@ TEST(Selmcast, LossesAtAnyMomentStopNobody) {
       }
     }
   }
+}
+
+TEST(Selmcast, LossesAtAnyMomentStopNobody) { losses_stop_nobody(sent_to("selmcast")); }
+TEST(Selmcast, WithStalenessLossesAtAnyMomentStopNobody) {
+  losses_stop_nobody(ssp(sent_to("selmcast")));
 }
 
 }  // namespace

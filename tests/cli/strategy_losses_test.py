@@ -35,6 +35,7 @@ AGREED = [
     ("dpsgd", ["graph=complete"], 600, "server"),
     ("adpsgd", [], 600, "server"),
     ("selmcast", [], 600, "server"),
+    ("selmcast", ["mode=ssp"], 600, "server"),
     ("ds_sync", [], 600, "server"),
     ("ds_sync", ["schedule=random", "group_size=2"], 600, "server"),
     ("shadowsync", [], 300, "server"),

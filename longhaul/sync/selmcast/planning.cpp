@@ -18,6 +18,22 @@ bool are_workers(const std::vector<Rank>& ranks, const Place& place) {
 
 }  // namespace
 
+std::uint32_t at_least(const PlanConfig& config, std::uint32_t n) {
+  return std::uint32_t(std::max(1.0, std::round(config.share * n)));
+}
+
+flow::MulticastNetwork network_of(const PlanConfig& config, const std::vector<Rank>& ranks) {
+  const flow::MulticastNetwork& all = config.network;
+  flow::MulticastNetwork network{.by_network = all.by_network};
+  for (const Rank i : ranks) {
+    network.up.push_back(all.up.empty() ? 1 : all.up[i]);
+    network.down.push_back(all.down.empty() ? 1 : all.down[i]);
+    if (all.pairs.empty()) continue;
+    for (const Rank j : ranks) network.pairs.push_back(all.pairs[i * all.size() + j]);
+  }
+  return network;
+}
+
 void Planning::begin(Round round, Turn& turn) {
   own_.round = round;
   own_.stage = Stage::computing;
@@ -106,26 +122,17 @@ void Planning::make_plans(Turn& turn) {
 
 flow::MulticastPlan Planning::choose(const std::vector<Rank>& workers, Turn& turn) const {
   const auto n = std::uint32_t(workers.size());
-  const flow::MulticastNetwork& all = config_.network;
-  flow::MulticastNetwork network{.by_network = all.by_network};
+  const flow::MulticastNetwork network = network_of(config_, workers);
   flow::MulticastRound round;
-  const double share = std::round(config_.share * n);
-  round.at_least.assign(n, std::uint32_t(std::max(1.0, share)));
+  round.at_least.assign(n, selmcast::at_least(config_, n));
   round.volumes.assign(n, 1);
-  for (std::uint32_t i = 0; i < n; ++i) {
-    network.up.push_back(all.up.empty() ? 1 : all.up[workers[i]]);
-    network.down.push_back(all.down.empty() ? 1 : all.down[workers[i]]);
-    const Standing& sender = standings_.at(workers[i]);
+  for (std::uint32_t i = 0; i < n; ++i)
     for (std::uint32_t j = 0; j < n; ++j) {
-      if (!all.pairs.empty())
-        network.pairs.push_back(all.pairs[workers[i] * all.size() + workers[j]]);
-      const Round served = sender.served[workers[j]];
-      const Round age = sender.round + 1 - std::min(served, sender.round + 1);
+      const Standing& sender = standings_.at(workers[i]);
+      const Round age = age_of(sender.served[workers[j]], sender.round);
       round.ages.push_back(double(age));
-      if (i != j && config_.overdue_after > 0 && age > config_.overdue_after)
-        round.overdue.emplace_back(i, j);
+      if (i != j && is_overdue(config_, age)) round.overdue.emplace_back(i, j);
     }
-  }
   switch (config_.receivers) {
     case PlanConfig::Receivers::selected:
       return flow::plan_multicast(network, round);

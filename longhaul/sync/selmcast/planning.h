@@ -7,6 +7,7 @@
 // After a loss all workers send their standing again. If the manager died while it sent a plan,
 // some workers have the plan of the round and some do not: the new manager says who is left out.
 // These send and expect nothing in that round, and the others do not expect them.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,6 +26,16 @@ struct PlanConfig {
   std::uint32_t overdue_after = 4;  // rounds, after which a pair must be served (k); 0: never
   flow::MulticastNetwork network = {};
 };
+
+// The least that each of n workers sends to.
+std::uint32_t at_least(const PlanConfig&, std::uint32_t n);
+// Rounds since a receiver had something of a sender that is in `round`; `served` as in Standing.
+inline Round age_of(Round served, Round round) { return round + 1 - std::min(served, round + 1); }
+inline bool is_overdue(const PlanConfig& config, Round age) {
+  return config.overdue_after > 0 && age > config.overdue_after;
+}
+// Of these ranks alone, in this order.
+flow::MulticastNetwork network_of(const PlanConfig&, const std::vector<Rank>&);
 
 class Planning final : public Machine {
  public:

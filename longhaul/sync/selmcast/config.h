@@ -1,0 +1,66 @@
+#pragma once
+// What both forms of selmcast are configured by.
+#include "longhaul/core/registry.h"
+#include "longhaul/sync/selmcast/planning.h"
+
+namespace longhaul::sync::selmcast {
+
+struct Config {
+  std::string mode = "bsp";
+  std::string receivers = "selmcast";
+  double share = 0.3;
+  std::uint32_t overdue_after = 4;
+  std::uint32_t steps = 1;
+  std::uint32_t staleness = 4;
+  double keep_below = 0.75;
+  double progress_s = 0.1;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(mode,
+                   .doc =
+                       "bsp: lock step, one plan for all; ssp: each sends when it is ready, and "
+                       "its receivers are chosen then",
+                   .choices = {"bsp", "ssp"});
+    LONGHAUL_FIELD(receivers,
+                   .doc =
+                       "selmcast: by bandwidth, and more where that costs no time; orpheus: by "
+                       "chance; all: everybody",
+                   .choices = {"selmcast", "orpheus", "all"});
+    LONGHAUL_FIELD(share, .doc = "of the workers: the least that each sends to (p)", .max = 1,
+                   .positive = true);
+    LONGHAUL_FIELD(overdue_after,
+                   .doc =
+                       "a worker that has had nothing of another for more than so many rounds "
+                       "gets its model in the next (k); 0: never",
+                   .max = 1e6);
+    LONGHAUL_FIELD(steps, .doc = "local steps in a round", .min = 1);
+    LONGHAUL_FIELD(
+        staleness,
+        .doc = "ssp: rounds that a worker may be ahead of the slowest when it begins one",
+        .max = 1e6);
+    LONGHAUL_FIELD(keep_below,
+                   .doc =
+                       "ssp: what has less than this share of its bytes left is not cancelled "
+                       "(eta)",
+                   .max = 1);
+    LONGHAUL_FIELD(progress_s, .doc = "ssp: how often a sender says what it has left", .unit = "s",
+                   .positive = true);
+  }
+};
+
+// Of a model that is sent.
+struct Header {
+  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
+  static constexpr std::string_view kName = "header";
+  Round round = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(round, .max = 0x1p50);
+  }
+};
+
+// From the job's network: a belief, as all of it. The nodes of a site share its port.
+PlanConfig plan_config(const Config&, const SyncParts&, const Place&);
+
+}  // namespace longhaul::sync::selmcast

@@ -1,0 +1,277 @@
+#include "longhaul/sync/selmcast/ssp_worker.h"
+
+#include <algorithm>
+
+#include "longhaul/sync/flat.h"
+#include "longhaul/sync/relay.h"
+
+namespace longhaul::sync::selmcast {
+namespace {
+
+// Of one sender: what has come is read at once.
+constexpr std::uint32_t kUnreadModelsOfASender = 2;
+constexpr TimerId kProgressTimer{1};
+
+std::uint64_t workers_at_start(const Place& place) {
+  return std::uint64_t(std::ranges::count_if(
+      *place.members, [](const Member& member) { return member.is(Role::worker); }));
+}
+
+}  // namespace
+
+SspWorker::SspWorker(const Config& config, SyncParts parts, const Place& place)
+    : config_(config),
+      size_(place.layout->size()),
+      place_(place),
+      final_(std::move(parts.overlay)),
+      planning_({.staleness = config.staleness,
+                 .keep_below = config.keep_below,
+                 .plan = plan_config(config, parts, place)}),
+      count_(parts.stop, workers_at_start(place)) {
+  own(final_.overlay(), kOverlayChild);
+  channel_ = std::make_unique<Channel>(
+      place,
+      ChannelConfig{.stream = "selmcast",
+                    .limits = ChannelLimits::models(kUnreadModelsOfASender, *place.layout)},
+      std::move(parts.transfer), parts.make_codec(false), nullptr,
+      [this](Rank from, const Header& header, const ContentShape& shape) {
+        return admit(from, header, shape);
+      });
+  own(*channel_, {1, "channel"});
+  own(count_, {2, "step count"});
+  own(planning_, {3, "planning"});
+}
+
+// No worker begins a round more than `staleness` ahead of this one.
+Result<bool> SspWorker::admit(Rank from, const Header& header, const ContentShape& shape) {
+  if (shape.kind != ContentKind::values || shape.range.offset != 0 || shape.range.length != size_ ||
+      !place_.member(from).is(Role::worker))
+    return malformed("a vector that is no model of a worker");
+  if (header.round > done_ + config_.staleness)
+    return malformed("a model of a round that cannot have begun");
+  if (header.round < newest_[from]) return malformed("a model that is older than the one before");
+  newest_[from] = header.round + 1;
+  return phase_ < Phase::averaging;
+}
+
+void SspWorker::on_start(Turn&) { phase_ = Phase::ready; }
+
+void SspWorker::on_view(const View&, Turn& turn) {
+  const auto is_lost = [&](Rank rank) { return !turn.view().has(rank); };
+  std::erase_if(receivers_, is_lost);
+  std::erase_if(unserved_, is_lost);
+}
+
+// The overlay starts after its parent: the first round begins here.
+void SspWorker::on_progress(Turn& turn) {
+  if (phase_ == Phase::not_started) return;
+  receive(turn);
+  if (phase_ == Phase::sending) withdraw(turn);
+  while (advance(turn)) {
+  }
+  if (count_.due() && phase_ < Phase::averaging && !turn.learner_is_busy()) {
+    const auto x = turn.params();
+    Turn below = within(count_, turn);
+    count_.report(turn.place().phantom
+                      ? nullptr
+                      : std::make_shared<const std::vector<float>>(x.begin(), x.end()),
+                  below);
+  }
+}
+
+void SspWorker::on_timer(TimerId, Turn& turn) {
+  if (phase_ != Phase::sending) return;
+  say_progress(turn);
+  turn.set_timer(kProgressTimer, turn.now() + from_seconds(config_.progress_s));
+}
+
+void SspWorker::receive(Turn& turn) {
+  Turn below = within(*channel_, turn);
+  while (channel_->lost()) {
+  }  // of a lost peer, or withdrawn
+  bool has_news = false;
+  while (const auto sent = channel_->sent())
+    has_news |= sent->handle == handle_ && unserved_.erase(sent->to) > 0;
+  while (auto one = channel_->poll(below))
+    if (phase_ < Phase::averaging) received_[one->from] = one->content.values();
+  if (has_news && phase_ == Phase::sending) say_progress(turn);
+}
+
+// One move of the round, if one can be made now.
+bool SspWorker::advance(Turn& turn) {
+  switch (phase_) {
+    case Phase::ready: {
+      if (count_.is_over() || count_.has_taken_all()) {
+        phase_ = Phase::waiting;
+        return true;
+      }
+      Turn below = within(planning_, turn);
+      if (!std::exchange(has_begun_, true)) planning_.begin(done_, below);
+      if (!planning_.may_compute()) return false;
+      mix(turn);
+      phase_ = Phase::computing;
+      turn.compute(LocalStep{}, config_.steps);
+      return false;
+    }
+    case Phase::planning: {
+      if (count_.is_over()) {
+        close(turn);
+        return true;
+      }
+      auto receivers = planning_.take_receivers();
+      if (!receivers) return false;
+      send(*std::move(receivers), turn);
+      return phase_ == Phase::sending;
+    }
+    case Phase::sending:
+      if (count_.is_over()) {
+        close(turn);
+        return true;
+      }
+      if (!unserved_.empty()) return false;
+      end_round(turn);
+      return true;
+    case Phase::waiting:
+      if (!count_.is_over()) return false;
+      close(turn);
+      return true;
+    case Phase::averaging:
+      if (!final_.take(turn)) return false;
+      phase_ = Phase::ended;
+      turn.finish();
+      return false;
+    case Phase::computing:
+      if (count_.is_over()) turn.stop_computing();
+      return false;
+    case Phase::not_started:
+    case Phase::ended:
+      return false;
+  }
+  return false;
+}
+
+// The models that came while a step ran are mixed before the next one.
+void SspWorker::on_step(const StepResult&, Turn& turn) {
+  if (phase_ == Phase::computing) mix(turn);
+}
+
+void SspWorker::on_computed(const Computed& computed, Turn& turn) {
+  if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+  samples_ = computed.samples;
+  phase_ = Phase::planning;
+  asked_ = turn.now();
+  Turn below = within(planning_, turn);
+  planning_.ready(below);
+}
+
+// x <- (x + sum of what it has received) / (1 + their number), buffers too
+void SspWorker::mix(Turn& turn) {
+  if (received_.empty()) return;
+  turn.record("mixed", done_, double(received_.size()));
+  const auto x = turn.params();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double sum = double(x[i]);
+    for (const auto& [rank, model] : received_) sum += double((*model)[i]);
+    x[i] = float(sum / double(1 + received_.size()));
+  }
+  received_.clear();
+}
+
+void SspWorker::send(std::vector<Rank> receivers, Turn& turn) {
+  const auto x = turn.params();
+  if (!all_finite(x))
+    return fail(not_finite("its model has values that are not finite; lower [optimizer] rate"),
+                turn);
+  turn.record("wait_s", done_, seconds(turn.now() - asked_));
+  phase_ = Phase::sending;
+  sent_at_ = turn.now();
+  std::erase_if(receivers, [&](Rank rank) { return !turn.view().has(rank); });
+  receivers_ = unserved_ = {receivers.begin(), receivers.end()};
+  if (receivers.empty()) return;
+  Turn below = within(*channel_, turn);
+  handle_ = channel_->send(
+      receivers, {done_},
+      VectorContent::values(std::make_shared<const std::vector<float>>(x.begin(), x.end()),
+                            {0, size_}),
+      {.coding = Coding::up, .group = 0, .report_sent = true}, below);
+  say_progress(turn);
+  withdraw(turn);
+  turn.set_timer(kProgressTimer, turn.now() + from_seconds(config_.progress_s));
+}
+
+// A receiver that has all of it already counts as served.
+void SspWorker::withdraw(Turn& turn) {
+  Turn below = within(*channel_, turn);
+  for (const Rank rank : planning_.take_withdrawn()) {
+    if (!unserved_.contains(rank) || !channel_->cancel(handle_, rank, below)) continue;
+    unserved_.erase(rank);
+    receivers_.erase(rank);
+  }
+}
+
+void SspWorker::say_progress(Turn& turn) {
+  std::vector<SspPlanning::Left> left;
+  for (const Rank rank : receivers_) {
+    const std::uint64_t values = channel_->unsent(handle_, rank);
+    left.push_back({rank, unserved_.contains(rank) ? std::max<std::uint64_t>(values, 1) : 0});
+  }
+  Turn below = within(planning_, turn);
+  planning_.sending(std::move(left), below);
+}
+
+void SspWorker::end_round(Turn& turn) {
+  turn.cancel_timer(kProgressTimer);
+  turn.record("receivers", done_, double(receivers_.size()));
+  turn.record("send_s", done_, seconds(turn.now() - sent_at_));
+  phase_ = Phase::ready;
+  has_begun_ = false;
+  receivers_.clear();
+  ++done_;
+  Turn below = within(count_, turn);
+  count_.took(samples_, below);
+}
+
+// The run is over: what is still under way is of no use to anybody.
+void SspWorker::close(Turn& turn) {
+  turn.cancel_timer(kProgressTimer);
+  Turn below = within(*channel_, turn);
+  channel_->cancel(handle_, below);
+  mix(turn);
+  phase_ = Phase::averaging;
+  const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+  if (!begun) fail(begun.error(), turn);
+}
+
+void SspWorker::fail(const Error& error, Turn& turn) {
+  phase_ = Phase::ended;
+  turn.fail({error.kind, "selmcast, round " + std::to_string(done_) + ", site " +
+                             turn.place().me().site + " (rank " + std::to_string(turn.self()) +
+                             "): " + error.what});
+}
+
+std::string SspWorker::waiting_for() const {
+  if (phase_ == Phase::ready || phase_ == Phase::planning) return planning_.waiting_for(place_);
+  if (phase_ == Phase::waiting) return "the end of the run, which the senior worker tells";
+  if (phase_ == Phase::averaging) return final_.waiting_for();
+  if (phase_ != Phase::sending) return "";
+  std::string text = "round " + std::to_string(done_) + ": room to send to ranks";
+  for (const Rank rank : unserved_) text += " " + std::to_string(rank);
+  const std::string below = channel_->waiting_for();
+  return below.empty() ? text : text + "; " + below;
+}
+
+void SspWorker::state(Archive& ar) {
+  ar.expect("selmcast ssp");
+  ar(phase_, done_, has_begun_, samples_, newest_, handle_, receivers_, unserved_, asked_,
+     sent_at_);
+  std::map<Rank, std::vector<float>> models;
+  for (const auto& [rank, model] : received_)
+    models[rank] = model ? *model : std::vector<float>();  // a phantom
+  ar(models);
+  if (!ar.loading()) return;
+  received_.clear();
+  for (auto& [rank, model] : models)
+    received_[rank] = std::make_shared<const std::vector<float>>(std::move(model));
+}
+
+}  // namespace longhaul::sync::selmcast
