@@ -82,6 +82,12 @@ class Link final : public Connection::Owner {
   std::uint32_t streams() const { return std::uint32_t(streams_.size()); }
   bool connected() const;  // by all streams
   bool connected(std::uint32_t stream) const { return streams_[stream].connection != nullptr; }
+  // "10.0.0.7:7000", of the first connection that there is; "" without one.
+  std::string peer_address() const {
+    for (const StreamState& stream : streams_)
+      if (stream.connection) return stream.connection->stream().peer();
+    return "";
+  }
   bool dropped() const { return dropped_; }
   void disconnect(const Error& why);
 

@@ -1,8 +1,10 @@
 #include "longhaul/net/peers.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include "longhaul/base/rng.h"
 
@@ -20,7 +22,8 @@ Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
       place_(place),
       identity_{config_.job_hash, place_.self, place_.me().incarnation, config_.process,
                 place_.members.get()},
-      events_(events) {
+      events_(events),
+      datagrams_(loop, place_.self, static_cast<Datagrams::Events&>(*this)) {
   for (Rank rank = 0; rank < place_.size(); ++rank)
     if (rank != place_.self)
       links_.emplace(
@@ -44,6 +47,11 @@ Result<std::uint16_t> Peers::listen() {
                       : net::listen(loop_, config_.addresses.at(place_.self), accepted);
   if (!listener) return listener.error();
   listener_ = *std::move(listener);
+  if (config_.datagrams)
+    if (const Status opened = datagrams_.open(is_loopback(config_.addresses.at(place_.self)),
+                                              listener_->port(), config_.dscp);
+        !opened)
+      events_.on_note(opened.error().what + "; best-effort messages go over the connections");
   return listener_->port();
 }
 
@@ -77,8 +85,35 @@ void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t str
     links_.at(peer)->set_dscp(stream, kControlDscp);
   if (not_admitted_.contains(peer) && links_.at(peer)->connected()) events_.on_rejoin_request(peer);
   handshakes_.erase(handshake.shared_from_this());
+  meet_by_datagrams(peer);
   // Membership must know that the peer is back before it hears what the peer wrote meanwhile.
   if (open_ && !shutting_down_) watch(peer, *links_.at(peer));
+}
+
+// --- datagrams ----------------------------------------------------------------------------------
+
+// At the port that the peer listens at, of the address that its connection comes from.
+void Peers::meet_by_datagrams(Rank peer) {
+  const Link& link = *links_.at(peer);
+  const auto at = parse_address(link.peer_address());
+  if (!datagrams_.is_open() || !at || !link.process()) return;
+  const std::array<std::uint64_t, 3> known{config_.job_hash,
+                                           std::min(config_.process, *link.process()),
+                                           std::max(config_.process, *link.process())};
+  datagrams_.meet(peer, at->host, config_.addresses.at(peer).port,
+                  XXH3_64bits(known.data(), sizeof known));
+}
+
+void Peers::on_datagram(Rank from, const Message& message) {
+  if (open_ && !links_.at(from)->dropped() && !not_admitted_.contains(from))
+    events_.on_message(from, message);
+}
+
+void Peers::on_datagrams_blocked(Rank peer, std::vector<Frame> queued) {
+  events_.on_note("UDP does not reach " + name(peer) + " on port " +
+                  std::to_string(config_.addresses.at(peer).port) +
+                  "; best-effort messages go over the connection, where nothing is lost");
+  for (const Frame& frame : queued) links_.at(peer)->send(frame.message(), frame.service());
 }
 
 void Peers::on_handshake_failed(Handshake& handshake, bool refused, const Error& why) {
@@ -160,10 +195,12 @@ void Peers::open() {
 }
 
 void Peers::announce(CheckpointProgress mine) {
+  datagrams_.set_checkpoint(mine.taken);
   for (auto& [peer, link] : links_) link->announce(mine);
 }
 
 void Peers::restore_checkpoint(std::uint64_t number) {
+  datagrams_.set_checkpoint(number);
   for (auto& [peer, link] : links_) link->restore_checkpoint(number);
 }
 
@@ -183,10 +220,12 @@ bool Peers::saved_by_all(std::uint64_t number) const {
 void Peers::state(Archive& ar) {
   for (auto& [peer, link] : links_) link->state(ar);
   ar(silent_);
+  datagrams_.state(ar);
 }
 
 void Peers::tick() {
   retired_.clear();
+  if (open_ && !shutting_down_) datagrams_.tick();
   for (auto& [peer, link] : links_) {
     link->tick(loop_.now(), config_.heartbeat);
     if (open_ && !shutting_down_ && !link->dropped()) watch(peer, *link);
@@ -216,6 +255,7 @@ void Peers::drop(Rank peer) {
   Link& link = *links_.at(peer);
   if (link.dropped() || not_admitted_.contains(peer)) return;
   link.drop();
+  datagrams_.forget(peer);
   std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
 }
 
@@ -253,6 +293,7 @@ void Peers::admit(Rank peer) {
 void Peers::replace_link(Rank peer) {
   std::unique_ptr<Link>& link = links_.at(peer);
   link->drop();
+  datagrams_.forget(peer);
   const CheckpointProgress mine = link->checkpointed();
   retired_.push_back(std::exchange(
       link, std::make_unique<Link>(peer, config_.streams, static_cast<Link::Events&>(*this))));

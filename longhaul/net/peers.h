@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "longhaul/core/action.h"
+#include "longhaul/net/datagrams.h"
 #include "longhaul/net/handshake.h"
 
 namespace longhaul::net {
@@ -28,6 +29,7 @@ struct PeersConfig {
   std::uint32_t streams = 1;       // parallel connections to each peer, for bulk
   std::string congestion = {};     // control of all connections; "": the system's
   bool dscp = false;               // the stream for control is marked, see kControlDscp
+  bool datagrams = false;          // best-effort messages go by UDP where that passes
   Time connect_timeout =
       std::chrono::seconds(60);  // all must be connected within this, or the run fails
   Time first_retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
@@ -36,7 +38,7 @@ struct PeersConfig {
   Time silence_timeout = std::chrono::seconds(10);  // without a byte: the peer is silent
 };
 
-class Peers final : private Handshake::Host, private Link::Events {
+class Peers final : private Handshake::Host, private Link::Events, private Datagrams::Events {
  public:
   static constexpr std::size_t kMaxHandshakes = 128;
   // DSCP of the stream for control: class selector 5. The two above it belong to the network's own
@@ -85,7 +87,12 @@ class Peers final : private Handshake::Host, private Link::Events {
   void drop(Rank);
   // The members have admitted a new incarnation of the peer.
   void admit(Rank);
-  void send(const Send& send) { links_.at(send.to)->send(send.message, send.service); }
+  void send(const Send& send) {
+    if (datagrams_.takes(send.to, send.message, send.service))
+      return datagrams_.send(send.to, send.message, send.service);
+    links_.at(send.to)->send(send.message, send.service);
+  }
+  const Datagrams& datagrams() const { return datagrams_; }
   // Sends a bye to all and waits until all messages are acknowledged, `within` at most.
   void shut_down(Time within);
   void break_connections();  // for tests
@@ -106,6 +113,12 @@ class Peers final : private Handshake::Host, private Link::Events {
     return events_.on_checkpoint(peer, number);
   }
 
+  // Datagrams::Events
+  void on_datagram(Rank from, const Message&) override;
+  void on_datagram_sent(Rank peer, unsigned c) override { events_.on_writable(peer, c); }
+  void on_datagrams_blocked(Rank peer, std::vector<Frame> queued) override;
+
+  void meet_by_datagrams(Rank);
   using StreamKey = std::pair<Rank, std::uint32_t>;  // (peer, stream)
   void dial(StreamKey);
   void dial_later(StreamKey);
@@ -122,6 +135,7 @@ class Peers final : private Handshake::Host, private Link::Events {
   Identity identity_;
   Events& events_;
   std::unique_ptr<Listener> listener_;
+  Datagrams datagrams_;
   std::map<Rank, std::unique_ptr<Link>> links_;
   std::set<Rank> not_admitted_;                 // have a link, not admitted yet
   std::set<Rank> rejoined_;                     // have rejoined once

@@ -424,6 +424,38 @@ Result<ListeningSocket> open_listening_socket(const Address& address) {
   return ListeningSocket{descriptor, port};
 }
 
+namespace {
+struct DescriptorWatch final : Watch {
+  struct State {
+    State(Loop& loop, int descriptor, std::function<void()> what)
+        : stream(loop.impl().context, descriptor), readable(std::move(what)) {}
+    asio::posix::stream_descriptor stream;
+    std::function<void()> readable;
+    bool is_over = false;
+  };
+  DescriptorWatch(Loop& loop, int descriptor, std::function<void()> readable)
+      : state(std::make_shared<State>(loop, descriptor, std::move(readable))) {
+    wait(state);
+  }
+  ~DescriptorWatch() override {
+    state->is_over = true;
+    state->stream.release();  // the descriptor stays its owner's
+  }
+  static void wait(const std::shared_ptr<State>& state) {
+    state->stream.async_wait(asio::posix::stream_descriptor::wait_read, [state](ErrorCode error) {
+      if (error || state->is_over) return;
+      state->readable();
+      if (!state->is_over) wait(state);
+    });
+  }
+  std::shared_ptr<State> state;
+};
+}  // namespace
+
+std::unique_ptr<Watch> watch_readable(Loop& loop, int descriptor, std::function<void()> readable) {
+  return std::make_unique<DescriptorWatch>(loop, descriptor, std::move(readable));
+}
+
 bool is_loopback(const Address& address) {
   if (address.host == "localhost") return true;
   ErrorCode error;

@@ -49,6 +49,13 @@ class Loop {
   std::unique_ptr<Impl> impl_;
 };
 
+// While it lives, the loop calls back whenever the descriptor can be read.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+};
+std::unique_ptr<Watch> watch_readable(Loop&, int descriptor, std::function<void()>);
+
 struct Address {
   std::string host;  // a name or a literal
   std::uint16_t port = 0;

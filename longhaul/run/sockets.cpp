@@ -59,6 +59,7 @@ net::PeersConfig peers_config(const Job& job, std::vector<net::Address> addresse
   config.streams = job.net.streams;
   if (job.net.congestion != "system") config.congestion = job.net.congestion;
   config.dscp = job.net.dscp;
+  config.datagrams = job.net.datagrams;
   config.connect_timeout = from_seconds(job.net.meet_s);
   config.heartbeat = from_seconds(std::min(1.0, job.net.silence_s / 4));
   config.silence_timeout = from_seconds(job.net.silence_s);

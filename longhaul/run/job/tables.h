@@ -91,6 +91,7 @@ struct NetTable {  // sockets only
   std::uint32_t streams = 1;
   std::string congestion = "bbr";
   bool dscp = true;
+  bool datagrams = true;
   double meet_s = 60;
   double silence_s = 10;
   bool pace = false;
@@ -104,6 +105,11 @@ struct NetTable {  // sockets only
                    .choices = {"bbr", "cubic", "system"}, .local = true);
     LONGHAUL_FIELD(dscp,
                    .doc = "marks the packets of control messages as class selector 5, to go first",
+                   .local = true);
+    LONGHAUL_FIELD(datagrams,
+                   .doc =
+                       "best-effort messages (transfer dgt) go as UDP datagrams, where those reach "
+                       "the peer; else over the connection",
                    .local = true);
     LONGHAUL_FIELD(meet_s, .doc = "all nodes must be connected within this, or the run fails",
                    .max = 1e6, .unit = "s", .positive = true, .local = true);

@@ -1,0 +1,54 @@
+// What anybody can send to a node's UDP port: any bytes, and frames with any fields that the sender
+// of a peer could have sealed.
+#include <cstdint>
+
+#include "longhaul/base/check.h"
+#include "longhaul/net/datagrams.h"
+
+namespace {
+
+using namespace longhaul;
+using namespace longhaul::net;
+
+struct Nobody final : Datagrams::Events {
+  void on_datagram(Rank from, const Message& message) override {
+    LH_CHECK(from == 1 && frame_size(message) <= Datagrams::kLargest);
+  }
+  void on_datagram_sent(Rank, unsigned) override {}
+  void on_datagrams_blocked(Rank, std::vector<Frame>) override {}
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static Loop loop;
+  static Nobody nobody;
+  static Datagrams datagrams(loop, 0, nobody);
+  static const bool met = [] {
+    LH_CHECK(datagrams.open(true, 0, false));
+    datagrams.meet(1, "127.0.0.1", 9, 0);  // a key that changes no checksum
+    return true;
+  }();
+  (void)met;
+  const auto bytes =
+      std::as_bytes(std::span(data, size)).first(std::min(size, Datagrams::kLargest));
+  datagrams.on_bytes(bytes);
+  if (bytes.size() < kFrameHeader) return 0;
+  // The same, as the peer would seal it.
+  const auto header = decode_header(bytes.first<kFrameHeader>(), {});
+  if (!header) return 0;
+  Frame frame{.header = *header, .head = {}, .body = {}};
+  const auto rest = bytes.subspan(kFrameHeader);
+  const auto head = rest.first(std::min<std::size_t>(rest.size(), header->head_bytes));
+  const auto body = rest.subspan(head.size());
+  frame.header.number = std::uint64_t(1) << 40 | (header->number & 0xFFFFFFFF);
+  frame.head = Payload(share(Buffer(head.begin(), head.end())));
+  if (header->type == FrameHeader::Type::message)
+    frame.body = Payload(share(Buffer(body.begin(), body.end())));
+  const HeaderBytes sealed = seal(frame);
+  Buffer whole(sealed.begin(), sealed.end());
+  for (const Payload* part : {&frame.head, &frame.body})
+    whole.insert(whole.end(), part->view().begin(), part->view().end());
+  datagrams.on_bytes(whole);
+  return 0;
+}

@@ -1,0 +1,198 @@
+#include "longhaul/net/datagrams.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/base/rng.h"
+
+namespace longhaul::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Service kBestEffort{.delivery = Service::Delivery::best_effort, .priority = 2};
+constexpr Time kWithin = 20s;
+
+Message message_of(std::uint16_t kind, std::size_t bytes = 100) {
+  Message message;
+  message.kind = kind;
+  message.body = Payload(share(Buffer(bytes, std::byte(kind))));
+  return message;
+}
+
+struct DatagramEnd final : Datagrams::Events {
+  DatagramEnd(Loop& loop, Rank self) : datagrams(loop, self, *this) {
+    EXPECT_TRUE(datagrams.open(true, 0, true));
+  }
+  void on_datagram(Rank from, const Message& message) override {
+    got.emplace_back(from, message.kind);
+  }
+  void on_datagram_sent(Rank, unsigned) override { ++sent; }
+  void on_datagrams_blocked(Rank peer, std::vector<Frame> queued) override {
+    blocked.push_back(peer);
+    handed_back += queued.size();
+  }
+  Datagrams datagrams;
+  std::vector<std::pair<Rank, std::uint16_t>> got;
+  std::vector<Rank> blocked;
+  std::size_t sent = 0, handed_back = 0;
+};
+
+// Two nodes over the loopback that are connected with each other.
+struct TwoNodes {
+  TwoNodes() : a(loop, 0), b(loop, 1) {
+    a.datagrams.meet(1, "127.0.0.1", port_of(b), 7);
+    b.datagrams.meet(0, "127.0.0.1", port_of(a), 7);
+  }
+  static std::uint16_t port_of(const DatagramEnd& one) { return one.datagrams.port(); }
+  void tick() {
+    a.datagrams.tick();
+    b.datagrams.tick();
+  }
+  // Ticks until it holds.
+  bool until(const std::function<bool()>& holds) {
+    const Time end = loop.now() + kWithin;
+    while (loop.now() < end) {
+      tick();
+      if (loop.run_until(loop.now() + 2ms, holds)) return true;
+    }
+    return false;
+  }
+  bool meet() {
+    return until([&] {
+      return a.datagrams.takes(1, message_of(1), kBestEffort) &&
+             b.datagrams.takes(0, message_of(1), kBestEffort);
+    });
+  }
+  Loop loop;
+  DatagramEnd a, b;
+};
+
+TEST(Datagrams, MessagesGoByUdpOnceThePeerHasAnswered) {
+  TwoNodes pair;
+  EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1), kBestEffort));
+  ASSERT_TRUE(pair.meet());
+  EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1), Service{}));
+  EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1, Datagrams::kLargest), kBestEffort));
+  EXPECT_TRUE(
+      pair.a.datagrams.takes(1, message_of(1, Datagrams::kLargest - kFrameHeader), kBestEffort));
+  EXPECT_FALSE(pair.a.datagrams.takes(5, message_of(1), kBestEffort));
+  for (std::uint16_t kind = 1; kind <= 5; ++kind)
+    pair.a.datagrams.send(1, message_of(kind), kBestEffort);
+  EXPECT_EQ(pair.a.sent, 0u);  // not within send()
+  ASSERT_TRUE(pair.until([&] { return pair.b.got.size() == 5; }));
+  EXPECT_EQ(pair.a.sent, 5u);
+  EXPECT_EQ(pair.b.got.front(), (std::pair<Rank, std::uint16_t>{0, 1}));
+}
+
+TEST(Datagrams, HigherClassesGoFirst) {
+  TwoNodes pair;
+  ASSERT_TRUE(pair.meet());
+  for (const unsigned priority : {1u, 3u, 2u}) {
+    Service service = kBestEffort;
+    service.priority = std::uint8_t(priority);
+    pair.a.datagrams.send(1, message_of(std::uint16_t(priority)), service);
+  }
+  ASSERT_TRUE(pair.until([&] { return pair.b.got.size() == 3; }));
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(pair.b.got[i].second, 3 - i);
+}
+
+// What was sent after a checkpoint that the receiver has not taken is dropped.
+TEST(Datagrams, NothingComesFromBehindACheckpoint) {
+  TwoNodes pair;
+  ASSERT_TRUE(pair.meet());
+  pair.a.datagrams.set_checkpoint(3);
+  pair.b.datagrams.set_checkpoint(2);
+  pair.a.datagrams.send(1, message_of(1), kBestEffort);
+  ASSERT_TRUE(pair.until([&] { return pair.b.datagrams.figures().dropped == 1; }));
+  pair.b.datagrams.set_checkpoint(3);
+  pair.a.datagrams.send(1, message_of(2), kBestEffort);
+  ASSERT_TRUE(pair.until([&] { return pair.b.got.size() == 1; }));
+  EXPECT_EQ(pair.b.got[0].second, 2);
+}
+
+TEST(Datagrams, AnyOtherBytesAreDropped) {
+  TwoNodes pair;
+  ASSERT_TRUE(pair.meet());
+  Random random(1, longhaul::Stream{});
+  for (int i = 0; i < 2000; ++i) {
+    Buffer bytes(random.below(200));
+    for (auto& byte : bytes) byte = std::byte(random.below(256));
+    pair.a.datagrams.on_bytes(bytes);
+  }
+  EXPECT_TRUE(pair.a.got.empty());
+  EXPECT_EQ(pair.a.datagrams.figures().dropped, 2000u);
+  // Of a node that knows the job and not the hellos.
+  DatagramEnd stranger(pair.loop, 1);
+  stranger.datagrams.meet(0, "127.0.0.1", TwoNodes::port_of(pair.a), 8);
+  stranger.datagrams.tick();
+  ASSERT_TRUE(pair.until([&] { return pair.a.datagrams.figures().dropped > 2000u; }));
+  EXPECT_TRUE(pair.a.got.empty());
+}
+
+// Where nobody answers the messages come back, to go over the connection, and it is said once.
+TEST(Datagrams, APeerThatUdpDoesNotReachIsToldOnce) {
+  Loop loop;
+  DatagramEnd a(loop, 0);
+  a.datagrams.meet(1, "127.0.0.1", 9, 7);
+  const Time end = loop.now() + Datagrams::kPatience + 500ms;
+  while (loop.now() < end) {
+    a.datagrams.tick();
+    (void)loop.run_until(loop.now() + 50ms, [] { return false; });
+  }
+  EXPECT_EQ(a.blocked, std::vector<Rank>{1});
+  EXPECT_FALSE(a.datagrams.takes(1, message_of(1), kBestEffort));
+}
+
+TEST(Datagrams, WhatIsQueuedIsPartOfACheckpoint) {
+  TwoNodes pair;
+  ASSERT_TRUE(pair.meet());
+  pair.a.datagrams.send(1, message_of(4), kBestEffort);
+  Archive saved;
+  pair.a.datagrams.state(saved);
+  ASSERT_TRUE(pair.until([&] { return pair.b.got.size() == 1; }));
+  TwoNodes again;
+  const Buffer bytes = saved.take();
+  Archive loaded(bytes);
+  again.a.datagrams.state(loaded);
+  ASSERT_TRUE(loaded.finish());
+  ASSERT_TRUE(again.until([&] { return again.b.got.size() == 1; }));
+  EXPECT_EQ(again.a.sent, 1u);
+}
+
+// A link of some rate that drops what is above it: the rate settles near it.
+TEST(DatagramRate, SettlesWhereLittleIsLost) {
+  for (const double link : {50e3, 1e6, 40e6}) {
+    DatagramRate rate;
+    Time now{0};
+    DatagramRate::Got got;
+    Random random(1, longhaul::Stream{});
+    for (int step = 0; step < 60; ++step) {
+      const Time end = now + 100ms;
+      while (now < end) {
+        if (!rate.may_send(now)) {
+          now = rate.next(now);
+          continue;
+        }
+        rate.sent(1000);
+        ++got.highest;
+        const double share = std::min(1.0, link * 0.1 / std::max(1000.0, rate.rate() * 0.1));
+        if (random.uniform() < share * 0.99) ++got.count, got.bytes += 1000;
+      }
+      rate.report(now, got);
+    }
+    EXPECT_GT(rate.rate(), 0.5 * link) << link;
+    EXPECT_LT(rate.rate(), 1.6 * link) << link;
+  }
+}
+
+TEST(DatagramRate, FalseReportsChangeNothing) {
+  DatagramRate rate;
+  rate.report(1s, {.highest = 100, .count = 1000, .bytes = 1});  // more than was sent
+  const double before = rate.rate();
+  EXPECT_GE(before, DatagramRate::kLeast);
+  rate.report(2s, {.highest = 50, .count = 10, .bytes = 1});  // older
+  EXPECT_EQ(rate.rate(), before);
+}
+
+}  // namespace
+}  // namespace longhaul::net
