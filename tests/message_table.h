@@ -19,6 +19,7 @@
 #include "longhaul/sync/gaia/headers.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/server/server_header.h"
+#include "longhaul/sync/sfb/headers.h"
 #include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
 #include "longhaul/sync/ssp.h"
@@ -58,6 +59,7 @@ void for_each_message(Visit&& visit) {
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
+  family("sync/sfb", MessageList<sync::sfb::FactorsHeader, sync::sfb::ControlHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 
