@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include "longhaul/base/testing/effort.h"
 
 namespace longhaul::sync::sfb {
 namespace {
+
+constexpr Rank kOrigins = longhaul::testing::kStride > 1 ? 5 : 1;  // one in so many
 
 // `sites` sites of workers, rank by rank the next site.
 Place place_with(std::uint32_t workers, std::uint32_t sites) {
@@ -49,7 +51,7 @@ TEST(SfbSpread, ReachesEachWorkerOnceInLogarithmicDepth) {
     const Place place = place_with(count, 5);
     unsigned log = 0;
     while ((1u << log) < count) ++log;
-    for (Rank origin = 0; origin < count; ++origin) {
+    for (Rank origin = 0; origin < count; origin += kOrigins) {
       EXPECT_EQ(deepest(depths(Spread::full, origin, first_ranks(count), place)), 1u);
       EXPECT_LE(deepest(depths(Spread::tree, origin, first_ranks(count), place)), log);
       EXPECT_LE(deepest(depths(Spread::site, origin, first_ranks(count), place)), 2u);
@@ -81,7 +83,7 @@ TEST(SfbSpread, OfSitesSendsOneCopyToEach) {
       }
     EXPECT_EQ(across, 3);
   }
-  EXPECT_EQ(relayed.size(), 16u);
+  EXPECT_EQ(relayed.size(), 12u) << "of each site those of other numbers than its own";
 }
 
 TEST(SfbSpread, IsChosenByTheWorkersOfTheJob) {

@@ -51,7 +51,8 @@ TEST(SfbStore, GoesOnFromItsState) {
   store.add(piece_of(2, 0, 0), VectorContent::bytes(share(Buffer(5))));
   Archive out;
   store.state(out);
-  Archive in(out.take());
+  const Buffer bytes = out.take();
+  Archive in(bytes);
   again.state(in);
   EXPECT_TRUE(in.finish());
   EXPECT_EQ(again.done(2), 1u);
