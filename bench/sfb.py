@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Factors against the matrix: the tables of docs/results/sfb.md, simulated without numbers.
+"""Factors against the matrix: time of a clock by batch, and bytes from a site, without numbers.
 
   bench/sfb.py [--build build/release] [--clocks 6] [--only TEXT]
 

@@ -28,7 +28,7 @@ struct FactorsHeader {
     visit(Field{.name = "origin"}, self.origin);
     visit(Field{.name = "part"}, self.part);
     visit(Field{.name = "rows"}, self.rows);
-    visit(Field{.name = "parties", .min = 1}, self.parties);
+    visit(Field{.name = "parties", .min = 1, .max = 4096}, self.parties);
     visit(Field{.name = "repeat"}, self.repeat);
     visit(Field{.name = "u_bytes", .max = 0x1p43}, self.u_bytes);
     visit(Field{.name = "sparse"}, self.sparse);
