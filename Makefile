@@ -12,7 +12,7 @@ export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
-.PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia
+.PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb
 .PHONY: bench-strategies
 
 help:  ## this list
@@ -95,6 +95,9 @@ bench-shadow: build  ## shadowsync against its foreground twins in two scenarios
 
 bench-gaia: build  ## gaia against lock-step on 11 sites, simulated; MNIST from scripts/fetch-data
 	bench/gaia.py --resume build/gaia.json
+
+bench-sfb: build  ## factors against the matrix, simulated without numbers
+	bench/sfb.py
 
 bench-esync: build  ## esync against bsp in two scenarios, simulated
 	bench/esync.py --resume build/esync.json

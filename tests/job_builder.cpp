@@ -14,6 +14,8 @@ using flow::bytes_per_second;
 using testing::Quadratic;
 using namespace std::chrono_literals;
 
+// Of strategies that take factors: a fully connected layer of the learner.
+constexpr Quadratic::Config kFactored{.out = 8, .in = 16};
 constexpr float kStart = 6, kSlope = 1e-5f, kRate = 0.1f;
 
 float target_of(Rank rank) { return float(rank) - 0.3f * float(rank * rank); }
@@ -96,6 +98,8 @@ std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place)
   for (const Setting& setting : spec.parts.overlay.settings)
     parts.codes_down |= setting.key == "down_codec" && spec.parts.codec.entry->traits.close;
   parts.rate = kRate;
+  parts.batch = std::max(kFactored.factor_rows(), 32u);
+  parts.plain_sgd = spec.momentum == 0;
   parts.network = spec.phantom ? nullptr : believed_network(place);
   parts.stop = spec.stop;
   parts.stop.max_rounds = spec.rounds;
@@ -113,14 +117,17 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
   if (spec.phantom) {
     return std::make_unique<sim::PhantomLearner>(Layout::flat(spec.size), 32, 6400);
   }
+  const bool factored = spec.parts.sync.entry->traits.takes_factors;
   return std::make_unique<Quadratic>(
       spec.size, Quadratic::Config{.target = spec.target.value_or(target_of(rank)),
                                    .slope = kSlope,
                                    .start = kStart,
                                    .rate = kRate,
-                                   .momentum = 0.3f,
+                                   .momentum = spec.momentum,
                                    .samples = spec.equal_samples ? 4 : rank + 1,
-                                   .buffers = spec.buffers});
+                                   .buffers = spec.buffers,
+                                   .out = factored ? kFactored.out : 0,
+                                   .in = factored ? kFactored.in : 0});
 }
 
 Result<Evaluation> score_of(std::span<const float> x) {

@@ -42,6 +42,7 @@ struct JobSpec {
   std::uint64_t buffers = 5;
   std::uint32_t chunk_bytes = 512;
   bool equal_samples = true;
+  float momentum = 0.3f;             // of the local optimiser
   std::optional<float> target = {};  // all pull to it; absent: each to its own
   Round rounds = 4;
   std::uint32_t steps = 2;  // of strategies that have steps

@@ -20,6 +20,7 @@
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/selmcast/ssp_planning.h"
 #include "longhaul/sync/server/server_header.h"
+#include "longhaul/sync/sfb/headers.h"
 #include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
 #include "longhaul/sync/ssp.h"
@@ -60,6 +61,7 @@ void for_each_message(Visit&& visit) {
   family("selmcast_ssp", sync::selmcast::SspPlanning::Messages{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
+  family("sync/sfb", MessageList<sync::sfb::FactorsHeader, sync::sfb::ControlHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

@@ -18,12 +18,21 @@ struct LayerRange {
   Range range;
   std::vector<std::int64_t> shape;
   Role role = Role::parameter;
+  // Of a fully connected layer the learner can give the gradient as factors u and v
+  // (SufficientFactors, core/work.h).
+  enum class Linear : std::uint8_t {
+    none,
+    weight,  // {out, in}: its gradient is u^T v
+    bias     // {out}, the next one after its weight: its gradient is the sum of the rows of u
+  };
+  Linear linear = Linear::none;
 };
 
 class Layout {
  public:
   Layout() = default;
-  // CHECKs that the ranges tile [0, size) in order and that no parameter follows a buffer.
+  // CHECKs that the ranges tile [0, size) in order, that no parameter follows a buffer, and that
+  // fully connected layers have the shapes that LayerRange::Linear says.
   explicit Layout(std::vector<LayerRange> layers);
   // One nameless parameter: tests and phantom models.
   static std::shared_ptr<const Layout> flat(std::uint64_t size);
@@ -34,6 +43,8 @@ class Layout {
   Range buffers() const { return {parameters_, buffers_}; }
 
  private:
+  void check_linear(std::size_t at) const;
+
   std::vector<LayerRange> layers_;
   std::uint64_t parameters_ = 0;
   std::uint64_t buffers_ = 0;

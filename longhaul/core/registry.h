@@ -122,9 +122,11 @@ struct SyncParts {
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec = {};
   std::optional<Rank> server = {};
   bool codes_down = false;  // [server] down_codec = "same": the server writes in the job's codec
+  std::uint32_t batch = 1;  // [data] batch: the most samples of a step
   double rate = 0;          // [optimizer] rate, for servers that must know it; 0: not known
   // The share of it that a node's local step of this number, from 0, is taken with. Null: 1.
   std::function<double(std::uint64_t step)> rate_share = {};
+  bool plain_sgd = false;  // a local step is -rate times the gradient and nothing else
   std::shared_ptr<const flow::Wan> network = {};  // as OverlayParts
 };
 struct Preset {  // a key of another table that a sync kind sets unless the job file does
@@ -152,6 +154,7 @@ struct SyncTraits {
   std::string_view when_lost = {};  // what it does when a peer is lost, in words
   // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
   bool lets_return = false;
+  bool takes_factors = false;          // asks the learner for sufficient factors
   bool served = false;                 // talks to a server by itself, not through an overlay
   std::string_view only_overlay = {};  // the one [overlay] kind that goes with it; empty: any
 };

@@ -22,7 +22,7 @@ struct ArchiveWork {
     ar(w.mu);
     archive_snapshot(ar, w.anchor);
   }
-  void operator()(SufficientFactors& w) const { ar(w.layer); }
+  void operator()(SufficientFactors& w) const { ar(w.layers); }
   void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance); }
   void operator()(Score& w) const { archive_snapshot(ar, w.model); }
   template <class Empty>

@@ -22,9 +22,11 @@ struct ProximalStep {
   double mu = 0;
   Snapshot anchor;
 };
-// Gradient, and for linear layer `layer` its factors instead: u (batch x out) and v (batch x in).
+// Gradient, and beside it the factors of these layers' gradients: u (batch x out) and v (batch x
+// in), u^T v being the gradient. The numbers are those of the layout's entries that are
+// LayerRange::Linear::weight.
 struct SufficientFactors {
-  std::uint32_t layer = 0;
+  std::vector<std::uint32_t> layers;
 };
 // argmin over x of f(x) + <linear, x> + sum over (weight, anchor) of weight/2 |x - anchor|^2, in
 // fp64.
@@ -57,7 +59,7 @@ struct StepResult {
   std::uint64_t shard_size = 0;       // samples this node holds
   bool exhausted = false;             // an epoch of the shard ended with this step
   double accuracy = 0;                // Score only
-  std::vector<float> factors = {};    // SufficientFactors: u then v, row major
+  std::vector<float> factors = {};    // SufficientFactors: of each layer u then v, row major
   std::vector<double> solution = {};  // LocalSolve
   Time elapsed{0};                    // written by the host: virtual or real
 

@@ -24,7 +24,8 @@ TEST(Work, EveryKindSurvivesAnArchive) {
   const Work near = back_and_forth(ProximalStep{0.5, anchor});
   EXPECT_EQ(std::get<ProximalStep>(near).mu, 0.5);
   EXPECT_EQ(*std::get<ProximalStep>(near).anchor, *anchor);
-  EXPECT_EQ(std::get<SufficientFactors>(back_and_forth(SufficientFactors{4})).layer, 4u);
+  EXPECT_EQ(std::get<SufficientFactors>(back_and_forth(SufficientFactors{{4, 6}})).layers,
+            (std::vector<std::uint32_t>{4, 6}));
   EXPECT_EQ(std::get<Score>(back_and_forth(Score{})).model, nullptr);
   const Work solve = back_and_forth(LocalSolve{{1, 2}, {{0.5, {3, 4}}}, 1e-6});
   EXPECT_EQ(std::get<LocalSolve>(solve).anchors.at(0).second.at(1), 4);

@@ -222,10 +222,10 @@ at::Tensor Net::forward(const at::Tensor& input, bool train, std::uint64_t seed)
   return module_->forward({input}).toTensor();
 }
 
-at::Tensor Net::forward(const at::Tensor& input, std::uint32_t linear,
-                        LinearActivations& activations) {
+at::Tensor Net::forward(const at::Tensor& input, std::span<const std::uint32_t> linears,
+                        std::vector<LinearActivations>& activations) {
   prepare_compute_thread();
-  LH_CHECK(spec_ && linear < spec_->linears.size());
+  LH_CHECK(spec_);
   set_training(true);
   if (!records_activations_) {  // compiled when first asked for
     std::string list = "x";
@@ -236,7 +236,10 @@ at::Tensor Net::forward(const at::Tensor& input, std::uint32_t linear,
     records_activations_ = true;
   }
   const auto list = module_->get_method("taps")({input}).toTensorVector();
-  activations = {list[1 + 2 * linear], list[2 + 2 * linear]};
+  for (const std::uint32_t linear : linears) {
+    LH_CHECK(linear < spec_->linears.size());
+    activations.push_back({list[1 + 2 * linear], list[2 + 2 * linear]});
+  }
   return list[0];
 }
 

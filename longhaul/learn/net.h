@@ -17,7 +17,7 @@ struct Module;
 
 namespace longhaul::learn {
 
-// Input and output of one linear layer in a forward pass, for sufficient factors.
+// Input and output of one linear layer in a forward pass, for its sufficient factors.
 struct LinearActivations {
   at::Tensor input, output;
 };
@@ -46,8 +46,10 @@ class Net {
   // Throws what torch throws. In training mode running statistics move, and a model that draws
   // random numbers (dropout) draws them from `seed` alone, whichever thread runs it.
   at::Tensor forward(const at::Tensor& input, bool train, std::uint64_t seed = 0);
-  // The same in training mode, and input and output of the linear layer from linear_at().
-  at::Tensor forward(const at::Tensor& input, std::uint32_t linear, LinearActivations&);
+  // The same in training mode, with input and output of each of the linear layers, which are
+  // numbers from linear_at().
+  at::Tensor forward(const at::Tensor& input, std::span<const std::uint32_t> linears,
+                     std::vector<LinearActivations>&);
   // For the layout's entry `layer`; an Error if that is no linear layer's weight.
   Result<std::uint32_t> linear_at(std::uint32_t layer) const;
 

@@ -110,7 +110,7 @@ TEST_F(Script, WhatDoesNotFitIsSaidBeforeTheRun) {
   expect_refused(more, "2 4, where these data need 2 x 5");
 }
 
-TEST_F(Script, SufficientFactorsAreNotForIt) { EXPECT_FALSE(make()->step(SufficientFactors{0})); }
+TEST_F(Script, SufficientFactorsAreNotForIt) { EXPECT_FALSE(make()->step(SufficientFactors{{0}})); }
 
 // Modules made here, for what Python's layers do not have.
 std::string saved_module(const testing::TemporaryFolder& folder, const at::Tensor& a,

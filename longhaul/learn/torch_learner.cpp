@@ -51,14 +51,16 @@ StepResult TorchLearner::about(const Batch& batch) const {
           .exhausted = batch.last};
 }
 
-StepResult TorchLearner::backward(std::uint32_t linear, LinearActivations* activations) {
+StepResult TorchLearner::backward(std::span<const std::uint32_t> linears,
+                                  std::vector<LinearActivations>* activations) {
   flat_.upload_params();
   flat_.grads().zero_();
   Random random(parts_.seed, {Purpose::batches, batches_.step(), parts_.origin, kDropout});
   const Batch batch = batches_.next().to(device_);
-  const at::Tensor output = activations ? net_.forward(batch.input, linear, *activations)
+  const at::Tensor output = activations ? net_.forward(batch.input, linears, *activations)
                                         : net_.forward(batch.input, true, random.bits64());
-  if (activations) activations->output.retain_grad();
+  if (activations)
+    for (LinearActivations& one : *activations) one.output.retain_grad();
   const at::Tensor loss = batch_loss(output, batch.target, parts_.data->shape.task);
   loss.backward();
   StepResult result = about(batch);
@@ -106,17 +108,23 @@ Result<StepResult> TorchLearner::take(const ProximalStep& work) {
 }
 
 Result<StepResult> TorchLearner::take(const SufficientFactors& work) {
-  const auto linear = net_.linear_at(work.layer);
-  if (!linear) return linear.error();
-  LinearActivations activations;
-  StepResult result = backward(*linear, &activations);
+  std::vector<std::uint32_t> linears;
+  for (const std::uint32_t layer : work.layers) {
+    const auto linear = net_.linear_at(layer);
+    if (!linear) return linear.error();
+    linears.push_back(*linear);
+  }
+  if (linears.empty()) return take(Gradient{});
+  std::vector<LinearActivations> activations;
+  StepResult result = backward(linears, &activations);
   flat_.download_params();
   flat_.download_grads();
-  for (const at::Tensor& factor : {activations.output.grad(), activations.input.detach()}) {
-    const at::Tensor host = factor.to(at::kCPU).contiguous();
-    const float* values = host.data_ptr<float>();
-    result.factors.insert(result.factors.end(), values, values + host.numel());
-  }
+  for (const LinearActivations& one : activations)
+    for (const at::Tensor& factor : {one.output.grad(), one.input.detach()}) {
+      const at::Tensor host = factor.to(at::kCPU).contiguous();
+      const float* values = host.data_ptr<float>();
+      result.factors.insert(result.factors.end(), values, values + host.numel());
+    }
   return result;
 }
 

@@ -34,8 +34,10 @@ class TorchLearner final : public Learner {
   Result<StepResult> take(const ResetOptimizer&);
 
   // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
-  // and in `tap`, if any, input and output of that linear layer, with the output's gradient.
-  StepResult backward(std::uint32_t linear = 0, LinearActivations* activations = nullptr);
+  // and in `activations`, if any, input and output of these linear layers, with the gradients of
+  // the outputs.
+  StepResult backward(std::span<const std::uint32_t> linears = {},
+                      std::vector<LinearActivations>* activations = nullptr);
   StepResult about(const Batch&) const;
   void apply();
 

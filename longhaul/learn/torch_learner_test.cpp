@@ -338,23 +338,25 @@ TEST(TorchLearner, SufficientFactorsMultiplyToTheGradient) {
   const LearnerParts parts = mlp_parts();
   auto learner = make(parts), plain = make(parts);
   const Layout& layout = *learner->layout();
-  const StepResult result = take(*learner, SufficientFactors{2});
+  const StepResult result = take(*learner, SufficientFactors{{0, 2}});
   EXPECT_EQ(result.loss, take(*plain, Gradient{}).loss);
   const LayerRange& weight = layout.layers()[2];
   ASSERT_EQ(weight.name, "fc2.weight");
   const std::size_t out = 4, in = 16, batch = 8;
-  ASSERT_EQ(result.factors.size(), batch * (out + in));
+  const auto first = std::size_t(layout.layers()[0].shape[0] + layout.layers()[0].shape[1]);
+  ASSERT_EQ(result.factors.size(), batch * (first + out + in));
+  const float* factors = &result.factors[batch * first];
   for (std::size_t o = 0; o < out; ++o)
     for (std::size_t i = 0; i < in; ++i) {
       double sum = 0;
       for (std::size_t b = 0; b < batch; ++b)
-        sum += double(result.factors[b * out + o]) * result.factors[batch * out + b * in + i];
+        sum += double(factors[b * out + o]) * factors[batch * out + b * in + i];
       EXPECT_NEAR(sum, plain->grads()[weight.range.offset + o * in + i], 1e-6);
     }
   for (std::size_t i = 0; i < layout.size(); ++i)
     ASSERT_NEAR(learner->grads()[i], plain->grads()[i], 1e-6);
-  EXPECT_FALSE(learner->step(SufficientFactors{1}));  // a bias
-  EXPECT_FALSE(learner->step(SufficientFactors{99}));
+  EXPECT_FALSE(learner->step(SufficientFactors{{1}}));  // a bias
+  EXPECT_FALSE(learner->step(SufficientFactors{{99}}));
 }
 
 }  // namespace

@@ -11,15 +11,15 @@ PhantomLearner::PhantomLearner(std::shared_ptr<const Layout> layout, std::uint64
 }
 
 Result<StepResult> PhantomLearner::step(const Work& work) {
-  if (std::holds_alternative<SufficientFactors>(work) || std::holds_alternative<LocalSolve>(work))
+  if (std::holds_alternative<LocalSolve>(work))
     return invalid("a phantom learner has no numbers to solve for; give [model] a real kind");
   StepResult result{.shard_size = shard_size_};
   if (std::holds_alternative<ApplyGradient>(work) || std::holds_alternative<ResetOptimizer>(work))
     return result;
   result.samples = batch_;
-  const bool reads_on = std::holds_alternative<LocalStep>(work) ||
-                        std::holds_alternative<Gradient>(work) ||
-                        std::holds_alternative<ProximalStep>(work);
+  const bool reads_on =
+      std::holds_alternative<LocalStep>(work) || std::holds_alternative<Gradient>(work) ||
+      std::holds_alternative<SufficientFactors>(work) || std::holds_alternative<ProximalStep>(work);
   if (!reads_on) return result;
   result.samples = std::min(batch_, shard_size_ - seen_);
   seen_ += result.samples;

@@ -14,7 +14,8 @@ class PhantomLearner final : public Learner {
   std::shared_ptr<const Layout> layout() const override { return layout_; }
   std::span<float> params() override { return {}; }
   std::span<float> grads() override { return {}; }
-  // Loss 0. An Error for work that asks for numbers: sufficient factors, local solves.
+  // Loss 0. Sufficient factors are none: their sizes follow from the layout and `samples`. An
+  // Error for local solves.
   Result<StepResult> step(const Work&) override;
   void state(Archive& ar) override { ar(seen_); }
 

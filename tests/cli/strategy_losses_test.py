@@ -44,6 +44,8 @@ AGREED = [
     ("shadowsync", ["mode=foreground", "steps=3"], 200, "server"),
     ("gaia", [], 600, "server"),
     ("gaia", ["exchange=gaia_hubs"], 600, "server"),
+    ("sfb", [], 600, "server"),
+    ("sfb", ["spread=tree"], 600, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [

@@ -1,12 +1,31 @@
 #include "longhaul/core/testing/quadratic.h"
 
+#include <algorithm>
+
 #include "longhaul/base/overloaded.h"
 
 namespace longhaul::testing {
 Quadratic::Quadratic(std::uint64_t size, Config config) : config_(config) {
   LH_CHECK(config.buffers <= size);
   const auto length = std::int64_t(size - config.buffers);
-  std::vector<LayerRange> layers = {{"x", {0, std::uint64_t(length)}, {length}}};
+  const std::int64_t out = config.out, in = config.in, linear = out * (in + 1);
+  LH_CHECK(linear < length);
+  std::vector<LayerRange> layers;
+  if (out > 0) {
+    const auto weight = std::uint64_t(out * in);
+    layers.push_back({"fc.weight",
+                      {0, weight},
+                      {out, in},
+                      LayerRange::Role::parameter,
+                      LayerRange::Linear::weight});
+    layers.push_back({"fc.bias",
+                      {weight, std::uint64_t(out)},
+                      {out},
+                      LayerRange::Role::parameter,
+                      LayerRange::Linear::bias});
+  }
+  layers.push_back(
+      {"x", {std::uint64_t(linear), std::uint64_t(length - linear)}, {length - linear}});
   if (config.buffers > 0) {
     layers.push_back({"steps",
                       {std::uint64_t(length), config.buffers},
@@ -36,6 +55,17 @@ void Quadratic::apply(std::span<const float> gradient) {
   }
 }
 
+std::vector<float> Quadratic::factors() const {
+  const std::size_t out = config_.out, in = config_.in, rows = config_.factor_rows();
+  std::vector<float> all(rows * (out + in), 0.f);
+  for (std::size_t k = 0; k < out; ++k) {
+    all[k * out + k] = 1;
+    all[out * out + k] = grads_[out * in + k] - 1;  // the last row
+  }
+  std::copy_n(grads_.begin(), out * in, all.begin() + std::ptrdiff_t(rows * out));
+  return all;
+}
+
 Result<StepResult> Quadratic::step(const Work& work) {
   StepResult result{.samples = config_.samples, .shard_size = config_.samples, .exhausted = true};
   std::vector<float> g(params_.size(), 0.f);
@@ -52,6 +82,11 @@ Result<StepResult> Quadratic::step(const Work& work) {
                  [&](const Gradient&) {
                    result.loss = gradient(grads_);
                    count_buffers();
+                 },
+                 [&](const SufficientFactors& w) {
+                   result.loss = gradient(grads_);
+                   count_buffers();
+                   if (w.layers == std::vector<std::uint32_t>{0}) result.factors = factors();
                  },
                  [&](const ApplyGradient&) {
                    apply(grads_);
@@ -72,8 +107,9 @@ Result<StepResult> Quadratic::step(const Work& work) {
                  [&](const auto&) { result.samples = 0; },
              },
              work);
-  if (std::holds_alternative<SufficientFactors>(work) || std::holds_alternative<LocalSolve>(work) ||
-      std::holds_alternative<Score>(work))
+  const auto* wanted = std::get_if<SufficientFactors>(&work);
+  const bool none = wanted && !wanted->layers.empty() && result.factors.empty();
+  if (none || std::holds_alternative<LocalSolve>(work) || std::holds_alternative<Score>(work))
     return invalid("the quadratic learner has no such kind of work");
   return result;
 }

@@ -16,6 +16,10 @@ class Quadratic final : public Learner {
     float momentum = 0;
     std::uint64_t samples = 1;
     std::uint64_t buffers = 0;  // the last so many elements are buffers that count steps
+    // The first (in + 1) * out elements are a fully connected layer, weight and bias, if out > 0.
+    // Its factors have factor_rows() rows.
+    std::uint32_t out = 0, in = 0;
+    std::uint32_t factor_rows() const { return out + 1; }
   };
 
   Quadratic(std::uint64_t size, Config config);
@@ -31,6 +35,9 @@ class Quadratic final : public Learner {
  private:
   double gradient(std::span<float> out) const;  // returns the loss
   void apply(std::span<const float> gradient);
+  // Of grads(): the gradient of the weight, row by row of the identity, and one row more, which
+  // adds to the sum of the rows of u what the gradient of the bias is.
+  std::vector<float> factors() const;
 
   const Config config_;
   std::shared_ptr<const Layout> layout_;

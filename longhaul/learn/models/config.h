@@ -13,6 +13,7 @@ struct ModelConfig {
   std::string norm = "group";
   std::string path = "";
   double mbytes = 44.7;
+  std::vector<std::string> layers = {};
   std::string device = "auto";
 
   template <class Self, class Visit>
@@ -24,6 +25,10 @@ struct ModelConfig {
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);
     LONGHAUL_FIELD(mbytes, .doc = "phantom: size of the parameters, 4 bytes each", .max = 1e6,
                    .unit = "MB", .positive = true);
+    LONGHAUL_FIELD(layers, .doc =
+                               "phantom: the layers instead of mbytes, from input to output: "
+                               "\"4096x25088\" a fully connected one of outputs x inputs, "
+                               "\"9440000\" another of so many parameters");
     LONGHAUL_FIELD(device, .doc = "where the learner computes; auto: CUDA when there is one",
                    .choices = {"auto", "cpu", "cuda"}, .local = true);
   }

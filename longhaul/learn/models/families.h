@@ -33,7 +33,7 @@ Result<ModelSpec> lenet_spec(const ModelConfig&, const DataShape&);
 // blocks, 16, 32, 64 channels, shortcuts without parameters (their option A), global mean.
 // Images of at least 8x8.
 Result<ModelSpec> resnet20_spec(const ModelConfig&, const DataShape&);
-// One flat parameter of `mbytes`, without numbers: timing studies.
+// One flat parameter of `mbytes`, or `layers`, without numbers: timing studies.
 Result<ModelSpec> phantom_spec(const ModelConfig&, const DataShape&);
 
 }  // namespace longhaul::learn

@@ -16,7 +16,11 @@ const std::array kModels = {
     ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {}, lenet_spec},
     ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm"}, resnet20_spec},
     ModelEntry{"script", "your own: a TorchScript file", {"path"}, nullptr},
-    ModelEntry{"phantom", "sizes without numbers: timing studies", {"mbytes"}, phantom_spec, true},
+    ModelEntry{"phantom",
+               "sizes without numbers: timing studies",
+               {"mbytes", "layers"},
+               phantom_spec,
+               true},
 };
 
 std::vector<std::string_view> names() {

@@ -27,7 +27,8 @@ void SpecBuilder::line(const std::string& statement) { spec_.body += "  " + stat
 
 void SpecBuilder::tensor(const std::string& name, std::vector<std::int64_t> shape,
                          TensorSpec::Init init, double scale, LayerRange::Role role) {
-  spec_.tensors.push_back({name, std::move(shape), role, init, scale});
+  spec_.tensors.push_back(
+      {.name = name, .shape = std::move(shape), .role = role, .init = init, .scale = scale});
 }
 
 // torch_default is what torch::nn::Linear and Conv2d do: weight and bias uniform in
@@ -58,6 +59,9 @@ void SpecBuilder::linear(const std::string& name, std::int64_t in, std::int64_t 
   const auto index = std::uint32_t(spec_.linears.size());
   const std::string k = std::to_string(index);
   spec_.linears.push_back({name + ".weight", index});
+  using Linear = LayerRange::Linear;
+  spec_.tensors[spec_.tensors.size() - 2].linear = Linear::weight;
+  spec_.tensors.back().linear = Linear::bias;
   line("in_" + k + " = x");
   line("out_" + k + " = torch.linear(in_" + k + ", self." + name + ".weight, self." + name +
        ".bias)");
@@ -99,7 +103,8 @@ std::shared_ptr<const Layout> layout_of(const ModelSpec& spec) {
   std::vector<LayerRange> layers;
   std::uint64_t offset = 0;
   for (const TensorSpec& tensor : spec.tensors) {
-    layers.push_back({tensor.name, {offset, tensor.size()}, tensor.shape, tensor.role});
+    layers.push_back(
+        {tensor.name, {offset, tensor.size()}, tensor.shape, tensor.role, tensor.linear});
     offset += tensor.size();
   }
   return std::make_shared<const Layout>(std::move(layers));

@@ -16,6 +16,7 @@ struct TensorSpec {
   std::string name;  // "conv1.weight", as in a state_dict
   std::vector<std::int64_t> shape;
   LayerRange::Role role = LayerRange::Role::parameter;
+  LayerRange::Linear linear = LayerRange::Linear::none;
   Init init = Init::zeros;
   double scale = 0;  // uniform: in [-scale, scale); normal: the standard deviation
 

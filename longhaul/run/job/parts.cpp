@@ -37,6 +37,12 @@ std::function<double(std::uint64_t step)> rate_share_of(const Job& job) {
   };
 }
 
+bool is_plain_sgd(const Job& job) {
+  const auto optimizer = learn::read_optimizer(job.optimizer);
+  return optimizer && optimizer->kind == "sgd" && optimizer->momentum == 0 &&
+         optimizer->decay() == 0;
+}
+
 // A fresh transfer of the job, which has been made once before.
 std::function<std::unique_ptr<Transfer>()> transfer_maker(const Job& job, const Place& place) {
   return [entry = job.transfer.entry, settings = job.transfer.settings, place] {
@@ -124,6 +130,8 @@ Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& pl
   parts.make_codec = codec_maker(job, place);
   parts.server = job.server();
   parts.rate_share = rate_share_of(job);
+  parts.batch = std::uint32_t(number_of(job.data, {}, "batch", 32));
+  parts.plain_sgd = is_plain_sgd(job);
   parts.codes_down = job.server_table.down_codec == "same";
   parts.rate = rate_of(job);
   parts.network = job.believed;

@@ -145,6 +145,8 @@ void TestJob::make_node(Rank rank) {
   };
   parts.server = config_.server;
   parts.rate = double(config_.learners.at(0).rate);
+  parts.plain_sgd = config_.learners.at(0).momentum == 0;
+  parts.batch = config_.learners.at(0).factor_rows();
   auto strategy = (*entry)->make(sync, std::move(parts), place);
   Learner* learner = place.me().is(Role::worker) ? learners_[rank].get() : nullptr;
   nodes_[rank] = std::make_unique<Node>(place, *std::move(strategy), learner, *this);

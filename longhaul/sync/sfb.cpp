@@ -1,0 +1,470 @@
+#include "longhaul/sync/sfb.h"
+
+#include <algorithm>
+
+#include "longhaul/sync/entry.h"
+#include "longhaul/sync/flat.h"
+
+namespace longhaul::sync {
+namespace {
+
+constexpr Service kFactorService{.priority = 3}, kSfbControl{.priority = 5};
+constexpr std::uint32_t kMostNodes = 4096, kClocksUnread = 2, kControlsUnread = 8;
+constexpr std::uint64_t kMostRestBytes = 1000000;  // staleness > 0: sent to everybody
+
+StopConfig sfb_stop(StopConfig config, std::uint32_t staleness) {
+  if (staleness == 0) return config;
+  config.apart = staleness + 2;
+  config.reporter_counts = true;
+  return config;
+}
+
+// With site spread a site is one party: its uplink carries the factors of all its workers.
+sfb::Parts parts_for(const sfb::Config& config, const SyncParts& with, const Place& place) {
+  std::map<std::string, std::uint32_t> sites;
+  std::uint32_t workers = 0, most = 0;
+  for (const Member& member : *place.members)
+    if (member.is(Role::worker)) {
+      ++workers;
+      most = std::max(most, ++sites[member.site]);
+    }
+  const bool by_site = sfb::spread_of(config.spread, place) == sfb::Spread::site;
+  constexpr std::uint64_t kSpan = 1024;
+  const Coder coder(place.phantom, with.make_codec(false), nullptr);
+  const double bytes = double(coder.size(Coding::up, {0, kSpan})) / double(kSpan);
+  return {*place.layout,
+          std::uint64_t(with.batch) * (by_site ? most : 1),
+          by_site ? sites.size() : workers,
+          bytes,
+          bytes,
+          config};
+}
+
+Status check_sfb(const sfb::Config& config, const SyncParts& with, const Place& place) {
+  if (place.size() > kMostNodes)
+    return invalid("[sync] kind = \"sfb\": expected " + std::to_string(kMostNodes) +
+                   " nodes at most, found " + std::to_string(place.size()));
+  if (config.staleness == 0) return Ok{};
+  if (!with.plain_sgd)
+    return invalid(
+        "[sync] staleness: expected 0, or [optimizer] kind = \"sgd\" without momentum and "
+        "weight_decay: gradients are applied one by one, as they come");
+  const std::uint64_t rest = parts_for(config, with, place).rest_length() * sizeof(float);
+  if (rest > kMostRestBytes)
+    return invalid("[sync] staleness: expected 0, since " + std::to_string(rest) +
+                   " bytes of the gradient do not go as factors, and more than " +
+                   std::to_string(kMostRestBytes) + " are not sent to everybody");
+  return Ok{};
+}
+
+Result<std::unique_ptr<Strategy>> make_sfb(const Settings& settings, SyncParts with,
+                                           const Place& place) {
+  sfb::Config config;
+  LH_TRY(read_settings(settings, config));
+  LH_TRY(check_sfb(config, with, place));
+  return make_strategy<Sfb>(settings, std::move(with), place);
+}
+
+void adapt_sfb(const Settings& settings, SyncTraits& traits) {
+  const Setting* found = settings.find("staleness");
+  const auto* clocks = found ? std::get_if<std::int64_t>(&found->value.data) : nullptr;
+  if (!clocks || *clocks == 0) return;
+  traits.bits = Bits::schedule;
+  traits.takes_outer = false;
+}
+
+}  // namespace
+
+SyncEntry Sfb::entry() {
+  return strategy_entry<Sfb>(
+      {.name = "sfb",
+       .summary = "send the factors of a matrix gradient instead of the matrix",
+       .traits = {.no_feedback = "has nothing to add an error to: every clock has other factors",
+                  .takes_unbiased = false,
+                  .when_lost = "the others agree how many of its clocks count and go on",
+                  .takes_factors = true},
+       .small = {{"hash_every", {std::int64_t(2)}}, {"rule", {std::string("always")}}},
+       .costs = {{.rounds = "every step",
+                  .sent = "(n-1) factors; an exchange of the rest",
+                  .waits_for = "all, every step",
+                  .staleness = "0",
+                  .memory = "3 n factors",
+                  .when_lost = "its last 2 factors to some"},
+                 {.variant = "stale",
+                  .settings = {{"staleness", {std::int64_t(1)}}},
+                  .rounds = "every step",
+                  .sent = "(n-1) times factors and the rest",
+                  .waits_for = "the slowest, once s ahead",
+                  .staleness = "s clocks",
+                  .memory = "(3 s + 3) n factors",
+                  .when_lost = "its last 2 s + 2 factors to some"}},
+       .adapt = adapt_sfb},
+      make_sfb);
+}
+
+Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
+    : config_(config),
+      place_(place),
+      batch_(with.batch),
+      rate_(with.rate),
+      rate_share_(with.rate_share),
+      spread_(sfb::spread_of(config.spread, place)),
+      coder_(place.phantom, with.make_codec(false), nullptr),
+      parts_(parts_for(config, with, place)),
+      final_(std::move(with.overlay)),
+      outer_(std::move(with.outer)),
+      stop_(sfb_stop(with.stop, config.staleness)),
+      store_(std::max(1u, kinds_of_parts())) {
+  own(final_.overlay(), kOverlayChild);
+  std::uint64_t numbers = parts_.rest_length();
+  for (const sfb::FactorLayer& layer : parts_.layers()) numbers += batch_ * (layer.out + layer.in);
+  ChannelConfig factors{.stream = "factors", .limits = {}, .service = kFactorService};
+  factors.limits.vectors = kClocksUnread * (kinds_of_parts() + 1);
+  factors.limits.bytes =
+      kClocksUnread * numbers * sizeof(float) + factors.limits.vectors * channel::kMostHeaderBytes;
+  factors_ = std::make_unique<FactorChannel>(
+      place, factors, with.make_transfer(), nullptr, nullptr,
+      [this](Rank from, const sfb::FactorsHeader& header, const ContentShape& shape) {
+        return admit(from, header, shape);
+      });
+  control_ = std::make_unique<ControlChannel>(
+      place,
+      ChannelConfig{.stream = "sfb control",
+                    .limits = {kControlsUnread, kControlsUnread * channel::kMostHeaderBytes},
+                    .service = kSfbControl},
+      std::move(with.transfer), nullptr, nullptr,
+      [this](Rank, const sfb::ControlHeader& header, const ContentShape& shape) {
+        return admit_control(header, shape);
+      });
+  own(*control_, {1, "control"});
+  own(*factors_, {2, "factors"});
+  own(stop_, {3, "stop rule"});
+}
+
+// A clock's messages of one origin: of each layer, and when no mean is awaited of the rest.
+std::uint32_t Sfb::kinds_of_parts() const {
+  return std::uint32_t(parts_.layers().size()) + (is_eager() && parts_.rest_length() > 0 ? 1 : 0);
+}
+
+void Sfb::on_start(Turn&) { phase_ = Phase::ready; }
+
+// The overlay starts after its parent: the first clock begins here.
+void Sfb::on_progress(Turn& turn) {
+  if (phase_ == Phase::unstarted || phase_ == Phase::failed) return;
+  if (has_entered_) receive(turn);  // in the view that it was sent in
+  if (!has_entered_ || epoch_ != turn.view().epoch) enter_view(turn);
+  receive_control(turn);
+  while (phase_ != Phase::failed && advance(turn)) {
+  }
+}
+
+// One move, if one can be made now.
+bool Sfb::advance(Turn& turn) {
+  const Round s = config_.staleness;
+  switch (phase_) {
+    case Phase::ready:
+      if (is_eager()) apply_arrived(turn);
+      if (is_eager() && (!is_settled_ || !is_complete(clock_ - std::min(clock_, s)))) return false;
+      if (clock_ > 0 && is_eager()) turn.record("wait_s", clock_, seconds(turn.now() - asked_));
+      phase_ = Phase::computing;
+      if (parts_.layers().empty())
+        turn.compute(Gradient{});
+      else
+        turn.compute(SufficientFactors{parts_.entries()});
+      return false;
+    case Phase::exchanging:
+      if (has_factors() && (!is_settled_ || !is_complete(clock_ + 1))) return false;
+      if (!is_mean_here()) return false;
+      apply_sum(turn);
+      return false;
+    case Phase::deciding:
+      return decide(turn);
+    case Phase::flushing: {
+      apply_arrived(turn);
+      if (!is_settled_ || !is_complete(clock_)) return false;
+      const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+      if (!begun) return fail(begun.error(), turn), false;
+      phase_ = Phase::averaging;
+      return true;
+    }
+    case Phase::averaging:
+      if (!final_.take(turn)) return false;
+      phase_ = Phase::ended;
+      turn.finish();
+      return false;
+    case Phase::unstarted:
+    case Phase::computing:
+    case Phase::applying:
+    case Phase::ended:
+    case Phase::failed:
+      return false;
+  }
+  return false;
+}
+
+void Sfb::on_step(const StepResult& result, Turn&) { step_ = result; }
+
+void Sfb::on_computed(const Computed&, Turn& turn) {
+  const StepResult step = std::exchange(step_, {});
+  if (phase_ == Phase::applying) return end_clock(turn);
+  if (phase_ != Phase::computing) return;  // it has failed
+  if (!turn.place().phantom) turn.record("train_loss", clock_, step.loss);
+  asked_ = turn.now();
+  phase_ = Phase::exchanging;
+  send_factors(step, turn);
+  if (phase_ == Phase::failed) return;
+  if (!is_eager()) return begin_mean(step, turn);
+  apply_arrived(turn);
+  if (all_finite(turn.params())) return end_clock(turn);
+  fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
+}
+
+// u_p and v_p of each layer, from the layers nearest to the output down; with staleness, r_p.
+void Sfb::send_factors(const StepResult& step, Turn& turn) {
+  const bool phantom = turn.place().phantom;
+  std::uint64_t edge = 0;
+  for (const sfb::FactorLayer& layer : parts_.layers()) edge += layer.out + layer.in;
+  const std::uint64_t rows = phantom || edge == 0 ? step.samples : step.factors.size() / edge;
+  if (!phantom && (step.factors.size() != rows * edge || (edge > 0 && (rows < 1 || rows > batch_))))
+    return fail(invalid("the learner gives " + std::to_string(step.factors.size()) +
+                        " numbers as factors; expected 1 to " + std::to_string(batch_) +
+                        " rows of " + std::to_string(edge) + ", by [data] batch"),
+                turn);
+  if (!all_finite(step.factors) || !all_finite(turn.grads()))
+    return fail(not_finite("its gradient has values that are not finite; lower [optimizer] rate"),
+                turn);
+  sfb::FactorsHeader header{.epoch = epoch_,
+                            .clock = clock_,
+                            .origin = turn.self(),
+                            .rows = std::uint32_t(rows),
+                            .parties = std::uint32_t(live_.size()),
+                            .samples = step.samples};
+  const auto take = [&](VectorContent content) {
+    store_.add(header, content);
+    spread({header, std::move(content)}, turn);
+  };
+  const float* end = step.factors.data() + step.factors.size();
+  for (std::size_t i = parts_.layers().size(); i-- > 0;) {
+    const sfb::FactorLayer& layer = parts_.layers()[i];
+    sfb::Factors own;
+    if (!phantom) {
+      const float* v = end - rows * layer.in;
+      const float* u = v - rows * layer.out;
+      own = {{u, v}, {v, end}};
+      end = u;
+    }
+    header.part = std::uint32_t(i);
+    take(sfb::encode(header, layer, own, config_.sparse_v, coder_));
+  }
+  if (kinds_of_parts() == parts_.layers().size()) return;
+  header.part = kinds_of_parts() - 1;
+  header.rows = 0;
+  header.u_bytes = 0;
+  header.sparse = false;
+  header.pairs = 0;
+  take(sfb::encode(header, parts_.gather(turn.grads()), parts_.rest_length(), coder_));
+}
+
+void Sfb::begin_mean(const StepResult& step, Turn& turn) {
+  mean_.reset();
+  extras_.reset();
+  Overlay& overlay = final_.overlay();
+  Turn below = within(overlay, turn);
+  const auto weight = double(step.samples);
+  Status begun = Ok{};
+  if (parts_.rest_length() > 0) {
+    const std::vector<float> rest = parts_.gather(turn.grads());
+    begun =
+        overlay.begin({clock_, 0, 0}, {},
+                      {.values = rest, .length = parts_.rest_length(), .weight = weight}, below);
+  }
+  const std::uint64_t buffers_length = place_.layout->buffers().length;
+  if (begun && buffers_length > 0)
+    begun = overlay.begin(
+        {clock_, 0, 1}, {},
+        {.values = buffers(turn), .length = buffers_length, .weight = weight, .exact = true},
+        below);
+  if (!begun) fail(begun.error(), turn);
+}
+
+bool Sfb::is_mean_here() {
+  Overlay& overlay = final_.overlay();
+  const bool has_rest = parts_.rest_length() > 0, has_extras = place_.layout->buffers().length > 0;
+  if (has_rest && !mean_) mean_ = overlay.poll({clock_, 0, 0});
+  if (has_extras && !extras_) extras_ = overlay.poll({clock_, 0, 1});
+  return (!has_rest || mean_) && (!has_extras || extras_);
+}
+
+// g into grads(), and the optimiser over it: momentum moves once a clock.
+void Sfb::apply_sum(Turn& turn) {
+  turn.record("wait_s", clock_, seconds(turn.now() - asked_));
+  const auto g = turn.grads().first(parameter_count(turn.place()));
+  std::uint64_t samples = 0;
+  const std::vector<Rank> from = origins(clock_);
+  for (std::uint32_t part = 0; part < parts_.layers().size(); ++part) {
+    const sfb::FactorLayer& layer = parts_.layers()[part];
+    std::vector<sfb::Factors> factors;
+    std::vector<double> weights;
+    samples = 0;
+    for (const Rank origin : from) {
+      const auto& piece = store_.pieces(origin, clock_).at(part);
+      samples += piece.header.samples;
+      weights.push_back(double(piece.header.samples));
+      auto decoded = sfb::decode(piece.header, layer, piece.content, coder_);
+      LH_CHECK(decoded);  // it was when it came
+      factors.push_back(*std::move(decoded));
+    }
+    if (g.empty()) continue;
+    std::vector<sfb::FactorTerm> terms;
+    for (std::size_t i = 0; i < factors.size(); ++i)
+      terms.push_back({&factors[i], weights[i] / double(samples)});
+    sfb::weight_gradient(terms, layer.out, layer.in,
+                         g.subspan(layer.weight.offset, layer.weight.length));
+    if (layer.bias)
+      sfb::bias_gradient(terms, layer.out, g.subspan(layer.bias->offset, layer.bias->length));
+  }
+  if (mean_) {
+    if (!mean_->counted.empty()) parts_.scatter(mean_->values, g);
+    if (samples == 0) samples = std::uint64_t(mean_->weight);
+  }
+  if (extras_ && !g.empty())
+    std::copy(extras_->values.begin(), extras_->values.end(), buffers(turn).begin());
+  samples_ += samples;
+  mean_.reset();
+  extras_.reset();
+  outer_->apply(g);
+  phase_ = Phase::applying;
+  turn.compute(ApplyGradient{});
+}
+
+// Whole clocks of each origin, in its order; of the origins as they come.
+void Sfb::apply_arrived(Turn& turn) {
+  for (Rank origin = 0; origin < place_.size(); ++origin) {
+    Round& applied = applied_[origin];
+    for (const Round done = store_.done(origin); applied < done; ++applied) {
+      const auto& pieces = store_.pieces(origin, applied);
+      for (const auto& [part, piece] : pieces) apply_eagerly(piece, turn);
+      samples_ += pieces.begin()->second.header.samples;
+      turn.record("staleness", clock_, double(clock_) - double(applied));
+    }
+  }
+}
+
+void Sfb::apply_eagerly(const sfb::FactorStore::Piece& piece, Turn& turn) {
+  const auto w = parameters(turn);
+  if (w.empty()) return;
+  const sfb::FactorsHeader& header = piece.header;
+  const double share = rate_share_ ? rate_share_(header.clock) : 1;
+  const double by = rate_ * share / double(header.parties);
+  const auto subtract = [&](Range range, std::span<const float> g) {
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      float& value = w[range.offset + i];
+      value = float(double(value) - by * double(g[i]));
+    }
+  };
+  if (header.part == parts_.layers().size()) {
+    const auto rest = sfb::decode(header, parts_.rest_length(), piece.content, coder_);
+    LH_CHECK(rest);
+    std::span<const float> left = *rest;
+    for (const Range& range : parts_.rest()) {
+      subtract(range, left.first(range.length));
+      left = left.subspan(range.length);
+    }
+    return;
+  }
+  const sfb::FactorLayer& layer = parts_.layers()[header.part];
+  const auto factors = sfb::decode(header, layer, piece.content, coder_);
+  LH_CHECK(factors);
+  const sfb::FactorTerm term{&*factors, 1};
+  std::vector<float> g(layer.weight.length);
+  sfb::weight_gradient({&term, 1}, layer.out, layer.in, g);
+  subtract(layer.weight, g);
+  if (!layer.bias) return;
+  g.resize(layer.out);
+  sfb::bias_gradient({&term, 1}, layer.out, g);
+  subtract(*layer.bias, g);
+}
+
+void Sfb::end_clock(Turn& turn) {
+  phase_ = Phase::deciding;
+  ++clock_;
+  if (has_factors()) turn.record("sent_bytes", clock_ - 1, double(std::exchange(sent_bytes_, 0)));
+  // A survivor is at most s clocks behind, and may lack what others had sent s + 1 clocks before.
+  const Round kept = 2 * Round(config_.staleness) + 1;
+  if (clock_ > kept) store_.drop_before(clock_ - kept);
+  if (!is_eager()) compare_hashes(turn);
+  if (phase_ == Phase::failed) return;
+  asked_ = turn.now();
+  Turn below = within(stop_, turn);
+  stop_.round_done(clock_ - 1, turn.params(), samples_, below);
+}
+
+bool Sfb::decide(Turn& turn) {
+  const StopRule::Step step = stop_.after(clock_ - 1);
+  if (step == StopRule::Step::wait) return false;
+  if (step == StopRule::Step::go_on) {
+    phase_ = Phase::ready;
+    return true;
+  }
+  phase_ = is_eager() ? Phase::flushing : Phase::ended;
+  if (!is_eager()) turn.finish();
+  return true;
+}
+
+bool Sfb::is_complete(Round clocks) const {
+  for (const Rank rank : live_)
+    if (store_.done(rank) < clocks) return false;
+  return std::ranges::all_of(ends_, [&](const auto& end) {
+    return store_.done(end.first) >= std::min(end.second, clocks);
+  });
+}
+
+std::vector<Rank> Sfb::origins(Round clock) const {
+  std::vector<Rank> ranks = live_;
+  for (const auto& [rank, end] : ends_)
+    if (end > clock) ranks.push_back(rank);
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+void Sfb::fail(const Error& error, Turn& turn) {
+  phase_ = Phase::failed;
+  turn.fail({error.kind, "sfb, clock " + std::to_string(clock_) + ", site " +
+                             turn.place().me().site + " (rank " + std::to_string(turn.self()) +
+                             "): " + error.what});
+}
+
+std::string Sfb::waiting_for() const {
+  const auto list = [](std::string text, const std::vector<Rank>& ranks) {
+    for (const Rank rank : ranks) text += " " + std::to_string(rank);
+    return text;
+  };
+  if (phase_ == Phase::deciding) return stop_.waiting_for();
+  if (phase_ == Phase::averaging) return final_.waiting_for();
+  const bool flushes = phase_ == Phase::flushing, waits = phase_ == Phase::exchanging;
+  if (!flushes && !waits && phase_ != Phase::ready) return "";
+  if (!is_settled_)
+    return list("epoch " + std::to_string(epoch_) + ": which clocks ranks have:",
+                recovery_.missing());
+  const Round clocks = waits     ? clock_ + 1
+                       : flushes ? clock_
+                                 : clock_ - std::min<Round>(clock_, config_.staleness);
+  std::vector<Rank> late;
+  if (has_factors())
+    for (const Rank rank : origins(clocks > 0 ? clocks - 1 : 0))
+      if (store_.done(rank) < clocks) late.push_back(rank);
+  if (late.empty()) return waits ? final_.waiting_for() : "";
+  const std::string text = list("clock " + std::to_string(clocks) + " of ranks", late);
+  const std::string below = factors_->waiting_for();
+  return below.empty() ? text : text + "; " + below;
+}
+
+void Sfb::state(Archive& ar) {
+  ar.expect("sfb");
+  ar(phase_, clock_, samples_, mean_, extras_, store_, applied_, asked_, sent_bytes_);
+  ar(has_entered_, epoch_, live_, is_settled_, ends_, recovery_, hashes_);
+  outer_->state(ar);
+  coder_.state(ar);
+}
+
+}  // namespace longhaul::sync

@@ -1,0 +1,133 @@
+#pragma once
+// Sufficient factor broadcasting. Every worker holds a whole copy of the model. The gradient of a
+// fully connected layer is u^T v, K rows each for a batch of K: workers send each other u and v, K
+// (out + in) numbers, instead of out x in, and multiply.
+//   Xie et al., "Distributed machine learning via sufficient factor broadcasting", 2015
+//   (arXiv:1511.08486): factors from peer to peer; Zhang et al., "Poseidon: An Efficient
+//   Communication Architecture for Distributed Deep Learning on GPU Clusters", ATC 2017: the choice
+//   between factors and the matrix for each layer.
+//
+// Worker p of P, clock c, B_q samples in the step of worker q, staleness s:
+//   wait until every worker has sent clock c - s - 1
+//   u_p, v_p <- factors of each layer of Parts, r_p <- the rest of the gradient;  send u_p, v_p
+//   s = 0:  g <- sum B_q u_q^T v_q / sum B_q in the order of ranks, and the mean of r
+//           w <- opt(w, outer(g)), once a clock
+//   s > 0:  for each clock of each worker, when all of it has come:
+//           w <- w - rate(c) / P  u_q^T v_q;  r is sent beside the factors
+// The gradient of a bias is the sum of the rows of u. The order of the sums, tree and site spread,
+// the recovery of losses and the hashes are ours.
+#include <map>
+
+#include "longhaul/core/registry.h"
+#include "longhaul/core/vector_channel.h"
+#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/sfb/config.h"
+#include "longhaul/sync/sfb/encoding.h"
+#include "longhaul/sync/sfb/recovery.h"
+#include "longhaul/sync/sfb/spread.h"
+#include "longhaul/sync/sfb/store.h"
+
+namespace longhaul::sync {
+
+class Sfb final : public Strategy {
+ public:
+  static SyncEntry entry();
+  using Config = sfb::Config;
+  Sfb(const Config&, SyncParts, const Place&);
+
+  void on_start(Turn&) override;
+  void on_step(const StepResult&, Turn&) override;
+  void on_computed(const Computed&, Turn&) override;
+  void on_progress(Turn&) override;
+  Round rounds_done() const override { return clock_; }
+  std::string waiting_for() const override;
+  void state(Archive&) override;
+
+  // For tests, from outside.
+  const sfb::Parts& parts() const { return parts_; }
+  const sfb::FactorStore& store() const { return store_; }
+
+ private:
+  using FactorChannel = VectorChannel<sfb::FactorsHeader>;
+  using ControlChannel = VectorChannel<sfb::ControlHeader>;
+  enum class Phase : std::uint8_t {
+    unstarted,
+    ready,  // waits until it may begin its clock
+    computing,
+    exchanging,  // staleness 0: waits for the gradients of all
+    applying,    // the optimiser is at the sum
+    deciding,    // waits for a verdict
+    flushing,    // staleness > 0: the run is over; waits for the last clocks of the others
+    averaging,   // staleness > 0: takes part in the mean that the run ends with
+    ended,
+    failed
+  };
+
+  // --- sfb.cpp: the clocks of this worker ------------------------------------------------------
+  bool advance(Turn&);
+  bool is_eager() const { return config_.staleness > 0; }
+  bool has_factors() const { return kinds_of_parts() > 0; }
+  std::uint32_t kinds_of_parts() const;
+  void send_factors(const StepResult&, Turn&);
+  void begin_mean(const StepResult&, Turn&);
+  bool is_mean_here();
+  void apply_sum(Turn&);
+  void apply_arrived(Turn&);
+  void apply_eagerly(const sfb::FactorStore::Piece&, Turn&);
+  void end_clock(Turn&);
+  bool decide(Turn&);
+  // From clock 0 to before this one, all that counts is here.
+  bool is_complete(Round clocks) const;
+  std::vector<Rank> origins(Round clock) const;  // whose gradients of it count, ascending
+  void fail(const Error&, Turn&);
+
+  // --- sfb_exchange.cpp: what is sent and received ---------------------------------------------
+  Result<bool> admit(Rank from, const sfb::FactorsHeader&, const ContentShape&) const;
+  Result<bool> admit_control(const sfb::ControlHeader&, const ContentShape&) const;
+  bool counts(const sfb::FactorsHeader&) const;
+  void spread(const sfb::FactorStore::Piece&, Turn&);
+  void send(const std::vector<Rank>& to, const sfb::FactorStore::Piece&, Turn&);
+  void enter_view(Turn&);
+  void receive(Turn&);
+  Status check(const sfb::FactorsHeader&, const VectorContent&) const;
+  void receive_control(Turn&);
+  void settle(Turn&);
+  void repeat(Rank origin, Round from, Round end, Rank to, Turn&);
+  void compare_hashes(Turn&);
+  void note_hash(Rank, Round clock, std::uint64_t hash, Turn&);
+  std::vector<Rank> others() const;
+
+  const Config config_;
+  const Place place_;
+  const std::uint32_t batch_;
+  const double rate_;
+  const std::function<double(std::uint64_t step)> rate_share_;
+  const sfb::Spread spread_;
+  Coder coder_;
+  const sfb::Parts parts_;
+  gossip::FinalMean final_;  // its overlay also takes the mean of the rest
+  std::unique_ptr<Transform> outer_;
+  std::unique_ptr<FactorChannel> factors_;
+  std::unique_ptr<ControlChannel> control_;
+  StopRule stop_;
+
+  Phase phase_ = Phase::unstarted;
+  Round clock_ = 0;            // clocks done
+  std::uint64_t samples_ = 0;  // used by all, as far as applied here
+  StepResult step_;            // within one turn
+  std::optional<Outcome> mean_, extras_;
+  sfb::FactorStore store_;
+  std::map<Rank, Round> applied_;  // staleness > 0: clocks of each origin
+  Time asked_{0};
+  std::uint64_t sent_bytes_ = 0;  // of factors, to all receivers, in this clock
+
+  bool has_entered_ = false;  // its first view
+  Epoch epoch_ = 0;
+  std::vector<Rank> live_;      // workers of that view, ascending
+  bool is_settled_ = true;      // what counts of the lost is known
+  std::map<Rank, Round> ends_;  // of the lost: how many clocks count
+  sfb::Recovery recovery_;
+  std::map<Round, std::map<Rank, std::uint64_t>> hashes_;
+};
+
+}  // namespace longhaul::sync

@@ -1,0 +1,70 @@
+#pragma once
+// The settings of [sync] kind = "sfb" (sync/sfb.h), which its machines read, too.
+#include <string>
+
+#include "longhaul/base/fields.h"
+
+namespace longhaul::sync::sfb {
+
+struct Config {
+  std::uint32_t staleness = 0;
+  std::string rule = "bytes";
+  std::string spread = "auto";
+  bool sparse_v = true;
+  std::uint64_t hash_every = 100;
+  double rule_mbps = 100;
+  double rule_delay_ms = 40;
+  double rule_gflops = 2;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "staleness",
+                .doc = "the most clocks that a worker may lead the slowest one by when it begins "
+                       "the next; 0: all apply one sum in the order of ranks",
+                .max = 1000},
+          self.staleness);
+    visit(Field{.name = "rule",
+                .doc = "which fully connected layers go as factors: those for which factors are "
+                       "fewer bytes than the matrix; less time, by rule_*; all; none",
+                .choices = {"bytes", "time", "always", "never"}},
+          self.rule);
+    visit(
+        Field{.name = "spread",
+              .doc = "full: to every worker; tree: workers pass them on; site: one worker of each "
+                     "other site passes them on; auto: site where a site has several workers, "
+                     "else full up to 8 workers and tree beyond",
+              .choices = {"auto", "full", "tree", "site"}},
+        self.spread);
+    visit(
+        Field{.name = "sparse_v",
+              .doc = "with an exact codec, factors v of which less than half is not 0 go as pairs "
+                     "of index and value"},
+        self.sparse_v);
+    visit(Field{.name = "hash_every",
+                .doc = "staleness 0: workers compare hashes of their models after so many clocks, "
+                       "and a difference ends the run; 0: never",
+                .max = 1e12,
+                .unit = "clocks"},
+          self.hash_every);
+    visit(Field{.name = "rule_mbps",
+                .doc = "rule = \"time\": what a worker can send",
+                .max = 1e9,
+                .unit = "Mbit/s",
+                .positive = true},
+          self.rule_mbps);
+    visit(Field{.name = "rule_delay_ms",
+                .doc = "rule = \"time\": one way",
+                .min = 0,
+                .max = 1e6,
+                .unit = "ms"},
+          self.rule_delay_ms);
+    visit(Field{.name = "rule_gflops",
+                .doc = "rule = \"time\": speed at which factors are multiplied",
+                .max = 1e9,
+                .unit = "Gflop/s",
+                .positive = true},
+          self.rule_gflops);
+  }
+};
+
+}  // namespace longhaul::sync::sfb

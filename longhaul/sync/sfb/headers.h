@@ -1,0 +1,63 @@
+#pragma once
+// The headers of the two streams of sync/sfb.h.
+#include <vector>
+
+#include "longhaul/core/types.h"
+
+namespace longhaul::sync::sfb {
+
+// Of the stream of factors. (origin, clock, part) names what is sent; content: encoding.h.
+struct FactorsHeader {
+  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
+  static constexpr std::string_view kName = "factors";
+  Epoch epoch = 0;  // of the view in which it was sent, or sent again
+  Round clock = 0;  // of its origin, from 0
+  Rank origin = 0;
+  std::uint32_t part = 0;     // a layer that goes as factors; or the rest of the gradient
+  std::uint32_t rows = 0;     // of u and v
+  std::uint32_t parties = 1;  // live workers when it was computed
+  bool repeat = false;        // sent again after a loss, and not passed on
+  std::uint64_t u_bytes = 0;  // how many of the bytes are u
+  bool sparse = false;        // v as pairs of index and value
+  std::uint64_t pairs = 0;    // of a sparse v
+  std::uint64_t samples = 0;  // that the gradient is the mean over
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
+    visit(Field{.name = "origin"}, self.origin);
+    visit(Field{.name = "part"}, self.part);
+    visit(Field{.name = "rows"}, self.rows);
+    visit(Field{.name = "parties", .min = 1, .max = 4096}, self.parties);
+    visit(Field{.name = "repeat"}, self.repeat);
+    visit(Field{.name = "u_bytes", .max = 0x1p43}, self.u_bytes);
+    visit(Field{.name = "sparse"}, self.sparse);
+    visit(Field{.name = "pairs", .max = 0x1p40}, self.pairs);
+    visit(Field{.name = "samples", .min = 1, .max = 0x1p40}, self.samples);
+  }
+};
+
+// Of the stream of control messages, without a vector.
+struct ControlHeader {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "control";
+  enum class Kind : std::uint8_t {
+    report,  // after a loss: of each rank, how many clocks are here in full
+    hash     // of the model after `clock` clocks
+  };
+  Kind kind = Kind::report;
+  Epoch epoch = 0;
+  Round clock = 0;
+  std::uint64_t hash = 0;
+  std::vector<Round> done;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "kind", .max = 1}, self.kind);
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
+    visit(Field{.name = "hash"}, self.hash);
+    visit(Field{.name = "done", .max = 4096}, self.done);
+  }
+};
+
+}  // namespace longhaul::sync::sfb

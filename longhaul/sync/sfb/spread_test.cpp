@@ -1,0 +1,98 @@
+#include "longhaul/sync/sfb/spread.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/base/testing/effort.h"
+
+namespace longhaul::sync::sfb {
+namespace {
+
+constexpr Rank kOrigins = longhaul::testing::kStride > 1 ? 5 : 1;  // one in so many
+
+// `sites` sites of workers, rank by rank the next site.
+Place place_with(std::uint32_t workers, std::uint32_t sites) {
+  Members members;
+  for (Rank rank = 0; rank < workers; ++rank)
+    members.push_back({"site" + std::to_string(rank % sites), rank / sites});
+  Place place;
+  place.members = std::make_shared<const Members>(std::move(members));
+  return place;
+}
+
+std::vector<Rank> first_ranks(std::uint32_t count) {
+  std::vector<Rank> ranks(count);
+  for (Rank rank = 0; rank < count; ++rank) ranks[rank] = rank;
+  return ranks;
+}
+
+// How far each worker is from the origin. Fails if one is reached twice or not at all.
+std::map<Rank, unsigned> depths(Spread spread, Rank origin, const std::vector<Rank>& workers,
+                                const Place& place) {
+  std::map<Rank, unsigned> depth{{origin, 0}};
+  std::vector<Rank> queue = {origin};
+  for (std::size_t i = 0; i < queue.size(); ++i)
+    for (const Rank to : next_hops(spread, origin, queue[i], workers, place)) {
+      EXPECT_TRUE(depth.emplace(to, depth[queue[i]] + 1).second) << to << " is reached twice";
+      queue.push_back(to);
+    }
+  EXPECT_EQ(depth.size(), workers.size());
+  return depth;
+}
+
+unsigned deepest(const std::map<Rank, unsigned>& depth) {
+  unsigned most = 0;
+  for (const auto& [rank, at] : depth) most = std::max(most, at);
+  return most;
+}
+
+// sfb.md 7.
+TEST(SfbSpread, ReachesEachWorkerOnceInLogarithmicDepth) {
+  for (std::uint32_t count = 2; count < 40; ++count) {
+    const Place place = place_with(count, 5);
+    unsigned log = 0;
+    while ((1u << log) < count) ++log;
+    for (Rank origin = 0; origin < count; origin += kOrigins) {
+      EXPECT_EQ(deepest(depths(Spread::full, origin, first_ranks(count), place)), 1u);
+      EXPECT_LE(deepest(depths(Spread::tree, origin, first_ranks(count), place)), log);
+      EXPECT_LE(deepest(depths(Spread::site, origin, first_ranks(count), place)), 2u);
+      EXPECT_LE(next_hops(Spread::tree, origin, origin, first_ranks(count), place).size(), log);
+    }
+  }
+}
+
+TEST(SfbSpread, LeavesOutTheLost) {
+  const Place place = place_with(9, 3);
+  const std::vector<Rank> live = {0, 2, 3, 5, 7, 8};
+  for (const Spread spread : {Spread::full, Spread::tree, Spread::site})
+    for (const Rank origin : live)
+      for (const auto& [rank, depth] : depths(spread, origin, live, place))
+        EXPECT_TRUE(std::binary_search(live.begin(), live.end(), rank));
+}
+
+// One copy crosses to each other site, and several workers of a site take turns to pass it on.
+TEST(SfbSpread, OfSitesSendsOneCopyToEach) {
+  const Place place = place_with(16, 4);
+  std::map<Rank, int> relayed;
+  for (Rank origin = 0; origin < 16; ++origin) {
+    int across = 0;
+    for (Rank self = 0; self < 16; ++self)
+      for (const Rank to : next_hops(Spread::site, origin, self, first_ranks(16), place)) {
+        if (place.member(to).site == place.member(self).site) continue;
+        ++across;
+        ++relayed[to];
+      }
+    EXPECT_EQ(across, 3);
+  }
+  EXPECT_EQ(relayed.size(), 12u) << "of each site those of other numbers than its own";
+}
+
+TEST(SfbSpread, IsChosenByTheWorkersOfTheJob) {
+  EXPECT_EQ(spread_of("auto", place_with(8, 8)), Spread::full);
+  EXPECT_EQ(spread_of("auto", place_with(9, 9)), Spread::tree);
+  EXPECT_EQ(spread_of("auto", place_with(8, 4)), Spread::site);
+  EXPECT_EQ(spread_of("auto", place_with(8, 1)), Spread::full);
+  EXPECT_EQ(spread_of("tree", place_with(2, 2)), Spread::tree);
+}
+
+}  // namespace
+}  // namespace longhaul::sync::sfb
