@@ -13,6 +13,7 @@ struct ModelConfig {
   std::string norm = "group";
   std::string path = "";
   double mbytes = 44.7;
+  std::uint32_t layers = 2, width = 64, heads = 2, context = 0;
   std::string device = "auto";
 
   template <class Self, class Visit>
@@ -24,6 +25,13 @@ struct ModelConfig {
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);
     LONGHAUL_FIELD(mbytes, .doc = "phantom: size of the parameters, 4 bytes each", .max = 1e6,
                    .unit = "MB", .positive = true);
+    LONGHAUL_FIELD(layers, .doc = "gpt: blocks of attention and a feed-forward layer", .min = 1,
+                   .max = 1000);
+    LONGHAUL_FIELD(width, .doc = "gpt: numbers that stand for a byte; a multiple of heads",
+                   .min = 1, .max = 65536);
+    LONGHAUL_FIELD(heads, .doc = "gpt: of the attention", .min = 1, .max = 1000);
+    LONGHAUL_FIELD(context, .doc = "gpt: most bytes of an input; 0: those of a sample",
+                   .max = 65536);
     LONGHAUL_FIELD(device, .doc = "where the learner computes; auto: CUDA when there is one",
                    .choices = {"auto", "cpu", "cuda"}, .local = true);
   }

@@ -15,6 +15,10 @@ const std::array kModels = {
     ModelEntry{"mlp", "fully connected layers with ReLU", {"hidden"}, mlp_spec},
     ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {}, lenet_spec},
     ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm"}, resnet20_spec},
+    ModelEntry{"gpt",
+               "a transformer that predicts bytes",
+               {"layers", "width", "heads", "context"},
+               gpt_spec},
     ModelEntry{"script", "your own: a TorchScript file", {"path"}, nullptr},
     ModelEntry{"phantom", "sizes without numbers: timing studies", {"mbytes"}, phantom_spec, true},
 };
