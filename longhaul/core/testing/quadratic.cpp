@@ -6,7 +6,9 @@ namespace longhaul::testing {
 Quadratic::Quadratic(std::uint64_t size, Config config) : config_(config) {
   LH_CHECK(config.buffers <= size);
   const auto length = std::int64_t(size - config.buffers);
-  std::vector<LayerRange> layers = {{"x", {0, std::uint64_t(length)}, {length}}};
+  std::vector<std::int64_t> shape = {length};
+  if (config.columns > 0) shape = {length / config.columns, config.columns};
+  std::vector<LayerRange> layers = {{"x", {0, std::uint64_t(length)}, std::move(shape)}};
   if (config.buffers > 0) {
     layers.push_back({"steps",
                       {std::uint64_t(length), config.buffers},
