@@ -113,6 +113,9 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
   if (spec.phantom) {
     return std::make_unique<sim::PhantomLearner>(Layout::flat(spec.size), 32, 6400);
   }
+  // A matrix where that comes out even: what factors matrices has something to do.
+  constexpr std::int64_t kColumns = 16;
+  const bool even = (spec.size - spec.buffers) % std::uint64_t(kColumns) == 0;
   return std::make_unique<Quadratic>(
       spec.size, Quadratic::Config{.target = spec.target.value_or(target_of(rank)),
                                    .slope = kSlope,
@@ -120,6 +123,7 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
                                    .rate = kRate,
                                    .momentum = 0.3f,
                                    .samples = spec.equal_samples ? 4 : rank + 1,
+                                   .columns = even ? kColumns : 0,
                                    .buffers = spec.buffers});
 }
 

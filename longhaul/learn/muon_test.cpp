@@ -73,7 +73,7 @@ TEST(Muon, MovesMatricesAlongTheOrthogonalisedMomentum) {
       model.grads.copy_(numbers({62}, 10 + std::uint64_t(i)));
       momentum = 0.95 * momentum + model.grads;
       const at::Tensor direction = nesterov ? model.grads + 0.95 * momentum : momentum;
-      for (const auto& [layer, rows, columns] : {std::tuple{1, 6, 3}, {3, 2, 12}}) {
+      for (const auto& [layer, rows, columns] : {std::tuple{1, 6, 3}, std::tuple{3, 2, 12}}) {
         const at::Tensor update =
             orthogonalised(model.part(direction, std::size_t(layer)).view({rows, columns}));
         at::Tensor weight = model.part(expected, std::size_t(layer));

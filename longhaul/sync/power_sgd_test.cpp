@@ -21,7 +21,8 @@ std::vector<Quadratic::Config> power_learners(std::uint32_t n, std::uint64_t buf
   return all;
 }
 
-TestJob::Config power_job(std::uint32_t n, double rank, Round rounds, std::uint64_t buffers = 0) {
+TestJob::Config power_job(std::uint32_t n, std::int64_t rank, Round rounds,
+                          std::uint64_t buffers = 0) {
   return {.sync = "power_sgd",
           .settings = {{"rank", {rank}}},
           .learners = power_learners(n, buffers),
