@@ -14,6 +14,8 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb
 .PHONY: bench-strategies
+.PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia
+.PHONY: bench-text bench-strategies
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -104,6 +106,9 @@ bench-esync: build  ## esync against bsp in two scenarios, simulated
 
 bench-ds-sync: build  ## ds_sync against bsp in six scenarios, simulated
 	bench/ds_sync.py
+
+bench-text: build  ## bits per byte and bytes of three strategies on text, simulated; scripts/fetch-data sotu
+	bench/text.py
 
 bench-strategies: build  ## every strategy, simulated and over sockets in the emulated WAN; as root
 	bench/strategies.py --resume build/strategies.json

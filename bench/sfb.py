@@ -24,7 +24,7 @@ max_rounds = {clocks}
 every_rounds = 1000
 [model]
 kind = "phantom"
-layers = ["{out}x{inputs}"]
+shapes = ["{out}x{inputs}"]
 [data]
 kind = "none"
 batch = {batch}

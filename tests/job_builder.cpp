@@ -118,6 +118,9 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
     return std::make_unique<sim::PhantomLearner>(Layout::flat(spec.size), 32, 6400);
   }
   const bool factored = spec.parts.sync.entry->traits.takes_factors;
+  // A matrix where that comes out even: what factors matrices has something to do.
+  constexpr std::int64_t kColumns = 16;
+  const bool even = (spec.size - spec.buffers) % std::uint64_t(kColumns) == 0;
   return std::make_unique<Quadratic>(
       spec.size, Quadratic::Config{.target = spec.target.value_or(target_of(rank)),
                                    .slope = kSlope,
@@ -125,6 +128,7 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
                                    .rate = kRate,
                                    .momentum = spec.momentum,
                                    .samples = spec.equal_samples ? 4 : rank + 1,
+                                   .columns = even && !factored ? kColumns : 0,
                                    .buffers = spec.buffers,
                                    .out = factored ? kFactored.out : 0,
                                    .in = factored ? kFactored.in : 0});

@@ -24,23 +24,25 @@ std::string percent(const std::optional<double>& share, int digits) {
 }
 
 std::string target_head(const Summary& s) {
+  if (s.target_bits_per_byte) return fmt::format("time to {:g} bits", *s.target_bits_per_byte);
   return s.target_accuracy ? fmt::format("time to {:g} %", 100 * *s.target_accuracy)
                            : std::string("time");
 }
 
 std::vector<std::string> row_of(const std::string& label, const Summary& s) {
   const std::string time = is_interrupted(s)    ? "interrupted"
-                           : !s.target_accuracy ? run::duration_text(s.time_s)
+                           : !s.has_target()    ? run::duration_text(s.time_s)
                            : s.time_to_target_s ? run::duration_text(*s.time_to_target_s)
                                                 : std::string("not reached");
-  return {label,
-          s.overlay,
-          time,
-          fmt::format("{}", s.rounds),
-          fmt::format("{:.2f}", double(s.wan_bytes) / 1e6),
-          percent(s.compute_utilisation, 1),
-          percent(s.final_accuracy, 2),
-          run::duration_text(s.real_s)};
+  return {
+      label,
+      s.overlay,
+      time,
+      fmt::format("{}", s.rounds),
+      fmt::format("{:.2f}", double(s.wan_bytes) / 1e6),
+      percent(s.compute_utilisation, 1),
+      s.bits_per_byte() ? fmt::format("{:.4f}", *s.bits_per_byte()) : percent(s.final_accuracy, 2),
+      run::duration_text(s.real_s)};
 }
 
 int compare(const CompareArgs& args) {
@@ -52,11 +54,12 @@ int compare(const CompareArgs& args) {
   std::vector<std::vector<std::string>> rows;
   auto results = nlohmann::ordered_json::array();
   int worst = kDone;
-  std::string head;
+  std::string head, score;
   for (const ComparedJob& entry : *entries) {
     auto summary = run::simulate(entry.job, args.common.one_of_several(base + "/" + entry.label));
     if (!summary) return print_error(summary.error());
     head = target_head(*summary);
+    score = summary->data == "text" ? "bits/byte" : "accuracy";
     rows.push_back(row_of(entry.label, *summary));
     results.push_back(to_json(*summary));
     worst = std::max(worst, exit_code(*summary));
@@ -68,7 +71,7 @@ int compare(const CompareArgs& args) {
     fmt::print("{}\n", object.dump(2));
   } else {
     fmt::print("{}", text_table({entries->front().job.job.name, "overlay", head, "rounds", "WAN MB",
-                                 "computing", "accuracy", "real time"},
+                                 "computing", score, "real time"},
                                 rows));
     fmt::print(
         "\nTimes are virtual but for the last column; computing is the share of it that sites "

@@ -84,18 +84,22 @@ void print_members(const run::Job& job) {
 void print_partition(const run::PartitionTable& table) {
   if (table.workers.empty()) return;
   std::vector<std::string> head = {"site"};
+  constexpr std::size_t kColumns = 20;  // more labels than these are counted, not listed
   const std::size_t labels = table.counts.front().size();
-  for (std::size_t label = 0; label < labels; ++label)
+  if (labels > kColumns) head.push_back("labels");
+  for (std::size_t label = 0; label < labels && labels <= kColumns; ++label)
     head.push_back(labels > 1 ? fmt::format("{}", label) : "samples");
   if (labels > 1) head.push_back("all");
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < table.workers.size(); ++i) {
     std::vector<std::string> row = {table.workers[i]};
-    std::uint64_t sum = 0;
+    std::uint64_t sum = 0, held = 0;
     for (std::uint64_t count : table.counts[i]) {
-      row.push_back(fmt::format("{}", count));
+      if (labels <= kColumns) row.push_back(fmt::format("{}", count));
       sum += count;
+      held += count > 0;
     }
+    if (labels > kColumns) row.push_back(fmt::format("{} of {}", held, labels));
     if (labels > 1) row.push_back(fmt::format("{}", sum));
     rows.push_back(std::move(row));
   }

@@ -59,8 +59,11 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
              run::duration_text(s.time_s), time, run::to_string(s.stop_reason));
   if (s.final_accuracy)
     fmt::print("  accuracy {}, loss {:.4f}\n", percent(s.final_accuracy), *s.final_loss);
-  if (s.target_accuracy)
-    fmt::print("  target {} {}\n", percent(s.target_accuracy),
+  if (s.bits_per_byte()) fmt::print("  {:.4f} bits per byte\n", *s.bits_per_byte());
+  if (s.has_target())
+    fmt::print("  target {} {}\n",
+               s.target_accuracy ? percent(s.target_accuracy)
+                                 : fmt::format("{:g} bits per byte", *s.target_bits_per_byte),
                s.time_to_target_s ? "reached at " + run::duration_text(*s.time_to_target_s)
                                   : std::string("not reached"));
   fmt::print("  {} in {} messages between sites, compute utilisation {}\n",

@@ -70,6 +70,7 @@ constexpr Measure kMeasures[] = {
     {"time_to_target_s", [](const Summary& s) { return s.time_to_target_s; }},
     {"final_accuracy", [](const Summary& s) { return s.final_accuracy; }},
     {"final_loss", [](const Summary& s) { return s.final_loss; }},
+    {"bits_per_byte", [](const Summary& s) { return s.bits_per_byte(); }},
     {"rounds", [](const Summary& s) { return std::optional(double(s.rounds)); }},
     {"wan_bytes", [](const Summary& s) { return std::optional(double(s.wan_bytes)); }},
     {"compute_utilisation", [](const Summary& s) { return std::optional(s.compute_utilisation); }},

@@ -2,6 +2,11 @@
 
 namespace longhaul {
 
+bool StopConfig::reached(const Evaluation& evaluation) const {
+  return (target_accuracy && evaluation.accuracy >= *target_accuracy) ||
+         (target_loss && evaluation.loss <= *target_loss);
+}
+
 bool StopRule::is_reporter(const Turn& turn) const {
   return senior_worker(turn.place(), turn.view()) == turn.self() && unheard_.empty();
 }
@@ -41,7 +46,7 @@ StopRule::Step StopRule::after(Round round) {
 void StopRule::on_scored(Round round, const Evaluation& evaluation, Turn& turn) {
   if (!is_reporter(turn) || verdicts_.contains(round) || !open_.contains(round)) return;
   Verdict verdict{round, Reason::none};
-  if (config_.target_accuracy && evaluation.accuracy >= *config_.target_accuracy) {
+  if (config_.reached(evaluation)) {
     verdict.reason = Reason::target;
   } else if (config_.max_hours && seconds(turn.now()) >= *config_.max_hours * 3600) {
     verdict.reason = Reason::max_hours;

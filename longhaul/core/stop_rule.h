@@ -13,6 +13,7 @@ namespace longhaul {
 
 struct StopConfig {
   std::optional<double> target_accuracy = {};
+  std::optional<double> target_loss = {};
   Round max_rounds = 100;
   std::optional<double> max_hours = {};
   std::uint64_t max_samples = 0;  // 0: no limit; max_epochs times the samples of all sites
@@ -22,6 +23,9 @@ struct StopConfig {
   Round apart = 1;                // the most rounds that one node may be ahead of another
   // Nodes know different counts of the samples: the reporter's, at a round that it reports, counts.
   bool reporter_counts = false;
+
+  // A target is given, and the model has come to it.
+  bool reached(const Evaluation&) const;
 };
 
 class StopRule final : public Machine {

@@ -3,9 +3,28 @@
 #include <algorithm>
 
 namespace longhaul::learn {
+namespace {
+
+Batch gather_text(const DataSet& data, std::span<const std::uint32_t> samples) {
+  const std::size_t width = data.shape.width();
+  Batch batch;
+  batch.input = at::empty({std::int64_t(samples.size()), std::int64_t(width)}, at::kLong);
+  batch.target = at::empty_like(batch.input);
+  auto* input = batch.input.data_ptr<std::int64_t>();
+  auto* target = batch.target.data_ptr<std::int64_t>();
+  for (const std::uint32_t sample : samples) {
+    const auto window = data.window(sample);
+    input = std::copy(window.begin(), window.end() - 1, input);
+    target = std::copy(window.begin() + 1, window.end(), target);
+  }
+  return batch;
+}
+
+}  // namespace
 
 Batch gather(const DataSet& data, std::span<const std::uint32_t> samples) {
   const DataShape& shape = data.shape;
+  if (shape.task == Task::text) return gather_text(data, samples);
   const auto count = std::int64_t(samples.size());
   std::vector<std::int64_t> sizes = {count};
   sizes.insert(sizes.end(), shape.sample.begin(), shape.sample.end());

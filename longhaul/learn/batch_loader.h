@@ -7,8 +7,9 @@
 namespace longhaul::learn {
 
 struct Batch {
-  at::Tensor input;   // batch x sample shape, float32
-  at::Tensor target;  // batch, int64: classes; or batch x targets, float32: numbers
+  at::Tensor input;  // batch x sample shape, float32; text: batch x context, int64
+  // batch, int64: classes; batch x targets, float32: numbers; batch x context, int64: next bytes
+  at::Tensor target;
   bool last = false;  // an epoch of the shard ends with it
 
   Batch to(at::Device device) const { return {input.to(device), target.to(device), last}; }

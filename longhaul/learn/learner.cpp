@@ -22,13 +22,18 @@ Status try_model(Net& net, const LearnerParts& parts, at::Device device) {
     const Batch batch = gather(*parts.data, std::vector{first, first}).to(device);
     const at::Tensor output = net.forward(batch.input, false);
     const bool binary = shape.task == Task::classification && shape.outputs == 2;
+    if (shape.task == Task::text && output.dim() == 3 && output.size(0) == 2 &&
+        output.size(1) == batch.input.size(1) && output.size(2) == shape.outputs)
+      return Ok{};
     if (output.dim() == 2 && output.size(0) == 2 &&
         (output.size(1) == shape.outputs || (binary && output.size(1) == 1)))
       return Ok{};
     std::string sizes;
     for (std::int64_t extent : output.sizes()) sizes += " " + std::to_string(extent);
     return invalid(name + " answers a batch of 2 with a tensor of sizes" + sizes +
-                   ", where these data need 2 x " + std::to_string(shape.outputs));
+                   ", where these data need 2 x " +
+                   (shape.task == Task::text ? std::to_string(batch.input.size(1)) + " x " : "") +
+                   std::to_string(shape.outputs));
   });
 }
 

@@ -10,9 +10,13 @@ using torch::optim::AdamParamState;
 using torch::optim::AdamWParamState;
 using torch::optim::SGDParamState;
 
-FlatOptimizer::FlatOptimizer(OptimizerConfig config, const at::Tensor& params,
+FlatOptimizer::FlatOptimizer(OptimizerConfig config, const Layout& layout, const at::Tensor& params,
                              const at::Tensor& grads)
     : config_(std::move(config)), params_(params) {
+  if (config_.kind == "muon") {
+    muon_.emplace(config_, layout, params, grads);
+    return;
+  }
   params_.mutable_grad() = grads;
   make();
 }
@@ -24,8 +28,8 @@ void FlatOptimizer::make() {
   const OptimizerConfig& c = config_;
   if (c.kind == "sgd") {
     optimizer_ = std::make_unique<torch::optim::SGD>(params, torch::optim::SGDOptions(c.rate)
-                                                                 .momentum(c.momentum)
-                                                                 .nesterov(c.nesterov)
+                                                                 .momentum(c.inertia())
+                                                                 .nesterov(c.looks_ahead())
                                                                  .weight_decay(c.decay()));
   } else if (c.kind == "adam") {
     optimizer_ = std::make_unique<torch::optim::Adam>(params, torch::optim::AdamOptions(c.rate)
@@ -42,11 +46,15 @@ void FlatOptimizer::make() {
 }
 
 void FlatOptimizer::step() {
+  if (muon_) return muon_->step(rate_at(config_, steps_++));
   optimizer_->param_groups().front().options().set_lr(rate_at(config_, steps_++));
   optimizer_->step();
 }
 
-void FlatOptimizer::reset() { optimizer_->state().clear(); }
+void FlatOptimizer::reset() {
+  if (muon_) return muon_->reset();
+  optimizer_->state().clear();
+}
 
 // The state of the one parameter; made, empty, if there is none yet.
 template <class State>
@@ -80,6 +88,11 @@ void FlatOptimizer::state(Archive& ar) {
   ar.expect(config_.kind);
   ar(steps_);
   if (ar.loading()) reset();
+  if (muon_) {
+    muon_->state(ar, [&](at::Tensor& tensor) { archive_tensor(ar, tensor); });
+    if (ar.failed()) reset();
+    return;
+  }
   bool any = !optimizer_->state().empty();
   ar(any);
   if (!any || ar.failed()) return;

@@ -1,11 +1,14 @@
 #pragma once
-// Internal to learn/ (includes torch): a torch::optim optimiser over the flat vector.
+// Internal to learn/ (includes torch): the local optimiser over the flat vector.
 #include <ATen/ATen.h>
 
 #include <memory>
+#include <optional>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/core/layout.h"
 #include "longhaul/learn/models/optimizer_config.h"
+#include "longhaul/learn/muon.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -15,10 +18,11 @@ namespace longhaul::learn {
 
 // Holds the trained part of the flat vectors as ONE parameter with one gradient: sgd, adam and
 // adamw work element by element, so the bits are those of an optimiser over the layers, at a few
-// kernel calls a step, and the state is a few flat vectors in layout order.
+// kernel calls a step, and the state is a few flat vectors in layout order. muon takes the layers'
+// matrices apart (muon.h).
 class FlatOptimizer {
  public:
-  FlatOptimizer(OptimizerConfig, const at::Tensor& params, const at::Tensor& grads);
+  FlatOptimizer(OptimizerConfig, const Layout&, const at::Tensor& params, const at::Tensor& grads);
   ~FlatOptimizer();
 
   void step();              // one step with the rate that the schedule gives it
@@ -33,7 +37,8 @@ class FlatOptimizer {
 
   OptimizerConfig config_;
   at::Tensor params_;
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;  // one of the two
+  std::optional<Muon> muon_;
   std::uint64_t steps_ = 0;  // of the schedule
 };
 

@@ -1,5 +1,6 @@
 #include "longhaul/learn/scorer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <numeric>
@@ -18,9 +19,13 @@ namespace {
 class TorchScorer final : public Scorer {
  public:
   TorchScorer(ModelConfig config, std::shared_ptr<const DataSet> test, at::Device device)
-      : config_(std::move(config)), test_(std::move(test)), device_(device) {}
+      : config_(std::move(config)), test_(std::move(test)), device_(device) {
+    // The logits of a part of text are 1 KiB a byte.
+    if (test_->shape.task == Task::text)
+      size_ = std::clamp<std::size_t>(65536 / test_->shape.width(), 1, kPart);
+  }
 
-  std::size_t parts() const override { return (test_->size() + kPart - 1) / kPart; }
+  std::size_t parts() const override { return (test_->size() + size_ - 1) / size_; }
 
   Result<Part> part(std::span<const float> model, std::size_t i) override {
     prepare_compute_thread();
@@ -57,18 +62,21 @@ class TorchScorer final : public Scorer {
 
   Part score_part(Net& net, std::size_t i) const {
     at::NoGradGuard no_grad;
-    std::vector<std::uint32_t> samples(std::min(kPart, test_->size() - i * kPart));
-    std::iota(samples.begin(), samples.end(), std::uint32_t(i * kPart));
+    std::vector<std::uint32_t> samples(std::min(size_, test_->size() - i * size_));
+    std::iota(samples.begin(), samples.end(), std::uint32_t(i * size_));
     const Batch batch = gather(*test_, samples).to(device_);
     const at::Tensor output = net.forward(batch.input, false);
     const Task task = test_->shape.task;
-    return {batch_loss(output, batch.target, task).item<double>() * double(samples.size()),
-            batch_correct(output, batch.target, task), samples.size()};
+    const std::size_t predicted =
+        task == Task::text ? std::size_t(batch.target.numel()) : samples.size();
+    return {batch_loss(output, batch.target, task).item<double>() * double(predicted),
+            batch_correct(output, batch.target, task), predicted};
   }
 
   const ModelConfig config_;
   const std::shared_ptr<const DataSet> test_;
   const at::Device device_;
+  std::size_t size_ = kPart;  // of a part
   std::mutex mutex_;
   std::vector<std::unique_ptr<Net>> free_;
 };

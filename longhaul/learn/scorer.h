@@ -10,14 +10,14 @@
 
 namespace longhaul::learn {
 
-// The test set in parts of 500 samples that a thread pool may score in any order and at the same
-// time; combined in the order of the samples, so that the answer is the same with any number of
-// threads.
+// The test set in parts of 500 samples (of text fewer: some 64 KiB) that a thread pool may score in
+// any order and at the same time; combined in the order of the samples, so that the answer is the
+// same with any number of threads.
 class Scorer {
  public:
   static constexpr std::size_t kPart = 500;
   struct Part {
-    double loss = 0;  // sum over the samples
+    double loss = 0;  // sum over what is predicted: samples, or bytes of text
     std::uint64_t correct = 0, samples = 0;
   };
 

@@ -28,7 +28,7 @@ TorchLearner::TorchLearner(LearnerParts parts, Net net, at::Device device,
       device_(device),
       net_(std::move(net)),
       flat_(net_.layout()->size(), device, parts_.mirror),
-      optimizer_(parts_.optimizer, trained(flat_.params(), *net_.layout()),
+      optimizer_(parts_.optimizer, *net_.layout(), trained(flat_.params(), *net_.layout()),
                  trained(flat_.grads(), *net_.layout())),
       batches_(parts_) {
   LH_CHECK(initial.size() == params().size());
@@ -170,7 +170,8 @@ Result<StepResult> TorchLearner::take(const Score& work) {
   result.exhausted = false;
   const Task task = parts_.data->shape.task;
   result.loss = batch_loss(output, batch.target, task).item<double>();
-  result.accuracy = double(batch_correct(output, batch.target, task)) / double(result.samples);
+  result.accuracy = double(batch_correct(output, batch.target, task)) /
+                    double(task == Task::text ? batch.target.numel() : batch.input.size(0));
   flat_.params().copy_(own);
   return result;
 }

@@ -16,7 +16,11 @@ struct Sample {
 
 Result<Sample> sample(const Job& job, Round rounds) {
   Job few = job;
-  few.stop = {.target_accuracy = {}, .max_rounds = rounds, .max_hours = {}, .max_epochs = 0};
+  few.stop = {.target_accuracy = {},
+              .target_bits_per_byte = {},
+              .max_rounds = rounds,
+              .max_hours = {},
+              .max_epochs = 0};
   auto workload = Workload::load(few, /*numbers=*/false);
   if (!workload) return workload.error();
   auto simulation = Simulation::make(few, *std::move(workload), 1);

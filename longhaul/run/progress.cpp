@@ -60,7 +60,10 @@ void Progress::clear() {
 std::string Progress::line(const ProgressState& state) const {
   std::string text = fmt::format("{}  round {}/{}", name_, state.rounds, state.max_rounds);
   if (state.loss) text += fmt::format("  loss {:.4f}", *state.loss);
-  if (state.accuracy) text += fmt::format("  accuracy {:.2f} %", 100 * *state.accuracy);
+  if (state.bits_per_byte)
+    text += fmt::format("  {:.4f} bits per byte", *state.bits_per_byte);
+  else if (state.accuracy)
+    text += fmt::format("  accuracy {:.2f} %", 100 * *state.accuracy);
   text += fmt::format("  {} on the WAN  {} of time", bytes_text(double(state.wan_bytes)),
                       duration_text(seconds(state.virtual_time)));
   const Round done = state.rounds - first_.value_or(0);

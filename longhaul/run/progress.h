@@ -13,7 +13,8 @@ struct ProgressState {
   Round rounds = 0, max_rounds = 0;
   Time virtual_time{0};
   std::uint64_t wan_bytes = 0;
-  std::optional<double> loss, accuracy;  // of the newest score
+  std::optional<double> loss, accuracy;      // of the newest score
+  std::optional<double> bits_per_byte = {};  // the same, of data of kind text
 };
 
 class Progress {

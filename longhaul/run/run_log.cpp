@@ -1,5 +1,6 @@
 #include "longhaul/run/run_log.h"
 
+#include "longhaul/core/stop_rule.h"
 #include "longhaul/run/nodes.h"
 
 namespace longhaul::run {
@@ -10,6 +11,7 @@ RunLog::RunLog(const Job& job, const Members& members, const RunFolder* folder,
       members_(members),
       folder_(folder),
       scores_(scores),
+      predicts_bytes_(job.kind("data") == "text"),
       progress_(style, job.job.name) {}
 
 Status RunLog::open(std::uint64_t keep) {
@@ -27,15 +29,18 @@ void RunLog::write(Time at, Rank rank, Round round, std::string_view kind,
 
 void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluation) {
   if (!scores_) return;
-  const std::pair<std::string_view, double> values[] = {{"loss", evaluation.loss},
-                                                        {"accuracy", evaluation.accuracy},
-                                                        {"samples", double(evaluation.samples)}};
+  std::vector<std::pair<std::string_view, double>> values = {
+      {"loss", evaluation.loss},
+      {"accuracy", evaluation.accuracy},
+      {"samples", double(evaluation.samples)}};
+  if (predicts_bytes_) values.emplace_back("bits_per_byte", to_bits(evaluation.loss));
   write(at, rank, round, "score", values);
   totals_.loss = evaluation.loss;
   totals_.accuracy = evaluation.accuracy;
   fresh_score_ = true;
-  if (job_.stop.target_accuracy && !totals_.time_to_target_s &&
-      evaluation.accuracy >= *job_.stop.target_accuracy)
+  const StopConfig target = {.target_accuracy = job_.stop.target_accuracy,
+                             .target_loss = job_.stop.target_loss()};
+  if (!totals_.time_to_target_s && target.reached(evaluation))
     totals_.time_to_target_s = exact_seconds(at);
 }
 
@@ -46,8 +51,10 @@ void RunLog::recorded(Time at, Rank rank, const Record& record) {
 }
 
 void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes) {
-  progress_.update({rounds, job_.stop.max_rounds, now, wan_bytes, totals_.loss, totals_.accuracy},
-                   std::exchange(fresh_score_, false));
+  ProgressState state = {rounds,    job_.stop.max_rounds, now,
+                         wan_bytes, totals_.loss,         totals_.accuracy};
+  if (predicts_bytes_ && totals_.loss) state.bits_per_byte = to_bits(*totals_.loss);
+  progress_.update(state, std::exchange(fresh_score_, false));
 }
 
 Result<std::uint64_t> RunLog::sync() {

@@ -51,6 +51,7 @@ class RunLog {
   const Members& members_;
   const RunFolder* folder_;
   const bool scores_;
+  const bool predicts_bytes_;
   Progress progress_;
   std::optional<MetricsFile> metrics_;
   Totals totals_;

@@ -1,5 +1,7 @@
 #include "longhaul/run/summary.h"
 
+#include <numbers>
+
 #include <fmt/format.h>
 #include <xxhash.h>
 #include <nlohmann/json.hpp>
@@ -31,6 +33,13 @@ std::string params_hash(std::span<const float> params) {
   return params.empty() ? "" : hex64(XXH64(params.data(), params.size_bytes(), 0));
 }
 
+double to_bits(double nats) { return nats / std::numbers::ln2; }
+
+std::optional<double> Summary::bits_per_byte() const {
+  if (data != "text" || !final_loss) return std::nullopt;
+  return to_bits(*final_loss);
+}
+
 Summary summary_of(const Job& job) {
   Summary summary;
   summary.name = job.job.name;
@@ -45,6 +54,7 @@ Summary summary_of(const Job& job) {
   summary.sites = job.sites.size();
   summary.nodes = job.members().size();
   summary.target_accuracy = job.stop.target_accuracy;
+  summary.target_bits_per_byte = job.stop.target_bits_per_byte;
   summary.job_hash = hex64(job_hash(job));
   return summary;
 }
@@ -76,6 +86,10 @@ nlohmann::ordered_json to_json(const Summary& s) {
       {"job_hash", s.job_hash},
       {"real_s", s.real_s},
   };
+  if (s.data == "text") {
+    json["bits_per_byte"] = or_null(s.bits_per_byte());
+    json["target_bits_per_byte"] = or_null(s.target_bits_per_byte);
+  }
   write(s.statistics, json);
   if (!s.failure.empty()) json["failure"] = s.failure;
   if (s.pace) {
@@ -142,6 +156,7 @@ Result<Summary> parse_summary(const std::string& text) {
     s.final_accuracy = optional("final_accuracy");
     s.final_loss = optional("final_loss");
     s.target_accuracy = optional("target_accuracy");
+    if (s.data == "text") s.target_bits_per_byte = optional("target_bits_per_byte");
     s.time_to_target_s = optional("time_to_target_s");
     s.failure = json.value("failure", "");
     if (json.contains("paced_steps"))
@@ -177,7 +192,7 @@ int exit_code(const Summary& summary) {
       return 0;
     case StopReason::max_rounds:
     case StopReason::max_epochs:
-      return summary.target_accuracy ? 1 : 0;
+      return summary.has_target() ? 1 : 0;
     case StopReason::max_hours:
     case StopReason::diverged:
       return 1;

@@ -37,7 +37,7 @@ struct Summary {
   std::string name, model, data, sync, overlay, transfer, codec, outer;
   std::uint64_t seed = 0;
   std::uint64_t sites = 0, nodes = 0;
-  std::optional<double> target_accuracy;
+  std::optional<double> target_accuracy, target_bits_per_byte;
   std::string job_hash;
   // The result.
   std::uint64_t rounds = 0;
@@ -53,7 +53,14 @@ struct Summary {
   double real_s = 0;                // real time of all sessions; the only real time here
   std::optional<LabFigures> lab;    // over an emulated WAN
   std::optional<PaceFigures> pace;  // with [net] pace
+
+  bool has_target() const { return target_accuracy || target_bits_per_byte; }
+  // Of data of kind text: the final loss in bits.
+  std::optional<double> bits_per_byte() const;
 };
+
+// Of nats.
+double to_bits(double nats);
 
 // The stop reason of a run that was not interrupted and did not fail.
 StopReason stop_reason(const Job&, bool reached_target, Round rounds, Time time);

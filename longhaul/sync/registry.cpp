@@ -16,6 +16,7 @@
 #include "longhaul/sync/fedssgd.h"
 #include "longhaul/sync/gaia.h"
 #include "longhaul/sync/nbsync.h"
+#include "longhaul/sync/power_sgd.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/sfb.h"
 #include "longhaul/sync/shadowsync.h"
@@ -48,6 +49,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     ShadowSync::entry,
     Gaia::entry,
     Sfb::entry,
+    PowerSgd::entry,
 };
 // clang-format on
 

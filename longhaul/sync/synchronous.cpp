@@ -75,6 +75,8 @@ bool Synchronous::advance(Turn& turn) {
       return phase_ != Phase::working;
     case Phase::averaging:
       return collect(turn);
+    case Phase::averaging_again:
+      return collect_second(turn);
     case Phase::deciding: {
       // The state that returned nodes need is read at a step boundary.
       if (!needs_state_.empty() && turn.learner_is_busy()) return false;
@@ -129,15 +131,15 @@ void Synchronous::stand_by(Turn& turn) {
 
 void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn) {
   LH_CHECK(mine.scalars.size() == scalars());
-  const Layout& layout = *turn.place().layout;
   phase_ = Phase::averaging;
   asked_ = turn.now();
+  weight_ = mine.weight;
   mean_.reset();
   extras_.reset();
   Turn below = within(*parts_.overlay, turn);
   Status status = parts_.overlay->begin(
       {done_, 0, kParameters}, {},
-      {mine.values, layout.parameters().length, mine.weight, contributes, /*exact=*/false}, below);
+      {mine.values, exchanged(turn), mine.weight, contributes, /*exact=*/false}, below);
   if (status && extras(turn) > 0) {
     std::vector<float> exact;
     if (!turn.place().phantom) {
@@ -175,6 +177,26 @@ bool Synchronous::collect(Turn& turn) {
   }
   mean_.reset();
   extras_.reset();
+  return phase_ != Phase::working;
+}
+
+void Synchronous::contribute_second(std::span<const float> values, std::size_t length, Turn& turn) {
+  phase_ = Phase::averaging_again;
+  asked_ = turn.now();
+  Turn below = within(*parts_.overlay, turn);
+  const Status status =
+      parts_.overlay->begin({done_, 0, kSecond}, {}, {values, length, weight_, true, false}, below);
+  if (!status) fail(status.error(), turn);
+}
+
+// It counts this node at least.
+bool Synchronous::collect_second(Turn& turn) {
+  auto mean = parts_.overlay->poll({done_, 0, kSecond});
+  if (!mean) return false;
+  LH_CHECK(!mean->counted.empty());
+  phase_ = Phase::working;
+  waited(Wait::exchange, turn.now() - asked_, turn);
+  use_second_mean(mean->values, turn);
   return phase_ != Phase::working;
 }
 
@@ -226,7 +248,8 @@ void Synchronous::fail(const Error& error, Turn& turn) {
 }
 
 std::string Synchronous::waiting_for() const {
-  if (phase_ == Phase::averaging) return parts_.overlay->waiting_for();
+  if (phase_ == Phase::averaging || phase_ == Phase::averaging_again)
+    return parts_.overlay->waiting_for();
   if (phase_ == Phase::deciding) return stop_.waiting_for();
   if (phase_ == Phase::finding_round || phase_ == Phase::standing_in)
     return "the round that runs, to come back to it; " + parts_.overlay->waiting_for();
@@ -238,7 +261,7 @@ void Synchronous::state(Archive& ar) {
   ar.expect(name_);
   ar(phase_, done_, samples_, asked_, mean_, extras_);
   ar(returned_, needs_state_, state_sender_, stands_in_both_ranges_);
-  ar(scalars_, over_);
+  ar(scalars_, over_, weight_);
   parts_.outer->state(ar);
 }
 

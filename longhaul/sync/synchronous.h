@@ -64,6 +64,12 @@ class Synchronous : public Strategy {
   // The weighted mean of what the workers contributed, empty for phantoms; the buffers' is in
   // params() already. Compute, or end_round().
   virtual void use_mean(std::span<float> mean, Turn&) = 0;
+  // The mean of what contribute_second() was given within use_mean(). Compute, or end_round().
+  virtual void use_second_mean(std::span<float> /*mean*/, Turn&) {}
+  // How many values contribute() is given; a phantom's, too. Equal at all nodes.
+  virtual std::size_t exchanged(const Turn& turn) const {
+    return turn.place().layout->parameters().length;
+  }
   // The round's mean is empty, all who gave something to it being lost.
   virtual void use_nothing(Turn& turn) { end_round(turn); }
   // May the mean be used now? Asked again in every turn. Of a strategy that computes meanwhile:
@@ -98,6 +104,8 @@ class Synchronous : public Strategy {
   void contribute(const LocalResult&, Turn&);
   // The same: `computed` is what the values are from, the buffers are those of params().
   void contribute(std::span<const float> values, double weight, const Computed& computed, Turn&);
+  // To a further mean in this round, of `length` (> 0) values, with the weight of the first.
+  void contribute_second(std::span<const float> values, std::size_t length, Turn&);
   // The mean of the round's scalars (of the last one that had any); within use_mean. A phantom's
   // are zeros.
   std::span<const float> mean_scalars() const;
@@ -113,12 +121,14 @@ class Synchronous : public Strategy {
   Machine* service() { return service_.get(); }
 
  private:
-  static constexpr std::uint32_t kParameters = 0, kExtras = 1;  // ranges of the exchange's key
+  static constexpr std::uint32_t kParameters = 0, kExtras = 1,
+                                 kSecond = 2;  // ranges of the exchange's key
   enum class Phase : std::uint8_t {
     not_started,
     ready,
     working,
     averaging,
+    averaging_again,  // the second mean
     deciding,
     ended,
     // of a returned node
@@ -129,6 +139,7 @@ class Synchronous : public Strategy {
 
   bool advance(Turn&);
   bool collect(Turn&);
+  bool collect_second(Turn&);
   void exchange(const LocalResult&, bool contributes, Turn&);
   // What is averaged as exact values beside the parameters: the buffers of the layout, the
   // strategy's scalars, and a count of samples if the run stops by it.
@@ -155,6 +166,7 @@ class Synchronous : public Strategy {
   Phase phase_ = Phase::not_started;
   Round done_ = 0;                        // also the round that runs
   std::uint64_t samples_ = 0;             // used by all nodes in the rounds done; if counted
+  double weight_ = 1;                     // of this node in the round's means
   Time asked_{0};                         // since when this round's mean is awaited
   Time over_{0};                          // when the last round ended
   std::optional<Outcome> mean_, extras_;  // of this round, the one that came first

@@ -24,8 +24,10 @@ Quadratic::Quadratic(std::uint64_t size, Config config) : config_(config) {
                       LayerRange::Role::parameter,
                       LayerRange::Linear::bias});
   }
+  std::vector<std::int64_t> shape = {length - linear};
+  if (config.columns > 0) shape = {(length - linear) / config.columns, config.columns};
   layers.push_back(
-      {"x", {std::uint64_t(linear), std::uint64_t(length - linear)}, {length - linear}});
+      {"x", {std::uint64_t(linear), std::uint64_t(length - linear)}, std::move(shape)});
   if (config.buffers > 0) {
     layers.push_back({"steps",
                       {std::uint64_t(length), config.buffers},

@@ -15,6 +15,7 @@ class Quadratic final : public Learner {
     float rate = 0.05f;
     float momentum = 0;
     std::uint64_t samples = 1;
+    std::int64_t columns = 0;   // parameters are a matrix of so many columns; 0: a list
     std::uint64_t buffers = 0;  // the last so many elements are buffers that count steps
     // The first (in + 1) * out elements are a fully connected layer, weight and bias, if out > 0.
     // Its factors have factor_rows() rows.

@@ -34,6 +34,9 @@ struct DataConfig {
   std::vector<double> sizes;
   std::uint32_t batch = 32;
 
+  std::uint32_t context = 128;
+  std::vector<std::string> groups;
+
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     files(self, visit);
@@ -93,6 +96,13 @@ struct DataConfig {
                    .max = 1 << 24);
     LONGHAUL_FIELD(mean, .doc = "idx: one a channel, subtracted from pixels of 0 .. 1");
     LONGHAUL_FIELD(std, .doc = "idx: one a channel, divides what is left", .positive = true);
+    LONGHAUL_FIELD(context,
+                   .doc = "text: bytes that a sample holds, each predicted from those before",
+                   .min = 1, .max = 65536);
+    LONGHAUL_FIELD(groups,
+                   .doc =
+                       "text: patterns of names, alternatives separated by |: what matches one is "
+                       "one group, the label of partitions; default: a sub-folder is a group");
   }
 
   template <class Self, class Visit>

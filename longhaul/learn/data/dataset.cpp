@@ -28,8 +28,19 @@ std::size_t DataShape::width() const {
 }
 
 std::size_t DataSet::size() const {
-  if (shape.task == Task::classification) return labels.size();
+  if (shape.task != Task::regression) return labels.size();
   return targets.size() / std::size_t(std::max<std::int64_t>(shape.outputs, 1));
+}
+
+std::size_t DataSet::label_kinds() const {
+  if (shape.task == Task::text) return names.size();
+  return shape.task == Task::classification ? std::size_t(shape.outputs) : 0;
+}
+
+std::span<const std::uint8_t> DataSet::window(std::size_t row) const {
+  const std::size_t length = shape.width() + 1;
+  LH_CHECK(shape.task == Task::text && (row + 1) * length <= text.size());
+  return std::span(text).subspan(row * length, length);
 }
 
 void DataSet::copy_row(std::size_t row, std::span<float> out) const {
@@ -69,6 +80,7 @@ DataSet take_rows(const DataSet& from, std::span<const std::uint32_t> rows) {
   to.pixel_values = from.pixel_values;
   copy_rows(from.features, from.shape.width(), rows, to.features);
   copy_rows(from.pixels, from.shape.width(), rows, to.pixels);
+  copy_rows(from.text, from.shape.width() + 1, rows, to.text);
   copy_rows(from.labels, 1, rows, to.labels);
   copy_rows(from.targets, std::size_t(from.shape.outputs), rows, to.targets);
   return to;
@@ -78,7 +90,16 @@ void append(DataSet& to, const DataSet& more) {
   LH_CHECK(to.shape == more.shape && to.pixel_values == more.pixel_values);
   to.features.insert(to.features.end(), more.features.begin(), more.features.end());
   to.pixels.insert(to.pixels.end(), more.pixels.begin(), more.pixels.end());
-  to.labels.insert(to.labels.end(), more.labels.begin(), more.labels.end());
+  to.text.insert(to.text.end(), more.text.begin(), more.text.end());
+  // Groups have numbers of their own in each set: one of a new name comes behind the others.
+  std::vector<std::int64_t> number;
+  for (const std::string& name : more.names) {
+    const auto found = std::ranges::find(to.names, name);
+    number.push_back(found - to.names.begin());
+    if (to.shape.task == Task::text && found == to.names.end()) to.names.push_back(name);
+  }
+  for (const std::int64_t label : more.labels)
+    to.labels.push_back(to.shape.task == Task::text ? number[std::size_t(label)] : label);
   to.targets.insert(to.targets.end(), more.targets.begin(), more.targets.end());
 }
 

@@ -10,11 +10,12 @@
 
 namespace longhaul::learn {
 
-enum class Task : std::uint8_t { classification, regression };
+// text: the next byte at every place of a sample.
+enum class Task : std::uint8_t { classification, regression, text };
 
 struct DataShape {
-  std::vector<std::int64_t> sample;  // {channels, height, width} or {features}
-  std::int64_t outputs = 1;          // classes, or targets of a regression
+  std::vector<std::int64_t> sample;  // {channels, height, width}, {features}, or {bytes} of text
+  std::int64_t outputs = 1;          // classes, targets of a regression, or values of a byte
   Task task = Task::classification;
 
   std::size_t width() const;  // numbers in a sample
@@ -25,11 +26,18 @@ struct DataSet {
   DataShape shape;
   std::vector<float> features;       // samples x width, row-major; empty where there are pixels
   std::vector<std::uint8_t> pixels;  // samples x width; set by set_pixels()
-  std::vector<std::int64_t> labels;  // classification: 0 .. outputs-1, one a sample
-  std::vector<float> targets;        // regression: samples x outputs
-  std::vector<std::string> names;    // of the classes, as the file calls them; may be empty
+  // classification: 0 .. outputs-1, one a sample; text: the group that it was taken from.
+  std::vector<std::int64_t> labels;
+  std::vector<float> targets;      // regression: samples x outputs
+  std::vector<std::string> names;  // of the classes, as the file calls them (may be empty), or of
+                                   // the groups
+  std::vector<std::uint8_t> text;  // samples x (width + 1): what to read, and one byte more
 
   std::size_t size() const;
+  // How many labels there may be; 0 for numbers to fit.
+  std::size_t label_kinds() const;
+  // text: the width + 1 bytes of sample `row`. CHECKs it.
+  std::span<const std::uint8_t> window(std::size_t row) const;
   // Sample `row` as the model sees it: pixels as (pixel / 255 - mean) / std of their channel. `out`
   // is width() long. CHECKs both.
   void copy_row(std::size_t row, std::span<float> out) const;

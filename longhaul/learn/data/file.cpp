@@ -1,5 +1,6 @@
 #include "longhaul/learn/data/file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -26,6 +27,24 @@ Result<std::vector<std::byte>> read_file(const std::string& path, std::string_vi
     return unavailable(
         fmt::format("{}: expected {} bytes, could read {}", path, bytes.size(), in.gcount()));
   return bytes;
+}
+
+Result<std::vector<std::string>> files_in(const std::string& folder, std::string_view remedy) {
+  std::error_code error;
+  std::vector<std::string> names;
+  fs::recursive_directory_iterator it(folder, error), end;
+  if (error) return unavailable(fmt::format("{}: {}: {}", folder, error.message(), remedy));
+  while (it != end) {
+    const bool hidden = it->path().filename().string().starts_with('.');
+    if (hidden) it.disable_recursion_pending();
+    if (!hidden && it->is_regular_file(error))
+      names.push_back(it->path().lexically_relative(folder).generic_string());
+    it.increment(error);
+    if (error) return unavailable(fmt::format("{}: {}", folder, error.message()));
+  }
+  if (names.empty()) return unavailable(fmt::format("{}: holds no file: {}", folder, remedy));
+  std::ranges::sort(names);
+  return names;
 }
 
 bool file_exists(const std::string& path) {

@@ -8,6 +8,7 @@
 
 #include "longhaul/base/rng.h"
 #include "longhaul/learn/data/cifar.h"
+#include "longhaul/learn/data/corpus.h"
 #include "longhaul/learn/data/csv.h"
 #include "longhaul/learn/data/file.h"
 #include "longhaul/learn/data/idx.h"
@@ -95,6 +96,26 @@ Result<Split> read_tables(const DataConfig& config, const std::string& path,
   return split_of(*std::move(train), *std::move(test));
 }
 
+Result<Corpus> read_texts(const DataConfig& config, const std::string& folder) {
+  auto names = files_in(folder, "set [data] path to a folder of texts (scripts/fetch-data sotu)");
+  if (!names) return names.error();
+  std::vector<NamedText> texts;
+  for (const std::string& name : *names) {
+    auto bytes = read_file(join_path(folder, name), "a file of [data] path");
+    if (!bytes) return bytes.error();
+    texts.push_back({name, *std::move(bytes)});
+  }
+  return read_corpus(texts, folder, {config.context, config.groups});
+}
+
+// These rows as the test set, the others for training.
+Split split_off(const DataSet& all, std::span<const std::uint32_t> held) {
+  std::vector<std::uint32_t> rest;
+  for (std::uint32_t i = 0; i < all.size(); ++i)
+    if (!std::ranges::binary_search(held, i)) rest.push_back(i);
+  return split_of(take_rows(all, rest), take_rows(all, held));
+}
+
 }  // namespace
 
 Result<Split> load_mnist(const DataConfig&, const std::string& path, const std::string& test_path) {
@@ -110,8 +131,8 @@ Result<Split> load_fashion_mnist(const DataConfig&, const std::string& path,
 Result<Split> load_cifar10(const DataConfig&, const std::string& path,
                            const std::string& test_path) {
   constexpr const char* remedy =
-      "put the binary version of CIFAR-10 there (data_batch_1.bin ... test_batch.bin; "
-      "docs/data.md)";
+      "run scripts/fetch-data cifar10, or put the binary version there (data_batch_1.bin ... "
+      "test_batch.bin; docs/data.md)";
   auto read = [&](const std::string& folder, const std::string& name) -> Result<DataSet> {
     const std::string file = join_path(folder, name);
     auto bytes = read_file(file, remedy);
@@ -163,6 +184,25 @@ Result<Split> load_libsvm(const DataConfig& config, const std::string& path,
                        if (like) options.features = std::uint32_t(like->shape.width());
                        return read_libsvm(text, name, options);
                      });
+}
+
+Result<Split> load_text(const DataConfig& config, const std::string& path,
+                        const std::string& test_path) {
+  auto corpus = read_texts(config, path);
+  if (!corpus) return corpus.error();
+  if (!test_path.empty()) {
+    auto test = read_texts(config, test_path);
+    if (!test) return test.error();
+    return split_of(std::move(corpus->samples), std::move(test->samples));
+  }
+  const auto held = corpus_tails(*corpus, config.test_share);
+  if (held.empty() || held.size() == corpus->samples.size())
+    return invalid(
+        fmt::format("{}: {} samples of {} bytes leave none for the {} set with [data] test_share = "
+                    "{}: set test_path or another share",
+                    path, corpus->samples.size(), config.context,
+                    held.empty() ? "test" : "training", config.test_share));
+  return split_off(corpus->samples, held);
 }
 
 Result<Split> load_synthetic(const DataConfig& config, const std::string&, const std::string&) {

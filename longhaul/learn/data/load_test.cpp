@@ -64,6 +64,11 @@ DataConfig config_of(std::string kind, std::string path = "") {
   return config;
 }
 
+std::string shards_of_three(const DataConfig& config, const DataSet& data) {
+  auto shards = partition(data, 3, config, 1);
+  return shards ? "no error" : shards.error().what;
+}
+
 std::vector<float> row_of(const DataSet& data, std::size_t i) {
   std::vector<float> out(data.shape.width());
   data.copy_row(i, out);
@@ -109,6 +114,47 @@ TEST_F(Load, TruncatedIdxNamesTheFile) {
   EXPECT_THAT(error_of(config_of("mnist", path("m"))),
               AllOf(HasSubstr("m/t10k-images-idx3-ubyte: truncated IDX file"),
                     HasSubstr("12 x 2 x 2 numbers"), HasSubstr("found 24")));
+}
+
+TEST_F(Load, TextFolder) {
+  for (const char* name : {"t/adams/1797", "t/adams/1798", "t/obama/2009"})
+    write(name, std::string(50, name[2]));
+  write("t/.hidden/x", "no");
+  write("other/x", std::string(30, 'x'));
+  DataConfig config = config_of("text", path("t"));
+  config.context = 10;
+  auto split = load_data(config);
+  ASSERT_TRUE(split) << split.error().what;
+  EXPECT_EQ(split->train->size(), 12u);  // of 10 and 5 samples the last fifth is held out
+  EXPECT_THAT(split->test->labels, ElementsAre(0, 0, 1));
+  EXPECT_THAT(split->train->names, ElementsAre("adams", "obama"));
+  config.partition = "by_label";
+  const Shards shards = *partition(*split->train, 2, config, 1);
+  EXPECT_EQ(shards[0].size(), 8u);
+  EXPECT_THAT(label_counts(*split->train, shards)[1], ElementsAre(0, 4));
+  EXPECT_THAT(shards_of_three(config, *split->train), HasSubstr("only 2 labels"));
+  config.test_path = path("other");
+  split = load_data(config);
+  ASSERT_TRUE(split) << split.error().what;
+  EXPECT_EQ(split->train->size(), 15u);
+  EXPECT_EQ(split->test->size(), 3u);
+  config.test_path = "";
+  config.test_share = 0.01;
+  EXPECT_THAT(error_of(config), HasSubstr("leave none for the test set"));
+  EXPECT_THAT(error_of(config_of("text", path("no"))), HasSubstr("scripts/fetch-data sotu"));
+}
+
+TEST_F(Load, TextOfEverySitesOwn) {
+  for (const char* name : {"a/x", "b/x", "b/y", "c/z"}) write(name, std::string(20, 'q'));
+  DataConfig config = config_of("text");
+  config.context = 5;
+  config.test_path = path("c");
+  config.partition = "local";
+  auto local = load_local(config, std::vector{path("a"), path("b")});
+  ASSERT_TRUE(local) << local.error().what;
+  EXPECT_THAT(local->split.train->names, ElementsAre("x", "y"));
+  EXPECT_EQ(local->shards[1].size(), 8u);
+  EXPECT_EQ(local->split.test->size(), 4u);
 }
 
 TEST_F(Load, CifarFolder) {

@@ -89,7 +89,7 @@ void give_everyone_one(Shards& shards) {
 }
 
 Shards by_dirichlet(const DataSet& data, std::size_t sites, double alpha, std::uint64_t seed) {
-  std::vector<Samples> of_label(std::size_t(data.shape.outputs));
+  std::vector<Samples> of_label(data.label_kinds());
   for (std::uint32_t i = 0; i < data.labels.size(); ++i)
     of_label[std::size_t(data.labels[i])].push_back(i);
   Shards shards(sites);
@@ -116,7 +116,7 @@ Result<Shards> by_shards(const DataSet& data, std::size_t sites, std::uint32_t e
                     data.size(), sites, each));
   Samples sorted = all_samples(data);
   std::ranges::stable_sort(sorted, [&](auto a, auto b) {
-    if (data.shape.task == Task::classification) return data.labels[a] < data.labels[b];
+    if (data.label_kinds() > 0) return data.labels[a] < data.labels[b];
     const auto outputs = std::size_t(data.shape.outputs);
     return data.targets[a * outputs] < data.targets[b * outputs];
   });
@@ -133,11 +133,11 @@ Result<Shards> by_shards(const DataSet& data, std::size_t sites, std::uint32_t e
 }
 
 Result<Shards> by_label(const DataSet& data, std::size_t sites) {
-  if (sites > std::size_t(data.shape.outputs))
+  if (sites > data.label_kinds())
     return invalid(
         fmt::format("[data] partition = \"by_label\": {} sites and only {} labels; use "
                     "\"shards\" or \"dirichlet\"",
-                    sites, data.shape.outputs));
+                    sites, data.label_kinds()));
   Shards shards(sites);
   for (std::uint32_t i = 0; i < data.labels.size(); ++i)
     shards[std::size_t(data.labels[i]) % sites].push_back(i);
@@ -176,7 +176,7 @@ Result<Shards> divide(const DataSet& data, std::size_t sites, const DataConfig& 
         "\"PATH\"");
   if (kind != "dirichlet" && kind != "by_label")
     return invalid(fmt::format("[data] partition = \"{}\" is unknown", kind));
-  if (data.shape.task != Task::classification)
+  if (data.label_kinds() == 0)
     return invalid(
         fmt::format("[data] partition = \"{}\" divides by label, and these data have "
                     "numbers to fit: use \"iid\", \"shards\" or \"sizes\"",
@@ -202,11 +202,11 @@ Result<Shards> partition(const DataSet& data, std::size_t sites, const DataConfi
 }
 
 std::vector<std::vector<std::uint64_t>> label_counts(const DataSet& data, const Shards& shards) {
-  const bool classes = data.shape.task == Task::classification;
+  const std::size_t labels = data.label_kinds();
   std::vector<std::vector<std::uint64_t>> counts;
   for (const Samples& shard : shards) {
-    auto& row = counts.emplace_back(classes ? std::size_t(data.shape.outputs) : 1);
-    for (const std::uint32_t i : shard) ++row[classes ? std::size_t(data.labels[i]) : 0];
+    auto& row = counts.emplace_back(std::max<std::size_t>(labels, 1));
+    for (const std::uint32_t i : shard) ++row[labels > 0 ? std::size_t(data.labels[i]) : 0];
   }
   return counts;
 }

@@ -13,7 +13,8 @@ struct ModelConfig {
   std::string norm = "group";
   std::string path = "";
   double mbytes = 44.7;
-  std::vector<std::string> layers = {};
+  std::vector<std::string> shapes = {};
+  std::uint32_t layers = 2, width = 64, heads = 2, context = 0;
   std::string device = "auto";
 
   template <class Self, class Visit>
@@ -25,10 +26,17 @@ struct ModelConfig {
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);
     LONGHAUL_FIELD(mbytes, .doc = "phantom: size of the parameters, 4 bytes each", .max = 1e6,
                    .unit = "MB", .positive = true);
-    LONGHAUL_FIELD(layers, .doc =
+    LONGHAUL_FIELD(shapes, .doc =
                                "phantom: the layers instead of mbytes, from input to output: "
                                "\"4096x25088\" a fully connected one of outputs x inputs, "
                                "\"9440000\" another of so many parameters");
+    LONGHAUL_FIELD(layers, .doc = "gpt: blocks of attention and a feed-forward layer", .min = 1,
+                   .max = 1000);
+    LONGHAUL_FIELD(width, .doc = "gpt: numbers that stand for a byte; a multiple of heads",
+                   .min = 1, .max = 65536);
+    LONGHAUL_FIELD(heads, .doc = "gpt: of the attention", .min = 1, .max = 1000);
+    LONGHAUL_FIELD(context, .doc = "gpt: most bytes of an input; 0: those of a sample",
+                   .max = 65536);
     LONGHAUL_FIELD(device, .doc = "where the learner computes; auto: CUDA when there is one",
                    .choices = {"auto", "cpu", "cuda"}, .local = true);
   }

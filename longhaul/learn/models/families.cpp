@@ -17,8 +17,22 @@ Image image(const DataShape& data) {
   return {data.sample[0], data.sample[1], data.sample[2]};
 }
 
+namespace {
+
+Error takes_no_text(const std::string& kind) {
+  return invalid("[model] kind = \"" + kind +
+                 "\" takes no text: use \"gpt\", or data of another kind");
+}
+
+}  // namespace
+
+Status expect_no_text(const std::string& kind, const DataShape& data) {
+  return data.task == Task::text ? Status(takes_no_text(kind)) : Ok{};
+}
+
 Status expect_classes(const std::string& kind, const DataShape& data) {
   if (data.task == Task::classification) return Ok{};
+  if (data.task == Task::text) return takes_no_text(kind);
   return invalid("[model] kind = \"" + kind +
                  "\" tells classes apart, and these data have numbers to fit: use \"linear\" or "
                  "\"mlp\"");

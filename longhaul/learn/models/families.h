@@ -16,6 +16,7 @@ struct Image {
 Image image(const DataShape&);  // CHECKs that it is one
 // Errors that name the model, what the data are and what would fit them.
 Status expect_classes(const std::string& kind, const DataShape&);
+Status expect_no_text(const std::string& kind, const DataShape&);
 Status expect_image(const std::string& kind, const DataShape&);
 
 // Least squares: one output a target, on the flattened sample.
@@ -33,7 +34,11 @@ Result<ModelSpec> lenet_spec(const ModelConfig&, const DataShape&);
 // blocks, 16, 32, 64 channels, shortcuts without parameters (their option A), global mean.
 // Images of at least 8x8.
 Result<ModelSpec> resnet20_spec(const ModelConfig&, const DataShape&);
-// One flat parameter of `mbytes`, or `layers`, without numbers: timing studies.
+// A decoder of bytes: pre-norm blocks of causal self-attention and a GELU layer of four times the
+// width, learned positions, the output tied to the embedding (Radford et al., "Language models are
+// unsupervised multitask learners", 2019). Text only.
+Result<ModelSpec> gpt_spec(const ModelConfig&, const DataShape&);
+// One flat parameter of `mbytes`, or `shapes`, without numbers: timing studies.
 Result<ModelSpec> phantom_spec(const ModelConfig&, const DataShape&);
 
 }  // namespace longhaul::learn

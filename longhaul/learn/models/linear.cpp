@@ -3,6 +3,7 @@
 namespace longhaul::learn {
 
 Result<ModelSpec> linear_spec(const ModelConfig&, const DataShape& data) {
+  LH_TRY(expect_no_text("linear", data));
   if (data.task != Task::regression)
     return invalid(
         "[model] kind = \"linear\" fits numbers, and these data have classes: use \"logistic\"");

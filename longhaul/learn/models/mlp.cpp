@@ -3,6 +3,7 @@
 namespace longhaul::learn {
 
 Result<ModelSpec> mlp_spec(const ModelConfig& config, const DataShape& data) {
+  LH_TRY(expect_no_text("mlp", data));
   SpecBuilder b("mlp");
   b.line("x = torch.flatten(x, 1)");
   std::int64_t width = features(data);

@@ -12,6 +12,7 @@ namespace {
 const DataShape kMnist{{1, 28, 28}, 10, Task::classification};
 const DataShape kCifar{{3, 32, 32}, 10, Task::classification};
 const DataShape kRows{{14}, 6, Task::classification};
+const DataShape kText{{128}, 256, Task::text};
 const DataShape kNumbers{{14}, 1, Task::regression};
 
 ModelSpec spec(ModelConfig config, const DataShape& shape) {
@@ -48,6 +49,9 @@ TEST(Models, HaveTheParametersThatThePapersCount) {
   EXPECT_EQ(parameters({.kind = "logistic"}, kRows), 15u * 6);
   EXPECT_EQ(parameters({.kind = "logistic"}, {{14}, 2, Task::classification}), 15u);
   EXPECT_EQ(parameters({.kind = "linear"}, kNumbers), 15u);
+  EXPECT_EQ(parameters({.kind = "gpt"}, kText), 124'672u);
+  EXPECT_EQ(parameters({.kind = "gpt", .layers = 1, .width = 8, .context = 200}, kText),
+            (256u + 200) * 8 + 12 * 64 + 13 * 8 + 2 * 8);
   EXPECT_EQ(parameters({.kind = "phantom", .mbytes = 44.7}, kMnist), 11'175'000u);
 }
 

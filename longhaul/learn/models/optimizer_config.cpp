@@ -13,10 +13,16 @@ struct Owned {  // a key that only some values of another key read
 
 Status check_keys(const Settings& settings, const OptimizerConfig& config) {
   const Owned table[] = {
-      {"momentum", "kind", {"sgd"}},          {"nesterov", "kind", {"sgd"}},
-      {"beta1", "kind", {"adam", "adamw"}},   {"beta2", "kind", {"adam", "adamw"}},
-      {"epsilon", "kind", {"adam", "adamw"}}, {"steps", "schedule", {"step", "cosine"}},
-      {"factor", "schedule", {"step"}},       {"min_rate", "schedule", {"cosine"}},
+      {"momentum", "kind", {"sgd", "muon"}},
+      {"nesterov", "kind", {"sgd", "muon"}},
+      {"beta1", "kind", {"adam", "adamw", "muon"}},
+      {"beta2", "kind", {"adam", "adamw", "muon"}},
+      {"epsilon", "kind", {"adam", "adamw", "muon"}},
+      {"adamw_rate", "kind", {"muon"}},
+      {"by_adamw", "kind", {"muon"}},
+      {"steps", "schedule", {"step", "cosine"}},
+      {"factor", "schedule", {"step"}},
+      {"min_rate", "schedule", {"cosine"}},
   };
   for (const Owned& owned : table) {
     const std::string& value = owned.of == "kind" ? config.kind : config.schedule;
@@ -35,7 +41,7 @@ Result<OptimizerConfig> read_optimizer(const Settings& settings) {
   OptimizerConfig config;
   LH_TRY(read_settings(settings, config));
   LH_TRY(check_keys(settings, config));
-  if (config.nesterov && config.momentum == 0)
+  if (config.nesterov.value_or(false) && config.inertia() == 0)
     return bad_setting(settings, *settings.find("nesterov"), "a momentum above 0 beside it");
   if (config.schedule == "cosine" && config.min_rate > config.rate)
     return bad_setting(settings, *settings.find("min_rate"), "at most the rate");

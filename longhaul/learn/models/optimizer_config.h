@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "longhaul/base/settings.h"
 
@@ -12,8 +13,8 @@ struct OptimizerConfig {
   std::string kind = "sgd";
   double rate = 0.05;
   std::optional<double> weight_decay;  // absent: that of the kind
-  double momentum = 0;
-  bool nesterov = false;
+  std::optional<double> momentum;      // absent: that of the kind
+  std::optional<bool> nesterov;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
@@ -22,23 +23,29 @@ struct OptimizerConfig {
   double factor = 0.1;
   double min_rate = 0;
   std::uint64_t warmup_steps = 0;
+  double adamw_rate = 0.001;
+  std::vector<std::string> by_adamw = {"embed", "position"};
 
+  double inertia() const { return momentum.value_or(kind == "muon" ? 0.95 : 0.0); }
+  bool looks_ahead() const { return nesterov.value_or(kind == "muon"); }
   double decay() const { return weight_decay.value_or(kind == "adamw" ? 0.01 : 0.0); }
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .doc = "the local optimiser", .choices = {"sgd", "adam", "adamw"});
+    LONGHAUL_FIELD(kind, .doc = "the local optimiser", .choices = {"sgd", "adam", "adamw", "muon"});
     LONGHAUL_FIELD(rate, .doc = "learning rate", .max = 1e6, .positive = true);
     LONGHAUL_FIELD(weight_decay,
-                   .doc = "sgd, adam: L2 penalty, 0 if absent; adamw: decoupled, 0.01 if absent",
+                   .doc =
+                       "sgd, adam: L2 penalty, 0 if absent; decoupled: adamw, 0.01 if absent, "
+                       "muon, 0",
                    .min = 0, .max = 1e6);
-    LONGHAUL_FIELD(momentum, .doc = "sgd", .min = 0, .max = 1);
-    LONGHAUL_FIELD(nesterov, .doc = "sgd: Nesterov's momentum");
-    LONGHAUL_FIELD(beta1, .doc = "adam, adamw: decay of the first moment", .min = 0,
+    LONGHAUL_FIELD(momentum, .doc = "sgd, 0 if absent; muon, 0.95", .min = 0, .max = 1);
+    LONGHAUL_FIELD(nesterov, .doc = "Nesterov's momentum: sgd, false if absent; muon, true");
+    LONGHAUL_FIELD(beta1, .doc = "adam, adamw, muon: decay of the first moment", .min = 0,
                    .max = 0.999999);
-    LONGHAUL_FIELD(beta2, .doc = "adam, adamw: decay of the second moment", .min = 0,
+    LONGHAUL_FIELD(beta2, .doc = "adam, adamw, muon: decay of the second moment", .min = 0,
                    .max = 0.999999999);
-    LONGHAUL_FIELD(epsilon, .doc = "adam, adamw: added to the root", .min = 0, .max = 1);
+    LONGHAUL_FIELD(epsilon, .doc = "adam, adamw, muon: added to the root", .min = 0, .max = 1);
     LONGHAUL_FIELD(schedule, .doc = "of the rate, over this node's own optimiser steps",
                    .choices = {"constant", "step", "cosine"});
     LONGHAUL_FIELD(steps,
@@ -53,6 +60,12 @@ struct OptimizerConfig {
                        "the rate grows linearly over the first so many steps; the schedule begins "
                        "behind them",
                    .max = 1e12);
+    LONGHAUL_FIELD(adamw_rate, .doc = "muon: the rate of what is no matrix, updated by adamw",
+                   .max = 1e6, .positive = true);
+    LONGHAUL_FIELD(by_adamw,
+                   .doc =
+                       "muon: matrices whose names begin with one of these count as none: those "
+                       "next to the input and the output");
   }
 };
 

@@ -29,12 +29,12 @@ std::vector<std::int64_t> shape_of(std::string_view text) {
 Result<ModelSpec> phantom_spec(const ModelConfig& config, const DataShape&) {
   ModelSpec spec;
   spec.kind = "phantom";
-  if (config.layers.empty()) {
+  if (config.shapes.empty()) {
     const auto size = std::int64_t(std::ceil(config.mbytes * 1e6 / 4));
     spec.tensors.push_back({.name = "flat", .shape = {size}});
     return spec;
   }
-  for (const std::string& layer : config.layers) {
+  for (const std::string& layer : config.shapes) {
     const auto shape = shape_of(layer);
     const bool is_linear = shape.size() == 2;
     if (shape.empty() || shape.size() > 2 ||

@@ -56,16 +56,40 @@ void SpecBuilder::weight(const std::string& name, std::vector<std::int64_t> shap
 
 void SpecBuilder::linear(const std::string& name, std::int64_t in, std::int64_t out, Start start) {
   weight(name, {out, in}, true, start);
+  product(name, "x");
+}
+
+void SpecBuilder::linear(const std::string& name, const Linear& l) {
+  tensor(name + ".weight", {l.out, l.in}, TensorSpec::Init::normal, l.deviation);
+  tensor(name + ".bias", {l.out}, TensorSpec::Init::zeros);
+  product(name, l.variable);
+}
+
+void SpecBuilder::table(const std::string& name, std::int64_t rows, std::int64_t width,
+                        double deviation) {
+  tensor(name + ".weight", {rows, width}, TensorSpec::Init::normal, deviation);
+}
+
+void SpecBuilder::layer_norm(const std::string& name, std::int64_t width,
+                             const std::string& variable) {
+  tensor(name + ".weight", {width}, TensorSpec::Init::ones);
+  tensor(name + ".bias", {width}, TensorSpec::Init::zeros);
+  line(variable + " = torch.layer_norm(" + variable + ", [" + std::to_string(width) + "], self." +
+       name + ".weight, self." + name + ".bias, 1e-05)");
+}
+
+// The statements of a linear layer, whose input and output keep names of their own.
+void SpecBuilder::product(const std::string& name, const std::string& variable) {
   const auto index = std::uint32_t(spec_.linears.size());
   const std::string k = std::to_string(index);
   spec_.linears.push_back({name + ".weight", index});
   using Linear = LayerRange::Linear;
   spec_.tensors[spec_.tensors.size() - 2].linear = Linear::weight;
   spec_.tensors.back().linear = Linear::bias;
-  line("in_" + k + " = x");
+  line("in_" + k + " = " + variable);
   line("out_" + k + " = torch.linear(in_" + k + ", self." + name + ".weight, self." + name +
        ".bias)");
-  line("x = out_" + k);
+  line(variable + " = out_" + k);
 }
 
 void SpecBuilder::conv(const std::string& name, const Conv& c, const std::string& variable) {

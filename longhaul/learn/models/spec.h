@@ -46,6 +46,17 @@ class SpecBuilder {
   // weight {out, in}, bias {out}
   void linear(const std::string& name, std::int64_t in, std::int64_t out,
               Start start = Start::torch_default);
+  // weight {out, in} normal, bias {out} zero, applied to `variable`
+  struct Linear {
+    std::int64_t in, out;
+    double deviation;
+    std::string variable;
+  };
+  void linear(const std::string& name, const Linear&);
+  // weight {rows, width} normal: no statement
+  void table(const std::string& name, std::int64_t rows, std::int64_t width, double deviation);
+  // LayerNorm over the last dimension
+  void layer_norm(const std::string& name, std::int64_t width, const std::string& variable);
   struct Conv {
     std::int64_t in, out, kernel;
     std::int64_t stride = 1, padding = 0;
@@ -67,6 +78,7 @@ class SpecBuilder {
  private:
   void tensor(const std::string& name, std::vector<std::int64_t> shape, TensorSpec::Init init,
               double scale = 0, LayerRange::Role role = LayerRange::Role::parameter);
+  void product(const std::string& name, const std::string& variable);
   void weight(const std::string& name, std::vector<std::int64_t> shape, bool bias, Start);
 
   ModelSpec spec_;

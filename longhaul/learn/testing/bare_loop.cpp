@@ -16,7 +16,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& c
   if (c.kind == "sgd")
     return std::make_unique<SGD>(
         params,
-        SGDOptions(c.rate).momentum(c.momentum).nesterov(c.nesterov).weight_decay(c.decay()));
+        SGDOptions(c.rate).momentum(c.inertia()).nesterov(c.looks_ahead()).weight_decay(c.decay()));
   if (c.kind == "adam")
     return std::make_unique<Adam>(
         params,

@@ -1,5 +1,8 @@
 #include "longhaul/learn/testing/nn_models.h"
 
+#include <cmath>
+#include <limits>
+
 #include "longhaul/learn/models/families.h"
 
 namespace longhaul::learn::testing {
@@ -88,6 +91,48 @@ struct Resnet20 : nn::Module {
   nn::Linear fc = nullptr;
 };
 
+struct Gpt : nn::Module {
+  Gpt(const ModelConfig& config, std::int64_t context, std::int64_t outputs)
+      : heads(config.heads), width(config.width) {
+    embed = register_module("embed", nn::Embedding(outputs, width));
+    position = register_module("position", nn::Embedding(context, width));
+    for (std::uint32_t i = 1; i <= config.layers; ++i) {
+      const std::string name = "block" + std::to_string(i);
+      norms.push_back(norm_of(name + "_norm1"));
+      linears.push_back(register_module(name + "_qkv", nn::Linear(width, 3 * width)));
+      linears.push_back(register_module(name + "_out", nn::Linear(width, width)));
+      norms.push_back(norm_of(name + "_norm2"));
+      linears.push_back(register_module(name + "_fc1", nn::Linear(width, 4 * width)));
+      linears.push_back(register_module(name + "_fc2", nn::Linear(4 * width, width)));
+    }
+    norms.push_back(norm_of("norm"));
+  }
+  nn::LayerNorm norm_of(const std::string& name) {
+    return register_module(name, nn::LayerNorm(nn::LayerNormOptions({width})));
+  }
+  at::Tensor attention(const at::Tensor& y, std::size_t block) {
+    const auto n = y.size(0), t = y.size(1), each = width / heads;
+    const auto all = linears[4 * block](y).view({n, t, 3, heads, each}).permute({2, 0, 3, 1, 4});
+    at::Tensor scores = at::matmul(all[0], all[1].transpose(2, 3)) * (1 / std::sqrt(double(each)));
+    const at::Tensor future = at::ones({t, t}, at::kLong).triu(1).to(at::kBool);
+    scores = at::softmax(scores.masked_fill(future, -std::numeric_limits<float>::infinity()), 3);
+    const at::Tensor mixed = at::matmul(scores, all[2]).transpose(1, 2).reshape({n, t, width});
+    return linears[4 * block + 1](mixed);
+  }
+  at::Tensor forward(at::Tensor x) {
+    x = embed(x) + position->weight.slice(0, 0, x.size(1));
+    for (std::size_t i = 0; i + 1 < norms.size(); i += 2) {
+      x = x + attention(norms[i](x), i / 2);
+      x = x + linears[2 * i + 3](at::gelu(linears[2 * i + 2](norms[i + 1](x))));
+    }
+    return at::matmul(norms.back()(x), embed->weight.t());
+  }
+  std::int64_t heads, width;
+  nn::Embedding embed = nullptr, position = nullptr;
+  std::vector<nn::LayerNorm> norms;
+  std::vector<nn::Linear> linears;
+};
+
 template <class M>
 NnModel wrap(std::shared_ptr<M> module) {
   return {module, [module](const at::Tensor& x) { return module->forward(x); }};
@@ -100,6 +145,7 @@ NnModel make_nn_model(const ModelConfig& config, const DataShape& data) {
   if (config.kind == "lenet") return wrap(std::make_shared<Lenet>(image(data), out));
   if (config.kind == "resnet20")
     return wrap(std::make_shared<Resnet20>(image(data), out, config.norm == "batch"));
+  if (config.kind == "gpt") return wrap(std::make_shared<Gpt>(config, features(data), out));
   std::vector<std::int64_t> widths = {features(data)};
   const bool single = config.kind != "mlp";
   if (!single)

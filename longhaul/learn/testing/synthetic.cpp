@@ -1,6 +1,7 @@
 #include "longhaul/learn/testing/synthetic.h"
 
 #include <numeric>
+#include <string_view>
 
 #include "longhaul/base/rng.h"
 
@@ -37,6 +38,22 @@ std::shared_ptr<const DataSet> plane(std::int64_t features, std::size_t samples,
       target += value * double(j % 3 - 1);
     }
     data->targets.push_back(float(target + 0.01 * random.normal()));
+  }
+  return data;
+}
+
+std::shared_ptr<const DataSet> words(std::uint32_t context, std::size_t samples,
+                                     std::uint64_t seed) {
+  auto data = std::make_shared<DataSet>();
+  data->shape = {{std::int64_t{context}}, 256, Task::text};
+  data->names = {"all"};
+  Random random(seed, {.purpose = Purpose::data});
+  constexpr std::string_view list[] = {"one ", "little ", "fox "};
+  while (data->labels.size() < samples) {
+    std::string text;
+    while (text.size() <= context) text += list[random.below(3)];
+    data->text.insert(data->text.end(), text.begin(), text.begin() + context + 1);
+    data->labels.push_back(0);
   }
   return data;
 }

@@ -156,6 +156,9 @@ Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   const std::string model = job.kind("model");
   if (job.kind("data") == "none" && model != "phantom" && model != "own")
     return about(doc, "data", "kind", "data to learn from, for example kind = \"mnist\"");
+  if (job.stop.target_bits_per_byte && (job.kind("data") != "text" || job.stop.target_accuracy))
+    return about(doc, "stop", "target_bits_per_byte",
+                 "it with [data] kind = \"text\", and without target_accuracy");
   if (job.roles.server && !sites.find(*job.roles.server))
     return about(doc, "roles", "server",
                  "a site's name" + suggestion(*job.roles.server, sites.names()));

@@ -76,8 +76,10 @@ std::vector<PartInfo> learning_parts() {
   for (const learn::DataEntry& entry : learn::data_registry())
     parts.push_back(
         part("data", entry.name, entry.summary, only(describe(learn::DataConfig{}), entry.keys)));
-  for (std::string_view name : {"sgd", "adam", "adamw"})
-    parts.push_back(part("optimizer", name, "as in torch::optim",
+  for (std::string_view name : {"sgd", "adam", "adamw", "muon"})
+    parts.push_back(part("optimizer", name,
+                         name == "muon" ? "orthogonalised momentum for matrices, adamw for the rest"
+                                        : "as in torch::optim",
                          keys_in_use(only_kind("optimizer", name),
                                      describe(learn::OptimizerConfig{}), reads_optimizer)));
   return parts;

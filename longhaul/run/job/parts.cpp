@@ -79,6 +79,7 @@ Round report_every(const Job& job) {
 StopConfig stop_config(const Job& job, std::uint64_t training_samples, bool phantom) {
   StopConfig stop;
   stop.target_accuracy = job.stop.target_accuracy;
+  stop.target_loss = job.stop.target_loss();
   stop.max_rounds = job.stop.max_rounds;
   stop.max_hours = job.stop.max_hours;
   stop.max_samples = std::uint64_t(std::llround(job.stop.max_epochs * double(training_samples)));

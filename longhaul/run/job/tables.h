@@ -3,6 +3,7 @@
 // meaning, range and default stands here and nowhere else: the reader, `longhaul explain`,
 // docs/job-file.md and the tests of bad input are made from these fields().
 #include <cstdint>
+#include <numbers>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,15 +30,25 @@ struct JobTable {
 };
 
 struct StopTable {
-  std::optional<double> target_accuracy;
+  std::optional<double> target_accuracy, target_bits_per_byte;
   std::uint64_t max_rounds = 500;
   std::optional<double> max_hours;
   double max_epochs = 0;
+
+  // What the mean loss over bytes is at target_bits_per_byte: in nats.
+  std::optional<double> target_loss() const {
+    if (!target_bits_per_byte) return std::nullopt;
+    return *target_bits_per_byte * std::numbers::ln2;
+  }
+
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(target_accuracy,
                    .doc = "ends the run when the test set is classified as well as this", .min = 0,
                    .max = 1, .positive = true);
+    LONGHAUL_FIELD(target_bits_per_byte,
+                   .doc = "data of kind text: ends the run when the test set is predicted as well",
+                   .max = 8, .positive = true);
     LONGHAUL_FIELD(max_rounds, .doc = "ends the run", .min = 1, .max = 0x1p53);
     LONGHAUL_FIELD(max_hours, .doc = "of virtual time (simulated) or real time (sockets)",
                    .max = 1e6, .unit = "h", .positive = true);

@@ -46,8 +46,8 @@ void StepCount::report(Snapshot model, Turn& turn) {
 }
 
 void StepCount::on_scored(Round round, const Evaluation& evaluation, Turn& turn) {
-  if (open_.erase(round) == 0 || is_over() || !is_senior(turn) || !config_.target_accuracy) return;
-  if (evaluation.accuracy < *config_.target_accuracy) return;
+  if (open_.erase(round) == 0 || is_over() || !is_senior(turn)) return;
+  if (!config_.reached(evaluation)) return;
   known_.reason = Reason::target;
   tell_all(turn);
 }

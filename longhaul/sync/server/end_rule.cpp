@@ -22,8 +22,8 @@ void EndRule::committed(const ParameterStore& store, Turn& turn) {
 }
 
 void EndRule::scored(Round round, const Evaluation& evaluation) {
-  if (open_.erase(round) == 0 || over() || !config_.target_accuracy) return;
-  if (evaluation.accuracy >= *config_.target_accuracy) reason_ = StopRule::Reason::target;
+  if (open_.erase(round) == 0 || over()) return;
+  if (config_.reached(evaluation)) reason_ = StopRule::Reason::target;
 }
 
 }  // namespace longhaul::sync::server

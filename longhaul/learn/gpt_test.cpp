@@ -1,0 +1,181 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "longhaul/learn/net.h"
+#include "longhaul/learn/scorer.h"
+#include "longhaul/learn/testing/bare_loop.h"
+#include "longhaul/learn/testing/synthetic.h"
+
+namespace longhaul::learn {
+namespace {
+
+using testing::words;
+
+OptimizerConfig adamw_of(double rate) {
+  OptimizerConfig config;
+  config.kind = "adamw";
+  config.rate = rate;
+  return config;
+}
+
+OptimizerConfig muon_of(double rate) {
+  OptimizerConfig config = adamw_of(rate);
+  config.kind = "muon";
+  config.adamw_rate = 0.01;
+  return config;
+}
+
+// 12 samples of 16 bytes, all of them in every batch.
+LearnerParts gpt_parts(OptimizerConfig optimizer = adamw_of(0.01)) {
+  LearnerParts parts = testing::parts_for(words(16, 12), "gpt", std::move(optimizer));
+  parts.model.width = 8;
+  parts.batch = 12;
+  return parts;
+}
+
+std::unique_ptr<Learner> gpt_learner(const LearnerParts& parts) {
+  auto learner = make_learner(parts);
+  EXPECT_TRUE(learner) << (learner ? "" : learner.error().what);
+  return *std::move(learner);
+}
+
+double loss_of(Learner& learner, const Work& work) {
+  auto result = learner.step(work);
+  EXPECT_TRUE(result) << (result ? "" : result.error().what);
+  return result->loss;
+}
+
+// But for the order in which each sums the two gradients of the tied matrix.
+TEST(Gpt, EqualsItsTorchNnTwin) {
+  OptimizerConfig sgd;
+  sgd.momentum = 0.9;
+  LearnerParts parts = gpt_parts(sgd);
+  parts.batch = 5;
+  auto learner = gpt_learner(parts);
+  testing::BareLoop loop(parts);
+  for (int i = 0; i < 6; ++i) EXPECT_NEAR(loss_of(*learner, LocalStep{}), loop.step(), 1e-5) << i;
+  const auto params = learner->params();
+  const std::vector<float> twin = loop.params();
+  for (std::size_t i = 0; i < twin.size(); ++i) ASSERT_NEAR(params[i], twin[i], 1e-5) << i;
+}
+
+// Along each layer's own gradient g the loss grows by |g| a unit of length.
+TEST(Gpt, GradientIsThatOfTheLoss) {
+  auto learner = gpt_learner(gpt_parts());
+  for (int i = 0; i < 20; ++i) loss_of(*learner, LocalStep{});  // away from the flat start
+  const std::span<float> params = learner->params();
+  const std::vector<float> start(params.begin(), params.end());
+  loss_of(*learner, Gradient{});
+  const std::vector<float> gradient(learner->grads().begin(), learner->grads().end());
+  for (const LayerRange& layer : learner->layout()->layers()) {
+    const auto at = [&](double step) {
+      for (std::uint64_t i = 0; i < layer.range.length; ++i)
+        params[layer.range.offset + i] =
+            start[layer.range.offset + i] + float(step * gradient[layer.range.offset + i]);
+      const double loss = loss_of(*learner, Score{});
+      std::copy(start.begin(), start.end(), params.begin());
+      return loss;
+    };
+    double square = 0;
+    for (std::uint64_t i = 0; i < layer.range.length; ++i)
+      square += double(gradient[layer.range.offset + i]) * gradient[layer.range.offset + i];
+    ASSERT_GT(square, 0) << layer.name;
+    const double step = 0.03 / std::sqrt(square);
+    const double slope = (at(step) - at(-step)) / (2 * step);
+    EXPECT_NEAR(slope / square, 1, 0.05) << layer.name << ", |g| = " << std::sqrt(square);
+  }
+}
+
+TEST(Gpt, ALaterByteChangesNoEarlierPrediction) {
+  const LearnerParts parts = gpt_parts();
+  Net net = Net::from_spec(*model_spec(parts.model, parts.data->shape));
+  net.assign(*initial_model(parts.model, parts.data->shape, 1));
+  at::NoGradGuard no_grad;
+  const at::Tensor input = at::arange(97, 97 + 16, at::kLong).unsqueeze(0);
+  const at::Tensor plain = net.forward(input, false);
+  EXPECT_EQ(plain.sizes().vec(), (std::vector<std::int64_t>{1, 16, 256}));
+  for (const std::int64_t place : {0, 7, 15}) {
+    at::Tensor changed = input.clone();
+    changed[0][place] = 33;
+    const at::Tensor output = net.forward(changed, false);
+    EXPECT_TRUE(at::equal(output.slice(1, 0, place), plain.slice(1, 0, place))) << place;
+    for (std::int64_t later = place; later < 16; ++later)
+      EXPECT_FALSE(at::equal(output[0][later], plain[0][later])) << place << " " << later;
+  }
+}
+
+TEST(Gpt, AShorterInputIsPredictedAsTheBeginningOfALonger) {
+  const LearnerParts parts = gpt_parts();
+  Net net = Net::from_spec(*model_spec(parts.model, parts.data->shape));
+  net.assign(*initial_model(parts.model, parts.data->shape, 1));
+  at::NoGradGuard no_grad;
+  const at::Tensor input = at::arange(60, 60 + 16, at::kLong).unsqueeze(0);
+  EXPECT_TRUE(at::allclose(net.forward(input.slice(1, 0, 5), false),
+                           net.forward(input, false).slice(1, 0, 5), 1e-5, 1e-6));
+}
+
+TEST(Gpt, LearnsWhatRepeats) {
+  for (const OptimizerConfig& optimizer : {adamw_of(0.01), muon_of(0.02)}) {
+    const LearnerParts parts = gpt_parts(optimizer);
+    auto learner = gpt_learner(parts);
+    const double begin = loss_of(*learner, Score{});
+    EXPECT_NEAR(begin, std::log(256.0), 0.1);
+    for (int i = 0; i < 300; ++i) loss_of(*learner, LocalStep{});
+    auto scorer = make_scorer(parts.model, parts.data);
+    ASSERT_TRUE(scorer);
+    const auto score = (*scorer)->score(learner->params());
+    ASSERT_TRUE(score);
+    EXPECT_LT(score->loss, 1.2) << optimizer.kind;
+    EXPECT_GT(score->accuracy, 0.6) << optimizer.kind;
+    EXPECT_EQ(score->samples, 12u * 16);  // bytes
+    EXPECT_NEAR(score->loss, loss_of(*learner, Score{}), 1e-5);
+  }
+}
+
+TEST(Gpt, SaveAndLoadGoesOnBitForBit) {
+  for (const OptimizerConfig& optimizer : {adamw_of(0.01), muon_of(0.02)}) {
+    LearnerParts parts = gpt_parts(optimizer);
+    parts.batch = 5;
+    auto straight = gpt_learner(parts), resumed = gpt_learner(parts);
+    const auto save = [](Learner& learner) {
+      Archive ar;
+      learner.state(ar);
+      return ar.take();
+    };
+    for (int i = 0; i < 4; ++i) loss_of(*straight, LocalStep{});
+    const Buffer bytes = save(*straight);
+    Archive ar(bytes);
+    resumed->state(ar);
+    ASSERT_TRUE(ar.finish());
+    for (Learner* learner : {straight.get(), resumed.get()})
+      for (int i = 0; i < 6; ++i) loss_of(*learner, LocalStep{});
+    EXPECT_EQ(save(*resumed), save(*straight)) << optimizer.kind;
+    // A torn state is an error, and what it was loaded into still steps.
+    for (std::size_t cut = 0; cut < bytes.size(); cut += bytes.size() / 7) {
+      Archive torn(std::span<const std::byte>(bytes).first(cut));
+      resumed->state(torn);
+      EXPECT_FALSE(torn.finish());
+      loss_of(*resumed, LocalStep{});
+    }
+  }
+}
+
+TEST(Gpt, SaysWhatDoesNotFit) {
+  const DataShape text = words(16, 4)->shape;
+  const auto why = [&](const ModelConfig& config, const DataShape& shape) {
+    auto spec = model_spec(config, shape);
+    return spec ? "" : spec.error().what;
+  };
+  EXPECT_EQ(why({.kind = "gpt"}, text), "");
+  EXPECT_NE(why({.kind = "gpt", .context = 8}, text).find("context = 8"), std::string::npos);
+  EXPECT_NE(why({.kind = "gpt", .width = 9}, text).find("multiple of heads"), std::string::npos);
+  EXPECT_NE(why({.kind = "gpt"}, {{20}, 4, Task::classification}).find("\"text\""),
+            std::string::npos);
+  for (const char* kind : {"linear", "logistic", "mlp", "lenet", "resnet20"})
+    EXPECT_NE(why({.kind = kind}, text).find("takes no text"), std::string::npos) << kind;
+}
+
+}  // namespace
+}  // namespace longhaul::learn
