@@ -56,6 +56,8 @@ struct World::Slot {
   Time paused_until{0};
   std::uint64_t held = 0;        // deferred network events
   Round rounds = 0;              // the last rounds_done() seen
+  std::vector<Bytes> durable = {};  // its log
+  std::deque<Bytes> writing = {};   // appended after that
   std::uint64_t created_at = 0;  // events before this number belong to an earlier incarnation
   NodeFigures figures = {};
 

@@ -73,7 +73,7 @@ Result<StepResult> Quadratic::step(const Work& work) {
              },
              work);
   if (std::holds_alternative<SufficientFactors>(work) || std::holds_alternative<LocalSolve>(work) ||
-      std::holds_alternative<Score>(work))
+      std::holds_alternative<Score>(work) || std::holds_alternative<Infer>(work))
     return invalid("the quadratic learner has no such kind of work");
   return result;
 }
