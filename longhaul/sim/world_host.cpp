@@ -115,6 +115,8 @@ const std::vector<Bytes>& World::durable(Rank rank) const { return slots_.at(ran
 void World::append(Rank node, const Append& append) {
   Slot& slot = *slots_[node];
   if (slot.crashed()) return;
+  // What a restarted node writes replaces a torn record.
+  if (slot.writing.empty() && append.number == slot.durable.size()) slot.durable.pop_back();
   LH_CHECK(append.number == slot.durable.size() + slot.writing.size() + 1);
   if (!watchers_.empty()) notify_watchers(node, append);
   slot.writing.push_back(append.record);
