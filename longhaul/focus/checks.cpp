@@ -35,7 +35,8 @@ void Checks::advance(const Index& index, Turn& turn) {
 void Checks::send(Rank verifier, std::deque<std::uint64_t>& queue, const Index& index,
                   Turn& turn) {
   // A node that comes back, in a later epoch, gets no verdicts on what it asked before.
-  Check check{.batch = turn.view().epoch << 32 | next_++};
+  Check check;
+  check.batch = turn.view().epoch << 32 | next_++;
   check.length = std::uint32_t(index.representative(queue.front()).values.size());
   check.stride = std::max<std::uint32_t>(check.length * sizeof(float), 1);
   if (verifier != turn.self()) check.stride = std::max(check.stride, object_bytes_);
