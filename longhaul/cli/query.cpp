@@ -37,9 +37,9 @@ Result<std::vector<std::string>> addresses_to_ask(const QueryArgs& args, const r
     if (auto address = run::api_address(run::node_folder(folder, member)))
       all.push_back(*std::move(address));
   if (all.empty())
-    return unavailable(fmt::format(
-        "{}: no site serves there; start longhaul serve {}, or say --out or --address", folder,
-        args.job));
+    return unavailable(
+        fmt::format("{}: no site serves there; start longhaul serve {}, or say --out or --address",
+                    folder, args.job));
   return all;
 }
 
@@ -69,7 +69,10 @@ int query(const QueryArgs& args) {
   if (args.request.from_s && args.request.to_s && *args.request.from_s > *args.request.to_s)
     return print_error(invalid("--from: expected a time not after --to"));
   const auto addresses = addresses_to_ask(args, *job);
-  if (!addresses) return print_error(addresses.error());
+  if (!addresses) {
+    const int bad = print_error(addresses.error());
+    return addresses.error().kind == Error::Kind::unavailable ? kFailed : bad;
+  }
   const double patience_s = args.request.follow ? 0 : 2 * job->focus->answer_timeout_s + 10;
   Status asked = Ok{};
   for (const std::string& address : *addresses) {
@@ -116,7 +119,8 @@ void add_query(CLI::App& app, int& code) {
   sub->footer(
       "Examples:\n  longhaul query examples/focus.toml 3 --from 10 --to 60\n"
       "  longhaul query examples/focus.toml 3 --follow --json\n"
-      "Exit codes: 0 answered by all sites, 2 bad job or usage, 3 a site is missing in the answer,\n"
+      "Exit codes: 0 answered by all sites, 2 bad job or usage, 3 a site is missing in the "
+      "answer,\n"
       "or none answers, 4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = query(*args); });
 }

@@ -51,15 +51,14 @@ int serve_one(const ServeArgs& args, const run::Job& job) {
   auto addresses = args.addresses.empty() ? run::addresses_of(job)
                                           : Result<std::vector<std::string>>(args.addresses);
   if (!addresses) return print_error(addresses.error());
-  run::ServeOptions options{
-      .rank = *rank,
-      .addresses = *std::move(addresses),
-      .listening = run::inherited_socket(run::process_environment()),
-      .folder = run::node_folder(folder_of(args, job), job.members()[*rank]),
-      .force = args.force,
-      .rejoin = args.rejoin,
-      .insecure = args.insecure,
-      .port = args.port};
+  run::ServeOptions options{.rank = *rank,
+                            .addresses = *std::move(addresses),
+                            .listening = run::inherited_socket(run::process_environment()),
+                            .folder = run::node_folder(folder_of(args, job), job.members()[*rank]),
+                            .force = args.force,
+                            .rejoin = args.rejoin,
+                            .insecure = args.insecure,
+                            .port = args.port};
   if (!args.quiet)
     options.note = [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); };
   const auto summary = run::serve_site(job, options);
@@ -78,7 +77,8 @@ int serve_all(const ServeArgs& args, const run::Job& job) {
   std::error_code code;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
   if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
-  run::NodeCommand command{program.string(), "serve", {args.job, "--out", folder_of(args, job)}, {}};
+  run::NodeCommand command{
+      program.string(), "serve", {args.job, "--out", folder_of(args, job)}, {}};
   const auto add = [&](std::initializer_list<std::string> words) {
     command.arguments.insert(command.arguments.end(), words);
   };
@@ -88,8 +88,7 @@ int serve_all(const ServeArgs& args, const run::Job& job) {
   if (args.quiet) add({"--quiet"});
   if (args.json) add({"--json"});
   run::ChildProcesses children([](const std::string& name, bool is_error, std::string_view line) {
-    fmt::print(is_error ? stderr : stdout, "{}{}\n",
-               is_error ? name + ": " : std::string(), line);
+    fmt::print(is_error ? stderr : stdout, "{}{}\n", is_error ? name + ": " : std::string(), line);
     std::fflush(is_error ? stderr : stdout);
   });
   if (const Status started = start_nodes(children, job, command, nullptr); !started)

@@ -81,9 +81,11 @@ int simulate_index(const SimulateArgs& args, const run::Job& job) {
                      run::duration_text(s.computing_s)});
   if (!queries.empty())
     fmt::print("{}\n", text_table({"query", "at", "asked", "first", "all", "clusters", "objects",
-                                   "checked", "known"}, queries));
-  fmt::print("{}", text_table({result->name, "objects", "clusters", "cheap", "accurate",
-                               "computing"}, sites));
+                                   "checked", "known"},
+                                  queries));
+  fmt::print(
+      "{}",
+      text_table({result->name, "objects", "clusters", "cheap", "accurate", "computing"}, sites));
   fmt::print("{} of virtual time, {} between sites\n", run::duration_text(result->time_s),
              run::bytes_text(double(result->wan_bytes)));
   return kDone;

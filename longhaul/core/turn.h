@@ -97,7 +97,9 @@ class Turn {
   void record(std::string name, Round round, double value) {
     act(Record{std::move(name), round, value});
   }
-  void append(std::uint64_t number, Buffer record) { act(Append{number, share(std::move(record))}); }
+  void append(std::uint64_t number, Buffer record) {
+    act(Append{number, share(std::move(record))});
+  }
   void reply(std::uint64_t client, Buffer answer, bool last) {
     act(Reply{client, share(std::move(answer)), last});
   }

@@ -70,8 +70,7 @@ struct StepResult {
   Time elapsed{0};                    // written by the host: virtual or real
 
   void state(auto& archive) {
-    archive(loss, samples, shard_size, exhausted, accuracy, factors, solution, outputs,
-            elapsed);
+    archive(loss, samples, shard_size, exhausted, accuracy, factors, solution, outputs, elapsed);
   }
 };
 

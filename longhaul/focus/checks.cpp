@@ -32,16 +32,15 @@ void Checks::advance(const Index& index, Turn& turn) {
   std::erase_if(queues_, [](const auto& entry) { return entry.second.empty(); });
 }
 
-void Checks::send(Rank verifier, std::deque<std::uint64_t>& queue, const Index& index,
-                  Turn& turn) {
+void Checks::send(Rank verifier, std::deque<std::uint64_t>& queue, const Index& index, Turn& turn) {
   // A node that comes back, in a later epoch, gets no verdicts on what it asked before.
   Check check;
   check.batch = turn.view().epoch << 32 | next_++;
   check.length = std::uint32_t(index.representative(queue.front()).values.size());
   check.stride = std::max<std::uint32_t>(check.length * sizeof(float), 1);
   if (verifier != turn.self()) check.stride = std::max(check.stride, object_bytes_);
-  const std::size_t most = std::max<std::size_t>(
-      std::min<std::size_t>(batch_, kMostBody / check.stride), 1);
+  const std::size_t most =
+      std::max<std::size_t>(std::min<std::size_t>(batch_, kMostBody / check.stride), 1);
   Batch batch{verifier, {}};
   Buffer body;
   while (!queue.empty() && batch.clusters.size() < most) {

@@ -40,9 +40,9 @@ Clustering::Joined Clustering::add(std::span<const float> feature) {
     return {nearest->cluster, false};
   }
   if (active_.size() == most_active_)
-    active_.erase(std::min_element(
-        active_.begin(), active_.end(),
-        [](const Active& a, const Active& b) { return a.joined < b.joined; }));
+    active_.erase(
+        std::min_element(active_.begin(), active_.end(),
+                         [](const Active& a, const Active& b) { return a.joined < b.joined; }));
   active_.push_back({next_, 1, added_, {feature.begin(), feature.end()}});
   return {next_++, true};
 }

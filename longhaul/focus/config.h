@@ -44,8 +44,9 @@ struct Config {
     LONGHAUL_FIELD(sample, .doc = "labelled objects of each site from which T is chosen", .min = 1,
                    .max = 100000);
     LONGHAUL_FIELD(gt_place,
-                   .doc = "where the accurate model runs: at the site of the object, at the site "
-                          "that was asked, or at one site for all",
+                   .doc =
+                       "where the accurate model runs: at the site of the object, at the site "
+                       "that was asked, or at one site for all",
                    .choices = {"site", "querier", "hub"});
     LONGHAUL_FIELD(hub, .doc = "the site of gt_place = \"hub\" (default: the first)", .max = 64);
     LONGHAUL_FIELD(gt_batch, .doc = "most objects of one run of the accurate model", .min = 1,
@@ -54,14 +55,16 @@ struct Config {
     LONGHAUL_FIELD(thumb_kb, .doc = "bytes of one object sent to another site", .max = 128,
                    .unit = "kB", .positive = true);
     LONGHAUL_FIELD(queue_items,
-                   .doc = "objects that wait for the cheap model; beyond it the oldest are dropped "
-                          "and reported as a gap",
+                   .doc =
+                       "objects that wait for the cheap model; beyond it the oldest are dropped "
+                       "and reported as a gap",
                    .min = 1, .max = 1e7);
     LONGHAUL_FIELD(interval_gap_s, .doc = "objects of a cluster no further apart are one interval",
                    .min = 0, .max = 1e6, .unit = "s");
-    LONGHAUL_FIELD(answer_timeout_s,
-                   .doc = "a site that says nothing of a query for so long is missing in its answer",
-                   .max = 1e6, .unit = "s", .positive = true);
+    LONGHAUL_FIELD(
+        answer_timeout_s,
+        .doc = "a site that says nothing of a query for so long is missing in its answer",
+        .max = 1e6, .unit = "s", .positive = true);
     stream_fields(self, visit);
   }
 
@@ -71,22 +74,26 @@ struct Config {
     LONGHAUL_FIELD(K, .doc = "classes under which a cluster is indexed: recall for accurate runs",
                    .min = 1, .max = 1000);
     LONGHAUL_FIELD(T,
-                   .doc = "feature distance beyond which an object begins a new cluster; 0: each "
-                          "object does (default: chosen on a labelled sample, and K with it)",
+                   .doc =
+                       "feature distance beyond which an object begins a new cluster; 0: each "
+                       "object does (default: chosen on a labelled sample, and K with it)",
                    .min = 0, .max = 1e12);
     LONGHAUL_FIELD(M, .doc = "clusters that new objects may join", .min = 1, .max = 100000);
     LONGHAUL_FIELD(Ls,
-                   .doc = "classes that the cheap model tells apart, the first ones; the rest is "
-                          "OTHER (default: all)",
+                   .doc =
+                       "classes that the cheap model tells apart, the first ones; the rest is "
+                       "OTHER (default: all)",
                    .max = 1000);
     LONGHAUL_FIELD(vote,
-                   .doc = "what a cluster is indexed under: the best classes of the mean score of "
-                          "its objects, or of its first object",
+                   .doc =
+                       "what a cluster is indexed under: the best classes of the mean score of "
+                       "its objects, or of its first object",
                    .choices = {"mean", "first"});
     LONGHAUL_FIELD(baseline,
-                   .doc = "what focus is compared with: the accurate model on all objects at "
-                          "ingest, on all at query time, on all at the site that was asked, or no "
-                          "clusters",
+                   .doc =
+                       "what focus is compared with: the accurate model on all objects at "
+                       "ingest, on all at query time, on all at the site that was asked, or no "
+                       "clusters",
                    .choices = {"none", "ingest_all", "query_all", "ship_all", "no_cluster"});
   }
   template <class Self, class Visit>
@@ -100,8 +107,9 @@ struct Config {
     LONGHAUL_FIELD(gt_ms, .doc = "time of the accurate model for an object", .min = 0, .max = 1e6,
                    .unit = "ms");
     LONGHAUL_FIELD(duration_s,
-                   .doc = "the sites end then (default: over sockets never; simulated with the "
-                          "stream and the last query)",
+                   .doc =
+                       "the sites end then (default: over sockets never; simulated with the "
+                       "stream and the last query)",
                    .max = 1e9, .unit = "s", .positive = true);
   }
 };

@@ -98,9 +98,7 @@ Status FocusNode::on_message(Rank from, const Message& message, Turn& turn) {
     Status operator()(const Cancel& m) const {
       return node.site_queries_.take(from, m, node.checks_);
     }
-    Status operator()(const Check& m) const {
-      return node.verifier_.take(from, m, message.body);
-    }
+    Status operator()(const Check& m) const { return node.verifier_.take(from, m, message.body); }
     Status operator()(const Verdict& m) const { return node.take(from, m, turn); }
   };
   const Status status = dispatch(Messages{}, message, Take{*this, from, message, turn});
@@ -174,8 +172,7 @@ void FocusNode::compute(Turn& turn) {
     }
     running_ = Running::ingest;
     const bool cheap = config_.at_ingest == NodeConfig::AtIngest::cheap;
-    return turn.compute(
-        Infer{cheap ? Infer::Model::cheap : Infer::Model::accurate, batch_.items});
+    return turn.compute(Infer{cheap ? Infer::Model::cheap : Infer::Model::accurate, batch_.items});
   }
 }
 

@@ -28,8 +28,8 @@ struct NodeConfig {
   Time patience = std::chrono::seconds(30);
   std::optional<Time> duration = {};  // absent: it never finishes
 };
-// What the baseline changes is applied. `hub`: the rank of the node that Config::hub names. Config::T
-// must be there.
+// What the baseline changes is applied. `hub`: the rank of the node that Config::hub names.
+// Config::T must be there.
 NodeConfig node_config(const Config&, std::uint32_t classes, Rank hub);
 
 class FocusNode final : public Strategy {

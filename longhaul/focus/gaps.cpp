@@ -26,8 +26,7 @@ std::vector<Interval> Gaps::within(const Interval& window) const {
   std::vector<Interval> inside;
   for (const Interval& gap : gaps_)
     if (gap.meets(window))
-      inside.push_back(
-          {std::max(gap.from_ns, window.from_ns), std::min(gap.to_ns, window.to_ns)});
+      inside.push_back({std::max(gap.from_ns, window.from_ns), std::min(gap.to_ns, window.to_ns)});
   return inside;
 }
 

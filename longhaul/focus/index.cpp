@@ -25,8 +25,8 @@ std::optional<Index::Added> Index::add(const Seen& seen, std::uint32_t source,
   const Clustering::Joined joined = clustering_.add(seen.feature);
   Added added{joined.cluster, joined.begun};
   if (joined.begun)
-    clusters_.emplace_back().first = {source, seen.seq, Time{seen.at_ns},
-                                      {values.begin(), values.end()}};
+    clusters_.emplace_back().first = {
+        source, seen.seq, Time{seen.at_ns}, {values.begin(), values.end()}};
   Cluster& cluster = clusters_.at(joined.cluster);
   ++cluster.count;
   ++objects_;

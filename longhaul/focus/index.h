@@ -12,10 +12,10 @@
 namespace longhaul::focus {
 
 struct IndexConfig {
-  std::uint32_t top = 4;           // K
-  double threshold = 0.5;          // T
-  std::uint32_t most_active = 100; // M
-  std::uint32_t specialised = 100; // Ls: of `classes`, the first ones; class Ls is OTHER
+  std::uint32_t top = 4;            // K
+  double threshold = 0.5;           // T
+  std::uint32_t most_active = 100;  // M
+  std::uint32_t specialised = 100;  // Ls: of `classes`, the first ones; class Ls is OTHER
   std::uint32_t classes = 100;
   bool vote_mean = true;  // else the first object's scores
   std::int64_t interval_gap_ns = 1000000000;
@@ -34,8 +34,9 @@ class Index {
 
   struct Added {
     std::uint64_t cluster = 0;
-    bool begun = false;                   // the object is its representative
-    std::vector<std::uint32_t> posted = {};  // classes under which the cluster is posted from now on
+    bool begun = false;  // the object is its representative
+    std::vector<std::uint32_t> posted =
+        {};  // classes under which the cluster is posted from now on
   };
   // Seqs ascend; nothing: this seq, or a later one, is indexed already. `values`: the object as it
   // came, kept if it begins a cluster.

@@ -56,8 +56,7 @@ TEST(Index, WhatAQueryHasTakenDoesNotGrow) {
 TEST(Index, TheMeanOfScoresPostsAClusterAgainWhenItChanges) {
   Index mean(three_classes(true)), first(three_classes(false));
   for (std::uint64_t seq = 1; seq <= 5; ++seq)
-    for (Index* index : {&mean, &first})
-      (void)index->add(seen(seq, 0, 0, seq == 1 ? 0 : 2), 0, {});
+    for (Index* index : {&mean, &first}) (void)index->add(seen(seq, 0, 0, seq == 1 ? 0 : 2), 0, {});
   EXPECT_EQ(mean.candidates(0, kAlways).size(), 1u);
   EXPECT_EQ(mean.candidates(2, kAlways).size(), 1u);
   EXPECT_TRUE(first.candidates(2, kAlways).empty());

@@ -16,8 +16,8 @@ Status apply(const LogRecord& record, std::uint32_t source, Index& index, Verdic
     const auto added = index.add(item.seen, source, item.values);
     if (added && added->cluster != item.cluster)
       return malformed("object " + std::to_string(item.seen.seq) + " was in cluster " +
-                       std::to_string(item.cluster) + ", now in " +
-                       std::to_string(added->cluster) + kRemedy);
+                       std::to_string(item.cluster) + ", now in " + std::to_string(added->cluster) +
+                       kRemedy);
   }
   for (const LoggedVerdict& v : record.verdicts) {
     if (v.cluster >= index.clusters())

@@ -52,9 +52,9 @@ struct End {  // site -> querier: all that were candidates at `asof` are decided
   static constexpr std::uint16_t kKind = 3;
   static constexpr std::string_view kName = "end";
   std::uint64_t query = 0;
-  std::uint64_t results = 0;  // sent before this
-  std::uint64_t asof = 0;     // the last object that counts
-  std::int64_t asof_ns = 0;   // and its time
+  std::uint64_t results = 0;              // sent before this
+  std::uint64_t asof = 0;                 // the last object that counts
+  std::int64_t asof_ns = 0;               // and its time
   std::uint64_t checked = 0, cached = 0;  // clusters: by the accurate model now, known before
   std::vector<Interval> gaps;             // in the window
   template <class Self, class Visit>
@@ -83,7 +83,7 @@ struct CheckItem {
 struct Check {  // site -> verifier; the body holds the representatives, `stride` bytes each
   static constexpr std::uint16_t kKind = 5;
   static constexpr std::string_view kName = "check";
-  std::uint64_t batch = 0;  // a number of the site's
+  std::uint64_t batch = 0;   // a number of the site's
   std::uint32_t length = 0;  // values of fp32 that begin each representative
   std::uint32_t stride = 4;
   std::vector<CheckItem> items;

@@ -58,8 +58,7 @@ Estimate estimate(const IndexConfig& config, std::span<const Seen> seen,
     sums.precision += double(right) / double(returned);
   }
   sums.precision_of_answers = mean_of(sums.precision, answered);
-  for (double* sum : {&sums.recall, &sums.precision, &sums.gt_calls})
-    *sum = mean_of(*sum, queries);
+  for (double* sum : {&sums.recall, &sums.precision, &sums.gt_calls}) *sum = mean_of(*sum, queries);
   return sums;
 }
 
@@ -74,8 +73,8 @@ std::vector<Point> evaluate(const IndexConfig& base, std::span<const CheapModel>
         config.top = K;
         config.threshold = T;
         config.specialised = models[m].specialised;
-        points.push_back({m, K, T, models[m].seconds,
-                          estimate(config, models[m].seen, labels, least)});
+        points.push_back(
+            {m, K, T, models[m].seconds, estimate(config, models[m].seen, labels, least)});
       }
   return points;
 }
@@ -115,9 +114,8 @@ Result<Point> choose(std::vector<Point> points, const Targets& targets, std::str
     if (policy == "opt_query") return std::pair(calls, ingest);
     return std::pair(ingest + calls, calls);
   };
-  return *std::min_element(points.begin(), points.end(), [&](const Point& a, const Point& b) {
-    return cost(a) < cost(b);
-  });
+  return *std::min_element(points.begin(), points.end(),
+                           [&](const Point& a, const Point& b) { return cost(a) < cost(b); });
 }
 
 double drift(std::span<const double> before, std::span<const double> now) {

@@ -12,8 +12,8 @@ namespace longhaul::focus {
 // over the classes of at least `least` objects, each of which is one query.
 struct Estimate {
   std::uint64_t clusters = 0;
-  double recall = 0;     // objects of the class in the clusters returned
-  double precision = 0;  // of the objects returned; 0 where nothing is returned
+  double recall = 0;                // objects of the class in the clusters returned
+  double precision = 0;             // of the objects returned; 0 where nothing is returned
   double precision_of_answers = 0;  // the same over the classes for which something is returned
   double gt_calls = 0;
 };

@@ -38,8 +38,8 @@ TEST(Parameters, WhatIsChosenReachesTheTargetsAndIsNotDominated) {
     const Item item = tracks.item(seq, 10);
     labels.push_back(tracks.label(seq));
     for (CheapModel* model : {&all, &ten})
-      model->seen.push_back({seq, item.at.count(), item.values,
-                             tracks.scores(seq, item.values, model->specialised)});
+      model->seen.push_back(
+          {seq, item.at.count(), item.values, tracks.scores(seq, item.values, model->specialised)});
   }
   const CheapModel models[] = {all, ten};
   const auto points = evaluate({}, models, labels, {{1, 4, 16}, {0, 0.5}}, 20);

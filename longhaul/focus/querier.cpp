@@ -19,13 +19,17 @@ void Querier::on_requested(std::uint64_t client, const Bytes& request, Turn& tur
   const auto wanted = from_wire<Wanted>(*request);
   if (!wanted) return refuse(client, "the request " + wanted.error().what, turn);
   if (wanted->cls >= classes_)
-    return refuse(client, "class " + std::to_string(wanted->cls) + ": expected 0 to " +
-                              std::to_string(classes_ - 1), turn);
+    return refuse(
+        client,
+        "class " + std::to_string(wanted->cls) + ": expected 0 to " + std::to_string(classes_ - 1),
+        turn);
   if (wanted->window.from_ns > wanted->window.to_ns)
     return refuse(client, "the window ends before it begins", turn);
   if (open_.size() >= kMostOpen)
-    return refuse(client, "this site has " + std::to_string(kMostOpen) +
-                              " queries open; ask another, or later", turn);
+    return refuse(
+        client,
+        "this site has " + std::to_string(kMostOpen) + " queries open; ask another, or later",
+        turn);
   Open open{client, *wanted};
   const std::uint64_t number = next_++;
   for (Rank rank = 0; rank < turn.place().size(); ++rank) {

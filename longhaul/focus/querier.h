@@ -30,7 +30,7 @@ class Querier {
 
  private:
   struct SiteProgress {
-    std::uint64_t heard_all_below = 0;  // results
+    std::uint64_t heard_all_below = 0;   // results
     std::set<std::uint64_t> heard = {};  // beyond that
     std::optional<End> end = {};
     bool missing = false;

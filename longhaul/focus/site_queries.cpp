@@ -10,8 +10,8 @@ Status SiteQueries::take(Rank from, const Query& query, Rank verifier, const Ind
                          const Verdicts& verdicts, Checks& checks, Turn& turn) {
   const Key key{from, query.query};
   if (open_.contains(key)) return Ok{};  // answered by the running one
-  const auto of_querier =
-      std::count_if(open_.begin(), open_.end(), [&](const auto& o) { return o.first.first == from; });
+  const auto of_querier = std::count_if(open_.begin(), open_.end(),
+                                        [&](const auto& o) { return o.first.first == from; });
   if (std::size_t(of_querier) >= Querier::kMostOpen)
     return malformed("a query beyond the " + std::to_string(Querier::kMostOpen) + " allowed");
   if (query.wanted.cls >= index.config().classes) return malformed("a query for an unknown class");
@@ -101,7 +101,8 @@ void SiteQueries::send_confirmed(Rank querier, Open& open, Turn& turn) {
     for (std::size_t at = 0; at < one.intervals.size(); at += kMost) {
       const std::size_t end = std::min(one.intervals.size(), at + kMost);
       if (!found.clusters.empty() && listed + (end - at) > kMost) flush();
-      found.clusters.push_back({one.cluster, at == 0 ? one.count : 0,
+      found.clusters.push_back({one.cluster,
+                                at == 0 ? one.count : 0,
                                 {one.intervals.begin() + std::ptrdiff_t(at),
                                  one.intervals.begin() + std::ptrdiff_t(end)}});
       listed += end - at;

@@ -62,8 +62,7 @@ std::vector<float> Tracks::scores(std::uint64_t seq, std::span<const float> valu
   Random noise = random(kScore, seq);
   std::vector<float> scores(specialised + 1, std::numeric_limits<float>::lowest());
   for (std::uint32_t c = 0; c < kClasses; ++c) {
-    const auto score =
-        float(-squared_distance(values, centres_[c]) + kScoreNoise * noise.normal());
+    const auto score = float(-squared_distance(values, centres_[c]) + kScoreNoise * noise.normal());
     float& into = scores[std::min(c, specialised)];
     into = c < specialised ? score : std::max(into, score);
   }

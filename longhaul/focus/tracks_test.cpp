@@ -125,16 +125,16 @@ TEST(Tracks, ARareClassIsFoundThroughOther) {
   config.specialised = 10;
   Index index(config);
   for (const Seen& seen : stream.seen) (void)index.add(seen, 0, {});
-  for (std::uint32_t cls = 10; cls < Tracks::kClasses; ++cls) EXPECT_EQ(index.posted_under(cls), 10u);
+  for (std::uint32_t cls = 10; cls < Tracks::kClasses; ++cls)
+    EXPECT_EQ(index.posted_under(cls), 10u);
   std::map<std::uint32_t, std::uint64_t> counts;
   for (const std::uint32_t label : stream.labels) ++counts[label];
-  const auto rare = std::ranges::find_if(
-      counts, [](const auto& c) { return c.first >= 10 && c.second >= 30; });
+  const auto rare =
+      std::ranges::find_if(counts, [](const auto& c) { return c.first >= 10 && c.second >= 30; });
   ASSERT_NE(rare, counts.end());
   std::uint64_t found = 0;
   for (const auto& one : index.candidates(rare->first, {0, 1'000'000'000'000}))
-    if (stream.labels[index.representative(one.cluster).seq - 1] == rare->first)
-      found += one.count;
+    if (stream.labels[index.representative(one.cluster).seq - 1] == rare->first) found += one.count;
   EXPECT_GE(double(found), .8 * double(rare->second));
 }
 

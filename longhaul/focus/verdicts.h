@@ -24,8 +24,7 @@ class Verdicts {
     const auto [it, is_new] = verdicts_.emplace(cluster, cls);
     if (!is_new && it->second != cls)
       return malformed("two verdicts on cluster " + std::to_string(cluster) + ": class " +
-                       std::to_string(it->second) + " is kept, " + std::to_string(cls) +
-                       " is not");
+                       std::to_string(it->second) + " is kept, " + std::to_string(cls) + " is not");
     return is_new;
   }
   std::uint32_t version() const { return version_; }

@@ -43,7 +43,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     // Of strategies that index growing data: see Host. Answers come by give(). Empty: refused.
     std::function<void(const Append&)> on_append = {};
     std::function<void(const Reply&)> on_reply = {};
-    std::function<void()> on_tick = {};                    // periodically
+    std::function<void()> on_tick = {};  // periodically
     // Asked at each tick: true ends the run with an Error, after a last checkpoint if it is quick.
     std::function<bool()> stop = {};
   };

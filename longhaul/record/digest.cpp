@@ -12,7 +12,7 @@ namespace longhaul::record {
 namespace {
 
 constexpr std::array kWork = {
-    "local step",  "gradient",     "apply gradient", "proximal step",  "sufficient factors",
+    "local step",  "gradient",     "apply gradient", "proximal step",   "sufficient factors",
     "local solve", "scratch step", "score",          "reset optimizer", "infer"};
 static_assert(kWork.size() == std::variant_size_v<Work>);
 

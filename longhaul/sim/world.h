@@ -154,8 +154,8 @@ class World final : public Host {
     Kind kind{};
     Rank rank = 0;
     std::uint32_t a = 0;  // timer: its machine; detect, tell: the peer
-    std::uint64_t b = 0;  // timer: its id; given, stored, scored, held, detect: a number; tell: unreachable or
-                          // not; fault_begins, fault_ends: which
+    std::uint64_t b = 0;  // timer: its id; given, stored, scored, held, detect: a number; tell:
+                          // unreachable or not; fault_begins, fault_ends: which
     void state(auto& ar) { ar(kind, rank, a, b); }
   };
   using Entry = EventQueue<Event>::Entry;

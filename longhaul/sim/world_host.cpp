@@ -120,8 +120,7 @@ void World::append(Rank node, const Append& append) {
   LH_CHECK(append.number == slot.durable.size() + slot.writing.size() + 1);
   if (!watchers_.empty()) notify_watchers(node, append);
   slot.writing.push_back(append.record);
-  queue_.push(now_ + config_.disk,
-              {.kind = Event::Kind::stored, .rank = node, .b = append.number});
+  queue_.push(now_ + config_.disk, {.kind = Event::Kind::stored, .rank = node, .b = append.number});
 }
 
 void World::reply(Rank node, const Reply& reply) {

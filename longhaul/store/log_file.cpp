@@ -41,8 +41,8 @@ Status LogFile::execute(const char* sql) {
 
 Result<std::unique_ptr<LogFile>> LogFile::open(const std::string& path) {
   sqlite3* database = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &database,
-                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  const int code =
+      sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   std::unique_ptr<LogFile> log(new LogFile(path, database));
   if (code != SQLITE_OK) return log->failed("be opened");
   const std::int64_t kind = number_of(database, "PRAGMA application_id");
@@ -87,8 +87,7 @@ Status LogFile::append(std::span<const Record> records) {
     if (!written) break;
     sqlite3_reset(insert.get());
     sqlite3_bind_int64(insert.get(), 1, std::int64_t(record.number));
-    sqlite3_bind_blob64(insert.get(), 2, record.bytes->data(), record.bytes->size(),
-                        SQLITE_STATIC);
+    sqlite3_bind_blob64(insert.get(), 2, record.bytes->data(), record.bytes->size(), SQLITE_STATIC);
     if (sqlite3_step(insert.get()) != SQLITE_DONE) written = failed("write the log");
   }
   if (written) written = execute("COMMIT");

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr double kMostSeconds = 1e9;
-constexpr std::size_t kMostThreads = 16;      // queries at a time
+constexpr std::size_t kMostThreads = 16;     // queries at a time
 constexpr std::size_t kMostLines = 1000000;  // that a slow user may leave unread
 
 // An absent parameter leaves `into`. False: no number in the range.
@@ -134,10 +134,10 @@ QueryApi::QueryApi(std::shared_ptr<const Members> members, std::function<void(In
   state.server.new_task_queue = [] { return new httplib::ThreadPool(kMostThreads); };
   state.server.set_tcp_nodelay(true);
   state.server.set_keep_alive_max_count(1);  // a query each; an open connection holds a thread
-  state.server.Get("/query", [&state](const httplib::Request& request,
-                                      httplib::Response& response) {
-    state.query(request, response);
-  });
+  state.server.Get("/query",
+                   [&state](const httplib::Request& request, httplib::Response& response) {
+                     state.query(request, response);
+                   });
   state.server.Get("/status", [&state](const httplib::Request&, httplib::Response& response) {
     const std::lock_guard lock(state.mutex);
     response.set_content(state.status + "\n", "application/json");
@@ -159,8 +159,10 @@ Result<std::uint16_t> QueryApi::start(std::uint16_t port) {
   const int bound = port == 0 ? state_->server.bind_to_any_port(host)
                               : (state_->server.bind_to_port(host, port) ? int(port) : -1);
   if (bound <= 0)
-    return unavailable(fmt::format("port {} of {} cannot be listened to: choose another with "
-                                   "--port", port, host));
+    return unavailable(
+        fmt::format("port {} of {} cannot be listened to: choose another with "
+                    "--port",
+                    port, host));
   state_->thread = std::thread([this] { state_->server.listen_after_bind(); });
   return std::uint16_t(bound);
 }
@@ -187,8 +189,8 @@ Status ask_site(const std::string& address, const QueryRequest& query, double pa
   httplib::Client client(address.substr(0, colon), std::stoi(address.substr(colon + 1)));
   client.set_connection_timeout(5);
   client.set_read_timeout(patience_s > 0 ? time_t(std::ceil(patience_s)) : time_t(1) << 30);
-  std::string path = fmt::format("/query?class={}&limit={}&follow={}", query.cls, query.limit,
-                                 int(query.follow));
+  std::string path =
+      fmt::format("/query?class={}&limit={}&follow={}", query.cls, query.limit, int(query.follow));
   if (query.from_s) path += fmt::format("&from={}", *query.from_s);
   if (query.to_s) path += fmt::format("&to={}", *query.to_s);
   std::string begun;

@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
+#include "longhaul/core/action.h"
 #include "longhaul/core/input.h"
 #include "longhaul/core/place.h"
-#include "longhaul/core/action.h"
 #include "longhaul/focus/messages.h"
 
 namespace longhaul::run {
@@ -23,7 +23,7 @@ class QueryApi {
   ~QueryApi();  // ends what is open
   // Begins to listen; 0: any free port. Returns the port.
   Result<std::uint16_t> start(std::uint16_t port);
-  void reply(const Reply&);         // from any thread
+  void reply(const Reply&);           // from any thread
   void set_status(std::string json);  // what /status answers
 
  private:
@@ -31,8 +31,9 @@ class QueryApi {
   std::unique_ptr<State> state_;
 };
 
-// Asks a site's interface; `line` gets each answer and returns false to end the query. `patience_s`:
-// without an answer for so long it fails; 0: never. Errors: nobody answers there, or a refusal.
+// Asks a site's interface; `line` gets each answer and returns false to end the query.
+// `patience_s`: without an answer for so long it fails; 0: never. Errors: nobody answers there, or
+// a refusal.
 struct QueryRequest {
   std::uint32_t cls = 0;
   std::optional<double> from_s, to_s;

@@ -2,8 +2,7 @@
 
 namespace longhaul::run {
 
-LogWriter::LogWriter(std::unique_ptr<store::LogFile> log,
-                     std::function<void(std::uint64_t)> stored)
+LogWriter::LogWriter(std::unique_ptr<store::LogFile> log, std::function<void(std::uint64_t)> stored)
     : log_(std::move(log)),
       stored_(std::move(stored)),
       thread_(std::make_unique<net::TaskThread>()) {}

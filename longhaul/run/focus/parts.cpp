@@ -28,8 +28,8 @@ class InferTimes final : public sim::ComputeTime {
 // virtual time.
 Status choose_parameters(focus::Config& config, std::uint64_t seed, Rank rank) {
   const Tracks tracks(seed, rank);
-  const std::uint32_t specialised = std::min(config.Ls.value_or(Tracks::kClasses),
-                                             Tracks::kClasses);
+  const std::uint32_t specialised =
+      std::min(config.Ls.value_or(Tracks::kClasses), Tracks::kClasses);
   focus::CheapModel model{config.cheap_ms / 1000, specialised, {}};
   std::vector<std::uint32_t> labels;
   for (std::uint64_t seq = 1; seq <= config.sample; ++seq) {
@@ -42,9 +42,9 @@ Status choose_parameters(focus::Config& config, std::uint64_t seed, Rank rank) {
   base.most_active = config.M;
   base.vote_mean = config.vote == "mean";
   const focus::Targets targets{config.recall, config.precision};
-  const auto point = focus::choose(
-      focus::evaluate(base, std::span(&model, 1), labels, {}, targets.least), targets,
-      config.policy);
+  const auto point =
+      focus::choose(focus::evaluate(base, std::span(&model, 1), labels, {}, targets.least), targets,
+                    config.policy);
   if (!point) return point.error();
   config.K = point->K;
   config.T = point->T;

@@ -74,8 +74,8 @@ Status ServingSite::open_log() {
   if (options_.note && !records->empty())
     options_.note(fmt::format("continues an index of {} objects in {} clusters",
                               made_->index().objects(), made_->index().clusters()));
-  log_ = std::make_unique<LogWriter>(
-      *std::move(log), [this](std::uint64_t number) { loop_->give(Stored{number}); });
+  log_ = std::make_unique<LogWriter>(*std::move(log),
+                                     [this](std::uint64_t number) { loop_->give(Stored{number}); });
   source_.emplace(job_, options_.rank);
   source_->begin_after(made_->index().asof());
   if (made_->index().asof() > 0) source_ahead_ = source_->next_at().value_or(Time{0});
@@ -91,9 +91,9 @@ Status ServingSite::build(std::vector<net::Address> addresses) {
   learner_ = focus_learner(job_, *config);
   made_ = std::make_unique<focus::FocusNode>(*config);
   strategy_ = made_.get();
-  auto folder = RunFolder::open(
-      options_.folder, job_,
-      options_.force ? ExistingFolder::force : ExistingFolder::resume_or_begin);
+  auto folder =
+      RunFolder::open(options_.folder, job_,
+                      options_.force ? ExistingFolder::force : ExistingFolder::resume_or_begin);
   if (!folder) return folder.error();
   folder_ = *std::move(folder);
   LH_TRY(open_log());
@@ -107,7 +107,8 @@ Status ServingSite::build(std::vector<net::Address> addresses) {
   loop_ = std::make_unique<net::EventLoop>(std::move(loop), place, learner_.get(),
                                            net::EventLoop::Scorer{}, observer());
   node_ = std::make_unique<Node>(place, std::move(made_), learner_.get(), *loop_);
-  api_ = std::make_unique<QueryApi>(members_, [this](Input input) { loop_->give(std::move(input)); });
+  api_ =
+      std::make_unique<QueryApi>(members_, [this](Input input) { loop_->give(std::move(input)); });
   return Ok{};
 }
 

@@ -82,8 +82,8 @@ Status FocusSimulation::build() {
     auto node = std::make_unique<focus::FocusNode>(*config);
     nodes_.push_back(node.get());
     sources_.emplace_back(job_, rank);
-    world_->add(place_of(job_, rank, members_, learners_.back()->layout(), false),
-                std::move(node), learners_.back().get());
+    world_->add(place_of(job_, rank, members_, learners_.back()->layout(), false), std::move(node),
+                learners_.back().get());
   }
   return Ok{};
 }
@@ -97,11 +97,11 @@ Rank FocusSimulation::rank_of(const std::string& site) const {
 void FocusSimulation::ask() {
   for (const focus::QueryConfig& query : job_.queries) {
     const Rank rank = rank_of(query.site);
-    const focus::Wanted wanted{query.cls,
-                               {from_seconds(query.from_s).count(),
-                                query.to_s ? from_seconds(*query.to_s).count()
-                                           : std::numeric_limits<std::int64_t>::max()},
-                               query.limit};
+    const focus::Wanted wanted{
+        query.cls,
+        {from_seconds(query.from_s).count(),
+         query.to_s ? from_seconds(*query.to_s).count() : std::numeric_limits<std::int64_t>::max()},
+        query.limit};
     world_->give(rank, std::max(from_seconds(query.at_s), Time{1}),
                  Requested{queries_.size(), share(to_wire(wanted))});
     FocusQueryResult& result = queries_.emplace_back();
@@ -156,8 +156,12 @@ Result<FocusResult> FocusSimulation::run() {
 }
 
 FocusResult FocusSimulation::result() {
-  FocusResult result{job_.job.name, job_.focus->baseline, seconds(world_->now()),
-                     world_->counters().wan_bytes, queries_, {}};
+  FocusResult result{job_.job.name,
+                     job_.focus->baseline,
+                     seconds(world_->now()),
+                     world_->counters().wan_bytes,
+                     queries_,
+                     {}};
   for (Rank rank = 0; rank < nodes_.size(); ++rank) {
     const focus::FocusNode& node = *nodes_[rank];
     result.sites.push_back({node_name((*members_)[rank]), node.index().objects(),
@@ -175,12 +179,9 @@ nlohmann::ordered_json to_json(const FocusResult& result) {
   const auto optional = [](const std::optional<double>& value) {
     return value ? Json(*value) : Json(nullptr);
   };
-  Json json = {{"name", result.name},
-               {"baseline", result.baseline},
-               {"time_s", result.time_s},
-               {"wan_bytes", result.wan_bytes},
-               {"queries", Json::array()},
-               {"sites", Json::array()}};
+  Json json = {{"name", result.name},      {"baseline", result.baseline},
+               {"time_s", result.time_s},  {"wan_bytes", result.wan_bytes},
+               {"queries", Json::array()}, {"sites", Json::array()}};
   for (const FocusQueryResult& q : result.queries)
     json["queries"].push_back({{"site", q.site},
                                {"class", q.cls},

@@ -171,9 +171,9 @@ Value command_line_value(std::string_view text) {
 
 const std::vector<std::string_view>& table_names() {
   static const std::vector<std::string_view> names = {
-      "job",    "stop",     "report", "model", "data", "optimizer", "sync",   "overlay", "roles",
-      "server", "transfer", "codec",  "outer", "net",  "wan",       "hetero", "focus",   "site",
-      "for"};
+      "job",     "stop",   "report", "model",    "data",  "optimizer", "sync",
+      "overlay", "roles",  "server", "transfer", "codec", "outer",     "net",
+      "wan",     "hetero", "focus",  "site",     "for"};
   return names;
 }
 
@@ -245,8 +245,8 @@ Status override_setting(Document& doc, std::string_view assignment) {
     for (Settings& site : doc.sites) site.set(entry);
     return Ok{};
   }
-  const bool listed = table.starts_with("site") || table.starts_with("wan.") ||
-                      table.starts_with("focus.");
+  const bool listed =
+      table.starts_with("site") || table.starts_with("wan.") || table.starts_with("focus.");
   if (listed) {
     std::vector<std::string_view> known;
     for (auto* list : {&doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries})

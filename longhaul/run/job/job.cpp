@@ -71,9 +71,9 @@ Status need_kind(Document& doc, std::string_view table, std::string_view example
 
 // [focus] indexes data: nothing is trained.
 Status refuse_training(const Document& doc) {
-  for (const std::string_view name : {"stop", "report", "model", "data", "optimizer", "sync",
-                                      "overlay", "roles", "server", "transfer", "codec", "outer",
-                                      "hetero"})
+  for (const std::string_view name :
+       {"stop", "report", "model", "data", "optimizer", "sync", "overlay", "roles", "server",
+        "transfer", "codec", "outer", "hetero"})
     if (const Settings* table = doc.find(name); table && !table->entries.empty())
       return bad_setting(*table, table->entries.front(),
                          "no such table beside [focus], which trains nothing");
