@@ -6,12 +6,14 @@ find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(xxhash REQUIRED)  # cmake/Findxxhash.cmake: the library ships no CMake package
 find_package(Clp REQUIRED)     # cmake/FindClp.cmake
+find_package(SQLite3 REQUIRED)  # seen by longhaul/store alone
 find_package(Eigen3 REQUIRED)  # headers alone, seen by longhaul/sync/grouping alone
 find_path(asio_INCLUDE_DIR asio.hpp REQUIRED)  # headers alone, seen by longhaul/net/tcp.cpp alone
 mark_as_advanced(asio_INCLUDE_DIR)
 
 if(LONGHAUL_TORCH)
   find_package(CLI11 REQUIRED)
+  find_package(Httplib REQUIRED)  # cmake/FindHttplib.cmake; seen by longhaul/run/focus/api.cpp alone
   find_package(Torch REQUIRED)
 endif()
 if(BUILD_TESTING)

@@ -7,6 +7,7 @@
 #include "longhaul/core/finish_barrier.h"
 #include "longhaul/core/membership.h"
 #include "longhaul/core/stop_rule.h"
+#include "longhaul/focus/answer.h"
 #include "longhaul/overlay/forest_messages.h"
 #include "longhaul/overlay/messages.h"
 #include "longhaul/overlay/tsengine_messages.h"
@@ -49,6 +50,7 @@ void for_each_message(Visit&& visit) {
   family("gossip", sync::gossip::StepCount::Messages{});
   family("sync/shuffle", sync::shuffle::ScheduleSwitch::Messages{});
   family("perf", perf::Messages{});
+  family("focus", focus::Messages{});
   family("vector channel", channel::Messages{});
   // In the header of a vector channel's `begin`.
   family("sync/server", MessageList<sync::server::ServerHeader>{});

@@ -8,6 +8,8 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/run/focus/simulation.h"
+#include "longhaul/run/interrupt.h"
 
 namespace longhaul::cli {
 namespace {
@@ -47,6 +49,45 @@ int dry_run(const run::Job& job, bool json) {
       job.job.name, p.simulated, p.rounds, run::duration_text(p.time_s),
       run::duration_text(p.round_s), run::bytes_text(p.wan_bytes), run::bytes_text(p.round_bytes),
       100 * p.compute_utilisation, p.parameters);
+  return kDone;
+}
+
+// A job with [focus]: nothing is trained or written.
+int simulate_index(const SimulateArgs& args, const run::Job& job) {
+  if (args.dry_run || args.seeds > 1 || args.common.resume || !args.common.record.empty())
+    return print_error(invalid(
+        "--dry-run, --seeds, --resume and --record are for training; this job has [focus]"));
+  const auto result = run::simulate_focus(job);
+  if (!result) {
+    const int code = print_error(result.error());
+    return run::interrupted() ? kInterrupted : code;
+  }
+  if (args.common.json) {
+    fmt::print("{}\n", to_json(*result).dump(2));
+    return kDone;
+  }
+  const auto time = [](const std::optional<double>& s) {
+    return s ? run::duration_text(*s) : std::string("-");
+  };
+  std::vector<std::vector<std::string>> queries, sites;
+  for (const run::FocusQueryResult& q : result->queries)
+    queries.push_back({fmt::format("class {}", q.cls), q.site, fmt::format("{:g} s", q.asked_s),
+                       time(q.first_s), time(q.ended_s), std::to_string(q.clusters),
+                       std::to_string(q.objects), std::to_string(q.checked),
+                       std::to_string(q.cached)});
+  for (const run::FocusSiteResult& s : result->sites)
+    sites.push_back({s.site, std::to_string(s.objects), std::to_string(s.clusters),
+                     std::to_string(s.cheap), std::to_string(s.accurate),
+                     run::duration_text(s.computing_s)});
+  if (!queries.empty())
+    fmt::print("{}\n", text_table({"query", "at", "asked", "first", "all", "clusters", "objects",
+                                   "checked", "known"},
+                                  queries));
+  fmt::print(
+      "{}",
+      text_table({result->name, "objects", "clusters", "cheap", "accurate", "computing"}, sites));
+  fmt::print("{} of virtual time, {} between sites\n", run::duration_text(result->time_s),
+             run::bytes_text(double(result->wan_bytes)));
   return kDone;
 }
 
@@ -135,6 +176,7 @@ int simulate(const SimulateArgs& args) {
   with.common.sets.insert(with.common.sets.end(), more.begin(), more.end());
   auto job = with.common.load();
   if (!job) return print_error(job.error());
+  if (job->focus) return simulate_index(with, *job);
   if (args.dry_run) return dry_run(*job, args.common.json);
   const std::string folder = args.common.out.empty() ? "runs/" + job->job.name : args.common.out;
   return args.seeds > 1 ? many_seeds(with, *job, folder) : one_run(with, *job, folder);

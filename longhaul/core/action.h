@@ -34,10 +34,25 @@ struct Record {  // a figure for metrics: "late", "staleness", "train_loss" ...
   Round round = 0;
   double value = 0;
 };
+// What must survive a crash: one more record of this node's log, written in the order of their
+// numbers. The host answers with Node::stored once this record and all before it are durable; it
+// may write several at once. After a crash the log is a beginning of what was appended, at least
+// all that was answered; its last record may be torn.
+struct Append {
+  std::uint64_t number = 0;  // from 1, without gaps; after a restart it goes on from the log's end
+  Bytes record;
+};
+// An answer to a client of this node, who asked by Node::requested.
+struct Reply {
+  std::uint64_t client = 0;
+  Bytes answer;
+  bool last = false;  // the client gets no more
+};
 struct Finish {};  // this node has nothing more to do; serve() ends when all are here
 struct Fail {      // the run cannot go on. Kinds: a peer is unavailable; not_finite: it diverged
   Error error;
 };
-using Action = std::variant<Send, SetTimer, CancelTimer, ComputeStep, Report, Record, Finish, Fail>;
+using Action = std::variant<Send, SetTimer, CancelTimer, ComputeStep, Report, Record, Finish, Fail,
+                            Append, Reply>;
 
 }  // namespace longhaul

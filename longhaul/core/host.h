@@ -19,6 +19,11 @@ class Host {
   virtual void record(Rank node, const Record&) = 0;
   virtual void finish(Rank node) = 0;  // all members are done: the node will say nothing more
   virtual void fail(Rank node, const Error&) = 0;
+  // Of strategies that index growing data. A host without a disk or users refuses.
+  virtual void append(Rank node, const Append&) {
+    fail(node, invalid("this host stores no records"));
+  }
+  virtual void reply(Rank node, const Reply&) { fail(node, invalid("this host serves no users")); }
   // The node goes by another view from now on, and may speak to all in it: those who have come
   // back since `before` are new to it.
   virtual void follow(Rank node, const View& before, const View& now) {

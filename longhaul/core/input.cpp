@@ -21,6 +21,9 @@ struct ArchiveInput {
   void operator()(Scored& i) const { ar(i.round, i.evaluation); }
   void operator()(Reachability& i) const { ar(i.peer, i.unreachable); }
   void operator()(Returned& i) const { ar(i.peer); }
+  void operator()(Arrived& i) const { ar(i.items); }
+  void operator()(Requested& i) const { ar(i.client, i.request); }
+  void operator()(Stored& i) const { ar(i.number); }
 };
 
 template <std::size_t... I>

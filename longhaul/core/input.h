@@ -35,8 +35,18 @@ struct Reachability {  // Node::unreachable
 struct Returned {  // Node::returned
   Rank peer = 0;
 };
-using Input =
-    std::variant<Started, Stepped, Delivered, TimerFired, Departed, Scored, Reachability, Returned>;
+struct Arrived {  // items of this node's own source
+  std::vector<Item> items;
+};
+struct Requested {  // a user of this node asks; nothing: the user is gone, or wants no more
+  std::uint64_t client = 0;
+  Bytes request;
+};
+struct Stored {  // appended records up to this number are durable
+  std::uint64_t number = 0;
+};
+using Input = std::variant<Started, Stepped, Delivered, TimerFired, Departed, Scored, Reachability,
+                           Returned, Arrived, Requested, Stored>;
 
 // Any bytes load as an input or fail the archive.
 void archive_input(Archive&, Input&);

@@ -120,6 +120,8 @@ void Node::carry(TurnContext& context) {
     void operator()(ComputeStep& a) const { node.host_.compute(node.place_.self, std::move(a)); }
     void operator()(Report& a) const { node.host_.report(node.place_.self, std::move(a)); }
     void operator()(Record& a) const { node.host_.record(node.place_.self, a); }
+    void operator()(Append& a) const { node.host_.append(node.place_.self, a); }
+    void operator()(Reply& a) const { node.host_.reply(node.place_.self, a); }
     void operator()(Fail& a) const { node.host_.fail(node.place_.self, a.error); }
     void operator()(Finish&) const {
       Turn turn = Turn(context).child(kBarrier.number);
@@ -242,6 +244,32 @@ void Node::returned(Time now, Rank peer) {
   answered(Ok{});
 }
 
+// An input to the strategy alone, as a step is.
+template <class Enter>
+void Node::strategy_turn(Time now, Enter&& enter) {
+  take_turn(now, [&](TurnContext& c) {
+    Turn turn = Turn(c).child(kStrategy.number);
+    enter(turn);
+    strategy_->on_progress(turn);
+  });
+  answered(Ok{});
+}
+
+void Node::arrived(Time now, std::vector<Item> items) {
+  heard(now, [&] { return Arrived{items}; });
+  strategy_turn(now, [&](Turn& turn) { strategy_->on_arrived(std::move(items), turn); });
+}
+
+void Node::requested(Time now, std::uint64_t client, const Bytes& request) {
+  heard(now, [&] { return Requested{client, request}; });
+  strategy_turn(now, [&](Turn& turn) { strategy_->on_requested(client, request, turn); });
+}
+
+void Node::stored(Time now, std::uint64_t number) {
+  heard(now, [&] { return Stored{number}; });
+  strategy_turn(now, [&](Turn& turn) { strategy_->on_stored(number, turn); });
+}
+
 Status Node::feed(Time now, const Input& input) {
   struct Feed {
     Node& node;
@@ -260,6 +288,11 @@ Status Node::feed(Time now, const Input& input) {
       return node.unreachable(now, i.peer, i.unreachable), Ok{};
     }
     Status operator()(const Returned& i) const { return node.returned(now, i.peer), Ok{}; }
+    Status operator()(const Arrived& i) const { return node.arrived(now, i.items), Ok{}; }
+    Status operator()(const Requested& i) const {
+      return node.requested(now, i.client, i.request), Ok{};
+    }
+    Status operator()(const Stored& i) const { return node.stored(now, i.number), Ok{}; }
   };
   return std::visit(Feed{*this, now}, input);
 }

@@ -35,6 +35,10 @@ class Node final {
   void unreachable(Time now, Rank peer, bool unreachable);
   // A new incarnation of a peer that was declared lost asks to be let in; the strategy lets it.
   void returned(Time now, Rank peer);
+  // Items of the node's own source, requests of its users, records that are durable (core/input.h).
+  void arrived(Time now, std::vector<Item>);
+  void requested(Time now, std::uint64_t client, const Bytes& request);
+  void stored(Time now, std::uint64_t number);
   // Any of these, as data.
   Status feed(Time now, const Input&);
 
@@ -64,6 +68,8 @@ class Node final {
   template <class MakeInput>
   void heard(Time now, MakeInput&& make);
   void answered(const Status&);
+  template <class Enter>
+  void strategy_turn(Time now, Enter&& enter);
   bool leaves(const Action&) const;
   template <class Enter>
   void take_turn(Time now, Enter&& enter);

@@ -12,6 +12,13 @@ class Strategy : public Machine {
   virtual void on_step(const StepResult&, Turn&) {}
   // The last boundary of a compute(), right after its on_step.
   virtual void on_computed(const Computed&, Turn&) {}
+  // Items of this node's own source; a request of one of its users (nullptr: the user wants no
+  // more), who is answered by Turn::reply; records of Turn::append that are durable now.
+  virtual void on_arrived(std::vector<Item>, Turn&) {}
+  virtual void on_requested(std::uint64_t client, const Bytes& request, Turn&) {
+    (void)client, (void)request;
+  }
+  virtual void on_stored(std::uint64_t number, Turn&) { (void)number; }
   // Rounds whose model this node holds completely; the unit of checkpoints and progress.
   virtual Round rounds_done() const = 0;
   // May a node that was declared lost come back with a new incarnation?

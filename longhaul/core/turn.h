@@ -97,6 +97,12 @@ class Turn {
   void record(std::string name, Round round, double value) {
     act(Record{std::move(name), round, value});
   }
+  void append(std::uint64_t number, Buffer record) {
+    act(Append{number, share(std::move(record))});
+  }
+  void reply(std::uint64_t client, Buffer answer, bool last) {
+    act(Reply{client, share(std::move(answer)), last});
+  }
   void finish() { act(Finish{}); }
   void fail(Error error) { act(Fail{std::move(error)}); }
   void fail(std::string reason) { fail(unavailable(std::move(reason))); }

@@ -25,6 +25,7 @@ struct ArchiveWork {
   void operator()(SufficientFactors& w) const { ar(w.layers); }
   void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance); }
   void operator()(Score& w) const { archive_snapshot(ar, w.model); }
+  void operator()(Infer& w) const { ar(w.model, w.items); }
   template <class Empty>
   void operator()(Empty&) const {
     static_assert(std::is_empty_v<Empty>);

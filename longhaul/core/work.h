@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "longhaul/core/types.h"
+#include "longhaul/core/item.h"
 
 namespace longhaul {
 
@@ -44,9 +44,16 @@ struct Score {
 // The local optimiser forgets its state: momentum, moments. Its schedule goes on. No batch, no
 // time.
 struct ResetOptimizer {};
+// One of the two models of an index of growing data (focus/), on items. `cheap` answers a feature
+// vector and a score for each class, item after item; `accurate` the number of a class for each.
+struct Infer {
+  enum class Model : std::uint8_t { cheap, accurate };
+  Model model = Model::cheap;
+  std::vector<Item> items;
+};
 
 using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
-                          LocalSolve, ScratchStep, Score, ResetOptimizer>;
+                          LocalSolve, ScratchStep, Score, ResetOptimizer, Infer>;
 
 class Archive;
 void archive_snapshot(Archive&, Snapshot&);
@@ -61,10 +68,11 @@ struct StepResult {
   double accuracy = 0;                // Score only
   std::vector<float> factors = {};    // SufficientFactors: of each layer u then v, row major
   std::vector<double> solution = {};  // LocalSolve
+  std::vector<float> outputs = {};    // Infer
   Time elapsed{0};                    // written by the host: virtual or real
 
   void state(auto& archive) {
-    archive(loss, samples, shard_size, exhausted, accuracy, factors, solution, elapsed);
+    archive(loss, samples, shard_size, exhausted, accuracy, factors, solution, outputs, elapsed);
   }
 };
 

@@ -181,6 +181,10 @@ Result<StepResult> TorchLearner::take(const ResetOptimizer&) {
   return StepResult{.shard_size = parts_.shard.size()};
 }
 
+Result<StepResult> TorchLearner::take(const Infer&) {
+  return invalid("a learner that trains a model has none to index items with");
+}
+
 void TorchLearner::state(Archive& ar) {
   ar.expect("torch learner");
   ar.floats(params());

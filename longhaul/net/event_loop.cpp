@@ -270,6 +270,20 @@ void EventLoop::record(Rank, const Record& record) {
   if (observer_.on_record) observer_.on_record(now(), record);
 }
 
+void EventLoop::append(Rank rank, const Append& append) {
+  observer_.on_append ? observer_.on_append(append) : Host::append(rank, append);
+}
+
+void EventLoop::reply(Rank rank, const Reply& reply) {
+  observer_.on_reply ? observer_.on_reply(reply) : Host::reply(rank, reply);
+}
+
+void EventLoop::give(Input input) {
+  loop_.post([this, input = std::move(input)] {
+    if (running()) LH_CHECK(node_->feed(now(), input));
+  });
+}
+
 void EventLoop::fail(Rank, const Error& error) {
   if (!failure_) failure_ = error;
 }

@@ -40,7 +40,10 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     std::function<void(Time, Round, const Evaluation&)> on_report = {};
     std::function<void(Time, const Record&)> on_record = {};
     std::function<void(const std::string&)> on_note = {};  // for the user, one line
-    std::function<void()> on_tick = {};                    // periodically
+    // Of strategies that index growing data: see Host. Answers come by give(). Empty: refused.
+    std::function<void(const Append&)> on_append = {};
+    std::function<void(const Reply&)> on_reply = {};
+    std::function<void()> on_tick = {};  // periodically
     // Asked at each tick: true ends the run with an Error, after a last checkpoint if it is quick.
     std::function<bool()> stop = {};
   };
@@ -59,6 +62,9 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   // reason; a failure of the strategy or the learner.
   Status run(Node&);
 
+  // From any thread, while the run lasts: an input of the node's source, users or disk
+  // (core/input.h). Dropped before the node has started and after its end.
+  void give(Input);
   // For tests, from any thread: breaks every connection.
   void break_connections();
   Time now() const { return loop_.now() - started_; }
@@ -72,6 +78,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void compute(Rank, ComputeStep) override;
   void report(Rank, Report) override;
   void record(Rank, const Record&) override;
+  void append(Rank, const Append&) override;
+  void reply(Rank, const Reply&) override;
   void finish(Rank) override { finished_ = true; }
   void fail(Rank, const Error&) override;
   void follow(Rank, const View& before, const View& now) override;

@@ -12,8 +12,8 @@ namespace longhaul::record {
 namespace {
 
 constexpr std::array kWork = {
-    "local step",  "gradient",     "apply gradient", "proximal step",  "sufficient factors",
-    "local solve", "scratch step", "score",          "reset optimizer"};
+    "local step",  "gradient",     "apply gradient", "proximal step",   "sufficient factors",
+    "local solve", "scratch step", "score",          "reset optimizer", "infer"};
 static_assert(kWork.size() == std::variant_size_v<Work>);
 
 // Each value's bytes, hashed with the hash so far as the seed.
@@ -86,6 +86,14 @@ struct Mix {
     digest.text(a.name);
     digest.numbers(a.round, std::bit_cast<std::uint64_t>(a.value));
   }
+  void operator()(const Append& a) const {
+    digest.numbers(a.number);
+    digest.payload(Payload(a.record));
+  }
+  void operator()(const Reply& a) const {
+    digest.numbers(a.client, std::uint8_t(a.last));
+    digest.payload(Payload(a.answer));
+  }
   void operator()(const Finish&) const { digest.vectors(idle); }
   void operator()(const Fail& a) const {
     digest.numbers(a.error.kind);
@@ -118,7 +126,13 @@ std::string describe(const Input& input) {
       [](const Reachability& i) {
         return fmt::format("rank {} {}", i.peer, i.unreachable ? "is unreachable" : "is back");
       },
-      [](const Returned& i) { return fmt::format("rank {} asks to rejoin", i.peer); }};
+      [](const Returned& i) { return fmt::format("rank {} asks to rejoin", i.peer); },
+      [](const Arrived& i) { return fmt::format("{} items arrived", i.items.size()); },
+      [](const Requested& i) {
+        return fmt::format("request of client {}, {} bytes", i.client,
+                           i.request ? i.request->size() : 0);
+      },
+      [](const Stored& i) { return fmt::format("records up to {} are stored", i.number); }};
   return std::visit(text, input);
 }
 
@@ -142,6 +156,8 @@ std::string describe(const Action& action) {
       [](const Record& a) {
         return fmt::format("record {} of round {}: {}", a.name, a.round, a.value);
       },
+      [](const Append& a) { return fmt::format("append record {}", a.number); },
+      [](const Reply& a) { return fmt::format("reply to client {}", a.client); },
       [](const Finish&) { return std::string("finish"); },
       [](const Fail& a) { return "fail: " + a.error.what; }};
   return std::visit(text, action);

@@ -29,6 +29,8 @@ class ReplayHost final : public Host, public Tap {
   void compute(Rank, ComputeStep step) override { work_ = std::move(step.work); }
   void report(Rank, Report report) override { ++reports_[report.round]; }
   void record(Rank, const Record&) override {}
+  void append(Rank, const Append&) override {}
+  void reply(Rank, const Reply&) override {}
   void finish(Rank) override {}
   void fail(Rank, const Error&) override {}
   // Tap

@@ -103,6 +103,9 @@ Status Workload::load_data(const Job& job) {
 }
 
 Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners* own) {
+  if (job.focus)
+    return invalid(job.file +
+                   ": has [focus], which trains nothing: use longhaul serve, or simulate");
   Workload work;
   work.members_ = job.members();
   work.seed_ = job.job.seed;

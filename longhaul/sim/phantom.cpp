@@ -11,7 +11,7 @@ PhantomLearner::PhantomLearner(std::shared_ptr<const Layout> layout, std::uint64
 }
 
 Result<StepResult> PhantomLearner::step(const Work& work) {
-  if (std::holds_alternative<LocalSolve>(work))
+  if (std::holds_alternative<LocalSolve>(work) || std::holds_alternative<Infer>(work))
     return invalid("a phantom learner has no numbers to solve for; give [model] a real kind");
   StepResult result{.shard_size = shard_size_};
   if (std::holds_alternative<ApplyGradient>(work) || std::holds_alternative<ResetOptimizer>(work))

@@ -8,8 +8,8 @@ namespace longhaul::sim {
 namespace {
 
 constexpr std::array kWork = {
-    "local step",  "gradient",     "apply gradient", "proximal step",  "sufficient factors",
-    "local solve", "scratch step", "score",          "reset optimizer"};
+    "local step",  "gradient",     "apply gradient", "proximal step",   "sufficient factors",
+    "local solve", "scratch step", "score",          "reset optimizer", "infer"};
 static_assert(kWork.size() == std::variant_size_v<Work>);
 
 }  // namespace
@@ -57,6 +57,10 @@ void TextTrace::acted(Time now, Rank rank, const Action& action) {
          << '\n';
   } else if (const auto* fail = std::get_if<Fail>(&action)) {
     out_ << " fails: " << fail->error.what << '\n';
+  } else if (const auto* append = std::get_if<Append>(&action)) {
+    out_ << " appends record " << append->number << '\n';
+  } else if (const auto* reply = std::get_if<Reply>(&action)) {
+    out_ << " replies to client " << reply->client << '\n';
   } else {
     out_ << " finishes\n";
   }

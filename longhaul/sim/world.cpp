@@ -127,6 +127,12 @@ void World::take(const Entry& entry) {
       return deliver_step(e.rank);
     case Event::Kind::scored:
       return deliver_score(e.b);
+    case Event::Kind::given: {
+      const auto input = given_.extract(e.b);
+      return feed(e.rank, [&](Node& node) { LH_CHECK(node.feed(now_, input.mapped())); });
+    }
+    case Event::Kind::stored:
+      return deliver_stored(e.rank, e.b);
     case Event::Kind::held: {
       --slots_[e.rank]->held;
       return take(std::move(held_.extract(e.b).mapped()));
@@ -179,6 +185,13 @@ void World::deliver_step(Rank rank) {
   }
   task->value->elapsed = slot.duration;
   feed(rank, [&](Node& node) { node.stepped(now_, *task->value); });
+}
+
+void World::deliver_stored(Rank rank, std::uint64_t number) {
+  Slot& slot = *slots_[rank];
+  slot.durable.push_back(std::move(slot.writing.front()));
+  slot.writing.pop_front();
+  feed(rank, [&](Node& node) { node.stored(now_, number); });
 }
 
 void World::deliver_score(std::uint64_t number) {

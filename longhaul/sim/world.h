@@ -32,6 +32,9 @@ struct WorldConfig {
   // keep talking to each other (timers that ask again).
   Time patience = std::chrono::hours(1);
   std::string repeat;  // printed with every failure: the seed and the command that repeats it
+  Time disk = std::chrono::milliseconds(1);  // from Host::append to the record's being durable
+  // A crash leaves the first half of the oldest record that was not durable yet; else nothing.
+  bool tears_writes = false;
   std::function<void()> on_thread_start = {};  // on each thread of the pool
 };
 
@@ -41,6 +44,7 @@ struct Observer {
   std::function<void(Time, Rank, const Record&)> on_record = {};
   std::function<void(Time, Rank, Round done)> on_round = {};  // rounds_done() has grown
   std::function<void(Time, Rank at, Rank from, const Error&)> on_bad_message = {};
+  std::function<void(Time, Rank, const Reply&)> on_reply = {};
   // The node has left the run; the others continue.
   std::function<void(Time, Rank, const std::string& why)> on_lost = {};
 };
@@ -80,6 +84,11 @@ class World final : public Host {
   void add(Place, std::unique_ptr<Strategy>, Learner*);
   void observe(Observer observer) { observer_ = std::move(observer); }
   void watch(Watcher& watcher) { watchers_.push_back(&watcher); }  // must outlive the world
+  // Feeds the node an input of its source or its users then (core/input.h: Arrived, Requested);
+  // not into the past.
+  void give(Rank, Time at, Input);
+  // What the node's disk holds of its log: after a crash, what survived it.
+  const std::vector<Bytes>& durable(Rank) const;
   void inject(const Fault&);  // before the run or during it; not into the past
   // Restarts a crashed node now, with a new incarnation. The others accept it once they have
   // declared the previous one lost. Such a world cannot be saved.
@@ -120,6 +129,8 @@ class World final : public Host {
   void compute(Rank node, ComputeStep) override;
   void report(Rank node, Report) override;
   void record(Rank node, const Record&) override;
+  void append(Rank node, const Append&) override;
+  void reply(Rank node, const Reply&) override;
   void finish(Rank node) override;
   void fail(Rank node, const Error&) override;
   void follow(Rank node, const View& before, const View& now) override;
@@ -131,6 +142,8 @@ class World final : public Host {
       timer,
       stepped,
       scored,
+      given,                // an input of the node's source or users
+      stored,               // a record is durable
       held,                 // a network event deferred to the end of a pause
       report_reachability,  // report that a peer is unreachable or reachable
       fault_begins,
@@ -141,8 +154,8 @@ class World final : public Host {
     Kind kind{};
     Rank rank = 0;
     std::uint32_t a = 0;  // timer: its machine; detect, tell: the peer
-    std::uint64_t b = 0;  // timer: its id; scored, held, detect: a number; tell: unreachable or
-                          // not; fault_begins, fault_ends: which
+    std::uint64_t b = 0;  // timer: its id; given, stored, scored, held, detect: a number; tell:
+                          // unreachable or not; fault_begins, fault_ends: which
     void state(auto& ar) { ar(kind, rank, a, b); }
   };
   using Entry = EventQueue<Event>::Entry;
@@ -174,6 +187,7 @@ class World final : public Host {
   void take(const Entry&);
   void take(NetworkEvent);
   void deliver_step(Rank);
+  void deliver_stored(Rank, std::uint64_t number);
   void deliver_score(std::uint64_t number);
 
   // What nodes ask for (world_host.cpp).
@@ -218,7 +232,8 @@ class World final : public Host {
   EventQueue<Event> queue_;
   std::map<std::uint64_t, std::shared_ptr<Scoring>> scorings_;
   std::map<std::uint64_t, NetworkEvent> held_;  // for paused nodes
-  std::uint64_t number_ = 0;                    // of scorings, held notices and breaks
+  std::map<std::uint64_t, Input> given_;        // to come
+  std::uint64_t number_ = 0;                    // of scorings, inputs, held notices and breaks
   std::vector<Fault> faults_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> by_event_;     // event number, fault
   std::map<std::pair<Rank, Rank>, std::uint32_t> cuts_;            // ordered pairs: number of cuts

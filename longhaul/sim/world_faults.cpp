@@ -67,6 +67,11 @@ void World::crash(Rank rank, const std::string& why) {
     slot.running->wait(pool_);  // for whoever looks at the learner of a crashed node
     --computing_;
   }
+  if (config_.tears_writes && !slot.writing.empty()) {
+    const Buffer& torn = *slot.writing.front();
+    slot.durable.push_back(share({torn.begin(), torn.begin() + std::ptrdiff_t(torn.size() / 2)}));
+  }
+  slot.writing.clear();
   if (!slot.figures.finished_at) --unfinished_;
   network_->crash(rank, now_);
   std::erase_if(not_connected_,

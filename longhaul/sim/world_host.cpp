@@ -104,6 +104,31 @@ void World::record(Rank node, const Record& record) {
   if (observer_.on_record) observer_.on_record(now_, node, record);
 }
 
+void World::give(Rank rank, Time at, Input input) {
+  LH_CHECK(rank < size() && at >= now_);
+  given_.emplace(number_, std::move(input));
+  queue_.push(at, {.kind = Event::Kind::given, .rank = rank, .b = number_++});
+}
+
+const std::vector<Bytes>& World::durable(Rank rank) const { return slots_.at(rank)->durable; }
+
+void World::append(Rank node, const Append& append) {
+  Slot& slot = *slots_[node];
+  if (slot.crashed()) return;
+  // What a restarted node writes replaces a torn record.
+  if (slot.writing.empty() && append.number == slot.durable.size()) slot.durable.pop_back();
+  LH_CHECK(append.number == slot.durable.size() + slot.writing.size() + 1);
+  if (!watchers_.empty()) notify_watchers(node, append);
+  slot.writing.push_back(append.record);
+  queue_.push(now_ + config_.disk, {.kind = Event::Kind::stored, .rank = node, .b = append.number});
+}
+
+void World::reply(Rank node, const Reply& reply) {
+  if (slots_[node]->crashed()) return;
+  if (!watchers_.empty()) notify_watchers(node, reply);
+  if (observer_.on_reply) observer_.on_reply(now_, node, reply);
+}
+
 void World::finish(Rank node) {
   NodeFigures& figures = slots_[node]->figures;
   if (figures.crashed || figures.finished_at) return;

@@ -54,9 +54,11 @@ struct World::Slot {
   std::shared_ptr<Task<StepResult>> running = {};
   Time duration{0};  // of the running step
   Time paused_until{0};
-  std::uint64_t held = 0;        // deferred network events
-  Round rounds = 0;              // the last rounds_done() seen
-  std::uint64_t created_at = 0;  // events before this number belong to an earlier incarnation
+  std::uint64_t held = 0;           // deferred network events
+  Round rounds = 0;                 // the last rounds_done() seen
+  std::vector<Bytes> durable = {};  // its log
+  std::deque<Bytes> writing = {};   // appended after that
+  std::uint64_t created_at = 0;     // events before this number belong to an earlier incarnation
   NodeFigures figures = {};
 
   bool crashed() const { return figures.crashed; }

@@ -21,7 +21,19 @@ void World::state(Archive& ar) {
     if (running) slot->running->state(ar);
     slot->node->state(ar);
     if (slot->learner) slot->learner->state(ar);
+    ar(slot->durable, slot->writing);
     ar(slot->timers, slot->duration, slot->paused_until, slot->held, slot->rounds, slot->figures);
+  }
+  std::uint64_t given = given_.size();
+  ar(given);
+  if (ar.loading()) given_.clear();
+  for (auto it = given_.begin(); given > 0 && !ar.failed(); --given) {
+    std::uint64_t number = ar.loading() ? 0 : it->first;
+    Input loaded;
+    Input& input = ar.loading() ? loaded : (it++)->second;
+    ar(number);
+    archive_input(ar, input);
+    if (ar.loading()) given_.emplace(number, std::move(loaded));
   }
   std::uint64_t scorings = scorings_.size();
   ar(scorings);
@@ -53,6 +65,9 @@ void World::check_loaded(Archive& ar) const {
     if (e.kind == Event::Kind::detect || e.kind == Event::Kind::report_reachability)
       good &= e.a < size();
     if (e.kind == Event::Kind::scored) good &= scorings_.contains(e.b);
+    if (e.kind == Event::Kind::given) good &= given_.contains(e.b);
+    if (e.kind == Event::Kind::stored)
+      good &= slots_[e.rank]->crashed() || !slots_[e.rank]->writing.empty();
     if (e.kind == Event::Kind::held) good &= held_.contains(e.b);
     if (e.kind == Event::Kind::fault_begins || e.kind == Event::Kind::fault_ends)
       good &= e.b < faults_.size();

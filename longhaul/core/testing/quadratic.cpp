@@ -111,7 +111,8 @@ Result<StepResult> Quadratic::step(const Work& work) {
              work);
   const auto* wanted = std::get_if<SufficientFactors>(&work);
   const bool none = wanted && !wanted->layers.empty() && result.factors.empty();
-  if (none || std::holds_alternative<LocalSolve>(work) || std::holds_alternative<Score>(work))
+  if (none || std::holds_alternative<LocalSolve>(work) || std::holds_alternative<Score>(work) ||
+      std::holds_alternative<Infer>(work))
     return invalid("the quadratic learner has no such kind of work");
   return result;
 }

@@ -41,7 +41,7 @@ Result<ModelSpec> phantom_spec(const ModelConfig& config, const DataShape&) {
         (is_linear &&
          (shape[0] > kMostUnits || shape[1] > kMostUnits || shape[0] * shape[1] > kMostValues)))
       return invalid(
-          "[model] layers: expected \"OUTPUTSxINPUTS\" or a number of parameters, found \"" +
+          "[model] shapes: expected \"OUTPUTSxINPUTS\" or a number of parameters, found \"" +
           layer + "\"");
     spec.tensors.push_back(
         {.name = "layer" + std::to_string(spec.tensors.size() + 1),

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/codec/registry.h"
+#include "longhaul/focus/tracks.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/run/job/parts.h"
@@ -165,6 +166,26 @@ Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   return check_combination(doc, job);
 }
 
+Status check_focus(const Document& doc, const Job& job, const SiteIndex& sites) {
+  if (!job.focus) return Ok{};
+  if (job.focus->hub) LH_TRY(check_site(*doc.find("focus"), "hub", *job.focus->hub, sites));
+  if (job.focus->hub && job.focus->gt_place != "hub")
+    return about(doc, "focus", "hub", "no hub unless gt_place = \"hub\"");
+  for (std::size_t i = 0; i < job.sites.size(); ++i)
+    if (job.sites[i].roles != std::vector<std::string>{"worker"})
+      return about(doc.sites[i], "roles", "no roles with [focus]: every node indexes");
+  for (std::size_t i = 0; i < job.queries.size(); ++i) {
+    const focus::QueryConfig& query = job.queries[i];
+    if (!query.site.empty()) LH_TRY(check_site(doc.queries[i], "site", query.site, sites));
+    if (query.cls >= focus::Tracks::kClasses)
+      return about(doc.queries[i], "class",
+                   fmt::format("a class of the stream, 0 to {}", focus::Tracks::kClasses - 1));
+    if (query.to_s && *query.to_s < query.from_s)
+      return about(doc.queries[i], "to_s", "a time not before from_s");
+  }
+  return Ok{};
+}
+
 // Every part reads its own table; made for rank 0 and a small model, all of them do it now.
 Status check_parts(const Job& job) {
   const Place place =
@@ -220,6 +241,7 @@ Status check_job(const Document& doc, const Job& job) {
   LH_TRY(check_links(doc, job, sites));
   LH_TRY(check_wan(doc, job, sites));
   LH_TRY(check_rest(doc, job, sites));
+  LH_TRY(check_focus(doc, job, sites));
   return check_parts(job);
 }
 

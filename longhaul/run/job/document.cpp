@@ -113,16 +113,14 @@ Status read_variants(Document& doc, const toml::node& node) {
   return Ok{};
 }
 
-Status read_wan_arrays(Document& doc, const toml::table& wan) {
-  for (auto [key, into] : {std::pair{"link", &doc.links}, std::pair{"shared", &doc.shared},
-                           std::pair{"trace", &doc.traces}}) {
-    const std::string name = fmt::format("wan.{}", key);
-    const auto label = [&](const toml::table&, std::size_t index) {
-      return fmt::format("{}[{}]", name, index);
-    };
-    if (const toml::node* array = wan.get(key))
-      LH_TRY(read_array(doc.file, *array, name, *into, label));
-  }
+Status read_inner_array(Document& doc, const toml::table& table, std::string_view outer,
+                        std::string_view key, std::vector<Settings>& into) {
+  const std::string name = fmt::format("{}.{}", outer, key);
+  const auto label = [&](const toml::table&, std::size_t index) {
+    return fmt::format("{}[{}]", name, index);
+  };
+  if (const toml::node* array = table.get(key))
+    LH_TRY(read_array(doc.file, *array, name, into, label));
   return Ok{};
 }
 
@@ -139,8 +137,14 @@ Status read_table(Document& doc, std::string_view name, const toml::node& node) 
   if (!table) return at(doc.file, node, fmt::format("expected a table, written as [{}]", name));
   std::vector<std::string_view> read;
   if (name == "wan") {
-    LH_TRY(read_wan_arrays(doc, *table));
+    LH_TRY(read_inner_array(doc, *table, name, "link", doc.links));
+    LH_TRY(read_inner_array(doc, *table, name, "shared", doc.shared));
+    LH_TRY(read_inner_array(doc, *table, name, "trace", doc.traces));
     read = {"link", "shared", "trace"};
+  }
+  if (name == "focus") {
+    LH_TRY(read_inner_array(doc, *table, name, "query", doc.queries));
+    read = {"query"};
   }
   auto settings = to_settings(doc.file, *table, std::string(name), read);
   if (!settings) return settings.error();
@@ -167,8 +171,9 @@ Value command_line_value(std::string_view text) {
 
 const std::vector<std::string_view>& table_names() {
   static const std::vector<std::string_view> names = {
-      "job",    "stop",     "report", "model", "data", "optimizer", "sync",   "overlay", "roles",
-      "server", "transfer", "codec",  "outer", "net",  "wan",       "hetero", "site",    "for"};
+      "job",     "stop",   "report", "model",    "data",  "optimizer", "sync",
+      "overlay", "roles",  "server", "transfer", "codec", "outer",     "net",
+      "wan",     "hetero", "focus",  "site",     "for"};
   return names;
 }
 
@@ -240,10 +245,11 @@ Status override_setting(Document& doc, std::string_view assignment) {
     for (Settings& site : doc.sites) site.set(entry);
     return Ok{};
   }
-  const bool listed = table.starts_with("site") || table.starts_with("wan.");
+  const bool listed =
+      table.starts_with("site") || table.starts_with("wan.") || table.starts_with("focus.");
   if (listed) {
     std::vector<std::string_view> known;
-    for (auto* list : {&doc.sites, &doc.links, &doc.shared, &doc.traces})
+    for (auto* list : {&doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries})
       for (Settings& settings : *list) {
         if (settings.table == table) return settings.set(entry), Ok{};
         known.push_back(settings.table);

@@ -5,7 +5,7 @@
 // Tables are named as a user would address them with --set:
 //   [sync]                        sync
 //   [[site]] name = "tokyo"       site.tokyo      (site[2] while it has no name)
-//   [[wan.link]], the first       wan.link[0]     (so are wan.shared and wan.trace)
+//   [[wan.link]], the first       wan.link[0]     (so are wan.shared, wan.trace and focus.query)
 //   [for.diloco.outer]            for.diloco.outer    (settings that hold for one sync kind only)
 #include <string>
 #include <string_view>
@@ -22,6 +22,7 @@ struct Document {
   std::vector<Settings> links;     // every [[wan.link]]
   std::vector<Settings> shared;    // every [[wan.shared]]
   std::vector<Settings> traces;    // every [[wan.trace]]
+  std::vector<Settings> queries;   // every [[focus.query]]
   std::vector<Settings> variants;  // every [for.KIND.TABLE], table = "for.KIND.TABLE"
 
   // The table of that name; an empty one is made if it was not written.

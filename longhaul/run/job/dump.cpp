@@ -65,12 +65,10 @@ std::map<std::string, const ResolvedKey*> by_name(const std::vector<ResolvedTabl
   return keys;
 }
 
-}  // namespace
-
-std::vector<ResolvedTable> resolved(const Job& job) {
-  std::vector<ResolvedTable> tables = {own_table("job", "[job]", job.job),
-                                       own_table("stop", "[stop]", job.stop),
-                                       own_table("report", "[report]", job.report)};
+// What is trained, and how.
+void add_training(const Job& job, std::vector<ResolvedTable>& tables) {
+  tables.push_back(own_table("stop", "[stop]", job.stop));
+  tables.push_back(own_table("report", "[report]", job.report));
   tables.push_back(part_table("model", job.model, job.model_docs, {}));
   tables.push_back(part_table("data", job.data, job.data_docs, {}));
   tables.push_back(part_table("optimizer", job.optimizer, job.optimizer_docs, {}));
@@ -84,6 +82,21 @@ std::vector<ResolvedTable> resolved(const Job& job) {
                               describe(job.transfer_common)));
   tables.push_back(part_table("codec", job.codec.settings, job.codec.entry->describe(), {}));
   tables.push_back(part_table("outer", job.outer.settings, job.outer.entry->describe(), {}));
+}
+
+void add_focus(const Job& job, std::vector<ResolvedTable>& tables) {
+  tables.push_back(own_table("focus", "[focus]", *job.focus));
+  for (std::size_t i = 0; i < job.queries.size(); ++i)
+    tables.push_back(
+        own_table(fmt::format("focus.query[{}]", i), "[[focus.query]]", job.queries[i]));
+  tables.push_back(own_table("net", "[net]", job.net));
+}
+
+}  // namespace
+
+std::vector<ResolvedTable> resolved(const Job& job) {
+  std::vector<ResolvedTable> tables = {own_table("job", "[job]", job.job)};
+  job.focus ? add_focus(job, tables) : add_training(job, tables);
   tables.push_back(own_table("wan", "[wan]", job.wan));
   for (std::size_t i = 0; i < job.links.size(); ++i)
     tables.push_back(own_table(fmt::format("wan.link[{}]", i), "[[wan.link]]", job.links[i]));

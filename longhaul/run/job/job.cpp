@@ -69,8 +69,27 @@ Status need_kind(Document& doc, std::string_view table, std::string_view example
                              source_of(doc.file, settings.line), table, example));
 }
 
+// [focus] indexes data: nothing is trained.
+Status refuse_training(const Document& doc) {
+  for (const std::string_view name :
+       {"stop", "report", "model", "data", "optimizer", "sync", "overlay", "roles", "server",
+        "transfer", "codec", "outer", "hetero"})
+    if (const Settings* table = doc.find(name); table && !table->entries.empty())
+      return bad_setting(*table, table->entries.front(),
+                         "no such table beside [focus], which trains nothing");
+  if (!doc.variants.empty())
+    return invalid(fmt::format("{}: [{}]: expected no such table beside [focus]",
+                               source_of(doc.file, doc.variants[0].line), doc.variants[0].table));
+  return Ok{};
+}
+
 // The strategy comes first: [for.KIND.TABLE] may change any table.
 Status choose_sync(Document& doc, Job& job) {
+  if (doc.find("focus")) {
+    LH_TRY(refuse_training(doc));
+    doc.table("model").set({"kind", {std::string("phantom")}, "default", 0});
+    doc.table("sync").set({"kind", {std::string(sync::registry().front().name)}, "default", 0});
+  }
   LH_TRY(need_kind(doc, "model", "lenet"));
   LH_TRY(need_kind(doc, "sync", sync::registry().front().name));
   LH_TRY(choose(doc, "sync", sync::registry(), job.sync));
@@ -111,7 +130,12 @@ Status read_tables(Document& doc, Job& job) {
   for (const Settings& one : doc.shared) LH_TRY(read_settings(one, job.shared.emplace_back(), {}));
   for (const Settings& one : doc.traces) LH_TRY(read_settings(one, job.traces.emplace_back(), {}));
   for (const Settings& site : doc.sites) LH_TRY(read_settings(site, job.sites.emplace_back(), {}));
-  for (const auto* list : {&doc.tables, &doc.links, &doc.shared, &doc.traces, &doc.sites})
+  if (const Settings* focus = doc.find("focus"))
+    LH_TRY(read_settings(*focus, job.focus.emplace(), {}));
+  for (const Settings& one : doc.queries)
+    LH_TRY(read_settings(one, job.queries.emplace_back(), {}));
+  for (const auto* list :
+       {&doc.tables, &doc.links, &doc.shared, &doc.traces, &doc.queries, &doc.sites})
     job.written.insert(job.written.end(), list->begin(), list->end());
   return Ok{};
 }

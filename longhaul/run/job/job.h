@@ -15,6 +15,7 @@
 #include "longhaul/core/place.h"
 #include "longhaul/core/registry.h"
 #include "longhaul/flow/wan.h"
+#include "longhaul/focus/config.h"
 #include "longhaul/run/job/document.h"
 #include "longhaul/run/job/tables.h"
 #include "longhaul/run/job/wan_tables.h"
@@ -48,6 +49,10 @@ struct Job {
   std::vector<SharedTable> shared;
   std::vector<TraceTable> traces;
   std::vector<SiteTable> sites;
+  // A job that indexes growing data and trains nothing: what belongs to training then stands at
+  // its defaults and means nothing.
+  std::optional<focus::Config> focus;
+  std::vector<focus::QueryConfig> queries;
   flow::Wan network;  // what wan, links and sites come to
   // That, its sites named, for overlays that plan by it; null while the job is read.
   std::shared_ptr<const flow::Wan> believed;

@@ -180,6 +180,9 @@ std::string job_file_reference() {
                                    "A link that several pairs of sites cross and share.");
   text += own_section<TraceTable>("[[wan.trace]]", "What changes with time.");
   text += own_section<HeteroTable>("[hetero]", "How fast all sites with workers are.");
+  text += own_section<focus::Config>(
+      "[focus]", "An index of growing data instead of training (docs/focus.md).");
+  text += own_section<focus::QueryConfig>("[[focus.query]]", "Asked in the simulator.");
   text += own_section<SiteTable>("[[site]]", "One place; at least one.");
   return text;
 }

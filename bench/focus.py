@@ -1,0 +1,102 @@
+#!/usr/bin/python3 -B
+"""Focus against its baselines: the figures of docs/results/focus.md, simulated.
+
+  bench/focus.py [--build build/release] [--only TEXT] [--json FILE]
+
+Preset dtfm-10, five sites; each a stream `tracks` of its own at 10 objects a second for 1200 s; the
+accurate model takes 20 ms an object, the cheap one 0.4 ms; queries from Virginia for the 20 most
+frequent classes, one at a time, after the streams have ended and (growing) while they go on. Prints
+seconds of the models at ingest a site, and of the queries: median latency, clusters checked at all
+sites, and kB between sites for each query and remote site.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+
+from common import result, run
+
+SITES = ("oregon", "virginia", "ireland", "tokyo", "singapore")
+SECONDS, RATE, GT_MS, CHEAP_MS, CLASSES = 1200, 10, 20, 0.4, 20
+JOB = """\
+job = {{name = "focus"}}
+wan = {{preset = "dtfm-10"}}
+site = [{sites}]
+[focus]
+rate = {rate}
+objects = {objects}
+gt_ms = {gt_ms}
+cheap_ms = {cheap_ms}
+{settings}{queries}"""
+PLAIN = "K = 4\nT = 0.5\nvote = \"first\"\n"
+# name: settings, classes asked, seconds between queries
+CASES = {
+    "focus": (PLAIN, CLASSES, 20),
+    "focus, vote = mean": ("K = 4\nT = 0.5\n", CLASSES, 20),
+    "focus, gt_place = querier": (PLAIN + 'gt_place = "querier"\n', CLASSES, 20),
+    "focus, gt_place = hub": (PLAIN + 'gt_place = "hub"\n', CLASSES, 20),
+    "focus, growing": (PLAIN, CLASSES, 20),
+    "no_cluster": (PLAIN + 'baseline = "no_cluster"\n', CLASSES, 400),
+    "ingest_all": ('baseline = "ingest_all"\n', CLASSES, 20),
+    "query_all": ('baseline = "query_all"\n', 2, 2000),
+    "ship_all": ('baseline = "ship_all"\nanswer_timeout_s = 10000\n', 1, 6000),
+    "policy = opt_ingest": ('policy = "opt_ingest"\n', CLASSES, 20),
+    "policy = balance": ('policy = "balance"\n', CLASSES, 20),
+    "policy = opt_query": ('policy = "opt_query"\n', CLASSES, 20),
+}
+
+
+def job(name):
+    settings, classes, apart = CASES[name]
+    first = SECONDS / 2 if "growing" in name else SECONDS + 10
+    queries = "".join(f'[[focus.query]]\nsite = "virginia"\nclass = {cls}\nat_s = '
+                      f'{first + cls * apart:.1f}\n' for cls in range(classes))
+    return JOB.format(sites=", ".join(f'{{name = "{site}"}}' for site in SITES), rate=RATE,
+                      objects=SECONDS * RATE, gt_ms=GT_MS, cheap_ms=CHEAP_MS, settings=settings,
+                      queries=queries)
+
+
+def measure(program, name, folder):
+    path = pathlib.Path(folder) / "job.toml"
+    path.write_text(job(name))
+    found = result(run(program, "simulate", path, "--json", folder=folder), name)
+    queries, sites = found["queries"], found["sites"]
+    by_ingest = "accurate_objects" if name == "ingest_all" else "cheap_objects"
+    cost = GT_MS if name == "ingest_all" else CHEAP_MS
+    latencies = [query["latency_s"] for query in queries]
+    return {"ingest_s": statistics.mean(site[by_ingest] for site in sites) * cost / 1000,
+            "latency_s": statistics.median(latencies), "slowest_s": max(latencies),
+            "checked": statistics.mean(query["checked"] for query in queries),
+            "clusters": statistics.mean(site["clusters"] for site in sites),
+            "kB": found["wan_bytes"] / len(queries) / (len(SITES) - 1) / 1000,
+            "objects_found": statistics.mean(query["objects"] for query in queries),
+            "first_asof": queries[0]["asof"], "last_asof": queries[-1]["asof"]}
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--build", default="build/release")
+    options.add_argument("--only", default="")
+    options.add_argument("--json")
+    args = options.parse_args()
+    program = pathlib.Path(args.build).resolve() / "longhaul"
+    figures = {}
+    print(f"{'':28}{'ingest s':>9}{'latency s':>11}{'slowest':>9}{'checked':>9}{'clusters':>9}"
+          f"{'objects':>9}{'kB':>11}")
+    for name in CASES:
+        if args.only not in name:
+            continue
+        with tempfile.TemporaryDirectory(prefix="longhaul-focus-") as folder:
+            f = figures[name] = measure(program, name, folder)
+        print(f"{name:28}{f['ingest_s']:9.2f}{f['latency_s']:11.3f}{f['slowest_s']:9.3f}"
+              f"{f['checked']:9.1f}{f['clusters']:9.0f}{f['objects_found']:9.0f}{f['kB']:11.2f}",
+              flush=True)
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(figures, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+#pragma once
+// Settings of [focus]: what a job says of an index of growing data (docs/focus.md). Source of the
+// method: Hsieh et al., "Focus: Querying Large Video Datasets with Low Latency and Low Cost", OSDI
+// 2018. All defaults are ours.
+#include <optional>
+#include <string>
+
+#include "longhaul/base/fields.h"
+
+namespace longhaul::focus {
+
+struct Config {
+  std::uint32_t K = 4;
+  std::optional<double> T;
+  std::uint32_t M = 100;
+  std::optional<std::uint32_t> Ls;
+  std::string vote = "mean";
+  std::string baseline = "none";
+  double recall = 0.95;
+  double precision = 0.95;
+  std::string policy = "balance";
+  std::uint32_t sample = 2000;
+  std::string gt_place = "site";
+  std::optional<std::string> hub;
+  std::uint32_t gt_batch = 32;
+  std::uint32_t gt_version = 1;
+  double thumb_kb = 12;
+  std::uint32_t queue_items = 10000;
+  double interval_gap_s = 1;
+  double answer_timeout_s = 30;
+  double rate = 10;
+  std::optional<std::uint64_t> objects;
+  double cheap_ms = 0.4;
+  double gt_ms = 20;
+  std::optional<double> duration_s;
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    index_fields(self, visit);
+    LONGHAUL_FIELD(recall, .doc = "target on the sample, where T is chosen", .min = 0, .max = 1);
+    LONGHAUL_FIELD(precision, .doc = "target on the sample, where T is chosen", .min = 0, .max = 1);
+    LONGHAUL_FIELD(policy, .doc = "which of the parameters that reach both targets are taken",
+                   .choices = {"balance", "opt_ingest", "opt_query"});
+    LONGHAUL_FIELD(sample, .doc = "labelled objects of each site from which T is chosen", .min = 1,
+                   .max = 100000);
+    LONGHAUL_FIELD(gt_place,
+                   .doc =
+                       "where the accurate model runs: at the site of the object, at the site "
+                       "that was asked, or at one site for all",
+                   .choices = {"site", "querier", "hub"});
+    LONGHAUL_FIELD(hub, .doc = "the site of gt_place = \"hub\" (default: the first)", .max = 64);
+    LONGHAUL_FIELD(gt_batch, .doc = "most objects of one run of the accurate model", .min = 1,
+                   .max = 4096);
+    LONGHAUL_FIELD(gt_version, .doc = "verdicts of another version are not used", .min = 1);
+    LONGHAUL_FIELD(thumb_kb, .doc = "bytes of one object sent to another site", .max = 128,
+                   .unit = "kB", .positive = true);
+    LONGHAUL_FIELD(queue_items,
+                   .doc =
+                       "objects that wait for the cheap model; beyond it the oldest are dropped "
+                       "and reported as a gap",
+                   .min = 1, .max = 1e7);
+    LONGHAUL_FIELD(interval_gap_s, .doc = "objects of a cluster no further apart are one interval",
+                   .min = 0, .max = 1e6, .unit = "s");
+    LONGHAUL_FIELD(
+        answer_timeout_s,
+        .doc = "a site that says nothing of a query for so long is missing in its answer",
+        .max = 1e6, .unit = "s", .positive = true);
+    stream_fields(self, visit);
+  }
+
+ private:
+  template <class Self, class Visit>
+  static void index_fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(K, .doc = "classes under which a cluster is indexed: recall for accurate runs",
+                   .min = 1, .max = 1000);
+    LONGHAUL_FIELD(T,
+                   .doc =
+                       "feature distance beyond which an object begins a new cluster; 0: each "
+                       "object does (default: chosen on a labelled sample, and K with it)",
+                   .min = 0, .max = 1e12);
+    LONGHAUL_FIELD(M, .doc = "clusters that new objects may join", .min = 1, .max = 100000);
+    LONGHAUL_FIELD(Ls,
+                   .doc =
+                       "classes that the cheap model tells apart, the first ones; the rest is "
+                       "OTHER (default: all)",
+                   .max = 1000);
+    LONGHAUL_FIELD(vote,
+                   .doc =
+                       "what a cluster is indexed under: the best classes of the mean score of "
+                       "its objects, or of its first object",
+                   .choices = {"mean", "first"});
+    LONGHAUL_FIELD(baseline,
+                   .doc =
+                       "what focus is compared with: the accurate model on all objects at "
+                       "ingest, on all at query time, on all at the site that was asked, or no "
+                       "clusters",
+                   .choices = {"none", "ingest_all", "query_all", "ship_all", "no_cluster"});
+  }
+  template <class Self, class Visit>
+  static void stream_fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(rate, .doc = "objects of each site's generated stream in a second", .max = 1e6,
+                   .unit = "1/s", .positive = true);
+    LONGHAUL_FIELD(objects, .doc = "length of each site's stream (default: it has no end)",
+                   .min = 1, .max = 4e9);
+    LONGHAUL_FIELD(cheap_ms, .doc = "time of the cheap model for an object", .min = 0, .max = 1e6,
+                   .unit = "ms");
+    LONGHAUL_FIELD(gt_ms, .doc = "time of the accurate model for an object", .min = 0, .max = 1e6,
+                   .unit = "ms");
+    LONGHAUL_FIELD(duration_s,
+                   .doc =
+                       "the sites end then (default: over sockets never; simulated with the "
+                       "stream and the last query)",
+                   .max = 1e9, .unit = "s", .positive = true);
+  }
+};
+
+// A query that a job asks in the simulator.
+struct QueryConfig {
+  std::string site;
+  double at_s = 0;
+  std::uint32_t cls = 0;
+  double from_s = 0;
+  std::optional<double> to_s;
+  std::uint32_t limit = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(site, .doc = "that is asked (default: the first)", .max = 64);
+    LONGHAUL_FIELD(at_s, .doc = "when", .min = 0, .max = 1e9, .unit = "s");
+    visit(Field{.name = "class", .doc = "the class looked for", .max = 1000}, self.cls);
+    LONGHAUL_FIELD(from_s, .doc = "objects not before", .min = 0, .max = 1e9, .unit = "s");
+    LONGHAUL_FIELD(to_s, .doc = "objects not after (default: no limit)", .min = 0, .max = 1e9,
+                   .unit = "s");
+    LONGHAUL_FIELD(limit, .doc = "clusters that are enough; 0: all");
+  }
+};
+
+}  // namespace longhaul::focus

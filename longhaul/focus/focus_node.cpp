@@ -1,0 +1,264 @@
+#include "longhaul/focus/focus_node.h"
+
+#include <cmath>
+
+namespace longhaul::focus {
+namespace {
+
+constexpr TimerId kOver{2};
+
+}  // namespace
+
+NodeConfig node_config(const Config& config, std::uint32_t classes, Rank hub) {
+  LH_CHECK(config.T.has_value());
+  NodeConfig node;
+  node.index = {.top = config.K,
+                .threshold = *config.T,
+                .most_active = config.M,
+                .specialised = std::min(config.Ls.value_or(classes), classes),
+                .classes = classes,
+                .vote_mean = config.vote == "mean",
+                .interval_gap_ns = from_seconds(config.interval_gap_s).count()};
+  node.gt_place = config.gt_place == "site"      ? NodeConfig::Place::site
+                  : config.gt_place == "querier" ? NodeConfig::Place::querier
+                                                 : NodeConfig::Place::hub;
+  node.hub = hub;
+  node.gt_batch = config.gt_batch;
+  node.gt_version = config.gt_version;
+  node.object_bytes = std::uint32_t(std::llround(config.thumb_kb * 1000));
+  node.queue_items = config.queue_items;
+  node.patience = from_seconds(config.answer_timeout_s);
+  if (config.duration_s) node.duration = from_seconds(*config.duration_s);
+  if (config.baseline == "none") return node;
+  node.index.threshold = 0;
+  if (config.baseline == "no_cluster") return node;
+  node.index.top = 1;
+  if (config.baseline == "ingest_all") {
+    node.at_ingest = NodeConfig::AtIngest::accurate;
+    node.index.specialised = classes;
+    return node;
+  }
+  // Every object is OTHER, so all are candidates of every query.
+  node.at_ingest = NodeConfig::AtIngest::nothing;
+  node.index.specialised = 0;
+  node.uses_known_verdicts = false;
+  if (config.baseline == "ship_all") node.gt_place = NodeConfig::Place::querier;
+  return node;
+}
+
+FocusNode::FocusNode(const NodeConfig& config)
+    : config_(config),
+      index_(config.index),
+      verdicts_(config.gt_version),
+      ingest_(config.queue_items),
+      checks_(config.gt_batch, config.object_bytes),
+      verifier_(config.gt_version),
+      site_queries_(config.uses_known_verdicts),
+      querier_(config.patience, config.index.classes) {}
+
+Status FocusNode::restore(std::span<const Bytes> log, Rank self) {
+  const auto records = replay(log, self, index_, verdicts_);
+  if (!records) return records.error();
+  appended_ = *records;
+  acknowledged_ = index_.asof();
+  ingest_.begin_after(index_.asof(), index_.asof_ns());
+  return Ok{};
+}
+
+void FocusNode::on_start(Turn& turn) {
+  if (config_.duration) turn.set_timer(kOver, *config_.duration);
+}
+
+void FocusNode::on_arrived(std::vector<Item> items, Turn& turn) {
+  ingest_.arrived(std::move(items));
+  advance(turn);
+}
+
+void FocusNode::on_requested(std::uint64_t client, const Bytes& request, Turn& turn) {
+  querier_.on_requested(client, request, turn);
+  advance(turn);
+}
+
+void FocusNode::on_stored(std::uint64_t number, Turn&) {
+  for (auto it = acknowledges_.begin(); it != acknowledges_.end() && it->first <= number;) {
+    acknowledged_ = it->second;
+    it = acknowledges_.erase(it);
+  }
+}
+
+Status FocusNode::on_message(Rank from, const Message& message, Turn& turn) {
+  struct Take {
+    FocusNode& node;
+    Rank from;
+    const Message& message;
+    Turn& turn;
+    Status operator()(const Query& m) const { return node.take(from, m, turn); }
+    Status operator()(const Found& m) const { return node.querier_.take(from, m, turn); }
+    Status operator()(const End& m) const { return node.querier_.take(from, m, turn); }
+    Status operator()(const Cancel& m) const {
+      return node.site_queries_.take(from, m, node.checks_);
+    }
+    Status operator()(const Check& m) const { return node.verifier_.take(from, m, message.body); }
+    Status operator()(const Verdict& m) const { return node.take(from, m, turn); }
+  };
+  const Status status = dispatch(Messages{}, message, Take{*this, from, message, turn});
+  advance(turn);
+  return status;
+}
+
+Rank FocusNode::verifier_for(Rank querier, const Turn& turn) const {
+  const Rank wanted = config_.gt_place == NodeConfig::Place::site      ? turn.self()
+                      : config_.gt_place == NodeConfig::Place::querier ? querier
+                                                                       : config_.hub;
+  return turn.view().has(wanted) ? wanted : turn.self();
+}
+
+Status FocusNode::take(Rank from, const Query& query, Turn& turn) {
+  return site_queries_.take(from, query, verifier_for(from, turn), index_, verdicts_, checks_,
+                            turn);
+}
+
+Status FocusNode::take(Rank from, const Verdict& verdict, Turn& turn) {
+  auto decided = checks_.take(from, verdict);
+  if (!decided) return decided.error();
+  Status status = Ok{};
+  LogRecord record;
+  for (auto& [cluster, cls] : *decided) {
+    if (config_.uses_known_verdicts) {
+      const auto put = verdicts_.put(cluster, verdict.version, cls);
+      if (!put) status = put.error();
+      if (put && *put) record.verdicts.push_back({cluster, verdict.version, cls});
+      cls = verdicts_.find(cluster).value_or(cls);
+    }
+    site_queries_.decided(cluster, cls);
+  }
+  if (!record.verdicts.empty()) append(record, turn);
+  return status;
+}
+
+void FocusNode::append(const LogRecord& record, Turn& turn) {
+  turn.append(++appended_, to_wire(record));
+}
+
+void FocusNode::on_timer(TimerId id, Turn& turn) {
+  if (id == kOver) over_ = true;
+  if (id == Querier::kTimer) querier_.on_timer(turn);
+  advance(turn);
+}
+
+void FocusNode::on_writable(Rank, Turn& turn) { advance(turn); }
+
+void FocusNode::on_view(const View&, Turn& turn) {
+  verifier_.on_view(turn);
+  checks_.on_view(turn);
+  site_queries_.on_view(checks_, turn);
+  querier_.on_view(turn);
+  advance(turn);
+}
+
+// The models take turns where both have work.
+void FocusNode::compute(Turn& turn) {
+  if (running_ != Running::nothing) return;
+  const bool check = verifier_.has_work() && (last_ != Running::check || !ingest_.has_work());
+  if (check) {
+    running_ = Running::check;
+    return turn.compute(Infer{Infer::Model::accurate, verifier_.items()});
+  }
+  while (ingest_.has_work()) {
+    batch_ = ingest_.take();
+    if (config_.at_ingest == NodeConfig::AtIngest::nothing) {
+      index_batch({}, turn);
+      continue;
+    }
+    running_ = Running::ingest;
+    const bool cheap = config_.at_ingest == NodeConfig::AtIngest::cheap;
+    return turn.compute(Infer{cheap ? Infer::Model::cheap : Infer::Model::accurate, batch_.items});
+  }
+}
+
+void FocusNode::on_step(const StepResult& result, Turn& turn) {
+  last_ = std::exchange(running_, Running::nothing);
+  const bool accurate =
+      last_ == Running::check || config_.at_ingest == NodeConfig::AtIngest::accurate;
+  (accurate ? counters_.accurate : counters_.cheap) += result.samples;
+  for (const float value : result.outputs)
+    if (!std::isfinite(value))
+      return turn.fail(not_finite("a model answered a number that is not finite"));
+  if (last_ == Running::check)
+    verifier_.verdicts(result.outputs, turn);
+  else
+    index_batch(result.outputs, turn);
+}
+
+void FocusNode::on_progress(Turn& turn) { advance(turn); }
+
+// What the model, if any, said of the batch's object number `at`.
+Seen FocusNode::seen(const Item& item, std::size_t at, std::span<const float> outputs) const {
+  const std::size_t classes = config_.index.specialised + 1, items = batch_.items.size();
+  Seen seen{item.seq, item.at.count(), {}, {}};
+  seen.scores.resize(classes);
+  if (config_.at_ingest == NodeConfig::AtIngest::accurate) {
+    LH_CHECK(outputs.size() == items);
+    seen.scores[std::min<std::size_t>(std::size_t(outputs[at]), classes - 1)] = 1;
+  } else if (config_.at_ingest == NodeConfig::AtIngest::cheap) {
+    LH_CHECK(outputs.size() % items == 0 && outputs.size() / items >= classes);
+    const auto own = outputs.subspan(at * (outputs.size() / items), outputs.size() / items);
+    seen.feature.assign(own.begin(), own.end() - std::ptrdiff_t(classes));
+    seen.scores.assign(own.end() - std::ptrdiff_t(classes), own.end());
+  }
+  return seen;
+}
+
+void FocusNode::index_batch(std::span<const float> outputs, Turn& turn) {
+  LogRecord record;
+  for (const LoggedGap& gap : batch_.gaps) {
+    index_.add_gap(gap.last_seq, gap.interval);
+    record.gaps.push_back(gap);
+  }
+  for (std::size_t i = 0; i < batch_.items.size(); ++i) {
+    const Item& item = batch_.items[i];
+    LoggedItem logged{seen(item, i, outputs), 0, {}};
+    const auto added = index_.add(logged.seen, item.source, item.values);
+    if (!added) continue;
+    logged.cluster = added->cluster;
+    if (added->begun) logged.values = item.values;
+    if (config_.at_ingest == NodeConfig::AtIngest::accurate) {
+      const auto cls = std::uint32_t(outputs[i]);
+      LH_CHECK(verdicts_.put(added->cluster, config_.gt_version, cls));
+      record.verdicts.push_back({added->cluster, config_.gt_version, cls});
+    }
+    record.items.push_back(std::move(logged));
+    site_queries_.posted(*added, index_, verdicts_, checks_);
+  }
+  batch_ = {};
+  append(record, turn);
+  acknowledges_[appended_] = index_.asof();
+}
+
+void FocusNode::advance(Turn& turn) {
+  site_queries_.advance(checks_, turn);
+  checks_.advance(index_, turn);
+  compute(turn);
+  if (!over_ || finished_ || !querier_.idle()) return;
+  finished_ = true;
+  turn.finish();
+}
+
+std::string FocusNode::waiting_for() const {
+  if (const std::string query = querier_.waiting_for(); !query.empty()) return query;
+  if (finished_) return "";
+  return config_.duration ? "the end of its time" : "objects and queries, until it is interrupted";
+}
+
+void FocusNode::state(Archive& ar) {
+  index_.state(ar);
+  verdicts_.state(ar);
+  ingest_.state(ar);
+  checks_.state(ar);
+  verifier_.state(ar);
+  site_queries_.state(ar);
+  querier_.state(ar);
+  ar(running_, last_, batch_, appended_, acknowledged_, acknowledges_, over_, finished_, counters_);
+}
+
+}  // namespace longhaul::focus

@@ -1,0 +1,85 @@
+#include "longhaul/focus/index.h"
+
+namespace longhaul::focus {
+
+Index::Index(const IndexConfig& config)
+    : config_(config),
+      clustering_(config.threshold, config.most_active),
+      postings_(config.specialised + 1) {
+  LH_CHECK(config.top >= 1 && config.specialised <= config.classes);
+}
+
+void Index::extend(Cluster& cluster, std::int64_t at_ns) const {
+  auto& intervals = cluster.intervals;
+  const bool joins =
+      !intervals.empty() && at_ns - intervals.back().to_ns <= config_.interval_gap_ns;
+  if (!joins) return intervals.push_back({at_ns, at_ns});
+  intervals.back().from_ns = std::min(intervals.back().from_ns, at_ns);
+  intervals.back().to_ns = std::max(intervals.back().to_ns, at_ns);
+}
+
+std::optional<Index::Added> Index::add(const Seen& seen, std::uint32_t source,
+                                       std::span<const float> values) {
+  if (seen.seq <= asof_) return std::nullopt;
+  LH_CHECK(seen.scores.size() == postings_.classes());
+  const Clustering::Joined joined = clustering_.add(seen.feature);
+  Added added{joined.cluster, joined.begun};
+  if (joined.begun)
+    clusters_.emplace_back().first = {
+        source, seen.seq, Time{seen.at_ns}, {values.begin(), values.end()}};
+  Cluster& cluster = clusters_.at(joined.cluster);
+  ++cluster.count;
+  ++objects_;
+  extend(cluster, seen.at_ns);
+  asof_ = seen.seq;
+  asof_ns_ = std::max(asof_ns_, seen.at_ns);
+  if (!joined.begun && !config_.vote_mean) return added;
+  std::vector<double>& sums = cluster.sums;
+  sums.resize(seen.scores.size());
+  for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += seen.scores[c];
+  for (const std::uint32_t cls : top_classes(sums, config_.top)) {
+    if (std::find(cluster.posted.begin(), cluster.posted.end(), cls) != cluster.posted.end())
+      continue;
+    cluster.posted.push_back(cls);
+    added.posted.push_back(cls);
+    postings_.post(cls, {joined.cluster, sums[cls] / double(cluster.count), seen.seq});
+  }
+  if (!config_.vote_mean) sums.clear();
+  return added;
+}
+
+void Index::add_gap(std::uint64_t last_seq, Interval gap) {
+  if (last_seq <= asof_) return;
+  gaps_.add(gap);
+  asof_ = last_seq;
+  asof_ns_ = std::max(asof_ns_, gap.to_ns);
+}
+
+std::optional<Index::Candidate> Index::candidate(std::uint64_t number, double score,
+                                                 const Interval& window) const {
+  const Cluster& cluster = clusters_.at(number);
+  Candidate candidate{number, score, cluster.count};
+  for (const Interval& interval : cluster.intervals)
+    if (interval.meets(window)) candidate.intervals.push_back(interval);
+  return candidate.intervals.empty() ? std::nullopt : std::optional(candidate);
+}
+
+std::vector<Index::Candidate> Index::candidates(std::uint32_t cls, const Interval& window) const {
+  std::vector<Candidate> found;
+  for (const Postings::Posting& posting : postings_.of(posted_under(cls)))
+    if (auto one = candidate(posting.cluster, posting.score, window))
+      found.push_back(*std::move(one));
+  std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+    return a.score != b.score ? a.score > b.score : a.cluster < b.cluster;
+  });
+  return found;
+}
+
+void Index::state(Archive& ar) {
+  clustering_.state(ar);
+  postings_.state(ar);
+  ar(gaps_, clusters_, asof_, objects_, asof_ns_);
+  if (postings_.classes() != config_.specialised + 1) ar.fail("holds an index of other classes");
+}
+
+}  // namespace longhaul::focus

@@ -1,0 +1,190 @@
+#include "longhaul/focus/index.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/focus/ingest.h"
+#include "longhaul/focus/log.h"
+
+namespace longhaul::focus {
+namespace {
+
+IndexConfig three_classes(bool vote_mean = false) {
+  IndexConfig config;
+  config.top = 1;
+  config.specialised = config.classes = 3;
+  config.vote_mean = vote_mean;
+  return config;
+}
+// One dimension; the class is certain.
+Seen seen(std::uint64_t seq, std::int64_t at_ns, float feature, std::uint32_t cls) {
+  Seen one{seq, at_ns, {feature}, {0, 0, 0, 0}};
+  one.scores[cls] = 1;
+  return one;
+}
+constexpr Interval kAlways{0, 1'000'000'000'000};
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+TEST(Index, ClustersAreFoundUnderTheirClassWithinTheWindow) {
+  Index index(three_classes());
+  (void)index.add(seen(1, 0, 0, 1), 0, {});
+  (void)index.add(seen(2, kSecond / 2, 0.1f, 1), 0, {});
+  (void)index.add(seen(3, 9 * kSecond, 0.1f, 1), 0, {});
+  (void)index.add(seen(4, 9 * kSecond, 5, 2), 0, {});
+  const auto found = index.candidates(1, kAlways);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].count, 3u);
+  EXPECT_EQ(found[0].intervals,
+            (std::vector<Interval>{{0, kSecond / 2}, {9 * kSecond, 9 * kSecond}}));
+  EXPECT_TRUE(index.candidates(1, {2 * kSecond, 3 * kSecond}).empty());
+  EXPECT_EQ(index.candidates(2, kAlways).size(), 1u);
+  EXPECT_TRUE(index.candidates(0, kAlways).empty());
+}
+
+// docs/focus.md, invariant 6: candidates are as they were; later objects change later ones alone.
+TEST(Index, WhatAQueryHasTakenDoesNotGrow) {
+  Index index(three_classes());
+  (void)index.add(seen(1, 0, 0, 1), 0, {});
+  const auto before = index.candidates(1, kAlways);
+  (void)index.add(seen(2, kSecond, 0, 1), 0, {});
+  const auto after = index.candidates(1, kAlways);
+  EXPECT_EQ(before[0].count, 1u);
+  EXPECT_EQ(before[0].intervals.back().to_ns, 0);
+  EXPECT_EQ(after[0].count, 2u);
+  EXPECT_EQ(after[0].intervals.back().to_ns, kSecond);
+}
+
+TEST(Index, TheMeanOfScoresPostsAClusterAgainWhenItChanges) {
+  Index mean(three_classes(true)), first(three_classes(false));
+  for (std::uint64_t seq = 1; seq <= 5; ++seq)
+    for (Index* index : {&mean, &first}) (void)index->add(seen(seq, 0, 0, seq == 1 ? 0 : 2), 0, {});
+  EXPECT_EQ(mean.candidates(0, kAlways).size(), 1u);
+  EXPECT_EQ(mean.candidates(2, kAlways).size(), 1u);
+  EXPECT_TRUE(first.candidates(2, kAlways).empty());
+}
+
+TEST(Index, CandidatesAreInOrderOfScoreThenNumber) {
+  IndexConfig config = three_classes();
+  config.threshold = 0;
+  Index index(config);
+  for (const float score : {1.f, 3.f, 3.f, 2.f}) {
+    Seen one = seen(index.asof() + 1, 0, 0, 1);
+    one.scores[1] = score;
+    (void)index.add(one, 0, {});
+  }
+  std::vector<std::uint64_t> order;
+  for (const auto& candidate : index.candidates(1, kAlways)) order.push_back(candidate.cluster);
+  EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 2, 3, 0}));
+}
+
+TEST(Gaps, TouchingGapsAreOneAndTheyStayBounded) {
+  Gaps gaps;
+  gaps.add({10, 20});
+  gaps.add({40, 50});
+  gaps.add({15, 42});
+  EXPECT_EQ(gaps.within({0, 100}), (std::vector<Interval>{{10, 50}}));
+  EXPECT_EQ(gaps.within({30, 45}), (std::vector<Interval>{{30, 45}}));
+  for (std::int64_t i = 0; i < 3000; ++i) gaps.add({100 + 10 * i, 101 + 10 * i});
+  const auto all = gaps.within({0, 1 << 20});
+  EXPECT_LE(all.size(), Gaps::kMost);
+  EXPECT_EQ(all.back().to_ns, 101 + 29990);  // none is lost
+}
+
+TEST(Verdicts, TwoDifferentOnesAreAnErrorAndTheFirstIsKept) {
+  Verdicts verdicts(2);
+  EXPECT_TRUE(*verdicts.put(7, 2, 1));
+  EXPECT_FALSE(*verdicts.put(7, 2, 1));
+  EXPECT_FALSE(verdicts.put(7, 2, 3));
+  EXPECT_EQ(verdicts.find(7), 1u);
+  EXPECT_FALSE(*verdicts.put(8, 1, 1));  // of an older model: void
+  EXPECT_EQ(verdicts.find(8), std::nullopt);
+}
+
+Item item(std::uint64_t seq) { return {0, seq, Time{std::int64_t(seq) * kSecond}, {1.f}}; }
+
+TEST(Ingest, TheOldestAreDroppedAndAreAGap) {
+  Ingest ingest(2);
+  ingest.arrived({item(1), item(2), item(3), item(4)});
+  EXPECT_EQ(ingest.dropped(), 2u);
+  const Ingest::Batch batch = ingest.take();
+  ASSERT_EQ(batch.gaps.size(), 1u);
+  EXPECT_EQ(batch.gaps[0].last_seq, 2u);
+  EXPECT_EQ(batch.gaps[0].interval, (Interval{kSecond, 2 * kSecond}));
+  EXPECT_EQ(batch.items.size(), 2u);
+}
+
+TEST(Ingest, WhatNeverCameIsAGapAndWhatComesTwiceIsNot) {
+  Ingest ingest(10);
+  ingest.arrived({item(1), item(4), item(4), item(2)});
+  const Ingest::Batch first = ingest.take();
+  EXPECT_TRUE(first.gaps.empty());
+  EXPECT_EQ(first.items.size(), 1u);
+  const Ingest::Batch second = ingest.take();
+  ASSERT_EQ(second.gaps.size(), 1u);
+  EXPECT_EQ(second.gaps[0].last_seq, 3u);
+  EXPECT_EQ(second.items.at(0).seq, 4u);
+  EXPECT_FALSE(ingest.has_work());
+}
+
+// A log of what was indexed, as a node writes it.
+std::vector<Bytes> log_of(Index& index) {
+  std::vector<Bytes> log;
+  for (std::uint64_t seq = 1; seq <= 6; ++seq) {
+    LogRecord record;
+    LoggedItem logged{seen(seq, std::int64_t(seq), float(seq % 2), seq % 2), 0, {}};
+    const auto added = index.add(logged.seen, 0, std::vector<float>{float(seq)});
+    logged.cluster = added->cluster;
+    if (added->begun) logged.values = {float(seq)};
+    record.items.push_back(logged);
+    if (seq == 3) record.verdicts.push_back({0, 1, 1});
+    log.push_back(share(to_wire(record)));
+  }
+  return log;
+}
+Buffer state_of(Index& index) {
+  Archive ar;
+  index.state(ar);
+  return ar.take();
+}
+
+// docs/focus.md, invariant 7.
+TEST(Log, ReplayedOnceOrTwiceItIsTheSameIndex) {
+  Index index(three_classes()), again(three_classes());
+  Verdicts verdicts(1);
+  const auto log = log_of(index);
+  EXPECT_EQ(*replay(log, 0, again, verdicts), 6u);
+  EXPECT_EQ(state_of(index), state_of(again));
+  EXPECT_EQ(verdicts.find(0), 1u);
+  EXPECT_EQ(*replay(log, 0, again, verdicts), 6u);
+  EXPECT_EQ(state_of(index), state_of(again));
+  std::uint64_t objects = 0;
+  for (std::uint64_t c = 0; c < again.clusters(); ++c) objects += again.count(c);
+  EXPECT_EQ(objects, 6u);
+}
+
+TEST(Log, ATornLastRecordIsLeftOut) {
+  Index index(three_classes()), again(three_classes());
+  Verdicts verdicts(1);
+  auto log = log_of(index);
+  log.back() = share({log.back()->begin(), log.back()->begin() + 20});
+  EXPECT_EQ(*replay(log, 0, again, verdicts), 5u);
+  EXPECT_EQ(again.asof(), 5u);
+  std::swap(log[2], log.back());
+  Index damaged(three_classes());
+  EXPECT_FALSE(replay(log, 0, damaged, verdicts));
+}
+
+TEST(Log, ALogOfOtherParametersIsRefused) {
+  Index index(three_classes());
+  Verdicts verdicts(1);
+  const auto log = log_of(index);
+  IndexConfig other = three_classes();
+  other.threshold = 0;
+  Index no_clusters(other);
+  EXPECT_FALSE(replay(log, 0, no_clusters, verdicts));
+  other.specialised = 2;
+  Index two(other);
+  EXPECT_FALSE(replay(log, 0, two, verdicts));
+}
+
+}  // namespace
+}  // namespace longhaul::focus

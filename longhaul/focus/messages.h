@@ -1,0 +1,118 @@
+#pragma once
+// What sites tell each other of queries (docs/focus.md). All are reliable.
+#include "longhaul/core/message.h"
+#include "longhaul/focus/gaps.h"
+
+namespace longhaul::focus {
+
+inline constexpr double kMaxListed = 1000;
+
+// What a user looks for: objects of a class within a window.
+struct Wanted {
+  std::uint32_t cls = 0;
+  Interval window;
+  std::uint32_t limit = 0;  // clusters that are enough; 0: all
+  bool follow = false;      // goes on with clusters that appear later, until it is cancelled
+  LONGHAUL_FIELDS(cls, window, limit, follow)
+};
+
+struct Query {  // querier -> every site
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "query";
+  std::uint64_t query = 0;  // a number of the querier's
+  Wanted wanted;
+  LONGHAUL_FIELDS(query, wanted)
+};
+
+struct FoundCluster {
+  std::uint64_t cluster = 0;  // of its site
+  std::uint64_t count = 0;    // objects, those outside the window too; 0: more of a cluster
+  std::vector<Interval> intervals;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(cluster);
+    LONGHAUL_FIELD(count);
+    LONGHAUL_FIELD(intervals, .max = kMaxListed);
+  }
+};
+struct Found {  // site -> querier, after each batch of verdicts; empty ones say: still at work
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "result";
+  std::uint64_t query = 0;
+  std::uint64_t number = 0;  // of this site's results to the query, from 0
+  std::vector<FoundCluster> clusters;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(query);
+    LONGHAUL_FIELD(number);
+    LONGHAUL_FIELD(clusters, .max = kMaxListed);
+  }
+};
+struct End {  // site -> querier: all that were candidates at `asof` are decided
+  static constexpr std::uint16_t kKind = 3;
+  static constexpr std::string_view kName = "end";
+  std::uint64_t query = 0;
+  std::uint64_t results = 0;              // sent before this
+  std::uint64_t asof = 0;                 // the last object that counts
+  std::int64_t asof_ns = 0;               // and its time
+  std::uint64_t checked = 0, cached = 0;  // clusters: by the accurate model now, known before
+  std::vector<Interval> gaps;             // in the window
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(query);
+    LONGHAUL_FIELD(results);
+    LONGHAUL_FIELD(asof);
+    LONGHAUL_FIELD(asof_ns);
+    LONGHAUL_FIELD(checked);
+    LONGHAUL_FIELD(cached);
+    LONGHAUL_FIELD(gaps, .max = kMaxListed);
+  }
+};
+struct Cancel {  // querier -> site: the limit is reached, or the user wants no more
+  static constexpr std::uint16_t kKind = 4;
+  static constexpr std::string_view kName = "cancel";
+  std::uint64_t query = 0;
+  LONGHAUL_FIELDS(query)
+};
+
+struct CheckItem {
+  std::uint64_t cluster = 0, seq = 0;
+  std::int64_t at_ns = 0;
+  LONGHAUL_FIELDS(cluster, seq, at_ns)
+};
+struct Check {  // site -> verifier; the body holds the representatives, `stride` bytes each
+  static constexpr std::uint16_t kKind = 5;
+  static constexpr std::string_view kName = "check";
+  std::uint64_t batch = 0;   // a number of the site's
+  std::uint32_t length = 0;  // values of fp32 that begin each representative
+  std::uint32_t stride = 4;
+  std::vector<CheckItem> items;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(batch);
+    LONGHAUL_FIELD(length, .max = 1 << 20);
+    LONGHAUL_FIELD(stride, .min = 1, .max = 1 << 22);
+    LONGHAUL_FIELD(items, .max = 4096);
+  }
+};
+struct Verdict {  // verifier -> site
+  static constexpr std::uint16_t kKind = 6;
+  static constexpr std::string_view kName = "verdict";
+  std::uint64_t batch = 0;
+  std::uint32_t version = 0;           // of the accurate model
+  std::vector<std::uint32_t> classes;  // of the batch's items, in order
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(batch);
+    LONGHAUL_FIELD(version);
+    LONGHAUL_FIELD(classes, .max = 4096);
+  }
+};
+
+using Messages = MessageList<Query, Found, End, Cancel, Check, Verdict>;
+
+inline constexpr Service kAsk{.priority = 7};      // query, cancel
+inline constexpr Service kAnswer{.priority = 6};   // result, end, verdict
+inline constexpr Service kObjects{.priority = 4};  // check
+
+}  // namespace longhaul::focus

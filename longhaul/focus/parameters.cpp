@@ -1,0 +1,131 @@
+#include "longhaul/focus/parameters.h"
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+
+namespace longhaul::focus {
+namespace {
+
+struct Members {  // of a cluster: all, and by class
+  std::uint32_t representative = 0;
+  std::uint64_t count = 0;
+  std::map<std::uint32_t, std::uint64_t> by_class;
+};
+
+double mean_of(double sum, std::uint64_t count) { return count > 0 ? sum / double(count) : 0; }
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", value);
+  return text;
+}
+
+}  // namespace
+
+Estimate estimate(const IndexConfig& config, std::span<const Seen> seen,
+                  std::span<const std::uint32_t> labels, std::uint64_t least) {
+  LH_CHECK(seen.size() == labels.size());
+  Index index(config);
+  std::vector<Members> clusters;
+  std::map<std::uint32_t, std::uint64_t> objects;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const auto added = index.add(seen[i], 0, {});
+    LH_CHECK(added.has_value());
+    if (added->begun) clusters.push_back({.representative = labels[i], .by_class = {}});
+    ++clusters[added->cluster].count;
+    ++clusters[added->cluster].by_class[labels[i]];
+    ++objects[labels[i]];
+  }
+  Estimate sums{.clusters = index.clusters()};
+  std::uint64_t queries = 0, answered = 0;
+  for (const auto& [cls, all] : objects) {
+    if (all < least) continue;
+    ++queries;
+    std::uint64_t returned = 0, right = 0;
+    const auto posted = index.postings().of(index.posted_under(cls));
+    for (const Postings::Posting& posting : posted) {
+      Members& cluster = clusters[posting.cluster];
+      if (cluster.representative != cls) continue;
+      returned += cluster.count;
+      right += cluster.by_class[cls];
+    }
+    sums.gt_calls += double(posted.size());
+    sums.recall += double(right) / double(all);
+    if (returned == 0) continue;
+    ++answered;
+    sums.precision += double(right) / double(returned);
+  }
+  sums.precision_of_answers = mean_of(sums.precision, answered);
+  for (double* sum : {&sums.recall, &sums.precision, &sums.gt_calls}) *sum = mean_of(*sum, queries);
+  return sums;
+}
+
+std::vector<Point> evaluate(const IndexConfig& base, std::span<const CheapModel> models,
+                            std::span<const std::uint32_t> labels, const Grid& grid,
+                            std::uint64_t least) {
+  std::vector<Point> points;
+  for (std::size_t m = 0; m < models.size(); ++m)
+    for (const double T : grid.T)
+      for (const std::uint32_t K : grid.K) {
+        IndexConfig config = base;
+        config.top = K;
+        config.threshold = T;
+        config.specialised = models[m].specialised;
+        points.push_back(
+            {m, K, T, models[m].seconds, estimate(config, models[m].seen, labels, least)});
+      }
+  return points;
+}
+
+bool dominates(const Point& a, const Point& b) {
+  const bool no_worse = a.ingest_s <= b.ingest_s && a.estimate.gt_calls <= b.estimate.gt_calls;
+  return no_worse && (a.ingest_s < b.ingest_s || a.estimate.gt_calls < b.estimate.gt_calls);
+}
+
+Result<Point> choose(std::vector<Point> points, const Targets& targets, std::string_view policy) {
+  double recall = 0, precision = 0;
+  for (const Point& point : points) {
+    recall = std::max(recall, point.estimate.recall);
+    precision = std::max(precision, point.estimate.precision);
+  }
+  std::erase_if(points, [&](const Point& p) {
+    return p.estimate.recall < targets.recall || p.estimate.precision < targets.precision;
+  });
+  if (points.empty())
+    return invalid("no parameters reach recall " + number(targets.recall) + " and precision " +
+                   number(targets.precision) + " on the sample: the best are recall " +
+                   number(recall) + " and precision " + number(precision) +
+                   "; lower the targets, or set K and T");
+  const std::vector<Point> all = points;
+  std::erase_if(points, [&](const Point& p) {
+    return std::any_of(all.begin(), all.end(), [&](const Point& o) { return dominates(o, p); });
+  });
+  double most_ingest = 0, most_calls = 0;
+  for (const Point& p : points) {
+    most_ingest = std::max(most_ingest, p.ingest_s);
+    most_calls = std::max(most_calls, p.estimate.gt_calls);
+  }
+  const auto cost = [&](const Point& p) {
+    const double ingest = most_ingest > 0 ? p.ingest_s / most_ingest : 0;
+    const double calls = most_calls > 0 ? p.estimate.gt_calls / most_calls : 0;
+    if (policy == "opt_ingest") return std::pair(ingest, calls);
+    if (policy == "opt_query") return std::pair(calls, ingest);
+    return std::pair(ingest + calls, calls);
+  };
+  return *std::min_element(points.begin(), points.end(),
+                           [&](const Point& a, const Point& b) { return cost(a) < cost(b); });
+}
+
+double drift(std::span<const double> before, std::span<const double> now) {
+  LH_CHECK(before.size() == now.size());
+  const double a = std::accumulate(before.begin(), before.end(), 0.0);
+  const double b = std::accumulate(now.begin(), now.end(), 0.0);
+  if (a <= 0 || b <= 0) return 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < now.size(); ++i) sum += std::abs(before[i] / a - now[i] / b);
+  return sum / 2;
+}
+
+}  // namespace longhaul::focus

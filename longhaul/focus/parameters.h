@@ -1,0 +1,58 @@
+#pragma once
+// Choice of K, T and Ls on a labelled sample of a site's objects (Focus, OSDI 2018, in outline; the
+// details are ours): of a grid those that reach both targets are kept, dominated ones are dropped,
+// a policy takes one. Pure functions.
+#include <string_view>
+
+#include "longhaul/focus/index.h"
+
+namespace longhaul::focus {
+
+// How an index answers queries for the sample's classes, if it is made with these parameters. Means
+// over the classes of at least `least` objects, each of which is one query.
+struct Estimate {
+  std::uint64_t clusters = 0;
+  double recall = 0;                // objects of the class in the clusters returned
+  double precision = 0;             // of the objects returned; 0 where nothing is returned
+  double precision_of_answers = 0;  // the same over the classes for which something is returned
+  double gt_calls = 0;
+};
+// `labels`: what the accurate model says of each object.
+Estimate estimate(const IndexConfig&, std::span<const Seen>, std::span<const std::uint32_t> labels,
+                  std::uint64_t least);
+
+// One cheap model, and what it says of the sample.
+struct CheapModel {
+  double seconds = 0;  // for an object
+  std::uint32_t specialised = 0;
+  std::vector<Seen> seen;
+};
+struct Grid {
+  std::vector<std::uint32_t> K = {1, 2, 4, 8, 16};
+  std::vector<double> T = {0, 0.25, 0.5, 1, 2};
+};
+struct Targets {
+  double recall = 0.95, precision = 0.95;
+  std::uint64_t least = 20;  // objects of a class that counts
+};
+struct Point {
+  std::size_t model = 0;
+  std::uint32_t K = 0;
+  double T = 0;
+  double ingest_s = 0;  // cheap seconds for an object
+  Estimate estimate = {};
+};
+// All points of the grid; `base`: what the grid leaves as it is.
+std::vector<Point> evaluate(const IndexConfig& base, std::span<const CheapModel>,
+                            std::span<const std::uint32_t> labels, const Grid&,
+                            std::uint64_t least);
+// a costs no more than b in both, and less in one.
+bool dominates(const Point& a, const Point& b);
+// `policy`: opt_ingest, opt_query or balance. Error: no point reaches both targets; it names the
+// best that can be reached.
+Result<Point> choose(std::vector<Point>, const Targets&, std::string_view policy);
+
+// Total variation between two histograms of classes, 0 to 1: a sample is drawn anew beyond 0.2.
+double drift(std::span<const double> before, std::span<const double> now);
+
+}  // namespace longhaul::focus

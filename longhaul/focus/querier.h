@@ -1,0 +1,65 @@
+#pragma once
+// Querier is the machine of the node that a user asks: it asks all sites, hands on what they
+// confirm, and ends when each has ended or is missing. A site is missing if it is not in the view,
+// if it is lost on the way, or if it says nothing for `patience`: never a hang, never a silent
+// subset. Answers are the union over sites in any order of messages, with duplicates.
+#include <map>
+#include <set>
+
+#include "longhaul/core/turn.h"
+#include "longhaul/focus/answer.h"
+
+namespace longhaul::focus {
+
+class Querier {
+ public:
+  static constexpr std::size_t kMostOpen = 64;  // queries; more are refused
+  explicit Querier(Time patience, std::uint32_t classes) : patience_(patience), classes_(classes) {}
+
+  // nullptr: the user wants no more.
+  void on_requested(std::uint64_t client, const Bytes& request, Turn&);
+  Status take(Rank from, const Found&, Turn&);
+  Status take(Rank from, const End&, Turn&);
+  void on_view(Turn&);
+  void on_timer(Turn&);  // of kTimer
+  static constexpr TimerId kTimer{1};
+
+  bool idle() const { return open_.empty(); }
+  std::string waiting_for() const;
+  void state(Archive& ar) { ar(open_, next_, known_); }
+
+ private:
+  struct SiteProgress {
+    std::uint64_t heard_all_below = 0;   // results
+    std::set<std::uint64_t> heard = {};  // beyond that
+    std::optional<End> end = {};
+    bool missing = false;
+    Time last{0};  // heard from
+    bool done() const { return missing || (end && heard_all_below >= end->results); }
+    void state(auto& ar) { ar(heard_all_below, heard, end, missing, last); }
+  };
+  struct Open {
+    std::uint64_t client = 0;
+    Wanted wanted;
+    std::map<Rank, SiteProgress> sites = {};
+    std::uint64_t clusters = 0;
+    bool caught_up = false;
+    void state(auto& ar) { ar(client, wanted, sites, clusters, caught_up); }
+  };
+  using OpenQueries = std::map<std::uint64_t, Open>;
+
+  Status check(Rank from, std::uint64_t query, Open*& open);
+  void cancel(std::uint64_t client, Turn&);
+  void advance(OpenQueries::iterator, Turn&);
+  void end(OpenQueries::iterator, bool limited, Turn&);
+  Answer summary(const Open&, Answer::Kind) const;
+  void set_timer(Turn&);
+
+  Time patience_;
+  std::uint32_t classes_;
+  OpenQueries open_;
+  std::uint64_t next_ = 0;
+  std::map<Rank, std::pair<std::uint64_t, std::int64_t>> known_;  // the last asof of each site
+};
+
+}  // namespace longhaul::focus

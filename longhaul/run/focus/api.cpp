@@ -1,0 +1,212 @@
+#include "longhaul/run/focus/api.h"
+
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <httplib.h>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/base/settings.h"
+#include "longhaul/run/focus/answers.h"
+
+namespace longhaul::run {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double kMostSeconds = 1e9;
+constexpr std::size_t kMostThreads = 16;     // queries at a time
+constexpr std::size_t kMostLines = 1000000;  // that a slow user may leave unread
+
+// An absent parameter leaves `into`. False: no number in the range.
+bool number_of(const httplib::Request& request, const char* name, double most, double& into) {
+  if (!request.has_param(name)) return true;
+  const std::string text = request.get_param_value(name);
+  char* end = nullptr;
+  into = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == 0 && into >= 0 && into <= most;  // NaN: no
+}
+
+Result<focus::Wanted> wanted_of(const httplib::Request& request) {
+  for (const auto& [name, value] : request.params)
+    if (name != "class" && name != "from" && name != "to" && name != "limit" && name != "follow")
+      return invalid(name + ": unknown; expected class, from, to, limit, follow");
+  double cls = -1, from = 0, to = kMostSeconds, limit = 0, follow = 0;
+  if (!request.has_param("class")) return invalid("class: missing; expected a number");
+  for (const auto& [name, most, into] :
+       {std::tuple{"class", 1e6, &cls}, std::tuple{"from", kMostSeconds, &from},
+        std::tuple{"to", kMostSeconds, &to}, std::tuple{"limit", 1e9, &limit},
+        std::tuple{"follow", 1.0, &follow}})
+    if (!number_of(request, name, most, *into))
+      return invalid(fmt::format("{}: expected a number from 0 to {:g}", name, most));
+  focus::Wanted wanted;
+  wanted.cls = std::uint32_t(cls);
+  wanted.window = {std::llround(from * 1e9), std::llround(to * 1e9)};
+  wanted.limit = std::uint32_t(limit);
+  wanted.follow = follow > 0;
+  return wanted;
+}
+
+}  // namespace
+
+struct QueryApi::State {
+  struct Client {
+    std::deque<std::string> lines;
+    bool last = false;
+  };
+  std::shared_ptr<const Members> members;
+  std::function<void(Input)> give;
+  std::mutex mutex;
+  std::condition_variable news;
+  std::map<std::uint64_t, Client> clients;
+  std::uint64_t next = 1;
+  std::string status = "{}";
+  bool closing = false;
+  httplib::Server server;
+  std::thread thread;
+
+  void query(const httplib::Request&, httplib::Response&);
+  bool write(std::uint64_t client, httplib::DataSink&);
+  void forget(std::uint64_t client);
+};
+
+void QueryApi::State::query(const httplib::Request& request, httplib::Response& response) {
+  const auto wanted = wanted_of(request);
+  if (!wanted) {
+    response.status = 400;
+    const nlohmann::ordered_json json = {{"kind", "refused"}, {"why", wanted.error().what}};
+    return response.set_content(json.dump() + "\n", "application/json");
+  }
+  std::uint64_t client = 0;
+  {
+    const std::lock_guard lock(mutex);
+    client = next++;
+    clients[client];
+  }
+  give(Requested{client, share(to_wire(*wanted))});
+  response.set_chunked_content_provider(
+      "application/x-ndjson",
+      [this, client](std::size_t, httplib::DataSink& sink) { return write(client, sink); },
+      [this, client](bool) { forget(client); });
+}
+
+// What has come, or false: the user is gone.
+bool QueryApi::State::write(std::uint64_t client, httplib::DataSink& sink) {
+  std::deque<std::string> lines;
+  bool last = false;
+  {
+    std::unique_lock lock(mutex);
+    Client& own = clients[client];
+    news.wait_for(lock, 500ms, [&] { return closing || own.last || !own.lines.empty(); });
+    lines.swap(own.lines);
+    last = own.last || closing;
+  }
+  if (lines.empty() && !last) return sink.is_writable();
+  for (const std::string& line : lines)
+    if (!sink.write(line.data(), line.size())) return false;
+  if (last) sink.done();
+  return true;
+}
+
+void QueryApi::State::forget(std::uint64_t client) {
+  {
+    const std::lock_guard lock(mutex);
+    const auto it = clients.find(client);
+    if (it == clients.end()) return;
+    const bool last = it->second.last;
+    clients.erase(it);
+    if (last) return;
+  }
+  give(Requested{client, nullptr});
+}
+
+QueryApi::QueryApi(std::shared_ptr<const Members> members, std::function<void(Input)> give)
+    : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.members = std::move(members);
+  state.give = std::move(give);
+  state.server.new_task_queue = [] { return new httplib::ThreadPool(kMostThreads); };
+  state.server.set_tcp_nodelay(true);
+  state.server.set_keep_alive_max_count(1);  // a query each; an open connection holds a thread
+  state.server.Get("/query",
+                   [&state](const httplib::Request& request, httplib::Response& response) {
+                     state.query(request, response);
+                   });
+  state.server.Get("/status", [&state](const httplib::Request&, httplib::Response& response) {
+    const std::lock_guard lock(state.mutex);
+    response.set_content(state.status + "\n", "application/json");
+  });
+}
+
+QueryApi::~QueryApi() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->closing = true;
+  }
+  state_->news.notify_all();
+  state_->server.stop();
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+Result<std::uint16_t> QueryApi::start(std::uint16_t port) {
+  const char* const host = "127.0.0.1";
+  const int bound = port == 0 ? state_->server.bind_to_any_port(host)
+                              : (state_->server.bind_to_port(host, port) ? int(port) : -1);
+  if (bound <= 0)
+    return unavailable(
+        fmt::format("port {} of {} cannot be listened to: choose another with "
+                    "--port",
+                    port, host));
+  state_->thread = std::thread([this] { state_->server.listen_after_bind(); });
+  return std::uint16_t(bound);
+}
+
+void QueryApi::reply(const Reply& reply) {
+  const auto answer = from_wire<focus::Answer>(*reply.answer);
+  LH_CHECK(answer);
+  const std::lock_guard lock(state_->mutex);
+  const auto it = state_->clients.find(reply.client);
+  if (it == state_->clients.end() || it->second.lines.size() >= kMostLines) return;
+  it->second.lines.push_back(to_json(*answer, *state_->members).dump() + "\n");
+  it->second.last |= reply.last;
+  state_->news.notify_all();
+}
+
+void QueryApi::set_status(std::string json) {
+  const std::lock_guard lock(state_->mutex);
+  state_->status = std::move(json);
+}
+
+Status ask_site(const std::string& address, const QueryRequest& query, double patience_s,
+                const std::function<bool(const std::string&)>& line) {
+  const std::size_t colon = address.rfind(':');
+  httplib::Client client(address.substr(0, colon), std::stoi(address.substr(colon + 1)));
+  client.set_connection_timeout(5);
+  client.set_read_timeout(patience_s > 0 ? time_t(std::ceil(patience_s)) : time_t(1) << 30);
+  std::string path =
+      fmt::format("/query?class={}&limit={}&follow={}", query.cls, query.limit, int(query.follow));
+  if (query.from_s) path += fmt::format("&from={}", *query.from_s);
+  if (query.to_s) path += fmt::format("&to={}", *query.to_s);
+  std::string begun;
+  bool ended = false;
+  const httplib::Result result = client.Get(path, [&](const char* data, std::size_t size) {
+    begun.append(data, size);
+    for (auto end = begun.find('\n'); end != std::string::npos; end = begun.find('\n')) {
+      const bool goes_on = line(begun.substr(0, end));
+      begun.erase(0, end + 1);
+      if (!goes_on) return !(ended = true);
+    }
+    return true;
+  });
+  if (ended || result) return Ok{};
+  return unavailable(fmt::format("{}: no answer ({}); does longhaul serve run there?", address,
+                                 httplib::to_string(result.error())));
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,34 @@
+#pragma once
+// Writes a node's log on a thread of its own: what waits is one transaction.
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "longhaul/core/action.h"
+#include "longhaul/net/task_thread.h"
+#include "longhaul/store/log_file.h"
+
+namespace longhaul::run {
+
+class LogWriter {
+ public:
+  // `stored`: records up to that number are durable; called from the thread.
+  LogWriter(std::unique_ptr<store::LogFile>, std::function<void(std::uint64_t number)> stored);
+  ~LogWriter();  // writes what waits, without a word of it
+
+  void append(const Append&);  // from any thread
+  // A write that failed; nothing is written after it.
+  std::optional<Error> failure() const;
+
+ private:
+  void write();
+
+  std::unique_ptr<store::LogFile> log_;
+  std::function<void(std::uint64_t)> stored_;
+  mutable std::mutex mutex_;
+  std::vector<store::LogFile::Record> waiting_;
+  std::optional<Error> failure_;
+  std::unique_ptr<net::TaskThread> thread_;
+};
+
+}  // namespace longhaul::run

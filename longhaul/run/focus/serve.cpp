@@ -1,0 +1,202 @@
+#include "longhaul/run/focus/serve.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/net/event_loop.h"
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/focus/api.h"
+#include "longhaul/run/focus/log_writer.h"
+#include "longhaul/run/focus/parts.h"
+#include "longhaul/run/interrupt.h"
+#include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/parts.h"
+#include "longhaul/run/nodes.h"
+#include "longhaul/run/sockets.h"
+
+namespace longhaul::run {
+namespace {
+
+class ServingSite {
+ public:
+  static Result<std::unique_ptr<ServingSite>> make(const Job&, const ServeOptions&,
+                                                   std::vector<net::Address>);
+  Result<ServeSummary> run();
+  ~ServingSite();
+
+ private:
+  ServingSite(const Job& job, const ServeOptions& options) : job_(job), options_(options) {}
+  Status build(std::vector<net::Address>);
+  Status open_log();
+  Status announce();
+  net::EventLoop::Observer observer();
+  void tick();
+  std::string api_file() const { return folder_->file("api.json"); }
+  ServeSummary summary() const;
+
+  const Job& job_;
+  const ServeOptions& options_;
+  std::shared_ptr<const Members> members_;
+  std::optional<RunFolder> folder_;
+  std::unique_ptr<Learner> learner_;
+  std::optional<TrackSource> source_;
+  Time source_ahead_{0};  // of the stream, before the clock: it stops while its site is down
+  bool announced_ = false;
+  std::unique_ptr<net::EventLoop> loop_;
+  const focus::FocusNode* strategy_ = nullptr;
+  std::unique_ptr<focus::FocusNode> made_;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<LogWriter> log_;
+  std::unique_ptr<QueryApi> api_;
+  std::uint16_t port_ = 0;
+};
+
+Result<std::unique_ptr<ServingSite>> ServingSite::make(const Job& job, const ServeOptions& options,
+                                                       std::vector<net::Address> addresses) {
+  std::unique_ptr<ServingSite> site(new ServingSite(job, options));
+  LH_TRY(site->build(std::move(addresses)));
+  return site;
+}
+
+ServingSite::~ServingSite() {
+  std::error_code none;
+  if (announced_) std::filesystem::remove(api_file(), none);
+}
+
+Status ServingSite::open_log() {
+  auto log = store::LogFile::open(folder_->file("index.sqlite"));
+  if (!log) return log.error();
+  const auto records = (*log)->records();
+  if (!records) return records.error();
+  LH_TRY(made_->restore(*records, options_.rank));
+  if (options_.note && !records->empty())
+    options_.note(fmt::format("continues an index of {} objects in {} clusters",
+                              made_->index().objects(), made_->index().clusters()));
+  log_ = std::make_unique<LogWriter>(*std::move(log),
+                                     [this](std::uint64_t number) { loop_->give(Stored{number}); });
+  source_.emplace(job_, options_.rank);
+  source_->begin_after(made_->index().asof());
+  if (made_->index().asof() > 0) source_ahead_ = source_->next_at().value_or(Time{0});
+  return Ok{};
+}
+
+Status ServingSite::build(std::vector<net::Address> addresses) {
+  Members members = job_.members();
+  members[options_.rank].incarnation = options_.rejoin ? 1 : 0;
+  members_ = std::make_shared<const Members>(std::move(members));
+  auto config = focus_node_config(job_, options_.rank);
+  if (!config) return config.error();
+  learner_ = focus_learner(job_, *config);
+  made_ = std::make_unique<focus::FocusNode>(*config);
+  strategy_ = made_.get();
+  auto folder =
+      RunFolder::open(options_.folder, job_,
+                      options_.force ? ExistingFolder::force : ExistingFolder::resume_or_begin);
+  if (!folder) return folder.error();
+  folder_ = *std::move(folder);
+  LH_TRY(open_log());
+  const Place place = place_of(job_, options_.rank, members_, learner_->layout(), false);
+  const auto times = std::shared_ptr<const sim::ComputeTime>(infer_times(job_));
+  net::EventLoopConfig loop{
+      peers_config(job_, std::move(addresses), options_.listening, job_hash(job_))};
+  loop.step_time = [times, rank = options_.rank](std::uint64_t step, Time at, const Work& work) {
+    return times->duration(rank, step, at, work);
+  };
+  loop_ = std::make_unique<net::EventLoop>(std::move(loop), place, learner_.get(),
+                                           net::EventLoop::Scorer{}, observer());
+  node_ = std::make_unique<Node>(place, std::move(made_), learner_.get(), *loop_);
+  api_ =
+      std::make_unique<QueryApi>(members_, [this](Input input) { loop_->give(std::move(input)); });
+  return Ok{};
+}
+
+net::EventLoop::Observer ServingSite::observer() {
+  return {.on_note = options_.note,
+          .on_append = [this](const Append& append) { log_->append(append); },
+          .on_reply = [this](const Reply& reply) { api_->reply(reply); },
+          .on_tick = [this] { tick(); },
+          .stop = [this] { return interrupted() || log_->failure(); }};
+}
+
+// Users may ask once all sites are connected.
+Status ServingSite::announce() {
+  announced_ = true;
+  auto port = api_->start(options_.port);
+  if (!port) return port.error();
+  port_ = *port;
+  const nlohmann::ordered_json json = {{"address", fmt::format("127.0.0.1:{}", port_)}};
+  LH_TRY(write_atomically(api_file(), json.dump() + "\n"));
+  if (options_.note) options_.note(fmt::format("serves http://127.0.0.1:{}/query", port_));
+  return Ok{};
+}
+
+void ServingSite::tick() {
+  const Time now = loop_->counters().time;
+  if (now == Time{0}) return;  // not all are connected
+  if (!announced_)
+    if (const Status can = announce(); !can && options_.note) options_.note(can.error().what);
+  if (auto items = source_->due(now + source_ahead_); !items.empty())
+    loop_->give(Arrived{std::move(items)});
+  api_->set_status(to_json(summary()).dump());
+}
+
+ServeSummary ServingSite::summary() const {
+  const net::EventLoop::Counters counters = loop_->counters();
+  return {node_name((*members_)[options_.rank]),
+          fmt::format("127.0.0.1:{}", port_),
+          seconds(counters.time),
+          strategy_->index().objects(),
+          strategy_->index().clusters(),
+          strategy_->counters().cheap,
+          strategy_->counters().accurate,
+          strategy_->dropped(),
+          counters.wan_bytes,
+          interrupted()};
+}
+
+Result<ServeSummary> ServingSite::run() {
+  const InterruptGuard guard;
+  const Status ended = loop_->run(*node_);
+  const ServeSummary done = summary();
+  api_.reset();
+  const auto failure = log_->failure();
+  log_.reset();  // what was appended is written
+  if (failure) return *failure;
+  if (!ended && !done.interrupted) return ended.error();
+  return done;
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const ServeSummary& s) {
+  return {{"site", s.site},
+          {"address", s.address},
+          {"time_s", s.time_s},
+          {"objects", s.objects},
+          {"clusters", s.clusters},
+          {"cheap_objects", s.cheap},
+          {"accurate_objects", s.accurate},
+          {"dropped", s.dropped},
+          {"wan_bytes", s.wan_bytes}};
+}
+
+Result<ServeSummary> serve_site(const Job& job, const ServeOptions& options) {
+  auto addresses = parse_addresses(job, options.addresses, options.insecure);
+  if (!addresses) return addresses.error();
+  auto site = ServingSite::make(job, options, *std::move(addresses));
+  if (!site) return site.error();
+  return (*site)->run();
+}
+
+Result<std::string> api_address(const std::string& folder) {
+  const auto bytes = read_file(folder + "/api.json");
+  if (!bytes) return unavailable(folder + ": no site serves there (it has no api.json)");
+  const auto json = nlohmann::json::parse(bytes->begin(), bytes->end(), nullptr, false);
+  if (!json.is_object() || !json.contains("address") || !json["address"].is_string())
+    return malformed(folder + "/api.json: cannot be read");
+  return json["address"].get<std::string>();
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,39 @@
+#pragma once
+// One node of a job with [focus] over sockets: what `longhaul serve --site` runs. It indexes the
+// stream of its site into FOLDER/index.sqlite, answers the other sites, and its users over HTTP on
+// loopback (api.h), whose address is in FOLDER/api.json.
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/run/job/job.h"
+#include "longhaul/run/run_folder.h"
+
+namespace longhaul::run {
+
+struct ServeOptions {
+  Rank rank = 0;
+  std::vector<std::string> addresses = {};  // by rank, "host:port"
+  int listening = -1;                       // an inherited listening socket; -1: none
+  std::string folder = {};                  // of this node; an index that is there is continued
+  bool force = false;                       // an index that is there is removed
+  bool rejoin = false;                      // into a run that goes on without this node
+  bool insecure = false;                    // see SiteOptions
+  std::uint16_t port = 0;                   // of the interface; 0: any free one
+  std::function<void(const std::string&)> note = {};  // for the user, one line
+};
+
+struct ServeSummary {
+  std::string site, address;
+  double time_s = 0;
+  std::uint64_t objects = 0, clusters = 0, cheap = 0, accurate = 0, dropped = 0;
+  std::uint64_t wan_bytes = 0;
+  bool interrupted = false;
+};
+nlohmann::ordered_json to_json(const ServeSummary&);
+
+// Serves until [focus] duration_s, or Ctrl-C. Error: it cannot, or failed.
+Result<ServeSummary> serve_site(const Job&, const ServeOptions&);
+
+// The address of the interface of the node whose folder that is. Error: it does not serve.
+Result<std::string> api_address(const std::string& folder);
+
+}  // namespace longhaul::run

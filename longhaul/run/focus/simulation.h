@@ -1,0 +1,36 @@
+#pragma once
+// A job with [focus] in virtual time: streams, indexes, and the queries of [[focus.query]].
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/run/job/job.h"
+
+namespace longhaul::run {
+
+struct FocusQueryResult {
+  std::string site;
+  std::uint32_t cls = 0;
+  double asked_s = 0;
+  std::optional<double> first_s, ended_s;  // after it was asked: the first cluster, the end
+  std::uint64_t clusters = 0, objects = 0;
+  std::uint64_t checked = 0, cached = 0;  // clusters, by all sites
+  std::uint64_t asof = 0;                 // objects indexed by all sites
+  std::vector<std::string> missing = {};
+};
+struct FocusSiteResult {
+  std::string site;
+  std::uint64_t objects = 0, clusters = 0, cheap = 0, accurate = 0, dropped = 0;
+  double computing_s = 0;
+};
+struct FocusResult {
+  std::string name, baseline;
+  double time_s = 0;
+  std::uint64_t wan_bytes = 0;
+  std::vector<FocusQueryResult> queries;
+  std::vector<FocusSiteResult> sites;
+};
+nlohmann::ordered_json to_json(const FocusResult&);
+
+// Error: the job cannot run, or was interrupted.
+Result<FocusResult> simulate_focus(const Job&);
+
+}  // namespace longhaul::run

@@ -1,0 +1,98 @@
+#include "longhaul/store/log_file.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+namespace longhaul::store {
+namespace {
+
+constexpr int kApplication = 0x6C684C31;  // "lhL1": a log of this format
+
+struct FinishStatement {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Statement = std::unique_ptr<sqlite3_stmt, FinishStatement>;
+
+Statement prepare(sqlite3* database, const char* sql) {
+  sqlite3_stmt* statement = nullptr;
+  sqlite3_prepare_v2(database, sql, -1, &statement, nullptr);
+  return Statement(statement);
+}
+
+std::int64_t number_of(sqlite3* database, const char* sql) {
+  const Statement statement = prepare(database, sql);
+  if (!statement || sqlite3_step(statement.get()) != SQLITE_ROW) return -1;
+  return sqlite3_column_int64(statement.get(), 0);
+}
+
+}  // namespace
+
+LogFile::~LogFile() { sqlite3_close(database_); }
+
+Error LogFile::failed(const char* doing) const {
+  return {Error::Kind::io, fmt::format("{}: cannot {}: {}", path_, doing,
+                                       database_ ? sqlite3_errmsg(database_) : "no memory")};
+}
+
+Status LogFile::execute(const char* sql) {
+  if (sqlite3_exec(database_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return failed(sql);
+  return Ok{};
+}
+
+Result<std::unique_ptr<LogFile>> LogFile::open(const std::string& path) {
+  sqlite3* database = nullptr;
+  const int code =
+      sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  std::unique_ptr<LogFile> log(new LogFile(path, database));
+  if (code != SQLITE_OK) return log->failed("be opened");
+  const std::int64_t kind = number_of(database, "PRAGMA application_id");
+  const std::int64_t tables = number_of(database, "SELECT count(*) FROM sqlite_master");
+  if (tables < 0) return log->failed("be read");
+  if (tables > 0 && kind != kApplication)
+    return malformed(path + ": is no log of longhaul; choose another folder with --out");
+  LH_TRY(log->execute("PRAGMA locking_mode = EXCLUSIVE"));
+  LH_TRY(log->execute("PRAGMA journal_mode = WAL"));
+  LH_TRY(log->execute("PRAGMA synchronous = FULL"));
+  if (tables == 0)
+    LH_TRY(log->execute(fmt::format("BEGIN; CREATE TABLE log (number INTEGER PRIMARY KEY, record "
+                                    "BLOB NOT NULL); PRAGMA application_id = {}; COMMIT",
+                                    kApplication)
+                            .c_str()));
+  return log;
+}
+
+Result<std::vector<Bytes>> LogFile::records() const {
+  const Statement read = prepare(database_, "SELECT number, record FROM log ORDER BY number");
+  if (!read) return failed("read the log");
+  std::vector<Bytes> records;
+  int code = sqlite3_step(read.get());
+  for (; code == SQLITE_ROW; code = sqlite3_step(read.get())) {
+    if (sqlite3_column_int64(read.get(), 0) != std::int64_t(records.size()) + 1)
+      return malformed(fmt::format("{}: record {} is missing; start anew with --force", path_,
+                                   records.size() + 1));
+    const auto* bytes = static_cast<const std::byte*>(sqlite3_column_blob(read.get(), 1));
+    const auto size = std::size_t(sqlite3_column_bytes(read.get(), 1));
+    records.push_back(share(bytes ? Buffer(bytes, bytes + size) : Buffer{}));
+  }
+  if (code != SQLITE_DONE) return failed("read the log");
+  return records;
+}
+
+Status LogFile::append(std::span<const Record> records) {
+  LH_TRY(execute("BEGIN IMMEDIATE"));
+  const Statement insert =
+      prepare(database_, "INSERT OR REPLACE INTO log (number, record) VALUES (?, ?)");
+  Status written = insert ? Status(Ok{}) : Status(failed("write the log"));
+  for (const Record& record : records) {
+    if (!written) break;
+    sqlite3_reset(insert.get());
+    sqlite3_bind_int64(insert.get(), 1, std::int64_t(record.number));
+    sqlite3_bind_blob64(insert.get(), 2, record.bytes->data(), record.bytes->size(), SQLITE_STATIC);
+    if (sqlite3_step(insert.get()) != SQLITE_DONE) written = failed("write the log");
+  }
+  if (written) written = execute("COMMIT");
+  if (!written) (void)execute("ROLLBACK");
+  return written;
+}
+
+}  // namespace longhaul::store

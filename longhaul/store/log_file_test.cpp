@@ -1,0 +1,104 @@
+#include "longhaul/store/log_file.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace longhaul::store {
+namespace {
+
+class LogFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string folder = testing::TempDir() + "longhaul-log-XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_ + "/index.sqlite"; }
+
+  std::string folder_;
+};
+
+Bytes bytes(const std::string& text) {
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return share({data, data + text.size()});
+}
+std::string text(const Bytes& record) {
+  return {reinterpret_cast<const char*>(record->data()), record->size()};
+}
+std::vector<std::string> texts(const LogFile& log) {
+  std::vector<std::string> all;
+  for (const Bytes& record : *log.records()) all.push_back(text(record));
+  return all;
+}
+
+TEST_F(LogFileTest, RecordsAreThereAgainInTheirOrder) {
+  {
+    auto log = LogFile::open(path());
+    ASSERT_TRUE(log) << log.error().what;
+    EXPECT_TRUE(texts(**log).empty());
+    const LogFile::Record first[] = {{1, bytes("a")}, {2, bytes("")}};
+    ASSERT_TRUE((*log)->append(first));
+    const LogFile::Record second[] = {{3, bytes("c")}};
+    ASSERT_TRUE((*log)->append(second));
+  }
+  auto log = LogFile::open(path());
+  ASSERT_TRUE(log) << log.error().what;
+  EXPECT_EQ(texts(**log), (std::vector<std::string>{"a", "", "c"}));
+}
+
+TEST_F(LogFileTest, AppendingTwiceChangesNothing) {
+  auto log = LogFile::open(path());
+  ASSERT_TRUE(log);
+  const LogFile::Record one[] = {{1, bytes("a")}};
+  ASSERT_TRUE((*log)->append(one));
+  ASSERT_TRUE((*log)->append(one));
+  EXPECT_EQ(texts(**log), std::vector<std::string>{"a"});
+}
+
+TEST_F(LogFileTest, AMissingRecordIsNoticed) {
+  auto log = LogFile::open(path());
+  ASSERT_TRUE(log);
+  const LogFile::Record one[] = {{2, bytes("b")}};
+  ASSERT_TRUE((*log)->append(one));
+  EXPECT_FALSE((*log)->records());
+}
+
+TEST_F(LogFileTest, AnotherFileIsRefused) {
+  std::ofstream(path()) << "this is text and no database, long enough to have a header of one "
+                           "hundred bytes, which begins with another word than SQLite";
+  auto log = LogFile::open(path());
+  ASSERT_FALSE(log);
+  EXPECT_NE(log.error().what.find("index.sqlite"), std::string::npos);
+}
+
+// The child is killed with records appended and the file open: what append() returned for is there.
+TEST_F(LogFileTest, AKilledWriterLosesNothingThatWasDurable) {
+  int done[2];
+  ASSERT_EQ(pipe(done), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto log = LogFile::open(path());
+    const LogFile::Record records[] = {{1, bytes("a")}, {2, bytes("b")}};
+    const bool written = log && (*log)->append(records);
+    (void)!write(done[1], written ? "1" : "0", 1);
+    pause();
+  }
+  char written = 0;
+  ASSERT_EQ(read(done[0], &written, 1), 1);
+  EXPECT_EQ(written, '1');
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  auto log = LogFile::open(path());
+  ASSERT_TRUE(log) << log.error().what;
+  EXPECT_EQ(texts(**log), (std::vector<std::string>{"a", "b"}));
+}
+
+}  // namespace
+}  // namespace longhaul::store

@@ -1,0 +1,400 @@
+// focus/ over the simulated network: queries over sites, losses, crashes, save and load. The
+// numbered invariants are those of docs/focus.md.
+#include "longhaul/focus/focus_node.h"
+
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "longhaul/focus/tracks.h"
+#include "longhaul/sim/fifo_network.h"
+#include "longhaul/sim/testing/networks.h"
+#include "longhaul/sim/world.h"
+
+namespace longhaul::focus {
+namespace {
+
+using namespace std::chrono_literals;
+using sim::World;
+
+constexpr std::uint64_t kSeed = 3;
+constexpr double kRate = 50;
+
+class InferTimes final : public sim::ComputeTime {
+ public:
+  Time duration(Rank, std::uint64_t, Time, const Work& work) const override {
+    const auto& infer = std::get<Infer>(work);
+    return (infer.model == Infer::Model::cheap ? 400us : 20ms) * std::int64_t(infer.items.size());
+  }
+};
+
+struct Asked {
+  std::map<std::pair<Rank, std::uint64_t>, std::uint64_t> clusters;  // objects of each
+  std::optional<Answer> last;
+  Time ended{0};
+  std::uint64_t checked() const {
+    std::uint64_t sum = 0;
+    for (const SiteEnd& end : last->ends) sum += end.checked;
+    return sum;
+  }
+};
+
+// Sites with streams, a simulated network between them, and users.
+class Sites {
+ public:
+  explicit Sites(std::uint32_t count, Config config = small(), bool tears = false,
+                 Time duration = 1h)
+      : config_(std::move(config)), duration_(duration) {
+    Members members;
+    for (std::uint32_t i = 0; i < count; ++i) members.push_back({"site" + std::to_string(i)});
+    members_ = std::make_shared<const Members>(members);
+    world_ =
+        std::make_unique<World>(sim::WorldConfig{.threads = 0, .detect = 2s, .tears_writes = tears},
+                                std::make_unique<sim::FifoNetwork>(sim::testing::equal(count)),
+                                std::make_unique<InferTimes>());
+    sim::Observer observer;
+    observer.on_reply = [this](Time at, Rank, const Reply& reply) { hear(at, reply); };
+    observer.on_bad_message = [this](Time, Rank, Rank, const Error& e) { bad_ = e.what; };
+    world_->observe(std::move(observer));
+    for (Rank rank = 0; rank < count; ++rank) {
+      learners_.push_back(learner());
+      auto node = made(rank);
+      nodes_.push_back(node.get());
+      world_->add(place(rank, 0), std::move(node), learners_.back().get());
+    }
+  }
+  static Config small() {
+    Config config;
+    config.T = 0.5;
+    config.vote = "first";
+    config.answer_timeout_s = 20;
+    return config;
+  }
+
+  // Objects 1 to `last` of every live site, at their times but not before `from`.
+  void stream(std::uint64_t first, std::uint64_t last, Time from = 1ms) {
+    for (Rank rank = 0; rank < nodes_.size(); ++rank)
+      for (std::uint64_t seq = first; seq <= last; ++seq) {
+        Item item = Tracks(kSeed, rank).item(seq, kRate);
+        const Time at = std::max(item.at, from);
+        world_->give(rank, at, Arrived{{std::move(item)}});
+      }
+  }
+  std::uint64_t ask(Rank rank, Time at, Wanted wanted) {
+    wanted.window.to_ns = wanted.window.to_ns == 0 ? 1'000'000'000'000 : wanted.window.to_ns;
+    world_->give(rank, at, Requested{next_, share(to_wire(wanted))});
+    return next_++;
+  }
+  const Asked& answer(std::uint64_t number) { return asked_[number]; }
+  void run(Time until) {
+    const auto ended = world_->run(until);
+    EXPECT_TRUE(ended) << ended.error().what;
+  }
+  void restart(Rank rank) {
+    retired_.push_back(std::move(learners_[rank]));
+    learners_[rank] = learner();
+    auto node = made(rank);
+    EXPECT_TRUE(node->restore(world_->durable(rank), rank));
+    nodes_[rank] = node.get();
+    world_->restart(place(rank, 1), std::move(node), learners_[rank].get());
+  }
+  World& world() { return *world_; }
+  const FocusNode& node(Rank rank) const { return *nodes_[rank]; }
+  const std::string& bad() const { return bad_; }
+
+ private:
+  std::unique_ptr<Learner> learner() const {
+    return std::make_unique<TracksLearner>(kSeed, node_config(config_, 100, 0).index.specialised);
+  }
+  std::unique_ptr<FocusNode> made(Rank) const {
+    NodeConfig config = node_config(config_, Tracks::kClasses, 0);
+    config.duration = duration_;
+    return std::make_unique<FocusNode>(config);
+  }
+  Place place(Rank rank, std::uint32_t incarnation) const {
+    Members members = *members_;
+    members[rank].incarnation = incarnation;
+    Place place;
+    place.self = rank;
+    place.members = std::make_shared<const Members>(std::move(members));
+    place.layout = Layout::flat(1);
+    place.seed = kSeed;
+    return place;
+  }
+  void hear(Time at, const Reply& reply) {
+    Asked& asked = asked_[reply.client];
+    const auto answer = from_wire<Answer>(*reply.answer);
+    ASSERT_TRUE(answer);
+    for (const FoundCluster& one : answer->clusters)
+      EXPECT_TRUE(asked.clusters.emplace(std::pair(answer->site, one.cluster), one.count).second);
+    if (answer->kind == Answer::Kind::found) return;
+    EXPECT_FALSE(asked.last && asked.last->kind != Answer::Kind::caught_up);
+    asked.last = *answer;
+    asked.ended = at;
+  }
+
+  Config config_;
+  Time duration_;
+  std::shared_ptr<const Members> members_;
+  std::vector<std::unique_ptr<Learner>> learners_, retired_;
+  std::vector<const FocusNode*> nodes_;
+  std::unique_ptr<World> world_;
+  std::map<std::uint64_t, Asked> asked_;
+  std::uint64_t next_ = 0;
+  std::string bad_;
+};
+
+// The clusters that a site's index would confirm, by the labels of its representatives.
+std::map<std::pair<Rank, std::uint64_t>, std::uint64_t> expected(const Sites& sites, Rank rank,
+                                                                 std::uint32_t cls) {
+  std::map<std::pair<Rank, std::uint64_t>, std::uint64_t> found;
+  const Index& index = sites.node(rank).index();
+  const Tracks tracks(kSeed, rank);
+  for (const auto& one : index.candidates(cls, {0, 1'000'000'000'000}))
+    if (tracks.label(index.representative(one.cluster).seq) == cls)
+      found[{rank, one.cluster}] = one.count;
+  return found;
+}
+auto expected_of_all(const Sites& sites, std::uint32_t count, std::uint32_t cls) {
+  auto all = expected(sites, 0, cls);
+  for (Rank rank = 1; rank < count; ++rank) all.merge(expected(sites, rank, cls));
+  return all;
+}
+
+// Invariant 8: the union of what each site alone answers, wherever the accurate model runs.
+TEST(FocusQueries, TheAnswerIsTheUnionOverSites) {
+  for (const std::string place : {"site", "querier", "hub"}) {
+    SCOPED_TRACE(place);
+    Config config = Sites::small();
+    config.gt_place = place;
+    Sites sites(3, config);
+    sites.stream(1, 240);
+    const auto asked = sites.ask(1, 10s, {.cls = 0});
+    sites.run(60s);
+    ASSERT_TRUE(sites.answer(asked).last);
+    EXPECT_EQ(sites.answer(asked).last->kind, Answer::Kind::ended);
+    EXPECT_TRUE(sites.answer(asked).last->missing.empty());
+    EXPECT_EQ(sites.answer(asked).clusters, expected_of_all(sites, 3, 0));
+    EXPECT_FALSE(sites.answer(asked).clusters.empty());
+    const std::uint64_t here = sites.node(1).counters().accurate;
+    EXPECT_EQ(here == sites.answer(asked).checked(), place == "querier");
+  }
+}
+
+// Invariant 5.
+TEST(FocusQueries, TheSecondQueryChecksNothingAndAnswersTheSame) {
+  Sites sites(2);
+  sites.stream(1, 240);
+  const auto first = sites.ask(0, 10s, {.cls = 0}), second = sites.ask(1, 30s, {.cls = 0});
+  sites.run(60s);
+  EXPECT_GT(sites.answer(first).checked(), 0u);
+  EXPECT_EQ(sites.answer(second).checked(), 0u);
+  EXPECT_EQ(sites.answer(first).clusters, sites.answer(second).clusters);
+}
+
+// Invariant 6: asked while data arrive, an answer holds what was indexed then; a later one more.
+TEST(FocusQueries, AnswersGrowWithTheData) {
+  Sites sites(2);
+  sites.stream(1, 480);
+  const auto early = sites.ask(0, 3s, {.cls = 0}), late = sites.ask(0, 15s, {.cls = 0});
+  sites.run(60s);
+  const Asked &before = sites.answer(early), &after = sites.answer(late);
+  ASSERT_TRUE(before.last && after.last);
+  for (const auto& [cluster, count] : before.clusters) {
+    ASSERT_TRUE(after.clusters.contains(cluster));
+    EXPECT_LE(count, after.clusters.at(cluster));
+  }
+  EXPECT_LT(before.clusters.size(), after.clusters.size());
+  for (const SiteEnd& end : before.last->ends) EXPECT_LE(end.asof, 152u);  // at 50 a second
+  for (const SiteEnd& end : after.last->ends) EXPECT_EQ(end.asof, 480u);
+}
+
+TEST(FocusQueries, AWindowALimitAndAnUnknownClass) {
+  Sites sites(2);
+  sites.stream(1, 480);
+  const auto window = sites.ask(0, 20s, {.cls = 0, .window = {0, 2'000'000'000}});
+  const auto limited = sites.ask(0, 21s, {.cls = 0, .limit = 1});
+  const auto unknown = sites.ask(0, 22s, {.cls = 100});
+  sites.run(60s);
+  EXPECT_LT(sites.answer(window).clusters.size(), expected_of_all(sites, 2, 0).size());
+  EXPECT_EQ(sites.answer(limited).clusters.size(), 1u);
+  EXPECT_TRUE(sites.answer(limited).last->limited);
+  EXPECT_EQ(sites.answer(unknown).last->kind, Answer::Kind::refused);
+  EXPECT_EQ(sites.node(0).open_queries() + sites.node(1).open_queries(), 0u);
+}
+
+TEST(FocusQueries, AQueryThatFollowsHearsOfLaterClustersUntilItIsCancelled) {
+  Sites sites(2);
+  sites.stream(1, 600);
+  const auto asked = sites.ask(0, 2s, {.cls = 0, .follow = true});
+  sites.run(11s);
+  EXPECT_EQ(sites.answer(asked).last->kind, Answer::Kind::caught_up);
+  sites.world().give(0, 20s, Requested{asked, nullptr});
+  sites.run(60s);
+  std::set<std::pair<Rank, std::uint64_t>> found, all;
+  for (const auto& [cluster, count] : sites.answer(asked).clusters) found.insert(cluster);
+  for (const auto& [cluster, count] : expected_of_all(sites, 2, 0)) all.insert(cluster);
+  EXPECT_EQ(found, all);
+  EXPECT_EQ(sites.answer(asked).last->kind, Answer::Kind::ended);
+  EXPECT_EQ(sites.node(0).open_queries() + sites.node(1).open_queries(), 0u);
+}
+
+TEST(FocusLosses, ALostSiteIsNamedAndTheOthersAnswer) {
+  for (const Time crash : {Time(5s), Time(10s + 60ms)}) {  // before the query, and during it
+    Sites sites(3);
+    sites.stream(1, 240);
+    sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = crash});
+    const auto known = sites.ask(0, 4s, {.cls = 1}), asked = sites.ask(0, 10s, {.cls = 0});
+    sites.run(60s);
+    ASSERT_TRUE(sites.answer(asked).last);
+    ASSERT_EQ(sites.answer(asked).last->missing.size(), 1u);
+    EXPECT_EQ(sites.answer(asked).last->missing[0].site, 2u);
+    for (const SiteEnd& end : sites.answer(known).last->ends)
+      if (end.site == 2) EXPECT_EQ(sites.answer(asked).last->missing[0].asof, end.asof);
+    auto others = expected(sites, 0, 0);
+    others.merge(expected(sites, 1, 0));
+    for (const auto& [cluster, count] : others)
+      EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
+  }
+}
+
+// Two sites: the one that is left has no majority and stays in the view of two.
+TEST(FocusLosses, WithoutAMajorityTheTimeoutEndsTheQuery) {
+  Sites sites(2);
+  sites.stream(1, 120);
+  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 1, .at = 5s});
+  const auto asked = sites.ask(0, 10s, {.cls = 0});
+  sites.run(60s);
+  ASSERT_TRUE(sites.answer(asked).last);
+  EXPECT_EQ(sites.answer(asked).last->missing.size(), 1u);
+  EXPECT_EQ(sites.answer(asked).ended, 30s);
+}
+
+TEST(FocusLosses, WhatALostVerifierOwesIsCheckedByTheSiteItself) {
+  Config config = Sites::small();
+  config.gt_place = "hub";  // site 0
+  Sites sites(3, config);
+  sites.stream(1, 240);
+  const auto asked = sites.ask(1, 10s, {.cls = 0});
+  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 0, .at = 10s + 120ms});
+  sites.run(60s);
+  ASSERT_TRUE(sites.answer(asked).last);
+  EXPECT_EQ(sites.answer(asked).last->missing.size(), 1u);
+  auto others = expected(sites, 1, 0);
+  others.merge(expected(sites, 2, 0));
+  for (const auto& [cluster, count] : others)
+    EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
+  EXPECT_GT(sites.node(2).counters().accurate, 0u);
+}
+
+TEST(FocusLosses, ACrashedSiteComesBackWithWhatItHadAcknowledged) {
+  Sites sites(3, Sites::small(), /*tears=*/true);
+  sites.stream(1, 240);
+  sites.run(2s + 500us);
+  const std::uint64_t acknowledged = sites.node(2).acknowledged();
+  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = sites.world().now()});
+  sites.run(15s);
+  sites.restart(2);
+  EXPECT_EQ(sites.node(2).index().asof(), acknowledged);
+  EXPECT_GT(acknowledged, 90u);
+  sites.run(30s);
+  for (std::uint64_t seq = acknowledged + 1; seq <= 240; ++seq)  // its source sends again
+    sites.world().give(2, 31s, Arrived{{Tracks(kSeed, 2).item(seq, kRate)}});
+  const auto asked = sites.ask(0, 40s, {.cls = 0});
+  sites.run(80s);
+  ASSERT_TRUE(sites.answer(asked).last);
+  EXPECT_TRUE(sites.answer(asked).last->missing.empty());
+  EXPECT_EQ(sites.node(2).index().objects(), 240u);
+  EXPECT_EQ(sites.answer(asked).clusters, expected_of_all(sites, 3, 0));
+}
+
+TEST(FocusBaselines, AnswerAsTheirNamesSay) {
+  std::map<std::string, Asked> asked;
+  std::map<std::string, std::uint64_t> wan;
+  for (const std::string baseline : {"ingest_all", "query_all", "ship_all", "no_cluster"}) {
+    SCOPED_TRACE(baseline);
+    Config config = Sites::small();
+    config.baseline = baseline;
+    Sites sites(2, config);
+    sites.stream(1, 120);
+    const auto number = sites.ask(0, 30s, {.cls = 0});
+    sites.run(300s);
+    asked[baseline] = sites.answer(number);
+    ASSERT_TRUE(asked[baseline].last);
+    wan[baseline] = sites.world().counters().wan_bytes;
+    EXPECT_EQ(sites.node(0).index().clusters(), 120u);
+    EXPECT_EQ(sites.node(0).counters().cheap, baseline == "no_cluster" ? 120u : 0u);
+  }
+  EXPECT_EQ(asked["ingest_all"].checked(), 0u);
+  EXPECT_EQ(asked["query_all"].checked(), 240u);
+  EXPECT_LT(asked["no_cluster"].checked(), 240u);
+  EXPECT_EQ(asked["ingest_all"].clusters, asked["query_all"].clusters);
+  EXPECT_EQ(asked["ship_all"].clusters, asked["query_all"].clusters);
+  EXPECT_GT(wan["ship_all"], 120u * 12000);
+  EXPECT_LT(wan["query_all"], 10000u);
+}
+
+TEST(FocusNode, MessagesOfALyingPeerAreRefusedOrIgnored) {
+  Sites sites(2);
+  sites.stream(1, 120);
+  sites.run(5s);
+  Node& node = sites.world().node(0);
+  const auto deliver = [&]<MessageStruct M>(const M& m, Payload body = {}) {
+    Message message;
+    message.machine = Path().child(2);
+    message.kind = M::kKind;
+    message.head = Payload(share(to_wire(m)));
+    message.body = std::move(body);
+    return bool(node.deliver(sites.world().now(), 1, message));
+  };
+  EXPECT_FALSE(deliver(Found{.query = 7, .clusters = {}}));  // was not asked
+  EXPECT_FALSE(deliver(Check{.batch = 1, .length = 4, .stride = 4, .items = {{}}}));
+  EXPECT_FALSE(deliver(Query{7, {.cls = 4000}}));
+  EXPECT_TRUE(deliver(Verdict{.batch = 99, .version = 1, .classes = {1}}));  // given up long ago
+  EXPECT_TRUE(deliver(Cancel{12}));
+  for (std::uint64_t i = 0; i < Querier::kMostOpen; ++i)
+    EXPECT_TRUE(deliver(Query{100 + i, {.cls = 0, .follow = true}}));
+  EXPECT_TRUE(deliver(Query{100, {.cls = 0}}));  // a duplicate is answered by the running one
+  EXPECT_FALSE(deliver(Query{999, {.cls = 0, .follow = true}}));
+  EXPECT_EQ(sites.node(0).open_queries(), Querier::kMostOpen);
+}
+
+// Saving and loading between any two events of a run that meets every phase equals going on.
+TEST(FocusNode, SavedAndLoadedItGoesOn) {
+  Config config = Sites::small();
+  config.gt_place = "querier";
+  const auto begin = [&](Sites& sites) {
+    sites.stream(1, 16);
+    sites.ask(1, 250ms, {.cls = 0, .follow = true});
+  };
+  const auto state_of = [](World& world) {
+    Archive ar;
+    world.state(ar);
+    return ar.take();
+  };
+  Sites whole(2, config, false, 1s);
+  begin(whole);
+  while (whole.world().now() < 900ms) {
+    ASSERT_TRUE(*whole.world().step());
+    const Buffer saved = state_of(whole.world());
+    Sites loaded(2, config, false, 1s);
+    Archive ar(saved);
+    loaded.world().state(ar);
+    ASSERT_TRUE(ar.finish());
+    ASSERT_EQ(state_of(loaded.world()), saved);
+    if (whole.world().counters().events % 8 != 0) continue;
+    Sites other(2, config, false, 1s);  // and takes the same way from there
+    begin(other);
+    while (other.world().counters().events < whole.world().counters().events)
+      ASSERT_TRUE(*other.world().step());
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(*loaded.world().step());
+      ASSERT_TRUE(*other.world().step());
+    }
+    ASSERT_EQ(state_of(loaded.world()), state_of(other.world()));
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::focus
