@@ -48,6 +48,8 @@ TEST(Models, HaveTheParametersThatThePapersCount) {
   EXPECT_EQ(parameters({.kind = "logistic"}, kRows), 15u * 6);
   EXPECT_EQ(parameters({.kind = "logistic"}, {{14}, 2, Task::classification}), 15u);
   EXPECT_EQ(parameters({.kind = "linear"}, kNumbers), 15u);
+  EXPECT_EQ(parameters({.kind = "linear", .bias = false}, kNumbers), 14u);
+  EXPECT_EQ(parameters({.kind = "logistic", .bias = false}, kRows), 14u * 6);
   EXPECT_EQ(parameters({.kind = "phantom", .mbytes = 44.7}, kMnist), 11'175'000u);
 }
 

@@ -53,14 +53,15 @@ void SpecBuilder::weight(const std::string& name, std::vector<std::int64_t> shap
   if (bias) tensor(name + ".bias", {out}, start == Start::zeros ? zeros : uniform, bound);
 }
 
-void SpecBuilder::linear(const std::string& name, std::int64_t in, std::int64_t out, Start start) {
-  weight(name, {out, in}, true, start);
+void SpecBuilder::linear(const std::string& name, std::int64_t in, std::int64_t out, Start start,
+                         bool bias) {
+  weight(name, {out, in}, bias, start);
   const auto index = std::uint32_t(spec_.linears.size());
   const std::string k = std::to_string(index);
   spec_.linears.push_back({name + ".weight", index});
   line("in_" + k + " = x");
-  line("out_" + k + " = torch.linear(in_" + k + ", self." + name + ".weight, self." + name +
-       ".bias)");
+  line("out_" + k + " = torch.linear(in_" + k + ", self." + name + ".weight, " +
+       (bias ? "self." + name + ".bias" : "None") + ")");
   line("x = out_" + k);
 }
 

@@ -44,7 +44,7 @@ class SpecBuilder {
   enum class Start : std::uint8_t { zeros, torch_default, he_normal };
   // weight {out, in}, bias {out}
   void linear(const std::string& name, std::int64_t in, std::int64_t out,
-              Start start = Start::torch_default);
+              Start start = Start::torch_default, bool bias = true);
   struct Conv {
     std::int64_t in, out, kernel;
     std::int64_t stride = 1, padding = 0;
