@@ -16,7 +16,9 @@
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
+#include "longhaul/sync/gadmm.h"
 #include "longhaul/sync/gaia/headers.h"
+#include "longhaul/sync/lag.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/shadow/elastic_node.h"
@@ -56,6 +58,8 @@ void for_each_message(Visit&& visit) {
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
   family("sync/selmcast", MessageList<sync::SelmcastHeader>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
+  family("sync/gadmm", MessageList<sync::GadmmHeader>{});
+  family("sync/lag", MessageList<sync::LagHeader>{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});

@@ -14,7 +14,9 @@
 #include "longhaul/sync/fedgsync.h"
 #include "longhaul/sync/fedprox.h"
 #include "longhaul/sync/fedssgd.h"
+#include "longhaul/sync/gadmm.h"
 #include "longhaul/sync/gaia.h"
+#include "longhaul/sync/lag.h"
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/shadowsync.h"
@@ -46,6 +48,8 @@ constexpr SyncEntry (*kStrategies[])() = {
     DsSync::entry,
     ShadowSync::entry,
     Gaia::entry,
+    Gadmm::entry,
+    Lag::entry,
 };
 // clang-format on
 
