@@ -354,7 +354,7 @@ TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
   Forms forms;
   for (const double y : targets) forms.push_back(parabola(y));
   for (const std::int64_t every : {0, 1}) {
-    for (std::uint64_t moment = 20; moment < 700; moment += 37 * kStride) {
+    for (std::uint64_t moment = 20; moment < 700; moment += 5 * kStride) {
       const Rank dead = moment % 5;
       std::vector<Setting> settings = with(1);
       if (every > 0)
@@ -381,7 +381,7 @@ TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
 // A loss beside the end of the run: some average already.
 TEST(Gadmm, ALossNearTheEndEndsTheRunAtAll) {
   const Forms forms = {parabola(1), parabola(2), parabola(6), parabola(0)};
-  for (std::uint64_t moment = 1; moment < 200; moment += 6 * kStride) {
+  for (std::uint64_t moment = 1; moment < 200; moment += kStride) {
     for (const Rank dead : {0u, 3u}) {
       TestJob::Config config = ConvexJob::config("gadmm", forms, with(1), 4);
       config.stop.report_every = 2;

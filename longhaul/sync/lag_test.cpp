@@ -157,7 +157,7 @@ TEST(Lag, ALossAtAnyMomentLeavesTheRightOptimum) {
   const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 4), bowl(3, 3)};
   const double weights[] = {1, 9, 2, 3}, targets[] = {1, -1, 4, 3};
   for (const char* kind : {"worker", "server", "random"}) {
-    for (std::uint64_t moment = 1; moment < 400; moment += 13 * kStride) {
+    for (std::uint64_t moment = 1; moment < 400; moment += kStride) {
       const Rank dead = moment % 4;
       ConvexJob star("lag", forms, rule(kind), 300);
       std::uint64_t events = 0;
@@ -185,7 +185,7 @@ TEST(Lag, ALossAtAnyMomentLeavesTheRightOptimum) {
 // Some have had the last model and some have not.
 TEST(Lag, ALossNearTheEndEndsTheRunAtAll) {
   const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 4)};
-  for (std::uint64_t moment = 1; moment < 150; moment += 2 * kStride) {
+  for (std::uint64_t moment = 1; moment < 150; moment += kStride) {
     ConvexJob star("lag", forms, rule("always"), 3);
     std::uint64_t events = 0;
     star.job.after_event = [&] {

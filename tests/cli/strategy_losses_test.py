@@ -43,6 +43,10 @@ AGREED = [
     ("shadowsync", ["mode=foreground", "steps=3"], 200, "server"),
     ("gaia", [], 600, "server"),
     ("gaia", ["exchange=gaia_hubs"], 600, "server"),
+    ("gadmm", [], 600, "server"),
+    ("gadmm", ["send=quantised", "chain=strides", "chain_every=5"], 600, "server"),
+    ("lag", [], 600, "server"),
+    ("lag", ["rule=always"], 600, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [
