@@ -17,7 +17,9 @@
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
+#include "longhaul/sync/gadmm.h"
 #include "longhaul/sync/gaia/headers.h"
+#include "longhaul/sync/lag.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/selmcast/ssp_planning.h"
 #include "longhaul/sync/server/server_header.h"
@@ -61,6 +63,8 @@ void for_each_message(Visit&& visit) {
   family("sync/selmcast", MessageList<sync::selmcast::Header>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("selmcast_ssp", sync::selmcast::SspPlanning::Messages{});
+  family("sync/gadmm", MessageList<sync::GadmmHeader>{});
+  family("sync/lag", MessageList<sync::LagHeader>{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
   family("sync/sfb", MessageList<sync::sfb::FactorsHeader, sync::sfb::ControlHeader>{});

@@ -23,7 +23,8 @@ struct ArchiveWork {
     archive_snapshot(ar, w.anchor);
   }
   void operator()(SufficientFactors& w) const { ar(w.layers); }
-  void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance); }
+  void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance, w.summed); }
+  void operator()(FullGradient& w) const { ar(w.at, w.summed); }
   void operator()(Score& w) const { archive_snapshot(ar, w.model); }
   void operator()(Infer& w) const { ar(w.model, w.items); }
   template <class Empty>

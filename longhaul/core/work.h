@@ -29,11 +29,17 @@ struct SufficientFactors {
   std::vector<std::uint32_t> layers;
 };
 // argmin over x of f(x) + <linear, x> + sum over (weight, anchor) of weight/2 |x - anchor|^2, in
-// fp64.
+// fp64, over the parameters. f is the loss over the whole shard: its mean, or the sum if `summed`.
 struct LocalSolve {
   std::vector<double> linear;
   std::vector<std::pair<double, std::vector<double>>> anchors;
   double tolerance = 1e-10;
+  bool summed = false;
+};
+// f and its gradient at `at`, in fp64, over the whole shard; f as above. Parameters stay.
+struct FullGradient {
+  std::vector<double> at;
+  bool summed = false;
 };
 // LocalStep on a copy: times a step and leaves everything as it was.
 struct ScratchStep {};
@@ -53,7 +59,7 @@ struct Infer {
 };
 
 using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
-                          LocalSolve, ScratchStep, Score, ResetOptimizer, Infer>;
+                          LocalSolve, ScratchStep, Score, ResetOptimizer, FullGradient, Infer>;
 
 class Archive;
 void archive_snapshot(Archive&, Snapshot&);
@@ -61,13 +67,14 @@ void archive_work(Archive&, Work&);
 
 // The answer to one step of Work.
 struct StepResult {
-  double loss = 0;                    // mean over the batch, before the step
+  // Mean over the batch, before the step. LocalSolve: f at the solution; FullGradient: f.
+  double loss = 0;
   std::uint64_t samples = 0;          // in the batch
   std::uint64_t shard_size = 0;       // samples this node holds
   bool exhausted = false;             // an epoch of the shard ended with this step
   double accuracy = 0;                // Score only
   std::vector<float> factors = {};    // SufficientFactors: of each layer u then v, row major
-  std::vector<double> solution = {};  // LocalSolve
+  std::vector<double> solution = {};  // LocalSolve; FullGradient: the gradient
   std::vector<float> outputs = {};    // Infer
   Time elapsed{0};                    // written by the host: virtual or real
 

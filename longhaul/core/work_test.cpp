@@ -29,6 +29,10 @@ TEST(Work, EveryKindSurvivesAnArchive) {
   EXPECT_EQ(std::get<Score>(back_and_forth(Score{})).model, nullptr);
   const Work solve = back_and_forth(LocalSolve{{1, 2}, {{0.5, {3, 4}}}, 1e-6});
   EXPECT_EQ(std::get<LocalSolve>(solve).anchors.at(0).second.at(1), 4);
+  EXPECT_FALSE(std::get<LocalSolve>(solve).summed);
+  const Work gradient = back_and_forth(FullGradient{{5, 6}, true});
+  EXPECT_EQ(std::get<FullGradient>(gradient).at, (std::vector<double>{5, 6}));
+  EXPECT_TRUE(std::get<FullGradient>(gradient).summed);
 }
 
 TEST(Work, AnUnknownKindIsAnErrorOfTheFile) {

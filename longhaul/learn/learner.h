@@ -34,7 +34,7 @@ struct LearnerParts {
 //   SufficientFactors
 //     `layer` is the layout's entry of a linear layer's weight W; its gradient is u^T v, which
 //     stands in grads() as well. Not for script models.
-//   LocalSolve
+//   LocalSolve, FullGradient
 //     linear and logistic only, over the whole shard: see solve.h.
 //   Score
 //     on the next batch, which stays the next step's batch; running statistics are those of the

@@ -58,6 +58,52 @@ TEST(LocalSolve, EndsWhereTheGradientOfTheWholeObjectiveIsZero) {
   expect_solves(testing::parts_for(testing::patterns({6}, 2, 200), "logistic"), 1, 7);
 }
 
+// The sum over n samples is n times their mean: with the other terms n times as large, the minimum
+// is the same.
+TEST(LocalSolve, OfTheSumIsThatOfTheMeanScaled) {
+  for (const bool bias : {true, false}) {
+    LearnerParts parts = testing::parts_for(testing::plane(6, 50), "linear");
+    parts.model.bias = bias;
+    const std::size_t size = bias ? 7 : 6;
+    auto learner = make_learner(parts);
+    ASSERT_TRUE(learner) << learner.error().what;
+    ASSERT_EQ((*learner)->layout()->size(), size);
+    LocalSolve work{std::vector<double>(size, 0.1), {{0.2, std::vector<double>(size, 1.0)}}, 1e-12};
+    const auto mean = (*learner)->step(work);
+    work.summed = true;
+    work.linear.assign(size, 50 * 0.1);
+    work.anchors[0].first *= 50;
+    const auto sum = (*learner)->step(work);
+    ASSERT_TRUE(mean && sum);
+    for (std::size_t i = 0; i < size; ++i) EXPECT_NEAR(sum->solution[i], mean->solution[i], 1e-10);
+    EXPECT_NEAR(sum->loss, 50 * mean->loss, 1e-9);
+  }
+}
+
+// Against differences of the loss.
+TEST(FullGradient, IsTheSlopeOfTheLossOfTheWholeShard) {
+  for (const char* kind : {"linear", "logistic"}) {
+    const bool linear = std::string_view(kind) == "linear";
+    auto learner = make_learner(
+        testing::parts_for(linear ? testing::plane(3, 40) : testing::patterns({3}, 2, 40), kind));
+    ASSERT_TRUE(learner);
+    const std::vector<double> at = {0.3, -0.2, 0.5, 0.1};
+    const auto here = (*learner)->step(FullGradient{at, true});
+    ASSERT_TRUE(here) << here.error().what;
+    EXPECT_EQ(here->samples, 40u);
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      std::vector<double> up = at, down = at;
+      up[i] += 1e-5;
+      down[i] -= 1e-5;
+      const double slope = ((*learner)->step(FullGradient{up, true})->loss -
+                            (*learner)->step(FullGradient{down, true})->loss) /
+                           2e-5;
+      EXPECT_NEAR(here->solution[i], slope, 1e-5 * std::max(1.0, std::abs(slope))) << kind;
+    }
+    EXPECT_NEAR((*learner)->step(FullGradient{at, false})->loss, here->loss / 40, 1e-12);
+  }
+}
+
 TEST(LocalSolve, LeavesTheLearnerAsItWas) {
   auto learner = make_learner(testing::parts_for(testing::plane(6, 50), "linear"));
   ASSERT_TRUE(learner);

@@ -128,7 +128,9 @@ Result<StepResult> TorchLearner::take(const SufficientFactors& work) {
   return result;
 }
 
-Result<StepResult> TorchLearner::take(const LocalSolve& work) {
+// The whole shard as a convex function, made when it is first asked for.
+Result<ConvexShard*> TorchLearner::convex() {
+  if (convex_) return convex_.get();
   const std::string& kind = parts_.model.kind;
   if (kind != "linear" && kind != "logistic")
     return invalid("[model] kind = \"" + kind +
@@ -139,11 +141,28 @@ Result<StepResult> TorchLearner::take(const LocalSolve& work) {
                    " parameters is too large to be solved locally: at most " +
                    std::to_string(kMaxSolve));
   const Batch shard = gather(*parts_.data, parts_.shard);
-  auto solution = local_solve(shard, parts_.data->shape.task, layout.layers().back().shape.front(),
-                              params(), work);
-  if (!solution) return solution.error();
-  StepResult result = about(shard);
-  result.solution = *std::move(solution);
+  convex_ = std::make_unique<ConvexShard>(shard, parts_.data->shape.task,
+                                          layout.layers().front().shape.front(), layout.size());
+  return convex_.get();
+}
+
+StepResult TorchLearner::about_shard() const {
+  return {.samples = parts_.shard.size(), .shard_size = parts_.shard.size(), .exhausted = true};
+}
+
+Result<StepResult> TorchLearner::take(const LocalSolve& work) {
+  auto shard = convex();
+  if (!shard) return shard.error();
+  StepResult result = about_shard();
+  LH_TRY((*shard)->solve(work, params(), result));
+  return result;
+}
+
+Result<StepResult> TorchLearner::take(const FullGradient& work) {
+  auto shard = convex();
+  if (!shard) return shard.error();
+  StepResult result = about_shard();
+  (*shard)->gradient(work, result);
   return result;
 }
 

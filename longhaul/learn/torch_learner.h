@@ -4,6 +4,7 @@
 #include "longhaul/learn/flat_vectors.h"
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/optimizer.h"
+#include "longhaul/learn/solve.h"
 
 namespace longhaul::learn {
 
@@ -32,6 +33,7 @@ class TorchLearner final : public Learner {
   Result<StepResult> take(const ScratchStep&);
   Result<StepResult> take(const Score&);
   Result<StepResult> take(const ResetOptimizer&);
+  Result<StepResult> take(const FullGradient&);
   Result<StepResult> take(const Infer&);
 
   // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
@@ -40,6 +42,8 @@ class TorchLearner final : public Learner {
   StepResult backward(std::span<const std::uint32_t> linears = {},
                       std::vector<LinearActivations>* activations = nullptr);
   StepResult about(const Batch&) const;
+  StepResult about_shard() const;
+  Result<ConvexShard*> convex();
   void apply();
 
   LearnerParts parts_;
@@ -48,6 +52,7 @@ class TorchLearner final : public Learner {
   FlatVectors flat_;
   FlatOptimizer optimizer_;
   BatchLoader batches_;
+  std::unique_ptr<ConvexShard> convex_;  // of linear and logistic; no state: it follows from parts_
 };
 
 }  // namespace longhaul::learn

@@ -12,8 +12,9 @@ namespace longhaul::record {
 namespace {
 
 constexpr std::array kWork = {
-    "local step",  "gradient",     "apply gradient", "proximal step",   "sufficient factors",
-    "local solve", "scratch step", "score",          "reset optimizer", "infer"};
+    "local step",         "gradient",      "apply gradient", "proximal step",
+    "sufficient factors", "local solve",   "scratch step",   "score",
+    "reset optimizer",    "full gradient", "infer"};
 static_assert(kWork.size() == std::variant_size_v<Work>);
 
 // Each value's bytes, hashed with the hash so far as the seed.

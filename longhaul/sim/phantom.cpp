@@ -11,9 +11,13 @@ PhantomLearner::PhantomLearner(std::shared_ptr<const Layout> layout, std::uint64
 }
 
 Result<StepResult> PhantomLearner::step(const Work& work) {
-  if (std::holds_alternative<LocalSolve>(work) || std::holds_alternative<Infer>(work))
+  if (std::holds_alternative<Infer>(work))
     return invalid("a phantom learner has no numbers to solve for; give [model] a real kind");
   StepResult result{.shard_size = shard_size_};
+  if (std::holds_alternative<LocalSolve>(work) || std::holds_alternative<FullGradient>(work)) {
+    result.samples = shard_size_;
+    return result;
+  }
   if (std::holds_alternative<ApplyGradient>(work) || std::holds_alternative<ResetOptimizer>(work))
     return result;
   result.samples = batch_;

@@ -30,9 +30,19 @@ TEST(Phantom, ScratchStepsAndGivenGradientsReadNoData) {
   EXPECT_TRUE(learner.step(Gradient{})->exhausted);
 }
 
+TEST(Phantom, SolvesWithTheWholeShardAndWithoutNumbers) {
+  PhantomLearner learner(Layout::flat(10), 5, 12);
+  for (const Work& work : {Work(LocalSolve{}), Work(FullGradient{})}) {
+    const auto result = learner.step(work);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->samples, 12u);
+    EXPECT_TRUE(result->solution.empty());
+  }
+}
+
 TEST(Phantom, RefusesWorkThatAsksForNumbers) {
   PhantomLearner learner(Layout::flat(10), 5, 10);
-  EXPECT_FALSE(learner.step(LocalSolve{}));
+  EXPECT_FALSE(learner.step(Infer{}));
   const auto factors = learner.step(SufficientFactors{{0}});
   ASSERT_TRUE(factors);
   EXPECT_GT(factors->samples, 0u);

@@ -14,7 +14,9 @@
 #include "longhaul/sync/fedgsync.h"
 #include "longhaul/sync/fedprox.h"
 #include "longhaul/sync/fedssgd.h"
+#include "longhaul/sync/gadmm.h"
 #include "longhaul/sync/gaia.h"
+#include "longhaul/sync/lag.h"
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/power_sgd.h"
 #include "longhaul/sync/selmcast.h"
@@ -50,6 +52,8 @@ constexpr SyncEntry (*kStrategies[])() = {
     Gaia::entry,
     Sfb::entry,
     PowerSgd::entry,
+    Gadmm::entry,
+    Lag::entry,
 };
 // clang-format on
 

@@ -179,7 +179,8 @@ class Same(Case):
         if not ALL:  # the combinations over sockets in one process are in the conformance tests
             combinations = [("bsp", "ring", "fp16", 3), ("fedavg", "hub", "int8", 4),
                             ("diloco", "direct", "fp32", 2), ("ds_sync", "direct", "fp32", 7),
-                            ("selmcast", "direct", "fp16", 4)]
+                            ("selmcast", "direct", "fp16", 4), ("gadmm", "direct", "fp32", 4),
+                            ("lag", "hub", "fp32", 3)]
         for sync, overlay, codec, count in combinations:
             names = ["tokyo", "lima", "oslo", "cairo", "quito", "perth", "turin"]
             self.write(job_of(names[:count]))

@@ -46,6 +46,10 @@ AGREED = [
     ("gaia", ["exchange=gaia_hubs"], 600, "server"),
     ("sfb", [], 600, "server"),
     ("sfb", ["spread=tree"], 600, "server"),
+    ("gadmm", [], 600, "server"),
+    ("gadmm", ["send=quantised", "chain=strides", "chain_every=5"], 600, "server"),
+    ("lag", [], 600, "server"),
+    ("lag", ["rule=always"], 600, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [

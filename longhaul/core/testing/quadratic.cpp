@@ -68,6 +68,32 @@ std::vector<float> Quadratic::factors() const {
   return all;
 }
 
+void Quadratic::value_at(std::span<const double> x, bool summed, StepResult& result) const {
+  const double weight = summed ? double(config_.samples) : 1;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double away = x[i] - double(target(i));
+    result.loss += weight / 2 * away * away;
+    result.solution.push_back(weight * away);
+  }
+}
+
+// Each element by itself: (w t - linear + sum of weight anchor) / (w + sum of weight)
+void Quadratic::solve(const LocalSolve& work, StepResult& result) const {
+  const double own = work.summed ? double(config_.samples) : 1;
+  std::vector<double> x(layout_->parameters().length);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double pull = own * double(target(i)) - (work.linear.empty() ? 0 : work.linear.at(i));
+    double weights = own;
+    for (const auto& [weight, anchor] : work.anchors) {
+      pull += weight * anchor.at(i);
+      weights += weight;
+    }
+    x[i] = pull / weights;
+  }
+  value_at(x, work.summed, result);
+  result.solution = std::move(x);
+}
+
 Result<StepResult> Quadratic::step(const Work& work) {
   StepResult result{.samples = config_.samples, .shard_size = config_.samples, .exhausted = true};
   std::vector<float> g(params_.size(), 0.f);
@@ -106,13 +132,14 @@ Result<StepResult> Quadratic::step(const Work& work) {
                    std::fill(velocity_.begin(), velocity_.end(), 0.f);
                    result.samples = 0;
                  },
+                 [&](const LocalSolve& w) { solve(w, result); },
+                 [&](const FullGradient& w) { value_at(w.at, w.summed, result); },
                  [&](const auto&) { result.samples = 0; },
              },
              work);
   const auto* wanted = std::get_if<SufficientFactors>(&work);
   const bool none = wanted && !wanted->layers.empty() && result.factors.empty();
-  if (none || std::holds_alternative<LocalSolve>(work) || std::holds_alternative<Score>(work) ||
-      std::holds_alternative<Infer>(work))
+  if (none || std::holds_alternative<Score>(work) || std::holds_alternative<Infer>(work))
     return invalid("the quadratic learner has no such kind of work");
   return result;
 }

@@ -168,6 +168,7 @@ Result<Shards> divide(const DataSet& data, std::size_t sites, const DataConfig& 
                       std::uint64_t seed) {
   const std::string& kind = config.partition;
   if (kind == "iid") return deal(shuffled(data, seed), equal_counts(data.size(), sites));
+  if (kind == "blocks") return deal(all_samples(data), equal_counts(data.size(), sites));
   if (kind == "shards") return by_shards(data, sites, config.shards, seed);
   if (kind == "sizes") return by_sizes(data, sites, config.sizes, seed);
   if (kind == "local")
@@ -179,7 +180,7 @@ Result<Shards> divide(const DataSet& data, std::size_t sites, const DataConfig& 
   if (data.label_kinds() == 0)
     return invalid(
         fmt::format("[data] partition = \"{}\" divides by label, and these data have "
-                    "numbers to fit: use \"iid\", \"shards\" or \"sizes\"",
+                    "numbers to fit: use \"iid\", \"shards\", \"sizes\" or \"blocks\"",
                     kind));
   if (kind == "by_label") return by_label(data, sites);
   return by_dirichlet(data, sites, config.alpha, seed);

@@ -12,6 +12,8 @@
 //   by_label   label l is held by site l mod sites
 //   sizes      shuffled and dealt in proportion to `sizes`, which may be shares or counts; rounded
 //              by largest remainder
+//   blocks     not shuffled: cut in the order of the file in equal parts (sizes differ by at most
+//              one)
 //   local      each site has files of its own: load_local() of load.h
 #include <cstdint>
 #include <vector>

@@ -171,6 +171,11 @@ TEST(Partition, SizesAreSharesOrCounts) {
   EXPECT_THAT(shards_error(partition(data, 3, config, 3)), HasSubstr("above 0"));
 }
 
+TEST(Partition, BlocksKeepTheOrderOfTheFile) {
+  const DataSet data = labelled(7, 2);
+  EXPECT_EQ(*partition(data, 3, {.partition = "blocks"}, 1), (Shards{{0, 1, 2}, {3, 4}, {5, 6}}));
+}
+
 TEST(Partition, WhatCannotBeDividedIsAnError) {
   EXPECT_THAT(shards_error(partition(labelled(3, 2), 4, partition_config("iid"), 1)),
               HasSubstr("4 sites"));

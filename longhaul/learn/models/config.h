@@ -10,6 +10,7 @@ namespace longhaul::learn {
 struct ModelConfig {
   std::string kind = "lenet";
   std::vector<double> hidden = {128};
+  bool bias = true;
   std::string norm = "group";
   std::string path = "";
   double mbytes = 44.7;
@@ -21,6 +22,7 @@ struct ModelConfig {
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(kind, .doc = "which model: see docs/models.md");
     LONGHAUL_FIELD(hidden, .doc = "mlp: units of each hidden layer", .max = 65536);
+    LONGHAUL_FIELD(bias, .doc = "linear, logistic: is there an intercept?");
     LONGHAUL_FIELD(norm, .doc = "resnet20: GroupNorm, or BatchNorm with synchronised statistics",
                    .choices = {"group", "batch"});
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);

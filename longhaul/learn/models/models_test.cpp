@@ -52,6 +52,8 @@ TEST(Models, HaveTheParametersThatThePapersCount) {
   EXPECT_EQ(parameters({.kind = "gpt"}, kText), 124'672u);
   EXPECT_EQ(parameters({.kind = "gpt", .layers = 1, .width = 8, .context = 200}, kText),
             (256u + 200) * 8 + 12 * 64 + 13 * 8 + 2 * 8);
+  EXPECT_EQ(parameters({.kind = "linear", .bias = false}, kNumbers), 14u);
+  EXPECT_EQ(parameters({.kind = "logistic", .bias = false}, kRows), 14u * 6);
   EXPECT_EQ(parameters({.kind = "phantom", .mbytes = 44.7}, kMnist), 11'175'000u);
 }
 

@@ -10,8 +10,8 @@ namespace longhaul::learn {
 namespace {
 
 const std::array kModels = {
-    ModelEntry{"linear", "least squares", {}, linear_spec},
-    ModelEntry{"logistic", "multinomial or binary logistic regression", {}, logistic_spec},
+    ModelEntry{"linear", "least squares", {"bias"}, linear_spec},
+    ModelEntry{"logistic", "multinomial or binary logistic regression", {"bias"}, logistic_spec},
     ModelEntry{"mlp", "fully connected layers with ReLU", {"hidden"}, mlp_spec},
     ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {}, lenet_spec},
     ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm"}, resnet20_spec},

@@ -54,9 +54,10 @@ void SpecBuilder::weight(const std::string& name, std::vector<std::int64_t> shap
   if (bias) tensor(name + ".bias", {out}, start == Start::zeros ? zeros : uniform, bound);
 }
 
-void SpecBuilder::linear(const std::string& name, std::int64_t in, std::int64_t out, Start start) {
-  weight(name, {out, in}, true, start);
-  product(name, "x");
+void SpecBuilder::linear(const std::string& name, std::int64_t in, std::int64_t out, Start start,
+                         bool bias) {
+  weight(name, {out, in}, bias, start);
+  product(name, "x", bias);
 }
 
 void SpecBuilder::linear(const std::string& name, const Linear& l) {
@@ -79,16 +80,16 @@ void SpecBuilder::layer_norm(const std::string& name, std::int64_t width,
 }
 
 // The statements of a linear layer, whose input and output keep names of their own.
-void SpecBuilder::product(const std::string& name, const std::string& variable) {
+void SpecBuilder::product(const std::string& name, const std::string& variable, bool bias) {
   const auto index = std::uint32_t(spec_.linears.size());
   const std::string k = std::to_string(index);
   spec_.linears.push_back({name + ".weight", index});
   using Linear = LayerRange::Linear;
-  spec_.tensors[spec_.tensors.size() - 2].linear = Linear::weight;
-  spec_.tensors.back().linear = Linear::bias;
+  spec_.tensors[spec_.tensors.size() - (bias ? 2 : 1)].linear = Linear::weight;
+  if (bias) spec_.tensors.back().linear = Linear::bias;
   line("in_" + k + " = " + variable);
-  line("out_" + k + " = torch.linear(in_" + k + ", self." + name + ".weight, self." + name +
-       ".bias)");
+  line("out_" + k + " = torch.linear(in_" + k + ", self." + name + ".weight, " +
+       (bias ? "self." + name + ".bias" : "None") + ")");
   line(variable + " = out_" + k);
 }
 

@@ -45,7 +45,7 @@ class SpecBuilder {
   enum class Start : std::uint8_t { zeros, torch_default, he_normal };
   // weight {out, in}, bias {out}
   void linear(const std::string& name, std::int64_t in, std::int64_t out,
-              Start start = Start::torch_default);
+              Start start = Start::torch_default, bool bias = true);
   // weight {out, in} normal, bias {out} zero, applied to `variable`
   struct Linear {
     std::int64_t in, out;
@@ -78,7 +78,7 @@ class SpecBuilder {
  private:
   void tensor(const std::string& name, std::vector<std::int64_t> shape, TensorSpec::Init init,
               double scale = 0, LayerRange::Role role = LayerRange::Role::parameter);
-  void product(const std::string& name, const std::string& variable);
+  void product(const std::string& name, const std::string& variable, bool bias = true);
   void weight(const std::string& name, std::vector<std::int64_t> shape, bool bias, Start);
 
   ModelSpec spec_;

@@ -115,7 +115,7 @@ TestJob::TestJob(Config config) : config_(std::move(config)) {
   for (Rank rank = 0; rank < config_.learners.size(); ++rank) {
     members.push_back({.site = "site" + std::to_string(rank)});
     if (!config_.roles.empty()) members.back().roles = config_.roles.at(rank);
-    learners_.push_back(std::make_unique<Quadratic>(config_.size, config_.learners[rank]));
+    learners_.push_back(new_learner(rank));
   }
   place_.members = std::make_shared<const Members>(members);
   place_.layout = learners_.at(0)->layout();
@@ -126,6 +126,11 @@ TestJob::TestJob(Config config) : config_(std::move(config)) {
     make_node(rank);
     events_.push_back({rank, [this, rank] { nodes_[rank]->start(Time{0}); }});
   }
+}
+
+std::unique_ptr<Learner> TestJob::new_learner(Rank rank) const {
+  if (config_.make_learner) return config_.make_learner(rank);
+  return std::make_unique<Quadratic>(config_.size, config_.learners[rank]);
 }
 
 void TestJob::make_node(Rank rank) {
@@ -177,7 +182,7 @@ void TestJob::save_and_load() {
     nodes_[rank]->state(out);
     learners_[rank]->state(out);
     const Buffer bytes = out.take();
-    learners_[rank] = std::make_unique<Quadratic>(config_.size, config_.learners[rank]);
+    learners_[rank] = new_learner(rank);
     make_node(rank);
     Archive in(bytes);
     nodes_[rank]->state(in);

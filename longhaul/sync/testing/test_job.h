@@ -24,7 +24,9 @@ class TestJob final : public Host {
     std::vector<Setting> codec = {};          // of [codec]
     std::optional<Rank> server = {};          // of [roles]
     std::vector<Quadratic::Config> learners;  // one a rank
-    std::vector<std::uint8_t> roles = {};     // one a rank; empty: all workers
+    // What learns at a rank instead. Null: a Quadratic of `learners`, which is one a rank anyway.
+    std::function<std::unique_ptr<Learner>(Rank)> make_learner = {};
+    std::vector<std::uint8_t> roles = {};  // one a rank; empty: all workers
     std::uint64_t size = 8;
     StopConfig stop = {.max_rounds = 5};
     std::uint64_t seed = 1;
@@ -41,10 +43,12 @@ class TestJob final : public Host {
   // Saves all nodes and learners, makes them anew and loads them.
   void save_and_load();
 
-  Quadratic& learner(Rank rank) { return *learners_.at(rank); }
+  Quadratic& learner(Rank rank) { return dynamic_cast<Quadratic&>(any_learner(rank)); }
+  Learner& any_learner(Rank rank) { return *learners_.at(rank); }
   Node& node(Rank rank) { return *nodes_.at(rank); }
   std::vector<float> params(Rank rank) {
-    return {learner(rank).params().begin(), learner(rank).params().end()};
+    const auto x = any_learner(rank).params();
+    return {x.begin(), x.end()};
   }
 
   std::map<Rank, std::string> failures;
@@ -69,12 +73,13 @@ class TestJob final : public Host {
     Rank node = 0;
     std::function<void()> happens;
   };
+  std::unique_ptr<Learner> new_learner(Rank rank) const;
   void make_node(Rank rank);
   void step_after(int passes, Rank node, ComputeStep step);
 
   const Config config_;
   Place place_;
-  std::vector<std::unique_ptr<Quadratic>> learners_;
+  std::vector<std::unique_ptr<Learner>> learners_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<bool> alive_;
   std::deque<Event> events_;

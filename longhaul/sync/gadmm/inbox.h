@@ -1,0 +1,67 @@
+#pragma once
+// What a worker of GADMM has of its peers and has not used yet. A channel brings each vector once
+// and in order; this says which of them can be genuine, and so bounds what is kept: one vector of
+// each kind, peer and iteration, and iterations are near the worker's own.
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "longhaul/core/vector_content.h"
+
+namespace longhaul::sync {
+
+struct GadmmHeader {
+  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
+  static constexpr std::string_view kName = "header";
+  enum class Kind : std::uint8_t {
+    model,  // theta of this iteration, to the neighbours
+    hello,  // theta as last sent, to a new neighbour, before the first iteration of a chain
+    join    // after a loss, to all: the iteration to come, theta, and the dual of the receiver
+  };
+  Kind kind = Kind::model;
+  Epoch epoch = 0;  // of the view
+  Round iteration = 0;
+  std::uint64_t steps = 0;  // join: that the dual has behind it; 0: there is none
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(kind, .max = 2);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(iteration, .max = 0x1p50);
+    LONGHAUL_FIELD(steps, .max = 0x1p50);
+  }
+};
+
+namespace gadmm {
+
+class Inbox {
+ public:
+  using Kind = GadmmHeader::Kind;
+  struct Item {
+    std::uint64_t steps = 0;  // join
+    VectorContent content;
+    void state(Archive& ar) { ar(steps, content); }
+  };
+
+  // Asked once for each vector that is announced. Malformed: the peer has sent it already.
+  Status admit(Kind, Rank from, Round iteration);
+  void keep(const GadmmHeader&, Rank from, VectorContent);
+  bool has(Kind kind, Rank from, Round iteration) const {
+    return items_.contains({kind, from, iteration});
+  }
+  // has() it; once.
+  Item take(Kind, Rank from, Round iteration);
+  // The iterations that joins tell, by rank.
+  std::map<Rank, Round> joins() const;
+  // What is of earlier iterations is no longer known. Joins stay.
+  void pass(Round iteration);
+  void clear();
+  void state(Archive& ar) { ar(admitted_, items_); }
+
+ private:
+  using Key = std::tuple<Kind, Rank, Round>;
+  std::set<Key> admitted_;
+  std::map<Key, Item> items_;
+};
+
+}  // namespace gadmm
+}  // namespace longhaul::sync

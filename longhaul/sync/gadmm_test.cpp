@@ -1,0 +1,428 @@
+#include "longhaul/sync/gadmm.h"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/testing/body_fat.h"
+#include "longhaul/sync/testing/convex_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::ConvexJob;
+using testing::LeastSquares;
+using testing::parabola;
+using testing::QuadraticForm;
+using testing::TestJob;
+using Forms = std::vector<QuadraticForm>;
+using Vector = std::vector<double>;
+
+using longhaul::testing::kStride;
+
+constexpr double kTolerance = 1e-4;
+
+// Worker `stride` k mod 10 of the data at position k.
+Forms body_fat_chain(std::uint32_t stride = 1) {
+  Forms forms;
+  for (std::uint32_t k = 0; k < testing::kBodyFatWorkers; ++k)
+    forms.push_back(testing::body_fat(k * stride % testing::kBodyFatWorkers));
+  return forms;
+}
+
+std::vector<Setting> with(double rho, std::vector<Setting> more = {}) {
+  more.push_back({"rho", {rho}});
+  return more;
+}
+
+double length(const Vector& v) {
+  return std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0));
+}
+
+void expect_finished(ConvexJob& chain) {
+  EXPECT_TRUE(chain.job.failures.empty()) << chain.job.failures.begin()->second;
+  EXPECT_TRUE(chain.job.errors.empty()) << chain.job.errors.front();
+}
+
+// gadmm.md property 5.
+TEST(Gadmm, ThreeParabolasGiveTheseFractions) {
+  ConvexJob chain("gadmm", {parabola(1), parabola(2), parabola(6)}, with(1), 200);
+  chain.job.run();
+  expect_finished(chain);
+  const double models[3][3] = {
+      {1. / 2, 11. / 6, 3}, {25. / 12, 29. / 12, 10. / 3}, {61. / 24, 65. / 24, 19. / 6}};
+  const double duals[3][2] = {{-4. / 3, -7. / 6}, {-5. / 3, -25. / 12}, {-11. / 6, -61. / 24}};
+  for (Round k = 0; k < 3; ++k) {
+    for (Rank n = 0; n < 3; ++n) EXPECT_NEAR(chain.model(n, k)[0], models[k][n], 1e-14);
+    EXPECT_NEAR(chain.duals(0, k)[0], duals[k][0], 1e-14);
+    EXPECT_NEAR(chain.duals(2, k)[0], -duals[k][1], 1e-14);
+  }
+  for (Rank n = 0; n < 3; ++n) EXPECT_NEAR(chain.model(n, 198)[0], 3, 1e-12);
+  EXPECT_NEAR(chain.duals(0, 198)[0], -2, 1e-12);
+  EXPECT_NEAR(chain.duals(2, 198)[0], 3, 1e-12);
+}
+
+// gadmm.md property 5: two-block ADMM.
+TEST(Gadmm, TwoParabolas) {
+  ConvexJob chain("gadmm", {parabola(0), parabola(2)}, with(1), 4);
+  chain.job.run();
+  for (Round k = 0; k < 3; ++k) {
+    EXPECT_NEAR(chain.model(0, k)[0], k == 0 ? 0 : 1, 1e-15);
+    EXPECT_NEAR(chain.model(1, k)[0], 1, 1e-15);
+    EXPECT_NEAR(chain.duals(0, k)[0], -1, 1e-15);
+    EXPECT_EQ(chain.duals(1, k)[0], -chain.duals(0, k)[0]);
+  }
+}
+
+// gadmm.md properties 1 and 2.
+TEST(Gadmm, EveryLocalProblemIsSolvedAndTheDualsAddUpToZero) {
+  constexpr double kRho = 3;
+  ConvexJob chain("gadmm", body_fat_chain(), with(kRho), 12);
+  chain.job.run();
+  for (Round k = 1; k < 11; ++k) {
+    Vector total(14);
+    for (Rank n = 0; n < 10; ++n) {
+      Vector residual = chain.forms[n].gradient(chain.model(n, k));
+      const Vector& duals = chain.duals(n, k);
+      for (std::size_t i = 0; i < residual.size(); ++i) {
+        residual[i] += duals[i];
+        total[i] += duals[i];
+        for (const Rank m : {n - 1, n + 1})
+          if (n % 2 == 0 && m < 10)
+            residual[i] += kRho * (chain.model(m, k)[i] - chain.model(m, k - 1)[i]);
+      }
+      EXPECT_LT(length(residual), 1e-12) << "worker " << n << ", iteration " << k;
+    }
+    EXPECT_LT(length(total), 1e-12);
+  }
+}
+
+// gadmm.md property 2: both ends of an edge hold the same bits.
+TEST(Gadmm, TheDualsOfAnEdgeAreOpposite) {
+  ConvexJob chain("gadmm", {testing::body_fat(0), testing::body_fat(1)}, with(3), 20);
+  chain.job.run();
+  for (Round k = 0; k < 19; ++k)
+    for (std::size_t i = 0; i < 14; ++i) EXPECT_EQ(chain.duals(0, k)[i], -chain.duals(1, k)[i]);
+}
+
+// gadmm.md property 2: whoever is quick.
+TEST(Gadmm, NoTimingChangesABit) {
+  ConvexJob even("gadmm", body_fat_chain(), with(3), 20);
+  TestJob::Config config = ConvexJob::config("gadmm", body_fat_chain(), with(3), 20);
+  config.takes = [](Rank rank) { return int(rank * 7 % 10 * 11); };
+  ConvexJob uneven(body_fat_chain(), config);
+  even.job.run();
+  uneven.job.run(1000000);
+  for (Rank n = 0; n < 10; ++n) {
+    for (Round k = 0; k < 20; ++k) EXPECT_EQ(even.model(n, k), uneven.model(n, k));
+    EXPECT_EQ(even.job.params(n), uneven.job.params(n));
+  }
+}
+
+// gadmm.md property 3. On a chain in rank order the dual of the edge behind n is the sum of all
+// that the workers up to n hold.
+TEST(Gadmm, TheDistanceFromTheSolutionNeverGrows) {
+  constexpr double kRho = 5;
+  constexpr Round kRounds = 25;
+  ConvexJob chain("gadmm", body_fat_chain(), with(kRho), kRounds);
+  chain.job.run();
+  const Vector best = chain.whole.argmin(0, Vector(14));
+  double before = 0;
+  for (Round k = 0; k + 1 < kRounds; ++k) {
+    Vector dual(14), optimal(14);
+    double distance = 0;
+    for (Rank n = 0; n < 9; ++n) {
+      const Vector slope = chain.forms[n].gradient(best);
+      const Vector& tail = chain.model(n % 2 == 1 ? n : n + 1, k);
+      for (std::size_t i = 0; i < 14; ++i) {
+        dual[i] += chain.duals(n, k)[i];
+        optimal[i] -= slope[i];
+        distance += std::pow(dual[i] - optimal[i], 2) / kRho;
+        distance += kRho * std::pow(tail[i] - best[i], 2);
+      }
+    }
+    if (k > 0) EXPECT_LE(distance, before * (1 + 1e-12)) << k;
+    before = distance;
+  }
+}
+
+// gadmm.md properties 6 and 7, and a line of table 1.
+TEST(Gadmm, BodyFatTakesAsManyIterationsAsPublished) {
+  constexpr Round kRounds = 161;
+  ConvexJob chain("gadmm", body_fat_chain(), with(3), kRounds);
+  EXPECT_NEAR(chain.whole.value(Vector(14)), 139.37103681, 1e-8);
+  const Vector best = chain.whole.argmin(0, Vector(14));
+  const double least = chain.whole.value(best);
+  EXPECT_NEAR(least, testing::kBodyFatLeast, 1e-12);
+  EXPECT_NEAR(best[0], 0.0178979548, 1e-10);
+  EXPECT_NEAR(best[1], -0.0697366926, 1e-10);
+  EXPECT_NEAR(best[2], -1.7637473224, 1e-10);
+
+  chain.job.run(2000000);
+  expect_finished(chain);
+  const auto published = [&](Round k) { return chain.published(k, least); };
+  for (const auto& [k, value] : std::map<Round, double>{{1, 2.736457},
+                                                        {2, .9042652},
+                                                        {3, .7744293},
+                                                        {5, .6472154},
+                                                        {10, .5599198},
+                                                        {50, .1056168},
+                                                        {100, .01696701},
+                                                        {159, 1.510690e-4},
+                                                        {160, 6.492571e-5}})
+    EXPECT_NEAR(published(k - 1), value, 1e-6 * value) << k;
+  EXPECT_EQ(testing::first_below(kTolerance, kRounds, published), 160u);
+  // What is recorded are these objectives.
+  double sum = 0;
+  for (Rank n = 0; n < 10; ++n) sum += chain.job.records[{n, "objective"}].at(159).second;
+  EXPECT_NEAR(sum - least, 6.492571e-5, 1e-10);
+}
+
+// gadmm.md table 1.
+TEST(GadmmNightly, BodyFatWithOtherPenalties) {
+  struct Line {
+    double rho;
+    Round published, every_model, settled;
+  };
+  for (const Line& line :
+       {Line{1, 2564, 1293, 2564}, Line{3, 160, 458, 885}, Line{5, 314, 428, 603},
+        Line{7, 544, 587, 544}, Line{20, 1674, 1679, 1674}}) {
+    const Round rounds = line.settled + 20;
+    ConvexJob chain("gadmm", body_fat_chain(), with(line.rho), rounds);
+    chain.job.run(100000000);
+    const auto published = [&](Round k) { return chain.published(k, testing::kBodyFatLeast); };
+    EXPECT_EQ(testing::first_below(kTolerance, rounds, published), line.published);
+    EXPECT_EQ(testing::settled_below(kTolerance, rounds, published), line.settled);
+    EXPECT_EQ(
+        testing::first_below(kTolerance, rounds,
+                             [&](Round k) { return chain.every_model(k, testing::kBodyFatLeast); }),
+        line.every_model);
+  }
+}
+
+Round published_rounds(Forms forms, std::vector<Setting> settings, Round most) {
+  ConvexJob chain("gadmm", std::move(forms), with(3, std::move(settings)), most);
+  chain.job.run(100000000);
+  expect_finished(chain);
+  return testing::first_below(kTolerance, most,
+                              [&](Round k) { return chain.published(k, testing::kBodyFatLeast); });
+}
+
+// gadmm.md properties 7 and 9.
+TEST(Gadmm, OtherChainsTakeOtherNumbersOfIterations) {
+  EXPECT_EQ(published_rounds(body_fat_chain(7), {}, 128), 127u);
+}
+TEST(GadmmNightly, OtherChainsTakeOtherNumbersOfIterations) {
+  EXPECT_EQ(published_rounds(body_fat_chain(3), {}, 160), 155u);
+  Forms reversed = body_fat_chain();
+  std::reverse(reversed.begin(), reversed.end());
+  EXPECT_EQ(published_rounds(reversed, {}, 161), 160u);
+}
+
+std::vector<Setting> strides(std::int64_t every) {
+  return {{"chain", {std::string("strides")}}, {"chain_every", {every}}};
+}
+
+// gadmm.md property 9.
+TEST(GadmmNightly, ChangingChainsKeepTheirDuals) {
+  EXPECT_EQ(published_rounds(body_fat_chain(), strides(1), 256), 254u);
+  EXPECT_EQ(published_rounds(body_fat_chain(), strides(5), 260), 249u);
+  EXPECT_EQ(published_rounds(body_fat_chain(), strides(10), 260), 252u);
+  EXPECT_EQ(published_rounds(body_fat_chain(), strides(50), 260), 251u);
+}
+TEST(Gadmm, AChainThatNeverChangesIsTheFirst) {
+  ConvexJob fixed("gadmm", body_fat_chain(), with(3), 20);
+  ConvexJob strided("gadmm", body_fat_chain(), with(3, strides(1000)), 20);
+  fixed.job.run();
+  strided.job.run();
+  for (Rank n = 0; n < 10; ++n)
+    for (Round k = 0; k < 20; ++k) EXPECT_EQ(fixed.model(n, k), strided.model(n, k));
+}
+
+// q_n after iteration k, read off what a neighbour solved with.
+const Vector& quantised_model(ConvexJob& chain, Rank n, Round k) {
+  const bool is_head = n % 2 == 0;
+  const Rank m = n > 0 ? n - 1 : 1;
+  return chain.solved(m).at(is_head ? k : k + 1).anchors.at(m < n && m > 0 ? 1 : 0);
+}
+
+Round quantised_rounds(std::int64_t bits, std::uint64_t seed, Round most) {
+  TestJob::Config config =
+      ConvexJob::config("gadmm", body_fat_chain(),
+                        with(3, {{"send", {std::string("quantised")}}, {"bits", {bits}}}), most);
+  config.seed = seed;
+  ConvexJob chain(body_fat_chain(), config);
+  chain.job.run(100000000);
+  expect_finished(chain);
+  return testing::first_below(kTolerance, most - 1, [&](Round k) {
+    double sum = -testing::kBodyFatLeast;
+    for (Rank n = 0; n < 10; ++n) sum += chain.forms[n].value(quantised_model(chain, n, k));
+    return sum;
+  });
+}
+
+// gadmm.md property 10.
+TEST(GadmmNightly, EightBitsAValueTakeNoMoreIterations) {
+  EXPECT_EQ(quantised_rounds(8, 1, 165), 160u);
+}
+TEST(GadmmNightly, TwoBitsAValueTakeAFewMore) {
+  for (const auto& [bits, median] : std::map<std::int64_t, double>{{2, 199}, {3, 159}}) {
+    std::vector<Round> rounds;
+    for (std::uint64_t seed = 1; seed <= 150; ++seed)
+      rounds.push_back(quantised_rounds(bits, seed, 1100));
+    std::nth_element(rounds.begin(), rounds.begin() + 75, rounds.end());
+    EXPECT_NEAR(double(rounds[75]), median, 0.15 * median) << bits << " bits";
+  }
+}
+
+// gadmm.md property 7: models in fp32.
+TEST(GadmmNightly, ModelsInTheJobsCodecAreEnough) {
+  ConvexJob chain("gadmm", body_fat_chain(), with(3, {{"send", {std::string("codec")}}}), 162);
+  chain.job.run(1000000);
+  expect_finished(chain);
+  const Round rounds = testing::first_below(kTolerance, 161, [&](Round k) {
+    double sum = -testing::kBodyFatLeast;
+    for (Rank n = 0; n < 10; ++n) sum += chain.forms[n].value(quantised_model(chain, n, k));
+    return sum;
+  });
+  EXPECT_EQ(rounds, 160u);
+}
+
+// --- losses -------------------------------------------------------------------------------------
+
+// gadmm.md, "When a peer is lost": worker 4 dies when all have 50 iterations behind them.
+TEST(Gadmm, TheChainClosesOverAGapAndFindsTheOthersOptimum) {
+  constexpr Rank kDead = 4;
+  const bool is_nightly = kStride == 1;
+  constexpr Round kBefore = 50;
+  const Round kAfter = is_nightly ? 310 : 105;
+  ConvexJob* running = nullptr;
+  bool is_dead = false;
+  TestJob::Config config = ConvexJob::config("gadmm", body_fat_chain(), with(3), kBefore + kAfter);
+  // Nobody solves anything of the next iteration before the loss is known.
+  config.takes = [&](Rank rank) {
+    return !is_dead && running->job.node(rank).strategy().rounds_done() == kBefore ? 3000 : 0;
+  };
+  ConvexJob chain(body_fat_chain(), config);
+  running = &chain;
+  chain.job.after_event = [&] {
+    for (Rank n = 0; n < 10; ++n)
+      if (is_dead || chain.job.node(n).strategy().rounds_done() < kBefore) return;
+    is_dead = true;
+    chain.job.crash(kDead);
+  };
+  chain.job.run(1000000);
+  expect_finished(chain);
+  ASSERT_TRUE(is_dead);
+
+  QuadraticForm nine;
+  for (Rank n = 0; n < 10; ++n)
+    if (n != kDead) nine += chain.forms[n];
+  const double least = nine.value(nine.argmin(0, Vector(14)));
+  EXPECT_NEAR(least, 1.659579229017, 1e-11);
+  // Solutions after the loss, from the end: a head has solved one more that was dropped.
+  const auto model = [&](Rank n, Round k) {
+    const auto& solved = chain.solved(n);
+    return solved.at(solved.size() - kAfter + k);
+  };
+  const auto published = [&](Round k) {
+    double sum = -least;
+    for (Rank n = 0; n < 10; ++n)
+      if (n != kDead) sum += chain.forms[n].value(model(n, k).solution);
+    return sum;
+  };
+  const auto every_model = [&](Round k) {
+    double most = 0;
+    for (Rank n = 0; n < 10; ++n)
+      if (n != kDead) most = std::max(most, nine.value(model(n, k).solution) - least);
+    return most;
+  };
+  EXPECT_EQ(testing::first_below(kTolerance, kAfter, published), 103u);
+  if (is_nightly) EXPECT_EQ(testing::first_below(kTolerance, kAfter, every_model), 303u);
+  // What the nine hold for each other adds up to nothing, as if the tenth had never been.
+  Vector total(14);
+  for (Rank n = 0; n < 10; ++n)
+    for (std::size_t i = 0; n != kDead && i < 14; ++i) total[i] += model(n, 5).linear[i];
+  EXPECT_LT(length(total), 1e-12);
+}
+
+// Whoever dies at whatever moment: what is on its way may have been used at one end alone, and is
+// set right. All go on, and find the optimum of those who are left.
+TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
+  const std::vector<double> targets = {1, -2, 6, 3, 9};
+  Forms forms;
+  for (const double y : targets) forms.push_back(parabola(y));
+  for (const std::int64_t every : {0, 1}) {
+    for (std::uint64_t moment = 20; moment < 700; moment += 5 * kStride) {
+      const Rank dead = moment % 5;
+      std::vector<Setting> settings = with(1);
+      if (every > 0)
+        for (const Setting& one : strides(every)) settings.push_back(one);
+      ConvexJob chain("gadmm", forms, settings, 80);
+      std::uint64_t events = 0;
+      chain.job.after_event = [&] {
+        if (++events == moment) chain.job.crash(dead);
+      };
+      chain.job.run(1000000);
+      double mean = 0;
+      for (Rank n = 0; n < 5; ++n) mean += n == dead ? 0 : targets[n] / 4;
+      for (Rank n = 0; n < 5; ++n) {
+        if (n == dead) continue;
+        EXPECT_EQ(chain.job.finished[n], 1) << "moment " << moment;
+        EXPECT_NEAR(chain.solved(n).back().solution[0], mean, 1e-5)
+            << "worker " << n << ", moment " << moment << ", every " << every;
+      }
+      expect_finished(chain);
+    }
+  }
+}
+
+// A loss beside the end of the run: some average already.
+TEST(Gadmm, ALossNearTheEndEndsTheRunAtAll) {
+  const Forms forms = {parabola(1), parabola(2), parabola(6), parabola(0)};
+  for (std::uint64_t moment = 1; moment < 200; moment += kStride) {
+    for (const Rank dead : {0u, 3u}) {
+      TestJob::Config config = ConvexJob::config("gadmm", forms, with(1), 4);
+      config.stop.report_every = 2;
+      ConvexJob chain(forms, config);
+      std::uint64_t events = 0;
+      chain.job.after_event = [&] {
+        if (++events == moment) chain.job.crash(dead);
+      };
+      chain.job.run(1000000);
+      for (Rank n = 0; n < 4; ++n)
+        if (n != dead) EXPECT_EQ(chain.job.finished[n], 1) << dead << " at " << moment;
+      expect_finished(chain);
+    }
+  }
+}
+
+TEST(Gadmm, SavingChangesNothing) {
+  for (const char* send : {"fp64", "codec", "quantised"}) {
+    TestJob::Config config{
+        .sync = "gadmm", .settings = strides(2), .learners = testing::learners(4, {.samples = 2})};
+    config.settings.push_back({"send", {std::string(send)}});
+    EXPECT_EQ(testing::changed_by_saving(config), "") << send;
+  }
+}
+
+TEST(Gadmm, AWorkerAloneSolvesItsProblem) {
+  ConvexJob alone("gadmm", {parabola(7)}, with(1), 3);
+  alone.job.run();
+  expect_finished(alone);
+  EXPECT_EQ(alone.job.params(0)[0], 7.f);
+}
+
+TEST(Gadmm, ChainsThatNeverDifferAreNotChanged) {
+  Gadmm::Config config;
+  config.chain_every = 5;
+  const Status status = Gadmm::check(config, Place{});
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().what.find("chain_every"), std::string::npos);
+  config.chain = "random";
+  EXPECT_TRUE(Gadmm::check(config, Place{}));
+}
+
+}  // namespace
+}  // namespace longhaul::sync

@@ -1,0 +1,112 @@
+// The server's side of LAG.
+#include <algorithm>
+#include <cmath>
+
+#include "longhaul/sync/lag.h"
+
+namespace longhaul::sync {
+
+Status Lag::admit_answer(Rank from, const LagHeader& header) {
+  const bool is_due = std::find(awaited_.begin(), awaited_.end(), from) != awaited_.end() &&
+                      (header.kind == Kind::resume) == (phase_ == Phase::resuming) &&
+                      (header.kind == Kind::resume || header.round == round_);
+  if (!is_due || !admitted_.insert(from).second)
+    return malformed("an answer that nobody waits for, or a second one");
+  return Ok{};
+}
+
+void Lag::serve(Rank from, const LagHeader& header, Model values, Turn&) {
+  answers_[from] = {header, std::move(values)};
+}
+
+// All who are awaited have answered, or are lost.
+void Lag::advance(Turn& turn) {
+  while (!has_failed_ && (phase_ == Phase::resuming || phase_ == Phase::collecting)) {
+    for (const Rank rank : awaited_)
+      if (!answers_.contains(rank)) return;
+    if (phase_ == Phase::collecting) {
+      end_round(turn);
+    } else {
+      // The newest model that anybody knows; of equal ones the lowest rank's.
+      bool has_ended = false;
+      const Answer* newest = nullptr;
+      for (const auto& [rank, one] : answers_) {
+        has_ended |= one.header.has_ended;
+        if (!newest || one.header.round > newest->header.round) newest = &one;
+      }
+      if (!newest) return;
+      round_ = std::max(round_, newest->header.round);
+      descent_.begin(newest->delta);
+      is_over_ |= has_ended;
+    }
+    if (!has_failed_) is_over_ ? end_run(turn) : begin_round(turn);
+  }
+}
+
+void Lag::begin_round(Turn& turn) {
+  phase_ = Phase::collecting;
+  admitted_.clear();
+  answers_.clear();
+  const std::vector<Rank> live = live_workers();
+  awaited_ = descent_.asked(live, turn.random(Purpose::members, round_, 0));
+  if (!is_worker()) theta_ = descent_.model();
+  const LagHeader ask{.kind = Kind::model,
+                      .round = round_,
+                      .must_upload = descent_.must_upload(),
+                      .rhs = descent_.rhs(live.size())};
+  if (!awaited_.empty()) send(awaited_, ask, &descent_.model(), turn);
+}
+
+void Lag::end_round(Turn& turn) {
+  double objective = 0;
+  std::uint64_t uploads = 0;
+  for (const auto& [rank, one] : answers_) {  // in rank order
+    objective += one.header.objective;
+    used_ += one.header.samples;
+    if (!view_.has(rank) || one.header.kind == Kind::skip) continue;
+    descent_.upload(rank, one.delta, one.header.smoothness);
+    ++uploads;
+  }
+  const std::size_t live = live_workers().size();
+  turn.record("uploads", round_, double(uploads));
+  if (answers_.size() == live && !place_.phantom) turn.record("objective", round_, objective);
+  descent_.step(live);
+  ++round_;
+  theta_ = descent_.model();
+  for (const double v : theta_)
+    if (!std::isfinite(v))
+      return fail(not_finite("the model is not finite; set a larger [sync] smoothness"), turn);
+  if (round_ % stop_.report_every == 0 && open_.size() <= stop_.lag) {
+    open_.insert(round_ - 1);
+    auto model = std::make_shared<std::vector<float>>();
+    if (stop_.snapshots) {
+      for (const double v : theta_) model->push_back(float(v));
+      model->resize(place_.layout->size());
+    }
+    turn.report(round_ - 1, std::move(model));
+  }
+  is_over_ |= round_ >= stop_.max_rounds ||
+              (stop_.max_hours && seconds(turn.now()) >= *stop_.max_hours * 3600) ||
+              (stop_.max_samples > 0 && used_ >= stop_.max_samples);
+}
+
+void Lag::on_scored(Round round, const Evaluation& evaluation, Turn&) {
+  if (open_.erase(round) > 0 && stop_.target_accuracy)
+    is_over_ |= evaluation.accuracy >= *stop_.target_accuracy;
+}
+
+// All workers have the same model; a worker that had it before has it still.
+void Lag::end_run(Turn& turn) {
+  phase_ = Phase::ended;
+  awaited_.clear();
+  std::vector<Rank> to;
+  for (const auto& rank : live_workers()) {
+    const auto one = answers_.find(rank);
+    if (one == answers_.end() || !one->second.header.has_ended) to.push_back(rank);
+  }
+  theta_ = descent_.model();
+  if (!to.empty()) send(to, {.kind = Kind::end, .round = round_}, &theta_, turn);
+  if (!is_worker() && !std::exchange(has_ended_, true)) turn.finish();
+}
+
+}  // namespace longhaul::sync

@@ -1,0 +1,227 @@
+#include "longhaul/sync/lag.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/testing/body_fat.h"
+#include "longhaul/sync/testing/convex_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using longhaul::testing::kStride;
+using testing::ConvexJob;
+using testing::LeastSquares;
+using testing::QuadraticForm;
+using testing::TestJob;
+using Forms = std::vector<QuadraticForm>;
+using Vector = std::vector<double>;
+
+Forms body_fat_workers() {
+  Forms forms;
+  for (std::uint32_t n = 0; n < testing::kBodyFatWorkers; ++n)
+    forms.push_back(testing::body_fat(n));
+  return forms;
+}
+
+// a/2 (t - y)^2
+QuadraticForm bowl(double a, double y) { return {{a}, {a * y}, a * y * y}; }
+
+std::vector<Setting> rule(std::string name, std::vector<Setting> more = {}) {
+  more.push_back({"rule", {std::move(name)}});
+  return more;
+}
+
+std::vector<double> figures(ConvexJob& star, const char* name) {
+  std::vector<double> values;
+  for (const auto& [round, value] : star.job.records[{0, name}]) values.push_back(value);
+  return values;
+}
+
+void expect_done(ConvexJob& star) {
+  EXPECT_TRUE(star.job.failures.empty()) << star.job.failures.begin()->second;
+  EXPECT_TRUE(star.job.errors.empty()) << star.job.errors.front();
+  for (Rank n = 0; n < star.size(); ++n) EXPECT_EQ(star.job.finished[n], 1);
+}
+
+// lag.md property 1: f_0 = 1/2 (t - 1)^2, f_1 = 9/2 (t + 1)^2, alpha = 1/10, D = 1, xi = 1.
+TEST(Lag, TwoParabolasGiveTheseFractions) {
+  for (const char* kind : {"worker", "server"}) {
+    ConvexJob star(
+        "lag", {bowl(1, 1), bowl(9, -1)},
+        rule(kind, {{"memory", {std::int64_t(1)}}, {"xi", {1.0}}, {"smoothness", {10.0}}}), 6);
+    star.job.run();
+    expect_done(star);
+    EXPECT_EQ(figures(star, "uploads"), (std::vector<double>{2, 1, 2, 1, 2, 1})) << kind;
+    const double models[] = {0, -4. / 5, -22. / 25, -4. / 5, -99. / 125, -4. / 5};
+    // Worker 1 is asked in every round, by either rule.
+    const auto& all = dynamic_cast<LeastSquares&>(star.job.any_learner(1)).gradients;
+    ASSERT_GE(all.size(), 6u);
+    EXPECT_NEAR(all.front()[0], models[0], 1e-14);
+    for (std::size_t k = 1; k < 6; ++k)
+      EXPECT_NEAR(all[all.size() - 6 + k][0], models[k], 1e-12) << kind << " " << k;
+  }
+}
+
+// lag.md property 2.
+TEST(Lag, GradientDescentOnBodyFatFallsAsPublished) {
+  ConvexJob star("lag", body_fat_workers(),
+                 rule("always", {{"smoothness", {testing::kBodyFatSmoothness}}}), 102);
+  star.job.run(1000000);
+  expect_done(star);
+  const std::vector<double> objective = figures(star, "objective");
+  const std::map<std::size_t, double> expected = {
+      {1, 17.9499}, {2, 14.3635}, {10, 3.42203}, {100, .829430}};
+  for (const auto& [k, value] : expected)
+    EXPECT_NEAR(objective.at(k) - testing::kBodyFatLeast, value, 1e-5 * value) << k;
+  for (const double uploads : figures(star, "uploads")) EXPECT_EQ(uploads, 10);
+}
+
+// lag.md property 3: with xi = 0 whoever's gradient has moved at all uploads it.
+TEST(Lag, WithoutPatienceItIsGradientDescent) {
+  const Setting smooth = {"smoothness", {testing::kBodyFatSmoothness}};
+  ConvexJob lazy("lag", body_fat_workers(), rule("worker", {smooth, {"xi", {0.0}}}), 40);
+  ConvexJob eager("lag", body_fat_workers(), rule("always", {smooth}), 40);
+  lazy.job.run(1000000);
+  eager.job.run(1000000);
+  EXPECT_EQ(figures(lazy, "objective"), figures(eager, "objective"));
+  EXPECT_EQ(figures(lazy, "uploads"), figures(eager, "uploads"));
+}
+
+// lag.md property 4.
+TEST(Lag, TheObjectiveNeverRisesOnBodyFat) {
+  ConvexJob star("lag", body_fat_workers(),
+                 rule("worker", {{"smoothness", {testing::kBodyFatSmoothness}}}), 120);
+  star.job.run(1000000);
+  expect_done(star);
+  const std::vector<double> objective = figures(star, "objective");
+  for (std::size_t k = 1; k < objective.size(); ++k) EXPECT_LE(objective[k], objective[k - 1]) << k;
+  double uploads = 0;
+  for (const double some : figures(star, "uploads")) uploads += some;
+  EXPECT_LT(uploads, 600) << "of 1200";
+}
+
+Round rounds_of(std::vector<Setting> settings, Round most, double& uploads) {
+  settings.push_back({"smoothness", {testing::kBodyFatSmoothness}});
+  ConvexJob star("lag", body_fat_workers(), std::move(settings), most);
+  star.job.run(100000000);
+  expect_done(star);
+  // The server records the objective of the model before the round's step.
+  const std::vector<double> objective = figures(star, "objective"), each = figures(star, "uploads");
+  std::size_t k = 0;
+  while (k < objective.size() && objective[k] - testing::kBodyFatLeast >= 1e-4) ++k;
+  uploads = 0;
+  for (std::size_t i = 0; i < k; ++i) uploads += each[i];
+  return k;
+}
+
+// lag.md properties 2, 3 and 5.
+TEST(LagNightly, BodyFatTakesAsManyRoundsAsPublished) {
+  double uploads = 0;
+  EXPECT_EQ(rounds_of(rule("always"), 5540, uploads), 5533u);
+  EXPECT_EQ(rounds_of(rule("worker", {{"xi", {0.0}}}), 5540, uploads), 5533u);
+  EXPECT_EQ(uploads, 55330);
+  EXPECT_NEAR(double(rounds_of(rule("worker"), 5500, uploads)), 5292, 0.02 * 5292);
+  EXPECT_GE(uploads, 680);
+  EXPECT_LE(uploads, 840);
+}
+
+// lag.md property 6.
+TEST(Lag, WorkersMeasureHowSmoothTheirLossIs) {
+  const double known[] = {64.2078, 80.4118, 72.7381, 56.4607, 51.9314,
+                          63.8677, 72.1603, 57.4732, 56.3709, 57.0014};
+  for (std::uint32_t n = 0; n < testing::kBodyFatWorkers; ++n) {
+    const QuadraticForm form = testing::body_fat(n);
+    const Vector at(form.size(), 0.0);
+    lag::Smoothness smoothness;
+    smoothness.begin(at, form.gradient(at), Random(1, {.purpose = Purpose::init, .origin = n}));
+    while (!smoothness.is_known()) smoothness.probed(form.gradient(smoothness.probe()));
+    EXPECT_NEAR(smoothness.value(), known[n], 2e-4) << n;
+  }
+}
+
+// Every rule ends at the optimum, with equal models.
+TEST(Lag, EveryRuleConverges) {
+  const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 4)};
+  const double best = (1 - 9 + 8) / 12.;
+  for (const char* kind : {"worker", "server", "always", "cyclic", "random"}) {
+    ConvexJob star("lag", forms, rule(kind), 400);
+    star.job.run(1000000);
+    expect_done(star);
+    for (Rank n = 0; n < 3; ++n) EXPECT_NEAR(star.job.params(n)[0], best, 1e-5) << kind;
+  }
+}
+
+// Whoever is lost, the server (rank 0) too, at whatever moment: the optimum is that of the others.
+TEST(Lag, ALossAtAnyMomentLeavesTheRightOptimum) {
+  const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 4), bowl(3, 3)};
+  const double weights[] = {1, 9, 2, 3}, targets[] = {1, -1, 4, 3};
+  for (const char* kind : {"worker", "server", "random"}) {
+    for (std::uint64_t moment = 1; moment < 400; moment += kStride) {
+      const Rank dead = moment % 4;
+      ConvexJob star("lag", forms, rule(kind), 300);
+      std::uint64_t events = 0;
+      star.job.after_event = [&] {
+        if (++events == moment) star.job.crash(dead);
+      };
+      star.job.run(1000000);
+      double pull = 0, weight = 0;
+      for (Rank n = 0; n < 4; ++n) {
+        if (n == dead) continue;
+        pull += weights[n] * targets[n];
+        weight += weights[n];
+      }
+      for (Rank n = 0; n < 4; ++n) {
+        if (n == dead) continue;
+        EXPECT_EQ(star.job.finished[n], 1) << kind << ", rank " << dead << " at " << moment;
+        EXPECT_NEAR(star.job.params(n)[0], pull / weight, 1e-4)
+            << kind << ", rank " << dead << " at " << moment;
+      }
+      EXPECT_TRUE(star.job.errors.empty()) << star.job.errors.front();
+    }
+  }
+}
+
+// Some have had the last model and some have not.
+TEST(Lag, ALossNearTheEndEndsTheRunAtAll) {
+  const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 4)};
+  for (std::uint64_t moment = 1; moment < 150; moment += kStride) {
+    ConvexJob star("lag", forms, rule("always"), 3);
+    std::uint64_t events = 0;
+    star.job.after_event = [&] {
+      if (++events == moment) star.job.crash(0);
+    };
+    star.job.run(1000000);
+    EXPECT_EQ(star.job.finished[1], 1) << moment;
+    EXPECT_EQ(star.job.finished[2], 1) << moment;
+    EXPECT_EQ(star.job.params(1), star.job.params(2)) << moment;
+    EXPECT_TRUE(star.job.errors.empty()) << star.job.errors.front();
+  }
+}
+
+TEST(Lag, AServerOfItsOwnHasNoLearner) {
+  TestJob::Config config =
+      ConvexJob::config("lag", {bowl(1, 1), bowl(9, -1), bowl(2, 4)}, rule("worker"), 200);
+  config.roles = {std::uint8_t(Role::worker), std::uint8_t(Role::server),
+                  std::uint8_t(Role::worker)};
+  config.server = 1;
+  TestJob job(config);
+  job.run();
+  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+  for (Rank n = 0; n < 3; ++n) EXPECT_EQ(job.finished[n], 1);
+  EXPECT_NEAR(job.params(0)[0], 9. / 3, 1e-5);
+  EXPECT_EQ(job.params(0), job.params(2));
+}
+
+TEST(Lag, SavingChangesNothing) {
+  for (const char* kind : {"worker", "server", "random"}) {
+    TestJob::Config config{.sync = "lag",
+                           .settings = rule(kind, {{"memory", {std::int64_t(2)}}}),
+                           .learners = testing::learners(3, {.samples = 2})};
+    config.stop.max_rounds = 8;
+    EXPECT_EQ(testing::changed_by_saving(config), "") << kind;
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::sync
