@@ -22,6 +22,7 @@
 #include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
 #include "longhaul/sync/ssp.h"
+#include "longhaul/sync/staleness_lab.h"
 #include "longhaul/sync/state_transfer.h"
 #include "longhaul/transfer/dgt/messages.h"
 #include "longhaul/transfer/reliable.h"
@@ -55,6 +56,7 @@ void for_each_message(Visit&& visit) {
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
   family("sync/selmcast", MessageList<sync::SelmcastHeader>{});
+  family("sync/staleness_lab", MessageList<sync::StalenessHeader>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});

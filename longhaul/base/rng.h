@@ -30,6 +30,7 @@ enum class Purpose : std::uint8_t {
   drift = 13,    // of step times
   speeds = 14,   // which site is how fast
   transfer = 15,
+  delay = 16,  // of an update that is applied late on purpose
 };
 
 struct Stream {

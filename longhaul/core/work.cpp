@@ -23,6 +23,7 @@ struct ArchiveWork {
     archive_snapshot(ar, w.anchor);
   }
   void operator()(SufficientFactors& w) const { ar(w.layer); }
+  void operator()(FixedGradient& w) const { ar(w.samples); }
   void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance); }
   void operator()(Score& w) const { archive_snapshot(ar, w.model); }
   template <class Empty>

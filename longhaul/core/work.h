@@ -43,8 +43,14 @@ struct Score {
 // time.
 struct ResetOptimizer {};
 
+// The gradient at params() on the first `samples` of this node's own samples (on all of them if
+// there are fewer), left in grads(). Nothing else changes: it reads no batch. No time.
+struct FixedGradient {
+  std::uint32_t samples = 1000;
+};
+
 using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
-                          LocalSolve, ScratchStep, Score, ResetOptimizer>;
+                          LocalSolve, ScratchStep, Score, ResetOptimizer, FixedGradient>;
 
 class Archive;
 void archive_snapshot(Archive&, Snapshot&);

@@ -32,6 +32,7 @@ class TorchLearner final : public Learner {
   Result<StepResult> take(const ScratchStep&);
   Result<StepResult> take(const Score&);
   Result<StepResult> take(const ResetOptimizer&);
+  Result<StepResult> take(const FixedGradient&);
 
   // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
   // and in `tap`, if any, input and output of that linear layer, with the output's gradient.

@@ -12,8 +12,8 @@ namespace longhaul::record {
 namespace {
 
 constexpr std::array kWork = {
-    "local step",  "gradient",     "apply gradient", "proximal step",  "sufficient factors",
-    "local solve", "scratch step", "score",          "reset optimizer"};
+    "local step",  "gradient",     "apply gradient", "proximal step",   "sufficient factors",
+    "local solve", "scratch step", "score",          "reset optimizer", "fixed gradient"};
 static_assert(kWork.size() == std::variant_size_v<Work>);
 
 // Each value's bytes, hashed with the hash so far as the seed.

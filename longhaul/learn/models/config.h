@@ -10,6 +10,7 @@ namespace longhaul::learn {
 struct ModelConfig {
   std::string kind = "lenet";
   std::vector<double> hidden = {128};
+  std::string start = "torch";
   std::string norm = "group";
   std::string path = "";
   double mbytes = 44.7;
@@ -19,6 +20,11 @@ struct ModelConfig {
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(kind, .doc = "which model: see docs/models.md");
     LONGHAUL_FIELD(hidden, .doc = "mlp: units of each hidden layer", .max = 65536);
+    LONGHAUL_FIELD(start,
+                   .doc =
+                       "mlp: initial parameters; torch: as torch.nn.Linear; he: weights "
+                       "N(0, 2 / inputs) and biases 0 (He et al., 2015)",
+                   .choices = {"torch", "he"});
     LONGHAUL_FIELD(norm, .doc = "resnet20: GroupNorm, or BatchNorm with synchronised statistics",
                    .choices = {"group", "batch"});
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);
