@@ -27,6 +27,7 @@
 #include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
 #include "longhaul/sync/ssp.h"
+#include "longhaul/sync/staleness_lab.h"
 #include "longhaul/sync/state_transfer.h"
 #include "longhaul/transfer/dgt/messages.h"
 #include "longhaul/transfer/reliable.h"
@@ -61,6 +62,8 @@ void for_each_message(Visit&& visit) {
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
   family("sync/selmcast", MessageList<sync::selmcast::Header>{});
+  family("sync/selmcast", MessageList<sync::SelmcastHeader>{});
+  family("sync/staleness_lab", MessageList<sync::StalenessHeader>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("selmcast_ssp", sync::selmcast::SspPlanning::Messages{});
   family("sync/gadmm", MessageList<sync::GadmmHeader>{});

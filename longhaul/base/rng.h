@@ -30,7 +30,8 @@ enum class Purpose : std::uint8_t {
   drift = 13,    // of step times
   speeds = 14,   // which site is how fast
   transfer = 15,
-  items = 16,  // of a generated stream of growing data
+  delay = 16,  // of an update that is applied late on purpose
+  items = 17,  // of a generated stream of growing data
 };
 
 struct Stream {

@@ -25,6 +25,7 @@ struct ArchiveWork {
   void operator()(SufficientFactors& w) const { ar(w.layers); }
   void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance, w.summed); }
   void operator()(FullGradient& w) const { ar(w.at, w.summed); }
+  void operator()(FixedGradient& w) const { ar(w.samples); }
   void operator()(Score& w) const { archive_snapshot(ar, w.model); }
   void operator()(Infer& w) const { ar(w.model, w.items); }
   template <class Empty>

@@ -58,8 +58,15 @@ struct Infer {
   std::vector<Item> items;
 };
 
-using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
-                          LocalSolve, ScratchStep, Score, ResetOptimizer, FullGradient, Infer>;
+// The gradient at params() on the first `samples` of this node's own samples (on all of them if
+// there are fewer), left in grads(). Nothing else changes: it reads no batch. No time.
+struct FixedGradient {
+  std::uint32_t samples = 1000;
+};
+
+using Work =
+    std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors, LocalSolve,
+                 ScratchStep, Score, ResetOptimizer, FullGradient, Infer, FixedGradient>;
 
 class Archive;
 void archive_snapshot(Archive&, Snapshot&);

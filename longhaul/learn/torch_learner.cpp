@@ -204,6 +204,21 @@ Result<StepResult> TorchLearner::take(const Infer&) {
   return invalid("a learner that trains a model has none to index items with");
 }
 
+// In the mode of a score: running statistics are read and do not move.
+Result<StepResult> TorchLearner::take(const FixedGradient& work) {
+  flat_.upload_params();
+  flat_.grads().zero_();
+  const auto count = std::min<std::size_t>(work.samples, parts_.shard.size());
+  const Batch batch = gather(*parts_.data, std::span(parts_.shard).first(count)).to(device_);
+  const at::Tensor output = net_.forward(batch.input, false);
+  const at::Tensor loss = batch_loss(output, batch.target, parts_.data->shape.task);
+  loss.backward();
+  flat_.download_grads();
+  StepResult result = about(batch);
+  result.loss = loss.item<double>();
+  return result;
+}
+
 void TorchLearner::state(Archive& ar) {
   ar.expect("torch learner");
   ar.floats(params());

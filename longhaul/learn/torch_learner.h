@@ -35,6 +35,7 @@ class TorchLearner final : public Learner {
   Result<StepResult> take(const ResetOptimizer&);
   Result<StepResult> take(const FullGradient&);
   Result<StepResult> take(const Infer&);
+  Result<StepResult> take(const FixedGradient&);
 
   // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
   // and in `activations`, if any, input and output of these linear layers, with the gradients of

@@ -76,6 +76,7 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
   all.final_loss = told->final_loss;
   all.params_hash = told->params_hash;
   all.stop_reason = all.time_to_target_s ? StopReason::target : told->stop_reason;
+  if (failures.empty()) all.failure = told->failure;
   return all;
 }
 

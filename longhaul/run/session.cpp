@@ -124,6 +124,7 @@ Result<Summary> Session::run() {
     summary.params_hash = simulation_.parameters_hash();
   } else {
     summary.stop_reason = stop_reason(job_, log_.reached_target(), summary.rounds, world.now());
+    note_divergence(simulation_.strategy(), summary);
     summary.params_hash = simulation_.parameters_hash();
     LH_TRY(conclude(summary));
   }

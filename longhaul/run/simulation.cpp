@@ -51,7 +51,9 @@ Status Simulation::build(const Job& job, unsigned threads) {
   return Ok{};
 }
 
-Round Simulation::rounds() const { return world_->node(first_).strategy().rounds_done(); }
+const Strategy& Simulation::strategy() const { return world_->node(first_).strategy(); }
+
+Round Simulation::rounds() const { return strategy().rounds_done(); }
 
 std::span<const float> Simulation::parameters() { return learners_[first_]->params(); }
 

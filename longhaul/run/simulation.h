@@ -18,6 +18,7 @@ class Simulation {
   sim::World& world() { return *world_; }
   const Workload& workload() const { return workload_; }
   const Members& members() const { return *members_; }
+  const Strategy& strategy() const;  // of the first worker
   // Rounds of the first worker; the unit of checkpoints and progress.
   Round rounds() const;
   // Of the first worker; empty for phantoms. Only while its learner does not compute.

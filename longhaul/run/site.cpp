@@ -228,6 +228,7 @@ Result<Summary> Site::summary(const Status& ended) {
     if (!interrupted()) summary.failure = error.what;
   } else {
     summary.stop_reason = stop_reason(job_, log_->reached_target(), summary.rounds, counters.time);
+    note_divergence(node_->strategy(), summary);
     LH_TRY(conclude(summary));
   }
   summary.real_s = log_->real_s();

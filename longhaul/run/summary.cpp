@@ -29,6 +29,13 @@ StopReason stop_reason(const Job& job, bool reached_target, Round rounds, Time t
   return late ? StopReason::max_hours : StopReason::max_epochs;
 }
 
+void note_divergence(const Strategy& strategy, Summary& summary) {
+  const std::string how = strategy.diverged();
+  if (how.empty()) return;
+  summary.stop_reason = StopReason::diverged;
+  summary.failure = how;
+}
+
 std::string params_hash(std::span<const float> params) {
   return params.empty() ? "" : hex64(XXH64(params.data(), params.size_bytes(), 0));
 }

@@ -49,7 +49,7 @@ struct Summary {
   RunStatistics statistics;        // what strategies recorded
   std::string params_hash;         // XXH64 of rank 0's parameters, hex; "" for phantoms
   StopReason stop_reason = StopReason::max_rounds;
-  std::string failure;              // why, if failed
+  std::string failure;              // why, if failed or diverged
   double real_s = 0;                // real time of all sessions; the only real time here
   std::optional<LabFigures> lab;    // over an emulated WAN
   std::optional<PaceFigures> pace;  // with [net] pace
@@ -64,6 +64,8 @@ double to_bits(double nats);
 
 // The stop reason of a run that was not interrupted and did not fail.
 StopReason stop_reason(const Job&, bool reached_target, Round rounds, Time time);
+// A run that came to its end by itself because it diverged has that as its stop reason.
+void note_divergence(const Strategy&, Summary&);
 // XXH64 of the parameters, hex; "" for none.
 std::string params_hash(std::span<const float>);
 // The fields that follow from the job.

@@ -96,6 +96,7 @@ TEST(ComputeTime, WorkWithoutABatchTakesNoTime) {
   EXPECT_EQ(times.duration(0, 0, 0s, ApplyGradient{}), 0s);
   EXPECT_EQ(times.duration(0, 0, 0s, ResetOptimizer{}), 0s);
   EXPECT_EQ(times.duration(0, 0, 0s, Score{}), 0s);
+  EXPECT_EQ(times.duration(0, 0, 0s, FixedGradient{}), 0s);
   EXPECT_EQ(times.duration(0, 0, 0s, ScratchStep{}), 1s);
   EXPECT_EQ(times.duration(0, 0, 0s, ProximalStep{}), 1s);
 }

@@ -24,6 +24,7 @@
 #include "longhaul/sync/shadowsync.h"
 #include "longhaul/sync/sparse_loco.h"
 #include "longhaul/sync/ssp.h"
+#include "longhaul/sync/staleness_lab.h"
 
 namespace longhaul::sync {
 namespace {
@@ -47,6 +48,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Dpsgd::entry,
     Adpsgd::entry,
     Selmcast::entry,
+    StalenessLab::entry,
     DsSync::entry,
     ShadowSync::entry,
     Gaia::entry,

@@ -128,6 +128,7 @@ Result<StepResult> Quadratic::step(const Work& work) {
                    count_buffers();
                  },
                  [&](const ScratchStep&) { result.loss = gradient(g); },
+                 [&](const FixedGradient&) { result.loss = gradient(grads_); },
                  [&](const ResetOptimizer&) {
                    std::fill(velocity_.begin(), velocity_.end(), 0.f);
                    result.samples = 0;

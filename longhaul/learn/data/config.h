@@ -25,6 +25,8 @@ struct DataConfig {
   std::vector<double> sample;
   std::uint32_t samples = 2000, test_samples = 500;
   double noise = 1.0;
+  std::uint32_t clusters = 1;
+  double scale = 1.0;
   bool teacher = false;
   std::uint64_t data_seed = 1;
 
@@ -116,6 +118,13 @@ struct DataConfig {
                        "synthetic: standard deviation around the mean of the class, or of the "
                        "number to fit",
                    .min = 0, .max = 1e6);
+    LONGHAUL_FIELD(clusters,
+                   .doc =
+                       "synthetic classification: means of each class, whose samples are drawn "
+                       "around them in turns",
+                   .min = 1, .max = 65536);
+    LONGHAUL_FIELD(scale, .doc = "synthetic classification: multiplies the samples", .max = 1e6,
+                   .positive = true);
     LONGHAUL_FIELD(teacher,
                    .doc =
                        "synthetic classification: a small random network labels the samples; the "

@@ -217,15 +217,22 @@ Result<Split> load_synthetic(const DataConfig& config, const std::string&, const
   if (config.teacher && config.task == "regression")
     return invalid(
         "[data] teacher = true tells classes apart, but task = \"regression\": leave it out");
+  if ((config.teacher || config.task == "regression") &&
+      (config.clusters != 1 || config.scale != 1))
+    return invalid(
+        "[data] clusters and scale are of samples around means of classes: leave them out with "
+        "teacher = true and with task = \"regression\"");
   constexpr double most = 1 << 28;  // numbers: a GiB
   const auto width = double(options.shape.width());
   if (width * (double(config.samples) + double(config.test_samples)) > most ||
-      width * double(options.shape.outputs) > most)
+      width * double(options.shape.outputs) * double(config.clusters) > most)
     return invalid(
         fmt::format("[data] kind = \"synthetic\": {} + {} samples of {} numbers and {} "
                     "outputs are more than a GiB; expected fewer samples or features",
                     config.samples, config.test_samples, width, options.shape.outputs));
   options.noise = config.noise;
+  options.clusters = config.clusters;
+  options.scale = config.scale;
   options.teacher = config.teacher;
   options.seed = config.data_seed;
   options.samples = config.samples;

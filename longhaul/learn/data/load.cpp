@@ -60,7 +60,7 @@ const std::array kKinds = {
     DataEntry{"synthetic",
               "Gaussian classes, a teacher's, or a linear function, made from a seed",
               {"data_seed", "task", "classes", "features", "sample", "samples", "test_samples",
-               "noise", "teacher"},
+               "noise", "clusters", "scale", "teacher"},
               load_synthetic},
 };
 

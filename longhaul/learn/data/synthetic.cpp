@@ -82,17 +82,19 @@ DataSet make_synthetic(const SyntheticOptions& options) {
   const std::size_t width = data.shape.width();
   const bool classes = data.shape.task == Task::classification;
   const auto outputs = std::size_t(data.shape.outputs);
+  const std::size_t clusters = classes ? options.clusters : 1;
   std::vector<std::vector<float>> means;  // or the teacher, then the bias
-  for (std::size_t i = 0; i < outputs; ++i)
+  for (std::size_t i = 0; i < outputs * clusters; ++i)
     means.push_back(normals(draws(options.seed, kTeacher, i), width + 1, 1.0));
   data.features.reserve(options.samples * width);
   for (std::size_t row = 0; row < options.samples; ++row) {
     Random random = row_of(options, row);
-    const std::vector<float>& mean = means[row % outputs];
-    if (classes) data.labels.push_back(std::int64_t(row % outputs));
+    const std::size_t turn = row % means.size();
+    const std::vector<float>& mean = means[turn];
+    if (classes) data.labels.push_back(std::int64_t(turn / clusters));
     for (std::size_t j = 0; j < width; ++j) {
       const double normal = random.normal();
-      data.features.push_back(float(classes ? mean[j] + options.noise * normal : normal));
+      data.features.push_back(float(classes ? options.scale * (mean[j] + options.noise * normal) : normal));
     }
     for (std::size_t i = 0; !classes && i < outputs; ++i) {
       double target = means[i][width] + options.noise * random.normal();

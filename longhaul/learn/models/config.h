@@ -11,6 +11,7 @@ struct ModelConfig {
   std::string kind = "lenet";
   std::vector<double> hidden = {128};
   bool bias = true;
+  std::string start = "torch";
   std::string norm = "group";
   std::string path = "";
   double mbytes = 44.7;
@@ -23,6 +24,11 @@ struct ModelConfig {
     LONGHAUL_FIELD(kind, .doc = "which model: see docs/models.md");
     LONGHAUL_FIELD(hidden, .doc = "mlp: units of each hidden layer", .max = 65536);
     LONGHAUL_FIELD(bias, .doc = "linear, logistic: is there an intercept?");
+    LONGHAUL_FIELD(start,
+                   .doc =
+                       "mlp: initial parameters; torch: as torch.nn.Linear; he: weights "
+                       "N(0, 2 / inputs) and biases 0 (He et al., 2015)",
+                   .choices = {"torch", "he"});
     LONGHAUL_FIELD(norm, .doc = "resnet20: GroupNorm, or BatchNorm with synchronised statistics",
                    .choices = {"group", "batch"});
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);

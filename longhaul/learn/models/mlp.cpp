@@ -8,12 +8,14 @@ Result<ModelSpec> mlp_spec(const ModelConfig& config, const DataShape& data) {
   b.line("x = torch.flatten(x, 1)");
   std::int64_t width = features(data);
   int layer = 0;
+  using Start = SpecBuilder::Start;
+  const Start start = config.start == "he" ? Start::he_inputs : Start::torch_default;
   for (double units : config.hidden) {
-    b.linear("fc" + std::to_string(++layer), width, std::int64_t(units));
+    b.linear("fc" + std::to_string(++layer), width, std::int64_t(units), start);
     b.line("x = torch.relu(x)");
     width = std::int64_t(units);
   }
-  b.linear("fc" + std::to_string(++layer), width, outputs(data));
+  b.linear("fc" + std::to_string(++layer), width, outputs(data), start);
   return std::move(b).finish();
 }
 

@@ -12,7 +12,7 @@ namespace {
 const std::array kModels = {
     ModelEntry{"linear", "least squares", {"bias"}, linear_spec},
     ModelEntry{"logistic", "multinomial or binary logistic regression", {"bias"}, logistic_spec},
-    ModelEntry{"mlp", "fully connected layers with ReLU", {"hidden"}, mlp_spec},
+    ModelEntry{"mlp", "fully connected layers with ReLU", {"hidden", "start"}, mlp_spec},
     ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {}, lenet_spec},
     ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm"}, resnet20_spec},
     ModelEntry{"gpt",
@@ -22,7 +22,7 @@ const std::array kModels = {
     ModelEntry{"script", "your own: a TorchScript file", {"path"}, nullptr},
     ModelEntry{"phantom",
                "sizes without numbers: timing studies",
-               {"mbytes", "layers"},
+               {"mbytes", "shapes"},
                phantom_spec,
                true},
 };

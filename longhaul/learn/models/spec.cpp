@@ -32,7 +32,8 @@ void SpecBuilder::tensor(const std::string& name, std::vector<std::int64_t> shap
 }
 
 // torch_default is what torch::nn::Linear and Conv2d do: weight and bias uniform in
-// +-1/sqrt(fan_in). he_normal: He et al., "Delving deep into rectifiers" (2015), by fan_out.
+// +-1/sqrt(fan_in). he_normal: He et al., "Delving deep into rectifiers" (2015), by fan_out;
+// he_inputs: the same by fan_in, biases 0.
 void SpecBuilder::weight(const std::string& name, std::vector<std::int64_t> shape, bool bias,
                          Start start) {
   const std::int64_t out = shape.front();
@@ -50,8 +51,12 @@ void SpecBuilder::weight(const std::string& name, std::vector<std::int64_t> shap
     case Start::he_normal:
       tensor(name + ".weight", std::move(shape), normal, std::sqrt(2 / (double(out) * area)));
       break;
+    case Start::he_inputs:
+      tensor(name + ".weight", std::move(shape), normal, std::sqrt(2.0) * bound);
+      break;
   }
-  if (bias) tensor(name + ".bias", {out}, start == Start::zeros ? zeros : uniform, bound);
+  const bool no_bias = start == Start::zeros || start == Start::he_inputs;
+  if (bias) tensor(name + ".bias", {out}, no_bias ? zeros : uniform, bound);
 }
 
 void SpecBuilder::linear(const std::string& name, std::int64_t in, std::int64_t out, Start start,

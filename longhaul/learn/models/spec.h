@@ -42,7 +42,7 @@ class SpecBuilder {
  public:
   explicit SpecBuilder(std::string kind) { spec_.kind = std::move(kind); }
 
-  enum class Start : std::uint8_t { zeros, torch_default, he_normal };
+  enum class Start : std::uint8_t { zeros, torch_default, he_normal, he_inputs };
   // weight {out, in}, bias {out}
   void linear(const std::string& name, std::int64_t in, std::int64_t out,
               Start start = Start::torch_default, bool bias = true);

@@ -1,0 +1,260 @@
+// The numbers of the properties are those of docs/sync/staleness_lab.md; those of delays, held
+// updates and coherence themselves are tested in staleness/.
+#include "longhaul/sync/staleness_lab.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longhaul/sync/testing/one_node.h"
+#include "longhaul/sync/testing/test_job.h"
+#include "longhaul/transfer/reliable.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::Quadratic;
+using testing::TestJob;
+
+TestJob::Config lab_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
+  return {.sync = "staleness_lab",
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.rate = 0.1f}),
+          .stop = {.max_rounds = rounds, .report_every = 2}};
+}
+Setting late(std::int64_t s) { return {"max_delay", {s}}; }
+
+TEST(StalenessLab, Inv1_WithoutDelayItIsSynchronousSgd) {
+  TestJob job(lab_job(4, {late(0)}, 20));
+  bool differ = false;
+  job.after_event = [&] {
+    for (Rank rank = 1; rank < 4; ++rank)
+      differ |= job.node(rank).strategy().rounds_done() == job.node(0).strategy().rounds_done() &&
+                job.params(rank) != job.params(0);
+  };
+  job.run();
+  EXPECT_FALSE(differ);
+  TestJob::Config config = lab_job(4, {}, 20);
+  config.sync = "bsp";
+  TestJob bsp(config);
+  bsp.run();
+  ASSERT_EQ(job.finished.size(), 4u);
+  for (std::size_t i = 0; i < job.params(0).size(); ++i)
+    EXPECT_NEAR(job.params(3)[i], bsp.params(3)[i], 1e-5 * std::abs(bsp.params(3)[i]));
+}
+
+TEST(StalenessLab, Inv4_AllEndWithAllUpdates) {
+  // All gradients are those of the start: nothing is applied before the flush.
+  TestJob job(lab_job(3, {late(50), {"delays", {std::string("constant")}}}, 4));
+  const std::vector<float> start = job.params(0);
+  job.run();
+  ASSERT_EQ(job.finished.size(), 3u);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    double mean = 0;
+    for (Rank rank = 0; rank < 3; ++rank) mean += double(job.learner(rank).target(i)) / 3;
+    EXPECT_NEAR(job.params(1)[i], start[i] - 4 * 0.1 * (start[i] - mean), 1e-5);
+  }
+}
+
+TEST(StalenessLab, Inv5_RecordsNoMoreThanTheMostDelay) {
+  TestJob job(lab_job(3, {late(4)}, 30));
+  job.run();
+  double most = 0, sum = 0;
+  const auto& staleness = job.records[{1, "staleness"}];
+  for (const auto& [round, value] : staleness) most = std::max(most, value), sum += value;
+  EXPECT_LE(most, 4);
+  EXPECT_NEAR(sum / double(staleness.size()), 2, 0.5);
+}
+
+TEST(StalenessLab, Inv6_TheSumAtARateIsTheMeanAtWorkersTimesTheRate) {
+  TestJob::Config sum = lab_job(4, {late(3), {"scale", {std::string("sum")}}}, 12);
+  TestJob::Config mean = lab_job(4, {late(3)}, 12);
+  for (auto& learner : sum.learners) learner.rate = 0.015625f;
+  for (auto& learner : mean.learners) learner.rate = 4 * 0.015625f;
+  TestJob one(sum), two(mean);
+  one.run();
+  two.run();
+  EXPECT_EQ(one.params(2), two.params(2));
+  sum.settings.push_back({"optimizer", {std::string("adam")}});
+  mean.settings.push_back({"optimizer", {std::string("adam")}});
+  TestJob adam(sum), also(mean);
+  adam.run();
+  also.run();
+  for (std::size_t i = 0; i < adam.params(0).size(); ++i)
+    EXPECT_NEAR(adam.params(2)[i], also.params(2)[i], 1e-5 * std::abs(also.params(2)[i]) + 1e-6);
+}
+
+TEST(StalenessLab, Inv8_ASavedRunGoesOn) {
+  const std::vector<std::vector<Setting>> all = {
+      {late(3)},
+      {late(3), {"optimizer", {std::string("adam")}}, {"in_order", {true}}},
+      {late(2), {"compensation", {0.1}}, {"coherence_every", {std::int64_t{1}}}},
+      {late(5), {"drop_above", {std::int64_t{3}}}, {"rate_by_delay", {true}}, {"clip", {0.5}}}};
+  for (const auto& settings : all)
+    EXPECT_EQ(testing::changed_by_saving(lab_job(3, settings, 6)), "");
+}
+
+TEST(StalenessLab, Inv9_ATraceOfZerosIsNoDelay) {
+  const std::vector<Value> zeros = {Value{std::int64_t{5}}, Value{std::int64_t{0}}};
+  TestJob trace(lab_job(3, {{"delays", {std::string("trace")}}, {"histogram", {zeros}}}, 8));
+  TestJob none(lab_job(3, {late(0)}, 8));
+  trace.run();
+  none.run();
+  EXPECT_EQ(trace.params(0), none.params(0));
+}
+
+// eta lambda = 0.5 is above the limit of 0.347 for s = 4.
+TEST(StalenessLab, Inv10_ARunThatDivergesEndsWithThatResultAtAllWorkers) {
+  TestJob::Config config = lab_job(3, {late(4), {"delays", {std::string("constant")}}}, 100000);
+  for (auto& learner : config.learners) learner.rate = 0.5f;
+  TestJob job(config);
+  job.run(1000000);
+  EXPECT_EQ(job.finished.size(), 3u);
+  EXPECT_TRUE(job.failures.empty());
+  const Round last = job.node(0).strategy().rounds_done();
+  EXPECT_LT(last, 200u);
+  for (Rank rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(job.node(rank).strategy().rounds_done(), last);
+    EXPECT_NE(job.node(rank).strategy().diverged().find("the loss has grown from"),
+              std::string::npos);
+  }
+}
+
+TEST(StalenessLab, AWorkerThatIsNotFiniteEndsTheRunForAllInTheSameIteration) {
+  TestJob::Config config = lab_job(3, {late(1)}, 50);
+  config.learners[1].start = 3e38f;
+  config.learners[1].target = -3e38f;
+  TestJob job(config);
+  job.run();
+  EXPECT_EQ(job.finished.size(), 3u);
+  for (Rank rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(job.node(rank).strategy().rounds_done(), 1u);
+    EXPECT_NE(job.node(rank).strategy().diverged().find("site1 (rank 1)"), std::string::npos);
+  }
+}
+
+TEST(StalenessLab, StopsWithoutAWorkerAndNamesItAndTheIteration) {
+  TestJob job(lab_job(3, {late(1)}, 1000));
+  bool crashed = false;
+  job.after_event = [&] {
+    if (crashed || job.node(0).strategy().rounds_done() < 5) return;
+    crashed = true;
+    job.crash(2);
+  };
+  job.run();
+  EXPECT_TRUE(job.finished.empty());
+  for (Rank rank = 0; rank < 2; ++rank) {
+    EXPECT_NE(job.failures[rank].find("lost site2 (rank 2)"), std::string::npos);
+    EXPECT_NE(job.failures[rank].find("iteration "), std::string::npos);
+  }
+}
+
+// What each switch does to the first update that is late: all are 2 late, of one worker.
+TEST(StalenessLab, MitigationsChangeWhatTheySay) {
+  const auto moved = [](std::vector<Setting> more, Round rounds = 1) {
+    std::vector<Setting> settings = {late(2), {"delays", {std::string("constant")}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    TestJob::Config config = lab_job(1, settings, rounds);
+    config.learners[0] = {.slope = 0, .start = 10, .rate = 0.1f};
+    config.size = 1;
+    TestJob job(config);
+    job.run();
+    return 10 - job.params(0)[0];
+  };
+  EXPECT_FLOAT_EQ(moved({}), 1);
+  EXPECT_FLOAT_EQ(moved({{"rate_by_delay", {true}}}), 1.f / 3);
+  EXPECT_FLOAT_EQ(moved({{"clip", {0.25}}}), 0.25f);
+  EXPECT_FLOAT_EQ(moved({{"clip", {4.0}}}), 1);
+  EXPECT_FLOAT_EQ(moved({{"drop_above", {std::int64_t{1}}}}), 0);
+  EXPECT_FLOAT_EQ(moved({{"drop_above", {std::int64_t{2}}}}), 1);
+  // Two steps: the second from 9 if the first was in time, else from 10.
+  EXPECT_FLOAT_EQ(moved({{"cap", {std::int64_t{0}}}}, 2), 1.9f);
+  EXPECT_FLOAT_EQ(moved({{"cap", {std::int64_t{1}}}}, 2), 2);
+  EXPECT_FLOAT_EQ(moved({{"self_delay", {false}}}, 2), 1.9f);
+}
+
+TEST(StalenessLab, Inv7_CoherenceIsRecordedByTheFirstWorker) {
+  TestJob::Config config = lab_job(1, {late(0), {"coherence_every", {std::int64_t{3}}}}, 10);
+  TestJob job(config);
+  job.run();
+  const auto& mu = job.records[{0, "coherence"}];
+  ASSERT_EQ(mu.size(), 3u);  // of iterations 3, 6 and 9
+  for (const auto& [iteration, value] : mu) {
+    EXPECT_EQ(iteration % 3, 0u);
+    EXPECT_NEAR(value, 1 / (1 - 0.1), 1e-4);
+  }
+}
+
+TEST(StalenessLab, BadSettingsAreNamed) {
+  const testing::OneNode node(4);
+  const auto why = [&](StalenessLab::Config config) {
+    const Status status = StalenessLab::check(config, node.place);
+    return status ? "" : status.error().what;
+  };
+  EXPECT_EQ(why({}), "");
+  EXPECT_NE(why({.delays = "trace", .histogram = {0, 0}}).find("histogram"), std::string::npos);
+  EXPECT_NE(why({.optimizer = "adam", .compensation = 1}).find("\"sgd\""), std::string::npos);
+  EXPECT_NE(why({.drop_above = 4, .cap = 3}).find("cap = 3"), std::string::npos);
+}
+
+// Two nodes without a host: a peer that lies.
+struct LabNode : testing::OneNode {
+  explicit LabNode(Rank self) : OneNode(4, {}, Members{{"a"}, {"b"}}) {
+    place.self = self;
+    SyncParts parts;
+    parts.overlay = testing::everyone_to_everyone();
+    parts.transfer = std::make_unique<transfer::Reliable>(place);
+    parts.make_codec = [](bool) { return nullptr; };
+    parts.rate = 0.1;
+    lab = std::make_unique<StalenessLab>(StalenessLab::Config{}, std::move(parts), place);
+  }
+  std::unique_ptr<StalenessLab> lab;
+};
+
+class Liar final : public Machine {
+ public:
+  explicit Liar(const Place& place)
+      : channel_(place, {.stream = "updates", .limits = ChannelLimits::models(2, *place.layout)},
+                 std::make_unique<transfer::Reliable>(place), nullptr, nullptr,
+                 [](Rank, const StalenessHeader&, const ContentShape&) { return true; }) {
+    own(overlay_stand_in_, {0, "overlay"});
+    own(channel_, {1, "updates"});
+  }
+  void send(Round iteration, bool finite, Turn& turn) {
+    Turn below = within(channel_, turn);
+    const auto values = std::make_shared<const std::vector<float>>(4, 1.f);
+    channel_.send({0}, {.iteration = iteration, .is_finite = finite},
+                  VectorContent::values(values, {0, 4}), {}, below);
+  }
+
+ private:
+  Machine overlay_stand_in_;
+  VectorChannel<StalenessHeader> channel_;
+};
+
+TEST(StalenessLab, RefusesUpdatesThatCannotBeAndDropsThoseThatItHas) {
+  const auto answers = [](std::vector<std::pair<Round, bool>> sent) {
+    LabNode node(0), peer(1);
+    node.lab->on_start(node.turn);
+    node.lab->on_progress(node.turn);
+    Liar liar(peer.place);
+    std::string answer;
+    for (const auto& [iteration, finite] : sent) {
+      liar.send(iteration, finite, peer.turn);
+      for (const Send& send : peer.done<Send>()) {
+        const Status status =
+            node.lab->feed_message(1, send.message, send.message.machine, node.turn);
+        if (!status) answer = status.error().what;
+      }
+      peer.context.actions.clear();
+    }
+    return answer;
+  };
+  EXPECT_EQ(answers({{0, true}}), "");
+  EXPECT_EQ(answers({{0, true}, {0, true}}), "");
+  EXPECT_NE(answers({{1, true}}).find("which nobody can be in"), std::string::npos);
+  EXPECT_NE(answers({{0, false}}).find("no update of a worker"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace longhaul::sync
