@@ -51,13 +51,14 @@ NETWORKS = {
     "lan": ("[wan]\ndelay_ms = 0.5", 1000),
     "gaia-11, up 66 Mbit/s": ('[wan]\npreset = "gaia-11"', 66),
 }
-GAIA = 'kind = "gaia"\nT0 = {}\nDS = {}\nexchange = "{}"'
+GAIA = 'kind = "gaia"\nsignificance = {}\nstaleness = {}\nexchange = "{}"'
 KINDS = {
     "bsp": GAIA.format(0, 0, "direct"),
-    "gaia, T0 .05": GAIA.format(0.05, 1, "direct"),
-    "gaia, T0 .2": GAIA.format(0.2, 1, "direct"),
-    "gaia, T0 .05, gaia_hubs": GAIA.format(0.05, 1, "gaia_hubs"),
-    "gaia, T0 .05, peer_hubs": GAIA.format(0.05, 1, "peer_hubs"),
+    "gaia .05": GAIA.format(0.05, 0, "direct"),
+    "gaia .05, staleness 1": GAIA.format(0.05, 1, "direct"),
+    "gaia .2": GAIA.format(0.2, 0, "direct"),
+    "gaia .05, gaia_hubs": GAIA.format(0.05, 0, "gaia_hubs"),
+    "gaia .05, peer_hubs": GAIA.format(0.05, 0, "peer_hubs"),
     "bsp, gaia_hubs": GAIA.format(0, 0, "gaia_hubs"),
 }
 RATES = (0.03, 0.1, 0.3)

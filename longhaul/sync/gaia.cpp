@@ -16,8 +16,8 @@ constexpr Service kUpdates{.priority = 3}, kCuts{.priority = 5};
 constexpr std::uint32_t kUnreadModels = 2;
 
 // The reporter alone says when enough samples were used.
-StopConfig stop_of(StopConfig config, std::uint32_t DS) {
-  config.apart = DS + 2;
+StopConfig stop_of(StopConfig config, std::uint32_t staleness) {
+  config.apart = staleness + 2;
   config.reporter_counts = true;
   return config;
 }
@@ -37,7 +37,7 @@ std::optional<gaia::Groups> groups_of(const gaia::Config& config, const SyncPart
 
 // In lock-step nothing depends on time but a threshold that measures it.
 void adapt_gaia(const Settings& settings, SyncTraits& traits) {
-  const Setting* bound = settings.find("DS");
+  const Setting* bound = settings.find("staleness");
   const auto* clocks = bound ? std::get_if<std::int64_t>(&bound->value.data) : nullptr;
   if (clocks && *clocks == 0 && settings.text("threshold") != "bandwidth") traits.bits = Bits::rank;
 }
@@ -55,17 +55,17 @@ SyncEntry Gaia::entry() {
                   .when_lost = "the others agree on one base without it and go on"},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "up to (n-1) S, the significant",
-                  .waits_for = "the slowest, once DS ahead",
-                  .staleness = "DS clocks",
-                  .memory = "(3 + (DS+2) n) S at most",
+                  .waits_for = "the slowest, once s ahead",
+                  .staleness = "s clocks",
+                  .memory = "(3 + (s+2) n) S at most",
                   .when_lost = "S to some, once"},
                  {.variant = "hubs",
                   .settings = {{"exchange", {std::string("gaia_hubs")}}},
                   .rounds = "every H steps (1)",
                   .sent = "g-1 times; a hub h+2g-3 times",
-                  .waits_for = "the slowest, once DS ahead",
-                  .staleness = "DS clocks",
-                  .memory = "(3 + (DS+2) (g+h)) S at most",
+                  .waits_for = "the slowest, once s ahead",
+                  .staleness = "s clocks",
+                  .memory = "(3 + (s+2) (g+h)) S at most",
                   .when_lost = "S to all, once"}},
        .adapt = adapt_gaia});
 }
@@ -76,7 +76,7 @@ Gaia::Gaia(const Config& config, SyncParts parts, const Place& place)
       ranges_(parameter_ranges(*place.layout)),
       groups_(groups_of(config, parts, place)),
       final_(std::move(parts.overlay)),
-      stop_(stop_of(parts.stop, config.DS)),
+      stop_(stop_of(parts.stop, config.staleness)),
       coder_(place.phantom, parts.make_codec(false), nullptr),
       threshold_(config,
                  [share = parts.rate_share, steps = config.steps](std::uint64_t clock) {
@@ -107,9 +107,11 @@ Gaia::Gaia(const Config& config, SyncParts parts, const Place& place)
 }
 
 Status gaia::Config::check(const Config& config, const Place& place) {
-  if ((config.threshold == "ramp" || config.threshold == "bandwidth") && config.T1 < config.T0)
-    return invalid("[sync] T1: expected T0 at least, which is " + std::to_string(config.T0) +
-                   ", found " + std::to_string(config.T1));
+  if ((config.threshold == "ramp" || config.threshold == "bandwidth") &&
+      config.max_significance < config.significance)
+    return invalid("[sync] max_significance: expected significance at least, which is " +
+                   std::to_string(config.significance) + ", found " +
+                   std::to_string(config.max_significance));
   if (config.threshold == "list" && config.list.empty())
     return invalid("[sync] list: expected a value of T at least, found none");
   if (config.exchange != "direct") return check_groups(config, place);
@@ -179,7 +181,7 @@ bool Gaia::advance(Turn& turn) {
 // b, whatever of the next clock has come already.
 void Gaia::read_model(Turn& turn) {
   if (done_ > 0) turn.record("wait_s", done_ - 1, seconds(turn.now() - asked_));
-  base_.read(told_ + config_.DS, acc_, parameters(turn));
+  base_.read(told_ + config_.staleness, acc_, parameters(turn));
   phase_ = Phase::deciding;
   start_clock_ = base_.clock();
   start_samples_ = base_.samples();
@@ -339,7 +341,7 @@ std::string Gaia::waiting_for() const {
   if (phase_ == Phase::averaging) return final_.waiting_for();
   const bool waits = phase_ == Phase::draining || (phase_ == Phase::ready && is_led_too_far());
   if (!waits) return "";
-  const Round clock = phase_ == Phase::draining ? told_ : told_ - config_.DS;
+  const Round clock = phase_ == Phase::draining ? told_ : told_ - config_.staleness;
   std::vector<Rank> ranks;
   for (const gaia::Slot slot : base_.at_most(clock - 1)) ranks.push_back(routes_.slots.at(slot));
   const std::string text = list("clock " + std::to_string(clock) + " of ranks", ranks);

@@ -7,7 +7,8 @@
 //   as in the released code (github.com/kevinhsieh/non_iid_dml).
 //
 // With b the sum of all updates of complete clocks, inbox the updates of later ones (gaia/base.h),
-// and acc what was computed here and is not sent yet, clock t + 1 of a site is:
+// acc what was computed here and is not sent yet, and DS the setting `staleness`, clock t + 1 of a
+// site is:
 //   wait until every site has sent clock t - DS
 //   w <- b + inbox[.. t + DS] + acc
 //   acc <- acc + scale * (what `steps` local steps move w by)
@@ -76,7 +77,7 @@ class Gaia final : public Strategy {
 
   // --- gaia.cpp: the clocks of this site -------------------------------------------------------
   bool advance(Turn&);
-  bool is_led_too_far() const { return base_.slowest() + config_.DS < told_; }
+  bool is_led_too_far() const { return base_.slowest() + config_.staleness < told_; }
   void read_model(Turn&);
   void begin_clock(Turn&);
   void accumulate(Turn&);

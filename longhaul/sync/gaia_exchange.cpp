@@ -43,6 +43,10 @@ Result<bool> Gaia::admit_cut(Rank, const CutHeader& header, const ContentShape& 
       shape.kind == ContentKind::values && shape.range == place_.layout->parameters();
   if (is_report ? shape.kind != ContentKind::none : !is_base)
     return malformed("a base of another size, or a report with one");
+  // A complete clock has an update of this site in it.
+  if (header.clock > told_)
+    return malformed("clock " + std::to_string(header.clock) + " where this site has sent " +
+                     std::to_string(told_));
   return !is_settled_;
 }
 
@@ -83,7 +87,8 @@ void Gaia::receive_cut(Turn& turn) {
     if (header.epoch != epoch_ || is_settled_) continue;
     if (header.kind == CutHeader::Kind::report) {
       cut_.report(one->from, header.clock);
-    } else if (!offered_ || offered_->clock < header.clock) {
+    } else if (cut_.donor_of_reported() == one->from) {
+      // Of those that have reported, so nothing that another has sent can replace the donor's.
       offered_ = {one->from, header.clock, header.samples, one->content.values()};
     }
   }
@@ -157,9 +162,9 @@ Status Gaia::take(Rank from, const UpdateHeader& header, const VectorContent& co
   if (header.clock != base_.mirror(header.slot) + 1)
     return malformed("an update of clock " + std::to_string(header.clock) + " after clock " +
                      std::to_string(base_.mirror(header.slot)));
-  if (header.clock > told_ + config_.DS + 1)
+  if (header.clock > told_ + config_.staleness + 1)
     return malformed("an update of clock " + std::to_string(header.clock) +
-                     ", further ahead than DS allows");
+                     ", further ahead than [sync] staleness allows");
   if (is_clock) {
     base_.close(header.slot, header.clock, header.samples);
     return Ok{};
@@ -185,8 +190,10 @@ void Gaia::deliver(Turn& turn) {
     }
   }
   base_.advance();
-  // What may still wait for a peer: it has sent clock told_ - DS, and read as many before that.
-  while (!sent_.empty() && sent_.front().first + 2 * config_.DS + 3 < told_) sent_.pop_front();
+  // What may still wait for a peer: it has sent clock told_ - staleness, and read as many before
+  // that.
+  while (!sent_.empty() && sent_.front().first + 2 * config_.staleness + 3 < told_)
+    sent_.pop_front();
 }
 
 // Exact: nobody could keep what a codec loses of it.

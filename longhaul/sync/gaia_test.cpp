@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/core/channel_messages.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -16,7 +17,7 @@ using testing::TestJob;
 constexpr const char* kExchanges[] = {"direct", "gaia_hubs", "peer_hubs"};
 
 std::vector<Setting> gaia_settings(double T0, std::int64_t DS, std::string exchange = "direct") {
-  return {{"T0", {T0}}, {"DS", {DS}}, {"exchange", {std::move(exchange)}}};
+  return {{"significance", {T0}}, {"staleness", {DS}}, {"exchange", {std::move(exchange)}}};
 }
 
 TestJob::Config gaia_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
@@ -235,8 +236,9 @@ TEST(Gaia, BadSettingsAreRefusedWithTheKey) {
   };
   EXPECT_EQ(why({}), "");
   EXPECT_NE(why({{"exchange", {std::string("ring")}}}).find("exchange"), std::string::npos);
-  EXPECT_NE(why({{"threshold", {std::string("ramp")}}, {"T0", {0.5}}}).find("T1"),
-            std::string::npos);
+  EXPECT_NE(
+      why({{"threshold", {std::string("ramp")}}, {"significance", {0.5}}}).find("max_significance"),
+      std::string::npos);
   EXPECT_NE(
       why({{"threshold", {std::string("list")}}, {"list", {std::vector<Value>{}}}}).find("list"),
       std::string::npos);
@@ -355,6 +357,32 @@ void expect_conserved(std::uint64_t seed) {
     if (!lost.contains(rank)) live.push_back(rank);
   expect_ended(job, live, rounds);
   EXPECT_EQ(conservation.check(live[0], lost), "");
+}
+
+// A peer that claims a base which cannot be, as its clock has no update of the receiver.
+TEST(Gaia, AReportOfAClockThatCannotBeCompleteIsRefused) {
+  TestJob::Config config = gaia_job(4, gaia_settings(0.05, 1), 8);
+  TestJob job(config);
+  std::uint64_t events = 0;
+  std::string refused;
+  job.after_event = [&] {
+    if (++events == 40) job.crash(3);
+    if (gaia_at(job, 0).is_settled() || !refused.empty() || events < 40) return;
+    channel::Begin begin{.handle = 1};
+    for (const std::byte byte : to_wire(gaia::CutHeader{
+             .kind = gaia::CutHeader::Kind::report, .epoch = 1, .clock = 1000, .samples = 0}))
+      begin.header.push_back(std::uint8_t(byte));
+    Message message;
+    message.machine = Path().child(2).child(1);  // the strategy, its channel of bases
+    message.kind = channel::Begin::kKind;
+    message.head = Payload(share(to_wire(begin)));
+    const Status status = job.node(0).deliver(Time{0}, 1, message);
+    ASSERT_FALSE(status);
+    refused = status.error().what;
+  };
+  job.run();
+  EXPECT_NE(refused.find("clock 1000 where this site has sent"), std::string::npos) << refused;
+  expect_ended(job, {0, 1, 2}, 8);
 }
 
 TEST(Gaia, NothingIsLostOrCountedTwiceWhoeverIsLostWhen) {

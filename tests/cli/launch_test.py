@@ -201,7 +201,7 @@ class Same(Case):
         cases = [("direct", "fp16"), ("gaia_hubs", "fp32"), ("peer_hubs", "int8")]
         for exchange, codec in cases if ALL else cases[:1]:
             self.write(job_of(["tokyo", "lima", "oslo", "cairo", "quito"]))
-            sets = [word for key in ("sync.kind=gaia", "sync.DS=0", "sync.T0=0.1",
+            sets = [word for key in ("sync.kind=gaia", "sync.staleness=0", "sync.significance=0.1",
                                      f"sync.exchange={exchange}", f"codec.kind={codec}",
                                      "overlay.kind=direct", "stop.max_rounds=12")
                     for word in ("--set", key)]

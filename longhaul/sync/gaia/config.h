@@ -11,16 +11,16 @@ namespace longhaul::sync::gaia {
 
 // Times of learning are clocks: a clock is `steps` local steps and the exchange that follows them.
 struct Config {
-  double T0 = 0.01;
+  double significance = 0.01;
   std::string threshold = "inv_sqrt";
-  double T1 = 0.12;
+  double max_significance = 0.12;
   std::uint64_t ramp_clocks = 50000;
   std::vector<double> list = {0.05, 0.02, 0.01};
   std::uint64_t list_every = 500;
   double limit_mbps = 16.76;
   double abs_threshold = 0;
   std::uint64_t flush_every = 0;
-  std::uint32_t DS = 1;
+  std::uint32_t staleness = 1;
   std::uint32_t steps = 1;
   std::optional<double> scale = {};
   std::string exchange = "direct";
@@ -40,20 +40,23 @@ struct Config {
  private:
   template <class Self, class Visit>
   static void threshold_fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "T0",
-                .doc = "significance: an update is sent when it is larger than T times the "
-                       "parameter; T begins here",
+    visit(Field{.name = "significance",
+                .doc = "T0: an update is sent when it is larger than T times the parameter; T "
+                       "begins here",
                 .min = 0,
                 .max = 1e6},
-          self.T0);
+          self.significance);
     visit(Field{.name = "threshold",
                 .doc = "T at clock t = 1, 2, ...: T0 / sqrt(t); T0 times the learning rate's share "
                        "of [optimizer] rate; T0; a value of `list`; T0 to T1 along a ramp; T0 and "
                        "more while more than limit_mbps is sent",
                 .choices = {"inv_sqrt", "rate", "const", "list", "ramp", "bandwidth"}},
           self.threshold);
-    visit(Field{.name = "T1", .doc = "ramp: last T; bandwidth: largest", .min = 0, .max = 1e6},
-          self.T1);
+    visit(Field{.name = "max_significance",
+                .doc = "T1, the largest T of `ramp` and `bandwidth`",
+                .min = 0,
+                .max = 1e6},
+          self.max_significance);
     visit(Field{.name = "ramp_clocks", .doc = "ramp: clocks from T0 to T1", .min = 1, .max = 1e12},
           self.ramp_clocks);
     visit(Field{.name = "list", .doc = "list: the values of T, one after the other", .min = 0},
@@ -79,11 +82,11 @@ struct Config {
   }
   template <class Self, class Visit>
   static void exchange_fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "DS",
+    visit(Field{.name = "staleness",
                 .doc = "the most clocks that a site may lead the slowest one by when it begins the "
                        "next; 0: lock-step",
                 .max = 1000},
-          self.DS);
+          self.staleness);
     visit(Field{.name = "steps", .doc = "local steps of a clock", .min = 1}, self.steps);
     visit(
         Field{.name = "scale",

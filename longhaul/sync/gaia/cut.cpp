@@ -23,6 +23,10 @@ std::vector<Rank> Cut::missing() const {
 
 std::optional<Rank> Cut::donor() const {
   LH_CHECK(missing().empty());
+  return donor_of_reported();
+}
+
+std::optional<Rank> Cut::donor_of_reported() const {
   std::optional<Rank> donor;
   for (const auto& [rank, clock] : reports_)  // of equal clocks the lowest rank
     if (clock && (!donor || *clock > *reports_.at(*donor))) donor = rank;

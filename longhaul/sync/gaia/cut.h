@@ -25,6 +25,8 @@ class Cut {
   std::vector<Rank> missing() const;
   // When all have; nothing: no live site has a base.
   std::optional<Rank> donor() const;
+  // The donor, were those all that have reported.
+  std::optional<Rank> donor_of_reported() const;
   // Of the donor's base.
   Round clock() const;
   // Has this one another base than the donor's? Where bases are sums in one order, equal clocks are

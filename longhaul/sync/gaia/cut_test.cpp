@@ -31,6 +31,19 @@ TEST(GaiaCut, ABaseGoesToThoseWhoHaveAnother) {
   EXPECT_TRUE(cut.needs_base(2, true));
 }
 
+// Its base comes behind its own report, and may come before those of others.
+TEST(GaiaCut, WhoHasReportedLessIsNoDonorWhoeverElseReports) {
+  Cut cut;
+  cut.begin(1, {0, 1, 2});
+  EXPECT_FALSE(cut.donor_of_reported());
+  cut.report(1, 5);
+  EXPECT_EQ(cut.donor_of_reported(), 1u);
+  cut.report(2, 6);
+  EXPECT_EQ(cut.donor_of_reported(), 2u);
+  cut.report(0, 6);
+  EXPECT_EQ(cut.donor_of_reported(), 0u);
+}
+
 TEST(GaiaCut, ANewViewForgetsTheReportsBefore) {
   Cut cut;
   cut.begin(1, {0, 1});

@@ -8,7 +8,7 @@ namespace {
 Config with_schedule(std::string name, double T0) {
   Config config;
   config.threshold = std::move(name);
-  config.T0 = T0;
+  config.significance = T0;
   return config;
 }
 
@@ -46,7 +46,7 @@ TEST(GaiaThreshold, ConstStaysAndListGoesThroughItsValues) {
 // gaia.md invariant 13
 TEST(GaiaThreshold, RampIsLinearAndEndsAtT1) {
   Config config = with_schedule("ramp", 0.25);
-  config.T1 = 0.75;
+  config.max_significance = 0.75;
   config.ramp_clocks = 4;
   Threshold threshold(config);
   EXPECT_DOUBLE_EQ(threshold.next(1, 0), 0.375);
@@ -56,7 +56,7 @@ TEST(GaiaThreshold, RampIsLinearAndEndsAtT1) {
 
 TEST(GaiaThreshold, BandwidthRaisesTWhileTooMuchIsSent) {
   Config config = with_schedule("bandwidth", 0.01);
-  config.T1 = 0.022;
+  config.max_significance = 0.022;
   config.limit_mbps = 8;  // 1e6 bytes/s
   Threshold threshold(config);
   EXPECT_DOUBLE_EQ(threshold.next(1, 0), 0.01);
