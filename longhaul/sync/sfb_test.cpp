@@ -65,7 +65,7 @@ TEST(Sfb, WithoutStalenessIsTheMeanOfGradients) {
   }
 }
 
-// sfb.md 13: four workers with equal gradients move as one does, whose momentum moves once a step.
+// sfb.md 11: four workers with equal gradients move as one does, whose momentum moves once a step.
 TEST(Sfb, MomentumMovesOnceAClock) {
   TestJob::Config config = sfb_job(4, factors_by("full"), 12);
   config.learners.assign(4, config.learners[2]);
@@ -76,7 +76,7 @@ TEST(Sfb, MomentumMovesOnceAClock) {
   expect_near_values(job.params(1), {alone.params().begin(), alone.params().end()}, 1e-5);
 }
 
-// sfb.md 3, 7 and 12: hash_every = 1 compares all copies after every clock.
+// sfb.md 3, 7 and 10: hash_every = 1 compares all copies after every clock.
 TEST(Sfb, CopiesAreEqualWhateverTheOrderSpreadAndCodec) {
   for (const char* spread : {"full", "tree", "site"})
     for (const char* codec : {"fp32", "bf16", "int8"}) {
@@ -197,7 +197,7 @@ TEST(Sfb, WithStalenessAppliesEachGradientOnce) {
     EXPECT_NEAR(job.params(0)[i], 5.0 / 3 + double(i) * 1e-3, 0.1);
 }
 
-// sfb.md 10: a copy that has gone its own way is found at the next comparison.
+// sfb.md 9: a copy that has gone its own way is found at the next comparison.
 TEST(Sfb, CopiesThatDifferEndTheRun) {
   TestJob::Config config = sfb_job(3, factors_by("full"), 20);
   config.settings[2].value = {std::int64_t(4)};
