@@ -23,8 +23,8 @@ class Strategy : public Machine {
   virtual Round rounds_done() const = 0;
   // May a node that was declared lost come back with a new incarnation?
   virtual bool lets_return() const { return false; }
-  // Asked after the end: how the run diverged, in a sentence; "": it did not. That is a result (exit
-  // code 1), to which all nodes came together, not a failure.
+  // Asked after the end: how the run diverged, in a sentence; "": it did not. That is a result
+  // (exit code 1), to which all nodes came together, not a failure.
   virtual std::string diverged() const { return ""; }
   // Whom and what it waits for; "" while it computes or after its end.
   virtual std::string waiting_for() const = 0;

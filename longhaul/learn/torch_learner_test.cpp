@@ -279,6 +279,20 @@ TEST(TorchLearner, ScoreJudgesAnotherModelOnTheNextBatchAndKeepsItsOwn) {
   }
 }
 
+TEST(TorchLearner, AFixedGradientIsOfTheFirstSamplesAndReadsNoBatch) {
+  auto learner = make(mlp_parts(sgd(0.1, 0.9)));
+  take(*learner, LocalStep{});
+  const StepResult first = take(*learner, FixedGradient{.samples = 7});
+  EXPECT_EQ(first.samples, 7u);
+  const std::vector<float> gradient = copy(learner->grads());
+  const double ahead = take(*learner, Score{}).loss;
+  EXPECT_EQ(take(*learner, FixedGradient{.samples = 7}).loss, first.loss);
+  EXPECT_EQ(copy(learner->grads()), gradient);
+  EXPECT_EQ(take(*learner, LocalStep{}).loss, ahead);
+  take(*learner, FixedGradient{.samples = 7});
+  EXPECT_NE(copy(learner->grads()), gradient);
+}
+
 TEST(TorchLearner, ResetOptimizerForgetsMomentum) {
   const LearnerParts parts = mlp_parts(sgd(0.1, 0.9));
   auto learner = make(parts);

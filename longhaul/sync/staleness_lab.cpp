@@ -208,8 +208,7 @@ void StalenessLab::note_coherence(Turn& turn) {
 
 // u = update of the gradient; to all others
 void StalenessLab::send_update(const Computed& computed, Turn& turn) {
-  std::vector<float> u =
-      rule_.update(turn.grads().first(parameter_count(turn.place())), rate());
+  std::vector<float> u = rule_.update(turn.grads().first(parameter_count(turn.place())), rate());
   StalenessHeader header{.iteration = iteration_,
                          .is_finite = all_finite(u) && std::abs(computed.loss) <= 1e300,
                          .samples = computed.samples};

@@ -60,7 +60,10 @@ SERVED = [
     ("fedat", ["steps=3", "tiers=2"], 200),
     ("fedgsync", ["steps=3", "groups=2"], 200),
 ]
+# One with a fixed number of workers ends without one of them.
+FIXED = [("staleness_lab", [], 1000000)]
 if not ALL:
+    FIXED = []
     AGREED = [case for case in AGREED if case[0] in ("esync", "nbsync")]
     SERVED = [case for case in SERVED if case[0] in ("asp", "fedgsync")]
 
@@ -109,6 +112,14 @@ class Losses(launch_test.Case):
         for kind, keys, rounds in SERVED:
             with self.subTest(kind=kind):
                 self.expect_others_go_on("lima", "server", kind, keys, rounds)
+
+    def test_without_a_worker_it_stops_and_names_it(self):
+        for kind, keys, rounds in FIXED:
+            with self.subTest(kind=kind):
+                code, text, _ = self.kill_in("lima", "server", kind, keys, rounds)
+                self.assertEqual(code, 3, text)
+                self.assertIn("lost lima (rank 1)", text)
+                self.assertIn("iteration ", text)
 
     def test_without_its_server_the_run_ends_with_code_3_and_its_name(self):
         for kind, keys, _ in SERVED:

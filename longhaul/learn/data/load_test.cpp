@@ -275,6 +275,28 @@ TEST(Synthetic, ATeacherIsRefusedForRegression) {
   EXPECT_THAT(refused.error().what, HasSubstr("teacher = true"));
 }
 
+TEST(Synthetic, ClustersAndScaleAreOfSamplesAroundMeans) {
+  SyntheticOptions options;
+  options.shape.sample = {3};
+  options.shape.outputs = 2;
+  options.samples = 12;
+  options.noise = 0;
+  options.clusters = 3;
+  const DataSet data = make_synthetic(options);
+  EXPECT_EQ(data.labels, (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}));
+  const auto row = [&](const DataSet& of, int i) {
+    return std::vector<float>(of.features.begin() + 3 * i, of.features.begin() + 3 * i + 3);
+  };
+  EXPECT_EQ(row(data, 1), row(data, 7));
+  EXPECT_NE(row(data, 0), row(data, 1));
+  options.scale = 0.5;
+  EXPECT_FLOAT_EQ(make_synthetic(options).features[4], 0.5f * data.features[4]);
+  DataConfig config = config_of("synthetic");
+  config.teacher = true;
+  config.clusters = 4;
+  EXPECT_THAT(load_data(config).error().what, HasSubstr("clusters"));
+}
+
 TEST(Synthetic, ATeacherLabelsWhatItSees) {
   SyntheticOptions options;
   options.shape.sample = {20};

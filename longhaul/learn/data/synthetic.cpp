@@ -94,7 +94,8 @@ DataSet make_synthetic(const SyntheticOptions& options) {
     if (classes) data.labels.push_back(std::int64_t(turn / clusters));
     for (std::size_t j = 0; j < width; ++j) {
       const double normal = random.normal();
-      data.features.push_back(float(classes ? options.scale * (mean[j] + options.noise * normal) : normal));
+      data.features.push_back(
+          float(classes ? options.scale * (mean[j] + options.noise * normal) : normal));
     }
     for (std::size_t i = 0; !classes && i < outputs; ++i) {
       double target = means[i][width] + options.noise * random.normal();

@@ -57,6 +57,15 @@ TEST(Models, HaveTheParametersThatThePapersCount) {
   EXPECT_EQ(parameters({.kind = "phantom", .mbytes = 44.7}, kMnist), 11'175'000u);
 }
 
+TEST(Models, AnMlpMayStartByTheRuleOfHe) {
+  const ModelSpec he = spec({.kind = "mlp", .hidden = {64}, .start = "he"}, kRows);
+  const ModelSpec torch = spec({.kind = "mlp", .hidden = {64}}, kRows);
+  EXPECT_EQ(he.tensors[0].init, TensorSpec::Init::normal);
+  EXPECT_DOUBLE_EQ(he.tensors[0].scale, std::sqrt(2.0 / double(he.tensors[0].shape[1])));
+  EXPECT_EQ(he.tensors[1].init, TensorSpec::Init::zeros);
+  EXPECT_EQ(torch.tensors[0].init, TensorSpec::Init::uniform);
+}
+
 TEST(Models, NameTheirLayersParametersFirst) {
   const auto layout = layout_of(spec({.kind = "resnet20", .norm = "batch"}, kCifar));
   EXPECT_EQ(layout->layers().front().name, "conv1.weight");
