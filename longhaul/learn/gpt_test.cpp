@@ -82,9 +82,9 @@ TEST(Gpt, GradientIsThatOfTheLoss) {
     for (std::uint64_t i = 0; i < layer.range.length; ++i)
       square += double(gradient[layer.range.offset + i]) * gradient[layer.range.offset + i];
     ASSERT_GT(square, 0) << layer.name;
-    const double step = 0.03 / std::sqrt(square);
-    const double slope = (at(step) - at(-step)) / (2 * step);
-    EXPECT_NEAR(slope / square, 1, 0.05) << layer.name << ", |g| = " << std::sqrt(square);
+    const double step = 0.03 / std::sqrt(square), grown = at(step) - at(-step);
+    // 2e-6: what rounding leaves of the loss.
+    EXPECT_NEAR(grown, 2 * step * square, 0.03 * (2 * step * square) + 2e-6) << layer.name;
   }
 }
 
@@ -122,7 +122,7 @@ TEST(Gpt, LearnsWhatRepeats) {
     auto learner = gpt_learner(parts);
     const double begin = loss_of(*learner, Score{});
     EXPECT_NEAR(begin, std::log(256.0), 0.1);
-    for (int i = 0; i < 300; ++i) loss_of(*learner, LocalStep{});
+    for (int i = 0; i < 150; ++i) loss_of(*learner, LocalStep{});
     auto scorer = make_scorer(parts.model, parts.data);
     ASSERT_TRUE(scorer);
     const auto score = (*scorer)->score(learner->params());
