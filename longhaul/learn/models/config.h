@@ -20,7 +20,7 @@ struct ModelConfig {
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(kind, .doc = "which model: see docs/models.md");
     LONGHAUL_FIELD(hidden, .doc = "mlp: units of each hidden layer", .max = 65536);
-    LONGHAUL_FIELD(bias, .doc = "linear, logistic: is there an intercept?");
+    LONGHAUL_FIELD(bias, .doc = "linear, logistic: with an intercept");
     LONGHAUL_FIELD(norm, .doc = "resnet20: GroupNorm, or BatchNorm with synchronised statistics",
                    .choices = {"group", "batch"});
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);
