@@ -133,8 +133,9 @@ struct DataConfig {
 
   template <class Self, class Visit>
   static void division(Self& self, Visit& visit) {
-    LONGHAUL_FIELD(partition, .doc = "which site holds which sample: see docs/data.md",
-                   .choices = {"iid", "dirichlet", "shards", "by_label", "sizes", "blocks", "local"});
+    LONGHAUL_FIELD(
+        partition, .doc = "which site holds which sample: see docs/data.md",
+        .choices = {"iid", "dirichlet", "shards", "by_label", "sizes", "blocks", "local"});
     LONGHAUL_FIELD(alpha, .doc = "dirichlet: the smaller, the less alike the sites", .max = 1e6,
                    .positive = true);
     LONGHAUL_FIELD(shards, .doc = "shards: pieces of the samples sorted by label that a site gets",

@@ -23,7 +23,7 @@ struct ModelConfig {
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(kind, .doc = "which model: see docs/models.md");
     LONGHAUL_FIELD(hidden, .doc = "mlp: units of each hidden layer", .max = 65536);
-    LONGHAUL_FIELD(bias, .doc = "linear, logistic: is there an intercept?");
+    LONGHAUL_FIELD(bias, .doc = "linear, logistic: with an intercept");
     LONGHAUL_FIELD(start,
                    .doc =
                        "mlp: initial parameters; torch: as torch.nn.Linear; he: weights "
