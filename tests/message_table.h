@@ -21,6 +21,7 @@
 #include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
+#include "longhaul/sync/skewscout/headers.h"
 #include "longhaul/sync/ssp.h"
 #include "longhaul/sync/state_transfer.h"
 #include "longhaul/transfer/dgt/messages.h"
@@ -58,6 +59,8 @@ void for_each_message(Visit&& visit) {
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
+  family("sync/skewscout",
+         MessageList<sync::skewscout::TravelHeader, sync::skewscout::NoteHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

@@ -18,6 +18,7 @@
 #include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/shadowsync.h"
+#include "longhaul/sync/skewscout.h"
 #include "longhaul/sync/sparse_loco.h"
 #include "longhaul/sync/ssp.h"
 
@@ -46,6 +47,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     DsSync::entry,
     ShadowSync::entry,
     Gaia::entry,
+    SkewScout::entry,
 };
 // clang-format on
 

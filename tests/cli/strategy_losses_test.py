@@ -43,6 +43,8 @@ AGREED = [
     ("shadowsync", ["mode=foreground", "steps=3"], 200, "server"),
     ("gaia", [], 600, "server"),
     ("gaia", ["exchange=gaia_hubs"], 600, "server"),
+    ("skewscout", ["travel_every=20"], 600, "server"),
+    ("skewscout", ["strategy=fedavg", "grid=[3]", "travel_every=20"], 200, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [

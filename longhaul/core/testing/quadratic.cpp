@@ -1,5 +1,7 @@
 #include "longhaul/core/testing/quadratic.h"
 
+#include <cmath>
+
 #include "longhaul/base/overloaded.h"
 
 namespace longhaul::testing {
@@ -69,11 +71,18 @@ Result<StepResult> Quadratic::step(const Work& work) {
                    std::fill(velocity_.begin(), velocity_.end(), 0.f);
                    result.samples = 0;
                  },
+                 [&](const Score& w) {  // by its distance from the target, 1 there
+                   const std::vector<float> own = params_;
+                   if (w.model) params_ = *w.model;
+                   result.loss = gradient(g);
+                   params_ = own;
+                   result.samples = 1000;
+                   result.accuracy = std::exp(-result.loss);
+                 },
                  [&](const auto&) { result.samples = 0; },
              },
              work);
-  if (std::holds_alternative<SufficientFactors>(work) || std::holds_alternative<LocalSolve>(work) ||
-      std::holds_alternative<Score>(work))
+  if (std::holds_alternative<SufficientFactors>(work) || std::holds_alternative<LocalSolve>(work))
     return invalid("the quadratic learner has no such kind of work");
   return result;
 }
