@@ -26,6 +26,7 @@
 #include "longhaul/sync/sfb/headers.h"
 #include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
+#include "longhaul/sync/skewscout/headers.h"
 #include "longhaul/sync/ssp.h"
 #include "longhaul/sync/staleness_lab.h"
 #include "longhaul/sync/state_transfer.h"
@@ -71,6 +72,8 @@ void for_each_message(Visit&& visit) {
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
   family("sync/sfb", MessageList<sync::sfb::FactorsHeader, sync::sfb::ControlHeader>{});
+  family("sync/skewscout",
+         MessageList<sync::skewscout::TravelHeader, sync::skewscout::NoteHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});
 }
 

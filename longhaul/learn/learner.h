@@ -39,8 +39,9 @@ struct LearnerParts {
 //   FixedGradient
 //     of the first samples of the shard, in the order of the shard; running statistics stay.
 //   Score
-//     on the next batch, which stays the next step's batch; running statistics are those of the
-//     scored model. Without a model: the learner's own.
+//     a given model on 500 samples of the shard, the same each time, and at least 10 of each class
+//     that it has; running statistics are those of the scored model. Without a model: the
+//     learner's own on the next batch, which stays the next step's batch.
 // An Error for work the model cannot do, for torch's own errors and when a CUDA device fails.
 //
 // Threads: any thread, one call at a time; the bits do not depend on which.

@@ -1,5 +1,8 @@
 #include "longhaul/learn/torch_learner.h"
 
+#include <algorithm>
+#include <map>
+
 #include "longhaul/base/rng.h"
 #include "longhaul/learn/loss.h"
 #include "longhaul/learn/solve.h"
@@ -9,7 +12,26 @@
 namespace longhaul::learn {
 namespace {
 
-constexpr std::uint32_t kDropout = 1;  // Stream::range of a model's own random numbers
+// Stream::range: a model's own random numbers; the samples that models are scored on.
+constexpr std::uint32_t kDropout = 1, kProbe = 2;
+// Of them, and of each class that the node holds.
+constexpr std::size_t kProbeSamples = 500, kProbeOfClass = 10;
+
+// The first samples of a permutation of the shard that is drawn by (seed, node), and as many of
+// those behind them as bring each class to its least.
+std::vector<std::uint32_t> probe_samples(const LearnerParts& parts) {
+  std::vector<std::uint32_t> order = parts.shard, samples;
+  Random(parts.seed, {Purpose::batches, 0, parts.origin, kProbe}).shuffle(std::span(order));
+  const bool has_classes = parts.data->shape.task == Task::classification;
+  std::map<std::int64_t, std::size_t> of_class;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    std::size_t* count = has_classes ? &of_class[parts.data->labels[order[i]]] : nullptr;
+    if (i >= kProbeSamples && (!count || *count >= kProbeOfClass)) continue;
+    if (count) ++*count;
+    samples.push_back(order[i]);
+  }
+  return samples;
+}
 
 at::Tensor trained(const at::Tensor& flat, const Layout& layout) {
   return flat.narrow(0, 0, std::int64_t(layout.parameters().length));
@@ -183,7 +205,8 @@ Result<StepResult> TorchLearner::take(const Score& work) {
   flat_.upload_params();
   const at::Tensor own = flat_.params().clone();
   if (work.model) flat_.params().copy_(from_host(*work.model));
-  const Batch batch = batches_.peek().to(device_);
+  const Batch batch =
+      (work.model ? gather(*parts_.data, probe_samples(parts_)) : batches_.peek()).to(device_);
   const at::Tensor output = net_.forward(batch.input, false);
   StepResult result = about(batch);
   result.exhausted = false;

@@ -49,12 +49,12 @@ void FedAvg::begin_round(Turn& turn) {
   if (resetting_) {
     turn.compute(ResetOptimizer{});
   } else {
-    turn.compute(local_step(turn), config_.steps);
+    turn.compute(local_step(turn), steps_);
   }
 }
 
 void FedAvg::on_computed(const Computed& computed, Turn& turn) {
-  if (std::exchange(resetting_, false)) return turn.compute(local_step(turn), config_.steps);
+  if (std::exchange(resetting_, false)) return turn.compute(local_step(turn), steps_);
   // ubar <- sum n_k u_k / sum n_k
   double n_k = double(computed.shard_size);
   if (config_.weights == "equal" || n_k == 0) n_k = 1;  // 0: a learner that does not tell
@@ -69,7 +69,7 @@ void FedAvg::use_mean(std::span<float> ubar, Turn& turn) {
 
 void FedAvg::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(local_, resetting_);
+  ar(local_, resetting_, steps_);
 }
 
 }  // namespace longhaul::sync

@@ -7,10 +7,11 @@
 //   Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 1 (FedOpt).
 #include "longhaul/sync/local_update.h"
 #include "longhaul/sync/synchronous.h"
+#include "longhaul/sync/tunable.h"
 
 namespace longhaul::sync {
 
-class FedAvg : public Synchronous {
+class FedAvg : public Synchronous, public Tunable {
  public:
   static SyncEntry entry();
   struct Config {
@@ -39,10 +40,16 @@ class FedAvg : public Synchronous {
 
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
+  // Tunable: the steps of the rounds that follow.
+  void tune(double steps) override { steps_ = std::uint32_t(steps); }
+  bool needs_agreement() const override { return true; }
+  double exchanges() const override { return double(rounds_done()); }
 
  protected:
   FedAvg(const SyncEntry& said, const Config& config, SyncParts parts)
-      : Synchronous(said, std::move(parts), config.min_sites), config_(config) {}
+      : Synchronous(said, std::move(parts), config.min_sites),
+        config_(config),
+        steps_(config.steps) {}
   // What a local step of the round is; asked while x_k = X.
   virtual Work local_step(Turn&) const { return LocalStep{}; }
   void begin_round(Turn&) override;
@@ -55,6 +62,7 @@ class FedAvg : public Synchronous {
   }
 
   const Config config_;
+  std::uint32_t steps_;  // of the next round
   LocalUpdate local_;
   bool resetting_ = false;
 };

@@ -224,6 +224,8 @@ void Gaia::accumulate(Turn& turn) {
     fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
 }
 
+double Gaia::exchanges() const { return exchanges_; }
+
 double Gaia::sent_rate(const Turn& turn) const {
   const double time = seconds(turn.now() - told_at_);
   return time > 0 ? double(sent_bytes_) / time : 0;
@@ -354,7 +356,7 @@ void Gaia::state(Archive& ar) {
   ar(phase_, done_, told_, start_, acc_, base_, clock_samples_, start_samples_, start_clock_);
   ar(asked_, told_at_, sent_bytes_, has_entered_, epoch_, live_, is_settled_, cut_, lost_clock_,
      offered_);
-  ar(flow_clocks_, sent_, threshold_);
+  ar(flow_clocks_, sent_, threshold_, exchanges_);
   coder_.state(ar);
   if (ar.loading() && has_entered_ && !ar.failed()) routes_ = routes(live_);
 }

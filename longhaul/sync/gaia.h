@@ -25,10 +25,11 @@
 #include "longhaul/sync/gaia/routes.h"
 #include "longhaul/sync/gaia/threshold.h"
 #include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/tunable.h"
 
 namespace longhaul::sync {
 
-class Gaia final : public Strategy {
+class Gaia final : public Strategy, public Tunable {
  public:
   static SyncEntry entry();
   using Config = gaia::Config;
@@ -43,6 +44,10 @@ class Gaia final : public Strategy {
   Round rounds_done() const override { return done_; }
   std::string waiting_for() const override;
   void state(Archive&) override;
+  // Tunable: the significance T0.
+  void tune(double significance) override { threshold_.set_significance(significance); }
+  bool needs_agreement() const override { return false; }
+  double exchanges() const override;
 
   // For tests, from outside.
   const gaia::Base& base() const { return base_; }
@@ -128,6 +133,7 @@ class Gaia final : public Strategy {
   Round start_clock_ = 0;
   Time asked_{0}, told_at_{0};
   std::uint64_t sent_bytes_ = 0;  // of updates, since told_at_
+  double exchanges_ = 0;          // sent since the start, in whole models to all others
 
   bool has_entered_ = false;  // its first view
   Epoch epoch_ = 0;

@@ -223,7 +223,11 @@ void Gaia::send_update(const gaia::Flow& flow, UpdateHeader header, VectorConten
   if (flow.to.empty()) return;
   header.epoch = epoch_;
   header.slot = flow.as;
-  sent_bytes_ += content.shape().size * flow.to.size();
+  const std::uint64_t bytes = content.shape().size * flow.to.size();
+  const std::uint64_t whole =
+      sizeof(float) * place_.layout->parameters().length * (live_.size() - 1);
+  sent_bytes_ += bytes;
+  exchanges_ += double(bytes) / double(whole);
   Turn below = within(*updates_, turn);
   sent_.emplace_back(header.clock, updates_->send(flow.to, header, std::move(content), {}, below));
 }

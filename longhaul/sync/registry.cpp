@@ -22,6 +22,7 @@
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/sfb.h"
 #include "longhaul/sync/shadowsync.h"
+#include "longhaul/sync/skewscout.h"
 #include "longhaul/sync/sparse_loco.h"
 #include "longhaul/sync/ssp.h"
 #include "longhaul/sync/staleness_lab.h"
@@ -56,6 +57,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     PowerSgd::entry,
     Gadmm::entry,
     Lag::entry,
+    SkewScout::entry,
 };
 // clang-format on
 

@@ -50,6 +50,8 @@ AGREED = [
     ("gadmm", ["send=quantised", "chain=strides", "chain_every=5"], 600, "server"),
     ("lag", [], 600, "server"),
     ("lag", ["rule=always"], 600, "server"),
+    ("skewscout", ["travel_every=20"], 600, "server"),
+    ("skewscout", ["strategy=fedavg", "grid=[3]", "travel_every=20"], 200, "server"),
 ]
 # A strategy with a server of its own ends with it.
 SERVED = [

@@ -1,6 +1,7 @@
 #include "longhaul/core/testing/quadratic.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "longhaul/base/overloaded.h"
 
@@ -133,6 +134,14 @@ Result<StepResult> Quadratic::step(const Work& work) {
                    std::fill(velocity_.begin(), velocity_.end(), 0.f);
                    result.samples = 0;
                  },
+                 [&](const Score& w) {  // by its distance from the target, 1 there
+                   const std::vector<float> own = params_;
+                   if (w.model) params_ = *w.model;
+                   result.loss = gradient(g);
+                   params_ = own;
+                   result.samples = 1000;
+                   result.accuracy = std::exp(-result.loss);
+                 },
                  [&](const LocalSolve& w) { solve(w, result); },
                  [&](const FullGradient& w) { value_at(w.at, w.summed, result); },
                  [&](const auto&) { result.samples = 0; },
@@ -140,7 +149,7 @@ Result<StepResult> Quadratic::step(const Work& work) {
              work);
   const auto* wanted = std::get_if<SufficientFactors>(&work);
   const bool none = wanted && !wanted->layers.empty() && result.factors.empty();
-  if (none || std::holds_alternative<Score>(work) || std::holds_alternative<Infer>(work))
+  if (none || std::holds_alternative<Infer>(work))
     return invalid("the quadratic learner has no such kind of work");
   return result;
 }

@@ -14,7 +14,7 @@ class Threshold {
   // The learning rate's share of its first value, at a clock from 1 on. Null: 1.
   using RateFactor = std::function<double(std::uint64_t clock)>;
   explicit Threshold(const Config& config, RateFactor factor = {})
-      : config_(config), factor_(std::move(factor)) {}
+      : config_(config), factor_(std::move(factor)), significance_(config.significance) {}
 
   // Does this clock send all that was not sent, significant or not?
   bool flushes(std::uint64_t clock) const {
@@ -23,11 +23,14 @@ class Threshold {
   // T at a clock, from 1 on; asked once for each, in order. `sent_rate`: bytes per second that this
   // site has sent since the clock before; of `bandwidth` alone.
   double next(std::uint64_t clock, double sent_rate);
-  void state(Archive& ar) { ar(more_); }
+  // T0 from here on.
+  void set_significance(double significance) { significance_ = significance; }
+  void state(Archive& ar) { ar(more_, significance_); }
 
  private:
   const Config config_;
   const RateFactor factor_;
+  double significance_;
   double more_ = 0;  // bandwidth: what is added to T0
 };
 

@@ -1,0 +1,57 @@
+#pragma once
+// What one travel of models has measured, as the scout adds it up; and who visits whom. A function
+// of the set of reports: their order, and a report that comes twice, change nothing.
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/core/types.h"
+
+namespace longhaul::sync::skewscout {
+
+// The host of the k-th of K live sites at a travel, by number: (k + 1 + (m mod (K - 1))) mod K. No
+// site hosts itself, each hosts one visitor, and within K - 1 travels every ordered pair has met.
+// K >= 2. Ours.
+std::uint32_t host_of(std::uint32_t k, Round travel, std::uint32_t sites);
+
+// Of samples that a model was asked about.
+struct Score {
+  std::uint64_t correct = 0, samples = 0;
+  bool is_finite = true;  // its loss
+  double accuracy() const { return samples ? double(correct) / double(samples) : 0; }
+  void state(Archive& ar) { ar(correct, samples, is_finite); }
+};
+
+class Tally {
+ public:
+  struct Measured {
+    // Mean over the sites of max(0, accuracy at home - accuracy at the host); 1 where a score is
+    // not finite.
+    double accuracy_loss = 0;
+    double cost = 0;  // what was sent, as a share of what bsp sends in as many steps
+  };
+
+  // A site's own model on its own samples; since the travel before it has sent so much in so many
+  // steps (sync/tunable.h).
+  void home(Rank site, Score, double exchanges, std::uint64_t steps);
+  // The model of a site on its host's samples.
+  void visit(Rank site, Score);
+  // Of these sites, whose reports are not here yet.
+  std::vector<Rank> missing(const std::vector<Rank>& sites) const;
+  // Nothing: no pair has a score of any sample.
+  std::optional<Measured> measured() const;
+  void state(Archive& ar) { ar(homes_, visits_); }
+
+ private:
+  struct Home {
+    Score score;
+    double exchanges = 0;
+    std::uint64_t steps = 0;
+    void state(Archive& ar) { ar(score, exchanges, steps); }
+  };
+  std::map<Rank, Home> homes_;
+  std::map<Rank, Score> visits_;
+};
+
+}  // namespace longhaul::sync::skewscout

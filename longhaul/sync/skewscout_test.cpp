@@ -1,0 +1,170 @@
+#include "longhaul/sync/skewscout.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::TestJob;
+
+std::vector<Setting> scout_settings(std::string strategy, std::vector<double> grid,
+                                    std::vector<std::string> with = {}) {
+  std::vector<Value> values, settings;
+  for (const double value : grid) values.push_back({value});
+  for (std::string& text : with) settings.push_back({std::move(text)});
+  return {{"strategy", {std::move(strategy)}},
+          {"grid", {std::move(values)}},
+          {"with", {std::move(settings)}},
+          {"travel_every", {std::int64_t(4)}},
+          {"announce", {std::int64_t(1)}}};
+}
+
+TestJob::Config scout_job(std::uint32_t n, std::string sync, std::vector<Setting> settings,
+                          Round rounds) {
+  return {.sync = std::move(sync),
+          .settings = std::move(settings),
+          .learners = testing::learners(n, {.slope = 0.3f, .rate = 0.1f, .buffers = 2}),
+          .stop = {.max_rounds = rounds, .report_every = 3}};
+}
+
+const SkewScout& scout_at(TestJob& job, Rank rank) {
+  return dynamic_cast<const SkewScout&>(job.node(rank).strategy());
+}
+
+void expect_trained(TestJob& job, const std::vector<Rank>& live, Round rounds) {
+  EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+  for (const Rank rank : live) {
+    ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+    EXPECT_EQ(job.node(rank).strategy().rounds_done(), rounds);
+    EXPECT_EQ(job.params(rank), job.params(live[0])) << rank;
+  }
+}
+
+// skewscout.md invariant 5: visitors leave no trace.
+TEST(SkewScout, WithOneValueInTheGridTheModelIsThatOfTheStrategyAlone) {
+  TestJob alone(
+      scout_job(4, "gaia", {{"significance", {0.05}}, {"staleness", {std::int64_t(0)}}}, 20));
+  alone.run();
+  TestJob scouted(scout_job(4, "skewscout", scout_settings("gaia", {0.05}, {"staleness = 0"}), 20));
+  scouted.run();
+  expect_trained(scouted, {0, 1, 2, 3}, 20);
+  EXPECT_EQ(scouted.params(2), alone.params(2));
+  EXPECT_GE(scout_at(scouted, 0).travels_done(), 4u);
+
+  TestJob fedavg(scout_job(3, "fedavg", {{"steps", {std::int64_t(3)}}}, 6));
+  fedavg.run();
+  TestJob tuned(scout_job(3, "skewscout", scout_settings("fedavg", {3}), 6));
+  tuned.run();
+  expect_trained(tuned, {0, 1, 2}, 6);
+  EXPECT_EQ(tuned.params(1), fedavg.params(1));
+}
+
+// Learners with one target: no model is worse abroad.
+TEST(SkewScout, LoosensWhereDataAreAlikeAndTightensWhereTheyAreNot) {
+  for (const bool alike : {true, false}) {
+    for (const char* strategy : {"gaia", "fedavg"}) {
+      SCOPED_TRACE(std::string(strategy) + (alike ? ", alike" : ", skewed"));
+      const bool is_gaia = std::string(strategy) == "gaia";
+      auto settings = scout_settings(
+          strategy, is_gaia ? std::vector<double>{0.001, 0.01, 0.1} : std::vector<double>{1, 2, 4});
+      settings.push_back({"start", {std::int64_t(1)}});
+      TestJob::Config config = scout_job(4, "skewscout", settings, 40);
+      if (alike)
+        for (auto& learner : config.learners) learner = config.learners[0];
+      TestJob job(config);
+      job.run();
+      expect_trained(job, {0, 1, 2, 3}, 40);
+      for (Rank rank = 0; rank < 4; ++rank)
+        EXPECT_EQ(scout_at(job, rank).index(), alike ? 2u : 0u) << rank;
+      const auto& losses = job.records.at({0, "accuracy_loss"});
+      ASSERT_FALSE(losses.empty());
+      for (const auto& [travel, loss] : losses)
+        alike ? EXPECT_NEAR(loss, 0, 1e-2) : EXPECT_GT(loss, 0.05);
+    }
+  }
+}
+
+// skewscout.md invariant 9
+TEST(SkewScout, AllRoundsOfFedavgJoinSitesWithAsManySteps) {
+  TestJob::Config config = scout_job(5, "skewscout", scout_settings("fedavg", {1, 2, 3, 5}), 30);
+  for (auto& learner : config.learners) learner = config.learners[0];
+  config.takes = [](Rank rank) { return int(rank) * 7; };
+  TestJob job(config);
+  std::map<Round, std::set<std::uint64_t>> steps;  // of a site that has done so many rounds
+  std::map<Rank, Round> before;
+  job.after_event = [&] {
+    for (Rank rank = 0; rank < 5; ++rank) {
+      const Round done = job.node(rank).strategy().rounds_done();
+      if (std::exchange(before[rank], done) != done) steps[done].insert(job.steps[rank]);
+    }
+  };
+  job.run();
+  expect_trained(job, {0, 1, 2, 3, 4}, 30);
+  std::set<std::uint64_t> different;
+  for (const auto& [round, of] : steps) {
+    EXPECT_EQ(of.size(), 1u) << round;
+    different.insert(*of.begin());
+  }
+  EXPECT_EQ(scout_at(job, 3).index(), 3u) << "the number of steps has changed on the way";
+}
+
+TEST(SkewScout, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (const char* strategy : {"gaia", "fedavg"}) {
+    TestJob::Config config = scout_job(3, "skewscout", scout_settings(strategy, {1, 2}), 5);
+    config.takes = [](Rank rank) { return int(rank) * 3; };
+    EXPECT_EQ(testing::changed_by_saving(config), "") << strategy;
+  }
+}
+
+// The travel is void; the next live site is the scout.
+TEST(SkewScout, TravelsGoOnWhoeverIsLostWhen) {
+  for (const char* strategy : {"gaia", "fedavg"}) {
+    for (const Rank lost : {0u, 2u}) {
+      for (std::uint64_t at = 20; at < 260; at += 40) {
+        SCOPED_TRACE(std::string(strategy) + ", rank " + std::to_string(lost) + " at " +
+                     std::to_string(at));
+        TestJob::Config config = scout_job(4, "skewscout", scout_settings(strategy, {2, 3}), 30);
+        config.takes = [](Rank rank) { return int(rank) * 5; };
+        TestJob job(config);
+        std::uint64_t events = 0;
+        job.after_event = [&] {
+          if (++events == at) job.crash(lost);
+        };
+        job.run();
+        std::vector<Rank> live = {0, 1, 2, 3};
+        std::erase(live, lost);
+        expect_trained(job, live, 30);
+        EXPECT_GE(scout_at(job, live[0]).travels_done(), 4u);
+        for (const Rank rank : live)
+          EXPECT_EQ(scout_at(job, rank).index(), scout_at(job, live[0]).index());
+      }
+    }
+  }
+}
+
+TEST(SkewScout, BadSettingsAreRefusedWithTheKey) {
+  const auto why = [](std::vector<Setting> settings) {
+    Place place;
+    place.members = std::make_shared<const Members>(Members{{"a"}, {"b"}});
+    place.layout = Layout::flat(4);
+    const auto made = SkewScout::make({"sync", "job.toml", 1, std::move(settings)}, {}, place);
+    return made ? std::string() : made.error().what;
+  };
+  const auto with = [](const char* text) { return Value{std::vector<Value>{{std::string(text)}}}; };
+  EXPECT_NE(why({{"strategy", {std::string("bsp")}}}).find("strategy"), std::string::npos);
+  EXPECT_NE(why({{"start", {std::int64_t(7)}}}).find("[sync] start"), std::string::npos);
+  EXPECT_NE(why({{"with", with("significance = 0.1")}}).find("grid"), std::string::npos);
+  EXPECT_NE(why({{"with", with("staleness")}}).find("key = value"), std::string::npos);
+  EXPECT_NE(why({{"strategy", {std::string("fedavg")}}, {"with", with("fraction = 0.5")}})
+                .find("fraction = 1"),
+            std::string::npos);
+  EXPECT_NE(why({{"strategy", {std::string("fedavg")}}, {"grid", {std::vector<Value>{{0.5}}}}})
+                .find("[sync] grid"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace longhaul::sync
