@@ -58,7 +58,7 @@ constexpr std::uint64_t kResults = 4;
 // docs/focus.md, invariant 8: for any order of messages, with duplicates.
 TEST(Querier, TheUnionForAnyOrderWithDuplicates) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Asking asking(kSites);
     asking.ask({.cls = 3, .window = kAlways});
     EXPECT_EQ(asking.sent[Query::kKind], int(kSites));
