@@ -51,7 +51,7 @@ struct Asking {
   bool ended = false;
 };
 
-constexpr Interval kAlways{0, 1'000'000};
+constexpr Interval kWindow{0, 1'000'000};
 constexpr Rank kSites = 3;
 constexpr std::uint64_t kResults = 4;
 
@@ -60,7 +60,7 @@ TEST(Querier, TheUnionForAnyOrderWithDuplicates) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Asking asking(kSites);
-    asking.ask({.cls = 3, .window = kAlways});
+    asking.ask({.cls = 3, .window = kWindow});
     EXPECT_EQ(asking.sent[Query::kKind], int(kSites));
     std::vector<std::pair<Rank, std::uint64_t>> order;  // site, result; kResults: its end
     for (int twice = 0; twice < 2; ++twice)
@@ -75,7 +75,7 @@ TEST(Querier, TheUnionForAnyOrderWithDuplicates) {
           EXPECT_TRUE(asking.querier.take(site, End{.results = kResults, .gaps = {}}, t));
         } else {
           Found found{.number = number, .clusters = {}};
-          found.clusters.push_back({number, 1, {kAlways}});
+          found.clusters.push_back({number, 1, {kWindow}});
           EXPECT_TRUE(asking.querier.take(site, found, t));
         }
       });
@@ -92,7 +92,7 @@ TEST(Querier, TheUnionForAnyOrderWithDuplicates) {
 
 TEST(Querier, ASilentSiteIsMissingAfterTheTimeoutAndTheOthersAnswer) {
   Asking asking(2);
-  asking.ask({.cls = 3, .window = kAlways});
+  asking.ask({.cls = 3, .window = kWindow});
   asking.now = 4s;
   asking.turn([&](Turn& t) { EXPECT_TRUE(asking.querier.take(0, End{.asof = 7, .gaps = {}}, t)); });
   asking.now = 9s;
@@ -108,10 +108,10 @@ TEST(Querier, ASilentSiteIsMissingAfterTheTimeoutAndTheOthersAnswer) {
 
 TEST(Querier, TheLimitEndsAQueryAndCancelsIt) {
   Asking asking(2);
-  asking.ask({.cls = 3, .window = kAlways, .limit = 2});
+  asking.ask({.cls = 3, .window = kWindow, .limit = 2});
   Found found{.clusters = {}};
   for (std::uint64_t cluster = 0; cluster < 3; ++cluster)
-    found.clusters.push_back({cluster, 1, {kAlways}});
+    found.clusters.push_back({cluster, 1, {kWindow}});
   asking.turn([&](Turn& t) { EXPECT_TRUE(asking.querier.take(1, found, t)); });
   ASSERT_TRUE(asking.ended);
   EXPECT_EQ(asking.answers.front().clusters.size(), 2u);
@@ -124,7 +124,7 @@ TEST(Querier, TheLimitEndsAQueryAndCancelsIt) {
 TEST(Querier, WhatNobodyAskedOrRunsFarAheadIsRefused) {
   Asking asking(2);
   asking.turn([&](Turn& t) { EXPECT_FALSE(asking.querier.take(1, Found{.clusters = {}}, t)); });
-  asking.ask({.cls = 3, .window = kAlways});
+  asking.ask({.cls = 3, .window = kWindow});
   asking.turn([&](Turn& t) {
     EXPECT_FALSE(asking.querier.take(1, Found{.number = 1 << 20, .clusters = {}}, t));
   });
@@ -138,9 +138,9 @@ TEST(Querier, BadRequestsAndTooManyAreRefusedWithAReason) {
   asking.ask({.cls = 3, .window = {5, 4}});
   EXPECT_EQ(asking.answers.back().why, "the window ends before it begins");
   asking.ended = false;
-  for (std::size_t i = 0; i < Querier::kMostOpen; ++i) asking.ask({.cls = 1, .window = kAlways});
+  for (std::size_t i = 0; i < Querier::kMostOpen; ++i) asking.ask({.cls = 1, .window = kWindow});
   EXPECT_FALSE(asking.ended);
-  asking.ask({.cls = 1, .window = kAlways});
+  asking.ask({.cls = 1, .window = kWindow});
   EXPECT_EQ(asking.answers.back().kind, Answer::Kind::refused);
 }
 
