@@ -241,7 +241,7 @@ TEST(FocusQueries, AQueryThatFollowsHearsOfLaterClustersUntilItIsCancelled) {
 }
 
 TEST(FocusLosses, ALostSiteIsNamedAndTheOthersAnswer) {
-  for (const Time crash : {Time(5s), Time(10s + 60ms)}) {  // before the query, and during it
+  for (const Time crash : {Time(5s), Time(10s + 10ms)}) {  // before the query, and during it
     Sites sites(3);
     sites.stream(1, 240);
     sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = crash});
@@ -259,25 +259,13 @@ TEST(FocusLosses, ALostSiteIsNamedAndTheOthersAnswer) {
   }
 }
 
-// Two sites: the one that is left has no majority and stays in the view of two.
-TEST(FocusLosses, WithoutAMajorityTheTimeoutEndsTheQuery) {
-  Sites sites(2);
-  sites.stream(1, 120);
-  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 1, .at = 5s});
-  const auto asked = sites.ask(0, 10s, {.cls = 0});
-  sites.run(60s);
-  ASSERT_TRUE(sites.answer(asked).last);
-  EXPECT_EQ(sites.answer(asked).last->missing.size(), 1u);
-  EXPECT_EQ(sites.answer(asked).ended, 30s);
-}
-
 TEST(FocusLosses, WhatALostVerifierOwesIsCheckedByTheSiteItself) {
   Config config = Sites::small();
   config.gt_place = "hub";  // site 0
   Sites sites(3, config);
   sites.stream(1, 240);
   const auto asked = sites.ask(1, 10s, {.cls = 0});
-  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 0, .at = 10s + 120ms});
+  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 0, .at = 10s + 20ms});
   sites.run(60s);
   ASSERT_TRUE(sites.answer(asked).last);
   EXPECT_EQ(sites.answer(asked).last->missing.size(), 1u);
@@ -285,7 +273,7 @@ TEST(FocusLosses, WhatALostVerifierOwesIsCheckedByTheSiteItself) {
   others.merge(expected(sites, 2, 0));
   for (const auto& [cluster, count] : others)
     EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
-  EXPECT_GT(sites.node(2).counters().accurate, 0u);
+  EXPECT_GT(sites.node(1).counters().accurate + sites.node(2).counters().accurate, 0u);
 }
 
 TEST(FocusLosses, ACrashedSiteComesBackWithWhatItHadAcknowledged) {

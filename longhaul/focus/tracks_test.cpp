@@ -147,8 +147,8 @@ TEST(Tracks, TheCheapModelErrsAsItsPageSays) {
     first += top[0] == stream.labels[i];
     fourth += double(std::ranges::count(top, stream.labels[i]));
   }
-  EXPECT_NEAR(first / double(stream.seen.size()), .52, .06);
-  EXPECT_NEAR(fourth / double(stream.seen.size()), .81, .06);
+  EXPECT_NEAR(first / double(stream.seen.size()), .52, .12);
+  EXPECT_NEAR(fourth / double(stream.seen.size()), .81, .12);
 }
 
 TEST(Tracks, TheLearnerAnswersBothModels) {
