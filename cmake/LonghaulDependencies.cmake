@@ -13,7 +13,7 @@ mark_as_advanced(asio_INCLUDE_DIR)
 
 if(LONGHAUL_TORCH)
   find_package(CLI11 REQUIRED)
-  find_package(Httplib REQUIRED)  # cmake/FindHttplib.cmake; seen by longhaul/run/focus/api.cpp alone
+  find_package(Httplib REQUIRED)  # cmake/FindHttplib.cmake; seen by longhaul/run/focus alone
   find_package(Torch REQUIRED)
 endif()
 if(BUILD_TESTING)

@@ -139,8 +139,11 @@ Status write_svg(const std::string& file, const run::SitePlan& plan) {
 }
 
 void print_job(const run::Job& job) {
-  fmt::print("{}: {} rounds of {} samples at most, scored every {} rounds\n", job.job.name,
-             job.stop.max_rounds, run::samples_per_round(job), run::report_every(job));
+  if (job.focus)
+    fmt::print("{}: an index of growing data (docs/focus.md)\n", job.job.name);
+  else
+    fmt::print("{}: {} rounds of {} samples at most, scored every {} rounds\n", job.job.name,
+               job.stop.max_rounds, run::samples_per_round(job), run::report_every(job));
   print_settings(job);
   fmt::print("\nNetwork\n{}", wan_text(job.network));
   print_members(job);
@@ -150,6 +153,10 @@ void print_job(const run::Job& job) {
 int explain_job(const ExplainArgs& args) {
   auto job = run::load_job(args.name, args.overrides);
   if (!job) return print_error(job.error());
+  if (job->focus && args.plan())
+    return print_error(
+        invalid(args.name + ": has [focus]; --mbytes, --json and --svg are of a training's plan"));
+  if (job->focus) return print_job(*job), kDone;
   const bool silent = args.json || args.svg == "-";
   const auto table = silent && args.mbytes ? Result<run::PartitionTable>(run::PartitionTable{})
                                            : run::partition_table(*job);

@@ -181,9 +181,12 @@ void FocusNode::on_step(const StepResult& result, Turn& turn) {
   const bool accurate =
       last_ == Running::check || config_.at_ingest == NodeConfig::AtIngest::accurate;
   (accurate ? counters_.accurate : counters_.cheap) += result.samples;
-  for (const float value : result.outputs)
+  for (const float value : result.outputs) {
     if (!std::isfinite(value))
       return turn.fail(not_finite("a model answered a number that is not finite"));
+    if (accurate && (value < 0 || value >= float(config_.index.classes)))
+      return turn.fail("the accurate model answered a class that the job does not have");
+  }
   if (last_ == Running::check)
     verifier_.verdicts(result.outputs, turn);
   else

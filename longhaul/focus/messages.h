@@ -10,7 +10,7 @@ inline constexpr double kMaxListed = 1000;
 // What a user looks for: objects of a class within a window.
 struct Wanted {
   std::uint32_t cls = 0;
-  Interval window;
+  Interval window = {};
   std::uint32_t limit = 0;  // clusters that are enough; 0: all
   bool follow = false;      // goes on with clusters that appear later, until it is cancelled
   LONGHAUL_FIELDS(cls, window, limit, follow)

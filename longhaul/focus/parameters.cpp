@@ -8,7 +8,7 @@
 namespace longhaul::focus {
 namespace {
 
-struct Members {  // of a cluster: all, and by class
+struct ClusterMembers {  // of a cluster: all, and by class
   std::uint32_t representative = 0;
   std::uint64_t count = 0;
   std::map<std::uint32_t, std::uint64_t> by_class;
@@ -28,7 +28,7 @@ Estimate estimate(const IndexConfig& config, std::span<const Seen> seen,
                   std::span<const std::uint32_t> labels, std::uint64_t least) {
   LH_CHECK(seen.size() == labels.size());
   Index index(config);
-  std::vector<Members> clusters;
+  std::vector<ClusterMembers> clusters;
   std::map<std::uint32_t, std::uint64_t> objects;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const auto added = index.add(seen[i], 0, {});
@@ -46,7 +46,7 @@ Estimate estimate(const IndexConfig& config, std::span<const Seen> seen,
     std::uint64_t returned = 0, right = 0;
     const auto posted = index.postings().of(index.posted_under(cls));
     for (const Postings::Posting& posting : posted) {
-      Members& cluster = clusters[posting.cluster];
+      ClusterMembers& cluster = clusters[posting.cluster];
       if (cluster.representative != cls) continue;
       returned += cluster.count;
       right += cluster.by_class[cls];

@@ -51,9 +51,11 @@ TEST(Parameters, WhatIsChosenReachesTheTargetsAndIsNotDominated) {
     ASSERT_TRUE(one) << one.error().what;
     EXPECT_GE(one->estimate.recall, targets.recall);
     EXPECT_GE(one->estimate.precision, targets.precision);
-    for (const Point& other : points)
-      if (other.estimate.recall >= targets.recall && other.estimate.precision >= targets.precision)
-        EXPECT_FALSE(dominates(other, *one)) << policy;
+    for (const Point& other : points) {
+      const bool reaches =
+          other.estimate.recall >= targets.recall && other.estimate.precision >= targets.precision;
+      EXPECT_FALSE(reaches && dominates(other, *one)) << policy;
+    }
     chosen[policy] = *one;
   }
   EXPECT_LE(chosen["opt_ingest"].ingest_s, chosen["balance"].ingest_s);

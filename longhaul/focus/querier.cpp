@@ -66,7 +66,8 @@ Status Querier::take(Rank from, const Found& found, Turn& turn) {
   const std::uint32_t limit = open->wanted.limit;
   if (limit > 0 && answer.clusters.size() > limit - open->clusters)
     answer.clusters.resize(limit - open->clusters);
-  open->clusters += answer.clusters.size();
+  open->clusters += std::uint64_t(std::count_if(answer.clusters.begin(), answer.clusters.end(),
+                                                [](const auto& one) { return one.count > 0; }));
   if (!answer.clusters.empty()) turn.reply(open->client, to_wire(answer), false);
   advance(open_.find(found.query), turn);
   return Ok{};

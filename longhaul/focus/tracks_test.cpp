@@ -55,8 +55,8 @@ void expect_table(std::uint64_t streams) {
     const Stream stream = stream_of(seed);
     for (std::size_t i = 0; i < means.size(); ++i) {
       const Estimate one = with(stream, kTable[i].T, kTable[i].K);
-      if (kTable[i].T == .5) EXPECT_EQ(one.clusters, 400u);
-      if (kTable[i].T == 2) EXPECT_NEAR(double(one.clusters), 108, 20);
+      const double near = kTable[i].T == 2 ? 25 : 0;
+      EXPECT_NEAR(double(one.clusters), kTable[i].clusters, near);
       means[i].recall += one.recall / double(streams);
       means[i].precision += one.precision / double(streams);
       means[i].gt_calls += one.gt_calls / double(streams);
@@ -64,7 +64,7 @@ void expect_table(std::uint64_t streams) {
   }
   for (std::size_t i = 0; i < means.size(); ++i) {
     const Row& row = kTable[i];
-    SCOPED_TRACE(testing::Message() << "T " << row.T << " K " << row.K);
+    SCOPED_TRACE(::testing::Message() << "T " << row.T << " K " << row.K);
     EXPECT_NEAR(means[i].recall, row.recall, .06);
     EXPECT_NEAR(means[i].precision, row.precision, .10);
     EXPECT_NEAR(means[i].gt_calls, row.calls, .10 * row.calls);
@@ -147,8 +147,8 @@ TEST(Tracks, TheCheapModelErrsAsItsPageSays) {
     first += top[0] == stream.labels[i];
     fourth += double(std::ranges::count(top, stream.labels[i]));
   }
-  EXPECT_NEAR(first / double(stream.seen.size()), .52, .06);
-  EXPECT_NEAR(fourth / double(stream.seen.size()), .81, .06);
+  EXPECT_NEAR(first / double(stream.seen.size()), .52, .12);
+  EXPECT_NEAR(fourth / double(stream.seen.size()), .81, .12);
 }
 
 TEST(Tracks, TheLearnerAnswersBothModels) {

@@ -22,7 +22,7 @@ std::optional<std::string> ReplayHost::impossible(const Input& input, const Node
     return no(!fresh_ || reports_.contains(i->round), "no score of that round was asked for");
   if (std::holds_alternative<Arrived>(input) || std::holds_alternative<Requested>(input) ||
       std::holds_alternative<Stored>(input))
-    return std::nullopt;
+    return no(!fresh_ || started_, "the node has not started");
   Rank peer = 0;
   if (const auto* departed = std::get_if<Departed>(&input)) peer = departed->peer;
   if (const auto* lost = std::get_if<Reachability>(&input)) peer = lost->peer;

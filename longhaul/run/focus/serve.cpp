@@ -19,6 +19,28 @@
 namespace longhaul::run {
 namespace {
 
+// What may change while an index is continued: all that does not make the index.
+Status follow_job(const std::string& folder, const Job& job) {
+  if (!std::filesystem::exists(folder + "/job.toml")) return Ok{};
+  auto before = job_of_run(folder);
+  if (!before) return before.error();
+  if (!before->focus) return Ok{};  // RunFolder says so
+  focus::Config& then = *before->focus;
+  const focus::Config& now = *job.focus;
+  then.gt_version = now.gt_version;
+  then.gt_batch = now.gt_batch;
+  then.gt_place = now.gt_place;
+  then.hub = now.hub;
+  then.thumb_kb = now.thumb_kb;
+  then.queue_items = now.queue_items;
+  then.answer_timeout_s = now.answer_timeout_s;
+  then.duration_s = now.duration_s;
+  then.objects = now.objects;
+  before->queries = job.queries;
+  if (difference(*before, job)) return Ok{};  // RunFolder names it
+  return write_atomically(folder + "/job.toml", to_toml(job));
+}
+
 class ServingSite {
  public:
   static Result<std::unique_ptr<ServingSite>> make(const Job&, const ServeOptions&,
@@ -51,6 +73,7 @@ class ServingSite {
   std::unique_ptr<LogWriter> log_;
   std::unique_ptr<QueryApi> api_;
   std::uint16_t port_ = 0;
+  std::optional<Error> api_failure_;
 };
 
 Result<std::unique_ptr<ServingSite>> ServingSite::make(const Job& job, const ServeOptions& options,
@@ -91,6 +114,7 @@ Status ServingSite::build(std::vector<net::Address> addresses) {
   learner_ = focus_learner(job_, *config);
   made_ = std::make_unique<focus::FocusNode>(*config);
   strategy_ = made_.get();
+  if (!options_.force) LH_TRY(follow_job(options_.folder, job_));
   auto folder =
       RunFolder::open(options_.folder, job_,
                       options_.force ? ExistingFolder::force : ExistingFolder::resume_or_begin);
@@ -117,7 +141,7 @@ net::EventLoop::Observer ServingSite::observer() {
           .on_append = [this](const Append& append) { log_->append(append); },
           .on_reply = [this](const Reply& reply) { api_->reply(reply); },
           .on_tick = [this] { tick(); },
-          .stop = [this] { return interrupted() || log_->failure(); }};
+          .stop = [this] { return interrupted() || log_->failure() || api_failure_; }};
 }
 
 // Users may ask once all sites are connected.
@@ -136,7 +160,7 @@ void ServingSite::tick() {
   const Time now = loop_->counters().time;
   if (now == Time{0}) return;  // not all are connected
   if (!announced_)
-    if (const Status can = announce(); !can && options_.note) options_.note(can.error().what);
+    if (const Status can = announce(); !can) api_failure_ = can.error();
   if (auto items = source_->due(now + source_ahead_); !items.empty())
     loop_->give(Arrived{std::move(items)});
   api_->set_status(to_json(summary()).dump());
@@ -164,6 +188,7 @@ Result<ServeSummary> ServingSite::run() {
   const auto failure = log_->failure();
   log_.reset();  // what was appended is written
   if (failure) return *failure;
+  if (api_failure_) return *api_failure_;
   if (!ended && !done.interrupted) return ended.error();
   return done;
 }
