@@ -63,7 +63,6 @@ void for_each_message(Visit&& visit) {
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
   family("sync/selmcast", MessageList<sync::selmcast::Header>{});
-  family("sync/selmcast", MessageList<sync::SelmcastHeader>{});
   family("sync/staleness_lab", MessageList<sync::StalenessHeader>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("selmcast_ssp", sync::selmcast::SspPlanning::Messages{});

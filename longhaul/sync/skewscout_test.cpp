@@ -81,8 +81,10 @@ TEST(SkewScout, LoosensWhereDataAreAlikeAndTightensWhereTheyAreNot) {
         EXPECT_EQ(scout_at(job, rank).index(), alike ? 2u : 0u) << rank;
       const auto& losses = job.records.at({0, "accuracy_loss"});
       ASSERT_FALSE(losses.empty());
-      for (const auto& [travel, loss] : losses)
-        alike ? EXPECT_NEAR(loss, 0, 1e-2) : EXPECT_GT(loss, 0.05);
+      for (const auto& [travel, loss] : losses) {
+        EXPECT_LT(std::abs(loss), alike ? 1e-2 : 10) << travel;
+        EXPECT_GT(loss, alike ? -1e-2 : 0.05) << travel;
+      }
     }
   }
 }

@@ -45,8 +45,8 @@ TEST(LowRank, ColumnsOfPBecomeOrthonormal) {
   two.orthonormalise(p);
   double dots[2][2] = {};
   for (std::size_t i = 0; i < 6; ++i)
-    for (int a = 0; a < 2; ++a)
-      for (int b = 0; b < 2; ++b) dots[a][b] += double(p[2 * i + a]) * double(p[2 * i + b]);
+    for (std::size_t a = 0; a < 2; ++a)
+      for (std::size_t b = 0; b < 2; ++b) dots[a][b] += double(p[2 * i + a]) * double(p[2 * i + b]);
   EXPECT_NEAR(dots[0][0], 1, 1e-6);
   EXPECT_NEAR(dots[1][1], 1, 1e-6);
   EXPECT_NEAR(dots[0][1], 0, 1e-6);
