@@ -24,6 +24,7 @@ SyncParts parts() {
       testing::everyone_to_everyone(), std::make_unique<outer::None>(outer::NoneConfig{}), {}};
   parts.transfer = std::make_unique<transfer::Reliable>(one_worker());
   parts.make_transfer = [] { return std::make_unique<transfer::Reliable>(one_worker()); };
+  parts.rate = 0.1;
   parts.make_codec = [](bool) { return std::make_unique<codec::Fp32>(); };
   return parts;
 }

@@ -74,6 +74,7 @@ class SkewScout final : public Strategy {
 
   // For tests, from outside.
   std::uint32_t index() const { return index_; }
+  std::uint64_t steps() const { return steps_; }  // of the tuned strategy, here
   Round travels_done() const { return answered_; }
   const Strategy& tuned() const { return *tuned_; }
 
