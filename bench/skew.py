@@ -6,8 +6,8 @@
 
 LeNet on MNIST over five sites, 100 Mbit/s and 60 ms between each two, batch 20. Each strategy on
 labels that are shuffled and on labels of which each site holds two. All take the same number of
-local steps; prints the accuracy of the final model, bytes between sites, and for skewscout the value
-it ends with.
+local steps; prints the accuracy of the final model, bytes between sites, and for skewscout the
+value it ends with.
 """
 import argparse
 import json
