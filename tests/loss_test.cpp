@@ -12,9 +12,6 @@ struct Loss : ::testing::TestWithParam<Variant<OverlayEntry>> {};
 INSTANTIATE_TEST_SUITE_P(Overlay, Loss, ::testing::ValuesIn(tried_overlays()),
                          [](const auto& info) { return info.param.name(); });
 
-// Strategies that declare that they stop say so in their first word.
-bool goes_on(const SyncEntry& sync) { return !sync.traits.when_lost.starts_with("stops"); }
-
 // A strategy that talks to a server by itself ends with it, unless all workers have the last model.
 bool ends_with_its_server(const JobSpec& spec) {
   const Rank server = spec.server_apart ? spec.workers : 0;
