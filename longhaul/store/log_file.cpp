@@ -87,7 +87,12 @@ Status LogFile::append(std::span<const Record> records) {
     if (!written) break;
     sqlite3_reset(insert.get());
     sqlite3_bind_int64(insert.get(), 1, std::int64_t(record.number));
-    sqlite3_bind_blob64(insert.get(), 2, record.bytes->data(), record.bytes->size(), SQLITE_STATIC);
+    // Without bytes data() may be null, which SQLite would take for NULL.
+    if (record.bytes->empty())
+      sqlite3_bind_zeroblob(insert.get(), 2, 0);
+    else
+      sqlite3_bind_blob64(insert.get(), 2, record.bytes->data(), record.bytes->size(),
+                          SQLITE_STATIC);
     if (sqlite3_step(insert.get()) != SQLITE_DONE) written = failed("write the log");
   }
   if (written) written = execute("COMMIT");

@@ -34,7 +34,8 @@ std::string text(const Bytes& record) {
 }
 std::vector<std::string> texts(const LogFile& log) {
   std::vector<std::string> all;
-  for (const Bytes& record : *log.records()) all.push_back(text(record));
+  const auto records = log.records();
+  for (const Bytes& record : *records) all.push_back(text(record));
   return all;
 }
 
