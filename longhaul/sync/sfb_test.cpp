@@ -7,32 +7,18 @@
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/codec/registry.h"
 #include "longhaul/sync/registry.h"
-#include "longhaul/sync/testing/test_job.h"
+#include "longhaul/sync/testing/sfb_job.h"
 
 namespace longhaul::sync {
 namespace {
 
+using testing::factors_by;
+using testing::kFactorIn;
+using testing::kFactorOut;
+using testing::kFactorSize;
 using testing::Quadratic;
+using testing::sfb_job;
 using testing::TestJob;
-
-constexpr std::uint32_t kOut = 3, kIn = 4;
-constexpr std::uint64_t kSize = kOut * (kIn + 1) + 6;  // two of them are buffers
-
-std::vector<Setting> factors_by(std::string spread, std::int64_t staleness = 0) {
-  return {{"rule", {std::string("always")}},
-          {"spread", {std::move(spread)}},
-          {"hash_every", {std::int64_t(1)}},
-          {"staleness", {staleness}}};
-}
-
-TestJob::Config sfb_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
-  return {.sync = "sfb",
-          .settings = std::move(settings),
-          .learners = testing::learners(
-              n, {.rate = 0.1f, .momentum = 0.5f, .buffers = 2, .out = kOut, .in = kIn}),
-          .size = kSize,
-          .stop = {.max_rounds = rounds, .report_every = 3}};
-}
 
 const Sfb& sfb_of(TestJob& job, Rank rank) {
   return dynamic_cast<const Sfb&>(job.node(rank).strategy());
@@ -71,7 +57,7 @@ TEST(Sfb, MomentumMovesOnceAClock) {
   config.learners.assign(4, config.learners[2]);
   TestJob job(config);
   job.run();
-  Quadratic alone(kSize, config.learners[0]);
+  Quadratic alone(kFactorSize, config.learners[0]);
   for (int step = 0; step < 12; ++step) ASSERT_TRUE(alone.step(LocalStep{}));
   expect_near_values(job.params(1), {alone.params().begin(), alone.params().end()}, 1e-5);
 }
@@ -98,91 +84,12 @@ TEST(Sfb, CopiesAreEqualWhateverTheOrderSpreadAndCodec) {
     }
 }
 
-// sfb.md 4: 4 K (J + D) (P - 1) bytes of a worker in a clock, of factors that are not sparse.
-TEST(Sfb, SendsItsFactorsToEachOther) {
-  for (const char* spread : {"full", "tree"}) {
-    TestJob::Config config = sfb_job(4, factors_by(spread), 5);
-    config.settings.push_back({"sparse_v", {false}});
-    TestJob job(config);
-    job.run();
-    const double own = 4.0 * (kOut + 1) * (kOut + kIn) * 3;
-    double sum = 0;
-    for (Rank rank = 0; rank < 4; ++rank)
-      for (const auto& [clock, bytes] : job.records[{rank, "sent_bytes"}]) {
-        sum += bytes;
-        if (spread == std::string("full")) EXPECT_EQ(bytes, own);
-      }
-    // What a tree passes on after its last clock is in no record.
-    EXPECT_LE(sum, 4 * 5 * own);
-    EXPECT_GE(sum, 4 * 4 * own);
-  }
-}
-
 TEST(Sfb, IsTheSameAfterSavingAndLoading) {
   for (const char* spread : {"full", "tree"})
     EXPECT_EQ(testing::changed_by_saving(sfb_job(3, factors_by(spread), 4)), "");
   TestJob::Config eager = sfb_job(3, factors_by("full", 1), 4);
   for (auto& learner : eager.learners) learner.momentum = 0;
   EXPECT_EQ(testing::changed_by_saving(eager), "");
-}
-
-// A site is lost after any event: survivors go on with equal models.
-TEST(Sfb, SurvivesTheLossOfAWorkerAtAnyMoment) {
-  for (const std::int64_t staleness : {0, 2})
-    for (const char* spread : {"full", "tree", "site"}) {
-      TestJob::Config config = sfb_job(5, factors_by(spread, staleness), 5);
-      for (auto& learner : config.learners) learner.momentum = 0;
-      std::uint64_t events = 0;
-      TestJob whole(config);
-      whole.after_event = [&] { ++events; };
-      whole.run();
-      for (std::uint64_t at = 3; at < events; at += 1 + 4 * longhaul::testing::kStride) {
-        const Rank lost = Rank(at % 5);
-        SCOPED_TRACE(std::string(spread) + " rank " + std::to_string(lost) + " after event " +
-                     std::to_string(at) + ", staleness " + std::to_string(staleness));
-        TestJob job(config);
-        std::uint64_t left = at;
-        job.after_event = [&] {
-          if (left-- == 1) job.crash(lost);
-        };
-        job.run();
-        const Rank first = lost == 0 ? 1 : 0;
-        for (Rank rank = 0; rank < 5; ++rank) {
-          if (rank == lost) continue;
-          ASSERT_EQ(job.failures[rank], "");
-          ASSERT_EQ(job.finished[rank], 1);
-          ASSERT_EQ(job.params(rank), job.params(first));
-        }
-      }
-    }
-}
-
-// sfb.md 6.
-TEST(Sfb, NobodyIsFurtherAheadThanStaleness) {
-  for (const std::int64_t staleness : {0, 1, 3}) {
-    TestJob::Config config = sfb_job(4, factors_by("tree", staleness), 12);
-    for (auto& learner : config.learners) learner.momentum = 0;
-    config.takes = [](Rank rank) { return rank == 2 ? 60 : 0; };
-    TestJob job(config);
-    Round most = 0;
-    job.after_event = [&] {
-      Round low = ~Round(0), high = 0;
-      for (Rank rank = 0; rank < 4; ++rank) {
-        const Round done = job.node(rank).strategy().rounds_done();
-        low = std::min(low, done);
-        high = std::max(high, done);
-      }
-      most = std::max(most, high - low);
-    };
-    job.run();
-    EXPECT_LE(most, Round(staleness + 1));
-    EXPECT_GE(most, Round(staleness > 0 ? staleness : 0)) << "the bound is reached";
-    for (Rank rank = 0; rank < 4; ++rank) {
-      EXPECT_EQ(job.finished[rank], 1);
-      EXPECT_EQ(job.params(rank), job.params(0));
-    }
-    if (staleness > 0) EXPECT_FALSE((job.records[{0, "staleness"}].empty()));
-  }
 }
 
 // With staleness, too, each gradient is applied once everywhere: the last model is near that of
@@ -193,7 +100,7 @@ TEST(Sfb, WithStalenessAppliesEachGradientOnce) {
   TestJob job(config);
   job.run();
   // Targets 0, 1 and 4, and the slope.
-  for (std::size_t i = 0; i + 2 < kSize; ++i)
+  for (std::size_t i = 0; i + 2 < kFactorSize; ++i)
     EXPECT_NEAR(job.params(0)[i], 5.0 / 3 + double(i) * 1e-3, 0.1);
 }
 
