@@ -22,7 +22,11 @@ struct QueryArgs {
 
 // Whom to ask: --address, the site named, or the first that serves.
 Result<std::vector<std::string>> addresses_to_ask(const QueryArgs& args, const run::Job& job) {
-  if (!args.address.empty()) return std::vector{args.address};
+  if (!args.address.empty()) {
+    if (const Status good = run::check_api_address(args.address); !good)
+      return invalid("--address: " + good.error().what);
+    return std::vector{args.address};
+  }
   const std::string folder = args.out.empty() ? "runs/" + job.job.name : args.out;
   const Members members = job.members();
   if (!args.site.empty()) {
@@ -46,7 +50,7 @@ Result<std::vector<std::string>> addresses_to_ask(const QueryArgs& args, const r
 // Prints an answer; false: it was the last one.
 bool print_answer(const std::string& line, bool as_json, int& code) {
   const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
-  if (!json.is_object() || !json.contains("kind")) {
+  if (!json.is_object() || !json.contains("kind") || !json["kind"].is_string()) {
     fmt::print(stderr, "longhaul: an answer that cannot be read\n");
     code = kFailed;
     return false;

@@ -79,7 +79,7 @@ bool Datagrams::pump(Rank rank, Peer& peer) {
         peer.queue, {}, [](const Frame& frame) { return frame.header.service_class; });
     const Frame frame = std::move(*first);
     peer.queue.erase(first);
-    (void)put(rank, peer, frame);  // what the kernel has no room for is lost, as on the way
+    put(peer, frame);
     ++figures_.sent;
     if (frame.body.size() > 0) events_.on_datagram_sent(rank, frame.header.service_class);
     if (!peers_.contains(rank)) return true;
@@ -87,18 +87,16 @@ bool Datagrams::pump(Rank rank, Peer& peer) {
   return true;
 }
 
-bool Datagrams::put(Rank, Peer& peer, Frame frame) {
-  if (peer.number == kMostNumber) return false;
+// What the kernel has no room for is lost, as on the way.
+void Datagrams::put(Peer& peer, Frame frame) {
+  if (peer.number == kMostNumber) return;
   frame.header.number = name_of(++peer.number);
   frame.header.order = std::uint32_t(checkpoint_);
   HeaderBytes header = seal(frame);
   const std::uint32_t checksum = mixed(frame.header.checksum, peer.key);
   std::memcpy(header.data() + kFrameHeader - sizeof checksum, &checksum, sizeof checksum);
-  Buffer bytes(header.begin(), header.end());
-  for (const Payload* part : {&frame.head, &frame.body})
-    bytes.insert(bytes.end(), part->view().begin(), part->view().end());
-  peer.rate.sent(bytes.size());
-  return socket_->send(peer.host, peer.port, bytes);
+  peer.rate.sent(frame.size());
+  (void)socket_->send(peer.host, peer.port, {header, frame.head.view(), frame.body.view()});
 }
 
 void Datagrams::on_bytes(std::span<const std::byte> bytes) {
@@ -156,13 +154,13 @@ void Datagrams::tick() {
       Frame report;
       report.header.type = FrameHeader::Type::ack;
       report.head = Payload(share(to_wire(peer.got)));
-      (void)put(rank, peer, std::move(report));
+      put(peer, std::move(report));
     }
     if (peer.asked_at == Time{0} || now - peer.asked_at >= kAsk) {
       peer.asked_at = now;
       Frame ask;
       ask.header.type = FrameHeader::Type::ping;
-      (void)put(rank, peer, std::move(ask));
+      put(peer, std::move(ask));
     }
     if (now - std::max(peer.heard_at, peer.met_at) < kPatience) continue;
     const bool was_known = peer.was_blocked && !peer.is_usable;
@@ -173,12 +171,6 @@ void Datagrams::tick() {
     peer.queue.clear();
   }
   for (auto& [rank, queued] : blocked) events_.on_datagrams_blocked(rank, std::move(queued));
-}
-
-std::optional<double> Datagrams::rate_to(Rank peer) const {
-  const auto found = peers_.find(peer);
-  if (found == peers_.end() || !found->second.is_usable) return std::nullopt;
-  return found->second.rate.rate();
 }
 
 void Datagrams::state(Archive& ar) {

@@ -69,7 +69,6 @@ class Datagrams {
   void send(Rank peer, const Message&, const Service&);  // which takes() says
   void tick();                                           // some times a second
   const Figures& figures() const { return figures_; }
-  std::optional<double> rate_to(Rank peer) const;  // bytes/s; absent: not by datagrams
   // What is queued: a machine waits for room until it is sent.
   void state(Archive&);
 
@@ -92,7 +91,7 @@ class Datagrams {
 
   void pump();
   bool pump(Rank, Peer&);
-  bool put(Rank, Peer&, Frame);
+  void put(Peer&, Frame);
   void wake();
   std::uint64_t name_of(std::uint64_t number) const { return std::uint64_t(self_) << 40 | number; }
 

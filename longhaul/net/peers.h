@@ -92,7 +92,6 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
       return datagrams_.send(send.to, send.message, send.service);
     links_.at(send.to)->send(send.message, send.service);
   }
-  const Datagrams& datagrams() const { return datagrams_; }
   // Sends a bye to all and waits until all messages are acknowledged, `within` at most.
   void shut_down(Time within);
   void break_connections();  // for tests

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -35,12 +36,21 @@ class KernelUdpSocket final : public UdpSocket {
     watch_ = watch_readable(loop, descriptor_, [this] { read(); });
   }
 
-  bool send(const std::string& host, std::uint16_t port,
-            std::span<const std::byte> bytes) override {
+  bool send(const std::string& host, std::uint16_t port, const Stream::Parts& parts) override {
     const Target* to = target(host, port);
-    return to && ::sendto(descriptor_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-                          reinterpret_cast<const sockaddr*>(&to->address),
-                          to->size) == ssize_t(bytes.size());
+    if (!to) return false;
+    std::array<iovec, std::tuple_size_v<Stream::Parts>> pieces{};
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      pieces[i] = {const_cast<std::byte*>(parts[i].data()), parts[i].size()};
+      size += parts[i].size();
+    }
+    msghdr message{};
+    message.msg_name = const_cast<sockaddr_storage*>(&to->address);
+    message.msg_namelen = to->size;
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    return ::sendmsg(descriptor_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == ssize_t(size);
   }
   void set_dscp(unsigned dscp) override {
     const int value = int(dscp << 2);

@@ -15,9 +15,9 @@ class UdpSocket {
   using Received = std::function<void(std::span<const std::byte>)>;
 
   virtual ~UdpSocket() = default;
-  // Never waits. False: it was not sent; the kernel has no room for it, or no way to that address.
-  // `host`: a numerical address.
-  virtual bool send(const std::string& host, std::uint16_t port, std::span<const std::byte>) = 0;
+  // The parts are one datagram. Never waits. False: it was not sent; the kernel has no room for it,
+  // or no way to that address. `host`: a numerical address.
+  virtual bool send(const std::string& host, std::uint16_t port, const Stream::Parts&) = 0;
   // The differentiated services code point of what is sent (RFC 2474).
   virtual void set_dscp(unsigned dscp) = 0;
   virtual std::uint16_t port() const = 0;

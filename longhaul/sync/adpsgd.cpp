@@ -6,15 +6,6 @@
 #include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
-namespace {
-
-std::uint64_t workers_of(const Place& place) {
-  return std::uint64_t(std::ranges::count_if(
-      *place.members, [](const Member& member) { return member.is(Role::worker); }));
-}
-
-}  // namespace
-
 SyncEntry Adpsgd::entry() {
   return strategy_entry<Adpsgd>(
       {.name = "adpsgd",
@@ -36,7 +27,7 @@ Adpsgd::Adpsgd(const Config& config, SyncParts parts, const Place& place)
     : config_(config),
       size_(place.layout->size()),
       final_(std::move(parts.overlay)),
-      count_(parts.stop, workers_of(place)) {
+      count_(parts.stop, place) {
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
       place, ChannelConfig{.stream = "adpsgd", .limits = ChannelLimits::models(1, *place.layout)},

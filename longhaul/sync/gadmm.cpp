@@ -44,10 +44,6 @@ gadmm::Chains chains_of(const Gadmm::Config& config, const SyncParts& parts, con
           round_trip};
 }
 
-bool gadmm_finite(std::span<const double> values) {
-  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-}
-
 }  // namespace
 
 SyncEntry Gadmm::entry() {
@@ -341,7 +337,7 @@ void Gadmm::solve(Turn& turn) {
 void Gadmm::send_model(Turn& turn) {
   phase_ = Phase::exchanging;
   asked_ = turn.now();
-  if (!gadmm_finite(solved_))
+  if (!are_finite(solved_))
     return fail(not_finite("the solution of its local problem is not finite"), turn);
   const std::vector<Rank>& to = position_.neighbours;
   VectorContent content;
@@ -365,7 +361,7 @@ void Gadmm::send_model(Turn& turn) {
     Random random = turn.random(Purpose::codec, done_, place_.self);
     content = VectorContent::bytes(share(gadmm::quantise(solved_, theta_, config_.bits, random)));
   }
-  if (!gadmm_finite(theta_)) return fail(not_finite("its model is too large for [codec]"), turn);
+  if (!are_finite(theta_)) return fail(not_finite("its model is too large for [codec]"), turn);
   solved_.clear();
   if (!to.empty()) send(to, Kind::model, 0, std::move(content), turn);
 }
@@ -392,7 +388,7 @@ bool Gadmm::read_model(Rank from, const VectorContent& content, Turn& turn) {
   } else {
     read = gadmm::dequantise(*content.bytes(), seen, config_.bits);
   }
-  if (read && !gadmm_finite(seen)) read = malformed("a model that is not finite");
+  if (read && !are_finite(seen)) read = malformed("a model that is not finite");
   if (read) return true;
   fail({read.error().kind,
         "rank " + std::to_string(from) + " broke the protocol: " + read.error().what},

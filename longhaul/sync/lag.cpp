@@ -29,10 +29,6 @@ Result<std::unique_ptr<Strategy>> make_lag(const Settings& settings, SyncParts p
   return std::unique_ptr<Strategy>(std::make_unique<Lag>(config, std::move(parts), place));
 }
 
-bool lag_finite(std::span<const double> values) {
-  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-}
-
 }  // namespace
 
 SyncEntry Lag::entry() {
@@ -159,7 +155,7 @@ bool Lag::receive(Turn& turn) {
     if (one->header.reign != reign_ || has_failed_) continue;
     any = true;
     Model values = one->content.doubles();
-    if (!lag_finite(values)) {
+    if (!are_finite(values)) {
       fail(not_finite("rank " + std::to_string(one->from) + " sent a vector that is not finite"),
            turn);
     } else if (one->header.is_for_server()) {
@@ -235,7 +231,7 @@ void Lag::on_computed(const Computed& computed, Turn& turn) {
 
 // The gradient at theta_; the first time, those by which L_m is found.
 void Lag::next_gradient(Turn& turn) {
-  if (!lag_finite(result_.solution) || !std::isfinite(result_.loss))
+  if (!are_finite(result_.solution) || !std::isfinite(result_.loss))
     return fail(not_finite("its gradient is not finite; set a larger [sync] smoothness"), turn);
   if (smoothness_.is_known() || !smoothness_.has_begun() || computed_at_ == theta_) {
     gradient_ = result_.solution;

@@ -248,7 +248,7 @@ std::vector<StalenessLab::Key> StalenessLab::missing() const {
 // All updates of the iteration are here, the same at all workers.
 void StalenessLab::end_iteration(Turn& turn) {
   turn.record("wait_s", iteration_, seconds(turn.now() - asked_));
-  const bool goes_on = note_losses(turn);
+  const bool goes_on = note_losses();
   if (goes_on) hold_all(turn);
   if (duplicates_ > 0) turn.record("duplicates", iteration_, double(duplicates_));
   if (dropped_ > 0) turn.record("dropped", iteration_, double(dropped_));
@@ -270,7 +270,7 @@ void StalenessLab::end_iteration(Turn& turn) {
 }
 
 // False: it has diverged, and all workers come to that in the same iteration.
-bool StalenessLab::note_losses(Turn&) {
+bool StalenessLab::note_losses() {
   double sum = 0;
   for (const Rank rank : workers_) {
     const StalenessHeader& header = updates_.at({iteration_, rank}).header;

@@ -83,7 +83,7 @@ class StalenessLab final : public Strategy {
   void send_update(const Computed&, Turn&);
   Snapshot as_read(const std::vector<float>& update, const std::vector<Rank>& to, Turn&);
   std::vector<Key> missing() const;
-  bool note_losses(Turn&);
+  bool note_losses();
   void hold_all(Turn&);
   void hold(Rank origin, Update, Turn&);
   void end_iteration(Turn&);

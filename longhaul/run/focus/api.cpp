@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/base/settings.h"
+#include "longhaul/net/tcp.h"
 #include "longhaul/run/focus/answers.h"
 
 namespace longhaul::run {
@@ -170,12 +171,28 @@ Result<std::uint16_t> QueryApi::start(std::uint16_t port) {
 void QueryApi::reply(const Reply& reply) {
   const auto answer = from_wire<focus::Answer>(*reply.answer);
   LH_CHECK(answer);
-  const std::lock_guard lock(state_->mutex);
-  const auto it = state_->clients.find(reply.client);
-  if (it == state_->clients.end() || it->second.lines.size() >= kMostLines) return;
-  it->second.lines.push_back(to_json(*answer, *state_->members).dump() + "\n");
-  it->second.last |= reply.last;
-  state_->news.notify_all();
+  const bool is_read = [&] {
+    const std::lock_guard lock(state_->mutex);
+    const auto it = state_->clients.find(reply.client);
+    if (it == state_->clients.end() || it->second.last) return true;
+    State::Client& client = it->second;
+    const bool has_room = client.lines.size() < kMostLines;
+    if (has_room) {
+      client.lines.push_back(to_json(*answer, *state_->members).dump() + "\n");
+      client.last = reply.last;
+    } else {
+      const nlohmann::ordered_json json = {
+          {"kind", "refused"},
+          {"why", fmt::format("{} answers wait to be read: read faster, or ask for less with "
+                              "limit, from and to",
+                              kMostLines)}};
+      client.lines = {json.dump() + "\n"};
+      client.last = true;
+    }
+    state_->news.notify_all();
+    return has_room;
+  }();
+  if (!is_read) state_->give(Requested{reply.client, nullptr});
 }
 
 void QueryApi::set_status(std::string json) {
@@ -183,10 +200,16 @@ void QueryApi::set_status(std::string json) {
   state_->status = std::move(json);
 }
 
+Status check_api_address(const std::string& address) {
+  const auto parsed = net::parse_address(address);
+  return parsed ? Status(Ok{}) : Status(parsed.error());
+}
+
 Status ask_site(const std::string& address, const QueryRequest& query, double patience_s,
                 const std::function<bool(const std::string&)>& line) {
-  const std::size_t colon = address.rfind(':');
-  httplib::Client client(address.substr(0, colon), std::stoi(address.substr(colon + 1)));
+  const auto at = net::parse_address(address);
+  if (!at) return at.error();
+  httplib::Client client(at->host, at->port);
   client.set_connection_timeout(5);
   client.set_read_timeout(patience_s > 0 ? time_t(std::ceil(patience_s)) : time_t(1) << 30);
   std::string path =

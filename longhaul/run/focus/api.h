@@ -31,6 +31,9 @@ class QueryApi {
   std::unique_ptr<State> state_;
 };
 
+// Is it "host:port"?
+Status check_api_address(const std::string& address);
+
 // Asks a site's interface; `line` gets each answer and returns false to end the query.
 // `patience_s`: without an answer for so long it fails; 0: never. Errors: nobody answers there, or
 // a refusal.

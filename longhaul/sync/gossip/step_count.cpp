@@ -1,6 +1,13 @@
 #include "longhaul/sync/gossip/step_count.h"
 
+#include <algorithm>
+
 namespace longhaul::sync::gossip {
+
+StepCount::StepCount(const StopConfig& config, const Place& place)
+    : config_(config),
+      workers_(std::uint64_t(std::ranges::count_if(
+          *place.members, [](const Member& member) { return member.is(Role::worker); }))) {}
 
 void StepCount::took(std::uint64_t samples, Turn& turn) {
   ++own_.units;

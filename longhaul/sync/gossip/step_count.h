@@ -42,8 +42,7 @@ class StepCount final : public Machine {
   };
   using Messages = MessageList<Taken, RoundsDone>;
 
-  // `workers`: at the start of the run.
-  StepCount(const StopConfig& config, std::uint64_t workers) : config_(config), workers_(workers) {}
+  StepCount(const StopConfig&, const Place&);
 
   // This worker has taken a unit.
   void took(std::uint64_t samples, Turn&);
@@ -69,7 +68,7 @@ class StepCount final : public Machine {
   void tell_all(Turn&);
 
   const StopConfig config_;
-  const std::uint64_t workers_;
+  const std::uint64_t workers_;  // at the start of the run
   Taken own_;
   std::map<Rank, Taken> taken_;  // at the senior
   RoundsDone known_;

@@ -13,7 +13,7 @@ using Reason = StepCount::Reason;
 // The node of one of three workers, with its count.
 struct Counting {
   explicit Counting(Rank self, StopConfig config)
-      : node(4, {}, Members{{"a"}, {"b"}, {"c"}}), count(config, 3) {
+      : node(4, {}, Members{{"a"}, {"b"}, {"c"}}), count(config, node.place) {
     node.place.self = self;
   }
   template <class M>

@@ -4,19 +4,13 @@
 #include <cmath>
 
 namespace longhaul::sync::selmcast {
-namespace {
 
-Rank manager_of(const Turn& turn) { return senior_worker(turn.place(), turn.view()); }
-
-// Different ones, ascending.
 bool are_workers(const std::vector<Rank>& ranks, const Place& place) {
   return std::ranges::adjacent_find(ranks, std::ranges::greater_equal{}) == ranks.end() &&
          std::ranges::all_of(ranks, [&](Rank rank) {
            return rank < place.size() && place.member(rank).is(Role::worker);
          });
 }
-
-}  // namespace
 
 std::uint32_t at_least(const PlanConfig& config, std::uint32_t n) {
   return std::uint32_t(std::max(1.0, std::round(config.share * n)));

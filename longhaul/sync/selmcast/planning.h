@@ -27,6 +27,9 @@ struct PlanConfig {
   flow::MulticastNetwork network = {};
 };
 
+inline Rank manager_of(const Turn& turn) { return senior_worker(turn.place(), turn.view()); }
+// Different workers of the job, ascending?
+bool are_workers(const std::vector<Rank>&, const Place&);
 // The least that each of n workers sends to.
 std::uint32_t at_least(const PlanConfig&, std::uint32_t n);
 // Rounds since a receiver had something of a sender that is in `round`; `served` as in Standing.

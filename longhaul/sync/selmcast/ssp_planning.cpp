@@ -9,15 +9,6 @@ namespace {
 constexpr std::size_t kRoundsRemembered = 8;
 constexpr double kBytesOfAValue = 4;
 
-Rank ssp_manager_of(const Turn& turn) { return senior_worker(turn.place(), turn.view()); }
-
-bool is_list_of_workers(const std::vector<Rank>& ranks, const Place& place) {
-  return std::ranges::adjacent_find(ranks, std::ranges::greater_equal{}) == ranks.end() &&
-         std::ranges::all_of(ranks, [&](Rank rank) {
-           return rank < place.size() && place.member(rank).is(Role::worker);
-         });
-}
-
 std::vector<Rank> ranks_of(const std::vector<SspPlanning::Left>& left) {
   std::vector<Rank> ranks;
   for (const auto& one : left) ranks.push_back(one.to);
@@ -50,7 +41,7 @@ void SspPlanning::sending(std::vector<Left> left, Turn& turn) {
 
 void SspPlanning::send_progress(Turn& turn) {
   own_.epoch = turn.view().epoch;
-  turn.send(ssp_manager_of(turn), own_, {}, kControl);
+  turn.send(manager_of(turn), own_, {}, kControl);
 }
 
 std::optional<std::vector<Rank>> SspPlanning::take_receivers() {
@@ -71,21 +62,21 @@ Status SspPlanning::on_message(Rank from, const Message& message, Turn& turn) {
 // --- a worker
 
 Status SspPlanning::take(Rank from, const Receivers& plan, Turn& turn) {
-  if (plan.epoch > turn.view().epoch || !is_list_of_workers(plan.ranks, turn.place()) ||
+  if (plan.epoch > turn.view().epoch || !are_workers(plan.ranks, turn.place()) ||
       std::ranges::count(plan.ranks, turn.self()))
     return malformed("receivers that are none of this job");
   if (plan.epoch < turn.view().epoch) return Ok{};  // the manager of now plans anew
-  if (from != ssp_manager_of(turn)) return malformed("receivers that are not from the manager");
+  if (from != manager_of(turn)) return malformed("receivers that are not from the manager");
   if (own_.stage == Stage::ready && plan.round == own_.round && !receivers_)
     receivers_ = plan.ranks;
   return Ok{};
 }
 
 Status SspPlanning::take(Rank from, const Withdraw& gone, Turn& turn) {
-  if (gone.epoch > turn.view().epoch || !is_list_of_workers(gone.ranks, turn.place()))
+  if (gone.epoch > turn.view().epoch || !are_workers(gone.ranks, turn.place()))
     return malformed("withdrawn receivers that are none of this job");
   if (gone.epoch < turn.view().epoch || gone.round != own_.round) return Ok{};
-  if (from != ssp_manager_of(turn)) return malformed("a withdrawal that is not from the manager");
+  if (from != manager_of(turn)) return malformed("a withdrawal that is not from the manager");
   for (const Rank rank : gone.ranks)
     if (!std::ranges::count(withdrawn_, rank)) withdrawn_.push_back(rank);
   return Ok{};
@@ -94,7 +85,7 @@ Status SspPlanning::take(Rank from, const Withdraw& gone, Turn& turn) {
 Status SspPlanning::take(Rank from, const Slowest& slowest, Turn& turn) {
   if (slowest.epoch > turn.view().epoch) return malformed("a round of an epoch that has not begun");
   if (slowest.epoch < turn.view().epoch) return Ok{};
-  if (from != ssp_manager_of(turn)) return malformed("the slowest round, not from the manager");
+  if (from != manager_of(turn)) return malformed("the slowest round, not from the manager");
   slowest_ = std::max(slowest_, slowest.round);
   return Ok{};
 }
@@ -117,7 +108,7 @@ Status SspPlanning::check(Rank from, const Progress& said, const Turn& turn) con
   const bool has_left = std::ranges::all_of(
       said.left, [&](const Left& one) { return one.values <= place.layout->size(); });
   if (!place.member(from).is(Role::worker) || said.served.size() != place.size() ||
-      said.epoch > turn.view().epoch || !has_left || !is_list_of_workers(receivers, place) ||
+      said.epoch > turn.view().epoch || !has_left || !are_workers(receivers, place) ||
       std::ranges::count(receivers, from))
     return malformed("a progress that is none of a worker of this job");
   return Ok{};
@@ -125,7 +116,7 @@ Status SspPlanning::check(Rank from, const Progress& said, const Turn& turn) con
 
 Status SspPlanning::take(Rank from, const Progress& said, Turn& turn) {
   LH_TRY(check(from, said, turn));
-  if (said.epoch < turn.view().epoch || ssp_manager_of(turn) != turn.self()) return Ok{};
+  if (said.epoch < turn.view().epoch || manager_of(turn) != turn.self()) return Ok{};
   note(workers_[from], said, turn);
   const std::vector<Rank> live = live_with(Role::worker, turn.place(), turn.view());
   if (workers_.size() < live.size()) return Ok{};  // an epoch begins with the progress of all

@@ -1,7 +1,5 @@
 #include "longhaul/sync/selmcast/ssp_worker.h"
 
-#include <algorithm>
-
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/relay.h"
 
@@ -11,11 +9,6 @@ namespace {
 // Of one sender: what has come is read at once.
 constexpr std::uint32_t kUnreadModelsOfASender = 2;
 constexpr TimerId kProgressTimer{1};
-
-std::uint64_t workers_at_start(const Place& place) {
-  return std::uint64_t(std::ranges::count_if(
-      *place.members, [](const Member& member) { return member.is(Role::worker); }));
-}
 
 }  // namespace
 
@@ -27,7 +20,7 @@ SspWorker::SspWorker(const Config& config, SyncParts parts, const Place& place)
       planning_({.staleness = config.staleness,
                  .keep_below = config.keep_below,
                  .plan = plan_config(config, parts, place)}),
-      count_(parts.stop, workers_at_start(place)) {
+      count_(parts.stop, place) {
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
       place,

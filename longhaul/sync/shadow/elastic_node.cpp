@@ -45,7 +45,7 @@ ElasticNode::ElasticNode(const ShadowConfig& config, SyncParts parts, const Plac
       workers_(workers_at_the_start(place)),
       alpha_(share_of(config, workers_.size())),
       final_(std::move(parts.overlay)),
-      count_(parts.stop, workers_.size()),
+      count_(parts.stop, place),
       server_(server::server_of(parts.server, place)),
       pace_(config.is_foreground() ? 0 : config.max_gap, config.epochs) {
   own(final_.overlay(), kOverlayChild);

@@ -25,6 +25,10 @@ void HeldUpdates::hold(Round due, Update update) {
 
 HeldUpdates::Applied HeldUpdates::apply_up_to(Round due, Round now, std::span<float> x) {
   Applied applied;
+  if (held_.empty() || std::get<0>(held_.begin()->first) > due) {
+    forget_past(now);
+    return applied;
+  }
   std::vector<double> sum(x.begin(), x.end());
   while (!held_.empty() && std::get<0>(held_.begin()->first) <= due) {
     const Update& update = held_.begin()->second;
