@@ -20,8 +20,9 @@ export CCACHE_NOHASHDIR ?= 1
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
-setup:  ## install what is missing (Debian packages)
+setup:  ## install what is missing (Debian packages), fetch the chart library of reports
 	@scripts/setup
+	@scripts/fetch-web --try
 
 build: setup  ## the program: build/release/longhaul
 	cmake --preset release

@@ -38,6 +38,12 @@ CLI::Option* RunOptions::add_record_to(CLI::App& app) {
   return option->check(CLI::IsMember({"hashes", "full"}));
 }
 
+void RunOptions::add_view_to(CLI::App& app) {
+  app.add_option("--view", view, "shows the run in a browser on this port of 127.0.0.1; 0: any")
+      ->check(CLI::Range(0, 65535))
+      ->type_name("PORT");
+}
+
 std::vector<std::string> RunOptions::job_arguments() const {
   std::vector<std::string> arguments = {job};
   for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});

@@ -78,6 +78,7 @@ void add_training(const Job& job, std::vector<ResolvedTable>& tables) {
   if (entry_with(*job.sync.entry, job.sync.settings).traits.served)
     tables.push_back(own_table("server", "[server]", job.server_table));
   tables.push_back(own_table("net", "[net]", job.net));
+  tables.push_back(own_table("cost", "[cost]", job.cost));
   tables.push_back(part_table("transfer", job.transfer.settings, job.transfer.entry->describe(),
                               describe(job.transfer_common)));
   tables.push_back(part_table("codec", job.codec.settings, job.codec.entry->describe(), {}));

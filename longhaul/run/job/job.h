@@ -43,6 +43,7 @@ struct Job {
   ReportTable report;
   RolesTable roles;
   ServerTable server_table;
+  CostTable cost;
   NetTable net;
   WanTable wan;
   std::vector<LinkTable> links;
