@@ -11,8 +11,10 @@ void add_set_option(CLI::App& app, std::vector<std::string>& sets) {
 }
 
 void add_wan_option(CLI::App& app, std::string& preset) {
-  app.add_option("--wan", preset, "a network of longhaul list in place of the job's")
-      ->type_name("PRESET");
+  app.add_option(
+         "--wan", preset,
+         "in place of the job's network: one of longhaul list, or a file of doctor --write-wan")
+      ->type_name("PRESET|FILE.toml");
 }
 
 void RunOptions::add_to(CLI::App& app, const std::string& out_default,

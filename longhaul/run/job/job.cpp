@@ -220,7 +220,7 @@ Result<Job> resolve_job(Document doc) {
 Result<Document> load_document(const std::string& path, const Overrides& overrides) {
   auto doc = read_document(path);
   if (!doc) return doc.error();
-  if (!overrides.wan.empty()) replace_wan(*doc, overrides.wan);
+  if (!overrides.wan.empty()) LH_TRY(replace_wan(*doc, overrides.wan));
   auto names_wan = [](const std::string& set) { return set.starts_with("wan."); };
   for (const std::string& set : overrides.sets)
     if (names_wan(set)) LH_TRY(override_setting(*doc, set));
