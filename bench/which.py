@@ -116,7 +116,11 @@ def page(cells):
         row = [text_of(cells[mbps, delay, spread, skew])
                for skew, spread in itertools.product(SKEW, SPREAD)]
         lines.append(f"| {mbps} | {delay} ms | " + " | ".join(row) + " |")
-    lines += ["", f"Compared: {', '.join(SYNCS)}."]
+    lines += [
+        "", f"Compared: {', '.join(SYNCS)}.", "",
+        "- fedasync's server stands at the first site, whose worker pushes without WAN bytes: with",
+        "  alike data that site needs the others little, and the model to score is already there.",
+        "- One seed: differences of some per cent mean nothing."]
     return "\n".join(lines) + "\n"
 
 

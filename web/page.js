@@ -56,7 +56,7 @@
       rounds: s.rounds ?? run.round,
       bytes: s.wan_bytes ?? last(run.scores.wan_bytes),
       computing: s.compute_utilisation,
-      score: last(run.scores.score),
+      score: (isAccuracy(run) ? s.final_accuracy : s.bits_per_byte) ?? last(run.scores.score),
       ended: s.stop_reason ?? 'under way',
     };
   };
