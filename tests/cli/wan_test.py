@@ -103,7 +103,7 @@ class Traces(Case):
         self.rates("seconds,value\n0,80\n0.1,8\n")
         told = self.says("simulate", "jobs/job.toml", "--resume", "--quiet", code=2)
         self.assertIn("[wan.trace[0]] at_s: was [0.0], is [0.0, 0.1]", told)
-        told = self.says("explain", "jobs/job.toml")
+        told = self.says("explain", "jobs/job.toml", "--all")
         self.assertIn("jobs/down/rates.csv", told)
 
     def test_bad_files_are_one_line_that_names_file_and_line(self):
