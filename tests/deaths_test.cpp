@@ -5,8 +5,7 @@
 // Links between two nodes, or one node and all others, are cut at any moment, one way or both, for
 // less time than it takes to notice, for more, and for ever.
 //
-// A share of the moments here, all of them with LONGHAUL_ALL=1: the parts of `make nightly` that are
-// called deaths.
+// A share of the moments here, all of them with LONGHAUL_ALL=1: the parts deaths of `make nightly`.
 #include <gtest/gtest.h>
 
 #include <cmath>
