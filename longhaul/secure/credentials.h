@@ -2,7 +2,8 @@
 // What one node proves its site with, and whom it accepts: the keys of a folder, read when the node
 // starts and again when the files have changed. Connections that are open stay as they are.
 //
-// One thread at a time; may be destroyed before its sessions.
+// One thread at a time, or several that only call dial() and accept(). May be destroyed before its
+// sessions.
 #include <memory>
 #include <string>
 #include <vector>

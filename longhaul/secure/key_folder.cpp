@@ -100,7 +100,15 @@ Status KeyFolder::make_authority(Validity valid) const {
   const auto made = secure::make_authority(valid);
   if (!made) return made.error();
   LH_TRY(write_text(authority_key_file(), made->key, kPrivate));
-  return write_text(authority_file(), made->certificate, kPublic);
+  return write_authority(made->certificate);
+}
+
+Status KeyFolder::write_authority(const std::string& certificate) const {
+  return write_text(authority_file(), certificate, kPublic);
+}
+
+Status KeyFolder::write_site(const std::string& site, const KeyPair& pair) const {
+  return write_text(site_file(site), pair.key + pair.certificate, kPrivate);
 }
 
 Status KeyFolder::issue(const std::string& site, Validity valid) const {
@@ -115,7 +123,7 @@ Status KeyFolder::issue(const std::string& site, Validity valid) const {
     return made.error().kind == Error::Kind::invalid_argument
                ? made.error()
                : with_file(authority_key_file(), made.error());
-  return write_text(site_file(site), made->key + made->certificate, kPrivate);
+  return write_site(site, *made);
 }
 
 Result<std::string> KeyFolder::read_authority() const {

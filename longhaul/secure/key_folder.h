@@ -30,6 +30,10 @@ class KeyFolder {
   // Makes or renews a site's key and certificate.
   Status issue(const std::string& site, Validity) const;
 
+  // Of keys that were made elsewhere; the folder exists.
+  Status write_authority(const std::string& certificate) const;
+  Status write_site(const std::string& site, const KeyPair&) const;
+
   // Errors name the file, what is wrong with it, and the remedy.
   Result<std::string> read_authority() const;
   Result<KeyPair> read_site(const std::string& site) const;

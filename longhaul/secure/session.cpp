@@ -136,7 +136,7 @@ Error Session::Impl::failure(int result) {
   if (refusal) return *refusal;
   if (error == SSL_ERROR_ZERO_RETURN) return unavailable("it has ended the TLS connection");
   if (ERR_GET_LIB(code) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET && reason < 1256)
-    return unavailable(alert_text(reason - SSL_AD_REASON_OFFSET, context->own_site));
+    return malformed(alert_text(reason - SSL_AD_REASON_OFFSET, context->own_site));
   if (ERR_GET_LIB(code) == ERR_LIB_SSL && reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
     return malformed("it shows no certificate; start it with --keys");
   if (SSL_is_init_finished(ssl.get()))
