@@ -210,7 +210,7 @@ Result<bool> Session::handshake() {
     const std::byte first = self.incoming.front();
     if (first != kHandshakeRecord && (first != kAlertRecord || !self.dialled))
       return malformed(
-          "it does not speak TLS; if it is a site of this job, start it with --keys and without "
+          "it does not speak TLS: another program has this port, or a site was started with "
           "--insecure");
     self.has_begun = true;
   }
