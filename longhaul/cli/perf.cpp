@@ -153,10 +153,10 @@ int one_site(const PerfArgs& args, const run::Job& job) {
 }
 
 int perf(PerfArgs args) {
-  warn_if_insecure(args.security.insecure);
   args.task.broadcast = args.op == "broadcast";
   auto job = load(args);
   if (!job) return print_error(job.error());
+  warn_if_insecure(args.security.insecure);
   if (args.lab || args.local) return launched(args, *job);
   if (!args.site.empty()) return one_site(args, *job);
   auto result = run::perf_simulated(*job, args.task, progress_of(args));
