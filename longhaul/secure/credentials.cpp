@@ -100,7 +100,7 @@ Status Credentials::use(const KeyPair& own, const std::string& authority) {
   SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(ssl, 0);
   SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
-  SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
   SSL_CTX_set_max_cert_list(ssl, kLongestChain);
   if (!use_key(ssl, own)) return failed_context("certificate and key");
   const openssl::Certificate issuer = read_certificate(authority);

@@ -76,9 +76,9 @@ std::string reason_of(int error, const X509* certificate) {
       return fmt::format("its certificate is not valid before {}; {}", time_text(valid.from),
                          clock_hint());
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
       return "its certificate is self-signed; issue one with the job's authority: longhaul keys "
              "issue";
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:  // the peer has sent its authority's, too
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:

@@ -131,6 +131,16 @@ TEST_F(Sessions, AnotherAuthorityIsRefused) {
   EXPECT_THAT(refused(test_keys(other, "tokyo"), false).first, HasSubstr("another authority"));
 }
 
+// A site with all files of another authority: each end refuses the other, whoever is first.
+TEST_F(Sessions, ASiteOfAnotherAuthorityRefusesAndIsRefused) {
+  const auto other = test_credentials(test_authority(), "lima", sites_);
+  TlsPair dials(*other, *good("tokyo"));
+  dials.run();
+  EXPECT_THAT(dials.dialler.why,
+              AllOf(HasSubstr("certificate of tokyo"), HasSubstr("another authority")));
+  EXPECT_THAT(dials.acceptor.why, HasSubstr("refuses the certificate of this site (tokyo)"));
+}
+
 TEST_F(Sessions, ACertificateOutOfItsTimeIsRefusedWithTheClock) {
   const std::int64_t now = std::time(nullptr);
   const auto expired = refused(test_keys(authority_, "lima", {now - 1000, now - 100}));
