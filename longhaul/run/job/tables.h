@@ -113,6 +113,7 @@ struct NetTable {  // sockets only
   double meet_s = 60;
   double silence_s = 10;
   bool pace = false;
+  std::string keys = "keys";
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(
@@ -138,6 +139,11 @@ struct NetTable {  // sockets only
         pace, .doc =
                   "steps take what the simulator has them take ([[site]] step_ms, jitter, drift, "
                   "step_trace): early ones wait, late ones are counted");
+    LONGHAUL_FIELD(keys,
+                   .doc =
+                       "folder with ca.crt and SITE.pem (longhaul keys), by which sites prove "
+                       "who they are; launch makes keys of its own",
+                   .max = 4096, .local = true);
   }
 };
 
