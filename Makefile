@@ -10,22 +10,27 @@ SINCE ?= origin/main
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build demo test nightly asan tsan sanitize-launch fuzz mutants format clean
+.PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb
-.PHONY: bench-strategies
+.PHONY: bench-strategies which
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia
 .PHONY: bench-text bench-strategies
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
-setup:  ## install what is missing (Debian packages)
+setup:  ## install what is missing (Debian packages), fetch the chart library of reports
 	@scripts/setup
+	@scripts/fetch-web --try
 
 build: setup  ## the program: build/release/longhaul
 	cmake --preset release
 	cmake --build --preset release --target longhaul -j $(JOBS)
+
+package: build  ## a Debian package of the program, its headers and man page: build/release/*.deb
+	cd build/release && cpack -G DEB
+	@ls -lh build/release/*.deb
 
 demo:  ## train lenet on MNIST over four unequal sites with three strategies, print one table
 	@scripts/demo
@@ -109,6 +114,9 @@ bench-ds-sync: build  ## ds_sync against bsp in six scenarios, simulated
 
 bench-text: build  ## bits per byte and bytes of three strategies on text, simulated; scripts/fetch-data sotu
 	bench/text.py
+
+which: build  ## docs/which.md: the best strategy over bandwidth, delay, machines and skew, simulated
+	bench/which.py --write docs/which.md
 
 bench-strategies: build  ## every strategy, simulated and over sockets in the emulated WAN; as root
 	bench/strategies.py --resume build/strategies.json

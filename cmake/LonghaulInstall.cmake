@@ -18,3 +18,24 @@ install(FILES "${PROJECT_BINARY_DIR}/longhaulConfig.cmake"
               cmake/FindClp.cmake cmake/FindHttplib.cmake
         DESTINATION ${package_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES packaging/longhaul.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES packaging/longhaul.bash RENAME longhaul
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+
+# make package: what is installed, as a Debian package that names what it needs.
+if(LONGHAUL_TORCH)
+  set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # not every test has to be built for it
+  set(CPACK_GENERATOR DEB)
+  set(CPACK_PACKAGE_NAME longhaul)
+  set(CPACK_PACKAGE_VENDOR longhaul)
+  set(CPACK_PACKAGE_CONTACT "longhaul maintainers <maintainers@localhost>")
+  set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+  set(CPACK_STRIP_FILES ON)
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_SECTION science)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS libopenblas0-pthread)  # 16 times the default BLAS
+  include(CPack)
+endif()

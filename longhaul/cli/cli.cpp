@@ -43,6 +43,9 @@ int parse_and_run(int argc, const char* const* argv) {
   add_doctor(app, code);
   add_evaluate(app, code);
   add_compare(app, code);
+  add_report(app, code);
+  add_view(app, code);
+  add_advise(app, code);
   add_bound(app, code);
   add_serve(app, code);
   add_query(app, code);

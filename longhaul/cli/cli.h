@@ -22,6 +22,9 @@ void add_lab(CLI::App&, int& code);
 void add_doctor(CLI::App&, int& code);
 void add_evaluate(CLI::App&, int& code);
 void add_compare(CLI::App&, int& code);
+void add_report(CLI::App&, int& code);
+void add_view(CLI::App&, int& code);
+void add_advise(CLI::App&, int& code);  // plan
 void add_bound(CLI::App&, int& code);
 void add_serve(CLI::App&, int& code);
 void add_query(CLI::App&, int& code);

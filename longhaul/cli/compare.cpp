@@ -1,13 +1,20 @@
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
+#include "longhaul/cli/compare_emit.h"
 #include "longhaul/cli/compare_jobs.h"
+#include "longhaul/cli/compare_ranking.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/interrupt.h"
+#include "longhaul/run/job/dump.h"
+#include "longhaul/run/run_pool.h"
 
 namespace longhaul::cli {
 namespace {
@@ -16,91 +23,301 @@ using run::Summary;
 
 struct CompareArgs {
   RunOptions common;
-  std::vector<std::string> syncs, overlays;
+  CompareAxes axes;
+  unsigned at_once = 1;
+  std::string emit;
+  bool gather = false;
 };
 
-std::string percent(const std::optional<double>& share, int digits) {
-  return share ? fmt::format("{:.{}f} %", 100 * *share, digits) : "-";
+// One run: what is known of it before and after.
+struct ComparedRun {
+  const ComparedJob* job = nullptr;
+  std::string folder = {}, job_file = {};
+  std::optional<Summary> summary = {};
+  std::string failure = {};  // why there is no result
+  int code = kDone;
+};
+
+// A run that used up its budget has done what was asked, unless it was to reach a target.
+int code_of(const Summary& s) {
+  if (s.stop_reason == run::StopReason::max_hours && !s.has_target()) return kDone;
+  return run::exit_code(s);
 }
 
-std::string target_head(const Summary& s) {
-  if (s.target_bits_per_byte) return fmt::format("time to {:g} bits", *s.target_bits_per_byte);
-  return s.target_accuracy ? fmt::format("time to {:g} %", 100 * *s.target_accuracy)
-                           : std::string("time");
+bool is_over(const Summary& s) {
+  return s.stop_reason != run::StopReason::interrupted && s.stop_reason != run::StopReason::failed;
 }
 
-std::vector<std::string> row_of(const std::string& label, const Summary& s) {
-  const std::string time = is_interrupted(s)    ? "interrupted"
-                           : !s.has_target()    ? run::duration_text(s.time_s)
-                           : s.time_to_target_s ? run::duration_text(*s.time_to_target_s)
-                                                : std::string("not reached");
-  return {
-      label,
-      s.overlay,
-      time,
-      fmt::format("{}", s.rounds),
-      fmt::format("{:.2f}", double(s.wan_bytes) / 1e6),
-      percent(s.compute_utilisation, 1),
-      s.bits_per_byte() ? fmt::format("{:.4f}", *s.bits_per_byte()) : percent(s.final_accuracy, 2),
-      run::duration_text(s.real_s)};
+// What is in the folders already: results of finished runs.
+Status look(std::vector<ComparedRun>& runs) {
+  for (ComparedRun& one : runs) {
+    auto summary = run::read_summary(one.folder);
+    if (!summary) return summary.error();
+    one.summary = *std::move(summary);
+    one.code = one.summary ? code_of(*one.summary) : kDone;
+  }
+  return Ok{};
+}
+
+Status write_job_files(const std::vector<ComparedRun>& runs) {
+  for (const ComparedRun& one : runs) {
+    std::error_code code;
+    std::filesystem::create_directories(std::filesystem::path(one.job_file).parent_path(), code);
+    LH_TRY(run::write_atomically(one.job_file, run::to_toml(one.job->job)));
+  }
+  return Ok{};
+}
+
+bool has_run(const std::string& folder) {
+  std::error_code code;
+  return std::filesystem::exists(folder + "/job.toml", code);
+}
+
+// Runs what is not finished; the summaries of all are in `runs` then.
+Status run_rest(const CompareArgs& args, std::vector<ComparedRun>& runs) {
+  const run::SimulateOptions options = args.common.one_of_several("");
+  for (const ComparedRun& one : runs)
+    LH_TRY(run::RunFolder::check(one.folder, one.job->job, options.existing));
+  LH_TRY(write_job_files(runs));
+  if (args.common.resume) LH_TRY(look(runs));
+  std::vector<run::PoolRun> todo;
+  std::vector<ComparedRun*> of;
+  for (ComparedRun& one : runs) {
+    if (one.summary && is_over(*one.summary)) continue;
+    const bool resume = args.common.resume && has_run(one.folder);
+    todo.push_back({one.job->path, one.job_file, one.folder, resume, args.common.force});
+    of.push_back(&one);
+  }
+  auto program = run::own_program();
+  if (!program) return program.error();
+  const auto ends = run::run_all(todo, {.program = *program,
+                                        .at_once = args.at_once,
+                                        .threads = args.common.threads,
+                                        .progress = options.progress,
+                                        .done_before = runs.size() - todo.size(),
+                                        .stop = {}});
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    ComparedRun& one = *of[i];
+    one.summary.reset();
+    if (!ends[i].started && ends[i].message.empty()) continue;  // after Ctrl-C
+    auto summary = run::read_summary(one.folder);
+    if (summary && ends[i].exit.signal == 0) one.summary = *summary;
+    one.code = ends[i].exit.signal != 0 ? kInternal : ends[i].exit.code;
+    if (one.code == 1 && one.summary) one.code = code_of(*one.summary);
+    if (one.code > 1 && one.code != kInterrupted)
+      one.failure = !ends[i].message.empty()                       ? ends[i].message
+                    : one.summary && !one.summary->failure.empty() ? one.summary->failure
+                                                                   : run::to_string(ends[i].exit);
+  }
+  return Ok{};
+}
+
+struct Outcome {
+  std::vector<RankedGroup> groups;
+  std::vector<const ComparedRun*> interrupted, missing, failed;
+  int code = kDone;
+};
+
+Outcome outcome_of(const std::vector<ComparedRun>& runs, bool all_kinds) {
+  Outcome outcome;
+  std::vector<std::pair<std::string, Summary>> finished;
+  for (const ComparedRun& one : runs) {
+    // Of all kinds some suit no model like this one: they are listed, and the others count.
+    if (one.failure.empty() || !all_kinds) outcome.code = std::max(outcome.code, one.code);
+    if (!one.failure.empty())
+      outcome.failed.push_back(&one);
+    else if (!one.summary)
+      outcome.missing.push_back(&one);
+    else if (is_interrupted(*one.summary))
+      outcome.interrupted.push_back(&one);
+    else
+      finished.emplace_back(one.job->label, *one.summary);
+  }
+  if (finished.empty())
+    for (const ComparedRun* one : outcome.failed) outcome.code = std::max(outcome.code, one->code);
+  outcome.groups = ranked(finished, runs.front().job->job.cost);
+  if (run::interrupted()) outcome.code = kInterrupted;
+  if (!outcome.missing.empty()) outcome.code = std::max(outcome.code, 1);
+  return outcome;
+}
+
+nlohmann::ordered_json result_json(const Comparison& comparison,
+                                   const std::vector<ComparedRun>& runs, const Outcome& outcome) {
+  nlohmann::ordered_json json = {{"name", comparison.name},
+                                 {"winner", nullptr},
+                                 {"ranking", nlohmann::json::array()},
+                                 {"runs", nlohmann::json::array()},
+                                 {"skipped", nlohmann::json::array()},
+                                 {"failed", nlohmann::json::array()},
+                                 {"missing", nlohmann::json::array()}};
+  if (has_winner(outcome.groups)) json["winner"] = outcome.groups.front().label;
+  for (const RankedGroup& group : outcome.groups) json["ranking"].push_back(to_json(group));
+  for (const ComparedRun& one : runs) {
+    if (!one.summary) continue;
+    nlohmann::ordered_json run = to_json(*one.summary);
+    run["label"] = one.job->label;
+    run["folder"] = one.folder;
+    json["runs"].push_back(std::move(run));
+  }
+  for (const SkippedJob& skipped : comparison.skipped)
+    json["skipped"].push_back({{"label", skipped.label}, {"why", skipped.why}});
+  for (const ComparedRun* one : outcome.failed)
+    json["failed"].push_back({{"label", one->job->label}, {"why", one->failure}});
+  for (const ComparedRun* one : outcome.missing) json["missing"].push_back(one->folder);
+  return json;
+}
+
+// A reason without where it stands and which kinds it names, so that like ones are told once.
+std::string without_names(const std::string& why) {
+  std::string text;
+  bool quoted = false;
+  for (const char c : why) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted) text += c;
+  }
+  return text;
+}
+
+// Combinations with like reasons on one line, with the first one's.
+void print_skipped(const Comparison& comparison) {
+  struct Line {
+    std::string key, labels, why;
+  };
+  std::vector<Line> lines;
+  for (const SkippedJob& one : comparison.skipped) {
+    const std::string key = without_names(one.why);
+    const auto same =
+        std::find_if(lines.begin(), lines.end(), [&](const Line& line) { return line.key == key; });
+    if (same == lines.end())
+      lines.push_back({key, one.label, one.why});
+    else
+      same->labels += ", " + one.label;
+  }
+  if (!lines.empty()) fmt::print("\nLeft out, {} combinations:\n", comparison.skipped.size());
+  for (const Line& line : lines) fmt::print("  {}: {}\n", line.labels, line.why);
+  if (!comparison.dropped.empty()) fmt::print("\nKeys of the job file that kinds lack:\n");
+  for (const std::string& dropped : comparison.dropped) fmt::print("  {}\n", dropped);
+}
+
+void print_outcome(const Comparison& comparison, const std::vector<ComparedRun>& runs,
+                   const Outcome& outcome, const std::string& base) {
+  std::string table = ranking_text(comparison.name, outcome.groups, runs.front().job->job.cost);
+  fmt::print("{}", table.empty() ? comparison.name + "\n" : table);
+  for (const ComparedRun* one : outcome.interrupted)
+    fmt::print("{}  interrupted after {} rounds\n", one->job->path, one->summary->rounds);
+  for (const ComparedRun* one : outcome.failed)
+    fmt::print("{}  failed: {}\n", one->job->path, one->failure);
+  if (!outcome.missing.empty())
+    fmt::print("{} of {} runs are missing, the first is {}\n", outcome.missing.size(), runs.size(),
+               outcome.missing.front()->job->path);
+  if (const std::string text = verdict(outcome.groups); !text.empty()) fmt::print("\n{}\n", text);
+  print_skipped(comparison);
+  if (!comparison.equal_budget && std::any_of(runs.begin(), runs.end(), [](const ComparedRun& one) {
+        return one.summary && one.summary->stop_reason == run::StopReason::max_rounds;
+      }))
+    fmt::print(
+        "\nmax_rounds ended runs, and rounds differ in samples: for one budget give --epochs or "
+        "--hours.\n");
+  fmt::print(
+      "\nTimes are virtual but for the last column; computing is the share of it that sites "
+      "spend on gradients.\nRuns are in {}/\n",
+      base);
+}
+
+// Tasks of finished runs are left out, so that the same command goes on.
+int emit(const CompareArgs& args, const Comparison& comparison, std::vector<ComparedRun>& runs) {
+  if (const Status written = write_job_files(runs); !written) return print_error(written.error());
+  if (const Status looked = look(runs); !looked) return print_error(looked.error());
+  auto program = run::own_program();
+  if (!program) return print_error(program.error());
+  std::vector<EmittedTask> tasks;
+  for (const ComparedRun& one : runs) {
+    if (one.summary && is_over(*one.summary)) continue;
+    tasks.push_back({one.job->path, {"simulate", one.job_file, "--out", one.folder, "--quiet"}});
+    if (has_run(one.folder)) tasks.back().command.push_back("--resume");
+  }
+  fmt::print("{}", emitted_tasks(args.emit, comparison.name, *program, tasks));
+  fmt::print(stderr, "{} tasks; when they have ended: the same command with --gather instead\n",
+             tasks.size());
+  return kDone;
 }
 
 int compare(const CompareArgs& args) {
-  auto entries = compared_jobs(args.common, args.syncs, args.overlays);
-  if (!entries) return print_error(entries.error());
-  const std::string base = args.common.out.empty()
-                               ? "runs/" + entries->front().job.job.name + "-compare"
-                               : args.common.out;
-  std::vector<std::vector<std::string>> rows;
-  auto results = nlohmann::ordered_json::array();
-  int worst = kDone;
-  std::string head, score;
-  for (const ComparedJob& entry : *entries) {
-    auto summary = run::simulate(entry.job, args.common.one_of_several(base + "/" + entry.label));
-    if (!summary) return print_error(summary.error());
-    head = target_head(*summary);
-    score = summary->data == "text" ? "bits/byte" : "accuracy";
-    rows.push_back(row_of(entry.label, *summary));
-    results.push_back(to_json(*summary));
-    worst = std::max(worst, exit_code(*summary));
-    if (worst == kInterrupted) break;
-  }
-  if (args.common.json) {
-    const nlohmann::ordered_json object = {{"name", entries->front().job.job.name},
-                                           {"runs", results}};
-    fmt::print("{}\n", object.dump(2));
-  } else {
-    fmt::print("{}", text_table({entries->front().job.job.name, "overlay", head, "rounds", "WAN MB",
-                                 "computing", score, "real time"},
-                                rows));
-    fmt::print(
-        "\nTimes are virtual but for the last column; computing is the share of it that sites "
-        "spend on gradients.\nRuns are in {}/\n",
-        base);
-  }
-  if (worst == kInterrupted) print_resume_hint();
-  return worst;
+  auto comparison = compared_jobs(args.common, args.axes);
+  if (!comparison) return print_error(comparison.error());
+  const std::string base =
+      args.common.out.empty() ? "runs/" + comparison->name + "-compare" : args.common.out;
+  std::vector<ComparedRun> runs;
+  for (const ComparedJob& job : comparison->jobs)
+    runs.push_back({.job = &job,
+                    .folder = base + "/" + job.path,
+                    .job_file = base + "/jobs/" + job.path + ".toml"});
+  if (!args.emit.empty()) return emit(args, *comparison, runs);
+  const Status done = args.gather ? look(runs) : run_rest(args, runs);
+  if (!done) return print_error(done.error());
+  const Outcome outcome = outcome_of(runs, args.axes.any_all());
+  const nlohmann::ordered_json json = result_json(*comparison, runs, outcome);
+  if (const Status written = run::write_atomically(base + "/compare.json", json.dump(2) + "\n");
+      !written && !args.gather)
+    return print_error(written.error());
+  if (args.common.json)
+    fmt::print("{}\n", json.dump(2));
+  else
+    print_outcome(*comparison, runs, outcome, base);
+  for (const ComparedRun* one : outcome.failed)
+    fmt::print(stderr, "longhaul: {}: {}\n", one->job->path, one->failure);
+  if (outcome.code == kInterrupted) print_resume_hint();
+  return outcome.code;
+}
+
+void add_axes(CLI::App& sub, CompareAxes& axes) {
+  auto kinds = [&](const char* option, std::vector<std::string>& into, const char* doc) {
+    return sub.add_option(option, into, doc)
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("A,B|all");
+  };
+  kinds("--sync", axes.syncs, "sync kinds, separated by commas, or all")->required();
+  kinds("--overlay", axes.overlays, "overlay kinds (default: the job's)");
+  kinds("--transfer", axes.transfers, "transfer kinds (default: the job's)");
+  kinds("--codec", axes.codecs, "codec kinds (default: the job's)");
+  sub.add_option("--sweep", axes.sweeps, "values of one key: --sweep sync.steps=5,10,20")
+      ->type_name("TABLE.KEY=V,V")
+      ->allow_extra_args(false);
+  sub.add_option("--seeds", axes.seeds, "repeats each with this many seeds; median and range")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
+      ->type_name("N");
+  auto* hours = sub.add_option("--hours", axes.hours, "virtual time that each may take")
+                    ->check(CLI::PositiveNumber)
+                    ->type_name("H");
+  sub.add_option("--epochs", axes.epochs, "samples that each may use, in training sets")
+      ->check(CLI::PositiveNumber)
+      ->type_name("E")
+      ->excludes(hours);
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, int& code) {
   auto args = std::make_shared<CompareArgs>();
-  CLI::App* sub = app.add_subcommand("compare", "runs one job with several strategies; one table");
+  CLI::App* sub = app.add_subcommand(
+      "compare", "runs one job with several strategies, overlays, codecs ...; names the best");
   args->common.add_to(*sub, "runs/NAME-compare",
                       "keeps finished runs, continues interrupted ones, starts the others");
-  sub->add_option("--sync", args->syncs, "sync kinds, separated by commas")
-      ->required()
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("A,B,C");
-  sub->add_option("--overlay", args->overlays, "overlay kinds (default: the job's)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("A,B");
+  add_axes(*sub, args->axes);
+  sub->add_option("--jobs", args->at_once, "runs at a time, each a process (default 1)")
+      ->check(CLI::Range(1u, 1024u))
+      ->type_name("N");
+  auto* emit = sub->add_option("--emit", args->emit,
+                               "prints a task for each run instead: parallel, slurm or k8s")
+                   ->check(CLI::IsMember({"parallel", "slurm", "k8s"}))
+                   ->type_name("KIND");
+  sub->add_flag("--gather", args->gather, "runs nothing: the table of the runs that are there")
+      ->excludes(emit);
   add_wan_option(*sub, args->common.wan);
   sub->footer(
-      "Example:\n  longhaul compare examples/mnist-4-sites.toml --sync bsp,fedavg,diloco\n"
+      "Examples:\n  longhaul compare examples/mnist-4-sites.toml --sync bsp,fedavg,diloco\n"
+      "  longhaul compare examples/bsp.toml --sync all --overlay direct,ring --epochs 5 --jobs 2\n"
       "The job file's [for.KIND.TABLE] tables hold what only one strategy needs.");
   sub->callback([args, &code] { code = compare(*args); });
 }

@@ -1,6 +1,10 @@
 #include "longhaul/cli/compare_jobs.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -10,6 +14,17 @@ namespace longhaul::cli {
 namespace {
 
 using Parts = std::vector<run::PartInfo>;
+constexpr std::uint64_t kNoMaxRounds = std::uint64_t{1} << 53;
+
+// One thing that varies, with its values in the order asked for.
+struct Axis {
+  std::string key;                  // "sync.kind", "sync.steps"
+  std::vector<std::string> values;  // {""}: as the job file has it
+  bool all = false;                 // every kind of the table
+  bool named = false;               // its values are part of the label
+  std::string table() const { return key.substr(0, key.find('.')); }
+  bool kinds() const { return key.ends_with(".kind"); }
+};
 
 std::vector<std::string_view> kinds_of(const Parts& parts, std::string_view table) {
   std::vector<std::string_view> names;
@@ -18,32 +33,58 @@ std::vector<std::string_view> kinds_of(const Parts& parts, std::string_view tabl
   return names;
 }
 
-Status check_kinds(const Parts& parts, std::string_view table,
-                   const std::vector<std::string>& asked) {
+Result<Axis> kind_axis(const Parts& parts, const std::string& table,
+                       const std::vector<std::string>& asked) {
   const std::vector<std::string_view> known = kinds_of(parts, table);
-  for (const std::string& kind : asked)
-    if (std::find(known.begin(), known.end(), kind) == known.end())
+  Axis axis{table + ".kind", asked, asked == std::vector<std::string>{"all"}, !asked.empty()};
+  if (axis.all) axis.values.assign(known.begin(), known.end());
+  if (axis.values.empty()) axis.values = {""};
+  std::set<std::string_view> seen;
+  for (const std::string& kind : axis.values) {
+    if (!kind.empty() && std::find(known.begin(), known.end(), kind) == known.end())
       return invalid(
           fmt::format("--{0} {1}: no such [{0}] kind{2}", table, kind, suggestion(kind, known)));
-  return Ok{};
+    if (!seen.insert(kind).second)
+      return invalid(fmt::format("--{} {}: named twice; name each kind once", table, kind));
+  }
+  return axis;
 }
 
-bool has_key(const Parts& parts, std::string_view sync, std::string_view key) {
+Result<Axis> sweep_axis(const std::string& sweep) {
+  const std::size_t equals = sweep.find('=');
+  const std::string key = sweep.substr(0, equals);
+  if (equals == std::string::npos || key.find('.') == std::string::npos ||
+      equals + 1 == sweep.size())
+    return invalid(fmt::format(
+        "--sweep {}: expected TABLE.KEY=VALUE,VALUE, for example sync.steps=5,10,20", sweep));
+  Axis axis{key, {}, false, true};
+  for (std::size_t at = equals + 1; at <= sweep.size();) {
+    const std::size_t comma = std::min(sweep.find(',', at), sweep.size());
+    axis.values.push_back(sweep.substr(at, comma - at));
+    if (axis.values.back().empty())
+      return invalid(fmt::format("--sweep {}: a value is missing beside a comma", sweep));
+    at = comma + 1;
+  }
+  return axis;
+}
+
+bool has_key(const Parts& parts, std::string_view table, std::string_view kind,
+             std::string_view key) {
   for (const run::PartInfo& part : parts)
-    if (part.table == "sync" && part.name == sync)
+    if (part.table == table && part.name == kind)
       for (const FieldDoc& doc : part.keys)
         if (doc.field.name == key) return true;
   return false;
 }
 
-// A key of [sync] holds for all kinds that are compared; one that only some have belongs elsewhere.
+// A key of [sync] holds for all kinds that are named; one that only some have belongs elsewhere.
 Status check_sync_keys(const Parts& parts, const Settings& table,
                        const std::vector<std::string>& syncs) {
   for (const Setting& entry : table.entries) {
     if (entry.key == "kind") continue;
     std::string without, with;
     for (const std::string& sync : syncs) {
-      const bool has = has_key(parts, sync, entry.key);
+      const bool has = has_key(parts, "sync", sync, entry.key);
       if (has) with += fmt::format("{}[for.{}.sync]", with.empty() ? "" : " and ", sync);
       if (!has) without += (without.empty() ? "" : ", ") + sync;
     }
@@ -56,33 +97,162 @@ Status check_sync_keys(const Parts& parts, const Settings& table,
   return Ok{};
 }
 
-Status check(const RunOptions& options, const std::vector<std::string>& syncs,
-             const std::vector<std::string>& overlays) {
-  const Parts parts = run::all_parts();
-  LH_TRY(check_kinds(parts, "sync", syncs));
-  LH_TRY(check_kinds(parts, "overlay", overlays));
-  auto doc = run::load_document(options.job, {options.sets, options.wan});
-  if (!doc) return doc.error();
-  return check_sync_keys(parts, doc->table("sync"), syncs);
+Result<std::vector<Axis>> axes_of(const Parts& parts, const CompareAxes& asked) {
+  std::vector<Axis> axes;
+  for (auto [table, kinds] :
+       {std::pair{"sync", &asked.syncs}, std::pair{"overlay", &asked.overlays},
+        std::pair{"transfer", &asked.transfers}, std::pair{"codec", &asked.codecs}}) {
+    auto axis = kind_axis(parts, table, *kinds);
+    if (!axis) return axis.error();
+    axes.push_back(*std::move(axis));
+  }
+  for (const std::string& sweep : asked.sweeps) {
+    auto axis = sweep_axis(sweep);
+    if (!axis) return axis.error();
+    axes.push_back(*std::move(axis));
+  }
+  std::size_t count = asked.seeds;
+  for (const Axis& axis : axes) {
+    count *= axis.values.size();
+    if (count > kMaxComparedJobs)
+      return invalid(fmt::format("compare: more than {} runs; name fewer kinds, values or seeds",
+                                 kMaxComparedJobs));
+  }
+  return axes;
 }
+
+// What names a folder: other characters become "_".
+std::string path_text(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && !std::strchr("-_.=+", c)) c = '_';
+  return text;
+}
+
+class Builder {
+ public:
+  Builder(const RunOptions& options, const CompareAxes& asked, Parts parts, std::vector<Axis> axes)
+      : options_(options), asked_(asked), parts_(std::move(parts)), axes_(std::move(axes)) {}
+
+  Result<Comparison> build() {
+    std::vector<std::size_t> at(axes_.size(), 0);
+    for (;;) {
+      LH_TRY(add(at));
+      std::size_t i = axes_.size();  // the last axis varies first
+      while (i > 0 && ++at[i - 1] == axes_[i - 1].values.size()) at[--i] = 0;
+      if (i == 0) break;
+    }
+    if (made_.jobs.empty()) return invalid(first_refusal_);
+    for (const auto& [key, kinds] : dropped_)
+      made_.dropped.push_back(fmt::format("{}: not for {}", key, kinds));
+    return std::move(made_);
+  }
+
+ private:
+  // One combination with all its seeds. Only a file that cannot be read is an Error.
+  Status add(const std::vector<std::size_t>& at) {
+    const std::string label = label_of(at);
+    std::optional<std::uint64_t> first;
+    for (std::uint64_t i = 0; i < asked_.seeds; ++i) {
+      auto doc = document(at, first ? std::optional(*first + i) : std::nullopt);
+      if (!doc) return doc.error();
+      auto job = run::resolve_job(*std::move(doc));
+      if (!job) {
+        const std::string& sync = axes_[0].values[at[0]];
+        if (first_refusal_.empty())
+          first_refusal_ = sync.empty() ? job.error().what
+                                        : fmt::format("with --sync {}: {}", sync, job.error().what);
+        made_.skipped.push_back({label, job.error().what});
+        return Ok{};
+      }
+      if (job->focus)
+        return invalid(options_.job + ": has [focus], which trains nothing; see longhaul simulate");
+      if (!first) first = job->job.seed;
+      if (made_.name.empty()) made_.name = job->job.name;
+      made_.equal_budget |= job->stop.max_rounds == kNoMaxRounds;
+      std::string path = path_text(label);
+      if (asked_.seeds > 1) path += fmt::format("/seed-{}", job->job.seed);
+      if (!paths_.insert(path).second) path += fmt::format("~{}", made_.jobs.size());
+      made_.jobs.push_back({label, path, *std::move(job)});
+    }
+    return Ok{};
+  }
+
+  std::string label_of(const std::vector<std::size_t>& at) const {
+    std::string label;
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const Axis& axis = axes_[i];
+      if (!axis.named) continue;
+      const std::string& value = axis.values[at[i]];
+      if (!label.empty()) label += "-";
+      label += axis.kinds() ? value : axis.key.substr(axis.key.rfind('.') + 1) + "=" + value;
+    }
+    return label.empty() ? "job" : label;
+  }
+
+  Result<run::Document> document(const std::vector<std::size_t>& at,
+                                 std::optional<std::uint64_t> seed) {
+    run::Overrides overrides{options_.sets, options_.wan};
+    for (std::size_t i = 0; i < axes_.size(); ++i)
+      if (const std::string& value = axes_[i].values[at[i]]; !value.empty())
+        overrides.sets.push_back(axes_[i].key + "=" + value);
+    if (seed) overrides.sets.push_back(fmt::format("job.seed={}", *seed));
+    if (asked_.hours) overrides.sets.push_back(fmt::format("stop.max_hours={}", *asked_.hours));
+    if (asked_.epochs) overrides.sets.push_back(fmt::format("stop.max_epochs={}", *asked_.epochs));
+    if (asked_.hours || asked_.epochs)
+      overrides.sets.push_back(fmt::format("stop.max_rounds={}", kNoMaxRounds));
+    auto doc = run::load_document(options_.job, overrides);
+    if (!doc) return doc;
+    for (std::size_t i = 0; i < axes_.size(); ++i)
+      if (axes_[i].kinds() && (axes_[i].all || (asked_.lenient && axes_[i].named)))
+        drop_keys(*doc, axes_[i], axes_[i].values[at[i]]);
+    Settings& stop = doc->table("stop");
+    if ((stop.find("max_hours") || stop.find("max_epochs")) && !stop.find("max_rounds"))
+      stop.set({"max_rounds", {std::int64_t(kNoMaxRounds)}, "compare", 0});
+    return doc;
+  }
+
+  // Keys that another kind of the table has and this one has not.
+  void drop_keys(run::Document& doc, const Axis& axis, const std::string& kind) {
+    const std::string table = axis.table();
+    std::erase_if(doc.table(table).entries, [&](const Setting& entry) {
+      if (entry.key == "kind" || has_key(parts_, table, kind, entry.key)) return false;
+      const std::vector<std::string_view> kinds = kinds_of(parts_, table);
+      const bool of_another = std::any_of(kinds.begin(), kinds.end(), [&](std::string_view one) {
+        return has_key(parts_, table, one, entry.key);
+      });
+      if (of_another) note_dropped(fmt::format("[{}] {}", table, entry.key), kind);
+      return of_another;
+    });
+  }
+
+  void note_dropped(const std::string& key, const std::string& kind) {
+    if (!noted_.insert(key + " " + kind).second) return;
+    std::string& kinds = dropped_[key];
+    kinds += (kinds.empty() ? "" : ", ") + kind;
+  }
+
+  const RunOptions& options_;
+  const CompareAxes& asked_;
+  const Parts parts_;
+  const std::vector<Axis> axes_;
+  Comparison made_;
+  std::string first_refusal_;
+  std::set<std::string> paths_, noted_;
+  std::map<std::string, std::string> dropped_;  // "[sync] steps" -> "bsp, asp"
+};
 
 }  // namespace
 
-Result<std::vector<ComparedJob>> compared_jobs(const RunOptions& options,
-                                               const std::vector<std::string>& syncs,
-                                               const std::vector<std::string>& overlays) {
-  LH_TRY(check(options, syncs, overlays));
-  std::vector<ComparedJob> jobs;
-  const std::vector<std::string> as_written = {""};
-  for (const std::string& sync : syncs)
-    for (const std::string& overlay : overlays.empty() ? as_written : overlays) {
-      std::vector<std::string> sets = {"sync.kind=" + sync};
-      if (!overlay.empty()) sets.push_back("overlay.kind=" + overlay);
-      auto job = options.load(sets);
-      if (!job) return invalid(fmt::format("with --sync {}: {}", sync, job.error().what));
-      jobs.push_back({overlay.empty() ? sync : sync + "-" + overlay, std::move(*job)});
-    }
-  return jobs;
+Result<Comparison> compared_jobs(const RunOptions& options, const CompareAxes& asked) {
+  Parts parts = run::all_parts();
+  auto axes = axes_of(parts, asked);
+  if (!axes) return axes.error();
+  if (!(*axes)[0].all && !asked.syncs.empty() && !asked.lenient) {
+    auto doc = run::load_document(options.job, {options.sets, options.wan});
+    if (!doc) return doc.error();
+    LH_TRY(check_sync_keys(parts, doc->table("sync"), asked.syncs));
+  }
+  return Builder(options, asked, std::move(parts), *std::move(axes)).build();
 }
 
 }  // namespace longhaul::cli

@@ -25,7 +25,7 @@ struct ExplainArgs {
   std::string name, svg;
   run::Overrides overrides;
   std::optional<double> mbytes;
-  bool json = false;
+  bool json = false, all = false;
 
   bool plan() const { return mbytes || json || !svg.empty(); }  // is asked for
 };
@@ -49,6 +49,26 @@ void print_preset(const run::WanPreset& preset) {
     fmt::print("  every pair's rate is redrawn every {:g} s, from {:g} to {:g} Mbit/s\n",
                preset.redraw->every_s, preset.redraw->lowest_mbps, preset.redraw->highest_mbps);
   fmt::print("\n{}", wan_text(run::preset_network(preset)));
+}
+
+// What is not at its default, a line for each table.
+void print_chosen(const run::Job& job) {
+  std::size_t defaults = 0;
+  fmt::print("\n");
+  for (const run::ResolvedTable& table : run::resolved(job)) {
+    std::string line;
+    for (const run::ResolvedKey& key : table.keys) {
+      const bool is_default = key.source == "default" && key.key != "kind";
+      defaults += is_default;
+      constexpr std::size_t kLongest = 60;
+      const std::string value =
+          key.value.size() <= kLongest ? key.value : key.value.substr(0, kLongest) + "...";
+      if (!is_default) line += fmt::format("{}{} = {}", line.empty() ? "" : ", ", key.key, value);
+    }
+    if (!line.empty()) fmt::print("{:<13} {}\n", table.header, line);
+  }
+  fmt::print("{} keys are at their defaults: --all prints them, and where each comes from\n",
+             defaults);
 }
 
 void print_settings(const run::Job& job) {
@@ -138,13 +158,16 @@ Status write_svg(const std::string& file, const run::SitePlan& plan) {
   return Ok{};
 }
 
-void print_job(const run::Job& job) {
+void print_job(const run::Job& job, bool all) {
   if (job.focus)
     fmt::print("{}: an index of growing data (docs/focus.md)\n", job.job.name);
   else
     fmt::print("{}: {} rounds of {} samples at most, scored every {} rounds\n", job.job.name,
                job.stop.max_rounds, run::samples_per_round(job), run::report_every(job));
-  print_settings(job);
+  if (all)
+    print_settings(job);
+  else
+    print_chosen(job);
   fmt::print("\nNetwork\n{}", wan_text(job.network));
   print_members(job);
 }
@@ -156,7 +179,7 @@ int explain_job(const ExplainArgs& args) {
   if (job->focus && args.plan())
     return print_error(
         invalid(args.name + ": has [focus]; --mbytes, --json and --svg are of a training's plan"));
-  if (job->focus) return print_job(*job), kDone;
+  if (job->focus) return print_job(*job, args.all), kDone;
   const bool silent = args.json || args.svg == "-";
   const auto table = silent && args.mbytes ? Result<run::PartitionTable>(run::PartitionTable{})
                                            : run::partition_table(*job);
@@ -167,7 +190,7 @@ int explain_job(const ExplainArgs& args) {
       return print_error(written.error());
   if (args.json) fmt::print("{}\n", run::to_json(*plan).dump(2));
   if (silent) return kDone;
-  print_job(*job);
+  print_job(*job, args.all);
   if (table) print_partition(*table);
   if (plan) fmt::print("\n{}", plan_text(*plan));
   if (!table) return print_error(table.error());
@@ -225,6 +248,7 @@ void add_explain(CLI::App& app, int& code) {
       ->check(CLI::Range(1e-5, 1e6))
       ->type_name("M");
   sub->add_flag("--json", args->json, "of a job: the plan as one JSON object and nothing else");
+  sub->add_flag("--all", args->all, "of a job: every key, also defaults, and where it comes from");
   sub->add_option("--svg", args->svg,
                   "of a job: draws the plan into a file; -: to standard output, and nothing else")
       ->type_name("FILE");

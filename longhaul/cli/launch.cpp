@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
+#include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/cli/security_options.h"
@@ -37,6 +38,8 @@ int launch(const RunOptions& options, bool lab, bool insecure) {
     fmt::print(to, "{}: {}\n", name, line);
     std::fflush(to);
   };
+  const auto page = view_if_asked(folder, options.view, options.quiet);
+  if (!page) return print_error(page.error());
   auto launched = run::launch(*job, with);
   if (!launched) return print_error(launched.error());
   const run::Summary& summary = launched->summary;
@@ -56,6 +59,7 @@ void add_launch(CLI::App& app, int& code) {
       app.add_subcommand("launch", "trains with one process a node on this machine, over sockets");
   options->add_to(*sub, "runs/NAME", "continues an interrupted run", false);
   options->add_record_to(*sub);
+  options->add_view_to(*sub);
   add_wan_option(*sub, options->wan);
   auto lab = std::make_shared<bool>(false);
   sub->add_flag("--lab", *lab,

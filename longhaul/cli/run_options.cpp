@@ -11,8 +11,10 @@ void add_set_option(CLI::App& app, std::vector<std::string>& sets) {
 }
 
 void add_wan_option(CLI::App& app, std::string& preset) {
-  app.add_option("--wan", preset, "a network of longhaul list in place of the job's")
-      ->type_name("PRESET");
+  app.add_option(
+         "--wan", preset,
+         "in place of the job's network: one of longhaul list, or a file of doctor --write-wan")
+      ->type_name("PRESET|FILE.toml");
 }
 
 void RunOptions::add_to(CLI::App& app, const std::string& out_default,
@@ -36,6 +38,12 @@ CLI::Option* RunOptions::add_record_to(CLI::App& app) {
       "--record{hashes}", record,
       "records every node for longhaul replay; --record=full also what the learners computed");
   return option->check(CLI::IsMember({"hashes", "full"}));
+}
+
+void RunOptions::add_view_to(CLI::App& app) {
+  app.add_option("--view", view, "shows the run in a browser on this port of 127.0.0.1; 0: any")
+      ->check(CLI::Range(0, 65535))
+      ->type_name("PORT");
 }
 
 std::vector<std::string> RunOptions::job_arguments() const {

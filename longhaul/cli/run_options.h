@@ -23,6 +23,7 @@ struct RunOptions {
   std::string out;
   std::string record;  // "", "hashes" or "full"
   unsigned threads = 0;
+  int view = -1;  // the port of --view; -1: none
   bool quiet = false, force = false, resume = false, json = false;
 
   // `out_default`: the folder without --out; `resume_doc`: what --resume does; `threads`: whether
@@ -30,6 +31,7 @@ struct RunOptions {
   void add_to(CLI::App&, const std::string& out_default, const std::string& resume_doc,
               bool with_threads = true);
   CLI::Option* add_record_to(CLI::App&);
+  void add_view_to(CLI::App&);
   // JOB, --set and --wan, for a process that reads the same job.
   std::vector<std::string> job_arguments() const;
   // Reads the job with --set and --wan applied, and `more` settings after them.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
+#include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/run/focus/simulation.h"
@@ -92,6 +93,8 @@ int simulate_index(const SimulateArgs& args, const run::Job& job) {
 }
 
 int one_run(const SimulateArgs& args, const run::Job& job, const std::string& folder) {
+  const auto page = view_if_asked(folder, args.common.view, args.common.quiet);
+  if (!page) return print_error(page.error());
   auto summary = run::simulate(job, args.common.one(folder));
   if (!summary) return print_error(summary.error());
   if (args.common.json)
@@ -196,6 +199,7 @@ void add_simulate(CLI::App& app, int& code) {
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10000}))
       ->type_name("N");
   CLI::Option* record = args->common.add_record_to(*sub);
+  args->common.add_view_to(*sub);
   sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing")
       ->excludes(record);
   add_wan_option(*sub, args->common.wan);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
+#include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/cli/security_options.h"
@@ -76,6 +77,8 @@ int site(const SiteArgs& args) {
   const Member me = job->members()[*rank];
   const std::string folder =
       args.common.out.empty() ? run::node_folder("runs/" + job->job.name, me) : args.common.out;
+  const auto page = view_if_asked(folder, args.common.view, args.common.quiet);
+  if (!page) return print_error(page.error());
   const run::SimulateOptions common = args.common.one(folder);
   auto summary = run::run_site(
       *job, {.rank = *rank,
@@ -118,6 +121,7 @@ void add_site(CLI::App& app, int& code) {
                   "launcher: MASTER_PORT + 1, or 29600)")
       ->type_name("PORT");
   args->common.add_record_to(*sub);
+  args->common.add_view_to(*sub);
   add_wan_option(*sub, args->common.wan);
   sub->add_flag("--rejoin", args->rejoin,
                 "rejoins a run that continues without this node and receives its model from the "

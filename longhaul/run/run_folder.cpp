@@ -13,9 +13,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // job.toml last: while it is there, the folder is known as ours.
-constexpr const char* kOurFiles[] = {
-    "metrics.jsonl",   "summary.json", "model.pt",         "checkpoints", "recordings", "lab.json",
-    "lab.json.router", "index.sqlite", "index.sqlite-wal", "api.json",    "job.toml"};
+constexpr const char* kOurFiles[] = {"metrics.jsonl",    "activity.json",   "summary.json",
+                                     "model.pt",         "checkpoints",     "recordings",
+                                     "lab.json",         "lab.json.router", "index.sqlite",
+                                     "index.sqlite-wal", "api.json",        "job.toml"};
 
 Status check_same_job(const std::string& path, const Job& job) {
   auto before = job_of_run(path);

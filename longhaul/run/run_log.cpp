@@ -27,14 +27,17 @@ void RunLog::write(Time at, Rank rank, Round round, std::string_view kind,
   if (metrics_) metrics_->write({at, members_[rank].site, rank, round, kind, values});
 }
 
-void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluation) {
+void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluation,
+                    std::optional<std::uint64_t> wan_bytes) {
   if (!scores_) return;
   std::vector<std::pair<std::string_view, double>> values = {
       {"loss", evaluation.loss},
       {"accuracy", evaluation.accuracy},
       {"samples", double(evaluation.samples)}};
   if (predicts_bytes_) values.emplace_back("bits_per_byte", to_bits(evaluation.loss));
+  if (wan_bytes) values.emplace_back("wan_bytes", double(*wan_bytes));
   write(at, rank, round, "score", values);
+  if (metrics_) metrics_->flush();
   totals_.loss = evaluation.loss;
   totals_.accuracy = evaluation.accuracy;
   fresh_score_ = true;

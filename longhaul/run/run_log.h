@@ -21,7 +21,8 @@ class RunLog {
 
   // Call it first; keeps the first `keep` bytes of metrics.jsonl.
   Status open(std::uint64_t keep);
-  void scored(Time, Rank, Round, const Evaluation&);
+  // `wan_bytes`: sent between sites by then; absent where only a part of them is known.
+  void scored(Time, Rank, Round, const Evaluation&, std::optional<std::uint64_t> wan_bytes = {});
   void recorded(Time, Rank, const Record&);
   void note(const std::string& text) { progress_.note(text); }
   void progress(Round rounds, Time now, std::uint64_t wan_bytes);

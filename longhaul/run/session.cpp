@@ -17,7 +17,7 @@ Session::Session(const Job& job, Simulation& simulation, const RunFolder* folder
       stop_(std::move(stop)) {
   sim::Observer observer;
   observer.on_report = [this](Time at, Rank rank, Round round, const Evaluation& evaluation) {
-    log_.scored(at, rank, round, evaluation);
+    log_.scored(at, rank, round, evaluation, simulation_.world().counters().wan_bytes);
   };
   observer.on_record = [this](Time at, Rank rank, const Record& record) {
     log_.recorded(at, rank, record);
@@ -130,6 +130,9 @@ Result<Summary> Session::run() {
   }
   summary.real_s = log_.real_s();
   if (const auto written = log_.sync(); !written) return written.error();
+  if (folder_)
+    LH_TRY(write_atomically(folder_->file("activity.json"),
+                            simulation_.activity().to_json(world.now()).dump() + "\n"));
   if (folder_)
     LH_TRY(write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n"));
   return summary;

@@ -35,6 +35,8 @@ Status Simulation::build(const Job& job, unsigned threads) {
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
           .on_thread_start = *std::move(thread_setup)},
       *std::move(network), step_times(job, *members_), score_);
+  activity_ = std::make_unique<ActivityLog>(*members_, job.wan.wire_scale);
+  world_->watch(*activity_);
   while (!(*members_)[first_].is(Role::worker)) ++first_;
   for (Rank rank = 0; rank < members_->size(); ++rank) {
     std::unique_ptr<Learner>& learner = learners_.emplace_back();

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "longhaul/run/activity.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/workload.h"
 #include "longhaul/sim/world.h"
@@ -16,6 +17,7 @@ class Simulation {
   static Result<std::unique_ptr<Simulation>> make(const Job&, Workload, unsigned threads);
 
   sim::World& world() { return *world_; }
+  const ActivityLog& activity() const { return *activity_; }
   const Workload& workload() const { return workload_; }
   const Members& members() const { return *members_; }
   const Strategy& strategy() const;  // of the first worker
@@ -37,6 +39,7 @@ class Simulation {
   Rank first_ = 0;  // the first worker
   Workload::Score score_;
   std::vector<std::unique_ptr<Learner>> learners_;  // by rank; null for nodes without
+  std::unique_ptr<ActivityLog> activity_;           // the world's watcher
   std::unique_ptr<sim::World> world_;               // last: its threads use the learners
 };
 

@@ -40,6 +40,7 @@ Sample job_with(const std::string& table, const std::string& kind, const std::st
       {"roles", "[roles]", {}},
       {"server", "[server]", {}},
       {"net", "[net]", {}},
+      {"cost", "[cost]", {}},
       {"transfer", "[transfer]", {}},
       {"codec", "[codec]", {}},
       {"outer", "[outer]", {}},
@@ -102,6 +103,7 @@ std::vector<Case> all_cases() {
   add_table<RolesTable>(cases, "roles");
   add_table<ServerTable>(cases, "server");
   add_table<NetTable>(cases, "net");
+  add_table<CostTable>(cases, "cost");
   add_table<TransferCommon>(cases, "transfer");
   add_table<WanTable>(cases, "wan");
   add_table<LinkTable>(cases, "wan.link[0]");

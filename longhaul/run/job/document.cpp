@@ -171,9 +171,9 @@ Value command_line_value(std::string_view text) {
 
 const std::vector<std::string_view>& table_names() {
   static const std::vector<std::string_view> names = {
-      "job",     "stop",   "report", "model",    "data",  "optimizer", "sync",
-      "overlay", "roles",  "server", "transfer", "codec", "outer",     "net",
-      "wan",     "hetero", "focus",  "site",     "for"};
+      "job",     "stop",  "report", "model",    "data",  "optimizer", "sync",
+      "overlay", "roles", "server", "transfer", "codec", "outer",     "net",
+      "cost",    "wan",   "hetero", "focus",    "site",  "for"};
   return names;
 }
 

@@ -73,11 +73,15 @@ void add_training(const Job& job, std::vector<ResolvedTable>& tables) {
   tables.push_back(part_table("data", job.data, job.data_docs, {}));
   tables.push_back(part_table("optimizer", job.optimizer, job.optimizer_docs, {}));
   tables.push_back(part_table("sync", job.sync.settings, job.sync.entry->describe(), {}));
-  tables.push_back(part_table("overlay", job.overlay.settings, job.overlay.entry->describe(), {}));
+  // Strategies that talk to a server by themselves refuse every key of [overlay] but kind.
+  const bool served = entry_with(*job.sync.entry, job.sync.settings).traits.served;
+  tables.push_back(part_table("overlay", job.overlay.settings,
+                              served ? std::vector<FieldDoc>{} : job.overlay.entry->describe(),
+                              {}));
   tables.push_back(own_table("roles", "[roles]", job.roles));
-  if (entry_with(*job.sync.entry, job.sync.settings).traits.served)
-    tables.push_back(own_table("server", "[server]", job.server_table));
+  if (served) tables.push_back(own_table("server", "[server]", job.server_table));
   tables.push_back(own_table("net", "[net]", job.net));
+  tables.push_back(own_table("cost", "[cost]", job.cost));
   tables.push_back(part_table("transfer", job.transfer.settings, job.transfer.entry->describe(),
                               describe(job.transfer_common)));
   tables.push_back(part_table("codec", job.codec.settings, job.codec.entry->describe(), {}));

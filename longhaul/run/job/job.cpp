@@ -73,7 +73,7 @@ Status need_kind(Document& doc, std::string_view table, std::string_view example
 Status refuse_training(const Document& doc) {
   for (const std::string_view name :
        {"stop", "report", "model", "data", "optimizer", "sync", "overlay", "roles", "server",
-        "transfer", "codec", "outer", "hetero"})
+        "transfer", "codec", "outer", "hetero", "cost"})
     if (const Settings* table = doc.find(name); table && !table->entries.empty())
       return bad_setting(*table, table->entries.front(),
                          "no such table beside [focus], which trains nothing");
@@ -125,6 +125,7 @@ Status read_tables(Document& doc, Job& job) {
   LH_TRY(read_settings(doc.table("roles"), job.roles, {}));
   LH_TRY(read_settings(doc.table("server"), job.server_table, {}));
   LH_TRY(read_settings(doc.table("net"), job.net, {}));
+  LH_TRY(read_settings(doc.table("cost"), job.cost, {}));
   LH_TRY(read_settings(doc.table("wan"), job.wan, {}));
   for (const Settings& link : doc.links) LH_TRY(read_settings(link, job.links.emplace_back(), {}));
   for (const Settings& one : doc.shared) LH_TRY(read_settings(one, job.shared.emplace_back(), {}));
@@ -219,7 +220,7 @@ Result<Job> resolve_job(Document doc) {
 Result<Document> load_document(const std::string& path, const Overrides& overrides) {
   auto doc = read_document(path);
   if (!doc) return doc.error();
-  if (!overrides.wan.empty()) replace_wan(*doc, overrides.wan);
+  if (!overrides.wan.empty()) LH_TRY(replace_wan(*doc, overrides.wan));
   auto names_wan = [](const std::string& set) { return set.starts_with("wan."); };
   for (const std::string& set : overrides.sets)
     if (names_wan(set)) LH_TRY(override_setting(*doc, set));

@@ -43,6 +43,7 @@ struct Job {
   ReportTable report;
   RolesTable roles;
   ServerTable server_table;
+  CostTable cost;
   NetTable net;
   WanTable wan;
   std::vector<LinkTable> links;
@@ -83,7 +84,7 @@ Result<Job> resolve_job(Document);
 // What the command line lays over a job file.
 struct Overrides {
   std::vector<std::string> sets;  // --set, in their order
-  std::string wan;                // --wan: a preset in place of the file's network; "": none
+  std::string wan;  // --wan: a preset, or a file with a [wan], in place of the network; "": none
 };
 // The file with all of it applied. A job without [[site]] tables has its preset's sites by then,
 // so that --set can name them.

@@ -281,6 +281,7 @@ TEST(Report, CountsSamplesInRounds) {
 TEST(Dump, ReadsBackAsTheSameJob) {
   for (const char* middle :
        {"[sync]\nkind = \"bsp\"\n", "[sync]\nkind = \"diloco\"\nsteps = 5\n",
+        "[sync]\nkind = \"asp\"\n[server]\ndown_codec = \"same\"\n",
         "[sync]\nkind = \"fedavg\"\n[overlay]\nkind = \"hub\"\n[codec]\nkind = \"int8\"\n"
         "error_feedback = true\n[wan]\nmbps = 8\n[[wan.link]]\nfrom = \"a\"\nto = \"b\"\n",
         "[sync]\nkind = \"bsp\"\n[optimizer]\nkind = \"adam\"\nrate = 1\nschedule = "

@@ -105,6 +105,25 @@ struct ServerTable {
   }
 };
 
+// What a run costs, for `longhaul compare`; nothing else reads it.
+struct CostTable {
+  std::optional<double> wan_gb, node_hour;
+  std::optional<std::string> currency;
+  bool has_prices() const { return wan_gb || node_hour; }
+  // Of a run that sent so much between sites and kept so many nodes for that time.
+  double of(double wan_bytes, double node_seconds) const {
+    return wan_gb.value_or(0) * wan_bytes / 1e9 + node_hour.value_or(0) * node_seconds / 3600;
+  }
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(wan_gb, .doc = "price of 1e9 bytes sent from site to site", .min = 0, .max = 1e9,
+                   .local = true);
+    LONGHAUL_FIELD(node_hour, .doc = "price of one node for an hour", .min = 0, .max = 1e9,
+                   .local = true);
+    LONGHAUL_FIELD(currency, .doc = "stands behind amounts: USD", .max = 16, .local = true);
+  }
+};
+
 struct NetTable {  // sockets only
   std::uint32_t streams = 1;
   std::string congestion = "bbr";

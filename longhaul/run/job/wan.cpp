@@ -259,7 +259,15 @@ Status add_sites(Document& doc) {
   return Ok{};
 }
 
-void replace_wan(Document& doc, const std::string& preset) {
+Status replace_wan(Document& doc, const std::string& network) {
+  std::optional<Document> file;
+  if (network.ends_with(".toml")) {
+    auto read = read_document(network);
+    if (!read) return read.error();
+    if (!read->find("wan"))
+      return invalid(network + ": --wan: expected a [wan], as longhaul doctor --write-wan writes");
+    file = *std::move(read);
+  }
   Settings& table = doc.table("wan");
   constexpr std::string_view kNetwork[] = {
       "preset",  "rate_scale", "mbps",      "delay_ms",        "mbps_csv", "rtt_ms_csv", "matrices",
@@ -267,12 +275,20 @@ void replace_wan(Document& doc, const std::string& preset) {
   std::erase_if(table.entries, [&](const Setting& entry) {
     return std::find(std::begin(kNetwork), std::end(kNetwork), entry.key) != std::end(kNetwork);
   });
-  table.set({"preset", {preset}, "--wan", 0});
   for (auto* list : {&doc.links, &doc.shared, &doc.traces}) list->clear();
+  if (file) {
+    for (const Setting& entry : file->table("wan").entries) table.set(entry);
+    doc.links = file->links;
+    doc.shared = file->shared;
+    doc.traces = file->traces;
+  } else {
+    table.set({"preset", {network}, "--wan", 0});
+  }
   for (Settings& site : doc.sites)
     std::erase_if(site.entries, [](const Setting& entry) {
       return entry.key == "up_mbps" || entry.key == "down_mbps";
     });
+  return Ok{};
 }
 
 Result<flow::Wan> build_wan(const Document& doc, Job& job) {

@@ -14,9 +14,9 @@ namespace longhaul::run {
 // A job without [[site]] tables takes all sites of its preset or matrices; else nothing happens.
 Status add_sites(Document&);
 
-// As if the file said nothing of the network but this preset: --wan. Keys of the command line,
-// which are laid over it afterwards, still count.
-void replace_wan(Document&, const std::string& preset);
+// As if the file said nothing of the network but this preset, or, where it ends in .toml, the [wan]
+// of that file: --wan. Keys of the command line, which are laid over it afterwards, still count.
+Status replace_wan(Document&, const std::string& network);
 
 // The job's network, its sites in the job's order; the tables must agree (check_job). Sets
 // [wan] matrices, by which a job goes on only with the matrices that it began with.

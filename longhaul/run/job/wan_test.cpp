@@ -143,6 +143,25 @@ TEST_F(WanOfJob, TheCommandLineTakesANetworkInPlaceOfTheFiles) {
   EXPECT_THAT(error_of("", {{}, "gaia-12"}), AllOf(HasSubstr("--wan"), HasSubstr("'gaia-11'")));
 }
 
+TEST_F(WanOfJob, TheCommandLineTakesAMeasuredNetwork) {
+  const std::string measured = write("measured.toml",
+                                     "[wan]\nmodel = \"fair\"\ndelay_ms = 7\n[[wan.link]]\n"
+                                     "from = \"tokyo\"\nto = \"seoul\"\nmbps = 6\n");
+  const std::string text =
+      "[wan]\nmbps = 3\nwire_scale = 2\n[[wan.link]]\nfrom = \"seoul\"\nto = "
+      "\"tokyo\"\nmbps = 1\n" +
+      sites({"tokyo", "seoul"});
+  auto read = job(text, {{"wan.delay_ms=8"}, measured});
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(read->wan.model, "fair");
+  EXPECT_EQ(read->wan.wire_scale, 2);
+  EXPECT_EQ(*read->network.pair(0, 1).rate, 6 * 125000.0);
+  EXPECT_EQ(read->links.size(), 1u);
+  EXPECT_EQ(read->network.pair(0, 1).delay_s, 0.008);
+  EXPECT_THAT(error_of(text, {{}, write("empty.toml", "[job]\n")}), HasSubstr("expected a [wan]"));
+  EXPECT_THAT(error_of(text, {{}, "none.toml"}), HasSubstr("none.toml"));
+}
+
 // Sites that were started with different networks are of different jobs, and refuse one another.
 TEST_F(WanOfJob, TheHashTellsOneNetworkOfTheCommandLineFromAnother) {
   const std::string text = sites({"tokyo", "seoul"});

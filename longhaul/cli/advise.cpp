@@ -1,0 +1,375 @@
+// longhaul plan: which combination reaches the job's target first on its network.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/advise_search.h"
+#include "longhaul/cli/advise_text.h"
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/compare_jobs.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/report/run_reader.h"
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/interrupt.h"
+#include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/parts.h"
+#include "longhaul/run/run_pool.h"
+
+namespace longhaul::cli {
+namespace {
+
+using AdviseClock = std::chrono::steady_clock;
+// Strategies that measure something, and those that need a convex model.
+constexpr std::string_view kNotAdvised[] = {"staleness_lab", "skewscout", "gadmm", "lag"};
+constexpr std::size_t kSeedsBeside = 2;
+
+struct AdviseArgs {
+  RunOptions common;
+  double budget_minutes = 10;
+  unsigned at_once = 1;
+  std::string write;
+};
+
+class Adviser {
+ public:
+  explicit Adviser(const AdviseArgs& args) : args_(args) {}
+
+  Result<Advice> advise() {
+    LH_TRY(prepare());
+    LH_TRY(predict_all());
+    std::vector<Candidate> first = best_overlays();
+    const double limit_s = first_limit(first);
+    const SearchHooks hooks = {
+        .run = [this](const auto& candidates, double limit) { return trials(candidates, limit); },
+        .neighbours = [this](const Candidate& near) { return neighbours(near); },
+        .is_over = [this] { return run::interrupted() || spent_s() > 0.85 * budget_s(); }};
+    advice_.search = successive_halving(std::move(first), limit_s, hooks);
+    if (failed_) return *failed_;
+    repeat_winner();
+    advice_.spent_s = spent_s();
+    advice_.runs = runs_;
+    return std::move(advice_);
+  }
+
+  // The job of a candidate, as it was without the limit of a trial.
+  const run::Job& job(const Candidate& candidate) const { return jobs_.at(candidate.label); }
+
+ private:
+  double budget_s() const { return 60 * args_.budget_minutes; }
+  double spent_s() const {
+    return std::chrono::duration<double>(AdviseClock::now() - begin_).count();
+  }
+  void note(const std::string& text) const {
+    if (!args_.common.quiet) fmt::print(stderr, "{}\n", text);
+  }
+
+  Status prepare() {
+    auto job = args_.common.load();
+    if (!job) return job.error();
+    if (job->focus) return invalid(args_.common.job + ": has [focus], which trains nothing");
+    if (!job->stop.target_accuracy && !job->stop.target_bits_per_byte)
+      return invalid(args_.common.job +
+                     ": [stop]: plan needs a target to reach: target_accuracy, or of text "
+                     "target_bits_per_byte; --set stop.target_accuracy=0.9");
+    if (job->kind("model") == "phantom")
+      return invalid(args_.common.job +
+                     ": [model] kind = \"phantom\" has no numbers that could reach a target");
+    advice_.name = job->job.name;
+    folder_ = args_.common.out.empty() ? "runs/" + job->job.name + "-plan" : args_.common.out;
+    advice_.folder = folder_;
+    std::error_code code;
+    if (!std::filesystem::is_empty(folder_, code) && !code && !args_.common.force)
+      return invalid(folder_ + ": exists already; --force replaces it, --out DIR writes elsewhere");
+    auto program = run::own_program();
+    if (!program) return program.error();
+    program_ = *program;
+    return Ok{};
+  }
+
+  // Every legal strategy over every overlay: how long a round takes, without numbers.
+  Status predict_all() {
+    CompareAxes axes;
+    axes.syncs = axes.overlays = {"all"};
+    auto made = compared_jobs(args_.common, axes);
+    if (!made) return made.error();
+    advice_.illegal = made->skipped.size();
+    note(fmt::format("predicting {} combinations of strategy and overlay without numbers",
+                     made->jobs.size()));
+    for (ComparedJob& one : made->jobs) {
+      const std::string sync = one.job.kind("sync");
+      if (std::find(std::begin(kNotAdvised), std::end(kNotAdvised), sync) !=
+          std::end(kNotAdvised)) {
+        advice_.left_out.insert(sync);
+        continue;
+      }
+      if (run::interrupted() || spent_s() > 0.2 * budget_s()) {
+        ++advice_.not_predicted;
+        continue;
+      }
+      add_predicted(one.label, std::move(one.job));
+    }
+    if (predicted_.empty()) return invalid("plan: no combination can be simulated");
+    return Ok{};
+  }
+
+  bool add_predicted(const std::string& label, run::Job job) {
+    const auto prediction = run::predict(job);
+    if (!prediction || !(prediction->round_s > 0)) return false;
+    Candidate candidate{.label = label,
+                        .sets = {},
+                        .sync = job.kind("sync"),
+                        .overlay = job.kind("overlay"),
+                        .codec = job.kind("codec"),
+                        .samples_per_s = double(run::samples_per_round(job)) / prediction->round_s};
+    predicted_.push_back(candidate);
+    ++advice_.predicted;
+    job.stop.max_rounds = std::uint64_t{1} << 53;
+    jobs_.emplace(label, std::move(job));
+    return true;
+  }
+
+  // Of each strategy the overlay with the most samples a second, the fastest strategies first.
+  std::vector<Candidate> best_overlays() {
+    std::map<std::string, Candidate> best;
+    for (const Candidate& candidate : predicted_) {
+      const auto [at, fresh] = best.emplace(candidate.sync, candidate);
+      if (!fresh && candidate.samples_per_s > at->second.samples_per_s) at->second = candidate;
+    }
+    std::vector<Candidate> chosen;
+    for (const auto& [sync, candidate] : best) chosen.push_back(candidate);
+    std::sort(chosen.begin(), chosen.end(), [](const Candidate& a, const Candidate& b) {
+      return a.samples_per_s > b.samples_per_s;
+    });
+    return chosen;
+  }
+
+  // The virtual time for which a third of the budget is enough for all: by the real time that one
+  // of them takes for its samples.
+  double first_limit(const std::vector<Candidate>& candidates) {
+    const Candidate& probe = candidates[candidates.size() / 2];
+    const double samples = double(run::samples_per_round(jobs_.at(probe.label)));
+    double limit = 20 * samples / probe.samples_per_s, per_sample = 1e-4;
+    const auto trial = trials({probe}, limit);
+    if (!trial.empty() && trial[0].ran && trial[0].summary.rounds > 0)
+      per_sample = trial[0].summary.real_s / (double(trial[0].summary.rounds) * samples);
+    double rate = 0;
+    for (const Candidate& candidate : candidates) rate += candidate.samples_per_s;
+    constexpr double kStart = 2;  // s, of a process
+    const double for_steps =
+        std::max(0.1 * budget_s(), 0.35 * budget_s() - kStart * double(candidates.size()));
+    limit = for_steps * double(args_.at_once) / (per_sample * rate);
+    if (trial[0].to_target) limit = std::min(limit, *trial[0].to_target);
+    return limit;
+  }
+
+  std::vector<Candidate> neighbours(const Candidate& near) {
+    CompareAxes axes;
+    axes.lenient = true;
+    axes.syncs = {near.sync};
+    axes.overlays = {near.overlay};
+    std::vector<Candidate> found;
+    auto add = [&](const CompareAxes& with) {
+      auto made = compared_jobs(args_.common, with);
+      if (!made) return;
+      for (ComparedJob& one : made->jobs)
+        if (!jobs_.contains(one.label) && add_predicted(one.label, std::move(one.job)))
+          found.push_back(predicted_.back());
+    };
+    const run::Job& job = jobs_.at(near.label);
+    if (const auto steps = steps_of(job))
+      for (const double factor : {0.25, 4.0}) {
+        const auto other = std::max<std::uint64_t>(1, std::uint64_t(double(*steps) * factor));
+        if (other == *steps) continue;
+        CompareAxes with = axes;
+        with.sweeps = {fmt::format("sync.steps={}", other)};
+        add(with);
+        if (near.codec != "fp32") continue;
+        with.codecs = {"int8"};
+        add(with);
+      }
+    if (near.codec == "fp32") {
+      CompareAxes with = axes;
+      with.codecs = {"fp16", "int8"};
+      add(with);
+    }
+    // The next best overlay of the same strategy.
+    const Candidate* second = nullptr;
+    for (const Candidate& one : predicted_)
+      if (one.sync == near.sync && one.overlay != near.overlay &&
+          (!second || one.samples_per_s > second->samples_per_s))
+        second = &one;
+    if (second && second->samples_per_s > 0.5 * near.samples_per_s) found.push_back(*second);
+    return found;
+  }
+
+  static std::optional<std::uint64_t> steps_of(const run::Job& job) {
+    for (const run::ResolvedTable& table : run::resolved(job))
+      if (table.name == "sync")
+        for (const run::ResolvedKey& key : table.keys)
+          if (key.key == "steps" && !key.value.empty() && std::isdigit(key.value[0]))
+            return std::stoull(key.value);
+    return std::nullopt;
+  }
+
+  std::vector<Trial> trials(const std::vector<Candidate>& candidates, double limit_s) {
+    ++stage_;
+    note(fmt::format("stage {}: {} runs of {} at most", stage_, candidates.size(),
+                     run::duration_text(limit_s)));
+    std::vector<run::PoolRun> runs;
+    for (const Candidate& candidate : candidates) {
+      run::Job job = jobs_.at(candidate.label);
+      job.stop.max_hours = limit_s / 3600;
+      const std::string path = fmt::format("{}/stage-{}/{}", folder_, stage_, candidate.label);
+      auto pool_run = write_job(path, job);
+      if (!pool_run) failed_ = pool_run.error();
+      if (failed_) return {};
+      runs.push_back(*pool_run);
+    }
+    return run_trials(runs, candidates, limit_s);
+  }
+
+  Result<run::PoolRun> write_job(const std::string& path, const run::Job& job) {
+    std::error_code code;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), code);
+    if (code) return Error{Error::Kind::io, path + ": cannot be created: " + code.message()};
+    LH_TRY(run::write_atomically(path + ".toml", run::to_toml(job)));
+    return run::PoolRun{.label = std::filesystem::path(path).filename().string(),
+                        .job = path + ".toml",
+                        .folder = path,
+                        .force = args_.common.force};
+  }
+
+  std::vector<Trial> run_trials(const std::vector<run::PoolRun>& runs,
+                                const std::vector<Candidate>& candidates, double limit_s) {
+    const auto ends = run::run_all(runs, {.program = program_,
+                                          .at_once = args_.at_once,
+                                          .threads = args_.common.threads,
+                                          .progress = run::Progress::detect(args_.common.quiet),
+                                          .stop = [this] { return spent_s() > budget_s(); }});
+    std::vector<Trial> trials;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      Trial trial{.candidate = candidates[i], .why = ends[i].message, .to_target = {}};
+      runs_ += ends[i].started;
+      auto summary = run::read_summary(runs[i].folder);
+      if (summary && *summary && ends[i].exit.done()) {
+        trial.ran = (**summary).stop_reason != run::StopReason::diverged;
+        if (!trial.ran) trial.why = (**summary).failure;
+        trial.summary = **summary;
+        trial.to_target = trial.summary.time_to_target_s;
+        trial.limit_s = limit_s;
+        trial.score = score_at(runs[i].folder, limit_s, trial.summary);
+      }
+      trials.push_back(std::move(trial));
+    }
+    return trials;
+  }
+
+  // Of the newest model scored by then. Of one whose first score is later, less than that score.
+  static double score_at(const std::string& folder, double limit_s, const run::Summary& summary) {
+    report::RunReader reader(folder);
+    const bool bits = summary.target_bits_per_byte.has_value();
+    double score = bits ? -1e3 : 0;
+    if (!reader.refresh()) return score;
+    bool first = true;
+    for (const report::ScorePoint& point : reader.scores()) {
+      if (!point.score) continue;
+      const double value = bits ? -*point.score : *point.score;
+      const double late = std::max(1.0, point.time_s / limit_s);
+      if (first || late <= 1) score = bits ? value * late : value / late;
+      if (late > 1) break;
+      first = false;
+    }
+    return score;
+  }
+
+  // The winner with other seeds: a range.
+  void repeat_winner() {
+    if (advice_.search.ranking.empty() || run::interrupted()) return;
+    const Trial& winner = advice_.search.ranking.front();
+    if (!winner.to_target) return;
+    advice_.times = {*winner.to_target};
+    if (spent_s() > 0.95 * budget_s()) return;
+    std::vector<run::PoolRun> runs;
+    for (std::size_t i = 1; i <= kSeedsBeside; ++i) {
+      run::Job job = jobs_.at(winner.candidate.label);
+      job.job.seed += i;
+      job.stop.max_hours = 3 * *winner.to_target / 3600;
+      auto run = write_job(fmt::format("{}/seeds/seed-{}", folder_, job.job.seed), job);
+      if (!run) return;
+      runs.push_back(*run);
+    }
+    note(fmt::format("the best one with {} more seeds", kSeedsBeside));
+    for (const Trial& trial :
+         run_trials(runs, std::vector<Candidate>(runs.size(), winner.candidate), 0))
+      if (trial.to_target) advice_.times.push_back(*trial.to_target);
+  }
+
+  const AdviseArgs& args_;
+  const AdviseClock::time_point begin_ = AdviseClock::now();
+  std::string folder_, program_;
+  std::vector<Candidate> predicted_;
+  std::map<std::string, run::Job> jobs_;
+  Advice advice_;
+  std::optional<Error> failed_;
+  std::size_t stage_ = 0, runs_ = 0;
+};
+
+int advise(const AdviseArgs& args) {
+  Adviser adviser(args);
+  auto advice = adviser.advise();
+  if (!advice) return print_error(advice.error());
+  const bool found = advice->found();
+  if (found && !args.write.empty()) {
+    run::Job best = adviser.job(advice->search.ranking.front().candidate);
+    if (const Status written = run::write_atomically(args.write, run::to_toml(best)); !written)
+      return print_error(invalid("--write: " + written.error().what));
+  }
+  const auto json = to_json(*advice);
+  (void)run::write_atomically(advice->folder + "/plan.json", json.dump(2) + "\n");
+  if (args.common.json)
+    fmt::print("{}\n", json.dump(2));
+  else
+    fmt::print("{}", advice_text(*advice, found ? args.write : ""));
+  if (run::interrupted()) return kInterrupted;
+  return found ? kDone : 1;
+}
+
+}  // namespace
+
+void add_advise(CLI::App& app, int& code) {
+  auto args = std::make_shared<AdviseArgs>();
+  CLI::App* sub = app.add_subcommand(
+      "plan", "searches strategies, overlays and settings in the simulator; recommends one");
+  RunOptions& common = args->common;
+  sub->add_option("JOB", common.job, "job file (TOML) with a target in [stop]")->required();
+  add_set_option(*sub, common.sets);
+  add_wan_option(*sub, common.wan);
+  sub->add_option("--budget-minutes", args->budget_minutes, "real time to search (default 10)")
+      ->check(CLI::Range(0.1, 10000.0))
+      ->type_name("M");
+  sub->add_option("--jobs", args->at_once, "runs at a time, each a process (default 1)")
+      ->check(CLI::Range(1u, 1024u))
+      ->type_name("N");
+  sub->add_option("--threads", common.threads, "of each run (default: the cores, divided)")
+      ->check(CLI::Range(1u, 1024u))
+      ->type_name("N");
+  sub->add_option("--write", args->write, "writes the recommended job")->type_name("JOB2");
+  sub->add_option("--out", common.out, "folder of the trials (default: runs/NAME-plan)")
+      ->type_name("DIR");
+  sub->add_flag("--force", common.force, "overwrites the folder of an earlier plan");
+  sub->add_flag("--quiet", common.quiet, "no progress");
+  sub->add_flag("--json", common.json, "prints the result as one JSON object and nothing else");
+  sub->footer(
+      "Example:\n  longhaul plan examples/mnist-4-sites.toml --budget-minutes 10 --write "
+      "best.toml\n"
+      "Exit codes: 0 one reaches the target, 1 none did in the budget, 2 bad job or usage, 130 "
+      "Ctrl-C");
+  sub->callback([args, &code] { code = advise(*args); });
+}
+
+}  // namespace longhaul::cli

@@ -1,0 +1,153 @@
+#include "longhaul/cli/advise_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/output.h"
+#include "longhaul/run/progress.h"
+
+namespace longhaul::cli {
+namespace {
+
+// What most would try first.
+constexpr std::string_view kUsual[] = {"bsp", "fedavg", "diloco"};
+
+std::string advised_target(const run::Summary& s) {
+  if (s.target_bits_per_byte) return fmt::format("{:g} bits per byte", *s.target_bits_per_byte);
+  return fmt::format("{:g} %", 100 * s.target_accuracy.value_or(0));
+}
+
+std::string advised_score(const Trial& trial) {
+  if (trial.summary.target_bits_per_byte) return fmt::format("{:.4f} bits per byte", -trial.score);
+  return fmt::format("{:.2f} %", 100 * trial.score);
+}
+
+std::string outcome(const Trial& trial) {
+  const run::Summary& s = trial.summary;
+  const std::string bytes = run::bytes_text(double(s.wan_bytes));
+  if (trial.to_target)
+    return fmt::format("{} in {}, {} between sites", advised_target(s),
+                       run::duration_text(*trial.to_target), bytes);
+  return fmt::format("{} after {}, {} between sites", advised_score(trial),
+                     run::duration_text(std::min(trial.limit_s, s.time_s)), bytes);
+}
+
+// The reason in one clause: what the sites did with the time.
+std::string reason(const Trial& trial, const Trial& best) {
+  const double computing = trial.summary.compute_utilisation;
+  if (computing < 0.75 * best.summary.compute_utilisation)
+    return fmt::format("sites compute {:.0f} % of the time (the best: {:.0f} %), else they wait",
+                       100 * computing, 100 * best.summary.compute_utilisation);
+  if (double(trial.summary.wan_bytes) > 2 * double(best.summary.wan_bytes))
+    return "computes as much, but sends more";
+  return "computes as much, but learns less of a sample";
+}
+
+const Trial* best_of(const Advice& advice, std::string_view sync) {
+  for (const Trial& trial : advice.search.ranking)
+    if (trial.ran && trial.candidate.sync == sync) return &trial;
+  return nullptr;
+}
+
+std::string range_text(std::vector<double> times) {
+  if (times.size() < 2) return "";
+  std::sort(times.begin(), times.end());
+  return fmt::format(" ({} to {} with {} seeds)", run::duration_text(times.front()),
+                     run::duration_text(times.back()), times.size());
+}
+
+std::string recommendation(const Advice& advice) {
+  const Trial& best = advice.search.ranking.front();
+  if (!advice.found())
+    return fmt::format(
+        "{}: nothing reached {} within the budget of this search; {} came nearest: {}\n"
+        "  give it longer: --budget-minutes\n",
+        advice.name, advised_target(best.summary), best.candidate.label, outcome(best));
+  std::string text = fmt::format("{}: {}\n  {}{}; sites compute {:.1f} % of the time\n",
+                                 advice.name, best.candidate.label, outcome(best),
+                                 range_text(advice.times), 100 * best.summary.compute_utilisation);
+  for (const Trial& trial : advice.search.ranking)
+    if (trial.ran && trial.candidate.sync != best.candidate.sync) {
+      text += fmt::format("  runner-up of another kind: {}: {}\n", trial.candidate.label,
+                          outcome(trial));
+      break;
+    }
+  return text;
+}
+
+std::string usual_choices(const Advice& advice) {
+  const Trial& best = advice.search.ranking.front();
+  std::string text;
+  for (const std::string_view sync : kUsual) {
+    const Trial* trial = best_of(advice, sync);
+    if (!trial || trial->candidate.sync == best.candidate.sync) continue;
+    text += fmt::format("  {}: {}; {}\n", trial->candidate.label, outcome(*trial),
+                        reason(*trial, best));
+  }
+  return text.empty() ? "" : "\nWhy the usual choices lose\n" + text;
+}
+
+std::string not_tried(const Advice& advice) {
+  std::string kinds;
+  for (const std::string& kind : advice.left_out) kinds += (kinds.empty() ? "" : ", ") + kind;
+  std::string text = fmt::format(
+      "\nNot tried\n  learning rates and other keys than sync.steps stay as the job has them\n"
+      "  overlays that the prediction without numbers puts behind ({} combinations predicted)\n"
+      "  codecs but fp16 and int8, transfers but the job's\n",
+      advice.predicted);
+  if (!kinds.empty()) text += fmt::format("  {}: not recommended by themselves\n", kinds);
+  if (advice.not_predicted > 0)
+    text += fmt::format("  {} combinations: no time was left\n", advice.not_predicted);
+  if (!advice.search.complete)
+    text += "  the budget ended before all that were left had the best one's time\n";
+  return text;
+}
+
+nlohmann::ordered_json trial_json(const Trial& trial) {
+  nlohmann::ordered_json json = {{"label", trial.candidate.label},
+                                 {"sync", trial.candidate.sync},
+                                 {"overlay", trial.candidate.overlay},
+                                 {"codec", trial.candidate.codec},
+                                 {"ran", trial.ran},
+                                 {"time_to_target_s", run::or_null(trial.to_target)},
+                                 {"limit_s", trial.limit_s},
+                                 {"score", trial.score}};
+  if (trial.ran) {
+    json["wan_bytes"] = trial.summary.wan_bytes;
+    json["compute_utilisation"] = trial.summary.compute_utilisation;
+    json["rounds"] = trial.summary.rounds;
+  }
+  if (!trial.why.empty()) json["why"] = trial.why;
+  return json;
+}
+
+}  // namespace
+
+std::string advice_text(const Advice& advice, const std::string& written) {
+  if (advice.search.ranking.empty()) return advice.name + ": nothing was tried\n";
+  std::string text = recommendation(advice) + usual_choices(advice) + not_tried(advice);
+  text += fmt::format("\n{} runs in {}; trials are in {}/\n", advice.runs,
+                      run::duration_text(advice.spent_s), advice.folder);
+  if (!written.empty()) text += fmt::format("The job is in {}\n", written);
+  return text;
+}
+
+nlohmann::ordered_json to_json(const Advice& advice) {
+  nlohmann::ordered_json json = {{"name", advice.name},
+                                 {"recommended", nullptr},
+                                 {"times_to_target_s", advice.times},
+                                 {"complete", advice.search.complete},
+                                 {"ranking", nlohmann::json::array()},
+                                 {"left_out", advice.left_out},
+                                 {"predicted", advice.predicted},
+                                 {"not_predicted", advice.not_predicted},
+                                 {"runs", advice.runs},
+                                 {"real_s", advice.spent_s}};
+  if (advice.found()) json["recommended"] = advice.search.ranking.front().candidate.label;
+  for (const Trial& trial : advice.search.ranking) json["ranking"].push_back(trial_json(trial));
+  return json;
+}
+
+}  // namespace longhaul::cli

@@ -1,0 +1,222 @@
+#include "longhaul/cli/live_page.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <httplib.h>
+
+#include "longhaul/cli/report_runs.h"
+#include "longhaul/report/page.h"
+#include "longhaul/report/run_reader.h"
+
+namespace longhaul::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kEvery = 1s;
+
+// One gauge of Prometheus' text format; nothing without a value.
+std::string gauge(const char* name, const char* help, const std::string& run,
+                  const nlohmann::ordered_json& value) {
+  if (!value.is_number()) return "";
+  return fmt::format(
+      "# HELP longhaul_{0} {1}\n# TYPE longhaul_{0} gauge\nlonghaul_{0}{{run=\"{2}\"}} {3}\n", name,
+      help, run, value.get<double>());
+}
+
+// A label's value: what the format does not allow is left out.
+std::string label_value(std::string text) {
+  std::erase_if(text, [](char c) { return c == '"' || c == '\\' || c == '\n'; });
+  return text;
+}
+
+nlohmann::ordered_json last_of(const nlohmann::ordered_json& run, const char* key) {
+  const auto& list = run["scores"][key];
+  return list.empty() ? nlohmann::ordered_json(nullptr) : list.back();
+}
+
+std::string prometheus_text(const nlohmann::ordered_json& run) {
+  const std::string name = label_value(run["name"].get<std::string>());
+  const auto& summary = run["summary"];
+  const auto figure = [&](const char* key) {
+    return summary.is_object() && summary.contains(key) ? nlohmann::ordered_json(summary[key])
+                                                        : nlohmann::ordered_json(nullptr);
+  };
+  auto bytes = figure("wan_bytes");
+  if (bytes.is_null()) bytes = last_of(run, "wan_bytes");
+  return gauge("round", "Newest round with an event.", name, run["round"]) +
+         gauge("time_seconds", "Virtual time, or over sockets real time.", name, run["time_s"]) +
+         gauge("loss", "Of the newest score.", name, last_of(run, "loss")) +
+         gauge("score", "Accuracy, or bits per byte, of the newest score.", name,
+               last_of(run, "score")) +
+         gauge("wan_bytes", "Sent between sites.", name, bytes) +
+         gauge("compute_utilisation", "Of a finished run.", name, figure("compute_utilisation")) +
+         gauge("finished", "1 when the run has ended.", name, summary.is_object() ? 1 : 0);
+}
+
+}  // namespace
+
+struct LivePage::State {
+  std::mutex mutex;
+  std::condition_variable news;
+  report::RunReader reader;
+  PlanAdder plans;
+  const bool with_plan;
+  nlohmann::ordered_json plan, plan_svg;
+  bool plan_known = false;
+  std::chrono::steady_clock::time_point read_at = {};
+  bool closing = false;
+  std::size_t clients = 0;
+  httplib::Server server;
+  std::thread thread;
+
+  State(std::string folder, bool with) : reader(std::move(folder)), with_plan(with) {}
+
+  // Reads the run's files, at most once in kEvery unless `now`. False: there is no run yet.
+  bool refresh(bool now) {
+    const auto time = std::chrono::steady_clock::now();
+    if (!now && time - read_at < kEvery) return reader.version() > 0;
+    read_at = time;
+    return bool(reader.refresh());
+  }
+  nlohmann::ordered_json run_data() {
+    nlohmann::ordered_json run = reader.data();
+    if (with_plan && !plan_known) {
+      plan_known = true;
+      const auto planned = plans.add(run);
+      if (planned.contains("plan")) plan = planned["plan"];
+      if (planned.contains("plan_svg")) plan_svg = planned["plan_svg"];
+    }
+    if (!plan.is_null()) run["plan"] = plan;
+    if (!plan_svg.is_null()) run["plan_svg"] = plan_svg;
+    return run;
+  }
+  nlohmann::ordered_json data(bool there) {
+    std::vector<nlohmann::ordered_json> runs;
+    if (there) runs.push_back(run_data());
+    return report::page_data(std::move(runs));
+  }
+  void page(httplib::Response&);
+  void events(httplib::Response&);
+  bool write(std::uint64_t& sent, httplib::DataSink&);
+};
+
+void LivePage::State::page(httplib::Response& response) {
+  const std::lock_guard lock(mutex);
+  const bool there = refresh(true);
+  const auto page = report::page_html(reader.folder(), data(there), /*live=*/true);
+  if (!page) {
+    response.status = 500;
+    return response.set_content(page.error().what + "\n", "text/plain");
+  }
+  response.set_content(*page, "text/html; charset=utf-8");
+}
+
+void LivePage::State::events(httplib::Response& response) {
+  {
+    const std::lock_guard lock(mutex);
+    if (clients >= kMaxClients) {
+      response.status = 503;
+      return response.set_content("too many pages are open; close one\n", "text/plain");
+    }
+    ++clients;
+  }
+  response.set_header("Cache-Control", "no-store");
+  response.set_chunked_content_provider(
+      "text/event-stream",
+      [this, sent = std::uint64_t{0}](std::size_t, httplib::DataSink& sink) mutable {
+        return write(sent, sink);
+      },
+      [this](bool) {
+        const std::lock_guard lock(mutex);
+        --clients;
+        news.notify_all();
+      });
+}
+
+// What is new, at most once in kEvery; false: the page is gone.
+bool LivePage::State::write(std::uint64_t& sent, httplib::DataSink& sink) {
+  std::string text;
+  bool last = false;
+  {
+    std::unique_lock lock(mutex);
+    if (sent > 0) news.wait_for(lock, kEvery, [&] { return closing; });
+    last = closing;
+    const bool there = refresh(closing);
+    if (there && reader.version() + 1 != sent) {
+      sent = reader.version() + 1;  // 0: nothing was sent yet
+      text = "event: runs\ndata: " + data(true).dump() + "\n\n";
+    } else {
+      sent = std::max<std::uint64_t>(sent, 1);
+      text = ": nothing new\n\n";
+    }
+  }
+  if (!sink.write(text.data(), text.size())) return false;
+  if (last) sink.done();
+  return true;
+}
+
+LivePage::LivePage(std::string folder, bool with_plan)
+    : state_(std::make_unique<State>(std::move(folder), with_plan)) {
+  State& state = *state_;
+  state.server.new_task_queue = [] { return new httplib::ThreadPool(kMaxClients + 4); };
+  state.server.set_tcp_nodelay(true);
+  // The library's own options let two processes listen to one port.
+  state.server.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    (void)setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  state.server.set_keep_alive_max_count(1);  // an open connection holds a thread
+  state.server.Get("/", [&state](const httplib::Request&, httplib::Response& response) {
+    state.page(response);
+  });
+  state.server.Get("/events", [&state](const httplib::Request&, httplib::Response& response) {
+    state.events(response);
+  });
+  state.server.Get("/metrics", [&state](const httplib::Request&, httplib::Response& response) {
+    const std::lock_guard lock(state.mutex);
+    const std::string text = state.refresh(false) ? prometheus_text(state.reader.data()) : "";
+    response.set_content(text, "text/plain; version=0.0.4");
+  });
+}
+
+LivePage::~LivePage() {
+  {
+    std::unique_lock lock(state_->mutex);
+    state_->closing = true;
+    state_->news.notify_all();
+    // A page that is not read any more is not waited for.
+    state_->news.wait_for(lock, 2s, [this] { return state_->clients == 0; });
+  }
+  state_->server.stop();
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+Result<std::uint16_t> LivePage::start(std::uint16_t port) {
+  if (const auto page = report::page_html("", report::page_data({}), true); !page)
+    return page.error();
+  const char* const host = "127.0.0.1";
+  const int bound = port == 0 ? state_->server.bind_to_any_port(host)
+                              : (state_->server.bind_to_port(host, port) ? int(port) : -1);
+  if (bound <= 0)
+    return unavailable(fmt::format(
+        "port {} of {} cannot be listened to: choose another, or 0 for any", port, host));
+  state_->thread = std::thread([this] { state_->server.listen_after_bind(); });
+  return std::uint16_t(bound);
+}
+
+Result<std::unique_ptr<LivePage>> view_if_asked(const std::string& folder, int port, bool quiet) {
+  if (port < 0) return std::unique_ptr<LivePage>{};
+  auto page = std::make_unique<LivePage>(folder, /*with_plan=*/false);
+  const auto bound = page->start(std::uint16_t(port));
+  if (!bound) return invalid("--view: " + bound.error().what);
+  if (!quiet || port == 0) fmt::print(stderr, "view: http://127.0.0.1:{}/\n", *bound);
+  return page;
+}
+
+}  // namespace longhaul::cli

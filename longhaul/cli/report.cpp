@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/report_runs.h"
+#include "longhaul/report/page.h"
+#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/progress.h"
+
+namespace longhaul::cli {
+namespace {
+
+struct ReportArgs {
+  std::vector<std::string> runs;
+  std::string out;
+};
+
+int report_pages(const ReportArgs& args) {
+  auto folders = run_folders(args.runs);
+  if (!folders) return print_error(folders.error());
+  std::vector<nlohmann::ordered_json> runs;
+  PlanAdder plans;
+  for (const std::string& folder : *folders) {
+    report::RunReader reader(folder);
+    if (const Status read = reader.refresh(); !read) return print_error(read.error());
+    runs.push_back(plans.add(reader.data()));
+  }
+  name_apart(runs, *folders);
+  const nlohmann::ordered_json data = report::page_data(std::move(runs));
+  const std::string title =
+      data["runs"][0].value("name", args.runs.front()) +
+      (folders->size() == 1 ? "" : ": " + std::to_string(folders->size()) + " runs");
+  auto page = report::page_html(title, data, /*live=*/false);
+  if (!page) return print_error(page.error());
+  const std::string out = args.out.empty() ? args.runs.front() + "/report.html" : args.out;
+  if (const Status written = run::write_atomically(out, *page); !written)
+    return print_error(invalid(written.error().what + "; choose another with --out"));
+  fmt::print("{}\n{}: {} runs, {}\n", data["verdict"].get<std::string>(), out, folders->size(),
+             run::bytes_text(double(page->size())));
+  return kDone;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, int& code) {
+  auto args = std::make_shared<ReportArgs>();
+  CLI::App* sub = app.add_subcommand("report", "runs as one HTML file with charts");
+  sub->add_option("RUN", args->runs,
+                  "folders of runs, or of a comparison, whose runs are all taken (30 at most)")
+      ->required();
+  sub->add_option("--out", args->out, "the file (default: report.html in the first folder)")
+      ->type_name("FILE.html");
+  sub->footer(
+      "Examples:\n  longhaul report runs/mnist-4-sites\n"
+      "  longhaul report runs/mnist-4-sites-compare --out compare.html");
+  sub->callback([args, &code] { code = report_pages(*args); });
+}
+
+}  // namespace longhaul::cli

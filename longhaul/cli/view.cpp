@@ -1,0 +1,49 @@
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/live_page.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/report_runs.h"
+#include "longhaul/run/interrupt.h"
+
+namespace longhaul::cli {
+namespace {
+
+int view(const std::string& folder, std::uint16_t port) {
+  auto found = run_folders({folder});
+  if (!found) return print_error(found.error());
+  if (found->size() > 1)
+    return print_error(invalid(fmt::format(
+        "{}: holds {} runs; name one of them, or longhaul report for all", folder, found->size())));
+  LivePage page(found->front(), /*with_plan=*/true);
+  const auto bound = page.start(port);
+  if (!bound) return print_error(bound.error());
+  fmt::print("http://127.0.0.1:{}/ shows {} until Ctrl-C\n", *bound, found->front());
+  std::fflush(stdout);
+  const run::InterruptGuard guard;
+  while (!run::interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return kDone;
+}
+
+}  // namespace
+
+void add_view(CLI::App& app, int& code) {
+  struct ViewArgs {
+    std::string folder;
+    std::uint16_t port = 0;
+  };
+  auto args = std::make_shared<ViewArgs>();
+  CLI::App* sub =
+      app.add_subcommand("view", "a run as a page in the browser, also while it goes on");
+  sub->add_option("RUN", args->folder, "the folder of the run")->required();
+  sub->add_option("--port", args->port, "of 127.0.0.1 (default: any free one, which is printed)")
+      ->type_name("PORT");
+  sub->footer("Example:\n  longhaul view runs/mnist-4-sites --port 8080");
+  sub->callback([args, &code] { code = view(args->folder, args->port); });
+}
+
+}  // namespace longhaul::cli

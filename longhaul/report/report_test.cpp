@@ -1,0 +1,188 @@
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "longhaul/report/page.h"
+#include "longhaul/report/run_reader.h"
+#include "longhaul/report/time_bins.h"
+#include "longhaul/report/verdict.h"
+
+namespace longhaul::report {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::HasSubstr;
+
+double total(const TimeBins& bins) {
+  double sum = 0;
+  for (const double one : bins.sums()) sum += one;
+  return sum;
+}
+
+TEST(TimeBins, KeepTheSumWhenTheyWiden) {
+  TimeBins bins(1);
+  bins.add(0.25, 0.75);
+  bins.add(2.5, 4.25);
+  EXPECT_DOUBLE_EQ(bins.sums()[0], 0.5);
+  EXPECT_DOUBLE_EQ(bins.sums()[2], 0.5);
+  EXPECT_DOUBLE_EQ(bins.sums()[3], 1);
+  EXPECT_DOUBLE_EQ(bins.sums()[4], 0.25);
+  bins.add(5000, 5001);
+  EXPECT_DOUBLE_EQ(bins.width_s(), 16);
+  EXPECT_DOUBLE_EQ(bins.sums()[0], 0.5 + 1.75);
+  EXPECT_DOUBLE_EQ(total(bins), 3.25);
+  bins.add(-5, 1);
+  EXPECT_DOUBLE_EQ(total(bins), 4.25);
+}
+
+// A folder with a job; the test writes the rest.
+class RunReaderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "longhaul-report-" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    put("job.toml",
+        "stop = {max_rounds = 9, target_accuracy = 0.9}\nmodel = {kind = \"phantom\"}\n"
+        "sync = {kind = \"fedavg\", steps = 4}\nsite = [{name = \"a\", nodes = 2}, {name = "
+        "\"b\"}]\n");
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void put(const std::string& name, const std::string& text, bool append = false) {
+    std::ofstream(folder_ + "/" + name, append ? std::ios::app : std::ios::trunc) << text;
+  }
+  static std::string score(double time, int round, double accuracy) {
+    return ordered_json{{"time_s", time},
+                        {"site", "a"},
+                        {"round", round},
+                        {"kind", "score"},
+                        {"values", {{"loss", 1.0}, {"accuracy", accuracy}}}}
+               .dump() +
+           "\n";
+  }
+  std::string folder_;
+};
+
+TEST_F(RunReaderTest, AFolderWithoutAJobIsRefused) {
+  RunReader reader(folder_ + "/none");
+  const Status read = reader.refresh();
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().what, HasSubstr("no job.toml"));
+}
+
+TEST_F(RunReaderTest, FollowsAFileAsItGrows) {
+  RunReader reader(folder_);
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_TRUE(reader.scores().empty());
+  put("metrics.jsonl", score(1, 1, 0.5) + score(2, 2, 0.6).substr(0, 20));
+  ASSERT_TRUE(reader.refresh());
+  ASSERT_EQ(reader.scores().size(), 1u);  // the second line is not whole
+  const auto before = reader.version();
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_EQ(reader.version(), before);
+  put("metrics.jsonl", score(2, 2, 0.6).substr(20), true);
+  ASSERT_TRUE(reader.refresh());
+  ASSERT_EQ(reader.scores().size(), 2u);
+  EXPECT_EQ(reader.scores()[1].score, 0.6);
+  EXPECT_GT(reader.version(), before);
+  // Cut back to a checkpoint: read anew.
+  put("metrics.jsonl", score(1, 1, 0.5));
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_EQ(reader.scores().size(), 1u);
+}
+
+TEST_F(RunReaderTest, WaitsBySiteAndCauseAreSharesOfItsNodes) {
+  put("metrics.jsonl",
+      R"({"time_s":4,"site":"a","rank":0,"round":1,"kind":"wait_s","values":{"value":2}})"
+      "\n"
+      R"({"time_s":4,"site":"b","rank":2,"round":1,"kind":"verdict_wait_s","values":{"value":4}})"
+      "\n"
+      R"({"time_s":4,"site":"b","rank":2,"round":1,"kind":"wait_s","values":{"value":null}})"
+      "\n");
+  RunReader reader(folder_);
+  ASSERT_TRUE(reader.refresh());
+  const ordered_json waits = reader.data()["waits"];
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0]["site"], "a");
+  EXPECT_EQ(waits[0]["cause"], "exchange");
+  const auto half = std::size_t(3 / waits[0]["bin_s"].get<double>());
+  EXPECT_EQ(waits[0]["shares"][half], 500);  // one of its two nodes
+  EXPECT_EQ(waits[0]["shares"][0], 0);
+  EXPECT_EQ(waits[1]["cause"], "verdict");
+  EXPECT_EQ(waits[1]["shares"][0], 1000);
+}
+
+TEST_F(RunReaderTest, LongCurvesAreThinnedAndKeepTheirEnds) {
+  std::string text;
+  const int count = 3 * int(RunReader::kMaxScores);
+  for (int i = 0; i < count; ++i) text += score(i, i, i / double(count));
+  put("metrics.jsonl", text);
+  RunReader reader(folder_);
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_LE(reader.scores().size(), RunReader::kMaxScores);
+  EXPECT_GE(reader.scores().size(), RunReader::kMaxScores / 2);
+  EXPECT_EQ(reader.scores().front().round, 0);
+  EXPECT_EQ(reader.scores().back().round, count - 1);
+}
+
+TEST_F(RunReaderTest, NodesOfALaunchUntilTheirMetricsAreMerged) {
+  std::filesystem::create_directories(folder_ + "/a");
+  std::filesystem::create_directories(folder_ + "/b");
+  put("a/metrics.jsonl", score(1, 1, 0.5));
+  put("b/metrics.jsonl", R"({"time_s":2,"site":"b","round":1,"kind":"wait_s","values":{"value":1}})"
+                         "\n");
+  RunReader reader(folder_);
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_EQ(reader.scores().size(), 1u);
+  EXPECT_EQ(reader.data()["waits"].size(), 1u);
+  put("metrics.jsonl", score(1, 1, 0.5) + score(3, 2, 0.6));
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_EQ(reader.scores().size(), 2u);
+}
+
+ordered_json finished(const std::string& sync, std::optional<double> to_target, double accuracy) {
+  ordered_json run = {{"label", sync},     {"sync", sync},
+                      {"overlay", "ring"}, {"transfer", "reliable"},
+                      {"codec", "fp32"},   {"score_unit", "accuracy"},
+                      {"target", 0.97},    {"scores", {{"score", {0.1, accuracy}}}}};
+  run["summary"] = {{"time_s", 100.0}, {"wan_bytes", 2e7}, {"time_to_target_s", nullptr}};
+  if (to_target) run["summary"]["time_to_target_s"] = *to_target;
+  return run;
+}
+
+TEST(Verdict, NamesTheFirstAndBySoMuchTheNext) {
+  std::vector<ordered_json> runs = {finished("bsp", {}, 0.9), finished("fedavg", 60, 0.97),
+                                    finished("diloco", 30, 0.97)};
+  for (ordered_json& run : runs) run["plan"] = {{"busiest", "the uplink of oslo"}};
+  sort_runs(runs);
+  EXPECT_EQ(verdict_text(runs),
+            "diloco over ring reaches 97 % first: in 30 s with 20 MB between sites, 2.00 times "
+            "sooner than fedavg over ring (60 s, 20 MB). The uplink of oslo is the busiest link of "
+            "both.");
+}
+
+TEST(Verdict, WithoutTheTargetByScore) {
+  std::vector<ordered_json> runs = {finished("bsp", {}, 0.5), finished("fedavg", {}, 0.9)};
+  sort_runs(runs);
+  EXPECT_EQ(verdict_text(runs), "No run reached 97 %. fedavg over ring has the best score.");
+  runs.pop_back();
+  EXPECT_THAT(verdict_text(runs), HasSubstr("without reaching 97 %"));
+}
+
+TEST(Page, DataCannotEndTheScript) {
+  const ordered_json data = {{"verdict", "</script><b>/*page.js*/"},
+                             {"runs", ordered_json::array()}};
+  const auto page = page_html("a < b", data, false);
+  if (!page) {
+    EXPECT_THAT(page.error().what, HasSubstr("scripts/fetch-web"));
+    return;
+  }
+  EXPECT_THAT(*page, HasSubstr("<title>a &lt; b</title>"));
+  EXPECT_THAT(*page, HasSubstr(R"({"verdict":"\u003c/script>\u003cb>/*page.js*/","runs":[]})"));
+}
+
+}  // namespace
+}  // namespace longhaul::report

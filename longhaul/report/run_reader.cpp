@@ -1,0 +1,275 @@
+#include "longhaul/report/run_reader.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/parts.h"
+
+namespace longhaul::report {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+std::optional<double> number_in(const json& object, const char* key) {
+  const auto at = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || at == object.end() || !at->is_number()) return std::nullopt;
+  return at->get<double>();
+}
+
+std::string text_in(const json& object, const char* key) {
+  const auto at = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || at == object.end() || !at->is_string()) return "";
+  return at->get<std::string>();
+}
+
+std::optional<json> json_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  json value = json::parse(in, nullptr, false);
+  if (!value.is_object()) return std::nullopt;
+  return value;
+}
+
+// "wait_s" -> "exchange", "verdict_wait_s" -> "verdict"; nothing for other kinds.
+std::optional<std::string> cause_of(const std::string& kind) {
+  constexpr std::string_view kEnd = "wait_s";
+  if (!kind.ends_with(kEnd)) return std::nullopt;
+  if (kind.size() == kEnd.size()) return "exchange";
+  return kind.substr(0, kind.size() - kEnd.size() - 1);
+}
+
+ordered_json or_null(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+}  // namespace
+
+RunReader::RunReader(std::string folder) : folder_(std::move(folder)) {
+  while (folder_.size() > 1 && folder_.ends_with('/')) folder_.pop_back();
+}
+
+void RunReader::read_job() {
+  auto job = run::load_job(folder_ + "/job.toml");
+  job_read_ = true;
+  sites_.clear();
+  nodes_.clear();
+  if (!job) return;  // of another release, or a file it names is gone: without settings
+  name_ = job->job.name;
+  sync_ = job->kind("sync");
+  overlay_ = job->kind("overlay");
+  transfer_ = job->kind("transfer");
+  codec_ = job->kind("codec");
+  outer_ = job->kind("outer");
+  data_ = job->kind("data");
+  max_rounds_ = double(job->stop.max_rounds);
+  samples_per_round_ = double(run::samples_per_round(*job));
+  target_ = data_ == "text" ? job->stop.target_bits_per_byte : job->stop.target_accuracy;
+  for (const run::SiteTable& site : job->sites) {
+    sites_.push_back(site.name);
+    nodes_[site.name] = double(site.nodes);
+  }
+  settings_ = ordered_json::object();
+  for (const run::ResolvedTable& table : run::resolved(*job))
+    for (const run::ResolvedKey& key : table.keys)
+      if (!key.local) settings_[fmt::format("[{}] {}", table.name, key.key)] = key.value;
+}
+
+void RunReader::read_summary() {
+  std::error_code code;
+  if (!summary_.is_null() && !fs::exists(folder_ + "/summary.json", code)) {
+    start_again();  // begun anew
+    job_read_ = false;
+  }
+  if (auto summary = json_file(folder_ + "/summary.json"); summary && *summary != summary_) {
+    summary_ = std::move(*summary);
+    ++version_;
+  }
+  if (!activity_.is_null() && summary_.is_null()) return;
+  if (auto activity = json_file(folder_ + "/activity.json"); activity && *activity != activity_) {
+    activity_ = std::move(*activity);
+    ++version_;
+  }
+}
+
+// The run's own metrics; of `launch`, before they are merged, those of its nodes.
+void RunReader::find_streams() {
+  std::error_code code;
+  const std::string own = folder_ + "/metrics.jsonl";
+  const bool whole = fs::exists(own, code);
+  if (whole && (streams_.size() != 1 || streams_[0].path != own)) {
+    start_again();
+    streams_ = {{own}};
+  }
+  if (whole) return;
+  for (const auto& entry : fs::directory_iterator(folder_, code)) {
+    const std::string path = entry.path().string() + "/metrics.jsonl";
+    const bool known = std::any_of(streams_.begin(), streams_.end(),
+                                   [&](const Stream& stream) { return stream.path == path; });
+    if (!known && streams_.size() < kMaxLanes && fs::exists(path, code)) streams_.push_back({path});
+  }
+}
+
+void RunReader::start_again() {
+  for (Stream& stream : streams_) stream.read = 0;
+  scores_.clear();
+  waits_.clear();
+  kinds_.clear();
+  keep_every_ = 1;
+  offered_ = 0;
+  time_s_ = round_ = 0;
+  summary_ = activity_ = nullptr;
+  ++version_;
+}
+
+// Whole lines only: the last one may be under way. False: the file is shorter than it was.
+bool RunReader::read_lines(Stream& stream) {
+  std::error_code code;
+  const std::uintmax_t size = fs::file_size(stream.path, code);
+  if (code) return true;
+  if (size < stream.read) return false;
+  if (size == stream.read) return true;
+  std::ifstream in(stream.path, std::ios::binary);
+  in.seekg(std::streamoff(stream.read));
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    stream.read += line.size() + 1;
+    const json event = json::parse(line, nullptr, false);
+    if (event.is_object()) add_event(event);
+  }
+  return true;
+}
+
+Status RunReader::refresh() {
+  std::error_code code;
+  if (!fs::exists(folder_ + "/job.toml", code))
+    return unavailable(fmt::format("{}: not the folder of a run: it has no job.toml", folder_));
+  if (!job_read_) read_job();
+  find_streams();
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (read_lines(streams_[i])) continue;
+    start_again();  // begun anew with --force, or cut back to a checkpoint
+    i = std::size_t(-1);
+  }
+  read_summary();
+  return Ok{};
+}
+
+void RunReader::add_score(const json& event, const json& values) {
+  ScorePoint point;
+  point.time_s = number_in(event, "time_s").value_or(0);
+  point.round = number_in(event, "round").value_or(0);
+  point.loss = number_in(values, "loss");
+  point.score = number_in(values, data_ == "text" ? "bits_per_byte" : "accuracy");
+  point.wan_bytes = number_in(values, "wan_bytes");
+  if (offered_++ % keep_every_ != 0) {
+    if (!scores_.empty()) scores_.back() = point;  // the newest is always there
+    return;
+  }
+  scores_.push_back(point);
+  if (scores_.size() < kMaxScores) return;
+  for (std::size_t i = 0; 2 * i < scores_.size(); ++i) scores_[i] = scores_[2 * i];
+  scores_.resize((scores_.size() + 1) / 2);
+  keep_every_ *= 2;
+}
+
+void RunReader::add_event(const json& event) {
+  ++version_;
+  const std::string kind = text_in(event, "kind"), site = text_in(event, "site");
+  const double time = number_in(event, "time_s").value_or(0);
+  const json values = event.contains("values") ? event["values"] : json();
+  time_s_ = std::max(time_s_, time);
+  round_ = std::max(round_, number_in(event, "round").value_or(0));
+  if (kinds_.size() < kMaxLanes || kinds_.contains(kind)) ++kinds_[kind];
+  if (kind == "score") return add_score(event, values);
+  const auto cause = cause_of(kind);
+  const auto value = number_in(values, "value");
+  if (!cause || !value || *value <= 0) return;
+  const Lane lane{site, *cause};
+  if (!waits_.contains(lane) && waits_.size() >= kMaxLanes) return;
+  waits_[lane].add(time - *value, time);
+}
+
+double RunReader::bytes_at(const ScorePoint& point) const {
+  if (point.wan_bytes) return *point.wan_bytes;
+  const double all = number_in(summary_, "wan_bytes").value_or(0);
+  const double end = number_in(summary_, "time_s").value_or(time_s_);
+  return end > 0 ? all * point.time_s / end : 0;  // as if sent evenly
+}
+
+ordered_json RunReader::score_json() const {
+  ordered_json scores = {{"time_s", json::array()},  {"round", json::array()},
+                         {"samples", json::array()}, {"wan_bytes", json::array()},
+                         {"loss", json::array()},    {"score", json::array()}};
+  for (const ScorePoint& point : scores_) {
+    scores["time_s"].push_back(point.time_s);
+    scores["round"].push_back(point.round);
+    scores["samples"].push_back(point.round * samples_per_round_);
+    scores["wan_bytes"].push_back(bytes_at(point));
+    scores["loss"].push_back(or_null(point.loss));
+    scores["score"].push_back(or_null(point.score));
+  }
+  return scores;
+}
+
+// Shares of each bin, in thousandths, of one node of the site.
+ordered_json RunReader::lane_json() const {
+  ordered_json lanes = ordered_json::array();
+  for (const auto& [lane, bins] : waits_) {
+    TimeBins wide = bins;
+    wide.cover(time_s_);
+    const auto nodes = nodes_.find(lane.site);
+    const double whole =
+        wide.width_s() * (nodes == nodes_.end() ? 1 : std::max(1.0, nodes->second));
+    json shares = json::array();
+    const auto count = std::min(TimeBins::kBins, std::size_t(time_s_ / wide.width_s()) + 1);
+    for (std::size_t i = 0; i < count; ++i)
+      shares.push_back(int(1000 * std::min(1.0, wide.sums()[i] / whole)));
+    lanes.push_back({{"site", lane.site},
+                     {"cause", lane.cause},
+                     {"bin_s", wide.width_s()},
+                     {"shares", std::move(shares)}});
+  }
+  return lanes;
+}
+
+ordered_json RunReader::data() const {
+  const std::string label = fs::path(folder_).filename().string();
+  ordered_json run = {
+      {"label", label},
+      {"folder", folder_},
+      {"name", name_},
+      {"sync", sync_},
+      {"overlay", overlay_},
+      {"transfer", transfer_},
+      {"codec", codec_},
+      {"outer", outer_},
+      {"score_unit", data_ == "text" ? "bits per byte" : "accuracy"},
+      {"target", or_null(target_)},
+      {"time_s", number_in(summary_, "time_s").value_or(time_s_)},
+      {"round", round_},
+      {"max_rounds", max_rounds_ < 0x1p53 ? ordered_json(max_rounds_) : ordered_json(nullptr)},
+      {"sites", sites_},
+      {"scores", score_json()},
+      {"waits", lane_json()}};
+  run["summary"] = summary_;
+  run["activity"] = activity_;
+  run["settings"] = settings_;
+  return run;
+}
+
+std::string parts_text(const ordered_json& run) {
+  std::string text = text_in(run, "sync") + " over " + text_in(run, "overlay");
+  if (const std::string transfer = text_in(run, "transfer");
+      !transfer.empty() && transfer != "reliable")
+    text += ", " + transfer;
+  if (const std::string codec = text_in(run, "codec"); !codec.empty() && codec != "fp32")
+    text += ", " + codec;
+  return text;
+}
+
+}  // namespace longhaul::report

@@ -1,0 +1,17 @@
+#pragma once
+// Runs compared in one or two sentences, for the top of the page.
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace longhaul::report {
+
+// Runs are as RunReader::data() has them.
+
+// The best first: those that reached the target by when, then the others by score.
+void sort_runs(std::vector<nlohmann::ordered_json>&);
+// Of sorted runs; "plan" of a run, if it is there, names the busiest link.
+std::string verdict_text(const std::vector<nlohmann::ordered_json>& runs);
+
+}  // namespace longhaul::report

@@ -1,0 +1,118 @@
+#include "longhaul/run/activity.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "longhaul/run/metrics.h"
+#include "longhaul/sim/world.h"
+
+namespace longhaul::run {
+namespace {
+
+constexpr std::size_t kMaxLosses = 10000;
+
+nlohmann::ordered_json rounded(const std::vector<double>& values, std::size_t count,
+                               double precision) {
+  nlohmann::ordered_json list = nlohmann::json::array();
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = std::round(values[i] * precision) / precision;
+    if (value == std::floor(value))
+      list.push_back(std::int64_t(value));
+    else
+      list.push_back(value);
+  }
+  return list;
+}
+
+}  // namespace
+
+ActivityLog::ActivityLog(const Members& members, double wire_scale) : wire_scale_(wire_scale) {
+  for (const Member& member : members) {
+    auto at = std::find(names_.begin(), names_.end(), member.site);
+    if (at == names_.end()) at = names_.insert(names_.end(), member.site);
+    site_of_.push_back(std::uint32_t(at - names_.begin()));
+  }
+  computed_.resize(members.size());
+  if (names_.size() > kMaxSites) return;
+  sites_.resize(names_.size());
+  links_.resize(names_.size() * names_.size());
+}
+
+void ActivityLog::cover(double time_s) {
+  while (time_s >= bin_s_ * double(kBins)) {
+    for (Site& site : sites_)
+      for (std::vector<double>* bins : {&site.computing, &site.sent}) {
+        for (std::size_t i = 0; i < kBins / 2; ++i)
+          (*bins)[i] = (*bins)[2 * i] + (*bins)[2 * i + 1];
+        std::fill(bins->begin() + std::ptrdiff_t(kBins / 2), bins->end(), 0.0);
+      }
+    bin_s_ *= 2;
+  }
+}
+
+void ActivityLog::acted(Time at, Rank rank, const Action& action) {
+  const auto* send = std::get_if<Send>(&action);
+  if (!send || !kept()) return;
+  const std::uint32_t from = site_of_[rank], to = site_of_[send->to];
+  if (from == to) return;
+  const double time = exact_seconds(at);
+  cover(time);
+  const double bytes =
+      double(send->message.head.size()) + double(send->message.body.size()) * wire_scale_;
+  sites_[from].sent[std::size_t(time / bin_s_)] += bytes;
+  links_[from * names_.size() + to] += bytes;
+}
+
+// A step that has ended took the time before now.
+Status ActivityLog::after(const sim::World& world, Rank rank) {
+  if (!kept()) return Ok{};
+  const double computed = exact_seconds(world.figures(rank).computing);
+  if (computed <= computed_[rank]) return Ok{};
+  const double end = exact_seconds(world.now()), begin = end - (computed - computed_[rank]);
+  computed_[rank] = computed;
+  cover(end);
+  std::vector<double>& bins = sites_[site_of_[rank]].computing;
+  for (auto bin = std::size_t(std::max(begin, 0.0) / bin_s_);
+       bin < kBins && double(bin) * bin_s_ < end; ++bin)
+    bins[bin] += std::max(
+        0.0, std::min(end, double(bin + 1) * bin_s_) - std::max(begin, double(bin) * bin_s_));
+  return Ok{};
+}
+
+void ActivityLog::crashed(Time at, Rank rank) {
+  if (losses_.size() < kMaxLosses) losses_.push_back({site_of_[rank], exact_seconds(at), -1});
+}
+
+void ActivityLog::restarted(Time at, Rank rank) {
+  for (Loss& loss : losses_)
+    if (loss.site == site_of_[rank] && loss.to < 0) loss.to = exact_seconds(at);
+}
+
+void ActivityLog::state(Archive& ar) { ar(bin_s_, sites_, computed_, links_, losses_); }
+
+nlohmann::ordered_json ActivityLog::to_json(Time end) const {
+  nlohmann::ordered_json json = {
+      {"bin_s", bin_s_}, {"sites", nlohmann::json::array()}, {"links", nlohmann::json::array()}};
+  const auto count = std::min(kBins, std::size_t(exact_seconds(end) / bin_s_) + 1);
+  for (std::size_t i = 0; i < sites_.size(); ++i) {
+    nlohmann::ordered_json lost = nlohmann::json::array();
+    for (const Loss& loss : losses_)
+      if (loss.site == i)
+        lost.push_back({loss.from, loss.to < 0 ? nlohmann::ordered_json(nullptr)
+                                               : nlohmann::ordered_json(loss.to)});
+    json["sites"].push_back({{"name", names_[i]},
+                             {"nodes", std::count(site_of_.begin(), site_of_.end(), i)},
+                             {"computing", rounded(sites_[i].computing, count, 1e6)},
+                             {"sent", rounded(sites_[i].sent, count, 1)},
+                             {"lost", std::move(lost)}});
+  }
+  for (std::size_t i = 0; i < links_.size(); ++i)
+    if (links_[i] > 0)
+      json["links"].push_back(
+          {i / names_.size(), i % names_.size(), std::int64_t(std::llround(links_[i]))});
+  return json;
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,57 @@
+#pragma once
+// What the sites of a simulated run did when, for pictures: computing time and bytes sent over
+// time, bytes of every ordered pair of sites, and when nodes were lost. Written to activity.json of
+// the run's folder. Its size does not grow with the run: time is divided into kBins bins, which
+// become twice as wide when the run passes the last one.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/core/place.h"
+#include "longhaul/sim/watcher.h"
+
+namespace longhaul::run {
+
+class ActivityLog final : public sim::Watcher {
+ public:
+  static constexpr std::size_t kBins = 512;
+  static constexpr std::size_t kMaxSites = 256;  // of more sites nothing is kept
+
+  ActivityLog(const Members&, double wire_scale);
+
+  void acted(Time, Rank, const Action&) override;
+  void crashed(Time, Rank) override;
+  void restarted(Time, Rank) override;
+  Status after(const sim::World&, Rank) override;
+  void state(Archive&) override;
+
+  // {"bin_s", "sites": [{"name", "computing": [s of each bin], "sent": [bytes], "lost": [[from,
+  // to]]}], "links": [[from, to, bytes]]}, sites by index; a loss that lasts has null for its end.
+  nlohmann::ordered_json to_json(Time end) const;
+
+ private:
+  struct Site {
+    std::vector<double> computing = std::vector<double>(kBins), sent = std::vector<double>(kBins);
+    void state(Archive& ar) { ar(computing, sent); }
+  };
+  struct Loss {
+    std::uint32_t site = 0;
+    double from = 0, to = -1;
+    void state(Archive& ar) { ar(site, from, to); }
+  };
+  void cover(double time_s);
+  bool kept() const { return !sites_.empty(); }
+
+  std::vector<std::string> names_;      // of sites
+  std::vector<std::uint32_t> site_of_;  // by rank
+  double wire_scale_;
+  double bin_s_ = 1.0 / 64;
+  std::vector<Site> sites_;
+  std::vector<double> computed_;  // by rank: computing time that is in the bins
+  std::vector<double> links_;     // [from * sites + to], bytes
+  std::vector<Loss> losses_;
+};
+
+}  // namespace longhaul::run

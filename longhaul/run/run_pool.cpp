@@ -1,0 +1,174 @@
+#include "longhaul/run/run_pool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "longhaul/run/interrupt.h"
+
+namespace longhaul::run {
+namespace {
+
+using PoolClock = std::chrono::steady_clock;
+
+// The state of all runs in one line, redrawn on a terminal; else a line for each run that ends.
+class PoolProgress {
+ public:
+  PoolProgress(const PoolOptions& options, std::size_t runs)
+      : style_(options.progress), before_(options.done_before), runs_(runs) {}
+  ~PoolProgress() { clear(); }
+
+  void begun(const std::string& label) {
+    under_way_.push_back(label);
+    ++begun_;
+    if (style_ == Progress::Style::plain) print(text(label));
+  }
+  void ended(const std::string& label) {
+    std::erase(under_way_, label);
+    ++ended_;
+  }
+  void says(const std::string& line) {
+    latest_ = line;
+    draw();
+  }
+  void draw() {
+    if (style_ != Progress::Style::live || under_way_.empty()) return;
+    std::string labels;
+    for (const std::string& label : under_way_) labels += (labels.empty() ? "" : " + ") + label;
+    constexpr std::size_t kColumns = 110;
+    std::string line = text(labels) + (latest_.empty() ? "" : "  | " + latest_);
+    fmt::print(stderr, "\r{}\033[K", line.substr(0, kColumns));
+    std::fflush(stderr);
+    on_screen_ = true;
+  }
+
+ private:
+  std::string text(const std::string& label) const {
+    std::string line = fmt::format("{} of {}, {}", before_ + begun_, before_ + runs_, label);
+    if (ended_ == 0) return line;
+    const double passed = std::chrono::duration<double>(PoolClock::now() - begin_).count();
+    return line + fmt::format(", {} left",
+                              duration_text(passed / double(ended_) * double(runs_ - ended_)));
+  }
+  void print(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+  void clear() {
+    if (on_screen_) fmt::print(stderr, "\r\033[K");
+  }
+
+  const Progress::Style style_;
+  const std::size_t before_, runs_;
+  const PoolClock::time_point begin_ = PoolClock::now();
+  std::vector<std::string> under_way_;
+  std::string latest_;
+  std::size_t begun_ = 0, ended_ = 0;
+  bool on_screen_ = false;
+};
+
+std::vector<std::string> command_of(const PoolRun& run, const PoolOptions& options,
+                                    unsigned threads) {
+  std::vector<std::string> words = {
+      options.program,         "simulate", run.job, "--out", run.folder, "--threads",
+      std::to_string(threads), "--json"};
+  if (run.resume) words.push_back("--resume");
+  if (run.force) words.push_back("--force");
+  return words;
+}
+
+class Pool {
+ public:
+  Pool(const std::vector<PoolRun>& runs, const PoolOptions& options)
+      : runs_(runs), options_(options), ends_(runs.size()), progress_(options, runs.size()) {}
+
+  std::vector<PoolEnd> run() {
+    const InterruptGuard guard;
+    bool ending = false;
+    for (;;) {
+      while (!ending && next_ < runs_.size() && under_way() < std::max(1u, options_.at_once))
+        start(next_++);
+      if (under_way() == 0) break;
+      children_.poll(std::chrono::milliseconds(100));
+      note_ends();
+      progress_.draw();
+      if (!ending && (interrupted() || (options_.stop && options_.stop()))) {
+        ending = true;
+        children_.signal(SIGINT);
+      }
+    }
+    return std::move(ends_);
+  }
+
+ private:
+  std::size_t under_way() const { return child_of_.size() - ended_; }
+
+  unsigned threads() const {
+    if (options_.threads > 0) return options_.threads;
+    const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+    return std::max(1u, cores / std::max(1u, options_.at_once));
+  }
+
+  void start(std::size_t i) {
+    const ChildSpec spec = {.name = std::to_string(i),
+                            .command = command_of(runs_[i], options_, threads())};
+    if (const Status started = children_.start(spec); !started) {
+      ends_[i].message = started.error().what;
+      ends_[i].exit.code = 4;
+      return;
+    }
+    ends_[i].started = true;
+    child_of_.push_back(i);
+    progress_.begun(runs_[i].label);
+  }
+
+  void on_line(const std::string& name, bool is_error, std::string_view line) {
+    if (!is_error || line.empty()) return;
+    constexpr std::string_view kOurs = "longhaul: ";
+    if (line.starts_with(kOurs))
+      ends_[std::stoul(name)].message = line.substr(kOurs.size());
+    else
+      progress_.says(std::string(line));
+  }
+
+  void note_ends() {
+    for (std::size_t child = 0; child < child_of_.size(); ++child) {
+      PoolEnd& end = ends_[child_of_[child]];
+      if (!children_.end(child) || seen_[child]) continue;
+      seen_[child] = true;
+      ++ended_;
+      end.exit = *children_.end(child);
+      if (end.exit.done()) end.message.clear();
+      progress_.ended(runs_[child_of_[child]].label);
+    }
+  }
+
+  const std::vector<PoolRun>& runs_;
+  const PoolOptions& options_;
+  std::vector<PoolEnd> ends_;
+  PoolProgress progress_;
+  ChildProcesses children_{[this](const std::string& name, bool is_error, std::string_view line) {
+    on_line(name, is_error, line);
+  }};
+  std::vector<std::size_t> child_of_;  // by number of the child: of which run it is
+  std::map<std::size_t, bool> seen_;
+  std::size_t next_ = 0, ended_ = 0;
+};
+
+}  // namespace
+
+std::vector<PoolEnd> run_all(const std::vector<PoolRun>& runs, const PoolOptions& options) {
+  return Pool(runs, options).run();
+}
+
+Result<std::string> own_program() {
+  std::error_code code;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
+  if (code) return unavailable("/proc/self/exe: " + code.message());
+  return program.string();
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,44 @@
+#pragma once
+// Simulated runs as child processes, several at a time: each has its own memory and run folder, so
+// that one that fails takes no other with it. Used by one thread.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "longhaul/run/child_processes.h"
+#include "longhaul/run/progress.h"
+
+namespace longhaul::run {
+
+struct PoolRun {
+  std::string label;    // for progress: "fedavg-ring"
+  std::string job;      // its job file
+  std::string folder;   // its run folder
+  bool resume = false;  // continues the run in the folder, which must hold one
+  bool force = false;   // replaces a run in the folder
+};
+
+struct PoolEnd {
+  bool started = false;
+  ChildExit exit = {};
+  std::string message = {};  // the last error line of a run that failed; "": none
+};
+
+struct PoolOptions {
+  std::string program;   // the longhaul that each process is
+  unsigned at_once = 1;  // processes
+  unsigned threads = 0;  // of each; 0: the cores, divided among the processes
+  Progress::Style progress = Progress::Style::quiet;
+  std::size_t done_before = 0;  // runs that were finished already: for "7 of 20"
+  // Called between events; true ends the runs under way, as Ctrl-C does. May be empty.
+  std::function<bool()> stop = {};
+};
+
+// Runs them in order until all have ended. After Ctrl-C, or when stop() says so, those under way
+// write a checkpoint and end, and the others are not started. Ends: one a run, in the same order.
+std::vector<PoolEnd> run_all(const std::vector<PoolRun>&, const PoolOptions&);
+
+// The file of this program. Error: /proc is not there.
+Result<std::string> own_program();
+
+}  // namespace longhaul::run

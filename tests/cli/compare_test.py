@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""compare as a user runs it: products, sweeps, seeds, budgets, resumption, tasks for others.
+
+    LONGHAUL=build/release/longhaul tests/cli/compare_test.py
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
+
+JOB = """\
+stop = {max_rounds = 6, target_accuracy = 0.4}
+report = {every_rounds = 1}
+model = {kind = "logistic"}
+data = {kind = "synthetic", batch = 8}
+sync = {kind = "fedavg", steps = 3}
+wan = {mbps = 10, delay_ms = 5}
+cost = {wan_gb = 0.05, node_hour = 2, currency = "EUR"}
+site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
+"""
+# Without numbers, and so without loading libtorch.
+PHANTOM = """\
+stop = {max_rounds = 6}
+model = {kind = "phantom", mbytes = 0.04}
+sync = {kind = "fedavg", steps = 3}
+wan = {mbps = 10, delay_ms = 5}
+site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
+"""
+
+
+class Compare(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="longhaul-compare-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        (self.folder / "job.toml").write_text(JOB)
+
+    def longhaul(self, *args, code=0):
+        done = subprocess.run([LONGHAUL, *map(str, args)], cwd=self.folder, timeout=100,
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def compare(self, *args, code=0):
+        return json.loads(self.longhaul("compare", "job.toml", "--json", "--quiet", *args,
+                                        code=code).stdout)
+
+    def test_product_sweep_and_seeds(self):
+        args = ("--sync", "fedavg", "--overlay", "ring", "--codec", "fp32,top_k", "--sweep",
+                "sync.steps=2,4", "--seeds", 2, "--out", "c")
+        result = self.compare(*args, "--jobs", 2)
+        self.assertEqual({s["label"] for s in result["skipped"]},
+                         {f"fedavg-ring-top_k-steps={n}" for n in (2, 4)})
+        self.assertTrue(all("ring" in s["why"] for s in result["skipped"]))
+        self.assertEqual(len(result["ranking"]), 2)
+        self.assertEqual(len(result["runs"]), 4)
+        self.assertEqual(result["winner"], result["ranking"][0]["label"])
+        times = [g["time_to_target_s"]["median"] for g in result["ranking"]]
+        self.assertEqual(times, sorted(times))
+        self.assertTrue(all(g["cost"] > 0 and g["runs"] == 2 for g in result["ranking"]))
+        summary = json.loads((self.folder / "c/fedavg-ring-fp32-steps=4/seed-2/summary.json")
+                             .read_text())
+        self.assertEqual((summary["seed"], summary["overlay"]), (2, "ring"))
+        # The same command again starts nothing and says the same.
+        folders = sorted((self.folder / "c").rglob("summary.json"))
+        before = [p.stat().st_mtime_ns for p in folders]
+        self.assertEqual(self.compare(*args, "--resume"), result)
+        self.assertEqual([p.stat().st_mtime_ns for p in folders], before)
+
+    def test_equal_budget_and_all_kinds(self):
+        (self.folder / "job.toml").write_text(PHANTOM)
+        args = ("--sync", "all", "--overlay", "direct", "--out", "c")
+        result = self.compare(*args, "--jobs", 2, "--hours", 0.0005)
+        reasons = {run["sync"]: run["stop_reason"] for run in result["runs"]}
+        self.assertEqual((reasons["bsp"], reasons["fedavg"]), ("max_hours", "max_hours"))
+        self.assertIn("asp-direct", [s["label"] for s in result["skipped"]])
+        text = self.longhaul("compare", "job.toml", *args, "--hours", 0.0005, "--quiet",
+                             "--resume").stdout
+        self.assertIn("[sync] steps: not for bsp", text)
+        self.assertIn("Left out", text)
+
+    def test_tasks_for_another_scheduler(self):
+        (self.folder / "job.toml").write_text(PHANTOM)
+        args = ("job.toml", "--sync", "fedavg,diloco", "--out", "c")
+        tasks = self.longhaul("compare", *args, "--emit", "parallel").stdout.splitlines()
+        self.assertEqual(len(tasks), 2)
+        missing = self.longhaul("compare", *args, "--gather", code=1).stdout
+        self.assertIn("2 of 2 runs are missing", missing)
+        for task in tasks:
+            subprocess.run(["sh", "-c", task], cwd=self.folder, check=True, timeout=60,
+                           capture_output=True)
+        gathered = json.loads(self.longhaul("compare", *args, "--gather", "--json").stdout)
+        self.assertEqual(len(gathered["ranking"]), 2)
+        self.assertEqual(self.longhaul("compare", *args, "--emit", "slurm").stdout, "")
+
+    def test_refused(self):
+        for args, name in ((("--sync", "fedavg,fedavg"), "named twice"),
+                           (("--sync", "fedavg", "--sweep", "steps=3"), "TABLE.KEY="),
+                           (("--sync", "fedavg", "--sweep", "sync.steps=3,"), "missing"),
+                           (("--sync", "fedavg", "--sweep", "sync.stesp=3"), "'steps'"),
+                           (("--sync", "fedavg", "--codec", "int9"), "'int8'")):
+            done = self.longhaul("compare", "job.toml", *args, code=2)
+            self.assertIn(name, done.stderr)
+            self.assertEqual(done.stdout, "")
+        self.assertFalse((self.folder / "runs").exists())
+
+    def test_a_run_that_fails_is_named_and_the_others_count(self):
+        (self.folder / "job.toml").write_text(JOB.replace(", steps = 3", "")
+                                              .replace("logistic", "mlp"))
+        done = self.longhaul("compare", "job.toml", "--sync", "gadmm,bsp", "--quiet", "--out", "c",
+                             code=3)
+        rows = done.stdout.splitlines()
+        self.assertTrue(rows[1].startswith("bsp "), done.stdout)
+        self.assertTrue(rows[2].startswith("gadmm  failed: "), done.stdout)
+        self.assertIn("cannot be solved locally", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""report in a headless browser: every chart is drawn, runs can be switched, no error.
+
+    LONGHAUL=build/release/longhaul tests/cli/report_browser_test.py
+
+LONGHAUL_SCREENSHOTS=DIR keeps pictures of the pages there.
+"""
+import os
+import unittest
+
+import browser
+from report_runs import HAS_CHARTS, Runs
+
+# Pixels that are neither transparent nor grey: of lines and bars, not of axes and text.
+COLOURED = """(() => [...document.querySelectorAll(
+    "#score canvas, #loss canvas, #timeline")].map(c => {
+  const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+  let n = 0;
+  for (let i = 0; i < d.length; i += 4)
+    if (d[i + 3] > 128 && Math.max(d[i], d[i+1], d[i+2]) - Math.min(d[i], d[i+1], d[i+2]) > 60) ++n;
+  return n; }))()"""
+
+
+@unittest.skipUnless(browser.CHROMIUM and HAS_CHARTS, "this machine has not chromium")
+class Drawn(Runs):
+    def test_every_chart_is_drawn_at_both_widths(self):
+        self.longhaul("report", "c", "--out", "page.html")
+        page = (self.folder / "page.html").as_uri()
+        chromium = browser.Browser()
+        self.addCleanup(chromium.close)
+        for width in (1280, 390):
+            for dark in (False, True):
+                chromium.open(page, width, dark=dark)
+                for axis in ("time_s", "wan_bytes", "samples"):
+                    chromium.evaluate(f'document.querySelector("[data-axis={axis}]").click()')
+                    counts = chromium.evaluate(COLOURED)
+                    self.assertEqual(len(counts), 3)
+                    self.assertTrue(all(n > 100 for n in counts), (width, axis, counts))
+                wide = chromium.evaluate("document.documentElement.scrollWidth")
+                self.assertLessEqual(wide, width)
+                cells = chromium.evaluate('document.querySelectorAll("#links td[title]").length')
+                self.assertEqual(cells, 9)
+                self.assertGreater(chromium.evaluate(
+                    'document.querySelectorAll("#plan svg *").length'), 5)
+                self.assertGreater(chromium.evaluate(
+                    'document.querySelectorAll("#differences tr").length'), 1)
+                if keep := os.environ.get("LONGHAUL_SCREENSHOTS"):
+                    chromium.screenshot(f"{keep}/report-{width}-{'dark' if dark else 'light'}.png")
+        self.assertEqual(chromium.errors, [])
+
+    def test_runs_can_be_switched_and_zoomed(self):
+        self.longhaul("report", "c", "--out", "page.html")
+        chromium = browser.Browser()
+        self.addCleanup(chromium.close)
+        chromium.open((self.folder / "page.html").as_uri(), 1280)
+        before = chromium.evaluate(COLOURED)
+        for run in (1, 2, 3):
+            chromium.evaluate(f'document.querySelector("[data-run=\\"{run}\\"]").click()')
+        self.assertLess(chromium.evaluate(COLOURED)[0], before[0])
+        links = 'document.getElementById("links").textContent'
+        first = chromium.evaluate(links)
+        chromium.evaluate("""(() => { const s = document.getElementById("choose"); s.value = 1;
+                             s.dispatchEvent(new Event("change")); })()""")
+        self.assertNotEqual(chromium.evaluate(links), first)
+        scale = 'JSON.parse(document.getElementById("timeline").dataset.scale)'
+        whole = chromium.evaluate(scale)
+        chromium.evaluate("""(() => { const c = document.getElementById("timeline");
+          const box = c.getBoundingClientRect();
+          for (const [kind, x] of [["pointerdown", 0.5], ["pointerup", 0.75]])
+            c.dispatchEvent(new PointerEvent(kind, {clientX: box.left + box.width * x,
+                                                    clientY: box.top + 5})); })()""")
+        zoomed = chromium.evaluate(scale)
+        self.assertLess(zoomed["to"] - zoomed["from"], 0.5 * (whole["to"] - whole["from"]))
+        self.assertEqual(chromium.errors, [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

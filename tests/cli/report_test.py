@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""report: the page of several runs, and what it holds.
+
+    LONGHAUL=build/release/longhaul tests/cli/report_test.py
+"""
+import json
+import re
+import shutil
+import unittest
+
+from report_runs import HAS_CHARTS, Runs
+
+
+class Report(Runs):
+    def data_of(self, page):
+        text = (self.folder / page).read_text()
+        return json.loads(re.search(r'type="application/json">(.*?)</script>', text, re.S)[1])
+
+    def test_errors(self):
+        done = self.longhaul("report", "none", code=2)
+        self.assertIn("none: neither the folder of a run", done.stderr)
+        done = self.longhaul("report", *["c"] * 8, code=2)
+        self.assertIn("32 runs; at most 30", done.stderr)
+
+    @unittest.skipIf(HAS_CHARTS, "the chart library is built in")
+    def test_without_the_chart_library_the_remedy_is_named(self):
+        self.assertIn("scripts/fetch-web", self.longhaul("report", "c", code=2).stderr)
+
+    @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
+    def test_one_file_with_everything(self):
+        out = self.longhaul("report", "c", "--out", "page.html").stdout
+        self.assertIn("4 runs", out)
+        text = (self.folder / "page.html").read_text()
+        for reference in re.findall(r'(?:src|href)="([^"]*)"', text):
+            self.assertTrue(reference.startswith("data:"), reference)
+        data = self.data_of("page.html")
+        self.assertIn("fedavg over direct reaches 99 % first", data["verdict"])
+        labels = [run["label"] for run in data["runs"]]
+        self.assertEqual(labels[:2], ["fedavg-direct", "fedavg-ring"])
+        self.assertEqual(sorted(labels[2:]), ["diloco-direct", "diloco-ring"])
+        for run in data["runs"]:
+            summary = json.loads((self.folder / run["folder"] / "summary.json").read_text())
+            self.assertEqual(run["summary"], summary)
+            scores = run["scores"]
+            self.assertGreater(len(scores["time_s"]), 5)
+            self.assertLessEqual(scores["wan_bytes"][-1], summary["wan_bytes"])
+            self.assertEqual(scores["wan_bytes"], sorted(scores["wan_bytes"]))
+            links = run["activity"]["links"]
+            # The heads of frames are not counted.
+            self.assertAlmostEqual(sum(link[2] for link in links) / summary["wan_bytes"], 1, 0)
+            computing = sum(sum(site["computing"]) for site in run["activity"]["sites"])
+            self.assertAlmostEqual(computing / 3 / summary["time_s"],
+                                   summary["compute_utilisation"], 2)
+            self.assertTrue(run["plan_svg"].startswith("<svg"))
+            self.assertEqual(run["settings"]["[sync] steps"], "3")
+
+    @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
+    def test_damaged_folders_are_read_as_far_as_they_go(self):
+        run = self.folder / "damaged"
+        shutil.copytree(self.folder / "c/fedavg-ring", run)
+        (run / "summary.json").write_text("{")
+        (run / "activity.json").unlink()
+        text = (run / "metrics.jsonl").read_text()
+        (run / "metrics.jsonl").write_text(
+            'not JSON\n[1]\n{"kind":"score","values":{"accuracy":null}}\n{"kind":"new"}\n'
+            + text[:len(text) // 2])
+        self.longhaul("report", "damaged", "--out", "damaged.html")
+        data = self.data_of("damaged.html")["runs"][0]
+        self.assertIsNone(data["summary"])
+        self.assertGreater(len(data["scores"]["time_s"]), 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,587 @@
+// Draws the runs of the data beside it. Every text of the data goes in as text, never as markup,
+// but for the plan, which is an SVG that the program made.
+(() => {
+  const $ = (id) => document.getElementById(id);
+  let data = JSON.parse($('data').textContent);
+
+  // Okabe and Ito's palette, told apart by most colour-blind people; dashes beyond the eighth run.
+  const PALETTE =
+      ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8a6d00', '#7f7f7f'];
+  const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+  const STATES = {computing: '#0072b2', lost: '#000000', exchange: '#e69f00'};
+  const CAUSES = ['#cc79a7', '#009e73', '#56b4e9', '#d55e00', '#f0e442', '#8a6d00'];
+
+  const hidden = new Set();
+  let axis = 'time_s';
+  let chosen = 0;
+  let zoom = null;  // of the timeline: [from, to] in seconds
+
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const colour = (i) => PALETTE[i % PALETTE.length];
+  const dash = (i) => DASHES[Math.floor(i / PALETTE.length) % DASHES.length];
+  const element = (tag, text, attributes = {}) => {
+    const made = document.createElement(tag);
+    if (text !== undefined && text !== null) made.textContent = text;
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  };
+  const short = (v, digits = 3) =>
+      (v === null || v === undefined ? '–' : Number(v.toPrecision(digits)).toLocaleString('en'));
+  const seconds = (v) => {
+    if (v === null || v === undefined) return '–';
+    if (v < 120) return short(v) + ' s';
+    return v < 7200 ? short(v / 60) + ' min' : short(v / 3600) + ' h';
+  };
+  const bytes = (v) => {
+    if (v === null || v === undefined) return '–';
+    const units = [[1e12, 'TB'], [1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB']];
+    for (const [size, unit] of units)
+      if (v >= size) return short(v / size) + ' ' + unit;
+    return short(v) + ' B';
+  };
+  const isAccuracy = (run) => run.score_unit === 'accuracy';
+  const scoreText = (run, v) =>
+      (v === null || v === undefined ? '–' :
+           isAccuracy(run)           ? (100 * v).toFixed(2) + ' %' :
+                                       v.toFixed(4));
+  const last = (list) => (list.length ? list[list.length - 1] : null);
+
+  // ---- the list of runs
+
+  const figures = (run) => {
+    const s = run.summary || {};
+    return {
+      target: s.time_to_target_s,
+      time: run.time_s,
+      rounds: s.rounds ?? run.round,
+      bytes: s.wan_bytes ?? last(run.scores.wan_bytes),
+      computing: s.compute_utilisation,
+      score: last(run.scores.score),
+      ended: s.stop_reason ?? 'under way',
+    };
+  };
+
+  function drawRuns() {
+    const table = $('runs');
+    table.replaceChildren();
+    const head = element('tr');
+    const targets = data.runs.some((run) => run.target !== null);
+    for (const title
+             of ['run', targets ? 'to the target' : null, 'time', 'rounds', 'between sites',
+                 'computing', data.runs.length ? data.runs[0].score_unit : 'score', 'ended by'])
+      if (title) head.append(element('th', title));
+    table.append(head);
+    data.runs.forEach((run, i) => {
+      const f = figures(run);
+      const row = element('tr', null, hidden.has(run.folder) ? {class: 'off'} : {});
+      const box = element('input', null, {type: 'checkbox', 'data-run': i});
+      box.checked = !hidden.has(run.folder);
+      box.addEventListener('change', () => {
+        if (box.checked)
+          hidden.delete(run.folder);
+        else
+          hidden.add(run.folder);
+        drawRuns();
+        drawCharts();
+      });
+      const swatch = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+      swatch.setAttribute('class', 'swatch');
+      swatch.setAttribute('viewBox', '0 0 26 10');
+      const line = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+      line.setAttribute('d', 'M0 5H26');
+      line.setAttribute('stroke', colour(i));
+      line.setAttribute('stroke-width', '3');
+      line.setAttribute('stroke-dasharray', dash(i).join(' '));
+      swatch.append(line);
+      const label = element('label');
+      label.append(box, swatch, document.createTextNode(run.label));
+      const cell = element('td');
+      cell.append(label);
+      row.append(cell);
+      if (targets)
+        row.append(element(
+            'td', f.target === null || f.target === undefined ? 'not reached' : seconds(f.target)));
+      row.append(
+          element('td', seconds(f.time)), element('td', short(f.rounds, 9)),
+          element('td', bytes(f.bytes)),
+          element('td', f.computing === undefined ? '–' : (100 * f.computing).toFixed(1) + ' %'),
+          element('td', scoreText(run, f.score)), element('td', f.ended.replace('_', ' ')));
+      table.append(row);
+    });
+  }
+
+  // ---- score and loss
+
+  const charts = {};
+  const AXES = {
+    time_s: ['s', seconds],
+    wan_bytes: ['B', bytes],
+    samples: ['samples', (v) => short(v)]
+  };
+
+  // uPlot joins by x, which must increase within each run.
+  function table(run, key) {
+    const xs = [], ys = [];
+    run.scores[axis].forEach((x, i) => {
+      const y = run.scores[key][i];
+      if (y === null || x === null) return;
+      if (xs.length && x <= xs[xs.length - 1]) {
+        ys[ys.length - 1] = y;
+        return;
+      }
+      xs.push(x);
+      ys.push(y);
+    });
+    return [xs, ys];
+  }
+
+  function drawChart(id, key, target, format) {
+    const box = $(id);
+    const shown = data.runs.map((run, i) => [run, i]).filter(([run]) => !hidden.has(run.folder));
+    const tables = shown.map(([run]) => table(run, key)).filter((t) => t[0].length);
+    const drawn = shown.filter(([run]) => table(run, key)[0].length);
+    if (charts[id]) {
+      charts[id].destroy();
+      delete charts[id];
+    }
+    box.replaceChildren();
+    if (!tables.length) {
+      box.append(element('p', 'No model has been scored yet.', {class: 'hint'}));
+      return;
+    }
+    const text = css('--faint'), line = css('--line');
+    const ticks = {
+      stroke: text,
+      grid: {stroke: line, width: 1},
+      ticks: {stroke: line, width: 1},
+      font: '12px system-ui, sans-serif'
+    };
+    const options = {
+      width: box.clientWidth,
+      height: 280,
+      scales: {x: {time: false}},
+      legend: {show: drawn.length <= 8, live: true},
+      cursor: {y: false},
+      axes: [
+        {...ticks, space: 70, values: (u, values) => values.map((v) => AXES[axis][1](v))},
+        {...ticks, size: 56, values: (u, values) => values.map(format)},
+      ],
+      series: [{label: 'at', value: (u, v) => (v === null ? '–' : AXES[axis][1](v))}].concat(
+          drawn.map(([run, i]) => ({
+                      label: run.label,
+                      stroke: colour(i),
+                      dash: dash(i),
+                      width: 2,
+                      spanGaps: true,
+                      points: {show: tables.length && run.scores[axis].length < 3, size: 6},
+                      value: (u, v) => (v === null ? '–' : format(v)),
+                    }))),
+      hooks: {
+        draw: [(u) => {
+          if (target === null) return;
+          const y = Math.round(u.valToPos(target, 'y', true));
+          if (y < u.bbox.top || y > u.bbox.top + u.bbox.height) return;
+          u.ctx.save();
+          u.ctx.strokeStyle = text;
+          u.ctx.lineWidth = devicePixelRatio;
+          u.ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
+          u.ctx.beginPath();
+          u.ctx.moveTo(u.bbox.left, y);
+          u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
+          u.ctx.stroke();
+          u.ctx.restore();
+        }],
+      },
+    };
+    charts[id] = new uPlot(options, uPlot.join(tables), box);
+  }
+
+  function drawCharts() {
+    for (const button of document.querySelectorAll('#axis button'))
+      button.setAttribute('aria-pressed', String(button.dataset.axis === axis));
+    const any = data.runs[0];
+    if (!any) return;
+    $('score-title').textContent = isAccuracy(any) ?
+        'Accuracy on the test set (dashed: the target)' :
+        'Bits per byte on the test set (dashed: the target)';
+    drawChart(
+        'score', 'score', any.target,
+        isAccuracy(any) ? (v) => (100 * v).toFixed(v < 0.1 ? 1 : 0) + ' %' : (v) => short(v));
+    drawChart('loss', 'loss', null, (v) => short(v));
+  }
+
+  // ---- what the sites did
+
+  // Rows of {name, states: [[state, bin_s, shares 0..1]], sent: [0..1], bin_s, lost: [[from, to]]}.
+  function rowsOf(run) {
+    const activity =
+        run.activity && run.activity.sites && run.activity.sites.length ? run.activity : null;
+    const names = activity ? activity.sites.map((site) => site.name) : run.sites;
+    const most =
+        activity ? Math.max(1, ...activity.sites.map((site) => Math.max(0, ...site.sent))) : 1;
+    return names.map((name, i) => {
+      const site = activity ? activity.sites[i] : null;
+      const waits = run.waits.filter((lane) => lane.site === name);
+      const states = [];
+      if (site)
+        states.push({
+          state: 'computing',
+          bin: activity.bin_s,
+          shares: site.computing.map((s) => s / activity.bin_s / Math.max(1, site.nodes))
+        });
+      for (const lane of waits)
+        states.push({state: lane.cause, bin: lane.bin_s, shares: lane.shares.map((s) => s / 1000)});
+      return {
+        name,
+        states,
+        bin: activity ? activity.bin_s : 1,
+        sent: site ? site.sent.map((b) => b / most) : [],
+        lost: site ? site.lost : []
+      };
+    });
+  }
+
+  function stateColours(rows) {
+    const colours = {...STATES, lost: css('--text')};
+    let next = 0;
+    for (const row of rows)
+      for (const {state} of row.states)
+        if (!(state in colours)) colours[state] = CAUSES[next++ % CAUSES.length];
+    return colours;
+  }
+
+  function shareAt(state, time) {
+    return Math.min(1, Math.max(0, state.shares[Math.floor(time / state.bin)] || 0));
+  }
+
+  function drawTimeline(run) {
+    const canvas = $('timeline');
+    const rows = rowsOf(run), colours = stateColours(rows);
+    const rowHeight = rows.length > 24 ? 18 : 34, top = 6, bottom = 24;
+    const width = canvas.clientWidth || 300, height = top + rows.length * rowHeight + bottom;
+    const ratio = window.devicePixelRatio || 1;
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    canvas.style.height = height + 'px';
+    const g = canvas.getContext('2d');
+    g.scale(ratio, ratio);
+    g.clearRect(0, 0, width, height);
+    g.font = '12px system-ui, sans-serif';
+    const left = Math.round(Math.min(
+        width * 0.3, 14 + Math.max(...rows.map((row) => g.measureText(row.name).width), 10)));
+    const [from, to] = zoom || [0, Math.max(run.time_s, 1e-9)];
+    const x = (t) => left + ((t - from) / (to - from)) * (width - left - 4);
+    const columns = Math.floor((width - left - 4) * ratio);  // one for each pixel of the screen
+    rows.forEach((row, i) => {
+      const y = top + i * rowHeight, bar = rowHeight > 20 ? 20 : 12;
+      g.fillStyle = css('--text');
+      g.textBaseline = 'middle';
+      g.fillText(row.name, 2, y + bar / 2, left - 8);
+      g.fillStyle = css('--panel');
+      g.fillRect(left, y, width - left - 4, bar);
+      for (let c = 0; c < columns; ++c) {
+        const t = from + ((c + 0.5) / columns) * (to - from);
+        if (t > run.time_s) break;
+        const px = left + c / ratio, pw = 1 / ratio;
+        let filled = 0;
+        for (const state of row.states) {
+          const share = Math.min(shareAt(state, t), 1 - filled);
+          if (share <= 0) continue;
+          g.fillStyle = colours[state.state];
+          g.fillRect(px, y + bar * (1 - filled - share), pw, bar * share);
+          filled += share;
+        }
+        const sent = row.sent[Math.floor(t / row.bin)] || 0;
+        if (sent > 0) {
+          const h = Math.max(1, sent * (rowHeight > 20 ? 9 : 4));
+          g.fillStyle = colours.sent || '#009e73';
+          g.fillRect(px, y + bar + 1, pw, h);
+        }
+      }
+      for (const [a, b] of row.lost) {
+        g.fillStyle = colours.lost;
+        g.fillRect(x(a), y, Math.max(2, x(b === null ? run.time_s : b) - x(a)), bar);
+      }
+    });
+    g.fillStyle = css('--faint');
+    const marks = width < 500 ? 3 : 6;
+    g.textBaseline = 'top';
+    for (let i = 0; i <= marks; ++i) {
+      const t = from + (i / marks) * (to - from), at = x(t);
+      g.textAlign = i === 0 ? 'left' : i === marks ? 'right' : 'center';
+      g.fillText(seconds(t), at, height - bottom + 6);
+      g.fillRect(at - (i === marks ? 1 : 0), height - bottom, 1, 4);
+    }
+    g.textAlign = 'left';
+    const legend = $('legend');
+    legend.replaceChildren();
+    const used = new Set(rows.flatMap((row) => row.states.map((s) => s.state)));
+    const names = [...used].map(
+        (s) => [s, s === 'computing' ? 'computing' : 'waiting: ' + s.replace('_', ' ')]);
+    if (rows.some((row) => row.sent.length)) names.push(['sent', 'sending']);
+    if (rows.some((row) => row.lost.length)) names.push(['lost', 'lost']);
+    for (const [state, text] of names) {
+      const one = element('span');
+      const swatch = element(
+          'i', null, {class: 'swatch', style: 'background:' + (colours[state] || '#009e73')});
+      one.append(swatch, document.createTextNode(text));
+      legend.append(one);
+    }
+    if (!names.length)
+      legend.append(element('span', 'Nothing was recorded of this run\'s sites yet.'));
+    canvas.dataset.scale = JSON.stringify({left, width, from, to});
+  }
+
+  function zoomable() {
+    const canvas = $('timeline');
+    let begun = null;
+    const timeAt = (event) => {
+      const s = JSON.parse(canvas.dataset.scale),
+            px = event.clientX - canvas.getBoundingClientRect().left;
+      return s.from +
+          (Math.min(Math.max(px - s.left, 0), s.width - s.left - 4) / (s.width - s.left - 4)) *
+          (s.to - s.from);
+    };
+    canvas.addEventListener('pointerdown', (event) => {
+      begun = timeAt(event);
+    });
+    canvas.addEventListener('pointerup', (event) => {
+      if (begun === null) return;
+      const ended = timeAt(event), range = [Math.min(begun, ended), Math.max(begun, ended)];
+      begun = null;
+      const s = JSON.parse(canvas.dataset.scale);
+      if (range[1] - range[0] < (s.to - s.from) / 100) return;
+      zoom = range;
+      drawRun();
+    });
+    canvas.addEventListener('dblclick', () => {
+      zoom = null;
+      drawRun();
+    });
+    $('reset').addEventListener('click', () => {
+      zoom = null;
+      drawRun();
+    });
+  }
+
+  // ---- links, plan, figures
+
+  function linksOf(run) {
+    if (run.activity && run.activity.links && run.activity.links.length)
+      return {names: run.activity.sites.map((s) => s.name), links: run.activity.links, what: ''};
+    if (run.plan && run.plan.pairs && run.plan.pairs.length) {
+      const names = run.plan.sites.map((s) => s.name);
+      return {
+        names,
+        what: 'As planned, for one round.',
+        links: run.plan.pairs.map((p) => [names.indexOf(p.from), names.indexOf(p.to), p.bytes])
+      };
+    }
+    return null;
+  }
+
+  function drawLinks(run) {
+    const box = $('links'), found = linksOf(run);
+    box.replaceChildren();
+    if (!found) {
+      box.append(element('p', 'Not known of this run.'));
+      return;
+    }
+    const most = Math.max(...found.links.map((l) => l[2]));
+    const cells = new Map(found.links.map(([a, b, v]) => [a + ' ' + b, v]));
+    const small = found.names.length > 12;
+    const made = element('table');
+    const head = element('tr');
+    head.append(element('th', 'from \\ to'));
+    for (const name of found.names)
+      head.append(element('th', small ? name.slice(0, 3) : name, {title: name}));
+    made.append(head);
+    found.names.forEach((name, a) => {
+      const row = element('tr');
+      row.append(element('th', name));
+      found.names.forEach((other, b) => {
+        const v = cells.get(a + ' ' + b) || 0;
+        const cell = element(
+            'td', v && !small ? bytes(v) : '', {title: name + ' to ' + other + ': ' + bytes(v)});
+        const share = v / most;
+        if (a === b)
+          cell.style.background = 'none';
+        else
+          cell.style.background = 'rgba(var(--heat), ' + (v ? 0.08 + 0.82 * share : 0.02) + ')';
+        if (share > 0.55) cell.style.color = css('--page');
+        row.append(cell);
+      });
+      made.append(row);
+    });
+    box.append(made);
+    if (found.what) box.append(element('p', found.what));
+  }
+
+  function drawPlan(run) {
+    const box = $('plan');
+    box.replaceChildren();
+    if (!run.plan_svg) {
+      box.append(element(
+          'p',
+          run.plan && run.plan.planned === false ? 'This overlay decides while it runs.' :
+                                                   'Not known of this run.'));
+      return;
+    }
+    const parsed = new DOMParser().parseFromString(run.plan_svg, 'image/svg+xml').documentElement;
+    if (!parsed.getAttribute('viewBox'))
+      parsed.setAttribute(
+          'viewBox',
+          '0 0 ' + parseFloat(parsed.getAttribute('width')) + ' ' +
+              parseFloat(parsed.getAttribute('height')));
+    box.append(document.importNode(parsed, true));
+  }
+
+  function drawBars(id, entries, none) {
+    const box = $(id);
+    box.replaceChildren();
+    if (!entries.length) {
+      box.append(element('p', none));
+      return;
+    }
+    const most = Math.max(...entries.map((e) => e[1]), 1e-12);
+    for (const [name, value, text] of entries) {
+      const row = element('div', null, {class: 'bar'});
+      const track = element('div');
+      track.append(element('i', null, {style: 'width:' + (100 * value) / most + '%'}));
+      row.append(element('span', name), track, element('span', text));
+      box.append(row);
+    }
+  }
+
+  function drawFigures(run) {
+    const s = run.summary || {};
+    const stale = Object.entries(s.staleness || {})
+                      .map(([k, v]) => [Number(k), v])
+                      .sort((a, b) => a[0] - b[0]);
+    const all = stale.reduce((sum, e) => sum + e[1], 0);
+    drawBars(
+        'staleness',
+        stale.slice(0, 16).map(
+            ([
+              k, v
+            ]) => [k + (k === 1 ? ' round' : ' rounds'), v, ((100 * v) / all).toFixed(1) + ' %']),
+        'This strategy records none.');
+    drawBars(
+        'waiting',
+        Object.entries(s.waiting_s || {})
+            .map(([k, v]) => ['for the ' + k.replace('_', ' '), v, seconds(v)]),
+        'This strategy records none.');
+  }
+
+  function drawSettings() {
+    const keys = [...new Set(data.runs.flatMap((run) => Object.keys(run.settings || {})))];
+    const differ = keys.filter(
+        (key) => new Set(data.runs.map((run) => (run.settings || {})[key])).size > 1 &&
+            key !== '[job] seed');
+    const made = $('differences');
+    made.replaceChildren();
+    if (data.runs.length < 2 || !differ.length)
+      made.append(element(
+          'caption', data.runs.length < 2 ? 'There is one run.' : 'None but the seed.',
+          {class: 'hint'}));
+    else {
+      const head = element('tr');
+      head.append(element('th', 'setting'));
+      for (const run of data.runs) head.append(element('th', run.label));
+      made.append(head);
+      for (const key of differ) {
+        const row = element('tr');
+        row.append(element('td', key));
+        for (const run of data.runs) row.append(element('td', (run.settings || {})[key] ?? '–'));
+        made.append(row);
+      }
+    }
+    const table = $('settings'), run = data.runs[chosen];
+    table.replaceChildren();
+    for (const [key, value] of Object.entries((run && run.settings) || {})) {
+      const row = element('tr');
+      row.append(
+          element('td', key),
+          element('td', value.length > 200 ? value.slice(0, 200) + ' ...' : value));
+      table.append(row);
+    }
+  }
+
+  function drawRun() {
+    const run = data.runs[chosen];
+    if (!run) return;
+    drawTimeline(run);
+    drawLinks(run);
+    drawPlan(run);
+    drawFigures(run);
+  }
+
+  function drawChoice() {
+    const select = $('choose');
+    select.replaceChildren();
+    data.runs.forEach((run, i) => {
+      const option = element('option', run.label, {value: i});
+      if (i === chosen) option.selected = true;
+      select.append(option);
+    });
+  }
+
+  function drawAll() {
+    $('verdict').textContent = data.verdict;
+    drawRuns();
+    drawCharts();
+    drawChoice();
+    drawRun();
+    drawSettings();
+  }
+
+  function follow() {
+    const note = $('live');
+    note.hidden = false;
+    note.textContent = 'waiting for the run ...';
+    const source = new EventSource('events');
+    source.addEventListener('runs', (event) => {
+      data = JSON.parse(event.data);
+      drawAll();
+      const run = data.runs[chosen];
+      note.textContent = 'live: ' + seconds(run.time_s) + ', round ' + short(run.round, 9) +
+          (run.max_rounds ? ' of ' + short(run.max_rounds, 9) : '') +
+          (run.summary ? ', ended by ' + run.summary.stop_reason.replace('_', ' ') : '');
+    });
+    source.onerror = () => {
+      note.textContent =
+          'no connection: the run has ended or was stopped; what is shown is the last that came';
+    };
+  }
+
+  document.querySelectorAll('#axis button')
+      .forEach((button) => button.addEventListener('click', () => {
+        axis = button.dataset.axis;
+        drawCharts();
+      }));
+  $('choose').addEventListener('change', (event) => {
+    chosen = Number(event.target.value);
+    zoom = null;
+    drawRun();
+    drawSettings();
+  });
+  zoomable();
+  let resized = null;
+  const redraw = () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => {
+      drawCharts();
+      drawRun();
+    }, 100);
+  };
+  let width = innerWidth;
+  addEventListener('resize', () => {
+    if (innerWidth !== width) {
+      width = innerWidth;
+      redraw();
+    }
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+  drawAll();
+  if (LIVE) follow();
+})();
