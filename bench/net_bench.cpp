@@ -3,8 +3,8 @@
 //
 //   goodput    1 GiB of distinct memory in chunks of 256 KiB, each copied into its place in another
 //              vector, its checksum verified; against threads that do the same with bare send and
-//              recv, and against the same without checksums; alternating, after a warm-up; what
-//              arrived is compared with what was sent
+//              recv, and against the same without checksums, and against the same under TLS;
+//              alternating, after a warm-up; what arrived is compared with what was sent
 //   trips      round trips of a control message of 64 bytes, alone and while chunks flow both ways;
 //              and the same with bare sockets
 //   memory     resident bytes a connection: idle, busy both ways, and to a peer that has stopped
@@ -41,8 +41,8 @@ struct Chunk {  // where a chunk belongs
 
 // Two nodes that have met.
 struct Pair {
-  ThreadedNode a{0, 2}, b{1, 2};
-  Pair() {
+  ThreadedNode a, b;
+  explicit Pair(bool tls = false) : a{0, 2, tls}, b{1, 2, tls} {
     for (ThreadedNode* node : {&a, &b}) node->start({a.port(), b.port()});
     a.wait_until_met();
     b.wait_until_met();
@@ -166,13 +166,13 @@ struct Goodput {
   struct Way {
     std::vector<double> rates, cpu, ratios;  // GB/s; seconds a GB; ours by this
   };
-  Way ours, checked, unchecked;
+  Way ours, checked, unchecked, tls;
 };
 
 Goodput goodput() {
   const Bytes source = distinct_bytes();
   Buffer into(kBytes);
-  Pair pair;
+  Pair pair, tls_pair{true};
   const Sockets sockets;
   Goodput result;
   const double gigabytes = double(kBytes) * 1e-9;
@@ -188,7 +188,9 @@ Goodput goodput() {
     if (repeat == 1) result = {};
     measure(result.checked, [&] { send_bare(sockets, source, into, true); });
     measure(result.ours, [&] { send_ours(pair, source, into); });
+    measure(result.tls, [&] { send_ours(tls_pair, source, into); });
     measure(result.unchecked, [&] { send_bare(sockets, source, into, false); });
+    result.ours.ratios.push_back(result.tls.rates.back() / result.ours.rates.back());
     for (Goodput::Way* way : {&result.checked, &result.unchecked})
       way->ratios.push_back(result.ours.rates.back() / way->rates.back());
   }
@@ -337,20 +339,24 @@ std::string print(const Goodput& g, bool json) {
   if (json)
     return fmt::format(R"("goodput": {{"ours_GB_s": {}, "checked_GB_s": {}, "unchecked_GB_s": {}, )"
                        R"("ours_cpu_s_GB": {}, "checked_cpu_s_GB": {}, "unchecked_cpu_s_GB": {}, )"
+                       R"("tls_GB_s": {}, "tls_cpu_s_GB": {}, "tls_ratio_to_plain": {:.3f}, )"
                        R"("ratio_to_checked": {:.3f}, "ratio_to_unchecked": {:.3f}}})",
                        list(g.ours.rates), list(g.checked.rates), list(g.unchecked.rates),
                        list(g.ours.cpu), list(g.checked.cpu), list(g.unchecked.cpu),
+                       list(g.tls.rates), list(g.tls.cpu), median(g.ours.ratios),
                        median(g.checked.ratios), median(g.unchecked.ratios));
   const auto line = [](const char* name, const Goodput::Way& way) {
     return fmt::format("  {:27} {} GB/s, {} s of CPU a GB\n", name, spread("{:.2f}", way.rates),
                        spread("{:.2f}", way.cpu));
   };
   return fmt::format(
-      "goodput, 1 GiB in chunks of 256 KiB, median of {} (least .. most)\n{}{}{}"
+      "goodput, 1 GiB in chunks of 256 KiB, median of {} (least .. most)\n{}{}{}{}"
+      "  longhaul/net, TLS to plain  {}\n"
       "  ratio to send, recv, verify {}\n"
       "  ratio to send and recv      {}\n",
-      kRepeats, line("longhaul/net", g.ours), line("send, recv, verify", g.checked),
-      line("send and recv", g.unchecked), spread("{:.2f}", g.checked.ratios),
+      kRepeats, line("longhaul/net", g.ours), line("longhaul/net, TLS", g.tls),
+      line("send, recv, verify", g.checked), line("send and recv", g.unchecked),
+      spread("{:.2f}", g.ours.ratios), spread("{:.2f}", g.checked.ratios),
       spread("{:.2f}", g.unchecked.ratios));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // A node of nothing but its peers: what net_bench sends and receives with.
+#include <ctime>
 #include <memory>
 #include <semaphore>
 #include <thread>
@@ -21,18 +22,30 @@ inline Place place_of(Rank self, std::uint32_t size) {
   return place;
 }
 
-inline net::PeersConfig config_of(Rank self, std::uint32_t size) {
+// Of nodes n0, n1 ...; made once.
+inline std::shared_ptr<secure::Credentials> credentials_of(Rank self, std::uint32_t size) {
+  const secure::Validity valid{std::time(nullptr) - 3600, std::time(nullptr) + 86400};
+  static const secure::KeyPair authority = must(secure::make_authority(valid));
+  std::vector<std::string> sites;
+  for (Rank rank = 0; rank < size; ++rank) sites.push_back("n" + std::to_string(rank));
+  const std::string site = sites[self];
+  return must(secure::Credentials::make(must(secure::issue(authority, site, valid)),
+                                        authority.certificate, site, std::move(sites)));
+}
+
+inline net::PeersConfig config_of(Rank self, std::uint32_t size, bool tls) {
   net::PeersConfig config;
   config.job_hash = 7;
   config.process = 100 + self;
   config.addresses.assign(size, {"127.0.0.1", 0});
+  if (tls) config.credentials = credentials_of(self, size);
   return config;
 }
 
 class Node final : private net::Peers::Events {
  public:
-  Node(net::Loop& loop, Rank self, std::uint32_t size)
-      : loop_(loop), peers_(loop, config_of(self, size), place_of(self, size), *this) {
+  Node(net::Loop& loop, Rank self, std::uint32_t size, bool tls = false)
+      : loop_(loop), peers_(loop, config_of(self, size, tls), place_of(self, size), *this) {
     port_ = must(peers_.listen());
   }
 
@@ -87,7 +100,7 @@ class Node final : private net::Peers::Events {
 // With a loop and a thread of its own.
 class ThreadedNode {
  public:
-  ThreadedNode(Rank self, std::uint32_t size) : node_(loop_, self, size) {}
+  ThreadedNode(Rank self, std::uint32_t size, bool tls = false) : node_(loop_, self, size, tls) {}
   ~ThreadedNode() {
     if (!thread_.joinable()) return;
     loop_.post([this] { loop_.stop(); });

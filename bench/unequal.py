@@ -77,6 +77,33 @@ def phantom(sync, sites, rounds=30, delay_ms=10):
                       delay_ms=delay_ms, sync=sync) + sites
 
 
+def measured(program, name, text, targets):
+    """The events of a run of the job, boiled down."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "job.toml"
+        path.write_text(text)
+        summary = result(run(program, "simulate", path, "--json", "--quiet", "--out",
+                             pathlib.Path(folder) / "run", folder=folder), name,
+                         codes=(0, 1), patience_s=PATIENCE_S)  # 1: at max_hours
+        events = (pathlib.Path(folder) / "run/metrics.jsonl").read_text().splitlines()
+    found = {"reached": {}, "best": 0, "final": summary.get("final_accuracy"), "steps": 0,
+             "hours": summary["time_s"] / 3600,
+             "rounds_s": summary["rounds"] / summary["time_s"],
+             "utilisation": summary["compute_utilisation"]}
+    for event in map(json.loads, events):
+        values = event["values"]
+        if event["kind"] == "steps" and event["time_s"] > 0.3 * summary["time_s"]:
+            found["steps"] += values["value"]
+        if event["kind"] != "score" or "accuracy" not in values:
+            continue
+        found["best"] = max(found["best"], values["accuracy"])
+        for target in targets:
+            if values["accuracy"] >= target:
+                found["reached"].setdefault(str(target), event["time_s"])
+    found["rate"] = found["steps"] / (0.7 * summary["time_s"])  # of all workers, a second
+    return found
+
+
 class Bench:
     """Runs a script's cells, as its command line says."""
 
@@ -107,29 +134,7 @@ class Bench:
         return self.known[name]
 
     def measure(self, name, text):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "job.toml"
-            path.write_text(text)
-            summary = result(run(self.program, "simulate", path, "--json", "--quiet", "--out",
-                                 pathlib.Path(folder) / "run", folder=folder), name,
-                             codes=(0, 1), patience_s=PATIENCE_S)  # 1: at max_hours
-            events = (pathlib.Path(folder) / "run/metrics.jsonl").read_text().splitlines()
-        found = {"reached": {}, "best": 0, "final": summary.get("final_accuracy"), "steps": 0,
-                 "hours": summary["time_s"] / 3600,
-                 "rounds_s": summary["rounds"] / summary["time_s"],
-                 "utilisation": summary["compute_utilisation"]}
-        for event in map(json.loads, events):
-            values = event["values"]
-            if event["kind"] == "steps" and event["time_s"] > 0.3 * summary["time_s"]:
-                found["steps"] += values["value"]
-            if event["kind"] != "score" or "accuracy" not in values:
-                continue
-            found["best"] = max(found["best"], values["accuracy"])
-            for target in self.targets:
-                if values["accuracy"] >= target:
-                    found["reached"].setdefault(str(target), event["time_s"])
-        found["rate"] = found["steps"] / (0.7 * summary["time_s"])  # of all workers, a second
-        return found
+        return measured(self.program, name, text, self.targets)
 
     def over_seeds(self, name, make):
         cells = [self.cell(f"{name}, seed {seed}", make(seed)) for seed in range(1, self.seeds + 1)]

@@ -1,5 +1,5 @@
-// What anybody can send to a node's UDP port: any bytes, and frames with any fields that the sender
-// of a peer could have sealed.
+// What anybody can send to a node's UDP port: any bytes, and frames with any fields that a peer
+// could have sent; in plain text, and sealed as beside a TLS connection.
 #include <cstdint>
 
 #include "longhaul/base/check.h"
@@ -18,23 +18,39 @@ struct Nobody final : Datagrams::Events {
   void on_datagrams_blocked(Rank, std::vector<Frame>) override {}
 };
 
+// Of a peer whose keys anybody would know.
+struct Known {
+  Buffer secret = Buffer(secure::DatagramKeys::kSecret, std::byte{7});
+  secure::DatagramKeys of_peer{secret, true};
+  std::uint64_t number = std::uint64_t(1) << 40;
+};
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static Loop loop;
   static Nobody nobody;
-  static Datagrams datagrams(loop, 0, nobody);
+  static Datagrams datagrams(loop, 0, nobody), sealed_datagrams(loop, 0, nobody, true);
+  static Known known;
   static const bool met = [] {
     LH_CHECK(datagrams.open(true, 0, false));
+    LH_CHECK(sealed_datagrams.open(true, 0, false));
     datagrams.meet(1, "127.0.0.1", 9, 0);  // a key that changes no checksum
+    sealed_datagrams.meet(1, "127.0.0.1", 9,
+                          std::make_unique<secure::DatagramKeys>(known.secret, false));
     return true;
   }();
   (void)met;
   const auto bytes =
       std::as_bytes(std::span(data, size)).first(std::min(size, Datagrams::kLargest));
   datagrams.on_bytes(bytes);
+  sealed_datagrams.on_bytes(bytes);
+  {
+    const std::span<const std::byte> parts[] = {bytes};
+    sealed_datagrams.on_bytes(known.of_peer.seal(++known.number, parts));
+  }
   if (bytes.size() < kFrameHeader) return 0;
-  // The same, as the peer would seal it.
+  // The same, as the peer would send it.
   const auto header = decode_header(bytes.first<kFrameHeader>(), {});
   if (!header) return 0;
   Frame frame{.header = *header, .head = {}, .body = {}};
@@ -50,5 +66,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const Payload* part : {&frame.head, &frame.body})
     whole.insert(whole.end(), part->view().begin(), part->view().end());
   datagrams.on_bytes(whole);
+  frame.header.number = ++known.number;
+  const HeaderBytes header_of_sealed = seal(frame);
+  const std::span<const std::byte> parts[] = {header_of_sealed, frame.head.view(),
+                                              frame.body.view()};
+  sealed_datagrams.on_bytes(known.of_peer.seal(known.number, parts));
   return 0;
 }

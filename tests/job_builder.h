@@ -49,7 +49,8 @@ struct JobSpec {
   std::uint64_t seed = 1;
   bool phantom = false;
   std::uint32_t chunk_run = 1;
-  StopConfig stop = {};  // max_rounds and snapshots are filled in
+  std::uint32_t standby_every = 0;  // [server] standby_every
+  StopConfig stop = {};             // max_rounds and snapshots are filled in
   sim::WorldConfig world = without_threads();
   std::vector<sim::Fault> faults = {};
   std::optional<Tables> tables = {};  // absent: unequal_tables

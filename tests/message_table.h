@@ -23,6 +23,7 @@
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/selmcast/ssp_planning.h"
 #include "longhaul/sync/server/server_header.h"
+#include "longhaul/sync/server/standby.h"
 #include "longhaul/sync/sfb/headers.h"
 #include "longhaul/sync/shadow/elastic_node.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
@@ -58,6 +59,7 @@ void for_each_message(Visit&& visit) {
   family("vector channel", channel::Messages{});
   // In the header of a vector channel's `begin`.
   family("sync/server", MessageList<sync::server::ServerHeader>{});
+  family("sync/server/standby", MessageList<sync::server::StandbyHeader>{});
   family("sync/ssp", MessageList<sync::SspModel>{});
   family("sync/fedat", MessageList<sync::FedAtUpdate>{});
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});

@@ -207,7 +207,9 @@ TEST_P(SocketsNightly, ANodeThatBeginsAnewIsLetIn) {
       // From the last checkpoint, which was taken after its return, to the same end.
       const Ended again = over_sockets(spec, {.disks = &disks});
       for (const std::string& error : again.errors) EXPECT_EQ(error, "");
-      if (traits_of(parts.sync).bits != Bits::schedule) EXPECT_EQ(again.params, ended.params);
+      if (traits_of(parts.sync).bits != Bits::schedule) {
+        EXPECT_EQ(again.params, ended.params);
+      }
     } else {
       EXPECT_NE(ended.errors[2].find("declared it lost"), std::string::npos) << ended.errors[2];
     }

@@ -11,6 +11,7 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/cli/security_options.h"
 #include "longhaul/doctor/wan_file.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/launcher_identity.h"
@@ -24,6 +25,7 @@ struct DoctorArgs {
   std::string job, site, out, write_wan;
   run::Overrides overrides;
   std::vector<std::string> addresses;
+  run::Security security;
   doctor::MeasurementPlan plan;
   double arrival_timeout = 30;
   bool lab = false, one_by_one = false, json = false, quiet = false;
@@ -35,6 +37,7 @@ run::DoctorOptions options_of(const DoctorArgs& args, const run::Job& job, std::
                              .listening = run::inherited_socket(run::process_environment()),
                              .folder = args.out.empty() ? "runs/" + job.job.name : args.out,
                              .release = version_text(),
+                             .security = args.security,
                              .plan = args.plan,
                              .arrival_timeout = from_seconds(args.arrival_timeout),
                              .one_by_one = args.one_by_one};
@@ -146,7 +149,10 @@ int start(const DoctorArgs& args, const run::Job& job) {
         "{}: {} sites are too many processes for this machine (at most {}); --site NAME is for "
         "real sites",
         job.file, job.sites.size(), kManySites)));
-  run::DoctorsOptions with{.program = program.string(), .network = {args.job}, .lab = args.lab};
+  run::DoctorsOptions with{.program = program.string(),
+                           .network = {args.job},
+                           .lab = args.lab,
+                           .insecure = args.security.insecure};
   for (const std::string& set : args.overrides.sets)
     with.network.insert(with.network.end(), {"--set", set});
   if (!args.overrides.wan.empty())
@@ -170,6 +176,7 @@ int start(const DoctorArgs& args, const run::Job& job) {
 }
 
 int run_doctor(const DoctorArgs& args) {
+  warn_if_insecure(args.security.insecure);
   const auto job = run::load_job(args.job, args.overrides);
   if (!job) return print_error(job.error());
   if (const Status good = can_write(args.write_wan); !good) return print_error(good.error());
@@ -218,6 +225,8 @@ void add_doctor(CLI::App& app, int& code) {
       ->delimiter(',')
       ->needs(site)
       ->type_name("LIST");
+  add_security_options(*sub, args->security);
+  sub->get_option("--keys")->needs(site);
   sub->add_flag(
          "--lab", args->lab,
          "each site in a network of its own, with the job's [wan] between them (docs/lab.md; "

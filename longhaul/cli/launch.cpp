@@ -8,12 +8,14 @@
 #include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/cli/security_options.h"
 #include "longhaul/run/launch.h"
 
 namespace longhaul::cli {
 namespace {
 
-int launch(const RunOptions& options, bool lab) {
+int launch(const RunOptions& options, bool lab, bool insecure) {
+  warn_if_insecure(insecure);
   auto job = options.load();
   if (!job) return print_error(job.error());
   const std::string folder = options.out.empty() ? "runs/" + job->job.name : options.out;
@@ -26,6 +28,7 @@ int launch(const RunOptions& options, bool lab) {
                           .existing = options.one(folder).existing};
   if (!options.record.empty()) with.arguments.push_back("--record=" + options.record);
   with.lab = lab;
+  with.insecure = insecure;
   if (options.quiet) with.arguments.push_back("--quiet");
   // With --json standard output is for the result alone.
   with.line = [json = options.json, quiet = options.quiet](const std::string& name, bool is_error,
@@ -62,13 +65,15 @@ void add_launch(CLI::App& app, int& code) {
   sub->add_flag("--lab", *lab,
                 "each site in a network of its own, with the job's [wan] between them in real time "
                 "(docs/lab.md; as root)");
+  auto insecure = std::make_shared<bool>(false);
+  add_insecure_option(*sub, *insecure);
   sub->footer(
       "Examples:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
       "  longhaul launch examples/bsp.toml --lab\n"
       "  longhaul launch examples/mnist-4-sites.toml --lab --wan gaia-11\n"
       "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a node or the network\n"
       "failed, 4 internal error, 130 Ctrl-C");
-  sub->callback([options, lab, &code] { code = launch(*options, *lab); });
+  sub->callback([options, lab, insecure, &code] { code = launch(*options, *lab, *insecure); });
 }
 
 }  // namespace longhaul::cli

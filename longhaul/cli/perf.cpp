@@ -9,6 +9,7 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/cli/security_options.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/lab.h"
 #include "longhaul/run/launcher_identity.h"
@@ -23,7 +24,8 @@ struct PerfArgs {
   run::Overrides overrides;
   run::PerfTask task;
   std::vector<std::string> addresses;
-  bool lab = false, local = false, insecure = false, quiet = false, json = false;
+  run::Security security;
+  bool lab = false, local = false, quiet = false, json = false;
 
   bool sockets() const { return lab || local || !site.empty(); }
 };
@@ -34,8 +36,10 @@ Result<run::Job> load(const PerfArgs& args) {
   auto job = run::load_job(args.job, overrides);
   if (!job) return job;
   LH_TRY(run::check_perf(*job, args.task, args.sockets()));
-  if (args.site.empty() && (!args.addresses.empty() || args.insecure))
-    return invalid("--addresses and --insecure belong to --site, one node of several");
+  if (args.site.empty() && (!args.addresses.empty() || !args.security.keys.empty()))
+    return invalid("--addresses and --keys belong to --site, one node of several");
+  if (!args.sockets() && args.security.insecure)
+    return invalid("--insecure belongs to --site, --local and --lab: the simulator has no sockets");
   if (args.lab) LH_TRY(run::Lab::possible(*job));
   return job;
 }
@@ -110,7 +114,8 @@ int launched(const PerfArgs& args, const run::Job& job) {
   run::PerfLaunch with{.program = program.string(),
                        .arguments = {args.job},
                        .task = task_words(args),
-                       .lab = args.lab};
+                       .lab = args.lab,
+                       .insecure = args.security.insecure};
   for (const std::string& set : args.overrides.sets)
     with.arguments.insert(with.arguments.end(), {"--set", set});
   if (!args.overrides.wan.empty())
@@ -135,7 +140,7 @@ int one_site(const PerfArgs& args, const run::Job& job) {
       .rank = *rank,
       .addresses = *std::move(addresses),
       .listening = run::inherited_socket(run::process_environment()),
-      .insecure = args.insecure,
+      .security = args.security,
       .note = [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); }};
   auto result = run::perf_site(job, args.task, site, progress_of(args));
   if (!result) return print_failure(result.error());
@@ -151,6 +156,7 @@ int perf(PerfArgs args) {
   args.task.broadcast = args.op == "broadcast";
   auto job = load(args);
   if (!job) return print_error(job.error());
+  warn_if_insecure(args.security.insecure);
   if (args.lab || args.local) return launched(args, *job);
   if (!args.site.empty()) return one_site(args, *job);
   auto result = run::perf_simulated(*job, args.task, progress_of(args));
@@ -197,8 +203,7 @@ void add_perf(CLI::App& app, int& code) {
                   "host:port of all nodes by rank, with commas (default: [[site]] address)")
       ->delimiter(',')
       ->type_name("LIST");
-  sub->add_flag("--insecure", args->insecure,
-                "unencrypted connections to other machines: for a network that only you reach");
+  add_security_options(*sub, args->security);
   sub->add_flag("--json", args->json, "prints one JSON object and nothing else");
   sub->add_flag("--quiet", args->quiet, "no progress");
   add_set_option(*sub, args->overrides.sets);

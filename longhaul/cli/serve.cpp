@@ -10,6 +10,7 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/cli/security_options.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/launch.h"
 #include "longhaul/run/launcher_identity.h"
@@ -23,7 +24,8 @@ struct ServeArgs {
   std::string job, site, out, wan;
   std::vector<std::string> sets, addresses;
   std::uint16_t port = 0;
-  bool force = false, rejoin = false, insecure = false, quiet = false, json = false;
+  run::Security security;
+  bool force = false, rejoin = false, quiet = false, json = false;
 };
 
 Result<run::Job> load_index_job(const ServeArgs& args) {
@@ -31,8 +33,8 @@ Result<run::Job> load_index_job(const ServeArgs& args) {
   if (job && !job->focus)
     return invalid(args.job + ": has no [focus]: it trains; use longhaul launch or site");
   if (job && args.site.empty() &&
-      (!args.addresses.empty() || args.insecure || args.rejoin || args.port != 0))
-    return invalid("--addresses, --insecure, --rejoin and --port belong to --site, one of several");
+      (!args.addresses.empty() || !args.security.keys.empty() || args.rejoin || args.port != 0))
+    return invalid("--addresses, --keys, --rejoin and --port belong to --site, one of several");
   return job;
 }
 
@@ -57,7 +59,7 @@ int serve_one(const ServeArgs& args, const run::Job& job) {
                             .folder = run::node_folder(folder_of(args, job), job.members()[*rank]),
                             .force = args.force,
                             .rejoin = args.rejoin,
-                            .insecure = args.insecure,
+                            .security = args.security,
                             .port = args.port};
   if (!args.quiet)
     options.note = [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); };
@@ -77,8 +79,11 @@ int serve_all(const ServeArgs& args, const run::Job& job) {
   std::error_code code;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
   if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
-  run::NodeCommand command{
-      program.string(), "serve", {args.job, "--out", folder_of(args, job)}, {}};
+  run::NodeCommand command{program.string(),
+                           "serve",
+                           {args.job, "--out", folder_of(args, job)},
+                           {},
+                           args.security.insecure};
   const auto add = [&](std::initializer_list<std::string> words) {
     command.arguments.insert(command.arguments.end(), words);
   };
@@ -98,6 +103,7 @@ int serve_all(const ServeArgs& args, const run::Job& job) {
 }
 
 int serve(const ServeArgs& args) {
+  warn_if_insecure(args.security.insecure);
   const auto job = load_index_job(args);
   if (!job) return print_error(job.error());
   return args.site.empty() ? serve_all(args, *job) : serve_one(args, *job);
@@ -122,8 +128,7 @@ void add_serve(CLI::App& app, int& code) {
   sub->add_option("--port", args->port, "of this node's users, on loopback (default: any)")
       ->type_name("PORT");
   sub->add_flag("--rejoin", args->rejoin, "comes back to sites that go on without this node");
-  sub->add_flag("--insecure", args->insecure,
-                "unencrypted connections to other machines: for a network that only you reach");
+  add_security_options(*sub, args->security);
   sub->add_flag("--force", args->force, "begins a new index; the one in the folder is removed");
   sub->add_flag("--json", args->json, "prints one JSON object for each node when it ends");
   sub->add_flag("--quiet", args->quiet, "no notes");

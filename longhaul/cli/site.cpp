@@ -8,6 +8,7 @@
 #include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/cli/security_options.h"
 #include "longhaul/run/launcher_identity.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/site.h"
@@ -20,7 +21,8 @@ struct SiteArgs {
   std::string site;
   std::vector<std::string> addresses;
   std::optional<std::uint16_t> base_port;
-  bool insecure = false, rejoin = false;
+  bool rejoin = false;
+  run::Security security;
 };
 
 // From --site, or from whoever started this process.
@@ -65,6 +67,7 @@ void print_summary(const run::Summary& s, const std::string& name, const std::st
 }
 
 int site(const SiteArgs& args) {
+  warn_if_insecure(args.security.insecure);
   auto job = args.common.load();
   if (!job) return print_error(job.error());
   auto rank = own_rank(args, *job);
@@ -87,7 +90,7 @@ int site(const SiteArgs& args) {
                                                            : common.existing,
              .rejoin = args.rejoin,
              .progress = common.progress,
-             .insecure = args.insecure,
+             .security = args.security,
              .record = common.record});
   if (!summary) return print_error(summary.error());
   if (args.common.json)
@@ -123,10 +126,9 @@ void add_site(CLI::App& app, int& code) {
   sub->add_flag("--rejoin", args->rejoin,
                 "rejoins a run that continues without this node and receives its model from the "
                 "others (`longhaul explain SYNC`: a lost node may return)");
-  sub->add_flag("--insecure", args->insecure,
-                "unencrypted connections to other machines: for a network that only you reach");
+  add_security_options(*sub, args->security);
   sub->footer(
-      "Example:\n  longhaul site examples/mnist-4-sites.toml --site virginia --insecure\n"
+      "Example:\n  longhaul site examples/mnist-4-sites.toml --site virginia --keys keys\n"
       "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a peer or the network\n"
       "failed, 4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = site(*args); });

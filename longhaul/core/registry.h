@@ -122,8 +122,9 @@ struct SyncParts {
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec = {};
   std::optional<Rank> server = {};
   bool codes_down = false;  // [server] down_codec = "same": the server writes in the job's codec
-  std::uint32_t batch = 1;  // [data] batch: the most samples of a step
-  double rate = 0;          // [optimizer] rate, for servers that must know it; 0: not known
+  std::uint32_t standby_every = 0;  // [server] standby_every; 0: no node follows a lost server
+  std::uint32_t batch = 1;          // [data] batch: the most samples of a step
+  double rate = 0;                  // [optimizer] rate, for servers that must know it; 0: not known
   // The share of it that a node's local step of this number, from 0, is taken with. Null: 1.
   std::function<double(std::uint64_t step)> rate_share = {};
   bool plain_sgd = false;  // a local step is -rate times the gradient and nothing else

@@ -39,6 +39,10 @@ Result<PeerSession> connect_to(const LocalSite& self, std::uint32_t site, Purpos
       fmt::format("{} ({})", self.names[site], net::to_string(self.addresses[site]));
   auto socket = dial(self.addresses[site], deadline);
   if (!socket) return Error{socket.error().kind, who + ": cannot connect: " + socket.error().what};
+  if (self.credentials) {
+    const Status proved = socket->start_tls(self.credentials->dial(self.names[site]), deadline);
+    if (!proved) return Error{proved.error().kind, who + ": " + proved.error().what};
+  }
   Channel channel(*std::move(socket), who);
   LH_TRY(channel.send(Kind::hello, self.hello(purpose), deadline));
   auto hello = channel.receive<Hello>(Kind::hello, deadline);
@@ -52,9 +56,17 @@ Result<PeerSession> connect_to(const LocalSite& self, std::uint32_t site, Purpos
 
 Result<PeerSession> accept_peer(Socket socket, const LocalSite& self, const Deadline& deadline) {
   const std::string peer = socket.peer();
+  if (self.credentials) {
+    const Status proved = socket.start_tls(self.credentials->accept(), deadline);
+    if (!proved) return Error{proved.error().kind, peer + ": " + proved.error().what};
+  }
   Channel channel(std::move(socket), peer);
   auto hello = channel.receive<Hello>(Kind::hello, deadline);
-  const Status good = hello ? check(*hello, self) : Status(hello.error());
+  Status good = hello ? check(*hello, self) : Status(hello.error());
+  const secure::Session* const proved = channel.socket().security();
+  if (good && proved != nullptr && !proved->peer_is(hello->name))
+    good = malformed(
+        fmt::format("it says that it is site {}, and its certificate is not", hello->name));
   if (!good) {
     (void)channel.send(Kind::refusal, Text{cut(good.error().what)}, deadline);
     return malformed(hello ? peer + ": " + good.error().what : good.error().what);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "longhaul/doctor/channel.h"
+#include "longhaul/secure/credentials.h"
 
 namespace longhaul::doctor {
 
@@ -15,6 +16,8 @@ struct LocalSite {
   std::uint64_t job_hash = 0;
   std::string release = {};  // of the program
   std::uint64_t token = 0;   // random: strangers cannot guess it
+  // Null: everything goes in plain text. Shared by threads; nobody refreshes it.
+  std::shared_ptr<secure::Credentials> credentials = {};
   Stop stop = {};
 
   Hello hello(Purpose, std::uint16_t udp_port = 0) const;

@@ -71,7 +71,7 @@ Status wait_for(int descriptor, short events, const Deadline& deadline) {
   }
 }
 
-Result<std::size_t> Socket::read_some(std::span<std::byte> into, const Deadline& deadline) const {
+Result<std::size_t> Socket::receive(std::span<std::byte> into, const Deadline& deadline) const {
   for (;;) {
     const ssize_t count = recv(descriptor_, into.data(), into.size(), 0);
     if (count > 0) return std::size_t(count);
@@ -90,15 +90,68 @@ Status Socket::read(std::span<std::byte> into, const Deadline& deadline) const {
   return Ok{};
 }
 
-Status Socket::write(std::span<const std::byte> bytes, const Deadline& deadline) const {
+Status Socket::send(std::span<const std::byte> bytes, const Deadline& deadline) const {
   while (!bytes.empty()) {
-    const ssize_t count = send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t count = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (count < 0 && !try_again()) return failed();
     if (count < 0) LH_TRY(wait_for(descriptor_, POLLOUT, deadline));
     bytes = bytes.subspan(std::size_t(std::max<ssize_t>(count, 0)));
   }
   return Ok{};
 }
+
+// --- TLS ----------------------------------------------------------------------------------------
+
+Status Socket::send_outgoing(const Deadline& deadline) const {
+  Buffer& outgoing = tls_->session->outgoing();
+  if (outgoing.empty()) return Ok{};
+  const Status sent = send(outgoing, deadline);
+  outgoing.clear();
+  return sent;
+}
+
+Status Socket::start_tls(std::unique_ptr<secure::Session> session, const Deadline& deadline) {
+  if (!session) return unavailable("no memory for TLS");
+  tls_ = std::make_unique<Tls>(Tls{.session = std::move(session)});
+  for (;;) {
+    const auto done = tls_->session->handshake();
+    const Status sent = send_outgoing(deadline);  // also the alert that says why not
+    if (!done) return done.error();
+    if (!sent) return sent;
+    if (*done) return Ok{};
+    const auto count = receive(tls_->incoming, deadline);
+    if (!count)
+      return Error{count.error().kind, count.error().what +
+                                           " in the TLS handshake; start all sites alike: with "
+                                           "--keys, or all with --insecure"};
+    tls_->session->receive(std::span<const std::byte>(tls_->incoming).first(*count));
+  }
+}
+
+Result<std::size_t> Socket::read_some(std::span<std::byte> into, const Deadline& deadline) const {
+  if (!tls_) return receive(into, deadline);
+  for (;;) {
+    const auto got = tls_->session->read(into);
+    LH_TRY(send_outgoing(deadline));
+    if (!got || *got > 0) return got;
+    const auto count = receive(tls_->incoming, deadline);
+    if (!count) return count.error();
+    tls_->session->receive(std::span<const std::byte>(tls_->incoming).first(*count));
+  }
+}
+
+Status Socket::write(std::span<const std::byte> bytes, const Deadline& deadline) const {
+  if (!tls_) return send(bytes, deadline);
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(bytes.size(), tls_->incoming.size()));
+    bytes = bytes.subspan(piece.size());
+    LH_TRY(tls_->session->write(piece));
+    LH_TRY(send_outgoing(deadline));
+  }
+  return Ok{};
+}
+
+// --- what the kernel knows ----------------------------------------------------------------------
 
 void Socket::ask_for(const std::string& congestion) const {
   if (congestion.empty()) return;

@@ -12,10 +12,20 @@ std::uint32_t mixed(std::uint32_t checksum, std::uint64_t key) {
   return checksum ^ std::uint32_t(key) ^ std::uint32_t(key >> 32);
 }
 
+// The frame in a datagram; empty: its lengths are not those that it says.
+std::optional<FrameHeader> framed(std::span<const std::byte> bytes) {
+  if (bytes.size() < kFrameHeader) return std::nullopt;
+  const auto header = decode_header(bytes.first<kFrameHeader>(), kLimits);
+  if (!header) return std::nullopt;
+  const std::size_t size = kFrameHeader + std::size_t(header->head_bytes) + header->body_bytes;
+  return size == bytes.size() ? std::optional(*header) : std::nullopt;
+}
+
 }  // namespace
 
 Status Datagrams::open(bool loopback_only, std::uint16_t port, bool dscp) {
-  auto socket = open_udp(loop_, loopback_only, port, kLargest,
+  const std::size_t longest = kLargest + (is_sealed_ ? secure::DatagramKeys::kOverhead : 0);
+  auto socket = open_udp(loop_, loopback_only, port, longest,
                          [this](std::span<const std::byte> bytes) { on_bytes(bytes); });
   if (!socket) return socket.error();
   socket_ = *std::move(socket);
@@ -23,12 +33,31 @@ Status Datagrams::open(bool loopback_only, std::uint16_t port, bool dscp) {
   return Ok{};
 }
 
-void Datagrams::meet(Rank peer, std::string host, std::uint16_t port, std::uint64_t key) {
-  if (!socket_) return;
+Datagrams::Peer& Datagrams::at(Rank peer, std::string host, std::uint16_t port) {
   Peer& one = peers_[peer];
   one.host = std::move(host);
   one.port = port;
-  if (std::exchange(one.key, key) == key) return;  // again
+  return one;
+}
+
+void Datagrams::meet(Rank peer, std::string host, std::uint16_t port, std::uint64_t key) {
+  LH_CHECK(!is_sealed_);
+  if (!socket_) return;
+  Peer& one = at(peer, std::move(host), port);
+  if (std::exchange(one.key, key) != key) begin(peer, one);
+}
+
+// Numbers go on: a peer that has not changed its keys yet knows this node by them.
+void Datagrams::meet(Rank peer, std::string host, std::uint16_t port,
+                     std::unique_ptr<secure::DatagramKeys> keys) {
+  LH_CHECK(is_sealed_ && keys);
+  if (!socket_) return;
+  Peer& one = at(peer, std::move(host), port);
+  one.keys_before = std::exchange(one.keys, std::move(keys));
+  begin(peer, one);
+}
+
+void Datagrams::begin(Rank peer, Peer& one) {
   one.met_at = loop_.now();
   one.asked_at = Time{0};
   if (const auto loaded = loaded_.find(peer); loaded != loaded_.end()) {
@@ -93,6 +122,13 @@ void Datagrams::put(Peer& peer, Frame frame) {
   frame.header.number = name_of(++peer.number);
   frame.header.order = std::uint32_t(checkpoint_);
   HeaderBytes header = seal(frame);
+  if (peer.keys) {
+    const std::span<const std::byte> parts[] = {header, frame.head.view(), frame.body.view()};
+    const auto sealed = peer.keys->seal(frame.header.number, parts);
+    peer.rate.sent(sealed.size());
+    (void)socket_->send(peer.host, peer.port, {sealed, {}, {}});
+    return;
+  }
   const std::uint32_t checksum = mixed(frame.header.checksum, peer.key);
   std::memcpy(header.data() + kFrameHeader - sizeof checksum, &checksum, sizeof checksum);
   peer.rate.sent(frame.size());
@@ -100,24 +136,45 @@ void Datagrams::put(Peer& peer, Frame frame) {
 }
 
 void Datagrams::on_bytes(std::span<const std::byte> bytes) {
-  const auto drop = [this] { ++figures_.dropped; };
-  if (bytes.size() < kFrameHeader) return drop();
-  auto header = decode_header(bytes.first<kFrameHeader>(), kLimits);
+  if (is_sealed_) return on_sealed(bytes);
+  auto header = framed(bytes);
   if (!header) return drop();
   const Rank from = Rank(header->number >> 40);
   const auto found = peers_.find(from);
-  if (found == peers_.end() ||
-      bytes.size() != kFrameHeader + std::size_t(header->head_bytes) + header->body_bytes)
-    return drop();
-  Peer& peer = found->second;
-  header->checksum = mixed(header->checksum, peer.key);
+  if (found == peers_.end()) return drop();
+  header->checksum = mixed(header->checksum, found->second.key);
   const auto head = bytes.subspan(kFrameHeader, header->head_bytes);
   const auto body = bytes.subspan(kFrameHeader + header->head_bytes);
   if (!check(*header, head, body)) return drop();
-  peer.got.highest = std::max(peer.got.highest, header->number & kMostNumber);
+  on_frame(from, found->second, bytes.size(), *header, head, body);
+}
+
+// Nothing of a datagram is read but who says to have sent it, before it is opened.
+void Datagrams::on_sealed(std::span<const std::byte> bytes) {
+  const auto prefix = secure::DatagramKeys::prefix_of(bytes);
+  if (!prefix) return drop();
+  const Rank from = Rank(prefix->number >> 40);
+  const auto found = peers_.find(from);
+  if (found == peers_.end()) return drop();
+  for (const auto& keys : {&found->second.keys, &found->second.keys_before}) {
+    if (!*keys || (*keys)->id() != prefix->id) continue;
+    const auto opened = (*keys)->open(bytes);
+    if (!opened) return drop();
+    const auto header = framed(opened->bytes);
+    if (!header || header->number != opened->number) return drop();
+    const auto head = opened->bytes.subspan(kFrameHeader, header->head_bytes);
+    const auto body = opened->bytes.subspan(kFrameHeader + header->head_bytes);
+    return on_frame(from, found->second, bytes.size(), *header, head, body);
+  }
+  drop();
+}
+
+void Datagrams::on_frame(Rank from, Peer& peer, std::size_t size, const FrameHeader& header,
+                         std::span<const std::byte> head, std::span<const std::byte> body) {
+  peer.got.highest = std::max(peer.got.highest, header.number & kMostNumber);
   ++peer.got.count;
-  peer.got.bytes += bytes.size();
-  switch (header->type) {
+  peer.got.bytes += size;
+  switch (header.type) {
     case FrameHeader::Type::ping:
       peer.owes_report = true;
       return;
@@ -131,11 +188,11 @@ void Datagrams::on_bytes(std::span<const std::byte> bytes) {
     }
     case FrameHeader::Type::message: {
       peer.owes_report = true;
-      if (header->service_class / 8 != unsigned(Service::Delivery::best_effort) ||
-          header->order > std::uint32_t(checkpoint_))
+      if (header.service_class / 8 != unsigned(Service::Delivery::best_effort) ||
+          header.order > std::uint32_t(checkpoint_))
         return drop();
       ++figures_.received;
-      Frame frame{.header = *header,
+      Frame frame{.header = header,
                   .head = Payload(share(Buffer(head.begin(), head.end()))),
                   .body = Payload(share(Buffer(body.begin(), body.end())))};
       return events_.on_datagram(from, frame.message());

@@ -10,9 +10,12 @@
 //
 // A frame's number says who sends it, and counts its datagrams; its order holds the newest
 // checkpoint of its sender: a node drops what was sent after a checkpoint that it has not taken
-// itself, so that no saved state has heard of what no saved state has said. The checksum is mixed
-// with a number that only those know who have heard both hellos. That keeps off strangers who do
-// not read the traffic; it is no encryption.
+// itself, so that no saved state has heard of what no saved state has said.
+//
+// Beside TLS connections each datagram is sealed (secure/datagram_keys.h) with keys of the newest
+// connection of stream 0 to that peer; those of the connection before open what was under way.
+// Beside plain connections the checksum is mixed with a number that only those know who have heard
+// both hellos. That keeps off strangers who do not read the traffic; it is no encryption.
 //
 // Memory: what machines hand over, Credits::kPerClass messages of a class. One thread: the loop's.
 #include <deque>
@@ -25,6 +28,7 @@
 #include "longhaul/net/datagram_rate.h"
 #include "longhaul/net/frame.h"
 #include "longhaul/net/udp.h"
+#include "longhaul/secure/datagram_keys.h"
 
 namespace longhaul::net {
 
@@ -52,7 +56,9 @@ class Datagrams {
     std::uint64_t sent = 0, received = 0, dropped = 0;  // datagrams with messages
   };
 
-  Datagrams(Loop& loop, Rank self, Events& events) : loop_(loop), self_(self), events_(events) {}
+  // `is_sealed`: no peer is met without keys, and no plain datagram is taken.
+  Datagrams(Loop& loop, Rank self, Events& events, bool is_sealed = false)
+      : loop_(loop), self_(self), events_(events), is_sealed_(is_sealed) {}
 
   // Error: the port is taken; then everything goes over the connections.
   Status open(bool loopback_only, std::uint16_t port, bool dscp);
@@ -60,6 +66,8 @@ class Datagrams {
   std::uint16_t port() const { return socket_->port(); }  // once it is open
   // The peer is connected, and reached by this numerical address. `key`: of this pair of processes.
   void meet(Rank peer, std::string host, std::uint16_t port, std::uint64_t key);
+  void meet(Rank peer, std::string host, std::uint16_t port,
+            std::unique_ptr<secure::DatagramKeys> keys);
   void forget(Rank peer);  // it is lost; what is queued for it is dropped
   // The newest checkpoint that this node has taken.
   void set_checkpoint(std::uint64_t number) { checkpoint_ = number; }
@@ -80,6 +88,7 @@ class Datagrams {
     std::string host;
     std::uint16_t port = 0;
     std::uint64_t key = 0;
+    std::unique_ptr<secure::DatagramKeys> keys, keys_before;
     std::deque<Frame> queue;
     std::uint64_t number = 0;  // of the last that was sent
     DatagramRate rate;
@@ -89,6 +98,12 @@ class Datagrams {
     bool is_usable = false, was_blocked = false;
   };
 
+  Peer& at(Rank peer, std::string host, std::uint16_t port);
+  void begin(Rank, Peer&);
+  void on_sealed(std::span<const std::byte>);
+  void on_frame(Rank, Peer&, std::size_t size, const FrameHeader&, std::span<const std::byte> head,
+                std::span<const std::byte> body);
+  void drop() { ++figures_.dropped; }
   void pump();
   bool pump(Rank, Peer&);
   void put(Peer&, Frame);
@@ -98,6 +113,7 @@ class Datagrams {
   Loop& loop_;
   const Rank self_;
   Events& events_;
+  const bool is_sealed_;
   std::unique_ptr<UdpSocket> socket_;
   std::map<Rank, Peer> peers_;
   std::map<Rank, std::vector<Frame>> loaded_;  // from a checkpoint, until their peer is met

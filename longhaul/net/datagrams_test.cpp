@@ -20,7 +20,8 @@ Message message_of(std::uint16_t kind, std::size_t bytes = 100) {
 }
 
 struct DatagramEnd final : Datagrams::Events {
-  DatagramEnd(Loop& loop, Rank self) : datagrams(loop, self, *this) {
+  DatagramEnd(Loop& loop, Rank self, bool is_sealed = false)
+      : datagrams(loop, self, *this, is_sealed) {
     EXPECT_TRUE(datagrams.open(true, 0, true));
   }
   void on_datagram(Rank from, const Message& message) override {
@@ -127,6 +128,100 @@ TEST(Datagrams, AnyOtherBytesAreDropped) {
   stranger.datagrams.tick();
   ASSERT_TRUE(pair.until([&] { return pair.a.datagrams.figures().dropped > 2000u; }));
   EXPECT_TRUE(pair.a.got.empty());
+}
+
+Buffer secret_of_pair(int seed) {
+  Buffer secret(secure::DatagramKeys::kSecret);
+  for (std::size_t i = 0; i < secret.size(); ++i) secret[i] = std::byte(seed + int(i) * 5);
+  return secret;
+}
+
+// Two nodes with keys of one connection; `seen` has what the first has sealed.
+struct SealedNodes {
+  SealedNodes() : a(loop, 0, true), b(loop, 1, true) { renew(1); }
+  void renew(int seed) {
+    using secure::DatagramKeys;
+    const auto keys = [&](bool dialled) {
+      return std::make_unique<DatagramKeys>(secret_of_pair(seed), dialled);
+    };
+    a.datagrams.meet(1, "127.0.0.1", b.datagrams.port(), keys(true));
+    b.datagrams.meet(0, "127.0.0.1", a.datagrams.port(), keys(false));
+  }
+  bool until(const std::function<bool()>& holds) {
+    const Time end = loop.now() + kWithin;
+    while (loop.now() < end) {
+      a.datagrams.tick();
+      b.datagrams.tick();
+      if (loop.run_until(loop.now() + 2ms, holds)) return true;
+    }
+    return false;
+  }
+  // A datagram as node 0 would seal it.
+  Buffer sealed(std::uint64_t number, std::uint16_t kind, int seed = 1) const {
+    secure::DatagramKeys keys(secret_of_pair(seed), true);
+    Frame frame = message_frame(message_of(kind), kBestEffort);
+    frame.header.number = number;
+    const HeaderBytes header = seal(frame);
+    const std::span<const std::byte> parts[] = {header, frame.head.view(), frame.body.view()};
+    const auto bytes = keys.seal(number, parts);
+    return {bytes.begin(), bytes.end()};
+  }
+  Loop loop;
+  DatagramEnd a, b;
+};
+
+TEST(Datagrams, SealedOnesGoUnderTheKeysOfTheirConnection) {
+  SealedNodes nodes;
+  for (int seed = 1; seed < 4; ++seed) {
+    nodes.renew(seed);
+    nodes.b.got.clear();
+    ASSERT_TRUE(
+        nodes.until([&] { return nodes.a.datagrams.takes(1, message_of(1), kBestEffort); }));
+    const auto largest = message_of(7, Datagrams::kLargest - kFrameHeader);
+    ASSERT_TRUE(nodes.a.datagrams.takes(1, largest, kBestEffort));
+    nodes.a.datagrams.send(1, largest, kBestEffort);
+    ASSERT_TRUE(nodes.until([&] { return !nodes.b.got.empty(); }));
+  }
+}
+
+TEST(Datagrams, AReplayedOrChangedOneIsDropped) {
+  SealedNodes nodes;
+  Datagrams& b = nodes.b.datagrams;
+  const Buffer first = nodes.sealed(1000, 5);
+  for (std::size_t bit = 0; bit < 8 * first.size(); bit += 3) {
+    Buffer changed = first;
+    changed[bit / 8] ^= std::byte(1 << bit % 8);
+    b.on_bytes(changed);
+  }
+  EXPECT_TRUE(nodes.b.got.empty());
+  b.on_bytes(first);
+  ASSERT_EQ(nodes.b.got.size(), 1u);
+  const auto dropped = b.figures().dropped;
+  for (int i = 0; i < 100; ++i) b.on_bytes(first);
+  EXPECT_EQ(nodes.b.got.size(), 1u);
+  EXPECT_EQ(b.figures().dropped, dropped + 100);
+  b.on_bytes(nodes.sealed(999, 6));
+  EXPECT_EQ(nodes.b.got.size(), 2u) << "out of order";
+}
+
+// The last keys open what was under way when a connection broke, those before them nothing.
+TEST(Datagrams, OldKeysOpenNothing) {
+  SealedNodes nodes;
+  Datagrams& b = nodes.b.datagrams;
+  nodes.renew(2);
+  b.on_bytes(nodes.sealed(1000, 5, 1));
+  EXPECT_EQ(nodes.b.got.size(), 1u);
+  nodes.renew(3);
+  b.on_bytes(nodes.sealed(1001, 5, 1));
+  EXPECT_EQ(nodes.b.got.size(), 1u);
+  // A plain one, as a node without keys takes it.
+  Frame frame = message_frame(message_of(5), kBestEffort);
+  frame.header.number = 2000;
+  const HeaderBytes header = seal(frame);
+  Buffer plain(header.begin(), header.end());
+  plain.insert(plain.end(), frame.body.view().begin(), frame.body.view().end());
+  b.on_bytes(plain);
+  EXPECT_EQ(nodes.b.got.size(), 1u);
 }
 
 // Where nobody answers the messages come back, to go over the connection, and it is said once.

@@ -10,6 +10,8 @@ namespace longhaul::net {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "frames are little-endian in memory");
+// How a TLS client begins (RFC 8446, 5.1): as a head it would be longer than any.
+constexpr std::uint32_t kTlsRecord = 0x010316;
 constexpr std::size_t kChecksumAt = 36;
 
 template <class T>
@@ -90,6 +92,8 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kFrameHeader> bytes
   h.number = get<std::uint64_t>(bytes, 24);
   h.order = get<std::uint32_t>(bytes, 32);
   h.checksum = get<std::uint32_t>(bytes, kChecksumAt);
+  if ((h.head_bytes & 0xffffff) == kTlsRecord)
+    return malformed("it speaks TLS, and this node was started with --insecure: start all alike");
   if (h.type < FrameHeader::Type::message || h.type > FrameHeader::kLastType)
     return malformed(fmt::format("frame of unknown type {}", unsigned(h.type)));
   if (h.service_class >= Service::kClasses)

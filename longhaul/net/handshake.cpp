@@ -1,5 +1,9 @@
 #include "longhaul/net/handshake.h"
 
+#include <fmt/format.h>
+
+#include "longhaul/secure/session.h"
+
 namespace longhaul::net {
 
 Handshake::~Handshake() {
@@ -33,6 +37,10 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
   }
   const auto hello = read_hello(frame, host_.identity());
   if (!hello) return refuse(hello.error());
+  const secure::Session* const proved = connection.stream().security();
+  if (proved != nullptr && !proved->peer_is(hello->site))
+    return refuse(malformed(
+        fmt::format("it says that it is site {}, and its certificate is not", hello->site)));
   if (dialled_ && (hello->rank != dialled_->peer || hello->stream != dialled_->stream))
     return refuse(malformed("another node of the job is at this address; see [[site]] address"));
   if (const Status good = accept_hello(*hello); !good) refuse(good.error());

@@ -1,6 +1,7 @@
 #pragma once
 // A connection until both sides have exchanged hellos; the dialling side sends first. An unfit peer
-// gets a refusal with the reason. A peer that sends nothing is disconnected after kTimeout.
+// gets a refusal with the reason. A peer that sends nothing is disconnected after kTimeout, TLS
+// included. Under TLS a hello's site must be one of the peer's certificate.
 // One thread: the loop's.
 #include <memory>
 

@@ -88,6 +88,11 @@ class Link final : public Connection::Owner {
       if (stream.connection) return stream.connection->stream().peer();
     return "";
   }
+  // Of a connected stream; nullptr without TLS.
+  const secure::Session* security(std::uint32_t stream) const {
+    const auto& connection = streams_[stream].connection;
+    return connection ? connection->stream().security() : nullptr;
+  }
   bool dropped() const { return dropped_; }
   void disconnect(const Error& why);
 

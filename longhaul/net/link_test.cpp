@@ -37,6 +37,7 @@ class MemoryStream final : public Stream {
     in_->into = into;
     in_->reader = std::move(done);
   }
+  void read_some(std::span<std::byte>, DoneSome) override { FAIL(); }
   void write(Parts parts, Done done) override {
     for (const auto part : parts) out_->bytes.insert(out_->bytes.end(), part.begin(), part.end());
     written_.push_back(std::move(done));

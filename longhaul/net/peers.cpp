@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/net/tls.h"
 
 namespace longhaul::net {
 
@@ -23,7 +24,8 @@ Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
       identity_{config_.job_hash, place_.self, place_.me().incarnation, config_.process,
                 place_.members.get()},
       events_(events),
-      datagrams_(loop, place_.self, static_cast<Datagrams::Events&>(*this)) {
+      datagrams_(loop, place_.self, static_cast<Datagrams::Events&>(*this),
+                 config_.credentials != nullptr) {
   for (Rank rank = 0; rank < place_.size(); ++rank)
     if (rank != place_.self)
       links_.emplace(
@@ -63,9 +65,36 @@ void Peers::start_handshake(std::unique_ptr<Stream> stream,
   if (!config_.congestion.empty())
     if (const Status set = stream->set_congestion(config_.congestion); !set)
       if (!std::exchange(warned_congestion_, true)) events_.on_note(set.error().what);
+  if (config_.credentials) stream = secured(std::move(stream), dialled);
   const auto handshake = std::make_shared<Handshake>(dialled, static_cast<Handshake::Host&>(*this));
   handshakes_.insert(handshake);
   handshake->start(std::move(stream));
+}
+
+std::unique_ptr<Stream> Peers::secured(std::unique_ptr<Stream> stream,
+                                       const std::optional<Handshake::Dialled>& dialled) {
+  refresh_keys();
+  TlsOptions options;
+  Frame refusal = refusal_frame(
+      "this site takes connections under TLS alone: start all sites alike, with --keys and without "
+      "--insecure");
+  const HeaderBytes header = seal(refusal);
+  options.plain_refusal.assign(header.begin(), header.end());
+  const auto reason = refusal.head.view();
+  options.plain_refusal.insert(options.plain_refusal.end(), reason.begin(), reason.end());
+  auto session = dialled ? config_.credentials->dial(place_.member(dialled->peer).site)
+                         : config_.credentials->accept();
+  return make_tls_stream(loop_, std::move(stream), std::move(session), std::move(options));
+}
+
+void Peers::refresh_keys() {
+  const auto read = config_.credentials->refresh();
+  const std::string trouble = read ? "" : read.error().what;
+  if (trouble != std::exchange(key_trouble_, trouble) && !trouble.empty())
+    events_.on_note("the new keys cannot be used, the old ones stay in use: " + trouble);
+  if (read && *read)
+    events_.on_note("has read new keys, valid until " +
+                    secure::time_text(config_.credentials->valid_until()));
 }
 
 void Peers::on_rejected(const Error& why) {
@@ -80,12 +109,13 @@ void Peers::on_rejected(const Error& why) {
 
 void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t stream) {
   last_errors_.erase(peer);
+  refused_.erase(peer);
   retry_after_.erase({peer, stream});
   if (config_.dscp && stream + 1 == links_.at(peer)->streams())
     links_.at(peer)->set_dscp(stream, kControlDscp);
   if (not_admitted_.contains(peer) && links_.at(peer)->connected()) events_.on_rejoin_request(peer);
   handshakes_.erase(handshake.shared_from_this());
-  meet_by_datagrams(peer);
+  meet_by_datagrams(peer, stream);
   // Membership must know that the peer is back before it hears what the peer wrote meanwhile.
   if (open_ && !shutting_down_) watch(peer, *links_.at(peer));
 }
@@ -93,10 +123,18 @@ void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t str
 // --- datagrams ----------------------------------------------------------------------------------
 
 // At the port that the peer listens at, of the address that its connection comes from.
-void Peers::meet_by_datagrams(Rank peer) {
+void Peers::meet_by_datagrams(Rank peer, std::uint32_t stream) {
   const Link& link = *links_.at(peer);
   const auto at = parse_address(link.peer_address());
   if (!datagrams_.is_open() || !at || !link.process()) return;
+  if (config_.credentials) {
+    const secure::Session* const session = stream == 0 ? link.security(0) : nullptr;
+    if (session == nullptr) return;
+    using secure::DatagramKeys;
+    const Buffer secret = session->export_secret(DatagramKeys::kLabel, DatagramKeys::kSecret);
+    return datagrams_.meet(peer, at->host, config_.addresses.at(peer).port,
+                           std::make_unique<DatagramKeys>(secret, session->has_dialled()));
+  }
   const std::array<std::uint64_t, 3> known{config_.job_hash,
                                            std::min(config_.process, *link.process()),
                                            std::max(config_.process, *link.process())};
@@ -121,6 +159,10 @@ void Peers::on_handshake_failed(Handshake& handshake, bool refused, const Error&
   handshakes_.erase(handshake.shared_from_this());
   if (!dialled) return on_rejected(why);
   last_errors_[dialled->peer] = why.what;
+  // It is dialled again: keys can be renewed, and clocks set. But its user should know at once.
+  if (!refused && why.kind == Error::Kind::malformed &&
+      std::exchange(refused_[dialled->peer], why.what) != why.what)
+    events_.on_note("cannot connect to " + name(dialled->peer) + ": " + why.what);
   if (refused) events_.on_refused(unavailable(name(dialled->peer) + " at " + why.what));
   dial_later({dialled->peer, dialled->stream});
 }

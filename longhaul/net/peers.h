@@ -7,8 +7,11 @@
 // void. It gets the link when it connects after the previous one has been declared lost, or when
 // the members admit it, whichever is first; it dials all the others itself.
 //
-// Strangers: at most kMaxHandshakes at a time, each for Handshake::kTimeout and 4
-// KiB. One thread: the loop's.
+// With credentials every connection is one of TLS, and best-effort datagrams are sealed with keys
+// of the connection. New connections use the files that are there when they begin.
+//
+// Strangers: at most kMaxHandshakes at a time, each for Handshake::kTimeout and 4 KiB, with TLS
+// about 60 KiB. One thread: the loop's.
 #include <map>
 #include <memory>
 #include <set>
@@ -18,6 +21,7 @@
 #include "longhaul/core/action.h"
 #include "longhaul/net/datagrams.h"
 #include "longhaul/net/handshake.h"
+#include "longhaul/secure/credentials.h"
 
 namespace longhaul::net {
 
@@ -30,6 +34,8 @@ struct PeersConfig {
   std::string congestion = {};     // control of all connections; "": the system's
   bool dscp = false;               // the stream for control is marked, see kControlDscp
   bool datagrams = false;          // best-effort messages go by UDP where that passes
+  // Proves this site to its peers, and encrypts; null: everything goes in plain text.
+  std::shared_ptr<secure::Credentials> credentials = {};
   Time connect_timeout =
       std::chrono::seconds(60);  // all must be connected within this, or the run fails
   Time first_retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
@@ -117,7 +123,10 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void on_datagram_sent(Rank peer, unsigned c) override { events_.on_writable(peer, c); }
   void on_datagrams_blocked(Rank peer, std::vector<Frame> queued) override;
 
-  void meet_by_datagrams(Rank);
+  void meet_by_datagrams(Rank, std::uint32_t stream);
+  std::unique_ptr<Stream> secured(std::unique_ptr<Stream>,
+                                  const std::optional<Handshake::Dialled>&);
+  void refresh_keys();
   using StreamKey = std::pair<Rank, std::uint32_t>;  // (peer, stream)
   void dial(StreamKey);
   void dial_later(StreamKey);
@@ -152,6 +161,8 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::uint64_t suppressed_notes_ = 0;
   bool open_ = false, shutting_down_ = false;
   bool warned_congestion_ = false;
+  std::string key_trouble_;              // the last that was reported
+  std::map<Rank, std::string> refused_;  // why a dialled handshake failed, as last reported
   // Pending dials may end after this object; they check here whether it still exists.
   std::shared_ptr<Peers*> alive_ = std::make_shared<Peers*>(this);
 };

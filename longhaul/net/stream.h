@@ -1,6 +1,6 @@
 #pragma once
-// A two-way stream of bytes to one peer: TCP (tcp.h), or a pair in memory in tests. Asynchronous:
-// every call returns at once and calls back from the loop's thread.
+// A two-way stream of bytes to one peer: TCP (tcp.h), TLS over it (tls.h), or in memory in tests.
+// Asynchronous: every call returns at once and calls back from the loop's thread.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -10,16 +10,23 @@
 #include "longhaul/base/bytes.h"
 #include "longhaul/base/result.h"
 
+namespace longhaul::secure {
+class Session;
+}
+
 namespace longhaul::net {
 
 class Stream {
  public:
   using Done = std::function<void(Status)>;
+  using DoneSome = std::function<void(Result<std::size_t>)>;
   using Parts = std::array<std::span<const std::byte>, 3>;
 
   virtual ~Stream() = default;  // pending calls end with an Error, or get no callback
   // Fills all of `into`, which must live until `done`. One read at a time; likewise writes.
   virtual void read(std::span<std::byte> into, Done done) = 0;
+  // Fills as much of `into` as there is, at least a byte. A stream is read by this or by read().
+  virtual void read_some(std::span<std::byte> into, DoneSome done) = 0;
   virtual void write(Parts parts, Done done) = 0;
   // Pending reads and writes end with an Error, soon. May be called twice.
   virtual void close() = 0;
@@ -34,6 +41,9 @@ class Stream {
   virtual void set_dscp(unsigned /*dscp*/) {}
   // "10.0.0.7:7000", for messages to the user.
   virtual std::string peer() const = 0;
+  // Who the peer has proved to be, once something was read from it; nullptr: nothing is proved, and
+  // nothing encrypted.
+  virtual const secure::Session* security() const { return nullptr; }
 };
 
 }  // namespace longhaul::net

@@ -102,6 +102,16 @@ struct Socket : std::enable_shared_from_this<Socket> {
                            });
   }
 
+  void read_some(std::span<std::byte> into, Stream::DoneSome done) {
+    socket.async_read_some(
+        asio::buffer(into.data(), into.size()),
+        [self = shared_from_this(), done = std::move(done)](ErrorCode error, std::size_t count) {
+          self->received += count;
+          if (error) return done(self->broken(error));
+          done(count);
+        });
+  }
+
   void write_on(Stream::Parts parts, Stream::Done done) {
     std::array<asio::const_buffer, 3> buffers;
     std::size_t room = kPiece;
@@ -158,6 +168,9 @@ class TcpStream final : public Stream {
 
   void read(std::span<std::byte> into, Done done) override {
     socket_->read({into, std::move(done)});
+  }
+  void read_some(std::span<std::byte> into, DoneSome done) override {
+    socket_->read_some(into, std::move(done));
   }
   void write(Parts parts, Done done) override { socket_->write_on(parts, std::move(done)); }
   void close() override {

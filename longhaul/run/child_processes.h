@@ -53,6 +53,8 @@ class ChildProcesses {
   // Some have ended and all others are stopped (SIGSTOP), so nothing more will happen.
   bool rest_is_stopped() const;
   void signal(int number);  // to all that live
+  // Something that the children need; freed after the last has ended.
+  void keep(std::shared_ptr<const void> needed) { kept_.push_back(std::move(needed)); }
 
  private:
   struct Pipe {
@@ -71,6 +73,7 @@ class ChildProcesses {
   void reap(Child&);
 
   Line line_;
+  std::vector<std::shared_ptr<const void>> kept_;
   std::vector<Child> children_;
 };
 

@@ -55,6 +55,9 @@ Result<doctor::LocalSite> self_of(const Job& job, const DoctorOptions& options) 
                          .token = std::uint64_t(device()) << 32 | device(),
                          .stop = interrupted};
   for (const SiteTable& site : job.sites) self.names.push_back(site.name);
+  auto credentials = open_credentials(job, self.names[options.site], options.security);
+  if (!credentials) return credentials.error();
+  self.credentials = *std::move(credentials);
   return self;
 }
 
@@ -180,6 +183,12 @@ Result<int> launch_doctors(const Job& job, const DoctorsOptions& options) {
   std::vector<std::uint32_t> sites;
   for (std::uint32_t site = 0; site < job.sites.size(); ++site) sites.push_back(site);
   ChildProcesses children(options.line);
+  std::shared_ptr<ThrowawayKeys> keys;
+  if (!options.insecure) {
+    auto made = ThrowawayKeys::make(job);
+    if (!made) return made.error();
+    children.keep(keys = *std::move(made));
+  }
   {
     ListeningSockets sockets;
     LH_TRY(sockets.open(sites, lab.get()));
@@ -189,6 +198,10 @@ Result<int> launch_doctors(const Job& job, const DoctorsOptions& options) {
       if (lab) spec.network = lab->network(site);
       spec.command.insert(spec.command.end(), options.arguments.begin(), options.arguments.end());
       spec.command.insert(spec.command.end(), {"--site", name, "--addresses", sockets.addresses()});
+      if (keys)
+        spec.command.insert(spec.command.end(), {"--keys", keys->folder()});
+      else
+        spec.command.push_back("--insecure");
       LH_TRY(children.start(spec));
     }
   }

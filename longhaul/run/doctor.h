@@ -8,6 +8,7 @@
 #include "longhaul/doctor/report.h"
 #include "longhaul/run/child_processes.h"
 #include "longhaul/run/job/job.h"
+#include "longhaul/run/security.h"
 
 namespace longhaul::run {
 
@@ -17,6 +18,7 @@ struct DoctorOptions {
   int listening = -1;                       // an inherited socket to listen at; -1: the own address
   std::string folder = {};                  // of the run to come: is there room?
   std::string release = {};                 // of this program
+  Security security = {};
   doctor::MeasurementPlan plan = {};
   Time arrival_timeout = std::chrono::seconds(30);
   bool one_by_one = false;
@@ -35,6 +37,7 @@ struct DoctorsOptions {
   std::vector<std::string> arguments = {};  // for every `longhaul doctor`
   std::vector<std::string> network = {};    // of those, what the router needs: JOB, --set, --wan
   bool lab = false;                         // in the emulated WAN; else on the loopback
+  bool insecure = false;                    // without TLS; else with keys of this run alone
   ChildProcesses::Line line = {};           // what they print
 };
 // All sites as processes of this machine. Returns the exit code of the first site's process, which

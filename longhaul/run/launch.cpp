@@ -17,7 +17,8 @@ namespace {
 
 // What each `longhaul site` is told beside which node it is.
 NodeCommand command_of(const LaunchOptions& options, const Members& members) {
-  return {options.program, "site", options.arguments, [&](Rank rank) {
+  return {options.program, "site", options.arguments,
+          [&](Rank rank) {
             const std::string folder = node_folder(options.folder, members[rank]);
             std::vector<std::string> words = {"--out", folder};
             // A node may have been stopped before it had a folder.
@@ -25,7 +26,8 @@ NodeCommand command_of(const LaunchOptions& options, const Members& members) {
             if (options.existing == ExistingFolder::resume && begun) words.push_back("--resume");
             if (options.existing == ExistingFolder::force) words.push_back("--force");
             return words;
-          }};
+          },
+          options.insecure};
 }
 
 // One of all: see launch.h.

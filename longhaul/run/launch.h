@@ -17,6 +17,7 @@ struct LaunchOptions {
   ExistingFolder existing = ExistingFolder::refuse;
   ChildProcesses::Line line = {};  // what the processes print
   bool lab = false;                // over an emulated WAN: run/lab.h
+  bool insecure = false;           // without TLS; else with keys of this run alone
 };
 
 // Starts all nodes, waits for them, and writes the run folder's summary, metrics and model. Bytes

@@ -13,6 +13,7 @@
 #include "longhaul/run/child_processes.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/lab_figures.h"
+#include "longhaul/run/security.h"
 
 namespace longhaul::run {
 
@@ -61,9 +62,9 @@ Result<PerfResult> perf_simulated(const Job&, const PerfTask&, const PerfProgres
 // As the node of that rank, with the others over sockets.
 struct PerfSite {
   Rank rank = 0;
-  std::vector<std::string> addresses = {};            // by rank, "host:port"
-  int listening = -1;                                 // an inherited listening socket; -1: none
-  bool insecure = false;                              // see SiteOptions
+  std::vector<std::string> addresses = {};  // by rank, "host:port"
+  int listening = -1;                       // an inherited listening socket; -1: none
+  Security security = {};
   std::function<void(const std::string&)> note = {};  // for the user, one line
 };
 // Empty at ranks other than 0, which know only their own times.
@@ -76,6 +77,7 @@ struct PerfLaunch {
   std::vector<std::string> arguments = {};  // job file and settings, for nodes and router
   std::vector<std::string> task = {};       // words for the nodes alone: the PerfTask
   bool lab = false;                         // over an emulated WAN; else over loopback
+  bool insecure = false;                    // without TLS; else with keys of this run alone
   ChildProcesses::Line line = {};           // their output, without the result
 };
 struct PerfLaunchResult {

@@ -119,8 +119,8 @@ Result<PerfResult> perf_simulated(const Job& job, const PerfTask& task,
 
 Result<std::optional<PerfResult>> perf_site(const Job& job, const PerfTask& task,
                                             const PerfSite& site, const PerfProgress& progress) {
-  auto addresses = parse_addresses(job, site.addresses, site.insecure);
-  if (!addresses) return addresses.error();
+  auto sockets = node_sockets(job, site.rank, site.addresses, site.listening, site.security);
+  if (!sockets) return sockets.error();
   const auto members = std::make_shared<const Members>(job.members());
   const perf::Exchange exchange = exchange_of(job, task);
   const Place place =
@@ -129,9 +129,8 @@ Result<std::optional<PerfResult>> perf_site(const Job& job, const PerfTask& task
   observer.on_record = on_record(site.rank, progress);
   observer.on_note = site.note;
   observer.stop = [] { return interrupted(); };
-  net::EventLoop loop(
-      {peers_config(job, *std::move(addresses), site.listening, hash_of(job, exchange))}, place,
-      nullptr, {}, std::move(observer));
+  net::EventLoop loop({peers_config(job, *std::move(sockets), hash_of(job, exchange))}, place,
+                      nullptr, {}, std::move(observer));
   auto made = make_measurement(job, exchange, place, [&loop] { return loop.counters().wan_bytes; });
   if (!made) return made.error();
   const perf::Measurement& measurement = **made;
@@ -180,7 +179,7 @@ Result<PerfLaunchResult> perf_launched(const Job& job, const PerfLaunch& options
     else if (options.line)
       options.line(name, is_error, line);
   });
-  NodeCommand command{options.program, "perf", options.arguments, {}};
+  NodeCommand command{options.program, "perf", options.arguments, {}, options.insecure};
   command.arguments.insert(command.arguments.end(), options.task.begin(), options.task.end());
   command.arguments.push_back("--json");
   LH_TRY(start_nodes(children, job, command, lab.get()));

@@ -8,6 +8,7 @@
 #include "longhaul/run/job/site_index.h"
 #include "longhaul/run/listening_sockets.h"
 #include "longhaul/run/nodes.h"
+#include "longhaul/run/security.h"
 
 namespace longhaul::run {
 namespace {
@@ -26,6 +27,13 @@ Status start_nodes(ChildProcesses& children, const Job& job, const NodeCommand& 
   for (const Member& member : members) sites.push_back(index.at(member.site));
   ListeningSockets sockets;
   LH_TRY(sockets.open(sites, lab));
+  std::optional<std::shared_ptr<ThrowawayKeys>> keys;
+  if (!command.insecure) {
+    auto made = ThrowawayKeys::make(job);
+    if (!made) return made.error();
+    keys = *made;
+    children.keep(*std::move(made));
+  }
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const std::string name = node_name(members[rank]);
     ChildSpec spec{name, {command.program, command.subcommand}, sockets.descriptor(rank)};
@@ -35,7 +43,8 @@ Status start_nodes(ChildProcesses& children, const Job& job, const NodeCommand& 
     };
     add(command.arguments);
     add({"--site", name, "--addresses", sockets.addresses()});
-    if (lab) add({"--insecure"});  // its network begins and ends on this machine
+    add(keys ? std::vector<std::string>{"--keys", (*keys)->folder()}
+             : std::vector<std::string>{"--insecure"});
     if (command.own) add(command.own(rank));
     LH_TRY(children.start(spec));
   }

@@ -15,10 +15,12 @@ struct NodeCommand {
   std::string subcommand = {};                             // that runs one node
   std::vector<std::string> arguments = {};                 // for all: the job file, --set ...
   std::function<std::vector<std::string>(Rank)> own = {};  // for one node alone; may be empty
+  bool insecure = false;  // without TLS; else with keys of this run alone
 };
 
-// Starts the nodes by rank. Each gets --site, --addresses, an inherited listening socket, and with
-// `lab` its site's network namespace; null: all use this machine's loopback.
+// Starts the nodes by rank. Each gets --site, --addresses, --keys or --insecure, an inherited
+// listening socket, and with `lab` its site's network namespace; null: all use this machine's
+// loopback. The keys live as long as `children`.
 Status start_nodes(ChildProcesses&, const Job&, const NodeCommand&, const Lab* lab);
 
 // Waits until all have ended. Ends them after Ctrl-C, when a node without which the others cannot

@@ -23,14 +23,13 @@ namespace {
 // One run of one node.
 class Site {
  public:
-  static Result<std::unique_ptr<Site>> make(const Job&, const SiteOptions&,
-                                            std::vector<net::Address>);
+  static Result<std::unique_ptr<Site>> make(const Job&, const SiteOptions&, NodeSockets);
   Result<Summary> run();
 
  private:
   Site(const Job& job, const SiteOptions& options, Workload workload)
       : job_(job), options_(options), workload_(std::move(workload)) {}
-  Status build(std::vector<net::Address>);
+  Status build(NodeSockets);
   net::EventLoop::Observer observer();
   Result<net::CheckpointConfig> checkpoints();
   net::Pace::Duration pace() const;
@@ -58,7 +57,7 @@ class Site {
 };
 
 Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& options,
-                                         std::vector<net::Address> addresses) {
+                                         NodeSockets sockets) {
   const bool writes = !options.folder.empty();
   if (writes) LH_TRY(RunFolder::check(options.folder, job, options.existing));
   if (options.rejoin && !entry_with(*job.sync.entry, job.sync.settings).traits.lets_return)
@@ -74,7 +73,7 @@ Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& opti
                    "simulate only");
   LH_TRY(fits_frames(job));
   std::unique_ptr<Site> site(new Site(job, options, *std::move(workload)));
-  LH_TRY(site->build(std::move(addresses)));
+  LH_TRY(site->build(std::move(sockets)));
   return site;
 }
 
@@ -153,7 +152,7 @@ net::EventLoop::Observer Site::observer() {
           .stop = [] { return interrupted(); }};
 }
 
-Status Site::build(std::vector<net::Address> addresses) {
+Status Site::build(NodeSockets sockets) {
   auto thread_setup = workload_.set_up_threads();
   if (!thread_setup) return thread_setup.error();
   Members members = job_.members();
@@ -181,9 +180,8 @@ Status Site::build(std::vector<net::Address> addresses) {
   auto kept = checkpoints();
   if (!kept) return kept.error();
   loop_ = std::make_unique<net::EventLoop>(
-      net::EventLoopConfig{
-          peers_config(job_, std::move(addresses), options_.listening, job_hash(job_)),
-          *std::move(kept), *std::move(thread_setup), pace()},
+      net::EventLoopConfig{peers_config(job_, std::move(sockets), job_hash(job_)), *std::move(kept),
+                           *std::move(thread_setup), pace()},
       place, learner_.get(), score_, observer());
   node_ = std::make_unique<Node>(place, *std::move(strategy), learner_.get(), *loop_);
   if (!options_.record || !folder_) return Ok{};
@@ -253,9 +251,10 @@ Status Site::conclude(Summary& summary) {
 }  // namespace
 
 Result<Summary> run_site(const Job& job, const SiteOptions& options) {
-  auto addresses = parse_addresses(job, options.addresses, options.insecure);
-  if (!addresses) return addresses.error();
-  auto site = Site::make(job, options, *std::move(addresses));
+  auto sockets =
+      node_sockets(job, options.rank, options.addresses, options.listening, options.security);
+  if (!sockets) return sockets.error();
+  auto site = Site::make(job, options, *std::move(sockets));
   if (!site) return site.error();
   return (*site)->run();
 }

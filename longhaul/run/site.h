@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "longhaul/run/experiment.h"
+#include "longhaul/run/security.h"
 
 namespace longhaul::run {
 
@@ -20,9 +21,7 @@ struct SiteOptions {
   // incarnation wrote in the folder.
   bool rejoin = false;
   Progress::Style progress = Progress::Style::quiet;
-  // Frames are neither encrypted nor signed: everyone with access to the network can read and
-  // change the model. Without this flag, addresses must be loopback addresses.
-  bool insecure = false;
+  Security security = {};
   std::optional<record::Mode> record = {};  // docs/replay.md; needs a folder
   const OwnLearners* learners = nullptr;    // for [model] kind = "own"; outlives the call
 };

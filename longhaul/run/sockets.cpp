@@ -19,8 +19,7 @@ std::uint64_t random_number() {
 }  // namespace
 
 Result<std::vector<net::Address>> parse_addresses(const Job& job,
-                                                  const std::vector<std::string>& texts,
-                                                  bool insecure) {
+                                                  const std::vector<std::string>& texts) {
   const Members members = job.members();
   if (texts.size() != members.size())
     return invalid(fmt::format("{} addresses given, but {} has {} nodes", texts.size(), job.file,
@@ -31,11 +30,6 @@ Result<std::vector<net::Address>> parse_addresses(const Job& job,
     const std::string whose = "address of " + node_name(members[rank]) + ": ";
     auto address = net::parse_address(text);
     if (!address) return invalid(whose + address.error().what);
-    if (!insecure && !net::is_loopback(*address))
-      return invalid(fmt::format(
-          "{}{} is not on this machine, and connections are not encrypted yet; within a network "
-          "that only you can reach (a VPN, WireGuard) say --insecure",
-          whose, text));
     parsed.push_back(*std::move(address));
   }
   return parsed;
@@ -49,13 +43,23 @@ Status fits_frames(const Job& job) {
   return Ok{};
 }
 
-net::PeersConfig peers_config(const Job& job, std::vector<net::Address> addresses, int listening,
-                              std::uint64_t hash) {
+Result<NodeSockets> node_sockets(const Job& job, Rank self,
+                                 const std::vector<std::string>& addresses, int listening,
+                                 const Security& security) {
+  auto parsed = parse_addresses(job, addresses);
+  if (!parsed) return parsed.error();
+  auto credentials = open_credentials(job, job.members()[self].site, security);
+  if (!credentials) return credentials.error();
+  return NodeSockets{*std::move(parsed), listening, *std::move(credentials)};
+}
+
+net::PeersConfig peers_config(const Job& job, NodeSockets sockets, std::uint64_t hash) {
   net::PeersConfig config;
   config.job_hash = hash;
   config.process = random_number();
-  config.addresses = std::move(addresses);
-  config.listening = listening;
+  config.addresses = std::move(sockets.addresses);
+  config.listening = sockets.listening;
+  config.credentials = std::move(sockets.credentials);
   config.streams = job.net.streams;
   if (job.net.congestion != "system") config.congestion = job.net.congestion;
   config.dscp = job.net.dscp;

@@ -6,17 +6,24 @@
 
 #include "longhaul/net/peers.h"
 #include "longhaul/run/job/job.h"
+#include "longhaul/run/security.h"
 
 namespace longhaul::run {
 
-// Parses "host:port" of all nodes, by rank. Error: not one for each node, an invalid one, or one of
-// another machine without `insecure`.
-Result<std::vector<net::Address>> parse_addresses(const Job&, const std::vector<std::string>&,
-                                                  bool insecure);
+// Parses "host:port" of all nodes, by rank. Error: not one for each node, or an invalid one.
+Result<std::vector<net::Address>> parse_addresses(const Job&, const std::vector<std::string>&);
 // Error: the job's chunks exceed the largest frame.
 Status fits_frames(const Job&);
-// `listening`: an inherited socket, or -1. `hash`: what all nodes must agree on.
-net::PeersConfig peers_config(const Job&, std::vector<net::Address>, int listening,
-                              std::uint64_t hash);
+// What a node was told of its sockets.
+struct NodeSockets {
+  std::vector<net::Address> addresses;               // by rank
+  int listening = -1;                                // an inherited socket; -1: none
+  std::shared_ptr<secure::Credentials> credentials;  // null: insecure
+};
+// Of the texts and keys that were given; errors name them.
+Result<NodeSockets> node_sockets(const Job&, Rank self, const std::vector<std::string>& addresses,
+                                 int listening, const Security&);
+// `hash`: what all nodes must agree on.
+net::PeersConfig peers_config(const Job&, NodeSockets, std::uint64_t hash);
 
 }  // namespace longhaul::run

@@ -22,7 +22,7 @@ SyncEntry Easgd::entry() {
        .traits = {.no_feedback = "keeps what was not sent by itself",
                   .when_lost =
                       "goes on without it, what it moved the centre by stays; without the server "
-                      "the run ends, which has to be brought back for a resume"},
+                      "the run ends, unless [server] standby_every gives it a follower"},
        .costs = {{.rounds = "every H steps (10)",
                   .sent = "S, and receives S",
                   .waits_for = "the server: 2 L + T",

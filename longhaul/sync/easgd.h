@@ -42,6 +42,8 @@ class EasgdWorker final : public server::ParameterServerWorker {
   void begin(Turn&) override;
   void computed(const Computed&, Turn&) override;
   void read(const server::ServerHeader&, const Snapshot& model, Turn&) override;
+  // Its model is its own, whoever holds the centre.
+  void given_up(const Computed& done, Turn& turn) override { computed(done, turn); }
   void state(Archive&) override;
 
   const EasgdConfig config_;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "longhaul/sync/entry.h"
+#include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
 
@@ -114,16 +115,23 @@ void ESync::ask(std::uint32_t ahead, Turn& turn) {
 
 // PUSH(w - base)
 void ESync::give(Turn& turn) {
-  double weight = 1;
-  if (config_.weights == "samples" && taken_.shard_size > 0) weight = double(taken_.shard_size);
-  if (config_.weights == "inverse_steps") weight = 1.0 / taken_.steps;
+  std::vector<float> update = local_.update(turn);
+  std::vector<float> scalars = norm().divide(update, taken_);
   steps_before_ = taken_.steps;
   turn.record("steps", round(), double(taken_.steps));
-  contribute(local_.update(turn), weight, taken_, turn);
+  contribute(
+      {.values = update,
+       .buffers = buffers(turn),
+       .weight = config_.weights == "inverse_steps" ? 1.0 / taken_.steps : norm().weight(taken_),
+       .loss = taken_.loss,
+       .samples = taken_.samples,
+       .scalars = std::move(scalars)},
+      turn);
 }
 
 // w = W + outer(mean)
 void ESync::use_mean(std::span<float> mean, Turn& turn) {
+  norm().multiply(mean, mean_scalars());
   local_.apply(mean, outer(), turn);
   end_round(turn);
 }

@@ -6,6 +6,7 @@
 //   authors' public code (Lizonghang/ESync).
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/local_update.h"
+#include "longhaul/sync/step_norm.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
@@ -20,6 +21,7 @@ class ESync final : public Synchronous {
     std::uint32_t max_steps = 1000;
     double smoothing = 0.5;
     std::string weights = "equal";
+    double effective_steps = 0;
     std::uint32_t min_sites = 1;
     double state_timeout_s = 10;
 
@@ -44,8 +46,14 @@ class ESync final : public Synchronous {
       LONGHAUL_FIELD(weights,
                      .doc =
                          "updates count alike, by the samples of their sites, or by 1/k of their k "
-                         "steps",
-                     .choices = {"equal", "samples", "inverse_steps"});
+                         "steps; steps, fednova: alike or by samples, each divided by its steps, "
+                         "the mean times the mean number of steps",
+                     .choices = {"equal", "samples", "inverse_steps", "steps", "fednova"});
+      LONGHAUL_FIELD(effective_steps,
+                     .doc =
+                         "with weights steps or fednova: the mean is times so many steps at most "
+                         "(tau_eff); 0: the mean number of steps",
+                     .max = 1e6);
       visit_min_sites(visit, self.min_sites);
       LONGHAUL_FIELD(state_timeout_s,
                      .doc =
@@ -73,6 +81,10 @@ class ESync final : public Synchronous {
   void begin_run(Turn&) override;
   void begin_round(Turn&) override;
   void use_mean(std::span<float> mean, Turn&) override;
+  std::size_t scalars() const override { return norm().scalars(); }
+  StepNorm norm() const {
+    return {.weights = config_.weights, .effective_steps = config_.effective_steps};
+  }
   void on_idle(Turn&) override;
 
   void take_step(Turn&);

@@ -15,7 +15,7 @@ SyncEntry FedAt::entry() {
                   .takes_unbiased = false,
                   .when_lost =
                       "its tier goes on without it, what it gave counts; without the server the "
-                      "run ends, which has to be brought back for a resume"},
+                      "run ends, unless [server] standby_every gives it a follower"},
        .costs = {{.rounds = "a tier's H steps (10)",
                   .sent = "S, and receives S",
                   .waits_for = "its tier",

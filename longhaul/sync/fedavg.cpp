@@ -5,6 +5,7 @@
 #include <set>
 
 #include "longhaul/sync/entry.h"
+#include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
 
@@ -45,31 +46,52 @@ void FedAvg::begin_run(Turn& turn) { local_.anchor(turn); }
 void FedAvg::begin_round(Turn& turn) {
   const std::vector<Rank> s_t = draw_workers(config_.fraction, round(), turn);
   if (!std::binary_search(s_t.begin(), s_t.end(), turn.self())) return stand_by(turn);
-  resetting_ = config_.reset_optimizer;
-  if (resetting_) {
-    turn.compute(ResetOptimizer{});
-  } else {
-    turn.compute(local_step(turn), steps_);
-  }
+  counting_ = config_.epochs > 0 && !epoch_steps_;
+  resetting_ = !counting_ && config_.reset_optimizer;
+  if (counting_) return turn.compute(ScratchStep{});
+  if (resetting_) return turn.compute(ResetOptimizer{});
+  take_steps(turn);
 }
 
+void FedAvg::take_steps(Turn& turn) {
+  turn.compute(local_step(turn), config_.epochs > 0 ? *epoch_steps_ : steps_);
+}
+
+// E epochs of n_k samples in batches of as many as the step on a copy had. A learner that does not
+// tell how many it holds takes `steps`.
 void FedAvg::on_computed(const Computed& computed, Turn& turn) {
-  if (std::exchange(resetting_, false)) return turn.compute(local_step(turn), steps_);
+  if (std::exchange(counting_, false)) {
+    const double epoch =
+        double(computed.shard_size) / double(std::max<std::uint64_t>(computed.samples, 1));
+    epoch_steps_ =
+        epoch == 0 ? steps_ : std::uint32_t(std::max(1.0, std::ceil(config_.epochs * epoch)));
+    resetting_ = config_.reset_optimizer;
+    if (resetting_) return turn.compute(ResetOptimizer{});
+    return take_steps(turn);
+  }
+  if (std::exchange(resetting_, false)) return take_steps(turn);
   // ubar <- sum n_k u_k / sum n_k
-  double n_k = double(computed.shard_size);
-  if (config_.weights == "equal" || n_k == 0) n_k = 1;  // 0: a learner that does not tell
-  contribute(local_.update(turn), n_k, computed, turn);
+  std::vector<float> u = local_.update(turn);
+  std::vector<float> scalars = norm().divide(u, computed);
+  contribute({.values = u,
+              .buffers = buffers(turn),
+              .weight = norm().weight(computed),
+              .loss = computed.loss,
+              .samples = computed.samples,
+              .scalars = std::move(scalars)},
+             turn);
 }
 
 // X <- X + outer(ubar); x_k <- X
 void FedAvg::use_mean(std::span<float> ubar, Turn& turn) {
+  norm().multiply(ubar, mean_scalars());
   local_.apply(ubar, outer(), turn);
   end_round(turn);
 }
 
 void FedAvg::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(local_, resetting_, steps_);
+  ar(local_, resetting_, steps_, epoch_steps_, counting_);
 }
 
 }  // namespace longhaul::sync

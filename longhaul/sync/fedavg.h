@@ -6,6 +6,7 @@
 //   AISTATS 2017, algorithm 1; in the form with updates and an outer optimiser of
 //   Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 1 (FedOpt).
 #include "longhaul/sync/local_update.h"
+#include "longhaul/sync/step_norm.h"
 #include "longhaul/sync/synchronous.h"
 #include "longhaul/sync/tunable.h"
 
@@ -16,21 +17,36 @@ class FedAvg : public Synchronous, public Tunable {
   static SyncEntry entry();
   struct Config {
     std::uint32_t steps = 20;
+    double epochs = 0;
     double fraction = 1;
     std::uint32_t min_sites = 1;
     std::string weights = "samples";
+    double momentum = 0;
     bool reset_optimizer = true;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       LONGHAUL_FIELD(steps, .doc = "local steps in a round (H)", .min = 1);
+      LONGHAUL_FIELD(epochs,
+                     .doc =
+                         "passes over its own samples that a site makes in a round (E), so that "
+                         "large sites take more steps; 0: steps steps at every site",
+                     .min = 0, .max = 1e4);
       LONGHAUL_FIELD(fraction,
                      .doc = "share of the workers that compute in a round (C), drawn by the seed",
                      .min = 0, .max = 1, .positive = true);
       visit_min_sites(visit, self.min_sites);
       LONGHAUL_FIELD(weights,
-                     .doc = "an update counts by the samples its site holds, or all count alike",
-                     .choices = {"samples", "equal"});
+                     .doc =
+                         "an update counts by the samples its site holds, or all count alike; "
+                         "fednova, steps: the same two, each divided by its steps, the mean times "
+                         "the mean number of steps",
+                     .choices = {"samples", "equal", "fednova", "steps"});
+      LONGHAUL_FIELD(momentum,
+                     .doc =
+                         "with weights fednova or steps and reset_optimizer: that of [optimizer], "
+                         "which makes later steps of a round longer",
+                     .min = 0, .max = 0.999);
       LONGHAUL_FIELD(reset_optimizer, .doc = "start every round with a fresh local optimiser");
     }
   };
@@ -41,7 +57,10 @@ class FedAvg : public Synchronous, public Tunable {
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
   // Tunable: the steps of the rounds that follow.
-  void tune(double steps) override { steps_ = std::uint32_t(steps); }
+  void tune(double steps) override {
+    steps_ = std::uint32_t(steps);
+    if (config_.epochs > 0) epoch_steps_ = steps_;
+  }
   bool needs_agreement() const override { return true; }
   double exchanges() const override { return double(rounds_done()); }
 
@@ -61,10 +80,18 @@ class FedAvg : public Synchronous, public Tunable {
     return Synchronous::fits(parameters) && local_.fits(parameters);
   }
 
+  std::size_t scalars() const override { return norm().scalars(); }
+  StepNorm norm() const {
+    return {.weights = config_.weights, .momentum = config_.reset_optimizer ? config_.momentum : 0};
+  }
+  void take_steps(Turn&);
+
   const Config config_;
-  std::uint32_t steps_;  // of the next round
+  std::uint32_t steps_;                       // of the next round
+  std::optional<std::uint32_t> epoch_steps_;  // the same with epochs > 0, once it is known
   LocalUpdate local_;
   bool resetting_ = false;
+  bool counting_ = false;  // a step on a copy says how many steps an epoch has
 };
 
 // The workers that compute in `round`: max(1, round(fraction * n)) of the n live ones, ascending;

@@ -144,6 +144,55 @@ TEST(FedAvg, StopsWhenAllTogetherHaveUsedMaxSamples) {
   for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.node(rank).strategy().rounds_done(), 5u);
 }
 
+// A quadratic whose steps are of batches of `batch` of its samples.
+class InBatches final : public Learner {
+ public:
+  InBatches(Quadratic::Config like, std::uint64_t batch) : inner_(8, like), batch_(batch) {}
+  std::shared_ptr<const Layout> layout() const override { return inner_.layout(); }
+  std::span<float> params() override { return inner_.params(); }
+  std::span<float> grads() override { return inner_.grads(); }
+  void state(Archive& ar) override { inner_.state(ar); }
+  Result<StepResult> step(const Work& work) override {
+    auto result = inner_.step(work);
+    if (result) result->samples = std::min(result->samples, batch_);
+    return result;
+  }
+
+ private:
+  Quadratic inner_;
+  std::uint64_t batch_;
+};
+
+// Sites of 2 and 80 samples that pull to 0 and 1, with batches of 2, so that an epoch is 1 step and
+// 40 steps. By FedNova the model rests where the mean of all 82 samples is, 80/82.
+TEST(FedAvg, EpochsTakeMoreStepsAtLargeSitesAndFedNovaMakesUpForIt) {
+  const auto run = [](const std::string& weights) {
+    TestJob job({.sync = "fedavg",
+                 .settings = {{"epochs", {1.}}, {"weights", {weights}}},
+                 .learners = learners(2, {}),
+                 .make_learner =
+                     [](Rank rank) {
+                       return std::make_unique<InBatches>(
+                           Quadratic::Config{.target = float(rank),
+                                             .slope = 0,
+                                             .rate = 1e-3f,
+                                             .samples = rank == 0 ? 2u : 80u},
+                           2);
+                     },
+                 .stop = {.max_rounds = 1000}});
+    job.run();
+    EXPECT_EQ(job.failures.size(), 0u);
+    // A step on a copy, then an epoch a round.
+    EXPECT_EQ(job.steps[0], 1001u);
+    EXPECT_EQ(job.steps[1], 40001u);
+    return job.params(0)[0];
+  };
+  const double plain = double(run("equal")), nova = double(run("steps"));
+  EXPECT_NEAR(plain, 40. / 41, 2e-3) << "each counts by its steps";
+  EXPECT_NEAR(nova, 1. / 2, 2e-2);
+  EXPECT_NEAR(double(run("fednova")), 80. / 82, 2e-3);
+}
+
 TEST(FedAvg, SavingAndLoadingAfterAnyEventChangesNothing) {
   const TestJob::Config config{.sync = "fedavg",
                                .settings = {set("steps", 2), {"fraction", {0.5}}},
@@ -151,6 +200,9 @@ TEST(FedAvg, SavingAndLoadingAfterAnyEventChangesNothing) {
                                .learners = learners(3, {.momentum = 0.5f, .buffers = 1}),
                                .stop = {.max_rounds = 4}};
   EXPECT_EQ(testing::changed_by_saving(config), "");
+  TestJob::Config epochs = config;
+  epochs.settings = {{"epochs", {2.}}, {"weights", {"fednova"s}}, {"momentum", {0.5}}};
+  EXPECT_EQ(testing::changed_by_saving(epochs), "");
 }
 
 }  // namespace

@@ -9,9 +9,8 @@ SyncEntry FedGSync::entry() {
   return server::strategy_entry<FedGSync>(
       {.name = "fedgsync",
        .summary = "workers grouped by their data: a round waits for a quota of each group",
-       .traits = {.when_lost =
-                      "what it gave counts, quotas are of who is left; without the server the "
-                      "run ends, which has to be brought back for a resume"},
+       .traits = {.when_lost = "what it gave counts, quotas are of who is left; without the server "
+                               "the run ends, unless [server] standby_every gives it a follower"},
        // Groups are made anew within a few rounds.
        .small = {{"regroup", {std::int64_t{3}}}},
        .costs = {{.rounds = "a round of H steps (10)",

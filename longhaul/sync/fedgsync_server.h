@@ -30,6 +30,7 @@ class FedGSyncServer final : public server::ParameterServer {
   server::Extension model_extension(Rank) override;
   void drop(Rank) override;
   void on_loss(Turn& turn) override { advance(turn); }
+  void on_takeover(Turn& turn) override { set_deadline(began_ = turn.now(), turn); }
 
   void group(Turn&);
   void advance(Turn&);

@@ -65,24 +65,16 @@ void NBSync::take_progress(Turn& turn) {
   progress_.computed = std::exchange(window_, {});
 }
 
-// DELTA(t, d, h). p_i = 1/N, or by samples; by steps: the mean of d_i / h_i times that of h_i.
+// DELTA(t, d, h). p_i = 1/N, or by samples; normalised: the mean of d_i / h_i times that of h_i.
 void NBSync::hand_over(Turn& turn) {
   Progress d = std::exchange(progress_, {});  // from here on the overlay has it
-  const auto h = float(d.computed.steps);
-  double weight = 1;
-  if (config_.weights == "samples" && d.computed.shard_size > 0)
-    weight = double(d.computed.shard_size);  // 0: a learner that does not tell
-  std::vector<float> steps;
-  if (config_.weights == "steps") {
-    for (float& v : d.update) v /= h;
-    steps = {h};
-  }
-  turn.record("steps", round(), double(h));
+  std::vector<float> steps = norm().divide(d.update, d.computed);
+  turn.record("steps", round(), double(d.computed.steps));
   // Of everybody's update, whatever the speeds: the weak dependency.
   turn.record("staleness", round(), round() > 0 ? 1 : 0);
   contribute({.values = d.update,
               .buffers = d.buffers,
-              .weight = weight,
+              .weight = norm().weight(d.computed),
               .loss = d.computed.loss,
               .samples = d.computed.samples,
               .scalars = std::move(steps)},
@@ -94,8 +86,7 @@ void NBSync::mean_came(Turn& turn) { take_progress(turn); }
 
 // W_t = W_{t-1} + eta_g sum p_i d_i
 void NBSync::use_mean(std::span<float> mean, Turn& turn) {
-  if (config_.weights == "steps" && !turn.place().phantom)
-    for (float& v : mean) v *= mean_scalars()[0];
+  norm().multiply(mean, mean_scalars());
   const auto eta_g = float(config_.global_rate);
   for (std::size_t i = 0; i < mean.size(); ++i) w_[i] += eta_g * mean[i];
   std::ranges::copy(buffers(turn), w_.begin() + std::ptrdiff_t(mark_.size()));

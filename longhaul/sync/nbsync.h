@@ -7,6 +7,7 @@
 //
 // In the paper's words: round t of the base class is window t + 1; the mean of the round is what
 // the server adds, which every worker adds to its own copy of W instead.
+#include "longhaul/sync/step_norm.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
@@ -18,6 +19,7 @@ class NBSync final : public Synchronous {
     std::uint32_t first = 1;
     std::uint32_t max_steps = 0;
     std::string weights = "equal";
+    double effective_steps = 0;
     double global_rate = 1;
     double keep = 0;
     std::uint32_t min_sites = 1;
@@ -27,11 +29,18 @@ class NBSync final : public Synchronous {
     static void fields(Self& self, Visit&& visit) {
       LONGHAUL_FIELD(first, .doc = "local steps before the first exchange", .min = 1);
       LONGHAUL_FIELD(max_steps, .doc = "most local steps in a window (h_max); 0: as many as fit");
-      LONGHAUL_FIELD(weights,
+      LONGHAUL_FIELD(
+          weights,
+          .doc =
+              "updates count alike, or by the samples of their sites; steps, fednova: the "
+              "same two, each divided by its steps, the mean times the mean number of "
+              "steps",
+          .choices = {"equal", "samples", "steps", "fednova"});
+      LONGHAUL_FIELD(effective_steps,
                      .doc =
-                         "updates count alike, or by the samples of their sites, or per step: each "
-                         "divided by its steps, the mean times the mean number of steps",
-                     .choices = {"equal", "samples", "steps"});
+                         "with weights steps or fednova: the mean is times so many steps at most "
+                         "(tau_eff); 0: the mean number of steps",
+                     .max = 1e6);
       LONGHAUL_FIELD(global_rate,
                      .doc =
                          "of the mean update, how much is added to the global model (eta_g); 0.25 "
@@ -77,7 +86,10 @@ class NBSync final : public Synchronous {
   bool close(Turn&) override;
   void on_idle(Turn&) override;
   void waited(Wait, Time took, Turn&) override;
-  std::size_t scalars() const override { return config_.weights == "steps" ? 1 : 0; }
+  std::size_t scalars() const override { return norm().scalars(); }
+  StepNorm norm() const {
+    return {.weights = config_.weights, .effective_steps = config_.effective_steps};
+  }
 
   void take_progress(Turn&);
   void hand_over(Turn&);

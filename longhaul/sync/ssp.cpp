@@ -11,7 +11,7 @@ SyncEntry Ssp::entry() {
                   "slowest",
        .traits = {.when_lost =
                       "leaves the minimum that others wait for, its updates stay; without the "
-                      "server the run ends, which has to be brought back for a resume"},
+                      "server the run ends, unless [server] standby_every gives it a follower"},
        .costs = {{.rounds = "every step",
                   .sent = "S; receives S every s steps",
                   .waits_for = "who is s behind",
@@ -49,7 +49,9 @@ Status SspWorker::check_extension(const server::ServerHeader& header) const {
 }
 
 void SspWorker::read(const server::ServerHeader& header, const Snapshot& model, Turn& turn) {
-  minimum_ = server::from_extension<SspModel>(header.extension)->clock;
+  const auto said = *server::from_extension<SspModel>(header.extension);
+  minimum_ = said.clock;
+  set_clock(said.own);  // another one only after a takeover, in which updates were lost
   ParameterServerWorker::read(header, model, turn);
 }
 

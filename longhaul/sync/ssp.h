@@ -16,9 +16,11 @@ struct SspModel {
   static constexpr std::uint16_t kKind = 1;
   static constexpr std::string_view kName = "model";
   std::uint64_t clock = 0;  // updates that each live worker has given, at least
+  std::uint64_t own = 0;    // that the one it goes to has given
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(clock, .max = 0x1p50);
+    LONGHAUL_FIELD(own, .max = 0x1p50);
   }
 };
 
@@ -61,8 +63,8 @@ class SspServer final : public server::ParameterServer {
   Taken commit(Rank from, const server::ServerHeader&, std::span<const float> values,
                Turn&) override;
   bool may_read(Rank) const override;
-  server::Extension model_extension(Rank) override {
-    return server::to_extension(SspModel{clocks_.minimum()});
+  server::Extension model_extension(Rank rank) override {
+    return server::to_extension(SspModel{clocks_.minimum(), clocks_.of(rank)});
   }
   void drop(Rank rank) override { clocks_.lose(rank); }
 

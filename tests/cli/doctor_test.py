@@ -115,7 +115,7 @@ class Loopback(Case):
             stranger.close()
             code, said = self.end(first)
         self.assertEqual(code, 3, said)
-        self.assertIn("another program has this port", said)
+        self.assertIn("does not speak TLS: another program has this port", said)
         self.assertEqual(self.end(other)[0], 0)
 
     def test_ctrl_c(self):

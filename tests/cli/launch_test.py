@@ -4,7 +4,9 @@
     LONGHAUL=build/release/longhaul tests/cli/launch_test.py
     LONGHAUL_ALL=1 ...     every strategy with every overlay, every site lost in turn
 """
+import atexit
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -15,6 +17,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -79,6 +82,16 @@ def free_addresses(count):
     return ",".join(f"127.0.0.1:{port}" for port in free)
 
 
+@functools.lru_cache(maxsize=1)
+def test_keys():
+    """A folder of keys for all sites of the tests, made once."""
+    folder = tempfile.mkdtemp(prefix="longhaul-test-keys-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for words in (["init", folder], ["issue", *SITES, "bonn", "cairo", "paris", "--keys", folder]):
+        subprocess.run([LONGHAUL, "keys", *words], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
 def alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as handle:
@@ -91,6 +104,7 @@ class Case(cli_test.Case):
     def setUp(self):
         super().setUp()
         self.write(job_of(SITES))
+        shutil.copytree(test_keys(), self.folder / "keys")  # where [net] keys looks
 
     def start(self, *args, env=None):
         """A process whose output goes to the file `log` of the returned object."""
@@ -194,6 +208,11 @@ class Same(Case):
                 expected = self.simulated_hash(*sets, "--out", "runs/simulated")
                 self.says("launch", "job.toml", "--quiet", "--force", *sets)
                 self.assertEqual(self.summary()["params_hash"], expected)
+                if ALL or sync == "bsp":
+                    said = self.says("launch", "job.toml", "--quiet", "--force", "--insecure",
+                                     *sets)
+                    self.assertIn("WARNING: --insecure", said)
+                    self.assertEqual(self.summary()["params_hash"], expected, "in plain text")
                 if ALL:
                     print(f"{sync} {overlay} {codec} {count} sites: {expected}", flush=True)
 
@@ -534,7 +553,10 @@ class Alone(Case):
                 ([], "--site"),
                 (["--site", "limaa"], "did you mean 'lima'?"),
                 (["--site", "lima"], "[site.tokyo] address: missing"),
-                (["--site", "lima", *with_address("10.0.0.1:7000")], "--insecure"),
+                (["--site", "lima", "--keys", "none", *with_address("10.0.0.1:7000")],
+                 "none/ca.crt: there is no such file"),
+                (["--site", "lima", "--keys", "keys", "--insecure",
+                  *with_address("10.0.0.1:7000")], "--insecure"),
                 (["--site", "lima", *with_address("nowhere")], "is no address"),
                 (["--site", "lima", "--addresses", "127.0.0.1:7000"], "1 given"),
                 (["--site", "lima", "--base-port", "65535"], "--base-port")]:
@@ -564,7 +586,7 @@ class Alone(Case):
 
     def test_a_name_that_does_not_resolve_is_named(self):
         code, text = self.end(self.site(
-            "--site", "tokyo", "--insecure", "--set", "net.meet_s=2", "--addresses",
+            "--site", "tokyo", "--set", "net.meet_s=2", "--addresses",
             free_addresses(1) + ",no-such-host.invalid:7000,127.0.0.1:2"))
         self.assertEqual(code, 3, text)
         self.assertIn("no-such-host.invalid:7000", text)

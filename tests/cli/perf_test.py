@@ -119,7 +119,8 @@ class Bad(Case):
                 (("--site", "tokio", "--addresses", "127.0.0.1:1"), ("tokio", "'tokyo'")),
                 (("--site", "tokyo"), ("address", "missing")),
                 (("--site", "tokyo", "--addresses", "127.0.0.1:1"), ("1 addresses", "3 nodes")),
-                (("--site", "tokyo", "--addresses", "h1:1,h2:1,h3:1"), ("h1:1", "--insecure"))):
+                (("--site", "tokyo", "--keys", "none", "--addresses", "h1:1,h2:1,h3:1"),
+                 ("none/ca.crt", "longhaul keys init none"))):
             with self.subTest(args=args):
                 self.bad("perf", "job.toml", *args, names=names)
 

@@ -25,14 +25,24 @@ def header(kind, head, body):
 
 
 MESSAGE, HELLO = 1, 4
-NONSENSE = [  # what a stranger says, and what the node says of it
+PLAIN_NONSENSE = [  # what a stranger says, and what a node with --insecure says of it
     (random.Random(1).randbytes(10_000), "frame of unknown type"),
     (b"GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n", "frame of unknown type"),
-    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100), "frame of unknown type"),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100), "it speaks TLS"),
     (header(HELLO, 0xFFFFFFFF, 0xFFFFFFFF), "4294967295"),
     (header(MESSAGE, 0, 1 << 20), "1048576"),
     (header(HELLO, 100, 0) + bytes(100), "checksum"),
     (header(HELLO, 4096, 0)[:20], "closed"),
+]
+NONSENSE = [  # the same of a node under TLS
+    (random.Random(1).randbytes(10_000), "does not speak TLS"),
+    (b"GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n", "does not speak TLS"),
+    (header(HELLO, 100, 0) + bytes(100), "does not speak TLS"),
+    # A client hello that ends early, a record and a hello that are longer than any.
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100), "closed the connection during"),
+    (b"\x16\x03\x01\xff\xff\x01\xff\xff\xff\x03\x03" + bytes(5000), "the TLS handshake failed"),
+    (b"\x16\x03\x01\x00\x06\x01\xff\xff\xff\x03\x03", "the TLS handshake failed"),
+    (b"\x16\x03\x01\x00\x04\x0e\x00\x00\x00", "the TLS handshake failed"),
 ]
 
 
@@ -57,26 +67,47 @@ class Strangers(Case):
         with open(f"/proc/{process.pid}/status") as lines:
             return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
+    def site(self, name, addresses, *more):
+        return self.start("site", "job.toml", "--site", name, "--addresses", addresses, "--out",
+                          name, *more)
+
+    def until_it_listens(self, port):
+        until = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.05)
+
+    def test_in_plain_text_each_gets_a_line_too(self):
+        addresses = free_addresses(3)
+        port = int(addresses.split(",")[0].rsplit(":", 1)[1])
+        site = self.site(SITES[0], addresses, "--insecure")
+        self.until_it_listens(port)
+        for data, said in PLAIN_NONSENSE:
+            self.say(port, data)
+            self.until(site, said)
+
+    def test_a_site_that_speaks_in_plain_text_is_told_to_use_tls(self):
+        addresses = free_addresses(3)
+        secure = self.site(SITES[1], addresses)
+        self.until_it_listens(int(addresses.split(",")[1].rsplit(":", 1)[1]))
+        code, text = self.end(self.site(SITES[0], addresses, "--insecure"))
+        self.assertEqual(code, 3, text)
+        self.assertIn("rank 1 (lima)", text)
+        self.assertIn("takes connections under TLS alone", text)
+        self.until(secure, "does not speak TLS")
+
     def test_they_are_turned_away_in_a_line_each_and_the_job_is_done(self):
         sets = ["--set", "stop.max_rounds=600", "--set", "sync.kind=bsp", "--set",
                 "overlay.kind=direct"]
         expected = self.simulated_hash(*sets, "--out", "runs/simulated")
         addresses = free_addresses(3)
         port = int(addresses.split(",")[0].rsplit(":", 1)[1])
-
-        def site(name):
-            return self.start("site", "job.toml", "--site", name, "--addresses", addresses, "--out",
-                              name, *sets)
-
         started = time.monotonic()
-        sites = [site(name) for name in SITES[:2]]
-        until = time.monotonic() + 60
-        while True:  # it listens
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            self.assertLess(time.monotonic(), until)
-            time.sleep(0.05)
+        sites = [self.site(name, addresses, *sets) for name in SITES[:2]]
+        self.until_it_listens(port)
         before = self.resident_kb(sites[0])
         for data, said in NONSENSE:
             self.say(port, data)
@@ -92,7 +123,7 @@ class Strangers(Case):
         self.until(sites[0], "no hello came within 5 s")
         self.until(sites[0], "others have not said hello yet")
         # The last site comes, and while they train strangers go on calling.
-        sites.append(site(SITES[2]))
+        sites.append(self.site(SITES[2], addresses, *sets))
         calls, largest = 0, 0
 
         def call():

@@ -32,6 +32,7 @@ struct DataConfig {
 
   std::string partition = "iid";
   double alpha = 0.5;
+  double degree = 1;
   std::uint32_t shards = 2;
   std::vector<double> sizes;
   std::uint32_t batch = 32;
@@ -133,9 +134,12 @@ struct DataConfig {
 
   template <class Self, class Visit>
   static void division(Self& self, Visit& visit) {
-    LONGHAUL_FIELD(
-        partition, .doc = "which site holds which sample: see docs/data.md",
-        .choices = {"iid", "dirichlet", "shards", "by_label", "sizes", "blocks", "local"});
+    LONGHAUL_FIELD(partition, .doc = "which site holds which sample: see docs/data.md",
+                   .choices = {"iid", "dirichlet", "shards", "by_label", "skewed", "skewed_80",
+                               "sizes", "blocks", "local"});
+    LONGHAUL_FIELD(degree,
+                   .doc = "skewed: share of each label that is at one site; the rest is everywhere",
+                   .min = 0, .max = 1);
     LONGHAUL_FIELD(alpha, .doc = "dirichlet: the smaller, the less alike the sites", .max = 1e6,
                    .positive = true);
     LONGHAUL_FIELD(shards, .doc = "shards: pieces of the samples sorted by label that a site gets",

@@ -64,7 +64,7 @@ const std::array kKinds = {
               load_synthetic},
 };
 
-constexpr std::array<std::string_view, 6> kCommonKeys = {"partition", "alpha", "shards",
+constexpr std::array<std::string_view, 7> kCommonKeys = {"partition", "alpha", "degree", "shards",
                                                          "sizes",     "batch", "kind"};
 
 std::vector<std::string_view> names() {

@@ -150,6 +150,39 @@ Result<Shards> by_label(const DataSet& data, std::size_t sites) {
   return shards;
 }
 
+Result<Shards> skewed(const DataSet& data, std::size_t sites, double degree) {
+  const std::uint64_t home = std::uint64_t(std::floor(100 * degree + 0.5));
+  std::vector<std::uint64_t> rank(data.label_kinds());  // inside its label
+  Shards shards(sites);
+  for (std::uint32_t i = 0; i < data.labels.size(); ++i) {
+    const auto label = std::size_t(data.labels[i]);
+    const std::uint64_t r = rank[label]++;
+    shards[r % 100 < home ? label % sites : r % sites].push_back(i);
+  }
+  for (std::size_t site = 0; site < sites; ++site)
+    if (shards[site].empty())
+      return invalid(
+          fmt::format("[data] partition = \"skewed\": site {} would hold nothing; use fewer "
+                      "sites or a smaller degree",
+                      site));
+  return shards;
+}
+
+Result<Shards> skewed_80(const DataSet& data, std::size_t sites) {
+  if (sites % 2 != 0)
+    return invalid(
+        fmt::format("[data] partition = \"skewed_80\" takes an even number of sites, found {}: use "
+                    "\"skewed\" with degree = 0.8",
+                    sites));
+  Shards shards(sites);
+  for (std::uint32_t i = 0; i < data.labels.size(); ++i) {
+    const std::size_t home = std::size_t(data.labels[i]) % sites;
+    shards[i % 10 < 8 ? home : home ^ 1].push_back(i);
+  }
+  give_everyone_one(shards);
+  return shards;
+}
+
 Result<Shards> by_sizes(const DataSet& data, std::size_t sites, const std::vector<double>& sizes,
                         std::uint64_t seed) {
   if (sizes.size() != sites)
@@ -175,14 +208,17 @@ Result<Shards> divide(const DataSet& data, std::size_t sites, const DataConfig& 
     return invalid(
         "[data] partition = \"local\" takes each site's own file: give every [[site]] data = "
         "\"PATH\"");
-  if (kind != "dirichlet" && kind != "by_label")
-    return invalid(fmt::format("[data] partition = \"{}\" is unknown", kind));
+  const bool by_labels =
+      kind == "dirichlet" || kind == "by_label" || kind == "skewed" || kind == "skewed_80";
+  if (!by_labels) return invalid(fmt::format("[data] partition = \"{}\" is unknown", kind));
   if (data.label_kinds() == 0)
     return invalid(
         fmt::format("[data] partition = \"{}\" divides by label, and these data have "
                     "numbers to fit: use \"iid\", \"shards\", \"sizes\" or \"blocks\"",
                     kind));
   if (kind == "by_label") return by_label(data, sites);
+  if (kind == "skewed") return skewed(data, sites, config.degree);
+  if (kind == "skewed_80") return skewed_80(data, sites);
   return by_dirichlet(data, sites, config.alpha, seed);
 }
 

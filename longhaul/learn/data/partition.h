@@ -10,6 +10,13 @@
 //              is dealt `shards` of them (McMahan et al., "Communication-efficient learning of deep
 //              networks from decentralized data", 2017, section 3)
 //   by_label   label l is held by site l mod sites
+//   skewed     a share `degree` of the samples of label l is held by site l mod sites, the others
+//              are dealt to all in turn, in the order of the file: sample number r of its label
+//              goes to its home if r mod 100 < 100 degree, else to site r mod sites
+//   skewed_80  item i of the file: to site l mod sites if i mod 10 < 8, else to that one's partner,
+//              of whose number the lowest bit is another; an even number of sites (rule of the code
+//              of Hsieh et al., "The non-IID data quagmire of decentralized machine learning", ICML
+//              2020)
 //   sizes      shuffled and dealt in proportion to `sizes`, which may be shares or counts; rounded
 //              by largest remainder
 //   blocks     not shuffled: cut in the order of the file in equal parts (sizes differ by at most

@@ -128,6 +128,43 @@ TEST(Partition, DirichletLeavesNoSiteEmpty) {
   }
 }
 
+// 5,000 of each of ten labels, as CIFAR-10 has.
+TEST(Partition, SkewedIsTheDegreeAtHomeAndTheRestEverywhere) {
+  const DataSet data = labelled(50000, 10);
+  DataConfig config = partition_config("skewed");
+  EXPECT_THAT(sizes_of(*partition(data, 2, config, 1)), ElementsAre(25000, 25000));
+  EXPECT_THAT(sizes_of(*partition(data, 3, config, 1)), ElementsAre(20000, 15000, 15000));
+  for (const auto& row : label_counts(data, *partition(data, 5, config, 1)))
+    EXPECT_EQ(std::ranges::count(row, 5000u), 2);
+  config.degree = 0.8;
+  const Shards shards = *partition(data, 5, config, 1);
+  EXPECT_TRUE(exactly_once(shards, 50000));
+  const auto counts = label_counts(data, shards);
+  for (std::size_t site = 0; site < 5; ++site)
+    for (std::size_t label = 0; label < 10; ++label)
+      EXPECT_EQ(counts[site][label], label % 5 == site ? 4200u : 200u);
+  config.degree = 0;
+  for (const auto& row : label_counts(data, *partition(data, 5, config, 1)))
+    EXPECT_EQ(std::ranges::count(row, 1000u), 10);
+  config.degree = 1;
+  EXPECT_THAT(shards_error(partition(data, 11, config, 1)), HasSubstr("site 10 would hold"));
+}
+
+TEST(Partition, Skewed80GivesAFifthToThePartnerAndRefusesAnOddNumber) {
+  // Labels do not go by the number of the item here.
+  DataSet data = labelled(1000, 10);
+  for (std::size_t i = 0; i < 1000; ++i) data.labels[i] = std::int64_t(i / 10 % 10);
+  const auto config = partition_config("skewed_80");
+  const Shards shards = *partition(data, 4, config, 1);
+  EXPECT_TRUE(exactly_once(shards, 1000));
+  const auto counts = label_counts(data, shards);
+  EXPECT_EQ(counts[0][4], 80u);
+  EXPECT_EQ(counts[1][4], 20u);
+  EXPECT_EQ(counts[3][7], 80u);
+  EXPECT_EQ(counts[2][7], 20u);
+  EXPECT_THAT(shards_error(partition(data, 5, config, 1)), HasSubstr("degree = 0.8"));
+}
+
 TEST(Partition, ShardsHoldFewLabels) {
   const DataSet data = labelled(1000, 10);
   DataConfig config = partition_config("shards");

@@ -12,7 +12,7 @@ struct ModelConfig {
   std::vector<double> hidden = {128};
   bool bias = true;
   std::string start = "torch";
-  std::string norm = "group";
+  std::string norm = "default";
   std::string path = "";
   double mbytes = 44.7;
   std::vector<std::string> shapes = {};
@@ -29,8 +29,11 @@ struct ModelConfig {
                        "mlp: initial parameters; torch: as torch.nn.Linear; he: weights "
                        "N(0, 2 / inputs) and biases 0 (He et al., 2015)",
                    .choices = {"torch", "he"});
-    LONGHAUL_FIELD(norm, .doc = "resnet20: GroupNorm, or BatchNorm with synchronised statistics",
-                   .choices = {"group", "batch"});
+    LONGHAUL_FIELD(norm,
+                   .doc =
+                       "resnet20, lenet: GroupNorm, or BatchNorm with synchronised statistics, "
+                       "behind each convolution; default: group for resnet20, none for lenet",
+                   .choices = {"default", "none", "group", "batch"});
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);
     LONGHAUL_FIELD(mbytes, .doc = "phantom: size of the parameters, 4 bytes each", .max = 1e6,
                    .unit = "MB", .positive = true);

@@ -40,6 +40,9 @@ std::string error_of(const Settings& settings) {
 TEST(Models, HaveTheParametersThatThePapersCount) {
   EXPECT_EQ(parameters({.kind = "lenet"}, kMnist), 61'706u);
   EXPECT_EQ(parameters({.kind = "lenet"}, kCifar), 62'006u);
+  EXPECT_EQ(parameters({.kind = "lenet", .norm = "group"}, kMnist), 61'706u + 2 * 22);
+  EXPECT_EQ(parameters({.kind = "lenet", .norm = "batch"}, kMnist), 61'706u + 2 * 22);
+  EXPECT_EQ(layout_of(spec({.kind = "lenet", .norm = "batch"}, kMnist))->size(), 61'706u + 4 * 22);
   // He et al. say 0.27 million.
   EXPECT_EQ(parameters({.kind = "resnet20", .norm = "batch"}, kCifar), 269'722u);
   EXPECT_EQ(parameters({.kind = "resnet20", .norm = "group"}, kCifar), 269'722u);
@@ -132,6 +135,7 @@ TEST(Models, RefuseDataThatDoNotFitWithTheRemedy) {
   refuses("lenet", kRows, "mlp");
   refuses("lenet", {{1, 30, 30}, 10, Task::classification}, "resnet20");
   refuses("resnet20", kRows, "mlp");
+  EXPECT_FALSE(model_spec({.kind = "resnet20", .norm = "none"}, kCifar));
   refuses("resnet20", {{1, 4, 4}, 10, Task::classification}, "mlp");
   EXPECT_TRUE(model_spec({.kind = "mlp"}, kNumbers));
 }

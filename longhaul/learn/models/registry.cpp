@@ -13,7 +13,7 @@ const std::array kModels = {
     ModelEntry{"linear", "least squares", {"bias"}, linear_spec},
     ModelEntry{"logistic", "multinomial or binary logistic regression", {"bias"}, logistic_spec},
     ModelEntry{"mlp", "fully connected layers with ReLU", {"hidden", "start"}, mlp_spec},
-    ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {}, lenet_spec},
+    ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {"norm"}, lenet_spec},
     ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm"}, resnet20_spec},
     ModelEntry{"gpt",
                "a transformer that predicts bytes",

@@ -42,6 +42,8 @@ Result<ModelSpec> resnet20_spec(const ModelConfig& config, const DataShape& data
   if (height < 8 || width < 8)
     return invalid("[model] kind = \"resnet20\" takes images of at least 8x8, and these have " +
                    std::to_string(height) + "x" + std::to_string(width) + ": use \"mlp\"");
+  if (config.norm == "none")
+    return invalid("[model] norm = \"none\": resnet20 has \"group\" or \"batch\"");
   const Norm norm = config.norm == "batch" ? Norm::batch : Norm::group;
   SpecBuilder b("resnet20");
   b.conv("conv1", conv3x3(channels, 16, 1));

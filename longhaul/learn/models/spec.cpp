@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "longhaul/base/check.h"
 #include "longhaul/base/rng.h"
@@ -9,7 +10,7 @@
 namespace longhaul::learn {
 namespace {
 
-constexpr std::int64_t kGroups = 8;  // groups of a GroupNorm; the widths of resnet20 divide by it
+constexpr std::int64_t kGroups = 8;  // of a GroupNorm, or as many as divide both 8 and the width
 
 std::string pair(std::int64_t value) {
   return "[" + std::to_string(value) + ", " + std::to_string(value) + "]";
@@ -112,9 +113,9 @@ void SpecBuilder::norm(const std::string& name, std::int64_t channels, Norm kind
   tensor(name + ".bias", {channels}, TensorSpec::Init::zeros);
   const std::string head = variable + " = torch.";
   if (kind == Norm::group) {
-    LH_CHECK(channels % kGroups == 0);
-    return line(head + "group_norm(" + variable + ", " + std::to_string(kGroups) + ", " + self +
-                ".weight, " + self + ".bias, 1e-05)");
+    const std::string groups = std::to_string(std::gcd(channels, kGroups));
+    return line(head + "group_norm(" + variable + ", " + groups + ", " + self + ".weight, " + self +
+                ".bias, 1e-05)");
   }
   const auto buffer = LayerRange::Role::buffer;
   tensor(name + ".running_mean", {channels}, TensorSpec::Init::zeros, 0, buffer);

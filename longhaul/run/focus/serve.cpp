@@ -43,14 +43,13 @@ Status follow_job(const std::string& folder, const Job& job) {
 
 class ServingSite {
  public:
-  static Result<std::unique_ptr<ServingSite>> make(const Job&, const ServeOptions&,
-                                                   std::vector<net::Address>);
+  static Result<std::unique_ptr<ServingSite>> make(const Job&, const ServeOptions&, NodeSockets);
   Result<ServeSummary> run();
   ~ServingSite();
 
  private:
   ServingSite(const Job& job, const ServeOptions& options) : job_(job), options_(options) {}
-  Status build(std::vector<net::Address>);
+  Status build(NodeSockets);
   Status open_log();
   Status announce();
   net::EventLoop::Observer observer();
@@ -77,9 +76,9 @@ class ServingSite {
 };
 
 Result<std::unique_ptr<ServingSite>> ServingSite::make(const Job& job, const ServeOptions& options,
-                                                       std::vector<net::Address> addresses) {
+                                                       NodeSockets sockets) {
   std::unique_ptr<ServingSite> site(new ServingSite(job, options));
-  LH_TRY(site->build(std::move(addresses)));
+  LH_TRY(site->build(std::move(sockets)));
   return site;
 }
 
@@ -105,7 +104,7 @@ Status ServingSite::open_log() {
   return Ok{};
 }
 
-Status ServingSite::build(std::vector<net::Address> addresses) {
+Status ServingSite::build(NodeSockets sockets) {
   Members members = job_.members();
   members[options_.rank].incarnation = options_.rejoin ? 1 : 0;
   members_ = std::make_shared<const Members>(std::move(members));
@@ -123,8 +122,7 @@ Status ServingSite::build(std::vector<net::Address> addresses) {
   LH_TRY(open_log());
   const Place place = place_of(job_, options_.rank, members_, learner_->layout(), false);
   const auto times = std::shared_ptr<const sim::ComputeTime>(infer_times(job_));
-  net::EventLoopConfig loop{
-      peers_config(job_, std::move(addresses), options_.listening, job_hash(job_))};
+  net::EventLoopConfig loop{peers_config(job_, std::move(sockets), job_hash(job_))};
   loop.step_time = [times, rank = options_.rank](std::uint64_t step, Time at, const Work& work) {
     return times->duration(rank, step, at, work);
   };
@@ -208,9 +206,10 @@ nlohmann::ordered_json to_json(const ServeSummary& s) {
 }
 
 Result<ServeSummary> serve_site(const Job& job, const ServeOptions& options) {
-  auto addresses = parse_addresses(job, options.addresses, options.insecure);
-  if (!addresses) return addresses.error();
-  auto site = ServingSite::make(job, options, *std::move(addresses));
+  auto sockets =
+      node_sockets(job, options.rank, options.addresses, options.listening, options.security);
+  if (!sockets) return sockets.error();
+  auto site = ServingSite::make(job, options, *std::move(sockets));
   if (!site) return site.error();
   return (*site)->run();
 }

@@ -6,6 +6,7 @@
 
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/run_folder.h"
+#include "longhaul/run/security.h"
 
 namespace longhaul::run {
 
@@ -16,8 +17,8 @@ struct ServeOptions {
   std::string folder = {};                  // of this node; an index that is there is continued
   bool force = false;                       // an index that is there is removed
   bool rejoin = false;                      // into a run that goes on without this node
-  bool insecure = false;                    // see SiteOptions
-  std::uint16_t port = 0;                   // of the interface; 0: any free one
+  Security security = {};
+  std::uint16_t port = 0;                             // of the interface; 0: any free one
   std::function<void(const std::string&)> note = {};  // for the user, one line
 };
 

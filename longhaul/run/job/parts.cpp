@@ -134,6 +134,7 @@ Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& pl
   parts.batch = std::uint32_t(number_of(job.data, {}, "batch", 32));
   parts.plain_sgd = is_plain_sgd(job);
   parts.codes_down = job.server_table.down_codec == "same";
+  parts.standby_every = job.server_table.standby_every;
   parts.rate = rate_of(job);
   parts.network = job.believed;
   return job.sync.entry->make(job.sync.settings, std::move(parts), place);

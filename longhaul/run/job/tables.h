@@ -90,11 +90,18 @@ struct RolesTable {
 // Of the server that some strategies talk to by themselves; with the others it has no keys.
 struct ServerTable {
   std::string down_codec = "fp32";
+  std::uint32_t standby_every = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(down_codec,
                    .doc = "how the server writes its model: fp32, or same: in the job's codec",
                    .choices = {"fp32", "same"});
+    LONGHAUL_FIELD(
+        standby_every,
+        .doc =
+            "commits between two copies of the server's state to the worker that goes on "
+            "in its place when it is lost; 0: none, and the run ends with its server",
+        .max = 1e9, .unit = "commits");
   }
 };
 
@@ -125,6 +132,7 @@ struct NetTable {  // sockets only
   double meet_s = 60;
   double silence_s = 10;
   bool pace = false;
+  std::string keys = "keys";
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(
@@ -150,6 +158,11 @@ struct NetTable {  // sockets only
         pace, .doc =
                   "steps take what the simulator has them take ([[site]] step_ms, jitter, drift, "
                   "step_trace): early ones wait, late ones are counted");
+    LONGHAUL_FIELD(keys,
+                   .doc =
+                       "folder with ca.crt and SITE.pem (longhaul keys), by which sites prove "
+                       "who they are; launch makes keys of its own",
+                   .max = 4096, .local = true);
   }
 };
 

@@ -20,6 +20,8 @@ class EndRule {
   // The store has one version more.
   void committed(const ParameterStore&, Turn&);
   void scored(Round, const Evaluation&);
+  // Another node has taken over: nobody hears the scores of what was reported before.
+  void forget_reports() { open_.clear(); }
   bool over() const { return reason_ != StopRule::Reason::none; }
   StopRule::Reason reason() const { return reason_; }
   // Whole rounds that so many commits are.

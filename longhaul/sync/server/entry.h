@@ -23,7 +23,7 @@ Result<std::unique_ptr<Strategy>> make_strategy(const Settings& settings, SyncPa
   std::unique_ptr<ParameterServerWorker> worker;
   std::unique_ptr<ParameterServer> server;
   if (place.me().is(Role::worker)) worker = std::make_unique<typename Part::Worker>(config, setup);
-  if (place.self == setup.server) server = std::make_unique<typename Part::Server>(config, setup);
+  if (strategy->may_serve()) server = std::make_unique<typename Part::Server>(config, setup);
   strategy->put(std::move(worker), std::move(server));
   return std::unique_ptr<Strategy>(std::move(strategy));
 }

@@ -12,7 +12,8 @@ Status ParameterServer::admit(Rank from, const ServerHeader& header, bool carrie
   if (!setup_.place.member(from).is(Role::worker)) return malformed("an envelope of no worker");
   if (carries != (header.kind != Kind::pull))
     return malformed("a header with a vector that has none, or without the one it has");
-  LH_TRY(check_extension(from, header));
+  LH_TRY(header.kind == Kind::ended ? ParameterServer::check_extension(from, header)
+                                    : check_extension(from, header));
   const auto given = given_.find(from);
   switch (header.kind) {
     case Kind::start:
@@ -26,6 +27,10 @@ Status ParameterServer::admit(Rank from, const ServerHeader& header, bool carrie
                          " of the model, which it was not given");
       if (waiting_.contains(from)) return malformed("an update of one that waits for the model");
       return Ok{};
+    case Kind::ended:
+      if (!took_over_ || !pending_pulls_.contains(from))
+        return malformed("the end of a run that goes on");
+      return Ok{};
     case Kind::model:
     case Kind::last:
     case Kind::notice:
@@ -36,20 +41,72 @@ Status ParameterServer::admit(Rank from, const ServerHeader& header, bool carrie
 
 void ParameterServer::take(const Envelope& envelope, Turn& turn) {
   if (ended_) return;  // what was on its way
-  if (envelope.header.kind == ServerHeader::Kind::start) {
+  using Kind = ServerHeader::Kind;
+  if (envelope.header.kind == Kind::start) {
     if (!store_.filled()) store_.fill(*envelope.values);
-  } else if (envelope.header.kind == ServerHeader::Kind::pull) {
-    waiting_.insert(envelope.peer);
-    pending_pulls_.erase(envelope.peer);
-    on_pull(envelope.peer, envelope.header);
-  } else {
+  } else if (envelope.header.kind == Kind::push) {
     push(envelope, turn);
+  } else {
+    if (envelope.header.kind == Kind::pull) {
+      waiting_.insert(envelope.peer);
+      on_pull(envelope.peer, envelope.header);
+    }
+    if (pending_pulls_.erase(envelope.peer) > 0 && took_over_) heard_again(envelope, turn);
   }
   settle(turn);
 }
 
+// Of a worker, after a takeover. Whoever has the model that the run ended with decides: it ends for
+// all with that one.
+void ParameterServer::heard_again(const Envelope& envelope, Turn& turn) {
+  newest_had_ = std::max(newest_had_, envelope.header.version);
+  if (envelope.header.kind == ServerHeader::Kind::ended) {
+    have_last_.insert(envelope.peer);
+    store_.restore(*envelope.values, envelope.header.version);
+  }
+  if (!pending_pulls_.empty()) return;
+  const std::uint64_t here = store_.version();
+  turn.record("updates_lost", rounds(), newest_had_ > here ? double(newest_had_ - here) : 0);
+  if (have_last_.empty()) on_loss(turn);
+}
+
 void ParameterServer::settle(Turn& turn) {
-  if (!ended_) end_.over() ? end(turn) : release(turn);
+  if (ended_) return;
+  const bool all_heard = !took_over_ || pending_pulls_.empty();
+  if (all_heard && (end_.over() || !have_last_.empty())) return end(turn);
+  if (!end_.over()) release(turn);
+}
+
+Bytes ParameterServer::rest() {
+  ParameterStore model = std::exchange(store_, {});
+  Archive ar;
+  state(ar);
+  store_ = std::move(model);
+  return std::make_shared<const Buffer>(ar.take());
+}
+
+Status ParameterServer::take_over(const Snapshot& model, std::uint64_t version, const Bytes& rest,
+                                  Turn& turn) {
+  if (model) {
+    Archive ar(*rest);
+    state(ar);
+    LH_TRY(ar.finish());
+    store_.restore(*model, version);
+  }
+  end_.forget_reports();
+  ended_ = failed_ = false;
+  took_over_ = true;
+  newest_had_ = 0;
+  have_last_.clear();
+  given_.clear();
+  waiting_.clear();
+  out_.clear();
+  const std::vector<Rank> live = live_with(Role::worker, turn.place(), turn.view());
+  pending_pulls_ = {live.begin(), live.end()};
+  for (Rank rank : setup_.workers)
+    if (!turn.view().has(rank)) drop(rank);
+  if (model) on_takeover(turn);
+  return Ok{};
 }
 
 void ParameterServer::push(const Envelope& envelope, Turn& turn) {
@@ -85,7 +142,7 @@ void ParameterServer::release(Turn& turn) {
     }
     it = waiting_.erase(it);
     // All begin with the same model, which each has.
-    const bool has_it = !given_.contains(rank);
+    const bool has_it = !given_.contains(rank) && !took_over_;
     given_[rank] = store_.version();
     on_model_sent(rank, turn);
     ServerHeader header;
@@ -116,7 +173,7 @@ void ParameterServer::end(Turn& turn) {
   header.version = store_.version();
   for (Rank rank : live_with(Role::worker, turn.place(), turn.view())) {
     drop(rank);
-    out_.push_back({rank, header, store_.snapshot()});
+    if (!have_last_.contains(rank)) out_.push_back({rank, header, store_.snapshot()});
   }
 }
 
@@ -178,6 +235,7 @@ std::string ParameterServer::waiting_for() const {
 void ParameterServer::state(Archive& ar) {
   ar.expect(std::string(setup_.name) + " server");
   ar(store_, end_, ended_, failed_, pending_pulls_, given_, waiting_, newest_, out_);
+  ar(took_over_, newest_had_, have_last_);
 }
 
 }  // namespace longhaul::sync::server

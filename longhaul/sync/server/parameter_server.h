@@ -28,6 +28,16 @@ class ParameterServer : public Machine {
   Status admit(Rank from, const ServerHeader&, bool carries) const;
   void take(const Envelope&, Turn&);
   std::optional<Envelope> outgoing();  // to be sent
+  // Follows a server that is lost, with what it had at its last copy: all workers that live are to
+  // ask anew, and begin together. Null: it had no model yet. An Error: the state is none of this
+  // job.
+  Status take_over(const Snapshot& model, std::uint64_t version, const Bytes& rest, Turn&);
+  // For such a copy: the model as it stands, with its version, and everything else. Nothing to copy
+  // before all have begun, and after the end.
+  bool has_copy() const { return store_.filled() && pending_pulls_.empty() && !ended_; }
+  Snapshot model() const { return store_.snapshot(); }
+  std::uint64_t version() const { return store_.version(); }
+  Bytes rest();
   bool ended() const { return ended_ && !failed_; }
   bool failed() const { return failed_; }
   Round rounds() const { return end_.rounds(store_.version()); }
@@ -54,8 +64,11 @@ class ParameterServer : public Machine {
   virtual Status check_extension(Rank, const ServerHeader&) const;
   // A worker asks for the model.
   virtual void on_pull(Rank, const ServerHeader&) {}
-  // Some were lost and dropped: what waited for them alone may go on.
+  // Some were lost and dropped, or all have asked anew after another server was lost: what waited
+  // for them alone may go on.
   virtual void on_loss(Turn&) {}
+  // It has taken over, with the state of the lost one: timers are to be set.
+  virtual void on_takeover(Turn&) {}
 
   // --- what it calls ----------------------------------------------------------------------------
   ParameterStore& store() { return store_; }
@@ -78,6 +91,7 @@ class ParameterServer : public Machine {
 
  private:
   void push(const Envelope&, Turn&);
+  void heard_again(const Envelope&, Turn&);
   void release(Turn&);
   void end(Turn&);
 
@@ -89,6 +103,11 @@ class ParameterServer : public Machine {
   std::map<Rank, std::uint64_t> given_;  // version of the newest model that each was given
   std::set<Rank> waiting_;               // for the model
   Rank newest_ = 0;                      // who pushed last
+  // After a takeover: workers have other models than the one they begin with; the newest version
+  // that any had; those that have the model which the run ended with.
+  bool took_over_ = false;
+  std::uint64_t newest_had_ = 0;
+  std::set<Rank> have_last_;
   std::deque<Envelope> out_;
 };
 

@@ -93,9 +93,35 @@ std::optional<Envelope> ParameterServerWorker::outgoing() {
 
 void ParameterServerWorker::on_computed(const Computed& done, Turn& turn) {
   if (phase_ != Phase::computing) return;  // it has failed
+  if (std::exchange(gives_up_, false) && !ending_) return given_up(done, turn);
   if (!ending_) return computed(done, turn);
   wait(turn);
   if (last_) end(turn);
+}
+
+void ParameterServerWorker::on_new_server(Rank server, Turn& turn) {
+  setup_.server = server;
+  if (failed()) return;
+  out_.clear();
+  if (last_ || ended()) {
+    ServerHeader header;
+    header.kind = ServerHeader::Kind::ended;
+    header.version = version_;
+    const auto x = turn.params();
+    out_.push_back(
+        {server, header,
+         last_ ? last_->values : std::make_shared<const std::vector<float>>(x.begin(), x.end())});
+    return;
+  }
+  ending_ = false;
+  oldest_ = 0;  // the new one may have lost some
+  const Rank lowest = live_with(Role::worker, turn.place(), turn.view()).front();
+  start_is_due_ = !begun_ && lowest == turn.self();
+  if (phase_ == Phase::waiting) {
+    ask(turn);
+  } else {
+    gives_up_ = begun_ && phase_ == Phase::computing;
+  }
 }
 
 Status ParameterServerWorker::check_extension(const ServerHeader& header) const {
@@ -106,9 +132,9 @@ Status ParameterServerWorker::check_extension(const ServerHeader& header) const 
 
 Status ParameterServerWorker::admit(const ServerHeader& header, bool carries) {
   if (ending_ || phase_ >= Phase::ended) return malformed("an envelope after the last one");
-  if (header.version < version_)
+  if (header.version < oldest_)
     return malformed("a model of version " + std::to_string(header.version) + " after version " +
-                     std::to_string(version_));
+                     std::to_string(oldest_));
   if (header.kind == ServerHeader::Kind::last) {
     if (!carries) return malformed("the last model without its values");
     ending_ = true;
@@ -124,7 +150,7 @@ Status ParameterServerWorker::admit(const ServerHeader& header, bool carries) {
 
 void ParameterServerWorker::take(const Envelope& envelope, Turn& turn) {
   if (envelope.header.kind == ServerHeader::Kind::notice) return on_notice(envelope.header, turn);
-  version_ = envelope.header.version;
+  version_ = oldest_ = envelope.header.version;
   if (envelope.header.kind == ServerHeader::Kind::last) {
     ending_ = true;
     last_ = envelope;
@@ -162,6 +188,7 @@ std::string ParameterServerWorker::waiting_for() const {
 void ParameterServerWorker::state(Archive& ar) {
   ar.expect(std::string(setup_.name) + " worker");
   ar(phase_, begun_, start_is_due_, ending_, version_, clock_, asked_, last_, out_);
+  ar(gives_up_, oldest_, setup_.server);
 }
 
 }  // namespace longhaul::sync::server

@@ -29,9 +29,14 @@ class ParameterServerWorker : public Machine {
   Status admit(const ServerHeader&, bool carries);
   void take(const Envelope&, Turn&);
   std::optional<Envelope> outgoing();  // to be sent
+  // The server is lost and another node serves: what was on its way to the old one is lost, and
+  // what is being computed is given up. It asks for the model, or tells the one that the run ended
+  // with.
+  void on_new_server(Rank, Turn&);
   // Of what it sends; a change also holds for the push that is under way.
   virtual Service service() const { return {}; }
   bool wants_stop() const { return ending_ && phase_ == Phase::computing; }
+  bool begun() const { return begun_; }  // has had a model
   bool ended() const { return phase_ == Phase::ended; }
   bool failed() const { return phase_ == Phase::failed; }
   std::uint64_t version() const { return version_; }  // of the newest model that it read
@@ -45,6 +50,8 @@ class ParameterServerWorker : public Machine {
   virtual void computed(const Computed&, Turn&) = 0;
   // The model came; null in the first answer, if params() is it already. Compute.
   virtual void read(const ServerHeader&, const Snapshot& model, Turn&);
+  // After on_new_server(): the steps under way are done; ask(), at last.
+  virtual void given_up(const Computed&, Turn& turn) { ask(turn); }
   // Has it something to compute before it asks for the first model? Then compute() and, at last,
   // ask(). params() is W_0.
   virtual bool prepares(Turn&) { return false; }
@@ -65,6 +72,7 @@ class ParameterServerWorker : public Machine {
   void push(std::span<const float> parameters, const Computed&, bool asks, Turn&);
   void ask(Turn&);                                // for the model; read() follows
   std::uint64_t clock() const { return clock_; }  // pushes so far
+  void set_clock(std::uint64_t clock) { clock_ = clock; }
   const Setup& setup() const { return setup_; }
 
  private:
@@ -74,12 +82,13 @@ class ParameterServerWorker : public Machine {
   void end(Turn&);
   void set_model(const Snapshot&, Turn&) const;
 
-  const Setup setup_;
+  Setup setup_;
   Phase phase_ = Phase::not_started;
+  bool gives_up_ = false;      // what is being computed: it was for a server that is lost
   bool begun_ = false;         // has had an answer
   bool start_is_due_ = false;  // it is to send the server the model to start from
   bool ending_ = false;        // the last envelope is coming
-  std::uint64_t version_ = 0;
+  std::uint64_t version_ = 0, oldest_ = 0;  // of its model; that the next one may have
   std::uint64_t clock_ = 0;
   Time asked_{0};
   std::optional<Envelope> last_;

@@ -19,6 +19,12 @@ class ParameterStore {
   void fill(std::span<const float> values) {  // version 0; a phantom's are empty
     values_ = std::make_shared<std::vector<float>>(values.begin(), values.end());
   }
+  // The same, with the version that the values have at another node.
+  void restore(std::span<const float> values, std::uint64_t version) {
+    fill(values);
+    version_ = version;
+  }
+  void clear() { values_.reset(); }
   std::uint64_t version() const { return version_; }
   std::span<const float> values() const { return *values_; }
   Snapshot snapshot() const { return values_; }

@@ -23,12 +23,13 @@ struct ServerHeader {
   static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
   static constexpr std::string_view kName = "header";
   enum class Kind : std::uint8_t {
-    start,  // to the server: the model that training starts from
-    pull,   // to the server, without a vector: asks for the model
-    push,   // to the server: what the worker computed; with `asks`, it asks for the model, too
-    model,  // to a worker: the model; without a vector, it is the one that training starts from
-    last,   // to a worker: the model that the run ends with
-    notice  // to a worker, without a vector: what only its strategy knows
+    start,   // to the server: the model that training starts from
+    pull,    // to the server, without a vector: asks for the model
+    push,    // to the server: what the worker computed; with `asks`, it asks for the model, too
+    model,   // to a worker: the model; without a vector, it is the one that training starts from
+    last,    // to a worker: the model that the run ends with
+    notice,  // to a worker, without a vector: what only its strategy knows
+    ended    // to a server that follows a lost one: the model that the run has ended with
   };
   Kind kind = Kind::pull;
   bool asks = false;          // push
@@ -36,10 +37,10 @@ struct ServerHeader {
   std::uint64_t samples = 0;  // push: that the update is of
   Extension extension;
 
-  bool is_for_server() const { return kind < Kind::model; }
+  bool is_for_server() const { return kind < Kind::model || kind == Kind::ended; }
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 5);
+    LONGHAUL_FIELD(kind, .max = 6);
     LONGHAUL_FIELD(asks);
     LONGHAUL_FIELD(version, .max = 0x1p50);
     LONGHAUL_FIELD(samples, .max = 0x1p40);

@@ -39,7 +39,8 @@ ServerStrategy::ServerStrategy(std::string_view name, SyncParts parts, const Pla
              .server = server_of(parts.server, place),
              .workers = {},
              .stop = parts.stop,
-             .rate = parts.rate} {
+             .rate = parts.rate},
+      server_rank_(setup_.server) {
   for (Rank rank = 0; rank < place.size(); ++rank)
     if (place.member(rank).is(Role::worker)) setup_.workers.push_back(rank);
   channel_ = std::make_unique<ServerChannel>(
@@ -53,6 +54,14 @@ ServerStrategy::ServerStrategy(std::string_view name, SyncParts parts, const Pla
       });
   setup_.channel = channel_.get();
   own(*channel_, {0, "channel"});
+  if (parts.standby_every == 0) return;
+  standby_ =
+      std::make_unique<Standby>(place, parts.make_transfer(), parts.standby_every, server_rank_);
+  own(*standby_, {3, "standby"});
+}
+
+bool ServerStrategy::may_serve() const {
+  return setup_.place.self == setup_.server || (standby_ && setup_.place.me().is(Role::worker));
 }
 
 void ServerStrategy::put(std::unique_ptr<ParameterServerWorker> worker,
@@ -69,7 +78,7 @@ Result<bool> ServerStrategy::admit(Rank from, const ServerHeader& header,
   const bool is_model =
       shape.kind == ContentKind::values && shape.range == Range{0, setup_.place.layout->size()};
   if (shape.kind != ContentKind::none && !is_model) return malformed("a vector that is no model");
-  if (header.is_for_server() ? !server_ : !worker_ || from != setup_.server)
+  if (header.is_for_server() ? !serves() : !worker_ || from != server_rank_)
     return malformed("a header that goes the wrong way");
   LH_TRY(header.is_for_server() ? server_->admit(from, header, is_model)
                                 : worker_->admit(header, is_model));
@@ -125,36 +134,77 @@ void ServerStrategy::on_progress(Turn& turn) {
     }
     follow_service(below);
   }
-  over_ |= (worker_ && worker_->failed()) || (server_ && server_->failed());
+  if (standby_ && serves() && !over_ && server_->has_copy()) {
+    Turn beside = within(*standby_, turn);
+    standby_->offer(
+        server_->version(), server_->model(), [&] { return server_->rest(); }, beside);
+  }
+  over_ |= (worker_ && worker_->failed()) || (serves() && server_->failed());
   if (over_) return;
   if (worker_ && worker_->wants_stop()) turn.stop_computing();
-  if ((worker_ && !worker_->ended()) || (server_ && !server_->ended())) return;
+  if ((worker_ && !worker_->ended()) || (serves() && !server_->ended())) return;
   over_ = true;
-  turn.finish();
+  if (!std::exchange(finished_, true)) turn.finish();
 }
 
-void ServerStrategy::on_view(const View&, Turn& turn) {
-  if (over_ || turn.view().has(setup_.server)) return;
-  if (worker_ && worker_->ended()) return;
+void ServerStrategy::on_view(const View& before, Turn& turn) {
+  if ((over_ && !finished_) || turn.view().has(server_rank_)) return;
+  if (!standby_) {
+    if (!worker_ || !worker_->ended()) fail_without_server("", turn);
+    return;
+  }
+  const auto next = follower_of(server_rank_, turn.place(), before);
+  if (next && turn.view().has(*next)) return follow(*next, turn);
+  if (!finished_) fail_without_server(", and so is the node that would have followed it", turn);
+}
+
+// All see the same views, so all follow the same node. One that has finished tells it how the run
+// ended.
+void ServerStrategy::follow(Rank server, Turn& turn) {
+  const Rank lost = std::exchange(server_rank_, server);
+  std::optional<Standby::Copy> copy = standby_->take();
+  standby_->follow(server);
+  if (worker_) worker_->on_new_server(server, turn);
+  over_ = false;
+  if (!serves()) return;
+  // Without a model only if nobody can have begun: this one has not.
+  const bool fresh = !copy && !worker_->begun();
+  if (!copy && !fresh && !finished_) {
+    server_rank_ = lost;
+    return fail_without_server(" before a copy of its state had come here", turn);
+  }
+  turn.record("takeover", server_->rounds(), double(lost));
+  Turn below = within(*server_, turn);
+  const Status taken = copy ? server_->take_over(copy->model, copy->version, copy->rest, below)
+                            : server_->take_over(nullptr, 0, nullptr, below);
+  if (taken) return;
+  over_ = true;
+  turn.fail(malformed(who(setup_.name, turn.place()) +
+                      "the state of the server that is lost: " + taken.error().what));
+}
+
+void ServerStrategy::fail_without_server(std::string_view why, Turn& turn) {
   over_ = true;
   turn.fail(who(setup_.name, turn.place()) + "the server is lost: site " +
-            turn.place().member(setup_.server).site + " (rank " + std::to_string(setup_.server) +
-            "), which held the model. Bring it back and resume from the last checkpoint");
+            turn.place().member(server_rank_).site + " (rank " + std::to_string(server_rank_) +
+            "), which held the model" + std::string(why) +
+            ". Bring it back and resume from the last checkpoint" +
+            (standby_ ? "" : "; with [server] standby_every another node goes on"));
 }
 
 Round ServerStrategy::rounds_done() const {
-  return server_ ? server_->rounds() : worker_->version() / setup_.commits_a_round();
+  return serves() ? server_->rounds() : worker_->version() / setup_.commits_a_round();
 }
 
 std::string ServerStrategy::waiting_for() const {
   if (over_) return "";
   const std::string text = worker_ ? worker_->waiting_for() : "";
-  return text.empty() && server_ ? server_->waiting_for() : text;
+  return text.empty() && serves() ? server_->waiting_for() : text;
 }
 
 void ServerStrategy::state(Archive& ar) {
   ar.expect(std::string(setup_.name));
-  ar(push_, service_.priority, over_);
+  ar(push_, service_.priority, over_, server_rank_, finished_);
 }
 
 }  // namespace longhaul::sync::server

@@ -4,12 +4,18 @@
 //   Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014,
 //   section 3; here with one server, which holds the whole model.
 //
+// With [server] standby_every the loss of the server does not end the run: the lowest worker that
+// is left takes its place with the newest copy of its state (standby.h). Updates since then are
+// lost, and so is what workers compute at that moment. Every worker's node has a server for that,
+// which does nothing before.
+//
 // Updates go to the server in the job's codec, with the worker's error feedback. Models go to the
 // workers in another codec, or in fp32. Buffers are exact, and so are the models that a run starts
 // from and ends with. A worker beside the server sends it the same envelopes, at no cost.
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/server/parameter_server.h"
 #include "longhaul/sync/server/parameter_server_worker.h"
+#include "longhaul/sync/server/standby.h"
 
 namespace longhaul::sync::server {
 
@@ -20,7 +26,9 @@ class ServerStrategy final : public Strategy {
   const Setup& setup() const { return setup_; }
   // Of the strategy, before setup() is given to worker and server.
   void commits_a_round(std::uint64_t commits) { setup_.commits = commits; }
-  // Once, before anything else: the worker if the node has a learner, the server if it is the one.
+  // May this node come to serve?
+  bool may_serve() const;
+  // Once, before anything else: the worker if the node has a learner, the server if it may serve.
   void put(std::unique_ptr<ParameterServerWorker>, std::unique_ptr<ParameterServer>);
 
   void on_computed(const Computed&, Turn&) override;
@@ -34,6 +42,9 @@ class ServerStrategy final : public Strategy {
   // Unread vectors of a peer, of a channel whose owner reads at once: what may be on its way.
   static constexpr std::uint32_t kModelsOnTheWay = 16;
 
+  bool serves() const { return server_ && setup_.place.self == server_rank_; }
+  void follow(Rank server, Turn&);
+  void fail_without_server(std::string_view why, Turn&);
   Result<bool> admit(Rank from, const ServerHeader&, const ContentShape&);
   void send(Envelope, Turn& below);
   void follow_service(Turn& below);
@@ -42,9 +53,12 @@ class ServerStrategy final : public Strategy {
   std::unique_ptr<ServerChannel> channel_;
   std::unique_ptr<ParameterServerWorker> worker_;
   std::unique_ptr<ParameterServer> server_;
-  VectorHandle push_ = 0;  // the newest of the worker's vectors
-  Service service_;        // that it was sent with
-  bool over_ = false;      // finished, or failed
+  std::unique_ptr<Standby> standby_;  // null without [server] standby_every
+  Rank server_rank_;                  // who serves
+  VectorHandle push_ = 0;             // the newest of the worker's vectors
+  Service service_;                   // that it was sent with
+  bool over_ = false;                 // finished, or failed
+  bool finished_ = false;             // said so
 };
 
 }  // namespace longhaul::sync::server

@@ -1,0 +1,210 @@
+// Peers with credentials, several in one loop: who connects, who is refused, and new keys.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "longhaul/net/peers.h"
+#include "longhaul/secure/testing/keys.h"
+
+namespace longhaul::net {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+struct SecureNode final : Peers::Events {
+  SecureNode(Loop& loop, Rank self, std::shared_ptr<secure::Credentials> credentials)
+      : place{.self = self,
+              .members = std::make_shared<const Members>(Members{{"lima"}, {"tokyo"}}),
+              .layout = Layout::flat(1)},
+        peers(loop, config(self, std::move(credentials)), place, *this) {
+    const auto listens = peers.listen();
+    LH_CHECK(listens);
+    port = *listens;
+  }
+  static PeersConfig config(Rank self, std::shared_ptr<secure::Credentials> credentials) {
+    PeersConfig config;
+    config.job_hash = 7;
+    config.process = 100 + self;
+    config.addresses.assign(2, {"127.0.0.1", 0});
+    config.connect_timeout = 20s;
+    config.credentials = std::move(credentials);
+    config.datagrams = true;
+    return config;
+  }
+  void on_message(Rank, const Message& message) override { kinds.push_back(message.kind); }
+  void on_writable(Rank, unsigned) override {}
+  void on_silent(Rank, bool, const std::string&) override {}
+  bool on_checkpoint(Rank, std::uint64_t) override { return true; }
+  void on_refused(const Error& why) override { refused = why.what; }
+  bool may_rejoin(Rank) override { return false; }
+  void on_rejoin_request(Rank) override {}
+  void on_note(const std::string& text) override { notes.push_back(text); }
+
+  Place place;
+  Peers peers;
+  std::uint16_t port = 0;
+  std::vector<std::uint16_t> kinds;
+  std::vector<std::string> notes;
+  std::string refused;
+};
+
+// Lima dials tokyo.
+struct LimaAndTokyo {
+  LimaAndTokyo(std::shared_ptr<secure::Credentials> of_lima,
+               std::shared_ptr<secure::Credentials> of_tokyo)
+      : lima(loop, 0, std::move(of_lima)), tokyo(loop, 1, std::move(of_tokyo)) {
+    for (SecureNode* one : {&lima, &tokyo})
+      one->peers.set_addresses({{"127.0.0.1", lima.port}, {"127.0.0.1", tokyo.port}});
+  }
+  bool meet() {
+    const Status met = lima.peers.connect_all([] { return false; });
+    if (met) lima.peers.open(), tokyo.peers.open();
+    return bool(met);
+  }
+  // Until both have said why not.
+  void fail_to_meet() {
+    (void)lima.peers.connect_all(
+        [&] { return (!lima.notes.empty() || !lima.refused.empty()) && !tokyo.notes.empty(); });
+  }
+  void send(std::uint16_t kind, Service service = {}) {
+    Message message;
+    message.kind = kind;
+    message.body = Payload(share(Buffer(100)));
+    lima.peers.send({1, message, service});
+  }
+  bool until(const std::function<bool()>& done) {
+    const Time end = loop.now() + 20s;
+    while (loop.now() < end && !done()) {
+      lima.peers.tick();
+      tokyo.peers.tick();
+      (void)loop.run_until(loop.now() + 5ms, done);
+    }
+    return done();
+  }
+  Loop loop;
+  SecureNode lima, tokyo;
+};
+
+class SecurePeers : public ::testing::Test {
+ protected:
+  const secure::KeyPair authority_ = secure::test_authority();
+  const std::vector<std::string> sites_ = {"lima", "tokyo"};
+
+  std::shared_ptr<secure::Credentials> good(const std::string& site) const {
+    return secure::test_credentials(authority_, site, sites_);
+  }
+  std::shared_ptr<secure::Credentials> with(const secure::KeyPair& keys,
+                                            const std::string& site) const {
+    auto made = secure::Credentials::make(keys, authority_.certificate, site, sites_);
+    LH_CHECK(made);
+    return *std::move(made);
+  }
+};
+
+TEST_F(SecurePeers, MessagesGoUnderTlsAndInSealedDatagrams) {
+  LimaAndTokyo nodes(good("lima"), good("tokyo"));
+  ASSERT_TRUE(nodes.meet());
+  nodes.send(3);
+  ASSERT_TRUE(nodes.until([&] { return nodes.tokyo.kinds.size() == 1; }));
+  const Service best_effort{.delivery = Service::Delivery::best_effort, .priority = 2};
+  // A connection that breaks brings new keys; best effort goes on under them.
+  for (std::uint16_t kind = 10; kind < 13; ++kind) {
+    nodes.lima.peers.break_connections();
+    ASSERT_TRUE(nodes.until([&] {
+      nodes.send(kind, best_effort);
+      return std::count(nodes.tokyo.kinds.begin(), nodes.tokyo.kinds.end(), kind) > 3;
+    }));
+  }
+}
+
+TEST_F(SecurePeers, WrongKeysAreNamedAtBothEnds) {
+  const auto other = secure::test_authority();
+  const std::int64_t now = std::time(nullptr);
+  const struct {
+    secure::KeyPair keys;
+    const char *at_tokyo, *at_lima;
+  } cases[] = {
+      {secure::test_keys(other, "lima"), "another authority", "another authority"},
+      {secure::test_keys(authority_, "lima", {now - 100, now - 10}), "has expired", "expired"},
+      {secure::test_keys(authority_, "lima", {now + 500, now + 600}), "not valid before",
+       "not valid yet"},
+      {secure::test_keys(authority_, "quito"), "no site of this job", "not of a site"},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.at_tokyo);
+    LimaAndTokyo nodes(with(one.keys, "lima"), good("tokyo"));
+    nodes.fail_to_meet();
+    EXPECT_THAT(nodes.tokyo.notes, Contains(AllOf(HasSubstr("refused a connection: 127.0.0.1"),
+                                                  HasSubstr(one.at_tokyo))));
+    ASSERT_TRUE(nodes.until([&] { return !nodes.lima.notes.empty(); }));
+    EXPECT_THAT(nodes.lima.notes, Contains(AllOf(HasSubstr("cannot connect to rank 1 (tokyo)"),
+                                                 HasSubstr(one.at_lima))));
+    EXPECT_TRUE(nodes.tokyo.kinds.empty());
+  }
+}
+
+// A member's certificate does not make it another member.
+TEST_F(SecurePeers, AHelloOfAnotherSiteThanTheCertificatesIsRefused) {
+  LimaAndTokyo nodes(with(secure::test_keys(authority_, "tokyo"), "tokyo"), good("tokyo"));
+  nodes.fail_to_meet();
+  EXPECT_THAT(nodes.lima.refused, HasSubstr("its certificate is not"));
+}
+
+TEST_F(SecurePeers, PlainAndTlsAreToldApartAtBothEnds) {
+  {
+    LimaAndTokyo nodes(nullptr, good("tokyo"));
+    nodes.fail_to_meet();
+    EXPECT_THAT(nodes.lima.refused, HasSubstr("takes connections under TLS alone"));
+    EXPECT_THAT(nodes.tokyo.notes, Contains(HasSubstr("does not speak TLS")));
+  }
+  LimaAndTokyo nodes(good("lima"), nullptr);
+  (void)nodes.lima.peers.connect_all([&] { return !nodes.tokyo.notes.empty(); });
+  EXPECT_THAT(nodes.tokyo.notes, Contains(HasSubstr("it speaks TLS")));
+}
+
+// More strangers than are taken at a time, who say nothing.
+TEST_F(SecurePeers, StrangersThatSayNothingAreBounded) {
+  LimaAndTokyo nodes(good("lima"), good("tokyo"));
+  std::vector<std::unique_ptr<Stream>> strangers;
+  for (std::size_t i = 0; i < Peers::kMaxHandshakes + 20; ++i)
+    connect(nodes.loop, {"127.0.0.1", nodes.tokyo.port}, 5s, [&](auto made) {
+      if (made) strangers.push_back(*std::move(made));
+    });
+  ASSERT_TRUE(nodes.until([&] { return !nodes.tokyo.notes.empty(); }));
+  EXPECT_THAT(nodes.tokyo.notes, Contains(HasSubstr("others have not said hello yet")));
+  strangers.clear();
+  ASSERT_TRUE(nodes.meet());
+}
+
+TEST_F(SecurePeers, NewKeysAreReadByTheNextConnectionAndNothingIsLost) {
+  std::string folder = ::testing::TempDir() + "peers-keys-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const secure::KeyFolder keys(folder + "/keys");
+  ASSERT_TRUE(keys.make_authority(secure::valid_today()));
+  const auto open = [&](const std::string& site) {
+    LH_CHECK(keys.issue(site, secure::valid_today()));
+    auto opened = secure::Credentials::open(keys, site, sites_);
+    LH_CHECK(opened);
+    return std::shared_ptr<secure::Credentials>(*std::move(opened));
+  };
+  LimaAndTokyo nodes(open("lima"), open("tokyo"));
+  ASSERT_TRUE(nodes.meet());
+  for (std::uint16_t round = 0; round < 5; ++round) {
+    for (const std::string& site : sites_) ASSERT_TRUE(keys.issue(site, secure::valid_today()));
+    nodes.lima.notes.clear();
+    nodes.tokyo.notes.clear();
+    nodes.lima.peers.break_connections();
+    nodes.send(round);
+    ASSERT_TRUE(nodes.until([&] { return nodes.tokyo.kinds.size() == round + 1u; }));
+    EXPECT_THAT(nodes.lima.notes, Contains(HasSubstr("has read new keys")));
+    EXPECT_THAT(nodes.tokyo.notes, Contains(HasSubstr("has read new keys")));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace longhaul::net

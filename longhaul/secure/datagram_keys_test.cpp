@@ -1,0 +1,98 @@
+#include "longhaul/secure/datagram_keys.h"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+namespace longhaul::secure {
+namespace {
+
+Buffer secret_of(int seed) {
+  Buffer secret(DatagramKeys::kSecret);
+  for (std::size_t i = 0; i < secret.size(); ++i) secret[i] = std::byte(seed * 31 + int(i) * 7);
+  return secret;
+}
+
+Buffer bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+struct DatagramPair {
+  DatagramKeys a{secret_of(1), true}, b{secret_of(1), false};
+  Buffer send(DatagramKeys& from, std::uint64_t number, std::string_view text = "hello") {
+    const Buffer bytes = bytes_of(text);
+    const std::span<const std::byte> parts[] = {
+        std::span(bytes).first(2), {}, std::span(bytes).subspan(2)};
+    const auto sealed = from.seal(number, parts);
+    return {sealed.begin(), sealed.end()};
+  }
+};
+
+TEST(DatagramKeys, OpenWhatTheOtherEndHasSealed) {
+  DatagramPair pair;
+  const Buffer sealed = pair.send(pair.a, 7);
+  EXPECT_EQ(sealed.size(), 5 + DatagramKeys::kOverhead);
+  const auto prefix = DatagramKeys::prefix_of(sealed);
+  ASSERT_TRUE(prefix);
+  EXPECT_EQ(prefix->number, 7u);
+  EXPECT_EQ(prefix->id, pair.a.id());
+  const auto opened = pair.b.open(sealed);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->number, 7u);
+  EXPECT_EQ(Buffer(opened->bytes.begin(), opened->bytes.end()), bytes_of("hello"));
+  const auto back = pair.b.seal(7, {});
+  EXPECT_TRUE(pair.a.open(back)) << "a key for each direction: numbers may be equal";
+}
+
+TEST(DatagramKeys, DoNotOpenTheirOwnOrThoseOfOtherConnections) {
+  DatagramPair pair;
+  EXPECT_FALSE(pair.a.open(pair.send(pair.a, 1))) << "sent back to its sender";
+  Buffer secret = secret_of(2);
+  std::copy_n(secret_of(1).begin(), 4, secret.begin());  // the same id
+  DatagramKeys other(secret, false);
+  EXPECT_FALSE(other.open(pair.send(pair.a, 2)));
+}
+
+TEST(DatagramKeys, AnyFlippedBitIsFound) {
+  DatagramPair pair;
+  const Buffer sealed = pair.send(pair.a, 7);
+  for (std::size_t bit = 0; bit < 8 * sealed.size(); ++bit) {
+    Buffer changed = sealed;
+    changed[bit / 8] ^= std::byte(1 << bit % 8);
+    EXPECT_FALSE(pair.b.open(changed)) << bit;
+  }
+  for (std::size_t size = 0; size < sealed.size(); ++size)
+    EXPECT_FALSE(pair.b.open(std::span(sealed).first(size))) << size;
+  EXPECT_TRUE(pair.b.open(sealed)) << "what was forged has moved nothing";
+}
+
+TEST(DatagramKeys, ANumberIsTakenOnce) {
+  DatagramPair pair;
+  std::vector<Buffer> sealed;
+  for (std::uint64_t number = 1; number <= 10; ++number)
+    sealed.push_back(pair.send(pair.a, number));
+  for (const std::size_t i : {3u, 1u, 9u, 0u, 4u}) EXPECT_TRUE(pair.b.open(sealed[i])) << i;
+  for (const std::size_t i : {3u, 1u, 9u, 0u, 4u}) EXPECT_FALSE(pair.b.open(sealed[i])) << i;
+  for (const std::size_t i : {2u, 5u, 6u, 7u, 8u}) EXPECT_TRUE(pair.b.open(sealed[i])) << i;
+}
+
+TEST(DatagramKeys, WhatIsOlderThanTheWindowIsDropped) {
+  constexpr std::uint64_t kFar = 100000;
+  DatagramPair pair;
+  const auto take = [&](std::uint64_t number) {
+    return pair.b.open(pair.send(pair.a, number)).has_value();
+  };
+  EXPECT_FALSE(take(0)) << "numbers count from 1";
+  EXPECT_TRUE(take(5));
+  EXPECT_TRUE(take(kFar));
+  EXPECT_FALSE(take(kFar - DatagramKeys::kWindow));
+  EXPECT_TRUE(take(kFar - DatagramKeys::kWindow + 1));
+  EXPECT_TRUE(take(kFar + DatagramKeys::kWindow - 1));
+  EXPECT_FALSE(take(kFar - 1)) << "the window has moved on";
+  EXPECT_FALSE(take(kFar)) << "replayed at the window's far end";
+  EXPECT_TRUE(take(kFar + 1));
+}
+
+}  // namespace
+}  // namespace longhaul::secure

@@ -1,0 +1,144 @@
+#include "longhaul/secure/key_folder.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "longhaul/secure/testing/keys.h"
+
+namespace longhaul::secure {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class KeyFolders : public testing::Test {
+ protected:
+  KeyFolders() {
+    std::string name = testing::TempDir() + "keys-XXXXXX";
+    LH_CHECK(mkdtemp(name.data()) != nullptr);
+    root_ = name;
+  }
+  ~KeyFolders() override { std::filesystem::remove_all(root_); }
+
+  KeyFolder folder(const std::string& name = "keys") const { return KeyFolder(root_ + "/" + name); }
+  KeyFolder made(const std::string& name = "keys") const {
+    KeyFolder keys = folder(name);
+    LH_CHECK(keys.make_authority(valid_today()) && keys.issue("tokyo", valid_today()));
+    return keys;
+  }
+  static unsigned mode(const std::string& file) {
+    struct stat at {};
+    return stat(file.c_str(), &at) == 0 ? unsigned(at.st_mode) & 0777u : 0;
+  }
+  static void put(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
+  static std::string why(const KeyFolder& keys, const std::string& site = "tokyo") {
+    const auto read = keys.read_site(site);
+    return read ? std::string() : read.error().what;
+  }
+  std::string root_;
+};
+
+TEST_F(KeyFolders, PrivateKeysAreTheirOwnersAlone) {
+  const KeyFolder keys = made();
+  EXPECT_EQ(mode(keys.path()), 0700u);
+  EXPECT_EQ(mode(keys.authority_key_file()), 0600u);
+  EXPECT_EQ(mode(keys.site_file("tokyo")), 0600u);
+  EXPECT_EQ(mode(keys.authority_file()), 0644u);
+  EXPECT_EQ(why(keys), "");
+  for (const mode_t bad : {0640u, 0604u, 0660u, 0601u}) {
+    ASSERT_EQ(chmod(keys.site_file("tokyo").c_str(), bad), 0);
+    EXPECT_THAT(why(keys), AllOf(HasSubstr("tokyo.pem"), HasSubstr("chmod 600"))) << bad;
+  }
+  ASSERT_EQ(chmod(keys.authority_key_file().c_str(), 0644), 0);
+  const Status issued = keys.issue("lima", valid_today());
+  ASSERT_FALSE(issued);
+  EXPECT_THAT(issued.error().what, AllOf(HasSubstr("ca.key"), HasSubstr("chmod 600")));
+}
+
+TEST_F(KeyFolders, AnAuthorityIsNotReplaced) {
+  const KeyFolder keys = made();
+  const Status again = keys.make_authority(valid_today());
+  ASSERT_FALSE(again);
+  EXPECT_THAT(again.error().what, AllOf(HasSubstr("ca.crt"), HasSubstr("already")));
+  EXPECT_EQ(why(keys), "");
+}
+
+TEST_F(KeyFolders, WhatIsMissingOrWrongIsNamedWithTheRemedy) {
+  EXPECT_THAT(folder().read_authority().error().what,
+              AllOf(HasSubstr("/keys/ca.crt"), HasSubstr("longhaul keys init")));
+  const KeyFolder keys = made(), other = made("other");
+  EXPECT_THAT(why(keys, "lima"), AllOf(HasSubstr("lima.pem"), HasSubstr("keys issue lima")));
+  std::filesystem::copy(keys.site_file("tokyo"), keys.site_file("lima"));
+  EXPECT_THAT(why(keys, "lima"), HasSubstr("does not name lima"));
+  std::filesystem::copy(other.site_file("tokyo"), keys.site_file("tokyo"),
+                        std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THAT(why(keys), HasSubstr("not of this authority"));
+  put(keys.site_file("tokyo"), "no PEM");
+  EXPECT_THAT(why(keys), HasSubstr("no certificate"));
+  std::filesystem::remove(keys.authority_key_file());
+  const Status issued = keys.issue("tokyo", valid_today());
+  ASSERT_FALSE(issued);
+  EXPECT_THAT(issued.error().what, AllOf(HasSubstr("ca.key"), HasSubstr("keys init")));
+}
+
+TEST_F(KeyFolders, AListHasAllFilesAndTheirProblems) {
+  const KeyFolder keys = made();
+  put(keys.site_file("lima"), "no PEM");
+  ASSERT_EQ(chmod(keys.site_file("lima").c_str(), 0600), 0);
+  const auto list = keys.list();
+  ASSERT_TRUE(list) << list.error().what;
+  ASSERT_EQ(list->size(), 3u);
+  EXPECT_EQ((*list)[0].file, "ca.crt");
+  EXPECT_EQ((*list)[1].file, "lima.pem");
+  EXPECT_THAT((*list)[1].problem, HasSubstr("no certificate"));
+  EXPECT_EQ((*list)[2].facts.sites, std::vector<std::string>{"tokyo"});
+  EXPECT_FALSE(folder("none").list());
+}
+
+TEST_F(KeyFolders, CredentialsAreReadAgainOnceTheirFilesHaveChanged) {
+  const KeyFolder keys = made();
+  auto opened = Credentials::open(keys, "tokyo", {"tokyo", "lima"});
+  ASSERT_TRUE(opened) << opened.error().what;
+  Credentials& credentials = **opened;
+  const auto refresh = [&] {
+    const auto done = credentials.refresh();
+    return done ? std::string(*done ? "new" : "same") : done.error().what;
+  };
+  EXPECT_EQ(refresh(), "same");
+  const std::int64_t before = credentials.valid_until();
+  Validity later = valid_today();
+  later.until += 1000;
+  ASSERT_TRUE(keys.issue("tokyo", later));
+  EXPECT_EQ(refresh(), "new");
+  EXPECT_EQ(credentials.valid_until(), before + (later.until - valid_today().until));
+  EXPECT_EQ(refresh(), "same");
+  // Unusable files leave the ones before, and are read again.
+  put(keys.site_file("tokyo"), "no PEM");
+  EXPECT_THAT(refresh(), HasSubstr("no certificate"));
+  EXPECT_THAT(refresh(), HasSubstr("no certificate"));
+  EXPECT_NE(credentials.accept(), nullptr);
+  ASSERT_TRUE(keys.issue("tokyo", valid_today()));
+  EXPECT_EQ(refresh(), "new");
+}
+
+TEST_F(KeyFolders, CredentialsOutOfTheirTimeAreNotOpened) {
+  const KeyFolder keys = made();
+  const std::int64_t now = std::time(nullptr);
+  const auto open = [&](Validity valid) {
+    LH_CHECK(keys.issue("tokyo", valid));
+    const auto opened = Credentials::open(keys, "tokyo", {"tokyo"});
+    return opened ? std::string() : opened.error().what;
+  };
+  EXPECT_EQ(open(valid_today()), "");
+  EXPECT_THAT(open({now - 1000, now - 10}),
+              AllOf(HasSubstr("tokyo.pem"), HasSubstr("expired"), HasSubstr("keys issue")));
+  EXPECT_THAT(open({now + 1000, now + 2000}),
+              AllOf(HasSubstr("not valid before"), HasSubstr("set the clock")));
+}
+
+}  // namespace
+}  // namespace longhaul::secure

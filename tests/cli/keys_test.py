@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""longhaul keys, and sites whose keys are missing, readable by others, or of another authority.
+
+    LONGHAUL=build/release/longhaul tests/cli/keys_test.py
+"""
+import json
+import os
+import shutil
+import unittest
+
+from launch_test import SITES, Case, free_addresses
+
+
+class Keys(Case):
+    def setUp(self):
+        super().setUp()
+        shutil.rmtree(self.folder / "keys")
+
+    def mode(self, name):
+        return (self.folder / "keys" / name).stat().st_mode & 0o777
+
+    def test_an_authority_and_keys_for_all_sites_of_a_job(self):
+        self.run_ok("keys", "init")
+        self.run_ok("keys", "issue", "--job", "job.toml", "--days", 30)
+        self.assertEqual(sorted(os.listdir(self.folder / "keys")),
+                         ["ca.crt", "ca.key", "lima.pem", "oslo.pem", "tokyo.pem"])
+        self.assertEqual((self.folder / "keys").stat().st_mode & 0o777, 0o700)
+        for name in ("ca.key", "lima.pem", "oslo.pem", "tokyo.pem"):
+            self.assertEqual(self.mode(name), 0o600)
+        shown = json.loads(self.run_ok("keys", "show", "--json").stdout)
+        self.assertEqual([one.get("sites") for one in shown], [[], ["lima"], ["oslo"], ["tokyo"]])
+        self.assertEqual(len({one["issuer"] for one in shown}), 1)
+        self.assertTrue(all(one["usable"] for one in shown))
+        self.assertRegex(self.run_ok("keys", "show").stdout, r"lima.pem .*\((29|30) days\)")
+        first = shown[1]["serial"]
+        self.run_ok("keys", "issue", "lima")
+        self.assertNotEqual(json.loads(self.run_ok("keys", "show", "--json").stdout)[1]["serial"],
+                            first, "renewed")
+
+    def test_bad_usage_is_one_line_with_the_remedy(self):
+        self.bad("keys", "issue", "lima", names=["keys/ca.crt", "longhaul keys init keys"])
+        self.bad("keys", "show", "none", names=["none/ca.crt"])
+        self.run_ok("keys", "init")
+        self.bad("keys", "init", names=["keys/ca.crt", "already"])
+        self.bad("keys", "issue", names=["--job JOB"])
+        self.bad("keys", "issue", "../lima", names=["no name of a site"])
+        self.bad("keys", "issue", "lima", "--days", 0, names=["--days"])
+        os.remove(self.folder / "keys/ca.key")
+        self.bad("keys", "issue", "lima", names=["keys/ca.key", "keys init"])
+
+    def test_what_is_unusable_is_shown_and_refused(self):
+        self.run_ok("keys", "init")
+        self.run_ok("keys", "issue", *SITES)
+        os.chmod(self.folder / "keys/lima.pem", 0o640)
+        shown = self.longhaul("keys", "show")
+        self.assertEqual(shown.returncode, 1, shown.stdout)
+        self.assertIn("chmod 600 keys/lima.pem", shown.stdout)
+        site = ["site", "job.toml", "--addresses", free_addresses(3), "--site"]
+        self.bad(*site, "lima", names=["keys/lima.pem", "chmod 600", "docs/security.md"])
+        shutil.copy(self.folder / "keys/tokyo.pem", self.folder / "keys/oslo.pem")
+        self.bad(*site, "oslo", names=["keys/oslo.pem", "does not name oslo"])
+
+    def test_a_site_of_another_authority_is_refused_at_both_ends(self):
+        for folder in ("keys", "others"):
+            self.run_ok("keys", "init", folder)
+            self.run_ok("keys", "issue", *SITES, "--keys", folder)
+        common = ["site", "job.toml", "--addresses", free_addresses(3), "--set", "net.meet_s=4"]
+        lima = self.start(*common, "--site", "lima", "--out", "a")
+        tokyo = self.start(*common, "--site", "tokyo", "--out", "b", "--keys", "others")
+        code, said = self.end(tokyo)
+        self.assertEqual(code, 3, said)
+        self.assertIn("cannot connect to rank 1 (lima)", said)
+        self.assertRegex(said, "it shows a certificate of lima: .* another authority")
+        code, said = self.end(lima)
+        self.assertEqual(code, 3, said)
+        self.assertIn("refuses the certificate of this site (lima)", said)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,161 @@
+// A server dies at any moment, and the node that follows it goes on: every strategy with a server,
+// in virtual time.
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+using sim::Fault;
+
+std::vector<Variant<SyncEntry>> served() {
+  std::vector<Variant<SyncEntry>> all;
+  for (const Variant<SyncEntry>& one : sync_variants())
+    if (traits_of(one).served) all.push_back(one);
+  return all;
+}
+
+struct TakesOver : ::testing::TestWithParam<Variant<SyncEntry>> {
+  JobSpec spec(std::uint32_t workers, bool apart, std::uint32_t every) const {
+    JobSpec spec{.parts = plain(GetParam(), variant_named(overlay_variants(), "hub")),
+                 .workers = workers,
+                 .one_site_each = true,
+                 .server_apart = apart,
+                 .rounds = 4};
+    spec.standby_every = every;
+    spec.world.detect = 200ms;
+    return spec;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Server, TakesOver, ::testing::ValuesIn(served()),
+                         [](const auto& info) { return info.param.name(); });
+
+// The ranks are in the order of their deaths.
+void expect_the_others_end_alike(JobSpec spec, std::vector<Fault> faults) {
+  spec.faults = std::move(faults);
+  Job job(spec);
+  const Status status = job.run();
+  ASSERT_TRUE(status) << status.error().what;
+  EXPECT_TRUE(job.all_equal());
+  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
+  for (Rank rank = 0; rank < job.world().size(); ++rank) {
+    if (job.world().figures(rank).crashed) continue;
+    EXPECT_TRUE(job.world().node(rank).finished()) << rank;
+    EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds) << rank;
+  }
+}
+
+Fault dies(Rank rank, std::uint64_t event) {
+  return {.kind = Fault::Kind::crash, .rank = rank, .at_event = event};
+}
+
+// Before the first copy can be there a death may end the run, with a reason.
+bool ends_early(JobSpec spec, const Fault& death) {
+  spec.faults = {death};
+  Job job(spec);
+  const Status status = job.run();
+  return !status && status.error().what.find("before a copy of its state") != std::string::npos;
+}
+
+TEST_P(TakesOver, TheFollowerGoesOnWheneverTheServerDies) {
+  std::size_t tried = 0, early = 0;
+  for (const bool apart : {true, false}) {
+    for (const std::uint32_t workers : {3u, 4u}) {
+      const JobSpec like = spec(workers, apart, 1 + workers % 3);
+      const Rank server = apart ? workers : 0;
+      const std::uint64_t events = events_of(like);
+      for (std::uint64_t at = workers; at < events; at += kStride * events / 61 + 1) {
+        SCOPED_TRACE("rank " + std::to_string(server) + " of " + std::to_string(workers) +
+                     " dies at event " + std::to_string(at));
+        ++tried;
+        if (ends_early(like, dies(server, at))) {
+          ++early;
+          continue;
+        }
+        expect_the_others_end_alike(like, {dies(server, at)});
+      }
+    }
+  }
+  EXPECT_LE(early, tried / 10);
+}
+
+// Who follows dies, too: before the server, so that another gets the copies, or after it has begun
+// to serve. Where nobody had a copy yet the run ends, with that reason.
+TEST_P(TakesOver, TheNextOneFollowsTheFollower) {
+  JobSpec like = spec(5, false, 2);
+  like.rounds = 12;
+  const std::uint64_t events = events_of(like);
+  std::map<Rank, int> went_on, tried;  // by who died first
+  for (std::uint64_t at = events / 8; at < events / 2; at += kStride * events / 41 + 1) {
+    const std::uint64_t later = at + events / 2;
+    for (const auto& [first, second] : {std::pair<Rank, Rank>{0, 1}, {1, 0}}) {
+      SCOPED_TRACE("rank " + std::to_string(first) + " dies at event " + std::to_string(at) +
+                   ", rank " + std::to_string(second) + " at " + std::to_string(later));
+      const std::vector<Fault> faults = {dies(first, at), dies(second, later)};
+      JobSpec with = like;
+      with.faults = faults;
+      Job job(with);
+      const Status status = job.run();
+      ++tried[first];
+      if (status) ++went_on[first], expect_the_others_end_alike(like, faults);
+      if (!status) {
+        EXPECT_NE(status.error().what.find("the server is lost"), std::string::npos)
+            << status.error().what;
+      }
+    }
+  }
+  for (const Rank first : {0u, 1u}) EXPECT_GE(2 * went_on[first], tried[first]) << first;
+}
+
+TEST_P(TakesOver, BothAtOnceEndTheRunWithAReason) {
+  JobSpec both = spec(5, false, 1);
+  const std::uint64_t events = events_of(both);
+  both.faults = {dies(0, events / 2), dies(1, events / 2)};
+  Job job(both);
+  const Status status = job.run();
+  if (status) return;  // the two losses were agreed on one after the other
+  EXPECT_NE(status.error().what.find("the server is lost"), std::string::npos)
+      << status.error().what;
+}
+
+// What follows is a function of what has come: a run that is saved after any event goes on alike.
+TEST_P(TakesOver, SavedAtAnyMomentItEndsWithTheSameBits) {
+  JobSpec like = spec(3, true, 1);
+  like.faults = {dies(3, events_of(like) / 2)};
+  Job whole(like);
+  ASSERT_TRUE(whole.run());
+  const std::uint64_t events = whole.world().counters().events;
+  for (std::uint64_t at = 1; at < events; at += kStride * events / 31 + 1) {
+    Job first(like);
+    for (std::uint64_t i = 0; i < at; ++i) ASSERT_TRUE(first.world().step());
+    Job second(like);
+    second.load(first.save());
+    ASSERT_TRUE(second.run());
+    for (const Rank rank : {0u, 1u, 2u}) EXPECT_EQ(second.params(rank), whole.params(rank)) << at;
+  }
+}
+
+// A copy is the model and little else: about a vector for so many commits.
+TEST(Standby, CopiesCostAVectorEach) {
+  JobSpec like{.parts = plain(variant_named(sync_variants(), "asp"),
+                              variant_named(overlay_variants(), "hub")),
+               .workers = 3,
+               .server_apart = true,
+               .size = 20000,
+               .rounds = 20};
+  Job without(like);
+  ASSERT_TRUE(without.run());
+  like.standby_every = 10;
+  Job with(like);
+  ASSERT_TRUE(with.run());
+  const double copies =
+      double(with.world().counters().wan_bytes) - double(without.world().counters().wan_bytes);
+  const double vector = 4.0 * double(like.size);
+  EXPECT_GT(copies, 4 * vector);  // 60 commits: at most 7 copies; fewer while one is under way
+  EXPECT_LT(copies, 7.2 * vector);
+}
+
+}  // namespace
+}  // namespace longhaul::conformance
