@@ -5,6 +5,8 @@
 #include <atomic>
 #include <thread>
 
+#include "longhaul/secure/testing/keys.h"
+
 namespace longhaul::conformance {
 namespace {
 
@@ -62,11 +64,19 @@ net::CheckpointConfig checkpoints_of(const Fate& fate, Rank rank) {
   return config;
 }
 
-net::EventLoopConfig config_of(std::size_t size, Rank rank, const Fate& fate) {
+std::shared_ptr<secure::Credentials> credentials_of(const Members& members, Rank rank) {
+  static const secure::KeyPair authority = secure::test_authority();
+  std::vector<std::string> sites;
+  for (const Member& member : members) sites.push_back(member.site);
+  return secure::test_credentials(authority, members[rank].site, std::move(sites));
+}
+
+net::EventLoopConfig config_of(const Members& members, Rank rank, const Fate& fate) {
   net::EventLoopConfig config;
   config.peers.job_hash = 7;
   config.peers.process = 100 + rank;
-  config.peers.addresses.assign(size, {"127.0.0.1", 0});
+  config.peers.addresses.assign(members.size(), {"127.0.0.1", 0});
+  if (fate.tls) config.peers.credentials = credentials_of(members, rank);
   config.peers.streams = fate.streams;
   config.peers.heartbeat = 50ms;
   config.peers.silence_timeout = fate.silence;
@@ -105,7 +115,7 @@ struct Run {
         return Ok{};
       });
     place.layout = learners.front()->layout();
-    loops.push_back(std::make_unique<net::EventLoop>(config_of(members.size(), rank, fate), place,
+    loops.push_back(std::make_unique<net::EventLoop>(config_of(members, rank, fate), place,
                                                      worker ? learners.back().get() : nullptr,
                                                      score_of, observer(rank)));
     const auto port = loops.back()->peers().listen();
@@ -159,7 +169,7 @@ struct Run {
     mine[rank].incarnation = 1;
     own.members = std::make_shared<const Members>(std::move(mine));
     learners[rank] = make_learner(spec, rank);
-    net::EventLoopConfig config = config_of(members.size(), rank, fate);
+    net::EventLoopConfig config = config_of(members, rank, fate);
     config.peers.process += 1000;
     config.peers.max_retry = 100ms;  // before the run is over
     config.peers.addresses = addresses;

@@ -47,6 +47,7 @@ struct Fate {
   Time pace{0};                   // that steps are to take; 0: what they take
   Time silence = std::chrono::seconds(10);
   std::uint32_t streams = 1;
+  bool tls = false;
   Disks* disks = nullptr;  // checkpoints go there, and the run goes on from there
   Round every = 0;         // rounds between checkpoints
   Round stop_after = 0;    // rounds; the run is stopped by its users then

@@ -55,7 +55,7 @@ TEST_P(Sockets, GiveTheBitsOfTheSimulator) {
       spec.workers = workers;
       spec.rounds = 3;
       spec.equal_samples = false;
-      expect_equal_bits(spec, over_sockets(spec));
+      expect_equal_bits(spec, over_sockets(spec, {.tls = workers == 3}));
     }
   }
 }
@@ -70,8 +70,9 @@ TEST_P(Sockets, BrokenConnectionsChangeNoBit) {
     SCOPED_TRACE(std::to_string(streams) + " streams");
     std::size_t breaks = 0;
     const auto disturb = [&](auto loops) { loops[breaks++ % loops.size()]->break_connections(); };
-    const Ended ended =
-        over_sockets(spec, {.disturb = disturb, .disturb_in_step = {2, 2}, .streams = streams});
+    const Ended ended = over_sockets(
+        spec,
+        {.disturb = disturb, .disturb_in_step = {2, 2}, .streams = streams, .tls = streams == 3});
     expect_equal_bits(spec, ended);
     EXPECT_GE(breaks, kStride > 1 ? 10u : 25u);
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -15,7 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr Time kDialWithin = 5s;
-}
+constexpr auto kSoonExpired = std::chrono::days(7);
+}  // namespace
 
 Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
     : loop_(loop),
@@ -49,6 +51,7 @@ Result<std::uint16_t> Peers::listen() {
                       : net::listen(loop_, config_.addresses.at(place_.self), accepted);
   if (!listener) return listener.error();
   listener_ = *std::move(listener);
+  warn_of_expiry();
   if (config_.datagrams)
     if (const Status opened = datagrams_.open(is_loopback(config_.addresses.at(place_.self)),
                                               listener_->port(), config_.dscp);
@@ -85,6 +88,15 @@ std::unique_ptr<Stream> Peers::secured(std::unique_ptr<Stream> stream,
   auto session = dialled ? config_.credentials->dial(place_.member(dialled->peer).site)
                          : config_.credentials->accept();
   return make_tls_stream(loop_, std::move(stream), std::move(session), std::move(options));
+}
+
+void Peers::warn_of_expiry() {
+  if (!config_.credentials) return;
+  const std::int64_t until = config_.credentials->valid_until();
+  const std::chrono::seconds left(until - std::time(nullptr));
+  if (left < kSoonExpired)
+    events_.on_note("the certificate of this site expires on " + secure::time_text(until) +
+                    "; renew it: longhaul keys issue " + place_.me().site);
 }
 
 void Peers::refresh_keys() {
@@ -311,7 +323,19 @@ std::uint64_t Peers::newest_taken_checkpoint() const {
 // --- new incarnations ---------------------------------------------------------------------------
 
 // Who calls whom: see the head of peers.h.
-bool Peers::should_dial(Rank peer) const { return peer > place_.self || place_.comes_back(); }
+bool Peers::can_dial(Rank peer) const {
+  return !dials_out(peer) || place_.member(peer).site == place_.me().site;
+}
+
+bool Peers::is_first_to_dial(Rank peer) const {
+  const bool is_here = place_.member(peer).site == place_.me().site;
+  if (is_here || dials_out(peer) == dials_out(place_.self)) return peer > place_.self;
+  return dials_out(place_.self);
+}
+
+bool Peers::should_dial(Rank peer) const {
+  return can_dial(peer) && (is_first_to_dial(peer) || place_.comes_back());
+}
 
 Result<bool> Peers::accepts(const Hello& hello) {
   const Link& link = *links_.at(hello.rank);
@@ -346,7 +370,7 @@ void Peers::replace_link(Rank peer) {
   last_errors_.erase(peer);
   std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
   // It is sure to call; if that call is lost, this node does as ever.
-  for (std::uint32_t stream = 0; peer > place_.self && stream < link->streams(); ++stream) {
+  for (std::uint32_t stream = 0; is_first_to_dial(peer) && stream < link->streams(); ++stream) {
     retry_after_[{peer, stream}] = config_.max_retry;
     dial_later({peer, stream});
   }

@@ -1,7 +1,8 @@
 #pragma once
-// All peers of a node. Of two nodes the lower rank dials the other, again and again with a pause
-// that grows. Connections of strangers are refused. A peer that is silent for too long is reported
-// (Events::on_silent); membership decides what follows.
+// All peers of a node. Of two nodes the lower rank dials the other, or the one that cannot be
+// dialled (PeersConfig::dials_out), again and again with a pause that grows. Connections of
+// strangers are refused. A peer that is silent for too long is reported (Events::on_silent);
+// membership decides what follows.
 //
 // A new incarnation of a peer gets a new link, because messages to or from the previous one are
 // void. It gets the link when it connects after the previous one has been declared lost, or when
@@ -30,10 +31,13 @@ struct PeersConfig {
   std::uint64_t process = 0;       // a random number that tells processes of a node apart
   std::vector<Address> addresses;  // by rank
   int listening = -1;              // a socket that this node inherited for its address
-  std::uint32_t streams = 1;       // parallel connections to each peer, for bulk
-  std::string congestion = {};     // control of all connections; "": the system's
-  bool dscp = false;               // the stream for control is marked, see kControlDscp
-  bool datagrams = false;          // best-effort messages go by UDP where that passes
+  // By rank: the node is behind NAT or a firewall, nodes of other sites cannot dial it. Empty:
+  // none.
+  std::vector<bool> dials_out = {};
+  std::uint32_t streams = 1;    // parallel connections to each peer, for bulk
+  std::string congestion = {};  // control of all connections; "": the system's
+  bool dscp = false;            // the stream for control is marked, see kControlDscp
+  bool datagrams = false;       // best-effort messages go by UDP where that passes
   // Proves this site to its peers, and encrypts; null: everything goes in plain text.
   std::shared_ptr<secure::Credentials> credentials = {};
   Time connect_timeout =
@@ -127,6 +131,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::unique_ptr<Stream> secured(std::unique_ptr<Stream>,
                                   const std::optional<Handshake::Dialled>&);
   void refresh_keys();
+  void warn_of_expiry();
   using StreamKey = std::pair<Rank, std::uint32_t>;  // (peer, stream)
   void dial(StreamKey);
   void dial_later(StreamKey);
@@ -134,6 +139,9 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void on_rejected(const Error&);
   void watch(Rank, Link&);
   void replace_link(Rank);
+  bool dials_out(Rank rank) const { return !config_.dials_out.empty() && config_.dials_out[rank]; }
+  bool can_dial(Rank) const;
+  bool is_first_to_dial(Rank) const;  // this node, of it and that peer
   bool should_dial(Rank) const;
   std::string name(Rank) const;
 

@@ -49,6 +49,10 @@ Result<std::vector<std::string>> addresses_of(const Job& job) {
   for (const Member& member : job.members()) {
     const SiteTable& site = job.sites[sites.at(member.site)];
     const std::string where = fmt::format("{}: [site.{}] address", job.file, site.name);
+    if (site.address.empty() && site.dial_out) {
+      addresses.emplace_back("0.0.0.0:0");  // it listens, and nobody dials it
+      continue;
+    }
     if (site.address.empty())
       return invalid(where +
                      ": missing; give every site one, such as address = \"10.0.0.1:7000\", or say "

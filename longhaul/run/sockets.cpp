@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/net/frame.h"
+#include "longhaul/run/job/site_index.h"
 #include "longhaul/run/nodes.h"
 
 namespace longhaul::run {
@@ -60,6 +61,9 @@ net::PeersConfig peers_config(const Job& job, NodeSockets sockets, std::uint64_t
   config.addresses = std::move(sockets.addresses);
   config.listening = sockets.listening;
   config.credentials = std::move(sockets.credentials);
+  const SiteIndex sites(job.sites);
+  for (const Member& member : job.members())
+    config.dials_out.push_back(job.sites[sites.at(member.site)].dial_out);
   config.streams = job.net.streams;
   if (job.net.congestion != "system") config.congestion = job.net.congestion;
   config.dscp = job.net.dscp;

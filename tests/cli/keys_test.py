@@ -76,5 +76,26 @@ class Keys(Case):
         self.assertIn("refuses the certificate of this site (lima)", said)
 
 
+class DialOut(Case):
+    def test_a_site_that_nobody_can_dial_trains_with_the_others(self):
+        expected = self.simulated_hash("--out", "runs/simulated")
+        nat = "lima"  # tokyo would dial it, and it oslo
+        addresses = dict(zip(SITES, free_addresses(3).split(",")))
+        # Of lima the others have none.
+        words = [word for name in SITES if name != nat
+                 for word in ("--set", f"site.{name}.address={addresses[name]}")]
+        words += ["--set", f"site.{nat}.dial_out=true"]
+        sites = [self.start("site", "job.toml", "--site", name, "--out", name, *words)
+                 for name in SITES]
+        for name, site in zip(SITES, sites):
+            code, text = self.end(site)
+            self.assertEqual(code, 0, text)
+            self.assertEqual(self.summary(name)["params_hash"], expected)
+
+    def test_two_that_nobody_can_dial_are_refused(self):
+        self.bad("site", "job.toml", "--site", "lima", "--set", "site.lima.dial_out=true", "--set",
+                 "site.oslo.dial_out=true", names=["oslo", "dial_out", "one site at most"])
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

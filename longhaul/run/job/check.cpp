@@ -37,6 +37,7 @@ Status check_sites(const Document& doc, const Job& job) {
                     doc.file));
   std::set<std::string> seen;
   std::uint64_t nodes = 0;
+  bool one_dials_out = false;
   for (std::size_t i = 0; i < job.sites.size(); ++i) {
     const SiteTable& site = job.sites[i];
     if (!is_name(site.name))
@@ -46,6 +47,9 @@ Status check_sites(const Document& doc, const Job& job) {
     if (site.jitter_kind == "uniform" && site.jitter > 1)
       return about(doc.sites[i], "jitter", "at most 1 with jitter_kind = \"uniform\"");
     if (site.roles.empty()) return about(doc.sites[i], "roles", "at least one role");
+    if (site.dial_out && std::exchange(one_dials_out, true))
+      return about(doc.sites[i], "dial_out",
+                   "true at one site at most: two that nobody can dial cannot reach each other");
     nodes += site.nodes;
   }
   if (nodes > 65536)

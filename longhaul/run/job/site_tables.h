@@ -51,6 +51,7 @@ struct SiteTable : DriftKeys {
   std::optional<std::vector<double>> step_at_s, step_values;
   std::vector<std::string> roles = {"worker"};
   std::string address;
+  bool dial_out = false;
   std::string data;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -79,6 +80,10 @@ struct SiteTable : DriftKeys {
                 .max = 256,
                 .local = true},
           self.address);
+    visit(Field{.name = "dial_out",
+                .doc = "behind NAT or a firewall: it dials all others, and none dials it (sockets; "
+                       "one site of a job at most)"},
+          self.dial_out);
     visit(Field{.name = "data",
                 .doc = "path of this site's own samples, for [data] partition = \"local\"",
                 .max = 4096,

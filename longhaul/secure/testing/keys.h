@@ -10,7 +10,7 @@ namespace longhaul::secure {
 
 inline Validity valid_today() {
   const std::int64_t now = std::time(nullptr);
-  return {now - 3600, now + 86400};
+  return {now - 3600, now + 30 * 86400};
 }
 
 inline KeyPair test_authority() {
