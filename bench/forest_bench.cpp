@@ -49,7 +49,7 @@ int main() {
   for (const Shape& shape : shapes)
     for (const std::uint32_t sites : {10u, 20u, 50u, 200u}) {
       // Where all pairs bind, the programme grows with the square of the sites.
-      if (shape.up_low > 1e5 && sites > 20) continue;
+      if (shape.up_low > 1e5 && sites > 50) continue;
       const flow::Wan wan = network(sites, shape, 1);
       const std::clock_t begin = std::clock();
       const flow::ForestPlan plan = flow::plan_forest(wan, {25e6, 64e3});

@@ -172,7 +172,7 @@ TEST(Costs, AForestOnEqualLinksTakesTheTimeOfDirect) {
   for (const Scenario& like : {Scenario{}, Scenario{.n = 4, .mbps = 20}, Scenario{.n = 16}}) {
     Scenario s = like;
     const double time = first_round(s, {.overlay = "forest"}) - s.step;
-    s.chunk = std::uint32_t(s.S() / 400);
+    s.chunk = std::uint32_t(s.S() / 1600);
     EXPECT_WITHIN(0.05, time, closed_form(s, "direct", false)) << s.n;
   }
 }

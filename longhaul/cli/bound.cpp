@@ -33,6 +33,8 @@ std::string_view name_of(flow::Limit::What what) {
       return "all_uplinks";
     case flow::Limit::What::all_downlinks:
       return "all_downlinks";
+    case flow::Limit::What::delays:
+      return "delays";
     case flow::Limit::What::cut:
       break;
   }
@@ -60,6 +62,13 @@ Result<flow::Task> task_of(const BoundArgs& args, const flow::Wan& wan) {
   return task;
 }
 
+// The longest limit with delays, or of bandwidth alone; null: there is none.
+const flow::Limit* first_limit(const flow::Bound& bound, bool of_delays) {
+  for (const flow::Limit& limit : bound.limits)
+    if ((limit.what == flow::Limit::What::delays) == of_delays) return &limit;
+  return nullptr;
+}
+
 void print_json(const BoundArgs& args, const run::Job& job, const flow::Task& task,
                 const flow::Bound& bound, const std::optional<flow::TreePacking>& trees) {
   const flow::Wan& wan = job.network;
@@ -78,10 +87,11 @@ void print_json(const BoundArgs& args, const run::Job& job, const flow::Task& ta
                  {"mbytes", args.mbytes},
                  {"ip_bytes", task.bytes},
                  {"bound_s", bound.seconds},
+                 {"bandwidth_s", bound.bandwidth_s},
                  {"binds", nullptr},
                  {"limits", limits},
                  {"tree_s", nullptr}});
-  if (!bound.limits.empty()) object["binds"] = to_text(bound.limits.front(), wan);
+  if (const flow::Limit* limit = first_limit(bound, false)) object["binds"] = to_text(*limit, wan);
   if (trees) object["tree_s"] = trees->seconds;
   fmt::print("{}\n", object.dump(2));
 }
@@ -97,7 +107,11 @@ void print_text(const BoundArgs& args, const run::Job& job, const flow::Task& ta
     fmt::print("Nothing limits it: links without rates.\n");
     return;
   }
-  fmt::print("At least {}: {}.\n", seconds_text(bound.seconds), to_text(bound.limits.front(), wan));
+  if (const flow::Limit* limit = first_limit(bound, false))
+    fmt::print("At least {}: {}.\n", seconds_text(limit->seconds), to_text(*limit, wan));
+  if (const flow::Limit* limit = first_limit(bound, true))
+    fmt::print("With delays at least {}: {}.\n", seconds_text(limit->seconds),
+               to_text(*limit, wan));
   if (trees)
     fmt::print("{}: {}.\n",
                args.op == "broadcast" ? "Exact, by trees" : "The best plan of trees takes",
@@ -111,7 +125,8 @@ void print_text(const BoundArgs& args, const run::Job& job, const flow::Task& ta
   for (const flow::Limit& limit : bound.limits)
     rows.push_back({to_text(limit, wan), seconds_text(limit.seconds)});
   fmt::print("{}", text_table({"limit", "at least"}, rows));
-  fmt::print("\nDelays and traffic within a site are left out; see docs/bounds.md.\n");
+  fmt::print(
+      "\nTraffic within a site is left out, and in plans of trees delays; see docs/bounds.md.\n");
 }
 
 int bound(const BoundArgs& args) {

@@ -88,6 +88,7 @@ void print(const PerfArgs& args, const run::Job& job, const run::PerfResult& res
       {"bus bandwidth", rate(f.bus_mbps)},
       {"between sites", run::bytes_text(double(result.wan_bytes))},
       {"bound", f.bound_s ? fmt::format("{:.4g} s", *f.bound_s) : "-"},
+      {"of bandwidth alone", f.bandwidth_s ? fmt::format("{:.4g} s", *f.bandwidth_s) : "-"},
       {"time / bound", f.ratio ? fmt::format("{:.3f}", *f.ratio) : "-"}};
   fmt::print("{}", text_table(median, rows));
   if (result.lab) fmt::print("{}\n", lab_text(*result.lab));

@@ -7,6 +7,7 @@
 
 #include "longhaul/base/check.h"
 #include "longhaul/flow/capacities.h"
+#include "longhaul/flow/delay_bound.h"
 
 namespace longhaul::flow {
 namespace {
@@ -15,7 +16,7 @@ using What = Limit::What;
 
 class Limits {
  public:
-  Limits(const Wan& wan, const Task& task) : at_(wan), task_(task) {}
+  Limits(const Wan& wan, const Task& task) : wan_(wan), at_(wan), task_(task) {}
 
   Bound find() && {
     if (at_.sites > 1) {
@@ -24,6 +25,9 @@ class Limits {
       cuts();
     }
     Bound bound;
+    for (const std::optional<Limit>& limit : longest_)
+      if (limit) bound.bandwidth_s = std::max(bound.bandwidth_s, limit->seconds);
+    longest_[std::size_t(What::delays)] = delay_limit(wan_, at_, task_);
     for (std::optional<Limit>& limit : longest_)
       if (limit) bound.limits.push_back(*std::move(limit));
     // Of equal ones the simplest: kinds are in that order.
@@ -95,9 +99,10 @@ class Limits {
     }
   }
 
+  const Wan& wan_;
   const Capacities at_;
   const Task task_;
-  std::optional<Limit> longest_[5];
+  std::optional<Limit> longest_[6];
 };
 
 }  // namespace
@@ -122,6 +127,10 @@ std::string to_text(const Limit& limit, const Wan& wan) {
       return "all uplinks together";
     case What::all_downlinks:
       return "all downlinks together";
+    case What::delays:
+      if (limit.sites.empty()) return "all traffic, sent early enough to arrive";
+      return fmt::format("a vector from {} to {}, with its delay", wan.sites[limit.sites[0]].name,
+                         wan.sites[limit.sites[1]].name);
     case What::cut:
       break;
   }

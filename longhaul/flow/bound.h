@@ -1,7 +1,7 @@
 #pragma once
 // How fast a collective can be on a Wan, whatever overlay, strategy or plan carries it out:
-// physical lower bounds of all-reduce and broadcast, derived in docs/bounds.md. Delays and traffic
-// within a site are left out; each site holds one vector.
+// physical lower bounds of all-reduce and broadcast, derived in docs/bounds.md. Traffic within a
+// site is left out; each site holds one vector.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,14 +28,16 @@ struct Task {
 
 // One lower bound on the time, and its cause.
 struct Limit {
-  enum class What : std::uint8_t { uplink, downlink, all_uplinks, all_downlinks, cut };
+  enum class What : std::uint8_t { uplink, downlink, all_uplinks, all_downlinks, cut, delays };
   What what = What::uplink;
   double seconds = 0;
-  std::vector<std::uint32_t> sites = {};  // the site; for a cut the sending side
+  // The site; for a cut the sending side; for delays from which site to which, empty: of all.
+  std::vector<std::uint32_t> sites = {};
 };
 
 struct Bound {
   double seconds = 0;         // the longest of the limits; 0: nothing limits it
+  double bandwidth_s = 0;     // of those that leave delays out
   std::vector<Limit> limits;  // the longest of each kind; the binding one first
 };
 

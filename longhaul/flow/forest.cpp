@@ -1,337 +1,113 @@
 #include "longhaul/flow/forest.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <optional>
-#include <set>
 
 #include "longhaul/base/check.h"
-#include "longhaul/flow/arborescence.h"
 #include "longhaul/flow/chains.h"
-#include "longhaul/flow/forest_master.h"
-#include "longhaul/flow/tree_load.h"
+#include "longhaul/flow/forest_search.h"
+#include "longhaul/flow/pair_shares.h"
+#include "longhaul/flow/plan_time.h"
 
 namespace longhaul::flow {
 namespace {
 
-constexpr double kGoodEnough = 0.005;    // of the optimum, that may be lacking
-constexpr int kPatience = 5;             // rounds that gain next to nothing
-constexpr double kMaxWork = 1.5e6;       // rows times columns of all programmes that are solved
-constexpr double kInertia = 0.7;         // of prices
-constexpr std::uint32_t kMaxRoots = 64;  // that are asked for trees in a round
-// Of a short way beside a low price; the first only decides between trees of one price.
-constexpr double kWeights[] = {1e-6, 1, 4};
-
-// The first trees: parts of the vector, how steeply prices rise, and what ways count beside them.
-constexpr std::uint32_t kPartsPerSite = 10, kMaxParts = 300;
-constexpr double kSteep = 12;
-constexpr double kShort[] = {0, 0.3, 1, 3};
-
-// Who carries less of the vector is dropped, if the rate loses no more than that by it.
-constexpr double kSmallestShares[] = {0.0003, 0.001, 0.003};
-constexpr double kLoss = 0.002;
-constexpr double kQuicker = 0.9;  // of the longest way, that may be left at the next try
 // What a plan with one connection a port may take longer. Over four equal sites three bbr
 // connections a port took 5 % longer than one (docs/results/overlays.md).
 constexpr double kOneConnection = 0.02;
+// A pair may carry this much of its fair share: a little more than it gets leaves the programme
+// free to fill all links.
+constexpr double kOfFairShare = 1.03;
+// Of the latency of the plan without a limit, the most that a tree of a further one may have.
+constexpr double kShorter[] = {0.8, 0.65, 0.5};
+// Beyond so many sites only one search is affordable, or one with and one without fair shares.
+constexpr std::size_t kMaxShortened = 16, kMaxFitted = 64;
+// Of all searches together: about a second on one slow core.
+constexpr double kWork = 1e9;
 
-// A pair of trees, and how long a piece is on its longest way up and down.
-struct Candidate {
-  TwoTrees trees;
-  double latency = 0;
-};
-
-class Planner {
+class Choice {
  public:
-  Planner(const Wan& wan, const ForestTask& task)
-      : wan_(wan), at_(wan), n_(std::uint32_t(at_.sites)), task_(task) {
-    measure();
-    add_stars();
-  }
+  Choice(const Wan& wan, const ForestTask& task)
+      : wan_(wan), at_(wan), n_(at_.sites), task_(task) {}
 
   ForestPlan plan() {
-    ForestPlan best = plan_of({nearest_});
-    consider(best, refine(stars()));
-    consider(best, refine(grow()));
-    if (task_.circle && n_ > 2) prefer_circle(best);
-    best.floor_s = most_rate_ < kUnlimited ? task_.bytes / most_rate_ : 0;
-    return best;
+    const double floor_s = search(wan_).floor_s;
+    if (floor_s > 0 && n_ > 2) {
+      if (const auto wan = fitted()) search(*wan);
+      if (task_.circle) prefer_circle();
+    }
+    best_.floor_s = floor_s;
+    best_.busy_s = time_.busy_s;
+    best_.latency_s = time_.latency_s;
+    return std::move(best_);
   }
 
  private:
-  using Choice = std::vector<std::size_t>;  // of candidates
+  // Plans for a network of these sites, and plans anew with shorter trees. Answers with the first.
+  ForestPlan search(const Wan& wan) {
+    const bool shortens = n_ > 2 && n_ <= kMaxShortened;
+    SearchLimits limits{.work = shortens ? kWork / 8 : kWork / 2};
+    ForestPlan first = search_forest(wan, task_, limits);
+    consider(first);
+    if (!shortens || first.floor_s <= 0) return first;
+    for (const double share : kShorter) {
+      limits.longest = share * first.latency_s;
+      consider(search_forest(wan, task_, limits));
+    }
+    return first;
+  }
 
-  // How long a piece takes over each pair: its delay, and its transmission beside those that the
-  // sender has under way to the others.
-  void measure() {
-    double sum = 0;
-    std::size_t finite = 0;
-    for (std::size_t site = 0; site < n_; ++site)
-      if (const double rate = at_.out(site); std::isfinite(rate)) {
-        sum += rate;
-        ++finite;
-      }
-    const double hop = finite > 0 ? task_.piece * (n_ - 1) / (sum / double(finite)) : 0;
-    way_.assign(std::size_t(n_) * n_, 0);
+  void consider(ForestPlan plan) {
+    const PlanTime time = time_of(plan.trees, wan_, at_, task_);
+    if (!best_.trees.empty() && time.seconds() >= time_.seconds()) return;
+    best_ = std::move(plan);
+    time_ = time;
+  }
+
+  // The network in which each pair carries at most what TCP leaves it while all pairs send: a plan
+  // for it can be kept by connections that share links fairly. A plan that gives one connection of
+  // a port nine times what it gives another one cannot: both get the same at first, and what the
+  // first one feeds waits. Absent: connections share no link, or it has too many sites.
+  std::optional<Wan> fitted() const {
+    if (n_ > kMaxFitted) return std::nullopt;
+    std::vector<bool> all(n_ * n_, true);
+    for (std::size_t site = 0; site < n_; ++site) all[site * n_ + site] = false;
+    const std::vector<double> shares = pair_shares(at_, all);
+    Wan wan = at_highest(wan_);
+    bool shares_links = false;
     for (std::uint32_t from = 0; from < n_; ++from)
-      for (std::uint32_t to = 0; to < n_; ++to)
-        if (from != to) way_[from * n_ + to] = wan_.pair(from, to).delay_s + hop;
-    back_ = turned(way_);
-  }
-
-  std::vector<double> turned(const std::vector<double>& matrix) const {
-    std::vector<double> turned(matrix.size());
-    for (std::size_t a = 0; a < n_; ++a)
-      for (std::size_t b = 0; b < n_; ++b) turned[b * n_ + a] = matrix[a * n_ + b];
-    return turned;
-  }
-
-  void add_stars() {
-    for (std::uint32_t root = 0; root < n_; ++root) {
-      const Parents star(n_, root);
-      add({root, star, star, 0});
-    }
-    for (std::size_t star = 0; star < n_; ++star)
-      if (candidates_[star].latency < candidates_[nearest_].latency) nearest_ = star;
-  }
-
-  // false: known already.
-  bool add(TwoTrees trees) {
-    if (!known_.insert({trees.root, trees.reduce_to, trees.spread_from}).second) return false;
-    const double latency = this->latency(trees);
-    candidates_.push_back({std::move(trees), latency});
-    return true;
-  }
-
-  double latency(const TwoTrees& trees) const {
-    const auto up = path_lengths(trees.reduce_to, back_),
-               down = path_lengths(trees.spread_from, way_);
-    return *std::max_element(up.begin(), up.end()) + *std::max_element(down.begin(), down.end());
-  }
-
-  Choice all() const {
-    Choice choice(candidates_.size());
-    std::iota(choice.begin(), choice.end(), std::size_t{0});
-    return choice;
-  }
-  Choice stars() const {
-    Choice choice = all();
-    choice.resize(n_);
-    return choice;
-  }
-
-  // What a byte a second is worth on trees with this latency, beside the quickest: the time of a
-  // vector is about bytes / rate + latency, and 1 second of latency costs what 1 second of the
-  // first term does.
-  double gain(double latency) const {
-    const double quickest = candidates_[nearest_].latency;
-    return 1 - penalty_ * (latency - quickest);
-  }
-  void weigh(double busy_s) {
-    const double whole = busy_s + candidates_[nearest_].latency;
-    penalty_ = whole > 0 ? 1 / whole : 0;
-  }
-
-  // Column generation: the programme of the trees known so far sets prices, and trees that are
-  // worth more than they cost at these are added to it. Answers with those that are used.
-  Choice grow() {
-    weigh(plan_of(stars()).busy_s);
-    ForestMaster master(at_);
-    Choice inside, used = stars();  // candidates in the programme, and those with a rate
-    double gained = 0, work = 0;
-    int stalled = 0;
-    for (std::size_t round = 0, added = 0; work < kMaxWork && stalled < kPatience; ++round) {
-      for (; added < candidates_.size(); ++added) {
-        const double worth = gain(candidates_[added].latency);
-        if (worth <= 0) continue;
-        master.add(candidates_[added].trees, worth);
-        inside.push_back(added);
+      for (std::uint32_t to = 0; to < n_; ++to) {
+        if (from == to) continue;
+        const double share = kOfFairShare * shares[from * n_ + to];
+        auto& pair = wan.pairs.emplace(SitePair{from, to}, wan.pair(from, to)).first->second;
+        if (share >= at_.pair(from, to)) continue;
+        pair.rate = share;
+        shares_links = true;
       }
-      if (!master.solve() || master.unlimited()) break;
-      work += master.work();
-      used = stars();
-      for (std::size_t i = 0; i < inside.size(); ++i)
-        if (inside[i] >= n_ && master.rate(i) > 0) used.push_back(inside[i]);
-      follow(master);
-      const Offers offers = ask_roots(round);
-      most_rate_ = std::min(most_rate_, worth_ / offers.cheapest);
-      if (master.total() >= most_rate_ * (1 - kGoodEnough)) break;
-      if (master.gained() >= worth_ / offers.dearest * (1 - kGoodEnough)) break;
-      stalled = master.gained() > gained * (1 + kGoodEnough / 10) ? 0 : stalled + 1;
-      gained = std::max(gained, master.gained());
-      if (round == 0) sow();                             // stars will not do
-      if (candidates_.size() == added) prices_.clear();  // nothing pays at prices of before
-    }
-    return used;
-  }
-
-  // Trees for the first prices: as if each had one part of the vector after the other, and
-  // every link a price that rises steeply with what it carries already.
-  void sow() {
-    TreeLoad load(at_);
-    const auto parts = std::min<std::uint32_t>(kPartsPerSite * n_, kMaxParts);
-    for (std::uint32_t part = 0; part < parts; ++part) {
-      prices_ = load.prices(kSteep);
-      const std::vector<double> back = turned(prices_);
-      const std::uint32_t root = part % n_;
-      TwoTrees trees{root, cheapest_arborescence(back, n_, root),
-                     cheapest_arborescence(prices_, n_, root), 0};
-      const double weight = kShort[part / n_ % std::size(kShort)];
-      shorten(trees.reduce_to, back, back_, weight);
-      shorten(trees.spread_from, prices_, way_, weight);
-      load.add(trees);
-      if (gain(latency(trees)) > 0) add(std::move(trees));
-    }
-    prices_.clear();
-  }
-
-  // As if `weight` of what the tree costs were for the ways of its nodes.
-  void shorten(Parents& parents, const std::vector<double>& costs,
-               const std::vector<double>& lengths, double weight) const {
-    const std::vector<double> way = path_lengths(parents, lengths);
-    const double sum = std::accumulate(way.begin(), way.end(), 0.0);
-    if (sum > 0) make_shallower(parents, costs, lengths, weight * cost(parents, costs) / sum);
-  }
-
-  // Prices swing wildly at first, so those that trees are sought with follow them slowly.
-  void follow(const ForestMaster& master) {
-    const std::vector<double> now = master.prices();
-    const double keep = prices_.empty() ? 0 : kInertia;
-    prices_.resize(now.size());
-    for (std::size_t i = 0; i < now.size(); ++i)
-      prices_[i] = keep * prices_[i] + (1 - keep) * now[i];
-    worth_ = keep * worth_ + (1 - keep) * master.worth();
-  }
-
-  struct Offers {
-    double cheapest = kUnlimited;  // what a pair of trees costs
-    double dearest = kUnlimited;   // what the best costs for each unit that it gains
-  };
-
-  // All roots say what they cost, and some of them, others in other rounds, add trees.
-  Offers ask_roots(std::size_t round) {
-    Offers offers;
-    const std::vector<double> back = turned(prices_);
-    for (std::uint32_t i = 0; i < n_; ++i)
-      ask(std::uint32_t((round * kMaxRoots + i) % n_), i < kMaxRoots, back, offers);
-    return offers;
-  }
-
-  // What the cheapest trees of this root cost at the prices of now; adds those that are worth most.
-  void ask(std::uint32_t root, bool adds, const std::vector<double>& back, Offers& offers) {
-    const Parents up = cheapest_arborescence(back, n_, root);
-    const Parents down = cheapest_arborescence(prices_, n_, root);
-    offers.cheapest = std::min(offers.cheapest, cost(up, back) + cost(down, prices_));
-    if (!adds) return;
-    std::optional<TwoTrees> best;
-    double least = kUnlimited;
-    for (const double weight : kWeights) {
-      TwoTrees trees{root, up, down, 0};
-      make_shallower(trees.reduce_to, back, back_, weight * weight_of_ways());
-      make_shallower(trees.spread_from, prices_, way_, weight * weight_of_ways());
-      const double price = cost(trees.reduce_to, back) + cost(trees.spread_from, prices_);
-      const double worth = gain(latency(trees));
-      if (worth <= 0 || price >= least * worth) continue;
-      least = price / worth;
-      best = std::move(trees);
-    }
-    offers.dearest = std::min(offers.dearest, least);
-    if (least < 1 - kGoodEnough / 2) add(std::move(*best));
-  }
-
-  // Of a node's way, in the sum of all nodes' ways that stands for the longest.
-  double weight_of_ways() const { return penalty_ / std::max(1.0, double(n_ - 1)); }
-
-  double cost(const Parents& parents, const std::vector<double>& costs) const {
-    double sum = 0;
-    for (std::uint32_t site = 0; site < n_; ++site)
-      if (parents[site] != site) sum += costs[parents[site] * n_ + site];
-    return sum;
-  }
-
-  // The best rates of these trees, and those that they leave without any.
-  ForestPlan plan_of(const Choice& choice, Choice* used = nullptr) {
-    ForestMaster master(at_);
-    for (const std::size_t one : choice) master.add(candidates_[one].trees, 1);
-    ForestPlan plan;
-    if (!master.solve() || master.total() <= 0) {
-      plan.busy_s = kUnlimited;
-      return plan;
-    }
-    const double total = master.total();
-    Choice positive;
-    if (!master.unlimited()) plan.busy_s = task_.bytes / total;
-    for (std::size_t i = 0; i < choice.size(); ++i) {
-      if (master.rate(i) <= total * 1e-9) continue;
-      const Candidate& one = candidates_[choice[i]];
-      plan.trees.push_back(one.trees);
-      plan.trees.back().share = master.rate(i) / total;
-      plan.latency_s = std::max(plan.latency_s, one.latency);
-      positive.push_back(choice[i]);
-    }
-    if (used) *used = std::move(positive);
-    return plan;
-  }
-
-  // Drops trees that carry next to nothing, then the slowest, while that pays.
-  ForestPlan refine(Choice choice) {
-    ForestPlan best = plan_of(choice, &choice);
-    if (best.trees.empty()) return best;
-    for (const double smallest : kSmallestShares) {
-      Choice fewer;
-      for (std::size_t i = 0; i < choice.size(); ++i)
-        if (best.trees[i].share >= smallest) fewer.push_back(choice[i]);
-      if (fewer.size() == choice.size()) continue;
-      ForestPlan plan = plan_of(fewer, &fewer);
-      if (plan.busy_s > best.busy_s * (1 + kLoss)) continue;
-      best = std::move(plan);
-      choice = std::move(fewer);
-    }
-    while (true) {
-      Choice quicker;
-      for (const std::size_t one : choice)
-        if (candidates_[one].latency < best.latency_s * kQuicker) quicker.push_back(one);
-      if (quicker.empty()) return best;
-      ForestPlan plan = plan_of(quicker, &quicker);
-      if (plan.seconds() >= best.seconds()) return best;
-      best = std::move(plan);
-      choice = std::move(quicker);
-    }
-  }
-
-  void consider(ForestPlan& best, ForestPlan other) {
-    if (!other.trees.empty() && other.seconds() < best.seconds()) best = std::move(other);
+    if (!shares_links) return std::nullopt;
+    return wan;
   }
 
   // Round a circle each site sends 2 (n-1)/n of the vector: none does if one cannot in time.
-  void prefer_circle(ForestPlan& best) {
-    const double longest = best.seconds() * (1 + kOneConnection);
-    const double passed = 2 * task_.bytes * (n_ - 1) / n_;
+  void prefer_circle() {
+    const double longest = time_.seconds() * (1 + kOneConnection);
+    const double passed = 2 * task_.bytes * double(n_ - 1) / double(n_);
     for (std::size_t site = 0; site < n_; ++site)
       if (passed > longest * std::min(at_.out(site), at_.in(site))) return;
     Chains chains = plan_chains(wan_, at_, task_.piece);
-    TreeLoad load(at_);
-    for (TwoTrees& trees : chains.trees) {
-      trees.share = 1.0 / n_;
-      load.add(trees, trees.share);
-    }
-    ForestPlan plan{std::move(chains.trees), load.fullest() * task_.bytes, chains.latency, 0};
-    if (plan.seconds() <= longest) best = std::move(plan);
+    for (TwoTrees& trees : chains.trees) trees.share = 1.0 / double(n_);
+    const PlanTime time = time_of(chains.trees, wan_, at_, task_);
+    if (time.seconds() > longest) return;
+    best_.trees = std::move(chains.trees);
+    time_ = time;
   }
 
   const Wan& wan_;
   const Capacities at_;
-  const std::uint32_t n_;
+  const std::size_t n_;
   const ForestTask task_;
-  std::vector<double> way_, back_;     // seconds of a piece on each pair; and turned round
-  std::vector<Candidate> candidates_;  // the stars first
-  std::set<std::tuple<std::uint32_t, Parents, Parents>> known_;
-  std::size_t nearest_ = 0;     // the star with the least latency
-  double penalty_ = 0;          // of a second of latency
-  std::vector<double> prices_;  // of pairs, as they were followed so far; and
-  double worth_ = 0;            // of all links at these
-  double most_rate_ = kUnlimited;
+  ForestPlan best_;
+  PlanTime time_;
 };
 
 }  // namespace
@@ -339,7 +115,7 @@ class Planner {
 ForestPlan plan_forest(const Wan& wan, const ForestTask& task) {
   LH_CHECK(!wan.sites.empty());
   if (wan.sites.size() == 1) return {{{0, {0}, {0}, 1}}, 0, 0, 0};
-  ForestPlan plan = Planner(wan, task).plan();
+  ForestPlan plan = Choice(wan, task).plan();
   std::stable_sort(plan.trees.begin(), plan.trees.end(),
                    [](const TwoTrees& a, const TwoTrees& b) { return a.share > b.share; });
   return plan;

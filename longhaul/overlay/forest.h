@@ -10,7 +10,7 @@ namespace longhaul::overlay {
 
 struct ForestConfig {
   std::string phases = "streamed";
-  std::uint32_t pieces = 400;
+  std::uint32_t pieces = 1600;
   std::string rates = "configured";
   double drift = 0.2;
   double ema = 0.5;
@@ -30,8 +30,8 @@ struct ForestConfig {
           self.pieces);
     visit(Field{.name = "rates",
                 .doc = "configured: trees are planned by what the job says of its network; "
-                       "learned: from equal links on by what its traffic reaches, and anew when "
-                       "that changes",
+                       "learned: from that plan on by what its traffic reaches, and anew when that "
+                       "changes",
                 .choices = {"configured", "learned"}},
           self.rates);
     visit(Field{.name = "drift",

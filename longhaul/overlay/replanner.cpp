@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "longhaul/flow/capacities.h"
+
 namespace longhaul::overlay::forest {
 
 Replanner::Replanner(const ReplannerConfig& config, std::shared_ptr<const flow::Wan> network,
@@ -19,8 +21,13 @@ void Replanner::new_team(const GroupMembers& team) {
   considered_.reset();
 }
 
-// How long a vector takes is not known, so all parts go before all means.
+// What the job says of rates is the plan to begin with; what is measured replaces it. Where it says
+// nothing, how long a vector takes is not known either, so all parts go before all means.
 SitePlan Replanner::first_plan(const SiteGroups& groups, const Partition& grid) const {
+  if (network_) {
+    const flow::Wan configured = flow::among(*network_, groups.sites);
+    if (flow::Capacities(configured).largest() > 0) return plan_between(configured, grid, false);
+  }
   return {plan_between(blank_network(groups, network_.get()), grid, false).trees};
 }
 

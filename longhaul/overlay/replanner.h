@@ -22,8 +22,8 @@ struct ReplannerConfig {
 
 class Replanner {
  public:
-  // `network`: what the job says of it, null for nothing; its delays are believed, its rates are
-  // not. `site_of`: by rank.
+  // `network`: what the job says of it, null for nothing; its delays are believed, its rates until
+  // they are measured. `site_of`: by rank.
   Replanner(const ReplannerConfig&, std::shared_ptr<const flow::Wan> network,
             std::vector<std::uint32_t> site_of);
 

@@ -70,7 +70,7 @@ Status check_broadcast(const Job& job, const PerfTask& task) {
 }
 
 // In the bytes that the links of that place count.
-std::optional<double> bound_of(const Job& job, const PerfTask& task, PerfPlace place) {
+std::optional<flow::Bound> bound_of(const Job& job, const PerfTask& task, PerfPlace place) {
   if (place == PerfPlace::local || job.network.sites.size() > kMaxSitesForBound)
     return std::nullopt;
   const bool payload = place == PerfPlace::simulator && job.wan.model != "fair";
@@ -84,8 +84,9 @@ std::optional<double> bound_of(const Job& job, const PerfTask& task, PerfPlace p
                      [&](const auto& site) { return site.name == root_site(job, task); }) -
         sites.begin());
   }
-  const double seconds = flow::lower_bound(job.network, of).seconds;
-  return seconds > 0 ? std::optional(seconds) : std::nullopt;
+  flow::Bound bound = flow::lower_bound(job.network, of);
+  if (bound.seconds <= 0) return std::nullopt;
+  return bound;
 }
 
 }  // namespace
@@ -123,8 +124,11 @@ PerfFigures figures_of(const Job& job, const PerfTask& task, const PerfResult& r
   f.goodput_mbps = quotient(task.mbytes * 8, f.time_s);
   const double n = double(job.workers());
   if (f.goodput_mbps) f.bus_mbps = *f.goodput_mbps * (task.broadcast ? 1 : 2 * (n - 1) / n);
-  f.bound_s = bound_of(job, task, result.place);
-  if (f.bound_s) f.ratio = f.time_s / *f.bound_s;
+  const auto bound = bound_of(job, task, result.place);
+  if (!bound) return f;
+  f.bound_s = bound->seconds;
+  f.ratio = f.time_s / bound->seconds;
+  if (bound->bandwidth_s > 0) f.bandwidth_s = bound->bandwidth_s;
   return f;
 }
 
@@ -150,6 +154,7 @@ nlohmann::ordered_json to_json(const Job& job, const PerfTask& task, const PerfR
                {"bus_mbps", or_null(f.bus_mbps)},
                {"wan_bytes", result.wan_bytes},
                {"bound_s", or_null(f.bound_s)},
+               {"bandwidth_s", or_null(f.bandwidth_s)},
                {"ratio", or_null(f.ratio)}});
   if (result.lab) json["lab"] = to_json(*result.lab);
   return json;

@@ -42,7 +42,8 @@ struct PerfResult {
 struct PerfFigures {
   double time_s = 0, min_s = 0, max_s = 0;       // median, fastest, slowest
   std::optional<double> goodput_mbps, bus_mbps;  // bus bandwidth as nccl-tests define it
-  std::optional<double> bound_s, ratio;          // time_s / bound_s
+  // What no overlay can beat, with delays; time_s over it; and the same of bandwidth alone.
+  std::optional<double> bound_s, ratio, bandwidth_s;
 };
 PerfFigures figures_of(const Job&, const PerfTask&, const PerfResult&);
 nlohmann::ordered_json to_json(const Job&, const PerfTask&, const PerfResult&);

@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/base/rng.h"
+#include "longhaul/base/testing/effort.h"
+
 namespace longhaul::run {
 namespace {
 
@@ -48,7 +51,7 @@ TEST(Perf, FiguresAreWhatTheirNamesSay) {
 // docs/bounds.md: 2 (n-1) M / (n B), of the vector where links carry nothing else.
 TEST(Perf, TheBoundCountsWhatTheLinksOfThePlaceCarry) {
   const auto bound = [](const Job& job, PerfPlace place) {
-    return figures_of(job, {.mbytes = 3}, {.place = place, .times_s = {1}, .last = {}}).bound_s;
+    return figures_of(job, {.mbytes = 3}, {.place = place, .times_s = {1}, .last = {}}).bandwidth_s;
   };
   const Job fifo = perf_job();
   EXPECT_DOUBLE_EQ(bound(fifo, PerfPlace::simulator).value(), 4);
@@ -88,6 +91,51 @@ TEST(Perf, TheSimulatorRunsAsManyLapsAsAskedAndAWarmUp) {
   const auto again = perf_simulated(job, {.mbytes = 1, .repeat = 2}, {});
   ASSERT_TRUE(again);
   EXPECT_EQ(to_json(job, {}, *again), to_json(job, {}, *result));
+}
+
+// Two to five sites with rates of sites or pairs that differ by 20 times, and delays up to 0.2 s.
+std::string any_network(std::uint64_t seed) {
+  Random random(seed, {});
+  const auto draw = [&](double low, double high) { return low + (high - low) * random.uniform(); };
+  const auto n = 2 + random.below(4);
+  const bool sites = random.below(2) == 1, pairs = !sites || random.below(2) == 1;
+  std::string text;
+  for (std::uint64_t site = 0; site < n; ++site) {
+    text += fmt::format("[[site]]\nname = \"s{}\"\n", site);
+    if (sites) text += fmt::format("up_mbps = {}\ndown_mbps = {}\n", draw(2, 40), draw(2, 40));
+  }
+  for (std::uint64_t from = 0; from < n; ++from)
+    for (std::uint64_t to = 0; to < n; ++to) {
+      if (from == to) continue;
+      text += fmt::format("[[wan.link]]\nfrom = \"s{}\"\nto = \"s{}\"\ndelay_ms = {}\n", from, to,
+                          draw(0, 200));
+      if (pairs) text += fmt::format("mbps = {}\n", draw(2, 40));
+    }
+  return text;
+}
+
+TEST(Perf, B15_NothingSimulatedIsQuickerThanTheBound) {
+  double nearest = 1e9;
+  for (std::uint64_t seed = 1; seed <= 24; seed += longhaul::testing::kStride)
+    for (const char* overlay : {"direct", "hub", "ring", "forest"})
+      for (const double mbytes : {0.02, 0.5}) {
+        const char* model = seed % 2 ? "fifo" : "fair\"\nslow_start = false\ntcp = \"bbr";
+        const std::string text = fmt::format(
+            "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[overlay]\nkind = \"{}\"\n"
+            "[wan]\nmodel = \"{}\"\n{}",
+            overlay, model, any_network(seed));
+        auto doc = parse_document(text, "job.toml");
+        ASSERT_TRUE(doc) << doc.error().what;
+        const auto job = resolve_job(*std::move(doc));
+        ASSERT_TRUE(job) << job.error().what;
+        const PerfTask task{.mbytes = mbytes, .repeat = 1};
+        const auto result = perf_simulated(*job, task, {});
+        ASSERT_TRUE(result) << result.error().what;
+        const PerfFigures figures = figures_of(*job, task, *result);
+        EXPECT_GE(figures.ratio.value(), 1) << text;
+        nearest = std::min(nearest, figures.ratio.value());
+      }
+  EXPECT_LT(nearest, 1.2) << "a bound that nothing comes near says little";
 }
 
 }  // namespace

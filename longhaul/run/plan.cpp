@@ -91,7 +91,8 @@ Result<SitePlan> plan_of(const Job& job, double mbytes) {
   add_shares(*job.believed, plan);
   if (!all_sites_work(job, *members)) return plan;
   const double seconds =
-      flow::lower_bound(*job.believed, {.bytes = double(plan.vector) * flow::kIpPerByte}).seconds;
+      flow::lower_bound(*job.believed, {.bytes = double(plan.vector) * flow::kIpPerByte})
+          .bandwidth_s;
   if (seconds > 0) plan.bound_s = seconds;
   return plan;
 }

@@ -1,0 +1,61 @@
+#include "longhaul/flow/plan_time.h"
+
+#include <algorithm>
+
+#include "longhaul/flow/arborescence.h"
+#include "longhaul/flow/pair_shares.h"
+#include "longhaul/flow/tree_load.h"
+
+namespace longhaul::flow {
+namespace {
+
+// Of the time by which the worst pair is late if it never gets more than its fair share: as soon as
+// others are done it gets more. Half of it, and no more than half of the busiest link's time, fits
+// what the simulator says of random networks.
+constexpr double kUnfair = 0.5;
+
+double longest_of(const std::vector<double>& lengths) {
+  return *std::max_element(lengths.begin(), lengths.end());
+}
+
+}  // namespace
+
+double PlanTime::seconds() const {
+  return busy_s + kUnfair * std::clamp(fair_s - busy_s, 0.0, busy_s) + latency_s;
+}
+
+PlanTime time_of(const std::vector<TwoTrees>& plan, const Wan& wan, const Capacities& at,
+                 const ForestTask& task) {
+  const std::size_t n = at.sites;
+  TreeLoad load(at);
+  std::vector<double> sent(n * n);  // shares of the vector
+  std::vector<bool> used(n * n);
+  for (const TwoTrees& trees : plan) {
+    load.add(trees, trees.share);
+    for (std::uint32_t site = 0; site < n; ++site) {
+      if (site == trees.root) continue;
+      for (const std::size_t pair :
+           {site * n + trees.reduce_to[site], trees.spread_from[site] * n + site}) {
+        sent[pair] += trees.share;
+        used[pair] = true;
+      }
+    }
+  }
+  PlanTime time;
+  time.busy_s = load.fullest() * task.bytes;
+  const std::vector<double> shares = pair_shares(at, used);
+  std::vector<double> way(n * n), back(n * n);
+  for (std::uint32_t from = 0; from < n; ++from)
+    for (std::uint32_t to = 0; to < n; ++to) {
+      const std::size_t pair = from * n + to;
+      if (!used[pair]) continue;
+      time.fair_s = std::max(time.fair_s, sent[pair] * task.bytes / shares[pair]);
+      way[pair] = back[to * n + from] = wan.pair(from, to).delay_s + task.piece / shares[pair];
+    }
+  for (const TwoTrees& trees : plan)
+    time.latency_s = std::max(time.latency_s, longest_of(path_lengths(trees.reduce_to, back)) +
+                                                  longest_of(path_lengths(trees.spread_from, way)));
+  return time;
+}
+
+}  // namespace longhaul::flow
