@@ -62,7 +62,7 @@ int compare(const CompareArgs& args) {
     score = summary->data == "text" ? "bits/byte" : "accuracy";
     rows.push_back(row_of(entry.label, *summary));
     results.push_back(to_json(*summary));
-    worst = std::max(worst, exit_code(*summary));
+    worst = std::max(worst, exit_code(*summary, args.common.require_target));
     if (worst == kInterrupted) break;
   }
   if (args.common.json) {

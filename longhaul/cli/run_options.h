@@ -24,6 +24,7 @@ struct RunOptions {
   std::string record;  // "", "hashes" or "full"
   unsigned threads = 0;
   bool quiet = false, force = false, resume = false, json = false;
+  bool require_target = false;
 
   // `out_default`: the folder without --out; `resume_doc`: what --resume does; `threads`: whether
   // there is that option.

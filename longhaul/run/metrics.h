@@ -37,6 +37,8 @@ class MetricsFile {
   static Result<MetricsFile> open(const std::string& path, std::uint64_t keep);
 
   void write(const MetricsEvent&);
+  // Everything written so far can be read by others.
+  void flush() { failed_ |= std::fflush(file_.get()) != 0; }
   // Everything written so far is on disk; an Error if writing failed at any time.
   Status sync();
   std::uint64_t bytes() const { return bytes_; }

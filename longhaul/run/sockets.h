@@ -13,9 +13,10 @@ namespace longhaul::run {
 // another machine without `insecure`.
 Result<std::vector<net::Address>> parse_addresses(const Job&, const std::vector<std::string>&,
                                                   bool insecure);
-// Error: the job's chunks exceed the largest frame.
+// Error: the job's chunks exceed the largest frame, or it has faults, which only the simulator has.
 Status fits_frames(const Job&);
-// `listening`: an inherited socket, or -1. `hash`: what all nodes must agree on.
+// `listening`: an inherited socket, or -1. `hash`: what all nodes must agree on; refusals name the
+// job's first key that differs.
 net::PeersConfig peers_config(const Job&, std::vector<net::Address>, int listening,
                               std::uint64_t hash);
 
