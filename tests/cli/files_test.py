@@ -7,10 +7,9 @@ import json
 import os
 import shutil
 import signal
-import socket
-import threading
 import time
 import unittest
+import zipfile
 
 import launch_test
 from launch_test import PACED, SITES, free_addresses, job_of
@@ -51,6 +50,16 @@ class Models(launch_test.Case):
         self.assertEqual(summary["time_to_target_s"], summary["time_s"])
         events = (self.folder / "runs/small/metrics.jsonl").read_text().splitlines()
         self.assertEqual(json.loads(events[-1])["kind"], "score")
+
+    def test_esync_is_scored_by_the_samples_that_it_uses(self):
+        self.write(job_of(SITES).replace("every_rounds = 10\n", ""))
+        self.run_ok("simulate", "job.toml", "--quiet", "--set", "sync.kind=esync", "--set",
+                    "report.every_samples=400", "--set", "site.tokyo.step_ms=1")
+        lines = (self.folder / "runs/small/metrics.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in lines]
+        steps = sum(one["values"]["value"] for one in events if one["kind"] == "steps")
+        scores = sum(one["kind"] == "score" for one in events)
+        self.assertAlmostEqual(scores / (steps * 8 / 400), 1, delta=0.5)
 
     def test_there_is_a_model_after_ctrl_c_and_checkpoints_can_be_exported(self):
         for command in (["simulate"], ["launch", *PACED]):
@@ -197,6 +206,13 @@ class Words(launch_test.Case):
         self.bad("simulate", "job.toml", names=[
             'loss = 0.02 has no effect with [wan] model = "fifo". Set model = "fair", or remove '
             "loss"])
+
+    def test_a_torch_save_file_is_no_model_and_the_remedy_is_named(self):
+        with zipfile.ZipFile(self.folder / "saved.pt", "w") as file:
+            file.writestr("saved/data.pkl", "weights")
+        self.bad("simulate", "job.toml", "--set", "model.kind=script", "--set",
+                 "model.path=saved.pt",
+                 names=["this is a torch.save file; use torch.jit.script(model).save(path)"])
 
     def test_exit_codes(self):
         below = ["--quiet", "--force", "--set", "stop.target_accuracy=1"]

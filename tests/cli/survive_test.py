@@ -158,7 +158,7 @@ class Resumed(Survive):
     def test_other_changes_are_refused_by_key(self):
         self.run_ok("simulate", "job.toml", "--quiet")
         self.bad("simulate", "job.toml", "--resume", "--set", "sync.steps=7",
-                 names=["[sync] steps: was 3, is 7", "[stop] and [report] may change"])
+                 names=["[sync] steps: was 3, is 7", "[stop], [report] and [run] may change"])
 
 
 class OneCommand(Survive):

@@ -67,9 +67,12 @@ Error every_error(Document doc, const Error& first,
   while (!job && errors.size() < kMostErrors) {
     const std::string& what = job.error().what;
     const Subject subject = subject_of(what);
+    const bool changed =
+        lacks_tables || std::any_of(taken.begin(), taken.end(),
+                                    [&](const auto& one) { return one.first == subject.table; });
     const bool follows = taken.contains({subject.table, subject.key}) ||
                          taken.contains({subject.table, ""}) ||
-                         (lacks_tables && what.find(": missing") != std::string::npos);
+                         (changed && what.find(": missing") != std::string::npos);
     if (follows) break;
     errors.push_back(job.error());
     if (!take_out(doc, subject)) break;
