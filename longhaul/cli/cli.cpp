@@ -42,6 +42,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_lab(app, code);
   add_doctor(app, code);
   add_evaluate(app, code);
+  add_export(app, code);
   add_compare(app, code);
   add_report(app, code);
   add_view(app, code);

@@ -1,7 +1,8 @@
 #pragma once
 // The command line. One file a subcommand; each adds itself to the parser and leaves its exit code.
-// Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a peer or the network
-// failed, 4 internal error, 130 Ctrl-C.
+// Exit codes: 0 the run ended as its job says, 1 it diverged, or ended below its target although
+// that was required, 2 bad job or usage, 3 a peer or the network failed, 4 internal error, 130
+// Ctrl-C.
 
 namespace CLI {
 class App;
@@ -21,6 +22,7 @@ void add_site(CLI::App&, int& code);
 void add_lab(CLI::App&, int& code);
 void add_doctor(CLI::App&, int& code);
 void add_evaluate(CLI::App&, int& code);
+void add_export(CLI::App&, int& code);
 void add_compare(CLI::App&, int& code);
 void add_report(CLI::App&, int& code);
 void add_view(CLI::App&, int& code);

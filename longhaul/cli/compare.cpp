@@ -38,12 +38,6 @@ struct ComparedRun {
   int code = kDone;
 };
 
-// A run that used up its budget has done what was asked, unless it was to reach a target.
-int code_of(const Summary& s) {
-  if (s.stop_reason == run::StopReason::max_hours && !s.has_target()) return kDone;
-  return run::exit_code(s);
-}
-
 bool is_over(const Summary& s) {
   return s.stop_reason != run::StopReason::interrupted && s.stop_reason != run::StopReason::failed;
 }
@@ -54,7 +48,7 @@ Status look(std::vector<ComparedRun>& runs) {
     auto summary = run::read_summary(one.folder);
     if (!summary) return summary.error();
     one.summary = *std::move(summary);
-    one.code = one.summary ? code_of(*one.summary) : kDone;
+    one.code = one.summary ? run::exit_code(*one.summary) : kDone;
   }
   return Ok{};
 }
@@ -103,7 +97,6 @@ Status run_rest(const CompareArgs& args, std::vector<ComparedRun>& runs) {
     auto summary = run::read_summary(one.folder);
     if (summary && ends[i].exit.signal == 0) one.summary = *summary;
     one.code = ends[i].exit.signal != 0 ? kInternal : ends[i].exit.code;
-    if (one.code == 1 && one.summary) one.code = code_of(*one.summary);
     if (one.code > 1 && one.code != kInterrupted)
       one.failure = !ends[i].message.empty()                       ? ends[i].message
                     : one.summary && !one.summary->failure.empty() ? one.summary->failure
@@ -255,7 +248,10 @@ int compare(const CompareArgs& args) {
   if (!args.emit.empty()) return emit(args, *comparison, runs);
   const Status done = args.gather ? look(runs) : run_rest(args, runs);
   if (!done) return print_error(done.error());
-  const Outcome outcome = outcome_of(runs, args.axes.any_all());
+  Outcome outcome = outcome_of(runs, args.axes.any_all());
+  for (const ComparedRun& one : runs)
+    if (args.common.require_target && one.summary)
+      outcome.code = std::max(outcome.code, run::exit_code(*one.summary, true));
   const nlohmann::ordered_json json = result_json(*comparison, runs, outcome);
   if (const Status written = run::write_atomically(base + "/compare.json", json.dump(2) + "\n");
       !written && !args.gather)

@@ -14,8 +14,16 @@
 namespace longhaul::cli {
 namespace {
 
-int launch(const RunOptions& options, bool lab, bool insecure) {
-  warn_if_insecure(insecure);
+struct LaunchArgs {
+  RunOptions common;
+  bool lab = false;
+  bool insecure = false;
+  unsigned max_restarts = 3;
+};
+
+int launch(const LaunchArgs& args) {
+  warn_if_insecure(args.insecure);
+  const RunOptions& options = args.common;
   auto job = options.load();
   if (!job) return print_error(job.error());
   const std::string folder = options.out.empty() ? "runs/" + job->job.name : options.out;
@@ -27,8 +35,9 @@ int launch(const RunOptions& options, bool lab, bool insecure) {
                           .folder = folder,
                           .existing = options.one(folder).existing};
   if (!options.record.empty()) with.arguments.push_back("--record=" + options.record);
-  with.lab = lab;
-  with.insecure = insecure;
+  with.lab = args.lab;
+  with.insecure = args.insecure;
+  with.max_restarts = args.max_restarts;
   if (options.quiet) with.arguments.push_back("--quiet");
   // With --json standard output is for the result alone.
   with.line = [json = options.json, quiet = options.quiet](const std::string& name, bool is_error,
@@ -48,32 +57,35 @@ int launch(const RunOptions& options, bool lab, bool insecure) {
   else
     print_run(summary, folder, "real time");
   if (is_interrupted(summary)) print_resume_hint();
+  if (launched->exit_code == kDone) return exit_code(summary, options.require_target);
   return launched->exit_code;
 }
 
 }  // namespace
 
 void add_launch(CLI::App& app, int& code) {
-  auto options = std::make_shared<RunOptions>();
+  auto args = std::make_shared<LaunchArgs>();
   CLI::App* sub =
       app.add_subcommand("launch", "trains with one process a node on this machine, over sockets");
-  options->add_to(*sub, "runs/NAME", "continues an interrupted run", false);
-  options->add_record_to(*sub);
-  options->add_view_to(*sub);
-  add_wan_option(*sub, options->wan);
-  auto lab = std::make_shared<bool>(false);
-  sub->add_flag("--lab", *lab,
+  args->common.add_to(*sub, "runs/NAME", "continues an interrupted run", false);
+  args->common.add_record_to(*sub);
+  args->common.add_view_to(*sub);
+  add_wan_option(*sub, args->common.wan);
+  sub->add_flag("--lab", args->lab,
                 "each site in a network of its own, with the job's [wan] between them in real time "
                 "(docs/lab.md; as root)");
-  auto insecure = std::make_shared<bool>(false);
-  add_insecure_option(*sub, *insecure);
+  add_insecure_option(*sub, args->insecure);
+  sub->add_option("--max-restarts", args->max_restarts,
+                  "how often a node that dies is started again, after 1, 2, 4 ... s (default: 3)")
+      ->check(CLI::Range(0u, 1000u))
+      ->type_name("N");
   sub->footer(
       "Examples:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
       "  longhaul launch examples/bsp.toml --lab\n"
       "  longhaul launch examples/mnist-4-sites.toml --lab --wan gaia-11\n"
-      "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a node or the network\n"
-      "failed, 4 internal error, 130 Ctrl-C");
-  sub->callback([options, lab, insecure, &code] { code = launch(*options, *lab, *insecure); });
+      "Exit codes: 0 the run ended as its job says, 1 diverged, or --require-target and below it,\n"
+      "2 bad job or usage, 3 a node or the network failed, 4 internal error, 130 Ctrl-C");
+  sub->callback([args, &code] { code = launch(*args); });
 }
 
 }  // namespace longhaul::cli

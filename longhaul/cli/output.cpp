@@ -66,21 +66,26 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
                                  : fmt::format("{:g} bits per byte", *s.target_bits_per_byte),
                s.time_to_target_s ? "reached at " + run::duration_text(*s.time_to_target_s)
                                   : std::string("not reached"));
+  if (s.best && s.model_is_best)
+    fmt::print("  model.pt is the best one scored, of round {}: loss {:.4f}, accuracy {}\n",
+               s.best->round, s.best->loss, percent(s.best->accuracy));
+  if (s.participation.changes > 0 || s.participation_share() < 1)
+    fmt::print("  participation {}; {} of {} workers live\n", percent(s.participation_share()),
+               s.participation.live, s.participation.members);
   fmt::print("  {} in {} messages between sites, compute utilisation {}\n",
              run::bytes_text(double(s.wan_bytes)), s.wan_messages, percent(s.compute_utilisation));
-  fmt::print("{}", statistics_text(s.statistics));
+  fmt::print("{}", statistics_text(s.statistics, s.participation.members));
   fmt::print("  {} of real time; written to {}\n", run::duration_text(s.real_s), folder);
   fmt::print("{}", pace_text(s));
   if (s.lab) fmt::print("  {}\n", lab_text(*s.lab));
   if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", s.failure);
 }
 
-std::string statistics_text(const run::RunStatistics& statistics) {
+std::string statistics_text(const run::RunStatistics& statistics, std::uint64_t workers) {
   std::string text;
   for (const auto& [cause, time] : statistics.waiting_s)
-    text += fmt::format("{} {} {}", text.empty() ? "  all workers waited" : ",",
-                        run::duration_text(time), "for the " + cause);
-  if (!text.empty()) text += "\n";
+    text += fmt::format("{} {:.0f} s for the {}", text.empty() ? "  waiting:" : ",", time, cause);
+  if (!text.empty()) text += fmt::format(", summed over {} workers\n", workers);
   double updates = 0, rounds = 0;
   for (const auto& [staleness, count] : statistics.staleness) {
     updates += double(count);

@@ -29,6 +29,8 @@ void RunOptions::add_to(CLI::App& app, const std::string& out_default,
         ->type_name("N");
   CLI::Option* again = app.add_flag("--force", force, "overwrites the folder of an earlier run");
   app.add_flag("--resume", resume, resume_doc)->excludes(again);
+  app.add_flag("--require-target", require_target,
+               "exit code 1 if the run ends without having reached its target");
   app.add_flag("--quiet", quiet, "no progress");
   app.add_flag("--json", json, "prints the result as one JSON object and nothing else");
 }

@@ -25,6 +25,7 @@ struct RunOptions {
   unsigned threads = 0;
   int view = -1;  // the port of --view; -1: none
   bool quiet = false, force = false, resume = false, json = false;
+  bool require_target = false;
 
   // `out_default`: the folder without --out; `resume_doc`: what --resume does; `threads`: whether
   // there is that option.

@@ -102,7 +102,7 @@ int one_run(const SimulateArgs& args, const run::Job& job, const std::string& fo
   else
     print_run(*summary, folder, "virtual time");
   if (is_interrupted(*summary)) print_resume_hint();
-  return exit_code(*summary);
+  return exit_code(*summary, args.common.require_target);
 }
 
 struct Measure {
@@ -163,7 +163,7 @@ int many_seeds(const SimulateArgs& args, const run::Job& first, const std::strin
         *job, args.common.one_of_several(fmt::format("{}/seed-{}", folder, job->job.seed)));
     if (!summary) return print_error(summary.error());
     all.push_back(*summary);
-    worst = std::max(worst, exit_code(*summary));
+    worst = std::max(worst, exit_code(*summary, args.common.require_target));
     if (worst == kInterrupted) break;
   }
   print_seeds(first, all, args.common.json);
@@ -205,8 +205,8 @@ void add_simulate(CLI::App& app, int& code) {
   add_wan_option(*sub, args->common.wan);
   sub->footer(
       "Example:\n  longhaul simulate examples/mnist-4-sites.toml --set sync.kind=bsp --seeds 3\n"
-      "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 failed,\n"
-      "4 internal error, 130 Ctrl-C");
+      "Exit codes: 0 the run ended as its job says, 1 diverged, or --require-target and below it,\n"
+      "2 bad job or usage, 3 failed, 4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = simulate(*args); });
 }
 

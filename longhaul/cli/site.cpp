@@ -75,19 +75,20 @@ int site(const SiteArgs& args) {
   auto addresses = addresses_of(args, *job);
   if (!addresses) return print_error(addresses.error());
   const Member me = job->members()[*rank];
-  const std::string folder =
-      args.common.out.empty() ? run::node_folder("runs/" + job->job.name, me) : args.common.out;
+  // Processes that a launcher has started are all given the same --out.
+  const std::string run = args.common.out.empty() ? "runs/" + job->job.name : args.common.out;
+  const bool own = !args.common.out.empty() && !args.site.empty();
+  const std::string folder = own ? run : run::node_folder(run, me);
   const auto page = view_if_asked(folder, args.common.view, args.common.quiet);
   if (!page) return print_error(page.error());
+  const bool insists = args.common.force || (args.common.resume && !args.rejoin);
   const run::SimulateOptions common = args.common.one(folder);
   auto summary = run::run_site(
       *job, {.rank = *rank,
              .addresses = *std::move(addresses),
              .listening = run::inherited_socket(run::process_environment()),
              .folder = folder,
-             // It may come back on another machine, where there is no folder yet.
-             .existing = args.rejoin && !args.common.force ? run::ExistingFolder::resume_or_begin
-                                                           : common.existing,
+             .existing = insists ? common.existing : run::ExistingFolder::resume_or_begin,
              .rejoin = args.rejoin,
              .progress = common.progress,
              .security = args.security,
@@ -99,7 +100,7 @@ int site(const SiteArgs& args) {
     print_summary(*summary, run::node_name(me), folder);
   if (!summary->failure.empty()) fmt::print(stderr, "longhaul: {}\n", summary->failure);
   if (is_interrupted(*summary)) print_resume_hint();
-  return exit_code(*summary);
+  return exit_code(*summary, args.common.require_target);
 }
 
 }  // namespace
@@ -107,7 +108,8 @@ int site(const SiteArgs& args) {
 void add_site(CLI::App& app, int& code) {
   auto args = std::make_shared<SiteArgs>();
   CLI::App* sub = app.add_subcommand("site", "runs one node of a job, over sockets");
-  args->common.add_to(*sub, "runs/NAME/SITE", "continues an interrupted run", false);
+  args->common.add_to(*sub, "runs/NAME/SITE; under a launcher DIR/SITE",
+                      "insists on continuing an interrupted run", false);
   sub->add_option("--site", args->site,
                   "which node this is: a site's name, NAME/1 for its second node (default: the "
                   "rank that torchrun, mpirun, srun or PMI gave)")
@@ -124,13 +126,14 @@ void add_site(CLI::App& app, int& code) {
   args->common.add_view_to(*sub);
   add_wan_option(*sub, args->common.wan);
   sub->add_flag("--rejoin", args->rejoin,
-                "rejoins a run that continues without this node and receives its model from the "
-                "others (`longhaul explain SYNC`: a lost node may return)");
+                "insists on rejoining a run that continues without this node, whose model the "
+                "others send (`longhaul explain SYNC`: a lost node may return)");
   add_security_options(*sub, args->security);
   sub->footer(
       "Example:\n  longhaul site examples/mnist-4-sites.toml --site virginia --keys keys\n"
-      "Exit codes: 0 done, 1 stopped before its goal, 2 bad job or usage, 3 a peer or the network\n"
-      "failed, 4 internal error, 130 Ctrl-C");
+      "Joins a new run, resumes a stopped one or rejoins one that goes on, as the others say.\n"
+      "Exit codes: 0 the run ended as its job says, 1 diverged, or --require-target and below it,\n"
+      "2 bad job or usage, 3 a peer or the network failed, 4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = site(*args); });
 }
 

@@ -1,5 +1,7 @@
 #include "longhaul/core/stop_rule.h"
 
+#include <algorithm>
+
 namespace longhaul {
 
 bool StopConfig::reached(const Evaluation& evaluation) const {
@@ -13,12 +15,32 @@ bool StopRule::is_reporter(const Turn& turn) const {
 
 void StopRule::round_done(Round round, std::span<const float> model, std::uint64_t samples,
                           Turn& turn) {
+  if (!settled_) settle_unknown(turn);
   newest_ = round;
   samples_ = samples;
   if (!reports(round) || verdicts_.contains(round)) return;
   open_[round].assign(model.begin(), model.end());
   counts_[round] = samples;
   if (is_reporter(turn)) ask(round, turn);
+}
+
+bool StopRule::is_unknown(Round round) const {
+  return resumed_ && round <= *resumed_ && reports(round) && !verdicts_.contains(round) &&
+         !open_.contains(round);
+}
+
+// Others may be behind this node, and wait for a verdict on a round that it did not report.
+void StopRule::settle_unknown(Turn& turn) {
+  settled_ = true;
+  if (!is_reporter(turn) || !resumed_) return;
+  const Round kept = config_.lag + config_.apart;
+  for (Round round = *resumed_ - std::min(*resumed_, kept); round <= *resumed_; ++round) {
+    if (!is_unknown(round)) continue;
+    const Verdict none{round, Reason::none};
+    for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+      if (rank != turn.self()) turn.send(rank, none, {}, kControl);
+    decide(none);
+  }
 }
 
 void StopRule::ask(Round round, Turn& turn) {
@@ -33,8 +55,10 @@ StopRule::Step StopRule::after(Round round) {
     const Round reported = (round - config_.lag + 1) / config_.report_every;
     if (reported > 0) {
       const auto verdict = verdicts_.find(reported * config_.report_every - 1);
-      if (verdict == verdicts_.end()) return Step::wait;
-      reason_ = verdict->second;
+      if (verdict != verdicts_.end())
+        reason_ = verdict->second;
+      else if (!is_unknown(reported * config_.report_every - 1))
+        return Step::wait;
     }
   }
   if (reason_ == Reason::none && round + 1 >= config_.max_rounds) reason_ = Reason::max_rounds;
@@ -137,6 +161,9 @@ std::string StopRule::waiting_for() const {
 
 void StopRule::state(Archive& ar) {
   ar(reason_, newest_, samples_, open_, counts_, verdicts_, unheard_);
+  if (!ar.loading()) return;
+  resumed_ = newest_;
+  settled_ = false;
 }
 
 }  // namespace longhaul

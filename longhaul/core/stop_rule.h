@@ -80,6 +80,8 @@ class StopRule final : public Machine {
   bool uses_up(std::uint64_t samples) const {
     return config_.max_samples > 0 && samples >= config_.max_samples;
   }
+  bool is_unknown(Round round) const;
+  void settle_unknown(Turn&);
   void ask(Round round, Turn&);
   void decide(const Verdict&);
   void take_over(Turn&);
@@ -92,6 +94,10 @@ class StopRule final : public Machine {
   std::map<Round, std::uint64_t> counts_;     // of samples, by those rounds
   std::map<Round, Reason> verdicts_;          // of the last lag + 1 + apart reported rounds
   std::set<Rank> unheard_;                    // a new reporter: who has not sent Known
+  // newest_ when the run was resumed. `report_every` may have changed: then no verdict comes on
+  // rounds up to this one that were not reported.
+  std::optional<Round> resumed_;
+  bool settled_ = true;
 };
 
 }  // namespace longhaul

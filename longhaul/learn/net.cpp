@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -78,6 +80,14 @@ std::vector<Found> float_tensors(const Module& module) {
   return parameters;
 }
 
+// Both are zip files; what torch.save writes has no folder code/, and no constants.
+bool is_saved_object(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const auto holds = [&](const char* name) { return bytes.find(name) != std::string::npos; };
+  return bytes.starts_with("PK") && holds("data.pkl") && !holds("constants.pkl");
+}
+
 }  // namespace
 
 Net::Net(const Module& module) : module_(std::make_shared<Module>(module)) {}
@@ -112,6 +122,9 @@ Result<Net> Net::from_file(const std::string& path, at::Device device) {
   if (!std::filesystem::is_regular_file(path))
     return unavailable("there is no file '" + path +
                        "': give the path of a TorchScript module, torch.jit.script(model).save()");
+  if (is_saved_object(path))
+    return malformed("'" + path +
+                     "': this is a torch.save file; use torch.jit.script(model).save(path)");
   return guarded<Net>("'" + path + "' cannot be loaded as a TorchScript module",
                       [&]() -> Result<Net> {
                         Net net(torch::jit::load(path, device));

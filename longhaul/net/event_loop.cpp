@@ -35,7 +35,7 @@ Status EventLoop::run(Node& node) {
     const auto port = peers_.listen();
     if (!port) return port.error();
   }
-  peers_.announce({0, checkpoints_.newest});
+  peers_.offer(checkpoints_.newest, checkpoints_.live);
   tick();
   LH_TRY(peers_.connect_all([this] { return failure_.has_value(); }));
   if (failure_) return *failure_;
@@ -57,9 +57,15 @@ Status EventLoop::run(Node& node) {
   return Ok{};
 }
 
-// From the newest checkpoint that all have, or from the beginning.
+// From the checkpoint that all agree on (Peers::choose_checkpoint), or from the beginning.
 Status EventLoop::resume_run() {
-  const std::uint64_t newest = peers_.newest_common_checkpoint(checkpoints_.newest);
+  const auto chosen = peers_.choose_checkpoint();
+  if (!chosen) return chosen.error();
+  if (!*chosen) {
+    on_left_out(unavailable("the others resume a state in which this site is lost"));
+    return *failure_;
+  }
+  const std::uint64_t newest = **chosen;
   own_checkpoints_ = {newest, newest};
   peers_.restore_checkpoint(newest);
   started_ = loop_.now();
@@ -77,9 +83,10 @@ Status EventLoop::resume_run() {
     return malformed(
         fmt::format("checkpoint {} cannot be resumed: {}; start all sites with --force", newest,
                     read.error().what));
-  if (node_->view().live.size() != place_.size())
-    return unavailable(
-        "the checkpoint was written after the loss of a node; over sockets it cannot be resumed");
+  drop_lost();  // in that state; they may rejoin
+  const std::size_t live = node_->view().live.size();
+  if (live < place_.size())
+    on_note(fmt::format("the run resumes with {} of {} nodes", live, place_.size()));
   peers_.open();
   deliver_step_when_due();
   return Ok{};
@@ -125,6 +132,7 @@ void EventLoop::on_writable(Rank peer, unsigned service_class) {
 
 void EventLoop::on_silent(Rank peer, bool silent, const std::string& trouble) {
   if (!running()) return;
+  troubles_[peer] = trouble;
   if (silent)
     on_note(fmt::format("lost contact with {}: {}; waiting for {}", name(peer), trouble,
                         node_->waiting_for()));
@@ -136,6 +144,15 @@ void EventLoop::on_silent(Rank peer, bool silent, const std::string& trouble) {
 void EventLoop::on_refused(const Error& why) {
   const bool outside = running_ && place_.comes_back() && node_->view().epoch == 0;
   if (!over() && (!running_ || outside)) failure_ = why;
+}
+
+void EventLoop::on_left_out(const Error& why) {
+  if (over() || running_) return;
+  left_out_ = node_->strategy().lets_return();
+  failure_ = left_out_ ? why
+                       : unavailable(why.what +
+                                     ", and its [sync] kind takes no lost site back; end all sites "
+                                     "and start them again: they resume from their checkpoints");
 }
 
 bool EventLoop::may_rejoin(Rank peer) {
@@ -259,11 +276,20 @@ void EventLoop::score(Round round, Snapshot model) {
 // Those that are lost are dropped with the next tick: this may be inside one of their links.
 void EventLoop::follow(Rank, const View& before, const View& now) {
   if (!now.has(place_.self)) return;
+  const std::string goes_on =
+      fmt::format("the run goes on with {} of {} nodes", now.live.size(), place_.size());
+  for (const Rank rank : before.live) {
+    if (now.has(rank)) continue;
+    const std::string& trouble = troubles_[rank];
+    on_note(fmt::format("{} is declared lost{}{}; {}", name(rank), trouble.empty() ? "" : ": ",
+                        trouble, goes_on));
+  }
   for (const Rank rank : now.live) {
     if (rank == place_.self || before.has(rank)) continue;
     peers_.admit(rank);
-    on_note(fmt::format("{} is back", name(rank)));
+    on_note(fmt::format("{} is back; {}", name(rank), goes_on));
   }
+  if (observer_.on_view) observer_.on_view(this->now(), now);
 }
 
 void EventLoop::record(Rank, const Record& record) {

@@ -20,6 +20,7 @@ namespace longhaul::net {
 struct CheckpointConfig {
   Round every = 0;           // rounds between two; 0: only before a stop
   std::uint64_t newest = 0;  // on this node's disk; 0: none, start from the beginning
+  std::uint32_t live = 0;    // members of the view in it
   // Called on the caller's thread; the returned function writes the state to disk on another.
   std::function<std::function<Status()>(std::uint64_t number, Buffer state)> save = {};
   // All nodes resume from `number`: returns its state and discards later ones. 0: no state.
@@ -40,6 +41,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     std::function<void(Time, Round, const Evaluation&)> on_report = {};
     std::function<void(Time, const Record&)> on_record = {};
     std::function<void(const std::string&)> on_note = {};  // for the user, one line
+    std::function<void(Time, const View&)> on_view = {};   // the members have changed
     // Of strategies that index growing data: see Host. Answers come by give(). Empty: refused.
     std::function<void(const Append&)> on_append = {};
     std::function<void(const Reply&)> on_reply = {};
@@ -61,6 +63,9 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   // Runs the node to its end. Errors: a peer that could not be reached or was lost, with the
   // reason; a failure of the strategy or the learner.
   Status run(Node&);
+  // After run(): the run goes on without this process, whose node may rejoin it, and only that is
+  // why run() has failed.
+  bool left_out() const { return left_out_; }
 
   // From any thread, while the run lasts: an input of the node's source, users or disk
   // (core/input.h). Dropped before the node has started and after its end.
@@ -89,6 +94,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void on_silent(Rank peer, bool silent, const std::string& trouble) override;
   bool on_checkpoint(Rank peer, std::uint64_t number) override;
   void on_refused(const Error&) override;
+  void on_left_out(const Error&) override;
   bool may_rejoin(Rank) override;
   void on_rejoin_request(Rank) override;
   void on_note(const std::string& text) override;
@@ -143,8 +149,9 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   std::uint64_t wanted_checkpoint_ = 0;  // the checkpoint to be taken as soon as the learner rests
   Round rounds_at_checkpoint_ = 0;
   std::optional<Time> stopping_;  // at the latest
-  bool connected_ = false, running_ = false, finished_ = false;
+  bool connected_ = false, running_ = false, finished_ = false, left_out_ = false;
   std::optional<Error> failure_;
+  std::map<Rank, std::string> troubles_;             // why there is no contact
   std::unique_ptr<TaskThread> scoring_, computing_;  // last: they end before what they use
 };
 

@@ -5,6 +5,20 @@
 #include "longhaul/secure/session.h"
 
 namespace longhaul::net {
+namespace {
+
+// A hello that cannot be accepted; one of another job hears which key differs.
+Refusal refusal_of(const Frame& frame, const Error& why, const Identity& me) {
+  Refusal refusal{.reason = why.what};
+  const auto hello = from_wire<Hello>(frame.head.view());
+  if (!hello || hello->job_hash == me.job_hash) return refusal;
+  JobKey differs = first_difference(*hello, me);
+  refusal.key = std::move(differs.name);
+  refusal.value = std::move(differs.value);
+  return refusal;
+}
+
+}  // namespace
 
 Handshake::~Handshake() {
   if (!connection_) return;
@@ -15,7 +29,8 @@ Handshake::~Handshake() {
 void Handshake::start(std::unique_ptr<Stream> stream) {
   const auto self = shared_from_this();
   // Nothing but a hello comes here: no stranger makes us keep more.
-  connection_ = Connection::make(std::move(stream), *this, {.head_bytes = 4096, .body_bytes = 0});
+  connection_ =
+      Connection::make(std::move(stream), *this, {.head_bytes = kMaxHelloBytes, .body_bytes = 0});
   timeout_ = host_.loop().at(host_.loop().now() + kTimeout, [this] {
     if (const auto connection = connection_)
       connection->end({Error::Kind::timed_out, "no hello came within 5 s"});
@@ -32,52 +47,55 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
   const auto self = shared_from_this();
   if (refused_) return;
   if (frame.header.type == FrameHeader::Type::refusal) {
-    by_peer_ = true;
-    return connection.end(unavailable("it refuses this node: " + read_refusal(frame)));
+    const Refusal refusal = parse_refusal(frame);
+    by_peer_ = refusal.kind;
+    return connection.end(
+        unavailable("it refuses this node: " + text_of(refusal, host_.identity())));
   }
   const auto hello = read_hello(frame, host_.identity());
-  if (!hello) return refuse(hello.error());
+  if (!hello) return refuse(refusal_of(frame, hello.error(), host_.identity()));
   const secure::Session* const proved = connection.stream().security();
   if (proved != nullptr && !proved->peer_is(hello->site))
-    return refuse(malformed(
-        fmt::format("it says that it is site {}, and its certificate is not", hello->site)));
+    return refuse({.reason = fmt::format("it says that it is site {}, and its certificate is not",
+                                         hello->site)});
   if (dialled_ && (hello->rank != dialled_->peer || hello->stream != dialled_->stream))
-    return refuse(malformed("another node of the job is at this address; see [[site]] address"));
-  if (const Status good = accept_hello(*hello); !good) refuse(good.error());
+    return refuse({.reason = "another node of the job is at this address; see [[site]] address"});
+  if (auto refusal = accept_hello(*hello)) refuse(*std::move(refusal));
 }
 
-Status Handshake::accept_hello(const Hello& hello) {
-  const auto later = [connection = connection_](const char* why) -> Status {
-    connection->end(unavailable(why));
-    return Ok{};
-  };
-  const auto met = host_.accepts(hello);
-  if (!met) return met.error();
-  if (!*met) return later("its previous process is not declared lost yet; it may dial again");
-  Link& link = host_.link(hello.rank);
-  LH_TRY(link.check_hello(hello));
+std::optional<Refusal> Handshake::accept_hello(const Hello& hello) {
+  if (host_.must_ask(hello)) {
+    if (!dialled_) out_ = hello_frame(host_.identity(), hello.stream, {}, {});
+    connection_->wake();
+    return std::nullopt;
+  }
+  if (auto refusal = host_.accepts(hello, !dialled_)) return refusal;
+  Link& link = host_.link(hello.rank);  // accepts() may have replaced it
+  if (const Status good = link.check_hello(hello); !good)
+    return Refusal{.reason = good.error().what};
   if (!link.can_attach(hello))
-    return later("this node is taking a checkpoint; the next call will do");
+    return Refusal{"this node is taking a checkpoint; the next call will do", RefusalKind::later};
   if (!dialled_) {  // our hello goes before whatever the link has to say
     out_ = hello_frame(host_.identity(), hello.stream, link.checkpointed(), link.have());
     connection_->wake();
   }
   connection_->set_limits({});
-  LH_TRY(link.attach(connection_, hello, host_.loop().now()));
+  if (const Status attached = link.attach(connection_, hello, host_.loop().now()); !attached)
+    return Refusal{.reason = attached.error().what};
   connection_.reset();
   timeout_ = {};
   host_.on_handshake_done(*this, hello.rank, hello.stream);
-  return Ok{};
+  return std::nullopt;
 }
 
-void Handshake::refuse(const Error& why) {
-  refused_ = why;
-  out_ = refusal_frame(why.what);
+void Handshake::refuse(Refusal why) {
+  refused_ = std::move(why);
+  out_ = refusal_frame(*refused_);
   connection_->wake();
 }
 
 void Handshake::on_written(Connection& connection, const Frame& frame) {
-  if (frame.header.type == FrameHeader::Type::refusal) connection.end(*refused_);
+  if (frame.header.type == FrameHeader::Type::refusal) connection.end(malformed(refused_->reason));
 }
 
 void Handshake::on_end(Connection& connection, const Error& why) {
@@ -86,7 +104,7 @@ void Handshake::on_end(Connection& connection, const Error& why) {
   timeout_ = {};
   host_.on_handshake_failed(
       *this, by_peer_,
-      {why.kind, connection.stream().peer() + ": " + (refused_ ? *refused_ : why).what});
+      {why.kind, connection.stream().peer() + ": " + (refused_ ? refused_->reason : why.what)});
 }
 
 }  // namespace longhaul::net

@@ -25,34 +25,40 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     virtual Loop& loop() = 0;
     virtual const Identity& identity() const = 0;
     virtual Link& link(Rank) = 0;
-    // Whether the link can take this connection now. False: not yet, the peer may dial again soon.
-    // Error: refuse it.
-    virtual Result<bool> accepts(const Hello&) = 0;
+    // Why the link cannot take this connection (now); nothing: it can. `incoming`: the peer
+    // dialled.
+    virtual std::optional<Refusal> accepts(const Hello&, bool incoming) = 0;
+    // The peer's run may go on without this process. Its hello may be old: this node says hello,
+    // too, and the peer, if it lives, refuses it and says whether it may rejoin.
+    virtual bool must_ask(const Hello&) = 0;
     // Every handshake ends with one of these calls and is then destroyed. `refused`: the peer
-    // refuses this node, so dialling again is useless.
+    // refuses this node.
     virtual void on_handshake_done(Handshake&, Rank, std::uint32_t stream) = 0;
-    virtual void on_handshake_failed(Handshake&, bool refused, const Error&) = 0;
+    virtual void on_handshake_failed(Handshake&, std::optional<RefusalKind> refused,
+                                     const Error&) = 0;
   };
   // `dialled`: empty for an incoming connection. The host owns the handshake and outlives it.
   Handshake(std::optional<Dialled> dialled, Host& host) : dialled_(dialled), host_(host) {}
   ~Handshake() override;
   void start(std::unique_ptr<Stream>);
   const std::optional<Dialled>& dialled() const { return dialled_; }
+  // This node has refused the peer for the moment only.
+  bool refused_for_now() const { return refused_ && refused_->kind != RefusalKind::final; }
 
  private:
   void on_frame(Connection&, Frame&&) override;
   std::optional<Frame> to_write(Connection&) override { return std::exchange(out_, std::nullopt); }
   void on_written(Connection&, const Frame&) override;
   void on_end(Connection&, const Error&) override;
-  void refuse(const Error&);
-  Status accept_hello(const Hello&);
+  void refuse(Refusal);
+  std::optional<Refusal> accept_hello(const Hello&);
 
   const std::optional<Dialled> dialled_;
   Host& host_;
   std::shared_ptr<Connection> connection_;  // empty: over
   std::optional<Frame> out_;
-  std::optional<Error> refused_;
-  bool by_peer_ = false;
+  std::optional<Refusal> refused_;      // by this node
+  std::optional<RefusalKind> by_peer_;  // this node, by the peer
   Timer timeout_;
 };
 

@@ -1,14 +1,45 @@
 #include "longhaul/net/hello.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <xxhash.h>
 
 namespace longhaul::net {
+namespace {
+
+constexpr std::size_t kMaxReason = 1024, kMaxKeyText = 256;
+
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text;
+}
+
+}  // namespace
+
+std::uint32_t digest_of(const JobKey& key) {
+  const std::string text = key.name + " = " + key.value;
+  return std::uint32_t(XXH3_64bits(text.data(), text.size()));
+}
 
 Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress checkpointed,
                   std::vector<Acknowledged> have) {
   const Member& member = me.members->at(me.self);
-  const Hello hello{me.job_hash, me.self, member.site,  member.rank_in_site, me.incarnation,
-                    me.process,  stream,  checkpointed, std::move(have)};
+  Hello hello{.job_hash = me.job_hash,
+              .rank = me.self,
+              .site = member.site,
+              .rank_in_site = member.rank_in_site,
+              .incarnation = me.incarnation,
+              .process = me.process,
+              .stream = stream,
+              .checkpointed = checkpointed,
+              .running = me.running,
+              .live = me.live,
+              .keys = {},
+              .have = std::move(have)};
+  for (const JobKey& key : me.keys)
+    if (hello.keys.size() < Hello::kMaxKeys) hello.keys.push_back(digest_of(key));
   Frame frame{.header = {}, .head = Payload(share(to_wire(hello))), .body = {}};
   frame.header.type = FrameHeader::Type::hello;
   frame.header.machine = kMagic;
@@ -16,9 +47,10 @@ Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress c
   return frame;
 }
 
-Frame refusal_frame(std::string reason) {
-  reason.resize(std::min<std::size_t>(reason.size(), 1024));
-  const Refusal refusal{std::move(reason)};
+Frame refusal_frame(Refusal refusal) {
+  refusal.reason.resize(std::min(refusal.reason.size(), kMaxReason));
+  refusal.key.resize(std::min(refusal.key.size(), kMaxKeyText));
+  refusal.value.resize(std::min(refusal.value.size(), kMaxKeyText));
   Frame frame{.header = {}, .head = Payload(share(to_wire(refusal))), .body = {}};
   frame.header.type = FrameHeader::Type::refusal;
   return frame;
@@ -35,11 +67,16 @@ Result<Hello> read_hello(const Frame& frame, const Identity& me) {
                     header.kind, kVersion));
   Result<Hello> hello = from_wire<Hello>(frame.head.view());
   if (!hello) return malformed("its hello " + hello.error().what);
-  if (hello->job_hash != me.job_hash)
+  if (hello->job_hash != me.job_hash) {
+    const JobKey differs = first_difference(*hello, me);
+    const std::string key = differs.name.empty()
+                                ? ""
+                                : fmt::format("; {} differs: here {}", differs.name, differs.value);
     return malformed(
-        fmt::format("it runs another job (hash {:016x}, here {:016x}); start all "
+        fmt::format("it runs another job (hash {:016x}, here {:016x}{}); start all "
                     "sites with the same job file, --set and --wan",
-                    hello->job_hash, me.job_hash));
+                    hello->job_hash, me.job_hash, key));
+  }
   if (hello->rank >= me.members->size())
     return malformed(fmt::format("it says that it is rank {}; the job has ranks 0 to {}",
                                  hello->rank, me.members->size() - 1));
@@ -57,13 +94,35 @@ Result<Hello> read_hello(const Frame& frame, const Identity& me) {
   return hello;
 }
 
-std::string read_refusal(const Frame& frame) {
-  const auto refusal = from_wire<Refusal>(frame.head.view());
-  if (!refusal) return "refused, without a readable reason";
-  std::string text = refusal->reason;
-  for (char& c : text)
-    if (c < ' ' || c > '~') c = '?';
-  return text;
+JobKey first_difference(const Hello& hello, const Identity& me) {
+  std::vector<std::uint32_t> theirs = hello.keys;
+  std::sort(theirs.begin(), theirs.end());
+  std::size_t looked_at = 0;
+  for (const JobKey& key : me.keys) {
+    if (looked_at++ == Hello::kMaxKeys || theirs.empty()) break;
+    if (!std::binary_search(theirs.begin(), theirs.end(), digest_of(key))) return key;
+  }
+  return {};
+}
+
+Refusal parse_refusal(const Frame& frame) {
+  auto refusal = from_wire<Refusal>(frame.head.view());
+  if (!refusal) return {.reason = "refused, without a readable reason"};
+  for (std::string* text : {&refusal->reason, &refusal->key, &refusal->value})
+    *text = printable(std::move(*text));
+  return *std::move(refusal);
+}
+
+std::string text_of(const Refusal& refusal, const Identity& me) {
+  if (refusal.key.empty()) return refusal.reason;
+  const auto mine = std::find_if(me.keys.begin(), me.keys.end(),
+                                 [&](const JobKey& key) { return key.name == refusal.key; });
+  return fmt::format(
+      "it runs another job: {} is {} here and {} there; start all sites with the same job file, "
+      "--set "
+      "and --wan",
+      refusal.key, mine == me.keys.end() ? "not set" : mine->value.substr(0, kMaxKeyText),
+      refusal.value);
 }
 
 }  // namespace longhaul::net

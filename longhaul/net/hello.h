@@ -22,7 +22,17 @@ struct CheckpointProgress {
   friend bool operator==(const CheckpointProgress&, const CheckpointProgress&) = default;
 };
 
+// A key of the job that all nodes must agree on: "[sync] steps", "20".
+struct JobKey {
+  std::string name, value;
+};
+std::uint32_t digest_of(const JobKey&);
+
+// The largest hello: a stranger can make a node keep no more.
+inline constexpr std::uint32_t kMaxHelloBytes = 8192;
+
 struct Hello {
+  static constexpr std::size_t kMaxKeys = 1024;  // of a larger job: the first by name
   std::uint64_t job_hash = 0;
   Rank rank = 0;
   std::string site;
@@ -31,6 +41,9 @@ struct Hello {
   std::uint64_t process = 0;        // drawn when the process began: no two claim one node
   std::uint32_t stream = 0;         // which of the parallel ones to this peer
   CheckpointProgress checkpointed;  // checkpoints, see link.h
+  bool running = false;             // its run has begun; else `saved` is what it can resume from
+  std::uint32_t live = 0;           // members of the view in that checkpoint
+  std::vector<std::uint32_t> keys;  // digests of the job's keys, see digest_of
   std::vector<Acknowledged> have;   // received from the addressee
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -43,15 +56,29 @@ struct Hello {
     LONGHAUL_FIELD(stream);
     visit(Field{.name = "taken"}, self.checkpointed.taken);
     visit(Field{.name = "saved"}, self.checkpointed.saved);
+    LONGHAUL_FIELD(running);
+    LONGHAUL_FIELD(live);
+    LONGHAUL_FIELD(keys, .max = kMaxKeys);
     LONGHAUL_FIELD(have, .max = Service::kClasses);
   }
 };
 
+enum class RefusalKind : std::uint8_t {
+  final,  // asking again is useless
+  later,  // the node may ask again
+  rejoin  // the run goes on without this process; a new incarnation of its node may ask to rejoin
+};
+
 struct Refusal {
   std::string reason;
+  RefusalKind kind = RefusalKind::final;
+  std::string key = {}, value = {};  // of another job: the first key that differs, as it is here
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(reason, .max = 1024);
+    LONGHAUL_FIELD(kind, .max = 2);
+    LONGHAUL_FIELD(key, .max = 256);
+    LONGHAUL_FIELD(value, .max = 256);
   }
 };
 
@@ -62,17 +89,28 @@ struct Identity {
   std::uint32_t incarnation = 0;
   std::uint64_t process = 0;
   const Members* members = nullptr;  // outlives this
+  bool running = false;              // as in Hello
+  std::uint32_t live = 0;
+  std::vector<JobKey> keys = {};  // by name
 };
 
 Frame hello_frame(const Identity&, std::uint32_t stream, CheckpointProgress,
                   std::vector<Acknowledged> have);
-Frame refusal_frame(std::string reason);
+Frame refusal_frame(Refusal);
+inline Frame refusal_frame(std::string reason) {
+  return refusal_frame(Refusal{.reason = std::move(reason)});
+}
 
 // The hello in a frame, or the reason to refuse its sender: not a longhaul node, another release,
 // another job, not a member, a false name, or this node itself. The text goes to both sides and
 // contains nothing that the sender wrote.
 Result<Hello> read_hello(const Frame&, const Identity&);
+// Of a hello of another job: the first of this node's keys that differs; "" if none is known to.
+JobKey first_difference(const Hello&, const Identity&);
 // The peer's reason, printable; any bytes give some text.
-std::string read_refusal(const Frame&);
+Refusal parse_refusal(const Frame&);
+inline std::string read_refusal(const Frame& frame) { return parse_refusal(frame).reason; }
+// The reason for this node's user: a key that differs with both values.
+std::string text_of(const Refusal&, const Identity&);
 
 }  // namespace longhaul::net

@@ -40,6 +40,25 @@ TEST(Hello, AnotherJobIsRefusedWithBothHashes) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
+TEST(Hello, OfAnotherJobTheFirstKeyThatDiffersIsNamedWithBothValues) {
+  Identity mine = identity(0), theirs = identity(1);
+  theirs.job_hash = 0xdef;
+  mine.keys = {{"[data] batch", "8"}, {"[sync] kind", "\"bsp\""}, {"[sync] steps", "20"}};
+  theirs.keys = {{"[data] batch", "8"}, {"[sync] kind", "\"bsp\""}, {"[sync] steps", "30"}};
+  const Frame frame = hello_frame(theirs, 0, {}, {});
+  EXPECT_NE(why(frame, mine).find("[sync] steps differs: here 20"), std::string::npos);
+
+  const auto hello = from_wire<Hello>(frame.head.view());
+  ASSERT_TRUE(hello);
+  const JobKey differs = first_difference(*hello, mine);
+  const Refusal refusal = parse_refusal(
+      refusal_frame(Refusal{.reason = "another job", .key = differs.name, .value = differs.value}));
+  EXPECT_NE(text_of(refusal, theirs).find("[sync] steps is 30 here and 20 there"),
+            std::string::npos);
+  theirs.keys.pop_back();  // a key that the peer lacks
+  EXPECT_NE(text_of(refusal, theirs).find("not set here and 20 there"), std::string::npos);
+}
+
 TEST(Hello, AnotherReleaseIsRefusedWithBothVersions) {
   Frame frame = hello_frame(identity(1), 0, {}, {});
   frame.header.kind = 9;

@@ -17,17 +17,24 @@ using namespace std::chrono_literals;
 namespace {
 constexpr Time kDialWithin = 5s;
 constexpr auto kSoonExpired = std::chrono::days(7);
+// Peers of lower ranks dial this node, unless their run goes on without it: then it dials them.
+constexpr Time kProbeAfter = 3s;
 }  // namespace
 
 Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
     : loop_(loop),
       config_(std::move(config)),
       place_(place),
-      identity_{config_.job_hash, place_.self, place_.me().incarnation, config_.process,
-                place_.members.get()},
+      identity_{.job_hash = config_.job_hash,
+                .self = place_.self,
+                .incarnation = place_.me().incarnation,
+                .process = config_.process,
+                .members = place_.members.get(),
+                .keys = std::move(config_.job_keys)},
       events_(events),
       datagrams_(loop, place_.self, static_cast<Datagrams::Events&>(*this),
                  config_.credentials != nullptr) {
+  offers_[place_.self] = {};
   for (Rank rank = 0; rank < place_.size(); ++rank)
     if (rank != place_.self)
       links_.emplace(
@@ -46,9 +53,10 @@ Result<std::uint16_t> Peers::listen() {
   const auto accepted = [this](std::unique_ptr<Stream> s) {
     start_handshake(std::move(s), std::nullopt);
   };
-  auto listener = config_.listening >= 0
-                      ? net::listen_on(loop_, config_.listening, accepted)
-                      : net::listen(loop_, config_.addresses.at(place_.self), accepted);
+  auto listener =
+      config_.listening >= 0
+          ? net::listen_on(loop_, config_.listening, accepted)
+          : net::listen(loop_, config_.bind.value_or(config_.addresses.at(place_.self)), accepted);
   if (!listener) return listener.error();
   listener_ = *std::move(listener);
   warn_of_expiry();
@@ -166,16 +174,24 @@ void Peers::on_datagrams_blocked(Rank peer, std::vector<Frame> queued) {
   for (const Frame& frame : queued) links_.at(peer)->send(frame.message(), frame.service());
 }
 
-void Peers::on_handshake_failed(Handshake& handshake, bool refused, const Error& why) {
+void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind> refused,
+                                const Error& why) {
   const auto dialled = handshake.dialled();
+  const bool for_now = handshake.refused_for_now();
   handshakes_.erase(handshake.shared_from_this());
-  if (!dialled) return on_rejected(why);
+  if (!dialled && refused == RefusalKind::rejoin && !open_) return events_.on_left_out(why);
+  if (!dialled) return for_now ? void() : on_rejected(why);
   last_errors_[dialled->peer] = why.what;
   // It is dialled again: keys can be renewed, and clocks set. But its user should know at once.
   if (!refused && why.kind == Error::Kind::malformed &&
       std::exchange(refused_[dialled->peer], why.what) != why.what)
     events_.on_note("cannot connect to " + name(dialled->peer) + ": " + why.what);
-  if (refused) events_.on_refused(unavailable(name(dialled->peer) + " at " + why.what));
+  const Error told = unavailable(name(dialled->peer) + " at " + why.what);
+  if (refused == RefusalKind::final && (should_dial(dialled->peer) || open_))
+    events_.on_refused(told);
+  else if (refused == RefusalKind::final)  // the peer dials, too, and is to hear this node's reason
+    probe_ = loop_.at(loop_.now() + kProbeAfter, [this, told] { events_.on_refused(told); });
+  if (refused == RefusalKind::rejoin) events_.on_left_out(told);
   dial_later({dialled->peer, dialled->stream});
 }
 
@@ -219,32 +235,54 @@ void Peers::break_connections() {
 
 // --- meeting, watching, parting -----------------------------------------------------------------
 
+// Connected, or asks to rejoin the run that this node is about to resume.
+bool Peers::here(Rank peer) const {
+  return links_.at(peer)->connected() || (asking_.contains(peer) && offers_.at(place_.self).newest);
+}
+
 Status Peers::connect_all(const std::function<bool()>& failed) {
   for (const auto& [peer, link] : links_)
     for (std::uint32_t stream = 0; should_dial(peer) && stream < link->streams(); ++stream)
       dial({peer, stream});
-  const auto connected = [](const auto& entry) { return entry.second->connected(); };
+  if (!place_.comes_back())
+    probe_ = loop_.at(loop_.now() + std::min(kProbeAfter, config_.connect_timeout / 2), [this] {
+      for (const auto& [peer, link] : links_)
+        if (!should_dial(peer) && !link->connected()) dial({peer, 0});
+    });
+  const auto connected = [this](const auto& entry) { return here(entry.first); };
   const auto done = [&] {
     if (failed()) return true;
     return place_.comes_back() ? std::any_of(links_.begin(), links_.end(), connected)
                                : std::all_of(links_.begin(), links_.end(), connected);
   };
   if (loop_.run_until(loop_.now() + config_.connect_timeout, done)) return Ok{};
-  std::string missing;
+  const bool resumes = !place_.comes_back() && offers_.at(place_.self).newest > 0;
+  if (const auto chosen = choose_checkpoint(); !resumes || !chosen || !*chosen) return missing();
+  events_.on_note(missing().what + "\nThe run resumes without them");
+  return Ok{};
+}
+
+Error Peers::missing() const {
+  std::string text;
   for (const auto& [peer, link] : links_) {
-    if (link->connected()) continue;
-    missing += fmt::format("\n  {}: {}", name(peer),
-                           last_errors_.contains(peer)
-                               ? last_errors_[peer]
-                               : "did not connect; start it, and check its route to this node");
+    if (here(peer)) continue;
+    const auto why = last_errors_.find(peer);
+    text += fmt::format("\n  {}: {}", name(peer),
+                        asking_.contains(peer)
+                            ? "asks to rejoin a run that has not begun; start it without --rejoin"
+                        : why != last_errors_.end()
+                            ? why->second
+                            : "did not connect; start it, and check its route to this node");
   }
   return unavailable(fmt::format("{} nodes connected within {:g} s:{}",
                                  place_.comes_back() ? "none of the other" : "not all",
-                                 seconds(config_.connect_timeout), missing));
+                                 seconds(config_.connect_timeout), text));
 }
 
 void Peers::open() {
   open_ = true;
+  identity_.running = true;
+  probe_ = {};
   for (auto& [peer, link] : links_) link->open(loop_.now());
 }
 
@@ -258,9 +296,42 @@ void Peers::restore_checkpoint(std::uint64_t number) {
   for (auto& [peer, link] : links_) link->restore_checkpoint(number);
 }
 
-std::uint64_t Peers::newest_common_checkpoint(std::uint64_t own) const {
-  for (const auto& [peer, link] : links_) own = std::min(own, link->peer_checkpointed().saved);
-  return own;
+void Peers::offer(std::uint64_t newest, std::uint32_t live) {
+  offers_[place_.self] = {newest, live};
+  identity_.live = live;
+  announce({0, newest});
+}
+
+// Nodes of one run are at most one checkpoint apart. So whoever is further behind than that was
+// lost before, and whoever is further ahead is of another run.
+Result<std::optional<std::uint64_t>> Peers::choose_checkpoint() const {
+  const std::uint64_t own = offers_.at(place_.self).newest;
+  std::set<std::uint64_t, std::greater<>> candidates;
+  for (const auto& [rank, offer] : offers_) candidates.insert(offer.newest);
+  for (const std::uint64_t newest : candidates) {
+    std::uint64_t oldest = newest;
+    std::size_t holders = 0, live = 0;
+    for (const auto& [rank, offer] : offers_) {
+      if (offer.newest > newest || offer.newest + 1 < newest) continue;
+      ++holders;
+      oldest = std::min(oldest, offer.newest);
+      const bool said = newest > 0 && offer.live > 0;
+      if (offer.newest == newest)
+        live = std::max<std::size_t>(live, said ? offer.live : place_.size());
+    }
+    if (holders < live / 2 + 1) continue;
+    if (own + 1 < newest) return std::optional<std::uint64_t>{};
+    if (own <= newest) return std::optional(oldest);
+    break;
+  }
+  std::string text = "the sites hold different states of the run:";
+  for (const auto& [rank, offer] : offers_)
+    text += fmt::format(" {} {},", place_.member(rank).site,
+                        offer.newest > 0 ? fmt::format("checkpoint {}", offer.newest) : "none");
+  text.back() = '.';
+  return unavailable(text +
+                     " Was a site started in another folder? Bring its folder back, or start all "
+                     "sites with --force to begin anew");
 }
 
 bool Peers::saved_by_all(std::uint64_t number) const {
@@ -292,7 +363,8 @@ void Peers::watch(Rank peer, Link& link) {
   const bool at_once = link.announced() || rejoined_.contains(peer);
   const Time patience = at_once ? config_.silence_timeout
                                 : std::max(config_.silence_timeout, config_.connect_timeout);
-  const bool silent = !link.peer_is_done() && quiet > patience;
+  if (restarted_.contains(peer)) last_errors_[peer] = "its process has ended and was started again";
+  const bool silent = !link.peer_is_done() && (quiet > patience || restarted_.contains(peer));
   if (silent)
     link.disconnect(
         {Error::Kind::timed_out, fmt::format("not a byte for {:g} s", seconds(patience))});
@@ -318,62 +390,6 @@ std::uint64_t Peers::newest_taken_checkpoint() const {
   for (const auto& [peer, link] : links_)
     newest = std::max(newest, link->peer_checkpointed().taken);
   return newest;
-}
-
-// --- new incarnations ---------------------------------------------------------------------------
-
-// Who calls whom: see the head of peers.h.
-bool Peers::can_dial(Rank peer) const {
-  return !dials_out(peer) || place_.member(peer).site == place_.me().site;
-}
-
-bool Peers::is_first_to_dial(Rank peer) const {
-  const bool is_here = place_.member(peer).site == place_.me().site;
-  if (is_here || dials_out(peer) == dials_out(place_.self)) return peer > place_.self;
-  return dials_out(place_.self);
-}
-
-bool Peers::should_dial(Rank peer) const {
-  return can_dial(peer) && (is_first_to_dial(peer) || place_.comes_back());
-}
-
-Result<bool> Peers::accepts(const Hello& hello) {
-  const Link& link = *links_.at(hello.rank);
-  if (hello.incarnation == 0) return true;
-  if (!open_ && place_.comes_back()) return false;  // two that come back wait for the others
-  if (!open_) return unavailable("the run has not begun; start the site without --rejoin");
-  const bool known = !link.process() || *link.process() == hello.process;
-  if (known && !link.dropped()) return true;
-  const bool gone_again = not_admitted_.contains(hello.rank) && !link.connected();
-  if (!link.dropped() && !gone_again) return false;
-  if (link.dropped() && !events_.may_rejoin(hello.rank)) return true;  // which link refuses
-  replace_link(hello.rank);
-  not_admitted_.insert(hello.rank);
-  return true;
-}
-
-void Peers::admit(Rank peer) {
-  if (not_admitted_.erase(peer) == 0) replace_link(peer);
-}
-
-void Peers::replace_link(Rank peer) {
-  std::unique_ptr<Link>& link = links_.at(peer);
-  link->drop();
-  datagrams_.forget(peer);
-  const CheckpointProgress mine = link->checkpointed();
-  retired_.push_back(std::exchange(
-      link, std::make_unique<Link>(peer, config_.streams, static_cast<Link::Events&>(*this))));
-  link->announce(mine);
-  link->open(loop_.now());
-  silent_.erase(peer);
-  rejoined_.insert(peer);
-  last_errors_.erase(peer);
-  std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
-  // It is sure to call; if that call is lost, this node does as ever.
-  for (std::uint32_t stream = 0; is_first_to_dial(peer) && stream < link->streams(); ++stream) {
-    retry_after_[{peer, stream}] = config_.max_retry;
-    dial_later({peer, stream});
-  }
 }
 
 // --- the end ------------------------------------------------------------------------------------

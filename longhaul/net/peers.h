@@ -28,9 +28,11 @@ namespace longhaul::net {
 
 struct PeersConfig {
   std::uint64_t job_hash = 0;
-  std::uint64_t process = 0;       // a random number that tells processes of a node apart
-  std::vector<Address> addresses;  // by rank
-  int listening = -1;              // a socket that this node inherited for its address
+  std::uint64_t process = 0;          // a random number that tells processes of a node apart
+  std::vector<Address> addresses;     // by rank
+  std::optional<Address> bind = {};   // where this node listens, if not at its address
+  std::vector<JobKey> job_keys = {};  // what job_hash is of, by name; for refusals
+  int listening = -1;                 // a socket that this node inherited for its address
   // By rank: the node is behind NAT or a firewall, nodes of other sites cannot dial it. Empty:
   // none.
   std::vector<bool> dials_out = {};
@@ -62,6 +64,8 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
     virtual void on_silent(Rank peer, bool silent, const std::string& trouble) = 0;
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;  // see Link::Events
     virtual void on_refused(const Error&) = 0;                        // a peer refuses this node
+    // The run goes on without this process; its node may ask to rejoin.
+    virtual void on_left_out(const Error& why) { on_refused(why); }
     virtual bool may_rejoin(Rank) = 0;         // is it declared lost, and may it come back?
     virtual void on_rejoin_request(Rank) = 0;  // and here it is
     virtual void on_note(const std::string& text) = 0;  // for the user, one line
@@ -76,19 +80,25 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::uint16_t port() const { return listener_->port(); }  // after listen(); any thread
   // Where others listen, if unknown at construction; before connect_all().
   void set_addresses(std::vector<Address> addresses) { config_.addresses = std::move(addresses); }
-  // Waits until all peers are connected; for a rejoining node, until any is. Error: names each
-  // missing peer and why. `failed` ends the wait early.
+  // Waits until all peers are connected; for a rejoining node, until any is. When the wait is over,
+  // those who are there resume if they hold a state that needs no others (choose_checkpoint).
+  // Error: names each missing peer and why. `failed` ends the wait early.
   Status connect_all(const std::function<bool()>& failed);
   // From now on messages are delivered and silence counts.
   void open();
   // Called periodically.
   void tick();
-  // Announces this node's checkpoints; before open(), the one it could resume from.
+  // Announces this node's checkpoints.
   void announce(CheckpointProgress);
+  // The same before connect_all(): the checkpoint that this node could resume from, 0: none, and
+  // the number of members in its view.
+  void offer(std::uint64_t newest, std::uint32_t live);
   // All resume from that checkpoint; before open().
   void restore_checkpoint(std::uint64_t number);
-  // The newest checkpoint that all can resume from, by the others' hellos; `own`: this node's.
-  std::uint64_t newest_common_checkpoint(std::uint64_t own) const;
+  // The checkpoint that the run resumes from, by what all have offered; 0: none, it begins. It is
+  // the newest that a majority of its view holds: nodes without it were lost, and rejoin. Nothing:
+  // this node is one of those. Error: no majority holds one state.
+  Result<std::optional<std::uint64_t>> choose_checkpoint() const;
   std::uint64_t newest_taken_checkpoint() const;  // that is taken
   // Whether all others run and have that checkpoint on disk.
   bool saved_by_all(std::uint64_t number) const;
@@ -111,9 +121,10 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   Loop& loop() override { return loop_; }
   const Identity& identity() const override { return identity_; }
   Link& link(Rank rank) override { return *links_.at(rank); }
-  Result<bool> accepts(const Hello&) override;
+  std::optional<Refusal> accepts(const Hello&, bool incoming) override;
+  bool must_ask(const Hello&) override;
   void on_handshake_done(Handshake&, Rank, std::uint32_t stream) override;
-  void on_handshake_failed(Handshake&, bool refused, const Error&) override;
+  void on_handshake_failed(Handshake&, std::optional<RefusalKind> refused, const Error&) override;
   // Link::Events
   void on_message(Rank from, const Message& m) override { events_.on_message(from, m); }
   void on_writable(Rank peer, unsigned c) override { events_.on_writable(peer, c); }
@@ -143,6 +154,11 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   bool can_dial(Rank) const;
   bool is_first_to_dial(Rank) const;  // this node, of it and that peer
   bool should_dial(Rank) const;
+  std::optional<Refusal> accepts_incarnation(const Hello&);
+  std::optional<Refusal> accepts_unopened(const Hello&, bool incoming);
+  std::optional<Refusal> accepts_rejoining(const Hello&);
+  bool here(Rank) const;
+  Error missing() const;
   std::string name(Rank) const;
 
   Loop& loop_;
@@ -153,8 +169,16 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::unique_ptr<Listener> listener_;
   Datagrams datagrams_;
   std::map<Rank, std::unique_ptr<Link>> links_;
-  std::set<Rank> not_admitted_;                 // have a link, not admitted yet
-  std::set<Rank> rejoined_;                     // have rejoined once
+  std::set<Rank> not_admitted_;  // have a link, not admitted yet
+  std::set<Rank> rejoined_;      // have rejoined once
+  std::set<Rank> restarted_;     // a new process has called, and the previous one is gone
+  std::set<Rank> asking_;        // to rejoin, while this node has not begun
+  struct Offer {                 // see offer()
+    std::uint64_t newest = 0;
+    std::uint32_t live = 0;
+  };
+  std::map<Rank, Offer> offers_;  // of all, as their hellos said before the run
+  Timer probe_;
   std::vector<std::unique_ptr<Link>> retired_;  // of incarnations before; until the next tick
   std::set<std::shared_ptr<Handshake>> handshakes_;
   std::map<StreamKey, Time> retry_after_;  // before dialling again

@@ -13,13 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kKept = 2;
-constexpr const char* kTag = "longhaul checkpoint 1";
+constexpr const char* kTag = "longhaul checkpoint 2";
 
 void archive(Archive& ar, Checkpoint& checkpoint) {
   ar.expect(kTag);
   ar(checkpoint.job_hash, checkpoint.round, checkpoint.metrics_bytes, checkpoint.world,
-     checkpoint.experiment);
+     checkpoint.experiment, checkpoint.live, checkpoint.model);
 }
 
 // Checkpoint files, newest round first.
@@ -70,12 +69,15 @@ Status Checkpoints::write(const Checkpoint& checkpoint) const {
   const fs::path path = fs::path(folder_) / name_of(checkpoint.round);
   LH_TRY(write_atomically(path.string(), format_checkpoint(checkpoint)));
   const auto files = files_in(folder_);
-  for (std::size_t i = kKept; i < files.size(); ++i) fs::remove(files[i], code);
+  for (std::size_t i = kept_; i < files.size(); ++i) fs::remove(files[i], code);
   return Ok{};
 }
 
 Result<Checkpoint> Checkpoints::at(std::uint64_t round) const {
-  const std::string path = folder_ + "/" + name_of(round);
+  return read_checkpoint(folder_ + "/" + name_of(round));
+}
+
+Result<Checkpoint> read_checkpoint(const std::string& path) {
   auto bytes = read_file(path);
   if (!bytes) return bytes.error();
   auto checkpoint = parse_checkpoint(*bytes);

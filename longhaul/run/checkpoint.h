@@ -1,6 +1,6 @@
 #pragma once
 // checkpoints/: the state of a whole run after an event; resuming from it equals an uninterrupted
-// run. The last two are kept: if the newest is torn or damaged, the other one is used.
+// run. The newest are kept: if one is torn or damaged, the one before is used.
 #include <optional>
 #include <string>
 
@@ -9,18 +9,22 @@
 namespace longhaul::run {
 
 struct Checkpoint {
-  std::uint64_t job_hash = 0;
+  std::uint64_t job_hash = 0;       // resume_hash() of the job
   std::uint64_t round = 0;          // rounds done (over sockets: counts checkpoints); in its name
   std::uint64_t metrics_bytes = 0;  // length of metrics.jsonl at that moment
   Buffer world;                     // sim::World's state
   Buffer experiment;                // the experiment's own state
+  std::uint32_t live = 0;           // over sockets: nodes in the view
+  std::vector<float> model = {};    // rank 0's parameters, over sockets this node's; for export
 };
 
 class Checkpoints {
  public:
-  explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
+  static constexpr std::size_t kKept = 2;  // at least: nodes may be one checkpoint apart
+  explicit Checkpoints(std::string folder, std::size_t kept = kKept)
+      : folder_(std::move(folder)), kept_(kept) {}
 
-  // Atomic; drops all but the newest two. A round that was written before is written again.
+  // Atomic; drops all but the newest. A round that was written before is written again.
   Status write(const Checkpoint&) const;
   // The newest valid one; empty if there is none.
   Result<std::optional<Checkpoint>> newest() const;
@@ -31,8 +35,11 @@ class Checkpoints {
 
  private:
   std::string folder_;
+  std::size_t kept_;
 };
 
+// Reads one file. Error: missing or damaged; names it.
+Result<Checkpoint> read_checkpoint(const std::string& path);
 // Any bytes give a Checkpoint or an Error.
 Result<Checkpoint> parse_checkpoint(std::span<const std::byte>);
 Buffer format_checkpoint(const Checkpoint&);

@@ -68,6 +68,23 @@ ChildProcesses::~ChildProcesses() {
 }
 
 Status ChildProcesses::start(const ChildSpec& spec) {
+  auto child = spawn(spec);
+  if (!child) return child.error();
+  children_.push_back(*std::move(child));
+  return Ok{};
+}
+
+Status ChildProcesses::restart(std::size_t i, const ChildSpec& spec) {
+  LH_CHECK(children_[i].end);
+  auto child = spawn(spec);
+  if (!child) return child.error();
+  for (Pipe& pipe : children_[i].pipes)
+    if (pipe.descriptor >= 0) close(pipe.descriptor);
+  children_[i] = *std::move(child);
+  return Ok{};
+}
+
+Result<ChildProcesses::Child> ChildProcesses::spawn(const ChildSpec& spec) {
   std::string listen_pid = "LISTEN_PID=0000000000";  // leading zeros are read as decimal digits
   std::vector<const char*> argv, environment;
   for (const std::string& word : spec.command) argv.push_back(word.c_str());
@@ -96,8 +113,7 @@ Status ChildProcesses::start(const ChildSpec& spec) {
     close(out[0]), close(err[0]);
     return unavailable(fmt::format("{}: no process for it: {}", spec.name, why));
   }
-  children_.push_back({spec.name, pid, false, {{out[0], ""}, {err[0], ""}}, std::nullopt});
-  return Ok{};
+  return Child{spec.name, pid, false, {{out[0], ""}, {err[0], ""}}, std::nullopt};
 }
 
 void ChildProcesses::flush(Child& child, Pipe& pipe) {

@@ -43,6 +43,8 @@ class ChildProcesses {
 
   // Each child has its own process group: Ctrl-C reaches it through signal() only.
   Status start(const ChildSpec&);
+  // The same in the place of child `i`, which has ended.
+  Status restart(std::size_t i, const ChildSpec&);
   // Passes on their output and notices which have ended; waits at most `within`.
   void poll(std::chrono::milliseconds within);
   std::size_t size() const { return children_.size(); }
@@ -68,6 +70,7 @@ class ChildProcesses {
     Pipe pipes[2];  // output, error
     std::optional<ChildExit> end;
   };
+  Result<Child> spawn(const ChildSpec&);
   void read(Child&, Pipe&);
   void flush(Child&, Pipe&);
   void reap(Child&);

@@ -46,7 +46,7 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
   const ExistingFolder existing = RunFolder::resolve(options.folder, options.existing);
   if (writes) LH_TRY(RunFolder::check(options.folder, job, existing));
   if (writes && existing == ExistingFolder::resume) {
-    auto over = finished_summary(options.folder);
+    auto over = nothing_left(options.folder, job);
     if (!over) return over.error();
     if (*over) return **over;
   }

@@ -8,7 +8,9 @@
 
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
+#include "longhaul/run/job/parts.h"
 #include "longhaul/run/lab.h"
+#include "longhaul/run/model_files.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/processes.h"
 
@@ -16,23 +18,43 @@ namespace longhaul::run {
 namespace {
 
 // What each `longhaul site` is told beside which node it is.
-NodeCommand command_of(const LaunchOptions& options, const Members& members) {
+// `force`: as long as it is true, a node replaces the earlier run in its folder. Without it a node
+// finds out by itself whether to begin, to resume or to rejoin.
+NodeCommand command_of(const LaunchOptions& options, const Members& members, const bool& force) {
   return {options.program, "site", options.arguments,
           [&](Rank rank) {
-            const std::string folder = node_folder(options.folder, members[rank]);
-            std::vector<std::string> words = {"--out", folder};
-            // A node may have been stopped before it had a folder.
-            const bool begun = std::filesystem::exists(folder + "/job.toml");
-            if (options.existing == ExistingFolder::resume && begun) words.push_back("--resume");
-            if (options.existing == ExistingFolder::force) words.push_back("--force");
+            std::vector<std::string> words = {"--out", node_folder(options.folder, members[rank])};
+            if (force) words.push_back("--force");
             return words;
           },
           options.insecure};
 }
 
+bool has_checkpoint(const LaunchOptions& options, const Members& members) {
+  return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+    std::error_code code;
+    const std::string path = node_folder(options.folder, member) + "/checkpoints";
+    return std::filesystem::directory_iterator(path, code) != std::filesystem::directory_iterator();
+  });
+}
+
+// The nodes' folders that hold the run's models; "": none.
+struct ModelsOf {
+  std::string best_of, last_of;
+};
+
+void add_figures(Summary& all, const Summary& one) {
+  Participation& sum = all.participation;
+  if (sum.members == 0) sum.live = one.participation.live;
+  sum.members = one.participation.members;
+  sum.live = std::min(sum.live, one.participation.live);
+  sum.changes = std::max(sum.changes, one.participation.changes);
+  sum.left_out = std::max(sum.left_out, one.participation.left_out);  // the senior worker's
+}
+
 // One of all: see launch.h.
 Summary merge(const Job& job, const Members& members, const ChildProcesses& children,
-              const std::string& folder, bool ended, std::string& model_of) {
+              const std::string& folder, bool ended, ModelsOf& files) {
   Summary all = summary_of(job);
   std::optional<Summary> told;
   all.stop_reason = interrupted() ? StopReason::interrupted : StopReason::failed;
@@ -55,6 +77,7 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     all.real_s = std::max(all.real_s, one->real_s);
     all.rounds = std::max(all.rounds, one->rounds);
     all.statistics.add(one->statistics);
+    add_figures(all, *one);
     if (one->pace) {
       if (!all.pace) all.pace.emplace();
       all.pace->steps += one->pace->steps;
@@ -62,13 +85,15 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     }
     // Whoever had the models scored knows of the target: a server, which may be no worker.
     if (end.done() && one->time_to_target_s) all.time_to_target_s = one->time_to_target_s;
+    if (one->best && is_better(job, {one->best->loss, one->best->accuracy}, all.best)) {
+      all.best = one->best;
+      files.best_of = own;
+    }
     if (!members[rank].is(Role::worker)) continue;
     utilisation += one->compute_utilisation;
     ++learners;
-    if (end.done() && !told) {
-      told = one;
-      model_of = own;
-    }
+    if (files.last_of.empty() || (end.done() && !told)) files.last_of = own;
+    if (end.done() && !told) told = one;
   }
   if (learners > 0) all.compute_utilisation = utilisation / double(learners);
   all.failure = failures;
@@ -111,11 +136,25 @@ Status merge_metrics(const Members& members, const std::string& folder) {
   return write_atomically(folder + "/metrics.jsonl", text);
 }
 
-Status copy_model(const std::string& from, const std::string& to) {
-  std::error_code code;
-  std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing, code);
-  if (code) return unavailable(fmt::format("cannot copy {} to {}: {}", from, to, code.message()));
-  return Ok{};
+// best.pt, last.pt and model.pt of the run. A run that has reached its target is worth its best.
+Status copy_models(const Job& job, const ModelsOf& from, const std::string& to, bool reached,
+                   bool& is_best) {
+  const std::string best = "/best." + model_extension(job), last = "/last." + model_extension(job);
+  const bool has_best = std::filesystem::exists(from.best_of + best);
+  const bool has_last = std::filesystem::exists(from.last_of + last);
+  if (has_best) LH_TRY(copy_into_place(from.best_of + best, to + best));
+  if (has_last) LH_TRY(copy_into_place(from.last_of + last, to + last));
+  is_best = reached && has_best;
+  if (!is_best && !has_last) return Ok{};
+  return copy_into_place(to + (is_best ? best : last), to + "/model." + model_extension(job));
+}
+
+// An attempt that failed before it got further leaves the summary of the one before.
+Status write_summary(const std::string& folder, const Summary& summary) {
+  const auto before = read_summary(folder);
+  const bool further = !before || !*before || summary.rounds > (**before).rounds;
+  if (summary.stop_reason == StopReason::failed && !further) return Ok{};
+  return write_atomically(folder + "/summary.json", to_json(summary).dump(2) + "\n");
 }
 
 std::string lab_file(const LaunchOptions& options) { return options.folder + "/lab.json"; }
@@ -149,7 +188,7 @@ int exit_code(std::span<const ChildExit> ends, bool interrupted) {
 Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   LH_TRY(RunFolder::check(options.folder, job, options.existing));
   if (options.existing == ExistingFolder::resume) {
-    auto over = finished_summary(options.folder);
+    auto over = nothing_left(options.folder, job);
     if (!over) return over.error();
     if (*over) return LaunchResult{**over, exit_code(**over)};
   }
@@ -162,19 +201,27 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   const auto lab = lab_for(job, options);
   if (!lab) return lab.error();
   ChildProcesses children(options.line);
-  LH_TRY(start_nodes(children, job, command_of(options, members), lab->get()));
-  const bool ended = wait_for_nodes(children, lab->get());
-  std::string model_of;
-  Summary summary = merge(job, members, children, folder->path(), ended, model_of);
+  bool force = options.existing == ExistingFolder::force;
+  const NodeCommand command = command_of(options, members, force);
+  NodeProcesses nodes(children, job, command, lab->get());
+  LH_TRY(nodes.start_all());
+  force = false;  // a node that is started again continues
+  const bool lets_return = entry_with(*job.sync.entry, job.sync.settings).traits.lets_return;
+  Restarts restarts(members.size(), options.max_restarts,
+                    lets_return ? Restarts::Mode::alone : Restarts::Mode::together);
+  const RestartPlan plan{nodes, restarts, [&] { return has_checkpoint(options, members); },
+                         [&](const std::string& text) {
+                           if (options.line) options.line("launch", true, text);
+                         }};
+  const bool ended = wait_for_nodes(children, lab->get(), &plan);
+  ModelsOf models;
+  Summary summary = merge(job, members, children, folder->path(), ended, models);
   if (*lab) add_lab(summary, **lab);
   LH_TRY(merge_metrics(members, folder->path()));
-  if (std::filesystem::exists(model_of + "/model.pt"))  // own learners save none
-    LH_TRY(copy_model(model_of + "/model.pt", folder->file("model.pt")));
-  LH_TRY(write_atomically(folder->file("summary.json"), to_json(summary).dump(2) + "\n"));
-  const int code = exit_code(children.ends(), interrupted());
-  // Only whoever had the models scored ends by itself with the target reached.
-  const bool reached = code == 1 && summary.stop_reason == StopReason::target;
-  return LaunchResult{summary, reached ? 0 : code};
+  LH_TRY(copy_models(job, models, folder->path(), summary.time_to_target_s.has_value(),
+                     summary.model_is_best));
+  LH_TRY(write_summary(folder->path(), summary));
+  return LaunchResult{summary, exit_code(children.ends(), interrupted())};
 }
 
 }  // namespace longhaul::run

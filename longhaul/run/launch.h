@@ -18,14 +18,16 @@ struct LaunchOptions {
   ChildProcesses::Line line = {};  // what the processes print
   bool lab = false;                // over an emulated WAN: run/lab.h
   bool insecure = false;           // without TLS; else with keys of this run alone
+  unsigned max_restarts = 3;       // of each node that was killed or lost the others
 };
 
 // Starts all nodes, waits for them, and writes the run folder's summary, metrics and model. Bytes
 // are sums over the nodes, times those of the slowest, utilisation the mean; the rest comes from
 // the first worker that finished. A node that fails at once (a bad job, an internal error) ends
-// all. When one is killed or stopped, the others continue or end as the strategy declares. Ctrl-C
-// ends all; the second kills. Summary::failure names the failed nodes, one a line. Resuming a
-// finished run returns its summary.
+// all. One that is killed, or loses the others, is started again and rejoins if the strategy lets
+// it; otherwise the others continue or end as the strategy declares, and if all have ended so, all
+// are started again and resume. Ctrl-C ends all; the second kills. Summary::failure names the
+// failed nodes, one a line. Resuming a finished run returns its summary.
 struct LaunchResult {
   Summary summary;
   int exit_code = 0;

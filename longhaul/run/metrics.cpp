@@ -16,7 +16,7 @@ std::string number(double value) {  // JSON has neither NaN nor infinity
 }
 
 Error write_failed(const std::string& path, std::string_view doing) {
-  return {Error::Kind::io, fmt::format("{}: {} write_failed; is the disk full?", path, doing)};
+  return {Error::Kind::io, fmt::format("{}: {} failed; is the disk full?", path, doing)};
 }
 
 }  // namespace

@@ -43,6 +43,31 @@ std::string node_folder(const std::string& run, const Member& member) {
   return fmt::format("{}/{}-{}", run, member.site, member.rank_in_site);
 }
 
+namespace {
+
+// "host:port" of a site, for its node of that number.
+Result<std::string> of_node(const std::string& where, const std::string& text, std::uint32_t node) {
+  auto address = net::parse_address(text);
+  if (!address) return invalid(where + ": " + address.error().what);
+  const std::uint32_t port = address->port + node;
+  if (port > 65535)
+    return invalid(fmt::format("{}: node {} would need port {}", where, node, port));
+  address->port = std::uint16_t(port);
+  return net::to_string(*address);
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> bind_of(const Job& job, Rank rank) {
+  const Member member = job.members().at(rank);
+  const SiteTable& site = job.sites[SiteIndex(job.sites).at(member.site)];
+  if (site.bind.empty()) return std::optional<std::string>{};
+  auto address = of_node(fmt::format("{}: [site.{}] bind", job.file, site.name), site.bind,
+                         member.rank_in_site);
+  if (!address) return address.error();
+  return std::optional(*std::move(address));
+}
+
 Result<std::vector<std::string>> addresses_of(const Job& job) {
   std::vector<std::string> addresses;
   const SiteIndex sites(job.sites);
@@ -57,14 +82,9 @@ Result<std::vector<std::string>> addresses_of(const Job& job) {
       return invalid(where +
                      ": missing; give every site one, such as address = \"10.0.0.1:7000\", or say "
                      "--addresses");
-    auto address = net::parse_address(site.address);
-    if (!address) return invalid(where + ": " + address.error().what);
-    const std::uint32_t port = address->port + member.rank_in_site;
-    if (port > 65535)
-      return invalid(
-          fmt::format("{}: node {} would need port {}", where, member.rank_in_site, port));
-    address->port = std::uint16_t(port);
-    addresses.push_back(net::to_string(*address));
+    auto address = of_node(where, site.address, member.rank_in_site);
+    if (!address) return address.error();
+    addresses.push_back(*std::move(address));
   }
   return addresses;
 }

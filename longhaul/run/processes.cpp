@@ -1,12 +1,14 @@
 #include "longhaul/run/processes.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/site_index.h"
-#include "longhaul/run/listening_sockets.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/security.h"
 
@@ -19,51 +21,124 @@ constexpr auto kEndPatience = 10s;  // between asking processes to end and killi
 
 }  // namespace
 
+NodeProcesses::NodeProcesses(ChildProcesses& children, const Job& job, const NodeCommand& command,
+                             const Lab* lab)
+    : children_(children), job_(job), command_(command), lab_(lab), members_(job.members()) {
+  const SiteIndex index(job.sites);
+  for (const Member& member : members_) sites_.push_back(index.at(member.site));
+}
+
+ChildSpec NodeProcesses::spec(Rank rank) const {
+  const std::string name = node_name(members_[rank]);
+  ChildSpec spec{name, {command_.program, command_.subcommand}, sockets_.descriptor(rank)};
+  if (lab_) spec.network = lab_->network(sites_[rank]);
+  const auto add = [&](const std::vector<std::string>& words) {
+    spec.command.insert(spec.command.end(), words.begin(), words.end());
+  };
+  add(command_.arguments);
+  add({"--site", name, "--addresses", sockets_.addresses()});
+  add(keys_ ? std::vector<std::string>{"--keys", keys_->folder()}
+            : std::vector<std::string>{"--insecure"});
+  if (command_.own) add(command_.own(rank));
+  return spec;
+}
+
+Status NodeProcesses::start_all() {
+  LH_TRY(sockets_.open(sites_, lab_));
+  if (!command_.insecure) {
+    auto made = ThrowawayKeys::make(job_);
+    if (!made) return made.error();
+    keys_ = *made;
+    children_.keep(*std::move(made));
+  }
+  for (Rank rank = 0; rank < members_.size(); ++rank) LH_TRY(children_.start(spec(rank)));
+  return Ok{};
+}
+
+Status NodeProcesses::restart(Rank rank) { return children_.restart(rank, spec(rank)); }
+
 Status start_nodes(ChildProcesses& children, const Job& job, const NodeCommand& command,
                    const Lab* lab) {
-  const Members members = job.members();
-  const SiteIndex index(job.sites);
-  std::vector<std::uint32_t> sites;
-  for (const Member& member : members) sites.push_back(index.at(member.site));
-  ListeningSockets sockets;
-  LH_TRY(sockets.open(sites, lab));
-  std::optional<std::shared_ptr<ThrowawayKeys>> keys;
-  if (!command.insecure) {
-    auto made = ThrowawayKeys::make(job);
-    if (!made) return made.error();
-    keys = *made;
-    children.keep(*std::move(made));
+  return NodeProcesses(children, job, command, lab).start_all();
+}
+
+void Restarts::schedule(std::size_t node, Time now) {
+  Node& one = nodes_[node];
+  if (one.at || one.restarts >= most_) return;
+  one.at = now + kFirstPause * (1u << std::min(one.restarts, 5u));
+}
+
+Restarts::Due Restarts::look(const std::vector<std::optional<ChildExit>>& ends, bool resumable,
+                             Time now) {
+  const auto lives = [](const auto& end) { return !end.has_value(); };
+  const bool none_live = std::none_of(ends.begin(), ends.end(), lives);
+  bool done = false, all_done = true;  // of those that were not started again
+  bool all_died = true;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    done |= ends[i] && ends[i]->done();
+    if (nodes_[i].restarts == 0 && !nodes_[i].at) all_done &= ends[i].has_value();
+    all_died &= ends[i] && died(*ends[i]);
   }
-  for (Rank rank = 0; rank < members.size(); ++rank) {
-    const std::string name = node_name(members[rank]);
-    ChildSpec spec{name, {command.program, command.subcommand}, sockets.descriptor(rank)};
-    if (lab) spec.network = lab->network(sites[rank]);
-    const auto add = [&](const std::vector<std::string>& words) {
-      spec.command.insert(spec.command.end(), words.begin(), words.end());
-    };
-    add(command.arguments);
-    add({"--site", name, "--addresses", sockets.addresses()});
-    add(keys ? std::vector<std::string>{"--keys", (*keys)->folder()}
-             : std::vector<std::string>{"--insecure"});
-    if (command.own) add(command.own(rank));
-    LH_TRY(children.start(spec));
+  Due due;
+  if (done && all_done) {
+    for (Node& node : nodes_) node.at.reset();
+    if (!over_) over_ = now;
+    due.give_up = now >= *over_ + kGrace;
+    return due;
   }
-  return Ok{};
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const bool alone = mode_ == Mode::alone && ends[i] && died(*ends[i]) && !none_live;
+    if (alone || (all_died && resumable)) schedule(i, now);
+    if (nodes_[i].at && now >= *nodes_[i].at) {
+      nodes_[i].at.reset();
+      ++nodes_[i].restarts;
+      due.nodes.push_back(i);
+    }
+    due.waits |= nodes_[i].at.has_value();
+  }
+  return due;
 }
 
 bool ends_all(const ChildExit& end) {
   return end.signal == 0 && !end.done() && end.code != 3 && end.code != 130;
 }
 
-bool wait_for_nodes(ChildProcesses& children, Lab* lab) {
+namespace {
+
+// Starts the nodes that are due. True: wait on, although all may have ended.
+Result<bool> restart_due(ChildProcesses& children, const RestartPlan& plan, bool& give_up) {
+  std::vector<std::optional<ChildExit>> ends;
+  for (std::size_t i = 0; i < children.size(); ++i) ends.push_back(children.end(i));
+  const auto due = plan.restarts.look(ends, plan.resumable(), std::chrono::steady_clock::now());
+  give_up |= due.give_up;
+  for (const std::size_t node : due.nodes) {
+    if (plan.note)
+      plan.note(fmt::format("{} has ended ({}); starts it again, {} of {} times",
+                            children.name(node), to_string(*ends[node]), plan.restarts.count(node),
+                            plan.restarts.most()));
+    LH_TRY(plan.nodes.restart(Rank(node)));
+  }
+  return due.waits || !due.nodes.empty();
+}
+
+}  // namespace
+
+bool wait_for_nodes(ChildProcesses& children, Lab* lab, const RestartPlan* plan) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> asked;
   const InterruptGuard guard;
-  while (!children.all_ended()) {
+  bool waits = false;
+  while (!children.all_ended() || waits) {
     children.poll(50ms);
     bool end = interrupted() || children.rest_is_stopped() || (lab && !lab->runs());
     for (std::size_t i = 0; i < children.size(); ++i)
       end |= children.end(i) && ends_all(*children.end(i));
+    waits = false;
+    if (plan && !end && !asked) {
+      const auto more = restart_due(children, *plan, end);
+      waits = more && *more;
+      end |= !more;
+    }
     if (end && !asked) {
       asked = Clock::now();
       children.signal(SIGTERM);

@@ -7,8 +7,11 @@
 
 #include "longhaul/run/child_processes.h"
 #include "longhaul/run/lab.h"
+#include "longhaul/run/listening_sockets.h"
 
 namespace longhaul::run {
+
+class ThrowawayKeys;  // run/security.h
 
 struct NodeCommand {
   std::string program = {};                                // the longhaul that each process is
@@ -23,10 +26,79 @@ struct NodeCommand {
 // loopback. The keys live as long as `children`.
 Status start_nodes(ChildProcesses&, const Job&, const NodeCommand&, const Lab* lab);
 
+// Starts nodes again that have died. The listening sockets stay open for them, at the same
+// addresses.
+class NodeProcesses {
+ public:
+  // All outlive this.
+  NodeProcesses(ChildProcesses& children, const Job& job, const NodeCommand& command,
+                const Lab* lab);
+  Status start_all();
+  Status restart(Rank);
+
+ private:
+  ChildSpec spec(Rank) const;
+
+  ChildProcesses& children_;
+  const Job& job_;
+  const NodeCommand& command_;
+  const Lab* const lab_;
+  const Members members_;
+  std::vector<std::uint32_t> sites_;  // by rank
+  ListeningSockets sockets_;
+  std::shared_ptr<ThrowawayKeys> keys_;  // null: insecure
+};
+
+// When a node is started again after it was killed or lost the others, and after which pause.
+// Times are the caller's; one thread.
+class Restarts {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  enum class Mode : std::uint8_t {
+    alone,    // a node that comes back rejoins those that go on
+    together  // those that go on take none back; when all have ended, all resume
+  };
+  static constexpr std::chrono::seconds kFirstPause{1}, kGrace{10};
+  // `most`: times for each node.
+  Restarts(std::size_t nodes, unsigned most, Mode mode) : nodes_(nodes), most_(most), mode_(mode) {}
+
+  struct Due {
+    std::vector<std::size_t> nodes;  // to be started now
+    bool waits = false;              // some are to be started later
+    bool give_up = false;  // the others have come to the end; those started again are to end, too
+  };
+  // `ends`: of all nodes; nothing: it lives. `resumable`: they have a state to resume from.
+  Due look(const std::vector<std::optional<ChildExit>>& ends, bool resumable, Time now);
+  unsigned count(std::size_t node) const { return nodes_[node].restarts; }
+  unsigned most() const { return most_; }
+
+ private:
+  struct Node {
+    unsigned restarts = 0;
+    std::optional<Time> at;  // it is due then
+  };
+  bool died(const ChildExit& end) const { return end.signal != 0 || end.code == 3; }
+  void schedule(std::size_t node, Time now);
+
+  std::vector<Node> nodes_;
+  const unsigned most_;
+  const Mode mode_;
+  std::optional<Time> over_;  // those that were never lost have come to the end
+};
+
+// What wait_for_nodes() needs to start nodes again.
+struct RestartPlan {
+  NodeProcesses& nodes;
+  Restarts& restarts;
+  std::function<bool()> resumable;                         // is there a state to resume from?
+  std::function<void(const std::string& text)> note = {};  // for the user, one line
+};
+
 // Waits until all have ended. Ends them after Ctrl-C, when a node without which the others cannot
 // continue has ended, when the remaining ones are stopped, or when the emulated WAN has ended;
-// kills those that do not end. True: the emulated WAN has ended.
-bool wait_for_nodes(ChildProcesses&, Lab* lab);
+// kills those that do not end. True: it has asked them to end. `plan`: starts those again that die;
+// null: does not.
+bool wait_for_nodes(ChildProcesses&, Lab* lab, const RestartPlan* plan = nullptr);
 
 // Whether such an end of one node ends all: it could not start, or has a bug.
 bool ends_all(const ChildExit&);

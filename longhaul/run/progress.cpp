@@ -64,13 +64,16 @@ std::string Progress::line(const ProgressState& state) const {
     text += fmt::format("  {:.4f} bits per byte", *state.bits_per_byte);
   else if (state.accuracy)
     text += fmt::format("  accuracy {:.2f} %", 100 * *state.accuracy);
-  text += fmt::format("  {} on the WAN  {} of time", bytes_text(double(state.wan_bytes)),
+  text += fmt::format("  {} on the WAN  {} {}", bytes_text(double(state.wan_bytes)),
+                      state.is_virtual ? "virtual" : "time",
                       duration_text(seconds(state.virtual_time)));
+  if (state.live < state.members)
+    text += fmt::format("  {} of {} workers live", state.live, state.members);
   const Round done = state.rounds - first_.value_or(0);
   if (done > 0 && state.max_rounds > state.rounds) {
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
     text += fmt::format(
-        "  at most {} left",
+        "  real time left <= {}",
         duration_text(elapsed * double(state.max_rounds - state.rounds) / double(done)));
   }
   return text;

@@ -15,6 +15,8 @@ struct ProgressState {
   std::uint64_t wan_bytes = 0;
   std::optional<double> loss, accuracy;      // of the newest score
   std::optional<double> bits_per_byte = {};  // the same, of data of kind text
+  std::uint64_t members = 0, live = 0;       // workers
+  bool is_virtual = true;                    // virtual_time is that of the simulator
 };
 
 class Progress {

@@ -1,5 +1,10 @@
 #include "longhaul/run/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -13,18 +18,20 @@ namespace {
 namespace fs = std::filesystem;
 
 // job.toml last: while it is there, the folder is known as ours.
-constexpr const char* kOurFiles[] = {"metrics.jsonl",    "activity.json",   "summary.json",
-                                     "model.pt",         "checkpoints",     "recordings",
-                                     "lab.json",         "lab.json.router", "index.sqlite",
-                                     "index.sqlite-wal", "api.json",        "job.toml"};
+constexpr const char* kOurFiles[] = {
+    "metrics.jsonl", "activity.json", "summary.json",    "model.pt",     "checkpoints",
+    "recordings",    "lab.json",      "lab.json.router", "index.sqlite", "index.sqlite-wal",
+    "api.json",      "best.pt",       "last.pt",         "best.f32",     "last.f32",
+    "model.f32",     "job.toml"};
+constexpr const char* kLock = "lock";
 
 Status check_same_job(const std::string& path, const Job& job) {
   auto before = job_of_run(path);
   if (!before) return before.error();
-  if (auto changed = difference(*before, job))
+  if (auto changed = difference(*before, job, /*resumes=*/true))
     return invalid(
         fmt::format("{}: the job changed since the run began: {}; undo that, or start again with "
-                    "--force",
+                    "--force ([stop], [report] and [run] may change)",
                     path, *changed));
   return Ok{};
 }
@@ -34,7 +41,7 @@ bool is_used(const std::string& path) {
   std::error_code code;
   const std::string begun = fmt::format("job.toml{}", kTemporary);
   for (const auto& entry : fs::directory_iterator(path, code))
-    if (entry.path().filename() != begun) return true;
+    if (entry.path().filename() != begun && entry.path().filename() != kLock) return true;
   return false;
 }
 
@@ -47,7 +54,52 @@ void remove_temporaries(const std::string& path) {
     if (entry.path().extension() == kTemporary) fs::remove(entry.path(), code);
 }
 
+std::string host_name() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown host";
+}
+
 }  // namespace
+
+// The file RUN/lock, locked by the kernel for as long as its owner lives; it holds the owner's
+// process id and host.
+class RunFolder::Lock {
+ public:
+  explicit Lock(const std::string& folder)
+      : file_(::open((folder + "/" + kLock).c_str(), O_RDWR | O_CLOEXEC | O_CREAT, 0644)) {}
+  ~Lock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  // Some network file systems have no locks: then there is none.
+  bool take() {
+    if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0) return true;
+    return errno != EWOULDBLOCK;
+  }
+  void sign() {
+    if (file_ < 0) return;
+    const std::string text = fmt::format("process {} on {}\n", ::getpid(), host_name());
+    if (::ftruncate(file_, 0) == 0) (void)!::pwrite(file_, text.data(), text.size(), 0);
+  }
+  std::string owner() const {
+    char text[512] = "";
+    const ssize_t size = ::pread(file_, text, sizeof text - 1, 0);
+    std::string owner(text, size > 0 ? std::size_t(size) : 0);
+    owner.erase(owner.find_last_not_of('\n') + 1);
+    return owner.empty() ? "another process" : owner;
+  }
+  static Error in_use(const std::string& path, const std::string& owner) {
+    return invalid(
+        fmt::format("{}: {} uses it; end that one first, or choose another folder with "
+                    "--out",
+                    path, owner));
+  }
+
+ private:
+  const int file_;
+};
 
 Result<Job> job_of_run(const std::string& folder) {
   if (!fs::is_directory(folder)) return unavailable(fmt::format("{}: no such run folder", folder));
@@ -68,6 +120,8 @@ Status RunFolder::check(const std::string& path, const Job& job, ExistingFolder 
   const bool there = fs::exists(path, code);
   if (there && !fs::is_directory(path, code))
     return invalid(fmt::format("{}: is not a folder; choose another with --out", path));
+  if (fs::exists(path + "/" + kLock, code))
+    if (Lock lock(path); !lock.take()) return Lock::in_use(path, lock.owner());
   const bool used = is_used(path);
   existing = resolve(path, existing);
   if (existing == ExistingFolder::resume) {
@@ -88,14 +142,18 @@ Status RunFolder::check(const std::string& path, const Job& job, ExistingFolder 
 Result<RunFolder> RunFolder::open(std::string path, const Job& job, ExistingFolder existing) {
   LH_TRY(check(path, job, existing));
   existing = resolve(path, existing);
-  remove_temporaries(path);
-  if (existing == ExistingFolder::resume) return RunFolder(std::move(path));
   std::error_code code;
-  for (const char* name : kOurFiles) fs::remove_all(path + "/" + name, code);
   fs::create_directories(path, code);
   if (code)
     return Error{Error::Kind::io, fmt::format("{}: cannot be created: {}", path, code.message())};
-  RunFolder folder(std::move(path));
+  auto lock = std::make_shared<Lock>(path);
+  if (!lock->take()) return Lock::in_use(path, lock->owner());
+  lock->sign();
+  remove_temporaries(path);
+  RunFolder folder(std::move(path), std::move(lock));
+  if (existing != ExistingFolder::resume)
+    for (const char* name : kOurFiles) fs::remove_all(folder.file(name), code);
+  // Of a resumed run, too: [stop], [report] and local keys may have changed.
   LH_TRY(write_atomically(folder.file("job.toml"), to_toml(job)));
   return folder;
 }

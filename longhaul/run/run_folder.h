@@ -1,5 +1,6 @@
 #pragma once
-// runs/NAME/: job.toml, metrics.jsonl, summary.json, model.pt, checkpoints/, recordings/.
+// runs/NAME/: job.toml, metrics.jsonl, summary.json, models, checkpoints/, recordings/, lock.
+#include <memory>
 #include <string>
 
 #include "longhaul/base/result.h"
@@ -19,10 +20,12 @@ class RunFolder {
   // Replaces resume_or_begin by resume or refuse, as the folder requires; other values are
   // unchanged.
   static ExistingFolder resolve(const std::string& path, ExistingFolder);
-  // Whether the run may be written there. Error: among others the first key in which a resumed job
-  // differs. Writes nothing, so that a job that cannot run leaves no folder.
+  // Whether the run may be written there. Error: another process uses the folder; a resumed job
+  // differs in a key that may not change. Writes nothing, so that a job that cannot run leaves no
+  // folder.
   static Status check(const std::string& path, const Job&, ExistingFolder);
-  // The same, then creates the folder and its job.toml unless the run is resumed.
+  // The same, then locks the folder until this object and its copies are gone, also by kill -9,
+  // and writes the job.toml.
   static Result<RunFolder> open(std::string path, const Job&, ExistingFolder);
 
   const std::string& path() const { return path_; }
@@ -30,8 +33,11 @@ class RunFolder {
   std::string checkpoints() const { return file("checkpoints"); }
 
  private:
-  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  class Lock;
+  RunFolder(std::string path, std::shared_ptr<Lock> lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
   std::string path_;
+  std::shared_ptr<Lock> lock_;
 };
 
 // The job that a run folder was made for.

@@ -1,18 +1,27 @@
 #include "longhaul/run/run_log.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "longhaul/core/stop_rule.h"
+#include "longhaul/run/model_files.h"
 #include "longhaul/run/nodes.h"
 
 namespace longhaul::run {
 
 RunLog::RunLog(const Job& job, const Members& members, const RunFolder* folder,
-               Progress::Style style, bool scores)
+               Progress::Style style, bool scores, bool is_virtual)
     : job_(job),
       members_(members),
       folder_(folder),
       scores_(scores),
       predicts_bytes_(job.kind("data") == "text"),
-      progress_(style, job.job.name) {}
+      is_virtual_(is_virtual),
+      progress_(style, job.job.name) {
+  for (const Member& member : members) totals_.participation.members += member.is(Role::worker);
+  totals_.participation.live = totals_.participation.members;
+}
 
 Status RunLog::open(std::uint64_t keep) {
   if (!folder_) return Ok{};
@@ -25,6 +34,21 @@ Status RunLog::open(std::uint64_t keep) {
 void RunLog::write(Time at, Rank rank, Round round, std::string_view kind,
                    std::span<const std::pair<std::string_view, double>> values) {
   if (metrics_) metrics_->write({at, members_[rank].site, rank, round, kind, values});
+  flush_when_due();
+}
+
+// A live view, and what a killed process leaves, is at most a second old.
+void RunLog::flush_when_due() {
+  const auto now = Clock::now();
+  if (!metrics_ || now - flushed_ < std::chrono::seconds(1)) return;
+  flushed_ = now;
+  metrics_->flush();
+}
+
+bool RunLog::reaches(const Evaluation& evaluation) const {
+  return StopConfig{.target_accuracy = job_.stop.target_accuracy,
+                    .target_loss = job_.stop.target_loss()}
+      .reached(evaluation);
 }
 
 void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluation,
@@ -38,25 +62,69 @@ void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluatio
   if (wan_bytes) values.emplace_back("wan_bytes", double(*wan_bytes));
   write(at, rank, round, "score", values);
   if (metrics_) metrics_->flush();
+  if (is_better(job_, evaluation, totals_.best))
+    totals_.best = BestScore{round, evaluation.loss, evaluation.accuracy};
   totals_.loss = evaluation.loss;
   totals_.accuracy = evaluation.accuracy;
   fresh_score_ = true;
-  const StopConfig target = {.target_accuracy = job_.stop.target_accuracy,
-                             .target_loss = job_.stop.target_loss()};
-  if (!totals_.time_to_target_s && target.reached(evaluation))
+  if (!totals_.time_to_target_s && reaches(evaluation))
     totals_.time_to_target_s = exact_seconds(at);
+}
+
+void RunLog::concluded(Time at, Rank rank, Round rounds, const Evaluation& evaluation) {
+  if (!scores_) return;
+  const Round last = rounds > 0 ? rounds - 1 : 0;
+  if (!totals_.time_to_target_s && reaches(evaluation)) return scored(at, rank, last, evaluation);
+  if (is_better(job_, evaluation, totals_.best))
+    totals_.best = BestScore{last, evaluation.loss, evaluation.accuracy};
+}
+
+void RunLog::view(Time at, Rank rank, std::uint64_t live) {
+  Participation& participation = totals_.participation;
+  participation.live = live;
+  ++participation.changes;
+  const std::pair<std::string_view, double> values[] = {{"members", double(participation.members)},
+                                                        {"live", double(live)}};
+  write(at, rank, 0, "view", values);
+  if (metrics_) metrics_->flush();
 }
 
 void RunLog::recorded(Time at, Rank rank, const Record& record) {
   const std::pair<std::string_view, double> values[] = {{"value", record.value}};
   write(at, rank, record.round, record.name, values);
   totals_.statistics.add(members_[rank], record);
+  // All workers record it; the lowest rank that does counts, over sockets each node's own.
+  if (record.name != "left_out" || rank > first_) return;
+  first_ = rank;
+  totals_.participation.left_out += record.value;
+  left_out(record.round, record.value);
+}
+
+void RunLog::left_out(Round round, double share) {
+  left_out_[round] = share;
+  const Round rounds = job_.run.participation_rounds;
+  while (left_out_.begin()->first + rounds <= round) left_out_.erase(left_out_.begin());
+  if (round + 1 < rounds) return;  // too early to judge
+  double sum = 0;
+  for (const auto& [each, one] : left_out_) sum += one;
+  const double participation = 1 - sum / double(rounds);
+  if (participation >= job_.run.min_participation || round < warned_) return;
+  warned_ = round + rounds;
+  const std::string text = fmt::format(
+      "participation is {:.1f} % over the last {} rounds, below [run] min_participation = {:g}",
+      100 * participation, rounds, job_.run.min_participation);
+  if (job_.run.on_low_participation == "end") low_participation_ = text;
+  note(text + (low_participation_.empty() ? "" : ": the run ends"));
 }
 
 void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes) {
   ProgressState state = {rounds,    job_.stop.max_rounds, now,
                          wan_bytes, totals_.loss,         totals_.accuracy};
   if (predicts_bytes_ && totals_.loss) state.bits_per_byte = to_bits(*totals_.loss);
+  state.members = totals_.participation.members;
+  state.live = totals_.participation.live;
+  state.is_virtual = is_virtual_;
+  flush_when_due();
   progress_.update(state, std::exchange(fresh_score_, false));
 }
 
@@ -76,6 +144,8 @@ void RunLog::fill(Summary& summary) const {
   summary.time_to_target_s = totals_.time_to_target_s;
   summary.real_s = real_s();
   summary.statistics = totals_.statistics;
+  summary.best = totals_.best;
+  summary.participation = totals_.participation;
 }
 
 void RunLog::state(Archive& ar) {

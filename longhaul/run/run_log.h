@@ -2,6 +2,8 @@
 // The log of a run, simulated or over sockets: metrics.jsonl, the newest score, progress for the
 // user.
 #include <chrono>
+#include <limits>
+#include <map>
 #include <optional>
 
 #include "longhaul/base/archive.h"
@@ -17,7 +19,9 @@ class RunLog {
  public:
   // All arguments outlive this. `folder` may be null: nothing is written. `scores`: the model can
   // be scored.
-  RunLog(const Job&, const Members&, const RunFolder* folder, Progress::Style, bool scores);
+  // `is_virtual`: time is the simulator's.
+  RunLog(const Job&, const Members&, const RunFolder* folder, Progress::Style, bool scores,
+         bool is_virtual = true);
 
   // Call it first; keeps the first `keep` bytes of metrics.jsonl.
   Status open(std::uint64_t keep);
@@ -25,13 +29,21 @@ class RunLog {
   void scored(Time, Rank, Round, const Evaluation&, std::optional<std::uint64_t> wan_bytes = {});
   void recorded(Time, Rank, const Record&);
   void note(const std::string& text) { progress_.note(text); }
+  // The view has changed: so many workers are live.
+  void view(Time, Rank, std::uint64_t live);
+  // The final model's score. One that reaches the target for the first time is an event; others
+  // were told with their rounds, or do not count.
+  void concluded(Time, Rank, Round, const Evaluation&);
   void progress(Round rounds, Time now, std::uint64_t wan_bytes);
   // Forces everything to disk; returns the length of metrics.jsonl.
   Result<std::uint64_t> sync();
 
+  // Why the run is to end by [run] on_low_participation = "end"; "" as long as it is not.
+  const std::string& low_participation() const { return low_participation_; }
   bool reached_target() const { return totals_.time_to_target_s.has_value(); }
   bool fresh_score() const { return fresh_score_; }  // since the last progress()
   double real_s() const;                             // of all sessions
+  const std::optional<BestScore>& best() const { return totals_.best; }
   // Fills in what is known of the run so far.
   void fill(Summary&) const;
   // For checkpoints. Loading makes this session the next one of that run.
@@ -43,22 +55,35 @@ class RunLog {
     std::optional<double> time_to_target_s, loss, accuracy;
     double real_s = 0;
     RunStatistics statistics;
-    void state(Archive& ar) { ar(time_to_target_s, loss, accuracy, real_s, statistics); }
+    std::optional<BestScore> best;
+    Participation participation;
+    void state(Archive& ar) {
+      ar(time_to_target_s, loss, accuracy, real_s, statistics, best, participation);
+    }
   };
   void write(Time, Rank, Round, std::string_view kind,
              std::span<const std::pair<std::string_view, double>> values);
+  bool reaches(const Evaluation&) const;
+  void flush_when_due();
+  void left_out(Round, double share);
 
   const Job& job_;
   const Members& members_;
   const RunFolder* folder_;
   const bool scores_;
   const bool predicts_bytes_;
+  const bool is_virtual_;
   Progress progress_;
   std::optional<MetricsFile> metrics_;
   Totals totals_;
   const Clock::time_point begin_ = Clock::now();
+  Clock::time_point flushed_ = begin_;
   double real_before_ = 0;
   bool fresh_score_ = false;
+  std::map<Round, double> left_out_;  // of the newest rounds: [run] participation_rounds
+  Rank first_ = std::numeric_limits<Rank>::max();
+  Round warned_ = 0;  // no further warning before this round
+  std::string low_participation_;
 };
 
 }  // namespace longhaul::run

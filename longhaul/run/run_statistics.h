@@ -16,6 +16,22 @@
 
 namespace longhaul::run {
 
+// The best score of a run so far.
+struct BestScore {
+  Round round = 0;
+  double loss = 0, accuracy = 0;
+  void state(Archive& ar) { ar(round, loss, accuracy); }
+};
+
+// Who took part. A worker is live while it is in the view.
+struct Participation {
+  std::uint64_t members = 0, live = 0;  // workers of the job; of the newest view
+  std::uint64_t changes = 0;            // of the view
+  // Over the rounds whose mean left live workers out: their share of the live ones, summed up.
+  double left_out = 0;
+  void state(Archive& ar) { ar(members, live, changes, left_out); }
+};
+
 struct RunStatistics {
   struct Steps {
     std::uint64_t updates = 0, steps = 0;

@@ -1,5 +1,8 @@
 #include "longhaul/run/session.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "longhaul/run/atomic_file.h"
@@ -14,6 +17,7 @@ Session::Session(const Job& job, Simulation& simulation, const RunFolder* folder
       simulation_(simulation),
       folder_(folder),
       log_(job, simulation.members(), folder, style, simulation.scores()),
+      models_(job, simulation.workload(), folder ? folder->path() : ""),
       stop_(std::move(stop)) {
   sim::Observer observer;
   observer.on_report = [this](Time at, Rank rank, Round round, const Evaluation& evaluation) {
@@ -29,7 +33,17 @@ Session::Session(const Job& job, Simulation& simulation, const RunFolder* folder
   observer.on_lost = [this](Time, Rank rank, const std::string& why) {
     log_.note("rank " + std::to_string(rank) + " is lost: " + why);
   };
+  observer.on_view = [this](Time at, Rank rank, const View& view) {
+    if (rank != view.live.front()) return;  // told once
+    const Members& members = simulation_.members();
+    log_.note(fmt::format("at {} s: the run goes on with {} of {} nodes", exact_seconds(at),
+                          view.live.size(), members.size()));
+    log_.view(at, rank, std::uint64_t(std::ranges::count_if(view.live, [&](Rank one) {
+                return members[one].is(Role::worker);
+              })));
+  };
   simulation_.world().observe(std::move(observer));
+  simulation_.wrap_scorer([this](Workload::Score score) { return models_.keeping_best(score); });
 }
 
 Status Session::resume() {
@@ -41,7 +55,7 @@ Status Session::resume() {
     return log_.open(0);
   }
   const Checkpoint& checkpoint = **newest;
-  if (checkpoint.job_hash != job_hash(job_))
+  if (checkpoint.job_hash != resume_hash(job_))
     return invalid(folder_->checkpoints() + ": of another job; start again with --force");
   Archive saved(checkpoint.world);
   simulation_.world().state(saved);
@@ -49,6 +63,7 @@ Status Session::resume() {
   Archive counted(checkpoint.experiment);
   log_.state(counted);
   LH_TRY(counted.finish());
+  models_.resume(log_.best());
   checkpointed_ = checkpoint.round;
   log_.note(job_.job.name + ": resumes after round " + std::to_string(checkpoint.round));
   open_ = true;
@@ -62,15 +77,23 @@ Status Session::checkpoint() {
   Archive world, counted;
   simulation_.world().state(world);
   log_.state(counted);
-  Checkpoint checkpoint{job_hash(job_), simulation_.rounds(), *bytes, world.take(), counted.take()};
+  const std::span<const float> model = simulation_.parameters();
+  const Checkpoint checkpoint{.job_hash = resume_hash(job_),
+                              .round = simulation_.rounds(),
+                              .metrics_bytes = *bytes,
+                              .world = world.take(),
+                              .experiment = counted.take(),
+                              .model = {model.begin(), model.end()}};
   checkpointed_ = checkpoint.round;
-  return Checkpoints(folder_->checkpoints()).write(checkpoint);
+  return Checkpoints(folder_->checkpoints(), job_.job.keep_checkpoints).write(checkpoint);
 }
 
 Status Session::between_events() {
   const Round rounds = simulation_.rounds();
   const Round every = job_.job.checkpoint_every;
-  if (every > 0 && rounds >= checkpointed_ + every) LH_TRY(checkpoint());
+  // Not at the end: who resumes with more rounds needs a state in which the run goes on.
+  if (every > 0 && rounds >= checkpointed_ + every && rounds < job_.stop.max_rounds)
+    LH_TRY(checkpoint());
   if (++events_ % 8 == 0 || log_.fresh_score()) {
     const sim::World& world = simulation_.world();
     log_.progress(rounds, world.now(), world.counters().wan_bytes);
@@ -78,22 +101,29 @@ Status Session::between_events() {
   return Ok{};
 }
 
-// The model and the summary of a run that came to its end by itself.
+// What the model of a run is worth that came to its end by itself.
 Status Session::conclude(Summary& summary) {
   auto score = simulation_.score();
   if (!score) return score.error();
   if (*score) {
     summary.final_loss = (**score).loss;
     summary.final_accuracy = (**score).accuracy;
+    log_.concluded(simulation_.world().now(), simulation_.first(), summary.rounds, **score);
+    const auto [loss, accuracy] = std::pair(summary.final_loss, summary.final_accuracy);
+    log_.fill(summary);
+    summary.final_loss = loss;
+    summary.final_accuracy = accuracy;
+    if (log_.reached_target() && summary.stop_reason != StopReason::diverged)
+      summary.stop_reason = StopReason::target;
   }
-  if (folder_) LH_TRY(simulation_.workload().save(folder_->path(), simulation_.parameters()));
   return Ok{};
 }
 
 // The world's own failure ends the run but not the session: it is told in the summary.
 Result<std::optional<Error>> Session::drive() {
   const InterruptGuard guard;
-  while (!interrupted() && !(stop_ && stop_(simulation_.rounds()))) {
+  while (!interrupted() && log_.low_participation().empty() &&
+         !(stop_ && stop_(simulation_.rounds()))) {
     Result<bool> more = simulation_.world().step();
     if (!more) return std::optional(more.error());
     if (!*more) return std::optional<Error>();
@@ -120,7 +150,9 @@ Result<Summary> Session::run() {
     summary.stop_reason = diverged ? StopReason::diverged : StopReason::failed;
     summary.failure = error->what;
   } else if (!world.finished()) {
-    summary.stop_reason = StopReason::interrupted;
+    const bool few = !log_.low_participation().empty();
+    summary.stop_reason = few ? StopReason::participation : StopReason::interrupted;
+    summary.failure = log_.low_participation();
     summary.params_hash = simulation_.parameters_hash();
   } else {
     summary.stop_reason = stop_reason(job_, log_.reached_target(), summary.rounds, world.now());
@@ -128,6 +160,10 @@ Result<Summary> Session::run() {
     summary.params_hash = simulation_.parameters_hash();
     LH_TRY(conclude(summary));
   }
+  // Also of a session that was interrupted; the learners of one that failed may still compute.
+  if (!*failure && summary.stop_reason != StopReason::diverged)
+    LH_TRY(models_.end(simulation_.parameters(), log_.reached_target()));
+  summary.model_is_best = log_.reached_target();
   summary.real_s = log_.real_s();
   if (const auto written = log_.sync(); !written) return written.error();
   if (folder_)

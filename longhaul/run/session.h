@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "longhaul/run/checkpoint.h"
+#include "longhaul/run/model_files.h"
 #include "longhaul/run/run_log.h"
 #include "longhaul/run/simulation.h"
 
@@ -32,6 +33,7 @@ class Session {
   Simulation& simulation_;
   const RunFolder* folder_;
   RunLog log_;
+  ModelFiles models_;
   std::function<bool(Round)> stop_;
   bool open_ = false;
   Round checkpointed_ = 0;  // rounds done at the last one

@@ -34,7 +34,9 @@ Status Simulation::build(const Job& job, unsigned threads) {
           .wire_scale = job.wan.wire_scale,
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
           .on_thread_start = *std::move(thread_setup)},
-      *std::move(network), step_times(job, *members_), score_);
+      *std::move(network), step_times(job, *members_),
+      score_ ? [this](std::span<const float> model) { return score_(model); }
+             : sim::World::Scorer());
   activity_ = std::make_unique<ActivityLog>(*members_, job.wan.wire_scale);
   world_->watch(*activity_);
   while (!(*members_)[first_].is(Role::worker)) ++first_;
@@ -50,7 +52,32 @@ Status Simulation::build(const Job& job, unsigned threads) {
     if (!strategy) return strategy.error();
     world_->add(std::move(place), std::move(*strategy), learner.get());
   }
+  inject(job);
   return Ok{};
+}
+
+// The job's faults: those of a site befall all its nodes.
+void Simulation::inject(const Job& job) {
+  for (const FaultTable& fault : job.faults) {
+    sim::Fault one;
+    one.at = from_seconds(fault.at_s);
+    if (fault.for_s) one.until = one.at + from_seconds(*fault.for_s);
+    one.one_way = fault.one_way;
+    one.kind = fault.kind == "crash"   ? sim::Fault::Kind::crash
+               : fault.kind == "pause" ? sim::Fault::Kind::pause
+                                       : sim::Fault::Kind::cut;
+    for (one.rank = 0; one.rank < members_->size(); ++one.rank) {
+      if ((*members_)[one.rank].site != fault.site) continue;
+      if (one.kind != sim::Fault::Kind::cut) {
+        world_->inject(one);
+        continue;
+      }
+      for (one.peer = 0; one.peer < members_->size(); ++one.peer) {
+        const std::string& other = (*members_)[one.peer].site;
+        if (other != fault.site && (fault.to.empty() || other == fault.to)) world_->inject(one);
+      }
+    }
+  }
 }
 
 const Strategy& Simulation::strategy() const { return world_->node(first_).strategy(); }

@@ -1,5 +1,6 @@
 #pragma once
 // A job as a simulated world: network, compute times, nodes, learners.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,11 @@ class Simulation {
   Round rounds() const;
   // Of the first worker; empty for phantoms. Only while its learner does not compute.
   std::span<const float> parameters();
+  Rank first() const { return first_; }
+  // Replaces the scorer by what `wrap` makes of it; before the run.
+  void wrap_scorer(const std::function<Workload::Score(Workload::Score)>& wrap) {
+    if (score_) score_ = wrap(std::move(score_));
+  }
   std::string parameters_hash();
   bool scores() const { return bool(score_); }
   // Of the first worker's parameters as they stand; nothing for phantoms.
@@ -33,6 +39,7 @@ class Simulation {
  private:
   explicit Simulation(Workload workload) : workload_(std::move(workload)) {}
   Status build(const Job&, unsigned threads);
+  void inject(const Job&);
 
   Workload workload_;
   std::shared_ptr<const Members> members_;

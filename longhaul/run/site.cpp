@@ -1,5 +1,8 @@
 #include "longhaul/run/site.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -11,6 +14,7 @@
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
+#include "longhaul/run/model_files.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/recording.h"
 #include "longhaul/run/run_log.h"
@@ -25,12 +29,20 @@ class Site {
  public:
   static Result<std::unique_ptr<Site>> make(const Job&, const SiteOptions&, NodeSockets);
   Result<Summary> run();
+  // The run goes on without this process, and lets its node rejoin.
+  bool left_out() const { return loop_->left_out(); }
+  void note(const std::string& why) { log_->note(why + "; asks to rejoin"); }
 
  private:
   Site(const Job& job, const SiteOptions& options, Workload workload)
-      : job_(job), options_(options), workload_(std::move(workload)) {}
+      : job_(job),
+        options_(options),
+        workload_(std::move(workload)),
+        models_(job_, workload_, options_.folder) {}
   Status build(NodeSockets);
   net::EventLoop::Observer observer();
+  Result<net::PeersConfig> peers_of(NodeSockets) const;
+  std::uint64_t live(const View&) const;
   Result<net::CheckpointConfig> checkpoints();
   net::Pace::Duration pace() const;
   std::function<Status()> save(std::uint64_t number, Buffer state);
@@ -38,18 +50,21 @@ class Site {
   void progress();
   Result<Summary> summary(const Status&);
   Status conclude(Summary&);
+  Status keep_summary(const Summary&, bool ended);
   std::span<const float> params() const {
     return learner_ ? learner_->params() : std::span<const float>{};
   }
 
   const Job& job_;
-  const SiteOptions& options_;
+  const SiteOptions options_;
   Workload workload_;
+  ModelFiles models_;
   Workload::Score score_;
   std::shared_ptr<const Members> members_;
   std::unique_ptr<Learner> learner_;
   std::optional<RunFolder> folder_;
   std::uint64_t newest_ = 0;  // checkpoint there
+  bool had_summary_ = false;  // of an earlier session
   std::optional<RunLog> log_;
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<Node> node_;
@@ -87,8 +102,11 @@ Result<net::CheckpointConfig> Site::checkpoints() {
   };
   if (options_.rejoin || options_.existing != ExistingFolder::resume) return config;
   auto newest = Checkpoints(folder_->checkpoints()).newest();
+  if (newest && *newest && (**newest).job_hash != resume_hash(job_))
+    return invalid(folder_->checkpoints() + ": of another job; start again with --force");
   if (!newest) return newest.error();
   if (*newest) config.newest = newest_ = (**newest).round;
+  if (*newest) config.live = (**newest).live;
   return config;
 }
 
@@ -107,11 +125,16 @@ std::function<Status()> Site::save(std::uint64_t number, Buffer state) {
   if (!bytes) return [error = bytes.error()] { return Status(error); };
   Archive counted;
   log_->state(counted);
-  return
-      [folder = folder_->checkpoints(),
-       checkpoint = Checkpoint{job_hash(job_), number, *bytes, std::move(state), counted.take()}] {
-        return Checkpoints(folder).write(checkpoint);
-      };
+  return [folder = folder_->checkpoints(), kept = job_.job.keep_checkpoints,
+          checkpoint = Checkpoint{.job_hash = resume_hash(job_),
+                                  .round = number,
+                                  .metrics_bytes = *bytes,
+                                  .world = std::move(state),
+                                  .experiment = counted.take(),
+                                  .live = std::uint32_t(node_->view().live.size()),
+                                  .model = {params().begin(), params().end()}}] {
+    return Checkpoints(folder, kept).write(checkpoint);
+  };
 }
 
 Result<Buffer> Site::load(std::uint64_t number) {
@@ -137,6 +160,7 @@ Result<Buffer> Site::load(std::uint64_t number) {
   Archive counted(checkpoint->experiment);
   log_->state(counted);
   LH_TRY(counted.finish());
+  models_.resume(log_->best());
   LH_TRY(log_->open(checkpoint->metrics_bytes));
   log_->note(fmt::format("resumes from checkpoint {}", number));
   return std::move(checkpoint->world);
@@ -148,11 +172,12 @@ net::EventLoop::Observer Site::observer() {
                                     const Evaluation& e) { log_->scored(at, self, round, e); },
           .on_record = [this, self](Time at, const Record& r) { log_->recorded(at, self, r); },
           .on_note = [this](const std::string& text) { log_->note(text); },
+          .on_view = [this, self](Time at, const View& view) { log_->view(at, self, live(view)); },
           .on_tick = [this] { progress(); },
-          .stop = [] { return interrupted(); }};
+          .stop = [this] { return interrupted() || !log_->low_participation().empty(); }};
 }
 
-Status Site::build(NodeSockets sockets) {
+Status Site::build(NodeSockets node_sockets) {
   auto thread_setup = workload_.set_up_threads();
   if (!thread_setup) return thread_setup.error();
   Members members = job_.members();
@@ -165,7 +190,7 @@ Status Site::build(NodeSockets sockets) {
   }
   auto score = workload_.make_scorer(1);
   if (!score) return score.error();
-  score_ = *std::move(score);
+  score_ = models_.keeping_best(*std::move(score));
   const Place place = place_of(job_, options_.rank, members_, workload_.layout(), false);
   auto strategy = build_strategy(job_, place, workload_.training_samples());
   if (!strategy) return strategy.error();
@@ -173,15 +198,16 @@ Status Site::build(NodeSockets sockets) {
     auto opened = RunFolder::open(options_.folder, job_, options_.existing);
     if (!opened) return opened.error();
     folder_ = *std::move(opened);
-    std::error_code none;  // a session that dies must not be taken for the one before
-    std::filesystem::remove(folder_->file("summary.json"), none);
+    had_summary_ = std::filesystem::exists(folder_->file("summary.json"));
   }
-  log_.emplace(job_, *members_, folder_ ? &*folder_ : nullptr, options_.progress, bool(score_));
+  log_.emplace(job_, *members_, folder_ ? &*folder_ : nullptr, options_.progress, bool(score_),
+               /*is_virtual=*/false);
   auto kept = checkpoints();
   if (!kept) return kept.error();
+  auto peers = peers_of(std::move(node_sockets));
+  if (!peers) return peers.error();
   loop_ = std::make_unique<net::EventLoop>(
-      net::EventLoopConfig{peers_config(job_, std::move(sockets), job_hash(job_)), *std::move(kept),
-                           *std::move(thread_setup), pace()},
+      net::EventLoopConfig{*std::move(peers), *std::move(kept), *std::move(thread_setup), pace()},
       place, learner_.get(), score_, observer());
   node_ = std::make_unique<Node>(place, *std::move(strategy), learner_.get(), *loop_);
   if (!options_.record || !folder_) return Ok{};
@@ -190,6 +216,26 @@ Status Site::build(NodeSockets sockets) {
   recording_ = *std::move(recording);
   node_->tap(recording_->tap());
   return Ok{};
+}
+
+Result<net::PeersConfig> Site::peers_of(NodeSockets sockets) const {
+  auto bind = bind_of(job_, options_.rank);
+  if (!bind) return bind.error();
+  // A copy: this node may need the socket again, to rejoin.
+  if (sockets.listening >= 0) sockets.listening = ::dup(sockets.listening);
+  net::PeersConfig config = peers_config(job_, std::move(sockets), job_hash(job_));
+  if (*bind) {
+    auto address = net::parse_address(**bind);
+    if (!address) return address.error();
+    config.bind = *std::move(address);
+  }
+  return config;
+}
+
+std::uint64_t Site::live(const View& view) const {
+  return std::uint64_t(std::count_if(view.live.begin(), view.live.end(), [this](Rank rank) {
+    return members_->at(rank).is(Role::worker);
+  }));
 }
 
 void Site::progress() {
@@ -220,32 +266,45 @@ Result<Summary> Site::summary(const Status& ended) {
   summary.params_hash = params_hash(params());
   if (!ended) {
     const Error& error = ended.error();
+    const std::string& few = log_->low_participation();
     summary.stop_reason = interrupted()                           ? StopReason::interrupted
+                          : !few.empty()                          ? StopReason::participation
                           : error.kind == Error::Kind::not_finite ? StopReason::diverged
                                                                   : StopReason::failed;
-    if (!interrupted()) summary.failure = error.what;
+    if (!interrupted()) summary.failure = few.empty() ? error.what : few;
   } else {
     summary.stop_reason = stop_reason(job_, log_->reached_target(), summary.rounds, counters.time);
     note_divergence(node_->strategy(), summary);
     LH_TRY(conclude(summary));
   }
+  // Also of a session that was stopped; not of one that has never begun.
+  if (learner_ && folder_ && counters.time > Time{0} && summary.stop_reason != StopReason::diverged)
+    LH_TRY(models_.end(params(), log_->reached_target()));
+  summary.model_is_best = log_->reached_target();
   summary.real_s = log_->real_s();
   if (const auto written = log_->sync(); !written) return written.error();
-  if (folder_)
-    LH_TRY(write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n"));
+  LH_TRY(keep_summary(summary, bool(ended)));
   return summary;
 }
 
-// The model of a run that came to its end by itself, and what it is worth.
+// A session that could not begin leaves the summary of the one before.
+Status Site::keep_summary(const Summary& summary, bool ended) {
+  if (!folder_ || (!ended && had_summary_ && loop_->counters().time == Time{0})) return Ok{};
+  return write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n");
+}
+
+// What the model of a run is worth that came to its end by itself.
 Status Site::conclude(Summary& summary) {
-  if (!learner_) return Ok{};
-  if (score_) {
-    auto evaluation = score_(params());
-    if (!evaluation) return evaluation.error();
-    summary.final_loss = evaluation->loss;
-    summary.final_accuracy = evaluation->accuracy;
-  }
-  return folder_ ? workload_.save(folder_->path(), params()) : Status(Ok{});
+  if (!learner_ || !score_) return Ok{};
+  auto evaluation = score_(params());
+  if (!evaluation) return evaluation.error();
+  log_->concluded(loop_->counters().time, options_.rank, summary.rounds, *evaluation);
+  log_->fill(summary);
+  summary.final_loss = evaluation->loss;
+  summary.final_accuracy = evaluation->accuracy;
+  if (log_->reached_target() && summary.stop_reason != StopReason::diverged)
+    summary.stop_reason = StopReason::target;
+  return Ok{};
 }
 
 }  // namespace
@@ -254,9 +313,27 @@ Result<Summary> run_site(const Job& job, const SiteOptions& options) {
   auto sockets =
       node_sockets(job, options.rank, options.addresses, options.listening, options.security);
   if (!sockets) return sockets.error();
-  auto site = Site::make(job, options, *std::move(sockets));
-  if (!site) return site.error();
-  return (*site)->run();
+  SiteOptions now = options;
+  if (options.existing != ExistingFolder::force && !options.folder.empty()) {
+    auto over = nothing_left(options.folder, job);
+    if (!over) return over.error();
+    if (*over) {
+      Progress(options.progress, job.job.name)
+          .note(options.folder + ": this run is over already; --force begins anew");
+      return **over;
+    }
+  }
+  for (;;) {
+    now.existing = RunFolder::resolve(options.folder, now.existing);
+    auto site = Site::make(job, now, *sockets);
+    if (!site) return site.error();
+    auto summary = (*site)->run();
+    if (!(*site)->left_out() || now.rejoin) return summary;
+    // The others say so: rejoin with a new incarnation.
+    (*site)->note(summary ? summary->failure : summary.error().what);
+    now.rejoin = true;
+    now.existing = ExistingFolder::resume_or_begin;
+  }
 }
 
 }  // namespace longhaul::run

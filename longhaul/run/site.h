@@ -16,9 +16,11 @@ struct SiteOptions {
   // An inherited listening socket (systemd's rules); -1: none.
   int listening = -1;
   std::string folder = {};  // this node's own; "" writes nothing
+  // resume_or_begin: joins a new run, resumes a stopped one, rejoins one that goes on, as the
+  // others say. A run that is over in this folder is not touched: its summary is returned.
   ExistingFolder existing = ExistingFolder::refuse;
-  // Rejoins a run that has declared this node lost, with only its data; keeps what an earlier
-  // incarnation wrote in the folder.
+  // Insists on rejoining a run that has declared this node lost, with only its data; keeps what an
+  // earlier incarnation wrote in the folder.
   bool rejoin = false;
   Progress::Style progress = Progress::Style::quiet;
   Security security = {};

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/net/frame.h"
+#include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/site_index.h"
 #include "longhaul/run/nodes.h"
 
@@ -37,6 +38,8 @@ Result<std::vector<net::Address>> parse_addresses(const Job& job,
 }
 
 Status fits_frames(const Job& job) {
+  if (!job.faults.empty())
+    return invalid(job.file + ": [[fault]]: in the simulator alone; remove it, or use simulate");
   constexpr auto kMaxChunk = net::FrameLimits{}.body_bytes / 1024;
   if (job.transfer_common.chunk_kib > kMaxChunk)
     return invalid(fmt::format("{}: [transfer] chunk_kib = {}: over sockets at most {}", job.file,
@@ -64,6 +67,8 @@ net::PeersConfig peers_config(const Job& job, NodeSockets sockets, std::uint64_t
   const SiteIndex sites(job.sites);
   for (const Member& member : job.members())
     config.dials_out.push_back(job.sites[sites.at(member.site)].dial_out);
+  for (auto& [name, value] : agreed_keys(job))
+    config.job_keys.push_back({std::move(name), std::move(value)});
   config.streams = job.net.streams;
   if (job.net.congestion != "system") config.congestion = job.net.congestion;
   config.dscp = job.net.dscp;

@@ -12,7 +12,7 @@ namespace longhaul::run {
 
 // Parses "host:port" of all nodes, by rank. Error: not one for each node, or an invalid one.
 Result<std::vector<net::Address>> parse_addresses(const Job&, const std::vector<std::string>&);
-// Error: the job's chunks exceed the largest frame.
+// Error: the job's chunks exceed the largest frame, or it has faults, which only the simulator has.
 Status fits_frames(const Job&);
 // What a node was told of its sockets.
 struct NodeSockets {
@@ -23,7 +23,7 @@ struct NodeSockets {
 // Of the texts and keys that were given; errors name them.
 Result<NodeSockets> node_sockets(const Job&, Rank self, const std::vector<std::string>& addresses,
                                  int listening, const Security&);
-// `hash`: what all nodes must agree on.
+// `hash`: what all nodes must agree on; refusals name the job's first key that differs.
 net::PeersConfig peers_config(const Job&, NodeSockets, std::uint64_t hash);
 
 }  // namespace longhaul::run

@@ -1,5 +1,6 @@
 #include "longhaul/run/summary.h"
 
+#include <algorithm>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -8,11 +9,12 @@
 
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/run_folder.h"
 
 namespace longhaul::run {
 std::string_view to_string(StopReason reason) {
   constexpr std::string_view names[] = {"target",      "max_rounds", "max_hours", "max_epochs",
-                                        "interrupted", "diverged",   "failed"};
+                                        "interrupted", "diverged",   "failed",    "participation"};
   return names[std::size_t(reason)];
 }
 
@@ -92,7 +94,17 @@ nlohmann::ordered_json to_json(const Summary& s) {
       {"stop_reason", to_string(s.stop_reason)},
       {"job_hash", s.job_hash},
       {"real_s", s.real_s},
+      {"model_is", s.model_is_best ? "best" : "last"},
+      {"members", s.participation.members},
+      {"live", s.participation.live},
+      {"participation", s.participation_share()},
   };
+  if (s.participation.changes > 0) json["view_changes"] = s.participation.changes;
+  if (s.best) {
+    json["best_accuracy"] = s.best->accuracy;
+    json["best_loss"] = s.best->loss;
+    json["best_round"] = s.best->round;
+  }
   if (s.data == "text") {
     json["bits_per_byte"] = or_null(s.bits_per_byte());
     json["target_bits_per_byte"] = or_null(s.target_bits_per_byte);
@@ -128,6 +140,27 @@ std::optional<LabFigures> lab_figures(const nlohmann::json& json) {
     if (good) value = at->template get<Value>();
   });
   return good ? std::optional(figures) : std::nullopt;
+}
+
+namespace {
+
+// Keys that summaries of earlier releases lack.
+void read_added(const nlohmann::json& json, Summary& s) {
+  s.model_is_best = json.value("model_is", "last") == "best";
+  s.participation.members = json.value("members", std::uint64_t{0});
+  s.participation.live = json.value("live", std::uint64_t{0});
+  s.participation.changes = json.value("view_changes", std::uint64_t{0});
+  const double share = json.value("participation", 1.0);
+  s.participation.left_out = (1 - share) * double(s.rounds);
+  if (!json.contains("best_round")) return;
+  s.best = BestScore{json.at("best_round").get<std::uint64_t>(), json.at("best_loss").get<double>(),
+                     json.at("best_accuracy").get<double>()};
+}
+
+}  // namespace
+
+double Summary::participation_share() const {
+  return rounds == 0 ? 1 : 1 - std::min(1.0, participation.left_out / double(rounds));
 }
 
 Result<Summary> parse_summary(const std::string& text) {
@@ -166,12 +199,13 @@ Result<Summary> parse_summary(const std::string& text) {
     if (s.data == "text") s.target_bits_per_byte = optional("target_bits_per_byte");
     s.time_to_target_s = optional("time_to_target_s");
     s.failure = json.value("failure", "");
+    read_added(json, s);
     if (json.contains("paced_steps"))
       s.pace = {json.at("paced_steps").get<std::uint64_t>(),
                 json.at("overruns").get<std::uint64_t>()};
     if (json.contains("lab")) s.lab = lab_figures(json["lab"]);
     const std::string reason = json.at("stop_reason").get<std::string>();
-    for (int i = 0; i <= int(StopReason::failed); ++i)
+    for (int i = 0; i <= int(StopReason::participation); ++i)
       if (to_string(StopReason(i)) == reason) s.stop_reason = StopReason(i);
   } catch (const nlohmann::json::exception&) {
     return malformed("summary.json is damaged; start again with --force");
@@ -193,15 +227,24 @@ Result<std::optional<Summary>> finished_summary(const std::string& folder) {
   return (**summary).stop_reason < StopReason::interrupted ? *summary : std::nullopt;
 }
 
-int exit_code(const Summary& summary) {
+Result<std::optional<Summary>> nothing_left(const std::string& folder, const Job& job) {
+  auto over = finished_summary(folder);
+  if (!over || !*over) return over;
+  auto before = job_of_run(folder);
+  if (!before) return before.error();
+  return difference(*before, job) ? std::nullopt : *over;
+}
+
+int exit_code(const Summary& summary, bool requires_target) {
   switch (summary.stop_reason) {
     case StopReason::target:
       return 0;
     case StopReason::max_rounds:
     case StopReason::max_epochs:
-      return summary.has_target() ? 1 : 0;
     case StopReason::max_hours:
+      return requires_target && !summary.time_to_target_s ? 1 : 0;
     case StopReason::diverged:
+    case StopReason::participation:
       return 1;
     case StopReason::interrupted:
       return 130;

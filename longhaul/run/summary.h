@@ -17,8 +17,9 @@ enum class StopReason : std::uint8_t {
   max_hours,
   max_epochs,
   interrupted,
-  diverged,  // a value that is not finite
-  failed     // a peer, the network or a learner
+  diverged,      // a value that is not finite
+  failed,        // a peer, the network or a learner
+  participation  // too few took part: [run] on_low_participation
 };
 std::string_view to_string(StopReason);
 
@@ -45,9 +46,12 @@ struct Summary {
   std::optional<double> final_accuracy, final_loss;  // absent: nothing to score (phantom)
   std::optional<double> time_to_target_s;
   std::uint64_t wan_bytes = 0, wan_messages = 0;
-  double compute_utilisation = 0;  // mean over sites of computing time / time
-  RunStatistics statistics;        // what strategies recorded
-  std::string params_hash;         // XXH64 of rank 0's parameters, hex; "" for phantoms
+  double compute_utilisation = 0;      // mean over sites of computing time / time
+  RunStatistics statistics;            // what strategies recorded
+  std::optional<BestScore> best = {};  // of the models that were scored
+  bool model_is_best = false;          // model.pt is the best model, not the last
+  Participation participation = {};
+  std::string params_hash;  // XXH64 of rank 0's parameters, hex; "" for phantoms
   StopReason stop_reason = StopReason::max_rounds;
   std::string failure;              // why, if failed or diverged
   double real_s = 0;                // real time of all sessions; the only real time here
@@ -55,6 +59,8 @@ struct Summary {
   std::optional<PaceFigures> pace;  // with [net] pace
 
   bool has_target() const { return target_accuracy || target_bits_per_byte; }
+  // Workers counted in a round's mean / live workers, averaged over the rounds.
+  double participation_share() const;
   // Of data of kind text: the final loss in bits.
   std::optional<double> bits_per_byte() const;
 };
@@ -80,8 +86,11 @@ Result<Summary> parse_summary(const std::string& text);
 Result<std::optional<Summary>> read_summary(const std::string& folder);
 // The same, of a run that has nothing left to do; nullopt if it can be resumed.
 Result<std::optional<Summary>> finished_summary(const std::string& folder);
-// The exit code of the command line: 0 done, 1 stopped before its goal, 3 failed, 130 Ctrl-C.
-int exit_code(const Summary&);
+// The same, if the job is still the folder's: one whose [stop] has changed may have something left.
+Result<std::optional<Summary>> nothing_left(const std::string& folder, const Job&);
+// The exit code of the command line: 0 the run ended as its job says, 1 diverged, or below its
+// target although `requires_target`; 3 failed, 130 Ctrl-C.
+int exit_code(const Summary&, bool requires_target = false);
 // A number, or null where there is none.
 nlohmann::ordered_json or_null(const std::optional<double>&);
 std::string hex64(std::uint64_t);

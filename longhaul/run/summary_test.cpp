@@ -65,20 +65,36 @@ TEST(Summary, SaysWhetherStepsTookTheirTime) {
 
 TEST(Summary, ExitCodesTellDoneFromStoppedFromFailed) {
   Summary s = sample();
-  const auto code = [&](StopReason reason) {
+  s.time_to_target_s.reset();
+  const auto code = [&](StopReason reason, bool requires_target = false) {
     s.stop_reason = reason;
-    return exit_code(s);
+    return exit_code(s, requires_target);
   };
-  EXPECT_EQ(code(StopReason::target), 0);
-  EXPECT_EQ(code(StopReason::max_rounds), 1);  // with a target that was not reached
-  EXPECT_EQ(code(StopReason::max_hours), 1);
+  for (const auto end : {StopReason::max_rounds, StopReason::max_hours, StopReason::max_epochs}) {
+    EXPECT_EQ(code(end), 0) << "as its job says, also below its target";
+    EXPECT_EQ(code(end, true), 1);
+  }
+  EXPECT_EQ(code(StopReason::target, true), 0);
   EXPECT_EQ(code(StopReason::diverged), 1);
+  EXPECT_EQ(code(StopReason::participation), 1);
   EXPECT_EQ(code(StopReason::failed), 3);
   EXPECT_EQ(code(StopReason::interrupted), 130);
-  s.target_accuracy.reset();
-  EXPECT_EQ(code(StopReason::max_rounds), 0);
-  EXPECT_EQ(code(StopReason::max_epochs), 0);
-  EXPECT_EQ(code(StopReason::max_hours), 1);
+}
+
+TEST(Summary, BestModelAndParticipationComeBack) {
+  Summary s = sample();
+  s.rounds = 10;
+  s.best = BestScore{7, 0.25, 0.75};
+  s.model_is_best = true;
+  s.participation = {.members = 5, .live = 4, .changes = 1, .left_out = 0.5};
+  const auto again = parse_summary(to_json(s).dump());
+  ASSERT_TRUE(again) << again.error().what;
+  ASSERT_TRUE(again->best);
+  EXPECT_EQ(again->best->round, 7u);
+  EXPECT_EQ(again->best->accuracy, 0.75);
+  EXPECT_TRUE(again->model_is_best);
+  EXPECT_EQ(again->participation.live, 4u);
+  EXPECT_DOUBLE_EQ(again->participation_share(), 0.95);
 }
 
 TEST(Progress, SaysBytesAndTimesBriefly) {

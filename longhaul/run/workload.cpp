@@ -205,12 +205,14 @@ Result<Workload::Score> Workload::make_scorer(unsigned threads) const {
       [scorer, threads](std::span<const float> model) { return scorer->score(model, threads); });
 }
 
-Status Workload::save(const std::string& folder, std::span<const float> model) const {
+Status Workload::save(const std::string& folder, std::span<const float> model,
+                      const std::string& name) const {
   if (phantom_) return Ok{};
-  if (own_) return write_atomically(folder + "/model.f32", std::as_bytes(model));
+  const std::string path = folder + "/" + name;
+  if (own_) return write_atomically(path + ".f32", std::as_bytes(model));
   auto torch = torch_library();
   if (!torch) return torch.error();
-  return (*torch)->save_model(folder + "/model.pt", model_, split_.train->shape, model);
+  return (*torch)->save_model(path + ".pt", model_, split_.train->shape, model);
 }
 
 Result<std::vector<float>> Workload::load_model(const std::string& path) const {

@@ -37,8 +37,9 @@ class Workload {
   // nothing to score: phantoms, own learners without a score.
   using Score = std::function<Result<Evaluation>(std::span<const float>)>;
   Result<Score> make_scorer(unsigned threads) const;
-  // model.pt; own learners: model.f32, the flat vector as it stands in memory. Phantoms: nothing.
-  Status save(const std::string& folder, std::span<const float> model) const;
+  // NAME.pt; own learners: NAME.f32, the flat vector as it stands in memory. Phantoms: nothing.
+  Status save(const std::string& folder, std::span<const float> model,
+              const std::string& name = "model") const;
   // Of a model.pt; not for own learners.
   Result<std::vector<float>> load_model(const std::string& path) const;
 

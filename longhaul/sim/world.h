@@ -45,6 +45,8 @@ struct Observer {
   std::function<void(Time, Rank, Round done)> on_round = {};  // rounds_done() has grown
   std::function<void(Time, Rank at, Rank from, const Error&)> on_bad_message = {};
   std::function<void(Time, Rank, const Reply&)> on_reply = {};
+  // The node follows a view of other members.
+  std::function<void(Time, Rank, const View&)> on_view = {};
   // The node has left the run; the others continue.
   std::function<void(Time, Rank, const std::string& why)> on_lost = {};
 };

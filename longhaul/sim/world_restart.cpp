@@ -56,6 +56,7 @@ void World::follow(Rank node, const View& before, const View& now) {
   const bool let_in = before.epoch == 0 && slots_[node]->node->place().comes_back();
   for (const Rank rank : now.live)
     if (rank != node && (let_in || !before.has(rank))) (void)connect(node, rank);
+  if (observer_.on_view && before.live != now.live) observer_.on_view(now_, node, now);
 }
 
 }  // namespace longhaul::sim

@@ -167,6 +167,7 @@ bool Synchronous::collect(Turn& turn) {
   phase_ = Phase::working;
   note_who_needs_state();
   waited(Wait::exchange, turn.now() - asked_, turn);
+  note_left_out(turn);
   mean_came(turn);
   if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
   // Every contributor was lost: an empty round, which leaves the model as it was.
@@ -178,6 +179,13 @@ bool Synchronous::collect(Turn& turn) {
   mean_.reset();
   extras_.reset();
   return phase_ != Phase::working;
+}
+
+// Live workers that the mean was formed without.
+void Synchronous::note_left_out(Turn& turn) {
+  const std::size_t live = live_with(Role::worker, turn.place(), turn.view()).size();
+  const std::size_t counted = mean_->counted.size();
+  if (counted < live) turn.record("left_out", done_, double(live - counted) / double(live));
 }
 
 void Synchronous::contribute_second(std::span<const float> values, std::size_t length, Turn& turn) {

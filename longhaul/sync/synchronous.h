@@ -144,6 +144,7 @@ class Synchronous : public Strategy {
   // What is averaged as exact values beside the parameters: the buffers of the layout, the
   // strategy's scalars, and a count of samples if the run stops by it.
   std::uint64_t extras(const Turn&) const;
+  void note_left_out(Turn&);
   void take_extras(const Outcome&, Turn&);
   void fail(const Error&, Turn&);
 

@@ -37,7 +37,8 @@ class Kills(launch_test.Case):
     def kill_one(self, overlay, victim, wait_s):
         """The launch's exit code, what it said, and the summaries of the others."""
         shutil.rmtree(self.folder / "runs", ignore_errors=True)  # checkpoints of the run before
-        launch = self.start("launch", "job.toml", *SETS, "--set", f"overlay.kind={overlay}")
+        launch = self.start("launch", "job.toml", *SETS, *launch_test.GONE, "--set",
+                            f"overlay.kind={overlay}")
         self.until_checkpoints(launch, SITES)
         sites = self.sites_of(launch)
         self.assertEqual(sorted(sites), sorted(SITES))

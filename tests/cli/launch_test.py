@@ -184,6 +184,7 @@ PACED = ["--set", "net.pace=true", "--set", "site.*.step_ms=1"]  # 3 ms a round,
 # A pause of the machine does not make a live site a lost one in less than `silence_s`: 20 s where
 # none is lost on purpose; where one is, the others wait for it.
 LOSE = ["--set", "net.silence_s=6"]
+GONE = ["--max-restarts", "0"]  # one that is killed stays away
 
 
 class Same(Case):
@@ -324,7 +325,7 @@ class Lost(Case):
 
     def lose(self, number, victim, *sets):
         shutil.rmtree(self.folder / "runs", ignore_errors=True)  # checkpoints of the run before
-        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE, *sets)
+        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE, *GONE, *sets)
         self.until_checkpoints(launch, SITES)
         sites = self.sites_of(launch)
         self.assertEqual(sorted(sites), sorted(SITES))
@@ -365,7 +366,7 @@ class Lost(Case):
 
     def test_one_of_two_is_no_majority_and_ends_with_code_3(self):
         self.write(job_of(SITES[:2]))
-        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE)
+        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE, *GONE)
         self.until_checkpoints(launch, SITES[:2])
         os.kill(self.sites_of(launch)["lima"], signal.SIGKILL)
         code, text = self.end(launch)
@@ -658,9 +659,10 @@ class Alone(Case):
         self.assertIn("does not let a lost site return", text)
         addresses = free_addresses(3)
         waits = self.site("--site", "tokyo", "--addresses", addresses, "--out", "a")
-        code, text = self.end(self.site("--site", "lima", "--addresses", addresses, "--rejoin"))
+        code, text = self.end(self.site("--site", "lima", "--addresses", addresses, "--rejoin",
+                                        "--set", "net.meet_s=2"))
         self.assertEqual(code, 3, text)
-        self.assertIn("has not begun; start the site without --rejoin", text)
+        self.assertIn("the run has not begun yet", text)
         waits.kill()
 
     def test_two_processes_that_claim_one_site(self):

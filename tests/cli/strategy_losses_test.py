@@ -77,7 +77,7 @@ class Losses(launch_test.Case):
         self.write(launch_test.job_of(WORKERS) + middle)
         shutil.rmtree(self.folder / "runs", ignore_errors=True)  # checkpoints of the run before
         launch = self.start(
-            "launch", "job.toml", "--set", f"sync.kind={kind}", "--set",
+            "launch", "job.toml", *launch_test.GONE, "--set", f"sync.kind={kind}", "--set",
             f"stop.max_rounds={rounds}", "--set", "report.every_rounds=200", "--set",
             "net.pace=true", "--set", f"site.*.step_ms={STEP_MS}", *launch_test.LOSE, *sets,
             *[word for key in keys for word in ("--set", f"sync.{key}")])

@@ -73,7 +73,8 @@ class Networks(Case):
         self.own_matrices()
         self.write(MATRIX.replace("80", "-80"), "mbps.csv")
         told = self.says("simulate", "job.toml", code=2)
-        for part in ("job.toml:11: [wan] mbps_csv: mbps.csv:2: column 3: expected a rate", "'-80'"):
+        for part in ("job.toml:11: [wan] mbps_csv: ", "mbps.csv:2: column 3: expected a rate",
+                     "'-80'"):
             self.assertIn(part, told)
         self.assertFalse((self.folder / "runs").exists())
 

@@ -80,20 +80,25 @@ Status check_links(const Document& doc, const Job& job, const SiteIndex& sites) 
 // What this version does not do is refused, never ignored.
 Status check_wan(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (job.wan.model == "fair") return check_fair(doc, job, sites);
-  constexpr const char* kFifo =
-      "its default: [wan] model = \"fifo\" is queues without loss, jitter or change, and what "
-      "changed nothing would mislead; with model = \"fair\" it counts";
   const WanTable usual;
+  const auto useless = [](const Settings& table, const char* key) -> Status {
+    const Setting* entry = table.find(key);
+    LH_CHECK(entry);
+    return invalid(
+        fmt::format("{}: [{}] {} = {} has no effect with [wan] model = \"fifo\". Set model = "
+                    "\"fair\", or remove {}",
+                    source_of(*entry), table.table, key, to_text(entry->value), key));
+  };
   for (const auto& [key, same] :
        {std::pair{"loss", job.wan.loss == usual.loss},
         std::pair{"jitter_ms", job.wan.jitter_ms == usual.jitter_ms},
         std::pair{"tcp", job.wan.tcp == usual.tcp},
         std::pair{"bbr_threshold", job.wan.bbr_threshold == usual.bbr_threshold},
         std::pair{"slow_start", job.wan.slow_start == usual.slow_start}})
-    if (!same) return about(doc, "wan", key, kFifo);
+    if (!same) return useless(*doc.find("wan"), key);
   for (std::size_t i = 0; i < job.links.size(); ++i) {
-    if (job.links[i].loss.value_or(0) != 0) return about(doc.links[i], "loss", kFifo);
-    if (job.links[i].jitter_ms.value_or(0) != 0) return about(doc.links[i], "jitter_ms", kFifo);
+    if (job.links[i].loss.value_or(0) != 0) return useless(doc.links[i], "loss");
+    if (job.links[i].jitter_ms.value_or(0) != 0) return useless(doc.links[i], "jitter_ms");
   }
   constexpr const char* kNone =
       "none of these with [wan] model = \"fifo\"; model = \"fair\" has them";
@@ -190,6 +195,23 @@ Status check_focus(const Document& doc, const Job& job, const SiteIndex& sites) 
   return Ok{};
 }
 
+Status check_faults(const Document& doc, const Job& job, const SiteIndex& sites) {
+  for (std::size_t i = 0; i < job.faults.size(); ++i) {
+    const FaultTable& fault = job.faults[i];
+    const Settings& table = doc.faults[i];
+    LH_TRY(check_site(table, "site", fault.site, sites));
+    if (!fault.to.empty()) LH_TRY(check_site(table, "to", fault.to, sites));
+    if (fault.to == fault.site) return about(table, "to", "another site than 'site'");
+    if (fault.kind == "pause" && !fault.for_s)
+      return about(table, "for_s", "how long it lasts, with kind = \"pause\"");
+    if (fault.kind == "crash" && fault.for_s)
+      return about(table, "for_s", "no for_s with kind = \"crash\": it is for good");
+    if (fault.kind != "cut" && (!fault.to.empty() || fault.one_way))
+      return about(table, "to", "none of to and one_way unless kind = \"cut\"");
+  }
+  return Ok{};
+}
+
 // Every part reads its own table; made for rank 0 and a small model, all of them do it now.
 Status check_parts(const Job& job) {
   const Place place =
@@ -246,6 +268,7 @@ Status check_job(const Document& doc, const Job& job) {
   LH_TRY(check_wan(doc, job, sites));
   LH_TRY(check_rest(doc, job, sites));
   LH_TRY(check_focus(doc, job, sites));
+  LH_TRY(check_faults(doc, job, sites));
   return check_parts(job);
 }
 

@@ -133,6 +133,10 @@ Status read_table(Document& doc, std::string_view name, const toml::node& node) 
   }
   if (name == "site") return read_array(doc.file, node, name, doc.sites, site_label);
   if (name == "for") return read_variants(doc, node);
+  if (name == "fault")
+    return read_array(doc.file, node, name, doc.faults, [](const toml::table&, std::size_t index) {
+      return fmt::format("fault[{}]", index);
+    });
   const auto* table = node.as_table();
   if (!table) return at(doc.file, node, fmt::format("expected a table, written as [{}]", name));
   std::vector<std::string_view> read;
@@ -171,9 +175,9 @@ Value command_line_value(std::string_view text) {
 
 const std::vector<std::string_view>& table_names() {
   static const std::vector<std::string_view> names = {
-      "job",     "stop",  "report", "model",    "data",  "optimizer", "sync",
-      "overlay", "roles", "server", "transfer", "codec", "outer",     "net",
-      "cost",    "wan",   "hetero", "focus",    "site",  "for"};
+      "job",    "stop",   "report",   "model", "data",  "optimizer", "sync", "overlay",
+      "roles",  "server", "transfer", "codec", "outer", "net",       "cost", "wan",
+      "hetero", "focus",  "run",      "fault", "site",  "for"};
   return names;
 }
 
@@ -190,12 +194,16 @@ const Settings* Document::find(std::string_view name) const {
   return nullptr;
 }
 
-Result<Document> parse_document(std::string_view text, std::string file) {
+Result<Document> parse_document(std::string_view text, std::string file, bool collects) {
   Document doc;
   doc.file = std::move(file);
   try {
     const toml::table root = toml::parse(text, std::string_view(doc.file));
-    for (const auto& [name, node] : root) LH_TRY(read_table(doc, name.str(), node));
+    for (const auto& [name, node] : root) {
+      const Status read = read_table(doc, name.str(), node);
+      if (!read && !collects) return read.error();
+      if (!read) doc.mistakes.push_back(read.error());
+    }
   } catch (const toml::parse_error& error) {
     return malformed(fmt::format("{}:{}: not valid TOML: {}", doc.file, error.source().begin.line,
                                  error.description()));
@@ -224,10 +232,10 @@ Result<std::string> read_text_file(const std::string& path, const std::string& w
   return text;
 }
 
-Result<Document> read_document(const std::string& path) {
+Result<Document> read_document(const std::string& path, bool collects) {
   auto text = read_text_file(path, "job file (TOML)");
   if (!text) return text.error();
-  return parse_document(*text, path);
+  return parse_document(*text, path, collects);
 }
 
 Status override_setting(Document& doc, std::string_view assignment) {
@@ -245,11 +253,11 @@ Status override_setting(Document& doc, std::string_view assignment) {
     for (Settings& site : doc.sites) site.set(entry);
     return Ok{};
   }
-  const bool listed =
-      table.starts_with("site") || table.starts_with("wan.") || table.starts_with("focus.");
+  const bool listed = table.starts_with("site") || table.starts_with("wan.") ||
+                      table.starts_with("focus.") || table.starts_with("fault");
   if (listed) {
     std::vector<std::string_view> known;
-    for (auto* list : {&doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries})
+    for (auto* list : {&doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries, &doc.faults})
       for (Settings& settings : *list) {
         if (settings.table == table) return settings.set(entry), Ok{};
         known.push_back(settings.table);

@@ -5,8 +5,9 @@
 // Tables are named as a user would address them with --set:
 //   [sync]                        sync
 //   [[site]] name = "tokyo"       site.tokyo      (site[2] while it has no name)
-//   [[wan.link]], the first       wan.link[0]     (so are wan.shared, wan.trace and focus.query)
-//   [for.diloco.outer]            for.diloco.outer    (settings that hold for one sync kind only)
+//   [[wan.link]], the first       wan.link[0]     (so are wan.shared, wan.trace, focus.query and
+//   fault) [for.diloco.outer]            for.diloco.outer    (settings that hold for one sync kind
+//   only)
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,9 @@ struct Document {
   std::vector<Settings> shared;    // every [[wan.shared]]
   std::vector<Settings> traces;    // every [[wan.trace]]
   std::vector<Settings> queries;   // every [[focus.query]]
+  std::vector<Settings> faults;    // every [[fault]]
   std::vector<Settings> variants;  // every [for.KIND.TABLE], table = "for.KIND.TABLE"
+  std::vector<Error> mistakes;     // in tables that could not be read at all: see load_document()
 
   // The table of that name; an empty one is made if it was not written.
   Settings& table(std::string_view name);
@@ -33,10 +36,11 @@ struct Document {
 // The tables a job file may hold, in the order in which they are printed.
 const std::vector<std::string_view>& table_names();
 
-// Any text gives a Document or an Error with file and line.
-Result<Document> parse_document(std::string_view text, std::string file);
+// Any text gives a Document or an Error with file and line: the first. `collects`: a bad table is
+// left out, and its error is in Document::mistakes.
+Result<Document> parse_document(std::string_view text, std::string file, bool collects = false);
 // Reads the file; a directory, a missing or an oversized file is an Error.
-Result<Document> read_document(const std::string& path);
+Result<Document> read_document(const std::string& path, bool collects = false);
 // Applies one `table.key=value` of the command line. The value is TOML; a bare word is a string.
 // `site.*.key` means every site.
 Status override_setting(Document&, std::string_view assignment);

@@ -65,10 +65,16 @@ std::map<std::string, const ResolvedKey*> by_name(const std::vector<ResolvedTabl
   return keys;
 }
 
+// When the run ends, and when its model is scored, may change when a run is resumed.
+bool may_change(std::string_view name) {
+  return name.starts_with("[stop] ") || name.starts_with("[report] ") || name.starts_with("[run] ");
+}
+
 // What is trained, and how.
 void add_training(const Job& job, std::vector<ResolvedTable>& tables) {
   tables.push_back(own_table("stop", "[stop]", job.stop));
   tables.push_back(own_table("report", "[report]", job.report));
+  tables.push_back(own_table("run", "[run]", job.run));
   tables.push_back(part_table("model", job.model, job.model_docs, {}));
   tables.push_back(part_table("data", job.data, job.data_docs, {}));
   tables.push_back(part_table("optimizer", job.optimizer, job.optimizer_docs, {}));
@@ -108,6 +114,8 @@ std::vector<ResolvedTable> resolved(const Job& job) {
     tables.push_back(own_table(fmt::format("wan.shared[{}]", i), "[[wan.shared]]", job.shared[i]));
   for (std::size_t i = 0; i < job.traces.size(); ++i)
     tables.push_back(own_table(fmt::format("wan.trace[{}]", i), "[[wan.trace]]", job.traces[i]));
+  for (std::size_t i = 0; i < job.faults.size(); ++i)
+    tables.push_back(own_table(fmt::format("fault[{}]", i), "[[fault]]", job.faults[i]));
   for (const SiteTable& site : job.sites)
     tables.push_back(own_table("site." + site.name, "[[site]]", site));
   std::map<std::string_view, const Settings*> written;
@@ -129,18 +137,31 @@ std::string to_toml(const Job& job) {
   return text;
 }
 
+std::vector<std::pair<std::string, std::string>> agreed_keys(const Job& job) {
+  std::vector<std::pair<std::string, std::string>> keys;
+  const std::vector<ResolvedTable> tables = resolved(job);
+  for (const auto& [name, key] : by_name(tables)) keys.emplace_back(name, key->value);
+  return keys;
+}
+
 std::uint64_t job_hash(const Job& job) {
   std::string text;
-  const std::vector<ResolvedTable> tables = resolved(job);
-  for (const auto& [name, key] : by_name(tables))
-    text += fmt::format("{} = {}\n", name, key->value);
+  for (const auto& [name, value] : agreed_keys(job)) text += fmt::format("{} = {}\n", name, value);
   return XXH64(text.data(), text.size(), 0);
 }
 
-std::optional<std::string> difference(const Job& before, const Job& now) {
+std::uint64_t resume_hash(const Job& job) {
+  std::string text;
+  for (const auto& [name, value] : agreed_keys(job))
+    if (!may_change(name)) text += fmt::format("{} = {}\n", name, value);
+  return XXH64(text.data(), text.size(), 0);
+}
+
+std::optional<std::string> difference(const Job& before, const Job& now, bool resumes) {
   const auto old_tables = resolved(before), new_tables = resolved(now);
   const auto old_keys = by_name(old_tables), new_keys = by_name(new_tables);
   for (const auto& [name, key] : new_keys) {
+    if (resumes && may_change(name)) continue;
     const auto old = old_keys.find(name);
     if (old == old_keys.end())
       return fmt::format("{}: was not set, is {}", name, brief(key->value));
@@ -148,7 +169,7 @@ std::optional<std::string> difference(const Job& before, const Job& now) {
       return fmt::format("{}: was {}, is {}", name, brief(old->second->value), brief(key->value));
   }
   for (const auto& [name, key] : old_keys)
-    if (!new_keys.contains(name))
+    if (!new_keys.contains(name) && !(resumes && may_change(name)))
       return fmt::format("{}: was {}, is not set", name, brief(key->value));
   return std::nullopt;
 }

@@ -27,7 +27,12 @@ std::vector<ResolvedTable> resolved(const Job&);
 std::string to_toml(const Job&);
 // XXH64 of all keys that are not local (paths, addresses, output).
 std::uint64_t job_hash(const Job&);
-// The first key that is not local and differs, in words: "[sync] steps: was 20, is 30".
-std::optional<std::string> difference(const Job& before, const Job& now);
+// What job_hash() is of: (name, value), by name: ("[sync] steps", "20").
+std::vector<std::pair<std::string, std::string>> agreed_keys(const Job&);
+// The same hash without the keys that may change when a run is resumed: [stop], [report], [run].
+std::uint64_t resume_hash(const Job&);
+// The first key that is not local and differs, in words: "[sync] steps: was 20, is 30". `resumes`:
+// without the keys that may change when a run is resumed.
+std::optional<std::string> difference(const Job& before, const Job& now, bool resumes = false);
 
 }  // namespace longhaul::run

@@ -9,6 +9,7 @@
 #include "longhaul/outer/registry.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/run/job/check.h"
+#include "longhaul/run/job/every_error.h"
 #include "longhaul/run/job/hetero.h"
 #include "longhaul/run/job/learning.h"
 #include "longhaul/run/job/presets.h"
@@ -73,7 +74,7 @@ Status need_kind(Document& doc, std::string_view table, std::string_view example
 Status refuse_training(const Document& doc) {
   for (const std::string_view name :
        {"stop", "report", "model", "data", "optimizer", "sync", "overlay", "roles", "server",
-        "transfer", "codec", "outer", "hetero", "cost"})
+        "transfer", "codec", "outer", "hetero", "cost", "run"})
     if (const Settings* table = doc.find(name); table && !table->entries.empty())
       return bad_setting(*table, table->entries.front(),
                          "no such table beside [focus], which trains nothing");
@@ -122,6 +123,7 @@ Status read_tables(Document& doc, Job& job) {
   LH_TRY(read_settings(doc.table("job"), job.job, {}));
   LH_TRY(read_settings(doc.table("stop"), job.stop, {}));
   LH_TRY(read_settings(doc.table("report"), job.report, {}));
+  LH_TRY(read_settings(doc.table("run"), job.run, {}));
   LH_TRY(read_settings(doc.table("roles"), job.roles, {}));
   LH_TRY(read_settings(doc.table("server"), job.server_table, {}));
   LH_TRY(read_settings(doc.table("net"), job.net, {}));
@@ -135,8 +137,9 @@ Status read_tables(Document& doc, Job& job) {
     LH_TRY(read_settings(*focus, job.focus.emplace(), {}));
   for (const Settings& one : doc.queries)
     LH_TRY(read_settings(one, job.queries.emplace_back(), {}));
+  for (const Settings& one : doc.faults) LH_TRY(read_settings(one, job.faults.emplace_back(), {}));
   for (const auto* list :
-       {&doc.tables, &doc.links, &doc.shared, &doc.traces, &doc.queries, &doc.sites})
+       {&doc.tables, &doc.links, &doc.shared, &doc.traces, &doc.queries, &doc.faults, &doc.sites})
     job.written.insert(job.written.end(), list->begin(), list->end());
   return Ok{};
 }
@@ -198,7 +201,28 @@ std::size_t Job::workers() const {
   return count;
 }
 
-Result<Job> resolve_job(Document doc) {
+namespace {
+
+// A matrix beside the job file; absolute, since the resolved job is written elsewhere. A path of
+// the command line is relative to where that was typed.
+void settle_matrix_paths(Document& doc) {
+  if (!doc.find("wan")) return;
+  Settings& wan = doc.table("wan");
+  for (const char* key : {"mbps_csv", "rtt_ms_csv"}) {
+    const Setting* entry = wan.find(key);
+    const auto text = wan.text(key);
+    if (!entry || !text || text->empty()) continue;
+    namespace fs = std::filesystem;
+    const fs::path base =
+        entry->file == "--set" ? fs::current_path() : fs::absolute(doc.file).parent_path();
+    Setting settled = *entry;
+    settled.value = {(base / *text).lexically_normal().string()};
+    wan.set(std::move(settled));
+  }
+}
+
+Result<Job> resolve_once(Document doc) {
+  if (!doc.mistakes.empty()) return doc.mistakes.front();
   Job job;
   job.file = doc.file;
   LH_TRY(choose_sync(doc, job));
@@ -217,13 +241,22 @@ Result<Job> resolve_job(Document doc) {
   return job;
 }
 
+}  // namespace
+
+Result<Job> resolve_job(Document doc) {
+  auto job = resolve_once(doc);
+  if (job) return job;
+  return every_error(std::move(doc), job.error(), resolve_once);
+}
+
 Result<Document> load_document(const std::string& path, const Overrides& overrides) {
-  auto doc = read_document(path);
+  auto doc = read_document(path, /*collects=*/true);
   if (!doc) return doc.error();
   if (!overrides.wan.empty()) LH_TRY(replace_wan(*doc, overrides.wan));
   auto names_wan = [](const std::string& set) { return set.starts_with("wan."); };
   for (const std::string& set : overrides.sets)
     if (names_wan(set)) LH_TRY(override_setting(*doc, set));
+  settle_matrix_paths(*doc);
   LH_TRY(add_sites(*doc));
   for (const std::string& set : overrides.sets)
     if (!names_wan(set)) LH_TRY(override_setting(*doc, set));

@@ -1,7 +1,8 @@
 #pragma once
 // A Job is a job file with everything decided: defaults filled in, what the sync kind presets
-// applied, every cross-reference checked. Reading it answers any text with a Job or one Error that
-// names file, line, key, what was expected and the nearest valid name or the remedy.
+// applied, every cross-reference checked. Reading it answers any text with a Job or an Error that
+// has a line for each mistake: file, line, key, what was expected and the nearest valid name or the
+// remedy.
 //
 // Who wins for one key, strongest first: --set, [for.KIND.TABLE], [TABLE], the sync kind's preset,
 // the default. A preset of a table's kind and of its other keys counts only while the file does
@@ -41,6 +42,8 @@ struct Job {
   JobTable job;
   StopTable stop;
   ReportTable report;
+  RunTable run;
+  std::vector<FaultTable> faults;  // in the simulator
   RolesTable roles;
   ServerTable server_table;
   CostTable cost;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
 
@@ -148,6 +151,28 @@ TEST(Check, RatesOfZeroOrBelowAreErrors) {
   }
 }
 
+TEST(Check, AllMistakesAreToldInTheOrderOfTheFile) {
+  const std::string text = error_of(job_text(
+      "[sync]\nkind = \"fedavg\"\nstebs = 3\n[overlay]\nkind = \"rung\"\n[stop]\nmax_rounds = 0\n"
+      "[wan]\nmbps = -1\ndelay_ms = \"far\"\n"));
+  std::istringstream lines(text);
+  std::string line;
+  for (const char* part : {"[sync] stebs: unknown key", "[overlay] kind: ", "[stop] max_rounds: ",
+                           "[wan] mbps: ", "[wan] delay_ms: "}) {
+    ASSERT_TRUE(std::getline(lines, line)) << part;
+    EXPECT_THAT(line, AllOf(::testing::StartsWith("job.toml:"), HasSubstr(part)));
+  }
+  EXPECT_FALSE(std::getline(lines, line)) << line;
+}
+
+// What follows from a mistake is none of its own.
+TEST(Check, TheKeysOfABadKindAreNotJudged) {
+  const std::string text =
+      error_of(job_text("[sync]\nkind = \"fedavgg\"\nsteps = 3\nmin_sites = 1\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 0) << text;
+  EXPECT_THAT(text, HasSubstr("'fedavg'"));
+}
+
 TEST(Check, LinksNameTwoSitesOnce) {
   EXPECT_THAT(error_of(bsp("[[wan.link]]\nfrom = \"a\"\nto = \"bb\"\n")),
               AllOf(HasSubstr("job.toml:9: [wan.link[0]] to: "), HasSubstr("'b'")));
@@ -166,7 +191,7 @@ TEST(Check, RefusesWhatTheLinkModelCannotDo) {
     EXPECT_EQ(error_of(bsp(text + "model = \"fair\"\n")), "no error");
   }
   const std::string link = "[[wan.link]]\nfrom = \"a\"\nto = \"b\"\nloss = 0.1\n";
-  EXPECT_THAT(error_of(bsp(link)), HasSubstr("[wan.link[0]] loss: "));
+  EXPECT_THAT(error_of(bsp(link)), HasSubstr("[wan.link[0]] loss = 0.1 has no effect"));
   EXPECT_EQ(error_of(bsp("[wan]\nmodel = \"fair\"\n" + link)), "no error");
   EXPECT_THAT(error_of(bsp("[[wan.trace]]\nat_s = [0]\nvalues = [1]\n")),
               HasSubstr("model = \"fair\""));

@@ -62,10 +62,25 @@ std::function<std::unique_ptr<Codec>(bool feedback)> codec_maker(const Job& job,
   };
 }
 
+// Of a strategy whose fast workers go on until the slowest has taken a step: the steps of all in a
+// round, as the job says how fast they are; 0 of others.
+std::uint64_t steps_while_waiting(const Job& job) {
+  if (std::string_view(job.sync.entry->name) != "esync") return 0;
+  const double most =
+      double(number_of(job.sync.settings, job.sync.entry->describe(), "max_steps", 1));
+  double slowest = 0, steps = 0;
+  for (const SiteTable& site : job.sites) slowest = std::max(slowest, site.step_ms);
+  for (const SiteTable& site : job.sites)
+    if (std::ranges::find(site.roles, "worker") != site.roles.end())
+      steps += site.nodes * std::min(most, std::floor(slowest / site.step_ms));
+  return std::uint64_t(std::max(1.0, steps));
+}
+
 }  // namespace
 
 std::uint64_t samples_per_round(const Job& job) {
   const std::uint64_t batch = number_of(job.data, {}, "batch", 32);
+  if (const std::uint64_t steps = steps_while_waiting(job); steps > 0) return batch * steps;
   const std::uint64_t steps = number_of(job.sync.settings, job.sync.entry->describe(), "steps", 1);
   return std::max<std::uint64_t>(1, batch * steps * job.workers());
 }

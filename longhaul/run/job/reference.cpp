@@ -160,6 +160,7 @@ std::string job_file_reference() {
   text += own_section<StopTable>("[stop]", "When it ends; whichever comes first.");
   text += own_section<ReportTable>("[report]",
                                    "How often the model is scored on the test set, off the clock.");
+  text += own_section<RunTable>("[run]", "What the run does when few workers take part.");
   text += kinds_section(parts, "model", "What is trained.");
   text += kinds_section(parts, "data", "What it is trained on, and which site holds what.",
                         data_keys());
@@ -185,6 +186,7 @@ std::string job_file_reference() {
   text += own_section<focus::Config>(
       "[focus]", "An index of growing data instead of training (docs/focus.md).");
   text += own_section<focus::QueryConfig>("[[focus.query]]", "Asked in the simulator.");
+  text += own_section<FaultTable>("[[fault]]", "A fault, in the simulator alone.");
   text += own_section<SiteTable>("[[site]]", "One place; at least one.");
   return text;
 }

@@ -50,7 +50,7 @@ struct SiteTable : DriftKeys {
   std::string step_trace;  // "" once it is read: see trace_file.h
   std::optional<std::vector<double>> step_at_s, step_values;
   std::vector<std::string> roles = {"worker"};
-  std::string address;
+  std::string address, bind;
   bool dial_out = false;
   std::string data;
   template <class Self, class Visit>
@@ -84,6 +84,12 @@ struct SiteTable : DriftKeys {
                 .doc = "behind NAT or a firewall: it dials all others, and none dials it (sockets; "
                        "one site of a job at most)"},
           self.dial_out);
+    visit(Field{.name = "bind",
+                .doc = "host:port that it listens at, if not at address: behind NAT, for example "
+                       "0.0.0.0:7000 (sockets)",
+                .max = 256,
+                .local = true},
+          self.bind);
     visit(Field{.name = "data",
                 .doc = "path of this site's own samples, for [data] partition = \"local\"",
                 .max = 4096,

@@ -18,14 +18,17 @@ struct JobTable {
   std::string name;
   std::uint64_t seed = 1;
   std::uint64_t checkpoint_every = 50;
+  std::uint32_t keep_checkpoints = 2;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(
         name, .doc = "names the run's folder; letters, digits, - and _ (default: the file's name)",
-        .max = 64);
+        .max = 64, .local = true);
     LONGHAUL_FIELD(seed, .doc = "all randomness follows from it", .max = 0x1p53);
     LONGHAUL_FIELD(checkpoint_every, .doc = "rounds between checkpoints; 0: only when interrupted",
                    .max = 0x1p53, .local = true);
+    LONGHAUL_FIELD(keep_checkpoints, .doc = "so many of the newest are kept", .min = 2, .max = 1e6,
+                   .local = true);
   }
 };
 
@@ -72,6 +75,48 @@ struct ReportTable {
                    .min = 1, .max = 0x1p53);
     LONGHAUL_FIELD(lag, .doc = "a verdict on round r ends the run after round r + lag", .min = 1,
                    .max = 64);
+  }
+};
+
+// What the run does when few workers take part.
+struct RunTable {
+  double min_participation = 0;
+  std::uint64_t participation_rounds = 20;
+  std::string on_low_participation = "warn";
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(min_participation,
+                   .doc =
+                       "least share of the live workers that a round's mean counts, averaged over "
+                       "participation_rounds; 0: any (of strategies in rounds of all)",
+                   .min = 0, .max = 1);
+    LONGHAUL_FIELD(participation_rounds, .doc = "the newest rounds that count for it", .min = 1,
+                   .max = 1e6);
+    LONGHAUL_FIELD(on_low_participation,
+                   .doc = "what happens below it: a warning, or the end of the run (exit code 1)",
+                   .choices = {"warn", "end"});
+  }
+};
+
+// A fault of the simulated network or of a simulated site.
+struct FaultTable {
+  std::string kind = "cut", site, to;
+  double at_s = 0;
+  std::optional<double> for_s;
+  bool one_way = false;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(kind,
+                   .doc =
+                       "crash: the site's nodes stop for good; pause: they stand still; cut: "
+                       "nothing passes between the site and others, and nothing is lost",
+                   .choices = {"cut", "pause", "crash"});
+    LONGHAUL_FIELD(site, .doc = "the site that it befalls", .max = 64);
+    LONGHAUL_FIELD(to, .doc = "cut: the other site (default: all others)", .max = 64);
+    LONGHAUL_FIELD(at_s, .doc = "virtual time when it begins", .min = 0, .max = 1e9, .unit = "s");
+    LONGHAUL_FIELD(for_s, .doc = "pause, cut: how long (absent: a cut lasts for good)", .max = 1e9,
+                   .unit = "s", .positive = true);
+    LONGHAUL_FIELD(one_way, .doc = "cut: only from the site to the other");
   }
 };
 

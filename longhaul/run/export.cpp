@@ -1,0 +1,56 @@
+#include "longhaul/run/export.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "longhaul/run/checkpoint.h"
+#include "longhaul/run/model_files.h"
+#include "longhaul/run/run_folder.h"
+
+namespace longhaul::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<Checkpoint> find_checkpoint(const std::string& path, const std::string& folder) {
+  if (!fs::is_directory(path)) return read_checkpoint(path);
+  auto newest = Checkpoints(folder + "/checkpoints").newest();
+  if (!newest) return newest.error();
+  if (*newest) return **std::move(newest);
+  return unavailable(fmt::format(
+      "{}: no checkpoint in {}/checkpoints; over sockets each node has its own: RUN/SITE", path,
+      folder));
+}
+
+}  // namespace
+
+Result<Exported> export_checkpoint(const std::string& path, const std::string& out) {
+  const bool is_folder = fs::is_directory(path);
+  if (!is_folder && !fs::exists(path))
+    return unavailable(fmt::format("{}: no such checkpoint or run folder", path));
+  const std::string folder =
+      is_folder ? path : fs::absolute(path).parent_path().parent_path().string();
+  auto job = job_of_run(folder);
+  if (!job) return job.error();
+  auto checkpoint = find_checkpoint(path, folder);
+  if (!checkpoint) return checkpoint.error();
+  if (checkpoint->model.empty())
+    return invalid(path + ": holds no model: its node has no learner, or the model is a phantom");
+  auto workload = Workload::load(*job);
+  if (!workload) return workload.error();
+  if (checkpoint->model.size() != workload->layout()->size())
+    return malformed(fmt::format("{}: holds {} values, but the job's model has {}", path,
+                                 checkpoint->model.size(), workload->layout()->size()));
+  const std::string made = folder + "/exported." + model_extension(*job);
+  LH_TRY(workload->save(folder, checkpoint->model, "exported"));
+  if (!out.empty()) {
+    std::error_code code;
+    fs::copy_file(made, out, fs::copy_options::overwrite_existing, code);
+    if (code) return unavailable(fmt::format("{}: cannot be written: {}", out, code.message()));
+    fs::remove(made, code);
+  }
+  return Exported{out.empty() ? made : out, checkpoint->round, checkpoint->model.size()};
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,90 @@
+#include "longhaul/run/job/every_error.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace longhaul::run {
+namespace {
+
+constexpr std::size_t kMostErrors = 20;
+
+// What an error is about: "job.toml:12: [sync] steps: ...".
+struct Subject {
+  std::string table, key;
+};
+
+Subject subject_of(const std::string& what) {
+  Subject subject;
+  const std::size_t open = what.find('['), close = what.find("] ", open);
+  if (open == std::string::npos || close == std::string::npos) return subject;
+  subject.table = what.substr(open + 1, close - open - 1);
+  const std::size_t end = what.find_first_of(": ", close + 2);
+  subject.key = what.substr(close + 2, end == std::string::npos ? end : end - close - 2);
+  return subject;
+}
+
+int line_of(const std::string& file, const std::string& what) {
+  int line = 0;
+  if (what.starts_with(file + ":"))
+    std::from_chars(what.data() + file.size() + 1, what.data() + what.size(), line);
+  return line;
+}
+
+// Of a bad kind the keys of the table cannot be judged either: the table is taken out.
+bool take_out(Document& doc, const Subject& subject) {
+  for (auto* list : {&doc.tables, &doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries,
+                     &doc.faults, &doc.variants}) {
+    const auto table = std::find_if(list->begin(), list->end(), [&](const Settings& one) {
+      return one.table == subject.table && one.find(subject.key);
+    });
+    if (table == list->end()) continue;
+    if (subject.key == "kind")
+      table->entries.clear();
+    else
+      std::erase_if(table->entries, [&](const Setting& one) { return one.key == subject.key; });
+    // Those two have no default.
+    if (subject.key == "kind" && subject.table == "sync")
+      table->set({"kind", {std::string("bsp")}, doc.file, 0});
+    if (subject.key == "kind" && subject.table == "model")
+      table->set({"kind", {std::string("phantom")}, doc.file, 0});
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Error every_error(Document doc, const Error& first,
+                  const std::function<Result<Job>(Document)>& resolve) {
+  std::vector<Error> errors = std::exchange(doc.mistakes, {});
+  const bool lacks_tables = !errors.empty();
+  std::set<std::pair<std::string, std::string>> taken;  // table and key; "": all of the table
+  Result<Job> job = lacks_tables ? resolve(doc) : Result<Job>(first);
+  while (!job && errors.size() < kMostErrors) {
+    const std::string& what = job.error().what;
+    const Subject subject = subject_of(what);
+    const bool changed =
+        lacks_tables || std::any_of(taken.begin(), taken.end(),
+                                    [&](const auto& one) { return one.first == subject.table; });
+    const bool follows = taken.contains({subject.table, subject.key}) ||
+                         taken.contains({subject.table, ""}) ||
+                         (changed && what.find(": missing") != std::string::npos);
+    if (follows) break;
+    errors.push_back(job.error());
+    if (!take_out(doc, subject)) break;
+    taken.insert({subject.table, subject.key == "kind" ? "" : subject.key});
+    job = resolve(doc);
+  }
+  std::stable_sort(errors.begin(), errors.end(), [&](const Error& a, const Error& b) {
+    return line_of(doc.file, a.what) < line_of(doc.file, b.what);
+  });
+  std::string text;
+  for (const Error& error : errors) text += (text.empty() ? "" : "\n") + error.what;
+  return {first.kind, text};
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,55 @@
+#include "longhaul/run/model_files.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "longhaul/run/atomic_file.h"
+
+namespace longhaul::run {
+
+bool is_better(const Job& job, const Evaluation& now, const std::optional<BestScore>& before) {
+  if (!std::isfinite(now.loss)) return false;
+  if (!before) return true;
+  if (job.stop.target_loss()) return now.loss < before->loss;
+  if (now.accuracy != before->accuracy) return now.accuracy > before->accuracy;
+  return now.loss < before->loss;
+}
+
+std::string model_extension(const Job& job) { return job.kind("model") == "own" ? "f32" : "pt"; }
+
+Workload::Score ModelFiles::keeping_best(Workload::Score score) {
+  if (!score || folder_.empty()) return score;
+  return [this, score = std::move(score)](std::span<const float> model) -> Result<Evaluation> {
+    auto evaluation = score(model);
+    if (!evaluation || !is_better(job_, *evaluation, best_)) return evaluation;
+    best_ = BestScore{0, evaluation->loss, evaluation->accuracy};
+    LH_TRY(workload_.save(folder_, model, "best"));
+    return evaluation;
+  };
+}
+
+Status ModelFiles::end(std::span<const float> params, bool reached_target) const {
+  if (folder_.empty() || workload_.phantom()) return Ok{};
+  LH_TRY(workload_.save(folder_, params, "last"));
+  const std::string extension = model_extension(job_);
+  std::string result = fmt::format("{}/best.{}", folder_, extension);
+  if (!reached_target || !std::filesystem::exists(result))
+    result = fmt::format("{}/last.{}", folder_, extension);
+  return copy_into_place(result, fmt::format("{}/model.{}", folder_, extension));
+}
+
+Status copy_into_place(const std::string& from, const std::string& to) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  const std::string temporary = to + std::string(kTemporary);
+  fs::remove(temporary, code);
+  fs::create_hard_link(from, temporary, code);
+  if (code) fs::copy_file(from, temporary, code);
+  if (!code) fs::rename(temporary, to, code);
+  if (code) return unavailable(fmt::format("cannot copy {} to {}: {}", from, to, code.message()));
+  return Ok{};
+}
+
+}  // namespace longhaul::run

@@ -1,0 +1,45 @@
+#pragma once
+// The models in a run's folder.
+//   best.pt   the best model that was scored so far
+//   last.pt   the parameters with which the newest session ended, also after Ctrl-C
+//   model.pt  the run's result: best.pt if the target was reached, else last.pt
+// Of own learners: best.f32 ... A run may go on for some rounds after it has reached its target, so
+// the last model can be worse than the one that reached it.
+#include <optional>
+#include <string>
+
+#include "longhaul/run/run_statistics.h"
+#include "longhaul/run/workload.h"
+
+namespace longhaul::run {
+
+// By the measure of the job's target; without one by accuracy, then by loss.
+bool is_better(const Job&, const Evaluation&, const std::optional<BestScore>& before);
+
+class ModelFiles {
+ public:
+  // Job and workload outlive this. `folder` "": nothing is written.
+  ModelFiles(const Job& job, const Workload& workload, std::string folder)
+      : job_(job), workload_(workload), folder_(std::move(folder)) {}
+
+  // Scores, and writes best.pt when the score is better than all before. The result is called by
+  // one thread at a time; it refers to this.
+  Workload::Score keeping_best(Workload::Score);
+  // The best score of earlier sessions; before the first call of the scorer.
+  void resume(const std::optional<BestScore>& best) { best_ = best; }
+  // The session has ended; writes last.pt and model.pt.
+  Status end(std::span<const float> params, bool reached_target) const;
+
+ private:
+  const Job& job_;
+  const Workload& workload_;
+  const std::string folder_;
+  std::optional<BestScore> best_;
+};
+
+// Puts a copy of the file (or another name of it) into place, atomically.
+Status copy_into_place(const std::string& from, const std::string& to);
+// "pt", or "f32" for own learners.
+std::string model_extension(const Job&);
+
+}  // namespace longhaul::run

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""The incidents of examples/incidents, in the simulator: each ends as expected.json says.
+
+    LONGHAUL=build/release/longhaul tests/cli/incidents_test.py
+"""
+import json
+import pathlib
+import unittest
+
+import cli_test
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/incidents"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+
+
+class Incidents(cli_test.Case):
+    def run_one(self, name, *args):
+        done = self.longhaul("simulate", FOLDER / f"{name}.toml", "--json", "--force", *args)
+        return done, json.loads(done.stdout)
+
+    def test_every_incident_ends_as_expected(self):
+        self.assertEqual(sorted(path.stem for path in FOLDER.glob("*.toml")), sorted(EXPECTED))
+        for name, expected in EXPECTED.items():
+            with self.subTest(incident=name):
+                done, summary = self.run_one(name)
+                self.assertEqual(done.returncode, expected["exit_code"], done.stderr)
+                for key in ("stop_reason", "members", "live"):
+                    self.assertEqual(summary[key], expected[key], (key, done.stderr))
+                for text in expected.get("says", []):
+                    self.assertIn(text, done.stderr + summary.get("failure", ""))
+                self.assertGreaterEqual(summary["rounds"], expected["rounds"])
+
+    def test_a_cut_that_is_shorter_than_the_patience_changes_no_bit(self):
+        _, cut = self.run_one("hourly-cut")
+        text = (FOLDER / "hourly-cut.toml").read_text()
+        without = text[:text.index("[[fault]]")] + text[text.index("[[site]]"):]
+        job = self.write(without)
+        plain = json.loads(self.run_ok("simulate", job, "--json", "--out", "plain").stdout)
+        self.assertEqual(cut["params_hash"], plain["params_hash"])
+        self.assertGreater(cut["time_s"], plain["time_s"] + 9)
+
+    def test_faults_are_checked_and_for_the_simulator_alone(self):
+        job = self.write((FOLDER / "two-lost.toml").read_text())
+        self.bad("simulate", job, "--set", "fault[0].site=limaa", names=["[fault[0]] site", "lima"])
+        self.bad("simulate", job, "--set", "fault[0].for_s=3", names=["[fault[0]] for_s"])
+        self.bad("site", job, "--site", "tokyo", "--base-port", "20000",
+                 names=["[[fault]]: in the simulator alone"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

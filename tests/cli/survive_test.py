@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Runs that survive: sites that are killed, restarted, resumed and missing.
+
+    LONGHAUL=build/release/longhaul tests/cli/survive_test.py
+    LONGHAUL_ALL=1 ...     also what takes longer
+"""
+import json
+import os
+import shutil
+import signal
+import time
+import unittest
+
+import launch_test
+from launch_test import ALL, PACED, SITES, free_addresses, job_of
+
+BSP = ["--set", "sync.kind=bsp", "--set", "overlay.kind=direct"]
+ROUNDS = ["--set", "stop.max_rounds=600", "--set", "report.every_rounds=50"]
+FOREVER = ["--set", "stop.max_rounds=100000", "--set", "report.every_rounds=50"]
+
+
+class Survive(launch_test.Case):
+    def until_gone_on(self, launch, names):
+        """Until each of these nodes has written a checkpoint after this call."""
+        newest = {name: self.newest(name) for name in names}
+        end = time.monotonic() + 60
+        while any(self.newest(name) <= newest[name] for name in names):
+            self.assertIsNone(launch.poll(), self.said(launch))
+            self.assertLess(time.monotonic(), end, self.said(launch)[-3000:])
+            time.sleep(0.02)
+
+    def newest(self, name):
+        return max((int(path.stem) for path in
+                    (self.folder / f"runs/small/{name}/checkpoints").glob("*.checkpoint")),
+                   default=0)
+
+    def kill(self, launch, name):
+        os.kill(self.sites_of(launch)[name], signal.SIGKILL)
+
+
+class Restarted(Survive):
+    def test_a_killed_site_is_started_again_and_rejoins(self):
+        launch = self.start("launch", "job.toml", *PACED, *FOREVER)
+        self.until_checkpoints(launch, SITES)
+        self.kill(launch, "oslo")
+        for text in ("launch: oslo has ended (killed by signal 9); starts it again, 1 of 3 times",
+                     "rank 2 (oslo) is declared lost", "the run goes on with 2 of 3 nodes",
+                     "tokyo: rank 2 (oslo) is back; the run goes on with 3 of 3 nodes"):
+            self.until(launch, text)
+        self.until_gone_on(launch, SITES)
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+        views = [json.loads(line) for line in
+                 (self.folder / "runs/small/tokyo/metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([one["values"]["live"] for one in views if one["kind"] == "view"], [2, 3])
+        self.assertEqual(self.summary()["members"], 3)
+        self.assertEqual(self.summary()["live"], 3)
+        # All three go on from there.
+        launch = self.start("launch", "job.toml", *PACED, *FOREVER, "--resume")
+        self.until(launch, "resumes from checkpoint")
+        self.until_gone_on(launch, SITES)
+        launch.kill()
+
+    def test_too_little_participation_ends_the_run_where_the_job_says_so(self):
+        # In the round of its return a site is live and not counted.
+        launch = self.start("launch", "job.toml", *PACED, *FOREVER, "--set",
+                            "run.min_participation=0.9", "--set", "run.participation_rounds=1",
+                            "--set", "run.on_low_participation=end")
+        self.until_checkpoints(launch, SITES)
+        self.kill(launch, "oslo")
+        code, text = self.end(launch)
+        self.assertEqual(code, 1, text)
+        self.assertIn("participation is 66.7 % over the last 1 rounds, below", text)
+        self.assertEqual(self.summary("runs/small/tokyo")["stop_reason"], "participation")
+
+    def test_one_of_two_is_no_majority_and_both_resume(self):
+        self.write(job_of(SITES[:2]))
+        sets = [*BSP, *ROUNDS, *PACED, "--set", "net.silence_s=2"]
+        expected = self.simulated_hash(*sets, "--out", "runs/simulated")
+        launch = self.start("launch", "job.toml", *sets)
+        self.until_checkpoints(launch, SITES[:2])
+        self.kill(launch, "lima")
+        code, text = self.end(launch)
+        self.assertEqual(code, 0, text)
+        self.assertIn("starts it again", text)
+        self.assertIn("resumes from checkpoint", text)
+        self.assertEqual(self.summary()["params_hash"], expected)
+
+    @unittest.skipUnless(ALL, "takes 15 s")
+    def test_without_restarts_a_run_that_cannot_go_on_ends_and_is_resumed(self):
+        self.write(job_of(SITES[:2]))
+        sets = [*BSP, *ROUNDS, *PACED, "--set", "net.silence_s=2"]
+        launch = self.start("launch", "job.toml", *sets, "--max-restarts", "0")
+        self.until_checkpoints(launch, SITES[:2])
+        self.kill(launch, "lima")
+        code, text = self.end(launch)
+        self.assertEqual(code, 3, text)
+        self.assertNotIn("starts it again", text)
+        self.says("launch", "job.toml", *sets, "--resume")
+        self.assertEqual(self.summary()["rounds"], 600)
+
+
+class Resumed(Survive):
+    def test_a_run_goes_on_after_a_loss_and_ctrl_c(self):
+        for sync in ("fedavg", "bsp") if ALL else ("fedavg",):
+            with self.subTest(sync=sync):
+                shutil.rmtree(self.folder / "runs", ignore_errors=True)
+                sets = [*PACED, *FOREVER, "--set", f"sync.kind={sync}", "--set",
+                        "net.silence_s=2"]
+                launch = self.start("launch", "job.toml", *sets, "--max-restarts", "0")
+                self.until_checkpoints(launch, SITES)
+                self.kill(launch, "oslo")
+                self.until(launch, "the run goes on with 2 of 3 nodes")
+                for _ in range(4):  # oslo's checkpoints are older than any that is kept
+                    self.until_gone_on(launch, SITES[:2])
+                launch.send_signal(signal.SIGINT)
+                self.assertEqual(self.end(launch)[0], 130)
+                launch = self.start("launch", "job.toml", *sets, "--max-restarts", "0", "--resume")
+                self.until(launch, "the run resumes with 2 of 3 nodes")
+                if sync == "fedavg":
+                    self.until(launch, "tokyo: rank 2 (oslo) is back")
+                    self.until_gone_on(launch, SITES)
+                else:
+                    self.until(launch, "takes no lost site back")
+                    self.until_gone_on(launch, SITES[:2])
+                launch.kill()
+                launch.wait()
+
+    def test_with_fewer_sites(self):
+        sets = [*PACED, *ROUNDS, "--set", "net.silence_s=2", "--set", "net.meet_s=2"]
+        addresses = free_addresses(3)
+        launch = self.start("launch", "job.toml", *sets)
+        self.until_checkpoints(launch, SITES)
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+        sites = [self.start("site", "job.toml", "--site", name, "--addresses", addresses, "--out",
+                            f"runs/small/{name}", *sets) for name in SITES[:2]]
+        for site in sites:
+            code, text = self.end(site)
+            self.assertEqual(code, 0, text)
+            self.assertIn("rank 2 (oslo)", text)
+            self.assertIn("The run resumes without them", text)
+        self.assertEqual(len({self.summary(f"runs/small/{name}")["params_hash"]
+                              for name in SITES[:2]}), 1)
+
+    def test_with_more_rounds(self):
+        more = ["--set", "stop.max_rounds=70", "--set", "report.every_rounds=7"]
+        expected = self.simulated_hash(*more, "--out", "runs/expected")
+        for command in ("simulate", "launch"):
+            with self.subTest(command=command):
+                shutil.rmtree(self.folder / "runs/small", ignore_errors=True)
+                self.run_ok(command, "job.toml", "--quiet")
+                self.assertEqual(self.summary()["rounds"], 40)
+                self.run_ok(command, "job.toml", "--quiet", "--resume", *more)
+                self.assertEqual(self.summary()["rounds"], 70)
+                self.assertEqual(self.summary()["params_hash"], expected)
+
+    def test_other_changes_are_refused_by_key(self):
+        self.run_ok("simulate", "job.toml", "--quiet")
+        self.bad("simulate", "job.toml", "--resume", "--set", "sync.steps=7",
+                 names=["[sync] steps: was 3, is 7", "[stop], [report] and [run] may change"])
+
+
+class OneCommand(Survive):
+    """`longhaul site JOB --site NAME`, whatever has happened."""
+
+    def setUp(self):
+        super().setUp()
+        self.addresses = free_addresses(3)
+        self.sets = [*PACED, *FOREVER]
+
+    def site(self, name, *more):
+        return self.start("site", "job.toml", "--site", name, "--addresses", self.addresses,
+                          *self.sets, *more)
+
+    def test_joins_rejoins_and_resumes(self):
+        sites = {name: self.site(name) for name in SITES}
+        self.until_checkpoints(sites["tokyo"], SITES)
+        sites["lima"].kill()
+        sites["lima"].wait()
+        sites["lima"] = self.site("lima")
+        self.until(sites["lima"], "asks to rejoin")
+        self.until(sites["tokyo"], "rank 1 (lima) is back")
+        # Another machine, without a folder: the same.
+        sites["oslo"].kill()
+        sites["oslo"].wait()
+        sites["oslo"] = self.site("oslo", "--out", "elsewhere")
+        self.until(sites["tokyo"], "rank 2 (oslo) is back")
+        sites["oslo"].kill()
+        sites["oslo"].wait()
+        shutil.rmtree(self.folder / "runs/small/oslo")
+        shutil.move(self.folder / "elsewhere", self.folder / "runs/small/oslo")
+        sites["oslo"] = self.site("oslo")
+        self.until(sites["oslo"], "asks to rejoin")
+        end = time.monotonic() + 60
+        while self.said(sites["tokyo"]).count("rank 2 (oslo) is back") < 2:
+            self.assertLess(time.monotonic(), end, self.said(sites["tokyo"]))
+            time.sleep(0.05)
+        self.until_gone_on(sites["tokyo"], SITES)
+        for site in sites.values():
+            site.send_signal(signal.SIGINT)
+        for site in sites.values():
+            self.assertEqual(self.end(site)[0], 130)
+        sites = {name: self.site(name) for name in SITES}
+        for site in sites.values():
+            self.until(site, "resumes from checkpoint")
+
+    def test_a_run_that_is_over_is_left_alone(self):
+        self.sets = ["--set", "stop.max_rounds=20"]
+        for site in [self.site(name) for name in SITES]:
+            self.assertEqual(self.end(site)[0], 0)
+        before = (self.folder / "runs/small/lima/summary.json").read_text()
+        for flags in ([], ["--rejoin"], ["--resume"]):
+            code, text = self.end(self.site("lima", *flags))
+            self.assertEqual(code, 0, text)
+            self.assertIn("20 rounds", text)
+            self.assertIn("over already", text)
+        self.assertEqual((self.folder / "runs/small/lima/summary.json").read_text(), before)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
