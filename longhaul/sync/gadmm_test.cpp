@@ -54,11 +54,15 @@ TEST(Gadmm, ThreeParabolasGiveTheseFractions) {
       {1. / 2, 11. / 6, 3}, {25. / 12, 29. / 12, 10. / 3}, {61. / 24, 65. / 24, 19. / 6}};
   const double duals[3][2] = {{-4. / 3, -7. / 6}, {-5. / 3, -25. / 12}, {-11. / 6, -61. / 24}};
   for (Round k = 0; k < 3; ++k) {
-    for (Rank n = 0; n < 3; ++n) EXPECT_NEAR(chain.model(n, k)[0], models[k][n], 1e-14);
+    for (Rank n = 0; n < 3; ++n) {
+      EXPECT_NEAR(chain.model(n, k)[0], models[k][n], 1e-14);
+    }
     EXPECT_NEAR(chain.duals(0, k)[0], duals[k][0], 1e-14);
     EXPECT_NEAR(chain.duals(2, k)[0], -duals[k][1], 1e-14);
   }
-  for (Rank n = 0; n < 3; ++n) EXPECT_NEAR(chain.model(n, 198)[0], 3, 1e-12);
+  for (Rank n = 0; n < 3; ++n) {
+    EXPECT_NEAR(chain.model(n, 198)[0], 3, 1e-12);
+  }
   EXPECT_NEAR(chain.duals(0, 198)[0], -2, 1e-12);
   EXPECT_NEAR(chain.duals(2, 198)[0], 3, 1e-12);
 }
@@ -103,7 +107,9 @@ TEST(Gadmm, TheDualsOfAnEdgeAreOpposite) {
   ConvexJob chain("gadmm", {testing::body_fat(0), testing::body_fat(1)}, with(3), 20);
   chain.job.run();
   for (Round k = 0; k < 19; ++k)
-    for (std::size_t i = 0; i < 14; ++i) EXPECT_EQ(chain.duals(0, k)[i], -chain.duals(1, k)[i]);
+    for (std::size_t i = 0; i < 14; ++i) {
+      EXPECT_EQ(chain.duals(0, k)[i], -chain.duals(1, k)[i]);
+    }
 }
 
 // gadmm.md property 2: whoever is quick.
@@ -115,7 +121,9 @@ TEST(Gadmm, NoTimingChangesABit) {
   even.job.run();
   uneven.job.run(1000000);
   for (Rank n = 0; n < 10; ++n) {
-    for (Round k = 0; k < 20; ++k) EXPECT_EQ(even.model(n, k), uneven.model(n, k));
+    for (Round k = 0; k < 20; ++k) {
+      EXPECT_EQ(even.model(n, k), uneven.model(n, k));
+    }
     EXPECT_EQ(even.job.params(n), uneven.job.params(n));
   }
 }
@@ -142,7 +150,9 @@ TEST(Gadmm, TheDistanceFromTheSolutionNeverGrows) {
         distance += kRho * std::pow(tail[i] - best[i], 2);
       }
     }
-    if (k > 0) EXPECT_LE(distance, before * (1 + 1e-12)) << k;
+    if (k > 0) {
+      EXPECT_LE(distance, before * (1 + 1e-12)) << k;
+    }
     before = distance;
   }
 }
@@ -251,7 +261,9 @@ TEST(Gadmm, AChainThatNeverChangesIsTheFirst) {
   fixed.job.run();
   strided.job.run();
   for (Rank n = 0; n < 10; ++n)
-    for (Round k = 0; k < 20; ++k) EXPECT_EQ(fixed.model(n, k), strided.model(n, k));
+    for (Round k = 0; k < 20; ++k) {
+      EXPECT_EQ(fixed.model(n, k), strided.model(n, k));
+    }
 }
 
 // q_n after iteration k, read off what a neighbour solved with.
@@ -353,7 +365,9 @@ TEST(Gadmm, TheChainClosesOverAGapAndFindsTheOthersOptimum) {
     return most;
   };
   EXPECT_EQ(testing::first_below(kTolerance, kAfter, published), 103u);
-  if (is_nightly) EXPECT_EQ(testing::first_below(kTolerance, kAfter, every_model), 303u);
+  if (is_nightly) {
+    EXPECT_EQ(testing::first_below(kTolerance, kAfter, every_model), 303u);
+  }
   // What the nine hold for each other adds up to nothing, as if the tenth had never been.
   Vector total(14);
   for (Rank n = 0; n < 10; ++n)
@@ -369,7 +383,7 @@ TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
   for (const double y : targets) forms.push_back(parabola(y));
   for (const std::int64_t every : {0, 1}) {
     for (std::uint64_t moment = 20; moment < 700; moment += 5 * kStride) {
-      const Rank dead = moment % 5;
+      const Rank dead = Rank(moment % 5);
       std::vector<Setting> settings = with(1);
       if (every > 0)
         for (const Setting& one : strides(every)) settings.push_back(one);
@@ -406,7 +420,9 @@ TEST(Gadmm, ALossNearTheEndEndsTheRunAtAll) {
       };
       chain.job.run(1000000);
       for (Rank n = 0; n < 4; ++n)
-        if (n != dead) EXPECT_EQ(chain.job.finished[n], 1) << dead << " at " << moment;
+        if (n != dead) {
+          EXPECT_EQ(chain.job.finished[n], 1) << dead << " at " << moment;
+        }
       expect_finished(chain);
     }
   }

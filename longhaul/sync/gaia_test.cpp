@@ -28,7 +28,9 @@ TEST(Gaia, WithoutThresholdInLockStepIsASumOfAllUpdates) {
   TestJob job(config);
   job.after_event = [&] {
     for (Rank rank = 0; rank < kSites; ++rank)
-      for (const float left : gaia_at(job, rank).unsent()) ASSERT_EQ(left, 0);
+      for (const float left : gaia_at(job, rank).unsent()) {
+        ASSERT_EQ(left, 0);
+      }
   };
   job.run();
   expect_gaia_ended(job, {0, 1, 2, 3}, 9);
@@ -113,7 +115,9 @@ TEST(Gaia, NoSiteIsMoreThanDSClocksAhead) {
       // A site that began its clock at most DS ahead has one more when it is done. Verdicts on
       // every third round hold the others back, too.
       EXPECT_LE(lead, Round(DS) + 1);
-      if (DS < 3) EXPECT_EQ(lead, Round(DS) + 1);
+      if (DS < 3) {
+        EXPECT_EQ(lead, Round(DS) + 1);
+      }
     }
   }
 }
