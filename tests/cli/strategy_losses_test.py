@@ -131,6 +131,13 @@ class Losses(launch_test.Case):
                 self.assertIn(f"the server is lost: site {SERVER}", text)
                 self.assertIn("resume", text)
 
+    def test_a_server_with_a_standby_is_followed_by_a_worker(self):
+        for kind, keys, rounds in SERVED:
+            with self.subTest(kind=kind):
+                done = self.expect_others_go_on(SERVER, "server", kind, keys, rounds, "--set",
+                                                "server.standby_every=20")
+                self.assertEqual(len({one["params_hash"] for one in done}), 1)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
