@@ -7,11 +7,13 @@
 #include "longhaul/doctor/grades.h"
 #include "longhaul/doctor/probe.h"
 #include "longhaul/doctor/testing/sites.h"
+#include "longhaul/secure/testing/keys.h"
 
 namespace longhaul::doctor {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::quick_plan;
 using testing::Sites;
@@ -63,6 +65,30 @@ TEST(Probe, MeasuresBothWays) {
     slower = std::min(result.there.bulk.rate, result.back.bulk.rate);
   }
   EXPECT_GT(slower, 1e6);
+}
+
+// Under TLS: a site with keys of the same authority is measured, and one of another, or without, is
+// named with the reason.
+TEST(Probe, UnderTlsWhoIsNotOfThisJobIsNamed) {
+  const auto authority = secure::test_authority();
+  const auto with_keys = [&](LocalSite self, const secure::KeyPair& by) {
+    self.credentials = secure::test_credentials(by, self.names[self.site], self.names);
+    return self;
+  };
+  Sites sites(4);
+  sites.participate_as(with_keys(sites.self(1), authority), 1s);
+  sites.participate_as(with_keys(sites.self(2), secure::test_authority()), 1s);
+  sites.participate_as(sites.self(3), 1s);
+  const LocalSite first = with_keys(sites.self(0), authority);
+  const PairResult good = probe(first, 1, quick_plan());
+  EXPECT_EQ(good.failure, "");
+  EXPECT_GT(good.there.bulk.rate, 0);
+  EXPECT_GT(good.back.bulk.rate, 0);
+  EXPECT_EQ(good.there.counted.came, 20u);
+  EXPECT_THAT(probe(first, 2, quick_plan()).failure,
+              AllOf(HasSubstr("site-2"), HasSubstr("another authority")));
+  EXPECT_THAT(probe(first, 3, quick_plan()).failure, HasSubstr("site-3"));
+  sites.join();
 }
 
 TEST(Probe, NobodyThereIsNamed) {

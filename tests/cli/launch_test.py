@@ -639,11 +639,13 @@ class Alone(Case):
         self.until(sites["tokyo"], "round")
         sites["lima"].kill()
         sites["lima"].wait()
+        self.run_ok("keys", "issue", *names)  # the others read theirs when it connects
         sites["lima"] = start("lima", "--rejoin")
         ended = {name: self.end(site) for name, site in sites.items()}
         for name, (code, text) in ended.items():
             self.assertEqual(code, 0, f"{name}: {text}")
         self.assertIn("rank 1 (lima) is back", ended["tokyo"][1])
+        self.assertIn("has read new keys", ended["tokyo"][1])
         results = [self.summary(name) for name in names]
         self.assertEqual(len({one["params_hash"] for one in results}), 1, results)
         self.assertEqual({one["rounds"] for one in results}, {200})
