@@ -52,6 +52,10 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
     return connection.end(
         unavailable("it refuses this node: " + text_of(refusal, host_.identity())));
   }
+  if (asked_) {
+    host_.on_known(*asked_);
+    return connection.end(unavailable("this node was not sure to be in the run; it dials again"));
+  }
   const auto hello = read_hello(frame, host_.identity());
   if (!hello) return refuse(refusal_of(frame, hello.error(), host_.identity()));
   const secure::Session* const proved = connection.stream().security();
@@ -65,6 +69,7 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
 
 std::optional<Refusal> Handshake::accept_hello(const Hello& hello) {
   if (host_.must_ask(hello)) {
+    asked_ = hello;
     if (!dialled_) out_ = hello_frame(host_.identity(), hello.stream, {}, {});
     connection_->wake();
     return std::nullopt;

@@ -31,6 +31,8 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     // The peer's run may go on without this process. Its hello may be old: this node says hello,
     // too, and the peer, if it lives, refuses it and says whether it may rejoin.
     virtual bool must_ask(const Hello&) = 0;
+    // The peer did not refuse: this process is in its run after all, and need not ask again.
+    virtual void on_known(const Hello&) = 0;
     // Every handshake ends with one of these calls and is then destroyed. `refused`: the peer
     // refuses this node.
     virtual void on_handshake_done(Handshake&, Rank, std::uint32_t stream) = 0;
@@ -57,6 +59,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   Host& host_;
   std::shared_ptr<Connection> connection_;  // empty: over
   std::optional<Frame> out_;
+  std::optional<Hello> asked_;          // of a peer that was asked, see must_ask()
   std::optional<Refusal> refused_;      // by this node
   std::optional<RefusalKind> by_peer_;  // this node, by the peer
   Timer timeout_;

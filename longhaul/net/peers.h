@@ -123,6 +123,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   Link& link(Rank rank) override { return *links_.at(rank); }
   std::optional<Refusal> accepts(const Hello&, bool incoming) override;
   bool must_ask(const Hello&) override;
+  void on_known(const Hello& hello) override { known_[hello.rank] = hello.process; }
   void on_handshake_done(Handshake&, Rank, std::uint32_t stream) override;
   void on_handshake_failed(Handshake&, std::optional<RefusalKind> refused, const Error&) override;
   // Link::Events
@@ -169,11 +170,12 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::unique_ptr<Listener> listener_;
   Datagrams datagrams_;
   std::map<Rank, std::unique_ptr<Link>> links_;
-  std::set<Rank> not_admitted_;  // have a link, not admitted yet
-  std::set<Rank> rejoined_;      // have rejoined once
-  std::set<Rank> restarted_;     // a new process has called, and the previous one is gone
-  std::set<Rank> asking_;        // to rejoin, while this node has not begun
-  struct Offer {                 // see offer()
+  std::set<Rank> not_admitted_;          // have a link, not admitted yet
+  std::set<Rank> rejoined_;              // have rejoined once
+  std::set<Rank> restarted_;             // a new process has called, and the previous one is gone
+  std::map<Rank, std::uint64_t> known_;  // processes that have this one in their run
+  std::set<Rank> asking_;                // to rejoin, while this node has not begun
+  struct Offer {                         // see offer()
     std::uint64_t newest = 0;
     std::uint32_t live = 0;
   };

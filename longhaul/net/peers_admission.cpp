@@ -41,8 +41,10 @@ std::optional<Refusal> Peers::accepts(const Hello& hello, bool incoming) {
 }
 
 bool Peers::must_ask(const Hello& hello) {
+  const auto known = known_.find(hello.rank);
   return !open_ && !place_.comes_back() && hello.running &&
-         links_.at(hello.rank)->process() != hello.process;
+         links_.at(hello.rank)->process() != hello.process &&
+         !(known != known_.end() && known->second == hello.process);
 }
 
 std::optional<Refusal> Peers::accepts_unopened(const Hello& hello, bool incoming) {
