@@ -63,7 +63,7 @@ class Bench:
     def bound(self, network, mbytes, second):
         self.job(network, "configured")
         return self.ask("bound", "bound", "job.toml", "--mbytes", mbytes, "--at",
-                        second)["bound_s"]
+                        second)["bandwidth_s"]
 
 
 def intervals(bench, way, laps, mbytes):

@@ -24,6 +24,7 @@ import random
 import statistics
 import sys
 import tempfile
+import textwrap
 
 from common import result, run
 from overlays import JOB, OVERLAYS
@@ -111,8 +112,8 @@ def select(lines, mbytes):
 
 def table(lines, mbytes, overlays):
     """Rows of Markdown: of every overlay the figures against both bounds."""
-    rows = [f"| {mbytes} MB | networks | of the bandwidth bound: median | p90 | worst | of the "
-            "bound with delays: median | p90 | worst |", "|---" * 8 + "|"]
+    rows = [f"| {mbytes} MB | networks | bandwidth bound: median | p90 | worst | bound with "
+            "delays: median | p90 | worst |", "|---" * 8 + "|"]
     for way in overlays:
         chosen = [(s["times_s"][way], s) for _, s in select(lines, mbytes) if way in s["times_s"]]
         if not chosen:
@@ -150,11 +151,13 @@ def missed(lines, mbytes, way):
 
 def page(args, lines, misses):
     styles = ", ".join(f"{sum(line['style'] == s for line in lines)} {s}" for s in STYLES)
+    about = (f"{len(lines)} networks of 3 to 16 sites ({styles}; the head of "
+             "`bench/random_wans.py` has what they are), one all-reduce of phantom vectors, "
+             "simulated, warm connections: time over the bounds of [bounds.md](../bounds.md).")
+    if LEARNED in args.overlays:
+        about += f" `{LEARNED}` is timed in round {LEARNED_ROUNDS} after the first."
     text = [f"# Random networks\n\n    bench/random_wans.py --seeds {args.seeds}\n",
-            f"{len(lines)} networks of 3 to 16 sites ({styles}; the head of `bench/random_wans.py` "
-            "has what they are), one all-reduce of phantom vectors, simulated, warm connections. "
-            f"`{LEARNED}` begins without a rate and is timed in round {LEARNED_ROUNDS} after the "
-            "first. The bounds: [bounds.md](../bounds.md).\n"]
+            textwrap.fill(about, 119, break_long_words=False, break_on_hyphens=False) + "\n"]
     for mbytes in [f"{m:g}" for m in args.mbytes]:
         text += table(lines, mbytes, args.overlays) + [""]
     text.append(f"Goals missed: {len(misses)}." if misses else "No goal missed.")

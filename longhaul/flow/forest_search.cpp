@@ -13,9 +13,11 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr double kGoodEnough = 0.005;    // of the optimum, that may be lacking
-constexpr int kPatience = 5;             // rounds that gain next to nothing
-constexpr double kMaxWork = 1.5e6;       // rows times columns of all programmes that are solved
+constexpr double kGoodEnough = 0.005;  // of the optimum, that may be lacking
+constexpr int kPatience = 5;           // rounds that gain next to nothing
+// Rows times columns of all programmes that are solved, times the sites: the longer the rows, the
+// longer each takes.
+constexpr double kMaxWork = 48e6;
 constexpr double kInertia = 0.7;         // of prices
 constexpr std::uint32_t kMaxRoots = 64;  // that are asked for trees in a round
 // Of a short way beside a low price; the first only decides between trees of one price.
@@ -156,7 +158,7 @@ class Search {
     Choice inside, used = stars();  // candidates in the programme, and those with a rate
     double gained = 0, work = 0;
     int stalled = 0;
-    for (std::size_t round = 0, added = 0; work < kMaxWork && stalled < kPatience; ++round) {
+    for (std::size_t round = 0, added = 0; work * n_ < kMaxWork && stalled < kPatience; ++round) {
       for (; added < candidates_.size(); ++added) {
         const double worth = gain(candidates_[added].latency);
         if (worth <= 0) continue;

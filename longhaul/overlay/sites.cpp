@@ -16,7 +16,7 @@ constexpr std::uint64_t kShortest = 4096;  // values of a piece: its header is 0
 // Times that a piece takes over a link, by which it lets others pass at the next. Less, and the
 // last means begin too late to be there when links fall idle; more, and the links of deep trees,
 // which are fed by others, idle first.
-constexpr double kLinksBehind = 3;
+constexpr double kLinksBehind = 2;
 
 // The network between these sites alone.
 flow::Wan network_of(const SiteGroups& groups, const flow::Wan* whole) {
