@@ -19,9 +19,9 @@ import sys
 
 from which import JOB, ROOT
 
-SYNCS = ("bsp", "fedavg", "diloco", "esync", "nbsync", "dpsgd", "fedasync", "ds_sync")
-OVERLAYS = ("direct", "hub", "ring", "forest")
-CODECS = ("fp32", "int8")
+SYNCS = ("bsp", "fedavg", "diloco", "sparse_loco", "nbsync", "dpsgd", "fedasync", "adpsgd")
+OVERLAYS = ("direct", "gather", "hub", "forest")
+CODECS = ("fp32", "int8", "q_top_k")
 EPOCHS = 10
 
 
@@ -62,8 +62,12 @@ def one(args, seed):
     file = folder / f"wan-{seed}.toml"
     file.write_text(job(seed))
     program = args.build + "/longhaul"
-    plan = call(program, "plan", file, "--budget-minutes", args.minutes, "--jobs", args.jobs,
-                "--quiet", "--json", "--force", "--out", folder / f"wan-{seed}-plan")
+    done = folder / f"wan-{seed}-plan/plan.json"
+    if done.exists():
+        plan = json.loads(done.read_text())
+    else:
+        plan = call(program, "plan", file, "--budget-minutes", args.minutes, "--jobs", args.jobs,
+                    "--quiet", "--json", "--force", "--out", done.parent)
     all_of = call(program, "compare", file, "--sync", ",".join(SYNCS), "--overlay",
                   ",".join(OVERLAYS), "--codec", ",".join(CODECS), "--epochs", EPOCHS, "--jobs",
                   args.jobs, "--quiet", "--json", "--resume", "--out", folder / f"wan-{seed}-all")
