@@ -100,11 +100,14 @@ def page(args, cells):
         f"Within 5 % on {good} of {len(cells)} networks; at worst {worst:.2f}.", "",
         "| WAN | sites | recommended | s | best of the comparison | s | ratio | runs | real s |",
         "|---|---|---|---|---|---|---|---|---|"]
+    star = " \\*"
     for c in cells:
         time = f"{c['plan_s']:.3g}" if c["plan_s"] else "-"
         lines.append(f"| {c['seed']} | {c['sites']} | {c['plan']} | {time} | {c['best']} of "
-                     f"{c['compared']} | {c['best_s']:.3g} | {ratio(c):.2f} | {c['runs']} | "
+                     f"{c['compared']} | {c['best_s']:.3g} | {ratio(c):.2f}"
+                     f"{'' if c['complete'] else star} | {c['runs']} | "
                      f"{c['real_s']:.0f} |")
+    lines += ["", "\\*: the budget was over before all that were left had the best one's time."]
     return "\n".join(lines) + "\n"
 
 
