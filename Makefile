@@ -13,7 +13,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb
-.PHONY: bench-strategies which
+.PHONY: bench-strategies bench-plan which
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia
 .PHONY: bench-text bench-strategies
 
@@ -114,6 +114,9 @@ bench-ds-sync: build  ## ds_sync against bsp in six scenarios, simulated
 
 bench-text: build  ## bits per byte and bytes of three strategies on text, simulated; scripts/fetch-data sotu
 	bench/text.py
+
+bench-plan: build  ## plan against an exhaustive comparison on 12 random networks, simulated; resumable
+	bench/plan.py --write docs/results/plan.md
 
 which: build  ## docs/which.md: the best strategy over bandwidth, delay, machines and skew, simulated
 	bench/which.py --write docs/which.md

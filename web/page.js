@@ -473,29 +473,35 @@
         'This strategy records none.');
   }
 
+  function fillDifferences(id, keys) {
+    const made = $(id);
+    made.replaceChildren();
+    if (data.runs.length < 2 || !keys.length) {
+      made.append(element(
+          'caption', data.runs.length < 2 ? 'There is one run.' : 'None but the seed.',
+          {class: 'hint'}));
+      return;
+    }
+    const head = element('tr');
+    head.append(element('th', 'setting'));
+    for (const run of data.runs) head.append(element('th', run.label));
+    made.append(head);
+    for (const key of keys) {
+      const row = element('tr');
+      row.append(element('td', key));
+      for (const run of data.runs) row.append(element('td', (run.settings || {})[key] ?? '–'));
+      made.append(row);
+    }
+  }
+
   function drawSettings() {
     const keys = [...new Set(data.runs.flatMap((run) => Object.keys(run.settings || {})))];
     const differ = keys.filter(
         (key) => new Set(data.runs.map((run) => (run.settings || {})[key])).size > 1 &&
             key !== '[job] seed');
-    const made = $('differences');
-    made.replaceChildren();
-    if (data.runs.length < 2 || !differ.length)
-      made.append(element(
-          'caption', data.runs.length < 2 ? 'There is one run.' : 'None but the seed.',
-          {class: 'hint'}));
-    else {
-      const head = element('tr');
-      head.append(element('th', 'setting'));
-      for (const run of data.runs) head.append(element('th', run.label));
-      made.append(head);
-      for (const key of differ) {
-        const row = element('tr');
-        row.append(element('td', key));
-        for (const run of data.runs) row.append(element('td', (run.settings || {})[key] ?? '–'));
-        made.append(row);
-      }
-    }
+    const everywhere = (key) => data.runs.every((run) => key in (run.settings || {}));
+    fillDifferences('differences', differ.filter(everywhere));
+    fillDifferences('partial', differ.filter((key) => !everywhere(key)));
     const table = $('settings'), run = data.runs[chosen];
     table.replaceChildren();
     for (const [key, value] of Object.entries((run && run.settings) || {})) {

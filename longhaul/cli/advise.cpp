@@ -194,7 +194,7 @@ class Adviser {
       }
     if (near.codec == "fp32") {
       CompareAxes with = axes;
-      with.codecs = {"fp16", "int8"};
+      with.codecs = {"fp16", "int8", "q_top_k"};
       add(with);
     }
     // The next best overlay of the same strategy.

@@ -95,7 +95,7 @@ std::string not_tried(const Advice& advice) {
   std::string text = fmt::format(
       "\nNot tried\n  learning rates and other keys than sync.steps stay as the job has them\n"
       "  overlays that the prediction without numbers puts behind ({} combinations predicted)\n"
-      "  codecs but fp16 and int8, transfers but the job's\n",
+      "  codecs but fp16, int8 and q_top_k, transfers but the job's\n",
       advice.predicted);
   if (!kinds.empty()) text += fmt::format("  {}: not recommended by themselves\n", kinds);
   if (advice.not_predicted > 0)

@@ -179,6 +179,8 @@ int simulate(const SimulateArgs& args) {
   with.common.sets.insert(with.common.sets.end(), more.begin(), more.end());
   auto job = with.common.load();
   if (!job) return print_error(job.error());
+  if (args.common.view >= 0 && (job->focus || args.dry_run || args.seeds > 1))
+    return print_error(invalid("--view shows one training run: without --dry-run and --seeds"));
   if (job->focus) return simulate_index(with, *job);
   if (args.dry_run) return dry_run(*job, args.common.json);
   const std::string folder = args.common.out.empty() ? "runs/" + job->job.name : args.common.out;

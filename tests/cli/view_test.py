@@ -81,6 +81,8 @@ class View(Runs):
         port = re.search(r"127.0.0.1:(\d+)", process.stdout.readline())[1]
         done = self.longhaul("simulate", "job.toml", "--view", port, "--out", "x", code=2)
         self.assertIn("cannot be listened to", done.stderr)
+        done = self.longhaul("simulate", "job.toml", "--view", 0, "--seeds", 2, code=2)
+        self.assertIn("--view shows one training run", done.stderr)
 
 
 if __name__ == "__main__":
