@@ -217,6 +217,7 @@ void SkewScout::enter_view(Turn& turn) {
   tallies_.clear();
   answered_ = started_;
   is_paused_ = true;
+  travel_is_due_ = false;
   if (is_scout()) send_theta(NoteHeader::Kind::resume, turn);
 }
 
@@ -324,8 +325,9 @@ void SkewScout::on_computed(const Computed& computed, Turn& turn) {
   if (probing_) return end_probe(turn);
   held_ = computed;
   has_stepped_ = false;
-  const bool has_model = computed.samples > 0 && !is_paused_ && steps_ >= next_at_;
-  if (has_model) begin_travel(turn);
+  travel_is_due_ = computed.samples > 0 && !is_paused_ && steps_ >= next_at_;
+  // A strategy that must agree waits for the outcome of the travel before (go_on).
+  if (!tunable_->needs_agreement() && std::exchange(travel_is_due_, false)) begin_travel(turn);
 }
 
 // The own model as it is, before an exchange brings the replicas together.
@@ -385,7 +387,7 @@ void SkewScout::tune(std::uint32_t index, Turn& turn) {
 // All sites must have the outcome at the same step, which all know when the travel begins.
 bool SkewScout::must_wait() const {
   if (!tunable_->needs_agreement()) return false;
-  return is_paused_ || (is_open() && steps_ >= travel_step_ + config_.announce);
+  return is_paused_ || (is_open() && (travel_is_due_ || steps_ >= travel_step_ + config_.announce));
 }
 
 // The tuned strategy believes that it computes. Models are scored now, then it goes on.
@@ -398,6 +400,10 @@ void SkewScout::go_on(Turn& turn) {
       return;
     }
     if (must_wait()) return;
+    if (std::exchange(travel_is_due_, false)) {
+      begin_travel(turn);
+      continue;
+    }
     if (theta_ && steps_ >= theta_->from_step) tune(std::exchange(theta_, {})->index, turn);
     const Computed computed = *std::exchange(held_, std::nullopt);
     Turn below = within(*tuned_, turn);
@@ -436,7 +442,8 @@ std::string SkewScout::waiting_for() const {
 void SkewScout::state(Archive& ar) {
   ar.expect("skewscout");
   ar(has_entered_, is_paused_, epoch_, live_, steps_, next_at_, travel_step_, started_, answered_);
-  ar(counted_steps_, counted_exchanges_, held_, has_stepped_, probes_, probing_, scored_);
+  ar(counted_steps_, counted_exchanges_, held_, has_stepped_, travel_is_due_, probes_, probing_,
+     scored_);
   ar(index_, theta_, search_, tallies_);
 }
 

@@ -136,6 +136,7 @@ class SkewScout final : public Strategy {
 
   std::optional<Computed> held_;  // what the tuned strategy has not been told
   bool has_stepped_ = false;      // in this turn; the tuned strategy is to look at it
+  bool travel_is_due_ = false;    // of this site's model, once the travel before is closed
   std::deque<Probe> probes_;      // of each site one at most
   std::optional<Probe> probing_;
   StepResult scored_;
