@@ -105,7 +105,7 @@
           element('td', seconds(f.time)), element('td', short(f.rounds, 9)),
           element('td', bytes(f.bytes)),
           element('td', f.computing === undefined ? '–' : (100 * f.computing).toFixed(1) + ' %'),
-          element('td', scoreText(run, f.score)), element('td', f.ended.replace('_', ' ')));
+          element('td', scoreText(run, f.score)), element('td', f.ended.replaceAll('_', ' ')));
       table.append(row);
     });
   }
@@ -300,7 +300,8 @@
       }
       for (const [a, b] of row.lost) {
         g.fillStyle = colours.lost;
-        g.fillRect(x(a), y, Math.max(2, x(b === null ? run.time_s : b) - x(a)), bar);
+        const l = Math.max(a, from), r = Math.min(b === null ? run.time_s : b, to);
+        if (l <= r) g.fillRect(x(l), y, Math.max(2, x(r) - x(l)), bar);
       }
     });
     g.fillStyle = css('--faint');
@@ -317,7 +318,7 @@
     legend.replaceChildren();
     const used = new Set(rows.flatMap((row) => row.states.map((s) => s.state)));
     const names = [...used].map(
-        (s) => [s, s === 'computing' ? 'computing' : 'waiting: ' + s.replace('_', ' ')]);
+        (s) => [s, s === 'computing' ? 'computing' : 'waiting: ' + s.replaceAll('_', ' ')]);
     if (rows.some((row) => row.sent.length)) names.push(['sent', 'sending']);
     if (rows.some((row) => row.lost.length)) names.push(['lost', 'lost']);
     for (const [state, text] of names) {
@@ -469,7 +470,7 @@
     drawBars(
         'waiting',
         Object.entries(s.waiting_s || {})
-            .map(([k, v]) => ['for the ' + k.replace('_', ' '), v, seconds(v)]),
+            .map(([k, v]) => ['for the ' + k.replaceAll('_', ' '), v, seconds(v)]),
         'This strategy records none.');
   }
 
@@ -552,7 +553,7 @@
       const run = data.runs[chosen];
       note.textContent = 'live: ' + seconds(run.time_s) + ', round ' + short(run.round, 9) +
           (run.max_rounds ? ' of ' + short(run.max_rounds, 9) : '') +
-          (run.summary ? ', ended by ' + run.summary.stop_reason.replace('_', ' ') : '');
+          (run.summary ? ', ended by ' + run.summary.stop_reason.replaceAll('_', ' ') : '');
     });
     source.onerror = () => {
       note.textContent =

@@ -44,6 +44,7 @@ class Adviser {
     LH_TRY(predict_all());
     std::vector<Candidate> first = best_overlays();
     const double limit_s = first_limit(first);
+    if (failed_) return *failed_;
     const SearchHooks hooks = {
         .run = [this](const auto& candidates, double limit) { return trials(candidates, limit); },
         .neighbours = [this](const Candidate& near) { return neighbours(near); },
@@ -56,8 +57,12 @@ class Adviser {
     return std::move(advice_);
   }
 
-  // The job of a candidate, as it was without the limit of a trial.
-  const run::Job& job(const Candidate& candidate) const { return jobs_.at(candidate.label); }
+  // The job of a candidate, as it was without the limit of a trial: with the [stop] of the user.
+  run::Job job(const Candidate& candidate) const {
+    run::Job job = jobs_.at(candidate.label);
+    job.stop.max_rounds = max_rounds_.at(candidate.label);
+    return job;
+  }
 
  private:
   double budget_s() const { return 60 * args_.budget_minutes; }
@@ -128,7 +133,7 @@ class Adviser {
                         .samples_per_s = double(run::samples_per_round(job)) / prediction->round_s};
     predicted_.push_back(candidate);
     ++advice_.predicted;
-    job.stop.max_rounds = std::uint64_t{1} << 53;
+    max_rounds_.emplace(label, std::exchange(job.stop.max_rounds, std::uint64_t{1} << 53));
     jobs_.emplace(label, std::move(job));
     return true;
   }
@@ -163,7 +168,7 @@ class Adviser {
     const double for_steps =
         std::max(0.1 * budget_s(), 0.35 * budget_s() - kStart * double(candidates.size()));
     limit = for_steps * double(args_.at_once) / (per_sample * rate);
-    if (trial[0].to_target) limit = std::min(limit, *trial[0].to_target);
+    if (!trial.empty() && trial[0].to_target) limit = std::min(limit, *trial[0].to_target);
     return limit;
   }
 
@@ -313,7 +318,8 @@ class Adviser {
   const AdviseClock::time_point begin_ = AdviseClock::now();
   std::string folder_, program_;
   std::vector<Candidate> predicted_;
-  std::map<std::string, run::Job> jobs_;
+  std::map<std::string, run::Job> jobs_;             // without an end by rounds
+  std::map<std::string, std::uint64_t> max_rounds_;  // that the user's job has
   Advice advice_;
   std::optional<Error> failed_;
   std::size_t stage_ = 0, runs_ = 0;

@@ -42,12 +42,17 @@ bool is_over(const Summary& s) {
   return s.stop_reason != run::StopReason::interrupted && s.stop_reason != run::StopReason::failed;
 }
 
-// What is in the folders already: results of finished runs.
+// What is in the folders already: results of finished runs of these jobs, budgets included.
 Status look(std::vector<ComparedRun>& runs) {
   for (ComparedRun& one : runs) {
     auto summary = run::read_summary(one.folder);
     if (!summary) return summary.error();
     one.summary = *std::move(summary);
+    if (one.summary && is_over(*one.summary)) {
+      auto same = run::nothing_left(one.folder, one.job->job);
+      if (!same) return same.error();
+      if (!*same) one.summary.reset();
+    }
     one.code = one.summary ? run::exit_code(*one.summary) : kDone;
   }
   return Ok{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -50,7 +51,13 @@ void fill(RankedGroup& group, const run::CostTable& prices) {
   };
   const auto times = values_of(runs, [](const run::Summary& s) { return s.time_to_target_s; });
   group.reached = times.size();
-  if (2 * times.size() > runs.size()) group.target = spread(times);
+  // A run that does not get there takes longer than any that does.
+  if (2 * times.size() > runs.size()) {
+    group.target = spread(times);
+    std::vector<double> all = times;
+    all.resize(runs.size(), std::numeric_limits<double>::infinity());
+    group.target->median = median(all);
+  }
   group.time = *spread(values_of(runs, [](const auto& s) { return std::optional(s.time_s); }));
   group.score = spread(values_of(runs, score_of));
   const run::Summary& first = runs.front();

@@ -35,6 +35,18 @@ std::string label_value(std::string text) {
   return text;
 }
 
+// A folder's name may hold any bytes.
+std::string text_of(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// Only pages of this machine: another site whose name leads here must not read it.
+bool is_local(const httplib::Request& request) {
+  const std::string host = request.get_header_value("Host");
+  const std::string name = host.substr(0, host.rfind(':'));
+  return name == "127.0.0.1" || name == "localhost";
+}
+
 nlohmann::ordered_json last_of(const nlohmann::ordered_json& run, const char* key) {
   const auto& list = run["scores"][key];
   return list.empty() ? nlohmann::ordered_json(nullptr) : list.back();
@@ -150,7 +162,7 @@ bool LivePage::State::write(std::uint64_t& sent, httplib::DataSink& sink) {
     const bool there = refresh(closing);
     if (there && reader.version() + 1 != sent) {
       sent = reader.version() + 1;  // 0: nothing was sent yet
-      text = "event: runs\ndata: " + data(true).dump() + "\n\n";
+      text = "event: runs\ndata: " + text_of(data(true)) + "\n\n";
     } else {
       sent = std::max<std::uint64_t>(sent, 1);
       text = ": nothing new\n\n";
@@ -171,6 +183,12 @@ LivePage::LivePage(std::string folder, bool with_plan)
     const int yes = 1;
     (void)setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
+  state.server.set_pre_routing_handler(
+      [](const httplib::Request& request, httplib::Response& response) {
+        if (is_local(request)) return httplib::Server::HandlerResponse::Unhandled;
+        response.status = 403;
+        return httplib::Server::HandlerResponse::Handled;
+      });
   state.server.set_keep_alive_max_count(1);  // an open connection holds a thread
   state.server.Get("/", [&state](const httplib::Request&, httplib::Response& response) {
     state.page(response);
@@ -207,6 +225,8 @@ Result<std::uint16_t> LivePage::start(std::uint16_t port) {
     return unavailable(fmt::format(
         "port {} of {} cannot be listened to: choose another, or 0 for any", port, host));
   state_->thread = std::thread([this] { state_->server.listen_after_bind(); });
+  // A stop() before it listens would be lost, and the destructor would wait for ever.
+  for (int i = 0; i < 5000 && !state_->server.is_running(); ++i) std::this_thread::sleep_for(1ms);
   return std::uint16_t(bound);
 }
 

@@ -82,12 +82,12 @@ Status ActivityLog::after(const sim::World& world, Rank rank) {
 }
 
 void ActivityLog::crashed(Time at, Rank rank) {
-  if (losses_.size() < kMaxLosses) losses_.push_back({site_of_[rank], exact_seconds(at), -1});
+  if (losses_.size() < kMaxLosses) losses_.push_back({site_of_[rank], rank, exact_seconds(at), -1});
 }
 
 void ActivityLog::restarted(Time at, Rank rank) {
   for (Loss& loss : losses_)
-    if (loss.site == site_of_[rank] && loss.to < 0) loss.to = exact_seconds(at);
+    if (loss.rank == rank && loss.to < 0) loss.to = exact_seconds(at);
 }
 
 void ActivityLog::state(Archive& ar) { ar(bin_s_, sites_, computed_, links_, losses_); }

@@ -38,8 +38,9 @@ class ActivityLog final : public sim::Watcher {
   };
   struct Loss {
     std::uint32_t site = 0;
+    Rank rank = 0;
     double from = 0, to = -1;
-    void state(Archive& ar) { ar(site, from, to); }
+    void state(Archive& ar) { ar(site, rank, from, to); }
   };
   void cover(double time_s);
   bool kept() const { return !sites_.empty(); }
