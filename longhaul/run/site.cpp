@@ -310,6 +310,7 @@ Status Site::conclude(Summary& summary) {
 }  // namespace
 
 Result<Summary> run_site(const Job& job, const SiteOptions& options) {
+  LH_TRY(fits_frames(job));  // the job's own mistakes before those of keys and addresses
   auto sockets =
       node_sockets(job, options.rank, options.addresses, options.listening, options.security);
   if (!sockets) return sockets.error();
