@@ -69,10 +69,11 @@ Status EventLoop::resume_run() {
   own_checkpoints_ = {newest, newest};
   peers_.restore_checkpoint(newest);
   started_ = loop_.now();
-  running_ = connected_ = true;
+  running_ = true;
   auto bytes = checkpoints_.load ? checkpoints_.load(newest) : Result<Buffer>(Buffer{});
   if (!bytes) return bytes.error();
   if (newest == 0) {
+    connected_ = true;
     node_->start(now());
     peers_.open();
     return Ok{};
@@ -83,7 +84,8 @@ Status EventLoop::resume_run() {
     return malformed(
         fmt::format("checkpoint {} cannot be resumed: {}; start all sites with --force", newest,
                     read.error().what));
-  drop_lost();  // in that state; they may rejoin
+  connected_ = true;  // from here on there is a model of this session
+  drop_lost();        // in that state; they may rejoin
   const std::size_t live = node_->view().live.size();
   if (live < place_.size())
     on_note(fmt::format("the run resumes with {} of {} nodes", live, place_.size()));

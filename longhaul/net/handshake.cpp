@@ -47,6 +47,8 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
   const auto self = shared_from_this();
   if (refused_) return;
   if (frame.header.type == FrameHeader::Type::refusal) {
+    if (!dialled_ && !asked_)
+      return connection.end(malformed("it refuses a node that has not said hello"));
     const Refusal refusal = parse_refusal(frame);
     by_peer_ = refusal.kind;
     return connection.end(

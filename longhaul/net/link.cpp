@@ -183,7 +183,10 @@ void Link::announce(CheckpointProgress mine) {
   resume_reading();
 }
 
-void Link::restore_checkpoint(std::uint64_t number) { mine_ = theirs_ = {number, number}; }
+void Link::restore_checkpoint(std::uint64_t number) {
+  mine_ = theirs_ = {number, number};
+  restored_ = number;
+}
 
 void Link::state(Archive& ar) {
   outbox_.state(ar);
@@ -251,6 +254,10 @@ void Link::on_frame(Connection& connection, Frame&& frame) {
 
 Status Link::on_peer_checkpoint(Connection& connection, CheckpointProgress theirs) {
   LH_TRY(check_checkpoint(theirs));
+  // No further one can be taken before all have announced theirs: it has resumed from another.
+  if (restored_ && !announced_ && theirs.taken != *restored_)
+    return malformed(
+        fmt::format("goes on from checkpoint {}, this node from {}", theirs.taken, *restored_));
   theirs_ = theirs;
   announced_ = true;
   if (theirs.taken <= mine_.taken || events_.on_checkpoint(peer_, theirs.taken)) return Ok{};

@@ -147,6 +147,7 @@ class Link final : public Connection::Owner {
   std::array<FirstReports, Service::kClasses> reported_;
   CheckpointProgress mine_, theirs_;
   Time last_heard_{0};
+  std::optional<std::uint64_t> restored_;  // the checkpoint that both are to go on from
   bool open_ = false, dropped_ = false, announced_ = false;
   bool bye_ = false, bye_written_ = false, peer_done_ = false;
 };

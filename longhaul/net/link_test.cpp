@@ -282,6 +282,20 @@ TEST(Link, ACheckpointThatCannotBeEndsTheConnection) {
   }
 }
 
+// Its next checkpoint would be one that it may take; as its first it is that of another state.
+TEST(Link, APeerThatHasResumedFromAnotherCheckpointIsNotHeard) {
+  Two two;
+  two.a.link.restore_checkpoint(10);
+  two.b.link.restore_checkpoint(9);
+  two.open();
+  two.a.link.announce({10, 10});
+  two.run();
+  EXPECT_EQ(two.b.asked, 0u);
+  ASSERT_FALSE(two.b.ended.empty());
+  EXPECT_NE(two.b.ended[0].find("from checkpoint 10, this node from 9"), std::string::npos)
+      << two.b.ended[0];
+}
+
 TEST(Link, ACheckpointOfBothEndsHoldsWhatIsOnItsWay) {
   Two before(2);
   before.open();

@@ -247,7 +247,7 @@ Status Peers::connect_all(const std::function<bool()>& failed) {
   if (!place_.comes_back())
     probe_ = loop_.at(loop_.now() + std::min(kProbeAfter, config_.connect_timeout / 2), [this] {
       for (const auto& [peer, link] : links_)
-        if (!should_dial(peer) && !link->connected()) dial({peer, 0});
+        if (can_dial(peer) && !should_dial(peer) && !link->connected()) dial({peer, 0});
     });
   const auto connected = [this](const auto& entry) { return here(entry.first); };
   const auto done = [&] {

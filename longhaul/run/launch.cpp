@@ -221,7 +221,12 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   LH_TRY(copy_models(job, models, folder->path(), summary.time_to_target_s.has_value(),
                      summary.model_is_best));
   LH_TRY(write_summary(folder->path(), summary));
-  return LaunchResult{summary, exit_code(children.ends(), interrupted())};
+  // A node that could not be started again is one that is lost: the others have gone on.
+  std::vector<ChildExit> ends;
+  for (std::size_t i = 0; i < children.size(); ++i)
+    if (restarts.count(i) == 0 || !children.end(i) || !ends_all(*children.end(i)))
+      ends.push_back(children.ends()[i]);
+  return LaunchResult{summary, exit_code(ends, interrupted())};
 }
 
 }  // namespace longhaul::run

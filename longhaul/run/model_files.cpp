@@ -48,6 +48,8 @@ Status copy_into_place(const std::string& from, const std::string& to) {
   fs::create_hard_link(from, temporary, code);
   if (code) fs::copy_file(from, temporary, code);
   if (!code) fs::rename(temporary, to, code);
+  std::error_code none;
+  fs::remove(temporary, none);  // renaming one file onto another name of it leaves both
   if (code) return unavailable(fmt::format("cannot copy {} to {}: {}", from, to, code.message()));
   return Ok{};
 }

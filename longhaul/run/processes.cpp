@@ -72,15 +72,19 @@ Restarts::Due Restarts::look(const std::vector<std::optional<ChildExit>>& ends, 
                              Time now) {
   const auto lives = [](const auto& end) { return !end.has_value(); };
   const bool none_live = std::none_of(ends.begin(), ends.end(), lives);
-  bool done = false, all_done = true;  // of those that were not started again
+  // Of those that count: where a node comes back alone, those that were never lost.
+  bool done = false, all_done = true, any = false;
   bool all_died = true;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     done |= ends[i] && ends[i]->done();
-    if (nodes_[i].restarts == 0 && !nodes_[i].at) all_done &= ends[i].has_value();
+    if (mode_ == Mode::together || (nodes_[i].restarts == 0 && !nodes_[i].at)) {
+      any = true;
+      all_done &= ends[i].has_value();
+    }
     all_died &= ends[i] && died(*ends[i]);
   }
   Due due;
-  if (done && all_done) {
+  if (done && any && all_done) {
     for (Node& node : nodes_) node.at.reset();
     if (!over_) over_ = now;
     due.give_up = now >= *over_ + kGrace;
@@ -132,7 +136,8 @@ bool wait_for_nodes(ChildProcesses& children, Lab* lab, const RestartPlan* plan)
     children.poll(50ms);
     bool end = interrupted() || children.rest_is_stopped() || (lab && !lab->runs());
     for (std::size_t i = 0; i < children.size(); ++i)
-      end |= children.end(i) && ends_all(*children.end(i));
+      end |=
+          children.end(i) && ends_all(*children.end(i)) && !(plan && plan->restarts.count(i) > 0);
     waits = false;
     if (plan && !end && !asked) {
       const auto more = restart_due(children, *plan, end);

@@ -53,5 +53,14 @@ TEST(Restarts, WhoHasNotComeBackByTheEndIsGivenUp) {
   EXPECT_TRUE(restarts.look(ends, true, begin + 2s + Restarts::kGrace).give_up);
 }
 
+TEST(Restarts, WhereAllHaveResumedTheFirstToEndWaitsForTheOthers) {
+  Restarts restarts(2, 3, Restarts::Mode::together);
+  const Ends all = {lost_others, killed_by_9};
+  (void)restarts.look(all, true, begin);
+  ASSERT_EQ(restarts.look(all, true, begin + 1s).nodes, (Nodes{0, 1}));
+  EXPECT_FALSE(restarts.look({finished, std::nullopt}, true, begin + 1h).give_up)
+      << "the other may be scoring its model";
+}
+
 }  // namespace
 }  // namespace longhaul::run

@@ -43,6 +43,7 @@ class Site {
   net::EventLoop::Observer observer();
   Result<net::PeersConfig> peers_of(NodeSockets) const;
   std::uint64_t live(const View&) const;
+  std::optional<BestScore> best_before() const;
   Result<net::CheckpointConfig> checkpoints();
   net::Pace::Duration pace() const;
   std::function<Status()> save(std::uint64_t number, Buffer state);
@@ -243,10 +244,24 @@ void Site::progress() {
   log_->progress(node_->strategy().rounds_done(), counters.time, counters.wan_bytes);
 }
 
+// Of the incarnation before, by its newest checkpoint: best.pt is of that score.
+std::optional<BestScore> Site::best_before() const {
+  if (!folder_) return std::nullopt;
+  const auto newest = Checkpoints(folder_->checkpoints()).newest();
+  if (!newest || !*newest) return std::nullopt;
+  RunLog before(job_, *members_, nullptr, Progress::Style::quiet, bool(score_),
+                /*is_virtual=*/false);
+  Archive counted((**newest).experiment);
+  before.state(counted);
+  return counted.finish() ? before.best() : std::nullopt;
+}
+
 Result<Summary> Site::run() {
   const InterruptGuard guard;
-  if (options_.rejoin)
+  if (options_.rejoin) {
     LH_TRY(log_->open(folder_ ? whole_lines(folder_->file("metrics.jsonl")) : 0));
+    models_.resume(best_before());
+  }
   auto done = summary(loop_->run(*node_));
   if (recording_ && done) LH_TRY(recording_->finish());
   return done;
