@@ -107,7 +107,7 @@ JobKey first_difference(const Hello& hello, const Identity& me) {
 
 Refusal parse_refusal(const Frame& frame) {
   auto refusal = from_wire<Refusal>(frame.head.view());
-  if (!refusal) return {.reason = "refused, without a readable reason"};
+  if (!refusal || refusal->reason.empty()) return {.reason = "refused, without a readable reason"};
   for (std::string* text : {&refusal->reason, &refusal->key, &refusal->value})
     *text = printable(std::move(*text));
   return *std::move(refusal);

@@ -93,6 +93,7 @@ TEST(Refusal, IsPrintableWhateverThePeerWrote) {
   EXPECT_EQ(read_refusal(refusal_frame("a\x1b[2J\x7f")), "a?[2J?");
   EXPECT_EQ(read_refusal(refusal_frame(std::string(5000, 'x'))).size(), 1024u);
   EXPECT_EQ(read_refusal(Frame{}), "refused, without a readable reason");
+  EXPECT_EQ(read_refusal(refusal_frame("")), "refused, without a readable reason");
 }
 
 }  // namespace
