@@ -14,8 +14,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb
 .PHONY: bench-strategies bench-plan which
-.PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia
-.PHONY: bench-text bench-strategies
+.PHONY: bench-text
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24

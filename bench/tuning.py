@@ -29,8 +29,6 @@ KINDS = {
     "esync": nbsync.KINDS["esync"],
     "esync, fednova": Kind(nbsync.ESYNC + '\nweights = "fednova"', 0.6, 1),
     "fedavg, 20 steps": Kind('kind = "fedavg"\nsteps = 20', 3, 1),
-    "ssp": nbsync.KINDS["ssp"],
-    "bsp": nbsync.KINDS["bsp"],
 }
 
 
