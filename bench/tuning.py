@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Strategies for unequal machines, each at its best rate: docs/results/nbsync.md, tuned.
+"""Strategies for unequal machines, each at its best rate: docs/results/nbsync.md, at other rates.
 
   bench/tuning.py [--build build/release] [--only TEXT] [--jobs 2] [--resume build/tuning.json]
 
