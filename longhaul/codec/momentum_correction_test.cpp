@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "longhaul/base/rng.h"
-#include "longhaul/codec/dgc.h"
 #include "longhaul/codec/error_feedback.h"
 #include "longhaul/codec/testing/made.h"
 #include "longhaul/codec/top_k.h"
@@ -119,17 +118,6 @@ TEST(MomentumCorrection, IsOfCodecsWhoseSettingsAskForIt) {
   EXPECT_FALSE(has("dgc", made::without_feedback()));
   EXPECT_FALSE(has("top_k", {}));
   EXPECT_TRUE(has("top_k", {{"feedback_momentum", {0.9}}}));
-}
-
-// ratio^(1/5), ratio^(2/5) ... then the ratio itself.
-TEST(Dgc, SendsMoreWhileItWarmsUp) {
-  Dgc codec({.ratio = 0.001, .warm_up = 4});
-  const Floats x = made::normal_values(10000, 1);
-  const std::size_t expected[] = {2512, 631, 159, 40, 10, 10};
-  for (Round round = 0; round < 6; ++round) {
-    const Floats q = made::sent(codec, x, {{.round = round}});
-    EXPECT_EQ(x.size() - std::size_t(std::count(q.begin(), q.end(), 0.f)), expected[round]);
-  }
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PATIENCE_S = 60
 
 
 class Browser:
@@ -21,8 +23,10 @@ class Browser:
             os.dup2(200, 3)
             os.dup2(201, 4)
 
+        # As root it starts only without its own protection of processes from each other.
+        as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
         self.process = subprocess.Popen(
-            [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            [CHROMIUM, "--headless", *as_root, "--disable-gpu", "--disable-dev-shm-usage",
              "--remote-debugging-pipe", "--hide-scrollbars", f"--user-data-dir={self.profile}",
              "about:blank"], preexec_fn=connect, close_fds=False, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
@@ -39,6 +43,8 @@ class Browser:
 
     def message(self):
         while b"\0" not in self.buffer:
+            if not select.select([self.read], [], [], PATIENCE_S)[0]:
+                raise RuntimeError(f"chromium has said nothing for {PATIENCE_S} s")
             more = os.read(self.read, 1 << 20)
             if not more:
                 raise RuntimeError("chromium has ended")
