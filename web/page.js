@@ -4,7 +4,7 @@
   const $ = (id) => document.getElementById(id);
   let data = JSON.parse($('data').textContent);
 
-  // Okabe and Ito's palette, told apart by most colour-blind people; dashes beyond the eighth run.
+  // Six of Okabe and Ito's palette, which most colour-blind people tell apart, and two; dashes beyond.
   const PALETTE =
       ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8a6d00', '#7f7f7f'];
   const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];

@@ -336,9 +336,9 @@ int advise(const AdviseArgs& args) {
       return print_error(invalid("--write: " + written.error().what));
   }
   const auto json = to_json(*advice);
-  (void)run::write_atomically(advice->folder + "/plan.json", json.dump(2) + "\n");
+  (void)run::write_atomically(advice->folder + "/plan.json", json_text(json) + "\n");
   if (args.common.json)
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json_text(json));
   else
     fmt::print("{}", advice_text(*advice, found ? args.write : ""));
   if (run::interrupted()) return kInterrupted;

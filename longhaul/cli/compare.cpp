@@ -258,11 +258,11 @@ int compare(const CompareArgs& args) {
     if (args.common.require_target && one.summary)
       outcome.code = std::max(outcome.code, run::exit_code(*one.summary, true));
   const nlohmann::ordered_json json = result_json(*comparison, runs, outcome);
-  if (const Status written = run::write_atomically(base + "/compare.json", json.dump(2) + "\n");
+  if (const Status written = run::write_atomically(base + "/compare.json", json_text(json) + "\n");
       !written && !args.gather)
     return print_error(written.error());
   if (args.common.json)
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json_text(json));
   else
     print_outcome(*comparison, runs, outcome, base);
   for (const ComparedRun* one : outcome.failed)

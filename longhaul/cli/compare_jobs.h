@@ -16,8 +16,8 @@ struct CompareAxes {
   std::vector<std::string> sweeps;  // "sync.steps=5,10"
   std::uint64_t seeds = 1;
   bool lenient = false;  // a key that a kind lacks is left out for named kinds, too
-  // The budget of every run: virtual hours, or samples of all sites in training sets. With either,
-  // and with a [stop] that has either, rounds end no run, unless the job file says max_rounds.
+  // The budget of every run: virtual hours, or samples of all sites in training sets. With either
+  // rounds end no run; with a [stop] that has either they do if the job file says max_rounds.
   std::optional<double> hours, epochs;
 
   bool any_all() const {

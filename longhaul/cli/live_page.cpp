@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include "longhaul/cli/output.h"
 #include "longhaul/cli/report_runs.h"
 #include "longhaul/report/page.h"
 #include "longhaul/report/run_reader.h"
@@ -33,11 +34,6 @@ std::string gauge(const char* name, const char* help, const std::string& run,
 std::string label_value(std::string text) {
   std::erase_if(text, [](char c) { return c == '"' || c == '\\' || c == '\n'; });
   return text;
-}
-
-// A folder's name may hold any bytes.
-std::string text_of(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 // Only pages of this machine: another site whose name leads here must not read it.
@@ -162,7 +158,7 @@ bool LivePage::State::write(std::uint64_t& sent, httplib::DataSink& sink) {
     const bool there = refresh(closing);
     if (there && reader.version() + 1 != sent) {
       sent = reader.version() + 1;  // 0: nothing was sent yet
-      text = "event: runs\ndata: " + text_of(data(true)) + "\n\n";
+      text = "event: runs\ndata: " + json_text(data(true), /*indent=*/-1) + "\n\n";
     } else {
       sent = std::max<std::uint64_t>(sent, 1);
       text = ": nothing new\n\n";

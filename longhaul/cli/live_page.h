@@ -5,7 +5,8 @@
 //   GET /events    server-sent events "runs": the page's data as JSON, whenever they changed
 //   GET /metrics   the newest figures as Prometheus text
 //
-// It reads the run's files, once a second and only while somebody asks, on threads of its own.
+// It reads the run's files only while somebody asks, for the two others once a second at most, on
+// threads of its own. Requests must name 127.0.0.1 or localhost as their host.
 #include <cstdint>
 #include <memory>
 #include <string>

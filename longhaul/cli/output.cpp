@@ -5,6 +5,7 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/run/progress.h"
@@ -45,6 +46,10 @@ std::string text_table(const std::vector<std::string>& head,
   std::string text = line(head);
   for (const auto& row : rows) text += line(row);
   return text;
+}
+
+std::string json_text(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 double median(std::vector<double> values) {

@@ -17,6 +17,9 @@ std::string text_table(const std::vector<std::string>& head,
 
 // The middle one, or the mean of the two; NaN without values.
 double median(std::vector<double> values);
+// As JSON; bytes that are no UTF-8, as a folder's name may have, are replaced. `indent` -1: one
+// line.
+std::string json_text(const nlohmann::ordered_json&, int indent = 2);
 
 // Prints the result of a run; `time` names the kind of time_s, "virtual time". A failure goes to
 // standard error.

@@ -155,7 +155,6 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   bool can_dial(Rank) const;
   bool is_first_to_dial(Rank) const;  // this node, of it and that peer
   bool should_dial(Rank) const;
-  std::optional<Refusal> accepts_incarnation(const Hello&);
   std::optional<Refusal> accepts_unopened(const Hello&, bool incoming);
   std::optional<Refusal> accepts_rejoining(const Hello&);
   bool here(Rank) const;
