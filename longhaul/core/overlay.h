@@ -18,6 +18,8 @@ struct Contribution {
   double weight = 1;              // finite, > 0
   bool contributes = true;        // false: takes part, gives nothing, gets the outcome
   bool exact = false;             // written as fp32 whatever the job's codec: buffers
+  // The training loss that it comes from, for transfers that go by it (dgt); nothing: unknown.
+  std::optional<double> loss = {};
 };
 
 struct Outcome {
@@ -27,7 +29,10 @@ struct Outcome {
   // Of the group (it counts the losses and returns of its members): all members who live in it took
   // part; those who came back later did not.
   Epoch epoch = 0;
-  void state(auto& archive) { archive(values, weight, counted, epoch); }
+  // How long this node's contribution took to leave it, from begin() to the last of it being with
+  // the host. 0: it gave none, or it is not known.
+  Time gave{0};
+  void state(auto& archive) { archive(values, weight, counted, epoch, gave); }
 };
 
 class Overlay : public Machine {
@@ -57,10 +62,6 @@ class Overlay : public Machine {
     (void)length;
     return std::nullopt;
   }
-  virtual void training_loss(double) {}
-  // How long the newest contribution that has left this node took to leave it, from begin() to the
-  // last of it being with the host. 0: none has, or it is not known.
-  virtual Time giving() const { return Time{0}; }
 };
 
 }  // namespace longhaul

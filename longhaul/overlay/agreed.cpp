@@ -45,6 +45,7 @@ Status AgreedMean::begin(const VectorId& key, const std::vector<Rank>& members,
   if (group.team().workers != named)
     return malformed("group " + std::to_string(key.group) + " is begun with the members " +
                      list_ranks(named) + "; it has " + list_ranks(group.team().workers));
+  if (given.loss) common_.transfer->training_loss(*given.loss);
   GroupTurn both = this->both(turn);
   LH_TRY(group.begin(key, given, both));
   measure(turn);
@@ -60,7 +61,9 @@ std::optional<Round> AgreedMean::next_round(std::uint32_t group, std::uint32_t r
 
 std::optional<Outcome> AgreedMean::poll(const VectorId& key) {
   Group* group = find(key.group);
-  return group ? group->poll(key) : std::nullopt;
+  auto outcome = group ? group->poll(key) : std::nullopt;
+  if (outcome && key == given_.id) outcome->gave = given_.took;
+  return outcome;
 }
 
 void AgreedMean::close(std::uint32_t group, Turn& turn) {
@@ -248,7 +251,7 @@ Payload AgreedMean::encode_part(const TransferKey& key, Range range,
 void AgreedMean::measure(Turn& turn) {
   while (const auto sent = common_.transfer->sent()) {
     if (ReplanningTopology* const replanning = common_.topology->replanning())
-      replanning->on_sent(sent->to, sent->bytes, sent->elapsed, turn.now());
+      replanning->on_moved({sent->to, true, sent->bytes, sent->elapsed}, turn.now());
     const VectorId& id = sent->key.vector;
     const bool is_old = id.group == given_.id.group && id.round < given_.id.round;
     if (Phase(sent->key.phase) != Phase::part || id.range != 0 || is_old) continue;
@@ -308,7 +311,7 @@ void AgreedMean::finish(Turn& turn) {
 void AgreedMean::drop(std::uint32_t group) {
   groups_.at(group).end_attempts();
   groups_.erase(group);
-  common_.topology->close_group(group);
+  common_.topology->on_team(group, nullptr);
   common_.coder.forget(group);
 }
 

@@ -28,8 +28,6 @@ class AgreedMean final : public Overlay, private VectorPort {
   void close(std::uint32_t group, Turn&) override;
   std::string waiting_for() const override;
   std::optional<Traffic> planned(std::uint64_t length) const override;
-  void training_loss(double loss) override { common_.transfer->training_loss(loss); }
-  Time giving() const override { return given_.took; }
 
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_view(const View& before, Turn&) override;
@@ -38,6 +36,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   void state(Archive&) override;
 
   std::size_t groups() const { return groups_.size(); }
+  Time gave() const { return given_.took; }  // of the newest contribution that has left
 
  private:
   // VectorPort

@@ -72,7 +72,7 @@ Contributors contributors_of(const GroupMembers& team, const CodecKey& key,
   return {team.epoch, key, weight, to_bits(counted), team.epoch};
 }
 
-Status Attempt::refuse(Rank from, std::string why) const {
+Error Attempt::refuse(Rank from, std::string why) const {
   return malformed(round_text() + " of rank " + std::to_string(from) + ": " + why);
 }
 

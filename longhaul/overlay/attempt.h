@@ -29,21 +29,15 @@ class Attempt {
   // Here is this node's contribution; weight 0: none, but it takes part. Members only, once.
   virtual void contribute(std::uint64_t length, double weight, AttemptContext&) = 0;
   virtual Status take_announcement(Rank from, const Announcement&, AttemptContext&) = 0;
-  // May `from` give this piece now, in this phase (part, mean) and coding? The key's vector and
-  // epoch are this attempt's.
-  virtual Status admit(Rank from, const TransferKey&, std::size_t piece) const = 0;
+  // May `from` give this piece now, in this phase and coding? The key's vector and epoch are this
+  // attempt's. False: it was asked for and is no longer needed; it is late, and dropped. Asked
+  // when it is announced, and again when it is here.
+  virtual Result<bool> admit(Rank from, const TransferKey&, std::size_t piece) const = 0;
   // An admitted piece. An Error: its weight is not what was promised.
   virtual Status take(Arrival&&, std::size_t piece, AttemptContext&) = 0;
-  // A piece that was asked of `from` and is no longer needed: one that comes all the same is late.
-  virtual bool stale(Rank from, const TransferKey&, std::size_t piece) const {
-    (void)from, (void)piece;
-    return false;
-  }
   // What an attempt like this one told. Also heard after its round is over here, while it lives.
   virtual Status take_message(Rank from, const AttemptMessage&, AttemptContext&);
-  // When this attempt wants to be woken, if nothing comes before.
-  virtual std::optional<Time> due() const { return std::nullopt; }
-  virtual void on_time(AttemptContext&) {}  // that time has come, or is passed
+  virtual void on_time(AttemptContext&) {}  // due() has come, or is passed
   // What was posted, now that there is room for it.
   virtual Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) = 0;
   struct Progress {
@@ -58,6 +52,8 @@ class Attempt {
 
   const ExchangeSpec& spec() const { return spec_; }
   bool contributed() const { return contributed_; }
+  // When this attempt wants to be woken, if nothing comes before.
+  std::optional<Time> due() const { return due_; }
   // Keys under which something was posted, to be cancelled when the attempt ends early.
   const std::set<TransferKey>& posted() const { return posted_; }
 
@@ -74,10 +70,11 @@ class Attempt {
   void post(const TransferKey&, Rank to, std::vector<Range>, double weight, std::uint32_t hop,
             std::uint32_t hops, AttemptContext&);
   void tell_contributors(std::span<const double> weights, AttemptContext&);
-  Status refuse(Rank from, std::string why) const;
+  Error refuse(Rank from, std::string why) const;
   std::string round_text() const { return "round " + std::to_string(spec_.key.round); }
 
   const ExchangeSpec spec_;
+  std::optional<Time> due_;
 
  private:
   bool contributed_ = false;
@@ -111,18 +108,25 @@ class TopologyOutput {
 class ReplanningTopology {
  public:
   virtual ~ReplanningTopology() = default;
-  // The round from which the trees of this exchange are in force; 0: they are those of
-  // Topology::forest(). Other trees have another beginning.
-  virtual Round since(const VectorId&) const = 0;
+  struct Standing {
+    // The round from which the trees of this exchange are in force; 0: they are those of
+    // Topology::forest(). Other trees have another beginning.
+    Round since = 0;
+    // What keeps this node from giving its part to it; nothing: it may.
+    std::optional<std::string> hold = {};
+  };
+  virtual Standing standing(const VectorId&) const = 0;  // asked again when something was heard
   virtual Forest forest_since(Round, const Partition&) const = 0;
-  // What keeps this node from giving its part to an exchange; nothing: it may. Asked again when
-  // something was heard.
-  virtual std::optional<std::string> hold(const VectorId&) const = 0;
   virtual void on_contributed(const VectorId&) = 0;  // this node gives its part now
   virtual void on_mean_ready(const VectorId&, const Partition&, TopologyOutput&) = 0;
-  // A stretch of a vector that was given to the transfer `waited` ago is with the host; one came.
-  virtual void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) = 0;
-  virtual void on_received(Rank from, std::uint64_t bytes, Time now) = 0;
+  // A stretch of a vector came from `peer`, or is with the host on its way there.
+  struct Moved {
+    Rank peer = 0;
+    bool sent = false;
+    std::uint64_t bytes = 0;
+    Time waited{0};  // since it was given to the transfer; of one that was sent
+  };
+  virtual void on_moved(const Moved&, Time now) = 0;
   virtual Status take(Rank from, const TopologyMessage&, TopologyOutput&) = 0;
 };
 
@@ -130,13 +134,8 @@ class ReplanningTopology {
 class Topology {
  public:
   virtual ~Topology() = default;
-  // Into how many shards vectors are cut.
-  virtual std::uint32_t shards(std::uint32_t workers) const = 0;
-  // How many values of a vector a piece has at most; no more than a chunk, and one at least.
-  virtual std::uint64_t longest(std::uint64_t length, std::uint64_t chunk) const {
-    (void)length;
-    return chunk;
-  }
+  // How a vector of `length` values is cut for so many workers; no piece is longer than a chunk.
+  virtual Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const = 0;
   // Who owns all pieces, if somebody does.
   virtual std::optional<Rank> server(const std::vector<Rank>& members, const View&) const {
     (void)members;
@@ -152,11 +151,8 @@ class Topology {
   // Nothing: it is decided while it runs.
   virtual std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const;
   virtual std::unique_ptr<Attempt> open(const ExchangeSpec&) const = 0;
-  // What outlives attempts. A new team ends all attempts of its group; close() ends one, and
-  // close_group() whatever is kept of a group.
-  virtual void new_team(std::uint32_t group, const GroupMembers&) { (void)group; }
-  virtual void close(const VectorId&) {}
-  virtual void close_group(std::uint32_t group) { (void)group; }
+  // What outlives attempts. All attempts of the group have ended; null: the group is over.
+  virtual void on_team(std::uint32_t group, const GroupMembers*) { (void)group; }
   virtual void state(Archive&) {}
 
   // Of a topology that plans anew while rounds go on; null: it does not. Its state is this one's.

@@ -17,7 +17,7 @@ class Bare final : public Attempt {
       Attempt::share, Attempt::tell_contributors;
   void contribute(std::uint64_t, double, AttemptContext&) override {}
   Status take_announcement(Rank, const Announcement&, AttemptContext&) override { return Ok{}; }
-  Status admit(Rank, const TransferKey&, std::size_t) const override { return Ok{}; }
+  Result<bool> admit(Rank, const TransferKey&, std::size_t) const override { return true; }
   Status take(Arrival&&, std::size_t, AttemptContext&) override { return Ok{}; }
   Payload encoded(const TransferKey&, std::size_t, AttemptContext&) override { return {}; }
   Progress progress() const override { return {true, true}; }

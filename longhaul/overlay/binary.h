@@ -29,7 +29,9 @@ class Binary final : public Topology {
  public:
   // `server`: as of hub.
   Binary(const BinaryConfig& config, std::optional<Rank> server, const Place& place);
-  std::uint32_t shards(std::uint32_t) const override { return 1; }
+  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
+    return {length, 1, chunk};
+  }
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }

@@ -19,7 +19,9 @@ struct DirectConfig {
 class Direct final : public Topology {
  public:
   explicit Direct(const DirectConfig& config) : options_{config.phases == "streamed"} {}
-  std::uint32_t shards(std::uint32_t workers) const override { return workers; }
+  Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const override {
+    return {length, workers, chunk};
+  }
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<Owners>(spec, options_);
   }

@@ -22,8 +22,8 @@ Exchange::Exchange(Common& common, const GroupMembers& team, const VectorId& fir
       group_(first.group),
       range_(first.range),
       exact_(exact),
-      grid_(length, common.topology->shards(std::uint32_t(team.workers.size())),
-            common.topology->longest(length, common.place.longest_piece())),
+      grid_(common.topology->cut(length, std::uint32_t(team.workers.size()),
+                                 common.place.longest_piece())),
       next_(first.round),
       lowest_(first.round) {}
 
@@ -43,7 +43,7 @@ void Exchange::begin(Round round, const Contribution& given) {
 void Exchange::contribute(GroupTurn& turn) {
   const VectorId key = id(next_);
   ReplanningTopology* const replanning = common_.topology->replanning();
-  held_ = replanning && replanning->hold(key).has_value();
+  held_ = replanning && replanning->standing(key).hold;
   if (held_) return;
   if (replanning) replanning->on_contributed(key);
   AttemptContext context = this->context(next_, turn.now());
@@ -132,7 +132,10 @@ Status Exchange::admit(Rank from, const TransferKey& key, Range range) const {
   const Round round = key.vector.round;
   const Phase phase = Phase(key.phase);
   const auto attempt = attempts_.find(round);
-  if (attempt != attempts_.end() && attempt->second->stale(from, key, *piece)) return Ok{};
+  const bool known = attempt != attempts_.end();
+  const Result<bool> wanted =
+      known ? attempt->second->admit(from, key, *piece) : Result<bool>(true);
+  if (wanted && !*wanted) return Ok{};
   if (phase != Phase::part && has_piece(round, *piece))
     return malformed("piece of a mean for the second time");
   if (phase == Phase::repair) {
@@ -140,9 +143,8 @@ Status Exchange::admit(Rank from, const TransferKey& key, Range range) const {
                       key.coding == Coding::exact;
     return good ? Status(Ok{}) : malformed("repair that was not asked for");
   }
-  if (phase > Phase::repair || attempt == attempts_.end())
-    return malformed("piece without a share before it");
-  LH_TRY(attempt->second->admit(from, key, *piece));
+  if (phase > Phase::repair || !known) return malformed("piece without a share before it");
+  if (!wanted) return wanted.error();
   // Else a liar could end the round while parts wait for room, which are read from its vector.
   if (phase == Phase::mean && weight_ > 0 && !sent_.at(*piece))
     return malformed("piece of a mean that lacks this node's part");
@@ -154,11 +156,13 @@ void Exchange::take(Arrival&& arrival, GroupTurn& turn) {
   const std::size_t piece = grid_.find(arrival.range).value();
   const Round round = key.vector.round;
   const auto under_way = attempts_.find(round);
-  if (under_way != attempts_.end() && under_way->second->stale(arrival.from, key, piece))
-    return turn.late(round);
+  if (under_way != attempts_.end()) {
+    const auto wanted = under_way->second->admit(arrival.from, key, piece);
+    if (wanted && !*wanted) return turn.late(round);
+  }
   if (ReplanningTopology* const replanning = common_.topology->replanning())
-    replanning->on_received(arrival.from, common_.coder.size(key.coding, arrival.range),
-                            turn.now());
+    replanning->on_moved(
+        {.peer = arrival.from, .bytes = common_.coder.size(key.coding, arrival.range)}, turn.now());
   if (Phase(key.phase) == Phase::repair) {
     put_piece(round, piece, arrival.values);
     return settle(turn);
@@ -183,7 +187,7 @@ Attempt& Exchange::attempt(Round round) {
 
 Round Exchange::since(Round round) const {
   ReplanningTopology* const replanning = common_.topology->replanning();
-  return replanning ? replanning->since(id(round)) : 0;
+  return replanning ? replanning->standing(id(round)).since : 0;
 }
 
 const Plan* Exchange::plan_of(Round round) {
@@ -221,7 +225,6 @@ void Exchange::drop(Round round) {
   for (const TransferKey& key : attempt->second->posted())
     common_.transfer->cancel(key, std::nullopt);
   attempts_.erase(attempt);
-  common_.topology->close(id(round));
 }
 
 // --- the mean
@@ -344,7 +347,7 @@ Status Exchange::repair(Rank to, GroupTurn& turn) {
 std::string Exchange::waiting_for() const {
   const std::string round = "round " + std::to_string(next_) + ": ";
   if (source_) return round + "repair from " + std::to_string(*source_);
-  if (held_) return round + common_.topology->replanning()->hold(id(next_)).value_or("");
+  if (held_) return round + common_.topology->replanning()->standing(id(next_)).hold.value_or("");
   const bool some = mean_.kept && mean_.round == next_;
   return attempts_.at(next_)->waiting_for(some ? mean_.have : std::vector<bool>{});
 }

@@ -29,24 +29,21 @@ std::optional<Forest> PlannedForest::forest(const Partition& grid, const GroupMe
   return over_sites(plan, groups, grid.pieces());
 }
 
-void PlannedForest::new_team(std::uint32_t group, const GroupMembers& team) {
-  if (replanner_ && group == 0) replanner_->new_team(team);
+void PlannedForest::on_team(std::uint32_t group, const GroupMembers* team) {
+  if (replanner_ && team && group == 0) replanner_->new_team(*team);
 }
 
 void PlannedForest::state(Archive& ar) {
   if (replanner_) replanner_->state(ar);
 }
 
-Round PlannedForest::since(const VectorId& key) const {
-  return planned_anew(key) ? replanner_->since(key.round) : 0;
+PlannedForest::Standing PlannedForest::standing(const VectorId& key) const {
+  if (!planned_anew(key)) return {};
+  return {replanner_->since(key.round), replanner_->hold(key.round)};
 }
 
 Forest PlannedForest::forest_since(Round since, const Partition& grid) const {
   return replanner_->forest_since(since, grid);
-}
-
-std::optional<std::string> PlannedForest::hold(const VectorId& key) const {
-  return planned_anew(key) ? replanner_->hold(key.round) : std::nullopt;
 }
 
 void PlannedForest::on_contributed(const VectorId& key) {
@@ -58,12 +55,9 @@ void PlannedForest::on_mean_ready(const VectorId& key, const Partition& grid,
   if (planned_anew(key)) replanner_->on_mean_ready(key.round, grid, output);
 }
 
-void PlannedForest::on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) {
-  replanner_->on_sent(to, bytes, waited, now);
-}
-
-void PlannedForest::on_received(Rank from, std::uint64_t bytes, Time now) {
-  replanner_->on_received(from, bytes, now);
+void PlannedForest::on_moved(const Moved& moved, Time now) {
+  if (moved.sent) return replanner_->on_sent(moved.peer, moved.bytes, moved.waited, now);
+  replanner_->on_received(moved.peer, moved.bytes, now);
 }
 
 Status PlannedForest::take(Rank from, const TopologyMessage& notice, TopologyOutput& output) {

@@ -62,16 +62,15 @@ class PlannedForest final : public Topology, private ReplanningTopology {
   PlannedForest(const ForestConfig& config, std::shared_ptr<const flow::Wan> network,
                 const Place& place);
 
-  std::uint32_t shards(std::uint32_t) const override { return 1; }
-  std::uint64_t longest(std::uint64_t length, std::uint64_t chunk) const override {
-    return piece_length(length, config_.pieces, chunk);
+  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
+    return {length, 1, piece_length(length, config_.pieces, chunk)};
   }
   std::optional<Forest> forest(const Partition&, const GroupMembers&) const override;
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<TreeAttempt>(spec, config_.phases == "streamed", true);
   }
 
-  void new_team(std::uint32_t group, const GroupMembers&) override;
+  void on_team(std::uint32_t group, const GroupMembers*) override;
   void state(Archive&) override;
   ReplanningTopology* replanning() override { return replanner_ ? this : nullptr; }
 
@@ -79,13 +78,11 @@ class PlannedForest final : public Topology, private ReplanningTopology {
 
  private:
   // ReplanningTopology, if rates are learned
-  Round since(const VectorId&) const override;
+  Standing standing(const VectorId&) const override;
   Forest forest_since(Round, const Partition&) const override;
-  std::optional<std::string> hold(const VectorId&) const override;
   void on_contributed(const VectorId&) override;
   void on_mean_ready(const VectorId&, const Partition&, TopologyOutput&) override;
-  void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) override;
-  void on_received(Rank from, std::uint64_t bytes, Time now) override;
+  void on_moved(const Moved&, Time now) override;
   Status take(Rank from, const TopologyMessage&, TopologyOutput&) override;
 
   const ForestConfig config_;

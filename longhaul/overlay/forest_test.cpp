@@ -36,7 +36,7 @@ bool equal(const Forest& a, const Forest& b) {
 
 TEST(PlannedForest, PiecesAreAsManyAsWished) {
   const PlannedForest forest({}, nullptr, place_of(3, 1));
-  EXPECT_EQ(forest.longest(25'000'000, 65536), 15625u);
+  EXPECT_EQ(forest.cut(25'000'000, 8, 65536).range(0).length, 15625u);
 }
 
 // The same at all nodes, whoever is lost, and trees all of them.

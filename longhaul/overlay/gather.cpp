@@ -62,14 +62,14 @@ void GatherAttempt::go_on(AttemptContext& context) {
   for (std::size_t piece = 0; piece < pieces_.size(); ++piece) advance(piece, context);
 }
 
-Status GatherAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
+Result<bool> GatherAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
   if (key != this->key(Phase::part, Coding::up, from))
     return refuse(from, "a piece that is no part of its own, or in another coding");
   const auto member = spec_.team->index_of(from);
   if (!member || !(weights_[*member] > 0)) return refuse(from, "a part without a share before it");
   if (pieces_[piece].done || pieces_[piece].reduction.has(*member))
     return refuse(from, "a part for the second time");
-  return Ok{};
+  return true;
 }
 
 Status GatherAttempt::take(Arrival&& arrival, std::size_t piece, AttemptContext& context) {

@@ -19,7 +19,7 @@ class GatherAttempt final : public Attempt {
 
   void contribute(std::uint64_t length, double weight, AttemptContext&) override;
   Status take_announcement(Rank from, const Announcement&, AttemptContext&) override;
-  Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
+  Result<bool> admit(Rank from, const TransferKey&, std::size_t piece) const override;
   Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
   Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
   Progress progress() const override { return {to_reduce_ == 0, outbox_.empty()}; }
@@ -58,7 +58,9 @@ class GatherAttempt final : public Attempt {
 class Gather final : public Topology {
  public:
   explicit Gather(const GatherConfig&) {}
-  std::uint32_t shards(std::uint32_t) const override { return 1; }
+  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
+    return {length, 1, chunk};
+  }
   std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const override;
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<GatherAttempt>(spec);

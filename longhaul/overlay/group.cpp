@@ -24,7 +24,7 @@ void Group::form_team() {
                         common_.view.live.end(), std::back_inserter(team_.members));
   team_.server =
       team_.members.empty() ? std::nullopt : common_.topology->server(team_.members, common_.view);
-  common_.topology->new_team(number_, team_);
+  common_.topology->on_team(number_, &team_);
 }
 
 // --- the owner

@@ -25,7 +25,9 @@ class HalvingDoubling final : public Topology {
  public:
   explicit HalvingDoubling(const HalvingDoublingConfig& config)
       : streamed_(config.phases == "streamed") {}
-  std::uint32_t shards(std::uint32_t workers) const override { return core_of(workers); }
+  Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const override {
+    return {length, core_of(workers), chunk};
+  }
   std::optional<Forest> forest(const Partition&, const GroupMembers&) const override;
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<TreeAttempt>(spec, streamed_);

@@ -12,7 +12,7 @@ using Places = std::vector<std::uint32_t>;
 Forest forest_of(std::uint32_t workers, std::vector<Rank> members, std::uint64_t length) {
   GroupMembers team{.workers = Places(workers), .members = std::move(members), .server = {}};
   const HalvingDoubling overlay({});
-  const Partition grid(length, overlay.shards(workers), 10);
+  const Partition grid = overlay.cut(length, workers, 10);
   const Forest forest = overlay.forest(grid, team).value();
   const auto nodes = std::uint32_t(team.members.size());
   EXPECT_TRUE(check_forest(forest, nodes, nodes, grid.pieces()));

@@ -45,9 +45,8 @@ class Hierarchical final : public Topology {
   Hierarchical(const HierarchicalConfig& config, std::optional<Rank> server,
                std::shared_ptr<const flow::Wan> network, const Place& place);
 
-  std::uint32_t shards(std::uint32_t) const override { return 1; }
-  std::uint64_t longest(std::uint64_t length, std::uint64_t chunk) const override {
-    return piece_length(length, config_.pieces, chunk);
+  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
+    return {length, 1, piece_length(length, config_.pieces, chunk)};
   }
   std::optional<Rank> server(const std::vector<Rank>&, const View& view) const override {
     return server_ && view.has(*server_) ? server_ : std::nullopt;

@@ -34,7 +34,9 @@ class Hub final : public Topology {
   Hub(const HubConfig& config, std::optional<Rank> server)
       : options_{config.phases == "streamed", config.down_codec == "fp32", config.window},
         server_(server) {}
-  std::uint32_t shards(std::uint32_t) const override { return 1; }
+  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
+    return {length, 1, chunk};
+  }
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }

@@ -89,13 +89,13 @@ void Owners::go_on(AttemptContext& context) {
     if (slots_[slot].open || alone) advance(slot, context);
 }
 
-Status Owners::admit(Rank from, const TransferKey& key, std::size_t piece) const {
+Result<bool> Owners::admit(Rank from, const TransferKey& key, std::size_t piece) const {
   const Phase phase = Phase(key.phase);
   if (phase == Phase::mean) {
     if (key != mean_key(from) || spec_.plan->owner(piece) != from)
       return refuse(from, "a mean of a piece that is not its own, or in another coding");
     if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
-    return Ok{};
+    return true;
   }
   if (key != this->key(Phase::part, Coding::up, from) || !owns(piece))
     return refuse(from, "a part that is not its own or not for here, or in another coding");
@@ -103,7 +103,7 @@ Status Owners::admit(Rank from, const TransferKey& key, std::size_t piece) const
   if (!member || !(weights_[*member] > 0)) return refuse(from, "a part without a share before it");
   const Slot& slot = slots_[slot_of(piece)];
   if (slot.done || slot.reduction.has(*member)) return refuse(from, "a part for the second time");
-  return Ok{};
+  return true;
 }
 
 Status Owners::take(Arrival&& arrival, std::size_t piece, AttemptContext& context) {

@@ -28,7 +28,8 @@ struct Node {
         attempt.take_announcement(from, {0, {{0, 0, 0}, from}, kOwned, false, weight}, context));
   }
   bool admits(Rank from, const TransferKey& key, std::size_t piece) {
-    return bool(attempt.admit(from, key, piece));
+    const auto admitted = attempt.admit(from, key, piece);
+    return admitted && *admitted;
   }
   bool take(Rank from, const TransferKey& key, std::size_t piece, double weight, Floats values) {
     return bool(attempt.take({from, key, table.grid.range(piece), std::move(values), weight}, piece,

@@ -30,7 +30,9 @@ class Rack final : public Topology {
   // `server`: as of hub.
   Rack(const RackConfig& config, std::optional<Rank> server)
       : streamed_(config.phases == "streamed"), groups_(config.groups), server_(server) {}
-  std::uint32_t shards(std::uint32_t) const override { return 1; }
+  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
+    return {length, 1, chunk};
+  }
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }

@@ -21,30 +21,31 @@ using longhaul::testing::MachineNet;
 class Stars final : public Topology, public ReplanningTopology {
  public:
   ReplanningTopology* replanning() override { return this; }
-  std::uint32_t shards(std::uint32_t) const override { return 1; }
+  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
+    return {length, 1, chunk};
+  }
   std::optional<Forest> forest(const Partition& grid, const GroupMembers&) const override {
     return forest_since(0, grid);
   }
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<TreeAttempt>(spec, true, true);
   }
-  Round since(const VectorId& key) const override { return since_of ? since_of(key) : 0; }
+  Standing standing(const VectorId& key) const override {
+    return {since_of ? since_of(key) : 0,
+            held ? std::optional<std::string>("the word of the test") : std::nullopt};
+  }
   Forest forest_since(Round since, const Partition& grid) const override {
     ++planned[since];
     const auto centre = std::uint32_t(since % 3);
     const std::vector<std::uint32_t> all(3, centre);
     return {{{centre, all, all}}, std::vector<std::uint32_t>(grid.pieces(), 0)};
   }
-  std::optional<std::string> hold(const VectorId&) const override {
-    return held ? std::optional<std::string>("the word of the test") : std::nullopt;
-  }
   void on_contributed(const VectorId& key) override { gave.push_back(key.round); }
   void on_mean_ready(const VectorId& key, const Partition&, TopologyOutput& output) override {
     over.push_back(key.round);
     output.record("stars", key.round, 1);
   }
-  void on_sent(Rank, std::uint64_t, Time, Time) override {}
-  void on_received(Rank, std::uint64_t, Time) override {}
+  void on_moved(const Moved&, Time) override {}
   Status take(Rank from, const TopologyMessage& notice, TopologyOutput& output) override {
     heard.push_back(from);
     if (notice.kind != 1) return malformed("strange");
@@ -180,7 +181,7 @@ TEST_F(ReplanningTest, AHeldPartIsNamedAndGivenWhenItMayBe) {
 
 // Of the newest round's contribution, to the slowest of its receivers; nothing else counts.
 TEST_F(ReplanningTest, GivingTakesAsLongAsToTheSlowestReceiver) {
-  EXPECT_EQ(at(1).giving(), Time{0});
+  EXPECT_EQ(at(1).gave(), Time{0});
   const auto goes = [&](Round round, Rank to, Time took, Phase phase = Phase::part,
                         std::uint32_t range = 0) {
     const TransferKey key{0, {{round, 0, range}, 1}, std::uint8_t(phase), Coding::up};
@@ -190,10 +191,10 @@ TEST_F(ReplanningTest, GivingTakesAsLongAsToTheSlowestReceiver) {
   goes(4, 2, 9s, Phase::mean), goes(4, 2, 9s, Phase::repair), goes(4, 2, 9s, Phase::part, 1);
   goes(3, 2, 9s);
   net.act(1, [](Turn&) {});
-  EXPECT_EQ(at(1).giving(), 5s);
+  EXPECT_EQ(at(1).gave(), 5s);
   goes(5, 2, 1s);
   net.act(1, [](Turn&) {});
-  EXPECT_EQ(at(1).giving(), 1s);
+  EXPECT_EQ(at(1).gave(), 1s);
 }
 
 // A plan is made once, and kept while a round goes by it: of two at a time the other is forgotten.

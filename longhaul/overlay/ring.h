@@ -28,7 +28,9 @@ class Ring final : public Topology {
   // `rate`: what is believed, the same at all nodes; empty: nothing is, and the order is that of
   // the ranks. The order is of all workers of the job: whoever is lost is left out.
   Ring(const RingConfig& config, const RateBelief& rate, const Place& place);
-  std::uint32_t shards(std::uint32_t workers) const override { return workers; }
+  Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const override {
+    return {length, workers, chunk};
+  }
   std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const override;
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<RingAttempt>(spec, streamed_, circle(*spec.team));

@@ -85,14 +85,14 @@ void RingAttempt::note_share(Rank from, double weight, AttemptContext& context) 
   if (--unknown_ == 0) tell_contributors(weights_, context);
 }
 
-Status RingAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
+Result<bool> RingAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
   const Rank owner = spec_.plan->owner(piece);
   if (size() == 1 || from != previous()) return refuse(from, "a piece from who stands not before");
   if (Phase(key.phase) == Phase::mean) {
     if (key != this->key(Phase::mean, Coding::down, owner) || owner == spec_.team->self)
       return refuse(from, "a mean that does not pass here, or in another coding");
     if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
-    return Ok{};
+    return true;
   }
   const std::uint32_t before = (self_ + size() - 1) % size();
   // Who starts with nothing to give starts with zeros, which no codec's memory may see.
@@ -101,7 +101,7 @@ Status RingAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) 
     return refuse(from, "a part that does not pass here, or in another coding");
   if (previous_shares_ == 0) return refuse(from, "a part without a share before it");
   if (parts_[piece]) return refuse(from, "a part for the second time");
-  return Ok{};
+  return true;
 }
 
 Status RingAttempt::take(Arrival&& arrival, std::size_t piece, AttemptContext& context) {

@@ -18,7 +18,7 @@ class RingAttempt final : public Attempt {
 
   void contribute(std::uint64_t length, double weight, AttemptContext&) override;
   Status take_announcement(Rank from, const Announcement&, AttemptContext&) override;
-  Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
+  Result<bool> admit(Rank from, const TransferKey&, std::size_t piece) const override;
   Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
   Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
   // All who own something are members: nothing is reduced for others alone.

@@ -119,7 +119,7 @@ void TreeAttempt::begin_alone(std::uint32_t tree, AttemptContext& context) {
   send(key, branch.reduce_to, spec_.plan->ranges(pieces), weight(), branch.way, context);
 }
 
-Status TreeAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
+Result<bool> TreeAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) const {
   const TreeNode& branch = branch_of(piece);
   const auto place = spec_.team->place_of(from);
   if (Phase(key.phase) == Phase::mean) {
@@ -128,7 +128,7 @@ Status TreeAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) 
         place != branch.spread_from)
       return refuse(from, "a mean that does not come this way, or in another coding");
     if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
-    return Ok{};
+    return true;
   }
   const auto child = upstream_child_of(branch, place);
   if (!child) return refuse(from, "a part from who does not stand below");
@@ -142,7 +142,7 @@ Status TreeAttempt::admit(Rank from, const TransferKey& key, std::size_t piece) 
   const Known& known = known_[tree_set().tree_of(piece)];
   if (known.unknown == 0 && known.upstream_children[*child] == 0)
     return refuse(from, "a part of those who bring nothing");
-  return Ok{};
+  return true;
 }
 
 Status TreeAttempt::take(Arrival&& arrival, std::size_t piece, AttemptContext& context) {

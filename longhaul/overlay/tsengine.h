@@ -70,7 +70,9 @@ class TsEngine final : public Topology {
         config_{config.greed, config.expire, config.ema, from_seconds(config.deadline),
                 from_seconds(config.unknown_deadline)},
         seed_(seed) {}
-  std::uint32_t shards(std::uint32_t) const override { return 1; }
+  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
+    return {length, 1, chunk};
+  }
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }
@@ -81,13 +83,12 @@ class TsEngine final : public Topology {
     return std::make_unique<tsengine::Agent>(spec, buckets_, streamed_,
                                              *coordinators_.at(spec.key.group));
   }
-  void new_team(std::uint32_t group, const GroupMembers& team) override {
+  void on_team(std::uint32_t group, const GroupMembers* team) override {
+    if (!team) return void(coordinators_.erase(group));
     auto& coordinator = coordinators_[group];
     if (!coordinator) coordinator = std::make_unique<tsengine::Coordinator>(config_, seed_);
-    coordinator->new_team(team);
+    coordinator->new_team(*team);
   }
-  void close(const VectorId& key) override { coordinators_.at(key.group)->close(key); }
-  void close_group(std::uint32_t group) override { coordinators_.erase(group); }
   void state(Archive& ar) override {  // of the groups that there are
     for (auto& [group, coordinator] : coordinators_) ar(*coordinator);
   }

@@ -224,15 +224,15 @@ void Agent::stop(Bucket& bucket, AttemptContext& context) {
     context.cancelled.emplace_back(
         bucket.out->mean ? mean_key() : part_key(spec_.team->self, counted), bucket.out->to);
   bucket.out.reset();
+  set_due();
 }
 
 // --- deadlines
 
-std::optional<Time> Agent::due() const {
-  std::optional<Time> first;
+void Agent::set_due() {
+  due_.reset();
   for (const Bucket& bucket : buckets_)
-    if (bucket.out && (!first || bucket.out->due < *first)) first = bucket.out->due;
-  return first;
+    if (bucket.out && (!due_ || bucket.out->due < *due_)) due_ = bucket.out->due;
 }
 
 void Agent::on_time(AttemptContext& context) {

@@ -234,7 +234,7 @@ TEST_F(TsEngineServerNotes, TheServerIsFencedLikeAnyOther) {
     ASSERT_TRUE(node.hear(3, Ready{0, 1, false, 0}));
     EXPECT_TRUE(!in_time || node.give(3, node.own(3), 1, 1, 1));
     ASSERT_NO_FATAL_FAILURE(node.hear_itself());
-    EXPECT_EQ(node.attempt.stale(3, node.own(3), 1), !in_time);
+    EXPECT_EQ(node.late(3, node.own(3), 1), !in_time);
     EXPECT_EQ(node.told(), in_time
                                ? (Lines{"3: got bucket 0, xfer 1, mean 0, elapsed 0",
                                         "3: merge bucket 1, to 2, xfer 2, allowed 60000000000"})
@@ -335,7 +335,7 @@ TEST_F(TsEngineNotes, WhatIsGivenAwayTakesNothingThatIsStillOnItsWay) {
   ASSERT_TRUE(node.hear(2, Got{0, 2, false, 1}));
   node.told();
   EXPECT_FALSE(node.admits(7, node.own(7), 1));
-  EXPECT_TRUE(node.attempt.stale(7, node.own(7), 1)) << "its sender may not know";
+  EXPECT_TRUE(node.late(7, node.own(7), 1)) << "its sender may not know";
   EXPECT_TRUE(node.hear(2, Fence{0, 7, 3}));
   EXPECT_EQ(node.told(), (Lines{"2: fenced bucket 0, xfer 3, taken 0"}));
 }

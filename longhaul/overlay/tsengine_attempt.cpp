@@ -61,21 +61,22 @@ void Agent::contribute(std::uint64_t length, double weight, AttemptContext& cont
 
 // --- pieces
 
-Status Agent::admit(Rank from, const TransferKey& key, std::size_t piece) const {
+Result<bool> Agent::admit(Rank from, const TransferKey& key, std::size_t piece) const {
+  if (late(from, key, piece)) return false;
   const Bucket& bucket = bucket_of(piece);
   if (Phase(key.phase) == Phase::mean) {
     if (key != mean_key() || !bucket.sources.contains(from))
       return refuse(from, "a mean that it did not announce, or in another coding");
-    return Ok{};
+    return true;
   }
   if (!bucket.in || bucket.in->from != from || key != part_key(from, bucket.in->sum.counted.size()))
     return refuse(from, "a part that it did not announce, or in another coding");
   if (bucket.in->have[piece - bucket.first]) return refuse(from, "a part for the second time");
-  return Ok{};
+  return true;
 }
 
 // Only after a deadline: what was given up may still be on its way.
-bool Agent::stale(Rank from, const TransferKey& key, std::size_t piece) const {
+bool Agent::late(Rank from, const TransferKey& key, std::size_t piece) const {
   const Bucket& bucket = bucket_of(piece);
   if (Phase(key.phase) == Phase::mean)
     return bucket.again && bucket.sources.contains(from) &&
@@ -118,6 +119,7 @@ void Agent::send(Bucket& bucket, const Out& out, Sending sending, AttemptContext
     ranges.push_back(spec_.grid().range(bucket.first + i));
   bucket.out = out;
   bucket.out->left = bucket.count;
+  set_due();
   bucket.obeyed = out.xfer;
   bucket.target = out.to;
   say(out.to, write(sending), context, bulk(hop, kHops));
@@ -266,6 +268,7 @@ void Agent::state(Archive& ar) {
   ar(weights_, unknown_, to_reduce_, count);
   if (count != buckets_.size()) return ar.fail("holds an attempt of another number of buckets");
   for (Bucket& bucket : buckets_) ar(bucket);
+  set_due();
 }
 
 }  // namespace longhaul::overlay::tsengine

@@ -14,16 +14,16 @@ namespace longhaul::overlay::tsengine {
 
 class Agent final : public Attempt {
  public:
-  // streamed: a bucket's mean goes out when it is formed; else when those of all buckets are.
+  // streamed: a bucket's mean goes out when it is formed; else when those of all buckets are. The
+  // coordinator outlives it, and forgets the exchange when it ends.
   Agent(const ExchangeSpec&, std::uint32_t buckets, bool streamed, Coordinator&);
+  ~Agent() override { coordinator_.close(spec_.key); }
 
   void contribute(std::uint64_t length, double weight, AttemptContext&) override;
   Status take_announcement(Rank from, const Announcement&, AttemptContext&) override;
-  Status admit(Rank from, const TransferKey&, std::size_t piece) const override;
-  bool stale(Rank from, const TransferKey&, std::size_t piece) const override;
+  Result<bool> admit(Rank from, const TransferKey&, std::size_t piece) const override;
   Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
   Status take_message(Rank from, const AttemptMessage&, AttemptContext&) override;
-  std::optional<Time> due() const override;
   void on_time(AttemptContext&) override;
   Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
   Progress progress() const override;
@@ -92,6 +92,8 @@ class Agent final : public Attempt {
   std::uint32_t number(const Bucket& bucket) const { return std::uint32_t(&bucket - &buckets_[0]); }
   TransferKey mean_key() const { return key(Phase::mean, Coding::down, server()); }
   TransferKey part_key(Rank from, std::size_t counted) const;
+  bool late(Rank from, const TransferKey&, std::size_t piece) const;
+  void set_due();
   void send(Bucket&, const Out&, Sending, AttemptContext&);
   Sum own_sum(const Bucket&, AttemptContext&) const;
 

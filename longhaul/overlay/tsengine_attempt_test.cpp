@@ -118,7 +118,7 @@ TEST(TsEngineAgent, PiecesOfAPartThatWasFencedAreLateAndNoOthers) {
   Node node(3), honest(3);
   node.contribute(1), honest.contribute(1);
   const auto late = [](Node& at, Rank from, std::size_t piece) {
-    return at.attempt.stale(from, at.own(from), piece);
+    return at.late(from, at.own(from), piece);
   };
   ASSERT_TRUE(node.announce(5, 0, 1, 2, {5}) && honest.announce(5, 0, 1, 2, {5}));
   EXPECT_FALSE(late(node, 5, 0)) << "awaited";
@@ -127,7 +127,7 @@ TEST(TsEngineAgent, PiecesOfAPartThatWasFencedAreLateAndNoOthers) {
   EXPECT_TRUE(late(node, 5, 0) && late(node, 5, 1));
   EXPECT_FALSE(late(node, 5, 2)) << "of another bucket";
   EXPECT_FALSE(late(node, 7, 0)) << "of who was not fenced";
-  EXPECT_FALSE(node.attempt.stale(5, node.key(Phase::repair, Coding::up, 5), 0));
+  EXPECT_FALSE(node.late(5, node.key(Phase::repair, Coding::up, 5), 0));
   EXPECT_FALSE(node.admits(5, node.own(5), 1)) << "what came of it is forgotten";
   ASSERT_TRUE(node.announce(7, 0, 2, 2, {7}));
   EXPECT_TRUE(late(node, 5, 1)) << "also while another's comes";
@@ -174,11 +174,11 @@ TEST(TsEngineAgent, PiecesOfAMeanAreLateWhereTwoSendIt) {
   node.contribute(1);
   ASSERT_TRUE(node.announce_mean(5, 0, 4));
   ASSERT_TRUE(node.give(5, node.mean(2), 0, 0, 1));
-  EXPECT_FALSE(node.attempt.stale(5, node.mean(2), 0)) << "the only source";
+  EXPECT_FALSE(node.late(5, node.mean(2), 0)) << "the only source";
   ASSERT_TRUE(node.announce_mean(7, 0, 5));
-  EXPECT_TRUE(node.attempt.stale(7, node.mean(2), 0));
-  EXPECT_FALSE(node.attempt.stale(7, node.mean(2), 1)) << "is not here";
-  EXPECT_FALSE(node.attempt.stale(2, node.mean(2), 0)) << "announced nothing";
+  EXPECT_TRUE(node.late(7, node.mean(2), 0));
+  EXPECT_FALSE(node.late(7, node.mean(2), 1)) << "is not here";
+  EXPECT_FALSE(node.late(2, node.mean(2), 0)) << "announced nothing";
 }
 
 // --- the server ---------------------------------------------------------------------------------
@@ -449,8 +449,8 @@ void play_half(Node& node) {
 Lines play_on(Node& node) {
   node.context.now = Time(50);
   EXPECT_FALSE(node.admits(5, node.own(5), 2)) << "came before";
-  EXPECT_TRUE(node.attempt.stale(7, node.own(7), 3)) << "the fence";
-  EXPECT_TRUE(node.attempt.stale(5, node.mean(2), 0));
+  EXPECT_TRUE(node.late(7, node.own(7), 3)) << "the fence";
+  EXPECT_TRUE(node.late(5, node.mean(2), 0));
   EXPECT_FALSE(node.hear(2, Merge{0, 5, 6, kMinute})) << "given away";
   for (const std::size_t piece : {3u, 4u}) EXPECT_TRUE(node.give(5, node.own(5), piece, 2, 9));
   EXPECT_TRUE(node.hear(2, Merge{1, 2, 7, kMinute}));

@@ -109,7 +109,7 @@ void ESync::ask(std::uint32_t ahead, Turn& turn) {
                 .steps = taken_.steps + ahead,
                 .ahead = ahead,
                 .step_s = *step_s_,
-                .push_s = seconds(overlay().giving())},
+                .push_s = seconds(gave())},
                below);
 }
 

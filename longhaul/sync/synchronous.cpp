@@ -119,7 +119,6 @@ void Synchronous::contribute(const LocalResult& result, Turn& turn) {
   // Phantoms have no losses, and weights have nothing to weigh: they count the samples.
   if (turn.place().phantom) mine.weight = double(result.samples);
   if (!turn.place().phantom) turn.record("train_loss", done_, result.loss);
-  parts_.overlay->training_loss(result.loss);
   exchange(mine, true, turn);
 }
 
@@ -139,7 +138,9 @@ void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn
   Turn below = within(*parts_.overlay, turn);
   Status status = parts_.overlay->begin(
       {done_, 0, kParameters}, {},
-      {mine.values, exchanged(turn), mine.weight, contributes, /*exact=*/false}, below);
+      {mine.values, exchanged(turn), mine.weight, contributes, /*exact=*/false,
+       contributes ? std::optional(mine.loss) : std::nullopt},
+      below);
   if (status && extras(turn) > 0) {
     std::vector<float> exact;
     if (!turn.place().phantom) {
@@ -168,6 +169,7 @@ bool Synchronous::collect(Turn& turn) {
   note_who_needs_state();
   waited(Wait::exchange, turn.now() - asked_, turn);
   note_left_out(turn);
+  if (mean_->gave > Time{0}) gave_ = mean_->gave;
   mean_came(turn);
   if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
   // Every contributor was lost: an empty round, which leaves the model as it was.
@@ -269,7 +271,7 @@ void Synchronous::state(Archive& ar) {
   ar.expect(name_);
   ar(phase_, done_, samples_, asked_, mean_, extras_);
   ar(returned_, needs_state_, state_sender_, stands_in_both_ranges_);
-  ar(scalars_, over_, weight_);
+  ar(scalars_, over_, weight_, gave_);
   parts_.outer->state(ar);
 }
 

@@ -117,7 +117,8 @@ class Synchronous : public Strategy {
   void end_round(Turn& turn) { end_round(turn.params(), turn); }
   void end_round(std::span<const float> model, Turn&);
   bool working() const { return phase_ == Phase::working; }  // nothing contributed to the round yet
-  Overlay& overlay() { return *parts_.overlay; }
+  // How long the newest contribution that has left this node took to (Outcome::gave).
+  Time gave() const { return gave_; }
   Machine* service() { return service_.get(); }
 
  private:
@@ -171,7 +172,8 @@ class Synchronous : public Strategy {
   Time asked_{0};                         // since when this round's mean is awaited
   Time over_{0};                          // when the last round ended
   std::optional<Outcome> mean_, extras_;  // of this round, the one that came first
-  std::vector<float> scalars_;            // the mean of the last that came
+  Time gave_{0};
+  std::vector<float> scalars_;  // the mean of the last that came
   // Live workers that have returned, with the epoch, until they are known to have the model.
   std::map<Rank, Epoch> returned_;
   std::set<Rank> needs_state_;  // of them: wait for the state that the next round begins with

@@ -36,7 +36,12 @@ struct PaperNode {
     return bool(attempt.take_announcement(from, share, context));
   }
   bool admits(Rank from, const TransferKey& key, std::size_t piece = 0) const {
-    return bool(attempt.admit(from, key, piece));
+    const auto admitted = attempt.admit(from, key, piece);
+    return admitted && *admitted;
+  }
+  bool late(Rank from, const TransferKey& key, std::size_t piece) const {
+    const auto admitted = attempt.admit(from, key, piece);
+    return admitted && !*admitted;
   }
   // An admitted piece, all of whose values are `value`, just as given.
   bool give(Rank from, const TransferKey& key, std::size_t piece, double weight, float value) {

@@ -19,10 +19,12 @@ class HandMadeOverlay final : public Overlay {
     std::uint64_t length;
     double weight;
     bool contributes, exact;
+    std::optional<double> loss;
   };
   Status begin(const VectorId& key, const std::vector<Rank>&, const Contribution& c,
                Turn&) override {
-    const Begun one{{c.values.begin(), c.values.end()}, c.length, c.weight, c.contributes, c.exact};
+    const Begun one{
+        {c.values.begin(), c.values.end()}, c.length, c.weight, c.contributes, c.exact, c.loss};
     EXPECT_TRUE(begun.emplace(key, one).second);
     return Ok{};
   }
@@ -38,12 +40,10 @@ class HandMadeOverlay final : public Overlay {
     return next[range];
   }
   std::string waiting_for() const override { return "the test"; }
-  void training_loss(double loss) override { losses.push_back(loss); }
 
   std::map<VectorId, Begun> begun;
   std::map<VectorId, Outcome> outcomes;
   mutable std::map<std::uint32_t, std::optional<Round>> next;  // for nodes that come back
-  std::vector<double> losses;
 };
 
 // Brings its parameters, and keeps what it is told.
