@@ -95,6 +95,11 @@ std::string wan_text(const Wan& wan) {
           "\n" + table(wan, "ms one way", pairs([](const Wan::Pair& p) { return ms(p.delay_s); }));
     }
   }
+  for (const auto& [pair, link] : wan.pairs)
+    if (link.relay)
+      text += fmt::format("\n{} to {}: through {}, as neither can be dialled\n",
+                          wan.sites[pair.first].name, wan.sites[pair.second].name,
+                          wan.sites[*link.relay].name);
   for (const Wan::Shared& shared : wan.shared)
     text += fmt::format("\n{}: {} Mbit/s for {} pairs together\n", shared.name,
                         number(flow::in_mbps(shared.rate)), shared.pairs.size());

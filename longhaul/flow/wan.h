@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ struct Wan {
     double jitter_s = 0;  // standard deviation of the delay
     double loss = 0;      // share of packets lost
     Rate flow = {};       // of each connection, besides the pair's rate
+    std::optional<std::uint32_t> relay = {};  // the site through which it goes (relays.h)
     friend bool operator==(const Pair&, const Pair&) = default;
   };
   struct Shared {  // a backbone that several pairs cross

@@ -71,6 +71,13 @@ void Connection::written() {
   wake();
 }
 
+std::unique_ptr<Stream> Connection::release() {
+  LH_CHECK(paused_ && !out_ && !ended_);
+  ended_ = true;
+  owner_ = nullptr;
+  return std::move(stream_);
+}
+
 void Connection::end(Error why) {
   if (std::exchange(ended_, true)) return;
   const auto self = shared_from_this();

@@ -36,6 +36,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool paused() const { return paused_; }
   void resume();
   void end(Error why);
+  // Its stream, for other uses, between a frame and the next, at most while paused, and with
+  // nothing to write. It has ended without a call to the owner.
+  std::unique_ptr<Stream> release();
+  bool writing() const { return out_.has_value(); }
   void set_owner(Owner& owner) { owner_ = &owner; }
   void set_limits(FrameLimits limits) { limits_ = limits; }  // from the next frame on
   void detach() { owner_ = nullptr; }                        // no further calls to the owner

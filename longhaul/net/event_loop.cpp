@@ -179,8 +179,9 @@ void EventLoop::break_connections() {
 
 void EventLoop::send(Rank, Send send) {
   if (place_.member(send.to).site != place_.me().site) {
-    ++counters_.wan_messages;
-    counters_.wan_bytes += frame_size(send.message);
+    const unsigned links = peers_.relayed(send.to) ? 2 : 1;
+    counters_.wan_messages += links;
+    counters_.wan_bytes += links * frame_size(send.message);
   }
   peers_.send(send);
 }

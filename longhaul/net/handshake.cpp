@@ -31,11 +31,15 @@ void Handshake::start(std::unique_ptr<Stream> stream) {
   // Nothing but a hello comes here: no stranger makes us keep more.
   connection_ =
       Connection::make(std::move(stream), *this, {.head_bytes = kMaxHelloBytes, .body_bytes = 0});
-  timeout_ = host_.loop().at(host_.loop().now() + kTimeout, [this] {
+  const Time patience = dialled_ ? dialled_->patience : kTimeout;
+  timeout_ = host_.loop().at(host_.loop().now() + patience, [this, patience] {
     if (const auto connection = connection_)
-      connection->end({Error::Kind::timed_out, "no hello came within 5 s"});
+      connection->end(
+          {Error::Kind::timed_out, fmt::format("no hello came within {:g} s", seconds(patience))});
   });
-  if (dialled_)
+  if (dialled_ && dialled_->relay)
+    out_ = hello_frame(host_.identity(), dialled_->stream, {}, {}, dialled_->peer);
+  else if (dialled_)
     out_ =
         hello_frame(host_.identity(), dialled_->stream, host_.link(dialled_->peer).checkpointed(),
                     host_.link(dialled_->peer).have());
@@ -64,9 +68,35 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
   if (proved != nullptr && !proved->peer_is(hello->site))
     return refuse({.reason = fmt::format("it says that it is site {}, and its certificate is not",
                                          hello->site)});
-  if (dialled_ && (hello->rank != dialled_->peer || hello->stream != dialled_->stream))
+  if (dialled_ && (hello->rank != dialled_->addressee() || hello->stream != dialled_->stream))
     return refuse({.reason = "another node of the job is at this address; see [[site]] address"});
+  if (dialled_ && dialled_->relay) return take_relay_answer(*hello);
+  if (!hello->relay_to.empty()) return relay(*hello);
   if (auto refusal = accept_hello(*hello)) refuse(*std::move(refusal));
+}
+
+// This node is the relay.
+void Handshake::relay(const Hello& hello) {
+  if (auto refusal = host_.refuses_relay(hello)) return refuse(*std::move(refusal));
+  timeout_ = {};
+  connection_->pause();
+  host_.on_relay_wanted(*this, hello, std::exchange(connection_, nullptr));
+}
+
+// It was dialled.
+void Handshake::take_relay_answer(const Hello& hello) {
+  const Rank self = host_.identity().self;
+  if (hello.relay_to != std::vector{self} && hello.relay_to != std::vector{dialled_->peer})
+    return refuse({.reason = "it answers, and relays nothing"});
+  connection_->pause();
+  inner_ = hello.relay_to.front();
+  if (!connection_->writing()) pass_on();
+}
+
+void Handshake::pass_on() {
+  timeout_ = {};
+  const auto connection = std::exchange(connection_, nullptr);
+  host_.on_relayed(*this, connection->release(), *inner_ == host_.identity().self);
 }
 
 std::optional<Refusal> Handshake::accept_hello(const Hello& hello) {
@@ -102,7 +132,9 @@ void Handshake::refuse(Refusal why) {
 }
 
 void Handshake::on_written(Connection& connection, const Frame& frame) {
+  const auto self = shared_from_this();
   if (frame.header.type == FrameHeader::Type::refusal) connection.end(malformed(refused_->reason));
+  if (inner_ && connection_) pass_on();
 }
 
 void Handshake::on_end(Connection& connection, const Error& why) {

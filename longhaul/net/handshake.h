@@ -18,6 +18,10 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   struct Dialled {  // the peer expected at the dialled address
     Rank peer = 0;
     std::uint32_t stream = 0;
+    // Or the relay at that address, which is to bring this node to the peer; how long it waits.
+    std::optional<Rank> relay = {};
+    Time patience = kTimeout;
+    Rank addressee() const { return relay.value_or(peer); }
   };
   class Host {
    public:
@@ -33,6 +37,11 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     virtual bool must_ask(const Hello&) = 0;
     // The peer did not refuse: this process is in its run after all, and need not ask again.
     virtual void on_known(const Hello&) = 0;
+    // May this node relay for the sender of that hello? Nothing: it may.
+    virtual std::optional<Refusal> refuses_relay(const Hello&) = 0;
+    virtual void on_relay_wanted(Handshake&, const Hello&, std::shared_ptr<Connection>) = 0;
+    // The relay has brought this node to the peer; `dials`: it is this node that says hello first.
+    virtual void on_relayed(Handshake&, std::unique_ptr<Stream>, bool dials) = 0;
     // Every handshake ends with one of these calls and is then destroyed. `refused`: the peer
     // refuses this node.
     virtual void on_handshake_done(Handshake&, Rank, std::uint32_t stream) = 0;
@@ -54,6 +63,9 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   void on_end(Connection&, const Error&) override;
   void refuse(Refusal);
   std::optional<Refusal> accept_hello(const Hello&);
+  void relay(const Hello&);
+  void take_relay_answer(const Hello&);
+  void pass_on();
 
   const std::optional<Dialled> dialled_;
   Host& host_;
@@ -62,6 +74,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   std::optional<Hello> asked_;          // of a peer that was asked, see must_ask()
   std::optional<Refusal> refused_;      // by this node
   std::optional<RefusalKind> by_peer_;  // this node, by the peer
+  std::optional<Rank> inner_;           // who dials, of the two that a relay has brought together
   Timer timeout_;
 };
 

@@ -24,7 +24,7 @@ std::uint32_t digest_of(const JobKey& key) {
 }
 
 Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress checkpointed,
-                  std::vector<Acknowledged> have) {
+                  std::vector<Acknowledged> have, std::optional<Rank> relay_to) {
   const Member& member = me.members->at(me.self);
   Hello hello{.job_hash = me.job_hash,
               .rank = me.self,
@@ -38,6 +38,7 @@ Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress c
               .live = me.live,
               .keys = {},
               .have = std::move(have)};
+  if (relay_to) hello.relay_to.push_back(*relay_to);
   for (const JobKey& key : me.keys)
     if (hello.keys.size() < Hello::kMaxKeys) hello.keys.push_back(digest_of(key));
   Frame frame{.header = {}, .head = Payload(share(to_wire(hello))), .body = {}};

@@ -3,6 +3,7 @@
 //
 // The header of a hello holds what all releases must agree on: kMagic in `machine`, kVersion in
 // `kind`. A node that rejects a hello sends a refusal with the reason and closes; both print it.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ struct Hello {
   std::uint32_t live = 0;           // members of the view in that checkpoint
   std::vector<std::uint32_t> keys;  // digests of the job's keys, see digest_of
   std::vector<Acknowledged> have;   // received from the addressee
+  // To a relay (relay.h): the node that it wants to reach. The relay's answer: who of the two is
+  // to dial the other. Else empty.
+  std::vector<Rank> relay_to = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(job_hash);
@@ -60,6 +64,7 @@ struct Hello {
     LONGHAUL_FIELD(live);
     LONGHAUL_FIELD(keys, .max = kMaxKeys);
     LONGHAUL_FIELD(have, .max = Service::kClasses);
+    LONGHAUL_FIELD(relay_to, .max = 1);
   }
 };
 
@@ -95,7 +100,7 @@ struct Identity {
 };
 
 Frame hello_frame(const Identity&, std::uint32_t stream, CheckpointProgress,
-                  std::vector<Acknowledged> have);
+                  std::vector<Acknowledged> have, std::optional<Rank> relay_to = {});
 Frame refusal_frame(Refusal);
 inline Frame refusal_frame(std::string reason) {
   return refusal_frame(Refusal{.reason = std::move(reason)});

@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr Time kDialWithin = 5s;
+constexpr Time kAtRelay = 3s;  // some round trips, and well within the silence that is allowed
 constexpr auto kSoonExpired = std::chrono::days(7);
 // Peers of lower ranks dial this node, unless their run goes on without it: then it dials them.
 constexpr Time kProbeAfter = 3s;
@@ -33,7 +34,8 @@ Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
                 .keys = std::move(config_.job_keys)},
       events_(events),
       datagrams_(loop, place_.self, static_cast<Datagrams::Events&>(*this),
-                 config_.credentials != nullptr) {
+                 config_.credentials != nullptr),
+      relay_(identity_) {
   offers_[place_.self] = {};
   for (Rank rank = 0; rank < place_.size(); ++rank)
     if (rank != place_.self)
@@ -93,7 +95,7 @@ std::unique_ptr<Stream> Peers::secured(std::unique_ptr<Stream> stream,
   options.plain_refusal.assign(header.begin(), header.end());
   const auto reason = refusal.head.view();
   options.plain_refusal.insert(options.plain_refusal.end(), reason.begin(), reason.end());
-  auto session = dialled ? config_.credentials->dial(place_.member(dialled->peer).site)
+  auto session = dialled ? config_.credentials->dial(place_.member(dialled->addressee()).site)
                          : config_.credentials->accept();
   return make_tls_stream(loop_, std::move(stream), std::move(session), std::move(options));
 }
@@ -146,7 +148,7 @@ void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t str
 void Peers::meet_by_datagrams(Rank peer, std::uint32_t stream) {
   const Link& link = *links_.at(peer);
   const auto at = parse_address(link.peer_address());
-  if (!datagrams_.is_open() || !at || !link.process()) return;
+  if (!datagrams_.is_open() || !at || !link.process() || relayed(peer)) return;
   if (config_.credentials) {
     const secure::Session* const session = stream == 0 ? link.security(0) : nullptr;
     if (session == nullptr) return;
@@ -182,6 +184,11 @@ void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind>
   if (!dialled && refused == RefusalKind::rejoin && !open_) return events_.on_left_out(why);
   if (!dialled) return for_now ? void() : on_rejected(why);
   last_errors_[dialled->peer] = why.what;
+  if (dialled->relay) {
+    last_errors_[dialled->peer] = "through " + name(*dialled->relay) + " at " + why.what;
+    ++relay_turn_[{dialled->peer, dialled->stream}];
+    return dial_later({dialled->peer, dialled->stream});
+  }
   // It is dialled again: keys can be renewed, and clocks set. But its user should know at once.
   if (!refused && why.kind == Error::Kind::malformed &&
       std::exchange(refused_[dialled->peer], why.what) != why.what)
@@ -201,15 +208,19 @@ void Peers::dial(StreamKey key) {
   const auto [peer, stream] = key;
   const Link& link = *links_.at(peer);
   if (link.settled() || link.connected(stream)) return;
-  connect(loop_, config_.addresses.at(peer), kDialWithin,
-          [here = std::weak_ptr(alive_), key](auto connected) {
+  Handshake::Dialled dialled{.peer = peer, .stream = stream, .relay = relay_of(key)};
+  // The lower rank goes from relay to relay, the other one waits until it comes by.
+  if (dialled.relay) dialled.patience = kAtRelay;
+  if (dialled.relay && place_.self > peer)
+    dialled.patience *= std::int64_t(config_.relays.at(peer).size() + 1);
+  connect(loop_, config_.addresses.at(dialled.addressee()), kDialWithin,
+          [here = std::weak_ptr(alive_), key, dialled](auto connected) {
             const auto self = here.lock();
             if (!self) return;
             Peers& peers = **self;
-            if (connected)
-              return peers.start_handshake(*std::move(connected),
-                                           Handshake::Dialled{key.first, key.second});
+            if (connected) return peers.start_handshake(*std::move(connected), dialled);
             peers.last_errors_[key.first] = connected.error().what;
+            if (dialled.relay) ++peers.relay_turn_[key];
             peers.dial_later(key);
           });
 }
@@ -351,6 +362,7 @@ void Peers::state(Archive& ar) {
 void Peers::tick() {
   retired_.clear();
   if (open_ && !shutting_down_) datagrams_.tick();
+  tick_relay();
   for (auto& [peer, link] : links_) {
     link->tick(loop_.now(), config_.heartbeat);
     if (open_ && !shutting_down_ && !link->dropped()) watch(peer, *link);
@@ -399,9 +411,12 @@ void Peers::shut_down(Time within) {
   for (const Rank peer : std::exchange(not_admitted_, {})) drop(peer);
   for (auto& [peer, link] : links_) link->say_bye();
   (void)loop_.run_until(loop_.now() + within, [this] {
-    return std::all_of(links_.begin(), links_.end(),
-                       [](const auto& entry) { return entry.second->settled(); });
+    const bool settled = std::all_of(links_.begin(), links_.end(),
+                                     [](const auto& entry) { return entry.second->settled(); });
+    if (settled) relay_.tick(loop_.now());
+    return settled && relay_.idle();  // others may part through this node
   });
+  tell_relayed();
 }
 
 }  // namespace longhaul::net

@@ -1,6 +1,7 @@
 #pragma once
 // All peers of a node. Of two nodes the lower rank dials the other, or the one that cannot be
-// dialled (PeersConfig::dials_out), again and again with a pause that grows. Connections of
+// dialled (PeersConfig::dials_out), again and again with a pause that grows; two that cannot be
+// dialled meet at a third (relay.h). Connections of
 // strangers are refused. A peer that is silent for too long is reported (Events::on_silent);
 // membership decides what follows.
 //
@@ -22,6 +23,7 @@
 #include "longhaul/core/action.h"
 #include "longhaul/net/datagrams.h"
 #include "longhaul/net/handshake.h"
+#include "longhaul/net/relay.h"
 #include "longhaul/secure/credentials.h"
 
 namespace longhaul::net {
@@ -36,6 +38,9 @@ struct PeersConfig {
   // By rank: the node is behind NAT or a firewall, nodes of other sites cannot dial it. Empty:
   // none.
   std::vector<bool> dials_out = {};
+  // By peer that neither can dial nor be dialled: the nodes through which it is reached (relay.h),
+  // the first that works. The same at both.
+  std::map<Rank, std::vector<Rank>> relays = {};
   std::uint32_t streams = 1;    // parallel connections to each peer, for bulk
   std::string congestion = {};  // control of all connections; "": the system's
   bool dscp = false;            // the stream for control is marked, see kControlDscp
@@ -114,6 +119,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   }
   // Sends a bye to all and waits until all messages are acknowledged, `within` at most.
   void shut_down(Time within);
+  bool relayed(Rank peer) const { return config_.relays.contains(peer); }
   void break_connections();  // for tests
 
  private:
@@ -124,6 +130,9 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::optional<Refusal> accepts(const Hello&, bool incoming) override;
   bool must_ask(const Hello&) override;
   void on_known(const Hello& hello) override { known_[hello.rank] = hello.process; }
+  std::optional<Refusal> refuses_relay(const Hello&) override;
+  void on_relay_wanted(Handshake&, const Hello&, std::shared_ptr<Connection>) override;
+  void on_relayed(Handshake&, std::unique_ptr<Stream>, bool dials) override;
   void on_handshake_done(Handshake&, Rank, std::uint32_t stream) override;
   void on_handshake_failed(Handshake&, std::optional<RefusalKind> refused, const Error&) override;
   // Link::Events
@@ -147,6 +156,10 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   using StreamKey = std::pair<Rank, std::uint32_t>;  // (peer, stream)
   void dial(StreamKey);
   void dial_later(StreamKey);
+  // The node that is dialled in place of that peer.
+  std::optional<Rank> relay_of(StreamKey) const;
+  void tick_relay();
+  void tell_relayed();
   void start_handshake(std::unique_ptr<Stream>, std::optional<Handshake::Dialled>);
   void on_rejected(const Error&);
   void watch(Rank, Link&);
@@ -184,6 +197,10 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::set<std::shared_ptr<Handshake>> handshakes_;
   std::map<StreamKey, Time> retry_after_;  // before dialling again
   std::map<StreamKey, Timer> dials_;
+  Relay relay_;                                  // for others
+  std::map<StreamKey, std::size_t> relay_turn_;  // how many relays did not work
+  std::map<Rank, Rank> said_relayed_;            // by peer: the relay that the user was told of
+  std::set<std::pair<Rank, Rank>> said_relays_;
   std::map<Rank, std::string> last_errors_;  // why a peer is not connected
   std::set<Rank> silent_;                    // reported to events_
   std::uint64_t dialled_ = 0;

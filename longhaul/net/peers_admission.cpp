@@ -5,9 +5,9 @@
 
 namespace longhaul::net {
 
-// Who calls whom: see the head of peers.h.
+// Who calls whom: see the head of peers.h. Of two that meet at a relay both call there.
 bool Peers::can_dial(Rank peer) const {
-  return !dials_out(peer) || place_.member(peer).site == place_.me().site;
+  return relayed(peer) || !dials_out(peer) || place_.member(peer).site == place_.me().site;
 }
 
 bool Peers::is_first_to_dial(Rank peer) const {
@@ -17,7 +17,7 @@ bool Peers::is_first_to_dial(Rank peer) const {
 }
 
 bool Peers::should_dial(Rank peer) const {
-  return can_dial(peer) && (is_first_to_dial(peer) || place_.comes_back());
+  return relayed(peer) || (can_dial(peer) && (is_first_to_dial(peer) || place_.comes_back()));
 }
 
 std::optional<Refusal> Peers::accepts(const Hello& hello, bool incoming) {
@@ -57,7 +57,7 @@ std::optional<Refusal> Peers::accepts_unopened(const Hello& hello, bool incoming
     return Refusal{"the run has not begun yet", RefusalKind::later};
   }
   asking_.erase(hello.rank);
-  if (incoming && should_dial(hello.rank))
+  if (incoming && should_dial(hello.rank) && !relayed(hello.rank))
     return Refusal{"this node dials by itself", RefusalKind::later};
   return std::nullopt;
 }
@@ -99,7 +99,8 @@ void Peers::replace_link(Rank peer) {
   last_errors_.erase(peer);
   std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
   // It is sure to call; if that call is lost, this node does as ever.
-  for (std::uint32_t stream = 0; is_first_to_dial(peer) && stream < link->streams(); ++stream) {
+  for (std::uint32_t stream = 0;
+       (is_first_to_dial(peer) || relayed(peer)) && stream < link->streams(); ++stream) {
     retry_after_[{peer, stream}] = config_.max_retry;
     dial_later({peer, stream});
   }

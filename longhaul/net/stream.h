@@ -25,7 +25,7 @@ class Stream {
   virtual ~Stream() = default;  // pending calls end with an Error, or get no callback
   // Fills all of `into`, which must live until `done`. One read at a time; likewise writes.
   virtual void read(std::span<std::byte> into, Done done) = 0;
-  // Fills as much of `into` as there is, at least a byte. A stream is read by this or by read().
+  // Fills as much of `into` as there is, at least a byte. A read as read() is.
   virtual void read_some(std::span<std::byte> into, DoneSome done) = 0;
   virtual void write(Parts parts, Done done) = 0;
   // Pending reads and writes end with an Error, soon. May be called twice.

@@ -103,6 +103,13 @@ struct Socket : std::enable_shared_from_this<Socket> {
   }
 
   void read_some(std::span<std::byte> into, Stream::DoneSome done) {
+    if (!ahead.empty()) {
+      const std::size_t count = std::min(into.size(), ahead.size());
+      std::copy_n(ahead.begin(), count, into.begin());
+      ahead = ahead.subspan(count);
+      return asio::post(socket.get_executor(), [self = shared_from_this(), count,
+                                                done = std::move(done)] { done(count); });
+    }
     socket.async_read_some(
         asio::buffer(into.data(), into.size()),
         [self = shared_from_this(), done = std::move(done)](ErrorCode error, std::size_t count) {

@@ -17,7 +17,9 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
 
   struct Read {
     std::span<std::byte> left;
-    Stream::Done done;
+    Stream::DoneSome done;
+    bool some = false;  // it ends with the first bytes
+    std::size_t size = left.size();
   };
   struct Write {
     Stream::Parts left;
@@ -78,9 +80,10 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
       const auto count = session->read(read->left);
       if (!count) return fail(count.error());
       read->left = read->left.subspan(*count);
-      if (!read->left.empty()) return;
+      const std::size_t filled = read->size - read->left.size();
+      if (!read->left.empty() && !(read->some && filled > 0)) return;
       const auto done = std::move(std::exchange(read, std::nullopt)->done);
-      done(Ok{});
+      done(filled);
     }
   }
 
@@ -207,16 +210,12 @@ class TlsStream final : public Stream {
   ~TlsStream() override { close(); }
 
   void read(std::span<std::byte> into, Done done) override {
-    LH_CHECK(!state_->read);
-    state_->read = {into, std::move(done)};
-    if (!state_->working) state_->work_soon();
+    start({into, [done = std::move(done)](const Result<std::size_t>& count) {
+             count ? done(Ok{}) : done(count.error());
+           }});
   }
   void read_some(std::span<std::byte> into, DoneSome done) override {
-    const auto one = into.first(std::min<std::size_t>(into.size(), 1));
-    read(one, [done = std::move(done), size = one.size()](const Status& status) {
-      if (status) return done(size);
-      done(status.error());
-    });
+    start({into, std::move(done), true});
   }
   void write(Parts parts, Done done) override {
     LH_CHECK(!state_->write);
@@ -240,6 +239,12 @@ class TlsStream final : public Stream {
   const secure::Session* security() const override { return state_->session.get(); }
 
  private:
+  void start(TlsState::Read read) {
+    LH_CHECK(!state_->read);
+    state_->read = std::move(read);
+    if (!state_->working) state_->work_soon();
+  }
+
   std::shared_ptr<TlsState> state_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/flow/relays.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/network.h"
 #include "longhaul/run/step_times.h"
@@ -31,6 +32,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
   world_ = std::make_unique<sim::World>(
       sim::WorldConfig{
           .threads = threads - 1,
+          .relayed = flow::relayed_pairs(job.network),
           .wire_scale = job.wan.wire_scale,
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
           .on_thread_start = *std::move(thread_setup)},

@@ -224,7 +224,7 @@ Result<net::PeersConfig> Site::peers_of(NodeSockets sockets) const {
   if (!bind) return bind.error();
   // A copy: this node may need the socket again, to rejoin.
   if (sockets.listening >= 0) sockets.listening = ::dup(sockets.listening);
-  net::PeersConfig config = peers_config(job_, std::move(sockets), job_hash(job_));
+  net::PeersConfig config = peers_config(job_, options_.rank, std::move(sockets), job_hash(job_));
   if (*bind) {
     auto address = net::parse_address(**bind);
     if (!address) return address.error();

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/flow/relays.h"
 #include "longhaul/net/frame.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/site_index.h"
@@ -57,7 +58,29 @@ Result<NodeSockets> node_sockets(const Job& job, Rank self,
   return NodeSockets{*std::move(parsed), listening, *std::move(credentials)};
 }
 
-net::PeersConfig peers_config(const Job& job, NodeSockets sockets, std::uint64_t hash) {
+// Through the first node of a site.
+std::map<Rank, std::vector<Rank>> relays_of(const Job& job, Rank self) {
+  std::vector<bool> dials_out;
+  for (const SiteTable& site : job.sites) dials_out.push_back(site.dial_out);
+  const Members members = job.members();
+  const SiteIndex index(job.sites);
+  std::vector<Rank> first(job.sites.size());
+  std::vector<std::uint32_t> site_of;
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    site_of.push_back(index.at(members[rank].site));
+    if (members[rank].rank_in_site == 0) first[site_of.back()] = rank;
+  }
+  std::map<Rank, std::vector<Rank>> relays;
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    const std::uint32_t here = site_of[self], there = site_of[rank];
+    if (here == there || !dials_out[here] || !dials_out[there]) continue;
+    for (const std::uint32_t site : flow::relays_of(job.network, dials_out, here, there))
+      relays[rank].push_back(first[site]);
+  }
+  return relays;
+}
+
+net::PeersConfig peers_config(const Job& job, Rank self, NodeSockets sockets, std::uint64_t hash) {
   net::PeersConfig config;
   config.job_hash = hash;
   config.process = random_number();
@@ -67,6 +90,7 @@ net::PeersConfig peers_config(const Job& job, NodeSockets sockets, std::uint64_t
   const SiteIndex sites(job.sites);
   for (const Member& member : job.members())
     config.dials_out.push_back(job.sites[sites.at(member.site)].dial_out);
+  config.relays = relays_of(job, self);
   for (auto& [name, value] : agreed_keys(job))
     config.job_keys.push_back({std::move(name), std::move(value)});
   config.streams = job.net.streams;

@@ -1,6 +1,7 @@
 #pragma once
 // The socket settings of a job, for `longhaul site` and `longhaul perf`.
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct NodeSockets {
 Result<NodeSockets> node_sockets(const Job&, Rank self, const std::vector<std::string>& addresses,
                                  int listening, const Security&);
 // `hash`: what all nodes must agree on; refusals name the job's first key that differs.
-net::PeersConfig peers_config(const Job&, NodeSockets, std::uint64_t hash);
+net::PeersConfig peers_config(const Job&, Rank self, NodeSockets, std::uint64_t hash);
+// By peer that this node reaches through a third: the nodes that it tries, the best first.
+std::map<Rank, std::vector<Rank>> relays_of(const Job&, Rank self);
 
 }  // namespace longhaul::run

@@ -25,7 +25,9 @@
 namespace longhaul::sim {
 
 struct WorldConfig {
-  unsigned threads = 1;   // beside the caller's, which takes steps while it waits for one
+  unsigned threads = 1;  // beside the caller's, which takes steps while it waits for one
+  std::set<std::pair<std::uint32_t, std::uint32_t>> relayed = {};  // sites between which a third
+                                                                   // passes everything on
   double wire_scale = 1;  // bulk bytes are multiplied on the wire, control is not; > 0
   Time detect = std::chrono::seconds(10);  // from a break to the peers' being told
   // With no step, no bulk under way and no round done for so long the run is stuck, even if nodes

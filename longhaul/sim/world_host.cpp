@@ -24,8 +24,10 @@ Packet World::to_packet(Rank from, Send send) {
   if (slots_[from]->site == slots_[send.to]->site) {
     counters_.lan_bytes += bytes;
   } else {
-    counters_.wan_bytes += bytes;
-    counters_.wan_messages += messages;
+    // What is relayed goes over two links.
+    const bool relayed = config_.relayed.contains({slots_[from]->site, slots_[send.to]->site});
+    counters_.wan_bytes += relayed ? 2 * bytes : bytes;
+    counters_.wan_messages += relayed ? 2 * messages : messages;
     slots_[from]->figures.wan_sent += bytes;
   }
   const std::uint64_t unscaled =

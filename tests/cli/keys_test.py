@@ -92,9 +92,29 @@ class DialOut(Case):
             self.assertEqual(code, 0, text)
             self.assertEqual(self.summary(name)["params_hash"], expected)
 
-    def test_two_that_nobody_can_dial_are_refused(self):
-        self.bad("site", "job.toml", "--site", "lima", "--set", "site.lima.dial_out=true", "--set",
-                 "site.oslo.dial_out=true", names=["oslo", "dial_out", "one site at most"])
+    def test_two_that_nobody_can_dial_reach_each_other_through_a_third(self):
+        hidden = ("lima", "oslo")
+        expected = self.simulated_hash("--out", "runs/simulated")
+        addresses = dict(zip(SITES, free_addresses(3).split(",")))
+        words = ["--set", f"site.tokyo.address={addresses['tokyo']}"]
+        words += [word for name in hidden for word in ("--set", f"site.{name}.dial_out=true")]
+        plan = self.run_ok("explain", "job.toml", "--all", *words[2:])
+        self.assertIn("lima to oslo: through tokyo, as neither can be dialled", plan.stdout)
+        sites = {name: self.start("site", "job.toml", "--site", name, "--out", name, *words)
+                 for name in SITES}
+        said = {}
+        for name, site in sites.items():
+            code, said[name] = self.end(site)
+            self.assertEqual(code, 0, said[name])
+            self.assertEqual(self.summary(name)["params_hash"], expected)
+        for name in hidden:
+            self.assertRegex(said[name], r"reaches rank \d \(\w+\) through rank \d \(tokyo\)")
+        self.assertRegex(said["tokyo"], r"has relayed [\d.]+ MB between rank")
+
+    def test_one_site_must_be_dialled(self):
+        self.bad("site", "job.toml", "--site", "lima",
+                 *[word for name in SITES for word in ("--set", f"site.{name}.dial_out=true")],
+                 names=["dial_out", "one site at least"])
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ Status ServingSite::build(NodeSockets sockets) {
   LH_TRY(open_log());
   const Place place = place_of(job_, options_.rank, members_, learner_->layout(), false);
   const auto times = std::shared_ptr<const sim::ComputeTime>(infer_times(job_));
-  net::EventLoopConfig loop{peers_config(job_, std::move(sockets), job_hash(job_))};
+  net::EventLoopConfig loop{peers_config(job_, options_.rank, std::move(sockets), job_hash(job_))};
   loop.step_time = [times, rank = options_.rank](std::uint64_t step, Time at, const Work& work) {
     return times->duration(rank, step, at, work);
   };

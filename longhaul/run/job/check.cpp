@@ -37,7 +37,7 @@ Status check_sites(const Document& doc, const Job& job) {
                     doc.file));
   std::set<std::string> seen;
   std::uint64_t nodes = 0;
-  bool one_dials_out = false;
+  bool one_is_dialled = false;
   for (std::size_t i = 0; i < job.sites.size(); ++i) {
     const SiteTable& site = job.sites[i];
     if (!is_name(site.name))
@@ -47,11 +47,13 @@ Status check_sites(const Document& doc, const Job& job) {
     if (site.jitter_kind == "uniform" && site.jitter > 1)
       return about(doc.sites[i], "jitter", "at most 1 with jitter_kind = \"uniform\"");
     if (site.roles.empty()) return about(doc.sites[i], "roles", "at least one role");
-    if (site.dial_out && std::exchange(one_dials_out, true))
-      return about(doc.sites[i], "dial_out",
-                   "true at one site at most: two that nobody can dial cannot reach each other");
+    if (!site.dial_out) one_is_dialled = true;
     nodes += site.nodes;
   }
+  if (job.sites.size() > 1 && !one_is_dialled)
+    return about(doc.sites.front(), "dial_out",
+                 "false at one site at least, which the others can dial, and which relays between "
+                 "them");
   if (nodes > 65536)
     return invalid(
         fmt::format("{}: [[site]] nodes: {} nodes in all; at most 65536", doc.file, nodes));

@@ -1,3 +1,4 @@
+#include "longhaul/flow/relays.h"
 #include "longhaul/run/job/job.h"
 
 #include <algorithm>
@@ -236,7 +237,9 @@ Result<Job> resolve_once(Document doc) {
   LH_TRY(check_job(doc, job));
   auto network = build_wan(doc, job);
   if (!network) return network.error();
-  job.network = *std::move(network);
+  std::vector<bool> dials_out;
+  for (const SiteTable& site : job.sites) dials_out.push_back(site.dial_out);
+  job.network = flow::through_relays(*std::move(network), dials_out);
   job.believed = named(job.network, job.sites);
   return job;
 }

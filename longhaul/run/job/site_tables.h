@@ -81,8 +81,8 @@ struct SiteTable : DriftKeys {
                 .local = true},
           self.address);
     visit(Field{.name = "dial_out",
-                .doc = "behind NAT or a firewall: it dials all others, and none dials it (sockets; "
-                       "one site of a job at most)"},
+                .doc = "behind NAT or a firewall: it dials all others, and none dials it; two such "
+                       "sites reach each other through a third"},
           self.dial_out);
     visit(Field{.name = "bind",
                 .doc = "host:port that it listens at, if not at address: behind NAT, for example "

@@ -1,0 +1,175 @@
+#include "longhaul/net/relay.h"
+
+#include <algorithm>
+
+namespace longhaul::net {
+namespace {
+
+constexpr std::size_t kCopyBuffer = 64 * 1024;
+
+Frame answer_of(const Identity& me, std::uint32_t stream, Rank dials) {
+  return hello_frame(me, stream, {}, {}, dials);
+}
+
+}  // namespace
+
+// Two streams, each copied to the other. Kept alive by its reads and writes; over when one of the
+// streams ends, which then ends the other.
+struct Relay::Splice : std::enable_shared_from_this<Splice> {
+  Splice(std::unique_ptr<Stream> one, std::unique_ptr<Stream> other)
+      : streams{std::move(one), std::move(other)} {}
+
+  void start() {
+    for (const std::size_t from : {0u, 1u}) {
+      buffers[from].resize(kCopyBuffer);
+      copy(from);
+    }
+  }
+  void copy(std::size_t from) {
+    if (over) return;
+    streams[from]->read_some(
+        buffers[from], [self = shared_from_this(), from](const Result<std::size_t>& count) {
+          if (!count) return self->end();
+          if (self->over) return;
+          self->bytes += *count;
+          const auto here = std::span<const std::byte>(self->buffers[from]).first(*count);
+          self->streams[1 - from]->write({here, {}, {}}, [self, from](const Status& written) {
+            written ? self->copy(from) : self->end();
+          });
+        });
+  }
+  void end() {
+    if (std::exchange(over, true)) return;
+    for (const auto& stream : streams) stream->close();
+  }
+
+  std::array<std::unique_ptr<Stream>, 2> streams;
+  std::array<Buffer, 2> buffers;
+  std::uint64_t bytes = 0;
+  bool over = false;
+};
+
+Relay::~Relay() {
+  for (auto& [side, caller] : waiting_) {
+    caller.connection->detach();
+    caller.connection->end(unavailable("the relay has ended"));
+  }
+  for (auto& [key, splice] : copied_) splice->end();
+}
+
+std::optional<Refusal> Relay::refuses(const Hello& hello) const {
+  const Rank to = hello.relay_to.front();
+  if (to >= me_.members->size() || to == hello.rank || to == me_.self)
+    return Refusal{"it wants to be relayed to a node that cannot be"};
+  if (waiting_.size() >= kMostWaiting || copied_.size() >= kMostCopied)
+    return Refusal{"this relay has no room for more connections", RefusalKind::later};
+  return std::nullopt;
+}
+
+void Relay::add(const Hello& hello, std::shared_ptr<Connection> connection, Time now) {
+  const Rank to = hello.relay_to.front();
+  const Key key{std::min(hello.rank, to), std::max(hello.rank, to), hello.stream};
+  const Side side{key, hello.rank > to};
+  forget(side, unavailable("it has called again"));
+  sides_[connection.get()] = side;
+  connection->set_owner(*this);
+  waiting_[side] = {std::move(connection), hello.incarnation, now};
+  answer(key);
+}
+
+Relay::Caller* Relay::find(const Connection& connection) {
+  const auto side = sides_.find(const_cast<Connection*>(&connection));
+  return side == sides_.end() ? nullptr : &waiting_.at(side->second);
+}
+
+// Whoever has come back to the run dials all others; else the lower rank does.
+void Relay::answer(const Key& key) {
+  const auto low = waiting_.find({key, false}), high = waiting_.find({key, true});
+  if (low == waiting_.end() || high == waiting_.end()) return;
+  for (const auto& one : {low, high})
+    if (one->second.connection->stream().closed_by_peer())
+      return forget(one->first, unavailable("it has gone"));
+  const bool higher = high->second.incarnation > low->second.incarnation;
+  for (const auto& one : {low, high}) {
+    if (one->second.answer || one->second.told) continue;
+    one->second.answer = answer_of(me_, key.stream, higher ? key.high : key.low);
+    one->second.connection->wake();
+  }
+}
+
+void Relay::join(const Key& key) {
+  const auto low = waiting_.find({key, false}), high = waiting_.find({key, true});
+  if (low == waiting_.end() || high == waiting_.end()) return;
+  if (!low->second.told || !high->second.told) return;
+  std::array<std::unique_ptr<Stream>, 2> streams;
+  std::size_t next = 0;
+  for (const auto& one : {low, high}) {
+    const auto connection = std::move(one->second.connection);
+    sides_.erase(connection.get());
+    streams[next++] = connection->release();
+    waiting_.erase(one);
+  }
+  const auto splice = std::make_shared<Splice>(std::move(streams[0]), std::move(streams[1]));
+  copied_.emplace_back(key, splice);
+  joined_.emplace_back(key.low, key.high);
+  splice->start();
+}
+
+void Relay::forget(const Side& side, const Error& why) {
+  const auto caller = waiting_.find(side);
+  if (caller == waiting_.end()) return;
+  const auto connection = std::move(caller->second.connection);
+  sides_.erase(connection.get());
+  waiting_.erase(caller);
+  connection->detach();
+  connection->end(why);
+  // The other one was told that both are here, and is not to wait for nobody.
+  const Side other{side.first, !side.second};
+  const auto partner = waiting_.find(other);
+  if (partner != waiting_.end() && (partner->second.answer || partner->second.told))
+    forget(other, why);
+}
+
+void Relay::tick(Time now) {
+  std::vector<Side> gone;
+  for (const auto& [side, caller] : waiting_)
+    if (now - caller.since > kPatience || caller.connection->stream().closed_by_peer())
+      gone.push_back(side);
+  for (const Side& side : gone) forget(side, unavailable("nobody came for it"));
+  std::erase_if(copied_, [this](const auto& one) {
+    if (!one.second->over) return false;
+    over_[{one.first.low, one.first.high}] += one.second->bytes;
+    return true;
+  });
+}
+
+std::map<std::pair<Rank, Rank>, std::uint64_t> Relay::copied() const {
+  auto all = over_;
+  for (const auto& [key, splice] : copied_) all[{key.low, key.high}] += splice->bytes;
+  return all;
+}
+
+// --- Connection::Owner ---------------------------------------------------------------------------
+
+// It is paused from the hello on.
+void Relay::on_frame(Connection& connection, Frame&&) {
+  connection.end(malformed("it says more than a hello to its relay"));
+}
+
+std::optional<Frame> Relay::to_write(Connection& connection) {
+  Caller* const caller = find(connection);
+  return caller ? std::exchange(caller->answer, std::nullopt) : std::nullopt;
+}
+
+void Relay::on_written(Connection& connection, const Frame&) {
+  const Side side = sides_.at(&connection);
+  waiting_.at(side).told = true;
+  join(side.first);
+}
+
+void Relay::on_end(Connection& connection, const Error& why) {
+  const auto side = sides_.find(&connection);
+  if (side != sides_.end()) forget(Side(side->second), why);
+}
+
+}  // namespace longhaul::net
