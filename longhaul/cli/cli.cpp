@@ -46,6 +46,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_compare(app, code);
   add_report(app, code);
   add_view(app, code);
+  add_status(app, code);
   add_advise(app, code);
   add_bound(app, code);
   add_serve(app, code);

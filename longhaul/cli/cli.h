@@ -26,6 +26,7 @@ void add_export(CLI::App&, int& code);
 void add_compare(CLI::App&, int& code);
 void add_report(CLI::App&, int& code);
 void add_view(CLI::App&, int& code);
+void add_status(CLI::App&, int& code);
 void add_advise(CLI::App&, int& code);  // plan
 void add_bound(CLI::App&, int& code);
 void add_serve(CLI::App&, int& code);

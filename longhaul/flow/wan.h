@@ -30,10 +30,10 @@ struct Wan {
   };
   struct Pair {
     Rate rate;
-    double delay_s = 0;   // one way
-    double jitter_s = 0;  // standard deviation of the delay
-    double loss = 0;      // share of packets lost
-    Rate flow = {};       // of each connection, besides the pair's rate
+    double delay_s = 0;                       // one way
+    double jitter_s = 0;                      // standard deviation of the delay
+    double loss = 0;                          // share of packets lost
+    Rate flow = {};                           // of each connection, besides the pair's rate
     std::optional<std::uint32_t> relay = {};  // the site through which it goes (relays.h)
     friend bool operator==(const Pair&, const Pair&) = default;
   };

@@ -193,6 +193,13 @@ EventLoop::Counters EventLoop::counters() const {
   return counters;
 }
 
+EventLoop::Doing EventLoop::doing() const {
+  if (over()) return {"parting", peers_.awaited(), {}};
+  if (!running_) return {"meeting", peers_.awaited(), {}};
+  if (stepping_ || undelivered_step_) return {"computing", "", peers_.quiet()};
+  return {"waiting", node_->waiting_for(), peers_.quiet()};
+}
+
 void EventLoop::set_timer(Rank, const SetTimer& timer) {
   start_timer({timer.machine.bits(), timer.id}, timer.at);
 }

@@ -74,6 +74,13 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void break_connections();
   Time now() const { return loop_.now() - started_; }
   Counters counters() const;  // up to now, or to the end of the run
+  // What the node does now, for whoever asks why nothing happens.
+  struct Doing {
+    std::string state;                          // meeting, computing, waiting, parting
+    std::string waits_for;                      // whom, and what
+    std::vector<std::pair<Rank, Time>> silent;  // members not heard for so long
+  };
+  Doing doing() const;
 
  private:
   // Host

@@ -290,6 +290,24 @@ Error Peers::missing() const {
                                  seconds(config_.connect_timeout), text));
 }
 
+std::string Peers::awaited() const {
+  std::string text;
+  for (const auto& [peer, link] : links_)
+    if (shutting_down_ ? !link->settled() : !open_ && !here(peer))
+      text += (text.empty() ? "" : ", ") + name(peer);
+  return text;
+}
+
+std::vector<std::pair<Rank, Time>> Peers::quiet() const {
+  std::vector<std::pair<Rank, Time>> quiet;
+  for (const auto& [peer, link] : links_) {
+    const Time since = loop_.now() - link->last_heard();
+    if (open_ && !link->dropped() && !link->peer_is_done() && since > 3 * config_.heartbeat)
+      quiet.emplace_back(peer, since);
+  }
+  return quiet;
+}
+
 void Peers::open() {
   open_ = true;
   identity_.running = true;

@@ -117,6 +117,11 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
       return datagrams_.send(send.to, send.message, send.service);
     links_.at(send.to)->send(send.message, send.service);
   }
+  // Peers that this node waits for: to be connected, before open(); to part, after shut_down() has
+  // begun. "rank 1 (lima), rank 2 (oslo)"
+  std::string awaited() const;
+  // Those that were not heard for three heartbeats, since when; of the run's members alone.
+  std::vector<std::pair<Rank, Time>> quiet() const;
   // Sends a bye to all and waits until all messages are acknowledged, `within` at most.
   void shut_down(Time within);
   bool relayed(Rank peer) const { return config_.relays.contains(peer); }

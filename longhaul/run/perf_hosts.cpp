@@ -129,8 +129,8 @@ Result<std::optional<PerfResult>> perf_site(const Job& job, const PerfTask& task
   observer.on_record = on_record(site.rank, progress);
   observer.on_note = site.note;
   observer.stop = [] { return interrupted(); };
-  net::EventLoop loop({peers_config(job, site.rank, *std::move(sockets), hash_of(job, exchange))}, place,
-                      nullptr, {}, std::move(observer));
+  net::EventLoop loop({peers_config(job, site.rank, *std::move(sockets), hash_of(job, exchange))},
+                      place, nullptr, {}, std::move(observer));
   auto made = make_measurement(job, exchange, place, [&loop] { return loop.counters().wan_bytes; });
   if (!made) return made.error();
   const perf::Measurement& measurement = **made;

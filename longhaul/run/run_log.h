@@ -35,6 +35,7 @@ class RunLog {
   // were told with their rounds, or do not count.
   void concluded(Time, Rank, Round, const Evaluation&);
   void progress(Round rounds, Time now, std::uint64_t wan_bytes);
+  const Participation& participation() const { return totals_.participation; }
   // Forces everything to disk; returns the length of metrics.jsonl.
   Result<std::uint64_t> sync();
 

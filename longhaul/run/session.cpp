@@ -97,8 +97,20 @@ Status Session::between_events() {
   if (++events_ % 8 == 0 || log_.fresh_score()) {
     const sim::World& world = simulation_.world();
     log_.progress(rounds, world.now(), world.counters().wan_bytes);
+    if (status_ && status_->due()) tell_status("simulating");
   }
   return Ok{};
+}
+
+void Session::tell_status(const char* state) {
+  status_->write({.site = "all sites",
+                  .state = state,
+                  .waits_for = "",
+                  .rounds = simulation_.rounds(),
+                  .max_rounds = job_.stop.max_rounds,
+                  .time_s = seconds(simulation_.world().now()),
+                  .members = log_.participation().members,
+                  .live = log_.participation().live});
 }
 
 // What the model of a run is worth that came to its end by itself.
@@ -135,6 +147,7 @@ Result<std::optional<Error>> Session::drive() {
 
 Result<Summary> Session::run() {
   if (!open_) LH_TRY(log_.open(0));
+  if (folder_) status_.emplace(folder_->path());
   Result<std::optional<Error>> failure = drive();
   if (!failure) return failure.error();
   const sim::World& world = simulation_.world();
@@ -166,6 +179,7 @@ Result<Summary> Session::run() {
   summary.model_is_best = log_.reached_target();
   summary.real_s = log_.real_s();
   if (const auto written = log_.sync(); !written) return written.error();
+  if (status_) tell_status("ended");
   if (folder_)
     LH_TRY(write_atomically(folder_->file("activity.json"),
                             simulation_.activity().to_json(world.now()).dump() + "\n"));

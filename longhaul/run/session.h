@@ -8,6 +8,7 @@
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/run_log.h"
 #include "longhaul/run/simulation.h"
+#include "longhaul/run/status_file.h"
 
 namespace longhaul::run {
 
@@ -28,11 +29,13 @@ class Session {
   Status between_events();
   Status checkpoint();
   Status conclude(Summary&);
+  void tell_status(const char* state);
 
   const Job& job_;
   Simulation& simulation_;
   const RunFolder* folder_;
   RunLog log_;
+  std::optional<StatusFile> status_;  // if there is a folder
   ModelFiles models_;
   std::function<bool(Round)> stop_;
   bool open_ = false;

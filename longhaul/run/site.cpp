@@ -19,6 +19,7 @@
 #include "longhaul/run/recording.h"
 #include "longhaul/run/run_log.h"
 #include "longhaul/run/sockets.h"
+#include "longhaul/run/status_file.h"
 #include "longhaul/run/step_times.h"
 
 namespace longhaul::run {
@@ -49,6 +50,7 @@ class Site {
   std::function<Status()> save(std::uint64_t number, Buffer state);
   Result<Buffer> load(std::uint64_t number);
   void progress();
+  void tell_status(bool ended);
   Result<Summary> summary(const Status&);
   Status conclude(Summary&);
   Status keep_summary(const Summary&, bool ended);
@@ -67,6 +69,7 @@ class Site {
   std::uint64_t newest_ = 0;  // checkpoint there
   bool had_summary_ = false;  // of an earlier session
   std::optional<RunLog> log_;
+  std::optional<StatusFile> status_;
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<Recording> recording_;
@@ -200,6 +203,7 @@ Status Site::build(NodeSockets node_sockets) {
     if (!opened) return opened.error();
     folder_ = *std::move(opened);
     had_summary_ = std::filesystem::exists(folder_->file("summary.json"));
+    status_.emplace(folder_->path());
   }
   log_.emplace(job_, *members_, folder_ ? &*folder_ : nullptr, options_.progress, bool(score_),
                /*is_virtual=*/false);
@@ -242,6 +246,26 @@ std::uint64_t Site::live(const View& view) const {
 void Site::progress() {
   const auto counters = loop_->counters();
   log_->progress(node_->strategy().rounds_done(), counters.time, counters.wan_bytes);
+  if (status_ && status_->due()) tell_status(/*ended=*/false);
+}
+
+void Site::tell_status(bool ended) {
+  const Member& me = (*members_)[options_.rank];
+  net::EventLoop::Doing doing;
+  if (!ended) doing = loop_->doing();
+  NodeStatus status{.site = me.site,
+                    .rank = options_.rank,
+                    .state = ended ? "ended" : doing.state,
+                    .waits_for = doing.waits_for,
+                    .rounds = node_->strategy().rounds_done(),
+                    .max_rounds = job_.stop.max_rounds,
+                    .time_s = seconds(loop_->counters().time),
+                    .members = log_->participation().members,
+                    .live = log_->participation().live};
+  for (const auto& [peer, since] : doing.silent)
+    status.silent.push_back(
+        {fmt::format("rank {} ({})", peer, members_->at(peer).site), seconds(since)});
+  status_->write(std::move(status));
 }
 
 // Of the incarnation before, by its newest checkpoint: best.pt is of that score.
@@ -263,6 +287,7 @@ Result<Summary> Site::run() {
     models_.resume(best_before());
   }
   auto done = summary(loop_->run(*node_));
+  if (status_) tell_status(/*ended=*/true);
   if (recording_ && done) LH_TRY(recording_->finish());
   return done;
 }

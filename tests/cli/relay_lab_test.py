@@ -32,8 +32,8 @@ class Relays(Case):
             words += ("--set", f"site.{name}.address={addresses[name]}")
         for name in HIDDEN:
             words += ("--set", f"site.{name}.dial_out=true")
-        return {name: self.start("site", "job.toml", "--site", name, "--force", "--out", name, *words)
-                for name in SITES}
+        words = ("site", "job.toml", "--force", *words)
+        return {name: self.start(*words, "--site", name, "--out", name) for name in SITES}
 
     def train(self, *words):
         """params_hash of all sites, which is one; what they said."""

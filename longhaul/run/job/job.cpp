@@ -1,4 +1,3 @@
-#include "longhaul/flow/relays.h"
 #include "longhaul/run/job/job.h"
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/codec/registry.h"
+#include "longhaul/flow/relays.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/run/job/check.h"

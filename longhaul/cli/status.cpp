@@ -1,0 +1,93 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/run/progress.h"
+#include "longhaul/run/status_file.h"
+
+namespace longhaul::cli {
+namespace {
+
+constexpr double kFresh = 5;  // s; nodes write once a second
+
+bool on_this_host(const run::NodeStatus& node) {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 && node.host == name.data();
+}
+
+bool is_gone(const run::NodeStatus& node) {
+  return on_this_host(node) && ::kill(pid_t(node.process), 0) != 0 && errno == ESRCH;
+}
+
+// What is known of it: a process that was killed could not say so.
+std::string state_of(const run::NodeStatus& node, double age_s) {
+  if (node.state == "ended") return "ended";
+  if (is_gone(node)) return "gone: process " + std::to_string(node.process) + " is no more";
+  if (age_s > kFresh) return fmt::format("{}, as of {} ago", node.state, run::duration_text(age_s));
+  return node.state;
+}
+
+std::string waits_of(const run::NodeStatus& node) {
+  std::string text;
+  if (node.state != "ended" && !node.waits_for.empty())
+    text = fmt::format("for {} since {}", node.waits_for, run::duration_text(node.waited_s));
+  for (const auto& one : node.silent)
+    text += fmt::format("{}{} silent for {}", text.empty() ? "" : "; ", one.peer,
+                        run::duration_text(one.silent_s));
+  return text;
+}
+
+int status(const std::string& folder, bool json) {
+  const auto nodes = run::read_statuses(folder);
+  if (!nodes) return print_error(nodes.error());
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  nlohmann::json all = nlohmann::json::array();
+  if (!json) fmt::print("{:<16} {:>12} {:>7}  {}\n", "site", "round", "live", "state");
+  for (const run::NodeStatus& node : *nodes) {
+    const double age_s = std::max(0.0, now - node.written_s);
+    if (json) {
+      all.push_back(to_json(node));
+      all.back()["age_s"] = age_s;
+      all.back()["gone"] = node.state != "ended" && is_gone(node);
+      continue;
+    }
+    const std::string waits = waits_of(node);
+    fmt::print("{:<16} {:>12} {:>7}  {}{}{}\n", node.site,
+               fmt::format("{}/{}", node.rounds, node.max_rounds),
+               fmt::format("{}/{}", node.live, node.members), state_of(node, age_s),
+               waits.empty() ? "" : " ", waits);
+  }
+  if (json) fmt::print("{}\n", json_text(all));
+  return kDone;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, int& code) {
+  struct StatusArgs {
+    std::string folder;
+    bool json = false;
+  };
+  auto args = std::make_shared<StatusArgs>();
+  CLI::App* sub = app.add_subcommand(
+      "status", "what each node of a run does now, and what and whom it waits for");
+  sub->add_option("RUN", args->folder, "the folder of the run, as --out named it")->required();
+  sub->add_flag("--json", args->json, "prints a list of JSON objects, one a node");
+  sub->footer(
+      "Example:\n  longhaul status runs/mnist-4-sites\n"
+      "Nodes write once a second, each on its own machine.\n"
+      "Exit codes: 0 done, 2 no run there");
+  sub->callback([args, &code] { code = status(args->folder, args->json); });
+}
+
+}  // namespace longhaul::cli

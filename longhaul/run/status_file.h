@@ -1,0 +1,58 @@
+#pragma once
+// RUN/status.json: what a node does, and what and whom it waits for, now. `longhaul status` reads
+// it. One writer, the process that holds the folder; readers see the file of before or of after.
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/base/result.h"
+#include "longhaul/core/types.h"
+
+namespace longhaul::run {
+
+struct NodeStatus {
+  std::string site = {};
+  Rank rank = 0;
+  // meeting: connects to the others; computing, waiting; parting: tells the others that it is done;
+  // simulating; ended.
+  std::string state;
+  std::string waits_for = {};  // "round 11: parts of 2"; "": nothing
+  double waited_s = 0;         // real time in that state, waiting for that
+  Round rounds = 0, max_rounds = 0;
+  double time_s = 0;  // of the run
+  std::uint64_t members = 0, live = 0;
+  struct Silent {
+    std::string peer;  // "rank 2 (oslo)"
+    double silent_s = 0;
+  };
+  std::vector<Silent> silent =
+      {};  // peers that have not been heard for more than a heartbeat or two
+  std::string host = {};
+  std::int64_t process = 0;
+  double written_s = 0;  // Unix time
+};
+nlohmann::json to_json(const NodeStatus&);
+Result<NodeStatus> parse_status(const std::string& path, const nlohmann::json&);
+
+class StatusFile {
+ public:
+  explicit StatusFile(std::string folder) : path_(folder + "/status.json") {}
+  bool due() const;  // a second has passed since the last write
+  // Fills in host, process, waited_s and written_s. A disk that is full is no reason to end a run:
+  // a write that fails is tried again a second later.
+  void write(NodeStatus);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const std::string path_;
+  Clock::time_point written_{}, since_ = Clock::now();
+  std::string what_;  // state and what it waits for, since then
+};
+
+// Of a run: its own file, or those of the folders in it, by rank. An Error: there is none.
+Result<std::vector<NodeStatus>> read_statuses(const std::string& run);
+
+}  // namespace longhaul::run

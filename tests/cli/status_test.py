@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""longhaul status: what each node does, and what and whom it waits for.
+
+    LONGHAUL=build/release/longhaul tests/cli/status_test.py
+"""
+import json
+import signal
+import time
+import unittest
+
+from launch_test import SITES, Case, free_addresses
+
+
+class StatusOfARun(Case):
+    def nodes(self, folder):
+        done = self.longhaul("status", folder, "--json")
+        nodes = [] if done.returncode else json.loads(done.stdout)
+        return {node["site"]: node for node in nodes}
+
+    def until(self, what, holds):
+        deadline = time.monotonic() + 60
+        while not holds(self.nodes("run")):
+            self.assertLess(time.monotonic(), deadline, f"{what}: {self.nodes('run')}")
+            time.sleep(0.1)
+        return self.longhaul("status", "run").stdout
+
+    def test_it_says_who_is_waited_for_and_who_is_gone(self):
+        words = ["site", "job.toml", "--addresses", free_addresses(3), "--set",
+                 "stop.max_rounds=100000", "--set", "overlay.kind=direct"]
+        sites = {name: self.start(*words, "--site", name, "--out", f"run/{name}")
+                 for name in SITES[:2]}
+        text = self.until("they meet", lambda nodes: len(nodes) == 2 and all(
+            node["state"] == "meeting" for node in nodes.values()))
+        self.assertRegex(text, r"tokyo +0/100000 .* meeting for .*rank 2 \(oslo\)")
+        sites["oslo"] = self.start(*words, "--site", "oslo", "--out", "run/oslo")
+        self.until("they train", lambda nodes: len(nodes) == 3 and all(
+            node["rounds"] > 0 for node in nodes.values()))
+        sites["oslo"].send_signal(signal.SIGSTOP)
+        text = self.until("they wait", lambda nodes: all(
+            nodes[name]["state"] == "waiting" and nodes[name]["silent"] for name in SITES[:2]))
+        self.assertRegex(text, r"lima .* waiting for round \d+: parts of 2 since .*"
+                               r"rank 2 \(oslo\) silent for")
+        sites["oslo"].kill()
+        sites["oslo"].wait()
+        text = self.until("one is gone", lambda nodes: nodes["oslo"]["gone"])
+        self.assertRegex(text, r"oslo .* gone: process \d+ is no more")
+
+    def test_a_simulated_run_and_folders_that_are_none(self):
+        self.run_ok("simulate", "job.toml", "--out", "run")
+        self.assertRegex(self.run_ok("status", "run").stdout, r"all sites +40/40 +3/3  ended\n")
+        self.bad("status", "nowhere", names=["nowhere", "no folder of a run"])
+        (self.folder / "empty").mkdir()
+        self.bad("status", "empty", names=["empty", "status.json"])
+        (self.folder / "run/status.json").write_text("{")
+        self.bad("status", "run", names=["run/status.json"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
