@@ -31,6 +31,9 @@ void RunOptions::add_to(CLI::App& app, const std::string& out_default,
   app.add_flag("--resume", resume, resume_doc)->excludes(again);
   app.add_flag("--require-target", require_target,
                "exit code 1 if the run ends without having reached its target");
+  app.add_flag_callback(
+      "--tensorboard", [this] { sets.emplace_back("report.tensorboard=true"); },
+      "writes the figures for TensorBoard, too, into the run's folder: tensorboard/");
   app.add_flag("--quiet", quiet, "no progress");
   app.add_flag("--json", json, "prints the result as one JSON object and nothing else");
 }

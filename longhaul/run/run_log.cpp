@@ -28,13 +28,30 @@ Status RunLog::open(std::uint64_t keep) {
   auto metrics = MetricsFile::open(folder_->file("metrics.jsonl"), keep);
   if (!metrics) return metrics.error();
   metrics_ = std::move(*metrics);
+  if (!job_.report.tensorboard) return Ok{};
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  auto tensorboard = TensorBoardFile::open(folder_->file("tensorboard"),
+                                           std::chrono::duration<double>(now).count());
+  if (!tensorboard) return tensorboard.error();
+  tensorboard_ = std::move(*tensorboard);
   return Ok{};
 }
 
 void RunLog::write(Time at, Rank rank, Round round, std::string_view kind,
                    std::span<const std::pair<std::string_view, double>> values) {
-  if (metrics_) metrics_->write({at, members_[rank].site, rank, round, kind, values});
+  const Member& member = members_[rank];
+  const MetricsEvent event{at, member.site, rank, round, kind, values};
+  if (metrics_) metrics_->write(event);
+  if (tensorboard_) {
+    const bool has_next = rank + 1 < members_.size() && members_[rank + 1].site == member.site;
+    tensorboard_->write(event, member.rank_in_site > 0 || has_next, member.rank_in_site);
+  }
   flush_when_due();
+}
+
+void RunLog::flush() {
+  if (metrics_) metrics_->flush();
+  if (tensorboard_) tensorboard_->flush();
 }
 
 // A live view, and what a killed process leaves, is at most a second old.
@@ -42,7 +59,7 @@ void RunLog::flush_when_due() {
   const auto now = Clock::now();
   if (!metrics_ || now - flushed_ < std::chrono::seconds(1)) return;
   flushed_ = now;
-  metrics_->flush();
+  flush();
 }
 
 bool RunLog::reaches(const Evaluation& evaluation) const {
@@ -61,7 +78,7 @@ void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluatio
   if (predicts_bytes_) values.emplace_back("bits_per_byte", to_bits(evaluation.loss));
   if (wan_bytes) values.emplace_back("wan_bytes", double(*wan_bytes));
   write(at, rank, round, "score", values);
-  if (metrics_) metrics_->flush();
+  flush();
   if (is_better(job_, evaluation, totals_.best))
     totals_.best = BestScore{round, evaluation.loss, evaluation.accuracy};
   totals_.loss = evaluation.loss;
@@ -86,7 +103,7 @@ void RunLog::view(Time at, Rank rank, std::uint64_t live) {
   const std::pair<std::string_view, double> values[] = {{"members", double(participation.members)},
                                                         {"live", double(live)}};
   write(at, rank, 0, "view", values);
-  if (metrics_) metrics_->flush();
+  flush();
 }
 
 void RunLog::recorded(Time at, Rank rank, const Record& record) {
@@ -131,6 +148,7 @@ void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes) {
 Result<std::uint64_t> RunLog::sync() {
   if (!metrics_) return std::uint64_t{0};
   LH_TRY(metrics_->sync());
+  if (tensorboard_) LH_TRY(tensorboard_->sync());
   return metrics_->bytes();
 }
 

@@ -12,6 +12,7 @@
 #include "longhaul/run/progress.h"
 #include "longhaul/run/run_folder.h"
 #include "longhaul/run/summary.h"
+#include "longhaul/run/tensorboard_file.h"
 
 namespace longhaul::run {
 
@@ -66,6 +67,7 @@ class RunLog {
              std::span<const std::pair<std::string_view, double>> values);
   bool reaches(const Evaluation&) const;
   void flush_when_due();
+  void flush();
   void left_out(Round, double share);
 
   const Job& job_;
@@ -76,6 +78,7 @@ class RunLog {
   const bool is_virtual_;
   Progress progress_;
   std::optional<MetricsFile> metrics_;
+  std::optional<TensorBoardFile> tensorboard_;
   Totals totals_;
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point flushed_ = begin_;

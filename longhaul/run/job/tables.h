@@ -65,6 +65,7 @@ struct ReportTable {
   std::optional<std::uint64_t> every_rounds;
   std::uint64_t every_samples = 20000;
   std::uint64_t lag = 1;
+  bool tensorboard = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(every_rounds,
@@ -75,6 +76,7 @@ struct ReportTable {
                    .min = 1, .max = 0x1p53);
     LONGHAUL_FIELD(lag, .doc = "a verdict on round r ends the run after round r + lag", .min = 1,
                    .max = 64);
+    LONGHAUL_FIELD(tensorboard, .doc = "writes all figures for TensorBoard, too: RUN/tensorboard");
   }
 };
 
