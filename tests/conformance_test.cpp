@@ -96,7 +96,6 @@ TEST_P(Conformance, EqualSeedsGiveEqualTraces) {
 TEST_P(Conformance, MessagesAndStateAreBounded) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
-    std::vector<std::size_t> largest;
     for (std::uint32_t workers : {2u, 5u}) {
       JobSpec spec = spec_of(parts, workers);
       spec.rounds = 3;
@@ -114,7 +113,6 @@ TEST_P(Conformance, MessagesAndStateAreBounded) {
       // A server may keep what each worker gave it last, in fp64 (lag).
       const std::size_t kept = spec.parts.sync.entry->traits.served ? 4 * workers * vector : 0;
       EXPECT_LE(most, 12 * vector + kept + 64 * workers * std::size_t(spec.chunk_bytes));
-      largest.push_back(most);
     }
   }
 }

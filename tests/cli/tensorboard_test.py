@@ -47,7 +47,9 @@ def fields(data):
             size = {1: 8, 5: 4}.get(kind) or varint()
             value = data[at:at + size]
             at += size
-            yield key >> 3, value if kind == 2 else struct.unpack({1: "<d", 5: "<f"}[kind], value)[0]
+            if kind != 2:
+                (value,) = struct.unpack({1: "<d", 5: "<f"}[kind], value)
+            yield key >> 3, value
 
 
 def events(path):
