@@ -46,10 +46,13 @@ void NBSync::begin_round(Turn& turn) {
   if (round() > 0) hand_over(turn);
 }
 
-void NBSync::on_step(const StepResult& result, Turn&) { window_.add(result); }
+void NBSync::on_step(const StepResult& result, Turn&) {
+  if (!resetting_) window_.add(result);
+}
 
 void NBSync::on_computed(const Computed&, Turn& turn) {
   computing_ = false;
+  if (std::exchange(resetting_, false)) return;
   if (round() > 0 || !working() || window_.steps < config_.first) return;
   take_progress(turn);
   hand_over(turn);
@@ -104,6 +107,7 @@ void NBSync::swap(Turn& turn) {
     for (std::size_t i = 0; i < mark_.size(); ++i) x[i] += beta * progress_.update[i];
   std::copy_n(x.begin(), mark_.size(), mark_.begin());
   last_ = turn.now() - std::exchange(since_, turn.now());
+  to_reset_ = config_.reset_optimizer;
   end_round(w_, turn);
 }
 
@@ -118,6 +122,8 @@ void NBSync::on_idle(Turn& turn) {
   if (paused_) turn.record("window_wait_s", round(), seconds(turn.now() - *paused_));
   paused_.reset();
   computing_ = true;
+  resetting_ = std::exchange(to_reset_, false);
+  if (resetting_) return turn.compute(ResetOptimizer{});
   turn.compute(LocalStep{});
 }
 
@@ -141,7 +147,8 @@ bool NBSync::close(Turn& turn) {
 
 void NBSync::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(w_, mark_, progress_, window_, since_, last_, paused_, computing_, closing_);
+  ar(w_, mark_, progress_, window_, since_, last_, paused_, computing_, closing_, to_reset_,
+     resetting_);
 }
 
 }  // namespace longhaul::sync

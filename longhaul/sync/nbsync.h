@@ -24,6 +24,7 @@ class NBSync final : public Synchronous {
     double keep = 0;
     std::uint32_t min_sites = 1;
     double orphan_s = 60;
+    bool reset_optimizer = false;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
@@ -58,6 +59,7 @@ class NBSync final : public Synchronous {
                          "without a global model for so long, and five times the last window, a "
                          "worker pauses",
                      .max = 1e9, .unit = "s", .positive = true);
+      LONGHAUL_FIELD(reset_optimizer, .doc = "start every window with a fresh local optimiser");
     }
   };
 
@@ -106,6 +108,8 @@ class NBSync final : public Synchronous {
   std::optional<Time> paused_;
   bool computing_ = false;
   bool closing_ = false;
+  bool to_reset_ = false;   // the optimiser, before the next step
+  bool resetting_ = false;  // what is computed is that
 };
 
 }  // namespace longhaul::sync

@@ -152,6 +152,29 @@ TEST(NBSync, WhatIsKeptOfTheOwnProgressIsNotHandedOverAgain) {
 }
 
 // d_i / h_i weigh alike, and the mean of the h_j multiplies them.
+// Once a window, before its first step, and counted as none.
+TEST(NBSync, TheLocalOptimiserStartsAfreshInEachWindowIfToldTo) {
+  for (const bool reset : {false, true}) {
+    NBSync::Config config;
+    config.reset_optimizer = reset;
+    Worker worker(config);
+    worker.step(), worker.step();
+    worker.mean(0, {0, 0}, {0});
+    worker.step();  // a swap is at a step boundary
+    ASSERT_EQ(worker.node.context.wanted.size(), 1u);
+    const bool resets = std::holds_alternative<ResetOptimizer>(worker.node.context.wanted[0].first);
+    EXPECT_EQ(resets, reset);
+    if (!reset) continue;
+    worker.node.context.wanted.clear();
+    worker.nbsync->on_step({}, worker.node.turn);
+    worker.nbsync->on_computed({.steps = 1}, worker.node.turn);
+    worker.progress();
+    EXPECT_FALSE(std::holds_alternative<ResetOptimizer>(worker.node.context.wanted.at(0).first));
+    worker.mean(1, {0, 0}, {0});
+    EXPECT_FALSE(worker.overlay->begun.contains({2, 0, 0})) << "a window has a step at least";
+  }
+}
+
 TEST(NBSync, ByStepsUpdatesCountPerStep) {
   Worker w({.first = 2, .weights = "steps"});
   w.step();
