@@ -6,7 +6,7 @@ namespace longhaul::codec {
 namespace {
 
 // Counters that go through Philox side by side, as vector instructions take them.
-constexpr std::size_t kCounters = 16;
+constexpr std::size_t kCounters = 64;
 
 // philox4x32 (base/rng.cpp) of kCounters counters that differ by one.
 LONGHAUL_KERNEL void philox_side_by_side(std::uint64_t block, std::uint32_t round,
