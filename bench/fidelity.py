@@ -80,6 +80,7 @@ at_s = [0, 4]
 values = [66, 22]
 repeat_s = 8
 """
+PLAIN = 'queue = "drop_tail"\nqueue_ms = 100\n'
 CASES = [
     Case("4 sites, 66 Mbit/s, 20 ms", "delay_ms = 10\n", EQUAL, 10),
     Case("8 sites, 20 to 155 Mbit/s, 30 ms", "delay_ms = 15\n", UNEQUAL, 10),
@@ -90,6 +91,11 @@ CASES = [
          tcp="cubic"),
     Case("4 sites, 66 and 22 Mbit/s in turn, 20 ms", "delay_ms = 10\n", EQUAL, 10,
          more=CHANGE.format(what="up")),
+    Case("drop_tail 100 ms: 4 sites, 66 Mbit/s, 20 ms", "delay_ms = 10\n" + PLAIN, EQUAL, 10),
+    Case("drop_tail 100 ms: 8 sites, 20 to 155 Mbit/s, 30 ms", "delay_ms = 15\n" + PLAIN, UNEQUAL,
+         10),
+    Case("drop_tail 100 ms: 4 sites, 66 Mbit/s, 20 ms, cubic", "delay_ms = 10\n" + PLAIN, EQUAL,
+         10, tcp="cubic"),
     Case("veth, TBF: 4 sites, 66 Mbit/s", "delay_ms = 0.05\n", EQUAL, 10, shape=token_bucket),
     Case("veth, TBF: 8 sites, 20 to 155 Mbit/s", "delay_ms = 0.05\n", UNEQUAL, 10,
          shape=token_bucket),

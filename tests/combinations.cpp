@@ -107,6 +107,8 @@ std::vector<Variant<CodecEntry>> codec_variants() {
   return legal;
 }
 
+std::optional<Illegal> refusal(const Combination& c) { return illegal(c); }
+
 SyncTraits traits_of(const Variant<SyncEntry>& sync) { return entry_of(sync).traits; }
 
 Combination plain(const Variant<SyncEntry>& sync, const Variant<OverlayEntry>& overlay) {

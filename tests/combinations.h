@@ -50,6 +50,8 @@ inline bool goes_on(const SyncEntry& sync) { return !sync.traits.when_lost.start
 // Do its bits depend on times? Those of a forest that learns its rates do, whatever its entry says.
 bool by_schedule(const Variant<OverlayEntry>&);
 
+// Why it is refused when a job names it; nothing if it may run.
+std::optional<Illegal> refusal(const Combination&);
 // The plain combination of a strategy and an overlay: fp32, no outer optimiser.
 Combination plain(const Variant<SyncEntry>&, const Variant<OverlayEntry>&);
 // The strategy's traits that hold with its settings here.

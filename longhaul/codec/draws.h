@@ -25,14 +25,7 @@ class Draws {
   }
 
   // Of the elements from `first` on.
-  void fill(std::uint64_t first, std::span<std::uint32_t> out) const {
-    std::size_t done = 0;
-    while (done < out.size()) {
-      const PhiloxBlock block = block_at((first + done) / 4);
-      for (std::size_t lane = (first + done) % 4; lane < 4 && done < out.size(); ++lane)
-        out[done++] = block[lane];
-    }
-  }
+  void fill(std::uint64_t first, std::span<std::uint32_t> out) const;
   std::uint32_t at(std::uint64_t element) const { return block_at(element / 4)[element % 4]; }
 
  private:

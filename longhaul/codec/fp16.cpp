@@ -1,37 +1,36 @@
 #include "longhaul/codec/fp16.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "longhaul/codec/bytes_check.h"
 #include "longhaul/codec/entry.h"
 #include "longhaul/codec/half.h"
+#include "longhaul/codec/kernel.h"
 
 namespace longhaul::codec {
 namespace {
 
-// Loops of a fixed length are turned into vector instructions without a scalar remainder.
-constexpr std::size_t kHalves = 64;
-
-struct HalfInput {
-  float values[kHalves] = {};
-};
-struct HalfBlock {
-  std::uint16_t values[kHalves] = {};
-};
-
-std::uint32_t encode_block(const HalfInput& in, HalfBlock& out) {
+// Writes the halves of `count` values; answers with how many were clamped. What is not finite
+// counts as clamped too.
+LONGHAUL_KERNEL std::uint32_t write_halves(const float* in, std::size_t count, std::byte* out) {
   std::uint32_t over = 0;
-  for (std::size_t i = 0; i < kHalves; ++i) over += over_half(in.values[i]) ? 1u : 0u;
-  for (std::size_t i = 0; i < kHalves; ++i) out.values[i] = to_half(in.values[i]);
+  for (std::size_t i = 0; i < count; ++i) {
+    over += std::uint32_t(over_half(in[i]));
+    const std::uint16_t half = to_half(in[i]);
+    std::memcpy(out + 2 * i, &half, 2);
+  }
   return over;
 }
 
-bool decode_block(const HalfBlock& in, HalfInput& out) {
-  std::uint16_t bad = 0;
-  for (std::size_t i = 0; i < kHalves; ++i)
-    bad = std::uint16_t(bad | (half_is_finite(in.values[i]) ? 0 : 1));
-  for (std::size_t i = 0; i < kHalves; ++i) out.values[i] = from_half(in.values[i]);
+// False: one of them is not finite, and `out` has no meaning.
+LONGHAUL_KERNEL bool read_halves(const std::byte* in, std::size_t count, float* out) {
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, in + 2 * i, 2);
+    bad |= std::uint32_t(!half_is_finite(half));
+    out[i] = from_half(half);
+  }
   return bad == 0;
 }
 
@@ -48,16 +47,11 @@ CodecEntry Fp16::entry() {
 }
 
 Buffer Fp16::encode(const CodecKey&, Range at, std::span<const float> values) {
-  LH_CHECK(values.size() == at.length && all_finite(values));
+  LH_CHECK(values.size() == at.length);
   Buffer bytes(encoded_size(values.size()));
-  for (std::size_t done = 0; done < values.size(); done += kHalves) {
-    const std::size_t count = std::min(kHalves, values.size() - done);
-    HalfInput block;
-    HalfBlock halves;
-    std::memcpy(block.values, &values[done], 4 * count);
-    clamped_ += encode_block(block, halves);
-    std::memcpy(&bytes[2 * done], halves.values, 2 * count);
-  }
+  const std::uint32_t over = write_halves(values.data(), values.size(), bytes.data());
+  LH_CHECK(over == 0 || all_finite(values));
+  clamped_ += over;
   return bytes;
 }
 
@@ -65,19 +59,12 @@ Status Fp16::decode(const CodecKey&, Range at, std::span<const std::byte> in,
                     std::span<float> out) const {
   LH_CHECK(out.size() == at.length);
   LH_TRY(expect_size("fp16", at, in.size(), encoded_size(out.size())));
-  for (std::size_t done = 0; done < out.size(); done += kHalves) {
-    const std::size_t count = std::min(kHalves, out.size() - done);
-    HalfBlock halves;
-    HalfInput block;
-    std::memcpy(halves.values, &in[2 * done], 2 * count);
-    if (!decode_block(halves, block)) {
-      const auto* bad = std::find_if_not(halves.values, halves.values + count, half_is_finite);
-      const auto index = std::uint64_t(bad - halves.values);
-      return bad_value("fp16", at.offset + done + index, "is not finite");
-    }
-    std::memcpy(&out[done], block.values, 4 * count);
+  if (read_halves(in.data(), out.size(), out.data())) return Ok{};
+  for (std::size_t i = 0;; ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, &in[2 * i], 2);
+    if (!half_is_finite(half)) return bad_value("fp16", at.offset + i, "is not finite");
   }
-  return Ok{};
 }
 
 void Fp16::state(Archive& ar) { ar(clamped_); }

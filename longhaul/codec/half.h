@@ -28,7 +28,8 @@ inline std::uint16_t to_half(float value) {
   // itself rounds to nearest even.
   const float sum = std::bit_cast<float>(magnitude) + 0.5f;
   const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(sum) - 0x3F000000u;
-  const std::uint32_t half = magnitude < kSmallestNormalHalf ? subnormal : normal;
+  const std::uint32_t small = 0u - std::uint32_t(magnitude < kSmallestNormalHalf);  // a mask
+  const std::uint32_t half = (subnormal & small) | (normal & ~small);
   return std::uint16_t(half | sign);
 }
 
@@ -41,8 +42,9 @@ inline float from_half(std::uint16_t half) {
   const std::uint32_t magnitude = half & 0x7FFFu;
   const std::uint32_t normal = (magnitude << 13) + 0x38000000u;
   // No subnormal float appears on the way: those may be flushed to zero, and are slow.
-  const float small = float(std::int32_t(magnitude)) * 0x1p-24f;
-  const std::uint32_t bits = magnitude < 0x0400u ? std::bit_cast<std::uint32_t>(small) : normal;
+  const float tiny = float(std::int32_t(magnitude)) * 0x1p-24f;
+  const std::uint32_t small = 0u - std::uint32_t(magnitude < 0x0400u);  // a mask
+  const std::uint32_t bits = (std::bit_cast<std::uint32_t>(tiny) & small) | (normal & ~small);
   return std::bit_cast<float>(bits | sign);
 }
 

@@ -9,6 +9,7 @@
 
 #include "longhaul/codec/bytes_check.h"
 #include "longhaul/codec/entry.h"
+#include "longhaul/codec/kernel.h"
 
 namespace longhaul::codec {
 namespace {
@@ -27,7 +28,7 @@ struct ByteBlock {
 
 // Bits of the largest magnitude: as integers, magnitudes of floats are ordered as the floats are,
 // and those that are not finite come last.
-std::int32_t largest_magnitude(const FloatBlock& block) {
+LONGHAUL_KERNEL std::int32_t largest_magnitude(const FloatBlock& block) {
   std::int32_t most = 0;
   for (std::size_t i = 0; i < kBlock; ++i)
     most = std::max(most, std::bit_cast<std::int32_t>(block.values[i]) & 0x7FFFFFFF);
@@ -46,7 +47,7 @@ float scale_of(float max) {
 
 // |x / scale| <= 127 and a little. Adding 1.5 * 2^23 leaves no place for a fraction: the addition
 // rounds to nearest even, and the integer stands in the low bits.
-void quantise(const FloatBlock& in, float scale, ByteBlock& out) {
+LONGHAUL_KERNEL void quantise(const FloatBlock& in, float scale, ByteBlock& out) {
   constexpr float kRounder = 0x1.8p23f;
   for (std::size_t i = 0; i < kBlock; ++i) {
     const float rounded = in.values[i] / scale + kRounder;
@@ -54,14 +55,15 @@ void quantise(const FloatBlock& in, float scale, ByteBlock& out) {
   }
 }
 
-void restore(const ByteBlock& in, float scale, FloatBlock& out) {
-  for (std::size_t i = 0; i < kBlock; ++i) out.values[i] = float(in.values[i]) * scale;
-}
-
-bool has_minus_128(const ByteBlock& block) {
-  std::int8_t least = 0;
-  for (std::size_t i = 0; i < kBlock; ++i) least = std::min(least, block.values[i]);
-  return least == -128;
+// False: one of them is -128, which is no level, and `out` has no meaning.
+LONGHAUL_KERNEL bool restore(const std::byte* in, std::size_t count, float scale, float* out) {
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto level = std::int8_t(in[i]);
+    bad |= std::uint32_t(level == -128);
+    out[i] = float(level) * scale;
+  }
+  return bad == 0;
 }
 
 }  // namespace
@@ -103,18 +105,13 @@ Status Int8::decode(const CodecKey&, Range at, std::span<const std::byte> in,
   for (std::size_t done = 0; done < out.size(); done += kBlock) {
     const std::size_t count = std::min(kBlock, out.size() - done);
     float scale = 0;
-    ByteBlock levels;
-    FloatBlock block;
     std::memcpy(&scale, from, 4);
-    std::memcpy(levels.values, from + 4, count);
-    from += 4 + count;
     if (std::signbit(scale) || !std::isfinite(kLevels * scale))
       return bad_value("int8", at.offset + done, "opens a block whose scale is not of this codec");
-    if (has_minus_128(levels))
+    if (!restore(from + 4, count, scale, &out[done]))
       return bad_value("int8", at.offset + done,
                        "opens a block that holds -128, which is no level");
-    restore(levels, scale, block);
-    std::memcpy(&out[done], block.values, 4 * count);
+    from += 4 + count;
   }
   return Ok{};
 }

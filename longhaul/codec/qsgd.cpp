@@ -5,22 +5,54 @@
 #include "longhaul/codec/bytes_check.h"
 #include "longhaul/codec/cursor.h"
 #include "longhaul/codec/entry.h"
+#include "longhaul/codec/kernel.h"
 #include "longhaul/codec/norms.h"
 #include "longhaul/codec/stochastic.h"
 
 namespace longhaul::codec {
 namespace {
 
+// Two levels of 4 bits a byte.
+LONGHAUL_KERNEL void pack_nibbles(const std::int8_t* levels, std::size_t bytes, std::byte* out) {
+  for (std::size_t i = 0; i < bytes; ++i)
+    out[i] = std::byte((unsigned(levels[2 * i]) & 15u) | (unsigned(levels[2 * i + 1]) & 15u) << 4);
+}
+
 // Lowest bits first, in two's complement.
 void pack_levels(std::span<const std::int8_t> levels, std::size_t bits, std::byte* out) {
   const std::size_t each = 8 / bits;
   const unsigned mask = (1u << bits) - 1;
-  for (std::size_t i = 0; i < levels.size(); i += each) {
+  std::size_t i = 0;
+  if (bits == 4) {
+    i = levels.size() / 2 * 2;
+    pack_nibbles(levels.data(), i / 2, out);
+  }
+  for (; i < levels.size(); i += each) {
     unsigned byte = 0;
     for (std::size_t k = 0; k < std::min(each, levels.size() - i); ++k)
       byte |= (unsigned(levels[i + k]) & mask) << (k * bits);
     out[i / each] = std::byte(byte);
   }
+}
+
+LONGHAUL_KERNEL void unpack_nibbles(const std::byte* in, std::size_t bytes, std::int8_t* levels) {
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto both = std::uint8_t(in[i]);
+    levels[2 * i] = std::int8_t(std::int8_t(std::uint8_t(both << 4)) >> 4);
+    levels[2 * i + 1] = std::int8_t(std::int8_t(both) >> 4);
+  }
+}
+
+// Their values; the least level.
+LONGHAUL_KERNEL int restore_levels(const std::int8_t* levels, std::size_t count, float most,
+                                   float norm, float* out) {
+  std::int32_t least = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t level = levels[i];
+    least = std::min(least, level);
+    out[i] = float(level) / most * norm;
+  }
+  return least;
 }
 
 int level_at(std::span<const std::byte> in, std::size_t bits, std::size_t i) {
@@ -86,19 +118,22 @@ Status Qsgd::decode(const CodecKey&, Range at, std::span<const std::byte> in,
   LH_CHECK(out.size() == at.length);
   LH_TRY(expect_size("qsgd", at, in.size(), encoded_size(out.size())));
   Cursor cursor(in);
+  std::vector<std::int8_t> levels;
   for (std::size_t done = 0; done < out.size(); done += bucket_) {
     const auto bucket = out.subspan(done, std::min(bucket_, out.size() - done));
     const float norm = *cursor.number<float>();
     const auto packed = *cursor.take(packed_size(bucket.size()));
     if (!(norm >= 0 && norm <= FLT_MAX))
       return bad_value("qsgd", at.offset + done, "opens a bucket whose norm is not of this codec");
-    const float most = float(levels_);
-    int least = 0;
-    for (std::size_t i = 0; i < bucket.size(); ++i) {
-      const int level = level_at(packed, bits_, i);
-      least = std::min(least, level);
-      bucket[i] = float(level) / most * norm;
+    levels.resize(bucket.size());
+    std::size_t i = 0;
+    if (bits_ == 4) {
+      i = bucket.size() / 2 * 2;
+      unpack_nibbles(packed.data(), i / 2, levels.data());
     }
+    for (; i < bucket.size(); ++i) levels[i] = std::int8_t(level_at(packed, bits_, i));
+    const int least =
+        restore_levels(levels.data(), levels.size(), float(levels_), norm, bucket.data());
     if (least < -int(levels_))
       return bad_value("qsgd", at.offset + done, "opens a bucket with a level beyond its norm");
   }

@@ -1,10 +1,12 @@
 #include "longhaul/codec/sign.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "longhaul/codec/bytes_check.h"
 #include "longhaul/codec/cursor.h"
 #include "longhaul/codec/entry.h"
+#include "longhaul/codec/kernel.h"
 #include "longhaul/codec/norms.h"
 
 namespace longhaul::codec {
@@ -31,7 +33,7 @@ SignScales mean_scales(std::span<const float> block) {
 }
 
 // Bit i % 8 of byte i / 8: value i is below 0.
-void pack_signs(std::span<const float> block, std::byte* out) {
+LONGHAUL_KERNEL void pack_signs(std::span<const float> block, std::byte* out) {
   std::size_t i = 0;
   for (; i + 8 <= block.size(); i += 8) {
     unsigned byte = 0;
@@ -41,11 +43,18 @@ void pack_signs(std::span<const float> block, std::byte* out) {
   for (; i < block.size(); ++i) out[i / 8] |= std::byte(unsigned(block[i] < 0) << (i % 8));
 }
 
-void unpack_signs(std::span<const std::byte> bits, const SignScales& scales,
-                  std::span<float> block) {
-  const float both[2] = {scales.up, scales.down};
-  for (std::size_t i = 0; i < block.size(); ++i)
-    block[i] = both[(unsigned(bits[i / 8]) >> (i % 8)) & 1u];
+LONGHAUL_KERNEL void unpack_signs(std::span<const std::byte> bits, const SignScales& scales,
+                                  std::span<float> block) {
+  const std::uint32_t up = std::bit_cast<std::uint32_t>(scales.up);
+  const std::uint32_t down = std::bit_cast<std::uint32_t>(scales.down);
+  const auto value = [&](unsigned byte, unsigned bit) {
+    const std::uint32_t mask = 0u - ((byte >> bit) & 1u);
+    return std::bit_cast<float>((up & ~mask) | (down & mask));
+  };
+  std::size_t i = 0;
+  for (; i + 8 <= block.size(); i += 8)
+    for (unsigned bit = 0; bit < 8; ++bit) block[i + bit] = value(unsigned(bits[i / 8]), bit);
+  for (; i < block.size(); ++i) block[i] = value(unsigned(bits[i / 8]), unsigned(i % 8));
 }
 
 // Bits behind the last value are 0.

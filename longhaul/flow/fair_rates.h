@@ -32,6 +32,7 @@ class FairRates {
   const std::vector<std::uint32_t>& settle();
   double rate(std::uint32_t flow) const { return flows_[flow].rate; }  // as of settle(); idle: 0
   double cap(std::uint32_t flow) const { return flows_[flow].cap; }
+  std::uint32_t weight(std::uint32_t flow) const { return flows_[flow].weight; }
   double capacity(std::uint32_t link) const { return links_[link].capacity; }
   // The least capacity on its way.
   double narrowest(std::uint32_t flow) const;

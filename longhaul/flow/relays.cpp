@@ -63,6 +63,7 @@ Wan through_relays(Wan wan, const std::vector<bool>& dials_out) {
                            .jitter_s = std::hypot(there.jitter_s, on.jitter_s),
                            .loss = 1 - (1 - there.loss) * (1 - on.loss),
                            .flow = smaller(there.flow, on.flow),
+                           .loss_burst = std::max(there.loss_burst, on.loss_burst),
                            .relay = r};
     }
   return wan;

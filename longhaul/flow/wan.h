@@ -30,10 +30,11 @@ struct Wan {
   };
   struct Pair {
     Rate rate;
-    double delay_s = 0;                       // one way
-    double jitter_s = 0;                      // standard deviation of the delay
-    double loss = 0;                          // share of packets lost
-    Rate flow = {};                           // of each connection, besides the pair's rate
+    double delay_s = 0;     // one way
+    double jitter_s = 0;    // standard deviation of the delay
+    double loss = 0;        // share of packets lost
+    Rate flow = {};         // of each connection, besides the pair's rate
+    double loss_burst = 0;  // mean number of packets lost in a row; 0: each by itself (loss.h)
     std::optional<std::uint32_t> relay = {};  // the site through which it goes (relays.h)
     friend bool operator==(const Pair&, const Pair&) = default;
   };
@@ -44,11 +45,19 @@ struct Wan {
     friend bool operator==(const Shared&, const Shared&) = default;
   };
 
+  // What waits at a port (a link with a rate) while it is full.
+  enum class Queue : std::uint8_t {
+    per_flow,  // each flow by itself, acknowledgements too: nothing waits for another flow
+    drop_tail  // one queue for each class of service, which all flows share
+  };
+
   std::vector<Site> sites;
   Pair usual;                      // of ordered pairs that are not in `pairs`
   std::map<SitePair, Pair> pairs;  // what differs
   std::vector<Shared> shared;
-  std::uint32_t streams = 1;   // connections from a node to a node
+  std::uint32_t streams = 1;  // connections from a node to a node
+  Queue queue = Queue::per_flow;
+  double queue_s = 0;          // drop_tail: a queue holds what its port sends in this time
   std::vector<Traced> traces;  // at most one trace for a quantity
 
   const Pair& pair(std::uint32_t from, std::uint32_t to) const {

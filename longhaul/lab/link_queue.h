@@ -18,7 +18,14 @@
 
 namespace longhaul::lab {
 
-inline constexpr unsigned kClasses = 8;  // of service; 7 goes first
+inline constexpr unsigned kClasses = 9;  // of service; 8 goes first
+
+// The class that an IPv4 header's second byte (DSCP and ECN) asks for: lower effort (DSCP 1, RFC
+// 8622) is 0, behind all else; then by class selectors (RFC 2474): unmarked is 1, CS7 is 8.
+constexpr unsigned service_class_of(std::uint8_t marks) {
+  const unsigned dscp = marks >> 2;
+  return dscp == 1 ? 0 : 1 + dscp / 8;
+}
 
 class LinkQueue {
  public:

@@ -110,5 +110,16 @@ TEST(LinkQueue, S5_TheRateChangesUnderWay) {
   EXPECT_EQ(link_queue.set_rate(1000.0, std::chrono::milliseconds(400)), std::nullopt);
 }
 
+// Lower effort stands behind what is unmarked; the two bits of ECN say nothing about the class.
+TEST(LinkQueue, ClassesGoByTheirMarks) {
+  EXPECT_EQ(service_class_of(1 << 2), 0u);
+  EXPECT_EQ(service_class_of(1 << 2 | 3), 0u);
+  EXPECT_EQ(service_class_of(0), 1u);
+  EXPECT_EQ(service_class_of(3), 1u);
+  EXPECT_EQ(service_class_of(8 << 2), 2u);   // CS1
+  EXPECT_EQ(service_class_of(46 << 2), 6u);  // expedited forwarding, as CS5
+  EXPECT_EQ(service_class_of(56 << 2), kClasses - 1);
+}
+
 }  // namespace
 }  // namespace longhaul::lab

@@ -142,7 +142,7 @@ void Router::take(std::uint32_t site, std::uint32_t slot, std::size_t bytes) {
       .from = site,
       .to = *to,
       .bytes = std::uint32_t(bytes),
-      .service_class = byte(1) >> 5,
+      .service_class = service_class_of(std::uint8_t(byte(1))),
       .answer = is_bare_acknowledgement({frame.data(), bytes}),
       .tag = slot,
   };

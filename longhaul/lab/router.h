@@ -1,7 +1,7 @@
 #pragma once
 // The router of the emulated WAN: moves IP packets between the sites' TUN devices at the times that
-// the Shaper computes. A packet's class of service is its DSCP / 8, the class selector of RFC 2474:
-// CS7 goes first, unmarked traffic last.
+// the Shaper computes. A packet's class of service is that of its DSCP (service_class_of): CS7 goes
+// first, then the lower class selectors, unmarked traffic, and lower effort last.
 //
 // It counts the packets that the router itself, not the WAN, delayed or dropped: those delivered
 // more than kLate after their time, and those it could not accept. A run with more than

@@ -12,6 +12,7 @@ Time to_time(double s) { return Time(std::llround(s * 1e9)); }
 void check_pair(const flow::Wan::Pair& pair) {
   LH_CHECK(!pair.rate || *pair.rate > 0);
   LH_CHECK(pair.delay_s >= 0 && pair.jitter_s >= 0 && pair.loss >= 0 && pair.loss <= 1);
+  LH_CHECK(pair.loss_burst == 0 || pair.loss_burst >= 1);
 }
 
 }  // namespace
@@ -92,8 +93,9 @@ std::optional<PacketOutcome> Shaper::forward(std::uint32_t slot, Time now) {
 
 std::optional<PacketOutcome> Shaper::delay_packet(std::uint32_t slot, PairPath& path, Time now) {
   if (path.cut) return end(slot, PacketFate::cut, now);
-  if (path.pair.loss > 0 && path.loss_random.uniform() < path.pair.loss)
-    return end(slot, PacketFate::lost, now);
+  const flow::Loss loss{path.pair.loss, path.pair.loss_burst};
+  path.in_burst = loss.p > 0 && path.loss_random.uniform() < loss.after(path.in_burst);
+  if (path.in_burst) return end(slot, PacketFate::lost, now);
   flights_[slot].delayed = true;
   const Time delay = to_time(std::max(0.0, path.pair.delay_s + path.jitter.at(now)));
   path.last_arrival = std::max(path.last_arrival, now + delay);  // nobody overtakes
@@ -101,12 +103,18 @@ std::optional<PacketOutcome> Shaper::delay_packet(std::uint32_t slot, PairPath& 
   return std::nullopt;
 }
 
+std::uint64_t Shaper::queue_limit(const flow::Rate& rate, const PairPath& path) const {
+  const double bytes_per_second = rate.value_or(0);
+  if (wan_.queue == flow::Wan::Queue::drop_tail)
+    return std::max(kMinDropTailBytes, std::uint64_t(bytes_per_second * wan_.queue_s));
+  return std::max(kMinQueueBytes,
+                  std::uint64_t(kQueueRoundTrips * bytes_per_second * path.round_trip));
+}
+
 bool Shaper::queue(std::uint32_t link, std::uint32_t slot, const PairPath& path, Time now) {
   const Packet& packet = flights_[slot].packet;
   LinkQueue& link_queue = links_[link].link_queue;
-  const double trips =
-      link_queue.rate() ? kQueueRoundTrips * *link_queue.rate() * path.round_trip : 0;
-  const std::uint64_t limit = std::max(kMinQueueBytes, std::uint64_t(trips));
+  const std::uint64_t limit = queue_limit(link_queue.rate(), path);
   if (!link_queue.push(packet.service_class, flow_of(packet), {slot, packet.bytes}, limit))
     return false;
   if (!link_queue.busy()) serve(link, now);

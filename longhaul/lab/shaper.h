@@ -10,6 +10,10 @@
 // holds, per flow, what the link sends in kQueueRoundTrips round trips of that pair (its delays
 // there and back), and at least kMinQueueBytes.
 //
+// With Wan::Queue::drop_tail a link has one queue for each class, first come first served, which
+// holds what it sends in Wan::queue_s, and at least kMinDropTailBytes. Acknowledgements wait there
+// as everything does.
+//
 // The caller passes the time, from 0, never backwards. An event has its own time however late the
 // caller asks for it, so rates and delays are exact.
 //
@@ -20,6 +24,7 @@
 #include <vector>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/flow/loss.h"
 #include "longhaul/flow/trace_cursor.h"
 #include "longhaul/lab/delay_jitter.h"
 #include "longhaul/lab/link_queue.h"
@@ -72,6 +77,7 @@ class Shaper {
   static constexpr std::uint64_t kMinQueueBytes = 128 * 1024;  // bytes of a queue, at least
   // With the packets in transmission: what a starting bbr has in flight (2.89 rate x round trip).
   static constexpr double kQueueRoundTrips = 2;
+  static constexpr std::uint64_t kMinDropTailBytes = 10 * 1500;
   static constexpr double kStalledRate = 1;  // bytes per second, for a rate of 0
 
   // `changes`: at given times, besides the Wan's traces. CHECKs the Wan: rates positive, loss
@@ -101,6 +107,7 @@ class Shaper {
     DelayJitter jitter;
     Random loss_random;
     bool cut = false;
+    bool in_burst = false;  // the last packet was lost
     Time last_arrival{0};
   };
   struct Transit {
@@ -124,7 +131,9 @@ class Shaper {
   bool queue(std::uint32_t link, std::uint32_t slot, const PairPath&, Time now);
   void serve(std::uint32_t link, Time now);
   PacketOutcome end(std::uint32_t slot, PacketFate, Time now);
-  static std::uint64_t flow_of(const Packet& p) {
+  std::uint64_t queue_limit(const flow::Rate&, const PairPath&) const;
+  std::uint64_t flow_of(const Packet& p) const {
+    if (wan_.queue == flow::Wan::Queue::drop_tail) return 0;
     return std::uint64_t{p.from} << 32 | std::uint64_t{p.answer} << 31 | p.to;
   }
 

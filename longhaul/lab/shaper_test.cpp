@@ -287,5 +287,57 @@ TEST(Shaper, L9_FollowsATrace) {
   EXPECT_EQ(seen[6].fate, PacketFate::lost);
 }
 
+// L12: with drop_tail all flows of a class share one queue of the port, acknowledgements too.
+TEST(Shaper, L12_OneQueueForAllFlowsOfAClass) {
+  flow::Wan wan = equal(3, 1e6, 0.010);
+  wan.queue = flow::Wan::Queue::drop_tail;
+  wan.queue_s = 0.1;  // 100,000 bytes
+  Shaper shaper(wan, 1);
+  std::vector<Given> given = burst(0, 1, 50, 1000);
+  given.push_back({0s, {.from = 0, .to = 2, .bytes = 52, .answer = true, .tag = 100}});
+  given.push_back({0s, {.from = 0, .to = 2, .bytes = 52, .service_class = 5, .tag = 101}});
+  const auto seen = run(shaper, given);
+  ASSERT_EQ(count(seen, PacketFate::delivered), 52u);
+  const auto at = [&](std::uint64_t tag) {
+    return std::ranges::find(seen, tag, [](const PacketOutcome& v) { return v.packet.tag; })->at;
+  };
+  EXPECT_EQ(at(100), 50ms + 10ms + 2 * 52us + 52us);  // behind the data and the one above it
+  EXPECT_EQ(at(101), 1ms + 10ms + 2 * 52us);          // a higher class: behind one packet
+}
+
+// L13: what does not fit the port's queue_s is dropped, whosever it is; a class has its own room.
+TEST(Shaper, L13_ADropTailQueueHoldsItsTime) {
+  flow::Wan wan = equal(3, 1e6, 0.010);
+  wan.queue = flow::Wan::Queue::drop_tail;
+  wan.queue_s = 0.1;
+  Shaper shaper(wan, 1);
+  std::vector<Given> given = burst(0, 1, 150, 1000);
+  for (Given& one : burst(0, 2, 10, 1000, 0s, 0s, 5)) given.push_back(one);
+  for (Given& one : burst(0, 2, 10, 1000)) given.push_back(one);
+  const auto seen = run(shaper, given);
+  EXPECT_EQ(count(seen, PacketFate::queue_full), 49u + 10u);  // 1 under way, 100 wait
+  Shaper small([&] { return wan.queue_s = 0.001, wan; }(), 1);
+  EXPECT_EQ(count(run(small, burst(0, 1, 50, 1000)), PacketFate::queue_full), 50u - 16u);
+}
+
+// L14: losses come in bursts of the mean length, and the share is kept.
+TEST(Shaper, L14_LosesInBursts) {
+  flow::Wan wan = equal(2, {}, 0.010);
+  wan.usual.loss = 0.1;
+  wan.usual.loss_burst = 5;
+  Shaper shaper(wan, 1);
+  constexpr int kPackets = 100'000;
+  std::vector<bool> lost(kPackets);
+  for (const PacketOutcome& v : run(shaper, burst(0, 1, kPackets, 100, 0s, 1us)))
+    lost[v.packet.tag] = v.fate == PacketFate::lost;
+  int all = 0, bursts = 0;
+  for (int i = 0; i < kPackets; ++i) {
+    all += lost[std::size_t(i)];
+    bursts += lost[std::size_t(i)] && (i == 0 || !lost[std::size_t(i - 1)]);
+  }
+  EXPECT_NEAR(double(all) / kPackets, 0.1, 0.008);
+  EXPECT_NEAR(double(all) / bursts, 5, 0.3);
+}
+
 }  // namespace
 }  // namespace longhaul::lab

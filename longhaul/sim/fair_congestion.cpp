@@ -79,7 +79,11 @@ void FairNetwork::wake_control(Connection& c, Time now) {
     c.window_rate =
         std::max(first, c.last_rate * std::exp2(-std::floor(idle / flow::timeout_s(rtt))));
   }
-  if (c.slow && c.next_doubling <= now) c.next_doubling = double_at(now, rtt);
+  if (c.slow && c.next_doubling <= now) c.next_doubling = double_at(now, real_rtt_s(c));
+  if (estimates(c)) {  // round trips pass while something is on the way
+    Estimating& e = estimates_[std::size_t(&c - connections_.data())];
+    e.next = std::max(e.next, later(now, real_rtt_s(c)));
+  }
   for (Stream& stream : c.windows) {
     stream.window.idle(idle, rtt, config_.tcp.first_window);
     stream.next += now - c.idle_since;  // round trips pass while something is on the way
@@ -139,7 +143,7 @@ bool FairNetwork::models_probe_rtt(const Connection& c, std::uint32_t index) con
 
 // The windows of cubic where it loses packets.
 void FairNetwork::form_windows(Connection& c, Time now) {
-  const double p = loss(c), rtt = rtt_s(c);
+  const double p = loss(c).p, rtt = rtt_s(c);
   if (!c.reliable() || rtt <= 0 || !flow::slows_on_loss(config_.tcp, p)) return c.windows.clear();
   if (!c.windows.empty()) return;
   const double first =
@@ -151,7 +155,7 @@ void FairNetwork::form_windows(Connection& c, Time now) {
 double FairNetwork::windows_rate(const Connection& c) const {
   double packets = 0;
   for (const Stream& stream : c.windows) packets += stream.window.packets();
-  return packets * config_.tcp.packet() / rtt_s(c);
+  return packets * config_.tcp.packet() / real_rtt_s(c);
 }
 
 // What its congestion control allows.
@@ -164,6 +168,7 @@ void FairNetwork::limit(std::uint32_t index) {
     cap = std::min(cap, windows_rate(c));
   }
   if (c.window_rate >= cap) c.slow = false;
+  if (!c.slow) cap = std::min(cap, estimated_cap(c, index));
   if (c.slow) cap = c.window_rate;
   if (c.in_probe_rtt)
     if (const auto probe_rtt = flow::probe_rtt(config_.tcp, rtt_s(c)))
@@ -176,14 +181,16 @@ bool FairNetwork::window_limits(const Connection& c) {
 }
 
 // When something else limits the rate. Changes no rate: the window did not count.
-void FairNetwork::end_slow_start(Connection& c, std::uint32_t index) {
+void FairNetwork::end_slow_start(Connection& c, std::uint32_t index, Time now) {
+  if (estimates(c)) estimate(c, index, now);
   c.slow = false;
   limit(index);
 }
 
 // When the control wants to be asked next, while something is being sent.
-Time FairNetwork::next_control(const Connection& c) {
+Time FairNetwork::next_control(const Connection& c) const {
   Time next = c.slow ? std::min(c.next_doubling, c.probe_rtt_at) : c.probe_rtt_at;
+  if (estimates(c)) next = std::min(next, estimates_[std::size_t(&c - connections_.data())].next);
   for (const Stream& stream : c.windows) next = std::min(next, stream.next);
   return next;
 }
@@ -197,10 +204,11 @@ void FairNetwork::control(Connection& c, std::uint32_t index, Time now) {
       schedule_probe_rtt(c, now);
     }
   }
+  if (estimates(c) && estimates_[index].next <= now) estimate(c, index, now);
   if (c.slow && c.next_doubling <= now) {
     c.slow = window_limits(c) || c.in_probe_rtt;
     if (window_limits(c)) c.window_rate *= 2;
-    c.next_doubling = double_at(now, rtt_s(c));
+    c.next_doubling = double_at(now, real_rtt_s(c));
   }
   const double all = windows_rate(c);
   const bool used = c.rate >= all * (1 - 1e-9);
@@ -212,14 +220,15 @@ void FairNetwork::control(Connection& c, std::uint32_t index, Time now) {
 // A round trip of one of its streams is over: which of its packets were lost?
 void FairNetwork::round_trip(Connection& c, std::uint32_t i, double all, bool used, Time now) {
   Stream& stream = c.windows[i];
-  const double rtt = rtt_s(c), p = loss(c);
+  const double rtt = real_rtt_s(c);
   const double share = all > 0 ? c.rate / all : 0;
   Random random = draw(Purpose::windows, c, c.rounds++);
   const double sent = std::min(1.0, share) * stream.window.packets();
-  const double survives = std::pow(1 - p, std::floor(sent + random.uniform()));
+  const flow::Loss loss = this->loss(c);
+  const double survives = loss.survival(std::floor(sent + random.uniform()));
   flow::CubicWindow::Lost lost;
   lost.any = random.uniform() >= survives;
-  lost.again = random.uniform() < p;
+  lost.again = random.uniform() < loss.p;
   stream.next = later(now, stream.window.round(now, rtt, lost, used));
 }
 

@@ -23,33 +23,44 @@ double FairNetwork::jittered(const Connection& c, Random& random) const {
 // its IP packets that was lost is so many others before the end; it was sent again one round trip
 // after it was sent, again if lost again.
 double FairNetwork::repair(const Connection& c, std::uint64_t packets, Random& random) const {
-  const double p = loss(c);
+  const flow::Loss loss = this->loss(c);
+  const double p = loss.p;
   if (p == 0) return 0;
-  const auto until_loss = [&] {
-    return std::floor(std::log1p(-random.uniform()) / std::log1p(-p));
+  const auto until_loss = [&](double next) {
+    return std::floor(std::log1p(-random.uniform()) / std::log1p(-next));
   };
-  const double behind = until_loss();
+  // A chain of two states looks the same backwards: the last packet, then those before it.
+  const double behind = loss.burst == 0            ? until_loss(p)
+                        : random.uniform() < p     ? 0
+                        : loss.after(false) >= 1.0 ? 1
+                                                   : 1 + until_loss(loss.after(false));
   if (behind >= double(packets)) return 0;
   double trips = 1;
   while (random.uniform() < p) ++trips;
   const double sent_since =
       c.mode == Mode::single_packet ? 0 : behind * config_.tcp.packet() / c.rate;
-  return std::max(0.0, trips * rtt_s(c) - sent_since);
+  return std::max(0.0, trips * real_rtt_s(c) - sent_since);
 }
 
 void FairNetwork::send_off(std::uint32_t slot, Connection& c, Time now) {
   if (!c.reliable()) return send_datagram(slot, c, now);
   Random random = draw(Purpose::network, c, c.packets++);
   const double bytes = flow::stream_bytes(config_.tcp, in_flight_[slot].packet.bytes);
-  const double later = jittered(c, random) + repair(c, flow::packets(config_.tcp, bytes), random);
+  const double later =
+      wait_s(c) + jittered(c, random) + repair(c, flow::packets(config_.tcp, bytes), random);
   c.last_delivery = std::max(c.last_delivery, now + Time{std::llround(later * 1e9)});
   deliveries_.push(c.last_delivery, in_flight_.id(slot));
 }
 
-bool FairNetwork::loses(const Connection& c, std::uint64_t packets, Random& random) const {
-  const double p = loss(c);
-  bool lost = false;
-  for (; packets > 0 && p > 0; --packets) lost |= random.uniform() < p;
+bool FairNetwork::loses(const Connection& c, std::uint64_t packets, Random& random) {
+  const flow::Loss loss = this->loss(c);
+  if (loss.p <= 0) return false;
+  bool lost = false, ignored = false;
+  bool& in_burst = c.pair == kNone ? ignored : pairs_[c.pair].in_burst;
+  for (; packets > 0; --packets) {
+    in_burst = random.uniform() < loss.after(in_burst);
+    lost |= in_burst;
+  }
   return lost;
 }
 
@@ -65,7 +76,7 @@ void FairNetwork::send_datagram(std::uint32_t slot, Connection& c, Time now) {
     return void(in_flight_.release(slot));
   }
   const auto arrival = [&] {
-    double later = jittered(c, random);
+    double later = wait_s(c) + jittered(c, random);
     if (d.late > 0 && random.uniform() < d.late) later += d.late_s;
     return now + Time{std::llround(later * 1e9)};
   };

@@ -13,6 +13,7 @@ void FairNetwork::stop(std::uint32_t index, Time now) {
   c.queue.clear();
   end_flow(c, index, now);
   reset_connection(c, now);
+  if (drop_tail()) estimates_[index] = {};
   limit(index);
   mark(now);
   wake_ups_.set(index, WakeUpQueue::kNever);
@@ -52,7 +53,8 @@ void FairNetwork::state(Archive& ar) {
   for (Connection& c : connections_) ar(c);
   rates_.state(ar);
   for (Links& site : sites_) ar(site.sends, site.gets);
-  for (DirectedPair& pair : pairs_) ar(pair.busy);
+  for (DirectedPair& pair : pairs_) ar(pair.busy, pair.in_burst);
+  for (Estimating& e : estimates_) ar(e);
   ar(segments_, unsettled_at_, in_flight_, deliveries_, lost_);
   if (!ar.loading()) return;
   check_loaded(ar);
@@ -76,6 +78,7 @@ void FairNetwork::check_loaded(Archive& ar) const {
     for (const std::uint32_t slot : c.queue) good &= in_flight_.has(slot);
     good &= c.windows.empty() || c.windows.size() == streams(c);
     for (const Stream& stream : c.windows) good &= stream.window.good();
+    if (drop_tail()) good &= estimates_[std::size_t(&c - connections_.data())].rate.good();
     if (c.mode != Mode::flowing || c.pair == kNone || !c.reliable()) continue;
     ++flows[c.pair], ++sent[pairs_[c.pair].from], ++got[pairs_[c.pair].to];
   }

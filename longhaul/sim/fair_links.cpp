@@ -11,6 +11,7 @@ void FairNetwork::check_config() const {
   const auto check_pair = [&](const flow::Wan::Pair& pair) {
     check_rate(pair.rate);
     LH_CHECK(pair.delay_s >= 0 && pair.jitter_s >= 0 && pair.loss >= 0 && pair.loss < 1);
+    LH_CHECK(pair.loss_burst == 0 || pair.loss_burst >= 1);
   };
   const auto known = [&](std::uint32_t site) { return site < wan.sites.size(); };
   for (const auto& site : wan.sites)
@@ -65,7 +66,8 @@ std::uint32_t FairNetwork::pair(std::uint32_t from, std::uint32_t to) {
                       .delay_s = pair.delay_s,
                       .back_s = back_s(from, to),
                       .jitter_s = pair.jitter_s,
-                      .loss = pair.loss});
+                      .loss = pair.loss,
+                      .loss_burst = pair.loss_burst});
   }
   return index->second;
 }
@@ -100,8 +102,9 @@ std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service
     pairs_[c.pair].connections.push_back(index->second);
   }
   reset_connection(c, now);
-  rates_.add_flow(path(c), service.priority);
+  rates_.add_flow(path(c), service.priority, weight(c));
   connections_.push_back(std::move(c));
+  add_to_ports(connections_.back(), index->second);
   wake_ups_.add(WakeUpQueue::kNever);
   limit(index->second);
   return index->second;
@@ -118,8 +121,9 @@ double FairNetwork::rtt_s(const Connection& c) const {
   return pairs_[c.pair].delay_s + pairs_[c.pair].back_s;
 }
 
-double FairNetwork::loss(const Connection& c) const {
-  return c.pair == kNone ? 0 : pairs_[c.pair].loss;
+flow::Loss FairNetwork::loss(const Connection& c) const {
+  if (c.pair == kNone) return {};
+  return {pairs_[c.pair].loss, pairs_[c.pair].loss_burst};
 }
 
 void FairNetwork::follow(std::uint32_t trace, Time now) {
@@ -127,6 +131,7 @@ void FairNetwork::follow(std::uint32_t trace, Time now) {
   segments_[trace] = next_segment(traced.trace, config_.seed, trace, segments_[trace]);
   trace_wake_ups_.set(trace, segments_[trace].until);
   set(traced, segments_[trace].value);
+  forget_waits();
   if (traced.what == What::delay || traced.what == What::loss) {
     tell_connections(traced.a, traced.b, now);
     tell_connections(traced.b, traced.a, now);
@@ -168,6 +173,7 @@ void FairNetwork::tell_connections(std::uint32_t from, std::uint32_t to, Time no
     Connection& c = connections_[index];
     form_windows(c, now);
     if (c.probe_rtt_at == WakeUpQueue::kNever) schedule_probe_rtt(c, now);
+    if (estimates(c) && estimates_[index].next <= now) estimate(c, index, now);
     limit(index);
     wake_ups_.set(index, wake_of(c));
   }

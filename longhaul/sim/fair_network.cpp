@@ -48,9 +48,9 @@ void FairNetwork::begin_sending(std::uint32_t slot, Time now) {
 void FairNetwork::start(std::uint32_t index, Time now) {
   Connection& c = connections_[index];
   const Packet& packet = in_flight_[c.queue.front()].packet;
-  c.left = c.reliable()
-               ? flow::stream_bytes(config_.tcp, packet.bytes) / (1 - loss(c)) * (1 + acks(c, now))
-               : flow::datagram_bytes(config_.tcp, packet.bytes);
+  c.left = c.reliable() ? flow::stream_bytes(config_.tcp, packet.bytes) / (1 - loss(c).p) *
+                              (1 + acks(c, now))
+                        : flow::datagram_bytes(config_.tcp, packet.bytes);
   c.since = now;
   const double narrowest = rates_.narrowest(index);
   const bool small = !packet.message.is_bulk() && c.left <= config_.tcp.packet();
@@ -94,6 +94,7 @@ void FairNetwork::mark(Time now) {
 void FairNetwork::settle() {
   const Time base = *std::exchange(unsettled_at_, std::nullopt);
   const std::vector<std::uint32_t>& changed = rates_.settle();
+  forget_waits();
   const bool most = changed.size() > connections_.size() / 8;
   for (const std::uint32_t index : changed) {
     Connection& c = connections_[index];
@@ -103,11 +104,16 @@ void FairNetwork::settle() {
       c.ends = std::max(after(base, c.left, rates_.rate(index)), base + kInstant);
     }
     c.rate = rates_.rate(index);
+  }
+  for (const std::uint32_t index : changed) {  // all rates are known: waits are
+    Connection& c = connections_[index];
     if (c.mode == Mode::flowing && c.slow && !c.in_probe_rtt && !window_limits(c))
-      end_slow_start(c, index);
+      end_slow_start(c, index, base);
     most ? wake_ups_.set_later(index, wake_of(c)) : wake_ups_.set(index, wake_of(c));
   }
   if (most) wake_ups_.rebuild();
+  // Connections whose slow start has ended go by bbr's estimate from now on.
+  if (drop_tail() && rates_.unsettled()) unsettled_at_ = base + kInstant;
 }
 
 Time FairNetwork::wake_of(const Connection& c) const {

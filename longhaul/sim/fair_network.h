@@ -15,10 +15,13 @@
 // - A run of chunks is one packet of their bytes: on one connection this makes no difference.
 // - A control message that fits one packet, on an idle connection, takes its bytes / the narrowest
 //   link and does not share: an error of at most a packet's time for others.
+// - With Wan::Queue::drop_tail packets also wait in the queues of full ports, acknowledgements too,
+//   which slows the growth of connections (flow/queue.h).
 // - Rates change once for all events of one time: an event 1 ns later computes them, with effect
 //   from that time.
 //
 // Calls must not be later than next_event().
+#include <array>
 #include <map>
 #include <set>
 #include <vector>
@@ -26,6 +29,8 @@
 #include "longhaul/base/rng.h"
 #include "longhaul/flow/cubic.h"
 #include "longhaul/flow/fair_rates.h"
+#include "longhaul/flow/loss.h"
+#include "longhaul/flow/queue.h"
 #include "longhaul/flow/tcp.h"
 #include "longhaul/flow/wan.h"
 #include "longhaul/sim/event_queue.h"
@@ -90,6 +95,8 @@ class FairNetwork final : public Network {
     std::uint32_t link = kNone;
     double delay_s = 0, back_s = 0, jitter_s = 0,
            loss = 0;  // back_s: the delay in the other direction
+    double loss_burst = 0;
+    bool in_burst = false;  // the last datagram was lost
     std::vector<std::uint32_t> connections = {};
     BusyState busy = {};
   };
@@ -133,6 +140,16 @@ class FairNetwork final : public Network {
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
   };
+  struct Estimating {  // of a connection, with drop_tail
+    flow::BbrEstimate rate;
+    Time next{0};  // when its round trip is over
+    void state(auto& ar) { ar(rate, next); }
+  };
+  struct Port {  // a link with a rate between sites, with drop_tail
+    std::vector<std::uint32_t> connections = {};  // that cross it
+    std::array<double, 8> wait_s = {};            // by priority, as of the last settle()
+    std::array<bool, 8> full = {}, known = {}, fullness_known = {};
+  };
   struct Sent {         // data of a packet in flight
     bool left = false;  // its last byte has left the sender
     void state(auto& ar) { ar(left); }
@@ -157,7 +174,7 @@ class FairNetwork final : public Network {
   std::vector<std::uint32_t> path(const Connection&) const;
   double back_s(std::uint32_t from, std::uint32_t to) const;
   double rtt_s(const Connection&) const;
-  double loss(const Connection&) const;
+  flow::Loss loss(const Connection&) const;
   void follow(std::uint32_t trace, Time now);
   void set(const flow::Traced&, double value);
   void tell_connections(std::uint32_t from, std::uint32_t to, Time now);
@@ -190,10 +207,26 @@ class FairNetwork final : public Network {
   double windows_rate(const Connection&) const;
   void limit(std::uint32_t connection);
   static bool window_limits(const Connection&);
-  void end_slow_start(Connection&, std::uint32_t index);
-  static Time next_control(const Connection&);
+  void end_slow_start(Connection&, std::uint32_t index, Time now);
+  Time next_control(const Connection&) const;
   void control(Connection&, std::uint32_t index, Time now);
   void round_trip(Connection&, std::uint32_t stream, double all, bool used, Time now);
+
+  // Queues at ports (fair_queues.cpp); nothing waits unless the Wan has drop_tail.
+  bool drop_tail() const { return config_.wan.queue == flow::Wan::Queue::drop_tail; }
+  std::uint32_t weight(const Connection&) const;
+  void add_to_ports(const Connection&, std::uint32_t index);
+  void forget_waits();
+  bool is_full(std::uint32_t link, std::uint8_t priority) const;
+  double port_wait_s(std::uint32_t link, std::uint8_t priority) const;
+  double wait_s(const Connection&) const;
+  double real_rtt_s(const Connection&) const;
+  bool estimates(const Connection& c) const {  // whether bbr's estimate of its rate limits it
+    return drop_tail() && c.pair != kNone && c.reliable() && config_.tcp.first_window > 0 &&
+           config_.tcp.control == flow::Tcp::Control::bbr && c.windows.empty() && rtt_s(c) > 0;
+  }
+  void estimate(Connection&, std::uint32_t index, Time now);
+  double estimated_cap(const Connection&, std::uint32_t index) const;
 
   // Acknowledgements (fair_links.cpp).
   void note_busy(const Connection&, int flow, Time now);
@@ -203,7 +236,7 @@ class FairNetwork final : public Network {
   Random draw(Purpose, const Connection&, std::uint64_t number) const;
   void send_off(std::uint32_t slot, Connection&, Time now);
   void send_datagram(std::uint32_t slot, Connection&, Time now);
-  bool loses(const Connection&, std::uint64_t packets, Random&) const;
+  bool loses(const Connection&, std::uint64_t packets, Random&);
   double jittered(const Connection&, Random&) const;
   double repair(const Connection&, std::uint64_t packets, Random&) const;
   std::optional<NetworkEvent> delivers(PacketId);
@@ -223,6 +256,10 @@ class FairNetwork final : public Network {
   std::map<std::uint64_t, std::uint32_t> connection_index_;  // by key_of()
 
   std::vector<Connection> connections_;
+  // With drop_tail: by connection, and the ports of its way there and back; by link.
+  std::vector<Estimating> estimates_;
+  std::vector<std::vector<std::uint32_t>> there_, back_;
+  mutable std::vector<Port> ports_;
   WakeUpQueue wake_ups_;        // of connections
   WakeUpQueue trace_wake_ups_;  // of traces
   std::vector<flow::TraceSegment> segments_;

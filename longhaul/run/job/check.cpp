@@ -92,8 +92,9 @@ Status check_wan(const Document& doc, const Job& job, const SiteIndex& sites) {
                     source_of(*entry), table.table, key, to_text(entry->value), key));
   };
   for (const auto& [key, same] :
-       {std::pair{"loss", job.wan.loss == usual.loss},
+       {std::pair{"loss", job.wan.loss == usual.loss}, std::pair{"loss_burst", !job.wan.loss_burst},
         std::pair{"jitter_ms", job.wan.jitter_ms == usual.jitter_ms},
+        std::pair{"queue", job.wan.queue == usual.queue}, std::pair{"queue_ms", !job.wan.queue_ms},
         std::pair{"tcp", job.wan.tcp == usual.tcp},
         std::pair{"bbr_threshold", job.wan.bbr_threshold == usual.bbr_threshold},
         std::pair{"slow_start", job.wan.slow_start == usual.slow_start}})

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/flow/loss.h"
 #include "longhaul/run/job/check.h"
 #include "longhaul/run/job/wan_changes.h"
 
@@ -57,6 +58,23 @@ Status check_trace(const Settings& written, const TraceTable& table, const Job& 
   return Ok{};
 }
 
+// Bursts say how packets are lost, so some must be; and so many in a row that the share can be.
+Status check_bursts(const Document& doc, const Job& job) {
+  if (!job.wan.loss_burst) return Ok{};
+  double most = job.wan.loss;
+  for (const LinkTable& link : job.links) most = std::max(most, link.loss.value_or(0));
+  const bool traced =
+      std::ranges::any_of(job.traces, [](const TraceTable& t) { return t.what == "loss"; });
+  if (most == 0 && !traced)
+    return about(doc, "wan", "loss_burst",
+                 "loss beside it: nothing is lost here, one by one or in a row");
+  if (const double least = flow::Loss::shortest_burst(most); *job.wan.loss_burst < least)
+    return about(
+        doc, "wan", "loss_burst",
+        fmt::format("at least {:.4g}: with shorter ones a loss of {} cannot be", least, most));
+  return Ok{};
+}
+
 // What of the network a trace moves: no two may move the same.
 std::string quantity(const TraceTable& table) {
   return fmt::format("{} {} {} {} {}", table.what, table.site, table.from, table.to, table.shared);
@@ -65,6 +83,9 @@ std::string quantity(const TraceTable& table) {
 }  // namespace
 
 Status check_fair(const Document& doc, const Job& job, const SiteIndex& sites) {
+  LH_TRY(check_bursts(doc, job));
+  if (job.wan.queue_ms && job.wan.queue != "drop_tail")
+    return about(doc, "wan", "queue_ms", "queue = \"drop_tail\" beside it");
   std::set<std::string> links, traced;
   for (std::size_t i = 0; i < job.shared.size(); ++i) {
     LH_TRY(check_shared(doc.shared[i], job.shared[i], sites));

@@ -185,7 +185,8 @@ TEST(Check, LinksNameTwoSitesOnce) {
 }
 
 TEST(Check, RefusesWhatTheLinkModelCannotDo) {
-  for (const char* key : {"loss = 0.01", "jitter_ms = 1", "tcp = \"cubic\""}) {
+  for (const char* key :
+       {"loss = 0.01", "jitter_ms = 1", "tcp = \"cubic\"", "queue = \"drop_tail\""}) {
     const std::string text = std::string("[wan]\n") + key + "\n";
     EXPECT_THAT(error_of(bsp(text)), AllOf(HasSubstr("job.toml:8: [wan] "), HasSubstr("fifo")));
     EXPECT_EQ(error_of(bsp(text + "model = \"fair\"\n")), "no error");
@@ -198,6 +199,19 @@ TEST(Check, RefusesWhatTheLinkModelCannotDo) {
 }
 
 std::string fair(const std::string& more) { return bsp("[wan]\nmodel = \"fair\"\n" + more); }
+
+TEST(Check, QueuesHaveATimeAndBurstsSomethingToLose) {
+  EXPECT_EQ(error_of(fair("queue = \"drop_tail\"\n")), "no error");
+  EXPECT_EQ(error_of(fair("queue = \"drop_tail\"\nqueue_ms = 30\n")), "no error");
+  EXPECT_THAT(error_of(fair("queue_ms = 30\n")), HasSubstr("drop_tail"));
+  EXPECT_THAT(error_of(fair("queue = \"drop_tail\"\nqueue_ms = 0\n")), HasSubstr("queue_ms"));
+  EXPECT_THAT(error_of(bsp("[wan]\nloss_burst = 4\n")), HasSubstr("fifo"));
+  EXPECT_THAT(error_of(fair("loss_burst = 4\n")), HasSubstr("nothing is lost"));
+  EXPECT_THAT(error_of(fair("loss = 0.9\nloss_burst = 4\n")), HasSubstr("at least 9"));
+  EXPECT_EQ(error_of(fair("loss = 0.1\nloss_burst = 4\n")), "no error");
+  EXPECT_EQ(error_of(fair("loss_burst = 4\n[[wan.link]]\nfrom = \"a\"\nto = \"b\"\nloss = 0.1\n")),
+            "no error");
+}
 
 TEST(Check, SharedLinksHaveNamesRatesAndSites) {
   const std::string link = "[[wan.shared]]\nname = \"s\"\nmbps = 5\nfrom = [\"a\"]\n";

@@ -270,8 +270,9 @@ Status replace_wan(Document& doc, const std::string& network) {
   }
   Settings& table = doc.table("wan");
   constexpr std::string_view kNetwork[] = {
-      "preset",  "rate_scale", "mbps",      "delay_ms",        "mbps_csv", "rtt_ms_csv", "matrices",
-      "up_mbps", "down_mbps",  "window_mb", "single_max_mbps", "loss",     "jitter_ms"};
+      "preset",     "rate_scale", "mbps",      "delay_ms",  "mbps_csv",        "rtt_ms_csv",
+      "matrices",   "up_mbps",    "down_mbps", "window_mb", "single_max_mbps", "loss",
+      "loss_burst", "jitter_ms",  "queue",     "queue_ms"};
   std::erase_if(table.entries, [&](const Setting& entry) {
     return std::find(std::begin(kNetwork), std::end(kNetwork), entry.key) != std::end(kNetwork);
   });
@@ -310,6 +311,7 @@ Result<flow::Wan> build_wan(const Document& doc, Job& job) {
     if (pair.rate) *pair.rate *= scale;
     if (pair.flow) *pair.flow *= scale;
     pair.loss = job.wan.loss;
+    pair.loss_burst = job.wan.loss_burst.value_or(0);
     pair.jitter_s = job.wan.jitter_ms / 1000;
   });
   change_links(wan, job, sites, [](const LinkTable& link, flow::Wan::Pair& pair) {
@@ -319,6 +321,10 @@ Result<flow::Wan> build_wan(const Document& doc, Job& job) {
   for (flow::Wan::Shared& shared : wan.shared) shared.rate *= scale;
   set_sites(wan, job);
   wan.streams = job.net.streams;
+  if (job.wan.queue == "drop_tail") {
+    wan.queue = flow::Wan::Queue::drop_tail;
+    wan.queue_s = job.wan.queue_ms.value_or(kUsualQueueMs) / 1000;
+  }
   add_shared(wan, job, sites);
   LH_TRY(add_traces(wan, doc, job, sites, find_wan_preset(job.wan.preset)));
   return wan;

@@ -13,6 +13,7 @@ namespace longhaul::run {
 inline constexpr double kMaxRate = 1e9;
 inline constexpr double kMaxDelay = 1e6;
 inline constexpr double kMaxLoss = 0.99;
+inline constexpr double kUsualQueueMs = 100;
 
 // The keys of [wan] that say where a network comes from: a preset or matrices, and what holds for
 // all its sites and connections. Part of WanTable.
@@ -74,7 +75,10 @@ struct WanTable : WanSource {
   double rate_scale = 1;
   std::optional<double> mbps, delay_ms;
   double loss = 0;
+  std::optional<double> loss_burst;
   double jitter_ms = 0;
+  std::string queue = "per_flow";
+  std::optional<double> queue_ms;
   std::string tcp = "bbr";
   double bbr_threshold = 0.2;
   bool slow_start = true;
@@ -127,12 +131,30 @@ struct WanTable : WanSource {
                 .min = 0,
                 .max = kMaxLoss},
           self.loss);
+    visit(Field{.name = "loss_burst",
+                .doc = "mean number of packets that are lost in a row (absent: each is lost by "
+                       "itself)",
+                .min = 1,
+                .max = 1e6},
+          self.loss_burst);
     visit(Field{.name = "jitter_ms",
                 .doc = "standard deviation of the one-way delay",
                 .min = 0,
                 .max = kMaxDelay,
                 .unit = "ms"},
           self.jitter_ms);
+    visit(Field{.name = "queue",
+                .doc = "at each port with a rate: each flow waits by itself, or all wait in one "
+                       "queue a class, acknowledgements too",
+                .choices = {"per_flow", "drop_tail"}},
+          self.queue);
+    visit(Field{.name = "queue_ms",
+                .doc = "what a drop_tail queue holds, in time of its port; what does not fit is "
+                       "dropped (absent: 100)",
+                .max = kMaxDelay,
+                .unit = "ms",
+                .positive = true},
+          self.queue_ms);
     visit(Field{.name = "tcp",
                 .doc = "congestion control of reliable connections: what loss costs them",
                 .choices = {"bbr", "cubic"}},
