@@ -14,7 +14,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb
 .PHONY: bench-strategies bench-plan which
-.PHONY: bench-text
+.PHONY: bench-text bench-focus
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -110,6 +110,14 @@ bench-esync: build  ## esync against bsp in two scenarios, simulated
 
 bench-ds-sync: build  ## ds_sync against bsp in six scenarios, simulated
 	bench/ds_sync.py
+
+bench-focus: setup  ## an index against its baselines, with real models, and ten million objects; fashion-mnist
+	cmake --preset bench
+	cmake --build --preset bench --target focus_store longhaul -j $(JOBS)
+	bench/focus.py
+	scripts/fetch-data fashion-mnist
+	bench/focus_models.py
+	build/release/bench/focus_store
 
 bench-text: build  ## bits per byte and bytes of three strategies on text, simulated; scripts/fetch-data sotu
 	bench/text.py

@@ -110,6 +110,13 @@ class Sites {
   std::unique_ptr<FocusNode> made(Rank) const {
     NodeConfig config = node_config(config_, Tracks::kClasses, 0);
     config.duration = duration_;
+    if (config_.drift > 0)
+      config.resample = ResampleConfig{.drift = config_.drift,
+                                       .sample = config_.sample,
+                                       .models = {{0.0004, Tracks::kClasses}},
+                                       .grid = {{4, 8}, {0.5}},
+                                       .targets = {0, 0, 1},
+                                       .policy = "balance"};
     return std::make_unique<FocusNode>(config);
   }
   Place place(Rank rank, std::uint32_t incarnation) const {
@@ -295,6 +302,27 @@ TEST(FocusLosses, ACrashedSiteComesBackWithWhatItHadAcknowledged) {
   EXPECT_TRUE(sites.answer(asked).last->missing.empty());
   EXPECT_EQ(sites.node(2).index().objects(), 240u);
   EXPECT_EQ(sites.answer(asked).clusters, expected_of_all(sites, 3, 0));
+}
+
+TEST(FocusDrift, ParametersAreChosenAgainAndClustersOfBeforeAreFoundToo) {
+  Config config = Sites::small();
+  config.drift = 0.05;  // any two windows of so few tracks differ by more
+  config.sample = 120;
+  Sites sites(3, config);  // a majority is left
+  sites.stream(1, 960);
+  const auto asked = sites.ask(0, 30s, {.cls = 0});
+  sites.run(50s);
+  const Index& index = sites.node(1).index();
+  EXPECT_GT(sites.node(1).samples(), 0u);
+  EXPECT_GT(index.generations(), 1u);
+  ASSERT_TRUE(sites.answer(asked).last);
+  EXPECT_EQ(sites.answer(asked).clusters, expected_of_all(sites, 3, 0));
+  const std::size_t generations = index.generations(), clusters = index.clusters();
+  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 1, .at = sites.world().now()});
+  sites.run(60s);
+  sites.restart(1);
+  EXPECT_EQ(sites.node(1).index().generations(), generations);
+  EXPECT_EQ(sites.node(1).index().clusters(), clusters);
 }
 
 TEST(FocusBaselines, AnswerAsTheirNamesSay) {

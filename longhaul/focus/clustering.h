@@ -21,10 +21,15 @@ class Clustering {
   };
   Joined add(std::span<const float> feature);
 
+  // All active ones retire: features that come are not those of before.
+  void begin_anew(double threshold) {
+    active_.clear();
+    threshold_ = threshold;
+  }
   std::uint64_t size() const { return next_; }  // clusters so far
   // Of the active ones, by number; empty if it has retired.
   std::vector<double> mean(std::uint64_t cluster) const;
-  void state(Archive& ar) { ar(active_, next_, added_); }
+  void state(Archive& ar) { ar(threshold_, active_, next_, added_); }
 
  private:
   struct Active {

@@ -10,6 +10,9 @@
 namespace longhaul::focus {
 
 struct Config {
+  std::string stream = "tracks";
+  std::string images = "test";
+  std::string gt = "";
   std::uint32_t K = 4;
   std::optional<double> T;
   std::uint32_t M = 100;
@@ -20,6 +23,7 @@ struct Config {
   double precision = 0.95;
   std::string policy = "balance";
   std::uint32_t sample = 2000;
+  double drift = 0;
   std::string gt_place = "site";
   std::optional<std::string> hub;
   std::uint32_t gt_batch = 32;
@@ -36,6 +40,7 @@ struct Config {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
+    model_fields(self, visit);
     index_fields(self, visit);
     LONGHAUL_FIELD(recall, .doc = "target on the sample, where T is chosen", .min = 0, .max = 1);
     LONGHAUL_FIELD(precision, .doc = "target on the sample, where T is chosen", .min = 0, .max = 1);
@@ -43,6 +48,12 @@ struct Config {
                    .choices = {"balance", "opt_ingest", "opt_query"});
     LONGHAUL_FIELD(sample, .doc = "labelled objects of each site from which T is chosen", .min = 1,
                    .max = 100000);
+    LONGHAUL_FIELD(drift,
+                   .doc =
+                       "another sample is taken, and cheap model, K and T are chosen again, when "
+                       "the classes that the cheap model sees differ by so much from those of the "
+                       "sample (total variation; 0.2 is usual); 0: never; with T chosen",
+                   .min = 0, .max = 1);
     LONGHAUL_FIELD(gt_place,
                    .doc =
                        "where the accurate model runs: at the site of the object, at the site "
@@ -69,6 +80,21 @@ struct Config {
   }
 
  private:
+  template <class Self, class Visit>
+  static void model_fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(stream,
+                   .doc =
+                       "the objects: generated with models that err by a formula, or transformed "
+                       "copies of the images of [data], with models from files",
+                   .choices = {"tracks", "images"});
+    LONGHAUL_FIELD(images, .doc = "stream = \"images\": the part of [data] that it shows",
+                   .choices = {"test", "train"});
+    LONGHAUL_FIELD(gt,
+                   .doc =
+                       "stream = \"images\": the accurate model, a TorchScript file; a run's "
+                       "model.pt is one",
+                   .local = true);
+  }
   template <class Self, class Visit>
   static void index_fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(K, .doc = "classes under which a cluster is indexed: recall for accurate runs",
@@ -111,6 +137,28 @@ struct Config {
                        "the sites end then (default: over sockets never; simulated with the "
                        "stream and the last query)",
                    .max = 1e9, .unit = "s", .positive = true);
+  }
+};
+
+// A cheap model; of several the best is chosen on the sample.
+struct CheapConfig {
+  std::string path = "";
+  double ms = 0.4;
+  std::uint32_t outputs = 0;
+  double noise = 8;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(path, .doc = "stream = \"images\": a TorchScript file", .local = true);
+    LONGHAUL_FIELD(ms, .doc = "time for an object, in the simulator and with stream = \"tracks\"",
+                   .min = 0, .max = 1e6, .unit = "ms");
+    LONGHAUL_FIELD(outputs,
+                   .doc =
+                       "classes that it tells apart, the first ones; the rest is OTHER; 0: those "
+                       "of [focus] Ls",
+                   .max = 1000);
+    LONGHAUL_FIELD(noise,
+                   .doc = "stream = \"tracks\": standard deviation of the error of its scores",
+                   .min = 0, .max = 1e6);
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "longhaul/core/cheap_models.h"
+
 namespace longhaul::focus {
 namespace {
 
@@ -54,15 +56,54 @@ FocusNode::FocusNode(const NodeConfig& config)
       checks_(config.gt_batch, config.object_bytes),
       verifier_(config.gt_version),
       site_queries_(config.uses_known_verdicts),
-      querier_(config.patience, config.index.classes) {}
+      querier_(config.patience, config.index.classes) {
+  if (config.resample) resampler_.emplace(*config.resample);
+}
 
 Status FocusNode::restore(std::span<const Bytes> log, Rank self) {
   const auto records = replay(log, self, index_, verdicts_);
   if (!records) return records.error();
   appended_ = *records;
+  restored();
+  return Ok{};
+}
+
+void FocusNode::restored() {
   acknowledged_ = index_.asof();
   ingest_.begin_after(index_.asof(), index_.asof_ns());
+}
+
+Status FocusNode::restore_checkpoint(std::span<const std::byte> bytes) {
+  Archive ar(bytes);
+  ar(appended_);
+  index_.state(ar);
+  std::uint32_t version = 0;
+  ar(version);
+  verdicts_.state(ar);
+  if (const Status read = ar.finish(); !read)
+    return malformed("the index: " + read.error().what +
+                     "; it is of another job, or damaged: start anew with --force");
+  if (version != verdicts_.version()) verdicts_ = Verdicts(verdicts_.version());
+  restored();
   return Ok{};
+}
+
+Status FocusNode::restore_record(std::uint64_t number, std::span<const std::byte> record,
+                                 Rank self) {
+  LH_TRY(replay_record(record, number, self, index_, verdicts_));
+  appended_ = number;
+  restored();
+  return Ok{};
+}
+
+Buffer FocusNode::checkpoint() {
+  Archive ar;
+  std::uint32_t version = verdicts_.version();
+  ar(appended_);
+  index_.state(ar);
+  ar(version);
+  verdicts_.state(ar);
+  return ar.take();
 }
 
 void FocusNode::on_start(Turn& turn) {
@@ -172,14 +213,28 @@ void FocusNode::compute(Turn& turn) {
     }
     running_ = Running::ingest;
     const bool cheap = config_.at_ingest == NodeConfig::AtIngest::cheap;
-    return turn.compute(Infer{cheap ? Infer::Model::cheap : Infer::Model::accurate, batch_.items});
+    return turn.compute(
+        Infer{cheap ? cheap_model(index_.config().cheap) : Infer::Model::accurate, batch_.items});
   }
+  if (!resampler_ || !resampler_->has_work()) return;
+  running_ = Running::resample;
+  turn.compute(resampler_->work(config_.gt_batch));
+}
+
+void FocusNode::resample(const StepResult& result, Turn& turn) {
+  resampler_->done(result.outputs, result.samples, index_.config());
+  const auto chosen = resampler_->take();
+  if (!chosen || !*chosen) return;  // without a choice that reaches the targets things stay
+  index_.adopt(**chosen);
+  append(LogRecord{.adopted = {**chosen}, .gaps = {}, .items = {}, .verdicts = {}}, turn);
 }
 
 void FocusNode::on_step(const StepResult& result, Turn& turn) {
   last_ = std::exchange(running_, Running::nothing);
+  const bool labels = last_ == Running::resample &&
+                      resampler_->work(config_.gt_batch).model == Infer::Model::accurate;
   const bool accurate =
-      last_ == Running::check || config_.at_ingest == NodeConfig::AtIngest::accurate;
+      last_ == Running::check || labels || config_.at_ingest == NodeConfig::AtIngest::accurate;
   (accurate ? counters_.accurate : counters_.cheap) += result.samples;
   for (const float value : result.outputs) {
     if (!std::isfinite(value))
@@ -187,7 +242,9 @@ void FocusNode::on_step(const StepResult& result, Turn& turn) {
     if (accurate && (value < 0 || value >= float(config_.index.classes)))
       return turn.fail("the accurate model answered a class that the job does not have");
   }
-  if (last_ == Running::check)
+  if (last_ == Running::resample)
+    resample(result, turn);
+  else if (last_ == Running::check)
     verifier_.verdicts(result.outputs, turn);
   else
     index_batch(result.outputs, turn);
@@ -197,17 +254,14 @@ void FocusNode::on_progress(Turn& turn) { advance(turn); }
 
 // What the model, if any, said of the batch's object number `at`.
 Seen FocusNode::seen(const Item& item, std::size_t at, std::span<const float> outputs) const {
-  const std::size_t classes = config_.index.specialised + 1, items = batch_.items.size();
+  const std::size_t classes = index_.config().specialised + 1, items = batch_.items.size();
+  if (config_.at_ingest == NodeConfig::AtIngest::cheap)
+    return seen_by_cheap(item, at, items, outputs, index_.config().specialised);
   Seen seen{item.seq, item.at.count(), {}, {}};
   seen.scores.resize(classes);
   if (config_.at_ingest == NodeConfig::AtIngest::accurate) {
     LH_CHECK(outputs.size() == items);
     seen.scores[std::min<std::size_t>(std::size_t(outputs[at]), classes - 1)] = 1;
-  } else if (config_.at_ingest == NodeConfig::AtIngest::cheap) {
-    LH_CHECK(outputs.size() % items == 0 && outputs.size() / items >= classes);
-    const auto own = outputs.subspan(at * (outputs.size() / items), outputs.size() / items);
-    seen.feature.assign(own.begin(), own.end() - std::ptrdiff_t(classes));
-    seen.scores.assign(own.end() - std::ptrdiff_t(classes), own.end());
   }
   return seen;
 }
@@ -223,8 +277,12 @@ void FocusNode::index_batch(std::span<const float> outputs, Turn& turn) {
     LoggedItem logged{seen(item, i, outputs), 0, {}};
     const auto added = index_.add(logged.seen, item.source, item.values);
     if (!added) continue;
+    if (resampler_) resampler_->indexed(item, logged.seen);
     logged.cluster = added->cluster;
-    if (added->begun) logged.values = item.values;
+    if (added->begun)
+      logged.values = item.values;
+    else if (!index_.config().vote_mean)
+      logged.seen.scores.clear();
     if (config_.at_ingest == NodeConfig::AtIngest::accurate) {
       const auto cls = std::uint32_t(outputs[i]);
       LH_CHECK(verdicts_.put(added->cluster, config_.gt_version, cls));
@@ -261,6 +319,7 @@ void FocusNode::state(Archive& ar) {
   verifier_.state(ar);
   site_queries_.state(ar);
   querier_.state(ar);
+  if (resampler_) resampler_->state(ar);
   ar(running_, last_, batch_, appended_, acknowledged_, acknowledges_, over_, finished_, counters_);
 }
 

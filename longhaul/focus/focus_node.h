@@ -9,6 +9,7 @@
 #include "longhaul/focus/config.h"
 #include "longhaul/focus/ingest.h"
 #include "longhaul/focus/querier.h"
+#include "longhaul/focus/resampler.h"
 #include "longhaul/focus/site_queries.h"
 #include "longhaul/focus/verifier.h"
 
@@ -26,7 +27,8 @@ struct NodeConfig {
   std::uint32_t gt_batch = 32, gt_version = 1, object_bytes = 12000;
   std::size_t queue_items = 10000;
   Time patience = std::chrono::seconds(30);
-  std::optional<Time> duration = {};  // absent: it never finishes
+  std::optional<Time> duration = {};            // absent: it never finishes
+  std::optional<ResampleConfig> resample = {};  // absent: parameters stay
 };
 // What the baseline changes is applied. `hub`: the rank of the node that Config::hub names.
 // Config::T must be there.
@@ -39,6 +41,12 @@ class FocusNode final : public Strategy {
 
   // Before the start: the index that the log of this node says. Appending goes on after it.
   Status restore(std::span<const Bytes> log, Rank self);
+  // The same one by one: a checkpoint, then the records behind it. Error: it is of another index.
+  Status restore_checkpoint(std::span<const std::byte>);
+  Status restore_record(std::uint64_t number, std::span<const std::byte>, Rank self);
+  // Index and verdicts, in place of all records up to appended().
+  Buffer checkpoint();
+  std::uint64_t appended() const { return appended_; }
 
   void on_start(Turn&) override;
   void on_arrived(std::vector<Item>, Turn&) override;
@@ -64,16 +72,19 @@ class FocusNode final : public Strategy {
     void state(auto& ar) { ar(cheap, accurate); }
   };
   const Counters& counters() const { return counters_; }
+  std::uint64_t samples() const { return resampler_ ? resampler_->samples() : 0; }
   std::uint64_t dropped() const { return ingest_.dropped(); }
   std::size_t open_queries() const { return site_queries_.open(); }
 
  private:
-  enum class Running : std::uint8_t { nothing, ingest, check };
+  enum class Running : std::uint8_t { nothing, ingest, check, resample };
   Status take(Rank from, const Query&, Turn&);
   Status take(Rank from, const Verdict&, Turn&);
   void compute(Turn&);
+  void resample(const StepResult&, Turn&);
   void index_batch(std::span<const float> outputs, Turn&);
   Seen seen(const Item&, std::size_t at, std::span<const float> outputs) const;
+  void restored();
   void append(const LogRecord&, Turn&);
   Rank verifier_for(Rank querier, const Turn&) const;
   void advance(Turn&);
@@ -86,6 +97,7 @@ class FocusNode final : public Strategy {
   Verifier verifier_;
   SiteQueries site_queries_;
   Querier querier_;
+  std::optional<Resampler> resampler_;
 
   Running running_ = Running::nothing;
   Running last_ = Running::nothing;  // the two take turns

@@ -3,16 +3,15 @@
 namespace longhaul::focus {
 
 Index::Index(const IndexConfig& config)
-    : config_(config),
-      clustering_(config.threshold, config.most_active),
-      postings_(config.specialised + 1) {
+    : generations_{{config, Postings(config.specialised + 1)}},
+      clustering_(config.threshold, config.most_active) {
   LH_CHECK(config.top >= 1 && config.specialised <= config.classes);
 }
 
 void Index::extend(Cluster& cluster, std::int64_t at_ns) const {
   auto& intervals = cluster.intervals;
   const bool joins =
-      !intervals.empty() && at_ns - intervals.back().to_ns <= config_.interval_gap_ns;
+      !intervals.empty() && at_ns - intervals.back().to_ns <= config().interval_gap_ns;
   if (!joins) return intervals.push_back({at_ns, at_ns});
   intervals.back().from_ns = std::min(intervals.back().from_ns, at_ns);
   intervals.back().to_ns = std::max(intervals.back().to_ns, at_ns);
@@ -21,7 +20,7 @@ void Index::extend(Cluster& cluster, std::int64_t at_ns) const {
 std::optional<Index::Added> Index::add(const Seen& seen, std::uint32_t source,
                                        std::span<const float> values) {
   if (seen.seq <= asof_) return std::nullopt;
-  LH_CHECK(seen.scores.size() == postings_.classes());
+  LH_CHECK(seen.scores.empty() || seen.scores.size() == postings().classes());
   const Clustering::Joined joined = clustering_.add(seen.feature);
   Added added{joined.cluster, joined.begun};
   if (joined.begun)
@@ -33,18 +32,19 @@ std::optional<Index::Added> Index::add(const Seen& seen, std::uint32_t source,
   extend(cluster, seen.at_ns);
   asof_ = seen.seq;
   asof_ns_ = std::max(asof_ns_, seen.at_ns);
-  if (!joined.begun && !config_.vote_mean) return added;
+  if ((!joined.begun && !config().vote_mean) || seen.scores.empty()) return added;
   std::vector<double>& sums = cluster.sums;
   sums.resize(seen.scores.size());
   for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += seen.scores[c];
-  for (const std::uint32_t cls : top_classes(sums, config_.top)) {
+  for (const std::uint32_t cls : top_classes(sums, config().top)) {
     if (std::find(cluster.posted.begin(), cluster.posted.end(), cls) != cluster.posted.end())
       continue;
     cluster.posted.push_back(cls);
     added.posted.push_back(cls);
-    postings_.post(cls, {joined.cluster, sums[cls] / double(cluster.count), seen.seq});
+    generations_.back().postings.post(
+        cls, {joined.cluster, sums[cls] / double(cluster.count), seen.seq});
   }
-  if (!config_.vote_mean) sums.clear();
+  if (!config().vote_mean) sums.clear();
   return added;
 }
 
@@ -53,6 +53,17 @@ void Index::add_gap(std::uint64_t last_seq, Interval gap) {
   gaps_.add(gap);
   asof_ = last_seq;
   asof_ns_ = std::max(asof_ns_, gap.to_ns);
+}
+
+void Index::adopt(const Chosen& chosen) {
+  IndexConfig next = config();
+  next.cheap = chosen.cheap;
+  next.top = chosen.K;
+  next.threshold = chosen.T;
+  next.specialised = chosen.specialised;
+  LH_CHECK(next.top >= 1 && next.specialised <= next.classes && next.threshold >= 0);
+  clustering_.begin_anew(next.threshold);
+  generations_.push_back({next, Postings(next.specialised + 1)});
 }
 
 std::optional<Index::Candidate> Index::candidate(std::uint64_t number, double score,
@@ -66,9 +77,11 @@ std::optional<Index::Candidate> Index::candidate(std::uint64_t number, double sc
 
 std::vector<Index::Candidate> Index::candidates(std::uint32_t cls, const Interval& window) const {
   std::vector<Candidate> found;
-  for (const Postings::Posting& posting : postings_.of(posted_under(cls)))
-    if (auto one = candidate(posting.cluster, posting.score, window))
-      found.push_back(*std::move(one));
+  for (const Generation& generation : generations_)
+    for (const Postings::Posting& posting :
+         generation.postings.of(std::min(cls, generation.config.specialised)))
+      if (auto one = candidate(posting.cluster, posting.score, window))
+        found.push_back(*std::move(one));
   std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
     return a.score != b.score ? a.score > b.score : a.cluster < b.cluster;
   });
@@ -76,10 +89,15 @@ std::vector<Index::Candidate> Index::candidates(std::uint32_t cls, const Interva
 }
 
 void Index::state(Archive& ar) {
+  const IndexConfig made = generations_.front().config;
   clustering_.state(ar);
-  postings_.state(ar);
+  ar(generations_);
   ar(gaps_, clusters_, asof_, objects_, asof_ns_);
-  if (postings_.classes() != config_.specialised + 1) ar.fail("holds an index of other classes");
+  if (generations_.empty()) return ar.fail("holds no index");
+  if (generations_.front().config != made) ar.fail("holds an index of other parameters");
+  for (const Generation& one : generations_)
+    if (one.postings.classes() != one.config.specialised + 1)
+      ar.fail("holds an index of other classes");
 }
 
 }  // namespace longhaul::focus

@@ -19,13 +19,27 @@ struct IndexConfig {
   std::uint32_t classes = 100;
   bool vote_mean = true;  // else the first object's scores
   std::int64_t interval_gap_ns = 1000000000;
+  std::uint32_t cheap = 0;  // the number of the cheap model whose scores come
+  bool operator==(const IndexConfig&) const = default;
+  void state(auto& ar) {
+    ar(top, threshold, most_active, specialised, classes, vote_mean, interval_gap_ns, cheap);
+  }
 };
 
-// What the cheap model said of an object. `scores`: of Ls classes and OTHER.
+// What of it is chosen on a sample.
+struct Chosen {
+  std::uint32_t cheap = 0, K = 0, specialised = 0;
+  double T = 0;
+  LONGHAUL_FIELDS(cheap, K, specialised, T)
+};
+
+// What the cheap model said of an object. `scores`: of Ls classes and OTHER; empty where they
+// change nothing: without vote_mean, of an object that begins no cluster.
 struct Seen {
   std::uint64_t seq = 0;
   std::int64_t at_ns = 0;
   std::vector<float> feature, scores;
+  void state(auto& ar) { ar(seq, at_ns, feature, scores); }
 };
 
 class Index {
@@ -42,6 +56,9 @@ class Index {
   // came, kept if it begins a cluster.
   std::optional<Added> add(const Seen&, std::uint32_t source, std::span<const float> values);
   void add_gap(std::uint64_t last_seq, Interval);
+  // Objects from now on are indexed so. Clusters that are there stay as they are, take no more
+  // objects, and are searched as before.
+  void adopt(const Chosen&);
 
   // A cluster as it was known when it was asked for.
   struct Candidate {
@@ -51,8 +68,10 @@ class Index {
     std::vector<Interval> intervals = {};  // those that meet the window, not clipped
     void state(auto& ar) { ar(cluster, score, count, intervals); }
   };
-  // The class under which a query for `cls` looks: itself, or OTHER.
-  std::uint32_t posted_under(std::uint32_t cls) const { return std::min(cls, config_.specialised); }
+  // The class under which a query for `cls` looks for clusters of now: itself, or OTHER.
+  std::uint32_t posted_under(std::uint32_t cls) const {
+    return std::min(cls, config().specialised);
+  }
   // Clusters posted under it that have an interval in the window: best score first, then by number.
   std::vector<Candidate> candidates(std::uint32_t cls, const Interval& window) const;
   std::optional<Candidate> candidate(std::uint64_t cluster, double score,
@@ -65,8 +84,10 @@ class Index {
   std::int64_t asof_ns() const { return asof_ns_; }
   std::uint64_t clusters() const { return clusters_.size(); }
   std::uint64_t objects() const { return objects_; }
-  const Postings& postings() const { return postings_; }
-  const IndexConfig& config() const { return config_; }
+  // Since the last adopt().
+  const Postings& postings() const { return generations_.back().postings; }
+  const IndexConfig& config() const { return generations_.back().config; }
+  std::size_t generations() const { return generations_.size(); }
   void state(Archive&);
 
  private:
@@ -80,9 +101,17 @@ class Index {
   };
   void extend(Cluster&, std::int64_t at_ns) const;
 
-  IndexConfig config_;
+  // Of clusters that began between two adopt().
+  struct Generation {
+    IndexConfig config = {};
+    Postings postings{1};
+    void state(Archive& ar) {
+      ar(config);
+      postings.state(ar);
+    }
+  };
+  std::vector<Generation> generations_;
   Clustering clustering_;
-  Postings postings_;
   Gaps gaps_;
   std::vector<Cluster> clusters_;
   std::uint64_t asof_ = 0, objects_ = 0;

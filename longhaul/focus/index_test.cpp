@@ -173,6 +173,51 @@ TEST(Log, ATornLastRecordIsLeftOut) {
   EXPECT_FALSE(replay(log, 0, damaged, verdicts));
 }
 
+// Clusters of before stay as they are; both are searched.
+TEST(Index, AdoptedParametersHoldForObjectsFromThenOn) {
+  Index index(three_classes());
+  ASSERT_TRUE(index.add(seen(1, 1, 0, 0), 0, {}));
+  const auto before = index.candidates(2, {0, 100});
+  index.adopt({.cheap = 1, .K = 1, .specialised = 2, .T = 0.25});  // class 2 is OTHER from now on
+  EXPECT_EQ(index.config().cheap, 1u);
+  Seen two = seen(2, 2, 0, 0);
+  two.scores = {0, 0, 1};
+  const auto added = index.add(two, 0, std::vector<float>{7});
+  ASSERT_TRUE(added && added->begun);  // although its feature is that of the first
+  EXPECT_EQ(index.candidates(2, {0, 100}).size(), before.size() + 1);
+  EXPECT_EQ(index.generations(), 2u);
+  Archive saved;
+  index.state(saved);
+  const Buffer bytes = saved.take();
+  Index again(three_classes());
+  Archive loaded{bytes};
+  again.state(loaded);
+  ASSERT_TRUE(loaded.finish());
+  EXPECT_EQ(state_of(again), bytes);
+  IndexConfig other = three_classes();
+  other.threshold = 3;
+  Index refused(other);
+  Archive wrong{bytes};
+  refused.state(wrong);
+  EXPECT_FALSE(wrong.finish());
+}
+
+TEST(Log, AdoptedParametersAreAdoptedAgain) {
+  Index index(three_classes()), again(three_classes());
+  Verdicts verdicts(1);
+  auto log = log_of(index);
+  const Chosen chosen{.cheap = 0, .K = 2, .specialised = 3, .T = 0};
+  index.adopt(chosen);
+  log.push_back(
+      share(to_wire(LogRecord{.adopted = {chosen}, .gaps = {}, .items = {}, .verdicts = {}})));
+  EXPECT_EQ(*replay(log, 0, again, verdicts), 7u);
+  EXPECT_EQ(state_of(index), state_of(again));
+  const Chosen none{.cheap = 0, .K = 0, .specialised = 3, .T = 0};
+  const Bytes bad =
+      share(to_wire(LogRecord{.adopted = {none}, .gaps = {}, .items = {}, .verdicts = {}}));
+  EXPECT_FALSE(replay_record(*bad, 8, 0, again, verdicts));
+}
+
 TEST(Log, ALogOfOtherParametersIsRefused) {
   Index index(three_classes());
   Verdicts verdicts(1);

@@ -7,9 +7,16 @@ constexpr const char* kRemedy =
     "; the log is of another job, or damaged: start with an empty folder";
 
 Status apply(const LogRecord& record, std::uint32_t source, Index& index, Verdicts& verdicts) {
+  for (const Chosen& chosen : record.adopted) {
+    if (chosen.K == 0 || !(chosen.T >= 0) || chosen.specialised > index.config().classes)
+      return malformed(std::string("parameters that cannot be") + kRemedy);
+    index.adopt(chosen);
+  }
   for (const LoggedGap& gap : record.gaps) index.add_gap(gap.last_seq, gap.interval);
   for (const LoggedItem& item : record.items) {
-    if (item.seen.scores.size() != index.postings().classes())
+    const bool needs_scores = index.config().vote_mean || !item.values.empty();
+    if ((needs_scores || !item.seen.scores.empty()) &&
+        item.seen.scores.size() != index.postings().classes())
       return malformed("object " + std::to_string(item.seen.seq) + " has scores of " +
                        std::to_string(item.seen.scores.size()) + " classes, not of " +
                        std::to_string(index.postings().classes()) + kRemedy);
@@ -30,15 +37,20 @@ Status apply(const LogRecord& record, std::uint32_t source, Index& index, Verdic
 
 }  // namespace
 
+Status replay_record(std::span<const std::byte> bytes, std::uint64_t number, std::uint32_t source,
+                     Index& index, Verdicts& verdicts) {
+  const auto record = from_wire<LogRecord>(bytes);
+  if (!record)
+    return malformed("record " + std::to_string(number) + " of the log " + record.error().what +
+                     kRemedy);
+  return apply(*record, source, index, verdicts);
+}
+
 Result<std::uint64_t> replay(std::span<const Bytes> records, std::uint32_t source, Index& index,
                              Verdicts& verdicts) {
   for (std::size_t i = 0; i < records.size(); ++i) {
-    const auto record = from_wire<LogRecord>(*records[i]);
-    if (!record && i + 1 == records.size()) return i;
-    if (!record)
-      return malformed("record " + std::to_string(i + 1) + " of the log " + record.error().what +
-                       kRemedy);
-    LH_TRY(apply(*record, source, index, verdicts));
+    if (i + 1 == records.size() && !from_wire<LogRecord>(*records[i])) return i;
+    LH_TRY(replay_record(*records[i], i + 1, source, index, verdicts));
   }
   return records.size();
 }

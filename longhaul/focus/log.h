@@ -33,12 +33,16 @@ struct LoggedVerdict {
   LONGHAUL_FIELDS(cluster, version, cls)
 };
 struct LogRecord {
+  std::vector<Chosen> adopted;  // before all else
   std::vector<LoggedGap> gaps;  // before the items
   std::vector<LoggedItem> items;
   std::vector<LoggedVerdict> verdicts;
-  LONGHAUL_FIELDS(gaps, items, verdicts)
+  LONGHAUL_FIELDS(adopted, gaps, items, verdicts)
 };
 
+// Record `number` of a log, which is whole. Error: it is damaged, or of another index.
+Status replay_record(std::span<const std::byte> record, std::uint64_t number, std::uint32_t source,
+                     Index&, Verdicts&);
 // Makes index and verdicts again. A last record that is torn is left out: nothing that depends on
 // it was acknowledged. Returns the records that count. Error: a record of another index, or a
 // damaged one before the last.

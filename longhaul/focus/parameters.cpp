@@ -62,20 +62,44 @@ Estimate estimate(const IndexConfig& config, std::span<const Seen> seen,
   return sums;
 }
 
+double usual_distance(std::span<const Seen> seen) {
+  constexpr std::size_t kBefore = 100;
+  std::vector<double> nearest;
+  for (std::size_t i = 1; i < seen.size(); ++i) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t j = i - std::min(i, kBefore); j < i; ++j) {
+      double sum = 0;
+      for (std::size_t d = 0; d < seen[i].feature.size(); ++d) {
+        const double apart = double(seen[i].feature[d]) - double(seen[j].feature[d]);
+        sum += apart * apart;
+      }
+      least = std::min(least, sum);
+    }
+    nearest.push_back(std::sqrt(least));
+  }
+  if (nearest.empty()) return 1;
+  const auto middle = nearest.begin() + std::ptrdiff_t(nearest.size() / 2);
+  std::nth_element(nearest.begin(), middle, nearest.end());
+  return *middle;
+}
+
 std::vector<Point> evaluate(const IndexConfig& base, std::span<const CheapModel> models,
                             std::span<const std::uint32_t> labels, const Grid& grid,
                             std::uint64_t least) {
   std::vector<Point> points;
-  for (std::size_t m = 0; m < models.size(); ++m)
-    for (const double T : grid.T)
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    const double unit = grid.in_usual_distances ? usual_distance(models[m].seen) : 1;
+    for (const double times : grid.T)
       for (const std::uint32_t K : grid.K) {
         IndexConfig config = base;
+        const double T = times * unit;
         config.top = K;
         config.threshold = T;
         config.specialised = models[m].specialised;
         points.push_back(
             {m, K, T, models[m].seconds, estimate(config, models[m].seen, labels, least)});
       }
+  }
   return points;
 }
 

@@ -30,7 +30,11 @@ struct CheapModel {
 struct Grid {
   std::vector<std::uint32_t> K = {1, 2, 4, 8, 16};
   std::vector<double> T = {0, 0.25, 0.5, 1, 2};
+  bool in_usual_distances = false;  // T: times usual_distance() of the model
 };
+// At this distance half of the objects have a nearest one among the 100 before: about that of two
+// objects of one track. 1 where there are fewer than two.
+double usual_distance(std::span<const Seen>);
 struct Targets {
   double recall = 0.95, precision = 0.95;
   std::uint64_t least = 20;  // objects of a class that counts

@@ -113,9 +113,18 @@ void SiteQueries::send_confirmed(Rank querier, Open& open, Turn& turn) {
 }
 
 void SiteQueries::advance(Checks& checks, Turn& turn) {
+  std::optional<Time> next;
   for (auto it = open_.begin(); it != open_.end();) {
     Open& open = it->second;
     if (open.enough()) forget_unwanted(open, checks);
+    const bool waits = !open.confirmed.empty() || open.news;
+    if (waits && !open.sends) open.sends = turn.now() + kTogether;
+    if (waits && !open.undecided.empty() && turn.now() < *open.sends) {
+      next = std::min(next.value_or(*open.sends), *open.sends);
+      ++it;
+      continue;
+    }
+    open.sends.reset();
     send_confirmed(it->first.first, open, turn);
     if (open.undecided.empty() && !open.ended) {
       open.ended = true;
@@ -124,6 +133,7 @@ void SiteQueries::advance(Checks& checks, Turn& turn) {
     const bool over = open.ended && (!open.wanted.follow || open.enough());
     it = over ? open_.erase(it) : std::next(it);
   }
+  if (next) turn.set_timer(kTimer, *next);
 }
 
 void SiteQueries::on_view(Checks& checks, Turn& turn) {

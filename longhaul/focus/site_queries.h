@@ -20,9 +20,11 @@ class SiteQueries {
   void decided(std::uint64_t cluster, std::uint32_t cls);
   // For queries that follow: the cluster was posted under these classes.
   void posted(const Index::Added&, const Index&, const Verdicts&, Checks&);
-  // Sends what was confirmed since the last call.
+  // Sends what was confirmed; while candidates are undecided, at most every kTogether.
   void advance(Checks&, Turn&);
   void on_view(Checks&, Turn&);
+  static constexpr TimerId kTimer{3};  // of the node, which then calls advance()
+  static constexpr Time kTogether = std::chrono::milliseconds(20);
   std::size_t open() const { return open_.size(); }
   void state(Archive& ar) { ar(open_); }
 
@@ -35,9 +37,10 @@ class SiteQueries {
     std::vector<Index::Candidate> confirmed = {};  // not sent yet
     std::uint64_t confirmed_count = 0;
     bool news = false, ended = false;
+    std::optional<Time> sends = {};  // what waits to be sent
     bool enough() const { return wanted.limit > 0 && confirmed_count >= wanted.limit; }
     void state(auto& ar) {
-      ar(wanted, verifier, end, undecided, confirmed, confirmed_count, news, ended);
+      ar(wanted, verifier, end, undecided, confirmed, confirmed_count, news, ended, sends);
     }
   };
   using Key = std::pair<Rank, std::uint64_t>;  // querier and its number

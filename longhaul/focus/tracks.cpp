@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/core/cheap_models.h"
+
 namespace longhaul::focus {
 namespace {
 
-constexpr double kZipf = 1.1, kTrackSpread = 0.35, kObjectSpread = 0.03, kScoreNoise = 8;
+constexpr double kZipf = 1.1, kTrackSpread = 0.35, kObjectSpread = 0.03;
 // What a random number is for; the range of its stream.
 constexpr std::uint32_t kCentre = 0, kTrack = 1, kObject = 2, kScore = 3;
 
@@ -57,20 +59,20 @@ Item Tracks::item(std::uint64_t seq, double rate) const {
 }
 
 std::vector<float> Tracks::scores(std::uint64_t seq, std::span<const float> values,
-                                  std::uint32_t specialised) const {
+                                  std::uint32_t specialised, double noise) const {
   LH_CHECK(values.size() == kDimensions && specialised <= kClasses);
-  Random noise = random(kScore, seq);
+  Random draw = random(kScore, seq);
   std::vector<float> scores(specialised + 1, std::numeric_limits<float>::lowest());
   for (std::uint32_t c = 0; c < kClasses; ++c) {
-    const auto score = float(-squared_distance(values, centres_[c]) + kScoreNoise * noise.normal());
+    const auto score = float(-squared_distance(values, centres_[c]) + noise * draw.normal());
     float& into = scores[std::min(c, specialised)];
     into = c < specialised ? score : std::max(into, score);
   }
   return scores;
 }
 
-TracksLearner::TracksLearner(std::uint64_t seed, std::uint32_t specialised)
-    : seed_(seed), specialised_(specialised), layout_(Layout::flat(1)) {}
+TracksLearner::TracksLearner(std::uint64_t seed, std::vector<Cheap> cheap)
+    : seed_(seed), cheap_(std::move(cheap)), layout_(Layout::flat(1)) {}
 
 const Tracks& TracksLearner::tracks(std::uint32_t source) {
   return tracks_.try_emplace(source, seed_, source).first->second;
@@ -88,7 +90,10 @@ Result<StepResult> TracksLearner::step(const Work& work) {
       result.outputs.push_back(float(stream.label(item.seq)));
       continue;
     }
-    const auto scores = stream.scores(item.seq, item.values, specialised_);
+    const std::uint32_t number = cheap_number(infer->model);
+    if (number >= cheap_.size()) return invalid("there is no such cheap model");
+    const auto scores =
+        stream.scores(item.seq, item.values, cheap_[number].specialised, cheap_[number].noise);
     result.outputs.insert(result.outputs.end(), item.values.begin(), item.values.end());
     result.outputs.insert(result.outputs.end(), scores.begin(), scores.end());
   }

@@ -27,13 +27,16 @@ class Tracks {
   std::uint32_t label(std::uint64_t seq) const;
   // A score for each of the first `specialised` classes, then OTHER: the best of the others' (or
   // the lowest number there is, if there are none).
+  // `noise`: standard deviation of a score's error.
+  static constexpr double kScoreNoise = 8;
   std::vector<float> scores(std::uint64_t seq, std::span<const float> values,
-                            std::uint32_t specialised) const;
+                            std::uint32_t specialised, double noise = kScoreNoise) const;
+  // The number of the track on which that object is, from 0.
+  static std::uint64_t track_of(std::uint64_t seq);
 
  private:
   using Vector = std::array<double, kDimensions>;
   Random random(std::uint32_t what, std::uint64_t which) const;
-  static std::uint64_t track_of(std::uint64_t seq);
 
   std::uint64_t seed_;
   std::uint32_t source_;
@@ -41,10 +44,17 @@ class Tracks {
   std::array<double, kClasses> up_to_{};  // cumulated frequencies
 };
 
-// Both models of all sources' streams, as what a node computes with. No parameters to train.
+// The models of all sources' streams, as what a node computes with (models.h): the accurate one and
+// cheap ones that err more or less. No parameters to train.
 class TracksLearner final : public Learner {
  public:
-  TracksLearner(std::uint64_t seed, std::uint32_t specialised);
+  struct Cheap {
+    std::uint32_t specialised = Tracks::kClasses;
+    double noise = Tracks::kScoreNoise;
+  };
+  TracksLearner(std::uint64_t seed, std::vector<Cheap> cheap);
+  TracksLearner(std::uint64_t seed, std::uint32_t specialised)
+      : TracksLearner(seed, {Cheap{specialised}}) {}
   std::shared_ptr<const Layout> layout() const override { return layout_; }
   std::span<float> params() override { return {}; }
   std::span<float> grads() override { return {}; }
@@ -55,7 +65,7 @@ class TracksLearner final : public Learner {
   const Tracks& tracks(std::uint32_t source);
 
   std::uint64_t seed_;
-  std::uint32_t specialised_;
+  std::vector<Cheap> cheap_;
   std::shared_ptr<const Layout> layout_;
   std::map<std::uint32_t, Tracks> tracks_;  // made when met
 };

@@ -12,6 +12,7 @@ const longhaul::learn::TorchFunctions* longhaul_torch_functions() {
       .make_scorer = learn::make_scorer,
       .save_model = learn::save_model,
       .load_model = learn::load_model,
+      .make_inference = learn::make_inference,
       .use_one_thread_per_learner = learn::use_one_thread_per_learner,
       .prepare_compute_thread = learn::prepare_compute_thread};
   return &kFunctions;

@@ -2,6 +2,7 @@
 // What the rest of the program calls of the libtorch learner, as a table of functions: the learner
 // is a shared library of its own, liblonghaul_torch.so, which run/torch_library.h loads when a run
 // needs it. Loading libtorch takes 0.7 s; most commands compute nothing. Without torch's headers.
+#include "longhaul/learn/inference.h"
 #include "longhaul/learn/learner.h"
 #include "longhaul/learn/model_file.h"
 #include "longhaul/learn/scorer.h"
@@ -15,6 +16,7 @@ struct TorchFunctions {
   decltype(&learn::make_scorer) make_scorer;
   decltype(&learn::save_model) save_model;
   decltype(&learn::load_model) load_model;
+  decltype(&learn::make_inference) make_inference;
   decltype(&learn::use_one_thread_per_learner) use_one_thread_per_learner;
   decltype(&learn::prepare_compute_thread) prepare_compute_thread;
 };

@@ -6,7 +6,7 @@
 namespace longhaul::store {
 namespace {
 
-constexpr int kApplication = 0x6C684C31;  // "lhL1": a log of this format
+constexpr int kApplication = 0x6C684C32;  // "lhL2": a log of this format
 
 struct FinishStatement {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
@@ -25,13 +25,38 @@ std::int64_t number_of(sqlite3* database, const char* sql) {
   return sqlite3_column_int64(statement.get(), 0);
 }
 
+const char* remedy(int code) {
+  switch (code & 0xFF) {
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+      return "; see to the disk and start again: what was stored is continued";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return "; another process has it open: end that one, or choose another folder with --out";
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+      return "; choose another folder with --out, or start anew with --force";
+    default:
+      return "";
+  }
+}
+
+// Of the second column.
+Bytes blob_of(sqlite3_stmt* row) {
+  const auto* bytes = static_cast<const std::byte*>(sqlite3_column_blob(row, 1));
+  const auto size = std::size_t(sqlite3_column_bytes(row, 1));
+  return share(bytes ? Buffer(bytes, bytes + size) : Buffer{});
+}
+
 }  // namespace
 
 LogFile::~LogFile() { sqlite3_close(database_); }
 
 Error LogFile::failed(const char* doing) const {
-  return {Error::Kind::io, fmt::format("{}: cannot {}: {}", path_, doing,
-                                       database_ ? sqlite3_errmsg(database_) : "no memory")};
+  return {Error::Kind::io,
+          fmt::format("{}: cannot {}: {}{}", path_, doing,
+                      database_ ? sqlite3_errmsg(database_) : "no memory",
+                      remedy(database_ ? sqlite3_errcode(database_) : SQLITE_NOMEM))};
 }
 
 Status LogFile::execute(const char* sql) {
@@ -49,33 +74,78 @@ Result<std::unique_ptr<LogFile>> LogFile::open(const std::string& path) {
   const std::int64_t tables = number_of(database, "SELECT count(*) FROM sqlite_master");
   if (tables < 0) return log->failed("be read");
   if (tables > 0 && kind != kApplication)
-    return malformed(path + ": is no log of longhaul; choose another folder with --out");
+    return malformed(path +
+                     ": is no log of this version of longhaul; choose another folder with "
+                     "--out, or start anew with --force");
   LH_TRY(log->execute("PRAGMA locking_mode = EXCLUSIVE"));
   LH_TRY(log->execute("PRAGMA journal_mode = WAL"));
   LH_TRY(log->execute("PRAGMA synchronous = FULL"));
   if (tables == 0)
-    LH_TRY(log->execute(fmt::format("BEGIN; CREATE TABLE log (number INTEGER PRIMARY KEY, record "
-                                    "BLOB NOT NULL); PRAGMA application_id = {}; COMMIT",
-                                    kApplication)
-                            .c_str()));
+    LH_TRY(
+        log->execute(fmt::format("BEGIN; CREATE TABLE log (number INTEGER PRIMARY KEY, record "
+                                 "BLOB NOT NULL); CREATE TABLE checkpoint (number INTEGER NOT "
+                                 "NULL, state BLOB NOT NULL); PRAGMA application_id = {}; COMMIT",
+                                 kApplication)
+                         .c_str()));
   return log;
 }
 
-Result<std::vector<Bytes>> LogFile::records() const {
+Result<LogFile::Checkpoint> LogFile::checkpoint() const {
+  const Statement read = prepare(database_, "SELECT number, state FROM checkpoint");
+  if (!read) return failed("read the checkpoint");
+  const int code = sqlite3_step(read.get());
+  if (code == SQLITE_DONE) return Checkpoint{};
+  if (code != SQLITE_ROW) return failed("read the checkpoint");
+  return Checkpoint{std::uint64_t(sqlite3_column_int64(read.get(), 0)), blob_of(read.get())};
+}
+
+Status LogFile::each(const Take& take) const {
+  const std::int64_t checkpoint = number_of(database_,
+                                            "SELECT ifnull(max(number), 0) FROM "
+                                            "checkpoint");
   const Statement read = prepare(database_, "SELECT number, record FROM log ORDER BY number");
-  if (!read) return failed("read the log");
-  std::vector<Bytes> records;
+  if (!read || checkpoint < 0) return failed("read the log");
+  auto last = std::uint64_t(checkpoint);
   int code = sqlite3_step(read.get());
   for (; code == SQLITE_ROW; code = sqlite3_step(read.get())) {
-    if (sqlite3_column_int64(read.get(), 0) != std::int64_t(records.size()) + 1)
-      return malformed(fmt::format("{}: record {} is missing; start anew with --force", path_,
-                                   records.size() + 1));
-    const auto* bytes = static_cast<const std::byte*>(sqlite3_column_blob(read.get(), 1));
-    const auto size = std::size_t(sqlite3_column_bytes(read.get(), 1));
-    records.push_back(share(bytes ? Buffer(bytes, bytes + size) : Buffer{}));
+    if (sqlite3_column_int64(read.get(), 0) != std::int64_t(++last))
+      return malformed(
+          fmt::format("{}: record {} is missing; start anew with --force", path_, last));
+    LH_TRY(take(last, blob_of(read.get())));
   }
   if (code != SQLITE_DONE) return failed("read the log");
+  return Ok{};
+}
+
+Result<std::vector<Bytes>> LogFile::records() const {
+  std::vector<Bytes> records;
+  LH_TRY(each([&](std::uint64_t, const Bytes& record) {
+    records.push_back(record);
+    return Status(Ok{});
+  }));
   return records;
+}
+
+Status LogFile::write_checkpoint(const Checkpoint& checkpoint) {
+  if (checkpoint.state->size() > kMostState)
+    return invalid(fmt::format("{}: a checkpoint of {} bytes is more than {}", path_,
+                               checkpoint.state->size(), kMostState));
+  LH_TRY(execute("BEGIN IMMEDIATE"));
+  Status written = execute("DELETE FROM checkpoint");
+  const Statement insert =
+      prepare(database_, "INSERT INTO checkpoint (number, state) VALUES (?, ?)");
+  if (written && !insert) written = failed("write the checkpoint");
+  if (written) {
+    sqlite3_bind_int64(insert.get(), 1, std::int64_t(checkpoint.number));
+    sqlite3_bind_blob64(insert.get(), 2, checkpoint.state->data(), checkpoint.state->size(),
+                        SQLITE_STATIC);
+    if (sqlite3_step(insert.get()) != SQLITE_DONE) written = failed("write the checkpoint");
+  }
+  if (written)
+    written = execute(fmt::format("DELETE FROM log WHERE number <= {}", checkpoint.number).c_str());
+  if (written) written = execute("COMMIT");
+  if (!written) (void)execute("ROLLBACK");
+  return written;
 }
 
 Status LogFile::append(std::span<const Record> records) {

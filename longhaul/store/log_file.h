@@ -1,8 +1,9 @@
 #pragma once
 // A log of records in one SQLite file (write-ahead logging): what a node appended survives a crash
-// of process and machine, whole records in the order of their numbers. One writer; one thread at a
-// time.
+// of process and machine, whole records in the order of their numbers. A checkpoint stands for the
+// records up to its number and takes their place. One writer; one thread at a time.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,7 +25,16 @@ class LogFile {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // All records: number 1 first, without gaps. Error: unreadable, or one is missing.
+  struct Checkpoint {
+    std::uint64_t number = 0;  // of the last record for which it stands; 0: there is none
+    Bytes state = nullptr;
+  };
+  Result<Checkpoint> checkpoint() const;
+  // Every record behind the checkpoint, in order, without gaps. Error: unreadable, one is missing,
+  // or what `take` answers.
+  using Take = std::function<Status(std::uint64_t number, const Bytes&)>;
+  Status each(const Take& take) const;
+  // All of them at once, for few.
   Result<std::vector<Bytes>> records() const;
   // Durable when it returns, all of them or none. A number that is there already is replaced, so
   // that appending twice changes nothing.
@@ -33,6 +43,9 @@ class LogFile {
     Bytes bytes;
   };
   Status append(std::span<const Record>);
+  // Durable when it returns; the records up to its number are removed. At most kMostState bytes.
+  static constexpr std::size_t kMostState = 900'000'000;  // SQLite holds 1e9 bytes in a value
+  Status write_checkpoint(const Checkpoint&);
 
  private:
   LogFile(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}

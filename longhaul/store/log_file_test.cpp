@@ -54,6 +54,29 @@ TEST_F(LogFileTest, RecordsAreThereAgainInTheirOrder) {
   EXPECT_EQ(texts(**log), (std::vector<std::string>{"a", "", "c"}));
 }
 
+TEST_F(LogFileTest, ACheckpointTakesThePlaceOfTheRecordsBeforeIt) {
+  {
+    auto log = LogFile::open(path());
+    ASSERT_TRUE(log);
+    EXPECT_EQ((*log)->checkpoint()->number, 0u);
+    const LogFile::Record three[] = {{1, bytes("a")}, {2, bytes("b")}, {3, bytes("c")}};
+    ASSERT_TRUE((*log)->append(three));
+    ASSERT_TRUE((*log)->write_checkpoint({1, bytes("one")}));
+    ASSERT_TRUE((*log)->write_checkpoint({2, bytes("two")}));
+  }
+  auto log = LogFile::open(path());
+  ASSERT_TRUE(log);
+  EXPECT_EQ((*log)->checkpoint()->number, 2u);
+  EXPECT_EQ(text((*log)->checkpoint()->state), "two");
+  EXPECT_EQ(texts(**log), std::vector<std::string>{"c"});
+  std::vector<std::uint64_t> numbers;
+  ASSERT_TRUE((*log)->each([&](std::uint64_t number, const Bytes&) {
+    numbers.push_back(number);
+    return Status(Ok{});
+  }));
+  EXPECT_EQ(numbers, std::vector<std::uint64_t>{3});
+}
+
 TEST_F(LogFileTest, AppendingTwiceChangesNothing) {
   auto log = LogFile::open(path());
   ASSERT_TRUE(log);

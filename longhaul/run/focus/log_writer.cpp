@@ -10,6 +10,7 @@ LogWriter::LogWriter(std::unique_ptr<store::LogFile> log, std::function<void(std
 LogWriter::~LogWriter() {
   thread_.reset();
   if (!waiting_.empty() && !failure_) (void)log_->append(waiting_);
+  if (checkpoint_ && !failure_) (void)log_->write_checkpoint(*checkpoint_);
 }
 
 void LogWriter::append(const Append& append) {
@@ -18,15 +19,28 @@ void LogWriter::append(const Append& append) {
   if (waiting_.size() == 1) thread_->submit([this] { write(); });
 }
 
+void LogWriter::checkpoint(std::uint64_t number, Buffer state) {
+  const std::lock_guard lock(mutex_);
+  checkpoint_ = {number, share(std::move(state))};
+  thread_->submit([this] { write(); });
+}
+
 void LogWriter::write() {
   std::vector<store::LogFile::Record> records;
+  std::optional<store::LogFile::Checkpoint> checkpoint;
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     records.swap(waiting_);
+    checkpoint.swap(checkpoint_);
   }
-  const Status written = log_->append(records);
-  if (written) return stored_(records.back().number);
+  Status written = Ok{};
+  if (!records.empty()) {
+    written = log_->append(records);
+    if (written) stored_(records.back().number);
+  }
+  if (written && checkpoint) written = log_->write_checkpoint(*checkpoint);
+  if (written) return;
   const std::lock_guard lock(mutex_);
   failure_ = written.error();
 }

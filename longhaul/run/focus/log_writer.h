@@ -17,6 +17,8 @@ class LogWriter {
   ~LogWriter();  // writes what waits, without a word of it
 
   void append(const Append&);  // from any thread
+  // After what was appended before; from any thread.
+  void checkpoint(std::uint64_t number, Buffer state);
   // A write that failed; nothing is written after it.
   std::optional<Error> failure() const;
 
@@ -27,6 +29,7 @@ class LogWriter {
   std::function<void(std::uint64_t)> stored_;
   mutable std::mutex mutex_;
   std::vector<store::LogFile::Record> waiting_;
+  std::optional<store::LogFile::Checkpoint> checkpoint_;
   std::optional<Error> failure_;
   std::unique_ptr<net::TaskThread> thread_;
 };

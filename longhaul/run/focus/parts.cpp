@@ -1,87 +1,225 @@
 #include "longhaul/run/focus/parts.h"
 
+#include <algorithm>
 #include <cmath>
+#include <ctime>
 
-#include "longhaul/focus/parameters.h"
+#include <fmt/format.h>
+
+#include "longhaul/core/cheap_models.h"
+#include "longhaul/focus/tracks.h"
+#include "longhaul/learn/data/load.h"
 #include "longhaul/run/nodes.h"
+#include "longhaul/run/torch_library.h"
 
 namespace longhaul::run {
 namespace {
 
 using focus::Tracks;
 
+constexpr std::size_t kSampleBatch = 64;
+
 class InferTimes final : public sim::ComputeTime {
  public:
-  InferTimes(double cheap_ms, double gt_ms) : cheap_ms_(cheap_ms), gt_ms_(gt_ms) {}
+  InferTimes(std::vector<double> cheap_ms, double gt_ms)
+      : cheap_ms_(std::move(cheap_ms)), gt_ms_(gt_ms) {}
   Time duration(Rank, std::uint64_t, Time, const Work& work) const override {
     const auto* infer = std::get_if<Infer>(&work);
     LH_CHECK(infer);
-    const double ms = infer->model == Infer::Model::cheap ? cheap_ms_ : gt_ms_;
+    const double ms =
+        infer->model == Infer::Model::accurate ? gt_ms_ : cheap_ms_.at(cheap_number(infer->model));
     return Time{std::llround(ms * 1e6 * double(infer->items.size()))};
   }
 
  private:
-  double cheap_ms_, gt_ms_;
+  std::vector<double> cheap_ms_;
+  double gt_ms_;
 };
 
-// K and T, on a sample of the node's stream that the accurate model labels. The sample takes no
-// virtual time.
-Status choose_parameters(focus::Config& config, std::uint64_t seed, Rank rank) {
-  const Tracks tracks(seed, rank);
-  const std::uint32_t specialised =
-      std::min(config.Ls.value_or(Tracks::kClasses), Tracks::kClasses);
-  focus::CheapModel model{config.cheap_ms / 1000, specialised, {}};
-  std::vector<std::uint32_t> labels;
-  for (std::uint64_t seq = 1; seq <= config.sample; ++seq) {
-    const Item item = tracks.item(seq, config.rate);
-    model.seen.push_back(
-        {seq, item.at.count(), item.values, tracks.scores(seq, item.values, specialised)});
-    labels.push_back(tracks.label(seq));
+// Of the process: what else the machine does would count in real time.
+double cpu_seconds() { return double(std::clock()) / CLOCKS_PER_SEC; }
+
+}  // namespace
+
+Result<FocusParts> FocusParts::load(const Job& job) {
+  FocusParts parts(job);
+  parts.cheap_ = job.cheap;
+  const focus::Config& config = *job.focus;
+  if (config.stream == "tracks") {
+    if (parts.cheap_.empty()) parts.cheap_.push_back({.ms = config.cheap_ms});
+    return parts;
   }
+  auto data = learn::read_data(job.data);
+  if (!data) return data.error();
+  auto split = learn::load_data(*data);
+  if (!split) return split.error();
+  parts.images_ = config.images == "train" ? split->train : split->test;
+  const learn::DataSet& images = *parts.images_;
+  if (images.pixels.empty() || images.shape.sample.size() != 3 || images.size() == 0)
+    return invalid(job.file + ": [data] kind = \"" + data->kind +
+                   "\": expected images of bytes with [focus] stream = \"images\"");
+  for (std::size_t i = 0; i < job.queries.size(); ++i)
+    if (job.queries[i].cls >= parts.classes())
+      return invalid(fmt::format("{}: [[focus.query]] class = {}: expected 0 to {}", job.file,
+                                 job.queries[i].cls, parts.classes() - 1));
+  return parts;
+}
+
+std::uint32_t FocusParts::classes() const {
+  return images_ ? std::uint32_t(images_->shape.outputs) : Tracks::kClasses;
+}
+
+std::uint32_t FocusParts::specialised(std::uint32_t number) const {
+  const std::uint32_t own = cheap_.at(number).outputs;
+  return std::min(own > 0 ? own : job_->focus->Ls.value_or(classes()), classes());
+}
+
+ImageTracks FocusParts::image_tracks(Rank rank) const {
+  return ImageTracks(images_, job_->job.seed, rank);
+}
+
+std::function<Item(std::uint64_t)> FocusParts::stream(Rank rank) const {
+  const double rate = job_->focus->rate;
+  if (images_)
+    return
+        [tracks = image_tracks(rank), rate](std::uint64_t seq) { return tracks.item(seq, rate); };
+  return [tracks = Tracks(job_->job.seed, rank), rate](std::uint64_t seq) {
+    return tracks.item(seq, rate);
+  };
+}
+
+Result<std::unique_ptr<Learner>> FocusParts::make_learner(Rank rank) const {
+  const bool exact = job_->focus->baseline == "ingest_all";
+  if (!images_) {
+    std::vector<focus::TracksLearner::Cheap> cheap;
+    for (std::uint32_t i = 0; i < cheap_models(); ++i)
+      cheap.push_back({exact ? classes() : specialised(i), cheap_[i].noise});
+    return std::unique_ptr<Learner>(
+        std::make_unique<focus::TracksLearner>(job_->job.seed, std::move(cheap)));
+  }
+  learn::InferenceParts parts{
+      .accurate = job_->focus->gt, .cheap = {}, .shape = images_->shape, .rank = rank};
+  for (std::uint32_t i = 0; i < cheap_models(); ++i)
+    parts.cheap.push_back({cheap_[i].path, specialised(i)});
+  auto torch = torch_library();
+  if (!torch) return torch.error();
+  auto learner = (*torch)->make_inference(parts);
+  if (!learner) {
+    Error error = learner.error();
+    error.what = job_->file + ": [focus] " + error.what;
+    return error;
+  }
+  return learner;
+}
+
+std::unique_ptr<sim::ComputeTime> FocusParts::times() const {
+  std::vector<double> cheap_ms;
+  for (const focus::CheapConfig& cheap : cheap_) cheap_ms.push_back(cheap.ms);
+  return std::make_unique<InferTimes>(std::move(cheap_ms), job_->focus->gt_ms);
+}
+
+focus::Targets FocusParts::targets() const { return {job_->focus->recall, job_->focus->precision}; }
+
+focus::IndexConfig FocusParts::base() const {
   focus::IndexConfig base;
-  base.most_active = config.M;
-  base.vote_mean = config.vote == "mean";
-  const focus::Targets targets{config.recall, config.precision};
-  const auto point =
-      focus::choose(focus::evaluate(base, std::span(&model, 1), labels, {}, targets.least), targets,
-                    config.policy);
-  if (!point) return point.error();
+  base.classes = classes();
+  base.most_active = job_->focus->M;
+  base.vote_mean = job_->focus->vote == "mean";
+  return base;
+}
+
+Result<LabelledSample> FocusParts::sample(Learner& learner, Rank rank, std::uint64_t first,
+                                          std::uint64_t count, std::uint64_t every,
+                                          bool cheap) const {
+  LabelledSample sample;
+  sample.cheap_s.resize(cheap ? cheap_.size() : 0);
+  for (std::uint32_t i = 0; i < sample.cheap_s.size(); ++i)
+    sample.cheap.push_back({cheap_[i].ms / 1000, specialised(i), {}});
+  const auto stream = this->stream(rank);
+  const auto run = [&](Infer::Model model, const std::vector<Item>& items, double& seconds) {
+    const double begun = cpu_seconds();
+    auto result = learner.step(Infer{model, items});
+    seconds += (cpu_seconds() - begun) / double(count);
+    return result;
+  };
+  for (std::uint64_t done = 0; done < count;) {
+    std::vector<Item> items;
+    for (; done < count && items.size() < kSampleBatch; ++done)
+      items.push_back(stream(first + done * every));
+    const auto labels = run(Infer::Model::accurate, items, sample.accurate_s);
+    if (!labels) return labels.error();
+    for (const float cls : labels->outputs) sample.labels.push_back(std::uint32_t(cls));
+    for (std::uint32_t i = 0; i < sample.cheap.size(); ++i) {
+      const auto said = run(cheap_model(i), items, sample.cheap_s[i]);
+      if (!said) return said.error();
+      for (std::size_t at = 0; at < items.size(); ++at)
+        sample.cheap[i].seen.push_back(focus::seen_by_cheap(
+            items[at], at, items.size(), said->outputs, sample.cheap[i].specialised));
+    }
+  }
+  return sample;
+}
+
+focus::Grid FocusParts::grid() const {
+  if (!images_) return {};
+  return {.K = {1, 2, 3, 4, 6, 8}, .T = {0, 1, 2, 3, 4, 6}, .in_usual_distances = true};
+}
+
+std::vector<focus::Point> FocusParts::points(const LabelledSample& sample) const {
+  return focus::evaluate(base(), sample.cheap, sample.labels, grid(), targets().least);
+}
+
+// Cheap model, K and T, on a sample of the node's stream that the accurate model labels. The sample
+// takes no virtual time.
+Status FocusParts::choose(focus::Config& config, std::uint32_t& cheap, Rank rank,
+                          Learner& learner) const {
+  const auto sample = this->sample(learner, rank, 1, config.sample);
+  if (!sample) return sample.error();
+  const auto point = focus::choose(points(*sample), targets(), config.policy);
+  if (!point) return invalid(job_->file + ": [focus] T: " + point.error().what);
+  cheap = std::uint32_t(point->model);
   config.K = point->K;
   config.T = point->T;
   return Ok{};
 }
 
-}  // namespace
-
-Result<focus::NodeConfig> focus_node_config(const Job& job, Rank rank) {
-  focus::Config config = *job.focus;
+Result<focus::NodeConfig> FocusParts::node_config(Rank rank, Learner& learner) const {
+  focus::Config config = *job_->focus;
+  std::uint32_t cheap = 0;
+  const bool needs_cheap = config.baseline == "none" || config.baseline == "no_cluster";
+  if (needs_cheap && cheap_.empty())
+    return invalid(job_->file + ": [[focus.cheap]]: missing; expected one cheap model at least");
   if (config.baseline != "none") {
     config.T = 0;
   } else if (!config.T) {
-    if (const Status chosen = choose_parameters(config, job.job.seed, rank); !chosen)
-      return invalid(job.file + ": [focus] T: " + chosen.error().what);
+    LH_TRY(choose(config, cheap, rank, learner));
   }
-  const Members members = job.members();
+  const Members members = job_->members();
   Rank hub = 0;
   while (config.hub && members[hub].site != *config.hub) ++hub;
-  return node_config(config, Tracks::kClasses, hub);
+  if (needs_cheap) config.Ls = specialised(cheap);
+  focus::NodeConfig node = focus::node_config(config, classes(), hub);
+  node.index.cheap = cheap;
+  if (config.drift > 0 && config.baseline == "none") {
+    node.resample = focus::ResampleConfig{.drift = config.drift,
+                                          .sample = config.sample,
+                                          .models = {},
+                                          .grid = grid(),
+                                          .targets = targets(),
+                                          .policy = config.policy};
+    for (std::uint32_t i = 0; i < cheap_models(); ++i)
+      node.resample->models.push_back({cheap_[i].ms / 1000, specialised(i)});
+  }
+  return node;
 }
 
-std::unique_ptr<Learner> focus_learner(const Job& job, const focus::NodeConfig& config) {
-  return std::make_unique<focus::TracksLearner>(job.job.seed, config.index.specialised);
-}
-
-std::unique_ptr<sim::ComputeTime> infer_times(const Job& job) {
-  return std::make_unique<InferTimes>(job.focus->cheap_ms, job.focus->gt_ms);
-}
-
-TrackSource::TrackSource(const Job& job, Rank rank)
-    : tracks_(job.job.seed, rank), rate_(job.focus->rate), length_(job.focus->objects) {}
+TrackSource::TrackSource(const Job& job, std::function<Item(std::uint64_t)> stream)
+    : stream_(std::move(stream)), rate_(job.focus->rate), length_(job.focus->objects) {}
 
 std::vector<Item> TrackSource::due(Time now, std::size_t most) {
   std::vector<Item> items;
   for (auto at = next_at(); at && *at <= now && items.size() < most; at = next_at())
-    items.push_back(tracks_.item(next_++, rate_));
+    items.push_back(stream_(next_++));
   return items;
 }
 

@@ -1,27 +1,72 @@
 #pragma once
-// What a job with [focus] consists of, for the simulator and for sockets alike.
+// What a job with [focus] consists of, for the simulator and for sockets alike: streams of objects,
+// the accurate model and the cheap ones, and which of those indexes with which parameters.
+#include <functional>
+
 #include "longhaul/core/learner.h"
 #include "longhaul/focus/focus_node.h"
-#include "longhaul/focus/tracks.h"
+#include "longhaul/focus/parameters.h"
+#include "longhaul/run/focus/image_tracks.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/sim/compute_time.h"
 
 namespace longhaul::run {
 
-// The configuration of the node of that rank. Where the job leaves T out, K and T are chosen on the
-// first [focus] sample objects of its own stream. Error: no choice reaches the targets.
-Result<focus::NodeConfig> focus_node_config(const Job&, Rank);
+// Objects of a stream, and what the models say of them.
+struct LabelledSample {
+  std::vector<std::uint32_t> labels;     // of the accurate model
+  std::vector<focus::CheapModel> cheap;  // by number
+  double accurate_s = 0;                 // CPU time for an object; CheapModel::seconds: of the job
+  std::vector<double> cheap_s;           // CPU time for an object, by number
+};
 
-// Both models; classes as the baseline says.
-std::unique_ptr<Learner> focus_learner(const Job&, const focus::NodeConfig&);
+class FocusParts {
+ public:
+  // Reads the data of the stream. Error: they cannot be had, or a query's class is none of theirs.
+  static Result<FocusParts> load(const Job&);
 
-// [focus] cheap_ms and gt_ms for each object.
-std::unique_ptr<sim::ComputeTime> infer_times(const Job&);
+  std::uint32_t classes() const;
+  std::uint32_t cheap_models() const { return std::uint32_t(cheap_.size()); }
+  const focus::CheapConfig& cheap(std::uint32_t number) const { return cheap_.at(number); }
+  std::uint32_t specialised(std::uint32_t number) const;
+  const std::shared_ptr<const learn::DataSet>& images() const { return images_; }
+  ImageTracks image_tracks(Rank) const;
+  // Of the stream of a rank; any thread.
+  std::function<Item(std::uint64_t seq)> stream(Rank) const;
+  // All models, for a node of that rank. Error: a file is none.
+  Result<std::unique_ptr<Learner>> make_learner(Rank) const;
+  // [focus] gt_ms and the cheap models' ms for each object.
+  std::unique_ptr<sim::ComputeTime> times() const;
+  bool has_real_models() const { return images_ != nullptr; }
+
+  // Objects first, first + every, ... of a rank's stream, `count` of them, through all models, or
+  // the accurate one alone.
+  Result<LabelledSample> sample(Learner&, Rank, std::uint64_t first, std::uint64_t count,
+                                std::uint64_t every = 1, bool cheap = true) const;
+  // Every cheap model with every K and T that is tried.
+  std::vector<focus::Point> points(const LabelledSample&) const;
+  focus::Targets targets() const;
+  focus::Grid grid() const;
+  focus::IndexConfig base() const;  // what they leave as it is
+
+  // The configuration of the node of that rank. Where the job leaves T out, cheap model, K and T
+  // are chosen on the first [focus] sample objects of its own stream. Error: none reaches the
+  // targets, or there is no cheap model.
+  Result<focus::NodeConfig> node_config(Rank, Learner&) const;
+
+ private:
+  explicit FocusParts(const Job& job) : job_(&job) {}
+  Status choose(focus::Config&, std::uint32_t& cheap, Rank, Learner&) const;
+
+  const Job* job_;
+  std::vector<focus::CheapConfig> cheap_;
+  std::shared_ptr<const learn::DataSet> images_;  // nullptr: the stream `tracks`
+};
 
 // The stream of one site.
 class TrackSource {
  public:
-  TrackSource(const Job&, Rank);
+  TrackSource(const Job&, std::function<Item(std::uint64_t)> stream);
   // Sends again from the next one: after a restart, of what was acknowledged.
   void begin_after(std::uint64_t seq) { next_ = seq + 1; }
   // Those seen at or before `now`, at most `most`.
@@ -30,7 +75,7 @@ class TrackSource {
   std::optional<Time> next_at() const;
 
  private:
-  focus::Tracks tracks_;
+  std::function<Item(std::uint64_t)> stream_;
   double rate_;
   std::optional<std::uint64_t> length_;
   std::uint64_t next_ = 1;

@@ -19,6 +19,9 @@
 namespace longhaul::run {
 namespace {
 
+// A checkpoint is written when the index has twice the objects of the last one, and at the end.
+constexpr std::uint64_t kCheckpointObjects = 100'000;
+
 // What may change while an index is continued: all that does not make the index.
 Status follow_job(const std::string& folder, const Job& job) {
   if (!std::filesystem::exists(folder + "/job.toml")) return Ok{};
@@ -35,6 +38,7 @@ Status follow_job(const std::string& folder, const Job& job) {
   then.queue_items = now.queue_items;
   then.answer_timeout_s = now.answer_timeout_s;
   then.duration_s = now.duration_s;
+  then.gt = now.gt;
   then.objects = now.objects;
   before->queries = job.queries;
   if (difference(*before, job)) return Ok{};  // RunFolder names it
@@ -54,19 +58,22 @@ class ServingSite {
   Status announce();
   net::EventLoop::Observer observer();
   void tick();
+  void write_checkpoint();
   std::string api_file() const { return folder_->file("api.json"); }
   ServeSummary summary() const;
 
   const Job& job_;
   const ServeOptions& options_;
   std::shared_ptr<const Members> members_;
+  std::optional<FocusParts> parts_;
   std::optional<RunFolder> folder_;
   std::unique_ptr<Learner> learner_;
   std::optional<TrackSource> source_;
   Time source_ahead_{0};  // of the stream, before the clock: it stops while its site is down
   bool announced_ = false;
   std::unique_ptr<net::EventLoop> loop_;
-  const focus::FocusNode* strategy_ = nullptr;
+  focus::FocusNode* strategy_ = nullptr;
+  std::uint64_t at_checkpoint_ = 0;  // objects in the last one
   std::unique_ptr<focus::FocusNode> made_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<LogWriter> log_;
@@ -90,15 +97,19 @@ ServingSite::~ServingSite() {
 Status ServingSite::open_log() {
   auto log = store::LogFile::open(folder_->file("index.sqlite"));
   if (!log) return log.error();
-  const auto records = (*log)->records();
-  if (!records) return records.error();
-  LH_TRY(made_->restore(*records, options_.rank));
-  if (options_.note && !records->empty())
+  const auto checkpoint = (*log)->checkpoint();
+  if (!checkpoint) return checkpoint.error();
+  if (checkpoint->number > 0) LH_TRY(made_->restore_checkpoint(*checkpoint->state));
+  LH_TRY((*log)->each([this](std::uint64_t number, const Bytes& record) {
+    return made_->restore_record(number, *record, options_.rank);
+  }));
+  at_checkpoint_ = made_->index().objects();
+  if (options_.note && made_->appended() > 0)
     options_.note(fmt::format("continues an index of {} objects in {} clusters",
                               made_->index().objects(), made_->index().clusters()));
   log_ = std::make_unique<LogWriter>(*std::move(log),
                                      [this](std::uint64_t number) { loop_->give(Stored{number}); });
-  source_.emplace(job_, options_.rank);
+  source_.emplace(job_, parts_->stream(options_.rank));
   source_->begin_after(made_->index().asof());
   if (made_->index().asof() > 0) source_ahead_ = source_->next_at().value_or(Time{0});
   return Ok{};
@@ -108,9 +119,14 @@ Status ServingSite::build(NodeSockets sockets) {
   Members members = job_.members();
   members[options_.rank].incarnation = options_.rejoin ? 1 : 0;
   members_ = std::make_shared<const Members>(std::move(members));
-  auto config = focus_node_config(job_, options_.rank);
+  auto parts = FocusParts::load(job_);
+  if (!parts) return parts.error();
+  parts_ = *std::move(parts);
+  auto learner = parts_->make_learner(options_.rank);
+  if (!learner) return learner.error();
+  learner_ = *std::move(learner);
+  auto config = parts_->node_config(options_.rank, *learner_);
   if (!config) return config.error();
-  learner_ = focus_learner(job_, *config);
   made_ = std::make_unique<focus::FocusNode>(*config);
   strategy_ = made_.get();
   if (!options_.force) LH_TRY(follow_job(options_.folder, job_));
@@ -121,11 +137,12 @@ Status ServingSite::build(NodeSockets sockets) {
   folder_ = *std::move(folder);
   LH_TRY(open_log());
   const Place place = place_of(job_, options_.rank, members_, learner_->layout(), false);
-  const auto times = std::shared_ptr<const sim::ComputeTime>(infer_times(job_));
+  const auto times = std::shared_ptr<const sim::ComputeTime>(parts_->times());
   net::EventLoopConfig loop{peers_config(job_, options_.rank, std::move(sockets), job_hash(job_))};
-  loop.step_time = [times, rank = options_.rank](std::uint64_t step, Time at, const Work& work) {
-    return times->duration(rank, step, at, work);
-  };
+  if (!parts_->has_real_models())
+    loop.step_time = [times, rank = options_.rank](std::uint64_t step, Time at, const Work& work) {
+      return times->duration(rank, step, at, work);
+    };
   loop_ = std::make_unique<net::EventLoop>(std::move(loop), place, learner_.get(),
                                            net::EventLoop::Scorer{}, observer());
   node_ = std::make_unique<Node>(place, std::move(made_), learner_.get(), *loop_);
@@ -161,7 +178,16 @@ void ServingSite::tick() {
     if (const Status can = announce(); !can) api_failure_ = can.error();
   if (auto items = source_->due(now + source_ahead_); !items.empty())
     loop_->give(Arrived{std::move(items)});
+  if (strategy_->index().objects() >= std::max(kCheckpointObjects, 2 * at_checkpoint_))
+    write_checkpoint();
   api_->set_status(to_json(summary()).dump());
+}
+
+void ServingSite::write_checkpoint() {
+  at_checkpoint_ = strategy_->index().objects();
+  Buffer state = strategy_->checkpoint();
+  if (state.size() <= store::LogFile::kMostState)
+    log_->checkpoint(strategy_->appended(), std::move(state));
 }
 
 ServeSummary ServingSite::summary() const {
@@ -183,6 +209,7 @@ Result<ServeSummary> ServingSite::run() {
   const Status ended = loop_->run(*node_);
   const ServeSummary done = summary();
   api_.reset();
+  if (!log_->failure() && done.objects > at_checkpoint_) write_checkpoint();
   const auto failure = log_->failure();
   log_.reset();  // what was appended is written
   if (failure) return *failure;

@@ -35,6 +35,7 @@ class FocusSimulation {
   const Job& job_;
   Time duration_{0};
   std::shared_ptr<const Members> members_;
+  std::optional<FocusParts> parts_;
   std::vector<std::unique_ptr<Learner>> learners_;
   std::vector<TrackSource> sources_;
   std::vector<const focus::FocusNode*> nodes_;
@@ -63,6 +64,9 @@ Status FocusSimulation::set_duration() {
 
 Status FocusSimulation::build() {
   members_ = std::make_shared<const Members>(job_.members());
+  auto parts = FocusParts::load(job_);
+  if (!parts) return parts.error();
+  parts_ = *std::move(parts);
   auto network = make_network(job_, *members_);
   if (!network) return network.error();
   world_ = std::make_unique<sim::World>(
@@ -70,18 +74,20 @@ Status FocusSimulation::build() {
                        .wire_scale = job_.wan.wire_scale,
                        .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job_.file,
                                              job_.job.seed)},
-      *std::move(network), infer_times(job_));
+      *std::move(network), parts_->times());
   sim::Observer observer;
   observer.on_reply = [this](Time at, Rank, const Reply& reply) { answered(at, reply); };
   world_->observe(std::move(observer));
   for (Rank rank = 0; rank < members_->size(); ++rank) {
-    auto config = focus_node_config(job_, rank);
+    auto learner = parts_->make_learner(rank);
+    if (!learner) return learner.error();
+    learners_.push_back(*std::move(learner));
+    auto config = parts_->node_config(rank, *learners_.back());
     if (!config) return config.error();
     config->duration = duration_;
-    learners_.push_back(focus_learner(job_, *config));
     auto node = std::make_unique<focus::FocusNode>(*config);
     nodes_.push_back(node.get());
-    sources_.emplace_back(job_, rank);
+    sources_.emplace_back(job_, parts_->stream(rank));
     world_->add(place_of(job_, rank, members_, learners_.back()->layout(), false), std::move(node),
                 learners_.back().get());
   }
@@ -164,10 +170,10 @@ FocusResult FocusSimulation::result() {
                      {}};
   for (Rank rank = 0; rank < nodes_.size(); ++rank) {
     const focus::FocusNode& node = *nodes_[rank];
-    result.sites.push_back({node_name((*members_)[rank]), node.index().objects(),
-                            node.index().clusters(), node.counters().cheap,
-                            node.counters().accurate, node.dropped(),
-                            seconds(world_->figures(rank).computing)});
+    result.sites.push_back(
+        {node_name((*members_)[rank]), node.index().objects(), node.index().clusters(),
+         node.counters().cheap, node.counters().accurate, node.dropped(),
+         seconds(world_->figures(rank).computing), node.index().config().cheap, node.samples()});
   }
   return result;
 }
@@ -201,7 +207,9 @@ nlohmann::ordered_json to_json(const FocusResult& result) {
                              {"cheap_objects", s.cheap},
                              {"accurate_objects", s.accurate},
                              {"dropped", s.dropped},
-                             {"computing_s", s.computing_s}});
+                             {"computing_s", s.computing_s},
+                             {"cheap_model", s.cheap_model},
+                             {"samples", s.samples}});
   return json;
 }
 

@@ -20,6 +20,8 @@ struct FocusSiteResult {
   std::string site;
   std::uint64_t objects = 0, clusters = 0, cheap = 0, accurate = 0, dropped = 0;
   double computing_s = 0;
+  std::uint32_t cheap_model = 0;  // with which it indexes at the end
+  std::uint64_t samples = 0;      // drawn again because classes drifted
 };
 struct FocusResult {
   std::string name, baseline;

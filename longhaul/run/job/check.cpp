@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/codec/registry.h"
+#include "longhaul/core/cheap_models.h"
 #include "longhaul/focus/tracks.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/overlay/registry.h"
@@ -178,8 +179,48 @@ Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   return check_combination(doc, job);
 }
 
+// What the objects are, and the models of them.
+Status check_stream(const Document& doc, const Job& job) {
+  const focus::Config& focus = *job.focus;
+  const bool images = focus.stream == "images";
+  const std::string data = job.kind("data");
+  if (images && (data == "none" || data == "text" || data == "csv" || data == "libsvm"))
+    return invalid(doc.file +
+                   ": [data] kind: expected images with [focus] stream = \"images\", for "
+                   "example \"fashion_mnist\"");
+  if (!images && data != "none")
+    return about(*doc.find("data"), "kind", "no [data] unless [focus] stream = \"images\"");
+  if (images && focus.gt.empty())
+    return invalid(doc.file +
+                   ": [focus] gt: missing; expected the file of the accurate model, for "
+                   "example runs/NAME/model.pt");
+  const focus::Config usual;  // a resolved job says every key
+  if (!images && !focus.gt.empty())
+    return about(doc, "focus", "gt", "none unless stream = \"images\"");
+  if (!images && focus.images != usual.images)
+    return about(doc, "focus", "images", "none unless stream = \"images\"");
+  for (std::size_t i = 0; i < doc.cheap.size(); ++i) {
+    if (images && job.cheap[i].path.empty())
+      return invalid(source_of(doc.file, doc.cheap[i].line) +
+                     ": [[focus.cheap]] path: missing; expected the file of a cheap model");
+    if (!images && !job.cheap[i].path.empty())
+      return about(doc.cheap[i], "path", "none unless [focus] stream = \"images\"");
+  }
+  if (job.cheap.size() > kMostCheapModels)
+    return about(doc.cheap.back(), "ms", fmt::format("{} cheap models at most", kMostCheapModels));
+  if (job.cheap.size() > 1 && focus.T)
+    return about(doc, "focus", "T",
+                 "no T with several [[focus.cheap]]: it is chosen with the model");
+  if (!job.cheap.empty() && focus.cheap_ms != usual.cheap_ms)
+    return about(doc, "focus", "cheap_ms", "none beside [[focus.cheap]], which has ms");
+  if (focus.drift > 0 && focus.T)
+    return about(doc, "focus", "drift", "no T with it: T is chosen again");
+  return Ok{};
+}
+
 Status check_focus(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (!job.focus) return Ok{};
+  LH_TRY(check_stream(doc, job));
   if (job.focus->hub) LH_TRY(check_site(*doc.find("focus"), "hub", *job.focus->hub, sites));
   if (job.focus->hub && job.focus->gt_place != "hub")
     return about(doc, "focus", "hub", "no hub unless gt_place = \"hub\"");
@@ -189,7 +230,7 @@ Status check_focus(const Document& doc, const Job& job, const SiteIndex& sites) 
   for (std::size_t i = 0; i < job.queries.size(); ++i) {
     const focus::QueryConfig& query = job.queries[i];
     if (!query.site.empty()) LH_TRY(check_site(doc.queries[i], "site", query.site, sites));
-    if (query.cls >= focus::Tracks::kClasses)
+    if (job.focus->stream == "tracks" && query.cls >= focus::Tracks::kClasses)
       return about(doc.queries[i], "class",
                    fmt::format("a class of the stream, 0 to {}", focus::Tracks::kClasses - 1));
     if (query.to_s && *query.to_s < query.from_s)

@@ -5,9 +5,10 @@
 // Tables are named as a user would address them with --set:
 //   [sync]                        sync
 //   [[site]] name = "tokyo"       site.tokyo      (site[2] while it has no name)
-//   [[wan.link]], the first       wan.link[0]     (so are wan.shared, wan.trace, focus.query and
-//   fault) [for.diloco.outer]            for.diloco.outer    (settings that hold for one sync kind
-//   only)
+//   [[wan.link]], the first       wan.link[0]     (so are wan.shared, wan.trace, focus.query,
+//                                                  focus.cheap and fault)
+//   [for.diloco.outer]            for.diloco.outer
+//                                 (settings that hold for one sync kind only)
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,7 @@ struct Document {
   std::vector<Settings> shared;    // every [[wan.shared]]
   std::vector<Settings> traces;    // every [[wan.trace]]
   std::vector<Settings> queries;   // every [[focus.query]]
+  std::vector<Settings> cheap;     // every [[focus.cheap]]
   std::vector<Settings> faults;    // every [[fault]]
   std::vector<Settings> variants;  // every [for.KIND.TABLE], table = "for.KIND.TABLE"
   std::vector<Error> mistakes;     // in tables that could not be read at all: see load_document()

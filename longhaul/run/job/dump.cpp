@@ -96,6 +96,10 @@ void add_training(const Job& job, std::vector<ResolvedTable>& tables) {
 
 void add_focus(const Job& job, std::vector<ResolvedTable>& tables) {
   tables.push_back(own_table("focus", "[focus]", *job.focus));
+  if (job.focus->stream == "images")
+    tables.push_back(part_table("data", job.data, job.data_docs, {}));
+  for (std::size_t i = 0; i < job.cheap.size(); ++i)
+    tables.push_back(own_table(fmt::format("focus.cheap[{}]", i), "[[focus.cheap]]", job.cheap[i]));
   for (std::size_t i = 0; i < job.queries.size(); ++i)
     tables.push_back(
         own_table(fmt::format("focus.query[{}]", i), "[[focus.query]]", job.queries[i]));

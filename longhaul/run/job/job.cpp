@@ -74,8 +74,8 @@ Status need_kind(Document& doc, std::string_view table, std::string_view example
 // [focus] indexes data: nothing is trained.
 Status refuse_training(const Document& doc) {
   for (const std::string_view name :
-       {"stop", "report", "model", "data", "optimizer", "sync", "overlay", "roles", "server",
-        "transfer", "codec", "outer", "hetero", "cost", "run"})
+       {"stop", "report", "model", "optimizer", "sync", "overlay", "roles", "server", "transfer",
+        "codec", "outer", "hetero", "cost", "run"})
     if (const Settings* table = doc.find(name); table && !table->entries.empty())
       return bad_setting(*table, table->entries.front(),
                          "no such table beside [focus], which trains nothing");
@@ -138,9 +138,10 @@ Status read_tables(Document& doc, Job& job) {
     LH_TRY(read_settings(*focus, job.focus.emplace(), {}));
   for (const Settings& one : doc.queries)
     LH_TRY(read_settings(one, job.queries.emplace_back(), {}));
+  for (const Settings& one : doc.cheap) LH_TRY(read_settings(one, job.cheap.emplace_back(), {}));
   for (const Settings& one : doc.faults) LH_TRY(read_settings(one, job.faults.emplace_back(), {}));
-  for (const auto* list :
-       {&doc.tables, &doc.links, &doc.shared, &doc.traces, &doc.queries, &doc.faults, &doc.sites})
+  for (const auto* list : {&doc.tables, &doc.links, &doc.shared, &doc.traces, &doc.queries,
+                           &doc.cheap, &doc.faults, &doc.sites})
     job.written.insert(job.written.end(), list->begin(), list->end());
   return Ok{};
 }

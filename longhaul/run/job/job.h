@@ -57,7 +57,8 @@ struct Job {
   // its defaults and means nothing.
   std::optional<focus::Config> focus;
   std::vector<focus::QueryConfig> queries;
-  flow::Wan network;  // what wan, links and sites come to
+  std::vector<focus::CheapConfig> cheap;  // by number; empty: one, of [focus] cheap_ms
+  flow::Wan network;                      // what wan, links and sites come to
   // That, its sites named, for overlays that plan by it; null while the job is read.
   std::shared_ptr<const flow::Wan> believed;
   Settings model, data, optimizer;  // read by learn/; "kind" is always there

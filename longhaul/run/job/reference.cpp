@@ -185,6 +185,8 @@ std::string job_file_reference() {
   text += own_section<HeteroTable>("[hetero]", "How fast all sites with workers are.");
   text += own_section<focus::Config>(
       "[focus]", "An index of growing data instead of training (docs/focus.md).");
+  text += own_section<focus::CheapConfig>(
+      "[[focus.cheap]]", "A cheap model; of several one is chosen on the sample. Default: one.");
   text += own_section<focus::QueryConfig>("[[focus.query]]", "Asked in the simulator.");
   text += own_section<FaultTable>("[[fault]]", "A fault, in the simulator alone.");
   text += own_section<SiteTable>("[[site]]", "One place; at least one.");

@@ -1,0 +1,112 @@
+#include "longhaul/run/focus/sample.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
+#include "longhaul/run/interrupt.h"
+
+namespace longhaul::cli {
+namespace {
+
+struct SampleArgs {
+  std::string job;
+  std::vector<std::string> sets;
+  run::SampleOptions options;
+  bool json = false, quiet = false;
+};
+
+using SampleJson = nlohmann::ordered_json;
+
+std::string percent(const SampleJson& value) {
+  return fmt::format("{:.1f} %", 100 * value.get<double>());
+}
+
+void print_choice(const std::string& policy, const SampleJson& chosen) {
+  if (chosen.contains("why"))
+    return fmt::print("  {:<11} {}\n", policy, chosen["why"].get<std::string>());
+  const auto line = [](const SampleJson& p) {
+    return fmt::format("recall {}, precision {}, {} clusters, {:.1f} checks a query",
+                       percent(p["recall"]), percent(p["precision"]),
+                       p["clusters"].get<std::uint64_t>(), p["checks"].get<double>());
+  };
+  fmt::print("  {:<11} cheap model {}, K = {}, T = {:.4g}: {}\n", policy,
+             chosen["cheap"].get<int>(), chosen["K"].get<int>(), chosen["T"].get<double>(),
+             line(chosen));
+  if (chosen.contains("held_out"))
+    fmt::print("  {:<11} held out: {}\n", "", line(chosen["held_out"]));
+}
+
+void print_sample(const SampleJson& site) {
+  fmt::print("{}: {} objects, accurate model {:.3f} ms each\n", site["site"].get<std::string>(),
+             site["objects"].get<std::uint64_t>(), site["gt_ms"].get<double>());
+  for (std::size_t i = 0; i < site["cheap"].size(); ++i) {
+    const SampleJson& cheap = site["cheap"][i];
+    fmt::print("  cheap model {}: {:.3f} ms each; agrees in {}, among its four best in {}\n", i,
+               cheap["ms"].get<double>(), percent(cheap["top_1"]), percent(cheap["top_4"]));
+  }
+  if (!site.contains("chosen")) return;
+  for (const auto& [policy, chosen] : site["chosen"].items()) print_choice(policy, chosen);
+}
+
+int sample(SampleArgs& args) {
+  const auto job = run::load_job(args.job, {args.sets, ""});
+  if (!job) return print_error(job.error());
+  if (!job->focus) return print_error(invalid(args.job + ": has no [focus]: nothing is indexed"));
+  if (args.options.held_out > 0 && args.options.every > 1)
+    return print_error(invalid("--held-out: expected no --every beside it"));
+  if (!args.quiet)
+    args.options.note = [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); };
+  const auto found = run::sample_streams(*job, args.options);
+  if (!found) {
+    const int code = print_error(found.error());
+    return run::interrupted() ? kInterrupted : code;
+  }
+  if (args.json) {
+    fmt::print("{}\n", found->dump(2));
+    return kDone;
+  }
+  for (const SampleJson& site : (*found)["sites"]) print_sample(site);
+  if (found->contains("data"))
+    fmt::print("train a cheap model with [data] {} and data = \"{}/SITE\" of each [[site]]\n",
+               (*found)["data"].dump(), args.options.labels);
+  return kDone;
+}
+
+}  // namespace
+
+void add_sample(CLI::App& app, int& code) {
+  auto args = std::make_shared<SampleArgs>();
+  CLI::App* sub = app.add_subcommand(
+      "sample", "tries the models of an index on the first objects of each site's stream");
+  sub->add_option("JOB", args->job, "job file (TOML) with [focus]; see docs/focus.md")->required();
+  sub->add_option("--objects", args->options.objects,
+                  "labelled objects of each site (default: [focus] sample)")
+      ->check(CLI::Range(1, 10000000))
+      ->type_name("N");
+  sub->add_option("--every", args->options.every, "one object of so many; then nothing is chosen")
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  sub->add_option("--held-out", args->options.held_out,
+                  "objects after these on which what is chosen is tried")
+      ->check(CLI::Range(1, 10000000))
+      ->type_name("N");
+  sub->add_option("--labels", args->options.labels,
+                  "writes images and the accurate model's classes as IDX files to DIR/SITE, for "
+                  "[data] kind = \"idx\"; the last tenth as a test set")
+      ->type_name("DIR");
+  sub->add_flag("--json", args->json, "prints one JSON object");
+  sub->add_flag("--quiet", args->quiet, "no notes");
+  add_set_option(*sub, args->sets);
+  sub->footer(
+      "Examples:\n  longhaul sample examples/focus.toml --held-out 10000\n"
+      "  longhaul sample images.toml --objects 3000 --every 7 --labels labelled\n"
+      "Exit codes: 0 done, 2 bad job, usage, data or model, 4 internal error,\n"
+      "130 Ctrl-C");
+  sub->callback([args, &code] { code = sample(*args); });
+}
+
+}  // namespace longhaul::cli

@@ -1,0 +1,158 @@
+#include "longhaul/learn/inference.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <filesystem>
+
+#include "longhaul/core/cheap_models.h"
+#include "longhaul/learn/device.h"
+#include "longhaul/learn/threads.h"
+#include "longhaul/learn/torch_error.h"
+
+namespace longhaul::learn {
+namespace {
+
+struct InferenceModel {
+  std::string path;
+  torch::jit::Module module;
+};
+
+struct Answered {
+  at::Tensor scores, features;  // [items, ...], on the CPU
+};
+
+class InferenceLearner final : public Learner {
+ public:
+  InferenceLearner(InferenceParts parts, at::Device device)
+      : parts_(std::move(parts)), device_(device), layout_(Layout::flat(1)) {}
+  Status load();
+  std::shared_ptr<const Layout> layout() const override { return layout_; }
+  std::span<float> params() override { return {}; }
+  std::span<float> grads() override { return {}; }
+  Result<StepResult> step(const Work&) override;
+  void state(Archive&) override {}
+
+ private:
+  Result<Answered> answer(InferenceModel&, const std::vector<Item>&);
+  Status add_cheap(const Answered&, std::uint32_t specialised, StepResult&) const;
+
+  InferenceParts parts_;
+  at::Device device_;
+  std::shared_ptr<const Layout> layout_;
+  std::vector<InferenceModel> models_;  // the accurate one, then the cheap ones
+};
+
+Result<InferenceModel> load_inference_model(const std::string& path, at::Device device) {
+  if (!std::filesystem::is_regular_file(path))
+    return unavailable("there is no file '" + path +
+                       "': give the path of a TorchScript module; a run's model.pt is one");
+  return guarded<InferenceModel>("'" + path + "' cannot be loaded as a TorchScript module",
+                                 [&]() -> Result<InferenceModel> {
+                                   InferenceModel model{path, torch::jit::load(path, device)};
+                                   model.module.eval();
+                                   return model;
+                                 });
+}
+
+Status InferenceLearner::load() {
+  std::vector<std::string> paths = {parts_.accurate};
+  for (const InferenceParts::Cheap& cheap : parts_.cheap) paths.push_back(cheap.path);
+  // Two items say now what cannot work later.
+  const std::vector<Item> two(2, Item{0, 1, Time{0}, std::vector<float>(parts_.shape.width())});
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    auto model = load_inference_model(paths[i], device_);
+    if (!model) return model.error();
+    models_.push_back(*std::move(model));
+    const auto answered = answer(models_.back(), two);
+    if (!answered) return answered.error();
+    const std::int64_t found = answered->scores.size(1), all = parts_.shape.outputs;
+    const std::int64_t own = i == 0 ? all : std::int64_t(parts_.cheap[i - 1].specialised) + 1;
+    if (found != all && found != own)
+      return invalid("'" + paths[i] + "' answers " + std::to_string(found) +
+                     " scores for an item, expected " + std::to_string(all) +
+                     ", one for each class of [data]" +
+                     (own == all ? "" : ", or " + std::to_string(own) + " with OTHER the last"));
+  }
+  return Ok{};
+}
+
+Result<Answered> InferenceLearner::answer(InferenceModel& model, const std::vector<Item>& items) {
+  prepare_compute_thread();
+  return guarded<Answered>("'" + model.path + "' does not take these items", [&] {
+    at::NoGradGuard no_grad;
+    const auto width = std::int64_t(parts_.shape.width());
+    at::Tensor batch = at::empty({std::int64_t(items.size()), width}, at::kFloat);
+    for (std::size_t i = 0; i < items.size(); ++i)
+      std::copy(items[i].values.begin(), items[i].values.end(),
+                batch.data_ptr<float>() + std::int64_t(i) * width);
+    std::vector<std::int64_t> sizes = {std::int64_t(items.size())};
+    sizes.insert(sizes.end(), parts_.shape.sample.begin(), parts_.shape.sample.end());
+    const auto output = model.module.forward({batch.view(sizes).to(device_)});
+    const auto tensor = [&](const c10::IValue& value) {
+      const at::Tensor t = value.toTensor().to(at::kCPU, at::kFloat).contiguous();
+      TORCH_CHECK(t.dim() >= 1 && t.size(0) == sizes[0], "it answers ", t.sizes(), " for ",
+                  sizes[0], " items");
+      return t.reshape({sizes[0], -1});
+    };
+    if (!output.isTuple()) {
+      const at::Tensor scores = tensor(output);
+      return Result<Answered>(Answered{scores, scores});
+    }
+    const auto& pair = output.toTupleRef().elements();
+    TORCH_CHECK(pair.size() == 2, "it answers ", pair.size(), " tensors, expected 1 or 2");
+    return Result<Answered>(Answered{tensor(pair[0]), tensor(pair[1])});
+  });
+}
+
+// A feature vector and a score for each specialised class and OTHER, item after item.
+Status InferenceLearner::add_cheap(const Answered& answered, std::uint32_t specialised,
+                                   StepResult& result) const {
+  at::Tensor logs = at::log_softmax(answered.scores, 1);
+  const std::int64_t own = specialised, found = logs.size(1);
+  const at::Tensor other = found > own
+                               ? at::logsumexp(logs.slice(1, own), {1}, true)
+                               : at::full({logs.size(0), 1}, std::numeric_limits<float>::lowest());
+  const at::Tensor all = at::cat({answered.features, logs.slice(1, 0, own), other}, 1).contiguous();
+  const float* from = all.data_ptr<float>();
+  result.outputs.assign(from, from + all.numel());
+  return Ok{};
+}
+
+Result<StepResult> InferenceLearner::step(const Work& work) {
+  const auto* infer = std::get_if<Infer>(&work);
+  if (!infer) return invalid("the models of an index cannot be trained");
+  StepResult result{.samples = infer->items.size()};
+  for (const Item& item : infer->items)
+    if (item.values.size() != parts_.shape.width())
+      return invalid("an item of " + std::to_string(item.values.size()) + " numbers, expected " +
+                     std::to_string(parts_.shape.width()));
+  const bool accurate = infer->model == Infer::Model::accurate;
+  const std::uint32_t number = accurate ? 0 : cheap_number(infer->model);
+  if (!accurate && number >= parts_.cheap.size()) return invalid("there is no such cheap model");
+  const auto answered = answer(models_[accurate ? 0 : number + 1], infer->items);
+  if (!answered) return answered.error();
+  if (!accurate) {
+    LH_TRY(add_cheap(*answered, parts_.cheap[number].specialised, result));
+    return result;
+  }
+  const at::Tensor classes = answered->scores.argmax(1).to(at::kFloat).contiguous();
+  result.outputs.assign(classes.data_ptr<float>(), classes.data_ptr<float>() + classes.numel());
+  return result;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Learner>> make_inference(const InferenceParts& parts) {
+  use_one_thread_per_learner();
+  ModelConfig config;
+  config.device = parts.device;
+  const auto device = choose_device(config, parts.rank);
+  if (!device) return device.error();
+  auto learner = std::make_unique<InferenceLearner>(parts, *device);
+  LH_TRY(learner->load());
+  return std::unique_ptr<Learner>(std::move(learner));
+}
+
+}  // namespace longhaul::learn

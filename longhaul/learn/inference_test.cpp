@@ -1,0 +1,125 @@
+#include "longhaul/learn/inference.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "longhaul/core/cheap_models.h"
+#include "longhaul/learn/learner.h"
+#include "longhaul/learn/model_file.h"
+#include "longhaul/learn/testing/files.h"
+#include "longhaul/learn/testing/synthetic.h"
+
+namespace longhaul::learn {
+namespace {
+
+class Inference : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kClasses = 4;
+  void SetUp() override {
+    write("large.pt", {.kind = "mlp", .hidden = {32}}, 1);
+    write("small.pt", {.kind = "logistic"}, 2);
+  }
+  void write(const std::string& name, const ModelConfig& config, std::uint64_t seed) {
+    auto values = initial_model(config, data_->shape, seed);
+    ASSERT_TRUE(values);
+    for (std::size_t i = 0; i < values->size(); ++i)
+      (*values)[i] += 0.1f * std::sin(float(seed * 100 + i));
+    ASSERT_TRUE(save_model(folder_.path(name), config, data_->shape, *values));
+  }
+  InferenceParts parts(std::uint32_t specialised = kClasses) const {
+    return {
+        .accurate = folder_.path("large.pt"),
+        .cheap = {{folder_.path("small.pt"), specialised}, {folder_.path("large.pt"), specialised}},
+        .shape = data_->shape,
+        .device = "cpu"};
+  }
+  std::vector<Item> items(std::size_t count) const {
+    std::vector<Item> items;
+    for (std::size_t i = 0; i < count; ++i) {
+      items.push_back({0, i + 1, Time{0}, std::vector<float>(20)});
+      data_->copy_row(i, items.back().values);
+    }
+    return items;
+  }
+
+  std::shared_ptr<const DataSet> data_ = testing::patterns({20}, kClasses, 40);
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(Inference, ABatchIsItsItemsOneByOne) {
+  const auto learner = make_inference(parts());
+  ASSERT_TRUE(learner) << learner.error().what;
+  for (const Infer::Model model : {Infer::Model::accurate, cheap_model(0), cheap_model(1)}) {
+    const auto all = (*learner)->step(Infer{model, items(10)});
+    ASSERT_TRUE(all) << all.error().what;
+    EXPECT_EQ(all->samples, 10u);
+    std::vector<float> one_by_one;
+    for (const Item& item : items(10)) {
+      const auto one = (*learner)->step(Infer{model, {item}});
+      ASSERT_TRUE(one);
+      one_by_one.insert(one_by_one.end(), one->outputs.begin(), one->outputs.end());
+    }
+    ASSERT_EQ(all->outputs.size(), one_by_one.size());
+    for (std::size_t i = 0; i < one_by_one.size(); ++i)
+      EXPECT_NEAR(all->outputs[i], one_by_one[i], 1e-4 * (1 + std::abs(one_by_one[i])));
+  }
+}
+
+// The accurate model's class is the best score of the same file as a cheap model.
+TEST_F(Inference, ScoresAreLogarithmsOfProbabilitiesAndTheBestIsTheClass) {
+  const auto learner = make_inference(parts());
+  ASSERT_TRUE(learner);
+  const auto cheap = (*learner)->step(Infer{cheap_model(1), items(10)});
+  const auto classes = (*learner)->step(Infer{Infer::Model::accurate, items(10)});
+  ASSERT_TRUE(cheap && classes);
+  const std::size_t each = cheap->outputs.size() / 10;
+  ASSERT_EQ(each, kClasses + kClasses + 1);  // the scores are the features, too
+  for (std::size_t i = 0; i < 10; ++i) {
+    const auto scores = std::span(cheap->outputs).subspan(i * each + kClasses, kClasses);
+    double sum = 0;
+    for (const float score : scores) sum += std::exp(score);
+    EXPECT_NEAR(sum, 1, 1e-5);
+    EXPECT_EQ(float(std::max_element(scores.begin(), scores.end()) - scores.begin()),
+              classes->outputs[i]);
+  }
+}
+
+TEST_F(Inference, ClassesThatAModelIsNotAskedToTellApartAreOther) {
+  const auto all = make_inference(parts()), two = make_inference(parts(2));
+  ASSERT_TRUE(all && two);
+  const auto each = (*all)->step(Infer{cheap_model(0), items(1)});
+  const auto folded = (*two)->step(Infer{cheap_model(0), items(1)});
+  ASSERT_TRUE(each && folded);
+  ASSERT_EQ(folded->outputs.size(), kClasses + 3u);
+  const float* scores = each->outputs.data() + kClasses;
+  EXPECT_NEAR(folded->outputs[kClasses], scores[0], 1e-6);
+  EXPECT_NEAR(std::exp(folded->outputs[kClasses + 2]), std::exp(scores[2]) + std::exp(scores[3]),
+              1e-5);
+}
+
+TEST_F(Inference, WhatCannotWorkIsSaidWithTheNameOfTheFile) {
+  InferenceParts missing = parts();
+  missing.accurate = folder_.path("none.pt");
+  const auto none = make_inference(missing);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().what.find("none.pt"), std::string::npos);
+  std::ofstream(folder_.path("text.pt")) << "no model";
+  missing.accurate = folder_.path("text.pt");
+  EXPECT_NE(make_inference(missing).error().what.find("text.pt"), std::string::npos);
+  InferenceParts wide = parts();
+  wide.shape.sample = {21};
+  EXPECT_NE(make_inference(wide).error().what.find("large.pt"), std::string::npos);
+  InferenceParts more = parts();
+  more.shape.outputs = 7;
+  EXPECT_NE(make_inference(more).error().what.find("expected 7"), std::string::npos);
+  const auto learner = make_inference(parts());
+  ASSERT_TRUE(learner);
+  EXPECT_FALSE((*learner)->step(LocalStep{}));
+  EXPECT_FALSE((*learner)->step(Infer{cheap_model(2), items(1)}));
+  EXPECT_FALSE((*learner)->step(Infer{Infer::Model::accurate, {Item{0, 1, Time{0}, {1.f}}}}));
+}
+
+}  // namespace
+}  // namespace longhaul::learn
