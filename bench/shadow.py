@@ -55,7 +55,7 @@ def h1(program):
 
         def cell(keys, sites=sites, trainers=trainers):
             found = measure(program, JOB.format(
-                hours=60 / 3600, report=100, mbytes=4, delay_ms=30, phases="streamed",
+                hours=200 / 3600, report=100, mbytes=4, delay_ms=30, phases="streamed",
                 sync=f'algorithm = "easgd", lanes = 24, servers = 2, {keys}', sites=sites))
             return found["utilisation"] * trainers * 1000 / step_ms, found["gap"]
 

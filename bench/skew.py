@@ -163,7 +163,7 @@ def tuner(bench):
     print("| skew | strategy | accuracy | MB between sites | of bsp's | MB of travels | ends with "
           "|")
     print("|---|---|---|---|---|---|---|")
-    for degree in (0.0, 1.0):
+    for degree in (1.0, 0.0):
         bsp = bench.median("bsp", "group", degree, rate)
         for kind in ("bsp", *(f"gaia {value}" for value in THRESHOLDS), "skewscout"):
             if bench.options.only not in kind:
