@@ -117,10 +117,10 @@ TEST(ShadowSync, RoundsBeginNoEarlierThanTheIntervalAndPausedTrainersWakeUp) {
 double utilisation(const std::string& mode, int lanes, int steps, Time step) {
   JobSpec spec = shadow_spec("shadowsync_easgd");
   spec.rounds = Round(40 * lanes);
+  spec.steps = std::uint32_t(steps);
   for (auto& speed : spec.tables->speeds) speed = {step, sim::JitteredSteps::Jitter::none, 0};
   spec.parts.sync.settings.push_back({"mode", {mode}});
   spec.parts.sync.settings.push_back({"lanes", {std::int64_t{lanes}}});
-  spec.parts.sync.settings.push_back({"steps", {std::int64_t{steps}}});
   const Log log = log_of(spec);
   double rate = 0;
   for (const auto& [rank, at] : log.steps)
