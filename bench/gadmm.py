@@ -128,7 +128,7 @@ def main():
               flush=True)
     if args.derm:
         rows = args.derm.read_text().splitlines()[:351]
-        rows = [line.replace(",-1", ",0") if line.endswith(",-1") else line for line in rows]
+        rows = [line.removesuffix("-1") + "0" if line.endswith(",-1") else line for line in rows]
         print("\n| logistic, rho | rounds |\n|---|---|")
         for rho in (0.003, 0.01, 0.02, 0.03, 0.1):
             if args.only and args.only not in "derm":
