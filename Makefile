@@ -14,7 +14,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb
 .PHONY: bench-strategies bench-plan which
-.PHONY: bench-text bench-focus
+.PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -98,6 +98,17 @@ bench-fedgsync: build  ## fedgsync against fedat and others in three scenarios, 
 
 bench-shadow: build  ## shadowsync against its foreground twins in two scenarios, simulated
 	bench/shadow.py
+
+BODY_FAT ?= data/bodyfat.csv
+bench-gadmm: build  ## gadmm against gradient descent and lag on ten regions, simulated; BODY_FAT=FILE (bench/gadmm.py)
+	bench/gadmm.py --data $(BODY_FAT)
+
+bench-staleness: build  ## what staleness alone costs, simulated; resumable
+	bench/staleness.py --resume build/staleness.jsonl
+
+bench-skew: build  ## five strategies by share of skewed labels, and skewscout; MNIST from scripts/fetch-data; resumable
+	bench/skew.py --part study --resume build/skew.json
+	bench/skew.py --part tuner --steps 1000 --resume build/skew.json
 
 bench-gaia: build  ## gaia against lock-step on 11 sites, simulated; MNIST from scripts/fetch-data
 	bench/gaia.py --resume build/gaia.json

@@ -7,7 +7,8 @@ docs/results/staleness.md, simulated.
 Eight workers, one batch of 32 each an iteration; 8,000 samples in 32 dimensions around 40 centres,
 four a class; an mlp of `depth` layers of 64 ReLU. Counts batches of all workers up to the first
 score at the target. Prints medians over the seeds with the range; a run that does not reach the
-target counts as more than all others, and is named, as one that diverges is.
+target counts as more than all others, and is named, as one that diverges is. "traces": runs of asp,
+ssp and shadowsync, whose recorded staleness is replayed in the lab (invariant 11).
 """
 import argparse
 import json
@@ -43,11 +44,18 @@ scale = 0.6666667
 kind = "sgd"
 rate = {rate}
 [sync]
-kind = "staleness_lab"
-optimizer = "{optimizer}"
-max_delay = {s}
-{more}
+{sync}
 """
+LAB = 'kind = "staleness_lab"\noptimizer = "{optimizer}"\nmax_delay = {s}\n{more}'
+# Of the strategies that are replayed: steps differ by eight times, links by nothing. asp does not
+# divide a push by the number of workers, so the lab's rate is WORKERS times its.
+STEPS_MS = (10, 10, 10, 10, 20, 20, 40, 80)
+REAL_WAN = "[wan]\nmbps = 100\ndelay_ms = 10\n"
+REAL = {
+    "asp": ('kind = "asp"', 1 / WORKERS),
+    "ssp": ('kind = "ssp"\nstaleness = 3', 1),
+    "shadowsync": ('kind = "shadowsync"\nalpha = 1', 1),
+}
 
 
 class Bench:
@@ -70,12 +78,36 @@ class Bench:
     def batches(self, depth, s, seed, optimizer="sgd", rate=0.05, workers=WORKERS, more=""):
         """Up to the target; "diverged"; or "not reached"."""
         name = f"depth {depth}, s {s}, seed {seed}, {optimizer} {rate}, P {workers}, {more}"
-        if name in self.known:
-            return self.known[name]
         sites = "".join(f'[[site]]\nname = "w{i}"\nstep_ms = 1\n' for i in range(workers))
+        return self.measured(name, depth, seed, rate, workers,
+                             LAB.format(optimizer=optimizer, s=s, more=more), sites)[0]
+
+    def real(self, kind, depth, seed, rate):
+        """Batches of a strategy on a network, and its histogram of staleness in iterations."""
+        sync, share = REAL[kind]
+        sites = REAL_WAN + "".join(f'[[site]]\nname = "w{i}"\nstep_ms = {ms}\n'
+                                   for i, ms in enumerate(STEPS_MS))
+        count, events, summary = self.measured(f"{kind}, depth {depth}, seed {seed}, {rate}", depth,
+                                               seed, rate * share, WORKERS, sync, sites)
+        late = {}
+        if summary:
+            for versions, updates in summary.items():
+                r = round(int(versions) / WORKERS)
+                late[r] = late.get(r, 0) + updates
+        else:  # what is learned in a round of `gap` steps is with others one to two rounds later
+            for gap in events:
+                for r in range(round(gap), 2 * round(gap) + 1):
+                    late[r] = late.get(r, 0) + 1 / (round(gap) + 1)
+        return count, [late.get(r, 0) for r in range(max(late) + 1)]
+
+    def measured(self, name, depth, seed, rate, workers, sync, sites):
+        """Batches, gaps, histogram of the summary; or what is known of them."""
+        if name in self.known:
+            known = self.known[name]
+            return known if isinstance(known, list) else (known, [], {})
         job = JOB.format(seed=seed, rounds=MOST // workers, target=0.8 if depth else 0.6,
                          every=max(1, 40 // workers), hidden=", ".join(["64"] * depth), rate=rate,
-                         optimizer=optimizer, s=s, more=more) + sites
+                         sync=sync) + sites
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "job.toml"
             path.write_text(job)
@@ -84,9 +116,13 @@ class Bench:
                                   capture_output=True, text=True, check=False, cwd=folder)
             if done.returncode not in (0, 1):
                 raise RuntimeError(f"{name}: {done.stderr[-300:]}")
-            reason = json.loads(done.stdout)["stop_reason"]
-            scores = [line for line in map(json.loads, open(f"{folder}/run/metrics.jsonl"))
-                      if line.get("kind") == "score"]
+            summary = json.loads(done.stdout)
+            reason = summary["stop_reason"]
+            lines = list(map(json.loads, open(f"{folder}/run/metrics.jsonl")))
+            scores = [line for line in lines if line.get("kind") == "score"]
+            gaps = [line["values"]["value"] for line in lines if line.get("kind") == "gap"]
+            coherence = [line["values"]["value"] for line in lines
+                         if line.get("kind") == "coherence"]
             shutil.rmtree(f"{folder}/run")
         if reason == "diverged":
             count = "diverged"
@@ -94,14 +130,27 @@ class Bench:
             count = "not reached"
         else:
             goal = 0.8 if depth else 0.6
-            count = next((line["round"] + 1) * workers for line in scores
+            first = next(line for line in scores
                          if (line["values"].get("accuracy") or 0) >= goal)
-        self.known[name] = count
+            count = (first["round"] + 1) * workers
+            if "shadowsync" in sync:  # a round is a mean; its trainers never wait
+                count = round(sum(first["time_s"] * 1000 / ms for ms in STEPS_MS))
+        staleness = {} if "staleness_lab" in sync else summary.get("staleness", {})
+        known = (count, coherence or gaps, staleness)
+        self.known[name] = list(known) if known[1] or known[2] else count
         if self.args.resume:
             with open(self.args.resume, "a") as out:
-                out.write(json.dumps([name, count]) + "\n")
+                out.write(json.dumps([name, self.known[name]]) + "\n")
         print(f"  {name}: {count}", flush=True)
-        return count
+        return known
+
+    def coherence(self, depth, s, seed):
+        """mu by iteration, at rate 0.05."""
+        name = f"coherence, depth {depth}, s {s}, seed {seed}"
+        sites = "".join(f'[[site]]\nname = "w{i}"\nstep_ms = 1\n' for i in range(WORKERS))
+        return self.measured(name, depth, seed, 0.05, WORKERS,
+                             LAB.format(optimizer="sgd", s=s, more="coherence_every = 10"),
+                             sites)[1]
 
     def median(self, **setting):
         """Of the seeds: (median or None, its text)."""
@@ -134,6 +183,48 @@ def table(bench, title, rows, delays):
     print("| | batches, s = 0 | " + " | ".join(f"rho({s})" for s in delays) + " |")
     print("|---" * (2 + len(delays)) + "|", *lines, sep="\n", flush=True)
     return points
+
+
+def traces(bench):
+    if bench.args.only not in "traces":
+        return
+    print("\ntraces: rho of strategies, and of the lab with their staleness; depth 4, sgd 0.1\n")
+    lines = []
+    for kind in REAL:
+        own, replayed = [], []
+        more = "\nself_delay = false" if kind == "shadowsync" else ""
+        late = 0.0
+        for seed in range(1, bench.args.seeds + 1):
+            base = bench.batches(depth=4, s=0, seed=seed, rate=0.1)
+            count, histogram = bench.real(kind, 4, seed, 0.1)
+            again = bench.batches(depth=4, s=0, seed=seed, rate=0.1,
+                                  more=f'delays = "trace"\nhistogram = {histogram}' + more)
+            late = sum(r * n for r, n in enumerate(histogram)) / sum(histogram)
+            if not any(isinstance(one, str) for one in (base, count, again)):
+                own.append(count / base)
+                replayed.append(again / base)
+        if not own:
+            lines.append(f"| {kind} | {late:.2f} | not reached | | |")
+            continue
+        a, b = statistics.median(own), statistics.median(replayed)
+        lines.append(f"| {kind} | {late:.2f} | {a:.2f} | {b:.2f} | {b / a - 1:+.0%} |")
+    print("| strategy | mean delay, iterations | its own ratio | rho of its trace | apart |")
+    print("|---|---|---|---|---|", *lines, sep="\n", flush=True)
+
+
+def coherences(bench):
+    if bench.args.only not in "F6: coherence":
+        return
+    print("\nF6: coherence, s = 8, sgd 0.05: median of mu over tenths of the run\n")
+    print("| | first | second | fifth | last |\n|---|---|---|---|---|")
+    for depth in (1, 2, 4, 6):
+        parts = {part: [] for part in (0, 1, 4, 9)}
+        for seed in range(1, bench.args.seeds + 1):
+            mu = bench.coherence(depth, 8, seed)
+            for part, values in parts.items():
+                values += mu[part * len(mu) // 10:(part + 1) * len(mu) // 10]
+        print(f"| depth {depth} |", *(f"{statistics.median(values):.2f} |"
+                                      for values in parts.values()), flush=True)
 
 
 def draw(points, path):
@@ -183,6 +274,12 @@ def main():
            for kind, rate in rates], (16,))
     table(bench, "F5: workers, mean scaling, depth 4, sgd 0.1",
           [(f"P = {p}", {"depth": 4, "rate": 0.1, "workers": p}) for p in (1, 2, 4, 8, 16)], (16,))
+    more = 'scale = "sum"'
+    table(bench, "F5: workers, sum scaling, depth 4, sgd 0.1",
+          [(f"P = {p}", {"depth": 4, "rate": 0.1, "workers": p, "more": more})
+           for p in (1, 2, 4, 8, 16)], (16,))
+    coherences(bench)
+    traces(bench)
 
 
 if __name__ == "__main__":

@@ -75,8 +75,8 @@ TEST_P(HostileMessages, LiesEndInOrderOrWithAReason) {
       // One lie that is believed may end a run: with rack the third of seed 8 leaves rank 0 waiting
       // for shares that the others never send; power_sgd has few messages.
       // A header that is believed may be the last one of its sender that a server takes.
-      const bool served = parts.sync.entry->traits.served;
-      EXPECT_GT(abused.network->abused(), served ? 0u : 2u);
+      const bool has_few = parts.sync.entry->traits.served || parts.sync.entry->name == "power_sgd";
+      EXPECT_GT(abused.network->abused(), has_few ? 0u : 2u);
       EXPECT_LT(most, std::size_t(16) << 20);
     }
   }

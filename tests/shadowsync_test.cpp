@@ -113,6 +113,32 @@ TEST(ShadowSync, RoundsBeginNoEarlierThanTheIntervalAndPausedTrainersWakeUp) {
   }
 }
 
+// Steps of all trainers over the time that `lanes` lanes take for as many.
+double utilisation(const std::string& mode, int lanes, int steps, Time step) {
+  JobSpec spec = shadow_spec("shadowsync_easgd");
+  spec.rounds = Round(40 * lanes);
+  spec.steps = std::uint32_t(steps);
+  for (auto& speed : spec.tables->speeds) speed = {step, sim::JitteredSteps::Jitter::none, 0};
+  spec.parts.sync.settings.push_back({"mode", {mode}});
+  spec.parts.sync.settings.push_back({"lanes", {std::int64_t{lanes}}});
+  const Log log = log_of(spec);
+  double rate = 0;
+  for (const auto& [rank, at] : log.steps)
+    rate += double(at.size()) / seconds(at.back() - at.front()) * seconds(step) / kTrainers;
+  return lanes > 1 ? rate / 2 : rate;  // a lane's step is a gradient and its application
+}
+
+// In the foreground a lane stands still for its own exchange of 4 delays, T = 80 ms, and the others
+// go on: of k steps of m t each and T, k m t are steps.
+TEST(ShadowSync, ALaneThatExchangesHoldsUpNoOther) {
+  constexpr int kLanes = 8, kEvery = 3;
+  constexpr Time kEach = 5ms;
+  const double lane = kLanes * 0.005, expected = kEvery * lane / (kEvery * lane + 0.080);
+  EXPECT_NEAR(utilisation("foreground", kLanes, kEvery, kEach), expected, 0.05 * expected);
+  EXPECT_NEAR(utilisation("foreground", 1, kEvery, kEach), 0.015 / 0.095, 0.05 * 0.015 / 0.095);
+  EXPECT_NEAR(utilisation("background", kLanes, kEvery, kEach), 1, 0.01);
+}
+
 // shadowsync.md invariant 9: of a phantom, too, all stop in the same round.
 TEST(ShadowSync, PhantomsEndWhenAllAreDone) {
   for (const char* variant : {"shadowsync", "shadowsync_foreground", "shadowsync_easgd"}) {

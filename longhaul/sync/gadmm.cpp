@@ -71,6 +71,12 @@ SyncEntry Gadmm::entry() {
 }
 
 Status Gadmm::check(const Config& config, const Place&) {
+  const bool needs_losses = config.stop_when == "published" || config.stop_when == "settled";
+  if (needs_losses && config.method == "admm" && config.send != "fp64")
+    return invalid("[sync] stop_when = \"" + config.stop_when +
+                   "\": expected send = \"fp64\", as "
+                   "the loss is known at the solution and not at the model that neighbours read; "
+                   "every_model goes with any");
   if (config.chain_every > 0 && config.chain != "random" && config.chain != "strides")
     return invalid("[sync] chain_every: expected 0 with chain = \"" + config.chain +
                    "\", of which there is one; chain = \"random\" or \"strides\" change");
@@ -83,7 +89,11 @@ Gadmm::Gadmm(const Config& config, SyncParts parts, const Place& place)
       size_(place.layout->parameters().length),
       chains_(chains_of(config, parts, place)),
       final_(std::move(parts.overlay)),
-      stop_(gadmm_stop(parts.stop, place)) {
+      stop_(gadmm_stop(parts.stop, place)),
+      stopping_({.rule = place.phantom ? "rounds" : config.stop_when,
+                 .least = config.least,
+                 .tolerance = config.tolerance,
+                 .hold = config.hold}) {
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
       place,
@@ -104,7 +114,9 @@ Status Gadmm::check_shape(const GadmmHeader& header, const ContentShape& shape) 
     return shape.kind == ContentKind::doubles && shape.size == size;
   };
   bool fits = false;
-  if (header.kind == Kind::join) {
+  if (header.kind == Kind::figure) {
+    fits = shape.kind == ContentKind::none;
+  } else if (header.kind == Kind::join) {
     fits = is_doubles(header.steps > 0 ? 2 * size_ : size_);
   } else if (header.kind == Kind::hello || config_.send == "fp64") {
     fits = is_doubles(size_);
@@ -128,6 +140,13 @@ Result<bool> Gadmm::admit(Rank from, const GadmmHeader& header, const ContentSha
   const Round k = header.iteration;
   const bool is_near = k + iterations_apart(place_) >= done_ &&
                        k <= done_ + 2 * iterations_apart(place_);  // twice: it may have joined
+  if (header.end_at > 0 && (!stopping_.is_on() || header.end_at > k + 4 * iterations_apart(place_)))
+    return malformed("an end of the run that is not due");
+  if (header.kind == Kind::figure) {
+    if (!stopping_.is_on() || judge_rank() != place_.self || !is_near)
+      return malformed("a figure that nobody waits for");
+    return true;
+  }
   if (header.kind == Kind::join) {
     if (view_.epoch == 0 || !is_near) return malformed("a join that nobody waits for");
   } else {
@@ -146,7 +165,9 @@ Result<bool> Gadmm::admit(Rank from, const GadmmHeader& header, const ContentSha
 void Gadmm::on_start(Turn& turn) {
   phase_ = Phase::gathering;
   const auto x = turn.params().first(parameter_count(turn.place()));
-  theta_.assign(x.begin(), x.end());
+  start_.assign(x.begin(), x.end());
+  theta_ = start_;
+  if (config_.method == "dual_averaging") theta_.assign(theta_.size(), 0);
 }
 
 // The overlay starts after its parent: the first iteration begins here.
@@ -154,6 +175,7 @@ void Gadmm::on_progress(Turn& turn) {
   if (phase_ == Phase::unstarted) return;
   if (!has_entered_ || view_.epoch != turn.view().epoch) enter_view(turn);
   receive(turn);
+  judge(turn);
   while (advance(turn)) {
   }
 }
@@ -190,9 +212,14 @@ void Gadmm::receive(Turn& turn) {
   Turn below = within(*channel_, turn);
   while (channel_->lost()) {
   }  // of a neighbour that is lost: enter_view() has seen to it
-  while (auto one = channel_->poll(below))
-    if (one->header.epoch == view_.epoch)
+  while (auto one = channel_->poll(below)) {
+    if (one->header.epoch != view_.epoch) continue;
+    if (one->header.end_at > 0) end_at_ = one->header.end_at;
+    if (one->header.kind == Kind::figure)
+      stopping_.add(one->from, one->header.iteration, one->header.value);
+    else
       inbox_.keep(one->header, one->from, std::move(one->content));
+  }
 }
 
 void Gadmm::on_step(const StepResult& result, Turn&) {
@@ -203,7 +230,7 @@ void Gadmm::on_step(const StepResult& result, Turn&) {
 void Gadmm::on_computed(const Computed& computed, Turn& turn) {
   samples_ += computed.samples;
   if (std::exchange(is_stale_, false) || phase_ != Phase::solving) return;
-  send_model(turn);
+  use_result(turn);
 }
 
 // --- the machine --------------------------------------------------------------------------------
@@ -244,18 +271,8 @@ bool Gadmm::advance(Turn& turn) {
       take_models(turn);
       if (phase_ == Phase::exchanging) end_iteration(turn);
       return true;
-    case Phase::deciding: {
-      const StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
-      if (step == StopRule::Step::wait) return false;
-      if (step == StopRule::Step::go_on) {
-        phase_ = Phase::gathering;
-        return true;
-      }
-      phase_ = Phase::averaging;
-      const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-      if (!begun) fail(begun.error(), turn);
-      return true;
-    }
+    case Phase::deciding:
+      return decide(turn);
     case Phase::averaging:
       if (!final_.take(turn)) return false;
       phase_ = Phase::ended;
@@ -267,6 +284,22 @@ bool Gadmm::advance(Turn& turn) {
       return false;
   }
   return false;
+}
+
+// Goes on, or ends.
+bool Gadmm::decide(Turn& turn) {
+  StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
+  if (end_at_ > 0 && done_ >= end_at_) step = StopRule::Step::stop;
+  if (step == StopRule::Step::wait) return false;
+  if (step == StopRule::Step::go_on) {
+    if (!may_judge_later()) return false;
+    phase_ = Phase::gathering;
+    return true;
+  }
+  phase_ = Phase::averaging;
+  const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+  if (!begun) fail(begun.error(), turn);
+  return true;
 }
 
 // All have told where they are: nobody is in an iteration of the view before.
@@ -286,6 +319,7 @@ void Gadmm::join(Turn& turn) {
   turn.record("join_s", done_, seconds(turn.now() - asked_));
   skip_to(first, turn);
   joined_at_ = first;
+  stopping_.begin(first);
   is_greeted_ = false;
   phase_ = Phase::deciding;
 }
@@ -305,6 +339,7 @@ void Gadmm::enter_iteration(Turn& turn) {
   is_greeted_ = true;
   asked_ = turn.now();
   position_ = chains_.position(place_.self, done_, view_);
+  if (!is_admm()) position_.is_head = true;  // all compute at the same time
   const std::vector<Rank>& near = position_.neighbours;
   std::erase_if(seen_, [&](const auto& one) {
     return std::find(near.begin(), near.end(), one.first) == near.end();
@@ -319,96 +354,44 @@ void Gadmm::enter_iteration(Turn& turn) {
   if (!fresh.empty()) send(fresh, Kind::hello, 0, doubles(theta_), turn);
 }
 
-void Gadmm::solve(Turn& turn) {
-  LocalSolve work;
-  work.summed = true;
-  if (!place_.phantom) {
-    work.linear = duals_.sum(size_);
-    for (const Rank rank : position_.neighbours)
-      work.anchors.emplace_back(config_.rho, seen_[rank]);
-    if (config_.mu > 0) work.anchors.emplace_back(config_.mu, std::vector<double>(size_));
-  }
-  phase_ = Phase::solving;
-  turn.record("wait_s", done_, seconds(turn.now() - asked_));
-  turn.compute(std::move(work));
+// --- stopping rules ------------------------------------------------------------------------------
+
+// With n workers the judge is at most n iterations ahead of what it has judged. So when it finds in
+// iteration k that the rule holds, models of iteration k + n + 1 at the latest carry the end, and
+// all know it n iterations later: whatever the chains, one worker more in each.
+bool Gadmm::may_judge_later() const {
+  return !stopping_.is_on() || end_at_ > 0 || judge_rank() != place_.self ||
+         done_ <= stopping_.next() + worker_count(place_);
 }
 
-// theta_n, as the neighbours will decode it.
-void Gadmm::send_model(Turn& turn) {
-  phase_ = Phase::exchanging;
-  asked_ = turn.now();
-  if (!are_finite(solved_))
-    return fail(not_finite("the solution of its local problem is not finite"), turn);
-  const std::vector<Rank>& to = position_.neighbours;
-  VectorContent content;
-  if (to.empty() || config_.send == "fp64") {
-    theta_ = std::move(solved_);
-    content = doubles(theta_);
-  } else if (config_.send == "codec") {
-    auto values = std::make_shared<std::vector<float>>();
-    for (const double v : solved_) values->push_back(float(v));
-    const Range all{0, size_};
-    if (!place_.phantom) {
-      const auto read = channel_->as_received(*values, all, to.front(), {.group = 0});
-      theta_.assign(read.begin(), read.end());
-    }
-    content = VectorContent::values(std::move(values), all);
-  } else if (place_.phantom) {
-    content = VectorContent::phantom({.kind = ContentKind::bytes,
-                                      .range = {},
-                                      .size = gadmm::quantised_bytes(size_, config_.bits)});
-  } else {
-    Random random = turn.random(Purpose::codec, done_, place_.self);
-    content = VectorContent::bytes(share(gadmm::quantise(solved_, theta_, config_.bits, random)));
-  }
-  if (!are_finite(theta_)) return fail(not_finite("its model is too large for [codec]"), turn);
-  solved_.clear();
-  if (!to.empty()) send(to, Kind::model, 0, std::move(content), turn);
+void Gadmm::tell_figure(Round round, double value, Turn& turn) {
+  if (!stopping_.is_on() || end_at_ > 0) return;
+  if (judge_rank() == place_.self) return stopping_.add(place_.self, round, value);
+  Turn below = within(*channel_, turn);
+  channel_->send({judge_rank()},
+                 {.kind = Kind::figure, .epoch = view_.epoch, .iteration = round, .value = value},
+                 {}, {.group = 0}, below);
 }
 
-// What the neighbours have sent for this iteration, if it is time for it.
-void Gadmm::take_models(Turn& turn) {
-  for (const Rank rank : position_.neighbours) {
-    if (inbox_.has(Kind::hello, rank, done_))
-      seen_[rank] = inbox_.take(Kind::hello, rank, done_).content.doubles();
-    if (position_.is_head != (phase_ == Phase::exchanging)) continue;
-    if (!inbox_.has(Kind::model, rank, done_)) continue;  // a tail has taken it before it solved
-    if (!read_model(rank, inbox_.take(Kind::model, rank, done_).content, turn)) return;
-  }
+void Gadmm::judge(Turn& turn) {
+  const bool is_busy = phase_ != Phase::joining && phase_ < Phase::averaging;
+  if (!stopping_.is_on() || !is_busy || judge_rank() != place_.self) return;
+  for (const auto& [round, error] : stopping_.judge(live_with(Role::worker, place_, view_)))
+    turn.record("error", round, error);
+  if (end_at_ > 0 || !stopping_.holds_since()) return;
+  end_at_ = stopping_.next() + 2 * worker_count(place_) + 2;
+  turn.record("rule_holds", *stopping_.holds_since(), 1);
 }
 
-bool Gadmm::read_model(Rank from, const VectorContent& content, Turn& turn) {
-  std::vector<double>& seen = seen_[from];
-  if (place_.phantom) return true;
-  Status read = Ok{};
-  if (content.kind() == ContentKind::doubles) {
-    seen = content.doubles();
-  } else if (content.kind() == ContentKind::values) {
-    seen.assign(content.values()->begin(), content.values()->end());
-  } else {
-    read = gadmm::dequantise(*content.bytes(), seen, config_.bits);
-  }
-  if (read && !are_finite(seen)) read = malformed("a model that is not finite");
-  if (read) return true;
-  fail({read.error().kind,
-        "rank " + std::to_string(from) + " broke the protocol: " + read.error().what},
-       turn);
-  return false;
-}
-
-void Gadmm::end_iteration(Turn& turn) {
-  for (const Rank rank : position_.neighbours) duals_.step(rank, config_.rho, theta_, seen_[rank]);
-  if (!place_.phantom && config_.send == "fp64") {
-    double square = 0;
-    for (const double v : theta_) square += v * v;
-    turn.record("objective", done_, loss_ + config_.mu / 2 * square);
-  }
-  ++done_;
-  is_greeted_ = false;
-  inbox_.pass(done_);
-  phase_ = Phase::deciding;
-  show_model(turn);
-  report_round(turn);
+void Gadmm::on_scored(Round round, const Evaluation& evaluation, Turn& turn) {
+  if (!stopping_.wants_scores() || phase_ >= Phase::averaging) return;
+  const auto penalty = penalties_.extract(round);
+  if (penalty.empty()) return;
+  const double value = evaluation.loss * double(evaluation.samples) +
+                       penalty.mapped() * double(live_with(Role::worker, place_, view_).size());
+  const bool is_known = evaluation.samples > 0 && std::isfinite(value);
+  tell_figure(round, is_known ? value : gadmm::Stopping::kUnknown, turn);
+  on_progress(turn);
 }
 
 // All workers together are taken to have used what this one has, each.
@@ -420,7 +403,8 @@ void Gadmm::report_round(Turn& turn) {
 
 void Gadmm::show_model(Turn& turn) {
   const auto x = turn.params();
-  for (std::size_t i = 0; i < theta_.size(); ++i) x[i] = float(theta_[i]);
+  const std::vector<double> theta = point();
+  for (std::size_t i = 0; i < theta.size(); ++i) x[i] = float(theta[i]);
 }
 
 VectorContent Gadmm::doubles(std::vector<double> values) const {
@@ -432,8 +416,10 @@ VectorContent Gadmm::doubles(std::vector<double> values) const {
 void Gadmm::send(const std::vector<Rank>& to, Kind kind, std::uint64_t steps, VectorContent content,
                  Turn& turn) {
   Turn below = within(*channel_, turn);
-  channel_->send(to, {.kind = kind, .epoch = view_.epoch, .iteration = done_, .steps = steps},
-                 std::move(content), {.group = 0}, below);
+  channel_->send(
+      to,
+      {.kind = kind, .epoch = view_.epoch, .iteration = done_, .steps = steps, .end_at = end_at_},
+      std::move(content), {.group = 0}, below);
 }
 
 void Gadmm::fail(const Error& error, Turn& turn) {
@@ -444,7 +430,14 @@ void Gadmm::fail(const Error& error, Turn& turn) {
 }
 
 std::string Gadmm::waiting_for() const {
-  if (phase_ == Phase::deciding) return stop_.waiting_for();
+  if (phase_ == Phase::deciding) {
+    std::string text = stop_.waiting_for();
+    if (!text.empty() || may_judge_later()) return text;
+    text = "figures of iteration " + std::to_string(stopping_.next()) + " of ranks";
+    for (const Rank rank : stopping_.missing(live_with(Role::worker, place_, view_)))
+      text += " " + std::to_string(rank);
+    return text;
+  }
   if (phase_ == Phase::averaging) return final_.waiting_for();
   const std::vector<Rank> ranks = missing();
   if (ranks.empty()) return "";
@@ -458,8 +451,8 @@ std::string Gadmm::waiting_for() const {
 void Gadmm::state(Archive& ar) {
   ar.expect("gadmm");
   ar(phase_, done_, has_entered_, view_, joined_at_, is_greeted_, is_stale_);
-  ar(theta_, solved_, loss_, samples_, position_.is_head, position_.neighbours);
-  ar(seen_, duals_, inbox_, asked_);
+  ar(start_, theta_, solved_, loss_, samples_, position_.is_head, position_.neighbours);
+  ar(seen_, duals_, inbox_, asked_, stopping_, penalties_, end_at_);
 }
 
 }  // namespace longhaul::sync

@@ -10,13 +10,15 @@
 // for the current neighbours and p for every worker that n has ever been a neighbour of, in fp64:
 //   theta_n <- argmin f_n(t) + <sum_p c_np, t> + rho/2 sum_m |t - theta_m|^2    heads, then tails
 //   c_nm <- c_nm + rho (theta_n - theta_m)
-// theta_n on the right is the model as the neighbours decode it.
+// theta_n on the right is the model as the neighbours decode it. On the same chain and messages:
+// decentralised methods without solves (gadmm/gradient_step.h), and ADMM with a hub (chain "star").
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/gadmm/chain.h"
 #include "longhaul/sync/gadmm/dual_ledger.h"
 #include "longhaul/sync/gadmm/inbox.h"
 #include "longhaul/sync/gadmm/quantiser.h"
+#include "longhaul/sync/gadmm/stopping.h"
 #include "longhaul/sync/gossip/final_mean.h"
 
 namespace longhaul::sync {
@@ -25,25 +27,40 @@ class Gadmm final : public Strategy {
  public:
   static SyncEntry entry();
   struct Config {
+    std::string method = "admm";
     double rho = 3;
+    double step = 0.01;
     double mu = 0;
     std::string chain = "rank";
     Round chain_every = 0;
     std::string send = "fp64";
     std::uint32_t bits = 2;
+    std::string stop_when = "rounds";
+    double least = 0;
+    double tolerance = 1e-4;
+    Round hold = 100;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(method,
+                     .doc =
+                         "admm: exact solves and duals (GADMM); dgd, dual_averaging: a mean with "
+                         "the neighbours and one gradient an iteration",
+                     .choices = {"admm", "dgd", "dual_averaging"});
       LONGHAUL_FIELD(rho, .doc = "penalty on the distance of neighbours", .max = 1e12,
                      .positive = true);
+      LONGHAUL_FIELD(step, .doc = "dgd, dual_averaging: of the gradient of each worker's sum",
+                     .max = 1e300, .positive = true);
       LONGHAUL_FIELD(mu, .doc = "mu/2 |model|^2 is added to each worker's loss", .min = 0,
                      .max = 1e12);
       LONGHAUL_FIELD(chain,
                      .doc =
                          "order of the workers: rank: as the sites stand in the file; nearest: "
                          "from the first one on the nearest that is left, by the delays of [wan]; "
-                         "random; strides: every s-th, for each s without a common divisor",
-                     .choices = {"rank", "nearest", "random", "strides"});
+                         "bottleneck: whose longest edge is as short as can be; random; strides: "
+                         "every s-th, for each s without a common divisor; star: all are "
+                         "neighbours of the last one alone",
+                     .choices = {"rank", "nearest", "bottleneck", "random", "strides", "star"});
       LONGHAUL_FIELD(chain_every,
                      .doc =
                          "iterations after which random and strides take the next chain "
@@ -56,6 +73,18 @@ class Gadmm final : public Strategy {
                      .choices = {"fp64", "codec", "quantised"});
       LONGHAUL_FIELD(bits, .doc = "of a value, quantised; with 1 it diverges", .min = 2,
                      .max = gadmm::kMostBits);
+      LONGHAUL_FIELD(stop_when,
+                     .doc =
+                         "ends the run beside [stop] when published: the sum of each worker's "
+                         "loss at its own model is within tolerance of least; settled: and has "
+                         "been for `hold` iterations; every_model: the loss over all data (the "
+                         "test set) of every worker's model is",
+                     .choices = {"rounds", "published", "settled", "every_model"});
+      LONGHAUL_FIELD(least, .doc = "stop_when: the least loss, summed over all samples",
+                     .min = -1e300, .max = 1e300);
+      LONGHAUL_FIELD(tolerance, .doc = "stop_when", .max = 1e300, .positive = true);
+      LONGHAUL_FIELD(hold, .doc = "stop_when = \"settled\"", .min = 1, .max = 1e12,
+                     .unit = "iterations");
     }
   };
   static Status check(const Config&, const Place&);
@@ -65,6 +94,7 @@ class Gadmm final : public Strategy {
   void on_step(const StepResult&, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
+  void on_scored(Round, const Evaluation&, Turn&) override;
   Round rounds_done() const override { return done_; }
   std::string waiting_for() const override;
   void state(Archive&) override;
@@ -83,6 +113,7 @@ class Gadmm final : public Strategy {
     ended
   };
 
+  bool is_admm() const { return config_.method == "admm"; }
   Result<bool> admit(Rank from, const GadmmHeader&, const ContentShape&);
   Status check_shape(const GadmmHeader&, const ContentShape&) const;
   void enter_view(Turn&);
@@ -92,7 +123,12 @@ class Gadmm final : public Strategy {
 
   void join(Turn&);
   void enter_iteration(Turn&);
+  bool decide(Turn&);
+  // gadmm_models.cpp
   void solve(Turn&);
+  std::vector<double> point() const;
+  double penalty_of(const std::vector<double>& theta) const;
+  void use_result(Turn&);
   void send_model(Turn&);
   void take_models(Turn&);
   bool read_model(Rank from, const VectorContent&, Turn&);
@@ -100,6 +136,11 @@ class Gadmm final : public Strategy {
   void skip_to(Round iteration, Turn&);
   void report_round(Turn&);
   void show_model(Turn&);
+  // Of a stopping rule.
+  Rank judge_rank() const { return live_with(Role::worker, place_, view_).front(); }
+  bool may_judge_later() const;
+  void tell_figure(Round, double value, Turn&);
+  void judge(Turn&);
   VectorContent doubles(std::vector<double>) const;
   void send(const std::vector<Rank>& to, Kind, std::uint64_t steps, VectorContent, Turn&);
   void fail(const Error&, Turn&);
@@ -119,15 +160,19 @@ class Gadmm final : public Strategy {
   Round joined_at_ = 0;         // the first iteration in this view
   bool is_greeted_ = false;     // the new neighbours of this iteration have been sent a hello
   bool is_stale_ = false;       // what is being solved is of a view that is over
-  std::vector<double> theta_;   // as last sent
-  std::vector<double> solved_;  // the solution that was found last
-  double loss_ = 0;             // f_n there, without mu
+  std::vector<double> start_;   // x_0
+  std::vector<double> theta_;   // as last sent; dual_averaging: z
+  std::vector<double> solved_;  // the solution, or the gradient, that was found last
+  double loss_ = 0;             // f_n there; with mu from use_result() on
   std::uint64_t samples_ = 0;   // that this worker has used
   gadmm::Position position_;    // in this iteration
   std::map<Rank, std::vector<double>> seen_;  // of the neighbours: their newest models
   gadmm::DualLedger duals_;
   gadmm::Inbox inbox_;
   Time asked_{0};  // since when the neighbours are awaited
+  gadmm::Stopping stopping_;
+  std::map<Round, double> penalties_;  // mu/2 |theta|^2 of the models that are being scored
+  Round end_at_ = 0;                   // iterations; 0: not known
 };
 
 }  // namespace longhaul::sync

@@ -61,6 +61,8 @@ class Lag final : public Strategy {
     std::uint32_t memory = 10;
     double smoothness = 0;
     double mu = 0;
+    std::optional<double> least = {};
+    double tolerance = 1e-4;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
@@ -81,6 +83,12 @@ class Lag final : public Strategy {
                      .min = 0, .max = 1e300);
       LONGHAUL_FIELD(mu, .doc = "mu/2 |model|^2 is added to each worker's loss", .min = 0,
                      .max = 1e12);
+      LONGHAUL_FIELD(least,
+                     .doc =
+                         "the least loss, summed over all samples; the run also ends when the loss "
+                         "of a round in which all compute is within `tolerance` of it",
+                     .min = -1e300, .max = 1e300);
+      LONGHAUL_FIELD(tolerance, .doc = "of `least`", .max = 1e300, .positive = true);
     }
   };
   Lag(const Config&, SyncParts, const Place&);

@@ -69,7 +69,10 @@ void Lag::end_round(Turn& turn) {
   }
   const std::size_t live = live_workers().size();
   turn.record("uploads", round_, double(uploads));
-  if (answers_.size() == live && !place_.phantom) turn.record("objective", round_, objective);
+  if (answers_.size() == live && !place_.phantom) {
+    turn.record("objective", round_, objective);
+    is_over_ |= config_.least && objective - *config_.least < config_.tolerance;
+  }
   descent_.step(live);
   ++round_;
   theta_ = descent_.model();
@@ -91,8 +94,7 @@ void Lag::end_round(Turn& turn) {
 }
 
 void Lag::on_scored(Round round, const Evaluation& evaluation, Turn&) {
-  if (open_.erase(round) > 0 && stop_.target_accuracy)
-    is_over_ |= evaluation.accuracy >= *stop_.target_accuracy;
+  if (open_.erase(round) > 0) is_over_ |= stop_.reached(evaluation);
 }
 
 // All workers have the same model; a worker that had it before has it still.

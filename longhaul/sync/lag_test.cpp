@@ -118,6 +118,86 @@ TEST(LagNightly, BodyFatTakesAsManyRoundsAsPublished) {
   EXPECT_LE(uploads, 840);
 }
 
+// A run that scores the model of every round, by the loss over all data, until it is within 1e-4.
+Round scored_rounds(const char* kind, Round most, double& uploads) {
+  const Forms forms = body_fat_workers();
+  TestJob::Config config = ConvexJob::config(
+      "lag", forms, rule(kind, {{"smoothness", {testing::kBodyFatSmoothness}}}), most);
+  config.stop.report_every = 1;
+  config.stop.lag = 0;
+  config.stop.target_loss = testing::kBodyFatLeast + 1e-4;
+  config.score = [whole = testing::sum_of(forms)](std::span<const float> model) {
+    return Evaluation{.loss = whole.value(Vector(model.begin(), model.end())), .samples = 1};
+  };
+  ConvexJob star(forms, config);
+  star.job.run(1000000000);
+  expect_done(star);
+  uploads = 0;
+  for (const double some : figures(star, "uploads")) uploads += some;
+  return figures(star, "uploads").size();
+}
+
+// lag.md properties 5 and 7 (gadmm.md of the specifications: 13). One round more is begun before a
+// score is known.
+TEST(LagNightly, RulesOfTheServerTakeAsManyRoundsAsPublished) {
+  double uploads = 0;
+  EXPECT_NEAR(double(scored_rounds("server", 6000, uploads)), 5528, .02 * 5528);
+  EXPECT_NEAR(uploads, 16148, .02 * 16148);
+  EXPECT_NEAR(double(scored_rounds("cyclic", 60000, uploads)), 55321, .0002 * 55321);
+  EXPECT_NEAR(double(scored_rounds("random", 60000, uploads)), 55310, .002 * 55310);
+}
+
+// The run ends by the loss of a round, which the server has before its step.
+TEST(Lag, ARunEndsAtItsLeastLoss) {
+  const Forms forms = {bowl(1, 1), bowl(9, 1), bowl(2, 4)};
+  const QuadraticForm whole = testing::sum_of(forms);
+  const double least = whole.value(whole.argmin(0, Vector(1)));
+  ConvexJob star("lag", forms, rule("worker", {{"least", {least}}, {"tolerance", {1e-3}}}), 400);
+  star.job.run(1000000);
+  expect_done(star);
+  const std::vector<double> objective = figures(star, "objective");
+  ASSERT_LT(objective.size(), 400u);
+  EXPECT_LT(objective.back() - least, 1e-3);
+  EXPECT_GE(objective.at(objective.size() - 2) - least, 1e-3);
+}
+
+// gadmm.md property 13 of the specifications: who uploads in the first 30 rounds, against the
+// formulas of lag/descent.h written down once more.
+TEST(Lag, TheTriggersOfTheFirstRoundsAreThoseOfTheFormula) {
+  constexpr std::size_t kRounds = 30, kMemory = 10;
+  const Forms forms = body_fat_workers();
+  ConvexJob star("lag", forms, rule("worker", {{"smoothness", {testing::kBodyFatSmoothness}}}),
+                 kRounds);
+  star.job.run(1000000);
+  expect_done(star);
+  const double alpha = 1 / testing::kBodyFatSmoothness;
+  Vector theta(14);
+  std::vector<Vector> uploaded(10, Vector(14));
+  std::vector<double> moves, expected;
+  const auto square = [](const Vector& v) {
+    double sum = 0;
+    for (const double one : v) sum += one * one;
+    return sum;
+  };
+  for (std::size_t k = 0; k < kRounds; ++k) {
+    double rhs = 0;
+    for (std::size_t j = moves.size() - std::min(moves.size(), kMemory); j < moves.size(); ++j)
+      rhs += .1 / (alpha * alpha * 100) * moves[j];
+    double count = 0;
+    Vector sum(14), move(14);
+    for (Rank m = 0; m < 10; ++m) {
+      Vector gradient = forms[m].gradient(theta), change = gradient;
+      for (std::size_t i = 0; i < 14; ++i) change[i] -= uploaded[m][i];
+      if (k < kMemory || square(change) > rhs) uploaded[m] = gradient, ++count;
+      for (std::size_t i = 0; i < 14; ++i) sum[i] += uploaded[m][i];
+    }
+    for (std::size_t i = 0; i < 14; ++i) theta[i] += move[i] = -alpha * sum[i];
+    moves.push_back(square(move));
+    expected.push_back(count);
+  }
+  EXPECT_EQ(figures(star, "uploads"), expected);
+}
+
 // lag.md property 6.
 TEST(Lag, WorkersMeasureHowSmoothTheirLossIs) {
   const double known[] = {64.2078, 80.4118, 72.7381, 56.4607, 51.9314,

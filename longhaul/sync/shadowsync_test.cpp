@@ -62,7 +62,7 @@ TEST(ShadowSync, AllEndWithEqualBits) {
 // shadowsync.md invariant 1, until the run ends with the model that all have in common.
 TEST(ShadowSync, AlphaZeroIsTrainingAloneBitForBit) {
   for (const std::string& algorithm : kAlgorithms) {
-    for (const std::string& rule : {"delta", "interpolate"}) {
+    for (const char* rule : {"delta", "interpolate"}) {
       SCOPED_TRACE(algorithm + " " + rule);
       TestJob::Config config = shadow_job(
           3, 6, {text("algorithm", algorithm), text("write_back", rule), {"alpha", {0.0}}});
@@ -92,7 +92,7 @@ TEST(ShadowSync, AlphaZeroIsTrainingAloneBitForBit) {
 
 // shadowsync.md invariant 3: nobody trains; the test says where trainers stand.
 TEST(ShadowSync, WithoutTrainingModelsComeTogetherByOneMinusAlpha) {
-  for (const std::string& rule : {"delta", "interpolate"}) {
+  for (const char* rule : {"delta", "interpolate"}) {
     TestJob::Config config = shadow_job(4, 9, {text("write_back", rule), {"alpha", {0.25}}});
     for (auto& learner : config.learners) learner = {.rate = 0, .buffers = 0};
     TestJob job(config);
@@ -246,6 +246,74 @@ TEST(ShadowSync, AlphaOneIsRefusedWhereItWouldEraseTheTraining) {
   EXPECT_TRUE(shadow::MeanTrainer::check(config, place));
 }
 
+// Each lane's gradient is that at the parameters of m - 1 steps ago.
+TEST(ShadowSync, LanesApplyTheGradientsOfWhereTheyBegan) {
+  for (const std::string algorithm : {"ma", "easgd"}) {
+    for (const int lanes : {1, 2, 5}) {
+      SCOPED_TRACE(algorithm + " " + std::to_string(lanes));
+      TestJob::Config config = shadow_job(
+          1, 60, {text("algorithm", algorithm), integer("lanes", lanes), {"alpha", {0.0}}});
+      config.learners[0] = {.target = 3, .rate = 0.1f};
+      TestJob job(config);
+      std::vector<float> seen;
+      job.after_event = [&] {
+        const float now = job.params(0)[0];
+        if (seen.empty() || now != seen.back()) seen.push_back(now);
+      };
+      job.run();
+      expect_done(job, 1);
+      // The parameters of other lanes, while a gradient is computed there, stand between.
+      std::vector<double> x = {10};
+      for (std::size_t k = 0; k < 20; ++k) {
+        const double at = x[k + 1 < std::size_t(lanes) ? 0 : k + 1 - std::size_t(lanes)];
+        x.push_back(x[k] - 0.1 * (at - 3));
+      }
+      auto next = seen.begin();
+      for (std::size_t k = 1; k < 20; ++k) {
+        next = std::find_if(next, seen.end(),
+                            [&](float one) { return std::abs(double(one) - x[k]) < 1e-4; });
+        ASSERT_NE(next, seen.end()) << "after " << k << " steps: " << x[k];
+      }
+    }
+  }
+}
+
+TEST(ShadowSync, SavingLanesAndShardsChangesNothing) {
+  for (const std::string& algorithm : kAlgorithms) {
+    TestJob::Config config = shadow_job(
+        3, 3, {text("algorithm", algorithm), integer("lanes", 3), integer("servers", 2)});
+    EXPECT_EQ(testing::changed_by_saving(config), "") << algorithm;
+  }
+}
+
+TEST(ShadowSync, LanesThatWouldStopAllAtOnceAreRefused) {
+  Place place;
+  place.members = std::make_shared<const Members>(Members{{"oslo"}});
+  const Status refused = shadow::MeanTrainer::check({.mode = "foreground", .lanes = 4}, place);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("easgd"), std::string::npos);
+}
+
+// Several servers hold a part each: what is pulled and pushed is the whole vector all the same.
+TEST(ShadowSync, ShardsOfTheCentreAreServedByDifferentNodes) {
+  for (const std::string& mode : kModes) {
+    for (const int servers : {2, 3, 64}) {
+      SCOPED_TRACE(mode + " " + std::to_string(servers));
+      TestJob job(shadow_job(4, 5,
+                             {text("algorithm", "easgd"),
+                              text("mode", mode),
+                              integer("steps", 2),
+                              {"alpha", {0.2}},
+                              integer("servers", servers)}));
+      job.run();
+      expect_done(job, 4);
+      // Targets are 0, 1, 4 and 9: whichever part a value is of, its mean is on the way from 10.
+      const Floats x = job.params(0);
+      for (std::size_t i = 0; i + 2 < x.size(); ++i) EXPECT_TRUE(x[i] < 9.9f && x[i] > 0) << x[i];
+    }
+  }
+}
+
 constexpr int kLossesEvery = longhaul::testing::kStride > 1 ? 41 : 3;
 
 // The lowest rank serves the centre and counts the rounds; its loss, too, is survived.
@@ -255,6 +323,8 @@ TEST(ShadowSync, TwoLossesAtAnyMomentStopNoElasticTrainer) {
     TestJob::Config config = shadow_job(5, 8, {text("algorithm", "easgd")});
     config.takes = [](Rank rank) { return int(rank * 5 % 7); };
     if (at % 2 == 0) config.settings.push_back(integer("epochs", 25));
+    if (at % 3 > 0) config.settings.push_back(integer("servers", 1 + at % 5));
+    if (at % 4 == 1) config.settings.push_back(integer("lanes", 2));
     TestJob job(config);
     int events = 0;
     const Rank first = at % 3 == 0 ? 0 : Rank(at % 5), second = (first + 1 + Rank(at / 5 % 4)) % 5;

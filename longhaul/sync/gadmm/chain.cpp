@@ -1,6 +1,7 @@
 #include "longhaul/sync/gadmm/chain.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "longhaul/base/check.h"
@@ -9,9 +10,10 @@
 namespace longhaul::sync::gadmm {
 namespace {
 
-std::vector<Rank> nearest_first(std::vector<Rank> left, const LinkCost& cost) {
-  std::vector<Rank> chain = {left.front()};
-  left.erase(left.begin());
+std::vector<Rank> nearest_first(std::vector<Rank> left, const LinkCost& cost,
+                                std::size_t first = 0) {
+  std::vector<Rank> chain = {left.at(first)};
+  left.erase(left.begin() + std::ptrdiff_t(first));
   while (!left.empty()) {
     const auto nearest = std::min_element(left.begin(), left.end(), [&](Rank a, Rank b) {
       return cost && cost(chain.back(), a) < cost(chain.back(), b);
@@ -20,6 +22,60 @@ std::vector<Rank> nearest_first(std::vector<Rank> left, const LinkCost& cost) {
     left.erase(nearest);
   }
   return chain;
+}
+
+double largest_cost(const std::vector<Rank>& chain, const LinkCost& cost) {
+  double most = 0;
+  for (std::size_t k = 1; k < chain.size(); ++k)
+    most = std::max(most, cost(chain[k - 1], chain[k]));
+  return most;
+}
+
+// A path through all workers over edges of at most `most`, by dynamic programming over sets of
+// workers (Held and Karp, "A dynamic programming approach to sequencing problems", 1962); empty:
+// there is none.
+std::vector<Rank> path_within(const std::vector<Rank>& workers, const LinkCost& cost, double most) {
+  const std::size_t n = workers.size();
+  std::vector<std::uint32_t> near(n, 0);  // as sets, like all below
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b)
+      if (a != b && cost(workers[a], workers[b]) <= most) near[a] |= 1u << b;
+  // Of each set of workers, those at which a path through all of them can end.
+  std::vector<std::uint32_t> ends(std::size_t(1) << n, 0);
+  for (std::size_t a = 0; a < n; ++a) ends[std::size_t(1) << a] = 1u << a;
+  for (std::uint32_t set = 1; set < ends.size(); ++set)
+    for (std::size_t a = 0; a < n; ++a)
+      if ((set >> a & 1) != 0 && (ends[set & ~(1u << a)] & near[a]) != 0) ends[set] |= 1u << a;
+  std::uint32_t left = std::uint32_t(ends.size() - 1), ending = ends[left];
+  std::vector<Rank> path;
+  while (ending != 0) {
+    const auto a = std::size_t(std::countr_zero(ending));  // the lowest rank of several
+    path.push_back(workers[a]);
+    left &= ~(1u << a);
+    ending = ends[left] & near[a];
+  }
+  return path;
+}
+
+std::vector<Rank> least_bottleneck(const std::vector<Rank>& workers, const LinkCost& cost) {
+  if (!cost) return workers;
+  std::vector<Rank> best;
+  if (workers.size() > Chains::kMostSearched) {
+    for (std::size_t first = 0; first < workers.size(); ++first) {
+      const std::vector<Rank> chain = nearest_first(workers, cost, first);
+      if (best.empty() || largest_cost(chain, cost) < largest_cost(best, cost)) best = chain;
+    }
+    return best;
+  }
+  std::vector<double> costs = {0};
+  for (const Rank a : workers)
+    for (const Rank b : workers)
+      if (a != b) costs.push_back(cost(a, b));
+  std::sort(costs.begin(), costs.end());
+  const auto enough = std::partition_point(costs.begin(), costs.end(), [&](double most) {
+    return path_within(workers, cost, most).empty();
+  });
+  return path_within(workers, cost, enough == costs.end() ? costs.back() : *enough);
 }
 
 // Number `number`, counted round about, of 1 .. n - 1 that have no divisor in common with n.
@@ -35,11 +91,12 @@ std::uint64_t stride(std::uint64_t number, std::uint64_t n) {
 Chains::Chains(Config config, std::vector<Rank> workers, const LinkCost& cost)
     : config_(std::move(config)), workers_(std::move(workers)) {
   LH_CHECK(!workers_.empty());
-  if (config_.order == "nearest") nearest_ = nearest_first(workers_, cost);
+  if (config_.order == "nearest") planned_ = nearest_first(workers_, cost);
+  if (config_.order == "bottleneck") planned_ = least_bottleneck(workers_, cost);
 }
 
 std::vector<Rank> Chains::order(Round iteration) const {
-  if (config_.order == "nearest") return nearest_;
+  if (!planned_.empty()) return planned_;
   std::vector<Rank> chain = workers_;
   if (config_.order == "random") {
     Random random(config_.seed, {.purpose = Purpose::members, .round = number(iteration)});
@@ -57,6 +114,12 @@ Position Chains::position(Rank rank, Round iteration, const View& view) const {
   const auto found = std::find(chain.begin(), chain.end(), rank);
   LH_CHECK(found != chain.end());
   Position position;
+  if (config_.order == "star") {
+    position.is_head = rank != chain.back();
+    if (position.is_head) return {true, {chain.back()}};
+    chain.pop_back();
+    return {chain.empty(), chain};
+  }
   position.is_head = (found - chain.begin()) % 2 == 0;
   if (found != chain.begin()) position.neighbours.push_back(*(found - 1));
   if (found + 1 != chain.end()) position.neighbours.push_back(*(found + 1));

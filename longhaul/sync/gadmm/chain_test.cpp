@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <gtest/gtest.h>
+
+#include "longhaul/base/rng.h"
 
 namespace longhaul::sync::gadmm {
 namespace {
@@ -50,6 +53,57 @@ TEST(Chains, NearestTakesTheLowerRankOfTwo) {
   const Chains chains({.order = "nearest"}, {0, 1, 2, 3}, cost);
   EXPECT_EQ(chains.order(0), (Ranks{0, 2, 3, 1}));
   EXPECT_EQ(Chains({.order = "nearest"}, {0, 1, 2}, nullptr).order(0), (Ranks{0, 1, 2}));
+}
+
+double largest(const Ranks& chain, const LinkCost& cost) {
+  double most = 0;
+  for (std::size_t k = 1; k < chain.size(); ++k)
+    most = std::max(most, cost(chain[k - 1], chain[k]));
+  return most;
+}
+
+// Against all orders of six workers.
+TEST(Chains, TheBottleneckIsAsWideAsItCanBe) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    Random random(seed, {.purpose = Purpose::init});
+    double costs[6][6];
+    for (auto& row : costs)
+      for (double& one : row) one = random.uniform();
+    const LinkCost cost = [&](Rank a, Rank b) { return costs[std::min(a, b)][std::max(a, b)]; };
+    Ranks order = {0, 1, 2, 3, 4, 5};
+    const Ranks found = Chains({.order = "bottleneck"}, order, cost).order(0);
+    double least = 2;
+    do least = std::min(least, largest(order, cost));
+    while (std::next_permutation(order.begin(), order.end()));
+    EXPECT_EQ(largest(found, cost), least);
+    EXPECT_TRUE(std::is_permutation(found.begin(), found.end(), order.begin()));
+  }
+  EXPECT_EQ(Chains({.order = "bottleneck"}, {4}, [](Rank, Rank) { return 1; }).order(0),
+            (Ranks{4}));
+}
+
+// On a line whose middle the first worker stands at: "nearest" turns back over everything.
+TEST(Chains, ManyWorkersTakeTheBestOfTheNearest) {
+  Ranks many(20);
+  std::iota(many.begin(), many.end(), 0);
+  const LinkCost cost = [](Rank a, Rank b) {
+    const auto at = [](Rank rank) { return rank == 0 ? 10.0 : rank <= 10 ? rank - 1.0 : rank; };
+    return std::abs(at(a) - at(b));
+  };
+  EXPECT_GT(largest(Chains({.order = "nearest"}, many, cost).order(0), cost), 1);
+  EXPECT_EQ(largest(Chains({.order = "bottleneck"}, many, cost).order(0), cost), 1);
+}
+
+// The hub is the last worker that lives.
+TEST(Chains, OfAStarAllButTheHubAreHeads) {
+  const Chains star({.order = "star"}, {0, 1, 2}, nullptr);
+  const View all = view_of({0, 1, 2}), two = view_of({0, 1});
+  EXPECT_TRUE(star.position(1, 0, all).is_head);
+  EXPECT_EQ(star.position(1, 0, all).neighbours, (Ranks{2}));
+  EXPECT_FALSE(star.position(2, 0, all).is_head);
+  EXPECT_EQ(star.position(2, 0, all).neighbours, (Ranks{0, 1}));
+  EXPECT_FALSE(star.position(1, 0, two).is_head);
+  EXPECT_TRUE(star.position(0, 0, view_of({0})).is_head);
 }
 
 TEST(Chains, RandomOnesFollowFromSeedAndNumber) {

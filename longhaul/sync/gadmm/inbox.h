@@ -16,18 +16,23 @@ struct GadmmHeader {
   enum class Kind : std::uint8_t {
     model,  // theta of this iteration, to the neighbours
     hello,  // theta as last sent, to a new neighbour, before the first iteration of a chain
-    join    // after a loss, to all: the iteration to come, theta, and the dual of the receiver
+    join,   // after a loss, to all: the iteration to come, theta, and the dual of the receiver
+    figure  // to the senior worker: what a stopping rule looks at; no vector
   };
   Kind kind = Kind::model;
   Epoch epoch = 0;  // of the view
   Round iteration = 0;
   std::uint64_t steps = 0;  // join: that the dual has behind it; 0: there is none
+  Round end_at = 0;         // iterations after which the run ends by a stopping rule; 0: unknown
+  double value = 0;         // figure
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 2);
+    LONGHAUL_FIELD(kind, .max = 3);
     LONGHAUL_FIELD(epoch);
     LONGHAUL_FIELD(iteration, .max = 0x1p50);
     LONGHAUL_FIELD(steps, .max = 0x1p50);
+    LONGHAUL_FIELD(end_at, .max = 0x1p50);
+    LONGHAUL_FIELD(value, .min = -1e300, .max = 1e300);
   }
 };
 

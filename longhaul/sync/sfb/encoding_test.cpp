@@ -122,7 +122,7 @@ TEST(SfbEncoding, RefusesWhatNoSenderSays) {
   const Coder coder = coder_of("fp32");
   const Parts parts = parts_by("always");
   constexpr std::uint64_t kBytes = 4 * 2 * (kOut + kIn);
-  const auto refused = [&](FactorsHeader header, std::uint64_t bytes = kBytes) {
+  const auto refused = [&](FactorsHeader header, std::uint64_t bytes = 4 * 2 * (kOut + kIn)) {
     header.u_bytes = header.u_bytes ? header.u_bytes : 4 * header.rows * kOut;
     return !check_size(header, bytes, parts, 2, coder);
   };

@@ -21,6 +21,8 @@ struct ShadowConfig {
   double min_interval_s = 0;
   std::uint32_t max_gap = 0;
   std::uint32_t epochs = 0;
+  std::uint32_t lanes = 1;
+  std::uint32_t servers = 1;
   std::uint32_t min_sites = 1;
 
   template <class Self, class Visit>
@@ -63,6 +65,17 @@ struct ShadowConfig {
                        "passes over its own data after which a trainer computes no more; the "
                        "run ends when all are through; 0: as long as the run lasts",
                    .unit = "passes");
+    LONGHAUL_FIELD(lanes,
+                   .doc =
+                       "threads of one trainer that share its parameters (Hogwild), their steps "
+                       "interleaved: one ends every step_ms and has taken `lanes` times that; more "
+                       "than 1 not with ma or bmuf in the foreground",
+                   .min = 1, .max = 256);
+    LONGHAUL_FIELD(servers,
+                   .doc =
+                       "easgd: nodes that serve a part of the centre each, the server and those "
+                       "behind it, with the role server first; no more than there are nodes",
+                   .min = 1, .max = 64);
     visit_min_sites(visit, self.min_sites);
   }
 

@@ -56,10 +56,10 @@ void ElasticExchange::state(Archive& ar) {
   archive_snapshot(ar, c_);
 }
 
-Centre::Taken Centre::push(Rank from, bool same_epoch, std::uint64_t seq, std::span<const float> d,
-                           std::size_t parameters, double share) {
+Centre::Taken Centre::push(Rank from, std::uint32_t exchanger, bool same_epoch, std::uint64_t seq,
+                           std::span<const float> d, std::size_t parameters, double share) {
   if (!same_epoch) return Taken::other_epoch;
-  std::uint64_t& last = last_[from];
+  std::uint64_t& last = last_[{from, exchanger}];
   if (seq <= last) return Taken::seen_before;
   last = seq;
   const auto c = store_.change();

@@ -63,14 +63,18 @@ class Centre {
   void begin(std::span<const float> values) { store_.fill(values); }
   Snapshot values() const { return store_.snapshot(); }
   // c <- c + d; buffers c_b <- (1 - share) c_b + share b.
-  Taken push(Rank from, bool same_epoch, std::uint64_t seq, std::span<const float> d,
-             std::size_t parameters, double share);
-  void drop(Rank trainer) { last_.erase(trainer); }
+  // `exchanger`: which of the trainer's; each counts its own exchanges.
+  Taken push(Rank from, std::uint32_t exchanger, bool same_epoch, std::uint64_t seq,
+             std::span<const float> d, std::size_t parameters, double share);
+  void drop(Rank trainer) {
+    std::erase_if(last_, [&](const auto& one) { return one.first.first == trainer; });
+  }
   void state(Archive& ar) { ar(store_, last_); }
 
  private:
   server::ParameterStore store_;
-  std::map<Rank, std::uint64_t> last_;  // seq of each trainer's last push
+  // seq of the last push, by trainer and exchanger
+  std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> last_;
 };
 
 }  // namespace longhaul::sync::shadow

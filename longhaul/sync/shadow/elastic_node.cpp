@@ -9,7 +9,7 @@
 namespace longhaul::sync::shadow {
 namespace {
 
-constexpr TimerId kNextExchange{0};
+constexpr TimerId kNextExchange{0}, kNextSlot{1};
 // Training comes first, whatever else a site sends.
 constexpr Service kBackground{.priority = 0};
 // Of one peer: a vector and what is said without one.
@@ -46,13 +46,21 @@ ElasticNode::ElasticNode(const ShadowConfig& config, SyncParts parts, const Plac
       alpha_(share_of(config, workers_.size())),
       final_(std::move(parts.overlay)),
       count_(parts.stop, place),
-      server_(server::server_of(parts.server, place)),
-      pace_(config.is_foreground() ? 0 : config.max_gap, config.epochs) {
+      shards_(shards_of(place, server::server_of(parts.server, place), config.servers)),
+      pace_(config.is_foreground() ? 0 : config.max_gap, config.epochs),
+      lanes_(config.lanes),
+      exchangers_(config.is_foreground() ? config.lanes : 1) {
+  for (std::size_t e = 0; e < exchangers_.size(); ++e) {
+    exchangers_[e].shards.resize(shards_.size());
+    // Lanes do not all exchange at the same time: their first rounds are spread over k steps.
+    exchangers_[e].steps = std::uint32_t(e * config.steps / exchangers_.size());
+  }
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
       place,
       ChannelConfig{.stream = "shadowsync",
-                    .limits = ChannelLimits::models(kModelsOnTheWay, *place.layout),
+                    .limits = ChannelLimits::models(
+                        kModelsOnTheWay + std::uint32_t(exchangers_.size()) - 1, *place.layout),
                     .service = kBackground},
       std::move(parts.transfer), parts.make_codec(false),
       parts.codes_down ? parts.make_codec(false) : nullptr,
@@ -65,71 +73,108 @@ ElasticNode::ElasticNode(const ShadowConfig& config, SyncParts parts, const Plac
 
 Result<bool> ElasticNode::admit(Rank from, const ElasticHeader& header,
                                 const ContentShape& shape) const {
-  const bool is_model =
-      shape.kind == ContentKind::values && shape.range == Range{0, place_.layout->size()};
-  if (header.carries() ? !is_model : shape.kind != ContentKind::none)
-    return malformed("a vector that is no model, or a header without the vector it has");
+  if (header.shard >= shards_.size() || header.exchanger >= exchangers_.size())
+    return malformed("a shard or an exchanger that there is not");
+  const Shard& shard = shards_[header.shard];
+  const bool is_part = shape.kind == ContentKind::values && shape.range == shard.range;
+  if (header.carries() ? !is_part : shape.kind != ContentKind::none)
+    return malformed("a vector that is not the shard's, or a header without the vector it has");
   if (header.is_for_server()) {
-    if (!is_server() || !place_.member(from).is(Role::worker))
+    if (!serves(header.shard) || !place_.member(from).is(Role::worker))
       return malformed("what only a worker says, to its server");
-    if (header.kind == Kind::seed && asked_ != from)
+    if (header.kind == Kind::seed && shard.asked != from)
       return malformed("values to begin with, which nobody asked for");
-    if (header.kind == Kind::push && !centre_.has_values())
+    if (header.kind == Kind::push && !shard.centre.has_values())
       return malformed("a push into a centre that nobody has read");
     return true;
   }
-  if (from != server_ || !place_.me().is(Role::worker))
+  if (from != shard.server || !place_.me().is(Role::worker))
     return malformed("what only the server says, to a worker");
-  const auto phase = exchange_.phase();
+  if (header.kind >= Kind::ask_seed) return true;
+  const ElasticExchange& exchange = exchangers_[header.exchanger].shards[header.shard];
+  const auto phase = exchange.phase();
   const bool waits = header.kind == Kind::data ? phase == ElasticExchange::Phase::asked
                                                : phase == ElasticExchange::Phase::pushed;
-  if (header.kind >= Kind::ask_seed) return true;
-  if (header.seq > exchange_.seq()) return malformed("an answer to no exchange");
-  return waits && header.seq == exchange_.seq();  // else it was forgotten
+  if (header.seq > exchange.seq()) return malformed("an answer to no exchange");
+  return waits && header.seq == exchange.seq();  // else it was forgotten
 }
 
-void ElasticNode::send(Rank to, Kind kind, std::uint64_t seq, Turn& turn, Snapshot values) {
+void ElasticNode::send(Rank to, ElasticHeader header, Turn& turn, Snapshot values) {
+  header.server_epoch = shards_[header.shard].server_epoch;
   VectorContent content;
-  if (values) content = VectorContent::values(std::move(values), {0, place_.layout->size()});
+  if (values) content = VectorContent::values(std::move(values), shards_[header.shard].range);
   Turn below = within(*channel_, turn);
-  channel_->send({to}, {kind, server_epoch_, seq}, std::move(content), {.coding = coding_of(kind)},
-                 below);
+  channel_->send(
+      {to}, header, std::move(content),
+      {.coding = coding_of(header.kind), .group = group_of(to, header.shard, header.exchanger)},
+      below);
+}
+
+// A codec has one vector of a group open at a time; those of a single shard and exchanger are of
+// their receiver's, as by default.
+std::uint32_t ElasticNode::group_of(Rank to, std::uint32_t shard, std::uint32_t exchanger) const {
+  return to + place_.size() * (exchanger + std::uint32_t(exchangers_.size()) * shard);
+}
+
+std::span<float> ElasticNode::part(std::uint32_t shard, Turn& turn) const {
+  const auto w = turn.params();  // of a phantom nothing
+  return w.empty() ? w : w.subspan(shards_[shard].range.offset, shards_[shard].range.length);
+}
+
+std::size_t ElasticNode::parameters_in(std::uint32_t shard) const {
+  const Range& range = shards_[shard].range;
+  const std::uint64_t all = parameter_count(place_);
+  return std::min(range.length, all - std::min<std::uint64_t>(all, range.offset));
+}
+
+Snapshot ElasticNode::copy_of(std::uint32_t shard, Turn& turn) const {
+  const auto w = part(shard, turn);
+  return std::make_shared<const std::vector<float>>(w.begin(), w.end());
+}
+
+bool ElasticNode::is_idle() const {
+  return std::none_of(exchangers_.begin(), exchangers_.end(),
+                      [](const Exchanger& one) { return one.is_open; });
 }
 
 void ElasticNode::on_start(Turn& turn) {
-  if (is_server()) follow_workers(turn);
+  follow_workers(turn);
   if (!turn.has_learner()) return turn.finish();  // it serves until all workers have finished
   phase_ = Phase::training;
 }
 
-// The server of a view is the first live node from the one at the start on, in the order of ranks;
-// its epoch is how far that is.
 void ElasticNode::on_view(const View&, Turn& turn) {
   if (!turn.has_learner() && live_with(Role::worker, place_, turn.view()).empty())
     return turn.fail("all workers are lost: nobody is left to train; restart them and resume");
   const Status enough = enough_sites(config_.min_sites, place_, turn.view());
   if (turn.has_learner() && !enough && phase_ != Phase::ended) return fail(enough.error(), turn);
-  const Rank before = server_;
-  while (!turn.view().has(server_)) {
-    server_ = (server_ + 1) % place_.size();
-    ++server_epoch_;
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    if (!shards_[s].follow(turn.view(), place_.size())) continue;
+    for (Exchanger& one : exchangers_) one.shards[s].forget();
+    owed_seeds_.erase(s);
+    if (s == 0) said_done_ = false;  // to this one
   }
-  if (server_ != before) {
-    exchange_.forget();
-    owes_seed_ = false;
-    said_done_ = false;  // to this one
-  }
-  if (is_server()) follow_workers(turn);
+  follow_workers(turn);
 }
 
 void ElasticNode::on_step(const StepResult& result, Turn& turn) {
+  if (!lanes_.is_step()) return;
+  lanes_.stepped(result);
   pace_.stepped(result);
   if (!pace_.may_step()) turn.stop_computing();
 }
 
-void ElasticNode::on_computed(const Computed&, Turn&) { computing_ = false; }
+void ElasticNode::on_computed(const Computed& computed, Turn& turn) {
+  const auto lane = lanes_.computed(turn);
+  if (!lane) return;
+  computing_ = false;
+  exchangers_[config_.is_foreground() ? *lane : 0].steps += computed.steps;
+}
 
-void ElasticNode::on_timer(TimerId, Turn& turn) { on_progress(turn); }
+void ElasticNode::on_timer(TimerId id, Turn& turn) {
+  if (id == kNextSlot) lanes_.slot_passed();
+  on_progress(turn);
+}
 
 // Until nobody has anything to say: a trainer beside the server tells itself, too.
 void ElasticNode::on_progress(Turn& turn) {
@@ -145,13 +190,13 @@ void ElasticNode::train(Turn& turn) {
     if (all_done_ || count_.is_over()) turn.stop_computing();
     return;
   }
-  if (std::exchange(owes_seed_, false)) send(server_, Kind::seed, 0, turn, parameters_of(turn));
+  for (const std::uint32_t shard : std::exchange(owed_seeds_, {}))
+    send(shards_[shard].server, {.kind = Kind::seed, .shard = shard}, turn, copy_of(shard, turn));
   while (phase_ != Phase::ended && advance(turn)) {
   }
   // Also at its end: a server that follows a lost one has to hear it of all.
-  const bool is_idle = exchange_.phase() == ElasticExchange::Phase::idle;
-  if (pace_.is_done() && is_idle && !std::exchange(said_done_, true))
-    send(server_, Kind::done, 0, turn);
+  if (pace_.is_done() && is_idle() && !std::exchange(said_done_, true))
+    send(shards_[0].server, {.kind = Kind::done}, turn);
   if (count_.due() && phase_ != Phase::ended) {
     Turn below = within(count_, turn);
     count_.report(parameters_of(turn), below);
@@ -180,71 +225,86 @@ bool ElasticNode::receive(Turn& turn) {
 
 void ElasticNode::serve(Rank from, const ElasticHeader& header, const Snapshot& values,
                         Turn& turn) {
-  const bool same_epoch = header.server_epoch == server_epoch_;
+  Shard& shard = shards_[header.shard];
   switch (header.kind) {
     case Kind::pull:
-      pulls_[from] = header.seq;
+      shard.pulls[{from, header.exchanger}] = header.seq;
       break;
     case Kind::seed:
-      if (!centre_.has_values()) centre_.begin(*values);
+      if (!shard.centre.has_values()) shard.centre.begin(*values);
       break;
-    case Kind::push: {
-      const auto taken =
-          centre_.push(from, same_epoch, header.seq, *values, parameter_count(place_), alpha_);
-      send(from, taken == Centre::Taken::other_epoch ? Kind::nak : Kind::ack, header.seq, turn);
-      if (taken == Centre::Taken::moved && !all_finite(*centre_.values()))
-        return fail(not_finite("the centre has values that are not finite after a push of rank " +
-                               std::to_string(from) + "; lower [optimizer] rate"),
-                    turn);
+    case Kind::push:
+      take_push(from, header, *values, turn);
       break;
-    }
     default:  // done
       done_.insert(from);
       follow_workers(turn);
   }
-  answer_pulls(turn);
+  answer_pulls(header.shard, turn);
+}
+
+void ElasticNode::take_push(Rank from, const ElasticHeader& header, std::span<const float> d,
+                            Turn& turn) {
+  Shard& shard = shards_[header.shard];
+  const bool same_epoch = header.server_epoch == shard.server_epoch;
+  const auto taken = shard.centre.push(from, header.exchanger, same_epoch, header.seq, d,
+                                       parameters_in(header.shard), alpha_);
+  ElasticHeader answer = header;
+  answer.kind = taken == Centre::Taken::other_epoch ? Kind::nak : Kind::ack;
+  send(from, answer, turn);
+  if (taken == Centre::Taken::moved && !all_finite(*shard.centre.values()))
+    fail(not_finite("the centre has values that are not finite after a push of rank " +
+                    std::to_string(from) + "; lower [optimizer] rate"),
+         turn);
 }
 
 // Asks for values, if there are none; ends the run, if all are done.
 void ElasticNode::follow_workers(Turn& turn) {
   const std::vector<Rank> live = live_with(Role::worker, place_, turn.view());
-  for (const Rank rank : workers_) {
-    if (turn.view().has(rank)) continue;
-    centre_.drop(rank);
-    pulls_.erase(rank);
-    done_.erase(rank);
-    if (asked_ == rank) asked_.reset();
-  }
-  if (live.empty()) return;
-  if (!centre_.has_values() && !asked_) {
-    asked_ = live.front();
-    send(*asked_, Kind::ask_seed, 0, turn);
-  }
-  if (std::ranges::includes(done_, live))
-    for (const Rank rank : live) send(rank, Kind::end, 0, turn);
+  for (const Rank rank : workers_)
+    if (!turn.view().has(rank)) done_.erase(rank);
+  for (std::uint32_t s = 0; s < shards_.size(); ++s)
+    if (serves(s)) follow_workers(s, live, turn);
+  if (!serves(0) || live.empty() || !std::ranges::includes(done_, live)) return;
+  for (const Rank rank : live) send(rank, {.kind = Kind::end}, turn);
 }
 
-void ElasticNode::answer_pulls(Turn& turn) {
-  if (!centre_.has_values()) return;
-  for (const auto& [rank, seq] : std::exchange(pulls_, {}))
-    send(rank, Kind::data, seq, turn, centre_.values());
+void ElasticNode::follow_workers(std::uint32_t s, const std::vector<Rank>& live, Turn& turn) {
+  Shard& shard = shards_[s];
+  for (const Rank rank : workers_) {
+    if (turn.view().has(rank)) continue;
+    shard.centre.drop(rank);
+    std::erase_if(shard.pulls, [&](const auto& one) { return one.first.first == rank; });
+    if (shard.asked == rank) shard.asked.reset();
+  }
+  if (live.empty() || shard.centre.has_values() || shard.asked) return;
+  shard.asked = live.front();
+  send(*shard.asked, {.kind = Kind::ask_seed, .shard = s}, turn);
+}
+
+void ElasticNode::answer_pulls(std::uint32_t s, Turn& turn) {
+  if (!shards_[s].centre.has_values()) return;
+  for (const auto& [who, seq] : std::exchange(shards_[s].pulls, {}))
+    send(who.first, {.kind = Kind::data, .shard = s, .exchanger = who.second, .seq = seq}, turn,
+         shards_[s].centre.values());
 }
 
 // --- the trainer
 
 void ElasticNode::take(const ElasticHeader& header, const Snapshot& values) {
+  ElasticExchange& exchange = exchangers_[header.exchanger].shards[header.shard];
   switch (header.kind) {
     case Kind::data:
-      exchange_.on_data(header.seq, values);
+      exchange.on_data(header.seq, values);
       break;
     case Kind::ack:
-      exchange_.on_ack(header.seq);
+      exchange.on_ack(header.seq);
       break;
     case Kind::nak:
-      exchange_.forget();
+      exchange.forget();
       break;
     case Kind::ask_seed:
-      owes_seed_ = true;
+      owed_seeds_.insert(header.shard);
       break;
     default:  // end
       all_done_ = true;
@@ -253,20 +313,17 @@ void ElasticNode::take(const ElasticHeader& header, const Snapshot& values) {
 
 // One move at a step boundary, if one can be made now that another may follow.
 bool ElasticNode::advance(Turn& turn) {
-  using At = ElasticExchange::Phase;
   switch (phase_) {
     case Phase::training:
       if (all_done_ || count_.is_over()) {
         phase_ = Phase::closing;
         return true;
       }
-      exchange(turn);
+      for (std::uint32_t e = 0; e < exchangers_.size(); ++e) exchange(e, turn);
       return false;
     case Phase::closing: {
-      if (exchange_.phase() == At::pushed) return false;
-      if (exchange_.phase() == At::has_moved)
-        exchange_.follow(turn.params(), parameter_count(place_));
-      exchange_.forget();
+      if (!close_exchanges(turn)) return false;
+      lanes_.clear();
       phase_ = Phase::averaging;
       const Status begun = final_.begin(turn, within(final_.overlay(), turn));
       if (!begun) fail(begun.error(), turn);
@@ -284,56 +341,102 @@ bool ElasticNode::advance(Turn& turn) {
   return false;
 }
 
-// The boundary's part of an exchange; the next one begins where the last has ended.
-void ElasticNode::exchange(Turn& turn) {
+// False: the outcome of a push is not known yet.
+bool ElasticNode::close_exchanges(Turn& turn) {
   using At = ElasticExchange::Phase;
-  if (exchange_.phase() == At::has_moved) complete(turn);
-  if (exchange_.phase() == At::has_c) return push(turn);
-  if (exchange_.phase() != At::idle) return;
-  if (pace_.is_done() || pace_.steps() == 0 || count_.has_taken_all()) return;
-  const Time due = began_.value_or(Time::min() / 2) + from_seconds(config_.min_interval_s);
-  if (!config_.is_foreground() && turn.now() < due) {
-    if (!takes_steps()) turn.set_timer(kNextExchange, due);
-    return;
+  for (const Exchanger& one : exchangers_)
+    for (const ElasticExchange& exchange : one.shards)
+      if (exchange.phase() == At::pushed) return false;
+  for (Exchanger& one : exchangers_) {
+    for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+      if (one.shards[s].phase() == At::has_moved)
+        one.shards[s].follow(part(s, turn), parameters_in(s));
+      one.shards[s].forget();
+    }
+    one.is_open = false;
   }
-  began_ = turn.now();
-  computed_ = pace_.snapshot();
-  exchange_.ask();
-  send(server_, Kind::pull, exchange_.seq(), turn);
+  return true;
 }
 
-void ElasticNode::push(Turn& turn) {
-  std::vector<float> d = exchange_.difference(turn.params(), parameter_count(place_), alpha_);
+// The boundary's part of a round of exchanges; the next one begins where the last has ended.
+void ElasticNode::exchange(std::uint32_t e, Turn& turn) {
+  using At = ElasticExchange::Phase;
+  Exchanger& one = exchangers_[e];
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    if (one.shards[s].phase() == At::has_moved) {
+      one.shards[s].follow(part(s, turn), parameters_in(s));
+      one.has_moved = true;
+    } else if (one.shards[s].phase() == At::has_c) {
+      push(e, s, turn);
+    }
+  }
+  const auto is_idle = [](const ElasticExchange& x) { return x.phase() == At::idle; };
+  if (one.is_open && std::all_of(one.shards.begin(), one.shards.end(), is_idle)) {
+    one.is_open = false;
+    if (std::exchange(one.has_moved, false)) complete(e, turn);
+  }
+  if (one.is_open || phase_ != Phase::training || !may_ask(e, turn)) return;
+  one.is_open = true;
+  one.steps = 0;
+  one.began = turn.now();
+  one.computed = pace_.snapshot();
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    one.shards[s].ask();
+    send(shards_[s].server,
+         {.kind = Kind::pull, .shard = s, .exchanger = e, .seq = one.shards[s].seq()}, turn);
+  }
+}
+
+bool ElasticNode::may_ask(std::uint32_t e, Turn& turn) {
+  const Exchanger& one = exchangers_[e];
+  if (pace_.is_done() || one.steps == 0 || count_.has_taken_all()) return false;
+  if (config_.is_foreground()) return one.steps >= config_.steps;
+  const Time due = one.began.value_or(Time::min() / 2) + from_seconds(config_.min_interval_s);
+  if (turn.now() >= due) return true;
+  if (!takes_steps()) turn.set_timer(kNextExchange, due);
+  return false;
+}
+
+void ElasticNode::push(std::uint32_t e, std::uint32_t s, Turn& turn) {
+  ElasticExchange& exchange = exchangers_[e].shards[s];
+  std::vector<float> d = exchange.difference(part(s, turn), parameters_in(s), alpha_);
   if (!all_finite(d))
     return fail(not_finite("its parameters are not finite; lower [optimizer] rate"), turn);
-  const Range all{0, place_.layout->size()};
-  exchange_.pushed(channel_->as_received(d, all, server_, {.coding = Coding::up}));
-  send(server_, Kind::push, exchange_.seq(), turn,
+  const Rank to = shards_[s].server;
+  exchange.pushed(channel_->as_received(d, shards_[s].range, to,
+                                        {.coding = Coding::up, .group = group_of(to, s, e)}));
+  send(to, {.kind = Kind::push, .shard = s, .exchanger = e, .seq = exchange.seq()}, turn,
        std::make_shared<const std::vector<float>>(std::move(d)));
 }
 
-void ElasticNode::complete(Turn& turn) {
-  exchange_.follow(turn.params(), parameter_count(place_));
+void ElasticNode::complete(std::uint32_t e, Turn& turn) {
+  const Exchanger& one = exchangers_[e];
   if (!config_.is_foreground()) turn.record("gap", count_.own(), double(pace_.gap()));
   turn.record(config_.is_foreground() ? "wait_s" : "sync_s", count_.own(),
-              seconds(turn.now() - *began_));
-  if (!place_.phantom) turn.record("train_loss", count_.own(), computed_.loss);
+              seconds(turn.now() - *one.began));
+  if (!place_.phantom) turn.record("train_loss", count_.own(), one.computed.loss);
   pace_.completed();
   Turn below = within(count_, turn);
-  count_.took(computed_.samples, below);
+  count_.took(one.computed.samples, below);
 }
 
+// Lanes that wait for an exchange of their own stand still.
 void ElasticNode::next_steps(Turn& turn) {
-  const bool waits = config_.is_foreground() && exchange_.phase() != ElasticExchange::Phase::idle;
-  if (waits || !takes_steps() || all_done_ || count_.is_over()) {
+  if (takes_steps() && !all_done_ && !count_.is_over())
+    for (std::uint32_t lane = 0; lane < lanes_.count(); ++lane) {
+      const bool waits = config_.is_foreground() && exchangers_[lane].is_open;
+      if (!waits && !lanes_.runs(lane)) lanes_.start(lane, turn);
+    }
+  else
+    lanes_.clear();
+  if (lanes_.none_runs()) {
     if (!paused_) paused_ = turn.now();
     return;
   }
   if (paused_ && !config_.is_foreground())
     turn.record("paused_s", count_.own(), seconds(turn.now() - *paused_));
   paused_.reset();
-  computing_ = true;
-  turn.compute(LocalStep{}, config_.is_foreground() ? config_.steps : 1);
+  computing_ = lanes_.compute(config_.is_foreground() ? config_.steps : 1, kNextSlot, turn);
 }
 
 void ElasticNode::fail(const Error& error, Turn& turn) {
@@ -344,21 +447,25 @@ void ElasticNode::fail(const Error& error, Turn& turn) {
 std::string ElasticNode::waiting_for() const {
   if (phase_ == Phase::averaging) return final_.waiting_for();
   if (phase_ == Phase::unstarted || phase_ == Phase::ended || computing_) return "";
-  const std::string server = "of the sync server, rank " + std::to_string(server_);
-  if (pace_.is_done() && exchange_.phase() == ElasticExchange::Phase::idle)
+  if (pace_.is_done() && is_idle())
     return "the others to be done with their data, which the sync server, rank " +
-           std::to_string(server_) + ", tells";
-  if (exchange_.phase() == ElasticExchange::Phase::idle)
-    return "the end of the run, which the senior worker tells";
-  return (exchange_.phase() == ElasticExchange::Phase::asked ? "the centre " : "the answer ") +
-         server + ", in exchange " + std::to_string(exchange_.seq());
+           std::to_string(shards_[0].server) + ", tells";
+  for (const Exchanger& one : exchangers_)
+    for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+      const ElasticExchange& exchange = one.shards[s];
+      if (exchange.phase() == ElasticExchange::Phase::idle) continue;
+      return (exchange.phase() == ElasticExchange::Phase::asked ? "the centre " : "the answer ") +
+             ("of the sync server, rank " + std::to_string(shards_[s].server)) + ", in exchange " +
+             std::to_string(exchange.seq());
+    }
+  return "the end of the run, which the senior worker tells";
 }
 
 void ElasticNode::state(Archive& ar) {
   ar.expect("shadowsync easgd");
-  ar(server_, server_epoch_, centre_, asked_, pulls_, done_);
-  ar(phase_, pace_, exchange_, computed_, began_, paused_);
-  ar(computing_, owes_seed_, said_done_, all_done_);
+  for (Shard& shard : shards_) ar(shard);
+  for (Exchanger& one : exchangers_) ar(one);
+  ar(done_, phase_, pace_, lanes_, paused_, computing_, owed_seeds_, said_done_, all_done_);
 }
 
 }  // namespace longhaul::sync::shadow

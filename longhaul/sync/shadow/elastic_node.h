@@ -1,24 +1,27 @@
 #pragma once
 // ElasticNode is a node of ShadowSync with elastic averaging: a trainer if it has a learner, and
-// the server of the centre if it is the one. Exchanges (elastic.h) go on beside the training, back
-// to back; at each step boundary the trainer asks for the next step in the same turn.
+// the server of those shards of the centre (shard.h) that are its. Exchanges (elastic.h) go on
+// beside the training, back to back; at each step boundary the trainer asks for the next step in
+// the same turn. In the foreground each lane (lanes.h) has exchanges of its own, for which it alone
+// stands still.
 //   Zheng et al., "ShadowSync: performing synchronization in the background for highly scalable
 //   distributed training", arXiv 2003.03477.
 //
-// The server is the node of [roles] server, else the lowest with the role, else rank 0. If it is
-// lost, the next live node in the order of ranks follows, with the next server epoch, and asks the
-// lowest live worker for values to begin with. What only the lost centre held is gone; an open push
-// has no effect on either side.
+// The first server is the node of [roles] server, else the lowest with the role, else rank 0. Who
+// follows a lost one asks the lowest live worker for values to begin with. What only the lost shard
+// held is gone; an open push has no effect on either side.
 //
 // A round is as many exchanges as there were workers at the start. The run ends by [stop], or when
-// every live worker has told the server that it is done with its data; then all workers average
-// their parameters once.
+// every live worker has told the first shard's server that it is done with its data; then all
+// workers average their parameters once.
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/gossip/final_mean.h"
 #include "longhaul/sync/gossip/step_count.h"
 #include "longhaul/sync/shadow/config.h"
 #include "longhaul/sync/shadow/elastic.h"
+#include "longhaul/sync/shadow/lanes.h"
 #include "longhaul/sync/shadow/pace.h"
+#include "longhaul/sync/shadow/shard.h"
 
 namespace longhaul::sync::shadow {
 
@@ -40,7 +43,9 @@ struct ElasticHeader {
   };
   Kind kind = Kind::pull;
   std::uint32_t server_epoch = 0;
-  std::uint64_t seq = 0;  // of the exchange
+  std::uint32_t shard = 0;
+  std::uint32_t exchanger = 0;  // of the trainer's
+  std::uint64_t seq = 0;        // of the exchange
 
   bool is_for_server() const { return kind < Kind::data; }
   bool carries() const { return kind == Kind::push || kind == Kind::seed || kind == Kind::data; }
@@ -48,6 +53,8 @@ struct ElasticHeader {
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(kind, .max = 8);
     LONGHAUL_FIELD(server_epoch);
+    LONGHAUL_FIELD(shard, .max = 63);
+    LONGHAUL_FIELD(exchanger, .max = 255);
     LONGHAUL_FIELD(seq, .max = 0x1p50);
   }
 };
@@ -72,24 +79,34 @@ class ElasticNode final : public Strategy {
   enum class Phase : std::uint8_t { unstarted, training, closing, averaging, ended };
 
   Result<bool> admit(Rank from, const ElasticHeader&, const ContentShape&) const;
-  void send(Rank to, Kind, std::uint64_t seq, Turn&, Snapshot = nullptr);
+  void send(Rank to, ElasticHeader, Turn&, Snapshot = nullptr);
   bool receive(Turn&);  // has anything come?
   void fail(const Error&, Turn&);
 
   // the server
-  bool is_server() const { return server_ == place_.self; }
+  bool serves(std::uint32_t shard) const { return shards_[shard].server == place_.self; }
   void serve(Rank from, const ElasticHeader&, const Snapshot&, Turn&);
+  void take_push(Rank from, const ElasticHeader&, std::span<const float> d, Turn&);
   void follow_workers(Turn&);
-  void answer_pulls(Turn&);
+  void follow_workers(std::uint32_t shard, const std::vector<Rank>& live, Turn&);
+  void answer_pulls(std::uint32_t shard, Turn&);
 
   // the trainer
   void take(const ElasticHeader&, const Snapshot&);
   void train(Turn&);
   bool advance(Turn&);
-  void exchange(Turn&);
-  void push(Turn&);
-  void complete(Turn&);
+  bool close_exchanges(Turn&);
+  void exchange(std::uint32_t exchanger, Turn&);
+  bool may_ask(std::uint32_t exchanger, Turn&);
+  void push(std::uint32_t exchanger, std::uint32_t shard, Turn&);
+  void complete(std::uint32_t exchanger, Turn&);
   void next_steps(Turn&);
+  // Of the shard, of all values and of the parameters alone.
+  std::span<float> part(std::uint32_t shard, Turn&) const;
+  std::uint32_t group_of(Rank to, std::uint32_t shard, std::uint32_t exchanger) const;
+  std::size_t parameters_in(std::uint32_t shard) const;
+  Snapshot copy_of(std::uint32_t shard, Turn&) const;
+  bool is_idle() const;
   bool takes_steps() const { return pace_.may_step() && !count_.has_taken_all(); }
 
   const ShadowConfig config_;
@@ -100,22 +117,26 @@ class ElasticNode final : public Strategy {
   std::unique_ptr<Channel> channel_;
   gossip::StepCount count_;  // of exchanges
 
-  Rank server_;
-  std::uint32_t server_epoch_ = 0;
-  // At the server.
-  Centre centre_;
-  std::optional<Rank> asked_;            // for values to begin with
-  std::map<Rank, std::uint64_t> pulls_;  // seq, of those that wait for the first values
-  std::set<Rank> done_;                  // workers
+  std::vector<Shard> shards_;
+  std::set<Rank> done_;  // workers; at the first shard's server
   // At a trainer.
   Phase phase_ = Phase::unstarted;
+  // A round of exchanges, one with each shard, that begin together.
+  struct Exchanger {
+    std::vector<ElasticExchange> shards;
+    bool is_open = false;
+    bool has_moved = false;     // one of them has had its effect
+    std::uint32_t steps = 0;    // since the round before began; foreground: of the lane
+    Computed computed;          // of the trainer, between the starts of two rounds
+    std::optional<Time> began;  // the last one
+    void state(Archive& ar) { ar(shards, is_open, has_moved, steps, computed, began); }
+  };
   Pace pace_;
-  ElasticExchange exchange_;
-  Computed computed_;           // between the starts of the last two exchanges
-  std::optional<Time> began_;   // the last exchange
-  std::optional<Time> paused_;  // since when it computes nothing
+  Lanes lanes_;
+  std::vector<Exchanger> exchangers_;  // foreground: one a lane; else one
+  std::optional<Time> paused_;         // since when it computes nothing
   bool computing_ = false;
-  bool owes_seed_ = false;
+  std::set<std::uint32_t> owed_seeds_;  // shards
   bool said_done_ = false;
   bool all_done_ = false;
 };

@@ -19,7 +19,7 @@ void run(ElasticExchange& exchange, Centre& centre, Rank rank, Floats& w, double
   const Floats d = exchange.difference(w, w.size(), alpha);
   exchange.pushed(d);
   for (float& x : w) x += learned;
-  ASSERT_EQ(centre.push(rank, true, exchange.seq(), d, d.size(), alpha), Centre::Taken::moved);
+  ASSERT_EQ(centre.push(rank, 0, true, exchange.seq(), d, d.size(), alpha), Centre::Taken::moved);
   ASSERT_TRUE(exchange.on_ack(exchange.seq()));
   for (float& x : w) x += learned;
   exchange.follow(w, w.size());
@@ -62,13 +62,13 @@ TEST(Elastic, ATrainerAndTheCentreComeTogetherByTwoAlpha) {
 TEST(Elastic, APushIsTakenOnce) {
   Centre centre;
   centre.begin(Floats{1});
-  EXPECT_EQ(centre.push(3, true, 5, Floats{2}, 1, 0.5), Centre::Taken::moved);
-  EXPECT_EQ(centre.push(3, true, 5, Floats{2}, 1, 0.5), Centre::Taken::seen_before);
-  EXPECT_EQ(centre.push(3, true, 4, Floats{2}, 1, 0.5), Centre::Taken::seen_before);
+  EXPECT_EQ(centre.push(3, 0, true, 5, Floats{2}, 1, 0.5), Centre::Taken::moved);
+  EXPECT_EQ(centre.push(3, 0, true, 5, Floats{2}, 1, 0.5), Centre::Taken::seen_before);
+  EXPECT_EQ(centre.push(3, 0, true, 4, Floats{2}, 1, 0.5), Centre::Taken::seen_before);
   EXPECT_EQ(*centre.values(), Floats{3});
-  EXPECT_EQ(centre.push(2, true, 1, Floats{2}, 1, 0.5), Centre::Taken::moved);
+  EXPECT_EQ(centre.push(2, 0, true, 1, Floats{2}, 1, 0.5), Centre::Taken::moved);
   centre.drop(3);
-  EXPECT_EQ(centre.push(3, true, 1, Floats{2}, 1, 0.5), Centre::Taken::moved);
+  EXPECT_EQ(centre.push(3, 0, true, 1, Floats{2}, 1, 0.5), Centre::Taken::moved);
   EXPECT_EQ(*centre.values(), Floats{7});
 }
 
@@ -82,7 +82,7 @@ TEST(Elastic, APushOfAnotherServerEpochHasNoEffectOnEitherSide) {
   exchange.on_data(1, snapshot_of({1}));
   const Floats d = exchange.difference(w, 1, 0.5);
   exchange.pushed(d);
-  EXPECT_EQ(centre.push(0, false, 1, d, 1, 0.5), Centre::Taken::other_epoch);
+  EXPECT_EQ(centre.push(0, 0, false, 1, d, 1, 0.5), Centre::Taken::other_epoch);
   exchange.forget();
   EXPECT_EQ(exchange.phase(), Phase::idle);
   EXPECT_EQ(*centre.values(), Floats{1});
@@ -117,7 +117,7 @@ TEST(Elastic, BuffersGoToTheCentreOnly) {
   const Floats d = exchange.difference(w, 1, 0.25);
   EXPECT_EQ(d, (Floats{0.5, 8}));
   exchange.pushed(d);
-  centre.push(0, true, 1, d, 1, 0.25);
+  centre.push(0, 0, true, 1, d, 1, 0.25);
   EXPECT_EQ(*centre.values(), (Floats{0.5, 5}));
   exchange.on_ack(1);
   exchange.follow(w, 1);

@@ -9,7 +9,7 @@ namespace longhaul::sync::shadow {
 namespace {
 
 constexpr double kAlpha = 0.5;
-constexpr TimerId kNextRound{0};
+constexpr TimerId kNextRound{0}, kTrainerSlot{1};
 
 }  // namespace
 
@@ -20,6 +20,10 @@ Status MeanTrainer::check(const Config& config, const Place& place) {
     return invalid(
         "[sync] alpha = 1 with write_back = \"interpolate\" replaces all that a trainer learns "
         "during a round by the mean: choose a smaller alpha or write_back = \"delta\"");
+  if (config.lanes > 1 && config.is_foreground())
+    return invalid("[sync] lanes: expected 1 with mode = \"foreground\" and algorithm = \"" +
+                   config.algorithm +
+                   "\", whose trainers stop all at once; give algorithm = \"easgd\"");
   return check_min_sites(config.min_sites, place);
 }
 
@@ -27,7 +31,8 @@ MeanTrainer::MeanTrainer(const Config& config, SyncParts parts)
     : Synchronous(entry(), std::move(parts), config.min_sites),
       config_(config),
       global_(config.filter()),
-      pace_(config.is_foreground() ? 0 : config.max_gap, config.epochs) {}
+      pace_(config.is_foreground() ? 0 : config.max_gap, config.epochs),
+      lanes_(config.lanes) {}
 
 void MeanTrainer::begin_run(Turn& turn) {
   global_.begin(parameters(turn));
@@ -39,21 +44,26 @@ void MeanTrainer::begin_round(Turn& turn) {
   if (!config_.is_foreground()) return try_snapshot(turn);
   if (!pace_.may_step()) return snapshot(turn);
   computing_ = true;
-  turn.compute(LocalStep{}, config_.steps);
+  lanes_.start(0, turn);
+  lanes_.compute(config_.steps, kTrainerSlot, turn);
 }
 
 void MeanTrainer::on_step(const StepResult& result, Turn& turn) {
+  if (!lanes_.is_step()) return;
+  lanes_.stepped(result);
   pace_.stepped(result);
   if (!pace_.may_step()) turn.stop_computing();
 }
 
 void MeanTrainer::on_computed(const Computed&, Turn& turn) {
+  if (!lanes_.computed(turn)) return;
   computing_ = false;
   if (config_.is_foreground()) return snapshot(turn);
   try_snapshot(turn);
 }
 
-void MeanTrainer::on_timer(TimerId, Turn& turn) {
+void MeanTrainer::on_timer(TimerId id, Turn& turn) {
+  if (id == kTrainerSlot) lanes_.slot_passed();
   try_snapshot(turn);
   on_progress(turn);
 }
@@ -134,8 +144,9 @@ void MeanTrainer::on_idle(Turn& turn) {
   }
   if (paused_) turn.record("paused_s", round(), seconds(turn.now() - *paused_));
   paused_.reset();
-  computing_ = true;
-  turn.compute(LocalStep{});
+  for (std::uint32_t lane = 0; lane < lanes_.count(); ++lane)
+    if (!lanes_.runs(lane)) lanes_.start(lane, turn);
+  computing_ = lanes_.compute(1, kTrainerSlot, turn);
 }
 
 void MeanTrainer::waited(Wait what, Time took, Turn& turn) {
@@ -164,6 +175,7 @@ bool MeanTrainer::fits(std::size_t parameters) const {
 void MeanTrainer::on_returned(Turn& turn) {
   pace_.begin_anew();
   y_ = {};
+  lanes_.clear();
   began_.reset();
   paused_.reset();
   computing_ = false;
@@ -177,7 +189,8 @@ std::string MeanTrainer::waiting_for() const {
 
 void MeanTrainer::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(global_, pace_, y_, own_buffers_, buffers_, began_, paused_, computing_, closing_, over_);
+  ar(global_, pace_, lanes_, y_, own_buffers_, buffers_, began_, paused_, computing_, closing_,
+     over_);
 }
 
 }  // namespace longhaul::sync::shadow

@@ -12,6 +12,7 @@
 //
 // In the foreground, the baseline: `steps` steps, then the round; nobody computes meanwhile.
 #include "longhaul/sync/shadow/config.h"
+#include "longhaul/sync/shadow/lanes.h"
 #include "longhaul/sync/shadow/pace.h"
 
 namespace longhaul::sync::shadow {
@@ -51,6 +52,7 @@ class MeanTrainer final : public Synchronous {
   const Config config_;
   GlobalModel global_;
   Pace pace_;
+  Lanes lanes_;
   std::vector<float> y_;                      // w at the snapshot, until it is written back
   std::vector<float> own_buffers_, buffers_;  // before the mean; of the last mean
   std::optional<Time> began_;                 // the last round

@@ -1,0 +1,58 @@
+#pragma once
+// The rules by which studies of GADMM count iterations, F* being the least objective, f_n worker
+// n's part of it and theta_n its model after an iteration:
+//   published    |sum_n f_n(theta_n) - F*| < tolerance, which may be a change of sign alone
+//   settled      the same, from there on: in `hold` iterations one after another
+//   every_model  max_n F(theta_n) - F* < tolerance
+// (JMLR 2020 and its published code; the others are ours.) One worker judges by the figures that
+// all tell it: f_n(theta_n), or F(theta_n) for every_model.
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/core/types.h"
+
+namespace longhaul::sync::gadmm {
+
+class Stopping {
+ public:
+  struct Config {
+    std::string rule = "rounds";  // that is: none
+    double least = 0;             // F*
+    double tolerance = 1e-4;
+    Round hold = 100;
+  };
+  struct Judged {
+    Round round = 0;
+    double error = 0;
+  };
+  // Of a model that nobody can score. Greater than any tolerance.
+  static constexpr double kUnknown = 1e300;
+
+  explicit Stopping(Config config) : config_(std::move(config)) {}
+
+  bool is_on() const { return config_.rule != "rounds"; }
+  bool wants_scores() const { return config_.rule == "every_model"; }
+  // After a loss: rounds before `first` are not judged.
+  void begin(Round first);
+  // Of a round that is judged already it has no effect.
+  void add(Rank from, Round, double figure);
+  // Judges the rounds, in order, that all of `live` have told of, until the rule holds.
+  std::vector<Judged> judge(const std::vector<Rank>& live);
+  Round next() const { return next_; }                             // to be judged
+  std::vector<Rank> missing(const std::vector<Rank>& live) const;  // who has not told of it
+  // The round in which the rule held first.
+  std::optional<Round> holds_since() const { return fired_; }
+  void state(Archive& ar) { ar(next_, since_, fired_, figures_); }
+
+ private:
+  const Config config_;
+  Round next_ = 0;
+  std::optional<Round> since_;  // the rounds up to next_ are within the tolerance
+  std::optional<Round> fired_;
+  std::map<Round, std::map<Rank, double>> figures_;
+};
+
+}  // namespace longhaul::sync::gadmm

@@ -1,0 +1,63 @@
+#pragma once
+// Lanes are the threads of one trainer that train on the same parameters without locks: each reads
+// all of them when its step begins, and its gradient is applied to the parameters as they stand
+// when the step ends.
+//   Recht, Re, Wright, Niu, "Hogwild!: a lock-free approach to parallelizing stochastic gradient
+//   descent", NIPS 2011; in trainers of ShadowSync: arXiv 2003.03477.
+//
+// Ours: the steps of m lanes end one after another, so that a run is a function of job and seed. A
+// slot is the time of one computation of the learner (step_ms); a lane's step takes m slots and
+// ends in one of its own, in which its gradient is computed. A slot in which no lane's step ends
+// passes unused. Lanes that begin sooner end sooner.
+#include <algorithm>
+#include <deque>
+#include <optional>
+
+#include "longhaul/core/turn.h"
+
+namespace longhaul::sync::shadow {
+
+class Lanes {
+ public:
+  explicit Lanes(std::uint32_t count) : count_(count) {}
+
+  std::uint32_t count() const { return count_; }
+  // Between the beginning and the end of a step.
+  bool runs(std::uint32_t lane) const;
+  bool none_runs() const { return running_.empty(); }
+  // The lane reads the parameters, at a step boundary.
+  void start(std::uint32_t lane, Turn&);
+  // Asks for the computation of the step that ends next (of a single lane: of `steps` steps), or
+  // for a timer where the next slot is unused. False: a timer is set, and nothing is computed.
+  bool compute(std::uint32_t steps, TimerId, Turn&);
+  // The timer has fired.
+  void slot_passed();
+  // Is what the learner has answered a step? Else the application of its gradient.
+  bool is_step() const { return !is_applying_; }
+  void stepped(const StepResult& result) { slot_time_ = result.elapsed; }
+  // From on_computed: the lane whose step has ended; nothing: its gradient is being applied.
+  std::optional<std::uint32_t> computed(Turn&);
+  // What runs is not needed any more.
+  void clear() { running_.clear(); }
+  void state(Archive& ar) {
+    ar(running_, started_, slot_, slot_time_, current_, is_applying_, is_waiting_);
+  }
+
+ private:
+  struct Running {
+    std::uint32_t lane = 0;
+    std::uint64_t due = 0;             // the slot in which its step can end
+    std::vector<float> began_at = {};  // the parameters
+    void state(Archive& ar) { ar(lane, due, began_at); }
+  };
+  const std::uint32_t count_;
+  std::deque<Running> running_;
+  std::uint64_t started_ = 0;   // lanes that began a step for the first time
+  std::uint64_t slot_ = 0;      // the next one
+  Time slot_time_{0};           // the last one that was used
+  std::vector<float> current_;  // the parameters, while a gradient is computed at others
+  bool is_applying_ = false;
+  bool is_waiting_ = false;  // for the timer
+};
+
+}  // namespace longhaul::sync::shadow
