@@ -18,6 +18,10 @@
 // - Rates change once for all events of one time: an event 1 ns later computes them, with effect
 //   from that time.
 //
+// With `multicast_priority`, what a node sends reliably in that priority is one multicast by the
+// network: one flow with one rate, which passes the uplink once and the downlinks of all receivers
+// that it is under way to. It has no congestion control (fair_multicast.cpp).
+//
 // Calls must not be later than next_event().
 #include <map>
 #include <set>
@@ -49,6 +53,7 @@ struct FairConfig {
   std::uint64_t seed = 1;
   flow::Tcp tcp;
   Datagrams datagrams;
+  std::optional<std::uint8_t> multicast_priority = {};  // nothing: the network sends no copies
 };
 
 class FairNetwork final : public Network {
@@ -107,6 +112,7 @@ class FairNetwork final : public Network {
     Rank from = 0, to = 0;
     Service service;
     std::uint32_t pair = kNone;  // within a site: none
+    bool is_multicast = false;   // shares the flow of multicast_.at(from).front()
 
     Mode mode = Mode::idle;
     std::vector<std::uint32_t> queue = {};  // slots; the first is being sent
@@ -132,6 +138,7 @@ class FairNetwork final : public Network {
          last_delivery, packets);
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
+    bool has_tcp() const { return reliable() && !is_multicast; }
   };
   struct Sent {         // data of a packet in flight
     bool left = false;  // its last byte has left the sender
@@ -172,6 +179,11 @@ class FairNetwork final : public Network {
   Time wake_of(const Connection&) const;
   std::optional<NetworkEvent> wake(std::uint32_t connection, Time now);
   std::optional<NetworkEvent> depart(std::uint32_t connection, Time now);
+
+  // One flow to many (fair_multicast.cpp).
+  std::uint32_t flow_of(std::uint32_t connection) const;
+  void form_multicast(Rank from);
+  void follow_rate(std::uint32_t connection, double rate, Time base);
 
   // Congestion control (fair_congestion.cpp).
   std::uint32_t streams(const Connection&) const;
@@ -222,6 +234,7 @@ class FairNetwork final : public Network {
   std::map<flow::SitePair, std::uint32_t> pair_index_;
   std::map<std::uint64_t, std::uint32_t> connection_index_;  // by key_of()
 
+  std::map<Rank, std::vector<std::uint32_t>> multicast_;  // connections by sender
   std::vector<Connection> connections_;
   WakeUpQueue wake_ups_;        // of connections
   WakeUpQueue trace_wake_ups_;  // of traces
