@@ -1,5 +1,5 @@
-# Finds COIN-OR's branch-and-cut solver of integer programmes and defines Cbc::Cbc. Installed with the
-# package, whose longhaul::flow needs it too. Only the C interface, <coin/Cbc_C_Interface.h>, is used.
+# Finds COIN-OR's solver of integer programmes and defines Cbc::Cbc. Installed with the package,
+# whose longhaul::flow needs it too. Only the C interface, <coin/Cbc_C_Interface.h>, is used.
 include(FindPackageHandleStandardArgs)
 find_path(Cbc_INCLUDE_DIR coin/Cbc_C_Interface.h)
 find_library(Cbc_SOLVER_LIBRARY CbcSolver)

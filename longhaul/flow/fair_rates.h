@@ -21,7 +21,7 @@ class FairRates {
   std::uint32_t add_flow(const std::vector<std::uint32_t>& links, std::uint8_t priority = 0,
                          std::uint32_t weight = 1);
 
-  // The flow passes these links, one at least, from now on, each once: a multicast whose receivers change.
+  // Its links from now on, one at least, each once: a multicast whose receivers change.
   void set_links(std::uint32_t flow, const std::vector<std::uint32_t>& links);
 
   void set_capacity(std::uint32_t link, double capacity);
