@@ -12,7 +12,7 @@ export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
-.PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb
+.PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
 .PHONY: bench-strategies bench-plan which
 .PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm
 
@@ -113,8 +113,14 @@ bench-skew: build  ## five strategies by share of skewed labels, and skewscout; 
 bench-gaia: build  ## gaia against lock-step on 11 sites, simulated; MNIST from scripts/fetch-data
 	bench/gaia.py --resume build/gaia.json
 
-bench-sfb: build  ## factors against the matrix, simulated without numbers
+bench-sfb: build  ## factors against the matrix, simulated; scripts/fetch-data fashion-mnist
 	bench/sfb.py
+
+bench-selmcast: build  ## selective multicast against receivers by chance and others, simulated
+	cmake --preset bench
+	cmake --build --preset bench --target multicast_bench -j $(JOBS)
+	build/release/bench/multicast_bench
+	bench/selmcast.py --resume build/selmcast.json
 
 bench-esync: build  ## esync against bsp in two scenarios, simulated
 	bench/esync.py --resume build/esync.json

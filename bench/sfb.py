@@ -1,10 +1,15 @@
 #!/usr/bin/python3 -B
-"""Factors against the matrix: time of a clock by batch, and bytes from a site, without numbers.
+"""Factors against the matrix, simulated.
 
-  bench/sfb.py [--build build/release] [--clocks 6] [--only TEXT]
+  bench/sfb.py [--build build/release] [--clocks 6] [--only TEXT] [--part NAME]
 
-One fully connected layer, sites of 100 Mbit/s and 40 ms one way. Time of a clock: from the gradient
-to the sum, by the figure wait_s, without the first clock. Bytes: what leaves a site.
+H1, phantom: one fully connected layer, 8 sites of 100 Mbit/s and 40 ms one way. Time of a clock:
+  from the gradient to the sum, by the figure wait_s, without the first clock.
+H2, phantom: the layers of VGG19-22K, 16 nodes, batch 32, steps of 0.6 s, no delay. Speed-up over
+  one node: 16 times the step over the clock.
+H3, phantom: bytes that leave a site of 4 workers in a clock, one layer of 4096 x 4096.
+fashion: two layers of 4096 really trained on Fashion-MNIST (scripts/fetch-data fashion-mnist), 4
+  sites of 50 Mbit/s, 20 ms; loss per clock and time of a clock.
 """
 import argparse
 import json
@@ -50,9 +55,80 @@ OF_SITES = {
 }
 
 
-def sites(count, nodes):
-    return "".join(f'[[site]]\nname = "s{i}"\nnodes = {nodes}\nup_mbps = 100\ndown_mbps = 100\n'
-                   "step_ms = 100\n" for i in range(count))
+VGG = ["260000", "2065000", "8260000", "9440000", "4096x25088", "4096x4096", "21841x4096"]
+BACKWARD_S, STEP_S = (0.08, 0.10, 0.10, 0.06, 0.03, 0.01, 0.02), 0.6
+H2_GBITS = (0.5, 1, 2, 5, 10, 20, 40)
+WAIT_FREE = "\nwait_free = true\nbackward_shares = " + str([s / STEP_S for s in BACKWARD_S])
+H2_WAYS = {
+    "dense, no overlap": 'kind = "sfb"\nrule = "never"',
+    "dense + wait-free": 'kind = "sfb"\nrule = "never"' + WAIT_FREE,
+    "hybrid, no overlap": 'kind = "sfb"\nspread = "full"',
+    "hybrid + wait-free": 'kind = "sfb"\nspread = "full"' + WAIT_FREE,
+}
+H2_JOB = """\
+[job]
+name = "vgg"
+checkpoint_every = 0
+[stop]
+max_rounds = {clocks}
+[report]
+every_rounds = 1000
+[model]
+kind = "phantom"
+shapes = {shapes}
+[data]
+kind = "none"
+batch = 32
+[transfer]
+chunk_run = 64
+[sync]
+{sync}
+[overlay]
+kind = "direct"
+[wan]
+model = "fair"
+slow_start = false
+delay_ms = 0
+"""
+FASHION_JOB = """\
+[job]
+name = "fashion"
+seed = 1
+checkpoint_every = 0
+[stop]
+max_rounds = {clocks}
+[report]
+every_rounds = 1000
+[model]
+kind = "mlp"
+hidden = [4096, 4096]
+[data]
+kind = "fashion-mnist"
+path = "{data}"
+batch = 32
+[optimizer]
+kind = "sgd"
+rate = 0.05
+[sync]
+{sync}
+[overlay]
+kind = "direct"
+[wan]
+model = "fair"
+slow_start = false
+delay_ms = 20
+"""
+FASHION_WAYS = {
+    "bsp": 'kind = "bsp"',
+    "sfb, all layers": 'kind = "sfb"\nrule = "always"',
+    "hybrid": 'kind = "sfb"',
+    "hybrid + wait-free": 'kind = "sfb"\nwait_free = true',
+}
+
+
+def sites(count, nodes, mbps=100, step_ms=100):
+    return "".join(f'[[site]]\nname = "s{i}"\nnodes = {nodes}\nup_mbps = {mbps}\n'
+                   f"down_mbps = {mbps}\nstep_ms = {step_ms}\n" for i in range(count))
 
 
 def measure(program, name, text):
@@ -62,21 +138,20 @@ def measure(program, name, text):
         summary = result(run(program, "simulate", path, "--json", "--quiet", "--out",
                              pathlib.Path(folder) / "run", folder=folder), name)
         lines = (pathlib.Path(folder) / "run/metrics.jsonl").read_text().splitlines()
-    waits = [event for event in map(json.loads, lines) if event["kind"] == "wait_s"]
-    waits = [event["values"]["value"] for event in waits if event["round"] > 0]
+    events = [json.loads(line) for line in lines]
+    waits = [event["values"]["value"] for event in events
+             if event["kind"] == "wait_s" and event["round"] > 0]
+    losses = {}
+    for event in events:
+        if event["kind"] == "train_loss":
+            losses.setdefault(event["round"], []).append(event["values"]["value"])
     return {"wait_s": statistics.mean(waits), "wan_mb": summary["wan_bytes"] / 1e6,
-            "rounds": summary["rounds"]}
+            "rounds": summary["rounds"], "time_s": summary["time_s"],
+            "losses": [statistics.mean(losses[clock]) for clock in sorted(losses)]}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build/release")
-    parser.add_argument("--clocks", type=int, default=6)
-    parser.add_argument("--only", default="", help="rows whose names contain this")
-    options = parser.parse_args()
-    program = pathlib.Path(options.build).resolve() / "longhaul"
-    print("| seconds a clock, K = | " + " | ".join(map(str, BATCHES)) + " |")
+def h1(program, options):
+    print("| H1, seconds a clock, K = | " + " | ".join(map(str, BATCHES)) + " |")
     print("|---" * (len(BATCHES) + 1) + "|")
     for name, (sync, overlay) in WAYS.items():
         if options.only not in name:
@@ -86,15 +161,66 @@ def main():
             text = JOB.format(clocks=options.clocks, out=1000, inputs=2000, batch=batch, sync=sync,
                               overlay=overlay) + sites(8, 1)
             cells.append(measure(program, f"{name}, {batch}", text)["wait_s"])
-        print(f"| {name} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |")
-    print("\n| 4 sites of 4 workers | MB from a site a clock |\n|---|---|")
+        print(f"| {name} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |", flush=True)
+
+
+def h2(program, options):
+    print("\n| H2, speed-up, Gbit/s = | " + " | ".join(map(str, H2_GBITS)) + " | MB a node |")
+    print("|---" * (len(H2_GBITS) + 2) + "|")
+    for name, sync in H2_WAYS.items():
+        if options.only not in name:
+            continue
+        cells = []
+        for gbits in H2_GBITS:
+            text = (H2_JOB.format(clocks=3, shapes=json.dumps(VGG), sync=sync) +
+                    sites(16, 1, gbits * 1000, 1000 * STEP_S))
+            cells.append(measure(program, f"{name}, {gbits}", text))
+        print(f"| {name} | " + " | ".join(
+            f"{16 * STEP_S / (STEP_S + cell['wait_s']):.2f}" for cell in cells) +
+            f" | {cells[0]['wan_mb'] / cells[0]['rounds'] / 16:.0f} |", flush=True)
+
+
+def h3(program, options):
+    print("\n| H3, 4 sites of 4 workers | MB from a site a clock |\n|---|---|")
     for name, (sync, overlay) in OF_SITES.items():
         if options.only not in name:
             continue
         text = JOB.format(clocks=options.clocks, out=4096, inputs=4096, batch=32, sync=sync,
                           overlay=overlay) + sites(4, 4)
         found = measure(program, name, text)
-        print(f"| {name} | {found['wan_mb'] / found['rounds'] / 4:.2f} |")
+        print(f"| {name} | {found['wan_mb'] / found['rounds'] / 4:.2f} |", flush=True)
+
+
+def fashion(program, options):
+    data = pathlib.Path(__file__).resolve().parent.parent / "data/fashion-mnist"
+    print("\n| Fashion-MNIST, 4 sites of 50 Mbit/s | seconds a clock | MB from a site a clock | "
+          "loss per clock |\n|---|---|---|---|")
+    for name, sync in FASHION_WAYS.items():
+        if options.only not in name:
+            continue
+        text = (FASHION_JOB.format(clocks=options.clocks, data=data, sync=sync) +
+                sites(4, 1, 50, 500))
+        found = measure(program, name, text)
+        losses = " ".join(f"{loss:.5f}" for loss in found["losses"])
+        print(f"| {name} | {0.5 + found['wait_s']:.3f} | "
+              f"{found['wan_mb'] / found['rounds'] / 4:.2f} | {losses} |", flush=True)
+
+
+PARTS = {"H1": h1, "H2": h2, "H3": h3, "fashion": fashion}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--clocks", type=int, default=6)
+    parser.add_argument("--only", default="", help="rows whose names contain this")
+    parser.add_argument("--part", default="", help=", ".join(PARTS))
+    options = parser.parse_args()
+    program = pathlib.Path(options.build).resolve() / "longhaul"
+    for name, part in PARTS.items():
+        if options.part in name:
+            part(program, options)
 
 
 if __name__ == "__main__":

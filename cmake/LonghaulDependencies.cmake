@@ -6,6 +6,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(xxhash REQUIRED)  # cmake/Findxxhash.cmake: the library ships no CMake package
 find_package(Clp REQUIRED)     # cmake/FindClp.cmake
+find_package(Cbc REQUIRED)     # cmake/FindCbc.cmake; seen by longhaul/flow alone
 find_package(OpenSSL 3.0 REQUIRED)  # seen by longhaul/secure alone
 find_package(SQLite3 REQUIRED)  # seen by longhaul/store alone
 find_package(Boost REQUIRED)  # headers alone, seen by longhaul/run/tensorboard_file.cpp alone

@@ -15,7 +15,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/longhaulConfigVersion.cm
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/longhaulConfig.cmake"
               "${PROJECT_BINARY_DIR}/longhaulConfigVersion.cmake" cmake/Findxxhash.cmake
-              cmake/FindClp.cmake cmake/FindHttplib.cmake
+              cmake/FindClp.cmake cmake/FindCbc.cmake cmake/FindHttplib.cmake
         DESTINATION ${package_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES packaging/longhaul.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -2,6 +2,8 @@
 // and what a slow port costs stays with those who need it.
 #include <gtest/gtest.h>
 
+#include "longhaul/core/channel_messages.h"
+#include "longhaul/sync/selmcast/config.h"
 #include "tests/job_builder.h"
 
 namespace longhaul::conformance {
@@ -54,6 +56,23 @@ struct Rounds final : sim::Watcher {
   Time end{0};
 };
 
+// Of each pair, the rounds of the sender in which the receiver has got its model.
+struct Deliveries final : sim::Watcher {
+  void acted(Time, Rank rank, const Action& action) override {
+    const auto* send = std::get_if<Send>(&action);
+    if (!send || send->message.machine != Path().child(1)) return;  // the channel of models
+    auto& of = rounds[{rank, send->to}];
+    if (send->message.kind == channel::Cancel::kKind) of.pop_back();
+    if (send->message.kind != channel::Begin::kKind) return;
+    const auto begin = from_wire<channel::Begin>(send->message.head.view());
+    ASSERT_TRUE(begin);
+    const auto header = from_wire<sync::selmcast::Header>(std::as_bytes(std::span(begin->header)));
+    ASSERT_TRUE(header);
+    of.push_back(header->round);
+  }
+  std::map<std::pair<Rank, Rank>, std::vector<Round>> rounds;
+};
+
 Rounds rounds_of(const JobSpec& spec) {
   Rounds rounds;
   Job job(spec);
@@ -82,6 +101,59 @@ TEST(SelmcastSsp, StepsThatVaryHoldUpFewer) {
   const double lock_step = seconds(rounds_of(multicast_spec("selmcast")).end);
   const double stale = seconds(rounds_of(multicast_spec("selmcast_ssp")).end);
   EXPECT_LT(stale, 0.8 * lock_step);
+}
+
+// selmcast.md invariant 9: of every ordered pair the gap between completed deliveries is k + 1
+// rounds of the sender at most, withdrawn ones included, and from the start on, whichever receivers
+// are chosen.
+TEST(Selmcast, Inv9_NoGapIsLongerThanTheRuleAllows) {
+  for (const char* variant : {"selmcast", "selmcast_ssp"})
+    for (const char* receivers : {"selmcast", "orpheus"})
+      for (const std::int64_t k : {1, 3}) {
+        SCOPED_TRACE(std::string(variant) + " " + receivers + " " + std::to_string(k));
+        JobSpec spec = multicast_spec(variant);
+        spec.parts.sync.settings.push_back({"receivers", {std::string(receivers)}});
+        spec.parts.sync.settings.push_back({"overdue_after", {k}});
+        spec.parts.sync.settings.push_back({"share", {0.2}});
+        Deliveries seen;
+        Job job(spec);
+        job.world().watch(seen);
+        const Status status = job.run();
+        ASSERT_TRUE(status) << status.error().what;
+        for (Rank from = 0; from < kWorkers; ++from)
+          for (Rank to = 0; to < kWorkers; ++to) {
+            if (from == to) continue;
+            const auto& rounds = seen.rounds[{from, to}];
+            ASSERT_FALSE(rounds.empty());
+            EXPECT_LE(rounds.front(), Round(k)) << from << " " << to;
+            for (std::size_t i = 1; i < rounds.size(); ++i)
+              EXPECT_LE(rounds[i] - rounds[i - 1], Round(k) + 1) << from << " " << to;
+          }
+      }
+}
+
+// rates = "measured": nobody has said that worker 5 has a slow port, and it is spared all the same.
+TEST(Selmcast, PlansByWhatHasBeenMeasured) {
+  const auto to_the_slow = [](const char* variant, const char* rates) {
+    JobSpec spec = multicast_spec(variant);
+    spec.parts.sync.settings.push_back({"rates", {std::string(rates)}});
+    spec.parts.sync.settings.push_back({"share", {0.2}});
+    spec.parts.sync.settings.push_back({"overdue_after", {std::int64_t(6)}});
+    Deliveries seen;
+    Job job(spec);
+    job.world().watch(seen);
+    EXPECT_TRUE(job.run());
+    double slow = 0, all = 0;
+    for (const auto& [pair, rounds] : seen.rounds) {
+      all += double(rounds.size());
+      slow += pair.second == 5 ? double(rounds.size()) : 0;
+    }
+    return slow / all;
+  };
+  for (const char* variant : {"selmcast", "selmcast_ssp"}) {
+    const double unknown = to_the_slow(variant, "configured");  // a phantom job believes nothing
+    EXPECT_LT(to_the_slow(variant, "measured"), 0.75 * unknown) << variant;
+  }
 }
 
 // Receivers are withdrawn, and pairs that are overdue are served all the same.

@@ -155,8 +155,11 @@ struct SyncTraits {
   std::string_view when_lost = {};  // what it does when a peer is lost, in words
   // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
   bool lets_return = false;
-  bool takes_factors = false;          // asks the learner for sufficient factors
-  bool served = false;                 // talks to a server by itself, not through an overlay
+  bool takes_factors = false;  // asks the learner for sufficient factors
+  bool served = false;         // talks to a server by itself, not through an overlay
+  // What it sends in this priority the network copies to all receivers, as one flow: the simulator
+  // alone can do that.
+  std::optional<std::uint8_t> network_multicast = {};
   std::string_view only_overlay = {};  // the one [overlay] kind that goes with it; empty: any
 };
 // All that is said of a strategy, once: it stands in the strategy's own source as its entry().

@@ -23,6 +23,7 @@ struct ArchiveWork {
     archive_snapshot(ar, w.anchor);
   }
   void operator()(SufficientFactors& w) const { ar(w.layers); }
+  void operator()(BackwardPart& w) const { ar(w.first, w.end, w.begins, w.layers, w.share); }
   void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance, w.summed); }
   void operator()(FullGradient& w) const { ar(w.at, w.summed); }
   void operator()(FixedGradient& w) const { ar(w.samples); }

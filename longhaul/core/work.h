@@ -28,6 +28,19 @@ struct ProximalStep {
 struct SufficientFactors {
   std::vector<std::uint32_t> layers;
 };
+// A Gradient in parts, from the output to the input, so that what is done of it can be sent while
+// the rest is computed (wait-free backpropagation: Zhang et al., "Poseidon", ATC 2017, section 3).
+// The first part takes the batch and does the forward pass; each leaves its gradient in grads(),
+// and answers the factors of its layers as SufficientFactors does. Parameters stay until the last
+// part is done. Loss, samples and `exhausted` are answered with the first part.
+struct BackwardPart {
+  // Of the layout's entries, those from `first` to before `end`. The first part ends with the last
+  // parameter, the last part begins with entry 0, each other one with a LayerRange::Linear::weight.
+  std::uint32_t first = 0, end = 0;
+  bool begins = false;                // the first part
+  std::vector<std::uint32_t> layers;  // of them, whose factors are asked for
+  double share = 1;                   // of the time of a step, for hosts that model it
+};
 // argmin over x of f(x) + <linear, x> + sum over (weight, anchor) of weight/2 |x - anchor|^2, in
 // fp64, over the parameters. f is the loss over the whole shard: its mean, or the sum if `summed`.
 struct LocalSolve {
@@ -64,9 +77,9 @@ struct FixedGradient {
   std::uint32_t samples = 1000;
 };
 
-using Work =
-    std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors, LocalSolve,
-                 ScratchStep, Score, ResetOptimizer, FullGradient, Infer, FixedGradient>;
+using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
+                          LocalSolve, ScratchStep, Score, ResetOptimizer, FullGradient, Infer,
+                          FixedGradient, BackwardPart>;
 
 class Archive;
 void archive_snapshot(Archive&, Snapshot&);

@@ -15,6 +15,7 @@ std::uint32_t FairRates::add_flow(const std::vector<std::uint32_t>& links, std::
   LH_CHECK(weight > 0);
   flows_.push_back({.first = std::uint32_t(crossings_.size()),
                     .links = std::uint32_t(links.size()),
+                    .room = std::uint32_t(links.size()),
                     .weight = weight,
                     .priority = priority});
   for (const std::uint32_t link : links) {
@@ -22,6 +23,40 @@ std::uint32_t FairRates::add_flow(const std::vector<std::uint32_t>& links, std::
     crossings_.push_back({link});
   }
   return std::uint32_t(flows_.size() - 1);
+}
+
+// Its links change by `load`, and are looked at when rates are settled.
+void FairRates::note_other_flows(const Flow& flow, double load) {
+  for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c) {
+    const std::uint32_t index = crossings_[c].link;
+    Link& link = links_[index];
+    link.load += load;
+    if (!std::exchange(link.other_flows, true)) ++unsettled_;
+    if (!std::exchange(link.touched, true)) touched_links_.push_back(index);
+  }
+}
+
+void FairRates::set_links(std::uint32_t index, const std::vector<std::uint32_t>& links) {
+  LH_CHECK(!links.empty());
+  Flow& flow = flows_.at(index);
+  const double rate = flow.rate == kUnlimited ? 0 : flow.rate;
+  if (flow.was_busy) {
+    leave(index);
+    note_other_flows(flow, -rate);
+  }
+  if (links.size() > flow.room) {
+    flow.first = std::uint32_t(crossings_.size());
+    flow.room = std::uint32_t(2 * links.size());
+    crossings_.resize(crossings_.size() + flow.room);
+  }
+  flow.links = std::uint32_t(links.size());
+  for (std::uint32_t i = 0; i < flow.links; ++i) {
+    LH_CHECK(links[i] < links_.size());
+    crossings_[flow.first + i] = {links[i]};
+  }
+  if (!flow.was_busy) return;
+  enter(index);
+  note_other_flows(flow, rate);
 }
 
 void FairRates::set_capacity(std::uint32_t index, double capacity) {
@@ -90,7 +125,7 @@ bool FairRates::is_alone(const Flow& flow) const {
     return false;
   for (std::uint32_t i = 0; i < flow.links; ++i) {
     const Link& link = links_[crossings_[flow.first + i].link];
-    if (link.capacity != link.settled) return false;
+    if (link.capacity != link.settled || link.other_flows) return false;
     if (std::max(link.load, link.load + after - before) > link.capacity * kRoom) return false;
   }
   return true;
@@ -159,7 +194,8 @@ const std::vector<std::uint32_t>& FairRates::settle() {
   for (const std::uint32_t index : touched_links_) {
     Link& link = links_[index];
     link.touched = false;
-    if (std::exchange(link.settled, link.capacity) != link.capacity) visit(index);
+    const bool other_capacity = std::exchange(link.settled, link.capacity) != link.capacity;
+    if (std::exchange(link.other_flows, false) || other_capacity) visit(index);
   }
   touched_flows_.clear();
   touched_links_.clear();
@@ -238,7 +274,7 @@ bool FairRates::overflows() {
 void FairRates::state(Archive& ar) {
   ar.expect("shares of " + std::to_string(links_.size()) + " links and " +
             std::to_string(flows_.size()) + " flows");
-  for (Link& link : links_) ar(link.capacity, link.settled);
+  for (Link& link : links_) ar(link.capacity, link.settled, link.other_flows);
   for (Flow& flow : flows_) ar(flow.busy, flow.was_busy, flow.cap, flow.was_cap, flow.rate);
   if (!ar.loading()) return;
   touched_flows_.clear();
@@ -249,8 +285,9 @@ void FairRates::state(Archive& ar) {
     if (!(link.capacity >= 0 && std::isfinite(link.capacity))) ar.fail("has a bad capacity");
     link.load = 0;
     link.uses.clear();
-    link.touched = link.capacity != link.settled;
-    if (link.touched) touched_links_.push_back(i), ++unsettled_;
+    link.touched = link.capacity != link.settled || link.other_flows;
+    if (link.touched) touched_links_.push_back(i);
+    unsettled_ += std::uint32_t(link.capacity != link.settled) + std::uint32_t(link.other_flows);
   }
   for (std::uint32_t i = 0; i < flows_.size(); ++i) {
     Flow& flow = flows_[i];

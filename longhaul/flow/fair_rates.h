@@ -21,6 +21,9 @@ class FairRates {
   std::uint32_t add_flow(const std::vector<std::uint32_t>& links, std::uint8_t priority = 0,
                          std::uint32_t weight = 1);
 
+  // Its links from now on, one at least, each once: a multicast whose receivers change.
+  void set_links(std::uint32_t flow, const std::vector<std::uint32_t>& links);
+
   void set_capacity(std::uint32_t link, double capacity);
   void set_busy(std::uint32_t flow, bool busy);
   void set_cap(std::uint32_t flow, double cap);
@@ -37,7 +40,7 @@ class FairRates {
   // The least capacity on its way.
   double narrowest(std::uint32_t flow) const;
 
-  // Saves what changes; loads into one with the same links and flows.
+  // Saves what changes; loads into one with the same links and flows, which pass the same links.
   void state(Archive&);
 
  private:
@@ -55,15 +58,17 @@ class FairRates {
     double settled = 0;  // the capacity at the last settle()
     double load = 0;     // sum of rates, about
     bool touched = false;
-    std::uint32_t seen = 0;   // in which walk
-    std::uint32_t local = 0;  // its number in the part that is solved
-    bool roomy = false;       // left out of that, but its load changes by `more`
+    bool other_flows = false;  // a busy flow came to it, or left it, by set_links()
+    std::uint32_t seen = 0;    // in which walk
+    std::uint32_t local = 0;   // its number in the part that is solved
+    bool roomy = false;        // left out of that, but its load changes by `more`
     double more = 0;
     std::vector<Use> uses;
     bool has_room() const { return load < settled * kMuchRoom; }
   };
   struct Flow {
     std::uint32_t first = 0, links = 0;  // of crossings_
+    std::uint32_t room = 0;              // crossings that it may use, from `first` on
     std::uint32_t weight = 1;
     std::uint8_t priority = 0;
     bool busy = false, was_busy = false;  // now, and at the last settle()
@@ -88,6 +93,7 @@ class FairRates {
   void move(std::uint32_t flow, double rate);
   void enter(std::uint32_t flow);
   void leave(std::uint32_t flow);
+  void note_other_flows(const Flow&, double load);
   void change_with_others(std::uint32_t flow);
   void visit_flow(std::uint32_t flow);
   void visit(std::uint32_t link);

@@ -41,7 +41,17 @@ struct Model {
 
   void change() {
     const auto i = std::uint32_t(number(int(flows.size())));
-    switch (number(4)) {
+    switch (number(5)) {
+      case 4: {  // other links
+        std::vector<std::uint32_t> path;
+        for (std::uint32_t l = 0; l < capacities.size(); ++l)
+          if (number(3) == 0) path.push_back(l);
+        if (path.empty()) path.push_back(std::uint32_t(number(int(capacities.size()))));
+        flows[i].first = std::uint32_t(crossings.size());
+        flows[i].links = std::uint32_t(path.size());
+        crossings.insert(crossings.end(), path.begin(), path.end());
+        return shares.set_links(i, path);
+      }
       case 0: {
         const auto l = std::uint32_t(number(int(capacities.size())));
         capacities[l] = double(number(10) * 10);

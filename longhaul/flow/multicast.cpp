@@ -85,8 +85,8 @@ void sort_by_age(std::vector<WorkerPair>& pairs, const std::vector<double>& ages
   });
 }
 
-MulticastPlan multicast_of(const MulticastNetwork& network, const MulticastRound& round,
-                           const Receivers& choice) {
+MulticastPlan plan_of(const MulticastNetwork& network, const MulticastRound& round,
+                      const Receivers& choice) {
   const std::uint32_t n = network.size();
   MulticastPlan plan;
   plan.receivers.resize(n);
@@ -121,6 +121,15 @@ bool MulticastPlan::sends(std::uint32_t from, std::uint32_t to) const {
   return std::ranges::binary_search(receivers[from], to);
 }
 
+MulticastPlan multicast_of(const MulticastNetwork& network, const MulticastRound& round,
+                           std::vector<std::vector<std::uint32_t>> receivers) {
+  check_multicast(network, round);
+  Receivers choice(network);
+  for (std::uint32_t i = 0; i < network.size(); ++i)
+    for (const std::uint32_t j : receivers[i]) choice.add(i, j, round.volumes[i]);
+  return plan_of(network, round, choice);
+}
+
 MulticastPlan plan_multicast(const MulticastNetwork& network, const MulticastRound& round,
                              bool extend) {
   check_multicast(network, round);
@@ -138,7 +147,7 @@ MulticastPlan plan_multicast(const MulticastNetwork& network, const MulticastRou
     add_quickest(network, choice, i, wanted(round.at_least[i], n, choice.count(i)), open,
                  std::vector<double>(n, round.volumes[i]));
   }
-  const double time = multicast_of(network, round, choice).time;
+  const double time = plan_of(network, round, choice).time;
   std::vector<WorkerPair> open;
   for (std::uint32_t i = 0; i < n && extend; ++i)
     for (std::uint32_t j = 0; j < n; ++j)
@@ -150,7 +159,7 @@ MulticastPlan plan_multicast(const MulticastNetwork& network, const MulticastRou
         in_time(choice.receive_time_with(j, v), time) && in_time(pair_time(network, i, j, v), time))
       choice.add(i, j, v);
   }
-  MulticastPlan plan = multicast_of(network, round, choice);
+  MulticastPlan plan = plan_of(network, round, choice);
   plan.time = time;
   return plan;
 }
@@ -168,7 +177,7 @@ MulticastPlan plan_random_multicast(const MulticastNetwork& network, const Multi
     open.resize(std::min<std::size_t>(open.size(), wanted(round.at_least[i], n, choice.count(i))));
     for (const std::uint32_t j : open) choice.add(i, j, round.volumes[i]);
   }
-  return multicast_of(network, round, choice);
+  return plan_of(network, round, choice);
 }
 
 MulticastPlan plan_broadcast(const MulticastNetwork& network, const MulticastRound& round) {
@@ -177,7 +186,7 @@ MulticastPlan plan_broadcast(const MulticastNetwork& network, const MulticastRou
   for (std::uint32_t i = 0; i < network.size(); ++i)
     for (std::uint32_t j = 0; j < network.size(); ++j)
       if (i != j) choice.add(i, j, round.volumes[i]);
-  return multicast_of(network, round, choice);
+  return plan_of(network, round, choice);
 }
 
 MulticastUpdate replan_multicast(const MulticastNetwork& network,

@@ -44,8 +44,22 @@ struct MulticastRound {
   std::vector<double> ages = {};         // [i n + j]: rounds since j last had something of i (c_ij)
 };
 
+// The plan that sends from each worker to these receivers, with its time.
+MulticastPlan multicast_of(const MulticastNetwork&, const MulticastRound&,
+                           std::vector<std::vector<std::uint32_t>> receivers);
+
 // Algorithm 1. `extend` = false leaves out the last step, which adds receivers within the time.
 MulticastPlan plan_multicast(const MulticastNetwork&, const MulticastRound&, bool extend = true);
+
+// The least time of all plans, and of those the most receivers, by an integer programme
+// (multicast_optimal.cpp): for tens of workers. The search ends after a fixed number of nodes;
+// `proven` says whether the plan is known to be the best, else it is no worse than plan_multicast.
+struct OptimalMulticast {
+  MulticastPlan plan;
+  bool proven = false;
+};
+OptimalMulticast plan_optimal_multicast(const MulticastNetwork&, const MulticastRound&,
+                                        int most_nodes = 2000);
 
 // The baselines. Orpheus (Xie et al., "Orpheus: efficient distributed machine learning via system
 // and algorithm co-design", SoCC 2018): the overdue receivers, then others by chance.

@@ -34,6 +34,9 @@ struct LearnerParts {
 //   SufficientFactors
 //     `layer` is the layout's entry of a linear layer's weight W; its gradient is u^T v, which
 //     stands in grads() as well. Not for script models.
+//   BackwardPart
+//     registered models whose layers follow one another (mlp, logistic, linear, lenet) without
+//     running statistics. No parameter is copied; grads() of a part is complete with it.
 //   LocalSolve, FullGradient
 //     linear and logistic only, over the whole shard: see solve.h.
 //   FixedGradient

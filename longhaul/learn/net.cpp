@@ -266,6 +266,17 @@ Result<std::uint32_t> Net::linear_at(std::uint32_t layer) const {
       std::to_string(layer) + " of this layout is none");
 }
 
+Result<std::vector<std::uint32_t>> Net::cuts() const {
+  if (!spec_ || !spec_->is_chain || layout_->buffers().length > 0)
+    return invalid(
+        "a backward pass in parts needs a registered model whose layers follow one another, "
+        "without running statistics: mlp, logistic, linear, lenet; set [sync] wait_free = false");
+  std::vector<std::uint32_t> entries;
+  for (std::uint32_t i = 0; i < layout_->layers().size(); ++i)
+    if (linear_at(i)) entries.push_back(i);
+  return entries;
+}
+
 Status Net::save(const std::string& path) {
   return guarded<Ok>("cannot write the model to '" + path + "'", [&]() -> Status {
     set_training(false);

@@ -53,6 +53,11 @@ class Net {
   // For the layout's entry `layer`; an Error if that is no linear layer's weight.
   Result<std::uint32_t> linear_at(std::uint32_t layer) const;
 
+  // The weights of all linear layers that a backward pass may stop at, ascending; an Error if the
+  // model is not a chain of registered layers, or has running statistics.
+  Result<std::vector<std::uint32_t>> cuts() const;
+  const at::Tensor& tensor(std::size_t layer) const { return tensors_.at(layer).front(); }
+
   // Writes a TorchScript file in evaluation mode; not after bind(). An Error names the path.
   Status save(const std::string& path);
 

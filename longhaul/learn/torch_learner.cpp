@@ -1,5 +1,8 @@
 #include "longhaul/learn/torch_learner.h"
 
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/autograd/autograd.h>
+
 #include <algorithm>
 #include <map>
 
@@ -150,6 +153,98 @@ Result<StepResult> TorchLearner::take(const SufficientFactors& work) {
   return result;
 }
 
+Status TorchLearner::begin_parts() {
+  auto entries = net_.cuts();
+  if (!entries) return entries.error();
+  partial_.emplace();
+  partial_->entries = *std::move(entries);
+  std::vector<std::uint32_t> linears;
+  for (const std::uint32_t entry : partial_->entries) linears.push_back(*net_.linear_at(entry));
+  flat_.upload_params();
+  flat_.grads().zero_();
+  const Batch batch = batches_.peek().to(device_);
+  const at::Tensor output = net_.forward(batch.input, linears, partial_->activations);
+  partial_->reached = batch_loss(output, batch.target, parts_.data->shape.task);
+  partial_->result = about(batch);
+  partial_->result.loss = partial_->reached.item<double>();
+  return Ok{};
+}
+
+// From where the pass is down to the input of the range's first layer.
+std::vector<float> TorchLearner::backward_part(PartRange range,
+                                               const std::vector<std::uint32_t>& layers) {
+  PartialBackward& pass = *partial_;
+  const auto within = [&](std::uint32_t entry) {
+    return entry >= range.first && entry < range.end;
+  };
+  std::vector<at::Tensor> wanted;
+  for (std::uint32_t entry = range.first; entry < range.end; ++entry)
+    wanted.push_back(net_.tensor(entry));
+  for (std::size_t k = 0; k < pass.entries.size(); ++k)
+    if (within(pass.entries[k])) wanted.push_back(pass.activations[k].output);
+  const auto cut = std::ranges::find(pass.entries, range.first) - pass.entries.begin();
+  const bool goes_on = range.first > 0;
+  if (goes_on) wanted.push_back(pass.activations.at(std::size_t(cut)).input);
+  std::vector<at::Tensor> from;
+  if (pass.gradient.defined()) from.push_back(pass.gradient);
+  const auto found = torch::autograd::grad({pass.reached}, wanted, from, /*retain_graph=*/goes_on,
+                                           /*create_graph=*/false, /*allow_unused=*/true);
+  std::size_t next = 0;
+  for (std::uint32_t entry = range.first; entry < range.end; ++entry, ++next)
+    if (found[next].defined()) {
+      const Range& values = net_.layout()->layers()[entry].range;
+      flat_.grads()
+          .narrow(0, std::int64_t(values.offset), std::int64_t(values.length))
+          .copy_(found[next].reshape({-1}));
+    }
+  std::vector<float> factors;
+  for (std::size_t k = 0; k < pass.entries.size(); ++k) {
+    if (!within(pass.entries[k])) continue;
+    const at::Tensor u = found[next++];
+    if (!std::ranges::count(layers, pass.entries[k])) continue;
+    for (const at::Tensor& factor : {u, pass.activations[k].input.detach()}) {
+      const at::Tensor host = factor.to(at::kCPU).contiguous();
+      const float* values = host.data_ptr<float>();
+      factors.insert(factors.end(), values, values + host.numel());
+    }
+  }
+  if (goes_on) {
+    pass.gradient = found.back();
+    pass.reached = pass.activations.at(std::size_t(cut)).input;
+  }
+  return factors;
+}
+
+// The batch is used up with its last part. A learner that was loaded between two parts repeats
+// those before: parameters have not moved.
+Result<StepResult> TorchLearner::take(const BackwardPart& work) {
+  const auto layers = std::uint32_t(net_.layout()->layers().size());
+  if (work.begins) {
+    partial_.reset();
+    parts_done_.clear();
+  }
+  const std::uint32_t expected = parts_done_.empty() ? work.end : parts_done_.back().first;
+  if (work.first >= work.end || work.end > layers || work.end != expected ||
+      work.begins != parts_done_.empty())
+    return invalid("parts of a backward pass that do not follow one another");
+  if (!partial_) {
+    LH_TRY(begin_parts());
+    for (const PartRange& done : parts_done_) backward_part(done, {});
+  }
+  if (work.first > 0 && !std::ranges::count(partial_->entries, work.first))
+    return invalid("a part of a backward pass that does not begin with a linear layer");
+  StepResult result{.shard_size = parts_.shard.size()};
+  if (work.begins) result = partial_->result;
+  result.factors = backward_part({work.first, work.end}, work.layers);
+  flat_.download_grads();
+  parts_done_.push_back({work.first, work.end});
+  if (work.first > 0) return result;
+  batches_.next();
+  partial_.reset();
+  parts_done_.clear();
+  return result;
+}
+
 // The whole shard as a convex function, made when it is first asked for.
 Result<ConvexShard*> TorchLearner::convex() {
   if (convex_) return convex_.get();
@@ -248,6 +343,8 @@ void TorchLearner::state(Archive& ar) {
   ar.floats(grads());
   optimizer_.state(ar);
   batches_.state(ar);
+  ar(parts_done_);
+  if (ar.loading()) partial_.reset();
 }
 
 }  // namespace longhaul::learn

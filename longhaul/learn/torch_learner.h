@@ -36,12 +36,27 @@ class TorchLearner final : public Learner {
   Result<StepResult> take(const FullGradient&);
   Result<StepResult> take(const Infer&);
   Result<StepResult> take(const FixedGradient&);
+  Result<StepResult> take(const BackwardPart&);
 
   // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
   // and in `activations`, if any, input and output of these linear layers, with the gradients of
   // the outputs.
   StepResult backward(std::span<const std::uint32_t> linears = {},
                       std::vector<LinearActivations>* activations = nullptr);
+  // A backward pass in parts, between two of them.
+  struct PartialBackward {
+    std::vector<std::uint32_t> entries;  // of the layout: the weight of each linear layer
+    std::vector<LinearActivations> activations;
+    at::Tensor reached, gradient;  // how far it is, and the gradient there; at first the loss
+    StepResult result;
+  };
+  struct PartRange {
+    std::uint32_t first = 0, end = 0;
+    void state(Archive& ar) { ar(first, end); }
+  };
+  Status begin_parts();
+  // Answers the factors of these layers.
+  std::vector<float> backward_part(PartRange, const std::vector<std::uint32_t>& layers);
   StepResult about(const Batch&) const;
   StepResult about_shard() const;
   Result<ConvexShard*> convex();
@@ -53,6 +68,8 @@ class TorchLearner final : public Learner {
   FlatVectors flat_;
   FlatOptimizer optimizer_;
   BatchLoader batches_;
+  std::optional<PartialBackward> partial_;  // no state: follows from the batch and parts_done_
+  std::vector<PartRange> parts_done_;       // of the batch that is under way
   std::unique_ptr<ConvexShard> convex_;  // of linear and logistic; no state: it follows from parts_
 };
 

@@ -373,5 +373,48 @@ TEST(TorchLearner, SufficientFactorsMultiplyToTheGradient) {
   EXPECT_FALSE(learner->step(SufficientFactors{{99}}));
 }
 
+// sfb.md 9: with softmax and cross-entropy each row of the output layer's u sums to 0.
+TEST(TorchLearner, RowsOfTheOutputLayersFactorSumToZero) {
+  auto learner = make(mlp_parts());
+  const StepResult result = take(*learner, SufficientFactors{{2}});
+  const std::size_t out = 4, batch = 8;
+  for (std::size_t row = 0; row < batch; ++row) {
+    double sum = 0;
+    for (std::size_t o = 0; o < out; ++o) sum += double(result.factors[row * out + o]);
+    EXPECT_NEAR(sum, 0, 1e-5);
+  }
+}
+
+// Parts from the output to the input leave what a whole backward pass leaves, also if the learner
+// is saved and loaded between two of them; and the next batch is the next one.
+TEST(TorchLearner, ABackwardPassInPartsIsTheWhole) {
+  auto learner = make(mlp_parts()), loaded = make(mlp_parts()), plain = make(mlp_parts());
+  const auto entries = std::uint32_t(learner->layout()->layers().size());
+  for (int batch = 0; batch < 2; ++batch) {
+    const StepResult whole = take(*plain, SufficientFactors{{0, 2}});
+    const StepResult top =
+        take(*learner, BackwardPart{.first = 2, .end = entries, .begins = true, .layers = {2}});
+    Archive saved;
+    learner->state(saved);
+    Archive bytes(saved.take());
+    loaded->state(bytes);
+    const StepResult low = take(*loaded, BackwardPart{.first = 0, .end = 2, .layers = {0}});
+    const StepResult own = take(*learner, BackwardPart{.first = 0, .end = 2, .layers = {0}});
+    EXPECT_EQ(top.loss, whole.loss);
+    EXPECT_EQ(top.samples, whole.samples);
+    EXPECT_EQ(low.samples, 0u);
+    EXPECT_EQ(low.factors, own.factors);
+    std::vector<float> factors = own.factors;  // of the lower layer first
+    factors.insert(factors.end(), top.factors.begin(), top.factors.end());
+    EXPECT_EQ(factors, whole.factors);
+    EXPECT_EQ(copy(learner->grads()), copy(plain->grads()));
+    EXPECT_EQ(copy(loaded->grads()), copy(plain->grads()));
+  }
+  EXPECT_FALSE(
+      learner->step(BackwardPart{.first = 0, .end = 2, .layers = {}}));  // no batch has begun
+  EXPECT_FALSE(
+      learner->step(BackwardPart{.first = 1, .end = entries, .begins = true, .layers = {}}));
+}
+
 }  // namespace
 }  // namespace longhaul::learn

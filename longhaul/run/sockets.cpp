@@ -41,6 +41,11 @@ Result<std::vector<net::Address>> parse_addresses(const Job& job,
 Status fits_frames(const Job& job) {
   if (!job.faults.empty())
     return invalid(job.file + ": [[fault]]: in the simulator alone; remove it, or use simulate");
+  if (entry_with(*job.sync.entry, job.sync.settings).traits.network_multicast)
+    return invalid(
+        job.file +
+        ": [sync] multicast = \"l3\" leaves copies to the network, which the simulator alone does: "
+        "use \"l7\" over sockets");
   constexpr auto kMaxChunk = net::FrameLimits{}.body_bytes / 1024;
   if (job.transfer_common.chunk_kib > kMaxChunk)
     return invalid(fmt::format("{}: [transfer] chunk_kib = {}: over sockets at most {}", job.file,

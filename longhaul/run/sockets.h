@@ -13,7 +13,8 @@ namespace longhaul::run {
 
 // Parses "host:port" of all nodes, by rank. Error: not one for each node, or an invalid one.
 Result<std::vector<net::Address>> parse_addresses(const Job&, const std::vector<std::string>&);
-// Error: the job's chunks exceed the largest frame, or it has faults, which only the simulator has.
+// Error: the job's chunks exceed the largest frame, or it has faults or multicasts by the
+// network, which only the simulator has.
 Status fits_frames(const Job&);
 // What a node was told of its sockets.
 struct NodeSockets {

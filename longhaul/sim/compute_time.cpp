@@ -39,6 +39,7 @@ Time JitteredSteps::duration(Rank rank, std::uint64_t step, Time at, const Work&
       factor *= 1 - speed.amount * std::log(1 - random.uniform());
       break;
   }
+  if (const auto* part = std::get_if<BackwardPart>(&work)) factor *= part->share;
   return Time{std::int64_t(std::llround(mean * factor))};
 }
 

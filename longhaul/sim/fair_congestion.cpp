@@ -52,7 +52,7 @@ void FairNetwork::reset_connection(Connection& c, Time now) {
   c.idle_since = now;
   c.next_doubling = Time{0};
   c.window_rate = first_rate(c);
-  c.slow = c.reliable() && c.window_rate < flow::kUnlimited;
+  c.slow = c.has_tcp() && c.window_rate < flow::kUnlimited;
   c.small_acked_at = Time{0};
   end_probe_rtt(c, now);  // of the one before
   c.windows.clear();
@@ -61,7 +61,7 @@ void FairNetwork::reset_connection(Connection& c, Time now) {
 
 // When the rest that is to be told from now on begins, or ends.
 void FairNetwork::schedule_probe_rtt(Connection& c, Time now) {
-  const auto probe_rtt = c.reliable() ? flow::probe_rtt(config_.tcp, rtt_s(c)) : std::nullopt;
+  const auto probe_rtt = c.has_tcp() ? flow::probe_rtt(config_.tcp, rtt_s(c)) : std::nullopt;
   c.in_probe_rtt = c.in_probe_rtt && probe_rtt;
   c.probe_rtt_at = probe_rtt ? later(now, c.in_probe_rtt ? probe_rtt->for_s : probe_rtt->every_s)
                              : WakeUpQueue::kNever;
@@ -69,7 +69,7 @@ void FairNetwork::schedule_probe_rtt(Connection& c, Time now) {
 
 // Something is to be sent again.
 void FairNetwork::wake_control(Connection& c, Time now) {
-  if (!c.reliable()) return;
+  if (!c.has_tcp()) return;
   const double rtt = rtt_s(c), first = first_rate(c);
   const double idle = seconds(now - c.idle_since);
   // Linux: an idle cubic halves its window every timeout; bbr remembers the rate.
@@ -108,7 +108,7 @@ void FairNetwork::end_pause(Connection& c, Time now) {
 }
 
 void FairNetwork::send_small(Connection& c, Time now) {
-  if (!c.reliable()) return;
+  if (!c.has_tcp()) return;
   end_pause(c, now);
   c.small_acked_at = later(now, rtt_s(c));
   on_small_acked(c, c.small_acked_at);
@@ -144,7 +144,7 @@ bool FairNetwork::models_probe_rtt(const Connection& c, std::uint32_t index) con
 // The windows of cubic where it loses packets.
 void FairNetwork::form_windows(Connection& c, Time now) {
   const double p = loss(c).p, rtt = rtt_s(c);
-  if (!c.reliable() || rtt <= 0 || !flow::slows_on_loss(config_.tcp, p)) return c.windows.clear();
+  if (!c.has_tcp() || rtt <= 0 || !flow::slows_on_loss(config_.tcp, p)) return c.windows.clear();
   if (!c.windows.empty()) return;
   const double first =
       config_.tcp.first_window > 0 ? config_.tcp.first_window : flow::cubic_mean_window(p, rtt);
@@ -161,7 +161,7 @@ double FairNetwork::windows_rate(const Connection& c) const {
 // What its congestion control allows.
 void FairNetwork::limit(std::uint32_t index) {
   Connection& c = connections_[index];
-  if (!c.reliable()) return;
+  if (!c.has_tcp()) return;
   double cap = streams(c) * window(c);
   if (!c.windows.empty()) {
     c.slow = false;

@@ -51,6 +51,8 @@ void FairNetwork::state(Archive& ar) {
     if (connections_.size() != keys.size()) return ar.fail("holds other connections");
   }
   for (Connection& c : connections_) ar(c);
+  if (ar.loading())
+    for (const auto& [from, connections] : multicast_) form_multicast(from);
   rates_.state(ar);
   for (Links& site : sites_) ar(site.sends, site.gets);
   for (DirectedPair& pair : pairs_) ar(pair.busy, pair.in_burst);
@@ -79,7 +81,7 @@ void FairNetwork::check_loaded(Archive& ar) const {
     good &= c.windows.empty() || c.windows.size() == streams(c);
     for (const Stream& stream : c.windows) good &= stream.window.good();
     if (drop_tail()) good &= estimates_[std::size_t(&c - connections_.data())].rate.good();
-    if (c.mode != Mode::flowing || c.pair == kNone || !c.reliable()) continue;
+    if (c.mode != Mode::flowing || c.pair == kNone || !c.has_tcp()) continue;
     ++flows[c.pair], ++sent[pairs_[c.pair].from], ++got[pairs_[c.pair].to];
   }
   for (std::size_t i = 0; i < pairs_.size(); ++i) good &= pairs_[i].busy.flows == flows[i];

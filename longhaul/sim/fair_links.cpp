@@ -101,6 +101,8 @@ std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service
     c.pair = pair(there, here);
     pairs_[c.pair].connections.push_back(index->second);
   }
+  c.is_multicast = c.reliable() && config_.multicast_priority == service.priority;
+  if (c.is_multicast) multicast_[from].push_back(index->second);
   reset_connection(c, now);
   rates_.add_flow(path(c), service.priority, weight(c));
   connections_.push_back(std::move(c));
@@ -180,7 +182,7 @@ void FairNetwork::tell_connections(std::uint32_t from, std::uint32_t to, Time no
 }
 
 void FairNetwork::note_busy(const Connection& c, int flow, Time now) {
-  if (c.pair == kNone || !c.reliable()) return;
+  if (c.pair == kNone || !c.has_tcp()) return;
   DirectedPair& pair = pairs_[c.pair];
   pair.busy.add(flow, now);
   sites_[pair.from].sends.add(flow, now);
@@ -190,7 +192,7 @@ void FairNetwork::note_busy(const Connection& c, int flow, Time now) {
 // What acknowledgements of the other way's packets take of the link that is the narrowest on this
 // way, if both are busy; as if the other way were full, too.
 double FairNetwork::acks(const Connection& c, Time now) const {
-  if (c.pair == kNone) return 0;
+  if (c.pair == kNone || c.is_multicast) return 0;
   const DirectedPair& pair = pairs_[c.pair];
   const auto rate = [&](std::uint32_t link) {
     return link == kNone ? flow::kUnlimited : rates_.capacity(link);
@@ -209,7 +211,7 @@ double FairNetwork::acks(const Connection& c, Time now) const {
 
 double FairNetwork::rate(Rank from, Rank to, Service service) const {
   const auto index = connection_index_.find(key_of(from, to, service));
-  return index == connection_index_.end() ? 0 : rates_.rate(index->second);
+  return index == connection_index_.end() ? 0 : rates_.rate(flow_of(index->second));
 }
 
 }  // namespace longhaul::sim

@@ -70,19 +70,24 @@ void FairNetwork::begin_flow(Connection& c, std::uint32_t index, Time now) {
   wake_control(c, now);
   c.mode = Mode::flowing;
   note_busy(c, +1, now);
-  rates_.set_busy(index, true);
+  if (c.is_multicast) {
+    form_multicast(c.from);
+    c.rate = rates_.rate(flow_of(index));  // until it is settled
+  } else {
+    rates_.set_busy(index, true);
+  }
   limit(index);
   mark(now);
 }
 
 void FairNetwork::end_flow(Connection& c, std::uint32_t index, Time now) {
-  if (c.mode == Mode::flowing) {
+  const bool was_flowing = std::exchange(c.mode, Mode::idle) == Mode::flowing;
+  if (was_flowing) {
     note_busy(c, -1, now);
-    rates_.set_busy(index, false);
+    c.is_multicast ? form_multicast(c.from) : rates_.set_busy(index, false);
     mark(now);
     c.last_rate = c.rate;
   }
-  c.mode = Mode::idle;
   c.idle_since = now;
 }
 
@@ -97,23 +102,42 @@ void FairNetwork::settle() {
   forget_waits();
   const bool most = changed.size() > connections_.size() / 8;
   for (const std::uint32_t index : changed) {
-    Connection& c = connections_[index];
-    if (c.mode == Mode::flowing) {
-      if (base > c.since) c.left = std::max(0.0, c.left - c.rate * seconds(base - c.since));
-      c.since = base;
-      c.ends = std::max(after(base, c.left, rates_.rate(index)), base + kInstant);
+    const Connection& c = connections_[index];
+    if (!c.is_multicast) {
+      follow_rate(index, rates_.rate(index), base);
+      continue;
     }
-    c.rate = rates_.rate(index);
+    for (const std::uint32_t one : multicast_.at(c.from))
+      follow_rate(one, rates_.rate(index), base);
   }
+  const auto wake = [&](std::uint32_t index) {
+    const Time at = wake_of(connections_[index]);
+    most ? wake_ups_.set_later(index, at) : wake_ups_.set(index, at);
+  };
   for (const std::uint32_t index : changed) {  // all rates are known: waits are
     Connection& c = connections_[index];
+    if (c.is_multicast) {
+      for (const std::uint32_t one : multicast_.at(c.from)) wake(one);
+      continue;
+    }
     if (c.mode == Mode::flowing && c.slow && !c.in_probe_rtt && !window_limits(c))
       end_slow_start(c, index, base);
-    most ? wake_ups_.set_later(index, wake_of(c)) : wake_ups_.set(index, wake_of(c));
+    wake(index);
   }
   if (most) wake_ups_.rebuild();
   // Connections whose slow start has ended go by bbr's estimate from now on.
   if (drop_tail() && rates_.unsettled()) unsettled_at_ = base + kInstant;
+}
+
+// What it has sent by `base` went at the rate before.
+void FairNetwork::follow_rate(std::uint32_t index, double rate, Time base) {
+  Connection& c = connections_[index];
+  if (c.mode == Mode::flowing) {
+    if (base > c.since) c.left = std::max(0.0, c.left - c.rate * seconds(base - c.since));
+    c.since = base;
+    c.ends = std::max(after(base, c.left, rate), base + kInstant);
+  }
+  c.rate = rate;
 }
 
 Time FairNetwork::wake_of(const Connection& c) const {

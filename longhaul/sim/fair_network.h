@@ -20,6 +20,10 @@
 // - Rates change once for all events of one time: an event 1 ns later computes them, with effect
 //   from that time.
 //
+// With `multicast_priority`, what a node sends reliably in that priority is one multicast by the
+// network: one flow with one rate, which passes the uplink once and the downlinks of all receivers
+// that it is under way to. It has no congestion control (fair_multicast.cpp).
+//
 // Calls must not be later than next_event().
 #include <array>
 #include <map>
@@ -54,6 +58,7 @@ struct FairConfig {
   std::uint64_t seed = 1;
   flow::Tcp tcp;
   Datagrams datagrams;
+  std::optional<std::uint8_t> multicast_priority = {};  // nothing: the network sends no copies
 };
 
 class FairNetwork final : public Network {
@@ -114,6 +119,7 @@ class FairNetwork final : public Network {
     Rank from = 0, to = 0;
     Service service;
     std::uint32_t pair = kNone;  // within a site: none
+    bool is_multicast = false;   // shares the flow of multicast_.at(from).front()
 
     Mode mode = Mode::idle;
     std::vector<std::uint32_t> queue = {};  // slots; the first is being sent
@@ -139,6 +145,7 @@ class FairNetwork final : public Network {
          last_delivery, packets);
     }
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
+    bool has_tcp() const { return reliable() && !is_multicast; }
   };
   struct Estimating {  // of a connection, with drop_tail
     flow::BbrEstimate rate;
@@ -190,6 +197,11 @@ class FairNetwork final : public Network {
   std::optional<NetworkEvent> wake(std::uint32_t connection, Time now);
   std::optional<NetworkEvent> depart(std::uint32_t connection, Time now);
 
+  // One flow to many (fair_multicast.cpp).
+  std::uint32_t flow_of(std::uint32_t connection) const;
+  void form_multicast(Rank from);
+  void follow_rate(std::uint32_t connection, double rate, Time base);
+
   // Congestion control (fair_congestion.cpp).
   std::uint32_t streams(const Connection&) const;
   double first_rate(const Connection&) const;
@@ -222,7 +234,7 @@ class FairNetwork final : public Network {
   double wait_s(const Connection&) const;
   double real_rtt_s(const Connection&) const;
   bool estimates(const Connection& c) const {  // whether bbr's estimate of its rate limits it
-    return drop_tail() && c.pair != kNone && c.reliable() && config_.tcp.first_window > 0 &&
+    return drop_tail() && c.pair != kNone && c.has_tcp() && config_.tcp.first_window > 0 &&
            config_.tcp.control == flow::Tcp::Control::bbr && c.windows.empty() && rtt_s(c) > 0;
   }
   void estimate(Connection&, std::uint32_t index, Time now);
@@ -255,6 +267,7 @@ class FairNetwork final : public Network {
   std::map<flow::SitePair, std::uint32_t> pair_index_;
   std::map<std::uint64_t, std::uint32_t> connection_index_;  // by key_of()
 
+  std::map<Rank, std::vector<std::uint32_t>> multicast_;  // connections by sender
   std::vector<Connection> connections_;
   // With drop_tail: by connection, and the ports of its way there and back; by link.
   std::vector<Estimating> estimates_;

@@ -20,10 +20,13 @@ Result<StepResult> PhantomLearner::step(const Work& work) {
   }
   if (std::holds_alternative<ApplyGradient>(work) || std::holds_alternative<ResetOptimizer>(work))
     return result;
+  const auto* part = std::get_if<BackwardPart>(&work);
+  if (part && !part->begins) return result;
   result.samples = batch_;
-  const bool reads_on =
-      std::holds_alternative<LocalStep>(work) || std::holds_alternative<Gradient>(work) ||
-      std::holds_alternative<SufficientFactors>(work) || std::holds_alternative<ProximalStep>(work);
+  const bool reads_on = std::holds_alternative<LocalStep>(work) ||
+                        std::holds_alternative<Gradient>(work) ||
+                        std::holds_alternative<SufficientFactors>(work) ||
+                        std::holds_alternative<ProximalStep>(work) || part;
   if (!reads_on) return result;
   result.samples = std::min(batch_, shard_size_ - seen_);
   seen_ += result.samples;

@@ -2,6 +2,7 @@
 
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
+#include "longhaul/sync/selmcast/explain.h"
 #include "longhaul/sync/selmcast/ssp_worker.h"
 
 namespace longhaul::sync {
@@ -20,6 +21,10 @@ bool is_ssp(const Settings& settings) { return settings.text("mode") == "ssp"; }
 
 void adapt_selmcast(const Settings& settings, SyncTraits& traits) {
   if (is_ssp(settings)) traits.bits = Bits::schedule;
+  if (settings.text("multicast") == "l3") traits.network_multicast = selmcast::kMulticastPriority;
+  if (settings.text("payload") != "update") return;
+  traits.takes_unbiased = true;
+  traits.no_feedback = "keeps what a codec leaves out in what it owes the receiver";
 }
 
 Result<std::unique_ptr<Strategy>> make_selmcast(const Settings& settings, SyncParts parts,
@@ -28,6 +33,7 @@ Result<std::unique_ptr<Strategy>> make_selmcast(const Settings& settings, SyncPa
     return make_strategy<Selmcast>(settings, std::move(parts), place);
   selmcast::Config config;
   LH_TRY(read_settings(settings, config));
+  LH_TRY(selmcast::check(config, place));
   return std::unique_ptr<Strategy>(
       std::make_unique<selmcast::SspWorker>(config, std::move(parts), place));
 }
@@ -66,13 +72,15 @@ Selmcast::Selmcast(const Config& config, SyncParts parts, const Place& place)
       size_(place.layout->size()),
       place_(place),
       final_(std::move(parts.overlay)),
-      planning_(selmcast::plan_config(config, parts, place)),
+      plan_config_(selmcast::plan_config(config, parts, place)),
+      planning_(plan_config_),
       stop_(selmcast_stop(parts.stop)) {
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
       place,
       ChannelConfig{.stream = "selmcast",
-                    .limits = ChannelLimits::models(kModelsOfASender, *place.layout)},
+                    .limits = ChannelLimits::models(kModelsOfASender, *place.layout),
+                    .service = selmcast::service_of(config)},
       std::move(parts.transfer), parts.make_codec(false), nullptr,
       [this](Rank from, const selmcast::Header& header, const ContentShape& shape) {
         return admit(from, header, shape);
@@ -87,7 +95,8 @@ Result<bool> Selmcast::admit(Rank from, const selmcast::Header& header, const Co
   if (shape.kind != ContentKind::values || shape.range.offset != 0 || shape.range.length != size_ ||
       !place_.member(from).is(Role::worker))
     return malformed("a vector that is no model of a worker");
-  if (header.round < done_) return false;
+  // A worker that was left out of a plan is owed what it is sent all the same.
+  if (header.round < done_) return sends_updates() && phase_ < Phase::averaging;
   if (header.round > done_ || (phase_ != Phase::planning && phase_ != Phase::exchanging))
     return malformed("a model of a round that has not been planned");
   if (!admitted_.insert(from).second) return malformed("a second model of one round");
@@ -98,6 +107,8 @@ void Selmcast::on_start(Turn&) { phase_ = Phase::ready; }
 
 void Selmcast::on_view(const View&, Turn& turn) {
   std::erase_if(sending_, [&](Rank rank) { return !turn.view().has(rank); });
+  for (Rank rank = 0; rank < place_.size(); ++rank)
+    if (!turn.view().has(rank)) debts_.forget(rank);
   std::erase_if(plan_.expected,
                 [&](Rank rank) { return !turn.view().has(rank) && !received_.contains(rank); });
 }
@@ -114,10 +125,16 @@ void Selmcast::receive(Turn& turn) {
   Turn below = within(*channel_, turn);
   while (channel_->lost()) {
   }  // of a lost peer: on_view() has seen to it
-  while (const auto sent = channel_->sent()) sending_.erase(sent->to);
-  while (auto one = channel_->poll(below))
-    if (one->header.round == done_ && admitted_.contains(one->from))
-      received_[one->from] = one->content.values();
+  while (const auto sent = channel_->sent()) {
+    sending_.erase(sent->to);
+    meter_.sent(sent->to, sent->bytes, sent->took);
+  }
+  while (auto one = channel_->poll(below)) {
+    meter_.received(one->content.shape().bytes());
+    const bool is_late = one->header.round < done_;
+    if (is_late && sends_updates()) add_late(*one);
+    if (!is_late && admitted_.contains(one->from)) received_[one->from] = one->content.values();
+  }
 }
 
 // One move of the round, if one can be made now.
@@ -127,6 +144,7 @@ bool Selmcast::advance(Turn& turn) {
       Turn below = within(planning_, turn);
       planning_.begin(done_, below);
       phase_ = Phase::computing;
+      if (sends_updates()) debts_.begin(turn.params());
       turn.compute(LocalStep{}, config_.steps);
       return false;
     }
@@ -150,6 +168,7 @@ bool Selmcast::advance(Turn& turn) {
         return true;
       }
       phase_ = Phase::averaging;
+      if (sends_updates()) settle(turn);
       const Status begun = final_.begin(turn, within(final_.overlay(), turn));
       if (!begun) fail(begun.error(), turn);
       return true;
@@ -172,6 +191,12 @@ void Selmcast::on_computed(const Computed& computed, Turn& turn) {
   samples_ += computed.samples;
   phase_ = Phase::planning;
   asked_ = turn.now();
+  if (sends_updates()) {
+    std::vector<Rank> others = live_with(Role::worker, turn.place(), turn.view());
+    std::erase(others, turn.self());
+    debts_.add(turn.params(), others);
+  }
+  if (plan_config_.is_measured) planning_.measured(meter_.rates(place_.size()));
   Turn below = within(planning_, turn);
   planning_.ready(samples_, below);
 }
@@ -188,15 +213,59 @@ void Selmcast::exchange(Turn& turn) {
   std::erase_if(plan_.receivers, is_lost);
   std::erase_if(plan_.expected,
                 [&](Rank rank) { return is_lost(rank) && !received_.contains(rank); });
+  planned_ = turn.now();
   turn.record("receivers", done_, double(plan_.receivers.size()));
+  turn.record("scale", done_,
+              double(plan_.receivers.size()) /
+                  double(live_with(Role::worker, turn.place(), turn.view()).size()));
   if (plan_.receivers.empty()) return;
   sending_.insert(plan_.receivers.begin(), plan_.receivers.end());
   planning_.served(plan_.receivers);
+  sends_updates() ? send_debts(turn) : send_model(turn);
+}
+
+void Selmcast::send_model(Turn& turn) {
+  const auto x = turn.params();
   Turn below = within(*channel_, turn);
   channel_->send(plan_.receivers, {done_},
                  VectorContent::values(
                      std::make_shared<const std::vector<float>>(x.begin(), x.end()), {0, size_}),
                  {.coding = Coding::up, .group = 0, .report_sent = true}, below);
+}
+
+// To each what it is owed. What the codec leaves out of it stays a debt.
+void Selmcast::send_debts(Turn& turn) {
+  Turn below = within(*channel_, turn);
+  const SendOptions options{.coding = Coding::up, .report_sent = true};
+  for (const Rank rank : plan_.receivers) {
+    std::vector<float> debt = debts_.owes(rank) ? debts_.owed(rank) : std::vector<float>();
+    if (!turn.place().phantom) {
+      debt.resize(size_);
+      const auto read = channel_->as_received(debt, {0, size_}, rank, options);
+      if (debts_.owes(rank)) debts_.pay(rank, read);
+    }
+    channel_->send({rank}, {done_},
+                   VectorContent::values(
+                       std::make_shared<const std::vector<float>>(std::move(debt)), {0, size_}),
+                   options, below);
+  }
+}
+
+// An update of a round that is over here, which its sender has counted as delivered.
+void Selmcast::add_late(const Channel::Received& one) {
+  if (place_.phantom) return;
+  auto sum = std::make_shared<std::vector<float>>(*one.content.values());
+  if (late_)
+    for (std::size_t i = 0; i < sum->size(); ++i) (*sum)[i] += (*late_)[i];
+  late_ = std::move(sum);
+}
+
+// What is owed, and what has come late, is in the mean that the run ends with.
+void Selmcast::settle(Turn& turn) {
+  const auto x = turn.params();
+  debts_.settle(x, live_with(Role::worker, turn.place(), turn.view()).size());
+  for (std::size_t i = 0; late_ && i < x.size(); ++i) x[i] += (*late_)[i];
+  late_.reset();
 }
 
 // The senders of the plan whose models have not come.
@@ -212,13 +281,21 @@ void Selmcast::mix(Turn& turn) {
   std::vector<Snapshot> models;
   for (const Rank rank : plan_.expected)
     if (const auto it = received_.find(rank); it != received_.end()) models.push_back(it->second);
+  if (sends_updates()) {  // also of those who left this node out of their plan
+    models.clear();
+    for (const auto& [rank, update] : received_) models.push_back(update);
+    if (late_) models.push_back(late_);
+    late_.reset();
+  }
+  const double weight = sends_updates() ? 1 : double(1 + models.size());
   const auto x = turn.params();
   for (std::size_t i = 0; i < x.size(); ++i) {
     double sum = double(x[i]);
     for (const Snapshot& model : models) sum += double((*model)[i]);
-    x[i] = float(sum / double(1 + models.size()));
+    x[i] = float(sum / weight);
   }
   turn.record("wait_s", done_, seconds(turn.now() - asked_));
+  meter_.end_round(turn.now() - planned_);
 }
 
 void Selmcast::end_round(Turn& turn) {
@@ -255,9 +332,15 @@ std::string Selmcast::waiting_for() const {
   return below.empty() ? text : text + "; " + below;
 }
 
+Explanation Selmcast::explain() const {
+  return selmcast::explain_plan(config_, plan_config_, place_);
+}
+
 void Selmcast::state(Archive& ar) {
   ar.expect("selmcast");
-  ar(phase_, done_, samples_, all_samples_, plan_, admitted_, sending_, asked_);
+  ar(phase_, done_, samples_, all_samples_, plan_, admitted_, sending_, asked_, planned_);
+  ar(meter_, debts_);
+  archive_snapshot(ar, late_);
   std::map<Rank, std::vector<float>> models;
   for (const auto& [rank, model] : received_)
     models[rank] = model ? *model : std::vector<float>();  // a phantom

@@ -9,9 +9,12 @@
 // With M_i for the workers whose models worker i receives in a round, in the order of ranks, in
 // double, rounded once:
 //   x_i <- (x_i + sum_{j in M_i} x_j) / (1 + |M_i|)
+// With payload = "update" and n workers, d_ji for what j owes i (selmcast/debts.h):
+//   x_i <- x_i + sum_{j in M_i} d_ji
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/gossip/final_mean.h"
 #include "longhaul/sync/selmcast/config.h"
+#include "longhaul/sync/selmcast/debts.h"
 #include "longhaul/sync/selmcast/planning.h"
 
 namespace longhaul::sync {
@@ -21,6 +24,9 @@ class Selmcast final : public Strategy {
   static SyncEntry entry();
   using Config = selmcast::Config;
   Selmcast(const Config&, SyncParts, const Place&);
+  static Status check(const Config& config, const Place& place) {
+    return selmcast::check(config, place);
+  }
 
   void on_start(Turn&) override;
   void on_view(const View& before, Turn&) override;
@@ -28,6 +34,7 @@ class Selmcast final : public Strategy {
   void on_progress(Turn&) override;
   Round rounds_done() const override { return done_; }
   std::string waiting_for() const override;
+  Explanation explain() const override;
   void state(Archive&) override;
 
  private:
@@ -45,10 +52,15 @@ class Selmcast final : public Strategy {
 
   Result<bool> admit(Rank from, const selmcast::Header&, const ContentShape&);
   void receive(Turn&);
+  void add_late(const Channel::Received&);
   bool advance(Turn&);
   void exchange(Turn&);
+  void send_model(Turn&);
+  void send_debts(Turn&);
+  bool sends_updates() const { return config_.payload == "update"; }
   std::vector<Rank> missing() const;
   void mix(Turn&);
+  void settle(Turn&);
   void end_round(Turn&);
   void fail(const Error&, Turn&);
 
@@ -57,6 +69,7 @@ class Selmcast final : public Strategy {
   const Place place_;
   gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
+  const selmcast::PlanConfig plan_config_;
   selmcast::Planning planning_;
   StopRule stop_;
 
@@ -68,7 +81,10 @@ class Selmcast final : public Strategy {
   std::set<Rank> admitted_;            // whose model of this round is here or on its way
   std::map<Rank, Snapshot> received_;  // of this round
   std::set<Rank> sending_;             // receivers for which the host does not have all yet
-  Time asked_{0};                      // since when the plan is awaited
+  Time asked_{0}, planned_{0};         // since when the plan is awaited; when it came
+  selmcast::RateMeter meter_;
+  selmcast::Debts debts_;  // payload = "update"
+  Snapshot late_;          // the same: sum of what came of rounds that were over here
 };
 
 }  // namespace longhaul::sync

@@ -45,6 +45,61 @@ TEST(Selmcast, Inv12_SendingToAllIsSynchronousSgd) {
     EXPECT_NEAR(job.params(3)[i], bsp.params(3)[i], 1e-5 * std::abs(bsp.params(3)[i]) + 1e-5);
 }
 
+// With updates in place of models, too, and they are not averaged once more at the end.
+TEST(Selmcast, Inv12_UpdatesToAllAreSynchronousSgd) {
+  std::vector<Setting> settings = sent_to("all");
+  settings.push_back({"payload", {std::string("update")}});
+  TestJob job(selmcast_job(5, settings, 20));
+  job.run();
+  EXPECT_TRUE(job.errors.empty());
+  TestJob::Config config = selmcast_job(5, {}, 20);
+  config.sync = "bsp";
+  TestJob bsp(config);
+  bsp.run();
+  for (std::size_t i = 0; i < job.params(0).size(); ++i)
+    EXPECT_NEAR(job.params(3)[i], bsp.params(3)[i], 1e-5 * std::abs(bsp.params(3)[i]) + 1e-5);
+}
+
+// Each update reaches each worker once, by whatever way: the mean of all targets is the end.
+TEST(Selmcast, UpdatesToAFewAreAllCounted) {
+  for (const char* codec : {"fp32", "top_k"}) {
+    std::vector<Setting> settings = sent_to("selmcast", 0.2);
+    settings.push_back({"payload", {std::string("update")}});
+    TestJob::Config config = selmcast_job(5, settings, 200);
+    config.codec = {{"kind", {std::string(codec)}}};
+    TestJob job(config);
+    job.run();
+    ASSERT_EQ(job.finished.size(), 5u);
+    EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+    for (Rank rank = 0; rank < 5; ++rank) {
+      EXPECT_EQ(job.params(rank), job.params(0));
+      EXPECT_NEAR(job.params(rank)[0], 6, 1.5) << codec;  // (0 + 1 + 4 + 9 + 16) / 5
+    }
+  }
+}
+
+TEST(Selmcast, RefusesWhatCannotBe) {
+  const auto refused = [](std::vector<Setting> settings, std::uint32_t workers) {
+    selmcast::Config config;
+    EXPECT_TRUE(read_settings({"sync", "test.toml", 0, std::move(settings)}, config));
+    Place place;
+    place.members = std::make_shared<const Members>(Members(workers, Member{"oregon"}));
+    place.layout = Layout::flat(1'000'000);
+    const Status status = Selmcast::check(config, place);
+    return status ? std::string() : status.error().what;
+  };
+  const Setting update{"payload", {std::string("update")}}, ssp{"mode", {std::string("ssp")}};
+  const Setting optimal{"receivers", {std::string("optimal")}};
+  EXPECT_EQ(refused({update}, 200), "");
+  EXPECT_NE(refused({update}, 300).find("1196 MB"), std::string::npos);
+  EXPECT_NE(refused({update, ssp}, 3).find("withdrawn"), std::string::npos);
+  EXPECT_NE(refused({update, {"multicast", {std::string("l3")}}}, 3).find("l3"), std::string::npos);
+  EXPECT_EQ(refused({optimal}, 30), "");
+  EXPECT_NE(refused({optimal}, 31).find("found 31"), std::string::npos);
+  EXPECT_NE(refused({optimal, ssp}, 3).find("rounds of all"), std::string::npos);
+}
+
 // Mixing is an average: without steps no model leaves the span of those at the start, and all meet.
 TEST(Selmcast, Inv12_WithoutStepsAllMeetWithinTheSpanOfTheStart) {
   for (const char* receivers : {"selmcast", "orpheus"}) {
@@ -71,7 +126,7 @@ TEST(Selmcast, Inv12_WithoutStepsAllMeetWithinTheSpanOfTheStart) {
 }
 
 TEST(Selmcast, EachEndsNearTheOptimumWithOneModel) {
-  for (const char* receivers : {"selmcast", "orpheus", "all"})
+  for (const char* receivers : {"selmcast", "orpheus", "all", "optimal"})
     for (const std::uint32_t n : {1u, 2u, 5u}) {
       TestJob job(selmcast_job(n, sent_to(receivers), 100));
       job.run();
@@ -156,6 +211,10 @@ TEST(Selmcast, Inv12_WithStalenessModelsStayInTheSpanAndMeet) {
 TEST(Selmcast, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
   EXPECT_EQ(changed_by_saving(selmcast_job(4, sent_to("selmcast"), 8)), "");
   EXPECT_EQ(changed_by_saving(selmcast_job(3, sent_to("orpheus"), 8)), "");
+  std::vector<Setting> updates = sent_to("selmcast");
+  updates.push_back({"payload", {std::string("update")}});
+  updates.push_back({"rates", {std::string("measured")}});
+  EXPECT_EQ(changed_by_saving(selmcast_job(4, updates, 8)), "");
   EXPECT_EQ(changed_by_saving(selmcast_job(4, ssp(sent_to("selmcast")), 8)), "");
 }
 
@@ -202,6 +261,12 @@ void losses_stop_nobody(const std::vector<Setting>& settings) {
 }
 
 TEST(Selmcast, LossesAtAnyMomentStopNobody) { losses_stop_nobody(sent_to("selmcast")); }
+TEST(Selmcast, LossesStopNobodyWhoIsOwedUpdates) {
+  std::vector<Setting> settings = sent_to("selmcast");
+  settings.push_back({"payload", {std::string("update")}});
+  settings.push_back({"rates", {std::string("measured")}});
+  losses_stop_nobody(settings);
+}
 TEST(Selmcast, WithStalenessLossesAtAnyMomentStopNobody) {
   losses_stop_nobody(ssp(sent_to("selmcast")));
 }

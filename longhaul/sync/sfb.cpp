@@ -4,6 +4,8 @@
 
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
+#include "longhaul/sync/sfb/explain.h"
+#include "longhaul/sync/sfb/rule.h"
 
 namespace longhaul::sync {
 namespace {
@@ -44,6 +46,9 @@ Status check_sfb(const sfb::Config& config, const SyncParts& with, const Place& 
   if (place.size() > kMostNodes)
     return invalid("[sync] kind = \"sfb\": expected " + std::to_string(kMostNodes) +
                    " nodes at most, found " + std::to_string(place.size()));
+  const auto stages =
+      parts_for(config, with, place).stages(*place.layout, place.phantom, config.backward_shares);
+  if (config.wait_free && !stages) return stages.error();
   if (config.staleness == 0) return Ok{};
   if (!with.plain_sgd)
     return invalid(
@@ -63,6 +68,16 @@ Result<std::unique_ptr<Strategy>> make_sfb(const Settings& settings, SyncParts w
   LH_TRY(read_settings(settings, config));
   LH_TRY(check_sfb(config, with, place));
   return make_strategy<Sfb>(settings, std::move(with), place);
+}
+
+std::vector<sfb::BackwardStage> stages_for(const sfb::Config& config, const sfb::Parts& parts,
+                                           const Place& place) {
+  if (config.wait_free)
+    if (auto stages = parts.stages(*place.layout, place.phantom, config.backward_shares))
+      return *std::move(stages);
+  sfb::BackwardStage whole{.rest = parts.rest(), .rest_length = parts.rest_length()};
+  for (std::uint32_t k = std::uint32_t(parts.layers().size()); k-- > 0;) whole.layers.push_back(k);
+  return {whole};
 }
 
 void adapt_sfb(const Settings& settings, SyncTraits& traits) {
@@ -111,6 +126,7 @@ Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
       spread_(sfb::spread_of(config.spread, place)),
       coder_(place.phantom, with.make_codec(false), nullptr),
       parts_(parts_for(config, with, place)),
+      stages_(stages_for(config, parts_, place)),
       final_(std::move(with.overlay)),
       outer_(std::move(with.outer)),
       stop_(sfb_stop(with.stop, config.staleness)),
@@ -167,10 +183,12 @@ bool Sfb::advance(Turn& turn) {
       if (is_eager() && (!is_settled_ || !is_complete(clock_ - std::min(clock_, s)))) return false;
       if (clock_ > 0 && is_eager()) turn.record("wait_s", clock_, seconds(turn.now() - asked_));
       phase_ = Phase::computing;
-      if (parts_.layers().empty())
-        turn.compute(Gradient{});
-      else
-        turn.compute(SufficientFactors{parts_.entries()});
+      stage_ = 0;
+      own_samples_ = 0;
+      compute_s_ = 0;
+      means_.clear();
+      extras_.reset();
+      compute(turn);
       return false;
     case Phase::exchanging:
       if (has_factors() && (!is_settled_ || !is_complete(clock_ + 1))) return false;
@@ -208,91 +226,17 @@ void Sfb::on_computed(const Computed&, Turn& turn) {
   const StepResult step = std::exchange(step_, {});
   if (phase_ == Phase::applying) return end_clock(turn);
   if (phase_ != Phase::computing) return;  // it has failed
-  if (!turn.place().phantom) turn.record("train_loss", clock_, step.loss);
-  asked_ = turn.now();
-  phase_ = Phase::exchanging;
-  send_factors(step, turn);
+  on_stage(step, turn);
   if (phase_ == Phase::failed) return;
-  if (!is_eager()) return begin_mean(step, turn);
+  if (++stage_ < stages_.size()) return compute(turn);
+  asked_ = turn.now();
+  turn.record("compute_s", clock_, compute_s_);
+  phase_ = Phase::exchanging;
+  if (!is_eager()) return begin_buffers(turn);
+  send_rest(turn);
   apply_arrived(turn);
   if (all_finite(turn.params())) return end_clock(turn);
   fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
-}
-
-// u_p and v_p of each layer, from the layers nearest to the output down; with staleness, r_p.
-void Sfb::send_factors(const StepResult& step, Turn& turn) {
-  const bool phantom = turn.place().phantom;
-  std::uint64_t edge = 0;
-  for (const sfb::FactorLayer& layer : parts_.layers()) edge += layer.out + layer.in;
-  const std::uint64_t rows = phantom || edge == 0 ? step.samples : step.factors.size() / edge;
-  if (!phantom && (step.factors.size() != rows * edge || (edge > 0 && (rows < 1 || rows > batch_))))
-    return fail(invalid("the learner gives " + std::to_string(step.factors.size()) +
-                        " numbers as factors; expected 1 to " + std::to_string(batch_) +
-                        " rows of " + std::to_string(edge) + ", by [data] batch"),
-                turn);
-  if (!all_finite(step.factors) || !all_finite(turn.grads()))
-    return fail(not_finite("its gradient has values that are not finite; lower [optimizer] rate"),
-                turn);
-  sfb::FactorsHeader header{.epoch = epoch_,
-                            .clock = clock_,
-                            .origin = turn.self(),
-                            .rows = std::uint32_t(rows),
-                            .parties = std::uint32_t(live_.size()),
-                            .samples = step.samples};
-  const auto take = [&](VectorContent content) {
-    store_.add(header, content);
-    spread({header, std::move(content)}, turn);
-  };
-  const float* end = step.factors.data() + step.factors.size();
-  for (std::size_t i = parts_.layers().size(); i-- > 0;) {
-    const sfb::FactorLayer& layer = parts_.layers()[i];
-    sfb::Factors own;
-    if (!phantom) {
-      const float* v = end - rows * layer.in;
-      const float* u = v - rows * layer.out;
-      own = {{u, v}, {v, end}};
-      end = u;
-    }
-    header.part = std::uint32_t(i);
-    take(sfb::encode(header, layer, own, config_.sparse_v, coder_));
-  }
-  if (kinds_of_parts() == parts_.layers().size()) return;
-  header.part = kinds_of_parts() - 1;
-  header.rows = 0;
-  header.u_bytes = 0;
-  header.sparse = false;
-  header.pairs = 0;
-  take(sfb::encode(header, parts_.gather(turn.grads()), parts_.rest_length(), coder_));
-}
-
-void Sfb::begin_mean(const StepResult& step, Turn& turn) {
-  mean_.reset();
-  extras_.reset();
-  Overlay& overlay = final_.overlay();
-  Turn below = within(overlay, turn);
-  const auto weight = double(step.samples);
-  Status begun = Ok{};
-  if (parts_.rest_length() > 0) {
-    const std::vector<float> rest = parts_.gather(turn.grads());
-    begun =
-        overlay.begin({clock_, 0, 0}, {},
-                      {.values = rest, .length = parts_.rest_length(), .weight = weight}, below);
-  }
-  const std::uint64_t buffers_length = place_.layout->buffers().length;
-  if (begun && buffers_length > 0)
-    begun = overlay.begin(
-        {clock_, 0, 1}, {},
-        {.values = buffers(turn), .length = buffers_length, .weight = weight, .exact = true},
-        below);
-  if (!begun) fail(begun.error(), turn);
-}
-
-bool Sfb::is_mean_here() {
-  Overlay& overlay = final_.overlay();
-  const bool has_rest = parts_.rest_length() > 0, has_extras = place_.layout->buffers().length > 0;
-  if (has_rest && !mean_) mean_ = overlay.poll({clock_, 0, 0});
-  if (has_extras && !extras_) extras_ = overlay.poll({clock_, 0, 1});
-  return (!has_rest || mean_) && (!has_extras || extras_);
 }
 
 // g into grads(), and the optimiser over it: momentum moves once a clock.
@@ -323,14 +267,14 @@ void Sfb::apply_sum(Turn& turn) {
     if (layer.bias)
       sfb::bias_gradient(terms, layer.out, g.subspan(layer.bias->offset, layer.bias->length));
   }
-  if (mean_) {
-    if (!mean_->counted.empty()) parts_.scatter(mean_->values, g);
-    if (samples == 0) samples = std::uint64_t(mean_->weight);
+  for (const auto& [stage, mean] : means_) {
+    if (!mean.counted.empty()) sfb::Parts::scatter_ranges(stages_[stage].rest, mean.values, g);
+    if (samples == 0) samples = std::uint64_t(mean.weight);
   }
   if (extras_ && !g.empty())
     std::copy(extras_->values.begin(), extras_->values.end(), buffers(turn).begin());
   samples_ += samples;
-  mean_.reset();
+  means_.clear();
   extras_.reset();
   outer_->apply(g);
   phase_ = Phase::applying;
@@ -385,10 +329,24 @@ void Sfb::apply_eagerly(const sfb::FactorStore::Piece& piece, Turn& turn) {
   subtract(*layer.bias, g);
 }
 
+// What the layers that go as factors would be as matrices in a mean, without what their factors
+// are.
+double Sfb::saved_bytes(std::size_t parties) const {
+  double saved = 0;
+  for (const sfb::FactorLayer& layer : parts_.layers()) {
+    const sfb::LayerShape shape{layer.out, layer.in, own_samples_, parties};
+    saved += sfb::matrix_numbers(shape) - sfb::factor_numbers(shape);
+  }
+  return saved * sizeof(float);
+}
+
 void Sfb::end_clock(Turn& turn) {
   phase_ = Phase::deciding;
   ++clock_;
-  if (has_factors()) turn.record("sent_bytes", clock_ - 1, double(std::exchange(sent_bytes_, 0)));
+  if (has_factors()) {
+    turn.record("sent_bytes", clock_ - 1, double(std::exchange(sent_bytes_, 0)));
+    turn.record("saved_bytes", clock_ - 1, saved_bytes(live_.size()));
+  }
   // A survivor is at most s clocks behind, and may lack what others had sent s + 1 clocks before.
   const Round kept = 2 * Round(config_.staleness) + 1;
   if (clock_ > kept) store_.drop_before(clock_ - kept);
@@ -459,9 +417,16 @@ std::string Sfb::waiting_for() const {
   return below.empty() ? text : text + "; " + below;
 }
 
+Explanation Sfb::explain() const {
+  std::uint32_t workers = 0;
+  for (const Member& member : *place_.members) workers += member.is(Role::worker) ? 1 : 0;
+  return sfb::explain_layers(config_, parts_, *place_.layout, batch_, workers, spread_);
+}
+
 void Sfb::state(Archive& ar) {
   ar.expect("sfb");
-  ar(phase_, clock_, samples_, mean_, extras_, store_, applied_, asked_, sent_bytes_);
+  ar(phase_, clock_, samples_, stage_, own_samples_, compute_s_, means_, extras_);
+  ar(store_, applied_, asked_, sent_bytes_);
   ar(has_entered_, epoch_, live_, is_settled_, ends_, recovery_, hashes_);
   outer_->state(ar);
   coder_.state(ar);

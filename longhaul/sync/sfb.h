@@ -41,6 +41,7 @@ class Sfb final : public Strategy {
   void on_progress(Turn&) override;
   Round rounds_done() const override { return clock_; }
   std::string waiting_for() const override;
+  Explanation explain() const override;
   void state(Archive&) override;
 
   // For tests, from outside.
@@ -68,18 +69,25 @@ class Sfb final : public Strategy {
   bool is_eager() const { return config_.staleness > 0; }
   bool has_factors() const { return kinds_of_parts() > 0; }
   std::uint32_t kinds_of_parts() const;
-  void send_factors(const StepResult&, Turn&);
-  void begin_mean(const StepResult&, Turn&);
-  bool is_mean_here();
   void apply_sum(Turn&);
   void apply_arrived(Turn&);
   void apply_eagerly(const sfb::FactorStore::Piece&, Turn&);
+  double saved_bytes(std::size_t parties) const;
   void end_clock(Turn&);
   bool decide(Turn&);
   // From clock 0 to before this one, all that counts is here.
   bool is_complete(Round clocks) const;
   std::vector<Rank> origins(Round clock) const;  // whose gradients of it count, ascending
   void fail(const Error&, Turn&);
+
+  // --- sfb_gradient.cpp: what it computes, and what leaves with it ------------------------------
+  void compute(Turn&);
+  void on_stage(const StepResult&, Turn&);
+  void send_factors(const StepResult&, const std::vector<std::uint32_t>& layers, Turn&);
+  void send_rest(Turn&);
+  void begin_mean(Turn&);
+  void begin_buffers(Turn&);
+  bool is_mean_here();
 
   // --- sfb_exchange.cpp: what is sent and received ---------------------------------------------
   Result<bool> admit(Rank from, const sfb::FactorsHeader&, const ContentShape&) const;
@@ -105,6 +113,8 @@ class Sfb final : public Strategy {
   const sfb::Spread spread_;
   Coder coder_;
   const sfb::Parts parts_;
+  // One, of the whole model, unless wait_free.
+  const std::vector<sfb::BackwardStage> stages_;
   gossip::FinalMean final_;  // its overlay also takes the mean of the rest
   std::unique_ptr<Transform> outer_;
   std::unique_ptr<FactorChannel> factors_;
@@ -112,10 +122,14 @@ class Sfb final : public Strategy {
   StopRule stop_;
 
   Phase phase_ = Phase::unstarted;
-  Round clock_ = 0;            // clocks done
-  std::uint64_t samples_ = 0;  // used by all, as far as applied here
-  StepResult step_;            // within one turn
-  std::optional<Outcome> mean_, extras_;
+  Round clock_ = 0;                         // clocks done
+  std::uint64_t samples_ = 0;               // used by all, as far as applied here
+  StepResult step_;                         // within one turn
+  std::uint32_t stage_ = 0;                 // of stages_: the one that is computed
+  std::uint64_t own_samples_ = 0;           // of this clock
+  double compute_s_ = 0;                    // the same: time of its steps
+  std::map<std::uint32_t, Outcome> means_;  // of the rest of each stage
+  std::optional<Outcome> extras_;
   sfb::FactorStore store_;
   std::map<Rank, Round> applied_;  // staleness > 0: clocks of each origin
   Time asked_{0};

@@ -139,7 +139,8 @@ void Sfb::settle(Turn& turn) {
     const bool is_own = rank == turn.self() && spread_ != sfb::Spread::full;
     if (!is_own && (lives || recovery_.donor(rank) != turn.self())) continue;
     for (const Rank to : others())
-      repeat(rank, recovery_.has(to, rank), is_own ? store_.done(rank) : ends_[rank], to, turn);
+      // Of its own also what has left of the clock that it computes.
+      repeat(rank, recovery_.has(to, rank), is_own ? clock_ + 1 : ends_[rank], to, turn);
   }
 }
 

@@ -34,10 +34,11 @@ TEST(Sfb, SendsItsFactorsToEachOther) {
 }
 
 // A site is lost after any event: survivors go on with equal models.
-TEST(Sfb, SurvivesTheLossOfAWorkerAtAnyMoment) {
+void survives_the_loss_of_a_worker(bool wait_free) {
   for (const std::int64_t staleness : {0, 2})
     for (const char* spread : {"full", "tree", "site"}) {
-      TestJob::Config config = sfb_job(5, factors_by(spread, staleness), 5);
+      TestJob::Config config = sfb_job(5, factors_by(spread, staleness), 5, wait_free);
+      if (wait_free) config.settings = testing::wait_free(config.settings);
       for (auto& learner : config.learners) learner.momentum = 0;
       std::uint64_t events = 0;
       TestJob whole(config);
@@ -63,6 +64,9 @@ TEST(Sfb, SurvivesTheLossOfAWorkerAtAnyMoment) {
       }
     }
 }
+
+TEST(Sfb, SurvivesTheLossOfAWorkerAtAnyMoment) { survives_the_loss_of_a_worker(false); }
+TEST(Sfb, SurvivesALossBetweenTheLayersOfAClock) { survives_the_loss_of_a_worker(true); }
 
 // sfb.md 6.
 TEST(Sfb, NobodyIsFurtherAheadThanStaleness) {

@@ -51,7 +51,24 @@ TEST(Sfb, WithoutStalenessIsTheMeanOfGradients) {
   }
 }
 
-// sfb.md 11: four workers with equal gradients move as one does, whose momentum moves once a step.
+// Layers that leave one by one make the same clocks, bit for bit, whatever goes as factors.
+TEST(Sfb, WaitFreeIsTheSameToTheBit) {
+  for (const char* rule : {"always", "never"})
+    for (const char* spread : {"full", "tree"}) {
+      TestJob::Config config = sfb_job(4, factors_by(spread), 20, /*layer_last=*/true);
+      config.settings[0].value = {std::string(rule)};
+      TestJob whole(config);
+      whole.run();
+      config.settings = testing::wait_free(config.settings);
+      config.takes = [](Rank rank) { return int(rank * 7 % 5) * 3; };
+      TestJob stages(config);
+      stages.run();
+      EXPECT_TRUE(stages.failures.empty()) << stages.failures.begin()->second;
+      for (Rank rank = 0; rank < 4; ++rank) EXPECT_EQ(stages.params(rank), whole.params(0));
+    }
+}
+
+// sfb.md 13: four workers with equal gradients move as one does, whose momentum moves once a step.
 TEST(Sfb, MomentumMovesOnceAClock) {
   TestJob::Config config = sfb_job(4, factors_by("full"), 12);
   config.learners.assign(4, config.learners[2]);
@@ -87,6 +104,8 @@ TEST(Sfb, CopiesAreEqualWhateverTheOrderSpreadAndCodec) {
 TEST(Sfb, IsTheSameAfterSavingAndLoading) {
   for (const char* spread : {"full", "tree"})
     EXPECT_EQ(testing::changed_by_saving(sfb_job(3, factors_by(spread), 4)), "");
+  EXPECT_EQ(testing::changed_by_saving(sfb_job(3, testing::wait_free(factors_by("tree")), 4, true)),
+            "");
   TestJob::Config eager = sfb_job(3, factors_by("full", 1), 4);
   for (auto& learner : eager.learners) learner.momentum = 0;
   EXPECT_EQ(testing::changed_by_saving(eager), "");

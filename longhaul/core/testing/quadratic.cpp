@@ -12,23 +12,24 @@ Quadratic::Quadratic(std::uint64_t size, Config config) : config_(config) {
   const std::int64_t out = config.out, in = config.in, linear = out * (in + 1);
   LH_CHECK(linear < length);
   std::vector<LayerRange> layers;
-  if (out > 0) {
-    const auto weight = std::uint64_t(out * in);
-    layers.push_back({"fc.weight",
-                      {0, weight},
-                      {out, in},
-                      LayerRange::Role::parameter,
-                      LayerRange::Linear::weight});
-    layers.push_back({"fc.bias",
-                      {weight, std::uint64_t(out)},
-                      {out},
-                      LayerRange::Role::parameter,
-                      LayerRange::Linear::bias});
-  }
+  const auto add = [&](std::string name, std::vector<std::int64_t> shape,
+                       LayerRange::Linear linear) {
+    const std::uint64_t offset = layers.empty() ? 0 : layers.back().range.end();
+    std::uint64_t count = 1;
+    for (const std::int64_t extent : shape) count *= std::uint64_t(extent);
+    layers.push_back(
+        {std::move(name), {offset, count}, std::move(shape), LayerRange::Role::parameter, linear});
+  };
+  const auto add_layer = [&] {
+    if (out == 0) return;
+    add("fc.weight", {out, in}, LayerRange::Linear::weight);
+    add("fc.bias", {out}, LayerRange::Linear::bias);
+  };
   std::vector<std::int64_t> shape = {length - linear};
   if (config.columns > 0) shape = {(length - linear) / config.columns, config.columns};
-  layers.push_back(
-      {"x", {std::uint64_t(linear), std::uint64_t(length - linear)}, std::move(shape)});
+  if (!config.layer_last) add_layer();
+  add("x", std::move(shape), LayerRange::Linear::none);
+  if (config.layer_last) add_layer();
   if (config.buffers > 0) {
     layers.push_back({"steps",
                       {std::uint64_t(length), config.buffers},
@@ -60,12 +61,15 @@ void Quadratic::apply(std::span<const float> gradient) {
 
 std::vector<float> Quadratic::factors() const {
   const std::size_t out = config_.out, in = config_.in, rows = config_.factor_rows();
+  const std::size_t from =
+      config_.layer_last ? layout_->parameters().length - out * (in + 1) : std::size_t(0);
   std::vector<float> all(rows * (out + in), 0.f);
   for (std::size_t k = 0; k < out; ++k) {
     all[k * out + k] = 1;
-    all[out * out + k] = grads_[out * in + k] - 1;  // the last row
+    all[out * out + k] = grads_[from + out * in + k] - 1;  // the last row
   }
-  std::copy_n(grads_.begin(), out * in, all.begin() + std::ptrdiff_t(rows * out));
+  std::copy_n(grads_.begin() + std::ptrdiff_t(from), out * in,
+              all.begin() + std::ptrdiff_t(rows * out));
   return all;
 }
 
@@ -95,6 +99,25 @@ void Quadratic::solve(const LocalSolve& work, StepResult& result) const {
   result.solution = std::move(x);
 }
 
+// Each part computes all and leaves its own.
+void Quadratic::part(const BackwardPart& work, std::span<float> scratch, StepResult& result) {
+  const double loss = gradient(scratch);
+  for (std::uint32_t i = work.first; i < work.end; ++i) {
+    const Range& range = layout_->layers()[i].range;
+    const auto values = scratch.subspan(range.offset, range.length);
+    std::copy(values.begin(), values.end(), grads_.begin() + std::ptrdiff_t(range.offset));
+  }
+  if (!work.layers.empty()) result.factors = factors();
+  result.exhausted = work.begins;
+  if (!work.begins) {
+    result.samples = 0;
+    return;
+  }
+  result.loss = loss;
+  for (std::size_t i = layout_->buffers().offset; i < params_.size(); ++i)
+    params_[i] += 1.f + config_.target;
+}
+
 Result<StepResult> Quadratic::step(const Work& work) {
   StepResult result{.samples = config_.samples, .shard_size = config_.samples, .exhausted = true};
   std::vector<float> g(params_.size(), 0.f);
@@ -112,10 +135,12 @@ Result<StepResult> Quadratic::step(const Work& work) {
                    result.loss = gradient(grads_);
                    count_buffers();
                  },
+                 [&](const BackwardPart& w) { part(w, g, result); },
                  [&](const SufficientFactors& w) {
                    result.loss = gradient(grads_);
                    count_buffers();
-                   if (w.layers == std::vector<std::uint32_t>{0}) result.factors = factors();
+                   if (w.layers == std::vector<std::uint32_t>{config_.layer_last ? 1u : 0u})
+                     result.factors = factors();
                  },
                  [&](const ApplyGradient&) {
                    apply(grads_);

@@ -20,6 +20,7 @@ class Quadratic final : public Learner {
     // The first (in + 1) * out elements are a fully connected layer, weight and bias, if out > 0.
     // Its factors have factor_rows() rows.
     std::uint32_t out = 0, in = 0;
+    bool layer_last = false;  // they are the last of the parameters
     std::uint32_t factor_rows() const { return out + 1; }
   };
 
@@ -35,6 +36,7 @@ class Quadratic final : public Learner {
 
  private:
   double gradient(std::span<float> out) const;  // returns the loss
+  void part(const BackwardPart&, std::span<float> scratch, StepResult&);
   // f is samples/2 |x - t|^2 if `summed`, else 1/2 |x - t|^2.
   void value_at(std::span<const double> x, bool summed, StepResult&) const;
   void solve(const LocalSolve&, StepResult&) const;

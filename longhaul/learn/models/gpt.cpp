@@ -66,7 +66,9 @@ Result<ModelSpec> gpt_spec(const ModelConfig& config, const DataShape& data) {
   for (std::int64_t i = 1; i <= shape.layers; ++i) gpt_block(b, fmt::format("block{}", i), shape);
   b.layer_norm("norm", shape.width, "x");
   b.line("x = torch.matmul(x, self.embed.weight.t())");
-  return std::move(b).finish();
+  ModelSpec spec = std::move(b).finish();
+  spec.is_chain = false;  // residual connections pass by each linear layer
+  return spec;
 }
 
 }  // namespace longhaul::learn

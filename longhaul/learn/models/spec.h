@@ -34,6 +34,9 @@ struct ModelSpec {
   std::vector<TensorSpec> tensors;  // parameters first, then buffers: the order of the layout
   std::string body;                 // statements over `x`, two spaces in front, no return
   std::vector<LinearSpec> linears;
+  // All that is computed before a linear layer reaches the output through its input alone: a
+  // backward pass may stop there and go on later.
+  bool is_chain = true;
 };
 
 // Writes a ModelSpec layer by layer. Every method appends one statement that replaces `x` (or the

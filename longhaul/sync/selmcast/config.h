@@ -11,6 +11,10 @@ struct Config {
   double share = 0.3;
   std::uint32_t overdue_after = 4;
   std::uint32_t steps = 1;
+  std::string payload = "model";
+  double debt_mb = 1000;
+  std::string multicast = "l7";
+  std::string rates = "configured";
   std::uint32_t staleness = 4;
   double keep_below = 0.75;
   double progress_s = 0.1;
@@ -25,8 +29,9 @@ struct Config {
     LONGHAUL_FIELD(receivers,
                    .doc =
                        "selmcast: by bandwidth, and more where that costs no time; orpheus: by "
-                       "chance; all: everybody",
-                   .choices = {"selmcast", "orpheus", "all"});
+                       "chance; all: everybody; optimal (bsp, up to 30 workers): by an integer "
+                       "programme",
+                   .choices = {"selmcast", "orpheus", "all", "optimal"});
     LONGHAUL_FIELD(share, .doc = "of the workers: the least that each sends to (p)", .max = 1,
                    .positive = true);
     LONGHAUL_FIELD(overdue_after,
@@ -35,6 +40,23 @@ struct Config {
                        "gets its model in the next (k); 0: never",
                    .max = 1e6);
     LONGHAUL_FIELD(steps, .doc = "local steps in a round", .min = 1);
+    LONGHAUL_FIELD(payload,
+                   .doc =
+                       "model: the whole model, which is averaged; update (bsp): what the receiver "
+                       "is owed of the sender's steps, each of which counts 1/n",
+                   .choices = {"model", "update"});
+    LONGHAUL_FIELD(debt_mb, .doc = "payload = update: the most memory of a worker for what it owes",
+                   .unit = "MB", .positive = true);
+    LONGHAUL_FIELD(multicast,
+                   .doc =
+                       "l7: a copy to each receiver; l3 (simulate only): the network copies, one "
+                       "flow at the rate of the slowest receiver",
+                   .choices = {"l7", "l3"});
+    LONGHAUL_FIELD(rates,
+                   .doc =
+                       "what plans are made by. configured: [wan]; measured: what earlier rounds "
+                       "have shown",
+                   .choices = {"configured", "measured"});
     LONGHAUL_FIELD(
         staleness,
         .doc = "ssp: rounds that a worker may be ahead of the slowest when it begins one",
@@ -59,6 +81,15 @@ struct Header {
     LONGHAUL_FIELD(round, .max = 0x1p50);
   }
 };
+
+// The class of service of models that the network copies, and of nothing else.
+inline constexpr std::uint8_t kMulticastPriority = 3;
+inline Service service_of(const Config& config) {
+  return {.priority = config.multicast == "l3" ? kMulticastPriority : Service{}.priority};
+}
+
+// What no range of a key says.
+Status check(const Config&, const Place&);
 
 // From the job's network: a belief, as all of it. The nodes of a site share its port.
 PlanConfig plan_config(const Config&, const SyncParts&, const Place&);

@@ -28,6 +28,22 @@ flow::MulticastNetwork network_of(const PlanConfig& config, const std::vector<Ra
   return network;
 }
 
+flow::MulticastPlan choose_receivers(const PlanConfig& config,
+                                     const flow::MulticastNetwork& network,
+                                     const flow::MulticastRound& round, Random& random) {
+  switch (config.receivers) {
+    case PlanConfig::Receivers::selected:
+      return flow::plan_multicast(network, round);
+    case PlanConfig::Receivers::random:
+      return flow::plan_random_multicast(network, round, random);
+    case PlanConfig::Receivers::all:
+      return flow::plan_broadcast(network, round);
+    case PlanConfig::Receivers::optimal:
+      return flow::plan_optimal_multicast(network, round).plan;
+  }
+  return {};
+}
+
 void Planning::begin(Round round, Turn& turn) {
   own_.round = round;
   own_.stage = Stage::computing;
@@ -67,7 +83,8 @@ bool Planning::is_from_manager(Rank from, Epoch epoch, const Turn& turn) const {
 
 Status Planning::take(Rank from, const Standing& standing, Turn& turn) {
   if (!turn.place().member(from).is(Role::worker) ||
-      standing.served.size() != turn.place().size() || standing.epoch > turn.view().epoch)
+      standing.served.size() != turn.place().size() || standing.epoch > turn.view().epoch ||
+      standing.rates.pairs.size() > turn.place().size())
     return malformed("a standing that is none of a worker of this job");
   if (standing.epoch < turn.view().epoch || manager_of(turn) != turn.self()) return Ok{};
   standings_[from] = standing;
@@ -116,7 +133,13 @@ void Planning::make_plans(Turn& turn) {
 
 flow::MulticastPlan Planning::choose(const std::vector<Rank>& workers, Turn& turn) const {
   const auto n = std::uint32_t(workers.size());
-  const flow::MulticastNetwork network = network_of(config_, workers);
+  flow::MulticastNetwork network = network_of(config_, workers);
+  if (config_.is_measured) {
+    std::vector<const MeasuredRates*> measured;
+    for (const Rank rank : workers) measured.push_back(&standings_.at(rank).rates);
+    network = network_of(measured, workers);
+    network.by_network = config_.network.by_network;
+  }
   flow::MulticastRound round;
   round.at_least.assign(n, selmcast::at_least(config_, n));
   round.volumes.assign(n, 1);
@@ -127,17 +150,8 @@ flow::MulticastPlan Planning::choose(const std::vector<Rank>& workers, Turn& tur
       round.ages.push_back(double(age));
       if (i != j && is_overdue(config_, age)) round.overdue.emplace_back(i, j);
     }
-  switch (config_.receivers) {
-    case PlanConfig::Receivers::selected:
-      return flow::plan_multicast(network, round);
-    case PlanConfig::Receivers::random: {
-      Random random = turn.random(Purpose::members, own_.round, 0);
-      return flow::plan_random_multicast(network, round, random);
-    }
-    case PlanConfig::Receivers::all:
-      return flow::plan_broadcast(network, round);
-  }
-  return {};
+  Random random = turn.random(Purpose::members, own_.round, 0);
+  return choose_receivers(config_, network, round, random);
 }
 
 Status Planning::take(Rank from, const Plan& plan, Turn& turn) {

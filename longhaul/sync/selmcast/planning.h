@@ -15,15 +15,17 @@
 
 #include "longhaul/core/machine.h"
 #include "longhaul/flow/multicast.h"
+#include "longhaul/sync/selmcast/rate_meter.h"
 
 namespace longhaul::sync::selmcast {
 
 // What a plan is made from. `network`: of all ranks, by number; empty ports: all alike.
 struct PlanConfig {
-  enum class Receivers : std::uint8_t { selected, random, all };
+  enum class Receivers : std::uint8_t { selected, random, all, optimal };
   Receivers receivers = Receivers::selected;
   double share = 0.3;               // of the other workers: the least that each sends to
   std::uint32_t overdue_after = 4;  // rounds, after which a pair must be served (k); 0: never
+  bool is_measured = false;         // by what workers have measured, not by `network`
   flow::MulticastNetwork network = {};
 };
 
@@ -39,6 +41,10 @@ inline bool is_overdue(const PlanConfig& config, Round age) {
 }
 // Of these ranks alone, in this order.
 flow::MulticastNetwork network_of(const PlanConfig&, const std::vector<Rank>&);
+
+// As PlanConfig::receivers says.
+flow::MulticastPlan choose_receivers(const PlanConfig&, const flow::MulticastNetwork&,
+                                     const flow::MulticastRound&, Random&);
 
 class Planning final : public Machine {
  public:
@@ -56,6 +62,7 @@ class Planning final : public Machine {
     std::uint64_t samples = 0;  // that the sender has used since the run began
     std::vector<Round>
         served;  // by rank: the round after the last in which it got a model; 0: none
+    MeasuredRates rates = {};
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       LONGHAUL_FIELD(epoch);
@@ -64,6 +71,7 @@ class Planning final : public Machine {
       LONGHAUL_FIELD(samples, .max = 0x1p50);
       LONGHAUL_FIELD(served,
                      .doc = "by rank: the round after the last in which it got a model; 0: none");
+      LONGHAUL_FIELD(rates, .doc = "empty unless plans are made by them");
     }
   };
   struct Plan {  // from the manager
@@ -98,6 +106,8 @@ class Planning final : public Machine {
   void begin(Round round, Turn&);
   // Its steps are done: asks for the plan.
   void ready(std::uint64_t samples, Turn&);
+  // What this node has measured by now; sent when it is ready next.
+  void measured(MeasuredRates rates) { own_.rates = std::move(rates); }
   // The plan of this round, once.
   std::optional<Plan> take_plan();
   void served(const std::vector<Rank>& receivers);  // in this round

@@ -108,8 +108,8 @@ Status SspPlanning::check(Rank from, const Progress& said, const Turn& turn) con
   const bool has_left = std::ranges::all_of(
       said.left, [&](const Left& one) { return one.values <= place.layout->size(); });
   if (!place.member(from).is(Role::worker) || said.served.size() != place.size() ||
-      said.epoch > turn.view().epoch || !has_left || !are_workers(receivers, place) ||
-      std::ranges::count(receivers, from))
+      said.epoch > turn.view().epoch || !has_left || said.rates.pairs.size() > place.size() ||
+      !are_workers(receivers, place) || std::ranges::count(receivers, from))
     return malformed("a progress that is none of a worker of this job");
   return Ok{};
 }
@@ -223,7 +223,13 @@ flow::MulticastUpdate SspPlanning::choose(const std::vector<Rank>& live, std::ui
       sender.left[j] = found->second;
     }
   }
-  const flow::MulticastNetwork network = network_of(config_.plan, live);
+  flow::MulticastNetwork network = network_of(config_.plan, live);
+  if (config_.plan.is_measured) {
+    std::vector<const MeasuredRates*> measured;
+    for (const Rank rank : live) measured.push_back(&workers_.at(rank).progress.rates);
+    network = network_of(measured, live);
+    network.by_network = config_.plan.network.by_network;
+  }
   if (config_.plan.receivers == PlanConfig::Receivers::selected)
     return flow::replan_multicast(network, std::move(senders), ready, overdue, ages,
                                   config_.keep_below);

@@ -45,6 +45,7 @@ class SspPlanning final : public Machine {
     Stage stage = Stage::computing;
     std::vector<Left> left = {};
     std::vector<Round> served = {};
+    MeasuredRates rates = {};
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       LONGHAUL_FIELD(epoch);
@@ -52,6 +53,7 @@ class SspPlanning final : public Machine {
       LONGHAUL_FIELD(stage, .max = 2);
       LONGHAUL_FIELD(left, .doc = "while it sends: its receivers, and what they do not have yet");
       LONGHAUL_FIELD(served, .doc = "by rank: the round after the last that it has got; 0: none");
+      LONGHAUL_FIELD(rates, .doc = "empty unless plans are made by them");
     }
   };
   struct Receivers {  // from the manager: of the model of this round
@@ -90,6 +92,8 @@ class SspPlanning final : public Machine {
   bool may_compute() const { return own_.round <= slowest_ + config_.staleness; }
   // Its steps are done: asks for receivers.
   void ready(Turn&);
+  // What this node has measured by now; sent with its next progress.
+  void measured(MeasuredRates rates) { own_.rates = std::move(rates); }
   // The receivers of this round, once.
   std::optional<std::vector<Rank>> take_receivers();
   // Those that do not get the model of this round after all, each once.

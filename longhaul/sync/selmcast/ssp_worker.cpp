@@ -2,6 +2,7 @@
 
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/relay.h"
+#include "longhaul/sync/selmcast/explain.h"
 
 namespace longhaul::sync::selmcast {
 namespace {
@@ -17,15 +18,15 @@ SspWorker::SspWorker(const Config& config, SyncParts parts, const Place& place)
       size_(place.layout->size()),
       place_(place),
       final_(std::move(parts.overlay)),
-      planning_({.staleness = config.staleness,
-                 .keep_below = config.keep_below,
-                 .plan = plan_config(config, parts, place)}),
+      plan_(plan_config(config, parts, place)),
+      planning_({.staleness = config.staleness, .keep_below = config.keep_below, .plan = plan_}),
       count_(parts.stop, place) {
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
       place,
       ChannelConfig{.stream = "selmcast",
-                    .limits = ChannelLimits::models(kUnreadModelsOfASender, *place.layout)},
+                    .limits = ChannelLimits::models(kUnreadModelsOfASender, *place.layout),
+                    .service = service_of(config)},
       std::move(parts.transfer), parts.make_codec(false), nullptr,
       [this](Rank from, const Header& header, const ContentShape& shape) {
         return admit(from, header, shape);
@@ -83,10 +84,14 @@ void SspWorker::receive(Turn& turn) {
   while (channel_->lost()) {
   }  // of a lost peer, or withdrawn
   bool has_news = false;
-  while (const auto sent = channel_->sent())
+  while (const auto sent = channel_->sent()) {
     has_news |= sent->handle == handle_ && unserved_.erase(sent->to) > 0;
-  while (auto one = channel_->poll(below))
+    meter_.sent(sent->to, sent->bytes, sent->took);
+  }
+  while (auto one = channel_->poll(below)) {
+    meter_.received(one->content.shape().bytes());
     if (phase_ < Phase::averaging) received_[one->from] = one->content.values();
+  }
   if (has_news && phase_ == Phase::sending) say_progress(turn);
 }
 
@@ -215,6 +220,11 @@ void SspWorker::say_progress(Turn& turn) {
 void SspWorker::end_round(Turn& turn) {
   turn.cancel_timer(kProgressTimer);
   turn.record("receivers", done_, double(receivers_.size()));
+  turn.record("scale", done_,
+              double(receivers_.size()) /
+                  double(live_with(Role::worker, turn.place(), turn.view()).size()));
+  meter_.end_round(turn.now() - std::exchange(round_at_, turn.now()));
+  if (plan_.is_measured) planning_.measured(meter_.rates(place_.size()));
   turn.record("send_s", done_, seconds(turn.now() - sent_at_));
   phase_ = Phase::ready;
   has_begun_ = false;
@@ -253,10 +263,12 @@ std::string SspWorker::waiting_for() const {
   return below.empty() ? text : text + "; " + below;
 }
 
+Explanation SspWorker::explain() const { return explain_plan(config_, plan_, place_); }
+
 void SspWorker::state(Archive& ar) {
   ar.expect("selmcast ssp");
-  ar(phase_, done_, has_begun_, samples_, newest_, handle_, receivers_, unserved_, asked_,
-     sent_at_);
+  ar(phase_, done_, has_begun_, samples_, newest_, handle_, receivers_, unserved_, asked_, sent_at_,
+     round_at_, meter_);
   std::map<Rank, std::vector<float>> models;
   for (const auto& [rank, model] : received_)
     models[rank] = model ? *model : std::vector<float>();  // a phantom

@@ -31,6 +31,7 @@ class SspWorker final : public Strategy {
   void on_progress(Turn&) override;
   Round rounds_done() const override { return count_.rounds(); }
   std::string waiting_for() const override;
+  Explanation explain() const override;
   void state(Archive&) override;
 
  private:
@@ -62,6 +63,7 @@ class SspWorker final : public Strategy {
   const Place place_;
   gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
+  const PlanConfig plan_;
   SspPlanning planning_;
   gossip::StepCount count_;
 
@@ -74,7 +76,8 @@ class SspWorker final : public Strategy {
   VectorHandle handle_ = 0;            // of the model that is sent
   std::set<Rank> receivers_;           // of it, without those that were withdrawn
   std::set<Rank> unserved_;            // of them: who does not have it yet
-  Time asked_{0}, sent_at_{0};
+  Time asked_{0}, sent_at_{0}, round_at_{0};  // round_at_: when the round before ended
+  RateMeter meter_;
 };
 
 }  // namespace longhaul::sync::selmcast

@@ -11,6 +11,8 @@ struct Config {
   std::string rule = "bytes";
   std::string spread = "auto";
   bool sparse_v = true;
+  bool wait_free = false;
+  std::vector<double> backward_shares = {};
   std::uint64_t hash_every = 100;
   double rule_mbps = 100;
   double rule_delay_ms = 40;
@@ -40,6 +42,16 @@ struct Config {
               .doc = "with an exact codec, factors v of which less than half is not 0 go as pairs "
                      "of index and value"},
         self.sparse_v);
+    visit(Field{.name = "wait_free",
+                .doc = "layers leave as the backward pass reaches them, those near the output "
+                       "first, while those below are computed; for models whose layers follow one "
+                       "another"},
+          self.wait_free);
+    visit(Field{.name = "backward_shares",
+                .doc = "wait_free, simulate only: share of a step's time that the backward pass of "
+                       "each part takes, from the input on; the rest is the forward pass. Empty: "
+                       "two thirds of the step, by parameters"},
+          self.backward_shares);
     visit(Field{.name = "hash_every",
                 .doc = "staleness 0: workers compare hashes of their models after so many clocks, "
                        "and a difference ends the run; 0: never",

@@ -38,24 +38,68 @@ std::vector<std::uint32_t> Parts::entries() const {
   return all;
 }
 
-std::vector<float> Parts::gather(std::span<const float> whole) const {
+std::vector<float> Parts::gather_ranges(const std::vector<Range>& ranges,
+                                        std::span<const float> whole) {
   std::vector<float> rest;
   if (whole.empty()) return rest;  // a phantom's
-  rest.reserve(rest_length_);
-  for (const Range& range : rest_) {
+  for (const Range& range : ranges) {
     const auto values = whole.subspan(range.offset, range.length);
     rest.insert(rest.end(), values.begin(), values.end());
   }
   return rest;
 }
 
-void Parts::scatter(std::span<const float> rest, std::span<float> whole) const {
+void Parts::scatter_ranges(const std::vector<Range>& ranges, std::span<const float> rest,
+                           std::span<float> whole) {
   if (whole.empty()) return;
-  LH_CHECK(rest.size() == rest_length_);
-  for (const Range& range : rest_) {
+  for (const Range& range : ranges) {
+    LH_CHECK(rest.size() >= range.length);
     std::copy_n(rest.begin(), range.length, whole.begin() + std::ptrdiff_t(range.offset));
     rest = rest.subspan(range.length);
   }
+  LH_CHECK(rest.empty());
+}
+
+Result<std::vector<BackwardStage>> Parts::stages(const Layout& layout, bool phantom,
+                                                 const std::vector<double>& shares) const {
+  constexpr double kForward = 1.0 / 3;
+  std::vector<BackwardStage> stages;  // from the input on
+  const auto& entries = layout.layers();
+  for (std::uint32_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].role != LayerRange::Role::parameter) continue;
+    const bool is_cut = phantom || entries[i].linear == LayerRange::Linear::weight;
+    if (stages.empty() || (is_cut && i > 0)) stages.push_back({.first = i, .end = i});
+    stages.back().end = i + 1;
+  }
+  const double all = double(layout.parameters().length);
+  for (BackwardStage& stage : stages) {
+    const std::uint64_t from = entries[stage.first].range.offset;
+    const std::uint64_t to = entries[stage.end - 1].range.end();
+    for (std::uint32_t k = std::uint32_t(layers_.size()); k-- > 0;)
+      if (layers_[k].entry >= stage.first && layers_[k].entry < stage.end)
+        stage.layers.push_back(k);
+    for (const Range& range : rest_) {
+      const std::uint64_t begin = std::max(range.offset, from), end = std::min(range.end(), to);
+      if (begin >= end) continue;
+      stage.rest.push_back({begin, end - begin});
+      stage.rest_length += end - begin;
+    }
+    stage.share = (1 - kForward) * double(to - from) / all;
+  }
+  double forward = kForward;
+  if (!shares.empty()) {
+    forward = 1;
+    for (const double share : shares) forward -= share;
+    if (shares.size() != stages.size() || forward < 0 || std::ranges::min(shares) < 0)
+      return invalid("[sync] backward_shares: expected " + std::to_string(stages.size()) +
+                     " shares from 0 on, one for each part of the backward pass, 1 together at "
+                     "most; found " +
+                     std::to_string(shares.size()));
+    for (std::size_t i = 0; i < stages.size(); ++i) stages[i].share = shares[i];
+  }
+  std::ranges::reverse(stages);
+  if (!stages.empty()) stages.front().share += forward;
+  return stages;
 }
 
 }  // namespace longhaul::sync::sfb

@@ -17,6 +17,16 @@ TEST(SfbRule, HasTheThresholdsOfASquareLayer) {
   EXPECT_EQ(server_numbers(square, 8, 8), 2 * matrix_numbers(square));
 }
 
+// sfb.md 4: 4 K (J + D) (P - 1) bytes a worker and clock, J = 1000, D = 2000, P = 8, beside the
+// matrix by reduce-scatter and all-gather.
+TEST(SfbRule, CountsTheBytesOfFactorsExactly) {
+  const std::pair<std::uint64_t, double> bytes[] = {
+      {1, 84e3}, {8, 672e3}, {32, 2688e3}, {128, 10752e3}, {512, 43008e3}};
+  for (const auto& [rows, expected] : bytes)
+    EXPECT_EQ(4 * factor_numbers({1000, 2000, rows, 8}), expected);
+  EXPECT_EQ(4 * matrix_numbers({1000, 2000, 1, 8}), 14e6);
+}
+
 RC_GTEST_PROP(SfbRule, PicksFactorsExactlyUpToTheMostRows, ()) {
   const LayerShape shape{
       *rc::gen::inRange<std::uint64_t>(1, 5000), *rc::gen::inRange<std::uint64_t>(1, 5000),

@@ -15,14 +15,24 @@ inline std::vector<Setting> factors_by(std::string spread, std::int64_t stalenes
           {"staleness", {staleness}}};
 }
 
-inline TestJob::Config sfb_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
-  return {
-      .sync = "sfb",
-      .settings = std::move(settings),
-      .learners = learners(
-          n, {.rate = 0.1f, .momentum = 0.5f, .buffers = 2, .out = kFactorOut, .in = kFactorIn}),
-      .size = kFactorSize,
-      .stop = {.max_rounds = rounds, .report_every = 3}};
+// The same, in two stages, with learners whose layer is the last: it leaves before the rest.
+inline std::vector<Setting> wait_free(std::vector<Setting> settings) {
+  settings.push_back({"wait_free", {true}});
+  return settings;
+}
+
+inline TestJob::Config sfb_job(std::uint32_t n, std::vector<Setting> settings, Round rounds,
+                               bool layer_last = false) {
+  return {.sync = "sfb",
+          .settings = std::move(settings),
+          .learners = learners(n, {.rate = 0.1f,
+                                   .momentum = 0.5f,
+                                   .buffers = 2,
+                                   .out = kFactorOut,
+                                   .in = kFactorIn,
+                                   .layer_last = layer_last}),
+          .size = kFactorSize,
+          .stop = {.max_rounds = rounds, .report_every = 3}};
 }
 
 }  // namespace longhaul::sync::testing
