@@ -126,6 +126,31 @@ void print_partition(const run::PartitionTable& table) {
   fmt::print("\nSamples per label and site\n{}", text_table(head, rows));
 }
 
+// Of the model's layers; with --mbytes of one layer of so much, whatever the model.
+Result<Explanation> explanation_of(const ExplainArgs& args, const run::Job& job,
+                                   const Result<run::PartitionTable>& table) {
+  if (args.mbytes) {
+    auto said = run::explanation_of(
+        job, Layout::flat(std::max<std::uint64_t>(1, std::uint64_t(*args.mbytes * 1e6 / 4))));
+    return said ? *std::move(said) : Explanation{};  // it may need layers that this has not
+  }
+  if (!table || !table->layout) return Explanation{};
+  return run::explanation_of(job, table->layout);
+}
+
+void print_explanation(const run::Job& job, const Explanation& said) {
+  if (said.empty()) return;
+  fmt::print("\nWhat {} sends\n", job.sync.entry->name);
+  for (const std::string& line : said.lines) fmt::print("{}\n", line);
+  for (const Explanation::Table& table : said.tables) {
+    auto rows = table.rows;
+    rows.resize(std::min(rows.size(), kMaxRows));
+    fmt::print("\n{}\n{}", table.title, text_table(table.head, rows));
+    if (rows.size() < table.rows.size())
+      fmt::print("and {} more; --json has all\n", table.rows.size() - rows.size());
+  }
+}
+
 // Of so many megabytes, or of the model's vector.
 Result<run::SitePlan> plan_of(const ExplainArgs& args, const run::Job& job,
                               const Result<run::PartitionTable>& table) {
@@ -188,10 +213,17 @@ int explain_job(const ExplainArgs& args) {
   if (!args.svg.empty())
     if (const Status written = write_svg(args.svg, *plan); !written)
       return print_error(written.error());
-  if (args.json) fmt::print("{}\n", run::to_json(*plan).dump(2));
+  const auto said = explanation_of(args, *job, table);
+  if (!said) return print_error(said.error());
+  if (args.json) {
+    nlohmann::ordered_json json = run::to_json(*plan);
+    json["strategy"] = run::to_json(*said);
+    fmt::print("{}\n", json_text(json));
+  }
   if (silent) return kDone;
   print_job(*job, args.all);
   if (table) print_partition(*table);
+  print_explanation(*job, *said);
   if (plan) fmt::print("\n{}", plan_text(*plan));
   if (!table) return print_error(table.error());
   if (!plan) fmt::print("\nPlan of {}: none; {}\n", job->overlay.entry->name, plan.error().what);

@@ -96,7 +96,8 @@ Result<PartitionTable> partition_table(const Job& job) {
   auto workload = Workload::load(job, /*numbers=*/false);
   if (!workload) return workload.error();
   PartitionTable table;
-  table.parameters = workload->layout()->parameters().length;
+  table.layout = workload->layout();
+  table.parameters = table.layout->parameters().length;
   if (none) return table;
   for (const Member& member : job.members())
     if (member.is(Role::worker))

@@ -1,6 +1,7 @@
 #pragma once
 // Trains a job in virtual time.
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -53,7 +54,8 @@ Result<Score> evaluate(const std::string& run_folder);
 struct PartitionTable {
   std::vector<std::string> workers;                // "virginia" or "virginia/1"
   std::vector<std::vector<std::uint64_t>> counts;  // [worker][label]; regression: one column
-  std::uint64_t parameters = 0;  // of the model; 0: not known, [model] kind = "own"
+  std::uint64_t parameters = 0;               // of the model; 0: not known, [model] kind = "own"
+  std::shared_ptr<const Layout> layout = {};  // of the model; null: not known
 };
 Result<PartitionTable> partition_table(const Job&);
 

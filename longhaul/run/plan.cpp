@@ -97,6 +97,19 @@ Result<SitePlan> plan_of(const Job& job, double mbytes) {
   return plan;
 }
 
+Result<Explanation> explanation_of(const Job& job, std::shared_ptr<const Layout> layout) {
+  const auto members = std::make_shared<const Members>(job.members());
+  const auto worker =
+      std::ranges::find_if(*members, [](const Member& member) { return member.is(Role::worker); });
+  if (worker == members->end()) return Explanation{};
+  const auto strategy = build_strategy(job,
+                                       place_of(job, Rank(worker - members->begin()), members,
+                                                std::move(layout), job.kind("model") == "phantom"),
+                                       /*training_samples=*/0);
+  if (!strategy) return strategy.error();
+  return (*strategy)->explain();
+}
+
 std::string busiest_text(const SitePlan& plan) {
   std::string text = plan.busiest.empty() ? "Nothing that is used has a rate"
                                           : fmt::format("The busiest link, {}, takes {:.3g} s",
@@ -142,6 +155,13 @@ nlohmann::ordered_json to_json(const SitePlan& plan) {
                {"pairs", pairs},
                {"trees", trees}};
   return json;
+}
+
+nlohmann::ordered_json to_json(const Explanation& said) {
+  nlohmann::ordered_json tables = nlohmann::ordered_json::array();
+  for (const Explanation::Table& table : said.tables)
+    tables.push_back({{"title", table.title}, {"head", table.head}, {"rows", table.rows}});
+  return {{"lines", said.lines}, {"tables", tables}};
 }
 
 }  // namespace longhaul::run

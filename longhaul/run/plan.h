@@ -2,12 +2,15 @@
 // The bytes that a round moves between the sites of a job by the plan of its overlay, and how much
 // of the network they use: what `longhaul explain JOB` shows. The plan is the overlay's own
 // (Overlay::planned); docs/cli.md defines `used`.
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "longhaul/core/explanation.h"
+#include "longhaul/core/layout.h"
 #include "longhaul/core/traffic.h"
 #include "longhaul/run/job/job.h"
 
@@ -52,7 +55,11 @@ inline constexpr std::size_t kMaxPlanNodes = 256;
 // For a vector of that many megabytes. Error: too many nodes, or a part cannot be created.
 Result<SitePlan> plan_of(const Job&, double mbytes);
 
+// What the job's strategy says that it would do (Strategy::explain), for a model of this layout.
+Result<Explanation> explanation_of(const Job&, std::shared_ptr<const Layout>);
+
 nlohmann::ordered_json to_json(const SitePlan&);
+nlohmann::ordered_json to_json(const Explanation&);
 // "The busiest link, the uplink of tokyo, takes 2.4 s; no overlay takes less than 2.2 s." Delays
 // are left out of both.
 std::string busiest_text(const SitePlan&);

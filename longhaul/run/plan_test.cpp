@@ -141,5 +141,13 @@ TEST(SitePlan, LittleIsNotNothing) {
   EXPECT_EQ(percent_text(0.626), "63 %");
 }
 
+// What the overlay's plan says is not said again.
+TEST(Explanation, IsEmptyWhereTheOverlayDoesAll) {
+  const auto said = explanation_of(overlay_job("ring"), Layout::flat(100));
+  ASSERT_TRUE(said) << said.error().what;
+  EXPECT_TRUE(said->empty());
+  EXPECT_EQ(to_json(*said).dump(), R"({"lines":[],"tables":[]})");
+}
+
 }  // namespace
 }  // namespace longhaul::run
