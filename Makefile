@@ -108,8 +108,9 @@ bench-sfb: build  ## factors against the matrix, simulated without numbers
 bench-esync: build  ## esync against bsp in two scenarios, simulated
 	bench/esync.py --resume build/esync.json
 
-bench-ds-sync: build  ## ds_sync against bsp in six scenarios, simulated
+bench-ds-sync: build  ## ds_sync against bsp in six scenarios, and time to 97 %, simulated; MNIST
 	bench/ds_sync.py
+	bench/ds_sync_accuracy.py --resume build/ds-sync-accuracy.json
 
 bench-text: build  ## bits per byte and bytes of three strategies on text, simulated; scripts/fetch-data sotu
 	bench/text.py

@@ -18,6 +18,7 @@ struct Contribution {
   double weight = 1;              // finite, > 0
   bool contributes = true;        // false: takes part, gives nothing, gets the outcome
   bool exact = false;             // written as fp32 whatever the job's codec: buffers
+  bool wants_own = false;         // Outcome::own is filled
 };
 
 struct Outcome {
@@ -27,7 +28,10 @@ struct Outcome {
   // Of the group (it counts the losses and returns of its members): all members who live in it took
   // part; those who came back later did not.
   Epoch epoch = 0;
-  void state(auto& archive) { archive(values, weight, counted, epoch); }
+  // With Contribution::wants_own: what the mean has of this node, as the others read it. Empty:
+  // nothing, or a phantom's.
+  std::vector<float> own = {};
+  void state(auto& archive) { archive(values, weight, counted, epoch, own); }
 };
 
 class Overlay : public Machine {

@@ -157,6 +157,7 @@ struct SyncTraits {
   bool lets_return = false;
   bool takes_factors = false;          // asks the learner for sufficient factors
   bool served = false;                 // talks to a server by itself, not through an overlay
+  bool exact_means = false;            // what overlays write of sums and means is fp32
   std::string_view only_overlay = {};  // the one [overlay] kind that goes with it; empty: any
 };
 // All that is said of a strategy, once: it stands in the strategy's own source as its entry().

@@ -12,9 +12,9 @@ namespace longhaul::record {
 namespace {
 
 constexpr std::array kWork = {
-    "local step",         "gradient",      "apply gradient", "proximal step",
-    "sufficient factors", "local solve",   "scratch step",   "score",
-    "reset optimizer",    "full gradient", "infer",          "fixed gradient"};
+    "local step",  "gradient",       "apply gradient", "proximal step",   "sufficient factors",
+    "local solve", "scratch step",   "score",          "reset optimizer", "full gradient",
+    "infer",       "fixed gradient", "optimizer state"};
 static_assert(kWork.size() == std::variant_size_v<Work>);
 
 // Each value's bytes, hashed with the hash so far as the seed.

@@ -8,9 +8,9 @@ namespace longhaul::sim {
 namespace {
 
 constexpr std::array kWork = {
-    "local step",         "gradient",      "apply gradient", "proximal step",
-    "sufficient factors", "local solve",   "scratch step",   "score",
-    "reset optimizer",    "full gradient", "infer",          "fixed gradient"};
+    "local step",  "gradient",       "apply gradient", "proximal step",   "sufficient factors",
+    "local solve", "scratch step",   "score",          "reset optimizer", "full gradient",
+    "infer",       "fixed gradient", "optimizer state"};
 static_assert(kWork.size() == std::variant_size_v<Work>);
 
 }  // namespace
