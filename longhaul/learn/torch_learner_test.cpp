@@ -376,7 +376,8 @@ TEST(TorchLearner, SufficientFactorsMultiplyToTheGradient) {
 
 LearnerParts rating_parts(OptimizerConfig optimizer) {
   const Ratings made = make_ratings({.users = 20, .items = 30, .samples = 200, .test_samples = 50});
-  LearnerParts parts = parts_for(made.train, "matrix_factorisation", std::move(optimizer));
+  LearnerParts parts = parts_for(std::make_shared<const DataSet>(made.train),
+                                 "matrix_factorisation", std::move(optimizer));
   parts.model.factors = 4;
   parts.batch = 8;
   return parts;

@@ -74,6 +74,24 @@ class Peers(launch_test.Case):
             with self.subTest(kind=kind, keys=keys, victims=victims, how=how.name):
                 self.expect_others_end(kind, keys, victims, how)
 
+    @unittest.skipUnless(ALL, "takes real time")
+    def test_rounds_a_second_are_those_of_the_simulator(self):
+        for kind, keys in (("gaia", []), ("gaia", ["staleness=0", *HUBS]),
+                           ("ds_sync", ["schedule=grid"])):
+            with self.subTest(kind=kind, keys=keys):
+                sets = ["--set", f"sync.kind={kind}", "--set", "stop.max_rounds=40", "--set",
+                        "net.pace=true", "--set", "site.*.step_ms=250", "--set", "wan.delay_ms=0",
+                        *[word for key in keys for word in ("--set", f"sync.{key}")]]
+                self.write(launch_test.job_of(SITES))
+                shutil.rmtree(self.folder / "runs", ignore_errors=True)
+                self.run_ok("simulate", "job.toml", "--quiet", "--out", "runs/simulated", *sets)
+                self.says("launch", "job.toml", "--quiet", *sets)
+                rates = [self.summary(run)["rounds"] / self.summary(run)["time_s"]
+                         for run in ("runs/simulated", "runs/small")]
+                print(f"{kind} {keys}: {rates[0]:.3f} rounds/s simulated, {rates[1]:.3f} over "
+                      "sockets", flush=True)
+                self.assertAlmostEqual(rates[1] / rates[0], 1, delta=0.05)
+
     def test_a_killed_site_of_gaia_comes_back(self):
         launch = self.begin("gaia", ["exchange=gaia_hubs"], 1500)
         self.until_checkpoints(launch, SITES)
