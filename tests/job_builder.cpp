@@ -76,6 +76,10 @@ void add_links(const JobSpec& spec, const Place& place, Parts& parts) {
 std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
   OverlayParts parts;
   add_links(spec, place, parts);
+  if (traits_of(spec.parts.sync).exact_means)
+    parts.make_codec = [make = parts.make_codec](bool feedback) {
+      return feedback ? make(true) : nullptr;
+    };
   parts.network = spec.phantom ? nullptr : believed_network(place);
   const auto& overlay = spec.parts.overlay;
   return value_of(overlay.entry->make(table("overlay", overlay.entry->name, overlay.settings),
@@ -262,10 +266,15 @@ Status Job::run() {
 void Job::add_node(const JobSpec& spec, const Place& like) {
   Place place = like;
   const bool worker = place.me().is(Role::worker);
-  if (worker) learners_.push_back(make_learner(spec, place.self));
+  if (worker) learners_.push_back(new_learner(place.self));
   place.layout = learners_.front()->layout();
   auto strategy = make_strategy(spec, place);
   world_->add(place, std::move(strategy), worker ? learners_.back().get() : nullptr);
+}
+
+std::unique_ptr<Learner> Job::new_learner(Rank rank) const {
+  auto learner = make_learner(spec_, rank);
+  return spec_.watch ? spec_.watch(std::move(learner), rank) : std::move(learner);
 }
 
 void Job::restart(Rank rank) {
@@ -274,7 +283,7 @@ void Job::restart(Rank rank) {
   ++members[rank].incarnation;
   place.members = std::make_shared<const Members>(std::move(members));
   const bool worker = place.me().is(Role::worker);
-  if (worker) learners_.at(rank) = make_learner(spec_, rank);
+  if (worker) learners_.at(rank) = new_learner(rank);
   world_->restart(place, make_strategy(spec_, place), worker ? learners_[rank].get() : nullptr);
 }
 

@@ -54,6 +54,8 @@ struct JobSpec {
   sim::WorldConfig world = without_threads();
   std::vector<sim::Fault> faults = {};
   std::optional<Tables> tables = {};  // absent: unequal_tables
+  // Around each learner, also of a node that begins anew, if the test wants to see its steps.
+  std::function<std::unique_ptr<Learner>(std::unique_ptr<Learner>, Rank)> watch = {};
   // Between World and its network, if the test wants to meddle.
   std::function<std::unique_ptr<sim::Network>(std::unique_ptr<sim::Network>)> wrap = {};
 };
@@ -114,6 +116,7 @@ class Job {
 
  private:
   void add_node(const JobSpec&, const Place&);
+  std::unique_ptr<Learner> new_learner(Rank) const;
   std::vector<double> optimum() const;
 
   const JobSpec spec_;

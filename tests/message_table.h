@@ -71,7 +71,8 @@ void for_each_message(Visit&& visit) {
   family("sync/gadmm", MessageList<sync::GadmmHeader>{});
   family("sync/lag", MessageList<sync::LagHeader>{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
-  family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader>{});
+  family("sync/gaia",
+         MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader, sync::gaia::BarrierHeader>{});
   family("sync/sfb", MessageList<sync::sfb::FactorsHeader, sync::sfb::ControlHeader>{});
   family("sync/skewscout",
          MessageList<sync::skewscout::TravelHeader, sync::skewscout::NoteHeader>{});

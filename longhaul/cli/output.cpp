@@ -99,6 +99,13 @@ std::string statistics_text(const run::RunStatistics& statistics, std::uint64_t 
   if (updates > 0)
     text += fmt::format("  staleness of updates: {:.2f} on average, {} at most\n", rounds / updates,
                         statistics.staleness.rbegin()->first);
+  for (const auto& [name, mean] : statistics.means) {
+    const double value = mean.sum / double(mean.count);
+    if (name == "sent_share")
+      text += fmt::format("  values sent of a clock: {:.1f} % on average\n", 100 * value);
+    else if (name == "group_size")
+      text += fmt::format("  workers in a group: {:.2f} on average\n", value);
+  }
   return text;
 }
 

@@ -20,6 +20,7 @@ struct Contribution {
   bool exact = false;             // written as fp32 whatever the job's codec: buffers
   // The training loss that it comes from, for transfers that go by it (dgt); nothing: unknown.
   std::optional<double> loss = {};
+  bool wants_own = false;  // Outcome::own is filled
 };
 
 struct Outcome {
@@ -29,10 +30,13 @@ struct Outcome {
   // Of the group (it counts the losses and returns of its members): all members who live in it took
   // part; those who came back later did not.
   Epoch epoch = 0;
+  // With Contribution::wants_own: what the mean has of this node, as the others read it. Empty:
+  // nothing, or a phantom's.
+  std::vector<float> own = {};
   // How long this node's contribution took to leave it, from begin() to the last of it being with
   // the host. 0: it gave none, or it is not known.
   Time gave{0};
-  void state(auto& archive) { archive(values, weight, counted, epoch, gave); }
+  void state(auto& archive) { archive(values, weight, counted, epoch, own, gave); }
 };
 
 class Overlay : public Machine {

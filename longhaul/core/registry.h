@@ -160,6 +160,7 @@ struct SyncTraits {
   // What it sends in this priority the network copies to all receivers, as one flow: the simulator
   // alone can do that.
   std::optional<std::uint8_t> network_multicast = {};
+  bool exact_means = false;            // what overlays write of sums and means is fp32
   std::string_view only_overlay = {};  // the one [overlay] kind that goes with it; empty: any
 };
 // All that is said of a strategy, once: it stands in the strategy's own source as its entry().

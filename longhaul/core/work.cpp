@@ -18,6 +18,7 @@ namespace {
 
 struct ArchiveWork {
   Archive& ar;
+  void operator()(LocalStep& w) const { ar(w.ahead); }
   void operator()(ProximalStep& w) const {
     ar(w.mu);
     archive_snapshot(ar, w.anchor);
@@ -27,6 +28,7 @@ struct ArchiveWork {
   void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance, w.summed); }
   void operator()(FullGradient& w) const { ar(w.at, w.summed); }
   void operator()(FixedGradient& w) const { ar(w.samples); }
+  void operator()(OptimizerState& w) const { ar(w.set); }
   void operator()(Score& w) const { archive_snapshot(ar, w.model); }
   void operator()(Infer& w) const { ar(w.model, w.items); }
   template <class Empty>

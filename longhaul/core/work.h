@@ -12,7 +12,10 @@ namespace longhaul {
 using Snapshot = std::shared_ptr<const std::vector<float>>;  // a whole flat vector, or nullptr
 
 // One mini-batch gradient, applied at once by the local optimiser.
-struct LocalStep {};
+struct LocalStep {
+  // The answer says which parameters so many local steps after this one read; 0: it need not.
+  std::uint32_t ahead = 0;
+};
 // One mini-batch gradient, left in grads(); parameters stay.
 struct Gradient {};
 // The local optimiser takes the vector that stands in grads() as the gradient. No batch, no time.
@@ -63,6 +66,11 @@ struct Score {
 // The local optimiser forgets its state: momentum, moments. Its schedule goes on. No batch, no
 // time.
 struct ResetOptimizer {};
+// The vectors of the local optimiser (momentum; both moments of adam), one after the other, each of
+// the parameters: first set to `set` unless that is empty, then answered. No batch, no time.
+struct OptimizerState {
+  std::vector<float> set = {};
+};
 // One of the two models of an index of growing data (focus/), on items. `cheap` answers a feature
 // vector and a score for each class, item after item; `accurate` the number of a class for each.
 struct Infer {
@@ -79,7 +87,7 @@ struct FixedGradient {
 
 using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
                           LocalSolve, ScratchStep, Score, ResetOptimizer, FullGradient, Infer,
-                          FixedGradient, BackwardPart>;
+                          FixedGradient, BackwardPart, OptimizerState>;
 
 class Archive;
 void archive_snapshot(Archive&, Snapshot&);
@@ -95,11 +103,15 @@ struct StepResult {
   double accuracy = 0;                // Score only
   std::vector<float> factors = {};    // SufficientFactors: of each layer u then v, row major
   std::vector<double> solution = {};  // LocalSolve; FullGradient: the gradient
-  std::vector<float> outputs = {};    // Infer
-  Time elapsed{0};                    // written by the host: virtual or real
+  std::vector<float> outputs = {};    // Infer, OptimizerState
+  // LocalStep with `ahead`, of a model that looks up rows of tables: what the steps after it read,
+  // ascending and apart. Empty: every parameter.
+  std::vector<Range> reads_next = {};
+  Time elapsed{0};  // written by the host: virtual or real
 
   void state(auto& archive) {
-    archive(loss, samples, shard_size, exhausted, accuracy, factors, solution, outputs, elapsed);
+    archive(loss, samples, shard_size, exhausted, accuracy, factors, solution, outputs, reads_next,
+            elapsed);
   }
 };
 

@@ -57,6 +57,19 @@ Batch BatchLoader::peek() const {
   return batch;
 }
 
+std::vector<std::uint32_t> BatchLoader::ahead(std::uint32_t batches) const {
+  const auto first = batches_.peek();
+  std::vector<std::uint32_t> samples(first.begin(), first.end());
+  if (batches < 2) return samples;
+  Batches following = batches_;
+  for (std::uint32_t i = 1; i < batches; ++i) {
+    following.advance();
+    const auto next = following.peek();
+    samples.insert(samples.end(), next.begin(), next.end());
+  }
+  return samples;
+}
+
 Batch BatchLoader::next() {
   Batch batch = peek();
   batches_.advance();

@@ -23,7 +23,9 @@ class BatchLoader {
  public:
   explicit BatchLoader(const LearnerParts&);
   Batch next();
-  Batch peek() const;                                     // the batch that next() will return
+  Batch peek() const;  // the batch that next() will return
+  // The samples of the next so many batches, without taking them.
+  std::vector<std::uint32_t> ahead(std::uint32_t batches) const;
   std::uint64_t step() const { return batches_.step(); }  // batches taken
   void state(Archive& ar) { batches_.state(ar); }
 

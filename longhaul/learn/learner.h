@@ -26,11 +26,12 @@ struct LearnerParts {
 };
 
 // What the learner does with each kind of work (core/work.h):
-//   LocalStep, Gradient, ApplyGradient, ProximalStep, ResetOptimizer, ScratchStep
-//     as they say. The loss of a ProximalStep is that of the batch, without the penalty; with mu =
-//     0 it is a LocalStep bit for bit. grads() means something only after Gradient, FixedGradient
-//     and SufficientFactors, and is read only by ApplyGradient. Running statistics move with every
-//     batch, also of a Gradient, but not of a ScratchStep or Score.
+//   LocalStep, Gradient, ApplyGradient, ProximalStep, ResetOptimizer, OptimizerState, ScratchStep
+//     as they say; muon answers no OptimizerState. The loss of a ProximalStep is that of the batch,
+//     without the penalty; with mu = 0 it is a LocalStep bit for bit. grads() means something only
+//     after Gradient, FixedGradient and SufficientFactors, and is read only by ApplyGradient.
+//     Running statistics move with every batch, also of a Gradient, but not of a ScratchStep or
+//     Score.
 //   SufficientFactors
 //     `layer` is the layout's entry of a linear layer's weight W; its gradient is u^T v, which
 //     stands in grads() as well. Not for script models.

@@ -43,6 +43,9 @@ class Net {
   // of every parameter a view into `grads`. Undefined grads: a model to score, without gradients.
   void bind(const at::Tensor& params, const at::Tensor& grads);
 
+  // Of a registered model; null: of a file.
+  const ModelSpec* spec() const { return spec_ ? &*spec_ : nullptr; }
+
   // Throws what torch throws. In training mode running statistics move, and a model that draws
   // random numbers (dropout) draws them from `seed` alone, whichever thread runs it.
   at::Tensor forward(const at::Tensor& input, bool train, std::uint64_t seed = 0);

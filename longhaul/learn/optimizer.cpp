@@ -72,6 +72,47 @@ State& FlatOptimizer::entry() {
   return static_cast<State&>(*slot);
 }
 
+std::vector<at::Tensor*> FlatOptimizer::tensors() {
+  if (optimizer_->state().empty()) return {};
+  const auto moments = [](auto& state) {
+    return std::vector<at::Tensor*>{&state.exp_avg(), &state.exp_avg_sq()};
+  };
+  if (config_.kind == "adam") return moments(entry<AdamParamState>());
+  if (config_.kind == "adamw") return moments(entry<AdamWParamState>());
+  at::Tensor& momentum = entry<SGDParamState>().momentum_buffer();
+  return momentum.defined() ? std::vector<at::Tensor*>{&momentum} : std::vector<at::Tensor*>{};
+}
+
+Result<std::vector<float>> FlatOptimizer::vectors() {
+  if (muon_)
+    return invalid("[optimizer] kind = \"muon\": its state is of matrices and not exchanged");
+  at::NoGradGuard no_grad;
+  std::vector<float> values;
+  for (const at::Tensor* tensor : tensors()) {
+    const at::Tensor host = tensor->to(at::kCPU).contiguous();
+    const float* from = host.data_ptr<float>();
+    values.insert(values.end(), from, from + host.numel());
+  }
+  return values;
+}
+
+Status FlatOptimizer::set_vectors(std::span<const float> values) {
+  if (muon_)
+    return invalid("[optimizer] kind = \"muon\": its state is of matrices and not exchanged");
+  at::NoGradGuard no_grad;
+  const auto each = std::size_t(params_.numel());
+  const std::vector<at::Tensor*> into = tensors();
+  if (values.size() != into.size() * each)
+    return invalid("the optimiser has " + std::to_string(into.size() * each) +
+                   " numbers of state, and " + std::to_string(values.size()) + " were given");
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    const at::Tensor host = at::empty(params_.sizes(), at::kFloat);
+    std::copy_n(values.begin() + std::ptrdiff_t(i * each), each, host.data_ptr<float>());
+    into[i]->copy_(host);
+  }
+  return Ok{};
+}
+
 void FlatOptimizer::archive_tensor(Archive& ar, at::Tensor& tensor) const {
   bool full = tensor.defined();
   ar(full);

@@ -25,14 +25,19 @@ class FlatOptimizer {
   FlatOptimizer(OptimizerConfig, const Layout&, const at::Tensor& params, const at::Tensor& grads);
   ~FlatOptimizer();
 
-  void step();              // one step with the rate that the schedule gives it
-  void reset();             // forgets momentum and moments; the schedule goes on
+  void step();   // one step with the rate that the schedule gives it
+  void reset();  // forgets momentum and moments; the schedule goes on
+  // Momentum or moments, one after the other; empty: none yet, or none at all. An Error: this
+  // optimiser's are not of the flat vector.
+  Result<std::vector<float>> vectors();
+  Status set_vectors(std::span<const float>);
   void state(Archive& ar);  // steps taken, momentum or moments: going on is bit for bit
 
  private:
   void make();
   template <class State>
   State& entry();
+  std::vector<at::Tensor*> tensors();
   void archive_tensor(Archive&, at::Tensor&) const;
 
   OptimizerConfig config_;

@@ -98,9 +98,11 @@ void TorchLearner::apply() {
   flat_.download_params();
 }
 
-Result<StepResult> TorchLearner::take(const LocalStep&) {
-  const StepResult result = backward();
+Result<StepResult> TorchLearner::take(const LocalStep& work) {
+  StepResult result = backward();
   apply();
+  if (const ModelSpec* spec = net_.spec(); work.ahead > 0 && spec && !spec->lookups.empty())
+    result.reads_next = reads_of(*spec, *parts_.data, batches_.ahead(work.ahead));
   return result;
 }
 
@@ -316,6 +318,13 @@ Result<StepResult> TorchLearner::take(const Score& work) {
 Result<StepResult> TorchLearner::take(const ResetOptimizer&) {
   optimizer_.reset();
   return StepResult{.shard_size = parts_.shard.size()};
+}
+
+Result<StepResult> TorchLearner::take(const OptimizerState& work) {
+  if (!work.set.empty()) LH_TRY(optimizer_.set_vectors(work.set));
+  auto vectors = optimizer_.vectors();
+  if (!vectors) return vectors.error();
+  return StepResult{.shard_size = parts_.shard.size(), .outputs = *std::move(vectors)};
 }
 
 Result<StepResult> TorchLearner::take(const Infer&) {

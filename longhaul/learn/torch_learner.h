@@ -37,6 +37,7 @@ class TorchLearner final : public Learner {
   Result<StepResult> take(const Infer&);
   Result<StepResult> take(const FixedGradient&);
   Result<StepResult> take(const BackwardPart&);
+  Result<StepResult> take(const OptimizerState&);
 
   // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
   // and in `activations`, if any, input and output of these linear layers, with the gradients of

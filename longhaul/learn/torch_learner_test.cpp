@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "longhaul/learn/data/ratings.h"
 #include "longhaul/learn/testing/bare_loop.h"
 #include "longhaul/learn/testing/synthetic.h"
 
@@ -414,6 +415,64 @@ TEST(TorchLearner, ABackwardPassInPartsIsTheWhole) {
       learner->step(BackwardPart{.first = 0, .end = 2, .layers = {}}));  // no batch has begun
   EXPECT_FALSE(
       learner->step(BackwardPart{.first = 1, .end = entries, .begins = true, .layers = {}}));
+}
+
+LearnerParts rating_parts(OptimizerConfig optimizer) {
+  const Ratings made = make_ratings({.users = 20, .items = 30, .samples = 200, .test_samples = 50});
+  LearnerParts parts = parts_for(std::make_shared<const DataSet>(made.train),
+                                 "matrix_factorisation", std::move(optimizer));
+  parts.model.factors = 4;
+  parts.batch = 8;
+  return parts;
+}
+
+// What a step says that the next one reads is all that the next one changes (sgd without momentum).
+TEST(TorchLearner, SaysWhatTheNextStepReads) {
+  const auto learner = make(rating_parts(sgd(0.1)));
+  StepResult said = take(*learner, LocalStep{.ahead = 1});
+  ASSERT_FALSE(said.reads_next.empty());
+  EXPECT_TRUE(take(*make(lenet_parts()), LocalStep{.ahead = 1}).reads_next.empty()) << "all";
+  for (int step = 0; step < 30; ++step) {  // beyond the end of an epoch of 25 batches
+    const std::vector<float> before = copy(learner->params());
+    const StepResult next = take(*learner, LocalStep{.ahead = 1});
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const bool reads = std::ranges::any_of(said.reads_next, [&](const Range& range) {
+        return i >= range.offset && i < range.end();
+      });
+      EXPECT_TRUE(reads || learner->params()[i] == before[i]) << i;
+    }
+    said = next;
+  }
+  EXPECT_TRUE(take(*learner, LocalStep{}).reads_next.empty()) << "not asked for";
+}
+
+TEST(TorchLearner, FitsRatings) {
+  const auto learner = make(rating_parts(sgd(0.1, 0.5)));
+  const double before = take(*learner, LocalStep{}).loss;
+  double after = 0;
+  for (int step = 0; step < 300; ++step) after = take(*learner, LocalStep{}).loss;
+  EXPECT_GT(before, 3);
+  EXPECT_LT(after, 1);
+}
+
+// Momentum and moments go out and come in as they stand.
+TEST(TorchLearner, ItsOptimizersVectorsMayBeReadAndSet) {
+  OptimizerConfig adam;
+  adam.kind = "adam";
+  adam.rate = 0.01;
+  for (const OptimizerConfig& optimizer : {sgd(0.05, 0.9), adam}) {
+    const auto one = make(mlp_parts(optimizer)), other = make(mlp_parts(optimizer));
+    EXPECT_TRUE(take(*one, OptimizerState{}).outputs.empty()) << "none yet";
+    for (int step = 0; step < 3; ++step) take(*one, LocalStep{});
+    take(*other, LocalStep{});
+    const std::vector<float> state = take(*one, OptimizerState{}).outputs;
+    const std::size_t n = one->layout()->parameters().length;
+    EXPECT_EQ(state.size(), optimizer.kind == "sgd" ? n : 2 * n);
+    EXPECT_NE(take(*other, OptimizerState{}).outputs, state);
+    EXPECT_EQ(take(*other, OptimizerState{state}).outputs, state);
+    EXPECT_FALSE(other->step(OptimizerState{{1, 2, 3}}));
+  }
+  EXPECT_TRUE(take(*make(mlp_parts(sgd(0.05))), OptimizerState{}).outputs.empty());
 }
 
 }  // namespace

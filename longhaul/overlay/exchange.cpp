@@ -37,6 +37,7 @@ void Exchange::begin(Round round, const Contribution& given) {
   outcome_ = false;
   opener.reset();
   weight_ = given.contributes ? given.weight : 0;
+  wants_own_ = given.wants_own;
   if (given.contributes) values_.assign(given.values.begin(), given.values.end());
 }
 
@@ -56,7 +57,7 @@ void Exchange::contribute(GroupTurn& turn) {
 std::optional<Outcome> Exchange::poll(Round round) {
   if (!outcome_ || mean_.round != round) return std::nullopt;
   outcome_ = false;  // the mean stays: others may have to fetch it
-  return Outcome{mean_.values, mean_.weight, mean_.counted, mean_.epoch};
+  return Outcome{mean_.values, mean_.weight, mean_.counted, mean_.epoch, std::move(own_)};
 }
 
 // --- what peers say
@@ -272,7 +273,20 @@ void Exchange::put_contributors(Round round, std::vector<Rank> counted, double w
   if (mean_.counted.empty()) mean_.values.clear();
 }
 
+// Codecs write the same bytes of a contribution until its fate is told.
+std::vector<float> Exchange::own_as_read() {
+  std::vector<float> own;
+  if (!wants_own_ || weight_ == 0 || common_.place.phantom) return own;
+  const AttemptContext context = this->context(next_);
+  for (std::size_t piece = 0; piece < grid_.pieces(); ++piece) {
+    const std::vector<float> values = context.buffers.own_values(piece);
+    own.insert(own.end(), values.begin(), values.end());
+  }
+  return own;
+}
+
 void Exchange::end_round(GroupTurn& turn) {
+  own_ = own_as_read();
   if (weight_ > 0) common_.coder.settle(own_key(next_), Coding::up, Codec::Fate::delivered);
   if (ReplanningTopology* const replanning = common_.topology->replanning()) {
     TopologyOutput output;
@@ -354,7 +368,7 @@ std::string Exchange::waiting_for() const {
 
 void Exchange::state(Archive& ar) {
   ar(next_, lowest_, borrowed, opener);
-  ar(begun_, held_, values_, weight_, sent_);
+  ar(begun_, held_, values_, weight_, wants_own_, own_, sent_);
   ar(mean_, outcome_, source_, served_);
   std::vector<Round> rounds;
   for (const auto& [round, attempt] : attempts_) rounds.push_back(round);

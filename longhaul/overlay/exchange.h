@@ -134,6 +134,7 @@ class Exchange {
   void put_piece(Round, std::size_t piece, std::span<const float>);
   void put_contributors(Round, std::vector<Rank> counted, double weight, Epoch formed);
   bool has_piece(Round, std::size_t piece) const;
+  std::vector<float> own_as_read();
   void end_round(GroupTurn&);
 
   Common& common_;
@@ -148,7 +149,9 @@ class Exchange {
   bool begun_ = false;
   bool held_ = false;  // the topology keeps this node from giving it
   std::vector<float> values_;
-  double weight_ = 0;       // 0: none
+  double weight_ = 0;  // 0: none
+  bool wants_own_ = false;
+  std::vector<float> own_;  // of the newest mean
   std::vector<bool> sent_;  // pieces whose part went out in the attempt under way
   Mean mean_;
   bool outcome_ = false;        // mean is for poll()

@@ -28,6 +28,11 @@ void RunStatistics::add(const Member& node, const Record& record) {
   if (!(record.value >= 0)) return;
   if (record.name == "staleness")
     ++staleness[std::uint64_t(std::min(std::round(record.value), double(kMaxStaleness)))];
+  if (record.name == "sent_share" || record.name == "group_size") {
+    Mean& mean = means[record.name];
+    ++mean.count;
+    mean.sum += record.value;
+  }
   if (record.name == "steps") {
     Steps& mine = steps[node_name(node)];
     ++mine.updates;
@@ -42,6 +47,10 @@ void RunStatistics::add(const RunStatistics& other) {
     steps[node].updates += more.updates;
     steps[node].steps += more.steps;
   }
+  for (const auto& [name, more] : other.means) {
+    means[name].count += more.count;
+    means[name].sum += more.sum;
+  }
 }
 
 void write(const RunStatistics& statistics, nlohmann::ordered_json& into) {
@@ -50,6 +59,8 @@ void write(const RunStatistics& statistics, nlohmann::ordered_json& into) {
     into["staleness"][std::to_string(rounds)] = updates;
   for (const auto& [node, one] : statistics.steps)
     into["local_steps"][node] = {{"updates", one.updates}, {"steps", one.steps}};
+  for (const auto& [name, mean] : statistics.means)
+    into["means"][name] = {{"count", mean.count}, {"mean", mean.sum / double(mean.count)}};
 }
 
 RunStatistics read_statistics(const nlohmann::json& from) {
@@ -73,6 +84,13 @@ RunStatistics read_statistics(const nlohmann::json& from) {
     if (!is_count(value["updates"]) || !is_count(value["steps"])) return;
     statistics.steps[node] = {value["updates"].template get<std::uint64_t>(),
                               value["steps"].template get<std::uint64_t>()};
+  });
+  each("means", [&](const std::string& name, const auto& value) {
+    if (!value.is_object() || !value.contains("count") || !value.contains("mean")) return;
+    if (!is_count(value["count"]) || !value["mean"].is_number()) return;
+    const auto count = value["count"].template get<std::uint64_t>();
+    if (count > 0)
+      statistics.means[name] = {count, value["mean"].template get<double>() * double(count)};
   });
   return statistics;
 }

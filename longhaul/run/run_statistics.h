@@ -5,6 +5,8 @@
 //   wait_s, CAUSE_wait_s   seconds that a learner stood idle: for the exchange, or for CAUSE
 //   staleness              of an update, in rounds or commits
 //   steps                  local steps of an update
+//   sent_share             of the values that a worker sends of a clock
+//   group_size             workers that average with each other in a round
 #include <map>
 #include <string>
 
@@ -37,16 +39,24 @@ struct RunStatistics {
     std::uint64_t updates = 0, steps = 0;
     void state(Archive& ar) { ar(updates, steps); }
   };
+  struct Mean {
+    std::uint64_t count = 0;
+    double sum = 0;
+    void state(Archive& ar) { ar(count, sum); }
+  };
   static constexpr std::uint64_t kMaxStaleness = 1000;  // larger values count as this
 
   std::map<std::string, double> waiting_s;           // by cause, all nodes together
   std::map<std::uint64_t, std::uint64_t> staleness;  // how many updates
   std::map<std::string, Steps> steps;                // by node
+  std::map<std::string, Mean> means;                 // "sent_share", "group_size"
 
-  bool empty() const { return waiting_s.empty() && staleness.empty() && steps.empty(); }
+  bool empty() const {
+    return waiting_s.empty() && staleness.empty() && steps.empty() && means.empty();
+  }
   void add(const Member& node, const Record&);
   void add(const RunStatistics&);
-  void state(Archive& ar) { ar(waiting_s, staleness, steps); }
+  void state(Archive& ar) { ar(waiting_s, staleness, steps, means); }
 };
 
 // Writes the non-empty sums into a summary's object.

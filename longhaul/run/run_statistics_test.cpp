@@ -15,6 +15,8 @@ RunStatistics example() {
   for (const double staleness : {0., 1., 1., 5000.}) statistics.add(a, {"staleness", 0, staleness});
   for (const double steps : {150., 149.}) statistics.add(a, {"steps", 0, steps});
   statistics.add(b, {"steps", 0, 1});
+  statistics.add(a, {"sent_share", 0, 0.5});
+  statistics.add(b, {"sent_share", 0, 0.25});
   return statistics;
 }
 
@@ -24,7 +26,8 @@ TEST(RunStatistics, SaysWhatTheRecordsComeTo) {
   EXPECT_EQ(json.dump(),
             R"({"waiting_s":{"exchange":0.75,"grant":2.0},)"
             R"("staleness":{"0":1,"1":2,"1000":1},)"
-            R"("local_steps":{"a":{"updates":2,"steps":299},"b":{"updates":1,"steps":1}}})");
+            R"("local_steps":{"a":{"updates":2,"steps":299},"b":{"updates":1,"steps":1}},)"
+            R"("means":{"sent_share":{"count":2,"mean":0.375}}})");
   nlohmann::ordered_json none = nlohmann::ordered_json::object();
   write(RunStatistics{}, none);
   EXPECT_TRUE(none.empty());
@@ -36,6 +39,7 @@ TEST(RunStatistics, OfManyNodesAddUp) {
   EXPECT_EQ(sum.waiting_s["exchange"], 1.5);
   EXPECT_EQ(sum.staleness[1], 4u);
   EXPECT_EQ(sum.steps["a"].steps, 598u);
+  EXPECT_EQ(sum.means["sent_share"].count, 4u);
 }
 
 TEST(RunStatistics, IsReadAsItWasWrittenAndAnythingElseIsLeftOut) {
@@ -46,7 +50,8 @@ TEST(RunStatistics, IsReadAsItWasWrittenAndAnythingElseIsLeftOut) {
   for (const char* bad :
        {"[]",
         R"({"waiting_s":3,"staleness":{"x":1,"-1":2,"1":-1},"local_steps":{"a":{"steps":1}}})",
-        R"({"staleness":{"123456789012345678901":1},"local_steps":{"a":[]}})"})
+        R"({"staleness":{"123456789012345678901":1},"local_steps":{"a":[]}})",
+        R"({"means":{"sent_share":{"count":0,"mean":1},"group_size":{"count":2}}})"})
     EXPECT_TRUE(read_statistics(nlohmann::json::parse(bad)).empty()) << bad;
 }
 

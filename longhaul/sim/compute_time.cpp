@@ -19,7 +19,8 @@ JitteredSteps::JitteredSteps(std::uint64_t seed, std::vector<Speed> by_rank)
 
 Time JitteredSteps::duration(Rank rank, std::uint64_t step, Time at, const Work& work) const {
   if (std::holds_alternative<ApplyGradient>(work) || std::holds_alternative<ResetOptimizer>(work) ||
-      std::holds_alternative<Score>(work) || std::holds_alternative<FixedGradient>(work))
+      std::holds_alternative<Score>(work) || std::holds_alternative<FixedGradient>(work) ||
+      std::holds_alternative<OptimizerState>(work))
     return Time{0};
   const Speed& speed = speeds_.at(rank);
   // The stream counts 32 bits of round; the range holds the rest.

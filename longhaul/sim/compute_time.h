@@ -41,7 +41,7 @@ class JitteredSteps final : public ComputeTime {
 
   JitteredSteps(std::uint64_t seed, std::vector<Speed> by_rank);
 
-  // ApplyGradient, ResetOptimizer, Score and FixedGradient take no time.
+  // ApplyGradient, ResetOptimizer, OptimizerState, Score and FixedGradient take no time.
   Time duration(Rank, std::uint64_t step, Time at, const Work&) const override;
 
  private:

@@ -18,7 +18,8 @@ Result<StepResult> PhantomLearner::step(const Work& work) {
     result.samples = shard_size_;
     return result;
   }
-  if (std::holds_alternative<ApplyGradient>(work) || std::holds_alternative<ResetOptimizer>(work))
+  if (std::holds_alternative<ApplyGradient>(work) || std::holds_alternative<ResetOptimizer>(work) ||
+      std::holds_alternative<OptimizerState>(work))
     return result;
   const auto* part = std::get_if<BackwardPart>(&work);
   if (part && !part->begins) return result;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "longhaul/sync/entry.h"
+#include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
 namespace {
@@ -45,6 +46,24 @@ std::uint32_t number_of(Epoch epoch, Round round, std::size_t index, std::size_t
          std::uint32_t((round * workers + index) % (kOfAnEpoch - 1));
 }
 
+// Codecs that lose may write the models, and not their mean.
+void adapt_ds_sync(const Settings& settings, SyncTraits& traits) {
+  const Setting* correction = settings.find("correction");
+  const auto* is_on = correction ? std::get_if<bool>(&correction->value.data) : nullptr;
+  traits.exact_means = !is_on || *is_on;
+}
+
+// fp32 writes values as they stand.
+bool loses(const SyncParts& parts) {
+  constexpr std::size_t kSome = 1024;
+  return parts.make_codec && parts.make_codec(false)->encoded_size(kSome) < kSome * sizeof(float);
+}
+
+Round swa_from(const DsSync::Config& config, Round max_rounds) {
+  if (config.swa_fraction == 0) return ~Round(0);
+  return Round(std::floor((1 - config.swa_fraction) * double(max_rounds))) + 1;
+}
+
 }  // namespace
 
 // A node that comes back would have to be given a model, which differs from worker to worker.
@@ -62,7 +81,8 @@ SyncEntry DsSync::entry() {
                   .waits_for = "its group",
                   .staleness = "0, in its group",
                   .memory = "S",
-                  .when_lost = "n (n-1) small messages"}}});
+                  .when_lost = "n (n-1) small messages"}},
+       .adapt = adapt_ds_sync});
 }
 
 Status DsSync::check(const Config& config, const Place& place) {
@@ -76,6 +96,9 @@ Status DsSync::check(const Config& config, const Place& place) {
 
 DsSync::DsSync(const Config& config, SyncParts parts, const Place& place)
     : config_(config),
+      place_(place),
+      swa_from_(swa_from(config, parts.stop.max_rounds)),
+      corrects_(config.correction && loses(parts)),
       counts_samples_(parts.stop.max_samples > 0),
       schedule_{config.schedule, config.group_size, config.cross_every},
       overlay_(std::move(parts.overlay)),
@@ -137,26 +160,45 @@ bool DsSync::advance(Turn& turn) {
     }
     case Phase::unstarted:
     case Phase::computing:
+    case Phase::reading_state:
+    case Phase::writing_state:
     case Phase::ended:
       return false;
   }
   return false;
 }
 
+void DsSync::on_step(const StepResult& step, Turn&) {
+  if (phase_ == Phase::reading_state) optimizer_state_ = step.outputs;
+}
+
 void DsSync::on_computed(const Computed& computed, Turn& turn) {
+  if (phase_ == Phase::reading_state) {
+    phase_ = Phase::grouping;
+    asked_ = turn.now();
+    return;
+  }
+  if (phase_ == Phase::writing_state) return end_round(turn);
   if (phase_ != Phase::computing) return;  // it has failed
   if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
   samples_ += double(computed.samples);
   phase_ = Phase::grouping;
   asked_ = turn.now();
+  if (!config_.sync_state || turn.place().phantom) return;
+  phase_ = Phase::reading_state;
+  turn.compute(OptimizerState{});
+}
+
+shuffle::Partition DsSync::groups_of(const std::vector<Rank>& workers, Epoch epoch, Round k) const {
+  const Random draw(place_.seed, Stream{Purpose::members, k, 0, std::uint32_t(epoch)});
+  return schedule_.groups(sites_of(workers, place_), k, draw);
 }
 
 // x_i <- sum over j in G of x'_j / |G|
 void DsSync::join_group(Turn& turn) {
   const Round k = exchange();
   const auto [epoch, workers] = switch_.workers_of(k);
-  const Random draw = turn.random(Purpose::members, k, 0, std::uint32_t(epoch));
-  const shuffle::Partition groups = schedule_.groups(sites_of(workers, turn.place()), k, draw);
+  const shuffle::Partition groups = groups_of(workers, epoch, k);
   const auto me = std::uint32_t(std::lower_bound(workers.begin(), workers.end(), turn.self()) -
                                 workers.begin());
   const auto mine = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
@@ -164,6 +206,10 @@ void DsSync::join_group(Turn& turn) {
   });
   LH_CHECK(mine != groups.end());
   phase_ = Phase::averaging;
+  if (to_settle_ == 0) {
+    turn.record("group", k, double(mine - groups.begin()));
+    turn.record("group_size", k, double(mine->size()));
+  }
   Status begun = Ok{};
   if (mine->size() == 1) {
     if (all_finite(turn.params())) return end_exchange(turn);
@@ -176,37 +222,55 @@ void DsSync::join_group(Turn& turn) {
     begun = mean_.begin(number, members,
                         {.buffers = config_.average_buffers || to_settle_ > 0,
                          .exact = to_settle_ > 0,
-                         .samples = counts_samples_},
+                         .samples = counts_samples_,
+                         .correction = corrects_,
+                         .state = to_settle_ == 0 ? std::span<const float>(optimizer_state_)
+                                                  : std::span<const float>()},
                         samples_, turn, within(*overlay_, turn));
   }
   if (!begun) fail(begun.error(), turn);
 }
 
 void DsSync::end_exchange(Turn& turn) {
-  const bool trains = to_settle_ == 0;
-  if (trains) {
+  if (to_settle_ == 0) {
     turn.record("wait_s", done_, seconds(turn.now() - asked_));
-    ++done_;
-  } else {
-    ++settled_;
+    std::vector<float> state = mean_.take_state();
+    if (state.empty()) return end_round(turn);
+    phase_ = Phase::writing_state;
+    return turn.compute(OptimizerState{.set = std::move(state)});
   }
+  ++settled_;
   switch_.enter(exchange());
-  if (trains) {
-    phase_ = Phase::deciding;
-    const auto live = live_with(Role::worker, turn.place(), turn.view()).size();
-    Turn below = within(stop_, turn);
-    stop_.round_done(done_ - 1, turn.params(), std::uint64_t(std::llround(samples_ * double(live))),
-                     below);
-  } else if (--to_settle_ > 0) {
+  if (--to_settle_ > 0)
     phase_ = Phase::grouping;
-  } else {
+  else
     conclude(/*compare=*/true, turn);
+}
+
+void DsSync::end_round(Turn& turn) {
+  ++done_;
+  switch_.enter(exchange());
+  if (done_ >= swa_from_ && !turn.place().phantom) {
+    const auto x = parameters(turn);
+    swa_.resize(x.size());
+    ++swa_count_;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      swa_[i] += (double(x[i]) - swa_[i]) / double(swa_count_);
   }
+  phase_ = Phase::deciding;
+  const auto live = live_with(Role::worker, turn.place(), turn.view()).size();
+  Turn below = within(stop_, turn);
+  stop_.round_done(done_ - 1, turn.params(), std::uint64_t(std::llround(samples_ * double(live))),
+                   below);
 }
 
 // A schedule that makes all models equal in a few rounds does that first. Which one it is all know,
 // whatever view they have reached.
 void DsSync::settle(Turn& turn) {
+  if (swa_count_ > 0) {
+    std::ranges::transform(swa_, parameters(turn).begin(), [](double x) { return float(x); });
+    swa_count_ = 0;
+  }
   const auto n = std::uint32_t(switch_.workers_of(exchange()).second.size());
   to_settle_ = config_.final == "mean" ? schedule_.rounds_to_consensus(n) : 0;
   if (to_settle_ == 0) return conclude(/*compare=*/false, turn);
@@ -244,6 +308,8 @@ std::string DsSync::waiting_for() const {
     case Phase::unstarted:
     case Phase::ready:
     case Phase::computing:
+    case Phase::reading_state:
+    case Phase::writing_state:
     case Phase::ended:
       return "";
   }
@@ -253,6 +319,7 @@ std::string DsSync::waiting_for() const {
 void DsSync::state(Archive& ar) {
   ar.expect("ds_sync");
   ar(phase_, done_, settled_, to_settle_, samples_, asked_, mean_, conclusion_);
+  ar(optimizer_state_, swa_, swa_count_);
 }
 
 }  // namespace longhaul::sync

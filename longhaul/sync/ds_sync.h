@@ -26,7 +26,10 @@ class DsSync final : public Strategy {
     std::uint32_t steps = 1;
     std::uint32_t cross_every = 0;
     bool average_buffers = true;
+    bool sync_state = false;
+    bool correction = true;
     std::string final = "mean";
+    double swa_fraction = 0;
     std::uint32_t min_sites = 1;
 
     template <class Self, class Visit>
@@ -47,6 +50,20 @@ class DsSync final : public Strategy {
                          "some site has one or two workers and some has several");
       LONGHAUL_FIELD(average_buffers,
                      .doc = "running statistics are averaged, too; false: at the end alone");
+      LONGHAUL_FIELD(sync_state,
+                     .doc =
+                         "momentum and moments of the local optimiser are averaged, too (sgd, "
+                         "adam, adamw)");
+      LONGHAUL_FIELD(correction,
+                     .doc =
+                         "codecs that lose: each keeps what the codec lost of its own model, and "
+                         "means are written as fp32, so that no average is lost; false: all take "
+                         "the mean as the codec writes it");
+      LONGHAUL_FIELD(swa_fraction,
+                     .doc =
+                         "of the rounds up to [stop] max_rounds the last share whose models are "
+                         "averaged over time into the final one (SWA); 0: none",
+                     .min = 0, .max = 1);
       LONGHAUL_FIELD(final,
                      .doc =
                          "the model that all end with: the mean of all, or that of the lowest "
@@ -60,10 +77,12 @@ class DsSync final : public Strategy {
 
   void on_start(Turn&) override;
   void on_view(const View& before, Turn&) override;
+  void on_step(const StepResult&, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
   Round rounds_done() const override { return done_; }
   std::string waiting_for() const override;
+  Explanation explain() const override;
   void state(Archive&) override;
 
  private:
@@ -71,10 +90,12 @@ class DsSync final : public Strategy {
     unstarted,
     ready,
     computing,
-    grouping,   // waits to know whose groups the round has
-    averaging,  // in its group
-    deciding,   // waits for a verdict
-    settling,   // waits to know whose groups the exchange after the last round has
+    reading_state,  // of the optimiser
+    grouping,       // waits to know whose groups the round has
+    averaging,      // in its group
+    writing_state,  // of the optimiser
+    deciding,       // waits for a verdict
+    settling,       // waits to know whose groups the exchange after the last round has
     concluding,
     ended
   };
@@ -84,11 +105,16 @@ class DsSync final : public Strategy {
   bool advance(Turn&);
   void join_group(Turn&);
   void end_exchange(Turn&);
+  void end_round(Turn&);
+  shuffle::Partition groups_of(const std::vector<Rank>& workers, Epoch, Round) const;
   void settle(Turn&);
   void conclude(bool compare, Turn&);
   void fail(const Error&, Turn&);
 
   const Config config_;
+  const Place place_;
+  const Round swa_from_;  // rounds done, from which on models are averaged over time
+  const bool corrects_;
   const bool counts_samples_;
   const shuffle::Schedule schedule_;
   const std::unique_ptr<Overlay> overlay_;
@@ -103,6 +129,11 @@ class DsSync final : public Strategy {
   std::uint32_t to_settle_ = 0;  // are left of them
   double samples_ = 0;  // used by a worker in the mean: averaged as models are, if they count
   Time asked_{0};       // since when the mean is awaited
+  std::vector<float> optimizer_state_;  // with sync_state
+  // Mean over time of the model after each round from swa_from_ on. The mean over the workers of
+  // these is that of the mean model, which rounds keep.
+  std::vector<double> swa_;
+  std::uint64_t swa_count_ = 0;
 };
 
 }  // namespace longhaul::sync

@@ -127,6 +127,89 @@ TEST(DsSync, AllSchedulesEndWithOneModelNearTheOptimum) {
   }
 }
 
+// The velocity of a quadratic learner, by one more step's work.
+std::vector<float> optimizer_state_of(TestJob& job, Rank rank) {
+  const auto answer = job.any_learner(rank).step(OptimizerState{});
+  EXPECT_TRUE(answer);
+  return answer->outputs;
+}
+
+// Invariant 11: off, states differ after a round; on, they are equal after a cycle without steps,
+// which a single group is.
+TEST(DsSync, Inv11_OptimizerStateIsAveragedIfAskedFor) {
+  for (const bool synced : {false, true}) {
+    TestJob::Config config = shuffled_job(4, shuffling("grid", 4), 6);
+    for (auto& learner : config.learners) learner.momentum = 0.9f;
+    config.settings.push_back({"sync_state", {synced}});
+    TestJob job(config);
+    job.run();
+    ASSERT_EQ(job.finished.size(), 4u);
+    const auto first = optimizer_state_of(job, 0), last = optimizer_state_of(job, 3);
+    ASSERT_FALSE(first.empty());
+    EXPECT_EQ(first == last, synced);
+  }
+}
+
+// Learners that stand at their optimum keep the velocity that they are given.
+TEST(DsSync, Inv11_StateIsEqualAfterAFullCycleWithoutStepsBetween) {
+  TestJob::Config config = shuffled_job(4, {{"sync_state", {true}}}, 2);
+  config.make_learner = [](Rank rank) -> std::unique_ptr<Learner> {
+    auto learner = std::make_unique<Quadratic>(
+        8, Quadratic::Config{.target = 5, .slope = 0, .start = 5, .rate = 0, .momentum = 1});
+    EXPECT_TRUE(learner->step(OptimizerState{std::vector<float>(8, float(rank * rank))}));
+    return learner;
+  };
+  TestJob job(config);
+  job.run();
+  for (Rank rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(optimizer_state_of(job, rank), std::vector<float>(8, 3.5f)) << rank;
+}
+
+TEST(DsSync, StateIsSavedWithTheRest) {
+  TestJob::Config config = shuffled_job(4, shuffling("grid", 2), 3);
+  config.settings.push_back({"sync_state", {true}});
+  config.settings.push_back({"swa_fraction", {0.5}});
+  EXPECT_EQ(testing::changed_by_saving(config), "");
+}
+
+// The final model is the mean over the last rounds of the mean model; of one group that is the
+// model.
+TEST(DsSync, SwaAveragesTheLastRounds) {
+  TestJob::Config config = shuffled_job(4, shuffling("grid", 4), 8);
+  config.settings.push_back({"swa_fraction", {0.5}});
+  config.stop.report_every = 1;
+  std::vector<double> models;  // of each round
+  config.score = [&](const std::vector<float>& model) {
+    models.push_back(double(model[0]));
+    return Evaluation{};
+  };
+  TestJob job(config);
+  job.run();
+  ASSERT_EQ(models.size(), 8u);
+  const double mean = (models[4] + models[5] + models[6] + models[7]) / 4;
+  EXPECT_GT(std::abs(mean - models[7]), 0.01);
+  for (Rank rank = 0; rank < 4; ++rank) EXPECT_NEAR(job.params(rank)[0], mean, 1e-5);
+}
+
+TEST(DsSync, RecordsTheGroupOfEachRoundAndExplainsThem) {
+  TestJob job(shuffled_job(9, shuffling("grid", 3), 4));
+  const Explanation said = job.node(0).strategy().explain();
+  job.run();
+  const auto groups = job.records.at({4, "group"});
+  ASSERT_EQ(groups.size(), 4u);
+  EXPECT_EQ(groups[0].second, 1) << "the second row";
+  EXPECT_EQ(groups[1].second, 1) << "the second column";
+  EXPECT_EQ(job.records.at({4, "group_size"})[0].second, 3);
+  ASSERT_EQ(said.tables.size(), 1u);
+  const auto& rows = said.tables[0].rows;
+  ASSERT_EQ(rows.size(), 8u);
+  EXPECT_EQ(std::ranges::count(rows[0][1], '|'), 2);
+  EXPECT_EQ(rows[0][1], rows[2][1]);
+  EXPECT_NE(rows[0][1], rows[1][1]);
+  EXPECT_NE(said.lines[2].find("heard of every other after 2 rounds"), std::string::npos)
+      << said.lines[2];
+}
+
 TEST(DsSync, BuffersAreAveragedInEveryRoundOrAtTheEnd) {
   for (const bool averaged : {true, false}) {
     TestJob::Config config = shuffled_job(4, shuffling("published"), 4);

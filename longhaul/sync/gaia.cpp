@@ -10,7 +10,7 @@
 namespace longhaul::sync {
 namespace {
 
-constexpr Service kUpdates{.priority = 3}, kCuts{.priority = 5};
+constexpr Service kUpdates{.priority = 3}, kCuts{.priority = 5}, kBarriers{.priority = 7};
 
 // Of one peer, what is announced and not read: it is read at once but while a cut is made.
 constexpr std::uint32_t kUnreadModels = 2;
@@ -52,7 +52,8 @@ SyncEntry Gaia::entry() {
                   .takes_outer = false,
                   .no_feedback = "keeps what a codec loses and sends it later, as feedback would",
                   .takes_unbiased = false,  // its own filter is what makes updates sparse
-                  .when_lost = "the others agree on one base without it and go on"},
+                  .when_lost = "the others agree on one base without it and go on",
+                  .lets_return = true},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "up to (n-1) S, the significant",
                   .waits_for = "the slowest, once s ahead",
@@ -101,9 +102,14 @@ Gaia::Gaia(const Config& config, SyncParts parts, const Place& place)
                     .limits = ChannelLimits::models(1, *place.layout),
                     .service = kCuts},
       std::move(parts.transfer), nullptr, nullptr, admission(&Gaia::admit_cut));
+  barriers_ = std::make_unique<BarrierChannel>(
+      place,
+      ChannelConfig{.stream = "gaia barrier", .limits = updates.limits, .service = kBarriers},
+      parts.make_transfer(), nullptr, nullptr, admission(&Gaia::admit_barrier));
   own(*cuts_, {1, "cuts"});
   own(*updates_, {2, "updates"});
   own(stop_, {3, "stop rule"});
+  own(*barriers_, {4, "barriers"});
 }
 
 Status gaia::Config::check(const Config& config, const Place& place) {
@@ -124,15 +130,19 @@ Status gaia::Config::check(const Config& config, const Place& place) {
 
 void Gaia::on_start(Turn& turn) {
   acc_.assign(parameter_count(turn.place()), 0);
-  phase_ = Phase::ready;
+  phase_ = turn.place().comes_back() ? Phase::outside : Phase::ready;
 }
 
 // The overlay starts after its parent: the first clock begins here.
 void Gaia::on_progress(Turn& turn) {
   if (phase_ == Phase::unstarted) return;
+  if (turn.place().comes_back() && turn.view().epoch == 0) return;  // not let in yet
   if (!has_entered_ || epoch_ != turn.view().epoch) enter_view(turn);
   receive_cut(turn);
-  if (is_settled_) receive_updates(turn);
+  if (is_settled_) {
+    receive_barriers(turn);
+    receive_updates(turn);
+  }
   while (advance(turn)) {
   }
 }
@@ -142,6 +152,7 @@ bool Gaia::advance(Turn& turn) {
   switch (phase_) {
     case Phase::ready:
       if (!is_settled_ || is_led_too_far()) return false;
+      if (has_barrier() && blocked_.blocks(reads_, told_ + config_.staleness)) return false;
       read_model(turn);
       return true;
     case Phase::deciding: {
@@ -170,6 +181,7 @@ bool Gaia::advance(Turn& turn) {
       turn.finish();
       return false;
     case Phase::unstarted:
+    case Phase::outside:
     case Phase::computing:
     case Phase::ended:
       return false;
@@ -197,7 +209,13 @@ void Gaia::begin_clock(Turn& turn) {
   phase_ = Phase::computing;
   const auto w = parameters(turn);
   start_.assign(w.begin(), w.end());
-  turn.compute(LocalStep{}, config_.steps);
+  const bool asks = config_.barrier != "off" && config_.staleness > 0;
+  turn.compute(LocalStep{.ahead = asks ? config_.steps : 0}, config_.steps);
+}
+
+void Gaia::on_step(const StepResult& step, Turn&) {
+  looks_up_ |= !step.reads_next.empty();
+  reads_ = step.reads_next;
 }
 
 void Gaia::on_computed(const Computed& computed, Turn& turn) {
@@ -213,12 +231,15 @@ double Gaia::scale(const Turn& turn) const {
   return 1 / double(live_with(Role::worker, turn.place(), turn.view()).size());
 }
 
-// acc <- acc + scale (w - start)
+// acc <- acc + scale (w - start); w <- start + scale (w - start): updates are held against that
 void Gaia::accumulate(Turn& turn) {
   const auto w = parameters(turn);
   const double by = scale(turn);
-  for (std::size_t i = 0; i < w.size(); ++i)
-    acc_[i] = float(double(acc_[i]) + by * (double(w[i]) - double(start_[i])));
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    const double moved = by * (double(w[i]) - double(start_[i]));
+    acc_[i] = float(double(acc_[i]) + moved);
+    if (by != 1) w[i] = float(double(start_[i]) + moved);
+  }
   // Comparisons with NaN are false: it would never be significant, and stay.
   if (!all_finite(acc_) || !all_finite(turn.params()))
     fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
@@ -239,9 +260,12 @@ void Gaia::tell(Turn& turn) {
   const gaia::Significance significance{.threshold = threshold_.next(clock, rate),
                                         .absolute = config_.abs_threshold,
                                         .everything = threshold_.flushes(clock)};
-  std::uint64_t sent = 0;
+  Batch batch;
   for (std::uint32_t range = 0; range < ranges_.size(); ++range)
-    sent += tell_range(range, significance, Coding::up, turn);
+    take_significant(range, significance, Coding::up, batch, turn);
+  std::uint64_t sent = 0;
+  for (const EncodedUpdate& update : batch) sent += update.header.count;
+  send_batch(routes_.flows.front(), std::move(batch), turn);
   turn.record("sent_share", done_, double(sent) / double(place_.layout->parameters().length));
   turn.record("sent_bytes", done_, double(sent_bytes_));
   ++done_;
@@ -253,15 +277,17 @@ void Gaia::tell(Turn& turn) {
 // What is left in acc, exactly: after it acc is 0, and b is the start and all updates.
 void Gaia::flush(Turn& turn) {
   ++told_;
+  Batch batch;
   for (std::uint32_t range = 0; range < ranges_.size(); ++range)
-    tell_range(range, {.everything = true}, Coding::exact, turn);
+    take_significant(range, {.everything = true}, Coding::exact, batch, turn);
+  send_batch(routes_.flows.front(), std::move(batch), turn);
   close_clock(0, turn);
   phase_ = Phase::draining;
 }
 
-// Returns the number of values that are sent of the range.
-std::uint64_t Gaia::tell_range(std::uint32_t range, const gaia::Significance& significance,
-                               Coding coding, Turn& turn) {
+// Moves the significant values of the range from acc to the batch and the inbox.
+void Gaia::take_significant(std::uint32_t range, const gaia::Significance& significance,
+                            Coding coding, Batch& batch, Turn& turn) {
   const Range at = ranges_[range];
   gaia::RangeUpdate update{.range = range, .count = 0, .indexes = {}, .values = {}};
   std::span<float> acc;
@@ -274,7 +300,7 @@ std::uint64_t Gaia::tell_range(std::uint32_t range, const gaia::Significance& si
         gaia::significant(acc, turn.params().subspan(at.offset, at.length), significance);
     update.count = update.indexes.size();
   }
-  if (update.count == 0) return 0;
+  if (update.count == 0) return;
   const gaia::Form form = gaia::smallest_form(update.count, at.length, coder_, coding);
   if (form == gaia::Form::dense) {
     update.count = at.length;
@@ -292,15 +318,14 @@ std::uint64_t Gaia::tell_range(std::uint32_t range, const gaia::Significance& si
     left = float(double(left) - double(read->values[k]));
   }
   base_.add(turn.self(), told_, *std::move(read));
-  send_update(routes_.flows.front(),
-              {.kind = gaia::UpdateHeader::Kind::update,
-               .clock = told_,
-               .range = range,
-               .form = form,
-               .exact = coding == Coding::exact,
-               .count = update.count},
-              std::move(content), turn);
-  return update.count;
+  batch.push_back({{.kind = gaia::UpdateHeader::Kind::update,
+                    .clock = told_,
+                    .range = range,
+                    .form = form,
+                    .exact = coding == Coding::exact,
+                    .count = update.count},
+                   std::move(content),
+                   std::move(update.indexes)});
 }
 
 void Gaia::close_clock(std::uint64_t samples, Turn& turn) {
@@ -313,9 +338,13 @@ void Gaia::close_clock(std::uint64_t samples, Turn& turn) {
 // All updates of all sites are in b: the model that they sum up to. The mean of equal models is
 // that model; of buffers, which every site has its own of, it is their mean.
 bool Gaia::end(Turn& turn) {
+  // A site that has come back hears from the others which mean comes next.
+  if (!final_.overlay().next_round(0, 0)) return false;
   std::ranges::copy(base_.b(), parameters(turn).begin());
   phase_ = Phase::averaging;
-  const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+  // Buffers of one that has computed nothing are those of the start.
+  const Status begun = final_.begin(turn, within(final_.overlay(), turn),
+                                    /*gives=*/done_ > joined_at_ || !place_.comes_back());
   if (!begun) fail(begun.error(), turn);
   return bool(begun);
 }
@@ -339,9 +368,13 @@ std::string Gaia::waiting_for() const {
     return list("epoch " + std::to_string(epoch_) + ": the base of rank",
                 {cut_.donor().value_or(place_.self)});
   }
+  if (phase_ == Phase::outside) return "to be let in";
   if (phase_ == Phase::deciding) return stop_.waiting_for();
   if (phase_ == Phase::averaging) return final_.waiting_for();
   const bool waits = phase_ == Phase::draining || (phase_ == Phase::ready && is_led_too_far());
+  if (phase_ == Phase::ready && is_settled_ && !waits && has_barrier())
+    if (const auto slot = blocked_.blocks(reads_, told_ + config_.staleness))
+      return list("updates that were announced by rank", {routes_.slots.at(*slot)});
   if (!waits) return "";
   const Round clock = phase_ == Phase::draining ? told_ : told_ - config_.staleness;
   std::vector<Rank> ranks;
@@ -356,9 +389,10 @@ void Gaia::state(Archive& ar) {
   ar(phase_, done_, told_, start_, acc_, base_, clock_samples_, start_samples_, start_clock_);
   ar(asked_, told_at_, sent_bytes_, has_entered_, epoch_, live_, is_settled_, cut_, lost_clock_,
      offered_);
-  ar(flow_clocks_, sent_, threshold_, exchanges_);
+  ar(flow_clocks_, sent_, threshold_, exchanges_, verdicts_, joined_at_);
+  ar(looks_up_, reads_, blocked_, rates_);
   coder_.state(ar);
-  if (ar.loading() && has_entered_ && !ar.failed()) routes_ = routes(live_);
+  if (ar.loading() && has_entered_ && !ar.failed()) routes_ = routes(live_, place_.self);
 }
 
 }  // namespace longhaul::sync

@@ -3,8 +3,8 @@
 // those of its updates that are significant; the others add up until they are. A site that leads
 // the slowest one by too many clocks waits.
 //   Hsieh et al., "Gaia: Geo-Distributed Machine Learning Approaching LAN Speeds", NSDI 2017:
-//   significance filter and mirror clock; the filter, the schedules of its threshold and the hubs
-//   as in the released code (github.com/kevinhsieh/non_iid_dml).
+//   significance filter, mirror clock and selective barrier; the filter, the schedules of its
+//   threshold and the hubs as in the released code (github.com/kevinhsieh/non_iid_dml).
 //
 // With b the sum of all updates of complete clocks, inbox the updates of later ones (gaia/base.h),
 // acc what was computed here and is not sent yet, and DS the setting `staleness`, clock t + 1 of a
@@ -14,15 +14,17 @@
 //   acc <- acc + scale * (what `steps` local steps move w by)
 //   sent <- those values v of acc with |acc_v| > T |w_v|, as the receivers read them
 //   acc <- acc - sent;  inbox[t + 1][self] <- sent
-// The order of the sums, inbox[.. t + DS], the recovery of losses and the end are ours.
+// The order of the sums, inbox[.. t + DS], the recovery of losses, returns and the end are ours.
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/gaia/base.h"
+#include "longhaul/sync/gaia/blocked.h"
 #include "longhaul/sync/gaia/config.h"
 #include "longhaul/sync/gaia/cut.h"
 #include "longhaul/sync/gaia/filter.h"
 #include "longhaul/sync/gaia/headers.h"
 #include "longhaul/sync/gaia/routes.h"
+#include "longhaul/sync/gaia/send_rates.h"
 #include "longhaul/sync/gaia/threshold.h"
 #include "longhaul/sync/gossip/final_mean.h"
 #include "longhaul/sync/tunable.h"
@@ -39,10 +41,13 @@ class Gaia final : public Strategy, public Tunable {
   Gaia(const Config&, SyncParts, const Place&);
 
   void on_start(Turn&) override;
+  void on_step(const StepResult&, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
   Round rounds_done() const override { return done_; }
+  bool lets_return() const override { return true; }
   std::string waiting_for() const override;
+  Explanation explain() const override;
   void state(Archive&) override;
   // Tunable: the significance T0.
   void tune(double significance) override { threshold_.set_significance(significance); }
@@ -53,13 +58,18 @@ class Gaia final : public Strategy, public Tunable {
   const gaia::Base& base() const { return base_; }
   const std::vector<float>& unsent() const { return acc_; }
   Round told() const { return told_; }
+  // Of this node's own, since its start or its return: those whose steps are in acc, or were.
+  Round clocks_added() const { return done_ - joined_at_ + (phase_ == Phase::telling ? 1 : 0); }
   bool is_settled() const { return is_settled_; }
 
  private:
   using UpdateChannel = VectorChannel<gaia::UpdateHeader>;
   using CutChannel = VectorChannel<gaia::CutHeader>;
+  using BarrierChannel = VectorChannel<gaia::BarrierHeader>;
+  using Standing = gaia::CutHeader::Standing;
   enum class Phase : std::uint8_t {
     unstarted,
+    outside,   // has come back, and waits for a base
     ready,     // waits until it may read the model
     deciding,  // has read it; waits for a verdict
     computing,
@@ -73,12 +83,18 @@ class Gaia final : public Strategy, public Tunable {
     Rank from = 0;
     Round clock = 0;
     std::uint64_t samples = 0;
-    Snapshot b;
+    Snapshot b;  // with buffers behind it: the model that the run has ended with
     void state(Archive& ar) {
       ar(from, clock, samples);
       archive_snapshot(ar, b);
     }
   };
+  struct EncodedUpdate {  // of one range
+    gaia::UpdateHeader header;
+    VectorContent content;
+    std::vector<std::uint32_t> indexes;  // empty: all
+  };
+  using Batch = std::vector<EncodedUpdate>;  // of one clock
 
   // --- gaia.cpp: the clocks of this site -------------------------------------------------------
   bool advance(Turn&);
@@ -91,24 +107,36 @@ class Gaia final : public Strategy, public Tunable {
   bool end(Turn&);
   double scale(const Turn&) const;
   double sent_rate(const Turn&) const;
-  std::uint64_t tell_range(std::uint32_t range, const gaia::Significance&, Coding, Turn&);
+  void take_significant(std::uint32_t range, const gaia::Significance&, Coding, Batch&, Turn&);
   void close_clock(std::uint64_t samples, Turn&);
   void fail(const Error&, Turn&);
 
   // --- gaia_exchange.cpp: what is sent and received --------------------------------------------
   Result<bool> admit(Rank from, const gaia::UpdateHeader&, const ContentShape&) const;
   Result<bool> admit_cut(Rank from, const gaia::CutHeader&, const ContentShape&) const;
-  gaia::Routes routes(const std::vector<Rank>& live) const;
+  Result<bool> admit_barrier(Rank from, const gaia::BarrierHeader&, const ContentShape&) const;
+  gaia::Routes routes(const std::vector<Rank>& live, Rank of) const;
   void enter_view(Turn&);
   void receive_cut(Turn&);
+  gaia::CutHeader report(Turn&);
   void try_settle(Turn&);
+  void send_base(Turn&);
+  void join(const OfferedBase&, Turn&);
   void settle(std::vector<float> b, Round clock, std::uint64_t samples, Turn&);
   void receive_updates(Turn&);
   Status take(Rank from, const gaia::UpdateHeader&, const VectorContent&);
   void deliver(Turn&);
   void send_sum(const gaia::Flow&, Round clock, Turn&);
-  void send_update(const gaia::Flow&, gaia::UpdateHeader, VectorContent, Turn&);
+  void send_batch(const gaia::Flow&, Batch, Turn&);
+  bool has_barrier() const;
+  void announce(const gaia::Flow&, const Batch&, Turn&);
+  void receive_barriers(Turn&);
+  Status take_barrier(const gaia::BarrierHeader&, const VectorContent&);
   void send_clock(const gaia::Flow&, Round clock, std::uint64_t samples, Turn&);
+
+  // --- gaia_explain.cpp ------------------------------------------------------------------------
+  void explain_flows(const std::vector<Rank>& workers, Explanation&) const;
+  void explain_sizes(Explanation&) const;
   std::uint64_t length_of(std::uint32_t range) const { return ranges_.at(range).length; }
 
   const Config config_;
@@ -118,12 +146,14 @@ class Gaia final : public Strategy, public Tunable {
   gossip::FinalMean final_;
   std::unique_ptr<UpdateChannel> updates_;
   std::unique_ptr<CutChannel> cuts_;
+  std::unique_ptr<BarrierChannel> barriers_;
   StopRule stop_;
   Coder coder_;
   gaia::Threshold threshold_;
 
   Phase phase_ = Phase::unstarted;
   Round done_ = 0;            // clocks computed
+  Round joined_at_ = 0;       // of one that has come back: `done_` of its base
   Round told_ = 0;            // clocks sent: those, and the flush at the end
   std::vector<float> start_;  // w when the steps began
   std::vector<float> acc_;
@@ -145,6 +175,12 @@ class Gaia final : public Strategy, public Tunable {
   gaia::Routes routes_;             // of live_
   std::vector<Round> flow_clocks_;  // the clock that each flow sends next
   std::deque<std::pair<Round, VectorHandle>> sent_;
+  std::vector<std::uint8_t> verdicts_;  // from the senior worker, until this node has a base
+
+  bool looks_up_ = false;     // a step has said that it reads some parameters alone
+  std::vector<Range> reads_;  // what the next clock reads; empty: every parameter
+  gaia::Blocked blocked_;
+  gaia::SendRates rates_;
 };
 
 }  // namespace longhaul::sync

@@ -170,6 +170,41 @@ TEST(Gaia, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
   }
 }
 
+// Every update is announced, and every step reads all parameters.
+TEST(Gaia, WithTheBarrierOnItEndsAndSavesAsWithout) {
+  for (const char* exchange : kGaiaExchanges) {
+    TestJob::Config config = gaia_job(5, gaia_settings(0.02, 2, exchange), 12);
+    config.settings.push_back({"barrier", {std::string("on")}});
+    config.settings.push_back({"barrier_ms", {0.0}});
+    config.takes = [](Rank rank) { return int(rank * 5 % 7) * 4; };
+    TestJob job(config);
+    job.run();
+    expect_gaia_ended(job, {0, 1, 2, 3, 4}, 12);
+    EXPECT_FALSE(job.records[(std::pair<Rank, std::string>(0, "announced"))].empty());
+    config.stop.max_rounds = 2;
+    EXPECT_EQ(testing::changed_by_saving(config), "") << exchange;
+  }
+}
+
+TEST(Gaia, ExplainsWhatItSendsToWhomAndWhy) {
+  TestJob job(gaia_job(6, gaia_settings(0.04, 1, "gaia_hubs"), 1));
+  const Explanation said = gaia_at(job, 0).explain();
+  const auto says = [&](std::string_view words) {
+    return std::ranges::any_of(
+        said.lines, [&](const std::string& line) { return line.find(words) != std::string::npos; });
+  };
+  // gaia.md invariant 9's schedule.
+  EXPECT_TRUE(says("T = 0.04 at clock 1, 0.0126 at 10, 0.004 at 100"));
+  EXPECT_TRUE(says("may lead the slowest one by 1 clock."));
+  EXPECT_TRUE(says("directed flows a clock, direct would have 30"));
+  ASSERT_EQ(said.tables.size(), 2u);
+  EXPECT_EQ(said.tables[0].head.size(), said.tables[0].rows[0].size());
+  EXPECT_TRUE(std::ranges::any_of(
+      said.tables[0].rows, [](const auto& row) { return row[1] == "the sum of its group"; }));
+  // Dense is 6 values of 4 bytes.
+  EXPECT_EQ(said.tables[1].rows.back().back(), "0.024 dense");
+}
+
 TEST(Gaia, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
   TestJob::Config config = gaia_job(4, gaia_settings(0.05, 0), 1000);
   config.stop = {.max_rounds = 1000, .max_samples = 30, .report_every = 2, .lag = 1};

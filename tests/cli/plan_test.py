@@ -107,6 +107,28 @@ class Json(Case):
         self.assertIn("[data] path", done.stderr)
 
 
+class Strategy(Case):
+    def test_a_strategy_says_what_it_sends_to_whom_and_why(self):
+        said = self.run_ok("explain", "job.toml", "--set", "sync.kind=gaia", "--set",
+                           "sync.exchange=gaia_hubs").stdout
+        self.assertLess(said.index("What gaia sends"), said.index("Plan of"))
+        self.assertIn("larger than T times its parameter: T = 0.01 at clock 1", said)
+        rows = [line.split("  ") for line in said.splitlines()]
+        self.assertTrue(any(row[0].strip() == "tokyo" and "its own updates" in " ".join(row)
+                            for row in rows), said)
+        said = self.run_ok("explain", "job.toml", "--set", "sync.kind=ds_sync").stdout
+        self.assertIn("Every worker has heard of every other after 3 rounds.", said)
+        self.assertIn("Groups of the first rounds", said)
+        # The overlay's plan says all of bsp.
+        self.assertNotIn("What bsp sends", self.run_ok("explain", "job.toml").stdout)
+
+    def test_as_json(self):
+        told = self.plan("--set", "sync.kind=ds_sync", job=OVERLAYS)["strategy"]
+        self.assertEqual(told["tables"][0]["head"], ["round", "groups", "between sites"])
+        self.assertEqual(len(told["tables"][0]["rows"]), 8)
+        self.assertEqual(self.plan()["strategy"], {"lines": [], "tables": []})
+
+
 class Svg(Case):
     def draw(self, *args, job="job.toml"):
         self.run_ok("explain", job, "--svg", "plan.svg", *args)

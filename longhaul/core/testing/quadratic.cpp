@@ -118,6 +118,13 @@ void Quadratic::part(const BackwardPart& work, std::span<float> scratch, StepRes
     params_[i] += 1.f + config_.target;
 }
 
+void Quadratic::set_velocity(const OptimizerState& work, StepResult& result) {
+  const auto n = std::ptrdiff_t(layout_->parameters().length);
+  if (!work.set.empty()) std::copy_n(work.set.begin(), n, velocity_.begin());
+  if (config_.momentum != 0) result.outputs.assign(velocity_.begin(), velocity_.begin() + n);
+  result.samples = 0;
+}
+
 Result<StepResult> Quadratic::step(const Work& work) {
   StepResult result{.samples = config_.samples, .shard_size = config_.samples, .exhausted = true};
   std::vector<float> g(params_.size(), 0.f);
@@ -159,6 +166,7 @@ Result<StepResult> Quadratic::step(const Work& work) {
                    std::fill(velocity_.begin(), velocity_.end(), 0.f);
                    result.samples = 0;
                  },
+                 [&](const OptimizerState& w) { set_velocity(w, result); },
                  [&](const Score& w) {  // by its distance from the target, 1 there
                    const std::vector<float> own = params_;
                    if (w.model) params_ = *w.model;

@@ -28,6 +28,7 @@ struct DataConfig {
   std::uint32_t clusters = 1;
   double scale = 1.0;
   bool teacher = false;
+  std::uint32_t users = 943, items = 1682;
   std::uint64_t data_seed = 1;
 
   std::string partition = "iid";
@@ -112,12 +113,15 @@ struct DataConfig {
   static void synthetic(Self& self, Visit& visit) {
     LONGHAUL_FIELD(sample, .doc = "synthetic: [channels, height, width], instead of `features`",
                    .min = 1, .max = 4096);
-    LONGHAUL_FIELD(samples, .doc = "synthetic: of the training set", .min = 1, .max = 1e8);
-    LONGHAUL_FIELD(test_samples, .doc = "synthetic: of the test set", .min = 1, .max = 1e8);
+    LONGHAUL_FIELD(samples, .doc = "synthetic, ratings: of the training set", .min = 1, .max = 1e8);
+    LONGHAUL_FIELD(test_samples, .doc = "synthetic, ratings: of the test set", .min = 1,
+                   .max = 1e8);
+    LONGHAUL_FIELD(users, .doc = "ratings: how many rate", .min = 1, .max = 1 << 24);
+    LONGHAUL_FIELD(items, .doc = "ratings: how many are rated", .min = 1, .max = 1 << 24);
     LONGHAUL_FIELD(noise,
                    .doc =
-                       "synthetic: standard deviation around the mean of the class, or of the "
-                       "number to fit",
+                       "synthetic, ratings: standard deviation around the mean of the class, or of "
+                       "the number to fit",
                    .min = 0, .max = 1e6);
     LONGHAUL_FIELD(clusters,
                    .doc =

@@ -17,6 +17,8 @@ struct DataShape {
   std::vector<std::int64_t> sample;  // {channels, height, width}, {features}, or {bytes} of text
   std::int64_t outputs = 1;          // classes, targets of a regression, or values of a byte
   Task task = Task::classification;
+  // Where the numbers of a sample are rows of tables (a user, an item): how many rows each has.
+  std::vector<std::int64_t> tables = {};
 
   std::size_t width() const;  // numbers in a sample
   bool operator==(const DataShape&) const = default;

@@ -13,6 +13,7 @@
 #include "longhaul/learn/data/file.h"
 #include "longhaul/learn/data/idx.h"
 #include "longhaul/learn/data/libsvm.h"
+#include "longhaul/learn/data/ratings.h"
 #include "longhaul/learn/data/synthetic.h"
 
 namespace longhaul::learn {
@@ -240,6 +241,23 @@ Result<Split> load_synthetic(const DataConfig& config, const std::string&, const
   options.samples = config.test_samples;
   options.test = true;
   return split_of(std::move(train), make_synthetic(options));
+}
+
+Result<Split> load_ratings(const DataConfig& config, const std::string&, const std::string&) {
+  const std::uint64_t wanted = std::uint64_t{config.samples} + config.test_samples;
+  const std::uint64_t pairs = std::uint64_t{config.users} * config.items;
+  if (2 * wanted > pairs)
+    return invalid(
+        fmt::format("[data] kind = \"ratings\": {} + {} samples are more than half of the {} pairs "
+                    "of {} users and {} items; expected fewer samples, or more users or items",
+                    config.samples, config.test_samples, pairs, config.users, config.items));
+  Ratings made = make_ratings({.users = config.users,
+                               .items = config.items,
+                               .samples = config.samples,
+                               .test_samples = config.test_samples,
+                               .noise = config.noise,
+                               .seed = config.data_seed});
+  return split_of(std::move(made.train), std::move(made.test));
 }
 
 Result<Split> hold_out(const DataSet& all, double share, std::uint64_t seed,

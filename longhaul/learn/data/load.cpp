@@ -62,6 +62,10 @@ const std::array kKinds = {
               {"data_seed", "task", "classes", "features", "sample", "samples", "test_samples",
                "noise", "clusters", "scale", "teacher"},
               load_synthetic},
+    DataEntry{"ratings",
+              "ratings of items by users, shaped as MovieLens', made from a seed",
+              {"data_seed", "users", "items", "samples", "test_samples", "noise"},
+              load_ratings},
 };
 
 constexpr std::array<std::string_view, 7> kCommonKeys = {"partition", "alpha", "degree", "shards",

@@ -17,6 +17,7 @@ struct ModelConfig {
   double mbytes = 44.7;
   std::vector<std::string> shapes = {};
   std::uint32_t layers = 2, width = 64, heads = 2, context = 0;
+  std::uint32_t factors = 16;
   std::string device = "auto";
 
   template <class Self, class Visit>
@@ -48,6 +49,8 @@ struct ModelConfig {
     LONGHAUL_FIELD(heads, .doc = "gpt: of the attention", .min = 1, .max = 1000);
     LONGHAUL_FIELD(context, .doc = "gpt: most bytes of an input; 0: those of a sample",
                    .max = 65536);
+    LONGHAUL_FIELD(factors, .doc = "matrix_factorisation: numbers that stand for a user or an item",
+                   .min = 1, .max = 65536);
     LONGHAUL_FIELD(device, .doc = "where the learner computes; auto: CUDA when there is one",
                    .choices = {"auto", "cpu", "cuda"}, .local = true);
   }

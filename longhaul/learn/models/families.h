@@ -34,6 +34,10 @@ Result<ModelSpec> lenet_spec(const ModelConfig&, const DataShape&);
 // blocks, 16, 32, 64 channels, shortcuts without parameters (their option A), global mean.
 // Images of at least 8x8.
 Result<ModelSpec> resnet20_spec(const ModelConfig&, const DataShape&);
+// Ratings of items by users: mean + bias of the user + bias of the item + p . q, p and q being rows
+// of two tables of `factors` numbers (Koren, Bell, Volinsky, "Matrix factorization techniques for
+// recommender systems", 2009). A batch reads the rows of its users and items alone.
+Result<ModelSpec> factorisation_spec(const ModelConfig&, const DataShape&);
 // A decoder of bytes: pre-norm blocks of causal self-attention and a GELU layer of four times the
 // width, learned positions, the output tied to the embedding (Radford et al., "Language models are
 // unsupervised multitask learners", 2019). Text only.

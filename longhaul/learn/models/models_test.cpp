@@ -60,6 +60,29 @@ TEST(Models, HaveTheParametersThatThePapersCount) {
   EXPECT_EQ(parameters({.kind = "phantom", .mbytes = 44.7}, kMnist), 11'175'000u);
 }
 
+const DataShape kRatings{{2}, 1, Task::regression, {30, 50}};
+
+TEST(Models, AFactorisationReadsTheRowsOfItsSamplesAlone) {
+  const ModelSpec model = spec({.kind = "matrix_factorisation", .factors = 4}, kRatings);
+  const auto layout = layout_of(model);
+  EXPECT_EQ(layout->size(), 80u * (4 + 1) + 1);
+  EXPECT_EQ(layout->layers()[1].name, "items.weight");
+  DataSet data;
+  data.shape = kRatings;
+  data.features = {3, 7, 4, 7, 29, 0};
+  data.targets = {1, 2, 3};
+  const std::vector<std::uint32_t> first = {0, 1};
+  // Rows 3 and 4 of the users, row 7 of the items, their biases, and the mean.
+  EXPECT_EQ(reads_of(model, data, first),
+            (std::vector<Range>{{12, 8}, {120 + 28, 4}, {320 + 3, 2}, {350 + 7, 1}, {400, 1}}));
+  const std::vector<std::uint32_t> last = {2};
+  EXPECT_EQ(reads_of(model, data, last), (std::vector<Range>{{116, 8}, {349, 2}, {400, 1}}));
+  EXPECT_TRUE(reads_of(spec({.kind = "linear"}, kNumbers), data, last).empty()) << "all";
+  const auto wrong = model_spec({.kind = "matrix_factorisation"}, kNumbers);
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().what.find("set [data] kind = \"ratings\""), std::string::npos);
+}
+
 TEST(Models, AnMlpMayStartByTheRuleOfHe) {
   const ModelSpec he = spec({.kind = "mlp", .hidden = {64}, .start = "he"}, kRows);
   const ModelSpec torch = spec({.kind = "mlp", .hidden = {64}}, kRows);

@@ -19,6 +19,8 @@ const std::array kModels = {
                "a transformer that predicts bytes",
                {"layers", "width", "heads", "context"},
                gpt_spec},
+    ModelEntry{
+        "matrix_factorisation", "ratings of items by users", {"factors"}, factorisation_spec},
     ModelEntry{"script", "your own: a TorchScript file", {"path"}, nullptr},
     ModelEntry{"phantom",
                "sizes without numbers: timing studies",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "longhaul/base/check.h"
 #include "longhaul/base/rng.h"
@@ -77,6 +78,10 @@ void SpecBuilder::table(const std::string& name, std::int64_t rows, std::int64_t
   tensor(name + ".weight", {rows, width}, TensorSpec::Init::normal, deviation);
 }
 
+void SpecBuilder::looks_up(const std::string& name, std::size_t column) {
+  spec_.lookups.push_back({name + ".weight", column});
+}
+
 void SpecBuilder::layer_norm(const std::string& name, std::int64_t width,
                              const std::string& variable) {
   tensor(name + ".weight", {width}, TensorSpec::Init::ones);
@@ -139,6 +144,35 @@ std::shared_ptr<const Layout> layout_of(const ModelSpec& spec) {
     offset += tensor.size();
   }
   return std::make_shared<const Layout>(std::move(layers));
+}
+
+std::vector<Range> reads_of(const ModelSpec& spec, const DataSet& data,
+                            std::span<const std::uint32_t> samples) {
+  if (spec.lookups.empty()) return {};
+  std::set<Range> ranges;
+  std::uint64_t offset = 0;
+  std::vector<float> sample(data.shape.width());
+  for (const TensorSpec& tensor : spec.tensors) {
+    const auto lookup = std::ranges::find(spec.lookups, tensor.name, &LookupSpec::table);
+    if (lookup == spec.lookups.end()) {
+      ranges.insert({offset, tensor.size()});
+    } else {
+      const auto width = std::uint64_t(tensor.shape.back());
+      for (const std::uint32_t row : samples) {
+        data.copy_row(row, sample);
+        ranges.insert({offset + std::uint64_t(sample.at(lookup->column)) * width, width});
+      }
+    }
+    offset += tensor.size();
+  }
+  std::vector<Range> joined;
+  for (const Range& range : ranges) {
+    if (!joined.empty() && joined.back().end() == range.offset)
+      joined.back().length += range.length;
+    else
+      joined.push_back(range);
+  }
+  return joined;
 }
 
 void initialise(const ModelSpec& spec, std::uint64_t seed, std::span<float> flat) {

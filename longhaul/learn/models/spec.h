@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "longhaul/core/layout.h"
+#include "longhaul/learn/data/dataset.h"
 
 namespace longhaul::learn {
 
@@ -29,6 +30,12 @@ struct LinearSpec {
   std::uint32_t index;  // statement k leaves its input in `in_k` and its output in `out_k`
 };
 
+// Of a table the model reads those rows alone that this number of each sample says.
+struct LookupSpec {
+  std::string table;  // the name of its tensor, shape {rows, width}
+  std::size_t column = 0;
+};
+
 struct ModelSpec {
   std::string kind;                 // "lenet"
   std::vector<TensorSpec> tensors;  // parameters first, then buffers: the order of the layout
@@ -37,6 +44,7 @@ struct ModelSpec {
   // All that is computed before a linear layer reaches the output through its input alone: a
   // backward pass may stop there and go on later.
   bool is_chain = true;
+  std::vector<LookupSpec> lookups = {};  // empty: a step reads every parameter
 };
 
 // Writes a ModelSpec layer by layer. Every method appends one statement that replaces `x` (or the
@@ -58,6 +66,8 @@ class SpecBuilder {
   void linear(const std::string& name, const Linear&);
   // weight {rows, width} normal: no statement
   void table(const std::string& name, std::int64_t rows, std::int64_t width, double deviation);
+  // ... of which a batch reads the rows that this number of its samples says
+  void looks_up(const std::string& name, std::size_t column);
   // LayerNorm over the last dimension
   void layer_norm(const std::string& name, std::int64_t width, const std::string& variable);
   struct Conv {
@@ -88,6 +98,10 @@ class SpecBuilder {
 };
 
 std::shared_ptr<const Layout> layout_of(const ModelSpec&);
+// The parameters that a step on these samples reads, ascending and apart: rows of the tables that
+// are looked up, all of the others. Empty: the model looks up none, and reads every parameter.
+std::vector<Range> reads_of(const ModelSpec&, const DataSet&,
+                            std::span<const std::uint32_t> samples);
 // The initial parameters: the same for all nodes of a job, drawn per tensor from
 // (seed, Purpose::init, its index), so that they depend on neither host nor thread.
 // `flat` has layout_of(spec)->size() elements.

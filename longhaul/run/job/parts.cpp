@@ -123,6 +123,10 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& plac
   if (!codec) return codec.error();
   OverlayParts below;
   below.make_codec = codec_maker(job, place);
+  if (entry_with(*job.sync.entry, job.sync.settings).traits.exact_means)
+    below.make_codec = [make = below.make_codec](bool feedback) {
+      return feedback ? make(true) : nullptr;
+    };
   auto transfer = job.transfer.entry->make(job.transfer.settings, place);
   if (!transfer) return transfer.error();
   below.transfer = std::move(*transfer);

@@ -33,6 +33,7 @@ class Base {
   std::uint64_t samples() const { return samples_; }  // used for b, by all sites
   // The newest clock of which all updates of the slot are here: its mirror clock.
   Round mirror(Slot slot) const { return mirrors_.at(slot); }
+  bool has(Slot slot) const { return mirrors_.contains(slot); }
   // The smallest one. There is a slot.
   Round slowest() const;
   std::vector<Slot> at_most(Round clock) const;  // the slots whose clock is not beyond it

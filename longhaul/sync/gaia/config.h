@@ -26,6 +26,8 @@ struct Config {
   std::string exchange = "direct";
   std::vector<std::string> groups = {};
   std::vector<std::string> peers = {};
+  std::string barrier = "auto";
+  double barrier_ms = 50;
   double phantom_share = 1;
 
   // What no range of a key says.
@@ -109,6 +111,19 @@ struct Config {
                 .doc = "peer_hubs: the two sites that join two groups, separated by a space; pairs "
                        "of groups that are not named: by the delays of [wan]"},
           self.peers);
+    visit(Field{.name = "barrier",
+                .doc = "selective barrier: updates that cannot leave soon are announced first, and "
+                       "a step that reads one of them waits for it; auto: on for models that look "
+                       "up rows of tables",
+                .choices = {"auto", "on", "off"}},
+          self.barrier);
+    visit(Field{.name = "barrier_ms",
+                .doc = "the time from which on updates count as late, by the measured rate; 0: all "
+                       "are announced",
+                .min = 0,
+                .max = 1e9,
+                .unit = "ms"},
+          self.barrier_ms);
     visit(Field{.name = "phantom_share",
                 .doc = "phantom jobs: the share of the values that is significant",
                 .min = 0,

@@ -10,8 +10,8 @@ void Cut::begin(Epoch epoch, const std::vector<Rank>& live) {
   reports_.clear();
 }
 
-bool Cut::report(Rank from, std::optional<Round> clock) {
-  return reports_.try_emplace(from, clock).second;
+bool Cut::report(Rank from, Round clock, Standing standing) {
+  return reports_.try_emplace(from, Reported{clock, standing}).second;
 }
 
 std::vector<Rank> Cut::missing() const {
@@ -28,20 +28,32 @@ std::optional<Rank> Cut::donor() const {
 
 std::optional<Rank> Cut::donor_of_reported() const {
   std::optional<Rank> donor;
-  for (const auto& [rank, clock] : reports_)  // of equal clocks the lowest rank
-    if (clock && (!donor || *clock > *reports_.at(*donor))) donor = rank;
+  const auto key = [&](Rank rank) {
+    const Reported& report = reports_.at(rank);
+    return std::pair(report.clock, report.standing);
+  };
+  for (const auto& [rank, report] : reports_)  // of equal ones the lowest rank
+    if (report.standing != Standing::outside && (!donor || key(rank) > key(*donor))) donor = rank;
   return donor;
 }
 
 Round Cut::clock() const {
   const auto from = donor();
   LH_CHECK(from);
-  return *reports_.at(*from);
+  return reports_.at(*from).clock;
+}
+
+Cut::Standing Cut::standing() const {
+  const auto from = donor();
+  LH_CHECK(from);
+  return reports_.at(*from).standing;
 }
 
 bool Cut::needs_base(Rank rank, bool equal_clocks_are_equal) const {
   if (rank == donor()) return false;
-  return !equal_clocks_are_equal || reports_.at(rank) != clock();
+  const Reported& report = reports_.at(rank);
+  if (report.standing == Standing::outside) return true;
+  return !equal_clocks_are_equal || report.clock != clock();
 }
 
 }  // namespace longhaul::sync::gaia

@@ -1,16 +1,17 @@
 #pragma once
 // Cut brings all live sites to one base after a change of the membership. Whoever was lost may have
-// sent its last updates to some sites only, and a hub may have taken sums with it. Each site
-// reports the clock of its base; the one with the newest (of several the lowest rank) is the donor
-// and sends its base to the others. All go on from it, and send their own updates of later clocks
-// again: no update of a live site is lost or counted twice, and those of a lost site are dropped at
-// all sites alike. Ours.
+// sent its last updates to some sites only, and a hub may have taken sums with it; a site that has
+// come back has no base. Each site reports the clock of its base; the one with the newest (of
+// several one whose run is over, of several of those the lowest rank) is the donor and sends its
+// base to those that need it. All go on from it, and send their own updates of later clocks again:
+// no update of a live site is lost or counted twice, and those of a lost site are dropped at all
+// sites alike. Ours.
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "longhaul/base/archive.h"
-#include "longhaul/core/types.h"
+#include "longhaul/sync/gaia/headers.h"
 
 namespace longhaul::sync::gaia {
 
@@ -18,8 +19,9 @@ class Cut {
  public:
   // A new view; what was reported for the one before is over. `live`: ascending, with this node.
   void begin(Epoch epoch, const std::vector<Rank>& live);
-  // The base of a site is of this clock; nothing: it has none yet. False: it has reported.
-  bool report(Rank from, std::optional<Round> clock);
+  using Standing = CutHeader::Standing;
+  // The base of a site is of this clock; outside: it has none. False: it has reported.
+  bool report(Rank from, Round clock, Standing standing = Standing::running);
   bool has_reported(Rank rank) const { return reports_.contains(rank); }
   // Who has not reported.
   std::vector<Rank> missing() const;
@@ -27,8 +29,9 @@ class Cut {
   std::optional<Rank> donor() const;
   // The donor, were those all that have reported.
   std::optional<Rank> donor_of_reported() const;
-  // Of the donor's base.
+  // Of the donor's base, and how far the donor has come.
   Round clock() const;
+  Standing standing() const;
   // Has this one another base than the donor's? Where bases are sums in one order, equal clocks are
   // equal bases.
   bool needs_base(Rank, bool equal_clocks_are_equal) const;
@@ -36,9 +39,14 @@ class Cut {
   void state(Archive& ar) { ar(epoch_, live_, reports_); }
 
  private:
+  struct Reported {
+    Round clock = 0;
+    Standing standing = Standing::running;
+    void state(Archive& ar) { ar(clock, standing); }
+  };
   Epoch epoch_ = 0;
   std::vector<Rank> live_;
-  std::map<Rank, std::optional<Round>> reports_;
+  std::map<Rank, Reported> reports_;
 };
 
 }  // namespace longhaul::sync::gaia

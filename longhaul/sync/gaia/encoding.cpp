@@ -16,11 +16,12 @@ std::uint64_t bytes_of_indexes(Form form, std::uint64_t count, std::uint64_t len
   return form == Form::bitmap ? (length + 7) / 8 : 0;
 }
 
-void write_indexes(Form form, const RangeUpdate& update, std::span<std::byte> into) {
+void write_indexes(Form form, const std::vector<std::uint32_t>& indexes,
+                   std::span<std::byte> into) {
   if (form == Form::sparse) {
-    std::memcpy(into.data(), update.indexes.data(), into.size());
+    std::memcpy(into.data(), indexes.data(), into.size());
   } else if (form == Form::bitmap) {
-    for (const std::uint32_t i : update.indexes) into[i / 8] |= std::byte(1u << i % 8);
+    for (const std::uint32_t i : indexes) into[i / 8] |= std::byte(1u << i % 8);
   }
 }
 
@@ -82,10 +83,48 @@ VectorContent encode(const RangeUpdate& update, Form form, std::uint64_t length,
     return VectorContent::phantom(
         {.kind = ContentKind::bytes, .range = {}, .size = before + values.size()});
   Buffer bytes(before + values.size());
-  write_indexes(form, update, std::span(bytes).first(before));
+  write_indexes(form, update.indexes, std::span(bytes).first(before));
   std::memcpy(bytes.data() + before, values.view().data(), values.size());
   coder.settle(of, coding, Codec::Fate::delivered);
   return VectorContent::bytes(share(std::move(bytes)));
+}
+
+Form index_form(std::uint64_t count, std::uint64_t length) {
+  if (count == length) return Form::dense;
+  return bytes_of_indexes(Form::sparse, count, length) <=
+                 bytes_of_indexes(Form::bitmap, count, length)
+             ? Form::sparse
+             : Form::bitmap;
+}
+
+VectorContent encode_indexes(const std::vector<std::uint32_t>& indexes, Form form,
+                             std::uint64_t count, std::uint64_t length) {
+  const std::uint64_t size = bytes_of_indexes(form, count, length);
+  if (size == 0) return {};
+  if (indexes.empty())
+    return VectorContent::phantom({.kind = ContentKind::bytes, .range = {}, .size = size});
+  Buffer bytes(size);
+  write_indexes(form, indexes, bytes);
+  return VectorContent::bytes(share(std::move(bytes)));
+}
+
+Status check_index_shape(Form form, std::uint64_t count, std::uint64_t length,
+                         const ContentShape& shape) {
+  if (count == 0 || count > length || (form == Form::dense) != (count == length))
+    return malformed("indexes of " + std::to_string(count) + " values of a range of " +
+                     std::to_string(length));
+  const std::uint64_t size = bytes_of_indexes(form, count, length);
+  if (shape.kind != (size == 0 ? ContentKind::none : ContentKind::bytes) || shape.size != size)
+    return malformed("indexes of " + std::to_string(shape.size) + " bytes where " +
+                     std::to_string(size) + " are expected");
+  return Ok{};
+}
+
+Result<std::vector<std::uint32_t>> decode_indexes(Form form, std::uint64_t count,
+                                                  std::uint64_t length,
+                                                  const VectorContent& content) {
+  if (!content.bytes()) return std::vector<std::uint32_t>{};
+  return read_indexes(form, count, length, *content.bytes());
 }
 
 Status check_shape(Form form, std::uint64_t count, std::uint64_t length, const ContentShape& shape,

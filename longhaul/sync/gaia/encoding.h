@@ -42,6 +42,16 @@ struct UpdateKey {
 VectorContent encode(const RangeUpdate&, Form, std::uint64_t length, const UpdateKey&, Coding,
                      Coder&);
 
+// Indexes alone, in a form in which they are few bytes: dense, without a body, where all of the
+// range are meant. Of a phantom the body has a size alone.
+Form index_form(std::uint64_t count, std::uint64_t length);
+VectorContent encode_indexes(const std::vector<std::uint32_t>&, Form, std::uint64_t count,
+                             std::uint64_t length);
+Status check_index_shape(Form, std::uint64_t count, std::uint64_t length, const ContentShape&);
+// Malformed as decode() says. Empty: all, or a phantom's.
+Result<std::vector<std::uint32_t>> decode_indexes(Form, std::uint64_t count, std::uint64_t length,
+                                                  const VectorContent&);
+
 // What comes before the numbers: enough to bound the memory. Malformed: it cannot be genuine.
 Status check_shape(Form, std::uint64_t count, std::uint64_t length, const ContentShape&,
                    const Coder&, Coding);

@@ -36,24 +36,58 @@ struct UpdateHeader {
   }
 };
 
-// Of the stream that brings all to one base after a loss (sync/gaia/cut.h).
+// Of the stream that announces updates which are late (sync/gaia/blocked.h): the indexes of one of
+// them, in no order with the updates themselves.
+struct BarrierHeader {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "barrier_header";
+  Epoch epoch = 0;
+  Round clock = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t range = 0;
+  Form form = Form::dense;  // of the indexes; dense: all, without a body
+  std::uint64_t count = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "clock", .min = 1, .max = 0x1p50}, self.clock);
+    visit(Field{.name = "slot"}, self.slot);
+    visit(Field{.name = "range"}, self.range);
+    visit(Field{.name = "form", .max = 2}, self.form);
+    visit(Field{.name = "count", .max = 0x1p32}, self.count);
+  }
+};
+
+// Of the stream that brings all to one base after a loss or a return (sync/gaia/cut.h).
+inline constexpr std::uint32_t kMostVerdictBytes = 48 * 1024;
 struct CutHeader {
   static constexpr std::uint16_t kKind = 1;
   static constexpr std::string_view kName = "cut_header";
   enum class Kind : std::uint8_t {
-    report,  // without a vector: the clock of the sender's base
-    base     // the donor's base
+    report,  // without a vector: what the sender has
+    base     // the donor's base; of one whose run is over its model
+  };
+  enum class Standing : std::uint8_t {
+    outside,  // has come back, and has no base yet
+    running,
+    flushed,  // the base is that of the end
+    ended     // the run is over, and the model that it ended with is here
   };
   Kind kind = Kind::report;
   Epoch epoch = 0;
   Round clock = 0;
   std::uint64_t samples = 0;  // used for the base, by all sites
+  Standing standing = Standing::running;
+  // A report of the senior worker where some have come back: what its stop rule hands over.
+  std::vector<std::uint8_t> verdicts = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "kind", .max = 1}, self.kind);
     visit(Field{.name = "epoch"}, self.epoch);
     visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
     visit(Field{.name = "samples", .max = 0x1p50}, self.samples);
+    visit(Field{.name = "standing", .max = 3}, self.standing);
+    visit(Field{.name = "verdicts", .max = kMostVerdictBytes}, self.verdicts);
   }
 };
 

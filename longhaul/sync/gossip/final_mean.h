@@ -16,18 +16,23 @@ class FinalMean {
   }
   // Owned by the strategy, as its first child: a node without a learner serves it as Relay does.
   Overlay& overlay() { return *overlay_; }
-  // Gives params(). `below`: the same turn as the overlay sees it. An Error: not finite.
-  Status begin(Turn& turn, Turn below) {
-    return overlay_->begin(
-        {}, {}, {.values = turn.params(), .length = turn.place().layout->size(), .exact = true},
-        below);
+  // Gives params(); without `gives` it takes part and has no model to give. `below`: the same turn
+  // as the overlay sees it. An Error: not finite.
+  Status begin(Turn& turn, Turn below, bool gives = true) {
+    return overlay_->begin({}, {},
+                           {.values = turn.params(),
+                            .length = turn.place().layout->size(),
+                            .contributes = gives,
+                            .exact = true},
+                           below);
   }
   // True, once: params() is the mean.
   bool take(Turn& turn) {
     const auto mean = overlay_->poll({});
     if (!mean) return false;
     LH_CHECK(mean->values.size() == turn.params().size() || mean->counted.empty());
-    std::copy(mean->values.begin(), mean->values.end(), turn.params().begin());
+    if (!mean->counted.empty())
+      std::copy(mean->values.begin(), mean->values.end(), turn.params().begin());
     return true;
   }
   std::string waiting_for() const { return overlay_->waiting_for(); }

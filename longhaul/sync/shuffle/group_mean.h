@@ -15,6 +15,10 @@ class GroupMean {
     bool buffers = true;  // averaged, too
     bool exact = false;   // parameters as exact values, too
     bool samples = false;
+    // Each keeps what the codec lost of its own model: x <- x + mean of all q - its own q, q being
+    // a model as the others read it.
+    bool correction = false;
+    std::span<const float> state = {};  // of the local optimiser: averaged, too, if there is one
   };
   explicit GroupMean(Overlay& overlay) : overlay_(overlay) {}
 
@@ -25,17 +29,24 @@ class GroupMean {
   // True, once: params() is the mean, and `samples`. A mean that nobody is counted in changes
   // nothing.
   bool take(double& samples, Turn& turn, Turn below);
+  // The mean of Options::state, once; empty: there was none, or nobody was counted.
+  std::vector<float> take_state() { return std::exchange(state_mean_, {}); }
   std::string waiting_for() const { return overlay_.waiting_for(); }
-  void state(Archive& ar) { ar(group_, buffers_, samples_, mean_, extras_); }
+  void state(Archive& ar) {
+    ar(group_, buffers_, samples_, has_state_, mean_, extras_, state_, state_mean_);
+  }
 
  private:
-  static constexpr std::uint32_t kParameters = 0, kExtras = 1;  // ranges
+  static constexpr std::uint32_t kParameters = 0, kExtras = 1, kState = 2;  // ranges
   std::uint64_t extras(const Turn&) const;
+  void apply(Turn&) const;
 
   Overlay& overlay_;
   std::uint32_t group_ = 0;
   bool buffers_ = false, samples_ = false;
-  std::optional<Outcome> mean_, extras_;  // that came first
+  bool has_state_ = false;
+  std::optional<Outcome> mean_, extras_, state_;  // that came first
+  std::vector<float> state_mean_;
 };
 
 }  // namespace longhaul::sync::shuffle
