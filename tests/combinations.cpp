@@ -48,7 +48,8 @@ std::optional<Illegal> illegal(const Combination& c) {
 // swing past the target, and after so few as are taken here a run may stand beyond it.
 bool swings(const Combination& c) {
   const std::string sync = c.sync.name();
-  return c.outer.entry->name == "momentum" && (sync == "esync_steps" || sync == "skewscout_fedavg");
+  return c.outer.entry->name == "momentum" &&
+         (sync.starts_with("esync_") || sync == "skewscout_fedavg");
 }
 
 // The variants from number `at` on, round about.

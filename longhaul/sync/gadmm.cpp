@@ -54,6 +54,7 @@ SyncEntry Gadmm::entry() {
                   .no_feedback = "sends whole models, which carry no error of the one before",
                   .takes_unbiased = false,
                   .when_lost = "the chain closes over the gap and the others go on"},
+       .small = {{"bits", {std::int64_t(8)}}},
        .costs = {{.rounds = "every iteration",
                   .sent = "2 S (fp64) to each of two neighbours",
                   .waits_for = "its neighbours in the chain",
