@@ -38,6 +38,8 @@ batch = {batch}
 [overlay]
 kind = "{overlay}"
 [wan]
+model = "fair"
+slow_start = false
 mbps = 10000
 delay_ms = 40
 """
@@ -103,7 +105,7 @@ every_rounds = 1000
 kind = "mlp"
 hidden = [4096, 4096]
 [data]
-kind = "fashion-mnist"
+kind = "fashion_mnist"
 path = "{data}"
 batch = 32
 [optimizer]

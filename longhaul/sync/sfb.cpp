@@ -48,7 +48,8 @@ Status check_sfb(const sfb::Config& config, const SyncParts& with, const Place& 
                    " nodes at most, found " + std::to_string(place.size()));
   const auto stages =
       parts_for(config, with, place).stages(*place.layout, place.phantom, config.backward_shares);
-  if (config.wait_free && !stages) return stages.error();
+  const bool is_known = place.layout->layers().size() > 1;  // a job is first read without its model
+  if (config.wait_free && is_known && !stages) return stages.error();
   if (config.staleness == 0) return Ok{};
   if (!with.plain_sgd)
     return invalid(

@@ -71,8 +71,9 @@ class Multicast(Case):
         self.assertAlmostEqual(by_network / 4.7, 1, delta=0.06)
 
     def test_copies_by_the_network_are_refused_elsewhere(self):
-        done = self.longhaul("launch", "job.toml", "--set", "sync.multicast=l3", "--set",
-                             "model.kind=logistic", "--set", "data.kind=synthetic")
+        self.write(MLP, "mlp.toml")
+        done = self.longhaul("launch", "mlp.toml", "--set", "sync.kind=selmcast", "--set",
+                             "sync.multicast=l3")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn('multicast = "l3"', done.stderr)
         self.assertIn('"l7" over sockets', done.stderr)
