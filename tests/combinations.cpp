@@ -44,14 +44,6 @@ std::optional<Illegal> illegal(const Combination& c) {
                            c.codec.feedback, *c.outer.entry);
 }
 
-// An outer momentum of 0.9 adds up ten updates. Where one is of many local steps, the first rounds
-// swing past the target, and after so few as are taken here a run may stand beyond it.
-bool swings(const Combination& c) {
-  const std::string sync = c.sync.name();
-  return c.outer.entry->name == "momentum" &&
-         (sync.starts_with("esync_") || sync == "skewscout_fedavg");
-}
-
 // The variants from number `at` on, round about.
 template <class T>
 const T& wheel(const std::vector<T>& variants, std::size_t at) {
@@ -117,6 +109,12 @@ std::vector<Variant<CodecEntry>> codec_variants() {
 
 std::optional<Illegal> refusal(const Combination& c) { return illegal(c); }
 
+bool swings(const Combination& c) {
+  const std::string sync = c.sync.name();
+  return c.outer.entry->name == "momentum" &&
+         (sync.starts_with("esync_") || sync == "skewscout_fedavg");
+}
+
 SyncTraits traits_of(const Variant<SyncEntry>& sync) { return entry_of(sync).traits; }
 
 Combination plain(const Variant<SyncEntry>& sync, const Variant<OverlayEntry>& overlay) {
@@ -173,7 +171,7 @@ std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>& over
       Combination c{wheel(syncs, i), overlay, wheel(transfers, i + shift / numbers),
                     wheel(codecs, i + shift),
                     wheel(outers, i + i / outers.size() + shift / codecs.size())};
-      if (illegal(c) || swings(c)) continue;
+      if (illegal(c)) continue;
       all.push_back(std::move(c));
       break;
     }

@@ -49,6 +49,9 @@ std::vector<Variant<OuterEntry>> outer_variants();
 inline bool goes_on(const SyncEntry& sync) { return !sync.traits.when_lost.starts_with("stops"); }
 // Do its bits depend on times? Those of a forest that learns its rates do, whatever its entry says.
 bool by_schedule(const Variant<OverlayEntry>&);
+// An outer momentum of 0.9 adds up ten updates. Where one is of many local steps, the first rounds
+// swing past the target, and after so few as tests take a run may stand beyond it.
+bool swings(const Combination&);
 
 // Why it is refused when a job names it; nothing if it may run.
 std::optional<Illegal> refusal(const Combination&);

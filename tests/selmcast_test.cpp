@@ -37,7 +37,7 @@ JobSpec multicast_spec(const std::string& variant) {
 }
 
 // How far each is, whenever a round of a worker begins or ends.
-struct Rounds final : sim::Watcher {
+struct RoundCount final : sim::Watcher {
   void acted(Time now, Rank rank, const Action& action) override {
     if (std::holds_alternative<ComputeStep>(action) && now > Time{0}) {
       Round slowest = done[rank];
@@ -60,7 +60,8 @@ struct Rounds final : sim::Watcher {
 struct Deliveries final : sim::Watcher {
   void acted(Time, Rank rank, const Action& action) override {
     const auto* send = std::get_if<Send>(&action);
-    if (!send || send->message.machine != Path().child(1)) return;  // the channel of models
+    if (!send || send->message.machine != Path().child(2).child(1))
+      return;  // the channel of models
     auto& of = rounds[{rank, send->to}];
     if (send->message.kind == channel::Cancel::kKind) of.pop_back();
     if (send->message.kind != channel::Begin::kKind) return;
@@ -73,8 +74,8 @@ struct Deliveries final : sim::Watcher {
   std::map<std::pair<Rank, Rank>, std::vector<Round>> rounds;
 };
 
-Rounds rounds_of(const JobSpec& spec) {
-  Rounds rounds;
+RoundCount rounds_of(const JobSpec& spec) {
+  RoundCount rounds;
   Job job(spec);
   job.world().watch(rounds);
   const Status status = job.run();
@@ -88,7 +89,7 @@ TEST(SelmcastSsp, Inv10_NobodyIsFurtherAheadThanItMayBe) {
   for (const std::int64_t staleness : {0, 1, 4}) {
     JobSpec spec = multicast_spec("selmcast_ssp");
     spec.parts.sync.settings.push_back({"staleness", {staleness}});
-    const Rounds rounds = rounds_of(spec);
+    const RoundCount rounds = rounds_of(spec);
     EXPECT_LE(rounds.furthest, Round(staleness));
     EXPECT_GE(rounds.furthest, std::min<Round>(Round(staleness), 2));
     for (const auto& [rank, sum] : rounds.receivers)

@@ -15,10 +15,13 @@ void FinishBarrier::tell(Turn& turn) {
 
 void FinishBarrier::note(Rank rank, Turn& turn) {
   done_.insert(rank);
+  if (complete_) {  // it came back when the others had finished
+    if (rank != turn.self()) turn.send(rank, AllDone{turn.view().epoch}, {}, kControl);
+    return;
+  }
   if (done_.size() < turn.view().live.size()) return;  // spares thousands of nodes the search
   for (Rank live : turn.view().live)
     if (!done_.contains(live)) return;
-  if (complete_) return;
   complete_ = true;
   for (Rank live : turn.view().live)
     if (live != turn.self()) turn.send(live, AllDone{turn.view().epoch}, {}, kControl);
@@ -29,7 +32,8 @@ Status FinishBarrier::on_message(Rank from, const Message& message, Turn& turn) 
     if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Done>) {
       note(from, turn);
     } else {
-      if (complete_) return Ok{};
+      // Whoever has come back has its own work to finish, and tells so then.
+      if (!arrived_ || complete_) return Ok{};
       complete_ = true;
       // The teller may die half way: pass it on to the next two, so that the news goes round.
       const auto& live = turn.view().live;
@@ -45,11 +49,11 @@ Status FinishBarrier::on_message(Rank from, const Message& message, Turn& turn) 
 
 void FinishBarrier::on_view(const View&, Turn& turn) {
   // Whoever comes back has something to do again.
+  bool is_back = false;
   for (const auto& [rank, epoch] : turn.view().returned)
-    if (epoch == turn.view().epoch) done_.erase(rank);
-  if (arrived_ && !complete_) tell(turn);
-  // The one that was waited for may be the one that is gone.
-  if (turn.view().lowest() == turn.self() && arrived_) note(turn.self(), turn);
+    if (epoch == turn.view().epoch) done_.erase(rank), is_back = true;
+  // The one that was waited for may be the one that is gone; and the lowest may be new.
+  if (arrived_ && (!complete_ || is_back)) tell(turn);
 }
 
 std::string FinishBarrier::waiting_for(const View& view) const {

@@ -63,5 +63,25 @@ TEST(FinishBarrier, TheDeathOfAnyoneAtAnyTimeStopsNobody) {
   }
 }
 
+// Whoever comes back, also when all others are through, is through when it has arrived, and not
+// before.
+TEST(FinishBarrier, WhoComesBackArrivesForItself) {
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    auto net = make(4, seed);
+    const Rank victim = Rank(seed % 4);
+    for (Rank rank = 0; rank < 4; ++rank) arrive(net, rank);
+    for (std::uint64_t i = 0; i < seed / 4 % 8; ++i) net.step();
+    net.crash(victim);
+    for (std::uint64_t i = 0; i < (seed % 3 == 0 ? 1000 : seed / 32 % 8); ++i) net.step();
+    net.come_back(victim);
+    for (std::uint64_t i = 0; i < seed / 7 % 16; ++i) net.step();
+    EXPECT_FALSE(at(net, victim).complete()) << "seed " << seed;
+    arrive(net, victim);
+    net.run(1000);
+    for (Rank rank = 0; rank < 4; ++rank)
+      EXPECT_TRUE(at(net, rank).complete()) << "seed " << seed << ", rank " << rank;
+  }
+}
+
 }  // namespace
 }  // namespace longhaul

@@ -36,6 +36,7 @@ class FairRates {
   double rate(std::uint32_t flow) const { return flows_[flow].rate; }  // as of settle(); idle: 0
   double cap(std::uint32_t flow) const { return flows_[flow].cap; }
   std::uint32_t weight(std::uint32_t flow) const { return flows_[flow].weight; }
+  bool has_link(std::uint32_t link) const { return link < links_.size(); }
   double capacity(std::uint32_t link) const { return links_[link].capacity; }
   // The least capacity on its way.
   double narrowest(std::uint32_t flow) const;

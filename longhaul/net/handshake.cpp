@@ -35,7 +35,10 @@ void Handshake::start(std::unique_ptr<Stream> stream) {
   timeout_ = host_.loop().at(host_.loop().now() + patience, [this, patience] {
     if (const auto connection = connection_)
       connection->end(
-          {Error::Kind::timed_out, fmt::format("no hello came within {:g} s", seconds(patience))});
+          {Error::Kind::timed_out,
+           fmt::format(dialled_ && dialled_->relay ? "it has not called there within {:g} s"
+                                                   : "no hello came within {:g} s",
+                       seconds(patience))});
   });
   if (dialled_ && dialled_->relay)
     out_ = hello_frame(host_.identity(), dialled_->stream, {}, {}, dialled_->peer);

@@ -133,6 +133,7 @@ void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t str
   last_errors_.erase(peer);
   refused_.erase(peer);
   retry_after_.erase({peer, stream});
+  relay_turn_.erase({peer, stream});
   if (config_.dscp && stream + 1 == links_.at(peer)->streams())
     links_.at(peer)->set_dscp(stream, kControlDscp);
   if (not_admitted_.contains(peer) && links_.at(peer)->connected()) events_.on_rejoin_request(peer);
@@ -393,6 +394,11 @@ void Peers::watch(Rank peer, Link& link) {
   const bool at_once = link.announced() || rejoined_.contains(peer);
   const Time patience = at_once ? config_.silence_timeout
                                 : std::max(config_.silence_timeout, config_.connect_timeout);
+  // The relay may be what is silent: another one is tried while there is time.
+  if (relayed(peer) && link.connected() && quiet > patience / 2) {
+    for (std::uint32_t stream = 0; stream < link.streams(); ++stream) ++relay_turn_[{peer, stream}];
+    link.disconnect({Error::Kind::timed_out, "its relay is silent"});
+  }
   if (restarted_.contains(peer)) last_errors_[peer] = "its process has ended and was started again";
   const bool silent = !link.peer_is_done() && (quiet > patience || restarted_.contains(peer));
   if (silent)

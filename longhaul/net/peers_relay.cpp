@@ -28,7 +28,6 @@ void Peers::on_relay_wanted(Handshake& handshake, const Hello& hello,
 void Peers::on_relayed(Handshake& handshake, std::unique_ptr<Stream> stream, bool dials) {
   const Handshake::Dialled met = *handshake.dialled();
   handshakes_.erase(handshake.shared_from_this());
-  relay_turn_.erase({met.peer, met.stream});
   const auto said = said_relayed_.find(met.peer);
   if (said == said_relayed_.end() || said->second != *met.relay)
     events_.on_note(fmt::format("reaches {} through {}, as nobody can dial either", name(met.peer),

@@ -61,7 +61,10 @@ std::optional<Refusal> Relay::refuses(const Hello& hello) const {
   const Rank to = hello.relay_to.front();
   if (to >= me_.members->size() || to == hello.rank || to == me_.self)
     return Refusal{"it wants to be relayed to a node that cannot be"};
-  if (waiting_.size() >= kMostWaiting || copied_.size() >= kMostCopied)
+  std::size_t own = 0;
+  for (const auto& [side, caller] : waiting_)
+    own += (side.second ? side.first.high : side.first.low) == hello.rank;
+  if (own >= kMostOfOne || waiting_.size() >= kMostWaiting || copied_.size() >= kMostCopied)
     return Refusal{"this relay has no room for more connections", RefusalKind::later};
   return std::nullopt;
 }
@@ -91,7 +94,7 @@ void Relay::answer(const Key& key) {
       return forget(one->first, unavailable("it has gone"));
   const bool higher = high->second.incarnation > low->second.incarnation;
   for (const auto& one : {low, high}) {
-    if (one->second.answer || one->second.told) continue;
+    if (std::exchange(one->second.is_answered, true)) continue;
     one->second.answer = answer_of(me_, key.stream, higher ? key.high : key.low);
     one->second.connection->wake();
   }
@@ -115,7 +118,7 @@ void Relay::join(const Key& key) {
   splice->start();
 }
 
-void Relay::forget(const Side& side, const Error& why) {
+void Relay::forget(Side side, const Error& why) {
   const auto caller = waiting_.find(side);
   if (caller == waiting_.end()) return;
   const auto connection = std::move(caller->second.connection);
@@ -126,8 +129,7 @@ void Relay::forget(const Side& side, const Error& why) {
   // The other one was told that both are here, and is not to wait for nobody.
   const Side other{side.first, !side.second};
   const auto partner = waiting_.find(other);
-  if (partner != waiting_.end() && (partner->second.answer || partner->second.told))
-    forget(other, why);
+  if (partner != waiting_.end() && partner->second.is_answered) forget(other, why);
 }
 
 void Relay::tick(Time now) {

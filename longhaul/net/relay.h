@@ -4,7 +4,8 @@
 // tells them which one is to dial the other, and copies bytes both ways from then on. These are the
 // connection of the two: with credentials it is one of TLS, which the relay cannot read.
 //
-// Owned by the Peers of the relay; the loop's thread. Memory: at most kMostWaiting connections that
+// Owned by the Peers of the relay; the loop's thread. Memory: at most kMostWaiting connections
+// (kMostOfOne of one node) that
 // wait for the other one, each for kPatience at most, and kMostCopied pairs of connections with a
 // buffer of 64 KiB for each way.
 #include <array>
@@ -20,7 +21,7 @@ namespace longhaul::net {
 
 class Relay final : private Connection::Owner {
  public:
-  static constexpr std::size_t kMostWaiting = 256, kMostCopied = 1024;
+  static constexpr std::size_t kMostWaiting = 4096, kMostOfOne = 512, kMostCopied = 8192;
   static constexpr Time kPatience = std::chrono::seconds(30);
 
   explicit Relay(const Identity& me) : me_(me) {}  // which outlives it
@@ -53,7 +54,8 @@ class Relay final : private Connection::Owner {
     std::uint32_t incarnation = 0;
     Time since{0};
     std::optional<Frame> answer = {};
-    bool told = false;  // the answer is written
+    bool is_answered = false;  // the answer is made
+    bool told = false;         // and written
   };
   using Side = std::pair<Key, bool>;  // true: the one of the higher rank
 
@@ -66,7 +68,7 @@ class Relay final : private Connection::Owner {
   Caller* find(const Connection&);
   void answer(const Key&);
   void join(const Key&);
-  void forget(const Side&, const Error& why);
+  void forget(Side, const Error& why);
 
   const Identity& me_;
   std::map<Side, Caller> waiting_;

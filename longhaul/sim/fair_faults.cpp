@@ -51,8 +51,15 @@ void FairNetwork::state(Archive& ar) {
     if (connections_.size() != keys.size()) return ar.fail("holds other connections");
   }
   for (Connection& c : connections_) ar(c);
+  ar(multicast_links_);
   if (ar.loading())
-    for (const auto& [from, connections] : multicast_) form_multicast(from);
+    for (const auto& [from, links] : multicast_links_) {
+      const auto flow = multicast_.find(from);
+      const bool good = flow != multicast_.end() && !links.empty() &&
+                        std::ranges::all_of(links, [&](auto one) { return rates_.has_link(one); });
+      if (!good) return ar.fail("holds a multicast over other links");
+      rates_.set_links(flow->second.front(), links);
+    }
   rates_.state(ar);
   for (Links& site : sites_) ar(site.sends, site.gets);
   for (DirectedPair& pair : pairs_) ar(pair.busy, pair.in_burst);

@@ -24,7 +24,10 @@ void FairNetwork::form_multicast(Rank from) {
     for (const std::uint32_t link : path(c))
       if (!std::ranges::count(links, link)) links.push_back(link);
   }
-  if (is_busy) rates_.set_links(all.front(), links);
+  if (is_busy) {
+    rates_.set_links(all.front(), links);
+    multicast_links_[from] = std::move(links);
+  }
   rates_.set_busy(all.front(), is_busy);
 }
 

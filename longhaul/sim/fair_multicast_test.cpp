@@ -65,7 +65,7 @@ TEST(FairMulticast, ReceiversComeAndGo) {
 }
 
 TEST(FairMulticast, IsTheSameAfterSavingAndLoading) {
-  for (const auto at : {0ms, 300ms, 1000ms, 1200ms}) {
+  for (auto at = 0ms; at <= 2000ms; at += 50ms) {
     FairNetwork whole(copying(4)), parts(copying(4));
     for (FairNetwork* net : {&whole, &parts}) {
       net->submit(copy_to(0, 1, 500'000), 0s);

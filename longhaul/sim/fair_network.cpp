@@ -52,7 +52,11 @@ void FairNetwork::start(std::uint32_t index, Time now) {
                               (1 + acks(c, now))
                         : flow::datagram_bytes(config_.tcp, packet.bytes);
   c.since = now;
-  const double narrowest = rates_.narrowest(index);
+  double narrowest = rates_.narrowest(index);
+  if (c.is_multicast) {  // its flow's links are those of all its receivers
+    narrowest = flow::kUnlimited;
+    for (const std::uint32_t link : path(c)) narrowest = std::min(narrowest, rates_.capacity(link));
+  }
   const bool small = !packet.message.is_bulk() && c.left <= config_.tcp.packet();
   if (c.mode == Mode::idle && narrowest > 0 &&
       (small || (narrowest == flow::kUnlimited && rates_.cap(index) == flow::kUnlimited))) {

@@ -267,7 +267,8 @@ class FairNetwork final : public Network {
   std::map<flow::SitePair, std::uint32_t> pair_index_;
   std::map<std::uint64_t, std::uint32_t> connection_index_;  // by key_of()
 
-  std::map<Rank, std::vector<std::uint32_t>> multicast_;  // connections by sender
+  std::map<Rank, std::vector<std::uint32_t>> multicast_;        // connections by sender
+  std::map<Rank, std::vector<std::uint32_t>> multicast_links_;  // that its flow last passed
   std::vector<Connection> connections_;
   // With drop_tail: by connection, and the ports of its way there and back; by link.
   std::vector<Estimating> estimates_;

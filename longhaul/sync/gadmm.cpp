@@ -187,6 +187,7 @@ void Gadmm::enter_view(Turn& turn) {
   const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
   view_ = turn.view();
   inbox_.clear();
+  penalties_.clear();  // rounds before the loss are not judged any more
   seen_.clear();
   const std::vector<Rank> live = live_with(Role::worker, place_, view_);
   if (is_first) {

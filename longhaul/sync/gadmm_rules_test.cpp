@@ -205,7 +205,7 @@ TEST(GadmmRules, MetropolisWeightsAddUpToOne) {
   EXPECT_EQ(gadmm::averaged_point(own, right, 2, 4)[0], 6 - 3);
 }
 
-// gadmm.md property 13: alone it is gradient descent.
+// gadmm.md property 11: alone it is gradient descent.
 TEST(GadmmRules, DgdOfOneWorkerIsGradientDescent) {
   const QuadraticForm whole = testing::sum_of(ten_workers());
   ConvexJob alone("gadmm", {whole},

@@ -45,6 +45,8 @@ Result<bool> Gaia::admit_cut(Rank, const CutHeader& header, const ContentShape& 
       shape.range == (header.standing == Standing::ended ? whole : place_.layout->parameters());
   if (is_report ? shape.kind != ContentKind::none : !is_base)
     return malformed("a base of another size, or a report with one");
+  if (header.standing >= Standing::flushed && header.clock == 0)
+    return malformed("an end before the first clock");
   // A complete clock has an update of this site in it, unless it has come back after it.
   if (phase_ != Phase::outside && header.clock > told_)
     return malformed("clock " + std::to_string(header.clock) + " where this site has sent " +

@@ -20,7 +20,8 @@ StopConfig selmcast_stop(StopConfig config) {
 bool is_ssp(const Settings& settings) { return settings.text("mode") == "ssp"; }
 
 void adapt_selmcast(const Settings& settings, SyncTraits& traits) {
-  if (is_ssp(settings)) traits.bits = Bits::schedule;
+  // Measured rates are those of the run's own time.
+  if (is_ssp(settings) || settings.text("rates") == "measured") traits.bits = Bits::schedule;
   if (settings.text("multicast") == "l3") traits.network_multicast = selmcast::kMulticastPriority;
   if (settings.text("payload") != "update") return;
   traits.takes_unbiased = true;
@@ -263,7 +264,7 @@ void Selmcast::add_late(const Channel::Received& one) {
 // What is owed, and what has come late, is in the mean that the run ends with.
 void Selmcast::settle(Turn& turn) {
   const auto x = turn.params();
-  debts_.settle(x, live_with(Role::worker, turn.place(), turn.view()).size());
+  debts_.settle(x);
   for (std::size_t i = 0; late_ && i < x.size(); ++i) x[i] += (*late_)[i];
   late_.reset();
 }

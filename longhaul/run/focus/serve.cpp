@@ -30,6 +30,10 @@ Status follow_job(const std::string& folder, const Job& job) {
   if (!before->focus) return Ok{};  // RunFolder says so
   focus::Config& then = *before->focus;
   const focus::Config& now = *job.focus;
+  if (then.gt != now.gt)
+    return invalid(folder +
+                   ": [focus] gt is another model than the one that this index was made "
+                   "with: give it a folder of its own (--out)");
   then.gt_version = now.gt_version;
   then.gt_batch = now.gt_batch;
   then.gt_place = now.gt_place;
@@ -38,7 +42,6 @@ Status follow_job(const std::string& folder, const Job& job) {
   then.queue_items = now.queue_items;
   then.answer_timeout_s = now.answer_timeout_s;
   then.duration_s = now.duration_s;
-  then.gt = now.gt;
   then.objects = now.objects;
   before->queries = job.queries;
   if (difference(*before, job)) return Ok{};  // RunFolder names it

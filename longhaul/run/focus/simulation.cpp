@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/flow/relays.h"
 #include "longhaul/run/focus/parts.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/parts.h"
@@ -71,6 +72,7 @@ Status FocusSimulation::build() {
   if (!network) return network.error();
   world_ = std::make_unique<sim::World>(
       sim::WorldConfig{.threads = 0,
+                       .relayed = flow::relayed_pairs(job_.network),
                        .wire_scale = job_.wan.wire_scale,
                        .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job_.file,
                                              job_.job.seed)},

@@ -76,7 +76,8 @@ struct ReportTable {
                    .min = 1, .max = 0x1p53);
     LONGHAUL_FIELD(lag, .doc = "a verdict on round r ends the run after round r + lag", .min = 1,
                    .max = 64);
-    LONGHAUL_FIELD(tensorboard, .doc = "writes all figures for TensorBoard, too: RUN/tensorboard");
+    LONGHAUL_FIELD(tensorboard, .doc = "writes all figures for TensorBoard, too: RUN/tensorboard",
+                   .local = true);
   }
 };
 

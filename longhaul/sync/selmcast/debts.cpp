@@ -23,11 +23,12 @@ void Debts::pay(Rank to, std::span<const float> sent) {
   for (std::size_t i = 0; i < debt.size(); ++i) debt[i] -= sent[i];
 }
 
-void Debts::settle(std::span<float> model, std::size_t n) {
+// A mean of n models follows, which divides by n: as much as each debt would have brought to it.
+void Debts::settle(std::span<float> model) {
   for (std::size_t i = 0; i < model.size(); ++i) {
     double owed = 0;
     for (const auto& [rank, debt] : debts_) owed += double(debt[i]);
-    model[i] = float(double(model[i]) + owed / double(n));
+    model[i] = float(double(model[i]) + owed);
   }
   debts_.clear();
 }

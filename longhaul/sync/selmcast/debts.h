@@ -25,7 +25,7 @@ class Debts {
   void forget(Rank lost) { debts_.erase(lost); }
   // The run is over, and all models are averaged, n of them: what is still owed goes into this
   // one, so that the mean is as if each had been paid.
-  void settle(std::span<float> model, std::size_t n);
+  void settle(std::span<float> model);
   void state(Archive& ar) { ar(anchor_, debts_); }
 
  private:

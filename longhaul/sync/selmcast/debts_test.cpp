@@ -47,8 +47,8 @@ TEST(Debts, WhatIsOwedAtTheEndGoesIntoTheMean) {
   EXPECT_EQ(model, std::vector<float>{2});
   debts.pay(1, debts.owed(1));
   debts.forget(3);
-  debts.settle(model, 3);
-  EXPECT_FLOAT_EQ(model[0], 2 + 2.0f / 3);  // to worker 2 alone
+  debts.settle(model);
+  EXPECT_FLOAT_EQ(model[0], 4);  // what worker 2 is owed, whole: the mean divides it
   EXPECT_FALSE(debts.owes(2));
 }
 

@@ -373,7 +373,10 @@ void ElasticNode::exchange(std::uint32_t e, Turn& turn) {
   const auto is_idle = [](const ElasticExchange& x) { return x.phase() == At::idle; };
   if (one.is_open && std::all_of(one.shards.begin(), one.shards.end(), is_idle)) {
     one.is_open = false;
-    if (std::exchange(one.has_moved, false)) complete(e, turn);
+    if (std::exchange(one.has_moved, false))
+      complete(e, turn);
+    else if (!config_.is_foreground())
+      one.steps = std::max(one.steps, 1u);  // it came to nothing: to be asked again
   }
   if (one.is_open || phase_ != Phase::training || !may_ask(e, turn)) return;
   one.is_open = true;
