@@ -9,12 +9,13 @@ void FinishBarrier::arrive(Turn& turn) {
 }
 
 void FinishBarrier::tell(Turn& turn) {
-  if (turn.view().lowest() == turn.self()) return note(turn.self(), turn);
+  if (turn.view().lowest() == turn.self()) return note(turn.self(), turn.view().epoch, turn);
   turn.send(turn.view().lowest(), Done{turn.view().epoch}, {}, kControl);
 }
 
-void FinishBarrier::note(Rank rank, Turn& turn) {
-  done_.insert(rank);
+void FinishBarrier::note(Rank rank, Epoch epoch, Turn& turn) {
+  Epoch& told = done_[rank];
+  told = std::max(told, epoch);
   if (complete_) {  // it came back when the others had finished
     if (rank != turn.self()) turn.send(rank, AllDone{turn.view().epoch}, {}, kControl);
     return;
@@ -30,7 +31,7 @@ void FinishBarrier::note(Rank rank, Turn& turn) {
 Status FinishBarrier::on_message(Rank from, const Message& message, Turn& turn) {
   return dispatch(Messages{}, message, [&](const auto& m) -> Status {
     if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Done>) {
-      note(from, turn);
+      note(from, m.epoch, turn);
     } else {
       // Whoever has come back has its own work to finish, and tells so then.
       if (!arrived_ || complete_) return Ok{};
@@ -49,11 +50,12 @@ Status FinishBarrier::on_message(Rank from, const Message& message, Turn& turn) 
 
 void FinishBarrier::on_view(const View&, Turn& turn) {
   // Whoever comes back has something to do again.
-  bool is_back = false;
   for (const auto& [rank, epoch] : turn.view().returned)
-    if (epoch == turn.view().epoch) done_.erase(rank), is_back = true;
-  // The one that was waited for may be the one that is gone; and the lowest may be new.
-  if (arrived_ && (!complete_ || is_back)) tell(turn);
+    if (const auto told = done_.find(rank); told != done_.end() && told->second < epoch)
+      done_.erase(told);
+  // The one that was waited for may be gone, and the lowest be new, or back: also those who are
+  // through tell.
+  if (arrived_) tell(turn);
 }
 
 std::string FinishBarrier::waiting_for(const View& view) const {

@@ -1,7 +1,7 @@
 #pragma once
 // Finish means: go on serving relays, fetches and acknowledgements until all members have finished.
 // Each node tells the lowest live rank; that one tells all. 2n messages; a new view asks again.
-#include <set>
+#include <map>
 
 #include "longhaul/core/machine.h"
 
@@ -34,11 +34,11 @@ class FinishBarrier final : public Machine {
 
  private:
   void tell(Turn&);
-  void note(Rank rank, Turn&);
+  void note(Rank rank, Epoch, Turn&);
 
   bool arrived_ = false;
   bool complete_ = false;
-  std::set<Rank> done_;  // at the lowest rank: who has told
+  std::map<Rank, Epoch> done_;  // at the lowest rank: who has told, the epoch of that
 };
 
 }  // namespace longhaul

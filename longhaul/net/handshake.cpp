@@ -36,8 +36,8 @@ void Handshake::start(std::unique_ptr<Stream> stream) {
     if (const auto connection = connection_)
       connection->end(
           {Error::Kind::timed_out,
-           fmt::format(dialled_ && dialled_->relay ? "it has not called there within {:g} s"
-                                                   : "no hello came within {:g} s",
+           fmt::format("{} within {:g} s",
+                       dialled_ && dialled_->relay ? "it has not called there" : "no hello came",
                        seconds(patience))});
   });
   if (dialled_ && dialled_->relay)

@@ -88,7 +88,7 @@ Status MachineNet::inject(Rank from, Rank to, Message message) {
 
 void MachineNet::deliver(Rank from, Rank to, const Message& message) {
   NodeState& node = nodes_[to];
-  if (!node.alive || !node.view.has(from)) return;
+  if (!node.alive) return;
   // As hosts do: what was sent to an earlier incarnation does not reach this one.
   if (message.epoch < node.view.since(to)) return;
   if (message.epoch > node.view.epoch) {
@@ -96,6 +96,7 @@ void MachineNet::deliver(Rank from, Rank to, const Message& message) {
     node.early_from.push_back(from);
     return;
   }
+  if (!node.view.has(from)) return;
   turn(to, [&](Turn& t) {
     Status status = node.machine->feed_message(from, message, message.machine, t);
     if (!status) {

@@ -23,8 +23,8 @@ class Debts {
   void pay(Rank to, std::span<const float> sent);
   bool owes(Rank to) const { return debts_.contains(to); }
   void forget(Rank lost) { debts_.erase(lost); }
-  // The run is over, and all models are averaged, n of them: what is still owed goes into this
-  // one, so that the mean is as if each had been paid.
+  // The run is over, and all models are averaged: what is still owed goes into this one, so that
+  // the mean is as if each debt had been paid.
   void settle(std::span<float> model);
   void state(Archive& ar) { ar(anchor_, debts_); }
 
