@@ -38,7 +38,7 @@ class StatusOfARun(Case):
         sites["oslo"].send_signal(signal.SIGSTOP)
         text = self.until("they wait", lambda nodes: all(
             nodes[name]["state"] == "waiting" and nodes[name]["silent"] for name in SITES[:2]))
-        self.assertRegex(text, r"lima .* waiting for round \d+: parts of 2 since .*"
+        self.assertRegex(text, r"lima .* waiting for round \d+: \w+ of 2 since .*"
                                r"rank 2 \(oslo\) silent for")
         sites["oslo"].kill()
         sites["oslo"].wait()
