@@ -395,10 +395,10 @@ TEST(TorchLearner, ABackwardPassInPartsIsTheWhole) {
     const StepResult whole = take(*plain, SufficientFactors{{0, 2}});
     const StepResult top =
         take(*learner, BackwardPart{.first = 2, .end = entries, .begins = true, .layers = {2}});
-    Archive saved;
-    learner->state(saved);
-    Archive bytes(saved.take());
+    const Buffer saved = save(*learner);
+    Archive bytes(saved);
     loaded->state(bytes);
+    ASSERT_TRUE(bytes.finish());
     const StepResult low = take(*loaded, BackwardPart{.first = 0, .end = 2, .layers = {0}});
     const StepResult own = take(*learner, BackwardPart{.first = 0, .end = 2, .layers = {0}});
     EXPECT_EQ(top.loss, whole.loss);
