@@ -345,5 +345,25 @@ TEST(ShadowSync, TwoLossesAtAnyMomentStopNoElasticTrainer) {
   }
 }
 
+// All trainers pause with an exchange open when the gap may be one step: after the server's loss
+// each asks its successor, without a step in between.
+TEST(ShadowSync, AFullGapOutlivesTheLossOfTheServer) {
+  constexpr int kEvery = longhaul::testing::kStride > 1 ? 5 : 1;
+  for (int at = 1; at < 150; at += kEvery) {
+    SCOPED_TRACE(at);
+    TestJob::Config config = shadow_job(4, 6, {text("algorithm", "easgd"), integer("max_gap", 1)});
+    config.takes = {};
+    TestJob job(config);
+    int events = 0;
+    job.after_event = [&] {
+      if (++events == at) job.crash(0);
+    };
+    job.run();
+    EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    for (Rank rank = 1; rank < 4; ++rank)
+      ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::sync
