@@ -195,7 +195,8 @@ class Reach(ScriptCase):
         self.assertEqual([target for target, _ in ring],
                          ["longhaul_overlay_test"] * 2 + ["longhaul_conformance_test"])
         suite = "Ring.*:*/Ring.*:Ring/*.*:*/Ring/*.*"
-        self.assertEqual([tests for _, tests in ring[:2]], [suite, f"*-{suite}"])
+        self.assertEqual([tests for _, tests in ring[:2]],
+                         [f"{suite}-*Nightly.*", f"*-{suite}:*Nightly.*"])
         self.assertIn("Overlay/Conformance.*/ring:", ring[2][1])
         self.assertIn("RingJob.*", ring[2][1])
         self.assertIn("Laps.*", stages("longhaul/overlay/lap.cpp")[0][1])
@@ -203,6 +204,22 @@ class Reach(ScriptCase):
         self.assertEqual([target for target, _ in stages("longhaul/core/x.cpp")],
                          [f"longhaul_{n}_test" for n in ("core", "codec", "overlay", "sync",
                                                          "conformance")])
+
+
+class Limits(ScriptCase):
+    def test_one_test_that_hangs_does_not_take_the_time_of_all(self):
+        mutants = load()
+        mutants.slowest = lambda seconds: 0.2 + seconds  # instead of 10 s
+        self.write("hangs", "#!/bin/sh\necho '[ RUN      ] A.B'\necho '[       OK ] A.B (1 ms)'\n"
+                            "echo '[ RUN      ] A.C'\nexec sleep 1000\n")
+        os.chmod(os.path.join(self.root, "hangs"), 0o755)
+        lane = object.__new__(mutants.Lane)
+        lane.source, lane.environment = self.root, dict(os.environ)
+        lane.baseline, lane.places = mutants.Baseline(), {"hangs": os.path.join(self.root, "hangs")}
+        lane.baseline.of_test = {("hangs", "A.B"): 500, ("hangs", "A.C"): 0.001}
+        status, output = lane.test("hangs", "*", 900)
+        self.assertIsNone(status)
+        self.assertIn("A.C", output)
 
 
 class Runs(ScriptCase):
