@@ -179,15 +179,14 @@ Played play(std::uint64_t seed) {
       }
       checker.look(rank, dynamic_cast<const Gaia&>(job.world().node(rank).strategy()));
     }
-    // All know of its loss, and some have not come to the end: nobody is let in behind that.
-    bool is_known = dead.contains(first), goes_on = false;
+    // All know of its loss. It may also come back when the others are through.
+    bool is_known = dead.contains(first);
     for (Rank rank = 0; rank < n; ++rank) {
       if (dead.contains(rank)) continue;
       const Node& node = job.world().node(rank);
       is_known &= !node.view().has(first);
-      goes_on |= dynamic_cast<const Gaia&>(node.strategy()).told() <= rounds;
     }
-    if (!comes_back || played.returned || !is_known || !goes_on || waits-- > 0) continue;
+    if (!comes_back || played.returned || !is_known || waits-- > 0) continue;
     job.restart(first);
     dead.erase(first);
     played.returned = true;
