@@ -1,12 +1,14 @@
 #!/usr/bin/python3 -B
-"""ShadowSync against its foreground twins, with phantom learners, simulated: scenarios h1 and h2 of
-docs/results/shadowsync.md.
+"""ShadowSync against its foreground twins, simulated: scenarios h1 to h3 of
+docs/results/shadowsync.md; h1 and h2 with phantom learners.
 
   bench/shadow.py [--build build/release] [--only h1]
+  bench/shadow.py --only h3 --resume build/shadow.jsonl    # a run that is in it is not run again
 
 h1: 5 to 40 trainers of 24 lanes, steps of 0.24 s, on links of 1 Gbit/s, and two servers of a part
 of the centre each on 3.2 Gbit/s, 30 ms away; 4 MB. h2: 4 sites on links of 50 Mbit/s, 50 ms apart;
-40 MB; steps of 0.1 s.
+40 MB; steps of 0.1 s. h3: clicks, one pass over disjoint shards of a stream, one lane a trainer;
+the links and servers of h1.
 """
 import argparse
 import json
@@ -78,13 +80,82 @@ def h2(program):
             print(f"| {name} | {phases} | {found['utilisation']:.3f} | {gap} |", flush=True)
 
 
+CLICKS = """\
+job = {{name = "clicks", seed = {seed}}}
+stop = {{max_rounds = 100000000}}
+report = {{every_rounds = 100000000}}
+model = {{kind = "clicks", factors = 8, hidden = [64, 32]}}
+data = {{kind = "clicks", samples = {samples}, test_samples = 500000, batch = 200}}
+optimizer = {{kind = "adagrad", rate = 0.02}}
+wan = {{delay_ms = 30}}
+overlay = {{kind = "direct"}}
+sync = {{kind = "shadowsync", epochs = 1, {keys}}}
+{sites}
+"""
+SHADOW = {  # column -> [sync]
+    "EASGD": 'algorithm = "easgd", servers = 2',
+    "MA": 'algorithm = "ma"',
+    "MA, interpolate": 'algorithm = "ma", write_back = "interpolate"',
+    "BMUF": 'algorithm = "bmuf"',
+    **{f"FR-EASGD-{k}": f'algorithm = "easgd", servers = 2, mode = "foreground", steps = {k}'
+       for k in (5, 30, 100)},
+}
+
+
+def h3(program, options):
+    """Held-out log-loss of the model at the end of one pass."""
+    known = {}
+    resume = pathlib.Path(options.resume) if options.resume else None
+    if resume and resume.exists():
+        entries = map(json.loads, resume.read_text().splitlines())
+        known = {tuple(key): value for key, value in entries}
+
+    def loss(trainers, name, seed):
+        key = (options.samples, trainers, name, seed)
+        if key not in known:
+            servers = "".join(f'[[site]]\nname = "{server}"\nroles = ["server"]\n'
+                              'up_mbps = 3200\ndown_mbps = 3200\n' for server in ("c0", "c1"))
+            text = CLICKS.format(
+                seed=seed, samples=options.samples, keys=SHADOW[name],
+                sites=(servers if "easgd" in SHADOW[name] else "") + "".join(
+                    site(f"t{i}", 1000, "10\njitter = 0.1") for i in range(trainers)))
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "job.toml"
+                path.write_text(text)
+                known[key] = result(run(program, "simulate", path, "--json", "--quiet", "--out",
+                                        pathlib.Path(folder) / "run", folder=folder),
+                                    text)["final_loss"]
+            if resume:
+                with resume.open("a") as out:
+                    out.write(json.dumps([key, known[key]]) + "\n")
+        return known[key]
+
+    print(f"\nh3: {options.samples:,} clicks, once; loss over that of EASGD with 5 trainers, "
+          "median of the seeds (least, most)\n")
+    print("| trainers |", " | ".join(SHADOW), "|\n|---|" + "---|" * len(SHADOW))
+    base = {seed: loss(5, "EASGD", seed) for seed in options.seeds}
+    for trainers in options.trainers:
+        row = []
+        for name in SHADOW:
+            over = sorted(loss(trainers, name, seed) / base[seed] for seed in options.seeds)
+            row.append(f"{statistics.median(over):.4f} ({over[0]:.4f}, {over[-1]:.4f})")
+        print(f"| {trainers} |", " | ".join(row), "|", flush=True)
+    print(f"\nloss of EASGD with 5 trainers: {statistics.median(base.values()):.4f}")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--only", default="", choices=["", "h1", "h2"])
+    parser.add_argument("--only", default="", choices=["", "h1", "h2", "h3"])
+    parser.add_argument("--resume", help="h3: results so far; new ones are appended")
+    parser.add_argument("--samples", type=int, default=4_000_000, help="h3")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="h3")
+    parser.add_argument("--trainers", type=int, nargs="+", default=[1, 5, 10, 20], help="h3")
     options = parser.parse_args()
     longhaul = pathlib.Path(options.build).resolve() / "longhaul"
     for scenario in (h1, h2):
         if options.only in ("", scenario.__name__):
             scenario(longhaul)
+    if options.only in ("", "h3"):
+        h3(longhaul, options)

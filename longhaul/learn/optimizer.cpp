@@ -1,11 +1,13 @@
 #include "longhaul/learn/optimizer.h"
 
+#include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
 namespace longhaul::learn {
 
+using torch::optim::AdagradParamState;
 using torch::optim::AdamParamState;
 using torch::optim::AdamWParamState;
 using torch::optim::SGDParamState;
@@ -31,6 +33,9 @@ void FlatOptimizer::make() {
                                                                  .momentum(c.inertia())
                                                                  .nesterov(c.looks_ahead())
                                                                  .weight_decay(c.decay()));
+  } else if (c.kind == "adagrad") {
+    optimizer_ = std::make_unique<torch::optim::Adagrad>(
+        params, torch::optim::AdagradOptions(c.rate).eps(c.epsilon).weight_decay(c.decay()));
   } else if (c.kind == "adam") {
     optimizer_ = std::make_unique<torch::optim::Adam>(params, torch::optim::AdamOptions(c.rate)
                                                                   .betas({c.beta1, c.beta2})
@@ -53,6 +58,7 @@ void FlatOptimizer::step() {
 
 void FlatOptimizer::reset() {
   if (muon_) return muon_->reset();
+  if (config_.kind == "adagrad") return make();  // torch's begins with its sums, and needs them
   optimizer_->state().clear();
 }
 
@@ -77,6 +83,7 @@ std::vector<at::Tensor*> FlatOptimizer::tensors() {
   const auto moments = [](auto& state) {
     return std::vector<at::Tensor*>{&state.exp_avg(), &state.exp_avg_sq()};
   };
+  if (config_.kind == "adagrad") return {&entry<AdagradParamState>().sum()};
   if (config_.kind == "adam") return moments(entry<AdamParamState>());
   if (config_.kind == "adamw") return moments(entry<AdamWParamState>());
   at::Tensor& momentum = entry<SGDParamState>().momentum_buffer();
@@ -146,6 +153,12 @@ void FlatOptimizer::state(Archive& ar) {
   };
   if (config_.kind == "sgd") {
     archive_tensor(ar, entry<SGDParamState>().momentum_buffer());
+  } else if (config_.kind == "adagrad") {
+    auto& state = entry<AdagradParamState>();
+    std::int64_t step = state.step();
+    ar(step);
+    state.step(step);
+    archive_tensor(ar, state.sum());
   } else if (config_.kind == "adam") {
     adam(entry<AdamParamState>());
   } else {

@@ -16,10 +16,10 @@ class Optimizer;
 
 namespace longhaul::learn {
 
-// Holds the trained part of the flat vectors as ONE parameter with one gradient: sgd, adam and
-// adamw work element by element, so the bits are those of an optimiser over the layers, at a few
-// kernel calls a step, and the state is a few flat vectors in layout order. muon takes the layers'
-// matrices apart (muon.h).
+// Holds the trained part of the flat vectors as ONE parameter with one gradient: sgd, adagrad,
+// adam and adamw work element by element, so the bits are those of an optimiser over the layers, at
+// a few kernel calls a step, and the state is a few flat vectors in layout order. muon takes the
+// layers' matrices apart (muon.h).
 class FlatOptimizer {
  public:
   FlatOptimizer(OptimizerConfig, const Layout&, const at::Tensor& params, const at::Tensor& grads);

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "longhaul/learn/data/clicks.h"
 #include "longhaul/learn/data/ratings.h"
 #include "longhaul/learn/testing/bare_loop.h"
 #include "longhaul/learn/testing/synthetic.h"
@@ -86,16 +87,31 @@ TEST(TorchLearner, StepsEqualAPlainTorchLoopBitForBit) {
   adam.rate = 1e-3;
   OptimizerConfig adamw = adam;
   adamw.kind = "adamw";
+  OptimizerConfig adagrad = sgd(0.02);
+  adagrad.kind = "adagrad";
   OptimizerConfig nesterov = sgd(0.02, 0.9);
   nesterov.nesterov = true;
   nesterov.weight_decay = 1e-3;
-  for (const OptimizerConfig& optimizer : {sgd(0.05), sgd(0.05, 0.9), nesterov, adam, adamw}) {
+  for (const OptimizerConfig& optimizer :
+       {sgd(0.05), sgd(0.05, 0.9), nesterov, adagrad, adam, adamw}) {
     const LearnerParts parts = lenet_parts(optimizer);
     auto learner = make(parts);
     BareLoop loop(parts);
     for (int i = 0; i < 15; ++i) EXPECT_EQ(take(*learner, LocalStep{}).loss, loop.step());
     EXPECT_EQ(copy(learner->params()), loop.params()) << optimizer.kind;
   }
+}
+
+LearnerParts click_parts() {
+  OptimizerConfig adagrad = sgd(0.05);
+  adagrad.kind = "adagrad";
+  LearnerParts parts = parts_for(
+      std::make_shared<const DataSet>(make_clicks({.fields = 6, .values = 20, .samples = 6000})),
+      "clicks", adagrad);
+  parts.model.factors = 4;
+  parts.model.hidden = {16};
+  parts.batch = 50;
+  return parts;
 }
 
 TEST(TorchLearner, EveryModelEqualsItsTorchNnTwin) {
@@ -106,7 +122,7 @@ TEST(TorchLearner, EveryModelEqualsItsTorchNnTwin) {
   LearnerParts colour = parts_for(patterns({3, 32, 32}, 10, 64), "lenet", sgd(0.01));
   LearnerParts softmax = parts_for(patterns({20}, 4, 100), "logistic", sgd(0.1));
   for (const LearnerParts& parts :
-       {mlp_parts(), group, batch_norm_parts(), binary, linear, colour, softmax}) {
+       {mlp_parts(), group, batch_norm_parts(), binary, linear, colour, softmax, click_parts()}) {
     auto learner = make(parts);
     BareLoop loop(parts);
     for (int i = 0; i < 4; ++i) EXPECT_EQ(take(*learner, LocalStep{}).loss, loop.step());
@@ -173,7 +189,9 @@ TEST(TorchLearner, SaveAndLoadMidRunGoesOnBitForBit) {
   OptimizerConfig adamw = adam;
   adamw.kind = "adamw";
   adamw.warmup_steps = 10;
-  for (const OptimizerConfig& optimizer : {momentum, adam, adamw}) {
+  OptimizerConfig adagrad = sgd(0.02);
+  adagrad.kind = "adagrad";
+  for (const OptimizerConfig& optimizer : {momentum, adagrad, adam, adamw}) {
     const LearnerParts parts = mlp_parts(optimizer);
     auto straight = make(parts);
     for (int i = 0; i < 7; ++i) take(*straight, LocalStep{});
@@ -444,6 +462,20 @@ TEST(TorchLearner, SaysWhatTheNextStepReads) {
     said = next;
   }
   EXPECT_TRUE(take(*learner, LocalStep{}).reads_next.empty()) << "not asked for";
+}
+
+// Better than the best constant, whose loss is the entropy of the click rate.
+TEST(TorchLearner, LearnsClicks) {
+  const LearnerParts parts = click_parts();
+  const auto learner = make(parts);
+  double clicks = 0;
+  for (const std::int64_t label : parts.data->labels) clicks += double(label);
+  const double rate = clicks / 6000;
+  const double entropy = -rate * std::log(rate) - (1 - rate) * std::log(1 - rate);
+  for (int i = 0; i < 4 * 120; ++i) take(*learner, LocalStep{});
+  double loss = 0;
+  for (int i = 0; i < 120; ++i) loss += take(*learner, LocalStep{}).loss / 120;
+  EXPECT_LT(loss, entropy - 0.005);
 }
 
 TEST(TorchLearner, FitsRatings) {

@@ -29,6 +29,7 @@ struct DataConfig {
   double scale = 1.0;
   bool teacher = false;
   std::uint32_t users = 943, items = 1682;
+  std::uint32_t click_fields = 26, values = 1000;
   std::uint64_t data_seed = 1;
 
   std::string partition = "iid";
@@ -113,11 +114,15 @@ struct DataConfig {
   static void synthetic(Self& self, Visit& visit) {
     LONGHAUL_FIELD(sample, .doc = "synthetic: [channels, height, width], instead of `features`",
                    .min = 1, .max = 4096);
-    LONGHAUL_FIELD(samples, .doc = "synthetic, ratings: of the training set", .min = 1, .max = 1e8);
-    LONGHAUL_FIELD(test_samples, .doc = "synthetic, ratings: of the test set", .min = 1,
+    LONGHAUL_FIELD(samples, .doc = "synthetic, ratings, clicks: of the training set", .min = 1,
+                   .max = 1e8);
+    LONGHAUL_FIELD(test_samples, .doc = "synthetic, ratings, clicks: of the test set", .min = 1,
                    .max = 1e8);
     LONGHAUL_FIELD(users, .doc = "ratings: how many rate", .min = 1, .max = 1 << 24);
     LONGHAUL_FIELD(items, .doc = "ratings: how many are rated", .min = 1, .max = 1 << 24);
+    LONGHAUL_FIELD(click_fields, .doc = "clicks: categorical fields of a sample", .min = 2,
+                   .max = 65536);
+    LONGHAUL_FIELD(values, .doc = "clicks: values of a field", .min = 2, .max = 1 << 24);
     LONGHAUL_FIELD(noise,
                    .doc =
                        "synthetic, ratings: standard deviation around the mean of the class, or of "

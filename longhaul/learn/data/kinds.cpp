@@ -8,6 +8,7 @@
 
 #include "longhaul/base/rng.h"
 #include "longhaul/learn/data/cifar.h"
+#include "longhaul/learn/data/clicks.h"
 #include "longhaul/learn/data/corpus.h"
 #include "longhaul/learn/data/csv.h"
 #include "longhaul/learn/data/file.h"
@@ -258,6 +259,23 @@ Result<Split> load_ratings(const DataConfig& config, const std::string&, const s
                                .noise = config.noise,
                                .seed = config.data_seed});
   return split_of(std::move(made.train), std::move(made.test));
+}
+
+Result<Split> load_clicks(const DataConfig& config, const std::string&, const std::string&) {
+  if (std::uint64_t{config.click_fields} * config.values > kMostClickRows)
+    return invalid(
+        fmt::format("[data] kind = \"clicks\": {} fields of {} values are {} rows; expected at "
+                    "most {}",
+                    config.click_fields, config.values,
+                    std::uint64_t{config.click_fields} * config.values, kMostClickRows));
+  ClicksOptions options{.fields = config.click_fields,
+                        .values = config.values,
+                        .samples = config.samples,
+                        .seed = config.data_seed};
+  DataSet train = make_clicks(options);
+  options.samples = config.test_samples;
+  options.test = true;
+  return split_of(std::move(train), make_clicks(options));
 }
 
 Result<Split> hold_out(const DataSet& all, double share, std::uint64_t seed,

@@ -23,6 +23,7 @@ Result<Split> load_synthetic(const DataConfig&, const std::string& path,
 
 Result<Split> load_ratings(const DataConfig&, const std::string& path,
                            const std::string& test_path);
+Result<Split> load_clicks(const DataConfig&, const std::string& path, const std::string& test_path);
 
 // A share of the samples as the test set, the rest for training, both in their old order. Which
 // ones depends on seed and count alone. An Error if one of the two would be empty; `name` is the

@@ -66,6 +66,10 @@ const std::array kKinds = {
               "ratings of items by users, shaped as MovieLens', made from a seed",
               {"data_seed", "users", "items", "samples", "test_samples", "noise"},
               load_ratings},
+    DataEntry{"clicks",
+              "clicks on what has some categorical fields, made from a seed",
+              {"data_seed", "click_fields", "values", "samples", "test_samples"},
+              load_clicks},
 };
 
 constexpr std::array<std::string_view, 7> kCommonKeys = {"partition", "alpha", "degree", "shards",

@@ -7,6 +7,7 @@
 
 #include "longhaul/base/check.h"
 #include "longhaul/base/rng.h"
+#include "longhaul/learn/data/by_share.h"
 
 namespace longhaul::learn {
 namespace {
@@ -29,22 +30,6 @@ std::vector<double> tastes(const RatingsOptions& options, RatingPart part, std::
     numbers[i] *= std::sqrt(kTasteSpread / std::sqrt(double(kTasteFactors)));
   return numbers;
 }
-
-// One of `count`, by their shares.
-class ByShare {
- public:
-  ByShare(std::uint32_t count, double exponent) {
-    double sum = 0;
-    for (std::uint32_t k = 1; k <= count; ++k) sums_.push_back(sum += std::pow(k, -exponent));
-  }
-  std::uint32_t draw(Random& random) const {
-    const auto at = std::ranges::upper_bound(sums_, random.uniform() * sums_.back());
-    return std::uint32_t(std::min<std::ptrdiff_t>(at - sums_.begin(), std::ssize(sums_) - 1));
-  }
-
- private:
-  std::vector<double> sums_;
-};
 
 using UserItem = std::pair<std::uint32_t, std::uint32_t>;
 

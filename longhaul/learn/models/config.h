@@ -23,7 +23,7 @@ struct ModelConfig {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(kind, .doc = "which model: see docs/models.md");
-    LONGHAUL_FIELD(hidden, .doc = "mlp: units of each hidden layer", .max = 65536);
+    LONGHAUL_FIELD(hidden, .doc = "mlp, clicks: units of each hidden layer", .max = 65536);
     LONGHAUL_FIELD(bias, .doc = "linear, logistic: with an intercept");
     LONGHAUL_FIELD(start,
                    .doc =
@@ -49,7 +49,10 @@ struct ModelConfig {
     LONGHAUL_FIELD(heads, .doc = "gpt: of the attention", .min = 1, .max = 1000);
     LONGHAUL_FIELD(context, .doc = "gpt: most bytes of an input; 0: those of a sample",
                    .max = 65536);
-    LONGHAUL_FIELD(factors, .doc = "matrix_factorisation: numbers that stand for a user or an item",
+    LONGHAUL_FIELD(factors,
+                   .doc =
+                       "matrix_factorisation, clicks: numbers that stand for a user, an item or a "
+                       "value",
                    .min = 1, .max = 65536);
     LONGHAUL_FIELD(device, .doc = "where the learner computes; auto: CUDA when there is one",
                    .choices = {"auto", "cpu", "cuda"}, .local = true);

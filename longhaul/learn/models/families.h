@@ -38,6 +38,10 @@ Result<ModelSpec> resnet20_spec(const ModelConfig&, const DataShape&);
 // of two tables of `factors` numbers (Koren, Bell, Volinsky, "Matrix factorization techniques for
 // recommender systems", 2009). A batch reads the rows of its users and items alone.
 Result<ModelSpec> factorisation_spec(const ModelConfig&, const DataShape&);
+// Clicks: a row of `factors` numbers for each value of each field, and layers of `hidden` ReLU
+// units on the rows of a sample side by side (as the deep part of Cheng et al., "Wide & deep
+// learning for recommender systems", 2016). A batch reads the rows of its samples and the layers.
+Result<ModelSpec> clicks_spec(const ModelConfig&, const DataShape&);
 // A decoder of bytes: pre-norm blocks of causal self-attention and a GELU layer of four times the
 // width, learned positions, the output tied to the embedding (Radford et al., "Language models are
 // unsupervised multitask learners", 2019). Text only.

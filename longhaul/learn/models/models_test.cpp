@@ -83,6 +83,24 @@ TEST(Models, AFactorisationReadsTheRowsOfItsSamplesAlone) {
   EXPECT_NE(wrong.error().what.find("set [data] kind = \"ratings\""), std::string::npos);
 }
 
+const DataShape kClicks{{3}, 2, Task::classification, {15, 15, 15}};
+
+TEST(Models, ClicksReadOneRowOfEachFieldAndAllLayers) {
+  const ModelSpec model = spec({.kind = "clicks", .hidden = {5}, .factors = 4}, kClicks);
+  const std::uint64_t layers = (12 * 5 + 5) + (5 + 1);
+  EXPECT_EQ(layout_of(model)->size(), 15u * 4 + layers);
+  DataSet data;
+  data.shape = kClicks;
+  data.features = {0, 5, 14, 1, 5, 10};
+  data.labels = {0, 1};
+  const std::vector<std::uint32_t> both = {0, 1};
+  EXPECT_EQ(reads_of(model, data, both),
+            (std::vector<Range>{{0, 8}, {20, 4}, {40, 4}, {56, 4 + layers}}));
+  const auto wrong = model_spec({.kind = "clicks"}, kMnist);
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().what.find("set [data] kind = \"clicks\""), std::string::npos);
+}
+
 TEST(Models, AnMlpMayStartByTheRuleOfHe) {
   const ModelSpec he = spec({.kind = "mlp", .hidden = {64}, .start = "he"}, kRows);
   const ModelSpec torch = spec({.kind = "mlp", .hidden = {64}}, kRows);

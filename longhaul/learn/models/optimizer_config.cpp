@@ -17,7 +17,7 @@ Status check_keys(const Settings& settings, const OptimizerConfig& config) {
       {"nesterov", "kind", {"sgd", "muon"}},
       {"beta1", "kind", {"adam", "adamw", "muon"}},
       {"beta2", "kind", {"adam", "adamw", "muon"}},
-      {"epsilon", "kind", {"adam", "adamw", "muon"}},
+      {"epsilon", "kind", {"adagrad", "adam", "adamw", "muon"}},
       {"adamw_rate", "kind", {"muon"}},
       {"by_adamw", "kind", {"muon"}},
       {"steps", "schedule", {"step", "cosine"}},

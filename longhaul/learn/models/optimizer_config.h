@@ -32,20 +32,23 @@ struct OptimizerConfig {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .doc = "the local optimiser", .choices = {"sgd", "adam", "adamw", "muon"});
+    LONGHAUL_FIELD(kind, .doc = "the local optimiser",
+                   .choices = {"sgd", "adagrad", "adam", "adamw", "muon"});
     LONGHAUL_FIELD(rate, .doc = "learning rate", .max = 1e6, .positive = true);
-    LONGHAUL_FIELD(weight_decay,
-                   .doc =
-                       "sgd, adam: L2 penalty, 0 if absent; decoupled: adamw, 0.01 if absent, "
-                       "muon, 0",
-                   .min = 0, .max = 1e6);
+    LONGHAUL_FIELD(
+        weight_decay,
+        .doc =
+            "sgd, adagrad, adam: L2 penalty, 0 if absent; decoupled: adamw, 0.01 if absent, "
+            "muon, 0",
+        .min = 0, .max = 1e6);
     LONGHAUL_FIELD(momentum, .doc = "sgd, 0 if absent; muon, 0.95", .min = 0, .max = 1);
     LONGHAUL_FIELD(nesterov, .doc = "Nesterov's momentum: sgd, false if absent; muon, true");
     LONGHAUL_FIELD(beta1, .doc = "adam, adamw, muon: decay of the first moment", .min = 0,
                    .max = 0.999999);
     LONGHAUL_FIELD(beta2, .doc = "adam, adamw, muon: decay of the second moment", .min = 0,
                    .max = 0.999999999);
-    LONGHAUL_FIELD(epsilon, .doc = "adam, adamw, muon: added to the root", .min = 0, .max = 1);
+    LONGHAUL_FIELD(epsilon, .doc = "adagrad, adam, adamw, muon: added to the root", .min = 0,
+                   .max = 1);
     LONGHAUL_FIELD(schedule, .doc = "of the rate, over this node's own optimiser steps",
                    .choices = {"constant", "step", "cosine"});
     LONGHAUL_FIELD(steps,

@@ -21,6 +21,10 @@ const std::array kModels = {
                gpt_spec},
     ModelEntry{
         "matrix_factorisation", "ratings of items by users", {"factors"}, factorisation_spec},
+    ModelEntry{"clicks",
+               "clicks: a table of embeddings and fully connected layers",
+               {"factors", "hidden"},
+               clicks_spec},
     ModelEntry{"script", "your own: a TorchScript file", {"path"}, nullptr},
     ModelEntry{"phantom",
                "sizes without numbers: timing studies",

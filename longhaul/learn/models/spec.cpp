@@ -153,16 +153,16 @@ std::vector<Range> reads_of(const ModelSpec& spec, const DataSet& data,
   std::uint64_t offset = 0;
   std::vector<float> sample(data.shape.width());
   for (const TensorSpec& tensor : spec.tensors) {
-    const auto lookup = std::ranges::find(spec.lookups, tensor.name, &LookupSpec::table);
-    if (lookup == spec.lookups.end()) {
-      ranges.insert({offset, tensor.size()});
-    } else {
-      const auto width = std::uint64_t(tensor.shape.back());
-      for (const std::uint32_t row : samples) {
-        data.copy_row(row, sample);
-        ranges.insert({offset + std::uint64_t(sample.at(lookup->column)) * width, width});
-      }
+    std::vector<std::size_t> columns;
+    for (const LookupSpec& lookup : spec.lookups)
+      if (lookup.table == tensor.name) columns.push_back(lookup.column);
+    const auto width = std::uint64_t(tensor.shape.back());
+    for (const std::uint32_t row : columns.empty() ? std::span<const std::uint32_t>{} : samples) {
+      data.copy_row(row, sample);
+      for (const std::size_t column : columns)
+        ranges.insert({offset + std::uint64_t(sample.at(column)) * width, width});
     }
+    if (columns.empty()) ranges.insert({offset, tensor.size()});
     offset += tensor.size();
   }
   std::vector<Range> joined;

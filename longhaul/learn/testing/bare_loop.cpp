@@ -17,6 +17,9 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& c
     return std::make_unique<SGD>(
         params,
         SGDOptions(c.rate).momentum(c.inertia()).nesterov(c.looks_ahead()).weight_decay(c.decay()));
+  if (c.kind == "adagrad")
+    return std::make_unique<Adagrad>(params,
+                                     AdagradOptions(c.rate).eps(c.epsilon).weight_decay(c.decay()));
   if (c.kind == "adam")
     return std::make_unique<Adam>(
         params,

@@ -133,6 +133,27 @@ struct Gpt : nn::Module {
   std::vector<nn::Linear> linears;
 };
 
+struct Clicks : nn::Module {
+  Clicks(const ModelConfig& config, const DataShape& data)
+      : embed(register_module("embed", nn::Embedding(data.tables[0], config.factors))) {
+    auto width = std::int64_t(data.tables.size()) * config.factors;
+    std::vector<double> units = config.hidden;
+    units.push_back(data.outputs == 2 ? 1 : double(data.outputs));
+    for (const double out : units) {
+      layers.push_back(register_module("fc" + std::to_string(layers.size() + 1),
+                                       nn::Linear(width, std::int64_t(out))));
+      width = std::int64_t(out);
+    }
+  }
+  at::Tensor forward(at::Tensor x) {
+    x = embed(x.to(at::kLong)).flatten(1);
+    for (std::size_t i = 0; i + 1 < layers.size(); ++i) x = at::relu(layers[i](x));
+    return layers.back()(x);
+  }
+  nn::Embedding embed;
+  std::vector<nn::Linear> layers;
+};
+
 template <class M>
 NnModel wrap(std::shared_ptr<M> module) {
   return {module, [module](const at::Tensor& x) { return module->forward(x); }};
@@ -146,6 +167,7 @@ NnModel make_nn_model(const ModelConfig& config, const DataShape& data) {
   if (config.kind == "resnet20")
     return wrap(std::make_shared<Resnet20>(image(data), out, config.norm == "batch"));
   if (config.kind == "gpt") return wrap(std::make_shared<Gpt>(config, features(data), out));
+  if (config.kind == "clicks") return wrap(std::make_shared<Clicks>(config, data));
   std::vector<std::int64_t> widths = {features(data)};
   const bool single = config.kind != "mlp";
   if (!single)
