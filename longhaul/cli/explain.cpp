@@ -214,8 +214,8 @@ int explain_job(const ExplainArgs& args) {
     if (const Status written = write_svg(args.svg, *plan); !written)
       return print_error(written.error());
   const auto said = explanation_of(args, *job, table);
-  if (!said) return print_error(said.error());
-  if (args.json) {
+  if (silent && !said) return print_error(said.error());
+  if (args.json && said) {
     nlohmann::ordered_json json = run::to_json(*plan);
     json["strategy"] = run::to_json(*said);
     fmt::print("{}\n", json_text(json));
@@ -223,9 +223,10 @@ int explain_job(const ExplainArgs& args) {
   if (silent) return kDone;
   print_job(*job, args.all);
   if (table) print_partition(*table);
-  print_explanation(*job, *said);
+  if (said) print_explanation(*job, *said);
   if (plan) fmt::print("\n{}", plan_text(*plan));
   if (!table) return print_error(table.error());
+  if (!said) return print_error(said.error());
   if (!plan) fmt::print("\nPlan of {}: none; {}\n", job->overlay.entry->name, plan.error().what);
   return kDone;
 }
