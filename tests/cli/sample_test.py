@@ -158,7 +158,8 @@ site = [{name = "here"}]
             self.assertIn("does not take these items", why)
             why = self.run_it(*give, "stream.toml", code=2, stdout=True)
             self.assertIn("no TorchScript module", why)
-            lines = self.run_it(*give, "runs/gt/model.pt", "--T", "1", "--classes", "2,0", code=None)
+            lines = self.run_it(*give, "runs/gt/model.pt", "--T", "1", "--classes", "2,0",
+                                code=None)
             self.assertEqual([line["kind"] for line in lines], ["taken", "taken", "given"])
             self.assertEqual(lines[-1]["model"], 1)
             answers = self.run_it("query", "stream.toml", "1", "--json", code=None)

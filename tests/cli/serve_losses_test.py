@@ -183,7 +183,8 @@ class ServeLosses(unittest.TestCase):
             asked = time.monotonic()
             self.start("e", "--rejoin")
             self.until("its return", lambda: not self.query("b", 1)[2]["partial"])
-            while_lost = [one for one in asking.answers if killed <= one.begun and one.ended < asked]
+            while_lost = [one for one in asking.answers
+                          if killed <= one.begun and one.ended < asked]
             self.assertTrue(while_lost)
             self.assertEqual({one.missing for one in while_lost}, {("e",)})
         self.until("the end of the streams",

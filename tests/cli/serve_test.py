@@ -163,7 +163,8 @@ class Serve(unittest.TestCase):
             serving.send_signal(signal.SIGTERM)
             serving.communicate(timeout=PATIENCE_S)
             self.serving.remove(serving)
-            (self.path / "job.toml").write_text(JOB.replace("K = 4", f"K = 4\ngt_version = {version}"))
+            (self.path / "job.toml").write_text(
+                JOB.replace("K = 4", f"K = 4\ngt_version = {version}"))
             serving = self.start()
             again, end = self.answers()
             self.assertEqual(again, first)
