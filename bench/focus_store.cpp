@@ -78,10 +78,11 @@ Figures ingest(store::LogFile& log, Index& index, std::uint64_t objects) {
     figures.generate_s += timed([&] {
       for (; items.size() < kBatch && seq <= objects; ++seq) {
         items.push_back(tracks.item(seq, kRate));
-        record.items.push_back({{seq, items.back().at.count(), items.back().values,
-                                 tracks.scores(seq, items.back().values, Tracks::kClasses)},
-                                0,
-                                {}});
+        const std::vector<float>& values = items.back().values;
+        record.items.push_back({.seen = {seq, items.back().at.count(), focus::rounded(values),
+                                         tracks.scores(seq, values, Tracks::kClasses)},
+                                .feature = focus::halves_of(values),
+                                .values = {}});
       }
     });
     figures.index_s += timed([&] {

@@ -33,6 +33,7 @@ struct Asked {
   std::map<std::pair<Rank, std::uint64_t>, std::uint64_t> clusters;  // objects of each
   std::optional<Answer> last;
   Time ended{0};
+  std::map<Rank, std::string> taken;  // a model; why not
   std::uint64_t checked() const {
     std::uint64_t sum = 0;
     for (const SiteEnd& end : last->ends) sum += end.checked;
@@ -83,7 +84,13 @@ class Sites {
   }
   std::uint64_t ask(Rank rank, Time at, Wanted wanted) {
     wanted.window.to_ns = wanted.window.to_ns == 0 ? 1'000'000'000'000 : wanted.window.to_ns;
-    world_->give(rank, at, Requested{next_, share(to_wire(wanted))});
+    world_->give(rank, at, Requested{next_, request_of(wanted)});
+    return next_++;
+  }
+  // A user of that site gives all of them a model.
+  std::uint64_t give(Rank rank, Time at, const GivenModel& model) {
+    world_->give(rank, at,
+                 Requested{next_, share(to_wire(Request{.query = {}, .model = {model}}))});
     return next_++;
   }
   const Asked& answer(std::uint64_t number) { return asked_[number]; }
@@ -107,9 +114,13 @@ class Sites {
   std::unique_ptr<Learner> learner() const {
     return std::make_unique<TracksLearner>(kSeed, node_config(config_, 100, 0).index.specialised);
   }
-  std::unique_ptr<FocusNode> made(Rank) const {
+  std::unique_ptr<FocusNode> made(Rank rank) const {
     NodeConfig config = node_config(config_, Tracks::kClasses, 0);
     config.duration = duration_;
+    config.put_model = [models = static_cast<TracksLearner*>(learners_[rank].get())](
+                           std::uint32_t number, const GivenModel& model) {
+      return models->put_cheap(number, model.classes, std::as_bytes(std::span(model.file)));
+    };
     if (config_.drift > 0)
       config.resample = ResampleConfig{.drift = config_.drift,
                                        .sample = config_.sample,
@@ -135,7 +146,8 @@ class Sites {
     ASSERT_TRUE(answer);
     for (const FoundCluster& one : answer->clusters)
       EXPECT_TRUE(asked.clusters.emplace(std::pair(answer->site, one.cluster), one.count).second);
-    if (answer->kind == Answer::Kind::found) return;
+    if (answer->kind == Answer::Kind::taken) asked.taken[answer->site] = answer->why;
+    if (answer->kind == Answer::Kind::found || answer->kind == Answer::Kind::taken) return;
     EXPECT_FALSE(asked.last && asked.last->kind != Answer::Kind::caught_up);
     asked.last = *answer;
     asked.ended = at;
@@ -325,6 +337,129 @@ TEST(FocusDrift, ParametersAreChosenAgainAndClustersOfBeforeAreFoundToo) {
   EXPECT_EQ(sites.node(1).index().clusters(), clusters);
 }
 
+GivenModel exact_model() {
+  GivenModel model;
+  model.file = "noise = 0";
+  return model;
+}
+
+// Clusters of before keep the model that made them, and are searched beside the new ones.
+TEST(FocusModels, AGivenModelReachesAllSitesAndOldClustersKeepTheirs) {
+  Sites sites(3);
+  sites.stream(1, 480);
+  GivenModel model = exact_model();
+  model.K = 1;
+  model.classes = {5, 0, 2};
+  const auto given = sites.give(1, 5s, model);
+  const auto zero = sites.ask(0, 30s, {.cls = 0}), other = sites.ask(2, 35s, {.cls = 1});
+  sites.run(60s);
+  ASSERT_TRUE(sites.answer(given).last);
+  EXPECT_EQ(sites.answer(given).last->kind, Answer::Kind::given);
+  EXPECT_EQ(sites.answer(given).last->model, 1u);
+  EXPECT_TRUE(sites.answer(given).last->missing.empty());
+  EXPECT_EQ(sites.answer(given).taken, (std::map<Rank, std::string>{{0, ""}, {1, ""}, {2, ""}}));
+  for (Rank rank = 0; rank < 3; ++rank) {
+    const Index& index = sites.node(rank).index();
+    EXPECT_EQ(index.config().model, (ModelVersion{1, 1}));
+    EXPECT_EQ(index.config().top, 1u);
+    EXPECT_EQ(index.generations(), 2u);
+    EXPECT_EQ(index.model_of(0), ModelVersion{});
+    EXPECT_EQ(index.model_of(index.clusters() - 1), (ModelVersion{1, 1}));
+    EXPECT_EQ(index.objects(), 480u);
+  }
+  EXPECT_EQ(sites.answer(zero).clusters, expected_of_all(sites, 3, 0));   // a class of the list
+  EXPECT_EQ(sites.answer(other).clusters, expected_of_all(sites, 3, 1));  // OTHER
+  EXPECT_TRUE(sites.bad().empty()) << sites.bad();
+}
+
+// A file of several pieces; a site that was lost, and one that was lost while it fetched.
+TEST(FocusModels, ASiteThatComesBackAsksForTheNewest) {
+  for (const Time crash : {Time(2s), Time(5s + 100ms)}) {
+    SCOPED_TRACE(seconds(crash));
+    Sites sites(3, Sites::small(), /*tears=*/true);
+    sites.stream(1, 480);
+    sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = crash});
+    GivenModel model = exact_model();
+    model.file += std::string(Models::kPart, ' ');
+    const auto given = sites.give(0, 5s, model);
+    sites.run(20s);
+    ASSERT_TRUE(sites.answer(given).last);
+    ASSERT_EQ(sites.answer(given).last->missing.size(), 1u);
+    EXPECT_EQ(sites.answer(given).last->missing[0].site, 2u);
+    sites.restart(2);
+    sites.run(40s);
+    EXPECT_EQ(sites.node(2).index().config().model, (ModelVersion{1, 0}));
+    // And once more: it is in its log.
+    const std::uint64_t clusters = sites.node(2).index().clusters();
+    sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = sites.world().now()});
+    sites.run(60s);
+    sites.restart(2);
+    EXPECT_EQ(sites.node(2).index().config().model, (ModelVersion{1, 0}));
+    EXPECT_EQ(sites.node(2).index().clusters(), clusters);
+    sites.run(80s);
+    ASSERT_TRUE(sites.node(2).models().newest());
+    EXPECT_EQ(sites.node(2).models().newest()->version, (ModelVersion{1, 0}));
+  }
+}
+
+// Two users at two sites: all sites end with one of both, and the numbers go on from there.
+TEST(FocusModels, OfTwoGivenAtOnceTheLaterVersionWinsEverywhere) {
+  Sites sites(3);
+  sites.stream(1, 240);
+  GivenModel other = exact_model();
+  other.file = "noise = 1";
+  sites.give(0, 2s, exact_model());
+  sites.give(2, 2s, other);
+  const auto third = sites.give(1, 20s, exact_model());
+  sites.run(15s);
+  for (Rank rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(sites.node(rank).index().config().model, (ModelVersion{1, 2}));
+  sites.run(40s);
+  EXPECT_EQ(sites.answer(third).last->model, 2u);
+  for (Rank rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(sites.node(rank).index().config().model, (ModelVersion{2, 1}));
+}
+
+TEST(FocusModels, WhatIsNoModelIsRefusedAndNothingChanges) {
+  Sites sites(2);
+  sites.stream(1, 120);
+  GivenModel text = exact_model(), classes = exact_model(), twice = exact_model();
+  text.file = "a picture";
+  classes.classes = {3, 100};
+  twice.classes = {3, 3};
+  const auto first = sites.give(0, 3s, text), second = sites.give(0, 4s, classes),
+             third = sites.give(0, 5s, twice);
+  sites.world().give(0, 6s, Requested{77, share(Buffer(3))});
+  sites.run(10s);
+  EXPECT_NE(sites.answer(first).last->why.find("noise = N"), std::string::npos);
+  EXPECT_NE(sites.answer(second).last->why.find("expected 0 to 99"), std::string::npos);
+  EXPECT_NE(sites.answer(third).last->why.find("twice"), std::string::npos);
+  EXPECT_EQ(sites.answer(77).last->kind, Answer::Kind::refused);
+  EXPECT_EQ(sites.node(0).index().generations(), 1u);
+  EXPECT_FALSE(sites.node(0).models().newest());
+  Config config = Sites::small();
+  config.baseline = "ingest_all";
+  Sites exact(2, config);
+  const auto none = exact.give(0, 3s, exact_model());
+  exact.run(10s);
+  EXPECT_NE(exact.answer(none).last->why.find("without a cheap model"), std::string::npos);
+}
+
+// Where T is chosen, the site takes a sample for it, and the model with it or not at all.
+TEST(FocusModels, WhereParametersAreChosenASampleDecides) {
+  Config config = Sites::small();
+  config.drift = 1;  // never
+  config.sample = 120;
+  Sites sites(1, config);
+  sites.stream(1, 960);
+  sites.give(0, 5s, exact_model());
+  sites.run(60s);
+  EXPECT_EQ(sites.node(0).samples(), 1u);
+  ASSERT_TRUE(sites.node(0).models().newest());
+  EXPECT_EQ(sites.node(0).index().generations(), 2u);
+  EXPECT_EQ(sites.node(0).index().config().model, (ModelVersion{1, 0}));
+}
+
 TEST(FocusBaselines, AnswerAsTheirNamesSay) {
   std::map<std::string, Asked> asked;
   std::map<std::string, std::uint64_t> wan;
@@ -369,6 +504,11 @@ TEST(FocusNode, MessagesOfALyingPeerAreRefusedOrIgnored) {
   EXPECT_FALSE(deliver(Query{7, {.cls = 4000}}));
   EXPECT_TRUE(deliver(Verdict{.batch = 99, .version = 1, .classes = {1}}));  // given up long ago
   EXPECT_TRUE(deliver(Cancel{12}));
+  EXPECT_FALSE(deliver(FetchModel{{9, 1}, 0}));  // was not given
+  EXPECT_FALSE(deliver(ModelTaken{{9, 1}, ""}));
+  EXPECT_TRUE(deliver(ModelPart{{9, 1}, 0, 4}, Payload(share(Buffer(4)))));  // was not asked for
+  EXPECT_TRUE(deliver(NewestModel{{9, 1}}));
+  EXPECT_FALSE(deliver(ModelPart{{9, 1}, 0, 2}, Payload(share(Buffer(4)))));
   for (std::uint64_t i = 0; i < Querier::kMostOpen; ++i)
     EXPECT_TRUE(deliver(Query{100 + i, {.cls = 0, .follow = true}}));
   EXPECT_TRUE(deliver(Query{100, {.cls = 0}}));  // a duplicate is answered by the running one
@@ -383,6 +523,7 @@ TEST(FocusNode, SavedAndLoadedItGoesOn) {
   const auto begin = [&](Sites& sites) {
     sites.stream(1, 16);
     sites.ask(1, 250ms, {.cls = 0, .follow = true});
+    sites.give(0, 150ms, exact_model());
   };
   const auto state_of = [](World& world) {
     Archive ar;

@@ -51,6 +51,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_bound(app, code);
   add_serve(app, code);
   add_query(app, code);
+  add_model(app, code);
   add_sample(app, code);
   add_keys(app, code);
   add_perf(app, code);

@@ -31,6 +31,7 @@ void add_advise(CLI::App&, int& code);  // plan
 void add_bound(CLI::App&, int& code);
 void add_serve(CLI::App&, int& code);
 void add_query(CLI::App&, int& code);
+void add_model(CLI::App&, int& code);
 void add_sample(CLI::App&, int& code);
 void add_keys(CLI::App&, int& code);
 void add_perf(CLI::App&, int& code);

@@ -1,70 +1,22 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
+#include "longhaul/cli/ask_options.h"
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
-#include "longhaul/run/focus/answers.h"
 #include "longhaul/run/focus/api.h"
-#include "longhaul/run/focus/serve.h"
-#include "longhaul/run/nodes.h"
 
 namespace longhaul::cli {
 namespace {
 
 struct QueryArgs {
-  std::string job, site, out, address;
+  std::string job;
+  AskOptions at;
   std::vector<std::string> sets;
   run::QueryRequest request;
   bool json = false;
 };
-
-// Whom to ask: --address, the site named, or the first that serves.
-Result<std::vector<std::string>> addresses_to_ask(const QueryArgs& args, const run::Job& job) {
-  if (!args.address.empty()) {
-    if (const Status good = run::check_api_address(args.address); !good)
-      return invalid("--address: " + good.error().what);
-    return std::vector{args.address};
-  }
-  const std::string folder = args.out.empty() ? "runs/" + job.job.name : args.out;
-  const Members members = job.members();
-  if (!args.site.empty()) {
-    const auto rank = run::find_node(job, args.site);
-    if (!rank) return rank.error();
-    auto address = run::api_address(run::node_folder(folder, members[*rank]));
-    if (!address) return address.error();
-    return std::vector{*std::move(address)};
-  }
-  std::vector<std::string> all;
-  for (const Member& member : members)
-    if (auto address = run::api_address(run::node_folder(folder, member)))
-      all.push_back(*std::move(address));
-  if (all.empty())
-    return unavailable(
-        fmt::format("{}: no site serves there; start longhaul serve {}, or say --out or --address",
-                    folder, args.job));
-  return all;
-}
-
-// Prints an answer; false: it was the last one.
-bool print_answer(const std::string& line, bool as_json, int& code) {
-  const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
-  if (!json.is_object() || !json.contains("kind") || !json["kind"].is_string()) {
-    fmt::print(stderr, "longhaul: an answer that cannot be read\n");
-    code = kFailed;
-    return false;
-  }
-  const std::string kind = json["kind"].get<std::string>();
-  if (as_json)
-    fmt::print("{}\n", line);
-  else
-    fmt::print(kind == "refused" ? stderr : stdout, "{}", run::answer_text(json));
-  std::fflush(stdout);
-  if (kind == "refused") code = kBadUsage;
-  if (kind == "ended") code = json.at("partial").get<bool>() ? kFailed : kDone;
-  return kind == "found" || kind == "caught_up";
-}
 
 int query(const QueryArgs& args) {
   const auto job = run::load_job(args.job, {args.sets, ""});
@@ -72,7 +24,7 @@ int query(const QueryArgs& args) {
   if (!job->focus) return print_error(invalid(args.job + ": has no [focus]: nothing is indexed"));
   if (args.request.from_s && args.request.to_s && *args.request.from_s > *args.request.to_s)
     return print_error(invalid("--from: expected a time not after --to"));
-  const auto addresses = addresses_to_ask(args, *job);
+  const auto addresses = addresses_to_ask(args.at, args.job, *job);
   if (!addresses) {
     const int bad = print_error(addresses.error());
     return addresses.error().kind == Error::Kind::unavailable ? kFailed : bad;
@@ -112,12 +64,7 @@ void add_query(CLI::App& app, int& code) {
       ->type_name("N");
   sub->add_flag("--follow", args->request.follow,
                 "goes on with clusters that appear later, until Ctrl-C");
-  sub->add_option("--site", args->site, "the site that is asked (default: the first that serves)")
-      ->type_name("NAME");
-  sub->add_option("--out", args->out, "the folder of longhaul serve (default: runs/NAME)")
-      ->type_name("DIR");
-  sub->add_option("--address", args->address, "host:port of a site's interface, in place of both")
-      ->type_name("ADDRESS");
+  add_ask_options(*sub, args->at);
   sub->add_flag("--json", args->json, "prints each answer as one line of JSON");
   add_set_option(*sub, args->sets);
   sub->footer(

@@ -76,6 +76,11 @@ int simulate_index(const SimulateArgs& args, const run::Job& job) {
                        time(q.first_s), time(q.ended_s), std::to_string(q.clusters),
                        std::to_string(q.objects), std::to_string(q.checked),
                        std::to_string(q.cached)});
+  for (const run::FocusModelResult& m : result->models)
+    fmt::print("model {} of {}, given at {:g} s: {}\n", m.version, m.site, m.given_s,
+               m.version == 0 ? "refused: " + m.why
+                              : fmt::format("{} sites have it after {}, {} are missing",
+                                            m.taken.size(), time(m.ended_s), m.missing.size()));
   for (const run::FocusSiteResult& s : result->sites)
     sites.push_back({s.site, std::to_string(s.objects), std::to_string(s.clusters),
                      std::to_string(s.cheap), std::to_string(s.accurate),

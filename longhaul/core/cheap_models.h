@@ -1,6 +1,10 @@
 #pragma once
 // Which model an Infer (core/work.h) runs. A job may have several cheap models; one of them
 // indexes, the others run on samples, when one is chosen.
+#include <span>
+
+#include "longhaul/base/bytes.h"
+#include "longhaul/base/result.h"
 #include "longhaul/core/work.h"
 
 namespace longhaul {
@@ -15,5 +19,16 @@ inline Infer::Model cheap_model(std::uint32_t number) {
 inline std::uint32_t cheap_number(Infer::Model model) {
   return model == Infer::Model::cheap ? 0 : std::uint32_t(model) - 1;
 }
+
+// A learner whose cheap models may be replaced while it runs.
+class CheapModels {
+ public:
+  virtual ~CheapModels() = default;
+  // A model of that number is made of a file, in place of one that is there; numbers have no gaps.
+  // `classes`: those that it tells apart, in the order of its scores, OTHER behind them; empty:
+  // all. Only while the learner does not compute. Error: why it cannot be; what is there stays.
+  virtual Status put_cheap(std::uint32_t number, std::span<const std::uint32_t> classes,
+                           std::span<const std::byte> file) = 0;
+};
 
 }  // namespace longhaul

@@ -1,9 +1,23 @@
 #pragma once
 // What a user of a node asks (Strategy::on_requested) and is answered (Turn::reply), as bytes of
-// base/wire.h. One request is one query; answers come as clusters are confirmed.
+// base/wire.h. One request is one query, or a cheap model for all sites; answers come as clusters
+// are confirmed, or as sites take the model.
 #include "longhaul/focus/messages.h"
 
 namespace longhaul::focus {
+
+struct Request {  // one of either
+  std::vector<Wanted> query;
+  std::vector<GivenModel> model;  // `version` is not looked at
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(query, .max = 1);
+    LONGHAUL_FIELD(model, .max = 1);
+  }
+};
+inline Bytes request_of(const Wanted& wanted) {
+  return share(to_wire(Request{.query = {wanted}, .model = {}}));
+}
 
 struct SiteEnd {  // a site whose candidates are all decided
   Rank site = 0;
@@ -24,7 +38,9 @@ struct Answer {
     found,      // clusters of one site
     caught_up,  // a query that follows: all sites have decided what there was; more may come
     ended,      // the last one
-    refused     // the last one: `why`
+    refused,    // the last one: `why`
+    taken,      // a site has the model now; or it refused it, and says why
+    given       // the last one: all sites have said so, but those missing; `why` one refused it
   };
   Kind kind = Kind::found;
   Rank site = 0;
@@ -33,7 +49,8 @@ struct Answer {
   std::vector<MissingSite> missing = {};  // not empty: a partial answer
   bool limited = false;                   // ended by the limit
   std::string why = {};
-  LONGHAUL_FIELDS(kind, site, clusters, ends, missing, limited, why)
+  std::uint64_t model = 0;  // taken, given: the number of its version
+  LONGHAUL_FIELDS(kind, site, clusters, ends, missing, limited, why, model)
 };
 
 }  // namespace longhaul::focus

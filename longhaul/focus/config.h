@@ -4,6 +4,7 @@
 // 2018. All defaults are ours.
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "longhaul/base/fields.h"
 
@@ -179,6 +180,39 @@ struct QueryConfig {
     LONGHAUL_FIELD(to_s, .doc = "objects not after (default: no limit)", .min = 0, .max = 1e9,
                    .unit = "s");
     LONGHAUL_FIELD(limit, .doc = "clusters that are enough; 0: all");
+  }
+};
+
+// A cheap model that a site is given, for all sites, while a job runs in the simulator.
+struct ModelConfig {
+  std::string site;
+  double at_s = 0;
+  std::string path = "";
+  double noise = 8;
+  std::vector<double> classes;
+  double ms = 0.4;
+  std::uint32_t K = 0;
+  std::optional<double> T;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(site, .doc = "that is given it first (default: the first)", .max = 64);
+    LONGHAUL_FIELD(at_s, .doc = "when", .min = 0, .max = 1e9, .unit = "s");
+    LONGHAUL_FIELD(path, .doc = "stream = \"images\": a TorchScript file", .local = true);
+    LONGHAUL_FIELD(noise,
+                   .doc = "stream = \"tracks\": standard deviation of the error of its scores",
+                   .min = 0, .max = 1e6);
+    LONGHAUL_FIELD(classes,
+                   .doc =
+                       "that it tells apart, in the order of its scores; the rest is OTHER (empty: "
+                       "all)",
+                   .min = 0, .max = 1000);
+    LONGHAUL_FIELD(ms, .doc = "time for an object", .min = 0, .max = 1e6, .unit = "ms");
+    LONGHAUL_FIELD(K, .doc = "as [focus] K, from then on; 0: as before", .max = 1000);
+    LONGHAUL_FIELD(T,
+                   .doc =
+                       "as [focus] T, from then on (default: as before; chosen on the next "
+                       "objects where [focus] leaves it out)",
+                   .min = 0, .max = 1e12);
   }
 };
 

@@ -9,6 +9,23 @@ namespace {
 
 constexpr TimerId kOver{2};
 
+ResampleConfig::Model resampled(const GivenModel& model, std::uint32_t number,
+                                std::uint32_t classes) {
+  const auto own = std::uint32_t(model.classes.size());
+  return {model.seconds, own > 0 ? own : classes, number, model.version, model.classes};
+}
+
+void archive_models(Archive& ar, KeptModels& models) {
+  std::vector<LoggedModel> list;
+  if (!ar.loading())
+    for (const auto& [number, model] : models) list.push_back({number, *model});
+  ar(list);
+  if (!ar.loading()) return;
+  models.clear();
+  for (LoggedModel& one : list)
+    models[one.number] = std::make_shared<const GivenModel>(std::move(one.model));
+}
+
 }  // namespace
 
 NodeConfig node_config(const Config& config, std::uint32_t classes, Rank hub) {
@@ -33,6 +50,7 @@ NodeConfig node_config(const Config& config, std::uint32_t classes, Rank hub) {
   if (config.duration_s) node.duration = from_seconds(*config.duration_s);
   if (config.baseline == "none") return node;
   node.index.threshold = 0;
+  node.no_clusters = true;
   if (config.baseline == "no_cluster") return node;
   node.index.top = 1;
   if (config.baseline == "ingest_all") {
@@ -56,12 +74,13 @@ FocusNode::FocusNode(const NodeConfig& config)
       checks_(config.gt_batch, config.object_bytes),
       verifier_(config.gt_version),
       site_queries_(config.uses_known_verdicts),
-      querier_(config.patience, config.index.classes) {
+      querier_(config.patience, config.index.classes),
+      models_(config.patience) {
   if (config.resample) resampler_.emplace(*config.resample);
 }
 
 Status FocusNode::restore(std::span<const Bytes> log, Rank self) {
-  const auto records = replay(log, self, index_, verdicts_);
+  const auto records = replay(log, self, index_, verdicts_, kept_);
   if (!records) return records.error();
   appended_ = *records;
   restored();
@@ -73,6 +92,21 @@ void FocusNode::restored() {
   ingest_.begin_after(index_.asof(), index_.asof_ns());
 }
 
+// The learner gets the models again that were given before.
+Status FocusNode::put_kept() {
+  for (const auto& [number, model] : kept_) {
+    models_.restore(model);
+    if (!config_.put_model || number < config_.own_models)
+      return malformed("the log holds a cheap model where none can be given");
+    const Status put = config_.put_model(number, *model);
+    if (!put)
+      return malformed("the cheap model of version " + std::to_string(model->version.number) +
+                       " that this index was made with: " + put.error().what);
+    if (resampler_) resampler_->add(resampled(*model, number, config_.index.classes), false);
+  }
+  return Ok{};
+}
+
 Status FocusNode::restore_checkpoint(std::span<const std::byte> bytes) {
   Archive ar(bytes);
   ar(appended_);
@@ -80,6 +114,7 @@ Status FocusNode::restore_checkpoint(std::span<const std::byte> bytes) {
   std::uint32_t version = 0;
   ar(version);
   verdicts_.state(ar);
+  archive_models(ar, kept_);
   if (const Status read = ar.finish(); !read)
     return malformed("the index: " + read.error().what +
                      "; it is of another job, or damaged: start anew with --force");
@@ -90,7 +125,7 @@ Status FocusNode::restore_checkpoint(std::span<const std::byte> bytes) {
 
 Status FocusNode::restore_record(std::uint64_t number, std::span<const std::byte> record,
                                  Rank self) {
-  LH_TRY(replay_record(record, number, self, index_, verdicts_));
+  LH_TRY(replay_record(record, number, self, index_, verdicts_, kept_));
   appended_ = number;
   restored();
   return Ok{};
@@ -103,11 +138,14 @@ Buffer FocusNode::checkpoint() {
   index_.state(ar);
   ar(version);
   verdicts_.state(ar);
+  archive_models(ar, kept_);
   return ar.take();
 }
 
 void FocusNode::on_start(Turn& turn) {
   if (config_.duration) turn.set_timer(kOver, *config_.duration);
+  if (const Status put = put_kept(); !put) return turn.fail(put.error());
+  models_.on_start(turn);
 }
 
 void FocusNode::on_arrived(std::vector<Item> items, Turn& turn) {
@@ -116,11 +154,31 @@ void FocusNode::on_arrived(std::vector<Item> items, Turn& turn) {
 }
 
 void FocusNode::on_requested(std::uint64_t client, const Bytes& request, Turn& turn) {
-  querier_.on_requested(client, request, turn);
+  const auto refuse = [&](std::string why) {
+    turn.reply(client, to_wire(Answer{.kind = Answer::Kind::refused, .why = std::move(why)}), true);
+  };
+  if (!request) {
+    querier_.cancel(client, turn);
+    models_.cancel(client);
+    return advance(turn);
+  }
+  auto wanted = from_wire<Request>(*request);
+  if (!wanted) return refuse("the request " + wanted.error().what);
+  if (wanted->query.size() + wanted->model.size() != 1)
+    return refuse("expected one query or one model");
+  if (!wanted->query.empty())
+    querier_.on_requested(client, wanted->query.front(), turn);
+  else
+    models_.on_requested(client, std::move(wanted->model.front()), turn);
   advance(turn);
 }
 
-void FocusNode::on_stored(std::uint64_t number, Turn&) {
+void FocusNode::on_stored(std::uint64_t number, Turn& turn) {
+  if (kept_in_ > 0 && number >= kept_in_) {
+    kept_in_ = 0;
+    models_.stored(turn);
+    advance(turn);
+  }
   for (auto it = acknowledges_.begin(); it != acknowledges_.end() && it->first <= number;) {
     acknowledged_ = it->second;
     it = acknowledges_.erase(it);
@@ -141,6 +199,12 @@ Status FocusNode::on_message(Rank from, const Message& message, Turn& turn) {
     }
     Status operator()(const Check& m) const { return node.verifier_.take(from, m, message.body); }
     Status operator()(const Verdict& m) const { return node.take(from, m, turn); }
+    Status operator()(const NewestModel& m) const { return node.models_.take(from, m, turn); }
+    Status operator()(const FetchModel& m) const { return node.models_.take(from, m); }
+    Status operator()(const ModelPart& m) const {
+      return node.models_.take(from, m, message.body, turn);
+    }
+    Status operator()(const ModelTaken& m) const { return node.models_.take(from, m, turn); }
   };
   const Status status = dispatch(Messages{}, message, Take{*this, from, message, turn});
   advance(turn);
@@ -184,6 +248,7 @@ void FocusNode::append(const LogRecord& record, Turn& turn) {
 void FocusNode::on_timer(TimerId id, Turn& turn) {
   if (id == kOver) over_ = true;
   if (id == Querier::kTimer) querier_.on_timer(turn);
+  if (id == Models::kTimer) models_.on_timer(turn);
   advance(turn);
 }
 
@@ -194,7 +259,65 @@ void FocusNode::on_view(const View&, Turn& turn) {
   checks_.on_view(turn);
   site_queries_.on_view(checks_, turn);
   querier_.on_view(turn);
+  models_.on_view(turn);
   advance(turn);
+}
+
+// What no learner has to look at. Bounded, too: every model is a generation of the index.
+Status FocusNode::check_given(const GivenModel& model) const {
+  constexpr std::size_t kMostGenerations = 1000;
+  if (!config_.put_model || config_.at_ingest != NodeConfig::AtIngest::cheap)
+    return invalid("this job indexes without a cheap model that could be replaced");
+  if (index_.generations() >= kMostGenerations)
+    return invalid("this index has had " + std::to_string(kMostGenerations) +
+                   " models and choices: begin a new one with --force");
+  std::set<std::uint32_t> classes(model.classes.begin(), model.classes.end());
+  if (classes.size() != model.classes.size()) return invalid("classes: one is named twice");
+  if (!classes.empty() && *classes.rbegin() >= config_.index.classes)
+    return invalid("classes: " + std::to_string(*classes.rbegin()) + ": expected 0 to " +
+                   std::to_string(config_.index.classes - 1));
+  if (model.file.empty()) return invalid("the model's file is empty");
+  return Ok{};
+}
+
+// The number that does not index now.
+std::uint32_t FocusNode::free_number() const {
+  return config_.own_models + (index_.config().cheap == config_.own_models ? 1 : 0);
+}
+
+void FocusNode::check_candidate(Turn& turn) {
+  if (running_ != Running::nothing) return;  // the learner computes
+  const auto candidate = models_.candidate();
+  if (!candidate) return;
+  const std::uint32_t number = free_number();
+  Status good = check_given(*candidate);
+  if (good) good = config_.put_model(number, *candidate);
+  if (const auto model = models_.checked(good ? "" : good.error().what, turn))
+    keep(model, number, turn);
+}
+
+// Clusters of before stay as they are. Where T is chosen on a sample, so is the model.
+void FocusNode::keep(const std::shared_ptr<const GivenModel>& model, std::uint32_t number,
+                     Turn& turn) {
+  kept_[number] = model;
+  LogRecord record;
+  record.models.push_back({number, *model});
+  const bool is_chosen = resampler_ && model->T < 0;
+  const ResampleConfig::Model sampled = resampled(*model, number, config_.index.classes);
+  if (resampler_) resampler_->add(sampled, is_chosen);
+  if (!is_chosen) {
+    const IndexConfig& now = index_.config();
+    const Chosen chosen{number,
+                        model->K > 0 ? model->K : now.top,
+                        sampled.specialised,
+                        model->T >= 0 && !config_.no_clusters ? model->T : now.threshold,
+                        model->version,
+                        model->classes};
+    index_.adopt(chosen);
+    record.adopted.push_back(chosen);
+  }
+  append(record, turn);
+  kept_in_ = appended_;
 }
 
 // The models take turns where both have work.
@@ -226,7 +349,8 @@ void FocusNode::resample(const StepResult& result, Turn& turn) {
   const auto chosen = resampler_->take();
   if (!chosen || !*chosen) return;  // without a choice that reaches the targets things stay
   index_.adopt(**chosen);
-  append(LogRecord{.adopted = {**chosen}, .gaps = {}, .items = {}, .verdicts = {}}, turn);
+  append(LogRecord{.models = {}, .adopted = {**chosen}, .gaps = {}, .items = {}, .verdicts = {}},
+         turn);
 }
 
 void FocusNode::on_step(const StepResult& result, Turn& turn) {
@@ -274,11 +398,12 @@ void FocusNode::index_batch(std::span<const float> outputs, Turn& turn) {
   }
   for (std::size_t i = 0; i < batch_.items.size(); ++i) {
     const Item& item = batch_.items[i];
-    LoggedItem logged{seen(item, i, outputs), 0, {}};
+    LoggedItem logged{.seen = seen(item, i, outputs), .values = {}};
     const auto added = index_.add(logged.seen, item.source, item.values);
     if (!added) continue;
     if (resampler_) resampler_->indexed(item, logged.seen);
     logged.cluster = added->cluster;
+    logged.feature = halves_of(logged.seen.feature);
     if (added->begun)
       logged.values = item.values;
     else if (!index_.config().vote_mean)
@@ -299,6 +424,8 @@ void FocusNode::index_batch(std::span<const float> outputs, Turn& turn) {
 void FocusNode::advance(Turn& turn) {
   site_queries_.advance(checks_, turn);
   checks_.advance(index_, turn);
+  check_candidate(turn);
+  models_.advance(turn);
   compute(turn);
   if (!over_ || finished_ || !querier_.idle()) return;
   finished_ = true;
@@ -307,6 +434,7 @@ void FocusNode::advance(Turn& turn) {
 
 std::string FocusNode::waiting_for() const {
   if (const std::string query = querier_.waiting_for(); !query.empty()) return query;
+  if (const std::string model = models_.waiting_for(); !model.empty()) return model;
   if (finished_) return "";
   return config_.duration ? "the end of its time" : "objects and queries, until it is interrupted";
 }
@@ -320,7 +448,13 @@ void FocusNode::state(Archive& ar) {
   site_queries_.state(ar);
   querier_.state(ar);
   if (resampler_) resampler_->state(ar);
-  ar(running_, last_, batch_, appended_, acknowledged_, acknowledges_, over_, finished_, counters_);
+  models_.state(ar);
+  archive_models(ar, kept_);
+  if (ar.loading() && !ar.failed() && config_.put_model)
+    for (const auto& [number, model] : kept_)
+      if (const Status put = config_.put_model(number, *model); !put) ar.fail(put.error().what);
+  ar(kept_in_, running_, last_, batch_, appended_, acknowledged_, acknowledges_, over_, finished_,
+     counters_);
 }
 
 }  // namespace longhaul::focus

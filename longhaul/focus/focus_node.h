@@ -5,9 +5,13 @@
 //
 // Source: Hsieh et al., OSDI 2018; one machine there. Messages, sites and failures are ours.
 // When a peer is lost it goes on: answers are partial and name the missing site.
+#include <functional>
+
+#include "longhaul/core/cheap_models.h"
 #include "longhaul/core/strategy.h"
 #include "longhaul/focus/config.h"
 #include "longhaul/focus/ingest.h"
+#include "longhaul/focus/models.h"
 #include "longhaul/focus/querier.h"
 #include "longhaul/focus/resampler.h"
 #include "longhaul/focus/site_queries.h"
@@ -29,6 +33,12 @@ struct NodeConfig {
   Time patience = std::chrono::seconds(30);
   std::optional<Time> duration = {};            // absent: it never finishes
   std::optional<ResampleConfig> resample = {};  // absent: parameters stay
+  // Into which models are put that the site is given while it runs, of these numbers and the next;
+  // nullptr: they are refused. Lives as long as the node's learner.
+  using PutModel = std::function<Status(std::uint32_t number, const GivenModel&)>;
+  PutModel put_model = nullptr;
+  bool no_clusters = false;      // T stays 0
+  std::uint32_t own_models = 1;  // of the job: numbers below are theirs
 };
 // What the baseline changes is applied. `hub`: the rank of the node that Config::hub names.
 // Config::T must be there.
@@ -65,6 +75,7 @@ class FocusNode final : public Strategy {
 
   const Index& index() const { return index_; }
   const Verdicts& verdicts() const { return verdicts_; }
+  const Models& models() const { return models_; }
   // The source sends again what comes after this seq if the node crashes now.
   std::uint64_t acknowledged() const { return acknowledged_; }
   struct Counters {
@@ -82,6 +93,11 @@ class FocusNode final : public Strategy {
   Status take(Rank from, const Verdict&, Turn&);
   void compute(Turn&);
   void resample(const StepResult&, Turn&);
+  Status check_given(const GivenModel&) const;
+  void check_candidate(Turn&);
+  void keep(const std::shared_ptr<const GivenModel>&, std::uint32_t number, Turn&);
+  std::uint32_t free_number() const;
+  Status put_kept();
   void index_batch(std::span<const float> outputs, Turn&);
   Seen seen(const Item&, std::size_t at, std::span<const float> outputs) const;
   void restored();
@@ -98,6 +114,9 @@ class FocusNode final : public Strategy {
   SiteQueries site_queries_;
   Querier querier_;
   std::optional<Resampler> resampler_;
+  Models models_;
+  KeptModels kept_;
+  std::uint64_t kept_in_ = 0;  // the record that holds the newest of them; 0: it is stored
 
   Running running_ = Running::nothing;
   Running last_ = Running::nothing;  // the two take turns

@@ -3,7 +3,7 @@
 namespace longhaul::focus {
 
 Index::Index(const IndexConfig& config)
-    : generations_{{config, Postings(config.specialised + 1)}},
+    : generations_{{config, Postings(config.specialised + 1), 0}},
       clustering_(config.threshold, config.most_active) {
   LH_CHECK(config.top >= 1 && config.specialised <= config.classes);
 }
@@ -61,9 +61,19 @@ void Index::adopt(const Chosen& chosen) {
   next.top = chosen.K;
   next.threshold = chosen.T;
   next.specialised = chosen.specialised;
+  next.model = chosen.model;
+  next.list = chosen.list;
+  LH_CHECK(next.list.empty() || next.list.size() == next.specialised);
   LH_CHECK(next.top >= 1 && next.specialised <= next.classes && next.threshold >= 0);
   clustering_.begin_anew(next.threshold);
-  generations_.push_back({next, Postings(next.specialised + 1)});
+  generations_.push_back({next, Postings(next.specialised + 1), clusters()});
+}
+
+ModelVersion Index::model_of(std::uint64_t cluster) const {
+  ModelVersion model;
+  for (const Generation& one : generations_)
+    if (one.first <= cluster) model = one.config.model;
+  return model;
 }
 
 std::optional<Index::Candidate> Index::candidate(std::uint64_t number, double score,
@@ -79,7 +89,7 @@ std::vector<Index::Candidate> Index::candidates(std::uint32_t cls, const Interva
   std::vector<Candidate> found;
   for (const Generation& generation : generations_)
     for (const Postings::Posting& posting :
-         generation.postings.of(std::min(cls, generation.config.specialised)))
+         generation.postings.of(generation.config.posted_under(cls)))
       if (auto one = candidate(posting.cluster, posting.score, window))
         found.push_back(*std::move(one));
   std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {

@@ -2,11 +2,13 @@
 // Index is what one site knows of its objects: clusters, under which classes they are posted, and
 // gaps. It is made by one call for each object, from what the cheap model said of it, and a log of
 // these calls makes it again (log.h). One owner; no input or output.
+#include <algorithm>
 #include <optional>
 
 #include "longhaul/core/item.h"
 #include "longhaul/focus/clustering.h"
 #include "longhaul/focus/gaps.h"
+#include "longhaul/focus/given_model.h"
 #include "longhaul/focus/postings.h"
 
 namespace longhaul::focus {
@@ -19,10 +21,18 @@ struct IndexConfig {
   std::uint32_t classes = 100;
   bool vote_mean = true;  // else the first object's scores
   std::int64_t interval_gap_ns = 1000000000;
-  std::uint32_t cheap = 0;  // the number of the cheap model whose scores come
+  std::uint32_t cheap = 0;               // the number of the cheap model whose scores come
+  ModelVersion model = {};               // of the cheap model; number 0: one of the job's
+  std::vector<std::uint32_t> list = {};  // the specialised classes; empty: the first ones
   bool operator==(const IndexConfig&) const = default;
   void state(auto& ar) {
-    ar(top, threshold, most_active, specialised, classes, vote_mean, interval_gap_ns, cheap);
+    ar(top, threshold, most_active, specialised, classes, vote_mean, interval_gap_ns, cheap, model,
+       list);
+  }
+  // The class under which a query for `cls` looks for clusters: a place in the list, or OTHER.
+  std::uint32_t posted_under(std::uint32_t cls) const {
+    if (list.empty()) return std::min(cls, specialised);
+    return std::uint32_t(std::find(list.begin(), list.end(), cls) - list.begin());
   }
 };
 
@@ -30,7 +40,9 @@ struct IndexConfig {
 struct Chosen {
   std::uint32_t cheap = 0, K = 0, specialised = 0;
   double T = 0;
-  LONGHAUL_FIELDS(cheap, K, specialised, T)
+  ModelVersion model = {};
+  std::vector<std::uint32_t> list = {};
+  LONGHAUL_FIELDS(cheap, K, specialised, T, model, list)
 };
 
 // What the cheap model said of an object. `scores`: of Ls classes and OTHER; empty where they
@@ -68,9 +80,8 @@ class Index {
     std::vector<Interval> intervals = {};  // those that meet the window, not clipped
     void state(auto& ar) { ar(cluster, score, count, intervals); }
   };
-  // The class under which a query for `cls` looks for clusters of now: itself, or OTHER.
-  std::uint32_t posted_under(std::uint32_t cls) const {
-    return std::min(cls, config().specialised);
+  std::uint32_t posted_under(std::uint32_t cls) const {  // for clusters of now
+    return config().posted_under(cls);
   }
   // Clusters posted under it that have an interval in the window: best score first, then by number.
   std::vector<Candidate> candidates(std::uint32_t cls, const Interval& window) const;
@@ -88,6 +99,8 @@ class Index {
   const Postings& postings() const { return generations_.back().postings; }
   const IndexConfig& config() const { return generations_.back().config; }
   std::size_t generations() const { return generations_.size(); }
+  // The cheap model whose scores posted a cluster.
+  ModelVersion model_of(std::uint64_t cluster) const;
   void state(Archive&);
 
  private:
@@ -105,8 +118,9 @@ class Index {
   struct Generation {
     IndexConfig config = {};
     Postings postings{1};
+    std::uint64_t first = 0;  // cluster
     void state(Archive& ar) {
-      ar(config);
+      ar(config, first);
       postings.state(ar);
     }
   };

@@ -130,7 +130,8 @@ std::vector<Bytes> log_of(Index& index) {
   std::vector<Bytes> log;
   for (std::uint64_t seq = 1; seq <= 6; ++seq) {
     LogRecord record;
-    LoggedItem logged{seen(seq, std::int64_t(seq), float(seq % 2), seq % 2), 0, {}};
+    LoggedItem logged{.seen = seen(seq, std::int64_t(seq), float(seq % 2), seq % 2), .values = {}};
+    logged.feature = halves_of(logged.seen.feature);
     const auto added = index.add(logged.seen, 0, std::vector<float>{float(seq)});
     logged.cluster = added->cluster;
     if (added->begun) logged.values = {float(seq)};
@@ -150,11 +151,12 @@ Buffer state_of(Index& index) {
 TEST(Log, ReplayedOnceOrTwiceItIsTheSameIndex) {
   Index index(three_classes()), again(three_classes());
   Verdicts verdicts(1);
+  KeptModels models;
   const auto log = log_of(index);
-  EXPECT_EQ(*replay(log, 0, again, verdicts), 6u);
+  EXPECT_EQ(*replay(log, 0, again, verdicts, models), 6u);
   EXPECT_EQ(state_of(index), state_of(again));
   EXPECT_EQ(verdicts.find(0), 1u);
-  EXPECT_EQ(*replay(log, 0, again, verdicts), 6u);
+  EXPECT_EQ(*replay(log, 0, again, verdicts, models), 6u);
   EXPECT_EQ(state_of(index), state_of(again));
   std::uint64_t objects = 0;
   for (std::uint64_t c = 0; c < again.clusters(); ++c) objects += again.count(c);
@@ -164,13 +166,14 @@ TEST(Log, ReplayedOnceOrTwiceItIsTheSameIndex) {
 TEST(Log, ATornLastRecordIsLeftOut) {
   Index index(three_classes()), again(three_classes());
   Verdicts verdicts(1);
+  KeptModels models;
   auto log = log_of(index);
   log.back() = share({log.back()->begin(), log.back()->begin() + 20});
-  EXPECT_EQ(*replay(log, 0, again, verdicts), 5u);
+  EXPECT_EQ(*replay(log, 0, again, verdicts, models), 5u);
   EXPECT_EQ(again.asof(), 5u);
   std::swap(log[2], log.back());
   Index damaged(three_classes());
-  EXPECT_FALSE(replay(log, 0, damaged, verdicts));
+  EXPECT_FALSE(replay(log, 0, damaged, verdicts, models));
 }
 
 // Clusters of before stay as they are; both are searched.
@@ -205,30 +208,32 @@ TEST(Index, AdoptedParametersHoldForObjectsFromThenOn) {
 TEST(Log, AdoptedParametersAreAdoptedAgain) {
   Index index(three_classes()), again(three_classes());
   Verdicts verdicts(1);
+  KeptModels models;
   auto log = log_of(index);
   const Chosen chosen{.cheap = 0, .K = 2, .specialised = 3, .T = 0};
   index.adopt(chosen);
-  log.push_back(
-      share(to_wire(LogRecord{.adopted = {chosen}, .gaps = {}, .items = {}, .verdicts = {}})));
-  EXPECT_EQ(*replay(log, 0, again, verdicts), 7u);
+  log.push_back(share(to_wire(
+      LogRecord{.models = {}, .adopted = {chosen}, .gaps = {}, .items = {}, .verdicts = {}})));
+  EXPECT_EQ(*replay(log, 0, again, verdicts, models), 7u);
   EXPECT_EQ(state_of(index), state_of(again));
   const Chosen none{.cheap = 0, .K = 0, .specialised = 3, .T = 0};
-  const Bytes bad =
-      share(to_wire(LogRecord{.adopted = {none}, .gaps = {}, .items = {}, .verdicts = {}}));
-  EXPECT_FALSE(replay_record(*bad, 8, 0, again, verdicts));
+  const Bytes bad = share(
+      to_wire(LogRecord{.models = {}, .adopted = {none}, .gaps = {}, .items = {}, .verdicts = {}}));
+  EXPECT_FALSE(replay_record(*bad, 8, 0, again, verdicts, models));
 }
 
 TEST(Log, ALogOfOtherParametersIsRefused) {
   Index index(three_classes());
   Verdicts verdicts(1);
+  KeptModels models;
   const auto log = log_of(index);
   IndexConfig other = three_classes();
   other.threshold = 0;
   Index no_clusters(other);
-  EXPECT_FALSE(replay(log, 0, no_clusters, verdicts));
+  EXPECT_FALSE(replay(log, 0, no_clusters, verdicts, models));
   other.specialised = 2;
   Index two(other);
-  EXPECT_FALSE(replay(log, 0, two, verdicts));
+  EXPECT_FALSE(replay(log, 0, two, verdicts, models));
 }
 
 }  // namespace

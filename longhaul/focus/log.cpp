@@ -1,14 +1,39 @@
 #include "longhaul/focus/log.h"
 
+#include "longhaul/codec/half.h"
+
 namespace longhaul::focus {
+
+std::vector<std::uint16_t> halves_of(std::span<const float> values) {
+  std::vector<std::uint16_t> halves;
+  for (const float value : values) halves.push_back(codec::to_half(value));
+  return halves;
+}
+
+std::vector<float> floats_of(std::span<const std::uint16_t> halves) {
+  std::vector<float> values;
+  for (const std::uint16_t half : halves) values.push_back(codec::from_half(half));
+  return values;
+}
+
+std::vector<float> rounded(std::span<const float> values) { return floats_of(halves_of(values)); }
+
 namespace {
 
 constexpr const char* kRemedy =
     "; the log is of another job, or damaged: start with an empty folder";
 
-Status apply(const LogRecord& record, std::uint32_t source, Index& index, Verdicts& verdicts) {
+bool can_be(const Chosen& chosen, const IndexConfig& index) {
+  return chosen.K > 0 && chosen.T >= 0 && chosen.specialised <= index.classes &&
+         (chosen.list.empty() || chosen.list.size() == chosen.specialised);
+}
+
+Status apply(const LogRecord& record, std::uint32_t source, Index& index, Verdicts& verdicts,
+             KeptModels& models) {
+  for (const LoggedModel& one : record.models)
+    models[one.number] = std::make_shared<const GivenModel>(one.model);
   for (const Chosen& chosen : record.adopted) {
-    if (chosen.K == 0 || !(chosen.T >= 0) || chosen.specialised > index.config().classes)
+    if (!can_be(chosen, index.config()))
       return malformed(std::string("parameters that cannot be") + kRemedy);
     index.adopt(chosen);
   }
@@ -20,7 +45,13 @@ Status apply(const LogRecord& record, std::uint32_t source, Index& index, Verdic
       return malformed("object " + std::to_string(item.seen.seq) + " has scores of " +
                        std::to_string(item.seen.scores.size()) + " classes, not of " +
                        std::to_string(index.postings().classes()) + kRemedy);
-    const auto added = index.add(item.seen, source, item.values);
+    for (const std::uint16_t half : item.feature)
+      if (!codec::half_is_finite(half))
+        return malformed("object " + std::to_string(item.seen.seq) +
+                         " has a feature that is not finite" + kRemedy);
+    Seen seen = item.seen;
+    seen.feature = floats_of(item.feature);
+    const auto added = index.add(seen, source, item.values);
     if (added && added->cluster != item.cluster)
       return malformed("object " + std::to_string(item.seen.seq) + " was in cluster " +
                        std::to_string(item.cluster) + ", now in " + std::to_string(added->cluster) +
@@ -38,19 +69,19 @@ Status apply(const LogRecord& record, std::uint32_t source, Index& index, Verdic
 }  // namespace
 
 Status replay_record(std::span<const std::byte> bytes, std::uint64_t number, std::uint32_t source,
-                     Index& index, Verdicts& verdicts) {
+                     Index& index, Verdicts& verdicts, KeptModels& models) {
   const auto record = from_wire<LogRecord>(bytes);
   if (!record)
     return malformed("record " + std::to_string(number) + " of the log " + record.error().what +
                      kRemedy);
-  return apply(*record, source, index, verdicts);
+  return apply(*record, source, index, verdicts, models);
 }
 
 Result<std::uint64_t> replay(std::span<const Bytes> records, std::uint32_t source, Index& index,
-                             Verdicts& verdicts) {
+                             Verdicts& verdicts, KeptModels& models) {
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (i + 1 == records.size() && !from_wire<LogRecord>(*records[i])) return i;
-    LH_TRY(replay_record(*records[i], i + 1, source, index, verdicts));
+    LH_TRY(replay_record(*records[i], i + 1, source, index, verdicts, models));
   }
   return records.size();
 }

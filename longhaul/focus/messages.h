@@ -2,6 +2,7 @@
 // What sites tell each other of queries (docs/focus.md). All are reliable.
 #include "longhaul/core/message.h"
 #include "longhaul/focus/gaps.h"
+#include "longhaul/focus/given_model.h"
 
 namespace longhaul::focus {
 
@@ -109,10 +110,44 @@ struct Verdict {  // verifier -> site
   }
 };
 
-using Messages = MessageList<Query, Found, End, Cancel, Check, Verdict>;
+struct NewestModel {  // site -> site: the newest cheap model that it was given
+  static constexpr std::uint16_t kKind = 7;
+  static constexpr std::string_view kName = "newest_model";
+  ModelVersion version;
+  LONGHAUL_FIELDS(version)
+};
+struct FetchModel {  // who has an older one -> who said so
+  static constexpr std::uint16_t kKind = 8;
+  static constexpr std::string_view kName = "fetch_model";
+  ModelVersion version;
+  std::uint64_t offset = 0;  // of the next piece
+  LONGHAUL_FIELDS(version, offset)
+};
+struct ModelPart {  // the answer; the body is the piece
+  static constexpr std::uint16_t kKind = 9;
+  static constexpr std::string_view kName = "model";
+  ModelVersion version;
+  std::uint64_t offset = 0, size = 0;  // size: of the whole
+  LONGHAUL_FIELDS(version, offset, size)
+};
+struct ModelTaken {  // site -> the site whose user gave it
+  static constexpr std::uint16_t kKind = 10;
+  static constexpr std::string_view kName = "model_taken";
+  ModelVersion version;
+  std::string why;  // it was refused; empty: it is in the site's log
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(version);
+    LONGHAUL_FIELD(why, .max = kMaxListed);
+  }
+};
+
+using Messages = MessageList<Query, Found, End, Cancel, Check, Verdict, NewestModel, FetchModel,
+                             ModelPart, ModelTaken>;
 
 inline constexpr Service kAsk{.priority = 7};      // query, cancel
 inline constexpr Service kAnswer{.priority = 6};   // result, end, verdict
 inline constexpr Service kObjects{.priority = 4};  // check
+inline constexpr Service kModel{.priority = 1};    // the models
 
 }  // namespace longhaul::focus

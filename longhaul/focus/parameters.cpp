@@ -96,6 +96,7 @@ std::vector<Point> evaluate(const IndexConfig& base, std::span<const CheapModel>
         config.top = K;
         config.threshold = T;
         config.specialised = models[m].specialised;
+        config.list = models[m].list;
         points.push_back(
             {m, K, T, models[m].seconds, estimate(config, models[m].seen, labels, least)});
       }

@@ -26,6 +26,7 @@ struct CheapModel {
   double seconds = 0;  // for an object
   std::uint32_t specialised = 0;
   std::vector<Seen> seen;
+  std::vector<std::uint32_t> list = {};  // as IndexConfig::list
 };
 struct Grid {
   std::vector<std::uint32_t> K = {1, 2, 4, 8, 16};

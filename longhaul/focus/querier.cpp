@@ -14,30 +14,27 @@ void refuse(std::uint64_t client, std::string why, Turn& turn) {
 
 }  // namespace
 
-void Querier::on_requested(std::uint64_t client, const Bytes& request, Turn& turn) {
-  if (!request) return cancel(client, turn);
-  const auto wanted = from_wire<Wanted>(*request);
-  if (!wanted) return refuse(client, "the request " + wanted.error().what, turn);
-  if (wanted->cls >= classes_)
+void Querier::on_requested(std::uint64_t client, const Wanted& wanted, Turn& turn) {
+  if (wanted.cls >= classes_)
     return refuse(
         client,
-        "class " + std::to_string(wanted->cls) + ": expected 0 to " + std::to_string(classes_ - 1),
+        "class " + std::to_string(wanted.cls) + ": expected 0 to " + std::to_string(classes_ - 1),
         turn);
-  if (wanted->window.from_ns > wanted->window.to_ns)
+  if (wanted.window.from_ns > wanted.window.to_ns)
     return refuse(client, "the window ends before it begins", turn);
   if (open_.size() >= kMostOpen)
     return refuse(
         client,
         "this site has " + std::to_string(kMostOpen) + " queries open; ask another, or later",
         turn);
-  Open open{client, *wanted};
+  Open open{client, wanted};
   const std::uint64_t number = next_++;
   for (Rank rank = 0; rank < turn.place().size(); ++rank) {
     if (!turn.place().member(rank).is(Role::worker)) continue;
     SiteProgress& site = open.sites[rank];
     site.last = turn.now();
     site.missing = !turn.view().has(rank);
-    if (!site.missing) turn.send(rank, Query{number, *wanted}, {}, kAsk);
+    if (!site.missing) turn.send(rank, Query{number, wanted}, {}, kAsk);
   }
   advance(open_.emplace(number, std::move(open)).first, turn);
   set_timer(turn);

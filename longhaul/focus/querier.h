@@ -16,8 +16,8 @@ class Querier {
   static constexpr std::size_t kMostOpen = 64;  // queries; more are refused
   explicit Querier(Time patience, std::uint32_t classes) : patience_(patience), classes_(classes) {}
 
-  // nullptr: the user wants no more.
-  void on_requested(std::uint64_t client, const Bytes& request, Turn&);
+  void on_requested(std::uint64_t client, const Wanted&, Turn&);
+  void cancel(std::uint64_t client, Turn&);  // the user wants no more
   Status take(Rank from, const Found&, Turn&);
   Status take(Rank from, const End&, Turn&);
   void on_view(Turn&);
@@ -49,7 +49,6 @@ class Querier {
   using OpenQueries = std::map<std::uint64_t, Open>;
 
   Status check(Rank from, std::uint64_t query, Open*& open);
-  void cancel(std::uint64_t client, Turn&);
   void advance(OpenQueries::iterator, Turn&);
   void end(OpenQueries::iterator, bool limited, Turn&);
   Answer summary(const Open&, Answer::Kind) const;

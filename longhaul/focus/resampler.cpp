@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "longhaul/core/cheap_models.h"
+#include "longhaul/focus/log.h"
 
 namespace longhaul::focus {
 
@@ -12,7 +13,17 @@ Seen seen_by_cheap(const Item& item, std::size_t at, std::size_t items,
   LH_CHECK(items > 0 && outputs.size() % items == 0 && outputs.size() / items >= scores);
   const auto own = outputs.subspan(at * (outputs.size() / items), outputs.size() / items);
   const auto middle = own.end() - std::ptrdiff_t(scores);
-  return {item.seq, item.at.count(), {own.begin(), middle}, {middle, own.end()}};
+  return {item.seq, item.at.count(), rounded({own.begin(), middle}), {middle, own.end()}};
+}
+
+void Resampler::add(const ResampleConfig::Model& model, bool anew) {
+  std::erase_if(models_, [&](const auto& other) { return other.number == model.number; });
+  models_.push_back(model);
+  if (!anew && !collecting_) return;
+  collecting_ = true;  // the models have not all seen the objects of before
+  items_.clear();
+  labels_.clear();
+  seen_.clear();
 }
 
 void Resampler::indexed(const Item& item, const Seen& seen) {
@@ -39,7 +50,7 @@ Infer Resampler::work(std::size_t most) const {
   if (from == items_.size()) {
     const std::size_t model = seen_.empty() ? 0 : seen_.size() - 1;
     const bool next = !seen_.empty() && seen_.back().size() == items_.size();
-    infer.model = cheap_model(std::uint32_t(next ? model + 1 : model));
+    infer.model = cheap_model(number_of(next ? model + 1 : model));
     from = next || seen_.empty() ? 0 : seen_.back().size();
   }
   const std::size_t to = std::min(items_.size(), from + most);
@@ -54,27 +65,30 @@ void Resampler::done(std::span<const float> outputs, std::size_t items, const In
     return;
   }
   if (seen_.empty() || seen_.back().size() == items_.size()) seen_.emplace_back();
-  const std::uint32_t specialised = config_.models.at(seen_.size() - 1).specialised;
+  const std::uint32_t specialised = models_.at(seen_.size() - 1).specialised;
   for (std::size_t i = 0; i < items; ++i)
     seen_.back().push_back(
         seen_by_cheap(items_[seen_.back().size()], i, items, outputs, specialised));
-  if (seen_.size() == config_.models.size() && seen_.back().size() == items_.size()) decide(now);
+  if (seen_.size() == models_.size() && seen_.back().size() == items_.size()) decide(now);
 }
 
 void Resampler::decide(const IndexConfig& now) {
   std::vector<CheapModel> models;
   for (std::size_t i = 0; i < seen_.size(); ++i)
-    models.push_back({config_.models[i].seconds, config_.models[i].specialised, seen_[i]});
+    models.push_back({models_[i].seconds, models_[i].specialised, seen_[i], models_[i].list});
   const auto point = choose(evaluate(now, models, labels_, config_.grid, config_.targets.least),
                             config_.targets, config_.policy);
-  std::uint32_t cheap = now.cheap;
+  std::size_t cheap = 0;
+  while (cheap + 1 < models_.size() && number_of(cheap) != now.cheap) ++cheap;
   if (point) {
-    cheap = std::uint32_t(point->model);
-    decided_ = Result<Chosen>(Chosen{cheap, point->K, config_.models[cheap].specialised, point->T});
+    cheap = point->model;
+    const ResampleConfig::Model& model = models_[cheap];
+    decided_ = Result<Chosen>(
+        Chosen{number_of(cheap), point->K, model.specialised, point->T, model.version, model.list});
   } else {
     decided_ = Result<Chosen>(point.error());
   }
-  before_.assign(config_.models[cheap].specialised + 1, 0);
+  before_.assign(models_[cheap].specialised + 1, 0);
   for (const Seen& seen : seen_[cheap])
     ++before_[std::size_t(std::max_element(seen.scores.begin(), seen.scores.end()) -
                           seen.scores.begin())];
@@ -93,7 +107,7 @@ std::optional<Result<Chosen>> Resampler::take() {
 
 void Resampler::state(Archive& ar) {
   LH_CHECK(!decided_);  // taken in the event that decides
-  ar(before_, window_, in_window_, samples_, collecting_, items_, labels_, seen_);
+  ar(models_, before_, window_, in_window_, samples_, collecting_, items_, labels_, seen_);
 }
 
 }  // namespace longhaul::focus

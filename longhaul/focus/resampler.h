@@ -14,6 +14,11 @@ struct ResampleConfig {
   struct Model {
     double seconds = 0;  // for an object
     std::uint32_t specialised = 0;
+    // Of one that was given while the site runs: under which the learner has it, and what it is.
+    std::optional<std::uint32_t> number = {};
+    ModelVersion version = {};
+    std::vector<std::uint32_t> list = {};
+    void state(auto& ar) { ar(seconds, specialised, number, version, list); }
   };
   std::vector<Model> models;  // by number
   Grid grid;
@@ -21,14 +26,18 @@ struct ResampleConfig {
   std::string policy = "balance";
 };
 
-// What the cheap model said of object `at` of `items`, whose outputs these are.
+// What the cheap model said of object `at` of `items`, whose outputs these are; the feature is
+// rounded as the log holds it.
 Seen seen_by_cheap(const Item&, std::size_t at, std::size_t items, std::span<const float> outputs,
                    std::uint32_t specialised);
 
 class Resampler {
  public:
-  explicit Resampler(const ResampleConfig& config) : config_(config) {}
+  explicit Resampler(const ResampleConfig& config) : config_(config), models_(config.models) {}
 
+  // Takes a given model into the choice, in place of another of its number. `anew`: the next
+  // objects are a sample, whatever their classes.
+  void add(const ResampleConfig::Model&, bool anew);
   // An object was indexed.
   void indexed(const Item&, const Seen&);
   bool has_work() const { return collected() && !decided_; }
@@ -41,17 +50,21 @@ class Resampler {
   void state(Archive& ar);
 
  private:
+  std::uint32_t number_of(std::size_t model) const {
+    return models_[model].number.value_or(std::uint32_t(model));
+  }
   bool collected() const { return collecting_ && items_.size() == config_.sample; }
   void decide(const IndexConfig& now);
 
   ResampleConfig config_;
+  std::vector<ResampleConfig::Model> models_;
   std::vector<double> before_, window_;  // best classes: of the sample, and since
   std::uint64_t in_window_ = 0, samples_ = 0;
   bool collecting_ = false;
   std::optional<Result<Chosen>> decided_;
   std::vector<Item> items_;
   std::vector<std::uint32_t> labels_;
-  std::vector<std::vector<Seen>> seen_;  // by cheap model, as far as they have come
+  std::vector<std::vector<Seen>> seen_;  // by model of models_, as far as they have come
 };
 
 }  // namespace longhaul::focus

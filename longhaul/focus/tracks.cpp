@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <utility>
 
 #include "longhaul/core/cheap_models.h"
 
@@ -78,6 +80,36 @@ const Tracks& TracksLearner::tracks(std::uint32_t source) {
   return tracks_.try_emplace(source, seed_, source).first->second;
 }
 
+std::vector<float> TracksLearner::scores(const Tracks& stream, const Item& item,
+                                         const Cheap& cheap) {
+  if (cheap.classes.empty())
+    return stream.scores(item.seq, item.values, cheap.specialised, cheap.noise);
+  std::vector<float> all = stream.scores(item.seq, item.values, Tracks::kClasses, cheap.noise);
+  std::vector<float> scores;
+  for (const std::uint32_t cls : cheap.classes)
+    scores.push_back(std::exchange(all[cls], std::numeric_limits<float>::lowest()));
+  scores.push_back(*std::max_element(all.begin(), all.end()));
+  return scores;
+}
+
+Status TracksLearner::put_cheap(std::uint32_t number, std::span<const std::uint32_t> classes,
+                                std::span<const std::byte> file) {
+  const std::string text(reinterpret_cast<const char*>(file.data()), file.size());
+  double noise = -1;
+  int read = 0;
+  if (std::sscanf(text.c_str(), "noise = %lf %n", &noise, &read) != 1 ||
+      std::size_t(read) != text.size() || !(noise >= 0 && noise <= 1e6))
+    return invalid(
+        "no model of the stream tracks: expected a file that says noise = N, from 0 to 1e6");
+  for (const std::uint32_t cls : classes)
+    if (cls >= Tracks::kClasses) return invalid("class " + std::to_string(cls) + ": unknown");
+  LH_CHECK(number <= cheap_.size());
+  cheap_.resize(std::max<std::size_t>(cheap_.size(), number + 1));
+  const auto specialised = classes.empty() ? Tracks::kClasses : std::uint32_t(classes.size());
+  cheap_[number] = {specialised, noise, {classes.begin(), classes.end()}};
+  return Ok{};
+}
+
 Result<StepResult> TracksLearner::step(const Work& work) {
   const auto* infer = std::get_if<Infer>(&work);
   if (!infer) return invalid("the models of the stream tracks cannot be trained");
@@ -92,8 +124,7 @@ Result<StepResult> TracksLearner::step(const Work& work) {
     }
     const std::uint32_t number = cheap_number(infer->model);
     if (number >= cheap_.size()) return invalid("there is no such cheap model");
-    const auto scores =
-        stream.scores(item.seq, item.values, cheap_[number].specialised, cheap_[number].noise);
+    const std::vector<float> scores = this->scores(stream, item, cheap_[number]);
     result.outputs.insert(result.outputs.end(), item.values.begin(), item.values.end());
     result.outputs.insert(result.outputs.end(), scores.begin(), scores.end());
   }

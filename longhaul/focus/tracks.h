@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/core/cheap_models.h"
 #include "longhaul/core/learner.h"
 
 namespace longhaul::focus {
@@ -46,11 +47,12 @@ class Tracks {
 
 // The models of all sources' streams, as what a node computes with (models.h): the accurate one and
 // cheap ones that err more or less. No parameters to train.
-class TracksLearner final : public Learner {
+class TracksLearner final : public Learner, public CheapModels {
  public:
   struct Cheap {
     std::uint32_t specialised = Tracks::kClasses;
     double noise = Tracks::kScoreNoise;
+    std::vector<std::uint32_t> classes = {};  // in place of the first `specialised`
   };
   TracksLearner(std::uint64_t seed, std::vector<Cheap> cheap);
   TracksLearner(std::uint64_t seed, std::uint32_t specialised)
@@ -59,10 +61,14 @@ class TracksLearner final : public Learner {
   std::span<float> params() override { return {}; }
   std::span<float> grads() override { return {}; }
   Result<StepResult> step(const Work&) override;  // Infer alone
+  // The file of a cheap model is the text "noise = N".
+  Status put_cheap(std::uint32_t number, std::span<const std::uint32_t> classes,
+                   std::span<const std::byte> file) override;
   void state(Archive&) override {}
 
  private:
   const Tracks& tracks(std::uint32_t source);
+  static std::vector<float> scores(const Tracks&, const Item&, const Cheap&);
 
   std::uint64_t seed_;
   std::vector<Cheap> cheap_;

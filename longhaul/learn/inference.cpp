@@ -4,7 +4,9 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "longhaul/core/cheap_models.h"
 #include "longhaul/learn/device.h"
@@ -23,7 +25,7 @@ struct Answered {
   at::Tensor scores, features;  // [items, ...], on the CPU
 };
 
-class InferenceLearner final : public Learner {
+class InferenceLearner final : public Learner, public CheapModels {
  public:
   InferenceLearner(InferenceParts parts, at::Device device)
       : parts_(std::move(parts)), device_(device), layout_(Layout::flat(1)) {}
@@ -33,10 +35,14 @@ class InferenceLearner final : public Learner {
   std::span<float> grads() override { return {}; }
   Result<StepResult> step(const Work&) override;
   void state(Archive&) override {}
+  Status put_cheap(std::uint32_t number, std::span<const std::uint32_t> classes,
+                   std::span<const std::byte> file) override;
 
  private:
+  // Two items say now what cannot work later. `own`: of a cheap model's scores, OTHER too.
+  Status try_out(InferenceModel&, std::int64_t own);
   Result<Answered> answer(InferenceModel&, const std::vector<Item>&);
-  Status add_cheap(const Answered&, std::uint32_t specialised, StepResult&) const;
+  Status add_cheap(const Answered&, const InferenceParts::Cheap&, StepResult&) const;
 
   InferenceParts parts_;
   at::Device device_;
@@ -59,21 +65,54 @@ Result<InferenceModel> load_inference_model(const std::string& path, at::Device 
 Status InferenceLearner::load() {
   std::vector<std::string> paths = {parts_.accurate};
   for (const InferenceParts::Cheap& cheap : parts_.cheap) paths.push_back(cheap.path);
-  // Two items say now what cannot work later.
-  const std::vector<Item> two(2, Item{0, 1, Time{0}, std::vector<float>(parts_.shape.width())});
   for (std::size_t i = 0; i < paths.size(); ++i) {
     auto model = load_inference_model(paths[i], device_);
     if (!model) return model.error();
     models_.push_back(*std::move(model));
-    const auto answered = answer(models_.back(), two);
-    if (!answered) return answered.error();
-    const std::int64_t found = answered->scores.size(1), all = parts_.shape.outputs;
-    const std::int64_t own = i == 0 ? all : std::int64_t(parts_.cheap[i - 1].specialised) + 1;
-    if (found != all && found != own)
-      return invalid("'" + paths[i] + "' answers " + std::to_string(found) +
-                     " scores for an item, expected " + std::to_string(all) +
-                     ", one for each class of [data]" +
-                     (own == all ? "" : ", or " + std::to_string(own) + " with OTHER the last"));
+    const std::int64_t own =
+        i == 0 ? parts_.shape.outputs : std::int64_t(parts_.cheap[i - 1].specialised) + 1;
+    LH_TRY(try_out(models_.back(), own));
+  }
+  return Ok{};
+}
+
+Status InferenceLearner::try_out(InferenceModel& model, std::int64_t own) {
+  const std::vector<Item> two(2, Item{0, 1, Time{0}, std::vector<float>(parts_.shape.width())});
+  const auto answered = answer(model, two);
+  if (!answered) return answered.error();
+  const std::int64_t found = answered->scores.size(1), all = parts_.shape.outputs;
+  if (found == all || found == own) return Ok{};
+  return invalid("'" + model.path + "' answers " + std::to_string(found) +
+                 " scores for an item, expected " + std::to_string(all) +
+                 ", one for each class of [data]" +
+                 (own == all ? "" : ", or " + std::to_string(own) + " with OTHER the last"));
+}
+
+Status InferenceLearner::put_cheap(std::uint32_t number, std::span<const std::uint32_t> classes,
+                                   std::span<const std::byte> file) {
+  LH_CHECK(number <= parts_.cheap.size());
+  const auto all = std::uint32_t(parts_.shape.outputs);
+  for (const std::uint32_t cls : classes)
+    if (cls >= all) return invalid("class " + std::to_string(cls) + ": unknown");
+  InferenceParts::Cheap cheap{"the given model",
+                              classes.empty() ? all : std::uint32_t(classes.size())};
+  cheap.classes.assign(classes.begin(), classes.end());
+  auto model =
+      guarded<InferenceModel>("the file is no TorchScript module", [&]() -> Result<InferenceModel> {
+        std::istringstream stream(
+            std::string(reinterpret_cast<const char*>(file.data()), file.size()));
+        InferenceModel made{cheap.path, torch::jit::load(stream, device_)};
+        made.module.eval();
+        return made;
+      });
+  if (!model) return model.error();
+  LH_TRY(try_out(*model, std::int64_t(cheap.specialised) + 1));
+  if (number == parts_.cheap.size()) {
+    parts_.cheap.push_back(std::move(cheap));
+    models_.push_back(*std::move(model));
+  } else {
+    parts_.cheap[number] = std::move(cheap);
+    models_[number + 1] = *std::move(model);
   }
   return Ok{};
 }
@@ -107,10 +146,16 @@ Result<Answered> InferenceLearner::answer(InferenceModel& model, const std::vect
 }
 
 // A feature vector and a score for each specialised class and OTHER, item after item.
-Status InferenceLearner::add_cheap(const Answered& answered, std::uint32_t specialised,
+Status InferenceLearner::add_cheap(const Answered& answered, const InferenceParts::Cheap& cheap,
                                    StepResult& result) const {
   at::Tensor logs = at::log_softmax(answered.scores, 1);
-  const std::int64_t own = specialised, found = logs.size(1);
+  const std::int64_t own = cheap.specialised, found = logs.size(1);
+  if (!cheap.classes.empty() && found == parts_.shape.outputs) {  // those of the list to the front
+    std::vector<std::int64_t> order(cheap.classes.begin(), cheap.classes.end());
+    for (std::int64_t cls = 0; cls < found; ++cls)
+      if (std::find(order.begin(), order.end(), cls) == order.end()) order.push_back(cls);
+    logs = logs.index_select(1, at::tensor(order));
+  }
   const at::Tensor other = found > own
                                ? at::logsumexp(logs.slice(1, own), {1}, true)
                                : at::full({logs.size(0), 1}, std::numeric_limits<float>::lowest());
@@ -134,7 +179,7 @@ Result<StepResult> InferenceLearner::step(const Work& work) {
   const auto answered = answer(models_[accurate ? 0 : number + 1], infer->items);
   if (!answered) return answered.error();
   if (!accurate) {
-    LH_TRY(add_cheap(*answered, parts_.cheap[number].specialised, result));
+    LH_TRY(add_cheap(*answered, parts_.cheap[number], result));
     return result;
   }
   const at::Tensor classes = answered->scores.argmax(1).to(at::kFloat).contiguous();

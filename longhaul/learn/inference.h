@@ -20,6 +20,7 @@ struct InferenceParts {
     // Classes told apart, the first ones. The file answers these and OTHER behind them, or all
     // classes of the data, of which the rest become OTHER.
     std::uint32_t specialised = 0;
+    std::vector<std::uint32_t> classes = {};  // in place of the first ones
   };
   std::vector<Cheap> cheap;
   DataShape shape;
@@ -28,7 +29,8 @@ struct InferenceParts {
 };
 
 // Infer alone, with the models of focus/models.h; runs all items of an Infer as one batch. Scores
-// come out as logarithms of probabilities. No parameters to train.
+// come out as logarithms of probabilities. No parameters to train. The learner is a CheapModels
+// (core/cheap_models.h), too.
 // Errors name the file: it is missing, no TorchScript, or answers in the wrong shape.
 Result<std::unique_ptr<Learner>> make_inference(const InferenceParts&);
 

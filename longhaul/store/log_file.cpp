@@ -6,7 +6,7 @@
 namespace longhaul::store {
 namespace {
 
-constexpr int kApplication = 0x6C684C32;  // "lhL2": a log of this format
+constexpr int kApplication = 0x6C684C33;  // "lhL3": a log of this format
 
 struct FinishStatement {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }

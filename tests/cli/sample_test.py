@@ -11,6 +11,7 @@ import random
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -78,11 +79,16 @@ class Sample(unittest.TestCase):
     def tearDown(self):
         self.temporary.cleanup()
 
-    def run_it(self, *words, code=0):
+    # Its JSON; of the code None one object for each line, of another what it says.
+    def run_it(self, *words, code=0, stdout=False):
         done = subprocess.run([LONGHAUL, *words], cwd=self.folder, text=True, capture_output=True,
                               timeout=PATIENCE_S)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return json.loads(done.stdout) if code == 0 else done.stderr
+        self.assertEqual(done.returncode, code or 0, done.stdout + done.stderr)
+        if code is None:
+            return [json.loads(line) for line in done.stdout.splitlines()]
+        if code == 0:
+            return json.loads(done.stdout)
+        return done.stdout + done.stderr if stdout else done.stderr
 
     def write(self, name, text):
         (self.folder / name).write_text(text)
@@ -126,6 +132,44 @@ class Sample(unittest.TestCase):
         self.assertEqual(query["missing"], [])
         self.assertGreater(query["objects"], 0)
         self.assertEqual([site["objects"] for site in found["sites"]], [480, 480])
+        self.serve_and_give()
+
+    # A model for all sites while they serve; one of another shape; another accurate model.
+    def serve_and_give(self):
+        self.write("other.toml", """stop = {max_rounds = 1}
+model = {kind = "mlp"}
+data = {kind = "synthetic", classes = 5, features = 20}
+sync = {kind = "fedavg", steps = 1}
+site = [{name = "here"}]
+""")
+        self.run_it("simulate", "other.toml", "--json")
+        serving = subprocess.Popen([LONGHAUL, "serve", "stream.toml", "--set", "focus.rate=400"],
+                                   cwd=self.folder, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT)
+        try:
+            files = [self.folder / f"runs/stream/{site}/api.json" for site in SITES]
+            end = time.monotonic() + PATIENCE_S
+            while not all(file.exists() for file in files):
+                self.assertLess(time.monotonic(), end, "it does not serve")
+                self.assertIsNone(serving.poll())
+                time.sleep(0.05)
+            give = ("model", "stream.toml", "--json", "--file")
+            why = self.run_it(*give, "runs/other/model.pt", code=2, stdout=True)
+            self.assertIn("does not take these items", why)
+            why = self.run_it(*give, "stream.toml", code=2, stdout=True)
+            self.assertIn("no TorchScript module", why)
+            lines = self.run_it(*give, "runs/gt/model.pt", "--T", "1", "--classes", "2,0",
+                                code=None)
+            self.assertEqual([line["kind"] for line in lines], ["taken", "taken", "given"])
+            self.assertEqual(lines[-1]["model"], 1)
+            answers = self.run_it("query", "stream.toml", "1", "--json", code=None)
+            self.assertFalse(answers[-1]["partial"])
+        finally:
+            serving.terminate()
+            serving.communicate(timeout=PATIENCE_S)
+        refused = self.run_it("serve", "stream.toml", "--set", "focus.rate=400", "--set",
+                              "focus.gt=runs/cheap/model.pt", code=2, stdout=True)
+        self.assertIn("gt is another model", refused)
 
     def test_errors_name_what_is_wrong(self):
         self.write("stream.toml", STREAM)

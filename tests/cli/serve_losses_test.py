@@ -4,15 +4,20 @@ its return, a lost verifier, wrong files.
 
     LONGHAUL=build/release/longhaul tests/cli/serve_losses_test.py
 
-LONGHAUL_ALL=1: 10 objects a second for 60 s; otherwise more in less time.
+LONGHAUL_ALL=1: 10 objects a second for 60 s, three times killed; otherwise more in less time.
 """
+import collections
+import contextlib
 import json
 import os
 import pathlib
+import shutil
 import socket
 import sqlite3
+import struct
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import urllib.request
@@ -21,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
 PATIENCE_S = 120
 SITES = "abcde"
-RATE, OBJECTS = (10, 600) if os.environ.get("LONGHAUL_ALL") else (300, 1200)
+RATE, OBJECTS, KILLS = (10, 600, 3) if os.environ.get("LONGHAUL_ALL") else (300, 1200, 1)
 JOB = f"""
 job = {{name = "index"}}
 net = {{silence_s = 2}}
@@ -45,6 +50,61 @@ def free_addresses(count):
     for one in sockets:
         one.close()
     return addresses
+
+
+def logged_items(record):
+    """The objects of a record of the log (longhaul/focus/log.h), in which no model is."""
+    at = 0
+
+    def take(form):
+        nonlocal at
+        values = struct.unpack_from("<" + form, record, at)
+        at += struct.calcsize("<" + form)
+        return values if len(values) > 1 else values[0]
+
+    def take_list(form):
+        return [take(form) for _ in range(take("I"))]
+
+    assert take("I") == 0 and take("I") == 0  # models, adopted parameters
+    take_list("Qqq")  # gaps
+    for _ in range(take("I")):
+        seq, at_ns = take("Qq")
+        feature, _, cluster = tuple(take_list("H")), take_list("f"), take("Q")
+        take_list("f")
+        yield seq, at_ns, feature, cluster
+
+
+Answered = collections.namedtuple("Answered", "begun ended missing")
+
+
+class Asking(threading.Thread):
+    """Asks the sites a to d for one class after the other, all the while."""
+
+    def __init__(self, test):
+        super().__init__(daemon=True)
+        self.addresses = [json.loads((test.folder / f"runs/index/{site}/api.json").read_text())[
+            "address"] for site in SITES[:-1]]
+        self.answers, self.error, self.stops = [], None, threading.Event()
+
+    def run(self):
+        try:
+            while not self.stops.is_set():
+                number, begun = len(self.answers), time.monotonic()
+                url = f"http://{self.addresses[number % 4]}/query?class={number % 20}"
+                with urllib.request.urlopen(url, timeout=PATIENCE_S) as reply:
+                    last = json.loads(reply.read().splitlines()[-1])
+                if last["kind"] != "ended" or last["partial"] != bool(last["missing"]):
+                    raise ValueError(str(last))
+                self.answers.append(Answered(begun, time.monotonic(), tuple(
+                    site["site"] for site in last["missing"])))
+        except (OSError, ValueError, KeyError, IndexError) as error:
+            self.error = error
+
+    def stop(self):
+        self.stops.set()
+        self.join()
+        if self.error:
+            raise self.error
 
 
 class ServeLosses(unittest.TestCase):
@@ -105,33 +165,78 @@ class ServeLosses(unittest.TestCase):
     def test_a_site_killed_while_it_writes_and_its_return(self):
         for site in SITES:
             self.start(site)
-        self.until("indexing", lambda: self.objects("a") > 0 and self.objects("e") > OBJECTS / 4)
-        code, _, end = self.query("a", 0)
-        self.assertEqual((code, end["kind"], end["partial"]), (0, "ended", False))
-        self.kill("e")  # in mid-write: it has objects to come
-        code, _, end = self.until("a partial answer", lambda: (
-            lambda answer: answer if answer[2]["partial"] else None)(self.query("a", 0)))
-        self.assertEqual(code, 3)
-        self.assertEqual([site["site"] for site in end["missing"]], ["e"])
-        acknowledged = end["missing"][0]["asof"]
-        self.assertGreater(acknowledged, 0)
-        asof = {site["site"]: site["asof"] for site in end["sites"]}
-        self.start("e", "--rejoin")
-        self.until("its return", lambda: not self.query("b", 1)[2]["partial"])
+        self.until("indexing", lambda: self.objects("a") > 0 and self.objects("e") > 0)
+        asking = Asking(self)
+        asking.start()
+        for kill in range(1, KILLS + 1):
+            acknowledged = self.until("objects", lambda: (lambda seen: seen if seen > (
+                kill * OBJECTS // (2 * KILLS + 2)) else 0)(self.status("e").get("acknowledged", 0)))
+            self.kill("e")  # in mid-write: it has objects to come
+            killed = time.monotonic()
+            code, _, end = self.until("a partial answer", lambda: (
+                lambda answer: answer if answer[2]["partial"] else None)(self.query("a", 0)))
+            self.assertEqual(code, 3)
+            self.assertEqual([site["site"] for site in end["missing"]], ["e"])
+            self.assertGreater(end["missing"][0]["asof"], 0)
+            stored = self.logged("e")
+            self.assertGreaterEqual(len(stored), acknowledged)  # none of these is lost
+            asked = time.monotonic()
+            self.start("e", "--rejoin")
+            self.until("its return", lambda: not self.query("b", 1)[2]["partial"])
+            while_lost = [one for one in asking.answers
+                          if killed <= one.begun and one.ended < asked]
+            self.assertTrue(while_lost)
+            self.assertEqual({one.missing for one in while_lost}, {("e",)})
         self.until("the end of the streams",
                    lambda: all(self.objects(site) == OBJECTS for site in SITES))
+        asking.stop()
+        self.assertGreater(len(asking.answers), 50)
+        self.assertLessEqual({one.missing for one in asking.answers}, {(), ("e",)})
         code, found, end = self.query("c", 0)
         self.assertEqual((code, end["partial"]), (0, False))
-        for site in end["sites"]:  # none lost, none doubled: every seq once, without gaps
-            self.assertEqual((site["asof"], site["gaps_s"]), (OBJECTS, []))
-            self.assertGreaterEqual(site["asof"], asof.get(site["site"], acknowledged))
-        # The stream is a function of the seed: a site that never crashed has the same clusters.
-        again = subprocess.run([LONGHAUL, "simulate", "job.toml", "--json", "--set",
-                                f"focus.duration_s={OBJECTS / RATE + 5}"], cwd=self.folder,
-                               text=True, capture_output=True, timeout=PATIENCE_S)
-        sites = {site["site"]: site for site in json.loads(again.stdout)["sites"]}
-        self.assertEqual(self.status("e")["clusters"], sites["e"]["clusters"])
         self.assertTrue(found)
+        for site in end["sites"]:
+            self.assertEqual((site["asof"], site["gaps_s"]), (OBJECTS, []))
+        self.assertTrue(all(self.status(site)["acknowledged"] == OBJECTS for site in SITES))
+        for site in SITES:
+            self.kill(site)  # the logs stay as they are
+        logs = {site: self.logged(site) for site in SITES}
+        self.compare_with_the_streams(logs)
+
+    # Object by object: each is there once, as another run of the same seed has it that nothing
+    # disturbed. Streams are functions of seed and number; the rate says the time alone.
+    def compare_with_the_streams(self, logs):
+        rate = 20 * RATE
+        shutil.move(self.folder / "runs", self.folder / "disturbed")
+        (self.folder / "job.toml").write_text(JOB.replace(f"rate = {RATE}\n", f"rate = {rate}\n"))
+        for site in SITES:
+            self.start(site)
+        self.until("the streams", lambda: all(self.status(site).get("acknowledged") == OBJECTS
+                                              for site in SITES))
+        for site in SITES:
+            self.kill(site)
+        for site in SITES:
+            alone, seen = self.logged(site), logs[site]
+            self.assertEqual(sorted(seen), list(range(1, OBJECTS + 1)))
+            for seq, (at_ns, feature, cluster) in seen.items():
+                self.assertEqual((feature, cluster), alone[seq][1:], f"object {seq} of {site}")
+                self.assertAlmostEqual(at_ns / 1e9, (seq - 1) / RATE, delta=1e-6)
+
+    # What the log of a site that was killed holds: by number of the object its time, feature and
+    # cluster. A number that is there twice fails.
+    def logged(self, site):
+        with tempfile.TemporaryDirectory(prefix="longhaul-serve-") as copy:
+            for file in (self.folder / f"runs/index/{site}").glob("index.sqlite*"):
+                shutil.copy(file, copy)
+            with contextlib.closing(sqlite3.connect(f"{copy}/index.sqlite")) as store:
+                self.assertEqual(store.execute("SELECT count(*) FROM checkpoint").fetchone(), (0,))
+                records = store.execute("SELECT record FROM log ORDER BY number").fetchall()
+        objects = {}
+        for (record,) in records:
+            for seq, *rest in logged_items(record):
+                self.assertNotIn(seq, objects)
+                objects[seq] = tuple(rest)
+        return objects
 
     # What it owes is checked by the sites themselves; it is missing itself unless it had answered.
     def test_a_lost_verifier_does_not_keep_a_query(self):

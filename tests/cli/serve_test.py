@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -122,6 +123,68 @@ class Serve(unittest.TestCase):
         third, end = self.answers()  # from the logs: verdicts, too
         self.assertEqual(third, first)
         self.assertEqual(sum(site["checked"] for site in end["sites"]), 0)
+
+    def give(self, text, *words, code=0):
+        (self.path / "model.txt").write_text(text)
+        done = self.run_it("model", "job.toml", "--file", "model.txt", *words)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_a_model_given_while_it_serves(self):
+        serving = self.start()
+        text = self.give("noise = 0\n", "--classes", "5,0,2", "--K", "1")
+        for site in "abc":
+            self.assertIn(f"{site} has model 1\n", text)
+            self.until(lambda site=site: [self.status(site).get(key) for key in (
+                "model", "indexes_with")] == [1, 1])  # it is of the last tick
+        self.assertIn("expected a file that says noise = N", self.give("a picture", code=2))
+        self.assertIn("expected 0 to 99", self.give("noise = 0", "--classes", "100", code=2))
+        self.assertIn("no site serves", self.give("noise = 0", "--out", "elsewhere", code=3))
+        os.kill(self.pid_of("c"), signal.SIGKILL)
+        text = self.give("noise = 1", "--site", "b", code=3)
+        self.assertIn("b has model 2\n", text)
+        self.assertIn("PARTIAL: c is missing", text)
+        first, _ = self.answers(code=3)
+        serving.send_signal(signal.SIGTERM)
+        serving.communicate(timeout=PATIENCE_S)
+        self.serving.remove(serving)
+        self.start()
+        self.until(lambda: self.status("c")["indexes_with"] == 2)  # it asked for the newest
+        again, end = self.answers()
+        self.assertEqual({one for one in again if one[0] != "c"}, first)
+        self.assertFalse(end["partial"])
+
+    def test_verdicts_of_another_accurate_model_are_void(self):
+        serving = self.start()
+        first, end = self.answers()
+        checked = sum(site["checked"] for site in end["sites"])
+        self.assertGreater(checked, 0)
+        for version, expected in ((1, 0), (2, checked), (2, 0)):
+            serving.send_signal(signal.SIGTERM)
+            serving.communicate(timeout=PATIENCE_S)
+            self.serving.remove(serving)
+            (self.path / "job.toml").write_text(
+                JOB.replace("K = 4", f"K = 4\ngt_version = {version}"))
+            serving = self.start()
+            again, end = self.answers()
+            self.assertEqual(again, first)
+            self.assertEqual(sum(site["checked"] for site in end["sites"]), expected)
+
+    # Nothing may be written any more when it ends; the checkpoint of the end is the last write.
+    def test_a_last_write_that_fails_is_said(self):
+        (self.path / "job.toml").write_text(JOB.replace(', {name = "b"}, {name = "c"}', ""))
+        process = subprocess.Popen([LONGHAUL, "serve", "job.toml", "--site", "a", "--addresses",
+                                    "127.0.0.1:0", "--insecure"], cwd=self.path, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   restore_signals=False)  # SIGXFSZ stays ignored
+        self.serving.append(process)
+        self.until(lambda: self.status("a").get("acknowledged") == 1200)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        process.send_signal(signal.SIGTERM)
+        text, _ = process.communicate(timeout=PATIENCE_S)
+        self.serving.remove(process)
+        self.assertEqual(process.returncode, 3, text)
+        self.assertIn("index.sqlite: cannot", text)
 
     def test_errors_name_what_is_wrong(self):
         for words, code, part in ((("query", "job.toml", "0"), 3, "no site serves"),

@@ -20,7 +20,7 @@ Json in_seconds(const std::vector<focus::Interval>& intervals) {
 }
 
 std::string_view name_of(focus::Answer::Kind kind) {
-  constexpr std::string_view names[] = {"found", "caught_up", "ended", "refused"};
+  constexpr std::string_view names[] = {"found", "caught_up", "ended", "refused", "taken", "given"};
   return names[std::size_t(kind)];
 }
 
@@ -72,6 +72,20 @@ Json to_json(const focus::Answer& answer, const Members& members) {
     json["why"] = answer.why;
     return json;
   }
+  if (answer.kind == Kind::taken) {
+    json["site"] = node_name(members.at(answer.site));
+    json["model"] = answer.model;
+    json["why"] = answer.why;
+    return json;
+  }
+  if (answer.kind == Kind::given) {
+    json["model"] = answer.model;
+    json["partial"] = !answer.missing.empty() || !answer.why.empty();
+    json["missing"] = Json::array();
+    for (const focus::MissingSite& site : answer.missing)
+      json["missing"].push_back(node_name(members.at(site.site)));
+    return json;
+  }
   if (answer.kind == Kind::found) {
     json["site"] = node_name(members.at(answer.site));
     json["clusters"] = Json::array();
@@ -101,6 +115,19 @@ Json to_json(const focus::Answer& answer, const Members& members) {
 
 std::string answer_text(const Json& answer) {
   if (answer.at("kind") == "found") return found_text(answer);
+  if (answer.at("kind") == "taken") {
+    const auto why = answer.at("why").get<std::string>();
+    return fmt::format("{} {} model {}{}\n", answer.at("site").get<std::string>(),
+                       why.empty() ? "has" : "REFUSES", answer.at("model").get<std::uint64_t>(),
+                       why.empty() ? "" : ": " + why);
+  }
+  if (answer.at("kind") == "given") {
+    std::string text = fmt::format("model {} was given\n", answer.at("model").get<std::uint64_t>());
+    for (const Json& site : answer.at("missing"))
+      text += fmt::format("  PARTIAL: {} is missing; it asks for the model when it comes back\n",
+                          site.get<std::string>());
+    return text;
+  }
   if (answer.at("kind") == "refused")
     return fmt::format("refused: {}\n", answer.at("why").get<std::string>());
   return end_text(answer);

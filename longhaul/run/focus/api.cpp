@@ -1,14 +1,17 @@
 #include "longhaul/run/focus/api.h"
 
+#include <charconv>
 #include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <httplib.h>
 #include <nlohmann/json.hpp>
 
@@ -54,6 +57,37 @@ Result<focus::Wanted> wanted_of(const httplib::Request& request) {
   return wanted;
 }
 
+// "3,7,1" as numbers of classes. False: it is no such list.
+bool classes_of(const std::string& text, std::vector<std::uint32_t>& into) {
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    std::uint32_t cls = 0;
+    const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), cls);
+    if (code != std::errc() || end != word.data() + word.size() || into.size() >= 1000)
+      return false;
+    into.push_back(cls);
+  }
+  return true;
+}
+
+Result<focus::GivenModel> model_of(const httplib::Request& request) {
+  for (const auto& [name, value] : request.params)
+    if (name != "classes" && name != "K" && name != "T" && name != "ms")
+      return invalid(name + ": unknown; expected classes, K, T, ms");
+  focus::GivenModel model;
+  double K = 0, ms = 0;
+  for (const auto& [name, most, into] :
+       {std::tuple{"K", 1000.0, &K}, std::tuple{"ms", 1e6, &ms}, std::tuple{"T", 1e12, &model.T}})
+    if (!number_of(request, name, most, *into))
+      return invalid(fmt::format("{}: expected a number from 0 to {:g}", name, most));
+  if (!classes_of(request.get_param_value("classes"), model.classes))
+    return invalid("classes: expected numbers with commas, for example 3,7,1");
+  model.K = std::uint32_t(K);
+  model.seconds = ms / 1000;
+  model.file = request.body;
+  return model;
+}
+
 }  // namespace
 
 struct QueryApi::State {
@@ -73,24 +107,40 @@ struct QueryApi::State {
   std::thread thread;
 
   void query(const httplib::Request&, httplib::Response&);
+  void model(const httplib::Request&, httplib::Response&);
+  void begin(focus::Request, httplib::Response&);
+  static void refuse(const Error&, httplib::Response&);
   bool write(std::uint64_t client, httplib::DataSink&);
   void forget(std::uint64_t client);
 };
 
 void QueryApi::State::query(const httplib::Request& request, httplib::Response& response) {
   const auto wanted = wanted_of(request);
-  if (!wanted) {
-    response.status = 400;
-    const nlohmann::ordered_json json = {{"kind", "refused"}, {"why", wanted.error().what}};
-    return response.set_content(json.dump() + "\n", "application/json");
-  }
+  if (!wanted) return refuse(wanted.error(), response);
+  begin({.query = {*wanted}, .model = {}}, response);
+}
+
+void QueryApi::State::model(const httplib::Request& request, httplib::Response& response) {
+  auto model = model_of(request);
+  if (!model) return refuse(model.error(), response);
+  begin({.query = {}, .model = {*std::move(model)}}, response);
+}
+
+void QueryApi::State::refuse(const Error& error, httplib::Response& response) {
+  response.status = 400;
+  const nlohmann::ordered_json json = {{"kind", "refused"}, {"why", error.what}};
+  response.set_content(json.dump() + "\n", "application/json");
+}
+
+// Its answers follow as they come.
+void QueryApi::State::begin(focus::Request request, httplib::Response& response) {
   std::uint64_t client = 0;
   {
     const std::lock_guard lock(mutex);
     client = next++;
     clients[client];
   }
-  give(Requested{client, share(to_wire(*wanted))});
+  give(Requested{client, share(to_wire(request))});
   response.set_chunked_content_provider(
       "application/x-ndjson",
       [this, client](std::size_t, httplib::DataSink& sink) { return write(client, sink); },
@@ -139,6 +189,11 @@ QueryApi::QueryApi(std::shared_ptr<const Members> members, std::function<void(In
                    [&state](const httplib::Request& request, httplib::Response& response) {
                      state.query(request, response);
                    });
+  state.server.set_payload_max_length(focus::GivenModel::kMostFile);
+  state.server.Post("/model",
+                    [&state](const httplib::Request& request, httplib::Response& response) {
+                      state.model(request, response);
+                    });
   state.server.Get("/status", [&state](const httplib::Request&, httplib::Response& response) {
     const std::lock_guard lock(state.mutex);
     response.set_content(state.status + "\n", "application/json");
@@ -205,20 +260,19 @@ Status check_api_address(const std::string& address) {
   return parsed ? Status(Ok{}) : Status(parsed.error());
 }
 
-Status ask_site(const std::string& address, const QueryRequest& query, double patience_s,
-                const std::function<bool(const std::string&)>& line) {
+namespace {
+
+// The lines of the answer to `request`; its `path` and `body` are there.
+Status ask(const std::string& address, httplib::Request request, double patience_s,
+           const std::function<bool(const std::string&)>& line) {
   const auto at = net::parse_address(address);
   if (!at) return at.error();
   httplib::Client client(at->host, at->port);
   client.set_connection_timeout(5);
   client.set_read_timeout(patience_s > 0 ? time_t(std::ceil(patience_s)) : time_t(1) << 30);
-  std::string path =
-      fmt::format("/query?class={}&limit={}&follow={}", query.cls, query.limit, int(query.follow));
-  if (query.from_s) path += fmt::format("&from={}", *query.from_s);
-  if (query.to_s) path += fmt::format("&to={}", *query.to_s);
   std::string begun;
   bool ended = false;
-  const httplib::Result result = client.Get(path, [&](const char* data, std::size_t size) {
+  request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
     begun.append(data, size);
     for (auto end = begun.find('\n'); end != std::string::npos; end = begun.find('\n')) {
       const bool goes_on = line(begun.substr(0, end));
@@ -226,10 +280,40 @@ Status ask_site(const std::string& address, const QueryRequest& query, double pa
       if (!goes_on) return !(ended = true);
     }
     return true;
-  });
+  };
+  const httplib::Result result = client.send(request);
+  if (result && result->status == 413)
+    return invalid(address + ": the model is too large: expected " +
+                   std::to_string(focus::GivenModel::kMostFile) + " bytes at most");
   if (ended || result) return Ok{};
   return unavailable(fmt::format("{}: no answer ({}); does longhaul serve run there?", address,
                                  httplib::to_string(result.error())));
+}
+
+}  // namespace
+
+Status give_site(const std::string& address, const focus::GivenModel& model, double patience_s,
+                 const std::function<bool(const std::string&)>& line) {
+  httplib::Request request;
+  request.method = "POST";
+  request.path = fmt::format("/model?K={}&ms={}&classes={}", model.K, model.seconds * 1000,
+                             fmt::join(model.classes, ","));
+  if (model.T >= 0) request.path += fmt::format("&T={}", model.T);
+  request.body = model.file;
+  request.set_header("Content-Type", "application/octet-stream");
+  return ask(address, std::move(request), patience_s, line);
+}
+
+Status ask_site(const std::string& address, const QueryRequest& query, double patience_s,
+                const std::function<bool(const std::string&)>& line) {
+  std::string path =
+      fmt::format("/query?class={}&limit={}&follow={}", query.cls, query.limit, int(query.follow));
+  if (query.from_s) path += fmt::format("&from={}", *query.from_s);
+  if (query.to_s) path += fmt::format("&to={}", *query.to_s);
+  httplib::Request request;
+  request.method = "GET";
+  request.path = std::move(path);
+  return ask(address, std::move(request), patience_s, line);
 }
 
 }  // namespace longhaul::run

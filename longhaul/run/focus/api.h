@@ -2,6 +2,7 @@
 // The interface of a serving site to its users: HTTP on loopback.
 //
 //   GET /query?class=3&from=0&to=60&limit=5&follow=1   answers as JSON lines, as they are confirmed
+//   POST /model?classes=3,7&K=2&T=0.5&ms=0.4          the body is a cheap model for all sites
 //   GET /status                                       one JSON object
 //
 // Times are seconds; what is left out holds no limit. Anybody on this machine may ask.
@@ -43,6 +44,9 @@ struct QueryRequest {
   std::uint32_t limit = 0;
   bool follow = false;
 };
+// Gives a site's interface a model for all sites; otherwise as ask_site().
+Status give_site(const std::string& address, const focus::GivenModel&, double patience_s,
+                 const std::function<bool(const std::string& line)>& line);
 Status ask_site(const std::string& address, const QueryRequest&, double patience_s,
                 const std::function<bool(const std::string& line)>& line);
 

@@ -7,10 +7,17 @@ LogWriter::LogWriter(std::unique_ptr<store::LogFile> log, std::function<void(std
       stored_(std::move(stored)),
       thread_(std::make_unique<net::TaskThread>()) {}
 
-LogWriter::~LogWriter() {
-  thread_.reset();
-  if (!waiting_.empty() && !failure_) (void)log_->append(waiting_);
-  if (checkpoint_ && !failure_) (void)log_->write_checkpoint(*checkpoint_);
+LogWriter::~LogWriter() { (void)close(); }
+
+Status LogWriter::close() {
+  thread_.reset();  // no other thread from here on
+  Status written = failure_ ? Status(*failure_) : Status(Ok{});
+  if (written && !waiting_.empty()) written = log_->append(waiting_);
+  if (written && checkpoint_) written = log_->write_checkpoint(*checkpoint_);
+  waiting_.clear();
+  checkpoint_.reset();
+  if (!written) failure_ = written.error();
+  return written;
 }
 
 void LogWriter::append(const Append& append) {

@@ -14,7 +14,9 @@ class LogWriter {
  public:
   // `stored`: records up to that number are durable; called from the thread.
   LogWriter(std::unique_ptr<store::LogFile>, std::function<void(std::uint64_t number)> stored);
-  ~LogWriter();  // writes what waits, without a word of it
+  ~LogWriter();  // closes, without a word of what fails
+  // Writes what waits. Error: the write that failed, now or before. Nothing is appended after it.
+  Status close();
 
   void append(const Append&);  // from any thread
   // After what was appended before; from any thread.

@@ -9,6 +9,7 @@
 #include "longhaul/core/cheap_models.h"
 #include "longhaul/focus/tracks.h"
 #include "longhaul/learn/data/load.h"
+#include "longhaul/run/atomic_file.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/torch_library.h"
 
@@ -19,27 +20,34 @@ using focus::Tracks;
 
 constexpr std::size_t kSampleBatch = 64;
 
-class InferTimes final : public sim::ComputeTime {
- public:
-  InferTimes(std::vector<double> cheap_ms, double gt_ms)
-      : cheap_ms_(std::move(cheap_ms)), gt_ms_(gt_ms) {}
-  Time duration(Rank, std::uint64_t, Time, const Work& work) const override {
-    const auto* infer = std::get_if<Infer>(&work);
-    LH_CHECK(infer);
-    const double ms =
-        infer->model == Infer::Model::accurate ? gt_ms_ : cheap_ms_.at(cheap_number(infer->model));
-    return Time{std::llround(ms * 1e6 * double(infer->items.size()))};
-  }
-
- private:
-  std::vector<double> cheap_ms_;
-  double gt_ms_;
-};
-
 // Of the process: what else the machine does would count in real time.
 double cpu_seconds() { return double(std::clock()) / CLOCKS_PER_SEC; }
 
 }  // namespace
+
+class FocusParts::InferTimes final : public sim::ComputeTime {
+ public:
+  InferTimes(std::vector<double> cheap_ms, double gt_ms, std::shared_ptr<GivenTimes> given)
+      : cheap_ms_(std::move(cheap_ms)), gt_ms_(gt_ms), given_(std::move(given)) {}
+  Time duration(Rank rank, std::uint64_t, Time, const Work& work) const override {
+    const auto* infer = std::get_if<Infer>(&work);
+    LH_CHECK(infer);
+    return Time{std::llround(ms(rank, infer->model) * 1e6 * double(infer->items.size()))};
+  }
+
+ private:
+  double ms(Rank rank, Infer::Model model) const {
+    if (model == Infer::Model::accurate) return gt_ms_;
+    const std::uint32_t number = cheap_number(model);
+    if (number < cheap_ms_.size()) return cheap_ms_[number];
+    const std::lock_guard lock(given_->mutex);
+    return given_->ms.at({rank, number});
+  }
+
+  std::vector<double> cheap_ms_;
+  double gt_ms_;
+  std::shared_ptr<GivenTimes> given_;
+};
 
 Result<FocusParts> FocusParts::load(const Job& job) {
   FocusParts parts(job);
@@ -115,7 +123,36 @@ Result<std::unique_ptr<Learner>> FocusParts::make_learner(Rank rank) const {
 std::unique_ptr<sim::ComputeTime> FocusParts::times() const {
   std::vector<double> cheap_ms;
   for (const focus::CheapConfig& cheap : cheap_) cheap_ms.push_back(cheap.ms);
-  return std::make_unique<InferTimes>(std::move(cheap_ms), job_->focus->gt_ms);
+  return std::make_unique<InferTimes>(std::move(cheap_ms), job_->focus->gt_ms, given_);
+}
+
+focus::NodeConfig::PutModel FocusParts::put_model(Rank rank, Learner& learner) const {
+  auto* models = dynamic_cast<CheapModels*>(&learner);
+  LH_CHECK(models);
+  return [models, rank, given = given_](std::uint32_t number,
+                                        const focus::GivenModel& model) -> Status {
+    LH_TRY(models->put_cheap(number, model.classes, std::as_bytes(std::span(model.file))));
+    const std::lock_guard lock(given->mutex);
+    given->ms[{rank, number}] = model.seconds * 1000;
+    return Ok{};
+  };
+}
+
+Result<focus::GivenModel> given_model(const Job& job, const focus::ModelConfig& config) {
+  focus::GivenModel model;
+  for (const double cls : config.classes) model.classes.push_back(std::uint32_t(cls));
+  model.seconds = config.ms / 1000;
+  model.K = config.K;
+  model.T = config.T.value_or(-1);
+  model.file = fmt::format("noise = {}", config.noise);
+  if (config.path.empty()) return model;
+  const auto bytes = read_file(config.path);
+  if (!bytes) return bytes.error();
+  if (bytes->size() > focus::GivenModel::kMostFile)
+    return invalid(fmt::format("{}: {}: {} bytes, expected {} at most", job.file, config.path,
+                               bytes->size(), focus::GivenModel::kMostFile));
+  model.file.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  return model;
 }
 
 focus::Targets FocusParts::targets() const { return {job_->focus->recall, job_->focus->precision}; }
@@ -200,15 +237,18 @@ Result<focus::NodeConfig> FocusParts::node_config(Rank rank, Learner& learner) c
   if (needs_cheap) config.Ls = specialised(cheap);
   focus::NodeConfig node = focus::node_config(config, classes(), hub);
   node.index.cheap = cheap;
-  if (config.drift > 0 && config.baseline == "none") {
-    node.resample = focus::ResampleConfig{.drift = config.drift,
+  node.put_model = put_model(rank, learner);
+  node.own_models = cheap_models();
+  if (!job_->focus->T && config.baseline == "none") {  // a given model needs a sample without drift
+    node.resample = focus::ResampleConfig{.drift = config.drift > 0 ? config.drift : 1,
                                           .sample = config.sample,
                                           .models = {},
                                           .grid = grid(),
                                           .targets = targets(),
                                           .policy = config.policy};
     for (std::uint32_t i = 0; i < cheap_models(); ++i)
-      node.resample->models.push_back({cheap_[i].ms / 1000, specialised(i)});
+      node.resample->models.push_back(
+          {.seconds = cheap_[i].ms / 1000, .specialised = specialised(i)});
   }
   return node;
 }

@@ -2,6 +2,8 @@
 // What a job with [focus] consists of, for the simulator and for sockets alike: streams of objects,
 // the accurate model and the cheap ones, and which of those indexes with which parameters.
 #include <functional>
+#include <map>
+#include <mutex>
 
 #include "longhaul/core/learner.h"
 #include "longhaul/focus/focus_node.h"
@@ -37,6 +39,9 @@ class FocusParts {
   Result<std::unique_ptr<Learner>> make_learner(Rank) const;
   // [focus] gt_ms and the cheap models' ms for each object.
   std::unique_ptr<sim::ComputeTime> times() const;
+  // Puts models that the node is given into its learner, which lives as long, and notes their
+  // times.
+  focus::NodeConfig::PutModel put_model(Rank, Learner&) const;
   bool has_real_models() const { return images_ != nullptr; }
 
   // Objects first, first + every, ... of a rank's stream, `count` of them, through all models, or
@@ -55,13 +60,22 @@ class FocusParts {
   Result<focus::NodeConfig> node_config(Rank, Learner&) const;
 
  private:
+  struct GivenTimes {  // ms for an object, by rank and number
+    std::mutex mutex;
+    std::map<std::pair<Rank, std::uint32_t>, double> ms;
+  };
+  class InferTimes;
   explicit FocusParts(const Job& job) : job_(&job) {}
   Status choose(focus::Config&, std::uint32_t& cheap, Rank, Learner&) const;
 
   const Job* job_;
   std::vector<focus::CheapConfig> cheap_;
   std::shared_ptr<const learn::DataSet> images_;  // nullptr: the stream `tracks`
+  std::shared_ptr<GivenTimes> given_ = std::make_shared<GivenTimes>();
 };
+
+// The model of a [[focus.model]], from its file. Error: it cannot be read, or is too large.
+Result<focus::GivenModel> given_model(const Job&, const focus::ModelConfig&);
 
 // The stream of one site.
 class TrackSource {

@@ -44,6 +44,7 @@ Status follow_job(const std::string& folder, const Job& job) {
   then.duration_s = now.duration_s;
   then.objects = now.objects;
   before->queries = job.queries;
+  before->given = job.given;
   if (difference(*before, job)) return Ok{};  // RunFolder names it
   return write_atomically(folder + "/job.toml", to_toml(job));
 }
@@ -203,7 +204,10 @@ ServeSummary ServingSite::summary() const {
           strategy_->counters().cheap,
           strategy_->counters().accurate,
           strategy_->dropped(),
+          strategy_->acknowledged(),
           counters.wan_bytes,
+          strategy_->models().newest() ? strategy_->models().newest()->version.number : 0,
+          strategy_->index().config().model.number,
           interrupted()};
 }
 
@@ -213,9 +217,7 @@ Result<ServeSummary> ServingSite::run() {
   const ServeSummary done = summary();
   api_.reset();
   if (!log_->failure() && done.objects > at_checkpoint_) write_checkpoint();
-  const auto failure = log_->failure();
-  log_.reset();  // what was appended is written
-  if (failure) return *failure;
+  LH_TRY(log_->close());  // what was appended is written
   if (api_failure_) return *api_failure_;
   if (!ended && !done.interrupted) return ended.error();
   return done;
@@ -232,7 +234,10 @@ nlohmann::ordered_json to_json(const ServeSummary& s) {
           {"cheap_objects", s.cheap},
           {"accurate_objects", s.accurate},
           {"dropped", s.dropped},
-          {"wan_bytes", s.wan_bytes}};
+          {"acknowledged", s.acknowledged},
+          {"wan_bytes", s.wan_bytes},
+          {"model", s.model},
+          {"indexes_with", s.indexes_with}};
 }
 
 Result<ServeSummary> serve_site(const Job& job, const ServeOptions& options) {

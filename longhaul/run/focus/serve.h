@@ -26,7 +26,10 @@ struct ServeSummary {
   std::string site, address;
   double time_s = 0;
   std::uint64_t objects = 0, clusters = 0, cheap = 0, accurate = 0, dropped = 0;
+  std::uint64_t acknowledged = 0;  // the source need not send objects up to this number again
   std::uint64_t wan_bytes = 0;
+  std::uint64_t model = 0,
+                indexes_with = 0;  // versions: the newest given, and that in use; 0: none
   bool interrupted = false;
 };
 nlohmann::ordered_json to_json(const ServeSummary&);

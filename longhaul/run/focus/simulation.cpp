@@ -28,6 +28,8 @@ class FocusSimulation {
   Status build();
   Status set_duration();
   void ask();
+  Status give_models();
+  void answered_model(double now_s, const focus::Answer&, FocusModelResult&) const;
   void feed(Time until);
   void answered(Time, const Reply&);
   FocusResult result();
@@ -41,6 +43,7 @@ class FocusSimulation {
   std::vector<TrackSource> sources_;
   std::vector<const focus::FocusNode*> nodes_;
   std::vector<FocusQueryResult> queries_;
+  std::vector<FocusModelResult> models_;  // clients behind those of the queries
   std::unique_ptr<sim::World> world_;
 };
 
@@ -59,6 +62,7 @@ Status FocusSimulation::set_duration() {
                    "objects, or a [[focus.query]]");
   double end = config.objects ? double(*config.objects) / config.rate : 0;
   for (const focus::QueryConfig& query : job_.queries) end = std::max(end, query.at_s);
+  for (const focus::ModelConfig& model : job_.given) end = std::max(end, model.at_s);
   duration_ = from_seconds(config.duration_s.value_or(end));
   return Ok{};
 }
@@ -111,12 +115,40 @@ void FocusSimulation::ask() {
          query.to_s ? from_seconds(*query.to_s).count() : std::numeric_limits<std::int64_t>::max()},
         query.limit};
     world_->give(rank, std::max(from_seconds(query.at_s), Time{1}),
-                 Requested{queries_.size(), share(to_wire(wanted))});
+                 Requested{queries_.size(), focus::request_of(wanted)});
     FocusQueryResult& result = queries_.emplace_back();
     result.site = (*members_)[rank].site;
     result.cls = query.cls;
     result.asked_s = query.at_s;
   }
+}
+
+Status FocusSimulation::give_models() {
+  for (const focus::ModelConfig& config : job_.given) {
+    const Rank rank = rank_of(config.site);
+    auto model = given_model(job_, config);
+    if (!model) return model.error();
+    world_->give(rank, std::max(from_seconds(config.at_s), Time{1}),
+                 Requested{queries_.size() + models_.size(),
+                           share(to_wire(focus::Request{.query = {}, .model = {*model}}))});
+    FocusModelResult& result = models_.emplace_back();
+    result.site = (*members_)[rank].site;
+    result.given_s = config.at_s;
+  }
+  return Ok{};
+}
+
+void FocusSimulation::answered_model(double now_s, const focus::Answer& answer,
+                                     FocusModelResult& model) const {
+  using Kind = focus::Answer::Kind;
+  if (answer.kind == Kind::taken && answer.why.empty())
+    model.taken.push_back(node_name((*members_)[answer.site]));
+  if (!answer.why.empty()) model.why = answer.why;
+  if (answer.kind == Kind::taken) return;
+  model.version = answer.model;
+  model.ended_s = now_s - model.given_s;
+  for (const focus::MissingSite& site : answer.missing)
+    model.missing.push_back(node_name((*members_)[site.site]));
 }
 
 // What the sources see until then.
@@ -132,6 +164,8 @@ void FocusSimulation::feed(Time until) {
 void FocusSimulation::answered(Time at, const Reply& reply) {
   const auto answer = from_wire<focus::Answer>(*reply.answer);
   LH_CHECK(answer);
+  if (reply.client >= queries_.size())
+    return answered_model(seconds(at), *answer, models_.at(reply.client - queries_.size()));
   FocusQueryResult& query = queries_.at(reply.client);
   const double after = seconds(at) - query.asked_s;
   for (const focus::FoundCluster& cluster : answer->clusters) {
@@ -153,6 +187,7 @@ void FocusSimulation::answered(Time at, const Reply& reply) {
 Result<FocusResult> FocusSimulation::run() {
   const InterruptGuard guard;
   ask();
+  LH_TRY(give_models());
   constexpr Time kWindow = std::chrono::seconds(1);
   for (Time until = kWindow;; until += kWindow) {
     if (interrupted()) return unavailable("interrupted");
@@ -169,13 +204,15 @@ FocusResult FocusSimulation::result() {
                      seconds(world_->now()),
                      world_->counters().wan_bytes,
                      queries_,
+                     models_,
                      {}};
   for (Rank rank = 0; rank < nodes_.size(); ++rank) {
     const focus::FocusNode& node = *nodes_[rank];
-    result.sites.push_back(
-        {node_name((*members_)[rank]), node.index().objects(), node.index().clusters(),
-         node.counters().cheap, node.counters().accurate, node.dropped(),
-         seconds(world_->figures(rank).computing), node.index().config().cheap, node.samples()});
+    result.sites.push_back({node_name((*members_)[rank]), node.index().objects(),
+                            node.index().clusters(), node.counters().cheap,
+                            node.counters().accurate, node.dropped(),
+                            seconds(world_->figures(rank).computing), node.index().config().cheap,
+                            node.samples(), node.index().config().model.number});
   }
   return result;
 }
@@ -202,6 +239,14 @@ nlohmann::ordered_json to_json(const FocusResult& result) {
                                {"cached", q.cached},
                                {"asof", q.asof},
                                {"missing", q.missing}});
+  for (const FocusModelResult& m : result.models)
+    json["models"].push_back({{"site", m.site},
+                              {"given_s", m.given_s},
+                              {"version", m.version},
+                              {"latency_s", optional(m.ended_s)},
+                              {"taken", m.taken},
+                              {"missing", m.missing},
+                              {"why", m.why}});
   for (const FocusSiteResult& s : result.sites)
     json["sites"].push_back({{"site", s.site},
                              {"objects", s.objects},
@@ -211,7 +256,8 @@ nlohmann::ordered_json to_json(const FocusResult& result) {
                              {"dropped", s.dropped},
                              {"computing_s", s.computing_s},
                              {"cheap_model", s.cheap_model},
-                             {"samples", s.samples}});
+                             {"samples", s.samples},
+                             {"model", s.model}});
   return json;
 }
 

@@ -16,18 +16,28 @@ struct FocusQueryResult {
   std::uint64_t asof = 0;                 // objects indexed by all sites
   std::vector<std::string> missing = {};
 };
+struct FocusModelResult {  // of a [[focus.model]]
+  std::string site;
+  double given_s = 0;
+  std::uint64_t version = 0;           // 0: it was refused
+  std::optional<double> ended_s = {};  // after it was given: all sites have it, or are missing
+  std::vector<std::string> taken = {}, missing = {};
+  std::string why = {};  // it was refused
+};
 struct FocusSiteResult {
   std::string site;
   std::uint64_t objects = 0, clusters = 0, cheap = 0, accurate = 0, dropped = 0;
   double computing_s = 0;
   std::uint32_t cheap_model = 0;  // with which it indexes at the end
-  std::uint64_t samples = 0;      // drawn again because classes drifted
+  std::uint64_t samples = 0;      // drawn again because classes drifted, or for a given model
+  std::uint64_t model = 0;        // version with which it indexes at the end; 0: the job's
 };
 struct FocusResult {
   std::string name, baseline;
   double time_s = 0;
   std::uint64_t wan_bytes = 0;
   std::vector<FocusQueryResult> queries;
+  std::vector<FocusModelResult> models;
   std::vector<FocusSiteResult> sites;
 };
 nlohmann::ordered_json to_json(const FocusResult&);

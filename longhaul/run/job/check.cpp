@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -218,6 +219,24 @@ Status check_stream(const Document& doc, const Job& job) {
   return Ok{};
 }
 
+Status check_given(const Settings& table, const Job& job, const focus::ModelConfig& model,
+                   const SiteIndex& sites) {
+  const bool images = job.focus->stream == "images";
+  if (!model.site.empty()) LH_TRY(check_site(table, "site", model.site, sites));
+  if (images && model.path.empty())
+    return invalid(source_of(table.file, table.line) +
+                   ": [[focus.model]] path: missing; expected the file of a cheap model");
+  if (!images && !model.path.empty())
+    return about(table, "path", "none unless [focus] stream = \"images\"");
+  if (job.focus->baseline != "none" && job.focus->baseline != "no_cluster")
+    return about(table, "at_s",
+                 "no [[focus.model]] with [focus] baseline, which has no cheap model");
+  for (const double cls : model.classes)
+    if (cls != std::floor(cls) || (!images && cls >= focus::Tracks::kClasses))
+      return about(table, "classes", "numbers of classes of the stream");
+  return Ok{};
+}
+
 Status check_focus(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (!job.focus) return Ok{};
   LH_TRY(check_stream(doc, job));
@@ -227,6 +246,8 @@ Status check_focus(const Document& doc, const Job& job, const SiteIndex& sites) 
   for (std::size_t i = 0; i < job.sites.size(); ++i)
     if (job.sites[i].roles != std::vector<std::string>{"worker"})
       return about(doc.sites[i], "roles", "no roles with [focus]: every node indexes");
+  for (std::size_t i = 0; i < job.given.size(); ++i)
+    LH_TRY(check_given(doc.given[i], job, job.given[i], sites));
   for (std::size_t i = 0; i < job.queries.size(); ++i) {
     const focus::QueryConfig& query = job.queries[i];
     if (!query.site.empty()) LH_TRY(check_site(doc.queries[i], "site", query.site, sites));

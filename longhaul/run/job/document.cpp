@@ -148,8 +148,9 @@ Status read_table(Document& doc, std::string_view name, const toml::node& node) 
   }
   if (name == "focus") {
     LH_TRY(read_inner_array(doc, *table, name, "query", doc.queries));
+    LH_TRY(read_inner_array(doc, *table, name, "model", doc.given));
     LH_TRY(read_inner_array(doc, *table, name, "cheap", doc.cheap));
-    read = {"query", "cheap"};
+    read = {"query", "model", "cheap"};
   }
   auto settings = to_settings(doc.file, *table, std::string(name), read);
   if (!settings) return settings.error();
@@ -258,8 +259,8 @@ Status override_setting(Document& doc, std::string_view assignment) {
                       table.starts_with("focus.") || table.starts_with("fault");
   if (listed) {
     std::vector<std::string_view> known;
-    for (auto* list :
-         {&doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries, &doc.cheap, &doc.faults})
+    for (auto* list : {&doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries, &doc.given,
+                       &doc.cheap, &doc.faults})
       for (Settings& settings : *list) {
         if (settings.table == table) return settings.set(entry), Ok{};
         known.push_back(settings.table);

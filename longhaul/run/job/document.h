@@ -6,7 +6,7 @@
 //   [sync]                        sync
 //   [[site]] name = "tokyo"       site.tokyo      (site[2] while it has no name)
 //   [[wan.link]], the first       wan.link[0]     (so are wan.shared, wan.trace, focus.query,
-//                                                  focus.cheap and fault)
+//                                                  focus.model, focus.cheap and fault)
 //   [for.diloco.outer]            for.diloco.outer
 //                                 (settings that hold for one sync kind only)
 #include <string>
@@ -25,6 +25,7 @@ struct Document {
   std::vector<Settings> shared;    // every [[wan.shared]]
   std::vector<Settings> traces;    // every [[wan.trace]]
   std::vector<Settings> queries;   // every [[focus.query]]
+  std::vector<Settings> given;     // every [[focus.model]]
   std::vector<Settings> cheap;     // every [[focus.cheap]]
   std::vector<Settings> faults;    // every [[fault]]
   std::vector<Settings> variants;  // every [for.KIND.TABLE], table = "for.KIND.TABLE"

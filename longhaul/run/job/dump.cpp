@@ -103,6 +103,8 @@ void add_focus(const Job& job, std::vector<ResolvedTable>& tables) {
   for (std::size_t i = 0; i < job.queries.size(); ++i)
     tables.push_back(
         own_table(fmt::format("focus.query[{}]", i), "[[focus.query]]", job.queries[i]));
+  for (std::size_t i = 0; i < job.given.size(); ++i)
+    tables.push_back(own_table(fmt::format("focus.model[{}]", i), "[[focus.model]]", job.given[i]));
   tables.push_back(own_table("net", "[net]", job.net));
 }
 

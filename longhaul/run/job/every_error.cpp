@@ -37,7 +37,7 @@ int line_of(const std::string& file, const std::string& what) {
 // Of a bad kind the keys of the table cannot be judged either: the table is taken out.
 bool take_out(Document& doc, const Subject& subject) {
   for (auto* list : {&doc.tables, &doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries,
-                     &doc.cheap, &doc.faults, &doc.variants}) {
+                     &doc.given, &doc.cheap, &doc.faults, &doc.variants}) {
     const auto table = std::find_if(list->begin(), list->end(), [&](const Settings& one) {
       return one.table == subject.table && one.find(subject.key);
     });

@@ -138,10 +138,11 @@ Status read_tables(Document& doc, Job& job) {
     LH_TRY(read_settings(*focus, job.focus.emplace(), {}));
   for (const Settings& one : doc.queries)
     LH_TRY(read_settings(one, job.queries.emplace_back(), {}));
+  for (const Settings& one : doc.given) LH_TRY(read_settings(one, job.given.emplace_back(), {}));
   for (const Settings& one : doc.cheap) LH_TRY(read_settings(one, job.cheap.emplace_back(), {}));
   for (const Settings& one : doc.faults) LH_TRY(read_settings(one, job.faults.emplace_back(), {}));
   for (const auto* list : {&doc.tables, &doc.links, &doc.shared, &doc.traces, &doc.queries,
-                           &doc.cheap, &doc.faults, &doc.sites})
+                           &doc.given, &doc.cheap, &doc.faults, &doc.sites})
     job.written.insert(job.written.end(), list->begin(), list->end());
   return Ok{};
 }

@@ -57,6 +57,7 @@ struct Job {
   // its defaults and means nothing.
   std::optional<focus::Config> focus;
   std::vector<focus::QueryConfig> queries;
+  std::vector<focus::ModelConfig> given;  // [[focus.model]]
   std::vector<focus::CheapConfig> cheap;  // by number; empty: one, of [focus] cheap_ms
   flow::Wan network;                      // what wan, links and sites come to
   // That, its sites named, for overlays that plan by it; null while the job is read.

@@ -188,6 +188,8 @@ std::string job_file_reference() {
   text += own_section<focus::CheapConfig>(
       "[[focus.cheap]]", "A cheap model; of several one is chosen on the sample. Default: one.");
   text += own_section<focus::QueryConfig>("[[focus.query]]", "Asked in the simulator.");
+  text += own_section<focus::ModelConfig>(
+      "[[focus.model]]", "A cheap model that sites are given while they run, in the simulator.");
   text += own_section<FaultTable>("[[fault]]", "A fault, in the simulator alone.");
   text += own_section<SiteTable>("[[site]]", "One place; at least one.");
   return text;

@@ -1,0 +1,70 @@
+#include "longhaul/cli/ask_options.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/cli/output.h"
+#include "longhaul/run/focus/answers.h"
+#include "longhaul/run/focus/api.h"
+#include "longhaul/run/focus/serve.h"
+#include "longhaul/run/nodes.h"
+
+namespace longhaul::cli {
+
+void add_ask_options(CLI::App& sub, AskOptions& options) {
+  sub.add_option("--site", options.site, "the site that is asked (default: the first that serves)")
+      ->type_name("NAME");
+  sub.add_option("--out", options.out, "the folder of longhaul serve (default: runs/NAME)")
+      ->type_name("DIR");
+  sub.add_option("--address", options.address, "host:port of a site's interface, in place of both")
+      ->type_name("ADDRESS");
+}
+
+Result<std::vector<std::string>> addresses_to_ask(const AskOptions& options,
+                                                  const std::string& file, const run::Job& job) {
+  if (!options.address.empty()) {
+    if (const Status good = run::check_api_address(options.address); !good)
+      return invalid("--address: " + good.error().what);
+    return std::vector{options.address};
+  }
+  const std::string folder = options.out.empty() ? "runs/" + job.job.name : options.out;
+  const Members members = job.members();
+  if (!options.site.empty()) {
+    const auto rank = run::find_node(job, options.site);
+    if (!rank) return rank.error();
+    auto address = run::api_address(run::node_folder(folder, members[*rank]));
+    if (!address) return address.error();
+    return std::vector{*std::move(address)};
+  }
+  std::vector<std::string> all;
+  for (const Member& member : members)
+    if (auto address = run::api_address(run::node_folder(folder, member)))
+      all.push_back(*std::move(address));
+  if (all.empty())
+    return unavailable(
+        fmt::format("{}: no site serves there; start longhaul serve {}, or say --out or --address",
+                    folder, file));
+  return all;
+}
+
+bool print_answer(const std::string& line, bool as_json, int& code) {
+  const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
+  if (!json.is_object() || !json.contains("kind") || !json["kind"].is_string()) {
+    fmt::print(stderr, "longhaul: an answer that cannot be read\n");
+    code = kFailed;
+    return false;
+  }
+  const std::string kind = json["kind"].get<std::string>();
+  if (as_json)
+    fmt::print("{}\n", line);
+  else
+    fmt::print(kind == "refused" ? stderr : stdout, "{}", run::answer_text(json));
+  std::fflush(stdout);
+  if (kind == "refused") code = kBadUsage;
+  if (kind == "ended" || kind == "given") code = json.at("partial").get<bool>() ? kFailed : kDone;
+  return kind == "found" || kind == "caught_up" || kind == "taken";
+}
+
+}  // namespace longhaul::cli

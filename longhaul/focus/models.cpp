@@ -1,0 +1,234 @@
+#include "longhaul/focus/models.h"
+
+#include <algorithm>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/focus/answer.h"
+
+namespace longhaul::focus {
+namespace {
+
+void archive_model(Archive& ar, std::shared_ptr<const GivenModel>& model) {
+  bool full = model != nullptr;
+  ar(full);
+  if (!full) return model.reset();
+  GivenModel value;
+  if (!ar.loading()) value = *model;
+  ar(value);
+  if (ar.loading()) model = std::make_shared<const GivenModel>(std::move(value));
+}
+
+void answer_user(std::uint64_t client, const Answer& answer, bool last, Turn& turn) {
+  turn.reply(client, to_wire(answer), last);
+}
+
+}  // namespace
+
+bool Models::knows(const ModelVersion& other) const {
+  return other <= version() || other <= refused_ ||
+         (candidate_ && !from_user_ && other <= candidate_->version);
+}
+
+void Models::send_to_others(Turn& turn) {
+  // Before the first model only a site that came back has something to ask.
+  if (version().number == 0 && turn.place().member(turn.self()).incarnation == 0) return;
+  for (const Rank rank : turn.view().live)
+    if (rank != turn.self()) turn.send(rank, NewestModel{version()}, {}, kModel);
+}
+
+// Whoever has a newer one answers with it, whoever has an older one fetches this.
+void Models::on_start(Turn& turn) { send_to_others(turn); }
+
+void Models::on_requested(std::uint64_t client, GivenModel model, Turn& turn) {
+  if (giving_ || candidate_ || !announced_)
+    return answer_user(client,
+                       {.kind = Answer::Kind::refused,
+                        .why = "another model is on its way to the sites: give this one after it"},
+                       true, turn);
+  model.version = {};
+  candidate_ = std::make_shared<const GivenModel>(std::move(model));
+  from_user_ = true;
+  giving_ = Giving{.client = client};
+}
+
+Status Models::take(Rank from, const NewestModel& message, Turn& turn) {
+  if (message.version < version()) {
+    turn.send(from, NewestModel{version()}, {}, kModel);
+    return Ok{};
+  }
+  if (knows(message.version) || (fetching_ && message.version <= fetching_->version)) return Ok{};
+  fetching_ = Fetching{message.version, from};
+  turn.send(from, FetchModel{message.version, 0}, {}, kModel);
+  return Ok{};
+}
+
+Status Models::take(Rank from, const FetchModel& message) {
+  if (message.version > version()) return malformed("a request for a model that was not given");
+  wanted_[from] = message;
+  return Ok{};
+}
+
+Status Models::take(Rank from, const ModelPart& part, const Payload& body, Turn& turn) {
+  if (!fetching_ || fetching_->source != from || fetching_->version != part.version) return Ok{};
+  Buffer& bytes = fetching_->bytes;
+  if (part.offset != bytes.size()) return Ok{};  // of a fetch that began again
+  const std::size_t most = GivenModel::kMostFile + 64 * 1024;
+  if (body.is_phantom() || body.size() == 0 || body.size() > kPart || part.size > most ||
+      body.size() > part.size - std::min<std::uint64_t>(part.size, bytes.size())) {
+    fetching_.reset();
+    return malformed("a piece of a model that does not fit its size");
+  }
+  const auto view = body.view();
+  bytes.insert(bytes.end(), view.begin(), view.end());
+  if (bytes.size() < part.size) {
+    turn.send(from, FetchModel{part.version, bytes.size()}, {}, kModel);
+    return Ok{};
+  }
+  auto model = from_wire<GivenModel>(bytes);
+  const bool is_it = model && model->version == part.version;
+  const Error error = model ? malformed("a model of another version") : model.error();
+  fetching_.reset();
+  if (!is_it) {
+    refused_ = part.version;
+    return error;
+  }
+  if (candidate_ && from_user_) return Ok{};  // that one is checked first, this one asked for again
+  candidate_ = std::make_shared<const GivenModel>(*std::move(model));
+  from_user_ = false;
+  return Ok{};
+}
+
+std::shared_ptr<const GivenModel> Models::checked(const std::string& refused, Turn& turn) {
+  const auto candidate = std::exchange(candidate_, nullptr);
+  LH_CHECK(candidate);
+  refused_why_ = refused;
+  if (!refused.empty()) {
+    if (from_user_) {
+      const Giving user = *std::exchange(giving_, std::nullopt);
+      if (!user.gone)
+        answer_user(user.client, {.kind = Answer::Kind::refused, .why = refused}, true, turn);
+    } else {
+      refused_ = candidate->version;
+      if (turn.view().has(refused_.origin))
+        turn.send(refused_.origin, ModelTaken{refused_, refused.substr(0, 1000)}, {}, kModel);
+    }
+    send_to_others(turn);  // what came meanwhile is said again
+    return nullptr;
+  }
+  GivenModel model = *candidate;
+  if (from_user_)
+    giving_->version = model.version = {std::max(version(), refused_).number + 1, turn.self()};
+  if (model.version <= version()) return nullptr;  // a newer one came first
+  newest_ = std::make_shared<const GivenModel>(std::move(model));
+  encoded_.reset();
+  announced_ = false;
+  return newest_;
+}
+
+void Models::stored(Turn& turn) {
+  if (std::exchange(announced_, true)) return;
+  if (giving_ && giving_->version == version()) {
+    giving_->until = turn.now() + patience_;
+    turn.set_timer(kTimer, giving_->until);
+    for (Rank rank = 0; rank < turn.place().size(); ++rank) {
+      if (rank == turn.self() || !turn.place().member(rank).is(Role::worker)) continue;
+      if (turn.view().has(rank))
+        giving_->waits_for.insert(rank);
+      else
+        giving_->missing.push_back(rank);
+    }
+    taken_by(turn.self(), "", turn);
+  } else if (turn.view().has(version().origin)) {
+    turn.send(version().origin, ModelTaken{version(), ""}, {}, kModel);
+  }
+  send_to_others(turn);
+}
+
+Status Models::take(Rank from, const ModelTaken& message, Turn& turn) {
+  if (message.version.origin != turn.self()) return malformed("an answer to another site's model");
+  if (!giving_ || giving_->version != message.version || giving_->waits_for.erase(from) == 0)
+    return Ok{};
+  taken_by(from, message.why, turn);
+  return Ok{};
+}
+
+void Models::taken_by(Rank rank, const std::string& why, Turn& turn) {
+  if (!why.empty()) giving_->refused = why;
+  if (!giving_->gone)
+    answer_user(
+        giving_->client,
+        {.kind = Answer::Kind::taken, .site = rank, .why = why, .model = giving_->version.number},
+        false, turn);
+  end_if_all(turn);
+}
+
+void Models::end_if_all(Turn& turn) {
+  if (!giving_ || giving_->until == Time{0} || !giving_->waits_for.empty()) return;
+  Answer last{
+      .kind = Answer::Kind::given, .why = giving_->refused, .model = giving_->version.number};
+  for (const Rank rank : giving_->missing) last.missing.push_back({.site = rank});
+  if (!giving_->gone) answer_user(giving_->client, last, true, turn);
+  giving_.reset();
+  turn.cancel_timer(kTimer);
+}
+
+void Models::on_view(Turn& turn) {
+  std::erase_if(wanted_, [&](const auto& one) { return !turn.view().has(one.first); });
+  if (fetching_ && !turn.view().has(fetching_->source)) fetching_.reset();
+  if (giving_) {
+    std::erase_if(giving_->waits_for, [&](Rank rank) {
+      if (turn.view().has(rank)) return false;
+      giving_->missing.push_back(rank);
+      return true;
+    });
+    end_if_all(turn);
+  }
+  send_to_others(turn);  // one who came back, or another who has what the lost one had
+}
+
+void Models::on_timer(Turn& turn) {
+  if (!giving_ || giving_->until == Time{0} || turn.now() < giving_->until) return;
+  giving_->missing.insert(giving_->missing.end(), giving_->waits_for.begin(),
+                          giving_->waits_for.end());
+  giving_->waits_for.clear();
+  end_if_all(turn);
+}
+
+void Models::advance(Turn& turn) {
+  for (auto it = wanted_.begin(); it != wanted_.end();) {
+    const auto& [rank, fetch] = *it;
+    if (fetch.version != version()) {
+      turn.send(rank, NewestModel{version()}, {}, kModel);
+      it = wanted_.erase(it);
+      continue;
+    }
+    if (turn.room(rank, kModel) == 0) {
+      ++it;
+      continue;
+    }
+    if (!encoded_) encoded_ = share(to_wire(*newest_));
+    if (fetch.offset < encoded_->size()) {
+      const std::size_t size = std::min<std::size_t>(kPart, encoded_->size() - fetch.offset);
+      turn.send(rank, ModelPart{fetch.version, fetch.offset, encoded_->size()},
+                Payload(encoded_, fetch.offset, size), kModel);
+    }
+    it = wanted_.erase(it);
+  }
+}
+
+std::string Models::waiting_for() const {
+  if (fetching_) return "a model from rank " + std::to_string(fetching_->source);
+  if (!giving_) return "";
+  std::string text = "a model to be taken by ranks";
+  for (const Rank rank : giving_->waits_for) text += " " + std::to_string(rank);
+  return text;
+}
+
+void Models::state(Archive& ar) {
+  archive_model(ar, newest_);
+  archive_model(ar, candidate_);
+  ar(from_user_, announced_, refused_, refused_why_, fetching_, wanted_, giving_);
+  if (ar.loading()) encoded_.reset();
+}
+
+}  // namespace longhaul::focus
