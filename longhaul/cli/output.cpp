@@ -79,11 +79,23 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
                s.participation.live, s.participation.members);
   fmt::print("  {} in {} messages between sites, compute utilisation {}\n",
              run::bytes_text(double(s.wan_bytes)), s.wan_messages, percent(s.compute_utilisation));
+  if (s.samples.computed > 0) fmt::print("  {}\n", samples_text(s.samples));
   fmt::print("{}", statistics_text(s.statistics, s.participation.members));
   fmt::print("  {} of real time; written to {}\n", run::duration_text(s.real_s), folder);
   fmt::print("{}", pace_text(s));
   if (s.lab) fmt::print("  {}\n", lab_text(*s.lab));
   if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", s.failure);
+}
+
+std::string samples_text(const SampleCounts& samples) {
+  if (!samples.used)
+    return fmt::format(
+        "{} samples computed; how many are in the model has no exact answer with this strategy",
+        samples.computed);
+  std::string text = fmt::format("{} samples computed, {} used", samples.computed, *samples.used);
+  if (samples.lost > 0) text += fmt::format(", {} lost with nodes", samples.lost);
+  if (samples.unused() > 0) text += fmt::format(", {} not used", samples.unused());
+  return text;
 }
 
 std::string statistics_text(const run::RunStatistics& statistics, std::uint64_t workers) {

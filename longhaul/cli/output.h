@@ -27,6 +27,8 @@ void print_run(const run::Summary&, const std::string& folder, std::string_view 
 
 // One line on paced steps; "" without [net] pace.
 std::string pace_text(const run::Summary&);
+// What became of the samples, in one line.
+std::string samples_text(const SampleCounts&);
 // Waiting times and staleness; "" if nothing was recorded.
 std::string statistics_text(const run::RunStatistics&, std::uint64_t workers);
 // The counts of the emulated WAN's router, in one line.

@@ -159,6 +159,8 @@ void Node::stepped(Time now, const StepResult& result) {
   computed_.add(result);
   take_turn(now, [&](TurnContext& c) {
     Turn turn = Turn(c).child(kStrategy.number);
+    if (trains(work_) && result.samples > 0)
+      turn.record("samples_computed", strategy_->rounds_done(), double(result.samples));
     strategy_->on_step(result, turn);
     if (stop_wanted_ || c.stop_computing || steps_left_ == 0) {
       steps_left_ = 0;

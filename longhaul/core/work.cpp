@@ -1,8 +1,38 @@
 #include "longhaul/core/work.h"
 
+#include <cstring>
+
 #include "longhaul/base/archive.h"
 
 namespace longhaul {
+
+bool trains(const Work& work) {
+  return std::holds_alternative<LocalStep>(work) || std::holds_alternative<Gradient>(work) ||
+         std::holds_alternative<ProximalStep>(work) ||
+         std::holds_alternative<SufficientFactors>(work) ||
+         std::holds_alternative<BackwardPart>(work);
+}
+
+std::vector<float> pack_bytes(std::span<const std::byte> bytes) {
+  const auto length = std::uint64_t(bytes.size());
+  constexpr std::size_t kLength = sizeof(length) / sizeof(float);
+  std::vector<float> packed(kLength + (bytes.size() + sizeof(float) - 1) / sizeof(float));
+  std::memcpy(packed.data(), &length, sizeof(length));
+  if (!bytes.empty()) std::memcpy(packed.data() + kLength, bytes.data(), bytes.size());
+  return packed;
+}
+
+Result<Buffer> unpack_bytes(std::span<const float> packed) {
+  std::uint64_t length = 0;
+  constexpr std::size_t kLength = sizeof(length) / sizeof(float);
+  if (packed.size() < kLength) return malformed("bytes without their length");
+  std::memcpy(&length, packed.data(), sizeof(length));
+  const std::uint64_t room = (packed.size() - kLength) * sizeof(float);
+  if (length > room || room - length >= sizeof(float))
+    return malformed("bytes of another length than they say");
+  const auto bytes = std::as_bytes(packed.subspan(kLength)).first(length);
+  return Buffer(bytes.begin(), bytes.end());
+}
 
 void archive_snapshot(Archive& ar, Snapshot& snapshot) {
   bool full = snapshot != nullptr;
@@ -28,7 +58,7 @@ struct ArchiveWork {
   void operator()(LocalSolve& w) const { ar(w.linear, w.anchors, w.tolerance, w.summed); }
   void operator()(FullGradient& w) const { ar(w.at, w.summed); }
   void operator()(FixedGradient& w) const { ar(w.samples); }
-  void operator()(OptimizerState& w) const { ar(w.set); }
+  void operator()(OptimizerState& w) const { ar(w.set, w.whole); }
   void operator()(Score& w) const { archive_snapshot(ar, w.model); }
   void operator()(Infer& w) const { ar(w.model, w.items); }
   template <class Empty>

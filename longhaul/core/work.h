@@ -2,9 +2,12 @@
 // What a learner can be asked to compute, one step at a time, and what it answers.
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <variant>
 #include <vector>
 
+#include "longhaul/base/bytes.h"
+#include "longhaul/base/result.h"
 #include "longhaul/core/item.h"
 
 namespace longhaul {
@@ -70,6 +73,9 @@ struct ResetOptimizer {};
 // the parameters: first set to `set` unless that is empty, then answered. No batch, no time.
 struct OptimizerState {
   std::vector<float> set = {};
+  // Instead of the vectors all that the optimiser keeps, its count of steps and its schedule's too:
+  // bytes that only a learner of the same job reads, four in each number (pack_bytes).
+  bool whole = false;
 };
 // One of the two models of an index of growing data (focus/), on items. `cheap` answers a feature
 // vector and a score for each class, item after item; `accurate` the number of a class for each.
@@ -88,6 +94,14 @@ struct FixedGradient {
 using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
                           LocalSolve, ScratchStep, Score, ResetOptimizer, FullGradient, Infer,
                           FixedGradient, BackwardPart, OptimizerState>;
+
+// Is it a step on a batch of the data that a strategy may use for the model?
+bool trains(const Work&);
+
+// Bytes as numbers to be copied, not to be counted with: their length, then four in each.
+std::vector<float> pack_bytes(std::span<const std::byte>);
+// The other way round; an Error if they hold no such bytes.
+Result<Buffer> unpack_bytes(std::span<const float>);
 
 class Archive;
 void archive_snapshot(Archive&, Snapshot&);

@@ -321,6 +321,18 @@ Result<StepResult> TorchLearner::take(const ResetOptimizer&) {
 }
 
 Result<StepResult> TorchLearner::take(const OptimizerState& work) {
+  if (work.whole) {
+    if (!work.set.empty()) {
+      const auto bytes = unpack_bytes(work.set);
+      if (!bytes) return bytes.error();
+      Archive in(*bytes);
+      optimizer_.state(in);
+      LH_TRY(in.finish());
+    }
+    Archive out;
+    optimizer_.state(out);
+    return StepResult{.shard_size = parts_.shard.size(), .outputs = pack_bytes(out.take())};
+  }
   if (!work.set.empty()) LH_TRY(optimizer_.set_vectors(work.set));
   auto vectors = optimizer_.vectors();
   if (!vectors) return vectors.error();

@@ -77,6 +77,7 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     all.real_s = std::max(all.real_s, one->real_s);
     all.rounds = std::max(all.rounds, one->rounds);
     all.statistics.add(one->statistics);
+    all.samples.add(one->samples);
     add_figures(all, *one);
     if (one->pace) {
       if (!all.pace) all.pace.emplace();

@@ -107,6 +107,7 @@ void RunLog::view(Time at, Rank rank, std::uint64_t live) {
 }
 
 void RunLog::recorded(Time at, Rank rank, const Record& record) {
+  if (totals_.samples.take(rank, record)) return;
   const std::pair<std::string_view, double> values[] = {{"value", record.value}};
   write(at, rank, record.round, record.name, values);
   totals_.statistics.add(members_[rank], record);
@@ -164,6 +165,7 @@ void RunLog::fill(Summary& summary) const {
   summary.statistics = totals_.statistics;
   summary.best = totals_.best;
   summary.participation = totals_.participation;
+  summary.samples = totals_.samples.counts();
 }
 
 void RunLog::state(Archive& ar) {

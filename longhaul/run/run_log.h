@@ -8,6 +8,7 @@
 
 #include "longhaul/base/archive.h"
 #include "longhaul/core/node.h"
+#include "longhaul/core/sample_ledger.h"
 #include "longhaul/run/metrics.h"
 #include "longhaul/run/progress.h"
 #include "longhaul/run/run_folder.h"
@@ -32,6 +33,8 @@ class RunLog {
   void note(const std::string& text) { progress_.note(text); }
   // The view has changed: so many workers are live.
   void view(Time, Rank, std::uint64_t live);
+  // A node is lost, with what it has computed and nobody uses.
+  void node_lost(Rank rank) { totals_.samples.node_lost(rank); }
   // The final model's score. One that reaches the target for the first time is an event; others
   // were told with their rounds, or do not count.
   void concluded(Time, Rank, Round, const Evaluation&);
@@ -59,8 +62,9 @@ class RunLog {
     RunStatistics statistics;
     std::optional<BestScore> best;
     Participation participation;
+    SampleLedger samples;
     void state(Archive& ar) {
-      ar(time_to_target_s, loss, accuracy, real_s, statistics, best, participation);
+      ar(time_to_target_s, loss, accuracy, real_s, statistics, best, participation, samples);
     }
   };
   void write(Time, Rank, Round, std::string_view kind,

@@ -31,6 +31,7 @@ Session::Session(const Job& job, Simulation& simulation, const RunFolder* folder
               ": " + error.what);
   };
   observer.on_lost = [this](Time, Rank rank, const std::string& why) {
+    log_.node_lost(rank);
     log_.note("rank " + std::to_string(rank) + " is lost: " + why);
   };
   observer.on_view = [this](Time at, Rank rank, const View& view) {

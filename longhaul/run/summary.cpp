@@ -99,6 +99,13 @@ nlohmann::ordered_json to_json(const Summary& s) {
       {"live", s.participation.live},
       {"participation", s.participation_share()},
   };
+  const SampleCounts& samples = s.samples;
+  json["samples"] = {{"computed", samples.computed}, {"used", nullptr}};
+  if (samples.used)
+    json["samples"] = {{"computed", samples.computed},
+                       {"used", *samples.used},
+                       {"lost", samples.lost},
+                       {"unused", samples.unused()}};
   if (s.participation.changes > 0) json["view_changes"] = s.participation.changes;
   if (s.best) {
     json["best_accuracy"] = s.best->accuracy;
@@ -150,6 +157,12 @@ void read_added(const nlohmann::json& json, Summary& s) {
   s.participation.members = json.value("members", std::uint64_t{0});
   s.participation.live = json.value("live", std::uint64_t{0});
   s.participation.changes = json.value("view_changes", std::uint64_t{0});
+  if (json.contains("samples")) {
+    const auto& samples = json.at("samples");
+    s.samples.computed = samples.at("computed").get<std::uint64_t>();
+    if (!samples.at("used").is_null()) s.samples.used = samples.at("used").get<std::uint64_t>();
+    s.samples.lost = samples.value("lost", std::uint64_t{0});
+  }
   const double share = json.value("participation", 1.0);
   s.participation.left_out = (1 - share) * double(s.rounds);
   if (!json.contains("best_round")) return;

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "longhaul/core/sample_ledger.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/lab_figures.h"
 #include "longhaul/run/run_statistics.h"
@@ -51,6 +52,7 @@ struct Summary {
   std::optional<BestScore> best = {};  // of the models that were scored
   bool model_is_best = false;          // model.pt is the best model, not the last
   Participation participation = {};
+  SampleCounts samples = {};
   std::string params_hash;  // XXH64 of rank 0's parameters, hex; "" for phantoms
   StopReason stop_reason = StopReason::max_rounds;
   std::string failure;              // why, if failed or diverged

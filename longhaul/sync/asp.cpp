@@ -11,7 +11,8 @@ SyncEntry Asp::entry() {
       {.name = "asp",
        .summary = "add every worker's step to the server's model as it comes (ASP, DC-ASGD)",
        .traits = {.when_lost = "goes on without it, its updates stay; without the server the run "
-                               "ends, unless [server] standby_every gives it a follower"},
+                               "ends, unless [server] standby_every gives it a follower",
+                  .lets_return = true},
        .costs = {{.rounds = "every step",
                   .sent = "S, and receives S",
                   .waits_for = "the server: 2 (L + T)",

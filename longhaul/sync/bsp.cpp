@@ -5,15 +5,15 @@
 
 namespace longhaul::sync {
 
-// No node returns: equal optimisers make equal models, and a learner that begins anew has a fresh
-// one.
+// Equal optimisers make equal models: a node that returns is given the optimiser's state, too.
 SyncEntry Bsp::entry() {
   return strategy_entry<Bsp>(
       {.name = "bsp",
        .summary = "average the gradients of every step",
        .traits = {.takes_gaps = true,
                   .when_lost = "waits until the others agree that it is gone, repeats the step "
-                               "without it"},
+                               "without it",
+                  .lets_return = true},
        .costs = {{.rounds = "every step",
                   .sent = "an exchange of S",
                   .waits_for = "all, every step",
@@ -23,9 +23,17 @@ SyncEntry Bsp::entry() {
 }
 
 // g_k: the gradient of one batch of B_k samples at x.
-void Bsp::begin_round(Turn& turn) { turn.compute(Gradient{}); }
+void Bsp::begin_round(Turn& turn) {
+  if (optimizer_.set(turn)) return;
+  optimizer_.forget();
+  turn.compute(Gradient{});
+}
 
 void Bsp::on_computed(const Computed& computed, Turn& turn) {
+  if (optimizer_.on_computed()) {
+    if (working()) begin_round(turn);  // it was set
+    return;
+  }
   if (applying_) {
     applying_ = false;
     return end_round(turn);
@@ -45,7 +53,7 @@ void Bsp::use_mean(std::span<float> gbar, Turn& turn) {
 
 void Bsp::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(applying_);
+  ar(applying_, optimizer_);
 }
 
 }  // namespace longhaul::sync

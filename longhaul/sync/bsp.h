@@ -3,6 +3,7 @@
 // applies the mean with its own copy of the optimiser.
 //   Valiant, "A bridging model for parallel computation", CACM 1990, section 3 (supersteps);
 //   Chen et al., "Revisiting distributed synchronous SGD", 2016, algorithms 1 and 2 (no backups).
+#include "longhaul/sync/optimizer_transfer.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
@@ -17,6 +18,7 @@ class Bsp : public Synchronous {
 
   Bsp(const Config&, SyncParts parts) : Bsp(entry(), std::move(parts)) {}
 
+  void on_step(const StepResult& result, Turn&) override { optimizer_.on_step(result); }
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
 
@@ -28,7 +30,10 @@ class Bsp : public Synchronous {
  private:
   void begin_round(Turn&) override;
   void use_mean(std::span<float> mean, Turn&) override;
+  bool ready_to_send_state(Turn& turn) override { return optimizer_.ready(turn); }
+  void on_returned(Turn&) override { optimizer_.on_returned(); }
 
+  OptimizerTransfer optimizer_;
   bool applying_ = false;  // the optimiser is at the mean gradient, not the model at a batch
 };
 

@@ -22,7 +22,8 @@ SyncEntry Easgd::entry() {
        .traits = {.no_feedback = "keeps what was not sent by itself",
                   .when_lost =
                       "goes on without it, what it moved the centre by stays; without the server "
-                      "the run ends, unless [server] standby_every gives it a follower"},
+                      "the run ends, unless [server] standby_every gives it a follower",
+                  .lets_return = true},
        .costs = {{.rounds = "every H steps (10)",
                   .sent = "S, and receives S",
                   .waits_for = "the server: 2 L + T",
@@ -60,7 +61,9 @@ void EasgdWorker::computed(const Computed& done, Turn& turn) {
 
 // d = alpha (x - c); x <- x - d, as the server reads it; push d
 void EasgdWorker::read(const server::ServerHeader&, const Snapshot& centre, Turn& turn) {
-  if (centre && done_.steps > 0) {
+  // One that has returned begins from the centre.
+  if (centre && done_.steps == 0) return ParameterServerWorker::read({}, centre, turn);
+  if (centre) {
     const double alpha = config_.beta / double(setup().workers.size());
     const auto x = parameters(turn);
     std::vector<float> d(x.size());

@@ -15,7 +15,8 @@ SyncEntry FedAsync::entry() {
        .traits = {.no_feedback = "sends its model, which must not hold what was lost of another",
                   .takes_unbiased = false,
                   .when_lost = "goes on without it, its updates stay; without the server the run "
-                               "ends, unless [server] standby_every gives it a follower"},
+                               "ends, unless [server] standby_every gives it a follower",
+                  .lets_return = true},
        .costs = {{.rounds = "every H steps (20)",
                   .sent = "S, and receives S",
                   .waits_for = "the server: 2 (L + T)",

@@ -15,7 +15,8 @@ SyncEntry FedAt::entry() {
                   .takes_unbiased = false,
                   .when_lost =
                       "its tier goes on without it, what it gave counts; without the server the "
-                      "run ends, unless [server] standby_every gives it a follower"},
+                      "run ends, unless [server] standby_every gives it a follower",
+                  .lets_return = true},
        .costs = {{.rounds = "a tier's H steps (10)",
                   .sent = "S, and receives S",
                   .waits_for = "its tier",
@@ -80,6 +81,14 @@ void FedAtServer::advance(Turn& turn) {
     if (complete(m, turn)) fold(m, turn);
 }
 
+// It is of the tier that it was in; one that was lost before tiers were cut, of the slowest.
+void FedAtServer::on_return(Rank rank) {
+  if (tiers_.empty()) return;
+  for (const std::vector<Rank>& tier : tiers_)
+    if (std::ranges::binary_search(tier, rank)) return;
+  tiers_.back().insert(std::ranges::upper_bound(tiers_.back(), rank), rank);
+}
+
 bool FedAtServer::complete(std::size_t m, const Turn& turn) const {
   bool any = false;
   for (Rank rank : tiers_[m]) {
@@ -100,6 +109,7 @@ void FedAtServer::fold(std::size_t m, Turn& turn) {
     samples += n_i;
     for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += n_i * double(found->second.model[k]);
     held_.erase(found);
+    used_samples(rank, turn);
   }
   for (std::size_t k = 0; k < sum.size(); ++k) models_[m][k] = float(sum[k] / samples);
   ++rounds_[m];

@@ -78,6 +78,7 @@ class FedAtServer final : public server::ParameterServer {
   bool may_read(Rank rank) const override { return !held_.contains(rank); }
   void on_model_sent(Rank rank, Turn& turn) override { given_at_[rank] = turn.now(); }
   void on_loss(Turn& turn) override { advance(turn); }
+  void on_return(Rank) override;
 
   void advance(Turn&);
   bool complete(std::size_t tier, const Turn&) const;

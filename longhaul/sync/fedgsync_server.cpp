@@ -103,6 +103,7 @@ void FedGSyncServer::end_round(Turn& turn) {
   for (std::size_t k = 0; k < w.size(); ++k)
     w[k] = float(k < length ? double(w[k]) + config_.global_rate * sum[k] : sum[k]);
   for (std::size_t g : without) turn.record("missing_group", rounds(), double(g));
+  record_used(turn);
   judge(turn);
   turn.record("round_s", rounds(), seconds(turn.now() - began_));
   took_.push_back(turn.now() - began_);
@@ -115,6 +116,20 @@ void FedGSyncServer::end_round(Turn& turn) {
   if (store().version() % config_.regroup == 0 || 5 * lost_ >= grouped) group(turn);
   began_ = turn.now();
   set_deadline(began_, turn);
+}
+
+// Updates of workers that are in no group are in no mean.
+void FedGSyncServer::record_used(Turn& turn) {
+  for (const auto& [key, update] : pending_) {
+    const Rank rank = key.first;
+    const bool used = std::ranges::any_of(groups_, [rank](const grouping::Group& group) {
+      return std::ranges::binary_search(group.members, rank);
+    });
+    if (used)
+      used_samples(rank, turn);
+    else
+      turn.record("push_discarded", rounds(), double(rank));
+  }
 }
 
 // Groups that have missed the quota of this round, and of the one before, wait for one from now on.

@@ -36,6 +36,7 @@ class FedGSyncServer final : public server::ParameterServer {
   void advance(Turn&);
   void end_round(Turn&);
   void judge(Turn&);
+  void record_used(Turn&);
   void set_deadline(Time since, Turn&);
   std::vector<grouping::Need> needs(const Turn&) const;
   void classify(Turn&);

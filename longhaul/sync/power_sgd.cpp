@@ -5,8 +5,8 @@
 
 namespace longhaul::sync {
 
-// No node returns, as of bsp. Factors must not be sparse, and their errors not be added to those of
-// other factors.
+// No node returns: it would have to stand in for both means of a round. Factors must not be sparse,
+// and their errors not be added to those of other factors.
 SyncEntry PowerSgd::entry() {
   return strategy_entry<PowerSgd>(
       {.name = "power_sgd",

@@ -112,11 +112,15 @@ void Synchronous::note_who_needs_state() {
   }
 }
 
+bool Synchronous::sends_state(const Turn& turn) const {
+  return senior_worker(turn.place(), turn.view()) == turn.self();
+}
+
 void Synchronous::send_state(bool last, Turn& turn) {
   if (last)
     for (const auto& [rank, epoch] : returned_) needs_state_.insert(rank);
   const std::set<Rank> owed = std::exchange(needs_state_, {});
-  if (owed.empty() || senior_worker(turn.place(), turn.view()) != turn.self()) return;
+  if (owed.empty() || !sends_state(turn)) return;
   Archive ar;
   archive_state(ar, turn);
   const Bytes bytes = share(ar.take());

@@ -11,7 +11,8 @@ SyncEntry Ssp::entry() {
                   "slowest",
        .traits = {.when_lost =
                       "leaves the minimum that others wait for, its updates stay; without the "
-                      "server the run ends, unless [server] standby_every gives it a follower"},
+                      "server the run ends, unless [server] standby_every gives it a follower",
+                  .lets_return = true},
        .costs = {{.rounds = "every step",
                   .sent = "S; receives S every s steps",
                   .waits_for = "who is s behind",

@@ -67,6 +67,7 @@ class SspServer final : public server::ParameterServer {
     return server::to_extension(SspModel{clocks_.minimum(), clocks_.of(rank)});
   }
   void drop(Rank rank) override { clocks_.lose(rank); }
+  void on_return(Rank rank) override { clocks_.join(rank); }
 
   const SspConfig config_;
   server::Clocks clocks_;

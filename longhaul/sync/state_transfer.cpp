@@ -5,9 +5,10 @@ namespace {
 
 constexpr Service kBulk{.priority = 4};
 
-// A model, its anchor and what two moments of an outer optimiser take, and room for the rest.
+// A model, its anchor, what two moments of the outer and of the local optimiser take, and room for
+// the rest.
 std::uint64_t most_bytes(const Place& place) {
-  return 6 * sizeof(float) * place.layout->size() + (std::uint64_t{1} << 20);
+  return 8 * sizeof(float) * place.layout->size() + (std::uint64_t{1} << 20);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "longhaul/sync/synchronous.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -79,11 +80,15 @@ bool Synchronous::advance(Turn& turn) {
       return collect_second(turn);
     case Phase::deciding: {
       // The state that returned nodes need is read at a step boundary.
-      if (!needs_state_.empty() && turn.learner_is_busy()) return false;
+      if ((preparing_state_ || !needs_state_.empty()) && turn.learner_is_busy()) return false;
+      preparing_state_ = false;
       const StopRule::Step step = stop_.after(done_ - 1);
       if (step == StopRule::Step::wait) return false;
       const bool last = step == StopRule::Step::stop || is_over();
       if (last && !close(turn)) return false;
+      preparing_state_ =
+          !last && !needs_state_.empty() && sends_state(turn) && !ready_to_send_state(turn);
+      if (preparing_state_) return false;
       waited(Wait::verdict, turn.now() - over_, turn);
       if (last) turn.finish();
       phase_ = last ? Phase::ended : Phase::ready;
@@ -119,6 +124,7 @@ void Synchronous::contribute(const LocalResult& result, Turn& turn) {
   // Phantoms have no losses, and weights have nothing to weigh: they count the samples.
   if (turn.place().phantom) mine.weight = double(result.samples);
   if (!turn.place().phantom) turn.record("train_loss", done_, result.loss);
+  if (counts_samples()) turn.record("samples_given", done_, double(result.samples));
   exchange(mine, true, turn);
 }
 
@@ -169,6 +175,11 @@ bool Synchronous::collect(Turn& turn) {
   note_who_needs_state();
   waited(Wait::exchange, turn.now() - asked_, turn);
   note_left_out(turn);
+  counted_ = mean_->counted;
+  counted_in_ = done_;
+  if (std::ranges::binary_search(counted_, turn.self()))
+    turn.record("samples_used", done_, double(turn.self()));
+  record_counted(turn);
   if (mean_->gave > Time{0}) gave_ = mean_->gave;
   mean_came(turn);
   if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
@@ -181,6 +192,15 @@ bool Synchronous::collect(Turn& turn) {
   mean_.reset();
   extras_.reset();
   return phase_ != Phase::working;
+}
+
+// The samples of a lost node are used if a mean has counted it, and it may not have come to say so.
+void Synchronous::record_counted(Turn& turn) {
+  std::erase_if(counted_, [&](Rank rank) {
+    const bool lost = !turn.view().has(rank);
+    if (lost) turn.record("samples_used", counted_in_, double(rank));
+    return lost;
+  });
 }
 
 // Live workers that the mean was formed without.
@@ -244,6 +264,7 @@ void Synchronous::end_round(std::span<const float> model, Turn& turn) {
 }
 
 void Synchronous::on_view(const View&, Turn& turn) {
+  record_counted(turn);
   follow_returned(turn);
   if (phase_ == Phase::ended) return;
   const Status enough = enough_sites(min_sites_, turn.place(), turn.view());
@@ -271,7 +292,7 @@ void Synchronous::state(Archive& ar) {
   ar.expect(name_);
   ar(phase_, done_, samples_, asked_, mean_, extras_);
   ar(returned_, needs_state_, state_sender_, stands_in_both_ranges_);
-  ar(scalars_, over_, weight_, gave_);
+  ar(scalars_, over_, weight_, gave_, counted_, counted_in_, preparing_state_);
   parts_.outer->state(ar);
 }
 

@@ -85,6 +85,9 @@ class Synchronous : public Strategy {
   // This node has returned and begins with the state that it received; params() are those of
   // the senior worker.
   virtual void on_returned(Turn&) {}
+  // This node is to send its state to one that has returned: is all in state() that the other
+  // needs? Else compute; asked again when that is done.
+  virtual bool ready_to_send_state(Turn&) { return true; }
   // Nothing more can be done in this turn.
   virtual void on_idle(Turn&) {}
   // It took so long from having contributed to using the mean, or from the round's end to the
@@ -93,6 +96,8 @@ class Synchronous : public Strategy {
   virtual void waited(Wait, Time took, Turn&);
   // How many scalars its results have.
   virtual std::size_t scalars() const { return 0; }
+  // Can it say of a sample whether it is in the model?
+  virtual bool counts_samples() const { return true; }
   // Can its state, which the senior worker may have handed over, be that of so many parameters
   // (none of a phantom)?
   virtual bool fits(std::size_t parameters) const { return parts_.outer->fits(parameters); }
@@ -146,6 +151,7 @@ class Synchronous : public Strategy {
   // strategy's scalars, and a count of samples if the run stops by it.
   std::uint64_t extras(const Turn&) const;
   void note_left_out(Turn&);
+  void record_counted(Turn&);
   void take_extras(const Outcome&, Turn&);
   void fail(const Error&, Turn&);
 
@@ -155,6 +161,7 @@ class Synchronous : public Strategy {
   bool begin_from_state(Turn&);
   void note_who_needs_state();
   void follow_returned(Turn&);
+  bool sends_state(const Turn&) const;
   void send_state(bool last, Turn&);
   void archive_state(Archive&, Turn&);
 
@@ -169,6 +176,8 @@ class Synchronous : public Strategy {
   Round done_ = 0;                        // also the round that runs
   std::uint64_t samples_ = 0;             // used by all nodes in the rounds done; if counted
   double weight_ = 1;                     // of this node in the round's means
+  std::vector<Rank> counted_;             // in the last mean that came, but for lost ones ...
+  Round counted_in_ = 0;                  // ... of this round
   Time asked_{0};                         // since when this round's mean is awaited
   Time over_{0};                          // when the last round ended
   std::optional<Outcome> mean_, extras_;  // of this round, the one that came first
@@ -176,7 +185,8 @@ class Synchronous : public Strategy {
   std::vector<float> scalars_;  // the mean of the last that came
   // Live workers that have returned, with the epoch, until they are known to have the model.
   std::map<Rank, Epoch> returned_;
-  std::set<Rank> needs_state_;  // of them: wait for the state that the next round begins with
+  bool preparing_state_ = false;  // computes what ready_to_send_state() asked for
+  std::set<Rank> needs_state_;    // of them: wait for the state that the next round begins with
   // At a returned node: who is to send the state; whether it stands in for both ranges.
   Rank state_sender_ = 0;
   bool stands_in_both_ranges_ = true;

@@ -108,7 +108,7 @@ class Restarted(Survive):
 
 class Resumed(Survive):
     def test_a_run_goes_on_after_a_loss_and_ctrl_c(self):
-        for sync in ("fedavg", "bsp") if ALL else ("fedavg",):
+        for sync in ("fedavg", "nbsync") if ALL else ("fedavg",):
             with self.subTest(sync=sync):
                 shutil.rmtree(self.folder / "runs", ignore_errors=True)
                 sets = [*PACED, *FOREVER, "--set", f"sync.kind={sync}", "--set",
@@ -210,6 +210,29 @@ class OneCommand(Survive):
         sites = {name: self.site(name) for name in SITES}
         for site in sites.values():
             self.until(site, "resumes from checkpoint")
+
+    def test_a_worker_of_bsp_and_of_asp_comes_back_and_the_run_ends(self):
+        for kind, rounds in (("bsp", 500), ("asp", 500)):
+            with self.subTest(kind):
+                shutil.rmtree(self.folder / "runs", ignore_errors=True)
+                self.addresses = free_addresses(3)
+                self.sets = ["--set", f"sync.kind={kind}", "--set", "optimizer.momentum=0.9",
+                             *PACED, "--set", f"stop.max_rounds={rounds}",
+                             "--set", "report.every_rounds=50"]
+                sites = {name: self.site(name) for name in SITES}
+                self.until_checkpoints(sites["tokyo"], SITES)
+                sites["lima"].kill()
+                sites["lima"].wait()
+                sites["lima"] = self.site("lima")
+                self.until(sites["tokyo"], "rank 1 (lima) is back")
+                for site in sites.values():
+                    code, text = self.end(site)
+                    self.assertEqual(code, 0, text)
+                done = [json.loads((self.folder / f"runs/small/{name}/summary.json").read_text())
+                        for name in SITES]
+                self.assertEqual(len({one["params_hash"] for one in done}), 1, done)
+                self.assertEqual({one["rounds"] for one in done}, {rounds})
+                self.assertEqual({one["live"] for one in done}, {3})
 
     def test_a_run_that_is_over_is_left_alone(self):
         self.sets = ["--set", "stop.max_rounds=20"]

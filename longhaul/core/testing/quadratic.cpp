@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "longhaul/base/overloaded.h"
 
@@ -118,16 +119,28 @@ void Quadratic::part(const BackwardPart& work, std::span<float> scratch, StepRes
     params_[i] += 1.f + config_.target;
 }
 
-void Quadratic::set_velocity(const OptimizerState& work, StepResult& result) {
+bool Quadratic::set_velocity(const OptimizerState& work, StepResult& result) {
   const auto n = std::ptrdiff_t(layout_->parameters().length);
+  result.samples = 0;
+  if (work.whole) {
+    const auto given = std::as_bytes(std::span(velocity_));
+    if (!work.set.empty()) {
+      const auto bytes = unpack_bytes(work.set);
+      if (!bytes || bytes->size() != given.size()) return false;
+      std::memcpy(velocity_.data(), bytes->data(), bytes->size());
+    }
+    result.outputs = pack_bytes(given);
+    return true;
+  }
   if (!work.set.empty()) std::copy_n(work.set.begin(), n, velocity_.begin());
   if (config_.momentum != 0) result.outputs.assign(velocity_.begin(), velocity_.begin() + n);
-  result.samples = 0;
+  return true;
 }
 
 Result<StepResult> Quadratic::step(const Work& work) {
   StepResult result{.samples = config_.samples, .shard_size = config_.samples, .exhausted = true};
   std::vector<float> g(params_.size(), 0.f);
+  bool fits = true;
   const auto count_buffers = [&] {
     for (std::size_t i = layout_->buffers().offset; i < params_.size(); ++i)
       params_[i] += 1.f + config_.target;
@@ -166,7 +179,7 @@ Result<StepResult> Quadratic::step(const Work& work) {
                    std::fill(velocity_.begin(), velocity_.end(), 0.f);
                    result.samples = 0;
                  },
-                 [&](const OptimizerState& w) { set_velocity(w, result); },
+                 [&](const OptimizerState& w) { fits = set_velocity(w, result); },
                  [&](const Score& w) {  // by its distance from the target, 1 there
                    const std::vector<float> own = params_;
                    if (w.model) params_ = *w.model;
@@ -182,8 +195,8 @@ Result<StepResult> Quadratic::step(const Work& work) {
              work);
   const auto* wanted = std::get_if<SufficientFactors>(&work);
   const bool none = wanted && !wanted->layers.empty() && result.factors.empty();
-  if (none || std::holds_alternative<Infer>(work))
-    return invalid("the quadratic learner has no such kind of work");
+  if (!fits || none || std::holds_alternative<Infer>(work))
+    return invalid("the quadratic learner has no such kind of work, or state of another's");
   return result;
 }
 

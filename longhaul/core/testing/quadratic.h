@@ -40,7 +40,7 @@ class Quadratic final : public Learner {
   // f is samples/2 |x - t|^2 if `summed`, else 1/2 |x - t|^2.
   void value_at(std::span<const double> x, bool summed, StepResult&) const;
   void solve(const LocalSolve&, StepResult&) const;
-  void set_velocity(const OptimizerState&, StepResult&);
+  bool set_velocity(const OptimizerState&, StepResult&);
   void apply(std::span<const float> gradient);
   // Of grads(): the gradient of the weight, row by row of the identity, and one row more, which
   // adds to the sum of the rows of u what the gradient of the bias is.

@@ -22,6 +22,11 @@ class Clocks {
     if (auto found = completed_.find(rank); found != completed_.end()) ++found->second;
   }
   void lose(Rank rank) { completed_.erase(rank); }
+  // It returns, as one of the slowest.
+  void join(Rank rank) {
+    const std::uint64_t slowest = minimum();
+    completed_[rank] = slowest;
+  }
   std::uint64_t of(Rank rank) const {
     const auto found = completed_.find(rank);
     return found == completed_.end() ? 0 : found->second;

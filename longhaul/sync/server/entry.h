@@ -15,6 +15,7 @@ Result<std::unique_ptr<Strategy>> make_strategy(const Settings& settings, SyncPa
   typename Part::Config config;
   LH_TRY(read_settings(settings, config));
   auto strategy = std::make_unique<ServerStrategy>(Part::entry().name, std::move(parts), place);
+  strategy->let_return(Part::entry().traits.lets_return);
   const Setup& setup = strategy->setup();
   LH_TRY(check_roles(setup.name, setup.server, place));
   if constexpr (requires { Part::check(config, setup); }) LH_TRY(Part::check(config, setup));

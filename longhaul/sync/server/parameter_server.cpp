@@ -1,5 +1,7 @@
 #include "longhaul/sync/server/parameter_server.h"
 
+#include "longhaul/sync/server/standby.h"
+
 namespace longhaul::sync::server {
 
 Status ParameterServer::check_extension(Rank, const ServerHeader& header) const {
@@ -34,6 +36,7 @@ Status ParameterServer::admit(Rank from, const ServerHeader& header, bool carrie
     case Kind::model:
     case Kind::last:
     case Kind::notice:
+    case Kind::serving:
       break;
   }
   return malformed("a model for the server");
@@ -93,6 +96,7 @@ Status ParameterServer::take_over(const Snapshot& model, std::uint64_t version, 
     LH_TRY(ar.finish());
     store_.restore(*model, version);
   }
+  turn.record("rolled_back", version, 0);
   end_.forget_reports();
   ended_ = failed_ = false;
   took_over_ = true;
@@ -105,6 +109,15 @@ Status ParameterServer::take_over(const Snapshot& model, std::uint64_t version, 
   pending_pulls_ = {live.begin(), live.end()};
   for (Rank rank : setup_.workers)
     if (!turn.view().has(rank)) drop(rank);
+  for (const auto& [rank, epoch] : turn.view().returned)
+    if (rank != turn.self() && turn.place().member(rank).is(Role::worker)) {
+      ServerHeader header;
+      header.kind = ServerHeader::Kind::serving;
+      header.asks = !store_.filled();
+      header.version = store_.version();
+      out_.push_back({rank, header, nullptr});
+    }
+  newcomers_.clear();
   if (model) on_takeover(turn);
   return Ok{};
 }
@@ -116,9 +129,16 @@ void ParameterServer::push(const Envelope& envelope, Turn& turn) {
   newest_ = envelope.peer;
   if (envelope.header.asks) waiting_.insert(envelope.peer);
   const Round round = rounds();
+  turn.record("push_came", envelope.header.samples, double(envelope.peer));
   const Taken taken = commit(envelope.peer, envelope.header, *envelope.values, turn);
   turn.record(taken == Taken::discarded ? "discarded" : "staleness", round, staleness);
+  if (taken == Taken::committed) used_samples(envelope.peer, turn);
+  if (taken == Taken::discarded) turn.record("push_discarded", round, double(envelope.peer));
   if (taken == Taken::committed) committed(turn);
+}
+
+void ParameterServer::used_samples(Rank rank, Turn& turn) {
+  turn.record("push_used", store_.version() + 1, double(rank));
 }
 
 void ParameterServer::committed(Turn& turn) {
@@ -142,7 +162,7 @@ void ParameterServer::release(Turn& turn) {
     }
     it = waiting_.erase(it);
     // All begin with the same model, which each has.
-    const bool has_it = !given_.contains(rank) && !took_over_;
+    const bool has_it = !given_.contains(rank) && newcomers_.erase(rank) == 0 && !took_over_;
     given_[rank] = store_.version();
     on_model_sent(rank, turn);
     ServerHeader header;
@@ -185,13 +205,20 @@ std::optional<Envelope> ParameterServer::outgoing() {
 }
 
 void ParameterServer::on_view(const View& before, Turn& turn) {
+  const View& view = turn.view();
+  std::set<Rank> back;
+  for (const auto& [rank, epoch] : view.returned)
+    if (epoch != before.since(rank) && turn.place().member(rank).is(Role::worker))
+      back.insert(rank);
   for (Rank rank : before.live) {
-    if (turn.view().has(rank)) continue;
+    if (view.has(rank) && !back.contains(rank)) continue;
+    newcomers_.erase(rank);
     waiting_.erase(rank);
     pending_pulls_.erase(rank);
     given_.erase(rank);
     drop(rank);
   }
+  for (Rank rank : back) welcome(rank);
   if (ended_) return;
   if (live_with(Role::worker, turn.place(), turn.view()).empty()) {
     ended_ = failed_ = true;
@@ -199,6 +226,27 @@ void ParameterServer::on_view(const View& before, Turn& turn) {
   }
   if (store_.filled() && pending_pulls_.empty()) on_loss(turn);
   settle(turn);
+}
+
+// After the end it is given the model that the run ended with.
+void ParameterServer::welcome(Rank rank) {
+  ServerHeader header;
+  header.kind = ServerHeader::Kind::serving;
+  header.asks = !store_.filled();
+  header.version = store_.version();
+  out_.push_back({rank, header, nullptr});
+  newcomers_.insert(rank);
+  if (!ended_) return on_return(rank);
+  if (failed_) return;
+  header.kind = ServerHeader::Kind::last;
+  header.asks = false;
+  out_.push_back({rank, header, store_.snapshot()});
+}
+
+bool ParameterServer::has_copy(const Turn& turn) const {
+  if (!store_.filled() || !pending_pulls_.empty() || ended_) return false;
+  const auto next = follower_of(turn.self(), turn.place(), turn.view());
+  return !next || !newcomers_.contains(*next);
 }
 
 void ParameterServer::on_scored(Round round, const Evaluation& evaluation, Turn& turn) {
@@ -235,7 +283,7 @@ std::string ParameterServer::waiting_for() const {
 void ParameterServer::state(Archive& ar) {
   ar.expect(std::string(setup_.name) + " server");
   ar(store_, end_, ended_, failed_, pending_pulls_, given_, waiting_, newest_, out_);
-  ar(took_over_, newest_had_, have_last_);
+  ar(took_over_, newest_had_, have_last_, newcomers_);
 }
 
 }  // namespace longhaul::sync::server

@@ -34,7 +34,8 @@ class ParameterServer : public Machine {
   Status take_over(const Snapshot& model, std::uint64_t version, const Bytes& rest, Turn&);
   // For such a copy: the model as it stands, with its version, and everything else. Nothing to copy
   // before all have begun, and after the end.
-  bool has_copy() const { return store_.filled() && pending_pulls_.empty() && !ended_; }
+  // Nor before its follower, if that has returned, has asked for the model.
+  bool has_copy(const Turn&) const;
   Snapshot model() const { return store_.snapshot(); }
   std::uint64_t version() const { return store_.version(); }
   Bytes rest();
@@ -64,6 +65,8 @@ class ParameterServer : public Machine {
   virtual Status check_extension(Rank, const ServerHeader&) const;
   // A worker asks for the model.
   virtual void on_pull(Rank, const ServerHeader&) {}
+  // It has returned, and begins with the model as it stands; drop() was before.
+  virtual void on_return(Rank) {}
   // Some were lost and dropped, or all have asked anew after another server was lost: what waited
   // for them alone may go on.
   virtual void on_loss(Turn&) {}
@@ -76,6 +79,8 @@ class ParameterServer : public Machine {
   const Setup& setup() const { return setup_; }
   // store() was changed: it has one version more. Of a strategy that keeps pushes.
   void committed(Turn&);
+  // An update of this worker that was kept, its oldest, is in the change before committed().
+  void used_samples(Rank, Turn&);
   // Models to those who may have them, or the end: after a timer.
   void settle(Turn&);
   // Sends a worker that is at an update a notice; false: it is at none.
@@ -94,6 +99,7 @@ class ParameterServer : public Machine {
   void heard_again(const Envelope&, Turn&);
   void release(Turn&);
   void end(Turn&);
+  void welcome(Rank);
 
   const Setup setup_;
   ParameterStore store_;
@@ -102,6 +108,7 @@ class ParameterServer : public Machine {
   std::set<Rank> pending_pulls_;         // live workers that have not asked yet: all begin together
   std::map<Rank, std::uint64_t> given_;  // version of the newest model that each was given
   std::set<Rank> waiting_;               // for the model
+  std::set<Rank> newcomers_;             // live ones that have returned and had no model since
   Rank newest_ = 0;                      // who pushed last
   // After a takeover: workers have other models than the one they begin with; the newest version
   // that any had; those that have the model which the run ended with.

@@ -5,13 +5,23 @@
 namespace longhaul::sync::server {
 
 void ParameterServerWorker::on_start(Turn& turn) {
+  knows_server_ = !turn.place().comes_back();
+  if (!knows_server_) return wait(turn);
   if (live_with(Role::worker, turn.place(), turn.view()).front() == turn.self()) send_start(turn);
+  if (!prepares(turn)) ask(turn);
+}
+
+void ParameterServerWorker::begin_with(Rank server, bool wants_start, Turn& turn) {
+  setup_.server = server;
+  knows_server_ = true;
+  const bool lowest = live_with(Role::worker, turn.place(), turn.view()).front() == turn.self();
+  if (wants_start && lowest) send_start(turn);
   if (!prepares(turn)) ask(turn);
 }
 
 // Whoever follows a lowest worker that is lost does not know whether the server has heard it.
 void ParameterServerWorker::on_view(const View& before, Turn& turn) {
-  if (begun_ || (phase_ != Phase::waiting && phase_ != Phase::computing)) return;
+  if (begun_ || !knows_server_ || (phase_ != Phase::waiting && phase_ != Phase::computing)) return;
   const auto lowest = [&](const View& view) {
     return live_with(Role::worker, turn.place(), view).front();
   };
@@ -181,6 +191,7 @@ void ParameterServerWorker::end(Turn& turn) {
 
 std::string ParameterServerWorker::waiting_for() const {
   if (phase_ != Phase::waiting) return "";
+  if (!knows_server_) return "the server, to be told that this node has returned";
   return std::string(ending_ ? "the model that the run ends with" : "the model") +
          " of the server, rank " + std::to_string(setup_.server);
 }
@@ -188,7 +199,7 @@ std::string ParameterServerWorker::waiting_for() const {
 void ParameterServerWorker::state(Archive& ar) {
   ar.expect(std::string(setup_.name) + " worker");
   ar(phase_, begun_, start_is_due_, ending_, version_, clock_, asked_, last_, out_);
-  ar(gives_up_, oldest_, setup_.server);
+  ar(gives_up_, oldest_, setup_.server, knows_server_);
 }
 
 }  // namespace longhaul::sync::server

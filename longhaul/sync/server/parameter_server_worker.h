@@ -29,6 +29,8 @@ class ParameterServerWorker : public Machine {
   Status admit(const ServerHeader&, bool carries);
   void take(const Envelope&, Turn&);
   std::optional<Envelope> outgoing();  // to be sent
+  // This node has returned, and hears who serves. `wants_start`: it has no model to start from.
+  void begin_with(Rank server, bool wants_start, Turn&);
   // The server is lost and another node serves: what was on its way to the old one is lost, and
   // what is being computed is given up. It asks for the model, or tells the one that the run ended
   // with.
@@ -86,6 +88,7 @@ class ParameterServerWorker : public Machine {
   Phase phase_ = Phase::not_started;
   bool gives_up_ = false;      // what is being computed: it was for a server that is lost
   bool begun_ = false;         // has had an answer
+  bool knows_server_ = true;   // false: it has returned, and not heard yet
   bool start_is_due_ = false;  // it is to send the server the model to start from
   bool ending_ = false;        // the last envelope is coming
   std::uint64_t version_ = 0, oldest_ = 0;  // of its model; that the next one may have

@@ -29,10 +29,12 @@ struct ServerHeader {
     model,   // to a worker: the model; without a vector, it is the one that training starts from
     last,    // to a worker: the model that the run ends with
     notice,  // to a worker, without a vector: what only its strategy knows
-    ended    // to a server that follows a lost one: the model that the run has ended with
+    ended,   // to a server that follows a lost one: the model that the run has ended with
+    serving  // to a worker that has returned, without a vector: its sender serves; with `asks`, it
+             // has no model yet
   };
   Kind kind = Kind::pull;
-  bool asks = false;          // push
+  bool asks = false;          // push, serving
   std::uint64_t version = 0;  // to a worker: of the model; to the server: of the one it had
   std::uint64_t samples = 0;  // push: that the update is of
   Extension extension;
@@ -40,7 +42,7 @@ struct ServerHeader {
   bool is_for_server() const { return kind < Kind::model || kind == Kind::ended; }
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 6);
+    LONGHAUL_FIELD(kind, .max = 7);
     LONGHAUL_FIELD(asks);
     LONGHAUL_FIELD(version, .max = 0x1p50);
     LONGHAUL_FIELD(samples, .max = 0x1p40);

@@ -40,6 +40,7 @@ ServerStrategy::ServerStrategy(std::string_view name, SyncParts parts, const Pla
              .workers = {},
              .stop = parts.stop,
              .rate = parts.rate},
+      knows_server_(!place.comes_back()),
       server_rank_(setup_.server) {
   for (Rank rank = 0; rank < place.size(); ++rank)
     if (place.member(rank).is(Role::worker)) setup_.workers.push_back(rank);
@@ -78,6 +79,15 @@ Result<bool> ServerStrategy::admit(Rank from, const ServerHeader& header,
   const bool is_model =
       shape.kind == ContentKind::values && shape.range == Range{0, setup_.place.layout->size()};
   if (shape.kind != ContentKind::none && !is_model) return malformed("a vector that is no model");
+  if (header.kind == ServerHeader::Kind::serving) {
+    if (!worker_ || !setup_.place.comes_back() || is_model)
+      return malformed("a server's name for one that has not returned");
+    return true;
+  }
+  if (!knows_server_) {
+    asked_to_serve_ |= header.is_for_server();
+    return false;  // of one that begins before the server has said so
+  }
   if (header.is_for_server() ? !serves() : !worker_ || from != server_rank_)
     return malformed("a header that goes the wrong way");
   LH_TRY(header.is_for_server() ? server_->admit(from, header, is_model)
@@ -117,6 +127,14 @@ void ServerStrategy::on_progress(Turn& turn) {
   }  // worker and server follow the view
   while (over_ && channel_->poll(below)) {
   }  // what was on its way
+  // To those that return after the end.
+  while (finished_ && serves() && !server_->failed())
+    if (auto envelope = server_->outgoing())
+      send(*std::move(envelope), below);
+    else
+      break;
+  if (asked_to_serve_ && !over_ && !knows_server_)
+    return fail_without_server(", and this node has no copy of its state", turn);
   for (bool more = true; more && !over_;) {
     more = false;
     const auto send_one = [&](std::optional<Envelope> envelope) {
@@ -124,17 +142,22 @@ void ServerStrategy::on_progress(Turn& turn) {
       return envelope.has_value();
     };
     while (worker_ && send_one(worker_->outgoing())) more = true;
-    while (server_ && send_one(server_->outgoing())) more = true;
+    while (serves() && send_one(server_->outgoing())) more = true;
     while (auto one = channel_->poll(below)) {
       const bool is_vector = one->content.kind() == ContentKind::values;
       const Envelope envelope{one->from, one->header, is_vector ? one->content.values() : nullptr};
+      if (envelope.header.kind == ServerHeader::Kind::serving) {
+        hear_server(envelope, turn);
+        more = true;
+        continue;
+      }
       envelope.header.is_for_server() ? server_->take(envelope, turn)
                                       : worker_->take(envelope, turn);
       more = true;
     }
     follow_service(below);
   }
-  if (standby_ && serves() && !over_ && server_->has_copy()) {
+  if (standby_ && serves() && !over_ && server_->has_copy(turn)) {
     Turn beside = within(*standby_, turn);
     standby_->offer(
         server_->version(), server_->model(), [&] { return server_->rest(); }, beside);
@@ -147,7 +170,16 @@ void ServerStrategy::on_progress(Turn& turn) {
   if (!std::exchange(finished_, true)) turn.finish();
 }
 
+// The node that has returned begins now, as the others did at the start.
+void ServerStrategy::hear_server(const Envelope& envelope, Turn& turn) {
+  if (std::exchange(knows_server_, true)) return;
+  server_rank_ = envelope.peer;
+  if (standby_) standby_->follow(server_rank_);
+  worker_->begin_with(server_rank_, /*wants_start=*/envelope.header.asks, turn);
+}
+
 void ServerStrategy::on_view(const View& before, Turn& turn) {
+  if (!knows_server_) return;
   if ((over_ && !finished_) || turn.view().has(server_rank_)) return;
   if (!standby_) {
     if (!worker_ || !worker_->ended()) fail_without_server("", turn);
@@ -204,7 +236,7 @@ std::string ServerStrategy::waiting_for() const {
 
 void ServerStrategy::state(Archive& ar) {
   ar.expect(std::string(setup_.name));
-  ar(push_, service_.priority, over_, server_rank_, finished_);
+  ar(push_, service_.priority, over_, server_rank_, finished_, knows_server_, asked_to_serve_);
 }
 
 }  // namespace longhaul::sync::server

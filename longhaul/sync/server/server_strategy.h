@@ -28,6 +28,8 @@ class ServerStrategy final : public Strategy {
   void commits_a_round(std::uint64_t commits) { setup_.commits = commits; }
   // May this node come to serve?
   bool may_serve() const;
+  // Of the strategy: its workers may return. Before anything else.
+  void let_return(bool lets_return) { lets_return_ = lets_return; }
   // Once, before anything else: the worker if the node has a learner, the server if it may serve.
   void put(std::unique_ptr<ParameterServerWorker>, std::unique_ptr<ParameterServer>);
 
@@ -36,14 +38,17 @@ class ServerStrategy final : public Strategy {
   void on_progress(Turn&) override;
   Round rounds_done() const override;
   std::string waiting_for() const override;
+  // With a standby nobody returns: a lost server that comes back does not know who follows it.
+  bool lets_return() const override { return lets_return_ && !standby_; }
   void state(Archive&) override;
 
  private:
   // Unread vectors of a peer, of a channel whose owner reads at once: what may be on its way.
   static constexpr std::uint32_t kModelsOnTheWay = 16;
 
-  bool serves() const { return server_ && setup_.place.self == server_rank_; }
+  bool serves() const { return knows_server_ && server_ && setup_.place.self == server_rank_; }
   void follow(Rank server, Turn&);
+  void hear_server(const Envelope&, Turn&);
   void fail_without_server(std::string_view why, Turn&);
   Result<bool> admit(Rank from, const ServerHeader&, const ContentShape&);
   void send(Envelope, Turn& below);
@@ -54,11 +59,15 @@ class ServerStrategy final : public Strategy {
   std::unique_ptr<ParameterServerWorker> worker_;
   std::unique_ptr<ParameterServer> server_;
   std::unique_ptr<Standby> standby_;  // null without [server] standby_every
-  Rank server_rank_;                  // who serves
-  VectorHandle push_ = 0;             // the newest of the worker's vectors
-  Service service_;                   // that it was sent with
-  bool over_ = false;                 // finished, or failed
-  bool finished_ = false;             // said so
+  bool lets_return_ = false;
+  // A node that has returned hears it from the one that serves.
+  bool knows_server_;
+  bool asked_to_serve_ = false;  // before that: it cannot
+  Rank server_rank_;             // who serves
+  VectorHandle push_ = 0;        // the newest of the worker's vectors
+  Service service_;              // that it was sent with
+  bool over_ = false;            // finished, or failed
+  bool finished_ = false;        // said so
 };
 
 }  // namespace longhaul::sync::server

@@ -42,6 +42,7 @@ class MeanTrainer final : public Synchronous {
   void on_idle(Turn&) override;
   void waited(Wait, Time took, Turn&) override;
   std::size_t scalars() const override { return config_.epochs > 0 ? 1 : 0; }
+  bool counts_samples() const override { return false; }  // it mixes in the background
   bool fits(std::size_t parameters) const override;
   void on_returned(Turn&) override;
 

@@ -1,0 +1,178 @@
+// The ledger of samples, checked from outside: learners count what is computed, and write into the
+// model what tells who is in it. A node dies at several moments: used + lost + unused is what was
+// computed, and nothing counts twice.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include "longhaul/core/sample_ledger.h"
+#include "longhaul/sync/registry.h"
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kWorkers = 5;
+constexpr std::uint64_t kBatch = 4;
+
+struct Counted {
+  std::uint64_t computed = 0;
+  std::array<std::uint64_t, kWorkers> in_means{};  // of the gradients that each rank applied
+};
+
+// Of the contributions 2^rank that the mean is of: how many, each at most once. 0: of no such ones.
+std::uint64_t contributors_of(double mean) {
+  for (std::uint64_t n = 1; n <= kWorkers; ++n) {
+    const double sum = std::round(mean * double(n));
+    if (std::abs(sum - mean * double(n)) < 1e-3 &&
+        std::uint64_t(std::popcount(std::uint64_t(sum))) == n)
+      return n;
+  }
+  return 0;
+}
+
+// Element 0 of a gradient is 2^rank; a local step moves element 0 by the number of its samples.
+class TellingLearner final : public Learner {
+ public:
+  TellingLearner(std::unique_ptr<Learner> inner, Rank rank, Counted& counted)
+      : inner_(std::move(inner)), rank_(rank), counted_(counted) {}
+  std::shared_ptr<const Layout> layout() const override { return inner_->layout(); }
+  std::span<float> params() override { return inner_->params(); }
+  std::span<float> grads() override { return inner_->grads(); }
+  Result<StepResult> step(const Work& work) override {
+    const float before = params()[0];
+    if (std::holds_alternative<ApplyGradient>(work)) {
+      const std::uint64_t n = contributors_of(double(grads()[0]));
+      EXPECT_GT(n, 0u) << grads()[0];
+      counted_.in_means[rank_] += kBatch * n;
+    }
+    auto result = inner_->step(work);
+    if (!result) return result;
+    if (trains(work)) counted_.computed += result->samples;
+    if (std::holds_alternative<Gradient>(work)) grads()[0] = std::ldexp(1.f, int(rank_));
+    if (std::holds_alternative<LocalStep>(work)) params()[0] = before + float(result->samples);
+    return result;
+  }
+  void state(Archive& ar) override { inner_->state(ar); }
+
+ private:
+  std::unique_ptr<Learner> inner_;
+  const Rank rank_;
+  Counted& counted_;
+};
+
+class LedgerKeeper final : public sim::Watcher {
+ public:
+  void acted(Time, Rank rank, const Action& action) override {
+    if (const auto* record = std::get_if<Record>(&action)) ledger.take(rank, *record);
+  }
+  SampleLedger ledger;
+};
+
+struct LedgerRun {
+  LedgerRun(const Variant<SyncEntry>& sync, std::optional<std::uint64_t> death, bool telling) {
+    JobSpec spec{.parts = plain(sync, overlay_for(sync)),
+                 .workers = kWorkers,
+                 .one_site_each = true,
+                 .rounds = 6};
+    spec.world.detect = 20ms;
+    spec.momentum = 0;
+    if (telling)
+      spec.watch = [this](std::unique_ptr<Learner> inner, Rank rank) {
+        return std::make_unique<TellingLearner>(std::move(inner), rank, counted);
+      };
+    if (death) spec.faults = {{.kind = sim::Fault::Kind::crash, .rank = 3, .at_event = *death}};
+    Job job(spec);
+    job.world().watch(keeper);
+    start = job.params(0)[0];
+    for (bool lost = false;;) {
+      const auto more = job.world().step();
+      if (!lost && job.world().figures(3).crashed) {
+        lost = true;
+        keeper.ledger.node_lost(3);
+      }
+      if (!more) failed = more.error().what;
+      if (!more || !*more) break;
+    }
+    events = job.world().counters().events;
+    end = job.params(0)[0];
+  }
+  static Variant<OverlayEntry> overlay_for(const Variant<SyncEntry>& sync) {
+    for (const auto& overlay : overlay_variants())
+      if (overlay.number == 0 && !refusal(plain(sync, overlay))) return overlay;
+    LH_CHECK(false);
+  }
+  SampleCounts counts() const { return keeper.ledger.counts(); }
+
+  Counted counted;
+  LedgerKeeper keeper;
+  float start = 0, end = 0;
+  std::uint64_t events = 0;
+  std::string failed;
+};
+
+Variant<SyncEntry> sync_named(std::string_view name) {
+  return variant_named(sync_variants(), name);
+}
+
+TEST(Ledger, OfAllStrategiesAddsUpWhoeverDies) {
+  const std::set<std::string> whole = {"bsp", "fedavg", "fedprox", "diloco", "sparse_loco"};
+  std::size_t exact = 0;
+  for (const Variant<SyncEntry>& sync : sync_variants()) {
+    if (sync.number > 0) continue;
+    const LedgerRun quiet(sync, {}, false);
+    SCOPED_TRACE(sync.name());
+    ASSERT_EQ(quiet.failed, "");
+    for (std::uint64_t part = 0; part < 5; ++part) {
+      std::optional<std::uint64_t> death;
+      if (part > 0) death = quiet.events * part / 6;
+      const LedgerRun run(sync, death, false);
+      const SampleCounts counts = run.counts();
+      if (!counts.used) continue;
+      ++exact;
+      EXPECT_LE(*counts.used + counts.lost, counts.computed) << part;
+      EXPECT_GT(*counts.used, 0u);
+      if (!death) EXPECT_EQ(counts.lost, 0u);
+      if (whole.contains(sync.name())) EXPECT_EQ(*counts.used + counts.lost, counts.computed);
+    }
+  }
+  EXPECT_GT(exact, 60u);
+}
+
+// The gradients' mean tells whose they are: what the ledger says is what the model was moved by.
+TEST(Ledger, OfRoundsCountsWhatTheMeansAreOf) {
+  const std::uint64_t events = LedgerRun(sync_named("bsp"), {}, true).events;
+  std::set<std::uint64_t> lost;
+  for (std::uint64_t death = 3; death < events; death += events / 40) {
+    SCOPED_TRACE(death);
+    const LedgerRun run(sync_named("bsp"), death, true);
+    ASSERT_EQ(run.failed, "");
+    // A step that was under way at the death was begun and is not computed.
+    EXPECT_LE(run.counts().computed, run.counted.computed);
+    EXPECT_GE(run.counts().computed + kBatch, run.counted.computed);
+    EXPECT_EQ(run.counts().used, run.counted.in_means[0]);
+    EXPECT_EQ(run.counts().unused(), 0u);
+    lost.insert(run.counts().lost);
+  }
+  EXPECT_EQ(lost, (std::set<std::uint64_t>{0, kBatch}));
+}
+
+// The server adds what each step has moved element 0 by: the model itself is a ledger.
+TEST(Ledger, OfAServerCountsWhatIsInTheModel) {
+  const std::uint64_t events = LedgerRun(sync_named("asp"), {}, true).events;
+  for (std::uint64_t death = 3; death < events; death += events / 40) {
+    SCOPED_TRACE(death);
+    const LedgerRun run(sync_named("asp"), death, true);
+    ASSERT_EQ(run.failed, "");
+    EXPECT_LE(run.counts().computed, run.counted.computed);
+    EXPECT_GE(run.counts().computed + kWorkers * kBatch, run.counted.computed);
+    EXPECT_EQ(float(*run.counts().used), run.end - run.start);
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::conformance
