@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t kWorkers = 5;
 constexpr std::uint64_t kBatch = 4;
 
-struct Counted {
+struct CountedSamples {
   std::uint64_t computed = 0;
   std::array<std::uint64_t, kWorkers> in_means{};  // of the gradients that each rank applied
 };
@@ -38,7 +38,7 @@ std::uint64_t contributors_of(double mean) {
 // Element 0 of a gradient is 2^rank; a local step moves element 0 by the number of its samples.
 class TellingLearner final : public Learner {
  public:
-  TellingLearner(std::unique_ptr<Learner> inner, Rank rank, Counted& counted)
+  TellingLearner(std::unique_ptr<Learner> inner, Rank rank, CountedSamples& counted)
       : inner_(std::move(inner)), rank_(rank), counted_(counted) {}
   std::shared_ptr<const Layout> layout() const override { return inner_->layout(); }
   std::span<float> params() override { return inner_->params(); }
@@ -62,7 +62,7 @@ class TellingLearner final : public Learner {
  private:
   std::unique_ptr<Learner> inner_;
   const Rank rank_;
-  Counted& counted_;
+  CountedSamples& counted_;
 };
 
 class LedgerKeeper final : public sim::Watcher {
@@ -108,7 +108,7 @@ struct LedgerRun {
   }
   SampleCounts counts() const { return keeper.ledger.counts(); }
 
-  Counted counted;
+  CountedSamples counted;
   LedgerKeeper keeper;
   float start = 0, end = 0;
   std::uint64_t events = 0;

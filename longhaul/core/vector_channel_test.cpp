@@ -196,6 +196,13 @@ VectorContent model(float first) { return VectorContent::values(numbers(first), 
 VectorContent text(std::size_t size) { return VectorContent::bytes(share(Buffer(size))); }
 constexpr ContentShape kModel{ContentKind::values, {0, kSize}, kSize};
 
+TEST(VectorChannel, RoomForModelsIsRoomForTheirHeadersToo) {
+  const ChannelLimits limits = ChannelLimits::models(3, *Layout::flat(100));
+  EXPECT_EQ(limits.vectors, 24u);
+  EXPECT_EQ(limits.bytes, 3u * (400 + channel::kMostHeaderBytes));
+  EXPECT_EQ((ContentShape{.kind = ContentKind::none}).bytes(), 0u) << "a header alone";
+}
+
 TEST(VectorChannel, EveryKindOfContentArrivesWhole) {
   ChannelNet job;
   const std::vector<double> doubles = {1.5, -2e300, 3, 4, 5, 6, 7, 8, 9};  // more than a chunk

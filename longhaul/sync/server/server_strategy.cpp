@@ -80,7 +80,8 @@ Result<bool> ServerStrategy::admit(Rank from, const ServerHeader& header,
       shape.kind == ContentKind::values && shape.range == Range{0, setup_.place.layout->size()};
   if (shape.kind != ContentKind::none && !is_model) return malformed("a vector that is no model");
   if (header.kind == ServerHeader::Kind::serving) {
-    if (!worker_ || !setup_.place.comes_back() || is_model)
+    if (!worker_ || !setup_.place.comes_back() || is_model ||
+        (!standby_ && from != server_rank_))  // nobody else can serve
       return malformed("a server's name for one that has not returned");
     return true;
   }
@@ -179,7 +180,7 @@ void ServerStrategy::hear_server(const Envelope& envelope, Turn& turn) {
 }
 
 void ServerStrategy::on_view(const View& before, Turn& turn) {
-  if (!knows_server_) return;
+  if (!knows_server_ && standby_) return;  // whoever serves says so
   if ((over_ && !finished_) || turn.view().has(server_rank_)) return;
   if (!standby_) {
     if (!worker_ || !worker_->ended()) fail_without_server("", turn);
