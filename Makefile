@@ -13,7 +13,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
-.PHONY: bench-strategies bench-plan which
+.PHONY: bench-strategies bench-plan bench-storm which
 .PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm
 
 help:  ## this list
@@ -92,6 +92,9 @@ bench-dgt: build  ## dgt against its baselines in two scenarios, simulated
 
 bench-nbsync: build  ## nbsync against esync and others on unequal machines, simulated
 	bench/nbsync.py --resume build/nbsync.json
+
+bench-storm: build  ## participation, rejoins and lost samples in a storm of faults, simulated; resumable
+	bench/storm.py
 
 bench-fedgsync: build  ## fedgsync against fedat and others in three scenarios, simulated
 	bench/fedgsync.py --resume build/fedgsync.json

@@ -72,7 +72,7 @@ Status Session::resume() {
 }
 
 Status Session::checkpoint() {
-  if (!folder_) return Ok{};
+  if (!folder_ || !simulation_.can_be_saved()) return Ok{};
   const auto bytes = log_.sync();  // first: a checkpoint never counts bytes that are not there
   if (!bytes) return bytes.error();
   Archive world, counted;
@@ -137,7 +137,7 @@ Result<std::optional<Error>> Session::drive() {
   const InterruptGuard guard;
   while (!interrupted() && log_.low_participation().empty() &&
          !(stop_ && stop_(simulation_.rounds()))) {
-    Result<bool> more = simulation_.world().step();
+    Result<bool> more = simulation_.step();
     if (!more) return std::optional(more.error());
     if (!*more) return std::optional<Error>();
     LH_TRY(between_events());

@@ -60,6 +60,8 @@ Status Simulation::build(const Job& job, unsigned threads) {
 
 // The job's faults: those of a site befall all its nodes.
 void Simulation::inject(const Job& job) {
+  job_ = &job;
+  incarnations_.resize(members_->size());
   for (const FaultTable& fault : job.faults) {
     sim::Fault one;
     one.at = from_seconds(fault.at_s);
@@ -70,6 +72,7 @@ void Simulation::inject(const Job& job) {
                                        : sim::Fault::Kind::cut;
     for (one.rank = 0; one.rank < members_->size(); ++one.rank) {
       if ((*members_)[one.rank].site != fault.site) continue;
+      if (fault.restart_s) restarts_.emplace(one.at + from_seconds(*fault.restart_s), one.rank);
       if (one.kind != sim::Fault::Kind::cut) {
         world_->inject(one);
         continue;
@@ -80,6 +83,35 @@ void Simulation::inject(const Job& job) {
       }
     }
   }
+  restarts_nodes_ = !restarts_.empty();
+}
+
+Result<bool> Simulation::step() {
+  while (!restarts_.empty()) {
+    const auto [at, rank] = *restarts_.begin();
+    auto more = world_->step(at);
+    if (!more || *more || world_->finished()) return more;
+    restarts_.erase(restarts_.begin());
+    if (world_->figures(rank).crashed) LH_TRY(restart(rank));
+  }
+  return world_->step();
+}
+
+// With nothing: as a process on another machine.
+Status Simulation::restart(Rank rank) {
+  Members members = *members_;
+  members[rank].incarnation = ++incarnations_[rank];
+  Place place = place_of(*job_, rank, std::make_shared<const Members>(std::move(members)),
+                         workload_.layout(), workload_.phantom());
+  auto strategy = build_strategy(*job_, place, workload_.training_samples());
+  if (!strategy) return strategy.error();
+  if (learners_[rank]) {
+    auto made = workload_.make_learner(rank);
+    if (!made) return made.error();
+    learners_[rank] = std::move(*made);
+  }
+  world_->restart(std::move(place), std::move(*strategy), learners_[rank].get());
+  return Ok{};
 }
 
 const Strategy& Simulation::strategy() const { return world_->node(first_).strategy(); }

@@ -1,6 +1,7 @@
 #pragma once
 // A job as a simulated world: network, compute times, nodes, learners.
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,10 @@ class Simulation {
   static Result<std::unique_ptr<Simulation>> make(const Job&, Workload, unsigned threads);
 
   sim::World& world() { return *world_; }
+  // As World::step(), and starts lost nodes again when their [[fault]] restart_s says so.
+  Result<bool> step();
+  // A world whose nodes begin anew cannot be saved.
+  bool can_be_saved() const { return !restarts_nodes_; }
   const ActivityLog& activity() const { return *activity_; }
   const Workload& workload() const { return workload_; }
   const Members& members() const { return *members_; }
@@ -40,7 +45,12 @@ class Simulation {
   explicit Simulation(Workload workload) : workload_(std::move(workload)) {}
   Status build(const Job&, unsigned threads);
   void inject(const Job&);
+  Status restart(Rank);
 
+  const Job* job_ = nullptr;  // outlives this if nodes begin anew
+  bool restarts_nodes_ = false;
+  std::multimap<Time, Rank> restarts_;  // to come
+  std::vector<std::uint32_t> incarnations_;
   Workload workload_;
   std::shared_ptr<const Members> members_;
   Rank first_ = 0;  // the first worker

@@ -270,7 +270,10 @@ Status check_faults(const Document& doc, const Job& job, const SiteIndex& sites)
     if (fault.kind == "pause" && !fault.for_s)
       return about(table, "for_s", "how long it lasts, with kind = \"pause\"");
     if (fault.kind == "crash" && fault.for_s)
-      return about(table, "for_s", "no for_s with kind = \"crash\": it is for good");
+      return about(table, "for_s", "no for_s with kind = \"crash\": see restart_s");
+    if (fault.restart_s && !entry_with(*job.sync.entry, job.sync.settings).traits.lets_return)
+      return about(table, "restart_s",
+                   "none with a [sync] kind that does not let a lost node return");
     if (fault.kind != "cut" && (!fault.to.empty() || fault.one_way))
       return about(table, "to", "none of to and one_way unless kind = \"cut\"");
   }

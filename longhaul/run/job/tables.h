@@ -105,13 +105,13 @@ struct RunTable {
 struct FaultTable {
   std::string kind = "cut", site, to;
   double at_s = 0;
-  std::optional<double> for_s;
+  std::optional<double> for_s, restart_s;
   bool one_way = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(kind,
                    .doc =
-                       "crash: the site's nodes stop for good; pause: they stand still; cut: "
+                       "crash: the site's nodes stop; pause: they stand still; cut: "
                        "nothing passes between the site and others, and nothing is lost",
                    .choices = {"cut", "pause", "crash"});
     LONGHAUL_FIELD(site, .doc = "the site that it befalls", .max = 64);
@@ -119,6 +119,11 @@ struct FaultTable {
     LONGHAUL_FIELD(at_s, .doc = "virtual time when it begins", .min = 0, .max = 1e9, .unit = "s");
     LONGHAUL_FIELD(for_s, .doc = "pause, cut: how long (absent: a cut lasts for good)", .max = 1e9,
                    .unit = "s", .positive = true);
+    LONGHAUL_FIELD(restart_s,
+                   .doc =
+                       "so long after its beginning the site's nodes are started again if they are "
+                       "lost by then, and rejoin (absent: never); such a run has no checkpoints",
+                   .max = 1e9, .unit = "s", .positive = true);
     LONGHAUL_FIELD(one_way, .doc = "cut: only from the site to the other");
   }
 };
