@@ -22,11 +22,12 @@ SEED = 7
 MINUTES, KILLS, CUTS, STOPS = 22, 28, 9, 8
 AFTER_S = 15  # from the end of a fault, and so after its discovery, to the start of its site
 MBPS = [1000, 100, 10, 1]
+OVERLAYS = ["forest", "direct", "ring", "hub"]
 KINDS = {  # kind: keys of [sync], overlays
     "bsp": ("", ["forest", "hub", "ring"]), "fedavg": ("steps = 10", ["forest", "hub", "ring"]),
     "diloco": ("steps = 20", ["forest", "hub", "ring"]), "gaia": ("", ["direct"])}
-STEP_MS, HIDDEN, FEATURES, CLASSES, WIRE_SCALE = 500, 32, 20, 5, 200
-MODEL_BYTES = 4 * WIRE_SCALE * ((FEATURES + 1) * HIDDEN + (HIDDEN + 1) * CLASSES)
+STEP_MS, HIDDEN, FEATURES, CLASSES = 1000, 6400, 20, 5
+MODEL_BYTES = 4 * ((FEATURES + 1) * HIDDEN + (HIDDEN + 1) * CLASSES)
 
 
 def faults(sites, minutes):
@@ -72,7 +73,6 @@ kind = "{overlay}"
 [wan]
 mbps = {mbps}
 delay_ms = 20
-wire_scale = {WIRE_SCALE}
 """
     for number in range(sites):
         text += f'[[site]]\nname = "s{number}"\nstep_ms = {STEP_MS}\n'
@@ -150,15 +150,16 @@ def main():
     parser.add_argument("--sites", type=int, default=8)
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--only", choices=KINDS, action="append")
+    parser.add_argument("--overlay", choices=OVERLAYS, action="append")
     options = parser.parse_args()
     options.build, options.out = options.build.resolve(), options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     print("| sync | overlay | Mbit/s | ended as its job says | participation | rejoin, median s "
           "| model / rate, s | samples used / lost / unused | accuracy (calm) "
           "| largest fall, points (calm) |\n" + "|---" * 10 + "|")
-    for kind in options.only or KINDS:
-        for overlay in KINDS[kind][1]:
-            for mbps in MBPS:
+    for overlay in options.overlay or OVERLAYS:
+        for kind in options.only or KINDS:
+            for mbps in MBPS if overlay in KINDS[kind][1] else ():
                 print(row(cell(options, kind, overlay, mbps)), flush=True)
 
 

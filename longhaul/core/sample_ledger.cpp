@@ -12,7 +12,8 @@ void SampleCounts::add(const SampleCounts& other) {
 
 void SampleLedger::use(Account& account, const Given& given) {
   account.used += given.samples;
-  if (given.lost) account.lost -= given.samples;
+  // A peer may say that its update is of more samples than it has computed.
+  if (given.lost) account.lost -= std::min(account.lost, given.samples);
 }
 
 bool SampleLedger::take(Rank by, const Record& record) {

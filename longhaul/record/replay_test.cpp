@@ -94,7 +94,7 @@ TEST(Replay, ADifferenceIsLocated) {
   outcome = outcome_of(bytes, {.pull = 0.25f});
   ASSERT_TRUE(outcome.difference);
   EXPECT_EQ(outcome.difference->input, 2u);
-  EXPECT_EQ(outcome.difference->action, 2u);
+  EXPECT_EQ(outcome.difference->action, 3u);
   EXPECT_EQ(outcome.difference->recorded, outcome.difference->replayed);
 }
 

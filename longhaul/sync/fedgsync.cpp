@@ -10,8 +10,7 @@ SyncEntry FedGSync::entry() {
       {.name = "fedgsync",
        .summary = "workers grouped by their data: a round waits for a quota of each group",
        .traits = {.when_lost = "what it gave counts, quotas are of who is left; without the server "
-                               "the run ends, unless [server] standby_every gives it a follower",
-                  .lets_return = true},
+                               "the run ends, unless [server] standby_every gives it a follower"},
        // Groups are made anew within a few rounds.
        .small = {{"regroup", {std::int64_t{3}}}},
        .costs = {{.rounds = "a round of H steps (10)",

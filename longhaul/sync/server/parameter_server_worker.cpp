@@ -14,6 +14,7 @@ void ParameterServerWorker::on_start(Turn& turn) {
 void ParameterServerWorker::begin_with(Rank server, bool wants_start, Turn& turn) {
   setup_.server = server;
   knows_server_ = true;
+  if (ending_) return;  // the model that the run ends with comes next
   const bool lowest = live_with(Role::worker, turn.place(), turn.view()).front() == turn.self();
   if (wants_start && lowest) send_start(turn);
   if (!prepares(turn)) ask(turn);

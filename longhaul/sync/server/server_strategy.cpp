@@ -83,10 +83,12 @@ Result<bool> ServerStrategy::admit(Rank from, const ServerHeader& header,
     if (!worker_ || !setup_.place.comes_back() || is_model ||
         (!standby_ && from != server_rank_))  // nobody else can serve
       return malformed("a server's name for one that has not returned");
+    heard_server_ = true;
     return true;
   }
-  if (!knows_server_) {
-    asked_to_serve_ |= header.is_for_server();
+  // What follows it may come before it is polled: the model that the run ends with.
+  if (!knows_server_ && !heard_server_) {
+    asked_to_serve_ |= header.is_for_server() && setup_.place.self == server_rank_;
     return false;  // of one that begins before the server has said so
   }
   if (header.is_for_server() ? !serves() : !worker_ || from != server_rank_)
@@ -134,7 +136,8 @@ void ServerStrategy::on_progress(Turn& turn) {
       send(*std::move(envelope), below);
     else
       break;
-  if (asked_to_serve_ && !over_ && !knows_server_)
+  // A server that has returned without a learner has nothing to do.
+  if ((asked_to_serve_ || !worker_) && !over_ && !knows_server_)
     return fail_without_server(", and this node has no copy of its state", turn);
   for (bool more = true; more && !over_;) {
     more = false;
@@ -226,7 +229,8 @@ void ServerStrategy::fail_without_server(std::string_view why, Turn& turn) {
 }
 
 Round ServerStrategy::rounds_done() const {
-  return serves() ? server_->rounds() : worker_->version() / setup_.commits_a_round();
+  if (serves()) return server_->rounds();
+  return worker_ ? worker_->version() / setup_.commits_a_round() : 0;
 }
 
 std::string ServerStrategy::waiting_for() const {
@@ -237,7 +241,8 @@ std::string ServerStrategy::waiting_for() const {
 
 void ServerStrategy::state(Archive& ar) {
   ar.expect(std::string(setup_.name));
-  ar(push_, service_.priority, over_, server_rank_, finished_, knows_server_, asked_to_serve_);
+  ar(push_, service_.priority, over_, server_rank_, finished_, knows_server_, heard_server_,
+     asked_to_serve_);
 }
 
 }  // namespace longhaul::sync::server

@@ -62,7 +62,8 @@ class ServerStrategy final : public Strategy {
   bool lets_return_ = false;
   // A node that has returned hears it from the one that serves.
   bool knows_server_;
-  bool asked_to_serve_ = false;  // before that: it cannot
+  bool heard_server_ = false;    // it is on its way to this strategy
+  bool asked_to_serve_ = false;  // before that, and it cannot
   Rank server_rank_;             // who serves
   VectorHandle push_ = 0;        // the newest of the worker's vectors
   Service service_;              // that it was sent with
