@@ -507,7 +507,7 @@ TEST(TorchLearner, ItsOptimizersVectorsMayBeReadAndSet) {
   EXPECT_TRUE(take(*make(mlp_parts(sgd(0.05))), OptimizerState{}).outputs.empty());
 }
 
-// With its counts of steps, that of the schedule too: the next step is to the same bits.
+// With its counts of steps, that of the schedule too.
 TEST(TorchLearner, HandsOverAllThatItsOptimiserKeeps) {
   for (const char* kind : {"sgd", "adam", "muon"}) {
     OptimizerConfig config = sgd(0.05);
@@ -515,7 +515,10 @@ TEST(TorchLearner, HandsOverAllThatItsOptimiserKeeps) {
     const auto one = make(mlp_parts(config)), other = make(mlp_parts(config));
     for (int i = 0; i < 3; ++i) take(*one, LocalStep{});
     const std::vector<float> state = take(*one, OptimizerState{.set = {}, .whole = true}).outputs;
-    EXPECT_EQ(take(*other, OptimizerState{.set = state, .whole = true}).outputs, state) << kind;
+    const auto set = take(*other, OptimizerState{.set = state, .whole = true}).outputs;
+    // Counts as floats may be no numbers, which equal nothing.
+    EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(set)), std::as_bytes(std::span(state))))
+        << kind;
     EXPECT_FALSE(other->step(OptimizerState{.set = {1, 2, 3}, .whole = true}));
   }
 }
