@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "longhaul/base/fields.h"
 #include "longhaul/core/cheap_models.h"
 #include "longhaul/learn/device.h"
 #include "longhaul/learn/threads.h"
@@ -77,9 +78,19 @@ Status InferenceLearner::load() {
 }
 
 Status InferenceLearner::try_out(InferenceModel& model, std::int64_t own) {
-  const std::vector<Item> two(2, Item{0, 1, Time{0}, std::vector<float>(parts_.shape.width())});
+  const std::size_t width = parts_.shape.width();
+  const std::vector<Item> two = {Item{0, 1, Time{0}, std::vector<float>(width, 0)},
+                                 Item{0, 1, Time{0}, std::vector<float>(width, 1)}};
   const auto answered = answer(model, two);
   if (!answered) return answered.error();
+  if (!at::isfinite(answered->scores).all().item<bool>() ||
+      !at::isfinite(answered->features).all().item<bool>())
+    return invalid("'" + model.path +
+                   "' answers numbers that are not finite: did its training diverge?");
+  if (double(answered->features.size(1)) > kDefaultMaxElements)  // what a log reads back
+    return invalid("'" + model.path + "' answers features of " +
+                   std::to_string(answered->features.size(1)) + " numbers, expected at most " +
+                   std::to_string(std::uint32_t(kDefaultMaxElements)));
   const std::int64_t found = answered->scores.size(1), all = parts_.shape.outputs;
   if (found == all || found == own) return Ok{};
   return invalid("'" + model.path + "' answers " + std::to_string(found) +
@@ -94,6 +105,10 @@ Status InferenceLearner::put_cheap(std::uint32_t number, std::span<const std::ui
   const auto all = std::uint32_t(parts_.shape.outputs);
   for (const std::uint32_t cls : classes)
     if (cls >= all) return invalid("class " + std::to_string(cls) + ": unknown");
+  // As many scores as there are classes could then mean either.
+  if (!classes.empty() && classes.size() + 1 == all)
+    return invalid("classes: all but one of " + std::to_string(all) +
+                   "; leave them out, or leave out one more");
   InferenceParts::Cheap cheap{"the given model",
                               classes.empty() ? all : std::uint32_t(classes.size())};
   cheap.classes.assign(classes.begin(), classes.end());

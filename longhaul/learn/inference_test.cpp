@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <fstream>
+#include <iterator>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -119,6 +121,32 @@ TEST_F(Inference, WhatCannotWorkIsSaidWithTheNameOfTheFile) {
   EXPECT_FALSE((*learner)->step(LocalStep{}));
   EXPECT_FALSE((*learner)->step(Infer{cheap_model(2), items(1)}));
   EXPECT_FALSE((*learner)->step(Infer{Infer::Model::accurate, {Item{0, 1, Time{0}, {1.f}}}}));
+}
+
+TEST_F(Inference, AModelIsRefusedBeforeItIsUsed) {
+  std::vector<float> values(84, std::numeric_limits<float>::quiet_NaN());  // training diverged
+  ASSERT_TRUE(save_model(folder_.path("nan.pt"), {.kind = "logistic"}, data_->shape, values));
+  InferenceParts diverged = parts();
+  diverged.cheap[0].path = folder_.path("nan.pt");
+  const auto refused = make_inference(diverged);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("not finite"), std::string::npos) << refused.error().what;
+
+  const auto learner = make_inference(parts());
+  ASSERT_TRUE(learner);
+  auto* models = dynamic_cast<CheapModels*>(learner->get());
+  ASSERT_TRUE(models);
+  const auto give = [&](const char* name, std::vector<std::uint32_t> classes) {
+    std::ifstream in(folder_.path(name), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    return models->put_cheap(2, classes, std::as_bytes(std::span(bytes)));
+  };
+  EXPECT_FALSE(give("nan.pt", {}));
+  const Status either = give("small.pt", {0, 1, 2});  // four scores: of all, or of these and OTHER
+  ASSERT_FALSE(either);
+  EXPECT_NE(either.error().what.find("all but one"), std::string::npos);
+  EXPECT_TRUE(give("small.pt", {2, 1}));
+  EXPECT_TRUE((*learner)->step(Infer{cheap_model(2), items(1)}));
 }
 
 }  // namespace
