@@ -287,6 +287,7 @@ std::uint32_t FocusNode::free_number() const {
 
 void FocusNode::check_candidate(Turn& turn) {
   if (running_ != Running::nothing) return;  // the learner computes
+  models_.drop_stale();
   const auto candidate = models_.candidate();
   if (!candidate) return;
   const std::uint32_t number = free_number();

@@ -16,7 +16,11 @@ struct ModelVersion {
   std::uint64_t number = 0;
   Rank origin = 0;  // the site that was given it; decides between two of one number
   friend auto operator<=>(const ModelVersion&, const ModelVersion&) = default;
-  LONGHAUL_FIELDS(number, origin)
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(number, .max = 0x1p50);  // one more always fits
+    LONGHAUL_FIELD(origin);
+  }
 };
 
 struct GivenModel {

@@ -70,6 +70,10 @@ Status Models::take(Rank from, const FetchModel& message) {
 
 Status Models::take(Rank from, const ModelPart& part, const Payload& body, Turn& turn) {
   if (!fetching_ || fetching_->source != from || fetching_->version != part.version) return Ok{};
+  if (part.version <= version()) {  // a newer one came first
+    fetching_.reset();
+    return Ok{};
+  }
   Buffer& bytes = fetching_->bytes;
   if (part.offset != bytes.size()) return Ok{};  // of a fetch that began again
   const std::size_t most = GivenModel::kMostFile + 64 * 1024;
@@ -96,6 +100,10 @@ Status Models::take(Rank from, const ModelPart& part, const Payload& body, Turn&
   candidate_ = std::make_shared<const GivenModel>(*std::move(model));
   from_user_ = false;
   return Ok{};
+}
+
+void Models::drop_stale() {
+  if (candidate_ && !from_user_ && candidate_->version <= version()) candidate_.reset();
 }
 
 std::shared_ptr<const GivenModel> Models::checked(const std::string& refused, Turn& turn) {
@@ -138,8 +146,14 @@ void Models::stored(Turn& turn) {
         giving_->missing.push_back(rank);
     }
     taken_by(turn.self(), "", turn);
-  } else if (turn.view().has(version().origin)) {
-    turn.send(version().origin, ModelTaken{version(), ""}, {}, kModel);
+  } else {
+    if (giving_ && giving_->until != Time{0}) {  // nobody answers for what this one replaces
+      giving_->refused = "a newer model was given at another site meanwhile";
+      giving_->waits_for.clear();
+      end_if_all(turn);
+    }
+    if (turn.view().has(version().origin))
+      turn.send(version().origin, ModelTaken{version(), ""}, {}, kModel);
   }
   send_to_others(turn);
 }

@@ -41,6 +41,8 @@ class Models {
 
   // The model that waits for a check; nullptr: none does.
   std::shared_ptr<const GivenModel> candidate() const { return announced_ ? candidate_ : nullptr; }
+  // A candidate of another site that a newer model has overtaken need not be checked.
+  void drop_stale();
   // It was checked: taken as `version()` where `refused` is empty. Returns it then.
   std::shared_ptr<const GivenModel> checked(const std::string& refused, Turn&);
   // The log holds what was taken last.
