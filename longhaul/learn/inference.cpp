@@ -92,7 +92,7 @@ Status InferenceLearner::try_out(InferenceModel& model, std::int64_t own) {
                    std::to_string(answered->features.size(1)) + " numbers, expected at most " +
                    std::to_string(std::uint32_t(kDefaultMaxElements)));
   const std::int64_t found = answered->scores.size(1), all = parts_.shape.outputs;
-  if (found == all || found == own) return Ok{};
+  if (found == all || found == own) return Ok{};  // equal: one for each class
   return invalid("'" + model.path + "' answers " + std::to_string(found) +
                  " scores for an item, expected " + std::to_string(all) +
                  ", one for each class of [data]" +
@@ -105,10 +105,6 @@ Status InferenceLearner::put_cheap(std::uint32_t number, std::span<const std::ui
   const auto all = std::uint32_t(parts_.shape.outputs);
   for (const std::uint32_t cls : classes)
     if (cls >= all) return invalid("class " + std::to_string(cls) + ": unknown");
-  // As many scores as there are classes could then mean either.
-  if (!classes.empty() && classes.size() + 1 == all)
-    return invalid("classes: all but one of " + std::to_string(all) +
-                   "; leave them out, or leave out one more");
   InferenceParts::Cheap cheap{"the given model",
                               classes.empty() ? all : std::uint32_t(classes.size())};
   cheap.classes.assign(classes.begin(), classes.end());
