@@ -22,6 +22,9 @@ void add_ask_options(CLI::App& sub, AskOptions& options) {
       ->type_name("ADDRESS");
 }
 
+namespace {
+
+// Addresses to try in order. Errors: no such site; none serves (unavailable).
 Result<std::vector<std::string>> addresses_to_ask(const AskOptions& options,
                                                   const std::string& file, const run::Job& job) {
   if (!options.address.empty()) {
@@ -49,6 +52,7 @@ Result<std::vector<std::string>> addresses_to_ask(const AskOptions& options,
   return all;
 }
 
+// Sets the exit code where the answer is the last one, and returns false then.
 bool print_answer(const std::string& line, bool as_json, int& code) {
   const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
   if (!json.is_object() || !json.contains("kind") || !json["kind"].is_string()) {
@@ -65,6 +69,32 @@ bool print_answer(const std::string& line, bool as_json, int& code) {
   if (kind == "refused") code = kBadUsage;
   if (kind == "ended" || kind == "given") code = json.at("partial").get<bool>() ? kFailed : kDone;
   return kind == "found" || kind == "caught_up" || kind == "taken";
+}
+
+}  // namespace
+
+int ask_sites(const AskOptions& at, const std::string& file, const run::Job& job, bool as_json,
+              const std::function<Status(const std::string&, const OnLine&)>& ask) {
+  const auto addresses = addresses_to_ask(at, file, job);
+  if (!addresses) {
+    const int bad = print_error(addresses.error());
+    return addresses.error().kind == Error::Kind::unavailable ? kFailed : bad;
+  }
+  Status asked = Ok{};
+  for (const std::string& address : *addresses) {
+    int code = -1;  // nothing has come
+    asked = ask(address, [&](const std::string& line) {
+      code = kFailed;  // unless the last answer comes
+      return print_answer(line, as_json, code);
+    });
+    if (code >= 0) {
+      if (!asked) (void)print_error(asked.error());
+      return code;
+    }
+  }
+  if (asked) asked = unavailable("the site that was asked ended");
+  (void)print_error(asked.error());
+  return kFailed;
 }
 
 }  // namespace longhaul::cli

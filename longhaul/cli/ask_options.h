@@ -1,7 +1,7 @@
 #pragma once
 // What commands share that ask a site of longhaul serve over its interface (run/focus/api.h).
+#include <functional>
 #include <string>
-#include <vector>
 
 #include "longhaul/base/result.h"
 #include "longhaul/run/job/job.h"
@@ -17,12 +17,12 @@ struct AskOptions {
 };
 void add_ask_options(CLI::App&, AskOptions&);
 
-// Addresses to try in order: --address, that of --site, or of all sites that serve. `file`: of the
-// job. Errors: no such site; none serves (unavailable).
-Result<std::vector<std::string>> addresses_to_ask(const AskOptions&, const std::string& file,
-                                                  const run::Job&);
-
-// Prints an answer, sets the exit code where it is the last one, and returns false then.
-bool print_answer(const std::string& line, bool as_json, int& code);
+// Asks --address, the interface of --site, or one after the other those of all sites that serve
+// until one answers, prints its answers (`as_json`: the lines as they are) and returns the exit
+// code. `ask` hands each line that comes from the interface `address` to `on_line` until that
+// returns false. `file`: of the job.
+using OnLine = std::function<bool(const std::string& line)>;
+int ask_sites(const AskOptions&, const std::string& file, const run::Job&, bool as_json,
+              const std::function<Status(const std::string& address, const OnLine& on_line)>& ask);
 
 }  // namespace longhaul::cli

@@ -31,27 +31,11 @@ int give_model(ModelArgs& args) {
                                            bytes->size(), focus::GivenModel::kMostFile)));
   args.model.file.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   args.model.seconds = args.ms / 1000;
-  const auto addresses = addresses_to_ask(args.at, args.job, *job);
-  if (!addresses) {
-    const int bad = print_error(addresses.error());
-    return addresses.error().kind == Error::Kind::unavailable ? kFailed : bad;
-  }
   const double patience_s = 2 * job->focus->answer_timeout_s + 10;
-  Status asked = Ok{};
-  for (const std::string& address : *addresses) {
-    int code = -1;  // nothing has come
-    asked = run::give_site(address, args.model, patience_s, [&](const std::string& line) {
-      code = kFailed;  // unless the last answer comes
-      return print_answer(line, args.json, code);
-    });
-    if (code >= 0) {
-      if (!asked) (void)print_error(asked.error());
-      return code;
-    }
-  }
-  if (asked) asked = unavailable("the site that was asked ended");
-  (void)print_error(asked.error());
-  return kFailed;
+  return ask_sites(args.at, args.job, *job, args.json,
+                   [&](const std::string& address, const OnLine& on_line) {
+                     return run::give_site(address, args.model, patience_s, on_line);
+                   });
 }
 
 }  // namespace

@@ -24,27 +24,11 @@ int query(const QueryArgs& args) {
   if (!job->focus) return print_error(invalid(args.job + ": has no [focus]: nothing is indexed"));
   if (args.request.from_s && args.request.to_s && *args.request.from_s > *args.request.to_s)
     return print_error(invalid("--from: expected a time not after --to"));
-  const auto addresses = addresses_to_ask(args.at, args.job, *job);
-  if (!addresses) {
-    const int bad = print_error(addresses.error());
-    return addresses.error().kind == Error::Kind::unavailable ? kFailed : bad;
-  }
   const double patience_s = args.request.follow ? 0 : 2 * job->focus->answer_timeout_s + 10;
-  Status asked = Ok{};
-  for (const std::string& address : *addresses) {
-    int code = -1;  // nothing has come
-    asked = run::ask_site(address, args.request, patience_s, [&](const std::string& line) {
-      code = kFailed;  // unless the last answer comes
-      return print_answer(line, args.json, code);
-    });
-    if (code >= 0) {
-      if (!asked) (void)print_error(asked.error());
-      return code;
-    }
-  }
-  if (asked) asked = unavailable("the site that was asked ended");
-  (void)print_error(asked.error());
-  return kFailed;
+  return ask_sites(args.at, args.job, *job, args.json,
+                   [&](const std::string& address, const OnLine& on_line) {
+                     return run::ask_site(address, args.request, patience_s, on_line);
+                   });
 }
 
 }  // namespace
