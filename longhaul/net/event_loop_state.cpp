@@ -11,7 +11,7 @@ constexpr Time kStopTimeout = 5s, kLinger = 200ms;
 }
 
 void EventLoop::checkpoint_if_due() {
-  if (!running() || !checkpoints_.save || checkpoints_.every == 0) return;
+  if (!running() || !checkpoints_.save || checkpoints_.every == 0 || at_end()) return;
   if (place_.comes_back()) return;  // it does not know how long ago the last was; the others do
   const Round rounds = node_->strategy().rounds_done();
   if (rounds < rounds_at_checkpoint_ + checkpoints_.every) return;
@@ -32,6 +32,10 @@ bool EventLoop::take_checkpoint(std::uint64_t number) {
   if (stepping_) return false;
   own_checkpoints_.taken = number;
   rounds_at_checkpoint_ = node_->strategy().rounds_done();
+  if (at_end()) {  // the others go on without one of this node, and resume from the one before
+    peers_.announce(own_checkpoints_);
+    return true;
+  }
   Archive ar;
   state(ar);
   auto write = checkpoints_.save(number, ar.take());
@@ -53,7 +57,7 @@ bool EventLoop::take_checkpoint(std::uint64_t number) {
 void EventLoop::stop_if_asked() {
   if (!observer_.stop || over() || !observer_.stop()) return;
   const auto end = [this] { failure_ = unavailable("stopped by its user"); };
-  if (!running_ || !checkpoints_.save) return end();
+  if (!running_ || !checkpoints_.save || at_end()) return end();
   if (!stopping_) {
     stopping_ = loop_.now() + kStopTimeout;
     if (saved_by_all()) (void)take_checkpoint(own_checkpoints_.taken + 1);

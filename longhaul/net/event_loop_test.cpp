@@ -1,6 +1,10 @@
 // What an EventLoop does for one node alone. Whole jobs over sockets: tests/sockets_test.cpp.
 #include "longhaul/net/event_loop.h"
 
+#include <array>
+#include <atomic>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 namespace longhaul::net {
@@ -71,6 +75,75 @@ TEST(EventLoop, ATimerOutlivesAStop) {
   EXPECT_TRUE(done) << done.error().what;
   EXPECT_GE(alone.ended, 4s) << "not before its time";
   EXPECT_LT(since(second), 4s) << "what had passed before the stop counts";
+}
+
+// Ends its run once its peer has kept a checkpoint; the peer, as soon as it has begun.
+class TwoLoops {
+ public:
+  class Ends final : public Strategy {
+   public:
+    explicit Ends(const std::atomic<bool>* until) : until_(until) {}
+    void on_start(Turn& turn) override {
+      if (until_) return turn.set_timer(TimerId{1}, 0s);
+      turn.finish();
+    }
+    void on_timer(TimerId, Turn& turn) override {
+      if (*until_) return turn.finish();
+      turn.set_timer(TimerId{1}, turn.now() + 1ms);
+    }
+    Round rounds_done() const override { return 1; }
+    std::string waiting_for() const override { return "its peer's checkpoint"; }
+
+   private:
+    const std::atomic<bool>* until_;
+  };
+
+  TwoLoops() {
+    for (Rank rank : {0u, 1u}) {
+      EventLoopConfig config;
+      config.peers.process = 1 + rank;
+      config.peers.addresses = {{"127.0.0.1", 0}, {"127.0.0.1", 0}};
+      config.checkpoints.every = 1;
+      config.checkpoints.save = [this, rank](std::uint64_t, Buffer) {
+        return [this, rank]() -> Status {
+          saved[rank] = true;
+          return Ok{};
+        };
+      };
+      places[rank] = {.self = rank,
+                      .members = std::make_shared<const Members>(Members{{"oregon"}, {"virginia"}}),
+                      .layout = Layout::flat(1)};
+      loops[rank].emplace(std::move(config), places[rank], nullptr, EventLoop::Scorer{},
+                          EventLoop::Observer{});
+      addresses.push_back({"127.0.0.1", *loops[rank]->peers().listen()});
+    }
+    for (auto& loop : loops) loop->peers().set_addresses(addresses);
+  }
+
+  Status run(Rank rank) {
+    Node node(places[rank], std::make_unique<Ends>(rank == 1 ? &saved[1] : nullptr), nullptr,
+              *loops[rank]);
+    return loops[rank]->run(node);
+  }
+
+  std::array<std::atomic<bool>, 2> saved{};
+  std::array<Place, 2> places;
+  std::array<std::optional<EventLoop>, 2> loops;
+  std::vector<Address> addresses;
+};
+
+// Otherwise who resumes with more rounds would have some nodes go on that wait for others which
+// have done their last.
+TEST(EventLoop, NothingIsKeptOfANodeThatIsAtItsEnd) {
+  TwoLoops pair;
+  Status first = Ok{};
+  std::thread other([&] { first = pair.run(0); });
+  const Status second = pair.run(1);
+  other.join();
+  EXPECT_TRUE(first) << first.error().what;
+  EXPECT_TRUE(second) << second.error().what;
+  EXPECT_FALSE(pair.saved[0]);
+  EXPECT_TRUE(pair.saved[1]);
 }
 
 }  // namespace

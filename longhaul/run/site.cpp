@@ -101,6 +101,7 @@ Result<net::CheckpointConfig> Site::checkpoints() {
   config.load = [this](std::uint64_t number) { return load(number); };
   if (!folder_) return config;
   config.every = job_.job.checkpoint_every;
+  config.last_round = job_.stop.max_rounds;
   config.save = [this](std::uint64_t number, Buffer state) {
     return save(number, std::move(state));
   };

@@ -70,8 +70,16 @@ class Case(unittest.TestCase):
         return str(path)
 
     def longhaul(self, *args, timeout=100):
-        return subprocess.run([LONGHAUL, *map(str, args)], cwd=self.folder, timeout=timeout,
-                              capture_output=True, text=True)
+        command = [LONGHAUL, *map(str, args)]
+        try:
+            return subprocess.run(command, cwd=self.folder, timeout=timeout, capture_output=True,
+                                  text=True)
+        except subprocess.TimeoutExpired as late:
+            # What each node waited for: runs/NAME, or the folder of --out.
+            status = [subprocess.run([LONGHAUL, "status", folder], capture_output=True, text=True,
+                                     check=False).stdout for folder in self.folder.glob("runs/*")]
+            self.fail(f"{command} took more than {timeout} s\n{late.stdout}\n{late.stderr}\n"
+                      + "\n".join(status))
 
     def run_ok(self, *args, code=0):
         done = self.longhaul(*args)
