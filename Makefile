@@ -13,7 +13,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
-.PHONY: bench-strategies bench-plan bench-storm which
+.PHONY: bench-strategies bench-plan bench-storm bench-kills which
 .PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm
 
 help:  ## this list
@@ -95,6 +95,9 @@ bench-nbsync: build  ## nbsync against esync and others on unequal machines, sim
 
 bench-storm: build  ## participation, rejoins and lost samples in a storm of faults, simulated; resumable
 	bench/storm.py
+
+bench-kills: build  ## each process of a real run killed 20 times, nine strategies; resumable, some hours
+	bench/kills.py
 
 bench-fedgsync: build  ## fedgsync against fedat and others in three scenarios, simulated
 	bench/fedgsync.py --resume build/fedgsync.json

@@ -1,6 +1,8 @@
 #include "tests/combinations.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/codec/registry.h"
@@ -73,8 +75,15 @@ std::string Combination::name() const {
          outer.name();
 }
 
-std::vector<Variant<SyncEntry>> sync_variants() { return variants(sync::registry()); }
-std::vector<Variant<OverlayEntry>> overlay_variants() { return variants(overlay::registry()); }
+// Made once: they are asked for by every test, thousands of times by some.
+const std::vector<Variant<SyncEntry>>& sync_variants() {
+  static const auto all = variants(sync::registry());
+  return all;
+}
+const std::vector<Variant<OverlayEntry>>& overlay_variants() {
+  static const auto all = variants(overlay::registry());
+  return all;
+}
 std::vector<Variant<OverlayEntry>> tried_overlays() {
   auto all = overlay_variants();
   if (testing::kStride > 1) std::erase_if(all, [](const auto& one) { return one.number > 0; });
@@ -88,10 +97,17 @@ bool by_schedule(const Variant<OverlayEntry>& overlay) {
   return overlay.entry->traits.bits == Bits::schedule ||
          std::any_of(overlay.settings.begin(), overlay.settings.end(), learns);
 }
-std::vector<Variant<TransferEntry>> transfer_variants() { return variants(transfer::registry()); }
-std::vector<Variant<OuterEntry>> outer_variants() { return variants(outer::registry()); }
+const std::vector<Variant<TransferEntry>>& transfer_variants() {
+  static const auto all = variants(transfer::registry());
+  return all;
+}
+const std::vector<Variant<OuterEntry>>& outer_variants() {
+  static const auto all = variants(outer::registry());
+  return all;
+}
 
-std::vector<Variant<CodecEntry>> codec_variants() {
+namespace {
+std::vector<Variant<CodecEntry>> legal_codecs() {
   std::vector<Variant<CodecEntry>> legal;
   for (Variant<CodecEntry>& v : variants(codec::registry())) {
     const auto feedback =
@@ -105,6 +121,12 @@ std::vector<Variant<CodecEntry>> codec_variants() {
     legal.push_back(v);
   }
   return legal;
+}
+}  // namespace
+
+const std::vector<Variant<CodecEntry>>& codec_variants() {
+  static const auto all = legal_codecs();
+  return all;
 }
 
 std::optional<Illegal> refusal(const Combination& c) { return illegal(c); }
@@ -147,19 +169,19 @@ std::vector<Combination> plains_with(const Variant<OverlayEntry>& overlay) {
 std::vector<Variant<SyncEntry>> syncs_with(const Variant<OverlayEntry>& overlay) {
   std::vector<Variant<SyncEntry>> some;
   auto turn = std::size_t(overlay.entry - overlay::registry().data());
-  for (Variant<SyncEntry>& one : sync_variants()) {
+  for (const Variant<SyncEntry>& one : sync_variants()) {
     if (illegal(plain(one, overlay))) continue;
-    if (one.number == 0 || one.entry->traits.served || turn++ % kShare == 0)
-      some.push_back(std::move(one));
+    if (one.number == 0 || one.entry->traits.served || turn++ % kShare == 0) some.push_back(one);
   }
   return some;
 }
 
-std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>& overlay) {
+namespace {
+std::vector<Combination> dealt_to(const Variant<OverlayEntry>& overlay) {
   const auto syncs = syncs_with(overlay);
-  const auto transfers = transfer_variants();
-  const auto codecs = codec_variants();
-  const auto outers = outer_variants();
+  const auto& transfers = transfer_variants();
+  const auto& codecs = codec_variants();
+  const auto& outers = outer_variants();
   const std::size_t count =
       std::max({syncs.size(), transfers.size(), codecs.size(), outers.size()});
   std::vector<Combination> all;
@@ -167,26 +189,40 @@ std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>& over
     // Wheels of different speed; where the first try is illegal the codec turns on, then the outer,
     // then the transfer.
     const std::size_t numbers = codecs.size() * outers.size();
+    const SyncEntry sync = entry_of(wheel(syncs, i));
     for (std::size_t shift = 0; shift < numbers * transfers.size(); ++shift) {
-      Combination c{wheel(syncs, i), overlay, wheel(transfers, i + shift / numbers),
-                    wheel(codecs, i + shift),
-                    wheel(outers, i + i / outers.size() + shift / codecs.size())};
-      if (illegal(c)) continue;
-      all.push_back(std::move(c));
+      const auto& transfer = wheel(transfers, i + shift / numbers);
+      const auto& codec = wheel(codecs, i + shift);
+      const auto& outer = wheel(outers, i + i / outers.size() + shift / codecs.size());
+      if (longhaul::illegal(sync, *overlay.entry, *transfer.entry, *codec.entry, codec.feedback,
+                            *outer.entry))
+        continue;
+      all.push_back({wheel(syncs, i), overlay, transfer, codec, outer});
       break;
     }
   }
   return all;
 }
+}  // namespace
+
+const std::vector<Combination>& all_combinations_with(const Variant<OverlayEntry>& overlay) {
+  static std::mutex mutex;
+  static std::map<std::pair<const OverlayEntry*, std::size_t>, std::vector<Combination>> known;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = known.try_emplace({overlay.entry, overlay.number});
+  if (is_new) found->second = dealt_to(overlay);
+  return found->second;
+}
 
 std::vector<Combination> combinations_with(const Variant<OverlayEntry>& overlay) {
   using longhaul::testing::kStride;
-  std::vector<Combination> all = all_combinations_with(overlay), some;
+  const std::vector<Combination>& all = all_combinations_with(overlay);
+  std::vector<Combination> some;
   std::size_t others = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool tried = all[i].sync.number == 0 ? is_tried(all[i]) : others++ % kStride == 0;
     const bool dealt = overlay.number == 0 || i % kShare == overlay.number % kShare;
-    if (tried && dealt) some.push_back(std::move(all[i]));
+    if (tried && dealt) some.push_back(all[i]);
   }
   return some;
 }

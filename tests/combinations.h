@@ -37,13 +37,13 @@ Variant<Entry> variant_named(const std::vector<Variant<Entry>>& variants, std::s
   LH_CHECK(found != variants.end());
   return *found;
 }
-std::vector<Variant<SyncEntry>> sync_variants();
-std::vector<Variant<OverlayEntry>> overlay_variants();
+const std::vector<Variant<SyncEntry>>& sync_variants();
+const std::vector<Variant<OverlayEntry>>& overlay_variants();
 // Those that suites go through: all; under a sanitizer, many times slower, the defaults.
 std::vector<Variant<OverlayEntry>> tried_overlays();
-std::vector<Variant<TransferEntry>> transfer_variants();
-std::vector<Variant<CodecEntry>> codec_variants();
-std::vector<Variant<OuterEntry>> outer_variants();
+const std::vector<Variant<TransferEntry>>& transfer_variants();
+const std::vector<Variant<CodecEntry>>& codec_variants();
+const std::vector<Variant<OuterEntry>>& outer_variants();
 
 // Does it go on after a loss? Strategies that declare that they stop say so in their first word.
 inline bool goes_on(const SyncEntry& sync) { return !sync.traits.when_lost.starts_with("stops"); }
@@ -65,7 +65,7 @@ std::vector<Combination> plains_with(const Variant<OverlayEntry>&);
 // Legal combinations with this overlay in which every variant of every other part occurs, if it is
 // legal with any: as many as the longest of those lists, not their product. Of the strategies'
 // other settings each overlay has a share; together they have all.
-std::vector<Combination> all_combinations_with(const Variant<OverlayEntry>&);
+const std::vector<Combination>& all_combinations_with(const Variant<OverlayEntry>&);
 // All of them for the defaults; one in kShare for each other setting of the overlay, not the same
 // ones for all settings: what differs between them is little. Under a sanitizer (effort.h) each
 // strategy with a share of the overlays, and a share of the strategies' other settings.

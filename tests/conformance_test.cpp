@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/registry.h"
 #include "tests/job_builder.h"
 
 namespace longhaul::conformance {

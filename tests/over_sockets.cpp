@@ -37,16 +37,19 @@ Status killed_after_nine(int step) {
   return step > 9 ? Status(unavailable("killed")) : Status(Ok{});
 }
 
-net::CheckpointConfig checkpoints_of(const Fate& fate, Rank rank) {
+net::CheckpointConfig checkpoints_of(const Fate& fate, Rank rank, std::uint32_t members) {
   net::CheckpointConfig config;
   Disks* const disks = fate.disks;
   if (!disks) return config;
   config.every = fate.every;
   const auto& mine = disks->of.at(rank);
   config.newest = mine.empty() ? 0 : mine.rbegin()->first;
-  config.save = [disks, rank](std::uint64_t number, Buffer state) {
-    return [disks, rank, number, state = std::move(state)]() -> Status {
+  config.members = mine.empty() ? 0 : disks->members;
+  config.live = config.members;
+  config.save = [disks, rank, members](std::uint64_t number, Buffer state) {
+    return [disks, rank, members, number, state = std::move(state)]() -> Status {
       const std::lock_guard lock(disks->mutex);
+      disks->members = members;
       auto& mine = disks->of[rank];
       mine[number] = state;
       while (mine.size() > 2) mine.erase(mine.begin());
@@ -80,7 +83,7 @@ net::EventLoopConfig config_of(const Members& members, Rank rank, const Fate& fa
   config.peers.streams = fate.streams;
   config.peers.heartbeat = 50ms;
   config.peers.silence_timeout = fate.silence;
-  config.checkpoints = checkpoints_of(fate, rank);
+  config.checkpoints = checkpoints_of(fate, rank, std::uint32_t(members.size()));
   if (fate.pace > Time{0})
     config.step_time = [pace = fate.pace](std::uint64_t, Time, const Work& work) {
       return std::holds_alternative<ApplyGradient>(work) ? Time{0} : pace;
@@ -158,8 +161,9 @@ struct Run {
     rounds[rank] = [&node] { return node.strategy().rounds_done(); };
     if (const Status done = loop.run(node); !done) ended.errors[rank] = done.error().what;
     rounds[rank] = nullptr;
+    const bool returns = (fate.lost == rank && fate.returns) || loop.left_out();
     if (fate.lost == rank && fate.closes) loops[rank].reset();
-    if (fate.lost == rank && fate.returns && !own.comes_back()) live_again(std::move(own));
+    if (returns && !own.comes_back()) live_again(std::move(own));
   }
 
   // Another process of the site, with nothing of what the one before had.

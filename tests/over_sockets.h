@@ -24,6 +24,7 @@ struct Ended {
 struct Disks {
   std::mutex mutex;
   std::vector<std::map<std::uint64_t, Buffer>> of;
+  std::uint32_t members = 0;  // nodes of the run that wrote them last
 };
 
 // Steps of a learner: the `first`, and every `every`th after it; 0: it alone.

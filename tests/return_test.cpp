@@ -19,11 +19,11 @@ INSTANTIATE_TEST_SUITE_P(Overlay, Return, ::testing::ValuesIn(tried_overlays()),
 
 std::vector<Combination> that_let_return(const Variant<OverlayEntry>& overlay) {
   std::vector<Combination> all;
-  for (Combination& one : all_combinations_with(overlay)) {
+  for (const Combination& one : all_combinations_with(overlay)) {
     if (!traits_of(one.sync).lets_return) continue;
     // Those with a server do not exchange over it: under a sanitizer one overlay will do.
     if (kStride > 1 && one.sync.entry->traits.served && overlay.entry->name != "hub") continue;
-    all.push_back(std::move(one));
+    all.push_back(one);
   }
   return all;
 }

@@ -217,6 +217,29 @@ TEST_P(SocketsNightly, ANodeThatBeginsAnewIsLetIn) {
   });
 }
 
+// A run that was stopped goes on with a site more, which gets the run's state from the others.
+TEST_P(SocketsNightly, AStoppedRunGetsASite) {
+  side_by_side(plains_with(GetParam()), [](const Combination& parts) {
+    if (!traits_of(parts.sync).lets_return) return;
+    JobSpec spec;
+    spec.parts = parts;
+    SCOPED_TRACE(spec.parts.name());
+    spec.one_site_each = true;
+    spec.rounds = 400;
+    spec.workers = 3;
+    Disks disks;
+    (void)over_sockets(spec, {.pace = 2ms, .disks = &disks, .every = 4, .stop_after = 12});
+    ASSERT_GE(disks.of[0].rbegin()->first, 2u);
+    spec.workers = 4;
+    const Ended ended = over_sockets(spec, {.pace = 2ms, .silence = kSilence, .disks = &disks});
+    for (const std::string& error : ended.errors) EXPECT_EQ(error, "");
+    for (const auto& params : ended.params) EXPECT_EQ(params, ended.params[0]);
+    EXPECT_TRUE(std::any_of(ended.notes.begin(), ended.notes.end(), [](const auto& note) {
+      return note.find("rank 3 (site3) is back") != std::string::npos;
+    })) << ::testing::PrintToString(ended.notes);
+  });
+}
+
 // Who is no node of the job is told so, or cut off; nobody else notices.
 TEST(SocketsAbuse, StrangersAreTurnedAwayAndTrainingGoesOn) {
   JobSpec spec;

@@ -14,6 +14,7 @@ constexpr std::size_t kMostNamed = 8;
 
 Membership::Membership(const Place& place, Time retry, Time let_in)
     : retry_(retry), let_in_(let_in), members_(place.members), outside_(place.comes_back()) {
+  view_.founders = place.size();
   view_.live.resize(place.size());
   std::iota(view_.live.begin(), view_.live.end(), Rank{0});
 }
@@ -148,7 +149,8 @@ Status Membership::take(Rank, const Decided& m, Turn& turn) {
 // Everybody who learns of a decision tells all once: the proposer may die while telling. (Not who
 // is let in by it.)
 void Membership::decide(const std::vector<Rank>& live, Turn& turn) {
-  const View before = std::exchange(view_, View{view_.epoch + 1, live, view_.returned});
+  const View before =
+      std::exchange(view_, View{view_.epoch + 1, live, view_.returned, view_.founders});
   std::erase_if(view_.returned, [this](const auto& entry) { return !view_.has(entry.first); });
   for (Rank rank : live)
     if (!before.has(rank)) view_.returned[rank] = view_.epoch;
@@ -172,7 +174,7 @@ void Membership::decide(const std::vector<Rank>& live, Turn& turn) {
 }
 
 Membership::Decided Membership::decided(const View& view) {
-  Decided decided{view.epoch, view.live, {}};
+  Decided decided{view.epoch, view.live, {}, view.founders};
   for (const auto& [rank, epoch] : view.returned) decided.returned.push_back({rank, epoch});
   return decided;
 }
@@ -181,7 +183,9 @@ Membership::Decided Membership::decided(const View& view) {
 // incarnation before.
 Status Membership::be_let_in(const Decided& m, Turn& turn) {
   LH_TRY(check_list(m.live));
-  View view{m.epoch, m.live, {}};
+  if (m.founders == 0 || m.founders > members_->size())
+    return malformed("a run that began with no node, or with more than the job has");
+  View view{m.epoch, m.live, {}, m.founders};
   for (const Return& back : m.returned)
     if (view.has(back.rank)) view.returned[back.rank] = back.epoch;
   if (!view.has(turn.self()) || view.since(turn.self()) != m.epoch) return Ok{};

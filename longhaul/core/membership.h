@@ -69,7 +69,8 @@ class Membership final : public Machine {
     Epoch epoch = 0;
     std::vector<Rank> live;
     std::vector<Return> returned = {};  // of `live`; for those who come back with this list
-    LONGHAUL_FIELDS(epoch, live, returned)
+    std::uint32_t founders = 0;         // as View::founders, for the same
+    LONGHAUL_FIELDS(epoch, live, returned, founders)
   };
   using Messages = MessageList<Prepare, Promise, Accept, Accepted, Decided>;
 

@@ -54,6 +54,9 @@ struct View {
   // The live ones that were lost and came back, each with the epoch that it came back in. What they
   // did not live through they have to be told.
   std::map<Rank, Epoch> returned = {};
+  // Nodes that the run began with, the lowest ranks: a job may get others when it is resumed. What
+  // was dealt out at the beginning stays dealt out. 0: all of the job.
+  std::uint32_t founders = 0;
 
   bool has(Rank rank) const { return std::binary_search(live.begin(), live.end(), rank); }
   Rank lowest() const { return live.front(); }
@@ -61,7 +64,7 @@ struct View {
     const auto it = returned.find(rank);
     return it == returned.end() ? 0 : it->second;
   }
-  void state(auto& archive) { archive(epoch, live, returned); }
+  void state(auto& archive) { archive(epoch, live, returned, founders); }
 };
 
 // The live ranks that hold `role`, ascending.

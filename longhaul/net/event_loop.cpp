@@ -35,7 +35,7 @@ Status EventLoop::run(Node& node) {
     const auto port = peers_.listen();
     if (!port) return port.error();
   }
-  peers_.offer(checkpoints_.newest, checkpoints_.live);
+  peers_.offer(checkpoints_.newest, checkpoints_.live, checkpoints_.members);
   tick();
   LH_TRY(peers_.connect_all([this] { return failure_.has_value(); }));
   if (failure_) return *failure_;
@@ -62,7 +62,7 @@ Status EventLoop::resume_run() {
   const auto chosen = peers_.choose_checkpoint();
   if (!chosen) return chosen.error();
   if (!*chosen) {
-    on_left_out(unavailable("the others resume a state in which this site is lost"));
+    on_left_out(unavailable("the others resume a state that this site is not in"));
     return *failure_;
   }
   const std::uint64_t newest = **chosen;

@@ -22,8 +22,9 @@ struct CheckpointConfig {
   // None is kept of a node that has done its last round: who resumes with more rounds needs a
   // state in which all go on.
   Round last_round = Round(-1);
-  std::uint64_t newest = 0;  // on this node's disk; 0: none, start from the beginning
-  std::uint32_t live = 0;    // members of the view in it
+  std::uint64_t newest = 0;   // on this node's disk; 0: none, start from the beginning
+  std::uint32_t live = 0;     // members of the view in it
+  std::uint32_t members = 0;  // nodes of the job that it is of; 0: as many as now
   // Called on the caller's thread; the returned function writes the state to disk on another.
   std::function<std::function<Status()>(std::uint64_t number, Buffer state)> save = {};
   // All nodes resume from `number`: returns its state and discards later ones. 0: no state.

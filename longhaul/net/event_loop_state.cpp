@@ -69,15 +69,18 @@ void EventLoop::stop_if_asked() {
 }
 
 void EventLoop::state(Archive& ar) {
-  ar.expect("node " + std::to_string(place_.self) + " of " + std::to_string(place_.size()) +
-            " over sockets");
+  ar.expect("node " + std::to_string(place_.self) + " over sockets");
+  // A job may have got sites since, after all others: in that state they are not in the view.
+  std::uint32_t members = place_.size();
+  ar(members);
+  if (members > place_.size()) return ar.fail("holds more nodes than the job has");
   Time at = now();
   ar(at, counters_.computing, counters_.wan_bytes, counters_.wan_messages, undelivered_step_);
   pace_.state(ar);
   if (ar.loading()) started_ = loop_.now() - at;
   node_->state(ar);
   if (learner_) learner_->state(ar);
-  peers_.state(ar);
+  peers_.state(ar, members);
   std::map<std::pair<std::uint32_t, TimerId>, Time> timers;
   for (const auto& [key, due] : timers_) timers[key] = due.at;
   std::vector<std::pair<Round, std::vector<float>>> scorings;

@@ -36,6 +36,7 @@ Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress c
               .checkpointed = checkpointed,
               .running = me.running,
               .live = me.live,
+              .members = me.members_before,
               .keys = {},
               .have = std::move(have)};
   if (relay_to) hello.relay_to.push_back(*relay_to);

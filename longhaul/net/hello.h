@@ -44,6 +44,7 @@ struct Hello {
   CheckpointProgress checkpointed;  // checkpoints, see link.h
   bool running = false;             // its run has begun; else `saved` is what it can resume from
   std::uint32_t live = 0;           // members of the view in that checkpoint
+  std::uint32_t members = 0;        // nodes of the job when it was taken; 0: no checkpoint
   std::vector<std::uint32_t> keys;  // digests of the job's keys, see digest_of
   std::vector<Acknowledged> have;   // received from the addressee
   // To a relay (relay.h): the node that it wants to reach. The relay's answer: who of the two is
@@ -62,6 +63,7 @@ struct Hello {
     visit(Field{.name = "saved"}, self.checkpointed.saved);
     LONGHAUL_FIELD(running);
     LONGHAUL_FIELD(live);
+    LONGHAUL_FIELD(members);
     LONGHAUL_FIELD(keys, .max = kMaxKeys);
     LONGHAUL_FIELD(have, .max = Service::kClasses);
     LONGHAUL_FIELD(relay_to, .max = 1);
@@ -93,10 +95,10 @@ struct Identity {
   Rank self = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t process = 0;
-  const Members* members = nullptr;  // outlives this
-  bool running = false;              // as in Hello
-  std::uint32_t live = 0;
-  std::vector<JobKey> keys = {};  // by name
+  const Members* members = nullptr;            // outlives this
+  bool running = false;                        // as in Hello
+  std::uint32_t live = 0, members_before = 0;  // as Hello's live and members
+  std::vector<JobKey> keys = {};               // by name
 };
 
 Frame hello_frame(const Identity&, std::uint32_t stream, CheckpointProgress,

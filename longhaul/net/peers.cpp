@@ -326,9 +326,10 @@ void Peers::restore_checkpoint(std::uint64_t number) {
   for (auto& [peer, link] : links_) link->restore_checkpoint(number);
 }
 
-void Peers::offer(std::uint64_t newest, std::uint32_t live) {
-  offers_[place_.self] = {newest, live};
+void Peers::offer(std::uint64_t newest, std::uint32_t live, std::uint32_t members) {
+  offers_[place_.self] = {newest, live, members};
   identity_.live = live;
+  identity_.members_before = members;
   announce({0, newest});
 }
 
@@ -341,7 +342,11 @@ Result<std::optional<std::uint64_t>> Peers::choose_checkpoint() const {
   for (const std::uint64_t newest : candidates) {
     std::uint64_t oldest = newest;
     std::size_t holders = 0, live = 0;
+    Rank members = place_.size();  // sites that were added since know nothing of that run
+    for (const auto& [rank, offer] : offers_)
+      if (offer.newest == newest && offer.members > 0) members = std::min(members, offer.members);
     for (const auto& [rank, offer] : offers_) {
+      if (rank >= members) continue;
       if (offer.newest > newest || offer.newest + 1 < newest) continue;
       ++holders;
       oldest = std::min(oldest, offer.newest);
@@ -350,7 +355,7 @@ Result<std::optional<std::uint64_t>> Peers::choose_checkpoint() const {
         live = std::max<std::size_t>(live, said ? offer.live : place_.size());
     }
     if (holders < live / 2 + 1) continue;
-    if (own + 1 < newest) return std::optional<std::uint64_t>{};
+    if (own + 1 < newest || place_.self >= members) return std::optional<std::uint64_t>{};
     if (own <= newest) return std::optional(oldest);
     break;
   }
@@ -372,8 +377,9 @@ bool Peers::saved_by_all(std::uint64_t number) const {
   });
 }
 
-void Peers::state(Archive& ar) {
-  for (auto& [peer, link] : links_) link->state(ar);
+void Peers::state(Archive& ar, std::uint32_t members) {
+  for (auto& [peer, link] : links_)
+    if (peer < members) link->state(ar);
   ar(silent_);
   datagrams_.state(ar);
 }

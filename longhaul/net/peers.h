@@ -97,7 +97,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void announce(CheckpointProgress);
   // The same before connect_all(): the checkpoint that this node could resume from, 0: none, and
   // the number of members in its view.
-  void offer(std::uint64_t newest, std::uint32_t live);
+  void offer(std::uint64_t newest, std::uint32_t live, std::uint32_t members);
   // All resume from that checkpoint; before open().
   void restore_checkpoint(std::uint64_t number);
   // The checkpoint that the run resumes from, by what all have offered; 0: none, it begins. It is
@@ -107,7 +107,8 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::uint64_t newest_taken_checkpoint() const;  // that is taken
   // Whether all others run and have that checkpoint on disk.
   bool saved_by_all(std::uint64_t number) const;
-  void state(Archive&);
+  // `members`: nodes of the job that the state is of; later ones were added since.
+  void state(Archive&, std::uint32_t members);
   // The job continues without that peer.
   void drop(Rank);
   // The members have admitted a new incarnation of the peer.
@@ -194,7 +195,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::set<Rank> asking_;                // to rejoin, while this node has not begun
   struct Offer {                         // see offer()
     std::uint64_t newest = 0;
-    std::uint32_t live = 0;
+    std::uint32_t live = 0, members = 0;
   };
   std::map<Rank, Offer> offers_;  // of all, as their hellos said before the run
   Timer probe_;

@@ -23,7 +23,8 @@ bool Peers::should_dial(Rank peer) const {
 std::optional<Refusal> Peers::accepts(const Hello& hello, bool incoming) {
   if (!open_) {
     auto refusal = accepts_unopened(hello, incoming);
-    if (!refusal && !hello.running) offers_[hello.rank] = {hello.checkpointed.saved, hello.live};
+    if (!refusal && !hello.running)
+      offers_[hello.rank] = {hello.checkpointed.saved, hello.live, hello.members};
     return refusal;
   }
   const Link& link = *links_.at(hello.rank);

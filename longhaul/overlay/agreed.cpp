@@ -9,7 +9,7 @@ namespace longhaul::overlay {
 namespace {
 
 View all_of_job(const Place& place) {
-  View all{0, std::vector<Rank>(place.size())};
+  View all{0, std::vector<Rank>(place.size()), {}, place.size()};
   std::iota(all.live.begin(), all.live.end(), Rank{0});
   return all;
 }
@@ -330,11 +330,13 @@ void AgreedMean::state(Archive& ar) {
   std::vector<std::pair<std::uint32_t, std::vector<Rank>>> known;
   for (const auto& [number, group] : groups_) known.emplace_back(number, group.team().workers);
   ar(known);
-  if (ar.failed() || common_.changed.size() != common_.place.size())
+  if (ar.failed() || common_.changed.size() > common_.place.size())
     return ar.fail("holds an overlay of another job");
+  common_.changed.resize(common_.place.size());  // nodes that the job has got since
   if (ar.loading()) {
     groups_.clear();
-    for (const auto& [number, workers] : known) {
+    for (auto& [number, workers] : known) {
+      if (number == 0) workers = common_.workers;
       if (!std::includes(common_.workers.begin(), common_.workers.end(), workers.begin(),
                          workers.end()))
         return ar.fail("holds a group of another job");

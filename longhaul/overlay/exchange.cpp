@@ -22,8 +22,7 @@ Exchange::Exchange(Common& common, const GroupMembers& team, const VectorId& fir
       group_(first.group),
       range_(first.range),
       exact_(exact),
-      grid_(common.topology->cut(length, std::uint32_t(team.workers.size()),
-                                 common.place.longest_piece())),
+      grid_(common.topology->cut(length, team.shards(), common.place.longest_piece())),
       next_(first.round),
       lowest_(first.round) {}
 

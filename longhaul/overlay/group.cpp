@@ -19,6 +19,7 @@ Group::Group(Common& common, std::uint32_t number, std::vector<Rank> members)
 
 void Group::form_team() {
   team_.epoch = common_.epoch_of(team_.workers);
+  if (number_ == 0) team_.founders = common_.view.founders;
   team_.members.clear();
   std::set_intersection(team_.workers.begin(), team_.workers.end(), common_.view.live.begin(),
                         common_.view.live.end(), std::back_inserter(team_.members));

@@ -23,7 +23,7 @@ std::optional<Forest> HalvingDoubling::forest(const Partition& grid,
                                               const GroupMembers& team) const {
   const auto members = std::uint32_t(team.members.size());
   const std::uint64_t core = core_of(members);
-  const std::uint64_t shards = core_of(std::uint32_t(team.workers.size()));
+  const std::uint64_t shards = core_of(team.shards());
   Forest forest;
   for (std::uint32_t owner = 0; owner < core; ++owner)
     forest.trees.push_back(halving_tree(members, owner));

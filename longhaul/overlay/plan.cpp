@@ -35,6 +35,12 @@ std::vector<Rank> GroupMembers::others() const {
   return ranks;
 }
 
+std::uint32_t GroupMembers::shards() const {
+  if (founders == 0) return std::uint32_t(workers.size());
+  return std::uint32_t(std::lower_bound(workers.begin(), workers.end(), founders) -
+                       workers.begin());
+}
+
 Plan::Plan(const Partition& grid, const GroupMembers& team) : grid_(&grid) {
   LH_CHECK(!team.members.empty());
   const auto owner = [&](std::size_t piece) {

@@ -18,6 +18,9 @@ struct GroupMembers {
   std::optional<Rank> server;  // of a hub: owns every piece; need not be a member
   // `workers` as messages carry them, in rank_bits.h; empty: all workers of the job.
   std::vector<std::uint8_t> name = {};
+  std::uint32_t founders = 0;  // as in View, of the group of all workers; 0: its workers are fixed
+  // That vectors are cut into: one for each worker that the run began with.
+  std::uint32_t shards() const;
   // Place in members.
   std::optional<std::uint32_t> index_of(Rank) const;
   bool takes_part() const { return index_of(self).has_value(); }

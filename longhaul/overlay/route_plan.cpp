@@ -50,8 +50,7 @@ std::optional<Traffic> AgreedMean::planned(std::uint64_t length) const {
   const GroupMembers& team = groups_.at(0).team();
   if (team.members.empty()) return std::nullopt;
   const Topology& topology = *common_.topology;
-  const Partition grid =
-      topology.cut(length, std::uint32_t(team.workers.size()), common_.place.longest_piece());
+  const Partition grid = topology.cut(length, team.shards(), common_.place.longest_piece());
   const auto routes = topology.routes(grid, team);
   if (!routes) return std::nullopt;
   struct Sum {

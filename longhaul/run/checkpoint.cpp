@@ -13,12 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTag = "longhaul checkpoint 2";
+constexpr const char* kTag = "longhaul checkpoint 3";
 
 void archive(Archive& ar, Checkpoint& checkpoint) {
   ar.expect(kTag);
   ar(checkpoint.job_hash, checkpoint.round, checkpoint.metrics_bytes, checkpoint.world,
-     checkpoint.experiment, checkpoint.live, checkpoint.model);
+     checkpoint.experiment, checkpoint.live, checkpoint.sites, checkpoint.members,
+     checkpoint.model);
 }
 
 // Checkpoint files, newest round first.

@@ -170,8 +170,11 @@ void RunLog::fill(Summary& summary) const {
 
 void RunLog::state(Archive& ar) {
   if (!ar.loading()) totals_.real_s = real_s();
+  const std::uint64_t members = totals_.participation.members;
   ar(totals_);
-  if (ar.loading()) real_before_ = totals_.real_s;
+  if (!ar.loading()) return;
+  real_before_ = totals_.real_s;
+  totals_.participation.members = members;  // the job may have got sites since
 }
 
 }  // namespace longhaul::run

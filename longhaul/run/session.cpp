@@ -56,7 +56,12 @@ Status Session::resume() {
     return log_.open(0);
   }
   const Checkpoint& checkpoint = **newest;
-  if (checkpoint.job_hash != resume_hash(job_))
+  if (checkpoint.sites != job_.sites.size())
+    return invalid(fmt::format(
+        "{}: of {} sites, the job has {}: a run gets sites over sockets (site, launch), not "
+        "simulated; start again with --force",
+        folder_->checkpoints(), checkpoint.sites, job_.sites.size()));
+  if (checkpoint.job_hash != resume_hash(job_, job_.sites.size()))
     return invalid(folder_->checkpoints() + ": of another job; start again with --force");
   Archive saved(checkpoint.world);
   simulation_.world().state(saved);
@@ -79,11 +84,13 @@ Status Session::checkpoint() {
   simulation_.world().state(world);
   log_.state(counted);
   const std::span<const float> model = simulation_.parameters();
-  const Checkpoint checkpoint{.job_hash = resume_hash(job_),
+  const Checkpoint checkpoint{.job_hash = resume_hash(job_, job_.sites.size()),
                               .round = simulation_.rounds(),
                               .metrics_bytes = *bytes,
                               .world = world.take(),
                               .experiment = counted.take(),
+                              .sites = std::uint32_t(job_.sites.size()),
+                              .members = std::uint32_t(job_.members().size()),
                               .model = {model.begin(), model.end()}};
   checkpointed_ = checkpoint.round;
   return Checkpoints(folder_->checkpoints(), job_.job.keep_checkpoints).write(checkpoint);

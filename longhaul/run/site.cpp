@@ -45,7 +45,7 @@ class Site {
   Result<net::PeersConfig> peers_of(NodeSockets) const;
   std::uint64_t live(const View&) const;
   std::optional<BestScore> best_before() const;
-  Result<net::CheckpointConfig> checkpoints();
+  Result<net::CheckpointConfig> checkpoints(bool lets_return);
   net::Pace::Duration pace() const;
   std::function<Status()> save(std::uint64_t number, Buffer state);
   Result<Buffer> load(std::uint64_t number);
@@ -96,7 +96,7 @@ Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& opti
   return site;
 }
 
-Result<net::CheckpointConfig> Site::checkpoints() {
+Result<net::CheckpointConfig> Site::checkpoints(bool lets_return) {
   net::CheckpointConfig config;
   config.load = [this](std::uint64_t number) { return load(number); };
   if (!folder_) return config;
@@ -107,11 +107,17 @@ Result<net::CheckpointConfig> Site::checkpoints() {
   };
   if (options_.rejoin || options_.existing != ExistingFolder::resume) return config;
   auto newest = Checkpoints(folder_->checkpoints()).newest();
-  if (newest && *newest && (**newest).job_hash != resume_hash(job_))
+  if (newest && *newest && (**newest).job_hash != resume_hash(job_, (**newest).sites))
     return invalid(folder_->checkpoints() + ": of another job; start again with --force");
   if (!newest) return newest.error();
+  if (*newest && (**newest).members < members_->size() && !lets_return)
+    return invalid(fmt::format(
+        "{}: of {} nodes, the job has {}: with [sync] kind = \"{}\" a run that has begun gets no "
+        "sites; export its model (longhaul export) and begin anew with --force",
+        folder_->checkpoints(), (**newest).members, members_->size(), job_.sync.entry->name));
   if (*newest) config.newest = newest_ = (**newest).round;
   if (*newest) config.live = (**newest).live;
+  if (*newest) config.members = (**newest).members;
   return config;
 }
 
@@ -131,12 +137,14 @@ std::function<Status()> Site::save(std::uint64_t number, Buffer state) {
   Archive counted;
   log_->state(counted);
   return [folder = folder_->checkpoints(), kept = job_.job.keep_checkpoints,
-          checkpoint = Checkpoint{.job_hash = resume_hash(job_),
+          checkpoint = Checkpoint{.job_hash = resume_hash(job_, job_.sites.size()),
                                   .round = number,
                                   .metrics_bytes = *bytes,
                                   .world = std::move(state),
                                   .experiment = counted.take(),
                                   .live = std::uint32_t(node_->view().live.size()),
+                                  .sites = std::uint32_t(job_.sites.size()),
+                                  .members = std::uint32_t(members_->size()),
                                   .model = {params().begin(), params().end()}}] {
     return Checkpoints(folder, kept).write(checkpoint);
   };
@@ -208,7 +216,7 @@ Status Site::build(NodeSockets node_sockets) {
   }
   log_.emplace(job_, *members_, folder_ ? &*folder_ : nullptr, options_.progress, bool(score_),
                /*is_virtual=*/false);
-  auto kept = checkpoints();
+  auto kept = checkpoints((*strategy)->lets_return());
   if (!kept) return kept.error();
   auto peers = peers_of(std::move(node_sockets));
   if (!peers) return peers.error();

@@ -386,6 +386,12 @@ std::string Gaia::waiting_for() const {
 
 void Gaia::state(Archive& ar) {
   ar.expect("gaia");
+  std::uint32_t nodes = place_.size();
+  ar(nodes);
+  if (nodes != place_.size() && config_.exchange == "gaia_hubs")
+    return ar.fail(
+        "with exchange = \"gaia_hubs\" a run that has begun gets no sites: its hubs are "
+        "numbered behind them");
   ar(phase_, done_, told_, start_, acc_, base_, clock_samples_, start_samples_, start_clock_);
   ar(asked_, told_at_, sent_bytes_, has_entered_, epoch_, live_, is_settled_, cut_, lost_clock_,
      offered_);

@@ -149,6 +149,46 @@ class Resumed(Survive):
         self.assertEqual(len({self.summary(f"runs/small/{name}")["params_hash"]
                               for name in SITES[:2]}), 1)
 
+    def test_with_one_more_site(self):
+        sets = [*PACED, *FOREVER]
+        launch = self.start("launch", "job.toml", *sets)
+        self.until_checkpoints(launch, SITES)
+        self.until_gone_on(launch, SITES)
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+        rounds = self.summary()["rounds"]
+        self.write(job_of(["cairo", *SITES]))
+        self.bad("launch", "job.toml", "--resume", *sets,
+                 names=["[[site]] 1: was tokyo, is cairo; sites are added after all others"])
+        self.write(job_of([*SITES, "cairo"]))
+        self.bad("simulate", "job.toml", "--resume", "--out", "runs/small/tokyo", *sets,
+                 names=["of 3 sites, the job has 4: a run gets sites over sockets"])
+        launch = self.start("launch", "job.toml", *sets, "--resume")
+        for text in ("the run resumes with 3 of 4 nodes",
+                     "tokyo: rank 3 (cairo) is back; the run goes on with 4 of 4 nodes"):
+            self.until(launch, text)
+        self.until_gone_on(launch, [*SITES, "cairo"])
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+        self.assertGreater(self.summary()["rounds"], rounds)
+        self.assertEqual({self.summary(f"runs/small/{name}")["members"]
+                          for name in [*SITES, "cairo"]}, {4})
+        self.says("launch", "job.toml", "--resume", *PACED, "--set", "report.every_rounds=50",
+                  "--set", f"stop.max_rounds={self.summary()['rounds'] + 50}")
+        self.assertEqual(len({self.summary(f"runs/small/{name}")["params_hash"]
+                              for name in [*SITES, "cairo"]}), 1)
+
+    def test_a_strategy_that_takes_no_site_back_gets_none(self):
+        sets = [*PACED, *FOREVER, "--set", "sync.kind=nbsync"]
+        launch = self.start("launch", "job.toml", *sets)
+        self.until_checkpoints(launch, SITES)
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+        self.write(job_of([*SITES, "cairo"]))
+        code, text = self.end(self.start("launch", "job.toml", *sets, "--resume"))
+        self.assertEqual(code, 2, text)
+        self.assertIn('with [sync] kind = "nbsync" a run that has begun gets no sites', text)
+
     def test_with_more_rounds(self):
         more = ["--set", "stop.max_rounds=70", "--set", "report.every_rounds=7"]
         expected = self.simulated_hash(*more, "--out", "runs/expected")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -68,6 +69,21 @@ std::map<std::string, const ResolvedKey*> by_name(const std::vector<ResolvedTabl
 // When the run ends, and when its model is scored, may change when a run is resumed.
 bool may_change(std::string_view name) {
   return name.starts_with("[stop] ") || name.starts_with("[report] ") || name.starts_with("[run] ");
+}
+
+// "[site.tokyo] nodes" -> "[site.tokyo]".
+std::string table_of(std::string_view name) {
+  return std::string(name.substr(0, name.find("] ") + 1));
+}
+bool is_wan(std::string_view name) {
+  return name.starts_with("[wan] ") || name.starts_with("[wan.");
+}
+// The tables of the sites from that one on.
+std::set<std::string> site_tables(const Job& job, std::size_t from) {
+  std::set<std::string> tables;
+  for (std::size_t i = from; i < job.sites.size(); ++i)
+    tables.insert("[site." + job.sites[i].name + "]");
+  return tables;
 }
 
 // What is trained, and how.
@@ -156,18 +172,32 @@ std::uint64_t job_hash(const Job& job) {
   return XXH64(text.data(), text.size(), 0);
 }
 
-std::uint64_t resume_hash(const Job& job) {
+std::uint64_t resume_hash(const Job& job, std::size_t sites) {
   std::string text;
+  const std::set<std::string> added = site_tables(job, sites);
   for (const auto& [name, value] : agreed_keys(job))
-    if (!may_change(name)) text += fmt::format("{} = {}\n", name, value);
+    if (!may_change(name) && !is_wan(name) && !added.contains(table_of(name)))
+      text += fmt::format("{} = {}\n", name, value);
   return XXH64(text.data(), text.size(), 0);
 }
 
 std::optional<std::string> difference(const Job& before, const Job& now, bool resumes) {
+  std::set<std::string> added;
+  if (resumes && now.sites.size() > before.sites.size()) {
+    for (std::size_t i = 0; i < before.sites.size(); ++i)
+      if (now.sites[i].name != before.sites[i].name)
+        return fmt::format("[[site]] {}: was {}, is {}; sites are added after all others", i + 1,
+                           before.sites[i].name, now.sites[i].name);
+    added = site_tables(now, before.sites.size());
+  }
+  const auto skips = [&](const std::string& name) {
+    return (resumes && may_change(name)) ||
+           (!added.empty() && (is_wan(name) || added.contains(table_of(name))));
+  };
   const auto old_tables = resolved(before), new_tables = resolved(now);
   const auto old_keys = by_name(old_tables), new_keys = by_name(new_tables);
   for (const auto& [name, key] : new_keys) {
-    if (resumes && may_change(name)) continue;
+    if (skips(name)) continue;
     const auto old = old_keys.find(name);
     if (old == old_keys.end())
       return fmt::format("{}: was not set, is {}", name, brief(key->value));
@@ -175,7 +205,7 @@ std::optional<std::string> difference(const Job& before, const Job& now, bool re
       return fmt::format("{}: was {}, is {}", name, brief(old->second->value), brief(key->value));
   }
   for (const auto& [name, key] : old_keys)
-    if (!new_keys.contains(name) && !(resumes && may_change(name)))
+    if (!new_keys.contains(name) && !skips(name))
       return fmt::format("{}: was {}, is not set", name, brief(key->value));
   return std::nullopt;
 }

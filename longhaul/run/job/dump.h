@@ -29,10 +29,12 @@ std::string to_toml(const Job&);
 std::uint64_t job_hash(const Job&);
 // What job_hash() is of: (name, value), by name: ("[sync] steps", "20").
 std::vector<std::pair<std::string, std::string>> agreed_keys(const Job&);
-// The same hash without the keys that may change when a run is resumed: [stop], [report], [run].
-std::uint64_t resume_hash(const Job&);
+// The same hash of a job with its first `sites` sites alone, without what may change when a run is
+// resumed: [stop], [report], [run]; and without [wan], which has to know sites that are added.
+std::uint64_t resume_hash(const Job&, std::size_t sites);
 // The first key that is not local and differs, in words: "[sync] steps: was 20, is 30". `resumes`:
-// without the keys that may change when a run is resumed.
+// without the keys that may change when a run is resumed. It may also get sites, after all others;
+// then [wan] may change.
 std::optional<std::string> difference(const Job& before, const Job& now, bool resumes = false);
 
 }  // namespace longhaul::run

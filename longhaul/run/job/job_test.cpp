@@ -355,6 +355,25 @@ TEST(Dump, HashSkipsLocalKeysAndNothingElse) {
   EXPECT_EQ(difference(*job, *other), "[site.a] step_ms: was 20.0, is 21.0");
 }
 
+TEST(Dump, AResumedRunMayGetSitesAfterAllOthers) {
+  const std::string site = "[[site]]\nname = \"zz\"\nstep_ms = 7\n";
+  auto job = resolve_text(bsp(""));
+  auto more = resolve_text(bsp("") + site, {"wan.mbps=77"});
+  auto first = resolve_text(bsp(site));
+  auto other = resolve_text(bsp("") + site, {"site.a.step_ms=21"});
+  ASSERT_TRUE(job && more && first && other);
+  const std::size_t sites = job->sites.size();
+  EXPECT_EQ(difference(*job, *more, true), std::nullopt);
+  EXPECT_NE(difference(*job, *more, false), std::nullopt);
+  EXPECT_EQ(resume_hash(*more, sites), resume_hash(*job, sites));
+  EXPECT_NE(resume_hash(*more, sites + 1), resume_hash(*job, sites));
+  EXPECT_NE(resume_hash(*other, sites), resume_hash(*job, sites));
+  EXPECT_EQ(difference(*job, *other, true), "[site.a] step_ms: was 20.0, is 21.0");
+  EXPECT_EQ(difference(*job, *first, true),
+            "[[site]] 1: was a, is zz; sites are added after all others");
+  EXPECT_NE(difference(*more, *job, true), std::nullopt) << "none is taken away";
+}
+
 // What overlays plan by: one object, whose sites have names.
 TEST(Job, BelievesWhatItSaysOfTheNetwork) {
   auto job = resolve_text(bsp("[wan]\nmbps = 80\n"));

@@ -1,0 +1,148 @@
+#!/usr/bin/python3 -B
+"""Every process of a real run killed with kill -9 in turn, the server's first: docs/results/kills.md.
+
+  bench/kills.py [--build build/release] [--out runs/kills] [--times 20] [--only KIND] [--lanes 1]
+
+Five processes over sockets on this machine, four workers and `hq` in the middle: a server, a state
+server, or a relay without a learner. `longhaul launch` starts what dies again, as it does unless
+told otherwise. Each kill is one run: at a moment drawn by its number, in the two seconds after all
+nodes have their first checkpoint. It is right if launch ends with code 0 within 90 s and all who
+were in the run at its end have done its rounds and hold one model. Each writes one line into
+--out/KIND.jsonl; what is there is not done again, so the command may be stopped at any time. Prints
+the table.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "cli"))
+
+WORKERS, MIDDLE = ["tokyo", "lima", "oslo", "paris"], "hq"
+STEP_MS, PATIENCE_S = 5, 90
+# kind: keys of [sync], rounds of 5 s at least, role of the middle, other settings
+STANDBY = ["server.standby_every=20"]
+KINDS = {
+    "bsp": ([], 1000, "server", ["overlay.kind=hub"]),
+    "bsp over forest": ([], 1000, "server", ["overlay.kind=forest"]),
+    "fedavg": (["steps=3"], 330, "server", ["overlay.kind=hub"]),
+    "diloco": (["steps=3"], 330, "server", ["overlay.kind=ring"]),
+    "nbsync": ([], 600, "server", ["overlay.kind=hub"]),
+    "esync": (["state_timeout_s=1"], 600, "state_server", ["overlay.kind=hub"]),
+    "gaia": ([], 1000, "server", ["overlay.kind=direct"]),
+    "asp": ([], 1000, "server", STANDBY),
+    "fedgsync": (["steps=3", "groups=2"], 330, "server", STANDBY),
+}
+
+
+def one(case, launcher, kind, victim, number):
+    keys, rounds, role, sets = KINDS[kind]
+    chance = random.Random(f"{kind} {victim} {number}")
+    wait_s = chance.uniform(0, 2)
+    case.setUp()
+    try:
+        middle = f'[[site]]\nname = "{MIDDLE}"\nroles = ["{role}"]\n'
+        case.write(launcher.job_of(WORKERS) + middle)
+        words = [f"sync.kind={kind.split()[0]}", *[f"sync.{key}" for key in keys], *sets,
+                 f"stop.max_rounds={rounds}", "report.every_rounds=200", "net.pace=true",
+                 f"site.*.step_ms={STEP_MS}", "net.silence_s=6"]
+        if role == "server" and "server.standby_every=20" not in sets:
+            words.append(f"roles.server={MIDDLE}")
+        launch = case.start("launch", "job.toml",
+                            *[word for value in words for word in ("--set", value)])
+        case.until_checkpoints(launch, [name for name in (*WORKERS, MIDDLE)
+                                        if name in WORKERS or sets is STANDBY])
+        sites = case.sites_of(launch)
+        time.sleep(wait_s)
+        os.kill(sites[victim], 9)
+        began = time.monotonic()
+        try:
+            code = launch.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            code = None
+        text = case.said(launch)
+        ends = []
+        for name in WORKERS:
+            path = case.folder / f"runs/small/{name}/summary.json"
+            if path.exists():
+                ends.append(json.loads(path.read_text()))
+        done = [end for end in ends if end["stop_reason"] == "max_rounds"]
+        right = (code == 0 and len(done) >= len(WORKERS) - (victim in WORKERS)
+                 and {end["rounds"] for end in done} == {rounds}
+                 and len({end["params_hash"] for end in done}) == 1)
+        return {"kind": kind, "victim": victim, "number": number, "wait_s": round(wait_s, 3),
+                "code": code, "seconds": round(time.monotonic() - began, 2), "right": right,
+                "was_lost": "is declared lost" in text, "is_back": "is back" in text,
+                "text": "" if right else text[-6000:]}
+    finally:
+        case.doCleanups()
+
+
+def table(records):
+    lines = ["| strategy | killed | runs | hangs | wrong ends | declared lost | came back | "
+             "end after the kill, s: median, most |", "|---|---|---|---|---|---|---|---|"]
+    for kind in KINDS:
+        for victims in ([MIDDLE], WORKERS):
+            runs = [r for r in records if r["kind"] == kind and r["victim"] in victims]
+            if not runs:
+                continue
+            hangs = sum(r["code"] is None for r in runs)
+            seconds = [r["seconds"] for r in runs]
+            lines.append(
+                f"| {kind} | {'hq' if victims == [MIDDLE] else 'each worker'} | {len(runs)} | "
+                f"{hangs} | {sum(not r['right'] for r in runs) - hangs} | "
+                f"{sum(r['was_lost'] for r in runs)} | {sum(r['is_back'] for r in runs)} | "
+                f"{statistics.median(seconds):.1f}, {max(seconds):.1f} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--out", default="runs/kills", type=pathlib.Path)
+    parser.add_argument("--times", default=20, type=int)
+    parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--lanes", default=1, type=int)
+    options = parser.parse_args()
+    os.environ["LONGHAUL"] = str(pathlib.Path(options.build).resolve() / "longhaul")
+    import launch_test as launcher  # reads LONGHAUL
+
+    options.out.mkdir(parents=True, exist_ok=True)
+    records = [json.loads(line) for path in sorted(options.out.glob("*.jsonl"))
+               for line in path.read_text().splitlines()]
+    have = {(r["kind"], r["victim"], r["number"]) for r in records}
+    kinds = [options.only] if options.only else list(KINDS)
+    todo = [(kind, victim, number) for number in range(options.times) for kind in kinds
+            for victim in (MIDDLE, *WORKERS) if (kind, victim, number) not in have]
+    lock = threading.Lock()
+
+    def run(what):
+        record = one(launcher.Case(), launcher, *what)
+        with lock:
+            records.append(record)
+            with (options.out / f"{what[0].replace(' ', '-')}.jsonl").open("a") as out:
+                out.write(json.dumps(record) + "\n")
+            left = sum(1 for w in todo if w not in {(r["kind"], r["victim"], r["number"])
+                                                    for r in records})
+            print(f"{what[0]}, {what[1]} killed after {record['wait_s']:.2f} s: "
+                  f"{'right' if record['right'] else 'WRONG'}, {record['seconds']:.1f} s; "
+                  f"{left} left", file=sys.stderr, flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(options.lanes) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(run, what) for what in todo]):
+            done.result()
+    print(table(records))
+    return 0 if all(r["right"] for r in records) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
