@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Every process of a real run killed with kill -9 in turn, the server's first: docs/results/kills.md.
+"""Every process of a real run killed with kill -9 in turn, the server's first.
 
   bench/kills.py [--build build/release] [--out runs/kills] [--times 20] [--only KIND] [--lanes 1]
 
