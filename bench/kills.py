@@ -28,60 +28,69 @@ sys.path.insert(0, str(ROOT / "tests" / "cli"))
 
 WORKERS, MIDDLE = ["tokyo", "lima", "oslo", "paris"], "hq"
 STEP_MS, PATIENCE_S = 5, 90
-# kind: keys of [sync], rounds of 5 s at least, role of the middle, other settings
-STANDBY = ["server.standby_every=20"]
+# kind: keys of [sync], rounds of 5 s at least, what the middle is, other settings
+SERVER, STATE_SERVER, RELAY = "server", "state_server", "relay"
 KINDS = {
-    "bsp": ([], 1000, "server", ["overlay.kind=hub"]),
-    "bsp over forest": ([], 1000, "server", ["overlay.kind=forest"]),
-    "fedavg": (["steps=3"], 330, "server", ["overlay.kind=hub"]),
-    "diloco": (["steps=3"], 330, "server", ["overlay.kind=ring"]),
-    "nbsync": ([], 600, "server", ["overlay.kind=hub"]),
-    "esync": (["state_timeout_s=1"], 600, "state_server", ["overlay.kind=hub"]),
-    "gaia": ([], 1000, "server", ["overlay.kind=direct"]),
-    "asp": ([], 1000, "server", STANDBY),
-    "fedgsync": (["steps=3", "groups=2"], 330, "server", STANDBY),
+    "bsp": ([], 1000, RELAY, ["overlay.kind=hub"]),
+    "bsp over forest": ([], 1000, RELAY, ["overlay.kind=forest"]),
+    "fedavg": (["steps=3"], 330, RELAY, ["overlay.kind=hub"]),
+    "diloco": (["steps=3"], 330, RELAY, ["overlay.kind=ring"]),
+    "nbsync": ([], 600, RELAY, ["overlay.kind=hub"]),
+    "esync": (["state_timeout_s=1"], 600, STATE_SERVER, ["overlay.kind=hub"]),
+    "gaia": ([], 1000, RELAY, ["overlay.kind=direct"]),
+    "asp": ([], 1000, SERVER, ["server.standby_every=20"]),
+    "fedgsync": (["steps=3", "groups=2"], 330, SERVER, ["server.standby_every=20"]),
 }
 
 
+def start(case, launcher, kind):
+    keys, rounds, middle, sets = KINDS[kind]
+    role = STATE_SERVER if middle == STATE_SERVER else SERVER
+    case.write(launcher.job_of(WORKERS) + f'[[site]]\nname = "{MIDDLE}"\nroles = ["{role}"]\n')
+    words = [f"sync.kind={kind.split()[0]}", *[f"sync.{key}" for key in keys], *sets,
+             f"stop.max_rounds={rounds}", "report.every_rounds=200", "net.pace=true",
+             f"site.*.step_ms={STEP_MS}", "net.silence_s=6"]
+    if middle == RELAY:
+        words.append(f"roles.server={MIDDLE}")
+    return case.start("launch", "job.toml",
+                      *[word for value in words for word in ("--set", value)])
+
+
+def is_right(case, kind, victim):
+    """All who were in the run at its end have done its rounds and hold one model."""
+    paths = [case.folder / f"runs/small/{name}/summary.json" for name in WORKERS]
+    ends = [json.loads(path.read_text()) for path in paths if path.exists()]
+    done = [end for end in ends if end["stop_reason"] == "max_rounds"]
+    return (len(done) >= len(WORKERS) - (victim in WORKERS)
+            and {end["rounds"] for end in done} == {KINDS[kind][1]}
+            and len({end["params_hash"] for end in done}) == 1)
+
+
 def one(case, launcher, kind, victim, number):
-    keys, rounds, role, sets = KINDS[kind]
-    chance = random.Random(f"{kind} {victim} {number}")
-    wait_s = chance.uniform(0, 2)
+    wait_s = random.Random(f"{kind} {victim} {number}").uniform(0, 2)
+    record = {"kind": kind, "victim": victim, "number": number, "wait_s": round(wait_s, 3)}
     case.setUp()
     try:
-        middle = f'[[site]]\nname = "{MIDDLE}"\nroles = ["{role}"]\n'
-        case.write(launcher.job_of(WORKERS) + middle)
-        words = [f"sync.kind={kind.split()[0]}", *[f"sync.{key}" for key in keys], *sets,
-                 f"stop.max_rounds={rounds}", "report.every_rounds=200", "net.pace=true",
-                 f"site.*.step_ms={STEP_MS}", "net.silence_s=6"]
-        if role == "server" and "server.standby_every=20" not in sets:
-            words.append(f"roles.server={MIDDLE}")
-        launch = case.start("launch", "job.toml",
-                            *[word for value in words for word in ("--set", value)])
-        case.until_checkpoints(launch, [name for name in (*WORKERS, MIDDLE)
-                                        if name in WORKERS or sets is STANDBY])
+        launch = start(case, launcher, kind)
+        # What a follower needs to go on from is there when its server has a checkpoint, too.
+        has_follower = KINDS[kind][2] == SERVER
+        case.until_checkpoints(launch, [*WORKERS, MIDDLE] if has_follower else WORKERS)
         sites = case.sites_of(launch)
-        time.sleep(wait_s)
+        time.sleep(wait_s)  # the moment that was drawn
         os.kill(sites[victim], 9)
         began = time.monotonic()
         try:
             code = launch.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            code = None
+            code = None  # it hangs
         text = case.said(launch)
-        ends = []
-        for name in WORKERS:
-            path = case.folder / f"runs/small/{name}/summary.json"
-            if path.exists():
-                ends.append(json.loads(path.read_text()))
-        done = [end for end in ends if end["stop_reason"] == "max_rounds"]
-        right = (code == 0 and len(done) >= len(WORKERS) - (victim in WORKERS)
-                 and {end["rounds"] for end in done} == {rounds}
-                 and len({end["params_hash"] for end in done}) == 1)
-        return {"kind": kind, "victim": victim, "number": number, "wait_s": round(wait_s, 3),
-                "code": code, "seconds": round(time.monotonic() - began, 2), "right": right,
-                "was_lost": "is declared lost" in text, "is_back": "is back" in text,
-                "text": "" if right else text[-6000:]}
+        right = code == 0 and is_right(case, kind, victim)
+        return {**record, "code": code, "seconds": round(time.monotonic() - began, 2),
+                "right": right, "was_lost": "is declared lost" in text,
+                "is_back": "is back" in text, "text": "" if right else text[-6000:]}
+    except (AssertionError, KeyError) as before:  # the run ended, or a site, before the kill
+        return {**record, "code": -1, "seconds": 0, "right": False, "was_lost": False,
+                "is_back": False, "text": f"before the kill: {before}"[-6000:]}
     finally:
         case.doCleanups()
 
@@ -123,16 +132,16 @@ def main():
     kinds = [options.only] if options.only else list(KINDS)
     todo = [(kind, victim, number) for number in range(options.times) for kind in kinds
             for victim in (MIDDLE, *WORKERS) if (kind, victim, number) not in have]
-    lock = threading.Lock()
+    lock, left = threading.Lock(), len(todo)
 
     def run(what):
+        nonlocal left
         record = one(launcher.Case(), launcher, *what)
         with lock:
+            left -= 1
             records.append(record)
             with (options.out / f"{what[0].replace(' ', '-')}.jsonl").open("a") as out:
                 out.write(json.dumps(record) + "\n")
-            left = sum(1 for w in todo if w not in {(r["kind"], r["victim"], r["number"])
-                                                    for r in records})
             print(f"{what[0]}, {what[1]} killed after {record['wait_s']:.2f} s: "
                   f"{'right' if record['right'] else 'WRONG'}, {record['seconds']:.1f} s; "
                   f"{left} left", file=sys.stderr, flush=True)

@@ -27,13 +27,34 @@ std::vector<std::vector<Setting>> settings_of(const std::vector<FieldDoc>& docs)
   return all;
 }
 
+// Made once for each kind of part, which has one registry: they are asked for by every test,
+// thousands of times by some.
 template <class Entry>
-std::vector<Variant<Entry>> variants(std::span<const Entry> registry) {
-  std::vector<Variant<Entry>> all;
-  for (const Entry& entry : registry)
-    for (std::size_t number = 0; auto& settings : settings_of(entry.describe()))
-      all.push_back({&entry, settings, false, number++});
-  return all;
+const std::vector<Variant<Entry>>& variants(std::span<const Entry> registry) {
+  static const auto made = [&] {
+    std::vector<Variant<Entry>> all;
+    for (const Entry& entry : registry)
+      for (std::size_t number = 0; auto& settings : settings_of(entry.describe()))
+        all.push_back({&entry, settings, false, number++});
+    return all;
+  }();
+  return made;
+}
+
+std::vector<Variant<CodecEntry>> legal_codecs() {
+  std::vector<Variant<CodecEntry>> legal;
+  for (Variant<CodecEntry> v : variants(codec::registry())) {
+    const auto feedback =
+        codec::wants_error_feedback({"codec", "", 0, [&] {
+                                       std::vector<Setting> settings = v.settings;
+                                       settings.push_back({"kind", {std::string(v.entry->name)}});
+                                       return settings;
+                                     }()});
+    if (!feedback) continue;  // lossless codecs and expansions refuse it
+    v.feedback = *feedback;
+    legal.push_back(v);
+  }
+  return legal;
 }
 
 SyncEntry entry_of(const Variant<SyncEntry>& sync) {
@@ -75,14 +96,9 @@ std::string Combination::name() const {
          outer.name();
 }
 
-// Made once: they are asked for by every test, thousands of times by some.
-const std::vector<Variant<SyncEntry>>& sync_variants() {
-  static const auto all = variants(sync::registry());
-  return all;
-}
+const std::vector<Variant<SyncEntry>>& sync_variants() { return variants(sync::registry()); }
 const std::vector<Variant<OverlayEntry>>& overlay_variants() {
-  static const auto all = variants(overlay::registry());
-  return all;
+  return variants(overlay::registry());
 }
 std::vector<Variant<OverlayEntry>> tried_overlays() {
   auto all = overlay_variants();
@@ -98,31 +114,9 @@ bool by_schedule(const Variant<OverlayEntry>& overlay) {
          std::any_of(overlay.settings.begin(), overlay.settings.end(), learns);
 }
 const std::vector<Variant<TransferEntry>>& transfer_variants() {
-  static const auto all = variants(transfer::registry());
-  return all;
+  return variants(transfer::registry());
 }
-const std::vector<Variant<OuterEntry>>& outer_variants() {
-  static const auto all = variants(outer::registry());
-  return all;
-}
-
-namespace {
-std::vector<Variant<CodecEntry>> legal_codecs() {
-  std::vector<Variant<CodecEntry>> legal;
-  for (Variant<CodecEntry>& v : variants(codec::registry())) {
-    const auto feedback =
-        codec::wants_error_feedback({"codec", "", 0, [&] {
-                                       std::vector<Setting> settings = v.settings;
-                                       settings.push_back({"kind", {std::string(v.entry->name)}});
-                                       return settings;
-                                     }()});
-    if (!feedback) continue;  // lossless codecs and expansions refuse it
-    v.feedback = *feedback;
-    legal.push_back(v);
-  }
-  return legal;
-}
-}  // namespace
+const std::vector<Variant<OuterEntry>>& outer_variants() { return variants(outer::registry()); }
 
 const std::vector<Variant<CodecEntry>>& codec_variants() {
   static const auto all = legal_codecs();

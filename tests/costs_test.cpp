@@ -292,7 +292,6 @@ TEST(Costs, RunsOfChunksTakeTheTimeOfTheirChunks) {
     const std::string_view kind = overlay.entry->name;
     const bool in_turns = kind != "direct" && kind != "ring" && overlay.name() != "hub_sequential";
     for (std::uint32_t k : {2u, 8u}) {
-      if (kStride > 1 && k == 2) continue;
       SCOPED_TRACE(overlay.name() + " in runs of " + std::to_string(k));
       JobSpec spec = spec_of(s, {.overlay = overlay.name()}, false, 1);
       const double chunks = time_of(spec);

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <set>
 
-#include "longhaul/base/testing/effort.h"
 #include "longhaul/core/sample_ledger.h"
 #include "longhaul/sync/registry.h"
 #include "tests/job_builder.h"
@@ -120,9 +119,6 @@ Variant<SyncEntry> sync_named(std::string_view name) {
   return variant_named(sync_variants(), name);
 }
 
-// Under a sanitizer one death of three.
-constexpr std::uint64_t kShareOfDeaths = longhaul::testing::kStride > 1 ? 3 : 1;
-
 TEST(Ledger, OfAllStrategiesAddsUpWhoeverDies) {
   const std::set<std::string> whole = {"bsp", "fedavg", "fedprox", "diloco", "sparse_loco"};
   std::size_t exact = 0;
@@ -131,7 +127,7 @@ TEST(Ledger, OfAllStrategiesAddsUpWhoeverDies) {
     const LedgerRun quiet(sync, {}, false);
     SCOPED_TRACE(sync.name());
     ASSERT_EQ(quiet.failed, "");
-    for (std::uint64_t part = 0; part < 5; part += kShareOfDeaths) {
+    for (std::uint64_t part = 0; part < 5; ++part) {
       std::optional<std::uint64_t> death;
       if (part > 0) death = quiet.events * part / 6;
       const LedgerRun run(sync, death, false);
@@ -144,14 +140,14 @@ TEST(Ledger, OfAllStrategiesAddsUpWhoeverDies) {
       if (whole.contains(sync.name())) EXPECT_EQ(*counts.used + counts.lost, counts.computed);
     }
   }
-  EXPECT_GT(exact, 60u / kShareOfDeaths);
+  EXPECT_GT(exact, 60u);
 }
 
 // The gradients' mean tells whose they are: what the ledger says is what the model was moved by.
 TEST(Ledger, OfRoundsCountsWhatTheMeansAreOf) {
   const std::uint64_t events = LedgerRun(sync_named("bsp"), {}, true).events;
   std::set<std::uint64_t> lost;
-  for (std::uint64_t death = 3; death < events; death += kShareOfDeaths * events / 40) {
+  for (std::uint64_t death = 3; death < events; death += events / 40) {
     SCOPED_TRACE(death);
     const LedgerRun run(sync_named("bsp"), death, true);
     ASSERT_EQ(run.failed, "");
@@ -168,7 +164,7 @@ TEST(Ledger, OfRoundsCountsWhatTheMeansAreOf) {
 // The server adds what each step has moved element 0 by: the model itself is a ledger.
 TEST(Ledger, OfAServerCountsWhatIsInTheModel) {
   const std::uint64_t events = LedgerRun(sync_named("asp"), {}, true).events;
-  for (std::uint64_t death = 3; death < events; death += kShareOfDeaths * events / 40) {
+  for (std::uint64_t death = 3; death < events; death += events / 40) {
     SCOPED_TRACE(death);
     const LedgerRun run(sync_named("asp"), death, true);
     ASSERT_EQ(run.failed, "");

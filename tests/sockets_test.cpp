@@ -228,7 +228,9 @@ TEST_P(SocketsNightly, AStoppedRunGetsASite) {
     spec.rounds = 400;
     spec.workers = 3;
     Disks disks;
-    (void)over_sockets(spec, {.pace = 2ms, .disks = &disks, .every = 4, .stop_after = 12});
+    const Ended stopped =
+        over_sockets(spec, {.pace = 2ms, .disks = &disks, .every = 4, .stop_after = 12});
+    for (const std::string& error : stopped.errors) EXPECT_EQ(error, "stopped by its user");
     ASSERT_GE(disks.of[0].rbegin()->first, 2u);
     spec.workers = 4;
     const Ended ended = over_sockets(spec, {.pace = 2ms, .silence = kSilence, .disks = &disks});

@@ -96,7 +96,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   // Announces this node's checkpoints.
   void announce(CheckpointProgress);
   // The same before connect_all(): the checkpoint that this node could resume from, 0: none, and
-  // the number of members in its view.
+  // how many nodes its view and its job had then (Hello's live and members).
   void offer(std::uint64_t newest, std::uint32_t live, std::uint32_t members);
   // All resume from that checkpoint; before open().
   void restore_checkpoint(std::uint64_t number);

@@ -15,8 +15,8 @@ struct Checkpoint {
   Buffer world;                     // sim::World's state
   Buffer experiment;                // the experiment's own state
   std::uint32_t live = 0;           // over sockets: nodes in the view
-  std::uint32_t sites = 0;          // of the job; it may get others, see resume_hash()
-  std::uint32_t members = 0;        // nodes of those
+  std::uint32_t sites = 0;          // of the job then; it may have got others, see resume_hash()
+  std::uint32_t members = 0;        // nodes at these sites
   std::vector<float> model = {};    // rank 0's parameters, over sockets this node's; for export
 };
 

@@ -113,7 +113,7 @@ Result<net::CheckpointConfig> Site::checkpoints(bool lets_return) {
   if (*newest && (**newest).members < members_->size() && !lets_return)
     return invalid(fmt::format(
         "{}: of {} nodes, the job has {}: with [sync] kind = \"{}\" a run that has begun gets no "
-        "sites; export its model (longhaul export) and begin anew with --force",
+        "sites; take the new ones out, or start all sites with --force to begin anew",
         folder_->checkpoints(), (**newest).members, members_->size(), job_.sync.entry->name));
   if (*newest) config.newest = newest_ = (**newest).round;
   if (*newest) config.live = (**newest).live;

@@ -77,7 +77,8 @@ class Case(unittest.TestCase):
         except subprocess.TimeoutExpired as late:
             # What each node waited for: runs/NAME, or the folder of --out.
             status = [subprocess.run([LONGHAUL, "status", folder], capture_output=True, text=True,
-                                     check=False).stdout for folder in self.folder.glob("runs/*")]
+                                     timeout=20, check=False).stdout
+                      for folder in self.folder.glob("runs/*")]
             self.fail(f"{command} took more than {timeout} s\n{late.stdout}\n{late.stderr}\n"
                       + "\n".join(status))
 
