@@ -50,7 +50,8 @@ class Node final {
   Strategy& strategy() { return *strategy_; }
   const Strategy& strategy() const { return *strategy_; }
   bool finished() const { return finished_; }
-  // This node's part of the run is over; it only goes on serving those that have not finished.
+  // This node has nothing left to do but to serve those that have not finished. Relays and state
+  // servers have not from the beginning.
   bool at_end() const { return barrier_->arrived(); }
   bool computing() const { return busy_; }  // the learner is between two step boundaries
   // Whom and what this node waits for, for the user: "round 7: parts of ranks 2 5".

@@ -19,8 +19,8 @@ namespace longhaul::net {
 // Consistent checkpoints of all nodes (see link.h); a run resumes from the newest that all have.
 struct CheckpointConfig {
   Round every = 0;  // rounds between two; 0: only before a stop
-  // None is kept of a node that has done its last round: who resumes with more rounds needs a
-  // state in which all go on.
+  // None is kept of a worker that is through with the run, or of any node that has done this round:
+  // who resumes with more rounds needs a state in which all go on.
   Round last_round = Round(-1);
   std::uint64_t newest = 0;   // on this node's disk; 0: none, start from the beginning
   std::uint32_t live = 0;     // members of the view in it
@@ -124,7 +124,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void checkpoint_if_due();
   bool take_checkpoint(std::uint64_t number);
   bool at_end() const {
-    return node_->at_end() || node_->strategy().rounds_done() >= checkpoints_.last_round;
+    return (place_.me().is(Role::worker) && node_->at_end()) ||
+           node_->strategy().rounds_done() >= checkpoints_.last_round;
   }
   void stop_if_asked();
   void state(Archive&);
