@@ -120,6 +120,98 @@ TEST_P(TakesOver, BothAtOnceEndTheRunWithAReason) {
       << status.error().what;
 }
 
+// Where workers may return, the dead come back, also the one that served, and who follows dies in
+// its turn: all who live end with one model, or the run ends with the reason.
+struct Comeback {
+  Rank first = 0, second = 1;                 // both die and come back
+  std::uint64_t at = 0, later = 0, then = 0;  // events: of the loss; to the return; to the second's
+};
+
+bool is_declared_lost(Job& job, Rank lost) {
+  for (Rank rank = 0; rank < job.world().size(); ++rank)
+    if (rank != lost && !job.world().figures(rank).crashed &&
+        job.world().node(rank).view().has(lost))
+      return false;
+  return true;
+}
+
+// True if the run came to its end.
+bool comes_to_its_end(const JobSpec& spec, const Comeback& story, bool& came_back) {
+  Job job(spec);
+  std::optional<Error> ended;
+  const auto step = [&] {
+    const auto went = job.world().step();
+    if (!went) ended = went.error();
+    return went && *went;
+  };
+  const auto dies_and_is_back = [&](Rank rank, std::uint64_t event) {
+    job.world().inject(
+        {.kind = Fault::Kind::crash, .rank = rank, .at = sim::kForever, .at_event = event});
+    while (!job.world().figures(rank).crashed || !is_declared_lost(job, rank))
+      if (!step()) return false;
+    for (std::uint64_t i = 0; i < story.later; ++i)
+      if (!step()) return false;
+    job.restart(rank);
+    return true;
+  };
+  came_back = dies_and_is_back(story.first, story.at);
+  if (came_back) dies_and_is_back(story.second, job.world().counters().events + story.then);
+  while (!ended && step()) {
+  }
+  if (ended) {
+    EXPECT_NE(ended->what.find("the server is lost"), std::string::npos) << ended->what;
+    return false;
+  }
+  EXPECT_TRUE(job.world().finished());
+  EXPECT_TRUE(job.all_equal());
+  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
+  for (Rank rank = 0; rank < job.world().size(); ++rank) {
+    if (job.world().figures(rank).crashed) continue;
+    EXPECT_TRUE(job.world().node(rank).finished()) << rank;
+    if (job.world().node(rank).place().me().is(Role::worker)) {
+      EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds) << rank;
+    }
+  }
+  return true;
+}
+
+struct ComesBack : TakesOver {};
+INSTANTIATE_TEST_SUITE_P(Server, ComesBack, ::testing::ValuesIn([] {
+                           auto all = served();
+                           std::erase_if(
+                               all, [](const auto& one) { return !traits_of(one).lets_return; });
+                           return all;
+                         }()),
+                         [](const auto& info) { return info.param.name(); });
+
+TEST_P(ComesBack, AndWhoFollowsDiesInItsTurn) {
+  std::size_t tried = 0, went_on = 0, back = 0;
+  for (const bool apart : {false, true}) {
+    JobSpec like = spec(5, apart, 2);
+    like.rounds = 16;
+    like.world.detect = 20ms;
+    const Rank server = apart ? 5 : 0;
+    const std::uint64_t events = events_of(like);
+    for (std::uint64_t i = 0; i<24; i += kStride> 1 ? 9 : 1) {
+      Comeback story{.first = i % 3 == 2 ? Rank(2) : server,
+                     .second = i % 2 == 0 ? Rank(apart ? 0 : 1) : Rank(3),
+                     .at = events / 6 + i * events / 80,
+                     .later = 1 + i * 7 % 60,
+                     .then = events / 5 + i * 37 % (events / 5)};
+      SCOPED_TRACE("rank " + std::to_string(story.first) + " dies at event " +
+                   std::to_string(story.at) + ", is back " + std::to_string(story.later) +
+                   " later, rank " + std::to_string(story.second) + " dies " +
+                   std::to_string(story.then) + " later" + (apart ? ", the server apart" : ""));
+      bool came_back = false;
+      ++tried;
+      went_on += comes_to_its_end(like, story, came_back);
+      back += came_back;
+    }
+  }
+  EXPECT_GE(5 * went_on, 4 * tried);
+  EXPECT_GE(2 * back, tried);
+}
+
 // What follows is a function of what has come: a run that is saved after any event goes on alike.
 TEST_P(TakesOver, SavedAtAnyMomentItEndsWithTheSameBits) {
   JobSpec like = spec(3, true, 1);

@@ -10,7 +10,8 @@ SyncEntry FedGSync::entry() {
       {.name = "fedgsync",
        .summary = "workers grouped by their data: a round waits for a quota of each group",
        .traits = {.when_lost = "what it gave counts, quotas are of who is left; without the server "
-                               "the run ends, unless [server] standby_every gives it a follower"},
+                               "the run ends, unless [server] standby_every gives it a follower",
+                  .lets_return = true},
        // Groups are made anew within a few rounds.
        .small = {{"regroup", {std::int64_t{3}}}},
        .costs = {{.rounds = "a round of H steps (10)",

@@ -113,19 +113,28 @@ void FedGSyncServer::end_round(Turn& turn) {
   if (over()) return;
   std::size_t grouped = 0;
   for (const grouping::Group& one : groups_) grouped += one.members.size();
-  if (store().version() % config_.regroup == 0 || 5 * lost_ >= grouped) group(turn);
+  if (store().version() % config_.regroup == 0 || 5 * lost_ >= grouped || leaves_one_out())
+    group(turn);
   began_ = turn.now();
   set_deadline(began_, turn);
+}
+
+bool FedGSyncServer::is_in_a_group(Rank rank) const {
+  return std::ranges::any_of(groups_, [rank](const grouping::Group& group) {
+    return std::ranges::binary_search(group.members, rank);
+  });
+}
+
+// One has returned, after groups had been made without it.
+bool FedGSyncServer::leaves_one_out() const {
+  return std::ranges::any_of(sketches_, [&](const auto& of) { return !is_in_a_group(of.first); });
 }
 
 // Updates of workers that are in no group are in no mean.
 void FedGSyncServer::record_used(Turn& turn) {
   for (const auto& [key, update] : pending_) {
     const Rank rank = key.first;
-    const bool used = std::ranges::any_of(groups_, [rank](const grouping::Group& group) {
-      return std::ranges::binary_search(group.members, rank);
-    });
-    if (used)
+    if (is_in_a_group(rank))
       used_samples(rank, turn);
     else
       turn.record("push_discarded", rounds(), double(rank));

@@ -36,6 +36,8 @@ class FedGSyncServer final : public server::ParameterServer {
   void advance(Turn&);
   void end_round(Turn&);
   void judge(Turn&);
+  bool is_in_a_group(Rank) const;
+  bool leaves_one_out() const;
   void record_used(Turn&);
   void set_deadline(Time since, Turn&);
   std::vector<grouping::Need> needs(const Turn&) const;

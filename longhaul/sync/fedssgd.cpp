@@ -20,7 +20,6 @@ bool is_by_step(const Settings& settings) {
 
 }  // namespace
 
-// No node returns: nobody could hand over how long a round is.
 SyncEntry FedSsgd::entry() {
   return strategy_entry<FedSsgd>(
       {.name = "fedssgd",
@@ -28,7 +27,8 @@ SyncEntry FedSsgd::entry() {
        // What each has done in a time depends on times.
        .traits = {.bits = Bits::schedule,
                   .takes_gaps = true,
-                  .when_lost = "goes on without it, weights renormalised"},
+                  .when_lost = "goes on without it, weights renormalised",
+                  .lets_return = true},
        .costs = {{.variant = "by step",
                   .settings = {{"reading", {std::string("step")}}},
                   .rounds = "every step",
@@ -62,10 +62,7 @@ Status FedSsgdByTime::check(const Config& config, const Place&) {
                  std::to_string(config.max_steps) + ": raise max_steps");
 }
 
-void FedSsgdByTime::begin_run(Turn& turn) {
-  ranks_ = turn.place().size();
-  local_.anchor(turn);
-}
+void FedSsgdByTime::begin_run(Turn& turn) { local_.anchor(turn); }
 
 // As many steps as end within Delta, one at least; a step that is measured a little long counts.
 void FedSsgdByTime::begin_round(Turn& turn) {
@@ -106,7 +103,7 @@ double FedSsgdByTime::slowest() const {
 
 void FedSsgdByTime::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(local_, ranks_, step_s_, delta_s_);
+  ar(local_, step_s_, delta_s_);
 }
 
 }  // namespace longhaul::sync

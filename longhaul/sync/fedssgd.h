@@ -51,8 +51,8 @@ class FedSsgdByTime final : public Synchronous {
   using Config = FedSsgdConfig;
   static SyncEntry entry() { return FedSsgd::entry(); }
   static Status check(const Config&, const Place&);
-  FedSsgdByTime(const Config& config, SyncParts parts)
-      : Synchronous(entry(), std::move(parts)), config_(config) {}
+  FedSsgdByTime(const Config& config, SyncParts parts, const Place& place)
+      : Synchronous(entry(), std::move(parts)), config_(config), ranks_(place.size()) {}
 
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
@@ -61,13 +61,17 @@ class FedSsgdByTime final : public Synchronous {
   void begin_run(Turn&) override;
   void begin_round(Turn&) override;
   void use_mean(std::span<float> mean, Turn&) override;
+  void on_returned(Turn&) override { step_s_ = 0; }  // it is the sender's
+  bool fits(std::size_t parameters) const override {
+    return Synchronous::fits(parameters) && local_.fits(parameters);
+  }
   // By rank: c_j, and 1; those without a share in the mean are 0. Their ratio is free of weights.
   std::size_t scalars() const override { return 2 * std::size_t(ranks_); }
   double slowest() const;
 
   const Config config_;
+  const std::uint32_t ranks_;
   LocalUpdate local_;
-  std::uint32_t ranks_ = 0;
   double step_s_ = 0;   // c of this worker, in the last round
   double delta_s_ = 0;  // Delta of the round; 0: not known
 };

@@ -5,8 +5,7 @@
 
 namespace longhaul::sync {
 
-// No node returns: nobody could hand over where the others stand within their windows. No outer
-// optimiser: momentum on top of a delay of a window overshoots.
+// No outer optimiser: momentum on top of a delay of a window overshoots.
 SyncEntry NBSync::entry() {
   return strategy_entry<NBSync>(
       {.name = "nbsync",
@@ -14,7 +13,8 @@ SyncEntry NBSync::entry() {
        .traits = {.bits = Bits::schedule,
                   .takes_outer = false,
                   .takes_gaps = true,
-                  .when_lost = "the open window ends without it, nobody pauses for it"},
+                  .when_lost = "the open window ends without it, nobody pauses for it",
+                  .lets_return = true},
        // Windows short enough for a few rounds to get somewhere, and full now and then.
        .small = {{"max_steps", {std::int64_t{4}}}},
        .costs = {{.rounds = "when the last has come back",
@@ -43,6 +43,7 @@ void NBSync::begin_run(Turn& turn) {
 
 // The first window's update is made by its first steps; the others' were taken at the swap.
 void NBSync::begin_round(Turn& turn) {
+  if (std::exchange(stands_by_, false)) return stand_by(turn);
   if (round() > 0) hand_over(turn);
 }
 
@@ -111,6 +112,21 @@ void NBSync::swap(Turn& turn) {
   end_round(w_, turn);
 }
 
+// It was given W_t; what the sender has computed in its windows is not this worker's. It gives its
+// first update a window later.
+void NBSync::on_returned(Turn& turn) {
+  progress_ = {};
+  window_ = {};
+  w_.resize(turn.params().size());  // it has that size, or the sender lies
+  std::ranges::copy(w_, turn.params().begin());
+  std::copy_n(w_.begin(), mark_.size(), mark_.begin());
+  since_ = turn.now();
+  last_ = Time{0};
+  paused_.reset();
+  computing_ = closing_ = resetting_ = to_reset_ = false;
+  stands_by_ = true;
+}
+
 // The next step, unless the window has enough of them or the others have been silent for long.
 void NBSync::on_idle(Turn& turn) {
   if (computing_ || closing_) return;
@@ -147,8 +163,8 @@ bool NBSync::close(Turn& turn) {
 
 void NBSync::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(w_, mark_, progress_, window_, since_, last_, paused_, computing_, closing_, to_reset_,
-     resetting_);
+  ar(w_, mark_, progress_, window_, since_, last_, paused_, computing_, stands_by_, closing_,
+     to_reset_, resetting_);
 }
 
 }  // namespace longhaul::sync

@@ -86,6 +86,10 @@ class NBSync final : public Synchronous {
   void use_mean(std::span<float> mean, Turn&) override;
   void use_nothing(Turn& turn) override;
   bool close(Turn&) override;
+  void on_returned(Turn&) override;
+  bool fits(std::size_t parameters) const override {
+    return Synchronous::fits(parameters) && mark_.size() == parameters && w_.size() >= parameters;
+  }
   void on_idle(Turn&) override;
   void waited(Wait, Time took, Turn&) override;
   std::size_t scalars() const override { return norm().scalars(); }
@@ -107,6 +111,7 @@ class NBSync final : public Synchronous {
   Time last_{0};             // how long the one before took
   std::optional<Time> paused_;
   bool computing_ = false;
+  bool stands_by_ = false;  // has nothing to hand over: it has just returned
   bool closing_ = false;
   bool to_reset_ = false;   // the optimiser, before the next step
   bool resetting_ = false;  // what is computed is that

@@ -136,7 +136,12 @@ void ServerStrategy::on_progress(Turn& turn) {
       send(*std::move(envelope), below);
     else
       break;
-  // A server that has returned without a learner has nothing to do.
+  // A server that has returned without a learner has nothing to do: another one serves, or none.
+  if (!worker_ && !knows_server_ && standby_ && !over_) {
+    over_ = true;
+    if (!std::exchange(finished_, true)) turn.finish();
+    return;
+  }
   if ((asked_to_serve_ || !worker_) && !over_ && !knows_server_)
     return fail_without_server(", and this node has no copy of its state", turn);
   for (bool more = true; more && !over_;) {
@@ -184,7 +189,11 @@ void ServerStrategy::hear_server(const Envelope& envelope, Turn& turn) {
 
 void ServerStrategy::on_view(const View& before, Turn& turn) {
   if (!knows_server_ && standby_) return;  // whoever serves says so
-  if ((over_ && !finished_) || turn.view().has(server_rank_)) return;
+  // One that is back with nothing serves no more.
+  const View& view = turn.view();
+  const bool serves_on =
+      view.has(server_rank_) && view.since(server_rank_) == before.since(server_rank_);
+  if ((over_ && !finished_) || serves_on) return;
   if (!standby_) {
     if (!worker_ || !worker_->ended()) fail_without_server("", turn);
     return;

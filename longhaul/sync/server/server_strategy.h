@@ -4,7 +4,7 @@
 //   Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014,
 //   section 3; here with one server, which holds the whole model.
 //
-// With [server] standby_every the loss of the server does not end the run: the lowest worker that
+// With [server] standby_every the loss of the server does not end the run: the senior worker that
 // is left takes its place with the newest copy of its state (standby.h). Updates since then are
 // lost, and so is what workers compute at that moment. Every worker's node has a server for that,
 // which does nothing before.
@@ -38,8 +38,7 @@ class ServerStrategy final : public Strategy {
   void on_progress(Turn&) override;
   Round rounds_done() const override;
   std::string waiting_for() const override;
-  // With a standby nobody returns: a lost server that comes back does not know who follows it.
-  bool lets_return() const override { return lets_return_ && !standby_; }
+  bool lets_return() const override { return lets_return_; }
   void state(Archive&) override;
 
  private:

@@ -1,5 +1,7 @@
 #include "longhaul/sync/server/standby.h"
 
+#include <algorithm>
+
 namespace longhaul::sync::server {
 namespace {
 
@@ -11,9 +13,11 @@ ChannelLimits room_for_copies(const Place& place) {
 }  // namespace
 
 std::optional<Rank> follower_of(Rank server, const Place& place, const View& view) {
-  for (Rank rank : live_with(Role::worker, place, view))
-    if (rank != server) return rank;
-  return std::nullopt;
+  std::vector<Rank> others = live_with(Role::worker, place, view);
+  std::erase(others, server);
+  const auto senior = std::ranges::min_element(
+      others, {}, [&](Rank rank) { return std::pair(view.since(rank), rank); });
+  return senior == others.end() ? std::nullopt : std::optional(*senior);
 }
 
 Standby::Standby(const Place& place, std::unique_ptr<Transfer> transfer, std::uint32_t every,

@@ -12,7 +12,9 @@
 
 namespace longhaul::sync::server {
 
-// The lowest live worker that is not the server: it gets the copies, and serves after it.
+// Of the live workers but the server the one that has been here longest, of several the lowest: it
+// gets the copies, and serves after it. One that has returned does so only after those that stayed,
+// who may hold a copy already.
 std::optional<Rank> follower_of(Rank server, const Place&, const View&);
 
 struct StandbyHeader {
