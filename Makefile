@@ -13,7 +13,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
-.PHONY: bench-strategies bench-plan bench-storm bench-kills which
+.PHONY: bench-p3 bench-strategies bench-plan bench-storm bench-kills which
 .PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm
 
 help:  ## this list
@@ -151,6 +151,9 @@ bench-plan: build  ## plan against an exhaustive comparison on 12 random network
 
 which: build  ## docs/which.md: the best strategy over bandwidth, delay, machines and skew, simulated
 	bench/which.py --write docs/which.md
+
+bench-p3: build  ## p3 against bsp and against layers in the order of the backward pass, simulated
+	bench/p3.py --write docs/results/p3.md
 
 bench-strategies: build  ## every strategy, simulated and over sockets in the emulated WAN; as root
 	bench/strategies.py --resume build/strategies.json

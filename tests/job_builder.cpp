@@ -14,7 +14,7 @@ using flow::bytes_per_second;
 using testing::Quadratic;
 using namespace std::chrono_literals;
 
-// Of strategies that take factors: a fully connected layer of the learner.
+// Of strategies that take factors or parts: a fully connected layer of the learner.
 constexpr Quadratic::Config kFactored{.out = 8, .in = 16};
 constexpr float kStart = 6, kSlope = 1e-5f, kRate = 0.1f;
 
@@ -122,7 +122,8 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
   if (spec.phantom) {
     return std::make_unique<sim::PhantomLearner>(Layout::flat(spec.size), 32, 6400);
   }
-  const bool factored = spec.parts.sync.entry->traits.takes_factors;
+  const SyncTraits& traits = spec.parts.sync.entry->traits;
+  const bool factored = traits.takes_factors || traits.takes_parts;
   // A matrix where that comes out even: what factors matrices has something to do.
   constexpr std::int64_t kColumns = 16;
   const bool even = (spec.size - spec.buffers) % std::uint64_t(kColumns) == 0;
@@ -136,7 +137,8 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
                                    .columns = even && !factored ? kColumns : 0,
                                    .buffers = spec.buffers,
                                    .out = factored ? kFactored.out : 0,
-                                   .in = factored ? kFactored.in : 0});
+                                   .in = factored ? kFactored.in : 0,
+                                   .layer_last = traits.takes_parts});
 }
 
 Result<Evaluation> score_of(std::span<const float> x) {

@@ -156,6 +156,7 @@ struct SyncTraits {
   // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
   bool lets_return = false;
   bool takes_factors = false;  // asks the learner for sufficient factors
+  bool takes_parts = false;    // asks the learner for passes in parts
   bool served = false;         // talks to a server by itself, not through an overlay
   // What it sends in this priority the network copies to all receivers, as one flow: the simulator
   // alone can do that.

@@ -49,6 +49,8 @@ namespace {
 struct ArchiveWork {
   Archive& ar;
   void operator()(LocalStep& w) const { ar(w.ahead); }
+  void operator()(ApplyGradient& w) const { ar(w.first, w.end); }
+  void operator()(ForwardPart& w) const { ar(w.first, w.end, w.share); }
   void operator()(ProximalStep& w) const {
     ar(w.mu);
     archive_snapshot(ar, w.anchor);

@@ -22,7 +22,12 @@ struct LocalStep {
 // One mini-batch gradient, left in grads(); parameters stay.
 struct Gradient {};
 // The local optimiser takes the vector that stands in grads() as the gradient. No batch, no time.
-struct ApplyGradient {};
+struct ApplyGradient {
+  // Of the layout's entries those from `first` to before `end` alone, by an optimiser of their own;
+  // 0 and 0: all. A learner is asked for all, or for the same parts in each step.
+  std::uint32_t first = 0, end = 0;
+  bool whole() const { return end == 0; }
+};
 // LocalStep on loss + mu/2 |x - anchor|^2 (FedProx).
 struct ProximalStep {
   double mu = 0;
@@ -34,11 +39,22 @@ struct ProximalStep {
 struct SufficientFactors {
   std::vector<std::uint32_t> layers;
 };
+// The forward pass of a Gradient in parts, from the input to the output, each of which reads its
+// own parameters alone: those of a later part may still change (Jayarajan et al., "Priority-based
+// parameter propagation for distributed DNN training", MLSys 2019). BackwardPart follows the last
+// one, and says loss and samples.
+struct ForwardPart {
+  // Of the layout's entries, those from `first` to before `end`. The first part begins with entry 0
+  // and takes the batch, the last one ends with the last parameter, each other one begins with a
+  // LayerRange::Linear::weight. A part of entry 0 begins anew.
+  std::uint32_t first = 0, end = 0;
+  double share = 1;  // of the time of a step, for hosts that model it
+};
 // A Gradient in parts, from the output to the input, so that what is done of it can be sent while
 // the rest is computed (wait-free backpropagation: Zhang et al., "Poseidon", ATC 2017, section 3).
-// The first part takes the batch and does the forward pass; each leaves its gradient in grads(),
-// and answers the factors of its layers as SufficientFactors does. Parameters stay until the last
-// part is done. Loss, samples and `exhausted` are answered with the first part.
+// The first part takes the batch and does the forward pass, unless ForwardPart has; each leaves its
+// gradient in grads(), and answers the factors of its layers as SufficientFactors does. Parameters
+// stay until the last part is done. Loss, samples and `exhausted` are answered with the first part.
 struct BackwardPart {
   // Of the layout's entries, those from `first` to before `end`. The first part ends with the last
   // parameter, the last part begins with entry 0, each other one with a LayerRange::Linear::weight.
@@ -93,7 +109,7 @@ struct FixedGradient {
 
 using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, SufficientFactors,
                           LocalSolve, ScratchStep, Score, ResetOptimizer, FullGradient, Infer,
-                          FixedGradient, BackwardPart, OptimizerState>;
+                          FixedGradient, BackwardPart, OptimizerState, ForwardPart>;
 
 // Is it a step on a batch of the data that a strategy may use for the model?
 bool trains(const Work&);

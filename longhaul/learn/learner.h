@@ -35,9 +35,11 @@ struct LearnerParts {
 //   SufficientFactors
 //     `layer` is the layout's entry of a linear layer's weight W; its gradient is u^T v, which
 //     stands in grads() as well. Not for script models.
-//   BackwardPart
+//   ForwardPart, BackwardPart
 //     registered models whose layers follow one another (mlp, logistic, linear, lenet) without
 //     running statistics. No parameter is copied; grads() of a part is complete with it.
+//   ApplyGradient of a part
+//     not with muon, whose matrices it could cut.
 //   LocalSolve, FullGradient
 //     linear and logistic only, over the whole shard: see solve.h.
 //   FixedGradient

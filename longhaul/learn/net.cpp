@@ -256,6 +256,31 @@ at::Tensor Net::forward(const at::Tensor& input, std::span<const std::uint32_t> 
   return list[0];
 }
 
+at::Tensor Net::forward_part(std::uint32_t first, std::uint32_t end, const at::Tensor& input,
+                             std::vector<LinearActivations>& activations) {
+  prepare_compute_thread();
+  LH_CHECK(spec_ && spec_->is_chain);
+  set_training(true);
+  const auto statement = [&](std::uint32_t entry) {
+    if (entry == 0) return std::size_t(0);
+    const auto linear = linear_at(entry);
+    return linear ? spec_->linears[*linear].begins : spec_->body.size();
+  };
+  const std::size_t from = statement(first), to = statement(end);
+  std::string list = "x";
+  for (const LinearSpec& l : spec_->linears)
+    if (l.begins >= from && l.begins < to)
+      list += ", in_" + std::to_string(l.index) + ", out_" + std::to_string(l.index);
+  const std::string name = "part_" + std::to_string(first) + "_" + std::to_string(end);
+  if (!module_->find_method(name))  // compiled when first asked for
+    module_->define("def " + name + "(self, x: Tensor) -> List[Tensor]:\n" +
+                    spec_->body.substr(from, to - from) + "  return [" + list + "]\n");
+  const auto values = module_->get_method(name)({input}).toTensorVector();
+  for (std::size_t i = 1; i + 1 < values.size(); i += 2)
+    activations.push_back({values[i], values[i + 1]});
+  return values.front();
+}
+
 Result<std::uint32_t> Net::linear_at(std::uint32_t layer) const {
   if (spec_ && layer < spec_->tensors.size())
     for (const LinearSpec& linear : spec_->linears)
@@ -270,7 +295,8 @@ Result<std::vector<std::uint32_t>> Net::cuts() const {
   if (!spec_ || !spec_->is_chain || layout_->buffers().length > 0)
     return invalid(
         "a backward pass in parts needs a registered model whose layers follow one another, "
-        "without running statistics: mlp, logistic, linear, lenet; set [sync] wait_free = false");
+        "without running statistics: mlp, logistic, linear, lenet. sfb: set [sync] wait_free = "
+        "false; instead of p3: bsp");
   std::vector<std::uint32_t> entries;
   for (std::uint32_t i = 0; i < layout_->layers().size(); ++i)
     if (linear_at(i)) entries.push_back(i);

@@ -53,6 +53,11 @@ class Net {
   // numbers from linear_at().
   at::Tensor forward(const at::Tensor& input, std::span<const std::uint32_t> linears,
                      std::vector<LinearActivations>&);
+  // A part of the same, in a model that has cuts(): from entry `first`, which is 0 or a cut, to
+  // before entry `end`, a cut or that behind the last parameter. Its input is the part's before it;
+  // its linear layers are added to the activations.
+  at::Tensor forward_part(std::uint32_t first, std::uint32_t end, const at::Tensor& input,
+                          std::vector<LinearActivations>&);
   // For the layout's entry `layer`; an Error if that is no linear layer's weight.
   Result<std::uint32_t> linear_at(std::uint32_t layer) const;
 

@@ -113,10 +113,35 @@ Result<StepResult> TorchLearner::take(const Gradient&) {
   return result;
 }
 
-Result<StepResult> TorchLearner::take(const ApplyGradient&) {
+// Of each part a flat optimiser: element by element it is the whole's.
+Result<FlatOptimizer*> TorchLearner::optimizer_of(PartRange part) {
+  if (const auto found = part_optimizers_.find(part); found != part_optimizers_.end())
+    return &found->second;
+  const auto& entries = net_.layout()->layers();
+  if (part.first >= part.end || part.end > entries.size() ||
+      entries[part.end - 1].role != LayerRange::Role::parameter)
+    return invalid("a step of the optimiser over no part of the parameters");
+  if (parts_.optimizer.kind == "muon")
+    return invalid("[optimizer] kind = \"muon\" takes no step over a part of the model; use adamw");
+  const auto from = std::int64_t(entries[part.first].range.offset);
+  const auto length = std::int64_t(entries[part.end - 1].range.end()) - from;
+  const auto made = part_optimizers_.try_emplace(part, parts_.optimizer, *net_.layout(),
+                                                 flat_.params().narrow(0, from, length),
+                                                 flat_.grads().narrow(0, from, length));
+  return &made.first->second;
+}
+
+Result<StepResult> TorchLearner::take(const ApplyGradient& work) {
   flat_.upload_params();
   flat_.upload_grads();
-  apply();
+  if (work.whole()) {
+    apply();
+  } else {
+    auto optimizer = optimizer_of({work.first, work.end});
+    if (!optimizer) return optimizer.error();
+    (*optimizer)->step();
+    flat_.download_params();
+  }
   return StepResult{.shard_size = parts_.shard.size()};
 }
 
@@ -155,27 +180,67 @@ Result<StepResult> TorchLearner::take(const SufficientFactors& work) {
   return result;
 }
 
-Status TorchLearner::begin_parts() {
+Result<TorchLearner::PartialPass*> TorchLearner::partial_pass() {
+  if (partial_) return &*partial_;
   auto entries = net_.cuts();
   if (!entries) return entries.error();
   partial_.emplace();
   partial_->entries = *std::move(entries);
-  std::vector<std::uint32_t> linears;
-  for (const std::uint32_t entry : partial_->entries) linears.push_back(*net_.linear_at(entry));
+  partial_->batch = batches_.peek().to(device_);
+  partial_->reached = partial_->batch.input;
   flat_.upload_params();
+  for (const PartRange& part : forward_done_)
+    partial_->reached =
+        net_.forward_part(part.first, part.end, partial_->reached, partial_->activations);
+  return &*partial_;
+}
+
+// A learner that was loaded between two parts repeats those before: of them parameters have not
+// moved.
+Result<StepResult> TorchLearner::take(const ForwardPart& work) {
+  const auto parameters = std::uint32_t(
+      std::ranges::count(net_.layout()->layers(), LayerRange::Role::parameter, &LayerRange::role));
+  if (work.first == 0) {
+    partial_.reset();
+    parts_done_.clear();
+    forward_done_.clear();
+  }
+  auto pass = partial_pass();
+  if (!pass) return pass.error();
+  const auto is_cut = [&](std::uint32_t entry) {
+    return std::ranges::count((*pass)->entries, entry) > 0;
+  };
+  if (work.first != forward_end() || work.end <= work.first ||
+      (work.end != parameters && !is_cut(work.end)) || !parts_done_.empty())
+    return invalid("parts of a forward pass that do not follow one another");
+  flat_.upload_params();
+  (*pass)->reached =
+      net_.forward_part(work.first, work.end, (*pass)->reached, (*pass)->activations);
+  forward_done_.push_back({work.first, work.end});
+  return StepResult{.shard_size = parts_.shard.size()};
+}
+
+// The loss at the end of a forward pass, which is done here where no ForwardPart has done it.
+Status TorchLearner::begin_backward() {
+  auto found = partial_pass();
+  if (!found) return found.error();
+  PartialPass& pass = **found;
   flat_.grads().zero_();
-  const Batch batch = batches_.peek().to(device_);
-  const at::Tensor output = net_.forward(batch.input, linears, partial_->activations);
-  partial_->reached = batch_loss(output, batch.target, parts_.data->shape.task);
-  partial_->result = about(batch);
-  partial_->result.loss = partial_->reached.item<double>();
+  if (forward_done_.empty()) {
+    std::vector<std::uint32_t> linears;
+    for (const std::uint32_t entry : pass.entries) linears.push_back(*net_.linear_at(entry));
+    pass.reached = net_.forward(pass.batch.input, linears, pass.activations);
+  }
+  pass.reached = batch_loss(pass.reached, pass.batch.target, parts_.data->shape.task);
+  pass.result = about(pass.batch);
+  pass.result.loss = pass.reached.item<double>();
   return Ok{};
 }
 
 // From where the pass is down to the input of the range's first layer.
 std::vector<float> TorchLearner::backward_part(PartRange range,
                                                const std::vector<std::uint32_t>& layers) {
-  PartialBackward& pass = *partial_;
+  PartialPass& pass = *partial_;
   const auto within = [&](std::uint32_t entry) {
     return entry >= range.first && entry < range.end;
   };
@@ -217,20 +282,20 @@ std::vector<float> TorchLearner::backward_part(PartRange range,
   return factors;
 }
 
-// The batch is used up with its last part. A learner that was loaded between two parts repeats
-// those before: parameters have not moved.
+// The batch is used up with its last part. As with ForwardPart, parts are repeated after loading.
 Result<StepResult> TorchLearner::take(const BackwardPart& work) {
   const auto layers = std::uint32_t(net_.layout()->layers().size());
   if (work.begins) {
-    partial_.reset();
+    if (forward_done_.empty()) partial_.reset();
     parts_done_.clear();
   }
   const std::uint32_t expected = parts_done_.empty() ? work.end : parts_done_.back().first;
   if (work.first >= work.end || work.end > layers || work.end != expected ||
-      work.begins != parts_done_.empty())
+      work.begins != parts_done_.empty() ||
+      (work.begins && !forward_done_.empty() && forward_end() != work.end))
     return invalid("parts of a backward pass that do not follow one another");
-  if (!partial_) {
-    LH_TRY(begin_parts());
+  if (!partial_ || work.begins) {
+    LH_TRY(begin_backward());
     for (const PartRange& done : parts_done_) backward_part(done, {});
   }
   if (work.first > 0 && !std::ranges::count(partial_->entries, work.first))
@@ -244,6 +309,7 @@ Result<StepResult> TorchLearner::take(const BackwardPart& work) {
   batches_.next();
   partial_.reset();
   parts_done_.clear();
+  forward_done_.clear();
   return result;
 }
 
@@ -317,10 +383,13 @@ Result<StepResult> TorchLearner::take(const Score& work) {
 
 Result<StepResult> TorchLearner::take(const ResetOptimizer&) {
   optimizer_.reset();
+  for (auto& [part, optimizer] : part_optimizers_) optimizer.reset();
   return StepResult{.shard_size = parts_.shard.size()};
 }
 
 Result<StepResult> TorchLearner::take(const OptimizerState& work) {
+  if (!part_optimizers_.empty())
+    return invalid("the state of optimisers over parts of the model is not exchanged");
   if (work.whole) {
     if (!work.set.empty()) {
       const auto bytes = unpack_bytes(work.set);
@@ -364,8 +433,19 @@ void TorchLearner::state(Archive& ar) {
   ar.floats(grads());
   optimizer_.state(ar);
   batches_.state(ar);
-  ar(parts_done_);
-  if (ar.loading()) partial_.reset();
+  ar(forward_done_, parts_done_);
+  std::vector<PartRange> parts;
+  for (const auto& [part, optimizer] : part_optimizers_) parts.push_back(part);
+  ar(parts);
+  if (ar.loading()) {
+    partial_.reset();
+    part_optimizers_.clear();
+  }
+  for (const PartRange& part : parts) {
+    auto optimizer = optimizer_of(part);
+    if (!optimizer) return ar.fail(optimizer.error().what);
+    (*optimizer)->state(ar);
+  }
 }
 
 }  // namespace longhaul::learn

@@ -1,5 +1,7 @@
 #pragma once
 // Internal to learn/ (includes torch): see learner.h for what it does.
+#include <map>
+
 #include "longhaul/learn/batch_loader.h"
 #include "longhaul/learn/flat_vectors.h"
 #include "longhaul/learn/net.h"
@@ -38,24 +40,33 @@ class TorchLearner final : public Learner {
   Result<StepResult> take(const FixedGradient&);
   Result<StepResult> take(const BackwardPart&);
   Result<StepResult> take(const OptimizerState&);
+  Result<StepResult> take(const ForwardPart&);
 
   // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
   // and in `activations`, if any, input and output of these linear layers, with the gradients of
   // the outputs.
   StepResult backward(std::span<const std::uint32_t> linears = {},
                       std::vector<LinearActivations>* activations = nullptr);
-  // A backward pass in parts, between two of them.
-  struct PartialBackward {
+  // A pass in parts, between two of them.
+  struct PartialPass {
     std::vector<std::uint32_t> entries;  // of the layout: the weight of each linear layer
     std::vector<LinearActivations> activations;
-    at::Tensor reached, gradient;  // how far it is, and the gradient there; at first the loss
+    Batch batch;
+    // Forward: the output so far. Backward: how far it is, at first the loss, and the gradient
+    // there.
+    at::Tensor reached, gradient;
     StepResult result;
   };
   struct PartRange {
     std::uint32_t first = 0, end = 0;
     void state(Archive& ar) { ar(first, end); }
+    friend auto operator<=>(const PartRange&, const PartRange&) = default;
   };
-  Status begin_parts();
+  // The one that is under way, or a new one as far as the forward parts that are done.
+  Result<PartialPass*> partial_pass();
+  std::uint32_t forward_end() const { return forward_done_.empty() ? 0 : forward_done_.back().end; }
+  Status begin_backward();
+  Result<FlatOptimizer*> optimizer_of(PartRange);
   // Answers the factors of these layers.
   std::vector<float> backward_part(PartRange, const std::vector<std::uint32_t>& layers);
   StepResult about(const Batch&) const;
@@ -69,8 +80,9 @@ class TorchLearner final : public Learner {
   FlatVectors flat_;
   FlatOptimizer optimizer_;
   BatchLoader batches_;
-  std::optional<PartialBackward> partial_;  // no state: follows from the batch and parts_done_
-  std::vector<PartRange> parts_done_;       // of the batch that is under way
+  std::optional<PartialPass> partial_;  // no state: follows from the batch and what is done of it
+  std::vector<PartRange> forward_done_, parts_done_;  // of the batch that is under way
+  std::map<PartRange, FlatOptimizer> part_optimizers_;
   std::unique_ptr<ConvexShard> convex_;  // of linear and logistic; no state: it follows from parts_
 };
 

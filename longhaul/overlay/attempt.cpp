@@ -32,7 +32,9 @@ void Attempt::post(const TransferKey& key, Rank to, std::vector<Range> ranges, d
 
 Service Attempt::bulk(std::uint32_t hop, std::uint32_t hops) const {
   Service service = kBulk;
-  service.order = std::uint32_t(spec_.key.round * hops + hop);
+  constexpr std::uint32_t kRanges = 64;  // those beyond share a place
+  const std::uint32_t range = std::min(spec_.key.range, kRanges - 1);
+  service.order = std::uint32_t((spec_.key.round * kRanges + range) * hops + hop);
   return service;
 }
 

@@ -66,7 +66,7 @@ class Attempt {
   Service bulk(std::uint32_t hop, std::uint32_t hops) const;
   Announcement share(std::uint64_t length) const;
   // Sends all pieces to `to` when there is room. `hop`: how many links lie behind them; of what
-  // waits for a link, older rounds go first, then what has the longest way to go.
+  // waits for a link, older rounds go first, then lower ranges, then what has the longest way.
   void post(const TransferKey&, Rank to, std::vector<Range>, double weight, std::uint32_t hop,
             std::uint32_t hops, AttemptContext&);
   void tell_contributors(std::span<const double> weights, AttemptContext&);

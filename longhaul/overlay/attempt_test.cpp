@@ -51,17 +51,21 @@ TEST_F(AttemptTest, AnExactExchangeNeverUsesACodec) {
   EXPECT_TRUE(Bare(worker.spec(0, true)).share(40).exact) << "and says so";
 }
 
-// Rounds overlap by one: what is left of the last must not wait for what is new.
-TEST_F(AttemptTest, OlderRoundsGoFirstThenWhatHasTheLongestWayToGo) {
+// Rounds overlap by one: what is left of the last must not wait for what is new. Ranges of a round
+// that are begun in any order leave in theirs.
+TEST_F(AttemptTest, OlderRoundsGoFirstThenLowerRangesThenWhatHasTheLongestWayToGo) {
   constexpr std::uint32_t kHops = 5;
   std::vector<std::uint32_t> orders;
-  for (const Round round : {0u, 1u, 2u}) {
-    Bare attempt(worker.spec(round));
-    for (std::uint32_t hop = 0; hop < kHops; ++hop)
-      attempt.post(attempt.key(Phase::part, Coding::up, 9), 4, {{0, 2}}, 1, hop, kHops, context);
-  }
+  for (const Round round : {0u, 1u, 2u})
+    for (const std::uint32_t range : {0u, 1u, 40u}) {
+      ExchangeSpec spec = worker.spec(round);
+      spec.key.range = range;
+      Bare attempt(spec);
+      for (std::uint32_t hop = 0; hop < kHops; ++hop)
+        attempt.post(attempt.key(Phase::part, Coding::up, 9), 4, {{0, 2}}, 1, hop, kHops, context);
+    }
   for (const Outgoing& out : context.posts) orders.push_back(out.service.order);
-  ASSERT_EQ(orders.size(), 3 * kHops);
+  ASSERT_EQ(orders.size(), 9 * kHops);
   for (std::size_t i = 1; i < orders.size(); ++i) EXPECT_LT(orders[i - 1], orders[i]) << i;
 }
 

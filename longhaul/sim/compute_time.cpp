@@ -41,6 +41,7 @@ Time JitteredSteps::duration(Rank rank, std::uint64_t step, Time at, const Work&
       break;
   }
   if (const auto* part = std::get_if<BackwardPart>(&work)) factor *= part->share;
+  if (const auto* part = std::get_if<ForwardPart>(&work)) factor *= part->share;
   return Time{std::int64_t(std::llround(mean * factor))};
 }
 

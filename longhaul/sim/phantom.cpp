@@ -19,7 +19,7 @@ Result<StepResult> PhantomLearner::step(const Work& work) {
     return result;
   }
   if (std::holds_alternative<ApplyGradient>(work) || std::holds_alternative<ResetOptimizer>(work) ||
-      std::holds_alternative<OptimizerState>(work))
+      std::holds_alternative<OptimizerState>(work) || std::holds_alternative<ForwardPart>(work))
     return result;
   const auto* part = std::get_if<BackwardPart>(&work);
   if (part && !part->begins) return result;

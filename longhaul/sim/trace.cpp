@@ -10,7 +10,7 @@ namespace {
 constexpr std::array kWork = {
     "local step",  "gradient",       "apply gradient", "proximal step",   "sufficient factors",
     "local solve", "scratch step",   "score",          "reset optimizer", "full gradient",
-    "infer",       "fixed gradient", "backward part",  "optimizer state"};
+    "infer",       "fixed gradient", "backward part",  "optimizer state", "forward part"};
 static_assert(kWork.size() == std::variant_size_v<Work>);
 
 }  // namespace

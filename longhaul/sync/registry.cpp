@@ -18,6 +18,7 @@
 #include "longhaul/sync/gaia.h"
 #include "longhaul/sync/lag.h"
 #include "longhaul/sync/nbsync.h"
+#include "longhaul/sync/p3.h"
 #include "longhaul/sync/power_sgd.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/sfb.h"
@@ -55,6 +56,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Gaia::entry,
     Sfb::entry,
     PowerSgd::entry,
+    P3::entry,
     Gadmm::entry,
     Lag::entry,
     SkewScout::entry,

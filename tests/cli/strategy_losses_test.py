@@ -49,6 +49,7 @@ AGREED = [
     ("sfb", [], 600, "server"),
     ("sfb", ["spread=tree"], 600, "server"),
     ("sfb", ["rule=always", "wait_free=true"], 600, "server"),
+    ("p3", [], 600, "server"),
     ("gadmm", [], 120, "server"),
     ("gadmm", ["send=quantised", "chain=strides", "chain_every=5"], 120, "server"),
     ("gadmm", ["chain=star"], 120, "server"),

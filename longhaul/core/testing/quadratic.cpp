@@ -53,8 +53,12 @@ double Quadratic::gradient(std::span<float> out) const {
   return loss / double(layout_->parameters().length);
 }
 
-void Quadratic::apply(std::span<const float> gradient) {
-  for (std::size_t i = 0; i < layout_->parameters().length; ++i) {
+void Quadratic::apply(std::span<const float> gradient, const ApplyGradient& work) {
+  const auto& entries = layout_->layers();
+  const std::uint64_t from = entries[work.first].range.offset;
+  const std::uint64_t to =
+      work.whole() ? layout_->parameters().length : entries[work.end - 1].range.end();
+  for (std::size_t i = from; i < to; ++i) {
     velocity_[i] = config_.momentum * velocity_[i] + gradient[i];
     params_[i] -= config_.rate * velocity_[i];
   }
@@ -100,9 +104,26 @@ void Quadratic::solve(const LocalSolve& work, StepResult& result) const {
   result.solution = std::move(x);
 }
 
+bool Quadratic::see(const ForwardPart& work, StepResult& result) {
+  result.samples = 0;
+  result.exhausted = false;
+  if (work.first == 0) seen_entries_ = 0;
+  if (work.first != seen_entries_ || work.end <= work.first) return false;
+  seen_.resize(params_.size());
+  for (; seen_entries_ < work.end; ++seen_entries_) {
+    const Range& range = layout_->layers()[seen_entries_].range;
+    std::copy_n(params_.begin() + std::ptrdiff_t(range.offset), range.length,
+                seen_.begin() + std::ptrdiff_t(range.offset));
+  }
+  return true;
+}
+
 // Each part computes all and leaves its own.
 void Quadratic::part(const BackwardPart& work, std::span<float> scratch, StepResult& result) {
+  if (seen_entries_ > 0) std::swap(params_, seen_);
   const double loss = gradient(scratch);
+  if (seen_entries_ > 0) std::swap(params_, seen_);
+  if (work.first == 0) seen_entries_ = 0;
   for (std::uint32_t i = work.first; i < work.end; ++i) {
     const Range& range = layout_->layers()[i].range;
     const auto values = scratch.subspan(range.offset, range.length);
@@ -115,6 +136,10 @@ void Quadratic::part(const BackwardPart& work, std::span<float> scratch, StepRes
     return;
   }
   result.loss = loss;
+  count_buffers();
+}
+
+void Quadratic::count_buffers() {
   for (std::size_t i = layout_->buffers().offset; i < params_.size(); ++i)
     params_[i] += 1.f + config_.target;
 }
@@ -141,10 +166,6 @@ Result<StepResult> Quadratic::step(const Work& work) {
   StepResult result{.samples = config_.samples, .shard_size = config_.samples, .exhausted = true};
   std::vector<float> g(params_.size(), 0.f);
   bool fits = true;
-  const auto count_buffers = [&] {
-    for (std::size_t i = layout_->buffers().offset; i < params_.size(); ++i)
-      params_[i] += 1.f + config_.target;
-  };
   std::visit(Overloaded{
                  [&](const LocalStep&) {
                    result.loss = gradient(g);
@@ -156,14 +177,15 @@ Result<StepResult> Quadratic::step(const Work& work) {
                    count_buffers();
                  },
                  [&](const BackwardPart& w) { part(w, g, result); },
+                 [&](const ForwardPart& w) { fits = see(w, result); },
                  [&](const SufficientFactors& w) {
                    result.loss = gradient(grads_);
                    count_buffers();
                    if (w.layers == std::vector<std::uint32_t>{config_.layer_last ? 1u : 0u})
                      result.factors = factors();
                  },
-                 [&](const ApplyGradient&) {
-                   apply(grads_);
+                 [&](const ApplyGradient& w) {
+                   apply(grads_, w);
                    result.samples = 0;
                  },
                  [&](const ProximalStep& w) {
@@ -204,6 +226,7 @@ void Quadratic::state(Archive& ar) {
   ar.floats(params_);
   ar.floats(grads_);
   ar.floats(velocity_);
+  ar(seen_, seen_entries_);
 }
 
 }  // namespace longhaul::testing

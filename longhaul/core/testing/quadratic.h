@@ -36,12 +36,14 @@ class Quadratic final : public Learner {
 
  private:
   double gradient(std::span<float> out) const;  // returns the loss
+  bool see(const ForwardPart&, StepResult&);
+  void count_buffers();
   void part(const BackwardPart&, std::span<float> scratch, StepResult&);
   // f is samples/2 |x - t|^2 if `summed`, else 1/2 |x - t|^2.
   void value_at(std::span<const double> x, bool summed, StepResult&) const;
   void solve(const LocalSolve&, StepResult&) const;
   bool set_velocity(const OptimizerState&, StepResult&);
-  void apply(std::span<const float> gradient);
+  void apply(std::span<const float> gradient, const ApplyGradient& = {});
   // Of grads(): the gradient of the weight, row by row of the identity, and one row more, which
   // adds to the sum of the rows of u what the gradient of the bias is.
   std::vector<float> factors() const;
@@ -49,6 +51,8 @@ class Quadratic final : public Learner {
   const Config config_;
   std::shared_ptr<const Layout> layout_;
   std::vector<float> params_, grads_, velocity_;
+  std::vector<float> seen_;         // the parameters that the parts of a forward pass have read
+  std::uint32_t seen_entries_ = 0;  // of the layout, from the first on; 0: no such pass
 };
 
 }  // namespace longhaul::testing

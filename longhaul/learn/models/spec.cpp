@@ -94,7 +94,7 @@ void SpecBuilder::layer_norm(const std::string& name, std::int64_t width,
 void SpecBuilder::product(const std::string& name, const std::string& variable, bool bias) {
   const auto index = std::uint32_t(spec_.linears.size());
   const std::string k = std::to_string(index);
-  spec_.linears.push_back({name + ".weight", index});
+  spec_.linears.push_back({name + ".weight", index, spec_.body.size()});
   using Linear = LayerRange::Linear;
   spec_.tensors[spec_.tensors.size() - (bias ? 2 : 1)].linear = Linear::weight;
   if (bias) spec_.tensors.back().linear = Linear::bias;

@@ -26,8 +26,9 @@ struct TensorSpec {
 
 // A product with a weight matrix: output = input * weight^T + bias.
 struct LinearSpec {
-  std::string weight;   // the name of the weight tensor, shape {out, in}
-  std::uint32_t index;  // statement k leaves its input in `in_k` and its output in `out_k`
+  std::string weight;      // the name of the weight tensor, shape {out, in}
+  std::uint32_t index;     // statement k leaves its input in `in_k` and its output in `out_k`
+  std::size_t begins = 0;  // where in ModelSpec::body its statements begin
 };
 
 // Of a table the model reads those rows alone that this number of each sample says.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "longhaul/base/check.h"
+#include "longhaul/sync/layer_parts.h"
 
 namespace longhaul::sync::sfb {
 
@@ -64,17 +65,12 @@ Result<std::vector<BackwardStage>> Parts::stages(const Layout& layout, bool phan
                                                  const std::vector<double>& shares) const {
   constexpr double kForward = 1.0 / 3;
   std::vector<BackwardStage> stages;  // from the input on
-  const auto& entries = layout.layers();
-  for (std::uint32_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].role != LayerRange::Role::parameter) continue;
-    const bool is_cut = phantom || entries[i].linear == LayerRange::Linear::weight;
-    if (stages.empty() || (is_cut && i > 0)) stages.push_back({.first = i, .end = i});
-    stages.back().end = i + 1;
-  }
+  const std::vector<LayerPart> parts = layer_parts(layout, phantom);
+  for (const LayerPart& part : parts) stages.push_back({.first = part.first, .end = part.end});
   const double all = double(layout.parameters().length);
-  for (BackwardStage& stage : stages) {
-    const std::uint64_t from = entries[stage.first].range.offset;
-    const std::uint64_t to = entries[stage.end - 1].range.end();
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    BackwardStage& stage = stages[i];
+    const std::uint64_t from = parts[i].values.offset, to = parts[i].values.end();
     for (std::uint32_t k = std::uint32_t(layers_.size()); k-- > 0;)
       if (layers_[k].entry >= stage.first && layers_[k].entry < stage.end)
         stage.layers.push_back(k);

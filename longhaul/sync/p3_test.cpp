@@ -1,0 +1,137 @@
+#include "longhaul/sync/p3.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::learners;
+using testing::TestJob;
+
+constexpr std::uint32_t kOut = 3, kIn = 4;
+
+// Two parts, eight numbers and a fully connected layer; and two buffers.
+TestJob::Config p3_job(std::uint32_t n, Round rounds, std::string order = "shallow_first") {
+  return {.sync = "p3",
+          .settings = {{"order", {std::move(order)}}},
+          .learners = learners(n, {.rate = 0.1f,
+                                   .momentum = 0.5f,
+                                   .buffers = 2,
+                                   .out = kOut,
+                                   .in = kIn,
+                                   .layer_last = true}),
+          .size = kOut * (kIn + 1) + 8 + 2,
+          .stop = {.max_rounds = rounds, .report_every = 3}};
+}
+
+// p3.md 1: to the bit, with momentum, unequal samples and parts that come at any time.
+TEST(P3, TheModelIsThatOfBsp) {
+  for (const std::uint32_t n : {1u, 2u, 4u})
+    for (const char* order : {"shallow_first", "fifo"}) {
+      TestJob::Config config = p3_job(n, 20, order);
+      for (std::uint32_t k = 0; k < n; ++k) config.learners[k].samples = 1 + k;
+      config.takes = [](Rank rank) { return int(rank * 7 % 5) * 3; };
+      TestJob job(config);
+      job.run();
+      config.sync = "bsp";
+      config.settings = {};
+      TestJob bsp(config);
+      bsp.run();
+      EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+      for (Rank rank = 0; rank < n; ++rank) {
+        EXPECT_EQ(job.finished[rank], 1);
+        EXPECT_EQ(job.params(rank), bsp.params(0)) << n << order;
+        EXPECT_EQ(job.node(rank).strategy().rounds_done(), 20u);
+      }
+      EXPECT_EQ(job.reports, bsp.reports);
+      EXPECT_TRUE(job.errors.empty());
+    }
+}
+
+// p3.md 2: a part of the next forward pass is computed as soon as its own mean is here.
+TEST(P3, AForwardPartWaitsForItsOwnMeanAlone) {
+  TestJob job(p3_job(2, 3));
+  const auto& strategy = dynamic_cast<const P3&>(job.node(0).strategy());
+  ASSERT_EQ(strategy.parts().size(), 2u);
+  EXPECT_EQ(strategy.parts()[0].values, (Range{0, 8}));
+  EXPECT_EQ(strategy.parts()[1].values, (Range{8, kOut * (kIn + 1)}));
+  std::set<std::string> waits;
+  job.after_event = [&] { waits.insert(job.node(1).strategy().waiting_for().substr(0, 11)); };
+  job.run();
+  EXPECT_TRUE(waits.contains("part 0 of 2")) << "named, while it waits";
+}
+
+// p3.md 4.
+TEST(P3, IsTheSameAfterSavingAndLoading) {
+  EXPECT_EQ(testing::changed_by_saving(p3_job(3, 4)), "");
+  EXPECT_EQ(testing::changed_by_saving(p3_job(2, 4, "fifo")), "");
+}
+
+// p3.md 5.
+TEST(P3, TheOthersGoOnWhenAWorkerIsLost) {
+  for (int at = 1; at < 60; at += 4) {
+    TestJob job(p3_job(4, 8));
+    int events = 0;
+    job.after_event = [&] {
+      if (++events == at) job.crash(2);
+    };
+    job.run();
+    for (const Rank rank : {0u, 1u, 3u}) {
+      EXPECT_EQ(job.finished[rank], 1) << "event " << at;
+      EXPECT_EQ(job.params(rank), job.params(0)) << "event " << at;
+    }
+    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+  }
+}
+
+// p3.md 6.
+TEST(P3, SettingsThatDoNotFitAreRefused) {
+  std::vector<LayerRange> layers;
+  for (std::uint64_t i = 0; i < 3; ++i)
+    layers.push_back({"l" + std::to_string(i),
+                      {4 * i, 4},
+                      {2, 2},
+                      LayerRange::Role::parameter,
+                      LayerRange::Linear::weight});
+  Place place;
+  place.layout = std::make_shared<const Layout>(layers);
+  P3::Config config;
+  EXPECT_TRUE(P3::check(config, place));
+  config.shares = {1, 2, 1};
+  EXPECT_TRUE(P3::check(config, place));
+  for (const std::vector<double>& wrong :
+       {std::vector<double>{1, 2}, {0, 0, 0}, {1, -1, 1}, {1, 1, 1, 1}}) {
+    config.shares = wrong;
+    const Status status = P3::check(config, place);
+    ASSERT_FALSE(status);
+    EXPECT_NE(status.error().what.find("shares: expected 3 numbers"), std::string::npos)
+        << status.error().what;
+  }
+}
+
+// Of more layers than means may be under way, neighbours go together, and nothing is left out.
+TEST(LayerParts, NeighboursGoTogetherWhereThereAreTooMany) {
+  for (const std::uint64_t count : {1u, 31u, 32u, 33u, 64u, 65u, 100u}) {
+    std::vector<LayerRange> layers;
+    for (std::uint64_t i = 0; i < count; ++i)
+      layers.push_back({"l" + std::to_string(i), {3 * i, 3}, {3}});
+    const auto parts = layer_parts(Layout(layers), /*phantom=*/true, P3::kMostParts);
+    EXPECT_LE(parts.size(), P3::kMostParts);
+    EXPECT_GE(2 * parts.size(), std::min<std::size_t>(count, P3::kMostParts));
+    std::uint64_t at = 0;
+    std::uint32_t entry = 0;
+    for (const LayerPart& part : parts) {
+      EXPECT_EQ(part.values.offset, at);
+      EXPECT_EQ(part.first, entry);
+      at = part.values.end();
+      entry = part.end;
+    }
+    EXPECT_EQ(at, 3 * count);
+    EXPECT_EQ(entry, count);
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::sync
