@@ -11,7 +11,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
-.PHONY: bench bench-net bench-fidelity bench-overlays bench-learned bench-tsengine
+.PHONY: bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
 .PHONY: bench-p3 bench-strategies bench-plan bench-storm bench-kills which
 .PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm
@@ -74,6 +74,11 @@ bench-net: setup  ## the benchmarks of the network: goodput, round trips, memory
 	cmake --build --preset bench --target net_bench bare_torch longhaul -j $(JOBS)
 	build/release/bench/net_bench
 	bench/launch_time.py
+
+bench-net-wan: setup  ## TLS and datagrams over veth and the emulated WAN; as root; writes docs/results/net.md
+	cmake --preset bench
+	cmake --build --preset bench --target net_wan_node longhaul -j $(JOBS)
+	bench/net_wan.py --write docs/results/net.md
 
 bench-fidelity: build  ## the simulator against sockets in the emulated WAN and over veth; as root
 	bench/fidelity.py

@@ -45,7 +45,9 @@ inline net::PeersConfig config_of(Rank self, std::uint32_t size, bool tls) {
 class Node final : private net::Peers::Events {
  public:
   Node(net::Loop& loop, Rank self, std::uint32_t size, bool tls = false)
-      : loop_(loop), peers_(loop, config_of(self, size, tls), place_of(self, size), *this) {
+      : Node(loop, config_of(self, size, tls), place_of(self, size)) {}
+  Node(net::Loop& loop, net::PeersConfig config, const Place& place)
+      : loop_(loop), peers_(loop, std::move(config), place, *this) {
     port_ = must(peers_.listen());
   }
 
@@ -53,6 +55,9 @@ class Node final : private net::Peers::Events {
   void meet(const std::vector<std::uint16_t>& ports) {
     std::vector<net::Address> addresses;
     for (const std::uint16_t port : ports) addresses.push_back({"127.0.0.1", port});
+    meet_at(std::move(addresses));
+  }
+  void meet_at(std::vector<net::Address> addresses) {
     peers_.set_addresses(std::move(addresses));
     if (const Status met = peers_.connect_all([] { return false; }); !met)
       give_up(met.error().what);
@@ -70,22 +75,25 @@ class Node final : private net::Peers::Events {
   void pump(Rank to) {
     for (int i = 0; i < Credits::kPerClass; ++i) on_writable(to, 0);
   }
+  const net::Datagrams::Figures& datagrams() const { return peers_.datagrams(); }
 
   // On the loop's thread, as is setting them.
   std::function<void(Rank from, const Message&)> take = [](Rank, const Message&) {};
   Next next = [](Rank) { return std::nullopt; };
+  Service service = {};  // of what `next` says
+  std::function<void(const std::string&)> note = [](const std::string& text) { give_up(text); };
 
  private:
   void on_message(Rank from, const Message& message) override { take(from, message); }
   void on_writable(Rank peer, unsigned) override {
-    if (auto message = next(peer)) send(peer, *std::move(message), {});
+    if (auto message = next(peer)) send(peer, *std::move(message), service);
   }
   void on_silent(Rank, bool, const std::string& trouble) override { give_up("silent: " + trouble); }
   bool on_checkpoint(Rank, std::uint64_t) override { return true; }
   bool may_rejoin(Rank) override { return false; }
   void on_rejoin_request(Rank) override {}
   void on_refused(const Error& why) override { give_up(why.what); }
-  void on_note(const std::string& text) override { give_up(text); }
+  void on_note(const std::string& text) override { note(text); }
   void tick() {
     peers_.tick();
     tick_ = loop_.at(loop_.now() + 50ms, [this] { tick(); });  // as EventLoop does

@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     LH_CHECK(sealed_datagrams.open(true, 0, false));
     datagrams.meet(1, "127.0.0.1", 9, 0);  // a key that changes no checksum
     sealed_datagrams.meet(1, "127.0.0.1", 9,
-                          std::make_unique<secure::DatagramKeys>(known.secret, false));
+                          std::make_unique<secure::DatagramKeys>(known.secret, false), 1);
     return true;
   }();
   (void)met;

@@ -1,9 +1,15 @@
 #pragma once
-// How fast datagrams are sent to one peer: the rate grows while the peer gets nearly all of them,
-// and falls to a little below what it gets when more than a tenth is lost. Loss below that is the
-// path's own. Not fair to TCP beside it: datagrams carry what may be lost, in a class that networks
-// put behind all others.
-#include <algorithm>
+// How fast datagrams are sent to one peer: congestion control that finds the path's bandwidth and
+// its round trip without load, paces at the one and keeps at most twice their product under way
+// (Cardwell et al., "BBR: congestion-based congestion control", 2016). Loss that the path has
+// anyway costs nothing; a round trip in which more than kMuchLoss is lost sets a ceiling a little
+// below what came through, which rises slowly again (as later versions of BBR do).
+//
+// The caller tells what was sent and what the peer reports, and asks when it may send. Time is an
+// argument. Memory: 64 bytes for each datagram that is under way, kMostUnderWay at most.
+#include <array>
+#include <deque>
+#include <optional>
 
 #include "longhaul/core/types.h"
 
@@ -11,61 +17,86 @@ namespace longhaul::net {
 
 class DatagramRate {
  public:
-  static constexpr double kFirst = 1.25e6, kLeast = 12.5e3, kMost = 1.25e9;  // bytes/s
-  static constexpr double kMuchLoss = 0.1, kGrowth = 1.25, kBelow = 0.85;
-  static constexpr Time kInterval = std::chrono::milliseconds(50);  // between two changes, at least
-  static constexpr std::uint64_t kEnough = 8;                       // datagrams to judge by
-  static constexpr double kBurst = 16 * 1024;                       // bytes
+  static constexpr double kLeast = 12.5e3, kMost = 1.25e9;  // bytes/s
+  static constexpr double kMuchLoss = 0.1, kBelow = 0.85;
+  static constexpr std::size_t kMostUnderWay = 65536;                      // datagrams
+  static constexpr double kLeastBurst = 2 * 1228, kMostBurst = 64 * 1024;  // bytes that go at once
 
-  // What a peer has got since the beginning: datagrams, their bytes, and the number of the last.
+  // What the peer has got since it met this node.
   struct Got {
-    std::uint64_t highest = 0;  // numbers count from 1
-    std::uint64_t count = 0;
+    std::uint64_t highest = 0;  // number of the newest; they count from 1
+    std::uint64_t count = 0;    // datagrams
     std::uint64_t bytes = 0;
+    Time held{0};  // since the newest came
   };
 
-  double rate() const { return rate_; }
-  // May a datagram be sent now? If not, when.
-  bool may_send(Time now) {
-    refill(now);
-    if (tokens_ > 0) return true;
-    was_limited_ = true;
-    return false;
-  }
-  Time next(Time now) const {
-    return now + from_seconds(std::max(0.0, -tokens_) / rate_) + std::chrono::microseconds(100);
-  }
-  void sent(std::size_t bytes) { tokens_ -= double(bytes); }
+  // `seed`: flows of one link should have different ones.
+  explicit DatagramRate(std::uint64_t seed = 1) : drawn_(seed) {}
 
-  void report(Time now, const Got& got) {
-    // Reports may come late, out of order, or false.
-    if (got.highest <= last_.highest || got.count < last_.count || got.bytes < last_.bytes) return;
-    const std::uint64_t sent = got.highest - last_.highest;
-    const std::uint64_t received = std::min(sent, got.count - last_.count);
-    const double seconds_since = seconds(now - last_at_);
-    if (sent < kEnough || now - last_at_ < kInterval) return;
-    const double loss = 1 - double(received) / double(sent);
-    const double delivered = double(got.bytes - last_.bytes) / seconds_since;
-    if (loss > kMuchLoss)
-      rate_ = std::min(rate_, kBelow * delivered);
-    else if (was_limited_)
-      rate_ *= kGrowth;
-    rate_ = std::clamp(rate_, kLeast, kMost);
-    was_limited_ = false;
-    last_ = got;
-    last_at_ = now;
-  }
+  // May a datagram be sent now? If not, ask again at next(), or after a report.
+  bool may_send(Time now);
+  Time next(Time now) const;
+  // Every datagram to that peer, by rising numbers.
+  void sent(Time now, std::uint64_t number, std::size_t bytes);
+  // Reports may come late, out of order, or be false.
+  void report(Time now, const Got&);
+
+  double rate() const;  // bytes/s
+  std::optional<Time> round_trip() const { return least_trip_; }
+  std::uint64_t under_way() const { return under_way_; }  // bytes
+  double window() const;                                  // most bytes under way
 
  private:
-  void refill(Time now) {
-    tokens_ = std::min(kBurst, tokens_ + seconds(now - filled_) * rate_);
-    filled_ = now;
-  }
+  enum class Phase : std::uint8_t { startup, drain, probe_rate, probe_trip };
+  struct Sent {
+    std::uint64_t number = 0;
+    std::uint32_t bytes = 0;
+    bool was_dry = false;
+    Time at{0}, first_at{0}, delivered_at{0};
+    std::uint64_t delivered = 0;
+  };
 
-  double rate_ = kFirst, tokens_ = kBurst;
-  Time filled_{0}, last_at_{0};
+  double burst() const;
+  void refill(Time now);
+  void give_up_on_stalled(Time now);
+  void learn_trip(Time now, Time trip);
+  void learn_rate(const Sent& newest, Time received_at);
+  void end_round();
+  void judge_loss(double came);
+  void begin_cruise();
+  void set_phase(Phase, Time now);
+  void advance(Time now);
+  double gain() const;
+  double estimate() const;  // bytes/s
+  double product() const;   // bytes: estimate times round trip
+
+  // What is under way, and what was delivered.
+  std::deque<Sent> sent_;
+  std::uint64_t under_way_ = 0, delivered_ = 0, dry_until_ = 0;
+  Time first_at_{0}, delivered_at_{0};
   Got last_;
-  bool was_limited_ = false;
+  Time last_report_at_{0};
+  // The path.
+  static constexpr std::size_t kRounds = 10;
+  std::array<double, kRounds> rates_{};  // the highest of each of the last rounds, bytes/s
+  std::uint64_t round_ = 0, round_ends_ = 0;
+  std::uint64_t judged_sent_ = 0, judged_got_ = 0;  // datagrams, since loss was judged
+  bool round_was_dry_ = false;
+  std::optional<Time> least_trip_;
+  Time least_trip_at_{0};
+  std::optional<double> ceiling_;  // bytes/s
+  double rise_ = 0;                // of the ceiling, bytes a round trip; doubles in each
+  // What it does.
+  Phase phase_ = Phase::startup;
+  Time phase_at_{0};
+  enum class Step : std::uint8_t { cruise, above, below } step_ = Step::cruise;
+  int trips_ = 1;  // round trips that the step lasts
+  std::uint64_t drawn_;
+  double full_rate_ = 0;
+  int full_rounds_ = 0;
+  double tokens_ = kLeastBurst;
+  Time filled_{0};
+  bool waited_for_room_ = false;
 };
 
 }  // namespace longhaul::net

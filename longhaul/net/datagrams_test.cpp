@@ -73,7 +73,7 @@ TEST(Datagrams, MessagesGoByUdpOnceThePeerHasAnswered) {
   EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1), kBestEffort));
   ASSERT_TRUE(pair.meet());
   EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1), Service{}));
-  EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1, Datagrams::kLargest), kBestEffort));
+  EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1, DatagramPath::kLongest), kBestEffort));
   EXPECT_TRUE(
       pair.a.datagrams.takes(1, message_of(1, Datagrams::kLargest - kFrameHeader), kBestEffort));
   EXPECT_FALSE(pair.a.datagrams.takes(5, message_of(1), kBestEffort));
@@ -144,8 +144,8 @@ struct SealedNodes {
     const auto keys = [&](bool dialled) {
       return std::make_unique<DatagramKeys>(secret_of_pair(seed), dialled);
     };
-    a.datagrams.meet(1, "127.0.0.1", b.datagrams.port(), keys(true));
-    b.datagrams.meet(0, "127.0.0.1", a.datagrams.port(), keys(false));
+    a.datagrams.meet(1, "127.0.0.1", b.datagrams.port(), keys(true), 1);
+    b.datagrams.meet(0, "127.0.0.1", a.datagrams.port(), keys(false), 2);
   }
   bool until(const std::function<bool()>& holds) {
     const Time end = loop.now() + kWithin;
@@ -224,6 +224,89 @@ TEST(Datagrams, OldKeysOpenNothing) {
   EXPECT_EQ(nodes.b.got.size(), 1u);
 }
 
+// Each field of what lies under the seal, and of the prefix before it: whoever knows the keys may
+// say anything there, others nothing.
+TEST(Datagrams, AFieldThatIsWrongUnderTheSealIsDropped) {
+  SealedNodes nodes;
+  Datagrams& b = nodes.b.datagrams;
+  secure::DatagramKeys keys(secret_of_pair(1), true);
+  Frame frame = message_frame(message_of(5), kBestEffort);
+  std::uint64_t number = 5000;
+  for (std::size_t byte = 0; byte < kFrameHeader; ++byte) {
+    frame.header.number = ++number;
+    HeaderBytes header = seal(frame);
+    const auto before = nodes.b.got.size();
+    const auto dropped = b.figures().dropped;
+    header[byte] ^= std::byte{0x80};
+    const std::span<const std::byte> parts[] = {header, frame.head.view(), frame.body.view()};
+    b.on_bytes(keys.seal(number, parts));
+    // Machine, kind, epoch: who is meant is for the node to refuse. The seal has proved the rest.
+    const bool is_for_the_node = byte >= 8 && byte < 14;
+    const bool is_epoch = byte >= 16 && byte < 24, is_checksum = byte >= 36;
+    if (is_for_the_node || is_epoch || is_checksum) {
+      EXPECT_EQ(nodes.b.got.size(), before + 1) << byte;
+    } else {
+      EXPECT_EQ(nodes.b.got.size(), before) << byte;
+      EXPECT_GT(b.figures().dropped, dropped) << byte;
+    }
+  }
+}
+
+// A sender goes on to new keys, over and over, and nothing is lost by it.
+TEST(Datagrams, KeysAreReplacedWhileMessagesFlow) {
+  SealedNodes nodes;
+  nodes.a.datagrams.set_key_life(10, 1h);
+  ASSERT_TRUE(nodes.until([&] { return nodes.a.datagrams.takes(1, message_of(1), kBestEffort); }));
+  for (std::uint16_t kind = 1; kind <= 200; ++kind) {
+    nodes.a.datagrams.send(1, message_of(kind), kBestEffort);
+    ASSERT_TRUE(nodes.until([&] { return nodes.b.got.size() == kind; }));
+  }
+  EXPECT_GT(nodes.a.datagrams.figures().key_updates, 5u);
+  EXPECT_EQ(nodes.b.datagrams.figures().dropped, 0u);
+}
+
+TEST(Datagrams, KeysDoNotLastForEver) {
+  SealedNodes nodes;
+  nodes.a.datagrams.set_key_life(1u << 30, 1ms);
+  ASSERT_TRUE(nodes.until([&] { return nodes.a.datagrams.takes(1, message_of(1), kBestEffort); }));
+  ASSERT_TRUE(nodes.until([&] {
+    nodes.a.datagrams.send(1, message_of(1), kBestEffort);
+    return nodes.a.datagrams.figures().key_updates > 1;
+  }));
+}
+
+// The loopback takes long datagrams: so do messages, once probes have found that.
+TEST(Datagrams, LongerMessagesGoWhereThePathTakesThem) {
+  SealedNodes nodes;
+  const auto longer = message_of(7, 4000);
+  EXPECT_FALSE(nodes.a.datagrams.takes(1, longer, kBestEffort));
+  ASSERT_TRUE(nodes.until([&] { return nodes.a.datagrams.takes(1, longer, kBestEffort); }));
+  nodes.a.datagrams.send(1, longer, kBestEffort);
+  ASSERT_TRUE(nodes.until([&] { return !nodes.b.got.empty(); }));
+}
+
+// A router between shows another address for what comes from behind it.
+TEST(Datagrams, APeerIsAnsweredWhereItsDatagramsComeFrom) {
+  Loop loop;
+  DatagramEnd a(loop, 0, true), b(loop, 1, true);
+  const auto keys = [&](bool dialled) {
+    return std::make_unique<secure::DatagramKeys>(secret_of_pair(1), dialled);
+  };
+  a.datagrams.meet(1, "127.0.0.1", b.datagrams.port(), keys(true), 1);
+  b.datagrams.meet(0, "127.0.0.1", 9, keys(false), 2);  // nobody listens there
+  const Time end = loop.now() + kWithin;
+  const auto met = [&] {
+    return a.datagrams.takes(1, message_of(1), kBestEffort) &&
+           b.datagrams.takes(0, message_of(1), kBestEffort);
+  };
+  while (loop.now() < end && !met()) {
+    a.datagrams.tick();
+    b.datagrams.tick();
+    (void)loop.run_until(loop.now() + 2ms, met);
+  }
+  EXPECT_TRUE(met());
+}
+
 // Where nobody answers the messages come back, to go over the connection, and it is said once.
 TEST(Datagrams, APeerThatUdpDoesNotReachIsToldOnce) {
   Loop loop;
@@ -254,39 +337,64 @@ TEST(Datagrams, WhatIsQueuedIsPartOfACheckpoint) {
   EXPECT_EQ(again.a.sent, 1u);
 }
 
-// A link of some rate that drops what is above it: the rate settles near it.
-TEST(DatagramRate, SettlesWhereLittleIsLost) {
-  for (const double link : {50e3, 1e6, 40e6}) {
-    DatagramRate rate;
-    Time now{0};
-    DatagramRate::Got got;
-    Random random(1, longhaul::Stream{});
-    for (int step = 0; step < 60; ++step) {
-      const Time end = now + 100ms;
-      while (now < end) {
-        if (!rate.may_send(now)) {
-          now = rate.next(now);
-          continue;
-        }
-        rate.sent(1000);
-        ++got.highest;
-        const double share = std::min(1.0, link * 0.1 / std::max(1000.0, rate.rate() * 0.1));
-        if (random.uniform() < share * 0.99) ++got.count, got.bytes += 1000;
-      }
-      rate.report(now, got);
-    }
-    EXPECT_GT(rate.rate(), 0.5 * link) << link;
-    EXPECT_LT(rate.rate(), 1.6 * link) << link;
+// --- the longest datagram -----------------------------------------------------------------------
+
+// A path that takes datagrams up to some size, probed once a second.
+struct Pipe {
+  DatagramPath path;
+  std::uint32_t takes = 0;
+  Time now{0};
+  void run(int seconds, bool is_heard = true) {
+    for (int i = 0; i < seconds; ++i, now += 1s)
+      if (path.probe(now, is_heard) <= takes) path.answered();
+  }
+};
+
+TEST(DatagramPath, FindsWhatThePathTakes) {
+  for (const std::uint32_t takes : {1228u, 1300u, 1372u, 1471u, 1472u, 8972u, 65000u}) {
+    Pipe pipe{.path = {}, .takes = takes};
+    pipe.run(30);
+    std::uint32_t expected = 0;
+    for (const std::uint32_t size : DatagramPath::kSizes)
+      if (size <= takes) expected = size;
+    EXPECT_EQ(pipe.path.size(), expected) << takes;
   }
 }
 
-TEST(DatagramRate, FalseReportsChangeNothing) {
-  DatagramRate rate;
-  rate.report(1s, {.highest = 100, .count = 1000, .bytes = 1});  // more than was sent
-  const double before = rate.rate();
-  EXPECT_GE(before, DatagramRate::kLeast);
-  rate.report(2s, {.highest = 50, .count = 10, .bytes = 1});  // older
-  EXPECT_EQ(rate.rate(), before);
+TEST(DatagramPath, ABlackHoleIsFoundAndLeftWhenItIsGone) {
+  Pipe pipe{.path = {}, .takes = 8972};
+  pipe.run(30);
+  ASSERT_EQ(pipe.path.size(), 8972u);
+  pipe.takes = 1400;
+  pipe.run(30);
+  EXPECT_EQ(pipe.path.size(), 1372u);
+  pipe.takes = 600;
+  pipe.run(10);
+  EXPECT_EQ(pipe.path.size(), 0u) << "all goes over the connection";
+  pipe.takes = 1472;
+  pipe.run(3);
+  EXPECT_GE(pipe.path.size(), 1228u);
+  pipe.run(700);
+  EXPECT_EQ(pipe.path.size(), 1472u) << "it is searched again after some minutes";
+}
+
+TEST(DatagramPath, SilenceOfThePeerSaysNothingOfSizes) {
+  Pipe pipe{.path = {}, .takes = 1472};
+  pipe.run(30);
+  pipe.takes = 0;
+  pipe.run(60, false);
+  EXPECT_EQ(pipe.path.size(), 1472u);
+}
+
+TEST(DatagramPath, AProbeThatIsLostNowAndThenChangesNothing) {
+  Pipe pipe{.path = {}, .takes = 1472};
+  for (int i = 0; i < 100; ++i) {
+    pipe.takes = 1472;
+    pipe.run(4);
+    pipe.takes = 0;
+    pipe.run(2);
+    EXPECT_EQ(pipe.path.size(), i > 10 ? 1472u : pipe.path.size()) << i;
+  }
 }
 
 }  // namespace

@@ -156,7 +156,8 @@ void Peers::meet_by_datagrams(Rank peer, std::uint32_t stream) {
     using secure::DatagramKeys;
     const Buffer secret = session->export_secret(DatagramKeys::kLabel, DatagramKeys::kSecret);
     return datagrams_.meet(peer, at->host, config_.addresses.at(peer).port,
-                           std::make_unique<DatagramKeys>(secret, session->has_dialled()));
+                           std::make_unique<DatagramKeys>(secret, session->has_dialled()),
+                           *link.process());
   }
   const std::array<std::uint64_t, 3> known{config_.job_hash,
                                            std::min(config_.process, *link.process()),

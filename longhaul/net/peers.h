@@ -125,6 +125,8 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::vector<std::pair<Rank, Time>> quiet() const;
   // Sends a bye to all and waits until all messages are acknowledged, `within` at most.
   void shut_down(Time within);
+  std::size_t handshakes() const { return handshakes_.size(); }  // that have not ended
+  const Datagrams::Figures& datagrams() const { return datagrams_.figures(); }
   bool relayed(Rank peer) const { return config_.relays.contains(peer); }
   void break_connections();  // for tests
 

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "longhaul/net/peers.h"
+#include "longhaul/net/tls.h"
 #include "longhaul/secure/testing/keys.h"
 
 namespace longhaul::net {
@@ -202,6 +204,101 @@ TEST_F(SecurePeers, StrangersThatSayNothingAreBounded) {
   EXPECT_THAT(nodes.tokyo.notes, Contains(HasSubstr("others have not said hello yet")));
   strangers.clear();
   ASSERT_TRUE(nodes.meet());
+}
+
+// Connects to tokyo, under TLS or not, says something, and waits for the end of the connection.
+struct Intruder {
+  Intruder(LimaAndTokyo& nodes, std::shared_ptr<secure::Credentials> keys, Buffer says)
+      : credentials(std::move(keys)), bytes(std::move(says)) {
+    connect(nodes.loop, {"127.0.0.1", nodes.tokyo.port}, 5s, [&](auto made) {
+      LH_CHECK(made);
+      stream = *std::move(made);
+      if (credentials)
+        stream = make_tls_stream(nodes.loop, std::move(stream), credentials->dial("tokyo"));
+      stream->write({bytes, {}, {}}, [](const Status&) {});
+      listen();
+    });
+  }
+  // Who has said half of a record closes.
+  void leave() { stream->close(); }
+  void listen() {
+    stream->read_some(answer,
+                      [&](const auto& count) { count ? listen() : (void)(is_over = true); });
+  }
+  std::shared_ptr<secure::Credentials> credentials;
+  const Buffer bytes;
+  Buffer answer = Buffer(4096);
+  std::unique_ptr<Stream> stream;
+  bool is_over = false;
+};
+
+Buffer bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+// A frame's header that announces a gigabyte.
+Buffer gigabyte_header() {
+  Frame frame;
+  frame.header.type = FrameHeader::Type::hello;
+  HeaderBytes bytes = seal(frame);
+  const std::uint32_t size = 1u << 30;
+  std::memcpy(bytes.data(), &size, sizeof size);
+  return {bytes.begin(), bytes.end()};
+}
+
+// Each of those who are refused gets its line, and meanwhile messages go between the members.
+TEST_F(SecurePeers, WhoIsRefusedHoldsUpNothingAndLeavesNothing) {
+  const auto other = secure::test_authority();
+  const std::int64_t now = std::time(nullptr);
+  const auto self_signed = [&] {
+    auto made = secure::Credentials::make(other, authority_.certificate, "lima", sites_);
+    return made ? std::shared_ptr<secure::Credentials>(*std::move(made)) : nullptr;
+  }();
+  ASSERT_TRUE(self_signed);
+  const struct {
+    std::shared_ptr<secure::Credentials> keys;
+    Buffer says;
+    const char* line;
+  } cases[] = {
+      {with(secure::test_keys(other, "lima"), "lima"), {}, "another authority"},
+      {with(secure::test_keys(authority_, "lima", {now - 100, now - 10}), "lima"),
+       {},
+       "has expired"},
+      {with(secure::test_keys(authority_, "lima", {now + 500, now + 600}), "lima"),
+       {},
+       "not valid before"},
+      {with(secure::test_keys(authority_, "quito"), "quito"), {}, "no site of this job"},
+      {self_signed, {}, "self-signed"},
+      {good("lima"), gigabyte_header(), "1073741824"},
+      {nullptr, gigabyte_header(), "does not speak TLS"},
+      {nullptr, bytes_of("GET / HTTP/1.1\r\n\r\n"), "does not speak TLS"},
+      {nullptr, bytes_of(std::string_view("\x16\x03\x01\xff\xff\x01\xff\xff\xff\x03\x03", 11)),
+       "the TLS handshake failed"},
+      {nullptr, bytes_of(std::string_view("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11)),
+       "closed the connection during the TLS handshake"},
+  };
+  LimaAndTokyo nodes(good("lima"), good("tokyo"));
+  ASSERT_TRUE(nodes.meet());
+  ASSERT_TRUE(nodes.until([&] { return nodes.tokyo.peers.handshakes() == 0; }));
+  std::uint16_t kind = 0;
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.line);
+    nodes.tokyo.notes.clear();
+    Intruder intruder(nodes, one.keys, one.says);
+    ASSERT_TRUE(nodes.until([&] { return intruder.stream != nullptr; }));
+    nodes.send(++kind);
+    ASSERT_TRUE(nodes.until([&] { return nodes.tokyo.kinds.size() == kind; }));
+    if (std::string_view(one.line).starts_with("closed")) intruder.leave();
+    ASSERT_TRUE(nodes.until([&] { return !nodes.tokyo.notes.empty() && intruder.is_over; }));
+    ASSERT_EQ(nodes.tokyo.notes.size(), 1u);
+    EXPECT_THAT(nodes.tokyo.notes[0],
+                AllOf(HasSubstr("refused a connection: 127.0.0.1"), HasSubstr(one.line)));
+    EXPECT_EQ(nodes.tokyo.notes[0].find('\n'), std::string::npos);
+    EXPECT_EQ(nodes.tokyo.peers.handshakes(), 0u);
+  }
+  nodes.send(++kind);
+  ASSERT_TRUE(nodes.until([&] { return nodes.tokyo.kinds.size() == kind; }));
 }
 
 TEST_F(SecurePeers, NewKeysAreReadByTheNextConnectionAndNothingIsLost) {

@@ -6,10 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,17 +17,55 @@
 namespace longhaul::net {
 namespace {
 
-// Datagrams read before the loop turns to others.
-constexpr int kReadAtOnce = 64;
+// Datagrams read before the loop turns to others, and by one call.
+constexpr std::size_t kReadAtOnce = 64, kReadByOne = 16;
 constexpr int kKernelBytes = 1 << 20;
+// What the kernel cuts at once: pieces, and bytes with room for a header.
+constexpr std::size_t kMostSegments = 64, kMostSegmented = 65000;
+constexpr int kUdpSegment = 103;  // UDP_SEGMENT of linux/udp.h
+
+// A run of datagrams that are one message for the kernel.
+struct Run {
+  std::size_t first = 0, count = 0, at = 0, bytes = 0;  // `at`: of its bytes
+};
+
+// Runs of one size, of which the last may be shorter; or, without segments, each by itself.
+std::vector<Run> runs_of(std::span<const std::uint32_t> sizes, bool by_segments) {
+  std::vector<Run> runs;
+  std::size_t at = 0;
+  bool is_open = false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (is_open) {
+      const Run& run = runs.back();
+      const bool fits = run.count < kMostSegments && run.bytes + sizes[i] <= kMostSegmented &&
+                        sizes[i] <= sizes[run.first];
+      is_open = by_segments && fits;
+    }
+    if (!is_open) runs.push_back({.first = i, .at = at});
+    Run& run = runs.back();
+    ++run.count;
+    run.bytes += sizes[i];
+    at += sizes[i];
+    is_open = sizes[i] == sizes[run.first];
+  }
+  return runs;
+}
+
+sockaddr* raw(UdpAddress& address) { return reinterpret_cast<sockaddr*>(address.bytes.data()); }
 
 class KernelUdpSocket final : public UdpSocket {
  public:
-  KernelUdpSocket(int descriptor, bool is_v6, std::size_t longest, Received received)
+  KernelUdpSocket(int descriptor, bool is_v6, const UdpOptions& options, Received received)
       : descriptor_(descriptor),
         is_v6_(is_v6),
+        longest_(options.longest + 1),
+        uses_segments_(options.uses_segments),
         received_(std::move(received)),
-        buffer_(longest + 1) {}
+        buffer_(kReadByOne * longest_) {
+    const int probe = IP_PMTUDISC_PROBE;  // no fragments; what fits is found out by whoever sends
+    ::setsockopt(descriptor_, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe);
+    if (is_v6_) ::setsockopt(descriptor_, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof probe);
+  }
   ~KernelUdpSocket() override {
     watch_.reset();
     ::close(descriptor_);
@@ -36,21 +74,42 @@ class KernelUdpSocket final : public UdpSocket {
     watch_ = watch_readable(loop, descriptor_, [this] { read(); });
   }
 
-  bool send(const std::string& host, std::uint16_t port, const Stream::Parts& parts) override {
-    const Target* to = target(host, port);
-    if (!to) return false;
-    std::array<iovec, std::tuple_size_v<Stream::Parts>> pieces{};
-    std::size_t size = 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      pieces[i] = {const_cast<std::byte*>(parts[i].data()), parts[i].size()};
-      size += parts[i].size();
+  // A socket of IPv6 reaches IPv4 by mapped addresses.
+  std::optional<UdpAddress> address(const std::string& host, std::uint16_t port) const override {
+    UdpAddress to;
+    if (is_v6_) {
+      sockaddr_in6 v6{};
+      const std::string text = host.find(':') == std::string::npos ? "::ffff:" + host : host;
+      if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) != 1) return std::nullopt;
+      v6.sin6_family = AF_INET6;
+      v6.sin6_port = htons(port);
+      to.size = sizeof v6;
+      std::memcpy(to.bytes.data(), &v6, sizeof v6);
+    } else {
+      sockaddr_in v4{};
+      if (::inet_pton(AF_INET, host.c_str(), &v4.sin_addr) != 1) return std::nullopt;
+      v4.sin_family = AF_INET;
+      v4.sin_port = htons(port);
+      to.size = sizeof v4;
+      std::memcpy(to.bytes.data(), &v4, sizeof v4);
     }
-    msghdr message{};
-    message.msg_name = const_cast<sockaddr_storage*>(&to->address);
-    message.msg_namelen = to->size;
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = pieces.size();
-    return ::sendmsg(descriptor_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == ssize_t(size);
+    return to;
+  }
+
+  std::size_t send(const UdpAddress& to, std::span<const std::byte> bytes,
+                   std::span<const std::uint32_t> sizes) override {
+    if (to.size == 0) return 0;
+    std::size_t taken = 0;
+    for (const Run& run : send_runs(to, bytes, sizes, runs_of(sizes, uses_segments_), taken)) {
+      // The kernel or its device does not cut: each goes by itself, from now on all do.
+      const auto one = sizes.subspan(run.first, run.count);
+      const auto of_run = bytes.subspan(run.at, run.bytes);
+      std::size_t went = 0;
+      (void)send_runs(to, of_run, one, runs_of(one, false), went);
+      if (went == run.count) uses_segments_ = false;
+      taken += went;
+    }
+    return taken;
   }
   void set_dscp(unsigned dscp) override {
     const int value = int(dscp << 2);
@@ -66,47 +125,82 @@ class KernelUdpSocket final : public UdpSocket {
   }
 
  private:
-  struct Target {
-    sockaddr_storage address{};
-    socklen_t size = 0;
+  struct Segments {  // a control message that says how long the pieces are
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(std::uint16_t))> bytes{};
   };
 
-  // A socket of IPv6 reaches IPv4 by mapped addresses.
-  const Target* target(const std::string& host, std::uint16_t port) {
-    Target& to = targets_[{host, port}];
-    if (to.size > 0) return &to;
-    if (is_v6_) {
-      auto& v6 = reinterpret_cast<sockaddr_in6&>(to.address);
-      const std::string text = host.find(':') == std::string::npos ? "::ffff:" + host : host;
-      if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) != 1) return nullptr;
-      v6.sin6_family = AF_INET6;
-      v6.sin6_port = htons(port);
-      to.size = sizeof v6;
-    } else {
-      auto& v4 = reinterpret_cast<sockaddr_in&>(to.address);
-      if (::inet_pton(AF_INET, host.c_str(), &v4.sin_addr) != 1) return nullptr;
-      v4.sin_family = AF_INET;
-      v4.sin_port = htons(port);
-      to.size = sizeof v4;
+  // Counts what was taken, and returns the runs that the kernel did not cut.
+  std::vector<Run> send_runs(const UdpAddress& to, std::span<const std::byte> bytes,
+                             std::span<const std::uint32_t> sizes, const std::vector<Run>& runs,
+                             std::size_t& taken) {
+    std::vector<mmsghdr> messages(runs.size());
+    std::vector<iovec> pieces(runs.size());
+    std::vector<Segments> segments(runs.size());
+    UdpAddress target = to;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      pieces[i] = {const_cast<std::byte*>(bytes.data()) + runs[i].at, runs[i].bytes};
+      msghdr& message = messages[i].msg_hdr;
+      message.msg_name = raw(target);
+      message.msg_namelen = target.size;
+      message.msg_iov = &pieces[i];
+      message.msg_iovlen = 1;
+      if (runs[i].count == 1) continue;
+      message.msg_control = segments[i].bytes.data();
+      message.msg_controllen = segments[i].bytes.size();
+      cmsghdr* const control = CMSG_FIRSTHDR(&message);
+      control->cmsg_level = IPPROTO_UDP;
+      control->cmsg_type = kUdpSegment;
+      control->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
+      const auto size = std::uint16_t(sizes[runs[i].first]);
+      std::memcpy(CMSG_DATA(control), &size, sizeof size);
     }
-    return &to;
+    std::vector<Run> uncut;
+    for (std::size_t i = 0; i < runs.size();) {
+      const int count = ::sendmmsg(descriptor_, &messages[i], unsigned(runs.size() - i),
+                                   MSG_DONTWAIT | MSG_NOSIGNAL);
+      for (int k = 0; k < count; ++k) taken += runs[i + std::size_t(k)].count;
+      if (count > 0) i += std::size_t(count);
+      if (count > 0 || (errno == EINTR && count < 0)) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) break;  // lost
+      if (runs[i].count > 1) uncut.push_back(runs[i]);
+      ++i;  // an error of this one, or of one before (no port, no route): the others go on
+    }
+    return uncut;
   }
 
   // An error of the kernel is of a datagram that was sent (no port, no route): others go on.
   void read() {
-    for (int i = 0; i < kReadAtOnce; ++i) {
-      const ssize_t size = ::recv(descriptor_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-      if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      if (size > 0 && std::size_t(size) < buffer_.size())
-        received_(std::span(buffer_).first(std::size_t(size)));
+    std::array<mmsghdr, kReadByOne> messages{};
+    std::array<iovec, kReadByOne> pieces{};
+    std::array<UdpAddress, kReadByOne> from{};
+    for (std::size_t done = 0; done < kReadAtOnce;) {
+      for (std::size_t i = 0; i < kReadByOne; ++i) {
+        pieces[i] = {&buffer_[i * longest_], longest_};
+        messages[i] = {};
+        messages[i].msg_hdr.msg_name = raw(from[i]);
+        messages[i].msg_hdr.msg_namelen = socklen_t(from[i].bytes.size());
+        messages[i].msg_hdr.msg_iov = &pieces[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+      }
+      const int count =
+          ::recvmmsg(descriptor_, messages.data(), unsigned(kReadByOne), MSG_DONTWAIT, nullptr);
+      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      done += std::size_t(std::max(count, 1));
+      for (std::size_t i = 0; count > 0 && i < std::size_t(count); ++i) {
+        from[i].size = std::uint8_t(messages[i].msg_hdr.msg_namelen);
+        if (const std::size_t size = messages[i].msg_len; size > 0 && size < longest_)
+          received_(std::span<const std::byte>(&buffer_[i * longest_], size), from[i]);
+      }
+      if (count >= 0 && std::size_t(count) < kReadByOne) return;
     }
   }
 
   const int descriptor_;
   const bool is_v6_;
+  const std::size_t longest_;
+  bool uses_segments_;
   const Received received_;
   std::vector<std::byte> buffer_;
-  std::map<std::pair<std::string, std::uint16_t>, Target> targets_;
   std::unique_ptr<Watch> watch_;
 };
 
@@ -129,25 +223,26 @@ bool bind_to(int descriptor, bool is_v6, bool loopback_only, std::uint16_t port)
 
 }  // namespace
 
-Result<std::unique_ptr<UdpSocket>> open_udp(Loop& loop, bool loopback_only, std::uint16_t port,
-                                            std::size_t longest, UdpSocket::Received received) {
+Result<std::unique_ptr<UdpSocket>> open_udp(Loop& loop, const UdpOptions& options,
+                                            UdpSocket::Received received) {
   int saved = 0;
   // On a machine without IPv6 the socket is one of IPv4, as one of the loopback is.
   for (const bool is_v6 : {true, false}) {
-    if (is_v6 && loopback_only) continue;
+    if (is_v6 && options.loopback_only) continue;
     const int descriptor =
         ::socket(is_v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (descriptor >= 0 && bind_to(descriptor, is_v6, loopback_only, port)) {
-      ::setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &kKernelBytes, sizeof kKernelBytes);
+    if (descriptor >= 0 && bind_to(descriptor, is_v6, options.loopback_only, options.port)) {
+      for (const int which : {SO_RCVBUF, SO_SNDBUF})
+        ::setsockopt(descriptor, SOL_SOCKET, which, &kKernelBytes, sizeof kKernelBytes);
       auto socket =
-          std::make_unique<KernelUdpSocket>(descriptor, is_v6, longest, std::move(received));
+          std::make_unique<KernelUdpSocket>(descriptor, is_v6, options, std::move(received));
       socket->start(loop);
       return std::unique_ptr<UdpSocket>(std::move(socket));
     }
     saved = errno;
     if (descriptor >= 0) ::close(descriptor);
   }
-  return unavailable(fmt::format("UDP port {}: {}", port, std::strerror(saved)));
+  return unavailable(fmt::format("UDP port {}: {}", options.port, std::strerror(saved)));
 }
 
 }  // namespace longhaul::net

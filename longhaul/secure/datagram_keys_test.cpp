@@ -48,10 +48,44 @@ TEST(DatagramKeys, OpenWhatTheOtherEndHasSealed) {
 TEST(DatagramKeys, DoNotOpenTheirOwnOrThoseOfOtherConnections) {
   DatagramPair pair;
   EXPECT_FALSE(pair.a.open(pair.send(pair.a, 1))) << "sent back to its sender";
-  Buffer secret = secret_of(2);
-  std::copy_n(secret_of(1).begin(), 4, secret.begin());  // the same id
-  DatagramKeys other(secret, false);
-  EXPECT_FALSE(other.open(pair.send(pair.a, 2)));
+  DatagramKeys other(secret_of(2), false);
+  Buffer sealed = pair.send(pair.a, 2);
+  EXPECT_FALSE(other.open(sealed));
+  DatagramKeys peer(secret_of(2), true);
+  const std::uint32_t id = peer.id();
+  for (std::size_t i = 0; i < 4; ++i) sealed[i] = std::byte(id >> (8 * i) & 0xff);
+  ASSERT_TRUE(other.knows(id));
+  EXPECT_FALSE(other.open(sealed)) << "the same id, another key";
+}
+
+// The sender goes on to the next key; what was under way is opened, what is older is not.
+TEST(DatagramKeys, AnUpdateIsFollowedByTheFirstThatComesUnderIt) {
+  DatagramPair pair;
+  const Buffer first = pair.send(pair.a, 1), late = pair.send(pair.a, 2),
+               later = pair.send(pair.a, 3);
+  const std::uint32_t id = pair.a.id();
+  pair.a.update();
+  EXPECT_NE(pair.a.id(), id);
+  Buffer second = pair.send(pair.a, 4);
+  EXPECT_TRUE(pair.b.open(first));
+  Buffer forged = second;
+  forged.back() ^= std::byte{1};
+  EXPECT_FALSE(pair.b.open(forged));
+  EXPECT_TRUE(pair.b.knows(id)) << "a forged one moves nothing";
+  EXPECT_TRUE(pair.b.open(second));
+  EXPECT_TRUE(pair.b.open(late)) << "under way when the key changed";
+  pair.a.update();
+  EXPECT_TRUE(pair.b.open(pair.send(pair.a, 5)));
+  EXPECT_FALSE(pair.b.knows(id));
+  EXPECT_FALSE(pair.b.open(later)) << "a key that both have left";
+  EXPECT_TRUE(pair.a.open(pair.send(pair.b, 1))) << "the other direction has its own";
+  for (std::uint64_t number = 6; number < 100; ++number) {
+    pair.a.update();
+    EXPECT_TRUE(pair.b.open(pair.send(pair.a, number))) << number;
+  }
+  pair.a.update();
+  pair.a.update();
+  EXPECT_FALSE(pair.b.open(pair.send(pair.a, 200))) << "two keys ahead";
 }
 
 TEST(DatagramKeys, AnyFlippedBitIsFound) {

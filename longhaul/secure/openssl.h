@@ -6,6 +6,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/kdf.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -23,6 +24,7 @@ using Context = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
 using Connection = std::unique_ptr<SSL, Free<SSL_free>>;
 using Names = std::unique_ptr<GENERAL_NAMES, Free<GENERAL_NAMES_free>>;
 using Number = std::unique_ptr<BIGNUM, Free<BN_free>>;
+using Derivation = std::unique_ptr<EVP_KDF_CTX, Free<EVP_KDF_CTX_free>>;
 using Extension = std::unique_ptr<X509_EXTENSION, Free<X509_EXTENSION_free>>;
 
 // The oldest error of this thread's queue, which is emptied; "unknown error" without one.

@@ -106,11 +106,13 @@ class Case(cli_test.Case):
         self.write(job_of(SITES))
         shutil.copytree(test_keys(), self.folder / "keys")  # where [net] keys looks
 
-    def start(self, *args, env=None):
-        """A process whose output goes to the file `log` of the returned object."""
+    def start(self, *args, env=None, inside=()):
+        """A process whose output goes to the file `log` of the returned object. `inside`: what
+        starts it in a network namespace."""
         log = open(self.folder / f"log-{time.monotonic_ns()}", "w+")
-        process = subprocess.Popen([LONGHAUL, *map(str, args)], cwd=self.folder, stdout=log,
-                                   stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
+        process = subprocess.Popen([*inside, LONGHAUL, *map(str, args)], cwd=self.folder,
+                                   stdout=log, stderr=subprocess.STDOUT,
+                                   env={**os.environ, **(env or {})})
         process.log = log
         self.addCleanup(log.close)
         self.addCleanup(process.wait)

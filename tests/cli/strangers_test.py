@@ -7,6 +7,7 @@ and while they train.
 import contextlib
 import errno
 import random
+import resource
 import socket
 import struct
 import threading
@@ -15,7 +16,7 @@ import unittest
 
 from launch_test import SITES, Case, free_addresses
 
-SILENT = 300       # more than a node listens to at a time
+SILENT = 1000      # half-open at once, more than a node listens to
 GROWTH_KB = 20_000
 
 
@@ -107,6 +108,9 @@ class Strangers(Case):
         port = int(addresses.split(",")[0].rsplit(":", 1)[1])
         started = time.monotonic()
         sites = [self.site(name, addresses, *sets) for name in SITES[:2]]
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
         self.until_it_listens(port)
         before = self.resident_kb(sites[0])
         for data, said in NONSENSE:
