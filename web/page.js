@@ -556,6 +556,61 @@
     drawFigures(run);
   }
 
+  // ---- pictures for slides
+
+  // What is to be beside the canvas: a title, and lines of [colour, dash, text].
+  function saved(name, title, canvas, legend) {
+    const ratio = window.devicePixelRatio || 1, size = 13 * ratio, line = 20 * ratio;
+    const columns = Math.max(1, Math.floor(canvas.width / (230 * ratio)));
+    const made = document.createElement('canvas');
+    made.width = canvas.width;
+    made.height = canvas.height + line * (2 + Math.ceil(legend.length / columns));
+    const g = made.getContext('2d');
+    g.fillStyle = css('--page');
+    g.fillRect(0, 0, made.width, made.height);
+    g.drawImage(canvas, 0, line * 1.5);
+    g.fillStyle = css('--text');
+    g.font = 'bold ' + size + 'px system-ui, sans-serif';
+    g.fillText(title, size / 2, line);
+    g.font = size + 'px system-ui, sans-serif';
+    g.lineWidth = 3 * ratio;
+    legend.forEach(([stroke, dashes, text], i) => {
+      const x = size / 2 + (i % columns) * 230 * ratio;
+      const y = canvas.height + line * (2 + Math.floor(i / columns));
+      g.strokeStyle = stroke;
+      g.setLineDash(dashes.map((d) => d * ratio));
+      g.beginPath();
+      g.moveTo(x, y);
+      g.lineTo(x + 24 * ratio, y);
+      g.stroke();
+      g.fillText(text, x + 30 * ratio, y + size / 3);
+    });
+    const link = element('a', null, {href: made.toDataURL('image/png'), download: name + '.png'});
+    link.click();
+    return made;
+  }
+
+  function saveChart(id) {
+    if (!charts[id]) return;
+    const shown = data.runs.map((run, i) => [run, i]).filter(([run]) => !hidden.has(run.folder));
+    const title = $(id).parentElement.querySelector('figcaption').textContent;
+    const over = document.querySelector('#axis [data-axis=' + axis + ']').textContent;
+    saved(
+        id, title + ', over ' + over, charts[id].ctx.canvas,
+        shown.map(([run, i]) => [colour(i), dash(i), run.label]));
+  }
+
+  function saveTimeline() {
+    const run = data.runs[chosen];
+    if (!run) return;
+    const colours = stateColours(rowsOf(run));
+    const entries = [...$('legend').querySelectorAll('span')].filter((s) => s.firstElementChild);
+    saved(
+        'sites', 'What the sites did: ' + run.label, $('timeline'),
+        entries.map((s) => [s.firstElementChild.style.background || colours.computing, [],
+                            s.textContent]));
+  }
+
   function drawChoice() {
     const select = $('choose');
     const labels = data.runs.map((run) => run.label);
@@ -648,6 +703,9 @@
     drawRun();
     drawSettings();
   });
+  document.querySelectorAll('[data-save]')
+      .forEach((button) => button.addEventListener('click', () => saveChart(button.dataset.save)));
+  $('save-timeline').addEventListener('click', saveTimeline);
   zoomable();
   let resized = null;
   const redraw = () => {

@@ -42,7 +42,8 @@ Result<Axis> kind_axis(const Parts& parts, const std::string& table,
   if (axis.values.empty()) axis.values = {""};
   std::set<std::string_view> seen;
   for (const std::string& kind : axis.values) {
-    if (!kind.empty() && std::find(known.begin(), known.end(), kind) == known.end())
+    const bool as_the_job = kind.empty() && asked.empty();
+    if (!as_the_job && std::find(known.begin(), known.end(), kind) == known.end())
       return invalid(
           fmt::format("--{0} {1}: no such [{0}] kind{2}", table, kind, suggestion(kind, known)));
     if (!seen.insert(kind).second)

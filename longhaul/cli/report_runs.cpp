@@ -54,9 +54,6 @@ Result<std::vector<std::string>> run_folders(const std::vector<std::string>& giv
           folder));
     all.insert(all.end(), found.begin(), found.end());
   }
-  if (all.size() > report::kMaxRuns)
-    return invalid(fmt::format("{} runs; at most {} in one report: name those to compare",
-                               all.size(), report::kMaxRuns));
   return all;
 }
 

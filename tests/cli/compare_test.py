@@ -115,6 +115,7 @@ class Compare(unittest.TestCase):
                            (("--sync", "fedavg", "--sweep", "steps=3"), "TABLE.KEY="),
                            (("--sync", "fedavg", "--sweep", "sync.steps=3,"), "missing"),
                            (("--sync", "fedavg", "--sweep", "sync.stesp=3"), "'steps'"),
+                           (("--sync", "fedavg", "--overlay", ""), "no such [overlay] kind"),
                            (("--sync", "fedavg", "--codec", "int9"), "'int8'")):
             done = self.longhaul("compare", "job.toml", *args, code=2)
             self.assertIn(name, done.stderr)
