@@ -13,7 +13,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
 .PHONY: bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
-.PHONY: bench-p3 bench-strategies bench-plan bench-storm bench-kills which
+.PHONY: bench-p3 bench-strategies bench-plan bench-storm bench-kills bench-watching bench-page which picture
 .PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm
 
 help:  ## this list
@@ -153,6 +153,17 @@ bench-text: build  ## bits per byte and bytes of three strategies on text, simul
 
 bench-plan: build  ## plan against an exhaustive comparison on 12 random networks, simulated; resumable
 	bench/plan.py --write docs/results/plan.md
+
+bench-watching: build  ## what a live page costs a run of 11 sites, and its memory; as root, needs chromium; resumable
+	bench/watching.py --write docs/results/watching.md
+
+bench-page: build  ## docs/results/page.md: three models, three networks, ten strategies, simulated; resumable
+	scripts/fetch-data fashion-mnist cifar10 sotu
+	bench/page.py tune
+	bench/page.py run --write docs/results/page.md
+
+picture: demo  ## docs/img/mnist-4-sites.svg, the README's picture, from the runs of demo
+	scripts/plot-runs $$(dirname runs/mnist-4-sites-compare/*/summary.json) --out docs/img/mnist-4-sites.svg
 
 which: build  ## docs/which.md: the best strategy over bandwidth, delay, machines and skew, simulated
 	bench/which.py --write docs/which.md

@@ -12,7 +12,7 @@
   const CAUSES = ['#cc79a7', '#009e73', '#56b4e9', '#d55e00', '#f0e442', '#8a6d00'];
 
   const hidden = new Set();
-  let axis = 'time_s';
+  let axis = 'time_s', logarithmic = false;
   let chosen = 0;
   let zoom = null;  // of the timeline: [from, to] in seconds
 
@@ -46,6 +46,23 @@
                                        v.toFixed(4));
   const last = (list) => (list.length ? list[list.length - 1] : null);
 
+  // Puts the rows into the table; cells that are there already get a new text, so that what a user
+  // selects or is about to click stays in place on a live page.
+  function setRows(table, rows) {
+    const old = [...table.rows];
+    const alike = (a, b) => a.cells.length === b.cells.length && a.className === b.className;
+    if (old.length !== rows.length || !old.every((row, i) => alike(row, rows[i]))) {
+      table.replaceChildren(...rows);
+      return;
+    }
+    old.forEach((row, i) => {
+      const fresh = [...rows[i].cells];
+      [...row.cells].forEach((cell, k) => {
+        if (cell.textContent !== fresh[k].textContent) cell.replaceWith(fresh[k]);
+      });
+    });
+  }
+
   // ---- the list of runs
 
   const figures = (run) => {
@@ -62,15 +79,14 @@
   };
 
   function drawRuns() {
-    const table = $('runs');
-    table.replaceChildren();
+    const rows = [];
     const head = element('tr');
     const targets = data.runs.some((run) => run.target !== null);
     for (const title
              of ['run', targets ? 'to the target' : null, 'time', 'rounds', 'between sites',
                  'computing', data.runs.length ? data.runs[0].score_unit : 'score', 'ended by'])
       if (title) head.append(element('th', title));
-    table.append(head);
+    rows.push(head);
     data.runs.forEach((run, i) => {
       const f = figures(run);
       const row = element('tr', null, hidden.has(run.folder) ? {class: 'off'} : {});
@@ -106,8 +122,9 @@
           element('td', bytes(f.bytes)),
           element('td', f.computing === undefined ? '–' : (100 * f.computing).toFixed(1) + ' %'),
           element('td', scoreText(run, f.score)), element('td', f.ended.replaceAll('_', ' ')));
-      table.append(row);
+      rows.push(row);
     });
+    setRows($('runs'), rows);
   }
 
   // ---- score and loss
@@ -124,7 +141,7 @@
     const xs = [], ys = [];
     run.scores[axis].forEach((x, i) => {
       const y = run.scores[key][i];
-      if (y === null || x === null) return;
+      if (y === null || x === null || (logarithmic && x <= 0)) return;
       if (xs.length && x <= xs[xs.length - 1]) {
         ys[ys.length - 1] = y;
         return;
@@ -140,6 +157,15 @@
     const shown = data.runs.map((run, i) => [run, i]).filter(([run]) => !hidden.has(run.folder));
     const tables = shown.map(([run]) => table(run, key)).filter((t) => t[0].length);
     const drawn = shown.filter(([run]) => table(run, key)[0].length);
+    // The same lines over the same axis get their new points; what was zoomed stays so.
+    const drawing = JSON.stringify(
+        [axis, logarithmic, box.clientWidth, css('--line'), drawn.map(([run, i]) => [i, run.label])]);
+    if (charts[id] && charts[id].drawing === drawing) {
+      const chart = charts[id], xs = chart.data[0], {min, max} = chart.scales.x;
+      const zoomed = xs.length > 1 && (min > xs[0] || max < xs[xs.length - 1]);
+      chart.setData(uPlot.join(tables), !zoomed);
+      return;
+    }
     if (charts[id]) {
       charts[id].destroy();
       delete charts[id];
@@ -159,11 +185,15 @@
     const options = {
       width: box.clientWidth,
       height: 280,
-      scales: {x: {time: false}},
+      scales: {x: logarithmic ? {time: false, distr: 3} : {time: false}},
       legend: {show: drawn.length <= 8, live: true},
       cursor: {y: false},
       axes: [
-        {...ticks, space: 70, values: (u, values) => values.map((v) => AXES[axis][1](v))},
+        {
+          ...ticks,
+          space: 70,
+          values: (u, values) => values.map((v) => (v === null ? '' : AXES[axis][1](v)))
+        },
         {...ticks, size: 56, values: (u, values) => values.map(format)},
       ],
       series: [{label: 'at', value: (u, v) => (v === null ? '–' : AXES[axis][1](v))}].concat(
@@ -194,11 +224,14 @@
       },
     };
     charts[id] = new uPlot(options, uPlot.join(tables), box);
+    charts[id].drawing = drawing;
   }
 
   function drawCharts() {
     for (const button of document.querySelectorAll('#axis button'))
-      button.setAttribute('aria-pressed', String(button.dataset.axis === axis));
+      button.setAttribute(
+          'aria-pressed',
+          String(button.id === 'log' ? logarithmic : button.dataset.axis === axis));
     const any = data.runs[0];
     if (!any) return;
     $('score-title').textContent = isAccuracy(any) ?
@@ -523,8 +556,65 @@
     drawFigures(run);
   }
 
+  // ---- pictures for slides
+
+  // What is to be beside the canvas: a title, and lines of [colour, dash, text].
+  function saved(name, title, canvas, legend) {
+    const ratio = window.devicePixelRatio || 1, size = 13 * ratio, line = 20 * ratio;
+    const columns = Math.max(1, Math.floor(canvas.width / (230 * ratio)));
+    const made = document.createElement('canvas');
+    made.width = canvas.width;
+    made.height = canvas.height + line * (2 + Math.ceil(legend.length / columns));
+    const g = made.getContext('2d');
+    g.fillStyle = css('--page');
+    g.fillRect(0, 0, made.width, made.height);
+    g.drawImage(canvas, 0, line * 1.5);
+    g.fillStyle = css('--text');
+    g.font = 'bold ' + size + 'px system-ui, sans-serif';
+    g.fillText(title, size / 2, line);
+    g.font = size + 'px system-ui, sans-serif';
+    g.lineWidth = 3 * ratio;
+    legend.forEach(([stroke, dashes, text], i) => {
+      const x = size / 2 + (i % columns) * 230 * ratio;
+      const y = canvas.height + line * (2 + Math.floor(i / columns));
+      g.strokeStyle = stroke;
+      g.setLineDash(dashes.map((d) => d * ratio));
+      g.beginPath();
+      g.moveTo(x, y);
+      g.lineTo(x + 24 * ratio, y);
+      g.stroke();
+      g.fillText(text, x + 30 * ratio, y + size / 3);
+    });
+    const link = element('a', null, {href: made.toDataURL('image/png'), download: name + '.png'});
+    link.click();
+    return made;
+  }
+
+  function saveChart(id) {
+    if (!charts[id]) return;
+    const shown = data.runs.map((run, i) => [run, i]).filter(([run]) => !hidden.has(run.folder));
+    const title = $(id).parentElement.querySelector('figcaption').textContent;
+    const over = document.querySelector('#axis [data-axis=' + axis + ']').textContent;
+    saved(
+        id, title + ', over ' + over, charts[id].ctx.canvas,
+        shown.map(([run, i]) => [colour(i), dash(i), run.label]));
+  }
+
+  function saveTimeline() {
+    const run = data.runs[chosen];
+    if (!run) return;
+    const colours = stateColours(rowsOf(run));
+    const entries = [...$('legend').querySelectorAll('span')].filter((s) => s.firstElementChild);
+    saved(
+        'sites', 'What the sites did: ' + run.label, $('timeline'),
+        entries.map((s) => [s.firstElementChild.style.background || colours.computing, [],
+                            s.textContent]));
+  }
+
   function drawChoice() {
     const select = $('choose');
+    const labels = data.runs.map((run) => run.label);
+    if (JSON.stringify(labels) === JSON.stringify([...select.options].map((o) => o.text))) return;
     select.replaceChildren();
     data.runs.forEach((run, i) => {
       const option = element('option', run.label, {value: i});
@@ -542,18 +632,55 @@
     drawSettings();
   }
 
+  // docs/report.md says what a change is.
+  function change([path, value, more]) {
+    const inside = path.slice(0, more === undefined ? -1 : path.length)
+                       .reduce((at, key) => at[key], data);
+    if (more === undefined)
+      inside[path[path.length - 1]] = value;
+    else
+      inside.push(...more);
+  }
+
+  // Only what shows the things that changed; keys of a run.
+  function drawChanged(keys) {
+    const has = (...names) => names.some((name) => keys.has(name));
+    $('verdict').textContent = data.verdict;
+    drawRuns();
+    if (has('scores', 'time_s')) drawCharts();
+    if (has('activity', 'waits', 'time_s')) drawTimeline(data.runs[chosen]);
+    if (has('activity', 'plan')) drawLinks(data.runs[chosen]);
+    if (has('summary')) drawFigures(data.runs[chosen]);
+    if (has('plan_svg')) drawPlan(data.runs[chosen]);
+    if (has('settings')) drawSettings();
+  }
+
   function follow() {
     const note = $('live');
     note.hidden = false;
     note.textContent = 'waiting for the run ...';
     const source = new EventSource('events');
-    source.addEventListener('runs', (event) => {
-      data = JSON.parse(event.data);
-      drawAll();
+    let updates = 0;
+    const news = () => {
       const run = data.runs[chosen];
+      note.dataset.updates = ++updates;
       note.textContent = 'live: ' + seconds(run.time_s) + ', round ' + short(run.round, 9) +
           (run.max_rounds ? ' of ' + short(run.max_rounds, 9) : '') +
           (run.summary ? ', ended by ' + run.summary.stop_reason.replaceAll('_', ' ') : '');
+    };
+    source.addEventListener('runs', (event) => {
+      data = JSON.parse(event.data);
+      drawAll();
+      news();
+    });
+    source.addEventListener('changes', (event) => {
+      const changes = JSON.parse(event.data);
+      changes.forEach(change);
+      if (changes.some(([path]) => path.length < 3 && path[0] !== 'verdict'))
+        drawAll();
+      else
+        drawChanged(new Set(changes.map(([path]) => path[2])));
+      news();
     });
     source.onerror = () => {
       note.textContent =
@@ -561,7 +688,11 @@
     };
   }
 
-  document.querySelectorAll('#axis button')
+  $('log').addEventListener('click', () => {
+    logarithmic = !logarithmic;
+    drawCharts();
+  });
+  document.querySelectorAll('#axis button[data-axis]')
       .forEach((button) => button.addEventListener('click', () => {
         axis = button.dataset.axis;
         drawCharts();
@@ -572,6 +703,9 @@
     drawRun();
     drawSettings();
   });
+  document.querySelectorAll('[data-save]')
+      .forEach((button) => button.addEventListener('click', () => saveChart(button.dataset.save)));
+  $('save-timeline').addEventListener('click', saveTimeline);
   zoomable();
   let resized = null;
   const redraw = () => {
@@ -589,6 +723,13 @@
     }
   });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+  // Canvases keep the colours and the width that they were drawn with: for paper, others.
+  for (const [event, paper] of [['beforeprint', true], ['afterprint', false]])
+    addEventListener(event, () => {
+      document.documentElement.classList.toggle('paper', paper);
+      drawCharts();
+      drawRun();
+    });
   drawAll();
   if (LIVE) follow();
 })();

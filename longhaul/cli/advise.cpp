@@ -3,11 +3,13 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/cli/advise_candidates.h"
 #include "longhaul/cli/advise_search.h"
 #include "longhaul/cli/advise_text.h"
 #include "longhaul/cli/cli.h"
@@ -24,13 +26,13 @@ namespace longhaul::cli {
 namespace {
 
 using AdviseClock = std::chrono::steady_clock;
-// Strategies that measure something, and those that need a convex model.
-constexpr std::string_view kNotAdvised[] = {"staleness_lab", "skewscout", "gadmm", "lag"};
 constexpr std::size_t kSeedsBeside = 2;
+constexpr double kFirstShare = 0.3;  // of the budget for the first stage
 
 struct AdviseArgs {
   RunOptions common;
   double budget_minutes = 10;
+  std::optional<double> budget_epochs;  // in its place
   unsigned at_once = 1;
   std::string write;
 };
@@ -41,31 +43,45 @@ class Adviser {
 
   Result<Advice> advise() {
     LH_TRY(prepare());
-    LH_TRY(predict_all());
-    std::vector<Candidate> first = best_overlays();
+    note("predicting strategies and overlays without numbers");
+    LH_TRY(candidates_->predict_all([this] {
+      return run::interrupted() || (!args_.budget_epochs && spent_s() > 0.2 * budget_s());
+    }));
+    std::vector<Candidate> first = candidates_->first();
     const double limit_s = first_limit(first);
     if (failed_) return *failed_;
     const SearchHooks hooks = {
         .run = [this](const auto& candidates, double limit) { return trials(candidates, limit); },
-        .neighbours = [this](const Candidate& near) { return neighbours(near); },
-        .is_over = [this] { return run::interrupted() || spent_s() > 0.85 * budget_s(); }};
+        .neighbours = [this](const Candidate& near) { return candidates_->neighbours(near); },
+        .is_over = [this] { return is_over(0.85); }};
     advice_.search = successive_halving(std::move(first), limit_s, hooks);
     if (failed_) return *failed_;
     repeat_winner();
     advice_.spent_s = spent_s();
     advice_.runs = runs_;
+    advice_.predicted = candidates_->predicted();
+    advice_.not_predicted = candidates_->not_predicted();
+    advice_.illegal = candidates_->illegal();
+    advice_.left_out = candidates_->left_out();
+    if (training_samples_ > 0) advice_.epochs = double(samples_) / double(training_samples_);
     return std::move(advice_);
   }
 
   // The job of a candidate, as it was without the limit of a trial: with the [stop] of the user.
   run::Job job(const Candidate& candidate) const {
-    run::Job job = jobs_.at(candidate.label);
-    job.stop.max_rounds = max_rounds_.at(candidate.label);
+    run::Job job = candidates_->job(candidate);
+    job.stop.max_rounds = candidates_->max_rounds(candidate);
     return job;
   }
 
  private:
   double budget_s() const { return 60 * args_.budget_minutes; }
+  // So much of the budget is used up, or Ctrl-C.
+  bool is_over(double share) const {
+    if (run::interrupted()) return true;
+    if (!args_.budget_epochs) return spent_s() > share * budget_s();
+    return double(samples_) > share * *args_.budget_epochs * double(training_samples_);
+  }
   double spent_s() const {
     return std::chrono::duration<double>(AdviseClock::now() - begin_).count();
   }
@@ -90,135 +106,35 @@ class Adviser {
     std::error_code code;
     if (!std::filesystem::is_empty(folder_, code) && !code && !args_.common.force)
       return invalid(folder_ + ": exists already; --force replaces it, --out DIR writes elsewhere");
-    auto program = run::own_program();
-    if (!program) return program.error();
-    program_ = *program;
+    auto data = run::partition_table(*job);
+    if (!data) return data.error();
+    for (const auto& labels : data->counts)
+      training_samples_ += std::accumulate(labels.begin(), labels.end(), std::uint64_t{0});
+    candidates_.emplace(args_.common, *job);
+    preload_learners(*job);
     return Ok{};
   }
 
-  // Every legal strategy over every overlay: how long a round takes, without numbers.
-  Status predict_all() {
-    CompareAxes axes;
-    axes.syncs = axes.overlays = {"all"};
-    auto made = compared_jobs(args_.common, axes);
-    if (!made) return made.error();
-    advice_.illegal = made->skipped.size();
-    note(fmt::format("predicting {} combinations of strategy and overlay without numbers",
-                     made->jobs.size()));
-    for (ComparedJob& one : made->jobs) {
-      const std::string sync = one.job.kind("sync");
-      if (std::find(std::begin(kNotAdvised), std::end(kNotAdvised), sync) !=
-          std::end(kNotAdvised)) {
-        advice_.left_out.insert(sync);
-        continue;
-      }
-      if (run::interrupted() || spent_s() > 0.2 * budget_s()) {
-        ++advice_.not_predicted;
-        continue;
-      }
-      add_predicted(one.label, std::move(one.job));
-    }
-    if (predicted_.empty()) return invalid("plan: no combination can be simulated");
-    return Ok{};
-  }
-
-  bool add_predicted(const std::string& label, run::Job job) {
-    const auto prediction = run::predict(job);
-    if (!prediction || !(prediction->round_s > 0)) return false;
-    Candidate candidate{.label = label,
-                        .sets = {},
-                        .sync = job.kind("sync"),
-                        .overlay = job.kind("overlay"),
-                        .codec = job.kind("codec"),
-                        .samples_per_s = double(run::samples_per_round(job)) / prediction->round_s};
-    predicted_.push_back(candidate);
-    ++advice_.predicted;
-    max_rounds_.emplace(label, std::exchange(job.stop.max_rounds, std::uint64_t{1} << 53));
-    jobs_.emplace(label, std::move(job));
-    return true;
-  }
-
-  // Of each strategy the overlay with the most samples a second, the fastest strategies first.
-  std::vector<Candidate> best_overlays() {
-    std::map<std::string, Candidate> best;
-    for (const Candidate& candidate : predicted_) {
-      const auto [at, fresh] = best.emplace(candidate.sync, candidate);
-      if (!fresh && candidate.samples_per_s > at->second.samples_per_s) at->second = candidate;
-    }
-    std::vector<Candidate> chosen;
-    for (const auto& [sync, candidate] : best) chosen.push_back(candidate);
-    std::sort(chosen.begin(), chosen.end(), [](const Candidate& a, const Candidate& b) {
-      return a.samples_per_s > b.samples_per_s;
-    });
-    return chosen;
-  }
-
-  // The virtual time for which a third of the budget is enough for all: by the real time that one
-  // of them takes for its samples.
+  // The virtual time for which a third of the budget is enough for all; not more than one of them
+  // takes to the target.
   double first_limit(const std::vector<Candidate>& candidates) {
     const Candidate& probe = candidates[candidates.size() / 2];
-    const double samples = double(run::samples_per_round(jobs_.at(probe.label)));
-    double limit = 20 * samples / probe.samples_per_s, per_sample = 1e-4;
-    const auto trial = trials({probe}, limit);
-    if (!trial.empty() && trial[0].ran && trial[0].summary.rounds > 0)
-      per_sample = trial[0].summary.real_s / (double(trial[0].summary.rounds) * samples);
+    const double samples = double(run::samples_per_round(candidates_->job(probe)));
+    const auto trial = trials({probe}, 20 * samples / probe.samples_per_s);
     double rate = 0;
     for (const Candidate& candidate : candidates) rate += candidate.samples_per_s;
-    constexpr double kStart = 2;  // s, of a process
-    const double for_steps =
-        std::max(0.1 * budget_s(), 0.35 * budget_s() - kStart * double(candidates.size()));
-    limit = for_steps * double(args_.at_once) / (per_sample * rate);
+    double limit = kFirstShare * samples_of_budget(trial) / rate;
     if (!trial.empty() && trial[0].to_target) limit = std::min(limit, *trial[0].to_target);
     return limit;
   }
 
-  std::vector<Candidate> neighbours(const Candidate& near) {
-    CompareAxes axes;
-    axes.lenient = true;
-    axes.syncs = {near.sync};
-    axes.overlays = {near.overlay};
-    std::vector<Candidate> found;
-    auto add = [&](const CompareAxes& with) {
-      auto made = compared_jobs(args_.common, with);
-      if (!made) return;
-      for (ComparedJob& one : made->jobs)
-        if (!jobs_.contains(one.label) && add_predicted(one.label, std::move(one.job)))
-          found.push_back(predicted_.back());
-    };
-    const run::Job& job = jobs_.at(near.label);
-    if (const auto steps = steps_of(job))
-      for (const double factor : {0.25, 4.0}) {
-        const auto other = std::max<std::uint64_t>(1, std::uint64_t(double(*steps) * factor));
-        if (other == *steps) continue;
-        CompareAxes with = axes;
-        with.sweeps = {fmt::format("sync.steps={}", other)};
-        add(with);
-        if (near.codec != "fp32") continue;
-        with.codecs = {"int8"};
-        add(with);
-      }
-    if (near.codec == "fp32") {
-      CompareAxes with = axes;
-      with.codecs = {"fp16", "int8", "q_top_k"};
-      add(with);
-    }
-    // The next best overlay of the same strategy.
-    const Candidate* second = nullptr;
-    for (const Candidate& one : predicted_)
-      if (one.sync == near.sync && one.overlay != near.overlay &&
-          (!second || one.samples_per_s > second->samples_per_s))
-        second = &one;
-    if (second && second->samples_per_s > 0.5 * near.samples_per_s) found.push_back(*second);
-    return found;
-  }
-
-  static std::optional<std::uint64_t> steps_of(const run::Job& job) {
-    for (const run::ResolvedTable& table : run::resolved(job))
-      if (table.name == "sync")
-        for (const run::ResolvedKey& key : table.keys)
-          if (key.key == "steps" && !key.value.empty() && std::isdigit(key.value[0]))
-            return std::stoull(key.value);
-    return std::nullopt;
+  // With a budget of time: by the real time that the probe took for its samples.
+  double samples_of_budget(const std::vector<Trial>& probe) const {
+    if (args_.budget_epochs) return *args_.budget_epochs * double(training_samples_);
+    double per_sample = 1e-4;  // s
+    if (!probe.empty() && probe[0].ran && probe[0].summary.samples.computed > 0)
+      per_sample = probe[0].summary.real_s / double(probe[0].summary.samples.computed);
+    return budget_s() * double(args_.at_once) / per_sample;
   }
 
   std::vector<Trial> trials(const std::vector<Candidate>& candidates, double limit_s) {
@@ -227,12 +143,15 @@ class Adviser {
                      run::duration_text(limit_s)));
     std::vector<run::PoolRun> runs;
     for (const Candidate& candidate : candidates) {
-      run::Job job = jobs_.at(candidate.label);
+      run::Job job = candidates_->job(candidate);
       job.stop.max_hours = limit_s / 3600;
-      const std::string path = fmt::format("{}/stage-{}/{}", folder_, stage_, candidate.label);
-      auto pool_run = write_job(path, job);
+      const bool begun = computed_.contains(candidate.label);
+      auto pool_run = write_job(fmt::format("{}/trials/{}", folder_, candidate.label), job);
       if (!pool_run) failed_ = pool_run.error();
       if (failed_) return {};
+      pool_run->until_s = limit_s;
+      pool_run->resume = begun;  // where the stage before has cut it
+      pool_run->force &= !begun;
       runs.push_back(*pool_run);
     }
     return run_trials(runs, candidates, limit_s);
@@ -251,11 +170,12 @@ class Adviser {
 
   std::vector<Trial> run_trials(const std::vector<run::PoolRun>& runs,
                                 const std::vector<Candidate>& candidates, double limit_s) {
-    const auto ends = run::run_all(runs, {.program = program_,
-                                          .at_once = args_.at_once,
-                                          .threads = args_.common.threads,
-                                          .progress = run::Progress::detect(args_.common.quiet),
-                                          .stop = [this] { return spent_s() > budget_s(); }});
+    const auto ends = run::run_all(
+        runs, {.simulate = run_words,
+               .at_once = args_.at_once,
+               .threads = args_.common.threads,
+               .progress = run::Progress::detect(args_.common.quiet),
+               .stop = [this] { return !args_.budget_epochs && spent_s() > budget_s(); }});
     std::vector<Trial> trials;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       Trial trial{.candidate = candidates[i], .why = ends[i].message, .to_target = {}};
@@ -265,6 +185,11 @@ class Adviser {
         trial.ran = (**summary).stop_reason != run::StopReason::diverged;
         if (!trial.ran) trial.why = (**summary).failure;
         trial.summary = **summary;
+        // Of all stages, when it was resumed.
+        std::uint64_t& computed = computed_[runs[i].label];
+        samples_ +=
+            trial.summary.samples.computed - std::min(computed, trial.summary.samples.computed);
+        computed = trial.summary.samples.computed;
         trial.to_target = trial.summary.time_to_target_s;
         trial.limit_s = limit_s;
         trial.score = score_at(runs[i].folder, limit_s, trial.summary);
@@ -298,14 +223,15 @@ class Adviser {
     const Trial& winner = advice_.search.ranking.front();
     if (!winner.to_target) return;
     advice_.times = {*winner.to_target};
-    if (spent_s() > 0.95 * budget_s()) return;
+    if (is_over(0.95) && !args_.budget_epochs) return;
     std::vector<run::PoolRun> runs;
     for (std::size_t i = 1; i <= kSeedsBeside; ++i) {
-      run::Job job = jobs_.at(winner.candidate.label);
+      run::Job job = candidates_->job(winner.candidate);
       job.job.seed += i;
       job.stop.max_hours = 3 * *winner.to_target / 3600;
       auto run = write_job(fmt::format("{}/seeds/seed-{}", folder_, job.job.seed), job);
       if (!run) return;
+      run->until_s = 3 * *winner.to_target;
       runs.push_back(*run);
     }
     note(fmt::format("the best one with {} more seeds", kSeedsBeside));
@@ -316,10 +242,10 @@ class Adviser {
 
   const AdviseArgs& args_;
   const AdviseClock::time_point begin_ = AdviseClock::now();
-  std::string folder_, program_;
-  std::vector<Candidate> predicted_;
-  std::map<std::string, run::Job> jobs_;             // without an end by rounds
-  std::map<std::string, std::uint64_t> max_rounds_;  // that the user's job has
+  std::string folder_;
+  std::optional<AdviseCandidates> candidates_;
+  std::uint64_t training_samples_ = 0, samples_ = 0;  // of the job's data; computed by all trials
+  std::map<std::string, std::uint64_t> computed_;     // samples of each trial that has begun
   Advice advice_;
   std::optional<Error> failed_;
   std::size_t stage_ = 0, runs_ = 0;
@@ -355,9 +281,16 @@ void add_advise(CLI::App& app, int& code) {
   sub->add_option("JOB", common.job, "job file (TOML) with a target in [stop]")->required();
   add_set_option(*sub, common.sets);
   add_wan_option(*sub, common.wan);
-  sub->add_option("--budget-minutes", args->budget_minutes, "real time to search (default 10)")
-      ->check(CLI::Range(0.1, 10000.0))
-      ->type_name("M");
+  auto* minutes =
+      sub->add_option("--budget-minutes", args->budget_minutes, "real time to search (default 10)")
+          ->check(CLI::Range(0.1, 10000.0))
+          ->type_name("M");
+  sub->add_option("--budget-epochs", args->budget_epochs,
+                  "instead: samples that all trials may use, in training sets; the same result on "
+                  "any machine")
+      ->check(CLI::Range(1.0, 1e9))
+      ->type_name("E")
+      ->excludes(minutes);
   sub->add_option("--jobs", args->at_once, "runs at a time, each a process (default 1)")
       ->check(CLI::Range(1u, 1024u))
       ->type_name("N");

@@ -7,10 +7,11 @@
 namespace longhaul::cli {
 namespace {
 
-constexpr std::size_t kFewest = 4;    // are not halved further
-constexpr std::size_t kExpanded = 4;  // whose neighbours are tried
-constexpr double kLonger = 3;         // virtual time from one stage to the next
-constexpr std::size_t kMaxStages = 12;
+constexpr std::size_t kFewest = 6;         // are not halved further
+constexpr std::size_t kExpandedFirst = 6;  // whose neighbours are tried after the first stage
+constexpr std::size_t kExpanded = 3;       // and after each that follows
+constexpr double kLonger = 2.5;            // virtual time from one stage to the next
+constexpr std::size_t kMaxStages = 20;
 
 class Search {
  public:
@@ -20,21 +21,14 @@ class Search {
   }
 
   SearchResult run() {
-    bool expanded = false;
     while (!left_.empty() && result_.stages < kMaxStages && !hooks_.is_over()) {
       stage();
       keep_best();
-      if (!expanded) {
-        expanded = true;
-        expand();
-      } else if (best_s() && limit_s_ >= *best_s()) {
-        result_.complete = true;
-        break;
-      }
       limit_s_ = best_s() ? *best_s() : limit_s_ * kLonger;
+      expand();
       drop_tried();
     }
-    result_.complete |= left_.empty() && best_s().has_value();
+    result_.complete = left_.empty() && best_s().has_value();
     return std::move(result_);
   }
 
@@ -58,9 +52,9 @@ class Search {
     std::stable_sort(result_.ranking.begin(), result_.ranking.end(), is_better_trial);
   }
 
-  // A third of those of this stage goes on.
+  // A part of those of this stage goes on.
   void keep_best() {
-    const std::size_t keep = std::max(kFewest, (left_.size() + 2) / 3);
+    const std::size_t keep = std::max(kFewest, (left_.size() + 1) / 2);
     std::vector<Candidate> kept;
     for (const Trial& trial : result_.ranking)
       if (trial.ran && kept.size() < keep &&
@@ -69,11 +63,17 @@ class Search {
     left_ = std::move(kept);
   }
 
+  // The neighbours of the best ones come beside those that are left; of each once.
   void expand() {
-    const std::size_t count = std::min(kExpanded, left_.size());
-    for (std::size_t i = 0; i < count; ++i)
-      for (Candidate& neighbour : hooks_.neighbours(Candidate(left_[i])))
+    const std::size_t count = expanded_.empty() ? kExpandedFirst : kExpanded;
+    std::vector<Candidate> near;
+    for (const Trial& trial : result_.ranking)
+      if (near.size() < count && trial.ran) near.push_back(trial.candidate);
+    for (const Candidate& one : near) {
+      if (!expanded_.insert(one.label).second) continue;
+      for (Candidate& neighbour : hooks_.neighbours(one))
         if (known_.insert(neighbour.label).second) left_.push_back(std::move(neighbour));
+    }
   }
 
   // Those whose trial says all there is to know up to the limit.
@@ -89,7 +89,7 @@ class Search {
   std::vector<Candidate> left_;
   double limit_s_;
   const SearchHooks& hooks_;
-  std::set<std::string> known_;
+  std::set<std::string> known_, expanded_;
   SearchResult result_;
 };
 

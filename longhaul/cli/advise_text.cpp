@@ -144,6 +144,7 @@ nlohmann::ordered_json to_json(const Advice& advice) {
                                  {"predicted", advice.predicted},
                                  {"not_predicted", advice.not_predicted},
                                  {"runs", advice.runs},
+                                 {"epochs", advice.epochs},
                                  {"real_s", advice.spent_s}};
   if (advice.found()) json["recommended"] = advice.search.ranking.front().candidate.label;
   for (const Trial& trial : advice.search.ranking) json["ranking"].push_back(trial_json(trial));

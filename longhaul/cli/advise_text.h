@@ -16,7 +16,7 @@ struct Advice {
   std::vector<double> times;  // to the target, of the best one: a seed each
   std::size_t predicted = 0, not_predicted = 0, illegal = 0, runs = 0;
   std::set<std::string> left_out;  // strategies that are not recommended by their kind
-  double spent_s = 0;
+  double spent_s = 0, epochs = 0;  // real time; samples of all trials, in training sets
 
   bool found() const {
     return !search.ranking.empty() && search.ranking.front().to_target.has_value();

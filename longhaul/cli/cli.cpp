@@ -76,6 +76,12 @@ int parse_and_run(int argc, const char* const* argv) {
 
 }  // namespace
 
+int run_words(const std::vector<std::string>& words) {
+  std::vector<const char*> argv = {"longhaul"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  return run(int(argv.size()), argv.data());
+}
+
 int run(int argc, const char* const* argv) {
   // A failed check has said what failed; the exit code tells that the fault is ours.
   std::signal(SIGABRT, [](int) { std::_Exit(kInternal); });

@@ -4,6 +4,9 @@
 // that was required, 2 bad job or usage, 3 a peer or the network failed, 4 internal error, 130
 // Ctrl-C.
 
+#include <string>
+#include <vector>
+
 namespace CLI {
 class App;
 }
@@ -14,6 +17,9 @@ inline constexpr int kDone = 0, kBadUsage = 2, kFailed = 3, kInternal = 4, kInte
 
 // Parses and carries out; never throws.
 int run(int argc, const char* const* argv);
+
+// The same of words without the program's name.
+int run_words(const std::vector<std::string>& words);
 
 // `code` is written when the subcommand was chosen and has run.
 void add_simulate(CLI::App&, int& code);

@@ -67,6 +67,12 @@ Status write_job_files(const std::vector<ComparedRun>& runs) {
   return Ok{};
 }
 
+// Runs end at --hours exactly: the next score may be far.
+std::optional<double> until_s(const CompareArgs& args) {
+  if (!args.axes.hours) return std::nullopt;
+  return 3600 * *args.axes.hours;
+}
+
 bool has_run(const std::string& folder) {
   std::error_code code;
   return std::filesystem::exists(folder + "/job.toml", code);
@@ -84,12 +90,12 @@ Status run_rest(const CompareArgs& args, std::vector<ComparedRun>& runs) {
   for (ComparedRun& one : runs) {
     if (one.summary && is_over(*one.summary)) continue;
     const bool resume = args.common.resume && has_run(one.folder);
-    todo.push_back({one.job->path, one.job_file, one.folder, resume, args.common.force});
+    todo.push_back(
+        {one.job->path, one.job_file, one.folder, resume, args.common.force, until_s(args)});
     of.push_back(&one);
   }
-  auto program = run::own_program();
-  if (!program) return program.error();
-  const auto ends = run::run_all(todo, {.program = *program,
+  preload_learners(runs.front().job->job);
+  const auto ends = run::run_all(todo, {.simulate = run_words,
                                         .at_once = args.at_once,
                                         .threads = args.common.threads,
                                         .progress = options.progress,
@@ -232,6 +238,9 @@ int emit(const CompareArgs& args, const Comparison& comparison, std::vector<Comp
   for (const ComparedRun& one : runs) {
     if (one.summary && is_over(*one.summary)) continue;
     tasks.push_back({one.job->path, {"simulate", one.job_file, "--out", one.folder, "--quiet"}});
+    if (const auto until = until_s(args))
+      for (std::string word : {std::string("--until"), fmt::format("{}", *until)})
+        tasks.back().command.push_back(std::move(word));
     if (has_run(one.folder)) tasks.back().command.push_back("--resume");
   }
   fmt::print("{}", emitted_tasks(args.emit, comparison.name, *program, tasks));

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/run/job/reference.h"
+#include "longhaul/run/torch_library.h"
 
 namespace longhaul::cli {
 namespace {
@@ -41,7 +42,8 @@ Result<Axis> kind_axis(const Parts& parts, const std::string& table,
   if (axis.values.empty()) axis.values = {""};
   std::set<std::string_view> seen;
   for (const std::string& kind : axis.values) {
-    if (!kind.empty() && std::find(known.begin(), known.end(), kind) == known.end())
+    const bool as_the_job = kind.empty() && asked.empty();
+    if (!as_the_job && std::find(known.begin(), known.end(), kind) == known.end())
       return invalid(
           fmt::format("--{0} {1}: no such [{0}] kind{2}", table, kind, suggestion(kind, known)));
     if (!seen.insert(kind).second)
@@ -242,6 +244,10 @@ class Builder {
 };
 
 }  // namespace
+
+void preload_learners(const run::Job& job) {
+  if (job.kind("model") != "phantom") (void)run::torch_library();
+}
 
 Result<Comparison> compared_jobs(const RunOptions& options, const CompareAxes& asked) {
   Parts parts = run::all_parts();

@@ -163,13 +163,11 @@ std::string verdict(const std::vector<RankedGroup>& groups) {
   std::string text =
       fmt::format("{} is first: {} in {} with {} between sites", first.label, target_text(s),
                   run::duration_text(first.target->median), run::bytes_text(first.wan_bytes));
-  if (second.target)
-    text += fmt::format("; {:.2f} times sooner than {} ({})",
-                        second.target->median / std::max(first.target->median, 1e-9), second.label,
-                        run::bytes_text(second.wan_bytes));
-  else
-    text += "; no other reached it";
-  return text;
+  if (!second.target) return text + "; no other reached it";
+  const double ratio = second.target->median / std::max(first.target->median, 1e-9);
+  const std::string next = fmt::format("{} ({})", second.label, run::bytes_text(second.wan_bytes));
+  if (ratio < 1.01) return text + fmt::format("; {} takes as long", next);
+  return text + fmt::format("; {:.2f} times sooner than {}", ratio, next);
 }
 
 std::string ranking_text(const std::string& name, const std::vector<RankedGroup>& groups,

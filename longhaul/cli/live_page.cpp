@@ -11,6 +11,7 @@
 
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/report_runs.h"
+#include "longhaul/report/changes.h"
 #include "longhaul/report/page.h"
 #include "longhaul/report/run_reader.h"
 
@@ -19,7 +20,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kEvery = 1s;
+constexpr auto kEvery = 400ms;  // so that a page hears of a run's news once a second, if late
+
+using DataPtr = std::shared_ptr<const nlohmann::ordered_json>;
 
 // One gauge of Prometheus' text format; nothing without a value.
 std::string gauge(const char* name, const char* help, const std::string& run,
@@ -80,6 +83,8 @@ struct LivePage::State {
   std::chrono::steady_clock::time_point read_at = {};
   bool closing = false;
   std::size_t clients = 0;
+  DataPtr data_;
+  std::uint64_t data_of_ = 0;  // the reader's version
   httplib::Server server;
   std::thread thread;
 
@@ -104,20 +109,30 @@ struct LivePage::State {
     if (!plan_svg.is_null()) run["plan_svg"] = plan_svg;
     return run;
   }
-  nlohmann::ordered_json data(bool there) {
-    std::vector<nlohmann::ordered_json> runs;
-    if (there) runs.push_back(run_data());
-    return report::page_data(std::move(runs));
+  // Made once for all pages that are open.
+  DataPtr data(bool there) {
+    if (!there) return std::make_shared<nlohmann::ordered_json>(report::page_data({}));
+    if (!data_ || data_of_ != reader.version()) {
+      std::vector<nlohmann::ordered_json> runs;
+      runs.push_back(run_data());
+      data_ = std::make_shared<nlohmann::ordered_json>(report::page_data(std::move(runs)));
+      data_of_ = reader.version();
+    }
+    return data_;
   }
   void page(httplib::Response&);
   void events(httplib::Response&);
-  bool write(std::uint64_t& sent, httplib::DataSink&);
+  struct Follower {  // a page that is open
+    DataPtr sent;
+    bool asked = false;  // the first answer comes at once
+  };
+  bool write(Follower&, httplib::DataSink&);
 };
 
 void LivePage::State::page(httplib::Response& response) {
   const std::lock_guard lock(mutex);
   const bool there = refresh(true);
-  const auto page = report::page_html(reader.folder(), data(there), /*live=*/true);
+  const auto page = report::page_html(reader.folder(), *data(there), /*live=*/true);
   if (!page) {
     response.status = 500;
     return response.set_content(page.error().what + "\n", "text/plain");
@@ -137,8 +152,8 @@ void LivePage::State::events(httplib::Response& response) {
   response.set_header("Cache-Control", "no-store");
   response.set_chunked_content_provider(
       "text/event-stream",
-      [this, sent = std::uint64_t{0}](std::size_t, httplib::DataSink& sink) mutable {
-        return write(sent, sink);
+      [this, follower = Follower{}](std::size_t, httplib::DataSink& sink) mutable {
+        return write(follower, sink);
       },
       [this](bool) {
         const std::lock_guard lock(mutex);
@@ -147,23 +162,28 @@ void LivePage::State::events(httplib::Response& response) {
       });
 }
 
+// An event of all that there is; of what has changed since `sent`; or a line that is no event.
+std::string news_text(const DataPtr& sent, const DataPtr& now) {
+  if (sent == now) return ": nothing new\n\n";
+  if (sent)
+    if (const auto changes = report::changes_of(*sent, *now))
+      return "event: changes\ndata: " + json_text(*changes, /*indent=*/-1) + "\n\n";
+  return "event: runs\ndata: " + json_text(*now, /*indent=*/-1) + "\n\n";
+}
+
 // What is new, at most once in kEvery; false: the page is gone.
-bool LivePage::State::write(std::uint64_t& sent, httplib::DataSink& sink) {
-  std::string text;
+bool LivePage::State::write(Follower& follower, httplib::DataSink& sink) {
+  DataPtr now;
   bool last = false;
   {
     std::unique_lock lock(mutex);
-    if (sent > 0) news.wait_for(lock, kEvery, [&] { return closing; });
+    if (follower.asked) news.wait_for(lock, kEvery, [&] { return closing; });
+    follower.asked = true;
     last = closing;
-    const bool there = refresh(closing);
-    if (there && reader.version() + 1 != sent) {
-      sent = reader.version() + 1;  // 0: nothing was sent yet
-      text = "event: runs\ndata: " + json_text(data(true), /*indent=*/-1) + "\n\n";
-    } else {
-      sent = std::max<std::uint64_t>(sent, 1);
-      text = ": nothing new\n\n";
-    }
+    now = refresh(closing) ? data(true) : follower.sent;
   }
+  const std::string text = news_text(follower.sent, now);
+  follower.sent = std::move(now);
   if (!sink.write(text.data(), text.size())) return false;
   if (last) sink.done();
   return true;

@@ -23,6 +23,10 @@ struct ReportArgs {
 int report_pages(const ReportArgs& args) {
   auto folders = run_folders(args.runs);
   if (!folders) return print_error(folders.error());
+  if (folders->size() > report::kMaxRuns)
+    return print_error(
+        invalid(fmt::format("{} runs; at most {} in one report: name those to compare",
+                            folders->size(), report::kMaxRuns)));
   std::vector<nlohmann::ordered_json> runs;
   PlanAdder plans;
   for (const std::string& folder : *folders) {

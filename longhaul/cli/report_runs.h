@@ -10,7 +10,7 @@
 namespace longhaul::cli {
 
 // The folders that hold a run: those given, and of one that holds none itself (of a comparison, or
-// of several seeds) all below it, three levels deep, by name. Error: one holds none, or too many.
+// of several seeds) all below it, three levels deep, by name. Error: one holds none.
 Result<std::vector<std::string>> run_folders(const std::vector<std::string>& given);
 
 // The run with "plan" and "plan_svg", where its job has a plan of its overlay; else as it was. Runs

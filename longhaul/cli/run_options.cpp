@@ -73,6 +73,7 @@ run::SimulateOptions RunOptions::one(std::string folder) const {
                                : run::ExistingFolder::refuse,
           .threads = threads,
           .progress = run::Progress::detect(quiet),
+          .until_s = until_s,
           .record = mode};
 }
 

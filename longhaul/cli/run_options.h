@@ -1,5 +1,6 @@
 #pragma once
 // The options that simulate, compare, launch and site share.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct RunOptions {
   std::vector<std::string> sets;
   std::string wan;
   std::string out;
-  std::string record;  // "", "hashes" or "full"
+  std::string record;             // "", "hashes" or "full"
+  std::optional<double> until_s;  // --until of simulate
   unsigned threads = 0;
   int view = -1;  // the port of --view; -1: none
   bool quiet = false, force = false, resume = false, json = false;

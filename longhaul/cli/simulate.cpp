@@ -205,6 +205,10 @@ void add_simulate(CLI::App& app, int& code) {
   sub->add_option("--seeds", args->seeds, "repeats with this many seeds; median and range")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10000}))
       ->type_name("N");
+  sub->add_option("--until", args->common.until_s,
+                  "of compare and plan: cuts the run at this virtual time, in s")
+      ->check(CLI::PositiveNumber)
+      ->group("");
   CLI::Option* record = args->common.add_record_to(*sub);
   args->common.add_view_to(*sub);
   sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing")

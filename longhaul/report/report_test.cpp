@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "longhaul/report/changes.h"
 #include "longhaul/report/page.h"
 #include "longhaul/report/run_reader.h"
 #include "longhaul/report/time_bins.h"
@@ -143,6 +144,96 @@ TEST_F(RunReaderTest, NodesOfALaunchUntilTheirMetricsAreMerged) {
   EXPECT_EQ(reader.scores().size(), 2u);
 }
 
+TEST_F(RunReaderTest, ActivityOfNodesIsJoined) {
+  std::filesystem::create_directories(folder_ + "/a");
+  std::filesystem::create_directories(folder_ + "/b");
+  put("a/activity.json",
+      R"({"bin_s":0.5,"sites":[{"name":"a","nodes":2,"computing":[0.5,0.25,0.5],"sent":[8,1,2],)"
+      R"("lost":[]},{"name":"b","nodes":1,"computing":[],"sent":[],"lost":[[1,2]]}],)"
+      R"("links":[[0,1,11]]})");
+  put("b/activity.json",
+      R"({"bin_s":1,"sites":[{"name":"a","nodes":2,"computing":[],"sent":[],"lost":[]},)"
+      R"({"name":"b","nodes":1,"computing":[1],"sent":[0,5],"lost":[]}],"links":[[1,0,5]]})");
+  put("b/status.json", "{}");
+  RunReader reader(folder_);
+  ASSERT_TRUE(reader.refresh());
+  const auto activity = reader.data()["activity"];
+  EXPECT_EQ(activity["bin_s"], 1);
+  ASSERT_EQ(activity["sites"].size(), 2u);
+  EXPECT_EQ(activity["sites"][0]["computing"], (ordered_json{0.75, 0.5}));
+  EXPECT_EQ(activity["sites"][0]["sent"], (ordered_json{9, 2}));
+  EXPECT_EQ(activity["sites"][0]["nodes"], 2);
+  EXPECT_EQ(activity["sites"][1]["sent"], (ordered_json{0, 5}));
+  EXPECT_EQ(activity["sites"][1]["lost"], (ordered_json{{1, 2}}));
+  EXPECT_EQ(activity["links"], (ordered_json{{0, 1, 11}, {1, 0, 5}}));
+  // Read again only when it was written again; a damaged file leaves what was there.
+  const auto before = reader.version();
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_EQ(reader.version(), before);
+  std::filesystem::remove(folder_ + "/b/activity.json");
+  put("a/activity.json", R"({"bin_s":0,"sites":7,"links":[]})");
+  std::filesystem::last_write_time(
+      folder_ + "/a/activity.json",
+      std::filesystem::file_time_type::clock::now() + std::chrono::seconds(5));
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_TRUE(reader.data()["activity"].is_null());
+}
+
+// As web/page.js does it.
+ordered_json with_changes(ordered_json data, const ordered_json& changes) {
+  for (const ordered_json& change : changes) {
+    const bool appends = change.size() == 3;
+    ordered_json* at = &data;
+    for (std::size_t i = 0; i + (appends ? 0 : 1) < change[0].size(); ++i) {
+      const ordered_json& key = change[0][i];
+      at = key.is_string() ? &(*at)[key.get<std::string>()] : &(*at)[key.get<std::size_t>()];
+    }
+    if (appends) {
+      for (const ordered_json& value : change[2]) at->push_back(value);
+      continue;
+    }
+    if (change[0].empty()) {
+      data = change[1];
+      continue;
+    }
+    const ordered_json& last = change[0].back();
+    (last.is_string() ? (*at)[last.get<std::string>()] : (*at)[last.get<std::size_t>()]) =
+        change[1];
+  }
+  return data;
+}
+
+TEST(Changes, MakeTheNewOfTheOld) {
+  const auto runs = [](const std::string& text) { return ordered_json::parse(text); };
+  const std::vector<ordered_json> states = {
+      runs(R"({"runs":[]})"),
+      runs(R"({"runs":[{"t":1,"scores":{"loss":[3,2]},"summary":null,"bins":[[1,2],[0]]}]})"),
+      runs(R"({"runs":[{"t":2,"scores":{"loss":[3,2,1,0]},"summary":null,"bins":[[1,3],[0,1]]}]})"),
+      runs(R"({"runs":[{"t":2,"scores":{"loss":[3,1]},"summary":{"a":1},"bins":[[1,3],[0,1]]}]})"),
+      runs(R"({"runs":[{"t":2,"scores":{"loss":[]},"summary":{"b":1},"more":1}]})"),
+      runs(R"({"verdict":"x","runs":[{"t":2}]})"),
+      runs("[1]")};
+  for (const ordered_json& before : states)
+    for (const ordered_json& after : states) {
+      const auto changes = changes_of(before, after);
+      ASSERT_TRUE(changes);
+      EXPECT_EQ(with_changes(before, *changes), after) << changes->dump();
+      EXPECT_EQ(changes->empty(), before == after);
+    }
+  // What was there is not sent again.
+  EXPECT_EQ(*changes_of(states[1], states[2]),
+            runs(R"([[["runs",0,"t"],2],[["runs",0,"scores","loss"],"+",[1,0]],)"
+                 R"([["runs",0,"bins",0,1],3],[["runs",0,"bins",1],"+",[1]]])"));
+}
+
+TEST(Changes, AreNothingWhereTheWholeIsShorter) {
+  ordered_json before = ordered_json::array(), after = ordered_json::array();
+  for (std::size_t i = 0; i <= kMaxChanges; ++i) before.push_back(i), after.push_back(i + 1);
+  EXPECT_FALSE(changes_of(before, after));
+  after[0] = 0;
+  EXPECT_TRUE(changes_of(before, after));
+}
+
 ordered_json finished(const std::string& sync, std::optional<double> to_target, double accuracy) {
   ordered_json run = {{"label", sync},     {"sync", sync},
                       {"overlay", "ring"}, {"transfer", "reliable"},
@@ -162,6 +253,11 @@ TEST(Verdict, NamesTheFirstAndBySoMuchTheNext) {
             "diloco over ring reaches 97 % first: in 30 s with 20 MB between sites, 2.00 times "
             "sooner than fedavg over ring (60 s, 20 MB). The uplink of oslo is the busiest link of "
             "both.");
+}
+
+TEST(Verdict, OneThatTakesAsLongIsNotSooner) {
+  EXPECT_THAT(verdict_text({finished("a", 30, 0.97), finished("b", 30.1, 0.97)}),
+              HasSubstr("between sites; b over ring (30.1 s, 20 MB) takes as long."));
 }
 
 TEST(Verdict, WithoutTheTargetByScore) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/report/activity.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
 
@@ -90,11 +91,42 @@ void RunReader::read_summary() {
     summary_ = std::move(*summary);
     ++version_;
   }
-  if (!activity_.is_null() && summary_.is_null()) return;
-  if (auto activity = json_file(folder_ + "/activity.json"); activity && *activity != activity_) {
-    activity_ = std::move(*activity);
-    ++version_;
+}
+
+// Its own; over sockets, those of its nodes.
+void RunReader::read_activity() {
+  const std::string own = folder_ + "/activity.json";
+  std::error_code code;
+  std::vector<std::string> paths = {own};
+  if (!fs::exists(own, code)) {
+    paths.clear();
+    for (const auto& entry : fs::directory_iterator(folder_, code))
+      if (paths.size() < kMaxLanes && entry.is_directory(code))
+        paths.push_back(entry.path().string() + "/activity.json");
+    std::sort(paths.begin(), paths.end());
   }
+  bool changed = false;
+  std::map<std::string, ActivityFile> files;
+  for (const std::string& path : paths) {
+    const auto written = fs::last_write_time(path, code);
+    if (code) continue;
+    ActivityFile& file = files[path];
+    if (const auto before = activities_.find(path); before != activities_.end())
+      file = std::move(before->second);
+    if (file.written == written) continue;
+    file.written = written;
+    changed = true;
+    if (auto json = json_file(path)) file.json = std::move(*json);
+  }
+  changed |= files.size() != activities_.size();
+  activities_ = std::move(files);
+  if (!changed) return;
+  std::vector<json> parts;
+  for (const auto& [path, file] : activities_) parts.push_back(file.json);
+  json activity = paths.size() == 1 && paths[0] == own ? parts[0] : joined_activity(parts);
+  if (activity == activity_) return;
+  activity_ = std::move(activity);
+  ++version_;
 }
 
 // The run's own metrics; of `launch`, before they are merged, those of its nodes.
@@ -124,6 +156,7 @@ void RunReader::start_again() {
   offered_ = 0;
   time_s_ = round_ = 0;
   summary_ = activity_ = nullptr;
+  activities_.clear();
   ++version_;
 }
 
@@ -156,6 +189,7 @@ Status RunReader::refresh() {
     i = std::size_t(-1);
   }
   read_summary();
+  read_activity();
   return Ok{};
 }
 

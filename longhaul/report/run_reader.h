@@ -3,6 +3,7 @@
 // once, of one under way again and again. Keys that are missing, and kinds of events that are not
 // known, are passed over. Memory is bounded, however long the run: long curves are thinned.
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,6 +48,10 @@ class RunReader {
     std::string path;
     std::uintmax_t read = 0;  // bytes of whole lines
   };
+  struct ActivityFile {
+    std::filesystem::file_time_type written = {};
+    nlohmann::json json;
+  };
   struct Lane {  // one site waiting for one cause
     std::string site, cause;
     bool operator<(const Lane& other) const {
@@ -55,6 +60,7 @@ class RunReader {
   };
   void read_job();
   void read_summary();
+  void read_activity();
   void find_streams();
   bool read_lines(Stream&);
   void add_event(const nlohmann::json&);
@@ -72,6 +78,7 @@ class RunReader {
   std::map<std::string, std::uint64_t> kinds_;  // events seen, by kind
   double time_s_ = 0, round_ = 0;
   nlohmann::json summary_, activity_;
+  std::map<std::string, ActivityFile> activities_;  // by path
   nlohmann::ordered_json settings_;
   std::vector<std::string> sites_;
   std::map<std::string, double> nodes_;  // of a site

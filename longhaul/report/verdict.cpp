@@ -108,12 +108,16 @@ std::string verdict_text(const std::vector<ordered_json>& runs) {
   std::string text = fmt::format("{} reaches {} first: in {} with {} between sites",
                                  name_of(first, runs), target_of(first), seconds_text(*a),
                                  size_text(figure(first, "wan_bytes").value_or(0)));
-  if (b)
-    text += fmt::format(", {:.2f} times sooner than {} ({}, {}).", *b / std::max(*a, 1e-9),
-                        name_of(second, runs), seconds_text(*b),
-                        size_text(figure(second, "wan_bytes").value_or(0)));
-  else
+  const double ratio = b.value_or(0) / std::max(*a, 1e-9);
+  const std::string next =
+      fmt::format("{} ({}, {})", name_of(second, runs), seconds_text(b.value_or(0)),
+                  size_text(figure(second, "wan_bytes").value_or(0)));
+  if (!b)
     text += "; no other run reached it.";
+  else if (ratio < 1.01)
+    text += fmt::format("; {} takes as long.", next);
+  else
+    text += fmt::format(", {:.2f} times sooner than {}.", ratio, next);
   return text + limits_text(first, &second);
 }
 

@@ -16,6 +16,8 @@ constexpr std::size_t kMaxLosses = 10000;
 nlohmann::ordered_json rounded(const std::vector<double>& values, std::size_t count,
                                double precision) {
   nlohmann::ordered_json list = nlohmann::json::array();
+  if (std::all_of(values.begin(), values.end(), [](double value) { return value == 0; }))
+    return list;
   for (std::size_t i = 0; i < count; ++i) {
     const double value = std::round(values[i] * precision) / precision;
     if (value == std::floor(value))
@@ -68,17 +70,22 @@ void ActivityLog::acted(Time at, Rank rank, const Action& action) {
 // A step that has ended took the time before now.
 Status ActivityLog::after(const sim::World& world, Rank rank) {
   if (!kept()) return Ok{};
-  const double computed = exact_seconds(world.figures(rank).computing);
-  if (computed <= computed_[rank]) return Ok{};
-  const double end = exact_seconds(world.now()), begin = end - (computed - computed_[rank]);
-  computed_[rank] = computed;
+  const double all = exact_seconds(world.figures(rank).computing);
+  if (all <= computed_[rank]) return Ok{};
+  const double end = exact_seconds(world.now());
+  computed(rank, end - (all - computed_[rank]), end);
+  computed_[rank] = all;
+  return Ok{};
+}
+
+void ActivityLog::computed(Rank rank, double begin, double end) {
+  if (!kept()) return;
   cover(end);
   std::vector<double>& bins = sites_[site_of_[rank]].computing;
   for (auto bin = std::size_t(std::max(begin, 0.0) / bin_s_);
        bin < kBins && double(bin) * bin_s_ < end; ++bin)
     bins[bin] += std::max(
         0.0, std::min(end, double(bin + 1) * bin_s_) - std::max(begin, double(bin) * bin_s_));
-  return Ok{};
 }
 
 void ActivityLog::crashed(Time at, Rank rank) {

@@ -1,8 +1,8 @@
 #pragma once
-// What the sites of a simulated run did when, for pictures: computing time and bytes sent over
-// time, bytes of every ordered pair of sites, and when nodes were lost. Written to activity.json of
-// the run's folder. Its size does not grow with the run: time is divided into kBins bins, which
-// become twice as wide when the run passes the last one.
+// What the sites of a run did when, for pictures: computing time and bytes sent over time, bytes of
+// every ordered pair of sites, and when nodes were lost. Written to activity.json of the run's
+// folder (node_activity.h: over sockets, of each node's). Its size does not grow with the run: time
+// is divided into kBins bins, which become twice as wide when the run passes the last one.
 #include <map>
 #include <string>
 #include <vector>
@@ -26,9 +26,12 @@ class ActivityLog final : public sim::Watcher {
   void restarted(Time, Rank) override;
   Status after(const sim::World&, Rank) override;
   void state(Archive&) override;
+  // A step of that node lasted from `begin` to `end`, in seconds.
+  void computed(Rank, double begin, double end);
 
   // {"bin_s", "sites": [{"name", "computing": [s of each bin], "sent": [bytes], "lost": [[from,
   // to]]}], "links": [[from, to, bytes]]}, sites by index; a loss that lasts has null for its end.
+  // A list of bins that are all zero is empty.
   nlohmann::ordered_json to_json(Time end) const;
 
  private:

@@ -66,6 +66,13 @@ Status write_atomically(const std::string& path, std::string_view text) {
   return write_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
+void replace_file(const std::string& path, std::string_view text) {
+  const std::string temporary = path + std::string(kTemporary);
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+  if (file.is_open() && file.write_all(bytes)) (void)::rename(temporary.c_str(), path.c_str());
+}
+
 Result<Buffer> read_file(const std::string& path) {
   std::error_code code;
   if (!std::filesystem::is_regular_file(path, code))

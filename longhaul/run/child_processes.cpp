@@ -21,7 +21,8 @@ namespace {
 
 constexpr int kFirstInheritedSocket = 3;  // where LISTEN_FDS begin
 
-// Between fork() and exec() only what is safe in a signal handler: the parent may have threads.
+// Between fork() and exec() only what is safe in a signal handler: the parent may have threads,
+// unless `instead` says that it has none that hold anything.
 // Everything that allocates has been done before.
 [[noreturn]] void become(const ChildSpec& spec, const char* const* argv,
                          const char* const* environment, char* pid_digits, const int (&outputs)[2],
@@ -47,6 +48,11 @@ constexpr int kFirstInheritedSocket = 3;  // where LISTEN_FDS begin
   struct sigaction plain = {};
   plain.sa_handler = SIG_DFL;
   for (const int number : {SIGINT, SIGTERM, SIGPIPE}) sigaction(number, &plain, nullptr);
+  if (spec.instead) {
+    const int code = spec.instead();
+    std::fflush(nullptr);
+    _exit(code);
+  }
   execve(argv[0], const_cast<char* const*>(argv), const_cast<char* const*>(environment));
   _exit(127);
 }
@@ -103,6 +109,7 @@ Result<ChildProcesses::Child> ChildProcesses::spawn(const ChildSpec& spec) {
     return unavailable("no pipe: " + std::string(strerror(errno)));
   }
   const int outputs[2] = {out[1], err[1]};
+  if (spec.instead) std::fflush(nullptr);  // else both would write what is in the buffers
   const pid_t parent = getpid(), pid = fork();
   if (pid == 0)
     become(spec, argv.data(), environment.data(), listen_pid.data() + 11, outputs, parent);

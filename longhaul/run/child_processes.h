@@ -22,6 +22,9 @@ struct ChildSpec {
       -1;            // a listening socket to inherit, by systemd's rules: LISTEN_FDS, LISTEN_PID
   int network = -1;  // the network namespace it lives in; -1: this one's
   std::vector<int> keep = {};  // descriptors that it inherits, under the same numbers
+  // Runs in a copy of this process in place of the command, and returns the exit code: what is
+  // loaded here is loaded there. Threads of this process but the calling one are not copied.
+  std::function<int()> instead = {};
 };
 
 struct ChildExit {

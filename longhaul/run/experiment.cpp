@@ -61,6 +61,7 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
     folder = *std::move(opened);
   }
   Session session(job, **simulation, folder ? &*folder : nullptr, options.progress, options.stop);
+  session.cut_at(options.until_s);
   if (existing == ExistingFolder::resume && folder) LH_TRY(session.resume());
   Recordings recordings;
   if (options.record) LH_TRY(recordings.begin(folder->path(), job, **simulation, *options.record));

@@ -21,6 +21,8 @@ struct SimulateOptions {
   Progress::Style progress = Progress::Style::quiet;
   // Called between events with the rounds done; true ends the run as Ctrl-C does.
   std::function<bool(Round)> stop = {};
+  // Cuts the run at this virtual time, in s, between whatever events; it can be resumed from there.
+  std::optional<double> until_s = {};
   const OwnLearners* learners = nullptr;  // for [model] kind = "own"; outlives the call
   // Records every node into recordings/ of the folder, which must be given.
   std::optional<record::Mode> record = {};

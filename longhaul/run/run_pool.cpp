@@ -70,11 +70,10 @@ class PoolProgress {
   bool on_screen_ = false;
 };
 
-std::vector<std::string> command_of(const PoolRun& run, const PoolOptions& options,
-                                    unsigned threads) {
+std::vector<std::string> command_of(const PoolRun& run, unsigned threads) {
   std::vector<std::string> words = {
-      options.program,         "simulate", run.job, "--out", run.folder, "--threads",
-      std::to_string(threads), "--json"};
+      "simulate", run.job, "--out", run.folder, "--threads", std::to_string(threads), "--json"};
+  if (run.until_s) words.insert(words.end(), {"--until", fmt::format("{}", *run.until_s)});
   if (run.resume) words.push_back("--resume");
   if (run.force) words.push_back("--force");
   return words;
@@ -113,8 +112,10 @@ class Pool {
   }
 
   void start(std::size_t i) {
-    const ChildSpec spec = {.name = std::to_string(i),
-                            .command = command_of(runs_[i], options_, threads())};
+    const auto words = command_of(runs_[i], threads());
+    const ChildSpec spec = {.name = std::to_string(i), .command = {}, .instead = [this, &words] {
+                              return options_.simulate(words);
+                            }};
     if (const Status started = children_.start(spec); !started) {
       ends_[i].message = started.error().what;
       ends_[i].exit.code = 4;

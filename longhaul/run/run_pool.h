@@ -1,7 +1,9 @@
 #pragma once
 // Simulated runs as child processes, several at a time: each has its own memory and run folder, so
-// that one that fails takes no other with it. Used by one thread.
+// that one that fails takes no other with it. Used by one thread, beside which no other holds a
+// lock (ChildSpec::instead).
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +13,12 @@
 namespace longhaul::run {
 
 struct PoolRun {
-  std::string label;    // for progress: "fedavg-ring"
-  std::string job;      // its job file
-  std::string folder;   // its run folder
-  bool resume = false;  // continues the run in the folder, which must hold one
-  bool force = false;   // replaces a run in the folder
+  std::string label;                   // for progress: "fedavg-ring"
+  std::string job;                     // its job file
+  std::string folder;                  // its run folder
+  bool resume = false;                 // continues the run in the folder, which must hold one
+  bool force = false;                  // replaces a run in the folder
+  std::optional<double> until_s = {};  // virtual time at which it is cut
 };
 
 struct PoolEnd {
@@ -25,7 +28,9 @@ struct PoolEnd {
 };
 
 struct PoolOptions {
-  std::string program;   // the longhaul that each process is
+  // Carries out a command line, "simulate" first, and returns the exit code. It runs in a copy of
+  // this process, which need not load libtorch and libraries again for each run.
+  std::function<int(const std::vector<std::string>&)> simulate;
   unsigned at_once = 1;  // processes
   unsigned threads = 0;  // of each; 0: the cores, divided among the processes
   Progress::Style progress = Progress::Style::quiet;

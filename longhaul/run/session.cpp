@@ -10,6 +10,11 @@
 #include "longhaul/run/job/dump.h"
 
 namespace longhaul::run {
+namespace {
+
+constexpr std::size_t kLiveSites = 64;
+
+}  // namespace
 
 Session::Session(const Job& job, Simulation& simulation, const RunFolder* folder,
                  Progress::Style style, std::function<bool(Round)> stop)
@@ -105,7 +110,12 @@ Status Session::between_events() {
   if (++events_ % 8 == 0 || log_.fresh_score()) {
     const sim::World& world = simulation_.world();
     log_.progress(rounds, world.now(), world.counters().wan_bytes);
-    if (status_ && status_->due()) tell_status("simulating");
+    if (status_ && status_->due()) {
+      tell_status("simulating");
+      if (job_.sites.size() <= kLiveSites)  // of more it takes too long for once a second
+        replace_file(folder_->file("activity.json"),
+                     simulation_.activity().to_json(world.now()).dump() + "\n");
+    }
   }
   return Ok{};
 }
@@ -139,11 +149,20 @@ Status Session::conclude(Summary& summary) {
   return Ok{};
 }
 
+bool Session::is_cut() const {
+  return until_s_ && exact_seconds(simulation_.world().now()) >= *until_s_;
+}
+
+// It was cut where its job ends it.
+bool Session::is_over() const {
+  return is_cut() && job_.stop.max_hours && *job_.stop.max_hours * 3600 <= *until_s_ * (1 + 1e-9);
+}
+
 // The world's own failure ends the run but not the session: it is told in the summary.
 Result<std::optional<Error>> Session::drive() {
   const InterruptGuard guard;
   while (!interrupted() && log_.low_participation().empty() &&
-         !(stop_ && stop_(simulation_.rounds()))) {
+         !(stop_ && stop_(simulation_.rounds())) && !is_cut()) {
     Result<bool> more = simulation_.step();
     if (!more) return std::optional(more.error());
     if (!*more) return std::optional<Error>();
@@ -172,7 +191,9 @@ Result<Summary> Session::run() {
     summary.failure = error->what;
   } else if (!world.finished()) {
     const bool few = !log_.low_participation().empty();
-    summary.stop_reason = few ? StopReason::participation : StopReason::interrupted;
+    summary.stop_reason = few         ? StopReason::participation
+                          : is_over() ? StopReason::max_hours
+                                      : StopReason::interrupted;
     summary.failure = log_.low_participation();
     summary.params_hash = simulation_.parameters_hash();
   } else {

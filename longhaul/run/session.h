@@ -18,6 +18,8 @@ class Session {
   Session(const Job&, Simulation&, const RunFolder* folder, Progress::Style,
           std::function<bool(Round)> stop);
 
+  // SimulateOptions::until_s.
+  void cut_at(std::optional<double> until_s) { until_s_ = until_s; }
   // Resumes from the newest checkpoint, or starts if there is none.
   Status resume();
   // Until the end of the run, Ctrl-C or failure. An Error: a file could not be written.
@@ -26,6 +28,8 @@ class Session {
  private:
   // Until the end or Ctrl-C. Answers with why the world failed, or "".
   Result<std::optional<Error>> drive();  // nothing: the run ended, or was interrupted
+  bool is_cut() const;
+  bool is_over() const;
   Status between_events();
   Status checkpoint();
   Status conclude(Summary&);
@@ -38,6 +42,7 @@ class Session {
   std::optional<StatusFile> status_;  // if there is a folder
   ModelFiles models_;
   std::function<bool(Round)> stop_;
+  std::optional<double> until_s_;
   bool open_ = false;
   Round checkpointed_ = 0;  // rounds done at the last one
   std::uint64_t events_ = 0;

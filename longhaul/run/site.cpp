@@ -15,6 +15,7 @@
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/model_files.h"
+#include "longhaul/run/node_activity.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/recording.h"
 #include "longhaul/run/run_log.h"
@@ -73,6 +74,7 @@ class Site {
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<Recording> recording_;
+  std::unique_ptr<NodeActivity> activity_;  // if there is a folder
 };
 
 Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& options,
@@ -185,7 +187,11 @@ net::EventLoop::Observer Site::observer() {
                                     const Evaluation& e) { log_->scored(at, self, round, e); },
           .on_record = [this, self](Time at, const Record& r) { log_->recorded(at, self, r); },
           .on_note = [this](const std::string& text) { log_->note(text); },
-          .on_view = [this, self](Time at, const View& view) { log_->view(at, self, live(view)); },
+          .on_view =
+              [this, self](Time at, const View& view) {
+                log_->view(at, self, live(view));
+                if (activity_) activity_->view(at, view);
+              },
           .on_tick = [this] { progress(); },
           .stop = [this] { return interrupted() || !log_->low_participation().empty(); }};
 }
@@ -224,11 +230,15 @@ Status Site::build(NodeSockets node_sockets) {
       net::EventLoopConfig{*std::move(peers), *std::move(kept), *std::move(thread_setup), pace()},
       place, learner_.get(), score_, observer());
   node_ = std::make_unique<Node>(place, *std::move(strategy), learner_.get(), *loop_);
-  if (!options_.record || !folder_) return Ok{};
-  auto recording = Recording::open(folder_->path(), job_, workload_, place, *options_.record);
-  if (!recording) return recording.error();
-  recording_ = *std::move(recording);
-  node_->tap(recording_->tap());
+  if (!folder_) return Ok{};
+  if (options_.record) {
+    auto recording = Recording::open(folder_->path(), job_, workload_, place, *options_.record);
+    if (!recording) return recording.error();
+    recording_ = *std::move(recording);
+  }
+  activity_ = std::make_unique<NodeActivity>(folder_->path(), *members_, options_.rank,
+                                             recording_ ? recording_->tap() : nullptr);
+  node_->tap(activity_.get());
   return Ok{};
 }
 
@@ -256,6 +266,7 @@ void Site::progress() {
   const auto counters = loop_->counters();
   log_->progress(node_->strategy().rounds_done(), counters.time, counters.wan_bytes);
   if (status_ && status_->due()) tell_status(/*ended=*/false);
+  if (activity_) activity_->write_if_due(counters.time);
 }
 
 void Site::tell_status(bool ended) {
@@ -297,6 +308,7 @@ Result<Summary> Site::run() {
   }
   auto done = summary(loop_->run(*node_));
   if (status_) tell_status(/*ended=*/true);
+  if (activity_) activity_->write(loop_->counters().time);
   if (recording_ && done) LH_TRY(recording_->finish());
   return done;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -88,13 +87,7 @@ void StatusFile::write(NodeStatus status) {
   status.process = getpid();
   status.written_s = unix_time();
   written_ = now;
-  // Not forced to disk: it is of no use after a crash.
-  const std::string temporary = path_ + std::string(kTemporary);
-  std::ofstream file(temporary);
-  file << to_json(status).dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
-  file.close();
-  std::error_code ignored;
-  if (file) fs::rename(temporary, path_, ignored);
+  replace_file(path_, to_json(status).dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 Result<std::vector<NodeStatus>> read_statuses(const std::string& run) {

@@ -22,7 +22,7 @@ site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
 class Plan(Runs):
     def test_the_recommended_job_does_what_was_predicted(self):
         (self.folder / "small.toml").write_text(JOB)
-        done = self.longhaul("plan", "small.toml", "--budget-minutes", 0.15, "--jobs", 2, "--quiet",
+        done = self.longhaul("plan", "small.toml", "--budget-epochs", 100, "--jobs", 2, "--quiet",
                              "--json", "--write", "best.toml", "--out", "p")
         plan = json.loads(done.stdout)
         best = plan["ranking"][0]
@@ -30,6 +30,7 @@ class Plan(Runs):
         times = [t["time_to_target_s"] for t in plan["ranking"] if t["time_to_target_s"]]
         self.assertEqual(best["time_to_target_s"], min(times))
         self.assertIn("staleness_lab", plan["left_out"])
+        self.assertLess(plan["epochs"], 120)
         run = json.loads(self.longhaul("simulate", "best.toml", "--quiet", "--json", "--out",
                                        "best").stdout)
         self.assertEqual(run["time_to_target_s"], best["time_to_target_s"])

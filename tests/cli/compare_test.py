@@ -72,6 +72,18 @@ class Compare(unittest.TestCase):
         self.assertEqual(self.compare(*args, "--resume"), result)
         self.assertEqual([p.stat().st_mtime_ns for p in folders], before)
 
+    def test_runs_are_those_of_simulate(self):
+        # compare copies its process for each run; a run by itself has the same bits and events.
+        self.compare("--sync", "fedavg,diloco", "--jobs", 2, "--out", "c")
+        for sync in ("fedavg", "diloco"):
+            self.longhaul("simulate", "job.toml", "--set", f"sync.kind={sync}", "--quiet", "--out",
+                          sync)
+            both = [self.folder / folder for folder in (f"c/{sync}", sync)]
+            hashes = [json.loads((run / "summary.json").read_text())["params_hash"] for run in both]
+            self.assertEqual(hashes[0], hashes[1])
+            events = [(run / "metrics.jsonl").read_text() for run in both]
+            self.assertEqual(events[0], events[1])
+
     def test_equal_budget_and_all_kinds(self):
         (self.folder / "job.toml").write_text(PHANTOM)
         args = ("--sync", "all", "--overlay", "direct", "--out", "c")
@@ -103,6 +115,7 @@ class Compare(unittest.TestCase):
                            (("--sync", "fedavg", "--sweep", "steps=3"), "TABLE.KEY="),
                            (("--sync", "fedavg", "--sweep", "sync.steps=3,"), "missing"),
                            (("--sync", "fedavg", "--sweep", "sync.stesp=3"), "'steps'"),
+                           (("--sync", "fedavg", "--overlay", ""), "no such [overlay] kind"),
                            (("--sync", "fedavg", "--codec", "int9"), "'int8'")):
             done = self.longhaul("compare", "job.toml", *args, code=2)
             self.assertIn(name, done.stderr)

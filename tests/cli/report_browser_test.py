@@ -5,7 +5,10 @@
 
 LONGHAUL_SCREENSHOTS=DIR keeps pictures of the pages there.
 """
+import base64
 import os
+import pathlib
+import struct
 import unittest
 
 import browser
@@ -36,6 +39,9 @@ class Drawn(Runs):
                     counts = chromium.evaluate(COLOURED)
                     self.assertEqual(len(counts), 3)
                     self.assertTrue(all(n > 100 for n in counts), (width, axis, counts))
+                chromium.evaluate('document.getElementById("log").click()')
+                counts = chromium.evaluate(COLOURED)
+                self.assertTrue(all(n > 100 for n in counts), (width, "log", counts))
                 wide = chromium.evaluate("document.documentElement.scrollWidth")
                 self.assertLessEqual(wide, width)
                 cells = chromium.evaluate('document.querySelectorAll("#links td[title]").length')
@@ -46,6 +52,28 @@ class Drawn(Runs):
                     'document.querySelectorAll("#differences tr").length'), 1)
                 if keep := os.environ.get("LONGHAUL_SCREENSHOTS"):
                     chromium.screenshot(f"{keep}/report-{width}-{'dark' if dark else 'light'}.png")
+        self.assertEqual(chromium.errors, [])
+
+    def test_charts_are_saved_as_pictures(self):
+        self.longhaul("report", "c", "--out", "page.html")
+        chromium = browser.Browser()
+        self.addCleanup(chromium.close)
+        chromium.open((self.folder / "page.html").as_uri(), 1280)
+        # The links that the buttons press, in place of downloads.
+        chromium.evaluate("""window.saved = []; HTMLAnchorElement.prototype.click = function() {
+                             window.saved.push([this.download, this.href]); }; 0""")
+        for button in ("[data-save=score]", "[data-save=loss]", "#save-timeline"):
+            chromium.evaluate(f"document.querySelector('{button}').click()")
+        saved = chromium.evaluate("window.saved")
+        self.assertEqual([name for name, _ in saved], ["score.png", "loss.png", "sites.png"])
+        for name, link in saved:
+            picture = base64.b64decode(link.removeprefix("data:image/png;base64,"))
+            self.assertTrue(picture.startswith(b"\x89PNG"))
+            width, height = struct.unpack(">II", picture[16:24])
+            self.assertGreater(width, 400)
+            self.assertGreater(height, 100)
+            if keep := os.environ.get("LONGHAUL_SCREENSHOTS"):
+                pathlib.Path(keep, name).write_bytes(picture)
         self.assertEqual(chromium.errors, [])
 
     def test_runs_can_be_switched_and_zoomed(self):

@@ -55,6 +55,12 @@ class Report(Runs):
             self.assertEqual(run["settings"]["[sync] steps"], "3")
 
     @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
+    def test_folders_named_with_a_slash_have_names(self):
+        self.longhaul("report", "c/fedavg-ring/", "c/diloco-ring/", "--out", "slash.html")
+        labels = [run["label"] for run in self.data_of("slash.html")["runs"]]
+        self.assertEqual(labels, ["fedavg-ring", "diloco-ring"])
+
+    @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
     def test_damaged_folders_are_read_as_far_as_they_go(self):
         run = self.folder / "damaged"
         shutil.copytree(self.folder / "c/fedavg-ring", run)

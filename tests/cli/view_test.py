@@ -11,20 +11,13 @@ import unittest
 import urllib.error
 import urllib.request
 
+from live_events import follow
 from report_runs import HAS_CHARTS, JOB, LONGHAUL, Runs
 
 
 def get(url):
     with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.read().decode()
-
-
-def events(url):
-    """The data of every event, as they come, until the server ends the stream."""
-    with urllib.request.urlopen(url + "events", timeout=60) as answer:
-        for line in answer:
-            if line.startswith(b"data: "):
-                yield json.loads(line[6:])["runs"]
 
 
 @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
@@ -42,18 +35,29 @@ class View(Runs):
         process = self.begin("simulate", "long.toml", "--view", 0, "--out", "live")
         url = re.search(r"http://127.0.0.1:\d+/", process.stderr.readline())[0]
         self.assertIn("EventSource", get(url))
-        rounds, last = [], None
-        for runs in events(url):
-            if not runs:
+        rounds, kinds, sizes, last = [], [], [], None
+        for kind, size, data in follow(url):
+            if not data["runs"]:
                 continue
-            last = runs[0]
+            last = data["runs"][0]
             rounds.append(last["round"])
-            if len(rounds) == 2:
+            kinds.append(kind)
+            sizes.append(size)
+            if len(rounds) == 4:
                 self.assertIn('longhaul_finished{run="long"} 0', get(url + "metrics"))
                 process.send_signal(signal.SIGINT)
         # The stream ends with the run, and its last event is of the end.
-        self.assertGreaterEqual(len(rounds), 3)
+        self.assertGreaterEqual(len(rounds), 5)
         self.assertGreater(rounds[1], rounds[0])
+        # After the whole there are changes only, and they come to the same as reading it anew.
+        self.assertIn("changes", kinds)
+        self.assertLess(min(sizes), max(sizes) / 2)
+        self.assertEqual([len(last["scores"][key]) for key in ("loss", "time_s")],
+                         2 * [len(last["scores"]["round"])])
+        summary = json.loads((self.folder / "live/summary.json").read_text())
+        self.assertEqual(last["summary"], summary)
+        activity = json.loads((self.folder / "live/activity.json").read_text())
+        self.assertEqual(last["activity"], activity)
         self.assertEqual(last["summary"]["stop_reason"], "interrupted")
         self.assertLessEqual(len(last["scores"]["time_s"]), 2000)
         self.assertEqual(process.wait(60), 130)
@@ -66,13 +70,37 @@ class View(Runs):
         summary = json.loads((self.folder / "c/fedavg-ring/summary.json").read_text())
         bytes_sent = re.search(r"^longhaul_wan_bytes{[^}]*} (\S+)$", metrics, re.M)[1]
         self.assertEqual(float(bytes_sent), summary["wan_bytes"])
-        first = next(events(url))[0]
+        first = next(follow(url))[2]["runs"][0]
         self.assertEqual(first["summary"], summary)
         self.assertIn("plan_svg", first)
         with self.assertRaises(urllib.error.HTTPError):
             get(url + "etc/passwd")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(60), 0)
+
+    def test_processes_over_sockets_show_what_each_site_did(self):
+        (self.folder / "sockets.toml").write_text(JOB.replace("max_rounds = 12", "max_rounds = 60")
+                                                  + "net = {pace = true}\n")
+        process = self.begin("launch", "sockets.toml", "--view", 0, "--out", "sockets")
+        url = re.search(r"http://127.0.0.1:\d+/", process.stderr.readline())[0]
+        live = None
+        for _, _, data in follow(url):
+            run = data["runs"][0] if data["runs"] else {}
+            if run.get("activity") and not run.get("summary"):
+                live = run["activity"]
+        self.assertEqual(process.wait(60), 0)
+        self.assertEqual([site["name"] for site in live["sites"]], ["tokyo", "lima", "oslo"])
+        self.longhaul("report", "sockets", "--out", "sockets.html")
+        page = (self.folder / "sockets.html").read_text()
+        run = json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1])[
+            "runs"][0]
+        summary = json.loads((self.folder / "sockets/summary.json").read_text())
+        computing = [sum(site["computing"]) for site in run["activity"]["sites"]]
+        self.assertAlmostEqual(sum(computing) / 3 / summary["time_s"],
+                               summary["compute_utilisation"], 1)
+        sent = sum(link[2] for link in run["activity"]["links"])
+        self.assertGreater(sent, 0.5 * summary["wan_bytes"])  # heads of frames are not counted
+        self.assertLessEqual(sent, summary["wan_bytes"])
 
     def test_errors(self):
         self.assertIn("neither the folder of a run", self.longhaul("view", "none", code=2).stderr)

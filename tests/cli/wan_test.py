@@ -48,6 +48,15 @@ class Networks(Case):
         self.assertIn("Network\n", told)
         self.assertIn("virginia", told)
 
+    def test_matrices_of_a_network_file_stand_beside_it(self):
+        (self.folder / "measured").mkdir()
+        self.write(MATRIX, "measured/rates.csv")
+        self.write('[wan]\nmbps_csv = "rates.csv"\n', "measured/wan.toml")
+        told = self.says("explain", "job.toml", "--wan", "measured/wan.toml")
+        self.assertRegex(told, r"(?m)^b +40 *$")
+        told = self.says("explain", "job.toml", "--wan", "measured/rates.csv", code=2)
+        self.assertIn("a .toml with [wan] mbps_csv", told)
+
     def test_a_run_on_a_preset_goes_on_with_it(self):
         args = ("simulate", "job.toml", "--wan", "dtfm-4us", "--json", "--quiet")
         first = json.loads(self.says(*args))

@@ -206,8 +206,8 @@ std::size_t Job::workers() const {
 
 namespace {
 
-// A matrix beside the job file; absolute, since the resolved job is written elsewhere. A path of
-// the command line is relative to where that was typed.
+// A matrix beside the file that names it, the job or that of --wan; absolute, since the resolved
+// job is written elsewhere. A path of the command line is relative to where that was typed.
 void settle_matrix_paths(Document& doc) {
   if (!doc.find("wan")) return;
   Settings& wan = doc.table("wan");
@@ -217,7 +217,7 @@ void settle_matrix_paths(Document& doc) {
     if (!entry || !text || text->empty()) continue;
     namespace fs = std::filesystem;
     const fs::path base =
-        entry->file == "--set" ? fs::current_path() : fs::absolute(doc.file).parent_path();
+        entry->file == "--set" ? fs::current_path() : fs::absolute(entry->file).parent_path();
     Setting settled = *entry;
     settled.value = {(base / *text).lexically_normal().string()};
     wan.set(std::move(settled));

@@ -22,7 +22,11 @@ std::string text_of(const Document& doc, std::string_view key) {
 Result<const WanPreset*> preset_of(const Document& doc, const std::string& name) {
   const WanPreset* preset = find_wan_preset(name);
   if (!preset)
-    return about(doc, "wan", "preset", "a known network" + suggestion(name, wan_preset_names()));
+    return about(
+        doc, "wan", "preset",
+        "a known network" + suggestion(name, wan_preset_names()) +
+            (name.ends_with(".csv") ? ", or a .toml with [wan] mbps_csv and rtt_ms_csv for matrices"
+                                    : ""));
   return preset;
 }
 
