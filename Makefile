@@ -140,13 +140,13 @@ bench-ds-sync: build  ## ds_sync against bsp in six scenarios, and time to 97 %,
 	bench/ds_sync.py
 	bench/ds_sync_accuracy.py --resume build/ds-sync-accuracy.json
 
-bench-focus: setup  ## an index against its baselines, with real models, and ten million objects; fashion-mnist
+FOCUS_PART ?= scenario border table store models
+bench-focus: setup  ## an index against its baselines, real models, ten million objects; resumable; FOCUS_PART=NAME
 	cmake --preset bench
-	cmake --build --preset bench --target focus_store longhaul -j $(JOBS)
-	bench/focus.py
-	scripts/fetch-data fashion-mnist
-	bench/focus_models.py
-	build/release/bench/focus_store
+	cmake --build --preset bench --target focus_store focus_table longhaul -j $(JOBS)
+	for part in $(FOCUS_PART); do \
+	  if [[ $$part == models ]]; then scripts/fetch-data fashion-mnist && bench/focus_models.py; \
+	  else bench/focus.py --part $$part --resume build/focus.json; fi; done
 
 bench-text: build  ## bits per byte and bytes of three strategies on text, simulated; scripts/fetch-data sotu
 	bench/text.py

@@ -11,11 +11,14 @@
 #include "longhaul/sim/fifo_network.h"
 #include "longhaul/sim/testing/networks.h"
 #include "longhaul/sim/world.h"
+#include "tests/hostile_network.h"
 
 namespace longhaul::focus {
 namespace {
 
 using namespace std::chrono_literals;
+using conformance::Abuse;
+using conformance::HostileNetwork;
 using sim::World;
 
 constexpr std::uint64_t kSeed = 3;
@@ -31,6 +34,8 @@ class InferTimes final : public sim::ComputeTime {
 
 struct Asked {
   std::map<std::pair<Rank, std::uint64_t>, std::uint64_t> clusters;  // objects of each
+  std::map<std::pair<Rank, std::uint64_t>, std::vector<Interval>> intervals;
+  int caught_up = 0;
   std::optional<Answer> last;
   Time ended{0};
   std::map<Rank, std::string> taken;  // a model; why not
@@ -44,16 +49,19 @@ struct Asked {
 // Sites with streams, a simulated network between them, and users.
 class Sites {
  public:
+  using Wrap = std::function<std::unique_ptr<sim::Network>(std::unique_ptr<sim::Network>)>;
   explicit Sites(std::uint32_t count, Config config = small(), bool tears = false,
-                 Time duration = 1h)
+                 Time duration = 1h, const Wrap& wrap = nullptr)
       : config_(std::move(config)), duration_(duration) {
     Members members;
     for (std::uint32_t i = 0; i < count; ++i) members.push_back({"site" + std::to_string(i)});
     members_ = std::make_shared<const Members>(members);
+    std::unique_ptr<sim::Network> network =
+        std::make_unique<sim::FifoNetwork>(sim::testing::equal(count));
+    if (wrap) network = wrap(std::move(network));
     world_ = std::make_unique<World>(
         sim::WorldConfig{.threads = 0, .detect = 2s, .repeat = {}, .tears_writes = tears},
-        std::make_unique<sim::FifoNetwork>(sim::testing::equal(count)),
-        std::make_unique<InferTimes>());
+        std::move(network), std::make_unique<InferTimes>());
     sim::Observer observer;
     observer.on_reply = [this](Time at, Rank, const Reply& reply) { hear(at, reply); };
     observer.on_bad_message = [this](Time, Rank, Rank, const Error& e) { bad_ = e.what; };
@@ -106,6 +114,7 @@ class Sites {
     nodes_[rank] = node.get();
     world_->restart(place(rank, 1), std::move(node), learners_[rank].get());
   }
+  void expect_lies() { lied_to_ = true; }  // what is answered may be anything
   World& world() { return *world_; }
   const FocusNode& node(Rank rank) const { return *nodes_[rank]; }
   const std::string& bad() const { return bad_; }
@@ -117,6 +126,7 @@ class Sites {
   std::unique_ptr<FocusNode> made(Rank rank) const {
     NodeConfig config = node_config(config_, Tracks::kClasses, 0);
     config.duration = duration_;
+    config.length = Tracks::kDimensions;
     config.put_model = [models = static_cast<TracksLearner*>(learners_[rank].get())](
                            std::uint32_t number, const GivenModel& model) {
       return models->put_cheap(number, model.classes, std::as_bytes(std::span(model.file)));
@@ -144,8 +154,12 @@ class Sites {
     Asked& asked = asked_[reply.client];
     const auto answer = from_wire<Answer>(*reply.answer);
     ASSERT_TRUE(answer);
-    for (const FoundCluster& one : answer->clusters)
-      EXPECT_TRUE(asked.clusters.emplace(std::pair(answer->site, one.cluster), one.count).second);
+    for (const FoundCluster& one : answer->clusters) {
+      const std::pair key(answer->site, one.cluster);
+      EXPECT_TRUE(asked.clusters.emplace(key, one.count).second || lied_to_);
+      asked.intervals[key] = one.intervals;
+    }
+    asked.caught_up += answer->kind == Answer::Kind::caught_up;
     if (answer->kind == Answer::Kind::taken) asked.taken[answer->site] = answer->why;
     if (answer->kind == Answer::Kind::found || answer->kind == Answer::Kind::taken) return;
     EXPECT_FALSE(asked.last && asked.last->kind != Answer::Kind::caught_up);
@@ -162,6 +176,7 @@ class Sites {
   std::map<std::uint64_t, Asked> asked_;
   std::uint64_t next_ = 0;
   std::string bad_;
+  bool lied_to_ = false;
 };
 
 // The clusters that a site's index would confirm, by the labels of its representatives.
@@ -212,21 +227,87 @@ TEST(FocusQueries, TheSecondQueryChecksNothingAndAnswersTheSame) {
   EXPECT_EQ(sites.answer(first).clusters, sites.answer(second).clusters);
 }
 
-// Invariant 6: asked while data arrive, an answer holds what was indexed then; a later one more.
+// Invariant 6: asked while data arrive, an answer holds what was indexed then, also where it comes
+// late; a later one has the same, as far as it was known then, and more.
 TEST(FocusQueries, AnswersGrowWithTheData) {
-  Sites sites(2);
+  Config config = Sites::small();
+  config.T = 0;  // many clusters: their checks take a second, in which objects come
+  config.gt_batch = 8;
+  Sites sites(2, config);
   sites.stream(1, 480);
   const auto early = sites.ask(0, 3s, {.cls = 0}), late = sites.ask(0, 15s, {.cls = 0});
+  for (Time now = 3s; sites.node(0).index().asof() <= 160; now += 10ms) sites.run(now);
+  EXPECT_FALSE(sites.answer(early).last);  // and later objects are indexed by now
   sites.run(60s);
   const Asked &before = sites.answer(early), &after = sites.answer(late);
   ASSERT_TRUE(before.last && after.last);
+  std::map<Rank, std::int64_t> asof;
+  for (const SiteEnd& end : before.last->ends) asof[end.site] = end.asof_ns;
   for (const auto& [cluster, count] : before.clusters) {
     ASSERT_TRUE(after.clusters.contains(cluster));
     EXPECT_LE(count, after.clusters.at(cluster));
+    std::vector<Interval> clipped;
+    for (const Interval& one : after.intervals.at(cluster))
+      if (one.from_ns <= asof[cluster.first])
+        clipped.push_back({one.from_ns, std::min(one.to_ns, asof[cluster.first])});
+    EXPECT_EQ(before.intervals.at(cluster), clipped);
   }
   EXPECT_LT(before.clusters.size(), after.clusters.size());
   for (const SiteEnd& end : before.last->ends) EXPECT_LE(end.asof, 154u);  // at 50 a second
   for (const SiteEnd& end : after.last->ends) EXPECT_EQ(end.asof, 480u);
+}
+
+// Invariant 8, of whole sites: whatever comes twice, or once more much later.
+TEST(FocusQueries, TheAnswerIsTheUnionWhateverComesTwiceOrLate) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    Config config = Sites::small();
+    config.gt_place = seed % 3 == 0 ? "site" : seed % 3 == 1 ? "querier" : "hub";
+    HostileNetwork* hostile = nullptr;
+    Sites sites(3, config, false, 1h, [&](std::unique_ptr<sim::Network> network) {
+      auto made = std::make_unique<HostileNetwork>(std::move(network),
+                                                   std::set{Abuse::twice, Abuse::late}, 0.4, seed);
+      hostile = made.get();
+      return made;
+    });
+    sites.stream(1, 240);
+    std::vector<std::uint64_t> asked;
+    for (const std::uint32_t cls : {0u, 1u, 0u, 2u})  // at once, from two sites
+      asked.push_back(sites.ask(Rank(asked.size() % 2), 10s, {.cls = cls}));
+    for (const std::uint32_t cls : {0u, 1u, 3u})
+      asked.push_back(sites.ask(2, 30s + asked.size() * 1s, {.cls = cls}));
+    sites.run(90s);
+    EXPECT_GT(hostile->abused(), 20u);
+    const std::uint32_t classes[] = {0, 1, 0, 2, 0, 1, 3};
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const Asked& answer = sites.answer(asked[i]);
+      ASSERT_TRUE(answer.last);
+      EXPECT_TRUE(answer.last->missing.empty());
+      EXPECT_EQ(answer.clusters, expected_of_all(sites, 3, classes[i]));
+    }
+  }
+}
+
+// However long a batch takes, wherever it is checked: its site says that it is at work.
+TEST(FocusQueries, ABatchThatTakesLongIsNoSilence) {
+  for (const std::string place : {"site", "querier", "hub"}) {
+    SCOPED_TRACE(place);
+    Config config = Sites::small();
+    config.gt_place = place;
+    config.T = 0;                    // batches of 32 objects, 640 ms each
+    config.thumb_kb = 0.5;           // and soon on their way
+    config.answer_timeout_s = 0.25;  // two delays are 100 ms
+    Sites sites(3, config);
+    sites.stream(1, 120);
+    const auto asked = sites.ask(1, 10s, {.cls = 0});
+    sites.run(60s);
+    ASSERT_TRUE(sites.answer(asked).last);
+    EXPECT_GT(sites.answer(asked).checked(), 32u);
+    EXPECT_TRUE(sites.answer(asked).last->missing.empty());
+    EXPECT_EQ(sites.answer(asked).clusters, expected_of_all(sites, 3, 0));
+    const std::uint64_t here = sites.node(1).counters().accurate;  // nobody was given up
+    EXPECT_EQ(here == sites.answer(asked).checked(), place == "querier");
+  }
 }
 
 TEST(FocusQueries, AWindowALimitAndAnUnknownClass) {
@@ -257,6 +338,29 @@ TEST(FocusQueries, AQueryThatFollowsHearsOfLaterClustersUntilItIsCancelled) {
   EXPECT_EQ(found, all);
   EXPECT_EQ(sites.answer(asked).last->kind, Answer::Kind::ended);
   EXPECT_EQ(sites.node(0).open_queries() + sites.node(1).open_queries(), 0u);
+}
+
+TEST(FocusQueries, WhoFollowsIsToldOfALostSiteAndOfTheEnd) {
+  Sites sites(3, Sites::small(), false, 30s);
+  sites.stream(1, 960);
+  const auto asked = sites.ask(0, 2s, {.cls = 0, .follow = true});
+  sites.run(8s);
+  EXPECT_EQ(sites.answer(asked).caught_up, 1);
+  EXPECT_TRUE(sites.answer(asked).last->missing.empty());
+  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = 9s});
+  sites.run(15s);
+  EXPECT_EQ(sites.answer(asked).caught_up, 2);
+  ASSERT_EQ(sites.answer(asked).last->missing.size(), 1u);
+  EXPECT_EQ(sites.answer(asked).last->missing[0].site, 2u);
+  const auto late = sites.ask(1, 31s, {.cls = 0, .follow = true});  // when they are about to end
+  sites.run(60s);
+  EXPECT_EQ(sites.answer(asked).last->kind, Answer::Kind::ended);
+  auto others = expected(sites, 0, 0);
+  others.merge(expected(sites, 1, 0));
+  for (const auto& [cluster, count] : others)
+    EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
+  EXPECT_EQ(sites.node(0).waiting_for(), "");
+  EXPECT_FALSE(sites.answer(late).last);  // nobody is there to be asked
 }
 
 TEST(FocusLosses, ALostSiteIsNamedAndTheOthersAnswer) {
@@ -293,6 +397,62 @@ TEST(FocusLosses, WhatALostVerifierOwesIsCheckedByTheSiteItself) {
   for (const auto& [cluster, count] : others)
     EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
   EXPECT_GT(sites.node(1).counters().accurate + sites.node(2).counters().accurate, 0u);
+}
+
+// It is not lost, and says nothing: its site checks by itself, and asks it again when it is back.
+TEST(FocusLosses, ASilentVerifierIsGivenUp) {
+  Config config = Sites::small();
+  config.gt_place = "hub";  // site 0
+  config.answer_timeout_s = 1;
+  Sites sites(3, config);
+  sites.stream(1, 240);
+  sites.world().inject(  // not for so long that it is lost
+      {.kind = sim::Fault::Kind::pause, .rank = 0, .at = 10s + 20ms, .until = 11900ms});
+  const auto asked = sites.ask(1, 10s, {.cls = 0});
+  sites.run(15s);
+  ASSERT_TRUE(sites.answer(asked).last);
+  EXPECT_LT(sites.answer(asked).ended, 11800ms);  // a second of silence, and the checks
+  ASSERT_EQ(sites.answer(asked).last->missing.size(), 1u);
+  EXPECT_EQ(sites.answer(asked).last->missing[0].site, 0u);
+  auto others = expected(sites, 1, 0);
+  others.merge(expected(sites, 2, 0));
+  for (const auto& [cluster, count] : others)
+    EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
+  const auto checked_here = [&] {
+    return sites.node(1).counters().accurate + sites.node(2).counters().accurate;
+  };
+  const std::uint64_t before = checked_here();
+  EXPECT_GT(before, 0u);
+  const auto again = sites.ask(1, 20s, {.cls = 1});
+  sites.run(60s);
+  ASSERT_TRUE(sites.answer(again).last);
+  EXPECT_TRUE(sites.answer(again).last->missing.empty());
+  EXPECT_EQ(sites.answer(again).clusters, expected_of_all(sites, 3, 1));
+  EXPECT_EQ(checked_here(), before);  // the hub has
+  EXPECT_TRUE(sites.bad().empty()) << sites.bad();
+}
+
+// Fields that lie, heads and bodies that are cut: every query ends, no node fails or keeps more.
+TEST(FocusLosses, LiesDoNotKeepAQuery) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    Config config = Sites::small();
+    config.gt_place = seed % 2 == 0 ? "querier" : "hub";
+    Sites sites(3, config, false, 1h, [&](std::unique_ptr<sim::Network> network) {
+      return std::make_unique<HostileNetwork>(
+          std::move(network), std::set{Abuse::lie, Abuse::cut_head, Abuse::cut_body}, 0.2, seed);
+    });
+    sites.expect_lies();
+    sites.stream(1, 240);
+    std::vector<std::uint64_t> asked;
+    for (std::uint32_t cls = 0; cls < 12; ++cls)
+      asked.push_back(sites.ask(cls % 3, 10s + cls * 5s, {.cls = cls}));
+    sites.run(200s);
+    for (const std::uint64_t number : asked) {
+      ASSERT_TRUE(sites.answer(number).last);
+      EXPECT_EQ(sites.answer(number).last->kind, Answer::Kind::ended);
+    }
+  }
 }
 
 TEST(FocusLosses, ACrashedSiteComesBackWithWhatItHadAcknowledged) {
@@ -501,7 +661,13 @@ TEST(FocusNode, MessagesOfALyingPeerAreRefusedOrIgnored) {
   };
   EXPECT_FALSE(deliver(Found{.query = 7, .clusters = {}}));  // was not asked
   EXPECT_FALSE(deliver(Check{.batch = 1, .length = 4, .stride = 4, .items = {{}}}));
+  EXPECT_FALSE(deliver(Check{.batch = 1, .length = 1, .stride = 4, .items = {{0, 1, 0}}},
+                       Payload(share(Buffer(4)))));  // no object of this stream
+  EXPECT_FALSE(deliver(Check{.batch = 1, .length = 16, .stride = 64, .items = {{0, 0, 0}}},
+                       Payload(share(Buffer(64)))));
   EXPECT_FALSE(deliver(Query{7, {.cls = 4000}}));
+  EXPECT_FALSE(deliver(Query{7, {.cls = 0, .window = {5, 4}}}));
+  EXPECT_TRUE(deliver(StillChecking{12}));                                   // given up long ago
   EXPECT_TRUE(deliver(Verdict{.batch = 99, .version = 1, .classes = {1}}));  // given up long ago
   EXPECT_TRUE(deliver(Cancel{12}));
   EXPECT_FALSE(deliver(FetchModel{{9, 1}, 0}));  // was not given

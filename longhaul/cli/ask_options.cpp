@@ -83,11 +83,13 @@ int ask_sites(const AskOptions& at, const std::string& file, const run::Job& job
   Status asked = Ok{};
   for (const std::string& address : *addresses) {
     int code = -1;  // nothing has come
+    bool goes_on = true;
     asked = ask(address, [&](const std::string& line) {
       code = kFailed;  // unless the last answer comes
-      return print_answer(line, as_json, code);
+      return goes_on = print_answer(line, as_json, code);
     });
     if (code >= 0) {
+      if (goes_on && asked) asked = unavailable(address + ": the site ended before its answer did");
       if (!asked) (void)print_error(asked.error());
       return code;
     }

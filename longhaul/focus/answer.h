@@ -36,7 +36,8 @@ struct MissingSite {  // whose answer is not complete
 struct Answer {
   enum class Kind : std::uint8_t {
     found,      // clusters of one site
-    caught_up,  // a query that follows: all sites have decided what there was; more may come
+    caught_up,  // a query that follows: all sites have decided what there was; more may come. Said
+                // again when a site is lost
     ended,      // the last one
     refused,    // the last one: `why`
     taken,      // a site has the model now; or it refused it, and says why

@@ -22,6 +22,7 @@ struct Config {
   std::string baseline = "none";
   double recall = 0.95;
   double precision = 0.95;
+  double margin = 1.64;
   std::string policy = "balance";
   std::uint32_t sample = 2000;
   double drift = 0;
@@ -45,6 +46,11 @@ struct Config {
     index_fields(self, visit);
     LONGHAUL_FIELD(recall, .doc = "target on the sample, where T is chosen", .min = 0, .max = 1);
     LONGHAUL_FIELD(precision, .doc = "target on the sample, where T is chosen", .min = 0, .max = 1);
+    LONGHAUL_FIELD(margin,
+                   .doc =
+                       "standard errors by which what is reached on the sample must exceed both "
+                       "targets, so that later objects reach them; 1.64: 95 % sure",
+                   .min = 0, .max = 10);
     LONGHAUL_FIELD(policy, .doc = "which of the parameters that reach both targets are taken",
                    .choices = {"balance", "opt_ingest", "opt_query"});
     LONGHAUL_FIELD(sample, .doc = "labelled objects of each site from which T is chosen", .min = 1,

@@ -71,9 +71,9 @@ FocusNode::FocusNode(const NodeConfig& config)
       index_(config.index),
       verdicts_(config.gt_version),
       ingest_(config.queue_items),
-      checks_(config.gt_batch, config.object_bytes),
-      verifier_(config.gt_version),
-      site_queries_(config.uses_known_verdicts),
+      checks_(config.gt_batch, config.object_bytes, config.patience),
+      verifier_(config.gt_version, config.length, config.patience),
+      site_queries_(config.uses_known_verdicts, config.patience),
       querier_(config.patience, config.index.classes),
       models_(config.patience) {
   if (config.resample) resampler_.emplace(*config.resample);
@@ -197,8 +197,14 @@ Status FocusNode::on_message(Rank from, const Message& message, Turn& turn) {
     Status operator()(const Cancel& m) const {
       return node.site_queries_.take(from, m, node.checks_);
     }
-    Status operator()(const Check& m) const { return node.verifier_.take(from, m, message.body); }
+    Status operator()(const Check& m) const {
+      return node.verifier_.take(from, m, message.body, turn.now());
+    }
     Status operator()(const Verdict& m) const { return node.take(from, m, turn); }
+    Status operator()(const StillChecking& m) const {
+      node.checks_.take(from, m, turn.now());
+      return Ok{};
+    }
     Status operator()(const NewestModel& m) const { return node.models_.take(from, m, turn); }
     Status operator()(const FetchModel& m) const { return node.models_.take(from, m); }
     Status operator()(const ModelPart& m) const {
@@ -224,7 +230,7 @@ Status FocusNode::take(Rank from, const Query& query, Turn& turn) {
 }
 
 Status FocusNode::take(Rank from, const Verdict& verdict, Turn& turn) {
-  auto decided = checks_.take(from, verdict);
+  auto decided = checks_.take(from, verdict, config_.index.classes);
   if (!decided) return decided.error();
   Status status = Ok{};
   LogRecord record;
@@ -425,9 +431,11 @@ void FocusNode::index_batch(std::span<const float> outputs, Turn& turn) {
 void FocusNode::advance(Turn& turn) {
   site_queries_.advance(checks_, turn);
   checks_.advance(index_, turn);
+  verifier_.advance(turn);
   check_candidate(turn);
   models_.advance(turn);
   compute(turn);
+  if (over_) querier_.stop_following(turn);
   if (!over_ || finished_ || !querier_.idle()) return;
   finished_ = true;
   turn.finish();

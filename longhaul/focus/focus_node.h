@@ -38,6 +38,7 @@ struct NodeConfig {
   using PutModel = std::function<Status(std::uint32_t number, const GivenModel&)>;
   PutModel put_model = nullptr;
   bool no_clusters = false;      // T stays 0
+  std::uint32_t length = 0;      // values of an object; 0: peers may send any
   std::uint32_t own_models = 1;  // of the job: numbers below are theirs
 };
 // What the baseline changes is applied. `hub`: the rank of the node that Config::hub names.
@@ -85,7 +86,7 @@ class FocusNode final : public Strategy {
   const Counters& counters() const { return counters_; }
   std::uint64_t samples() const { return resampler_ ? resampler_->samples() : 0; }
   std::uint64_t dropped() const { return ingest_.dropped(); }
-  std::size_t open_queries() const { return site_queries_.open(); }
+  std::size_t open_queries() const { return site_queries_.open(); }  // of all sites, here
 
  private:
   enum class Running : std::uint8_t { nothing, ingest, check, resample };

@@ -1,7 +1,10 @@
 #include "longhaul/focus/index.h"
 
+#include <map>
+
 #include <gtest/gtest.h>
 
+#include "longhaul/base/rng.h"
 #include "longhaul/focus/ingest.h"
 #include "longhaul/focus/log.h"
 
@@ -51,6 +54,46 @@ TEST(Index, WhatAQueryHasTakenDoesNotGrow) {
   EXPECT_EQ(before[0].intervals.back().to_ns, 0);
   EXPECT_EQ(after[0].count, 2u);
   EXPECT_EQ(after[0].intervals.back().to_ns, kSecond);
+}
+
+// docs/focus.md, invariants 4 and 6, on random streams: postings only grow, and what was a
+// candidate after some objects is one after all, with the same intervals as far as they reach back.
+TEST(Index, CandidatesGrowAndKeepWhatTheyWere) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    Random draw(seed, {});
+    IndexConfig config = three_classes(seed % 2 == 0);
+    config.top = 1 + std::uint32_t(seed % 3);
+    config.most_active = 3;
+    Index index(config);
+    const Interval window{20 * kSecond, 300 * kSecond};
+    std::map<std::pair<std::uint32_t, std::uint64_t>, Index::Candidate> before;  // class, cluster
+    std::int64_t asof_ns = 0;
+    for (std::uint64_t seq = 1; seq <= 400; ++seq) {
+      const std::int64_t at_ns = asof_ns + std::int64_t(1 + draw.below(3)) * kSecond;
+      Seen one = seen(seq, at_ns, float(draw.below(6)), std::uint32_t(draw.below(4)));
+      for (float& score : one.scores) score += float(draw.uniform());
+      ASSERT_TRUE(index.add(one, 0, {}));
+      std::map<std::pair<std::uint32_t, std::uint64_t>, Index::Candidate> now;
+      for (std::uint32_t cls = 0; cls < 3; ++cls)
+        for (const auto& candidate : index.candidates(cls, window))
+          now.emplace(std::pair(cls, candidate.cluster), candidate);
+      for (const auto& [key, then] : before) {
+        ASSERT_TRUE(now.contains(key));
+        ASSERT_GE(now[key].count, then.count);
+        std::vector<Interval> clipped;
+        for (const Interval& interval : now[key].intervals)
+          if (interval.from_ns <= asof_ns && Interval{interval.from_ns, asof_ns}.meets(window))
+            clipped.push_back({interval.from_ns, std::min(interval.to_ns, asof_ns)});
+        ASSERT_EQ(clipped, then.intervals) << "object " << seq;
+      }
+      for (const auto& [key, candidate] : now)
+        for (const Interval& interval : candidate.intervals) ASSERT_LE(interval.to_ns, at_ns);
+      before = std::move(now);
+      asof_ns = at_ns;
+    }
+    EXPECT_FALSE(before.empty());
+  }
 }
 
 TEST(Index, TheMeanOfScoresPostsAClusterAgainWhenItChanges) {

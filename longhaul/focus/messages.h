@@ -1,5 +1,7 @@
 #pragma once
 // What sites tell each other of queries (docs/focus.md). All are reliable.
+#include <algorithm>
+
 #include "longhaul/core/message.h"
 #include "longhaul/focus/gaps.h"
 #include "longhaul/focus/given_model.h"
@@ -27,7 +29,7 @@ struct Query {  // querier -> every site
 
 struct FoundCluster {
   std::uint64_t cluster = 0;  // of its site
-  std::uint64_t count = 0;    // objects, those outside the window too; 0: more of a cluster
+  std::uint64_t count = 0;    // objects, those outside the window too; 0: more of it follows
   std::vector<Interval> intervals;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -36,7 +38,8 @@ struct FoundCluster {
     LONGHAUL_FIELD(intervals, .max = kMaxListed);
   }
 };
-struct Found {  // site -> querier, after each batch of verdicts; empty ones say: still at work
+// site -> querier, after each batch of verdicts; empty ones, every still_after(): still at work.
+struct Found {
   static constexpr std::uint16_t kKind = 2;
   static constexpr std::string_view kName = "result";
   std::uint64_t query = 0;
@@ -109,6 +112,12 @@ struct Verdict {  // verifier -> site
     LONGHAUL_FIELD(classes, .max = 4096);
   }
 };
+struct StillChecking {  // verifier -> site, every still_after(): the batch waits or runs
+  static constexpr std::uint16_t kKind = 11;
+  static constexpr std::string_view kName = "still_checking";
+  std::uint64_t batch = 0;
+  LONGHAUL_FIELDS(batch)
+};
 
 struct NewestModel {  // site -> site: the newest cheap model that it was given
   static constexpr std::uint16_t kKind = 7;
@@ -143,7 +152,13 @@ struct ModelTaken {  // site -> the site whose user gave it
 };
 
 using Messages = MessageList<Query, Found, End, Cancel, Check, Verdict, NewestModel, FetchModel,
-                             ModelPart, ModelTaken>;
+                             ModelPart, ModelTaken, StillChecking>;
+
+// Who works on what another one waits for says so this often, so that what takes long is not taken
+// for silence. `patience`: how long the other one waits ([focus] answer_timeout_s).
+inline Time still_after(Time patience) {
+  return std::max<Time>(patience / 4, std::chrono::milliseconds(20));
+}
 
 inline constexpr Service kAsk{.priority = 7};      // query, cancel
 inline constexpr Service kAnswer{.priority = 6};   // result, end, verdict

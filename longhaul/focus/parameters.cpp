@@ -8,14 +8,6 @@
 namespace longhaul::focus {
 namespace {
 
-struct ClusterMembers {  // of a cluster: all, and by class
-  std::uint32_t representative = 0;
-  std::uint64_t count = 0;
-  std::map<std::uint32_t, std::uint64_t> by_class;
-};
-
-double mean_of(double sum, std::uint64_t count) { return count > 0 ? sum / double(count) : 0; }
-
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", value);
@@ -23,44 +15,6 @@ std::string number(double value) {
 }
 
 }  // namespace
-
-Estimate estimate(const IndexConfig& config, std::span<const Seen> seen,
-                  std::span<const std::uint32_t> labels, std::uint64_t least) {
-  LH_CHECK(seen.size() == labels.size());
-  Index index(config);
-  std::vector<ClusterMembers> clusters;
-  std::map<std::uint32_t, std::uint64_t> objects;
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    const auto added = index.add(seen[i], 0, {});
-    LH_CHECK(added.has_value());
-    if (added->begun) clusters.push_back({.representative = labels[i], .by_class = {}});
-    ++clusters[added->cluster].count;
-    ++clusters[added->cluster].by_class[labels[i]];
-    ++objects[labels[i]];
-  }
-  Estimate sums{.clusters = index.clusters()};
-  std::uint64_t queries = 0, answered = 0;
-  for (const auto& [cls, all] : objects) {
-    if (all < least) continue;
-    ++queries;
-    std::uint64_t returned = 0, right = 0;
-    const auto posted = index.postings().of(index.posted_under(cls));
-    for (const Postings::Posting& posting : posted) {
-      ClusterMembers& cluster = clusters[posting.cluster];
-      if (cluster.representative != cls) continue;
-      returned += cluster.count;
-      right += cluster.by_class[cls];
-    }
-    sums.gt_calls += double(posted.size());
-    sums.recall += double(right) / double(all);
-    if (returned == 0) continue;
-    ++answered;
-    sums.precision += double(right) / double(returned);
-  }
-  sums.precision_of_answers = mean_of(sums.precision, answered);
-  for (double* sum : {&sums.recall, &sums.precision, &sums.gt_calls}) *sum = mean_of(*sum, queries);
-  return sums;
-}
 
 double usual_distance(std::span<const Seen> seen) {
   constexpr std::size_t kBefore = 100;
@@ -84,7 +38,8 @@ double usual_distance(std::span<const Seen> seen) {
 }
 
 std::vector<Point> evaluate(const IndexConfig& base, std::span<const CheapModel> models,
-                            std::span<const std::uint32_t> labels, const Grid& grid,
+                            std::span<const std::uint32_t> labels,
+                            std::span<const std::uint64_t> tracks, const Grid& grid,
                             std::uint64_t least) {
   std::vector<Point> points;
   for (std::size_t m = 0; m < models.size(); ++m) {
@@ -98,7 +53,7 @@ std::vector<Point> evaluate(const IndexConfig& base, std::span<const CheapModel>
         config.specialised = models[m].specialised;
         config.list = models[m].list;
         points.push_back(
-            {m, K, T, models[m].seconds, estimate(config, models[m].seen, labels, least)});
+            {m, K, T, models[m].seconds, estimate(config, models[m].seen, labels, least, tracks)});
       }
   }
   return points;
@@ -109,20 +64,25 @@ bool dominates(const Point& a, const Point& b) {
   return no_worse && (a.ingest_s < b.ingest_s || a.estimate.gt_calls < b.estimate.gt_calls);
 }
 
+bool reaches(const Estimate& one, const Targets& targets) {
+  return one.recall - targets.margin * one.recall_error >= targets.recall &&
+         one.precision - targets.margin * one.precision_error >= targets.precision;
+}
+
 Result<Point> choose(std::vector<Point> points, const Targets& targets, std::string_view policy) {
   double recall = 0, precision = 0;
-  for (const Point& point : points) {
-    recall = std::max(recall, point.estimate.recall);
-    precision = std::max(precision, point.estimate.precision);
+  for (const auto& [model, K, T, ingest_s, one] : points) {
+    recall = std::max(recall, one.recall - targets.margin * one.recall_error);
+    precision = std::max(precision, one.precision - targets.margin * one.precision_error);
   }
-  std::erase_if(points, [&](const Point& p) {
-    return p.estimate.recall < targets.recall || p.estimate.precision < targets.precision;
-  });
+  std::erase_if(points, [&](const Point& p) { return !reaches(p.estimate, targets); });
   if (points.empty())
     return invalid("no parameters reach recall " + number(targets.recall) + " and precision " +
                    number(targets.precision) + " on the sample: the best are recall " +
-                   number(recall) + " and precision " + number(precision) +
-                   "; lower the targets, or set K and T");
+                   number(recall) + " and precision " + number(precision) + ", each less " +
+                   number(targets.margin) +
+                   " of its standard errors; lower the targets or margin, label a larger sample, "
+                   "or set K and T");
   const std::vector<Point> all = points;
   std::erase_if(points, [&](const Point& p) {
     return std::any_of(all.begin(), all.end(), [&](const Point& o) { return dominates(o, p); });

@@ -1,7 +1,8 @@
 #pragma once
 // Choice of K, T and Ls on a labelled sample of a site's objects (Focus, OSDI 2018, in outline; the
 // details are ours): of a grid those that reach both targets are kept, dominated ones are dropped,
-// a policy takes one. Pure functions.
+// a policy takes one. A sample says what its own objects reach; to reach the same on later ones, an
+// estimate must be above its target by a margin of standard errors. Pure functions.
 #include <string_view>
 
 #include "longhaul/focus/index.h"
@@ -16,10 +17,14 @@ struct Estimate {
   double precision = 0;             // of the objects returned; 0 where nothing is returned
   double precision_of_answers = 0;  // the same over the classes for which something is returned
   double gt_calls = 0;
+  double recall_error = 0, precision_error = 0;  // standard errors; 0 where tracks are not known
 };
-// `labels`: what the accurate model says of each object.
+// `labels`: what the accurate model says of each object. `tracks`: on which track each is, or
+// empty. Objects of one track err alike, so tracks are what is drawn independently: the standard
+// errors are those of the jackknife that leaves out one track at a time, of the clusters as they
+// are.
 Estimate estimate(const IndexConfig&, std::span<const Seen>, std::span<const std::uint32_t> labels,
-                  std::uint64_t least);
+                  std::uint64_t least, std::span<const std::uint64_t> tracks = {});
 
 // One cheap model, and what it says of the sample.
 struct CheapModel {
@@ -39,7 +44,9 @@ double usual_distance(std::span<const Seen>);
 struct Targets {
   double recall = 0.95, precision = 0.95;
   std::uint64_t least = 20;  // objects of a class that counts
+  double margin = 1.64;      // standard errors above both; 1.64: 95 % sure, one-sided
 };
+bool reaches(const Estimate&, const Targets&);
 struct Point {
   std::size_t model = 0;
   std::uint32_t K = 0;
@@ -49,7 +56,8 @@ struct Point {
 };
 // All points of the grid; `base`: what the grid leaves as it is.
 std::vector<Point> evaluate(const IndexConfig& base, std::span<const CheapModel>,
-                            std::span<const std::uint32_t> labels, const Grid&,
+                            std::span<const std::uint32_t> labels,
+                            std::span<const std::uint64_t> tracks, const Grid&,
                             std::uint64_t least);
 // a costs no more than b in both, and less in one.
 bool dominates(const Point& a, const Point& b);

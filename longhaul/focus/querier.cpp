@@ -5,7 +5,7 @@
 namespace longhaul::focus {
 namespace {
 
-// A site sends its results in order; what runs ahead of a missing one is bounded.
+// A site sends its results in order; what runs ahead of a missing one is bounded, an end too.
 constexpr std::uint64_t kMostAhead = 1024;
 
 void refuse(std::uint64_t client, std::string why, Turn& turn) {
@@ -54,6 +54,7 @@ Status Querier::take(Rank from, const Found& found, Turn& turn) {
   if (!open) return Ok{};
   SiteProgress& site = open->sites[from];
   if (site.missing) return Ok{};  // the user has been told so
+  if (site.end && !open->wanted.follow && found.number >= site.end->results) return Ok{};  // late
   if (found.number >= site.heard_all_below + kMostAhead)
     return malformed("a result far ahead of those before it");
   if (found.number < site.heard_all_below || !site.heard.insert(found.number).second) return Ok{};
@@ -61,10 +62,11 @@ Status Querier::take(Rank from, const Found& found, Turn& turn) {
   site.last = turn.now();
   Answer answer{.site = from, .clusters = found.clusters};
   const std::uint32_t limit = open->wanted.limit;
-  if (limit > 0 && answer.clusters.size() > limit - open->clusters)
-    answer.clusters.resize(limit - open->clusters);
-  open->clusters += std::uint64_t(std::count_if(answer.clusters.begin(), answer.clusters.end(),
-                                                [](const auto& one) { return one.count > 0; }));
+  const auto enough =
+      std::find_if(answer.clusters.begin(), answer.clusters.end(), [&](const FoundCluster& one) {
+        return one.count > 0 && ++open->clusters == limit;  // its last part
+      });
+  if (enough != answer.clusters.end()) answer.clusters.erase(enough + 1, answer.clusters.end());
   if (!answer.clusters.empty()) turn.reply(open->client, to_wire(answer), false);
   advance(open_.find(found.query), turn);
   return Ok{};
@@ -74,9 +76,13 @@ Status Querier::take(Rank from, const End& end, Turn& turn) {
   Open* open = nullptr;
   LH_TRY(check(from, end.query, open));
   known_[from] = std::max(known_[from], std::pair(end.asof, end.asof_ns));
-  if (!open || open->sites[from].end) return Ok{};
-  open->sites[from].end = end;
-  open->sites[from].last = turn.now();
+  if (!open) return Ok{};
+  SiteProgress& site = open->sites[from];
+  if (site.end || site.missing) return Ok{};
+  if (end.results >= site.heard_all_below + kMostAhead)
+    return malformed("an end far ahead of the results before it");
+  site.end = end;
+  site.last = turn.now();
   advance(open_.find(end.query), turn);
   return Ok{};
 }
@@ -114,11 +120,12 @@ void Querier::advance(OpenQueries::iterator at, Turn& turn) {
   const bool all_done = std::all_of(open.sites.begin(), open.sites.end(),
                                     [](const auto& site) { return site.second.done(); });
   if (!all_done) return;
-  if (!open.wanted.follow) return end(at, false, turn);
+  if (!open.wanted.follow || open.stops) return end(at, false, turn);
   const bool none_left = std::all_of(open.sites.begin(), open.sites.end(),
                                      [](const auto& site) { return site.second.missing; });
   if (none_left) return end(at, false, turn);
-  if (!std::exchange(open.caught_up, true))
+  const std::uint64_t missing = open.missing();
+  if (std::exchange(open.told_missing, missing) != missing)
     turn.reply(open.client, to_wire(summary(open, Answer::Kind::caught_up)), false);
 }
 
@@ -142,7 +149,7 @@ void Querier::end(OpenQueries::iterator at, bool limited, Turn& turn) {
   const std::uint64_t number = at->first;
   open_.erase(at);
   for (const auto& [rank, site] : open.sites)
-    if ((!site.done() || open.wanted.follow) && turn.view().has(rank))
+    if ((!site.end || open.wanted.follow) && turn.view().has(rank))
       turn.send(rank, Cancel{number}, {}, kAsk);
   Answer last = summary(open, Answer::Kind::ended);
   last.limited = limited;
@@ -155,6 +162,18 @@ void Querier::cancel(std::uint64_t client, Turn& turn) {
     const auto here = it++;
     if (here->second.client == client) end(here, false, turn);
   }
+}
+
+void Querier::stop_following(Turn& turn) {
+  for (auto it = open_.begin(); it != open_.end();) {
+    const auto here = it++;
+    if (here->second.wanted.follow && !std::exchange(here->second.stops, true)) advance(here, turn);
+  }
+}
+
+std::uint64_t Querier::Open::missing() const {
+  return std::uint64_t(std::count_if(sites.begin(), sites.end(),
+                                     [](const auto& site) { return site.second.missing; }));
 }
 
 std::string Querier::waiting_for() const {

@@ -2,7 +2,8 @@
 // Querier is the machine of the node that a user asks: it asks all sites, hands on what they
 // confirm, and ends when each has ended or is missing. A site is missing if it is not in the view,
 // if it is lost on the way, or if it says nothing for `patience`: never a hang, never a silent
-// subset. Answers are the union over sites in any order of messages, with duplicates.
+// subset. Answers are the union over sites in any order of messages, with duplicates. A query that
+// follows goes on without a site that is lost, and its user is told at once.
 #include <map>
 #include <set>
 
@@ -18,6 +19,7 @@ class Querier {
 
   void on_requested(std::uint64_t client, const Wanted&, Turn&);
   void cancel(std::uint64_t client, Turn&);  // the user wants no more
+  void stop_following(Turn&);                // queries that follow end once they have caught up
   Status take(Rank from, const Found&, Turn&);
   Status take(Rank from, const End&, Turn&);
   void on_view(Turn&);
@@ -43,8 +45,11 @@ class Querier {
     Wanted wanted;
     std::map<Rank, SiteProgress> sites = {};
     std::uint64_t clusters = 0;
-    bool caught_up = false;
-    void state(auto& ar) { ar(client, wanted, sites, clusters, caught_up); }
+    std::optional<std::uint64_t> told_missing =
+        {};              // sites, when the user was told to be up to date
+    bool stops = false;  // although it follows
+    std::uint64_t missing() const;
+    void state(auto& ar) { ar(client, wanted, sites, clusters, told_missing, stops); }
   };
   using OpenQueries = std::map<std::uint64_t, Open>;
 

@@ -130,6 +130,92 @@ TEST(Querier, WhatNobodyAskedOrRunsFarAheadIsRefused) {
   });
 }
 
+// A second answer to a query that came twice: the site has more clusters by then.
+TEST(Querier, WhatComesAfterAnEndIsLate) {
+  Asking asking(2);
+  asking.ask({.cls = 3, .window = kWindow});
+  asking.turn([&](Turn& t) {
+    EXPECT_TRUE(asking.querier.take(1, End{.results = 0, .asof = 7, .gaps = {}}, t));
+    Found found{.clusters = {}};
+    found.clusters.push_back({5, 1, {kWindow}});
+    EXPECT_TRUE(asking.querier.take(1, found, t));
+    EXPECT_TRUE(asking.querier.take(1, End{.results = 1, .asof = 9, .gaps = {}}, t));
+  });
+  EXPECT_TRUE(asking.answers.empty());
+  asking.turn([&](Turn& t) { EXPECT_TRUE(asking.querier.take(0, End{.gaps = {}}, t)); });
+  ASSERT_TRUE(asking.ended);
+  EXPECT_EQ(asking.answers.back().ends.at(1).asof, 7u);
+}
+
+TEST(Querier, AnEndWithoutItsResultsIsRefusedAndDoesNotKeepTheQuery) {
+  Asking asking(2);
+  asking.ask({.cls = 3, .window = kWindow});
+  asking.turn([&](Turn& t) {
+    EXPECT_TRUE(asking.querier.take(0, End{.gaps = {}}, t));
+    EXPECT_FALSE(asking.querier.take(1, End{.results = ~std::uint64_t{0}, .gaps = {}}, t));
+    EXPECT_TRUE(asking.querier.take(1, End{.results = 3, .gaps = {}}, t));  // they never come
+  });
+  EXPECT_FALSE(asking.ended);
+  asking.now = 10s;
+  asking.turn([&](Turn& t) { asking.querier.on_timer(t); });
+  ASSERT_TRUE(asking.ended);
+  EXPECT_EQ(asking.answers.back().missing.size(), 1u);
+}
+
+// It may be back: what it does for nothing it can leave.
+TEST(Querier, ASiteThatIsMissingByTimeIsToldToStop) {
+  Asking asking(2);
+  asking.ask({.cls = 3, .window = kWindow});
+  asking.turn([&](Turn& t) { EXPECT_TRUE(asking.querier.take(0, End{.gaps = {}}, t)); });
+  asking.now = 10s;
+  asking.turn([&](Turn& t) { asking.querier.on_timer(t); });
+  ASSERT_TRUE(asking.ended);
+  EXPECT_EQ(asking.sent[Cancel::kKind], 1);
+  asking.turn([&](Turn& t) {  // late, and far beyond what was heard of it
+    EXPECT_TRUE(asking.querier.take(1, End{.results = 5000, .gaps = {}}, t));
+  });
+}
+
+// A cluster counts when its last part is here, so that no limit cuts it.
+TEST(Querier, ALimitCountsWholeClusters) {
+  Asking asking(1);
+  asking.ask({.cls = 3, .window = kWindow, .limit = 1});
+  Found part{.clusters = {}}, last{.number = 1, .clusters = {}};
+  part.clusters.push_back({4, 0, {kWindow}});
+  last.clusters = {{4, 9, {kWindow}}, {5, 0, {kWindow}}, {6, 1, {kWindow}}};
+  asking.turn([&](Turn& t) { EXPECT_TRUE(asking.querier.take(0, part, t)); });
+  EXPECT_FALSE(asking.ended);
+  asking.turn([&](Turn& t) { EXPECT_TRUE(asking.querier.take(0, last, t)); });
+  ASSERT_TRUE(asking.ended);
+  ASSERT_EQ(asking.answers.size(), 3u);
+  EXPECT_EQ(asking.answers[0].clusters.size(), 1u);
+  ASSERT_EQ(asking.answers[1].clusters.size(), 1u);
+  EXPECT_EQ(asking.answers[1].clusters[0].count, 9u);
+}
+
+TEST(Querier, WhoFollowsIsToldWhenASiteIsLostAndEndsWhenTheNodeDoes) {
+  Asking asking(3);
+  asking.ask({.cls = 3, .window = kWindow, .follow = true});
+  for (Rank rank = 0; rank < 3; ++rank)
+    asking.turn([&](Turn& t) { EXPECT_TRUE(asking.querier.take(rank, End{.gaps = {}}, t)); });
+  ASSERT_EQ(asking.answers.size(), 1u);
+  EXPECT_EQ(asking.answers[0].kind, Answer::Kind::caught_up);
+  asking.view.live = {0, 2};
+  asking.turn([&](Turn& t) { asking.querier.on_view(t); });
+  asking.turn([&](Turn& t) { asking.querier.on_view(t); });  // once
+  ASSERT_EQ(asking.answers.size(), 2u);
+  EXPECT_EQ(asking.answers[1].missing.at(0).site, 1u);
+  Found found{.clusters = {}};
+  found.clusters.push_back({5, 1, {kWindow}});
+  asking.turn([&](Turn& t) { EXPECT_TRUE(asking.querier.take(2, found, t)); });
+  EXPECT_EQ(asking.answers.size(), 3u);
+  asking.turn([&](Turn& t) { asking.querier.stop_following(t); });
+  ASSERT_TRUE(asking.ended);
+  EXPECT_EQ(asking.answers.back().kind, Answer::Kind::ended);
+  EXPECT_EQ(asking.sent[Cancel::kKind], 2);
+  EXPECT_TRUE(asking.querier.idle());
+}
+
 TEST(Querier, BadRequestsAndTooManyAreRefusedWithAReason) {
   Asking asking(1);
   asking.ask({.cls = 3, .window = {5, 4}});

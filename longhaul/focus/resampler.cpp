@@ -76,8 +76,12 @@ void Resampler::decide(const IndexConfig& now) {
   std::vector<CheapModel> models;
   for (std::size_t i = 0; i < seen_.size(); ++i)
     models.push_back({models_[i].seconds, models_[i].specialised, seen_[i], models_[i].list});
-  const auto point = choose(evaluate(now, models, labels_, config_.grid, config_.targets.least),
-                            config_.targets, config_.policy);
+  std::vector<std::uint64_t> tracks;
+  for (const Item& item : items_)
+    tracks.push_back(config_.track_of ? config_.track_of(item.seq) : item.seq);
+  const auto point =
+      choose(evaluate(now, models, labels_, tracks, config_.grid, config_.targets.least),
+             config_.targets, config_.policy);
   std::size_t cheap = 0;
   while (cheap + 1 < models_.size() && number_of(cheap) != now.cheap) ++cheap;
   if (point) {

@@ -24,6 +24,8 @@ struct ResampleConfig {
   Grid grid;
   Targets targets;
   std::string policy = "balance";
+  // On which track an object is; objects of one track err alike. nullptr: each is alone.
+  std::uint64_t (*track_of)(std::uint64_t seq) = nullptr;
 };
 
 // What the cheap model said of object `at` of `items`, whose outputs these are; the feature is

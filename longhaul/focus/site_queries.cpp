@@ -15,9 +15,12 @@ Status SiteQueries::take(Rank from, const Query& query, Rank verifier, const Ind
   if (std::size_t(of_querier) >= Querier::kMostOpen)
     return malformed("a query beyond the " + std::to_string(Querier::kMostOpen) + " allowed");
   if (query.wanted.cls >= index.config().classes) return malformed("a query for an unknown class");
+  if (query.wanted.window.from_ns > query.wanted.window.to_ns)
+    return malformed("a query whose window ends before it begins");
   Open& open = open_[key];
   open.wanted = query.wanted;
   open.verifier = verifier;
+  open.told = turn.now();
   open.end = {.query = query.query,
               .asof = index.asof(),
               .asof_ns = index.asof_ns(),
@@ -102,7 +105,7 @@ void SiteQueries::send_confirmed(Rank querier, Open& open, Turn& turn) {
       const std::size_t end = std::min(one.intervals.size(), at + kMost);
       if (!found.clusters.empty() && listed + (end - at) > kMost) flush();
       found.clusters.push_back({one.cluster,
-                                at == 0 ? one.count : 0,
+                                end == one.intervals.size() ? one.count : 0,
                                 {one.intervals.begin() + std::ptrdiff_t(at),
                                  one.intervals.begin() + std::ptrdiff_t(end)}});
       listed += end - at;
@@ -117,19 +120,25 @@ void SiteQueries::advance(Checks& checks, Turn& turn) {
   for (auto it = open_.begin(); it != open_.end();) {
     Open& open = it->second;
     if (open.enough()) forget_unwanted(open, checks);
+    const bool is_at_work = !open.undecided.empty();
+    if (is_at_work && turn.now() >= open.told + still_after_) open.news = true;
     const bool waits = !open.confirmed.empty() || open.news;
     if (waits && !open.sends) open.sends = turn.now() + kTogether;
-    if (waits && !open.undecided.empty() && turn.now() < *open.sends) {
-      next = std::min(next.value_or(*open.sends), *open.sends);
+    const Time due = waits ? *open.sends : open.told + still_after_;
+    if (is_at_work && turn.now() < due) {
+      next = std::min(next.value_or(due), due);
       ++it;
       continue;
     }
     open.sends.reset();
+    open.told = turn.now();
     send_confirmed(it->first.first, open, turn);
     if (open.undecided.empty() && !open.ended) {
       open.ended = true;
       turn.send(it->first.first, open.end, {}, kAnswer);
     }
+    if (is_at_work)
+      next = std::min(next.value_or(open.told + still_after_), open.told + still_after_);
     const bool over = open.ended && (!open.wanted.follow || open.enough());
     it = over ? open_.erase(it) : std::next(it);
   }

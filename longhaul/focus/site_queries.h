@@ -1,7 +1,8 @@
 #pragma once
 // SiteQueries is a site's half of queries. A query is answered as of the object that was indexed
 // last when it came: candidates are posted under its class, those with a known verdict are decided
-// at once, the others are checked. What is confirmed goes to the querier as soon as it is known.
+// at once, the others are checked. What is confirmed goes to the querier as soon as it is known;
+// while nothing is, the querier is told that the site is at work.
 #include <map>
 
 #include "longhaul/focus/checks.h"
@@ -11,7 +12,9 @@ namespace longhaul::focus {
 
 class SiteQueries {
  public:
-  explicit SiteQueries(bool uses_known_verdicts) : uses_known_(uses_known_verdicts) {}
+  // `patience`: of the querier.
+  SiteQueries(bool uses_known_verdicts, Time patience)
+      : uses_known_(uses_known_verdicts), still_after_(still_after(patience)) {}
 
   // `verifier`: who checks for it.
   Status take(Rank from, const Query&, Rank verifier, const Index&, const Verdicts&, Checks&,
@@ -38,9 +41,10 @@ class SiteQueries {
     std::uint64_t confirmed_count = 0;
     bool news = false, ended = false;
     std::optional<Time> sends = {};  // what waits to be sent
+    Time told{0};                    // the querier, of anything
     bool enough() const { return wanted.limit > 0 && confirmed_count >= wanted.limit; }
     void state(auto& ar) {
-      ar(wanted, verifier, end, undecided, confirmed, confirmed_count, news, ended, sends);
+      ar(wanted, verifier, end, undecided, confirmed, confirmed_count, news, ended, sends, told);
     }
   };
   using Key = std::pair<Rank, std::uint64_t>;  // querier and its number
@@ -50,6 +54,7 @@ class SiteQueries {
   static void send_confirmed(Rank, Open&, Turn&);
 
   bool uses_known_;
+  Time still_after_;
   std::map<Key, Open> open_;
 };
 

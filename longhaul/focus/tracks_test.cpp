@@ -1,5 +1,8 @@
 #include "longhaul/focus/tracks.h"
 
+#include <cstdio>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
@@ -44,10 +47,11 @@ struct Row {
   std::uint32_t K;
   double clusters, recall, precision, calls;
 };
-constexpr Row kTable[] = {{0, 1, 12000, .57, 1, 148},   {0, 4, 12000, .83, 1, 519},
-                          {0, 8, 12000, .92, 1, 1000},  {.5, 1, 400, .60, .87, 5.0},
-                          {.5, 4, 400, .87, .96, 17.1}, {.5, 8, 400, .96, 1, 33.1},
-                          {2, 4, 98, .86, .90, 4.3}};
+// The recall of T = .5, K = 1 is one stream's in the page's table; .60 is the middle of its range.
+constexpr Row kTable[] = {
+    {0, 1, 12000, .57, 1, 148},  {0, 4, 12000, .83, 1, 519},   {0, 8, 12000, .92, 1, 1000},
+    {.5, 1, 400, .60, .87, 5.0}, {.5, 4, 400, .87, .96, 17.1}, {.5, 8, 400, .96, 1, 33.1},
+    {2, 4, 98, .86, .90, 4.3},   {0, 100, 12000, 1, 1, 12000}, {.5, 100, 400, 1, 1, 400}};
 
 void expect_table(std::uint64_t streams) {
   std::vector<Estimate> means(std::size(kTable));
@@ -55,8 +59,15 @@ void expect_table(std::uint64_t streams) {
     const Stream stream = stream_of(seed);
     for (std::size_t i = 0; i < means.size(); ++i) {
       const Estimate one = with(stream, kTable[i].T, kTable[i].K);
-      const double near = kTable[i].T == 2 ? 25 : 0;
-      EXPECT_NEAR(double(one.clusters), kTable[i].clusters, near);
+      if (kTable[i].T == 2) {
+        EXPECT_GE(one.clusters, 98u);
+        EXPECT_LE(one.clusters, 118u);
+      } else {
+        EXPECT_EQ(double(one.clusters), kTable[i].clusters);
+      }
+      std::printf("seed %d T %.1f K %u: %d clusters, recall %.3f precision %.3f calls %.1f\n",
+                  int(seed), kTable[i].T, kTable[i].K, int(one.clusters), one.recall, one.precision,
+                  one.gt_calls);
       means[i].recall += one.recall / double(streams);
       means[i].precision += one.precision / double(streams);
       means[i].gt_calls += one.gt_calls / double(streams);
@@ -74,11 +85,29 @@ void expect_table(std::uint64_t streams) {
 // docs/focus.md, invariant 12.
 TEST(TracksNightly, TheTableHoldsInTheMeanOfEightStreams) { expect_table(8); }
 
-// docs/focus.md, invariants 11 and 4, on one stream.
+// docs/focus.md, invariant 11, on the whole stream.
 TEST(Tracks, OneClusterATrackHoweverFewAreActive) {
-  const Stream stream = stream_of(1, 3600);
-  for (const std::uint32_t M : {4u, 100u}) EXPECT_EQ(with(stream, .5, 4, false, M).clusters, 120u);
+  const Tracks tracks(1, 0);
+  std::vector<std::vector<float>> objects;
+  for (std::uint64_t seq = 1; seq <= kObjects; ++seq)
+    objects.push_back(tracks.item(seq, 10).values);
+  for (const std::uint32_t M : {4u, 5u, 20u, 100u}) {
+    Clustering clustering(.5, M);
+    std::map<std::uint64_t, std::uint64_t> cluster_of;  // by track
+    for (std::uint64_t seq = 1; seq <= kObjects; ++seq) {
+      const auto joined = clustering.add(objects[seq - 1]);
+      ASSERT_EQ(cluster_of.emplace(Tracks::track_of(seq), joined.cluster).first->second,
+                joined.cluster);
+    }
+    EXPECT_EQ(clustering.size(), 400u);
+    EXPECT_EQ(cluster_of.size(), 400u);
+  }
+  Clustering three(.5, 3);  // four tracks are interleaved
+  for (const auto& object : objects) (void)three.add(object);
+  EXPECT_GT(three.size(), 9000u);
 }
+
+// docs/focus.md, invariant 4.
 
 TEST(Tracks, RecallAndCandidatesGrowWithK) {
   const Stream stream = stream_of(2, 2400);
@@ -118,24 +147,49 @@ TEST(Tracks, WithoutClustersRecallIsTheShareInTheTopK) {
   EXPECT_EQ(with(stream, 0, 101).recall, 1);
 }
 
-// docs/focus.md, invariant 9: the classes beyond the ten specialised ones are found through OTHER.
+// docs/focus.md, invariant 9: every rare class, beyond the ten specialised ones, is found through
+// OTHER, and its recall is no less than what T and K leave on OTHER's postings: what is lost of a
+// class is in clusters that are not posted there, or that another class represents.
 TEST(Tracks, ARareClassIsFoundThroughOther) {
-  const Stream stream = stream_of(4, 2400, 10);
-  IndexConfig config;
-  config.specialised = 10;
-  Index index(config);
-  for (const Seen& seen : stream.seen) (void)index.add(seen, 0, {});
-  for (std::uint32_t cls = 10; cls < Tracks::kClasses; ++cls)
-    EXPECT_EQ(index.posted_under(cls), 10u);
-  std::map<std::uint32_t, std::uint64_t> counts;
-  for (const std::uint32_t label : stream.labels) ++counts[label];
-  const auto rare =
-      std::ranges::find_if(counts, [](const auto& c) { return c.first >= 10 && c.second >= 30; });
-  ASSERT_NE(rare, counts.end());
-  std::uint64_t found = 0;
-  for (const auto& one : index.candidates(rare->first, {0, 1'000'000'000'000}))
-    if (stream.labels[index.representative(one.cluster).seq - 1] == rare->first) found += one.count;
-  EXPECT_GE(double(found), .8 * double(rare->second));
+  const Stream stream = stream_of(4, 3600, 10);
+  for (const double T : {0., .5}) {
+    for (const std::uint32_t K : {1u, 2u, 4u, 11u}) {
+      SCOPED_TRACE(::testing::Message() << "T " << T << " K " << K);
+      IndexConfig config;
+      config.specialised = 10;
+      config.top = K;
+      config.threshold = T;
+      config.vote_mean = false;
+      Index index(config);
+      std::vector<std::uint64_t> cluster_of;
+      std::set<std::uint64_t> under_other;
+      for (const Seen& seen : stream.seen) {
+        const auto added = index.add(seen, 0, {});
+        cluster_of.push_back(added->cluster);
+        if (std::ranges::count(added->posted, 10u) > 0) under_other.insert(added->cluster);
+      }
+      std::map<std::uint32_t, std::uint64_t> all, posted, found;  // objects, by class
+      for (std::size_t i = 0; i < stream.labels.size(); ++i) {
+        const std::uint32_t cls = stream.labels[i];
+        ++all[cls];
+        const auto first = index.representative(cluster_of[i]).seq;
+        posted[cls] += under_other.contains(cluster_of[i]) && stream.labels[first - 1] == cls;
+      }
+      int rare = 0;
+      for (std::uint32_t cls = 10; cls < Tracks::kClasses; ++cls) {
+        EXPECT_EQ(index.posted_under(cls), 10u);
+        for (const auto& one : index.candidates(cls, {0, 1'000'000'000'000}))
+          if (stream.labels[index.representative(one.cluster).seq - 1] == cls)
+            for (std::size_t i = 0; i < cluster_of.size(); ++i)
+              found[cls] += cluster_of[i] == one.cluster && stream.labels[i] == cls;
+        EXPECT_EQ(found[cls], posted[cls]);
+        // With K = 11 OTHER is among all of them.
+        EXPECT_EQ(found[cls] == all[cls], K == 11 || posted[cls] == all[cls]);
+        rare += all[cls] >= 30;
+      }
+      EXPECT_GT(rare, 3);
+    }
+  }
 }
 
 TEST(Tracks, TheCheapModelErrsAsItsPageSays) {

@@ -90,6 +90,28 @@ Result<std::unique_ptr<LogFile>> LogFile::open(const std::string& path) {
   return log;
 }
 
+Status LogFile::claim(const std::string& owner) {
+  LH_TRY(execute("CREATE TABLE IF NOT EXISTS owner (name TEXT NOT NULL)"));
+  const Statement read = prepare(database_, "SELECT name FROM owner");
+  if (!read) return failed("read the owner");
+  const int code = sqlite3_step(read.get());
+  if (code == SQLITE_ROW) {
+    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(read.get(), 0));
+    const std::string found = text ? text : "";
+    if (found == owner) return Ok{};
+    return invalid(
+        fmt::format("{}: is of {}, not of {}; choose another folder with --out, or "
+                    "start anew with --force",
+                    path_, found, owner));
+  }
+  if (code != SQLITE_DONE) return failed("read the owner");
+  const Statement insert = prepare(database_, "INSERT INTO owner (name) VALUES (?)");
+  if (!insert) return failed("write the owner");
+  sqlite3_bind_text(insert.get(), 1, owner.data(), int(owner.size()), SQLITE_STATIC);
+  if (sqlite3_step(insert.get()) != SQLITE_DONE) return failed("write the owner");
+  return Ok{};
+}
+
 Result<LogFile::Checkpoint> LogFile::checkpoint() const {
   const Statement read = prepare(database_, "SELECT number, state FROM checkpoint");
   if (!read) return failed("read the checkpoint");

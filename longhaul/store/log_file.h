@@ -21,6 +21,8 @@ class LogFile {
   // Creates the file where there is none. Error: it cannot be, is no such log, or another process
   // has it open.
   static Result<std::unique_ptr<LogFile>> open(const std::string& path);
+  // Whose records these are, in a line of text; the first one to say so has it. Error: another one.
+  Status claim(const std::string& owner);
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;

@@ -103,6 +103,21 @@ TEST_F(LogFileTest, AnotherFileIsRefused) {
 }
 
 // The child is killed with records appended and the file open: what append() returned for is there.
+TEST_F(LogFileTest, AnotherOwnerIsRefused) {
+  {
+    const auto log = LogFile::open(path());
+    ASSERT_TRUE(log);
+    EXPECT_TRUE((*log)->claim("site a"));
+    EXPECT_TRUE((*log)->claim("site a"));
+  }
+  const auto log = LogFile::open(path());
+  ASSERT_TRUE(log);
+  EXPECT_TRUE((*log)->claim("site a"));
+  const Status other = (*log)->claim("site b");
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().what.find("is of site a, not of site b"), std::string::npos);
+}
+
 TEST_F(LogFileTest, AKilledWriterLosesNothingThatWasDurable) {
   int done[2];
   ASSERT_EQ(pipe(done), 0);

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import sqlite3
 import struct
@@ -258,6 +259,78 @@ class ServeLosses(unittest.TestCase):
         self.assertEqual("PARTIAL: a is missing" in text, asked.returncode == 3, text)
         self.assertIn(asked.returncode, (0, 3), text)
         self.assertTrue(any(self.status(site).get("accurate_objects", 0) for site in "bcde"))
+
+    # A verifier that is neither lost nor heard: sites check by themselves, and say that they are at
+    # work, since a batch takes longer than a site may be silent. Then it is asked again.
+    def test_a_silent_verifier_does_not_keep_a_query(self):
+        job = JOB.replace("gt_ms = 1\n", "gt_ms = 100\ngt_place = \"hub\"\nhub = \"a\"\n"
+                          "vote = \"first\"\n").replace("T = 0.5", "T = 0")
+        (self.folder / "job.toml").write_text(
+            job.replace(f"objects = {OBJECTS}", "objects = 100").replace(f"rate = {RATE}",
+                                                                        "rate = 500").replace(
+                "silence_s = 2", "silence_s = 100").replace("answer_timeout_s = 20",
+                                                            "answer_timeout_s = 2"))
+        for site in SITES:
+            self.start(site)
+        self.until("indexing", lambda: all(self.objects(site) == 100 for site in SITES))
+        self.sites["a"].send_signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        code, found, end = self.query("b", 0)
+        self.assertEqual(code, 3)
+        self.assertGreater(time.monotonic() - begun, 2)
+        self.assertEqual([site["site"] for site in end["missing"]], ["a"])
+        self.assertEqual({site for site, _ in found}, set("bcde"))
+        self.assertGreater(max(site["checked"] for site in end["sites"]), 20)  # over 2 s of work
+        self.sites["a"].send_signal(signal.SIGCONT)
+        self.until("its return", lambda: self.query("c", 1)[0] == 0)
+        code, again, end = self.query("b", 0)
+        self.assertEqual((code, end["missing"]), (0, []))
+        self.assertEqual({one for one in again if one[0] != "a"}, set(found))
+
+    # A user who follows is told of a lost site; one who gives a model meanwhile, too; the site
+    # fetches it when it is back. Nothing stays open when the follower leaves.
+    def test_a_follower_and_a_model_while_a_site_is_lost(self):
+        for site in SITES:
+            self.start(site)
+        self.until("indexing", lambda: all(self.objects(site) > 0 for site in SITES))
+        follower = subprocess.Popen([LONGHAUL, "query", "job.toml", "0", "--follow", "--json",
+                                     "--site", "a"], cwd=self.folder, text=True,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        lines = []
+        reader = threading.Thread(target=lambda: lines.extend(map(json.loads, follower.stdout)),
+                                  daemon=True)
+        reader.start()
+        told = lambda: [line for line in lines if line["kind"] == "caught_up"]
+        self.until("an answer", told)
+        self.assertEqual(told()[0]["missing"], [])
+        self.assertTrue(all(self.status(site)["open_queries"] == 1 for site in SITES))
+        self.kill("e")
+        self.until("news of the loss", lambda: len(told()) == 2)
+        self.assertEqual([site["site"] for site in told()[1]["missing"]], ["e"])
+        (self.folder / "model.txt").write_text("noise = 0\n")
+        given = subprocess.run([LONGHAUL, "model", "job.toml", "--file", "model.txt", "--site",
+                                "b"], cwd=self.folder, text=True, capture_output=True,
+                               timeout=PATIENCE_S)
+        self.assertEqual(given.returncode, 3, given.stdout + given.stderr)
+        self.assertIn("PARTIAL: e is missing", given.stdout)
+        self.start("e", "--rejoin")
+        self.until("the model",
+                   lambda: all(self.status(site).get("indexes_with") == 1 for site in SITES))
+        self.until("the end of the streams",
+                   lambda: all(self.objects(site) == OBJECTS for site in SITES))
+        follower.send_signal(signal.SIGINT)
+        self.assertIn(follower.wait(timeout=PATIENCE_S), (130, -signal.SIGINT))
+        reader.join(timeout=PATIENCE_S)
+        follower.stdout.close()
+        follower.stderr.close()
+        found = [(line["site"], cluster["cluster"]) for line in lines if line["kind"] == "found"
+                 for cluster in line["clusters"]]
+        self.assertEqual(len(found), len(set(found)))
+        _, now, _ = self.query("c", 0)
+        self.assertEqual({one for one in found if one[0] != "e"},
+                         {one for one in now if one[0] != "e"})
+        self.until("the end of the query",
+                   lambda: all(self.status(site).get("open_queries") == 0 for site in SITES))
 
     def test_wrong_files_and_a_second_process(self):
         for site in SITES:

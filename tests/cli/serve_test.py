@@ -3,10 +3,13 @@
 
     LONGHAUL=build/release/longhaul tests/cli/serve_test.py
 """
+import http.client
 import json
 import os
 import pathlib
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -185,6 +188,115 @@ class Serve(unittest.TestCase):
         self.serving.remove(process)
         self.assertEqual(process.returncode, 3, text)
         self.assertIn("index.sqlite: cannot", text)
+
+    def alone(self, addresses="127.0.0.1:0", **more):
+        return subprocess.Popen([LONGHAUL, "serve", "job.toml", "--site", "a", "--addresses",
+                                 addresses, "--insecure"], cwd=self.path, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
+
+    # The store can no longer be written: the write fails, or (a signal) the process dies within it
+    # and leaves a part of a page. Another process continues with all that was acknowledged.
+    def test_a_store_that_is_full_and_a_write_that_is_cut(self):
+        (self.path / "job.toml").write_text(
+            JOB.replace(', {name = "b"}, {name = "c"}', "").replace("rate = 2000", "rate = 600"))
+        for cut in (False, True):
+            with self.subTest(cut=cut):
+                process = self.alone(restore_signals=cut)  # SIGXFSZ stays ignored unless cut
+                self.serving.append(process)
+                self.until(lambda: self.status("a").get("acknowledged", 0) > 200)
+                size = (self.path / "runs/index/a/index.sqlite-wal").stat().st_size
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE,
+                                 (size + 5000, resource.RLIM_INFINITY))
+                acknowledged = self.status("a").get("acknowledged", 0)
+                text, _ = process.communicate(timeout=PATIENCE_S)
+                self.serving.remove(process)
+                self.assertEqual(process.returncode, -signal.SIGXFSZ if cut else 3, text)
+                if not cut:
+                    self.assertIn("index.sqlite: cannot", text)
+                    self.assertIn("what was stored is continued", text)
+                process = self.alone()
+                self.serving.append(process)
+                self.until(lambda: self.status("a").get("acknowledged") == 1200)
+                process.send_signal(signal.SIGTERM)
+                text, _ = process.communicate(timeout=PATIENCE_S)
+                self.serving.remove(process)
+                continued = re.search(r"continues an index of (\d+) objects", text)
+                self.assertGreaterEqual(int(continued[1]), acknowledged)
+                self.assertIn("1200 objects in", text)  # none twice
+                shutil.rmtree(self.path / "runs")
+
+    def test_an_index_of_another_site_is_refused(self):
+        serving = self.start()
+        serving.send_signal(signal.SIGTERM)
+        serving.communicate(timeout=PATIENCE_S)
+        self.serving.remove(serving)
+        shutil.copy(self.path / "runs/index/b/index.sqlite", self.path / "runs/index/a")
+        process = self.alone("127.0.0.1:0,127.0.0.1:9,127.0.0.1:9")
+        text, _ = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 2, text)
+        self.assertIn("is of site b, stream tracks of seed 1, not of site a", text)
+
+    def ask(self, method, path, headers=None):
+        address = json.loads((self.path / "runs/index/a/api.json").read_text())["address"]
+        connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
+        connection.request(method, path, headers=headers or {})
+        reply = connection.getresponse()
+        text = reply.read().decode()
+        connection.close()
+        return reply.status, text
+
+    def test_bad_requests_are_refused_with_a_reason(self):
+        self.start()
+        for path, part in (("/query", "class: missing"), ("/query?class=x", "whole number"),
+                           ("/query?class=", "whole number"), ("/query?class=0.5", "whole number"),
+                           ("/query?class=-1", "from 0"), ("/query?class=nan", "whole number"),
+                           ("/query?class=0&class=1", "given twice"),
+                           ("/query?class=0&klass=1", "klass: unknown"),
+                           ("/query?class=0&limit=1.5", "whole number"),
+                           ("/query?class=0&follow=2", "from 0 to 1"),
+                           ("/query?class=0&from=5&to=1", "not after to"),
+                           ("/query?class=0&from=%205", "from: expected")):
+            with self.subTest(path=path):
+                status, text = self.ask("GET", path)
+                self.assertEqual(status, 400)
+                answer = json.loads(text)
+                self.assertEqual(answer["kind"], "refused")
+                self.assertIn(part, answer["why"])
+        self.assertIn("expected 0 to 99", self.ask("GET", "/query?class=100")[1])
+        for method, path in (("GET", "/"), ("POST", "/query?class=0"), ("GET", "/model")):
+            status, text = self.ask(method, path)
+            self.assertEqual((status, json.loads(text)["kind"]), (404, "refused"))
+        self.assertEqual(self.ask("POST", "/model?K=0.5")[0], 400)
+        # A page of another site, in a browser of this machine.
+        for headers in ({"Host": "example.org"}, {"Origin": "http://example.org"},
+                        {"Origin": "null"}):
+            for method, path in (("GET", "/query?class=0"), ("POST", "/model"), ("GET", "/status")):
+                status, text = self.ask(method, path, headers)
+                self.assertEqual(status, 403, text)
+        status, text = self.ask("GET", "/query?class=0", {"Origin": "http://localhost:8080"})
+        self.assertEqual((status, json.loads(text.splitlines()[-1])["kind"]), (200, "ended"))
+
+    # Answers that go on leave room for others, to be refused too; who goes away makes room.
+    def test_too_many_answers_at_a_time(self):
+        self.start()
+        address = json.loads((self.path / "runs/index/a/api.json").read_text())["address"]
+        open_ones = []
+        for _ in range(32):
+            connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
+            connection.request("GET", "/query?class=0&follow=1")
+            open_ones.append((connection, connection.getresponse()))
+        for _, reply in open_ones:
+            while json.loads(reply.readline())["kind"] != "caught_up":
+                pass
+        status, text = self.ask("GET", "/query?class=0")
+        self.assertEqual(status, 503)
+        self.assertIn("32 answers of this site go on", json.loads(text)["why"])
+        self.until(lambda: self.status("c").get("open_queries") == 32)
+        for connection, reply in open_ones:
+            reply.close()
+            connection.close()
+        self.until(lambda: self.ask("GET", "/query?class=0")[0] == 200)
+        self.until(lambda: self.status("c").get("open_queries") == 0)
 
     def test_errors_name_what_is_wrong(self):
         for words, code, part in ((("query", "job.toml", "0"), 3, "no site serves"),

@@ -32,12 +32,17 @@ std::string intervals_text(const Json& intervals) {
   return text;
 }
 
+// 0: a part of a cluster whose last part says how many there are.
+std::string objects_text(std::uint64_t objects) {
+  return objects > 0 ? fmt::format("{} objects", objects) : "part of it";
+}
+
 std::string found_text(const Json& answer) {
   std::string text;
   for (const Json& cluster : answer.at("clusters"))
-    text += fmt::format("{} cluster {}: {} objects, {}\n", answer.at("site").get<std::string>(),
+    text += fmt::format("{} cluster {}: {}, {}\n", answer.at("site").get<std::string>(),
                         cluster.at("cluster").get<std::uint64_t>(),
-                        cluster.at("objects").get<std::uint64_t>(),
+                        objects_text(cluster.at("objects").get<std::uint64_t>()),
                         intervals_text(cluster.at("intervals_s")));
   return text;
 }

@@ -1,5 +1,6 @@
 #include "longhaul/run/focus/api.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <condition_variable>
@@ -25,30 +26,49 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr double kMostSeconds = 1e9;
-constexpr std::size_t kMostThreads = 16;     // queries at a time
-constexpr std::size_t kMostLines = 1000000;  // that a slow user may leave unread
+constexpr std::size_t kMostOpen = 32;     // answers that go on, each of which holds a thread
+constexpr std::size_t kMoreThreads = 4;   // for all else, refusals too
+constexpr std::size_t kMostBytes = 64e6;  // of answers that a slow user may leave unread
 
-// An absent parameter leaves `into`. False: no number in the range.
-bool number_of(const httplib::Request& request, const char* name, double most, double& into) {
-  if (!request.has_param(name)) return true;
-  const std::string text = request.get_param_value(name);
-  char* end = nullptr;
-  into = std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == 0 && into >= 0 && into <= most;  // NaN: no
+struct NumberParameter {
+  const char* name;
+  double most;
+  double* into;  // stays as it is where the parameter is absent
+  bool whole = true;
+};
+
+// Of what a request says: every parameter is one of these, or of `others`, and there once.
+Status read_parameters(const httplib::Request& request, std::initializer_list<NumberParameter> all,
+                       std::initializer_list<std::string_view> others = {}) {
+  std::vector<std::string> names(others.begin(), others.end());
+  for (const NumberParameter& one : all) names.push_back(one.name);
+  for (const auto& [name, value] : request.params) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return invalid(fmt::format("{}: unknown; expected {}", name, fmt::join(names, ", ")));
+    if (request.params.count(name) > 1) return invalid(name + ": given twice");
+  }
+  for (const NumberParameter& one : all) {
+    if (!request.has_param(one.name)) continue;
+    const std::string text = request.get_param_value(one.name);
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), *one.into);
+    const bool is_number = code == std::errc() && end == text.data() + text.size();
+    if (!is_number || !(*one.into >= 0 && *one.into <= one.most) ||
+        (one.whole && *one.into != std::floor(*one.into)))
+      return invalid(fmt::format("{}: expected a {}number from 0 to {:g}", one.name,
+                                 one.whole ? "whole " : "", one.most));
+  }
+  return Ok{};
 }
 
 Result<focus::Wanted> wanted_of(const httplib::Request& request) {
-  for (const auto& [name, value] : request.params)
-    if (name != "class" && name != "from" && name != "to" && name != "limit" && name != "follow")
-      return invalid(name + ": unknown; expected class, from, to, limit, follow");
   double cls = -1, from = 0, to = kMostSeconds, limit = 0, follow = 0;
-  if (!request.has_param("class")) return invalid("class: missing; expected a number");
-  for (const auto& [name, most, into] :
-       {std::tuple{"class", 1e6, &cls}, std::tuple{"from", kMostSeconds, &from},
-        std::tuple{"to", kMostSeconds, &to}, std::tuple{"limit", 1e9, &limit},
-        std::tuple{"follow", 1.0, &follow}})
-    if (!number_of(request, name, most, *into))
-      return invalid(fmt::format("{}: expected a number from 0 to {:g}", name, most));
+  LH_TRY(read_parameters(request, {{"class", 1e6, &cls},
+                                   {"from", kMostSeconds, &from, false},
+                                   {"to", kMostSeconds, &to, false},
+                                   {"limit", 1e9, &limit},
+                                   {"follow", 1, &follow}}));
+  if (cls < 0) return invalid("class: missing; expected a number");
+  if (from > to) return invalid("from: expected a time not after to");
   focus::Wanted wanted;
   wanted.cls = std::uint32_t(cls);
   wanted.window = {std::llround(from * 1e9), std::llround(to * 1e9)};
@@ -71,15 +91,11 @@ bool classes_of(const std::string& text, std::vector<std::uint32_t>& into) {
 }
 
 Result<focus::GivenModel> model_of(const httplib::Request& request) {
-  for (const auto& [name, value] : request.params)
-    if (name != "classes" && name != "K" && name != "T" && name != "ms")
-      return invalid(name + ": unknown; expected classes, K, T, ms");
   focus::GivenModel model;
   double K = 0, ms = 0;
-  for (const auto& [name, most, into] :
-       {std::tuple{"K", 1000.0, &K}, std::tuple{"ms", 1e6, &ms}, std::tuple{"T", 1e12, &model.T}})
-    if (!number_of(request, name, most, *into))
-      return invalid(fmt::format("{}: expected a number from 0 to {:g}", name, most));
+  LH_TRY(read_parameters(request,
+                         {{"K", 1000, &K}, {"ms", 1e6, &ms, false}, {"T", 1e12, &model.T, false}},
+                         {"classes"}));
   if (!classes_of(request.get_param_value("classes"), model.classes))
     return invalid("classes: expected numbers with commas, for example 3,7,1");
   model.K = std::uint32_t(K);
@@ -88,11 +104,26 @@ Result<focus::GivenModel> model_of(const httplib::Request& request) {
   return model;
 }
 
+// Only programs and pages of this machine: a page of another site that a browser here shows must
+// neither read nor give anything, under whatever name it leads here.
+bool is_of_this_machine(const httplib::Request& request) {
+  const auto is_local = [](std::string host) {
+    const auto colon = host.rfind(':');
+    if (colon != std::string::npos) host.erase(colon);
+    return host == "127.0.0.1" || host == "localhost";
+  };
+  if (!is_local(request.get_header_value("Host"))) return false;
+  if (!request.has_header("Origin")) return true;
+  const std::string origin = request.get_header_value("Origin"), http = "http://";
+  return origin.starts_with(http) && is_local(origin.substr(http.size()));
+}
+
 }  // namespace
 
 struct QueryApi::State {
   struct Client {
     std::deque<std::string> lines;
+    std::size_t bytes = 0;  // of these
     bool last = false;
   };
   std::shared_ptr<const Members> members;
@@ -109,7 +140,7 @@ struct QueryApi::State {
   void query(const httplib::Request&, httplib::Response&);
   void model(const httplib::Request&, httplib::Response&);
   void begin(focus::Request, httplib::Response&);
-  static void refuse(const Error&, httplib::Response&);
+  static void refuse(const Error&, httplib::Response&, int status = 400);
   bool write(std::uint64_t client, httplib::DataSink&);
   void forget(std::uint64_t client);
 };
@@ -126,8 +157,8 @@ void QueryApi::State::model(const httplib::Request& request, httplib::Response& 
   begin({.query = {}, .model = {*std::move(model)}}, response);
 }
 
-void QueryApi::State::refuse(const Error& error, httplib::Response& response) {
-  response.status = 400;
+void QueryApi::State::refuse(const Error& error, httplib::Response& response, int status) {
+  response.status = status;
   const nlohmann::ordered_json json = {{"kind", "refused"}, {"why", error.what}};
   response.set_content(json.dump() + "\n", "application/json");
 }
@@ -137,6 +168,10 @@ void QueryApi::State::begin(focus::Request request, httplib::Response& response)
   std::uint64_t client = 0;
   {
     const std::lock_guard lock(mutex);
+    if (clients.size() >= kMostOpen)
+      return refuse(unavailable(fmt::format("{} answers of this site go on: ask another, or later",
+                                            kMostOpen)),
+                    response, 503);
     client = next++;
     clients[client];
   }
@@ -156,6 +191,7 @@ bool QueryApi::State::write(std::uint64_t client, httplib::DataSink& sink) {
     Client& own = clients[client];
     news.wait_for(lock, 500ms, [&] { return closing || own.last || !own.lines.empty(); });
     lines.swap(own.lines);
+    own.bytes = 0;
     last = own.last || closing;
   }
   if (lines.empty() && !last) return sink.is_writable();
@@ -182,9 +218,21 @@ QueryApi::QueryApi(std::shared_ptr<const Members> members, std::function<void(In
   State& state = *state_;
   state.members = std::move(members);
   state.give = std::move(give);
-  state.server.new_task_queue = [] { return new httplib::ThreadPool(kMostThreads); };
+  state.server.new_task_queue = [] { return new httplib::ThreadPool(kMostOpen + kMoreThreads); };
   state.server.set_tcp_nodelay(true);
   state.server.set_keep_alive_max_count(1);  // a query each; an open connection holds a thread
+  state.server.set_pre_routing_handler(
+      [](const httplib::Request& request, httplib::Response& response) {
+        if (is_of_this_machine(request)) return httplib::Server::HandlerResponse::Unhandled;
+        State::refuse(invalid("asked as another machine's page: expected 127.0.0.1 or localhost in "
+                              "the headers Host and, where there is one, Origin"),
+                      response, 403);
+        return httplib::Server::HandlerResponse::Handled;
+      });
+  state.server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+    if (response.status == 404)
+      State::refuse(invalid("expected GET /query, GET /status or POST /model"), response, 404);
+  });
   state.server.Get("/query",
                    [&state](const httplib::Request& request, httplib::Response& response) {
                      state.query(request, response);
@@ -231,16 +279,18 @@ void QueryApi::reply(const Reply& reply) {
     const auto it = state_->clients.find(reply.client);
     if (it == state_->clients.end() || it->second.last) return true;
     State::Client& client = it->second;
-    const bool has_room = client.lines.size() < kMostLines;
+    std::string line = to_json(*answer, *state_->members).dump() + "\n";
+    const bool has_room = client.bytes + line.size() <= kMostBytes;
     if (has_room) {
-      client.lines.push_back(to_json(*answer, *state_->members).dump() + "\n");
+      client.bytes += line.size();
+      client.lines.push_back(std::move(line));
       client.last = reply.last;
     } else {
       const nlohmann::ordered_json json = {
           {"kind", "refused"},
-          {"why", fmt::format("{} answers wait to be read: read faster, or ask for less with "
-                              "limit, from and to",
-                              kMostLines)}};
+          {"why", fmt::format("more than {} MB of answers wait to be read: read faster, or ask "
+                              "for less with limit, from and to",
+                              kMostBytes / 1'000'000)}};
       client.lines = {json.dump() + "\n"};
       client.last = true;
     }

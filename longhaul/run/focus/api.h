@@ -5,7 +5,8 @@
 //   POST /model?classes=3,7&K=2&T=0.5&ms=0.4          the body is a cheap model for all sites
 //   GET /status                                       one JSON object
 //
-// Times are seconds; what is left out holds no limit. Anybody on this machine may ask.
+// Times are seconds; what is left out holds no limit. Anybody on this machine may ask, but no page
+// of another site in a browser here: Host and Origin are checked. 32 answers go on at a time.
 #include <functional>
 #include <memory>
 #include <string>

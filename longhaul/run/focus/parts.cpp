@@ -155,7 +155,11 @@ Result<focus::GivenModel> given_model(const Job& job, const focus::ModelConfig& 
   return model;
 }
 
-focus::Targets FocusParts::targets() const { return {job_->focus->recall, job_->focus->precision}; }
+focus::Targets FocusParts::targets() const {
+  return {.recall = job_->focus->recall,
+          .precision = job_->focus->precision,
+          .margin = job_->focus->margin};
+}
 
 focus::IndexConfig FocusParts::base() const {
   focus::IndexConfig base;
@@ -181,8 +185,10 @@ Result<LabelledSample> FocusParts::sample(Learner& learner, Rank rank, std::uint
   };
   for (std::uint64_t done = 0; done < count;) {
     std::vector<Item> items;
-    for (; done < count && items.size() < kSampleBatch; ++done)
+    for (; done < count && items.size() < kSampleBatch; ++done) {
       items.push_back(stream(first + done * every));
+      sample.tracks.push_back(Tracks::track_of(items.back().seq));
+    }
     const auto labels = run(Infer::Model::accurate, items, sample.accurate_s);
     if (!labels) return labels.error();
     for (const float cls : labels->outputs) sample.labels.push_back(std::uint32_t(cls));
@@ -199,11 +205,12 @@ Result<LabelledSample> FocusParts::sample(Learner& learner, Rank rank, std::uint
 
 focus::Grid FocusParts::grid() const {
   if (!images_) return {};
-  return {.K = {1, 2, 3, 4, 6, 8}, .T = {0, 1, 2, 3, 4, 6}, .in_usual_distances = true};
+  return {.K = {1, 2, 3, 4, 6, 8}, .T = {0, 1, 1.5, 2, 2.5, 3, 4, 6}, .in_usual_distances = true};
 }
 
 std::vector<focus::Point> FocusParts::points(const LabelledSample& sample) const {
-  return focus::evaluate(base(), sample.cheap, sample.labels, grid(), targets().least);
+  return focus::evaluate(base(), sample.cheap, sample.labels, sample.tracks, grid(),
+                         targets().least);
 }
 
 // Cheap model, K and T, on a sample of the node's stream that the accurate model labels. The sample
@@ -239,13 +246,15 @@ Result<focus::NodeConfig> FocusParts::node_config(Rank rank, Learner& learner) c
   node.index.cheap = cheap;
   node.put_model = put_model(rank, learner);
   node.own_models = cheap_models();
+  node.length = std::uint32_t(stream(rank)(1).values.size());
   if (!job_->focus->T && config.baseline == "none") {  // a given model needs a sample without drift
     node.resample = focus::ResampleConfig{.drift = config.drift > 0 ? config.drift : 1,
                                           .sample = config.sample,
                                           .models = {},
                                           .grid = grid(),
                                           .targets = targets(),
-                                          .policy = config.policy};
+                                          .policy = config.policy,
+                                          .track_of = &Tracks::track_of};
     for (std::uint32_t i = 0; i < cheap_models(); ++i)
       node.resample->models.push_back(
           {.seconds = cheap_[i].ms / 1000, .specialised = specialised(i)});

@@ -17,6 +17,7 @@ namespace longhaul::run {
 // Objects of a stream, and what the models say of them.
 struct LabelledSample {
   std::vector<std::uint32_t> labels;     // of the accurate model
+  std::vector<std::uint64_t> tracks;     // on which each is
   std::vector<focus::CheapModel> cheap;  // by number
   double accurate_s = 0;                 // CPU time for an object; CheapModel::seconds: of the job
   std::vector<double> cheap_s;           // CPU time for an object, by number

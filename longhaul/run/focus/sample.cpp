@@ -85,6 +85,8 @@ Json point_json(const focus::Point& point) {
           {"recall", point.estimate.recall},
           {"precision", point.estimate.precision},
           {"precision_of_answers", point.estimate.precision_of_answers},
+          {"recall_error", point.estimate.recall_error},
+          {"precision_error", point.estimate.precision_error},
           {"checks", point.estimate.gt_calls}};
 }
 
@@ -105,9 +107,7 @@ Json agreement(const LabelledSample& sample, std::size_t model) {
 
 // Not dominated and within the targets, cheapest first.
 Json border_json(std::vector<focus::Point> points, const focus::Targets& targets) {
-  std::erase_if(points, [&](const focus::Point& p) {
-    return p.estimate.recall < targets.recall || p.estimate.precision < targets.precision;
-  });
+  std::erase_if(points, [&](const focus::Point& p) { return !reaches(p.estimate, targets); });
   std::vector<focus::Point> border;
   for (const focus::Point& p : points)
     if (std::ranges::none_of(points, [&](const focus::Point& o) { return dominates(o, p); }))
@@ -182,7 +182,7 @@ Status StreamSampler::add_choices(Json& json, const LabelledSample& sample, Rank
     config.specialised = parts_.specialised(std::uint32_t(point->model));
     focus::Point held = *point;
     held.estimate = focus::estimate(config, later->cheap[point->model].seen, later->labels,
-                                    parts_.targets().least);
+                                    parts_.targets().least, later->tracks);
     json["chosen"][policy]["held_out"] = point_json(held);
   }
   return Ok{};

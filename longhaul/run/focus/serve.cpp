@@ -101,6 +101,9 @@ ServingSite::~ServingSite() {
 Status ServingSite::open_log() {
   auto log = store::LogFile::open(folder_->file("index.sqlite"));
   if (!log) return log.error();
+  LH_TRY(
+      (*log)->claim(fmt::format("site {}, stream {} of seed {}", job_.members()[options_.rank].site,
+                                job_.focus->stream, job_.job.seed)));
   const auto checkpoint = (*log)->checkpoint();
   if (!checkpoint) return checkpoint.error();
   if (checkpoint->number > 0) LH_TRY(made_->restore_checkpoint(*checkpoint->state));
@@ -208,6 +211,7 @@ ServeSummary ServingSite::summary() const {
           counters.wan_bytes,
           strategy_->models().newest() ? strategy_->models().newest()->version.number : 0,
           strategy_->index().config().model.number,
+          strategy_->open_queries(),
           interrupted()};
 }
 
@@ -237,7 +241,8 @@ nlohmann::ordered_json to_json(const ServeSummary& s) {
           {"acknowledged", s.acknowledged},
           {"wan_bytes", s.wan_bytes},
           {"model", s.model},
-          {"indexes_with", s.indexes_with}};
+          {"indexes_with", s.indexes_with},
+          {"open_queries", s.open_queries}};
 }
 
 Result<ServeSummary> serve_site(const Job& job, const ServeOptions& options) {

@@ -30,6 +30,7 @@ struct ServeSummary {
   std::uint64_t wan_bytes = 0;
   std::uint64_t model = 0,
                 indexes_with = 0;  // versions: the newest given, and that in use; 0: none
+  std::size_t open_queries = 0;    // of users at any site
   bool interrupted = false;
 };
 nlohmann::ordered_json to_json(const ServeSummary&);
