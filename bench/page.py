@@ -6,13 +6,13 @@
   bench/page.py run  [--models lenet,cnn,gpt] [--wans gaia-11,dtfm-10,halos-4]
                      [--write docs/results/page.md]
 
-Both take [--build build/release] [--out build/page] [--jobs 2], keep the runs that are done, and go
-on where they were stopped. Every run of a model may use the same samples. `tune` tries the grid of
-a model with every strategy on one network of four equal sites, whose data are as unlike as in the
-page; a rate is chosen once a model and strategy, not once a network. `run` compares, sweeps `steps`
-of diloco on halos-4, and does the same with one worker that holds all data and the same outer
-optimiser: what of its gain needs no second worker. Each comparison is also a report, a file in
---out. Simulated; one seed.
+Both take [--build build/release] [--out build/page] [--jobs 2] [--epochs E], keep the runs that are
+done, and go on where they were stopped. --epochs: of each run, in place of the models' own. Every
+run of a model may use the same samples. `tune` tries the grid of a model with every strategy on one
+network of four equal sites, whose data are as unlike as in the page; a rate is chosen once a model
+and strategy, not once a network. `run` compares, sweeps `steps` of diloco on halos-4, and does the
+same with one worker that holds all data and the same outer optimiser: what of its gain needs no
+second worker. Each comparison is also a report, a file in --out. Simulated; one seed.
 """
 import argparse
 import json
@@ -99,7 +99,7 @@ def sites_of(wan):
 def job(model, wan, rates):
     m = MODELS[model]
     own = "".join(f"[for.{sync}.optimizer]\nrate = {rate}\n" for sync, rate in rates.items())
-    return (f'[job]\nname = "{model}-{wan}"\n[report]\nevery_samples = 4096\n'
+    return (f'[job]\nname = "{model}-{wan}"\n[report]\nevery_samples = 10000\n'
             f'[model]\n{m["model"]}[data]\n{m["data"]}[optimizer]\n{m["optimizer"]}'
             f'rate = {m["rates"][1]}\n[sync]\nkind = "bsp"\n{own}{SETTINGS}'
             + network(wan, m["wire_scale"]))
@@ -111,8 +111,8 @@ def compare(model, wan, name, rates, *options):
     text = job(model, wan, rates)
     if not file.exists() or file.read_text() != text:
         file.write_text(text)
-    words = ["compare", file, "--epochs", MODELS[model]["epochs"], "--jobs", ARGS.jobs, "--quiet",
-             "--json", "--resume", "--out", ARGS.out / name]
+    words = ["compare", file, "--epochs", ARGS.epochs or MODELS[model]["epochs"], "--jobs",
+             ARGS.jobs, "--quiet", "--json", "--resume", "--out", ARGS.out / name]
     return result(run(ARGS.build / "longhaul", *words, *options, folder=ROOT), name, codes=(0, 1),
                   patience_s=36000)
 
@@ -203,12 +203,13 @@ def sweep(model, rates):
 
 
 def begin(models, wans):
+    epochs = f" --epochs {ARGS.epochs:g}" if ARGS.epochs else ""
     left = [m for m in MODELS if m not in models] + [w for w in WANS if w not in wans]
     not_run = f"Not run: {', '.join(left)}; the same command without `--models` and `--wans` does."
     return ["# The benchmark page", "",
             f"    bench/page.py tune --models {','.join(models)}",
-            f"    bench/page.py run --models {','.join(models)} --wans {','.join(wans)} "
-            "--write docs/results/page.md", "",
+            f"    bench/page.py run --models {','.join(models)} --wans {','.join(wans)}"
+            f"{epochs} --write docs/results/page.md", "",
             "Ten strategies, simulated, one seed; every run of a model uses the same number of",
             "samples. lenet learns Fashion-MNIST, cnn (lenet with GroupNorm) CIFAR-10, gpt the",
             "State of the Union by president, split by Dirichlet 0.5. Steps take 50 to 100 ms,",
@@ -248,6 +249,7 @@ def arguments():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/page")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--epochs", type=float)
     parser.add_argument("--write", type=pathlib.Path)
     return parser.parse_args()
 
