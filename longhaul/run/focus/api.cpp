@@ -30,6 +30,8 @@ constexpr std::size_t kMostOpen = 32;     // answers that go on, each of which h
 constexpr std::size_t kMoreThreads = 4;   // for all else, refusals too
 constexpr std::size_t kMostBytes = 64e6;  // of answers that a slow user may leave unread
 
+constexpr time_t kMostPatience_s = 2'000'000;  // 23 days; the library counts milliseconds in an int
+
 struct NumberParameter {
   const char* name;
   double most;
@@ -319,7 +321,8 @@ Status ask(const std::string& address, httplib::Request request, double patience
   if (!at) return at.error();
   httplib::Client client(at->host, at->port);
   client.set_connection_timeout(5);
-  client.set_read_timeout(patience_s > 0 ? time_t(std::ceil(patience_s)) : time_t(1) << 30);
+  client.set_read_timeout(patience_s > 0 ? std::min(time_t(std::ceil(patience_s)), kMostPatience_s)
+                                         : kMostPatience_s);
   std::string begun;
   bool ended = false;
   request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {

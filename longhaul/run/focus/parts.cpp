@@ -205,7 +205,7 @@ Result<LabelledSample> FocusParts::sample(Learner& learner, Rank rank, std::uint
 
 focus::Grid FocusParts::grid() const {
   if (!images_) return {};
-  return {.K = {1, 2, 3, 4, 6, 8}, .T = {0, 1, 1.5, 2, 2.5, 3, 4, 6}, .in_usual_distances = true};
+  return {.K = {1, 2, 3, 4, 6, 8}, .T = {0, 1, 2, 3, 4, 6}, .in_usual_distances = true};
 }
 
 std::vector<focus::Point> FocusParts::points(const LabelledSample& sample) const {
