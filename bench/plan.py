@@ -105,8 +105,9 @@ def page(args, cells):
         f"with {', '.join(OVERLAYS)} and {', '.join(CODECS)}.",
         "Below 1: plan also tries other `steps`, overlays and strategies. Where no combination",
         f"came as far in {BEYOND:g} times the time of plan's choice, the ratio is smaller than the",
-        "one shown. The networks are random (`bench/plan.py` says how). Simulated, one seed; the",
-        f"search may use {args.epochs:g} times the training set, and chooses alike on any machine.",
+        "one shown. The networks are random (`bench/plan.py` says how). Simulated, one seed; no",
+        f"stage of the search begins after 85 % of {args.epochs:g} times the training set, so that",
+        "it chooses alike on any machine.",
         "", f"Within 5 % on {good} of {len(cells)} networks; at worst {worst:.2f}.", "",
         "| WAN | sites | recommended | s | best of the comparison | s | ratio | runs | epochs | "
         "real s |", "|---|---|---|---|---|---|---|---|---|---|"]

@@ -176,8 +176,8 @@ def page(args, rows):
         "", f"Watched runs take {100 * slower:+.2f} % of the time of those alone (medians), and",
         f"`launch` {cpu['client'] - cpu['alone']:.1f} s more CPU. An event comes at least every "
         f"{max(r['worst_gap_s'] for r in watched):.2f} s.", "",
-        f"The page's memory after a garbage collection, in MB, every {HEAP_EVERY_S} s: {heap};",
-        f"elements: {seen['nodes'][0]} at first, {seen['nodes'][-1]} at the end. "
+        f"The page's memory after a garbage collection, in MB, every {HEAP_EVERY_S} s:",
+        f"{heap};", f"elements: {seen['nodes'][0]} at first, {seen['nodes'][-1]} at the end. "
         f"Errors on its console: {len(seen['errors'])}.", "",
         f"Load of the machine (cores: {os.cpu_count()}) at the ends: "
         f"{min(r['load'] for r in rows):.1f} to {max(r['load'] for r in rows):.1f}."]
