@@ -35,7 +35,7 @@ objects = {objects}
 gt_ms = {gt_ms}
 {settings}{queries}"""
 # Cheap models that cost more and err less; one and its K and T are chosen on a sample.
-CHEAP = 'vote = "first"\nrecall = 0.9\nprecision = 0.85\n'
+CHEAP = 'vote = "first"\nrecall = 0.9\nprecision = 0.85\nmargin = 0\n'
 MODELS = "".join(f"[[focus.cheap]]\nms = {ms}\nnoise = {noise}\n"
                  for ms, noise in ((0.1, 16), (0.4, 8), (1.6, 4), (6.4, 2)))
 PLAIN = "K = 4\nT = 0.5\nvote = \"first\"\n"
