@@ -21,18 +21,25 @@ import signal
 import statistics
 import subprocess
 import tempfile
+import textwrap
 import time
 
 FROM_S, UNTIL_S = 2.0, 8.0          # of a flow, in what is counted
 RATE = 66                           # Mbit/s
 HEADERS = {"datagrams": 40 + 28 + 28}  # of frame, seal, UDP and IP
 BODY = 1160
+NAMES = ["veth", "lab", "share", "join"]
 MARKS = "<!-- net_wan.py -->", "<!-- end of net_wan.py -->"
 
 
 def median_of(values, digits=2):
     return (f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} .. "
             f"{max(values):.{digits}f})")
+
+
+def filled(lines):
+    """Text to 120 columns; tables as they are."""
+    return "\n".join(line if line.startswith("|") else textwrap.fill(line, 120) for line in lines)
 
 
 class Bench:
@@ -79,7 +86,7 @@ class Bench:
     @contextlib.contextmanager
     def lab(self, wan, sites=({"name": "a"}, {"name": "b"})):
         """The emulated WAN of such a job (longhaul lab)."""
-        text = f"[wan]\n{wan}\n[model]\nkind = \"phantom\"\n"
+        text = f'[wan]\nmodel = "fair"\n{wan}\n[sync]\nkind = "bsp"\n[model]\nkind = "phantom"\n'
         for site in sites:
             text += "[[site]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in site.items())
         path = self.folder / "lab.toml"
@@ -264,22 +271,31 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--part", nargs="*", default=["veth", "lab", "share", "join"])
+    parser.add_argument("--part", nargs="*", default=NAMES)
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     usual = {"veth": 5, "lab": 3, "share": 3, "join": 9}
-    sections = []
+    parts = {}
     with tempfile.TemporaryDirectory(prefix="longhaul-net-wan-") as folder:
         bench = Bench(options.build.resolve(), folder)
         for part in options.part:
-            sections += ["", *getattr(bench, f"measure_{part}")(options.repeats or usual[part])]
-    text = "\n".join(sections).strip() + "\n"
-    print(text)
-    if options.write:
-        page = options.write.read_text()
-        begin, end = (page.index(mark) for mark in MARKS)
-        options.write.write_text(page[:begin] + MARKS[0] + "\n\n" + text + "\n" + page[end:])
+            measure = getattr(bench, f"measure_{part}")
+            parts[part] = filled(measure(options.repeats or usual[part])) + "\n"
+            print(parts[part])
+            if options.write:
+                write(options.write, parts)
+
+
+def write(page, parts):
+    """Replaces those parts of the page, and leaves the others."""
+    text = page.read_text()
+    begin, end = (text.index(mark) for mark in MARKS)
+    before = re.findall(r"<!-- (\w+) -->\n(.*?)(?=\n<!--|\Z)", text[begin + len(MARKS[0]):end],
+                        re.S)
+    parts = {**{name: said.strip() + "\n" for name, said in before}, **parts}
+    said = "".join(f"\n<!-- {name} -->\n{parts[name]}" for name in NAMES if name in parts)
+    page.write_text(text[:begin] + MARKS[0] + "\n" + said + "\n" + text[end:])
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ constexpr Time kTripLasts = 10s, kTripProbe = 200ms, kStalled = 1s;
 constexpr Time kLeastTrip = 20us;
 constexpr std::uint64_t kEnough = 50, kMostJudged = 1000;  // datagrams to judge loss by
 constexpr double kChance = 3;                              // standard deviations
-constexpr double kFirstDatagrams = 10;  // in the first round trip, as TCP (RFC 6928)
-constexpr double kFirst = 1.25e6;       // bytes/s while no round trip is known
-constexpr double kHeldSeconds = 0.006;  // what peers hold their reports back, about
-constexpr double kBurstSeconds = 0.002;
+constexpr double kFirstDatagrams = 10;   // in the first round trip, as TCP (RFC 6928)
+constexpr double kFirst = 1.25e6;        // bytes/s while no round trip is known
+constexpr double kHeldSeconds = 0.006;   // what peers hold their reports back, about
+constexpr double kBurstSeconds = 0.008;  // what a late wake-up may make up for
 
 }  // namespace
 

@@ -19,8 +19,8 @@ class DatagramRate {
  public:
   static constexpr double kLeast = 12.5e3, kMost = 1.25e9;  // bytes/s
   static constexpr double kMuchLoss = 0.1, kBelow = 0.85;
-  static constexpr std::size_t kMostUnderWay = 65536;                      // datagrams
-  static constexpr double kLeastBurst = 2 * 1228, kMostBurst = 64 * 1024;  // bytes that go at once
+  static constexpr std::size_t kMostUnderWay = 65536;                       // datagrams
+  static constexpr double kLeastBurst = 2 * 1228, kMostBurst = 256 * 1024;  // bytes that go at once
 
   // What the peer has got since it met this node.
   struct Got {

@@ -69,7 +69,6 @@ void Datagrams::meet(Rank peer, const std::string& host, std::uint16_t port,
 }
 
 void Datagrams::begin(Rank peer, Peer& one) {
-  one.met_at = loop_.now();
   one.asked_at = Time{0};
   if (const auto loaded = loaded_.find(peer); loaded != loaded_.end()) {
     one.queue.assign(loaded->second.begin(), loaded->second.end());
@@ -303,6 +302,8 @@ void Datagrams::report(Peer& peer) {
 
 // An empty datagram, and one as long as those in use, or as may be used next.
 void Datagrams::ask(Peer& peer) {
+  // Sites may have met long before the run begins, and with it the questions.
+  if (peer.asked_at == Time{0}) peer.waits_since = loop_.now();
   const bool is_heard = peer.heard_at > peer.asked_at;
   peer.asked_at = loop_.now();
   Frame question;
@@ -321,7 +322,8 @@ void Datagrams::probe(Peer& peer, bool is_heard) {
 }
 
 bool Datagrams::is_blocked(const Peer& peer) const {
-  return loop_.now() - std::max(peer.heard_at, peer.met_at) >= kPatience || peer.path.size() == 0;
+  return loop_.now() - std::max(peer.heard_at, peer.waits_since) >= kPatience ||
+         peer.path.size() == 0;
 }
 
 void Datagrams::tick() {

@@ -120,7 +120,7 @@ class Datagrams {
     DatagramsGot got;  // of this peer, by this node
     Time got_at{0};    // its highest
     std::uint64_t unreported = 0;
-    Time asked_at{0}, heard_at{0}, met_at{0};
+    Time asked_at{0}, heard_at{0}, waits_since{0};
     bool is_usable = false, was_blocked = false;
   };
   // Sealed datagrams to one peer that wait for the socket.

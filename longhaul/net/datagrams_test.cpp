@@ -321,6 +321,15 @@ TEST(Datagrams, APeerThatUdpDoesNotReachIsToldOnce) {
   EXPECT_FALSE(a.datagrams.takes(1, message_of(1), kBestEffort));
 }
 
+// Sites that have met wait for others, as long as it takes, before any datagram goes.
+TEST(Datagrams, WhoWaitsForTheRunToBeginIsNotTakenForBlocked) {
+  TwoNodes pair;
+  (void)pair.loop.run_until(pair.loop.now() + Datagrams::kPatience + 100ms, [] { return false; });
+  ASSERT_TRUE(pair.meet());
+  EXPECT_TRUE(pair.a.blocked.empty());
+  EXPECT_TRUE(pair.b.blocked.empty());
+}
+
 TEST(Datagrams, WhatIsQueuedIsPartOfACheckpoint) {
   TwoNodes pair;
   ASSERT_TRUE(pair.meet());

@@ -181,6 +181,11 @@ Result<KeyPair> issue(const KeyPair& authority, const std::string& site, Validit
   if (!issuer || !signer) return malformed("no certificate and key of an authority");
   if (X509_check_private_key(issuer.get(), signer.get()) != 1)
     return malformed("the authority's key does not belong to its certificate");
+  if (const Validity of_issuer = validity_of(issuer.get()); valid.until > of_issuer.until)
+    return invalid(fmt::format(
+        "a certificate until {} would outlive its authority, which is valid until {}: ask for "
+        "fewer days, or make a new authority",
+        time_text(valid.until), time_text(of_issuer.until)));
   const openssl::Key key(EVP_EC_gen("P-256"));
   const openssl::Certificate made = key ? begin_certificate(key.get(), valid) : nullptr;
   if (!made) return failed("making a certificate");

@@ -27,7 +27,9 @@ TEST(Certificates, NameTheirSiteAndAuthority) {
 }
 
 TEST(Certificates, AreValidAsLongAsAskedFor) {
-  const auto pair = issue(test_authority(), "a", {1000000000, 2000000000});
+  const auto authority = make_authority({1000000000, 2000000000});
+  ASSERT_TRUE(authority);
+  const auto pair = issue(*authority, "a", {1000000000, 2000000000});
   ASSERT_TRUE(pair);
   const auto facts = facts_of(pair->certificate);
   EXPECT_EQ(facts->valid.from, 1000000000);
@@ -36,6 +38,16 @@ TEST(Certificates, AreValidAsLongAsAskedFor) {
 }
 
 // A comma or a slash would be a second name, or another folder.
+TEST(Certificates, NoneOutlivesItsAuthority) {
+  const KeyPair authority = test_authority();
+  Validity longer = valid_today();
+  EXPECT_TRUE(issue(authority, "tokyo", longer));
+  longer.until += 86400;
+  const auto made = issue(authority, "tokyo", longer);
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().what, HasSubstr("outlive its authority"));
+}
+
 TEST(Certificates, OnlyNamesOfSitesAreIssued) {
   const KeyPair authority = test_authority();
   for (const std::string bad :

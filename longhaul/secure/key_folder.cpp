@@ -42,13 +42,28 @@ Status check_private(const std::string& file, const struct stat& at) {
   return Ok{};
 }
 
+// Who can write the authority's certificate, or its folder, says who is trusted.
+Status check_unwritable(const std::string& file, const struct stat& at) {
+  const bool is_sticky = S_ISDIR(at.st_mode) && (at.st_mode & S_ISVTX) != 0;
+  if ((at.st_mode & S_IWOTH) == 0 || is_sticky) return Ok{};
+  return invalid(
+      fmt::format("{}: everybody on this machine may write it, and so choose whom this site trusts "
+                  "(mode {:04o}); say: chmod o-w {}",
+                  file, unsigned(at.st_mode) & 07777u, file));
+}
+
+Status check_folder(const std::string& path) {
+  struct stat at {};
+  return stat(path.c_str(), &at) == 0 ? check_unwritable(path, at) : Status(Ok{});
+}
+
 Result<std::string> read_text(const std::string& file, bool is_private) {
   const Descriptor opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.descriptor < 0) return io(file);
   struct stat at {};
   if (fstat(opened.descriptor, &at) != 0) return io(file);
   if (!S_ISREG(at.st_mode)) return malformed(file + ": is no file");
-  if (is_private) LH_TRY(check_private(file, at));
+  LH_TRY(is_private ? check_private(file, at) : check_unwritable(file, at));
   if (at.st_size > kLongestFile)
     return malformed(fmt::format("{}: {} bytes are too many for keys", file, at.st_size));
   std::string text(std::size_t(at.st_size), '\0');
@@ -97,6 +112,7 @@ Status KeyFolder::make_authority(Validity valid) const {
   const bool is_new = std::filesystem::create_directories(path_, code);
   if (code) return Error{Error::Kind::io, fmt::format("{}: {}", path_, code.message())};
   if (is_new && chmod(path_.c_str(), 0700) != 0) return io(path_);
+  LH_TRY(check_folder(path_));
   const auto made = secure::make_authority(valid);
   if (!made) return made.error();
   LH_TRY(write_text(authority_key_file(), made->key, kPrivate));
@@ -127,6 +143,7 @@ Status KeyFolder::issue(const std::string& site, Validity valid) const {
 }
 
 Result<std::string> KeyFolder::read_authority() const {
+  LH_TRY(check_folder(path_));
   auto text = read_text(authority_file(), false);
   if (!text) {
     std::error_code code;

@@ -59,6 +59,25 @@ TEST_F(KeyFolders, PrivateKeysAreTheirOwnersAlone) {
   EXPECT_THAT(issued.error().what, AllOf(HasSubstr("ca.key"), HasSubstr("chmod 600")));
 }
 
+// Whom a site trusts is not for everybody on its machine to say.
+TEST_F(KeyFolders, WhatEverybodyMayWriteIsNotTrusted) {
+  const KeyFolder keys = made();
+  for (const std::string& file : {keys.path(), keys.authority_file()}) {
+    const mode_t before = mode(file);
+    ASSERT_EQ(chmod(file.c_str(), before | 0002), 0);
+    EXPECT_THAT(why(keys), AllOf(HasSubstr(file + ": everybody"), HasSubstr("chmod o-w")));
+    EXPECT_FALSE(keys.issue("lima", valid_today()));
+    EXPECT_FALSE(keys.list());
+    ASSERT_EQ(chmod(file.c_str(), before), 0);
+    EXPECT_EQ(why(keys), "");
+  }
+  ASSERT_EQ(mkdir((root_ + "/open").c_str(), 0700), 0);
+  ASSERT_EQ(chmod((root_ + "/open").c_str(), 0777), 0);
+  EXPECT_FALSE(KeyFolder(root_ + "/open").make_authority(valid_today()));
+  ASSERT_EQ(chmod((root_ + "/open").c_str(), 01777), 0);
+  EXPECT_TRUE(KeyFolder(root_ + "/open").make_authority(valid_today())) << "as /tmp is";
+}
+
 TEST_F(KeyFolders, AnAuthorityIsNotReplaced) {
   const KeyFolder keys = made();
   const Status again = keys.make_authority(valid_today());
@@ -110,7 +129,7 @@ TEST_F(KeyFolders, CredentialsAreReadAgainOnceTheirFilesHaveChanged) {
   };
   EXPECT_EQ(refresh(), "same");
   Validity later = valid_today();
-  later.until += 1000;
+  later.until -= 1000;
   ASSERT_TRUE(keys.issue("tokyo", later));
   EXPECT_EQ(refresh(), "new");
   EXPECT_EQ(credentials.valid_until(), later.until);
