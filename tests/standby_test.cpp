@@ -176,12 +176,14 @@ bool comes_to_its_end(const JobSpec& spec, const Comeback& story, bool& came_bac
 }
 
 struct ComesBack : TakesOver {};
-INSTANTIATE_TEST_SUITE_P(Server, ComesBack, ::testing::ValuesIn([] {
-                           auto all = served();
-                           std::erase_if(
-                               all, [](const auto& one) { return !traits_of(one).lets_return; });
-                           return all;
-                         }()),
+std::vector<Variant<SyncEntry>> served_that_return() {
+  auto all = served();
+  std::erase_if(all, [](const auto& one) {
+    return !traits_of(one).lets_return || (kStride > 1 && one.number > 0);
+  });
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Server, ComesBack, ::testing::ValuesIn(served_that_return()),
                          [](const auto& info) { return info.param.name(); });
 
 TEST_P(ComesBack, AndWhoFollowsDiesInItsTurn) {
