@@ -23,9 +23,12 @@ MINUTES, KILLS, CUTS, STOPS = 22, 28, 9, 8
 AFTER_S = 15  # from the end of a fault, and so after its discovery, to the start of its site
 MBPS = [1000, 100, 10, 1]
 OVERLAYS = ["forest", "direct", "ring", "hub"]
-KINDS = {  # kind: keys of [sync], overlays
+FOLLOWED = "[server]\nstandby_every = 20\n"
+KINDS = {  # kind: keys of [sync], overlays; other tables
     "bsp": ("", ["forest", "hub", "ring"]), "fedavg": ("steps = 10", ["forest", "hub", "ring"]),
-    "diloco": ("steps = 20", ["forest", "hub", "ring"]), "gaia": ("", ["direct"])}
+    "diloco": ("steps = 20", ["forest", "hub", "ring"]), "gaia": ("", ["direct"]),
+    "nbsync": ("", ["forest", "hub"]), "asp": ("", ["hub"], FOLLOWED),
+    "fedgsync": ("steps = 10\ngroups = 2", ["hub"], FOLLOWED)}
 STEP_MS, HIDDEN, FEATURES, CLASSES = 1000, 6400, 20, 5
 MODEL_BYTES = 4 * ((FEATURES + 1) * HIDDEN + (HIDDEN + 1) * CLASSES)
 
@@ -74,6 +77,7 @@ kind = "{overlay}"
 mbps = {mbps}
 delay_ms = 20
 """
+    text += "".join(KINDS[kind][2:])
     for number in range(sites):
         text += f'[[site]]\nname = "s{number}"\nstep_ms = {STEP_MS}\n'
     for what, site, at, lasts in storm:
