@@ -115,7 +115,8 @@ TEST_F(TsEngineNotes, PartsGoBeforeMeansAndOlderRoundsFirst) {
     ASSERT_TRUE(one->hear(2, Assign{0, 7, 3, kMinute}));
     orders.push_back(one->newest().service.order);
   }
-  EXPECT_EQ(orders, (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  ASSERT_EQ(orders.size(), 4u);
+  for (std::size_t i = 1; i < orders.size(); ++i) EXPECT_LT(orders[i - 1], orders[i]) << i;
 }
 
 // --- announcements ------------------------------------------------------------------------------
