@@ -324,7 +324,8 @@ TEST(RingAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   two.give(two.own(1), 0, 1, 1), note(two);
   zero.give(zero.mixed(2), 0, 2, 1), note(zero);
   one.give(one.mean(0), 0, 3, 1), note(one);
-  EXPECT_EQ(orders, (std::vector<std::uint32_t>{6, 7, 8, 9})) << "round 1 of 6 a round";
+  EXPECT_EQ(orders, (std::vector<std::uint32_t>{384, 385, 386, 387}))
+      << "round 1 of 64 ranges of 6 links";
 }
 
 TEST(RingAttempt, SaysWhomItWaitsFor) {

@@ -351,7 +351,7 @@ TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   note(four);
   ASSERT_TRUE(three.give(14, three.mean(12), 0, 3, 1));
   note(three);
-  EXPECT_EQ(orders, (std::vector<std::uint32_t>{6, 7, 8, 9, 10}));
+  EXPECT_EQ(orders, (std::vector<std::uint32_t>{384, 385, 386, 387, 388}));
 }
 
 // Interleaved, a piece stands `lag` pieces behind for each link that it has crossed; absent, behind
@@ -370,11 +370,11 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
       return all;
     };
     leaf.contribute(1);
-    EXPECT_EQ(orders(leaf), (std::vector<std::uint32_t>{192, 193, 194}));
+    EXPECT_EQ(orders(leaf), (std::vector<std::uint32_t>{12288, 12289, 12290}));
     inner.contribute(1);
     ASSERT_TRUE(inner.share(11, 1) && inner.share(13, 0));
     ASSERT_TRUE(inner.give(11, inner.own(11), 2, 1, 1));
-    EXPECT_EQ(orders(inner), (std::vector<std::uint32_t>{192 + hop + 2}));
+    EXPECT_EQ(orders(inner), (std::vector<std::uint32_t>{12288 + hop + 2}));
   }
 }
 
