@@ -111,27 +111,5 @@ TEST(P3, SettingsThatDoNotFitAreRefused) {
   }
 }
 
-// Of more layers than means may be under way, neighbours go together, and nothing is left out.
-TEST(LayerParts, NeighboursGoTogetherWhereThereAreTooMany) {
-  for (const std::uint64_t count : {1u, 31u, 32u, 33u, 64u, 65u, 100u}) {
-    std::vector<LayerRange> layers;
-    for (std::uint64_t i = 0; i < count; ++i)
-      layers.push_back({"l" + std::to_string(i), {3 * i, 3}, {3}});
-    const auto parts = layer_parts(Layout(layers), /*phantom=*/true, P3::kMostParts);
-    EXPECT_LE(parts.size(), P3::kMostParts);
-    EXPECT_GE(2 * parts.size(), std::min<std::size_t>(count, P3::kMostParts));
-    std::uint64_t at = 0;
-    std::uint32_t entry = 0;
-    for (const LayerPart& part : parts) {
-      EXPECT_EQ(part.values.offset, at);
-      EXPECT_EQ(part.first, entry);
-      at = part.values.end();
-      entry = part.end;
-    }
-    EXPECT_EQ(at, 3 * count);
-    EXPECT_EQ(entry, count);
-  }
-}
-
 }  // namespace
 }  // namespace longhaul::sync
