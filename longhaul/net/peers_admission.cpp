@@ -29,7 +29,10 @@ std::optional<Refusal> Peers::accepts(const Hello& hello, bool incoming) {
   }
   const Link& link = *links_.at(hello.rank);
   // Two that have come to the run at different times may meet for the first time.
-  const bool known = link.process() ? *link.process() == hello.process : hello.running;
+  const bool was_met = link.process() ? *link.process() == hello.process : hello.running;
+  // This node met it and began without it, and it has not heard so.
+  const bool has_not_begun = link.dropped() && !hello.running;
+  const bool known = was_met && !has_not_begun;
   if (shutting_down_ && !known)
     return Refusal{"the run has ended; its model and summary are in the folders of the others"};
   if (hello.incarnation > 0) return accepts_rejoining(hello);

@@ -350,5 +350,16 @@ TEST_F(SecurePeers, WhoCannotBeDialledDials) {
   }
 }
 
+// Tokyo met lima and begins a run without it, which lima has not heard: it is told that it may ask
+// to rejoin, not that it is lost.
+TEST_F(SecurePeers, WhoWasMetAndLeftOutMayAskToRejoin) {
+  LimaAndTokyo nodes(good("lima"), good("tokyo"));
+  ASSERT_TRUE(nodes.lima.peers.connect_all([] { return false; }));
+  nodes.tokyo.peers.drop(0);
+  nodes.tokyo.peers.open();
+  ASSERT_TRUE(nodes.until([&] { return !nodes.lima.refused.empty(); }));
+  EXPECT_THAT(nodes.lima.refused, HasSubstr("the run goes on, and site lima may ask to rejoin it"));
+}
+
 }  // namespace
 }  // namespace longhaul::net
