@@ -13,9 +13,11 @@ Columns: as bench/storm.py has them; rejoin: from the start of a killed site's n
 first training loss.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -103,12 +105,14 @@ def blow(sites, what, site, lasts, record):
     elif pid is None:
         record["spared"] += 1  # it is being started again
     elif what == "crash":
-        os.kill(pid, 9)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
         rejoin(sites, site, pid, record["rejoins"])
     else:
-        os.kill(pid, 19)
-        time.sleep(lasts)
-        os.kill(pid, 18)
+        with contextlib.suppress(ProcessLookupError):  # it may be killed as it stands
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(lasts)
+            os.kill(pid, signal.SIGCONT)
 
 
 def run(options, name, kind, mbps, blows):

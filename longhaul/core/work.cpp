@@ -1,10 +1,20 @@
 #include "longhaul/core/work.h"
 
+#include <array>
 #include <cstring>
 
 #include "longhaul/base/archive.h"
 
 namespace longhaul {
+
+std::string_view name_of(const Work& work) {
+  static constexpr std::array<std::string_view, std::variant_size_v<Work>> kNames = {
+      "local step",  "gradient",       "apply gradient", "proximal step",   "sufficient factors",
+      "local solve", "scratch step",   "score",          "reset optimizer", "full gradient",
+      "infer",       "fixed gradient", "backward part",  "optimizer state", "forward part"};
+  static_assert(!kNames.back().empty(), "a name for each kind, in their order");
+  return kNames[work.index()];
+}
 
 bool trains(const Work& work) {
   return std::holds_alternative<LocalStep>(work) || std::holds_alternative<Gradient>(work) ||

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -111,6 +112,8 @@ using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, Suff
                           LocalSolve, ScratchStep, Score, ResetOptimizer, FullGradient, Infer,
                           FixedGradient, BackwardPart, OptimizerState, ForwardPart>;
 
+// "backward part", for people.
+std::string_view name_of(const Work&);
 // Is it a step on a batch of the data that a strategy may use for the model?
 bool trains(const Work&);
 

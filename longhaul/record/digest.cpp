@@ -1,6 +1,5 @@
 #include "longhaul/record/digest.h"
 
-#include <array>
 #include <bit>
 
 #include <fmt/format.h>
@@ -10,12 +9,6 @@
 
 namespace longhaul::record {
 namespace {
-
-constexpr std::array kWork = {
-    "local step",  "gradient",       "apply gradient", "proximal step",   "sufficient factors",
-    "local solve", "scratch step",   "score",          "reset optimizer", "full gradient",
-    "infer",       "fixed gradient", "backward part",  "optimizer state", "forward part"};
-static_assert(kWork.size() == std::variant_size_v<Work>);
 
 // Each value's bytes, hashed with the hash so far as the seed.
 class Digest {
@@ -150,7 +143,7 @@ std::string describe(const Action& action) {
       [](const CancelTimer& a) {
         return fmt::format("no timer {} of {}", std::uint32_t(a.id), way(a.machine));
       },
-      [](const ComputeStep& a) { return fmt::format("compute: {}", kWork.at(a.work.index())); },
+      [](const ComputeStep& a) { return fmt::format("compute: {}", name_of(a.work)); },
       [](const Report& a) {
         return fmt::format("report round {}{}", a.round, a.model ? "" : ", the model as it stands");
       },

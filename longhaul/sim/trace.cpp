@@ -5,15 +5,6 @@
 #include <cstdio>
 
 namespace longhaul::sim {
-namespace {
-
-constexpr std::array kWork = {
-    "local step",  "gradient",       "apply gradient", "proximal step",   "sufficient factors",
-    "local solve", "scratch step",   "score",          "reset optimizer", "full gradient",
-    "infer",       "fixed gradient", "backward part",  "optimizer state", "forward part"};
-static_assert(kWork.size() == std::variant_size_v<Work>);
-
-}  // namespace
 
 std::string to_string(Path path) {
   std::string text;
@@ -48,7 +39,7 @@ void TextTrace::acted(Time now, Rank rank, const Action& action) {
     out_ << " no timer " << to_string(cancelled->machine) << ' ' << std::uint32_t(cancelled->id)
          << '\n';
   } else if (const auto* step = std::get_if<ComputeStep>(&action)) {
-    out_ << " computes: " << kWork.at(step->work.index()) << '\n';
+    out_ << " computes: " << name_of(step->work) << '\n';
   } else if (const auto* report = std::get_if<Report>(&action)) {
     out_ << " reports round " << report->round << '\n';
   } else if (const auto* record = std::get_if<Record>(&action)) {
