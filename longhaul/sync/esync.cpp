@@ -8,7 +8,6 @@
 
 namespace longhaul::sync {
 
-// No node returns: nobody could hand over where the others stand within a round.
 SyncEntry ESync::entry() {
   return strategy_entry<ESync>(
       {.name = "esync",
@@ -16,7 +15,8 @@ SyncEntry ESync::entry() {
        .traits = {.bits = Bits::schedule,
                   .takes_gaps = true,
                   .when_lost =
-                      "goes on without it; another state server begins with what it is told"},
+                      "goes on without it; another state server begins with what it is told",
+                  .lets_return = true},
        .costs = {{.rounds = "every k steps, the slowest's 1",
                   .sent = "an exchange of S; 2 + k/16 questions",
                   .waits_for = "all",
@@ -134,6 +134,15 @@ void ESync::use_mean(std::span<float> mean, Turn& turn) {
   norm().multiply(mean, mean_scalars());
   local_.apply(mean, outer(), turn);
   end_round(turn);
+}
+
+// Times and steps are the sender's: this worker times a step of its own before it asks for any.
+void ESync::on_returned(Turn&) {
+  step_s_.reset();
+  taken_ = {};
+  steps_before_ = 1;
+  computing_ = false;
+  waits_.reset();
 }
 
 // The state server does not answer, and is not known to be lost: as in the last round.

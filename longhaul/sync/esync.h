@@ -86,6 +86,10 @@ class ESync final : public Synchronous {
     return {.weights = config_.weights, .effective_steps = config_.effective_steps};
   }
   void on_idle(Turn&) override;
+  void on_returned(Turn&) override;
+  bool fits(std::size_t parameters) const override {
+    return Synchronous::fits(parameters) && local_.fits(parameters);
+  }
 
   void take_step(Turn&);
   void ask(std::uint32_t ahead, Turn&);

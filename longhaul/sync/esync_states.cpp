@@ -20,6 +20,11 @@ void States::send_query(Turn& turn) {
   turn.send(asks_, *asked_, {}, kControl);
 }
 
+void States::on_start(Turn& turn) {
+  for (const auto& [rank, epoch] : turn.view().returned) returned_.insert(rank);
+  meet(turn);
+}
+
 std::optional<std::uint32_t> States::granted() { return std::exchange(answer_, std::nullopt); }
 
 Status States::on_message(Rank from, const Message& message, Turn& turn) {
@@ -28,6 +33,7 @@ Status States::on_message(Rank from, const Message& message, Turn& turn) {
     if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Query>) {
       if (!turn.place().member(from).is(Role::worker)) return malformed("a query of no worker");
       if (!serves) return Ok{};  // was sent to the state server of another view
+      if (returned_.erase(from) > 0) meet(turn);
       const auto last = reach_.asked(from);
       if (last && std::pair{m.round, m.steps} <= *last)
         return malformed("a query that was answered");
@@ -48,15 +54,20 @@ Status States::on_message(Rank from, const Message& message, Turn& turn) {
 }
 
 void States::on_view(const View&, Turn& turn) {
+  for (const auto& [rank, epoch] : turn.view().returned)
+    if (epoch == turn.view().epoch) returned_.insert(rank);
   meet(turn);
-  std::erase_if(waiting_, [&](Rank rank) { return !turn.view().has(rank); });
+  std::erase_if(waiting_,
+                [&](Rank rank) { return !turn.view().has(rank) || returned_.contains(rank); });
   answer_all(turn);
   if (asked_ && server(turn.place(), turn.view()) != asks_) send_query(turn);
 }
 
 void States::meet(const Turn& turn) {
-  const auto workers = live_with(Role::worker, turn.place(), turn.view());
-  reach_.members({workers.begin(), workers.end()});
+  std::set<Rank> training;
+  for (const Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    if (!returned_.contains(rank)) training.insert(rank);
+  reach_.members(std::move(training));
 }
 
 // Those that can be, in order of rank; the others when it is known, or due.
@@ -83,6 +94,8 @@ std::string States::waiting_for() const {
   return asked_ ? "a grant of rank " + std::to_string(asks_) + ", the state server" : "";
 }
 
-void States::state(Archive& ar) { ar(reach_, waiting_, asked_, asks_, answer_, since_, rtt_); }
+void States::state(Archive& ar) {
+  ar(reach_, waiting_, returned_, asked_, asks_, answer_, since_, rtt_);
+}
 
 }  // namespace longhaul::sync::esync

@@ -58,7 +58,7 @@ class States final : public Machine {
 
   static Rank server(const Place&, const View&);
 
-  void on_start(Turn& turn) override { meet(turn); }
+  void on_start(Turn&) override;
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_view(const View& before, Turn&) override;
   void on_timer(TimerId, Turn& turn) override { answer_all(turn); }
@@ -68,11 +68,13 @@ class States final : public Machine {
   static constexpr TimerId kDue{1};
   void send_query(Turn&);
   void answer_all(Turn&);
-
   void meet(const Turn&);
 
   ReachTime reach_;         // at the state server: questions come in order, once
   std::set<Rank> waiting_;  // for an answer
+  // Workers that have come back and have asked nothing since: who takes no steps yet is waited for
+  // by none.
+  std::set<Rank> returned_;
   const bool with_delay_;
   std::optional<Query> asked_;
   Rank asks_ = 0;  // whom

@@ -5,8 +5,8 @@
 
 namespace longhaul::sync {
 
-// No node returns: it would have to stand in for both means of a round. Factors must not be sparse,
-// and their errors not be added to those of other factors.
+// Factors must not be sparse, and their errors not be added to those of other factors. Equal
+// optimisers make equal models: a node that returns is given the optimiser's state, too.
 SyncEntry PowerSgd::entry() {
   return strategy_entry<PowerSgd>(
       {.name = "power_sgd",
@@ -14,7 +14,8 @@ SyncEntry PowerSgd::entry() {
        .traits = {.no_feedback = "feeds back what its factors lose by itself",
                   .takes_unbiased = false,
                   .when_lost = "waits until the others agree that it is gone, repeats the step "
-                               "without it"},
+                               "without it",
+                  .lets_return = true},
        .costs = {{.rounds = "every step",
                   .sent = "two exchanges: r (rows + columns) of each matrix, the rest whole",
                   .waits_for = "all, twice every step",
@@ -42,10 +43,18 @@ void PowerSgd::begin_run(Turn& turn) {
 }
 
 // g_k: the gradient of one batch of B_k samples at x.
-void PowerSgd::begin_round(Turn& turn) { turn.compute(Gradient{}); }
+void PowerSgd::begin_round(Turn& turn) {
+  if (optimizer_.set(turn)) return;
+  optimizer_.forget();
+  turn.compute(Gradient{});
+}
 
 // D_k = g_k + e_k;  P <- sum B_k D_k Q / sum B_k
 void PowerSgd::on_computed(const Computed& computed, Turn& turn) {
+  if (optimizer_.on_computed()) {
+    if (working()) begin_round(turn);  // it was set
+    return;
+  }
   if (applying_) {
     applying_ = false;
     return end_round(turn);
@@ -69,7 +78,7 @@ void PowerSgd::use_mean(std::span<float> mean, Turn& turn) {
     factors_.orthonormalise(p_);
     q = factors_.right(error_, p_);
   }
-  contribute_second(q, factors_.right_size(), turn);
+  contribute_second(q, turn);
 }
 
 // gbar = P Q^T;  e_k <- D_k - gbar where that is factored, else 0;  x <- opt(x, outer(gbar))
@@ -89,9 +98,21 @@ void PowerSgd::apply(std::span<float> gradient, Turn& turn) {
   turn.compute(ApplyGradient{});
 }
 
+// What the sender's factors have lost of its gradients is not this worker's.
+void PowerSgd::on_returned(Turn&) {
+  std::fill(error_.begin(), error_.end(), 0.f);
+  optimizer_.on_returned();
+}
+
+bool PowerSgd::fits(std::size_t parameters) const {
+  return Synchronous::fits(parameters) && error_.size() == parameters &&
+         p_.size() == (parameters > 0 ? factors_.left_size() : 0) &&
+         q_.size() == (parameters > 0 ? factors_.right_size() : 0);
+}
+
 void PowerSgd::state(Archive& ar) {
   Synchronous::state(ar);
-  ar(error_, p_, q_, applying_);
+  ar(error_, p_, q_, applying_, optimizer_);
 }
 
 }  // namespace longhaul::sync

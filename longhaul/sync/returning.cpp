@@ -9,25 +9,37 @@ namespace longhaul::sync {
 
 // --- at the returned node
 
-// Parameters and extras may be a round apart: the others may have had one of them before this node
+// Of the exchanges that a round has; 0: it has none of this range.
+std::uint64_t Synchronous::length_of(std::uint32_t range, const Turn& turn) const {
+  if (range == kParameters) return exchanged(turn);
+  return range == kExtras ? extras(turn) : exchanged_second();
+}
+
+// The ranges may be a round apart: the others may have had the mean of one before this node
 // returned.
 bool Synchronous::stand_in_for_round(Turn& turn) {
-  const auto parameters = parts_.overlay->next_round(0, kParameters);
-  const auto extras = this->extras(turn) > 0 ? parts_.overlay->next_round(0, kExtras) : parameters;
-  if (!parameters || !extras) return false;
-  done_ = std::min(*parameters, *extras);
-  stands_in_both_ranges_ = *parameters == *extras;
+  std::map<std::uint32_t, Round> next;
+  std::optional<Round> first;
+  for (const std::uint32_t range : {kParameters, kExtras, kSecond}) {
+    if (length_of(range, turn) == 0) continue;
+    const auto round = parts_.overlay->next_round(0, range);
+    if (!round) return false;
+    next[range] = *round;
+    first = std::min(*round, first.value_or(*round));
+  }
+  done_ = first.value();
+  stands_in_all_ranges_ = true;
   phase_ = Phase::standing_in;
-  const Layout& layout = *turn.place().layout;
   Turn below = within(*parts_.overlay, turn);
-  const auto begin = [&](std::uint32_t range, std::uint64_t length) {
+  for (const auto& [range, round] : next) {
+    stands_in_all_ranges_ &= round == done_;
+    if (round != done_) continue;
+    const std::uint64_t length = length_of(range, turn);
     const std::vector<float> nothing(turn.place().phantom ? 0 : length);
     const Contribution none{nothing, length, 1, /*contributes=*/false, range == kExtras};
     const Status begun = parts_.overlay->begin({done_, 0, range}, {}, none, below);
     if (!begun) fail(begun.error(), turn);
-  };
-  if (*parameters == done_) begin(kParameters, layout.parameters().length);
-  if (this->extras(turn) > 0 && *extras == done_) begin(kExtras, this->extras(turn));
+  }
   return true;
 }
 
@@ -37,14 +49,14 @@ bool Synchronous::end_stand_in(Turn& turn) {
   if (state_transfer_.received() && state_transfer_.received()->last &&
       state_transfer_.received()->round == done_)
     return begin_from_state(turn);
-  for (const std::uint32_t range : {kParameters, kExtras}) {
-    if (range == kExtras && extras(turn) == 0) continue;
+  for (const std::uint32_t range : {kParameters, kExtras, kSecond}) {
+    if (length_of(range, turn) == 0) continue;
     (void)parts_.overlay->poll({done_, 0, range});
     if (parts_.overlay->next_round(0, range).value_or(0) <= done_) return false;
   }
   ++done_;
   // The senior worker sends its state after a mean of all ranges: else stand in once more.
-  phase_ = stands_in_both_ranges_ ? Phase::awaiting_state : Phase::finding_round;
+  phase_ = stands_in_all_ranges_ ? Phase::awaiting_state : Phase::finding_round;
   return true;
 }
 

@@ -210,12 +210,12 @@ void Synchronous::note_left_out(Turn& turn) {
   if (counted < live) turn.record("left_out", done_, double(live - counted) / double(live));
 }
 
-void Synchronous::contribute_second(std::span<const float> values, std::size_t length, Turn& turn) {
+void Synchronous::contribute_second(std::span<const float> values, Turn& turn) {
   phase_ = Phase::averaging_again;
   asked_ = turn.now();
   Turn below = within(*parts_.overlay, turn);
-  const Status status =
-      parts_.overlay->begin({done_, 0, kSecond}, {}, {values, length, weight_, true, false}, below);
+  const Status status = parts_.overlay->begin(
+      {done_, 0, kSecond}, {}, {values, exchanged_second(), weight_, true, false}, below);
   if (!status) fail(status.error(), turn);
 }
 
@@ -291,7 +291,7 @@ std::string Synchronous::waiting_for() const {
 void Synchronous::state(Archive& ar) {
   ar.expect(name_);
   ar(phase_, done_, samples_, asked_, mean_, extras_);
-  ar(returned_, needs_state_, state_sender_, stands_in_both_ranges_);
+  ar(returned_, needs_state_, state_sender_, stands_in_all_ranges_);
   ar(scalars_, over_, weight_, gave_, counted_, counted_in_, preparing_state_);
   parts_.outer->state(ar);
 }

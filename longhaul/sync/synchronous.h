@@ -70,6 +70,9 @@ class Synchronous : public Strategy {
   virtual std::size_t exchanged(const Turn& turn) const {
     return turn.place().layout->parameters().length;
   }
+  // How many values contribute_second() is given in each round; 0: it is not called. Equal at all
+  // nodes.
+  virtual std::size_t exchanged_second() const { return 0; }
   // The round's mean is empty, all who gave something to it being lost.
   virtual void use_nothing(Turn& turn) { end_round(turn); }
   // May the mean be used now? Asked again in every turn. Of a strategy that computes meanwhile:
@@ -109,8 +112,8 @@ class Synchronous : public Strategy {
   void contribute(const LocalResult&, Turn&);
   // The same: `computed` is what the values are from, the buffers are those of params().
   void contribute(std::span<const float> values, double weight, const Computed& computed, Turn&);
-  // To a further mean in this round, of `length` (> 0) values, with the weight of the first.
-  void contribute_second(std::span<const float> values, std::size_t length, Turn&);
+  // To a further mean in this round, of exchanged_second() values, with the weight of the first.
+  void contribute_second(std::span<const float> values, Turn&);
   // The mean of the round's scalars (of the last one that had any); within use_mean. A phantom's
   // are zeros.
   std::span<const float> mean_scalars() const;
@@ -156,6 +159,7 @@ class Synchronous : public Strategy {
   void fail(const Error&, Turn&);
 
   // returning.cpp
+  std::uint64_t length_of(std::uint32_t range, const Turn&) const;
   bool stand_in_for_round(Turn&);
   bool end_stand_in(Turn&);
   bool begin_from_state(Turn&);
@@ -187,9 +191,9 @@ class Synchronous : public Strategy {
   std::map<Rank, Epoch> returned_;
   bool preparing_state_ = false;  // computes what ready_to_send_state() asked for
   std::set<Rank> needs_state_;    // of them: wait for the state that the next round begins with
-  // At a returned node: who is to send the state; whether it stands in for both ranges.
+  // At a returned node: who is to send the state; whether it stands in for all ranges.
   Rank state_sender_ = 0;
-  bool stands_in_both_ranges_ = true;
+  bool stands_in_all_ranges_ = true;
   StateTransfer state_transfer_;
 };
 
