@@ -26,6 +26,8 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
 PATIENCE_S = 120
+# A shell that starts this in the background has it ignored, by the programs started here, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 SITES = "abcde"
 RATE, OBJECTS, KILLS = (10, 600, 3) if os.environ.get("LONGHAUL_ALL") else (300, 1200, 1)
 JOB = f"""
