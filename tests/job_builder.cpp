@@ -70,7 +70,7 @@ void add_links(const JobSpec& spec, const Place& place, Parts& parts) {
       if (!settings.find(small.key)) settings.set(small);
     return value_of(codec::make_codec(settings, place, feedback));
   };
-  if (spec.server_apart) parts.server = place.size() - 1;
+  if (spec.server_apart) parts.server = spec.workers;
 }
 
 std::unique_ptr<Overlay> make_overlay(const JobSpec& spec, const Place& place) {
@@ -154,6 +154,7 @@ Members members_of(const JobSpec& spec) {
                        std::uint8_t(Role::worker)});
   }
   if (spec.server_apart) members.push_back({"server", 0, 0, std::uint8_t(Role::server)});
+  if (spec.witness) members.push_back({"witness", 0, 0, std::uint8_t(Role::witness)});
   return members;
 }
 
@@ -298,7 +299,7 @@ std::uint64_t events_of(const JobSpec& spec) {
 JobSpec alone(JobSpec spec) {
   spec.target = float(mean_target(spec.workers));
   spec.workers = 1;
-  spec.server_apart = false;
+  spec.server_apart = spec.witness = false;
   return spec;
 }
 

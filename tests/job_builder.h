@@ -37,6 +37,7 @@ struct JobSpec {
   bool one_site_each = false;  // of five too
   std::uint32_t nodes = 1;     // > 1: workers at each site, of which there are workers / nodes
   bool server_apart = false;   // one more site, with a node that only serves
+  bool witness = false;        // one more site, with a node that only votes
   // 17 chunks: short ones, as tests are of what is done with chunks.
   std::uint64_t size = 16 * 128 + 69;
   std::uint64_t buffers = 5;

@@ -92,8 +92,9 @@ void print_members(const run::Job& job) {
   const Members members = job.members();
   for (Rank rank = 0; rank < members.size(); ++rank) {
     std::string roles;
-    for (auto [role, name] : {std::pair{Role::worker, "worker"}, std::pair{Role::server, "server"},
-                              std::pair{Role::state_server, "state_server"}})
+    for (auto [role, name] :
+         {std::pair{Role::worker, "worker"}, std::pair{Role::server, "server"},
+          std::pair{Role::state_server, "state_server"}, std::pair{Role::witness, "witness"}})
       if (members[rank].is(role)) roles += (roles.empty() ? "" : ", ") + std::string(name);
     rows.push_back({fmt::format("{}", rank), members[rank].site,
                     fmt::format("{}", members[rank].rank_in_site), roles});

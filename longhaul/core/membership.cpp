@@ -216,6 +216,8 @@ std::string Membership::waiting_for() const {
   text += "; agreement needs " + std::to_string(majority()) + " of the " +
           std::to_string(view_.live.size()) + " members of epoch " + std::to_string(view_.epoch) +
           ", this one reaches " + std::to_string(reachable().size());
+  if (view_.live.size() == 2)
+    text += "; a third site with roles = [\"witness\"] would let one of two go on";
   return text;
 }
 

@@ -12,7 +12,9 @@
 
 namespace longhaul {
 
-enum class Role : std::uint8_t { worker = 1, server = 2, state_server = 4 };
+// A witness trains nothing and serves nothing: it counts where a majority has to agree, so that one
+// of two sites can go on without the other.
+enum class Role : std::uint8_t { worker = 1, server = 2, state_server = 4, witness = 8 };
 
 struct Member {
   std::string site;

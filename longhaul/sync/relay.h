@@ -1,7 +1,7 @@
 #pragma once
-// Relay is the strategy of a node without a learner: a hub's server on a site of its own. Its
-// overlay serves the others; it computes nothing and decides nothing, so it arrives at the finish
-// barrier at once and is released when all workers have.
+// Relay is the strategy of a node without a learner: a hub's server on a site of its own, or a
+// witness. Its overlay serves the others; it computes nothing and decides nothing, so it arrives at
+// the finish barrier at once and is released when all workers have.
 #include "longhaul/core/registry.h"
 
 namespace longhaul::sync {
@@ -11,12 +11,13 @@ inline constexpr ChildName kOverlayChild{0, "overlay"}, kServiceChild{3, "servic
 
 class Relay final : public Strategy {
  public:
-  // `service`: what the strategy of the workers has beside its overlay, and serves here.
+  // Without an overlay it serves nobody. `service`: what the strategy of the workers has beside its
+  // overlay, and serves here.
   Relay(SyncParts parts, bool lets_return, std::unique_ptr<Machine> service = nullptr)
       : overlay_(std::move(parts.overlay)),
         service_(std::move(service)),
         lets_return_(lets_return) {
-    own(*overlay_, kOverlayChild);
+    if (overlay_) own(*overlay_, kOverlayChild);
     if (service_) own(*service_, kServiceChild);
   }
 

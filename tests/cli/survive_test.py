@@ -12,7 +12,7 @@ import time
 import unittest
 
 import launch_test
-from launch_test import ALL, PACED, SITES, free_addresses, job_of
+from launch_test import ALL, GONE, PACED, SITES, free_addresses, job_of
 
 BSP = ["--set", "sync.kind=bsp", "--set", "overlay.kind=direct"]
 ROUNDS = ["--set", "stop.max_rounds=600", "--set", "report.every_rounds=50"]
@@ -60,6 +60,16 @@ class Restarted(Survive):
         self.until(launch, "resumes from checkpoint")
         self.until_gone_on(launch, SITES)
         launch.kill()
+
+    def test_one_of_two_goes_on_with_a_witness(self):
+        launch = self.start("launch", "job.toml", *PACED, *FOREVER, *GONE, "--set",
+                            'site.oslo.roles=["witness"]')
+        self.until_checkpoints(launch, SITES[:2])
+        self.kill(launch, "lima")
+        self.until(launch, "the run goes on with 2 of 3 nodes")
+        self.until_gone_on(launch, ["tokyo"])
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
 
     def test_too_little_participation_ends_the_run_where_the_job_says_so(self):
         # In the round of its return a site is live and not counted.

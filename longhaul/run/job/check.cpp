@@ -49,6 +49,8 @@ Status check_sites(const Document& doc, const Job& job) {
     if (site.jitter_kind == "uniform" && site.jitter > 1)
       return about(doc.sites[i], "jitter", "at most 1 with jitter_kind = \"uniform\"");
     if (site.roles.empty()) return about(doc.sites[i], "roles", "at least one role");
+    if (site.roles.size() > 1 && std::ranges::find(site.roles, "witness") != site.roles.end())
+      return about(doc.sites[i], "roles", "no other role beside witness: all nodes vote");
     if (!site.dial_out) one_is_dialled = true;
     nodes += site.nodes;
   }
@@ -319,8 +321,9 @@ std::string default_name(const std::string& file) {
 std::uint8_t role_bit(std::string_view role) {
   if (role == "worker") return std::uint8_t(Role::worker);
   if (role == "server") return std::uint8_t(Role::server);
-  LH_CHECK(role == "state_server");  // choices of the field
-  return std::uint8_t(Role::state_server);
+  if (role == "state_server") return std::uint8_t(Role::state_server);
+  LH_CHECK(role == "witness");  // choices of the field
+  return std::uint8_t(Role::witness);
 }
 
 Status check_site(const Settings& table, std::string_view key, const std::string& name,

@@ -251,6 +251,8 @@ TEST(Check, SitesHaveNamesAndWorkers) {
               HasSubstr("no other site"));
   EXPECT_THAT(error_of(bsp("", "[[site]]\nname = \"a\"\nroles = [\"server\"]\n")),
               HasSubstr("worker"));
+  EXPECT_THAT(error_of(bsp("", "[[site]]\nname = \"a\"\nroles = [\"worker\", \"witness\"]\n")),
+              HasSubstr("no other role beside witness"));
   EXPECT_THAT(error_of(bsp("[roles]\nserver = \"c\"\n")), HasSubstr("[roles] server: "));
 }
 

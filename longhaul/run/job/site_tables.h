@@ -73,7 +73,7 @@ struct SiteTable : DriftKeys {
     visit(Field{.name = "roles",
                 .doc = "what its nodes do",
                 .max = 64,
-                .choices = {"worker", "server", "state_server"}},
+                .choices = {"worker", "server", "state_server", "witness"}},
           self.roles);
     visit(Field{.name = "address",
                 .doc = "host:port that other sites connect to (sockets)",

@@ -8,12 +8,15 @@
 
 namespace longhaul::sync::server {
 
-// A worker, the server, or both, by the node's roles.
+// A worker, the server, or both, by the node's roles; of a witness neither.
 template <class Part>
 Result<std::unique_ptr<Strategy>> make_strategy(const Settings& settings, SyncParts parts,
                                                 const Place& place) {
   typename Part::Config config;
   LH_TRY(read_settings(settings, config));
+  if (place.me().is(Role::witness))
+    return std::unique_ptr<Strategy>(
+        std::make_unique<Relay>(SyncParts{}, Part::entry().traits.lets_return));
   auto strategy = std::make_unique<ServerStrategy>(Part::entry().name, std::move(parts), place);
   strategy->let_return(Part::entry().traits.lets_return);
   const Setup& setup = strategy->setup();

@@ -14,12 +14,15 @@ Rank server_of(std::optional<Rank> named, const Place& place) {
   if (named) return *named;
   for (Rank rank = 0; rank < place.size(); ++rank)
     if (place.member(rank).is(Role::server)) return rank;
+  for (Rank rank = 0; rank < place.size(); ++rank)
+    if (!place.member(rank).is(Role::witness)) return rank;
   return 0;
 }
 
 Status check_roles(std::string_view name, Rank server, const Place& place) {
   for (Rank rank = 0; rank < place.size(); ++rank) {
-    if (rank == server || place.member(rank).is(Role::worker)) continue;
+    const Member& member = place.member(rank);
+    if (rank == server || member.is(Role::worker) || member.is(Role::witness)) continue;
     return invalid("[[site]] roles: site " + place.member(rank).site +
                    " has no worker, and with [sync] kind = \"" + std::string(name) +
                    "\" the server is at site " + place.member(server).site +

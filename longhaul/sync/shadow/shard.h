@@ -30,14 +30,16 @@ struct Shard {
   void state(Archive& ar) { ar(server, server_epoch, centre, asked, pulls); }
 };
 
-// The named server first, then the others with the role, then all others, by rank from it on; equal
-// parts of the layout, the first ones a value longer. Not more shards than nodes or values.
+// The named server first, then the others with the role, then all others but witnesses, by rank
+// from it on; equal parts of the layout, the first ones a value longer. Not more shards than nodes
+// or values.
 inline std::vector<Shard> shards_of(const Place& place, Rank first, std::uint32_t count) {
   std::vector<Rank> order = {first};
   for (const bool has_role : {true, false})
     for (Rank k = 1; k < place.size(); ++k) {
       const Rank rank = (first + k) % place.size();
-      if (place.member(rank).is(Role::server) == has_role) order.push_back(rank);
+      const Member& member = place.member(rank);
+      if (member.is(Role::server) == has_role && !member.is(Role::witness)) order.push_back(rank);
     }
   const std::uint64_t size = place.layout->size();
   const std::uint64_t n = std::min({std::uint64_t(count), std::uint64_t(order.size()), size});

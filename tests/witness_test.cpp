@@ -1,0 +1,74 @@
+// Two sites and a witness (Role::witness): whichever of the sites dies, and whenever, the other
+// goes on alone; and a lost witness is missed by nobody.
+#include <gtest/gtest.h>
+
+#include "tests/job_builder.h"
+
+namespace longhaul::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+JobSpec two_and_a_witness(const Combination& parts) {
+  JobSpec spec{.parts = parts, .workers = 2, .one_site_each = true, .witness = true, .rounds = 8};
+  spec.world.detect = 20ms;
+  return spec;
+}
+
+// One combination of each strategy, a served one with a follower, over the overlays in turn.
+std::vector<JobSpec> one_of_each_strategy() {
+  std::vector<JobSpec> specs;
+  const auto overlays = tried_overlays();
+  std::map<std::string, std::vector<Combination>> of;
+  for (const auto& overlay : overlays)
+    for (const Combination& one : all_combinations_with(overlay))
+      of[std::string(one.sync.entry->name)].push_back(one);
+  std::size_t turn = 0;
+  for (const auto& [name, combinations] : of) {
+    specs.push_back(two_and_a_witness(combinations[5 * turn++ % combinations.size()]));
+    if (specs.back().parts.sync.entry->traits.served) specs.back().standby_every = 1;
+  }
+  return specs;
+}
+
+bool goes_on(const JobSpec& spec) {
+  const auto& traits = spec.parts.sync.entry->traits;
+  // The laboratory replays delays between workers that are all there.
+  return spec.parts.sync.entry->name != "staleness_lab" && (!traits.served || spec.standby_every);
+}
+
+TEST(Witness, OneOfTwoGoesOnWithoutTheOther) {
+  std::size_t went_on = 0;
+  for (const JobSpec& spec : one_of_each_strategy()) {
+    if (!goes_on(spec)) continue;
+    const std::uint64_t events = events_of(spec);
+    for (const Rank lost : {Rank(0), Rank(1), Rank(2)}) {
+      const std::uint64_t at = events * (2 + lost) / 8;
+      SCOPED_TRACE(spec.parts.name() + ", rank " + std::to_string(lost) + " lost at event " +
+                   std::to_string(at));
+      Job job(spec);
+      job.world().inject({.kind = sim::Fault::Kind::crash, .rank = lost, .at_event = at});
+      const Status ended = job.run();
+      EXPECT_TRUE(ended) << (ended ? "" : ended.error().what);
+      EXPECT_TRUE(job.world().finished());
+      for (Rank rank = 0; rank < 3; ++rank)
+        if (rank != lost) EXPECT_TRUE(job.world().node(rank).finished()) << rank;
+      went_on += job.world().figures(lost).crashed;
+    }
+  }
+  EXPECT_GT(went_on, 40u);
+}
+
+TEST(Witness, WithoutOneTheOtherSaysWhatItLacks) {
+  JobSpec spec = two_and_a_witness(all_combinations_with(tried_overlays().front()).front());
+  spec.witness = false;
+  Job job(spec);
+  job.world().inject({.kind = sim::Fault::Kind::crash, .rank = 1, .at_event = 60});
+  const Status ended = job.run();
+  ASSERT_FALSE(ended);
+  EXPECT_NE(ended.error().what.find("roles = [\"witness\"]"), std::string::npos)
+      << ended.error().what;
+}
+
+}  // namespace
+}  // namespace longhaul::conformance
