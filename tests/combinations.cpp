@@ -137,13 +137,28 @@ Combination plain(const Variant<SyncEntry>& sync, const Variant<OverlayEntry>& o
   return {sync, overlay, transfer_variants().at(0), codec_variants().at(0), outer_variants().at(0)};
 }
 
-// Under a sanitizer each strategy meets one in kShare of the overlays, others than its neighbours;
-// with a server it occurs with the hub alone, and meets it.
+// The overlays that a strategy can be run with.
+std::vector<const OverlayEntry*> overlays_of(const SyncEntry& sync) {
+  std::vector<const OverlayEntry*> all;
+  for (const OverlayEntry& overlay : overlay::registry())
+    if (!illegal(plain({.entry = &sync}, {.entry = &overlay}))) all.push_back(&overlay);
+  return all;
+}
+
+// Under a sanitizer each strategy meets one in kSanitized of its overlays, and one at least; its
+// neighbours meet others.
 bool is_tried(const Combination& c) {
-  if (testing::kStride == 1 || c.sync.entry->traits.served) return true;
+  if (testing::kStride == 1) return true;
+  static const auto overlays = [] {
+    std::map<const SyncEntry*, std::vector<const OverlayEntry*>> of;
+    for (const SyncEntry& sync : sync::registry()) of[&sync] = overlays_of(sync);
+    return of;
+  }();
+  const auto& its = overlays.at(c.sync.entry);
+  const auto at = std::ranges::find(its, c.overlay.entry);
+  if (at == its.end()) return false;
   const auto sync = std::size_t(c.sync.entry - sync::registry().data());
-  const auto overlay = std::size_t(c.overlay.entry - overlay::registry().data());
-  return (sync + overlay) % kShare == 0;
+  return (sync + std::size_t(at - its.begin())) % std::min(kSanitized, its.size()) == 0;
 }
 
 std::vector<Combination> plains_with(const Variant<OverlayEntry>& overlay) {

@@ -68,8 +68,8 @@ std::vector<Combination> plains_with(const Variant<OverlayEntry>&);
 const std::vector<Combination>& all_combinations_with(const Variant<OverlayEntry>&);
 // All of them for the defaults; one in kShare for each other setting of the overlay, not the same
 // ones for all settings: what differs between them is little. Under a sanitizer (effort.h) each
-// strategy with a share of the overlays, and a share of the strategies' other settings.
-inline constexpr std::size_t kShare = 3;
+// strategy with one in kSanitized of its overlays, and a share of the strategies' other settings.
+inline constexpr std::size_t kShare = 3, kSanitized = 6;
 std::vector<Combination> combinations_with(const Variant<OverlayEntry>&);
 
 }  // namespace longhaul::conformance

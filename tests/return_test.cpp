@@ -22,8 +22,8 @@ std::vector<Combination> that_let_return(const Variant<OverlayEntry>& overlay) {
   std::size_t number = overlay.name().size();
   for (const Combination& one : all_combinations_with(overlay)) {
     if (!traits_of(one.sync).lets_return) continue;
-    // Under a sanitizer each overlay tries a third, another one each.
-    if (kStride > 1 && ++number % 3 != 0) continue;
+    // Under a sanitizer each overlay tries a share, another one each.
+    if (kStride > 1 && ++number % kSanitized != 0) continue;
     // Those with a server do not exchange over it: under a sanitizer one overlay will do.
     if (kStride > 1 && one.sync.entry->traits.served && overlay.entry->name != "hub") continue;
     all.push_back(one);
