@@ -172,7 +172,8 @@
     }
     box.replaceChildren();
     if (!tables.length) {
-      box.append(element('p', 'No model has been scored yet.', {class: 'hint'}));
+      const why = 'No model has been scored on the way; [report] every_rounds says how often one is.';
+      box.append(element('p', why, {class: 'hint'}));
       return;
     }
     const text = css('--faint'), line = css('--line');

@@ -28,6 +28,9 @@ namespace {
 using AdviseClock = std::chrono::steady_clock;
 constexpr std::size_t kSeedsBeside = 2;
 constexpr double kFirstShare = 0.3;  // of the budget for the first stage
+// So often a trial is scored in its first stage at least: one that is not scored has learned
+// nothing that shows.
+constexpr double kScores = 6;
 
 struct AdviseArgs {
   RunOptions common;
@@ -69,12 +72,20 @@ class Adviser {
 
   // The job of a candidate, as it was without the limit of a trial: with the [stop] of the user.
   run::Job job(const Candidate& candidate) const {
-    run::Job job = candidates_->job(candidate);
+    run::Job job = trial_job(candidate);
     job.stop.max_rounds = candidates_->max_rounds(candidate);
     return job;
   }
 
  private:
+  // Scored as often as its first trial has to be.
+  run::Job trial_job(const Candidate& candidate) const {
+    run::Job job = candidates_->job(candidate);
+    const auto most = most_between_scores_.find(candidate.label);
+    if (most != most_between_scores_.end())
+      job.report.every_samples = std::min(job.report.every_samples, most->second);
+    return job;
+  }
   double budget_s() const { return 60 * args_.budget_minutes; }
   // So much of the budget is used up, or Ctrl-C.
   bool is_over(double share) const {
@@ -143,7 +154,9 @@ class Adviser {
                      run::duration_text(limit_s)));
     std::vector<run::PoolRun> runs;
     for (const Candidate& candidate : candidates) {
-      run::Job job = candidates_->job(candidate);
+      const double samples = candidate.samples_per_s * limit_s;
+      most_between_scores_.try_emplace(candidate.label, std::uint64_t(samples / kScores) + 1);
+      run::Job job = trial_job(candidate);
       job.stop.max_hours = limit_s / 3600;
       const bool begun = computed_.contains(candidate.label);
       auto pool_run = write_job(fmt::format("{}/trials/{}", folder_, candidate.label), job);
@@ -226,7 +239,7 @@ class Adviser {
     if (is_over(0.95) && !args_.budget_epochs) return;
     std::vector<run::PoolRun> runs;
     for (std::size_t i = 1; i <= kSeedsBeside; ++i) {
-      run::Job job = candidates_->job(winner.candidate);
+      run::Job job = trial_job(winner.candidate);
       job.job.seed += i;
       job.stop.max_hours = 3 * *winner.to_target / 3600;
       auto run = write_job(fmt::format("{}/seeds/seed-{}", folder_, job.job.seed), job);
@@ -246,6 +259,7 @@ class Adviser {
   std::optional<AdviseCandidates> candidates_;
   std::uint64_t training_samples_ = 0, samples_ = 0;  // of the job's data; computed by all trials
   std::map<std::string, std::uint64_t> computed_;     // samples of each trial that has begun
+  std::map<std::string, std::uint64_t> most_between_scores_;  // by label, samples
   Advice advice_;
   std::optional<Error> failed_;
   std::size_t stage_ = 0, runs_ = 0;

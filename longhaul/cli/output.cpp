@@ -65,6 +65,8 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
   if (s.final_accuracy)
     fmt::print("  accuracy {}, loss {:.4f}\n", percent(s.final_accuracy), *s.final_loss);
   if (s.bits_per_byte()) fmt::print("  {:.4f} bits per byte\n", *s.bits_per_byte());
+  if (s.final_loss && !s.best)
+    fmt::print("  scored at the end alone; [report] every_rounds says how often on the way\n");
   if (s.has_target())
     fmt::print("  target {} {}\n",
                s.target_accuracy ? percent(s.target_accuracy)

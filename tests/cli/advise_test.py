@@ -39,6 +39,15 @@ class Plan(Runs):
         self.assertIn("exists already", self.longhaul("plan", "small.toml", "--out", "p",
                                                       code=2).stderr)
 
+    def test_trials_that_are_short_beside_the_jobs_scores_are_scored(self):
+        text = JOB.replace("max_rounds = 5, ", "").replace("report = {every_rounds = 1}\n", "")
+        (self.folder / "small.toml").write_text(text)
+        plan = json.loads(self.longhaul("plan", "small.toml", "--budget-epochs", 30, "--jobs", 2,
+                                        "--quiet", "--json", "--out", "p").stdout)
+        scores = {one["label"]: one["score"] for one in plan["ranking"]}
+        self.assertGreater(len(scores), 5)
+        self.assertEqual([label for label, score in scores.items() if score == 0], [])
+
     def test_refused(self):
         (self.folder / "none.toml").write_text(JOB.replace(", target_accuracy = 0.9", ""))
         self.assertIn("needs a target", self.longhaul("plan", "none.toml", code=2).stderr)
