@@ -36,6 +36,7 @@ Status EventLoop::run(Node& node) {
     if (!port) return port.error();
   }
   peers_.offer(checkpoints_.newest, checkpoints_.live, checkpoints_.members);
+  peers_.tell_time([this] { return now(); });
   tick();
   LH_TRY(peers_.connect_all([this] { return failure_.has_value(); }));
   if (failure_) return *failure_;
@@ -99,7 +100,9 @@ void EventLoop::rejoin() {
   const std::uint64_t newest = peers_.newest_taken_checkpoint();
   own_checkpoints_ = {newest, newest};
   peers_.announce(own_checkpoints_);
-  started_ = loop_.now();
+  // The run's time goes on: [stop] max_hours are not counted anew, and what is recorded is of one
+  // clock.
+  started_ = peers_.run_began().value_or(loop_.now());
   running_ = connected_ = true;
   node_->start(now());
   peers_.open();

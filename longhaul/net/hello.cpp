@@ -37,6 +37,7 @@ Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress c
               .running = me.running,
               .live = me.live,
               .members = me.members_before,
+              .elapsed_ns = me.running && me.elapsed ? std::uint64_t(me.elapsed().count()) : 0,
               .keys = {},
               .have = std::move(have)};
   if (relay_to) hello.relay_to.push_back(*relay_to);

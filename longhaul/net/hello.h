@@ -3,6 +3,7 @@
 //
 // The header of a hello holds what all releases must agree on: kMagic in `machine`, kVersion in
 // `kind`. A node that rejects a hello sends a refusal with the reason and closes; both print it.
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,7 @@ struct Hello {
   bool running = false;             // its run has begun; else `saved` is what it can resume from
   std::uint32_t live = 0;           // members of the view in that checkpoint
   std::uint32_t members = 0;        // nodes of the job when it was taken; 0: no checkpoint
+  std::uint64_t elapsed_ns = 0;     // since its run began, by its clock; 0: it has not
   std::vector<std::uint32_t> keys;  // digests of the job's keys, see digest_of
   std::vector<Acknowledged> have;   // received from the addressee
   // To a relay (relay.h): the node that it wants to reach. The relay's answer: who of the two is
@@ -64,6 +66,7 @@ struct Hello {
     LONGHAUL_FIELD(running);
     LONGHAUL_FIELD(live);
     LONGHAUL_FIELD(members);
+    visit(Field{.name = "elapsed_ns", .max = 1e18}, self.elapsed_ns);
     LONGHAUL_FIELD(keys, .max = kMaxKeys);
     LONGHAUL_FIELD(have, .max = Service::kClasses);
     LONGHAUL_FIELD(relay_to, .max = 1);
@@ -99,6 +102,7 @@ struct Identity {
   bool running = false;                        // as in Hello
   std::uint32_t live = 0, members_before = 0;  // as Hello's live and members
   std::vector<JobKey> keys = {};               // by name
+  std::function<Time()> elapsed = {};          // since the run began; asked while it is running
 };
 
 Frame hello_frame(const Identity&, std::uint32_t stream, CheckpointProgress,

@@ -428,6 +428,14 @@ void Peers::drop(Rank peer) {
   std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
 }
 
+std::optional<Time> Peers::run_began() const {
+  std::vector<Time> all;
+  for (const auto& [peer, began] : began_) all.push_back(began);
+  if (all.empty()) return std::nullopt;
+  std::ranges::nth_element(all, all.begin() + std::ptrdiff_t(all.size() / 2));
+  return all[all.size() / 2];
+}
+
 std::uint64_t Peers::newest_taken_checkpoint() const {
   std::uint64_t newest = 0;
   for (const auto& [peer, link] : links_)

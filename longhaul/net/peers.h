@@ -98,6 +98,8 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   // The same before connect_all(): the checkpoint that this node could resume from, 0: none, and
   // how many nodes its view and its job had then (Hello's live and members).
   void offer(std::uint64_t newest, std::uint32_t live, std::uint32_t members);
+  // How to tell peers, from open() on, for how long this node's run has been going on.
+  void tell_time(std::function<Time()> elapsed) { identity_.elapsed = std::move(elapsed); }
   // All resume from that checkpoint; before open().
   void restore_checkpoint(std::uint64_t number);
   // The checkpoint that the run resumes from, by what all have offered; 0: none, it begins. It is
@@ -105,6 +107,9 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   // this node is one of those. Error: no majority holds one state.
   Result<std::optional<std::uint64_t>> choose_checkpoint() const;
   std::uint64_t newest_taken_checkpoint() const;  // that is taken
+  // When the run of the others began, on this node's loop, which may be before its zero: the median
+  // of what those say that run. Nothing: none has said so.
+  std::optional<Time> run_began() const;
   // Whether all others run and have that checkpoint on disk.
   bool saved_by_all(std::uint64_t number) const;
   // `members`: nodes of the job that the state is of; later ones were added since.
@@ -200,6 +205,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
     std::uint32_t live = 0, members = 0;
   };
   std::map<Rank, Offer> offers_;  // of all, as their hellos said before the run
+  std::map<Rank, Time> began_;    // their runs, on this loop; of those that run
   Timer probe_;
   std::vector<std::unique_ptr<Link>> retired_;  // of incarnations before; until the next tick
   std::set<std::shared_ptr<Handshake>> handshakes_;

@@ -21,6 +21,7 @@ bool Peers::should_dial(Rank peer) const {
 }
 
 std::optional<Refusal> Peers::accepts(const Hello& hello, bool incoming) {
+  if (hello.running) began_[hello.rank] = loop_.now() - Time(std::int64_t(hello.elapsed_ns));
   if (!open_) {
     auto refusal = accepts_unopened(hello, incoming);
     if (!refusal && !hello.running)

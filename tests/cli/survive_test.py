@@ -38,6 +38,11 @@ class Survive(launch_test.Case):
         os.kill(self.sites_of(launch)[name], signal.SIGKILL)
 
 
+    def events(self, name):
+        return [json.loads(line) for line in
+                (self.folder / f"runs/small/{name}/metrics.jsonl").read_text().splitlines()]
+
+
 class Restarted(Survive):
     def test_a_killed_site_is_started_again_and_rejoins(self):
         launch = self.start("launch", "job.toml", *PACED, *FOREVER)
@@ -237,6 +242,10 @@ class OneCommand(Survive):
         sites["lima"] = self.site("lima")
         self.until(sites["lima"], "asks to rejoin")
         self.until(sites["tokyo"], "rank 1 (lima) is back")
+        self.until_gone_on(sites["tokyo"], ["lima"])
+        lost = [one["time_s"] for one in self.events("tokyo") if one["kind"] == "view"][0]
+        again = [one["time_s"] for one in self.events("lima")]
+        self.assertGreater(again[-1], lost, "the run's time goes on at a site that has come back")
         # Another machine, without a folder: the same.
         sites["oslo"].kill()
         sites["oslo"].wait()
