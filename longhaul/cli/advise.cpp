@@ -28,8 +28,8 @@ namespace {
 using AdviseClock = std::chrono::steady_clock;
 constexpr std::size_t kSeedsBeside = 2;
 constexpr double kFirstShare = 0.3;  // of the budget for the first stage
-// So often a trial is scored in its first stage at least: one that is not scored has learned
-// nothing that shows.
+// So often, by its predicted speed, a trial is scored in its first stage at least: what one has
+// learned that is cut before its first score does not show.
 constexpr double kScores = 6;
 
 struct AdviseArgs {

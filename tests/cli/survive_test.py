@@ -55,9 +55,8 @@ class Restarted(Survive):
         self.until_gone_on(launch, SITES)
         launch.send_signal(signal.SIGINT)
         self.assertEqual(self.end(launch)[0], 130)
-        views = [json.loads(line) for line in
-                 (self.folder / "runs/small/tokyo/metrics.jsonl").read_text().splitlines()]
-        self.assertEqual([one["values"]["live"] for one in views if one["kind"] == "view"], [2, 3])
+        self.assertEqual([one["values"]["live"] for one in self.events("tokyo")
+                          if one["kind"] == "view"], [2, 3])
         self.assertEqual(self.summary()["members"], 3)
         self.assertEqual(self.summary()["live"], 3)
         # All three go on from there.
