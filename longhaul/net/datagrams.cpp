@@ -326,11 +326,12 @@ bool Datagrams::is_blocked(const Peer& peer) const {
          peer.path.size() == 0;
 }
 
-void Datagrams::tick() {
+void Datagrams::tick(bool has_begun) {
   if (!socket_) return;
   std::vector<std::pair<Rank, std::vector<Frame>>> blocked;
   for (auto& [rank, peer] : peers_) {
     if (peer.asked_at == Time{0} || loop_.now() - peer.asked_at >= kAsk) ask(peer);
+    if (!has_begun) peer.waits_since = loop_.now();
     if (!is_blocked(peer)) continue;
     const bool was_known = peer.was_blocked && !peer.is_usable;
     peer.is_usable = false;

@@ -95,7 +95,9 @@ class Datagrams {
   // Does it go as a datagram now?
   bool takes(Rank peer, const Message&, const Service&) const;
   void send(Rank peer, const Message&, const Service&);  // which takes() says
-  void tick();                                           // some times a second
+  // Some times a second. Before this node's run has begun it asks too: a peer whose run has begun
+  // already may know it by its datagrams alone. It gives nobody up then.
+  void tick(bool has_begun = true);
   const Figures& figures() const { return figures_; }
   // What is queued: a machine waits for room until it is sent.
   void state(Archive&);

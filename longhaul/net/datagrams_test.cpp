@@ -330,6 +330,39 @@ TEST(Datagrams, WhoWaitsForTheRunToBeginIsNotTakenForBlocked) {
   EXPECT_TRUE(pair.b.blocked.empty());
 }
 
+// A site behind a router is known by its datagrams alone, and may wait for others when the run has
+// begun for the one that it has met.
+TEST(Datagrams, WhoWaitsForTheRunToBeginIsHeard) {
+  Loop loop;
+  DatagramEnd shown(loop, 0, true), hidden(loop, 1, true);
+  const auto keys = [&](bool dialled) {
+    return std::make_unique<secure::DatagramKeys>(secret_of_pair(1), dialled);
+  };
+  shown.datagrams.meet(1, "127.0.0.1", 9, keys(false), 1);  // nobody listens there
+  hidden.datagrams.meet(0, "127.0.0.1", shown.datagrams.port(), keys(true), 2);
+  const Time end = loop.now() + Datagrams::kPatience + 500ms;
+  while (loop.now() < end) {
+    shown.datagrams.tick();
+    hidden.datagrams.tick(false);
+    (void)loop.run_until(loop.now() + 50ms, [] { return false; });
+  }
+  EXPECT_TRUE(shown.datagrams.takes(1, message_of(1), kBestEffort));
+  EXPECT_TRUE(shown.blocked.empty());
+}
+
+// Whose run has not begun gives nobody up.
+TEST(Datagrams, WhoWaitsForTheRunToBeginIsPatient) {
+  Loop loop;
+  DatagramEnd a(loop, 0);
+  a.datagrams.meet(1, "127.0.0.1", 9, 7);
+  const Time end = loop.now() + Datagrams::kPatience + 500ms;
+  while (loop.now() < end) {
+    a.datagrams.tick(false);
+    (void)loop.run_until(loop.now() + 50ms, [] { return false; });
+  }
+  EXPECT_TRUE(a.blocked.empty());
+}
+
 TEST(Datagrams, WhatIsQueuedIsPartOfACheckpoint) {
   TwoNodes pair;
   ASSERT_TRUE(pair.meet());

@@ -387,7 +387,7 @@ void Peers::state(Archive& ar, std::uint32_t members) {
 
 void Peers::tick() {
   retired_.clear();
-  if (open_ && !shutting_down_) datagrams_.tick();
+  if (!shutting_down_) datagrams_.tick(open_);
   tick_relay();
   for (auto& [peer, link] : links_) {
     link->tick(loop_.now(), config_.heartbeat);
