@@ -84,6 +84,9 @@ def one(case, launcher, kind, victim, number):
         except subprocess.TimeoutExpired:
             code = None  # it hangs
         text = case.said(launch)
+        if code is None:
+            text += subprocess.run([os.environ["LONGHAUL"], "status", case.folder / "runs/small"],
+                                   capture_output=True, text=True).stdout
         right = code == 0 and is_right(case, kind, victim)
         return {**record, "code": code, "seconds": round(time.monotonic() - began, 2),
                 "right": right, "was_lost": "is declared lost" in text,

@@ -33,11 +33,11 @@ SWEEP = (5, 10, 20, 50, 100, 200, 500)
 STEP_MS, SPREAD = 50, (1.0, 1.2, 1.5, 2.0)  # of a step; sites in turn
 SGD = 'kind = "sgd"\nmomentum = 0.9\n'
 MODELS = {
-    "lenet": {"model": 'kind = "lenet"\n', "optimizer": SGD, "rates": (0.003, 0.01, 0.03),
+    "lenet": {"model": 'kind = "lenet"\n', "optimizer": SGD, "rates": (0.003, 0.01, 0.03, 0.1),
               "data": 'kind = "fashion_mnist"\npartition = "dirichlet"\nalpha = 0.5\nbatch = 32\n',
               "target": 0.8, "epochs": 2, "wire_scale": 100},
     "cnn": {"model": 'kind = "lenet"\nnorm = "group"\n', "optimizer": SGD,
-            "rates": (0.003, 0.01, 0.03),
+            "rates": (0.003, 0.01, 0.03, 0.1),
             "data": 'kind = "cifar10"\npartition = "dirichlet"\nalpha = 0.5\nbatch = 32\n',
             "target": 0.5, "epochs": 3, "wire_scale": 100},
     "gpt": {"model": 'kind = "gpt"\n', "optimizer": 'kind = "adamw"\nbeta2 = 0.95\n',
@@ -99,7 +99,9 @@ def sites_of(wan):
 def job(model, wan, rates):
     m = MODELS[model]
     own = "".join(f"[for.{sync}.optimizer]\nrate = {rate}\n" for sync, rate in rates.items())
-    return (f'[job]\nname = "{model}-{wan}"\n[report]\nevery_samples = 10000\n'
+    # The tuning has a seed of its own: the default.
+    seed = "" if wan == "tuning" else "seed = 2\n"
+    return (f'[job]\nname = "{model}-{wan}"\n{seed}[report]\nevery_samples = 10000\n'
             f'[model]\n{m["model"]}[data]\n{m["data"]}[optimizer]\n{m["optimizer"]}'
             f'rate = {m["rates"][1]}\n[sync]\nkind = "bsp"\n{own}{SETTINGS}'
             + network(wan, m["wire_scale"]))
