@@ -15,7 +15,7 @@ struct Nobody final : Datagrams::Events {
     LH_CHECK(from == 1 && frame_size(message) <= Datagrams::kLargest);
   }
   void on_datagram_sent(Rank, unsigned) override {}
-  void on_datagrams_blocked(Rank, std::vector<Frame>) override {}
+  bool on_datagrams_blocked(Rank, std::vector<Frame>) override { return true; }
 };
 
 // Of a peer whose keys anybody would know.

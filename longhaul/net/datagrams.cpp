@@ -335,13 +335,16 @@ void Datagrams::tick(bool has_begun) {
     if (!is_blocked(peer)) continue;
     const bool was_known = peer.was_blocked && !peer.is_usable;
     peer.is_usable = false;
-    peer.was_blocked = true;
     if (!was_known)
       blocked.emplace_back(rank, std::vector<Frame>(peer.queue.begin(), peer.queue.end()));
     peer.queue.clear();
   }
   flush();
-  for (auto& [rank, queued] : blocked) events_.on_datagrams_blocked(rank, std::move(queued));
+  for (auto& [rank, queued] : blocked) {
+    const bool is_blocked = events_.on_datagrams_blocked(rank, std::move(queued));
+    if (const auto found = peers_.find(rank); found != peers_.end())
+      found->second.was_blocked = is_blocked;
+  }
 }
 
 void Datagrams::state(Archive& ar) {

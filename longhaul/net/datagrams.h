@@ -61,8 +61,9 @@ class Datagrams {
     virtual ~Events() = default;
     virtual void on_datagram(Rank from, const Message&) = 0;
     virtual void on_datagram_sent(Rank peer, unsigned service_class) = 0;
-    // Datagrams do not reach the peer; these go over the connection.
-    virtual void on_datagrams_blocked(Rank peer, std::vector<Frame> queued) = 0;
+    // Datagrams do not reach the peer; these go over the connection. False: its connection is
+    // silent, too, so nothing is known of UDP; it is asked again.
+    virtual bool on_datagrams_blocked(Rank peer, std::vector<Frame> queued) = 0;
   };
   struct Figures {
     std::uint64_t sent = 0, received = 0, dropped = 0;  // datagrams with messages

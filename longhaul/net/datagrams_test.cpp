@@ -28,14 +28,16 @@ struct DatagramEnd final : Datagrams::Events {
     got.emplace_back(from, message.kind);
   }
   void on_datagram_sent(Rank, unsigned) override { ++sent; }
-  void on_datagrams_blocked(Rank peer, std::vector<Frame> queued) override {
-    blocked.push_back(peer);
+  bool on_datagrams_blocked(Rank peer, std::vector<Frame> queued) override {
+    if (is_heard) blocked.push_back(peer);
     handed_back += queued.size();
+    return is_heard;
   }
   Datagrams datagrams;
   std::vector<std::pair<Rank, std::uint16_t>> got;
   std::vector<Rank> blocked;
   std::size_t sent = 0, handed_back = 0;
+  bool is_heard = true;  // over the connection
 };
 
 // Two nodes over the loopback that are connected with each other.
@@ -319,6 +321,27 @@ TEST(Datagrams, APeerThatUdpDoesNotReachIsToldOnce) {
   }
   EXPECT_EQ(a.blocked, std::vector<Rank>{1});
   EXPECT_FALSE(a.datagrams.takes(1, message_of(1), kBestEffort));
+}
+
+// A peer that is silent on its connection, too, says nothing of UDP; once it is heard there, it
+// does.
+TEST(Datagrams, APeerThatIsSilentEverywhereIsNotTold) {
+  Loop loop;
+  DatagramEnd a(loop, 0);
+  a.datagrams.meet(1, "127.0.0.1", 9, 7);
+  a.is_heard = false;
+  const auto ticks = [&](Time within) {
+    const Time end = loop.now() + within;
+    while (loop.now() < end) {
+      a.datagrams.tick();
+      (void)loop.run_until(loop.now() + 50ms, [] { return false; });
+    }
+  };
+  ticks(Datagrams::kPatience + 500ms);
+  EXPECT_TRUE(a.blocked.empty());
+  a.is_heard = true;
+  ticks(500ms);
+  EXPECT_EQ(a.blocked, std::vector<Rank>{1});
 }
 
 // Sites that have met wait for others, as long as it takes, before any datagram goes.

@@ -171,11 +171,15 @@ void Peers::on_datagram(Rank from, const Message& message) {
     events_.on_message(from, message);
 }
 
-void Peers::on_datagrams_blocked(Rank peer, std::vector<Frame> queued) {
+bool Peers::on_datagrams_blocked(Rank peer, std::vector<Frame> queued) {
+  const Link& link = *links_.at(peer);
+  const bool is_heard = link.connected() && loop_.now() - link.last_heard() < 2 * config_.heartbeat;
+  for (const Frame& frame : queued) links_.at(peer)->send(frame.message(), frame.service());
+  if (!is_heard) return false;
   events_.on_note("UDP does not reach " + name(peer) + " on port " +
                   std::to_string(config_.addresses.at(peer).port) +
                   "; best-effort messages go over the connection, where nothing is lost");
-  for (const Frame& frame : queued) links_.at(peer)->send(frame.message(), frame.service());
+  return true;
 }
 
 void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind> refused,
@@ -209,7 +213,7 @@ void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind>
 void Peers::dial(StreamKey key) {
   const auto [peer, stream] = key;
   const Link& link = *links_.at(peer);
-  if (link.settled() || link.connected(stream)) return;
+  if (link.settled() || link.connected(stream) || config_.left_out.contains(peer)) return;
   Handshake::Dialled dialled{.peer = peer, .stream = stream, .relay = relay_of(key)};
   // The lower rank goes from relay to relay, the other one waits until it comes by.
   if (dialled.relay) dialled.patience = kAtRelay;
@@ -250,6 +254,7 @@ void Peers::break_connections() {
 
 // Connected, or asks to rejoin the run that this node is about to resume.
 bool Peers::here(Rank peer) const {
+  if (config_.left_out.contains(peer)) return !place_.comes_back();
   return links_.at(peer)->connected() || (asking_.contains(peer) && offers_.at(place_.self).newest);
 }
 
@@ -407,7 +412,10 @@ void Peers::watch(Rank peer, Link& link) {
     link.disconnect({Error::Kind::timed_out, "its relay is silent"});
   }
   if (restarted_.contains(peer)) last_errors_[peer] = "its process has ended and was started again";
-  const bool silent = !link.peer_is_done() && (quiet > patience || restarted_.contains(peer));
+  const bool left_out = config_.left_out.contains(peer);
+  if (left_out) last_errors_[peer] = "[run] without leaves it out";
+  const bool silent =
+      !link.peer_is_done() && (quiet > patience || restarted_.contains(peer) || left_out);
   if (silent)
     link.disconnect(
         {Error::Kind::timed_out, fmt::format("not a byte for {:g} s", seconds(patience))});

@@ -41,7 +41,9 @@ struct PeersConfig {
   // By peer that neither can dial nor be dialled: the nodes through which it is reached (relay.h),
   // the first that works. The same at both.
   std::map<Rank, std::vector<Rank>> relays = {};
-  std::uint32_t streams = 1;    // parallel connections to each peer, for bulk
+  std::set<Rank> left_out =
+      {};                     // of the run: nobody waits for them, and they are lost from its start
+  std::uint32_t streams = 1;  // parallel connections to each peer, for bulk
   std::string congestion = {};  // control of all connections; "": the system's
   bool dscp = false;            // the stream for control is marked, see kControlDscp
   bool datagrams = false;       // best-effort messages go by UDP where that passes
@@ -159,7 +161,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   // Datagrams::Events
   void on_datagram(Rank from, const Message&) override;
   void on_datagram_sent(Rank peer, unsigned c) override { events_.on_writable(peer, c); }
-  void on_datagrams_blocked(Rank peer, std::vector<Frame> queued) override;
+  bool on_datagrams_blocked(Rank peer, std::vector<Frame> queued) override;
 
   void meet_by_datagrams(Rank, std::uint32_t stream);
   std::unique_ptr<Stream> secured(std::unique_ptr<Stream>,

@@ -21,6 +21,8 @@ bool Peers::should_dial(Rank peer) const {
 }
 
 std::optional<Refusal> Peers::accepts(const Hello& hello, bool incoming) {
+  if (config_.left_out.contains(hello.rank))
+    return Refusal{"[run] without leaves this site out of the run"};
   if (hello.running) began_[hello.rank] = loop_.now() - Time(std::int64_t(hello.elapsed_ns));
   if (!open_) {
     auto refusal = accepts_unopened(hello, incoming);

@@ -43,6 +43,10 @@ class Recordings {
 Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
   const bool writes = !options.folder.empty();
   if (options.record && !writes) return invalid("a recording needs the folder of a run");
+  if (!job.run.without.empty())
+    return invalid(job.file +
+                   ": [run] without is for site and launch; in a simulated job take the [[site]] "
+                   "away, or say [[fault]] kind = \"crash\"");
   const ExistingFolder existing = RunFolder::resolve(options.folder, options.existing);
   if (writes) LH_TRY(RunFolder::check(options.folder, job, existing));
   if (writes && existing == ExistingFolder::resume) {

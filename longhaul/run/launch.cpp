@@ -64,6 +64,7 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const std::string own = node_folder(folder, members[rank]);
     const ChildExit& end = *children.end(rank);
+    if (job.leaves_out(members[rank].site)) continue;  // what it has is of an earlier session
     const auto read = read_summary(own);
     const auto one = read && end.signal == 0 ? *read : std::nullopt;
     const bool by_us = ended && (end.code == 130 || end.signal != 0);

@@ -375,6 +375,11 @@ Result<Summary> run_site(const Job& job, const SiteOptions& options) {
   auto sockets =
       node_sockets(job, options.rank, options.addresses, options.listening, options.security);
   if (!sockets) return sockets.error();
+  if (const std::string& name = job.members()[options.rank].site; job.leaves_out(name)) {
+    Progress(options.progress, job.job.name)
+        .note(name + ": [run] without leaves this site out; the others go on without it");
+    return summary_of(job);
+  }
   SiteOptions now = options;
   if (options.existing != ExistingFolder::force && !options.folder.empty()) {
     auto over = nothing_left(options.folder, job);

@@ -80,7 +80,7 @@ std::map<Rank, std::vector<Rank>> relays_of(const Job& job, Rank self) {
     const std::uint32_t here = site_of[self], there = site_of[rank];
     if (here == there || !dials_out[here] || !dials_out[there]) continue;
     for (const std::uint32_t site : flow::relays_of(job.network, dials_out, here, there))
-      relays[rank].push_back(first[site]);
+      if (!job.leaves_out(job.sites[site].name)) relays[rank].push_back(first[site]);
   }
   return relays;
 }
@@ -93,8 +93,11 @@ net::PeersConfig peers_config(const Job& job, Rank self, NodeSockets sockets, st
   config.listening = sockets.listening;
   config.credentials = std::move(sockets.credentials);
   const SiteIndex sites(job.sites);
-  for (const Member& member : job.members())
-    config.dials_out.push_back(job.sites[sites.at(member.site)].dial_out);
+  const Members members = job.members();
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    config.dials_out.push_back(job.sites[sites.at(members[rank].site)].dial_out);
+    if (job.leaves_out(members[rank].site)) config.left_out.insert(rank);
+  }
   config.relays = relays_of(job, self);
   for (auto& [name, value] : agreed_keys(job))
     config.job_keys.push_back({std::move(name), std::move(value)});

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint64_t kPhantomShard = 1000;  // samples a phantom without data pretends to hold
 
-// The sites that have workers, in the order of the file, and the workers of each by rank.
+// The sites that have workers and are not left out, in the order of the file, and the workers of
+// each by rank.
 struct WorkerSite {
   std::size_t site = 0;  // index in Job::sites
   std::vector<Rank> ranks;
@@ -22,6 +23,7 @@ std::vector<WorkerSite> worker_sites(const Job& job) {
   std::vector<WorkerSite> sites;
   const Members members = job.members();
   for (std::size_t i = 0; i < job.sites.size(); ++i) {
+    if (job.leaves_out(job.sites[i].name)) continue;
     WorkerSite site{i, {}};
     for (Rank rank = 0; rank < members.size(); ++rank)
       if (members[rank].site == job.sites[i].name && members[rank].is(Role::worker))

@@ -163,6 +163,35 @@ class Resumed(Survive):
         self.assertEqual(len({self.summary(f"runs/small/{name}")["params_hash"]
                               for name in SITES[:2]}), 1)
 
+    def test_without_a_site_by_name(self):
+        sets = [*PACED, *FOREVER]
+        launch = self.start("launch", "job.toml", *sets)
+        self.until_checkpoints(launch, SITES)
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+        left_out = ["--set", 'run.without=["oslo"]']
+        launch = self.start("launch", "job.toml", *sets, *left_out, "--resume")
+        self.until(launch, "oslo: [run] without leaves this site out")
+        self.until(launch, "rank 2 (oslo) is declared lost: [run] without leaves it out; "
+                           "the run goes on with 2 of 3 nodes")
+        self.assertNotIn("not all nodes connected", self.said(launch), "nobody waits for it")
+        self.until_gone_on(launch, SITES[:2])
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+        self.assertEqual(self.summary()["live"], 2)
+        # It is no longer left out.
+        launch = self.start("launch", "job.toml", *sets, "--resume")
+        self.until(launch, "tokyo: rank 2 (oslo) is back; the run goes on with 3 of 3 nodes")
+        self.until_gone_on(launch, SITES)
+        launch.kill()
+        launch.wait()
+        dealt = self.run_ok("explain", "job.toml", *left_out).stdout
+        self.assertRegex(dealt, r"(?m)^oslo( +0)+$", "its data is dealt to the others")
+        self.bad("launch", "job.toml", *sets, "--set", 'run.without=["olso"]',
+                 names=["[run] without", "oslo"])
+        self.bad("simulate", "job.toml", *left_out,
+                 names=["[run] without is for site and launch"])
+
     def test_with_one_more_site(self):
         sets = [*PACED, *FOREVER]
         launch = self.start("launch", "job.toml", *sets)

@@ -282,6 +282,13 @@ Status check_faults(const Document& doc, const Job& job, const SiteIndex& sites)
   return Ok{};
 }
 
+Status check_without(const Document& doc, const Job& job, const SiteIndex& sites) {
+  for (const std::string& name : job.run.without)
+    if (!sites.find(name))
+      return about(doc, "run", "without", "names of sites" + suggestion(name, sites.names()));
+  return Ok{};
+}
+
 // Every part reads its own table; made for rank 0 and a small model, all of them do it now.
 Status check_parts(const Job& job) {
   const Place place =
@@ -340,6 +347,7 @@ Status check_job(const Document& doc, const Job& job) {
   LH_TRY(check_rest(doc, job, sites));
   LH_TRY(check_focus(doc, job, sites));
   LH_TRY(check_faults(doc, job, sites));
+  LH_TRY(check_without(doc, job, sites));
   return check_parts(job);
 }
 

@@ -185,6 +185,10 @@ bool Job::adds_server(const SiteTable& site) const {
   return roles.server == site.name && !has_role(site, "server");
 }
 
+bool Job::leaves_out(const std::string& site) const {
+  return std::ranges::find(run.without, site) != run.without.end();
+}
+
 // Every node is built with both, so neither makes a list of all members.
 std::optional<Rank> Job::server() const {
   bool added = false;

@@ -81,6 +81,7 @@ struct Job {
   // That of [roles]: the first node with that role at the site, or one that is added there.
   std::optional<Rank> server() const;
   bool adds_server(const SiteTable&) const;
+  bool leaves_out(const std::string& site) const;  // [run] without
   std::size_t workers() const;
 };
 

@@ -81,13 +81,18 @@ struct ReportTable {
   }
 };
 
-// What the run does when few workers take part.
+// Who takes part in the run, and what it does when few workers do.
 struct RunTable {
+  std::vector<std::string> without;
   double min_participation = 0;
   std::uint64_t participation_rounds = 20;
   std::string on_low_participation = "warn";
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(without,
+                   .doc =
+                       "sites that are left out, of a run that begins or resumes over sockets: "
+                       "the others do not wait for them, and share dealt data among themselves");
     LONGHAUL_FIELD(min_participation,
                    .doc =
                        "least share of the live workers that a round's mean counts, averaged over "
