@@ -160,6 +160,12 @@ void EventLoop::on_left_out(const Error& why) {
                                      "and start them again: they resume from their checkpoints");
 }
 
+void EventLoop::on_resumes(const Error& why) {
+  if (over() || running_) return;
+  must_resume_ = true;
+  failure_ = why;
+}
+
 bool EventLoop::may_rejoin(Rank peer) {
   return running() && !node_->view().has(peer) && node_->strategy().lets_return();
 }

@@ -70,6 +70,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   // After run(): the run goes on without this process, whose node may rejoin it, and only that is
   // why run() has failed.
   bool left_out() const { return left_out_; }
+  // This node has come back to find that nothing goes on: it should resume, as the others do.
+  bool must_resume() const { return must_resume_; }
 
   // From any thread, while the run lasts: an input of the node's source, users or disk
   // (core/input.h). Dropped before the node has started and after its end.
@@ -106,6 +108,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   bool on_checkpoint(Rank peer, std::uint64_t number) override;
   void on_refused(const Error&) override;
   void on_left_out(const Error&) override;
+  void on_resumes(const Error&) override;
   bool may_rejoin(Rank) override;
   void on_rejoin_request(Rank) override;
   void on_note(const std::string& text) override;
@@ -165,6 +168,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   Round rounds_at_checkpoint_ = 0;
   std::optional<Time> stopping_;  // at the latest
   bool connected_ = false, running_ = false, finished_ = false, left_out_ = false;
+  bool must_resume_ = false;
   std::optional<Error> failure_;
   std::map<Rank, std::string> troubles_;             // why there is no contact
   std::unique_ptr<TaskThread> scoring_, computing_;  // last: they end before what they use

@@ -74,9 +74,10 @@ struct Hello {
 };
 
 enum class RefusalKind : std::uint8_t {
-  final,  // asking again is useless
-  later,  // the node may ask again
-  rejoin  // the run goes on without this process; a new incarnation of its node may ask to rejoin
+  final,   // asking again is useless
+  later,   // the node may ask again
+  rejoin,  // the run goes on without this process; a new incarnation of its node may ask to rejoin
+  resume   // nothing goes on: the others resume, and cannot without the node that asks to rejoin
 };
 
 struct Refusal {
@@ -86,7 +87,7 @@ struct Refusal {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(reason, .max = 1024);
-    LONGHAUL_FIELD(kind, .max = 2);
+    LONGHAUL_FIELD(kind, .max = 3);
     LONGHAUL_FIELD(key, .max = 256);
     LONGHAUL_FIELD(value, .max = 256);
   }

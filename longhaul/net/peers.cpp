@@ -205,6 +205,7 @@ void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind>
   else if (refused == RefusalKind::final)  // the peer dials, too, and is to hear this node's reason
     probe_ = loop_.at(loop_.now() + kProbeAfter, [this, told] { events_.on_refused(told); });
   if (refused == RefusalKind::rejoin) events_.on_left_out(told);
+  if (refused == RefusalKind::resume) events_.on_resumes(told);
   dial_later({dialled->peer, dialled->stream});
 }
 
@@ -255,7 +256,23 @@ void Peers::break_connections() {
 // Connected, or asks to rejoin the run that this node is about to resume.
 bool Peers::here(Rank peer) const {
   if (config_.left_out.contains(peer)) return !place_.comes_back();
-  return links_.at(peer)->connected() || (asking_.contains(peer) && offers_.at(place_.self).newest);
+  return links_.at(peer)->connected() || (asking_.contains(peer) && can_resume());
+}
+
+// Those who have met hold a state that they can go on from.
+bool Peers::can_resume() const {
+  if (offers_.at(place_.self).newest == 0) return false;
+  const auto chosen = choose_checkpoint();
+  return chosen && *chosen;
+}
+
+// All others are there or ask to rejoin, and those who are there cannot resume.
+bool Peers::must_resume(Rank asking) const {
+  return !can_resume() && std::ranges::all_of(links_, [&](const auto& entry) {
+    const auto& [peer, link] = entry;
+    return peer == asking || link->connected() || asking_.contains(peer) ||
+           config_.left_out.contains(peer);
+  });
 }
 
 Status Peers::connect_all(const std::function<bool()>& failed) {
@@ -274,8 +291,7 @@ Status Peers::connect_all(const std::function<bool()>& failed) {
                                : std::all_of(links_.begin(), links_.end(), connected);
   };
   if (loop_.run_until(loop_.now() + config_.connect_timeout, done)) return Ok{};
-  const bool resumes = !place_.comes_back() && offers_.at(place_.self).newest > 0;
-  if (const auto chosen = choose_checkpoint(); !resumes || !chosen || !*chosen) return missing();
+  if (place_.comes_back() || !can_resume()) return missing();
   events_.on_note(missing().what + "\nThe run resumes without them");
   return Ok{};
 }

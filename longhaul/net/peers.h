@@ -73,6 +73,8 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
     virtual void on_refused(const Error&) = 0;                        // a peer refuses this node
     // The run goes on without this process; its node may ask to rejoin.
     virtual void on_left_out(const Error& why) { on_refused(why); }
+    // No run goes on that this node could rejoin: the others resume, and need it.
+    virtual void on_resumes(const Error& why) { on_refused(why); }
     virtual bool may_rejoin(Rank) = 0;         // is it declared lost, and may it come back?
     virtual void on_rejoin_request(Rank) = 0;  // and here it is
     virtual void on_note(const std::string& text) = 0;  // for the user, one line
@@ -186,6 +188,8 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::optional<Refusal> accepts_unopened(const Hello&, bool incoming);
   std::optional<Refusal> accepts_rejoining(const Hello&);
   bool here(Rank) const;
+  bool can_resume() const;
+  bool must_resume(Rank asking) const;
   Error missing() const;
   std::string name(Rank) const;
 

@@ -61,6 +61,8 @@ std::optional<Refusal> Peers::accepts_unopened(const Hello& hello, bool incoming
   }
   if (hello.incarnation > 0) {
     asking_.insert(hello.rank);
+    if (must_resume(hello.rank))
+      return Refusal{"the run has stopped, and needs this site to resume", RefusalKind::resume};
     return Refusal{"the run has not begun yet", RefusalKind::later};
   }
   asking_.erase(hello.rank);

@@ -26,6 +26,8 @@
 namespace longhaul::run {
 namespace {
 
+constexpr int kMostTurns = 16;  // between resuming and rejoining, as the others stop and begin
+
 // One run of one node.
 class Site {
  public:
@@ -33,7 +35,8 @@ class Site {
   Result<Summary> run();
   // The run goes on without this process, and lets its node rejoin.
   bool left_out() const { return loop_->left_out(); }
-  void note(const std::string& why) { log_->note(why + "; asks to rejoin"); }
+  bool must_resume() const { return loop_->must_resume(); }
+  void note(const std::string& text) { log_->note(text); }
 
  private:
   Site(const Job& job, const SiteOptions& options, Workload workload)
@@ -390,15 +393,18 @@ Result<Summary> run_site(const Job& job, const SiteOptions& options) {
       return **over;
     }
   }
-  for (;;) {
+  for (int turns = 0;; ++turns) {
     now.existing = RunFolder::resolve(options.folder, now.existing);
     auto site = Site::make(job, now, *sockets);
     if (!site) return site.error();
     auto summary = (*site)->run();
-    if (!(*site)->left_out() || now.rejoin) return summary;
-    // The others say so: rejoin with a new incarnation.
-    (*site)->note(summary ? summary->failure : summary.error().what);
-    now.rejoin = true;
+    // The others say so: rejoin with a new incarnation, or, as they have stopped since, resume.
+    const bool rejoins = (*site)->left_out() && !now.rejoin;
+    const bool resumes = (*site)->must_resume() && now.rejoin && !options.rejoin;
+    if ((!rejoins && !resumes) || turns == kMostTurns) return summary;
+    (*site)->note((summary ? summary->failure : summary.error().what) +
+                  (rejoins ? "; asks to rejoin" : "; resumes"));
+    now.rejoin = rejoins;
     now.existing = ExistingFolder::resume_or_begin;
   }
 }

@@ -137,12 +137,8 @@ class Resumed(Survive):
                 self.assertEqual(self.end(launch)[0], 130)
                 launch = self.start("launch", "job.toml", *sets, "--max-restarts", "0", "--resume")
                 self.until(launch, "the run resumes with 2 of 3 nodes")
-                if sync == "fedavg":
-                    self.until(launch, "tokyo: rank 2 (oslo) is back")
-                    self.until_gone_on(launch, SITES)
-                else:
-                    self.until(launch, "takes no lost site back")
-                    self.until_gone_on(launch, SITES[:2])
+                self.until(launch, "tokyo: rank 2 (oslo) is back")
+                self.until_gone_on(launch, SITES)
                 launch.kill()
                 launch.wait()
 
