@@ -171,7 +171,6 @@ bool DsSync::advance(Turn& turn) {
     case Phase::computing:
     case Phase::reading_state:
     case Phase::writing_state:
-    case Phase::setting_optimizer:
     case Phase::ended:
       return false;
   }
@@ -189,7 +188,6 @@ void DsSync::on_computed(const Computed& computed, Turn& turn) {
     return;
   }
   if (phase_ == Phase::writing_state) return end_round(turn);
-  if (phase_ == Phase::setting_optimizer) phase_ = Phase::entering;
   if (phase_ != Phase::computing) return;  // it has failed
   if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
   samples_ += double(computed.samples);
@@ -332,7 +330,6 @@ std::string DsSync::waiting_for() const {
     case Phase::computing:
     case Phase::reading_state:
     case Phase::writing_state:
-    case Phase::setting_optimizer:
     case Phase::ended:
       return "";
   }

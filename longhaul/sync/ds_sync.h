@@ -117,7 +117,6 @@ class DsSync final : public Strategy {
     ended,
     // of a worker that has come back
     awaiting_state,
-    setting_optimizer,  // to the sender's averages
     entering  // waits to know which round it takes part in first, and whether there is one
   };
 

@@ -57,7 +57,7 @@ void DsSync::hand_over(Turn& turn) {
 
 void DsSync::archive_for_returned(Archive& ar, Round& done, Turn& turn) {
   ar.expect("ds_sync");
-  ar(done, samples_, optimizer_state_, swa_, swa_count_);
+  ar(done, samples_, swa_, swa_count_);
   stop_.hand_over(ar);
   ar.floats(turn.params());
 }
@@ -91,15 +91,10 @@ bool DsSync::take_state(Turn& turn) {
   Turn below = within(state_transfer_, turn);
   state_transfer_.confirm(below);
   phase_ = Phase::entering;
-  if (is_last) {
-    done_ = done;
-    phase_ = Phase::ended;
-    turn.finish();
-    return false;
-  }
-  if (!config_.sync_state || optimizer_state_.empty()) return true;
-  phase_ = Phase::setting_optimizer;
-  turn.compute(OptimizerState{.set = optimizer_state_});
+  if (!is_last) return true;
+  done_ = done;
+  phase_ = Phase::ended;
+  turn.finish();
   return false;
 }
 

@@ -164,7 +164,7 @@ void ElasticNode::on_view(const View&, Turn& turn) {
     owed_seeds_.erase(s);
     if (s == 0) said_done_ = false;  // to this one
   }
-  tell_returned(moved, turn);
+  follow_returned(moved, turn);
   follow_workers(turn);
 }
 
@@ -189,6 +189,7 @@ void ElasticNode::on_timer(TimerId id, Turn& turn) {
 
 // Until nobody has anything to say: a trainer beside the server tells itself, too.
 void ElasticNode::on_progress(Turn& turn) {
+  tell_returned(turn);
   receive(turn);
   do {
     train(turn);
@@ -493,7 +494,7 @@ void ElasticNode::state(Archive& ar) {
   for (Shard& shard : shards_) ar(shard);
   for (Exchanger& one : exchangers_) ar(one);
   ar(done_, phase_, pace_, lanes_, paused_, computing_, owed_seeds_, said_done_, all_done_);
-  ar(told_end_, has_values_, has_model_);
+  ar(told_end_, owed_names_, has_values_, has_model_);
 }
 
 }  // namespace longhaul::sync::shadow

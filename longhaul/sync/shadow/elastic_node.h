@@ -119,7 +119,8 @@ class ElasticNode final : public Strategy {
 
   // elastic_returning.cpp
   void begin_outside();
-  void tell_returned(const std::set<std::uint32_t>& moved, Turn&);
+  void follow_returned(const std::set<std::uint32_t>& moved, Turn&);
+  void tell_returned(Turn&);
   void learn_server(Rank from, const ElasticHeader&);
   void send_seeds(Turn&);
   bool enter(Turn&);
@@ -164,6 +165,8 @@ class ElasticNode final : public Strategy {
   bool said_done_ = false;
   bool all_done_ = false;
   bool told_end_ = false;  // at the first shard's server
+  // At a server: of which shards it is, for whom has come back.
+  std::set<std::pair<std::uint32_t, Rank>> owed_names_;
   // At a trainer that has come back: shards whose values it has; whether it has had all.
   std::set<std::uint32_t> has_values_;
   bool has_model_ = true;

@@ -7,16 +7,15 @@ namespace longhaul::sync::shadow {
 
 // --- at the servers
 
-// Whoever has come back with this view, and whoever may not have heard it of a lost server.
-void ElasticNode::tell_returned(const std::set<std::uint32_t>& moved, Turn& turn) {
+// Whoever has come back with this view, and whoever may not have heard it of a lost server, is to
+// be told who serves.
+void ElasticNode::follow_returned(const std::set<std::uint32_t>& moved, Turn& turn) {
   const View& view = turn.view();
+  std::erase_if(owed_names_, [&](const auto& one) { return !view.has(one.second); });
   for (const auto& [rank, epoch] : view.returned) {
     if (rank == turn.self() || place_.member(rank).is(Role::witness)) continue;
     for (std::uint32_t s = 0; s < shards_.size(); ++s)
-      if (serves(s) && (epoch == view.epoch || moved.contains(s)))
-        send(rank, {.kind = Kind::serving, .shard = s}, turn);
-    if (epoch == view.epoch && serves(0) && told_end_ && place_.member(rank).is(Role::worker))
-      send(rank, {.kind = Kind::end}, turn);
+      if (serves(s) && (epoch == view.epoch || moved.contains(s))) owed_names_.insert({s, rank});
   }
   const auto is_unknown = [](const Shard& shard) { return !shard.is_known; };
   const auto has_stayed = [&](Rank rank) {
@@ -24,6 +23,16 @@ void ElasticNode::tell_returned(const std::set<std::uint32_t>& moved, Turn& turn
   };
   if (std::ranges::any_of(shards_, is_unknown) && std::ranges::none_of(view.live, has_stayed))
     fail(unavailable("all sites that knew the centre are lost; resume from a checkpoint"), turn);
+}
+
+// After the view: then the channel has begun anew with them.
+void ElasticNode::tell_returned(Turn& turn) {
+  for (const auto& [s, rank] : std::exchange(owed_names_, {})) {
+    if (!serves(s)) continue;
+    send(rank, {.kind = Kind::serving, .shard = s}, turn);
+    if (s == 0 && told_end_ && place_.member(rank).is(Role::worker))
+      send(rank, {.kind = Kind::end}, turn);
+  }
 }
 
 // --- at the node that has come back
