@@ -60,6 +60,7 @@ void Planning::ready(std::uint64_t samples, Turn& turn) {
 
 void Planning::send_standing(Turn& turn) {
   own_.epoch = turn.view().epoch;
+  own_.served.resize(turn.place().size());  // the job may have got nodes since
   turn.send(manager_of(turn), own_, {}, kControl);
 }
 
@@ -207,6 +208,7 @@ void Planning::on_view(const View&, Turn& turn) {
     turn.send(manager_of(turn), standing, {}, kControl);
   }
   if (own_.served.empty()) return;  // it has not begun
+  own_.served.resize(turn.place().size());
   // A plan that has come counts as one that this node has.
   Standing standing = own_;
   if (plan_ && plan_->round == own_.round) standing.stage = Stage::exchanging;
