@@ -38,6 +38,10 @@ KINDS = {
     "nbsync": ([], 600, RELAY, ["overlay.kind=hub"]),
     "esync": (["state_timeout_s=1"], 600, STATE_SERVER, ["overlay.kind=hub"]),
     "gaia": ([], 1000, RELAY, ["overlay.kind=direct"]),
+    "ds_sync": ([], 1000, RELAY, ["overlay.kind=hub"]),
+    "p3": ([], 1000, RELAY, ["overlay.kind=hub", "model.kind=mlp", "model.hidden=[32]"]),
+    "shadowsync easgd": (["algorithm=easgd"], 1000, SERVER, ["overlay.kind=hub"]),
+    "selmcast": ([], 1000, RELAY, ["overlay.kind=hub"]),
     "asp": ([], 1000, SERVER, ["server.standby_every=20"]),
     "fedgsync": (["steps=3", "groups=2"], 330, SERVER, ["server.standby_every=20"]),
 }

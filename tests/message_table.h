@@ -14,11 +14,13 @@
 #include "longhaul/perf/messages.h"
 #include "longhaul/sync/adpsgd.h"
 #include "longhaul/sync/dpsgd.h"
+#include "longhaul/sync/ds_sync.h"
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync_config.h"
 #include "longhaul/sync/gadmm.h"
 #include "longhaul/sync/gaia/headers.h"
+#include "longhaul/sync/gossip/final_return.h"
 #include "longhaul/sync/lag.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/selmcast/ssp_planning.h"
@@ -53,7 +55,9 @@ void for_each_message(Visit&& visit) {
   family("state transfer", sync::StateTransfer::Messages{});
   family("esync", sync::esync::States::Messages{});
   family("gossip", sync::gossip::StepCount::Messages{});
+  family("gossip/final", sync::gossip::FinalReturn::Messages{});
   family("sync/shuffle", sync::shuffle::ScheduleSwitch::Messages{});
+  family("sync/ds_sync", sync::DsSync::Messages{});
   family("perf", perf::Messages{});
   family("focus", focus::Messages{});
   family("vector channel", channel::Messages{});

@@ -43,10 +43,10 @@ class Overlay : public Machine {
  public:
   // Rounds of one (group, range) are begun in ascending order from 0, one at a time; different
   // groups and ranges overlap freely. `members`: who form the group's means, workers of the job,
-  // ascending, this node among them; empty: all workers, and always in group 0. All members name
-  // the same, in every round; those of them who live take part. A loss concerns the groups that
-  // name whoever was lost, and no other. An Error: values that are not finite, or other members
-  // than a peer names; nothing was begun.
+  // ascending, this node among them; empty: all, and always in group 0. All members name the same,
+  // in every round; those who live take part, unless they came back after the group was made
+  // (core/group_number.h). A loss concerns the groups that name whoever was lost, and no other. An
+  // Error: values that are not finite, or other members than a peer names; nothing was begun.
   virtual Status begin(const VectorId&, const std::vector<Rank>& members, const Contribution&,
                        Turn&) = 0;
   // This node has begun the last round of the group, and has its outcome; all members close it

@@ -388,20 +388,22 @@ Result<StepResult> TorchLearner::take(const ResetOptimizer&) {
 }
 
 Result<StepResult> TorchLearner::take(const OptimizerState& work) {
-  if (!part_optimizers_.empty())
-    return invalid("the state of optimisers over parts of the model is not exchanged");
   if (work.whole) {
     if (!work.set.empty()) {
       const auto bytes = unpack_bytes(work.set);
       if (!bytes) return bytes.error();
       Archive in(*bytes);
       optimizer_.state(in);
+      part_optimizers(in);
       LH_TRY(in.finish());
     }
     Archive out;
     optimizer_.state(out);
+    part_optimizers(out);
     return StepResult{.shard_size = parts_.shard.size(), .outputs = pack_bytes(out.take())};
   }
+  if (!part_optimizers_.empty())
+    return invalid("the vectors of optimisers over parts of the model are not exchanged");
   if (!work.set.empty()) LH_TRY(optimizer_.set_vectors(work.set));
   auto vectors = optimizer_.vectors();
   if (!vectors) return vectors.error();
@@ -427,6 +429,18 @@ Result<StepResult> TorchLearner::take(const FixedGradient& work) {
   return result;
 }
 
+void TorchLearner::part_optimizers(Archive& ar) {
+  std::vector<PartRange> parts;
+  for (const auto& [part, optimizer] : part_optimizers_) parts.push_back(part);
+  ar(parts);
+  if (ar.loading()) part_optimizers_.clear();
+  for (const PartRange& part : parts) {
+    auto optimizer = optimizer_of(part);
+    if (!optimizer) return ar.fail(optimizer.error().what);
+    (*optimizer)->state(ar);
+  }
+}
+
 void TorchLearner::state(Archive& ar) {
   ar.expect("torch learner");
   ar.floats(params());
@@ -434,18 +448,8 @@ void TorchLearner::state(Archive& ar) {
   optimizer_.state(ar);
   batches_.state(ar);
   ar(forward_done_, parts_done_);
-  std::vector<PartRange> parts;
-  for (const auto& [part, optimizer] : part_optimizers_) parts.push_back(part);
-  ar(parts);
-  if (ar.loading()) {
-    partial_.reset();
-    part_optimizers_.clear();
-  }
-  for (const PartRange& part : parts) {
-    auto optimizer = optimizer_of(part);
-    if (!optimizer) return ar.fail(optimizer.error().what);
-    (*optimizer)->state(ar);
-  }
+  if (ar.loading()) partial_.reset();
+  part_optimizers(ar);
 }
 
 }  // namespace longhaul::learn

@@ -67,6 +67,7 @@ class TorchLearner final : public Learner {
   std::uint32_t forward_end() const { return forward_done_.empty() ? 0 : forward_done_.back().end; }
   Status begin_backward();
   Result<FlatOptimizer*> optimizer_of(PartRange);
+  void part_optimizers(Archive&);
   // Answers the factors of these layers.
   std::vector<float> backward_part(PartRange, const std::vector<std::uint32_t>& layers);
   StepResult about(const Batch&) const;

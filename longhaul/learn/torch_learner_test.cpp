@@ -479,6 +479,33 @@ TEST(TorchLearner, AStepInPartsIsTheWhole) {
   }
 }
 
+// What p3 hands over to a worker that comes back: with it the next step is the sender's.
+TEST(TorchLearner, HandsOverTheOptimisersOfItsParts) {
+  for (const char* kind : {"sgd", "adam"}) {
+    LearnerParts parts = mlp_parts(sgd(0.05, 0.9));
+    parts.optimizer.kind = kind;
+    const auto one = make(parts), other = make(parts);
+    const auto entries = std::uint32_t(one->layout()->layers().size());
+    const auto apply = [&](Learner& learner) {
+      take(learner, ApplyGradient{0, 2});
+      take(learner, ApplyGradient{2, entries});
+    };
+    for (int i = 0; i < 3; ++i) {
+      take(*one, Gradient{});
+      apply(*one);
+    }
+    EXPECT_FALSE(one->step(OptimizerState{})) << "no vectors of the whole";
+    const auto state = take(*one, OptimizerState{.set = {}, .whole = true}).outputs;
+    take(*other, OptimizerState{.set = state, .whole = true});
+    take(*one, Gradient{});
+    std::ranges::copy(one->grads(), other->grads().begin());
+    std::ranges::copy(one->params(), other->params().begin());
+    apply(*one);
+    apply(*other);
+    EXPECT_EQ(copy(one->params()), copy(other->params())) << kind;
+  }
+}
+
 LearnerParts rating_parts(OptimizerConfig optimizer) {
   const Ratings made = make_ratings({.users = 20, .items = 30, .samples = 200, .test_samples = 50});
   LearnerParts parts = parts_for(std::make_shared<const DataSet>(made.train),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "longhaul/core/group_number.h"
 #include "longhaul/overlay/rank_bits.h"
 
 namespace longhaul::overlay {
@@ -23,6 +24,10 @@ void Group::form_team() {
   team_.members.clear();
   std::set_intersection(team_.workers.begin(), team_.workers.end(), common_.view.live.begin(),
                         common_.view.live.end(), std::back_inserter(team_.members));
+  if (number_ != 0)
+    std::erase_if(team_.members, [&](Rank rank) {
+      return common_.view.since(rank) > epoch_of_group(number_, common_.view.epoch);
+    });
   team_.server =
       team_.members.empty() ? std::nullopt : common_.topology->server(team_.members, common_.view);
   common_.topology->on_team(number_, &team_);

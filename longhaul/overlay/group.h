@@ -16,7 +16,8 @@
 // has the mean of r, so a piece of the mean of r+1 proves that nobody will fetch r any more.
 //
 // Rejoin. A node that has come back knows nothing: it takes part from the round that the others'
-// reports say, and begins anew in every epoch until it has had a mean (rejoin.cpp).
+// reports say, and begins anew in every epoch until it has had a mean (rejoin.cpp). Of a group that
+// was made before it came back it is no member (core/group_number.h).
 //
 // End. A member that has closed the group keeps the last mean until all live members have closed
 // it, and answers reports and fetches; then its owner drops the Group.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/core/group_number.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 
@@ -38,14 +39,6 @@ shuffle::Partition sites_of(const std::vector<Rank>& workers, const Place& place
   return sites;
 }
 
-// A number for a group that no group in use has; 0 is that of all workers. A lost worker may have
-// opened a group of a round that the survivors form after another view's schedule.
-std::uint32_t number_of(Epoch epoch, Round round, std::size_t index, std::size_t workers) {
-  constexpr std::uint32_t kEpochs = 64, kOfAnEpoch = 1u << 26;
-  return 1 + std::uint32_t(epoch % kEpochs) * kOfAnEpoch +
-         std::uint32_t((round * workers + index) % (kOfAnEpoch - 1));
-}
-
 // Codecs that lose may write the models, and not their mean.
 void adapt_ds_sync(const Settings& settings, SyncTraits& traits) {
   const Setting* correction = settings.find("correction");
@@ -66,7 +59,7 @@ Round swa_from(const DsSync::Config& config, Round max_rounds) {
 
 }  // namespace
 
-// A node that comes back would have to be given a model, which differs from worker to worker.
+// Models differ from worker to worker: a node that comes back begins with the senior worker's.
 SyncEntry DsSync::entry() {
   return strategy_entry<DsSync>(
       {.name = "ds_sync",
@@ -75,7 +68,8 @@ SyncEntry DsSync::entry() {
                   .no_feedback = "averages models, whose error must not be added to the next",
                   .takes_unbiased = false,
                   .when_lost = "its group goes on without it, and the groups are made anew of the "
-                               "survivors; ends the run below min_sites"},
+                               "survivors; ends the run below min_sites",
+                  .lets_return = true},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "an exchange of S among b of the n workers",
                   .waits_for = "its group",
@@ -99,21 +93,25 @@ DsSync::DsSync(const Config& config, SyncParts parts, const Place& place)
       place_(place),
       swa_from_(swa_from(config, parts.stop.max_rounds)),
       corrects_(config.correction && loses(parts)),
-      counts_samples_(parts.stop.max_samples > 0),
+      stop_config_(stop_of_shuffled(parts.stop, place)),
       schedule_{config.schedule, config.group_size, config.cross_every},
       overlay_(std::move(parts.overlay)),
       mean_(*overlay_),
       conclusion_(*overlay_),
       switch_(most_apart(place)),
-      stop_(stop_of_shuffled(parts.stop, place)) {
+      stop_(stop_config_) {
   own(*overlay_, kOverlayChild);
   own(stop_, {1, "stop rule"});
   own(switch_, {2, "schedule"});
+  own(state_transfer_, {3, "state transfer"});
 }
 
-void DsSync::on_start(Turn&) { phase_ = Phase::ready; }
+void DsSync::on_start(Turn& turn) {
+  phase_ = turn.place().comes_back() ? Phase::awaiting_state : Phase::ready;
+}
 
-void DsSync::on_view(const View&, Turn& turn) {
+void DsSync::on_view(const View& before, Turn& turn) {
+  follow_returned(before, turn);
   if (phase_ == Phase::ended) return;
   const Status enough = enough_sites(config_.min_sites, turn.place(), turn.view());
   if (!enough) fail(enough.error(), turn);
@@ -121,8 +119,13 @@ void DsSync::on_view(const View&, Turn& turn) {
 
 // The overlay starts after its parent: the first round begins here.
 void DsSync::on_progress(Turn& turn) {
+  // Sent twice.
+  if (phase_ != Phase::awaiting_state && phase_ != Phase::concluding)
+    state_transfer_.drop_received();
+  hand_over(turn);
   while (advance(turn)) {
   }
+  hand_over(turn);
 }
 
 // One move of the round, if one can be made now.
@@ -151,13 +154,19 @@ bool DsSync::advance(Turn& turn) {
       settle(turn);
       return true;
     case Phase::concluding: {
-      const auto taken = conclusion_.take(turn, within(*overlay_, turn));
+      const auto taken = turn.place().comes_back()
+                             ? follow_conclusion(turn)
+                             : conclusion_.take(turn, within(*overlay_, turn));
       if (!taken) fail(taken.error(), turn);
       if (!taken || !*taken) return false;
       phase_ = Phase::ended;
       turn.finish();
       return false;
     }
+    case Phase::awaiting_state:
+      return take_state(turn);
+    case Phase::entering:
+      return enter_run(turn);
     case Phase::unstarted:
     case Phase::computing:
     case Phase::reading_state:
@@ -218,11 +227,11 @@ void DsSync::join_group(Turn& turn) {
     std::vector<Rank> members;
     for (const std::uint32_t worker : *mine) members.push_back(workers[worker]);
     const std::uint32_t number =
-        number_of(epoch, k, std::size_t(mine - groups.begin()), workers.size());
+        group_number(epoch, k * workers.size() + std::size_t(mine - groups.begin()));
     begun = mean_.begin(number, members,
                         {.buffers = config_.average_buffers || to_settle_ > 0,
                          .exact = to_settle_ > 0,
-                         .samples = counts_samples_,
+                         .samples = stop_config_.max_samples > 0,
                          .correction = corrects_,
                          .state = to_settle_ == 0 ? std::span<const float>(optimizer_state_)
                                                   : std::span<const float>()},
@@ -267,22 +276,29 @@ void DsSync::end_round(Turn& turn) {
 // A schedule that makes all models equal in a few rounds does that first. Which one it is all know,
 // whatever view they have reached.
 void DsSync::settle(Turn& turn) {
-  if (swa_count_ > 0) {
-    std::ranges::transform(swa_, parameters(turn).begin(), [](double x) { return float(x); });
-    swa_count_ = 0;
-  }
+  use_average_over_time(turn);
   const auto n = std::uint32_t(switch_.workers_of(exchange()).second.size());
   to_settle_ = config_.final == "mean" ? schedule_.rounds_to_consensus(n) : 0;
   if (to_settle_ == 0) return conclude(/*compare=*/false, turn);
   phase_ = Phase::grouping;
 }
 
+void DsSync::use_average_over_time(Turn& turn) {
+  if (std::exchange(swa_count_, 0) == 0) return;
+  std::ranges::transform(swa_, parameters(turn).begin(), [](double x) { return float(x); });
+}
+
+shuffle::Conclusion::Model DsSync::final_model() const {
+  using Model = shuffle::Conclusion::Model;
+  return config_.final == "mean" ? Model::mean : Model::senior;
+}
+
 // A loss in the last exchanges may have kept the models apart: that is looked at.
 void DsSync::conclude(bool compare, Turn& turn) {
-  using Model = shuffle::Conclusion::Model;
   phase_ = Phase::concluding;
-  const Status begun = conclusion_.begin(config_.final == "mean" ? Model::mean : Model::senior,
-                                         compare, turn, within(*overlay_, turn));
+  if (turn.place().comes_back())
+    return conclusion_.join(final_model(), compare, /*has_model=*/true);
+  const Status begun = conclusion_.begin(final_model(), compare, turn, within(*overlay_, turn));
   if (!begun) fail(begun.error(), turn);
 }
 
@@ -305,6 +321,10 @@ std::string DsSync::waiting_for() const {
       return stop_.waiting_for();
     case Phase::concluding:
       return "the final model: " + conclusion_.waiting_for();
+    case Phase::awaiting_state:
+      return "a model, to come back to the run";
+    case Phase::entering:
+      return "the round to come back in; " + switch_.waiting_for();
     case Phase::unstarted:
     case Phase::ready:
     case Phase::computing:
@@ -320,6 +340,7 @@ void DsSync::state(Archive& ar) {
   ar.expect("ds_sync");
   ar(phase_, done_, settled_, to_settle_, samples_, asked_, mean_, conclusion_);
   ar(optimizer_state_, swa_, swa_count_);
+  ar(returned_, was_sent_, asks_final_, asked_final_of_);
 }
 
 }  // namespace longhaul::sync

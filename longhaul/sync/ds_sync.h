@@ -8,11 +8,16 @@
 // In round k, with G the group of worker i (shuffle/schedule.h) and x'_i its model after its local
 // steps:
 //   x_i <- sum over j in G of x'_j / |G|
+//
+// A worker that comes back (ds_sync_returning.cpp) is sent the model of the senior worker as it
+// stands, and takes part from the first round on that the others name it in. Models differ, so it
+// need not be of that round.
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/shuffle/conclusion.h"
 #include "longhaul/sync/shuffle/group_mean.h"
 #include "longhaul/sync/shuffle/schedule.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
+#include "longhaul/sync/state_transfer.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
@@ -72,6 +77,16 @@ class DsSync final : public Strategy {
       visit_min_sites(visit, self.min_sites);
     }
   };
+  // To the senior worker, from one that has come back too late for the run's last exchanges: it
+  // needs the model that the run ends with.
+  struct FinalAsked {
+    static constexpr std::uint16_t kKind = 1;
+    static constexpr std::string_view kName = "final_asked";
+    Epoch epoch = 0;  // in which it came back
+    LONGHAUL_FIELDS(epoch)
+  };
+  using Messages = MessageList<FinalAsked>;
+
   DsSync(const Config&, SyncParts, const Place&);
   static Status check(const Config&, const Place&);
 
@@ -80,6 +95,8 @@ class DsSync final : public Strategy {
   void on_step(const StepResult&, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
+  Status on_message(Rank from, const Message&, Turn&) override;
+  bool lets_return() const override { return true; }
   Round rounds_done() const override { return done_; }
   std::string waiting_for() const override;
   Explanation explain() const override;
@@ -97,7 +114,10 @@ class DsSync final : public Strategy {
     deciding,       // waits for a verdict
     settling,       // waits to know whose groups the exchange after the last round has
     concluding,
-    ended
+    ended,
+    // of a worker that has come back
+    awaiting_state,
+    entering  // waits to know which round it takes part in first, and whether there is one
   };
 
   // Of the exchanges, which go on without training when the rounds are done.
@@ -108,20 +128,33 @@ class DsSync final : public Strategy {
   void end_round(Turn&);
   shuffle::Partition groups_of(const std::vector<Rank>& workers, Epoch, Round) const;
   void settle(Turn&);
+  void use_average_over_time(Turn&);
   void conclude(bool compare, Turn&);
+  shuffle::Conclusion::Model final_model() const;
+
+  // ds_sync_returning.cpp
+  void follow_returned(const View& before, Turn&);
+  void hand_over(Turn&);
+  void archive_for_returned(Archive&, Round& done, Turn&);
+  bool take_state(Turn&);
+  enum class End : std::uint8_t { unknown, later, before };
+  End end_before(Round entry, Round& end);
+  bool enter_run(Turn&);
+  Result<bool> follow_conclusion(Turn&);
   void fail(const Error&, Turn&);
 
   const Config config_;
   const Place place_;
   const Round swa_from_;  // rounds done, from which on models are averaged over time
   const bool corrects_;
-  const bool counts_samples_;
+  const StopConfig stop_config_;
   const shuffle::Schedule schedule_;
   const std::unique_ptr<Overlay> overlay_;
   shuffle::GroupMean mean_;
   shuffle::Conclusion conclusion_;
   shuffle::ScheduleSwitch switch_;
   StopRule stop_;
+  StateTransfer state_transfer_;
 
   Phase phase_ = Phase::unstarted;
   Round done_ = 0;               // also the round that runs
@@ -134,6 +167,11 @@ class DsSync final : public Strategy {
   // these is that of the mean model, which rounds keep.
   std::vector<double> swa_;
   std::uint64_t swa_count_ = 0;
+  // Live workers that have come back, until they say that they have a model; those of them to whom
+  // this node has sent one; who has asked for the model that the run ends with.
+  std::map<Rank, Epoch> returned_;
+  std::set<Rank> was_sent_, asks_final_;
+  std::optional<Rank> asked_final_of_;  // at one that has come back
 };
 
 }  // namespace longhaul::sync

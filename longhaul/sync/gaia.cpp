@@ -13,7 +13,7 @@ namespace {
 constexpr Service kUpdates{.priority = 3}, kCuts{.priority = 5}, kBarriers{.priority = 7};
 
 // Of one peer, what is announced and not read: it is read at once but while a cut is made.
-constexpr std::uint32_t kUnreadModels = 2;
+constexpr std::uint32_t kUnreadUpdates = 2;
 
 // The reporter alone says when enough samples were used.
 StopConfig stop_of(StopConfig config, std::uint32_t staleness) {
@@ -91,9 +91,9 @@ Gaia::Gaia(const Config& config, SyncParts parts, const Place& place)
     };
   };
   ChannelConfig updates{.stream = "gaia",
-                        .limits = ChannelLimits::models(kUnreadModels, *place.layout),
+                        .limits = ChannelLimits::models(kUnreadUpdates, *place.layout),
                         .service = kUpdates};
-  updates.limits.vectors = kUnreadModels * std::uint32_t(ranges_.size() + 1);
+  updates.limits.vectors = kUnreadUpdates * std::uint32_t(ranges_.size() + 1);
   updates_ = std::make_unique<UpdateChannel>(place, updates, parts.make_transfer(), nullptr,
                                              nullptr, admission(&Gaia::admit));
   cuts_ = std::make_unique<CutChannel>(

@@ -44,6 +44,7 @@ SyncEntry P3::entry() {
                   .takes_gaps = true,
                   .when_lost = "waits until the others agree that it is gone, repeats the parts "
                                "that lack it without it",
+                  .lets_return = true,
                   .takes_parts = true},
        .costs = {{.rounds = "every step",
                   .sent = "an exchange of S",
@@ -70,6 +71,11 @@ P3::P3(const Config& config, SyncParts with, const Place& place)
       stop_(with.stop) {
   own(*overlay_, kOverlayChild);
   own(stop_, {1, "stop rule"});
+  own(state_transfer_, {2, "state transfer"});
+}
+
+void P3::on_start(Turn& turn) {
+  phase_ = turn.place().comes_back() ? Phase::finding_round : Phase::awaiting;
 }
 
 std::uint32_t P3::range(std::size_t part) const {
@@ -77,6 +83,7 @@ std::uint32_t P3::range(std::size_t part) const {
 }
 
 void P3::on_progress(Turn& turn) {
+  if (knows_model()) state_transfer_.drop_received();  // sent twice
   while (advance(turn)) {
   }
 }
@@ -85,25 +92,43 @@ void P3::on_progress(Turn& turn) {
 bool P3::advance(Turn& turn) {
   switch (phase_) {
     case Phase::awaiting:
-      if (round_ == 0) return go_forward(turn), false;
+      if (round_ == first_) return go_forward(turn), false;
       return take_mean(turn);
-    case Phase::deciding: {
-      const StopRule::Step step = stop_.after(done_ - 1);
-      if (step == StopRule::Step::wait) return false;
-      wait_s_ += seconds(turn.now() - asked_);
-      if (step == StopRule::Step::go_on) return go_forward(turn), false;
-      phase_ = Phase::ended;
-      turn.finish();
-      return false;
-    }
+    case Phase::deciding:
+      return decide(turn);
+    case Phase::finding_round:
+      return stand_in(turn);
+    case Phase::standing_in:
+      return end_stand_in(turn);
+    case Phase::awaiting_state:
+      return begin_from_state(turn);
     case Phase::unstarted:
     case Phase::applying:
     case Phase::forward:
     case Phase::backward:
     case Phase::ended:
     case Phase::failed:
+    case Phase::setting_optimizer:
       return false;
   }
+  return false;
+}
+
+// The model of the round before is whole: whoever needs it is sent it before the next pass goes on.
+bool P3::decide(Turn& turn) {
+  if (turn.learner_is_busy()) return false;  // reads the optimiser's state
+  const StopRule::Step step = stop_.after(done_ - 1);
+  if (step == StopRule::Step::wait) return false;
+  const bool is_last = step == StopRule::Step::stop;
+  const bool sends =
+      !needs_state_.empty() && senior_worker(turn.place(), turn.view()) == turn.self();
+  if (sends && !is_last && !optimizer_.ready(turn)) return false;
+  send_state(is_last, turn);
+  optimizer_.forget();
+  wait_s_ += seconds(turn.now() - asked_);
+  if (!is_last) return go_forward(turn), false;
+  phase_ = Phase::ended;
+  turn.finish();
   return false;
 }
 
@@ -114,6 +139,7 @@ bool P3::take_mean(Turn& turn) {
   if (is_last && !take_buffers(turn)) return false;
   const auto mean = overlay_->poll({round_ - 1, 0, range(part_)});
   if (!mean) return false;
+  note_returned(*mean, turn);
   has_buffers_ = false;
   wait_s_ += seconds(turn.now() - asked_);
   if (part_ == 0) samples_ += std::uint64_t(mean->weight);
@@ -134,6 +160,7 @@ bool P3::take_buffers(Turn& turn) {
   if (has_buffers_ || place_.layout->buffers().length == 0) return true;
   const auto mean = overlay_->poll({round_ - 1, 0, buffers_range()});
   if (!mean) return false;
+  note_returned(*mean, turn);
   std::ranges::copy(mean->values, buffers(turn).begin());
   has_buffers_ = true;
   return true;
@@ -145,6 +172,7 @@ void P3::applied(Turn& turn) {
   asked_ = turn.now();
   phase_ = Phase::deciding;
   ++done_;
+  note_who_needs_state();
   Turn below = within(stop_, turn);
   stop_.round_done(done_ - 1, turn.params(), samples_, below);
 }
@@ -165,7 +193,17 @@ void P3::go_back(Turn& turn) {
                             .share = (1 - config_.forward_share) * share(part_)});
 }
 
+void P3::on_step(const StepResult& result, Turn&) {
+  optimizer_.on_step(result);
+  step_ = result;
+}
+
 void P3::on_computed(const Computed&, Turn& turn) {
+  if (optimizer_.on_computed()) {
+    step_ = {};
+    if (phase_ == Phase::setting_optimizer) phase_ = Phase::awaiting;
+    return on_progress(turn);
+  }
   move_on(std::exchange(step_, {}), turn);
   on_progress(turn);
 }
@@ -198,6 +236,10 @@ void P3::move_on(const StepResult& step, Turn& turn) {
     case Phase::deciding:
     case Phase::ended:
     case Phase::failed:
+    case Phase::finding_round:
+    case Phase::standing_in:
+    case Phase::awaiting_state:
+    case Phase::setting_optimizer:
       return;
   }
 }
@@ -240,7 +282,10 @@ void P3::fail(const Error& error, Turn& turn) {
 
 std::string P3::waiting_for() const {
   if (phase_ == Phase::deciding) return stop_.waiting_for();
-  if (phase_ != Phase::awaiting || round_ == 0) return "";
+  if (phase_ == Phase::finding_round || phase_ == Phase::standing_in)
+    return "the round that runs, to come back to it; " + overlay_->waiting_for();
+  if (phase_ == Phase::awaiting_state) return "the model of round " + std::to_string(done_);
+  if (phase_ != Phase::awaiting || round_ == first_) return "";
   return "part " + std::to_string(part_) + " of " + std::to_string(parts_.size()) + ": " +
          overlay_->waiting_for();
 }
@@ -269,6 +314,7 @@ Explanation P3::explain() const {
 void P3::state(Archive& ar) {
   ar(phase_, round_, done_, part_, samples_, own_samples_, has_buffers_, loss_, compute_s_, wait_s_,
      asked_);
+  ar(first_, returned_, needs_state_, formed_, optimizer_, state_sender_, stands_in_all_);
 }
 
 }  // namespace longhaul::sync

@@ -13,10 +13,14 @@
 //
 // The paper has a parameter server and slices of a layer; here means are formed by any overlay, and
 // chunks are the slices. Parts and their order under losses are ours.
+// A worker that comes back (p3_returning.cpp) stands in for the parts of the round that runs, and
+// begins the next one with the senior worker's model and optimiser.
 #include <memory>
 
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/layer_parts.h"
+#include "longhaul/sync/optimizer_transfer.h"
+#include "longhaul/sync/state_transfer.h"
 
 namespace longhaul::sync {
 
@@ -51,10 +55,12 @@ class P3 final : public Strategy {
   P3(const Config&, SyncParts, const Place&);
   static Status check(const Config&, const Place&);
 
-  void on_start(Turn&) override { phase_ = Phase::awaiting; }
-  void on_step(const StepResult& result, Turn&) override { step_ = result; }
+  void on_start(Turn&) override;
+  void on_view(const View& before, Turn&) override;
+  void on_step(const StepResult& result, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
+  bool lets_return() const override { return true; }
   Round rounds_done() const override { return done_; }
   std::string waiting_for() const override;
   Explanation explain() const override;
@@ -71,9 +77,15 @@ class P3 final : public Strategy {
     deciding,  // the round before is complete: waits for a verdict
     backward,
     ended,
-    failed
+    failed,
+    // of a worker that has come back
+    finding_round,
+    standing_in,        // takes part in a round without contributing
+    awaiting_state,     // that the next round begins with
+    setting_optimizer,  // to the sender's
   };
   bool advance(Turn&);
+  bool decide(Turn&);
   bool take_mean(Turn&);
   bool take_buffers(Turn&);
   void applied(Turn&);
@@ -88,14 +100,27 @@ class P3 final : public Strategy {
   double share(std::size_t part) const { return shares_.at(part); }
   void fail(const Error&, Turn&);
 
+  // p3_returning.cpp
+  bool knows_model() const { return phase_ < Phase::finding_round; }
+  std::map<std::uint32_t, std::uint64_t> lengths() const;  // of each range
+  void note_returned(const Outcome&, Turn&);
+  void note_who_needs_state();
+  void send_state(bool last, Turn&);
+  void archive_for_returned(Archive&, Turn&);
+  bool stand_in(Turn&);
+  bool end_stand_in(Turn&);
+  bool begin_from_state(Turn&);
+
   const Config config_;
   const Place place_;
   const std::vector<LayerPart> parts_;
   const std::vector<double> shares_;  // of a pass, of each part
   const std::unique_ptr<Overlay> overlay_;
   StopRule stop_;
+  StateTransfer state_transfer_;
 
   Phase phase_ = Phase::unstarted;
+  Round first_ = 0;  // with whose gradient this worker has begun
   Round round_ = 0;  // whose gradient is computed
   Round done_ = 0;   // rounds whose model is complete
   std::uint32_t part_ = 0;
@@ -106,6 +131,15 @@ class P3 final : public Strategy {
   double loss_ = 0;
   double compute_s_ = 0, wait_s_ = 0;  // of this round
   Time asked_{0};                      // since when a mean or a verdict is awaited
+  // Live workers that have come back, with the epoch, until they are known to have the model; those
+  // that wait for the state that the next round begins with.
+  std::map<Rank, Epoch> returned_;
+  std::set<Rank> needs_state_;
+  Epoch formed_ = 0;  // the newest in which a mean of the round before was formed
+  OptimizerTransfer optimizer_;
+  // At one that has come back: who is to send the state; whether it stands in for all parts.
+  Rank state_sender_ = 0;
+  bool stands_in_all_ = true;
 };
 
 }  // namespace longhaul::sync

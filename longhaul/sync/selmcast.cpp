@@ -2,6 +2,7 @@
 
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
+#include "longhaul/sync/relay.h"
 #include "longhaul/sync/selmcast/explain.h"
 #include "longhaul/sync/selmcast/ssp_worker.h"
 
@@ -23,25 +24,29 @@ void adapt_selmcast(const Settings& settings, SyncTraits& traits) {
   // Measured rates are those of the run's own time.
   if (is_ssp(settings) || settings.text("rates") == "measured") traits.bits = Bits::schedule;
   if (settings.text("multicast") == "l3") traits.network_multicast = selmcast::kMulticastPriority;
+  if (is_ssp(settings)) traits.lets_return = false;
   if (settings.text("payload") != "update") return;
+  traits.lets_return = false;
   traits.takes_unbiased = true;
   traits.no_feedback = "keeps what a codec leaves out in what it owes the receiver";
 }
 
 Result<std::unique_ptr<Strategy>> make_selmcast(const Settings& settings, SyncParts parts,
                                                 const Place& place) {
-  if (!is_ssp(settings) || !place.me().is(Role::worker))
-    return make_strategy<Selmcast>(settings, std::move(parts), place);
   selmcast::Config config;
   LH_TRY(read_settings(settings, config));
   LH_TRY(selmcast::check(config, place));
-  return std::unique_ptr<Strategy>(
-      std::make_unique<selmcast::SspWorker>(config, std::move(parts), place));
+  const bool lets_return = config.mode == "bsp" && config.payload != "update";
+  if (!place.me().is(Role::worker))
+    return std::unique_ptr<Strategy>(std::make_unique<Relay>(std::move(parts), lets_return));
+  if (config.mode == "ssp")
+    return std::unique_ptr<Strategy>(
+        std::make_unique<selmcast::SspWorker>(config, std::move(parts), place));
+  return std::unique_ptr<Strategy>(std::make_unique<Selmcast>(config, std::move(parts), place));
 }
 
 }  // namespace
 
-// A node that comes back would have missed the rounds in which the others mixed.
 SyncEntry Selmcast::entry() {
   return strategy_entry<Selmcast>(
       {.name = "selmcast",
@@ -49,7 +54,8 @@ SyncEntry Selmcast::entry() {
        .traits = {.takes_outer = false,
                   .no_feedback = "sends whole models, which carry no error of the one before",
                   .takes_unbiased = false,
-                  .when_lost = "the others go on without it"},
+                  .when_lost = "the others go on without it",
+                  .lets_return = true},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "m S to m receivers, share n at least",
                   .waits_for = "all, for the plan; then its senders",
@@ -73,6 +79,7 @@ Selmcast::Selmcast(const Config& config, SyncParts parts, const Place& place)
       size_(place.layout->size()),
       place_(place),
       final_(std::move(parts.overlay)),
+      final_return_(final_),
       plan_config_(selmcast::plan_config(config, parts, place)),
       planning_(plan_config_),
       stop_(selmcast_stop(parts.stop)) {
@@ -89,6 +96,8 @@ Selmcast::Selmcast(const Config& config, SyncParts parts, const Place& place)
   own(*channel_, {1, "channel"});
   own(stop_, {2, "stop rule"});
   own(planning_, {3, "planning"});
+  own(state_transfer_, {4, "state transfer"});
+  own(final_return_, {5, "final model"});
 }
 
 // A plan is made when all are ready for its round: nothing can come of a later one.
@@ -96,6 +105,8 @@ Result<bool> Selmcast::admit(Rank from, const selmcast::Header& header, const Co
   if (shape.kind != ContentKind::values || shape.range.offset != 0 || shape.range.length != size_ ||
       !place_.member(from).is(Role::worker))
     return malformed("a vector that is no model of a worker");
+  // Of a plan that is older than this node's return.
+  if (phase_ == Phase::outside || header.round < joined_at_) return false;
   // A worker that was left out of a plan is owed what it is sent all the same.
   if (header.round < done_) return sends_updates() && phase_ < Phase::averaging;
   if (header.round > done_ || (phase_ != Phase::planning && phase_ != Phase::exchanging))
@@ -104,9 +115,14 @@ Result<bool> Selmcast::admit(Rank from, const selmcast::Header& header, const Co
   return true;
 }
 
-void Selmcast::on_start(Turn&) { phase_ = Phase::ready; }
+void Selmcast::on_start(Turn& turn) {
+  phase_ = turn.place().comes_back() ? Phase::outside : Phase::ready;
+}
 
 void Selmcast::on_view(const View&, Turn& turn) {
+  if (phase_ == Phase::outside && selmcast::manager_of(turn) == turn.self())
+    return fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"),
+                turn);
   std::erase_if(sending_, [&](Rank rank) { return !turn.view().has(rank); });
   for (Rank rank = 0; rank < place_.size(); ++rank)
     if (!turn.view().has(rank)) debts_.forget(rank);
@@ -118,8 +134,10 @@ void Selmcast::on_view(const View&, Turn& turn) {
 void Selmcast::on_progress(Turn& turn) {
   if (phase_ == Phase::not_started) return;
   receive(turn);
+  let_in(turn);
   while (advance(turn)) {
   }
+  let_in(turn);
 }
 
 void Selmcast::receive(Turn& turn) {
@@ -170,15 +188,21 @@ bool Selmcast::advance(Turn& turn) {
       }
       phase_ = Phase::averaging;
       if (sends_updates()) settle(turn);
+      if (turn.place().comes_back()) return true;
       const Status begun = final_.begin(turn, within(final_.overlay(), turn));
       if (!begun) fail(begun.error(), turn);
       return true;
     }
-    case Phase::averaging:
-      if (!final_.take(turn)) return false;
+    case Phase::averaging: {
+      const auto taken = take_final(turn);
+      if (!taken) fail(taken.error(), turn);
+      if (!taken || !*taken) return false;
       phase_ = Phase::ended;
       turn.finish();
       return false;
+    }
+    case Phase::outside:
+      return enter(turn);
     case Phase::not_started:
     case Phase::computing:
     case Phase::ended:
@@ -210,7 +234,9 @@ void Selmcast::exchange(Turn& turn) {
                 turn);
   phase_ = Phase::exchanging;
   all_samples_ = std::max(all_samples_, plan_.samples);
-  const auto is_lost = [&](Rank rank) { return !turn.view().has(rank); };
+  const auto is_lost = [&](Rank rank) {
+    return !turn.view().has(rank) || turn.view().since(rank) > plan_.epoch;
+  };
   std::erase_if(plan_.receivers, is_lost);
   std::erase_if(plan_.expected,
                 [&](Rank rank) { return is_lost(rank) && !received_.contains(rank); });
@@ -308,6 +334,56 @@ void Selmcast::end_round(Turn& turn) {
   stop_.round_done(done_ - 1, turn.params(), all_samples_, below);
 }
 
+// Who has come back is given the manager's model and the next round; or, the run being over, its
+// part in the mean that it ends with.
+void Selmcast::let_in(Turn& turn) {
+  if (phase_ == Phase::ended) {
+    Turn below = within(final_return_, turn);
+    final_return_.serve(below);
+  }
+  const bool is_over = phase_ == Phase::averaging || phase_ == Phase::ended;
+  const std::set<Rank> ranks = is_over ? planning_.take_outside() : planning_.take_entering();
+  if (ranks.empty()) return;
+  Archive ar;
+  archive_for_returned(ar, turn);
+  const Bytes bytes = share(ar.take());
+  const Round first = is_over ? done_ : done_ + 1;
+  Turn below = within(state_transfer_, turn);
+  for (const Rank rank : ranks) state_transfer_.send(rank, {first, is_over, bytes}, below);
+}
+
+void Selmcast::archive_for_returned(Archive& ar, Turn& turn) {
+  ar.expect("selmcast");
+  ar(all_samples_);
+  stop_.hand_over(ar);
+  ar.floats(turn.params());
+}
+
+bool Selmcast::enter(Turn& turn) {
+  const StateTransfer::TransferredState* received = state_transfer_.received();
+  if (!received) return false;
+  done_ = joined_at_ = received->round;
+  const bool is_over = received->last;
+  Archive ar(*received->bytes);
+  archive_for_returned(ar, turn);
+  const Status read = ar.finish();
+  state_transfer_.drop_received();
+  if (!read) {
+    fail(malformed("the state that was received is none of this job: " + read.error().what), turn);
+    return false;
+  }
+  Turn below = within(planning_, turn);
+  planning_.begin(done_, below);
+  phase_ = is_over ? Phase::averaging : Phase::deciding;
+  return true;
+}
+
+Result<bool> Selmcast::take_final(Turn& turn) {
+  if (!turn.place().comes_back()) return final_.take(turn);
+  Turn below = within(final_return_, turn);
+  return final_return_.follow(/*gives=*/done_ > joined_at_, below, within(final_.overlay(), turn));
+}
+
 void Selmcast::fail(const Error& error, Turn& turn) {
   phase_ = Phase::ended;
   turn.fail({error.kind, "selmcast, round " + std::to_string(done_) + ", site " +
@@ -319,6 +395,7 @@ std::string Selmcast::waiting_for() const {
   if (phase_ == Phase::planning) return planning_.waiting_for(place_);
   if (phase_ == Phase::deciding) return stop_.waiting_for();
   if (phase_ == Phase::averaging) return final_.waiting_for();
+  if (phase_ == Phase::outside) return "a model of the manager, to come back to the run";
   if (phase_ != Phase::exchanging) return "";
   std::string text = "round " + std::to_string(done_);
   if (const auto ranks = missing(); !ranks.empty()) {
@@ -339,7 +416,8 @@ Explanation Selmcast::explain() const {
 
 void Selmcast::state(Archive& ar) {
   ar.expect("selmcast");
-  ar(phase_, done_, samples_, all_samples_, plan_, admitted_, sending_, asked_, planned_);
+  ar(phase_, done_, joined_at_, samples_, all_samples_, plan_, admitted_, sending_, asked_,
+     planned_);
   ar(meter_, debts_);
   archive_snapshot(ar, late_);
   std::map<Rank, std::vector<float>> models;

@@ -11,11 +11,15 @@
 //   x_i <- (x_i + sum_{j in M_i} x_j) / (1 + |M_i|)
 // With payload = "update" and n workers, d_ji for what j owes i (selmcast/debts.h):
 //   x_i <- x_i + sum_{j in M_i} d_ji
+//
+// With models, a worker that comes back is given the manager's (selmcast/planning.h). With updates
+// nobody could say which of them are in the model that it would get.
 #include "longhaul/core/vector_channel.h"
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/gossip/final_return.h"
 #include "longhaul/sync/selmcast/config.h"
 #include "longhaul/sync/selmcast/debts.h"
 #include "longhaul/sync/selmcast/planning.h"
+#include "longhaul/sync/state_transfer.h"
 
 namespace longhaul::sync {
 
@@ -32,6 +36,7 @@ class Selmcast final : public Strategy {
   void on_view(const View& before, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
+  bool lets_return() const override { return !sends_updates(); }
   Round rounds_done() const override { return done_; }
   std::string waiting_for() const override;
   Explanation explain() const override;
@@ -47,7 +52,8 @@ class Selmcast final : public Strategy {
     exchanging,  // sends its model, and waits for those that the plan says
     deciding,    // waits for a verdict
     averaging,   // takes part in the mean that the run ends with
-    ended
+    ended,
+    outside  // has come back: waits for a model
   };
 
   Result<bool> admit(Rank from, const selmcast::Header&, const ContentShape&);
@@ -62,19 +68,26 @@ class Selmcast final : public Strategy {
   void mix(Turn&);
   void settle(Turn&);
   void end_round(Turn&);
+  void let_in(Turn&);
+  void archive_for_returned(Archive&, Turn&);
+  bool enter(Turn&);
+  Result<bool> take_final(Turn&);
   void fail(const Error&, Turn&);
 
   const Config config_;
   const std::uint64_t size_;  // of the layout
   const Place place_;
   gossip::FinalMean final_;
+  gossip::FinalReturn final_return_;
   std::unique_ptr<Channel> channel_;
   const selmcast::PlanConfig plan_config_;
   selmcast::Planning planning_;
   StopRule stop_;
+  StateTransfer state_transfer_;
 
   Phase phase_ = Phase::not_started;
   Round done_ = 0;                     // also the round that runs
+  Round joined_at_ = 0;                // its first
   std::uint64_t samples_ = 0;          // that this worker has used
   std::uint64_t all_samples_ = 0;      // that all have, by the last plan
   selmcast::Planning::Plan plan_;      // of the round that runs

@@ -19,7 +19,6 @@ void adapt_shadowsync(const Settings& settings, SyncTraits& traits) {
   if (config->algorithm == "easgd") {
     traits.when_lost =
         "training goes on; the next site serves the centre, with a worker's parameters";
-    traits.lets_return = false;
   } else if (config->is_foreground()) {
     traits.bits = Bits::rank;
     traits.when_lost = "goes on without it";

@@ -23,7 +23,8 @@ void StepCount::count(Rank from, const Taken& taken, Turn& turn) {
   of.samples = std::max(of.samples, taken.samples);
   if (is_over()) return;
   std::uint64_t units = 0, samples = 0;
-  for (const auto& [rank, one] : taken_) units += one.units, samples += one.samples;
+  for (const auto* some : {&taken_, &before_})
+    for (const auto& [rank, one] : *some) units += one.units, samples += one.samples;
   const Round rounds = std::min(units / workers_, config_.max_rounds);
   if (rounds <= known_.rounds) return;
   const Round every = config_.report_every;
@@ -77,6 +78,14 @@ Status StepCount::on_message(Rank from, const Message& message, Turn& turn) {
 // The one before may have told nobody, or a part of them.
 void StepCount::on_view(const View& before, Turn& turn) {
   const Rank senior = senior_worker(turn.place(), turn.view());
+  if (senior == turn.self())
+    for (const auto& [rank, epoch] : turn.view().returned) {
+      if (epoch != turn.view().epoch || !turn.place().member(rank).is(Role::worker)) continue;
+      const Taken gone = std::exchange(taken_[rank], {});
+      before_[rank].units += gone.units;
+      before_[rank].samples += gone.samples;
+      turn.send(rank, known_, {}, kControl);
+    }
   if (senior == senior_worker(turn.place(), before)) return;
   if (senior == turn.self()) {
     count(senior, own_, turn);

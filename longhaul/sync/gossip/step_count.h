@@ -7,7 +7,8 @@
 // round is complete and when the run is over: it has its own model scored every report_every rounds
 // and does not wait for the score ([report] lag bounds how many are open). A worker tells a new
 // senior what it has taken and what it knows. What only a lost senior knew of a lost worker is not
-// counted. Units tell a few bytes each; nobody waits for a message.
+// counted. Units tell a few bytes each; nobody waits for a message. A worker that comes back counts
+// from 0 on; what it had taken before it was lost stays counted.
 #include <map>
 #include <set>
 
@@ -58,7 +59,7 @@ class StepCount final : public Machine {
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_view(const View& before, Turn&) override;
   void on_scored(Round, const Evaluation&, Turn&) override;
-  void state(Archive& ar) override { ar(own_, taken_, known_, due_, open_); }
+  void state(Archive& ar) override { ar(own_, taken_, before_, known_, due_, open_); }
 
  private:
   bool is_senior(const Turn& turn) const {
@@ -70,7 +71,8 @@ class StepCount final : public Machine {
   const StopConfig config_;
   const std::uint64_t workers_;  // at the start of the run
   Taken own_;
-  std::map<Rank, Taken> taken_;  // at the senior
+  std::map<Rank, Taken> taken_;   // at the senior
+  std::map<Rank, Taken> before_;  // the same, by those that came back, before they were lost
   RoundsDone known_;
   std::optional<Round> due_;
   std::set<Round> open_;  // reported and not scored, at most lag + 1

@@ -112,5 +112,24 @@ TEST(StepCount, ANewSeniorHearsWhatTheOthersKnowAndTellsAll) {
   EXPECT_EQ(next.told().back().reason, Reason::target);
 }
 
+// Its units begin at 0 again, and count beside those of before.
+TEST(StepCount, WhatOneWhoComesBackHadTakenStaysCounted) {
+  Counting senior(0, {.max_rounds = 9});
+  EXPECT_TRUE(senior.hear(2, StepCount::Taken{4, 4}));
+  EXPECT_EQ(senior.count.rounds(), 1u);
+  const auto see = [&](View view) {
+    const View before = std::exchange(senior.node.view, std::move(view));
+    senior.count.on_view(before, senior.node.turn);
+  };
+  see({.epoch = 1, .live = {0, 1}});
+  see({.epoch = 2, .live = {0, 1, 2}, .returned = {{2, 2}}});
+  EXPECT_EQ(senior.node.done<Send>().back().to, 2u);
+  EXPECT_EQ(senior.told().back().rounds, 1u);
+  EXPECT_TRUE(senior.hear(2, StepCount::Taken{1, 1}));
+  EXPECT_EQ(senior.count.rounds(), 1u);
+  EXPECT_TRUE(senior.hear(2, StepCount::Taken{2, 2}));
+  EXPECT_EQ(senior.count.rounds(), 2u);
+}
+
 }  // namespace
 }  // namespace longhaul::sync::gossip

@@ -60,6 +60,7 @@ void Planning::ready(std::uint64_t samples, Turn& turn) {
 
 void Planning::send_standing(Turn& turn) {
   own_.epoch = turn.view().epoch;
+  own_.served.resize(turn.place().size());  // the job may have got nodes since
   turn.send(manager_of(turn), own_, {}, kControl);
 }
 
@@ -100,21 +101,28 @@ void Planning::resolve(Turn& turn) {
   const auto known = [](const Standing& s) {  // the number of rounds whose plan it has had
     return s.round + (s.stage == Stage::exchanging ? 1 : 0);
   };
+  std::map<Rank, Standing> of = standings_;
   Round planned = 0;
-  for (const auto& [rank, standing] : standings_) planned = std::max(planned, known(standing));
+  std::erase_if(of, [](const auto& one) { return one.second.stage == Stage::outside; });
+  for (const auto& [rank, standing] : of) planned = std::max(planned, known(standing));
   LeftOut left_out{turn.view().epoch, planned - (planned > 0 ? 1 : 0), {}};
-  for (const auto& [rank, standing] : standings_)
+  for (const auto& [rank, standing] : of)
     if (known(standing) < planned) left_out.ranks.push_back(rank);
   if (left_out.ranks.empty()) return;
-  for (const auto& [rank, standing] : standings_) turn.send(rank, left_out, {}, kControl);
+  for (const auto& [rank, standing] : of) turn.send(rank, left_out, {}, kControl);
 }
 
 // Once all are ready for the same round.
 void Planning::make_plans(Turn& turn) {
-  const Round round = standings_.begin()->second.round;
+  const Round round = own_.round;
   std::vector<Rank> workers;
+  std::set<Rank> outside;
   Plan common{.epoch = turn.view().epoch, .round = round};
   for (const auto& [rank, standing] : standings_) {
+    if (standing.stage == Stage::outside) {
+      outside.insert(rank);
+      continue;
+    }
     if (standing.round != round || standing.stage != Stage::ready) return;
     workers.push_back(rank);
     common.samples += standing.samples;
@@ -128,6 +136,7 @@ void Planning::make_plans(Turn& turn) {
       plans[workers[j]].expected.push_back(workers[i]);
     }
   standings_.clear();
+  entering_ = std::move(outside);
   for (const auto& [rank, plan] : plans) turn.send(rank, plan, {}, kControl);
 }
 
@@ -179,10 +188,27 @@ Status Planning::take(Rank from, const LeftOut& left_out, Turn& turn) {
   return Ok{};
 }
 
+std::set<Rank> Planning::take_outside() {
+  std::set<Rank> ranks;
+  for (const auto& [rank, standing] : standings_)
+    if (standing.stage == Stage::outside) ranks.insert(rank);
+  for (const Rank rank : ranks) standings_.erase(rank);
+  return ranks;
+}
+
 void Planning::on_view(const View&, Turn& turn) {
   standings_.clear();
+  entering_.clear();
   is_resolved_ = false;
+  if (own_.served.empty() && turn.place().comes_back()) {
+    own_.stage = Stage::outside;
+    Standing standing = own_;
+    standing.served.resize(turn.place().size());
+    standing.epoch = turn.view().epoch;
+    turn.send(manager_of(turn), standing, {}, kControl);
+  }
   if (own_.served.empty()) return;  // it has not begun
+  own_.served.resize(turn.place().size());
   // A plan that has come counts as one that this node has.
   Standing standing = own_;
   if (plan_ && plan_->round == own_.round) standing.stage = Stage::exchanging;
@@ -199,6 +225,8 @@ std::string Planning::waiting_for(const Place& place) const {
   return text;
 }
 
-void Planning::state(Archive& ar) { ar(own_, plan_, left_out_, standings_, is_resolved_); }
+void Planning::state(Archive& ar) {
+  ar(own_, plan_, left_out_, standings_, is_resolved_, entering_);
+}
 
 }  // namespace longhaul::sync::selmcast

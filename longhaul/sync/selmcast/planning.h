@@ -7,6 +7,10 @@
 // After a loss all workers send their standing again. If the manager died while it sent a plan,
 // some workers have the plan of the round and some do not: the new manager says who is left out.
 // These send and expect nothing in that round, and the others do not expect them.
+//
+// A worker that has come back tells the manager that it is outside. It is in no plan; when the next
+// plan is made, the manager lets it in from the round after that on (sync/selmcast.h), and waits
+// for its standing as for those of all others.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -50,8 +54,9 @@ class Planning final : public Machine {
  public:
   enum class Stage : std::uint8_t {
     computing,
-    ready,      // waits for the plan of the round
-    exchanging  // has it
+    ready,       // waits for the plan of the round
+    exchanging,  // has it
+    outside      // has come back, and has no model
   };
   struct Standing {  // to the manager
     static constexpr std::uint16_t kKind = 1;
@@ -67,7 +72,7 @@ class Planning final : public Machine {
     static void fields(Self& self, Visit&& visit) {
       LONGHAUL_FIELD(epoch);
       LONGHAUL_FIELD(round, .max = 0x1p50);
-      LONGHAUL_FIELD(stage, .max = 2);
+      LONGHAUL_FIELD(stage, .max = 3);
       LONGHAUL_FIELD(samples, .max = 0x1p50);
       LONGHAUL_FIELD(served,
                      .doc = "by rank: the round after the last in which it got a model; 0: none");
@@ -113,6 +118,10 @@ class Planning final : public Machine {
   void served(const std::vector<Rank>& receivers);  // in this round
   // Of those that the plan expected: no model comes from them in this round.
   bool is_left_out(Rank rank) const { return left_out_.contains(rank); }
+  // At the manager, once: those outside who begin in the round after the one just planned ...
+  std::set<Rank> take_entering() { return std::exchange(entering_, {}); }
+  // ... or, no further plan being made, all that are outside.
+  std::set<Rank> take_outside();
   std::string waiting_for(const Place&) const;
 
   Status on_message(Rank from, const Message&, Turn&) override;
@@ -136,6 +145,7 @@ class Planning final : public Machine {
   // At the manager: of this epoch, by rank; whether all have reported since it began.
   std::map<Rank, Standing> standings_;
   bool is_resolved_ = true;
+  std::set<Rank> entering_;
 };
 
 }  // namespace longhaul::sync::selmcast

@@ -29,6 +29,7 @@ class ElasticExchange {
   };
   Phase phase() const { return phase_; }
   std::uint64_t seq() const { return seq_; }  // of the newest exchange, from 1
+  std::span<const float> centre() const { return c_ ? *c_ : std::span<const float>(); }
 
   void ask();
   // False: nobody waits for it.

@@ -45,6 +45,7 @@ ElasticNode::ElasticNode(const ShadowConfig& config, SyncParts parts, const Plac
       workers_(workers_at_the_start(place)),
       alpha_(share_of(config, workers_.size())),
       final_(std::move(parts.overlay)),
+      final_return_(final_),
       count_(parts.stop, place),
       shards_(shards_of(place, server::server_of(parts.server, place), config.servers)),
       pace_(config.is_foreground() ? 0 : config.max_gap, config.epochs),
@@ -68,13 +69,19 @@ ElasticNode::ElasticNode(const ShadowConfig& config, SyncParts parts, const Plac
         return admit(from, header, shape);
       });
   own(*channel_, {1, "channel"});
-  if (place.me().is(Role::worker)) own(count_, {2, "exchange count"});
+  if (!place.me().is(Role::worker)) return;
+  own(count_, {2, "exchange count"});
+  own(final_return_, {3, "final model"});
 }
 
 Result<bool> ElasticNode::admit(Rank from, const ElasticHeader& header,
                                 const ContentShape& shape) const {
   if (header.shard >= shards_.size() || header.exchanger >= exchangers_.size())
     return malformed("a shard or an exchanger that there is not");
+  if (header.kind == Kind::serving) {
+    if (place_.comes_back() && shape.kind == ContentKind::none) return true;
+    return malformed("a server's name for one that has not come back");
+  }
   const Shard& shard = shards_[header.shard];
   const bool is_part = shape.kind == ContentKind::values && shape.range == shard.range;
   if (header.carries() ? !is_part : shape.kind != ContentKind::none)
@@ -138,9 +145,10 @@ bool ElasticNode::is_idle() const {
 }
 
 void ElasticNode::on_start(Turn& turn) {
+  if (turn.place().comes_back()) begin_outside();
   follow_workers(turn);
   if (!turn.has_learner()) return turn.finish();  // it serves until all workers have finished
-  phase_ = Phase::training;
+  phase_ = has_model_ ? Phase::training : Phase::entering;
 }
 
 void ElasticNode::on_view(const View&, Turn& turn) {
@@ -148,12 +156,15 @@ void ElasticNode::on_view(const View&, Turn& turn) {
     return turn.fail("all workers are lost: nobody is left to train; restart them and resume");
   const Status enough = enough_sites(config_.min_sites, place_, turn.view());
   if (turn.has_learner() && !enough && phase_ != Phase::ended) return fail(enough.error(), turn);
+  std::set<std::uint32_t> moved;
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
-    if (!shards_[s].follow(turn.view(), place_.size())) continue;
+    if (!shards_[s].is_known || !shards_[s].follow(turn.view(), place_)) continue;
+    moved.insert(s);
     for (Exchanger& one : exchangers_) one.shards[s].forget();
     owed_seeds_.erase(s);
     if (s == 0) said_done_ = false;  // to this one
   }
+  follow_returned(moved, turn);
   follow_workers(turn);
 }
 
@@ -178,6 +189,7 @@ void ElasticNode::on_timer(TimerId id, Turn& turn) {
 
 // Until nobody has anything to say: a trainer beside the server tells itself, too.
 void ElasticNode::on_progress(Turn& turn) {
+  tell_returned(turn);
   receive(turn);
   do {
     train(turn);
@@ -186,16 +198,19 @@ void ElasticNode::on_progress(Turn& turn) {
 
 void ElasticNode::train(Turn& turn) {
   if (phase_ == Phase::unstarted) return;
+  if (phase_ == Phase::ended) {
+    Turn below = within(final_return_, turn);
+    final_return_.serve(below);
+  }
   if (computing_) {
     if (all_done_ || count_.is_over()) turn.stop_computing();
     return;
   }
-  for (const std::uint32_t shard : std::exchange(owed_seeds_, {}))
-    send(shards_[shard].server, {.kind = Kind::seed, .shard = shard}, turn, copy_of(shard, turn));
+  send_seeds(turn);
   while (phase_ != Phase::ended && advance(turn)) {
   }
   // Also at its end: a server that follows a lost one has to hear it of all.
-  if (pace_.is_done() && is_idle() && !std::exchange(said_done_, true))
+  if (shards_[0].is_known && pace_.is_done() && is_idle() && !std::exchange(said_done_, true))
     send(shards_[0].server, {.kind = Kind::done}, turn);
   if (count_.due() && phase_ != Phase::ended) {
     Turn below = within(count_, turn);
@@ -212,11 +227,12 @@ bool ElasticNode::receive(Turn& turn) {
   while (auto one = channel_->poll(below)) {
     any = true;
     const Snapshot values = one->header.carries() ? one->content.values() : nullptr;
-    if (one->header.is_for_server()) {
+    if (one->header.is_for_server())
       serve(one->from, one->header, values, turn);
-    } else {
+    else if (one->header.kind == Kind::serving)
+      learn_server(one->from, one->header);
+    else
       take(one->header, values);
-    }
   }
   return any;
 }
@@ -266,6 +282,7 @@ void ElasticNode::follow_workers(Turn& turn) {
   for (std::uint32_t s = 0; s < shards_.size(); ++s)
     if (serves(s)) follow_workers(s, live, turn);
   if (!serves(0) || live.empty() || !std::ranges::includes(done_, live)) return;
+  told_end_ = true;
   for (const Rank rank : live) send(rank, {.kind = Kind::end}, turn);
 }
 
@@ -278,7 +295,7 @@ void ElasticNode::follow_workers(std::uint32_t s, const std::vector<Rank>& live,
     if (shard.asked == rank) shard.asked.reset();
   }
   if (live.empty() || shard.centre.has_values() || shard.asked) return;
-  shard.asked = live.front();
+  shard.asked = senior_worker(place_, turn.view());
   send(*shard.asked, {.kind = Kind::ask_seed, .shard = s}, turn);
 }
 
@@ -325,15 +342,21 @@ bool ElasticNode::advance(Turn& turn) {
       if (!close_exchanges(turn)) return false;
       lanes_.clear();
       phase_ = Phase::averaging;
+      if (turn.place().comes_back()) return true;
       const Status begun = final_.begin(turn, within(final_.overlay(), turn));
       if (!begun) fail(begun.error(), turn);
       return true;
     }
-    case Phase::averaging:
-      if (!final_.take(turn)) return false;
+    case Phase::averaging: {
+      const auto taken = take_final(turn);
+      if (!taken) fail(taken.error(), turn);
+      if (!taken || !*taken) return false;
       phase_ = Phase::ended;
       turn.finish();
       return false;
+    }
+    case Phase::entering:
+      return enter(turn);
     case Phase::unstarted:
     case Phase::ended:
       return false;
@@ -450,6 +473,8 @@ void ElasticNode::fail(const Error& error, Turn& turn) {
 std::string ElasticNode::waiting_for() const {
   if (phase_ == Phase::averaging) return final_.waiting_for();
   if (phase_ == Phase::unstarted || phase_ == Phase::ended || computing_) return "";
+  for (const Shard& shard : shards_)
+    if (!shard.is_known) return "a sync server, to be told that this node has come back";
   if (pace_.is_done() && is_idle())
     return "the others to be done with their data, which the sync server, rank " +
            std::to_string(shards_[0].server) + ", tells";
@@ -469,6 +494,7 @@ void ElasticNode::state(Archive& ar) {
   for (Shard& shard : shards_) ar(shard);
   for (Exchanger& one : exchangers_) ar(one);
   ar(done_, phase_, pace_, lanes_, paused_, computing_, owed_seeds_, said_done_, all_done_);
+  ar(told_end_, owed_names_, has_values_, has_model_);
 }
 
 }  // namespace longhaul::sync::shadow

@@ -8,14 +8,17 @@
 //   distributed training", arXiv 2003.03477.
 //
 // The first server is the node of [roles] server, else the lowest with the role, else rank 0. Who
-// follows a lost one asks the lowest live worker for values to begin with. What only the lost shard
+// follows a lost one asks the senior worker for values to begin with. What only the lost shard
 // held is gone; an open push has no effect on either side.
+//
+// A node that comes back (elastic_returning.cpp) is told by the servers whom to ask; a trainer
+// begins with the centre.
 //
 // A round is as many exchanges as there were workers at the start. The run ends by [stop], or when
 // every live worker has told the first shard's server that it is done with its data; then all
 // workers average their parameters once.
 #include "longhaul/core/vector_channel.h"
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/gossip/final_return.h"
 #include "longhaul/sync/gossip/step_count.h"
 #include "longhaul/sync/shadow/config.h"
 #include "longhaul/sync/shadow/elastic.h"
@@ -39,7 +42,9 @@ struct ElasticHeader {
     ack,       // the push is in the centre
     nak,       // it is not and will not be
     ask_seed,  // the server needs values
-    end        // all workers are done
+    end,       // all workers are done
+    // to a node that has come back: the sender serves the shard
+    serving
   };
   Kind kind = Kind::pull;
   std::uint32_t server_epoch = 0;
@@ -51,7 +56,7 @@ struct ElasticHeader {
   bool carries() const { return kind == Kind::push || kind == Kind::seed || kind == Kind::data; }
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 8);
+    LONGHAUL_FIELD(kind, .max = 9);
     LONGHAUL_FIELD(server_epoch);
     LONGHAUL_FIELD(shard, .max = 63);
     LONGHAUL_FIELD(exchanger, .max = 255);
@@ -69,6 +74,7 @@ class ElasticNode final : public Strategy {
   void on_computed(const Computed&, Turn&) override;
   void on_timer(TimerId, Turn&) override;
   void on_progress(Turn&) override;
+  bool lets_return() const override { return true; }
   Round rounds_done() const override { return count_.rounds(); }
   std::string waiting_for() const override;
   void state(Archive&) override;
@@ -76,7 +82,14 @@ class ElasticNode final : public Strategy {
  private:
   using Channel = VectorChannel<ElasticHeader>;
   using Kind = ElasticHeader::Kind;
-  enum class Phase : std::uint8_t { unstarted, training, closing, averaging, ended };
+  enum class Phase : std::uint8_t {
+    unstarted,
+    training,
+    closing,
+    averaging,
+    ended,
+    entering  // has come back: waits for the servers' names and the centre
+  };
 
   Result<bool> admit(Rank from, const ElasticHeader&, const ContentShape&) const;
   void send(Rank to, ElasticHeader, Turn&, Snapshot = nullptr);
@@ -84,7 +97,9 @@ class ElasticNode final : public Strategy {
   void fail(const Error&, Turn&);
 
   // the server
-  bool serves(std::uint32_t shard) const { return shards_[shard].server == place_.self; }
+  bool serves(std::uint32_t shard) const {
+    return shards_[shard].is_known && shards_[shard].server == place_.self;
+  }
   void serve(Rank from, const ElasticHeader&, const Snapshot&, Turn&);
   void take_push(Rank from, const ElasticHeader&, std::span<const float> d, Turn&);
   void follow_workers(Turn&);
@@ -101,6 +116,15 @@ class ElasticNode final : public Strategy {
   void push(std::uint32_t exchanger, std::uint32_t shard, Turn&);
   void complete(std::uint32_t exchanger, Turn&);
   void next_steps(Turn&);
+
+  // elastic_returning.cpp
+  void begin_outside();
+  void follow_returned(const std::set<std::uint32_t>& moved, Turn&);
+  void tell_returned(Turn&);
+  void learn_server(Rank from, const ElasticHeader&);
+  void send_seeds(Turn&);
+  bool enter(Turn&);
+  Result<bool> take_final(Turn&);
   // Of the shard, of all values and of the parameters alone.
   std::span<float> part(std::uint32_t shard, Turn&) const;
   std::uint32_t group_of(Rank to, std::uint32_t shard, std::uint32_t exchanger) const;
@@ -114,6 +138,7 @@ class ElasticNode final : public Strategy {
   const std::vector<Rank> workers_;  // at the start
   const double alpha_;
   gossip::FinalMean final_;
+  gossip::FinalReturn final_return_;
   std::unique_ptr<Channel> channel_;
   gossip::StepCount count_;  // of exchanges
 
@@ -139,6 +164,12 @@ class ElasticNode final : public Strategy {
   std::set<std::uint32_t> owed_seeds_;  // shards
   bool said_done_ = false;
   bool all_done_ = false;
+  bool told_end_ = false;  // at the first shard's server
+  // At a server: of which shards it is, for whom has come back.
+  std::set<std::pair<std::uint32_t, Rank>> owed_names_;
+  // At a trainer that has come back: shards whose values it has; whether it has had all.
+  std::set<std::uint32_t> has_values_;
+  bool has_model_ = true;
 };
 
 }  // namespace longhaul::sync::shadow

@@ -1,7 +1,8 @@
 #pragma once
 // The centre of elastic averaging is cut into shards, each at a sync server of its own. Every node
-// knows by the view alone who serves which: the first servers are those of the job, and the next
-// live node in the order of ranks follows a lost one, with the next server epoch.
+// knows by its views who serves which: the first servers are those of the job, and the next live
+// node in the order of ranks follows a lost one, with the next server epoch. A node that has come
+// back has not seen all views: it is told, and follows nobody while another may.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -15,6 +16,7 @@ struct Shard {
   Range range;
   Rank server = 0;
   std::uint32_t server_epoch = 0;
+  bool is_known = true;  // who serves it
   // At its server.
   Centre centre;
   std::optional<Rank> asked;  // for values to begin with
@@ -22,12 +24,20 @@ struct Shard {
   std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> pulls;
 
   // True: it moved.
-  bool follow(const View& view, std::uint32_t nodes) {
+  bool follow(const View& view, const Place& place) {
     const Rank before = server;
-    for (; !view.has(server); ++server_epoch) server = (server + 1) % nodes;
+    if (view.has(server)) return false;
+    const auto has_stayed = [&](Rank rank) {
+      return view.since(rank) == 0 && !place.member(rank).is(Role::witness);
+    };
+    const bool any = std::ranges::any_of(view.live, has_stayed);
+    do {
+      server = (server + 1) % place.size();
+      ++server_epoch;
+    } while (!view.has(server) || (any && !has_stayed(server)));
     return server != before;
   }
-  void state(Archive& ar) { ar(server, server_epoch, centre, asked, pulls); }
+  void state(Archive& ar) { ar(server, server_epoch, is_known, centre, asked, pulls); }
 };
 
 // The named server first, then the others with the role, then all others but witnesses, by rank

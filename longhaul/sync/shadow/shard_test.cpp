@@ -38,12 +38,26 @@ TEST(Shards, CoverTheVectorAndPreferServers) {
 }
 
 TEST(Shards, OfALostServerTheNextNodeFollows) {
+  constexpr Role w = Role::worker;
+  const Place place = place_with({w, w, w, w}, 11);
   Shard shard;
   shard.server = 2;
-  EXPECT_FALSE(shard.follow({.epoch = 1, .live = {0, 2, 3}}, 4));
-  EXPECT_TRUE(shard.follow({.epoch = 2, .live = {0, 1}}, 4));
+  EXPECT_FALSE(shard.follow({.epoch = 1, .live = {0, 2, 3}}, place));
+  EXPECT_TRUE(shard.follow({.epoch = 2, .live = {0, 1}}, place));
   EXPECT_EQ(shard.server, 0u);
   EXPECT_EQ(shard.server_epoch, 2u);
+  // Rank 1 has come back, and may not know that rank 0 served: rank 2 has stayed, and follows.
+  EXPECT_TRUE(shard.follow({.epoch = 4, .live = {1, 2}, .returned = {{1, 3}}}, place));
+  EXPECT_EQ(shard.server, 2u);
+  EXPECT_TRUE(shard.follow({.epoch = 5, .live = {1}, .returned = {{1, 3}}}, place));
+  EXPECT_EQ(shard.server, 1u);
+}
+
+TEST(Shards, NobodyIsFollowedByAWitness) {
+  const Place place = place_with({Role::worker, Role::witness, Role::worker}, 11);
+  Shard shard;
+  EXPECT_TRUE(shard.follow({.epoch = 1, .live = {1, 2}}, place));
+  EXPECT_EQ(shard.server, 2u);
 }
 
 }  // namespace

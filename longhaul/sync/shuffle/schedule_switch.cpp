@@ -3,21 +3,36 @@
 #include <algorithm>
 
 namespace longhaul::sync::shuffle {
+namespace {
+
+// So many rounds are remembered that all have behind them: more than any schedule takes to make all
+// models equal.
+constexpr Round kRemembered = 64;
+
+}  // namespace
 
 void ScheduleSwitch::on_start(Turn& turn) {
   epoch_ = turn.view().epoch;
+  if (turn.place().comes_back()) return;
   workers_[epoch_] = live_with(Role::worker, turn.place(), turn.view());
-  starts_ = {{epoch_, 0}};
+  starts_ = {{epoch_, 0, std::uint32_t(workers_[epoch_].size())}};
+}
+
+// The newest view whose schedule has begun: a view may skip the one before.
+const ScheduleSwitch::Start& ScheduleSwitch::start_of(Round round) const {
+  const auto start = std::find_if(starts_.rbegin(), starts_.rend(),
+                                  [&](const Start& one) { return one.first <= round; });
+  LH_CHECK(start != starts_.rend());
+  return *start;
 }
 
 std::pair<Epoch, const std::vector<Rank>&> ScheduleSwitch::workers_of(Round round) const {
   LH_CHECK(knows(round));
-  // The newest view whose schedule has begun: a view may skip the one before.
-  const auto start = std::find_if(starts_.rbegin(), starts_.rend(),
-                                  [&](const Start& one) { return one.first <= round; });
-  LH_CHECK(start != starts_.rend());
-  return {start->epoch, workers_.at(start->epoch)};
+  const Epoch epoch = start_of(round).epoch;
+  return {epoch, workers_.at(epoch)};
 }
+
+std::uint32_t ScheduleSwitch::worker_count(Round round) const { return start_of(round).workers; }
 
 // A worker that has not heard all reports of the view before may have ended the round that it
 // reported there, and has begun none after it.
@@ -31,45 +46,69 @@ void ScheduleSwitch::on_view(const View&, Turn& turn) {
   reports_.clear();
   for (const Rank to : awaited_)
     turn.send(to, RoundReport{epoch_, reported_, starts_}, {}, kControl);
-  if (awaited_.empty()) settle();
+  if (awaited_.empty()) settle(turn);
 }
 
-Status ScheduleSwitch::check(Rank from, const RoundReport& report) const {
+// Of views that this node has not seen, or has forgotten, it knows nothing: they are of rounds that
+// it has behind it, or in which it took no part.
+Status ScheduleSwitch::check(Rank from, const RoundReport& report, Rank self,
+                             const View& view) const {
   if (!awaited_.contains(from)) return malformed("a report of a round that was not awaited");
-  if (report.round > round_ + apart_)
+  if (report.starts.empty())
+    return view.since(from) > 0 ? Status(Ok{}) : malformed("a report that begins with no view");
+  const Round furthest = starts_.empty() ? ~Round(0) : round_ + apart_;
+  if (report.round > furthest)
     return malformed("a report of round " + std::to_string(report.round) + ", far ahead of " +
                      std::to_string(round_));
-  if (report.starts.empty() || report.starts.front() != starts_.front())
-    return malformed("a report that does not begin with all workers");
-  for (std::size_t i = 1; i < report.starts.size(); ++i) {
+  if (!starts_.empty() && report.starts.front().first > round_)
+    return malformed("a report that begins after this node's round");
+  for (std::size_t i = 0; i < report.starts.size(); ++i) {
     const Start& start = report.starts[i];
-    if (start.epoch <= report.starts[i - 1].epoch || start.epoch >= epoch_ ||
-        !workers_.contains(start.epoch) || start.first > round_ + apart_ + 1)
+    const auto known = workers_.find(start.epoch);
+    const bool may_be_unknown =
+        starts_.empty() || start.epoch < starts_.front().epoch || start.epoch < view.since(self);
+    if ((i > 0 && start.epoch <= report.starts[i - 1].epoch) || start.epoch >= epoch_ ||
+        (i > 0 && start.first > furthest && start.first - 1 > furthest) ||
+        (known == workers_.end() ? !may_be_unknown : known->second.size() != start.workers))
       return malformed("a report of views that cannot be");
   }
   return Ok{};
 }
 
-Status ScheduleSwitch::on_message(Rank from, const Message& message, Turn&) {
+Status ScheduleSwitch::on_message(Rank from, const Message& message, Turn& turn) {
   return dispatch(Messages{}, message, [&](const RoundReport& report) -> Status {
     if (report.epoch < epoch_) return Ok{};  // a newer view has come meanwhile
     if (report.epoch > epoch_) return malformed("a report of a view to come");
-    LH_TRY(check(from, report));
+    LH_TRY(check(from, report, turn.self(), turn.view()));
     awaited_.erase(from);
     reports_.push_back(report);
-    if (awaited_.empty()) settle();
+    if (awaited_.empty()) settle(turn);
     return Ok{};
   });
 }
 
-// Whoever knows a view's start knows all before it, and those who know it say the same.
-void ScheduleSwitch::settle() {
-  Round latest = reported_;
+// Whoever knows a view's start knows all before it that any may need, and those who know it say the
+// same. With nobody left who knows any, nobody has a model either.
+void ScheduleSwitch::settle(const Turn& turn) {
+  const bool knew = !starts_.empty();
+  Round latest = knew ? reported_ : 0, earliest = knew ? reported_ : ~Round(0);
   for (RoundReport& report : std::exchange(reports_, {})) {
+    if (report.starts.empty()) continue;
     latest = std::max(latest, report.round);
-    if (report.starts.back().epoch > starts_.back().epoch) starts_ = std::move(report.starts);
+    earliest = std::min(earliest, report.round);
+    if (starts_.empty() || report.starts.back().epoch > starts_.back().epoch)
+      starts_ = std::move(report.starts);
   }
-  starts_.push_back({epoch_, latest + 1});
+  if (starts_.empty()) return;
+  starts_.push_back({epoch_, latest + 1, std::uint32_t(workers_.at(epoch_).size())});
+  if (!knew) {
+    round_ = latest + 1;
+    for (const Start& start : starts_)
+      if (start.epoch >= turn.view().since(turn.self())) round_ = std::min(round_, start.first);
+  }
+  const auto is_needed = [&](const Start& start) { return start.first + kRemembered > earliest; };
+  const auto next = std::find_if(starts_.begin() + 1, starts_.end(), is_needed);
+  starts_.erase(starts_.begin(), next - 1);
   std::erase_if(workers_, [&](const auto& one) {
     return std::none_of(starts_.begin(), starts_.end(),
                         [&](const Start& start) { return start.epoch == one.first; });

@@ -12,7 +12,12 @@
 // report carries it: where a further loss comes before all have heard all, those who knew of the
 // view before tell the others, and if nobody did, no survivor has used its schedule and it is
 // skipped. Reports are n (n - 1) small messages a view; a worker computes while they come.
+//
+// A worker that has come back knows of no round: its reports are empty until it has heard the
+// others in one view. It takes part from the first round on whose groups are made of workers of
+// whom it is one again.
 #include <map>
+#include <optional>
 #include <set>
 
 #include "longhaul/core/machine.h"
@@ -22,13 +27,15 @@ namespace longhaul::sync::shuffle {
 class ScheduleSwitch final : public Machine {
  public:
   struct Start {
-    Epoch epoch = 0;  // of the view whose workers the schedule is of
-    Round first = 0;  // round of it, up to that of a later view
+    Epoch epoch = 0;            // of the view whose workers the schedule is of
+    Round first = 0;            // round of it, up to that of a later view
+    std::uint32_t workers = 0;  // how many
     friend bool operator==(const Start&, const Start&) = default;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       visit(Field{.name = "epoch"}, self.epoch);
       visit(Field{.name = "first", .max = 0x1p50}, self.first);
+      visit(Field{.name = "workers"}, self.workers);
     }
   };
   struct RoundReport {
@@ -36,7 +43,7 @@ class ScheduleSwitch final : public Machine {
     static constexpr std::string_view kName = "round_report";
     Epoch epoch = 0;            // of the view that it answers
     Round round = 0;            // the latest that the sender may have begun
-    std::vector<Start> starts;  // ascending in the epoch, from that of all workers
+    std::vector<Start> starts;  // ascending in the epoch; empty: of one that has come back
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       visit(Field{.name = "epoch"}, self.epoch);
@@ -53,6 +60,12 @@ class ScheduleSwitch final : public Machine {
   void enter(Round round) { round_ = round; }
   // Is it known here whose schedule the round is of? False: reports are missing.
   bool knows(Round round) const { return awaited_.empty() || round <= reported_; }
+  // At one that has come back: the first round that it takes part in; nothing: not known yet.
+  std::optional<Round> entry() const {
+    return starts_.empty() || !awaited_.empty() ? std::nullopt : std::optional(round_);
+  }
+  // How many workers the groups of a round are made of, also of one before entry().
+  std::uint32_t worker_count(Round) const;
   // Those of a round that is known: the view, and its workers, ascending.
   std::pair<Epoch, const std::vector<Rank>&> workers_of(Round) const;
   std::string waiting_for() const;  // "": nothing
@@ -65,8 +78,9 @@ class ScheduleSwitch final : public Machine {
   }
 
  private:
-  Status check(Rank from, const RoundReport&) const;
-  void settle();
+  Status check(Rank from, const RoundReport&, Rank self, const View&) const;
+  const Start& start_of(Round) const;
+  void settle(const Turn&);
 
   const Round apart_;
   Round round_ = 0;

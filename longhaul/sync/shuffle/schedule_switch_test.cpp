@@ -123,9 +123,19 @@ TEST(ScheduleSwitch, AllMakeTheGroupsOfARoundOfTheSameWorkersWhoeverDiesWhen) {
 }
 
 struct Switching {
-  explicit Switching(Rank self) : node(4, {}, Members{{"a"}, {"b"}, {"c"}, {"d"}}), one(10) {
+  explicit Switching(Rank self, std::uint32_t incarnation = 0)
+      : node(4, {}, members(self, incarnation)), one(10) {
     node.place.self = self;
     one.on_start(node.turn);
+  }
+  static Members members(Rank self, std::uint32_t incarnation) {
+    Members all{{"a"}, {"b"}, {"c"}, {"d"}};
+    all[self].incarnation = incarnation;
+    return all;
+  }
+  void see(View view) {
+    const View before = std::exchange(node.view, std::move(view));
+    one.on_view(before, node.turn);
   }
   void lose(Rank rank) {
     const View before = node.view;
@@ -158,8 +168,8 @@ TEST(ScheduleSwitch, TheNewGroupsBeginAfterTheLatestRoundReported) {
   EXPECT_TRUE(here.one.knows(4));
   EXPECT_FALSE(here.one.knows(5));
   EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 0 2 are in");
-  EXPECT_TRUE(here.hear(0, {1, 6, {{0, 0}}}));
-  EXPECT_TRUE(here.hear(2, {1, 3, {{0, 0}}}));
+  EXPECT_TRUE(here.hear(0, {1, 6, {{0, 0, 4}}}));
+  EXPECT_TRUE(here.hear(2, {1, 3, {{0, 0, 4}}}));
   EXPECT_TRUE(here.one.knows(5));
   EXPECT_EQ(here.one.workers_of(6).second, (std::vector<Rank>{0, 1, 2, 3}));
   EXPECT_EQ(here.one.workers_of(7).second, (std::vector<Rank>{0, 1, 2}));
@@ -174,9 +184,9 @@ TEST(ScheduleSwitch, AFurtherLossBeforeAllHaveReported) {
   here.one.enter(5);
   here.lose(2);
   EXPECT_EQ(here.told().back().round, 4u);
-  EXPECT_EQ(here.told().back().starts, (std::vector<ScheduleSwitch::Start>{{0, 0}}));
+  EXPECT_EQ(here.told().back().starts, (std::vector<ScheduleSwitch::Start>{{0, 0, 4}}));
   // The other one had heard rank 2, which is lost, and knows when the first view's groups began.
-  EXPECT_TRUE(here.hear(0, {2, 7, {{0, 0}, {1, 6}}}));
+  EXPECT_TRUE(here.hear(0, {2, 7, {{0, 0, 4}, {1, 6, 3}}}));
   EXPECT_EQ(here.one.workers_of(5).first, 0u);
   EXPECT_EQ(here.one.workers_of(7).first, 1u);
   EXPECT_EQ(here.one.workers_of(8).first, 2u);
@@ -186,28 +196,82 @@ TEST(ScheduleSwitch, AViewThatNobodyKnewTheStartOfIsSkipped) {
   Switching here(1);
   here.lose(3);
   here.lose(2);
-  EXPECT_TRUE(here.hear(0, {2, 0, {{0, 0}}}));
+  EXPECT_TRUE(here.hear(0, {2, 0, {{0, 0, 4}}}));
   EXPECT_EQ(here.one.workers_of(0).first, 0u);
   EXPECT_EQ(here.one.workers_of(1).first, 2u);
 }
 
 TEST(ScheduleSwitch, ReportsThatCannotBeAreRefused) {
   Switching here(1);
-  EXPECT_FALSE(here.hear(0, {0, 0, {{0, 0}}})) << "not asked for";
+  EXPECT_FALSE(here.hear(0, {0, 0, {{0, 0, 4}}})) << "not asked for";
   here.lose(3);
-  EXPECT_FALSE(here.hear(0, {2, 0, {{0, 0}}})) << "of a view to come";
-  EXPECT_TRUE(here.hear(0, {0, 0, {{0, 0}}})) << "of one that is over: late";
-  EXPECT_FALSE(here.hear(3, {1, 0, {{0, 0}}})) << "of who is lost";
-  EXPECT_FALSE(here.hear(0, {1, 11, {{0, 0}}})) << "far ahead";
-  EXPECT_FALSE(here.hear(0, {1, 0, {}}));
-  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 1}}}));
-  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0}, {1, 3}}})) << "nobody can know it yet";
-  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0}, {0, 3}}}));
+  EXPECT_FALSE(here.hear(0, {2, 0, {{0, 0, 4}}})) << "of a view to come";
+  EXPECT_TRUE(here.hear(0, {0, 0, {{0, 0, 4}}})) << "of one that is over: late";
+  EXPECT_FALSE(here.hear(3, {1, 0, {{0, 0, 4}}})) << "of who is lost";
+  EXPECT_FALSE(here.hear(0, {1, 11, {{0, 0, 4}}})) << "far ahead";
+  EXPECT_FALSE(here.hear(0, {1, 0, {}})) << "it has not come back";
+  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0, 3}}})) << "of other workers";
+  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 1, 4}}}));
+  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0, 4}, {1, 3, 3}}})) << "nobody can know it yet";
+  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0, 4}, {0, 3, 4}}}));
   EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 0 2 are in") << "nothing was heard";
-  EXPECT_TRUE(here.hear(0, {1, 10, {{0, 0}}}));
-  EXPECT_FALSE(here.hear(0, {1, 10, {{0, 0}}})) << "twice";
-  EXPECT_TRUE(here.hear(2, {1, 0, {{0, 0}}}));
+  EXPECT_TRUE(here.hear(0, {1, 10, {{0, 0, 4}}}));
+  EXPECT_FALSE(here.hear(0, {1, 10, {{0, 0, 4}}})) << "twice";
+  EXPECT_TRUE(here.hear(2, {1, 0, {{0, 0, 4}}}));
   EXPECT_EQ(here.one.workers_of(11).first, 1u);
+}
+
+// Rank 3 was lost in view 1 and comes back in view 2.
+TEST(ScheduleSwitch, WhoComesBackTakesPartAfterTheLatestRoundReported) {
+  Switching back(3, 1);
+  EXPECT_FALSE(back.one.entry());
+  const View with{.epoch = 2, .live = {0, 1, 2, 3}, .returned = {{3, 2}}};
+  back.see(with);
+  EXPECT_EQ(back.told().back().starts.size(), 0u);
+  EXPECT_TRUE(back.hear(0, {2, 200, {{0, 0, 4}, {1, 90, 3}}}));
+  EXPECT_TRUE(back.hear(1, {2, 203, {{0, 0, 4}, {1, 90, 3}}}));
+  EXPECT_FALSE(back.one.entry());
+  EXPECT_TRUE(back.hear(2, {2, 201, {{0, 0, 4}, {1, 90, 3}}}));
+  EXPECT_EQ(back.one.entry(), Round{204});
+  EXPECT_EQ(back.one.workers_of(204).second, (std::vector<Rank>{0, 1, 2, 3}));
+  EXPECT_EQ(back.one.worker_count(203), 3u);
+  EXPECT_EQ(back.one.worker_count(204), 4u);
+  // The schedule of view 0 is of rounds that all have long behind them.
+  back.see({.epoch = 3, .live = {0, 1, 3}, .returned = {{3, 2}}});
+  EXPECT_EQ(back.told().back().round, 204u);
+  EXPECT_EQ(back.told().back().starts,
+            (std::vector<ScheduleSwitch::Start>{{1, 90, 3}, {2, 204, 4}}));
+}
+
+// Nobody whom it heard knew of view 2 when a further worker was lost, or somebody did.
+TEST(ScheduleSwitch, WhoComesBackWhileAnotherIsLostTakesPartWhenTheOthersNameIt) {
+  for (const bool knew : {false, true}) {
+    Switching back(3, 1);
+    back.see({.epoch = 2, .live = {0, 1, 2, 3}, .returned = {{3, 2}}});
+    back.see({.epoch = 3, .live = {0, 1, 3}, .returned = {{3, 2}}});
+    EXPECT_EQ(back.told().back().starts.size(), 0u);
+    std::vector<ScheduleSwitch::Start> known{{0, 0, 4}, {1, 3, 3}};
+    if (knew) known.push_back({2, 6, 4});
+    EXPECT_TRUE(back.hear(0, {3, 5, {{0, 0, 4}, {1, 3, 3}}}));
+    EXPECT_TRUE(back.hear(1, {3, 8, known}));
+    EXPECT_EQ(back.one.entry(), Round{knew ? 6u : 9u});
+    EXPECT_EQ(back.one.workers_of(9).second, (std::vector<Rank>{0, 1, 3}));
+  }
+}
+
+TEST(ScheduleSwitch, TheOthersLeaveARoundThatOneWhoCameBackDoesNotKnowOut) {
+  Switching here(1);
+  here.one.enter(4);
+  here.lose(3);
+  EXPECT_TRUE(here.hear(0, {1, 4, {{0, 0, 4}}}));
+  EXPECT_TRUE(here.hear(2, {1, 4, {{0, 0, 4}}}));
+  here.one.enter(5);
+  here.see({.epoch = 2, .live = {0, 1, 2, 3}, .returned = {{3, 2}}});
+  EXPECT_TRUE(here.hear(3, {2, 0, {}}));
+  EXPECT_TRUE(here.hear(0, {2, 6, {{0, 0, 4}, {1, 5, 3}}}));
+  EXPECT_TRUE(here.hear(2, {2, 5, {{0, 0, 4}, {1, 5, 3}}}));
+  EXPECT_EQ(here.one.workers_of(6).second, (std::vector<Rank>{0, 1, 2}));
+  EXPECT_EQ(here.one.workers_of(7).second, (std::vector<Rank>{0, 1, 2, 3}));
 }
 
 TEST(ScheduleSwitch, WhoIsLeftAloneWaitsForNobody) {
