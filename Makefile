@@ -14,7 +14,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
 .PHONY: bench-p3 bench-strategies bench-plan bench-storm bench-kills bench-watching bench-page which picture
-.PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm
+.PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm bench-scale
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -150,6 +150,9 @@ bench-focus: setup  ## an index against its baselines, real models, ten million 
 
 bench-text: build  ## bits per byte and bytes of three strategies on text, simulated; scripts/fetch-data sotu
 	bench/text.py
+
+bench-scale: build  ## time and memory of a simulation over the number of sites, to a million; docs/results/scale.md
+	bench/scale.py --write docs/results/scale.md
 
 bench-plan: build  ## plan against an exhaustive comparison on 12 random networks, simulated; resumable
 	bench/plan.py --write docs/results/plan.md

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace longhaul {
 namespace {
@@ -15,8 +14,7 @@ constexpr std::size_t kMostNamed = 8;
 Membership::Membership(const Place& place, Time retry, Time let_in)
     : retry_(retry), let_in_(let_in), members_(place.members), outside_(place.comes_back()) {
   view_.founders = place.size();
-  view_.live.resize(place.size());
-  std::iota(view_.live.begin(), view_.live.end(), Rank{0});
+  view_.live = place.members.all();
 }
 
 std::vector<Rank> Membership::reachable() const {

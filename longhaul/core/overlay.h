@@ -26,7 +26,7 @@ struct Contribution {
 struct Outcome {
   std::vector<float> values;  // the mean; a phantom's are empty
   double weight = 0;          // sum of the weights counted
-  std::vector<Rank> counted;  // ascending
+  RankList counted;
   // Of the group (it counts the losses and returns of its members): all members who live in it took
   // part; those who came back later did not.
   Epoch epoch = 0;

@@ -49,10 +49,14 @@ std::vector<std::uint32_t> relays_of(const Wan& wan, const std::vector<bool>& di
 }
 
 Wan through_relays(Wan wan, const std::vector<bool>& dials_out) {
+  std::vector<std::uint32_t> dialling;
+  for (std::uint32_t site = 0; site < wan.sites.size(); ++site)
+    if (dials_out[site]) dialling.push_back(site);
+  if (dialling.size() < 2) return wan;
   const Wan direct = wan;
-  for (std::uint32_t a = 0; a < wan.sites.size(); ++a)
-    for (std::uint32_t b = 0; b < wan.sites.size(); ++b) {
-      if (a == b || !dials_out[a] || !dials_out[b]) continue;
+  for (const std::uint32_t a : dialling)
+    for (const std::uint32_t b : dialling) {
+      if (a == b) continue;
       const auto relays = relays_of(direct, dials_out, a, b);
       if (relays.empty()) continue;
       const std::uint32_t r = relays.front();

@@ -13,7 +13,7 @@ struct Asking {
     Members members;
     for (Rank rank = 0; rank < count; ++rank) {
       members.push_back({"site" + std::to_string(rank)});
-      view.live.push_back(rank);
+      view.live.insert(rank);
     }
     place.members = std::make_shared<const Members>(members);
     place.layout = Layout::flat(1);

@@ -1,18 +1,13 @@
 #include "longhaul/overlay/agreed.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "longhaul/overlay/rank_bits.h"
 
 namespace longhaul::overlay {
 namespace {
 
-View all_of_job(const Place& place) {
-  View all{0, std::vector<Rank>(place.size()), {}, place.size()};
-  std::iota(all.live.begin(), all.live.end(), Rank{0});
-  return all;
-}
+View all_of_job(const Place& place) { return {0, place.members.all(), {}, place.size()}; }
 
 }  // namespace
 
@@ -21,9 +16,9 @@ AgreedMean::AgreedMean(const Place& place, OverlayParts parts, std::unique_ptr<T
               .transfer = std::move(parts.transfer),
               .topology = std::move(path),
               .coder = Coder(place.phantom, parts.make_codec(true), parts.make_codec(false)),
-              .workers = live_with(Role::worker, place, all_of_job(place)),
+              .workers = place.members.with(Role::worker),
               .view = all_of_job(place),
-              .changed = std::vector<Epoch>(place.size())} {
+              .changed = {}} {
   LH_CHECK(common_.transfer && common_.topology);
   own(*common_.transfer);
   common_.transfer->attach(*this);
@@ -38,9 +33,8 @@ Status AgreedMean::begin(const VectorId& key, const std::vector<Rank>& members,
   if (given.contributes && !all_finite(given.values))
     return not_finite("a value to average in round " + std::to_string(key.round) +
                       " is not finite; training has diverged: lower [optimizer] rate");
-  const std::vector<Rank>& named = members.empty() ? common_.workers : members;
-  LH_CHECK(
-      std::includes(common_.workers.begin(), common_.workers.end(), named.begin(), named.end()));
+  const RankList named = members.empty() ? common_.workers : RankList(members);
+  LH_CHECK(includes(common_.workers, named));
   Group& group = groups_.try_emplace(key.group, common_, key.group, named).first->second;
   if (group.team().workers != named)
     return malformed("group " + std::to_string(key.group) + " is begun with the members " +
@@ -102,9 +96,8 @@ Status AgreedMean::on_message(Rank from, const Message& message, Turn& turn) {
 
 Result<Group*> AgreedMean::open(Rank from, std::uint32_t number,
                                 const std::vector<std::uint8_t>& members, Epoch epoch) {
-  const std::vector<Rank> named = members.empty() ? common_.workers : from_bits(members);
-  if (!std::includes(common_.workers.begin(), common_.workers.end(), named.begin(), named.end()) ||
-      !std::binary_search(named.begin(), named.end(), from))
+  const RankList named = members.empty() ? common_.workers : RankList(from_bits(members));
+  if (!includes(common_.workers, named) || !named.has(from))
     return malformed("group " + std::to_string(number) +
                      " of members that cannot be: " + list_ranks(named));
   const Epoch here = common_.epoch_of(named);
@@ -276,7 +269,7 @@ void AgreedMean::on_progress(Turn& turn) {
 
 void AgreedMean::on_view(const View& before, Turn& turn) {
   const View& now = turn.view();
-  for (Rank rank = 0; rank < common_.changed.size(); ++rank)
+  for (Rank rank = 0; rank < common_.place.size(); ++rank)
     if (before.has(rank) != now.has(rank) || before.since(rank) != now.since(rank))
       common_.changed[rank] = now.epoch;
   common_.view = now;
@@ -327,19 +320,17 @@ std::string AgreedMean::waiting_for() const {
 void AgreedMean::state(Archive& ar) {
   ar.expect("agreed mean");
   ar(common_.view, common_.changed, alarm_, given_);
-  std::vector<std::pair<std::uint32_t, std::vector<Rank>>> known;
+  std::vector<std::pair<std::uint32_t, RankList>> known;
   for (const auto& [number, group] : groups_) known.emplace_back(number, group.team().workers);
   ar(known);
-  if (ar.failed() || common_.changed.size() > common_.place.size())
+  const auto& changed = common_.changed;
+  if (ar.failed() || (!changed.empty() && changed.rbegin()->first >= common_.place.size()))
     return ar.fail("holds an overlay of another job");
-  common_.changed.resize(common_.place.size());  // nodes that the job has got since
   if (ar.loading()) {
     groups_.clear();
     for (auto& [number, workers] : known) {
       if (number == 0) workers = common_.workers;
-      if (!std::includes(common_.workers.begin(), common_.workers.end(), workers.begin(),
-                         workers.end()))
-        return ar.fail("holds a group of another job");
+      if (!includes(common_.workers, workers)) return ar.fail("holds a group of another job");
       groups_.try_emplace(number, common_, number, workers);
     }
     if (!groups_.contains(0)) return ar.fail("holds no group of all workers");

@@ -29,7 +29,7 @@ struct AttemptTest : ::testing::Test {
   static GroupMembers team(Rank self) {
     GroupMembers team{
         .self = self, .epoch = 3, .workers = {}, .members = {1, 4, 9, 17}, .server = {}};
-    for (Rank rank = 0; rank < 20; ++rank) team.workers.push_back(rank);
+    for (Rank rank = 0; rank < 20; ++rank) team.workers.insert(rank);
     return team;
   }
   Table worker{team(9), 40, 20, 2}, server{team(20), 40, 20, 2};

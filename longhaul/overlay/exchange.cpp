@@ -4,11 +4,10 @@
 
 namespace longhaul::overlay {
 
-Epoch Common::epoch_of(const std::vector<Rank>& ranks) const {
+Epoch Common::epoch_of(const RankList& ranks) const {
   Epoch newest = 0;
-  for (const Rank rank : ranks) newest = std::max(newest, changed[rank]);
-  for (Rank rank = 0; rank < place.size(); ++rank)
-    if (place.member(rank).is(Role::server)) newest = std::max(newest, changed[rank]);
+  for (const auto& [rank, epoch] : changed)
+    if (ranks.has(rank) || place.member(rank).is(Role::server)) newest = std::max(newest, epoch);
   return newest;
 }
 
@@ -80,7 +79,8 @@ Status Exchange::take(Rank from, const Contributors& roster, GroupTurn& turn) {
                                      plan_of(round)->root() == from;
   if (!awaited || (mean_.round == round && mean_.has_contributors))
     return malformed("roster that was not awaited");
-  std::vector<Rank> counted = from_bits(roster.counted);
+  RankList counted = common_.place.members.once("counted", std::as_bytes(std::span(roster.counted)),
+                                                [&] { return from_bits(roster.counted); });
   if (!counted.empty() && counted.back() >= common_.place.size())
     return malformed("roster with a rank that is not in the job");
   if (counted.empty() != (roster.weight == 0)) return malformed("roster of nobody with a weight");
@@ -262,8 +262,7 @@ void Exchange::put_piece(Round round, std::size_t piece, std::span<const float> 
             mean_.values.begin() + std::ptrdiff_t(grid_.range(piece).offset));
 }
 
-void Exchange::put_contributors(Round round, std::vector<Rank> counted, double weight,
-                                Epoch formed) {
+void Exchange::put_contributors(Round round, RankList counted, double weight, Epoch formed) {
   open_mean(round);
   mean_.has_contributors = true;
   mean_.counted = std::move(counted);

@@ -20,9 +20,9 @@ struct Common {
   const std::unique_ptr<Transfer> transfer;
   const std::unique_ptr<Topology> topology;
   Coder coder;
-  const std::vector<Rank> workers;  // of the job, dead or alive, ascending
-  View view;                        // the newest
-  std::vector<Epoch> changed;       // by rank: the view in which it was lost or came back
+  const RankList workers;         // of the job, dead or alive
+  View view;                      // the newest
+  std::map<Rank, Epoch> changed;  // who was lost or came back, and the newest view of that
   // A piece of a mean as it came, while it is taken; empty otherwise.
   struct Arrived {
     TransferKey key;
@@ -34,7 +34,7 @@ struct Common {
   bool newcomer() const { return place.comes_back(); }
   // The newest view in which one of these ranks, or a server, was lost or came back. Equal at all
   // of them, whatever else their views have in common.
-  Epoch epoch_of(const std::vector<Rank>& ranks) const;
+  Epoch epoch_of(const RankList& ranks) const;
   // The longest vector that is believed.
   std::uint64_t longest_vector() const;
 };
@@ -56,7 +56,7 @@ struct Mean {
   std::vector<bool> have;     // by piece
   std::size_t missing = 0;
   bool has_contributors = false;
-  std::vector<Rank> counted;
+  RankList counted;
   double weight = 0;
   Epoch epoch = 0;  // that it was formed in
 
@@ -132,7 +132,7 @@ class Exchange {
   TransferKey repair_key() const;
   void open_mean(Round);
   void put_piece(Round, std::size_t piece, std::span<const float>);
-  void put_contributors(Round, std::vector<Rank> counted, double weight, Epoch formed);
+  void put_contributors(Round, RankList counted, double weight, Epoch formed);
   bool has_piece(Round, std::size_t piece) const;
   std::vector<float> own_as_read();
   void end_round(GroupTurn&);

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMostRanges = 64;
 }
 
-Group::Group(Common& common, std::uint32_t number, std::vector<Rank> members)
+Group::Group(Common& common, std::uint32_t number, RankList members)
     : common_(common), number_(number) {
   team_.self = common.place.self;
   team_.workers = std::move(members);
@@ -18,16 +18,25 @@ Group::Group(Common& common, std::uint32_t number, std::vector<Rank> members)
   form_team();
 }
 
+// Who of them is alive, and has been since the group was made. While all members of the job live,
+// the list that all nodes share.
+RankList Group::living(const RankList& workers) const {
+  const RankList& live = common_.view.live;
+  if (live.shares(common_.place.members.all())) return workers;
+  std::vector<Rank> ranks;
+  std::set_intersection(workers.begin(), workers.end(), live.begin(), live.end(),
+                        std::back_inserter(ranks));
+  if (number_ != 0)
+    std::erase_if(ranks, [&](Rank rank) {
+      return common_.view.since(rank) > epoch_of_group(number_, common_.view.epoch);
+    });
+  return ranks;
+}
+
 void Group::form_team() {
   team_.epoch = common_.epoch_of(team_.workers);
   if (number_ == 0) team_.founders = common_.view.founders;
-  team_.members.clear();
-  std::set_intersection(team_.workers.begin(), team_.workers.end(), common_.view.live.begin(),
-                        common_.view.live.end(), std::back_inserter(team_.members));
-  if (number_ != 0)
-    std::erase_if(team_.members, [&](Rank rank) {
-      return common_.view.since(rank) > epoch_of_group(number_, common_.view.epoch);
-    });
+  team_.members = living(team_.workers);
   team_.server =
       team_.members.empty() ? std::nullopt : common_.topology->server(team_.members, common_.view);
   common_.topology->on_team(number_, &team_);
@@ -182,7 +191,7 @@ Status Group::take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
 }
 
 Status Group::take(Rank from, const Closed&, GroupTurn&) {
-  if (!std::binary_search(team_.workers.begin(), team_.workers.end(), from) || number_ == 0)
+  if (!team_.workers.has(from) || number_ == 0)
     return malformed("a group closed by who is no member");
   if (team_.index_of(from) && !closed_by_.insert(from).second)
     return malformed("a group closed for the second time");

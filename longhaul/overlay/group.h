@@ -28,7 +28,7 @@ namespace longhaul::overlay {
 class Group {
  public:
   // `members`: workers of the job, dead or alive, ascending. Group 0 has all.
-  Group(Common&, std::uint32_t number, std::vector<Rank> members);
+  Group(Common&, std::uint32_t number, RankList members);
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
@@ -82,6 +82,7 @@ class Group {
   // Is a message of this attempt to be heeded? An Error: only a broken peer can say it.
   Result<When> when(Epoch, const VectorId&) const;
   Status check_members(Rank from, const std::vector<std::uint8_t>& members) const;
+  RankList living(const RankList& workers) const;
   void form_team();
 
   // recovery.cpp

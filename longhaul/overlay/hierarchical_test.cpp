@@ -50,7 +50,7 @@ struct Scene {
     GroupMembers team = team_of(sites * nodes, lost, self);
     View view{1, team.members};
     const auto dead = std::find(lost.begin(), lost.end(), server());
-    if (server_site && dead == lost.end()) view.live.push_back(server());
+    if (server_site && dead == lost.end()) view.live.insert(server());
     team.server = overlay.server(team.members, view);
     return team;
   }

@@ -13,8 +13,8 @@ namespace longhaul::overlay {
 struct GroupMembers {
   Rank self = 0;
   Epoch epoch = 0;
-  std::vector<Rank> workers;   // the group's, dead or alive, ascending
-  std::vector<Rank> members;   // those that live
+  RankList workers;            // the group's, dead or alive
+  RankList members;            // those that live
   std::optional<Rank> server;  // of a hub: owns every piece; need not be a member
   // `workers` as messages carry them, in rank_bits.h; empty: all workers of the job.
   std::vector<std::uint8_t> name = {};

@@ -20,7 +20,7 @@ std::vector<std::uint32_t> stands_in(const std::vector<Rank>& circle, const Grou
 RingAttempt::RingAttempt(const ExchangeSpec& spec, bool streamed, std::vector<Rank> circle)
     : Attempt(spec),
       streamed_(streamed),
-      circle_(circle.empty() ? spec.team->members : std::move(circle)),
+      circle_(circle.empty() ? std::vector<Rank>(spec.team->members) : std::move(circle)),
       stands_(stands_in(circle_, *spec.team)),
       self_(stand_of(spec.team->self)),
       parts_(spec.grid().pieces()) {

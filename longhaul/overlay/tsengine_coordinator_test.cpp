@@ -26,7 +26,7 @@ class Toys {
       : plan_(plan), coordinator_({}, plan.seed), random_(plan.seed, {Purpose::test, 9}) {
     team_.server = plan.server_apart ? plan.workers : 0;
     team_.self = *team_.server;
-    for (Rank rank = 0; rank < plan.workers; ++rank) team_.members.push_back(rank);
+    for (Rank rank = 0; rank < plan.workers; ++rank) team_.members.insert(rank);
     coordinator_.new_team(team_);
   }
 

@@ -22,7 +22,7 @@ class Track {
     auto shared = std::make_shared<const Members>(members);
     for (Rank rank = 0; rank < size; ++rank) {
       places_.push_back({.self = rank, .members = shared, .layout = Layout::flat(1)});
-      view_.live.push_back(rank);
+      view_.live.insert(rank);
       machines_.push_back(std::make_unique<LapCoordinator>(places_.back(), laps));
     }
     work.resize(size, 1s);

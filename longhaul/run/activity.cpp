@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -31,10 +33,11 @@ nlohmann::ordered_json rounded(const std::vector<double>& values, std::size_t co
 }  // namespace
 
 ActivityLog::ActivityLog(const Members& members, double wire_scale) : wire_scale_(wire_scale) {
+  std::map<std::string_view, std::uint32_t> known;
   for (const Member& member : members) {
-    auto at = std::find(names_.begin(), names_.end(), member.site);
-    if (at == names_.end()) at = names_.insert(names_.end(), member.site);
-    site_of_.push_back(std::uint32_t(at - names_.begin()));
+    const auto [at, is_new] = known.try_emplace(member.site, std::uint32_t(names_.size()));
+    if (is_new) names_.push_back(member.site);
+    site_of_.push_back(at->second);
   }
   computed_.resize(members.size());
   if (names_.size() > kMaxSites) return;

@@ -42,6 +42,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
   activity_ = std::make_unique<ActivityLog>(*members_, job.wan.wire_scale);
   world_->watch(*activity_);
   while (!(*members_)[first_].is(Role::worker)) ++first_;
+  const SharedFacts shared(job, workload_.training_samples(), workload_.phantom());
   for (Rank rank = 0; rank < members_->size(); ++rank) {
     std::unique_ptr<Learner>& learner = learners_.emplace_back();
     if ((*members_)[rank].is(Role::worker)) {
@@ -50,7 +51,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
       learner = std::move(*made);
     }
     Place place = place_of(job, rank, members_, workload_.layout(), workload_.phantom());
-    auto strategy = build_strategy(job, place, workload_.training_samples());
+    auto strategy = build_strategy(job, place, shared);
     if (!strategy) return strategy.error();
     world_->add(std::move(place), std::move(*strategy), learner.get());
   }

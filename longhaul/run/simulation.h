@@ -52,7 +52,7 @@ class Simulation {
   std::multimap<Time, Rank> restarts_;  // to come
   std::vector<std::uint32_t> incarnations_;
   Workload workload_;
-  std::shared_ptr<const Members> members_;
+  SharedMembers members_;
   Rank first_ = 0;  // the first worker
   Workload::Score score_;
   std::vector<std::unique_ptr<Learner>> learners_;  // by rank; null for nodes without

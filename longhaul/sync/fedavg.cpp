@@ -26,14 +26,25 @@ SyncEntry FedAvg::entry() {
                   .memory = "anchor: S"}}});
 }
 
-std::vector<Rank> draw_workers(double fraction, Round round, const Turn& turn) {
-  std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());
-  const auto count = std::size_t(std::max(1l, std::lround(fraction * double(workers.size()))));
-  if (count == workers.size()) return workers;  // all of them, in order of rank as they are
-  turn.random(Purpose::members, round, 0).shuffle(std::span(workers));
-  workers.resize(count);
-  std::sort(workers.begin(), workers.end());
-  return workers;
+// What a draw depends on: all nodes make the same one.
+struct Draw {
+  double fraction;
+  Round round;
+  Epoch epoch;
+  LONGHAUL_FIELDS(fraction, round, epoch)
+};
+
+RankList draw_workers(double fraction, Round round, const Turn& turn) {
+  const RankList live = live_with(Role::worker, turn.place(), turn.view());
+  const auto count = std::size_t(std::max(1l, std::lround(fraction * double(live.size()))));
+  if (count == live.size()) return live;  // all of them, in order of rank as they are
+  return turn.place().members.once("drawn", to_wire(Draw{fraction, round, turn.view().epoch}), [&] {
+    std::vector<Rank> workers = live;
+    turn.random(Purpose::members, round, 0).shuffle(std::span(workers));
+    workers.resize(count);
+    std::sort(workers.begin(), workers.end());
+    return workers;
+  });
 }
 
 Status FedAvg::check(const Config& config, const Place& place) {
@@ -44,8 +55,8 @@ void FedAvg::begin_run(Turn& turn) { local_.anchor(turn); }
 
 // x_k <- X is what the last round left; S_t computes, the others wait for its mean.
 void FedAvg::begin_round(Turn& turn) {
-  const std::vector<Rank> s_t = draw_workers(config_.fraction, round(), turn);
-  if (!std::binary_search(s_t.begin(), s_t.end(), turn.self())) return stand_by(turn);
+  const RankList s_t = draw_workers(config_.fraction, round(), turn);
+  if (!s_t.has(turn.self())) return stand_by(turn);
   counting_ = config_.epochs > 0 && !epoch_steps_;
   resetting_ = !counting_ && config_.reset_optimizer;
   if (counting_) return turn.compute(ScratchStep{});

@@ -96,6 +96,6 @@ class FedAvg : public Synchronous, public Tunable {
 
 // The workers that compute in `round`: max(1, round(fraction * n)) of the n live ones, ascending;
 // drawn by (seed, round), so that all nodes know them without a message.
-std::vector<Rank> draw_workers(double fraction, Round round, const Turn&);
+RankList draw_workers(double fraction, Round round, const Turn&);
 
 }  // namespace longhaul::sync

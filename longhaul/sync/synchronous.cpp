@@ -177,8 +177,7 @@ bool Synchronous::collect(Turn& turn) {
   note_left_out(turn);
   counted_ = mean_->counted;
   counted_in_ = done_;
-  if (std::ranges::binary_search(counted_, turn.self()))
-    turn.record("samples_used", done_, double(turn.self()));
+  if (counted_.has(turn.self())) turn.record("samples_used", done_, double(turn.self()));
   record_counted(turn);
   if (mean_->gave > Time{0}) gave_ = mean_->gave;
   mean_came(turn);
@@ -196,11 +195,15 @@ bool Synchronous::collect(Turn& turn) {
 
 // The samples of a lost node are used if a mean has counted it, and it may not have come to say so.
 void Synchronous::record_counted(Turn& turn) {
-  std::erase_if(counted_, [&](Rank rank) {
-    const bool lost = !turn.view().has(rank);
-    if (lost) turn.record("samples_used", counted_in_, double(rank));
-    return lost;
-  });
+  if (turn.view().live.shares(turn.place().members.all())) return;  // nobody is lost
+  std::vector<Rank> left;
+  for (const Rank rank : counted_) {
+    if (turn.view().has(rank))
+      left.push_back(rank);
+    else
+      turn.record("samples_used", counted_in_, double(rank));
+  }
+  counted_ = std::move(left);
 }
 
 // Live workers that the mean was formed without.

@@ -180,7 +180,7 @@ class Synchronous : public Strategy {
   Round done_ = 0;                        // also the round that runs
   std::uint64_t samples_ = 0;             // used by all nodes in the rounds done; if counted
   double weight_ = 1;                     // of this node in the round's means
-  std::vector<Rank> counted_;             // in the last mean that came, but for lost ones ...
+  RankList counted_;                      // in the last mean that came, but for lost ones ...
   Round counted_in_ = 0;                  // ... of this round
   Time asked_{0};                         // since when this round's mean is awaited
   Time over_{0};                          // when the last round ended

@@ -1,7 +1,6 @@
 #include "longhaul/core/testing/machine_net.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace longhaul::testing {
 
@@ -10,8 +9,7 @@ MachineNet::MachineNet(Config config, Factory make)
   auto members = std::make_shared<Members>(config_.members);
   for (Rank rank = 0; members->size() < config_.ranks; ++rank)
     members->push_back({"site" + std::to_string(rank), 0, 0, std::uint8_t(Role::worker)});
-  newest_.live.resize(members->size());
-  std::iota(newest_.live.begin(), newest_.live.end(), Rank{0});
+  newest_.live = RankList::below(std::uint32_t(members->size()));
   nodes_.resize(members->size());
   for (Rank rank = 0; rank < nodes_.size(); ++rank) {
     NodeState& node = nodes_[rank];
@@ -119,7 +117,7 @@ void MachineNet::crash(Rank rank) {
   }
   std::erase_if(writable_, [&](const auto& w) { return std::get<0>(w) == rank; });
   ++newest_.epoch;
-  std::erase(newest_.live, rank);
+  newest_.live.erase(rank);
   newest_.returned.erase(rank);
   for (Rank r : newest_.live) nodes_[r].views_to_come.push_back(newest_);
 }
@@ -131,8 +129,7 @@ void MachineNet::come_back(Rank rank) {
     if (std::get<0>(line) == rank || std::get<1>(line) == rank) packets.clear();
   std::erase_if(writable_, [&](const auto& w) { return std::get<1>(w) == rank; });
   ++newest_.epoch;
-  newest_.live.push_back(rank);
-  std::sort(newest_.live.begin(), newest_.live.end());
+  newest_.live.insert(rank);
   newest_.returned[rank] = newest_.epoch;
   for (Rank r : newest_.live)
     if (r != rank) nodes_[r].views_to_come.push_back(newest_);

@@ -37,7 +37,7 @@ class FedNode {
     auto members = std::make_shared<Members>();
     for (const char* site : {"a", "b", "c"}) members->push_back({site});
     if (config_.server) members->back().roles = std::uint8_t(Role::server);
-    if (!config_.server) members->push_back({"d"}), view_.live.push_back(3);
+    if (!config_.server) members->push_back({"d"}), view_.live.insert(3);
     members->at(self).incarnation = incarnation;
     place_ = {.self = self,
               .members = members,
@@ -73,7 +73,7 @@ class FedNode {
   void lose(Rank rank) {
     const View before = view_;
     ++view_.epoch;
-    std::erase(view_.live, rank);
+    view_.live.erase(rank);
     credits_.forget(rank);
     std::erase_if(held_, [&](const auto& one) { return one.first == rank; });
     turn([&](Turn& turn) {

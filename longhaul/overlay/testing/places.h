@@ -39,8 +39,8 @@ inline GroupMembers team_of(std::uint32_t size, const std::vector<Rank>& lost = 
   GroupMembers team;
   team.self = self;
   for (Rank rank = 0; rank < size; ++rank) {
-    team.workers.push_back(rank);
-    if (std::find(lost.begin(), lost.end(), rank) == lost.end()) team.members.push_back(rank);
+    team.workers.insert(rank);
+    if (std::find(lost.begin(), lost.end(), rank) == lost.end()) team.members.insert(rank);
   }
   return team;
 }

@@ -58,9 +58,11 @@ Status check_sites(const Document& doc, const Job& job) {
     return about(doc.sites.front(), "dial_out",
                  "false at one site at least, which the others can dial, and which relays between "
                  "them");
-  if (nodes > 65536)
-    return invalid(
-        fmt::format("{}: [[site]] nodes: {} nodes in all; at most 65536", doc.file, nodes));
+  // Messages name members by bits of at most 128 KiB (overlay/messages.h).
+  constexpr std::uint64_t kMostNodes = 1 << 20;
+  if (nodes > kMostNodes)
+    return invalid(fmt::format("{}: [[site]] nodes: {} nodes in all; at most {}", doc.file, nodes,
+                               kMostNodes));
   if (job.workers() == 0) return about(doc.sites.front(), "roles", "a worker at one site at least");
   return Ok{};
 }

@@ -11,8 +11,9 @@
 namespace longhaul::run {
 namespace {
 
-constexpr std::uintmax_t kMaxJobFile = 4 << 20;
+constexpr std::uintmax_t kMaxJobFile = 128 << 20;
 constexpr std::size_t kMaxArray = 65536;
+constexpr std::size_t kMaxTables = 1 << 20;  // of one name
 
 Error at(const std::string& file, const toml::node& node, const std::string& what) {
   return malformed(fmt::format("{}:{}: {}", file, node.source().begin.line, what));
@@ -64,8 +65,8 @@ Status read_array(const std::string& file, const toml::node& node, std::string_v
               fmt::format("expected [[{0}]] with double brackets: there may be several "
                           "of them",
                           written));
-  if (array->size() > kMaxArray)
-    return at(file, node, fmt::format("at most {} of [[{}]]", kMaxArray, written));
+  if (array->size() > kMaxTables)
+    return at(file, node, fmt::format("at most {} of [[{}]]", kMaxTables, written));
   for (const toml::node& element : *array) {
     const auto* table = element.as_table();
     if (!table) return at(file, element, fmt::format("expected tables written as [[{}]]", written));
@@ -224,7 +225,10 @@ Result<std::string> read_text_file(const std::string& path, const std::string& w
     return invalid(fmt::format("{}: is a directory; expected a {}", path, what));
   std::ifstream in(path, std::ios::binary);
   if (!in) return unavailable(fmt::format("{}: cannot be opened for reading", path));
-  std::string text(kMaxJobFile + 1, '\0');
+  const auto size = std::filesystem::is_regular_file(status)
+                        ? std::min(std::filesystem::file_size(path, code), kMaxJobFile)
+                        : kMaxJobFile;
+  std::string text(size + 1, '\0');
   in.read(text.data(), std::streamsize(text.size()));
   if (in.bad()) return unavailable(fmt::format("{}: reading it failed", path));
   text.resize(std::size_t(in.gcount()));

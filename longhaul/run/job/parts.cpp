@@ -104,7 +104,7 @@ StopConfig stop_config(const Job& job, std::uint64_t training_samples, bool phan
   return stop;
 }
 
-Place place_of(const Job& job, Rank rank, std::shared_ptr<const Members> members,
+Place place_of(const Job& job, Rank rank, SharedMembers members,
                std::shared_ptr<const Layout> layout, bool phantom) {
   Place place;
   place.self = rank;
@@ -117,7 +117,15 @@ Place place_of(const Job& job, Rank rank, std::shared_ptr<const Members> members
   return place;
 }
 
+SharedFacts::SharedFacts(const Job& job, std::uint64_t training_samples, bool phantom)
+    : server(job.server()), stop(stop_config(job, training_samples, phantom)) {}
+
 Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place) {
+  return build_overlay(job, place, job.server());
+}
+
+Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place,
+                                               std::optional<Rank> server) {
   // Made once here, so that make_codec can promise to succeed later.
   auto codec = codec::make_codec(job.codec.settings, place, true);
   if (!codec) return codec.error();
@@ -130,25 +138,29 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& plac
   auto transfer = job.transfer.entry->make(job.transfer.settings, place);
   if (!transfer) return transfer.error();
   below.transfer = std::move(*transfer);
-  below.server = job.server();
+  below.server = server;
   below.network = job.believed;
   return job.overlay.entry->make(job.overlay.settings, std::move(below), place);
 }
 
 Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
                                                  std::uint64_t training_samples) {
-  auto overlay = build_overlay(job, place);
+  return build_strategy(job, place, SharedFacts(job, training_samples, place.phantom));
+}
+
+Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
+                                                 const SharedFacts& shared) {
+  auto overlay = build_overlay(job, place, shared.server);
   if (!overlay) return overlay.error();
   auto outer = job.outer.entry->make(job.outer.settings, place);
   if (!outer) return outer.error();
-  SyncParts parts{std::move(*overlay), std::move(*outer),
-                  stop_config(job, training_samples, place.phantom)};
+  SyncParts parts{std::move(*overlay), std::move(*outer), shared.stop};
   auto transfer = job.transfer.entry->make(job.transfer.settings, place);
   if (!transfer) return transfer.error();
   parts.transfer = std::move(*transfer);
   parts.make_transfer = transfer_maker(job, place);
   parts.make_codec = codec_maker(job, place);
-  parts.server = job.server();
+  parts.server = shared.server;
   parts.rate_share = rate_share_of(job);
   parts.batch = std::uint32_t(number_of(job.data, {}, "batch", 32));
   parts.plain_sgd = is_plain_sgd(job);

@@ -6,20 +6,29 @@
 
 namespace longhaul::run {
 
+// What is the same at all nodes of a job and takes a look at all sites: found once for them.
+struct SharedFacts {
+  SharedFacts(const Job&, std::uint64_t training_samples, bool phantom);
+  std::optional<Rank> server;
+  StopConfig stop;
+};
+
 // The strategy of the node at `place`. `training_samples`: of all sites, for max_epochs; 0 if not
 // known yet. Errors name the table and key, or say why the parts cannot be combined.
 Result<std::unique_ptr<Strategy>> build_strategy(const Job&, const Place&,
                                                  std::uint64_t training_samples);
+Result<std::unique_ptr<Strategy>> build_strategy(const Job&, const Place&, const SharedFacts&);
 
 // The overlay alone, on its transfer and codec.
 Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&);
+Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&,
+                                               std::optional<Rank> server);
 
 // Samples that all workers use in one round together, and the rounds between two reports.
 std::uint64_t samples_per_round(const Job&);
 Round report_every(const Job&);
 StopConfig stop_config(const Job&, std::uint64_t training_samples, bool phantom);
 // Where the node of that rank stands.
-Place place_of(const Job&, Rank, std::shared_ptr<const Members>, std::shared_ptr<const Layout>,
-               bool phantom);
+Place place_of(const Job&, Rank, SharedMembers, std::shared_ptr<const Layout>, bool phantom);
 
 }  // namespace longhaul::run

@@ -139,7 +139,7 @@ struct Switching {
   }
   void lose(Rank rank) {
     const View before = node.view;
-    std::erase(node.view.live, rank);
+    node.view.live.erase(rank);
     ++node.view.epoch;
     one.on_view(before, node.turn);
   }

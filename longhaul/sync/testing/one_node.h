@@ -14,7 +14,7 @@ struct OneNode {
       : learner(size, like) {
     place.members = std::make_shared<const Members>(std::move(members));
     place.layout = learner.layout();
-    for (Rank rank = 0; rank < place.size(); ++rank) view.live.push_back(rank);
+    for (Rank rank = 0; rank < place.size(); ++rank) view.live.insert(rank);
     context.place = &place;
     context.view = &view;
     context.learner = &learner;

@@ -91,7 +91,7 @@ class ServerAndWorkers {
   }
   void lose(Rank rank) {
     const View before = nodes_[0]->view;
-    std::erase(nodes_[0]->view.live, rank);
+    nodes_[0]->view.live.erase(rank);
     server_->on_view(before, nodes_[0]->turn);
     collect();
   }

@@ -45,7 +45,7 @@ class EveryoneMean final : public Overlay {
     std::vector<double> sum;
     for (auto& [rank, part] : parts) {
       if (part.weight == 0) continue;
-      outcome.counted.push_back(rank);
+      outcome.counted.insert(rank);
       outcome.weight += part.weight;
       sum.resize(part.values.size());
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part.weight * double(part.values[i]);
