@@ -135,7 +135,8 @@ def page(program, sizes, sampled, folder):
         missed.append(f"{drawn_rows[-1][0]:,} sites, 1 % drawn: {drawn_rows[-1][1]['cpu']:.0f} s, "
                       f"goal {SAMPLED_GOAL_S} s")
     time_power, memory_power = overall(rows)
-    text = ["# How the simulator scales", "", "    bench/scale.py --write docs/results/scale.md", "",
+    text = ["# How the simulator scales", "", "    bench/scale.py --write docs/results/scale.md",
+            "",
             f"Phantom sites, one round of fedavg over a hub, {MBYTES} MB, runs of 256 chunks; from",
             "the job file with a `[[site]]` each to the run's folder, one process a row. Exponents",
             "are from the row before; over the whole table "

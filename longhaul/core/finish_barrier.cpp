@@ -1,5 +1,7 @@
 #include "longhaul/core/finish_barrier.h"
 
+#include <algorithm>
+
 namespace longhaul {
 
 void FinishBarrier::arrive(Turn& turn) {
@@ -38,7 +40,7 @@ Status FinishBarrier::on_message(Rank from, const Message& message, Turn& turn) 
       complete_ = true;
       // The teller may die half way: pass it on to the next two, so that the news goes round.
       const auto& live = turn.view().live;
-      const auto me = std::find(live.begin(), live.end(), turn.self()) - live.begin();
+      const auto me = std::lower_bound(live.begin(), live.end(), turn.self()) - live.begin();
       for (std::size_t step = 1; step <= 2 && step < live.size(); ++step) {
         const Rank next = live[(std::size_t(me) + step) % live.size()];
         if (next != from) turn.send(next, m, {}, kControl);
