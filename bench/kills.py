@@ -2,6 +2,7 @@
 """Every process of a real run killed with kill -9 in turn, the server's first.
 
   bench/kills.py [--build build/release] [--out runs/kills] [--times 20] [--only KIND] [--lanes 1]
+                 [--write docs/results/kills.md]
 
 Five processes over sockets on this machine, four workers and `hq` in the middle: a server, a state
 server, or a relay without a learner. `longhaul launch` starts what dies again, as it does unless
@@ -120,6 +121,23 @@ def table(records):
     return "\n".join(lines)
 
 
+def page(records):
+    """What has been run so far; a hang with what its nodes waited for."""
+    bad = [r for r in records if not r["right"]]
+    lines = ["# Kills", "", "    bench/kills.py --write docs/results/kills.md", "",
+             "Five processes over sockets on one machine, four workers and `hq` in the middle; one of "
+             "them is killed with", "kill -9, once a run, and `launch` starts it again. A run hangs "
+             f"if it has not ended {PATIENCE_S} s later; its end is", "wrong if launch's exit code is "
+             "not 0, or those who were in it do not hold one model after all rounds.",
+             "The command goes on where it was stopped, up to 20 runs a process.", "", table(records),
+             "", f"{len(records)} runs, {len(bad)} not right."]
+    for one in bad:
+        last = one["text"].strip().splitlines()[-6:]
+        lines += ["", f"{one['kind']}, {one['victim']} killed {one['wait_s']:.2f} s after the "
+                  "checkpoints; the last that was said:", "", *[f"    {line[:110]}" for line in last]]
+    return "\n".join(lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -128,6 +146,7 @@ def main():
     parser.add_argument("--times", default=20, type=int)
     parser.add_argument("--only", choices=KINDS)
     parser.add_argument("--lanes", default=1, type=int)
+    parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     os.environ["LONGHAUL"] = str(pathlib.Path(options.build).resolve() / "longhaul")
     import launch_test as launcher  # reads LONGHAUL
@@ -157,6 +176,8 @@ def main():
         for done in concurrent.futures.as_completed([pool.submit(run, what) for what in todo]):
             done.result()
     print(table(records))
+    if options.write:
+        options.write.write_text(page(records))
     return 0 if all(r["right"] for r in records) else 1
 
 
