@@ -125,16 +125,16 @@ def page(records):
     """What has been run so far; a hang with what its nodes waited for."""
     bad = [r for r in records if not r["right"]]
     lines = ["# Kills", "", "    bench/kills.py --write docs/results/kills.md", "",
-             "Five processes over sockets on one machine, four workers and `hq` in the middle; one of "
-             "them is killed with", "kill -9, once a run, and `launch` starts it again. A run hangs "
-             f"if it has not ended {PATIENCE_S} s later; its end is", "wrong if launch's exit code is "
-             "not 0, or those who were in it do not hold one model after all rounds.",
-             "The command goes on where it was stopped, up to 20 runs a process.", "", table(records),
-             "", f"{len(records)} runs, {len(bad)} not right."]
+             "Five processes over sockets on one machine, four workers and `hq` in the middle. One",
+             "is killed with kill -9, once a run, and `launch` starts it again. A run hangs",
+             f"if it has not ended {PATIENCE_S} s later; its end is wrong if launch's exit code is",
+             "not 0, or those who were in it do not hold one model after all rounds. The command",
+             "goes on where it was stopped, up to 20 runs a process.", "", table(records), "",
+             f"{len(records)} runs, {len(bad)} not right."]
     for one in bad:
-        last = one["text"].strip().splitlines()[-6:]
+        last = [f"    {line[:110]}" for line in one["text"].strip().splitlines()[-6:]]
         lines += ["", f"{one['kind']}, {one['victim']} killed {one['wait_s']:.2f} s after the "
-                  "checkpoints; the last that was said:", "", *[f"    {line[:110]}" for line in last]]
+                  "checkpoints; the last that was said:", "", *last]
     return "\n".join(lines) + "\n"
 
 

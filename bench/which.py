@@ -79,8 +79,8 @@ def job(name, mbps, delay, spread, skew, rates, seed=SEED):
     own = "".join(f"[for.{sync}.optimizer]\nrate = {rate}\n" for sync, rate in rates.items()
                   if sync != "diloco")
     inner = f"rate = {rates['diloco']}\n" if rates else ""
-    text = JOB.format(name=name, delay=delay, skew=skew, scale=640, rates=own, seed=seed, inner=inner,
-                      alpha="alpha = 0.1" if skew == "dirichlet" else "")
+    text = JOB.format(name=name, delay=delay, skew=skew, scale=640, rates=own, seed=seed,
+                      inner=inner, alpha="alpha = 0.1" if skew == "dirichlet" else "")
     for i, site in enumerate(("a", "b", "c", "d")):
         step = 50 * spread ** (i / 3)
         text += (f'[[site]]\nname = "{site}"\nup_mbps = {mbps}\ndown_mbps = {mbps}\n'
@@ -181,7 +181,8 @@ def page(cells, rates):
         row = [text_of(cells[mbps, delay, spread, skew])
                for skew, spread in itertools.product(SKEW, SPREAD)]
         lines.append(f"| {mbps} | {delay} ms | " + " | ".join(row) + " |")
-    lines += ["", f"Compared: {', '.join(SYNCS)}. Their steps and overlays are those of the script.",
+    lines += ["", f"Compared: {', '.join(SYNCS)}. Their steps and overlays are the",
+              "script's.",
               "Rates were chosen from one grid with another seed, at 100 Mbit/s, 10 ms and equal",
               "sites (momentum 0.9; diloco: adam):", "", *grids(rates)]
     return "\n".join(lines) + "\n"
