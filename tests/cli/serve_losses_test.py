@@ -168,7 +168,7 @@ class ServeLosses(unittest.TestCase):
     def test_a_site_killed_while_it_writes_and_its_return(self):
         for site in SITES:
             self.start(site)
-        self.until("indexing", lambda: self.objects("a") > 0 and self.objects("e") > 0)
+        self.until("indexing", lambda: all(self.objects(site) > 0 for site in SITES))
         asking = Asking(self)
         asking.start()
         for kill in range(1, KILLS + 1):
