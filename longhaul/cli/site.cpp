@@ -22,6 +22,7 @@ struct SiteArgs {
   std::vector<std::string> addresses;
   std::optional<std::uint16_t> base_port;
   bool rejoin = false;
+  bool faults_are_made = false;
   run::Security security;
 };
 
@@ -90,6 +91,7 @@ int site(const SiteArgs& args) {
              .folder = folder,
              .existing = insists ? common.existing : run::ExistingFolder::resume_or_begin,
              .rejoin = args.rejoin,
+             .faults_are_made = args.faults_are_made,
              .progress = common.progress,
              .security = args.security,
              .record = common.record});
@@ -128,6 +130,7 @@ void add_site(CLI::App& app, int& code) {
   sub->add_flag("--rejoin", args->rejoin,
                 "insists on rejoining a run that continues without this node, whose model the "
                 "others send (`longhaul explain SYNC`: a lost node may return)");
+  sub->add_flag("--faults-are-made", args->faults_are_made)->group("");  // for launch --lab
   add_security_options(*sub, args->security);
   sub->footer(
       "Example:\n  longhaul site examples/mnist-4-sites.toml --site virginia --keys keys\n"

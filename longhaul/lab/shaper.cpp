@@ -92,7 +92,7 @@ std::optional<PacketOutcome> Shaper::forward(std::uint32_t slot, Time now) {
 }
 
 std::optional<PacketOutcome> Shaper::delay_packet(std::uint32_t slot, PairPath& path, Time now) {
-  if (path.cut) return end(slot, PacketFate::cut, now);
+  if (path.cuts > 0) return end(slot, PacketFate::cut, now);
   const flow::Loss loss{path.pair.loss, path.pair.loss_burst};
   path.in_burst = loss.p > 0 && path.loss_random.uniform() < loss.after(path.in_burst);
   if (path.in_burst) return end(slot, PacketFate::lost, now);
@@ -237,8 +237,10 @@ void Shaper::change(const Change& change, Time now) {
       path(change.from, change.to).pair.loss = change.value;
       return;
     case What::cut:
+      ++path(change.from, change.to).cuts;
+      return;
     case What::healed:
-      path(change.from, change.to).cut = change.what == What::cut;
+      if (std::uint32_t& cuts = path(change.from, change.to).cuts; cuts > 0) --cuts;
       return;
   }
 }

@@ -62,7 +62,7 @@ struct Change {
     shared,  // rate of shared link number `from`
     delay,   // of (from, to), in seconds
     loss,    // of (from, to)
-    cut,     // nothing goes from `from` to `to` until it is healed
+    cut,     // nothing goes from `from` to `to` until it is healed, as often as it was cut
     healed
   };
   Time at{0};
@@ -106,7 +106,7 @@ class Shaper {
     double round_trip = 0;  // seconds
     DelayJitter jitter;
     Random loss_random;
-    bool cut = false;
+    std::uint32_t cuts = 0;  // that are not healed
     bool in_burst = false;  // the last packet was lost
     Time last_arrival{0};
   };

@@ -191,8 +191,11 @@ bool ChildProcesses::rest_is_stopped() const {
 }
 
 void ChildProcesses::signal(int number) {
-  for (const Child& child : children_)
-    if (!child.end) kill(child.pid, number);
+  for (std::size_t i = 0; i < children_.size(); ++i) signal(i, number);
+}
+
+void ChildProcesses::signal(std::size_t i, int number) {
+  if (const Child& child = children_.at(i); !child.end) kill(child.pid, number);
 }
 
 }  // namespace longhaul::run

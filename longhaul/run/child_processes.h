@@ -57,7 +57,8 @@ class ChildProcesses {
   std::vector<ChildExit> ends() const;  // when all_ended()
   // Some have ended and all others are stopped (SIGSTOP), so nothing more will happen.
   bool rest_is_stopped() const;
-  void signal(int number);  // to all that live
+  void signal(int number);                 // to all that live
+  void signal(std::size_t i, int number);  // to this one, if it lives
   // Something that the children need; freed after the last has ended.
   void keep(std::shared_ptr<const void> needed) { kept_.push_back(std::move(needed)); }
 

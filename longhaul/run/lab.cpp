@@ -13,6 +13,7 @@
 
 #include "longhaul/lab/router.h"
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/lab_faults.h"
 #include "longhaul/run/network.h"
 #include "longhaul/run/summary.h"
 
@@ -182,7 +183,7 @@ Status run_router(const Job& job, std::vector<int> tuns, int stop, const std::st
     return invalid(fmt::format("--tuns: {} given, but {} has {} sites", tuns.size(), job.file,
                                job.sites.size()));
   lab::RouterConfig config{
-      .wan = job.network, .seed = job.job.seed, .tuns = std::move(tuns), .stop = stop};
+      .wan = job.network, .seed = job.job.seed, .changes = cuts_of(job), .tuns = std::move(tuns), .stop = stop};
   fmt::print("{}\n", kReady);
   std::fflush(stdout);
   const auto figures = lab::route(config);

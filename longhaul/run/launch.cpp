@@ -1,6 +1,7 @@
 #include "longhaul/run/launch.h"
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -10,9 +11,12 @@
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/lab.h"
+#include "longhaul/run/lab_faults.h"
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/processes.h"
+#include "longhaul/run/sockets.h"
+#include "longhaul/run/status_file.h"
 
 namespace longhaul::run {
 namespace {
@@ -25,6 +29,7 @@ NodeCommand command_of(const LaunchOptions& options, const Members& members, con
           [&](Rank rank) {
             std::vector<std::string> words = {"--out", node_folder(options.folder, members[rank])};
             if (force) words.push_back("--force");
+            if (options.lab) words.push_back("--faults-are-made");
             return words;
           },
           options.insecure};
@@ -175,6 +180,75 @@ Result<std::unique_ptr<Lab>> lab_for(const Job& job, const LaunchOptions& option
   return Lab::start(job, {options.program, options.arguments, lab_file(options), options.line});
 }
 
+// The job's faults, as they befall processes.
+class Faults {
+ public:
+  // All outlive this.
+  Faults(const Job& job, const LaunchOptions& options, ChildProcesses& children,
+         NodeProcesses& nodes, Restarts& restarts)
+      : faults_(job), options_(options), children_(children), nodes_(nodes), restarts_(restarts) {}
+
+  // Does what is due. True: a process is still to be started again.
+  Result<bool> look() {
+    if (!zero_) zero_ = run_began();
+    if (!zero_) return false;
+    for (const auto& act : faults_.due(Clock::now() - *zero_)) LH_TRY(perform(act));
+    return faults_.will_start() && !children_.all_ended();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using What = ProcessFaults::Act::What;
+
+  // The zero of the nodes' times, by what they write about themselves; nothing: they still meet.
+  // Of a resumed run it is before this process: faults of before have been.
+  std::optional<Clock::time_point> run_began() {
+    const auto statuses = read_statuses(options_.folder);
+    if (!statuses) return std::nullopt;
+    for (const NodeStatus& status : *statuses) {
+      if (status.time_s <= 0 || status.written_s < started_s_) continue;
+      const double age_s = std::max(0.0, unix_time() - status.written_s);
+      const auto zero = Clock::now() - from_seconds(status.time_s + age_s);
+      if (options_.existing == ExistingFolder::resume) (void)faults_.due(started_ - zero);
+      return zero;
+    }
+    return std::nullopt;
+  }
+
+  Status perform(const ProcessFaults::Act& act) {
+    const char* const text = act.what == What::kills     ? "kills"
+                             : act.what == What::stops   ? "stops"
+                             : act.what == What::goes_on ? "lets go on"
+                                                         : "starts again";
+    bool done = false;
+    for (const Rank rank : act.ranks) {
+      const bool lives = !children_.end(rank).has_value();
+      if (act.what == What::kills) restarts_.leave(rank);
+      if (lives == (act.what == What::starts)) continue;
+      done = true;
+      if (act.what == What::starts)
+        LH_TRY(nodes_.restart(rank));
+      else
+        children_.signal(rank, act.what == What::kills   ? SIGKILL
+                               : act.what == What::stops ? SIGSTOP
+                                                         : SIGCONT);
+    }
+    if (done && options_.line)
+      options_.line("launch", true,
+                    fmt::format("fault at {:g} s: {} {}", seconds(act.at), text, act.site));
+    return Ok{};
+  }
+
+  ProcessFaults faults_;
+  const LaunchOptions& options_;
+  ChildProcesses& children_;
+  NodeProcesses& nodes_;
+  Restarts& restarts_;
+  const Clock::time_point started_ = Clock::now();
+  const double started_s_ = unix_time();
+  std::optional<Clock::time_point> zero_;
+};
+
 }  // namespace
 
 int exit_code(std::span<const ChildExit> ends, bool interrupted) {
@@ -194,6 +268,7 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
     if (!over) return over.error();
     if (*over) return LaunchResult{**over, exit_code(**over)};
   }
+  LH_TRY(fits_frames(job, options.lab));
   if (options.lab) LH_TRY(Lab::possible(job));
   if (const std::string last = last_failure(lab_file(options)); options.line && !last.empty())
     options.line("lab", true, "note: " + last);
@@ -211,10 +286,12 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   const bool lets_return = entry_with(*job.sync.entry, job.sync.settings).traits.lets_return;
   Restarts restarts(members.size(), options.max_restarts,
                     lets_return ? Restarts::Mode::alone : Restarts::Mode::together);
+  Faults faults(job, options, children, nodes, restarts);
   const RestartPlan plan{nodes, restarts, [&] { return has_checkpoint(options, members); },
                          [&](const std::string& text) {
                            if (options.line) options.line("launch", true, text);
-                         }};
+                         },
+                         [&] { return faults.look(); }};
   const bool ended = wait_for_nodes(children, lab->get(), &plan);
   ModelsOf models;
   Summary summary = merge(job, members, children, folder->path(), ended, models);

@@ -122,7 +122,13 @@ Result<bool> restart_due(ChildProcesses& children, const RestartPlan& plan, bool
                             plan.restarts.most()));
     LH_TRY(plan.nodes.restart(Rank(node)));
   }
-  return due.waits || !due.nodes.empty();
+  bool waits = due.waits || !due.nodes.empty();
+  if (plan.each_turn) {
+    const auto more = plan.each_turn();
+    if (!more) return more.error();
+    waits |= *more;
+  }
+  return waits;
 }
 
 }  // namespace

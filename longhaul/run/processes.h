@@ -69,6 +69,8 @@ class Restarts {
   };
   // `ends`: of all nodes; nothing: it lives. `resumable`: they have a state to resume from.
   Due look(const std::vector<std::optional<ChildExit>>& ends, bool resumable, Time now);
+  // The node is not started again from now on.
+  void leave(std::size_t node) { nodes_[node] = {.restarts = most_ + 1, .at = {}}; }
   unsigned count(std::size_t node) const { return nodes_[node].restarts; }
   unsigned most() const { return most_; }
 
@@ -92,6 +94,8 @@ struct RestartPlan {
   Restarts& restarts;
   std::function<bool()> resumable;                         // is there a state to resume from?
   std::function<void(const std::string& text)> note = {};  // for the user, one line
+  // Called between two looks at the processes; true: wait on, although all may have ended.
+  std::function<Result<bool>()> each_turn = {};
 };
 
 // Waits until all have ended. Ends them after Ctrl-C, when a node without which the others cannot

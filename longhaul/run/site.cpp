@@ -95,7 +95,7 @@ Result<std::unique_ptr<Site>> Site::make(const Job& job, const SiteOptions& opti
     return invalid(job.file +
                    ": [model] kind = \"phantom\" has no numbers to send: it is for "
                    "simulate only");
-  LH_TRY(fits_frames(job));
+  LH_TRY(fits_frames(job, options.faults_are_made));
   std::unique_ptr<Site> site(new Site(job, options, *std::move(workload)));
   LH_TRY(site->build(std::move(sockets)));
   return site;
@@ -375,7 +375,7 @@ Status Site::conclude(Summary& summary) {
 }  // namespace
 
 Result<Summary> run_site(const Job& job, const SiteOptions& options) {
-  LH_TRY(fits_frames(job));  // the job's own mistakes before those of keys and addresses
+  LH_TRY(fits_frames(job, options.faults_are_made));  // the job's own mistakes before those of keys and addresses
   auto sockets =
       node_sockets(job, options.rank, options.addresses, options.listening, options.security);
   if (!sockets) return sockets.error();

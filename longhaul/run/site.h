@@ -22,6 +22,9 @@ struct SiteOptions {
   // Insists on rejoining a run that has declared this node lost, with only its data; keeps what an
   // earlier incarnation wrote in the folder.
   bool rejoin = false;
+  // The job's faults are somebody else's: of `launch --lab`. Otherwise a job with faults is
+  // refused.
+  bool faults_are_made = false;
   Progress::Style progress = Progress::Style::quiet;
   Security security = {};
   std::optional<record::Mode> record = {};  // docs/replay.md; needs a folder

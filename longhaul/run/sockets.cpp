@@ -38,9 +38,11 @@ Result<std::vector<net::Address>> parse_addresses(const Job& job,
   return parsed;
 }
 
-Status fits_frames(const Job& job) {
-  if (!job.faults.empty())
-    return invalid(job.file + ": [[fault]]: in the simulator alone; remove it, or use simulate");
+Status fits_frames(const Job& job, bool faults_are_made) {
+  if (!job.faults.empty() && !faults_are_made)
+    return invalid(job.file +
+                   ": [[fault]]: in the simulator and the emulated WAN alone; remove it, or use "
+                   "simulate, or launch --lab as root");
   if (entry_with(*job.sync.entry, job.sync.settings).traits.network_multicast)
     return invalid(
         job.file +

@@ -15,7 +15,7 @@ namespace longhaul::run {
 Result<std::vector<net::Address>> parse_addresses(const Job&, const std::vector<std::string>&);
 // Error: the job's chunks exceed the largest frame, or it has faults or multicasts by the
 // network, which only the simulator has.
-Status fits_frames(const Job&);
+Status fits_frames(const Job&, bool faults_are_made = false);
 // What a node was told of its sockets.
 struct NodeSockets {
   std::vector<net::Address> addresses;               // by rank

@@ -23,12 +23,12 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+}  // namespace
+
 double unix_time() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
 }
-
-}  // namespace
 
 json to_json(const NodeStatus& status) {
   json silent = json::array();

@@ -52,6 +52,8 @@ class StatusFile {
   std::string what_;  // state and what it waits for, since then
 };
 
+// Seconds of the Unix clock, as NodeStatus::written_s.
+double unix_time();
 // Of a run: its own file, or those of the folders in it, by rank. An Error: there is none.
 Result<std::vector<NodeStatus>> read_statuses(const std::string& run);
 

@@ -44,7 +44,7 @@ class Incidents(cli_test.Case):
         self.bad("simulate", job, "--set", "fault[0].site=limaa", names=["[fault[0]] site", "lima"])
         self.bad("simulate", job, "--set", "fault[0].for_s=3", names=["[fault[0]] for_s"])
         self.bad("site", job, "--site", "tokyo", "--base-port", "20000",
-                 names=["[[fault]]: in the simulator alone"])
+                 names=["[[fault]]: in the simulator and the emulated WAN alone"])
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ struct RunTable {
   }
 };
 
-// A fault of the simulated network or of a simulated site.
+// A fault of the simulated or emulated network, or of a site there.
 struct FaultTable {
   std::string kind = "cut", site, to;
   double at_s = 0;
@@ -121,7 +121,7 @@ struct FaultTable {
                    .choices = {"cut", "pause", "crash"});
     LONGHAUL_FIELD(site, .doc = "the site that it befalls", .max = 64);
     LONGHAUL_FIELD(to, .doc = "cut: the other site (default: all others)", .max = 64);
-    LONGHAUL_FIELD(at_s, .doc = "virtual time when it begins", .min = 0, .max = 1e9, .unit = "s");
+    LONGHAUL_FIELD(at_s, .doc = "time of the run when it begins", .min = 0, .max = 1e9, .unit = "s");
     LONGHAUL_FIELD(for_s, .doc = "pause, cut: how long (absent: a cut lasts for good)", .max = 1e9,
                    .unit = "s", .positive = true);
     LONGHAUL_FIELD(restart_s,

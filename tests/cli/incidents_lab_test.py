@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""The incidents of examples/incidents over sockets and the emulated WAN, shortened; as root.
+
+    LONGHAUL=build/release/longhaul tests/cli/incidents_lab_test.py
+
+They end as in the simulator, but for what is said here: a process that was cut off or stood still
+until the others lost it finds out and rejoins, where the simulator's stays away.
+"""
+import json
+import os
+import unittest
+
+import cli_test
+from incidents_test import EXPECTED, FOLDER
+
+QUICK = ["net.silence_s=3"]
+SHORTENED = {
+    "cut-in-half": QUICK + [f"fault[{i}].at_s=5" for i in range(6)],
+    "hourly-cut": [f"fault[{i}].at_s={5 + 15 * i}" for i in range(4)],
+    "one-of-two": QUICK + ["fault[0].at_s=5"],
+    "server-lost": QUICK,
+    "slow-site": [],
+    "standstill": ["fault[0].at_s=5"],
+    "storm": QUICK + ["fault[0].at_s=5", "fault[1].at_s=15", "fault[1].for_s=10",
+                      "fault[1].restart_s=12", "fault[2].at_s=35", "fault[3].at_s=50",
+                      "fault[3].for_s=10", "fault[3].restart_s=12", "fault[4].at_s=70"],
+    "two-lost": QUICK + ["fault[0].at_s=5", "fault[1].at_s=20"],
+    "vpn-away": QUICK + ["fault[0].at_s=5", "fault[0].for_s=15", "stop.max_rounds=200"]}
+ELSE = {"vpn-away": {"rounds": 200, "live": 5, "says": ["the run goes on with 4 of 5 nodes",
+                                                       "the run goes on with 5 of 5 nodes"]}}
+
+
+@unittest.skipIf(os.geteuid() != 0, "the emulated WAN needs root")
+class Incidents(cli_test.Case):
+    def end_as_expected(self, name):
+        expected = {**EXPECTED[name], **ELSE.get(name, {})}
+        sets = [word for one in SHORTENED[name] for word in ("--set", one)]
+        done = self.longhaul("launch", FOLDER / f"{name}.toml", "--lab", "--json", "--out", "run",
+                             "--set", "net.pace=true", *sets, timeout=300)
+        self.assertEqual(done.returncode, expected["exit_code"], done.stderr)
+        summary = json.loads(done.stdout)
+        for key in ("stop_reason", "members", "live"):
+            self.assertEqual(summary[key], expected[key], (key, done.stderr))
+        for text in expected.get("says", []):
+            self.assertIn(text, done.stderr + summary.get("failure", ""))
+        self.assertGreaterEqual(summary["rounds"], expected["rounds"], done.stderr)
+        return done, summary
+
+
+def add(name):
+    setattr(Incidents, f"test_{name.replace('-', '_')}",
+            lambda self: self.end_as_expected(name))
+
+
+for incident in EXPECTED:
+    add(incident)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
