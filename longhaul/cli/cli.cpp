@@ -85,6 +85,7 @@ int run_words(const std::vector<std::string>& words) {
 int run(int argc, const char* const* argv) {
   // A failed check has said what failed; the exit code tells that the fault is ours.
   std::signal(SIGABRT, [](int) { std::_Exit(kInternal); });
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an Error, as a full disk is
   try {
     return parse_and_run(argc, argv);
   } catch (const std::bad_alloc&) {

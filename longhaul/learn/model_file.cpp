@@ -12,8 +12,11 @@ Status save_model(const std::string& path, const ModelConfig& config, const Data
   if (!net) return net.error();
   net->assign(model);
   const std::string partial = path + ".partial";
-  LH_TRY(net->save(partial));
   std::error_code error;
+  if (const Status saved = net->save(partial); !saved) {
+    std::filesystem::remove(partial, error);
+    return saved;
+  }
   std::filesystem::rename(partial, path, error);
   if (error) return Error{Error::Kind::io, "cannot write '" + path + "': " + error.message()};
   return Ok{};

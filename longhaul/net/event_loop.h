@@ -25,7 +25,8 @@ struct CheckpointConfig {
   std::uint64_t newest = 0;   // on this node's disk; 0: none, start from the beginning
   std::uint32_t live = 0;     // members of the view in it
   std::uint32_t members = 0;  // nodes of the job that it is of; 0: as many as now
-  // Called on the caller's thread; the returned function writes the state to disk on another.
+  // Called on the caller's thread; the returned function writes the state to disk on another. After
+  // an Error, as of a full disk, it is called again.
   std::function<std::function<Status()>(std::uint64_t number, Buffer state)> save = {};
   // All nodes resume from `number`: returns its state and discards later ones. 0: no state.
   std::function<Result<Buffer>(std::uint64_t number)> load = {};
@@ -126,6 +127,10 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   // count as received already.
   void checkpoint_if_due();
   bool take_checkpoint(std::uint64_t number);
+  // Shared: it may be tried again.
+  using Write = std::shared_ptr<const std::function<Status()>>;
+  void write_checkpoint(std::uint64_t number, Write);
+  void checkpoint_written(std::uint64_t number, Write, const Status&);
   bool at_end() const {
     return (place_.me().is(Role::worker) && node_->at_end()) ||
            node_->strategy().rounds_done() >= checkpoints_.last_round;
@@ -166,7 +171,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   CheckpointProgress own_checkpoints_;
   std::uint64_t wanted_checkpoint_ = 0;  // the checkpoint to be taken as soon as the learner rests
   Round rounds_at_checkpoint_ = 0;
-  std::optional<Time> stopping_;  // at the latest
+  std::optional<Timer> save_again_;  // a checkpoint that could not be written
+  std::optional<Time> stopping_;     // at the latest
   bool connected_ = false, running_ = false, finished_ = false, left_out_ = false;
   bool must_resume_ = false;
   std::optional<Error> failure_;

@@ -1,5 +1,7 @@
 // Checkpoints of a node over sockets: when they are taken, and what is in them. See link.h for why
 // those of all nodes fit together.
+#include <fmt/format.h>
+
 #include "longhaul/net/event_loop.h"
 
 namespace longhaul::net {
@@ -7,7 +9,7 @@ namespace longhaul::net {
 using namespace std::chrono_literals;
 
 namespace {
-constexpr Time kStopTimeout = 5s, kLinger = 200ms;
+constexpr Time kStopTimeout = 5s, kLinger = 200ms, kSaveAgain = 2s;
 }
 
 void EventLoop::checkpoint_if_due() {
@@ -38,18 +40,35 @@ bool EventLoop::take_checkpoint(std::uint64_t number) {
   }
   Archive ar;
   state(ar);
-  auto write = checkpoints_.save(number, ar.take());
-  scoring_->submit([this, number, write = std::move(write)] {
-    const Status written = write();
-    loop_.post([this, number, written] {
-      if (!written && !over()) failure_ = written.error();
-      if (!written) return;
-      own_checkpoints_.saved = number;
-      peers_.announce(own_checkpoints_);
-    });
-  });
+  write_checkpoint(number, std::make_shared<const std::function<Status()>>(
+                               checkpoints_.save(number, ar.take())));
   peers_.announce(own_checkpoints_);
   return true;
+}
+
+void EventLoop::write_checkpoint(std::uint64_t number, Write write) {
+  scoring_->submit([this, number, write] {
+    const Status written = (*write)();
+    loop_.post([=, this] { checkpoint_written(number, write, written); });
+  });
+}
+
+// Nobody takes the next one before this is on disk, so that all go on having one in common.
+void EventLoop::checkpoint_written(std::uint64_t number, Write write, const Status& written) {
+  if (written) {
+    if (save_again_) observer_.on_note(fmt::format("checkpoint {} is written", number));
+    save_again_.reset();
+    own_checkpoints_.saved = number;
+    peers_.announce(own_checkpoints_);
+  } else if (!over()) {
+    if (!save_again_)
+      observer_.on_note(fmt::format(
+          "checkpoint {}: {}; the run goes on, and no site takes the next one before this is "
+          "written; tried again each {:g} s: make room",
+          number, written.error().what, seconds(kSaveAgain)));
+    save_again_ =
+        loop_.at(loop_.now() + kSaveAgain, [=, this] { write_checkpoint(number, write); });
+  }
 }
 
 // All are asked at about the same time, so the last checkpoint is soon on every disk; if one goes

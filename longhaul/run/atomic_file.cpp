@@ -38,6 +38,14 @@ class File {
   int fd_;
 };
 
+Status write_whole(const std::string& path, std::span<const std::byte> bytes) {
+  File file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file.is_open()) return io_failed(path, "creating it");
+  if (!file.write_all(bytes)) return io_failed(path, "writing it");
+  if (!file.sync()) return io_failed(path, "forcing it to disk");
+  return Ok{};
+}
+
 }  // namespace
 
 Error io_failed(const std::string& path, const char* doing) {
@@ -46,11 +54,9 @@ Error io_failed(const std::string& path, const char* doing) {
 
 Status write_atomically(const std::string& path, std::span<const std::byte> bytes) {
   const std::string temporary = path + std::string(kTemporary);
-  {
-    File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    if (!file.is_open()) return io_failed(temporary, "creating it");
-    if (!file.write_all(bytes)) return io_failed(temporary, "writing it");
-    if (!file.sync()) return io_failed(temporary, "forcing it to disk");
+  if (const Status written = write_whole(temporary, bytes); !written) {
+    ::unlink(temporary.c_str());
+    return written;
   }
   if (::rename(temporary.c_str(), path.c_str()) != 0)
     return io_failed(path, "renaming it into place");
@@ -70,7 +76,16 @@ void replace_file(const std::string& path, std::string_view text) {
   const std::string temporary = path + std::string(kTemporary);
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
   File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-  if (file.is_open() && file.write_all(bytes)) (void)::rename(temporary.c_str(), path.c_str());
+  if (file.is_open() && file.write_all(bytes))
+    (void)::rename(temporary.c_str(), path.c_str());
+  else
+    ::unlink(temporary.c_str());
+}
+
+Status force_to_disk(const std::string& path) {
+  File file(path, O_RDONLY);
+  if (!file.is_open() || !file.sync()) return io_failed(path, "forcing it to disk");
+  return Ok{};
 }
 
 Result<Buffer> read_file(const std::string& path) {

@@ -11,12 +11,15 @@ namespace longhaul::run {
 inline constexpr std::string_view kTemporary = ".tmp";
 
 // Writes a temporary file beside `path`, forces it to disk and renames it into place. A process
-// that is killed meanwhile leaves that file, `path` + kTemporary, behind.
+// that is killed meanwhile leaves that file, `path` + kTemporary, behind; one that fails to write
+// it (the disk is full) removes it.
 Status write_atomically(const std::string& path, std::span<const std::byte> bytes);
 Status write_atomically(const std::string& path, std::string_view text);
 // The same without forcing anything to disk, for what is of no use after a crash: a reader sees the
 // file of before or of after. A disk that is full is no reason to end a run: errors are ignored.
 void replace_file(const std::string& path, std::string_view text);
+// Forces to disk what others, or this process, have written to the file.
+Status force_to_disk(const std::string& path);
 // An Error for errno of the operation `doing` ("write") on the file.
 Error io_failed(const std::string& path, const char* doing);
 // The whole file; an Error names the path.

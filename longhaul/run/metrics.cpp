@@ -1,12 +1,16 @@
 #include "longhaul/run/metrics.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
+
+#include "longhaul/run/atomic_file.h"
 
 namespace longhaul::run {
 namespace {
@@ -15,9 +19,7 @@ std::string number(double value) {  // JSON has neither NaN nor infinity
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
-Error write_failed(const std::string& path, std::string_view doing) {
-  return {Error::Kind::io, fmt::format("{}: {} failed; is the disk full?", path, doing)};
-}
+constexpr std::size_t kBlock = 64 << 10;  // so much is written at once
 
 }  // namespace
 
@@ -40,29 +42,51 @@ std::uint64_t whole_lines(const std::string& path) {
   return whole;
 }
 
+MetricsFile::Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
 Result<MetricsFile> MetricsFile::open(const std::string& path, std::uint64_t keep) {
-  std::FILE* file = std::fopen(path.c_str(), keep > 0 ? "r+b" : "w+b");
-  if (!file) return Error{Error::Kind::io, fmt::format("{}: cannot be opened for writing", path)};
-  MetricsFile metrics(path, file, keep);
+  const int flags = O_WRONLY | O_CLOEXEC | (keep > 0 ? 0 : O_CREAT | O_TRUNC);
+  Descriptor file(::open(path.c_str(), flags, 0644));
+  if (file.number() < 0) return io_failed(path, "opening it for writing");
   std::error_code code;
   const auto size = std::filesystem::file_size(path, code);
   if (code || size < keep)
     return malformed(
         fmt::format("{}: shorter than its checkpoint says; start again with --force", path));
-  if (::ftruncate(::fileno(file), off_t(keep)) != 0 || std::fseek(file, 0, SEEK_END) != 0)
-    return write_failed(path, "truncating it");
-  return metrics;
+  if (::ftruncate(file.number(), off_t(keep)) != 0 || ::lseek(file.number(), 0, SEEK_END) < 0)
+    return io_failed(path, "truncating it");
+  return MetricsFile(path, std::move(file), keep);
 }
 
 void MetricsFile::write(const MetricsEvent& event) {
   const std::string line = to_json_line(event);
-  failed_ |= std::fwrite(line.data(), 1, line.size(), file_.get()) != line.size();
-  bytes_ += line.size();
+  if (pending_.size() >= kBlock) (void)flush();
+  if (pending_.size() + line.size() > kMostPending) {
+    ++dropped_;
+  } else {
+    pending_ += line;
+  }
+}
+
+Status MetricsFile::flush() {
+  std::size_t done = 0;
+  while (done < pending_.size()) {
+    const ssize_t wrote = ::write(file_.number(), pending_.data() + done, pending_.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) break;
+    done += std::size_t(wrote);
+  }
+  const Status flushed = done == pending_.size() ? Status(Ok{}) : io_failed(path_, "writing it");
+  pending_.erase(0, done);
+  written_ += done;
+  return flushed;
 }
 
 Status MetricsFile::sync() {
-  failed_ |= std::fflush(file_.get()) != 0 || ::fsync(::fileno(file_.get())) != 0;
-  if (failed_) return write_failed(path_, "writing it");
+  LH_TRY(flush());
+  if (::fsync(file_.number()) != 0) return io_failed(path_, "forcing it to disk");
   return Ok{};
 }
 

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <cmath>
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "longhaul/run/atomic_file.h"
@@ -57,6 +61,45 @@ TEST(Metrics, GoesOnWhereTheCheckpointWas) {
   auto shorter = MetricsFile::open(path, 10 * checkpoint);
   ASSERT_FALSE(shorter);
   EXPECT_THAT(shorter.error().what, HasSubstr("--force"));
+}
+
+// A limit on the size of files stands for a full disk: both are errors of write().
+TEST(Metrics, LinesThatCannotBeWrittenWaitAndNoneIsLostOrTorn) {
+  const run::testing::Scratch scratch;
+  const std::string path = scratch.file("metrics.jsonl"), other = scratch.file("other");
+  const std::pair<std::string_view, double> values[] = {{"value", 1}};
+  std::string expected;
+  auto file = MetricsFile::open(path, 0);
+  ASSERT_TRUE(file);
+  const auto write = [&](Round round) {
+    const MetricsEvent event{Time{0}, "a", 0, round, "x", values};
+    expected += to_json_line(event);
+    file->write(event);
+  };
+  write(1);
+  ASSERT_TRUE(file->flush());
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit full = before;
+  full.rlim_cur = expected.size() + 10;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  write(2);
+  write(3);
+  const Status failed = file->flush();
+  const Status atomic = write_atomically(other, std::string(1000, 'x'));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().what, HasSubstr(path + ": writing it failed: File too large"));
+  EXPECT_EQ(file->bytes(), expected.size());
+  EXPECT_EQ(file->written(), full.rlim_cur);
+  EXPECT_EQ(whole_lines(path), expected.size() / 3);
+  EXPECT_FALSE(atomic);
+  EXPECT_FALSE(std::filesystem::exists(other + std::string(kTemporary)));
+  write(4);
+  ASSERT_TRUE(file->sync());
+  EXPECT_EQ(text_of(path), expected);
+  EXPECT_EQ(file->dropped(), 0u);
 }
 
 TEST(AtomicFile, AFileThatCannotBeWrittenIsAnErrorThatNamesIt) {

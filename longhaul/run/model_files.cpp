@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -25,17 +26,33 @@ Workload::Score ModelFiles::keeping_best(Workload::Score score) {
     auto evaluation = score(model);
     if (!evaluation || !is_better(job_, *evaluation, best_)) return evaluation;
     best_ = BestScore{0, evaluation->loss, evaluation->accuracy};
-    LH_TRY(workload_.save(folder_, model, "best"));
+    const Status saved = workload_.save(folder_, model, "best");
+    has_best_ = bool(saved);
+    const std::lock_guard lock(mutex_);
+    newest_ = saved;
     return evaluation;
   };
 }
 
+std::optional<Status> ModelFiles::kept_best() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(newest_, std::nullopt);
+}
+
 Status ModelFiles::end(std::span<const float> params, bool reached_target) const {
   if (folder_.empty() || workload_.phantom()) return Ok{};
+  const Status written = write_last(params, reached_target);
+  if (written) return written;
+  return Error{written.error().kind, written.error().what +
+                                         "; the run is over, but its model is not kept: make room, "
+                                         "and start again with --resume"};
+}
+
+Status ModelFiles::write_last(std::span<const float> params, bool reached_target) const {
   LH_TRY(workload_.save(folder_, params, "last"));
   const std::string extension = model_extension(job_);
   std::string result = fmt::format("{}/best.{}", folder_, extension);
-  if (!reached_target || !std::filesystem::exists(result))
+  if (!reached_target || !has_best_ || !std::filesystem::exists(result))
     result = fmt::format("{}/last.{}", folder_, extension);
   return copy_into_place(result, fmt::format("{}/model.{}", folder_, extension));
 }

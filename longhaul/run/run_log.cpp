@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/core/stop_rule.h"
+#include "longhaul/run/atomic_file.h"
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/nodes.h"
 
@@ -27,7 +28,8 @@ Status RunLog::open(std::uint64_t keep) {
   if (!folder_) return Ok{};
   auto metrics = MetricsFile::open(folder_->file("metrics.jsonl"), keep);
   if (!metrics) return metrics.error();
-  metrics_ = std::move(*metrics);
+  metrics_.emplace(std::move(*metrics));
+  *written_ = metrics_->written();
   if (!job_.report.tensorboard) return Ok{};
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   auto tensorboard = TensorBoardFile::open(folder_->file("tensorboard"),
@@ -49,9 +51,19 @@ void RunLog::write(Time at, Rank rank, Round round, std::string_view kind,
   flush_when_due();
 }
 
-void RunLog::flush() {
-  if (metrics_) metrics_->flush();
+Status RunLog::flush() {
   if (tensorboard_) tensorboard_->flush();
+  if (!metrics_) return Ok{};
+  const Status flushed = metrics_->flush();
+  *written_ = metrics_->written();
+  wrote("metrics.jsonl", flushed);
+  return flushed;
+}
+
+void RunLog::wrote(const std::string& file, const Status& written) {
+  if (!written && failing_.insert(file).second)
+    note(written.error().what + "; the run goes on, and tries again: make room");
+  if (written && failing_.erase(file) > 0) note(file + " is written again");
 }
 
 // A live view, and what a killed process leaves, is at most a second old.
@@ -59,7 +71,7 @@ void RunLog::flush_when_due() {
   const auto now = Clock::now();
   if (!metrics_ || now - flushed_ < std::chrono::seconds(1)) return;
   flushed_ = now;
-  flush();
+  (void)flush();
 }
 
 bool RunLog::reaches(const Evaluation& evaluation) const {
@@ -78,7 +90,7 @@ void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluatio
   if (predicts_bytes_) values.emplace_back("bits_per_byte", to_bits(evaluation.loss));
   if (wan_bytes) values.emplace_back("wan_bytes", double(*wan_bytes));
   write(at, rank, round, "score", values);
-  flush();
+  (void)flush();
   if (is_better(job_, evaluation, totals_.best))
     totals_.best = BestScore{round, evaluation.loss, evaluation.accuracy};
   totals_.loss = evaluation.loss;
@@ -103,7 +115,7 @@ void RunLog::view(Time at, Rank rank, std::uint64_t live) {
   const std::pair<std::string_view, double> values[] = {{"members", double(participation.members)},
                                                         {"live", double(live)}};
   write(at, rank, 0, "view", values);
-  flush();
+  (void)flush();
 }
 
 void RunLog::recorded(Time at, Rank rank, const Record& record) {
@@ -148,9 +160,24 @@ void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes) {
 
 Result<std::uint64_t> RunLog::sync() {
   if (!metrics_) return std::uint64_t{0};
+  if (const Status drawn = tensorboard_ ? tensorboard_->sync() : Ok{}; !drawn) {
+    note(drawn.error().what + "; TensorBoard gets no more, metrics.jsonl has all");
+    tensorboard_.reset();
+  }
+  LH_TRY(flush());
   LH_TRY(metrics_->sync());
-  if (tensorboard_) LH_TRY(tensorboard_->sync());
   return metrics_->bytes();
+}
+
+std::pair<std::uint64_t, std::function<Status()>> RunLog::sync_later() {
+  if (!metrics_) return {0, [] { return Status(Ok{}); }};
+  (void)flush();
+  const std::uint64_t bytes = metrics_->bytes();
+  return {bytes, [bytes, path = metrics_->path(), written = written_]() -> Status {
+            if (*written < bytes)
+              return Error{Error::Kind::io, path + ": a part of it waits to be written"};
+            return force_to_disk(path);
+          }};
 }
 
 double RunLog::real_s() const {

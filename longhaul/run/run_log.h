@@ -1,10 +1,14 @@
 #pragma once
 // The log of a run, simulated or over sockets: metrics.jsonl, the newest score, progress for the
 // user.
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 
 #include "longhaul/base/archive.h"
 #include "longhaul/core/node.h"
@@ -42,6 +46,12 @@ class RunLog {
   const Participation& participation() const { return totals_.participation; }
   // Forces everything to disk; returns the length of metrics.jsonl.
   Result<std::uint64_t> sync();
+  // For a checkpoint that another thread writes: its length by now, and a function, for any thread,
+  // which forces so much of it to disk. An Error as long as this log could not write so much; it
+  // tries again once a second.
+  std::pair<std::uint64_t, std::function<Status()>> sync_later();
+  // Says what came of writing a file of the run's folder: that it fails once, and the end of it.
+  void wrote(const std::string& file, const Status&);
 
   // Why the run is to end by [run] on_low_participation = "end"; "" as long as it is not.
   const std::string& low_participation() const { return low_participation_; }
@@ -71,7 +81,7 @@ class RunLog {
              std::span<const std::pair<std::string_view, double>> values);
   bool reaches(const Evaluation&) const;
   void flush_when_due();
-  void flush();
+  Status flush();
   void left_out(Round, double share);
 
   const Job& job_;
@@ -82,7 +92,11 @@ class RunLog {
   const bool is_virtual_;
   Progress progress_;
   std::optional<MetricsFile> metrics_;
+  // Of metrics.jsonl, for the functions of sync_later().
+  const std::shared_ptr<std::atomic<std::uint64_t>> written_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
   std::optional<TensorBoardFile> tensorboard_;
+  std::set<std::string> failing_;  // files
   Totals totals_;
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point flushed_ = begin_;

@@ -81,8 +81,14 @@ Status Session::resume() {
   return log_.open(checkpoint.metrics_bytes);
 }
 
-Status Session::checkpoint() {
-  if (!folder_ || !simulation_.can_be_saved()) return Ok{};
+// One that cannot be written leaves those of before: the run goes on.
+void Session::checkpoint() {
+  if (!folder_ || !simulation_.can_be_saved()) return;
+  checkpointed_ = simulation_.rounds();
+  log_.wrote("a checkpoint", write_checkpoint());
+}
+
+Status Session::write_checkpoint() {
   const auto bytes = log_.sync();  // first: a checkpoint never counts bytes that are not there
   if (!bytes) return bytes.error();
   Archive world, counted;
@@ -97,16 +103,14 @@ Status Session::checkpoint() {
                               .sites = std::uint32_t(job_.sites.size()),
                               .members = std::uint32_t(job_.members().size()),
                               .model = {model.begin(), model.end()}};
-  checkpointed_ = checkpoint.round;
   return Checkpoints(folder_->checkpoints(), job_.job.keep_checkpoints).write(checkpoint);
 }
 
-Status Session::between_events() {
+void Session::between_events() {
   const Round rounds = simulation_.rounds();
   const Round every = job_.job.checkpoint_every;
   // Not at the end: who resumes with more rounds needs a state in which the run goes on.
-  if (every > 0 && rounds >= checkpointed_ + every && rounds < job_.stop.max_rounds)
-    LH_TRY(checkpoint());
+  if (every > 0 && rounds >= checkpointed_ + every && rounds < job_.stop.max_rounds) checkpoint();
   if (++events_ % 8 == 0 || log_.fresh_score()) {
     const sim::World& world = simulation_.world();
     log_.progress(rounds, world.now(), world.counters().wan_bytes);
@@ -116,8 +120,8 @@ Status Session::between_events() {
         replace_file(folder_->file("activity.json"),
                      simulation_.activity().to_json(world.now()).dump() + "\n");
     }
+    if (const auto kept = models_.kept_best()) log_.wrote("the best model", *kept);
   }
-  return Ok{};
 }
 
 void Session::tell_status(const char* state) {
@@ -166,9 +170,9 @@ Result<std::optional<Error>> Session::drive() {
     Result<bool> more = simulation_.step();
     if (!more) return std::optional(more.error());
     if (!*more) return std::optional<Error>();
-    LH_TRY(between_events());
+    between_events();
   }
-  LH_TRY(checkpoint());
+  checkpoint();
   return std::optional<Error>();
 }
 
@@ -205,7 +209,7 @@ Result<Summary> Session::run() {
   // Also of a session that was interrupted; the learners of one that failed may still compute.
   if (!*failure && summary.stop_reason != StopReason::diverged)
     LH_TRY(models_.end(simulation_.parameters(), log_.reached_target()));
-  summary.model_is_best = log_.reached_target();
+  summary.model_is_best = log_.reached_target() && models_.has_best();
   summary.real_s = log_.real_s();
   if (const auto written = log_.sync(); !written) return written.error();
   if (status_) tell_status("ended");

@@ -30,8 +30,9 @@ class Session {
   Result<std::optional<Error>> drive();  // nothing: the run ended, or was interrupted
   bool is_cut() const;
   bool is_over() const;
-  Status between_events();
-  Status checkpoint();
+  void between_events();
+  void checkpoint();
+  Status write_checkpoint();
   Status conclude(Summary&);
   void tell_status(const char* state);
 

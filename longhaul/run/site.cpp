@@ -137,20 +137,20 @@ net::Pace::Duration Site::pace() const {
 
 // The log's state now, with the node's; written by the task.
 std::function<Status()> Site::save(std::uint64_t number, Buffer state) {
-  const auto bytes = log_->sync();  // first: a checkpoint never counts bytes that are not there
-  if (!bytes) return [error = bytes.error()] { return Status(error); };
+  auto [bytes, sync] = log_->sync_later();
   Archive counted;
   log_->state(counted);
-  return [folder = folder_->checkpoints(), kept = job_.job.keep_checkpoints,
+  return [sync = std::move(sync), folder = folder_->checkpoints(), kept = job_.job.keep_checkpoints,
           checkpoint = Checkpoint{.job_hash = resume_hash(job_, job_.sites.size()),
                                   .round = number,
-                                  .metrics_bytes = *bytes,
+                                  .metrics_bytes = bytes,
                                   .world = std::move(state),
                                   .experiment = counted.take(),
                                   .live = std::uint32_t(node_->view().live.size()),
                                   .sites = std::uint32_t(job_.sites.size()),
                                   .members = std::uint32_t(members_->size()),
-                                  .model = {params().begin(), params().end()}}] {
+                                  .model = {params().begin(), params().end()}}]() -> Status {
+    LH_TRY(sync());  // first: a checkpoint never counts bytes that are not there
     return Checkpoints(folder, kept).write(checkpoint);
   };
 }
@@ -270,6 +270,7 @@ void Site::progress() {
   log_->progress(node_->strategy().rounds_done(), counters.time, counters.wan_bytes);
   if (status_ && status_->due()) tell_status(/*ended=*/false);
   if (activity_) activity_->write_if_due(counters.time);
+  if (const auto kept = models_.kept_best()) log_->wrote("the best model", *kept);
 }
 
 void Site::tell_status(bool ended) {
@@ -344,7 +345,7 @@ Result<Summary> Site::summary(const Status& ended) {
   // Also of a session that was stopped; not of one that has never begun.
   if (learner_ && folder_ && counters.time > Time{0} && summary.stop_reason != StopReason::diverged)
     LH_TRY(models_.end(params(), log_->reached_target()));
-  summary.model_is_best = log_->reached_target();
+  summary.model_is_best = log_->reached_target() && models_.has_best();
   summary.real_s = log_->real_s();
   if (const auto written = log_->sync(); !written) return written.error();
   LH_TRY(keep_summary(summary, bool(ended)));
@@ -378,7 +379,7 @@ Result<Summary> run_site(const Job& job, const SiteOptions& options) {
   auto sockets =
       node_sockets(job, options.rank, options.addresses, options.listening, options.security);
   if (!sockets) return sockets.error();
-  if (const std::string& name = job.members()[options.rank].site; job.leaves_out(name)) {
+  if (const std::string name = job.members()[options.rank].site; job.leaves_out(name)) {
     Progress(options.progress, job.job.name)
         .note(name + ": [run] without leaves this site out; the others go on without it");
     return summary_of(job);

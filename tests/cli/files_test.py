@@ -5,6 +5,7 @@
 """
 import json
 import os
+import resource
 import shutil
 import signal
 import time
@@ -17,16 +18,18 @@ from launch_test import PACED, SITES, free_addresses, job_of
 FOREVER = ["--set", "stop.max_rounds=100000", "--set", "report.every_rounds=50"]
 
 
-class Models(launch_test.Case):
-    def evaluated(self, run="runs/small"):
-        return json.loads(self.run_ok("evaluate", run, "--json").stdout)
-
+class Case(launch_test.Case):
     def until_file(self, process, path, timeout=60):
         end = time.monotonic() + timeout
         while not (self.folder / path).exists() or (self.folder / path).stat().st_size == 0:
             self.assertIsNone(process.poll(), self.said(process))
             self.assertLess(time.monotonic(), end, self.said(process))
             time.sleep(0.02)
+
+
+class Models(Case):
+    def evaluated(self, run="runs/small"):
+        return json.loads(self.run_ok("evaluate", run, "--json").stdout)
 
     def test_a_target_is_reached_by_the_model_that_is_saved(self):
         # The run goes on for 12 rounds after the target, and ends with a worse model.
@@ -105,6 +108,66 @@ class Models(launch_test.Case):
                     "job.keep_checkpoints=4")
         kept = sorted(path.name for path in (self.folder / "runs/small/checkpoints").iterdir())
         self.assertEqual(kept, [f"{round:012}.checkpoint" for round in (20, 25, 30, 35)])
+
+
+# A limit on the size of files stands for a disk without room: write() answers with an error, and
+# it can be lifted while the process runs.
+class FullDisk(Case):
+    def fill(self, pid, size=2000):
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def make_room(self, pid):
+        resource.prlimit(pid, resource.RLIMIT_FSIZE,
+                         (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    def rounds(self, path):
+        """Those whose training loss is in the file: each once, none missing."""
+        events = [json.loads(line) for line in (self.folder / path).read_text().splitlines()]
+        return [one["round"] for one in events if one["kind"] == "train_loss"]
+
+    def test_a_site_whose_disk_is_full_goes_on(self):
+        launch = self.start("launch", "job.toml", *PACED, *FOREVER)
+        self.until_checkpoints(launch, SITES)
+        oslo = self.sites_of(launch)["oslo"]
+        self.fill(oslo)
+        self.until(launch, "tried again each 2 s: make room")
+        self.until(launch, "oslo: runs/small/oslo/metrics.jsonl: writing it failed: File too large")
+        self.make_room(oslo)
+        self.until(launch, "oslo: metrics.jsonl is written again")
+        self.until(launch, "is written\n")
+        launch.send_signal(signal.SIGINT)
+        code, text = self.end(launch)
+        self.assertEqual(code, 130, text)
+        self.assertNotIn("lost", text)
+        rounds = self.rounds("runs/small/oslo/metrics.jsonl")
+        self.assertEqual(rounds, list(range(rounds[-1] + 1)))
+        launch = self.start("launch", "job.toml", *PACED, *FOREVER, "--resume")
+        self.until(launch, "oslo: resumes from checkpoint")
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+
+    def test_a_simulation_whose_disk_is_full_goes_on(self):
+        process = self.start("simulate", "job.toml", *FOREVER)
+        self.until_file(process, "runs/small/best.pt")
+        self.fill(process.pid)
+        self.until(process, "checkpoint.tmp: writing it failed: File too large; the run goes on, "
+                   "and tries again: make room")
+        self.make_room(process.pid)
+        self.until(process, "a checkpoint is written again")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(process)[0], 130)
+        rounds = sorted(set(self.rounds("runs/small/metrics.jsonl")))
+        self.assertEqual(rounds, list(range(rounds[-1] + 1)))
+        self.assertEqual(list((self.folder / "runs").rglob("*.tmp")), [])
+
+    def test_a_model_that_cannot_be_kept_is_an_error_with_its_remedy(self):
+        process = self.start("simulate", "job.toml", *FOREVER)
+        self.until_file(process, "runs/small/best.pt")
+        self.fill(process.pid)
+        process.send_signal(signal.SIGINT)
+        code, text = self.end(process)
+        self.assertEqual(code, 2, text)
+        self.assertIn("its model is not kept: make room, and start again with --resume", text)
 
 
 class Folders(launch_test.Case):
