@@ -20,6 +20,10 @@ namespace longhaul {
 
 static_assert(std::endian::native == std::endian::little, "wire.h copies numbers as they stand");
 
+// Lists of these stand in memory as they do in a message, and are copied as one block.
+template <class T>
+concept PlainNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+
 class ByteWriter {
  public:
   void raw(const void* from, std::size_t size) {
@@ -37,7 +41,11 @@ class ByteWriter {
     } else {  // std::string, std::vector
       LH_CHECK(value.size() <= 0xFFFFFFFFu);
       put(std::uint32_t(value.size()));
-      for (const auto& element : value) put(element);
+      if constexpr (PlainNumber<typename T::value_type>) {
+        raw(value.data(), value.size() * sizeof(typename T::value_type));
+      } else {
+        for (const auto& element : value) put(element);
+      }
     }
   }
   Buffer take() { return std::move(out_); }
@@ -89,6 +97,12 @@ class ByteReader {
       if (double(count) > most) return fail(std::string(field.name) + " is too long");
       if (count > left()) return fail(std::string(field.name) + " is longer than the message");
       value.clear();
+      if constexpr (PlainNumber<typename T::value_type>) {
+        const std::size_t size = count * sizeof(typename T::value_type);
+        if (size > left()) return fail("ends early");
+        value.resize(count);
+        return raw(value.data(), size);
+      }
       for (std::uint32_t i = 0; i < count && !failed(); ++i) {
         typename T::value_type element{};
         get(Field{.name = field.name}, element);

@@ -137,11 +137,11 @@ void FifoNetwork::launch(std::uint32_t slot, Time now) {
 
 std::optional<Time> FifoNetwork::next_event() const {
   if (events_.empty()) return std::nullopt;
-  return events_.top().at;
+  return events_.first();
 }
 
 std::optional<NetworkEvent> FifoNetwork::advance() {
-  const auto [at, sequence, event] = events_.pop();
+  const auto [at, event] = events_.pop();
   if (!in_flight_.is_current(event.flight)) return std::nullopt;  // taken off its way meanwhile
   switch (event.kind) {
     case Event::Kind::departs:
@@ -214,7 +214,7 @@ void FifoNetwork::state(Archive& ar) {
 // As PacketsInFlight::good().
 void FifoNetwork::check_loaded(Archive& ar) const {
   bool good = in_flight_.good();
-  for (const auto& entry : events_.entries()) good &= in_flight_.has(entry.event.flight.slot);
+  events_.for_each([&](const auto& entry) { good &= in_flight_.has(entry.event.flight.slot); });
   for (const auto& [key, line] : line_index_) good &= line < lines_.size();
   for (const Line& line : lines_)
     for (const std::uint32_t slot : line.waiting) good &= in_flight_.has(slot);

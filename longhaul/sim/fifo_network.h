@@ -17,7 +17,7 @@
 
 #include "longhaul/core/turn.h"
 #include "longhaul/flow/rate.h"
-#include "longhaul/sim/event_queue.h"
+#include "longhaul/sim/monotone_queue.h"
 #include "longhaul/sim/network.h"
 #include "longhaul/sim/packets_in_flight.h"
 
@@ -114,7 +114,7 @@ class FifoNetwork final : public Network {
   std::vector<Line> lines_;
   std::map<std::pair<std::pair<Rank, Rank>, unsigned>, std::uint32_t> line_index_;
   PacketsInFlight<Progress> in_flight_;
-  EventQueue<Event> events_;
+  MonotoneQueue<Event> events_;
 };
 
 }  // namespace longhaul::sim

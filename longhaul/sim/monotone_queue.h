@@ -1,0 +1,107 @@
+#pragma once
+// Future events in order of time; ties break by order of pushing, as in EventQueue. For a user that
+// never pushes an event before the one that it has popped last, and has many in flight: a radix
+// heap (Ahuja, Mehlhorn, Orlin, Tarjan, JACM 37(2), 1990), whose buckets are read and written from
+// end to end, where a heap of millions of events waits for memory at every level.
+//
+// Bucket 0 holds events at the time of the last pop, bucket b those whose time differs from it in
+// bit b - 1 and in none above. When bucket 0 is empty, the first other one is dealt to those before
+// it, which are empty: so events of equal times, which are in one bucket always, stay in order.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
+#include "longhaul/core/types.h"
+
+namespace longhaul::sim {
+
+template <class Event>
+class MonotoneQueue {
+ public:
+  struct Entry {
+    Time at{0};
+    Event event{};
+    void state(auto& archive) { archive(at, event); }
+  };
+
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  // CHECKs that the queue is not empty.
+  Time first() const {
+    LH_CHECK(size_ > 0);
+    return done_ < buckets_[0].entries.size() ? last_ : buckets_[std::size_t(bucket())].least;
+  }
+  // CHECKs that `at` is not before the time of the last pop.
+  void push(Time at, const Event& event) {
+    LH_CHECK(at >= last_);
+    put({at, event});
+    ++size_;
+  }
+  Entry pop() {
+    LH_CHECK(size_ > 0);
+    if (done_ == buckets_[0].entries.size()) deal();
+    --size_;
+    return buckets_[0].entries[done_++];
+  }
+  template <class Visit>
+  void for_each(Visit&& visit) const {  // events of equal times in order
+    for (std::size_t b = 0; b < kBuckets; ++b)
+      for (std::size_t i = b == 0 ? done_ : 0; i < buckets_[b].entries.size(); ++i)
+        visit(buckets_[b].entries[i]);
+  }
+
+  void state(Archive& ar) {
+    std::vector<Entry> entries;
+    if (!ar.loading()) for_each([&](const Entry& entry) { entries.push_back(entry); });
+    ar(last_, entries);
+    if (!ar.loading()) return;
+    buckets_ = {};
+    size_ = done_ = 0;
+    for (const Entry& entry : entries) {
+      if (entry.at < last_) return ar.fail("holds an event of the past");
+      push(entry.at, entry.event);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kBuckets = 65;
+  struct Bucket {
+    std::vector<Entry> entries;
+    Time least = Time::max();
+  };
+
+  void put(const Entry& entry) {
+    const auto differs = std::uint64_t(entry.at.count()) ^ std::uint64_t(last_.count());
+    Bucket& bucket = buckets_[std::size_t(std::bit_width(differs))];
+    bucket.entries.push_back(entry);
+    bucket.least = std::min(bucket.least, entry.at);
+  }
+  // The first that is not empty, behind bucket 0.
+  std::size_t bucket() const {
+    std::size_t b = 1;
+    while (buckets_[b].entries.empty()) ++b;
+    return b;
+  }
+  void deal() {
+    buckets_[0].entries.clear();
+    done_ = 0;
+    Bucket& from = buckets_[bucket()];
+    dealt_.swap(from.entries);
+    last_ = std::exchange(from.least, Time::max());
+    for (const Entry& entry : dealt_) put(entry);
+    dealt_.clear();
+  }
+
+  Time last_ = Time::min();  // of the last pop
+  std::array<Bucket, kBuckets> buckets_;
+  std::size_t size_ = 0;
+  std::size_t done_ = 0;      // of bucket 0
+  std::vector<Entry> dealt_;  // empty between calls; keeps its memory
+};
+
+}  // namespace longhaul::sim
