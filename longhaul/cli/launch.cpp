@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -44,7 +45,7 @@ int launch(const LaunchArgs& args) {
                                                            std::string_view line) {
     if (quiet && !is_error) return;
     std::FILE* const to = is_error || json ? stderr : stdout;
-    fmt::print(to, "{}: {}\n", name, line);
+    (void)std::fputs(fmt::format("{}: {}\n", name, line).c_str(), to);  // also into a full disk
     std::fflush(to);
   };
   const auto page = view_if_asked(folder, options.view, options.quiet);

@@ -88,6 +88,13 @@ Status force_to_disk(const std::string& path) {
   return Ok{};
 }
 
+Status kept_at_the_end(const Status& written) {
+  if (written) return written;
+  return Error{written.error().kind, written.error().what +
+                                         "; the run is over, but not all of it is kept: make room, "
+                                         "and start again with --resume"};
+}
+
 Result<Buffer> read_file(const std::string& path) {
   std::error_code code;
   if (!std::filesystem::is_regular_file(path, code))

@@ -22,6 +22,8 @@ void replace_file(const std::string& path, std::string_view text);
 Status force_to_disk(const std::string& path);
 // An Error for errno of the operation `doing` ("write") on the file.
 Error io_failed(const std::string& path, const char* doing);
+// Ok, or the Error with its remedy, of a file that is written when a run is over.
+Status kept_at_the_end(const Status&);
 // The whole file; an Error names the path.
 Result<Buffer> read_file(const std::string& path);
 

@@ -35,7 +35,8 @@ ProcessFaults::ProcessFaults(const Job& job) {
   using What = Act::What;
   const Members members = job.members();
   for (const FaultTable& fault : job.faults) {
-    Act act{.site = fault.site};
+    Act act;
+    act.site = fault.site;
     for (Rank rank = 0; rank < members.size(); ++rank)
       if (members[rank].site == fault.site) act.ranks.push_back(rank);
     const auto add = [&](What what, double at_s) {

@@ -41,11 +41,7 @@ std::optional<Status> ModelFiles::kept_best() {
 
 Status ModelFiles::end(std::span<const float> params, bool reached_target) const {
   if (folder_.empty() || workload_.phantom()) return Ok{};
-  const Status written = write_last(params, reached_target);
-  if (written) return written;
-  return Error{written.error().kind, written.error().what +
-                                         "; the run is over, but its model is not kept: make room, "
-                                         "and start again with --resume"};
+  return kept_at_the_end(write_last(params, reached_target));
 }
 
 Status ModelFiles::write_last(std::span<const float> params, bool reached_target) const {

@@ -17,6 +17,9 @@ std::size_t columns() {
   return known ? size.ws_col - 1u : 200;
 }
 
+// A standard error that takes nothing, as a file on a full disk, ends no run.
+void say(const std::string& text) { (void)std::fputs(text.c_str(), stderr); }
+
 }  // namespace
 
 std::string bytes_text(double bytes) {
@@ -86,7 +89,7 @@ void Progress::update(const ProgressState& state, bool scored) {
   if (style_ == Style::plain) {
     if (scored && now - drawn_ >= std::chrono::seconds(1)) {
       drawn_ = now;
-      fmt::print(stderr, "{}\n", line(state));
+      say(line(state) + "\n");
     }
     return;
   }
@@ -95,7 +98,7 @@ void Progress::update(const ProgressState& state, bool scored) {
   std::string text = line(state).substr(0, columns());  // a line that wraps cannot be redrawn
   if (color_ && text.size() > name_.size())
     text = "\x1b[1m" + name_ + "\x1b[0m" + text.substr(name_.size());
-  fmt::print(stderr, "\r\x1b[K{}", text);
+  say("\r\x1b[K" + text);
   std::fflush(stderr);
   on_screen_ = true;
 }
@@ -103,7 +106,7 @@ void Progress::update(const ProgressState& state, bool scored) {
 void Progress::note(const std::string& text) {
   if (style_ == Style::quiet) return;
   clear();
-  fmt::print(stderr, "{}\n", text);
+  say(text + "\n");
 }
 
 }  // namespace longhaul::run

@@ -85,7 +85,11 @@ Status Session::resume() {
 void Session::checkpoint() {
   if (!folder_ || !simulation_.can_be_saved()) return;
   checkpointed_ = simulation_.rounds();
-  log_.wrote("a checkpoint", write_checkpoint());
+  Status written = write_checkpoint();
+  if (!written)
+    written = Error{written.error().kind, fmt::format("no checkpoint of round {}: {}",
+                                                      checkpointed_, written.error().what)};
+  log_.wrote("a checkpoint", written);
 }
 
 Status Session::write_checkpoint() {
@@ -211,13 +215,14 @@ Result<Summary> Session::run() {
     LH_TRY(models_.end(simulation_.parameters(), log_.reached_target()));
   summary.model_is_best = log_.reached_target() && models_.has_best();
   summary.real_s = log_.real_s();
-  if (const auto written = log_.sync(); !written) return written.error();
+  if (const auto written = log_.sync(); !written) LH_TRY(kept_at_the_end(written.error()));
   if (status_) tell_status("ended");
   if (folder_)
-    LH_TRY(write_atomically(folder_->file("activity.json"),
-                            simulation_.activity().to_json(world.now()).dump() + "\n"));
+    replace_file(folder_->file("activity.json"),
+                 simulation_.activity().to_json(world.now()).dump() + "\n");
   if (folder_)
-    LH_TRY(write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n"));
+    LH_TRY(kept_at_the_end(
+        write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n")));
   return summary;
 }
 

@@ -347,7 +347,7 @@ Result<Summary> Site::summary(const Status& ended) {
     LH_TRY(models_.end(params(), log_->reached_target()));
   summary.model_is_best = log_->reached_target() && models_.has_best();
   summary.real_s = log_->real_s();
-  if (const auto written = log_->sync(); !written) return written.error();
+  if (const auto written = log_->sync(); !written) LH_TRY(kept_at_the_end(written.error()));
   LH_TRY(keep_summary(summary, bool(ended)));
   return summary;
 }
@@ -355,7 +355,8 @@ Result<Summary> Site::summary(const Status& ended) {
 // A session that could not begin leaves the summary of the one before.
 Status Site::keep_summary(const Summary& summary, bool ended) {
   if (!folder_ || (!ended && had_summary_ && loop_->counters().time == Time{0})) return Ok{};
-  return write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n");
+  return kept_at_the_end(
+      write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n"));
 }
 
 // What the model of a run is worth that came to its end by itself.
@@ -375,7 +376,8 @@ Status Site::conclude(Summary& summary) {
 }  // namespace
 
 Result<Summary> run_site(const Job& job, const SiteOptions& options) {
-  LH_TRY(fits_frames(job, options.faults_are_made));  // the job's own mistakes before those of keys and addresses
+  LH_TRY(fits_frames(
+      job, options.faults_are_made));  // the job's own mistakes before those of keys and addresses
   auto sockets =
       node_sockets(job, options.rank, options.addresses, options.listening, options.security);
   if (!sockets) return sockets.error();
