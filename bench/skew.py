@@ -3,7 +3,7 @@
 
   scripts/fetch-data mnist
   bench/skew.py --part study|tuner [--build build/release] [--steps 300] [--seeds 1]
-                [--resume build/skew.json] [--only TEXT] [--degrees 0,0.6,1]
+                [--resume build/skew.json] [--only TEXT] [--degrees 0,0.6,1] [--rates KIND=RATE,...]
 
 LeNet on MNIST over five sites, 100 Mbit/s and 60 ms between each two, batch 20, momentum 0.9. All
 take the same number of local steps. study: five strategies with batch and with group normalisation,
@@ -83,7 +83,11 @@ class Bench:
         parser.add_argument("--resume", help="a file of cells: those that it has are not run again")
         parser.add_argument("--degrees", default=",".join(map(str, DEGREES)),
                             help="study: shares of a label at one site")
+        parser.add_argument("--rates", default="",
+                            help="of an earlier run, in place of the grid: 'bsp=0.08,dpsgd=0.02'")
         self.options = parser.parse_args()
+        self.rates = {kind: float(rate) for kind, rate in
+                      (word.split("=") for word in self.options.rates.split(",") if word)}
         self.degrees = [float(degree) for degree in self.options.degrees.split(",")]
         self.known = {}
         self.path = pathlib.Path(self.options.resume) if self.options.resume else None
@@ -131,6 +135,9 @@ class Bench:
                 "losses": [round(loss, 3) for loss in values("accuracy_loss")]}
 
     def best_rate(self, kind):
+        if kind in self.rates:
+            return self.rates[kind]
+
         def merit(rate):
             return sum(self.cell(kind, "group", degree, rate, TUNED_ON)["accuracy"]
                        for degree in (0.0, 1.0))
@@ -144,13 +151,17 @@ class Bench:
 
 
 def study(bench):
+    kinds = [kind for kind in STUDIED if bench.options.only in kind]
+    rates = {kind: bench.best_rate(kind) for kind in kinds}
+    for seed in range(1, bench.options.seeds + 1):  # seed by seed: what is cut off is a study, too
+        for degree in bench.degrees:
+            for kind in kinds:
+                for norm in NORMS:
+                    bench.cell(kind, norm, degree, rates[kind], seed)
     print("\n| | normalisation | rate |", *(f"{100 * d:.0f} % |" for d in bench.degrees), "MB |")
     print("|---" * (len(bench.degrees) + 4) + "|")
-    for kind in STUDIED:
-        if bench.options.only not in kind:
-            continue
+    for kind, rate in rates.items():
         for norm in NORMS:
-            rate = bench.best_rate(kind)
             cells = [bench.median(kind, norm, degree, rate) for degree in bench.degrees]
             print(f"| {kind} | {norm} | {rate} |",
                   *(f"{100 * cell['accuracy']:.1f} |" for cell in cells),
