@@ -34,7 +34,7 @@ class SkewScout final : public Strategy {
     std::uint32_t start = 0;
     std::uint64_t forget = 10;
     std::uint64_t announce = 20;
-    bool watch_home = true;
+    bool watch_home = false;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
@@ -60,7 +60,7 @@ class SkewScout final : public Strategy {
       LONGHAUL_FIELD(watch_home,
                      .doc =
                          "add to the loss of accuracy what models have lost at home since their "
-                         "best travel; false: as published");
+                         "best travel (not published)");
     }
   };
   static Result<std::unique_ptr<Strategy>> make(const Settings&, SyncParts, const Place&);
