@@ -3,7 +3,7 @@
 
   scripts/fetch-data mnist
   bench/skew.py --part study|tuner [--build build/release] [--steps 300] [--seeds 1]
-                [--resume build/skew.json] [--only TEXT] [--degrees 0,0.6,1]
+                [--resume build/skew.json] [--only TEXT] [--degrees 0,0.6,1] [--rates KIND=RATE,...]
 
 LeNet on MNIST over five sites, 100 Mbit/s and 60 ms between each two, batch 20, momentum 0.9. All
 take the same number of local steps. study: five strategies with batch and with group normalisation,
@@ -50,7 +50,8 @@ delay_ms = 60
 {more}
 """
 SITES = ("virginia", "oregon", "frankfurt", "tokyo", "singapore")
-DEGREES, NORMS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), ("group", "batch")
+DEGREES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+NORMS = {"group": "group", "batch": "batch", "batch, local": 'batch"\nbn = "local'}
 RATES, TUNED_ON = (0.005, 0.02, 0.08), 11
 THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # skewscout's grid for gaia
 # Keys of [sync], local steps of a round, other tables. dgc has a momentum of its own.
@@ -83,7 +84,12 @@ class Bench:
         parser.add_argument("--resume", help="a file of cells: those that it has are not run again")
         parser.add_argument("--degrees", default=",".join(map(str, DEGREES)),
                             help="study: shares of a label at one site")
+        parser.add_argument("--norms", default="", help="those whose names contain this")
+        parser.add_argument("--rates", default="",
+                            help="of an earlier run, in place of the grid: 'bsp=0.08,dpsgd=0.02'")
         self.options = parser.parse_args()
+        self.rates = {kind: float(rate) for kind, rate in
+                      (word.split("=") for word in self.options.rates.split(",") if word)}
         self.degrees = [float(degree) for degree in self.options.degrees.split(",")]
         self.known = {}
         self.path = pathlib.Path(self.options.resume) if self.options.resume else None
@@ -102,7 +108,7 @@ class Bench:
     def measure(self, kind, norm, degree, rate, seed, name):
         sync, steps, more = KINDS[kind]
         text = JOB.format(rounds=max(1, self.options.steps // steps), sync=sync, seed=seed,
-                          norm=norm, degree=degree, rate=rate, more=more,
+                          norm=NORMS[norm], degree=degree, rate=rate, more=more,
                           momentum=0 if "dgc" in kind else 0.9,
                           data=pathlib.Path(self.options.data).resolve())
         text += "".join(f'[[site]]\nname = "{site}"\nstep_ms = 50\n' for site in SITES)
@@ -131,6 +137,9 @@ class Bench:
                 "losses": [round(loss, 3) for loss in values("accuracy_loss")]}
 
     def best_rate(self, kind):
+        if kind in self.rates:
+            return self.rates[kind]
+
         def merit(rate):
             return sum(self.cell(kind, "group", degree, rate, TUNED_ON)["accuracy"]
                        for degree in (0.0, 1.0))
@@ -144,13 +153,18 @@ class Bench:
 
 
 def study(bench):
+    kinds = [kind for kind in STUDIED if bench.options.only in kind]
+    rates = {kind: bench.best_rate(kind) for kind in kinds}
+    norms = [norm for norm in NORMS if bench.options.norms in norm]
+    for seed in range(1, bench.options.seeds + 1):  # seed by seed: what is cut off is a study, too
+        for degree in bench.degrees:
+            for kind in kinds:
+                for norm in norms:
+                    bench.cell(kind, norm, degree, rates[kind], seed)
     print("\n| | normalisation | rate |", *(f"{100 * d:.0f} % |" for d in bench.degrees), "MB |")
     print("|---" * (len(bench.degrees) + 4) + "|")
-    for kind in STUDIED:
-        if bench.options.only not in kind:
-            continue
-        for norm in NORMS:
-            rate = bench.best_rate(kind)
+    for kind, rate in rates.items():
+        for norm in norms:
             cells = [bench.median(kind, norm, degree, rate) for degree in bench.degrees]
             print(f"| {kind} | {norm} | {rate} |",
                   *(f"{100 * cell['accuracy']:.1f} |" for cell in cells),

@@ -192,7 +192,7 @@ def traces(bench):
     lines = []
     for kind in REAL:
         own, replayed = [], []
-        more = "\nself_delay = false" if kind == "shadowsync" else ""
+        more = "\nself_ahead = true" if kind == "shadowsync" else ""
         late = 0.0
         for seed in range(1, bench.args.seeds + 1):
             base = bench.batches(depth=4, s=0, seed=seed, rate=0.1)

@@ -81,7 +81,7 @@ Result<std::shared_ptr<const Layout>> model_layout(const ModelConfig& config,
   }
   auto spec = model_spec(config, shape);
   if (!spec) return spec.error();
-  return layout_of(*spec);
+  return exchanged_layout(config, layout_of(*spec));
 }
 
 Result<std::vector<float>> initial_model(const ModelConfig& config, const DataShape& shape,

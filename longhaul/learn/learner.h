@@ -31,7 +31,8 @@ struct LearnerParts {
 //     without the penalty; with mu = 0 it is a LocalStep bit for bit. grads() means something only
 //     after Gradient, FixedGradient and SufficientFactors, and is read only by ApplyGradient.
 //     Running statistics move with every batch, also of a Gradient, but not of a ScratchStep or
-//     Score.
+//     Score. With [model] bn = "local" they are not in layout(): the learner keeps them
+//     (core/kept_values.h).
 //   SufficientFactors
 //     `layer` is the layout's entry of a linear layer's weight W; its gradient is u^T v, which
 //     stands in grads() as well. Not for script models.
@@ -46,7 +47,8 @@ struct LearnerParts {
 //     of the first samples of the shard, in the order of the shard; running statistics stay.
 //   Score
 //     a given model on 500 samples of the shard, the same each time, and at least 10 of each class
-//     that it has; running statistics are those of the scored model. Without a model: the
+//     that it has; running statistics are those of the scored model, or with bn = "local" the
+//     learner's own. Without a model: the
 //     learner's own on the next batch, which stays the next step's batch.
 // An Error for work the model cannot do, for torch's own errors and when a CUDA device fails.
 //
@@ -55,11 +57,11 @@ struct LearnerParts {
 // that does not load or answers in the wrong shape, an empty shard.
 Result<std::unique_ptr<Learner>> make_learner(LearnerParts);
 
-// The layout alone, without memory for the model (script: loads the file).
+// What sites exchange, without memory for the model (script: loads the file).
 Result<std::shared_ptr<const Layout>> model_layout(const ModelConfig&, const DataShape&);
 
-// The initial parameters of a job, in layout order; what every learner starts with. A script's are
-// those of its file.
+// The initial model of a job as a whole, in the order of its layout; what every learner starts
+// with. A script's is that of its file.
 Result<std::vector<float>> initial_model(const ModelConfig&, const DataShape&, std::uint64_t seed);
 
 }  // namespace longhaul::learn

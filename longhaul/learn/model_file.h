@@ -12,7 +12,7 @@
 
 namespace longhaul::learn {
 
-// Writes `model` (a flat vector of the layout) as a module in evaluation mode, first to a file
+// Writes `model` (a flat vector of it as a whole) as a module in evaluation mode, first to a file
 // beside `path` that then takes its place. An Error names the path.
 Status save_model(const std::string& path, const ModelConfig&, const DataShape&,
                   std::span<const float> model);

@@ -23,7 +23,7 @@ class Scorer {
 
   virtual ~Scorer() = default;
   virtual std::size_t parts() const = 0;
-  // Part i of `model`, a flat vector of the layout. Any thread, concurrently: every call at work
+  // Part i of a model as a whole, a flat vector. Any thread, concurrently: every call at work
   // has a module of its own, kept for the next. An Error is torch's own.
   virtual Result<Part> part(std::span<const float> model, std::size_t i) = 0;
   static Evaluation combine(std::span<const Part> in_order);

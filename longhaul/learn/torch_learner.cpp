@@ -53,11 +53,13 @@ TorchLearner::TorchLearner(LearnerParts parts, Net net, at::Device device,
       device_(device),
       net_(std::move(net)),
       flat_(net_.layout()->size(), device, parts_.mirror),
+      layout_(exchanged_layout(parts_.model, net_.layout())),
       optimizer_(parts_.optimizer, *net_.layout(), trained(flat_.params(), *net_.layout()),
                  trained(flat_.grads(), *net_.layout())),
       batches_(parts_) {
-  LH_CHECK(initial.size() == params().size());
-  std::copy(initial.begin(), initial.end(), params().begin());
+  LH_CHECK(initial.size() == flat_.host_params().size());
+  std::copy(initial.begin(), initial.end(), flat_.host_params().begin());
+  publish();
   flat_.upload_params();
   net_.bind(flat_.params(), flat_.grads());
 }
@@ -66,8 +68,21 @@ Result<StepResult> TorchLearner::step(const Work& work) {
   prepare_compute_thread();
   return guarded<StepResult>("the learner failed", [&] {
     at::AutoGradMode record(true);  // whatever the calling thread was doing
-    return std::visit([&](const auto& kind) { return take(kind); }, work);
+    auto result = std::visit([&](const auto& kind) { return take(kind); }, work);
+    publish();
+    return result;
   });
+}
+
+void TorchLearner::publish() {
+  const auto rest = flat_.host_params().subspan(layout_->size());
+  const std::lock_guard lock(kept_mutex_);
+  kept_.assign(rest.begin(), rest.end());
+}
+
+std::vector<float> TorchLearner::kept_values() const {
+  const std::lock_guard lock(kept_mutex_);
+  return kept_;
 }
 
 StepResult TorchLearner::about(const Batch& batch) const {
@@ -367,7 +382,8 @@ Result<StepResult> TorchLearner::take(const Score& work) {
   LH_CHECK(!work.model || work.model->size() == params().size());
   flat_.upload_params();
   const at::Tensor own = flat_.params().clone();
-  if (work.model) flat_.params().copy_(from_host(*work.model));
+  if (work.model)
+    flat_.params().narrow(0, 0, std::int64_t(layout_->size())).copy_(from_host(*work.model));
   const Batch batch =
       (work.model ? gather(*parts_.data, probe_samples(parts_)) : batches_.peek()).to(device_);
   const at::Tensor output = net_.forward(batch.input, false);
@@ -443,13 +459,14 @@ void TorchLearner::part_optimizers(Archive& ar) {
 
 void TorchLearner::state(Archive& ar) {
   ar.expect("torch learner");
-  ar.floats(params());
+  ar.floats(flat_.host_params());
   ar.floats(grads());
   optimizer_.state(ar);
   batches_.state(ar);
   ar(forward_done_, parts_done_);
   if (ar.loading()) partial_.reset();
   part_optimizers(ar);
+  publish();
 }
 
 }  // namespace longhaul::learn

@@ -1,7 +1,9 @@
 #pragma once
 // Internal to learn/ (includes torch): see learner.h for what it does.
 #include <map>
+#include <mutex>
 
+#include "longhaul/core/kept_values.h"
 #include "longhaul/learn/batch_loader.h"
 #include "longhaul/learn/flat_vectors.h"
 #include "longhaul/learn/net.h"
@@ -10,14 +12,15 @@
 
 namespace longhaul::learn {
 
-class TorchLearner final : public Learner {
+class TorchLearner final : public Learner, public KeepsValues {
  public:
   // Binds the net to flat vectors and gives these `initial` values.
   TorchLearner(LearnerParts, Net, at::Device, std::span<const float> initial);
 
-  std::shared_ptr<const Layout> layout() const override { return net_.layout(); }
-  std::span<float> params() override { return flat_.host_params(); }
-  std::span<float> grads() override { return flat_.host_grads(); }
+  std::shared_ptr<const Layout> layout() const override { return layout_; }
+  std::span<float> params() override { return flat_.host_params().first(layout_->size()); }
+  std::span<float> grads() override { return flat_.host_grads().first(layout_->size()); }
+  std::vector<float> kept_values() const override;
   Result<StepResult> step(const Work&) override;
   void state(Archive&) override;
 
@@ -74,11 +77,16 @@ class TorchLearner final : public Learner {
   StepResult about_shard() const;
   Result<ConvexShard*> convex();
   void apply();
+  // What is kept is readable as it stands now.
+  void publish();
 
   LearnerParts parts_;
   at::Device device_;
   Net net_;
-  FlatVectors flat_;
+  FlatVectors flat_;                      // of the net's layout
+  std::shared_ptr<const Layout> layout_;  // the first part of it: what is exchanged
+  mutable std::mutex kept_mutex_;
+  std::vector<float> kept_;  // a copy of the rest
   FlatOptimizer optimizer_;
   BatchLoader batches_;
   std::optional<PartialPass> partial_;  // no state: follows from the batch and what is done of it

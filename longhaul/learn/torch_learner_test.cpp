@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "longhaul/core/kept_values.h"
 #include "longhaul/learn/data/clicks.h"
 #include "longhaul/learn/data/ratings.h"
 #include "longhaul/learn/testing/bare_loop.h"
@@ -267,6 +268,62 @@ TEST(TorchLearner, RunningStatisticsAreBuffersOfTheLayout) {
   EXPECT_EQ(buffers(), moved);  // the optimiser leaves them alone
   take(*learner, Score{});
   EXPECT_EQ(buffers(), moved);
+}
+
+// The twin's, which are in the exchange; nobody changes them there.
+TEST(TorchLearner, StatisticsThatStayAtHomeAreThoseOfATwin) {
+  for (const bool mirror : {false, true}) {
+    LearnerParts parts = batch_norm_parts();
+    parts.mirror = mirror;
+    auto twin = make(parts);
+    parts.model.bn = "local";
+    auto learner = make(parts);
+    EXPECT_EQ(keeper(twin.get())->kept_values().size(), 0u);
+    EXPECT_EQ(learner->layout()->buffers().length, 0u);
+    EXPECT_EQ(learner->layout()->parameters(), twin->layout()->parameters());
+    const std::vector<float> start = keeper(learner.get())->kept_values();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(take(*learner, LocalStep{}).loss, take(*twin, LocalStep{}).loss);
+      EXPECT_EQ(take(*learner, Score{}).loss, take(*twin, Score{}).loss);
+      EXPECT_EQ(whole_model(learner.get(), learner->params()), copy(twin->params()));
+    }
+    EXPECT_NE(keeper(learner.get())->kept_values(), start);
+    EXPECT_EQ(learner->params().size(), learner->layout()->size());
+    EXPECT_EQ(learner->grads().size(), learner->layout()->size());
+  }
+}
+
+TEST(TorchLearner, AVisitorIsScoredWithTheStatisticsOfItsHost) {
+  LearnerParts parts = batch_norm_parts();
+  auto twin = make(parts);
+  parts.model.bn = "local";
+  auto host = make(parts), home = make(parts);
+  for (int i = 0; i < 4; ++i) {
+    take(*host, LocalStep{});
+    take(*twin, LocalStep{});
+  }
+  take(*home, LocalStep{});
+  const auto visitor = std::make_shared<const std::vector<float>>(copy(home->params()));
+  const auto whole =
+      std::make_shared<const std::vector<float>>(whole_model(host.get(), home->params()));
+  const Buffer before = save(*host);
+  const double loss = take(*host, Score{visitor}).loss;
+  EXPECT_EQ(loss, take(*twin, Score{whole}).loss);
+  EXPECT_NE(loss, take(*home, Score{visitor}).loss);
+  EXPECT_EQ(save(*host), before);
+}
+
+TEST(TorchLearner, StatisticsThatStayAtHomeAreSaved) {
+  LearnerParts parts = batch_norm_parts();
+  parts.model.bn = "local";
+  auto straight = make(parts), resumed = make(parts);
+  for (int i = 0; i < 3; ++i) take(*straight, LocalStep{});
+  const Buffer bytes = save(*straight);
+  Archive ar(bytes);
+  resumed->state(ar);
+  ASSERT_TRUE(ar.finish());
+  EXPECT_EQ(keeper(resumed.get())->kept_values(), keeper(straight.get())->kept_values());
+  EXPECT_EQ(save(*resumed), bytes);
 }
 
 TEST(TorchLearner, AScratchStepLeavesEverythingAsItWas) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/core/kept_values.h"
+
 namespace longhaul::net {
 
 using namespace std::chrono_literals;
@@ -268,8 +270,9 @@ void EventLoop::deliver_step() {
 void EventLoop::report(Rank, Report report) {
   Snapshot model = std::move(report.model);
   if (!model && learner_) {
-    const auto params = learner_->params();
-    model = std::make_shared<const std::vector<float>>(params.begin(), params.end());
+    model = std::make_shared<const std::vector<float>>(whole_model(learner_, learner_->params()));
+  } else if (model && keeper(learner_)) {
+    model = std::make_shared<const std::vector<float>>(whole_model(learner_, *model));
   }
   score(report.round, std::move(model));
 }

@@ -92,7 +92,8 @@ Result<Score> evaluate(const std::string& run_folder) {
   if (!scorer) return scorer.error();
   auto evaluation = (*scorer)(*model);
   if (!evaluation) return evaluation.error();
-  return Score{evaluation->loss, evaluation->accuracy, evaluation->samples, params_hash(*model)};
+  const auto exchanged = std::span(*model).first(workload->layout()->size());
+  return Score{evaluation->loss, evaluation->accuracy, evaluation->samples, params_hash(exchanged)};
 }
 
 Result<PartitionTable> partition_table(const Job& job) {

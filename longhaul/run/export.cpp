@@ -39,9 +39,9 @@ Result<Exported> export_checkpoint(const std::string& path, const std::string& o
     return invalid(path + ": holds no model: its node has no learner, or the model is a phantom");
   auto workload = Workload::load(*job);
   if (!workload) return workload.error();
-  if (checkpoint->model.size() != workload->layout()->size())
+  if (checkpoint->model.size() != workload->whole_layout()->size())
     return malformed(fmt::format("{}: holds {} values, but the job's model has {}", path,
-                                 checkpoint->model.size(), workload->layout()->size()));
+                                 checkpoint->model.size(), workload->whole_layout()->size()));
   const std::string made = folder + "/exported." + model_extension(*job);
   LH_TRY(workload->save(folder, checkpoint->model, "exported"));
   if (!out.empty()) {

@@ -98,7 +98,7 @@ Status Session::write_checkpoint() {
   Archive world, counted;
   simulation_.world().state(world);
   log_.state(counted);
-  const std::span<const float> model = simulation_.parameters();
+  std::vector<float> model = simulation_.model();
   const Checkpoint checkpoint{.job_hash = resume_hash(job_, job_.sites.size()),
                               .round = simulation_.rounds(),
                               .metrics_bytes = *bytes,
@@ -106,7 +106,7 @@ Status Session::write_checkpoint() {
                               .experiment = counted.take(),
                               .sites = std::uint32_t(job_.sites.size()),
                               .members = std::uint32_t(job_.members().size()),
-                              .model = {model.begin(), model.end()}};
+                              .model = std::move(model)};
   return Checkpoints(folder_->checkpoints(), job_.job.keep_checkpoints).write(checkpoint);
 }
 
@@ -212,7 +212,7 @@ Result<Summary> Session::run() {
   }
   // Also of a session that was interrupted; the learners of one that failed may still compute.
   if (!*failure && summary.stop_reason != StopReason::diverged)
-    LH_TRY(models_.end(simulation_.parameters(), log_.reached_target()));
+    LH_TRY(models_.end(simulation_.model(), log_.reached_target()));
   summary.model_is_best = log_.reached_target() && models_.has_best();
   summary.real_s = log_.real_s();
   if (const auto written = log_.sync(); !written) LH_TRY(kept_at_the_end(written.error()));

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/core/kept_values.h"
 #include "longhaul/flow/relays.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/network.h"
@@ -121,11 +122,15 @@ Round Simulation::rounds() const { return strategy().rounds_done(); }
 
 std::span<const float> Simulation::parameters() { return learners_[first_]->params(); }
 
+std::vector<float> Simulation::model() {
+  return whole_model(learners_[first_].get(), parameters());
+}
+
 std::string Simulation::parameters_hash() { return params_hash(parameters()); }
 
 Result<std::optional<Evaluation>> Simulation::score() {
   if (!score_) return std::optional<Evaluation>{};
-  auto evaluation = score_(parameters());
+  auto evaluation = score_(model());
   if (!evaluation) return evaluation.error();
   return std::optional<Evaluation>(*evaluation);
 }

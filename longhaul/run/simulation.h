@@ -31,6 +31,8 @@ class Simulation {
   Round rounds() const;
   // Of the first worker; empty for phantoms. Only while its learner does not compute.
   std::span<const float> parameters();
+  // The same with what its learner keeps (core/kept_values.h).
+  std::vector<float> model();
   Rank first() const { return first_; }
   // Replaces the scorer by what `wrap` makes of it; before the run.
   void wrap_scorer(const std::function<Workload::Score(Workload::Score)>& wrap) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/core/kept_values.h"
 #include "longhaul/net/event_loop.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/checkpoint.h"
@@ -149,7 +150,7 @@ std::function<Status()> Site::save(std::uint64_t number, Buffer state) {
                                   .live = std::uint32_t(node_->view().live.size()),
                                   .sites = std::uint32_t(job_.sites.size()),
                                   .members = std::uint32_t(members_->size()),
-                                  .model = {params().begin(), params().end()}}]() -> Status {
+                                  .model = whole_model(learner_.get(), params())}]() -> Status {
     LH_TRY(sync());  // first: a checkpoint never counts bytes that are not there
     return Checkpoints(folder, kept).write(checkpoint);
   };
@@ -206,7 +207,11 @@ Status Site::build(NodeSockets node_sockets) {
   members[options_.rank].incarnation = options_.rejoin ? 1 : 0;
   members_ = std::make_shared<const Members>(std::move(members));
   if ((*members_)[options_.rank].is(Role::worker)) {
-    auto made = workload_.make_learner(options_.rank);
+    const std::uint32_t lanes = threads_of_lanes(job_);
+    if (lanes > 0 && options_.record)
+      return invalid("--record: a run with [sync] lane_threads = true cannot be replayed");
+    auto made = lanes > 0 ? workload_.make_lanes(options_.rank, lanes)
+                          : workload_.make_learner(options_.rank);
     if (!made) return made.error();
     learner_ = *std::move(made);
   }
@@ -214,7 +219,7 @@ Status Site::build(NodeSockets node_sockets) {
   if (!score) return score.error();
   score_ = models_.keeping_best(*std::move(score));
   const Place place = place_of(job_, options_.rank, members_, workload_.layout(), false);
-  auto strategy = build_strategy(job_, place, workload_.training_samples());
+  auto strategy = build_socket_strategy(job_, place, workload_.training_samples());
   if (!strategy) return strategy.error();
   if (!options_.folder.empty()) {
     auto opened = RunFolder::open(options_.folder, job_, options_.existing);
@@ -344,7 +349,7 @@ Result<Summary> Site::summary(const Status& ended) {
   }
   // Also of a session that was stopped; not of one that has never begun.
   if (learner_ && folder_ && counters.time > Time{0} && summary.stop_reason != StopReason::diverged)
-    LH_TRY(models_.end(params(), log_->reached_target()));
+    LH_TRY(models_.end(whole_model(learner_.get(), params()), log_->reached_target()));
   summary.model_is_best = log_->reached_target() && models_.has_best();
   summary.real_s = log_->real_s();
   if (const auto written = log_->sync(); !written) LH_TRY(kept_at_the_end(written.error()));
@@ -362,7 +367,7 @@ Status Site::keep_summary(const Summary& summary, bool ended) {
 // What the model of a run is worth that came to its end by itself.
 Status Site::conclude(Summary& summary) {
   if (!learner_ || !score_) return Ok{};
-  auto evaluation = score_(params());
+  auto evaluation = score_(whole_model(learner_.get(), params()));
   if (!evaluation) return evaluation.error();
   log_->concluded(loop_->counters().time, options_.rank, summary.rounds, *evaluation);
   log_->fill(summary);

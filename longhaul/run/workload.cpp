@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "longhaul/learn/models/registry.h"
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/lane_learner.h"
 #include "longhaul/run/torch_library.h"
 #include "longhaul/sim/phantom.h"
 
@@ -144,12 +147,13 @@ Status Workload::find_layout() {
     if (!torch) return torch.error();
     auto layout = (*torch)->model_layout(model_, shape);
     if (!layout) return layout.error();
-    layout_ = *layout;
+    layout_ = whole_layout_ = *layout;
     return Ok{};
   }
   auto spec = learn::model_spec(model_, shape);
   if (!spec) return spec.error();
-  layout_ = learn::layout_of(*spec);
+  whole_layout_ = learn::layout_of(*spec);
+  layout_ = learn::exchanged_layout(model_, whole_layout_);
   return Ok{};
 }
 
@@ -172,27 +176,58 @@ Status Workload::load_own(const Job& job, const OwnLearners* own) {
     if (!members_[rank].is(Role::worker)) continue;
     auto learner = make_learner(rank);  // made again for the run: only the layout is wanted here
     if (!learner) return learner.error();
-    layout_ = (*learner)->layout();
+    layout_ = whole_layout_ = (*learner)->layout();
     return Ok{};
   }
   return Ok{};
 }
 
 Result<std::unique_ptr<Learner>> Workload::make_learner(Rank rank) const {
+  if (own_ && !phantom_) return own_->make(rank, members_[rank]);
+  return make_learner(shards_.at(rank), rank);
+}
+
+Result<std::unique_ptr<Learner>> Workload::make_lanes(Rank rank, std::uint32_t lanes) const {
+  if (own_) return invalid("[sync] lane_threads: expected false with [model] kind = \"own\"");
+  if (model_.bn == "local")
+    return invalid("[sync] lane_threads: expected false with [model] bn = \"local\"");
+  auto setup = set_up_threads();
+  if (!setup) return setup.error();
+  auto shared = make_learner(rank);
+  if (!shared) return shared.error();
   const std::vector<std::uint32_t>& shard = shards_.at(rank);
+  if (!shard.empty() && shard.size() < lanes)
+    return invalid(
+        fmt::format("[sync] lanes: expected at most {} with lane_threads = true, a "
+                    "sample each of rank {}",
+                    shard.size(), rank));
+  std::vector<std::unique_ptr<Learner>> learners;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    std::vector<std::uint32_t> part;
+    for (std::size_t i = lane; i < shard.size(); i += lanes) part.push_back(shard[i]);
+    const auto origin = std::uint32_t(rank + members_.size() * (lane + 1));  // nobody else's
+    auto learner = make_learner(std::move(part), origin);
+    if (!learner) return learner.error();
+    learners.push_back(*std::move(learner));
+  }
+  return std::unique_ptr<Learner>(
+      std::make_unique<LaneLearner>(*std::move(shared), std::move(learners), *std::move(setup)));
+}
+
+Result<std::unique_ptr<Learner>> Workload::make_learner(std::vector<std::uint32_t> shard,
+                                                        std::uint32_t origin) const {
   if (phantom_)
     return std::unique_ptr<Learner>(std::make_unique<sim::PhantomLearner>(
         layout_, data_.batch, shard.empty() ? kPhantomShard : shard.size()));
-  if (own_) return own_->make(rank, members_[rank]);
   auto torch = torch_library();
   if (!torch) return torch.error();
   return (*torch)->make_learner({.model = model_,
                                  .optimizer = optimizer_,
                                  .data = split_.train,
-                                 .shard = shard,
+                                 .shard = std::move(shard),
                                  .batch = data_.batch,
                                  .seed = seed_,
-                                 .origin = rank});
+                                 .origin = origin});
 }
 
 Result<Workload::Score> Workload::make_scorer(unsigned threads) const {
@@ -220,7 +255,7 @@ Status Workload::save(const std::string& folder, std::span<const float> model,
 Result<std::vector<float>> Workload::load_model(const std::string& path) const {
   auto torch = torch_library();
   if (!torch) return torch.error();
-  return (*torch)->load_model(path, *layout_);
+  return (*torch)->load_model(path, *whole_layout_);
 }
 
 std::vector<std::vector<std::uint64_t>> Workload::label_counts() const {

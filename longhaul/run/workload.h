@@ -29,11 +29,16 @@ class Workload {
   static Result<Workload> load(const Job&, bool numbers = true, const OwnLearners* own = nullptr);
 
   bool phantom() const { return phantom_; }
+  // What sites exchange, and with what each keeps (core/kept_values.h) the model as a whole, which
+  // is scored and written.
   const std::shared_ptr<const Layout>& layout() const { return layout_; }
+  const std::shared_ptr<const Layout>& whole_layout() const { return whole_layout_; }
   std::uint64_t training_samples() const { return samples_; }
   // For rank `rank` of Job::members(), a worker. `origin`: its samples.
   Result<std::unique_ptr<Learner>> make_learner(Rank rank) const;
-  // Loss and accuracy of a flat vector on the test set, on that many threads; empty if there is
+  // The same, computing on so many threads (lane_learner.h), among which its samples are dealt.
+  Result<std::unique_ptr<Learner>> make_lanes(Rank rank, std::uint32_t lanes) const;
+  // Loss and accuracy of a whole model on the test set, on that many threads; empty if there is
   // nothing to score: phantoms, own learners without a score.
   using Score = std::function<Result<Evaluation>(std::span<const float>)>;
   Result<Score> make_scorer(unsigned threads) const;
@@ -55,6 +60,8 @@ class Workload {
  private:
   Status load_data(const Job&);
   Status find_layout();
+  Result<std::unique_ptr<Learner>> make_learner(std::vector<std::uint32_t> shard,
+                                                std::uint32_t origin) const;
   Status load_own(const Job&, const OwnLearners*);
 
   const OwnLearners* own_ = nullptr;
@@ -63,7 +70,7 @@ class Workload {
   learn::OptimizerConfig optimizer_;
   learn::Split split_;
   learn::Shards shards_;
-  std::shared_ptr<const Layout> layout_;
+  std::shared_ptr<const Layout> layout_, whole_layout_;
   Members members_;
   std::uint64_t seed_ = 0;
   std::uint64_t samples_ = 0;

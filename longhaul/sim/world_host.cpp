@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/core/kept_values.h"
 #include "longhaul/sim/world_slot.h"
 
 namespace longhaul::sim {
@@ -84,7 +85,10 @@ void World::report(Rank node, Report report) {
   if (!model && slot.learner) {
     LH_CHECK(!slot.running);
     const std::span<const float> now = slot.learner->params();
-    model = std::make_shared<const std::vector<float>>(now.begin(), now.end());
+    model = std::make_shared<const std::vector<float>>(whole_model(slot.learner, now));
+  } else if (model && keeper(slot.learner)) {
+    if (slot.running) slot.running->wait(pool_);  // what it keeps would depend on the threads
+    model = std::make_shared<const std::vector<float>>(whole_model(slot.learner, *model));
   }
   auto scoring = std::make_shared<Scoring>();
   scoring->rank = node;

@@ -29,6 +29,10 @@ Result<std::unique_ptr<Strategy>> make_shadowsync(const Settings& settings, Sync
                                                   const Place& place) {
   const auto config = config_of(settings);
   if (!config) return config.error();
+  if (config->lane_threads && config->is_foreground())
+    return invalid(
+        "[sync] lane_threads: expected false with mode = \"foreground\", where lanes stop for "
+        "exchanges");
   if (config->algorithm != "easgd")
     return make_strategy<shadow::MeanTrainer>(settings, std::move(parts), place);
   LH_TRY(check_min_sites(config->min_sites, place));

@@ -276,8 +276,13 @@ void SkewScout::close_travel(Turn& turn) {
   const auto found = tallies_.find(answered_);
   if (found == tallies_.end() || !found->second.missing(live_).empty()) return;
   if (const auto measured = found->second.measured()) {
-    const double j = search_.measured(answered_, measured->accuracy_loss, measured->cost);
+    // A setting so loose that it costs all sites alike is not seen by models that visit each other.
+    best_home_ = std::max(best_home_, measured->home);
+    const double at_home = config_.watch_home ? best_home_ - measured->home : 0;
+    const double j = search_.measured(answered_, std::min(1.0, measured->accuracy_loss + at_home),
+                                      measured->cost);
     turn.record("accuracy_loss", answered_, measured->accuracy_loss);
+    turn.record("home_accuracy", answered_, measured->home);
     turn.record("cost", answered_, measured->cost);
     turn.record("objective", answered_, j);
     if (search_.helpless() >= kHelpless)
@@ -444,7 +449,7 @@ void SkewScout::state(Archive& ar) {
   ar(has_entered_, is_paused_, epoch_, live_, steps_, next_at_, travel_step_, started_, answered_);
   ar(counted_steps_, counted_exchanges_, held_, has_stepped_, travel_is_due_, probes_, probing_,
      scored_);
-  ar(index_, theta_, search_, tallies_);
+  ar(index_, theta_, search_, tallies_, best_home_);
 }
 
 }  // namespace longhaul::sync

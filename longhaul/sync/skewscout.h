@@ -34,6 +34,7 @@ class SkewScout final : public Strategy {
     std::uint32_t start = 0;
     std::uint64_t forget = 10;
     std::uint64_t announce = 20;
+    bool watch_home = false;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
@@ -56,6 +57,10 @@ class SkewScout final : public Strategy {
                      .max = 1e9, .unit = "travels");
       LONGHAUL_FIELD(announce, .doc = "from a travel to the step that its outcome acts from",
                      .min = 1, .max = 1e9, .unit = "steps");
+      LONGHAUL_FIELD(watch_home,
+                     .doc =
+                         "add to the loss of accuracy what models have lost at home since their "
+                         "best travel (not published)");
     }
   };
   static Result<std::unique_ptr<Strategy>> make(const Settings&, SyncParts, const Place&);
@@ -145,6 +150,7 @@ class SkewScout final : public Strategy {
   std::optional<Theta> theta_;
   skewscout::Search search_;                   // at the scout; the others follow
   std::map<Round, skewscout::Tally> tallies_;  // at the scout: of two travels at most
+  double best_home_ = 0;                       // accuracy at home, of all travels of this scout
 };
 
 }  // namespace longhaul::sync

@@ -89,6 +89,24 @@ TEST(SkewScout, LoosensWhereDataAreAlikeAndTightensWhereTheyAreNot) {
   }
 }
 
+// All models get worse alike, by steps that are too long: nobody's is worse abroad than at home.
+TEST(SkewScout, TightensWhereAllModelsGetWorseUnlessItIsToDoAsPublished) {
+  for (const bool watches : {true, false}) {
+    auto settings = scout_settings("fedavg", {1, 2, 4});
+    settings.push_back({"start", {std::int64_t(1)}});
+    settings.push_back({"watch_home", {watches}});
+    TestJob::Config config = scout_job(4, "skewscout", settings, 30);
+    for (auto& learner : config.learners) learner = {.slope = 0, .start = 0.5f, .rate = 2.05f};
+    TestJob job(config);
+    job.run();
+    EXPECT_EQ(scout_at(job, 2).index(), watches ? 0u : 2u);
+    const auto& home = job.records.at({0, "home_accuracy"});
+    ASSERT_GT(home.size(), 2u);
+    EXPECT_LT(home.back().second, home.front().second - 0.05);
+    for (const auto& [travel, loss] : job.records.at({0, "accuracy_loss"})) EXPECT_EQ(loss, 0);
+  }
+}
+
 // skewscout.md invariant 9
 TEST(SkewScout, AllRoundsOfFedavgJoinSitesWithAsManySteps) {
   TestJob::Config config = scout_job(5, "skewscout", scout_settings("fedavg", {1, 2, 3, 5}), 30);

@@ -309,6 +309,11 @@ void StalenessLab::hold(Rank origin, Update update, Turn& turn) {
     for (const float u : *update.values) square += double(u) * double(u);
     if (const double norm = std::sqrt(square); norm > *config_.clip) weight *= *config_.clip / norm;
   }
+  if (config_.self_ahead && origin == turn.self() && due > iteration_ + 1) {
+    const auto workers = double(workers_.size());
+    held_.hold(iteration_ + 1, {iteration_, origin, update.values, workers * weight, rate()});
+    weight *= 1 - workers;
+  }
   held_.hold(due, {iteration_, origin, std::move(update.values), weight, rate()});
 }
 

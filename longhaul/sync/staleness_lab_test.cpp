@@ -173,6 +173,31 @@ TEST(StalenessLab, MitigationsChangeWhatTheySay) {
   EXPECT_FLOAT_EQ(moved({{"self_delay", {false}}}, 2), 1.9f);
 }
 
+// While no update of another is due, each trains alone; in the end each step counts by its share,
+// as in one round of local SGD.
+TEST(StalenessLab, OwnUpdatesThatAreAheadAreLocalTraining) {
+  TestJob job(
+      lab_job(3, {late(50), {"delays", {std::string("constant")}}, {"self_ahead", {true}}}, 4));
+  const std::vector<float> start = job.params(0);
+  const auto alone = [&](Rank rank, std::size_t i, Round steps) {
+    const double target = double(job.learner(rank).target(i));
+    return target + (double(start[i]) - target) * std::pow(0.9, double(steps));
+  };
+  int seen = 0;
+  job.after_event = [&] {
+    if (job.node(1).strategy().rounds_done() != 3 || job.params(1) == start) return;
+    if (std::abs(job.params(1)[2] - alone(1, 2, 3)) < 1e-4) ++seen;
+  };
+  job.run();
+  EXPECT_GT(seen, 0);
+  ASSERT_EQ(job.finished.size(), 3u);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    double mean = 0;
+    for (Rank rank = 0; rank < 3; ++rank) mean += alone(rank, i, 4) / 3;
+    EXPECT_NEAR(job.params(1)[i], mean, 1e-4);
+  }
+}
+
 TEST(StalenessLab, Inv7_CoherenceIsRecordedByTheFirstWorker) {
   TestJob::Config config = lab_job(1, {late(0), {"coherence_every", {std::int64_t{3}}}}, 10);
   TestJob job(config);
@@ -194,6 +219,8 @@ TEST(StalenessLab, BadSettingsAreNamed) {
   EXPECT_EQ(why({}), "");
   EXPECT_NE(why({.delays = "trace", .histogram = {0, 0}}).find("histogram"), std::string::npos);
   EXPECT_NE(why({.optimizer = "adam", .compensation = 1}).find("\"sgd\""), std::string::npos);
+  EXPECT_NE(why({.self_ahead = true, .scale = "sum"}).find("self_ahead"), std::string::npos);
+  EXPECT_NE(why({.self_delay = false, .self_ahead = true}).find("self_ahead"), std::string::npos);
   EXPECT_NE(why({.drop_above = 4, .cap = 3}).find("cap = 3"), std::string::npos);
 }
 

@@ -13,6 +13,7 @@ struct ModelConfig {
   bool bias = true;
   std::string start = "torch";
   std::string norm = "default";
+  std::string bn = "mean";
   std::string path = "";
   double mbytes = 44.7;
   std::vector<std::string> shapes = {};
@@ -32,9 +33,14 @@ struct ModelConfig {
                    .choices = {"torch", "he"});
     LONGHAUL_FIELD(norm,
                    .doc =
-                       "resnet20, lenet: GroupNorm, or BatchNorm with synchronised statistics, "
-                       "behind each convolution; default: group for resnet20, none for lenet",
+                       "resnet20, lenet: GroupNorm, or BatchNorm, behind each convolution; "
+                       "default: group for resnet20, none for lenet",
                    .choices = {"default", "none", "group", "batch"});
+    LONGHAUL_FIELD(bn,
+                   .doc =
+                       "norm = \"batch\": running statistics are in the mean like parameters, or "
+                       "local: each worker keeps its own",
+                   .choices = {"mean", "local"});
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);
     LONGHAUL_FIELD(mbytes, .doc = "phantom: size of the parameters, 4 bytes each", .max = 1e6,
                    .unit = "MB", .positive = true);

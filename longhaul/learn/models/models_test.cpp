@@ -120,6 +120,11 @@ TEST(Models, NameTheirLayersParametersFirst) {
               layer.name.find("running") != std::string::npos)
         << layer.name;
   EXPECT_EQ(layout_of(spec({.kind = "resnet20", .norm = "group"}, kCifar))->buffers().length, 0u);
+  EXPECT_EQ(exchanged_layout({.kind = "resnet20", .norm = "batch"}, layout), layout);
+  const auto exchanged =
+      exchanged_layout({.kind = "resnet20", .norm = "batch", .bn = "local"}, layout);
+  EXPECT_EQ(exchanged->size(), layout->parameters().length);
+  EXPECT_EQ(exchanged->layers().back().name, "fc.bias");
 }
 
 TEST(Models, StartFromTheSeedAloneWithinTheirBounds) {
@@ -212,6 +217,8 @@ TEST(ModelConfig, NamesFileLineKeyAndRemedy) {
   has(error_of(table({{"kind", {std::string("phantom")}}, {"mbytes", {0.0}}})), "mbytes");
   has(error_of(table({{"kind", {std::string("resnet20")}}, {"norm", {std::string("layer")}}})),
       "group");
+  has(error_of(table({{"kind", lenet}, {"bn", {std::string("local")}}})), "norm = \"batch\"");
+  has(error_of(table({{"kind", mlp}, {"bn", {std::string("local")}}})), "belongs to \"lenet\"");
   has(error_of(table({{"kind", lenet}, {"devise", {std::string("cpu")}}})), "device");
 }
 

@@ -13,8 +13,8 @@ const std::array kModels = {
     ModelEntry{"linear", "least squares", {"bias"}, linear_spec},
     ModelEntry{"logistic", "multinomial or binary logistic regression", {"bias"}, logistic_spec},
     ModelEntry{"mlp", "fully connected layers with ReLU", {"hidden", "start"}, mlp_spec},
-    ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {"norm"}, lenet_spec},
-    ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm"}, resnet20_spec},
+    ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {"norm", "bn"}, lenet_spec},
+    ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm", "bn"}, resnet20_spec},
     ModelEntry{"gpt",
                "a transformer that predicts bytes",
                {"layers", "width", "heads", "context"},
@@ -62,6 +62,9 @@ Status check_values(const Settings& settings, const ModelConfig& config) {
     for (double units : config.hidden)
       if (!(units >= 1 && units <= 1e6 && units == std::floor(units)))
         return bad_setting(settings, *hidden, "a list of whole numbers from 1 to 1000000");
+  if (const Setting* bn = settings.find("bn"); bn && config.norm != "batch")
+    return bad_setting(settings, *bn,
+                       "norm = \"batch\" beside it: no other norm has running statistics");
   if (config.kind == "script" && config.path.empty()) {
     const Setting* path = settings.find("path");
     const Setting* kind = path ? path : settings.find("kind");
@@ -101,6 +104,14 @@ Result<ModelSpec> model_spec(const ModelConfig& config, const DataShape& shape) 
   if (!(*entry)->spec)
     return invalid("[model] kind = \"" + config.kind + "\" comes from a file and has no spec");
   return (*entry)->spec(config, shape);
+}
+
+std::shared_ptr<const Layout> exchanged_layout(const ModelConfig& config,
+                                               std::shared_ptr<const Layout> whole) {
+  if (config.bn != "local") return whole;
+  std::vector<LayerRange> layers = whole->layers();
+  std::erase_if(layers, [](const LayerRange& l) { return l.role == LayerRange::Role::buffer; });
+  return std::make_shared<const Layout>(std::move(layers));
 }
 
 }  // namespace longhaul::learn

@@ -181,6 +181,12 @@ Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (job.roles.server && !sites.find(*job.roles.server))
     return about(doc, "roles", "server",
                  "a site's name" + suggestion(*job.roles.server, sites.names()));
+  if (job.model.text("bn") == "local" &&
+      entry_with(*job.sync.entry, job.sync.settings).traits.served)
+    return about(doc, "model", "bn",
+                 fmt::format("\"mean\": with [sync] kind = \"{}\" the server's model is scored, "
+                             "which has no running statistics of its own",
+                             job.sync.entry->name));
   return check_combination(doc, job);
 }
 

@@ -275,6 +275,9 @@ TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
   EXPECT_THAT(error_of(job_text(asp + over + "\"ring\"\n")), HasSubstr("kind = \"hub\""));
   EXPECT_THAT(error_of(job_text(asp + over + "\"hub\"\nphases = \"streamed\"\n")),
               HasSubstr("[overlay] phases"));
+  const std::vector<std::string> bn = {"model.kind=lenet", "model.norm=batch", "model.bn=local"};
+  EXPECT_THAT(error_of(job_text(asp), bn), HasSubstr("[model] bn: expected \"mean\""));
+  EXPECT_TRUE(resolve_text(bsp(""), bn));
   const std::string feedback = "[codec]\nkind = \"int8\"\nerror_feedback = true\n";
   EXPECT_TRUE(resolve_text(job_text(asp + feedback)));
   EXPECT_THAT(error_of(job_text(asp + "compensation = \"constant\"\n" + feedback)),

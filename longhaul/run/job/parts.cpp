@@ -143,13 +143,10 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& plac
   return job.overlay.entry->make(job.overlay.settings, std::move(below), place);
 }
 
-Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
-                                                 std::uint64_t training_samples) {
-  return build_strategy(job, place, SharedFacts(job, training_samples, place.phantom));
-}
+namespace {
 
-Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
-                                                 const SharedFacts& shared) {
+Result<std::unique_ptr<Strategy>> build_with(const Settings& sync, const Job& job,
+                                             const Place& place, const SharedFacts& shared) {
   auto overlay = build_overlay(job, place, shared.server);
   if (!overlay) return overlay.error();
   auto outer = job.outer.entry->make(job.outer.settings, place);
@@ -168,7 +165,33 @@ Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& pl
   parts.standby_every = job.server_table.standby_every;
   parts.rate = rate_of(job);
   parts.network = job.believed;
-  return job.sync.entry->make(job.sync.settings, std::move(parts), place);
+  return job.sync.entry->make(sync, std::move(parts), place);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
+                                                 std::uint64_t training_samples) {
+  return build_strategy(job, place, SharedFacts(job, training_samples, place.phantom));
+}
+
+Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
+                                                 const SharedFacts& shared) {
+  return build_with(job.sync.settings, job, place, shared);
+}
+
+std::uint32_t threads_of_lanes(const Job& job) {
+  const Setting* threads = job.sync.settings.find("lane_threads");
+  const bool* wanted = threads ? std::get_if<bool>(&threads->value.data) : nullptr;
+  const auto lanes = std::uint32_t(number_of(job.sync.settings, {}, "lanes", 1));
+  return wanted && *wanted && lanes > 1 ? lanes : 0;
+}
+
+Result<std::unique_ptr<Strategy>> build_socket_strategy(const Job& job, const Place& place,
+                                                        std::uint64_t training_samples) {
+  Settings sync = job.sync.settings;
+  if (threads_of_lanes(job) > 0) sync.set({"lanes", {std::int64_t{1}}});
+  return build_with(sync, job, place, SharedFacts(job, training_samples, place.phantom));
 }
 
 }  // namespace longhaul::run

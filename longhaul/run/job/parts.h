@@ -18,6 +18,11 @@ struct SharedFacts {
 Result<std::unique_ptr<Strategy>> build_strategy(const Job&, const Place&,
                                                  std::uint64_t training_samples);
 Result<std::unique_ptr<Strategy>> build_strategy(const Job&, const Place&, const SharedFacts&);
+// Lanes of shadowsync that compute on threads of their own over sockets (lane_learner.h); 0: none.
+std::uint32_t threads_of_lanes(const Job&);
+// As above, of a node over sockets: lanes on threads are one to their strategy.
+Result<std::unique_ptr<Strategy>> build_socket_strategy(const Job&, const Place&,
+                                                        std::uint64_t training_samples);
 
 // The overlay alone, on its transfer and codec.
 Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&);

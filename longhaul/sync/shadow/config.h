@@ -22,6 +22,7 @@ struct ShadowConfig {
   std::uint32_t max_gap = 0;
   std::uint32_t epochs = 0;
   std::uint32_t lanes = 1;
+  bool lane_threads = false;
   std::uint32_t servers = 1;
   std::uint32_t min_sites = 1;
 
@@ -71,6 +72,10 @@ struct ShadowConfig {
                        "interleaved: one ends every step_ms and has taken `lanes` times that; more "
                        "than 1 not with ma or bmuf in the foreground",
                    .min = 1, .max = 256);
+    LONGHAUL_FIELD(lane_threads,
+                   .doc =
+                       "over sockets each lane computes on a thread of its own; the simulator "
+                       "interleaves them all the same; not in the foreground");
     LONGHAUL_FIELD(servers,
                    .doc =
                        "easgd: nodes that serve a part of the centre each, the server and those "

@@ -25,7 +25,7 @@ std::vector<Rank> Tally::missing(const std::vector<Rank>& sites) const {
 }
 
 std::optional<Tally::Measured> Tally::measured() const {
-  double loss = 0, exchanges = 0;
+  double loss = 0, exchanges = 0, accuracy = 0;
   std::uint64_t pairs = 0, steps = 0;
   for (const auto& [site, home] : homes_) {
     exchanges += home.exchanges;
@@ -36,10 +36,11 @@ std::optional<Tally::Measured> Tally::measured() const {
     const bool is_finite = at_home.is_finite && at_host.is_finite;
     if (is_finite && (at_home.samples == 0 || at_host.samples == 0)) continue;
     ++pairs;
+    accuracy += at_home.is_finite ? at_home.accuracy() : 0;
     loss += is_finite ? std::max(0.0, at_home.accuracy() - at_host.accuracy()) : 1;
   }
   if (pairs == 0 || steps == 0) return std::nullopt;
-  return Measured{loss / double(pairs), exchanges / double(steps)};
+  return Measured{loss / double(pairs), exchanges / double(steps), accuracy / double(pairs)};
 }
 
 }  // namespace longhaul::sync::skewscout

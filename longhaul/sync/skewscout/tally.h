@@ -30,6 +30,7 @@ class Tally {
     // not finite.
     double accuracy_loss = 0;
     double cost = 0;  // what was sent, as a share of what bsp sends in as many steps
+    double home = 0;  // mean accuracy of the sites' models at home
   };
 
   // A site's own model on its own samples; since the travel before it has sent so much in so many

@@ -42,6 +42,7 @@ TEST(SkewScoutTally, TheLossIsZeroForEqualScoresAndNeverNegative) {
   }
   EXPECT_EQ(tally.measured()->accuracy_loss, 0);
   EXPECT_EQ(tally.measured()->cost, 1) << "as much as bsp";
+  EXPECT_DOUBLE_EQ(tally.measured()->home, 0.8);
   tally.visit(0, {95, 100});
   EXPECT_EQ(tally.measured()->accuracy_loss, 0) << "better abroad";
   tally.visit(1, {10, 50});

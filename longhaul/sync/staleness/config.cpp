@@ -10,6 +10,10 @@ Status check(const LabConfig& config) {
     return invalid(
         "[sync] delays = \"trace\" draws from histogram, which has no weight above 0: expected the "
         "counts of the delays 0, 1, 2 ...");
+  if (config.self_ahead && (config.scale != "mean" || !config.self_delay))
+    return invalid(
+        "[sync] self_ahead: expected false unless scale = \"mean\" and self_delay = true: what "
+        "counts in full at once comes down to its share when the delay is over");
   if (config.compensation > 0 && config.optimizer != "sgd")
     return invalid("[sync] compensation takes the gradient from the update, which optimizer = \"" +
                    config.optimizer + "\" does not let: use \"sgd\"");

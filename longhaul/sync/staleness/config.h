@@ -15,6 +15,7 @@ struct LabConfig {
   std::uint32_t max_delay = 8;
   std::vector<double> histogram = {1};
   bool self_delay = true;
+  bool self_ahead = false;
   bool in_order = false;
   std::string scale = "mean";
   std::string optimizer = "sgd";
@@ -58,6 +59,10 @@ struct LabConfig {
                        "another run has recorded",
                    .min = 0, .max = 1e15);
     LONGHAUL_FIELD(self_delay, .doc = "a worker's own updates are late, too");
+    LONGHAUL_FIELD(self_ahead,
+                   .doc =
+                       "scale mean: a worker's own updates count in full at once, as if it trained "
+                       "alone, and by their share from when they are due");
     LONGHAUL_FIELD(in_order,
                    .doc = "no update overtakes an earlier one of the same sender and receiver");
   }
