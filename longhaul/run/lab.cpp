@@ -182,8 +182,11 @@ Status run_router(const Job& job, std::vector<int> tuns, int stop, const std::st
   if (tuns.size() != job.sites.size())
     return invalid(fmt::format("--tuns: {} given, but {} has {} sites", tuns.size(), job.file,
                                job.sites.size()));
-  lab::RouterConfig config{
-      .wan = job.network, .seed = job.job.seed, .changes = cuts_of(job), .tuns = std::move(tuns), .stop = stop};
+  lab::RouterConfig config{.wan = job.network,
+                           .seed = job.job.seed,
+                           .changes = cuts_of(job),
+                           .tuns = std::move(tuns),
+                           .stop = stop};
   fmt::print("{}\n", kReady);
   std::fflush(stdout);
   const auto figures = lab::route(config);

@@ -121,7 +121,8 @@ struct FaultTable {
                    .choices = {"cut", "pause", "crash"});
     LONGHAUL_FIELD(site, .doc = "the site that it befalls", .max = 64);
     LONGHAUL_FIELD(to, .doc = "cut: the other site (default: all others)", .max = 64);
-    LONGHAUL_FIELD(at_s, .doc = "time of the run when it begins", .min = 0, .max = 1e9, .unit = "s");
+    LONGHAUL_FIELD(at_s, .doc = "time of the run when it begins", .min = 0, .max = 1e9,
+                   .unit = "s");
     LONGHAUL_FIELD(for_s, .doc = "pause, cut: how long (absent: a cut lasts for good)", .max = 1e9,
                    .unit = "s", .positive = true);
     LONGHAUL_FIELD(restart_s,
