@@ -43,6 +43,10 @@ KINDS = {
     "p3": ([], 1000, RELAY, ["overlay.kind=hub", "model.kind=mlp", "model.hidden=[32]"]),
     "shadowsync easgd": (["algorithm=easgd"], 1000, SERVER, ["overlay.kind=hub"]),
     "selmcast": ([], 1000, RELAY, ["overlay.kind=hub"]),
+    "lag": ([], 1000, RELAY, ["overlay.kind=hub"]),
+    "adpsgd": ([], 1000, RELAY, ["overlay.kind=hub"]),
+    "dpsgd": ([], 1000, RELAY, ["overlay.kind=hub"]),
+    "gadmm": ([], 300, RELAY, ["overlay.kind=hub"]),
     "asp": ([], 1000, SERVER, ["server.standby_every=20"]),
     "fedgsync": (["steps=3", "groups=2"], 330, SERVER, ["server.standby_every=20"]),
 }

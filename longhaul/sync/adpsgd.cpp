@@ -6,6 +6,15 @@
 #include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
+namespace {
+
+void archive_model(Archive& ar, std::vector<float>& model) {
+  ar.expect("adpsgd model");
+  ar.floats(model);
+}
+
+}  // namespace
+
 SyncEntry Adpsgd::entry() {
   return strategy_entry<Adpsgd>(
       {.name = "adpsgd",
@@ -14,7 +23,8 @@ SyncEntry Adpsgd::entry() {
                   .takes_outer = false,
                   .no_feedback = "needs partners to know what the other reads",
                   .takes_unbiased = false,
-                  .when_lost = "the others go on without it; an exchange with it is given up"},
+                  .when_lost = "the others go on without it; an exchange with it is given up",
+                  .lets_return = true},
        .costs = {{.rounds = "n units of H steps (1)",
                   .sent = "S a unit, and S back",
                   .waits_for = "nobody",
@@ -27,7 +37,8 @@ Adpsgd::Adpsgd(const Config& config, SyncParts parts, const Place& place)
     : config_(config),
       size_(place.layout->size()),
       final_(std::move(parts.overlay)),
-      count_(parts.stop, place) {
+      count_(parts.stop, place),
+      final_return_(final_) {
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
       place, ChannelConfig{.stream = "adpsgd", .limits = ChannelLimits::models(1, *place.layout)},
@@ -37,6 +48,8 @@ Adpsgd::Adpsgd(const Config& config, SyncParts parts, const Place& place)
       });
   own(*channel_, {1, "channel"});
   own(count_, {2, "step count"});
+  own(state_transfer_, {3, "state transfer"});
+  own(final_return_, {4, "final model"});
 }
 
 // A partner asks again when it has the answer before: nothing of that is left to be sent.
@@ -57,18 +70,28 @@ Result<bool> Adpsgd::admit(Rank from, const AdpsgdHeader& header, const ContentS
 void Adpsgd::on_start(Turn& turn) {
   const auto x = turn.params();
   model_.assign(x.begin(), x.end());
-  phase_ = Phase::ready;
+  has_model_ = !turn.place().comes_back();
+  phase_ = has_model_ ? Phase::ready : Phase::outside;
 }
 
 void Adpsgd::on_view(const View&, Turn& turn) {
+  newcomers_.on_view(turn);
   if (open_ && !turn.view().has(open_->partner)) open_.reset();
   std::erase_if(answers_, [&](Rank rank) { return !turn.view().has(rank); });
+  if (phase_ != Phase::outside || count_.is_over()) return;
+  if (const Status can_come = gossip::Newcomers::check_sender(turn); !can_come)
+    fail(can_come.error(), turn);
 }
 
 void Adpsgd::on_progress(Turn& turn) {
   if (phase_ == Phase::unstarted) return;
   receive(turn);
+  hand_over(turn);
   while (advance(turn)) {
+  }
+  if (phase_ == Phase::ended) {
+    Turn below = within(final_return_, turn);
+    final_return_.serve(below);
   }
   if (const auto round = count_.due(); round && phase_ != Phase::ended) {
     // Never null: that would be the model of a learner which may be at work.
@@ -79,6 +102,14 @@ void Adpsgd::on_progress(Turn& turn) {
 
 bool Adpsgd::advance(Turn& turn) {
   switch (phase_) {
+    case Phase::outside:
+      if (count_.is_over()) {
+        phase_ = Phase::closing;
+        return true;
+      }
+      if (!state_transfer_.received()) return false;
+      take_state(turn);
+      return true;
     case Phase::ready:
     case Phase::waiting:
       if (count_.is_over()) {
@@ -90,16 +121,12 @@ bool Adpsgd::advance(Turn& turn) {
     case Phase::computing:
       if (count_.is_over()) turn.stop_computing();
       return false;
-    case Phase::closing: {
+    case Phase::closing:
       if (open_) return false;
-      phase_ = Phase::averaging;
-      std::ranges::copy(model_, turn.params().begin());
-      const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-      if (!begun) fail(begun.error(), turn);
+      average(turn);
       return true;
-    }
     case Phase::averaging:
-      if (!final_.take(turn)) return false;
+      if (!take_final(turn)) return false;
       phase_ = Phase::ended;
       turn.finish();
       return false;
@@ -108,6 +135,46 @@ bool Adpsgd::advance(Turn& turn) {
       return false;
   }
   return false;
+}
+
+// Its model as it stands goes to whoever has returned; a run that is over needs none.
+void Adpsgd::hand_over(Turn& turn) {
+  if (phase_ != Phase::outside) state_transfer_.drop_received();  // sent twice, or too late
+  if (!has_model_ || count_.is_over()) return;
+  const std::set<Rank> owed = newcomers_.take_owed(state_transfer_, turn);
+  if (owed.empty()) return;
+  Archive ar;
+  archive_model(ar, model_);
+  const Bytes bytes = share(ar.take());
+  Turn below = within(state_transfer_, turn);
+  for (const Rank to : owed) state_transfer_.send(to, {count_.rounds(), false, bytes}, below);
+}
+
+void Adpsgd::take_state(Turn& turn) {
+  const Status read =
+      gossip::read_received(state_transfer_, [this](Archive& ar) { archive_model(ar, model_); });
+  if (!read) return fail(read.error(), turn);
+  has_model_ = true;
+  phase_ = Phase::ready;
+  Turn below = within(state_transfer_, turn);
+  state_transfer_.confirm(below);
+}
+
+void Adpsgd::average(Turn& turn) {
+  phase_ = Phase::averaging;
+  std::ranges::copy(model_, turn.params().begin());
+  if (turn.place().comes_back()) return;  // FinalReturn begins
+  const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+  if (!begun) fail(begun.error(), turn);
+}
+
+bool Adpsgd::take_final(Turn& turn) {
+  if (!turn.place().comes_back()) return final_.take(turn);
+  Turn below = within(final_return_, turn);
+  const Result<bool> taken =
+      final_return_.follow(has_model_, below, within(final_.overlay(), turn));
+  if (!taken) fail(taken.error(), turn);
+  return taken && *taken;
 }
 
 void Adpsgd::begin_steps(Turn& turn) {
@@ -206,7 +273,7 @@ void Adpsgd::receive(Turn& turn) {
 }
 
 void Adpsgd::answer(Rank from, const AdpsgdHeader& header, const Snapshot& model, Turn& turn) {
-  if (phase_ >= Phase::averaging) {
+  if (!has_model_ || phase_ >= Phase::averaging) {
     Turn below = within(*channel_, turn);
     channel_->send({from}, {AdpsgdHeader::Kind::refusal, header.exchange}, {}, {}, below);
     return;
@@ -241,6 +308,7 @@ void Adpsgd::fail(const Error& error, Turn& turn) {
 }
 
 std::string Adpsgd::waiting_for() const {
+  if (phase_ == Phase::outside) return "the model of the senior worker, as this node has returned";
   if (phase_ == Phase::waiting) return "the end of the run, which the senior worker tells";
   if (phase_ == Phase::averaging) return final_.waiting_for();
   if (phase_ != Phase::closing || !open_) return "";
@@ -251,6 +319,7 @@ std::string Adpsgd::waiting_for() const {
 void Adpsgd::state(Archive& ar) {
   ar.expect("adpsgd");
   ar(phase_, model_, start_, kept_, exchanges_, open_, answers_);
+  ar(has_model_, newcomers_);
 }
 
 }  // namespace longhaul::sync

@@ -12,9 +12,13 @@
 // Both add the same difference, so the sum of the two models stays as it is but for rounding, with
 // any codec and whatever i has computed between. Local steps move the model that has been mixed
 // meanwhile by what they moved the one that they began with.
+//
+// A worker that has returned takes the model of the senior worker. Until it is there it asks nobody
+// and refuses who asks.
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/gossip/final_return.h"
+#include "longhaul/sync/gossip/newcomers.h"
 #include "longhaul/sync/gossip/step_count.h"
 
 namespace longhaul::sync {
@@ -25,7 +29,7 @@ struct AdpsgdHeader {
   enum class Kind : std::uint8_t {
     request,  // of an active worker, with its model
     answer,   // of a passive one, with its own
-    refusal   // without a vector: it has given its model to the mean that the run ends with
+    refusal   // without a vector: its model is in the mean that the run ends with, or it has none
   };
   Kind kind = Kind::request;
   std::uint64_t exchange = 0;  // the active worker's number of it, from 1
@@ -64,6 +68,7 @@ class Adpsgd final : public Strategy {
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
   Round rounds_done() const override { return count_.rounds(); }
+  bool lets_return() const override { return true; }
   std::string waiting_for() const override;
   void state(Archive&) override;
 
@@ -71,6 +76,7 @@ class Adpsgd final : public Strategy {
   using Channel = VectorChannel<AdpsgdHeader>;
   enum class Phase : std::uint8_t {
     unstarted,
+    outside,  // has returned, and has no model yet
     ready,
     computing,
     waiting,    // has taken as many steps as the whole run has
@@ -99,6 +105,10 @@ class Adpsgd final : public Strategy {
   void begin_steps(Turn&);
   void fold_steps(Turn&);
   bool advance(Turn&);
+  void hand_over(Turn&);
+  void take_state(Turn&);
+  void average(Turn&);
+  bool take_final(Turn&);
   void fail(const Error&, Turn&);
 
   const Config config_;
@@ -106,8 +116,12 @@ class Adpsgd final : public Strategy {
   gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
   gossip::StepCount count_;
+  StateTransfer state_transfer_;
+  gossip::FinalReturn final_return_;
+  gossip::Newcomers newcomers_;
 
   Phase phase_ = Phase::unstarted;
+  bool has_model_ = false;
   std::vector<float> model_;  // without the steps that are being computed
   std::vector<float> start_;  // params() when they began
   double kept_ = 1;           // share of start_'s buffers in those of model_

@@ -14,10 +14,10 @@ constexpr std::uint32_t kModelsOfANeighbour = 2;
 
 // The reporter alone says when enough samples were used, and a node may be many rounds behind it: a
 // neighbour is one round ahead at most, the far end of a ring n/2, and each loss, after which the
-// ring is another one, adds as much.
+// ring is another one, adds as much. A return adds nothing: see dpsgd_returning.cpp.
 StopConfig stop_config_of(StopConfig config, const Place& place) {
   const std::uint64_t n = place.size();
-  config.apart = n * n / 4 + n;
+  config.apart = n * n / 4 + 2 * n;
   config.reporter_counts = true;
   return config;
 }
@@ -34,14 +34,14 @@ void adapt_dpsgd(const Settings& settings, SyncTraits& traits) {
 
 }  // namespace
 
-// A node that comes back would have missed the rounds in which the others mixed.
 SyncEntry Dpsgd::entry() {
   return strategy_entry<Dpsgd>(
       {.name = "dpsgd",
        .summary = "mix the models of neighbours in a graph, round by round",
        .traits = {.takes_outer = false,
                   .takes_unbiased = false,  // whole models
-                  .when_lost = "the others make the graph anew without it and go on"},
+                  .when_lost = "the others make the graph anew without it and go on",
+                  .lets_return = true},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "d S, and receives d S",
                   .waits_for = "its neighbours",
@@ -61,11 +61,14 @@ SyncEntry Dpsgd::entry() {
 
 Dpsgd::Dpsgd(const Config& config, SyncParts parts, const Place& place)
     : config_(config),
+      self_(place.self),
+      apart_(stop_config_of(parts.stop, place).apart),
       size_(place.layout->size()),
       rates_(config.graph == "best_rate" ? overlay::rates_of(parts.network, place)
                                          : overlay::RateBelief{}),
       final_(std::move(parts.overlay)),
-      stop_(stop_config_of(parts.stop, place)) {
+      stop_(stop_config_of(parts.stop, place)),
+      final_return_(final_) {
   own(final_.overlay(), kOverlayChild);
   channel_ = std::make_unique<Channel>(
       place,
@@ -77,6 +80,8 @@ Dpsgd::Dpsgd(const Config& config, SyncParts parts, const Place& place)
       });
   own(*channel_, {1, "channel"});
   own(stop_, {2, "stop rule"});
+  own(state_transfer_, {3, "state transfer"});
+  own(final_return_, {4, "final model"});
 }
 
 Result<bool> Dpsgd::admit(Rank from, const DpsgdHeader& header, const ContentShape& shape) {
@@ -99,21 +104,36 @@ Result<bool> Dpsgd::admit(Rank from, const DpsgdHeader& header, const ContentSha
   return true;
 }
 
-void Dpsgd::on_start(Turn&) { phase_ = Phase::ready; }
+void Dpsgd::on_start(Turn& turn) {
+  phase_ = turn.place().comes_back() ? Phase::outside : Phase::ready;
+}
+
+void Dpsgd::on_view(const View&, Turn& turn) {
+  newcomers_.on_view(turn);
+  if (phase_ != Phase::outside) return;
+  if (const Status can_come = gossip::Newcomers::check_sender(turn); !can_come)
+    fail(can_come.error(), turn);
+}
 
 // The overlay starts after its parent: the first round begins here.
 void Dpsgd::on_progress(Turn& turn) {
   if (phase_ == Phase::unstarted) return;
+  if (turn.place().comes_back() && turn.view().epoch == 0) return;  // not let in yet
   if (!has_entered_ || epoch_ != turn.view().epoch) enter_view(turn);
   receive(turn);
-  while (advance(turn)) {
-  }
+  do {
+    hand_over(turn);
+  } while (advance(turn));
+  if (phase_ != Phase::ended) return;
+  Turn below = within(final_return_, turn);
+  final_return_.serve(below);
 }
 
 // All begin in round 0, with equal models. After a loss each tells the others its round.
 void Dpsgd::enter_view(Turn& turn) {
   const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
   epoch_ = turn.view().epoch;
+  returned_ = turn.view().returned;
   neighbours_.enter(
       gossip::Neighbours::weights(config_.graph, config_.degree, rates_,
                                   live_with(Role::worker, turn.place(), turn.view()), turn.self()),
@@ -123,16 +143,23 @@ void Dpsgd::enter_view(Turn& turn) {
   Turn below = within(*channel_, turn);
   for (const auto& [round, handle] : sent_) channel_->cancel(handle, below);
   sent_.clear();
-  const std::vector<Rank> all = neighbours_.all();
   if (is_first) {
+    const std::vector<Rank> all = neighbours_.all();
     if (!sends_differences()) return;
     own_ = snapshot_of(turn.params());
     for (const Rank rank : all) copies_[rank] = own_;
     holders_.insert(all.begin(), all.end());
-  } else if (!all.empty()) {
-    channel_->send(all, {.kind = DpsgdHeader::Kind::join, .epoch = epoch_, .round = done_}, {}, {},
-                   below);
+  } else if (phase_ != Phase::outside && phase_ != Phase::entering) {
+    join(turn);
   }
+}
+
+void Dpsgd::join(Turn& turn) {
+  const std::vector<Rank> all = neighbours_.all();
+  if (all.empty()) return;
+  Turn below = within(*channel_, turn);
+  channel_->send(all, {.kind = DpsgdHeader::Kind::join, .epoch = epoch_, .round = done_}, {}, {},
+                 below);
 }
 
 void Dpsgd::receive(Turn& turn) {
@@ -157,6 +184,10 @@ void Dpsgd::receive(Turn& turn) {
 // One move of the round, if one can be made now.
 bool Dpsgd::advance(Turn& turn) {
   switch (phase_) {
+    case Phase::outside:
+      return take_state(turn);
+    case Phase::entering:
+      return enter_run(turn);
     case Phase::ready:
       begin_round(turn);
       return false;
@@ -165,20 +196,10 @@ bool Dpsgd::advance(Turn& turn) {
       mix(turn);
       end_round(turn);
       return true;
-    case Phase::deciding: {
-      const StopRule::Step step = stop_.after(done_ - 1);
-      if (step == StopRule::Step::wait) return false;
-      if (step == StopRule::Step::go_on) {
-        phase_ = Phase::ready;
-        return true;
-      }
-      phase_ = Phase::averaging;
-      const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-      if (!begun) fail(begun.error(), turn);
-      return true;
-    }
+    case Phase::deciding:
+      return decide(turn);
     case Phase::averaging:
-      if (!final_.take(turn)) return false;
+      if (!take_final(turn)) return false;
       phase_ = Phase::ended;
       turn.finish();
       return false;
@@ -188,6 +209,20 @@ bool Dpsgd::advance(Turn& turn) {
       return false;
   }
   return false;
+}
+
+bool Dpsgd::decide(Turn& turn) {
+  const StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
+  if (step == StopRule::Step::wait) return false;
+  if (step == StopRule::Step::go_on) {
+    phase_ = Phase::ready;
+    return true;
+  }
+  phase_ = Phase::averaging;
+  if (turn.place().comes_back()) return true;  // FinalReturn begins
+  const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+  if (!begun) fail(begun.error(), turn);
+  return true;
 }
 
 void Dpsgd::begin_round(Turn& turn) {
@@ -327,6 +362,13 @@ void Dpsgd::fail(const Error& error, Turn& turn) {
 }
 
 std::string Dpsgd::waiting_for() const {
+  if (phase_ == Phase::outside) return "the model of the senior worker, as this node has returned";
+  if (phase_ == Phase::entering) {
+    std::string text = "the rounds of ranks";
+    for (const Rank rank : neighbours_.untold(older_neighbours()))
+      text += " " + std::to_string(rank);
+    return text;
+  }
   if (phase_ == Phase::deciding) return stop_.waiting_for();
   if (phase_ == Phase::averaging) return final_.waiting_for();
   if (phase_ != Phase::mixing) return "";
@@ -339,7 +381,7 @@ std::string Dpsgd::waiting_for() const {
 void Dpsgd::state(Archive& ar) {
   ar.expect("dpsgd");
   ar(phase_, done_, epoch_, has_entered_, is_announced_, neighbours_, holders_, sent_);
-  ar(samples_, own_samples_, asked_);
+  ar(samples_, own_samples_, asked_, returned_, newcomers_);
   archive_snapshot(ar, own_);
   std::map<Rank, std::vector<float>> copies;
   std::set<Rank> announced;  // copies that are coming

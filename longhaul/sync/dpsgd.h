@@ -11,11 +11,18 @@
 // neighbours j in the order of their ranks, in double, rounded once:
 //   x_i <- x'_i + sum_j W_ij (y_j - y_i)
 // published: y is the model before the local steps, so that computing hides the sending.
-// adapt_then_combine: y is x'. With differences y_i is the copy of x_i that all neighbours hold.
+// adapt_then_combine: y is x'.
+//
+// A worker that has returned takes the model of the senior worker, as it stands between two
+// computations. It begins in the latest round that its neighbours have told, of those who have been
+// here longer; until it tells them, they mix nothing. So it is never behind all of its neighbours,
+// and no worker is further ahead of another than after a loss. With differences y_i is the copy of
+// x_i that all neighbours hold.
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/gossip/final_return.h"
 #include "longhaul/sync/gossip/neighbours.h"
+#include "longhaul/sync/gossip/newcomers.h"
 
 namespace longhaul::sync {
 
@@ -75,9 +82,11 @@ class Dpsgd final : public Strategy {
   Dpsgd(const Config&, SyncParts, const Place&);
 
   void on_start(Turn&) override;
+  void on_view(const View& before, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
   Round rounds_done() const override { return done_; }
+  bool lets_return() const override { return true; }
   std::string waiting_for() const override;
   void state(Archive&) override;
 
@@ -85,6 +94,8 @@ class Dpsgd final : public Strategy {
   using Channel = VectorChannel<DpsgdHeader>;
   enum class Phase : std::uint8_t {
     unstarted,
+    outside,   // has returned, and has no model yet
+    entering,  // has one; waits for the rounds of its neighbours
     ready,
     computing,
     mixing,     // waits for the neighbours' models
@@ -98,6 +109,15 @@ class Dpsgd final : public Strategy {
   void enter_view(Turn&);
   void receive(Turn&);
   bool advance(Turn&);
+  bool decide(Turn&);
+  // dpsgd_returning.cpp
+  void hand_over(Turn&);
+  void archive_for_returned(Archive&, Turn&);
+  bool take_state(Turn&);
+  bool enter_run(Turn&);
+  std::vector<Rank> older_neighbours() const;
+  bool take_final(Turn&);
+  void join(Turn&);
   void begin_round(Turn&);
   void announce(Turn&);
   std::vector<float> difference(Turn&);
@@ -111,18 +131,24 @@ class Dpsgd final : public Strategy {
   void fail(const Error&, Turn&);
 
   const Config config_;
-  const std::uint64_t size_;                       // of the layout
+  const Rank self_;
+  const Round apart_;         // the most rounds that a worker is ahead of another
+  const std::uint64_t size_;  // of the layout
   const std::function<double(Rank, Rank)> rates_;  // as the job's network has them; may be null
   gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
   StopRule stop_;
+  StateTransfer state_transfer_;
+  gossip::FinalReturn final_return_;
+  gossip::Newcomers newcomers_;
 
   Phase phase_ = Phase::unstarted;
-  Round done_ = 0;             // also the round that runs
-  bool has_entered_ = false;   // its first view
-  Epoch epoch_ = 0;            // of the view whose graph it mixes in
-  bool is_announced_ = false;  // y_i of this round is in own_
-  Snapshot own_;               // y_i
+  Round done_ = 0;                  // also the round that runs
+  bool has_entered_ = false;        // its first view
+  Epoch epoch_ = 0;                 // of the view whose graph it mixes in
+  std::map<Rank, Epoch> returned_;  // of that view
+  bool is_announced_ = false;       // y_i of this round is in own_
+  Snapshot own_;                    // y_i
   gossip::Neighbours neighbours_;
   // Differences: who holds y_i, and y_j of those who have sent it; null while it is on its way.
   std::set<Rank> holders_;

@@ -53,7 +53,8 @@ SyncEntry Gadmm::entry() {
        .traits = {.takes_outer = false,
                   .no_feedback = "sends whole models, which carry no error of the one before",
                   .takes_unbiased = false,
-                  .when_lost = "the chain closes over the gap and the others go on"},
+                  .when_lost = "the chain closes over the gap and the others go on",
+                  .lets_return = true},
        .small = {{"bits", {std::int64_t(8)}}},
        .costs = {{.rounds = "every iteration",
                   .sent = "2 S (fp64) to each of two neighbours",
@@ -91,6 +92,7 @@ Gadmm::Gadmm(const Config& config, SyncParts parts, const Place& place)
       chains_(chains_of(config, parts, place)),
       final_(std::move(parts.overlay)),
       stop_(gadmm_stop(parts.stop, place)),
+      final_return_(final_),
       stopping_({.rule = place.phantom ? "rounds" : config.stop_when,
                  .least = config.least,
                  .tolerance = config.tolerance,
@@ -106,6 +108,8 @@ Gadmm::Gadmm(const Config& config, SyncParts parts, const Place& place)
       });
   own(*channel_, {1, "channel"});
   own(stop_, {2, "stop rule"});
+  own(state_transfer_, {3, "state transfer"});
+  own(final_return_, {4, "final model"});
 }
 
 // --- what may come ------------------------------------------------------------------------------
@@ -118,7 +122,8 @@ Status Gadmm::check_shape(const GadmmHeader& header, const ContentShape& shape) 
   if (header.kind == Kind::figure) {
     fits = shape.kind == ContentKind::none;
   } else if (header.kind == Kind::join) {
-    fits = is_doubles(header.steps > 0 ? 2 * size_ : size_);
+    fits = header.knows_model ? is_doubles(header.steps > 0 ? 2 * size_ : size_)
+                              : shape.kind == ContentKind::none;
   } else if (header.kind == Kind::hello || config_.send == "fp64") {
     fits = is_doubles(size_);
   } else if (config_.send == "codec") {
@@ -139,19 +144,17 @@ Result<bool> Gadmm::admit(Rank from, const GadmmHeader& header, const ContentSha
   if (header.epoch > view_.epoch) return malformed("a vector of a view to come");
   if (header.epoch < view_.epoch) return false;
   const Round k = header.iteration;
-  const bool is_near = k + iterations_apart(place_) >= done_ &&
-                       k <= done_ + 2 * iterations_apart(place_);  // twice: it may have joined
   if (header.end_at > 0 && (!stopping_.is_on() || header.end_at > k + 4 * iterations_apart(place_)))
     return malformed("an end of the run that is not due");
   if (header.kind == Kind::figure) {
-    if (!stopping_.is_on() || judge_rank() != place_.self || !is_near)
+    if (!stopping_.is_on() || judge_rank() != place_.self || !is_near(from, k))
       return malformed("a figure that nobody waits for");
     return true;
   }
   if (header.kind == Kind::join) {
-    if (view_.epoch == 0 || !is_near) return malformed("a join that nobody waits for");
+    LH_TRY(check_join(from, header));
   } else {
-    if (k < done_ || !is_near || (header.kind == Kind::hello && !chains_.is_first(k)))
+    if (k < done_ || !is_near(from, k) || (header.kind == Kind::hello && !chains_.is_first(k)))
       return malformed("a vector of iteration " + std::to_string(k) + ", which is not due");
     const std::vector<Rank> near = chains_.position(place_.self, k, view_).neighbours;
     if (std::find(near.begin(), near.end(), from) == near.end())
@@ -161,27 +164,55 @@ Result<bool> Gadmm::admit(Rank from, const GadmmHeader& header, const ContentSha
   return true;
 }
 
+Status Gadmm::check_join(Rank from, const GadmmHeader& header) const {
+  const bool may_be = header.knows_model ? !knows_model_ || is_near(from, header.iteration)
+                                         : view_.since(from) > 0 && header.iteration == 0;
+  if (view_.epoch == 0 || !may_be) return malformed("a join that nobody waits for");
+  return Ok{};
+}
+
+// Twice: it may have joined. A worker that has returned goes by what the sender has joined with.
+bool Gadmm::is_near(Rank from, Round iteration) const {
+  Round mine = done_;
+  if (!knows_model_) {
+    const auto joins = inbox_.joins();
+    const auto found = joins.find(from);
+    if (found == joins.end()) return false;
+    mine = found->second;
+  }
+  return iteration + iterations_apart(place_) >= mine &&
+         iteration <= mine + 2 * iterations_apart(place_);
+}
+
 // --- inputs -------------------------------------------------------------------------------------
 
 void Gadmm::on_start(Turn& turn) {
   phase_ = Phase::gathering;
+  knows_model_ = !turn.place().comes_back();
   const auto x = turn.params().first(parameter_count(turn.place()));
   start_.assign(x.begin(), x.end());
   theta_ = start_;
   if (config_.method == "dual_averaging") theta_.assign(theta_.size(), 0);
 }
 
+void Gadmm::on_view(const View&, Turn& turn) { newcomers_.on_view(turn); }
+
 // The overlay starts after its parent: the first iteration begins here.
 void Gadmm::on_progress(Turn& turn) {
   if (phase_ == Phase::unstarted) return;
+  if (place_.comes_back() && turn.view().epoch == 0) return;  // not let in yet
   if (!has_entered_ || view_.epoch != turn.view().epoch) enter_view(turn);
   receive(turn);
   judge(turn);
+  hand_over(turn);
   while (advance(turn)) {
   }
+  if (phase_ != Phase::ended) return;
+  Turn below = within(final_return_, turn);
+  final_return_.serve(below);
 }
 
-// All begin in iteration 0 with equal models. After a loss what is on its way is dropped, each
+// All begin in iteration 0 with equal models. In a new view what is on its way is dropped, each
 // worker tells all others where it is, and all go on behind the one that is furthest.
 void Gadmm::enter_view(Turn& turn) {
   const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
@@ -189,21 +220,13 @@ void Gadmm::enter_view(Turn& turn) {
   inbox_.clear();
   penalties_.clear();  // rounds before the loss are not judged any more
   seen_.clear();
-  const std::vector<Rank> live = live_with(Role::worker, place_, view_);
   if (is_first) {
     for (const Rank rank : chains_.position(place_.self, 0, view_).neighbours) seen_[rank] = theta_;
     return;
   }
   for (Rank rank = 0; rank < place_.size(); ++rank)
     if (!view_.has(rank)) duals_.drop(rank);
-  for (const Rank rank : live) {
-    if (rank == place_.self) continue;
-    const gadmm::DualLedger::Dual* dual = duals_.of(rank);
-    std::vector<double> values = theta_;
-    if (dual) values.insert(values.end(), dual->values.begin(), dual->values.end());
-    if (place_.phantom) values.resize(dual ? 2 * size_ : size_);
-    send({rank}, Kind::join, dual ? dual->steps : 0, doubles(std::move(values)), turn);
-  }
+  send_joins(turn);
   if (phase_ == Phase::averaging || phase_ == Phase::ended) return;
   is_stale_ = phase_ == Phase::solving || is_stale_;
   phase_ = Phase::joining;
@@ -259,7 +282,7 @@ std::vector<Rank> Gadmm::missing() const {
 bool Gadmm::advance(Turn& turn) {
   switch (phase_) {
     case Phase::joining:
-      if (is_stale_ || !missing().empty()) return false;
+      if (is_stale_ || !missing().empty() || !has_state(turn)) return false;
       join(turn);
       return true;
     case Phase::gathering:
@@ -276,7 +299,7 @@ bool Gadmm::advance(Turn& turn) {
     case Phase::deciding:
       return decide(turn);
     case Phase::averaging:
-      if (!final_.take(turn)) return false;
+      if (!take_final(turn)) return false;
       phase_ = Phase::ended;
       turn.finish();
       return false;
@@ -299,41 +322,10 @@ bool Gadmm::decide(Turn& turn) {
     return true;
   }
   phase_ = Phase::averaging;
+  if (place_.comes_back()) return true;  // FinalReturn begins
   const Status begun = final_.begin(turn, within(final_.overlay(), turn));
   if (!begun) fail(begun.error(), turn);
   return true;
-}
-
-// All have told where they are: nobody is in an iteration of the view before.
-void Gadmm::join(Turn& turn) {
-  Round first = done_;
-  for (const auto& [rank, iteration] : inbox_.joins()) {
-    first = std::max(first, iteration);
-    const gadmm::Inbox::Item item = inbox_.take(Kind::join, rank, iteration);
-    std::vector<double> values = item.content.doubles();
-    gadmm::DualLedger::Dual dual{item.steps, {}};
-    if (item.steps > 0 && !place_.phantom)
-      dual.values.assign(values.begin() + std::ptrdiff_t(size_), values.end());
-    if (!place_.phantom) values.resize(size_);
-    duals_.repair(rank, dual);
-    seen_[rank] = std::move(values);
-  }
-  turn.record("join_s", done_, seconds(turn.now() - asked_));
-  skip_to(first, turn);
-  joined_at_ = first;
-  stopping_.begin(first);
-  is_greeted_ = false;
-  phase_ = Phase::deciding;
-}
-
-// Rounds that this worker has missed count as done with its model as it stands.
-void Gadmm::skip_to(Round iteration, Turn& turn) {
-  show_model(turn);
-  while (done_ < iteration) {
-    ++done_;
-    report_round(turn);
-  }
-  inbox_.pass(done_);
 }
 
 // Where it stands in the chain; whoever is new beside it is sent its model.
@@ -418,10 +410,14 @@ VectorContent Gadmm::doubles(std::vector<double> values) const {
 void Gadmm::send(const std::vector<Rank>& to, Kind kind, std::uint64_t steps, VectorContent content,
                  Turn& turn) {
   Turn below = within(*channel_, turn);
-  channel_->send(
-      to,
-      {.kind = kind, .epoch = view_.epoch, .iteration = done_, .steps = steps, .end_at = end_at_},
-      std::move(content), {.group = 0}, below);
+  channel_->send(to,
+                 {.kind = kind,
+                  .epoch = view_.epoch,
+                  .iteration = done_,
+                  .steps = steps,
+                  .end_at = end_at_,
+                  .knows_model = knows_model_},
+                 std::move(content), {.group = 0}, below);
 }
 
 void Gadmm::fail(const Error& error, Turn& turn) {
@@ -442,6 +438,8 @@ std::string Gadmm::waiting_for() const {
   }
   if (phase_ == Phase::averaging) return final_.waiting_for();
   const std::vector<Rank> ranks = missing();
+  if (ranks.empty() && phase_ == Phase::joining && !knows_model_)
+    return "the verdicts of the senior worker, as this node has returned";
   if (ranks.empty()) return "";
   std::string text = "iteration " + std::to_string(done_) + ": ";
   text += phase_ == Phase::joining ? "where ranks are:" : "models of ranks";
@@ -455,6 +453,7 @@ void Gadmm::state(Archive& ar) {
   ar(phase_, done_, has_entered_, view_, joined_at_, is_greeted_, is_stale_);
   ar(start_, theta_, solved_, loss_, samples_, position_.is_head, position_.neighbours);
   ar(seen_, duals_, inbox_, asked_, stopping_, penalties_, end_at_);
+  ar(knows_model_, has_state_, newcomers_);
 }
 
 }  // namespace longhaul::sync

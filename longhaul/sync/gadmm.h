@@ -4,7 +4,7 @@
 // their neighbours; then tails do. A worker waits for its neighbours alone.
 //   Elgabli, Park, Bedi, Bennis, Aggarwal, "GADMM", JMLR 2020 (D-GADMM too: chains that change);
 //   "Q-GADMM", arXiv 1910.10453; details as in the authors' code. Ours: duals apart (dual_ledger.h)
-//   and all that follows a loss.
+//   and all that follows a loss or a return.
 //
 // f_n is the sum of the losses of worker n's samples, plus mu/2 |theta|^2. In an iteration, with m
 // for the current neighbours and p for every worker that n has ever been a neighbour of, in fp64:
@@ -19,7 +19,8 @@
 #include "longhaul/sync/gadmm/inbox.h"
 #include "longhaul/sync/gadmm/quantiser.h"
 #include "longhaul/sync/gadmm/stopping.h"
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/gossip/final_return.h"
+#include "longhaul/sync/gossip/newcomers.h"
 
 namespace longhaul::sync {
 
@@ -91,11 +92,13 @@ class Gadmm final : public Strategy {
   Gadmm(const Config&, SyncParts, const Place&);
 
   void on_start(Turn&) override;
+  void on_view(const View& before, Turn&) override;
   void on_step(const StepResult&, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
   void on_scored(Round, const Evaluation&, Turn&) override;
   Round rounds_done() const override { return done_; }
+  bool lets_return() const override { return true; }
   std::string waiting_for() const override;
   void state(Archive&) override;
 
@@ -104,7 +107,7 @@ class Gadmm final : public Strategy {
   using Kind = GadmmHeader::Kind;
   enum class Phase : std::uint8_t {
     unstarted,
-    joining,    // after a loss: waits for where all others are
+    joining,    // in a new view: waits for where all others are
     gathering,  // waits for what it needs to solve
     solving,
     exchanging,  // a head waits for its neighbours' models
@@ -116,12 +119,22 @@ class Gadmm final : public Strategy {
   bool is_admm() const { return config_.method == "admm"; }
   Result<bool> admit(Rank from, const GadmmHeader&, const ContentShape&);
   Status check_shape(const GadmmHeader&, const ContentShape&) const;
+  Status check_join(Rank from, const GadmmHeader&) const;
+  bool is_near(Rank from, Round iteration) const;
   void enter_view(Turn&);
   void receive(Turn&);
   bool advance(Turn&);
   std::vector<Rank> missing() const;
 
+  // gadmm_joining.cpp
+  void send_joins(Turn&);
   void join(Turn&);
+  bool take_joins(Round& first, Turn&);
+  void skip_to(Round iteration, Turn&);
+  void hand_over(Turn&);
+  void archive_for_returned(Archive&);
+  bool has_state(Turn&);
+  bool take_final(Turn&);
   void enter_iteration(Turn&);
   bool decide(Turn&);
   // gadmm_models.cpp
@@ -133,7 +146,6 @@ class Gadmm final : public Strategy {
   void take_models(Turn&);
   bool read_model(Rank from, const VectorContent&, Turn&);
   void end_iteration(Turn&);
-  void skip_to(Round iteration, Turn&);
   void report_round(Turn&);
   void show_model(Turn&);
   // Of a stopping rule.
@@ -152,6 +164,9 @@ class Gadmm final : public Strategy {
   gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
   StopRule stop_;
+  StateTransfer state_transfer_;
+  gossip::FinalReturn final_return_;
+  gossip::Newcomers newcomers_;
 
   Phase phase_ = Phase::unstarted;
   Round done_ = 0;              // also the iteration that runs
@@ -159,6 +174,8 @@ class Gadmm final : public Strategy {
   View view_;                   // the one it is in
   Round joined_at_ = 0;         // the first iteration in this view
   bool is_greeted_ = false;     // the new neighbours of this iteration have been sent a hello
+  bool knows_model_ = true;     // false: it has returned, and has not joined since
+  bool has_state_ = false;      // the same: verdicts and counts of the senior worker are here
   bool is_stale_ = false;       // what is being solved is of a view that is over
   std::vector<double> start_;   // x_0
   std::vector<double> theta_;   // as last sent; dual_averaging: z

@@ -39,6 +39,7 @@ SyncEntry Lag::entry() {
                   .no_feedback = "sends fp64 differences of gradients, which lose nothing",
                   .takes_unbiased = false,
                   .when_lost = "its gradient is taken out of the sum and the others go on",
+                  .lets_return = true,
                   .served = true,
                   .only_overlay = "hub"},
        .presets = {{"overlay", "kind", {std::string("hub")}}},
@@ -75,9 +76,10 @@ Lag::Lag(const Config& config, SyncParts parts, const Place& place)
 // --- both ---------------------------------------------------------------------------------------
 
 Result<bool> Lag::admit(Rank from, const LagHeader& header, const ContentShape& shape) {
-  const bool fits = header.kind == Kind::skip
-                        ? shape.kind == ContentKind::none
-                        : shape.kind == ContentKind::doubles && shape.size == size_;
+  const bool is_empty =
+      header.kind == Kind::skip || (header.kind == Kind::resume && !header.knows_model);
+  const bool fits = is_empty ? shape.kind == ContentKind::none
+                             : shape.kind == ContentKind::doubles && shape.size == size_;
   if (!fits) return malformed("a vector of another size, or one where none belongs");
   if (header.reign > reign_) return malformed("a vector under a server to come");
   if (header.reign < reign_) return false;
@@ -104,30 +106,39 @@ void Lag::on_start(Turn& turn) {
   if (!is_worker()) return;
   const auto x = turn.params().first(parameter_count(place_));
   theta_.assign(x.begin(), x.end());
+  knows_model_ = !place_.comes_back();
 }
 
 void Lag::on_progress(Turn& turn) {
   if (!has_started_ || has_failed_) return;
+  if (place_.comes_back() && turn.view().epoch == 0) return;  // not let in yet
   if (!has_entered_ || view_.epoch != turn.view().epoch) enter_view(turn);
   do {
     if (is_server()) advance(turn);
   } while (!has_failed_ && receive(turn));
 }
 
-// Under a new server, and at the start, every worker tells it the model that it knows.
 void Lag::enter_view(Turn& turn) {
   const bool is_first = !std::exchange(has_entered_, true);
   view_ = turn.view();
   if (live_workers().empty())
     return fail(unavailable("all workers are lost: restart them and resume"), turn);
   const Rank server = server_of(view_);
-  if (!is_first && server == server_) {
-    std::erase_if(awaited_, [&](Rank rank) { return !view_.has(rank); });
-    for (Rank rank = 0; rank < place_.size(); ++rank)
-      if (!view_.has(rank)) descent_.drop(rank);
-    return;
+  const bool has_returned = std::ranges::any_of(view_.returned, [&](const auto& one) {
+    return one.second == view_.epoch &&
+           (place_.member(one.first).is(Role::worker) || one.first == server);
+  });
+  if (is_first || has_returned || server != server_) {
+    server_ = server;
+    return begin_reign(turn);
   }
-  server_ = server;
+  std::erase_if(awaited_, [&](Rank rank) { return !view_.has(rank); });
+  for (Rank rank = 0; rank < place_.size(); ++rank)
+    if (!view_.has(rank)) descent_.drop(rank);
+}
+
+// Every worker tells the server the model that it knows.
+void Lag::begin_reign(Turn& turn) {
   reign_ = view_.epoch;
   is_stale_ = is_computing_;
   asked_.reset();
@@ -137,13 +148,21 @@ void Lag::enter_view(Turn& turn) {
     admitted_.clear();
     answers_.clear();
     awaited_ = live_workers();
-  } else if (!is_worker() && !has_ended_) {
-    has_ended_ = true;  // it neither learns nor serves
-    turn.finish();
+  } else {
+    phase_ = Phase::idle;
+    awaited_.clear();
+    answers_.clear();
+    if (!is_worker() && !std::exchange(has_ended_, true))
+      turn.finish();  // neither learns nor serves
   }
   if (is_worker())
-    send({server_}, {.kind = Kind::resume, .round = round_, .has_ended = has_ended_}, &theta_,
-         turn);
+    send({server_},
+         {.kind = Kind::resume,
+          .round = round_,
+          .has_ended = has_ended_,
+          .knows_model = knows_model_,
+          .samples = used_},
+         knows_model_ ? &theta_ : nullptr, turn);
 }
 
 bool Lag::receive(Turn& turn) {
@@ -192,7 +211,8 @@ std::string Lag::waiting_for() const {
       if (!answers_.contains(rank)) text += " " + std::to_string(rank);
     return text;
   }
-  if (has_ended_ || !has_entered_ || is_server()) return "";
+  if (has_ended_ || is_server()) return "";
+  if (!has_entered_) return place_.comes_back() ? "being let in by the others" : "";
   return "round " + std::to_string(round_) + ": the model of rank " + std::to_string(server_) +
          ", the server";
 }
@@ -202,6 +222,8 @@ std::string Lag::waiting_for() const {
 void Lag::take_model(const LagHeader& header, Model values, Turn& turn) {
   theta_ = std::move(values);
   round_ = header.round;
+  used_ = header.samples;
+  knows_model_ = true;
   if (header.kind == Kind::end) return take_end(turn);
   asked_ = header;
   if (!is_computing_) compute(theta_, turn);
@@ -276,9 +298,10 @@ void Lag::take_end(Turn& turn) {
 void Lag::state(Archive& ar) {
   ar.expect("lag");
   ar(has_started_, has_entered_, has_ended_, has_failed_, view_, server_, reign_, round_, theta_);
+  ar(knows_model_, used_);
   ar(asked_, is_computing_, is_stale_, computed_at_, result_, gradient_, uploaded_, loss_, samples_,
      smoothness_);
-  ar(phase_, descent_, admitted_, answers_, awaited_, used_, open_, is_over_);
+  ar(phase_, descent_, admitted_, answers_, awaited_, open_, is_over_);
 }
 
 }  // namespace longhaul::sync

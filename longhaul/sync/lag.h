@@ -6,10 +6,12 @@
 //   Chen, Giannakis, Sun, Yin, "LAG", NeurIPS 2018; formulas: lag/descent.h. Ours: messages without
 //   a vector instead of silence, L_m by power iteration, and all that follows a loss.
 //
-// The server is the node of [roles] server if it lives, else the lowest live worker. Under a new
-// server, and at the start, every worker sends the model that it knows; the newest is gone on from,
-// and everybody uploads in full first. f_m is the sum of the losses of worker m's samples, plus
-// mu/2 |theta|^2. All in fp64; the learner's parameters are a copy.
+// The server is the node of [roles] server if it lives, else the lowest live worker. A reign begins
+// with the run, with a new server, and with each worker or server that returns. Then every worker
+// sends the model that it knows, the server continues from the newest, and all workers upload in
+// full: what the server keeps of their gradients and what they keep of it agree again. A worker
+// that has returned knows no model until the server sends it one. f_m is the sum of the losses of
+// worker m's samples, plus mu/2 |theta|^2. All in fp64; the learner's parameters are a copy.
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/lag/descent.h"
@@ -21,20 +23,22 @@ struct LagHeader {
   static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
   static constexpr std::string_view kName = "header";
   enum class Kind : std::uint8_t {
-    resume,  // to a new server: the newest model that the worker knows, and its round
+    resume,  // a reign begins: the newest model that the worker knows, and its round
     delta,   // to the server: gradient minus the one uploaded before
     skip,    // to the server: it has barely moved; no vector
     model,   // to the workers that are asked in this round
     end      // to all workers: the last model
   };
   Kind kind = Kind::resume;
-  Epoch reign = 0;  // of the view in which this server became it
+  Epoch reign = 0;  // of the view with which it began
   Round round = 0;
   bool must_upload = false;  // model
   bool has_ended = false;    // resume: the worker has had the last model
+  bool knows_model = true;   // resume: else the worker has returned, and sends no vector
   double rhs = 0;            // model: of the trigger
   double smoothness = 0;     // delta: L_m
   double objective = 0;      // delta, skip: f_m at the model
+  // delta, skip: in the worker's shard. resume, model, end: that the run has used, as far as known.
   std::uint64_t samples = 0;
 
   bool is_for_server() const { return kind <= Kind::skip; }
@@ -45,6 +49,7 @@ struct LagHeader {
     LONGHAUL_FIELD(round, .max = 0x1p50);
     LONGHAUL_FIELD(must_upload);
     LONGHAUL_FIELD(has_ended);
+    LONGHAUL_FIELD(knows_model);
     LONGHAUL_FIELD(rhs, .min = 0, .max = 1e300);
     LONGHAUL_FIELD(smoothness, .min = 0, .max = 1e300);
     LONGHAUL_FIELD(objective, .min = -1e300, .max = 1e300);
@@ -99,6 +104,7 @@ class Lag final : public Strategy {
   void on_progress(Turn&) override;
   void on_scored(Round, const Evaluation&, Turn&) override;
   Round rounds_done() const override { return round_; }
+  bool lets_return() const override { return true; }
   std::string waiting_for() const override;
   void state(Archive&) override;
 
@@ -110,6 +116,7 @@ class Lag final : public Strategy {
   // Both.
   Result<bool> admit(Rank from, const LagHeader&, const ContentShape&);
   void enter_view(Turn&);
+  void begin_reign(Turn&);
   Rank server_of(const View&) const;
   bool is_worker() const { return place_.me().is(Role::worker); }
   bool is_server() const { return server_ == place_.self; }
@@ -128,6 +135,7 @@ class Lag final : public Strategy {
   Status admit_answer(Rank from, const LagHeader&);
   void serve(Rank from, const LagHeader&, Model, Turn&);
   void advance(Turn&);
+  bool resume_newest(Turn&);
   void begin_round(Turn&);
   void end_round(Turn&);
   void end_run(Turn&);
@@ -147,6 +155,8 @@ class Lag final : public Strategy {
   Epoch reign_ = 0;
   Round round_ = 0;  // of the newest model that is known: steps behind it
   Model theta_;      // that model
+  bool knows_model_ = false;
+  std::uint64_t used_ = 0;  // samples; a worker's number is that of the newest model
   // A worker.
   std::optional<LagHeader> asked_;  // for an answer about theta_
   bool is_computing_ = false, is_stale_ = false;
@@ -168,9 +178,8 @@ class Lag final : public Strategy {
   std::set<Rank> admitted_;         // whose answer of this round is here or on its way
   std::map<Rank, Answer> answers_;  // resumes, or of this round
   std::vector<Rank> awaited_;
-  std::uint64_t used_ = 0;  // samples
-  std::set<Round> open_;    // reported and not scored
-  bool is_over_ = false;    // by [stop]
+  std::set<Round> open_;  // reported and not scored
+  bool is_over_ = false;  // by [stop]
 };
 
 }  // namespace longhaul::sync

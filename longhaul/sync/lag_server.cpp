@@ -26,21 +26,31 @@ void Lag::advance(Turn& turn) {
       if (!answers_.contains(rank)) return;
     if (phase_ == Phase::collecting) {
       end_round(turn);
-    } else {
-      // The newest model that anybody knows; of equal ones the lowest rank's.
-      bool has_ended = false;
-      const Answer* newest = nullptr;
-      for (const auto& [rank, one] : answers_) {
-        has_ended |= one.header.has_ended;
-        if (!newest || one.header.round > newest->header.round) newest = &one;
-      }
-      if (!newest) return;
-      round_ = std::max(round_, newest->header.round);
-      descent_.begin(newest->delta);
-      is_over_ |= has_ended;
+    } else if (!resume_newest(turn)) {
+      return;
     }
     if (!has_failed_) is_over_ ? end_run(turn) : begin_round(turn);
   }
+}
+
+// The newest model that a live node knows; of equal ones the lowest rank's. False: there is none.
+bool Lag::resume_newest(Turn& turn) {
+  if (answers_.empty()) return false;  // all who are awaited are lost: a view will say who follows
+  const Answer* newest = nullptr;
+  for (const auto& [rank, one] : answers_) {
+    is_over_ |= one.header.has_ended;
+    used_ = std::max(used_, one.header.samples);
+    if (one.header.knows_model && (!newest || one.header.round > newest->header.round))
+      newest = &one;
+  }
+  const bool own_is_newest = knows_model_ && (!newest || round_ > newest->header.round);
+  if (!newest && !own_is_newest) {
+    fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"), turn);
+    return false;
+  }
+  if (!own_is_newest) round_ = newest->header.round;
+  descent_.begin(own_is_newest ? theta_ : newest->delta);
+  return true;
 }
 
 void Lag::begin_round(Turn& turn) {
@@ -50,10 +60,12 @@ void Lag::begin_round(Turn& turn) {
   const std::vector<Rank> live = live_workers();
   awaited_ = descent_.asked(live, turn.random(Purpose::members, round_, 0));
   if (!is_worker()) theta_ = descent_.model();
+  knows_model_ = true;
   const LagHeader ask{.kind = Kind::model,
                       .round = round_,
                       .must_upload = descent_.must_upload(),
-                      .rhs = descent_.rhs(live.size())};
+                      .rhs = descent_.rhs(live.size()),
+                      .samples = used_};
   if (!awaited_.empty()) send(awaited_, ask, &descent_.model(), turn);
 }
 
@@ -107,7 +119,7 @@ void Lag::end_run(Turn& turn) {
     if (one == answers_.end() || !one->second.header.has_ended) to.push_back(rank);
   }
   theta_ = descent_.model();
-  if (!to.empty()) send(to, {.kind = Kind::end, .round = round_}, &theta_, turn);
+  if (!to.empty()) send(to, {.kind = Kind::end, .round = round_, .samples = used_}, &theta_, turn);
   if (!is_worker() && !std::exchange(has_ended_, true)) turn.finish();
 }
 

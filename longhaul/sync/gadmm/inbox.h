@@ -16,7 +16,7 @@ struct GadmmHeader {
   enum class Kind : std::uint8_t {
     model,  // theta of this iteration, to the neighbours
     hello,  // theta as last sent, to a new neighbour, before the first iteration of a chain
-    join,   // after a loss, to all: the iteration to come, theta, and the dual of the receiver
+    join,   // in a new view, to all: the iteration to come, theta, and the dual of the receiver
     figure  // to the senior worker: what a stopping rule looks at; no vector
   };
   Kind kind = Kind::model;
@@ -25,6 +25,7 @@ struct GadmmHeader {
   std::uint64_t steps = 0;  // join: that the dual has behind it; 0: there is none
   Round end_at = 0;         // iterations after which the run ends by a stopping rule; 0: unknown
   double value = 0;         // figure
+  bool knows_model = true;  // join: else the sender has returned, and sends no vector
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(kind, .max = 3);
@@ -33,6 +34,7 @@ struct GadmmHeader {
     LONGHAUL_FIELD(steps, .max = 0x1p50);
     LONGHAUL_FIELD(end_at, .max = 0x1p50);
     LONGHAUL_FIELD(value, .min = -1e300, .max = 1e300);
+    LONGHAUL_FIELD(knows_model);
   }
 };
 

@@ -32,6 +32,25 @@ void Neighbours::enter(const Weights& weights, Round mine, bool all_in) {
   }
 }
 
+void Neighbours::begin(Round mine) {
+  mine_ = mine;
+  for (auto& [rank, edge] : edges_) edge.next = edge.first ? std::max(mine, *edge.first) : mine;
+  for (auto& [rank, edge] : edges_)
+    if (edge.first) edge.first = edge.next;
+}
+
+std::vector<Rank> Neighbours::untold(const std::vector<Rank>& of) const {
+  std::vector<Rank> ranks;
+  for (const Rank rank : of)
+    if (!edges_.at(rank).first) ranks.push_back(rank);
+  return ranks;
+}
+
+Round Neighbours::latest(const std::vector<Rank>& of, Round least) const {
+  for (const Rank rank : of) least = std::max(least, edges_.at(rank).first.value_or(0));
+  return least;
+}
+
 std::vector<Rank> Neighbours::all() const {
   std::vector<Rank> ranks;
   for (const auto& [rank, edge] : edges_) ranks.push_back(rank);

@@ -44,6 +44,8 @@ class Neighbours {
   void enter(const Weights&, Round mine, bool all_in);
   std::vector<Rank> all() const;
 
+  // A worker that has returned begins in this round, which it did not know when it entered.
+  void begin(Round mine);
   // A neighbour says in which round it entered. Malformed: it is none, or has said it.
   Status admit_join(Rank) const;
   void join(Rank, Round theirs);
@@ -52,6 +54,9 @@ class Neighbours {
   Status admit_model(Rank, Round, Round now);
   void keep(Rank, NeighbourModel);
 
+  // Of these neighbours: who has not told its round; and the latest of the rounds told, or `least`.
+  std::vector<Rank> untold(const std::vector<Rank>& of) const;
+  Round latest(const std::vector<Rank>& of, Round least) const;
   // Neighbours with which this round is mixed, as far as they have told.
   std::vector<Rank> in(Round) const;
   // Those whose model of this round, or whose first round, is not here.

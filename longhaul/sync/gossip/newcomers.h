@@ -1,0 +1,56 @@
+#pragma once
+// Newcomers are the workers that have returned and may have no model yet, as all workers know them.
+// The senior worker sends its state to each of them, once; if it is lost, the next senior does.
+#include <map>
+#include <set>
+
+#include "longhaul/sync/state_transfer.h"
+
+namespace longhaul::sync::gossip {
+
+class Newcomers {
+ public:
+  // In on_view.
+  void on_view(const Turn& turn) {
+    const View& view = turn.view();
+    std::erase_if(waiting_, [&](Rank rank) { return !view.has(rank); });
+    std::erase_if(was_sent_, [&](Rank rank) { return !view.has(rank); });
+    for (const auto& [rank, epoch] : view.returned) {
+      if (epoch != view.epoch || !turn.place().member(rank).is(Role::worker)) continue;
+      waiting_.insert(rank);
+      was_sent_.erase(rank);
+    }
+  }
+  // To whom this node, which has a model, is to send its state now. Each is named once.
+  std::set<Rank> take_owed(const StateTransfer& transfer, const Turn& turn) {
+    std::erase_if(waiting_, [&](Rank rank) { return transfer.has_state(rank); });
+    std::set<Rank> owed;
+    if (waiting_.empty() || senior_worker(turn.place(), turn.view()) != turn.self()) return owed;
+    for (const Rank rank : waiting_)
+      if (rank != turn.self() && was_sent_.insert(rank).second) owed.insert(rank);
+    return owed;
+  }
+  // Is anybody left who can send this node, which has none, a model?
+  static Status check_sender(const Turn& turn) {
+    if (senior_worker(turn.place(), turn.view()) != turn.self()) return Ok{};
+    return unavailable("all sites that knew the model are lost; resume from a checkpoint");
+  }
+  void state(Archive& ar) { ar(waiting_, was_sent_); }
+
+ private:
+  std::set<Rank> waiting_, was_sent_;
+};
+
+// The state that a returned node has received goes through `read`, which archives it, and is
+// dropped. An Error: it is none of this job.
+template <class Read>
+Status read_received(StateTransfer& transfer, Read&& read) {
+  Archive ar(*transfer.received()->bytes);
+  read(ar);
+  const Status done = ar.finish();
+  transfer.drop_received();
+  if (done) return Ok{};
+  return malformed("the state that was received is none of this job: " + done.error().what);
+}
+
+}  // namespace longhaul::sync::gossip
