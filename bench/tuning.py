@@ -35,11 +35,13 @@ KINDS = {
     "nbsync": nbsync.KINDS["nbsync"],
     "capped": Kind(CAPPED, 0.4, 1),
     "normalised": Kind(CAPPED + FEDNOVA, 1.2, 1),
+    "normalised longer": Kind(CAPPED + FEDNOVA, 3, 1),
     "esync": nbsync.KINDS["esync"],
     "esync normalised": Kind(nbsync.ESYNC + FEDNOVA, 0.6, 1),
     "fedavg": nbsync.KINDS["fedavg, 20 steps"],
 }
 TITLES = {"capped": "nbsync, at most 50 steps", "normalised": "nbsync, at most 50 steps, fednova",
+          "normalised longer": "the same for 3 h",
           "esync normalised": "esync, fednova", "fedavg": "fedavg, 20 steps"}
 
 
