@@ -107,7 +107,7 @@ class Shaper {
     DelayJitter jitter;
     Random loss_random;
     std::uint32_t cuts = 0;  // that are not healed
-    bool in_burst = false;  // the last packet was lost
+    bool in_burst = false;   // the last packet was lost
     Time last_arrival{0};
   };
   struct Transit {
