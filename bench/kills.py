@@ -44,9 +44,9 @@ KINDS = {
     "shadowsync easgd": (["algorithm=easgd"], 1000, SERVER, ["overlay.kind=hub"]),
     "selmcast": ([], 1000, RELAY, ["overlay.kind=hub"]),
     "lag": ([], 1000, RELAY, ["overlay.kind=hub"]),
-    "adpsgd": ([], 1000, RELAY, ["overlay.kind=hub"]),
+    "adpsgd": ([], 4000, RELAY, ["overlay.kind=hub"]),
     "dpsgd": ([], 1000, RELAY, ["overlay.kind=hub"]),
-    "gadmm": ([], 300, RELAY, ["overlay.kind=hub"]),
+    "gadmm": ([], 100, RELAY, ["overlay.kind=hub", "data.samples=80"]),
     "asp": ([], 1000, SERVER, ["server.standby_every=20"]),
     "fedgsync": (["steps=3", "groups=2"], 330, SERVER, ["server.standby_every=20"]),
 }
