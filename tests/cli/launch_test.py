@@ -664,7 +664,7 @@ class Alone(Case):
         addresses = free_addresses(3)
         waits = self.site("--site", "tokyo", "--addresses", addresses, "--out", "a")
         code, text = self.end(self.site("--site", "lima", "--addresses", addresses, "--rejoin",
-                                        "--set", "net.meet_s=2"))
+                                        "--set", "net.meet_s=10"))
         self.assertEqual(code, 3, text)
         self.assertIn("the run has not begun yet", text)
         waits.kill()
