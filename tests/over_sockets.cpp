@@ -96,7 +96,6 @@ struct Run {
   Run(const JobSpec& job, const Fate& what) : spec(job), fate(what), members(members_of(job)) {
     ended.errors.resize(members.size());
     rounds = std::vector<std::function<Round()>>(members.size());
-    place.members = std::make_shared<const Members>(members);
     place.seed = spec.seed;
     place.chunk_bytes = spec.chunk_bytes;
     for (Rank rank = 0; rank < members.size(); ++rank) add(rank);
@@ -104,6 +103,7 @@ struct Run {
 
   void add(Rank rank) {
     place.self = rank;
+    place.members = std::make_shared<const Members>(members);  // of its thread alone
     const bool worker = place.me().is(Role::worker);
     if (worker) learners.push_back(make_learner(spec, rank));
     if (fate.lost == rank) watch(killed_after_nine);
@@ -121,6 +121,7 @@ struct Run {
     loops.push_back(std::make_unique<net::EventLoop>(config_of(members, rank, fate), place,
                                                      worker ? learners.back().get() : nullptr,
                                                      score_of, observer(rank)));
+    places.push_back(place);
     const auto port = loops.back()->peers().listen();
     LH_CHECK(port);
     addresses.push_back({"127.0.0.1", *port});
@@ -185,9 +186,9 @@ struct Run {
 
   Ended end() {
     std::vector<std::thread> threads;
-    for (place.self = 0; place.self < members.size(); ++place.self) {
-      loops[place.self]->peers().set_addresses(addresses);
-      threads.emplace_back([this, own = place] { live(own); });
+    for (Rank rank = 0; rank < members.size(); ++rank) {
+      loops[rank]->peers().set_addresses(addresses);
+      threads.emplace_back([this, own = std::move(places[rank])] { live(own); });
     }
     if (fate.disturb && fate.disturb_in_step.first == 0) disturb();
     for (std::thread& thread : threads) thread.join();
@@ -201,7 +202,8 @@ struct Run {
   const JobSpec& spec;
   const Fate& fate;
   const Members members;
-  Place place;
+  Place place;                // of the node that is being added
+  std::vector<Place> places;  // of those that have not begun to live
   Ended ended;
   std::atomic<bool> stopped = false;
   std::mutex notes;

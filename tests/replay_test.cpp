@@ -145,6 +145,7 @@ TEST_P(Recorded, ReplaysARunOverSockets) {
   config.peers.job_hash = 7;
   config.peers.addresses.assign(members.size(), {"127.0.0.1", 0});
   for (place.self = 0; place.self < members.size(); ++place.self) {
+    place.members = std::make_shared<const Members>(members);  // of its thread alone
     learners.push_back(make_learner(spec, place.self));
     place.layout = learners.front()->layout();
     config.peers.process = 100 + place.self;

@@ -33,6 +33,7 @@ class ProcessFaults {
 
   // Those up to `now` that it has not returned before.
   std::vector<Act> due(Time now);
+  bool empty() const { return acts_.empty(); }
   // Some process is still to be started again.
   bool will_start() const;
 

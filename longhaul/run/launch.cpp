@@ -190,6 +190,7 @@ class Faults {
 
   // Does what is due. True: a process is still to be started again.
   Result<bool> look() {
+    if (faults_.empty()) return false;
     if (!zero_) zero_ = run_began();
     if (!zero_) return false;
     for (const auto& act : faults_.due(Clock::now() - *zero_)) LH_TRY(perform(act));

@@ -102,6 +102,26 @@ TEST(Metrics, LinesThatCannotBeWrittenWaitAndNoneIsLostOrTorn) {
   EXPECT_EQ(file->dropped(), 0u);
 }
 
+TEST(Metrics, OfTooManyLinesThatWaitTheNewestAreDroppedWholeAndCounted) {
+  const run::testing::Scratch scratch;
+  const std::string path = scratch.file("metrics.jsonl"), site(1u << 20, 'a');
+  auto file = MetricsFile::open(path, 0);
+  ASSERT_TRUE(file);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit full = before;
+  full.rlim_cur = 10;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  for (Round round = 0; round < 20; ++round) file->write({Time{0}, site, 0, round, "x", {}});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(file->dropped(), 5u);
+  EXPECT_LE(file->bytes(), MetricsFile::kMostPending + 10);
+  ASSERT_TRUE(file->sync());
+  EXPECT_EQ(whole_lines(path), file->bytes());
+  EXPECT_THAT(text_of(path), HasSubstr("\"round\":14,"));
+}
+
 TEST(AtomicFile, AFileThatCannotBeWrittenIsAnErrorThatNamesIt) {
   EXPECT_THAT(write_atomically("/no/such/folder/x", "text").error().what,
               HasSubstr("/no/such/folder/x"));

@@ -57,6 +57,9 @@ Status RunLog::flush() {
   const Status flushed = metrics_->flush();
   *written_ = metrics_->written();
   wrote("metrics.jsonl", flushed);
+  if (const std::uint64_t all = metrics_->dropped(); flushed && all > dropped_)
+    note(fmt::format("metrics.jsonl lacks {} events: too many waited to be written",
+                     all - std::exchange(dropped_, all)));
   return flushed;
 }
 

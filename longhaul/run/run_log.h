@@ -97,6 +97,7 @@ class RunLog {
       std::make_shared<std::atomic<std::uint64_t>>(0);
   std::optional<TensorBoardFile> tensorboard_;
   std::set<std::string> failing_;  // files
+  std::uint64_t dropped_ = 0;      // events, as was told
   Totals totals_;
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point flushed_ = begin_;

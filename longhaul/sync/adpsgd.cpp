@@ -141,13 +141,8 @@ bool Adpsgd::advance(Turn& turn) {
 void Adpsgd::hand_over(Turn& turn) {
   if (phase_ != Phase::outside) state_transfer_.drop_received();  // sent twice, or too late
   if (!has_model_ || count_.is_over()) return;
-  const std::set<Rank> owed = newcomers_.take_owed(state_transfer_, turn);
-  if (owed.empty()) return;
-  Archive ar;
-  archive_model(ar, model_);
-  const Bytes bytes = share(ar.take());
-  Turn below = within(state_transfer_, turn);
-  for (const Rank to : owed) state_transfer_.send(to, {count_.rounds(), false, bytes}, below);
+  newcomers_.hand_over(state_transfer_, count_.rounds(), turn, within(state_transfer_, turn),
+                       [this](Archive& ar) { archive_model(ar, model_); });
 }
 
 void Adpsgd::take_state(Turn& turn) {

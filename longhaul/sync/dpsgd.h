@@ -11,13 +11,12 @@
 // neighbours j in the order of their ranks, in double, rounded once:
 //   x_i <- x'_i + sum_j W_ij (y_j - y_i)
 // published: y is the model before the local steps, so that computing hides the sending.
-// adapt_then_combine: y is x'.
+// adapt_then_combine: y is x'. With differences y_i is the copy of x_i that all neighbours hold.
 //
 // A worker that has returned takes the model of the senior worker, as it stands between two
 // computations. It begins in the latest round that its neighbours have told, of those who have been
 // here longer; until it tells them, they mix nothing. So it is never behind all of its neighbours,
-// and no worker is further ahead of another than after a loss. With differences y_i is the copy of
-// x_i that all neighbours hold.
+// and no worker is further ahead of another than after a loss.
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/gossip/final_return.h"

@@ -22,13 +22,8 @@ void Dpsgd::hand_over(Turn& turn) {
   if (phase_ == Phase::outside) return;
   state_transfer_.drop_received();  // sent twice
   if (phase_ == Phase::entering || turn.learner_is_busy()) return;
-  const std::set<Rank> owed = newcomers_.take_owed(state_transfer_, turn);
-  if (owed.empty()) return;
-  Archive ar;
-  archive_for_returned(ar, turn);
-  const Bytes bytes = share(ar.take());
-  Turn below = within(state_transfer_, turn);
-  for (const Rank to : owed) state_transfer_.send(to, {done_, false, bytes}, below);
+  newcomers_.hand_over(state_transfer_, done_, turn, within(state_transfer_, turn),
+                       [&](Archive& ar) { archive_for_returned(ar, turn); });
 }
 
 void Dpsgd::archive_for_returned(Archive& ar, Turn& turn) {

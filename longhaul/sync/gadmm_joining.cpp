@@ -85,13 +85,8 @@ void Gadmm::skip_to(Round iteration, Turn& turn) {
 void Gadmm::hand_over(Turn& turn) {
   if (!knows_model_) return;
   state_transfer_.drop_received();  // sent twice
-  const std::set<Rank> owed = newcomers_.take_owed(state_transfer_, turn);
-  if (owed.empty()) return;
-  Archive ar;
-  archive_for_returned(ar);
-  const Bytes bytes = share(ar.take());
-  Turn below = within(state_transfer_, turn);
-  for (const Rank to : owed) state_transfer_.send(to, {done_, false, bytes}, below);
+  newcomers_.hand_over(state_transfer_, done_, turn, within(state_transfer_, turn),
+                       [this](Archive& ar) { archive_for_returned(ar); });
 }
 
 void Gadmm::archive_for_returned(Archive& ar) {

@@ -155,9 +155,10 @@ class FullDisk(Case):
         self.fill(process.pid)
         checkpoints = self.folder / "runs/small/checkpoints"
         newest = max(checkpoints.glob("*.checkpoint"), default=None)
-        begun = self.rounds_done()
+        begun, end = self.rounds_done(), time.monotonic() + 60
         while self.rounds_done() < begun + 300:  # of some checkpoints, which cannot be written
             self.assertIsNone(process.poll(), self.said(process))
+            self.assertLess(time.monotonic(), end, self.said(process))
             time.sleep(0.02)
         self.assertEqual(max(checkpoints.glob("*.checkpoint"), default=None), newest)
         self.make_room(process.pid)

@@ -21,14 +21,18 @@ class Newcomers {
       was_sent_.erase(rank);
     }
   }
-  // To whom this node, which has a model, is to send its state now. Each is named once.
-  std::set<Rank> take_owed(const StateTransfer& transfer, const Turn& turn) {
-    std::erase_if(waiting_, [&](Rank rank) { return transfer.has_state(rank); });
-    std::set<Rank> owed;
-    if (waiting_.empty() || senior_worker(turn.place(), turn.view()) != turn.self()) return owed;
-    for (const Rank rank : waiting_)
-      if (rank != turn.self() && was_sent_.insert(rank).second) owed.insert(rank);
-    return owed;
+  // At a node that has a model, whenever it can be written down: sends it to those who are owed it,
+  // as `write` archives it, with the round that it is of.
+  // `below`: the turn as the transfer sees it.
+  template <class Write>
+  void hand_over(StateTransfer& transfer, Round round, const Turn& turn, Turn below,
+                 Write&& write) {
+    const std::set<Rank> owed = take_owed(transfer, turn);
+    if (owed.empty()) return;
+    Archive ar;
+    write(ar);
+    const Bytes bytes = share(ar.take());
+    for (const Rank to : owed) transfer.send(to, {round, false, bytes}, below);
   }
   // Is anybody left who can send this node, which has none, a model?
   static Status check_sender(const Turn& turn) {
@@ -38,6 +42,16 @@ class Newcomers {
   void state(Archive& ar) { ar(waiting_, was_sent_); }
 
  private:
+  // To whom this node is to send its state now. Each is named once.
+  std::set<Rank> take_owed(const StateTransfer& transfer, const Turn& turn) {
+    std::erase_if(waiting_, [&](Rank rank) { return transfer.has_state(rank); });
+    std::set<Rank> owed;
+    if (waiting_.empty() || senior_worker(turn.place(), turn.view()) != turn.self()) return owed;
+    for (const Rank rank : waiting_)
+      if (rank != turn.self() && was_sent_.insert(rank).second) owed.insert(rank);
+    return owed;
+  }
+
   std::set<Rank> waiting_, was_sent_;
 };
 
