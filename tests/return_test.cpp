@@ -163,6 +163,48 @@ TEST_P(Return, WhileAnotherDiesEndsAlike) {
   EXPECT_GT(came_back, 0u);
 }
 
+// It dies again before the others have declared it lost, comes back, and dies for good when it is
+// in.
+TEST_P(Return, OfOneThatDiesThriceEndsAlike) {
+  const auto all = that_let_return(GetParam());
+  const JobSpec spec = spec_of(all.front());
+  constexpr Rank kLost = 3;
+  Job job(spec);
+  const auto step = [&] {
+    const auto went = job.world().step();
+    EXPECT_TRUE(went) << went.error().what;
+    return went && *went;
+  };
+  const auto until = [&](const auto& holds) {
+    while (!holds())
+      if (!step()) return false;
+    return true;
+  };
+  const auto crash = [&](std::uint64_t events_later) {
+    job.world().inject({.kind = sim::Fault::Kind::crash,
+                        .rank = kLost,
+                        .at = sim::kForever,
+                        .at_event = job.world().counters().events + events_later});
+    return until([&] { return job.world().figures(kLost).crashed; });
+  };
+  const auto is_lost = [&] { return declared_lost(job, kLost); };
+  const auto is_in = [&] {
+    for (Rank rank = 0; rank < job.world().size(); ++rank)
+      if (!job.world().node(rank).view().has(kLost)) return false;
+    return true;
+  };
+  ASSERT_TRUE(crash(100));
+  job.restart(kLost);  // the others have not noticed, and do not speak with it yet
+  ASSERT_TRUE(crash(2));
+  ASSERT_TRUE(is_in());
+  job.restart(kLost);
+  ASSERT_TRUE(until(is_lost) && until(is_in) && crash(1));
+  while (step()) {
+  }
+  EXPECT_TRUE(job.world().finished());
+  expect_all_ended_alike(job, spec);
+}
+
 TEST_P(Return, OfAServerEndsAlike) {
   constexpr std::array kMoments = {50u, 300u, 700u};
   std::size_t number = 0;

@@ -74,11 +74,14 @@ void World::crash(Rank rank, const std::string& why) {
   slot.writing.clear();
   if (!slot.figures.finished_at) --unfinished_;
   network_->crash(rank, now_);
-  std::erase_if(not_connected_,
-                [&](const auto& two) { return two.first == rank || two.second == rank; });
   for (Watcher* watcher : watchers_) watcher->crashed(now_, rank);
   if (observer_.on_lost) observer_.on_lost(now_, rank, why);
-  for (Rank other = 0; other < size(); ++other) lose_contact(rank, other);
+  for (Rank other = 0; other < size(); ++other) {
+    // Those two never met since a crash: the break goes on, and this crash is its cause now.
+    if (not_connected_.erase(std::minmax(rank, other)) > 0)
+      --disconnections_.at(std::minmax(rank, other)).causes;
+    lose_contact(rank, other);
+  }
   if (std::all_of(slots_.begin(), slots_.end(), [](const auto& s) { return s->crashed(); }))
     fail_run(unavailable("no node is left; the last was " + name_of(rank) + ": " + why));
 }
