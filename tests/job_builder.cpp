@@ -102,6 +102,7 @@ std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place)
   for (const Setting& setting : spec.parts.overlay.settings)
     parts.codes_down |= setting.key == "down_codec" && spec.parts.codec.entry->traits.close;
   parts.standby_every = spec.standby_every;
+  parts.standbys = spec.standbys;
   parts.rate = kRate;
   parts.batch = std::max(kFactored.factor_rows(), 32u);
   parts.plain_sgd = spec.momentum == 0;

@@ -51,6 +51,7 @@ struct JobSpec {
   bool phantom = false;
   std::uint32_t chunk_run = 1;
   std::uint32_t standby_every = 0;  // [server] standby_every
+  std::uint32_t standbys = 1;       // [server] standbys
   StopConfig stop = {};             // max_rounds and snapshots are filled in
   sim::WorldConfig world = without_threads();
   std::vector<sim::Fault> faults = {};

@@ -120,6 +120,22 @@ TEST_P(TakesOver, BothAtOnceEndTheRunWithAReason) {
       << status.error().what;
 }
 
+// With two standbys the third in line has a copy, too, of the one before who never sent one.
+TEST_P(TakesOver, TwoAtOnceDoNotEndTheRunWithTwoStandbys) {
+  for (const bool apart : {true, false}) {
+    JobSpec like = spec(5, apart, 2);
+    like.standbys = 2;
+    like.rounds = 8;
+    const Rank server = apart ? 5 : 0, next = apart ? 0 : 1;
+    const std::uint64_t events = events_of(like);
+    for (std::uint64_t at = events / 4; at < events; at += kStride * events / 23 + 1) {
+      SCOPED_TRACE("ranks " + std::to_string(server) + " and " + std::to_string(next) +
+                   " die at event " + std::to_string(at));
+      expect_the_others_end_alike(like, {dies(server, at), dies(next, at)});
+    }
+  }
+}
+
 // Where workers may return, the dead come back, also the one that served, and who follows dies in
 // its turn: all who live end with one model, or the run ends with the reason.
 struct Comeback {

@@ -152,14 +152,15 @@ void print_explanation(const run::Job& job, const Explanation& said) {
   }
 }
 
-// Of so many megabytes, or of the model's vector.
+// Of so many megabytes, or of the model's vector as large as it counts on the wire.
 Result<run::SitePlan> plan_of(const ExplainArgs& args, const run::Job& job,
                               const Result<run::PartitionTable>& table) {
   if (args.mbytes) return run::plan_of(job, *args.mbytes);
   if (!table) return table.error();
   if (table->parameters == 0)
     return invalid(job.file + ": how large the model is only its program knows; say --mbytes");
-  return run::plan_of(job, double(table->parameters) * sizeof(float) / 1e6);
+  return run::plan_of(job,
+                      double(table->parameters) * sizeof(float) * job.wan.wire_scale / 1e6);
 }
 
 Status write_svg(const std::string& file, const run::SitePlan& plan) {

@@ -123,6 +123,7 @@ struct SyncParts {
   std::optional<Rank> server = {};
   bool codes_down = false;  // [server] down_codec = "same": the server writes in the job's codec
   std::uint32_t standby_every = 0;  // [server] standby_every; 0: no node follows a lost server
+  std::uint32_t standbys = 1;       // [server] standbys: that keep a copy of its state
   std::uint32_t batch = 1;          // [data] batch: the most samples of a step
   double rate = 0;                  // [optimizer] rate, for servers that must know it; 0: not known
   // The share of it that a node's local step of this number, from 0, is taken with. Null: 1.

@@ -14,7 +14,7 @@ namespace longhaul::net {
 
 class Handshake final : public Connection::Owner, public std::enable_shared_from_this<Handshake> {
  public:
-  static constexpr Time kTimeout = std::chrono::seconds(5);
+  static constexpr Time kTimeout = std::chrono::seconds(10);
   struct Dialled {  // the peer expected at the dialled address
     Rank peer = 0;
     std::uint32_t stream = 0;

@@ -121,6 +121,12 @@ void Peers::refresh_keys() {
 
 void Peers::on_rejected(const Error& why) {
   const Time now = loop_.now();
+  // The reason alone: whoever calls again has another port.
+  const auto reason = why.what.substr(std::min(why.what.find(": "), why.what.size()));
+  if (noted_.size() >= kMostNoted) noted_.clear();
+  const auto [noted, is_new] = noted_.try_emplace(reason, now);
+  if (!is_new && now - noted->second < kSameNote) return ++suppressed_notes_, void();
+  noted->second = now;
   note_tokens_ = std::min(kNoteBurst, note_tokens_ + seconds(now - std::exchange(note_at_, now)));
   if (note_tokens_ < 1) return ++suppressed_notes_, void();
   note_tokens_ -= 1;

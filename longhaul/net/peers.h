@@ -224,7 +224,11 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::map<Rank, std::string> last_errors_;  // why a peer is not connected
   std::set<Rank> silent_;                    // reported to events_
   std::uint64_t dialled_ = 0;
-  // Notes about strangers: kNoteBurst at once, then one a second; the others are counted.
+  // Notes about strangers: each reason once a minute, kNoteBurst at once, then one a second; the
+  // others are counted.
+  static constexpr Time kSameNote = std::chrono::minutes(1);
+  static constexpr std::size_t kMostNoted = 32;
+  std::map<std::string, Time> noted_;  // reason: when
   static constexpr double kNoteBurst = 20;
   double note_tokens_ = kNoteBurst;
   Time note_at_{0};

@@ -163,6 +163,18 @@ TEST_F(SecurePeers, WrongKeysAreNamedAtBothEnds) {
   }
 }
 
+// It dials again and again, from another port each time.
+TEST_F(SecurePeers, OneThatCallsAgainForTheSameReasonIsNamedOnce) {
+  LimaAndTokyo nodes(with(secure::test_keys(secure::test_authority(), "lima"), "lima"),
+                     good("tokyo"));
+  nodes.fail_to_meet();
+  const Time until = nodes.loop.now() + 1s;
+  (void)nodes.lima.peers.connect_all([&] { return nodes.loop.now() > until; });
+  EXPECT_EQ(std::count_if(nodes.tokyo.notes.begin(), nodes.tokyo.notes.end(),
+                          [](const std::string& note) { return note.starts_with("refused"); }),
+            1);
+}
+
 TEST_F(SecurePeers, ACertificateThatExpiresSoonIsNamedAtTheStart) {
   const std::int64_t now = std::time(nullptr);
   LimaAndTokyo nodes(

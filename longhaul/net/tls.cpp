@@ -159,9 +159,11 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
 
   Error described(const Error& error) const {
     if (session->is_established()) return error;
-    return {error.kind, error.what +
-                            " during the TLS handshake; start all sites alike: with --keys, or "
-                            "all with --insecure"};
+    // One that has spoken TLS is only too slow, or gone.
+    return {error.kind, error.what + " during the TLS handshake" +
+                            (has_received_tls ? ""
+                                              : "; start all sites alike: with --keys, or all with "
+                                                "--insecure")};
   }
 
   void fail(Error why) {

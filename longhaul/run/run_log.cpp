@@ -126,9 +126,9 @@ void RunLog::recorded(Time at, Rank rank, const Record& record) {
   const std::pair<std::string_view, double> values[] = {{"value", record.value}};
   write(at, rank, record.round, record.name, values);
   totals_.statistics.add(members_[rank], record);
-  // All workers record it; the lowest rank that does counts, over sockets each node's own.
-  if (record.name != "left_out" || rank > first_) return;
-  first_ = rank;
+  // All workers that are left record it of a round, alike: whoever is first counts.
+  if (record.name != "left_out" || record.round < next_left_out_) return;
+  next_left_out_ = record.round + 1;
   totals_.participation.left_out += record.value;
   left_out(record.round, record.value);
 }

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -104,7 +103,7 @@ class RunLog {
   double real_before_ = 0;
   bool fresh_score_ = false;
   std::map<Round, double> left_out_;  // of the newest rounds: [run] participation_rounds
-  Rank first_ = std::numeric_limits<Rank>::max();
+  Round next_left_out_ = 0;
   Round warned_ = 0;  // no further warning before this round
   std::string low_participation_;
 };

@@ -42,7 +42,6 @@ Status Simulation::build(const Job& job, unsigned threads) {
              : sim::World::Scorer());
   activity_ = std::make_unique<ActivityLog>(*members_, job.wan.wire_scale);
   world_->watch(*activity_);
-  while (!(*members_)[first_].is(Role::worker)) ++first_;
   const SharedFacts shared(job, workload_.training_samples(), workload_.phantom());
   for (Rank rank = 0; rank < members_->size(); ++rank) {
     std::unique_ptr<Learner>& learner = learners_.emplace_back();
@@ -116,14 +115,27 @@ Status Simulation::restart(Rank rank) {
   return Ok{};
 }
 
-const Strategy& Simulation::strategy() const { return world_->node(first_).strategy(); }
+Rank Simulation::first() const {
+  std::optional<Rank> lowest, living;
+  for (Rank rank = 0; rank < members_->size(); ++rank) {
+    if (!(*members_)[rank].is(Role::worker)) continue;
+    if (!lowest) lowest = rank;
+    if (world_->figures(rank).crashed) continue;
+    if (!living) living = rank;
+    const Node& node = world_->node(rank);
+    if (!node.place().comes_back() || node.strategy().rounds_done() > 0) return rank;
+  }
+  return living.value_or(*lowest);
+}
+
+const Strategy& Simulation::strategy() const { return world_->node(first()).strategy(); }
 
 Round Simulation::rounds() const { return strategy().rounds_done(); }
 
-std::span<const float> Simulation::parameters() { return learners_[first_]->params(); }
+std::span<const float> Simulation::parameters() { return learners_[first()]->params(); }
 
 std::vector<float> Simulation::model() {
-  return whole_model(learners_[first_].get(), parameters());
+  return whole_model(learners_[first()].get(), parameters());
 }
 
 std::string Simulation::parameters_hash() { return params_hash(parameters()); }

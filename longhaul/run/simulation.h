@@ -26,6 +26,8 @@ class Simulation {
   const ActivityLog& activity() const { return *activity_; }
   const Workload& workload() const { return workload_; }
   const Members& members() const { return *members_; }
+  // The lowest worker that lives and has begun: it speaks for the run.
+  Rank first() const;
   const Strategy& strategy() const;  // of the first worker
   // Rounds of the first worker; the unit of checkpoints and progress.
   Round rounds() const;
@@ -33,7 +35,6 @@ class Simulation {
   std::span<const float> parameters();
   // The same with what its learner keeps (core/kept_values.h).
   std::vector<float> model();
-  Rank first() const { return first_; }
   // Replaces the scorer by what `wrap` makes of it; before the run.
   void wrap_scorer(const std::function<Workload::Score(Workload::Score)>& wrap) {
     if (score_) score_ = wrap(std::move(score_));
@@ -55,7 +56,6 @@ class Simulation {
   std::vector<std::uint32_t> incarnations_;
   Workload workload_;
   SharedMembers members_;
-  Rank first_ = 0;  // the first worker
   Workload::Score score_;
   std::vector<std::unique_ptr<Learner>> learners_;  // by rank; null for nodes without
   std::unique_ptr<ActivityLog> activity_;           // the world's watcher

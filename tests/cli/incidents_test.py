@@ -39,6 +39,20 @@ class Incidents(cli_test.Case):
         self.assertEqual(cut["params_hash"], plain["params_hash"])
         self.assertGreater(cut["time_s"], plain["time_s"] + 9)
 
+    def test_participation_counts_on_when_the_first_site_is_lost(self):
+        text = (FOLDER / "two-lost.toml").read_text()
+        text = text[:text.index("[[fault]]")] + text[text.index("[[site]]"):]
+        lima = [f'[[fault]]\nkind = "crash"\nsite = "lima"\nat_s = {at}\nrestart_s = {at + 15}\n'
+                for at in (5, 45)]
+        virginia = '[[fault]]\nkind = "crash"\nsite = "virginia"\nat_s = 30\n'
+        left_out = []
+        for faults in (lima[0] + virginia, lima[0] + virginia + lima[1]):
+            done = self.run_ok("simulate", self.write(text + faults), "--json", "--force")
+            summary = json.loads(done.stdout)
+            left_out.append((1 - summary["participation"]) * summary["rounds"])
+        self.assertGreater(left_out[0], 0)
+        self.assertGreater(left_out[1], left_out[0] + 0.1)
+
     def test_faults_are_checked_and_for_the_simulator_alone(self):
         job = self.write((FOLDER / "two-lost.toml").read_text())
         self.bad("simulate", job, "--set", "fault[0].site=limaa", names=["[fault[0]] site", "lima"])

@@ -72,6 +72,11 @@ class Json(Case):
         self.assertEqual(whole, 20 * told["vector_bytes"])
         self.assertEqual(told["vector_bytes"], round(told["mbytes"] * 1e6))
 
+    def test_a_model_is_as_large_as_it_counts_on_the_wire(self):
+        plain, scaled = self.plan(), self.plan("--set", "wan.wire_scale=10")
+        self.assertAlmostEqual(scaled["mbytes"], 10 * plain["mbytes"])
+        self.assertEqual(self.plan("--mbytes", "3", "--set", "wan.wire_scale=10")["mbytes"], 3)
+
     def test_it_is_what_a_round_sends(self):
         for overlay in ("direct", "hub", "ring", "rack", "binary", "halving_doubling", "forest"):
             told = self.plan("--mbytes", 4, *self.kind(overlay))

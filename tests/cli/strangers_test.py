@@ -124,7 +124,7 @@ class Strangers(Case):
                 self.assertEqual(stranger.recv(1), b"")
             stranger.close()
         self.assertLess(time.monotonic() - begin, 60)
-        self.until(sites[0], "no hello came within 5 s")
+        self.until(sites[0], "no hello came within 10 s")
         self.until(sites[0], "others have not said hello yet")
         # The last site comes, and while they train strangers go on calling.
         sites.append(self.site(SITES[2], addresses, *sets))

@@ -163,6 +163,7 @@ Result<std::unique_ptr<Strategy>> build_with(const Settings& sync, const Job& jo
   parts.plain_sgd = is_plain_sgd(job);
   parts.codes_down = job.server_table.down_codec == "same";
   parts.standby_every = job.server_table.standby_every;
+  parts.standbys = job.server_table.standbys;
   parts.rate = rate_of(job);
   parts.network = job.believed;
   return job.sync.entry->make(sync, std::move(parts), place);

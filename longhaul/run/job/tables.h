@@ -150,6 +150,7 @@ struct RolesTable {
 struct ServerTable {
   std::string down_codec = "fp32";
   std::uint32_t standby_every = 0;
+  std::uint32_t standbys = 1;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(down_codec,
@@ -161,6 +162,11 @@ struct ServerTable {
             "commits between two copies of the server's state to the worker that goes on "
             "in its place when it is lost; 0: none, and the run ends with its server",
         .max = 1e9, .unit = "commits");
+    LONGHAUL_FIELD(standbys,
+                   .doc =
+                       "with standby_every: so many workers get the copies; the run goes on if "
+                       "the server and all but one of them are lost at once",
+                   .min = 1, .max = 64);
   }
 };
 

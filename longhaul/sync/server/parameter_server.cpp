@@ -243,10 +243,8 @@ void ParameterServer::welcome(Rank rank) {
   out_.push_back({rank, header, store_.snapshot()});
 }
 
-bool ParameterServer::has_copy(const Turn& turn) const {
-  if (!store_.filled() || !pending_pulls_.empty() || ended_) return false;
-  const auto next = follower_of(turn.self(), turn.place(), turn.view());
-  return !next || !newcomers_.contains(*next);
+bool ParameterServer::has_copy() const {
+  return store_.filled() && pending_pulls_.empty() && !ended_;
 }
 
 void ParameterServer::on_scored(Round round, const Evaluation& evaluation, Turn& turn) {

@@ -34,8 +34,9 @@ class ParameterServer : public Machine {
   Status take_over(const Snapshot& model, std::uint64_t version, const Bytes& rest, Turn&);
   // For such a copy: the model as it stands, with its version, and everything else. Nothing to copy
   // before all have begun, and after the end.
-  // Nor before its follower, if that has returned, has asked for the model.
-  bool has_copy(const Turn&) const;
+  bool has_copy() const;
+  // Not one that has returned and has not asked for the model yet: no copy goes to it.
+  bool has_begun(Rank rank) const { return !newcomers_.contains(rank); }
   Snapshot model() const { return store_.snapshot(); }
   std::uint64_t version() const { return store_.version(); }
   Bytes rest();

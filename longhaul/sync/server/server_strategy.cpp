@@ -59,8 +59,8 @@ ServerStrategy::ServerStrategy(std::string_view name, SyncParts parts, const Pla
   setup_.channel = channel_.get();
   own(*channel_, {0, "channel"});
   if (parts.standby_every == 0) return;
-  standby_ =
-      std::make_unique<Standby>(place, parts.make_transfer(), parts.standby_every, server_rank_);
+  standby_ = std::make_unique<Standby>(place, parts.make_transfer(), parts.standby_every,
+                                       parts.standbys, server_rank_);
   own(*standby_, {3, "standby"});
 }
 
@@ -169,10 +169,11 @@ void ServerStrategy::on_progress(Turn& turn) {
     }
     follow_service(below);
   }
-  if (standby_ && serves() && !over_ && server_->has_copy(turn)) {
+  if (standby_ && serves() && !over_ && server_->has_copy()) {
     Turn beside = within(*standby_, turn);
     standby_->offer(
-        server_->version(), server_->model(), [&] { return server_->rest(); }, beside);
+        server_->version(), server_->model(), [&](Rank rank) { return server_->has_begun(rank); },
+        [&] { return server_->rest(); }, beside);
   }
   over_ |= (worker_ && worker_->failed()) || (serves() && server_->failed());
   if (over_) return;
@@ -201,20 +202,20 @@ void ServerStrategy::on_view(const View& before, Turn& turn) {
     if (!worker_ || !worker_->ended()) fail_without_server("", turn);
     return;
   }
-  const auto next = follower_of(server_rank_, turn.place(), before);
-  if (next && turn.view().has(*next)) return follow(*next, turn);
-  if (!finished_) fail_without_server(", and so is the node that would have followed it", turn);
+  for (const Rank next : followers_of(server_rank_, turn.place(), before, before.live.size()))
+    if (view.has(next) && view.since(next) == before.since(next)) return follow(next, turn);
+  if (!finished_) fail_without_server(", and so are all that could have followed it", turn);
 }
 
 // All see the same views, so all follow the same node. One that has finished tells it how the run
 // ended.
 void ServerStrategy::follow(Rank server, Turn& turn) {
   const Rank lost = std::exchange(server_rank_, server);
-  std::optional<Standby::Copy> copy = standby_->take();
   standby_->follow(server);
   if (worker_) worker_->on_new_server(server, turn);
   over_ = false;
   if (!serves()) return;
+  std::optional<Standby::Copy> copy = standby_->take();
   // Without a model only if nobody can have begun: this one has not.
   const bool fresh = !copy && !worker_->begun();
   if (!copy && !fresh && !finished_) {

@@ -12,18 +12,20 @@ ChannelLimits room_for_copies(const Place& place) {
 
 }  // namespace
 
-std::optional<Rank> follower_of(Rank server, const Place& place, const View& view) {
+std::vector<Rank> followers_of(Rank server, const Place& place, const View& view,
+                               std::size_t count) {
   std::vector<Rank> others = live_with(Role::worker, place, view);
   std::erase(others, server);
-  const auto senior = std::ranges::min_element(
-      others, {}, [&](Rank rank) { return std::pair(view.since(rank), rank); });
-  return senior == others.end() ? std::nullopt : std::optional(*senior);
+  std::ranges::sort(others, {}, [&](Rank rank) { return std::pair(view.since(rank), rank); });
+  others.resize(std::min(count, others.size()));
+  return others;
 }
 
 Standby::Standby(const Place& place, std::unique_ptr<Transfer> transfer, std::uint32_t every,
-                 Rank server)
+                 std::uint32_t followers, Rank server)
     : place_(place),
       every_(every),
+      followers_(followers),
       server_(server),
       channel_(place,
                {.stream = "standby", .limits = room_for_copies(place), .service = {.priority = 0}},
@@ -31,7 +33,7 @@ Standby::Standby(const Place& place, std::unique_ptr<Transfer> transfer, std::ui
                [this](Rank from, const StandbyHeader& header, const ContentShape& shape) {
                  return admit(from, header, shape);
                }) {
-  LH_CHECK(every > 0);
+  LH_CHECK(every > 0 && followers > 0);
   own(channel_);
 }
 
@@ -45,36 +47,37 @@ Result<bool> Standby::admit(Rank from, const StandbyHeader& header,
   return true;
 }
 
-std::optional<Rank> Standby::due(std::uint64_t version, const Turn& turn) const {
-  const auto to = follower_of(place_.self, place_, turn.view());
-  if (!to) return std::nullopt;
-  if (sent_to_ != to) return to;
-  if (version < sent_version_ + every_ || channel_.queued(*to) > 0) return std::nullopt;
+std::vector<Rank> Standby::due(std::uint64_t version, const Turn& turn) const {
+  std::vector<Rank> to = followers_of(place_.self, place_, turn.view(), followers_);
+  std::erase_if(to, [&](Rank rank) {
+    const auto sent = sent_.find(rank);
+    return sent != sent_.end() && (version < sent->second + every_ || channel_.queued(rank) > 0);
+  });
   return to;
 }
 
-void Standby::send(Rank to, std::uint64_t version, Snapshot model, Bytes rest, Turn& turn) {
+void Standby::send(const std::vector<Rank>& to, std::uint64_t version, Snapshot model, Bytes rest,
+                   Turn& turn) {
   Turn below = within(channel_, turn);
   const SendOptions exactly{.coding = Coding::exact};
-  channel_.send({to}, {version, false},
+  channel_.send(to, {version, false},
                 VectorContent::values(std::move(model), {0, place_.layout->size()}), exactly,
                 below);
-  channel_.send({to}, {version, true}, VectorContent::bytes(std::move(rest)), exactly, below);
-  sent_to_ = to;
-  sent_version_ = version;
+  channel_.send(to, {version, true}, VectorContent::bytes(std::move(rest)), exactly, below);
+  for (const Rank rank : to) sent_[rank] = version;
 }
 
 void Standby::follow(Rank server) {
   server_ = server;
   coming_.reset();
-  whole_.reset();
-  sent_to_.reset();
+  sent_.clear();
 }
 
 void Standby::on_progress(Turn& turn) {
   Turn below = within(channel_, turn);
   while (channel_.lost()) {
   }
+  std::erase_if(sent_, [&](const auto& one) { return !turn.view().has(one.first); });
   while (auto one = channel_.poll(below)) {
     if (one->from != server_) continue;  // it serves no more
     if (!one->header.last) {
@@ -88,7 +91,7 @@ void Standby::on_progress(Turn& turn) {
 
 void Standby::state(Archive& ar) {
   ar.expect("standby");
-  ar(server_, sent_to_, sent_version_, coming_, whole_);
+  ar(server_, sent_, coming_, whole_);
 }
 
 }  // namespace longhaul::sync::server
