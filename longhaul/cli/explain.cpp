@@ -159,8 +159,7 @@ Result<run::SitePlan> plan_of(const ExplainArgs& args, const run::Job& job,
   if (!table) return table.error();
   if (table->parameters == 0)
     return invalid(job.file + ": how large the model is only its program knows; say --mbytes");
-  return run::plan_of(job,
-                      double(table->parameters) * sizeof(float) * job.wan.wire_scale / 1e6);
+  return run::plan_of(job, double(table->parameters) * sizeof(float) * job.wan.wire_scale / 1e6);
 }
 
 Status write_svg(const std::string& file, const run::SitePlan& plan) {
