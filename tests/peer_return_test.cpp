@@ -22,6 +22,8 @@ JobSpec peers_spec(const Variant<SyncEntry>& sync, std::uint64_t seed) {
       .size = 3 * 128,
       .rounds = 40,
       .seed = seed};
+  if (std::ranges::any_of(sync.settings, [](const Setting& one) { return one.key == "staleness"; }))
+    spec.momentum = 0;  // sfb's is for plain SGD
   Random random(seed, {});
   Tables tables = unequal_tables(members_of(spec));
   for (auto& speed : tables.speeds) speed.mean = std::chrono::milliseconds(1 + random.below(20));
@@ -91,11 +93,31 @@ struct RepeatedDeaths {
 
 struct PeerReturn : ::testing::TestWithParam<Variant<SyncEntry>> {};
 
+// All ways to spread factors, beside means of the rest or with staleness; under a sanitizer two.
+void add_sfb(std::vector<Variant<SyncEntry>>& all) {
+  const Variant<SyncEntry> plain = variant_named(sync_variants(), "sfb");
+  for (const char* spread : {"full", "tree", "site"})
+    for (const std::int64_t staleness : {0, 1, 3}) {
+      Variant<SyncEntry> one = plain;
+      one.settings = {{"rule", {std::string("always")}},
+                      {"spread", {std::string(spread)}},
+                      {staleness == 0 ? "hash_every" : "staleness",
+                       {staleness == 0 ? std::int64_t(1) : staleness}}};
+      if (staleness == 0 && spread == std::string("site"))
+        one.settings.push_back({"wait_free", {true}});
+      one.number = std::size_t(staleness == 0 ? spread != std::string("full")
+                                              : spread != std::string("tree") || staleness != 3);
+      if (staleness == 1) one.settings.push_back({"sparse_v", {false}});  // another name
+      all.push_back(one);
+    }
+}
+
 std::vector<Variant<SyncEntry>> of_peers() {
   std::vector<Variant<SyncEntry>> all;
   for (const Variant<SyncEntry>& one : sync_variants())
-    for (const char* name : {"lag", "adpsgd", "dpsgd", "gadmm"})
+    for (const char* name : {"lag", "adpsgd", "dpsgd", "gadmm", "sfb"})
       if (one.entry->name == std::string(name) && traits_of(one).lets_return) all.push_back(one);
+  add_sfb(all);
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Sync, PeerReturn, ::testing::ValuesIn(of_peers()),
