@@ -370,7 +370,7 @@ void Sfb::end_clock(Turn& turn) {
   }
   // Who has sent clock c lacks none before c - s, and who is in clock c + s + 1 lacks none of it.
   const Round s = config_.staleness, kept = is_eager() ? 2 * s + 2 : 1;
-  if (clock_ > kept) store_.drop_before(clock_ - kept);
+  if (clock_ > kept && is_settled_) store_.drop_before(clock_ - kept);  // else it is reported
   if (!is_eager()) compare_hashes(turn);
   if (phase_ == Phase::failed) return;
   asked_ = turn.now();

@@ -49,6 +49,7 @@ class Sfb final : public Strategy {
   // For tests, from outside.
   const sfb::Parts& parts() const { return parts_; }
   const sfb::FactorStore& store() const { return store_; }
+  bool is_averaging() const { return phase_ == Phase::averaging; }
 
  private:
   using FactorChannel = VectorChannel<sfb::FactorsHeader>;
@@ -73,7 +74,7 @@ class Sfb final : public Strategy {
     Epoch epoch = 0;
     Round clock = 0;
     std::uint64_t samples = 0;
-    bool is_over = false;         // no clock follows
+    bool is_over = false;        // no clock follows
     std::map<Rank, Round> done;  // clocks of each origin that are in the model
     void state(Archive& ar) { ar(epoch, clock, samples, is_over, done); }
   };

@@ -105,6 +105,9 @@ void Sfb::enter_view(Turn& turn) {
     if (is_first) store_.set_counted(rank, {}, view.has(rank) ? 0 : kNever);
     if (!view.has(rank) || view.since(rank) != since_before(rank)) store_.drop_unfinished(rank);
   }
+  // A mean that the lost one alone had is formed again without it.
+  for (auto& [clock, hashes] : hashes_)
+    std::erase_if(hashes, [&](const auto& one) { return !view.has(one.first); });
   if (is_first) return;
   if (place_.comes_back() && !is_proven(before, turn)) leave_run();
   recovery_.begin(live_, senior_worker(turn.place(), view));
@@ -166,10 +169,11 @@ void Sfb::receive_control(Turn& turn) {
   while (auto one = control_->poll(below)) {
     if (phase_ == Phase::failed) continue;
     const ControlHeader& header = one->header;
-    if (header.kind == ControlHeader::Kind::hash)
-      note_hash(one->from, header.clock, header.hash, turn);
-    else if (header.epoch == epoch_)
+    if (header.kind == ControlHeader::Kind::hash) {
+      if (turn.view().has(one->from)) note_hash(one->from, header.clock, header.hash, turn);
+    } else if (header.epoch == epoch_) {
       recovery_.report(one->from, header);
+    }
   }
   if (!is_settled_ && recovery_.missing().empty()) settle(turn);
 }

@@ -105,8 +105,8 @@ bool Sfb::come_in(Turn& turn) {
   return take_state(turn);
 }
 
-// In each mean of the rest, and of the buffers, before the clock that this worker enters with. True:
-// that one is next in all.
+// In each mean of the rest, and of the buffers, before the clock that this worker enters with.
+// True: that one is next in all.
 bool Sfb::stand_in(Turn& turn) {
   Overlay& overlay = final_.overlay();
   const Round entry = store_.entry(turn.self());

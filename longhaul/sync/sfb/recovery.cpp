@@ -60,8 +60,9 @@ Round Recovery::done(Rank live, Rank origin) const {
   return report.is_outside ? 0 : report.done.at(origin);
 }
 
+// The giver's state has what the giver has applied, in order; no clock that it holds beyond.
 bool Recovery::lacks(Rank live, Rank origin, Round clock) const {
-  return clock >= done(live, origin) && !holds(who_knows(live), origin, clock);
+  return clock >= done(live, origin) && !holds(live, origin, clock);
 }
 
 Round Recovery::entry(Rank live, Round apart) const {

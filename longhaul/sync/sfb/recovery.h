@@ -4,7 +4,7 @@
 // before of one that has come back, those clocks count that anybody inside has in full; the lowest
 // rank that has one sends it to those who lack it. With workers that pass factors on, a living
 // origin sends again what a lost one has not passed on. Nothing else counts. Who is outside lacks
-// what the giver lacks, whose state it will have. Ours.
+// what the giver has not done yet, whose state it will have. Ours.
 #include <map>
 #include <optional>
 #include <vector>

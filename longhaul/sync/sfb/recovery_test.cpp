@@ -64,6 +64,19 @@ TEST(SfbRecovery, OneOutsideEntersAfterAllClocksThatAnybodyIsIn) {
   EXPECT_TRUE(recovery.lacks(1, 0, 8));
 }
 
+// The giver holds clock 9, and has not applied it, since it lacks clock 7: its state has neither.
+TEST(SfbRecovery, OneOutsideLacksWhatTheGiverHasNotDone) {
+  Recovery recovery;
+  recovery.begin({0, 1, 2}, 0);
+  recovery.report(0, report_of(9, {9, 9, 9, 7}, {{3, 5, 2}, {3, 9, 1}}));
+  recovery.report(2, report_of(9, {9, 9, 9, 8}, {{3, 6, 2}}));
+  recovery.report(1, outsider(0));
+  EXPECT_FALSE(recovery.lacks(0, 3, 9));
+  EXPECT_TRUE(recovery.lacks(1, 3, 9));
+  EXPECT_TRUE(recovery.lacks(1, 3, 7));
+  EXPECT_FALSE(recovery.lacks(1, 3, 6));
+}
+
 // Its clocks are not those of its life before, nor those that it has sent in this one.
 TEST(SfbRecovery, OneOutsideEntersAfterItsOwnClocks) {
   Recovery recovery;
