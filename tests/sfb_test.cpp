@@ -124,9 +124,10 @@ TEST(SfbInTime, TheModelComesToTheOptimumOfAll) {
   std::uint64_t compared = 0;
   for (const char* spread : {"full", "tree", "site"})
     for (std::uint64_t seed = 1; seed <= 6; seed += kStride > 1 ? 6 : 1) {
+      if (kStride > 1 && spread != std::string("tree")) continue;
       SCOPED_TRACE(std::string(spread) + " seed " + std::to_string(seed));
       JobSpec spec = peers_spec(sfb_spec(spread, 0).parts.sync, seed);
-      spec.rounds = 300;
+      spec.rounds = 150;
       spec.momentum = 0.3f;
       Job job(spec);
       RepeatedDeaths deaths{.job = job, .random = Random(seed, {}), .every = 400};
