@@ -46,6 +46,12 @@ KINDS = {
     "lag": ([], 1000, RELAY, ["overlay.kind=hub"]),
     "adpsgd": ([], 4000, RELAY, ["overlay.kind=hub"]),
     "dpsgd": ([], 1000, RELAY, ["overlay.kind=hub"]),
+    # Of two layers one goes as factors; with staleness the other one, too.
+    "sfb": (["hash_every=10"], 1000, RELAY,
+            ["overlay.kind=hub", "model.kind=mlp", "model.hidden=[32]"]),
+    "sfb eager": (["staleness=3"], 1000, RELAY,
+                  ["overlay.kind=hub", "model.kind=mlp", "model.hidden=[32]",
+                   "optimizer.momentum=0"]),
     "gadmm": ([], 100, RELAY, ["overlay.kind=hub", "data.samples=80"]),
     "asp": ([], 1000, SERVER, ["server.standby_every=20"]),
     "fedgsync": (["steps=3", "groups=2"], 330, SERVER, ["server.standby_every=20"]),

@@ -1,7 +1,8 @@
 // What sfb promises where messages and steps take any time.
 #include <gtest/gtest.h>
 
-#include "tests/job_builder.h"
+#include "longhaul/sync/sfb.h"
+#include "tests/repeated_deaths.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -74,6 +75,76 @@ TEST(SfbInTime, SurvivorsEndWithEqualModels) {
         EXPECT_TRUE(job.all_equal());
       }
     }
+}
+
+// Models of the live workers when all have applied what they will, before they average: none has
+// missed a gradient or applied one twice. False: one has ended before, or there are none.
+bool equal_before_the_mean(Job& job) {
+  std::vector<std::vector<float>> models;
+  for (Rank rank = 0; rank < kSites; ++rank) {
+    if (job.world().figures(rank).crashed) continue;
+    const auto& sfb = dynamic_cast<const sync::Sfb&>(job.world().node(rank).strategy());
+    if (!sfb.is_averaging()) return false;
+    models.push_back(job.params(rank));
+  }
+  for (const auto& model : models)
+    for (std::size_t i = 0; i + 5 < model.size(); ++i)  // buffers are a worker's own
+      EXPECT_NEAR(model[i], models[0][i], 1e-4 * (1 + std::abs(models[0][i]))) << i;
+  return !models.empty();
+}
+
+TEST(SfbInTime, AllApplyTheSameGradientsWhoeverComesBack) {
+  std::uint64_t returned = 0, compared = 0;
+  for (const char* spread : {"full", "tree", "site"})
+    for (const std::int64_t staleness : {1, 3})
+      for (std::uint64_t seed = 1; seed <= 20; seed += kStride > 1 ? 20 : 1) {
+        SCOPED_TRACE(std::string(spread) + " " + std::to_string(staleness) + " seed " +
+                     std::to_string(seed));
+        JobSpec spec = peers_spec(sfb_spec(spread, staleness).parts.sync, seed);
+        spec.buffers = 5;
+        Job job(spec);
+        RepeatedDeaths deaths{.job = job, .random = Random(seed, {}), .every = 50 + 60 * seed};
+        bool is_compared = false;
+        while (true) {
+          const auto went = job.world().step();
+          ASSERT_TRUE(went) << went.error().what;
+          if (!*went) break;
+          deaths.after_step();
+          if (!is_compared) compared += is_compared = equal_before_the_mean(job);
+        }
+        returned += deaths.returned;
+        EXPECT_TRUE(job.all_equal());
+      }
+  EXPECT_GT(returned, kStride > 1 ? 3u : 60u);
+  EXPECT_GT(compared, kStride > 1 ? 3u : 100u);
+}
+
+// What one that has come back computes counts again, and only once: momentum, too, as before.
+TEST(SfbInTime, TheModelComesToTheOptimumOfAll) {
+  std::uint64_t compared = 0;
+  for (const char* spread : {"full", "tree", "site"})
+    for (std::uint64_t seed = 1; seed <= 6; seed += kStride > 1 ? 6 : 1) {
+      if (kStride > 1 && spread != std::string("tree")) continue;
+      SCOPED_TRACE(std::string(spread) + " seed " + std::to_string(seed));
+      JobSpec spec = peers_spec(sfb_spec(spread, 0).parts.sync, seed);
+      spec.rounds = 150;
+      spec.momentum = 0.3f;
+      Job job(spec);
+      RepeatedDeaths deaths{.job = job, .random = Random(seed, {}), .every = 400};
+      while (true) {
+        const auto went = job.world().step();
+        ASSERT_TRUE(went) << went.error().what;
+        if (!*went) break;
+        deaths.after_step();
+      }
+      EXPECT_TRUE(job.all_equal());
+      bool all_live = true;
+      for (Rank rank = 0; rank < kSites; ++rank) all_live &= !job.world().figures(rank).crashed;
+      if (!all_live || deaths.returned == 0) continue;
+      ++compared;
+      EXPECT_LT(job.distance(), 0.01 * job.start_distance());
+    }
+  EXPECT_GT(compared, 0u);
 }
 
 }  // namespace

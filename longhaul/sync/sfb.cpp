@@ -97,7 +97,8 @@ SyncEntry Sfb::entry() {
        .summary = "send the factors of a matrix gradient instead of the matrix",
        .traits = {.no_feedback = "has nothing to add an error to: every clock has other factors",
                   .takes_unbiased = false,
-                  .when_lost = "the others agree how many of its clocks count and go on",
+                  .when_lost = "the others agree which of its clocks count and go on",
+                  .lets_return = true,
                   .takes_factors = true},
        .small = {{"hash_every", {std::int64_t(2)}}, {"rule", {std::string("always")}}},
        .costs = {{.rounds = "every step",
@@ -112,7 +113,7 @@ SyncEntry Sfb::entry() {
                   .sent = "(n-1) times factors and the rest",
                   .waits_for = "the slowest, once s ahead",
                   .staleness = "s clocks",
-                  .memory = "(3 s + 3) n factors",
+                  .memory = "(3 s + 4) n factors",
                   .when_lost = "its last 2 s + 2 factors to some"}},
        .adapt = adapt_sfb},
       make_sfb);
@@ -131,6 +132,7 @@ Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
       final_(std::move(with.overlay)),
       outer_(std::move(with.outer)),
       stop_(sfb_stop(with.stop, config.staleness)),
+      final_return_(final_),
       store_(std::max(1u, kinds_of_parts())) {
   own(final_.overlay(), kOverlayChild);
   std::uint64_t numbers = parts_.rest_length();
@@ -156,6 +158,8 @@ Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
   own(*control_, {1, "control"});
   own(*factors_, {2, "factors"});
   own(stop_, {3, "stop rule"});
+  own(state_transfer_, {4, "state transfer"});
+  own(final_return_, {5, "final model"});
 }
 
 // A clock's messages of one origin: of each layer, and when no mean is awaited of the rest.
@@ -163,14 +167,19 @@ std::uint32_t Sfb::kinds_of_parts() const {
   return std::uint32_t(parts_.layers().size()) + (is_eager() && parts_.rest_length() > 0 ? 1 : 0);
 }
 
-void Sfb::on_start(Turn&) { phase_ = Phase::ready; }
+void Sfb::on_start(Turn& turn) {
+  phase_ = turn.place().comes_back() ? Phase::outside : Phase::ready;
+}
 
 // The overlay starts after its parent: the first clock begins here.
 void Sfb::on_progress(Turn& turn) {
   if (phase_ == Phase::unstarted || phase_ == Phase::failed) return;
-  if (has_entered_) receive(turn);  // in the view that it was sent in
+  if (place_.comes_back() && turn.view().epoch == 0) return;  // not let in yet
+  if (has_entered_) receive(turn);                            // in the view that it was sent in
   if (!has_entered_ || epoch_ != turn.view().epoch) enter_view(turn);
   receive_control(turn);
+  receive(turn);
+  hand_over(turn);
   while (phase_ != Phase::failed && advance(turn)) {
   }
 }
@@ -180,6 +189,7 @@ bool Sfb::advance(Turn& turn) {
   const Round s = config_.staleness;
   switch (phase_) {
     case Phase::ready:
+      if (turn.learner_is_busy()) return false;  // its optimiser was read for nobody
       if (is_eager()) apply_arrived(turn);
       if (is_eager() && (!is_settled_ || !is_complete(clock_ - std::min(clock_, s)))) return false;
       if (clock_ > 0 && is_eager()) turn.record("wait_s", clock_, seconds(turn.now() - asked_));
@@ -192,39 +202,48 @@ bool Sfb::advance(Turn& turn) {
       compute(turn);
       return false;
     case Phase::exchanging:
-      if (has_factors() && (!is_settled_ || !is_complete(clock_ + 1))) return false;
-      if (!is_mean_here()) return false;
+      if (!is_settled_ || !is_complete(clock_ + 1) || !is_mean_here()) return false;
       apply_sum(turn);
       return false;
     case Phase::deciding:
-      return decide(turn);
+      return !gives_state(turn) && decide(turn);
     case Phase::flushing: {
       apply_arrived(turn);
       if (!is_settled_ || !is_complete(clock_)) return false;
-      const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-      if (!begun) return fail(begun.error(), turn), false;
       phase_ = Phase::averaging;
+      if (place_.comes_back()) return true;
+      const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+      if (!begun) fail(begun.error(), turn);
       return true;
     }
     case Phase::averaging:
-      if (!final_.take(turn)) return false;
-      phase_ = Phase::ended;
-      turn.finish();
-      return false;
+      return end_run(turn);
+    case Phase::outside:
+      return come_in(turn);
+    case Phase::entering:
+      return enter_run(turn);
     case Phase::unstarted:
     case Phase::computing:
     case Phase::applying:
     case Phase::ended:
     case Phase::failed:
+    case Phase::restoring:
       return false;
   }
   return false;
 }
 
-void Sfb::on_step(const StepResult& result, Turn&) { step_ = result; }
+void Sfb::on_step(const StepResult& result, Turn&) {
+  optimizer_.on_step(result);
+  step_ = result;
+}
 
 void Sfb::on_computed(const Computed&, Turn& turn) {
   const StepResult step = std::exchange(step_, {});
+  if (optimizer_.on_computed()) {
+    if (phase_ == Phase::restoring) phase_ = Phase::deciding;
+    return;
+  }
   if (phase_ == Phase::applying) return end_clock(turn);
   if (phase_ != Phase::computing) return;  // it has failed
   on_stage(step, turn);
@@ -287,6 +306,7 @@ void Sfb::apply_arrived(Turn& turn) {
   for (Rank origin = 0; origin < place_.size(); ++origin) {
     Round& applied = applied_[origin];
     for (const Round done = store_.done(origin); applied < done; ++applied) {
+      if (!store_.find(origin, applied)) continue;  // it does not count
       const auto& pieces = store_.pieces(origin, applied);
       for (const auto& [part, piece] : pieces) apply_eagerly(piece, turn);
       samples_ += pieces.begin()->second.header.samples;
@@ -348,14 +368,23 @@ void Sfb::end_clock(Turn& turn) {
     turn.record("sent_bytes", clock_ - 1, double(std::exchange(sent_bytes_, 0)));
     turn.record("saved_bytes", clock_ - 1, saved_bytes(live_.size()));
   }
-  // A survivor is at most s clocks behind, and may lack what others had sent s + 1 clocks before.
-  const Round kept = 2 * Round(config_.staleness) + 1;
-  if (clock_ > kept) store_.drop_before(clock_ - kept);
+  // Who has sent clock c lacks none before c - s, and who is in clock c + s + 1 lacks none of it.
+  const Round s = config_.staleness, kept = is_eager() ? 2 * s + 2 : 1;
+  if (clock_ > kept && is_settled_) store_.drop_before(clock_ - kept);  // else it is reported
   if (!is_eager()) compare_hashes(turn);
   if (phase_ == Phase::failed) return;
   asked_ = turn.now();
   Turn below = within(stop_, turn);
   stop_.round_done(clock_ - 1, turn.params(), samples_, below);
+}
+
+bool Sfb::end_run(Turn& turn) {
+  const Result<bool> taken = take_final(turn);
+  if (!taken) fail(taken.error(), turn);
+  if (!taken || !*taken) return false;
+  phase_ = Phase::ended;
+  turn.finish();
+  return false;
 }
 
 bool Sfb::decide(Turn& turn) {
@@ -371,19 +400,22 @@ bool Sfb::decide(Turn& turn) {
 }
 
 bool Sfb::is_complete(Round clocks) const {
-  for (const Rank rank : live_)
-    if (store_.done(rank) < clocks) return false;
-  return std::ranges::all_of(ends_, [&](const auto& end) {
-    return store_.done(end.first) >= std::min(end.second, clocks);
-  });
+  if (!has_factors()) return true;
+  for (Rank rank = 0; rank < place_.size(); ++rank)
+    if (place_.member(rank).is(Role::worker) && !store_.is_complete(rank, clocks)) return false;
+  return true;
 }
 
 std::vector<Rank> Sfb::origins(Round clock) const {
-  std::vector<Rank> ranks = live_;
-  for (const auto& [rank, end] : ends_)
-    if (end > clock) ranks.push_back(rank);
-  std::sort(ranks.begin(), ranks.end());
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < place_.size(); ++rank)
+    if (place_.member(rank).is(Role::worker) && store_.counts(rank, clock)) ranks.push_back(rank);
   return ranks;
+}
+
+std::uint32_t Sfb::parties() const {
+  return std::uint32_t(
+      std::ranges::count_if(live_, [&](Rank rank) { return store_.entry(rank) <= clock_; }));
 }
 
 void Sfb::fail(const Error& error, Turn& turn) {
@@ -401,17 +433,22 @@ std::string Sfb::waiting_for() const {
   if (phase_ == Phase::deciding) return stop_.waiting_for();
   if (phase_ == Phase::averaging) return final_.waiting_for();
   const bool flushes = phase_ == Phase::flushing, waits = phase_ == Phase::exchanging;
-  if (!flushes && !waits && phase_ != Phase::ready) return "";
+  const bool returns = phase_ == Phase::outside;
+  if (phase_ == Phase::entering) return "the verdict on clock " + std::to_string(clock_);
+  if (!flushes && !waits && !returns && phase_ != Phase::ready) return "";
   if (!is_settled_)
     return list("epoch " + std::to_string(epoch_) + ": which clocks ranks have:",
                 recovery_.missing());
+  if (returns)
+    return "the model of the senior worker, to enter with clock " +
+           std::to_string(store_.entry(place_.self)) + "; " + final_.waiting_for();
   const Round clocks = waits     ? clock_ + 1
                        : flushes ? clock_
                                  : clock_ - std::min<Round>(clock_, config_.staleness);
   std::vector<Rank> late;
   if (has_factors())
     for (const Rank rank : origins(clocks > 0 ? clocks - 1 : 0))
-      if (store_.done(rank) < clocks) late.push_back(rank);
+      if (!store_.is_complete(rank, clocks)) late.push_back(rank);
   if (late.empty()) return waits ? final_.waiting_for() : "";
   const std::string text = list("clock " + std::to_string(clocks) + " of ranks", late);
   const std::string below = factors_->waiting_for();
@@ -428,7 +465,8 @@ void Sfb::state(Archive& ar) {
   ar.expect("sfb");
   ar(phase_, clock_, samples_, stage_, own_samples_, compute_s_, means_, extras_);
   ar(store_, applied_, asked_, sent_bytes_);
-  ar(has_entered_, epoch_, live_, is_settled_, ends_, recovery_, hashes_);
+  ar(has_entered_, epoch_, live_, since_, is_settled_, recovery_, hashes_);
+  ar(owed_, stands_, proof_, optimizer_);
   outer_->state(ar);
   coder_.state(ar);
 }

@@ -15,12 +15,13 @@
 //   s > 0:  for each clock of each worker, when all of it has come:
 //           w <- w - rate(c) / P  u_q^T v_q;  r is sent beside the factors
 // The gradient of a bias is the sum of the rows of u. The order of the sums, tree and site spread,
-// the recovery of losses and the hashes are ours.
+// the recovery of losses, returns and the hashes are ours.
 #include <map>
 
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/gossip/final_return.h"
+#include "longhaul/sync/optimizer_transfer.h"
 #include "longhaul/sync/sfb/config.h"
 #include "longhaul/sync/sfb/encoding.h"
 #include "longhaul/sync/sfb/recovery.h"
@@ -40,6 +41,7 @@ class Sfb final : public Strategy {
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
   Round rounds_done() const override { return clock_; }
+  bool lets_return() const override { return true; }
   std::string waiting_for() const override;
   Explanation explain() const override;
   void state(Archive&) override;
@@ -47,10 +49,12 @@ class Sfb final : public Strategy {
   // For tests, from outside.
   const sfb::Parts& parts() const { return parts_; }
   const sfb::FactorStore& store() const { return store_; }
+  bool is_averaging() const { return phase_ == Phase::averaging; }
 
  private:
   using FactorChannel = VectorChannel<sfb::FactorsHeader>;
   using ControlChannel = VectorChannel<sfb::ControlHeader>;
+  static constexpr std::uint32_t kBuffersRange = 1;  // of the overlay's vectors
   enum class Phase : std::uint8_t {
     unstarted,
     ready,  // waits until it may begin its clock
@@ -61,7 +65,18 @@ class Sfb final : public Strategy {
     flushing,    // staleness > 0: the run is over; waits for the last clocks of the others
     averaging,   // staleness > 0: takes part in the mean that the run ends with
     ended,
-    failed
+    failed,
+    outside,    // has come back, and waits for a model
+    restoring,  // staleness 0: has one, and sets the optimiser
+    entering    // staleness > 0: has one, and asks whether the run ends before its first clock
+  };
+  struct Handed {  // to one that has come back, before the rest of the state
+    Epoch epoch = 0;
+    Round clock = 0;
+    std::uint64_t samples = 0;
+    bool is_over = false;        // no clock follows
+    std::map<Rank, Round> done;  // clocks of each origin that are in the model
+    void state(Archive& ar) { ar(epoch, clock, samples, is_over, done); }
   };
 
   // --- sfb.cpp: the clocks of this worker ------------------------------------------------------
@@ -75,9 +90,11 @@ class Sfb final : public Strategy {
   double saved_bytes(std::size_t parties) const;
   void end_clock(Turn&);
   bool decide(Turn&);
+  bool end_run(Turn&);
   // From clock 0 to before this one, all that counts is here.
   bool is_complete(Round clocks) const;
   std::vector<Rank> origins(Round clock) const;  // whose gradients of it count, ascending
+  std::uint32_t parties() const;                 // live workers whose gradients of clock_ count
   void fail(const Error&, Turn&);
 
   // --- sfb_gradient.cpp: what it computes, and what leaves with it ------------------------------
@@ -88,11 +105,14 @@ class Sfb final : public Strategy {
   void begin_mean(Turn&);
   void begin_buffers(Turn&);
   bool is_mean_here();
+  // What the overlay averages of a clock, by range.
+  std::map<std::uint32_t, std::uint64_t> mean_lengths() const;
 
   // --- sfb_exchange.cpp: what is sent and received ---------------------------------------------
   Result<bool> admit(Rank from, const sfb::FactorsHeader&, const ContentShape&) const;
   Result<bool> admit_control(const sfb::ControlHeader&, const ContentShape&) const;
   bool counts(const sfb::FactorsHeader&) const;
+  Round furthest() const;
   void spread(const sfb::FactorStore::Piece&, Turn&);
   void send(const std::vector<Rank>& to, const sfb::FactorStore::Piece&, Turn&);
   void enter_view(Turn&);
@@ -100,10 +120,26 @@ class Sfb final : public Strategy {
   Status check(const sfb::FactorsHeader&, const VectorContent&) const;
   void receive_control(Turn&);
   void settle(Turn&);
-  void repeat(Rank origin, Round from, Round end, Rank to, Turn&);
+  sfb::ControlHeader report(Turn&);
+  void repeat_own(Turn&);
+  void repeat(Rank origin, Round clock, Rank to, Turn&);
   void compare_hashes(Turn&);
   void note_hash(Rank, Round clock, std::uint64_t hash, Turn&);
   std::vector<Rank> others() const;
+
+  // --- sfb_returning.cpp: of workers that have come back ----------------------------------------
+  bool knows_model() const { return phase_ != Phase::outside; }
+  bool is_proven(const std::map<Rank, Epoch>& before, Turn&) const;
+  void leave_run();
+  bool gives_state(Turn&) const;
+  void hand_over(Turn&);
+  void archive_for_returned(Archive&, Handed&, Turn&);
+  bool come_in(Turn&);
+  bool stand_in(Turn&);
+  bool take_state(Turn&);
+  void begin_from(const Handed&, Turn&);
+  bool enter_run(Turn&);
+  Result<bool> take_final(Turn&);
 
   const Config config_;
   const Place place_;
@@ -120,6 +156,9 @@ class Sfb final : public Strategy {
   std::unique_ptr<FactorChannel> factors_;
   std::unique_ptr<ControlChannel> control_;
   StopRule stop_;
+  StateTransfer state_transfer_;
+  gossip::FinalReturn final_return_;
+  OptimizerTransfer optimizer_;
 
   Phase phase_ = Phase::unstarted;
   Round clock_ = 0;                         // clocks done
@@ -137,10 +176,13 @@ class Sfb final : public Strategy {
 
   bool has_entered_ = false;  // its first view
   Epoch epoch_ = 0;
-  std::vector<Rank> live_;      // workers of that view, ascending
-  bool is_settled_ = true;      // what counts of the lost is known
-  std::map<Rank, Round> ends_;  // of the lost: how many clocks count
+  std::vector<Rank> live_;       // workers of that view, ascending
+  std::map<Rank, Epoch> since_;  // as View::returned
+  bool is_settled_ = true;       // what counts of whom in this view is known
   sfb::Recovery recovery_;
+  std::map<Rank, Round> owed_;             // who is outside, and the clock that each enters with
+  std::map<std::uint32_t, Round> stands_;  // ranges of the overlay that this node stands in for
+  Round proof_ = 0;  // once all have sent this clock, all have what is in the state received here
   std::map<Round, std::map<Rank, std::uint64_t>> hashes_;
 };
 

@@ -7,13 +7,13 @@
 namespace longhaul::sync {
 namespace {
 
-constexpr std::uint32_t kBuffersRange = 1;  // of the overlay's vectors
 std::uint32_t mean_range(std::uint32_t stage) { return stage == 0 ? 0 : stage + 1; }
 
 }  // namespace
 
 // The whole gradient, or its next stage.
 void Sfb::compute(Turn& turn) {
+  optimizer_.forget();
   if (!config_.wait_free) {
     if (parts_.layers().empty()) return turn.compute(Gradient{});
     return turn.compute(SufficientFactors{parts_.entries()});
@@ -71,7 +71,7 @@ void Sfb::send_factors(const StepResult& step, const std::vector<std::uint32_t>&
                               .origin = turn.self(),
                               .part = k,
                               .rows = std::uint32_t(rows),
-                              .parties = std::uint32_t(live_.size()),
+                              .parties = parties(),
                               .samples = own_samples_};
     VectorContent content = sfb::encode(header, layer, own, config_.sparse_v, coder_);
     store_.add(header, content);
@@ -86,7 +86,7 @@ void Sfb::send_rest(Turn& turn) {
                                   .clock = clock_,
                                   .origin = turn.self(),
                                   .part = kinds_of_parts() - 1,
-                                  .parties = std::uint32_t(live_.size()),
+                                  .parties = parties(),
                                   .samples = own_samples_};
   VectorContent content =
       sfb::encode(header, parts_.gather(turn.grads()), parts_.rest_length(), coder_);
@@ -117,6 +117,15 @@ void Sfb::begin_buffers(Turn& turn) {
       {.values = buffers(turn), .length = length, .weight = double(own_samples_), .exact = true},
       below);
   if (!begun) fail(begun.error(), turn);
+}
+
+std::map<std::uint32_t, std::uint64_t> Sfb::mean_lengths() const {
+  std::map<std::uint32_t, std::uint64_t> lengths;
+  for (std::uint32_t i = 0; i < stages_.size(); ++i)
+    if (stages_[i].rest_length > 0) lengths[mean_range(i)] = stages_[i].rest_length;
+  if (const auto buffers = place_.layout->buffers().length; buffers > 0)
+    lengths[kBuffersRange] = buffers;
+  return lengths;
 }
 
 bool Sfb::is_mean_here() {

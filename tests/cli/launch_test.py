@@ -656,9 +656,9 @@ class Alone(Case):
         self.assertLess(len(set(rounds)), 200, "some were missed")
         self.assertEqual(max(rounds), 199)
 
-    def test_a_site_cannot_come_back_to_sfb_or_to_a_run_that_has_not_begun(self):
+    def test_a_site_cannot_come_back_to_skewscout_or_to_a_run_that_has_not_begun(self):
         code, text = self.end(self.site("--site", "lima", "--addresses", free_addresses(3),
-                                        "--rejoin", "--set", "sync.kind=sfb"))
+                                        "--rejoin", "--set", "sync.kind=skewscout"))
         self.assertEqual(code, 2, text)
         self.assertIn("does not let a lost site return", text)
         addresses = free_addresses(3)

@@ -218,7 +218,7 @@ class Resumed(Survive):
                               for name in [*SITES, "cairo"]}), 1)
 
     def test_a_strategy_that_takes_no_site_back_gets_none(self):
-        sets = [*PACED, *FOREVER, "--set", "sync.kind=sfb"]
+        sets = [*PACED, *FOREVER, "--set", "sync.kind=skewscout"]
         launch = self.start("launch", "job.toml", *sets)
         self.until_checkpoints(launch, SITES)
         launch.send_signal(signal.SIGINT)
@@ -226,7 +226,7 @@ class Resumed(Survive):
         self.write(job_of([*SITES, "cairo"]))
         code, text = self.end(self.start("launch", "job.toml", *sets, "--resume"))
         self.assertEqual(code, 2, text)
-        self.assertIn('with [sync] kind = "sfb" a run that has begun gets no sites', text)
+        self.assertIn('with [sync] kind = "skewscout" a run that has begun gets no sites', text)
 
     def test_with_more_rounds(self):
         more = ["--set", "stop.max_rounds=70", "--set", "report.every_rounds=7"]

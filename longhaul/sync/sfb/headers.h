@@ -37,26 +37,47 @@ struct FactorsHeader {
   }
 };
 
+// Clocks of a worker that are here in full, in a report.
+struct HeldClocks {
+  Rank origin = 0;
+  Round from = 0;
+  std::uint32_t count = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "origin"}, self.origin);
+    visit(Field{.name = "from", .max = 0x1p50}, self.from);
+    visit(Field{.name = "count"}, self.count);
+  }
+};
+
 // Of the stream of control messages, without a vector.
+inline constexpr std::uint32_t kMostHeld = 2000;  // a report stays below channel::kMostHeaderBytes
 struct ControlHeader {
   static constexpr std::uint16_t kKind = 1;
   static constexpr std::string_view kName = "control";
   enum class Kind : std::uint8_t {
-    report,  // after a loss: of each rank, how many clocks are here in full
+    report,  // in a new view: what is here
     hash     // of the model after `clock` clocks
   };
   Kind kind = Kind::report;
   Epoch epoch = 0;
-  Round clock = 0;
+  Round clock = 0;  // that the sender is in; of one outside: its last, if it has sent any
   std::uint64_t hash = 0;
-  std::vector<Round> done;
+  bool is_outside = false;       // it has come back, and has no model
+  Round entry = 0;               // the first clock of the sender that counts since it came (back)
+  std::vector<Round> done = {};  // of each rank, below which the sender lacks nothing
+  // Of those who are lost or have come back.
+  std::vector<HeldClocks> held = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "kind", .max = 1}, self.kind);
     visit(Field{.name = "epoch"}, self.epoch);
     visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
     visit(Field{.name = "hash"}, self.hash);
+    visit(Field{.name = "is_outside"}, self.is_outside);
+    visit(Field{.name = "entry", .max = 0x1p50}, self.entry);
     visit(Field{.name = "done", .max = 4096}, self.done);
+    visit(Field{.name = "held", .max = kMostHeld}, self.held);
   }
 };
 

@@ -6,14 +6,15 @@
 
 namespace longhaul::sync::sfb {
 
-void Recovery::begin(std::vector<Rank> live) {
+void Recovery::begin(std::vector<Rank> live, Rank giver) {
   live_ = std::move(live);
+  giver_ = giver;
   reports_.clear();
 }
 
-bool Recovery::report(Rank from, std::vector<Round> done) {
+bool Recovery::report(Rank from, const ControlHeader& report) {
   if (!std::binary_search(live_.begin(), live_.end(), from)) return false;
-  return reports_.try_emplace(from, std::move(done)).second;
+  return reports_.try_emplace(from, report).second;
 }
 
 std::vector<Rank> Recovery::missing() const {
@@ -23,14 +24,55 @@ std::vector<Rank> Recovery::missing() const {
   return ranks;
 }
 
-Round Recovery::clocks_of(Rank lost) const { return has(donor(lost), lost); }
+std::vector<Span> Recovery::counted(Rank origin) const {
+  std::vector<Span> all, merged;
+  for (const auto& [rank, report] : reports_)
+    for (const HeldClocks& held : report.held)
+      if (held.origin == origin && held.count > 0 && !report.is_outside)
+        all.push_back({held.from, held.from + held.count});
+  std::ranges::sort(all, {}, &Span::from);
+  for (const Span& span : all) {
+    if (!merged.empty() && span.from <= merged.back().end)
+      merged.back().end = std::max(merged.back().end, span.end);
+    else
+      merged.push_back(span);
+  }
+  return merged;
+}
 
-Rank Recovery::donor(Rank lost) const {
-  LH_CHECK(missing().empty() && !live_.empty());
-  Rank donor = live_.front();
-  for (const Rank rank : live_)
-    if (has(rank, lost) > has(donor, lost)) donor = rank;
-  return donor;
+bool Recovery::holds(Rank live, Rank origin, Round clock) const {
+  const ControlHeader& report = reports_.at(live);
+  return !report.is_outside && std::ranges::any_of(report.held, [&](const HeldClocks& held) {
+    return held.origin == origin && clock >= held.from && clock - held.from < held.count;
+  });
+}
+
+Rank Recovery::donor(Rank origin, Round clock) const {
+  LH_CHECK(missing().empty());
+  const auto found =
+      std::ranges::find_if(live_, [&](Rank rank) { return holds(rank, origin, clock); });
+  LH_CHECK(found != live_.end());
+  return *found;
+}
+
+Round Recovery::done(Rank live, Rank origin) const {
+  const ControlHeader& report = reports_.at(who_knows(live));
+  return report.is_outside ? 0 : report.done.at(origin);
+}
+
+// The giver's state has what the giver has applied, in order; no clock that it holds beyond.
+bool Recovery::lacks(Rank live, Rank origin, Round clock) const {
+  return clock >= done(live, origin) && !holds(live, origin, clock);
+}
+
+Round Recovery::entry(Rank live, Round apart) const {
+  const ControlHeader& own = reports_.at(live);
+  if (!own.is_outside) return own.entry;
+  Round newest = own.clock;
+  for (const auto& [rank, report] : reports_)
+    if (!report.is_outside) newest = std::max(newest, report.clock);
+  for (const Span& span : counted(live)) newest = std::max(newest, span.end);
+  return newest + apart;
 }
 
 }  // namespace longhaul::sync::sfb

@@ -1,12 +1,22 @@
 #pragma once
 // FactorStore holds what has come of each origin, clock by clock: each part once. What is done is
-// kept for those who may lack it if its origin is lost. Ours.
+// kept for those who may lack it if its origin is lost. It is told which clocks of an origin count:
+// all, until it is lost; of one that has come back those that count of its life before, and all
+// from the clock on that it entered with. Of origins that it knows nothing of none do. Ours.
 #include <map>
 
 #include "longhaul/core/vector_content.h"
 #include "longhaul/sync/sfb/headers.h"
 
 namespace longhaul::sync::sfb {
+
+inline constexpr Round kNever = ~Round(0);
+
+struct Span {  // of clocks, from one to before another
+  Round from = 0, end = 0;
+  friend bool operator==(const Span&, const Span&) = default;
+  void state(auto& archive) { archive(from, end); }
+};
 
 class FactorStore {
  public:
@@ -24,23 +34,42 @@ class FactorStore {
   bool is_new(Rank origin, Round clock, std::uint32_t part) const;
   // It is new.
   void add(FactorsHeader, VectorContent);
-  // How many clocks of the origin, from the first on, are here in full.
+  // Those of its clocks below that count are here in full, or were.
   Round done(Rank origin) const;
-  // The parts of a clock that is done; it has not been dropped.
+  // Is it so of all of its clocks below?
+  bool is_complete(Rank origin, Round clocks) const;
+  // The parts of a clock that is here in full.
   const Pieces& pieces(Rank origin, Round clock) const;
-  // Of the clock, or null if it has been dropped or has not come.
+  // Of the clock, or null if it has been dropped, has not come, or does not count.
   const Pieces* find(Rank origin, Round clock) const;
+  // Which clocks are here in full, ascending.
+  std::vector<Span> held(Rank origin) const;
   void drop_before(Round clock);
   // What is not done of this origin, who is lost, will never be.
   void drop_unfinished(Rank origin);
+
+  // From now on these of its clocks count, ascending, and all from `entry` on (kNever: no others).
+  // What is here of others, and not done, is dropped.
+  void set_counted(Rank origin, std::vector<Span>, Round entry);
+  bool counts(Rank origin, Round clock) const;
+  Round entry(Rank origin) const;
+  // What is before this clock is over, without having been here.
+  void begin_at(Rank origin, Round clock);
+  // As in the beginning, of all origins.
+  void clear() { origins_.clear(); }
   void state(Archive& ar) { ar(origins_); }
 
  private:
   struct Origin {
     Round done = 0;
     std::map<Round, Pieces> clocks;
-    void state(Archive& ar) { ar(done, clocks); }
+    std::vector<Span> counted;
+    Round entry = 0;
+    bool counts(Round clock) const;
+    Round next_counted(Round clock) const;  // this clock, or the next that counts
+    void state(Archive& ar) { ar(done, clocks, counted, entry); }
   };
+  void advance(Origin&) const;
 
   const std::uint32_t parts_;
   std::map<Rank, Origin> origins_;
