@@ -23,12 +23,12 @@ MINUTES, KILLS, CUTS, STOPS = 22, 28, 9, 8
 AFTER_S = 15  # from the end of a fault, and so after its discovery, to the start of its site
 MBPS = [1000, 100, 10, 1]
 OVERLAYS = ["forest", "direct", "ring", "hub"]
-FOLLOWED = "[server]\nstandby_every = 20\nstandbys = 2\n"
+FOLLOWED = "[server]\nstandbys = 2\nstandby_every = "  # a commit of asp is a step, of fedgsync a group's
 KINDS = {  # kind: keys of [sync], overlays; other tables
     "bsp": ("", ["forest", "hub", "ring"]), "fedavg": ("steps = 10", ["forest", "hub", "ring"]),
     "diloco": ("steps = 20", ["forest", "hub", "ring"]), "gaia": ("", ["direct"]),
-    "nbsync": ("", ["forest", "hub"]), "asp": ("", ["hub"], FOLLOWED),
-    "fedgsync": ("steps = 10\ngroups = 2", ["hub"], FOLLOWED)}
+    "nbsync": ("", ["forest", "hub"]), "asp": ("", ["hub"], FOLLOWED + "20\n"),
+    "fedgsync": ("steps = 10\ngroups = 2", ["hub"], FOLLOWED + "1\n")}
 STEP_MS, HIDDEN, FEATURES, CLASSES = 1000, 6400, 20, 5
 MODEL_BYTES = 4 * ((FEATURES + 1) * HIDDEN + (HIDDEN + 1) * CLASSES)
 

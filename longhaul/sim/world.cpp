@@ -57,7 +57,11 @@ Result<bool> World::step(Time until) {
     if (!network && queue_.empty()) return fail_run(stuck()), *failure_;
     const bool from_network = network && (queue_.empty() || *network <= queue_.top().at);
     const Time at = from_network ? *network : queue_.top().at;
-    if (at > until) return false;
+    if (at > until) {
+      // The network may be ahead of the last event of a node: who restarts a node begins here.
+      now_ = std::max(now_, until);
+      return false;
+    }
     if (from_network) {
       std::optional<NetworkEvent> notice = network_->advance();
       if (!notice || defer(*notice, at)) continue;

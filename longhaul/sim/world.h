@@ -98,8 +98,8 @@ class World final : public Host {
   // declared the previous one lost. Such a world cannot be saved.
   void restart(Place, std::unique_ptr<Strategy>, Learner*);
 
-  // Runs until all live nodes have finished, until the next event is later than `until`, or until
-  // request_stop(). An Error ends the run for good:
+  // Runs until all live nodes have finished, until the next event is later than `until`, which is
+  // now() from then on, or until request_stop(). An Error ends the run for good:
   //   unavailable  a node called fail(), or no node is left
   //   timed_out    no progress: names what each node waits for
   //   others       from a learner, the scorer or a watcher

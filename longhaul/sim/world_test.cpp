@@ -134,7 +134,7 @@ TEST(World, StopsAtATimeOrWhenAskedAndGoesOn) {
   RunningJob whole({}), parts({});
   run(whole);
   EXPECT_EQ(run(parts, 15ms), World::Ended::until);
-  EXPECT_LE(parts.world().now(), Time{15ms});
+  EXPECT_EQ(parts.world().now(), Time{15ms});
   parts.world().request_stop();
   EXPECT_EQ(run(parts), World::Ended::stopped);
   EXPECT_EQ(run(parts), World::Ended::finished);

@@ -104,6 +104,7 @@ void adapt_skewscout(const Settings& settings, SyncTraits& traits) {
 SyncEntry SkewScout::entry() {
   SyncTraits traits = Gaia::entry().traits;
   traits.bits = Bits::schedule;
+  traits.lets_return = false;
   return strategy_entry<SkewScout>(
       {.name = "skewscout",
        .summary = "tune gaia or fedavg by how much accuracy models lose at other sites",
