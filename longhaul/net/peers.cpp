@@ -121,8 +121,10 @@ void Peers::refresh_keys() {
 
 void Peers::on_rejected(const Error& why) {
   const Time now = loop_.now();
-  // The reason alone: whoever calls again has another port.
-  const auto reason = why.what.substr(std::min(why.what.find(": "), why.what.size()));
+  // Host and reason: whoever calls again has another port.
+  const std::size_t end = std::min(why.what.find(": "), why.what.size());
+  const std::string reason =
+      why.what.substr(0, why.what.rfind(':', end - 1)) + why.what.substr(end);
   if (noted_.size() >= kMostNoted) noted_.clear();
   const auto [noted, is_new] = noted_.try_emplace(reason, now);
   if (!is_new && now - noted->second < kSameNote) return ++suppressed_notes_, void();

@@ -272,6 +272,7 @@ TEST_F(SecurePeers, WhoIsRefusedHoldsUpNothingAndLeavesNothing) {
     std::shared_ptr<secure::Credentials> keys;
     Buffer says;
     const char* line;
+    bool was_said = false;  // within the last minute
   } cases[] = {
       {with(secure::test_keys(other, "lima"), "lima"), {}, "another authority"},
       {with(secure::test_keys(authority_, "lima", {now - 100, now - 10}), "lima"),
@@ -284,7 +285,7 @@ TEST_F(SecurePeers, WhoIsRefusedHoldsUpNothingAndLeavesNothing) {
       {self_signed, {}, "self-signed"},
       {good("lima"), gigabyte_header(), "1073741824"},
       {nullptr, gigabyte_header(), "does not speak TLS"},
-      {nullptr, bytes_of("GET / HTTP/1.1\r\n\r\n"), "does not speak TLS"},
+      {nullptr, bytes_of("GET / HTTP/1.1\r\n\r\n"), "does not speak TLS", true},
       {nullptr, bytes_of(std::string_view("\x16\x03\x01\xff\xff\x01\xff\xff\xff\x03\x03", 11)),
        "the TLS handshake failed"},
       {nullptr, bytes_of(std::string_view("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11)),
@@ -302,8 +303,10 @@ TEST_F(SecurePeers, WhoIsRefusedHoldsUpNothingAndLeavesNothing) {
     nodes.send(++kind);
     ASSERT_TRUE(nodes.until([&] { return nodes.tokyo.kinds.size() == kind; }));
     if (std::string_view(one.line).starts_with("closed")) intruder.leave();
-    ASSERT_TRUE(nodes.until([&] { return !nodes.tokyo.notes.empty() && intruder.is_over; }));
-    ASSERT_EQ(nodes.tokyo.notes.size(), 1u);
+    ASSERT_TRUE(nodes.until(
+        [&] { return (one.was_said || !nodes.tokyo.notes.empty()) && intruder.is_over; }));
+    ASSERT_EQ(nodes.tokyo.notes.size(), one.was_said ? 0u : 1u);
+    if (one.was_said) continue;
     EXPECT_THAT(nodes.tokyo.notes[0],
                 AllOf(HasSubstr("refused a connection: 127.0.0.1"), HasSubstr(one.line)));
     EXPECT_EQ(nodes.tokyo.notes[0].find('\n'), std::string::npos);
