@@ -23,7 +23,8 @@ MINUTES, KILLS, CUTS, STOPS = 22, 28, 9, 8
 AFTER_S = 15  # from the end of a fault, and so after its discovery, to the start of its site
 MBPS = [1000, 100, 10, 1]
 OVERLAYS = ["forest", "direct", "ring", "hub"]
-FOLLOWED = "[server]\nstandbys = 2\nstandby_every = "  # a commit of asp is a step, of fedgsync a group's
+# Commits between two copies: one of asp is a step, of fedgsync a group's round.
+FOLLOWED = "[server]\nstandbys = 2\nstandby_every = "
 KINDS = {  # kind: keys of [sync], overlays; other tables
     "bsp": ("", ["forest", "hub", "ring"]), "fedavg": ("steps = 10", ["forest", "hub", "ring"]),
     "diloco": ("steps = 20", ["forest", "hub", "ring"]), "gaia": ("", ["direct"]),

@@ -128,6 +128,13 @@ class FullDisk(Case):
     def rounds_done(self):
         return json.loads((self.folder / "runs/small/status.json").read_text())["rounds"]
 
+    def until_rounds_more(self, process, count):
+        begun, end = self.rounds_done(), time.monotonic() + 60
+        while self.rounds_done() < begun + count:
+            self.assertIsNone(process.poll(), self.said(process))
+            self.assertLess(time.monotonic(), end, self.said(process))
+            time.sleep(0.02)
+
     def test_a_site_whose_disk_is_full_goes_on(self):
         launch = self.start("launch", "job.toml", *PACED, *FOREVER)
         self.until_checkpoints(launch, SITES)
@@ -155,11 +162,7 @@ class FullDisk(Case):
         self.fill(process.pid)
         checkpoints = self.folder / "runs/small/checkpoints"
         newest = max(checkpoints.glob("*.checkpoint"), default=None)
-        begun, end = self.rounds_done(), time.monotonic() + 60
-        while self.rounds_done() < begun + 300:  # of some checkpoints, which cannot be written
-            self.assertIsNone(process.poll(), self.said(process))
-            self.assertLess(time.monotonic(), end, self.said(process))
-            time.sleep(0.02)
+        self.until_rounds_more(process, 300)  # of some checkpoints, which cannot be written
         self.assertEqual(max(checkpoints.glob("*.checkpoint"), default=None), newest)
         self.make_room(process.pid)
         self.until(process, "a checkpoint is written again")
@@ -173,6 +176,7 @@ class FullDisk(Case):
         process = self.start("simulate", "job.toml", *FOREVER)
         self.until_file(process, "runs/small/best.pt")
         self.fill(process.pid)
+        self.until_rounds_more(process, 1)  # or the last model is the best one, which is kept
         process.send_signal(signal.SIGINT)
         code, text = self.end(process)
         self.assertEqual(code, 2, text)
