@@ -118,7 +118,7 @@ def cell(options, kind, overlay, mbps):
         folder = options.out / f"{name}-{which}"
         done = subprocess.run(
             [options.build / "longhaul", "simulate", options.out / f"{name}.toml", "--out", folder,
-             "--json", "--force"], capture_output=True, text=True, timeout=1800, check=False)
+             "--json", "--force"], capture_output=True, text=True, timeout=7200, check=False)
         summary = json.loads((folder / "summary.json").read_text())
         events = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         one[which] = {key: summary.get(key) for key in

@@ -170,11 +170,14 @@ def row(one):
     summary, taken = one["summary"], one["rejoins"]
     share = summary.get("participation")
     accuracy = summary.get("final_accuracy")
+    samples = summary.get("samples") or {}
+    counts = [samples.get(key) for key in ("used", "lost", "unused")]
     return (f"| {one['kind']} | {one['mbps']} | {one['faults']} | {one['code']} "
             f"| {summary.get('rounds')} "
             f"| {'-' if share is None else f'{100 * share:.1f} %'} "
             f"| {len(taken)}: {f'{statistics.median(taken):.1f}' if taken else '-'} "
             f"| {8 * storm.MODEL_BYTES / one['mbps'] / 1e6:.2f} "
+            f"| {'-' if None in counts else ' / '.join(map(str, counts))} "
             f"| {'-' if accuracy is None else f'{100 * accuracy:.1f}'} "
             f"| {100 * one.get('fall', 0):.1f} |")
 
@@ -193,7 +196,8 @@ def main():
     options.build, options.out = options.build.resolve(), options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     print("| sync | Mbit/s | faults | exit code | rounds | participation | rejoins: median s "
-          "| model / rate, s | accuracy | largest fall, points |\n" + "|---" * 10 + "|")
+          "| model / rate, s | samples used / lost / unused | accuracy "
+          "| largest fall, points |\n" + "|---" * 11 + "|")
     for kind in options.only or KINDS:
         for mbps in options.mbps or MBPS:
             print(row(cell(options, kind, mbps)), flush=True)

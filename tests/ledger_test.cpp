@@ -67,10 +67,27 @@ class TellingLearner final : public Learner {
 
 class LedgerKeeper final : public sim::Watcher {
  public:
-  void acted(Time, Rank rank, const Action& action) override {
-    if (const auto* record = std::get_if<Record>(&action)) ledger.take(rank, *record);
+  void acted(Time at, Rank rank, const Action& action) override {
+    const auto* record = std::get_if<Record>(&action);
+    if (!record) return;
+    ledger.take(at, rank, *record);
+    own[rank].take(at, rank, *record);
+  }
+  void lost(Rank rank) {
+    ledger.node_lost(rank);
+    for (auto& [each, its] : own)
+      if (each != rank) its.node_lost(rank);
+    is_lost = rank;
+  }
+  // As over sockets: of what each node has recorded.
+  SampleCounts joined() const {
+    std::vector<SampleLedger::OfNode> ledgers;
+    for (const auto& [rank, its] : own) ledgers.push_back({rank, its, rank == is_lost});
+    return SampleLedger::joined(std::move(ledgers)).counts();
   }
   SampleLedger ledger;
+  std::map<Rank, SampleLedger> own;
+  std::optional<Rank> is_lost;
 };
 
 struct LedgerRun {
@@ -93,7 +110,7 @@ struct LedgerRun {
       const auto more = job.world().step();
       if (!lost && job.world().figures(3).crashed) {
         lost = true;
-        keeper.ledger.node_lost(3);
+        keeper.lost(3);
       }
       if (!more) failed = more.error().what;
       if (!more || !*more) break;
@@ -136,6 +153,10 @@ TEST(Ledger, OfAllStrategiesAddsUpWhoeverDies) {
       ++exact;
       EXPECT_LE(*counts.used + counts.lost, counts.computed) << part;
       EXPECT_GT(*counts.used, 0u);
+      const SampleCounts joined = run.keeper.joined();
+      EXPECT_EQ(joined.computed, counts.computed);
+      EXPECT_EQ(joined.used, counts.used);
+      EXPECT_EQ(joined.lost, counts.lost) << part;
       if (!death) EXPECT_EQ(counts.lost, 0u);
       if (whole.contains(sync.name())) EXPECT_EQ(*counts.used + counts.lost, counts.computed);
     }

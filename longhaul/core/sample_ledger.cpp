@@ -4,19 +4,19 @@
 #include <cmath>
 
 namespace longhaul {
-void SampleCounts::add(const SampleCounts& other) {
-  computed += other.computed;
-  lost += other.lost;
-  if (other.used) used = used.value_or(0) + *other.used;
+
+std::uint64_t SampleLedger::Account::lost() const {
+  // A peer may say that its update is of more samples than it has computed.
+  const std::uint64_t with_node = computed_before - std::min(computed_before, used_before);
+  return std::min(with_node + taken_back, computed - std::min(computed, used));
 }
 
 void SampleLedger::use(Account& account, const Given& given) {
   account.used += given.samples;
-  // A peer may say that its update is of more samples than it has computed.
-  if (given.lost) account.lost -= std::min(account.lost, given.samples);
+  if (given.lost) account.used_before += given.samples;
 }
 
-bool SampleLedger::take(Rank by, const Record& record) {
+bool SampleLedger::take(Time at, Rank by, const Record& record) {
   if (!(record.value >= 0)) return false;
   const auto value = std::uint64_t(std::llround(record.value));
   if (record.name == "samples_computed") {
@@ -33,19 +33,31 @@ bool SampleLedger::take(Rank by, const Record& record) {
     return true;
   }
   if (record.name == "samples_used") {
-    Account& account = nodes_[Rank(value)];
-    const auto found = account.given.find(record.round);
-    if (found == account.given.end()) return true;  // heard before, or of another process
-    use(account, found->second);
-    account.given.erase(found);
+    use_of_round(Rank(value), record.round);
     return true;
   }
-  return take_push(record);
+  return take_push(at, record);
 }
 
-bool SampleLedger::take_push(const Record& record) {
+void SampleLedger::use_of_round(Rank rank, Round round) {
+  Account& account = nodes_[rank];
+  if (const auto found = account.given.find(round); found != account.given.end()) {
+    use(account, found->second);
+    account.given.erase(found);
+    return;
+  }
+  // Heard before, or what was given is in the ledger of another process.
+  std::deque<Round>& heard = heard_[rank];
+  if (std::ranges::find(heard, round) != heard.end()) return;
+  heard.push_back(round);
+  if (heard.size() > kOpenRounds) heard.pop_front();
+}
+
+bool SampleLedger::take_push(Time at, const Record& record) {
   if (record.name == "rolled_back") {
-    roll_back(record.round);
+    rolled_back_.push_back({record.round, at});
+    if (rolled_back_.size() > kRollBacks) rolled_back_.pop_front();
+    roll_back(rolled_back_.back(), nodes_);
     return true;
   }
   if (!record.name.starts_with("push_")) return false;
@@ -58,7 +70,7 @@ bool SampleLedger::take_push(const Record& record) {
     const Given given = account.at_server.front();
     account.at_server.pop_front();
     use(account, given);
-    committed_[record.round].push_back({rank, given.samples});
+    committed_[record.round].push_back({rank, given.samples, at});
     while (committed_.size() > kVersions) committed_.erase(committed_.begin());
   } else if (record.name == "push_discarded" && !account.at_server.empty()) {
     account.at_server.pop_back();
@@ -66,22 +78,29 @@ bool SampleLedger::take_push(const Record& record) {
   return true;
 }
 
-void SampleLedger::roll_back(std::uint64_t version) {
-  for (auto it = committed_.upper_bound(version); it != committed_.end(); it = committed_.erase(it))
-    for (const Commit& commit : it->second) {
-      Account& account = nodes_[commit.rank];
+// Of the accounts in `nodes`, which hold what is committed here.
+void SampleLedger::roll_back(const RollBack& to, std::map<Rank, Account>& nodes) {
+  for (auto it = committed_.upper_bound(to.version); it != committed_.end(); ++it)
+    std::erase_if(it->second, [&](const Commit& commit) {
+      if (commit.at > to.at) return false;  // it became the server again later
+      Account& account = nodes[commit.rank];
       account.used -= commit.samples;
-      account.lost += commit.samples;
-    }
+      account.taken_back += commit.samples;
+      return true;
+    });
 }
 
 void SampleLedger::node_lost(Rank rank) {
   Account& account = nodes_[rank];
   account.gone = true;
-  account.lost = account.computed - std::min(account.computed, account.used);
+  account.computed_before = account.computed;
+  account.used_before = account.used;
+  account.taken_back = 0;
   for (auto& [round, given] : account.given) given.lost = true;
   for (Given& given : account.at_server) given.lost = true;
 }
+
+void SampleLedger::node_returned(Rank rank) { nodes_[rank].gone = false; }
 
 SampleCounts SampleLedger::counts() const {
   SampleCounts sum;
@@ -90,9 +109,36 @@ SampleCounts SampleLedger::counts() const {
     sum.computed += account.computed;
     if (!exact_) continue;
     *sum.used += account.used;
-    sum.lost += account.lost;
+    sum.lost += account.lost();
   }
   return sum;
+}
+
+void SampleLedger::add(const Account& other, Rank rank) {
+  Account& account = nodes_[rank];
+  account.computed += other.computed;
+  account.used += other.used;
+  account.computed_before += other.computed_before;
+  account.used_before += other.used_before;
+  account.taken_back += other.taken_back;
+  for (const auto& [round, given] : other.given) account.given[round] = given;
+}
+
+SampleLedger SampleLedger::joined(std::vector<OfNode> ledgers) {
+  SampleLedger all;
+  for (OfNode& one : ledgers) {
+    if (one.is_lost) one.ledger.node_lost(one.rank);
+    all.exact_ |= one.ledger.exact_;
+    for (const auto& [rank, account] : one.ledger.nodes_) all.add(account, rank);
+  }
+  for (const OfNode& one : ledgers)
+    for (const auto& [rank, rounds] : one.ledger.heard_)
+      for (const Round round : rounds) all.use_of_round(rank, round);
+  for (const OfNode& successor : ledgers)
+    for (const RollBack& to : successor.ledger.rolled_back_)
+      for (OfNode& one : ledgers)
+        if (one.rank != successor.rank) one.ledger.roll_back(to, all.nodes_);
+  return all;
 }
 
 }  // namespace longhaul

@@ -6,14 +6,15 @@ namespace longhaul {
 namespace {
 
 SampleCounts after(SampleLedger& ledger, std::vector<std::pair<Rank, Record>> records) {
-  for (const auto& [rank, record] : records) EXPECT_TRUE(ledger.take(rank, record)) << record.name;
+  for (const auto& [rank, record] : records)
+    EXPECT_TRUE(ledger.take(Time{0}, rank, record)) << record.name;
   return ledger.counts();
 }
 
 TEST(SampleLedger, LeavesOtherRecordsAlone) {
   SampleLedger ledger;
-  EXPECT_FALSE(ledger.take(0, {"wait_s", 0, 1}));
-  EXPECT_FALSE(ledger.take(0, {"samples_used", 0, -1}));
+  EXPECT_FALSE(ledger.take(Time{0}, 0, {"wait_s", 0, 1}));
+  EXPECT_FALSE(ledger.take(Time{0}, 0, {"samples_used", 0, -1}));
   EXPECT_EQ(ledger.counts().computed, 0u);
 }
 
@@ -74,6 +75,55 @@ TEST(SampleLedger, GoesOnAlikeWhenLoaded) {
   again.state(in);
   ASSERT_TRUE(in.finish());
   EXPECT_EQ(after(again, {{1, {"samples_used", 0, 1}}}).used, 8u);
+}
+
+// Over sockets each node has a ledger of its own records.
+TEST(SampleLedger, JoinsWhatNodesKept) {
+  SampleLedger first, second;
+  after(
+      first,
+      {{0, {"samples_computed", 3, 8}}, {0, {"samples_given", 3, 8}}, {0, {"samples_used", 3, 0}}});
+  after(second, {{1, {"samples_computed", 3, 6}},
+                 {1, {"samples_given", 3, 6}},
+                 {1, {"samples_computed", 4, 5}}});
+  const SampleCounts dead = SampleLedger::joined({{0, first}, {1, second, true}}).counts();
+  EXPECT_EQ(dead.computed, 19u);
+  EXPECT_EQ(dead.used, 8u);
+  EXPECT_EQ(dead.lost, 11u);
+  after(first, {{0, {"samples_used", 3, 1}}, {0, {"samples_used", 3, 1}}});
+  for (int again = 0; again < 2; ++again) {  // it comes back, and that is not counted anew
+    const SampleCounts heard = SampleLedger::joined({{0, first}, {1, second, again == 0}}).counts();
+    EXPECT_EQ(heard.used, 14u);
+    EXPECT_EQ(heard.lost, 5u);
+    EXPECT_EQ(heard.unused(), 0u);
+    second.node_lost(1);
+    after(second, {});
+  }
+  after(second, {{1, {"samples_computed", 9, 2}}});
+  const SampleCounts back = SampleLedger::joined({{0, first}, {1, second}}).counts();
+  EXPECT_EQ(back.lost, 5u);
+  EXPECT_EQ(back.unused(), 2u);
+}
+
+// A server's commits are in its ledger, what they are of in the workers', the roll-back in the
+// ledger of the one that went on.
+TEST(SampleLedger, JoinsServersThatFollowedEachOther) {
+  SampleLedger worker, first, second;
+  after(worker, {{2, {"samples_computed", 0, 9}}});
+  const auto commit = [](SampleLedger& server, double at_s, Round samples, Round version) {
+    const auto at = Time(std::int64_t(at_s * 1e9));
+    server.take(at, 0, {"push_came", samples, 2});
+    server.take(at, 0, {"push_used", version, 2});
+  };
+  commit(first, 1, 2, 1);
+  commit(first, 2, 3, 2);
+  second.take(Time(std::chrono::seconds(3)), 1, {"rolled_back", 1, 0});
+  commit(second, 4, 4, 2);
+  commit(first, 9, 1, 3);  // it is the server again, after a roll-back that was long before
+  const SampleCounts counts = SampleLedger::joined({{0, first}, {1, second}, {2, worker}}).counts();
+  EXPECT_EQ(counts.used, 7u);
+  EXPECT_EQ(counts.lost, 2u);
+  EXPECT_EQ(counts.lost + *counts.used + counts.unused(), counts.computed);
 }
 
 }  // namespace

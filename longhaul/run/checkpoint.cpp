@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTag = "longhaul checkpoint 5";
+constexpr const char* kTag = "longhaul checkpoint 6";
 
 void archive(Archive& ar, Checkpoint& checkpoint) {
   ar.expect(kTag);

@@ -15,6 +15,7 @@
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/processes.h"
+#include "longhaul/run/samples_file.h"
 #include "longhaul/run/sockets.h"
 #include "longhaul/run/status_file.h"
 
@@ -57,6 +58,22 @@ void add_figures(Summary& all, const Summary& one) {
   sum.left_out = std::max(sum.left_out, one.participation.left_out);  // the senior worker's
 }
 
+// Of all nodes' ledgers; nullopt if none has one.
+std::optional<SampleCounts> samples_of(const Job& job, const Members& members,
+                                       const ChildProcesses& children, const std::string& folder,
+                                       bool ended) {
+  std::vector<SampleLedger::OfNode> ledgers;
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    if (job.leaves_out(members[rank].site)) continue;
+    auto ledger = read_samples(node_folder(folder, members[rank]) + "/samples.bin");
+    if (!ledger || !*ledger) continue;
+    const bool is_lost = !children.end(rank)->done() && !ended;
+    ledgers.push_back({rank, std::move(**ledger), is_lost});
+  }
+  if (ledgers.empty()) return std::nullopt;
+  return SampleLedger::joined(std::move(ledgers)).counts();
+}
+
 // One of all: see launch.h.
 Summary merge(const Job& job, const Members& members, const ChildProcesses& children,
               const std::string& folder, bool ended, ModelsOf& files) {
@@ -83,7 +100,6 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     all.real_s = std::max(all.real_s, one->real_s);
     all.rounds = std::max(all.rounds, one->rounds);
     all.statistics.add(one->statistics);
-    all.samples.add(one->samples);
     add_figures(all, *one);
     if (one->pace) {
       if (!all.pace) all.pace.emplace();
@@ -102,6 +118,8 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     if (files.last_of.empty() || (end.done() && !told)) files.last_of = own;
     if (end.done() && !told) told = one;
   }
+  if (const auto samples = samples_of(job, members, children, folder, ended))
+    all.samples = *samples;
   if (learners > 0) all.compute_utilisation = utilisation / double(learners);
   all.failure = failures;
   if (!told) return all;

@@ -30,6 +30,8 @@ Status RunLog::open(std::uint64_t keep) {
   if (!metrics) return metrics.error();
   metrics_.emplace(std::move(*metrics));
   *written_ = metrics_->written();
+  if (!is_virtual_) samples_.emplace(folder_->file("samples.bin"), totals_.samples);
+  if (samples_) wrote("samples.bin", samples_->flush());
   if (!job_.report.tensorboard) return Ok{};
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   auto tensorboard = TensorBoardFile::open(folder_->file("tensorboard"),
@@ -53,6 +55,7 @@ void RunLog::write(Time at, Rank rank, Round round, std::string_view kind,
 
 Status RunLog::flush() {
   if (tensorboard_) tensorboard_->flush();
+  if (samples_) wrote("samples.bin", samples_->flush());
   if (!metrics_) return Ok{};
   const Status flushed = metrics_->flush();
   *written_ = metrics_->written();
@@ -121,8 +124,30 @@ void RunLog::view(Time at, Rank rank, std::uint64_t live) {
   (void)flush();
 }
 
+void RunLog::node_lost(Rank rank) {
+  totals_.samples.node_lost(rank);
+  if (samples_) samples_->node_lost(rank);
+}
+
+void RunLog::node_returned(Rank rank) {
+  totals_.samples.node_returned(rank);
+  if (samples_) samples_->node_returned(rank);
+}
+
+void RunLog::take_up_samples(Rank self) {
+  if (!folder_) return;
+  auto before = read_samples(folder_->file("samples.bin"));
+  if (!before) return note(before.error().what + "; the samples of before are not counted");
+  if (!*before) return;
+  totals_.samples = **std::move(before);
+  totals_.samples.node_lost(self);
+}
+
 void RunLog::recorded(Time at, Rank rank, const Record& record) {
-  if (totals_.samples.take(rank, record)) return;
+  if (totals_.samples.take(at, rank, record)) {
+    if (samples_) samples_->append(at, rank, record);
+    return;
+  }
   const std::pair<std::string_view, double> values[] = {{"value", record.value}};
   write(at, rank, record.round, record.name, values);
   totals_.statistics.add(members_[rank], record);

@@ -15,6 +15,7 @@
 #include "longhaul/run/metrics.h"
 #include "longhaul/run/progress.h"
 #include "longhaul/run/run_folder.h"
+#include "longhaul/run/samples_file.h"
 #include "longhaul/run/summary.h"
 #include "longhaul/run/tensorboard_file.h"
 
@@ -36,8 +37,12 @@ class RunLog {
   void note(const std::string& text) { progress_.note(text); }
   // The view has changed: so many workers are live.
   void view(Time, Rank, std::uint64_t live);
-  // A node is lost, with what it has computed and nobody uses.
-  void node_lost(Rank rank) { totals_.samples.node_lost(rank); }
+  // A node is lost, with what it has computed and nobody uses; it has returned.
+  void node_lost(Rank);
+  void node_returned(Rank);
+  // Before open(), of a node over sockets that begins anew in the folder of the process before:
+  // goes on with that one's ledger of samples, which is lost but for what others use.
+  void take_up_samples(Rank self);
   // The final model's score. One that reaches the target for the first time is an event; others
   // were told with their rounds, or do not count.
   void concluded(Time, Rank, Round, const Evaluation&);
@@ -94,6 +99,7 @@ class RunLog {
   // Of metrics.jsonl, for the functions of sync_later().
   const std::shared_ptr<std::atomic<std::uint64_t>> written_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::optional<SamplesFile> samples_;  // over sockets
   std::optional<TensorBoardFile> tensorboard_;
   std::set<std::string> failing_;  // files
   std::uint64_t dropped_ = 0;      // events, as was told

@@ -49,6 +49,7 @@ class Site {
   net::EventLoop::Observer observer();
   Result<net::PeersConfig> peers_of(NodeSockets) const;
   std::uint64_t live(const View&) const;
+  void note_samples(const View&);
   std::optional<BestScore> best_before() const;
   Result<net::CheckpointConfig> checkpoints(bool lets_return);
   net::Pace::Duration pace() const;
@@ -69,6 +70,7 @@ class Site {
   ModelFiles models_;
   Workload::Score score_;
   std::shared_ptr<const Members> members_;
+  std::vector<bool> lost_;  // by rank, as the view has it
   std::unique_ptr<Learner> learner_;
   std::optional<RunFolder> folder_;
   std::uint64_t newest_ = 0;  // checkpoint there
@@ -193,6 +195,7 @@ net::EventLoop::Observer Site::observer() {
           .on_note = [this](const std::string& text) { log_->note(text); },
           .on_view =
               [this, self](Time at, const View& view) {
+                note_samples(view);
                 log_->view(at, self, live(view));
                 if (activity_) activity_->view(at, view);
               },
@@ -206,6 +209,7 @@ Status Site::build(NodeSockets node_sockets) {
   Members members = job_.members();
   members[options_.rank].incarnation = options_.rejoin ? 1 : 0;
   members_ = std::make_shared<const Members>(std::move(members));
+  lost_.resize(members_->size());
   if ((*members_)[options_.rank].is(Role::worker)) {
     const std::uint32_t lanes = threads_of_lanes(job_);
     if (lanes > 0 && options_.record)
@@ -270,6 +274,16 @@ std::uint64_t Site::live(const View& view) const {
   }));
 }
 
+// What the ledger of samples has to know of the others.
+void Site::note_samples(const View& view) {
+  for (Rank rank = 0; rank < lost_.size(); ++rank) {
+    const bool is_lost = rank != options_.rank && !view.has(rank);
+    if (is_lost == lost_[rank]) continue;
+    lost_[rank] = is_lost;
+    is_lost ? log_->node_lost(rank) : log_->node_returned(rank);
+  }
+}
+
 void Site::progress() {
   const auto counters = loop_->counters();
   log_->progress(node_->strategy().rounds_done(), counters.time, counters.wan_bytes);
@@ -312,6 +326,7 @@ std::optional<BestScore> Site::best_before() const {
 Result<Summary> Site::run() {
   const InterruptGuard guard;
   if (options_.rejoin) {
+    log_->take_up_samples(options_.rank);
     LH_TRY(log_->open(folder_ ? whole_lines(folder_->file("metrics.jsonl")) : 0));
     models_.resume(best_before());
   }

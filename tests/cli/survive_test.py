@@ -65,6 +65,30 @@ class Restarted(Survive):
         self.until_gone_on(launch, SITES)
         launch.kill()
 
+    def test_the_samples_of_a_killed_site_are_counted(self):
+        """Every round has 3 contributions, but for those that a worker was left out of."""
+        batch = 8
+        launch = self.start("launch", "job.toml", *BSP, *PACED, *FOREVER,
+                            "--set", f"data.batch={batch}")
+        self.until_checkpoints(launch, SITES)
+        self.kill(launch, "oslo")
+        self.until(launch, "tokyo: rank 2 (oslo) is back")
+        self.until_gone_on(launch, SITES)
+        self.kill(launch, "lima")
+        self.until(launch, "tokyo: rank 1 (lima) is back")
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+        end = self.summary()
+        samples = end["samples"]
+        self.assertEqual(samples["used"] + samples["lost"] + samples["unused"],
+                         samples["computed"])
+        # Of a process that was killed one batch at most was in no mean.
+        self.assertLessEqual(samples["lost"], 2 * batch)
+        self.assertLessEqual(samples["unused"], 3 * batch)
+        rounds = end["rounds"]
+        self.assertLess(samples["used"], 3 * batch * rounds)
+        self.assertGreater(samples["used"], 2 * batch * rounds)
+
     def test_one_of_two_goes_on_with_a_witness(self):
         launch = self.start("launch", "job.toml", *PACED, *FOREVER, *GONE, "--set",
                             'site.oslo.roles=["witness"]')
