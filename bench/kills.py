@@ -7,10 +7,10 @@
 Five processes over sockets on this machine, four workers and `hq` in the middle: a server, a state
 server, or a relay without a learner. `longhaul launch` starts what dies again, as it does unless
 told otherwise. Each kill is one run: at a moment drawn by its number, in the two seconds after all
-nodes have their first checkpoint. It is right if launch ends with code 0 within 90 s and all who
-were in the run at its end have done its rounds and hold one model. Each writes one line into
---out/KIND.jsonl; what is there is not done again, so the command may be stopped at any time. Prints
-the table.
+nodes have their first checkpoint. It is right if launch ends with code 0 and all who were in the
+run at its end have done its rounds and hold one model; it hangs if 90 s have passed and no node does
+a round in 30 s more. Each writes one line into --out/KIND.jsonl; what is there is not done again, so
+the command may be stopped at any time. Prints the table.
 """
 import argparse
 import concurrent.futures
@@ -81,6 +81,25 @@ def is_right(case, kind, victim):
             and len({end["params_hash"] for end in done}) == 1)
 
 
+def progress_of(case):
+    """The rounds of all nodes, of which none goes on in a run that hangs."""
+    paths = [case.folder / f"runs/small/{name}/status.json" for name in (*WORKERS, MIDDLE)]
+    return [json.loads(path.read_text())["rounds"] for path in paths if path.exists()]
+
+
+def end_of(case, launch):
+    """launch's exit code; None: it hangs. Waits longer only while rounds are done."""
+    before = None
+    while True:
+        try:
+            return launch.wait(PATIENCE_S if before is None else PATIENCE_S / 3)
+        except subprocess.TimeoutExpired:
+            now = progress_of(case)
+            if now == before:
+                return None
+            before = now
+
+
 def one(case, launcher, kind, victim, number):
     wait_s = random.Random(f"{kind} {victim} {number}").uniform(0, 2)
     record = {"kind": kind, "victim": victim, "number": number, "wait_s": round(wait_s, 3)}
@@ -94,10 +113,7 @@ def one(case, launcher, kind, victim, number):
         time.sleep(wait_s)  # the moment that was drawn
         os.kill(sites[victim], 9)
         began = time.monotonic()
-        try:
-            code = launch.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            code = None  # it hangs
+        code = end_of(case, launch)
         text = case.said(launch)
         if code is None:
             text += subprocess.run([os.environ["LONGHAUL"], "status", case.folder / "runs/small"],
@@ -137,8 +153,8 @@ def page(records):
     lines = ["# Kills", "", "    bench/kills.py --write docs/results/kills.md", "",
              "Five processes over sockets on one machine, four workers and `hq` in the middle. One",
              "is killed with kill -9, once a run, and `launch` starts it again. A run hangs",
-             f"if it has not ended {PATIENCE_S} s later; its end is wrong if launch's exit code is",
-             "not 0, or those who were in it do not hold one model after all rounds. The command",
+             f"if it has not ended {PATIENCE_S} s later and no node does a round in 30 s; its end is",
+             "wrong if launch's exit code is not 0, or those who were in it do not hold one model after all rounds. The command",
              "goes on where it was stopped, up to 20 runs a process.", "", table(records), "",
              f"{len(records)} runs, {len(bad)} not right."]
     for one in bad:

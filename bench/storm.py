@@ -28,7 +28,7 @@ FOLLOWED = "[server]\nstandbys = 2\nstandby_every = "
 KINDS = {  # kind: keys of [sync], overlays; other tables
     "bsp": ("", ["forest", "hub", "ring"]), "fedavg": ("steps = 10", ["forest", "hub", "ring"]),
     "diloco": ("steps = 20", ["forest", "hub", "ring"]), "gaia": ("", ["direct"]),
-    "nbsync": ("", ["forest", "hub"]), "asp": ("", ["hub"], FOLLOWED + "20\n"),
+    "nbsync": ("", ["forest", "hub", "ring"]), "asp": ("", ["hub"], FOLLOWED + "20\n"),
     "fedgsync": ("steps = 10\ngroups = 2", ["hub"], FOLLOWED + "1\n")}
 STEP_MS, HIDDEN, FEATURES, CLASSES = 1000, 6400, 20, 5
 MODEL_BYTES = 4 * ((FEATURES + 1) * HIDDEN + (HIDDEN + 1) * CLASSES)
@@ -156,6 +156,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--only", choices=KINDS, action="append")
     parser.add_argument("--overlay", choices=OVERLAYS, action="append")
+    parser.add_argument("--mbps", choices=MBPS, type=int, action="append")
     options = parser.parse_args()
     options.build, options.out = options.build.resolve(), options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -164,7 +165,7 @@ def main():
           "| largest fall, points (calm) |\n" + "|---" * 10 + "|")
     for overlay in options.overlay or OVERLAYS:
         for kind in options.only or KINDS:
-            for mbps in MBPS if overlay in KINDS[kind][1] else ():
+            for mbps in options.mbps or MBPS if overlay in KINDS[kind][1] else ():
                 print(row(cell(options, kind, overlay, mbps)), flush=True)
 
 
