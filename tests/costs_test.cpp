@@ -30,6 +30,7 @@ struct Scenario {
 struct Parts {
   std::string sync = "bsp", overlay = "direct_sequential", codec = "fp32";
   std::uint32_t steps = 1;
+  std::vector<Setting> settings = {};  // of [sync]
 };
 
 template <class T>
@@ -52,6 +53,7 @@ JobSpec spec_of(const Scenario& s, const Parts& parts, bool server_apart, Round 
       .steps = parts.steps,
       .phantom = true};
   spec.parts.codec = named(codec_variants(), parts.codec);
+  for (const Setting& setting : parts.settings) spec.parts.sync.settings.push_back(setting);
   Tables tables;
   for (std::uint32_t site = 0; site < s.n + server_apart; ++site) {
     tables.network.sites.push_back(
@@ -243,6 +245,10 @@ TEST(Costs, TheHeadlineScenarioTakesItsTime) {
   EXPECT_WITHIN(0.05, step_time(s, {.sync = "fedavg", .steps = 10}), 0.770);
   EXPECT_WITHIN(0.05, step_time(s, {.sync = "fedavg", .steps = 100}), 0.257);
   EXPECT_WITHIN(0.05, step_time(s, {.sync = "diloco", .steps = 500}), 0.211);
+  const Parts tenths{.sync = "streaming_diloco",
+                     .steps = 50,
+                     .settings = {{"fragments", {std::int64_t{10}}}, {"delay", {std::int64_t{4}}}}};
+  EXPECT_WITHIN(0.05, step_time(s, tenths), 0.200);
   EXPECT_WITHIN(
       0.05, step_time(s, {.sync = "fedavg", .overlay = "hub_sequential", .steps = 10}, true), 5.33);
 }

@@ -94,6 +94,9 @@ std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place)
   const auto& outer = spec.parts.outer;
   parts.outer =
       value_of(outer.entry->make(table("outer", outer.entry->name, outer.settings), place));
+  parts.make_outer = [outer, place] {
+    return value_of(outer.entry->make(table("outer", outer.entry->name, outer.settings), place));
+  };
   add_links(spec, place, parts);
   parts.make_transfer = [transfer = spec.parts.transfer, place] {
     const Settings settings = table("transfer", transfer.entry->name, transfer.settings);

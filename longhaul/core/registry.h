@@ -116,6 +116,8 @@ struct SyncParts {
   std::unique_ptr<Overlay> overlay;
   std::unique_ptr<Transform> outer;
   StopConfig stop;
+  // One more like `outer`, of strategies that move parts of the model apart.
+  std::function<std::unique_ptr<Transform>()> make_outer = {};
   // Of strategies that talk to a server, or to each other, by themselves; as OverlayParts.
   std::unique_ptr<Transfer> transfer = {};
   std::function<std::unique_ptr<Transfer>()> make_transfer = {};  // one more: each channel has one

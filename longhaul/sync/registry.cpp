@@ -27,6 +27,7 @@
 #include "longhaul/sync/sparse_loco.h"
 #include "longhaul/sync/ssp.h"
 #include "longhaul/sync/staleness_lab.h"
+#include "longhaul/sync/streaming_diloco.h"
 
 namespace longhaul::sync {
 namespace {
@@ -36,6 +37,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Bsp::entry,
     FedAvg::entry,
     DiLoCo::entry,
+    StreamingDiLoCo::entry,
     SparseLoCo::entry,
     FedProx::entry,
     FedSsgd::entry,

@@ -26,6 +26,7 @@ SyncParts parts() {
   parts.make_transfer = [] { return std::make_unique<transfer::Reliable>(one_worker()); };
   parts.rate = 0.1;
   parts.make_codec = [](bool) { return std::make_unique<codec::Fp32>(); };
+  parts.make_outer = [] { return std::make_unique<outer::None>(outer::NoneConfig{}); };
   return parts;
 }
 

@@ -15,6 +15,20 @@ std::uint64_t Synchronous::length_of(std::uint32_t range, const Turn& turn) cons
   return range == kExtras ? extras(turn) : exchanged_second();
 }
 
+// The next round of all with an exchange of this range; nothing as long as it is not known.
+std::optional<Round> Synchronous::next_round(std::uint32_t range) const {
+  const std::uint32_t parts = range == kParameters ? fragments() : 1;
+  if (parts == 1) return parts_.overlay->next_round(0, range);
+  std::optional<Round> first;
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const auto turn_of_part = parts_.overlay->next_round(0, kFragments + part);
+    if (!turn_of_part) return std::nullopt;
+    const Round round = *turn_of_part * parts + part;
+    first = std::min(round, first.value_or(round));
+  }
+  return first;
+}
+
 // The ranges may be a round apart: the others may have had the mean of one before this node
 // returned.
 bool Synchronous::stand_in_for_round(Turn& turn) {
@@ -22,7 +36,7 @@ bool Synchronous::stand_in_for_round(Turn& turn) {
   std::optional<Round> first;
   for (const std::uint32_t range : {kParameters, kExtras, kSecond}) {
     if (length_of(range, turn) == 0) continue;
-    const auto round = parts_.overlay->next_round(0, range);
+    const auto round = next_round(range);
     if (!round) return false;
     next[range] = *round;
     first = std::min(*round, first.value_or(*round));
@@ -37,7 +51,7 @@ bool Synchronous::stand_in_for_round(Turn& turn) {
     const std::uint64_t length = length_of(range, turn);
     const std::vector<float> nothing(turn.place().phantom ? 0 : length);
     const Contribution none{nothing, length, 1, /*contributes=*/false, range == kExtras};
-    const Status begun = parts_.overlay->begin({done_, 0, range}, {}, none, below);
+    const Status begun = parts_.overlay->begin(key(range), {}, none, below);
     if (!begun) fail(begun.error(), turn);
   }
   return true;
@@ -51,8 +65,8 @@ bool Synchronous::end_stand_in(Turn& turn) {
     return begin_from_state(turn);
   for (const std::uint32_t range : {kParameters, kExtras, kSecond}) {
     if (length_of(range, turn) == 0) continue;
-    (void)parts_.overlay->poll({done_, 0, range});
-    if (parts_.overlay->next_round(0, range).value_or(0) <= done_) return false;
+    (void)parts_.overlay->poll(key(range));
+    if (next_round(range).value_or(0) <= done_) return false;
   }
   ++done_;
   // The senior worker sends its state after a mean of all ranges: else stand in once more.

@@ -134,6 +134,13 @@ void Synchronous::stand_by(Turn& turn) {
   exchange(nothing, false, turn);
 }
 
+// The rounds of one range follow each other without a gap.
+VectorId Synchronous::key(std::uint32_t range) const {
+  const std::uint32_t parts = range == kParameters ? fragments() : 1;
+  if (parts == 1) return {done_, 0, range};
+  return {done_ / parts, 0, kFragments + std::uint32_t(done_ % parts)};
+}
+
 void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn) {
   LH_CHECK(mine.scalars.size() == scalars());
   phase_ = Phase::averaging;
@@ -143,7 +150,7 @@ void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn
   extras_.reset();
   Turn below = within(*parts_.overlay, turn);
   Status status = parts_.overlay->begin(
-      {done_, 0, kParameters}, {},
+      key(kParameters), {},
       {mine.values, exchanged(turn), mine.weight, contributes, /*exact=*/false,
        contributes ? std::optional(mine.loss) : std::nullopt},
       below);
@@ -155,9 +162,8 @@ void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn
       // Its weighted mean times the sum of the weights is the number of samples of all.
       if (extras(turn) > exact.size()) exact.push_back(float(double(mine.samples) / mine.weight));
     }
-    status = parts_.overlay->begin({done_, 0, kExtras}, {},
-                                   {exact, extras(turn), mine.weight, contributes, /*exact=*/true},
-                                   below);
+    status = parts_.overlay->begin(
+        key(kExtras), {}, {exact, extras(turn), mine.weight, contributes, /*exact=*/true}, below);
   }
   if (!status) fail(status.error(), turn);
 }
@@ -167,8 +173,8 @@ std::uint64_t Synchronous::extras(const Turn& turn) const {
 }
 
 bool Synchronous::collect(Turn& turn) {
-  if (!mean_) mean_ = parts_.overlay->poll({done_, 0, kParameters});
-  if (extras(turn) > 0 && !extras_) extras_ = parts_.overlay->poll({done_, 0, kExtras});
+  if (!mean_) mean_ = parts_.overlay->poll(key(kParameters));
+  if (extras(turn) > 0 && !extras_) extras_ = parts_.overlay->poll(key(kExtras));
   if (!mean_ || (extras(turn) > 0 && !extras_)) return false;
   if (!takes_mean(turn)) return false;
   phase_ = Phase::working;

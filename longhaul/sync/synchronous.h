@@ -73,6 +73,9 @@ class Synchronous : public Strategy {
   // How many values contribute_second() is given in each round; 0: it is not called. Equal at all
   // nodes.
   virtual std::size_t exchanged_second() const { return 0; }
+  // Into how many parts the parameters are cut, each of which has a mean of its own, one a round in
+  // turn: exchanged() is of the round's. Codecs keep what they lost of a part with it.
+  virtual std::uint32_t fragments() const { return 1; }
   // The round's mean is empty, all who gave something to it being lost.
   virtual void use_nothing(Turn& turn) { end_round(turn); }
   // May the mean be used now? Asked again in every turn. Of a strategy that computes meanwhile:
@@ -108,6 +111,7 @@ class Synchronous : public Strategy {
   // --- what it calls ----------------------------------------------------------------------------
   Round round() const { return done_; }
   Transform& outer() { return *parts_.outer; }
+  std::unique_ptr<Transform> make_outer() const { return parts_.make_outer(); }
   // To the mean of this round.
   void contribute(const LocalResult&, Turn&);
   // The same: `computed` is what the values are from, the buffers are those of params().
@@ -131,7 +135,8 @@ class Synchronous : public Strategy {
 
  private:
   static constexpr std::uint32_t kParameters = 0, kExtras = 1,
-                                 kSecond = 2;  // ranges of the exchange's key
+                                 kSecond = 2,  // ranges of the exchange's key
+      kFragments = 8;                          // and further: with several, one each
   enum class Phase : std::uint8_t {
     not_started,
     ready,
@@ -146,6 +151,8 @@ class Synchronous : public Strategy {
     awaiting_state  // waits for the state that the next round begins with
   };
 
+  // Of the exchange of this range in this round.
+  VectorId key(std::uint32_t range) const;
   bool advance(Turn&);
   bool collect(Turn&);
   bool collect_second(Turn&);
@@ -160,6 +167,7 @@ class Synchronous : public Strategy {
 
   // returning.cpp
   std::uint64_t length_of(std::uint32_t range, const Turn&) const;
+  std::optional<Round> next_round(std::uint32_t range) const;
   bool stand_in_for_round(Turn&);
   bool end_stand_in(Turn&);
   bool begin_from_state(Turn&);

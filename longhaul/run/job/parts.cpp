@@ -152,6 +152,11 @@ Result<std::unique_ptr<Strategy>> build_with(const Settings& sync, const Job& jo
   auto outer = job.outer.entry->make(job.outer.settings, place);
   if (!outer) return outer.error();
   SyncParts parts{std::move(*overlay), std::move(*outer), shared.stop};
+  parts.make_outer = [entry = job.outer.entry, settings = job.outer.settings, place] {
+    auto made = entry->make(settings, place);
+    LH_CHECK(made);  // as the one above
+    return *std::move(made);
+  };
   auto transfer = job.transfer.entry->make(job.transfer.settings, place);
   if (!transfer) return transfer.error();
   parts.transfer = std::move(*transfer);

@@ -141,6 +141,7 @@ void TestJob::make_node(Rank rank) {
   auto transform = (*outer::entry_of(outer))->make(outer, place);
   auto entry = find_entry(registry(), sync, config_.sync);
   SyncParts parts{everyone_to_everyone(), *std::move(transform), config_.stop};
+  parts.make_outer = [outer, place] { return *(*outer::entry_of(outer))->make(outer, place); };
   parts.transfer = std::make_unique<transfer::Reliable>(place);
   parts.make_transfer = [place] { return std::make_unique<transfer::Reliable>(place); };
   parts.make_codec = [this, place](bool feedback) {

@@ -1,0 +1,130 @@
+#include "longhaul/sync/streaming_diloco.h"
+
+#include <gtest/gtest.h>
+
+#include "longhaul/sync/testing/test_job.h"
+
+namespace longhaul::sync {
+namespace {
+
+using testing::learners;
+using testing::Quadratic;
+using testing::TestJob;
+using namespace std::string_literals;
+
+constexpr std::uint64_t kSize = 8;
+
+std::vector<Setting> streaming(std::int64_t steps, std::int64_t fragments, std::int64_t delay,
+                               std::string write_back = "delta", double alpha = 1) {
+  return {{"steps", {steps}},
+          {"fragments", {fragments}},
+          {"delay", {delay}},
+          {"write_back", {std::move(write_back)}},
+          {"alpha", {alpha}}};
+}
+
+std::vector<Setting> nesterov() { return {{"kind", {"nesterov"s}}, {"rate", {0.7}}}; }
+
+// A learner whose every step moves each element by `way`.
+Quadratic::Config walker(float way) {
+  return {.target = 1e8f, .slope = 0, .start = 0, .rate = way * 1e-8f};
+}
+
+TEST(StreamingDiLoCo, R3_25_OfOneFragmentWithoutDelayIsDiLoCo) {
+  for (const char* write_back : {"delta", "interpolate"}) {
+    const auto equal = learners(3, {.start = 1, .rate = 0.1f, .momentum = 0.5f, .buffers = 2});
+    TestJob streams({.sync = "streaming_diloco",
+                     .settings = streaming(3, 1, 0, write_back),
+                     .outer = nesterov(),
+                     .learners = equal,
+                     .stop = {.max_rounds = 7}});
+    TestJob whole({.sync = "diloco",
+                   .settings = {{"steps", {std::int64_t{3}}}},
+                   .outer = nesterov(),
+                   .learners = equal,
+                   .stop = {.max_rounds = 7}});
+    streams.run();
+    whole.run();
+    for (Rank rank = 0; rank < 3; ++rank) {
+      ASSERT_EQ(streams.finished[rank], 1);
+      EXPECT_EQ(streams.params(rank), whole.params(rank)) << write_back;
+    }
+  }
+}
+
+// X_f is the mean of all that was walked up to the last contribution of f: what is walked while
+// the mean is under way stays whole.
+TEST(StreamingDiLoCo, R3_27_DeltaLosesNoStep) {
+  for (const std::int64_t delay : {0, 1, 3, 4}) {
+    TestJob job({.sync = "streaming_diloco",
+                 .settings = streaming(4, 2, delay),
+                 .learners = {walker(1), walker(2), walker(6)},
+                 .stop = {.max_rounds = 7}});
+    job.run();
+    for (Rank rank = 0; rank < 3; ++rank) {
+      const auto x = job.params(rank);
+      EXPECT_NEAR(x[0], 3 * 7 * 4, 1e-3) << delay;          // fragment 0: in rounds 0, 2, 4, 6
+      EXPECT_NEAR(x[kSize - 1], 3 * 6 * 4, 1e-3) << delay;  // fragment 1: in rounds 1, 3, 5
+    }
+  }
+}
+
+// With alpha = 1 a fragment begins anew with the common one: `delay` steps of each round are lost.
+TEST(StreamingDiLoCo, InterpolateLosesWhatWasLearnedMeanwhile) {
+  TestJob job({.sync = "streaming_diloco",
+               .settings = streaming(4, 2, 3, "interpolate"),
+               .learners = {walker(1), walker(2), walker(6)},
+               .stop = {.max_rounds = 7}});
+  job.run();
+  EXPECT_NEAR(job.params(0)[0], 3 * (7 * 4 - 3 * 3), 1e-3);  // three means came before the last
+  EXPECT_NEAR(job.params(0)[kSize - 1], 3 * (6 * 4 - 2 * 3), 1e-3);
+}
+
+TEST(StreamingDiLoCo, AModelThatFragmentsDoNotDivideIsWhole) {
+  TestJob job({.sync = "streaming_diloco",
+               .settings = streaming(1, 5, 1),
+               .learners = {walker(1), walker(3)},
+               .stop = {.max_rounds = 5}});
+  job.run();
+  float before = 0;
+  for (const float x : job.params(1)) {
+    EXPECT_GE(x, std::max(before, 1.999f));
+    before = x;
+  }
+  EXPECT_NEAR(before, 2 * 5, 1e-3);
+}
+
+TEST(StreamingDiLoCo, TheInnerOptimiserKeepsItsState) {
+  const Quadratic::Config learner{.start = 1, .rate = 0.1f, .momentum = 0.9f};
+  TestJob job({.sync = "streaming_diloco",
+               .settings = streaming(3, 1, 2),
+               .learners = {learner},
+               .stop = {.max_rounds = 3}});
+  job.run();
+  Quadratic plain(kSize, learner);
+  for (int i = 0; i < 9; ++i) ASSERT_TRUE(plain.step(LocalStep{}));
+  for (std::size_t i = 0; i < kSize; ++i) EXPECT_NEAR(job.params(0)[i], plain.params()[i], 1e-6);
+}
+
+TEST(StreamingDiLoCo, SavingAndLoadingAfterAnyEventChangesNothing) {
+  const TestJob::Config config{.sync = "streaming_diloco",
+                               .settings = streaming(3, 2, 1),
+                               .outer = nesterov(),
+                               .learners = learners(3, {.momentum = 0.5f, .buffers = 2}),
+                               .stop = {.max_rounds = 6}};
+  EXPECT_EQ(testing::changed_by_saving(config), "");
+}
+
+TEST(StreamingDiLoCo, RefusesADelayAboveTheStepsAndMoreFragmentsThanParameters) {
+  Place place;
+  place.layout = Layout::flat(3);
+  const Status late = StreamingDiLoCo::check({.steps = 2, .delay = 3}, place);
+  ASSERT_FALSE(late);
+  EXPECT_NE(late.error().what.find("delay = 3: expected steps = 2 at most"), std::string::npos);
+  const Status many = StreamingDiLoCo::check({.fragments = 4}, place);
+  ASSERT_FALSE(many);
+  EXPECT_NE(many.error().what.find("the model has 3 parameters"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace longhaul::sync
