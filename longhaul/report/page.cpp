@@ -61,6 +61,7 @@ Result<std::string> page_html(const std::string& title, const nlohmann::ordered_
   put(page, "/*page.css*/", web_file("page.css"));
   put(page, "/*live*/", live ? "true" : "false");
   put(page, "/*charts.js*/", charts);
+  put(page, "/*ticks.js*/", web_file("ticks.js"));
   put(page, "/*page.js*/", web_file("page.js"));
   put(page, "/*data*/", script_text(data));  // last: it may hold any of these marks
   return page;
