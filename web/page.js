@@ -65,6 +65,15 @@
 
   // ---- the list of runs
 
+  // "virtual ", "real ", or "" where the runs have both, or it is not known.
+  const clocks = () => new Set(data.runs.map((run) => run.clock));
+  const clock = () => (clocks().size === 1 && data.runs[0].clock ? data.runs[0].clock + ' ' : '');
+  const BOTH = 'Times of simulated runs are virtual seconds, those of runs over sockets real ones: ' +
+      'compare each with its like.';
+  const sentText = (run, v) => (run.of_site          ? bytes(v) + ' by ' + run.of_site :
+                                run.sites.length === 1 ? 'one site' :
+                                                         bytes(v));
+
   const figures = (run) => {
     const s = run.summary || {};
     return {
@@ -83,7 +92,7 @@
     const head = element('tr');
     const targets = data.runs.some((run) => run.target !== null);
     for (const title
-             of ['run', targets ? 'to the target' : null, 'time', 'rounds', 'between sites',
+             of ['run', targets ? 'to the target' : null, clock() + 'time', 'rounds', 'between sites',
                  'computing', data.runs.length ? data.runs[0].score_unit : 'score', 'ended by'])
       if (title) head.append(element('th', title));
     rows.push(head);
@@ -119,7 +128,7 @@
             'td', f.target === null || f.target === undefined ? 'not reached' : seconds(f.target)));
       row.append(
           element('td', seconds(f.time)), element('td', short(f.rounds, 9)),
-          element('td', bytes(f.bytes)),
+          element('td', sentText(run, f.bytes)),
           element('td', f.computing === undefined ? '–' : (100 * f.computing).toFixed(1) + ' %'),
           element('td', scoreText(run, f.score)), element('td', f.ended.replaceAll('_', ' ')));
       rows.push(row);
@@ -288,6 +297,8 @@
           String(button.id === 'log' ? logarithmic : button.dataset.axis === axis));
     const any = data.runs[0];
     if (!any) return;
+    $('clocks').textContent =
+        axis === 'time_s' && clocks().has('real') && clocks().size > 1 ? BOTH : '';
     $('score-title').textContent = (isAccuracy(any) ? 'Accuracy' : 'Bits per byte') +
         ' on the test set' + (any.target === null ? '' : ' (dashed: the target)');
     drawChart('score');
@@ -659,7 +670,8 @@
     chart.setScale('x', {min: page.min, max: page.max});
     await Promise.resolve();  // uPlot draws after what is under way
     const title = $(id).parentElement.querySelector('figcaption').textContent;
-    const over = document.querySelector('#axis [data-axis=' + axis + ']').textContent;
+    const word = document.querySelector('#axis [data-axis=' + axis + ']').textContent;
+    const over = (axis === 'time_s' ? clock() : '') + word;
     saved(
         id, title + ', over ' + over, chart.ctx.canvas,
         figure.shown.map(({run, i}) => [colour(i), dash(i), run.label]));

@@ -43,6 +43,10 @@ void put(std::string& page, std::string_view mark, std::string_view text) {
 nlohmann::ordered_json page_data(std::vector<nlohmann::ordered_json> runs) {
   nlohmann::ordered_json data;
   sort_runs(runs);
+  if (has_both_clocks(runs))
+    for (nlohmann::ordered_json& run : runs)
+      run["label"] = run.value("label", "") +
+                     (run.value("clock", "") == "real" ? " (sockets)" : " (simulated)");
   data["verdict"] = verdict_text(runs);
   data["runs"] = std::move(runs);
   return data;

@@ -268,6 +268,60 @@ TEST(Verdict, WithoutTheTargetByScore) {
   EXPECT_THAT(verdict_text(runs), HasSubstr("without reaching 97 %"));
 }
 
+TEST(Verdict, RunsOfOneScoreAreNotRanked) {
+  EXPECT_EQ(verdict_text({finished("a", {}, 1), finished("b", {}, 1)}),
+            "No run reached 97 %. a over ring and b over ring share the best score.");
+  EXPECT_THAT(verdict_text({finished("a", {}, 1), finished("b", {}, 1), finished("c", {}, 1)}),
+              HasSubstr("3 runs share the best score"));
+}
+
+TEST(Verdict, VirtualTimesAreNotComparedWithRealOnes) {
+  std::vector<ordered_json> runs = {finished("real", 3, 0.97), finished("slow", 60, 0.97),
+                                    finished("quick", 30, 0.97)};
+  runs[0]["clock"] = "real";
+  runs[1]["clock"] = runs[2]["clock"] = "virtual";
+  const ordered_json data = page_data(runs);
+  EXPECT_EQ(data["verdict"],
+            "Simulated: quick over ring reaches 97 % first: in 30 s with 20 MB between sites, "
+            "2.00 times sooner than slow over ring (60 s, 20 MB). Over sockets: real over ring "
+            "reached 97 % in 3 s, with 20 MB between sites. Virtual seconds follow from the job, "
+            "real ones from the machines and the network that there were: they are not compared.");
+  EXPECT_EQ(data["runs"][0]["label"], "quick (simulated)");
+  EXPECT_EQ(data["runs"][2]["label"], "real (sockets)");
+  runs.erase(runs.begin());
+  EXPECT_EQ(page_data(runs)["runs"][0]["label"], "quick");
+}
+
+TEST(Verdict, BytesAreOfWhoeverSentThem) {
+  ordered_json run = finished("bsp", 30, 0.97);
+  run["of_site"] = "oslo";
+  EXPECT_EQ(verdict_text({run}), "bsp over ring reached 97 % in 30 s, with 20 MB sent by oslo.");
+  run["of_site"] = "";
+  run["sites"] = {"oslo"};
+  EXPECT_EQ(verdict_text({run}), "bsp over ring reached 97 % in 30 s.");
+  EXPECT_THAT(verdict_text({run, run}), HasSubstr("first: in 30 s; bsp (bsp over ring) (30 s) "));
+}
+
+TEST_F(RunReaderTest, TheClockIsOfTheSimulatorOrOfTheMachine) {
+  const auto clock = [&] {
+    RunReader reader(folder_);
+    EXPECT_TRUE(reader.refresh());
+    return reader.data()["clock"].get<std::string>();
+  };
+  EXPECT_EQ(clock(), "");
+  put("metrics.jsonl", score(1, 1, 0.5));
+  EXPECT_EQ(clock(), "real");
+  put("metrics.jsonl",
+      R"({"time_s":1,"round":1,"kind":"score","values":{"accuracy":1,"wan_bytes":7}})"
+      "\n");
+  EXPECT_EQ(clock(), "virtual");
+  put("metrics.jsonl", "");
+  put("status.json", R"({"site":"all sites"})");
+  EXPECT_EQ(clock(), "virtual");
+  put("status.json", R"({"site":"b"})");
+  EXPECT_EQ(clock(), "real");
+}
+
 TEST(Page, DataCannotEndTheScript) {
   const ordered_json data = {{"verdict", "</script><b>/*page.js*/"},
                              {"runs", ordered_json::array()}};

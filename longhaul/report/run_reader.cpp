@@ -81,6 +81,10 @@ void RunReader::read_job() {
       if (!key.local) settings_[fmt::format("[{}] {}", table.name, key.key)] = key.value;
 }
 
+void RunReader::read_status() {
+  if (node_.empty()) node_ = site_of_folder(folder_);
+}
+
 void RunReader::read_summary() {
   std::error_code code;
   if (!summary_.is_null() && !fs::exists(folder_ + "/summary.json", code)) {
@@ -182,6 +186,7 @@ Status RunReader::refresh() {
   if (!fs::exists(folder_ + "/job.toml", code))
     return unavailable(fmt::format("{}: not the folder of a run: it has no job.toml", folder_));
   if (!job_read_) read_job();
+  read_status();
   find_streams();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (read_lines(streams_[i])) continue;
@@ -271,6 +276,15 @@ ordered_json RunReader::lane_json() const {
   return lanes;
 }
 
+// Of the run's times: "virtual" or "real"; "": not known.
+std::string RunReader::clock() const {
+  const auto told = [](const ScorePoint& point) { return point.wan_bytes.has_value(); };
+  // While a run goes on, only the simulator knows what all sites have sent.
+  if (node_ == kAllSites || std::any_of(scores_.begin(), scores_.end(), told)) return "virtual";
+  const bool of_nodes = !activities_.empty() && !activities_.contains(folder_ + "/activity.json");
+  return scores_.empty() && node_.empty() && !of_nodes ? "" : "real";
+}
+
 ordered_json RunReader::data() const {
   const std::string label = fs::path(folder_).filename().string();
   ordered_json run = {
@@ -284,6 +298,8 @@ ordered_json RunReader::data() const {
       {"outer", outer_},
       {"score_unit", data_ == "text" ? "bits per byte" : "accuracy"},
       {"target", or_null(target_)},
+      {"clock", clock()},
+      {"of_site", node_ == kAllSites ? "" : node_},
       {"time_s", number_in(summary_, "time_s").value_or(time_s_)},
       {"round", round_},
       {"max_rounds", max_rounds_ < 0x1p53 ? ordered_json(max_rounds_) : ordered_json(nullptr)},
@@ -294,6 +310,11 @@ ordered_json RunReader::data() const {
   run["activity"] = activity_;
   run["settings"] = settings_;
   return run;
+}
+
+std::string site_of_folder(const std::string& folder) {
+  const auto status = json_file(folder + "/status.json");
+  return status ? text_in(*status, "site") : "";
 }
 
 std::string parts_text(const ordered_json& run) {

@@ -59,8 +59,10 @@ class RunReader {
     }
   };
   void read_job();
+  void read_status();
   void read_summary();
   void read_activity();
+  std::string clock() const;
   void find_streams();
   bool read_lines(Stream&);
   void add_event(const nlohmann::json&);
@@ -83,11 +85,17 @@ class RunReader {
   std::vector<std::string> sites_;
   std::map<std::string, double> nodes_;  // of a site
   double samples_per_round_ = 0, max_rounds_ = 0;
+  std::string node_;  // whose folder this is, by its status.json; see site_of_folder()
   std::string name_, sync_, overlay_, transfer_, codec_, outer_, data_;
   std::optional<double> target_;
   bool job_read_ = false;
   std::uint64_t version_ = 0;
 };
+
+// The site that a process over sockets wrote this folder for, by its status.json; of a simulated
+// run kAllSites; "": neither is known.
+inline constexpr std::string_view kAllSites = "all sites";
+std::string site_of_folder(const std::string& folder);
 
 // "diloco over ring, int8": the parts in words; ones that are the default are left out.
 std::string parts_text(const nlohmann::ordered_json& run);

@@ -116,6 +116,24 @@ class Drawn(Runs):
         self.assertEqual(chromium.evaluate("ticks.plain([0, 2.5e-7], 2.5e-7)"), ["0", "2.5e-7"])
         self.assertEqual(chromium.errors, [])
 
+    def test_clocks_are_named(self):
+        self.longhaul("report", "c", "--out", "page.html")
+        text = (self.folder / "page.html").read_text()
+        (self.folder / "both.html").write_text(
+            text.replace('"clock":"virtual"', '"clock":"real"', 1))
+        chromium = browser.Browser()
+        self.addCleanup(chromium.close)
+        for page, heads, note in (("page", "virtual time", ""), ("both", "time", "Times of")):
+            chromium.open((self.folder / f"{page}.html").as_uri(), 1280)
+            self.assertIn(heads, chromium.evaluate(
+                '[...document.querySelectorAll("#runs th")].map(th => th.textContent)'))
+            found = chromium.evaluate('document.getElementById("clocks").textContent')
+            self.assertEqual(found[:len(note)] if note else found, note)
+            chromium.evaluate('document.querySelector("[data-axis=samples]").click()')
+            self.assertEqual(
+                chromium.evaluate('document.getElementById("clocks").textContent'), "")
+        self.assertEqual(chromium.errors, [])
+
     def test_runs_can_be_switched_and_zoomed(self):
         self.longhaul("report", "c", "--out", "page.html")
         chromium = browser.Browser()

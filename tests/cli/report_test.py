@@ -61,6 +61,21 @@ class Report(Runs):
         self.assertEqual(labels, ["fedavg-ring", "diloco-ring"])
 
     @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
+    def test_virtual_time_is_not_compared_with_real_time(self):
+        self.longhaul("launch", "job.toml", "--quiet", "--out", "sockets")
+        out = self.longhaul("report", "c/fedavg-direct", "c/diloco-ring", "sockets", "--out",
+                            "both.html").stdout
+        self.assertRegex(out, "^Simulated: fedavg over direct reaches 99 % first.*Over sockets: "
+                              "fedavg over direct reached 99 % .*: they are not compared.")
+        runs = self.data_of("both.html")["runs"]
+        self.assertEqual([(run["label"], run["clock"]) for run in runs],
+                         [("fedavg-direct (simulated)", "virtual"),
+                          ("diloco-ring (simulated)", "virtual"), ("sockets (sockets)", "real")])
+        # What a folder of one site knows is what that site has sent.
+        out = self.longhaul("report", "sockets/lima", "--out", "lima.html").stdout
+        self.assertRegex(out, "with [0-9.]+ kB sent by lima")
+
+    @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
     def test_damaged_folders_are_read_as_far_as_they_go(self):
         run = self.folder / "damaged"
         shutil.copytree(self.folder / "c/fedavg-ring", run)
