@@ -521,9 +521,13 @@
   function drawPlan(run) {
     const box = $('plan');
     box.replaceChildren();
+    $('plan-title').textContent =
+        run.busiest === undefined ? 'Plan of the overlay' : 'Who sent how much to whom';
+    $('save-plan').hidden = !run.plan_svg;
     if (!run.plan_svg) {
       box.append(element(
           'p',
+          run.sites.length === 1 ? 'There is one site.' :
           run.plan && run.plan.planned === false ? 'This overlay decides while it runs.' :
                                                    'Not known of this run.'));
       return;
@@ -691,6 +695,13 @@
                             s.textContent]));
   }
 
+  function savePlan() {
+    const svg = data.runs[chosen] && data.runs[chosen].plan_svg;
+    if (!svg) return;
+    const href = URL.createObjectURL(new Blob([svg], {type: 'image/svg+xml'}));
+    element('a', null, {href, download: 'links.svg'}).click();
+  }
+
   function drawChoice() {
     const select = $('choose');
     const labels = data.runs.map((run) => run.label);
@@ -786,6 +797,7 @@
   document.querySelectorAll('[data-save]')
       .forEach((button) => button.addEventListener('click', () => saveChart(button.dataset.save)));
   $('save-timeline').addEventListener('click', saveTimeline);
+  $('save-plan').addEventListener('click', savePlan);
   zoomable();
   let resized = null;
   const redraw = () => {

@@ -19,8 +19,8 @@ class LivePage {
  public:
   static constexpr std::size_t kMaxClients = 12;  // event streams at a time; more are refused
 
-  // `folder`: that of the run, which need not be there yet. `with_plan`: shows the plan of its
-  // overlay, for which the job's data are looked at.
+  // `folder`: that of the run, which need not be there yet. `with_plan`: until it is
+  // known who sent what, shows the plan of its overlay, for which the job's data are looked at.
   LivePage(std::string folder, bool with_plan);
   ~LivePage();  // sends what has come last, then ends
   LivePage(const LivePage&) = delete;

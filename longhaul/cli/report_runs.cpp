@@ -39,6 +39,23 @@ std::string end_of(const std::string& folder, std::size_t parts) {
   return text;
 }
 
+// Of an activity.json, which may be damaged.
+std::vector<run::SentBytes> sent_bytes(const nlohmann::ordered_json& activity) {
+  std::vector<run::SentBytes> sent;
+  if (!activity.is_object() || !activity.contains("links") || !activity.contains("sites"))
+    return sent;
+  const auto& sites = activity["sites"];
+  const auto name = [&](const nlohmann::ordered_json& index) -> std::string {
+    if (!index.is_number_unsigned() || !sites.is_array() || index >= sites.size()) return "";
+    const auto& site = sites[index.get<std::size_t>()];
+    return site.is_object() ? site.value("name", "") : "";
+  };
+  for (const auto& link : activity["links"])
+    if (link.is_array() && link.size() == 3 && link[2].is_number_integer() && link[2] > 0)
+      sent.push_back({name(link[0]), name(link[1]), link[2].get<std::uint64_t>()});
+  return sent;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> run_folders(const std::vector<std::string>& given) {
@@ -57,9 +74,29 @@ Result<std::vector<std::string>> run_folders(const std::vector<std::string>& giv
   return all;
 }
 
+const run::Job* PlanAdder::job_of(const std::string& folder) {
+  const auto [at, fresh] = jobs_.emplace(folder, std::nullopt);
+  if (fresh)
+    if (auto job = run::job_of_run(folder); job && !job->focus) at->second = *std::move(job);
+  return at->second ? &*at->second : nullptr;
+}
+
+bool PlanAdder::add_sent(nlohmann::ordered_json& run) {
+  if (!run.value("of_site", "").empty()) return false;
+  const std::vector<run::SentBytes> sent = sent_bytes(run["activity"]);
+  const run::Job* const job = sent.empty() ? nullptr : job_of(run["folder"].get<std::string>());
+  if (!job) return false;
+  const run::SitePlan plan = run::plan_of_sent(*job, sent);
+  if (plan.pairs.empty()) return false;
+  run["plan_svg"] = run::plan_svg(plan);
+  run["busiest"] = plan.busiest;
+  return true;
+}
+
 nlohmann::ordered_json PlanAdder::add(nlohmann::ordered_json run) {
-  auto job = run::job_of_run(run["folder"].get<std::string>());
-  if (!job || job->focus) return run;
+  if (add_sent(run)) return run;
+  const run::Job* const job = job_of(run["folder"].get<std::string>());
+  if (!job) return run;
   std::string model;
   if (run["settings"].is_object())
     for (const auto& [key, value] : run["settings"].items())

@@ -1,11 +1,13 @@
 #pragma once
 // Run folders for pages: which ones a user means, and what the job adds to what a folder holds.
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "longhaul/base/result.h"
 #include "longhaul/report/run_reader.h"
+#include "longhaul/run/job/job.h"
 
 namespace longhaul::cli {
 
@@ -13,14 +15,21 @@ namespace longhaul::cli {
 // of several seeds) all below it, three levels deep, by name. Error: one holds none.
 Result<std::vector<std::string>> run_folders(const std::vector<std::string>& given);
 
-// The run with "plan" and "plan_svg", where its job has a plan of its overlay; else as it was. Runs
-// of one model load it once.
+// Adds to a run what its job says of where its bytes went. Not for several threads.
 class PlanAdder {
  public:
+  // The run with "plan_svg", a picture of what was sent from site to site, and "busiest", the link
+  // that it took longest; where not all sites have told, with "plan" and the picture of that, what
+  // a round over its overlay would send; else as it was. Runs of one model load it once.
   nlohmann::ordered_json add(nlohmann::ordered_json run);
+  // Only what was sent, which needs no model. False: not all sites have told.
+  bool add_sent(nlohmann::ordered_json& run);
 
  private:
-  std::map<std::string, std::uint64_t> parameters_;  // by the settings of [model] and [data]
+  const run::Job* job_of(const std::string& folder);
+
+  std::map<std::string, std::optional<run::Job>> jobs_;  // by folder
+  std::map<std::string, std::uint64_t> parameters_;      // by the settings of [model] and [data]
 };
 
 // Makes the labels of runs differ: by as much of their folders as it takes.

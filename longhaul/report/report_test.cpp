@@ -1,11 +1,15 @@
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "longhaul/report/changes.h"
 #include "longhaul/report/page.h"
+#include "longhaul/report/picture.h"
 #include "longhaul/report/run_reader.h"
 #include "longhaul/report/time_bins.h"
 #include "longhaul/report/verdict.h"
@@ -251,8 +255,14 @@ TEST(Verdict, NamesTheFirstAndBySoMuchTheNext) {
   sort_runs(runs);
   EXPECT_EQ(verdict_text(runs),
             "diloco over ring reaches 97 % first: in 30 s with 20 MB between sites, 2.00 times "
-            "sooner than fedavg over ring (60 s, 20 MB). The uplink of oslo is the busiest link of "
-            "both.");
+            "sooner than fedavg over ring (60 s, 20 MB). By plan the busiest link of both is the "
+            "uplink of oslo.");
+  for (ordered_json& run : runs) run["busiest"] = "the uplink of lima";
+  EXPECT_THAT(verdict_text(runs), HasSubstr("). The busiest link of both is the uplink of lima."));
+  runs[1]["busiest"] = "the uplink of oslo";
+  EXPECT_THAT(verdict_text(runs), HasSubstr("). Its busiest link is the uplink of lima."));
+  for (ordered_json& run : runs) run["busiest"] = "";  // nothing that was used has a rate
+  EXPECT_THAT(verdict_text(runs), HasSubstr("(60 s, 20 MB)."));
 }
 
 TEST(Verdict, OneThatTakesAsLongIsNotSooner) {
@@ -320,6 +330,54 @@ TEST_F(RunReaderTest, TheClockIsOfTheSimulatorOrOfTheMachine) {
   EXPECT_EQ(clock(), "virtual");
   put("status.json", R"({"site":"b"})");
   EXPECT_EQ(clock(), "real");
+}
+
+ordered_json scored(const std::string& label, std::vector<double> scores) {
+  ordered_json run = finished(label, {}, 0);
+  run["label"] = label;
+  run["target"] = nullptr;
+  std::vector<double> steps(scores.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = double(i + 1);
+  run["scores"] = {{"score", scores}, {"time_s", steps}, {"wan_bytes", steps}};
+  return run;
+}
+
+std::string drawn(std::vector<ordered_json> runs) {
+  const auto svg = picture_svg(page_data(std::move(runs)));
+  EXPECT_TRUE(svg) << svg.error().what;
+  return svg ? *svg : "";
+}
+
+TEST(Picture, ALineForEachRunInBothPanels) {
+  std::vector<ordered_json> runs;
+  for (int i = 0; i < 30; ++i) runs.push_back(scored(fmt::format("<{}>", i), {0.5, 0.25, 0.75}));
+  const std::string svg = drawn(runs);
+  std::set<std::string> lines;
+  for (std::size_t at = 0; (at = svg.find("stroke-linejoin=\"round\" ", at)) != svg.npos; ++at)
+    lines.insert(svg.substr(at, svg.find('/', at) - at));
+  EXPECT_EQ(lines.size(), 30u) << "colours and dashes tell them apart";
+  EXPECT_THAT(svg, HasSubstr(">&lt;29&gt;: 100 s, 20 MB<"));
+  EXPECT_EQ(svg, drawn(runs));
+}
+
+TEST(Picture, TheScoreEndsAt100Percent) {
+  const std::string svg = drawn({scored("a", {1, 1, 1})});
+  EXPECT_THAT(svg, HasSubstr(">100.0<"));
+  EXPECT_THAT(svg, ::testing::Not(HasSubstr(">100.2<")));
+  EXPECT_THAT(drawn({scored("a", {0, 1, 0.5})}), HasSubstr(">0<"));
+}
+
+TEST(Picture, WithoutBytesThereIsOnePanel) {
+  ordered_json run = scored("a", {0.5, 0.6});
+  EXPECT_THAT(drawn({run}), HasSubstr("over bytes between sites"));
+  run["scores"]["wan_bytes"] = {0, 0};
+  EXPECT_THAT(drawn({run}), ::testing::Not(HasSubstr("over bytes between sites")));
+}
+
+TEST(Picture, WithoutAScoreThereIsNone) {
+  const auto svg = picture_svg(page_data({scored("a", {})}));
+  ASSERT_FALSE(svg);
+  EXPECT_THAT(svg.error().what, HasSubstr("[report] every_rounds"));
 }
 
 TEST(Page, DataCannotEndTheScript) {

@@ -66,20 +66,28 @@ std::string name_of(const ordered_json& run, const std::vector<ordered_json>& al
   return same > 1 ? fmt::format("{} ({})", run.value("label", ""), parts) : parts;
 }
 
-std::string busiest_of(const ordered_json& run) {
+struct Busiest {
+  std::string link;  // "": none is known
+  bool planned = false;
+};
+
+// By what was sent; where that is not known, by the plan of the overlay.
+Busiest busiest_of(const ordered_json& run) {
+  if (const auto sent = run.find("busiest"); sent != run.end() && sent->is_string())
+    return {*sent, false};
   const auto plan = run.find("plan");
-  if (plan == run.end() || !plan->is_object() || !plan->contains("busiest")) return "";
+  if (plan == run.end() || !plan->is_object() || !plan->contains("busiest")) return {};
   const auto& busiest = (*plan)["busiest"];
-  return busiest.is_string() ? busiest.get<std::string>() : "";
+  return {busiest.is_string() ? busiest.get<std::string>() : "", true};
 }
 
 std::string limits_text(const ordered_json& first, const ordered_json* second) {
-  const std::string one = busiest_of(first), two = second ? busiest_of(*second) : "";
-  if (one.empty()) return "";
-  std::string upper = one;
-  upper[0] = char(std::toupper(static_cast<unsigned char>(upper[0])));
-  if (second && one == two) return fmt::format(" {} is the busiest link of both.", upper);
-  return fmt::format(" Its busiest link is {}.", one);
+  const Busiest one = busiest_of(first), two = second ? busiest_of(*second) : Busiest();
+  if (one.link.empty()) return "";
+  if (second && one.link == two.link && one.planned == two.planned)
+    return fmt::format(" {} busiest link of both is {}.", one.planned ? "By plan the" : "The",
+                       one.link);
+  return fmt::format(" {} busiest link is {}.", one.planned ? "By plan its" : "Its", one.link);
 }
 
 std::string one_run(const ordered_json& run) {
@@ -171,6 +179,12 @@ std::string verdict_text(const std::vector<ordered_json>& runs) {
       "Simulated: {} Over sockets: {} Virtual seconds follow from the job, real ones from the "
       "machines and the network that there were: they are not compared.",
       of_one_clock(simulated), of_one_clock(real));
+}
+
+std::string figures_text(const ordered_json& run) {
+  const auto reached = figure(run, "time_to_target_s"), time = figure(run, "time_s");
+  if (reached) return fmt::format("{} in {}", target_of(run), short_figures(run, *reached));
+  return time ? short_figures(run, *time) : "under way";
 }
 
 }  // namespace longhaul::report

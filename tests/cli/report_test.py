@@ -7,8 +7,9 @@ import json
 import re
 import shutil
 import unittest
+import xml.etree.ElementTree
 
-from report_runs import HAS_CHARTS, Runs
+from report_runs import HAS_CHARTS, JOB, Runs
 
 
 class Report(Runs):
@@ -59,6 +60,36 @@ class Report(Runs):
         self.longhaul("report", "c/fedavg-ring/", "c/diloco-ring/", "--out", "slash.html")
         labels = [run["label"] for run in self.data_of("slash.html")["runs"]]
         self.assertEqual(labels, ["fedavg-ring", "diloco-ring"])
+
+    @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
+    def test_links_are_those_that_were_used(self):
+        # Random pairs of a complete graph, whatever overlay is there for the end.
+        job = JOB.replace('"fedavg", steps = 3', '"adpsgd", graph = "complete"')
+        (self.folder / "pairs.toml").write_text(job + 'overlay = {kind = "ring"}\n')
+        self.longhaul("simulate", "pairs.toml", "--quiet", "--out", "pairs")
+        self.longhaul("launch", "job.toml", "--quiet", "--out", "pairs-sockets")
+        for folder in ("pairs", "pairs-sockets"):
+            out = self.longhaul("report", folder, "--out", "pairs.html").stdout
+            self.assertIn(" Its busiest link is the uplink of oslo.", out)
+            run = self.data_of("pairs.html")["runs"][0]
+            self.assertIn("sent between 3 sites", run["plan_svg"])
+            names = [site["name"] for site in run["activity"]["sites"]]
+            used = {f"{names[a]} to {names[b]}: " for a, b, _ in run["activity"]["links"]}
+            self.assertEqual(set(re.findall(r"<title>(\w+ to \w+: )", run["plan_svg"])), used)
+            self.assertEqual(len(used), 6)
+
+    def test_a_picture_for_a_slide(self):
+        out = self.longhaul("report", "c", "--svg", "c.svg").stdout
+        self.assertIn("c.svg: a picture, ", out)
+        self.assertFalse((self.folder / "c/report.html").exists())
+        svg = xml.etree.ElementTree.parse(self.folder / "c.svg").getroot()
+        self.assertEqual(svg.get("width"), "1280")
+        texts = "\n".join(text.text for text in svg.iter("{http://www.w3.org/2000/svg}text"))
+        for label in ("fedavg-direct: 99 % in 0.476 s, ", "diloco-ring: ", "virtual time, s",
+                      "and over bytes between sites", "Accuracy on the test set, %, over time"):
+            self.assertIn(label, texts)
+        done = self.longhaul("report", "c", "--svg", "none/c.svg", code=2)
+        self.assertIn("--svg: ", done.stderr)
 
     @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
     def test_virtual_time_is_not_compared_with_real_time(self):
