@@ -91,7 +91,8 @@ struct LivePage::State {
   httplib::Server server;
   std::thread thread;
 
-  State(std::string folder, bool with) : reader(std::move(folder)), with_plan(with) {}
+  State(std::string folder, std::vector<std::string> nodes, bool with)
+      : reader(std::move(folder), std::move(nodes)), with_plan(with) {}
 
   // Reads the run's files, at most once in kEvery unless `now`. False: there is no run yet.
   bool refresh(bool now) {
@@ -109,9 +110,9 @@ struct LivePage::State {
       drawn_at = time;
       ended = at_end || ended;
       nlohmann::ordered_json drawn = run;
-      if (!plans.add_sent(drawn) && with_plan && !plan_known) {
+      if (!plans.add_sent(drawn, reader.job_folder()) && with_plan && !plan_known) {
         plan_known = true;
-        drawn = plans.add(std::move(drawn));
+        drawn = plans.add(std::move(drawn), reader.job_folder());
       }
       for (const char* key : {"plan", "plan_svg", "busiest"})
         if (drawn.contains(key)) plan[key] = drawn[key];
@@ -199,8 +200,8 @@ bool LivePage::State::write(Follower& follower, httplib::DataSink& sink) {
   return true;
 }
 
-LivePage::LivePage(std::string folder, bool with_plan)
-    : state_(std::make_unique<State>(std::move(folder), with_plan)) {
+LivePage::LivePage(std::string folder, bool with_plan, std::vector<std::string> nodes)
+    : state_(std::make_unique<State>(std::move(folder), std::move(nodes), with_plan)) {
   State& state = *state_;
   state.server.new_task_queue = [] { return new httplib::ThreadPool(kMaxClients + 4); };
   state.server.set_tcp_nodelay(true);

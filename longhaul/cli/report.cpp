@@ -39,10 +39,10 @@ int report_pages(const ReportArgs& args) {
                             folders->size(), report::kMaxRuns)));
   std::vector<nlohmann::ordered_json> runs;
   PlanAdder plans;
-  for (const std::string& folder : *folders) {
-    report::RunReader reader(folder);
+  for (const RunFolder& folder : *folders) {
+    report::RunReader reader(folder.folder, folder.nodes);
     if (const Status read = reader.refresh(); !read) return print_error(read.error());
-    runs.push_back(plans.add(reader.data()));
+    runs.push_back(plans.add(reader.data(), reader.job_folder()));
   }
   name_apart(runs, *folders);
   const nlohmann::ordered_json data = report::page_data(std::move(runs));

@@ -8,8 +8,10 @@
 
 #include "longhaul/report/page.h"
 #include "longhaul/run/experiment.h"
+#include "longhaul/run/job/dump.h"
 #include "longhaul/run/plan.h"
 #include "longhaul/run/plan_svg.h"
+#include "longhaul/run/status_file.h"
 
 namespace longhaul::cli {
 namespace {
@@ -28,6 +30,55 @@ void find_runs(const fs::path& folder, int depth, std::vector<std::string>& foun
     if (entry.is_directory(code)) inside.push_back(entry.path());
   std::sort(inside.begin(), inside.end());
   for (const fs::path& one : inside) find_runs(one, depth - 1, found);
+}
+
+// A folder that `longhaul site` wrote.
+struct SiteFolder {
+  std::string folder, parent, site;
+  std::uint64_t job = 0;  // its hash
+  Rank rank = 0;
+};
+
+std::optional<SiteFolder> site_folder(const std::string& folder) {
+  const auto statuses = run::read_statuses(folder);
+  const std::string site = report::site_of_folder(folder);
+  if (site.empty() || site == report::kAllSites || !statuses || statuses->size() != 1)
+    return std::nullopt;
+  const auto job = run::job_of_run(folder);
+  if (!job) return std::nullopt;
+  const fs::path parent = fs::path(folder).parent_path();
+  return SiteFolder{folder, parent.empty() ? "." : parent.string(), site, run::job_hash(*job),
+                    statuses->front().rank};
+}
+
+// Sites of one run as that run, in the place of the first of them. A rank that is there twice is of
+// another run.
+std::vector<RunFolder> joined(const std::vector<std::string>& folders) {
+  std::vector<std::optional<SiteFolder>> sites;
+  for (const std::string& folder : folders) sites.push_back(site_folder(folder));
+  std::vector<RunFolder> runs;
+  std::vector<bool> taken(folders.size());
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    if (taken[i]) continue;
+    std::map<Rank, std::string> nodes;
+    for (std::size_t k = i; sites[i] && k < folders.size(); ++k)
+      if (!taken[k] && sites[k] && sites[k]->parent == sites[i]->parent &&
+          sites[k]->job == sites[i]->job)
+        taken[k] = nodes.emplace(sites[k]->rank, folders[k]).second;
+    std::error_code code;
+    RunFolder one{folders[i]};
+    if (nodes.size() > 1) {
+      one.folder = sites[i]->parent;
+      const bool of_launch = fs::exists(one.folder + "/job.toml", code);
+      for (const auto& [rank, folder] : nodes)
+        if (!of_launch) one.nodes.push_back(folder);
+    }
+    const bool known = std::any_of(runs.begin(), runs.end(), [&](const RunFolder& run) {
+      return nodes.size() > 1 && run.nodes.empty() && run.folder == one.folder;
+    });
+    if (!known) runs.push_back(std::move(one));
+  }
+  return runs;
 }
 
 // As much of the end of the path as `parts` names.
@@ -58,7 +109,7 @@ std::vector<run::SentBytes> sent_bytes(const nlohmann::ordered_json& activity) {
 
 }  // namespace
 
-Result<std::vector<std::string>> run_folders(const std::vector<std::string>& given) {
+Result<std::vector<RunFolder>> run_folders(const std::vector<std::string>& given) {
   std::vector<std::string> all;
   for (std::string folder : given) {
     while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();  // names go by the end
@@ -71,7 +122,7 @@ Result<std::vector<std::string>> run_folders(const std::vector<std::string>& giv
           folder));
     all.insert(all.end(), found.begin(), found.end());
   }
-  return all;
+  return joined(all);
 }
 
 const run::Job* PlanAdder::job_of(const std::string& folder) {
@@ -81,10 +132,10 @@ const run::Job* PlanAdder::job_of(const std::string& folder) {
   return at->second ? &*at->second : nullptr;
 }
 
-bool PlanAdder::add_sent(nlohmann::ordered_json& run) {
+bool PlanAdder::add_sent(nlohmann::ordered_json& run, const std::string& job_folder) {
   if (!run.value("of_site", "").empty()) return false;
   const std::vector<run::SentBytes> sent = sent_bytes(run["activity"]);
-  const run::Job* const job = sent.empty() ? nullptr : job_of(run["folder"].get<std::string>());
+  const run::Job* const job = sent.empty() ? nullptr : job_of(job_folder);
   if (!job) return false;
   const run::SitePlan plan = run::plan_of_sent(*job, sent);
   if (plan.pairs.empty()) return false;
@@ -93,9 +144,9 @@ bool PlanAdder::add_sent(nlohmann::ordered_json& run) {
   return true;
 }
 
-nlohmann::ordered_json PlanAdder::add(nlohmann::ordered_json run) {
-  if (add_sent(run)) return run;
-  const run::Job* const job = job_of(run["folder"].get<std::string>());
+nlohmann::ordered_json PlanAdder::add(nlohmann::ordered_json run, const std::string& job_folder) {
+  if (add_sent(run, job_folder)) return run;
+  const run::Job* const job = job_of(job_folder);
   if (!job) return run;
   std::string model;
   if (run["settings"].is_object())
@@ -112,12 +163,11 @@ nlohmann::ordered_json PlanAdder::add(nlohmann::ordered_json run) {
   return run;
 }
 
-void name_apart(std::vector<nlohmann::ordered_json>& runs,
-                const std::vector<std::string>& folders) {
+void name_apart(std::vector<nlohmann::ordered_json>& runs, const std::vector<RunFolder>& folders) {
   for (std::size_t parts = 1; parts < 5; ++parts) {
     std::set<std::string> labels;
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      runs[i]["label"] = end_of(folders[i], parts);
+      runs[i]["label"] = end_of(folders[i].folder, parts);
       labels.insert(runs[i]["label"]);
     }
     if (labels.size() == runs.size()) return;

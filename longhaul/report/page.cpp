@@ -11,19 +11,6 @@ std::string_view web_file(std::string_view name) {
   return {};
 }
 
-std::string html_text(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '<')
-      escaped += "&lt;";
-    else if (c == '&')
-      escaped += "&amp;";
-    else
-      escaped += c;
-  }
-  return escaped;
-}
-
 // JSON inside of a <script> must not end it.
 std::string script_text(const nlohmann::ordered_json& data) {
   const std::string json =
@@ -39,6 +26,21 @@ void put(std::string& page, std::string_view mark, std::string_view text) {
 }
 
 }  // namespace
+
+std::string html_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (c == '&')
+      escaped += "&amp;";
+    else
+      escaped += std::uint8_t(c) < 0x20 || c == 0x7f ? ' ' : c;
+  }
+  return escaped;
+}
 
 nlohmann::ordered_json page_data(std::vector<nlohmann::ordered_json> runs) {
   nlohmann::ordered_json data;

@@ -8,9 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/report/page.h"
 #include "longhaul/report/verdict.h"
-#include "longhaul/run/plan_svg.h"
-#include "longhaul/run/progress.h"
 
 namespace longhaul::report {
 namespace {
@@ -146,7 +145,7 @@ class Picture {
 
   void write(double x, double y, const char* style, const std::string& words) {
     text_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style,
-                         run::xml_text(words));
+                         html_text(words));
   }
   void line(double x, double y, double to_x, double to_y, const char* style) {
     text_ += fmt::format("<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\" fill=\"none\" {}/>\n", x, y,

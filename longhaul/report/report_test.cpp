@@ -362,8 +362,8 @@ TEST(Picture, ALineForEachRunInBothPanels) {
 
 TEST(Picture, TheScoreEndsAt100Percent) {
   const std::string svg = drawn({scored("a", {1, 1, 1})});
-  EXPECT_THAT(svg, HasSubstr(">100.0<"));
-  EXPECT_THAT(svg, ::testing::Not(HasSubstr(">100.2<")));
+  EXPECT_THAT(svg, HasSubstr(">100.00<"));
+  EXPECT_THAT(svg, ::testing::Not(HasSubstr(">100.25<")));
   EXPECT_THAT(drawn({scored("a", {0, 1, 0.5})}), HasSubstr(">0<"));
 }
 

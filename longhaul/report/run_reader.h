@@ -27,14 +27,17 @@ class RunReader {
   static constexpr std::size_t kMaxScores = 2000;  // beyond it every second one is dropped
   static constexpr std::size_t kMaxLanes = 2048;   // sites x causes of waiting
 
-  // Reads nothing yet. One thread.
-  explicit RunReader(std::string folder);
+  // Reads nothing yet. One thread. `nodes`: of a run over sockets that has no folder of its own,
+  // the folders of its sites, by rank; `folder` then only names it.
+  explicit RunReader(std::string folder, std::vector<std::string> nodes = {});
 
   // Reads what was written since the last call. Error: there is no run (no job.toml).
   Status refresh();
   // The number of changes seen so far: equal numbers, equal data().
   std::uint64_t version() const { return version_; }
   const std::string& folder() const { return folder_; }
+  // Where its job.toml is.
+  std::string job_folder() const { return nodes_of_.empty() ? folder_ : nodes_of_.front(); }
 
   // One run as the page takes it; docs/report.md lists the keys.
   nlohmann::ordered_json data() const;
@@ -59,6 +62,8 @@ class RunReader {
     }
   };
   void read_job();
+  std::vector<std::string> node_folders() const;
+  std::string told_by() const;
   void read_status();
   void read_summary();
   void read_activity();
@@ -73,6 +78,7 @@ class RunReader {
   nlohmann::ordered_json lane_json() const;
 
   std::string folder_;
+  std::vector<std::string> nodes_of_;  // folders
   std::vector<Stream> streams_;
   std::vector<ScorePoint> scores_;
   std::size_t keep_every_ = 1, offered_ = 0;

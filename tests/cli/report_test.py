@@ -78,6 +78,37 @@ class Report(Runs):
             self.assertEqual(set(re.findall(r"<title>(\w+ to \w+: )", run["plan_svg"])), used)
             self.assertEqual(len(used), 6)
 
+    @unittest.skipUnless(HAS_CHARTS, "the chart library was not fetched")
+    def test_folders_of_the_sites_of_a_run_are_one_run(self):
+        self.longhaul("launch", "job.toml", "--quiet", "--out", "whole")
+        whole = json.loads((self.folder / "whole/summary.json").read_text())
+        sites = ["tokyo", "lima", "oslo"]
+        # Those of a launch are that; those that were copied beside each other are one, too.
+        for site in sites:
+            shutil.copytree(self.folder / "whole" / site, self.folder / "copied" / site)
+        for folders, label in (([f"whole/{site}" for site in sites], "whole"),
+                               ([f"copied/{site}/" for site in sites], "copied"),
+                               (["copied"], "copied")):
+            out = self.longhaul("report", *folders, "--out", "sites.html").stdout
+            self.assertIn("fedavg over direct reached 99 % in", out)
+            self.assertRegex(out, r"\.html: 1 run")
+            run, = self.data_of("sites.html")["runs"]
+            self.assertEqual((run["label"], run["clock"], run["of_site"]), (label, "real", ""))
+            self.assertEqual(run["summary"]["wan_bytes"], whole["wan_bytes"])
+            self.assertEqual(run["summary"]["samples"], whole["samples"])
+            self.assertAlmostEqual(run["summary"]["compute_utilisation"],
+                                   whole["compute_utilisation"], 6)
+            self.assertEqual(len(run["activity"]["links"]), 6)
+            self.assertEqual(run["scores"]["time_s"], sorted(run["scores"]["time_s"]))
+            self.assertIn("sent between 3 sites", run["plan_svg"])
+        # One that is missing is said to be.
+        out = self.longhaul("report", "copied/tokyo", "copied/oslo", "--out", "two.html").stdout
+        self.assertRegex(out, "with [0-9.]+ kB sent by oslo, tokyo")
+        # Another run of the job stays another run, and so does a simulated one beside it.
+        shutil.copytree(self.folder / "whole/lima", self.folder / "copied/lima-before")
+        self.longhaul("report", "copied", "c/fedavg-direct", "--out", "more.html")
+        self.assertEqual(len(self.data_of("more.html")["runs"]), 3)
+
     def test_a_picture_for_a_slide(self):
         out = self.longhaul("report", "c", "--svg", "c.svg").stdout
         self.assertIn("c.svg: a picture, ", out)
