@@ -166,7 +166,7 @@ bench-page: build  ## docs/results/page.md: three models, three networks, ten st
 	bench/page.py run --write docs/results/page.md
 
 picture: demo  ## docs/img/mnist-4-sites.svg, the README's picture, from the runs of demo
-	scripts/plot-runs $$(dirname runs/mnist-4-sites-compare/*/summary.json) --out docs/img/mnist-4-sites.svg
+	build/release/longhaul report runs/mnist-4-sites-compare --svg docs/img/mnist-4-sites.svg
 
 which: build  ## docs/which.md: the best strategy over bandwidth, delay, machines and skew, simulated
 	bench/which.py --write docs/which.md

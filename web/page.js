@@ -65,6 +65,15 @@
 
   // ---- the list of runs
 
+  // "virtual ", "real ", or "" where the runs have both, or it is not known.
+  const clocks = () => new Set(data.runs.map((run) => run.clock));
+  const clock = () => (clocks().size === 1 && data.runs[0].clock ? data.runs[0].clock + ' ' : '');
+  const BOTH = 'Times of simulated runs are virtual seconds, those of runs over sockets real ones: ' +
+      'compare each with its like.';
+  const sentText = (run, v) => (run.of_site          ? bytes(v) + ' by ' + run.of_site :
+                                run.sites.length === 1 ? 'one site' :
+                                                         bytes(v));
+
   const figures = (run) => {
     const s = run.summary || {};
     return {
@@ -83,7 +92,7 @@
     const head = element('tr');
     const targets = data.runs.some((run) => run.target !== null);
     for (const title
-             of ['run', targets ? 'to the target' : null, 'time', 'rounds', 'between sites',
+             of ['run', targets ? 'to the target' : null, clock() + 'time', 'rounds', 'between sites',
                  'computing', data.runs.length ? data.runs[0].score_unit : 'score', 'ended by'])
       if (title) head.append(element('th', title));
     rows.push(head);
@@ -119,7 +128,7 @@
             'td', f.target === null || f.target === undefined ? 'not reached' : seconds(f.target)));
       row.append(
           element('td', seconds(f.time)), element('td', short(f.rounds, 9)),
-          element('td', bytes(f.bytes)),
+          element('td', sentText(run, f.bytes)),
           element('td', f.computing === undefined ? '–' : (100 * f.computing).toFixed(1) + ' %'),
           element('td', scoreText(run, f.score)), element('td', f.ended.replaceAll('_', ' ')));
       rows.push(row);
@@ -131,9 +140,9 @@
 
   const charts = {};
   const AXES = {
-    time_s: ['s', seconds],
-    wan_bytes: ['B', bytes],
-    samples: ['samples', (v) => short(v)]
+    time_s: {ticks: ticks.time, steps: ticks.steps.time, text: seconds},
+    wan_bytes: {ticks: ticks.bytes, steps: ticks.steps.decimal, text: bytes},
+    samples: {ticks: ticks.samples, steps: ticks.steps.decimal, text: (v) => short(v)}
   };
 
   // uPlot joins by x, which must increase within each run.
@@ -152,14 +161,115 @@
     return [xs, ys];
   }
 
-  function drawChart(id, key, target, format) {
-    const box = $(id);
-    const shown = data.runs.map((run, i) => [run, i]).filter(([run]) => !hidden.has(run.folder));
-    const tables = shown.map(([run]) => table(run, key)).filter((t) => t[0].length);
-    const drawn = shown.filter(([run]) => table(run, key)[0].length);
+  // What is drawn in the chart of a figure, "score" or "loss".
+  function figureOf(key) {
+    const any = data.runs[0], shown = [];
+    data.runs.forEach((run, i) => {
+      if (hidden.has(run.folder)) return;
+      const points = table(run, key);
+      if (points[0].length) shown.push({run, i, points});
+    });
+    const percents = key === 'score' && isAccuracy(any);
+    return {
+      shown,
+      target: key === 'score' ? any.target : null,
+      ticks: percents ? ticks.percent : ticks.plain,
+      range: percents ? ticks.accuracy : ticks.loss,
+      text: percents ? (v) => (100 * v).toFixed(2) + ' %' : (v) => short(v, 4),
+    };
+  }
+
+  // A dashed line at the target.
+  function drawTarget(u, target, scale) {
+    if (target === null) return;
+    const y = Math.round(u.valToPos(target, 'y', true)), dot = scale * devicePixelRatio;
+    if (y < u.bbox.top || y > u.bbox.top + u.bbox.height) return;
+    u.ctx.save();
+    u.ctx.strokeStyle = css('--faint');
+    u.ctx.lineWidth = dot;
+    u.ctx.setLineDash([4 * dot, 4 * dot]);
+    u.ctx.beginPath();
+    u.ctx.moveTo(u.bbox.left, y);
+    u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
+    u.ctx.stroke();
+    u.ctx.restore();
+  }
+
+  // A uPlot's options. `scale`: of letters and lines, as in a picture; 1 on the page.
+  function chartOptions(figure, width, height, scale) {
+    const {shown, target} = figure, over = AXES[axis], line = css('--line');
+    const first = Math.min(...shown.map((one) => one.points[0][0]));
+    const ofAxis = {
+      stroke: css('--faint'),
+      grid: {stroke: line, width: scale},
+      ticks: {stroke: line, width: scale, size: 6 * scale},
+      gap: 4 * scale,
+      font: 12 * scale + 'px system-ui, sans-serif'
+    };
+    const widest = (texts) => Math.max(0, ...(texts || []).map((text) => (text || '').length));
+    return {
+      width,
+      height,
+      padding: [12 * scale, 16 * scale, 4 * scale, 0],
+      scales: {
+        // From the start, unless it was zoomed.
+        x: logarithmic ? {time: false, distr: 3} :
+                         {
+                           time: false,
+                           range: (u, from, to) => (from === null   ? [0, 1] :
+                                                    from > first    ? [from, to] :
+                                                                      [0, to > 0 ? to : 1])
+                         },
+        y: {
+          range: (u, low, high) => (low === null ? [0, 1] :
+                                    target === null ?
+                                                   figure.range(low, high) :
+                                                   figure.range(
+                                                       Math.min(low, target), Math.max(high, target)))
+        },
+      },
+      legend: {show: scale === 1 && shown.length <= 8, live: true},
+      cursor: {y: false, show: scale === 1},
+      axes: [
+        {
+          ...ofAxis,
+          space: 76 * scale,
+          size: 34 * scale,
+          ...(logarithmic ? {} : {incrs: over.steps}),
+          values: (u, values, i, space, step) =>
+              (logarithmic ? values.map((v) => (v === null ? '' : over.text(v))) :
+                             over.ticks(values, step))
+        },
+        {
+          ...ofAxis,
+          space: 34 * scale,
+          incrs: ticks.steps.decimal,
+          size: (u, texts) => (18 + 7 * Math.max(4, widest(texts))) * scale,
+          values: (u, values, i, space, step) => figure.ticks(values, step)
+        },
+      ],
+      series: [{label: 'at', value: (u, v) => (v === null ? '–' : over.text(v))}].concat(
+          shown.map(({run, i, points}) => ({
+                      label: run.label,
+                      stroke: colour(i),
+                      dash: dash(i).map((d) => d * scale),
+                      width: 2 * scale,
+                      spanGaps: true,
+                      points: {show: points[0].length < 3, size: 6 * scale},
+                      value: (u, v) => (v === null ? '–' : figure.text(v)),
+                    }))),
+      hooks: {draw: [(u) => drawTarget(u, target, scale)]},
+    };
+  }
+
+  function drawChart(id) {
+    const box = $(id), figure = figureOf(id), {shown} = figure;
+    const tables = shown.map((one) => one.points);
     // The same lines over the same axis get their new points; what was zoomed stays so.
-    const drawing = JSON.stringify(
-        [axis, logarithmic, box.clientWidth, css('--line'), drawn.map(([run, i]) => [i, run.label])]);
+    const drawing = JSON.stringify([
+      axis, logarithmic, box.clientWidth, css('--line'), figure.target,
+      shown.map(({run, i, points}) => [i, run.label, points[0][0]])
+    ]);
     if (charts[id] && charts[id].drawing === drawing) {
       const chart = charts[id], xs = chart.data[0], {min, max} = chart.scales.x;
       const zoomed = xs.length > 1 && (min > xs[0] || max < xs[xs.length - 1]);
@@ -176,55 +286,7 @@
       box.append(element('p', why, {class: 'hint'}));
       return;
     }
-    const text = css('--faint'), line = css('--line');
-    const ticks = {
-      stroke: text,
-      grid: {stroke: line, width: 1},
-      ticks: {stroke: line, width: 1},
-      font: '12px system-ui, sans-serif'
-    };
-    const options = {
-      width: box.clientWidth,
-      height: 280,
-      scales: {x: logarithmic ? {time: false, distr: 3} : {time: false}},
-      legend: {show: drawn.length <= 8, live: true},
-      cursor: {y: false},
-      axes: [
-        {
-          ...ticks,
-          space: 70,
-          values: (u, values) => values.map((v) => (v === null ? '' : AXES[axis][1](v)))
-        },
-        {...ticks, size: 56, values: (u, values) => values.map(format)},
-      ],
-      series: [{label: 'at', value: (u, v) => (v === null ? '–' : AXES[axis][1](v))}].concat(
-          drawn.map(([run, i]) => ({
-                      label: run.label,
-                      stroke: colour(i),
-                      dash: dash(i),
-                      width: 2,
-                      spanGaps: true,
-                      points: {show: tables.length && run.scores[axis].length < 3, size: 6},
-                      value: (u, v) => (v === null ? '–' : format(v)),
-                    }))),
-      hooks: {
-        draw: [(u) => {
-          if (target === null) return;
-          const y = Math.round(u.valToPos(target, 'y', true));
-          if (y < u.bbox.top || y > u.bbox.top + u.bbox.height) return;
-          u.ctx.save();
-          u.ctx.strokeStyle = text;
-          u.ctx.lineWidth = devicePixelRatio;
-          u.ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
-          u.ctx.beginPath();
-          u.ctx.moveTo(u.bbox.left, y);
-          u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
-          u.ctx.stroke();
-          u.ctx.restore();
-        }],
-      },
-    };
-    charts[id] = new uPlot(options, uPlot.join(tables), box);
+    charts[id] = new uPlot(chartOptions(figure, box.clientWidth, 280, 1), uPlot.join(tables), box);
     charts[id].drawing = drawing;
   }
 
@@ -235,13 +297,12 @@
           String(button.id === 'log' ? logarithmic : button.dataset.axis === axis));
     const any = data.runs[0];
     if (!any) return;
-    $('score-title').textContent = isAccuracy(any) ?
-        'Accuracy on the test set (dashed: the target)' :
-        'Bits per byte on the test set (dashed: the target)';
-    drawChart(
-        'score', 'score', any.target,
-        isAccuracy(any) ? (v) => (100 * v).toFixed(v < 0.1 ? 1 : 0) + ' %' : (v) => short(v));
-    drawChart('loss', 'loss', null, (v) => short(v));
+    $('clocks').textContent =
+        axis === 'time_s' && clocks().has('real') && clocks().size > 1 ? BOTH : '';
+    $('score-title').textContent = (isAccuracy(any) ? 'Accuracy' : 'Bits per byte') +
+        ' on the test set' + (any.target === null ? '' : ' (dashed: the target)');
+    drawChart('score');
+    drawChart('loss');
   }
 
   // ---- what the sites did
@@ -288,35 +349,33 @@
     return Math.min(1, Math.max(0, state.shares[Math.floor(time / state.bin)] || 0));
   }
 
-  function drawTimeline(run) {
-    const canvas = $('timeline');
-    const rows = rowsOf(run), colours = stateColours(rows);
-    const rowHeight = rows.length > 24 ? 18 : 34, top = 6, bottom = 24;
-    const width = canvas.clientWidth || 300, height = top + rows.length * rowHeight + bottom;
-    const ratio = window.devicePixelRatio || 1;
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    canvas.style.height = height + 'px';
+  // `scale`: of letters and bars, as in a picture; 1 on the page. The canvas is as wide as it says.
+  function paintTimeline(run, canvas, width, scale) {
+    const rows = rowsOf(run), colours = stateColours(rows), dot = window.devicePixelRatio || 1;
+    const rowHeight = (rows.length > 24 ? 18 : 34) * scale, bar = (rows.length > 24 ? 12 : 20) * scale;
+    const top = 6 * scale, bottom = 24 * scale, height = top + rows.length * rowHeight + bottom;
+    canvas.width = width * dot;
+    canvas.height = height * dot;
     const g = canvas.getContext('2d');
-    g.scale(ratio, ratio);
+    g.scale(dot, dot);
     g.clearRect(0, 0, width, height);
-    g.font = '12px system-ui, sans-serif';
-    const left = Math.round(Math.min(
-        width * 0.3, 14 + Math.max(...rows.map((row) => g.measureText(row.name).width), 10)));
+    g.font = 12 * scale + 'px system-ui, sans-serif';
+    const names = Math.max(...rows.map((row) => g.measureText(row.name).width), 10);
+    const left = Math.round(Math.min(width * 0.3, 14 * scale + names)), right = width - 4 * scale;
     const [from, to] = zoom || [0, Math.max(run.time_s, 1e-9)];
-    const x = (t) => left + ((t - from) / (to - from)) * (width - left - 4);
-    const columns = Math.floor((width - left - 4) * ratio);  // one for each pixel of the screen
+    const x = (t) => left + ((t - from) / (to - from)) * (right - left);
+    const columns = Math.floor((right - left) * dot);  // one for each pixel of the screen
     rows.forEach((row, i) => {
-      const y = top + i * rowHeight, bar = rowHeight > 20 ? 20 : 12;
+      const y = top + i * rowHeight;
       g.fillStyle = css('--text');
       g.textBaseline = 'middle';
-      g.fillText(row.name, 2, y + bar / 2, left - 8);
+      g.fillText(row.name, 2 * scale, y + bar / 2, left - 8 * scale);
       g.fillStyle = css('--panel');
-      g.fillRect(left, y, width - left - 4, bar);
+      g.fillRect(left, y, right - left, bar);
       for (let c = 0; c < columns; ++c) {
         const t = from + ((c + 0.5) / columns) * (to - from);
         if (t > run.time_s) break;
-        const px = left + c / ratio, pw = 1 / ratio;
+        const px = left + c / dot, pw = 1 / dot;
         let filled = 0;
         for (const state of row.states) {
           const share = Math.min(shareAt(state, t), 1 - filled);
@@ -327,27 +386,35 @@
         }
         const sent = row.sent[Math.floor(t / row.bin)] || 0;
         if (sent > 0) {
-          const h = Math.max(1, sent * (rowHeight > 20 ? 9 : 4));
           g.fillStyle = colours.sent || '#009e73';
-          g.fillRect(px, y + bar + 1, pw, h);
+          g.fillRect(px, y + bar + scale, pw, Math.max(1, sent * (rowHeight - bar) * 0.64));
         }
       }
       for (const [a, b] of row.lost) {
         g.fillStyle = colours.lost;
         const l = Math.max(a, from), r = Math.min(b === null ? run.time_s : b, to);
-        if (l <= r) g.fillRect(x(l), y, Math.max(2, x(r) - x(l)), bar);
+        if (l <= r) g.fillRect(x(l), y, Math.max(2 * scale, x(r) - x(l)), bar);
       }
     });
     g.fillStyle = css('--faint');
-    const marks = width < 500 ? 3 : 6;
     g.textBaseline = 'top';
-    for (let i = 0; i <= marks; ++i) {
-      const t = from + (i / marks) * (to - from), at = x(t);
-      g.textAlign = i === 0 ? 'left' : i === marks ? 'right' : 'center';
-      g.fillText(seconds(t), at, height - bottom + 6);
-      g.fillRect(at - (i === marks ? 1 : 0), height - bottom, 1, 4);
-    }
+    const [marks, step] = ticks.within(from, to, width / scale < 500 ? 3 : 8, ticks.steps.time);
+    ticks.time(marks, step).forEach((text, i) => {
+      const at = x(marks[i]), half = g.measureText(text).width / 2;
+      g.textAlign = 'center';
+      g.fillText(text, Math.min(at, width - half), height - bottom + 6 * scale);
+      g.fillRect(at, height - bottom, scale, 4 * scale);
+    });
     g.textAlign = 'left';
+    return {rows, colours, height, scale: {left, width, from, to}};
+  }
+
+  function drawTimeline(run) {
+    const canvas = $('timeline');
+    const painted = paintTimeline(run, canvas, canvas.clientWidth || 300, 1);
+    const {rows, colours} = painted;
+    canvas.style.height = painted.height + 'px';
+    canvas.dataset.scale = JSON.stringify(painted.scale);
     const legend = $('legend');
     legend.replaceChildren();
     const used = new Set(rows.flatMap((row) => row.states.map((s) => s.state)));
@@ -364,7 +431,6 @@
     }
     if (!names.length)
       legend.append(element('span', 'Nothing was recorded of this run\'s sites yet.'));
-    canvas.dataset.scale = JSON.stringify({left, width, from, to});
   }
 
   function zoomable() {
@@ -455,9 +521,13 @@
   function drawPlan(run) {
     const box = $('plan');
     box.replaceChildren();
+    $('plan-title').textContent =
+        run.busiest === undefined ? 'Plan of the overlay' : 'Who sent how much to whom';
+    $('save-plan').hidden = !run.plan_svg;
     if (!run.plan_svg) {
       box.append(element(
           'p',
+          run.sites.length === 1 ? 'There is one site.' :
           run.plan && run.plan.planned === false ? 'This overlay decides while it runs.' :
                                                    'Not known of this run.'));
       return;
@@ -557,59 +627,79 @@
     drawFigures(run);
   }
 
-  // ---- pictures for slides
+  // ---- pictures for slides: as wide as one, with letters that are read from the back
+
+  const PICTURE = 1920, LETTERS = 2.2;
 
   // What is to be beside the canvas: a title, and lines of [colour, dash, text].
   function saved(name, title, canvas, legend) {
-    const ratio = window.devicePixelRatio || 1, size = 13 * ratio, line = 20 * ratio;
-    const columns = Math.max(1, Math.floor(canvas.width / (230 * ratio)));
-    const made = document.createElement('canvas');
-    made.width = canvas.width;
-    made.height = canvas.height + line * (2 + Math.ceil(legend.length / columns));
-    const g = made.getContext('2d');
+    const size = 13 * LETTERS, line = 20 * LETTERS, margin = size / 2, key = 30 * LETTERS;
+    const made = document.createElement('canvas'), g = made.getContext('2d');
+    g.font = size + 'px system-ui, sans-serif';
+    const widest = Math.max(...legend.map((entry) => g.measureText(entry[2]).width), 0);
+    const column = key + widest + size;
+    const columns = Math.max(1, Math.floor((PICTURE - margin) / column));
+    made.width = PICTURE;
+    made.height = Math.ceil(canvas.height + line * (2 + Math.ceil(legend.length / columns)));
     g.fillStyle = css('--page');
     g.fillRect(0, 0, made.width, made.height);
     g.drawImage(canvas, 0, line * 1.5);
     g.fillStyle = css('--text');
     g.font = 'bold ' + size + 'px system-ui, sans-serif';
-    g.fillText(title, size / 2, line);
+    g.fillText(title, margin, line, PICTURE - 2 * margin);
     g.font = size + 'px system-ui, sans-serif';
-    g.lineWidth = 3 * ratio;
+    g.lineWidth = 3 * LETTERS;
     legend.forEach(([stroke, dashes, text], i) => {
-      const x = size / 2 + (i % columns) * 230 * ratio;
+      const x = margin + (i % columns) * column;
       const y = canvas.height + line * (2 + Math.floor(i / columns));
       g.strokeStyle = stroke;
-      g.setLineDash(dashes.map((d) => d * ratio));
+      g.setLineDash(dashes.map((d) => d * LETTERS));
       g.beginPath();
       g.moveTo(x, y);
-      g.lineTo(x + 24 * ratio, y);
+      g.lineTo(x + 24 * LETTERS, y);
       g.stroke();
-      g.fillText(text, x + 30 * ratio, y + size / 3);
+      g.fillText(text, x + key, y + size / 3, PICTURE - x - key - margin);
     });
-    const link = element('a', null, {href: made.toDataURL('image/png'), download: name + '.png'});
-    link.click();
-    return made;
+    element('a', null, {href: made.toDataURL('image/png'), download: name + '.png'}).click();
   }
 
-  function saveChart(id) {
+  // Drawn anew, at the size of the picture; what is zoomed on the page is in the picture.
+  async function saveChart(id) {
     if (!charts[id]) return;
-    const shown = data.runs.map((run, i) => [run, i]).filter(([run]) => !hidden.has(run.folder));
+    const figure = figureOf(id), dot = window.devicePixelRatio || 1, page = charts[id].scales.x;
+    const options = chartOptions(figure, PICTURE / dot, 840 / dot, LETTERS / dot);
+    const aside = element('div', null, {style: 'position:absolute;visibility:hidden;left:-99999px'});
+    document.body.append(aside);
+    const chart = new uPlot(options, uPlot.join(figure.shown.map((one) => one.points)), aside);
+    chart.setScale('x', {min: page.min, max: page.max});
+    await Promise.resolve();  // uPlot draws after what is under way
     const title = $(id).parentElement.querySelector('figcaption').textContent;
-    const over = document.querySelector('#axis [data-axis=' + axis + ']').textContent;
+    const word = document.querySelector('#axis [data-axis=' + axis + ']').textContent;
+    const over = (axis === 'time_s' ? clock() : '') + word;
     saved(
-        id, title + ', over ' + over, charts[id].ctx.canvas,
-        shown.map(([run, i]) => [colour(i), dash(i), run.label]));
+        id, title + ', over ' + over, chart.ctx.canvas,
+        figure.shown.map(({run, i}) => [colour(i), dash(i), run.label]));
+    chart.destroy();
+    aside.remove();
   }
 
   function saveTimeline() {
     const run = data.runs[chosen];
     if (!run) return;
-    const colours = stateColours(rowsOf(run));
+    const dot = window.devicePixelRatio || 1, canvas = document.createElement('canvas');
+    const {colours} = paintTimeline(run, canvas, PICTURE / dot, LETTERS / dot);
     const entries = [...$('legend').querySelectorAll('span')].filter((s) => s.firstElementChild);
     saved(
-        'sites', 'What the sites did: ' + run.label, $('timeline'),
+        'sites', 'What the sites did: ' + run.label, canvas,
         entries.map((s) => [s.firstElementChild.style.background || colours.computing, [],
                             s.textContent]));
+  }
+
+  function savePlan() {
+    const svg = data.runs[chosen] && data.runs[chosen].plan_svg;
+    if (!svg) return;
+    const href = URL.createObjectURL(new Blob([svg], {type: 'image/svg+xml'}));
+    element('a', null, {href, download: 'links.svg'}).click();
   }
 
   function drawChoice() {
@@ -707,6 +797,7 @@
   document.querySelectorAll('[data-save]')
       .forEach((button) => button.addEventListener('click', () => saveChart(button.dataset.save)));
   $('save-timeline').addEventListener('click', saveTimeline);
+  $('save-plan').addEventListener('click', savePlan);
   zoomable();
   let resized = null;
   const redraw = () => {

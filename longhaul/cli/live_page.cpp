@@ -22,6 +22,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kEvery = 400ms;  // so that a page hears of a run's news once a second, if late
 
+constexpr auto kDrawnEvery = 5s;  // the map of what was sent
+
 using DataPtr = std::shared_ptr<const nlohmann::ordered_json>;
 
 // One gauge of Prometheus' text format; nothing without a value.
@@ -78,8 +80,9 @@ struct LivePage::State {
   report::RunReader reader;
   PlanAdder plans;
   const bool with_plan;
-  nlohmann::ordered_json plan, plan_svg;
-  bool plan_known = false;
+  nlohmann::ordered_json plan;  // what PlanAdder adds
+  bool plan_known = false, ended = false;
+  std::chrono::steady_clock::time_point drawn_at = {};
   std::chrono::steady_clock::time_point read_at = {};
   bool closing = false;
   std::size_t clients = 0;
@@ -88,7 +91,8 @@ struct LivePage::State {
   httplib::Server server;
   std::thread thread;
 
-  State(std::string folder, bool with) : reader(std::move(folder)), with_plan(with) {}
+  State(std::string folder, std::vector<std::string> nodes, bool with)
+      : reader(std::move(folder), std::move(nodes)), with_plan(with) {}
 
   // Reads the run's files, at most once in kEvery unless `now`. False: there is no run yet.
   bool refresh(bool now) {
@@ -99,14 +103,21 @@ struct LivePage::State {
   }
   nlohmann::ordered_json run_data() {
     nlohmann::ordered_json run = reader.data();
-    if (with_plan && !plan_known) {
-      plan_known = true;
-      const auto planned = plans.add(run);
-      if (planned.contains("plan")) plan = planned["plan"];
-      if (planned.contains("plan_svg")) plan_svg = planned["plan_svg"];
+    // What was sent grows; a picture of it is long.
+    const auto time = std::chrono::steady_clock::now();
+    const bool at_end = !ended && !run["summary"].is_null();
+    if (at_end || drawn_at == decltype(drawn_at){} || time - drawn_at > kDrawnEvery) {
+      drawn_at = time;
+      ended = at_end || ended;
+      nlohmann::ordered_json drawn = run;
+      if (!plans.add_sent(drawn, reader.job_folder()) && with_plan && !plan_known) {
+        plan_known = true;
+        drawn = plans.add(std::move(drawn), reader.job_folder());
+      }
+      for (const char* key : {"plan", "plan_svg", "busiest"})
+        if (drawn.contains(key)) plan[key] = drawn[key];
     }
-    if (!plan.is_null()) run["plan"] = plan;
-    if (!plan_svg.is_null()) run["plan_svg"] = plan_svg;
+    for (const auto& [key, value] : plan.items()) run[key] = value;
     return run;
   }
   // Made once for all pages that are open.
@@ -189,8 +200,8 @@ bool LivePage::State::write(Follower& follower, httplib::DataSink& sink) {
   return true;
 }
 
-LivePage::LivePage(std::string folder, bool with_plan)
-    : state_(std::make_unique<State>(std::move(folder), with_plan)) {
+LivePage::LivePage(std::string folder, bool with_plan, std::vector<std::string> nodes)
+    : state_(std::make_unique<State>(std::move(folder), std::move(nodes), with_plan)) {
   State& state = *state_;
   state.server.new_task_queue = [] { return new httplib::ThreadPool(kMaxClients + 4); };
   state.server.set_tcp_nodelay(true);

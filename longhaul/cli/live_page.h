@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "longhaul/base/result.h"
 
@@ -19,9 +20,10 @@ class LivePage {
  public:
   static constexpr std::size_t kMaxClients = 12;  // event streams at a time; more are refused
 
-  // `folder`: that of the run, which need not be there yet. `with_plan`: shows the plan of its
-  // overlay, for which the job's data are looked at.
-  LivePage(std::string folder, bool with_plan);
+  // `folder`: that of the run, which need not be there yet. `with_plan`: until it is
+  // known who sent what, shows the plan of its overlay, for which the job's data are looked at.
+  // `nodes`: as RunReader has them.
+  LivePage(std::string folder, bool with_plan, std::vector<std::string> nodes = {});
   ~LivePage();  // sends what has come last, then ends
   LivePage(const LivePage&) = delete;
   LivePage& operator=(const LivePage&) = delete;

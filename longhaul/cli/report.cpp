@@ -9,6 +9,7 @@
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/report_runs.h"
 #include "longhaul/report/page.h"
+#include "longhaul/report/picture.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/progress.h"
 
@@ -17,8 +18,17 @@ namespace {
 
 struct ReportArgs {
   std::vector<std::string> runs;
-  std::string out;
+  std::string out, svg;
 };
+
+Status write_picture(const std::string& file, const nlohmann::ordered_json& data) {
+  const auto svg = report::picture_svg(data);
+  if (!svg) return svg.error();
+  if (const Status written = run::write_atomically(file, *svg); !written)
+    return invalid("--svg: " + written.error().what + "; name another file");
+  fmt::print("{}: a picture, {}\n", file, run::bytes_text(double(svg->size())));
+  return Ok{};
+}
 
 int report_pages(const ReportArgs& args) {
   auto folders = run_folders(args.runs);
@@ -29,13 +39,18 @@ int report_pages(const ReportArgs& args) {
                             folders->size(), report::kMaxRuns)));
   std::vector<nlohmann::ordered_json> runs;
   PlanAdder plans;
-  for (const std::string& folder : *folders) {
-    report::RunReader reader(folder);
+  for (const RunFolder& folder : *folders) {
+    report::RunReader reader(folder.folder, folder.nodes);
     if (const Status read = reader.refresh(); !read) return print_error(read.error());
-    runs.push_back(plans.add(reader.data()));
+    runs.push_back(plans.add(reader.data(), reader.job_folder()));
   }
   name_apart(runs, *folders);
   const nlohmann::ordered_json data = report::page_data(std::move(runs));
+  if (!args.svg.empty()) {
+    if (const Status drawn = write_picture(args.svg, data); !drawn)
+      return print_error(drawn.error());
+    if (args.out.empty()) return kDone;
+  }
   const std::string title =
       data["runs"][0].value("name", args.runs.front()) +
       (folders->size() == 1 ? "" : ": " + std::to_string(folders->size()) + " runs");
@@ -59,8 +74,13 @@ void add_report(CLI::App& app, int& code) {
       ->required();
   sub->add_option("--out", args->out, "the file (default: report.html in the first folder)")
       ->type_name("FILE.html");
+  sub->add_option("--svg", args->svg,
+                  "instead a picture for a slide: the score over time and over bytes; with --out "
+                  "both")
+      ->type_name("FILE.svg");
   sub->footer(
       "Examples:\n  longhaul report runs/mnist-4-sites\n"
+      "  longhaul report runs/mnist-4-sites-compare --svg compare.svg\n"
       "  longhaul report runs/mnist-4-sites-compare --out compare.html");
   sub->callback([args, &code] { code = report_pages(*args); });
 }

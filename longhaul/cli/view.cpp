@@ -19,10 +19,11 @@ int view(const std::string& folder, std::uint16_t port) {
   if (found->size() > 1)
     return print_error(invalid(fmt::format(
         "{}: holds {} runs; name one of them, or longhaul report for all", folder, found->size())));
-  LivePage page(found->front(), /*with_plan=*/true);
+  const RunFolder& run = found->front();
+  LivePage page(run.folder, /*with_plan=*/true, run.nodes);
   const auto bound = page.start(port);
   if (!bound) return print_error(bound.error());
-  fmt::print("http://127.0.0.1:{}/ shows {} until Ctrl-C\n", *bound, found->front());
+  fmt::print("http://127.0.0.1:{}/ shows {} until Ctrl-C\n", *bound, run.folder);
   std::fflush(stdout);
   const run::InterruptGuard guard;
   while (!run::interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -11,19 +11,6 @@ std::string_view web_file(std::string_view name) {
   return {};
 }
 
-std::string html_text(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '<')
-      escaped += "&lt;";
-    else if (c == '&')
-      escaped += "&amp;";
-    else
-      escaped += c;
-  }
-  return escaped;
-}
-
 // JSON inside of a <script> must not end it.
 std::string script_text(const nlohmann::ordered_json& data) {
   const std::string json =
@@ -40,9 +27,28 @@ void put(std::string& page, std::string_view mark, std::string_view text) {
 
 }  // namespace
 
+std::string html_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (c == '&')
+      escaped += "&amp;";
+    else
+      escaped += std::uint8_t(c) < 0x20 || c == 0x7f ? ' ' : c;
+  }
+  return escaped;
+}
+
 nlohmann::ordered_json page_data(std::vector<nlohmann::ordered_json> runs) {
   nlohmann::ordered_json data;
   sort_runs(runs);
+  if (has_both_clocks(runs))
+    for (nlohmann::ordered_json& run : runs)
+      run["label"] = run.value("label", "") +
+                     (run.value("clock", "") == "real" ? " (sockets)" : " (simulated)");
   data["verdict"] = verdict_text(runs);
   data["runs"] = std::move(runs);
   return data;
@@ -61,6 +67,7 @@ Result<std::string> page_html(const std::string& title, const nlohmann::ordered_
   put(page, "/*page.css*/", web_file("page.css"));
   put(page, "/*live*/", live ? "true" : "false");
   put(page, "/*charts.js*/", charts);
+  put(page, "/*ticks.js*/", web_file("ticks.js"));
   put(page, "/*page.js*/", web_file("page.js"));
   put(page, "/*data*/", script_text(data));  // last: it may hold any of these marks
   return page;

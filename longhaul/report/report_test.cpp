@@ -1,11 +1,15 @@
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "longhaul/report/changes.h"
 #include "longhaul/report/page.h"
+#include "longhaul/report/picture.h"
 #include "longhaul/report/run_reader.h"
 #include "longhaul/report/time_bins.h"
 #include "longhaul/report/verdict.h"
@@ -251,8 +255,14 @@ TEST(Verdict, NamesTheFirstAndBySoMuchTheNext) {
   sort_runs(runs);
   EXPECT_EQ(verdict_text(runs),
             "diloco over ring reaches 97 % first: in 30 s with 20 MB between sites, 2.00 times "
-            "sooner than fedavg over ring (60 s, 20 MB). The uplink of oslo is the busiest link of "
-            "both.");
+            "sooner than fedavg over ring (60 s, 20 MB). By plan the busiest link of both is the "
+            "uplink of oslo.");
+  for (ordered_json& run : runs) run["busiest"] = "the uplink of lima";
+  EXPECT_THAT(verdict_text(runs), HasSubstr("). The busiest link of both is the uplink of lima."));
+  runs[1]["busiest"] = "the uplink of oslo";
+  EXPECT_THAT(verdict_text(runs), HasSubstr("). Its busiest link is the uplink of lima."));
+  for (ordered_json& run : runs) run["busiest"] = "";  // nothing that was used has a rate
+  EXPECT_THAT(verdict_text(runs), HasSubstr("(60 s, 20 MB)."));
 }
 
 TEST(Verdict, OneThatTakesAsLongIsNotSooner) {
@@ -266,6 +276,108 @@ TEST(Verdict, WithoutTheTargetByScore) {
   EXPECT_EQ(verdict_text(runs), "No run reached 97 %. fedavg over ring has the best score.");
   runs.pop_back();
   EXPECT_THAT(verdict_text(runs), HasSubstr("without reaching 97 %"));
+}
+
+TEST(Verdict, RunsOfOneScoreAreNotRanked) {
+  EXPECT_EQ(verdict_text({finished("a", {}, 1), finished("b", {}, 1)}),
+            "No run reached 97 %. a over ring and b over ring share the best score.");
+  EXPECT_THAT(verdict_text({finished("a", {}, 1), finished("b", {}, 1), finished("c", {}, 1)}),
+              HasSubstr("3 runs share the best score"));
+}
+
+TEST(Verdict, VirtualTimesAreNotComparedWithRealOnes) {
+  std::vector<ordered_json> runs = {finished("real", 3, 0.97), finished("slow", 60, 0.97),
+                                    finished("quick", 30, 0.97)};
+  runs[0]["clock"] = "real";
+  runs[1]["clock"] = runs[2]["clock"] = "virtual";
+  const ordered_json data = page_data(runs);
+  EXPECT_EQ(data["verdict"],
+            "Simulated: quick over ring reaches 97 % first: in 30 s with 20 MB between sites, "
+            "2.00 times sooner than slow over ring (60 s, 20 MB). Over sockets: real over ring "
+            "reached 97 % in 3 s, with 20 MB between sites. Virtual seconds follow from the job, "
+            "real ones from the machines and the network that there were: they are not compared.");
+  EXPECT_EQ(data["runs"][0]["label"], "quick (simulated)");
+  EXPECT_EQ(data["runs"][2]["label"], "real (sockets)");
+  runs.erase(runs.begin());
+  EXPECT_EQ(page_data(runs)["runs"][0]["label"], "quick");
+}
+
+TEST(Verdict, BytesAreOfWhoeverSentThem) {
+  ordered_json run = finished("bsp", 30, 0.97);
+  run["of_site"] = "oslo";
+  EXPECT_EQ(verdict_text({run}), "bsp over ring reached 97 % in 30 s, with 20 MB sent by oslo.");
+  run["of_site"] = "";
+  run["sites"] = {"oslo"};
+  EXPECT_EQ(verdict_text({run}), "bsp over ring reached 97 % in 30 s.");
+  EXPECT_THAT(verdict_text({run, run}), HasSubstr("first: in 30 s; bsp (bsp over ring) (30 s) "));
+}
+
+TEST_F(RunReaderTest, TheClockIsOfTheSimulatorOrOfTheMachine) {
+  const auto clock = [&] {
+    RunReader reader(folder_);
+    EXPECT_TRUE(reader.refresh());
+    return reader.data()["clock"].get<std::string>();
+  };
+  EXPECT_EQ(clock(), "");
+  put("metrics.jsonl", score(1, 1, 0.5));
+  EXPECT_EQ(clock(), "real");
+  put("metrics.jsonl",
+      R"({"time_s":1,"round":1,"kind":"score","values":{"accuracy":1,"wan_bytes":7}})"
+      "\n");
+  EXPECT_EQ(clock(), "virtual");
+  put("metrics.jsonl", "");
+  put("status.json", R"({"site":"all sites"})");
+  EXPECT_EQ(clock(), "virtual");
+  put("status.json", R"({"site":"b"})");
+  EXPECT_EQ(clock(), "real");
+}
+
+ordered_json scored(const std::string& label, std::vector<double> scores) {
+  ordered_json run = finished(label, {}, 0);
+  run["label"] = label;
+  run["target"] = nullptr;
+  std::vector<double> steps(scores.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = double(i + 1);
+  run["scores"] = {{"score", scores}, {"time_s", steps}, {"wan_bytes", steps}};
+  return run;
+}
+
+std::string drawn(std::vector<ordered_json> runs) {
+  const auto svg = picture_svg(page_data(std::move(runs)));
+  EXPECT_TRUE(svg) << svg.error().what;
+  return svg ? *svg : "";
+}
+
+TEST(Picture, ALineForEachRunInBothPanels) {
+  std::vector<ordered_json> runs;
+  for (int i = 0; i < 30; ++i) runs.push_back(scored(fmt::format("<{}>", i), {0.5, 0.25, 0.75}));
+  const std::string svg = drawn(runs);
+  std::set<std::string> lines;
+  for (std::size_t at = 0; (at = svg.find("stroke-linejoin=\"round\" ", at)) != svg.npos; ++at)
+    lines.insert(svg.substr(at, svg.find('/', at) - at));
+  EXPECT_EQ(lines.size(), 30u) << "colours and dashes tell them apart";
+  EXPECT_THAT(svg, HasSubstr(">&lt;29&gt;: 100 s, 20 MB<"));
+  EXPECT_EQ(svg, drawn(runs));
+}
+
+TEST(Picture, TheScoreEndsAt100Percent) {
+  const std::string svg = drawn({scored("a", {1, 1, 1})});
+  EXPECT_THAT(svg, HasSubstr(">100.00<"));
+  EXPECT_THAT(svg, ::testing::Not(HasSubstr(">100.25<")));
+  EXPECT_THAT(drawn({scored("a", {0, 1, 0.5})}), HasSubstr(">0<"));
+}
+
+TEST(Picture, WithoutBytesThereIsOnePanel) {
+  ordered_json run = scored("a", {0.5, 0.6});
+  EXPECT_THAT(drawn({run}), HasSubstr("over bytes between sites"));
+  run["scores"]["wan_bytes"] = {0, 0};
+  EXPECT_THAT(drawn({run}), ::testing::Not(HasSubstr("over bytes between sites")));
+}
+
+TEST(Picture, WithoutAScoreThereIsNone) {
+  const auto svg = picture_svg(page_data({scored("a", {})}));
+  ASSERT_FALSE(svg);
+  EXPECT_THAT(svg.error().what, HasSubstr("[report] every_rounds"));
 }
 
 TEST(Page, DataCannotEndTheScript) {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "longhaul/report/activity.h"
+#include "longhaul/report/joined_summary.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
 
@@ -51,12 +53,13 @@ ordered_json or_null(const std::optional<double>& value) {
 
 }  // namespace
 
-RunReader::RunReader(std::string folder) : folder_(std::move(folder)) {
+RunReader::RunReader(std::string folder, std::vector<std::string> nodes)
+    : folder_(std::move(folder)), nodes_of_(std::move(nodes)) {
   while (folder_.size() > 1 && folder_.ends_with('/')) folder_.pop_back();
 }
 
 void RunReader::read_job() {
-  auto job = run::load_job(folder_ + "/job.toml");
+  auto job = run::load_job(job_folder() + "/job.toml");
   job_read_ = true;
   sites_.clear();
   nodes_.clear();
@@ -81,8 +84,31 @@ void RunReader::read_job() {
       if (!key.local) settings_[fmt::format("[{}] {}", table.name, key.key)] = key.value;
 }
 
+void RunReader::read_status() {
+  if (node_.empty() && nodes_of_.empty()) node_ = site_of_folder(folder_);
+}
+
+// The folders in which nodes of the run may write.
+std::vector<std::string> RunReader::node_folders() const {
+  if (!nodes_of_.empty()) return nodes_of_;
+  std::vector<std::string> folders;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder_, code))
+    if (folders.size() < kMaxLanes && entry.is_directory(code))
+      folders.push_back(entry.path().string());
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
 void RunReader::read_summary() {
   std::error_code code;
+  if (!nodes_of_.empty()) {
+    std::vector<json> parts;
+    for (const std::string& node : nodes_of_)
+      parts.push_back(json_file(node + "/summary.json").value_or(nullptr));
+    if (json all = joined_summary(parts); all != summary_) summary_ = std::move(all), ++version_;
+    return;
+  }
   if (!summary_.is_null() && !fs::exists(folder_ + "/summary.json", code)) {
     start_again();  // begun anew
     job_read_ = false;
@@ -98,12 +124,9 @@ void RunReader::read_activity() {
   const std::string own = folder_ + "/activity.json";
   std::error_code code;
   std::vector<std::string> paths = {own};
-  if (!fs::exists(own, code)) {
+  if (!nodes_of_.empty() || !fs::exists(own, code)) {
     paths.clear();
-    for (const auto& entry : fs::directory_iterator(folder_, code))
-      if (paths.size() < kMaxLanes && entry.is_directory(code))
-        paths.push_back(entry.path().string() + "/activity.json");
-    std::sort(paths.begin(), paths.end());
+    for (const std::string& node : node_folders()) paths.push_back(node + "/activity.json");
   }
   bool changed = false;
   std::map<std::string, ActivityFile> files;
@@ -133,14 +156,14 @@ void RunReader::read_activity() {
 void RunReader::find_streams() {
   std::error_code code;
   const std::string own = folder_ + "/metrics.jsonl";
-  const bool whole = fs::exists(own, code);
+  const bool whole = nodes_of_.empty() && fs::exists(own, code);
   if (whole && (streams_.size() != 1 || streams_[0].path != own)) {
     start_again();
     streams_ = {{own}};
   }
   if (whole) return;
-  for (const auto& entry : fs::directory_iterator(folder_, code)) {
-    const std::string path = entry.path().string() + "/metrics.jsonl";
+  for (const std::string& node : node_folders()) {
+    const std::string path = node + "/metrics.jsonl";
     const bool known = std::any_of(streams_.begin(), streams_.end(),
                                    [&](const Stream& stream) { return stream.path == path; });
     if (!known && streams_.size() < kMaxLanes && fs::exists(path, code)) streams_.push_back({path});
@@ -179,9 +202,10 @@ bool RunReader::read_lines(Stream& stream) {
 
 Status RunReader::refresh() {
   std::error_code code;
-  if (!fs::exists(folder_ + "/job.toml", code))
+  if (!fs::exists(job_folder() + "/job.toml", code))
     return unavailable(fmt::format("{}: not the folder of a run: it has no job.toml", folder_));
   if (!job_read_) read_job();
+  read_status();
   find_streams();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (read_lines(streams_[i])) continue;
@@ -239,7 +263,11 @@ ordered_json RunReader::score_json() const {
   ordered_json scores = {{"time_s", json::array()},  {"round", json::array()},
                          {"samples", json::array()}, {"wan_bytes", json::array()},
                          {"loss", json::array()},    {"score", json::array()}};
-  for (const ScorePoint& point : scores_) {
+  std::vector<ScorePoint> points = scores_;
+  if (streams_.size() > 1)  // one node's after another's
+    std::stable_sort(points.begin(), points.end(),
+                     [](const ScorePoint& a, const ScorePoint& b) { return a.time_s < b.time_s; });
+  for (const ScorePoint& point : points) {
     scores["time_s"].push_back(point.time_s);
     scores["round"].push_back(point.round);
     scores["samples"].push_back(point.round * samples_per_round_);
@@ -271,6 +299,24 @@ ordered_json RunReader::lane_json() const {
   return lanes;
 }
 
+// The sites whose folders these are, where others are missing; "": the run is all there.
+std::string RunReader::told_by() const {
+  if (nodes_of_.empty()) return node_ == kAllSites ? "" : node_;
+  std::set<std::string> told;
+  for (const std::string& node : nodes_of_) told.insert(site_of_folder(node));
+  if (told.size() >= sites_.size()) return "";
+  return fmt::format("{}", fmt::join(told, ", "));
+}
+
+// Of the run's times: "virtual" or "real"; "": not known.
+std::string RunReader::clock() const {
+  const auto told = [](const ScorePoint& point) { return point.wan_bytes.has_value(); };
+  // While a run goes on, only the simulator knows what all sites have sent.
+  if (node_ == kAllSites || std::any_of(scores_.begin(), scores_.end(), told)) return "virtual";
+  const bool of_nodes = !activities_.empty() && !activities_.contains(folder_ + "/activity.json");
+  return scores_.empty() && node_.empty() && !of_nodes ? "" : "real";
+}
+
 ordered_json RunReader::data() const {
   const std::string label = fs::path(folder_).filename().string();
   ordered_json run = {
@@ -284,6 +330,8 @@ ordered_json RunReader::data() const {
       {"outer", outer_},
       {"score_unit", data_ == "text" ? "bits per byte" : "accuracy"},
       {"target", or_null(target_)},
+      {"clock", clock()},
+      {"of_site", told_by()},
       {"time_s", number_in(summary_, "time_s").value_or(time_s_)},
       {"round", round_},
       {"max_rounds", max_rounds_ < 0x1p53 ? ordered_json(max_rounds_) : ordered_json(nullptr)},
@@ -294,6 +342,11 @@ ordered_json RunReader::data() const {
   run["activity"] = activity_;
   run["settings"] = settings_;
   return run;
+}
+
+std::string site_of_folder(const std::string& folder) {
+  const auto status = json_file(folder + "/status.json");
+  return status ? text_in(*status, "site") : "";
 }
 
 std::string parts_text(const ordered_json& run) {

@@ -27,14 +27,17 @@ class RunReader {
   static constexpr std::size_t kMaxScores = 2000;  // beyond it every second one is dropped
   static constexpr std::size_t kMaxLanes = 2048;   // sites x causes of waiting
 
-  // Reads nothing yet. One thread.
-  explicit RunReader(std::string folder);
+  // Reads nothing yet. One thread. `nodes`: of a run over sockets that has no folder of its own,
+  // the folders of its sites, by rank; `folder` then only names it.
+  explicit RunReader(std::string folder, std::vector<std::string> nodes = {});
 
   // Reads what was written since the last call. Error: there is no run (no job.toml).
   Status refresh();
   // The number of changes seen so far: equal numbers, equal data().
   std::uint64_t version() const { return version_; }
   const std::string& folder() const { return folder_; }
+  // Where its job.toml is.
+  std::string job_folder() const { return nodes_of_.empty() ? folder_ : nodes_of_.front(); }
 
   // One run as the page takes it; docs/report.md lists the keys.
   nlohmann::ordered_json data() const;
@@ -59,8 +62,12 @@ class RunReader {
     }
   };
   void read_job();
+  std::vector<std::string> node_folders() const;
+  std::string told_by() const;
+  void read_status();
   void read_summary();
   void read_activity();
+  std::string clock() const;
   void find_streams();
   bool read_lines(Stream&);
   void add_event(const nlohmann::json&);
@@ -71,6 +78,7 @@ class RunReader {
   nlohmann::ordered_json lane_json() const;
 
   std::string folder_;
+  std::vector<std::string> nodes_of_;  // folders
   std::vector<Stream> streams_;
   std::vector<ScorePoint> scores_;
   std::size_t keep_every_ = 1, offered_ = 0;
@@ -83,11 +91,17 @@ class RunReader {
   std::vector<std::string> sites_;
   std::map<std::string, double> nodes_;  // of a site
   double samples_per_round_ = 0, max_rounds_ = 0;
+  std::string node_;  // whose folder this is, by its status.json; see site_of_folder()
   std::string name_, sync_, overlay_, transfer_, codec_, outer_, data_;
   std::optional<double> target_;
   bool job_read_ = false;
   std::uint64_t version_ = 0;
 };
+
+// The site that a process over sockets wrote this folder for, by its status.json; of a simulated
+// run kAllSites; "": neither is known.
+inline constexpr std::string_view kAllSites = "all sites";
+std::string site_of_folder(const std::string& folder);
 
 // "diloco over ring, int8": the parts in words; ones that are the default are left out.
 std::string parts_text(const nlohmann::ordered_json& run);

@@ -27,6 +27,7 @@ std::string seconds_text(double s) {
 }
 
 std::string size_text(double bytes) {
+  if (bytes < 1e3) return fmt::format("{:g} B", bytes);
   if (bytes < 1e6) return fmt::format("{:.3g} kB", bytes / 1e3);
   return bytes < 1e9 ? fmt::format("{:.3g} MB", bytes / 1e6)
                      : fmt::format("{:.3g} GB", bytes / 1e9);
@@ -39,6 +40,24 @@ std::string target_of(const ordered_json& run) {
                                                    : fmt::format("{:g} bits per byte", target);
 }
 
+// "20 MB between sites"; of a folder that one site wrote, what that site sent; "" where there is
+// one site only.
+std::string sent_text(const ordered_json& run) {
+  const std::string size = size_text(figure(run, "wan_bytes").value_or(0));
+  if (const std::string site = run.value("of_site", ""); !site.empty())
+    return fmt::format("{} sent by {}", size, site);
+  if (const auto sites = run.find("sites"); sites != run.end() && sites->size() == 1) return "";
+  return size + " between sites";
+}
+
+// "60 s, 20 MB"
+std::string short_figures(const ordered_json& run, double reached) {
+  const std::string sent = sent_text(run);
+  const bool all = sent.ends_with(" between sites");
+  return seconds_text(reached) + (sent.empty() ? "" : ", ") +
+         (all ? size_text(figure(run, "wan_bytes").value_or(0)) : sent);
+}
+
 // Two runs of the same parts are told apart by their labels.
 std::string name_of(const ordered_json& run, const std::vector<ordered_json>& all) {
   const std::string parts = parts_text(run);
@@ -47,20 +66,28 @@ std::string name_of(const ordered_json& run, const std::vector<ordered_json>& al
   return same > 1 ? fmt::format("{} ({})", run.value("label", ""), parts) : parts;
 }
 
-std::string busiest_of(const ordered_json& run) {
+struct Busiest {
+  std::string link;  // "": none is known
+  bool planned = false;
+};
+
+// By what was sent; where that is not known, by the plan of the overlay.
+Busiest busiest_of(const ordered_json& run) {
+  if (const auto sent = run.find("busiest"); sent != run.end() && sent->is_string())
+    return {*sent, false};
   const auto plan = run.find("plan");
-  if (plan == run.end() || !plan->is_object() || !plan->contains("busiest")) return "";
+  if (plan == run.end() || !plan->is_object() || !plan->contains("busiest")) return {};
   const auto& busiest = (*plan)["busiest"];
-  return busiest.is_string() ? busiest.get<std::string>() : "";
+  return {busiest.is_string() ? busiest.get<std::string>() : "", true};
 }
 
 std::string limits_text(const ordered_json& first, const ordered_json* second) {
-  const std::string one = busiest_of(first), two = second ? busiest_of(*second) : "";
-  if (one.empty()) return "";
-  std::string upper = one;
-  upper[0] = char(std::toupper(static_cast<unsigned char>(upper[0])));
-  if (second && one == two) return fmt::format(" {} is the busiest link of both.", upper);
-  return fmt::format(" Its busiest link is {}.", one);
+  const Busiest one = busiest_of(first), two = second ? busiest_of(*second) : Busiest();
+  if (one.link.empty()) return "";
+  if (second && one.link == two.link && one.planned == two.planned)
+    return fmt::format(" {} busiest link of both is {}.", one.planned ? "By plan the" : "The",
+                       one.link);
+  return fmt::format(" {} busiest link is {}.", one.planned ? "By plan its" : "Its", one.link);
 }
 
 std::string one_run(const ordered_json& run) {
@@ -74,16 +101,60 @@ std::string one_run(const ordered_json& run) {
     text += fmt::format(" ran for {}", seconds_text(*time));
   if (!reached && run.at("target").is_number())
     text += fmt::format(" without reaching {}", target_of(run));
-  text += fmt::format(", with {} between sites.", size_text(figure(run, "wan_bytes").value_or(0)));
-  return text + limits_text(run, nullptr);
+  if (const std::string sent = sent_text(run); !sent.empty()) text += ", with " + sent;
+  return text + "." + limits_text(run, nullptr);
 }
 
-double order_of(const ordered_json& run) {
-  if (const auto reached = figure(run, "time_to_target_s")) return *reached;
+std::optional<double> best_score(const ordered_json& run) {
   const auto& scores = run.at("scores").at("score");
-  const double score =
-      scores.empty() || !scores.back().is_number() ? 0 : scores.back().get<double>();
-  return 1e18 - 1e12 * (run.value("score_unit", "") == "accuracy" ? score : -score);
+  if (scores.empty() || !scores.back().is_number()) return std::nullopt;
+  return scores.back().get<double>();
+}
+
+bool is_real(const ordered_json& run) { return run.value("clock", "") == "real"; }
+
+// Simulated runs before those over sockets, for their times say nothing of each other.
+std::pair<bool, double> order_of(const ordered_json& run) {
+  if (const auto reached = figure(run, "time_to_target_s")) return {is_real(run), *reached};
+  const double score = best_score(run).value_or(0);
+  const bool more_is_better = run.value("score_unit", "") == "accuracy";
+  return {is_real(run), 1e18 - 1e12 * (more_is_better ? score : -score)};
+}
+
+// Of runs of which none reached a target.
+std::string by_score(const std::vector<ordered_json>& runs) {
+  const ordered_json& first = runs[0];
+  std::string text;
+  if (first.at("target").is_number()) text = fmt::format("No run reached {}. ", target_of(first));
+  const auto equal = std::count_if(runs.begin(), runs.end(), [&](const ordered_json& run) {
+    return best_score(run) == best_score(first);
+  });
+  if (!best_score(first)) return text + "None was scored.";
+  if (equal == 2)
+    return text + fmt::format("{} and {} share the best score.", name_of(first, runs),
+                              name_of(runs[1], runs));
+  if (equal > 2) return text + fmt::format("{} runs share the best score.", equal);
+  return text + name_of(first, runs) + " has the best score.";
+}
+
+std::string of_one_clock(const std::vector<ordered_json>& runs) {
+  if (runs.size() == 1) return one_run(runs.front());
+  const ordered_json &first = runs[0], &second = runs[1];
+  const auto a = figure(first, "time_to_target_s"), b = figure(second, "time_to_target_s");
+  if (!a) return by_score(runs);
+  std::string text = fmt::format("{} reaches {} first: in {}", name_of(first, runs),
+                                 target_of(first), seconds_text(*a));
+  if (const std::string sent = sent_text(first); !sent.empty()) text += " with " + sent;
+  const double ratio = b.value_or(0) / std::max(*a, 1e-9);
+  const std::string next =
+      fmt::format("{} ({})", name_of(second, runs), short_figures(second, b.value_or(0)));
+  if (!b)
+    text += "; no other run reached it.";
+  else if (ratio < 1.01)
+    text += fmt::format("; {} takes as long.", next);
+  else
+    text += fmt::format(", {:.2f} times sooner than {}.", ratio, next);
+  return text + limits_text(first, &second);
 }
 
 }  // namespace
@@ -94,31 +165,26 @@ void sort_runs(std::vector<ordered_json>& runs) {
   });
 }
 
+bool has_both_clocks(const std::vector<ordered_json>& runs) {
+  const auto real = std::count_if(runs.begin(), runs.end(), is_real);
+  return real > 0 && std::size_t(real) < runs.size();
+}
+
 std::string verdict_text(const std::vector<ordered_json>& runs) {
   if (runs.empty()) return "";
-  if (runs.size() == 1) return one_run(runs.front());
-  const ordered_json &first = runs[0], &second = runs[1];
-  const auto a = figure(first, "time_to_target_s"), b = figure(second, "time_to_target_s");
-  if (!a) {
-    const bool any_target = first.at("target").is_number();
-    return fmt::format("{}{} has the best score.",
-                       any_target ? fmt::format("No run reached {}. ", target_of(first)) : "",
-                       name_of(first, runs));
-  }
-  std::string text = fmt::format("{} reaches {} first: in {} with {} between sites",
-                                 name_of(first, runs), target_of(first), seconds_text(*a),
-                                 size_text(figure(first, "wan_bytes").value_or(0)));
-  const double ratio = b.value_or(0) / std::max(*a, 1e-9);
-  const std::string next =
-      fmt::format("{} ({}, {})", name_of(second, runs), seconds_text(b.value_or(0)),
-                  size_text(figure(second, "wan_bytes").value_or(0)));
-  if (!b)
-    text += "; no other run reached it.";
-  else if (ratio < 1.01)
-    text += fmt::format("; {} takes as long.", next);
-  else
-    text += fmt::format(", {:.2f} times sooner than {}.", ratio, next);
-  return text + limits_text(first, &second);
+  if (!has_both_clocks(runs)) return of_one_clock(runs);
+  std::vector<ordered_json> simulated, real;
+  for (const ordered_json& run : runs) (is_real(run) ? real : simulated).push_back(run);
+  return fmt::format(
+      "Simulated: {} Over sockets: {} Virtual seconds follow from the job, real ones from the "
+      "machines and the network that there were: they are not compared.",
+      of_one_clock(simulated), of_one_clock(real));
+}
+
+std::string figures_text(const ordered_json& run) {
+  const auto reached = figure(run, "time_to_target_s"), time = figure(run, "time_s");
+  if (reached) return fmt::format("{} in {}", target_of(run), short_figures(run, *reached));
+  return time ? short_figures(run, *time) : "under way";
 }
 
 }  // namespace longhaul::report

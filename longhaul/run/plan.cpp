@@ -97,6 +97,26 @@ Result<SitePlan> plan_of(const Job& job, double mbytes) {
   return plan;
 }
 
+SitePlan plan_of_sent(const Job& job, const std::vector<SentBytes>& sent) {
+  SitePlan plan{.name = job.job.name, .overlay = std::string(job.overlay.entry->name)};
+  plan.measured = plan.planned = true;
+  for (const SiteTable& site : job.sites) plan.sites.push_back({.name = site.name});
+  const SiteIndex sites(job.sites);
+  for (const SentBytes& one : sent) {
+    const auto from = sites.find(one.from), to = sites.find(one.to);
+    if (!from || !to || one.bytes == 0) continue;
+    if (*from == *to) {
+      plan.within += one.bytes;
+      continue;
+    }
+    plan.sites[*from].out += one.bytes;
+    plan.sites[*to].in += one.bytes;
+    plan.pairs.push_back({*from, *to, {.reduce = one.bytes}});
+  }
+  add_shares(*job.believed, plan);
+  return plan;
+}
+
 Result<Explanation> explanation_of(const Job& job, std::shared_ptr<const Layout> layout) {
   const auto members = std::make_shared<const Members>(job.members());
   const auto worker =
@@ -111,6 +131,10 @@ Result<Explanation> explanation_of(const Job& job, std::shared_ptr<const Layout>
 }
 
 std::string busiest_text(const SitePlan& plan) {
+  if (plan.measured)
+    return plan.busiest.empty() ? "No link that was used has a rate."
+                                : fmt::format("The busiest link was {}: its bytes take {:.3g} s.",
+                                              plan.busiest, plan.busy_s);
   std::string text = plan.busiest.empty() ? "Nothing that is used has a rate"
                                           : fmt::format("The busiest link, {}, takes {:.3g} s",
                                                         plan.busiest, plan.busy_s);

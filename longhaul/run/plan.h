@@ -43,6 +43,7 @@ struct SitePlan {
   std::vector<Pair> pairs = {};  // that carry something, the most used first
   std::vector<Tree> trees = {};  // the largest share first
   double busy_s = 0;             // of the busiest link, in IP packets; 0: none has a rate
+  bool measured = false;         // what a run has sent in all, not what a round would
   std::string busiest = {};      // "the uplink of tokyo"; "": none
   // What no overlay can beat (flow/bound.h), for vectors as encoded. Absent: nothing limits it, or
   // not all sites have a worker.
@@ -54,6 +55,14 @@ inline constexpr std::size_t kMaxPlanNodes = 256;
 
 // For a vector of that many megabytes. Error: too many nodes, or a part cannot be created.
 Result<SitePlan> plan_of(const Job&, double mbytes);
+
+// What a run of the job has sent from site to site, all in all: a plan with `measured` and without
+// trees. Sites that the job does not have are passed over.
+struct SentBytes {
+  std::string from, to;  // sites
+  std::uint64_t bytes = 0;
+};
+SitePlan plan_of_sent(const Job&, const std::vector<SentBytes>&);
 
 // What the job's strategy says that it would do (Strategy::explain), for a model of this layout.
 Result<Explanation> explanation_of(const Job&, std::shared_ptr<const Layout>);

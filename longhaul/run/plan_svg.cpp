@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include <fmt/format.h>
+
+#include "longhaul/run/progress.h"
 
 namespace longhaul::run {
 namespace {
@@ -41,7 +44,7 @@ struct Curve {  // a quadratic Bezier
   }
 };
 
-std::string mb(std::uint64_t bytes) { return fmt::format("{:.3g} MB", double(bytes) / 1e6); }
+std::string size(std::uint64_t bytes) { return bytes_text(double(bytes)); }
 
 // What has room beside a site.
 std::string shortened(const std::string& name) {
@@ -111,9 +114,16 @@ class Map {
 
   void head() {
     const char* kCentred = "text-anchor=\"middle\"";
-    write({width() / 2, 34}, 20, kCentred,
-          fmt::format("{}: a round of {:g} MB over {}, {} sites", plan_.name, plan_.mbytes,
-                      plan_.overlay, plan_.sites.size()));
+    const std::uint64_t all =
+        std::accumulate(plan_.sites.begin(), plan_.sites.end(), std::uint64_t{0},
+                        [](std::uint64_t sum, const auto& site) { return sum + site.out; });
+    if (plan_.measured)
+      write({width() / 2, 34}, 20, kCentred,
+            fmt::format("{}: {} sent between {} sites", plan_.name, size(all), plan_.sites.size()));
+    else
+      write({width() / 2, 34}, 20, kCentred,
+            fmt::format("{}: a round of {:g} MB over {}, {} sites", plan_.name, plan_.mbytes,
+                        plan_.overlay, plan_.sites.size()));
     write({width() / 2, 58}, 14, kCentred, busiest_text(plan_));
     if (plan_.pairs.size() > kMaxArrows)
       write({width() / 2, 78}, 14, kCentred,
@@ -144,9 +154,12 @@ class Map {
         colour(pair.used), w, tip.x, tip.y, left.x, left.y, right.x, right.y, colour(pair.used));
   }
   std::string words(const SitePlan::Pair& pair) const {
+    if (plan_.measured)
+      return fmt::format("{} to {}: {}, {}", plan_.sites[pair.from].name, plan_.sites[pair.to].name,
+                         size(pair.bytes()), percent_text(pair.used));
     return fmt::format("{} to {}: {} (reduce {}, spread {}), {}", plan_.sites[pair.from].name,
-                       plan_.sites[pair.to].name, mb(pair.bytes()), mb(pair.load.reduce),
-                       mb(pair.load.spread), percent_text(pair.used));
+                       plan_.sites[pair.to].name, size(pair.bytes()), size(pair.load.reduce),
+                       size(pair.load.spread), percent_text(pair.used));
   }
 
   // The two lines of a site's name, centred; upright names only.
@@ -169,7 +182,7 @@ class Map {
     text_ += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:g}\" fill=\"#fff7e0\" stroke=\"#333333\" "
         "stroke-width=\"1.5\"><title>{}: sends {}, gets {}; {}</title></circle>\n",
-        at.x, at.y, node_, xml_text(site.name), mb(site.out), mb(site.in), links);
+        at.x, at.y, node_, xml_text(site.name), size(site.out), size(site.in), links);
     if (upright_) {
       const Point centre = name_box(number).centre;
       write(centre + Point{0, -3}, 15, "text-anchor=\"middle\" font-weight=\"bold\"",
@@ -217,7 +230,7 @@ class Map {
     write({width() / 2, y + 24}, 12, "text-anchor=\"middle\" fill=\"#555555\"",
           fmt::format("Width: bytes, the widest {}. Label and colour: share of what the way can "
                       "carry while the busiest link is busy",
-                      mb(most_)));
+                      size(most_)));
     if (labels_ < std::min(plan_.pairs.size(), kMaxArrows))
       write({width() / 2, y + 44}, 12, "text-anchor=\"middle\" fill=\"#555555\"",
             "What has no label says its share when it is pointed at");

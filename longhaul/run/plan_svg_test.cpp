@@ -45,6 +45,17 @@ std::vector<double> widths(const std::string& svg) {
   return all;
 }
 
+TEST(PlanSvg, OfWhatWasSentSaysSo) {
+  SitePlan sent = plan_of(4);
+  sent.measured = true;
+  sent.sites[0].out = 13'500'000;
+  const std::string svg = plan_svg(sent);
+  EXPECT_THAT(svg, HasSubstr(">job: 13.5 MB sent between 4 sites<"));
+  EXPECT_THAT(svg, HasSubstr(">The busiest link was the uplink of site-0: its bytes take 2 s.<"));
+  EXPECT_THAT(svg, HasSubstr(">site-0 to site-1: 8 MB, 100 %<"));
+  EXPECT_THAT(svg, Not(HasSubstr("a round")));
+}
+
 TEST(PlanSvg, AnArrowForEachPairAsWideAsItsBytes) {
   const std::vector<double> wide = widths(plan_svg(plan_of(4)));
   ASSERT_EQ(wide.size(), 12u);
@@ -70,7 +81,7 @@ TEST(PlanSvg, TheTitleSaysWhatIsDrawn) {
   EXPECT_THAT(svg, HasSubstr(">job: a round of 4 MB over direct, 4 sites<"));
   EXPECT_THAT(svg, HasSubstr("The busiest link, the uplink of site-0, takes 2 s; no overlay takes "
                              "less than 1.5 s."));
-  EXPECT_THAT(svg, HasSubstr(">site-0 to site-1: 8 MB (reduce 8 MB, spread 0 MB), 100 %<"));
+  EXPECT_THAT(svg, HasSubstr(">site-0 to site-1: 8 MB (reduce 8 MB, spread 0 B), 100 %<"));
   EXPECT_EQ(svg, plan_svg(plan));
 }
 

@@ -124,6 +124,21 @@ TEST(SitePlan, NotOfTooManyNodes) {
   EXPECT_EQ(made.error().what, "job.toml: 257 nodes; plans are shown of at most 256");
 }
 
+// Whatever the overlay would do.
+TEST(SitePlan, OfWhatWasSentIsOfItsBytes) {
+  const Job job = overlay_job("ring");
+  const SitePlan sent = plan_of_sent(
+      job, {{"a", "c", 3'000'000}, {"b", "c", 9'000'000}, {"c", "x", 5}, {"d", "d", 7}});
+  EXPECT_EQ(sent.busiest, "the downlink of c");
+  EXPECT_NEAR(sent.busy_s, 12, 1);  // and the heads of packets
+  ASSERT_EQ(sent.pairs.size(), 2u);
+  EXPECT_EQ(sent.pairs[0].from, 1u);
+  EXPECT_NEAR(sent.pairs[0].used, 0.75, 1e-9);
+  EXPECT_EQ(sent.sites[2].in, 12'000'000u);
+  EXPECT_EQ(sent.within, 7u);
+  EXPECT_EQ(plan_of_sent(job, {}).busiest, "");
+}
+
 TEST(SitePlan, JsonHasAllOfIt) {
   const nlohmann::ordered_json json = to_json(plan(overlay_job("ring")));
   EXPECT_EQ(json["pairs"].size(), 4u);

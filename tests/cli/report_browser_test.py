@@ -6,8 +6,10 @@
 LONGHAUL_SCREENSHOTS=DIR keeps pictures of the pages there.
 """
 import base64
+import json
 import os
 import pathlib
+import re
 import struct
 import unittest
 
@@ -70,10 +72,66 @@ class Drawn(Runs):
             picture = base64.b64decode(link.removeprefix("data:image/png;base64,"))
             self.assertTrue(picture.startswith(b"\x89PNG"))
             width, height = struct.unpack(">II", picture[16:24])
-            self.assertGreater(width, 400)
-            self.assertGreater(height, 100)
+            self.assertEqual(width, 1920)  # of a slide
+            self.assertGreater(height, 300)
             if keep := os.environ.get("LONGHAUL_SCREENSHOTS"):
                 pathlib.Path(keep, name).write_bytes(picture)
+        self.assertEqual(chromium.errors, [])
+
+    def test_axes_end_at_100_percent_and_have_no_two_equal_labels(self):
+        self.longhaul("report", "c", "--out", "page.html")
+        text = (self.folder / "page.html").read_text()
+        data = re.search(r'(?<=type="application/json">).*?(?=</script>)', text, re.S)[0]
+        runs = json.loads(data)
+        for number, run in enumerate(runs["runs"]):
+            scores = run["scores"]
+            scores["score"] = [1] * len(scores["score"])
+            scores["loss"] = [0.00712 - 0.00001 * (number + i) for i in range(len(scores["loss"]))]
+            run["target"] = None
+        (self.folder / "perfect.html").write_text(text.replace(data, json.dumps(runs)))
+        chromium = browser.Browser()
+        self.addCleanup(chromium.close)
+        for width in (1280, 390):
+            chromium.open((self.folder / "perfect.html").as_uri(), width)
+            chromium.evaluate("""window.drawn = new Map(); const fill =
+                CanvasRenderingContext2D.prototype.fillText;
+                CanvasRenderingContext2D.prototype.fillText = function(text, ...rest) {
+                  const id = (this.canvas.closest(".chart") || this.canvas).id;
+                  drawn.set(id, [...(drawn.get(id) || []), text]);
+                  return fill.call(this, text, ...rest); }; 0""")
+            for axis in ("wan_bytes", "samples", "time_s"):
+                chromium.evaluate("drawn.clear()")
+                chromium.evaluate(f'document.querySelector("[data-axis={axis}]").click()')
+                for chart in ("score", "loss"):
+                    labels = chromium.evaluate(f'drawn.get("{chart}")')
+                    self.assertGreater(len(labels), 4)
+                    self.assertEqual(len(labels), len(set(labels)), labels)
+                    if chart == "score":
+                        percents = [float(one[:-2]) for one in labels if one.endswith(" %")]
+                        self.assertEqual(max(percents), 100, labels)
+                        self.assertGreater(len(percents), 2)
+        # Steps of an axis are of one unit.
+        self.assertEqual(chromium.evaluate("ticks.time([0, 600, 1200], 600)"),
+                         ["0 min", "10 min", "20 min"])
+        self.assertEqual(chromium.evaluate("ticks.plain([0, 2.5e-7], 2.5e-7)"), ["0", "2.5e-7"])
+        self.assertEqual(chromium.errors, [])
+
+    def test_clocks_are_named(self):
+        self.longhaul("report", "c", "--out", "page.html")
+        text = (self.folder / "page.html").read_text()
+        (self.folder / "both.html").write_text(
+            text.replace('"clock":"virtual"', '"clock":"real"', 1))
+        chromium = browser.Browser()
+        self.addCleanup(chromium.close)
+        for page, heads, note in (("page", "virtual time", ""), ("both", "time", "Times of")):
+            chromium.open((self.folder / f"{page}.html").as_uri(), 1280)
+            self.assertIn(heads, chromium.evaluate(
+                '[...document.querySelectorAll("#runs th")].map(th => th.textContent)'))
+            found = chromium.evaluate('document.getElementById("clocks").textContent')
+            self.assertEqual(found[:len(note)] if note else found, note)
+            chromium.evaluate('document.querySelector("[data-axis=samples]").click()')
+            self.assertEqual(
+                chromium.evaluate('document.getElementById("clocks").textContent'), "")
         self.assertEqual(chromium.errors, [])
 
     def test_runs_can_be_switched_and_zoomed(self):
