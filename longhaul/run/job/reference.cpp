@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/codec/registry.h"
+#include "longhaul/learn/data/config.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/run/job/learning.h"
@@ -151,6 +152,30 @@ std::vector<PartInfo> all_parts() {
   std::vector<PartInfo> parts = learning_parts();
   add_registries(parts);
   return parts;
+}
+
+std::vector<std::string> tables_with(std::string_view key) {
+  std::vector<std::string> found;
+  const auto look = [&](const std::string& table, const std::vector<FieldDoc>& docs) {
+    if (std::ranges::any_of(docs, [&](const FieldDoc& doc) { return doc.field.name == key; }) &&
+        std::ranges::find(found, table) == found.end())
+      found.push_back(table);
+  };
+  look("[job]", describe(JobTable{}));
+  look("[stop]", describe(StopTable{}));
+  look("[report]", describe(ReportTable{}));
+  look("[run]", describe(RunTable{}));
+  look("[data]", describe(learn::DataConfig{}));
+  for (const PartInfo& info : all_parts()) look("[" + info.table + "]", info.keys);
+  look("[roles]", describe(RolesTable{}));
+  look("[server]", describe(ServerTable{}));
+  look("[net]", describe(NetTable{}));
+  look("[cost]", describe(CostTable{}));
+  look("[transfer]", describe(TransferCommon{}));
+  look("[wan]", describe(WanTable{}));
+  look("[hetero]", describe(HeteroTable{}));
+  look("[[site]]", describe(SiteTable{}));
+  return found;
 }
 
 std::string job_file_reference() {
