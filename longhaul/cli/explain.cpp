@@ -188,6 +188,11 @@ Result<run::SitePlan> plan_of(const ExplainArgs& args, const run::Job& job,
 }
 
 Status write_svg(const std::string& file, const run::SitePlan& plan) {
+  if (plan.at_end)
+    return invalid(
+        fmt::format("--svg: {} sends nothing over {} but the mean at the end; without --svg its "
+                    "own sending is described",
+                    plan.sync, plan.overlay));
   if (!plan.planned)
     return invalid(
         fmt::format("--svg: what goes where over {} is decided while it runs; choose "
@@ -202,7 +207,9 @@ Status write_svg(const std::string& file, const run::SitePlan& plan) {
   std::error_code code;
   if (std::filesystem::exists(file, code) && !std::filesystem::is_regular_file(file, code))
     return invalid("--svg: " + file + ": no regular file; name one, or - for standard output");
-  if (const Status written = run::write_atomically(file, svg); !written)
+  const Status written = run::write_atomically(file, svg);
+  if (written) fmt::print(stderr, "the plan is drawn in {}\n", file);
+  if (!written)
     return invalid("--svg: " + written.error().what +
                    "; name a file in a folder that exists and may be written, or - for standard "
                    "output");
