@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -78,12 +79,18 @@ std::string one_run(const ordered_json& run) {
   return text + limits_text(run, nullptr);
 }
 
-double order_of(const ordered_json& run) {
+// Smaller is better: time to the target, or else the score.
+double standing_of(const ordered_json& run) {
   if (const auto reached = figure(run, "time_to_target_s")) return *reached;
   const auto& scores = run.at("scores").at("score");
   const double score =
       scores.empty() || !scores.back().is_number() ? 0 : scores.back().get<double>();
   return 1e18 - 1e12 * (run.value("score_unit", "") == "accuracy" ? score : -score);
+}
+
+// One order with cli/compare_ranking.cpp.
+std::tuple<double, double, std::string> order_of(const ordered_json& run) {
+  return {standing_of(run), figure(run, "wan_bytes").value_or(0), run.value("label", "")};
 }
 
 }  // namespace
