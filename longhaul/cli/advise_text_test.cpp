@@ -10,7 +10,11 @@ using testing::HasSubstr;
 using testing::Not;
 
 Trial advised_trial(const std::string& sync, std::uint64_t rounds, double score) {
-  Trial trial{.candidate = {.label = sync + "-ring", .sync = sync}, .ran = true, .score = score};
+  Trial trial;
+  trial.candidate.label = sync + "-ring";
+  trial.candidate.sync = sync;
+  trial.ran = true;
+  trial.score = score;
   trial.limit_s = 4.2;
   trial.summary.target_accuracy = 0.9;
   trial.summary.rounds = rounds;
@@ -20,7 +24,9 @@ Trial advised_trial(const std::string& sync, std::uint64_t rounds, double score)
 }
 
 Advice advice_of(std::vector<Trial> ranking) {
-  Advice advice{.name = "job", .folder = "runs/job-plan"};
+  Advice advice;
+  advice.name = "job";
+  advice.folder = "runs/job-plan";
   advice.search.ranking = std::move(ranking);
   advice.runs = 1;
   return advice;
@@ -55,7 +61,9 @@ TEST(AdviceText, BeforeAnythingWasTrainedTheFastestAreNamed) {
   advice.interrupted = true;
   advice.predicted = 3;
   advice.not_written = "best.toml";
-  advice.fastest = {{.label = "asp-hub", .samples_per_s = 1234}};
+  advice.fastest.emplace_back();
+  advice.fastest[0].label = "asp-hub";
+  advice.fastest[0].samples_per_s = 1234;
   EXPECT_THAT(advice_text(advice, ""),
               AllOf(HasSubstr("job: Ctrl-C came before anything was trained; 3 combinations"),
                     HasSubstr("  asp-hub: 1234 samples a second\n"),
