@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -154,28 +156,41 @@ std::vector<PartInfo> all_parts() {
   return parts;
 }
 
-std::vector<std::string> tables_with(std::string_view key) {
-  std::vector<std::string> found;
-  const auto look = [&](const std::string& table, const std::vector<FieldDoc>& docs) {
-    if (std::ranges::any_of(docs, [&](const FieldDoc& doc) { return doc.field.name == key; }) &&
-        std::ranges::find(found, table) == found.end())
-      found.push_back(table);
+namespace {
+
+using TablesByKey = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+TablesByKey tables_by_key() {
+  TablesByKey tables;
+  const auto add = [&](const std::string& table, const std::vector<FieldDoc>& docs) {
+    for (const FieldDoc& doc : docs) {
+      std::vector<std::string>& with = tables[std::string(doc.field.name)];
+      if (std::ranges::find(with, table) == with.end()) with.push_back(table);
+    }
   };
-  look("[job]", describe(JobTable{}));
-  look("[stop]", describe(StopTable{}));
-  look("[report]", describe(ReportTable{}));
-  look("[run]", describe(RunTable{}));
-  look("[data]", describe(learn::DataConfig{}));
-  for (const PartInfo& info : all_parts()) look("[" + info.table + "]", info.keys);
-  look("[roles]", describe(RolesTable{}));
-  look("[server]", describe(ServerTable{}));
-  look("[net]", describe(NetTable{}));
-  look("[cost]", describe(CostTable{}));
-  look("[transfer]", describe(TransferCommon{}));
-  look("[wan]", describe(WanTable{}));
-  look("[hetero]", describe(HeteroTable{}));
-  look("[[site]]", describe(SiteTable{}));
-  return found;
+  add("[job]", describe(JobTable{}));
+  add("[stop]", describe(StopTable{}));
+  add("[report]", describe(ReportTable{}));
+  add("[run]", describe(RunTable{}));
+  add("[data]", describe(learn::DataConfig{}));
+  for (const PartInfo& info : all_parts()) add("[" + info.table + "]", info.keys);
+  add("[roles]", describe(RolesTable{}));
+  add("[server]", describe(ServerTable{}));
+  add("[net]", describe(NetTable{}));
+  add("[cost]", describe(CostTable{}));
+  add("[transfer]", describe(TransferCommon{}));
+  add("[wan]", describe(WanTable{}));
+  add("[hetero]", describe(HeteroTable{}));
+  add("[[site]]", describe(SiteTable{}));
+  return tables;
+}
+
+}  // namespace
+
+std::vector<std::string> tables_with(std::string_view key) {
+  static const TablesByKey tables = tables_by_key();  // made once: a job may have many errors
+  const auto found = tables.find(key);
+  return found == tables.end() ? std::vector<std::string>{} : found->second;
 }
 
 std::string job_file_reference() {
