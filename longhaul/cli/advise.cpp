@@ -46,21 +46,20 @@ class Adviser {
 
   Result<Advice> advise() {
     LH_TRY(prepare());
-    note("predicting strategies and overlays without numbers");
-    LH_TRY(candidates_->predict_all([this] {
-      return run::interrupted() || (!args_.budget_epochs && spent_s() > 0.2 * budget_s());
-    }));
+    LH_TRY(predict());
     std::vector<Candidate> first = candidates_->first();
+    advice_.fastest = first;
     const double limit_s = first_limit(first);
     if (failed_) return *failed_;
     const SearchHooks hooks = {
         .run = [this](const auto& candidates, double limit) { return trials(candidates, limit); },
-        .neighbours = [this](const Candidate& near) { return candidates_->neighbours(near); },
+        .neighbours = [this](const Candidate& near) { return neighbours(near); },
         .is_over = [this] { return is_over(0.85); }};
     advice_.search = successive_halving(std::move(first), limit_s, hooks);
     if (failed_) return *failed_;
     repeat_winner();
     advice_.spent_s = spent_s();
+    advice_.interrupted = run::interrupted();
     advice_.runs = runs_;
     advice_.predicted = candidates_->predicted();
     advice_.not_predicted = candidates_->not_predicted();
@@ -126,6 +125,21 @@ class Adviser {
     return Ok{};
   }
 
+  // Without numbers, and so in this process: Ctrl-C asks it to end.
+  Status predict() {
+    const run::InterruptGuard guard;
+    note("predicting strategies and overlays without numbers");
+    return candidates_->predict_all([this] {
+      return run::interrupted() || (!args_.budget_epochs && spent_s() > 0.2 * budget_s());
+    });
+  }
+
+  std::vector<Candidate> neighbours(const Candidate& near) {
+    const run::InterruptGuard guard;
+    candidates_->stop_when([this] { return is_over(0.85); });
+    return candidates_->neighbours(near);
+  }
+
   // The virtual time for which a third of the budget is enough for all; not more than one of them
   // takes to the target.
   double first_limit(const std::vector<Candidate>& candidates) {
@@ -150,7 +164,7 @@ class Adviser {
 
   std::vector<Trial> trials(const std::vector<Candidate>& candidates, double limit_s) {
     ++stage_;
-    note(fmt::format("stage {}: {} runs of {} at most", stage_, candidates.size(),
+    note(fmt::format("stage {}: {} of {} at most", stage_, count_text(candidates.size(), "run"),
                      run::duration_text(limit_s)));
     std::vector<run::PoolRun> runs;
     for (const Candidate& candidate : candidates) {
@@ -188,7 +202,7 @@ class Adviser {
                .at_once = args_.at_once,
                .threads = args_.common.threads,
                .progress = run::Progress::detect(args_.common.quiet),
-               .stop = [this] { return !args_.budget_epochs && spent_s() > budget_s(); }});
+               .stop = [this] { return !args_.budget_epochs && spent_s() > 0.97 * budget_s(); }});
     std::vector<Trial> trials;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       Trial trial{.candidate = candidates[i], .why = ends[i].message, .to_target = {}};
@@ -265,13 +279,29 @@ class Adviser {
   std::size_t stage_ = 0, runs_ = 0;
 };
 
+// A matrix as the written job has to name it: seen from where that lies, so that both can be moved
+// together.
+void beside(std::string& matrix, const std::string& job) {
+  namespace fs = std::filesystem;
+  if (matrix.empty()) return;
+  const fs::path from = fs::absolute(job).lexically_normal().parent_path();
+  matrix = fs::absolute(matrix).lexically_normal().lexically_relative(from).string();
+}
+
 int advise(const AdviseArgs& args) {
   Adviser adviser(args);
   auto advice = adviser.advise();
-  if (!advice) return print_error(advice.error());
+  if (!advice) {
+    const int code = print_error(advice.error());
+    if (run::interrupted()) return kInterrupted;
+    return advice.error().kind == Error::Kind::timed_out ? 1 : code;
+  }
   const bool found = advice->found();
+  if (!found) advice->not_written = args.write;
   if (found && !args.write.empty()) {
     run::Job best = adviser.job(advice->search.ranking.front().candidate);
+    beside(best.wan.mbps_csv, args.write);
+    beside(best.wan.rtt_ms_csv, args.write);
     if (const Status written = run::write_atomically(args.write, run::to_toml(best)); !written)
       return print_error(invalid("--write: " + written.error().what));
   }

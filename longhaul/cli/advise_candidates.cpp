@@ -42,8 +42,12 @@ AdviseCandidates::Choice AdviseCandidates::choice_of(const Candidate& candidate)
 
 // Nothing: it is illegal, or fails without numbers.
 std::optional<Candidate> AdviseCandidates::predicted(const Choice& choice) {
-  const auto [at, fresh] = predicted_.emplace(choice, std::nullopt);
-  if (!fresh) return at->second;
+  if (const auto known = predicted_.find(choice); known != predicted_.end()) return known->second;
+  if (is_over_ && is_over_()) {
+    ++not_predicted_;
+    return std::nullopt;
+  }
+  const auto at = predicted_.emplace(choice, std::nullopt).first;
   CompareAxes axes;
   axes.lenient = true;
   axes.syncs = {choice.sync};
@@ -83,6 +87,7 @@ Status AdviseCandidates::predict_all(const std::function<bool()>& is_over) {
   for (const ComparedJob& one : made->jobs) order.emplace_back(seen[one.job.kind("sync")]++, &one);
   std::ranges::stable_sort(order, {}, [](const auto& entry) { return entry.first; });
   std::map<std::string, std::vector<Candidate>> by_sync;
+  stop_when(is_over);
   for (const auto& [number, one] : order) {
     const std::string sync = one->job.kind("sync");
     if (std::ranges::find(kNotAdvised, sync) != std::end(kNotAdvised)) {
@@ -94,7 +99,9 @@ Status AdviseCandidates::predict_all(const std::function<bool()>& is_over) {
     }
   }
   if (by_sync.empty() && not_predicted_ > 0)
-    return invalid("plan: the budget was over before anything was simulated: --budget-minutes");
+    return Error{Error::Kind::timed_out,
+                 "plan: nothing was simulated before the budget was over, or Ctrl-C came: give it "
+                 "longer, --budget-minutes"};
   if (by_sync.empty()) return invalid("plan: no combination can be simulated");
   for (auto& [sync, candidates] : by_sync) {
     std::stable_sort(candidates.begin(), candidates.end(), is_faster);

@@ -20,8 +20,10 @@ class AdviseCandidates {
   AdviseCandidates(const RunOptions& options, const run::Job& job);
 
   // Times every legal strategy over every overlay, and with the sparse codec; those after `is_over`
-  // are counted only. Error: no combination can be simulated.
+  // are counted only. Error: no combination can be simulated, or none was before the end.
   Status predict_all(const std::function<bool()>& is_over);
+  // From now on nothing is predicted when this says so: candidates not predicted yet are counted.
+  void stop_when(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
   // Of each strategy the overlay with the most samples a second; the same with the sparse codec
   // where that is faster. The fastest first.
   std::vector<Candidate> first() const;
@@ -63,6 +65,7 @@ class AdviseCandidates {
   std::map<std::string, std::vector<std::string>> overlays_;  // legal for a strategy, fastest first
   std::set<std::string> left_out_;
   std::size_t not_predicted_ = 0, illegal_ = 0;
+  std::function<bool()> is_over_;  // empty: never
 };
 
 }  // namespace longhaul::cli

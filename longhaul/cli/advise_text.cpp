@@ -24,8 +24,14 @@ std::string advised_score(const Trial& trial) {
   return fmt::format("{:.2f} %", 100 * trial.score);
 }
 
+// No exchange was over when the trial ended: what it learned says nothing.
+bool is_too_short(const Trial& trial) { return !trial.to_target && trial.summary.rounds == 0; }
+
 std::string outcome(const Trial& trial) {
   const run::Summary& s = trial.summary;
+  if (is_too_short(trial))
+    return fmt::format("its first exchange takes longer than its trial of {}",
+                       run::duration_text(std::min(trial.limit_s, s.time_s)));
   const std::string bytes = run::bytes_text(double(s.wan_bytes));
   if (trial.to_target)
     return fmt::format("{} in {}, {} between sites", advised_target(s),
@@ -58,13 +64,20 @@ std::string range_text(std::vector<double> times) {
                      run::duration_text(times.back()), times.size());
 }
 
+std::string not_written(const Advice& advice) {
+  if (advice.not_written.empty()) return "";
+  return fmt::format("  {} is not written: there is no job to recommend\n", advice.not_written);
+}
+
 std::string recommendation(const Advice& advice) {
   const Trial& best = advice.search.ranking.front();
   if (!advice.found())
     return fmt::format(
-        "{}: nothing reached {} within the budget of this search; {} came nearest: {}\n"
-        "  give it longer: --budget-minutes\n",
-        advice.name, advised_target(best.summary), best.candidate.label, outcome(best));
+        "{}: {} {} within the budget of this search; {} came nearest: {}\n"
+        "{}  what may help: a longer search (--budget-minutes, --jobs), a lower target (--set "
+        "stop.target_...), another rate of the optimiser\n",
+        advice.name, advice.interrupted ? "Ctrl-C came before anything reached" : "nothing reached",
+        advised_target(best.summary), best.candidate.label, outcome(best), not_written(advice));
   std::string text = fmt::format("{}: {}\n  {}{}; sites compute {:.1f} % of the time\n",
                                  advice.name, best.candidate.label, outcome(best),
                                  range_text(advice.times), 100 * best.summary.compute_utilisation);
@@ -83,8 +96,9 @@ std::string usual_choices(const Advice& advice) {
   for (const std::string_view sync : kUsual) {
     const Trial* trial = best_of(advice, sync);
     if (!trial || trial->candidate.sync == best.candidate.sync) continue;
-    text += fmt::format("  {}: {}; {}\n", trial->candidate.label, outcome(*trial),
-                        reason(*trial, best));
+    text += fmt::format("  {}: {}{}{}\n", trial->candidate.label, outcome(*trial),
+                        is_too_short(*trial) ? "" : "; ",
+                        is_too_short(*trial) ? "" : reason(*trial, best));
   }
   return text.empty() ? "" : "\nWhy the usual choices lose\n" + text;
 }
@@ -103,6 +117,21 @@ std::string not_tried(const Advice& advice) {
   if (!advice.search.complete)
     text += "  the budget ended before all that were left had the best one's time\n";
   return text;
+}
+
+// Nothing was trained: what is known is how fast each is.
+std::string untried(const Advice& advice) {
+  std::string text = fmt::format(
+      "{}: {} before anything was trained; {} combinations are predicted, the most samples a "
+      "second "
+      "by\n",
+      advice.name, advice.interrupted ? "Ctrl-C came" : "the budget was over", advice.predicted);
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(kShown, advice.fastest.size()); ++i)
+    text += fmt::format("  {}: {:.4g} samples a second\n", advice.fastest[i].label,
+                        advice.fastest[i].samples_per_s);
+  return text + not_written(advice) +
+         "  which learns most of them is not known: give it longer, --budget-minutes\n";
 }
 
 nlohmann::ordered_json trial_json(const Trial& trial) {
@@ -126,9 +155,9 @@ nlohmann::ordered_json trial_json(const Trial& trial) {
 }  // namespace
 
 std::string advice_text(const Advice& advice, const std::string& written) {
-  if (advice.search.ranking.empty()) return advice.name + ": nothing was tried\n";
+  if (advice.search.ranking.empty()) return untried(advice);
   std::string text = recommendation(advice) + usual_choices(advice) + not_tried(advice);
-  text += fmt::format("\n{} runs in {}; trials are in {}/\n", advice.runs,
+  text += fmt::format("\n{} in {}; trials are in {}/\n", count_text(advice.runs, "run"),
                       run::duration_text(advice.spent_s), advice.folder);
   if (!written.empty()) text += fmt::format("The job is in {}\n", written);
   return text;

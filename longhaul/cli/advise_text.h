@@ -15,6 +15,9 @@ struct Advice {
   SearchResult search;
   std::vector<double> times;  // to the target, of the best one: a seed each
   std::size_t predicted = 0, not_predicted = 0, illegal = 0, runs = 0;
+  std::vector<Candidate> fastest;  // as predicted: the most samples a second first
+  bool interrupted = false;        // by Ctrl-C
+  std::string not_written;         // the file of --write, which has no job; "": none was asked for
   std::set<std::string> left_out;  // strategies that are not recommended by their kind
   double spent_s = 0, epochs = 0;  // real time; samples of all trials, in training sets
 

@@ -1,5 +1,6 @@
 #include "longhaul/cli/cli.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +26,27 @@ std::string suggest_subcommand(const CLI::App& app, int argc, const char* const*
   for (std::string_view name : names)
     if (name == argv[1]) return "";
   return fmt::format("{}: unknown subcommand{}", argv[1], suggestion(argv[1], names));
+}
+
+// "; did you mean --budget-minutes?" of the first option that the subcommand does not have; or "".
+std::string suggest_option(const CLI::App& app, int argc, const char* const* argv) {
+  const CLI::App* sub = nullptr;
+  for (const CLI::App* one : app.get_subcommands({}))
+    if (argc > 1 && one->get_name() == argv[1]) sub = one;
+  if (!sub) return "";
+  std::vector<std::string> known;
+  for (const CLI::Option* option : sub->get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view word =
+        std::string_view(argv[i]).substr(0, std::string_view(argv[i]).find('='));
+    if (!word.starts_with("--") || word == "--") continue;
+    if (std::find(names.begin(), names.end(), word) != names.end()) continue;
+    const std::string_view near = nearest(word, names);
+    return near.empty() ? "" : fmt::format("; did you mean {}?", near);
+  }
+  return "";
 }
 
 int parse_and_run(int argc, const char* const* argv) {
@@ -67,7 +89,8 @@ int parse_and_run(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "longhaul: {}; see longhaul {}--help\n", error.what(),
+    fmt::print(stderr, "longhaul: {}{}; see longhaul {}--help\n", error.what(),
+               suggest_option(app, argc, argv),
                argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : "");
     return kBadUsage;
   }

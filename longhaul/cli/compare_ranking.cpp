@@ -73,14 +73,16 @@ void fill(RankedGroup& group, const run::CostTable& prices) {
     });
 }
 
-// Smaller is better.
+// Smaller is better. One order with report/verdict.cpp: time to the target, or else the score; then
+// bytes between sites; then the name.
 auto order_of(const RankedGroup& g) {
   const bool any_target = g.runs.front().has_target();
   const int standing = diverged(g) ? 2 : any_target && !g.target ? 1 : 0;
   const double time = g.target ? g.target->median : 0;
   double score = g.score ? g.score->median : g.time.median;
   if (g.score && !g.lower_is_better) score = -score;
-  return std::tuple(standing, time, score, g.wan_bytes);
+  if (g.target) score = 0;
+  return std::tuple(standing, time, score, g.wan_bytes, g.label);
 }
 
 std::string percent_or_dash(const std::optional<double>& share, int digits) {

@@ -3,7 +3,8 @@
 //
 // With a target: who reaches it first, by the median over the seeds; a combination counts as
 // reaching it if more than half of its seeds do. Those that do not are ordered by score. Without a
-// target: by score at the end of the budget; without scores (phantom models): by time.
+// target: by score at the end of the budget; without scores (phantom models): by time. Where these
+// are equal, fewer bytes between sites are better, and then the label decides, as in a report.
 #include <optional>
 #include <string>
 #include <vector>

@@ -72,6 +72,15 @@ TEST(CompareRanking, LessTrafficBreaksATie) {
   EXPECT_EQ(groups.front().label, "little");
 }
 
+// As a report orders them (Verdict.TiesGoToFewerBytesThenToTheName).
+TEST(CompareRanking, TheScoreDoesNotOrderThoseThatReachTheTargetTogether) {
+  const auto groups = ranked({{"c", ranked_run(5, 0.99, 100)},
+                              {"b", ranked_run(5, 0.97, 10)},
+                              {"a", ranked_run(5, 0.98, 10)}},
+                             {});
+  EXPECT_EQ(labels_of(groups), (std::vector<std::string>{"a", "b", "c"}));
+}
+
 TEST(CompareRanking, PricesAddAColumn) {
   run::CostTable prices;
   prices.wan_gb = 0.5;

@@ -28,7 +28,7 @@ struct DoctorArgs {
   run::Security security;
   doctor::MeasurementPlan plan;
   double arrival_timeout = 30;
-  bool lab = false, one_by_one = false, json = false, quiet = false;
+  bool lab = false, one_by_one = false, force = false, json = false, quiet = false;
 };
 
 run::DoctorOptions options_of(const DoctorArgs& args, const run::Job& job, std::uint32_t site) {
@@ -48,8 +48,15 @@ run::DoctorOptions options_of(const DoctorArgs& args, const run::Job& job, std::
 }
 
 // Before minutes of measuring, not after them.
-Status can_write(const std::string& file) {
+Status can_write(const DoctorArgs& args) {
+  const std::string& file = args.write_wan;
   if (file.empty()) return Ok{};
+  if (args.site.empty() && !args.lab && !args.force)
+    return invalid(fmt::format(
+        "--write-wan {}: all sites as processes here measure this machine's loopback, not your "
+        "network: say --site NAME at each site, or --lab for the job's own [wan]; --force writes "
+        "it all the same",
+        file));
   const auto folder = std::filesystem::absolute(file).parent_path();
   std::error_code code;
   if (!std::filesystem::is_directory(folder, code) || access(folder.c_str(), W_OK) != 0)
@@ -59,6 +66,9 @@ Status can_write(const std::string& file) {
                     file, folder.string()));
   if (std::filesystem::is_directory(file, code))
     return invalid(fmt::format("--write-wan {}: is a folder; expected a file's name", file));
+  if (std::filesystem::exists(file, code) && !args.force)
+    return invalid(fmt::format(
+        "--write-wan {}: exists already; --force replaces it, or name another file", file));
   return Ok{};
 }
 
@@ -135,6 +145,7 @@ std::vector<std::string> arguments_of(const DoctorArgs& args) {
        {std::pair("--out", args.out), std::pair("--write-wan", args.write_wan)})
     if (!value.empty()) words.insert(words.end(), {option, value});
   if (args.one_by_one) words.push_back("--one-by-one");
+  if (args.force) words.push_back("--force");
   if (args.json) words.push_back("--json");
   if (args.quiet) words.push_back("--quiet");
   return words;
@@ -179,11 +190,11 @@ int run_doctor(const DoctorArgs& args) {
   warn_if_insecure(args.security.insecure);
   const auto job = run::load_job(args.job, args.overrides);
   if (!job) return print_error(job.error());
-  if (const Status good = can_write(args.write_wan); !good) return print_error(good.error());
-  if (args.site.empty()) return start(args, *job);
-  const auto site = run::find_site(*job, args.site);
+  const auto site = args.site.empty() ? Result<std::uint32_t>(0u) : run::find_site(*job, args.site);
   if (!site) return print_error(site.error());
-  return *site == 0 ? coordinate(args, *job) : follow(args, *job, *site);
+  if (*site != 0) return follow(args, *job, *site);
+  if (const Status good = can_write(args); !good) return print_error(good.error());
+  return args.site.empty() ? start(args, *job) : coordinate(args, *job);
 }
 
 void add_measuring(CLI::App& sub, DoctorArgs& args) {
@@ -240,6 +251,7 @@ void add_doctor(CLI::App& app, int& code) {
   add_wan_option(*sub, args->overrides.wan);
   sub->add_option("--out", args->out, "folder of the run to come (default: runs/NAME)")
       ->type_name("DIR");
+  sub->add_flag("--force", args->force, "--write-wan replaces a file, and may measure loopback");
   sub->add_flag("--quiet", args->quiet, "no progress");
   sub->add_flag("--json", args->json, "prints the result as one JSON object and nothing else");
   sub->footer(

@@ -102,6 +102,31 @@ void print_members(const run::Job& job) {
   fmt::print("\nRoles\n{}", text_table({"rank", "site", "node", "roles"}, rows));
 }
 
+// A label's name as the head of a column; its number where the data name none.
+std::string label_head(const run::PartitionTable& table, std::size_t label) {
+  constexpr std::size_t kLongest = 14;
+  if (label >= table.labels.size()) return std::to_string(label);
+  const std::string& name = table.labels[label];
+  return name.size() <= kLongest ? name : name.substr(0, kLongest - 2) + "..";
+}
+
+// What a table's columns are, where they are standardised; else a hint, where one would help.
+void print_columns(const run::PartitionTable& table) {
+  if (!table.standardised) {
+    const std::string hint = run::scale_hint(table);
+    if (!hint.empty()) fmt::print("\nHint: {}\n", hint);
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < std::min(table.columns.size(), kMaxRows); ++i)
+    rows.push_back({table.columns[i], fmt::format("{:.6g}", table.scales[i].mean),
+                    fmt::format("{:.6g}", table.scales[i].std)});
+  fmt::print("\nColumns, standardised by the training samples\n{}",
+             text_table({"column", "mean", "std"}, rows));
+  if (rows.size() < table.columns.size())
+    fmt::print("and {} more; a run's data.json has all\n", table.columns.size() - rows.size());
+}
+
 void print_partition(const run::PartitionTable& table) {
   if (table.workers.empty()) return;
   std::vector<std::string> head = {"site"};
@@ -109,7 +134,7 @@ void print_partition(const run::PartitionTable& table) {
   const std::size_t labels = table.counts.front().size();
   if (labels > kColumns) head.push_back("labels");
   for (std::size_t label = 0; label < labels && labels <= kColumns; ++label)
-    head.push_back(labels > 1 ? fmt::format("{}", label) : "samples");
+    head.push_back(labels > 1 ? label_head(table, label) : "samples");
   if (labels > 1) head.push_back("all");
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < table.workers.size(); ++i) {
@@ -163,6 +188,11 @@ Result<run::SitePlan> plan_of(const ExplainArgs& args, const run::Job& job,
 }
 
 Status write_svg(const std::string& file, const run::SitePlan& plan) {
+  if (plan.at_end)
+    return invalid(
+        fmt::format("--svg: {} sends nothing over {} but the mean at the end; without --svg its "
+                    "own sending is described",
+                    plan.sync, plan.overlay));
   if (!plan.planned)
     return invalid(
         fmt::format("--svg: what goes where over {} is decided while it runs; choose "
@@ -177,7 +207,9 @@ Status write_svg(const std::string& file, const run::SitePlan& plan) {
   std::error_code code;
   if (std::filesystem::exists(file, code) && !std::filesystem::is_regular_file(file, code))
     return invalid("--svg: " + file + ": no regular file; name one, or - for standard output");
-  if (const Status written = run::write_atomically(file, svg); !written)
+  const Status written = run::write_atomically(file, svg);
+  if (written) fmt::print(stderr, "the plan is drawn in {}\n", file);
+  if (!written)
     return invalid("--svg: " + written.error().what +
                    "; name a file in a folder that exists and may be written, or - for standard "
                    "output");
@@ -223,7 +255,7 @@ int explain_job(const ExplainArgs& args) {
   }
   if (silent) return kDone;
   print_job(*job, args.all);
-  if (table) print_partition(*table);
+  if (table) print_partition(*table), print_columns(*table);
   if (said) print_explanation(*job, *said);
   if (plan) fmt::print("\n{}", plan_text(*plan));
   if (!table) return print_error(table.error());

@@ -48,6 +48,10 @@ std::string text_table(const std::vector<std::string>& head,
   return text;
 }
 
+std::string count_text(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string json_text(const nlohmann::ordered_json& json, int indent) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -63,7 +67,8 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
   fmt::print("{}: {} over {}, {} rounds in {} of {} ({})\n", s.name, s.sync, s.overlay, s.rounds,
              run::duration_text(s.time_s), time, run::to_string(s.stop_reason));
   if (s.final_accuracy)
-    fmt::print("  accuracy {}, loss {:.4f}\n", percent(s.final_accuracy), *s.final_loss);
+    fmt::print("  accuracy {}, loss {:.4f}{}\n", percent(s.final_accuracy), *s.final_loss,
+               s.model_is_best ? ": of the last model" : "");
   if (s.bits_per_byte()) fmt::print("  {:.4f} bits per byte\n", *s.bits_per_byte());
   if (s.final_loss && !s.best)
     fmt::print("  scored at the end alone; [report] every_rounds says how often on the way\n");

@@ -28,6 +28,8 @@ void print_run(const run::Summary&, const std::string& folder, std::string_view 
 // One line on paced steps; "" without [net] pace.
 std::string pace_text(const run::Summary&);
 // What became of the samples, in one line.
+// "1 run", "3 runs".
+std::string count_text(std::size_t count, std::string_view noun);
 std::string samples_text(const SampleCounts&);
 // Waiting times and staleness; "" if nothing was recorded.
 std::string statistics_text(const run::RunStatistics&, std::uint64_t workers);

@@ -64,10 +64,10 @@ std::string trees_text(const SitePlan& plan) {
 }  // namespace
 
 std::string plan_text(const SitePlan& plan) {
-  std::string text =
-      fmt::format("Plan of {}: a round of {:g} MB, {} MB as encoded, {:.4g} bytes a value\n{}\n",
-                  plan.overlay, plan.mbytes, mb(plan.vector),
-                  4 * double(plan.vector) / 1e6 / plan.mbytes, run::busiest_text(plan));
+  std::string text = fmt::format(
+      "Plan of {}: {} of {:g} MB, {} MB as encoded, {:.4g} bytes a value\n{}\n", plan.overlay,
+      plan.at_end ? "the last mean" : "a round", plan.mbytes, mb(plan.vector),
+      4 * double(plan.vector) / 1e6 / plan.mbytes, run::busiest_text(plan));
   if (!plan.planned) return text;
   if (plan.pairs.empty()) text += "Nothing goes between sites.\n";
   if (plan.within > 0) text += fmt::format("Within sites: {} MB.\n", mb(plan.within));

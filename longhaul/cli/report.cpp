@@ -59,8 +59,8 @@ int report_pages(const ReportArgs& args) {
   const std::string out = args.out.empty() ? args.runs.front() + "/report.html" : args.out;
   if (const Status written = run::write_atomically(out, *page); !written)
     return print_error(invalid(written.error().what + "; choose another with --out"));
-  fmt::print("{}\n{}: {} runs, {}\n", data["verdict"].get<std::string>(), out, folders->size(),
-             run::bytes_text(double(page->size())));
+  fmt::print("{}\n{}: {}, {}\n", data["verdict"].get<std::string>(), out,
+             count_text(folders->size(), "run"), run::bytes_text(double(page->size())));
   return kDone;
 }
 

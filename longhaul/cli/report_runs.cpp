@@ -159,7 +159,7 @@ nlohmann::ordered_json PlanAdder::add(nlohmann::ordered_json run, const std::str
   auto plan = run::plan_of(*job, double(at->second) * sizeof(float) / 1e6);
   if (!plan) return run;
   run["plan"] = run::to_json(*plan);
-  if (plan->planned) run["plan_svg"] = run::plan_svg(*plan);
+  if (plan->planned && !plan->at_end) run["plan_svg"] = run::plan_svg(*plan);
   return run;
 }
 

@@ -106,6 +106,8 @@ int one_run(const SimulateArgs& args, const run::Job& job, const std::string& fo
     fmt::print("{}\n", to_json(*summary).dump(2));
   else
     print_run(*summary, folder, "virtual time");
+  if (const std::string hint = run::chance_hint(job, *summary); !args.common.json && !hint.empty())
+    fmt::print("  no better than chance; {}\n", hint);
   if (is_interrupted(*summary)) print_resume_hint();
   return exit_code(*summary, args.common.require_target);
 }

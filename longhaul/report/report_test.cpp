@@ -270,6 +270,17 @@ TEST(Verdict, OneThatTakesAsLongIsNotSooner) {
               HasSubstr("between sites; b over ring (30.1 s, 20 MB) takes as long."));
 }
 
+// As compare orders them (CompareRanking).
+TEST(Verdict, TiesGoToFewerBytesThenToTheName) {
+  std::vector<ordered_json> runs = {finished("c", 30, 0.99), finished("b", 30, 0.97),
+                                    finished("a", 30, 0.98)};
+  runs[0]["summary"]["wan_bytes"] = 3e7;
+  sort_runs(runs);
+  EXPECT_EQ(runs[0]["label"], "a");
+  EXPECT_EQ(runs[1]["label"], "b");
+  EXPECT_EQ(runs[2]["label"], "c");
+}
+
 TEST(Verdict, WithoutTheTargetByScore) {
   std::vector<ordered_json> runs = {finished("bsp", {}, 0.5), finished("fedavg", {}, 0.9)};
   sort_runs(runs);

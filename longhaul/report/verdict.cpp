@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -113,12 +114,19 @@ std::optional<double> best_score(const ordered_json& run) {
 
 bool is_real(const ordered_json& run) { return run.value("clock", "") == "real"; }
 
-// Simulated runs before those over sockets, for their times say nothing of each other.
-std::pair<bool, double> order_of(const ordered_json& run) {
-  if (const auto reached = figure(run, "time_to_target_s")) return {is_real(run), *reached};
+// Smaller is better: time to the target, or else the score.
+double standing_of(const ordered_json& run) {
+  if (const auto reached = figure(run, "time_to_target_s")) return *reached;
   const double score = best_score(run).value_or(0);
   const bool more_is_better = run.value("score_unit", "") == "accuracy";
-  return {is_real(run), 1e18 - 1e12 * (more_is_better ? score : -score)};
+  return 1e18 - 1e12 * (more_is_better ? score : -score);
+}
+
+// Simulated runs before those over sockets, for their times say nothing of each other; then one
+// order with cli/compare_ranking.cpp.
+std::tuple<bool, double, double, std::string> order_of(const ordered_json& run) {
+  return {is_real(run), standing_of(run), figure(run, "wan_bytes").value_or(0),
+          run.value("label", "")};
 }
 
 // Of runs of which none reached a target.

@@ -111,7 +111,46 @@ Result<PartitionTable> partition_table(const Job& job) {
                                   ? member.site
                                   : fmt::format("{}/{}", member.site, member.rank_in_site));
   table.counts = workload->label_counts();
+  const learn::Split& data = workload->data();
+  table.labels = data.train->names;
+  table.columns = data.train->columns;
+  table.standardised = !data.scales.empty();
+  table.scales =
+      table.standardised || table.columns.empty() ? data.scales : learn::column_scales(*data.train);
   return table;
+}
+
+std::string scale_hint(const PartitionTable& table) {
+  constexpr double kFarApart = 30;
+  const auto varies = [](const learn::ColumnScale& scale) { return scale.std > 0; };
+  if (table.standardised || std::ranges::count_if(table.scales, varies) < 2) return "";
+  std::size_t least = table.scales.size(), most = table.scales.size();
+  for (std::size_t i = 0; i < table.scales.size(); ++i) {
+    if (!varies(table.scales[i])) continue;
+    if (least == table.scales.size() || table.scales[i].std < table.scales[least].std) least = i;
+    if (most == table.scales.size() || table.scales[i].std > table.scales[most].std) most = i;
+  }
+  if (table.scales[most].std < kFarApart * table.scales[least].std) return "";
+  return fmt::format(
+      "column {} varies by {:.2g}, {} by {:.2g}, and the model gets both as they are: [data] "
+      "standardise = true brings them to one scale",
+      "'" + table.columns[most] + "'", table.scales[most].std, "'" + table.columns[least] + "'",
+      table.scales[least].std);
+}
+
+std::string chance_hint(const Job& job, const Summary& summary) {
+  if (job.kind("data") != "csv" || !summary.final_accuracy) return "";
+  const auto table = partition_table(job);
+  if (!table || table->counts.empty() || table->counts.front().size() < 2) return "";
+  double all = 0, most = 0;
+  for (std::size_t label = 0; label < table->counts.front().size(); ++label) {
+    double count = 0;
+    for (const auto& worker : table->counts) count += double(worker[label]);
+    all += count;
+    most = std::max(most, count);
+  }
+  constexpr double kBetter = 0.05;
+  return *summary.final_accuracy > most / all + kBetter ? "" : scale_hint(*table);
 }
 
 }  // namespace longhaul::run

@@ -58,7 +58,17 @@ struct PartitionTable {
   std::vector<std::vector<std::uint64_t>> counts;  // [worker][label]; regression: one column
   std::uint64_t parameters = 0;               // of the model; 0: not known, [model] kind = "own"
   std::shared_ptr<const Layout> layout = {};  // of the model; null: not known
+  std::vector<std::string> labels = {};       // names, in the order of `counts`; may be empty
+  // csv: mean and deviation of each column's training samples, before they were standardised.
+  std::vector<std::string> columns = {};
+  std::vector<learn::ColumnScale> scales = {};
+  bool standardised = false;
 };
 Result<PartitionTable> partition_table(const Job&);
+
+// Of columns that reach the model as they are and whose scales are far apart: what to do about it.
+std::string scale_hint(const PartitionTable&);
+// The same for a run that learned no more than which label is the most frequent; otherwise "".
+std::string chance_hint(const Job&, const Summary&);
 
 }  // namespace longhaul::run

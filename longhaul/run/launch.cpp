@@ -169,6 +169,9 @@ Status copy_models(const Job& job, const ModelsOf& from, const std::string& to, 
   const bool has_last = std::filesystem::exists(from.last_of + last);
   if (has_best) LH_TRY(copy_into_place(from.best_of + best, to + best));
   if (has_last) LH_TRY(copy_into_place(from.last_of + last, to + last));
+  std::error_code code;
+  if (has_last && std::filesystem::exists(from.last_of + "/data.json", code))
+    LH_TRY(copy_into_place(from.last_of + "/data.json", to + "/data.json"));
   is_best = reached && has_best;
   if (!is_best && !has_last) return Ok{};
   return copy_into_place(to + (is_best ? best : last), to + "/model." + model_extension(job));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "longhaul/run/atomic_file.h"
 
@@ -44,7 +45,30 @@ Status ModelFiles::end(std::span<const float> params, bool reached_target) const
   return kept_at_the_end(write_last(params, reached_target));
 }
 
+namespace {
+
+// What the numbers of a table mean to who uses model.pt: classes in the order of the outputs, and
+// columns in the order of the inputs. "": other data, whose page says it.
+std::string data_json(const learn::Split& data) {
+  if (!data.train || data.train->columns.empty()) return "";
+  nlohmann::ordered_json columns = nlohmann::json::array();
+  for (std::size_t i = 0; i < data.train->columns.size(); ++i) {
+    nlohmann::ordered_json column = {{"name", data.train->columns[i]}};
+    if (!data.scales.empty()) {
+      column["mean"] = data.scales[i].mean;
+      column["std"] = data.scales[i].std;
+    }
+    columns.push_back(std::move(column));
+  }
+  nlohmann::ordered_json json = {{"classes", data.train->names}, {"columns", columns}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
 Status ModelFiles::write_last(std::span<const float> params, bool reached_target) const {
+  if (const std::string meaning = data_json(workload_.data()); !meaning.empty())
+    LH_TRY(write_atomically(folder_ + "/data.json", meaning));
   LH_TRY(workload_.save(folder_, params, "last"));
   const std::string extension = model_extension(job_);
   std::string result = fmt::format("{}/best.{}", folder_, extension);

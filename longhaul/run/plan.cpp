@@ -19,6 +19,10 @@ namespace {
 
 using Pair = SitePlan::Pair;
 
+// Those that own a gossip::FinalMean: their rounds do not use the overlay.
+constexpr std::string_view kMeanAtTheEnd[] = {"adpsgd",   "dpsgd", "gadmm",        "gaia",
+                                              "selmcast", "sfb",   "staleness_lab"};
+
 bool all_sites_work(const Job& job, const Members& members) {
   return std::all_of(job.sites.begin(), job.sites.end(), [&](const SiteTable& site) {
     return std::any_of(members.begin(), members.end(), [&](const Member& member) {
@@ -83,6 +87,8 @@ Result<SitePlan> plan_of(const Job& job, double mbytes) {
   SitePlan plan{.name = job.job.name,
                 .overlay = std::string(job.overlay.entry->name),
                 .mbytes = mbytes,
+                .sync = std::string(job.sync.entry->name),
+                .at_end = std::ranges::count(kMeanAtTheEnd, job.sync.entry->name) > 0,
                 .vector = (*codec)->size_at({0, length})};
   for (const SiteTable& site : job.sites) plan.sites.push_back({.name = site.name});
   const auto traffic = (*overlay)->planned(length);
@@ -139,6 +145,10 @@ std::string busiest_text(const SitePlan& plan) {
                                           : fmt::format("The busiest link, {}, takes {:.3g} s",
                                                         plan.busiest, plan.busy_s);
   if (!plan.planned) text = "What goes where is decided while it runs";
+  if (plan.at_end)
+    return fmt::format(
+        "{} sends by itself; {} carries one mean of the models, when the run ends: that is shown.",
+        plan.sync, plan.overlay);
   if (plan.bound_s) text += fmt::format("; no overlay takes less than {:.3g} s", *plan.bound_s);
   return text + ".";
 }
@@ -171,8 +181,9 @@ nlohmann::ordered_json to_json(const SitePlan& plan) {
                {"mbytes", plan.mbytes},
                {"vector_bytes", plan.vector},
                {"planned", plan.planned},
+               {"at_end", plan.at_end},
                {"busy_s", plan.busy_s},
-               {"busiest", plan.busiest.empty() ? Json(nullptr) : Json(plan.busiest)},
+               {"busiest", plan.busiest.empty() || plan.at_end ? Json() : Json(plan.busiest)},
                {"bound_s", plan.bound_s ? Json(*plan.bound_s) : Json(nullptr)},
                {"within_sites_bytes", plan.within},
                {"sites", sites},

@@ -36,9 +36,12 @@ struct SitePlan {
 
   std::string name = {}, overlay = {};  // of the job
   double mbytes = 0;                    // of the vector: 4 bytes a value, whatever the codec
-  bool planned = false;      // false: the overlay decides at run time; pairs and trees are empty
-  std::uint64_t vector = 0;  // bytes of a vector as the job's codec writes it
-  std::uint64_t within = 0;  // bytes between nodes of one site
+  std::string sync = {};
+  bool planned = false;  // false: the overlay decides at run time; pairs and trees are empty
+  // The strategy sends by itself; over the overlay goes one mean of the models, when the run ends.
+  bool at_end = false;
+  std::uint64_t vector = 0;      // bytes of a vector as the job's codec writes it
+  std::uint64_t within = 0;      // bytes between nodes of one site
   std::vector<Site> sites = {};  // the job's, in its order
   std::vector<Pair> pairs = {};  // that carry something, the most used first
   std::vector<Tree> trees = {};  // the largest share first

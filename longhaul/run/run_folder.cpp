@@ -22,7 +22,7 @@ constexpr const char* kOurFiles[] = {
     "metrics.jsonl",    "activity.json", "summary.json", "status.json",     "model.pt",
     "checkpoints",      "recordings",    "lab.json",     "lab.json.router", "index.sqlite",
     "index.sqlite-wal", "tensorboard",   "api.json",     "best.pt",         "last.pt",
-    "best.f32",         "last.f32",      "model.f32",    "job.toml"};
+    "best.f32",         "last.f32",      "model.f32",    "data.json",       "job.toml"};
 constexpr const char* kLock = "lock";
 
 Status check_same_job(const std::string& path, const Job& job) {

@@ -71,6 +71,8 @@ Error at_key(const Job& job, Error error) {
     if (prefix.empty() && entry.name == job.kind("data") && !entry.default_path.empty() &&
         !job.data.find("path") && error.what.starts_with(entry.default_path))
       prefix = job.file + ": [data] path (not set): ";
+  if (!prefix.empty() && error.what.find(": no such file") != std::string::npos)
+    error.what += "; it was looked for in the current folder, and beside the job file";
   error.what = prefix + error.what;
   return error;
 }

@@ -56,6 +56,7 @@ class Workload {
   // By rank; empty for nodes without a learner.
   const learn::Shards& shards() const { return shards_; }
   std::vector<std::vector<std::uint64_t>> label_counts() const;  // of workers, in rank order
+  const learn::Split& data() const { return split_; }            // empty: phantoms, own learners
 
  private:
   Status load_data(const Job&);

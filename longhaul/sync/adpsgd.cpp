@@ -36,6 +36,7 @@ SyncEntry Adpsgd::entry() {
 Adpsgd::Adpsgd(const Config& config, SyncParts parts, const Place& place)
     : config_(config),
       size_(place.layout->size()),
+      members_(place.members),
       final_(std::move(parts.overlay)),
       count_(parts.stop, place),
       final_return_(final_) {
@@ -220,6 +221,32 @@ std::vector<Rank> Adpsgd::partners(const Turn& turn) const {
     if (config_.graph == "complete" || is_beside) found.push_back(workers[at]);
   }
   return found;
+}
+
+// As partners() has it while all workers live.
+Explanation Adpsgd::explain() const {
+  std::vector<std::string> workers;
+  for (const Member& member : *members_)
+    if (member.is(Role::worker))
+      workers.push_back(member.rank_in_site == 0
+                            ? member.site
+                            : member.site + "/" + std::to_string(member.rank_in_site));
+  Explanation said{
+      {"Active workers ask one passive worker at a time, drawn at random; the two "
+       "models cross, and both take half of the difference. Nobody waits."}};
+  Explanation::Table asks{"Whom an active worker may ask, graph = \"" + config_.graph + "\"",
+                          {"active", "passive"},
+                          {}};
+  for (std::size_t me = 0; me < workers.size(); me += 2) {
+    std::string may;
+    for (std::size_t at = 1; at < workers.size(); at += 2) {
+      const bool is_beside = at + 1 == me || at == me + 1 || (me == 0 && at + 1 == workers.size());
+      if (config_.graph == "complete" || is_beside) may += (may.empty() ? "" : ", ") + workers[at];
+    }
+    asks.rows.push_back({workers[me], may.empty() ? "nobody" : may});
+  }
+  said.tables.push_back(std::move(asks));
+  return said;
 }
 
 void Adpsgd::ask(Turn& turn) {

@@ -70,6 +70,7 @@ class Adpsgd final : public Strategy {
   Round rounds_done() const override { return count_.rounds(); }
   bool lets_return() const override { return true; }
   std::string waiting_for() const override;
+  Explanation explain() const override;
   void state(Archive&) override;
 
  private:
@@ -113,6 +114,7 @@ class Adpsgd final : public Strategy {
 
   const Config config_;
   const std::uint64_t size_;  // of the layout
+  const SharedMembers members_;
   gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
   gossip::StepCount count_;

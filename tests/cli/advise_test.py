@@ -4,9 +4,11 @@
     LONGHAUL=build/release/longhaul tests/cli/advise_test.py
 """
 import json
+import signal
+import subprocess
 import unittest
 
-from report_runs import Runs
+from report_runs import LONGHAUL, Runs
 
 JOB = """\
 stop = {max_rounds = 5, target_accuracy = 0.9}
@@ -21,9 +23,15 @@ site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
 
 class Plan(Runs):
     def test_the_recommended_job_does_what_was_predicted(self):
-        (self.folder / "small.toml").write_text(JOB)
-        done = self.longhaul("plan", "small.toml", "--budget-epochs", 100, "--jobs", 2, "--quiet",
-                             "--json", "--write", "best.toml", "--out", "p")
+        # Matrices are named from where the written job lies, so that both may move.
+        jobs = self.folder / "jobs"
+        jobs.mkdir()
+        (jobs / "rates.csv").write_text("src,tokyo,lima\ntokyo,,1\nlima,1,\n")
+        (jobs / "small.toml").write_text(JOB.replace("mbps = 1,", 'mbps_csv = "rates.csv",'))
+        done = self.longhaul("plan", "jobs/small.toml", "--budget-epochs", 100, "--jobs", 2,
+                             "--quiet", "--json", "--write", "jobs/best.toml", "--out", "p")
+        self.assertIn('\nmbps_csv = "rates.csv"\n', (jobs / "best.toml").read_text())
+        jobs.rename(self.folder / "moved")
         plan = json.loads(done.stdout)
         best = plan["ranking"][0]
         self.assertEqual(plan["recommended"], best["label"])
@@ -31,13 +39,13 @@ class Plan(Runs):
         self.assertEqual(best["time_to_target_s"], min(times))
         self.assertIn("staleness_lab", plan["left_out"])
         self.assertLess(plan["epochs"], 120)
-        run = json.loads(self.longhaul("simulate", "best.toml", "--quiet", "--json", "--out",
-                                       "best").stdout)
+        run = json.loads(self.longhaul("simulate", "moved/best.toml", "--quiet", "--json",
+                                       "--out", "best").stdout)
         self.assertEqual(run["time_to_target_s"], best["time_to_target_s"])
         self.assertEqual((run["sync"], run["overlay"], run["codec"]),
                          (best["sync"], best["overlay"], best["codec"]))
-        self.assertIn("exists already", self.longhaul("plan", "small.toml", "--out", "p",
-                                                      code=2).stderr)
+        self.assertIn("exists already", self.longhaul("plan", "moved/small.toml", "--out",
+                                                      "p", code=2).stderr)
 
     def test_trials_that_are_short_beside_the_jobs_scores_are_scored(self):
         text = JOB.replace("max_rounds = 5, ", "").replace("report = {every_rounds = 1}\n", "")
@@ -47,6 +55,25 @@ class Plan(Runs):
         long = [one for one in plan["ranking"] if one["rounds"] >= 6]
         self.assertGreater(len(long), 5)
         self.assertEqual([one["label"] for one in long if one["score"] == 0], [])
+
+    def test_interrupted_while_it_predicts(self):
+        sites = ", ".join(f'{{name = "s{i}"}}' for i in range(8))
+        (self.folder / "many.toml").write_text(
+            JOB.replace(JOB.splitlines()[-1], f"site = [{sites}]"))
+        process = subprocess.Popen(
+            [LONGHAUL, "plan", "many.toml", "--write", "late.toml", "--out", "many"],
+            cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if line.startswith("predicting"):
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, out + err)
+        self.assertIn("Ctrl-C came", out + err)
+        self.assertFalse((self.folder / "late.toml").exists())
+        if out:  # something was predicted by then
+            self.assertIn("late.toml is not written", out)
+            self.assertIn("samples a second", out)
 
     def test_refused(self):
         (self.folder / "none.toml").write_text(JOB.replace(", target_accuracy = 0.9", ""))

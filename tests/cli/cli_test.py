@@ -189,6 +189,21 @@ class BadInput(Case):
         self.bad("evaluate", "runs/none", names=("runs/none",))
 
 
+    def test_what_is_near_to_what_was_meant_is_named(self):
+        job = self.write(JOB)
+        self.bad("simulate", job, "--thread", "2", names=("did you mean --threads?",))
+        self.bad("plan", job, "--budget-minute=2", names=("did you mean --budget-minutes?",))
+        self.bad("plan", job, "--wan", "wam.toml", names=("--wan: wam.toml: no such network file",))
+        self.bad("simulate", job, "--set", 'model={kind = "mlp"}',
+                 names=("--set model=", "is a table", "--set model.kind="))
+        self.bad("simulate", job, "--set", "report.target_accuracy=0.9",
+                 names=("[report] target_accuracy: unknown key; 'target_accuracy' belongs in "
+                        "[stop]",))
+        self.bad("simulate", job, "--set", "job.momentum=0.9", names=("belongs in [optimizer]",))
+        # One of its own table is nearer than one of another.
+        self.bad("simulate", job, "--set", "sync.stesp=3", names=("did you mean 'steps'?",))
+
+
 class Json(Case):
     FIELDS = ("sync overlay transfer codec seed sites rounds time_s final_accuracy final_loss "
               "target_accuracy time_to_target_s wan_bytes wan_messages compute_utilisation "

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -32,6 +33,45 @@ sync = {kind = "fedavg", steps = 3}
 wan = {mbps = 10, delay_ms = 5}
 site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
 """
+
+
+def xxh64(data):
+    """The checksum at the end of a checkpoint: XXH64 with seed 0."""
+    p1, p2, p3, p4, p5 = (11400714785074694791, 14029467366897019727, 1609587929392839161,
+                          9650029242287828579, 2870177450012600261)
+    mask = 2**64 - 1
+
+    def turned(x, by):
+        return ((x << by) | (x >> (64 - by))) & mask
+
+    def mixed(lane, value):
+        return turned((lane + value * p2) & mask, 31) * p1 & mask
+
+    at, length = 0, len(data)
+    value = p5
+    if length >= 32:
+        lanes = [(p1 + p2) & mask, p2, 0, -p1 & mask]
+        while at + 32 <= length:
+            words = struct.unpack_from("<4Q", data, at)
+            lanes = [mixed(lane, word) for lane, word in zip(lanes, words)]
+            at += 32
+        value = sum(turned(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18))) & mask
+        for lane in lanes:
+            value = ((value ^ mixed(0, lane)) * p1 + p4) & mask
+    value = (value + length) & mask
+    while at + 8 <= length:
+        word = struct.unpack_from("<Q", data, at)[0]
+        value = (turned(value ^ mixed(0, word), 27) * p1 + p4) & mask
+        at += 8
+    if at + 4 <= length:
+        word = struct.unpack_from("<I", data, at)[0]
+        value = (turned(value ^ word * p1 & mask, 23) * p2 + p3) & mask
+        at += 4
+    for byte in data[at:]:
+        value = turned(value ^ byte * p5 & mask, 11) * p1 & mask
+    value = (value ^ value >> 33) * p2 & mask
+    value = (value ^ value >> 29) * p3 & mask
+    return value ^ value >> 32
 
 
 class Compare(unittest.TestCase):
@@ -109,6 +149,25 @@ class Compare(unittest.TestCase):
         gathered = json.loads(self.longhaul("compare", *args, "--gather", "--json").stdout)
         self.assertEqual(len(gathered["ranking"]), 2)
         self.assertEqual(self.longhaul("compare", *args, "--emit", "slurm").stdout, "")
+
+    def test_a_checkpoint_of_an_older_version_begins_anew(self):
+        (self.folder / "job.toml").write_text("job = {checkpoint_every = 2}\n" + PHANTOM)
+        args = ("--sync", "fedavg,diloco", "--out", "c")
+        before = self.compare(*args)
+        run = self.folder / "c/fedavg"
+        (run / "summary.json").unlink()
+        kept = list((run / "checkpoints").iterdir())
+        self.assertGreater(len(kept), 0)
+        for file in kept:
+            body = file.read_bytes()[:-8].replace(b"longhaul checkpoint ", b"longhaul checkpoinT ")
+            file.write_bytes(body + xxh64(body).to_bytes(8, "little"))
+        done = self.longhaul("compare", "job.toml", *args, "--resume", "--quiet")
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertRegex(lines[0], "^fedavg: begins anew: .*checkpoint")
+        after = json.loads((self.folder / "c/compare.json").read_text())
+        self.assertEqual([r["time_s"] for r in after["runs"]],
+                         [r["time_s"] for r in before["runs"]])
 
     def test_refused(self):
         for args, name in ((("--sync", "fedavg,fedavg"), "named twice"),

@@ -56,7 +56,7 @@ class Loopback(Case):
         self.assertFalse((self.folder / "runs").exists())
 
     def test_what_it_writes_is_a_network_that_simulate_takes(self):
-        self.run_ok("doctor", "job.toml", *QUICK, "--write-wan", "wan.toml")
+        self.run_ok("doctor", "job.toml", *QUICK, "--write-wan", "wan.toml", "--force")
         written = (self.folder / "wan.toml").read_text()
         self.assertEqual(written.count("\n[[wan.link]]\n"), 6)
         self.write(launch_test.job_of(launch_test.SITES) + written, "measured.toml")
@@ -138,8 +138,14 @@ class BadInput(Case):
         self.bad("doctor", "job.toml", "--addresses", "a:1", names=["--site"])
         self.bad("doctor", "job.toml", "--seconds", "0", names=["--seconds"])
         self.bad("doctor", "job.toml", "--lab", "--site", "tokyo", names=["--lab", "--site"])
-        self.bad("doctor", "job.toml", "--write-wan", "no/such/wan.toml",
+        self.bad("doctor", "job.toml", "--write-wan", "no/such/wan.toml", "--force",
                  names=["--write-wan no/such/wan.toml", "folder"])
+        self.bad("doctor", "job.toml", "--write-wan", "wan.toml",
+                 names=["--write-wan wan.toml", "loopback", "--site NAME", "--lab", "--force"])
+        self.write("kept", "wan.toml")
+        self.bad("doctor", "job.toml", "--site", "tokyo", "--write-wan", "wan.toml",
+                 names=["--write-wan wan.toml: exists already; --force replaces it"])
+        self.assertEqual((self.folder / "wan.toml").read_text(), "kept")
         self.write(launch_test.job_of(["tokyo"]), "one.toml")
         self.bad("doctor", "one.toml", "--site", "tokyo", "--addresses", "a:1",
                  names=["one.toml", "one site"])

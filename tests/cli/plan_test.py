@@ -127,6 +127,18 @@ class Strategy(Case):
         # The overlay's plan says all of bsp.
         self.assertNotIn("What bsp sends", self.run_ok("explain", "job.toml").stdout)
 
+    def test_adpsgd_is_no_exchange_over_the_overlay(self):
+        adpsgd = ("--set", "sync.kind=adpsgd", "--set", "overlay.kind=ring")
+        said = self.run_ok("explain", "job.toml", *adpsgd).stdout
+        self.assertRegex(said, r"Whom an active worker may ask, graph = \"complete\"")
+        self.assertIn("Plan of ring: the last mean of", said)
+        self.assertIn("when the run ends", said)
+        self.assertNotIn("busiest link", said)
+        self.assertIsNone(self.plan(*adpsgd)["busiest"])
+        self.bad("explain", "job.toml", *adpsgd, "--svg", "ring.svg",
+                 names=["--svg: adpsgd sends nothing over ring but the mean at the end"])
+        self.assertFalse((self.folder / "ring.svg").exists())
+
     def test_as_json(self):
         told = self.plan("--set", "sync.kind=ds_sync", job=OVERLAYS)["strategy"]
         self.assertEqual(told["tables"][0]["head"], ["round", "groups", "between sites"])
@@ -136,7 +148,8 @@ class Strategy(Case):
 
 class Svg(Case):
     def draw(self, *args, job="job.toml"):
-        self.run_ok("explain", job, "--svg", "plan.svg", *args)
+        done = self.run_ok("explain", job, "--svg", "plan.svg", *args)
+        self.assertEqual(done.stderr, "the plan is drawn in plan.svg\n")
         return xml.etree.ElementTree.parse(self.folder / "plan.svg").getroot()
 
     def test_an_arrow_for_each_pair(self):

@@ -18,6 +18,7 @@ struct DataConfig {
   std::string target;
   std::vector<std::string> ignore;
   std::optional<bool> header;
+  bool standardise = false;
   std::vector<std::string> labels;
   std::uint32_t classes = 0;
   std::uint32_t features = 0;
@@ -85,6 +86,11 @@ struct DataConfig {
                    .doc =
                        "csv: the first line names the columns; default: it does if it holds no "
                        "number");
+    LONGHAUL_FIELD(
+        standardise,
+        .doc =
+            "csv: each column minus its mean, divided by its standard deviation, both of "
+            "the training samples");
     LONGHAUL_FIELD(labels,
                    .doc =
                        "csv, libsvm: the labels as the file writes them, in the order of the "

@@ -40,6 +40,8 @@ class CsvReader {
     LH_TRY(std::move(targets_).finish(name_, data));
     data.shape.sample = {std::int64_t(std::ranges::count(used_, Use::feature))};
     data.features = std::move(features_);
+    for (std::size_t i = 0; i < width_; ++i)
+      if (used_[i] == Use::feature) data.columns.push_back(title(i));
     return data;
   }
 
@@ -140,14 +142,18 @@ class CsvReader {
       if (used_[i] != Use::feature) continue;
       const auto value = parse_float(field.text);
       if (!value) {
-        const std::string title = header_.empty() ? std::to_string(i + 1) : in_quotes(header_[i]);
+        const std::string named = header_.empty() ? title(i) : in_quotes(title(i));
         return bad_text(
-            at, fmt::format("a number in column {} (or leave it out: [data] ignore)", title),
+            at, fmt::format("a number in column {} (or leave it out: [data] ignore)", named),
             field.text);
       }
       features_.push_back(*value);
     }
     return Ok{};
+  }
+
+  std::string title(std::size_t column) const {
+    return header_.empty() ? std::to_string(column + 1) : header_[column];
   }
 
   std::string_view name_;

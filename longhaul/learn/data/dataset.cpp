@@ -77,6 +77,7 @@ DataSet take_rows(const DataSet& from, std::span<const std::uint32_t> rows) {
   DataSet to;
   to.shape = from.shape;
   to.names = from.names;
+  to.columns = from.columns;
   to.pixel_values = from.pixel_values;
   copy_rows(from.features, from.shape.width(), rows, to.features);
   copy_rows(from.pixels, from.shape.width(), rows, to.pixels);

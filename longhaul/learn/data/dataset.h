@@ -30,10 +30,11 @@ struct DataSet {
   std::vector<std::uint8_t> pixels;  // samples x width; set by set_pixels()
   // classification: 0 .. outputs-1, one a sample; text: the group that it was taken from.
   std::vector<std::int64_t> labels;
-  std::vector<float> targets;      // regression: samples x outputs
-  std::vector<std::string> names;  // of the classes, as the file calls them (may be empty), or of
-                                   // the groups
-  std::vector<std::uint8_t> text;  // samples x (width + 1): what to read, and one byte more
+  std::vector<float> targets;        // regression: samples x outputs
+  std::vector<std::string> names;    // of the classes, as the file calls them (may be empty), or of
+                                     // the groups
+  std::vector<std::string> columns;  // csv: what the file calls each feature, or its number from 1
+  std::vector<std::uint8_t> text;    // samples x (width + 1): what to read, and one byte more
 
   std::size_t size() const;
   // How many labels there may be; 0 for numbers to fit.

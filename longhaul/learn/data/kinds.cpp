@@ -20,9 +20,39 @@
 namespace longhaul::learn {
 namespace {
 
+struct Sets {
+  DataSet train, test;
+};
+
 Split split_of(DataSet train, DataSet test) {
   return {std::make_shared<const DataSet>(std::move(train)),
           std::make_shared<const DataSet>(std::move(test))};
+}
+
+Result<Split> split_of(Result<Sets> sets) {
+  if (!sets) return sets.error();
+  return split_of(std::move(sets->train), std::move(sets->test));
+}
+
+// A share of the samples as the test set, the rest for training, both in their old order. Which
+// ones depends on seed and count alone. An Error if one of the two would be empty; `name` is the
+// file's.
+Result<Sets> hold_out(const DataSet& all, double share, std::uint64_t seed,
+                      const std::string& name) {
+  const auto count = std::size_t(std::llround(share * double(all.size())));
+  if (count == 0 || count >= all.size())
+    return invalid(
+        fmt::format("{}: {} samples leave none for the {} set with [data] test_share = "
+                    "{}: set test_path or another share",
+                    name, all.size(), count == 0 ? "test" : "training", share));
+  std::vector<std::uint32_t> rows(all.size());
+  std::iota(rows.begin(), rows.end(), 0u);
+  Random random(seed, {.purpose = Purpose::data, .origin = 1});
+  random.shuffle(std::span(rows));
+  std::sort(rows.begin(), rows.begin() + std::ptrdiff_t(count));
+  std::sort(rows.begin() + std::ptrdiff_t(count), rows.end());
+  const std::span held = std::span(rows).first(count), rest = std::span(rows).subspan(count);
+  return Sets{take_rows(all, rest), take_rows(all, held)};
 }
 
 Error unlike(const std::string& test_name, const DataSet& train, const DataSet& test) {
@@ -81,8 +111,8 @@ TargetOptions target_options(const DataConfig& config) {
 // A file of text as the training set, and either another as the test set or a share of it. `read`
 // is given the text, its name and, for the test set, the training set it has to be like.
 template <class Read>
-Result<Split> read_tables(const DataConfig& config, const std::string& path,
-                          const std::string& test_path, Read&& read) {
+Result<Sets> read_tables(const DataConfig& config, const std::string& path,
+                         const std::string& test_path, Read&& read) {
   auto parse = [&](const std::string& name, const char* key,
                    const DataSet* like) -> Result<DataSet> {
     auto bytes = read_file(name, fmt::format("set [data] {} to a {} file", key, config.kind));
@@ -95,7 +125,7 @@ Result<Split> read_tables(const DataConfig& config, const std::string& path,
   auto test = parse(test_path, "test_path", &*train);
   if (!test) return test.error();
   if (test->shape != train->shape) return unlike(test_path, *train, *test);
-  return split_of(*std::move(train), *std::move(test));
+  return Sets{*std::move(train), *std::move(test)};
 }
 
 Result<Corpus> read_texts(const DataConfig& config, const std::string& folder) {
@@ -163,29 +193,40 @@ Result<Split> load_idx(const DataConfig& config, const std::string& path,
   if (has_test) return read_idx_pair(std::move(folder), test_path);
   auto train = read_idx_folder(folder, "train");
   if (!train) return train.error();
-  return hold_out(*train, config.test_share, config.data_seed, path);
+  return split_of(hold_out(*train, config.test_share, config.data_seed, path));
 }
 
 Result<Split> load_csv(const DataConfig& config, const std::string& path,
                        const std::string& test_path) {
-  return read_tables(
+  auto sets = read_tables(
       config, path, test_path,
       [&](std::string_view text, const std::string& name, const DataSet* like) {
         CsvOptions options{target_options(config), config.target, config.ignore, config.header};
         if (like) options.target.labels = like->names;
         return read_csv(text, name, options);
       });
+  if (!sets) return sets.error();
+  std::vector<ColumnScale> scales;
+  if (config.standardise) {
+    scales = column_scales(sets->train);
+    standardise(sets->train, scales);
+    standardise(sets->test, scales);
+  }
+  auto split = split_of(std::move(sets->train), std::move(sets->test));
+  split.scales = std::move(scales);
+  return split;
 }
 
 Result<Split> load_libsvm(const DataConfig& config, const std::string& path,
                           const std::string& test_path) {
-  return read_tables(config, path, test_path,
-                     [&](std::string_view text, const std::string& name, const DataSet* like) {
-                       LibsvmOptions options{target_options(config), config.features};
-                       if (like) options.target.labels = like->names;
-                       if (like) options.features = std::uint32_t(like->shape.width());
-                       return read_libsvm(text, name, options);
-                     });
+  return split_of(
+      read_tables(config, path, test_path,
+                  [&](std::string_view text, const std::string& name, const DataSet* like) {
+                    LibsvmOptions options{target_options(config), config.features};
+                    if (like) options.target.labels = like->names;
+                    if (like) options.features = std::uint32_t(like->shape.width());
+                    return read_libsvm(text, name, options);
+                  }));
 }
 
 Result<Split> load_text(const DataConfig& config, const std::string& path,
@@ -276,24 +317,6 @@ Result<Split> load_clicks(const DataConfig& config, const std::string&, const st
   options.samples = config.test_samples;
   options.test = true;
   return split_of(std::move(train), make_clicks(options));
-}
-
-Result<Split> hold_out(const DataSet& all, double share, std::uint64_t seed,
-                       const std::string& name) {
-  const auto count = std::size_t(std::llround(share * double(all.size())));
-  if (count == 0 || count >= all.size())
-    return invalid(
-        fmt::format("{}: {} samples leave none for the {} set with [data] test_share = "
-                    "{}: set test_path or another share",
-                    name, all.size(), count == 0 ? "test" : "training", share));
-  std::vector<std::uint32_t> rows(all.size());
-  std::iota(rows.begin(), rows.end(), 0u);
-  Random random(seed, {.purpose = Purpose::data, .origin = 1});
-  random.shuffle(std::span(rows));
-  std::sort(rows.begin(), rows.begin() + std::ptrdiff_t(count));
-  std::sort(rows.begin() + std::ptrdiff_t(count), rows.end());
-  const std::span held = std::span(rows).first(count), rest = std::span(rows).subspan(count);
-  return split_of(take_rows(all, rest), take_rows(all, held));
 }
 
 bool has_duplicates(const std::vector<std::string>& labels) {

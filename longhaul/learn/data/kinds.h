@@ -25,11 +25,6 @@ Result<Split> load_ratings(const DataConfig&, const std::string& path,
                            const std::string& test_path);
 Result<Split> load_clicks(const DataConfig&, const std::string& path, const std::string& test_path);
 
-// A share of the samples as the test set, the rest for training, both in their old order. Which
-// ones depends on seed and count alone. An Error if one of the two would be empty; `name` is the
-// file's.
-Result<Split> hold_out(const DataSet&, double share, std::uint64_t seed, const std::string& name);
-
 // Two of them are the same label ("1" and "1.0").
 bool has_duplicates(const std::vector<std::string>& labels);
 

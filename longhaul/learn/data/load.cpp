@@ -43,7 +43,7 @@ const std::array kKinds = {
     DataEntry{"csv",
               "a table of numbers",
               {"path", "test_path", "test_share", "data_seed", "task", "target", "ignore", "header",
-               "labels", "classes"},
+               "standardise", "labels", "classes"},
               load_csv,
               Place::file},
     DataEntry{
@@ -151,6 +151,11 @@ Status need_known_shape(const DataConfig& config) {
         fmt::format("[data] partition = \"local\" with kind = \"{}\": expected {}, since "
                     "no site sees the labels of the others",
                     config.kind, text ? "labels = [...] or classes" : "classes"));
+  if (config.standardise)
+    return invalid(
+        "[data] standardise = true with partition = \"local\": no site sees the samples of the "
+        "others, and each would scale by its own mean; scale the files by the same numbers first, "
+        "or let the model begin with BatchNorm1d");
   if (config.kind == "libsvm" && config.features == 0)
     return invalid(
         "[data] partition = \"local\" with kind = \"libsvm\": expected features, since no site "

@@ -10,11 +10,14 @@
 #include "longhaul/learn/data/config.h"
 #include "longhaul/learn/data/dataset.h"
 #include "longhaul/learn/data/partition.h"
+#include "longhaul/learn/data/standardise.h"
 
 namespace longhaul::learn {
 
 struct Split {
   std::shared_ptr<const DataSet> train, test;  // of one shape
+  // With standardise = true, for each column: what was subtracted and what it was divided by.
+  std::vector<ColumnScale> scales = {};
 };
 
 // One line a kind. A new one is a function and a line in the table of load.cpp.

@@ -196,6 +196,48 @@ TEST_F(Load, CsvTestFileIsReadLikeTheTrainingFile) {
   EXPECT_THAT(error_of(config), HasSubstr("b.csv: expected samples of 1 numbers and 2 outputs"));
 }
 
+TEST_F(Load, CsvIsStandardisedByTheTrainingSamplesAlone) {
+  DataConfig config = config_of("csv", write("a.csv", "x,y,kind\n10,5,no\n30,5,yes\n"));
+  config.test_path = write("b.csv", "x,y,kind\n40,6,yes\n");
+  config.standardise = true;
+  auto split = load_data(config);
+  ASSERT_TRUE(split) << split.error().what;
+  EXPECT_THAT(split->train->features, ElementsAre(-1, 0, 1, 0));
+  EXPECT_THAT(split->test->features, ElementsAre(2, 0));
+  EXPECT_THAT(split->train->columns, ElementsAre("x", "y"));
+  EXPECT_EQ(split->scales[0].mean, 20);
+  config.standardise = false;
+  EXPECT_THAT(load_data(config)->test->features, ElementsAre(40, 6));
+}
+
+TEST_F(Load, AHeldOutShareDoesNotReachTheMeans) {
+  std::string text;
+  for (int i = 0; i < 10; ++i) text += std::to_string(i * i) + "," + std::to_string(i % 2) + "\n";
+  DataConfig config = config_of("csv", write("a.csv", text));
+  const auto raw = load_data(config);
+  config.standardise = true;
+  const auto split = load_data(config);
+  ASSERT_TRUE(split);
+  double sum = 0, squares = 0;
+  for (const float x : split->train->features) sum += x, squares += x * x;
+  EXPECT_NEAR(sum, 0, 1e-5);
+  EXPECT_NEAR(squares, double(split->train->size()), 1e-5);
+  for (std::size_t i = 0; i < split->test->size(); ++i)
+    EXPECT_FLOAT_EQ(split->test->features[i],
+                    float((raw->test->features[i] - split->scales[0].mean) / split->scales[0].std));
+}
+
+TEST_F(Load, SitesWithFilesOfTheirOwnAreNotStandardised) {
+  DataConfig config = config_of("csv");
+  config.partition = "local";
+  config.classes = 2;
+  config.standardise = true;
+  const std::vector paths = {write("a.csv", "1,0\n2,1\n")};
+  EXPECT_THAT(load_local(config, paths).error().what,
+              AllOf(HasSubstr("[data] standardise = true with partition = \"local\""),
+                    HasSubstr("scale the files by the same numbers")));
+}
+
 TEST_F(Load, LibsvmTestFileMayHoldFewerIndices) {
   DataConfig config = config_of("libsvm", write("a.svm", "1 1:1 5:1\n-1 2:1\n"));
   config.test_path = write("b.svm", "-1 1:1\n");

@@ -132,12 +132,23 @@ Result<Shards> by_shards(const DataSet& data, std::size_t sites, std::uint32_t e
   return shards;
 }
 
+// As the file calls the labels first, first + step ..., at most ten: " (setosa, virginica)". "" of
+// data that name none.
+std::string label_list(const DataSet& data, std::size_t first, std::size_t step) {
+  std::string list;
+  std::size_t count = 0;
+  for (std::size_t label = first; label < data.names.size(); label += step)
+    if (count++ < 10) list += (list.empty() ? "" : ", ") + data.names[label];
+  if (count > 10) list += " ...";
+  return list.empty() ? "" : " (" + list + ")";
+}
+
 Result<Shards> by_label(const DataSet& data, std::size_t sites) {
   if (sites > data.label_kinds())
     return invalid(
-        fmt::format("[data] partition = \"by_label\": {} sites and only {} labels; use "
+        fmt::format("[data] partition = \"by_label\": {} sites and only {} labels{}; use "
                     "\"shards\" or \"dirichlet\"",
-                    sites, data.label_kinds()));
+                    sites, data.label_kinds(), label_list(data, 0, 1)));
   Shards shards(sites);
   for (std::uint32_t i = 0; i < data.labels.size(); ++i)
     shards[std::size_t(data.labels[i]) % sites].push_back(i);
@@ -145,8 +156,8 @@ Result<Shards> by_label(const DataSet& data, std::size_t sites) {
     if (shards[site].empty())
       return invalid(
           fmt::format("[data] partition = \"by_label\": no sample has a label of site "
-                      "{}; use \"shards\" or \"dirichlet\"",
-                      site));
+                      "{}{}; use \"shards\" or \"dirichlet\"",
+                      site, label_list(data, site, sites)));
   return shards;
 }
 

@@ -248,6 +248,12 @@ Status override_setting(Document& doc, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string_view name = assignment.substr(0, equals);
   const std::size_t dot = name.rfind('.');
+  if (equals != std::string_view::npos && dot == std::string_view::npos &&
+      std::ranges::find(table_names(), name) != table_names().end())
+    return invalid(
+        fmt::format("--set {}: {} is a table; its keys are set one by one: --set {}.KEY=VALUE, "
+                    "for example --set {}.kind=...",
+                    assignment, name, name, name));
   if (equals == std::string_view::npos || dot == std::string_view::npos || dot == 0 ||
       dot + 1 == name.size())
     return invalid(fmt::format(

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/run/job/reference.h"
+
 namespace longhaul::run {
 namespace {
 
@@ -56,6 +58,22 @@ bool take_out(Document& doc, const Subject& subject) {
   return false;
 }
 
+// An unknown key that other tables have: says which.
+std::string with_right_table(const std::string& what) {
+  constexpr std::string_view kUnknown = ": unknown key";
+  if (what.find(kUnknown) == std::string::npos) return what;
+  const Subject subject = subject_of(what);
+  const std::vector<std::string> tables = tables_with(subject.key);
+  constexpr std::size_t kMost = 4;  // more are no hint
+  if (tables.empty() || tables.size() > kMost ||
+      std::ranges::count(tables, "[" + subject.table + "]") > 0)
+    return what;
+  const std::size_t at = what.find(kUnknown) + kUnknown.size();
+  return what.substr(0, at) +
+         fmt::format("; '{}' belongs in {}", subject.key, fmt::join(tables, ", ")) +
+         what.substr(at);
+}
+
 }  // namespace
 
 Error every_error(Document doc, const Error& first,
@@ -83,7 +101,8 @@ Error every_error(Document doc, const Error& first,
     return line_of(doc.file, a.what) < line_of(doc.file, b.what);
   });
   std::string text;
-  for (const Error& error : errors) text += (text.empty() ? "" : "\n") + error.what;
+  for (const Error& error : errors)
+    text += (text.empty() ? "" : "\n") + with_right_table(error.what);
   return {first.kind, text};
 }
 

@@ -210,8 +210,9 @@ std::size_t Job::workers() const {
 
 namespace {
 
-// A matrix beside the file that names it, the job or that of --wan; absolute, since the resolved
-// job is written elsewhere. A path of the command line is relative to where that was typed.
+// A matrix beside the file that names it, the job or that of --wan, or else in the current folder;
+// absolute, since the resolved job is written elsewhere. A path of the command line is relative to
+// where that was typed.
 void settle_matrix_paths(Document& doc) {
   if (!doc.find("wan")) return;
   Settings& wan = doc.table("wan");
@@ -222,10 +223,36 @@ void settle_matrix_paths(Document& doc) {
     namespace fs = std::filesystem;
     const fs::path base =
         entry->file == "--set" ? fs::current_path() : fs::absolute(entry->file).parent_path();
+    std::error_code code;
+    fs::path found = base / *text;
+    if (!fs::exists(found, code) && fs::exists(fs::current_path() / *text, code))
+      found = fs::current_path() / *text;
     Setting settled = *entry;
-    settled.value = {(base / *text).lexically_normal().string()};
+    settled.value = {found.lexically_normal().string()};
     wan.set(std::move(settled));
   }
+}
+
+// Data and models in the current folder, or else beside the job file that names them.
+void settle_path(Settings& table, const char* key) {
+  namespace fs = std::filesystem;
+  const Setting* entry = table.find(key);
+  const auto text = table.text(key);
+  if (!entry || !text || text->empty() || entry->file == "--set") return;
+  const fs::path beside = fs::path(entry->file).parent_path() / *text;
+  std::error_code code;
+  if (fs::path(*text).is_absolute() || fs::exists(*text, code) || !fs::exists(beside, code)) return;
+  Setting settled = *entry;
+  settled.value = {beside.lexically_normal().string()};
+  table.set(std::move(settled));
+}
+
+void settle_data_paths(Document& doc) {
+  for (Settings& table : doc.tables) {
+    if (table.table == "data") settle_path(table, "path"), settle_path(table, "test_path");
+    if (table.table == "model") settle_path(table, "path");
+  }
+  for (Settings& site : doc.sites) settle_path(site, "data");
 }
 
 Result<Job> resolve_once(Document doc) {
@@ -269,6 +296,7 @@ Result<Document> load_document(const std::string& path, const Overrides& overrid
   LH_TRY(add_sites(*doc));
   for (const std::string& set : overrides.sets)
     if (!names_wan(set)) LH_TRY(override_setting(*doc, set));
+  settle_data_paths(*doc);
   return doc;
 }
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "longhaul/codec/registry.h"
+#include "longhaul/learn/data/config.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/run/job/learning.h"
@@ -151,6 +154,43 @@ std::vector<PartInfo> all_parts() {
   std::vector<PartInfo> parts = learning_parts();
   add_registries(parts);
   return parts;
+}
+
+namespace {
+
+using TablesByKey = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+TablesByKey tables_by_key() {
+  TablesByKey tables;
+  const auto add = [&](const std::string& table, const std::vector<FieldDoc>& docs) {
+    for (const FieldDoc& doc : docs) {
+      std::vector<std::string>& with = tables[std::string(doc.field.name)];
+      if (std::ranges::find(with, table) == with.end()) with.push_back(table);
+    }
+  };
+  add("[job]", describe(JobTable{}));
+  add("[stop]", describe(StopTable{}));
+  add("[report]", describe(ReportTable{}));
+  add("[run]", describe(RunTable{}));
+  add("[data]", describe(learn::DataConfig{}));
+  for (const PartInfo& info : all_parts()) add("[" + info.table + "]", info.keys);
+  add("[roles]", describe(RolesTable{}));
+  add("[server]", describe(ServerTable{}));
+  add("[net]", describe(NetTable{}));
+  add("[cost]", describe(CostTable{}));
+  add("[transfer]", describe(TransferCommon{}));
+  add("[wan]", describe(WanTable{}));
+  add("[hetero]", describe(HeteroTable{}));
+  add("[[site]]", describe(SiteTable{}));
+  return tables;
+}
+
+}  // namespace
+
+std::vector<std::string> tables_with(std::string_view key) {
+  static const TablesByKey tables = tables_by_key();  // made once: a job may have many errors
+  const auto found = tables.find(key);
+  return found == tables.end() ? std::vector<std::string>{} : found->second;
 }
 
 std::string job_file_reference() {

@@ -9,6 +9,8 @@ namespace longhaul::run {
 
 // A Markdown list of keys: type, default, what is allowed, meaning; lines of 100 columns.
 std::string key_list(const std::vector<FieldDoc>&);
+// The tables that have a key of that name, with any kind: "[stop]", "[[site]]".
+std::vector<std::string> tables_with(std::string_view key);
 // All tables of the job file, as Markdown.
 std::string job_file_reference();
 

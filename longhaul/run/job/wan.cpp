@@ -43,6 +43,11 @@ Result<std::optional<Matrix>> matrix_of(const Document& doc, std::string_view ke
   const std::string path = text_of(doc, key);
   if (path.empty()) return std::optional<Matrix>{};
   auto matrix = read_matrix(path, kind);
+  if (!matrix && matrix.error().kind == Error::Kind::unavailable)
+    return through(doc, key,
+                   {matrix.error().kind, matrix.error().what +
+                                             "; it was looked for beside the file that names it, "
+                                             "and in the current folder"});
   if (!matrix) return through(doc, key, matrix.error());
   return std::optional<Matrix>(*std::move(matrix));
 }
@@ -266,8 +271,10 @@ Status add_sites(Document& doc) {
 Status replace_wan(Document& doc, const std::string& network) {
   std::optional<Document> file;
   if (network.ends_with(".toml")) {
-    auto read = read_document(network);
-    if (!read) return read.error();
+    auto text = read_text_file(network, "network file (TOML) of longhaul doctor --write-wan");
+    if (!text) return Error{text.error().kind, "--wan: " + text.error().what};
+    auto read = parse_document(*text, network);
+    if (!read) return Error{read.error().kind, "--wan: " + read.error().what};
     if (!read->find("wan"))
       return invalid(network + ": --wan: expected a [wan], as longhaul doctor --write-wan writes");
     file = *std::move(read);
