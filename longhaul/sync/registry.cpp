@@ -37,7 +37,6 @@ constexpr SyncEntry (*kStrategies[])() = {
     Bsp::entry,
     FedAvg::entry,
     DiLoCo::entry,
-    StreamingDiLoCo::entry,
     SparseLoCo::entry,
     FedProx::entry,
     FedSsgd::entry,
@@ -62,6 +61,7 @@ constexpr SyncEntry (*kStrategies[])() = {
     Gadmm::entry,
     Lag::entry,
     SkewScout::entry,
+    StreamingDiLoCo::entry,
 };
 // clang-format on
 

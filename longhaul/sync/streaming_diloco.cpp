@@ -38,10 +38,6 @@ Status StreamingDiLoCo::check(const Config& config, const Place& place) {
     return invalid("[sync] delay = " + std::to_string(config.delay) +
                    ": expected steps = " + std::to_string(config.steps) +
                    " at most, as one fragment is under way at a time: lower it, or raise steps");
-  if (place.layout && place.layout->parameters().length < config.fragments)
-    return invalid("[sync] fragments = " + std::to_string(config.fragments) +
-                   ", but the model has " + std::to_string(place.layout->parameters().length) +
-                   " parameters: lower it");
   return check_min_sites(config.min_sites, place);
 }
 
@@ -64,6 +60,13 @@ std::size_t StreamingDiLoCo::exchanged(const Turn& turn) const {
 }
 
 void StreamingDiLoCo::begin_run(Turn& turn) {
+  const std::uint64_t length = turn.place().layout->parameters().length;
+  if (length < config_.fragments) {
+    closing_ = true;
+    return turn.fail(invalid("[sync] fragments = " + std::to_string(config_.fragments) +
+                             ", but the model has " + std::to_string(length) +
+                             " parameters: lower it"));
+  }
   const auto x = parameters(turn);
   anchor_.assign(x.begin(), x.end());
 }

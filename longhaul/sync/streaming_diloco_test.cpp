@@ -116,14 +116,15 @@ TEST(StreamingDiLoCo, SavingAndLoadingAfterAnyEventChangesNothing) {
 }
 
 TEST(StreamingDiLoCo, RefusesADelayAboveTheStepsAndMoreFragmentsThanParameters) {
-  Place place;
-  place.layout = Layout::flat(3);
-  const Status late = StreamingDiLoCo::check({.steps = 2, .delay = 3}, place);
+  const Status late = StreamingDiLoCo::check({.steps = 2, .delay = 3}, Place{});
   ASSERT_FALSE(late);
   EXPECT_NE(late.error().what.find("delay = 3: expected steps = 2 at most"), std::string::npos);
-  const Status many = StreamingDiLoCo::check({.fragments = 4}, place);
-  ASSERT_FALSE(many);
-  EXPECT_NE(many.error().what.find("the model has 3 parameters"), std::string::npos);
+  TestJob many(
+      {.sync = "streaming_diloco", .settings = streaming(1, 9, 1), .learners = {walker(1)}});
+  many.run();
+  EXPECT_NE(many.failures[0].find("fragments = 9, but the model has 8 parameters: lower it"),
+            std::string::npos)
+      << many.failures[0];
 }
 
 }  // namespace
