@@ -8,9 +8,9 @@ Five processes over sockets on this machine, four workers and `hq` in the middle
 server, or a relay without a learner. `longhaul launch` starts what dies again, as it does unless
 told otherwise. Each kill is one run: at a moment drawn by its number, in the two seconds after all
 nodes have their first checkpoint. It is right if launch ends with code 0 and all who were in the
-run at its end have done its rounds and hold one model; it hangs if 90 s have passed and no node does
-a round in 30 s more. Each writes one line into --out/KIND.jsonl; what is there is not done again, so
-the command may be stopped at any time. Prints the table.
+run at its end have done its rounds and hold one model; it hangs if 90 s have passed and no node
+does a round in 30 s more. Each writes one line into --out/KIND.jsonl; what is there is not done
+again, so the command may be stopped at any time. Prints the table.
 """
 import argparse
 import concurrent.futures
@@ -153,9 +153,10 @@ def page(records):
     lines = ["# Kills", "", "    bench/kills.py --write docs/results/kills.md", "",
              "Five processes over sockets on one machine, four workers and `hq` in the middle. One",
              "is killed with kill -9, once a run, and `launch` starts it again. A run hangs",
-             f"if it has not ended {PATIENCE_S} s later and no node does a round in 30 s; its end is",
-             "wrong if launch's exit code is not 0, or those who were in it do not hold one model after all rounds. The command",
-             "goes on where it was stopped, up to 20 runs a process.", "", table(records), "",
+             f"if it has not ended {PATIENCE_S} s later and no node does a round in 30 s; its end",
+             "is wrong if launch's exit code is not 0, or those who were in it do not hold one",
+             "model after all rounds. The command goes on where it was stopped, up to 20 runs a",
+             "process.", "", table(records), "",
              f"{len(records)} runs, {len(bad)} not right."]
     for one in bad:
         last = [f"    {line[:110]}" for line in one["text"].strip().splitlines()[-6:]]

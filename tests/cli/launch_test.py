@@ -619,6 +619,7 @@ class Alone(Case):
             self.assertIn("start all sites with the same job file, --set and --wan", text)
             self.until(other, "another job")
             other.kill()
+            other.wait()  # the next one writes into its folder, which it has locked
 
     def test_a_network_that_is_none_is_named(self):
         for command in (["launch", "job.toml"], ["site", "job.toml", "--site", "lima"],
