@@ -20,7 +20,6 @@ namespace {
 constexpr std::array<std::string_view, 8> kRecords = {
     "samples_computed", "samples_given",  "samples_used", "push_came",
     "push_used",        "push_discarded", "rolled_back",  "node_lost"};
-constexpr std::string_view kReturned = "node_returned";
 constexpr std::array<char, 8> kMagic = {'L', 'H', 'S', 'A', 'M', 'P', '0', '1'};
 
 struct Entry {
@@ -103,11 +102,12 @@ Status SamplesFile::begin() {
 void SamplesFile::append(Time at, Rank by, const Record& record) {
   if (is_behind_) return;  // flush() writes the ledger, which has it
   const auto known = std::ranges::find(kRecords, record.name);
-  const Entry entry{.kind = std::uint32_t(known - kRecords.begin()),  // kReturned: behind the last
-                    .by = by,
-                    .round = record.round,
-                    .value = record.value,
-                    .at = at.count()};
+  const Entry entry{
+      .kind = std::uint32_t(known - kRecords.begin()),  // node_returned: behind the last
+      .by = by,
+      .round = record.round,
+      .value = record.value,
+      .at = at.count()};
   is_behind_ = !write_all(file_, &entry, sizeof entry, path_) || ++records_ >= kMostRecords;
   if (records_ >= kMostRecords) (void)begin();
 }
