@@ -1,6 +1,7 @@
 #pragma once
 // Internal to learn/ (includes torch): the two flat vectors that a model's tensors are views into.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <span>
 

@@ -1,6 +1,10 @@
 #include "longhaul/learn/learner.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/cuda.h>
+
+#include <cstdlib>
+#include <mutex>
 
 #include "longhaul/learn/device.h"
 #include "longhaul/learn/threads.h"
@@ -37,6 +41,22 @@ Status try_model(Net& net, const LearnerParts& parts, at::Device device) {
   });
 }
 
+// What would make CUDA's bits depend on more than the work, or differ from the CPU's by more than
+// sums in another order. cuDNN may not choose kernels by timing them; operations that have a
+// deterministic form use it (torch warns of a script's that have none); cuBLAS, whose sums depend
+// on its workspace, gets one of a fixed size; fp32 is not shortened to TF32. The environment may
+// say otherwise.
+void hold_cuda_to_equal_bits() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+    setenv("NVIDIA_TF32_OVERRIDE", "0", /*overwrite=*/0);
+    at::globalContext().setBenchmarkCuDNN(false);
+    at::globalContext().setDeterministicCuDNN(true);
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  });
+}
+
 }  // namespace
 
 Result<at::Device> choose_device(const ModelConfig& config, std::uint32_t rank) {
@@ -47,8 +67,7 @@ Result<at::Device> choose_device(const ModelConfig& config, std::uint32_t rank) 
         "[model] device = \"cuda\", and torch finds no CUDA device here: use "
         "\"auto\" or \"cpu\"");
   if (!cuda) return at::Device(at::kCPU);
-  at::globalContext().setBenchmarkCuDNN(false);  // it would choose kernels by timing them
-  at::globalContext().setDeterministicCuDNN(true);
+  hold_cuda_to_equal_bits();
   return at::Device(at::kCUDA, c10::DeviceIndex(rank % torch::cuda::device_count()));
 }
 

@@ -34,8 +34,8 @@ struct LearnerParts {
 //     Score. With [model] bn = "local" they are not in layout(): the learner keeps them
 //     (core/kept_values.h).
 //   SufficientFactors
-//     `layer` is the layout's entry of a linear layer's weight W; its gradient is u^T v, which
-//     stands in grads() as well. Not for script models.
+//     `layers` are the layout's entries of linear layers' weights W; the gradient of each is u^T v,
+//     which stands in grads() as well. Not for script models.
 //   ForwardPart, BackwardPart
 //     registered models whose layers follow one another (mlp, logistic, linear, lenet) without
 //     running statistics. No parameter is copied; grads() of a part is complete with it.

@@ -1,5 +1,7 @@
 #include "longhaul/learn/muon.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <cmath>
 

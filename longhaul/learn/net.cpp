@@ -1,5 +1,6 @@
 #include "longhaul/learn/net.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>

@@ -1,9 +1,12 @@
 #include "longhaul/learn/optimizer.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
+
+#include <sstream>
 
 namespace longhaul::learn {
 
@@ -69,7 +72,9 @@ State& FlatOptimizer::entry() {
   using Key = typename std::decay_t<decltype(states)>::key_type;  // a string up to torch 2.0
   Key key{};
   if constexpr (std::is_same_v<Key, std::string>) {
-    key = c10::guts::to_string(params_.unsafeGetTensorImpl());
+    std::ostringstream address;
+    address << params_.unsafeGetTensorImpl();
+    key = address.str();
   } else {
     key = params_.unsafeGetTensorImpl();
   }

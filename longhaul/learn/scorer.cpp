@@ -1,5 +1,7 @@
 #include "longhaul/learn/scorer.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>

@@ -1,5 +1,6 @@
 #include "longhaul/learn/torch_learner.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/autograd.h>
 

@@ -1,5 +1,6 @@
 #include "longhaul/learn/torch_learner.h"
 
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -72,7 +73,8 @@ TEST(TorchLearner, ParametersStayViewsIntoTheFlatVectors) {
   const float* const where = learner->params().data();
   for (int i = 0; i < 3; ++i) take(*learner, LocalStep{});
   EXPECT_EQ(learner->params().data(), where);
-  EXPECT_EQ(learner->flat().params().data_ptr<float>(), where);
+  if (learner->flat().params().is_cpu())
+    EXPECT_EQ(learner->flat().params().data_ptr<float>(), where);
   EXPECT_EQ(learner->grads().size(), learner->params().size());
   // What is written into the flat vector is what the model computes with.
   const double before = take(*learner, Score{}).loss;

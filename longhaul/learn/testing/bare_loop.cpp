@@ -3,6 +3,7 @@
 #include <torch/optim.h>
 
 #include "longhaul/learn/batch_loader.h"
+#include "longhaul/learn/device.h"
 #include "longhaul/learn/loss.h"
 #include "longhaul/learn/testing/nn_models.h"
 #include "longhaul/learn/threads.h"
@@ -37,6 +38,7 @@ struct BareLoop::Impl {
   NnModel model;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   BatchLoader batches;
+  at::Device device;
 };
 
 BareLoop::BareLoop(const LearnerParts& parts) {
@@ -45,15 +47,17 @@ BareLoop::BareLoop(const LearnerParts& parts) {
   NnModel model = make_nn_model(parts.model, shape);
   auto layout = *model_layout(parts.model, shape);
   model.assign(*layout, *initial_model(parts.model, shape, parts.seed));
+  const at::Device device = *choose_device(parts.model, parts.origin);
+  model.module->to(device);
   auto optimizer = make_optimizer(parts.optimizer, model.module->parameters());
-  impl_ = std::unique_ptr<Impl>(
-      new Impl{parts.data, layout, std::move(model), std::move(optimizer), BatchLoader(parts)});
+  impl_ = std::unique_ptr<Impl>(new Impl{parts.data, layout, std::move(model), std::move(optimizer),
+                                         BatchLoader(parts), device});
 }
 
 BareLoop::~BareLoop() = default;
 
 double BareLoop::step() {
-  const Batch batch = impl_->batches.next();
+  const Batch batch = impl_->batches.next().to(impl_->device);
   impl_->optimizer->zero_grad();
   const at::Tensor loss =
       batch_loss(impl_->model.run(batch.input), batch.target, impl_->data->shape.task);

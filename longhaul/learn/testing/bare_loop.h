@@ -1,7 +1,7 @@
 #pragma once
 // A training loop as one writes it by hand: torch::nn modules, torch::optim over their parameters,
 // zero_grad, backward, step. The learner's steps are compared with it bit for bit, and benchmarks
-// measure against its speed. No torch in this header.
+// measure against its speed, both on the device of [model] device. No torch in this header.
 #include <memory>
 
 #include "longhaul/learn/learner.h"

@@ -77,7 +77,7 @@ struct Resnet20 : nn::Module {
       at::Tensor y = layer(i + 1, at::relu(layer(i, x)));
       if (y.size(1) != x.size(1)) {
         const std::int64_t more = x.size(1) / 2;
-        x = x.slice(2, 0, c10::nullopt, 2).slice(3, 0, c10::nullopt, 2);
+        x = x.slice(2, 0, {}, 2).slice(3, 0, {}, 2);
         x = at::constant_pad_nd(x, {0, 0, 0, 0, more, more});
       }
       x = at::relu(x + y);
@@ -114,7 +114,7 @@ struct Gpt : nn::Module {
     const auto n = y.size(0), t = y.size(1), each = width / heads;
     const auto all = linears[4 * block](y).view({n, t, 3, heads, each}).permute({2, 0, 3, 1, 4});
     at::Tensor scores = at::matmul(all[0], all[1].transpose(2, 3)) * (1 / std::sqrt(double(each)));
-    const at::Tensor future = at::ones({t, t}, at::kLong).triu(1).to(at::kBool);
+    const at::Tensor future = at::ones({t, t}, y.options().dtype(at::kLong)).triu(1).to(at::kBool);
     scores = at::softmax(scores.masked_fill(future, -std::numeric_limits<float>::infinity()), 3);
     const at::Tensor mixed = at::matmul(scores, all[2]).transpose(1, 2).reshape({n, t, width});
     return linears[4 * block + 1](mixed);

@@ -1,0 +1,170 @@
+// The learner on a GPU, beside the CPU's. Where torch finds no CUDA device these tests are skipped;
+// where it finds one, [model] device = "auto" puts the learners of all other tests there too.
+#include <gtest/gtest.h>
+#include <torch/cuda.h>
+
+#include <cmath>
+#include <thread>
+
+#include "longhaul/learn/data/clicks.h"
+#include "longhaul/learn/data/ratings.h"
+#include "longhaul/learn/scorer.h"
+#include "longhaul/learn/testing/synthetic.h"
+
+namespace longhaul::learn {
+namespace {
+
+using testing::parts_for;
+using testing::patterns;
+
+LearnerParts with(std::shared_ptr<const DataSet> data, const std::string& kind,
+                  const std::string& norm = {}) {
+  OptimizerConfig optimizer;
+  optimizer.rate = 0.01;
+  optimizer.momentum = 0.9;
+  LearnerParts parts = parts_for(std::move(data), kind, optimizer);
+  if (!norm.empty()) parts.model.norm = norm;
+  parts.batch = 16;
+  return parts;
+}
+
+std::vector<LearnerParts> every_model() {
+  LearnerParts mlp = with(patterns({20}, 4, 100), "mlp");
+  mlp.model.hidden = {64, 32};
+  LearnerParts gpt = with(testing::words(32, 100), "gpt");
+  gpt.optimizer.kind = "adamw";
+  gpt.optimizer.momentum = {};
+  LearnerParts clicks = with(
+      std::make_shared<const DataSet>(make_clicks({.fields = 6, .values = 20, .samples = 500})),
+      "clicks");
+  const Ratings ratings = make_ratings({.users = 20, .items = 30, .samples = 200});
+  return {mlp,
+          with(patterns({20}, 2, 100), "logistic"),
+          with(testing::plane(12, 100), "linear"),
+          with(patterns({1, 28, 28}, 10, 100), "lenet"),
+          with(patterns({3, 32, 32}, 10, 100), "lenet", "group"),
+          with(patterns({3, 16, 16}, 3, 100), "resnet20", "group"),
+          with(patterns({3, 16, 16}, 3, 100), "resnet20", "batch"),
+          gpt,
+          clicks,
+          with(std::make_shared<const DataSet>(ratings.train), "matrix_factorisation")};
+}
+
+std::unique_ptr<Learner> on(const std::string& device, LearnerParts parts) {
+  parts.model.device = device;
+  auto learner = make_learner(std::move(parts));
+  EXPECT_TRUE(learner) << (learner ? "" : learner.error().what);
+  return *std::move(learner);
+}
+
+StepResult work_on(Learner& learner, const Work& work) {
+  auto result = learner.step(work);
+  EXPECT_TRUE(result) << (result ? "" : result.error().what);
+  return *result;
+}
+
+Buffer state_of(Learner& learner) {
+  Archive ar;
+  learner.state(ar);
+  return ar.take();
+}
+
+// |a - b| / |b|, Euclidean; |a - b| where b is nothing.
+double apart(std::span<const float> a, std::span<const float> b) {
+  double difference = 0, length = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(double(a[i]) - double(b[i]), 2);
+    length += std::pow(double(b[i]), 2);
+  }
+  return std::sqrt(difference / (length > 0 ? length : 1));
+}
+
+class Cuda : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "torch finds no CUDA device here";
+  }
+};
+
+// But for the order of sums, which normalisation by small deviations makes more of.
+TEST_F(Cuda, TheGradientIsTheCpus) {
+  for (const LearnerParts& parts : every_model()) {
+    const auto gpu = on("cuda", parts), cpu = on("cpu", parts);
+    ASSERT_TRUE(std::ranges::equal(gpu->params(), cpu->params()));
+    for (int i = 0; i < 3; ++i) {
+      const double there = work_on(*gpu, Gradient{}).loss, here = work_on(*cpu, Gradient{}).loss;
+      EXPECT_NEAR(there, here, 1e-5 * here) << parts.model.kind;
+      EXPECT_LT(apart(gpu->grads(), cpu->grads()), 1e-4) << parts.model.kind;
+      EXPECT_LT(apart(gpu->params(), cpu->params()), 1e-6) << "statistics of " << parts.model.kind;
+    }
+  }
+}
+
+// What the next step depends on, and nothing else: neither the thread nor what runs beside it.
+TEST_F(Cuda, StepsAreEqualToTheBit) {
+  for (const LearnerParts& parts : every_model()) {
+    const auto alone = on("cuda", parts);
+    for (int i = 0; i < 30; ++i) work_on(*alone, LocalStep{});
+    const auto one = on("cuda", parts), other = on("cuda", parts);
+    std::jthread beside([&] {
+      for (int i = 0; i < 30; ++i) work_on(*other, LocalStep{});
+    });
+    for (int i = 0; i < 30; ++i) work_on(*one, LocalStep{});
+    beside.join();
+    EXPECT_EQ(state_of(*one), state_of(*alone)) << parts.model.kind;
+    EXPECT_EQ(state_of(*other), state_of(*alone)) << parts.model.kind;
+  }
+}
+
+TEST_F(Cuda, GradientThenApplyGradientIsALocalStep) {
+  for (const LearnerParts& parts : every_model()) {
+    const auto whole = on("cuda", parts), halves = on("cuda", parts);
+    for (int i = 0; i < 5; ++i) {
+      work_on(*whole, LocalStep{});
+      work_on(*halves, Gradient{});
+      work_on(*halves, ApplyGradient{});
+    }
+    EXPECT_TRUE(std::ranges::equal(whole->params(), halves->params())) << parts.model.kind;
+  }
+}
+
+// A site may come back on a machine without a GPU.
+TEST_F(Cuda, ACheckpointIsOfNoDevice) {
+  for (const LearnerParts& parts : every_model()) {
+    const auto gpu = on("cuda", parts), cpu = on("cpu", parts), back = on("cuda", parts);
+    for (int i = 0; i < 4; ++i) work_on(*gpu, LocalStep{});
+    const Buffer bytes = state_of(*gpu);
+    for (Learner* learner : {cpu.get(), back.get()}) {
+      Archive ar(bytes);
+      learner->state(ar);
+      ASSERT_TRUE(ar.finish());
+      EXPECT_EQ(state_of(*learner), bytes) << parts.model.kind;
+    }
+    const double there = work_on(*gpu, LocalStep{}).loss, here = work_on(*cpu, LocalStep{}).loss;
+    EXPECT_NEAR(there, here, 1e-4 * here) << parts.model.kind;
+    work_on(*back, LocalStep{});
+    EXPECT_EQ(state_of(*back), state_of(*gpu)) << parts.model.kind;
+  }
+}
+
+TEST_F(Cuda, AModelIsScoredAsOnTheCpu) {
+  for (LearnerParts parts : every_model()) {
+    const auto learner = on("cuda", parts);
+    for (int i = 0; i < 10; ++i) work_on(*learner, LocalStep{});
+    std::vector<Evaluation> scores;
+    for (const char* device : {"cuda", "cpu"}) {
+      parts.model.device = device;
+      const auto scorer = make_scorer(parts.model, parts.data);
+      ASSERT_TRUE(scorer) << scorer.error().what;
+      const auto score = (*scorer)->score(learner->params(), 3);
+      ASSERT_TRUE(score) << score.error().what;
+      scores.push_back(*score);
+    }
+    EXPECT_EQ(scores[0].samples, scores[1].samples);
+    EXPECT_NEAR(scores[0].loss, scores[1].loss, 1e-4 * scores[1].loss) << parts.model.kind;
+    EXPECT_NEAR(scores[0].accuracy, scores[1].accuracy, 0.011) << parts.model.kind;
+  }
+}
+
+}  // namespace
+}  // namespace longhaul::learn
