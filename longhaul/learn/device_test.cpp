@@ -1,7 +1,6 @@
-// The learner on a GPU, beside the CPU's. Where torch finds no CUDA device these tests are skipped;
-// where it finds one, [model] device = "auto" puts the learners of all other tests there too.
+// The learner on the device of [model] device = "auto", beside one on the CPU: where torch finds a
+// GPU, these tests are of it, and the learners of all other tests are there, too.
 #include <gtest/gtest.h>
-#include <torch/cuda.h>
 
 #include <cmath>
 #include <thread>
@@ -79,33 +78,26 @@ double apart(std::span<const float> a, std::span<const float> b) {
   return std::sqrt(difference / (length > 0 ? length : 1));
 }
 
-class Cuda : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!torch::cuda::is_available()) GTEST_SKIP() << "torch finds no CUDA device here";
-  }
-};
-
 // But for the order of sums, which normalisation by small deviations makes more of.
-TEST_F(Cuda, TheGradientIsTheCpus) {
+TEST(Device, TheGradientIsTheCpus) {
   for (const LearnerParts& parts : every_model()) {
-    const auto gpu = on("cuda", parts), cpu = on("cpu", parts);
-    ASSERT_TRUE(std::ranges::equal(gpu->params(), cpu->params()));
+    const auto own = on("auto", parts), cpu = on("cpu", parts);
+    ASSERT_TRUE(std::ranges::equal(own->params(), cpu->params()));
     for (int i = 0; i < 3; ++i) {
-      const double there = work_on(*gpu, Gradient{}).loss, here = work_on(*cpu, Gradient{}).loss;
+      const double there = work_on(*own, Gradient{}).loss, here = work_on(*cpu, Gradient{}).loss;
       EXPECT_NEAR(there, here, 1e-5 * here) << parts.model.kind;
-      EXPECT_LT(apart(gpu->grads(), cpu->grads()), 1e-4) << parts.model.kind;
-      EXPECT_LT(apart(gpu->params(), cpu->params()), 1e-6) << "statistics of " << parts.model.kind;
+      EXPECT_LT(apart(own->grads(), cpu->grads()), 1e-4) << parts.model.kind;
+      EXPECT_LT(apart(own->params(), cpu->params()), 1e-6) << "statistics of " << parts.model.kind;
     }
   }
 }
 
 // What the next step depends on, and nothing else: neither the thread nor what runs beside it.
-TEST_F(Cuda, StepsAreEqualToTheBit) {
+TEST(Device, StepsAreEqualToTheBit) {
   for (const LearnerParts& parts : every_model()) {
-    const auto alone = on("cuda", parts);
+    const auto alone = on("auto", parts);
     for (int i = 0; i < 30; ++i) work_on(*alone, LocalStep{});
-    const auto one = on("cuda", parts), other = on("cuda", parts);
+    const auto one = on("auto", parts), other = on("auto", parts);
     std::jthread beside([&] {
       for (int i = 0; i < 30; ++i) work_on(*other, LocalStep{});
     });
@@ -116,9 +108,9 @@ TEST_F(Cuda, StepsAreEqualToTheBit) {
   }
 }
 
-TEST_F(Cuda, GradientThenApplyGradientIsALocalStep) {
+TEST(Device, GradientThenApplyGradientIsALocalStep) {
   for (const LearnerParts& parts : every_model()) {
-    const auto whole = on("cuda", parts), halves = on("cuda", parts);
+    const auto whole = on("auto", parts), halves = on("auto", parts);
     for (int i = 0; i < 5; ++i) {
       work_on(*whole, LocalStep{});
       work_on(*halves, Gradient{});
@@ -129,30 +121,30 @@ TEST_F(Cuda, GradientThenApplyGradientIsALocalStep) {
 }
 
 // A site may come back on a machine without a GPU.
-TEST_F(Cuda, ACheckpointIsOfNoDevice) {
+TEST(Device, ACheckpointIsOfNoDevice) {
   for (const LearnerParts& parts : every_model()) {
-    const auto gpu = on("cuda", parts), cpu = on("cpu", parts), back = on("cuda", parts);
-    for (int i = 0; i < 4; ++i) work_on(*gpu, LocalStep{});
-    const Buffer bytes = state_of(*gpu);
+    const auto own = on("auto", parts), cpu = on("cpu", parts), back = on("auto", parts);
+    for (int i = 0; i < 4; ++i) work_on(*own, LocalStep{});
+    const Buffer bytes = state_of(*own);
     for (Learner* learner : {cpu.get(), back.get()}) {
       Archive ar(bytes);
       learner->state(ar);
       ASSERT_TRUE(ar.finish());
       EXPECT_EQ(state_of(*learner), bytes) << parts.model.kind;
     }
-    const double there = work_on(*gpu, LocalStep{}).loss, here = work_on(*cpu, LocalStep{}).loss;
+    const double there = work_on(*own, LocalStep{}).loss, here = work_on(*cpu, LocalStep{}).loss;
     EXPECT_NEAR(there, here, 1e-4 * here) << parts.model.kind;
     work_on(*back, LocalStep{});
-    EXPECT_EQ(state_of(*back), state_of(*gpu)) << parts.model.kind;
+    EXPECT_EQ(state_of(*back), state_of(*own)) << parts.model.kind;
   }
 }
 
-TEST_F(Cuda, AModelIsScoredAsOnTheCpu) {
+TEST(Device, AModelIsScoredAsOnTheCpu) {
   for (LearnerParts parts : every_model()) {
-    const auto learner = on("cuda", parts);
+    const auto learner = on("auto", parts);
     for (int i = 0; i < 10; ++i) work_on(*learner, LocalStep{});
     std::vector<Evaluation> scores;
-    for (const char* device : {"cuda", "cpu"}) {
+    for (const char* device : {"auto", "cpu"}) {
       parts.model.device = device;
       const auto scorer = make_scorer(parts.model, parts.data);
       ASSERT_TRUE(scorer) << scorer.error().what;
