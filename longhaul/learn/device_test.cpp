@@ -96,12 +96,12 @@ TEST(Device, TheGradientIsTheCpus) {
 TEST(Device, StepsAreEqualToTheBit) {
   for (const LearnerParts& parts : every_model()) {
     const auto alone = on("auto", parts);
-    for (int i = 0; i < 30; ++i) work_on(*alone, LocalStep{});
+    for (int i = 0; i < 12; ++i) work_on(*alone, LocalStep{});
     const auto one = on("auto", parts), other = on("auto", parts);
     std::jthread beside([&] {
-      for (int i = 0; i < 30; ++i) work_on(*other, LocalStep{});
+      for (int i = 0; i < 12; ++i) work_on(*other, LocalStep{});
     });
-    for (int i = 0; i < 30; ++i) work_on(*one, LocalStep{});
+    for (int i = 0; i < 12; ++i) work_on(*one, LocalStep{});
     beside.join();
     EXPECT_EQ(state_of(*one), state_of(*alone)) << parts.model.kind;
     EXPECT_EQ(state_of(*other), state_of(*alone)) << parts.model.kind;
