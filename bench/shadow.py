@@ -83,23 +83,26 @@ def h2(program):
 
 CLICKS = """\
 job = {{name = "clicks", seed = {seed}}}
-stop = {{max_rounds = 100000000}}
+stop = {{max_rounds = 100000000, max_epochs = {passes}}}
 report = {{every_rounds = 100000000}}
 model = {{kind = "clicks", factors = 8, hidden = [64, 32]}}
-data = {{kind = "clicks", samples = {samples}, test_samples = 500000, batch = 200}}
-optimizer = {{kind = "adagrad", rate = {rate}}}
+data = {{kind = "clicks", samples = {samples}, test_samples = {tests}, batch = 200}}
+optimizer = {{kind = "adagrad", rate = {rate}, weight_decay = 0}}
 wan = {{delay_ms = 30}}
 overlay = {{kind = "direct"}}
-sync = {{kind = "shadowsync", epochs = 1, {keys}}}
+sync = {{{keys}}}
 {sites}
 """
+OWN_PASS = 'kind = "shadowsync", epochs = 1, algorithm = '
 SHADOW = {  # column -> [sync]
-    "EASGD": 'algorithm = "easgd", servers = 2',
-    "MA": 'algorithm = "ma"',
-    "MA, interpolate": 'algorithm = "ma", write_back = "interpolate"',
-    "BMUF": 'algorithm = "bmuf"',
-    **{f"FR-EASGD-{k}": f'algorithm = "easgd", servers = 2, mode = "foreground", steps = {k}'
+    "EASGD": OWN_PASS + '"easgd", servers = 2',
+    "MA": OWN_PASS + '"ma"',
+    "MA, interpolate": OWN_PASS + '"ma", write_back = "interpolate"',
+    "BMUF": OWN_PASS + '"bmuf"',
+    **{f"FR-EASGD-{k}": f'{OWN_PASS}"easgd", servers = 2, mode = "foreground", steps = {k}'
        for k in (5, 30, 100)},
+    # Each fragment every 20 steps. Its stop rule is of all sites' samples together.
+    "Streaming DiLoCo": 'kind = "streaming_diloco", steps = 5, fragments = 4, delay = 4',
 }
 
 
@@ -120,7 +123,8 @@ def h3(program, options):
             servers = "".join(f'[[site]]\nname = "{server}"\nroles = ["server"]\n'
                               'up_mbps = 3200\ndown_mbps = 3200\n' for server in ("c0", "c1"))
             text = CLICKS.format(
-                seed=seed, samples=options.samples, keys=SHADOW[name], rate=rate,
+                seed=seed, samples=options.samples, tests=min(options.samples, 500_000),
+                keys=SHADOW[name], passes=0 if "epochs" in SHADOW[name] else 1, rate=rate,
                 sites=(servers if "easgd" in SHADOW[name] else "") + "".join(
                     site(f"t{i}", 1000, "10\njitter = 0.1") for i in range(trainers)))
             with tempfile.TemporaryDirectory() as folder:

@@ -65,7 +65,7 @@ KINDS = {
     "dpsgd": ('kind = "dpsgd"', 1, ""),
     "skewscout": ('kind = "skewscout"\nstrategy = "gaia"\n'
                   'with = ["staleness = 0", "threshold = const"]\n'
-                  'travel_every = 50\nannounce = 10', 1, ""),
+                  'travel_every = {travel_every}\nannounce = 10', 1, ""),
     **{f"gaia {value}": (GAIA.format(value), 1, "") for value in THRESHOLDS},
 }
 STUDIED = ("bsp", "gaia .2", "fedavg 50", "dgc .01", "dpsgd")
@@ -80,6 +80,7 @@ class Bench:
         parser.add_argument("--data", default="data/mnist")
         parser.add_argument("--only", default="", help="strategies whose names contain this")
         parser.add_argument("--steps", type=int, default=300)
+        parser.add_argument("--travel-every", type=int, default=50, help="tuner: steps")
         parser.add_argument("--seeds", type=int, default=1)
         parser.add_argument("--resume", help="a file of cells: those that it has are not run again")
         parser.add_argument("--degrees", default=",".join(map(str, DEGREES)),
@@ -97,7 +98,9 @@ class Bench:
             self.known = json.loads(self.path.read_text())
 
     def cell(self, kind, norm, degree, rate, seed):
-        name = f"{kind}; {norm}; {degree}; {rate}; {seed}; {self.options.steps}"
+        every = self.options.travel_every
+        often = f"; {every}" if kind == "skewscout" and every != 50 else ""
+        name = f"{kind}; {norm}; {degree}; {rate}; {seed}; {self.options.steps}{often}"
         if name not in self.known:
             self.known[name] = self.measure(kind, norm, degree, rate, seed, name)
             if self.path:
@@ -107,6 +110,7 @@ class Bench:
 
     def measure(self, kind, norm, degree, rate, seed, name):
         sync, steps, more = KINDS[kind]
+        sync = sync.replace("{travel_every}", str(self.options.travel_every))
         text = JOB.format(rounds=max(1, self.options.steps // steps), sync=sync, seed=seed,
                           norm=NORMS[norm], degree=degree, rate=rate, more=more,
                           momentum=0 if "dgc" in kind else 0.9,

@@ -107,7 +107,9 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
       all.pace->overruns += one->pace->overruns;
     }
     // Whoever had the models scored knows of the target: a server, which may be no worker.
-    if (end.done() && one->time_to_target_s) all.time_to_target_s = one->time_to_target_s;
+    if (end.done() && one->time_to_target_s)
+      all.time_to_target_s =
+          std::min(*one->time_to_target_s, all.time_to_target_s.value_or(*one->time_to_target_s));
     if (one->best && is_better(job, {one->best->loss, one->best->accuracy}, all.best)) {
       all.best = one->best;
       files.best_of = own;
