@@ -107,8 +107,8 @@ bench-kills: build  ## each process of a real run killed 20 times, nine strategi
 bench-fedgsync: build  ## fedgsync against fedat and others in three scenarios, simulated
 	bench/fedgsync.py --resume build/fedgsync.json
 
-bench-shadow: build  ## shadowsync against its foreground twins in two scenarios, simulated
-	bench/shadow.py
+bench-shadow: build  ## shadowsync against its foreground twins in three scenarios, simulated; resumable
+	bench/shadow.py --resume build/shadow.jsonl
 
 BODY_FAT ?= data/bodyfat.csv
 bench-gadmm: build  ## gadmm against gradient descent and lag on ten regions, simulated; BODY_FAT=FILE (bench/gadmm.py)
@@ -120,6 +120,9 @@ bench-staleness: build  ## what staleness alone costs, simulated; resumable
 bench-skew: build  ## five strategies by share of skewed labels, and skewscout; MNIST from scripts/fetch-data; resumable
 	bench/skew.py --part study --resume build/skew.json
 	bench/skew.py --part tuner --steps 1000 --resume build/skew.json
+
+bench-devices:  ## the learner on a GPU beside one core; a build for CUDA is in docs/learner.md
+	bench/devices.py --build build/gpu
 
 bench-gaia: build  ## gaia against lock-step on 11 sites, simulated; MNIST from scripts/fetch-data
 	bench/gaia.py --resume build/gaia.json
