@@ -11,7 +11,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
-.PHONY: bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine
+.PHONY: bench bench-devices bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
 .PHONY: bench-p3 bench-strategies bench-plan bench-storm bench-kills bench-watching bench-page which picture
 .PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm bench-scale

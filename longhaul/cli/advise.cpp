@@ -15,6 +15,7 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/compare_jobs.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/cli/resumed_runs.h"
 #include "longhaul/report/run_reader.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
@@ -46,6 +47,7 @@ class Adviser {
 
   Result<Advice> advise() {
     LH_TRY(prepare());
+    const run::InterruptGuard guard;  // between two stages, too
     LH_TRY(predict());
     std::vector<Candidate> first = candidates_->first();
     advice_.fastest = first;
@@ -114,8 +116,11 @@ class Adviser {
     folder_ = args_.common.out.empty() ? "runs/" + job->job.name + "-plan" : args_.common.out;
     advice_.folder = folder_;
     std::error_code code;
-    if (!std::filesystem::is_empty(folder_, code) && !code && !args_.common.force)
-      return invalid(folder_ + ": exists already; --force replaces it, --out DIR writes elsewhere");
+    if (!std::filesystem::is_empty(folder_, code) && !code && !args_.common.force &&
+        !args_.common.resume)
+      return invalid(folder_ +
+                     ": exists already; --resume goes on with its trials, --force replaces it, "
+                     "--out DIR writes elsewhere");
     auto data = run::partition_table(*job);
     if (!data) return data.error();
     for (const auto& labels : data->counts)
@@ -125,9 +130,8 @@ class Adviser {
     return Ok{};
   }
 
-  // Without numbers, and so in this process: Ctrl-C asks it to end.
+  // Without numbers, and so in this process.
   Status predict() {
-    const run::InterruptGuard guard;
     note("predicting strategies and overlays without numbers");
     return candidates_->predict_all([this] {
       return run::interrupted() || (!args_.budget_epochs && spent_s() > 0.2 * budget_s());
@@ -135,7 +139,6 @@ class Adviser {
   }
 
   std::vector<Candidate> neighbours(const Candidate& near) {
-    const run::InterruptGuard guard;
     candidates_->stop_when([this] { return is_over(0.85); });
     return candidates_->neighbours(near);
   }
@@ -172,16 +175,22 @@ class Adviser {
       most_between_scores_.try_emplace(candidate.label, std::uint64_t(samples / kScores) + 1);
       run::Job job = trial_job(candidate);
       job.stop.max_hours = limit_s / 3600;
-      const bool begun = computed_.contains(candidate.label);
-      auto pool_run = write_job(fmt::format("{}/trials/{}", folder_, candidate.label), job);
+      const std::string folder = fmt::format("{}/trials/{}", folder_, candidate.label);
+      const bool begun = computed_.contains(candidate.label) || goes_on(folder, job);
+      auto pool_run = write_job(folder, job);
       if (!pool_run) failed_ = pool_run.error();
       if (failed_) return {};
       pool_run->until_s = limit_s;
-      pool_run->resume = begun;  // where the stage before has cut it
+      pool_run->resume = begun;  // where the stage before has cut it, or an earlier plan
       pool_run->force &= !begun;
       runs.push_back(*pool_run);
     }
     return run_trials(runs, candidates, limit_s);
+  }
+
+  // A trial of an earlier plan, with --resume; one of another job begins anew.
+  bool goes_on(const std::string& folder, const run::Job& job) const {
+    return args_.common.resume && can_go_on(folder, job);
   }
 
   Result<run::PoolRun> write_job(const std::string& path, const run::Job& job) {
@@ -192,12 +201,12 @@ class Adviser {
     return run::PoolRun{.label = std::filesystem::path(path).filename().string(),
                         .job = path + ".toml",
                         .folder = path,
-                        .force = args_.common.force};
+                        .force = args_.common.force || args_.common.resume};
   }
 
   std::vector<Trial> run_trials(const std::vector<run::PoolRun>& runs,
                                 const std::vector<Candidate>& candidates, double limit_s) {
-    const auto ends = run::run_all(
+    const auto ends = run_all_or_anew(
         runs, {.simulate = run_words,
                .at_once = args_.at_once,
                .threads = args_.common.threads,
@@ -259,6 +268,8 @@ class Adviser {
       auto run = write_job(fmt::format("{}/seeds/seed-{}", folder_, job.job.seed), job);
       if (!run) return;
       run->until_s = 3 * *winner.to_target;
+      run->resume = goes_on(run->folder, job);
+      run->force &= !run->resume;
       runs.push_back(*run);
     }
     note(fmt::format("the best one with {} more seeds", kSeedsBeside));
@@ -311,7 +322,10 @@ int advise(const AdviseArgs& args) {
     fmt::print("{}\n", json_text(json));
   else
     fmt::print("{}", advice_text(*advice, found ? args.write : ""));
-  if (run::interrupted()) return kInterrupted;
+  if (run::interrupted()) {
+    print_resume_hint();
+    return kInterrupted;
+  }
   return found ? kDone : 1;
 }
 
@@ -344,7 +358,10 @@ void add_advise(CLI::App& app, int& code) {
   sub->add_option("--write", args->write, "writes the recommended job")->type_name("JOB2");
   sub->add_option("--out", common.out, "folder of the trials (default: runs/NAME-plan)")
       ->type_name("DIR");
-  sub->add_flag("--force", common.force, "overwrites the folder of an earlier plan");
+  auto* again = sub->add_flag("--force", common.force, "overwrites the folder of an earlier plan");
+  sub->add_flag("--resume", common.resume,
+                "keeps the trials of an earlier plan and takes them further where they were cut")
+      ->excludes(again);
   sub->add_flag("--quiet", common.quiet, "no progress");
   sub->add_flag("--json", common.json, "prints the result as one JSON object and nothing else");
   sub->footer(

@@ -10,6 +10,7 @@
 #include "longhaul/cli/compare_jobs.h"
 #include "longhaul/cli/compare_ranking.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/cli/resumed_runs.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
@@ -73,36 +74,6 @@ std::optional<double> until_s(const CompareArgs& args) {
   return 3600 * *args.axes.hours;
 }
 
-bool has_run(const std::string& folder) {
-  std::error_code code;
-  return std::filesystem::exists(folder + "/job.toml", code);
-}
-
-// Runs whose checkpoint cannot be continued, of an older version or damaged, begin anew: a run of a
-// comparison can be made again. Their ends take the place of those before.
-void begin_anew(const CompareArgs& args, const std::vector<run::PoolRun>& all,
-                std::vector<run::PoolEnd>& ends) {
-  std::vector<run::PoolRun> again;
-  std::vector<std::size_t> of;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].resume || ends[i].exit.code != kBadUsage ||
-        ends[i].message.find("checkpoint") == std::string::npos)
-      continue;
-    fmt::print(stderr, "{}: begins anew: {}\n", all[i].label, ends[i].message);
-    again.push_back(all[i]);
-    again.back().resume = false;
-    again.back().force = true;
-    of.push_back(i);
-  }
-  if (again.empty() || run::interrupted()) return;
-  const auto done = run::run_all(again, {.simulate = run_words,
-                                         .at_once = args.at_once,
-                                         .threads = args.common.threads,
-                                         .progress = run::Progress::detect(args.common.quiet),
-                                         .stop = {}});
-  for (std::size_t k = 0; k < of.size(); ++k) ends[of[k]] = done[k];
-}
-
 // Runs what is not finished; the summaries of all are in `runs` then.
 Status run_rest(const CompareArgs& args, std::vector<ComparedRun>& runs) {
   const run::SimulateOptions options = args.common.one_of_several("");
@@ -120,13 +91,12 @@ Status run_rest(const CompareArgs& args, std::vector<ComparedRun>& runs) {
     of.push_back(&one);
   }
   preload_learners(runs.front().job->job);
-  auto ends = run::run_all(todo, {.simulate = run_words,
-                                  .at_once = args.at_once,
-                                  .threads = args.common.threads,
-                                  .progress = options.progress,
-                                  .done_before = runs.size() - todo.size(),
-                                  .stop = {}});
-  begin_anew(args, todo, ends);
+  const auto ends = run_all_or_anew(todo, {.simulate = run_words,
+                                           .at_once = args.at_once,
+                                           .threads = args.common.threads,
+                                           .progress = options.progress,
+                                           .done_before = runs.size() - todo.size(),
+                                           .stop = {}});
   for (std::size_t i = 0; i < ends.size(); ++i) {
     ComparedRun& one = *of[i];
     one.summary.reset();

@@ -1,7 +1,5 @@
 #include "longhaul/run/interrupt.h"
 
-#include <csignal>
-
 namespace longhaul::run {
 namespace {
 
@@ -9,19 +7,21 @@ volatile std::sig_atomic_t asked = 0;
 
 void on_signal(int) { asked = 1; }
 
-void handle(void (*handler)(int)) {
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  // The second signal finds the default action, which ends the process.
-  action.sa_flags = handler == SIG_DFL ? 0 : int(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 }  // namespace
 
-InterruptGuard::InterruptGuard() { handle(on_signal); }
-InterruptGuard::~InterruptGuard() { handle(SIG_DFL); }
+InterruptGuard::InterruptGuard() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = int(SA_RESETHAND);  // the second signal finds the default action
+  sigaction(SIGINT, &action, &before_int_);
+  sigaction(SIGTERM, &action, &before_term_);
+}
+
+InterruptGuard::~InterruptGuard() {
+  if (interrupted()) before_int_.sa_handler = before_term_.sa_handler = SIG_DFL;
+  sigaction(SIGINT, &before_int_, nullptr);
+  sigaction(SIGTERM, &before_term_, nullptr);
+}
 
 bool interrupted() { return asked != 0; }
 

@@ -75,6 +75,31 @@ class Plan(Runs):
             self.assertIn("late.toml is not written", out)
             self.assertIn("samples a second", out)
 
+    def test_an_interrupted_plan_goes_on_to_the_same_end(self):
+        (self.folder / "small.toml").write_text(JOB)
+        words = ["plan", "small.toml", "--budget-epochs", "20", "--json"]
+        whole = json.loads(self.longhaul(*words, "--quiet", "--out", "whole").stdout)
+        process = subprocess.Popen([LONGHAUL, *words, "--out", "cut"], cwd=self.folder, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for line in process.stderr:
+            if line.startswith("stage 2"):
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, out + err)
+        self.assertIn("with --resume continues", err)
+        self.assertLess(json.loads(out)["runs"], whole["runs"])
+        self.assertIn("--resume goes on", self.longhaul(*words, "--out", "cut", code=2).stderr)
+        again = json.loads(self.longhaul(*words, "--quiet", "--out", "cut", "--resume").stdout)
+        for of in whole, again:
+            of.pop("real_s")
+            of.pop("folder", None)
+        self.assertEqual(again, whole)
+        # Trials of another job begin anew.
+        (self.folder / "small.toml").write_text(JOB.replace("batch = 8", "batch = 16"))
+        other = json.loads(self.longhaul(*words, "--quiet", "--out", "cut", "--resume").stdout)
+        self.assertNotEqual(other["ranking"], whole["ranking"])
+
     def test_refused(self):
         (self.folder / "none.toml").write_text(JOB.replace(", target_accuracy = 0.9", ""))
         self.assertIn("needs a target", self.longhaul("plan", "none.toml", code=2).stderr)
