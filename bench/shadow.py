@@ -162,9 +162,9 @@ if __name__ == "__main__":
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--only", default="", choices=["", "h1", "h2", "h3"])
     parser.add_argument("--resume", help="h3: results so far; new ones are appended")
-    parser.add_argument("--samples", type=int, default=4_000_000, help="h3")
+    parser.add_argument("--samples", type=int, default=300_000, help="h3")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="h3")
-    parser.add_argument("--trainers", type=int, nargs="+", default=[1, 5, 10, 20], help="h3")
+    parser.add_argument("--trainers", type=int, nargs="+", default=[5, 20], help="h3")
     options = parser.parse_args()
     longhaul = pathlib.Path(options.build).resolve() / "longhaul"
     for scenario in (h1, h2):
