@@ -8,6 +8,7 @@
 #include "longhaul/learn/data/clicks.h"
 #include "longhaul/learn/data/ratings.h"
 #include "longhaul/learn/scorer.h"
+#include "longhaul/learn/testing/steps.h"
 #include "longhaul/learn/testing/synthetic.h"
 
 namespace longhaul::learn {
@@ -15,6 +16,8 @@ namespace {
 
 using testing::parts_for;
 using testing::patterns;
+using testing::save;
+using testing::take;
 
 LearnerParts with(std::shared_ptr<const DataSet> data, const std::string& kind,
                   const std::string& norm = {}) {
@@ -51,21 +54,7 @@ std::vector<LearnerParts> every_model() {
 
 std::unique_ptr<Learner> on(const std::string& device, LearnerParts parts) {
   parts.model.device = device;
-  auto learner = make_learner(std::move(parts));
-  EXPECT_TRUE(learner) << (learner ? "" : learner.error().what);
-  return *std::move(learner);
-}
-
-StepResult work_on(Learner& learner, const Work& work) {
-  auto result = learner.step(work);
-  EXPECT_TRUE(result) << (result ? "" : result.error().what);
-  return *result;
-}
-
-Buffer state_of(Learner& learner) {
-  Archive ar;
-  learner.state(ar);
-  return ar.take();
+  return testing::make(std::move(parts));
 }
 
 // |a - b| / |b|, Euclidean; |a - b| where b is nothing.
@@ -84,7 +73,7 @@ TEST(Device, TheGradientIsTheCpus) {
     const auto own = on("auto", parts), cpu = on("cpu", parts);
     ASSERT_TRUE(std::ranges::equal(own->params(), cpu->params()));
     for (int i = 0; i < 3; ++i) {
-      const double there = work_on(*own, Gradient{}).loss, here = work_on(*cpu, Gradient{}).loss;
+      const double there = take(*own, Gradient{}).loss, here = take(*cpu, Gradient{}).loss;
       EXPECT_NEAR(there, here, 1e-5 * here) << parts.model.kind;
       EXPECT_LT(apart(own->grads(), cpu->grads()), 1e-4) << parts.model.kind;
       EXPECT_LT(apart(own->params(), cpu->params()), 1e-6) << "statistics of " << parts.model.kind;
@@ -96,15 +85,15 @@ TEST(Device, TheGradientIsTheCpus) {
 TEST(Device, StepsAreEqualToTheBit) {
   for (const LearnerParts& parts : every_model()) {
     const auto alone = on("auto", parts);
-    for (int i = 0; i < 12; ++i) work_on(*alone, LocalStep{});
+    for (int i = 0; i < 12; ++i) take(*alone, LocalStep{});
     const auto one = on("auto", parts), other = on("auto", parts);
     std::jthread beside([&] {
-      for (int i = 0; i < 12; ++i) work_on(*other, LocalStep{});
+      for (int i = 0; i < 12; ++i) take(*other, LocalStep{});
     });
-    for (int i = 0; i < 12; ++i) work_on(*one, LocalStep{});
+    for (int i = 0; i < 12; ++i) take(*one, LocalStep{});
     beside.join();
-    EXPECT_EQ(state_of(*one), state_of(*alone)) << parts.model.kind;
-    EXPECT_EQ(state_of(*other), state_of(*alone)) << parts.model.kind;
+    EXPECT_EQ(save(*one), save(*alone)) << parts.model.kind;
+    EXPECT_EQ(save(*other), save(*alone)) << parts.model.kind;
   }
 }
 
@@ -112,9 +101,9 @@ TEST(Device, GradientThenApplyGradientIsALocalStep) {
   for (const LearnerParts& parts : every_model()) {
     const auto whole = on("auto", parts), halves = on("auto", parts);
     for (int i = 0; i < 5; ++i) {
-      work_on(*whole, LocalStep{});
-      work_on(*halves, Gradient{});
-      work_on(*halves, ApplyGradient{});
+      take(*whole, LocalStep{});
+      take(*halves, Gradient{});
+      take(*halves, ApplyGradient{});
     }
     EXPECT_TRUE(std::ranges::equal(whole->params(), halves->params())) << parts.model.kind;
   }
@@ -124,25 +113,25 @@ TEST(Device, GradientThenApplyGradientIsALocalStep) {
 TEST(Device, ACheckpointIsOfNoDevice) {
   for (const LearnerParts& parts : every_model()) {
     const auto own = on("auto", parts), cpu = on("cpu", parts), back = on("auto", parts);
-    for (int i = 0; i < 4; ++i) work_on(*own, LocalStep{});
-    const Buffer bytes = state_of(*own);
+    for (int i = 0; i < 4; ++i) take(*own, LocalStep{});
+    const Buffer bytes = save(*own);
     for (Learner* learner : {cpu.get(), back.get()}) {
       Archive ar(bytes);
       learner->state(ar);
       ASSERT_TRUE(ar.finish());
-      EXPECT_EQ(state_of(*learner), bytes) << parts.model.kind;
+      EXPECT_EQ(save(*learner), bytes) << parts.model.kind;
     }
-    const double there = work_on(*own, LocalStep{}).loss, here = work_on(*cpu, LocalStep{}).loss;
+    const double there = take(*own, LocalStep{}).loss, here = take(*cpu, LocalStep{}).loss;
     EXPECT_NEAR(there, here, 1e-4 * here) << parts.model.kind;
-    work_on(*back, LocalStep{});
-    EXPECT_EQ(state_of(*back), state_of(*own)) << parts.model.kind;
+    take(*back, LocalStep{});
+    EXPECT_EQ(save(*back), save(*own)) << parts.model.kind;
   }
 }
 
 TEST(Device, AModelIsScoredAsOnTheCpu) {
   for (LearnerParts parts : every_model()) {
     const auto learner = on("auto", parts);
-    for (int i = 0; i < 10; ++i) work_on(*learner, LocalStep{});
+    for (int i = 0; i < 10; ++i) take(*learner, LocalStep{});
     std::vector<Evaluation> scores;
     for (const char* device : {"auto", "cpu"}) {
       parts.model.device = device;

@@ -9,14 +9,18 @@
 #include "longhaul/learn/data/clicks.h"
 #include "longhaul/learn/data/ratings.h"
 #include "longhaul/learn/testing/bare_loop.h"
+#include "longhaul/learn/testing/steps.h"
 #include "longhaul/learn/testing/synthetic.h"
 
 namespace longhaul::learn {
 namespace {
 
 using testing::BareLoop;
+using testing::make;
 using testing::parts_for;
 using testing::patterns;
+using testing::save;
+using testing::take;
 
 OptimizerConfig sgd(double rate, double momentum = 0) {
   OptimizerConfig config;
@@ -25,25 +29,7 @@ OptimizerConfig sgd(double rate, double momentum = 0) {
   return config;
 }
 
-std::unique_ptr<Learner> make(LearnerParts parts) {
-  auto learner = make_learner(std::move(parts));
-  EXPECT_TRUE(learner) << (learner ? "" : learner.error().what);
-  return *std::move(learner);
-}
-
 std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
-
-StepResult take(Learner& learner, const Work& work) {
-  auto result = learner.step(work);
-  EXPECT_TRUE(result) << (result ? "" : result.error().what);
-  return *result;
-}
-
-Buffer save(Learner& learner) {
-  Archive ar;
-  learner.state(ar);
-  return ar.take();
-}
 
 LearnerParts lenet_parts(OptimizerConfig optimizer = sgd(0.05, 0.9)) {
   LearnerParts parts = parts_for(patterns({1, 28, 28}, 10, 200), "lenet", std::move(optimizer));

@@ -87,6 +87,12 @@ Status EventLoop::resume_run() {
     return malformed(
         fmt::format("checkpoint {} cannot be resumed: {}; start all sites with --force", newest,
                     read.error().what));
+  // None is kept behind the last round, so that has been lowered: each node would end in another.
+  if (const Round done = node_->strategy().rounds_done(); done >= checkpoints_.last_round)
+    return invalid(fmt::format(
+        "[stop] max_rounds = {}: the run has done {} rounds by checkpoint {}; resume it with more, "
+        "or take the model that is there: longhaul export",
+        checkpoints_.last_round, done, newest));
   connected_ = true;  // from here on there is a model of this session
   drop_lost();        // in that state; they may rejoin
   const std::size_t live = node_->view().live.size();

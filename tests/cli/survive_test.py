@@ -145,6 +145,24 @@ class Restarted(Survive):
 
 
 class Resumed(Survive):
+    def test_an_end_that_is_behind_is_refused(self):
+        for sync in ("gaia", "nbsync", "bsp") if ALL else ("gaia",):  # gaia and nbsync would hang
+            with self.subTest(sync=sync):
+                shutil.rmtree(self.folder / "runs", ignore_errors=True)
+                sets = [*PACED, *FOREVER, "--set", f"sync.kind={sync}"]
+                launch = self.start("launch", "job.toml", *sets)
+                self.until_checkpoints(launch, SITES)
+                launch.send_signal(signal.SIGINT)
+                self.assertEqual(self.end(launch)[0], 130)
+                code, text = self.end(self.start("launch", "job.toml", *sets, "--resume", "--set",
+                                                 "stop.max_rounds=1"))
+                self.assertNotEqual(code, 0)
+                self.assertIn("[stop] max_rounds = 1: the run has done", text)
+                launch = self.start("launch", "job.toml", *sets, "--resume")
+                self.until_gone_on(launch, SITES)
+                launch.kill()
+                launch.wait()
+
     def test_a_run_goes_on_after_a_loss_and_ctrl_c(self):
         for sync in ("fedavg", "nbsync") if ALL else ("fedavg",):
             with self.subTest(sync=sync):
