@@ -119,7 +119,7 @@ bench-staleness: build  ## what staleness alone costs, simulated; resumable
 
 bench-skew: build  ## five strategies by share of skewed labels, and skewscout; MNIST from scripts/fetch-data; resumable
 	bench/skew.py --part study --resume build/skew.json
-	bench/skew.py --part tuner --steps 1000 --resume build/skew.json
+	bench/skew.py --part tuner --steps 4000 --travel-every 100 --resume build/skew.json
 
 bench-devices:  ## the learner on a GPU beside one core; a build for CUDA is in docs/learner.md
 	bench/devices.py --build build/gpu
