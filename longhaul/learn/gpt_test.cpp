@@ -7,6 +7,7 @@
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/scorer.h"
 #include "longhaul/learn/testing/bare_loop.h"
+#include "longhaul/learn/testing/steps.h"
 #include "longhaul/learn/testing/synthetic.h"
 
 namespace longhaul::learn {
@@ -36,17 +37,7 @@ LearnerParts gpt_parts(OptimizerConfig optimizer = adamw_of(0.01)) {
   return parts;
 }
 
-std::unique_ptr<Learner> gpt_learner(const LearnerParts& parts) {
-  auto learner = make_learner(parts);
-  EXPECT_TRUE(learner) << (learner ? "" : learner.error().what);
-  return *std::move(learner);
-}
-
-double loss_of(Learner& learner, const Work& work) {
-  auto result = learner.step(work);
-  EXPECT_TRUE(result) << (result ? "" : result.error().what);
-  return result->loss;
-}
+double loss_of(Learner& learner, const Work& work) { return testing::take(learner, work).loss; }
 
 // But for the order in which each sums the two gradients of the tied matrix.
 TEST(Gpt, EqualsItsTorchNnTwin) {
@@ -54,7 +45,7 @@ TEST(Gpt, EqualsItsTorchNnTwin) {
   sgd.momentum = 0.9;
   LearnerParts parts = gpt_parts(sgd);
   parts.batch = 5;
-  auto learner = gpt_learner(parts);
+  auto learner = testing::make(parts);
   testing::BareLoop loop(parts);
   for (int i = 0; i < 6; ++i) EXPECT_NEAR(loss_of(*learner, LocalStep{}), loop.step(), 1e-5) << i;
   const auto params = learner->params();
@@ -64,7 +55,7 @@ TEST(Gpt, EqualsItsTorchNnTwin) {
 
 // Along each layer's own gradient g the loss grows by |g| a unit of length.
 TEST(Gpt, GradientIsThatOfTheLoss) {
-  auto learner = gpt_learner(gpt_parts());
+  auto learner = testing::make(gpt_parts());
   for (int i = 0; i < 20; ++i) loss_of(*learner, LocalStep{});  // away from the flat start
   const std::span<float> params = learner->params();
   const std::vector<float> start(params.begin(), params.end());
@@ -120,7 +111,7 @@ TEST(Gpt, AShorterInputIsPredictedAsTheBeginningOfALonger) {
 TEST(Gpt, LearnsWhatRepeats) {
   for (const OptimizerConfig& optimizer : {adamw_of(0.01), muon_of(0.02)}) {
     const LearnerParts parts = gpt_parts(optimizer);
-    auto learner = gpt_learner(parts);
+    auto learner = testing::make(parts);
     const double begin = loss_of(*learner, Score{});
     EXPECT_NEAR(begin, std::log(256.0), 0.1);
     for (int i = 0; i < 150; ++i) loss_of(*learner, LocalStep{});
@@ -139,7 +130,7 @@ TEST(Gpt, SaveAndLoadGoesOnBitForBit) {
   for (const OptimizerConfig& optimizer : {adamw_of(0.01), muon_of(0.02)}) {
     LearnerParts parts = gpt_parts(optimizer);
     parts.batch = 5;
-    auto straight = gpt_learner(parts), resumed = gpt_learner(parts);
+    auto straight = testing::make(parts), resumed = testing::make(parts);
     const auto save = [](Learner& learner) {
       Archive ar;
       learner.state(ar);

@@ -22,6 +22,18 @@ site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
 
 
 class Plan(Runs):
+    def interrupted_at(self, begin, *words):
+        """What it prints, and its errors, after Ctrl-C at the first error line that begins so."""
+        process = subprocess.Popen([LONGHAUL, *words], cwd=self.folder, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for line in process.stderr:
+            if line.startswith(begin):
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, out + err)
+        return out, err
+
     def test_the_recommended_job_does_what_was_predicted(self):
         # Matrices are named from where the written job lies, so that both may move.
         jobs = self.folder / "jobs"
@@ -60,15 +72,8 @@ class Plan(Runs):
         sites = ", ".join(f'{{name = "s{i}"}}' for i in range(8))
         (self.folder / "many.toml").write_text(
             JOB.replace(JOB.splitlines()[-1], f"site = [{sites}]"))
-        process = subprocess.Popen(
-            [LONGHAUL, "plan", "many.toml", "--write", "late.toml", "--out", "many"],
-            cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for line in process.stderr:
-            if line.startswith("predicting"):
-                break
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=100)
-        self.assertEqual(process.returncode, 130, out + err)
+        out, err = self.interrupted_at("predicting", "plan", "many.toml", "--write", "late.toml",
+                                       "--out", "many")
         self.assertIn("Ctrl-C came", out + err)
         self.assertFalse((self.folder / "late.toml").exists())
         if out:  # something was predicted by then
@@ -79,14 +84,7 @@ class Plan(Runs):
         (self.folder / "small.toml").write_text(JOB)
         words = ["plan", "small.toml", "--budget-epochs", "20", "--json"]
         whole = json.loads(self.longhaul(*words, "--quiet", "--out", "whole").stdout)
-        process = subprocess.Popen([LONGHAUL, *words, "--out", "cut"], cwd=self.folder, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for line in process.stderr:
-            if line.startswith("stage 2"):
-                break
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=100)
-        self.assertEqual(process.returncode, 130, out + err)
+        out, err = self.interrupted_at("stage 2", *words, "--out", "cut")
         self.assertIn("with --resume continues", err)
         self.assertLess(json.loads(out)["runs"], whole["runs"])
         self.assertIn("--resume goes on", self.longhaul(*words, "--out", "cut", code=2).stderr)
