@@ -162,6 +162,15 @@ struct Computed {
     shard_size = step.shard_size;
     elapsed += step.elapsed;
   }
+  // The same of what was computed after it.
+  void add(const Computed& more) {
+    if (more.steps == 0) return;
+    steps += more.steps;
+    loss += (more.loss - loss) * double(more.steps) / double(steps);
+    samples += more.samples;
+    shard_size = more.shard_size;
+    elapsed += more.elapsed;
+  }
   void state(auto& archive) { archive(steps, loss, samples, shard_size, elapsed); }
 };
 

@@ -18,6 +18,21 @@ Work back_and_forth(Work work) {
   return loaded;
 }
 
+TEST(Computed, WhatIsAddedCountsByItsSteps) {
+  Computed sum;
+  sum.add(Computed{});
+  EXPECT_EQ(sum.loss, 0);  // no step: no mean
+  sum.add(Computed{.steps = 3, .loss = 2, .samples = 30, .shard_size = 90, .elapsed = Time{5}});
+  sum.add(Computed{.steps = 1, .loss = 6, .samples = 7, .shard_size = 91, .elapsed = Time{2}});
+  EXPECT_EQ(sum.steps, 4u);
+  EXPECT_EQ(sum.loss, 3);
+  EXPECT_EQ(sum.samples, 37u);
+  EXPECT_EQ(sum.shard_size, 91u);
+  EXPECT_EQ(sum.elapsed, Time{7});
+  sum.add(Computed{});
+  EXPECT_EQ(sum.loss, 3);
+}
+
 TEST(Work, EveryKindSurvivesAnArchive) {
   EXPECT_TRUE(std::holds_alternative<ApplyGradient>(back_and_forth(ApplyGradient{})));
   const auto anchor = std::make_shared<const std::vector<float>>(3, 2.f);

@@ -83,6 +83,7 @@ Status EventLoop::resume_run() {
   }
   Archive ar(*bytes);
   state(ar);
+  cannot_go_on_ = true;
   if (const Status read = ar.finish(); !read)
     return malformed(
         fmt::format("checkpoint {} cannot be resumed: {}; start all sites with --force", newest,
@@ -93,6 +94,7 @@ Status EventLoop::resume_run() {
         "[stop] max_rounds = {}: the run has done {} rounds by checkpoint {}; resume it with more, "
         "or take the model that is there: longhaul export",
         checkpoints_.last_round, done, newest));
+  cannot_go_on_ = false;
   connected_ = true;  // from here on there is a model of this session
   drop_lost();        // in that state; they may rejoin
   const std::size_t live = node_->view().live.size();

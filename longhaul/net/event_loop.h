@@ -73,6 +73,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   bool left_out() const { return left_out_; }
   // This node has come back to find that nothing goes on: it should resume, as the others do.
   bool must_resume() const { return must_resume_; }
+  // What all have agreed to resume cannot be gone on with: another try would end the same.
+  bool cannot_go_on() const { return cannot_go_on_; }
 
   // From any thread, while the run lasts: an input of the node's source, users or disk
   // (core/input.h). Dropped before the node has started and after its end.
@@ -174,6 +176,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   std::optional<Timer> save_again_;  // a checkpoint that could not be written
   std::optional<Time> stopping_;     // at the latest
   bool connected_ = false, running_ = false, finished_ = false, left_out_ = false;
+  bool cannot_go_on_ = false;
   bool must_resume_ = false;
   std::optional<Error> failure_;
   std::map<Rank, std::string> troubles_;             // why there is no contact

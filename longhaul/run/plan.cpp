@@ -19,10 +19,6 @@ namespace {
 
 using Pair = SitePlan::Pair;
 
-// Those that own a gossip::FinalMean: their rounds do not use the overlay.
-constexpr std::string_view kMeanAtTheEnd[] = {"adpsgd",   "dpsgd", "gadmm",        "gaia",
-                                              "selmcast", "sfb",   "staleness_lab"};
-
 bool all_sites_work(const Job& job, const Members& members) {
   return std::all_of(job.sites.begin(), job.sites.end(), [&](const SiteTable& site) {
     return std::any_of(members.begin(), members.end(), [&](const Member& member) {
@@ -88,7 +84,7 @@ Result<SitePlan> plan_of(const Job& job, double mbytes) {
                 .overlay = std::string(job.overlay.entry->name),
                 .mbytes = mbytes,
                 .sync = std::string(job.sync.entry->name),
-                .at_end = std::ranges::count(kMeanAtTheEnd, job.sync.entry->name) > 0,
+                .at_end = entry_with(*job.sync.entry, job.sync.settings).traits.mean_at_end,
                 .vector = (*codec)->size_at({0, length})};
   for (const SiteTable& site : job.sites) plan.sites.push_back({.name = site.name});
   const auto traffic = (*overlay)->planned(length);

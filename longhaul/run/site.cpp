@@ -330,7 +330,10 @@ Result<Summary> Site::run() {
     LH_TRY(log_->open(folder_ ? whole_lines(folder_->file("metrics.jsonl")) : 0));
     models_.resume(best_before());
   }
-  auto done = summary(loop_->run(*node_));
+  const Status ended = loop_->run(*node_);
+  // An Error, not the end of a run: its summary stays, and nobody starts this node again.
+  if (loop_->cannot_go_on()) return ended.error();
+  auto done = summary(ended);
   if (status_) tell_status(/*ended=*/true);
   if (activity_) activity_->write(loop_->counters().time);
   if (recording_ && done) LH_TRY(recording_->finish());

@@ -41,7 +41,8 @@ SyncEntry Dpsgd::entry() {
        .traits = {.takes_outer = false,
                   .takes_unbiased = false,  // whole models
                   .when_lost = "the others make the graph anew without it and go on",
-                  .lets_return = true},
+                  .lets_return = true,
+                  .mean_at_end = true},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "d S, and receives d S",
                   .waits_for = "its neighbours",

@@ -53,7 +53,8 @@ SyncEntry Gaia::entry() {
                   .no_feedback = "keeps what a codec loses and sends it later, as feedback would",
                   .takes_unbiased = false,  // its own filter is what makes updates sparse
                   .when_lost = "the others agree on one base without it and go on",
-                  .lets_return = true},
+                  .lets_return = true,
+                  .mean_at_end = true},
        .costs = {{.rounds = "every H steps (1)",
                   .sent = "up to (n-1) S, the significant",
                   .waits_for = "the slowest, once s ahead",

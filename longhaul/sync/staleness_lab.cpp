@@ -53,7 +53,8 @@ SyncEntry StalenessLab::entry() {
       {.name = "staleness_lab",
        .summary = "lock step with updates applied late on purpose: what staleness alone costs",
        .traits = {.takes_outer = false,
-                  .when_lost = "stops: the experiment is one with a fixed number of workers"},
+                  .when_lost = "stops: the experiment is one with a fixed number of workers",
+                  .mean_at_end = true},
        // Some updates are due within few rounds, and some are not.
        .small = {{"max_delay", {std::int64_t{2}}}},
        .costs = {{.rounds = "every step",

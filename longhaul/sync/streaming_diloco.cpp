@@ -86,11 +86,7 @@ void StreamingDiLoCo::on_idle(Turn& turn) {
 void StreamingDiLoCo::on_computed(const Computed& computed, Turn& turn) {
   computing_ = false;
   since_ += computed.steps;
-  const std::uint32_t steps = pending_.steps + computed.steps;
-  if (steps > 0)
-    pending_.loss += (computed.loss - pending_.loss) * double(computed.steps) / double(steps);
-  pending_.steps = steps;
-  pending_.samples += computed.samples;
+  pending_.add(computed);
   try_contribute(turn);
 }
 

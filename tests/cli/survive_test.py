@@ -156,8 +156,11 @@ class Resumed(Survive):
                 self.assertEqual(self.end(launch)[0], 130)
                 code, text = self.end(self.start("launch", "job.toml", *sets, "--resume", "--set",
                                                  "stop.max_rounds=1"))
-                self.assertNotEqual(code, 0)
+                self.assertEqual(code, 2)
                 self.assertIn("[stop] max_rounds = 1: the run has done", text)
+                self.assertNotIn("starts it again", text)  # it would end the same
+                summary = json.loads((self.folder / "runs/small/summary.json").read_text())
+                self.assertEqual(summary["stop_reason"], "interrupted")
                 launch = self.start("launch", "job.toml", *sets, "--resume")
                 self.until_gone_on(launch, SITES)
                 launch.kill()
