@@ -221,6 +221,14 @@ def begin(models, wans):
             "", *([not_run, ""] if left else [])]
 
 
+def report(name):
+    """The table and its picture do without."""
+    done = subprocess.run([ARGS.build / "longhaul", "report", ARGS.out / name, "--out",
+                           ARGS.out / f"{name}.html"], capture_output=True, text=True)
+    if done.returncode:
+        print(f"page: no report of {name}: {done.stderr.strip()}", file=sys.stderr, flush=True)
+
+
 def pages(models, wans, rates):
     lines = begin(models, wans)
     for model in models:
@@ -231,8 +239,7 @@ def pages(models, wans, rates):
             lines += table(model, wan, done)
             folders = [ARGS.out / f"{model}-{wan}" / one["label"] for one in done["runs"]]
             (PICTURES / f"page-{model}-{wan}.svg").write_text(picture(folders))
-            subprocess.run([ARGS.build / "longhaul", "report", ARGS.out / f"{model}-{wan}", "--out",
-                            ARGS.out / f"{model}-{wan}.html"], check=True, capture_output=True)
+            report(f"{model}-{wan}")
             print("\n".join(lines[-16:]), flush=True)
             if ARGS.write:
                 ARGS.write.write_text("\n".join(lines))
