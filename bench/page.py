@@ -159,7 +159,10 @@ def reached(model, folder):
 
 
 def number(value, digits=3):
-    return "-" if value is None else f"{value:.{digits}g}"
+    """So many digits, and no exponent."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 10 ** digits else f"{value:.{digits}g}"
 
 
 def table(model, wan, done):
@@ -169,12 +172,12 @@ def table(model, wan, done):
              f"![{model} on {wan}](../img/page-{model}-{wan}.svg)", "",
              f"| strategy | {'bits per byte' if text else 'accuracy, %'} | s to "
              f"{MODELS[model]['target'] if text else 100 * MODELS[model]['target']:g} | s | "
-             "WAN MB | computing, % |", "|---|---|---|---|---|---|"]
+             "WAN GB | computing, % |", "|---|---|---|---|---|---|"]
     for one in sorted(done["runs"], key=score, reverse=True):
         value = "diverged" if score(one) == -1e9 else (
             f"{one['bits_per_byte']:.3f}" if text else f"{100 * one['final_accuracy']:.2f}")
         lines.append(f"| {one['sync']} | {value} | {number(reached(model, one['folder']))} | "
-                     f"{number(one['time_s'])} | {number(one['wan_bytes'] / 1e6, 4)} | "
+                     f"{number(one['time_s'])} | {number(one['wan_bytes'] / 1e9)} | "
                      f"{100 * one['compute_utilisation']:.0f} |")
     for skipped in done["skipped"] + done["failed"]:
         lines.append(f"| {skipped['label']} | not run: {skipped['why'].splitlines()[0]} | | | | |")
@@ -191,7 +194,7 @@ def sweep(model, rates):
         for one in done["runs"]:
             rows[int(one["label"].rsplit("=", 1)[1]), workers] = one
     lines = [f"### {model}: steps of diloco on halos-4, and with one worker", "",
-             "| steps | four workers | s | WAN MB | one worker, the same samples |",
+             "| steps | four workers | s | WAN GB | one worker, the same samples |",
              "|---|---|---|---|---|"]
     for count in SWEEP:
         four, one = rows.get((count, 4)), rows.get((count, 1))
@@ -200,7 +203,7 @@ def sweep(model, rates):
         text = [f"{abs(score(r)):.3f}" if model == "gpt" else f"{100 * score(r):.2f} %"
                 for r in (four, one)]
         lines.append(f"| {count} | {text[0]} | {number(four['time_s'])} | "
-                     f"{number(four['wan_bytes'] / 1e6, 4)} | {text[1]} |")
+                     f"{number(four['wan_bytes'] / 1e9)} | {text[1]} |")
     return lines + [""]
 
 
@@ -217,7 +220,8 @@ def begin(models, wans):
             "State of the Union by president, split by Dirichlet 0.5. Steps take 50 to 100 ms,",
             "messages count 100 times. halos-4: the rates of HALoS' four regions; delays of 40 ms",
             "are ours. Rates are from [page-rates.json](../../bench/page-rates.json), tuned once a",
-            "model.",
+            "model. The final model is scored in the end; \"s to\" is when a report on the way first",
+            "passed it, for gossip (dpsgd, adpsgd) one site's model, not the mean of all.",
             "", *([not_run, ""] if left else [])]
 
 
