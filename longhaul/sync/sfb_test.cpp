@@ -151,11 +151,12 @@ TEST(Sfb, AGradientThatIsNotFiniteEndsTheRun) {
   EXPECT_NE(job.failures.begin()->second.find("not finite"), std::string::npos);
 }
 
-Status made_with(std::int64_t staleness, bool plain_sgd, std::uint64_t rest) {
+Status made_with(std::int64_t staleness, bool plain_sgd, std::uint64_t rest,
+                 const char* spread = "full") {
   Place place;
   place.members = std::make_shared<const Members>(Members{{"oregon"}, {"paris"}});
   place.layout = Layout::flat(rest);
-  const Settings settings{"sync", "test.toml", 0, factors_by("full", staleness)};
+  const Settings settings{"sync", "test.toml", 0, factors_by(spread, staleness)};
   SyncParts parts{testing::everyone_to_everyone(), nullptr, {}};
   parts.plain_sgd = plain_sgd;
   parts.make_codec = [&](bool feedback) {
@@ -168,6 +169,8 @@ Status made_with(std::int64_t staleness, bool plain_sgd, std::uint64_t rest) {
 
 TEST(Sfb, RefusesWhatStalenessDoesNotAllow) {
   EXPECT_NE(made_with(1, false, 10).error().what.find("[sync] staleness"), std::string::npos);
+  EXPECT_NE(made_with(1, true, 10, "partial").error().what.find("expected staleness = 0, found 1"),
+            std::string::npos);
   EXPECT_NE(made_with(1, true, 250001).error().what.find("1000004 bytes"), std::string::npos);
 }
 
