@@ -10,7 +10,10 @@
 namespace longhaul::sync {
 namespace {
 
-constexpr Service kFactorService{.priority = 3}, kSfbControl{.priority = 5};
+constexpr Service kFactorService{.priority = 3}, kSfbControl{.priority = 5},
+    kModelService{.priority = 4};
+// Two moments each of the optimiser and of [outer], and room for the rest.
+constexpr std::uint64_t kMostModels = 8;
 constexpr std::uint32_t kMostNodes = 4096, kClocksUnread = 2, kControlsUnread = 8;
 constexpr std::uint64_t kMostRestBytes = 1000000;  // staleness > 0: sent to everybody
 
@@ -103,6 +106,9 @@ std::vector<sfb::BackwardStage> stages_for(const sfb::Config& config, const sfb:
 }
 
 void adapt_sfb(const Settings& settings, SyncTraits& traits) {
+  const Setting* adopts = settings.find("on_divergence");
+  const auto* choice = adopts ? std::get_if<std::string>(&adopts->value.data) : nullptr;
+  if (choice && *choice == "adopt") traits.lets_return = false;
   const Setting* found = settings.find("staleness");
   const auto* clocks = found ? std::get_if<std::int64_t>(&found->value.data) : nullptr;
   if (!clocks || *clocks == 0) return;
@@ -184,6 +190,17 @@ Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
   own(stop_, {3, "stop rule"});
   own(state_transfer_, {4, "state transfer"});
   own(final_return_, {5, "final model"});
+  if (!adopts()) return;
+  models_ = std::make_unique<ModelChannel>(
+      place,
+      ChannelConfig{.stream = "models",
+                    .limits = {1, kMostModels * sizeof(float) * place.layout->size() + (1u << 20)},
+                    .service = kModelService},
+      with.make_transfer(), nullptr, nullptr,
+      [this](Rank, const sfb::AdoptedHeader& header, const ContentShape& shape) {
+        return admit_model(header, shape);
+      });
+  own(*models_, {6, "models"});
 }
 
 // A clock's messages of one origin: of each layer, and when no mean is awaited of the rest.
@@ -203,6 +220,7 @@ void Sfb::on_progress(Turn& turn) {
   if (!has_entered_ || epoch_ != turn.view().epoch) enter_view(turn);
   receive_control(turn);
   receive(turn);
+  receive_model(turn);
   hand_over(turn);
   while (phase_ != Phase::failed && advance(turn)) {
   }
@@ -231,6 +249,10 @@ bool Sfb::advance(Turn& turn) {
       return false;
     case Phase::mixing:
       return end_mixing(turn);
+    case Phase::comparing:
+      return end_comparison(turn);
+    case Phase::adopting:
+      return adopt(turn);
     case Phase::deciding:
       return !gives_state(turn) && decide(turn);
     case Phase::flushing: {
@@ -268,6 +290,7 @@ void Sfb::on_computed(const Computed&, Turn& turn) {
   const StepResult step = std::exchange(step_, {});
   if (optimizer_.on_computed()) {
     if (phase_ == Phase::restoring) phase_ = Phase::deciding;
+    if (phase_ == Phase::adopting && giver_ != turn.self()) begin_comparison(turn);
     return;
   }
   if (phase_ == Phase::applying) return end_clock(turn);
@@ -303,9 +326,15 @@ void Sfb::end_clock(Turn& turn) {
 }
 
 void Sfb::finish_clock(Turn& turn) {
+  if (is_compared(turn)) {
+    if (adopts()) return begin_comparison(turn);
+    send_hash(turn);
+  }
+  if (phase_ != Phase::failed) close_clock(turn);
+}
+
+void Sfb::close_clock(Turn& turn) {
   phase_ = Phase::deciding;
-  if (!is_eager()) compare_hashes(turn);
-  if (phase_ == Phase::failed) return;
   asked_ = turn.now();
   Turn below = within(stop_, turn);
   stop_.round_done(clock_ - 1, turn.params(), samples_, below);
@@ -376,7 +405,10 @@ std::string Sfb::waiting_for() const {
     return text;
   };
   if (phase_ == Phase::deciding) return stop_.waiting_for();
-  if (phase_ == Phase::averaging || phase_ == Phase::mixing) return final_.waiting_for();
+  if (phase_ == Phase::averaging || phase_ == Phase::mixing || phase_ == Phase::comparing)
+    return final_.waiting_for();
+  if (phase_ == Phase::adopting)
+    return "copies differ: the model of rank " + std::to_string(giver_);
   const bool flushes = phase_ == Phase::flushing, waits = phase_ == Phase::exchanging;
   const bool returns = phase_ == Phase::outside;
   if (phase_ == Phase::entering) return "the verdict on clock " + std::to_string(clock_);
@@ -410,6 +442,7 @@ void Sfb::state(Archive& ar) {
   ar(phase_, clock_, samples_, stage_, own_samples_, compute_s_, means_, extras_);
   ar(store_, applied_, asked_, sent_bytes_);
   ar(has_entered_, epoch_, live_, since_, is_settled_, recovery_, hashes_);
+  ar(comparisons_, giver_, given_);
   ar(meeting_, has_mixed_, owed_, stands_, proof_, optimizer_);
   outer_->state(ar);
   coder_.state(ar);

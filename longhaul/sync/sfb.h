@@ -44,7 +44,7 @@ class Sfb final : public Strategy {
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
   Round rounds_done() const override { return clock_; }
-  bool lets_return() const override { return true; }
+  bool lets_return() const override { return !adopts(); }
   std::string waiting_for() const override;
   Explanation explain() const override;
   void state(Archive&) override;
@@ -57,8 +57,10 @@ class Sfb final : public Strategy {
  private:
   using FactorChannel = VectorChannel<sfb::FactorsHeader>;
   using ControlChannel = VectorChannel<sfb::ControlHeader>;
+  using ModelChannel = VectorChannel<sfb::AdoptedHeader>;
   // Of the overlay's vectors: buffers; with partial spread whole models.
   static constexpr std::uint32_t kBuffersRange = 1;
+  static constexpr std::uint32_t kHashRange = 1u << 24;  // behind those of all stages
   enum class Phase : std::uint8_t {
     unstarted,
     ready,  // waits until it may begin its clock
@@ -66,6 +68,8 @@ class Sfb final : public Strategy {
     exchanging,  // staleness 0: waits for the gradients of all
     applying,    // the optimiser is at the sum
     mixing,      // partial spread: takes part in a mean of models
+    comparing,   // on_divergence = "adopt": takes part in a comparison of hashes
+    adopting,    // copies differ: gives its model, or waits for that of another
     deciding,    // waits for a verdict
     flushing,    // copies differ: the run is over; waits for what it will still apply
     averaging,   // copies differ: takes part in the mean that the run ends with
@@ -83,16 +87,23 @@ class Sfb final : public Strategy {
     std::map<Rank, Round> done;  // clocks of each origin that are in the model
     void state(Archive& ar) { ar(epoch, clock, samples, is_over, done); }
   };
+  struct GivenModel {
+    Rank from = 0;
+    Bytes bytes;
+    void state(Archive& ar) { ar(from, bytes); }
+  };
 
   // --- sfb.cpp: the clocks of this worker ------------------------------------------------------
   bool advance(Turn&);
   bool is_eager() const { return config_.staleness > 0; }
   bool is_partial() const { return spread_ == sfb::Spread::partial; }
+  bool adopts() const { return config_.on_divergence == "adopt"; }
   bool copies_differ() const { return is_eager() || is_partial(); }
   bool has_factors() const { return kinds_of_parts() > 0; }
   std::uint32_t kinds_of_parts() const;
   void end_clock(Turn&);
   void finish_clock(Turn&);
+  void close_clock(Turn&);
   bool decide(Turn&);
   bool end_run(Turn&);
   // From clock 0 to before this one, all that counts is here.
@@ -143,9 +154,21 @@ class Sfb final : public Strategy {
   sfb::ControlHeader report(Turn&);
   void repeat_own(Turn&);
   void repeat(Rank origin, Round clock, Rank to, Turn&);
-  void compare_hashes(Turn&);
-  void note_hash(Rank, Round clock, std::uint64_t hash, Turn&);
   std::vector<Rank> others() const;
+
+  // --- sfb_hashes.cpp: whether copies are equal ------------------------------------------------
+  bool is_compared(Turn&) const;  // the model after clock_ clocks
+  std::uint64_t hash_of_model(Turn&) const;
+  void send_hash(Turn&);
+  void note_hash(Rank, Round clock, std::uint64_t hash, Turn&);
+  void begin_comparison(Turn&);
+  bool end_comparison(Turn&);
+  bool adopt(Turn&);
+  void archive_model(Archive&, Turn&);
+  void give_model(Turn&);
+  void take_model(Turn&);
+  Result<bool> admit_model(const sfb::AdoptedHeader&, const ContentShape&) const;
+  void receive_model(Turn&);
 
   // --- sfb_returning.cpp: of workers that have come back ----------------------------------------
   bool knows_model() const { return phase_ != Phase::outside; }
@@ -177,6 +200,7 @@ class Sfb final : public Strategy {
   std::unique_ptr<Transform> outer_;
   std::unique_ptr<FactorChannel> factors_;
   std::unique_ptr<ControlChannel> control_;
+  std::unique_ptr<ModelChannel> models_;  // on_divergence = "adopt" alone
   StopRule stop_;
   StateTransfer state_transfer_;
   gossip::FinalReturn final_return_;
@@ -209,6 +233,9 @@ class Sfb final : public Strategy {
   std::map<std::uint32_t, Round> stands_;  // ranges of the overlay that this node stands in for
   Round proof_ = 0;  // once all have sent this clock, all have what is in the state received here
   std::map<Round, std::map<Rank, std::uint64_t>> hashes_;
+  Round comparisons_ = 0;  // that this worker has the outcome of
+  Rank giver_ = 0;         // adopting: whose model
+  std::optional<GivenModel> given_;
 };
 
 }  // namespace longhaul::sync

@@ -1,9 +1,6 @@
 // What a worker of sync/sfb.h sends and receives.
-#include <xxhash.h>
-
 #include <algorithm>
 
-#include "longhaul/sync/flat.h"
 #include "longhaul/sync/sfb.h"
 
 namespace longhaul::sync {
@@ -244,39 +241,6 @@ void Sfb::repeat(Rank origin, Round clock, Rank to, Turn& turn) {
     again.header.repeat = true;
     send({to}, again, turn);
   }
-}
-
-// Equal sums and equal optimisers make equal models; if they are not, training is not what it
-// seems.
-void Sfb::compare_hashes(Turn& turn) {
-  if (config_.hash_every == 0 || clock_ % config_.hash_every != 0 || turn.place().phantom) return;
-  if (is_partial() && clock_ % config_.mean_every != 0) return;  // copies differ
-  const auto w = parameters(turn);
-  const std::uint64_t hash = XXH64(w.data(), w.size_bytes(), 0);
-  Turn below = within(*control_, turn);
-  control_->send(others(),
-                 {.kind = ControlHeader::Kind::hash,
-                  .epoch = epoch_,
-                  .clock = clock_,
-                  .hash = hash,
-                  .done = {}},
-                 {}, {}, below);
-  note_hash(turn.self(), clock_, hash, turn);
-}
-
-void Sfb::note_hash(Rank from, Round clock, std::uint64_t hash, Turn& turn) {
-  auto& hashes = hashes_[clock];
-  hashes[from] = hash;
-  const auto own = hashes.find(turn.self());
-  if (own != hashes.end())
-    for (const auto& [rank, other] : hashes)
-      if (other != own->second)
-        return fail(unavailable("copies of the model differ after clock " + std::to_string(clock) +
-                                ": hash " + std::to_string(own->second) + " here, " +
-                                std::to_string(other) + " at rank " + std::to_string(rank)),
-                    turn);
-  // Others are one clock behind at most.
-  while (hashes_.size() > 3) hashes_.erase(hashes_.begin());
 }
 
 }  // namespace longhaul::sync

@@ -16,6 +16,7 @@ struct Config {
   bool wait_free = false;
   std::vector<double> backward_shares = {};
   std::uint64_t hash_every = 100;
+  std::string on_divergence = "stop";
   double rule_mbps = 100;
   double rule_delay_ms = 40;
   double rule_gflops = 2;
@@ -55,6 +56,11 @@ struct Config {
                 .max = 1e12,
                 .unit = "clocks"},
           self.hash_every);
+    visit(Field{.name = "on_divergence",
+                .doc = "where hashes differ; stop: the run ends; adopt: all take the model and the "
+                       "optimiser of the lowest rank and go on, and no lost worker comes back",
+                .choices = {"stop", "adopt"}},
+          self.on_divergence);
     rule_fields(self, visit);
   }
 
