@@ -59,7 +59,7 @@ TEST(SfbInTime, RunningClocksDifferByStalenessAtMost) {
     }
 }
 
-// sfb.md 8: with relays lost, too.
+// sfb.md 14: with relays lost, too.
 TEST(SfbInTime, SurvivorsEndWithEqualModels) {
   for (const char* spread : {"tree", "site"})
     for (const std::int64_t staleness : {0, 2}) {
