@@ -77,7 +77,9 @@ void for_each_message(Visit&& visit) {
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia",
          MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader, sync::gaia::BarrierHeader>{});
-  family("sync/sfb", MessageList<sync::sfb::FactorsHeader, sync::sfb::ControlHeader>{});
+  family(
+      "sync/sfb",
+      MessageList<sync::sfb::FactorsHeader, sync::sfb::ControlHeader, sync::sfb::AdoptedHeader>{});
   family("sync/skewscout",
          MessageList<sync::skewscout::TravelHeader, sync::skewscout::NoteHeader>{});
   family("sync/fedgsync", MessageList<sync::FedGSyncUpdate, sync::FedGSyncModel>{});

@@ -28,6 +28,11 @@ void add_sfb(std::vector<Variant<SyncEntry>>& all) {
       if (staleness == 1) one.settings.push_back({"sparse_v", {false}});  // another name
       all.push_back(one);
     }
+  Variant<SyncEntry> partial = plain;
+  partial.settings = {{"rule", {std::string("always")}},
+                      {"spread", {std::string("partial")}},
+                      {"mean_every", {std::int64_t(4)}}};
+  all.push_back(partial);
 }
 
 std::vector<Variant<SyncEntry>> of_peers() {

@@ -104,7 +104,8 @@ class TopologyOutput {
   std::vector<std::tuple<std::string, Round, double>> figures_;
 };
 
-// What a topology that plans anew while rounds go on has besides (forest with learned rates).
+// What a topology whose nodes agree on its trees, and on others while rounds go on, has besides
+// (forest).
 class ReplanningTopology {
  public:
   virtual ~ReplanningTopology() = default;
@@ -117,6 +118,8 @@ class ReplanningTopology {
   };
   virtual Standing standing(const VectorId&) const = 0;  // asked again when something was heard
   virtual Forest forest_since(Round, const Partition&) const = 0;
+  // This node has its part, and gives it unless standing() holds it.
+  virtual void on_ready(const VectorId&, const Partition&, TopologyOutput&) = 0;
   virtual void on_contributed(const VectorId&) = 0;  // this node gives its part now
   virtual void on_mean_ready(const VectorId&, const Partition&, TopologyOutput&) = 0;
   // A stretch of a vector came from `peer`, or is with the host on its way there.
@@ -155,7 +158,7 @@ class Topology {
   virtual void on_team(std::uint32_t group, const GroupMembers*) { (void)group; }
   virtual void state(Archive&) {}
 
-  // Of a topology that plans anew while rounds go on; null: it does not. Its state is this one's.
+  // Of a topology whose nodes agree on trees; null: they do not. Its state is this one's.
   virtual ReplanningTopology* replanning() { return nullptr; }
 };
 

@@ -42,6 +42,11 @@ void Exchange::begin(Round round, const Contribution& given) {
 void Exchange::contribute(GroupTurn& turn) {
   const VectorId key = id(next_);
   ReplanningTopology* const replanning = common_.topology->replanning();
+  if (replanning) {
+    TopologyOutput output;
+    replanning->on_ready(key, grid_, output);
+    output.carry_out(team_.epoch, turn.own);
+  }
   held_ = replanning && replanning->standing(key).hold;
   if (held_) return;
   if (replanning) replanning->on_contributed(key);

@@ -72,23 +72,23 @@ class PlannedForest final : public Topology, private ReplanningTopology {
 
   void on_team(std::uint32_t group, const GroupMembers*) override;
   void state(Archive&) override;
-  ReplanningTopology* replanning() override { return replanner_ ? this : nullptr; }
+  ReplanningTopology* replanning() override { return this; }
 
-  const forest::Replanner* replanner() const { return replanner_.get(); }
+  const forest::Replanner& replanner() const { return replanner_; }
 
  private:
-  // ReplanningTopology, if rates are learned
+  // ReplanningTopology
   Standing standing(const VectorId&) const override;
   Forest forest_since(Round, const Partition&) const override;
+  void on_ready(const VectorId&, const Partition&, TopologyOutput&) override;
   void on_contributed(const VectorId&) override;
   void on_mean_ready(const VectorId&, const Partition&, TopologyOutput&) override;
   void on_moved(const Moved&, Time now) override;
   Status take(Rank from, const TopologyMessage&, TopologyOutput&) override;
 
   const ForestConfig config_;
-  const std::shared_ptr<const flow::Wan> network_;
-  const std::vector<std::uint32_t> site_of_;            // by rank
-  const std::unique_ptr<forest::Replanner> replanner_;  // null: rates are configured
+  const std::uint64_t parameters_, longest_piece_;  // of the job; 0: without a model
+  forest::Replanner replanner_;
 };
 
 }  // namespace longhaul::overlay

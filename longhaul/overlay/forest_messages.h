@@ -1,5 +1,5 @@
 #pragma once
-// What the nodes of a forest that learns its rates tell each other, as notices
+// What the nodes of a forest tell each other of their plans and rates, as notices
 // (overlay/messages.h). docs/overlay/forest.md
 #include <vector>
 
@@ -56,7 +56,8 @@ struct PlannedTree {
   }
 };
 
-// The planner to all: these trees from round `start` on, once all have acknowledged them.
+// The planner to all: these trees from round `start` on, once all have acknowledged them. The first
+// of an epoch starts in round 0; if it has no trees each node goes by its own.
 struct NewPlan {
   static constexpr std::uint16_t kKind = 2;
   static constexpr std::string_view kName = "new_plan";
@@ -67,7 +68,7 @@ struct NewPlan {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "version", .min = 1}, self.version);
-    visit(Field{.name = "start", .min = 1}, self.start);
+    visit(Field{.name = "start"}, self.start);
     visit(Field{.name = "trees", .max = kMostTrees}, self.trees);
     visit(Field{.name = "lag", .min = 0, .max = 1, .unit = "share of the vector"}, self.lag);
   }

@@ -76,10 +76,11 @@ void PlanAgreement::on_mean_ready(Round round) {
   if (!given_ || *given_ < round) given_ = round;
 }
 
-// Attempts are open of the round before the one under way, at the earliest.
+// Attempts are open of the round before the one under way, at the earliest. What is no round of the
+// parameters goes by the first plan for good.
 void PlanAgreement::forget() {
-  while (plans_.size() > 1 && std::next(plans_.begin())->first + 1 <= *given_)
-    plans_.erase(plans_.begin());
+  while (plans_.size() > 2 && std::next(plans_.begin(), 2)->first + 1 <= *given_)
+    plans_.erase(std::next(plans_.begin()));
 }
 
 std::vector<Rank> PlanAgreement::lacking(std::uint32_t version) const {
@@ -92,20 +93,38 @@ std::vector<Rank> PlanAgreement::lacking(std::uint32_t version) const {
   return ranks;
 }
 
+std::optional<std::string> PlanAgreement::hold_of(std::uint32_t version) const {
+  const auto ranks = lacking(version);
+  if (ranks.empty()) return std::nullopt;
+  return "plan " + std::to_string(version) + ": acknowledgements of " + list_ranks(ranks);
+}
+
+std::optional<std::string> PlanAgreement::hold_of_first() const {
+  if (members_.empty()) return std::nullopt;
+  return plans_.empty() ? "the plan of rank " + std::to_string(planner()) : hold_of(1);
+}
+
 std::optional<std::string> PlanAgreement::hold(Round round) const {
-  for (auto plan = plans_.rbegin(); plan != plans_.rend(); ++plan) {
-    if (plan->first > round + 1) continue;
-    const auto ranks = lacking(plan->second.version);
-    if (ranks.empty()) return std::nullopt;
-    return "plan " + std::to_string(plan->second.version) + ": acknowledgements of " +
-           list_ranks(ranks);
-  }
-  return std::nullopt;
+  for (auto plan = plans_.rbegin(); plan != plans_.rend(); ++plan)
+    if (plan->first <= round + 1) return hold_of(plan->second.version);
+  return hold_of_first();
+}
+
+NewPlan PlanAgreement::propose_first(const SitePlan& wanted) {
+  LH_CHECK(lacks_first());
+  NewPlan plan;
+  SitePlan made;
+  if (wanted.trees.size() <= kMostTrees && sites_ <= kMostSites)
+    plan = to_message(wanted), made = wanted;
+  plan.version = 1;
+  if (to_wire(plan).size() > kMostWords) plan.trees.clear(), made = {};
+  LH_CHECK(enter(plan, std::move(made)));
+  return plan;
 }
 
 bool PlanAgreement::may_propose() const {
-  if (!plans() || !given_ || !lacking(version_).empty()) return false;
-  return plans_.empty() || plans_.rbegin()->first < *given_ + kLead;
+  if (!plans() || plans_.empty() || !given_ || !lacking(version_).empty()) return false;
+  return plans_.rbegin()->first < *given_ + kLead;
 }
 
 std::optional<NewPlan> PlanAgreement::propose(const SitePlan& wanted) {
@@ -135,9 +154,12 @@ Result<PlanAck> PlanAgreement::take(Rank from, const NewPlan& plan) {
   };
   if (members_.empty() || from != planner() || plans()) return refuse("it is not the planner");
   if (plan.version != version_ + 1) return refuse("not the next one");
-  if (!given_ || plan.start <= *given_ || plan.start > *given_ + kFarthest)
+  const bool first = plan.version == 1;
+  if (first ? plan.start != 0
+            : !given_ || plan.start <= *given_ || plan.start > *given_ + kFarthest)
     return refuse("it cannot start in round " + std::to_string(plan.start));
-  auto made = from_message(plan, sites_);
+  auto made =
+      first && plan.trees.empty() ? Result<SitePlan>(SitePlan{}) : from_message(plan, sites_);
   if (!made) return refuse(made.error().what);
   const Ack own{plan.version, digest_of(plan)};
   for (const auto& [rank, ack] : acks_)
@@ -177,8 +199,12 @@ Round PlanAgreement::since(Round round) const {
 void PlanAgreement::state(Archive& ar) {
   ar(epoch_, self_, members_, sites_, version_, given_, plans_, acks_);
   if (!ar.loading()) return;
-  for (const auto& [start, plan] : plans_)
-    if (!from_message(to_message(plan.plan), sites_)) return ar.fail("holds a plan of no trees");
+  if (!plans_.empty() && plans_.begin()->first != 0) return ar.fail("holds no first plan");
+  for (const auto& [start, plan] : plans_) {
+    const bool own = start == 0 && plan.plan.trees.empty();
+    if (!own && !from_message(to_message(plan.plan), sites_))
+      return ar.fail("holds a plan of no trees");
+  }
 }
 
 }  // namespace longhaul::overlay::forest

@@ -10,12 +10,28 @@ const std::vector<Rank> kMembers = {2, 3, 5};
 Tree star(std::uint16_t root) {
   return {root, std::vector<std::uint32_t>(3, root), std::vector<std::uint32_t>(3, root)};
 }
+const SitePlan kFirst = {{{star(2), 1}}, 1};
 const SitePlan kOne = {{{star(0), 1}}, 0.5};
 const SitePlan kTwo = {{{star(1), 0.25}, {star(2), 0.75}}, 1};
 
-PlanAgreement node(Rank self, std::optional<Round> given = 4) {
+PlanAgreement beginner(Rank self) {
   PlanAgreement one;
   one.new_team(1, self, kMembers, 3);
+  return one;
+}
+
+// All have acknowledged kFirst, and this one is in round `given`.
+PlanAgreement node(Rank self, std::optional<Round> given = 4) {
+  PlanAgreement one = beginner(self);
+  NewPlan first = to_message(kFirst);
+  first.version = 1;
+  if (self == 2) {
+    EXPECT_EQ(digest_of(one.propose_first(kFirst)), digest_of(first));
+  } else {
+    EXPECT_TRUE(one.take(2, first));
+  }
+  for (const Rank other : {3u, 5u})
+    if (other != self) EXPECT_TRUE(one.take(other, PlanAck{1, digest_of(first)}));
   if (given) one.on_contributed(*given);
   return one;
 }
@@ -31,6 +47,61 @@ std::string text(const Result<T>& result) {
   return result ? "" : result.error().what;
 }
 
+// Nobody gives anything before all have told that they have the first plan, in whatever round.
+TEST(PlanAgreement, F30_AllHaveTheFirstPlanBeforeAnybodyBegins) {
+  PlanAgreement planner = beginner(2), second = beginner(3), third = beginner(5);
+  for (const PlanAgreement* one : {&planner, &second}) {
+    EXPECT_EQ(one->hold(7), "the plan of rank 2");
+    EXPECT_EQ(one->hold_of_first(), "the plan of rank 2");
+    EXPECT_FALSE(one->first());
+  }
+  EXPECT_TRUE(planner.lacks_first());
+  EXPECT_FALSE(second.lacks_first()) << "it does not plan";
+  const NewPlan plan = planner.propose_first(kFirst);
+  EXPECT_FALSE(planner.lacks_first());
+  const PlanAck two = *second.take(2, plan);
+  EXPECT_EQ(second.hold(7), "plan 1: acknowledgements of 5");
+  const PlanAck three = *third.take(2, plan);
+  ASSERT_TRUE(second.take(5, three));
+  ASSERT_TRUE(planner.take(3, two));
+  EXPECT_EQ(planner.hold_of_first(), "plan 1: acknowledgements of 5");
+  ASSERT_TRUE(planner.take(5, three));
+  for (PlanAgreement* one : {&planner, &second}) {
+    EXPECT_FALSE(one->hold(7));
+    EXPECT_FALSE(one->hold_of_first());
+    one->on_contributed(7);
+    EXPECT_EQ(one->since(7), 0u);
+    EXPECT_EQ(one->first()->trees[0].tree.root, 2u);
+  }
+  EXPECT_TRUE(planner.may_propose());
+}
+
+TEST(PlanAgreement, F30_OfOneMemberNothingIsAwaited) {
+  PlanAgreement alone;
+  alone.new_team(1, 4, {4}, 1);
+  const NewPlan plan = alone.propose_first({{{{0, {0}, {0}}, 1}}, 1});
+  EXPECT_FALSE(alone.hold(0));
+  EXPECT_EQ(plan.trees.size(), 1u);
+  PlanAgreement nobody;
+  nobody.new_team(1, 4, {}, 0);
+  EXPECT_FALSE(nobody.hold(0));
+  EXPECT_FALSE(nobody.hold_of_first());
+}
+
+TEST(PlanAgreement, F30_AFirstPlanThatIsNoneIsRefused) {
+  NewPlan plan = to_message(kFirst);
+  plan.version = 1;
+  PlanAgreement one = beginner(3);
+  NewPlan late = plan;
+  late.start = 6;
+  EXPECT_EQ(text(one.take(2, late)), "plan 1 of rank 2: it cannot start in round 6");
+  NewPlan other = to_message({{{star(0), 0.5}}, 1});
+  other.version = 1;
+  EXPECT_EQ(text(one.take(2, other)), "plan 1 of rank 2: shares do not add up to 1");
+  EXPECT_EQ(text(one.take(5, plan)), "plan 1 of rank 5: it is not the planner");
+  EXPECT_TRUE(one.take(2, plan));
+}
+
 // Nobody gives a part to the round before the plan's first until all have told that they have it.
 TEST(PlanAgreement, F16_AllHaveAPlanBeforeAnybodyCanBeginIt) {
   Trio t;
@@ -38,9 +109,9 @@ TEST(PlanAgreement, F16_AllHaveAPlanBeforeAnybodyCanBeginIt) {
   EXPECT_EQ(plan.start, 6u) << "4 is under way here, and 5 may be elsewhere";
   EXPECT_FALSE(t.planner.may_propose());
   EXPECT_FALSE(t.planner.hold(4));
-  EXPECT_EQ(t.planner.hold(5), "plan 1: acknowledgements of 3, 5");
+  EXPECT_EQ(t.planner.hold(5), "plan 2: acknowledgements of 3, 5");
   const PlanAck second = *t.second.take(2, plan), third = *t.third.take(2, plan);
-  EXPECT_EQ(t.second.hold(5), "plan 1: acknowledgements of 5");
+  EXPECT_EQ(t.second.hold(5), "plan 2: acknowledgements of 5");
   ASSERT_TRUE(t.second.take(5, third));
   EXPECT_FALSE(t.second.hold(5));
   ASSERT_TRUE(t.planner.take(3, second));
@@ -79,7 +150,7 @@ TEST(PlanAgreement, F17_APlanGoesFromItsFirstRoundOn) {
   EXPECT_EQ(t.second.plan(6).trees.size(), 1u);
   EXPECT_EQ(t.second.since(9), 7u);
   EXPECT_EQ(t.second.plan(7).trees[1].share, 0.75);
-  EXPECT_EQ(again.version, 2u);
+  EXPECT_EQ(again.version, 3u);
 }
 
 // An acknowledgement may overtake the plan.
@@ -96,48 +167,48 @@ TEST(PlanAgreement, F18_AnotherPlanToEachIsFound) {
   Trio t;
   const NewPlan plan = *t.planner.propose(kOne);
   NewPlan other = to_message(kTwo);
-  other.version = 1;
+  other.version = 2;
   other.start = plan.start;
   const PlanAck second = *t.second.take(2, plan), third = *t.third.take(2, other);
   EXPECT_EQ(text(t.second.take(5, third)),
-            "acknowledgement of plan 1 by rank 5: it is not the one that rank 2 sent here");
+            "acknowledgement of plan 2 by rank 5: it is not the one that rank 2 sent here");
   EXPECT_TRUE(t.second.hold(5)) << "nobody goes on with it";
   PlanAgreement early = node(5);
   ASSERT_TRUE(early.take(3, second));
-  EXPECT_EQ(text(early.take(2, other)), "plan 1 of rank 2: rank 3 was sent another one");
-  EXPECT_EQ(early.version(), 0u);
+  EXPECT_EQ(text(early.take(2, other)), "plan 2 of rank 2: rank 3 was sent another one");
+  EXPECT_EQ(early.version(), 1u);
 }
 
 TEST(PlanAgreement, F19_UntimelyPlansAreRefused) {
   Trio t;
   const NewPlan plan = *t.planner.propose(kOne);
   EXPECT_FALSE(t.planner.take(3, plan)) << "to the planner";
-  EXPECT_EQ(text(t.second.take(5, plan)), "plan 1 of rank 5: it is not the planner");
+  EXPECT_EQ(text(t.second.take(5, plan)), "plan 2 of rank 5: it is not the planner");
   PlanAgreement fresh = node(3, std::nullopt);
-  EXPECT_EQ(text(fresh.take(2, plan)), "plan 1 of rank 2: it cannot start in round 6");
+  EXPECT_EQ(text(fresh.take(2, plan)), "plan 2 of rank 2: it cannot start in round 6");
   for (const Round start : {Round{1}, Round{4}, Round{8}, ~Round{0}}) {
     NewPlan untimely = plan;
     untimely.start = start;
     EXPECT_FALSE(t.second.take(2, untimely)) << start;
   }
   ASSERT_TRUE(t.second.take(2, plan));
-  EXPECT_EQ(text(t.second.take(2, plan)), "plan 1 of rank 2: not the next one");
+  EXPECT_EQ(text(t.second.take(2, plan)), "plan 2 of rank 2: not the next one");
   NewPlan next = plan;
-  next.version = 2;
+  next.version = 3;
   EXPECT_EQ(text(t.second.take(2, next)),
-            "plan 2 of rank 2: a plan that starts no later than the one before it");
-  EXPECT_EQ(t.second.version(), 1u);
+            "plan 3 of rank 2: a plan that starts no later than the one before it");
+  EXPECT_EQ(t.second.version(), 2u);
 }
 
 TEST(PlanAgreement, F19_UntimelyAcknowledgementsAreRefused) {
   Trio t;
-  const PlanAck none{1, 7};
+  const PlanAck none{2, 7};
   EXPECT_FALSE(t.planner.take(3, none)) << "of nothing";
   const NewPlan plan = *t.planner.propose(kOne);
   const PlanAck ack = *t.second.take(2, plan);
   EXPECT_FALSE(t.planner.take(4, ack)) << "of no member";
   EXPECT_FALSE(t.second.take(2, ack)) << "of the planner";
-  EXPECT_FALSE(t.planner.take(3, PlanAck{2, ack.digest}));
+  EXPECT_FALSE(t.planner.take(3, PlanAck{3, ack.digest}));
   ASSERT_TRUE(t.planner.take(3, ack));
   EXPECT_FALSE(t.planner.take(3, ack)) << "again";
 }
@@ -174,7 +245,7 @@ TEST(PlanAgreement, SavingAndLoadingEqualsGoingOn) {
   Archive in(bytes);
   loaded.state(in);
   ASSERT_TRUE(in.finish());
-  EXPECT_EQ(loaded.hold(5), "plan 1: acknowledgements of 5");
+  EXPECT_EQ(loaded.hold(5), "plan 2: acknowledgements of 5");
   EXPECT_EQ(digest_of(to_message(loaded.plan(6))), digest_of(to_message(kTwo)));
   ASSERT_TRUE(loaded.take(5, *t.third.take(2, plan)));
   loaded.on_contributed(5);
@@ -188,6 +259,11 @@ TEST(PlanAgreement, WhatIsTooLargeIsNotSent) {
   EXPECT_FALSE(planner.propose(many));
   EXPECT_TRUE(planner.may_propose());
   EXPECT_FALSE(planner.hold(5));
+  PlanAgreement first = beginner(2), second = beginner(3);
+  const NewPlan none = first.propose_first(many);
+  EXPECT_TRUE(none.trees.empty()) << "each goes by its own";
+  EXPECT_TRUE(second.take(2, none));
+  EXPECT_TRUE(second.first()->trees.empty());
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace longhaul::overlay::forest {
 
 Replanner::Replanner(const ReplannerConfig& config, std::shared_ptr<const flow::Wan> network,
                      std::vector<std::uint32_t> site_of)
-    : network_(std::move(network)),
+    : learns_(config.learns),
+      network_(std::move(network)),
       site_of_(std::move(site_of)),
       rates_(config.ema, config.planner.drift),
       planner_(config.planner, network_) {}
@@ -23,7 +24,8 @@ void Replanner::new_team(const GroupMembers& team) {
 
 // What the job says of rates is the plan to begin with; what is measured replaces it. Where it says
 // nothing, how long a vector takes is not known either, so all parts go before all means.
-SitePlan Replanner::first_plan(const SiteGroups& groups, const Partition& grid) const {
+SitePlan Replanner::plan_alone(const SiteGroups& groups, const Partition& grid) const {
+  if (!learns_) return plan_trees(groups, network_.get(), grid);
   if (network_) {
     const flow::Wan configured = flow::among(*network_, groups.sites);
     if (flow::Capacities(configured).largest() > 0) return plan_between(configured, grid, false);
@@ -31,16 +33,30 @@ SitePlan Replanner::first_plan(const SiteGroups& groups, const Partition& grid) 
   return {plan_between(blank_network(groups, network_.get()), grid, false).trees};
 }
 
+Forest Replanner::first_forest(const GroupMembers& team, const Partition& grid) const {
+  const SiteGroups groups = group_by_site(team, site_of_);
+  const SitePlan* const agreed = agreement_.first();
+  const bool ours = team.epoch == team_.epoch && team.members == team_.members;
+  if (agreed && ours && !agreed->trees.empty()) return over_sites(*agreed, groups, grid.pieces());
+  return over_sites(plan_alone(groups, grid), groups, grid.pieces());
+}
+
+void Replanner::on_ready(const Partition& parameters, TopologyOutput& output) {
+  if (!agreement_.lacks_first()) return;
+  tell_all(agreement_.propose_first(plan_alone(group_by_site(team_, site_of_), parameters)),
+           output);
+}
+
 Forest Replanner::forest_since(Round since, const Partition& grid) const {
   return over_sites(agreement_.plan(since), group_by_site(team_, site_of_), grid.pieces());
 }
 
 void Replanner::on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) {
-  if (far(to)) rates_.on_sent(to, bytes, waited, now);
+  if (learns_ && far(to)) rates_.on_sent(to, bytes, waited, now);
 }
 
 void Replanner::on_received(Rank from, std::uint64_t bytes, Time now) {
-  if (far(from)) rates_.on_received(bytes, now);
+  if (learns_ && far(from)) rates_.on_received(bytes, now);
 }
 
 RateReport Replanner::report(Round round) const {
@@ -51,6 +67,7 @@ RateReport Replanner::report(Round round) const {
 }
 
 void Replanner::on_mean_ready(Round round, const Partition& grid, TopologyOutput& output) {
+  if (!learns_) return agreement_.on_mean_ready(round);
   rates_.close(std::uint32_t(std::count_if(team_.members.begin(), team_.members.end(),
                                            [this](Rank rank) { return !far(rank); })));
   agreement_.on_mean_ready(round);
@@ -68,9 +85,10 @@ void Replanner::consider(TopologyOutput& output) {
   if (considered_ && oldest <= *considered_) return;
   considered_ = oldest;
   const SiteGroups groups = group_by_site(team_, site_of_);
-  const SitePlan* newest = agreement_.newest();
-  const auto plan = planner_.consider(
-      groups, site_of_, reports_, newest ? *newest : first_plan(groups, *grid_), *grid_, oldest);
+  const SitePlan& newest = *agreement_.newest();  // or there is none to propose
+  const auto plan =
+      planner_.consider(groups, site_of_, reports_,
+                        newest.trees.empty() ? plan_alone(groups, *grid_) : newest, *grid_, oldest);
   if (!plan) return;
   const auto proposal = agreement_.propose(*plan);
   if (!proposal) return;
@@ -86,7 +104,7 @@ Status Replanner::take(Rank from, const RateReport& report, TopologyOutput& outp
   const auto refuse = [&](const std::string& why) {
     return malformed("rates of rank " + std::to_string(from) + ": " + why);
   };
-  if (!agreement_.plans()) return refuse("this node does not plan");
+  if (!learns_ || !agreement_.plans()) return refuse("this node does not plan by it");
   const auto known = reports_.find(from);
   if (known != reports_.end() && report.round <= known->second.round)
     return refuse("of round " + std::to_string(report.round) + " again");
@@ -104,7 +122,7 @@ Status Replanner::take(Rank from, const NewPlan& plan, TopologyOutput& output) {
   const auto ack = agreement_.take(from, plan);
   if (!ack) return ack.error();
   tell_all(*ack, output);
-  output.record("plan", plan.start, plan.version);
+  if (plan.start > 0) output.record("plan", plan.start, plan.version);
   return Ok{};
 }
 

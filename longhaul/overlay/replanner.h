@@ -1,11 +1,11 @@
 #pragma once
-// What a node of a forest does to go by measured rates: it learns those of its own links
-// (pair_rates.h), tells them the planner once a round, agrees with all on the plans that the
-// planner makes of them (rate_planner.h, plan_agreement.h), and says which trees go for which
-// round.
+// What a node of a forest does to go by the trees that all others go by: it agrees with all on the
+// plans that the planner makes (plan_agreement.h), and says which trees go for which round. With
+// learned rates it learns those of its own links (pair_rates.h) and tells them the planner once a
+// round, which makes other plans of them (rate_planner.h).
 //
-// One for each node, owned by its PlannedForest. It looks after the rounds of the parameters, group
-// 0 and range 0; what else is exchanged is little and goes by the team's first plan.
+// One for each node, owned by its PlannedForest. It looks after group 0: rounds of the parameters,
+// range 0, go by the newest plan, what else is exchanged is little and goes by the first.
 #include <memory>
 
 #include "longhaul/overlay/attempt.h"
@@ -16,6 +16,7 @@
 namespace longhaul::overlay::forest {
 
 struct ReplannerConfig {
+  bool learns = false;  // rates, from its traffic
   double ema = 0.5;
   RatePlannerConfig planner;
 };
@@ -29,10 +30,13 @@ class Replanner {
 
   // Of Topology, for those rounds.
   void new_team(const GroupMembers&);
-  SitePlan first_plan(const SiteGroups&, const Partition&) const;
+  // The team's first trees: as agreed, else as this node plans them.
+  Forest first_forest(const GroupMembers&, const Partition&) const;
   Round since(Round round) const { return agreement_.since(round); }
   Forest forest_since(Round since, const Partition&) const;
   std::optional<std::string> hold(Round round) const { return agreement_.hold(round); }
+  std::optional<std::string> hold_of_first() const { return agreement_.hold_of_first(); }
+  void on_ready(const Partition& parameters, TopologyOutput&);
   void on_contributed(Round round) { agreement_.on_contributed(round); }
   void on_mean_ready(Round, const Partition&, TopologyOutput&);
   void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now);
@@ -43,6 +47,7 @@ class Replanner {
   const PlanAgreement& agreement() const { return agreement_; }
 
  private:
+  SitePlan plan_alone(const SiteGroups&, const Partition&) const;
   Status take(Rank from, const RateReport&, TopologyOutput&);
   Status take(Rank from, const NewPlan&, TopologyOutput&);
   Status take(Rank from, const PlanAck&, TopologyOutput&);
@@ -52,6 +57,7 @@ class Replanner {
   template <class M>
   void tell_all(const M&, TopologyOutput&) const;
 
+  const bool learns_;
   const std::shared_ptr<const flow::Wan> network_;
   const std::vector<std::uint32_t> site_of_;
   GroupMembers team_;

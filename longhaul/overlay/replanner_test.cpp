@@ -106,6 +106,47 @@ TEST(Replanner, F26_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
   }
 }
 
+// --- nodes that would plan otherwise
+
+std::shared_ptr<const flow::Wan> falling(std::uint32_t sites, bool upwards) {
+  flow::Wan wan;
+  for (std::uint32_t i = 0; i < sites; ++i) {
+    const double rate = 1e6 * (1 + 3 * (upwards ? i : sites - 1 - i));
+    wan.sites.push_back({.name = "site" + std::to_string(i), .up = rate, .down = rate, .lan = {}});
+  }
+  wan.usual.delay_s = 0.01;
+  return std::make_shared<flow::Wan>(wan);
+}
+
+// All go by the planner's trees, whatever each would have planned: also after it is lost.
+TEST(Replanner, F30_AllGoByThePlannersTreesAlsoWithRatesAsConfigured) {
+  for (const bool learned : {false, true}) {
+    ExchangeConfig c = learning(4, 4);
+    c.learned = learned;
+    c.network = falling(4, false);
+    for (const Rank rank : {Rank{1}, Rank{3}}) c.believed[rank] = falling(4, true);
+    for (std::uint64_t at = 0; at < 1200; at += 17 * kStride) {
+      Exchange exchange(c);
+      for (std::uint64_t i = 0; i < at; ++i) exchange.step();
+      if (at > 0) exchange.net().crash(0);  // rank 1, who plans now, believes something else
+      exchange.run();
+      ASSERT_EQ(exchange.disagreement(), "") << "learned " << learned << ", crash at " << at;
+    }
+  }
+}
+
+// A node's wait for the first plan has a name.
+TEST(Replanner, F30_TheFirstPlanIsAwaitedByName) {
+  ExchangeConfig c = learning(3);
+  c.learned = false;
+  Exchange exchange(c);
+  std::set<std::string> seen;
+  while (exchange.step())
+    for (Rank rank = 0; rank < 3; ++rank) seen.insert(exchange.at(rank).overlay().waiting_for());
+  EXPECT_TRUE(seen.contains("round 0: the plan of rank 0"));
+  EXPECT_TRUE(seen.contains("round 0: plan 1: acknowledgements of 1, 2"));
+}
+
 // --- liars
 
 template <class M>

@@ -40,6 +40,9 @@ class Stars final : public Topology, public ReplanningTopology {
     const std::vector<std::uint32_t> all(3, centre);
     return {{{centre, all, all}}, std::vector<std::uint32_t>(grid.pieces(), 0)};
   }
+  void on_ready(const VectorId& key, const Partition&, TopologyOutput&) override {
+    ready.push_back(key.round);
+  }
   void on_contributed(const VectorId& key) override { gave.push_back(key.round); }
   void on_mean_ready(const VectorId& key, const Partition&, TopologyOutput& output) override {
     over.push_back(key.round);
@@ -56,7 +59,7 @@ class Stars final : public Topology, public ReplanningTopology {
 
   std::function<Round(const VectorId&)> since_of;
   bool held = false;
-  std::vector<Round> gave, over;
+  std::vector<Round> ready, gave, over;
   std::vector<Rank> heard;
   mutable std::map<Round, int> planned;
 };

@@ -10,13 +10,32 @@
 namespace longhaul::sync {
 namespace {
 
-constexpr Service kFactorService{.priority = 3}, kSfbControl{.priority = 5};
+constexpr Service kFactorService{.priority = 3}, kSfbControl{.priority = 5},
+    kModelService{.priority = 4};
+// Two moments each of the optimiser and of [outer], and room for the rest.
+constexpr std::uint64_t kMostModels = 8;
 constexpr std::uint32_t kMostNodes = 4096, kClocksUnread = 2, kControlsUnread = 8;
 constexpr std::uint64_t kMostRestBytes = 1000000;  // staleness > 0: sent to everybody
 
-StopConfig sfb_stop(StopConfig config, std::uint32_t staleness) {
-  if (staleness == 0) return config;
-  config.apart = staleness + 2;
+std::uint32_t sfb_workers(const Place& place) {
+  std::uint32_t count = 0;
+  for (const Member& member : *place.members) count += member.is(Role::worker) ? 1 : 0;
+  return count;
+}
+
+// With partial spread a worker hears of each other one once in a cycle, and in a view with
+// newcomers one clock later. The longest cycle of any workers who may be left.
+std::uint32_t lead_of(const sfb::Config& config, const Place& place) {
+  if (config.spread != "partial") return 0;
+  std::uint32_t longest = 0;
+  for (std::uint32_t workers = sfb_workers(place); workers > 1; --workers)
+    longest = std::max(longest, sfb::partial_cycle(config.partial_peers, workers));
+  return longest + 1;
+}
+
+StopConfig sfb_stop(StopConfig config, std::uint32_t staleness, std::uint32_t lead) {
+  if (staleness == 0 && lead == 0) return config;
+  config.apart = staleness + lead + 2;
   config.reporter_counts = true;
   return config;
 }
@@ -51,6 +70,11 @@ Status check_sfb(const sfb::Config& config, const SyncParts& with, const Place& 
   const bool is_known = place.layout->layers().size() > 1;  // a job is first read without its model
   if (config.wait_free && is_known && !stages) return stages.error();
   if (config.staleness == 0) return Ok{};
+  if (config.spread == "partial")
+    return invalid(
+        "[sync] spread = \"partial\": expected staleness = 0, found " +
+        std::to_string(config.staleness) +
+        ": the means of models are of one clock, to which all would have to wait for each other");
   if (!with.plain_sgd)
     return invalid(
         "[sync] staleness: expected 0, or [optimizer] kind = \"sgd\" without momentum and "
@@ -82,6 +106,9 @@ std::vector<sfb::BackwardStage> stages_for(const sfb::Config& config, const sfb:
 }
 
 void adapt_sfb(const Settings& settings, SyncTraits& traits) {
+  const Setting* adopts = settings.find("on_divergence");
+  const auto* choice = adopts ? std::get_if<std::string>(&adopts->value.data) : nullptr;
+  if (choice && *choice == "adopt") traits.lets_return = false;
   const Setting* found = settings.find("staleness");
   const auto* clocks = found ? std::get_if<std::int64_t>(&found->value.data) : nullptr;
   if (!clocks || *clocks == 0) return;
@@ -101,7 +128,9 @@ SyncEntry Sfb::entry() {
                   .lets_return = true,
                   .takes_factors = true,
                   .mean_at_end = true},
-       .small = {{"hash_every", {std::int64_t(2)}}, {"rule", {std::string("always")}}},
+       .small = {{"hash_every", {std::int64_t(2)}},
+                 {"mean_every", {std::int64_t(3)}},
+                 {"rule", {std::string("always")}}},
        .costs = {{.rounds = "every step",
                   .sent = "(n-1) factors; an exchange of the rest",
                   .waits_for = "all, every step",
@@ -127,12 +156,13 @@ Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
       rate_(with.rate),
       rate_share_(with.rate_share),
       spread_(sfb::spread_of(config.spread, place)),
+      lead_(lead_of(config, place)),
       coder_(place.phantom, with.make_codec(false), nullptr),
       parts_(parts_for(config, with, place)),
       stages_(stages_for(config, parts_, place)),
       final_(std::move(with.overlay)),
       outer_(std::move(with.outer)),
-      stop_(sfb_stop(with.stop, config.staleness)),
+      stop_(sfb_stop(with.stop, config.staleness, lead_)),
       final_return_(final_),
       store_(std::max(1u, kinds_of_parts())) {
   own(final_.overlay(), kOverlayChild);
@@ -161,6 +191,17 @@ Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
   own(stop_, {3, "stop rule"});
   own(state_transfer_, {4, "state transfer"});
   own(final_return_, {5, "final model"});
+  if (!adopts()) return;
+  models_ = std::make_unique<ModelChannel>(
+      place,
+      ChannelConfig{.stream = "models",
+                    .limits = {1, kMostModels * sizeof(float) * place.layout->size() + (1u << 20)},
+                    .service = kModelService},
+      with.make_transfer(), nullptr, nullptr,
+      [this](Rank, const sfb::AdoptedHeader& header, const ContentShape& shape) {
+        return admit_model(header, shape);
+      });
+  own(*models_, {6, "models"});
 }
 
 // A clock's messages of one origin: of each layer, and when no mean is awaited of the rest.
@@ -180,6 +221,7 @@ void Sfb::on_progress(Turn& turn) {
   if (!has_entered_ || epoch_ != turn.view().epoch) enter_view(turn);
   receive_control(turn);
   receive(turn);
+  receive_model(turn);
   hand_over(turn);
   while (phase_ != Phase::failed && advance(turn)) {
   }
@@ -203,14 +245,20 @@ bool Sfb::advance(Turn& turn) {
       compute(turn);
       return false;
     case Phase::exchanging:
-      if (!is_settled_ || !is_complete(clock_ + 1) || !is_mean_here()) return false;
+      if (!is_settled_ || !can_apply() || !is_mean_here()) return false;
       apply_sum(turn);
       return false;
+    case Phase::mixing:
+      return end_mixing(turn);
+    case Phase::comparing:
+      return end_comparison(turn);
+    case Phase::adopting:
+      return adopt(turn);
     case Phase::deciding:
       return !gives_state(turn) && decide(turn);
     case Phase::flushing: {
-      apply_arrived(turn);
-      if (!is_settled_ || !is_complete(clock_)) return false;
+      if (is_eager()) apply_arrived(turn);
+      if (!is_settled_ || (is_eager() && !is_complete(clock_))) return false;
       phase_ = Phase::averaging;
       if (place_.comes_back()) return true;
       const Status begun = final_.begin(turn, within(final_.overlay(), turn));
@@ -243,6 +291,7 @@ void Sfb::on_computed(const Computed&, Turn& turn) {
   const StepResult step = std::exchange(step_, {});
   if (optimizer_.on_computed()) {
     if (phase_ == Phase::restoring) phase_ = Phase::deciding;
+    if (phase_ == Phase::adopting && giver_ != turn.self()) begin_comparison(turn);
     return;
   }
   if (phase_ == Phase::applying) return end_clock(turn);
@@ -260,110 +309,7 @@ void Sfb::on_computed(const Computed&, Turn& turn) {
   fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
 }
 
-// g into grads(), and the optimiser over it: momentum moves once a clock.
-void Sfb::apply_sum(Turn& turn) {
-  turn.record("wait_s", clock_, seconds(turn.now() - asked_));
-  const auto g = turn.grads().first(parameter_count(turn.place()));
-  std::uint64_t samples = 0;
-  const std::vector<Rank> from = origins(clock_);
-  for (std::uint32_t part = 0; part < parts_.layers().size(); ++part) {
-    const sfb::FactorLayer& layer = parts_.layers()[part];
-    std::vector<sfb::Factors> factors;
-    std::vector<double> weights;
-    samples = 0;
-    for (const Rank origin : from) {
-      const auto& piece = store_.pieces(origin, clock_).at(part);
-      samples += piece.header.samples;
-      weights.push_back(double(piece.header.samples));
-      auto decoded = sfb::decode(piece.header, layer, piece.content, coder_);
-      LH_CHECK(decoded);  // it was when it came
-      factors.push_back(*std::move(decoded));
-    }
-    if (g.empty()) continue;
-    std::vector<sfb::FactorTerm> terms;
-    for (std::size_t i = 0; i < factors.size(); ++i)
-      terms.push_back({&factors[i], weights[i] / double(samples)});
-    sfb::weight_gradient(terms, layer.out, layer.in,
-                         g.subspan(layer.weight.offset, layer.weight.length));
-    if (layer.bias)
-      sfb::bias_gradient(terms, layer.out, g.subspan(layer.bias->offset, layer.bias->length));
-  }
-  for (const auto& [stage, mean] : means_) {
-    if (!mean.counted.empty()) sfb::Parts::scatter_ranges(stages_[stage].rest, mean.values, g);
-    if (samples == 0) samples = std::uint64_t(mean.weight);
-  }
-  if (extras_ && !g.empty())
-    std::copy(extras_->values.begin(), extras_->values.end(), buffers(turn).begin());
-  samples_ += samples;
-  means_.clear();
-  extras_.reset();
-  outer_->apply(g);
-  phase_ = Phase::applying;
-  turn.compute(ApplyGradient{});
-}
-
-// Whole clocks of each origin, in its order; of the origins as they come.
-void Sfb::apply_arrived(Turn& turn) {
-  for (Rank origin = 0; origin < place_.size(); ++origin) {
-    Round& applied = applied_[origin];
-    for (const Round done = store_.done(origin); applied < done; ++applied) {
-      if (!store_.find(origin, applied)) continue;  // it does not count
-      const auto& pieces = store_.pieces(origin, applied);
-      for (const auto& [part, piece] : pieces) apply_eagerly(piece, turn);
-      samples_ += pieces.begin()->second.header.samples;
-      turn.record("staleness", clock_, double(clock_) - double(applied));
-    }
-  }
-}
-
-void Sfb::apply_eagerly(const sfb::FactorStore::Piece& piece, Turn& turn) {
-  const auto w = parameters(turn);
-  if (w.empty()) return;
-  const sfb::FactorsHeader& header = piece.header;
-  const double share = rate_share_ ? rate_share_(header.clock) : 1;
-  const double by = rate_ * share / double(header.parties);
-  const auto subtract = [&](Range range, std::span<const float> g) {
-    for (std::size_t i = 0; i < g.size(); ++i) {
-      float& value = w[range.offset + i];
-      value = float(double(value) - by * double(g[i]));
-    }
-  };
-  if (header.part == parts_.layers().size()) {
-    const auto rest = sfb::decode(header, parts_.rest_length(), piece.content, coder_);
-    LH_CHECK(rest);
-    std::span<const float> left = *rest;
-    for (const Range& range : parts_.rest()) {
-      subtract(range, left.first(range.length));
-      left = left.subspan(range.length);
-    }
-    return;
-  }
-  const sfb::FactorLayer& layer = parts_.layers()[header.part];
-  const auto factors = sfb::decode(header, layer, piece.content, coder_);
-  LH_CHECK(factors);
-  const sfb::FactorTerm term{&*factors, 1};
-  std::vector<float> g(layer.weight.length);
-  sfb::weight_gradient({&term, 1}, layer.out, layer.in, g);
-  subtract(layer.weight, g);
-  if (!layer.bias) return;
-  g.resize(layer.out);
-  sfb::bias_gradient({&term, 1}, layer.out, g);
-  subtract(*layer.bias, g);
-}
-
-// What the layers that go as factors would be as matrices in a mean, without what their factors
-// are.
-double Sfb::saved_bytes(std::size_t parties) const {
-  double saved = 0;
-  for (const sfb::FactorLayer& layer : parts_.layers()) {
-    const sfb::LayerShape shape{layer.out, layer.in, own_samples_, parties};
-    saved += sfb::matrix_numbers(shape) - sfb::factor_numbers(shape);
-  }
-  return saved * sizeof(float);
-}
-
 void Sfb::end_clock(Turn& turn) {
-  phase_ = Phase::deciding;
   ++clock_;
   if (has_factors()) {
     turn.record("sent_bytes", clock_ - 1, double(std::exchange(sent_bytes_, 0)));
@@ -371,9 +317,25 @@ void Sfb::end_clock(Turn& turn) {
   }
   // Who has sent clock c lacks none before c - s, and who is in clock c + s + 1 lacks none of it.
   const Round s = config_.staleness, kept = is_eager() ? 2 * s + 2 : 1;
-  if (clock_ > kept && is_settled_) store_.drop_before(clock_ - kept);  // else it is reported
-  if (!is_eager()) compare_hashes(turn);
-  if (phase_ == Phase::failed) return;
+  if (is_partial()) {
+    for (const Rank rank : live_) store_.begin_at(rank, clock_);
+    if (clock_ % config_.mean_every == 0) return begin_mixing(turn);
+  } else if (clock_ > kept && is_settled_) {  // else it is reported
+    store_.drop_before(clock_ - kept);
+  }
+  finish_clock(turn);
+}
+
+void Sfb::finish_clock(Turn& turn) {
+  if (is_compared(turn)) {
+    if (adopts()) return begin_comparison(turn);
+    send_hash(turn);
+  }
+  if (phase_ != Phase::failed) close_clock(turn);
+}
+
+void Sfb::close_clock(Turn& turn) {
+  phase_ = Phase::deciding;
   asked_ = turn.now();
   Turn below = within(stop_, turn);
   stop_.round_done(clock_ - 1, turn.params(), samples_, below);
@@ -395,8 +357,8 @@ bool Sfb::decide(Turn& turn) {
     phase_ = Phase::ready;
     return true;
   }
-  phase_ = is_eager() ? Phase::flushing : Phase::ended;
-  if (!is_eager()) turn.finish();
+  phase_ = copies_differ() ? Phase::flushing : Phase::ended;
+  if (!copies_differ()) turn.finish();
   return true;
 }
 
@@ -407,7 +369,19 @@ bool Sfb::is_complete(Round clocks) const {
   return true;
 }
 
+bool Sfb::can_apply() const {
+  if (!is_partial()) return is_complete(clock_ + 1);
+  return !has_factors() || std::ranges::all_of(senders_of(clock_), [&](Rank rank) {
+    return store_.is_here(rank, clock_);
+  });
+}
+
 std::vector<Rank> Sfb::origins(Round clock) const {
+  if (is_partial()) {
+    std::vector<Rank> ranks = senders_of(clock);
+    ranks.insert(std::ranges::upper_bound(ranks, place_.self), place_.self);
+    return ranks;
+  }
   std::vector<Rank> ranks;
   for (Rank rank = 0; rank < place_.size(); ++rank)
     if (place_.member(rank).is(Role::worker) && store_.counts(rank, clock)) ranks.push_back(rank);
@@ -432,7 +406,10 @@ std::string Sfb::waiting_for() const {
     return text;
   };
   if (phase_ == Phase::deciding) return stop_.waiting_for();
-  if (phase_ == Phase::averaging) return final_.waiting_for();
+  if (phase_ == Phase::averaging || phase_ == Phase::mixing || phase_ == Phase::comparing)
+    return final_.waiting_for();
+  if (phase_ == Phase::adopting)
+    return "copies differ: the model of rank " + std::to_string(giver_);
   const bool flushes = phase_ == Phase::flushing, waits = phase_ == Phase::exchanging;
   const bool returns = phase_ == Phase::outside;
   if (phase_ == Phase::entering) return "the verdict on clock " + std::to_string(clock_);
@@ -449,7 +426,8 @@ std::string Sfb::waiting_for() const {
   std::vector<Rank> late;
   if (has_factors())
     for (const Rank rank : origins(clocks > 0 ? clocks - 1 : 0))
-      if (!store_.is_complete(rank, clocks)) late.push_back(rank);
+      if (is_partial() ? waits && !store_.is_here(rank, clock_) : !store_.is_complete(rank, clocks))
+        late.push_back(rank);
   if (late.empty()) return waits ? final_.waiting_for() : "";
   const std::string text = list("clock " + std::to_string(clocks) + " of ranks", late);
   const std::string below = factors_->waiting_for();
@@ -457,9 +435,7 @@ std::string Sfb::waiting_for() const {
 }
 
 Explanation Sfb::explain() const {
-  std::uint32_t workers = 0;
-  for (const Member& member : *place_.members) workers += member.is(Role::worker) ? 1 : 0;
-  return sfb::explain_layers(config_, parts_, *place_.layout, batch_, workers, spread_);
+  return sfb::explain_layers(config_, parts_, *place_.layout, batch_, sfb_workers(place_), spread_);
 }
 
 void Sfb::state(Archive& ar) {
@@ -467,7 +443,8 @@ void Sfb::state(Archive& ar) {
   ar(phase_, clock_, samples_, stage_, own_samples_, compute_s_, means_, extras_);
   ar(store_, applied_, asked_, sent_bytes_);
   ar(has_entered_, epoch_, live_, since_, is_settled_, recovery_, hashes_);
-  ar(owed_, stands_, proof_, optimizer_);
+  ar(comparisons_, giver_, given_);
+  ar(meeting_, has_mixed_, owed_, stands_, proof_, optimizer_);
   outer_->state(ar);
   coder_.state(ar);
 }

@@ -14,8 +14,11 @@
 //           w <- opt(w, outer(g)), once a clock
 //   s > 0:  for each clock of each worker, when all of it has come:
 //           w <- w - rate(c) / P  u_q^T v_q;  r is sent beside the factors
-// The gradient of a bias is the sum of the rows of u. The order of the sums, tree and site spread,
-// the recovery of losses, returns and the hashes are ours.
+//   partial (s = 0): u_p, v_p go to Q others, q is this worker and those that send to it in clock
+//   c,
+//           and every mean_every clocks, and at the end, all models are averaged
+// The gradient of a bias is the sum of the rows of u. The order of the sums, tree, site and partial
+// spread, the recovery of losses, returns and the hashes are ours.
 #include <map>
 
 #include "longhaul/core/registry.h"
@@ -41,7 +44,7 @@ class Sfb final : public Strategy {
   void on_computed(const Computed&, Turn&) override;
   void on_progress(Turn&) override;
   Round rounds_done() const override { return clock_; }
-  bool lets_return() const override { return true; }
+  bool lets_return() const override { return !adopts(); }
   std::string waiting_for() const override;
   Explanation explain() const override;
   void state(Archive&) override;
@@ -54,16 +57,22 @@ class Sfb final : public Strategy {
  private:
   using FactorChannel = VectorChannel<sfb::FactorsHeader>;
   using ControlChannel = VectorChannel<sfb::ControlHeader>;
-  static constexpr std::uint32_t kBuffersRange = 1;  // of the overlay's vectors
+  using ModelChannel = VectorChannel<sfb::AdoptedHeader>;
+  // Of the overlay's vectors: buffers; with partial spread whole models.
+  static constexpr std::uint32_t kBuffersRange = 1;
+  static constexpr std::uint32_t kHashRange = 1u << 24;  // behind those of all stages
   enum class Phase : std::uint8_t {
     unstarted,
     ready,  // waits until it may begin its clock
     computing,
     exchanging,  // staleness 0: waits for the gradients of all
     applying,    // the optimiser is at the sum
+    mixing,      // partial spread: takes part in a mean of models
+    comparing,   // on_divergence = "adopt": takes part in a comparison of hashes
+    adopting,    // copies differ: gives its model, or waits for that of another
     deciding,    // waits for a verdict
-    flushing,    // staleness > 0: the run is over; waits for the last clocks of the others
-    averaging,   // staleness > 0: takes part in the mean that the run ends with
+    flushing,    // copies differ: the run is over; waits for what it will still apply
+    averaging,   // copies differ: takes part in the mean that the run ends with
     ended,
     failed,
     outside,    // has come back, and waits for a model
@@ -78,24 +87,37 @@ class Sfb final : public Strategy {
     std::map<Rank, Round> done;  // clocks of each origin that are in the model
     void state(Archive& ar) { ar(epoch, clock, samples, is_over, done); }
   };
+  struct GivenModel {
+    Rank from = 0;
+    Bytes bytes;
+    void state(Archive& ar) { ar(from, bytes); }
+  };
 
   // --- sfb.cpp: the clocks of this worker ------------------------------------------------------
   bool advance(Turn&);
   bool is_eager() const { return config_.staleness > 0; }
+  bool is_partial() const { return spread_ == sfb::Spread::partial; }
+  bool adopts() const { return config_.on_divergence == "adopt"; }
+  bool copies_differ() const { return is_eager() || is_partial(); }
   bool has_factors() const { return kinds_of_parts() > 0; }
   std::uint32_t kinds_of_parts() const;
-  void apply_sum(Turn&);
-  void apply_arrived(Turn&);
-  void apply_eagerly(const sfb::FactorStore::Piece&, Turn&);
-  double saved_bytes(std::size_t parties) const;
   void end_clock(Turn&);
+  void finish_clock(Turn&);
+  void close_clock(Turn&);
   bool decide(Turn&);
   bool end_run(Turn&);
   // From clock 0 to before this one, all that counts is here.
   bool is_complete(Round clocks) const;
-  std::vector<Rank> origins(Round clock) const;  // whose gradients of it count, ascending
+  std::vector<Rank> origins(Round clock) const;  // whose gradients of it count here, ascending
+  bool can_apply() const;                        // all factors that clock_ waits for are here
   std::uint32_t parties() const;                 // live workers whose gradients of clock_ count
   void fail(const Error&, Turn&);
+
+  // --- sfb_apply.cpp: what it does with gradients ----------------------------------------------
+  void apply_sum(Turn&);
+  void apply_arrived(Turn&);
+  void apply_eagerly(const sfb::FactorStore::Piece&, Turn&);
+  double saved_bytes(std::size_t parties) const;
 
   // --- sfb_gradient.cpp: what it computes, and what leaves with it ------------------------------
   void compute(Turn&);
@@ -107,6 +129,15 @@ class Sfb final : public Strategy {
   bool is_mean_here();
   // What the overlay averages of a clock, by range.
   std::map<std::uint32_t, std::uint64_t> mean_lengths() const;
+
+  // --- sfb_partial.cpp: of partial spread -------------------------------------------------------
+  std::vector<Rank> workers_of(Round clock) const;    // whose gradients of it count, ascending
+  std::vector<Rank> senders_of(Round clock) const;    // who sends it to this worker
+  std::vector<Rank> receivers_of(Round clock) const;  // whom this worker sends it to
+  std::vector<Rank> partners(Round clock, decltype(sfb::partial_senders)& by_clock) const;
+  void send_to_all(Turn&);
+  void begin_mixing(Turn&);
+  bool end_mixing(Turn&);
 
   // --- sfb_exchange.cpp: what is sent and received ---------------------------------------------
   Result<bool> admit(Rank from, const sfb::FactorsHeader&, const ContentShape&) const;
@@ -123,9 +154,21 @@ class Sfb final : public Strategy {
   sfb::ControlHeader report(Turn&);
   void repeat_own(Turn&);
   void repeat(Rank origin, Round clock, Rank to, Turn&);
-  void compare_hashes(Turn&);
-  void note_hash(Rank, Round clock, std::uint64_t hash, Turn&);
   std::vector<Rank> others() const;
+
+  // --- sfb_hashes.cpp: whether copies are equal ------------------------------------------------
+  bool is_compared(Turn&) const;  // the model after clock_ clocks
+  std::uint64_t hash_of_model(Turn&) const;
+  void send_hash(Turn&);
+  void note_hash(Rank, Round clock, std::uint64_t hash, Turn&);
+  void begin_comparison(Turn&);
+  bool end_comparison(Turn&);
+  bool adopt(Turn&);
+  void archive_model(Archive&, Turn&);
+  void give_model(Turn&);
+  void take_model(Turn&);
+  Result<bool> admit_model(const sfb::AdoptedHeader&, const ContentShape&) const;
+  void receive_model(Turn&);
 
   // --- sfb_returning.cpp: of workers that have come back ----------------------------------------
   bool knows_model() const { return phase_ != Phase::outside; }
@@ -136,7 +179,7 @@ class Sfb final : public Strategy {
   void archive_for_returned(Archive&, Handed&, Turn&);
   bool come_in(Turn&);
   bool stand_in(Turn&);
-  bool take_state(Turn&);
+  bool take_state(bool is_at_entry, Turn&);
   void begin_from(const Handed&, Turn&);
   bool enter_run(Turn&);
   Result<bool> take_final(Turn&);
@@ -147,6 +190,8 @@ class Sfb final : public Strategy {
   const double rate_;
   const std::function<double(std::uint64_t step)> rate_share_;
   const sfb::Spread spread_;
+  const std::uint32_t
+      lead_;  // partial spread: clocks that a worker may be ahead of another; else 0
   Coder coder_;
   const sfb::Parts parts_;
   // One, of the whole model, unless wait_free.
@@ -155,6 +200,7 @@ class Sfb final : public Strategy {
   std::unique_ptr<Transform> outer_;
   std::unique_ptr<FactorChannel> factors_;
   std::unique_ptr<ControlChannel> control_;
+  std::unique_ptr<ModelChannel> models_;  // on_divergence = "adopt" alone
   StopRule stop_;
   StateTransfer state_transfer_;
   gossip::FinalReturn final_return_;
@@ -180,10 +226,16 @@ class Sfb final : public Strategy {
   std::map<Rank, Epoch> since_;  // as View::returned
   bool is_settled_ = true;       // what counts of whom in this view is known
   sfb::Recovery recovery_;
+  // Partial spread: the newest clock that anybody was in when the view was settled. It goes to all.
+  std::optional<Round> meeting_;
+  bool has_mixed_ = false;                 // has had a mean of models
   std::map<Rank, Round> owed_;             // who is outside, and the clock that each enters with
   std::map<std::uint32_t, Round> stands_;  // ranges of the overlay that this node stands in for
   Round proof_ = 0;  // once all have sent this clock, all have what is in the state received here
   std::map<Round, std::map<Rank, std::uint64_t>> hashes_;
+  Round comparisons_ = 0;  // that this worker has the outcome of
+  Rank giver_ = 0;         // adopting: whose model
+  std::optional<GivenModel> given_;
 };
 
 }  // namespace longhaul::sync

@@ -1,9 +1,6 @@
 // What a worker of sync/sfb.h sends and receives.
-#include <xxhash.h>
-
 #include <algorithm>
 
-#include "longhaul/sync/flat.h"
 #include "longhaul/sync/sfb.h"
 
 namespace longhaul::sync {
@@ -18,7 +15,8 @@ Result<bool> Sfb::admit(Rank from, const FactorsHeader& header, const ContentSha
   const bool is_own = header.origin == place_.self && !(header.repeat && place_.comes_back());
   if (header.origin >= place_.size() || !place_.member(header.origin).is(Role::worker) || is_own)
     return malformed("factors of rank " + std::to_string(header.origin) + ", who sends none");
-  if (header.origin != from && spread_ == sfb::Spread::full && !header.repeat)
+  const bool is_direct = is_partial() || (spread_ == sfb::Spread::full && !header.repeat);
+  if (header.origin != from && is_direct)
     return malformed("factors of rank " + std::to_string(header.origin) + " through another");
   if ((knows_model() || is_settled_) && header.clock > furthest())
     return malformed("factors of clock " + std::to_string(header.clock) + ", further ahead than " +
@@ -33,7 +31,7 @@ Result<bool> Sfb::admit(Rank from, const FactorsHeader& header, const ContentSha
 
 // The last clock that anybody can have begun.
 Round Sfb::furthest() const {
-  return std::max(clock_ + 1, store_.entry(place_.self)) + config_.staleness;
+  return std::max(clock_ + 1, store_.entry(place_.self)) + config_.staleness + lead_;
 }
 
 // Of the lost nothing counts but what survivors send again, nor of the life before of one that has
@@ -43,6 +41,9 @@ bool Sfb::counts(const FactorsHeader& header) const {
   const auto since = since_.find(header.origin);
   const bool is_of_now = lives && (since == since_.end() || header.epoch >= since->second);
   if (!is_of_now && !(header.repeat && header.epoch == epoch_)) return false;
+  if (is_partial() && (header.clock < store_.entry(place_.self) ||
+                       !std::ranges::count(senders_of(header.clock), header.origin)))
+    return false;  // it was sent in a view with others
   return header.clock <= furthest() && store_.counts(header.origin, header.clock) &&
          store_.is_new(header.origin, header.clock, header.part);
 }
@@ -57,7 +58,7 @@ Result<bool> Sfb::admit_control(const ControlHeader& header, const ContentShape&
     return true;
   }
   if (header.done.size() != place_.size()) return malformed("a report of other ranks");
-  const Round s = config_.staleness, most = knows_model() ? clock_ + 4 * s + 8 : kNever;
+  const Round s = config_.staleness, most = knows_model() ? clock_ + 4 * (s + lead_) + 8 : kNever;
   const auto is_too_far = [&](Round clock) { return clock > most; };
   const auto is_wrong = [&](const sfb::HeldClocks& held) {
     return held.origin >= place_.size() || held.count > 4 * s + 8 ||
@@ -76,6 +77,12 @@ std::vector<Rank> Sfb::others() const {
 }
 
 void Sfb::spread(const sfb::FactorStore::Piece& piece, Turn& turn) {
+  if (is_partial()) {
+    // Who waits for it in a new view is known when that is settled.
+    if (piece.header.origin == turn.self() && is_settled_)
+      send(receivers_of(piece.header.clock), piece, turn);
+    return;
+  }
   send(sfb::next_hops(spread_, piece.header.origin, turn.self(), live_, place_), piece, turn);
 }
 
@@ -103,7 +110,10 @@ void Sfb::enter_view(Turn& turn) {
   for (Rank rank = 0; rank < place_.size(); ++rank) {
     if (!place_.member(rank).is(Role::worker)) continue;
     if (is_first) store_.set_counted(rank, {}, view.has(rank) ? 0 : kNever);
-    if (!view.has(rank) || view.since(rank) != since_before(rank)) store_.drop_unfinished(rank);
+    if (!view.has(rank) || view.since(rank) != since_before(rank)) {
+      store_.drop_unfinished(rank);
+      if (is_partial()) store_.forget(rank);
+    }
   }
   // A mean that the lost one alone had is formed again without it.
   for (auto& [clock, hashes] : hashes_)
@@ -123,6 +133,11 @@ ControlHeader Sfb::report(Turn& turn) {
                     .clock = clock_,
                     .is_outside = !knows_model(),
                     .entry = knows_model() ? store_.entry(turn.self()) : 0};
+  if (is_partial()) {                                // nobody sends again what others lack
+    own.clock += phase_ == Phase::applying ? 1 : 0;  // it waits for nothing more of this one
+    own.done.resize(place_.size());
+    return own;
+  }
   for (Rank rank = 0; rank < place_.size(); ++rank) {
     own.done.push_back(store_.done(rank));
     if (turn.view().has(rank) && turn.view().since(rank) == 0) continue;
@@ -190,13 +205,17 @@ void Sfb::settle(Turn& turn) {
     store_.set_counted(rank, counted, entry);
     if (is_outside && rank != turn.self()) owed_[rank] = entry;
     if (!knows_model()) store_.begin_at(rank, recovery_.done(turn.self(), rank));
-    if (rank == turn.self() && knows_model()) repeat_own(turn);
+    if (rank == turn.self() && knows_model() && !is_partial()) repeat_own(turn);
     if (lives && !is_outside) continue;
     for (const sfb::Span& span : counted)
       for (Round clock = span.from; clock < span.end; ++clock)
         if (recovery_.donor(rank, clock) == turn.self())
           for (const Rank to : others())
             if (recovery_.lacks(to, rank, clock)) repeat(rank, clock, to, turn);
+  }
+  if (is_partial()) {
+    meeting_ = recovery_.newest();
+    send_to_all(turn);
   }
   if (!knows_model() && senior_worker(turn.place(), turn.view()) == turn.self())
     fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"), turn);
@@ -222,38 +241,6 @@ void Sfb::repeat(Rank origin, Round clock, Rank to, Turn& turn) {
     again.header.repeat = true;
     send({to}, again, turn);
   }
-}
-
-// Equal sums and equal optimisers make equal models; if they are not, training is not what it
-// seems.
-void Sfb::compare_hashes(Turn& turn) {
-  if (config_.hash_every == 0 || clock_ % config_.hash_every != 0 || turn.place().phantom) return;
-  const auto w = parameters(turn);
-  const std::uint64_t hash = XXH64(w.data(), w.size_bytes(), 0);
-  Turn below = within(*control_, turn);
-  control_->send(others(),
-                 {.kind = ControlHeader::Kind::hash,
-                  .epoch = epoch_,
-                  .clock = clock_,
-                  .hash = hash,
-                  .done = {}},
-                 {}, {}, below);
-  note_hash(turn.self(), clock_, hash, turn);
-}
-
-void Sfb::note_hash(Rank from, Round clock, std::uint64_t hash, Turn& turn) {
-  auto& hashes = hashes_[clock];
-  hashes[from] = hash;
-  const auto own = hashes.find(turn.self());
-  if (own != hashes.end())
-    for (const auto& [rank, other] : hashes)
-      if (other != own->second)
-        return fail(unavailable("copies of the model differ after clock " + std::to_string(clock) +
-                                ": hash " + std::to_string(own->second) + " here, " +
-                                std::to_string(other) + " at rank " + std::to_string(rank)),
-                    turn);
-  // Others are one clock behind at most.
-  while (hashes_.size() > 3) hashes_.erase(hashes_.begin());
 }
 
 }  // namespace longhaul::sync

@@ -1,7 +1,10 @@
 // What workers of sfb send each other: how much, how far ahead, and what follows a loss.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/sfb.h"
 #include "longhaul/sync/testing/sfb_job.h"
 
 namespace longhaul::sync {
@@ -93,6 +96,72 @@ TEST(Sfb, NobodyIsFurtherAheadThanStaleness) {
       EXPECT_EQ(job.params(rank), job.params(0));
     }
     if (staleness > 0) EXPECT_FALSE((job.records[{0, "staleness"}].empty()));
+  }
+}
+
+// What workers of a run with staleness and a rate of 1 / sqrt(c + 1) hold.
+struct Copies {
+  explicit Copies(std::int64_t staleness, Round clocks) {
+    TestJob::Config config = sfb_job(4, factors_by("tree", staleness), clocks);
+    for (auto& learner : config.learners) {
+      learner.momentum = 0;
+      learner.buffers = 0;
+    }
+    config.rate_share = [](std::uint64_t clock) { return 1 / std::sqrt(double(clock + 1)); };
+    config.takes = [](Rank rank) { return int(rank * 7 % 5) * 2; };
+    TestJob job(config);
+    job.after_event = [&] { look(job); };
+    job.run(1000000);
+    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+  }
+  // max ||w_p - w_q||
+  static double distance(const std::vector<std::vector<float>>& models) {
+    double most = 0;
+    for (const auto& a : models)
+      for (const auto& b : models) {
+        double sum = 0;
+        for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(double(a[i]) - double(b[i]), 2);
+        most = std::max(most, std::sqrt(sum));
+      }
+    return most;
+  }
+  void look(TestJob& job) {
+    std::vector<std::vector<float>> models;
+    Round clock = ~Round(0);
+    for (Rank rank = 0; rank < 4; ++rank) {
+      const auto& sfb = dynamic_cast<const Sfb&>(job.node(rank).strategy());
+      if (sfb.is_averaging()) flushed.try_emplace(rank, job.params(rank));
+      clock = std::min(clock, sfb.rounds_done());
+      if (events % 5 == 0) models.push_back(job.params(rank));
+    }
+    ++events;
+    if (flushed.empty()) apart[clock] = std::max(apart[clock], distance(models));
+  }
+  double most_apart(Round from, Round end) const {
+    double most = 0;
+    for (auto it = apart.lower_bound(from); it != apart.lower_bound(end); ++it)
+      most = std::max(most, it->second);
+    return most;
+  }
+  std::uint64_t events = 0;
+  std::map<Round, double> apart;               // by the clocks that all have done: the most then
+  std::map<Rank, std::vector<float>> flushed;  // when all clocks of all are applied
+};
+
+// sfb.md 11.
+TEST(Sfb, WithAFallingRateCopiesComeTogether) {
+  for (const std::int64_t staleness : {1, 3}) {
+    const Copies copies(staleness, 120);
+    const double begin = copies.most_apart(2, 6), middle = copies.most_apart(20, 40),
+                 end = copies.most_apart(100, 120);
+    EXPECT_GT(end, 0);
+    EXPECT_LT(middle, 0.5 * begin);
+    EXPECT_LT(end, 0.7 * middle);
+    ASSERT_EQ(copies.flushed.size(), 4u);
+    std::vector<std::vector<float>> models;
+    for (const auto& [rank, model] : copies.flushed) models.push_back(model);
+    const std::vector<float> zero(models[0].size());
+    EXPECT_LT(Copies::distance(models), 1e-4 * Copies::distance({models[0], zero}));
   }
 }
 

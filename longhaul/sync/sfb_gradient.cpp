@@ -7,7 +7,12 @@
 namespace longhaul::sync {
 namespace {
 
-std::uint32_t mean_range(std::uint32_t stage) { return stage == 0 ? 0 : stage + 1; }
+// Ranges of the overlay's vectors: the rest of the first stage, buffers, the rest of the others.
+// With partial spread: the model that the run ends with, models, the rest of each stage.
+std::uint32_t mean_range(std::uint32_t stage, bool is_partial) {
+  if (is_partial) return stage + 2;
+  return stage == 0 ? 0 : stage + 1;
+}
 
 }  // namespace
 
@@ -94,7 +99,6 @@ void Sfb::send_rest(Turn& turn) {
   spread({header, std::move(content)}, turn);
 }
 
-// Ranges of the overlay's vectors: the rest of the first stage, buffers, the rest of the others.
 void Sfb::begin_mean(Turn& turn) {
   const sfb::BackwardStage& stage = stages_[stage_];
   if (stage.rest_length == 0) return;
@@ -102,14 +106,14 @@ void Sfb::begin_mean(Turn& turn) {
   Turn below = within(overlay, turn);
   const std::vector<float> rest = sfb::Parts::gather_ranges(stage.rest, turn.grads());
   const Status begun = overlay.begin(
-      {clock_, 0, mean_range(stage_)}, {},
+      {clock_, 0, mean_range(stage_, is_partial())}, {},
       {.values = rest, .length = stage.rest_length, .weight = double(own_samples_)}, below);
   if (!begun) fail(begun.error(), turn);
 }
 
 void Sfb::begin_buffers(Turn& turn) {
   const std::uint64_t length = place_.layout->buffers().length;
-  if (length == 0) return;
+  if (length == 0 || is_partial()) return;  // then they are in the means of models
   Overlay& overlay = final_.overlay();
   Turn below = within(overlay, turn);
   const Status begun = overlay.begin(
@@ -122,9 +126,10 @@ void Sfb::begin_buffers(Turn& turn) {
 std::map<std::uint32_t, std::uint64_t> Sfb::mean_lengths() const {
   std::map<std::uint32_t, std::uint64_t> lengths;
   for (std::uint32_t i = 0; i < stages_.size(); ++i)
-    if (stages_[i].rest_length > 0) lengths[mean_range(i)] = stages_[i].rest_length;
-  if (const auto buffers = place_.layout->buffers().length; buffers > 0)
-    lengths[kBuffersRange] = buffers;
+    if (stages_[i].rest_length > 0) lengths[mean_range(i, is_partial())] = stages_[i].rest_length;
+  const std::uint64_t beside =
+      is_partial() ? place_.layout->size() : place_.layout->buffers().length;
+  if (beside > 0) lengths[kBuffersRange] = beside;
   return lengths;
 }
 
@@ -133,12 +138,12 @@ bool Sfb::is_mean_here() {
   bool is_here = true;
   for (std::uint32_t i = 0; i < stages_.size(); ++i) {
     if (stages_[i].rest_length == 0 || means_.contains(i)) continue;
-    if (auto mean = overlay.poll({clock_, 0, mean_range(i)}))
+    if (auto mean = overlay.poll({clock_, 0, mean_range(i, is_partial())}))
       means_[i] = *std::move(mean);
     else
       is_here = false;
   }
-  const bool has_extras = place_.layout->buffers().length > 0;
+  const bool has_extras = !is_partial() && place_.layout->buffers().length > 0;
   if (has_extras && !extras_) extras_ = overlay.poll({clock_, 0, kBuffersRange});
   return is_here && (!has_extras || extras_);
 }

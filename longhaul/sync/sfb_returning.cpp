@@ -19,6 +19,9 @@ namespace longhaul::sync {
 // Who has sent clock c has all clocks before c - s: so do all who were here in the view before.
 bool Sfb::is_proven(const std::map<Rank, Epoch>& before, Turn& turn) const {
   if (phase_ == Phase::outside) return false;
+  // Copies may differ. But the overlay forgets at a new view what one that has come back has begun,
+  // until it has had a mean, and the others may have this one.
+  if (is_partial()) return phase_ != Phase::mixing || has_mixed_;
   if (phase_ == Phase::averaging || phase_ == Phase::ended || phase_ == Phase::failed) return true;
   const View& view = turn.view();
   if (!has_factors() || senior_worker(turn.place(), view) == turn.self()) return true;
@@ -39,6 +42,7 @@ void Sfb::leave_run() {
     LH_CHECK(ar.finish());
   }
   phase_ = Phase::outside;
+  has_mixed_ = false;
   store_.clear();
   applied_.clear();
   hashes_.clear();
@@ -57,7 +61,7 @@ bool Sfb::gives_state(Turn& turn) const {
 
 void Sfb::hand_over(Turn& turn) {
   const bool is_last = phase_ == Phase::ended;
-  if (is_last && is_eager()) {
+  if (is_last && copies_differ()) {
     Turn below = within(final_return_, turn);
     final_return_.serve(below);
   }
@@ -66,21 +70,24 @@ void Sfb::hand_over(Turn& turn) {
   if (owed_.empty() || !is_settled_ || !is_still || turn.learner_is_busy() ||
       senior_worker(turn.place(), turn.view()) != turn.self())
     return;
-  if (!is_eager() && !is_last && (!gives_state(turn) || !optimizer_.ready(turn))) return;
-  // Others repeat to the newcomer what this worker did not have when it reported.
   const bool is_over = phase_ == Phase::flushing || phase_ == Phase::averaging;
+  const bool at_entry = !is_eager() && !is_last && !is_over;
+  if (at_entry && (!gives_state(turn) || !optimizer_.ready(turn))) return;
+  // Others repeat to the newcomer what this worker did not have when it reported.
   if (is_eager() && !is_last && phase_ != Phase::averaging) apply_arrived(turn);
   Handed handed{
       .epoch = epoch_, .clock = clock_, .samples = samples_, .is_over = is_over, .done = {}};
   for (Rank rank = 0; rank < place_.size(); ++rank)
     if (place_.member(rank).is(Role::worker))
-      handed.done[rank] = is_eager() ? applied_[rank] : std::min(clock_, store_.done(rank));
+      handed.done[rank] = is_eager()     ? applied_[rank]
+                          : is_partial() ? clock_
+                                         : std::min(clock_, store_.done(rank));
   Archive ar;
   archive_for_returned(ar, handed, turn);
   const Bytes bytes = share(ar.take());
   Turn below = within(state_transfer_, turn);
   std::erase_if(owed_, [&](const auto& one) {
-    if (!is_eager() && !is_last && one.second != clock_) return false;
+    if (at_entry && one.second != clock_) return false;
     state_transfer_.send(one.first, {clock_, is_last, bytes}, below);
     return true;
   });
@@ -101,17 +108,18 @@ bool Sfb::come_in(Turn& turn) {
   if (!is_settled_ || turn.learner_is_busy()) return false;
   const bool is_at_entry = is_eager() || stand_in(turn);
   const StateTransfer::TransferredState* received = state_transfer_.received();
-  if (phase_ == Phase::failed || !received || (!is_at_entry && !received->last)) return false;
-  return take_state(turn);
+  if (phase_ == Phase::failed || !received) return false;
+  return take_state(is_at_entry || received->last, turn);
 }
 
 // In each mean of the rest, and of the buffers, before the clock that this worker enters with.
 // True: that one is next in all.
 bool Sfb::stand_in(Turn& turn) {
   Overlay& overlay = final_.overlay();
-  const Round entry = store_.entry(turn.self());
   bool is_at_entry = true;
   for (const auto& [range, length] : mean_lengths()) {
+    const bool is_of_models = is_partial() && range == kBuffersRange;
+    const Round entry = store_.entry(turn.self()) / (is_of_models ? config_.mean_every : 1);
     if (const auto it = stands_.find(range); it != stands_.end())
       (void)overlay.poll({it->second, 0, range});  // of no use without the model that it changes
     const auto next = overlay.next_round(0, range);
@@ -133,14 +141,17 @@ bool Sfb::stand_in(Turn& turn) {
   return is_at_entry;
 }
 
-bool Sfb::take_state(Turn& turn) {
+// If it may: one that waits for its entry takes a state of the run's end alone.
+bool Sfb::take_state(bool is_at_entry, Turn& turn) {
   const StateTransfer::TransferredState received = *state_transfer_.received();
-  state_transfer_.drop_received();
   Handed handed;
   Archive head(*received.bytes);
   head.expect("sfb");
   head(handed);
-  if (!head.failed() && handed.epoch != epoch_) return false;  // the sender sends another
+  const bool is_of_view = head.failed() || handed.epoch == epoch_;
+  if (is_of_view && !head.failed() && !is_at_entry && !handed.is_over) return false;
+  state_transfer_.drop_received();
+  if (!is_of_view) return false;  // the sender sends another
   Archive ar(*received.bytes);
   archive_for_returned(ar, handed, turn);
   Status read = ar.finish();
@@ -149,7 +160,7 @@ bool Sfb::take_state(Turn& turn) {
   if (read && (handed.clock != received.round || !outer_->fits(parameter_count(turn.place()))))
     read = malformed("it is of a model of another size");
   if (read && !received.last &&
-      (handed.clock > entry || (!is_eager() && handed.clock != entry) ||
+      (handed.clock > entry || (!is_eager() && !handed.is_over && handed.clock != entry) ||
        std::ranges::any_of(handed.done, is_far)))
     read = malformed("it is of clock " + std::to_string(handed.clock) + "; expected " +
                      std::to_string(entry));
@@ -178,7 +189,7 @@ void Sfb::begin_from(const Handed& handed, Turn& turn) {
   }
   proof_ = newest + config_.staleness + 1;
   asked_ = turn.now();
-  if (is_eager()) {
+  if (is_eager() || handed.is_over) {
     applied_ = handed.done;
     phase_ = handed.is_over ? Phase::flushing : Phase::entering;
     return;

@@ -79,7 +79,7 @@ TEST(Sfb, MomentumMovesOnceAClock) {
   expect_near_values(job.params(1), {alone.params().begin(), alone.params().end()}, 1e-5);
 }
 
-// sfb.md 3, 7 and 10: hash_every = 1 compares all copies after every clock.
+// sfb.md 3, 7 and 12: hash_every = 1 compares all copies after every clock.
 TEST(Sfb, CopiesAreEqualWhateverTheOrderSpreadAndCodec) {
   for (const char* spread : {"full", "tree", "site"})
     for (const char* codec : {"fp32", "bf16", "int8"}) {
@@ -101,11 +101,20 @@ TEST(Sfb, CopiesAreEqualWhateverTheOrderSpreadAndCodec) {
     }
 }
 
+TestJob::Config adopting_job(const char* spread, Round clocks) {
+  TestJob::Config config = sfb_job(4, factors_by(spread), clocks);
+  config.settings[2].value = {std::int64_t(4)};
+  config.settings.push_back({"on_divergence", {std::string("adopt")}});
+  config.settings.push_back({"mean_every", {std::int64_t(4)}});
+  return config;
+}
+
 TEST(Sfb, IsTheSameAfterSavingAndLoading) {
   for (const char* spread : {"full", "tree"})
     EXPECT_EQ(testing::changed_by_saving(sfb_job(3, factors_by(spread), 4)), "");
   EXPECT_EQ(testing::changed_by_saving(sfb_job(3, testing::wait_free(factors_by("tree")), 4, true)),
             "");
+  EXPECT_EQ(testing::changed_by_saving(adopting_job("full", 6)), "");
   TestJob::Config eager = sfb_job(3, factors_by("full", 1), 4);
   for (auto& learner : eager.learners) learner.momentum = 0;
   EXPECT_EQ(testing::changed_by_saving(eager), "");
@@ -123,7 +132,7 @@ TEST(Sfb, WithStalenessAppliesEachGradientOnce) {
     EXPECT_NEAR(job.params(0)[i], 5.0 / 3 + double(i) * 1e-3, 0.1);
 }
 
-// sfb.md 9: a copy that has gone its own way is found at the next comparison.
+// sfb.md 10: a copy that has gone its own way is found at the next comparison.
 TEST(Sfb, CopiesThatDifferEndTheRun) {
   TestJob::Config config = sfb_job(3, factors_by("full"), 20);
   config.settings[2].value = {std::int64_t(4)};
@@ -142,6 +151,92 @@ TEST(Sfb, CopiesThatDifferEndTheRun) {
   EXPECT_LE(job.node(1).strategy().rounds_done(), 9u);
 }
 
+// Once `rank` has done five clocks its model and its momentum are others.
+void part_copies(TestJob& job, Rank rank, bool& is_done) {
+  if (is_done || job.node(rank).strategy().rounds_done() < 5) return;
+  is_done = true;
+  job.learner(rank).params()[0] += 0.25f;
+  const auto set = job.learner(rank).step(
+      OptimizerState{.set = std::vector<float>(job.params(rank).size() - 2, 3.f)});
+  LH_CHECK(set);
+}
+
+// sfb.md 10: the same with on_divergence = "adopt": all hold the lowest rank's after that, its
+// momentum, too.
+TEST(Sfb, CopiesThatDifferAdoptTheLowestRanks) {
+  for (const Rank parted : {Rank(0), Rank(2)}) {
+    TestJob job(adopting_job("full", 22));
+    bool is_done = false;
+    job.after_event = [&] { part_copies(job, parted, is_done); };
+    job.run();
+    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+    EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    for (Rank rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(job.finished[rank], 1);
+      EXPECT_EQ(job.params(rank), job.params(0));
+      // Of a parted rank 0 all others are replaced.
+      const double replaced = parted == 0 ? rank != 0 : rank == parted;
+      const std::vector<std::pair<Round, double>> once = {{7, replaced}};
+      EXPECT_EQ((job.records[{rank, "adopted"}]), once);
+    }
+    TestJob broken(adopting_job("full", 22));
+    is_done = false;
+    std::uint64_t events = 0;
+    broken.after_event = [&] {
+      part_copies(broken, parted, is_done);
+      if (is_done && ++events % (longhaul::testing::kStride > 1 ? 5 : 1) == 0)
+        broken.save_and_load();
+    };
+    broken.run();
+    EXPECT_EQ(broken.params(1), job.params(1));
+  }
+}
+
+TEST(Sfb, CopiesThatAreEqualAdoptNothing) {
+  for (const char* spread : {"full", "partial"}) {
+    TestJob job(adopting_job(spread, 12));
+    job.run();
+    TestJob::Config config = adopting_job(spread, 12);
+    config.settings[4].value = {std::string("stop")};
+    TestJob plain(config);
+    plain.run();
+    for (Rank rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(job.params(rank), plain.params(rank));
+      EXPECT_TRUE((job.records[{rank, "adopted"}].empty()));
+    }
+  }
+}
+
+// The one whose model all wait for is lost at any moment, or another.
+TEST(Sfb, AdoptsInSpiteOfLosses) {
+  std::uint64_t events = 0;
+  TestJob whole(adopting_job("full", 12));
+  bool is_parted = false;
+  whole.after_event = [&] {
+    ++events;
+    part_copies(whole, 2, is_parted);
+  };
+  whole.run();
+  for (const Rank lost : {Rank(0), Rank(3)})
+    for (std::uint64_t at = 3; at < events; at += 1 + 4 * longhaul::testing::kStride) {
+      SCOPED_TRACE("rank " + std::to_string(lost) + " after event " + std::to_string(at));
+      TestJob job(adopting_job("full", 12));
+      bool is_done = false;
+      std::uint64_t left = at;
+      job.after_event = [&] {
+        part_copies(job, 2, is_done);
+        if (left-- == 1) job.crash(lost);
+      };
+      job.run();
+      for (Rank rank = 0; rank < 4; ++rank) {
+        if (rank == lost) continue;
+        ASSERT_EQ(job.failures[rank], "");
+        ASSERT_EQ(job.finished[rank], 1);
+        ASSERT_EQ(job.params(rank), job.params(2));
+      }
+    }
+}
+
 TEST(Sfb, AGradientThatIsNotFiniteEndsTheRun) {
   TestJob::Config config = sfb_job(3, factors_by("full"), 20);
   for (auto& learner : config.learners) learner.rate = 1e6f;
@@ -151,11 +246,12 @@ TEST(Sfb, AGradientThatIsNotFiniteEndsTheRun) {
   EXPECT_NE(job.failures.begin()->second.find("not finite"), std::string::npos);
 }
 
-Status made_with(std::int64_t staleness, bool plain_sgd, std::uint64_t rest) {
+Status made_with(std::int64_t staleness, bool plain_sgd, std::uint64_t rest,
+                 const char* spread = "full") {
   Place place;
   place.members = std::make_shared<const Members>(Members{{"oregon"}, {"paris"}});
   place.layout = Layout::flat(rest);
-  const Settings settings{"sync", "test.toml", 0, factors_by("full", staleness)};
+  const Settings settings{"sync", "test.toml", 0, factors_by(spread, staleness)};
   SyncParts parts{testing::everyone_to_everyone(), nullptr, {}};
   parts.plain_sgd = plain_sgd;
   parts.make_codec = [&](bool feedback) {
@@ -168,6 +264,8 @@ Status made_with(std::int64_t staleness, bool plain_sgd, std::uint64_t rest) {
 
 TEST(Sfb, RefusesWhatStalenessDoesNotAllow) {
   EXPECT_NE(made_with(1, false, 10).error().what.find("[sync] staleness"), std::string::npos);
+  EXPECT_NE(made_with(1, true, 10, "partial").error().what.find("expected staleness = 0, found 1"),
+            std::string::npos);
   EXPECT_NE(made_with(1, true, 250001).error().what.find("1000004 bytes"), std::string::npos);
 }
 

@@ -11,7 +11,7 @@ Quadratic::Quadratic(std::uint64_t size, Config config) : config_(config) {
   LH_CHECK(config.buffers <= size);
   const auto length = std::int64_t(size - config.buffers);
   const std::int64_t out = config.out, in = config.in, linear = out * (in + 1);
-  LH_CHECK(linear < length);
+  LH_CHECK(linear <= length && length > 0);
   std::vector<LayerRange> layers;
   const auto add = [&](std::string name, std::vector<std::int64_t> shape,
                        LayerRange::Linear linear) {
@@ -29,7 +29,7 @@ Quadratic::Quadratic(std::uint64_t size, Config config) : config_(config) {
   std::vector<std::int64_t> shape = {length - linear};
   if (config.columns > 0) shape = {(length - linear) / config.columns, config.columns};
   if (!config.layer_last) add_layer();
-  add("x", std::move(shape), LayerRange::Linear::none);
+  if (linear < length) add("x", std::move(shape), LayerRange::Linear::none);
   if (config.layer_last) add_layer();
   if (config.buffers > 0) {
     layers.push_back({"steps",

@@ -72,10 +72,11 @@ std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& plac
   }
   if (c.kind == "halving_doubling")
     topology = std::make_unique<HalvingDoubling>(HalvingDoublingConfig{c.phases});
+  const auto own = c.believed.find(place.self);
   if (c.kind == "forest")
     topology = std::make_unique<PlannedForest>(
         c.learned ? ForestConfig{c.phases, 400, "learned", 0.01, 1, 1} : ForestConfig{c.phases},
-        c.network, place);
+        own == c.believed.end() ? c.network : own->second, place);
   if (c.kind == "hierarchical")
     topology = std::make_unique<Hierarchical>(HierarchicalConfig{c.phases, c.between}, server,
                                               c.network, place);

@@ -17,14 +17,15 @@ struct ExchangeConfig {
   // direct, hub, ring, rack, binary, halving_doubling, forest, hierarchical, tsengine
   std::string kind = "direct";
   std::string phases = "streamed";
-  std::string down_codec = "fp32";                // hub
-  std::uint32_t window = 0;                       // hub
-  RateBelief by_rate = {};                        // ring: its order is by these
-  std::uint32_t groups = 0;                       // rack
-  std::shared_ptr<const flow::Wan> network = {};  // forest
-  bool learned = false;                           // forest: rates are, at every chance
-  std::string between = "hub";                    // hierarchical
-  bool seeded = false;                            // binary: in an order that is drawn
+  std::string down_codec = "fp32";                                 // hub
+  std::uint32_t window = 0;                                        // hub
+  RateBelief by_rate = {};                                         // ring: its order is by these
+  std::uint32_t groups = 0;                                        // rack
+  std::shared_ptr<const flow::Wan> network = {};                   // forest
+  std::map<Rank, std::shared_ptr<const flow::Wan>> believed = {};  // forest: by one, instead
+  bool learned = false;         // forest: rates are, at every chance
+  std::string between = "hub";  // hierarchical
+  bool seeded = false;          // binary: in an order that is drawn
   std::uint32_t workers = 3;
   std::uint32_t nodes = 1;    // workers at a site; the last site has what is left
   bool hasty = false;         // tsengine: deadlines that pass

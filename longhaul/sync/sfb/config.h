@@ -10,10 +10,13 @@ struct Config {
   std::uint32_t staleness = 0;
   std::string rule = "bytes";
   std::string spread = "auto";
+  std::uint32_t partial_peers = 0;
+  std::uint64_t mean_every = 50;
   bool sparse_v = true;
   bool wait_free = false;
   std::vector<double> backward_shares = {};
   std::uint64_t hash_every = 100;
+  std::string on_divergence = "stop";
   double rule_mbps = 100;
   double rule_delay_ms = 40;
   double rule_gflops = 2;
@@ -30,13 +33,7 @@ struct Config {
                        "fewer bytes than the matrix; less time, by rule_*; all; none",
                 .choices = {"bytes", "time", "always", "never"}},
           self.rule);
-    visit(
-        Field{.name = "spread",
-              .doc = "full: to every worker; tree: workers pass them on; site: one worker of each "
-                     "other site passes them on; auto: site where a site has several workers, "
-                     "else full up to 8 workers and tree beyond",
-              .choices = {"auto", "full", "tree", "site"}},
-        self.spread);
+    spread_fields(self, visit);
     visit(
         Field{.name = "sparse_v",
               .doc = "with an exact codec, factors v of which less than half is not 0 go as pairs "
@@ -54,10 +51,44 @@ struct Config {
           self.backward_shares);
     visit(Field{.name = "hash_every",
                 .doc = "staleness 0: workers compare hashes of their models after so many clocks, "
-                       "and a difference ends the run; 0: never",
+                       "and a difference ends the run; with spread = \"partial\" where that is "
+                       "after a mean; 0: never",
                 .max = 1e12,
                 .unit = "clocks"},
           self.hash_every);
+    visit(Field{.name = "on_divergence",
+                .doc = "where hashes differ; stop: the run ends; adopt: all take the model and the "
+                       "optimiser of the lowest rank and go on, and no lost worker comes back",
+                .choices = {"stop", "adopt"}},
+          self.on_divergence);
+    rule_fields(self, visit);
+  }
+
+ private:
+  template <class Self, class Visit>
+  static void spread_fields(Self& self, Visit&& visit) {
+    visit(
+        Field{.name = "spread",
+              .doc = "full: to every worker; tree: workers pass them on; site: one worker of each "
+                     "other site passes them on; auto: site where a site has several workers, "
+                     "else full up to 8 workers and tree beyond; partial: to partial_peers others, "
+                     "in each clock to others, and a mean of all models every mean_every clocks",
+              .choices = {"auto", "full", "tree", "site", "partial"}},
+        self.spread);
+    visit(Field{.name = "partial_peers",
+                .doc = "spread = \"partial\": to how many others a worker sends its factors of a "
+                       "clock; 0: ceil(log2 of the workers)",
+                .max = 4096},
+          self.partial_peers);
+    visit(Field{.name = "mean_every",
+                .doc = "spread = \"partial\": clocks between exact means of all models",
+                .min = 1,
+                .max = 1e9,
+                .unit = "clocks"},
+          self.mean_every);
+  }
+  template <class Self, class Visit>
+  static void rule_fields(Self& self, Visit&& visit) {
     visit(Field{.name = "rule_mbps",
                 .doc = "rule = \"time\": what a worker can send",
                 .max = 1e9,

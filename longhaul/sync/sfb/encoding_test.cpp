@@ -66,7 +66,7 @@ TEST(SfbParts, ABiasGoesWithItsWeight) {
   EXPECT_EQ(back[5], 0);
 }
 
-// sfb.md 10.
+// sfb.md 12.
 TEST(SfbEncoding, ASparseVComesBackToTheSameBits) {
   for (const bool sparse : {false, true}) {
     Coder coder = coder_of("fp32");

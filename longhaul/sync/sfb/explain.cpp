@@ -5,6 +5,27 @@
 #include "longhaul/sync/sfb/rule.h"
 
 namespace longhaul::sync::sfb {
+namespace {
+
+std::string how_they_spread(const Config& config, std::uint32_t workers, Spread spread) {
+  switch (spread) {
+    case Spread::full:
+      return "each worker sends its own to all others";
+    case Spread::tree:
+      return "workers pass them on, in a binomial tree";
+    case Spread::site:
+      return "one worker of each other site passes them on there";
+    case Spread::partial:
+      return fmt::format(
+          "each worker sends its own to {} others in a clock, to all in {} clocks; models are "
+          "averaged every {} clocks",
+          partial_peers(config.partial_peers, workers),
+          partial_cycle(config.partial_peers, workers), config.mean_every);
+  }
+  return {};
+}
+
+}  // namespace
 
 Explanation explain_layers(const Config& config, const Parts& parts, const Layout& layout,
                            std::uint32_t batch, std::uint32_t workers, Spread spread) {
@@ -18,8 +39,8 @@ Explanation explain_layers(const Config& config, const Parts& parts, const Layou
   for (std::uint32_t i = 0; i < layout.layers().size(); ++i) {
     const LayerRange& layer = layout.layers()[i];
     if (layer.linear != LayerRange::Linear::weight) continue;
-    const LayerShape shape{std::uint64_t(layer.shape[0]), std::uint64_t(layer.shape[1]), batch,
-                           workers};
+    const LayerShape shape = shape_of(std::uint64_t(layer.shape[0]), std::uint64_t(layer.shape[1]),
+                                      batch, workers, config);
     const bool as_factors = std::ranges::count(parts.layers(), i, &FactorLayer::entry) > 0;
     const double as_is = 4e-6 * factor_numbers(shape), whole = 4e-6 * matrix_numbers(shape);
     factored += as_factors ? 1 : 0;
@@ -38,10 +59,8 @@ Explanation explain_layers(const Config& config, const Parts& parts, const Layou
       "{} of {} fully connected layers go as factors of {} rows (rule = \"{}\", {} workers): "
       "{:.3g} MB in place of {:.3g} MB from each worker in a clock.",
       factored, table.rows.size(), batch, config.rule, workers, factors + dense, matrices));
-  const char* how = spread == Spread::full   ? "each worker sends its own to all others"
-                    : spread == Spread::tree ? "workers pass them on, in a binomial tree"
-                                             : "one worker of each other site passes them on there";
-  if (factored > 0) said.lines.push_back(fmt::format("Factors: {}.", how));
+  if (factored > 0)
+    said.lines.push_back(fmt::format("Factors: {}.", how_they_spread(config, workers, spread)));
   if (config.wait_free)
     said.lines.push_back(
         "wait_free: a layer leaves when the backward pass has reached it, the output's first.");

@@ -1,5 +1,5 @@
 #pragma once
-// The headers of the two streams of sync/sfb.h.
+// The headers of the streams of sync/sfb.h.
 #include <vector>
 
 #include "longhaul/core/types.h"
@@ -78,6 +78,17 @@ struct ControlHeader {
     visit(Field{.name = "entry", .max = 0x1p50}, self.entry);
     visit(Field{.name = "done", .max = 4096}, self.done);
     visit(Field{.name = "held", .max = kMostHeld}, self.held);
+  }
+};
+
+// Of the stream of models that others adopt; content: the bytes of a model and its optimiser.
+struct AdoptedHeader {
+  static constexpr std::uint16_t kKind = 2;
+  static constexpr std::string_view kName = "adopted";
+  Round comparison = 0;  // that found copies to differ
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "comparison", .max = 0x1p50}, self.comparison);
   }
 };
 

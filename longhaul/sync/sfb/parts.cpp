@@ -16,7 +16,8 @@ Parts::Parts(const Layout& layout, std::uint64_t rows, std::uint64_t parties, do
     if (layer.role != LayerRange::Role::parameter) continue;
     if (layer.linear == weight) {
       const auto out = std::uint64_t(layer.shape[0]), in = std::uint64_t(layer.shape[1]);
-      is_factored = goes_as_factors({out, in, rows, parties}, factor_bytes, matrix_bytes, config);
+      is_factored = goes_as_factors(shape_of(out, in, rows, parties, config), factor_bytes,
+                                    matrix_bytes, config);
       if (is_factored) {
         layers_.push_back({i, layer.range, {}, out, in});
         continue;

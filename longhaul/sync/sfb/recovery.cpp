@@ -65,12 +65,17 @@ bool Recovery::lacks(Rank live, Rank origin, Round clock) const {
   return clock >= done(live, origin) && !holds(live, origin, clock);
 }
 
+Round Recovery::newest() const {
+  Round clock = 0;
+  for (const auto& [rank, report] : reports_)
+    if (!report.is_outside) clock = std::max(clock, report.clock);
+  return clock;
+}
+
 Round Recovery::entry(Rank live, Round apart) const {
   const ControlHeader& own = reports_.at(live);
   if (!own.is_outside) return own.entry;
-  Round newest = own.clock;
-  for (const auto& [rank, report] : reports_)
-    if (!report.is_outside) newest = std::max(newest, report.clock);
+  Round newest = std::max(own.clock, this->newest());
   for (const Span& span : counted(live)) newest = std::max(newest, span.end);
   return newest + apart;
 }

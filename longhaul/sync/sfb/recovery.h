@@ -33,6 +33,8 @@ class Recovery {
   Rank donor(Rank origin, Round clock) const;
   // from which clock on somebody may lack clocks of an origin,
   Round done(Rank live, Rank origin) const;
+  // the newest that anybody inside is in,
+  Round newest() const;
   // whether it lacks this one,
   bool lacks(Rank live, Rank origin, Round clock) const;
   // and with which clock it enters, or has entered. One that is outside: the clock after the newest

@@ -13,16 +13,20 @@ struct LayerShape {
   std::uint64_t out = 0, in = 0;
   std::uint64_t rows = 0;
   std::uint64_t parties = 1;
+  std::uint64_t receivers = 0;  // of each party's factors; 0: all others
 };
+LayerShape shape_of(std::uint64_t out, std::uint64_t in, std::uint64_t rows, std::uint64_t parties,
+                    const Config&);
 
-// What each party sends: its factors to all others,
-double factor_numbers(const LayerShape&);  // K (P - 1) (M + N)
+// What each party sends: its factors to R receivers, of all others P - 1,
+double factor_numbers(const LayerShape&);  // K R (M + N)
 // or its share of a mean by reduce-scatter and all-gather.
 double matrix_numbers(const LayerShape&);  // 2 M N (P - 1) / P
 // Sent and received by a node that is one of `workers` and one of `servers`, which share the
 // matrix: 2 M N (P1 + P2 - 2) / P2.
 double server_numbers(const LayerShape&, std::uint64_t workers, std::uint64_t servers);
-// The rows up to which factors are no more numbers than the matrix: 2 M N / (P (M + N)).
+// The rows up to which factors are no more numbers than the matrix: 2 M N (P - 1) / (P R (M + N)),
+// which is 2 M N / (P (M + N)) where all others receive them.
 double most_rows(const LayerShape&);
 
 // How long an exchange takes by rule_mbps, rule_delay_ms and rule_gflops, in seconds.

@@ -61,5 +61,19 @@ TEST(SfbRule, OfTimeSeesDelaysAndMultiplication) {
   EXPECT_FALSE(goes_as_factors(shape, 4, 4, config));
 }
 
+// Partial spread sends to fewer: the more rows pay.
+TEST(SfbRule, CountsWhomAPartialSpreadSendsTo) {
+  Config config;
+  config.spread = "partial";
+  config.partial_peers = 2;
+  const LayerShape shape = shape_of(4096, 4096, 32, 8, config);
+  EXPECT_DOUBLE_EQ(factor_numbers(shape), 32.0 * 2 * 8192);
+  EXPECT_DOUBLE_EQ(most_rows(shape), 512 * 7.0 / 2);
+  EXPECT_TRUE(goes_as_factors(shape_of(4096, 4096, 1792, 8, config), 4, 4, config));
+  EXPECT_FALSE(goes_as_factors(shape_of(4096, 4096, 1793, 8, config), 4, 4, config));
+  config.spread = "full";
+  EXPECT_DOUBLE_EQ(most_rows(shape_of(4096, 4096, 32, 8, config)), 512.0);
+}
+
 }  // namespace
 }  // namespace longhaul::sync::sfb

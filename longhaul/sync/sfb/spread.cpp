@@ -1,5 +1,8 @@
 #include "longhaul/sync/sfb/spread.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "longhaul/base/check.h"
 
 namespace longhaul::sync::sfb {
@@ -44,12 +47,30 @@ std::vector<Rank> site_hops(Rank origin, Rank self, const std::vector<Rank>& wor
   return to;
 }
 
+// Those so far behind `self`, or before it, as the clock says.
+std::vector<Rank> partial_others(Round clock, Rank self, std::uint32_t peers,
+                                 const std::vector<Rank>& workers, bool behind) {
+  const std::size_t count = workers.size();
+  const auto at = std::lower_bound(workers.begin(), workers.end(), self);
+  LH_CHECK(at != workers.end() && *at == self);
+  const auto own = std::size_t(at - workers.begin());
+  std::vector<Rank> ranks;
+  const std::uint32_t each = partial_peers(peers, count);
+  for (std::uint32_t i = 0; i < each; ++i) {
+    const std::size_t offset = std::size_t((clock * each + i) % (count - 1)) + 1;
+    ranks.push_back(workers[(own + (behind ? offset : count - offset)) % count]);
+  }
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
 }  // namespace
 
 Spread spread_of(std::string_view name, const Place& place) {
   if (name == "full") return Spread::full;
   if (name == "tree") return Spread::tree;
   if (name == "site") return Spread::site;
+  if (name == "partial") return Spread::partial;
   std::vector<Rank> workers;
   for (Rank rank = 0; rank < place.size(); ++rank)
     if (place.member(rank).is(Role::worker)) workers.push_back(rank);
@@ -60,6 +81,7 @@ Spread spread_of(std::string_view name, const Place& place) {
 
 std::vector<Rank> next_hops(Spread spread, Rank origin, Rank self, const std::vector<Rank>& workers,
                             const Place& place) {
+  LH_CHECK(spread != Spread::partial);
   std::vector<Rank> to;
   if (spread == Spread::tree) {
     to = tree_hops(origin, self, workers);
@@ -72,6 +94,27 @@ std::vector<Rank> next_hops(Spread spread, Rank origin, Rank self, const std::ve
   std::erase(to, origin);
   std::sort(to.begin(), to.end());
   return to;
+}
+
+std::uint32_t partial_peers(std::uint32_t peers, std::size_t workers) {
+  if (workers < 2) return 0;
+  if (peers == 0) peers = std::uint32_t(std::bit_width(workers - 1));
+  return std::uint32_t(std::min<std::size_t>(peers, workers - 1));
+}
+
+std::uint32_t partial_cycle(std::uint32_t peers, std::size_t workers) {
+  const std::size_t each = partial_peers(peers, workers);
+  return each == 0 ? 0 : std::uint32_t((workers - 1 + each - 1) / each);
+}
+
+std::vector<Rank> partial_receivers(Round clock, Rank origin, std::uint32_t peers,
+                                    const std::vector<Rank>& workers) {
+  return partial_others(clock, origin, peers, workers, /*behind=*/true);
+}
+
+std::vector<Rank> partial_senders(Round clock, Rank self, std::uint32_t peers,
+                                  const std::vector<Rank>& workers) {
+  return partial_others(clock, self, peers, workers, /*behind=*/false);
 }
 
 }  // namespace longhaul::sync::sfb

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "longhaul/base/testing/effort.h"
 
 namespace longhaul::sync::sfb {
@@ -84,6 +86,44 @@ TEST(SfbSpread, OfSitesSendsOneCopyToEach) {
     EXPECT_EQ(across, 3);
   }
   EXPECT_EQ(relayed.size(), 12u) << "of each site those of other numbers than its own";
+}
+
+// sfb.md 8: in ceil((P - 1) / Q) clocks, whichever is the first, a worker sends to all others, and
+// who sends to whom is the same on both sides.
+TEST(SfbSpread, PartialReachesAllInACycle) {
+  for (std::uint32_t count = 3; count < 30; ++count)
+    for (std::uint32_t peers = 1; peers < count; ++peers) {
+      const std::vector<Rank> workers = first_ranks(count);
+      const std::uint32_t cycle = partial_cycle(peers, count);
+      EXPECT_EQ(cycle, (count - 1 + peers - 1) / peers);
+      for (const Round first : {Round(0), Round(123456)}) {
+        std::set<Rank> reached;
+        for (Round clock = first; clock < first + cycle; ++clock) {
+          const auto to = partial_receivers(clock, 1, peers, workers);
+          EXPECT_EQ(std::set<Rank>(to.begin(), to.end()).size(), peers);
+          reached.insert(to.begin(), to.end());
+          if (clock > first) continue;
+          for (const Rank rank : workers) {
+            const auto from = partial_senders(clock, rank, peers, workers);
+            EXPECT_EQ(std::ranges::count(to, rank), std::ranges::count(from, Rank(1)));
+          }
+        }
+        EXPECT_EQ(reached.size(), count - 1);
+        EXPECT_FALSE(reached.contains(1));
+      }
+    }
+}
+
+TEST(SfbSpread, PartialGoesByThoseWhoLive) {
+  const std::vector<Rank> live = {2, 3, 7};
+  EXPECT_EQ(partial_receivers(0, 7, 1, live), std::vector<Rank>{2});
+  EXPECT_EQ(partial_receivers(1, 7, 1, live), std::vector<Rank>{3});
+  EXPECT_EQ(partial_receivers(0, 3, 9, live), (std::vector<Rank>{2, 7}));
+  EXPECT_EQ(partial_peers(0, 2), 1u);
+  EXPECT_EQ(partial_peers(0, 8), 3u);
+  EXPECT_EQ(partial_peers(0, 9), 4u);
+  EXPECT_EQ(partial_peers(3, 1), 0u);
+  EXPECT_EQ(spread_of("partial", place_with(8, 4)), Spread::partial);
 }
 
 TEST(SfbSpread, IsChosenByTheWorkersOfTheJob) {

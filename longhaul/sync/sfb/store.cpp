@@ -101,6 +101,11 @@ const FactorStore::Pieces* FactorStore::find(Rank origin, Round clock) const {
   return at == of->second.clocks.end() ? nullptr : &at->second;
 }
 
+bool FactorStore::is_here(Rank origin, Round clock) const {
+  const Pieces* found = find(origin, clock);
+  return found && found->size() == parts_;
+}
+
 const FactorStore::Pieces& FactorStore::pieces(Rank origin, Round clock) const {
   const Pieces* found = find(origin, clock);
   LH_CHECK(found && found->size() == parts_);

@@ -38,6 +38,7 @@ class FactorStore {
   Round done(Rank origin) const;
   // Is it so of all of its clocks below?
   bool is_complete(Rank origin, Round clocks) const;
+  bool is_here(Rank origin, Round clock) const;  // in full
   // The parts of a clock that is here in full.
   const Pieces& pieces(Rank origin, Round clock) const;
   // Of the clock, or null if it has been dropped, has not come, or does not count.
@@ -55,6 +56,8 @@ class FactorStore {
   Round entry(Rank origin) const;
   // What is before this clock is over, without having been here.
   void begin_at(Rank origin, Round clock);
+  // Nothing of this origin counts, or has come.
+  void forget(Rank origin) { origins_.erase(origin); }
   // As in the beginning, of all origins.
   void clear() { origins_.clear(); }
   void state(Archive& ar) { ar(origins_); }

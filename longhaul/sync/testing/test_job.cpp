@@ -151,6 +151,7 @@ void TestJob::make_node(Rank rank) {
   };
   parts.server = config_.server;
   parts.rate = double(config_.learners.at(0).rate);
+  parts.rate_share = config_.rate_share;
   parts.plain_sgd = config_.learners.at(0).momentum == 0;
   parts.batch = config_.learners.at(0).factor_rows();
   auto strategy = (*entry)->make(sync, std::move(parts), place);

@@ -32,6 +32,8 @@ class TestJob final : public Host {
     std::uint64_t seed = 1;
     // How many events of others pass before a step of this rank is done. Null: none.
     std::function<int(Rank)> takes = {};
+    // [optimizer] schedule, of strategies that apply gradients themselves. Null: 1.
+    std::function<double(std::uint64_t step)> rate_share = {};
     // What the test set says of a model.
     std::function<Evaluation(const std::vector<float>&)> score = {};
   };
