@@ -100,6 +100,25 @@ TEST(Selmcast, RefusesWhatCannotBe) {
   EXPECT_NE(refused({optimal, ssp}, 3).find("rounds of all"), std::string::npos);
 }
 
+// In runs of 1000 chunks of 256 KiB a model of 200 MB is one message: nothing could be withdrawn.
+TEST(Selmcast, WithStalenessRefusesRunsOfChunksThatHoldAWholeModel) {
+  const auto refused = [](std::uint32_t chunk_run, const char* mode) {
+    selmcast::Config config;
+    config.mode = mode;
+    Place place;
+    place.members = std::make_shared<const Members>(Members(3, Member{"oregon"}));
+    place.layout = Layout::flat(50'000'000);
+    place.phantom = true;
+    place.chunk_run = chunk_run;
+    const Status status = Selmcast::check(config, place);
+    return status ? std::string() : status.error().what;
+  };
+  EXPECT_NE(refused(1000, "ssp").find("chunk_run: expected 47 at most"), std::string::npos);
+  EXPECT_EQ(refused(47, "ssp"), "");
+  EXPECT_NE(refused(48, "ssp"), "");
+  EXPECT_EQ(refused(1000, "bsp"), "");
+}
+
 // Mixing is an average: without steps no model leaves the span of those at the start, and all meet.
 TEST(Selmcast, Inv12_WithoutStepsAllMeetWithinTheSpanOfTheStart) {
   for (const char* receivers : {"selmcast", "orpheus"}) {

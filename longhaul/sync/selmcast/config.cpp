@@ -26,6 +26,20 @@ flow::MulticastNetwork multicast_network(const std::shared_ptr<const flow::Wan>&
   return ports;
 }
 
+// What a sender's host has taken cannot be withdrawn, and the manager does not see it as still to
+// be sent: of a model that is one message it would see nothing.
+Status check_runs(const Place& place) {
+  constexpr std::uint64_t kLeastMessages = 16;
+  const std::uint64_t in_messages = place.layout->size() / kLeastMessages;
+  if (!place.phantom || place.chunk_run == 1 || place.longest_piece() <= in_messages) return Ok{};
+  const std::uint64_t most = in_messages / (place.longest_piece() / place.chunk_run);
+  return invalid("[transfer] chunk_run: expected " +
+                 std::to_string(std::max<std::uint64_t>(most, 1)) +
+                 " at most with [sync] mode = \"ssp\", found " + std::to_string(place.chunk_run) +
+                 ": a model must be " + std::to_string(kLeastMessages) +
+                 " messages or more, so that it can be withdrawn on its way");
+}
+
 }  // namespace
 
 Status check(const Config& config, const Place& place) {
@@ -41,6 +55,7 @@ Status check(const Config& config, const Place& place) {
     return invalid("[sync] receivers = \"optimal\": expected " + std::to_string(kMostOptimal) +
                    " workers at most, found " + std::to_string(workers) +
                    "; \"selmcast\" plans for more");
+  if (is_ssp) LH_TRY(check_runs(place));
   if (config.payload != "update") return Ok{};
   if (is_ssp)
     return invalid(

@@ -24,6 +24,7 @@ void SspPlanning::begin(Round round, Turn& turn) {
   own_.served.resize(turn.place().size());
   receivers_.reset();
   withdrawn_.clear();
+  got_.clear();
   send_progress(turn);
 }
 
@@ -53,6 +54,10 @@ std::optional<std::vector<Rank>> SspPlanning::take_receivers() {
 std::vector<Rank> SspPlanning::take_withdrawn() {
   if (own_.stage != Stage::sending) return {};  // of receivers that are not taken yet
   return std::exchange(withdrawn_, {});
+}
+
+void SspPlanning::received(Rank sender, Round round, Turn& turn) {
+  if (turn.view().has(sender)) turn.send(sender, Got{round}, {}, kControl);
 }
 
 Status SspPlanning::on_message(Rank from, const Message& message, Turn& turn) {
@@ -87,6 +92,15 @@ Status SspPlanning::take(Rank from, const Slowest& slowest, Turn& turn) {
   if (slowest.epoch < turn.view().epoch) return Ok{};
   if (from != manager_of(turn)) return malformed("the slowest round, not from the manager");
   slowest_ = std::max(slowest_, slowest.round);
+  return Ok{};
+}
+
+Status SspPlanning::take(Rank from, const Got& got, Turn& turn) {
+  const bool was_sent =
+      own_.stage == Stage::sending ? got.round <= own_.round : got.round < own_.round;
+  if (!was_sent || !turn.place().member(from).is(Role::worker))
+    return malformed("a receipt of a model that was not sent");
+  if (got.round == own_.round) got_.insert(from);
   return Ok{};
 }
 
@@ -257,7 +271,7 @@ std::string SspPlanning::waiting_for(const Place& place) const {
 }
 
 void SspPlanning::state(Archive& ar) {
-  ar(own_, receivers_, withdrawn_, slowest_, workers_, told_);
+  ar(own_, receivers_, withdrawn_, got_, slowest_, workers_, told_);
 }
 
 }  // namespace longhaul::sync::selmcast

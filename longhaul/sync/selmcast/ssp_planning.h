@@ -4,7 +4,7 @@
 // worker, its progress: at the beginning of a round, when its steps are done, and, while it sends,
 // what each receiver does not have yet. The manager answers who is ready with its receivers, takes
 // receivers from multicasts under way that hold others up, and tells all which round the slowest
-// worker is in.
+// worker is in. A receiver tells the sender when it has all of a model.
 //
 // A Progress says all that a manager needs of its sender. After a loss all send theirs again, and
 // a new manager goes on from them; plans and cancellations of the epoch before are void.
@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "longhaul/core/machine.h"
 #include "longhaul/sync/selmcast/planning.h"
@@ -83,7 +84,16 @@ class SspPlanning final : public Machine {
       LONGHAUL_FIELD(round, .doc = "that the slowest worker is in", .max = 0x1p50);
     }
   };
-  using Messages = MessageList<Progress, Receivers, Withdraw, Slowest>;
+  struct Got {  // to the sender of a model: all of it is here
+    static constexpr std::uint16_t kKind = 5;
+    static constexpr std::string_view kName = "got";
+    Round round = 0;
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(round, .doc = "of the sender", .max = 0x1p50);
+    }
+  };
+  using Messages = MessageList<Progress, Receivers, Withdraw, Slowest, Got>;
 
   explicit SspPlanning(SspConfig config) : config_(std::move(config)) {}
 
@@ -98,6 +108,10 @@ class SspPlanning final : public Machine {
   std::optional<std::vector<Rank>> take_receivers();
   // Those that do not get the model of this round after all, each once.
   std::vector<Rank> take_withdrawn();
+  // Tells a sender that this node has all of its model of that round.
+  void received(Rank sender, Round, Turn&);
+  // Who has said that it has all of this node's model of this round, each once.
+  std::set<Rank> take_got() { return std::exchange(got_, {}); }
   // While it sends: what the receivers do not have yet. One with nothing left has been served.
   void sending(std::vector<Left> left, Turn&);
   std::string waiting_for(const Place&) const;
@@ -122,6 +136,7 @@ class SspPlanning final : public Machine {
   Status take(Rank from, const Receivers&, Turn&);
   Status take(Rank from, const Withdraw&, Turn&);
   Status take(Rank from, const Slowest&, Turn&);
+  Status take(Rank from, const Got&, Turn&);
   Status check(Rank from, const Progress&, const Turn&) const;
   void send_progress(Turn&);
   void note(Worker&, const Progress&, const Turn&) const;
@@ -134,6 +149,7 @@ class SspPlanning final : public Machine {
   Progress own_;
   std::optional<std::vector<Rank>> receivers_;  // that have come and are not taken
   std::vector<Rank> withdrawn_;                 // the same
+  std::set<Rank> got_;                          // the same
   Round slowest_ = 0;
   Workers workers_;            // at the manager: of this epoch
   std::optional<Round> told_;  // the slowest round, to all of this epoch

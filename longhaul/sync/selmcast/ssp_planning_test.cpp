@@ -166,6 +166,32 @@ TEST(SspPlanning, WhatIsNotOfThisJobOrNotFromTheManagerIsMalformed) {
   EXPECT_FALSE(manager.hear(0, SspPlanning::Slowest{.epoch = 2}));
 }
 
+// A receipt counts for the model that is sent now, once, and there is none of a model to come.
+TEST(SspPlanning, ReceiptsAreOfTheModelThatIsSent) {
+  Manager manager;
+  manager.ssp.begin(1, manager.node.turn);
+  EXPECT_TRUE(manager.hear(1, SspPlanning::Got{.round = 0}));  // late
+  EXPECT_FALSE(manager.hear(1, SspPlanning::Got{.round = 1}));
+  manager.ssp.ready(manager.node.turn);
+  EXPECT_FALSE(manager.hear(1, SspPlanning::Got{.round = 1}));
+  EXPECT_TRUE(manager.hear(0, SspPlanning::Receivers{.round = 1, .ranks = {1, 2}}));
+  EXPECT_EQ(manager.ssp.take_receivers(), (Ranks{1, 2}));
+  EXPECT_TRUE(manager.hear(2, SspPlanning::Got{.round = 1}));
+  EXPECT_TRUE(manager.hear(2, SspPlanning::Got{.round = 1}));
+  EXPECT_FALSE(manager.hear(2, SspPlanning::Got{.round = 2}));
+  EXPECT_EQ(manager.ssp.take_got(), std::set<Rank>{2});
+  EXPECT_TRUE(manager.ssp.take_got().empty());
+}
+
+TEST(SspPlanning, ASenderHearsWhenItsModelHasCome) {
+  Manager manager;
+  manager.ssp.received(2, 5, manager.node.turn);
+  const auto told = manager.told<SspPlanning::Got>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].first, 2u);
+  EXPECT_EQ(told[0].second.round, 5u);
+}
+
 // The receivers of a round are taken once; those withdrawn before that, after it.
 TEST(SspPlanning, ReceiversAndWithdrawalsAreTakenOnce) {
   Manager manager;

@@ -83,15 +83,16 @@ void SspWorker::receive(Turn& turn) {
   Turn below = within(*channel_, turn);
   while (channel_->lost()) {
   }  // of a lost peer, or withdrawn
-  bool has_news = false;
-  while (const auto sent = channel_->sent()) {
-    has_news |= sent->handle == handle_ && unserved_.erase(sent->to) > 0;
-    meter_.sent(sent->to, sent->bytes, sent->took);
-  }
+  while (const auto sent = channel_->sent()) meter_.sent(sent->to, sent->bytes, sent->took);
   while (auto one = channel_->poll(below)) {
     meter_.received(one->content.shape().bytes());
-    if (phase_ < Phase::averaging) received_[one->from] = one->content.values();
+    if (phase_ >= Phase::averaging) continue;
+    received_[one->from] = one->content.values();
+    Turn planning = within(planning_, turn);
+    planning_.received(one->from, one->header.round, planning);
   }
+  bool has_news = false;
+  for (const Rank rank : planning_.take_got()) has_news |= unserved_.erase(rank) > 0;
   if (has_news && phase_ == Phase::sending) say_progress(turn);
 }
 
@@ -197,7 +198,7 @@ void SspWorker::send(std::vector<Rank> receivers, Turn& turn) {
   turn.set_timer(kProgressTimer, turn.now() + from_seconds(config_.progress_s));
 }
 
-// A receiver that has all of it already counts as served.
+// Who has been sent all of it already stays a receiver.
 void SspWorker::withdraw(Turn& turn) {
   Turn below = within(*channel_, turn);
   for (const Rank rank : planning_.take_withdrawn()) {
@@ -257,7 +258,7 @@ std::string SspWorker::waiting_for() const {
   if (phase_ == Phase::waiting) return "the end of the run, which the senior worker tells";
   if (phase_ == Phase::averaging) return final_.waiting_for();
   if (phase_ != Phase::sending) return "";
-  std::string text = "round " + std::to_string(done_) + ": room to send to ranks";
+  std::string text = "round " + std::to_string(done_) + ": ranks that do not have its model:";
   for (const Rank rank : unserved_) text += " " + std::to_string(rank);
   const std::string below = channel_->waiting_for();
   return below.empty() ? text : text + "; " + below;

@@ -1,8 +1,8 @@
 #pragma once
 // Selective multicast with bounded staleness: each worker sends its model when its steps are done,
-// to receivers that are chosen then, and goes on when they have it. It mixes the models that have
-// come at its next step boundary, and begins no round that is more than `staleness` ahead of the
-// slowest worker's.
+// to receivers that are chosen then, and goes on when they have said that they have it. It mixes
+// the models that have come at its next step boundary, and begins no round that is more than
+// `staleness` ahead of the slowest worker's.
 //   Luo et al., "Efficient parameter synchronization for peer-to-peer distributed learning with
 //   selective multicast", IEEE Transactions on Services Computing, 2024, algorithm 2. Ours: the
 //   mixing, what happens on a loss, and that rates are those of [wan].
