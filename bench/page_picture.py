@@ -24,12 +24,18 @@ def curve(folder):
     return points
 
 
+STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8))
+
+
 def ticks(low, high):
-    """Powers of ten, and between them where there are few."""
+    """Powers of ten, and as many between them as make four, if some do."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if len(exponents) < 4 else (1,)
-    return [s * 10.0 ** e for e in exponents for s in steps
-            if low * 0.999 <= s * 10.0 ** e <= high * 1.001]
+    for steps in STEPS:
+        found = [s * 10.0 ** e for e in exponents for s in steps
+                 if low * 0.999 <= s * 10.0 ** e <= high * 1.001]
+        if len(found) >= 4:
+            break
+    return found
 
 
 def panel(out, left, title, index, curves, bounds):
@@ -54,6 +60,9 @@ def panel(out, left, title, index, curves, bounds):
     for value in ticks(low, high):
         out.append(f'<text x="{x(value):.1f}" y="{BOTTOM + 16}" class="mid">{value:g}</text>')
     for i, points in enumerate(curves):
+        if len(points) == 1:
+            out.append(f'<circle cx="{x(points[0][index]):.1f}" cy="{y(points[0][3]):.1f}" r="3" '
+                       f'fill="{COLOURS[i % len(COLOURS)]}"/>')
         if len(points) < 2:
             continue
         line = "L".join(f"{x(p[index]):.1f} {y(p[3]):.1f}" for p in points)
