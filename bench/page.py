@@ -44,7 +44,7 @@ MODELS = {
             "rates": (0.001, 0.003, 0.01),
             "data": 'kind = "text"\npath = "data/sotu"\ntest_share = 0.01\nbatch = 8\n'
                     'partition = "dirichlet"\nalpha = 0.5\n',
-            "target": 3.6, "epochs": 0.1, "wire_scale": 100, "every": 1000},
+            "target": 3.6, "epochs": 0.1, "wire_scale": 100, "every": 2500},
 }
 # Gbit/s between the four regions of HALoS, both ways; the delay is ours.
 HALOS = {(0, 1): .537, (0, 2): .935, (0, 3): .202, (1, 2): .386, (1, 3): .117, (2, 3): .127}
