@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "longhaul/base/testing/effort.h"
 #include "longhaul/sync/sfb.h"
 #include "longhaul/sync/testing/sfb_job.h"
 
@@ -43,28 +42,8 @@ void survives_the_loss_of_a_worker(bool wait_free) {
       TestJob::Config config = sfb_job(5, factors_by(spread, staleness), 5, wait_free);
       if (wait_free) config.settings = testing::wait_free(config.settings);
       for (auto& learner : config.learners) learner.momentum = 0;
-      std::uint64_t events = 0;
-      TestJob whole(config);
-      whole.after_event = [&] { ++events; };
-      whole.run();
-      for (std::uint64_t at = 3; at < events; at += 1 + 4 * longhaul::testing::kStride) {
-        const Rank lost = Rank(at % 5);
-        SCOPED_TRACE(std::string(spread) + " rank " + std::to_string(lost) + " after event " +
-                     std::to_string(at) + ", staleness " + std::to_string(staleness));
-        TestJob job(config);
-        std::uint64_t left = at;
-        job.after_event = [&] {
-          if (left-- == 1) job.crash(lost);
-        };
-        job.run();
-        const Rank first = lost == 0 ? 1 : 0;
-        for (Rank rank = 0; rank < 5; ++rank) {
-          if (rank == lost) continue;
-          ASSERT_EQ(job.failures[rank], "");
-          ASSERT_EQ(job.finished[rank], 1);
-          ASSERT_EQ(job.params(rank), job.params(first));
-        }
-      }
+      SCOPED_TRACE(std::string(spread) + ", staleness " + std::to_string(staleness));
+      testing::expect_equal_survivors(config);
     }
 }
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "longhaul/base/testing/effort.h"
 #include "longhaul/sync/sfb/spread.h"
 #include "longhaul/sync/testing/sfb_job.h"
 
@@ -201,28 +200,8 @@ TEST(SfbPartial, SurvivesTheLossOfAWorkerAtAnyMoment) {
   for (const std::int64_t peers : {1, 3}) {
     TestJob::Config config = partial_job(5, peers, 3, 8);
     config.takes = [](Rank rank) { return int(rank * 7 % 5) * 9; };
-    std::uint64_t events = 0;
-    TestJob whole(config);
-    whole.after_event = [&] { ++events; };
-    whole.run();
-    for (std::uint64_t at = 3; at < events; at += 1 + 4 * longhaul::testing::kStride) {
-      const Rank lost = Rank(at % 5);
-      SCOPED_TRACE("rank " + std::to_string(lost) + " after event " + std::to_string(at));
-      TestJob job(config);
-      std::uint64_t left = at;
-      job.after_event = [&] {
-        if (left-- == 1) job.crash(lost);
-      };
-      job.run();
-      const Rank first = lost == 0 ? 1 : 0;
-      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
-      for (Rank rank = 0; rank < 5; ++rank) {
-        if (rank == lost) continue;
-        ASSERT_EQ(job.failures[rank], "");
-        ASSERT_EQ(job.finished[rank], 1);
-        ASSERT_EQ(job.params(rank), job.params(first));
-      }
-    }
+    SCOPED_TRACE(peers);
+    testing::expect_equal_survivors(config);
   }
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 // A job of workers whose models have one layer that goes as factors, for the tests of sfb.
+#include <gtest/gtest.h>
+
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync::testing {
@@ -33,6 +36,32 @@ inline TestJob::Config sfb_job(std::uint32_t n, std::vector<Setting> settings, R
                                    .layer_last = layer_last}),
           .size = kFactorSize,
           .stop = {.max_rounds = rounds, .report_every = 3}};
+}
+
+// Of five workers one is lost after any event: the others end with equal models.
+inline void expect_equal_survivors(const TestJob::Config& config) {
+  std::uint64_t events = 0;
+  TestJob whole(config);
+  whole.after_event = [&] { ++events; };
+  whole.run();
+  for (std::uint64_t at = 3; at < events; at += 1 + 4 * longhaul::testing::kStride) {
+    const Rank lost = Rank(at % 5);
+    SCOPED_TRACE("rank " + std::to_string(lost) + " after event " + std::to_string(at));
+    TestJob job(config);
+    std::uint64_t left = at;
+    job.after_event = [&] {
+      if (left-- == 1) job.crash(lost);
+    };
+    job.run();
+    const Rank first = lost == 0 ? 1 : 0;
+    EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    for (Rank rank = 0; rank < 5; ++rank) {
+      if (rank == lost) continue;
+      ASSERT_EQ(job.failures[rank], "");
+      ASSERT_EQ(job.finished[rank], 1);
+      ASSERT_EQ(job.params(rank), job.params(first));
+    }
+  }
 }
 
 }  // namespace longhaul::sync::testing
