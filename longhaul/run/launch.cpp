@@ -324,8 +324,10 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   LH_TRY(copy_models(job, models, folder->path(), summary.time_to_target_s.has_value(),
                      summary.model_is_best));
   // A resume that the nodes refuse is not the end of the run: its summary stays.
-  const bool refused =
-      options.existing == ExistingFolder::resume && std::ranges::any_of(children.ends(), ends_all);
+  const bool refused = options.existing == ExistingFolder::resume &&
+                       std::ranges::any_of(children.ends(), [](const ChildExit& end) {
+                         return end.signal == 0 && end.code == 2;
+                       });
   if (!refused) LH_TRY(write_summary(folder->path(), summary));
   // A node that could not be started again is one that is lost: the others have gone on.
   std::vector<ChildExit> ends;

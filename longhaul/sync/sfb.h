@@ -14,9 +14,9 @@
 //           w <- opt(w, outer(g)), once a clock
 //   s > 0:  for each clock of each worker, when all of it has come:
 //           w <- w - rate(c) / P  u_q^T v_q;  r is sent beside the factors
-//   partial (s = 0): u_p, v_p go to Q others, q is this worker and those that send to it in clock
-//   c,
-//           and every mean_every clocks, and at the end, all models are averaged
+//   partial spread, s = 0:
+//           u_p, v_p go to Q others; q: this worker and those that send to it in clock c;
+//           every mean_every clocks, and at the end, all models are averaged
 // The gradient of a bias is the sum of the rows of u. The order of the sums, tree, site and partial
 // spread, the recovery of losses, returns and the hashes are ours.
 #include <map>
