@@ -7,7 +7,8 @@ A: 16 workers, a network that costs nothing, steps of 1 s and an exponential tai
 B: 16 sites of one worker, 50 ms one way, 1 Gbit/s, 40 MB, steps that take no time.
 C: 4 sites of 4 workers, uplinks of 1 Gbit/s, 30 ms, LAN of 10 Gbit/s, 40 MB, steps of 0.4 s; with
 jitter 0.3 s and a tail of 0.1 s; with contention each second each site's uplink and downlink fall
-to a fifth with probability 1/4. Prints seconds a step, and MB that a site sends in one: those of
+to a fifth with probability 1/4; with a slow site, the port of one falls to a fifth at 60 s and
+stays there. Prints seconds a step, and MB that a site sends in one: those of
 --rounds rounds after the first 100.
 """
 import argparse
@@ -48,7 +49,13 @@ def shuffled(schedule, size=0):
     return f'kind = "ds_sync"\nschedule = "{schedule}"\ngroup_size = {size}\n'
 
 
+def slow_site(seconds=60):
+    return "".join(f'[[wan.trace]]\nkind = "steps"\nwhat = "{what}"\nsite = "s2"\n'
+                   f"at_s = [0, {seconds}]\nvalues = [1000, 200]\n" for what in ("up", "down"))
+
+
 GRID, TOPOLOGY, RADIX = shuffled("grid"), shuffled("topology"), shuffled("radix")
+SENSE = TOPOLOGY + "sense = true\n"
 RANDOM, PAIRS = shuffled("random", 4), shuffled("random", 2)
 
 
@@ -76,6 +83,7 @@ WARM = 'model = "fair"\nslow_start = false\n'
 C = sites(4, 4, 400, mbps=1000)
 UPLINK = {"bsp, ring": (BSP, RING), "bsp, hierarchical": (BSP, HIERARCHICAL),
           "topology": (TOPOLOGY, DIRECT)}
+SENSED = (SENSE, DIRECT)
 SCENARIOS = {  # [wan], sites, name -> [sync], [overlay]
     "A stragglers": (FREE, sites(4, 4, 1000, jitter=0.5), {
         "bsp": (BSP, DIRECT), "grid 4x4": (GRID, DIRECT), "topology": (TOPOLOGY, DIRECT),
@@ -87,7 +95,8 @@ SCENARIOS = {  # [wan], sites, name -> [sync], [overlay]
     "C uplink": (SHARED, C, {**UPLINK, "grid (rows = sites)": (GRID, DIRECT)}),
     "C + jitter": (SHARED, sites(4, 4, 300, jitter=1 / 3, mbps=1000), UPLINK),
     "C, fair": (WARM + SHARED, C, {**UPLINK, "grid (rows = sites)": (GRID, DIRECT)}),
-    "C + contention": (WARM + SHARED + contention(), C, UPLINK),
+    "C + contention": (WARM + SHARED + contention(), C, {**UPLINK, "topology, sense": SENSED}),
+    "C + a slow site": (WARM + SHARED + slow_site(), C, {**UPLINK, "topology, sense": SENSED}),
 }
 
 

@@ -186,7 +186,8 @@ def row(kind, bench, network, seeds):
     if not there:
         return f"| {kind} | {bench.rate(kind)} | not in {MOST_CLOCKS} | | | | | |"
     middle = [statistics.median(one[i] for one in there) for i in range(3)]
-    text = (f"| {kind} | {bench.rate(kind)} | {middle[2]:.0f} | {middle[0]:.0f} "
+    some = "" if len(there) == len(seeds) else f" ({len(there)} of {len(seeds)} seeds reach it)"
+    text = (f"| {kind}{some} | {bench.rate(kind)} | {middle[2]:.0f} | {middle[0]:.0f} "
             f"| {middle[1] / 1e9:.1f} | {100 * statistics.median(shares):.0f} % ")
     if not lead:
         return text + "| | |"

@@ -57,6 +57,7 @@ void for_each_message(Visit&& visit) {
   family("gossip", sync::gossip::StepCount::Messages{});
   family("gossip/final", sync::gossip::FinalReturn::Messages{});
   family("sync/shuffle", sync::shuffle::ScheduleSwitch::Messages{});
+  family("sync/shuffle/site_rates", sync::shuffle::SiteRates::Messages{});
   family("sync/ds_sync", sync::DsSync::Messages{});
   family("perf", perf::Messages{});
   family("focus", focus::Messages{});

@@ -156,5 +156,93 @@ TEST(Shuffle, TopologiesEndWithAnyDelaysAndTwoLosses) {
   expect_survivors_end("topology", "halving_doubling", 300);
 }
 
+// To and from site 1 everything takes `factor` times its bytes, in every other stretch of so long
+// or, `for_good`, from the second on.
+class SlowingNetwork final : public sim::Network {
+ public:
+  SlowingNetwork(std::unique_ptr<sim::Network> network, Members members, std::uint64_t factor,
+                 Time stretch, bool for_good)
+      : network_(std::move(network)),
+        members_(std::move(members)),
+        factor_(factor),
+        stretch_(stretch),
+        for_good_(for_good) {}
+  void submit(sim::Packet packet, Time now) override {
+    const bool is_slow = for_good_ ? now >= stretch_ : now / stretch_ % 2 == 1;
+    const bool from_it = is_at_site_1(packet.from);
+    if (is_slow && from_it != is_at_site_1(packet.to)) packet.bytes *= factor_;
+    network_->submit(std::move(packet), now);
+  }
+  std::optional<Time> next_event() const override { return network_->next_event(); }
+  std::optional<sim::NetworkEvent> advance() override { return network_->advance(); }
+  void cut(Rank from, Rank to, Time now) override { network_->cut(from, to, now); }
+  void heal(Rank from, Rank to, Time now) override { network_->heal(from, to, now); }
+  void crash(Rank rank, Time now) override { network_->crash(rank, now); }
+  void revive(Rank rank) override { network_->revive(rank); }
+  bool has_bulk() const override { return network_->has_bulk(); }
+  void state(Archive& ar) override { network_->state(ar); }
+
+ private:
+  bool is_at_site_1(Rank rank) const { return members_[rank].site == members_[3].site; }
+  std::unique_ptr<sim::Network> network_;
+  const Members members_;
+  const std::uint64_t factor_;
+  const Time stretch_;
+  const bool for_good_;
+};
+
+JobSpec sensing(bool sense, std::uint64_t factor, Time stretch, bool for_good) {
+  JobSpec spec = shuffled("topology", "direct", 12);
+  spec.parts.sync.settings.push_back({"sense", {sense}});
+  spec.one_site_each = false;
+  spec.nodes = 3;
+  spec.rounds = 120;
+  spec.wrap = [members = members_of(spec), factor, stretch,
+               for_good](std::unique_ptr<sim::Network> network) {
+    return std::make_unique<SlowingNetwork>(std::move(network), members, factor, stretch, for_good);
+  };
+  return spec;
+}
+
+TEST(Shuffle, ASiteThatHasBecomeSlowKeepsOutOfMostExchangesBetweenSites) {
+  const auto run_for = [](bool sense) {
+    JobSpec spec = sensing(sense, 20, 10s, true);
+    spec.phantom = true;
+    spec.buffers = 0;
+    spec.size = 100'000;
+    spec.chunk_bytes = 64 * 1024;
+    spec.chunk_run = 8;
+    Job job(spec);
+    EXPECT_TRUE(job.run());
+    EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
+    return seconds(job.world().now());
+  };
+  const double without = run_for(false), with = run_for(true);
+  EXPECT_GT(without, 15) << "it is slow for some time";
+  EXPECT_LT(with, 0.8 * without);
+}
+
+// Plans come and go, and so do workers, the planner too.
+TEST(Shuffle, SensingRunsEndWithTwoLosses) {
+  for (std::uint64_t seed = 1; seed <= 60; seed += kStride) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    JobSpec spec = sensing(true, 1000, 1s + 500ms * (seed % 4), false);
+    spec.seed = seed;
+    spec.size = 100;
+    Random random(seed, {});
+    const Rank first = seed % 2 == 0 ? 0 : Rank(random.below(12));
+    const Rank second = Rank((first + 1 + random.below(11)) % 12);
+    const std::uint64_t at = random.below(15'000);
+    spec.faults = {
+        {.kind = sim::Fault::Kind::crash, .rank = first, .at_event = at},
+        {.kind = sim::Fault::Kind::crash, .rank = second, .at_event = at + random.below(500)}};
+    Job job(spec);
+    const Status status = job.run();
+    ASSERT_TRUE(status) << status.error().what;
+    EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
+    EXPECT_TRUE(job.all_equal());
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::conformance

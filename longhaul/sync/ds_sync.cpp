@@ -13,11 +13,13 @@ namespace {
 // A worker waits for those in its groups, and through them, some rounds ago, for all. How many
 // rounds that are is 2 for a grid; with random groups it has no bound, but the odds that a worker
 // was in no group that leads to another for so many rounds are below 1e-19 (three workers, b = 2:
-// 3^-64 is the worst).
-Round most_apart(const Place& place) { return 64 + place.size(); }
+// 3^-64 is the worst). A site that is sensed as slow meets others in one cross round of five.
+Round most_apart(const DsSync::Config& config, const Place& place) {
+  return (64 + place.size()) * (config.sense ? 5 : 1);
+}
 
-StopConfig stop_of_shuffled(StopConfig config, const Place& place) {
-  config.apart = most_apart(place);
+StopConfig stop_of_shuffled(StopConfig config, const DsSync::Config& mine, const Place& place) {
+  config.apart = most_apart(mine, place);
   config.reporter_counts = true;
   return config;
 }
@@ -52,6 +54,10 @@ bool loses(const SyncParts& parts) {
   return parts.make_codec && parts.make_codec(false)->encoded_size(kSome) < kSome * sizeof(float);
 }
 
+// A plan that a loss came into the middle of may have been begun by who is lost: its groups are
+// not those that others give the same round.
+std::uint64_t of_plan(std::uint32_t plan) { return std::uint64_t(plan % 4) << 24; }
+
 Round swa_from(const DsSync::Config& config, Round max_rounds) {
   if (config.swa_fraction == 0) return ~Round(0);
   return Round(std::floor((1 - config.swa_fraction) * double(max_rounds))) + 1;
@@ -85,6 +91,11 @@ Status DsSync::check(const Config& config, const Place& place) {
     return invalid("[sync] group_size = " + std::to_string(config.group_size) +
                    ": expected 2 to the number of workers, which is " + std::to_string(n) +
                    ", or 0 for round(sqrt(n))");
+  if (config.sense && config.schedule != "topology")
+    return invalid(
+        "[sync] sense = true: expected schedule = \"topology\", the only one that knows "
+        "of sites, got \"" +
+        config.schedule + "\"");
   return check_min_sites(config.min_sites, place);
 }
 
@@ -93,17 +104,18 @@ DsSync::DsSync(const Config& config, SyncParts parts, const Place& place)
       place_(place),
       swa_from_(swa_from(config, parts.stop.max_rounds)),
       corrects_(config.correction && loses(parts)),
-      stop_config_(stop_of_shuffled(parts.stop, place)),
+      stop_config_(stop_of_shuffled(parts.stop, config, place)),
       schedule_{config.schedule, config.group_size, config.cross_every},
       overlay_(std::move(parts.overlay)),
       mean_(*overlay_),
       conclusion_(*overlay_),
-      switch_(most_apart(place)),
+      switch_(most_apart(config, place)),
       stop_(stop_config_) {
   own(*overlay_, kOverlayChild);
   own(stop_, {1, "stop rule"});
   own(switch_, {2, "schedule"});
   own(state_transfer_, {3, "state transfer"});
+  own(site_rates_, {4, "site rates"});
 }
 
 void DsSync::on_start(Turn& turn) {
@@ -123,6 +135,7 @@ void DsSync::on_progress(Turn& turn) {
   if (phase_ != Phase::awaiting_state && phase_ != Phase::concluding)
     state_transfer_.drop_received();
   hand_over(turn);
+  sense(turn);
   while (advance(turn)) {
   }
   hand_over(turn);
@@ -198,16 +211,42 @@ void DsSync::on_computed(const Computed& computed, Turn& turn) {
   turn.compute(OptimizerState{});
 }
 
-shuffle::Partition DsSync::groups_of(const std::vector<Rank>& workers, Epoch epoch, Round k) const {
+shuffle::Partition DsSync::groups_of(const std::vector<Rank>& workers, Epoch epoch, Round k,
+                                     const shuffle::SlowSites& slow) const {
   const Random draw(place_.seed, Stream{Purpose::members, k, 0, std::uint32_t(epoch)});
-  return schedule_.groups(sites_of(workers, place_), k, draw);
+  const shuffle::Partition sites = sites_of(workers, place_);
+  std::vector<std::size_t> byes;
+  for (std::size_t s = 0; s < sites.size(); ++s)
+    for (const shuffle::SlowSite& one : slow)
+      if (place_.member(one.site).site == place_.member(workers[sites[s].front()]).site)
+        byes.push_back(s);
+  return schedule_.groups(sites, k, draw, byes);
+}
+
+// The workers that cross tell the planner how long it took, and the planner proposes which sites
+// keep out of it, while there are rounds to come.
+void DsSync::note_cross(Turn& turn) {
+  const auto partner = std::exchange(partner_, std::nullopt);
+  if (!partner || !turn.view().has(*partner)) return;
+  Turn below = within(site_rates_, turn);
+  site_rates_.crossed(done_, *partner, turn.now() - given_, below);
+}
+
+void DsSync::sense(Turn& turn) {
+  const bool trains = phase_ == Phase::ready || phase_ == Phase::computing ||
+                      phase_ == Phase::grouping || phase_ == Phase::averaging;
+  if (!config_.sense || !trains || to_settle_ > 0 || !switch_.plan()) return;
+  Turn below = within(switch_, turn);
+  if (auto slow = site_rates_.change(*switch_.plan(), turn))
+    switch_.propose(*std::move(slow), below);
 }
 
 // x_i <- sum over j in G of x'_j / |G|
 void DsSync::join_group(Turn& turn) {
   const Round k = exchange();
   const auto [epoch, workers] = switch_.workers_of(k);
-  const shuffle::Partition groups = groups_of(workers, epoch, k);
+  const shuffle::ScheduleSwitch::Start& start = switch_.start_of(k);
+  const shuffle::Partition groups = groups_of(workers, epoch, k, start.slow);
   const auto me = std::uint32_t(std::lower_bound(workers.begin(), workers.end(), turn.self()) -
                                 workers.begin());
   const auto mine = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
@@ -218,6 +257,7 @@ void DsSync::join_group(Turn& turn) {
   if (to_settle_ == 0) {
     turn.record("group", k, double(mine - groups.begin()));
     turn.record("group_size", k, double(mine->size()));
+    if (config_.sense) turn.record("slow_sites", k, double(start.slow.size()));
   }
   Status begun = Ok{};
   if (mine->size() == 1) {
@@ -226,8 +266,12 @@ void DsSync::join_group(Turn& turn) {
   } else {
     std::vector<Rank> members;
     for (const std::uint32_t worker : *mine) members.push_back(workers[worker]);
-    const std::uint32_t number =
-        group_number(epoch, k * workers.size() + std::size_t(mine - groups.begin()));
+    if (config_.sense && to_settle_ == 0)
+      for (const Rank member : members)
+        if (place_.member(member).site != place_.me().site) partner_ = member;
+    given_ = turn.now();
+    const std::uint32_t number = group_number(
+        epoch, k * workers.size() + std::size_t(mine - groups.begin()) + of_plan(start.plan));
     begun = mean_.begin(number, members,
                         {.buffers = config_.average_buffers || to_settle_ > 0,
                          .exact = to_settle_ > 0,
@@ -243,6 +287,7 @@ void DsSync::join_group(Turn& turn) {
 void DsSync::end_exchange(Turn& turn) {
   if (to_settle_ == 0) {
     turn.record("wait_s", done_, seconds(turn.now() - asked_));
+    note_cross(turn);
     std::vector<float> state = mean_.take_state();
     if (state.empty()) return end_round(turn);
     phase_ = Phase::writing_state;
@@ -338,7 +383,7 @@ std::string DsSync::waiting_for() const {
 
 void DsSync::state(Archive& ar) {
   ar.expect("ds_sync");
-  ar(phase_, done_, settled_, to_settle_, samples_, asked_, mean_, conclusion_);
+  ar(phase_, done_, settled_, to_settle_, samples_, asked_, given_, partner_, mean_, conclusion_);
   ar(optimizer_state_, swa_, swa_count_);
   ar(returned_, was_sent_, asks_final_, asked_final_of_);
 }

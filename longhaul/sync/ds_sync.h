@@ -9,6 +9,9 @@
 // steps:
 //   x_i <- sum over j in G of x'_j / |G|
 //
+// With `sense`, sites whose links have become slow keep out of most exchanges between sites:
+// shuffle/site_rates.h finds them, shuffle/schedule_switch.h makes all agree from which round on.
+//
 // A worker that comes back (ds_sync_returning.cpp) is sent the model of the senior worker as it
 // stands, and takes part from the first round on that the others name it in. Models differ, so it
 // need not be of that round.
@@ -17,6 +20,7 @@
 #include "longhaul/sync/shuffle/group_mean.h"
 #include "longhaul/sync/shuffle/schedule.h"
 #include "longhaul/sync/shuffle/schedule_switch.h"
+#include "longhaul/sync/shuffle/site_rates.h"
 #include "longhaul/sync/state_transfer.h"
 #include "longhaul/sync/synchronous.h"
 
@@ -30,6 +34,7 @@ class DsSync final : public Strategy {
     std::uint32_t group_size = 0;
     std::uint32_t steps = 1;
     std::uint32_t cross_every = 0;
+    bool sense = false;
     bool average_buffers = true;
     bool sync_state = false;
     bool correction = true;
@@ -53,6 +58,10 @@ class DsSync final : public Strategy {
                      .doc =
                          "topology: one round in so many averages across sites; 0: 1, or 2 if "
                          "some site has one or two workers and some has several");
+      LONGHAUL_FIELD(sense,
+                     .doc =
+                         "topology: a site whose exchanges with others have become half as quick "
+                         "as they were keeps out of four in five of them until they are quicker");
       LONGHAUL_FIELD(average_buffers,
                      .doc = "running statistics are averaged, too; false: at the end alone");
       LONGHAUL_FIELD(sync_state,
@@ -126,7 +135,10 @@ class DsSync final : public Strategy {
   void join_group(Turn&);
   void end_exchange(Turn&);
   void end_round(Turn&);
-  shuffle::Partition groups_of(const std::vector<Rank>& workers, Epoch, Round) const;
+  shuffle::Partition groups_of(const std::vector<Rank>& workers, Epoch, Round,
+                               const shuffle::SlowSites& = {}) const;
+  void note_cross(Turn&);
+  void sense(Turn&);
   void settle(Turn&);
   void use_average_over_time(Turn&);
   void conclude(bool compare, Turn&);
@@ -153,6 +165,7 @@ class DsSync final : public Strategy {
   shuffle::GroupMean mean_;
   shuffle::Conclusion conclusion_;
   shuffle::ScheduleSwitch switch_;
+  shuffle::SiteRates site_rates_;
   StopRule stop_;
   StateTransfer state_transfer_;
 
@@ -162,6 +175,8 @@ class DsSync final : public Strategy {
   std::uint32_t to_settle_ = 0;  // are left of them
   double samples_ = 0;  // used by a worker in the mean: averaged as models are, if they count
   Time asked_{0};       // since when the mean is awaited
+  Time given_{0};       // when this worker's model was given to it
+  std::optional<Rank> partner_;         // of another site, in the mean that runs
   std::vector<float> optimizer_state_;  // with sync_state
   // Mean over time of the model after each round from swa_from_ on. The mean over the workers of
   // these is that of the mean model, which rounds keep.

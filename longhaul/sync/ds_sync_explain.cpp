@@ -76,6 +76,10 @@ Explanation DsSync::explain() const {
   said.lines.push_back(
       all_after ? fmt::format("Every worker has heard of every other after {} rounds.", *all_after)
                 : fmt::format("Not every worker hears of every other in {} rounds.", kMostRounds));
+  if (config_.sense)
+    said.lines.push_back(
+        "A site whose exchanges with others become half as quick as they were keeps out of most of "
+        "them (sense); the table is of the rounds before that.");
   const std::uint32_t consensus = schedule_.rounds_to_consensus(n);
   said.lines.push_back(consensus > 0
                            ? fmt::format("The run ends with {} rounds without training, after "

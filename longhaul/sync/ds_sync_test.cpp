@@ -170,6 +170,18 @@ TEST(DsSync, StateIsSavedWithTheRest) {
   config.settings.push_back({"sync_state", {true}});
   config.settings.push_back({"swa_fraction", {0.5}});
   EXPECT_EQ(testing::changed_by_saving(config), "");
+  EXPECT_EQ(testing::changed_by_saving(
+                shuffled_job(4, {{"schedule", {"topology"}}, {"sense", {true}}}, 5)),
+            "");
+}
+
+TEST(DsSync, OnlyATopologyCanSense) {
+  TestJob job(shuffled_job(4, {{"schedule", {"topology"}}}, 1));
+  const Place& place = job.node(0).place();
+  EXPECT_TRUE(DsSync::check({.schedule = "topology", .sense = true}, place));
+  const Status refused = DsSync::check({.schedule = "grid", .sense = true}, place);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("[sync] sense = true"), std::string::npos);
 }
 
 // The final model is the mean over the last rounds of the mean model; of one group that is the

@@ -34,6 +34,15 @@ std::optional<std::size_t> met_by(std::size_t site, std::size_t sites, Round rou
   return other < sites ? std::optional(other) : std::nullopt;
 }
 
+Round turns_of(std::size_t sites) { return sites + sites % 2 - 1; }
+
+Round pairs_before(Round q, std::size_t site, std::size_t sites) {
+  const Round turns = turns_of(sites);
+  Round pairs = q / turns * (sites - 1);
+  for (Round turn = 0; turn < q % turns; ++turn) pairs += met_by(site, sites, turn).has_value();
+  return pairs;
+}
+
 }  // namespace
 
 Partition stretches(std::uint32_t n, std::uint32_t count) {
@@ -105,11 +114,22 @@ Partition random(std::uint32_t n, std::uint32_t b, Random draw) {
   return in_order(std::move(groups));
 }
 
-Partition topology(const Partition& sites, std::uint32_t cross_every, Round k) {
+Round bye_period(std::size_t sites) {
+  for (Round period = 5; period > 1; --period)
+    if (std::gcd(period, Round(sites - 1)) == 1) return period;
+  return 5;
+}
+
+Partition topology(const Partition& sites, std::uint32_t cross_every, Round k,
+                   std::span<const std::size_t> byes) {
   LH_CHECK(cross_every > 0);
   if (sites.size() < 2 || k % cross_every != cross_every - 1) return in_order(sites);
-  const Round q = k / cross_every;
-  const Round turns = sites.size() + sites.size() % 2 - 1;
+  const Round q = k / cross_every, turns = turns_of(sites.size());
+  const Round period = bye_period(sites.size());
+  const auto keeps_out = [&](std::size_t s) { return std::ranges::count(byes, s) > 0; };
+  const auto is_due = [&](std::size_t s) {
+    return keeps_out(s) && pairs_before(q, s, sites.size()) % period == period - 1;
+  };
   Partition groups;
   std::vector<std::uint32_t> crossing(sites.size());
   for (std::size_t s = 0; s < sites.size(); ++s) {
@@ -117,7 +137,9 @@ Partition topology(const Partition& sites, std::uint32_t cross_every, Round k) {
     crossing[s] = sites[s][std::size_t((q + q / std::lcm(turns, m)) % m)];
   }
   for (std::size_t s = 0; s < sites.size(); ++s) {
-    const auto other = met_by(s, sites.size(), q);
+    auto other = met_by(s, sites.size(), q);
+    if (other && (keeps_out(s) || keeps_out(*other)) && !is_due(s) && !is_due(*other))
+      other.reset();
     if (other && s < *other) groups.push_back({crossing[s], crossing[*other]});
     std::vector<std::uint32_t> local = sites[s];
     if (other) std::erase(local, crossing[s]);
@@ -139,13 +161,13 @@ std::uint32_t Schedule::size_of_groups(std::uint32_t n) const {
   return std::min(n, group_size > 0 ? group_size : default_group_size(n));
 }
 
-Partition Schedule::groups(const Partition& sites, Round k, const Random& draw) const {
+Partition Schedule::groups(const Partition& sites, Round k, const Random& draw,
+                           std::span<const std::size_t> byes) const {
   const std::uint32_t n = workers_at(sites), b = size_of_groups(n);
   if (kind == "published" && n == 4) return published(k);
   if (kind == "radix") return radix(prime_factors(n), k);
   if (kind == "random") return random(n, b, draw);
-  if (kind == "topology")
-    return topology(sites, cross_every > 0 ? cross_every : default_cross_every(sites), k);
+  if (kind == "topology") return topology(sites, cross_rounds(sites), k, byes);
   return grid(n, b, k);
 }
 

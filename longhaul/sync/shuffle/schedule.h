@@ -44,7 +44,13 @@ Partition random(std::uint32_t n, std::uint32_t b, Random);
 // `sites`: the workers of each, none empty. In all rounds but one in `cross_every` a site is a
 // group. In that one, sites are paired by a round-robin tournament, one worker of each pairs with
 // one of the other, and the others of a site form a group; a site without a pair is a group.
-Partition topology(const Partition& sites, std::uint32_t cross_every, Round);
+// `byes`: places of sites that take part in every bye_period()-th of their pairs alone, so that at
+// most four in a row are left out.
+Partition topology(const Partition& sites, std::uint32_t cross_every, Round,
+                   std::span<const std::size_t> byes = {});
+// The largest number up to 5 that has no factor in common with a site's pairs in a tournament: with
+// one, it would take part in those with some sites alone.
+Round bye_period(std::size_t sites);
 // 1 unless some site has fewer than three workers and some has several; then 2: with two workers a
 // site, those who cross in turn would never meet.
 std::uint32_t default_cross_every(const Partition& sites);
@@ -56,11 +62,16 @@ struct Schedule {
   std::uint32_t cross_every = 0;  // of topology; 0: the default
 
   // The groups of a round. `sites`: the workers of each site, together 0 .. n-1. `published` of
-  // other than four workers is the grid. `draw` is used by `random` alone.
-  Partition groups(const Partition& sites, Round, const Random& draw) const;
+  // other than four workers is the grid. `draw` is used by `random` alone, `byes` (places of sites)
+  // by `topology`.
+  Partition groups(const Partition& sites, Round, const Random& draw,
+                   std::span<const std::size_t> byes = {}) const;
   // So many rounds without training in a row make all models equal, whichever comes first.
   // 0: none are sure to.
   std::uint32_t rounds_to_consensus(std::uint32_t n) const;
+  std::uint32_t cross_rounds(const Partition& sites) const {  // one round in so many is one
+    return cross_every > 0 ? cross_every : default_cross_every(sites);
+  }
 
  private:
   std::uint32_t size_of_groups(std::uint32_t n) const;

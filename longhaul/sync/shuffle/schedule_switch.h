@@ -13,6 +13,11 @@
 // view before tell the others, and if nobody did, no survivor has used its schedule and it is
 // skipped. Reports are n (n - 1) small messages a view; a worker computes while they come.
 //
+// A plan of which sites are slow (site_rates.h) goes the same way, within a view: the planner
+// reports it with its number, whoever hears of it reports, too, and when all have heard all, it
+// holds from the round after the latest reported on. A view keeps the plan of the one before it,
+// and a plan that a loss came into the middle of is skipped.
+//
 // A worker that has come back knows of no round: its reports are empty until it has heard the
 // others in one view. It takes part from the first round on whose groups are made of workers of
 // whom it is one again.
@@ -20,22 +25,27 @@
 #include <optional>
 #include <set>
 
-#include "longhaul/core/machine.h"
+#include "longhaul/sync/shuffle/site_rates.h"
 
 namespace longhaul::sync::shuffle {
 
 class ScheduleSwitch final : public Machine {
  public:
+  static constexpr double kMostSlow = 4096;
   struct Start {
     Epoch epoch = 0;            // of the view whose workers the schedule is of
     Round first = 0;            // round of it, up to that of a later view
     std::uint32_t workers = 0;  // how many
+    std::uint32_t plan = 0;     // of this view; 0: the one that held before
+    SlowSites slow = {};        // by that plan
     friend bool operator==(const Start&, const Start&) = default;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       visit(Field{.name = "epoch"}, self.epoch);
       visit(Field{.name = "first", .max = 0x1p50}, self.first);
       visit(Field{.name = "workers"}, self.workers);
+      visit(Field{.name = "plan"}, self.plan);
+      visit(Field{.name = "slow", .max = kMostSlow}, self.slow);
     }
   };
   struct RoundReport {
@@ -43,12 +53,16 @@ class ScheduleSwitch final : public Machine {
     static constexpr std::string_view kName = "round_report";
     Epoch epoch = 0;            // of the view that it answers
     Round round = 0;            // the latest that the sender may have begun
-    std::vector<Start> starts;  // ascending in the epoch; empty: of one that has come back
+    std::vector<Start> starts;  // ascending; empty: of one that has come back
+    std::uint32_t plan = 0;     // of that view, that it answers or proposes; 0: the view alone
+    SlowSites slow = {};        // what the plan says
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       visit(Field{.name = "epoch"}, self.epoch);
       visit(Field{.name = "round", .max = 0x1p50}, self.round);
       visit(Field{.name = "starts", .max = 4096}, self.starts);
+      visit(Field{.name = "plan"}, self.plan);
+      visit(Field{.name = "slow", .max = kMostSlow}, self.slow);
     }
   };
   using Messages = MessageList<RoundReport>;
@@ -68,28 +82,45 @@ class ScheduleSwitch final : public Machine {
   std::uint32_t worker_count(Round) const;
   // Those of a round that is known: the view, and its workers, ascending.
   std::pair<Epoch, const std::vector<Rank>&> workers_of(Round) const;
+  const Start& start_of(Round) const;  // of a round that is known
+  // The newest plan that is known here; nothing: one is under way, or this worker has come back and
+  // knows none yet.
+  const SlowSites* plan() const {
+    return starts_.empty() || !awaited_.empty() ? nullptr : &starts_.back().slow;
+  }
+  // At the planner, while plan() is known: what it is to be from now on.
+  void propose(SlowSites, Turn&);
   std::string waiting_for() const;  // "": nothing
 
   void on_start(Turn&) override;
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_view(const View& before, Turn&) override;
   void state(Archive& ar) override {
-    ar(round_, reported_, epoch_, workers_, starts_, awaited_, reports_);
+    ar(round_, reported_, epoch_, plan_, slow_, workers_, starts_, awaited_, reports_, early_);
   }
 
  private:
-  Status check(Rank from, const RoundReport&, Rank self, const View&) const;
-  const Start& start_of(Round) const;
-  void settle(const Turn&);
+  Status check(Rank from, const RoundReport&, const Turn&) const;
+  Status check_starts(const RoundReport&, Round furthest, const Turn&) const;
+  Status hear_next(Rank from, const RoundReport&, Turn&);
+  void begin_next(Turn&);
+  void begin_plan(SlowSites, Turn&);
+  void report(Turn&);
+  void take(Rank from, const RoundReport&, Turn&);
+  void settle(Turn&);
 
   const Round apart_;
   Round round_ = 0;
   Round reported_ = 0;                          // in the newest view
   Epoch epoch_ = 0;                             // the newest view's
+  std::uint32_t plan_ = 0;                      // the newest of that view
+  SlowSites slow_;                              // what it says
   std::map<Epoch, std::vector<Rank>> workers_;  // of views in starts_, and of those after them
   std::vector<Start> starts_;                   // whole up to the view of the last
-  std::set<Rank> awaited_;                      // who has not reported in the newest view
-  std::vector<RoundReport> reports_;            // in the newest view, until all are in
+  std::set<Rank> awaited_;                      // who has not reported in the newest view and plan
+  std::vector<RoundReport> reports_;            // in those, until all are in
+  // Of the plan after it, by those who have heard all reports of this one. At most one each.
+  std::map<Rank, RoundReport> early_;
 };
 
 }  // namespace longhaul::sync::shuffle

@@ -25,10 +25,18 @@ class Walker final : public Machine {
   };
   static constexpr Round kRounds = 12;
 
-  explicit Walker(Schedule schedule) : switch_(100), schedule_(std::move(schedule)) {
+  // `plans`: rounds before which the planner says anew which sites are slow.
+  explicit Walker(Schedule schedule, std::set<Round> plans = {})
+      : switch_(100), schedule_(std::move(schedule)), plans_(std::move(plans)) {
     own(switch_);
   }
   void on_progress(Turn& turn) override {
+    if (plans_.contains(round_) && switch_.plan() &&
+        senior_worker(turn.place(), turn.view()) == turn.self()) {
+      plans_.erase(round_);
+      Turn below = within(switch_, turn);
+      switch_.propose({{turn.self(), 1 + double(round_), 0}}, below);
+    }
     while (round_ < kRounds && walk(turn)) {
     }
   }
@@ -38,18 +46,19 @@ class Walker final : public Machine {
       return Ok{};
     });
   }
-  void state(Archive& ar) override { ar(round_, heard_, group_, used); }
+  void state(Archive& ar) override { ar(round_, heard_, group_, used, plans_); }
 
   bool done() const { return round_ == kRounds; }
   std::string waiting_for() const { return switch_.waiting_for(); }
-  std::map<Round, std::vector<Rank>> used;  // whose schedule a round was of
+  // Whose schedule a round was of, and which sites were slow then.
+  std::map<Round, std::pair<std::vector<Rank>, SlowSites>> used;
 
  private:
   bool walk(Turn& turn) {
     if (group_.empty()) {
       if (!switch_.knows(round_)) return false;
       const std::vector<Rank>& workers = switch_.workers_of(round_).second;
-      used[round_] = workers;
+      used[round_] = {workers, switch_.start_of(round_).slow};
       Partition sites(workers.size());
       for (std::uint32_t i = 0; i < workers.size(); ++i) sites[i] = {i};
       for (const auto& group : schedule_.groups(sites, round_, Random(1, {Purpose::test, round_})))
@@ -70,6 +79,7 @@ class Walker final : public Machine {
 
   ScheduleSwitch switch_;
   const Schedule schedule_;
+  std::set<Round> plans_;
   Round round_ = 0;
   std::map<Round, std::set<Rank>> heard_;
   std::set<Rank> group_;
@@ -79,13 +89,14 @@ class Walker final : public Machine {
 // the end, and no two made the groups of a round of different workers.
 TEST(ScheduleSwitch, AllMakeTheGroupsOfARoundOfTheSameWorkersWhoeverDiesWhen) {
   constexpr std::uint32_t kRanks = 6;
-  std::uint64_t switched = 0;
+  std::uint64_t switched = 0, planned = 0;
   for (const char* kind : {"grid", "random", "radix"}) {
     for (std::uint64_t seed = 1; seed <= 1500; seed += longhaul::testing::kStride) {
       SCOPED_TRACE(std::string(kind) + ", seed " + std::to_string(seed));
       longhaul::testing::MachineNet net(
-          {.ranks = kRanks, .layout = Layout::flat(1), .seed = seed},
-          [&](const Place&) { return std::make_unique<Walker>(Schedule{kind}); });
+          {.ranks = kRanks, .layout = Layout::flat(1), .seed = seed}, [&](const Place&) {
+            return std::make_unique<Walker>(Schedule{kind}, std::set<Round>{1, 2, 5, 6, 9});
+          });
       Random random(seed, {Purpose::test});
       std::vector<std::uint64_t> crashes(1 + random.below(3));
       for (auto& at : crashes) at = random.below(250);
@@ -107,19 +118,21 @@ TEST(ScheduleSwitch, AllMakeTheGroupsOfARoundOfTheSameWorkersWhoeverDiesWhen) {
             if (net.alive(rank)) net.save_and_load(rank);
       }
       EXPECT_TRUE(net.errors.empty()) << net.errors.front();
-      std::map<Round, std::vector<Rank>> used;
+      decltype(Walker::used) used;
       for (Rank rank = 0; rank < kRanks; ++rank) {
         if (!net.alive(rank)) continue;
         const auto& walker = static_cast<const Walker&>(net.machine(rank));
         ASSERT_TRUE(walker.done()) << rank << " waits for " << walker.waiting_for();
-        for (const auto& [round, workers] : walker.used) {
-          EXPECT_EQ(used.try_emplace(round, workers).first->second, workers) << "round " << round;
-          switched += workers.size() < kRanks;
+        for (const auto& [round, how] : walker.used) {
+          EXPECT_EQ(used.try_emplace(round, how).first->second, how) << "round " << round;
+          switched += how.first.size() < kRanks;
+          planned += !how.second.empty();
         }
       }
     }
   }
   EXPECT_GT(switched, 1000u / longhaul::testing::kStride);
+  EXPECT_GT(planned, 1000u / longhaul::testing::kStride);
 }
 
 struct Switching {
@@ -272,6 +285,77 @@ TEST(ScheduleSwitch, TheOthersLeaveARoundThatOneWhoCameBackDoesNotKnowOut) {
   EXPECT_TRUE(here.hear(2, {2, 5, {{0, 0, 4}, {1, 5, 3}}}));
   EXPECT_EQ(here.one.workers_of(6).second, (std::vector<Rank>{0, 1, 2}));
   EXPECT_EQ(here.one.workers_of(7).second, (std::vector<Rank>{0, 1, 2, 3}));
+}
+
+constexpr double kFull = 1;
+const SlowSites kSlowB = {{1, kFull, 0.2}}, kSlowC = {{2, kFull, 0.2}};
+
+TEST(ScheduleSwitch, APlanHoldsFromTheRoundAfterTheLatestReportedOn) {
+  Switching here(0);
+  here.one.enter(4);
+  ASSERT_TRUE(here.one.plan());
+  here.one.propose(kSlowB, here.node.turn);
+  EXPECT_FALSE(here.one.plan()) << "it is under way";
+  ASSERT_EQ(here.told().size(), 3u);
+  EXPECT_EQ(here.told()[0].plan, 1u);
+  EXPECT_EQ(here.told()[0].slow, kSlowB);
+  EXPECT_TRUE(here.one.knows(4));
+  EXPECT_FALSE(here.one.knows(5));
+  EXPECT_TRUE(here.hear(1, {0, 3, {{0, 0, 4}}, 1, kSlowB}));
+  EXPECT_TRUE(here.hear(2, {0, 6, {{0, 0, 4}}, 1, kSlowB}));
+  EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 3 are in");
+  EXPECT_TRUE(here.hear(3, {0, 4, {{0, 0, 4}}, 1, kSlowB}));
+  EXPECT_EQ(here.one.start_of(6).slow, SlowSites{});
+  EXPECT_EQ(here.one.start_of(7).slow, kSlowB);
+  EXPECT_EQ(*here.one.plan(), kSlowB);
+  // A view keeps it.
+  here.lose(3);
+  EXPECT_TRUE(here.hear(1, {1, 8, {{0, 0, 4}, {0, 7, 4, 1, kSlowB}}}));
+  EXPECT_TRUE(here.hear(2, {1, 8, {{0, 0, 4}, {0, 7, 4, 1, kSlowB}}}));
+  EXPECT_EQ(here.one.start_of(9).slow, kSlowB);
+  EXPECT_EQ(here.one.start_of(9).plan, 0u);
+}
+
+// Whoever hears of a plan first tells it, too. One that has heard all reports may be a plan further
+// than a worker that has not.
+TEST(ScheduleSwitch, ThePlanAfterTheOneThatRunsIsKeptForLater) {
+  Switching here(3);
+  EXPECT_TRUE(here.hear(1, {0, 0, {{0, 0, 4}}, 1, kSlowB})) << "not from the planner itself";
+  ASSERT_EQ(here.told().size(), 3u);
+  EXPECT_EQ(here.told()[0].slow, kSlowB);
+  EXPECT_TRUE(here.hear(0, {0, 1, {{0, 0, 4}}, 1, kSlowB}));
+  EXPECT_FALSE(here.hear(2, {0, 1, {{0, 0, 4}, {0, 2, 4, 1, kSlowB}}, 2, kSlowC}))
+      << "it has not reported the first";
+  EXPECT_TRUE(here.hear(0, {0, 1, {{0, 0, 4}, {0, 2, 4, 1, kSlowB}}, 2, kSlowC}));
+  EXPECT_FALSE(here.hear(0, {0, 1, {{0, 0, 4}, {0, 2, 4, 1, kSlowB}}, 2, kSlowC})) << "twice";
+  EXPECT_FALSE(here.hear(1, {0, 1, {{0, 0, 4}, {0, 2, 4, 1, kSlowB}}, 2, {}})) << "another one";
+  EXPECT_EQ(here.told().size(), 3u);
+  EXPECT_TRUE(here.hear(2, {0, 0, {{0, 0, 4}}, 1, kSlowB}));
+  EXPECT_EQ(here.told().back().plan, 2u) << "the first is known, the second goes on";
+  EXPECT_EQ(here.told().back().starts.back(), (ScheduleSwitch::Start{0, 2, 4, 1, kSlowB}));
+  EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 1 2 are in");
+}
+
+TEST(ScheduleSwitch, PlansThatCannotBeAreRefused) {
+  Switching here(3);
+  EXPECT_FALSE(here.hear(0, {0, 0, {{0, 0, 4}}, 2, kSlowB})) << "not the next";
+  EXPECT_FALSE(here.hear(0, {0, 0, {}, 1, kSlowB})) << "of one that knows nothing";
+  EXPECT_FALSE(here.hear(0, {0, 0, {{0, 0, 4}}, 1, {{4, 1, 0}}})) << "of nobody";
+  EXPECT_TRUE(here.hear(0, {0, 0, {{0, 0, 4}}, 1, kSlowB}));
+  EXPECT_FALSE(here.hear(1, {0, 0, {{0, 0, 4}}, 1, kSlowC})) << "the planner said another";
+}
+
+// Nobody who is left had heard all reports of the plan: no round was of it.
+TEST(ScheduleSwitch, APlanThatALossCameIntoIsSkipped) {
+  Switching here(1);
+  here.one.enter(4);
+  EXPECT_TRUE(here.hear(0, {0, 4, {{0, 0, 4}}, 1, kSlowB}));
+  here.lose(0);
+  EXPECT_EQ(here.told().back().plan, 0u);
+  EXPECT_TRUE(here.hear(2, {1, 4, {{0, 0, 4}}}));
+  EXPECT_TRUE(here.hear(3, {1, 4, {{0, 0, 4}}}));
+  EXPECT_EQ(here.one.start_of(5).slow, SlowSites{});
+  EXPECT_EQ(here.one.start_of(5).epoch, 1u);
 }
 
 TEST(ScheduleSwitch, WhoIsLeftAloneWaitsForNobody) {

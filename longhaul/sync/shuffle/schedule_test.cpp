@@ -160,6 +160,48 @@ TEST(Schedule, WithTwoWorkersASiteThoseWhoCrossInTurnWouldNeverMeet) {
   EXPECT_LE(rounds_until_heard(rounds(default_cross_every(sites)), 8, 0), 8u);
 }
 
+// Whichever sites have byes: at most four cross rounds in a row, and what one knows all come to
+// know, in the rounds that ds_sync takes for the most.
+TEST(Schedule, SitesWithByesKeepOutOfFourCrossRoundsInARowAndStillHearOfAll) {
+  for (std::uint32_t count = 2; count <= 7; ++count)
+    for (std::uint64_t mix = 0; mix < 6; ++mix) {
+      std::vector<std::uint32_t> sizes(count);
+      for (auto& size : sizes) size = 1 + std::uint32_t(drawn(mix * 10 + count).below(5));
+      if (mix < 5) sizes.assign(count, std::uint32_t(mix + 1));
+      const Partition sites = sites_with(sizes);
+      const auto n = std::accumulate(sizes.begin(), sizes.end(), 0u);
+      const std::uint32_t every = default_cross_every(sites);
+      for (std::uint32_t chosen = 1; chosen < 1u << count;
+           chosen += 1 + std::uint32_t(mix) * count) {
+        std::vector<std::size_t> byes;
+        for (std::size_t s = 0; s < count; ++s)
+          if (chosen >> s & 1) byes.push_back(s);
+        const Rounds rounds = [&](Round k) { return topology(sites, every, k, byes); };
+        for (Round k = 0; k < 30; ++k) ASSERT_EQ(fault_of(rounds(k), n), "");
+        std::uint32_t in_a_row = 0;
+        for (Round q = 0; q < 60; ++q) {
+          const Partition with = rounds(q * every + every - 1);
+          const auto crosses = [&](std::size_t s, const Partition& groups) {
+            return std::ranges::any_of(groups, [&](const auto& group) {
+              const auto own = std::ranges::count_if(group, [&](std::uint32_t worker) {
+                return std::ranges::binary_search(sites[s], worker);
+              });
+              return own > 0 && own < std::ptrdiff_t(group.size());
+            });
+          };
+          const bool has_pair = crosses(byes[0], topology(sites, every, q * every + every - 1));
+          if (crosses(byes[0], with))
+            in_a_row = 0;
+          else if (has_pair)
+            ++in_a_row;
+          ASSERT_LE(in_a_row, 4u);
+        }
+        ASSERT_LE(rounds_until_heard(rounds, n, mix), 5 * (64 + n))
+            << count << " sites, mix " << mix << ", byes " << chosen;
+      }
+    }
+}
+
 void expect_consensus_after(const Rounds& rounds, std::uint32_t n, std::vector<Round> order) {
   std::sort(order.begin(), order.end());
   do {
