@@ -216,6 +216,9 @@ def accuracy(bench, options):
     print(f"\n| on gaia-11 | rate | seconds to {TARGET:.0%} (median; all) | GB between sites |\n"
           "|---|---|---|---|")
     for name, keys in TRAINED.items():
+        if options.case not in name:
+            continue
+
         def cell(rate, seed, name=name, keys=keys):
             return bench.measure(f"accuracy, {name}, {rate}, {seed}", training(keys, rate, seed))
 
@@ -242,7 +245,8 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--only", default="", help="parts whose names contain this")
-    parser.add_argument("--case", default="", help="cases of ssp whose names contain this")
+    parser.add_argument("--case", default="",
+                        help="cases of ssp, strategies of accuracy, whose names contain this")
     parser.add_argument("--seconds", type=float, default=120, help="of the cases of ssp")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--resume", help="file that keeps the figures of runs that are done")

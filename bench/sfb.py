@@ -9,7 +9,8 @@ H2, phantom: the layers of VGG19-22K, 16 nodes, batch 32, steps of 0.6 s, no del
   one node: 16 times the step over the clock.
 H3, phantom: bytes that leave a site of 4 workers in a clock, one layer of 4096 x 4096.
 fashion: two layers of 4096 really trained on Fashion-MNIST (scripts/fetch-data fashion-mnist), 4
-  sites of 50 Mbit/s, 20 ms; loss per clock and time of a clock.
+  sites of 50 Mbit/s, 20 ms; loss per clock and time of a clock. With --lab over sockets, in the
+  emulated WAN (as root): the time holds what computing takes on this machine.
 """
 import argparse
 import json
@@ -133,13 +134,15 @@ def sites(count, nodes, mbps=100, step_ms=100):
                    f"down_mbps = {mbps}\nstep_ms = {step_ms}\n" for i in range(count))
 
 
-def measure(program, name, text):
+def measure(program, name, text, how=("simulate", "--quiet")):
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "job.toml"
+        path, out = pathlib.Path(folder) / "job.toml", pathlib.Path(folder) / "run"
         path.write_text(text)
-        summary = result(run(program, "simulate", path, "--json", "--quiet", "--out",
-                             pathlib.Path(folder) / "run", folder=folder), name)
-        lines = (pathlib.Path(folder) / "run/metrics.jsonl").read_text().splitlines()
+        summary = result(run(program, *how, path, "--json", "--out", out, folder=folder), name,
+                         patience_s=3600)
+        # Over sockets each site has a folder of its own.
+        files = list(out.glob("*/metrics.jsonl")) or [out / "metrics.jsonl"]
+        lines = [line for file in files for line in file.read_text().splitlines()]
     events = [json.loads(line) for line in lines]
     waits = [event["values"]["value"] for event in events
              if event["kind"] == "wait_s" and event["round"] > 0]
@@ -202,7 +205,8 @@ def fashion(program, options):
             continue
         text = (FASHION_JOB.format(clocks=options.clocks, data=data, sync=sync) +
                 sites(4, 1, 50, 500))
-        found = measure(program, name, text)
+        found = measure(program, name, text, ("launch", "--lab") if options.lab else
+                        ("simulate", "--quiet"))
         losses = " ".join(f"{loss:.5f}" for loss in found["losses"])
         print(f"| {name} | {0.5 + found['wait_s']:.3f} | "
               f"{found['wan_mb'] / found['rounds'] / 4:.2f} | {losses} |", flush=True)
@@ -218,6 +222,7 @@ def main():
     parser.add_argument("--clocks", type=int, default=6)
     parser.add_argument("--only", default="", help="rows whose names contain this")
     parser.add_argument("--part", default="", help=", ".join(PARTS))
+    parser.add_argument("--lab", action="store_true", help="fashion: over sockets")
     options = parser.parse_args()
     program = pathlib.Path(options.build).resolve() / "longhaul"
     for name, part in PARTS.items():
