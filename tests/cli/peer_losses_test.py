@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""gaia and ds_sync over sockets while processes are killed or stopped: a worker, a hub, two at
-once. Nobody hangs, and those that are left end with one model. One of gaia comes back.
+"""gaia, ds_sync, selmcast and sfb over sockets while processes are killed or stopped: a worker, a
+hub, the manager (the lowest rank, tokyo), two at once. Nobody hangs, and those that are left end with one model. One of gaia comes back.
 
     LONGHAUL=build/release/longhaul tests/cli/peer_losses_test.py
     LONGHAUL_ALL=1 ...     every case instead of one, with a line for each
@@ -28,6 +28,17 @@ CASES = [  # [sync], whom, how
     ("ds_sync", [], ["oslo"], STOP),
     ("ds_sync", ["schedule=grid", "sync_state=true"], ["lima", "paris"], KILL),
     ("ds_sync", ["schedule=random", "group_size=2"], ["tokyo", "oslo"], STOP),
+    ("ds_sync", ["schedule=topology", "sense=true"], ["tokyo"], STOP),
+    ("selmcast", [], ["tokyo"], KILL),
+    ("selmcast", [], ["tokyo"], STOP),
+    ("selmcast", ["mode=ssp"], ["tokyo", "lima"], STOP),
+    ("selmcast", ["mode=ssp"], ["oslo"], STOP),
+    ("sfb", [], ["lima"], STOP),
+    ("sfb", ["spread=tree"], ["tokyo"], STOP),
+    ("sfb", ["spread=tree", "rule=always"], ["lima", "paris"], STOP),
+    ("sfb", ["spread=partial", "mean_every=20"], ["tokyo", "oslo"], STOP),
+    ("sfb", ["on_divergence=adopt"], ["tokyo"], STOP),
+    ("sfb", ["wait_free=true"], ["lima", "oslo"], KILL),
 ]
 if not ALL:
     CASES = [CASES[2]]
