@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """gaia, ds_sync, selmcast and sfb over sockets while processes are killed or stopped: a worker, a
-hub, the manager (the lowest rank, tokyo), two at once. Nobody hangs, and those that are left end with one model. One of gaia comes back.
+hub, the manager (the lowest rank, tokyo), two at once. Nobody hangs, and those that are left end
+with one model. One of gaia comes back.
 
     LONGHAUL=build/release/longhaul tests/cli/peer_losses_test.py
     LONGHAUL_ALL=1 ...     every case instead of one, with a line for each
