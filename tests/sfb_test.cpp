@@ -168,6 +168,60 @@ TEST(SfbInTime, WithPartialSpreadAllEndAlikeWhoeverDiesAndComesBack) {
   EXPECT_GT(compared, 0u);
 }
 
+// One founder after the other is killed and comes back, until none is left who was there from the
+// start: also while those who came back have not had a mean with the others. All end alike, or the
+// last say that nobody has the model any more. Answers whether they end.
+bool end_after_all_founders_died(const JobSpec& spec, std::uint64_t most_between) {
+  Job job(spec);
+  RepeatedDeaths look{.job = job, .random = Random(spec.seed, {}), .left = 0};
+  Rank victim = 0;
+  bool is_dead = false;
+  std::uint64_t next_at = look.random.below(200);
+  while (true) {
+    const auto went = job.world().step();
+    if (!went) {
+      EXPECT_NE(went.error().what.find("resume from a checkpoint"), std::string::npos)
+          << went.error().what;
+      return false;
+    }
+    if (!*went) break;
+    const std::uint64_t now = job.world().counters().events;
+    if (is_dead) {
+      if (!look.is_declared_lost(victim)) continue;
+      job.restart(victim);
+      is_dead = false;
+      look.dead.clear();
+      ++victim;
+      next_at = now + 1 + look.random.below(most_between);
+    } else if (victim < kSites && now >= next_at && look.all_are_in_view() &&
+               !job.world().figures(victim).finished_at) {
+      job.world().inject({.kind = sim::Fault::Kind::crash,
+                          .rank = victim,
+                          .at = sim::kForever,
+                          .at_event = now + 1});
+      look.dead[victim] = 0;
+      is_dead = true;
+    }
+  }
+  EXPECT_EQ(victim, kSites) << "the run is too short";
+  EXPECT_TRUE(job.world().finished());
+  EXPECT_TRUE(job.all_equal());
+  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
+  return true;
+}
+
+TEST(SfbInTime, WithPartialSpreadTheModelOutlivesAllWhoBeganOrItsLossIsSaid) {
+  std::uint64_t ended = 0;
+  for (const std::int64_t peers : {1, 2})
+    for (std::uint64_t seed = 1; seed <= 30; seed += kStride > 1 ? 15 : 1) {
+      SCOPED_TRACE(std::to_string(peers) + " peers, seed " + std::to_string(seed));
+      JobSpec spec = partial_spec(peers, seed);
+      spec.rounds = 250;
+      ended += end_after_all_founders_died(spec, seed % 3 == 0 ? 20 : 600);
+    }
+  EXPECT_GT(ended, kStride > 1 ? 0u : 15u);
+}
+
 // What one that has come back computes counts again, and only once: momentum, too, as before.
 TEST(SfbInTime, TheModelComesToTheOptimumOfAll) {
   std::uint64_t compared = 0;

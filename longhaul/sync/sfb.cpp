@@ -144,7 +144,15 @@ SyncEntry Sfb::entry() {
                   .waits_for = "the slowest, once s ahead",
                   .staleness = "s clocks",
                   .memory = "(3 s + 4) n factors",
-                  .when_lost = "its last 2 s + 2 factors to some"}},
+                  .when_lost = "its last 2 s + 2 factors to some"},
+                 {.variant = "partial",
+                  .settings = {{"spread", {std::string("partial")}}},
+                  .rounds = "every step, a mean every mean_every",
+                  .sent = "Q factors; an exchange of the rest, or of S",
+                  .waits_for = "those that send to it; all at a mean",
+                  .staleness = "(n-1) / Q steps, less in a mean",
+                  .memory = "3 Q factors",
+                  .when_lost = "a small message to each"}},
        .adapt = adapt_sfb},
       make_sfb);
 }

@@ -20,8 +20,13 @@ namespace longhaul::sync {
 bool Sfb::is_proven(const std::map<Rank, Epoch>& before, Turn& turn) const {
   if (phase_ == Phase::outside) return false;
   // Copies may differ. But the overlay forgets at a new view what one that has come back has begun,
-  // until it has had a mean, and the others may have this one.
-  if (is_partial()) return phase_ != Phase::mixing || has_mixed_;
+  // until it has had a mean: the others may have this one, and if none of them has been here from
+  // the start, nobody may know which is next.
+  if (is_partial()) {
+    const bool has_founder =
+        std::ranges::any_of(live_, [&](Rank rank) { return turn.view().since(rank) == 0; });
+    return has_mixed_ || (has_founder && phase_ != Phase::mixing);
+  }
   if (phase_ == Phase::averaging || phase_ == Phase::ended || phase_ == Phase::failed) return true;
   const View& view = turn.view();
   if (!has_factors() || senior_worker(turn.place(), view) == turn.self()) return true;
