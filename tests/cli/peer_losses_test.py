@@ -89,7 +89,9 @@ class Peers(launch_test.Case):
     @unittest.skipUnless(ALL, "takes real time")
     def test_rounds_a_second_are_those_of_the_simulator(self):
         for kind, keys in (("gaia", []), ("gaia", ["staleness=0", *HUBS]),
-                           ("ds_sync", ["schedule=grid"])):
+                           ("ds_sync", ["schedule=grid"]), ("selmcast", []),
+                           ("selmcast", ["mode=ssp"]), ("sfb", ["rule=always"]),
+                           ("sfb", ["spread=partial"])):
             with self.subTest(kind=kind, keys=keys):
                 sets = ["--set", f"sync.kind={kind}", "--set", "stop.max_rounds=40", "--set",
                         "net.pace=true", "--set", "site.*.step_ms=250", "--set", "wan.delay_ms=0",
