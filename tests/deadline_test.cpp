@@ -70,6 +70,7 @@ std::vector<DeadlineCase> deadline_cases() {
     };
     add("fedavg", real_setting("round_timeout_s", 0.5), {kEqualWeights}, 0.8);
     add("fedprox", real_setting("round_timeout_s", 0.5), {kEqualWeights}, 0.8);
+    add("nbsync", real_setting("window_deadline", 3), {whole_setting("max_steps", 0)}, 0.8);
   }
   return all;
 }
