@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/sync/esync.h"
 #include "longhaul/sync/fedavg.h"
 #include "tests/job_builder.h"
 
@@ -70,6 +71,7 @@ std::vector<DeadlineCase> deadline_cases() {
     };
     add("fedavg", real_setting("round_timeout_s", 0.5), {kEqualWeights}, 0.8);
     add("fedprox", real_setting("round_timeout_s", 0.5), {kEqualWeights}, 0.8);
+    add("esync", real_setting("round_deadline", 3), {}, 0.8);
     add("nbsync", real_setting("window_deadline", 3), {whole_setting("max_steps", 0)}, 0.8);
   }
   return all;
@@ -355,6 +357,10 @@ TEST(DeadlineSettings, ThoseThatNoRoundCanMeetAreRefused) {
   ASSERT_FALSE(few);
   EXPECT_EQ(few.error().what, "[sync] min_clients = 3, but 2 workers compute in a round: lower it");
   EXPECT_TRUE(sync::FedAvg::check({.min_clients = 3}, place));
+  const Status short_one = sync::ESync::check({.round_deadline = 0.5}, place);
+  ASSERT_FALSE(short_one);
+  EXPECT_NE(short_one.error().what.find("round_deadline: expected 0, or 1"), std::string::npos);
+  EXPECT_TRUE(sync::ESync::check({.round_deadline = 1}, place));
 }
 
 // Means that depend on who was in time have the bits of a schedule.
