@@ -39,21 +39,31 @@ std::unique_ptr<Machine> ESync::service(const Config& config) {
 }
 
 ESync::ESync(const Config& config, SyncParts parts)
-    : Synchronous(entry(), std::move(parts), config.min_sites, service(config)),
+    : RoundsWithDeadline(entry(), std::move(parts), config.min_sites,
+                         {.drops = config.late == "drop", .min_clients = config.min_clients},
+                         service(config)),
       config_(config),
       states_(static_cast<esync::States*>(Synchronous::service())) {}
 
 Status ESync::check(const Config& config, const Place& place) {
+  if (config.round_deadline > 0 && config.round_deadline < 1)
+    return invalid("[sync] round_deadline: expected 0, or 1 and more medians of a round, found " +
+                   std::to_string(config.round_deadline) + ": all workers would be late");
+  LH_TRY(check_min_clients(config.min_clients, place));
   return check_min_sites(config.min_sites, place);
 }
 
-void ESync::begin_run(Turn& turn) { local_.anchor(turn); }
-
 // base = w; k = 0. Before the first round a step is timed on a copy.
 void ESync::begin_round(Turn& turn) {
+  if (began_) times_.add(turn.now() - *began_);
+  began_ = turn.now();
+  if (continues_late(turn)) return;
   granted_ = is_public() ? 0 : 1;  // every worker takes one: no need to ask
   last_ = false;
+  is_cut_ = false;
   taken_ = {};
+  const bool limited = config_.round_deadline > 0 && step_s_;
+  begin_steps(limited ? times_.medians(config_.round_deadline) : std::nullopt, turn);
   if (step_s_) return;
   computing_ = true;
   turn.compute(ScratchStep{});
@@ -64,7 +74,27 @@ void ESync::on_step(const StepResult& step, Turn&) {
   step_s_ = seconds(step.elapsed);
 }
 
-void ESync::on_computed(const Computed&, Turn&) { computing_ = false; }
+void ESync::on_computed(const Computed&, Turn& turn) {
+  computing_ = false;
+  if (ends_for_close(taken_.steps, turn)) return;
+  if (is_behind()) give(turn);  // the round that its steps are of is over
+}
+
+// What is done is given at the next boundary. A worker that has nothing, or whose step takes more
+// than twice as long as its last one, gives nothing.
+void ESync::on_deadline(Turn& turn) {
+  if (taken_.steps > 0 && !is_cut_ && !is_behind()) {
+    is_cut_ = last_ = true;
+    granted_ = taken_.steps;
+    states_->give_up();
+    if (computing_) set_deadline(from_seconds(2 * *step_s_), turn);
+    return;
+  }
+  if (!computing_) return extend_deadline(turn);  // it has been granted no step yet
+  miss_deadline(turn);
+  Turn below = within(*states_, turn);
+  states_->tell_late(round(), below);
+}
 
 // On GRANT(go, n): n local steps. On GRANT(aggregate): the update, at the step boundary.
 void ESync::on_idle(Turn& turn) {
@@ -115,29 +145,34 @@ void ESync::ask(std::uint32_t ahead, Turn& turn) {
 
 // PUSH(w - base)
 void ESync::give(Turn& turn) {
-  std::vector<float> update = local_.update(turn);
+  std::vector<float> update = update_of_steps(turn);
   std::vector<float> scalars = norm().divide(update, taken_);
+  const auto rest = buffers(turn);
   steps_before_ = taken_.steps;
   turn.record("steps", round(), double(taken_.steps));
-  contribute(
-      {.values = update,
-       .buffers = buffers(turn),
+  end_steps(
+      {.values = std::move(update),
+       .buffers = {rest.begin(), rest.end()},
+       .scalars = std::move(scalars),
        .weight = config_.weights == "inverse_steps" ? 1.0 / taken_.steps : norm().weight(taken_),
        .loss = taken_.loss,
        .samples = taken_.samples,
-       .scalars = std::move(scalars)},
+       .steps = taken_.steps},
       turn);
 }
 
 // w = W + outer(mean)
 void ESync::use_mean(std::span<float> mean, Turn& turn) {
   norm().multiply(mean, mean_scalars());
-  local_.apply(mean, outer(), turn);
-  end_round(turn);
+  apply(mean, turn);
 }
 
 // Times and steps are the sender's: this worker times a step of its own before it asks for any.
-void ESync::on_returned(Turn&) {
+void ESync::on_returned(Turn& turn) {
+  RoundsWithDeadline::on_returned(turn);
+  began_.reset();
+  times_ = {};
+  is_cut_ = false;
   step_s_.reset();
   taken_ = {};
   steps_before_ = 1;
@@ -146,7 +181,8 @@ void ESync::on_returned(Turn&) {
 }
 
 // The state server does not answer, and is not known to be lost: as in the last round.
-void ESync::on_timer(TimerId, Turn& turn) {
+void ESync::on_timer(TimerId id, Turn& turn) {
+  if (id != kUnanswered) return RoundsWithDeadline::on_timer(id, turn);
   if (!waits_) return;
   states_->give_up();
   turn.record("unanswered", round(), 1);
@@ -160,8 +196,8 @@ std::string ESync::waiting_for() const {
 }
 
 void ESync::state(Archive& ar) {
-  Synchronous::state(ar);
-  ar(local_, step_s_, taken_, granted_, last_, steps_before_, computing_, waits_);
+  RoundsWithDeadline::state(ar);
+  ar(step_s_, taken_, granted_, last_, steps_before_, computing_, waits_, is_cut_, began_, times_);
 }
 
 }  // namespace longhaul::sync

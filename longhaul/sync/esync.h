@@ -4,14 +4,14 @@
 //   Li et al., "ESync: accelerating intra-domain federated learning in heterogeneous data centers",
 //   IEEE Transactions on Services Computing, 2020; rule and defaults of mode = "public" as in its
 //   authors' public code (Lizonghang/ESync).
+#include "longhaul/sync/deadline.h"
 #include "longhaul/sync/esync_states.h"
-#include "longhaul/sync/local_update.h"
+#include "longhaul/sync/round_times.h"
 #include "longhaul/sync/step_norm.h"
-#include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
 
-class ESync final : public Synchronous {
+class ESync final : public RoundsWithDeadline {
  public:
   static SyncEntry entry();
   struct Config {
@@ -24,6 +24,9 @@ class ESync final : public Synchronous {
     double effective_steps = 0;
     std::uint32_t min_sites = 1;
     double state_timeout_s = 10;
+    double round_deadline = 0;
+    std::string late = "fold";
+    std::uint32_t min_clients = 1;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
@@ -60,6 +63,12 @@ class ESync final : public Synchronous {
                          "without an answer of the state server for so long, and three steps, a "
                          "worker takes as many as in the last round",
                      .max = 1e9, .unit = "s", .positive = true);
+      LONGHAUL_FIELD(round_deadline,
+                     .doc =
+                         "a worker that has no step done after so many times the median of its "
+                         "rounds is late, and the round goes on without it; 0: the round waits",
+                     .min = 0, .max = 1e6);
+      visit_late(visit, self.late, self.min_clients);
     }
   };
 
@@ -78,7 +87,6 @@ class ESync final : public Synchronous {
   static constexpr TimerId kUnanswered{1};
   bool is_public() const { return config_.mode == "public"; }
 
-  void begin_run(Turn&) override;
   void begin_round(Turn&) override;
   void use_mean(std::span<float> mean, Turn&) override;
   std::size_t scalars() const override { return norm().scalars(); }
@@ -87,9 +95,7 @@ class ESync final : public Synchronous {
   }
   void on_idle(Turn&) override;
   void on_returned(Turn&) override;
-  bool fits(std::size_t parameters) const override {
-    return Synchronous::fits(parameters) && local_.fits(parameters);
-  }
+  void on_deadline(Turn&) override;
 
   void take_step(Turn&);
   void ask(std::uint32_t ahead, Turn&);
@@ -97,15 +103,17 @@ class ESync final : public Synchronous {
   void give(Turn&);
 
   const Config config_;
-  esync::States* const states_;  // the base class's service
-  LocalUpdate local_;
+  esync::States* const states_;   // the base class's service
   std::optional<double> step_s_;  // c
   Computed taken_;                // k steps of this round
   std::uint32_t granted_ = 0;     // of this round
   bool last_ = false;             // no more will be
+  bool is_cut_ = false;           // the deadline has come while steps were done already
   std::uint32_t steps_before_ = 1;
   bool computing_ = false;
   std::optional<Time> waits_;  // for a grant, without a step to take
+  std::optional<Time> began_;  // the round
+  RoundTimes times_;
 };
 
 }  // namespace longhaul::sync

@@ -41,7 +41,14 @@ class States final : public Machine {
       LONGHAUL_FIELD(more, .doc = "steps; 0: give the update", .max = 1e6);
     }
   };
-  using Messages = MessageList<Query, Grant>;
+  // Of a worker that has missed the deadline of a round: nobody is to wait for it until it asks.
+  struct Late {
+    static constexpr std::uint16_t kKind = 3;
+    static constexpr std::string_view kName = "late";
+    Round round = 0;
+    LONGHAUL_FIELDS(round)
+  };
+  using Messages = MessageList<Query, Grant, Late>;
 
   // `with_delay`: a query counts from when it was sent, half the round trip ago.
   States(const ReachTime::Config& config, bool with_delay)
@@ -52,8 +59,13 @@ class States final : public Machine {
   bool asking() const { return asked_.has_value(); }
   // The answer to the last question, once.
   std::optional<std::uint32_t> granted();
-  void give_up() { asked_.reset(); }  // what comes is ignored
-  Time rtt() const { return rtt_; }   // of the last question; 0: none is answered yet
+  // What comes is ignored, and what has come.
+  void give_up() {
+    asked_.reset();
+    answer_.reset();
+  }
+  void tell_late(Round, Turn&);
+  Time rtt() const { return rtt_; }  // of the last question; 0: none is answered yet
   std::string waiting_for() const;
 
   static Rank server(const Place&, const View&);
@@ -67,17 +79,21 @@ class States final : public Machine {
  private:
   static constexpr TimerId kDue{1};
   void send_query(Turn&);
+  void send_late(Turn&);
+  Status take(Rank from, const Query&, Turn&);
+  Status take(Rank from, const Late&, Turn&);
   void answer_all(Turn&);
   void meet(const Turn&);
 
   ReachTime reach_;         // at the state server: questions come in order, once
   std::set<Rank> waiting_;  // for an answer
-  // Workers that have come back and have asked nothing since: who takes no steps yet is waited for
-  // by none.
-  std::set<Rank> returned_;
+  // Workers that have come back or are late, and have asked nothing since: who takes no steps of
+  // the round is waited for by none.
+  std::set<Rank> absent_;
   const bool with_delay_;
   std::optional<Query> asked_;
-  Rank asks_ = 0;  // whom
+  std::optional<Late> late_;  // until this worker asks again
+  Rank asks_ = 0;             // whom
   std::optional<std::uint32_t> answer_;
   Time since_{0};
   Time rtt_{0};

@@ -79,6 +79,35 @@ TEST(States, RepeatedQuestionsAndUnaskedAnswersChangeNothing) {
   EXPECT_EQ(at(net, 1).granted(), std::nullopt);
 }
 
+// Its step takes a second; nobody is granted steps until that is over, also by the next server.
+TEST(States, NobodyWaitsForALateWorkerUntilItAsksAgain) {
+  Net net(3);
+  const auto ask_in = [&](Round round, Rank rank, double step_s) {
+    ask(net, rank, {.round = round, .steps = 1, .ahead = 1, .step_s = step_s});
+  };
+  ask_in(0, 0, 1e-7), ask_in(0, 1, 2e-6), ask_in(0, 2, 1);
+  net.run(100);
+  EXPECT_EQ(at(net, 1).granted(), 4u);
+  net.act(2, [&](Turn& turn) { at(net, 2).tell_late(1, turn); });
+  EXPECT_FALSE(at(net, 2).asking());
+  net.run(100);
+  ask_in(1, 0, 1e-7), ask_in(1, 1, 2e-6);
+  net.run(100);
+  EXPECT_EQ(at(net, 1).granted(), 0u) << "the slowest of those who take steps";
+  EXPECT_TRUE(at(net, 0).granted());
+  net.crash(0);
+  net.run(100);
+  ask_in(2, 1, 2e-6);
+  net.run(100);
+  EXPECT_EQ(at(net, 1).granted(), 0u) << "the new state server was told";
+  ask_in(3, 2, 1);
+  net.run(100);
+  ask_in(3, 1, 2e-6);
+  net.run(100);
+  EXPECT_EQ(at(net, 1).granted(), 4u) << "it is waited for again";
+  EXPECT_TRUE(net.errors.empty());
+}
+
 TEST(States, ANewStateServerIsAskedWhatTheLostOneWas) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Net net(3, seed);

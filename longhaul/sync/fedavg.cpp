@@ -23,7 +23,15 @@ SyncEntry FedAvg::entry() {
                   .sent = "an exchange of S",
                   .waits_for = "all, every H steps",
                   .staleness = "0",
-                  .memory = "anchor: S"}}});
+                  .memory = "anchor: S"},
+                 {.variant = "with a timeout",
+                  .settings = {{"round_timeout_s", {30.0}}},
+                  .rounds = "every H steps (20)",
+                  .sent = "an exchange of S, or nothing",
+                  .waits_for = "all, for the timeout at most",
+                  .staleness = "0; of late updates the rounds that they took",
+                  .memory = "anchor: S; while late 3 S"}},
+       .adapt = adapt_by_time<FedAvg::Config>});
 }
 
 // What a draw depends on: all nodes make the same one.
@@ -48,15 +56,16 @@ RankList draw_workers(double fraction, Round round, const Turn& turn) {
 }
 
 Status FedAvg::check(const Config& config, const Place& place) {
+  LH_TRY(check_min_clients(config.min_clients, place, config.fraction));
   return check_min_sites(config.min_sites, place);
 }
 
-void FedAvg::begin_run(Turn& turn) { local_.anchor(turn); }
-
 // x_k <- X is what the last round left; S_t computes, the others wait for its mean.
 void FedAvg::begin_round(Turn& turn) {
+  if (continues_late(turn)) return;
   const RankList s_t = draw_workers(config_.fraction, round(), turn);
   if (!s_t.has(turn.self())) return stand_by(turn);
+  begin_steps(config_.round_timeout(), turn);
   counting_ = config_.epochs > 0 && !epoch_steps_;
   resetting_ = !counting_ && config_.reset_optimizer;
   if (counting_) return turn.compute(ScratchStep{});
@@ -71,6 +80,7 @@ void FedAvg::take_steps(Turn& turn) {
 // E epochs of n_k samples in batches of as many as the step on a copy had. A learner that does not
 // tell how many it holds takes `steps`.
 void FedAvg::on_computed(const Computed& computed, Turn& turn) {
+  if (ends_for_close(computed.steps, turn)) return;
   if (std::exchange(counting_, false)) {
     const double epoch =
         double(computed.shard_size) / double(std::max<std::uint64_t>(computed.samples, 1));
@@ -82,27 +92,28 @@ void FedAvg::on_computed(const Computed& computed, Turn& turn) {
   }
   if (std::exchange(resetting_, false)) return take_steps(turn);
   // ubar <- sum n_k u_k / sum n_k
-  std::vector<float> u = local_.update(turn);
+  std::vector<float> u = update_of_steps(turn);
   std::vector<float> scalars = norm().divide(u, computed);
-  contribute({.values = u,
-              .buffers = buffers(turn),
-              .weight = norm().weight(computed),
-              .loss = computed.loss,
-              .samples = computed.samples,
-              .scalars = std::move(scalars)},
-             turn);
+  const auto rest = buffers(turn);
+  end_steps({.values = std::move(u),
+             .buffers = {rest.begin(), rest.end()},
+             .scalars = std::move(scalars),
+             .weight = norm().weight(computed),
+             .loss = computed.loss,
+             .samples = computed.samples,
+             .steps = computed.steps},
+            turn);
 }
 
 // X <- X + outer(ubar); x_k <- X
 void FedAvg::use_mean(std::span<float> ubar, Turn& turn) {
   norm().multiply(ubar, mean_scalars());
-  local_.apply(ubar, outer(), turn);
-  end_round(turn);
+  apply(ubar, turn);
 }
 
 void FedAvg::state(Archive& ar) {
-  Synchronous::state(ar);
-  ar(local_, resetting_, steps_, epoch_steps_, counting_);
+  RoundsWithDeadline::state(ar);
+  ar(resetting_, steps_, epoch_steps_, counting_);
 }
 
 }  // namespace longhaul::sync

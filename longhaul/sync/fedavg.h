@@ -5,14 +5,13 @@
 //   McMahan et al., "Communication-efficient learning of deep networks from decentralized data",
 //   AISTATS 2017, algorithm 1; in the form with updates and an outer optimiser of
 //   Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 1 (FedOpt).
-#include "longhaul/sync/local_update.h"
+#include "longhaul/sync/deadline.h"
 #include "longhaul/sync/step_norm.h"
-#include "longhaul/sync/synchronous.h"
 #include "longhaul/sync/tunable.h"
 
 namespace longhaul::sync {
 
-class FedAvg : public Synchronous, public Tunable {
+class FedAvg : public RoundsWithDeadline, public Tunable {
  public:
   static SyncEntry entry();
   struct Config {
@@ -23,6 +22,9 @@ class FedAvg : public Synchronous, public Tunable {
     std::string weights = "samples";
     double momentum = 0;
     bool reset_optimizer = true;
+    double round_timeout_s = 0;
+    std::string late = "fold";
+    std::uint32_t min_clients = 1;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
@@ -48,6 +50,16 @@ class FedAvg : public Synchronous, public Tunable {
                          "which makes later steps of a round longer",
                      .min = 0, .max = 0.999);
       LONGHAUL_FIELD(reset_optimizer, .doc = "start every round with a fresh local optimiser");
+      LONGHAUL_FIELD(round_timeout_s,
+                     .doc =
+                         "a round goes on without the updates of workers that are not done so long "
+                         "after they began it; 0: it waits for all",
+                     .min = 0, .max = 1e9, .unit = "s");
+      visit_late(visit, self.late, self.min_clients);
+    }
+    bool depends_on_time() const { return round_timeout_s > 0; }
+    std::optional<Time> round_timeout() const {
+      return round_timeout_s > 0 ? std::optional(from_seconds(round_timeout_s)) : std::nullopt;
     }
   };
 
@@ -66,7 +78,8 @@ class FedAvg : public Synchronous, public Tunable {
 
  protected:
   FedAvg(const SyncEntry& said, const Config& config, SyncParts parts)
-      : Synchronous(said, std::move(parts), config.min_sites),
+      : RoundsWithDeadline(said, std::move(parts), config.min_sites,
+                           {.drops = config.late == "drop", .min_clients = config.min_clients}),
         config_(config),
         steps_(config.steps) {}
   // What a local step of the round is; asked while x_k = X.
@@ -74,12 +87,7 @@ class FedAvg : public Synchronous, public Tunable {
   void begin_round(Turn&) override;
 
  private:
-  void begin_run(Turn&) override;
   void use_mean(std::span<float> mean, Turn&) override;
-  bool fits(std::size_t parameters) const override {
-    return Synchronous::fits(parameters) && local_.fits(parameters);
-  }
-
   std::size_t scalars() const override { return norm().scalars(); }
   StepNorm norm() const {
     return {.weights = config_.weights, .momentum = config_.reset_optimizer ? config_.momentum : 0};
@@ -89,7 +97,6 @@ class FedAvg : public Synchronous, public Tunable {
   const Config config_;
   std::uint32_t steps_;                       // of the next round
   std::optional<std::uint32_t> epoch_steps_;  // the same with epochs > 0, once it is known
-  LocalUpdate local_;
   bool resetting_ = false;
   bool counting_ = false;  // a step on a copy says how many steps an epoch has
 };

@@ -106,8 +106,7 @@ void FedGSyncServer::end_round(Turn& turn) {
   record_used(turn);
   judge(turn);
   turn.record("round_s", rounds(), seconds(turn.now() - began_));
-  took_.push_back(turn.now() - began_);
-  if (took_.size() > kRemembered) took_.pop_front();
+  times_.add(turn.now() - began_);
   pending_.clear();
   committed(turn);
   if (over()) return;
@@ -153,11 +152,9 @@ void FedGSyncServer::judge(Turn& turn) {
 }
 
 void FedGSyncServer::set_deadline(Time since, Turn& turn) {
-  if (took_.size() < kEnough) return;
-  std::vector<Time> sorted(took_.begin(), took_.end());
-  std::sort(sorted.begin(), sorted.end());
-  const double median = std::max(seconds(sorted[sorted.size() / 2]), 1e-3);
-  deadline_ = since + from_seconds(config_.round_deadline * median);
+  const auto allowed = times_.medians(config_.round_deadline);
+  if (!allowed) return;
+  deadline_ = since + *allowed;
   turn.set_timer(kDeadline, deadline_);
 }
 
@@ -190,7 +187,7 @@ void FedGSyncServer::drop(Rank rank) {
 
 void FedGSyncServer::state(Archive& ar) {
   ParameterServer::state(ar);
-  ar(groups_, pending_, sketches_, samples_, next_, refused_, lost_, began_, deadline_, took_);
+  ar(groups_, pending_, sketches_, samples_, next_, refused_, lost_, began_, deadline_, times_);
   ar(urgencies_, classes_, told_);
   if (!ar.loading()) return;
   const std::size_t size = setup().place.phantom ? 0 : setup().place.layout->size();

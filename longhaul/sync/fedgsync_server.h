@@ -3,6 +3,7 @@
 #include "longhaul/sync/fedgsync_config.h"
 #include "longhaul/sync/grouping/commit.h"
 #include "longhaul/sync/grouping/urgency.h"
+#include "longhaul/sync/round_times.h"
 #include "longhaul/sync/server/parameter_server.h"
 
 namespace longhaul::sync {
@@ -18,8 +19,6 @@ class FedGSyncServer final : public server::ParameterServer {
 
  private:
   static constexpr TimerId kDeadline{1}, kLate{2};
-  static constexpr std::size_t kRemembered = 15;  // durations of rounds
-  static constexpr std::size_t kEnough = 3;       // of them for a median
 
   Status check_extension(Rank, const server::ServerHeader&) const override;
   void on_pull(Rank, const server::ServerHeader&) override;
@@ -53,7 +52,7 @@ class FedGSyncServer final : public server::ParameterServer {
   std::uint32_t lost_ = 0;                       // since groups were made
   Time began_{0};                                // the open round
   Time deadline_{0};                             // of it, once three rounds are known
-  std::deque<Time> took_;
+  RoundTimes times_;
   grouping::Urgencies urgencies_;
   std::map<Rank, std::uint8_t> classes_, told_;
 };

@@ -13,6 +13,7 @@ class FedProx final : public FedAvg {
   struct Config : FedAvg::Config {
     double mu = 0.01;
     std::optional<double> deadline_s = {};
+    bool depends_on_time() const { return deadline_s || FedAvg::Config::depends_on_time(); }
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
@@ -34,11 +35,11 @@ class FedProx final : public FedAvg {
       : FedAvg(entry(), config, std::move(parts)), mu_(config.mu), deadline_s_(config.deadline_s) {}
 
   void on_step(const StepResult&, Turn&) override;
-  void on_timer(TimerId, Turn&) override { late_ = true; }
+  void on_timer(TimerId, Turn&) override;
   void state(Archive&) override;
 
  private:
-  static constexpr TimerId kDeadline{1};
+  static constexpr TimerId kLastStep{1};
   void begin_round(Turn&) override;
   // LocalStep on f_k(x) + mu/2 |x - X|^2
   Work local_step(Turn&) const override;

@@ -18,8 +18,11 @@ std::vector<float> LocalUpdate::update(Turn& turn) const {
 }
 
 void LocalUpdate::apply(std::span<float> ubar, Transform& outer, Turn& turn) {
+  apply(ubar, outer, parameters(turn));
+}
+
+void LocalUpdate::apply(std::span<float> ubar, Transform& outer, std::span<float> x) {
   outer.apply(ubar);
-  const auto x = parameters(turn);
   LH_CHECK(ubar.size() == x.size() && x.size() == anchor_.size());
   for (std::size_t i = 0; i < ubar.size(); ++i) x[i] = anchor_[i] = anchor_[i] + ubar[i];
 }

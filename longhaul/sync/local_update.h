@@ -14,6 +14,9 @@ class LocalUpdate {
   std::vector<float> update(Turn&) const;
   // X <- X + outer(ubar); x_k <- X. `ubar` is used up.
   void apply(std::span<float> ubar, Transform& outer, Turn&);
+  // The same with other parameters in place of x_k.
+  void apply(std::span<float> ubar, Transform& outer, std::span<float> parameters);
+  std::span<const float> anchor() const { return anchor_; }
   void state(Archive& ar) { ar(anchor_); }
   bool fits(std::size_t parameters) const { return anchor_.size() == parameters; }
 

@@ -7,6 +7,8 @@
 //
 // In the paper's words: round t of the base class is window t + 1; the mean of the round is what
 // the server adds, which every worker adds to its own copy of W instead.
+#include "longhaul/sync/deadline.h"
+#include "longhaul/sync/round_times.h"
 #include "longhaul/sync/step_norm.h"
 #include "longhaul/sync/synchronous.h"
 
@@ -25,6 +27,9 @@ class NBSync final : public Synchronous {
     std::uint32_t min_sites = 1;
     double orphan_s = 60;
     bool reset_optimizer = false;
+    double window_deadline = 0;
+    std::string late = "fold";
+    std::uint32_t min_clients = 1;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
@@ -60,6 +65,13 @@ class NBSync final : public Synchronous {
                          "worker pauses",
                      .max = 1e9, .unit = "s", .positive = true);
       LONGHAUL_FIELD(reset_optimizer, .doc = "start every window with a fresh local optimiser");
+      LONGHAUL_FIELD(window_deadline,
+                     .doc =
+                         "a worker whose step goes on for so many times the median of its windows "
+                         "after the global model has come is late, and the next window goes on "
+                         "without it; 0: the window waits",
+                     .min = 0, .max = 1e6);
+      visit_late(visit, self.late, self.min_clients);
     }
   };
 
@@ -69,6 +81,7 @@ class NBSync final : public Synchronous {
 
   void on_step(const StepResult&, Turn&) override;
   void on_computed(const Computed&, Turn&) override;
+  void on_timer(TimerId, Turn&) override;
   void state(Archive&) override;
 
  private:
@@ -76,12 +89,23 @@ class NBSync final : public Synchronous {
     std::vector<float> update;  // d
     std::vector<float> buffers;
     Computed computed;  // h steps
-    void state(Archive& ar) { ar(update, buffers, computed); }
+    Round since = 0;    // windows that were in the model that the first of them started from
+    void add(Progress later);
+    void state(Archive& ar) { ar(update, buffers, computed, since); }
   };
 
   void begin_run(Turn&) override;
   void begin_round(Turn&) override;
-  bool takes_mean(Turn&) const override { return !computing_ && window_.steps > 0; }
+  bool takes_mean(Turn&) const override {
+    return is_overdue_ || (!computing_ && window_.steps > 0);
+  }
+  std::size_t quorum() const override { return config_.min_clients; }
+  std::span<float> model(Turn& turn) override {
+    return is_behind_ ? std::span<float>(w_) : turn.params();
+  }
+  bool has_model(const Turn& turn) const override {
+    return is_behind_ || Synchronous::has_model(turn);
+  }
   void mean_came(Turn&) override;
   void use_mean(std::span<float> mean, Turn&) override;
   void use_nothing(Turn& turn) override;
@@ -100,16 +124,29 @@ class NBSync final : public Synchronous {
   void take_progress(Turn&);
   void hand_over(Turn&);
   void swap(Turn&);
+  void install(double keep, Turn&);
+  void catch_up(Turn&);
+  void end_window(Turn&);
+  void watch_step(Turn&);
   bool orphaned(const Turn&) const;
+  static constexpr TimerId kDeadline{1};
 
   const Config config_;
   std::vector<float> w_;     // W_t, with the buffers that belong to it
   std::vector<float> mark_;  // up to where this worker's progress is handed over; parameters
   Progress progress_;        // of the last window, until it is handed over
-  Computed window_;          // the window that runs
-  Time since_{0};            // it began
-  Time last_{0};             // how long the one before took
+  // What earlier windows went on without, to be handed over with the next progress.
+  std::optional<Progress> late_;
+  std::optional<Progress> given_;  // to this window, with a quorum
+  Computed window_;                // the window that runs
+  Round version_ = 0;              // windows that are in the model that it started from
+  Time since_{0};                  // it began
+  Time last_{0};                   // how long the one before took
   std::optional<Time> paused_;
+  RoundTimes times_;
+  std::optional<Time> deadline_;  // of the step under way, while a mean waits for its end
+  bool is_overdue_ = false;       // it has passed
+  bool is_behind_ = false;        // a mean was used since: w_ is ahead of x
   bool computing_ = false;
   bool stands_by_ = false;  // has nothing to hand over: it has just returned
   bool closing_ = false;

@@ -157,7 +157,7 @@ void Synchronous::send_state(bool last, Turn& turn) {
 void Synchronous::archive_state(Archive& ar, Turn& turn) {
   state(ar);
   stop_.hand_over(ar);
-  ar.floats(turn.params());
+  ar.floats(ar.loading() ? turn.params() : model(turn));
 }
 
 }  // namespace longhaul::sync

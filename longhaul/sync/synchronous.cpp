@@ -80,7 +80,7 @@ bool Synchronous::advance(Turn& turn) {
       return collect_second(turn);
     case Phase::deciding: {
       // The state that returned nodes need is read at a step boundary.
-      if ((preparing_state_ || !needs_state_.empty()) && turn.learner_is_busy()) return false;
+      if ((preparing_state_ || !needs_state_.empty()) && !has_model(turn)) return false;
       preparing_state_ = false;
       const StopRule::Step step = stop_.after(done_ - 1);
       if (step == StopRule::Step::wait) return false;
@@ -129,7 +129,10 @@ void Synchronous::contribute(const LocalResult& result, Turn& turn) {
 }
 
 void Synchronous::stand_by(Turn& turn) {
-  LocalResult nothing{.values = parameters(turn), .buffers = buffers(turn)};
+  const bool phantom = turn.place().phantom;
+  const std::vector<float> values(phantom ? 0 : exchanged(turn));
+  const std::vector<float> buffers(phantom ? 0 : turn.place().layout->buffers().length);
+  LocalResult nothing{.values = values, .buffers = buffers};
   nothing.scalars.resize(scalars());
   exchange(nothing, false, turn);
 }
@@ -181,15 +184,16 @@ bool Synchronous::collect(Turn& turn) {
   note_who_needs_state();
   waited(Wait::exchange, turn.now() - asked_, turn);
   note_left_out(turn);
-  counted_ = mean_->counted;
+  const bool refused = !mean_->counted.empty() && mean_->counted.size() < quorum();
+  counted_ = refused ? RankList{} : mean_->counted;
   counted_in_ = done_;
   if (counted_.has(turn.self())) turn.record("samples_used", done_, double(turn.self()));
   record_counted(turn);
   if (mean_->gave > Time{0}) gave_ = mean_->gave;
   mean_came(turn);
-  if (extras_ && !extras_->counted.empty()) take_extras(*extras_, turn);
-  // Every contributor was lost: an empty round, which leaves the model as it was.
-  if (mean_->counted.empty()) {
+  if (extras_ && !extras_->counted.empty() && !refused) take_extras(*extras_, turn);
+  // Every contributor was lost or late: an empty round, which leaves the model as it was.
+  if (mean_->counted.empty() || refused) {
     use_nothing(turn);
   } else {
     use_mean(mean_->values, turn);
@@ -247,7 +251,7 @@ void Synchronous::take_extras(const Outcome& outcome, Turn& turn) {
   }
   const Range buffers = turn.place().layout->buffers();
   const auto rest = outcome.values.begin() + std::ptrdiff_t(buffers.length);
-  std::copy(outcome.values.begin(), rest, turn.params().begin() + std::ptrdiff_t(buffers.offset));
+  std::copy(outcome.values.begin(), rest, model(turn).begin() + std::ptrdiff_t(buffers.offset));
   std::copy_n(rest, scalars(), scalars_.begin());
   if (parts_.stop.max_samples > 0)
     samples_ += std::uint64_t(std::llround(double(outcome.values.back()) * outcome.weight));
@@ -276,8 +280,13 @@ void Synchronous::on_view(const View&, Turn& turn) {
   record_counted(turn);
   follow_returned(turn);
   if (phase_ == Phase::ended) return;
-  const Status enough = enough_sites(min_sites_, turn.place(), turn.view());
-  if (!enough) fail(enough.error(), turn);
+  const Status sites = enough_sites(min_sites_, turn.place(), turn.view());
+  if (!sites) return fail(sites.error(), turn);
+  const std::size_t live = live_with(Role::worker, turn.place(), turn.view()).size();
+  if (live < quorum())
+    fail(unavailable(std::to_string(live) + " workers are left, [sync] min_clients is " +
+                     std::to_string(quorum()) + ". Bring lost sites back and resume, or lower it"),
+         turn);
 }
 
 void Synchronous::fail(const Error& error, Turn& turn) {

@@ -76,8 +76,17 @@ class Synchronous : public Strategy {
   // Into how many parts the parameters are cut, each of which has a mean of its own, one a round in
   // turn: exchanged() is of the round's. Codecs keep what they lost of a part with it.
   virtual std::uint32_t fragments() const { return 1; }
-  // The round's mean is empty, all who gave something to it being lost.
+  // The round's mean is empty, all who gave something to it being lost or late, or it is of fewer
+  // than quorum().
   virtual void use_nothing(Turn& turn) { end_round(turn); }
+  // A mean that fewer workers gave something to is not used; with fewer live workers the run ends.
+  // Equal at all nodes. Above 1: what was given must be kept until the mean is here.
+  virtual std::size_t quorum() const { return 1; }
+  // What a mean changes, and what a round leaves: parameters and buffers. Of a strategy whose
+  // rounds go on while the learner computes: what stands for params() meanwhile.
+  virtual std::span<float> model(Turn& turn) { return turn.params(); }
+  // May model() be read now?
+  virtual bool has_model(const Turn& turn) const { return !turn.learner_is_busy(); }
   // May the mean be used now? Asked again in every turn. Of a strategy that computes meanwhile:
   // only at a step boundary.
   virtual bool takes_mean(Turn&) const { return true; }
@@ -123,11 +132,15 @@ class Synchronous : public Strategy {
   std::span<const float> mean_scalars() const;
   // How many gave something to the mean of this round, equal at all nodes; within use_mean.
   std::size_t contributors() const { return mean_->counted.size(); }
-  // Takes part in this round's exchange without a share.
+  // Takes part in this round's exchange without a share. The learner may compute.
   void stand_by(Turn&);
-  // params(), or `model`, is what this round leaves.
-  void end_round(Turn& turn) { end_round(turn.params(), turn); }
+  // model(), or `model`, is what this round leaves.
+  void end_round(Turn& turn) { end_round(model(turn), turn); }
   void end_round(std::span<const float> model, Turn&);
+  // The mean of this round has come, and takes_mean() has refused it so far.
+  bool mean_is_here(const Turn& turn) const {
+    return phase_ == Phase::averaging && mean_ && (extras(turn) == 0 || extras_);
+  }
   bool working() const { return phase_ == Phase::working; }  // nothing contributed to the round yet
   // How long the newest contribution that has left this node took to (Outcome::gave).
   Time gave() const { return gave_; }
