@@ -87,7 +87,7 @@ void Node::follow_view(TurnContext& context) {
     host_.follow(place_.self, before, view_);
     if (!view_.has(place_.self)) return;
     root_->feed_all([&](Machine& m, Turn& turn) { m.on_view(before, turn); }, Turn(context));
-    for (std::deque<Held> held = std::exchange(early_, {}); !held.empty(); held.pop_front()) {
+    for (Queue<Held> held = std::exchange(early_, {}); !held.empty(); held.pop_front()) {
       if (held.front().message.epoch > view_.epoch) {
         early_.push_back(std::move(held.front()));
       } else if (view_.has(held.front().from)) {

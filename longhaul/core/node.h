@@ -5,9 +5,9 @@
 // What the Node itself does, the same in all hosts: messages to oneself arrive in the next turn;
 // messages of nodes outside the view are dropped; messages of a view this node has not reached yet
 // wait for it; compute() is taken step by step; room() is counted.
-#include <deque>
 #include <memory>
 
+#include "longhaul/base/queue.h"
 #include "longhaul/core/finish_barrier.h"
 #include "longhaul/core/host.h"
 #include "longhaul/core/membership.h"
@@ -101,8 +101,8 @@ class Node final {
   std::uint32_t steps_left_ = 0;
   bool stop_wanted_ = false;
   Computed computed_;
-  std::deque<Held> to_self_;  // empty between turns
-  std::deque<Held> early_;    // of views to come; bounded
+  Queue<Held> to_self_;  // empty between turns
+  Queue<Held> early_;    // of views to come; bounded
   std::uint64_t dropped_ = 0;
 };
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/queue.h"
 #include "longhaul/core/action.h"
 
 namespace longhaul {
@@ -68,7 +69,7 @@ class SampleLedger {
     std::uint64_t computed_before = 0, used_before = 0, taken_back = 0;
     bool gone = false;
     std::map<Round, Given> given;  // to rounds that are open
-    std::deque<Given> at_server;   // kept by it
+    Queue<Given> at_server;        // kept by it
     void state(auto& ar) {
       ar(computed, used, computed_before, used_before, taken_back, gone, given, at_server);
     }

@@ -56,6 +56,8 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
   }
   auto workload = Workload::load(job, /*numbers=*/true, options.learners);
   if (!workload) return workload.error();
+  // Before there are nodes: it takes memory for each key of each site.
+  const Summary blank = summary_of(job);
   auto simulation = Simulation::make(job, *std::move(workload), options.threads);
   if (!simulation) return simulation.error();
   std::optional<RunFolder> folder;
@@ -64,7 +66,8 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
     if (!opened) return opened.error();
     folder = *std::move(opened);
   }
-  Session session(job, **simulation, folder ? &*folder : nullptr, options.progress, options.stop);
+  Session session(job, blank, **simulation, folder ? &*folder : nullptr, options.progress,
+                  options.stop);
   session.cut_at(options.until_s);
   if (existing == ExistingFolder::resume && folder) LH_TRY(session.resume());
   Recordings recordings;

@@ -16,9 +16,10 @@ constexpr std::size_t kLiveSites = 64;
 
 }  // namespace
 
-Session::Session(const Job& job, Simulation& simulation, const RunFolder* folder,
+Session::Session(const Job& job, Summary summary, Simulation& simulation, const RunFolder* folder,
                  Progress::Style style, std::function<bool(Round)> stop)
     : job_(job),
+      blank_(std::move(summary)),
       simulation_(simulation),
       folder_(folder),
       log_(job, simulation.members(), folder, style, simulation.scores()),
@@ -186,7 +187,7 @@ Result<Summary> Session::run() {
   Result<std::optional<Error>> failure = drive();
   if (!failure) return failure.error();
   const sim::World& world = simulation_.world();
-  Summary summary = summary_of(job_);
+  Summary summary = blank_;
   log_.fill(summary);
   summary.rounds = simulation_.rounds();
   summary.time_s = exact_seconds(world.now());

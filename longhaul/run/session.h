@@ -14,8 +14,9 @@ namespace longhaul::run {
 
 class Session {
  public:
-  // `folder` may be null: nothing is written. `stop`: see SimulateOptions; may be empty.
-  Session(const Job&, Simulation&, const RunFolder* folder, Progress::Style,
+  // `summary` says whose run it is (summary_of()). `folder` may be null: nothing is written.
+  // `stop`: see SimulateOptions; may be empty.
+  Session(const Job&, Summary summary, Simulation&, const RunFolder* folder, Progress::Style,
           std::function<bool(Round)> stop);
 
   // SimulateOptions::until_s.
@@ -37,6 +38,7 @@ class Session {
   void tell_status(const char* state);
 
   const Job& job_;
+  const Summary blank_;
   Simulation& simulation_;
   const RunFolder* folder_;
   RunLog log_;

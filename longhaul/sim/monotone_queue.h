@@ -70,6 +70,7 @@ class MonotoneQueue {
 
  private:
   static constexpr std::size_t kBuckets = 65;
+  static constexpr std::size_t kKept = 4096;  // entries whose memory an empty bucket keeps
   struct Bucket {
     std::vector<Entry> entries;
     Time least = Time::max();
@@ -95,13 +96,15 @@ class MonotoneQueue {
     last_ = std::exchange(from.least, Time::max());
     for (const Entry& entry : dealt_) put(entry);
     dealt_.clear();
+    // Else each bucket would keep the memory of the most that were ever in one.
+    if (dealt_.capacity() > kKept) dealt_ = std::vector<Entry>();
   }
 
   Time last_ = Time::min();  // of the last pop
   std::array<Bucket, kBuckets> buckets_;
   std::size_t size_ = 0;
   std::size_t done_ = 0;      // of bucket 0
-  std::vector<Entry> dealt_;  // empty between calls; keeps its memory
+  std::vector<Entry> dealt_;  // empty between calls
 };
 
 }  // namespace longhaul::sim

@@ -2,6 +2,7 @@
 // What a World keeps for each node. Included by world*.cpp only.
 #include <exception>
 
+#include "longhaul/base/queue.h"
 #include "longhaul/sim/world.h"
 
 namespace longhaul::sim {
@@ -57,7 +58,7 @@ struct World::Slot {
   std::uint64_t held = 0;           // deferred network events
   Round rounds = 0;                 // the last rounds_done() seen
   std::vector<Bytes> durable = {};  // its log
-  std::deque<Bytes> writing = {};   // appended after that
+  Queue<Bytes> writing = {};        // appended after that
   std::uint64_t created_at = 0;     // events before this number belong to an earlier incarnation
   NodeFigures figures = {};
 

@@ -13,8 +13,7 @@ RoundsWithDeadline::RoundsWithDeadline(const SyncEntry& entry, SyncParts parts,
     : Synchronous(entry, std::move(parts), min_sites, std::move(service)), lateness_(lateness) {}
 
 Status check_min_clients(std::uint32_t min_clients, const Place& place, double share) {
-  const auto workers = std::ranges::count_if(
-      *place.members, [](const Member& member) { return member.is(Role::worker); });
+  const auto workers = place.members.with(Role::worker).size();  // known; every node asks
   const long drawn = std::max(1l, std::lround(share * double(workers)));
   if (long(min_clients) <= drawn) return Ok{};
   return invalid("[sync] min_clients = " + std::to_string(min_clients) + ", but " +

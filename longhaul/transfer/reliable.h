@@ -4,10 +4,10 @@
 // Queued are names of vectors and stretches of them, not bytes: those are asked of the owner
 // (VectorPort) when the link has room for one more message. So a vector that waits for a slow link
 // costs nothing, and what is cancelled was never written. docs/transfer/reliable.md
-#include <deque>
 #include <functional>
 #include <map>
 
+#include "longhaul/base/queue.h"
 #include "longhaul/core/registry.h"
 
 namespace longhaul::transfer {
@@ -80,8 +80,8 @@ class Reliable final : public Transfer {
   VectorPort* port_ = nullptr;
   std::uint64_t sequence_ = 0;
   std::map<Rank, Classes> queues_;
-  std::deque<Arrival> arrivals_;
-  std::deque<Sent> sent_;
+  longhaul::Queue<Arrival> arrivals_;
+  longhaul::Queue<Sent> sent_;
 };
 
 }  // namespace longhaul::transfer

@@ -22,9 +22,9 @@ void add_keys(ResolvedTable& table, const std::vector<FieldDoc>& docs, const Set
     if (settings && doc.field.name == "kind") continue;  // written first
     const Setting* entry = settings ? settings->find(doc.field.name) : nullptr;
     if (!entry && doc.absent) continue;
-    table.keys.push_back(
-        {std::string(doc.field.name), entry ? value_text(entry->value, doc.type) : doc.value,
-         entry ? source_of(*entry) : "default", std::string(doc.field.doc), doc.field.local});
+    table.keys.push_back({std::string(doc.field.name),
+                          entry ? value_text(entry->value, doc.type) : doc.value,
+                          entry ? source_of(*entry) : "default", doc.field.doc, doc.field.local});
   }
 }
 

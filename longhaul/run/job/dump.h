@@ -11,9 +11,9 @@ namespace longhaul::run {
 
 struct ResolvedKey {
   std::string key;
-  std::string value;   // as TOML
-  std::string source;  // "default", "job.toml:12", "--set", "preset of diloco"
-  std::string doc;
+  std::string value;     // as TOML
+  std::string source;    // "default", "job.toml:12", "--set", "preset of diloco"
+  std::string_view doc;  // of the field
   bool local = false;
 };
 struct ResolvedTable {
