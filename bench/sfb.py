@@ -154,7 +154,8 @@ def measure(program, name, text, how=("simulate", "--quiet")):
         if event["kind"] == "train_loss":
             losses.setdefault(event["round"], []).append(event["values"]["value"])
     return {"wait_s": statistics.mean(waits), "wan_mb": summary["wan_bytes"] / 1e6,
-            "accuracy": summary["final_accuracy"], "rounds": summary["rounds"], "time_s": summary["time_s"],
+            "accuracy": summary["final_accuracy"], "rounds": summary["rounds"],
+            "time_s": summary["time_s"],
             "losses": [statistics.mean(losses[clock]) for clock in sorted(losses)]}
 
 
