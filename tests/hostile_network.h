@@ -5,7 +5,7 @@
 #include <set>
 
 #include "longhaul/base/rng.h"
-#include "longhaul/sim/network.h"
+#include "tests/wrapped_network.h"
 
 namespace longhaul::conformance {
 
@@ -18,12 +18,12 @@ enum class Abuse : std::uint8_t {
   lie        // a byte of the fields another, or the sender
 };
 
-class HostileNetwork final : public sim::Network {
+class HostileNetwork final : public WrappedNetwork {
  public:
   // Each kind of abuse befalls about `share` of all messages, drawn by the seed.
   HostileNetwork(std::unique_ptr<sim::Network> network, std::set<Abuse> kinds, double share,
                  std::uint64_t seed)
-      : network_(std::move(network)),
+      : WrappedNetwork(std::move(network)),
         kinds_(std::move(kinds)),
         share_(share),
         random_(seed, Stream{Purpose::fault}) {}
@@ -38,18 +38,11 @@ class HostileNetwork final : public sim::Network {
     return forged_.empty() ? network_->next_event() : now_;
   }
   std::optional<sim::NetworkEvent> advance() override;
-  void cut(Rank from, Rank to, Time now) override { network_->cut(from, to, now); }
-  void heal(Rank from, Rank to, Time now) override { network_->heal(from, to, now); }
-  void crash(Rank rank, Time now) override { network_->crash(rank, now); }
-  void revive(Rank rank) override { network_->revive(rank); }
-  bool has_bulk() const override { return network_->has_bulk(); }
-  void state(Archive& ar) override { network_->state(ar); }
 
  private:
   void abuse(const sim::Packet&);
   bool spoil(Abuse, sim::Packet&);
 
-  std::unique_ptr<sim::Network> network_;
   const std::set<Abuse> kinds_;
   const double share_;
   Random random_;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/job_builder.h"
+#include "tests/wrapped_network.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -158,11 +159,11 @@ TEST(Shuffle, TopologiesEndWithAnyDelaysAndTwoLosses) {
 
 // To and from site 1 everything takes `factor` times its bytes, in every other stretch of so long
 // or, `for_good`, from the second on.
-class SlowingNetwork final : public sim::Network {
+class SlowingNetwork final : public WrappedNetwork {
  public:
   SlowingNetwork(std::unique_ptr<sim::Network> network, Members members, std::uint64_t factor,
                  Time stretch, bool for_good)
-      : network_(std::move(network)),
+      : WrappedNetwork(std::move(network)),
         members_(std::move(members)),
         factor_(factor),
         stretch_(stretch),
@@ -173,18 +174,9 @@ class SlowingNetwork final : public sim::Network {
     if (is_slow && from_it != is_at_site_1(packet.to)) packet.bytes *= factor_;
     network_->submit(std::move(packet), now);
   }
-  std::optional<Time> next_event() const override { return network_->next_event(); }
-  std::optional<sim::NetworkEvent> advance() override { return network_->advance(); }
-  void cut(Rank from, Rank to, Time now) override { network_->cut(from, to, now); }
-  void heal(Rank from, Rank to, Time now) override { network_->heal(from, to, now); }
-  void crash(Rank rank, Time now) override { network_->crash(rank, now); }
-  void revive(Rank rank) override { network_->revive(rank); }
-  bool has_bulk() const override { return network_->has_bulk(); }
-  void state(Archive& ar) override { network_->state(ar); }
 
  private:
   bool is_at_site_1(Rank rank) const { return members_[rank].site == members_[3].site; }
-  std::unique_ptr<sim::Network> network_;
   const Members members_;
   const std::uint64_t factor_;
   const Time stretch_;
