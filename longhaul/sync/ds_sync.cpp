@@ -15,7 +15,7 @@ namespace {
 // was in no group that leads to another for so many rounds are below 1e-19 (three workers, b = 2:
 // 3^-64 is the worst). A site that is sensed as slow meets others in one cross round of five.
 Round most_apart(const DsSync::Config& config, const Place& place) {
-  return (64 + place.size()) * (config.sense ? 5 : 1);
+  return (64 + place.size()) * (config.senses() ? 5 : 1);
 }
 
 StopConfig stop_of_shuffled(StopConfig config, const DsSync::Config& mine, const Place& place) {
@@ -91,11 +91,6 @@ Status DsSync::check(const Config& config, const Place& place) {
     return invalid("[sync] group_size = " + std::to_string(config.group_size) +
                    ": expected 2 to the number of workers, which is " + std::to_string(n) +
                    ", or 0 for round(sqrt(n))");
-  if (config.sense && config.schedule != "topology")
-    return invalid(
-        "[sync] sense = true: expected schedule = \"topology\", the only one that knows "
-        "of sites, got \"" +
-        config.schedule + "\"");
   return check_min_sites(config.min_sites, place);
 }
 
@@ -235,7 +230,7 @@ void DsSync::note_cross(Turn& turn) {
 void DsSync::sense(Turn& turn) {
   const bool trains = phase_ == Phase::ready || phase_ == Phase::computing ||
                       phase_ == Phase::grouping || phase_ == Phase::averaging;
-  if (!config_.sense || !trains || to_settle_ > 0 || !switch_.plan()) return;
+  if (!config_.senses() || !trains || to_settle_ > 0 || !switch_.plan()) return;
   Turn below = within(switch_, turn);
   if (auto slow = site_rates_.change(*switch_.plan(), turn))
     switch_.propose(*std::move(slow), below);
@@ -257,7 +252,7 @@ void DsSync::join_group(Turn& turn) {
   if (to_settle_ == 0) {
     turn.record("group", k, double(mine - groups.begin()));
     turn.record("group_size", k, double(mine->size()));
-    if (config_.sense) turn.record("slow_sites", k, double(start.slow.size()));
+    if (config_.senses()) turn.record("slow_sites", k, double(start.slow.size()));
   }
   Status begun = Ok{};
   if (mine->size() == 1) {
@@ -266,7 +261,7 @@ void DsSync::join_group(Turn& turn) {
   } else {
     std::vector<Rank> members;
     for (const std::uint32_t worker : *mine) members.push_back(workers[worker]);
-    if (config_.sense && to_settle_ == 0)
+    if (config_.senses() && to_settle_ == 0)
       for (const Rank member : members)
         if (place_.member(member).site != place_.me().site) partner_ = member;
     given_ = turn.now();

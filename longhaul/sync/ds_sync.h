@@ -42,6 +42,7 @@ class DsSync final : public Strategy {
     double swa_fraction = 0;
     std::uint32_t min_sites = 1;
 
+    bool senses() const { return sense && schedule == "topology"; }  // others know of no sites
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
       LONGHAUL_FIELD(schedule,

@@ -76,7 +76,10 @@ Explanation DsSync::explain() const {
   said.lines.push_back(
       all_after ? fmt::format("Every worker has heard of every other after {} rounds.", *all_after)
                 : fmt::format("Not every worker hears of every other in {} rounds.", kMostRounds));
-  if (config_.sense)
+  if (config_.sense && !config_.senses())
+    said.lines.push_back(
+        "sense does nothing: it takes schedule = \"topology\", which knows of sites.");
+  if (config_.senses())
     said.lines.push_back(
         "A site whose exchanges with others become half as quick as they were keeps out of most of "
         "them (sense); the table is of the rounds before that.");

@@ -176,12 +176,18 @@ TEST(DsSync, StateIsSavedWithTheRest) {
 }
 
 TEST(DsSync, OnlyATopologyCanSense) {
-  TestJob job(shuffled_job(4, {{"schedule", {"topology"}}}, 1));
-  const Place& place = job.node(0).place();
-  EXPECT_TRUE(DsSync::check({.schedule = "topology", .sense = true}, place));
-  const Status refused = DsSync::check({.schedule = "grid", .sense = true}, place);
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().what.find("[sync] sense = true"), std::string::npos);
+  for (const char* schedule : {"topology", "grid"}) {
+    TestJob job(shuffled_job(4, {{"schedule", {std::string(schedule)}}, {"sense", {true}}}, 3));
+    const Explanation said = job.node(0).strategy().explain();
+    job.run();
+    EXPECT_EQ(job.finished.size(), 4u);
+    const bool senses = schedule == std::string("topology");
+    EXPECT_EQ(job.records.contains({0, "slow_sites"}), senses);
+    EXPECT_EQ(std::ranges::count_if(
+                  said.lines,
+                  [](const std::string& line) { return line.starts_with("sense does nothing"); }),
+              senses ? 0 : 1);
+  }
 }
 
 // The final model is the mean over the last rounds of the mean model; of one group that is the
