@@ -113,7 +113,10 @@ Status ScheduleSwitch::on_message(Rank from, const Message& message, Turn& turn)
 // Of the plan after the one that runs here: the sender has heard all reports of this one, and this
 // worker may not have.
 Status ScheduleSwitch::hear_next(Rank from, const RoundReport& report, Turn& turn) {
-  const bool is_worker = std::ranges::binary_search(workers_.at(epoch_), from);
+  // One that has come back may not have been told of its view yet.
+  const auto workers = workers_.find(epoch_);
+  const bool is_worker =
+      workers != workers_.end() && std::ranges::binary_search(workers->second, from);
   if (!is_worker || awaited_.contains(from) || early_.contains(from) ||
       (!early_.empty() && early_.begin()->second.slow != report.slow))
     return malformed("a plan that cannot be yet");

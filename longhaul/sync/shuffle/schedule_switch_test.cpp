@@ -343,6 +343,8 @@ TEST(ScheduleSwitch, PlansThatCannotBeAreRefused) {
   EXPECT_FALSE(here.hear(0, {0, 0, {{0, 0, 4}}, 1, {{4, 1, 0}}})) << "of nobody";
   EXPECT_TRUE(here.hear(0, {0, 0, {{0, 0, 4}}, 1, kSlowB}));
   EXPECT_FALSE(here.hear(1, {0, 0, {{0, 0, 4}}, 1, kSlowC})) << "the planner said another";
+  Switching back(3, 1);
+  EXPECT_FALSE(back.hear(0, {0, 0, {{0, 0, 4}}, 1, kSlowB})) << "it knows of no view yet";
 }
 
 // Nobody who is left had heard all reports of the plan: no round was of it.
