@@ -2,11 +2,11 @@
 // RoundTimes is how long the last rounds took, for deadlines that follow them: so many times the
 // median of the last 15 rounds, from the third on.
 #include <algorithm>
-#include <deque>
 #include <optional>
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/queue.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::sync {
@@ -30,7 +30,7 @@ class RoundTimes {
   void state(Archive& ar) { ar(took_); }
 
  private:
-  std::deque<Time> took_;
+  Queue<Time> took_;
 };
 
 }  // namespace longhaul::sync
