@@ -200,7 +200,7 @@ TEST(VectorChannel, RoomForModelsIsRoomForTheirHeadersToo) {
   const ChannelLimits limits = ChannelLimits::models(3, *Layout::flat(100));
   EXPECT_EQ(limits.vectors, 24u);
   EXPECT_EQ(limits.bytes, 3u * (400 + channel::kMostHeaderBytes));
-  EXPECT_EQ((ContentShape{.kind = ContentKind::none}).bytes(), 0u) << "a header alone";
+  EXPECT_EQ(ContentShape{}.bytes(), 0u) << "a header alone";
 }
 
 TEST(VectorChannel, EveryKindOfContentArrivesWhole) {

@@ -19,9 +19,9 @@ struct LossyOptions {
   double loss = 0, duplicated = 0;
   std::uint64_t seed = 1;
   Round rounds = 6;
-  std::shared_ptr<const Layout> layout;  // absent: 4 tensors, 103 values
-  double repeats = 0;                    // that a round is repeated though it was handed on
-  bool save_and_load = false;            // of both ends, after every event
+  std::shared_ptr<const Layout> layout = {};  // absent: 4 tensors, 103 values
+  double repeats = 0;                         // that a round is repeated though it was handed on
+  bool save_and_load = false;                 // of both ends, after every event
   bool phantom = false;
   // Values of a round; absent: drawn by (seed, round).
   std::function<std::vector<float>(Round)> gradient = {};
