@@ -120,8 +120,8 @@ class ReplanningTopology {
   virtual Forest forest_since(Round, const Partition&) const = 0;
   // This node has its part, and gives it unless standing() holds it.
   virtual void on_ready(const VectorId&, const Partition&, TopologyOutput&) = 0;
-  virtual void on_contributed(const VectorId&) = 0;  // this node gives its part now
-  virtual void on_mean_ready(const VectorId&, const Partition&, TopologyOutput&) = 0;
+  virtual void on_contributed(const VectorId&, Time now) = 0;  // this node gives its part now
+  virtual void on_mean_ready(const VectorId&, const Partition&, Time now, TopologyOutput&) = 0;
   // A stretch of a vector came from `peer`, or is with the host on its way there.
   struct Moved {
     Rank peer = 0;

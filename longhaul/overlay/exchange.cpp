@@ -49,7 +49,7 @@ void Exchange::contribute(GroupTurn& turn) {
   }
   held_ = replanning && replanning->standing(key).hold;
   if (held_) return;
-  if (replanning) replanning->on_contributed(key);
+  if (replanning) replanning->on_contributed(key, turn.now());
   AttemptContext context = this->context(next_, turn.now());
   sent_.assign(grid_.pieces(), false);
   attempt(next_).contribute(grid_.length(), weight_, context);
@@ -293,7 +293,7 @@ void Exchange::end_round(GroupTurn& turn) {
   if (weight_ > 0) common_.coder.settle(own_key(next_), Coding::up, Codec::Fate::delivered);
   if (ReplanningTopology* const replanning = common_.topology->replanning()) {
     TopologyOutput output;
-    replanning->on_mean_ready(id(next_), grid_, output);
+    replanning->on_mean_ready(id(next_), grid_, turn.now(), output);
     output.carry_out(team_.epoch, turn.own);
   }
   lowest_ = ++next_;

@@ -56,13 +56,13 @@ void PlannedForest::on_ready(const VectorId& key, const Partition& grid, Topolog
   replanner_.on_ready(own ? grid : cut(parameters_, 1, longest_piece_), output);
 }
 
-void PlannedForest::on_contributed(const VectorId& key) {
-  if (planned_anew(key)) replanner_.on_contributed(key.round);
+void PlannedForest::on_contributed(const VectorId& key, Time now) {
+  if (planned_anew(key)) replanner_.on_contributed(key.round, now);
 }
 
-void PlannedForest::on_mean_ready(const VectorId& key, const Partition& grid,
+void PlannedForest::on_mean_ready(const VectorId& key, const Partition& grid, Time now,
                                   TopologyOutput& output) {
-  if (planned_anew(key)) replanner_.on_mean_ready(key.round, grid, output);
+  if (planned_anew(key)) replanner_.on_mean_ready(key.round, grid, now, output);
 }
 
 void PlannedForest::on_moved(const Moved& moved, Time now) {

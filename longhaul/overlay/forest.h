@@ -81,8 +81,8 @@ class PlannedForest final : public Topology, private ReplanningTopology {
   Standing standing(const VectorId&) const override;
   Forest forest_since(Round, const Partition&) const override;
   void on_ready(const VectorId&, const Partition&, TopologyOutput&) override;
-  void on_contributed(const VectorId&) override;
-  void on_mean_ready(const VectorId&, const Partition&, TopologyOutput&) override;
+  void on_contributed(const VectorId&, Time now) override;
+  void on_mean_ready(const VectorId&, const Partition&, Time now, TopologyOutput&) override;
   void on_moved(const Moved&, Time now) override;
   Status take(Rank from, const TopologyMessage&, TopologyOutput&) override;
 

@@ -9,6 +9,7 @@
 namespace longhaul::overlay::forest {
 
 inline constexpr double kMostRate = 1e18;          // bytes/s
+inline constexpr double kMostSeconds = 1e9;        // of a round
 inline constexpr double kMostPeers = 1 << 14;      // in a report
 inline constexpr std::uint32_t kMostTrees = 1024;  // in a plan
 inline constexpr std::uint32_t kMostSites = 1 << 13;
@@ -33,12 +34,14 @@ struct RateReport {
   Round round = 0;
   std::vector<PairRate> pairs;  // nodes at other sites, ascending
   double up = 0, down = 0;      // bytes/s of the port, at most; 0: not known
+  double took = 0;              // s from its part to the mean; 0: it gave none
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "round"}, self.round);
     visit(Field{.name = "pairs", .max = kMostPeers}, self.pairs);
     visit(Field{.name = "up", .min = 0, .max = kMostRate, .unit = "bytes/s"}, self.up);
     visit(Field{.name = "down", .min = 0, .max = kMostRate, .unit = "bytes/s"}, self.down);
+    visit(Field{.name = "took", .min = 0, .max = kMostSeconds, .unit = "s"}, self.took);
   }
 };
 

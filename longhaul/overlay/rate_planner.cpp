@@ -5,6 +5,7 @@
 
 #include "longhaul/flow/bound.h"
 #include "longhaul/flow/capacities.h"
+#include "longhaul/flow/pair_shares.h"
 #include "longhaul/flow/tree_load.h"
 
 namespace longhaul::overlay::forest {
@@ -17,6 +18,7 @@ constexpr double kUnseen = 2;
 constexpr double kProbeShare = 0.02;   // of the vector
 constexpr double kAlike = 1e6;         // bytes/s
 constexpr Round kPatience = 8;         // rounds in which a pair that is tried has to show itself
+constexpr Round kLongestPause = 320;   // rounds
 constexpr std::uint32_t kNever = ~0u;  // an age
 
 using Reports = RatePlanner::Reports;
@@ -51,22 +53,57 @@ Measured measured_of(const SiteGroups& groups, const Sites& site_of, const Repor
   return all;
 }
 
-// A pair of which nothing is known counts as the slowest that is known.
-flow::Wan network_by(const Measured& measured, flow::Wan wan) {
+// What the job says of the network between the sites; no rates: nothing.
+struct Believed {
+  flow::Wan wan;
+  std::vector<double> shares;  // of each pair while all are busy, which is how rates are measured
+};
+
+Believed believed_of(const SiteGroups& groups, const flow::Wan* network) {
+  Believed all{blank_network(groups, network), {}};
+  const flow::Wan said = network ? flow::among(*network, groups.sites) : all.wan;
+  const flow::Capacities at(said);
+  all.shares.assign(at.sites * at.sites, flow::kUnlimited);
+  for (std::size_t site = 0; site < at.sites; ++site)
+    all.wan.sites[site].up = all.wan.sites[site].down = std::nullopt;
+  if (!network || at.largest() <= 0) return all;
+  for (std::size_t site = 0; site < at.sites; ++site) {
+    all.wan.sites[site].up = said.sites[site].up;
+    all.wan.sites[site].down = said.sites[site].down;
+  }
+  all.shares = flow::pair_shares(at, std::vector<bool>(at.sites * at.sites, true));
+  return all;
+}
+
+// Not less than what it carried, and not so much more that nothing is left of what was measured.
+double port(double carried, const flow::Rate& said) {
+  const double most = carried * kUnseen;
+  return said ? std::clamp(*said, carried, most) : most;
+}
+
+// A pair that was not measured counts as the job has it, else as the slowest that was.
+flow::Wan network_by(const Measured& measured, const Believed& believed) {
+  flow::Wan wan = believed.wan;
   double slowest = kAlike;
   for (bool first = true; const auto& [pair, rate] : measured.rates)
     slowest = std::exchange(first, false) ? rate : std::min(slowest, rate);
   const double factor = flow::kIpPerByte;
   for (std::uint32_t a = 0; a < wan.sites.size(); ++a) {
+    auto& site = wan.sites[a];
     const auto up = measured.up.find(a), down = measured.down.find(a);
-    wan.sites[a].up = wan.sites[a].down = std::nullopt;
-    if (up != measured.up.end()) wan.sites[a].up = up->second * kUnseen * factor;
-    if (down != measured.down.end()) wan.sites[a].down = down->second * kUnseen * factor;
+    site.up =
+        up == measured.up.end() ? std::nullopt : flow::Rate(port(up->second * factor, site.up));
+    site.down = down == measured.down.end() ? std::nullopt
+                                            : flow::Rate(port(down->second * factor, site.down));
     for (std::uint32_t b = 0; b < wan.sites.size(); ++b) {
       if (a == b) continue;
       const auto known = measured.rates.find({a, b});
       auto& pair = wan.pairs.emplace(flow::SitePair{a, b}, wan.pair(a, b)).first->second;
-      pair.rate = (known == measured.rates.end() ? slowest : known->second) * factor;
+      const double share = believed.shares[a * wan.sites.size() + b];
+      if (known != measured.rates.end())
+        pair.rate = known->second * factor;
+      else
+        pair.rate = std::isfinite(share) ? share : slowest * factor;
     }
   }
   return wan;
@@ -120,9 +157,42 @@ SitePlan with_probe(SitePlan plan, std::uint32_t from, std::uint32_t to) {
 
 void RatePlanner::new_team() {
   basis_.clear();
-  base_ = {};
+  base_ = before_ = {};
+  trial_ = {};
   tried_.reset();
+  paused_until_ = 0;
+  pause_ = kPause;
 }
+
+void RatePlanner::withdraw(const SitePlan& now) {
+  trial_.withdraw();
+  base_ = now;
+  before_ = {};
+}
+
+SitePlan RatePlanner::go_back(Round round) {
+  base_ = std::exchange(before_, {});
+  changed_ = round;
+  tried_.reset();
+  paused_until_ = round + pause_;
+  pause_ = std::min(2 * pause_, kLongestPause);
+  return base_;
+}
+
+namespace {
+
+// From the last part given to the mean: who gave last waited least. 0: reports are of more than one
+// round, or nobody gave a part.
+double seconds_of(Round round, const Reports& reports) {
+  double least = 0;
+  for (const auto& [rank, report] : reports) {
+    if (report.round != round) return 0;
+    if (report.took > 0) least = least > 0 ? std::min(least, report.took) : report.took;
+  }
+  return least;
+}
+
+}  // namespace
 
 bool RatePlanner::drifted(const Rates& rates) const {
   if (basis_.size() != rates.size()) return true;
@@ -136,16 +206,23 @@ bool RatePlanner::drifted(const Rates& rates) const {
 
 std::optional<SitePlan> RatePlanner::consider(const SiteGroups& groups, const Sites& site_of,
                                               const Reports& reports, const SitePlan& now,
-                                              const Partition& grid, Round round) {
+                                              const Partition& grid, Ended ended) {
+  const Round round = ended.round;
   const Measured measured = measured_of(groups, site_of, reports);
   if (groups.size() < 2 || measured.rates.empty()) return std::nullopt;
   if (base_.trees.empty()) base_ = now;
-  if (drifted(measured.rates)) {
+  const auto verdict = trial_.on_round(ended.since, seconds_of(round, reports));
+  if (verdict == PlanTrial::Verdict::worse) return go_back(round);
+  if (verdict == PlanTrial::Verdict::kept) pause_ = kPause;
+  if (trial_.under_way()) return std::nullopt;
+  const bool may_plan = round >= paused_until_ || trial_.slower(config_.drift);
+  if (may_plan && drifted(measured.rates)) {
     basis_ = measured.rates;
-    const flow::Wan wan = network_by(measured, blank_network(groups, network_.get()));
+    const flow::Wan wan = network_by(measured, believed_of(groups, network_.get()));
     SitePlan plan = plan_between(wan, grid, false);
     if (busiest(now.trees, wan) > kGain * busiest(plan.trees, wan)) {
-      base_ = plan;
+      trial_.propose();
+      before_ = std::exchange(base_, plan);
       changed_ = round;
       tried_.reset();
       return plan;

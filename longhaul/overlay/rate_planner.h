@@ -8,6 +8,7 @@
 
 #include "longhaul/flow/wan.h"
 #include "longhaul/overlay/forest_messages.h"
+#include "longhaul/overlay/plan_trial.h"
 #include "longhaul/overlay/sites.h"
 
 namespace longhaul::overlay::forest {
@@ -25,24 +26,38 @@ class RatePlanner {
 
   // What was planned for another team is nothing to this one.
   void new_team();
-  // `site_of`: by rank. `now`: the trees in force, or agreed on. `round`: that has just ended.
+  struct Ended {
+    Round round = 0;
+    Round since = 0;  // when the plan that it went by came in force
+  };
+  // `site_of`: by rank. `now`: the trees in force, or agreed on. The round has just ended.
   std::optional<SitePlan> consider(const SiteGroups&, const std::vector<std::uint32_t>& site_of,
-                                   const Reports&, const SitePlan& now, const Partition&,
-                                   Round round);
-  void state(Archive& ar) { ar(basis_, base_, changed_, tried_); }
+                                   const Reports&, const SitePlan& now, const Partition&, Ended);
+  // What was considered last cannot be sent; `now` stays.
+  void withdraw(const SitePlan& now);
+  void state(Archive& ar) {
+    ar(basis_, base_, before_, trial_, changed_, tried_, paused_until_, pause_);
+  }
 
  private:
   using Rates = std::map<flow::SitePair, double>;
   using Ages = std::map<flow::SitePair, std::uint32_t>;
   bool drifted(const Rates&) const;
+  SitePlan go_back(Round);
   std::optional<SitePlan> probe(const Ages&, std::uint32_t sites, Round round);
 
   const RatePlannerConfig config_;
-  const std::shared_ptr<const flow::Wan> network_;  // only its delays; null: nothing is believed
-  Rates basis_;                                     // between sites, that were looked at last
-  SitePlan base_;                                   // the plan in force without what tries a pair
-  Round changed_ = 0;                               // when something was last decided
-  std::optional<flow::SitePair> tried_;             // the pair that the plan in force tries
+  // Its delays are believed, and its rates where nothing is measured; null: nothing is.
+  const std::shared_ptr<const flow::Wan> network_;
+  Rates basis_;      // between sites, that were looked at last
+  SitePlan base_;    // the plan in force without what tries a pair
+  SitePlan before_;  // that base_ took the place of, while it is on trial
+  PlanTrial trial_;
+  Round changed_ = 0;                    // when something was last decided
+  std::optional<flow::SitePair> tried_;  // the pair that the plan in force tries
+  // Rates that misled once do so again: after a plan that was worse none is made for a while.
+  Round paused_until_ = 0, pause_ = kPause;
+  static constexpr Round kPause = 20;
 };
 
 // What is believed of the network between the sites before anything is measured: all links alike,

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "longhaul/flow/bound.h"
 #include "longhaul/overlay/testing/places.h"
 
 namespace longhaul::overlay::forest {
@@ -15,8 +16,9 @@ const Partition kGrid(4'000'000, 1, 10'000);
 
 // Four sites of `nodes` each, of which `rate_of` says what each pair of nodes has measured.
 struct Scene {
-  explicit Scene(std::uint32_t nodes = 1, RatePlannerConfig config = {})
-      : team(team_of(4 * nodes)), planner(config, nullptr) {
+  explicit Scene(std::uint32_t nodes = 1, RatePlannerConfig config = {},
+                 std::shared_ptr<const flow::Wan> network = nullptr)
+      : team(team_of(4 * nodes)), planner(config, std::move(network)) {
     for (Rank rank = 0; rank < 4 * nodes; ++rank) site_of.push_back(rank / nodes);
     groups = group_by_site(team, site_of);
     now = plan_between(blank_network(groups, nullptr), kGrid, false);
@@ -25,15 +27,16 @@ struct Scene {
   template <class Rate>
   void report(Rate&& rate_of, std::uint32_t age = 0) {
     for (const Rank from : team.members) {
-      RateReport one{round, {}, 0, 0};
+      RateReport one{round, {}, 0, 0, took};
       for (const Rank to : team.members)
         if (site_of[to] != site_of[from]) one.pairs.push_back({to, rate_of(from, to), age});
       reports[from] = one;
     }
   }
   std::optional<SitePlan> consider() {
-    auto plan = planner.consider(groups, site_of, reports, now, kGrid, round++);
-    if (plan) now = *plan;
+    for (auto& [rank, report] : reports) report.round = round, report.took = took;
+    auto plan = planner.consider(groups, site_of, reports, now, kGrid, {round++, since});
+    if (plan) now = *plan, since = round;
     return plan;
   }
 
@@ -43,7 +46,8 @@ struct Scene {
   RatePlanner planner;
   RatePlanner::Reports reports;
   SitePlan now;
-  Round round = 0;
+  Round round = 0, since = 0;
+  double took = 0;  // of the rounds from here on, s
 };
 
 // How much of the vector goes from a site straight to another.
@@ -156,10 +160,114 @@ TEST(RatePlanner, WhatIsNotKnownIsTakenForTheSlowest) {
   EXPECT_LT(load(*plan, 2, 3), 0.15);
 }
 
+// Where the job says what a pair gets beside the others, that is better than to shun it.
+TEST(RatePlanner, F33_WhatIsNotMeasuredCountsAsTheJobHasIt) {
+  flow::Wan wan;
+  wan.sites.resize(4);
+  for (auto& site : wan.sites) site.up = site.down = 3e6 * flow::kIpPerByte;
+  Scene told(1, {}, std::make_shared<flow::Wan>(wan)), untold;
+  for (Scene* s : {&told, &untold}) {
+    s->report(thin);
+    std::erase_if(s->reports[2].pairs, [](const PairRate& pair) { return pair.to == 3; });
+  }
+  const auto with = told.consider(), without = untold.consider();
+  ASSERT_TRUE(with && without);
+  EXPECT_LT(load(*without, 2, 3), 0.15);
+  EXPECT_GT(load(*with, 2, 3), 0.3);
+}
+
+TEST(RatePlanner, F33_APortIsWhatItCarriedAtLeastAndTwiceThatAtMost) {
+  flow::Wan wan;
+  wan.sites.resize(4);
+  for (auto& site : wan.sites) site.up = site.down = 1e9;
+  wan.sites[2].up = 1e5;
+  Scene s(1, {}, std::make_shared<flow::Wan>(wan));
+  for (auto& [rank, report] : s.reports) report.up = report.down = 3e6;
+  EXPECT_FALSE(s.consider()) << "it carried more than the job says";
+  s.report([](Rank from, Rank) { return from == 1 ? 1.3e6 : 1e6; });
+  for (auto& [rank, report] : s.reports) report.up = report.down = rank == 1 ? 1e5 : 3e6;
+  const auto plan = s.consider();
+  ASSERT_TRUE(plan);
+  EXPECT_LT(root_share(*plan, 1), 0.1) << "the job promises more than was seen";
+}
+
+// Rates that misled: the plan by them is in force for a round, then the one before it again.
+struct Misled : Scene {
+  Misled() {
+    report([](Rank, Rank) { return 1e6; });
+    took = 1;
+    EXPECT_FALSE(consider());
+    report(thin);
+    before = load(now, 0, 1);
+    EXPECT_TRUE(consider());
+    EXPECT_LT(load(now, 0, 1), before);
+  }
+  double before = 0;
+};
+
+TEST(RatePlanner, F32_APlanThatIsWorseIsTakenBack) {
+  Misled s;
+  s.took = 1.5;
+  ASSERT_TRUE(s.consider());
+  EXPECT_EQ(load(s.now, 0, 1), s.before);
+  s.took = 1;
+  const Round back = s.round;
+  s.report([](Rank from, Rank to) { return from == 2 && to == 1 ? 1e5 : 1e6; });
+  while (!s.consider()) ASSERT_LT(s.round, back + 30);
+  EXPECT_EQ(s.round - back, 20u) << "no other for a while";
+  s.took = 1.5;
+  ASSERT_TRUE(s.consider());
+  s.took = 1;
+  const Round again = s.round;
+  s.report(thin);
+  while (!s.consider()) ASSERT_LT(s.round, again + 50);
+  EXPECT_EQ(s.round - again, 40u) << "twice as long";
+}
+
+TEST(RatePlanner, F32_APlanThatIsBetterStays) {
+  Misled s;
+  s.took = 0.8;
+  const double planned = load(s.now, 0, 1);
+  EXPECT_FALSE(s.consider());
+  EXPECT_EQ(load(s.now, 0, 1), planned);
+  s.report([](Rank from, Rank to) { return from == 2 && to == 1 ? 1e5 : 1e6; });
+  EXPECT_TRUE(s.consider()) << "the next may come at once";
+}
+
+// Rounds that have become slower say that the network has changed: the pause ends.
+TEST(RatePlanner, F32_APauseEndsWhereRoundsBecomeSlow) {
+  Misled s;
+  s.took = 1.5;
+  ASSERT_TRUE(s.consider());
+  s.took = 1;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(s.consider());
+  s.report([](Rank from, Rank to) { return from == 2 && to == 1 ? 1e5 : 1e6; });
+  s.took = 1.5;
+  EXPECT_FALSE(s.consider()) << "one round may be held up";
+  EXPECT_TRUE(s.consider());
+}
+
+// Reports of two rounds say of neither how long it took; nor is a plan tried that was not sent.
+TEST(RatePlanner, F32_WithoutTimesAPlanStays) {
+  Misled mixed;
+  mixed.took = 1.5;
+  for (auto& [rank, report] : mixed.reports)
+    report.round = mixed.round + (rank == 2), report.took = 1.5;
+  EXPECT_FALSE(mixed.planner.consider(mixed.groups, mixed.site_of, mixed.reports, mixed.now, kGrid,
+                                      {mixed.round++, mixed.since}));
+  ASSERT_TRUE(mixed.consider()) << "the next round tells";
+  Misled unsent;
+  unsent.planner.withdraw(unsent.now);
+  unsent.took = 1.5;
+  EXPECT_FALSE(unsent.consider());
+}
+
 TEST(RatePlanner, SavingAndLoadingEqualsGoingOn) {
   Scene s(1, {.probe_rounds = 5});
   s.report(thin);
   ASSERT_TRUE(s.consider());
+  s.took = 1;
+  EXPECT_FALSE(s.consider()) << "nothing to hold it against: it stays";
   s.report(thin, 30);
   s.round = 50;
   Archive out;
@@ -171,6 +279,8 @@ TEST(RatePlanner, SavingAndLoadingEqualsGoingOn) {
   ASSERT_TRUE(in.finish());
   other.report(thin, 30);
   other.round = 50;
+  other.since = s.since;
+  other.took = 1;
   const auto plain = s.consider(), loaded = other.consider();
   ASSERT_TRUE(plain && loaded);
   EXPECT_EQ(plain->trees.size(), loaded->trees.size());

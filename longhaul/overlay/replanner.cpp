@@ -18,6 +18,7 @@ void Replanner::new_team(const GroupMembers& team) {
   team_ = team;
   agreement_.new_team(team.epoch, team.self, team.members, group_by_site(team, site_of_).size());
   planner_.new_team();
+  given_at_.clear();
   reports_.clear();
   considered_.reset();
 }
@@ -59,21 +60,30 @@ void Replanner::on_received(Rank from, std::uint64_t bytes, Time now) {
   if (learns_ && far(from)) rates_.on_received(bytes, now);
 }
 
-RateReport Replanner::report(Round round) const {
+void Replanner::on_contributed(Round round, Time now) {
+  agreement_.on_contributed(round);
+  if (learns_) given_at_[round] = now;
+}
+
+RateReport Replanner::report(Round round, Time now) {
   RateReport report{round, {}, rates_.up(), rates_.down()};
+  if (const auto given = given_at_.find(round); given != given_at_.end())
+    report.took = seconds(now - given->second);
+  given_at_.erase(given_at_.begin(), given_at_.upper_bound(round));
   for (const auto& [to, known] : rates_.pairs())
     if (team_.index_of(to)) report.pairs.push_back({to, known.rate, known.age});
   return report;
 }
 
-void Replanner::on_mean_ready(Round round, const Partition& grid, TopologyOutput& output) {
+void Replanner::on_mean_ready(Round round, const Partition& grid, Time now,
+                              TopologyOutput& output) {
   if (!learns_) return agreement_.on_mean_ready(round);
   rates_.close(std::uint32_t(std::count_if(team_.members.begin(), team_.members.end(),
                                            [this](Rank rank) { return !far(rank); })));
   agreement_.on_mean_ready(round);
   grid_ = grid;
-  if (!agreement_.plans()) return output.tell(agreement_.planner(), write(report(round)));
-  reports_[team_.self] = report(round);
+  if (!agreement_.plans()) return output.tell(agreement_.planner(), write(report(round, now)));
+  reports_[team_.self] = report(round, now);
   consider(output);
 }
 
@@ -86,12 +96,12 @@ void Replanner::consider(TopologyOutput& output) {
   considered_ = oldest;
   const SiteGroups groups = group_by_site(team_, site_of_);
   const SitePlan& newest = *agreement_.newest();  // or there is none to propose
-  const auto plan =
-      planner_.consider(groups, site_of_, reports_,
-                        newest.trees.empty() ? plan_alone(groups, *grid_) : newest, *grid_, oldest);
+  const SitePlan now = newest.trees.empty() ? plan_alone(groups, *grid_) : newest;
+  const auto plan = planner_.consider(groups, site_of_, reports_, now, *grid_,
+                                      {oldest, agreement_.since(oldest)});
   if (!plan) return;
   const auto proposal = agreement_.propose(*plan);
-  if (!proposal) return;
+  if (!proposal) return planner_.withdraw(now);
   tell_all(*proposal, output);
   output.record("plan", proposal->start, proposal->version);
 }
@@ -137,7 +147,7 @@ void Replanner::tell_all(const M& message, TopologyOutput& output) const {
 }
 
 void Replanner::state(Archive& ar) {
-  ar(team_, rates_, agreement_, planner_, reports_, considered_);
+  ar(team_, rates_, agreement_, given_at_, planner_, reports_, considered_);
   std::array<std::uint64_t, 2> grid = {grid_ ? grid_->length() : 0,
                                        grid_ ? grid_->range(0).length : 0};
   ar(grid);

@@ -37,8 +37,8 @@ class Replanner {
   std::optional<std::string> hold(Round round) const { return agreement_.hold(round); }
   std::optional<std::string> hold_of_first() const { return agreement_.hold_of_first(); }
   void on_ready(const Partition& parameters, TopologyOutput&);
-  void on_contributed(Round round) { agreement_.on_contributed(round); }
-  void on_mean_ready(Round, const Partition&, TopologyOutput&);
+  void on_contributed(Round, Time now);
+  void on_mean_ready(Round, const Partition&, Time now, TopologyOutput&);
   void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now);
   void on_received(Rank from, std::uint64_t bytes, Time now);
   Status take(Rank from, const TopologyMessage&, TopologyOutput&);
@@ -51,7 +51,7 @@ class Replanner {
   Status take(Rank from, const RateReport&, TopologyOutput&);
   Status take(Rank from, const NewPlan&, TopologyOutput&);
   Status take(Rank from, const PlanAck&, TopologyOutput&);
-  RateReport report(Round) const;
+  RateReport report(Round, Time now);
   bool far(Rank rank) const { return site_of_[rank] != site_of_[team_.self]; }
   void consider(TopologyOutput&);
   template <class M>
@@ -63,6 +63,7 @@ class Replanner {
   GroupMembers team_;
   PairRates rates_;
   PlanAgreement agreement_;
+  std::map<Round, Time> given_at_;  // its part, of rounds that are not over; with learned rates
   // At the planner.
   RatePlanner planner_;
   std::map<Rank, RateReport> reports_;  // of every member the newest

@@ -43,8 +43,8 @@ class Stars final : public Topology, public ReplanningTopology {
   void on_ready(const VectorId& key, const Partition&, TopologyOutput&) override {
     ready.push_back(key.round);
   }
-  void on_contributed(const VectorId& key) override { gave.push_back(key.round); }
-  void on_mean_ready(const VectorId& key, const Partition&, TopologyOutput& output) override {
+  void on_contributed(const VectorId& key, Time) override { gave.push_back(key.round); }
+  void on_mean_ready(const VectorId& key, const Partition&, Time, TopologyOutput& output) override {
     over.push_back(key.round);
     output.record("stars", key.round, 1);
   }

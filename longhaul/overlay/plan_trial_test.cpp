@@ -1,0 +1,101 @@
+#include "longhaul/overlay/plan_trial.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+
+namespace longhaul::overlay::forest {
+namespace {
+
+using Verdict = PlanTrial::Verdict;
+
+// A trial of the plan that comes in force in round 5; the rounds by the one before took so long.
+PlanTrial trial_after(std::initializer_list<double> took_s) {
+  PlanTrial trial;
+  for (const double one : took_s) EXPECT_EQ(trial.on_round(0, one), Verdict::none);
+  trial.propose();
+  EXPECT_TRUE(trial.under_way());
+  return trial;
+}
+
+// The verdict, and after how many rounds it came.
+using Ends = std::pair<Verdict, int>;
+Ends judged(PlanTrial trial, std::initializer_list<double> took_s) {
+  int rounds = 0;
+  for (const double one : took_s) {
+    ++rounds;
+    const Verdict verdict = trial.on_round(5, one);
+    if (verdict == Verdict::none) continue;
+    EXPECT_FALSE(trial.under_way());
+    return {verdict, rounds};
+  }
+  EXPECT_TRUE(trial.under_way());
+  return {Verdict::none, rounds};
+}
+
+TEST(PlanTrial, F31_OneRoundTellsWhatIsClearAndThreeTheRest) {
+  const PlanTrial trial = trial_after({1, 1});
+  EXPECT_EQ(judged(trial, {1.2}), Ends(Verdict::worse, 1));
+  EXPECT_EQ(judged(trial, {0.9}), Ends(Verdict::kept, 1));
+  EXPECT_EQ(judged(trial, {1.05, 1.05}), Ends(Verdict::none, 2));
+  EXPECT_EQ(judged(trial, {1.05, 1.05, 1.05}), Ends(Verdict::worse, 3));
+  EXPECT_EQ(judged(trial, {1.01, 1.01, 1.01}), Ends(Verdict::kept, 3));
+}
+
+// A connection that rests makes a round longer, whatever the plan.
+TEST(PlanTrial, F31_WhatHeldOneRoundUpDoesNotCount) {
+  const PlanTrial rested_before = trial_after({1, 1.3});
+  EXPECT_EQ(judged(rested_before, {1.2}), Ends(Verdict::worse, 1)) << "the quicker of two counts";
+  EXPECT_EQ(judged(trial_after({1, 1}), {1.05, 1.3, 1.0}), Ends(Verdict::kept, 3));
+  EXPECT_EQ(judged(trial_after({0.5, 1, 1}), {1.01, 1.01, 1.01}), Ends(Verdict::kept, 3))
+      << "the last two rounds, or the network may have been another one";
+}
+
+TEST(PlanTrial, RoundsByThePlanBeforeGoOnUntilTheOtherIsInForce) {
+  PlanTrial trial = trial_after({1, 1});
+  EXPECT_EQ(trial.on_round(0, 2), Verdict::none);
+  EXPECT_EQ(trial.on_round(0, 2), Verdict::none);
+  EXPECT_EQ(judged(trial, {1.5}), Ends(Verdict::kept, 1)) << "they are what it is held against";
+}
+
+TEST(PlanTrial, ARoundOfWhichNobodyKnowsSaysNothing) {
+  EXPECT_EQ(judged(trial_after({1, 1}), {0, 0, 0, 1.2}), Ends(Verdict::worse, 4));
+  EXPECT_EQ(judged(trial_after({1, 1}), {0, 0, 0, 0, 0, 0, 0, 0}), Ends(Verdict::kept, 8));
+  EXPECT_EQ(judged(trial_after({}), {5}), Ends(Verdict::kept, 1)) << "nothing to hold it against";
+}
+
+TEST(PlanTrial, WhatWasNotSentIsNotTried) {
+  PlanTrial trial = trial_after({1, 1});
+  trial.withdraw();
+  EXPECT_FALSE(trial.under_way());
+  EXPECT_EQ(trial.on_round(5, 9), Verdict::none);
+}
+
+TEST(PlanTrial, APlanThatBecomesSlowShowsIt) {
+  PlanTrial trial = trial_after({1, 1});
+  trial.withdraw();
+  EXPECT_FALSE(trial.slower(0.2));
+  trial.on_round(0, 1.5);
+  EXPECT_FALSE(trial.slower(0.2)) << "one round may be held up";
+  trial.on_round(0, 1.3);
+  EXPECT_TRUE(trial.slower(0.2));
+  EXPECT_FALSE(trial.slower(0.4));
+  trial.on_round(5, 1.5);
+  EXPECT_FALSE(trial.slower(0)) << "another plan has its own times";
+}
+
+TEST(PlanTrial, SavingAndLoadingEqualsGoingOn) {
+  PlanTrial trial = trial_after({1, 1.3});
+  EXPECT_EQ(trial.on_round(5, 1.05), Verdict::none);
+  Archive out;
+  trial.state(out);
+  const Buffer bytes = out.take();
+  PlanTrial loaded;
+  Archive in(bytes);
+  loaded.state(in);
+  ASSERT_TRUE(in.finish());
+  EXPECT_EQ(judged(loaded, {1.05, 1.05}), Ends(Verdict::worse, 2));
+}
+
+}  // namespace
+}  // namespace longhaul::overlay::forest
