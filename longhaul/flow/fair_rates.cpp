@@ -86,7 +86,7 @@ void FairRates::set_cap(std::uint32_t index, double cap) {
   Flow& flow = flows_.at(index);
   const bool was = flow.changed();
   // A cap that does not limit makes room for another such cap: nothing changes.
-  if (flow.was_busy && std::min(cap, flow.was_cap) > flow.rate) flow.was_cap = cap;
+  if (flow.was_busy && flow.rate_of(std::min(cap, flow.was_cap)) > flow.rate) flow.was_cap = cap;
   flow.cap = cap;
   touch(index, was);
 }
@@ -121,7 +121,8 @@ void FairRates::leave(std::uint32_t index) {
 // Whether the change of this flow is nobody else's business.
 bool FairRates::is_alone(const Flow& flow) const {
   const double before = flow.rate, after = flow.rate_of_cap();
-  if (flow.links > 0 && (after == kUnlimited || (flow.was_busy && before < flow.was_cap)))
+  if (flow.links > 0 &&
+      (after == kUnlimited || (flow.was_busy && before < flow.rate_of(flow.was_cap))))
     return false;
   for (std::uint32_t i = 0; i < flow.links; ++i) {
     const Link& link = links_[crossings_[flow.first + i].link];

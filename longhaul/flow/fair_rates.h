@@ -79,9 +79,9 @@ class FairRates {
     std::uint32_t seen = 0;
 
     bool changed() const { return busy != was_busy || (busy && cap != was_cap); }
-    double rate_of_cap() const {  // as FairShare rounds it
-      return busy ? std::min(cap / weight * weight, cap) : 0;
-    }
+    // The rate of a flow that only this cap limits, as FairShare rounds it.
+    double rate_of(double limit) const { return std::min(limit / weight * weight, limit); }
+    double rate_of_cap() const { return busy ? rate_of(cap) : 0; }
   };
   struct Crossing {
     std::uint32_t link = 0;
