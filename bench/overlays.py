@@ -52,6 +52,7 @@ OVERLAYS = {
     "ring, ordered": 'kind = "ring"\norder = "bandwidth"\n',
     "halving_doubling": 'kind = "halving_doubling"\n',
     "tsengine": 'kind = "tsengine"\n',
+    "hierarchical": 'kind = "hierarchical"\n',
     "forest": 'kind = "forest"\n',
 }
 

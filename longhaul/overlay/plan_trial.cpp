@@ -18,33 +18,38 @@ double quicker(double last, double second_last) {
 
 }  // namespace
 
-PlanTrial::Verdict PlanTrial::on_round(Round since, double took_s) {
-  if (since != since_) {
-    if (stage_ == Stage::proposed) {
-      stage_ = Stage::running;
-      before_s_ = quicker(last_s_, second_last_s_);
-    }
-    since_ = since;
-    rounds_ = 0;
-    unknown_ = 0;
-    best_s_ = last_s_ = second_last_s_ = 0;
+bool PlanTrial::enter(Round since) {
+  if (since == since_) return false;
+  const double took_s = quicker(last_s_, second_last_s_);
+  bool better = false;
+  if (std::erase_if(coming_, [&](Round start) { return start <= since; }) > 0) {
+    better = running_ && took_s > 0 && (before_s_ == 0 || took_s < before_s_);
+    if (!running_ || better) before_s_ = took_s;
+    running_ = true;
   }
+  since_ = since;
+  rounds_ = unknown_ = 0;
+  best_s_ = last_s_ = second_last_s_ = 0;
+  return better;
+}
+
+PlanTrial::Verdict PlanTrial::on_round(double took_s) {
   if (took_s <= 0) {
-    if (stage_ != Stage::running || ++unknown_ < kMostUnknown) return Verdict::none;
-    stage_ = Stage::none;
+    if (!running_ || !coming_.empty() || ++unknown_ < kMostUnknown) return Verdict::none;
+    running_ = false;
     return Verdict::kept;
   }
   best_s_ = rounds_ == 0 ? took_s : std::min(best_s_, took_s);
   ++rounds_;
   second_last_s_ = last_s_;
   last_s_ = took_s;
-  if (stage_ != Stage::running) return Verdict::none;
+  if (!running_ || !coming_.empty()) return Verdict::none;
   const Verdict verdict = judge();
-  if (verdict != Verdict::none) stage_ = Stage::none;
+  if (verdict != Verdict::none) running_ = false;
   return verdict;
 }
 
-PlanTrial::Verdict PlanTrial::judge() {
+PlanTrial::Verdict PlanTrial::judge() const {
   if (best_s_ * kNoise < before_s_ || before_s_ == 0) return Verdict::kept;
   if (best_s_ > kClearlyWorse * before_s_) return Verdict::worse;
   if (rounds_ < kRounds) return Verdict::none;

@@ -9,11 +9,16 @@ namespace {
 
 using Verdict = PlanTrial::Verdict;
 
+Verdict round_of(PlanTrial& trial, Round since, double took_s) {
+  trial.enter(since);
+  return trial.on_round(took_s);
+}
+
 // A trial of the plan that comes in force in round 5; the rounds by the one before took so long.
 PlanTrial trial_after(std::initializer_list<double> took_s) {
   PlanTrial trial;
-  for (const double one : took_s) EXPECT_EQ(trial.on_round(0, one), Verdict::none);
-  trial.propose();
+  for (const double one : took_s) EXPECT_EQ(round_of(trial, 0, one), Verdict::none);
+  trial.propose(5);
   EXPECT_TRUE(trial.under_way());
   return trial;
 }
@@ -24,7 +29,7 @@ Ends judged(PlanTrial trial, std::initializer_list<double> took_s) {
   int rounds = 0;
   for (const double one : took_s) {
     ++rounds;
-    const Verdict verdict = trial.on_round(5, one);
+    const Verdict verdict = round_of(trial, 5, one);
     if (verdict == Verdict::none) continue;
     EXPECT_FALSE(trial.under_way());
     return {verdict, rounds};
@@ -53,9 +58,25 @@ TEST(PlanTrial, F31_WhatHeldOneRoundUpDoesNotCount) {
 
 TEST(PlanTrial, RoundsByThePlanBeforeGoOnUntilTheOtherIsInForce) {
   PlanTrial trial = trial_after({1, 1});
-  EXPECT_EQ(trial.on_round(0, 2), Verdict::none);
-  EXPECT_EQ(trial.on_round(0, 2), Verdict::none);
+  EXPECT_EQ(round_of(trial, 0, 2), Verdict::none);
+  EXPECT_EQ(round_of(trial, 0, 2), Verdict::none);
   EXPECT_EQ(judged(trial, {1.5}), Ends(Verdict::kept, 1)) << "they are what it is held against";
+}
+
+// A second plan may be on its way before the first is in force.
+TEST(PlanTrial, TheLastOfSeveralIsTriedAgainstTheQuickest) {
+  for (const double first : {2.0, 0.5}) {
+    PlanTrial trial;
+    round_of(trial, 0, 1);
+    trial.propose(3);
+    trial.propose(5);
+    EXPECT_FALSE(trial.enter(3)) << "that is the plan to go back to anyway";
+    EXPECT_EQ(trial.on_round(first), Verdict::none) << "not the last";
+    EXPECT_TRUE(trial.running());
+    EXPECT_EQ(trial.enter(5), first < 1);
+    EXPECT_EQ(judged(trial, {0.9}), Ends(first < 1 ? Verdict::worse : Verdict::kept, 1));
+    EXPECT_EQ(judged(trial, {1.2}), Ends(Verdict::worse, 1));
+  }
 }
 
 TEST(PlanTrial, ARoundOfWhichNobodyKnowsSaysNothing) {
@@ -64,29 +85,31 @@ TEST(PlanTrial, ARoundOfWhichNobodyKnowsSaysNothing) {
   EXPECT_EQ(judged(trial_after({}), {5}), Ends(Verdict::kept, 1)) << "nothing to hold it against";
 }
 
-TEST(PlanTrial, WhatWasNotSentIsNotTried) {
+// One that tries a pair was on its way before it.
+TEST(PlanTrial, AnotherThatComesInForceBeforeIsNotTaken) {
   PlanTrial trial = trial_after({1, 1});
-  trial.withdraw();
-  EXPECT_FALSE(trial.under_way());
-  EXPECT_EQ(trial.on_round(5, 9), Verdict::none);
+  EXPECT_FALSE(trial.enter(4));
+  EXPECT_EQ(trial.on_round(9), Verdict::none);
+  EXPECT_FALSE(trial.running());
+  EXPECT_EQ(judged(trial, {12}), Ends(Verdict::worse, 1)) << "held against the one before it";
 }
 
 TEST(PlanTrial, APlanThatBecomesSlowShowsIt) {
-  PlanTrial trial = trial_after({1, 1});
-  trial.withdraw();
+  PlanTrial trial;
+  for (int i = 0; i < 2; ++i) round_of(trial, 0, 1);
   EXPECT_FALSE(trial.slower(0.2));
-  trial.on_round(0, 1.5);
+  round_of(trial, 0, 1.5);
   EXPECT_FALSE(trial.slower(0.2)) << "one round may be held up";
-  trial.on_round(0, 1.3);
+  round_of(trial, 0, 1.3);
   EXPECT_TRUE(trial.slower(0.2));
   EXPECT_FALSE(trial.slower(0.4));
-  trial.on_round(5, 1.5);
+  round_of(trial, 5, 1.5);
   EXPECT_FALSE(trial.slower(0)) << "another plan has its own times";
 }
 
 TEST(PlanTrial, SavingAndLoadingEqualsGoingOn) {
   PlanTrial trial = trial_after({1, 1.3});
-  EXPECT_EQ(trial.on_round(5, 1.05), Verdict::none);
+  EXPECT_EQ(round_of(trial, 5, 1.05), Verdict::none);
   Archive out;
   trial.state(out);
   const Buffer bytes = out.take();

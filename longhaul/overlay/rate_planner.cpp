@@ -157,21 +157,37 @@ SitePlan with_probe(SitePlan plan, std::uint32_t from, std::uint32_t to) {
 
 void RatePlanner::new_team() {
   basis_.clear();
-  base_ = before_ = {};
+  base_ = in_force_ = before_ = {};
   trial_ = {};
+  to_try_ = false;
   tried_.reset();
+  taken_back_ = false;
   paused_until_ = 0;
   pause_ = kPause;
 }
 
-void RatePlanner::withdraw(const SitePlan& now) {
-  trial_.withdraw();
-  base_ = now;
-  before_ = {};
+void RatePlanner::sent(Round start) {
+  if (std::exchange(to_try_, false)) trial_.propose(start);
 }
 
-SitePlan RatePlanner::go_back(Round round) {
-  base_ = std::exchange(before_, {});
+void RatePlanner::withdraw(const SitePlan& now) {
+  to_try_ = false;
+  base_ = now;
+}
+
+void RatePlanner::keep() {
+  if (!taken_back_) pause_ = kPause;
+  taken_back_ = false;
+}
+
+// The plan that comes back is on trial, too: if it is no better now, the network has changed.
+std::optional<SitePlan> RatePlanner::go_back(Round round) {
+  if (std::exchange(taken_back_, !taken_back_)) {
+    paused_until_ = round;
+    return std::nullopt;
+  }
+  to_try_ = true;
+  base_ = before_;
   changed_ = round;
   tried_.reset();
   paused_until_ = round + pause_;
@@ -211,23 +227,34 @@ std::optional<SitePlan> RatePlanner::consider(const SiteGroups& groups, const Si
   const Measured measured = measured_of(groups, site_of, reports);
   if (groups.size() < 2 || measured.rates.empty()) return std::nullopt;
   if (base_.trees.empty()) base_ = now;
-  const auto verdict = trial_.on_round(ended.since, seconds_of(round, reports));
-  if (verdict == PlanTrial::Verdict::worse) return go_back(round);
-  if (verdict == PlanTrial::Verdict::kept) pause_ = kPause;
-  if (trial_.under_way()) return std::nullopt;
+  if (trial_.enter(ended.since)) before_ = in_force_;
+  in_force_ = *ended.plan;
+  switch (trial_.on_round(seconds_of(round, reports))) {
+    case PlanTrial::Verdict::none:
+      break;
+    case PlanTrial::Verdict::kept:
+      keep();
+      break;
+    case PlanTrial::Verdict::worse:
+      if (auto back = go_back(round)) return back;
+  }
+  if (trial_.running()) return std::nullopt;
   const bool may_plan = round >= paused_until_ || trial_.slower(config_.drift);
   if (may_plan && drifted(measured.rates)) {
     basis_ = measured.rates;
     const flow::Wan wan = network_by(measured, believed_of(groups, network_.get()));
     SitePlan plan = plan_between(wan, grid, false);
     if (busiest(now.trees, wan) > kGain * busiest(plan.trees, wan)) {
-      trial_.propose();
-      before_ = std::exchange(base_, plan);
+      if (!trial_.under_way() || taken_back_) before_ = base_;
+      taken_back_ = false;
+      to_try_ = true;
+      base_ = plan;
       changed_ = round;
       tried_.reset();
       return plan;
     }
   }
+  if (trial_.under_way()) return std::nullopt;
   if (!tried_) return probe(measured.ages, groups.size(), round);
   const auto known = measured.ages.find(*tried_);
   const bool heard = known != measured.ages.end() && known->second < round - changed_;

@@ -28,33 +28,41 @@ class RatePlanner {
   void new_team();
   struct Ended {
     Round round = 0;
-    Round since = 0;  // when the plan that it went by came in force
+    Round since = 0;                 // when the plan that it went by came in force
+    const SitePlan* plan = nullptr;  // that plan
   };
-  // `site_of`: by rank. `now`: the trees in force, or agreed on. The round has just ended.
+  // `site_of`: by rank. `now`: the newest trees, in force or agreed on. The round has just ended.
   std::optional<SitePlan> consider(const SiteGroups&, const std::vector<std::uint32_t>& site_of,
                                    const Reports&, const SitePlan& now, const Partition&, Ended);
-  // What was considered last cannot be sent; `now` stays.
+  // What consider() gave last was sent, and comes in force in round `start`; or it cannot be sent,
+  // and `now` stays.
+  void sent(Round start);
   void withdraw(const SitePlan& now);
   void state(Archive& ar) {
-    ar(basis_, base_, before_, trial_, changed_, tried_, paused_until_, pause_);
+    ar(basis_, base_, in_force_, before_, trial_, to_try_, changed_, tried_, taken_back_,
+       paused_until_, pause_);
   }
 
  private:
   using Rates = std::map<flow::SitePair, double>;
   using Ages = std::map<flow::SitePair, std::uint32_t>;
   bool drifted(const Rates&) const;
-  SitePlan go_back(Round);
+  void keep();
+  std::optional<SitePlan> go_back(Round);
   std::optional<SitePlan> probe(const Ages&, std::uint32_t sites, Round round);
 
   const RatePlannerConfig config_;
   // Its delays are believed, and its rates where nothing is measured; null: nothing is.
   const std::shared_ptr<const flow::Wan> network_;
-  Rates basis_;      // between sites, that were looked at last
-  SitePlan base_;    // the plan in force without what tries a pair
-  SitePlan before_;  // that base_ took the place of, while it is on trial
+  Rates basis_;    // between sites, that were looked at last
+  SitePlan base_;  // the plan in force without what tries a pair
+  SitePlan in_force_;
+  SitePlan before_;  // to go back to, while base_ is on trial
   PlanTrial trial_;
+  bool to_try_ = false;                  // what consider() gave last is to be tried
   Round changed_ = 0;                    // when something was last decided
   std::optional<flow::SitePair> tried_;  // the pair that the plan in force tries
+  bool taken_back_ = false;              // base_ was before, and is on trial again
   // Rates that misled once do so again: after a plan that was worse none is made for a while.
   Round paused_until_ = 0, pause_ = kPause;
   static constexpr Round kPause = 20;

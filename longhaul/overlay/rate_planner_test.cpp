@@ -35,8 +35,8 @@ struct Scene {
   }
   std::optional<SitePlan> consider() {
     for (auto& [rank, report] : reports) report.round = round, report.took = took;
-    auto plan = planner.consider(groups, site_of, reports, now, kGrid, {round++, since});
-    if (plan) now = *plan, since = round;
+    auto plan = planner.consider(groups, site_of, reports, now, kGrid, {round++, since, &now});
+    if (plan) now = *plan, since = round, planner.sent(since);
     return plan;
   }
 
@@ -234,6 +234,38 @@ TEST(RatePlanner, F32_APlanThatIsBetterStays) {
   EXPECT_TRUE(s.consider()) << "the next may come at once";
 }
 
+// The network changed while a plan was tried: what comes back is no better, and the next is made.
+TEST(RatePlanner, F32_WhatIsTakenBackIsOnTrialToo) {
+  Misled s;
+  s.took = 1.5;
+  ASSERT_TRUE(s.consider());
+  s.report([](Rank from, Rank to) { return from == 2 && to == 1 ? 1e5 : 1e6; });
+  s.took = 2;
+  EXPECT_TRUE(s.consider()) << "no pause";
+}
+
+// Two plans on their way: what comes back is the quickest of those before the last.
+TEST(RatePlanner, F32_TheQuickestComesBack) {
+  Misled s;
+  const SitePlan first = s.now;
+  s.report([](Rank from, Rank to) { return from == 2 && to == 1 ? 1e5 : 1e6; });
+  const Round since = s.since;
+  s.since = 0;  // the first is not yet in force
+  ASSERT_TRUE(s.consider());
+  const SitePlan second = s.now;
+  s.now = first;
+  s.since = since;
+  s.took = 0.5;
+  EXPECT_FALSE(s.consider());
+  s.now = second;
+  s.since = since + 1;
+  s.took = 0.8;
+  const auto back = s.consider();
+  ASSERT_TRUE(back);
+  EXPECT_EQ(load(*back, 0, 1), load(first, 0, 1));
+  EXPECT_EQ(load(*back, 2, 1), load(first, 2, 1));
+}
+
 // Rounds that have become slower say that the network has changed: the pause ends.
 TEST(RatePlanner, F32_APauseEndsWhereRoundsBecomeSlow) {
   Misled s;
@@ -254,9 +286,14 @@ TEST(RatePlanner, F32_WithoutTimesAPlanStays) {
   for (auto& [rank, report] : mixed.reports)
     report.round = mixed.round + (rank == 2), report.took = 1.5;
   EXPECT_FALSE(mixed.planner.consider(mixed.groups, mixed.site_of, mixed.reports, mixed.now, kGrid,
-                                      {mixed.round++, mixed.since}));
+                                      {mixed.round++, mixed.since, &mixed.now}));
   ASSERT_TRUE(mixed.consider()) << "the next round tells";
-  Misled unsent;
+  Scene unsent;
+  unsent.took = 1;
+  EXPECT_FALSE(unsent.consider());
+  unsent.report(thin);
+  EXPECT_TRUE(unsent.planner.consider(unsent.groups, unsent.site_of, unsent.reports, unsent.now,
+                                      kGrid, {unsent.round++, unsent.since, &unsent.now}));
   unsent.planner.withdraw(unsent.now);
   unsent.took = 1.5;
   EXPECT_FALSE(unsent.consider());

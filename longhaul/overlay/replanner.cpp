@@ -97,11 +97,14 @@ void Replanner::consider(TopologyOutput& output) {
   const SiteGroups groups = group_by_site(team_, site_of_);
   const SitePlan& newest = *agreement_.newest();  // or there is none to propose
   const SitePlan now = newest.trees.empty() ? plan_alone(groups, *grid_) : newest;
+  const Round since = agreement_.since(oldest);
+  const SitePlan* const in_force = since > 0 ? &agreement_.plan(since) : agreement_.first();
   const auto plan = planner_.consider(groups, site_of_, reports_, now, *grid_,
-                                      {oldest, agreement_.since(oldest)});
+                                      {oldest, since, in_force->trees.empty() ? &now : in_force});
   if (!plan) return;
   const auto proposal = agreement_.propose(*plan);
   if (!proposal) return planner_.withdraw(now);
+  planner_.sent(proposal->start);
   tell_all(*proposal, output);
   output.record("plan", proposal->start, proposal->version);
 }
