@@ -3,6 +3,7 @@ without delays that is not our router's. As root."""
 import contextlib
 import subprocess
 
+QUEUE_MS = 100  # of a plain queue
 
 def site_address(i):
     return f"10.9.0.{i + 1}"
@@ -13,9 +14,9 @@ def tell(*words):
 
 
 def token_bucket(namespace, device, rate, _side, _count):
-    """One queue for all that goes out."""
+    """One queue for all that goes out, of QUEUE_MS at its rate."""
     tell("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf", "rate",
-         f"{rate}mbit", "burst", "16kb", "limit", "256kb")
+         f"{rate}mbit", "burst", "16kb", "latency", f"{QUEUE_MS}ms")
 
 
 def class_each(namespace, device, rate, side, count):
