@@ -14,7 +14,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: bench bench-devices bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine
 .PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
 .PHONY: bench-p3 bench-strategies bench-plan bench-storm bench-kills bench-watching bench-page which picture
-.PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm bench-scale
+.PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm bench-scale bench-tuning
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -97,6 +97,9 @@ bench-dgt: build  ## dgt against its baselines in two scenarios, simulated
 
 bench-nbsync: build  ## nbsync against esync and others on unequal machines, simulated
 	bench/nbsync.py --resume build/nbsync.json
+
+bench-tuning: build  ## docs/results/tuned.md: each strategy at its best rate on unequal machines, simulated; resumable
+	bench/tuning.py --resume build/tuning.json --write docs/results/tuned.md
 
 bench-storm: build  ## participation, rejoins and lost samples in a storm of faults, simulated; resumable
 	bench/storm.py

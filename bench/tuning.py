@@ -1,134 +1,310 @@
 #!/usr/bin/python3 -B
-"""Strategies for unequal machines, each at its best rate: docs/results/nbsync.md, at other rates.
+"""Each strategy at its best rate and number of local steps: docs/results/tuned.md.
 
   bench/tuning.py [--build build/release] [--only TEXT] [--jobs 2] [--resume build/tuning.json]
-                  [--kinds NAME,NAME] [--merit time|accuracy]
+                  [--write FILE]
+  bench/tuning.py --normalised     fednova and fedavg by accuracy: part of docs/results/nbsync.md
 
-The scenario nb-1 of bench/nbsync.py. One grid of rates, the same for all; each strategy's rate is
-the one with the shortest time to the target on the worse of two seeds that are not reported (of
-those that do not get there the highest accuracy), or that with the highest accuracy there. Then
-three other seeds at that rate. Prints two tables for each division of the data: best accuracy and
-time to the target on the two seeds, by rate; and at the best rate the median over the three and, in
-brackets, the range.
-
-What normalisation does for nbsync on skewed labels, against fedavg at its best rate:
-
-  bench/tuning.py --kinds capped,normalised,fedavg --merit accuracy --resume build/tuning.json
+The scenarios of docs/results/nbsync.md, esync.md, fedgsync.md and strategies.md, simulated. One
+grid of rates, the same for all, and one of local steps for the strategies that have them. A cell is
+a run until the scenario's target. A strategy's best cell is the one with the shortest time on the
+worse of two seeds that are not reported; then three other seeds run with it. A cell of the grid is
+cut off after the strategy's best time so far, three times over, and at the scenario's budget.
 """
 import argparse
+import collections
 import concurrent.futures
 import json
 import pathlib
 import statistics
+import tempfile
+import textwrap
 import threading
 
+import esync
+import fedgsync
 import nbsync
-from unequal import Kind, job, measured, reached, spread
+import strategies
+from unequal import SEQUENTIAL, TEACHER, Kind, job, measured, reached, spread, workers
 
-RATES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+RATES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+ORDER = (0.2, 0.4, 0.1, 0.8, 0.05, 1.6, 0.02)  # from the middle: a good time is known early
+STEPS = (5, 20, 80)
 TUNED_ON, REPORTED = (11, 12), (1, 2, 3)
-TARGET, TARGETS = 0.78, (0.70, 0.75, 0.78, 0.80)
-CAPPED = nbsync.NBSYNC + "\nmax_steps = 50"
-FEDNOVA = '\nweights = "fednova"'
-# Hours: at the rates of the grid that they are best at, long enough to come to rest.
-KINDS = {
-    "nbsync": nbsync.KINDS["nbsync"],
-    "capped": Kind(CAPPED, 0.4, 1),
-    "normalised": Kind(CAPPED + FEDNOVA, 1.2, 1),
-    "normalised longer": Kind(CAPPED + FEDNOVA, 3, 1),
-    "esync": nbsync.KINDS["esync"],
-    "esync normalised": Kind(nbsync.ESYNC + FEDNOVA, 0.6, 1),
-    "fedavg": nbsync.KINDS["fedavg, 20 steps"],
-}
-TITLES = {"capped": "nbsync, at most 50 steps", "normalised": "nbsync, at most 50 steps, fednova",
-          "normalised longer": "the same for 3 h",
-          "esync normalised": "esync, fednova", "fedavg": "fedavg, 20 steps"}
+PATIENCE = 3  # times a strategy's best time so far
+
+# `text`: of (sync, seed, rate, hours) the job; `hours`: no run is longer; `syncs`: name: keys of
+# [sync], where STEPS is what the grid puts in; `target`: of accuracy; `easier`: reported as well.
+Scenario = collections.namedtuple("Scenario", "about text hours syncs target easier")
+LOCAL = ("fedavg", "fedasync", "easgd")  # with `steps`
 
 
-class Tuning:
+def syncs(*names, **more):
+    found = {name: f'kind = "{name}"' + ("\nsteps = STEPS" if name in LOCAL else "")
+             for name in names}
+    return {**found, **more}
+
+
+def served(sync):
+    return any(f'"{name}"' in sync for name in ("ssp", "asp", "fedasync", "easgd"))
+
+
+def at(text, rate, old):
+    assert text.count(f"rate = {old}\n") == 1
+    return text.replace(f"rate = {old}\n", f"rate = {rate}\n")
+
+
+def unequal_job(sites, partition="", delay_ms=10, every=1):
+    """Of nb-1, es-1 and es-2; lock step is scored every tenth round only."""
+    def text(sync, seed, rate, hours):
+        report = 10 if any(f'"{name}"' in sync for name in ("bsp", "ssp", "asp")) else every
+        kind = Kind(sync, hours, report, served(sync))
+        return at(job(kind, seed, sites, partition, delay_ms=delay_ms), rate, 0.05)
+    return text
+
+
+def groups_job(folder, speeds, mbps):
+    """Of fg-1 and fg-2: each worker's labels are in a file of its own."""
+    where = fedgsync.sites(folder, speeds, mbps)
+    task = TEACHER._replace(data='kind = "csv"\npartition = "local"\nclasses = 10\n'
+                                 f'test_path = "{folder}/test.csv"')
+
+    def text(sync, seed, rate, hours):
+        overlay = SEQUENTIAL if '"fedavg"' in sync or '"fedssgd"' in sync else ""
+        return at(job(Kind(sync, hours, 1), seed, where, overlay=overlay, delay_ms=20, task=task),
+                  rate, 0.05)
+    return text
+
+
+def small_job(sync, seed, rate, hours):
+    return at(strategies.JOB.format(seed=seed, hours=hours, sync=sync), rate, 0.2)
+
+
+def scenarios(folder):
+    unequal = syncs("nbsync", "esync", "bsp", "ssp", "asp", "fedavg", "fedasync", "easgd")
+    unequal["nbsync, at most 50 steps"] = 'kind = "nbsync"\nmax_steps = 50'
+    unequal["esync, public"] = 'kind = "esync"\nmode = "public"'
+    grouped = syncs("fedavg", "fedasync", **{
+        name: f'kind = "{name}"\nsteps = STEPS' for name in ("fedgsync", "fedat")},
+        **{"fedssgd, semi": 'kind = "fedssgd"\nreading = "semi"'})
+    skewed = {name: unequal[name]
+              for name in ("nbsync", "nbsync, at most 50 steps", "esync", "fedavg")}
+    two = {name: unequal[name] for name in ("bsp", "esync, public", "esync")}
+    plain = ("bsp", "fedavg", "fedssgd", "esync", "nbsync", "easgd", "asp", "ssp", "fedasync")
+    small = syncs(*plain, **{
+        "fedprox": 'kind = "fedprox"\nsteps = STEPS\ndeadline_s = 1.0',
+        "fedssgd, semi": 'kind = "fedssgd"\nreading = "semi"\nsteps = 3',
+        "easgd, synchronous": 'kind = "easgd"\nsteps = STEPS\nsynchronous = true',
+        "fedat": 'kind = "fedat"\ntiers = 2\nsteps = STEPS',
+        "fedgsync": 'kind = "fedgsync"\ngroups = 2\nsteps = STEPS'})
+    part = nbsync.PARTITIONS
+    star = {name: unequal_job(esync.sites(name), delay_ms=esync.DELAY_MS[name])
+            for name in esync.STEPS}
+    return {
+        "nb-1, IID": Scenario(
+            "[nbsync.md](nbsync.md)", unequal_job(nbsync.STAR), 3, unequal, 0.82, 0.80),
+        "nb-1, Dirichlet 0.5": Scenario(
+            "[nbsync.md](nbsync.md)", unequal_job(nbsync.STAR, part["Dirichlet 0.5"]), 1, skewed,
+            0.78, 0.75),
+        "nb-1, three labels a worker": Scenario(
+            "[nbsync.md](nbsync.md)", unequal_job(nbsync.STAR, part["3 labels a worker"]), 1,
+            skewed, 0.75, 0.70),
+        "nb-1, IID, 22 Mbit/s": Scenario(
+            "[nbsync.md](nbsync.md), transfers three times as long", unequal_job(
+                nbsync.SERVER + workers(nbsync.SPEEDS, 22)), 1,
+            {name: unequal[name] for name in ("nbsync", "esync")}, 0.82, 0.80),
+        "es-1": Scenario("[esync.md](esync.md)", star["es-1"], 2, two, 0.82, 0.80),
+        "es-2": Scenario("[esync.md](esync.md)", star["es-2"], 4, two, 0.80, 0.75),
+        "fg-1, 5.0 s a transfer": Scenario(
+            "[fedgsync.md](fedgsync.md)", groups_job(folder, fedgsync.WITHIN, 72), 1, grouped, 0.75,
+            0.65),
+        "fg-2": Scenario(
+            "[fedgsync.md](fedgsync.md)", groups_job(folder, fedgsync.FOLLOWING, 450), 1, grouped,
+            0.75, 0.65),
+        "small": Scenario(
+            "[strategies.md](strategies.md): four workers behind 20 Mbit/s", small_job, 0.05, small,
+            0.80, 0.75),
+    }
+
+
+class Cells:
+    """Runs that are made once and kept."""
+
     def __init__(self, options):
-        self.options = options
         self.program = pathlib.Path(options.build).resolve() / "longhaul"
         self.path = pathlib.Path(options.resume) if options.resume else None
         known = self.path and self.path.exists()
-        self.cells = json.loads(self.path.read_text()) if known else {}
+        self.known = json.loads(self.path.read_text()) if known else {}
         self.lock = threading.Lock()
 
-    def run(self, cases):
-        """Of (data, kind, rate, seed): those that are not known yet, several at a time."""
-        missing = [case for case in cases if self.name(case) not in self.cells]
-        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            for _ in pool.map(self.measure, missing):
+    def get(self, name, text, targets, stop=None):
+        """`stop`: the accuracy that ends the run."""
+        if name not in self.known:
+            if stop:
+                text = text.replace("[stop]\n", f"[stop]\ntarget_accuracy = {stop}\n", 1)
+            cell = measured(self.program, name, text, targets)
+            with self.lock:
+                self.known[name] = cell
+                if self.path:
+                    self.path.write_text(json.dumps(self.known, indent=1))
+        return self.known[name]
+
+
+class Search:
+    """One strategy in one scenario: its grid, its best cell, and the seeds that are reported."""
+
+    def __init__(self, cells, where, scenario, name):
+        self.cells, self.where, self.scenario, self.name = cells, where, scenario, name
+        sync = scenario.syncs[name]
+        self.ways = {steps: sync.replace("STEPS", str(steps)) for steps in STEPS} \
+            if "STEPS" in sync else {None: sync}
+        self.times = {}  # of (steps, rate): the worse seed's time; None: not reached when cut off
+        self.limits = {}  # of those: hours
+        self.best = None
+
+    def cell(self, steps, rate, seed, hours):
+        what = f"{self.where}; {self.name}; {steps}; {rate}; {seed}"
+        text = self.scenario.text(self.ways[steps], seed, rate, hours)
+        return self.cells.get(what, text, (self.scenario.easier, self.scenario.target),
+                              self.scenario.target)
+
+    def run(self):
+        shortest = self.scenario.hours * 3600
+        for rate in ORDER:
+            for steps in self.ways:
+                hours = min(self.scenario.hours, PATIENCE * shortest / 3600)
+                worst = 0
+                for seed in TUNED_ON:
+                    time = self.cell(steps, rate, seed, hours)["reached"].get(
+                        str(self.scenario.target))
+                    worst = max(worst, time) if time and worst is not None else None
+                    if worst is None:
+                        break  # the other seed cannot make it better
+                self.times[steps, rate], self.limits[steps, rate] = worst, hours
+                if worst and worst < shortest:
+                    shortest, self.best = worst, (steps, rate)
+        if self.best:
+            self.reported = [self.cell(*self.best, seed, self.scenario.hours) for seed in REPORTED]
+
+    def row(self):
+        if not self.best:
+            return f"| {self.name} | - | - | - | - | |"
+        steps, rate = self.best
+        note = "" if RATES[0] < rate < RATES[-1] else "at the end of the grid"
+        return (f"| {self.name} | {rate} | {steps or ''} | "
+                f"{reached(self.reported, self.scenario.easier)} | "
+                f"{reached(self.reported, self.scenario.target)} | {note} |")
+
+    def curve(self):
+        """Of each rate the best number of steps."""
+        row = []
+        for rate in RATES:
+            times = [self.times[steps, rate] for steps in self.ways if self.times[steps, rate]]
+            limit = max(self.limits[steps, rate] for steps in self.ways) * 3600
+            row.append(f"{min(times):.0f}" if times else f"> {limit:.0f}")
+        return f"| {self.name} | " + " | ".join(row) + " |"
+
+
+def section(name, scenario, found):
+    """Markdown of one scenario, the quickest first."""
+    def key(search):
+        times = [cell["reached"].get(str(scenario.target)) for cell in search.reported] \
+            if search.best else []
+        return statistics.median(time or float("inf") for time in times) if times else float("inf")
+
+    found = sorted(found, key=key)
+    return [f"## {name}", "", f"{scenario.about}; no run is longer than {scenario.hours} h.", "",
+            f"| strategy | rate | steps | to {scenario.easier:.2f}, s | to {scenario.target:.2f}, s"
+            " | |", "|---" * 6 + "|", *(search.row() for search in found), "",
+            f"| to {scenario.target:.2f}, s, the worse of two other seeds, at the rate | "
+            + " | ".join(map(str, RATES)) + " |", "|---" * (len(RATES) + 1) + "|",
+            *(search.curve() for search in found), ""]
+
+
+def tuned(options, cells):
+    lines = []
+    with tempfile.TemporaryDirectory(prefix="longhaul-tuning-") as name, \
+            concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        folder = pathlib.Path(name)
+        fedgsync.write_data(folder)
+        for where, scenario in scenarios(folder).items():
+            if options.only not in where:
+                continue
+            found = [Search(cells, where, scenario, name) for name in scenario.syncs]
+            for _ in pool.map(Search.run, found):
                 pass
-
-    @staticmethod
-    def name(case):
-        return "; ".join(map(str, case))
-
-    def measure(self, case):
-        data, kind, rate, seed = case
-        text = job(KINDS[kind], seed, nbsync.STAR, nbsync.PARTITIONS[data])
-        text = text.replace("rate = 0.05", f"rate = {rate}")
-        cell = measured(self.program, self.name(case), text, TARGETS)
-        with self.lock:
-            self.cells[self.name(case)] = cell
-            if self.path:
-                self.path.write_text(json.dumps(self.cells, indent=1))
-
-    def of(self, data, kind, rate, seeds):
-        return [self.cells[self.name((data, kind, rate, seed))] for seed in seeds]
-
-    def best_rate(self, data, kind):
-        def merit(rate):
-            cells = self.of(data, kind, rate, TUNED_ON)
-            if self.options.merit == "accuracy":
-                return -statistics.mean(cell["best"] for cell in cells)
-            times = [cell["reached"].get(str(TARGET), float("inf")) for cell in cells]
-            return max(times), -min(cell["best"] for cell in cells)
-        return min(RATES, key=merit)
+            lines += section(where, scenario, found)
+            print("\n".join(section(where, scenario, found)), flush=True)
+    return lines
 
 
-def grid(tuning, data, kinds):
-    """Best accuracy and time to the target of the two seeds, by rate."""
-    print(f"\n| {data} |", *(f"{TITLES.get(kind, kind)} |" for kind in kinds))
-    print("|---|" + "---|" * len(kinds))
-    for rate in RATES:
-        print("|", rate, "|", end="")
-        for kind in kinds:
-            cells = tuning.of(data, kind, rate, TUNED_ON)
-            best = ", ".join(f"{cell['best']:.3f}" for cell in cells)
-            times = (cell["reached"].get(str(TARGET)) for cell in cells)
-            print(f" {best};", ", ".join(f"{time:.0f}" if time else "-" for time in times), "s |",
-                  end="")
-        print()
+# The section "Normalised" of docs/results/nbsync.md: by accuracy, runs of a given length.
+CAPPED = 'kind = "nbsync"\nmax_steps = 50'
+NORMALISED_RATES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+NORMALISED = {  # hours: at the rates that each is best at, long enough to come to rest
+    "nbsync, at most 50 steps": Kind(CAPPED, 0.4, 1),
+    "nbsync, at most 50 steps, fednova": Kind(CAPPED + '\nweights = "fednova"', 1.2, 1),
+    "fedavg, 20 steps": nbsync.KINDS["fedavg, 20 steps"],
+}
+
+
+def normalised(options, cells):
+    targets = (0.70, 0.75, 0.78, 0.80)
+
+    def cell(case):
+        data, name, rate, seed = case
+        text = at(job(NORMALISED[name], seed, nbsync.STAR, nbsync.PARTITIONS[data]), rate, 0.05)
+        return cells.get("; ".join(map(str, case)), text, targets)
+
+    for data in (name for name in nbsync.PARTITIONS if options.only in name):
+        print(f"\n| {data} | rate |", *(f"to {target:.2f}, s |" for target in targets),
+              "best accuracy |\n" + "|---" * (len(targets) + 3) + "|")
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            for name in NORMALISED:
+                cases = [(data, name, rate, seed) for rate in NORMALISED_RATES for seed in TUNED_ON]
+                best = dict(zip(cases, (run["best"] for run in pool.map(cell, cases))))
+                rate = max(NORMALISED_RATES, key=lambda rate, best=best: statistics.mean(
+                    value for case, value in best.items() if case[2] == rate))
+                runs = list(pool.map(cell, [(data, name, rate, seed) for seed in REPORTED]))
+                print("|", name, "|", rate, "|",
+                      *(f"{reached(runs, target)} |" for target in targets),
+                      spread([run["best"] for run in runs], lambda v: f"{v:.3f}"), "|", flush=True)
+
+
+HEAD = """\
+# Each strategy at its best rate
+
+    make bench-tuning                    # build, then bench/tuning.py; it resumes
+    bench/tuning.py --only es-1
+"""
+ABOUT = (
+    f"Simulated. Each strategy of a scenario has one grid: rates {', '.join(map(str, RATES))}, "
+    f"and where it has local steps {', '.join(map(str, STEPS))} of them. A run ends at the "
+    "scenario's target. The best cell has the shortest time on the worse of seeds "
+    f"{' and '.join(map(str, TUNED_ON))}; the first table shows seeds "
+    f"{', '.join(map(str, REPORTED))} at that cell: median, range. The second shows the grid, the "
+    f"best number of steps at each rate; a cell is cut off at {PATIENCE} times the strategy's best "
+    "time so far.")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--only", default="", help="divisions of the data whose names contain this")
+    parser.add_argument("--only", default="", help="scenarios whose names contain this")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--kinds", default=",".join(KINDS), help="which, by name")
-    parser.add_argument("--merit", choices=["time", "accuracy"], default="time",
-                        help="what the best rate is the best by")
+    parser.add_argument("--normalised", action="store_true", help="that section alone")
     parser.add_argument("--resume", help="a file of cells: those that it has are not run again")
-    tuning = Tuning(parser.parse_args())
-    kinds = tuning.options.kinds.split(",")
-    for data in (name for name in nbsync.PARTITIONS if tuning.options.only in name):
-        tuning.run([(data, kind, rate, seed)
-                    for kind in kinds for rate in RATES for seed in TUNED_ON])
-        grid(tuning, data, kinds)
-        rates = {kind: tuning.best_rate(data, kind) for kind in kinds}
-        tuning.run([(data, kind, rates[kind], seed) for kind in kinds for seed in REPORTED])
-        print(f"\n| {data} | rate |", *(f"to {target:.2f}, s |" for target in TARGETS),
-              "best accuracy |")
-        print("|---|---|" + "---|" * (len(TARGETS) + 1))
-        for kind, rate in rates.items():
-            cells = tuning.of(data, kind, rate, REPORTED)
-            print("|", TITLES.get(kind, kind), "|", rate, "|",
-                  *(f"{reached(cells, target)} |" for target in TARGETS),
-                  spread([cell["best"] for cell in cells], lambda v: f"{v:.3f}"), "|", flush=True)
+    parser.add_argument("--write", help="file for the page, as Markdown")
+    options = parser.parse_args()
+    cells = Cells(options)
+    if options.normalised:
+        normalised(options, cells)
+        return
+    lines = tuned(options, cells)
+    if options.write:
+        pathlib.Path(options.write).write_text("\n".join(
+            [HEAD, textwrap.fill(ABOUT, 119), "", *lines]).rstrip() + "\n")
 
 
 if __name__ == "__main__":
