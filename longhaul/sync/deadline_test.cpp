@@ -155,6 +155,7 @@ class LateWorker {
     return figures;
   }
   std::vector<Send> sends() const { return node_.done<Send>(); }
+  bool has_timer() const { return !timers_.empty(); }
   Time now() const { return node_.context.now; }
   bool has_finished() const { return !node_.done<Finish>().empty(); }
   Round rounds_done() const { return strategy_->rounds_done(); }
@@ -602,27 +603,32 @@ TEST_P(DeadlineWorker, FedAvgReturnsWithoutTheStepsOfTheSender) {
   }
 }
 
+// Its mean was used, or refused; its windows say nothing of the returned node's.
 TEST_P(DeadlineWorker, NBSyncReturnsWithoutTheProgressOfTheSender) {
-  LateWorkerConfig config = nbsync({kQuorumOfTwo});
-  config.self = 0;
-  LateWorker senior(config);
-  play_three_windows(senior);
-  senior.see(kRankOneIsBack);
-  senior.mean(50, 50, kTooFewGave);
-  senior.timer();
-  EXPECT_EQ(senior.gave(4), -4) << "again";
-  config.self = 1;
-  config.returns = true;
-  LateWorker back(config);
-  bring_back(back, senior);
-  EXPECT_EQ(back.x(), (Floats{8, 8, 0}));
-  EXPECT_TRUE(back.stands_by(4) && back.computes());
-  back.mean(1, 5, kOthersGave);
-  EXPECT_FALSE(back.takes_part(5)) << "in the midst of a step";
-  back.step();
-  EXPECT_EQ(back.x(), (Floats{9, 9, 5}));
-  EXPECT_EQ(back.gave(5), -4);
-  EXPECT_EQ(back.recorded("staleness"), (Figures{{5, 1}}));
+  for (const bool is_used : {false, true}) {
+    SCOPED_TRACE(is_used);
+    LateWorkerConfig config = is_used ? nbsync() : nbsync({kQuorumOfTwo});
+    config.self = 0;
+    LateWorker senior(config);
+    play_three_windows(senior);
+    senior.see(kRankOneIsBack);
+    senior.mean(1, 5, kTooFewGave);
+    senior.timer();
+    EXPECT_EQ(senior.gave(4), is_used ? std::nullopt : std::optional(-4.f));
+    config.self = 1;
+    config.returns = true;
+    LateWorker back(config);
+    bring_back(back, senior);
+    const float w_4 = is_used ? 9 : 8;
+    EXPECT_EQ(back.x(), (Floats{w_4, w_4, is_used ? 5.f : 0.f}));
+    EXPECT_TRUE(back.stands_by(4) && back.computes());
+    back.mean(1, 5, kOthersGave);
+    EXPECT_TRUE(!back.takes_part(5) && !back.has_timer()) << "a step, without a deadline as yet";
+    back.step();
+    EXPECT_EQ(back.x(), (Floats{w_4 + 1, w_4 + 1, 5}));
+    EXPECT_EQ(back.gave(5), -w_4 / 2);
+    EXPECT_EQ(back.recorded("staleness"), (Figures{{5, 1}}));
+  }
 }
 
 }  // namespace
