@@ -13,7 +13,7 @@
 namespace longhaul {
 
 struct Contribution {
-  std::span<const float> values;  // copied before begin() returns; a phantom's are empty
+  std::span<const float> values;  // copied by begin() if it contributes; a phantom's are empty
   std::uint64_t length = 0;       // of the vector; all members give the same
   double weight = 1;              // finite, > 0
   bool contributes = true;        // false: takes part, gives nothing, gets the outcome

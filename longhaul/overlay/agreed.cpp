@@ -29,7 +29,7 @@ Status AgreedMean::begin(const VectorId& key, const std::vector<Rank>& members,
                          const Contribution& given, Turn& turn) {
   LH_CHECK(given.length > 0 && given.length <= common_.longest_vector());
   LH_CHECK(!given.contributes || (given.weight > 0 && given.weight <= kMostWeight));
-  LH_CHECK(given.values.size() == (common_.place.phantom ? 0 : given.length));
+  LH_CHECK(!given.contributes || given.values.size() == (common_.place.phantom ? 0 : given.length));
   if (given.contributes && !all_finite(given.values))
     return not_finite("a value to average in round " + std::to_string(key.round) +
                       " is not finite; training has diverged: lower [optimizer] rate");

@@ -168,11 +168,12 @@ bool RoundsWithDeadline::ends_for_close(std::uint32_t steps, Turn& turn) {
   if (!is_closing_) return false;
   is_closing_ = are_steps_running_ = false;
   install(turn);
-  turn.record("late_dropped", round(), double(steps));
+  if (steps > 0) turn.record("late_dropped", round(), double(steps));
   return true;
 }
 
-// Steps and updates are the sender's.
+// Steps and updates are the sender's. At the end of a round it has no deadline, has given nothing
+// and does not close; a state that says otherwise must not bring this node down later.
 void RoundsWithDeadline::on_returned(Turn&) {
   are_steps_running_ = is_closing_ = false;
   deadline_.reset();

@@ -172,7 +172,6 @@ void ESync::on_returned(Turn& turn) {
   RoundsWithDeadline::on_returned(turn);
   began_.reset();
   times_ = {};
-  is_cut_ = false;
   step_s_.reset();
   taken_ = {};
   steps_before_ = 1;

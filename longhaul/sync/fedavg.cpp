@@ -80,7 +80,7 @@ void FedAvg::take_steps(Turn& turn) {
 // E epochs of n_k samples in batches of as many as the step on a copy had. A learner that does not
 // tell how many it holds takes `steps`.
 void FedAvg::on_computed(const Computed& computed, Turn& turn) {
-  if (ends_for_close(computed.steps, turn)) return;
+  if (ends_for_close(counting_ || resetting_ ? 0 : computed.steps, turn)) return;
   if (std::exchange(counting_, false)) {
     const double epoch =
         double(computed.shard_size) / double(std::max<std::uint64_t>(computed.samples, 1));

@@ -87,13 +87,10 @@ bool P3::stand_in(Turn& turn) {
     const bool runs = overlay_->next_round(0, range) == done_;
     stands_in_all_ &= runs;
     if (!runs) continue;
-    const std::vector<float> nothing(place_.phantom ? 0 : length);
-    const Status begun = overlay_->begin({done_, 0, range}, {},
-                                         {.values = nothing,
-                                          .length = length,
-                                          .contributes = false,
-                                          .exact = range == buffers_range()},
-                                         below);
+    const Status begun = overlay_->begin(
+        {done_, 0, range}, {},
+        {.values = {}, .length = length, .contributes = false, .exact = range == buffers_range()},
+        below);
     if (!begun) fail(begun.error(), turn);
   }
   return phase_ == Phase::standing_in;

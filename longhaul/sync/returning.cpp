@@ -48,9 +48,10 @@ bool Synchronous::stand_in_for_round(Turn& turn) {
   for (const auto& [range, round] : next) {
     stands_in_all_ranges_ &= round == done_;
     if (round != done_) continue;
-    const std::uint64_t length = length_of(range, turn);
-    const std::vector<float> nothing(turn.place().phantom ? 0 : length);
-    const Contribution none{nothing, length, 1, /*contributes=*/false, range == kExtras};
+    const Contribution none{.values = {},
+                            .length = length_of(range, turn),
+                            .contributes = false,
+                            .exact = range == kExtras};
     const Status begun = parts_.overlay->begin(key(range), {}, none, below);
     if (!begun) fail(begun.error(), turn);
   }

@@ -133,14 +133,11 @@ bool Sfb::stand_in(Turn& turn) {
     const auto stands = stands_.find(range);
     if (stands != stands_.end() && stands->second == *next) continue;
     stands_[range] = *next;
-    const std::vector<float> nothing(place_.phantom ? 0 : length);
     Turn below = within(overlay, turn);
-    const Status begun = overlay.begin({*next, 0, range}, {},
-                                       {.values = nothing,
-                                        .length = length,
-                                        .contributes = false,
-                                        .exact = range == kBuffersRange},
-                                       below);
+    const Status begun = overlay.begin(
+        {*next, 0, range}, {},
+        {.values = {}, .length = length, .contributes = false, .exact = range == kBuffersRange},
+        below);
     if (!begun) fail(begun.error(), turn);
   }
   return is_at_entry;

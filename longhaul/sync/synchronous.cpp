@@ -128,14 +128,7 @@ void Synchronous::contribute(const LocalResult& result, Turn& turn) {
   exchange(mine, true, turn);
 }
 
-void Synchronous::stand_by(Turn& turn) {
-  const bool phantom = turn.place().phantom;
-  const std::vector<float> values(phantom ? 0 : exchanged(turn));
-  const std::vector<float> buffers(phantom ? 0 : turn.place().layout->buffers().length);
-  LocalResult nothing{.values = values, .buffers = buffers};
-  nothing.scalars.resize(scalars());
-  exchange(nothing, false, turn);
-}
+void Synchronous::stand_by(Turn& turn) { exchange({}, /*contributes=*/false, turn); }
 
 // The rounds of one range follow each other without a gap.
 VectorId Synchronous::key(std::uint32_t range) const {
@@ -145,7 +138,7 @@ VectorId Synchronous::key(std::uint32_t range) const {
 }
 
 void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn) {
-  LH_CHECK(mine.scalars.size() == scalars());
+  LH_CHECK(!contributes || mine.scalars.size() == scalars());
   phase_ = Phase::averaging;
   asked_ = turn.now();
   weight_ = mine.weight;
@@ -159,7 +152,7 @@ void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn
       below);
   if (status && extras(turn) > 0) {
     std::vector<float> exact;
-    if (!turn.place().phantom) {
+    if (contributes && !turn.place().phantom) {
       exact.assign(mine.buffers.begin(), mine.buffers.end());
       exact.insert(exact.end(), mine.scalars.begin(), mine.scalars.end());
       // Its weighted mean times the sum of the weights is the number of samples of all.

@@ -110,7 +110,8 @@ TEST_F(SynchronousTest, AnEmptyRoundIsARoundAndLeavesTheModel) {
   make({.max_rounds = 1, .report_every = 1000}, /*stands_by=*/true);
   start();
   ASSERT_EQ(overlay_->begun.size(), 2u);
-  for (const auto& [key, one] : overlay_->begun) EXPECT_FALSE(one.contributes);
+  for (const auto& [key, one] : overlay_->begun)
+    EXPECT_TRUE(!one.contributes && one.values.empty() && one.length > 0);
   outcome(kMean, {}, 0, {});
   outcome(kExtras, {}, 0, {});
   EXPECT_EQ(node_->all(), (Floats{8, 8, 0}));

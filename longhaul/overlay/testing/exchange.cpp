@@ -111,7 +111,8 @@ bool Averager::advance(Turn& turn) {
     const auto in = config_.grouping(turn.self(), round);
     const bool gives = config_.contributes(turn.self(), round);
     for (std::uint32_t range = 0; range < (config_.buffers > 0 ? 2u : 1u); ++range) {
-      const auto values = vector_of(config_, turn.self(), round, range);
+      const auto values =
+          gives ? vector_of(config_, turn.self(), round, range) : std::vector<float>();
       const std::uint64_t length = range == 0 ? config_.length : config_.buffers;
       LH_CHECK(overlay_->begin({in.round, in.group, range}, in.members,
                                {values, length, weight_of(turn.self()), gives, range == 1}, below));
