@@ -70,6 +70,7 @@ void FairNetwork::schedule_probe_rtt(Connection& c, Time now) {
 // Something is to be sent again.
 void FairNetwork::wake_control(Connection& c, Time now) {
   if (!c.has_tcp()) return;
+  age_waits(now);
   const double rtt = rtt_s(c), first = first_rate(c);
   const double idle = seconds(now - c.idle_since);
   // Linux: an idle cubic halves its window every timeout; bbr remembers the rate.
@@ -78,6 +79,7 @@ void FairNetwork::wake_control(Connection& c, Time now) {
     c.slow = true;
     c.window_rate =
         std::max(first, c.last_rate * std::exp2(-std::floor(idle / flow::timeout_s(rtt))));
+    if (drop_tail()) estimates_[std::size_t(&c - connections_.data())].grows_since = now;
   }
   if (c.slow && c.next_doubling <= now) c.next_doubling = double_at(now, real_rtt_s(c));
   if (estimates(c)) {  // round trips pass while something is on the way
@@ -196,6 +198,7 @@ Time FairNetwork::next_control(const Connection& c) const {
 }
 
 void FairNetwork::control(Connection& c, std::uint32_t index, Time now) {
+  age_waits(now);
   if (c.probe_rtt_at <= now) {
     if (c.in_probe_rtt || !models_probe_rtt(c, index)) {
       end_probe_rtt(c, now);

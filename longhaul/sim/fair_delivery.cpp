@@ -43,6 +43,7 @@ double FairNetwork::repair(const Connection& c, std::uint64_t packets, Random& r
 }
 
 void FairNetwork::send_off(std::uint32_t slot, Connection& c, Time now) {
+  age_waits(now);
   if (!c.reliable()) return send_datagram(slot, c, now);
   Random random = draw(Purpose::network, c, c.packets++);
   const double bytes = flow::stream_bytes(config_.tcp, in_flight_[slot].packet.bytes);

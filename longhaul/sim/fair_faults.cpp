@@ -13,7 +13,7 @@ void FairNetwork::stop(std::uint32_t index, Time now) {
   c.queue.clear();
   end_flow(c, index, now);
   reset_connection(c, now);
-  if (drop_tail()) estimates_[index] = {};
+  if (drop_tail()) estimates_[index] = {.rate = {}, .grows_since = now};
   limit(index);
   mark(now);
   wake_ups_.set(index, WakeUpQueue::kNever);
@@ -64,7 +64,7 @@ void FairNetwork::state(Archive& ar) {
   for (Links& site : sites_) ar(site.sends, site.gets);
   for (DirectedPair& pair : pairs_) ar(pair.busy, pair.in_burst);
   for (Estimating& e : estimates_) ar(e);
-  ar(segments_, unsettled_at_, in_flight_, deliveries_, lost_);
+  ar(segments_, unsettled_at_, waits_at_, in_flight_, deliveries_, lost_);
   if (!ar.loading()) return;
   check_loaded(ar);
   if (ar.failed()) return;

@@ -107,6 +107,7 @@ std::uint32_t FairNetwork::connection(Rank from, Rank to, const Service& service
   rates_.add_flow(path(c), service.priority, weight(c));
   connections_.push_back(std::move(c));
   add_to_ports(connections_.back(), index->second);
+  if (drop_tail()) estimates_.back().grows_since = now;
   wake_ups_.add(WakeUpQueue::kNever);
   limit(index->second);
   return index->second;
@@ -133,7 +134,7 @@ void FairNetwork::follow(std::uint32_t trace, Time now) {
   segments_[trace] = next_segment(traced.trace, config_.seed, trace, segments_[trace]);
   trace_wake_ups_.set(trace, segments_[trace].until);
   set(traced, segments_[trace].value);
-  forget_waits();
+  forget_waits(now);
   if (traced.what == What::delay || traced.what == What::loss) {
     tell_connections(traced.a, traced.b, now);
     tell_connections(traced.b, traced.a, now);

@@ -103,7 +103,7 @@ void FairNetwork::mark(Time now) {
 void FairNetwork::settle() {
   const Time base = *std::exchange(unsettled_at_, std::nullopt);
   const std::vector<std::uint32_t>& changed = rates_.settle();
-  forget_waits();
+  forget_waits(base);
   const bool most = changed.size() > connections_.size() / 8;
   for (const std::uint32_t index : changed) {
     const Connection& c = connections_[index];

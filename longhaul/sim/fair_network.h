@@ -149,8 +149,9 @@ class FairNetwork final : public Network {
   };
   struct Estimating {  // of a connection, with drop_tail
     flow::BbrEstimate rate;
-    Time next{0};  // when its round trip is over
-    void state(auto& ar) { ar(rate, next); }
+    Time next{0};         // when its round trip is over
+    Time grows_since{0};  // cubic: when it was last reset, or slowed down by a pause
+    void state(auto& ar) { ar(rate, next, grows_since); }
   };
   struct Port {  // a link with a rate between sites, with drop_tail
     std::vector<std::uint32_t> connections = {};  // that cross it
@@ -228,7 +229,8 @@ class FairNetwork final : public Network {
   bool drop_tail() const { return config_.wan.queue == flow::Wan::Queue::drop_tail; }
   std::uint32_t weight(const Connection&) const;
   void add_to_ports(const Connection&, std::uint32_t index);
-  void forget_waits();
+  void forget_waits(Time now);
+  void age_waits(Time now);  // cubic's grow while no rate changes
   bool is_full(std::uint32_t link, std::uint8_t priority) const;
   double port_wait_s(std::uint32_t link, std::uint8_t priority) const;
   double wait_s(const Connection&) const;
@@ -278,6 +280,7 @@ class FairNetwork final : public Network {
   WakeUpQueue trace_wake_ups_;  // of traces
   std::vector<flow::TraceSegment> segments_;
   std::optional<Time> unsettled_at_;  // the time whose changes are not settled yet
+  Time waits_at_{0};                  // as of which waits are computed
   PacketsInFlight<Sent> in_flight_;
   EventQueue<PacketId> deliveries_;
   std::uint64_t lost_ = 0;

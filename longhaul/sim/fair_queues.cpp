@@ -1,5 +1,5 @@
 // What waits at ports that have one drop-tail queue for all flows (Wan::Queue::drop_tail). Waits
-// are functions of the rates at the last settle(), computed when somebody asks.
+// are functions of the rates at the last settle(), and of the time, computed when somebody asks.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -44,8 +44,14 @@ void FairNetwork::add_to_ports(const Connection& c, std::uint32_t index) {
   for (const std::uint32_t link : there_[index]) ports_[link].connections.push_back(index);
 }
 
-void FairNetwork::forget_waits() {
+void FairNetwork::forget_waits(Time now) {
+  waits_at_ = now;
   for (Port& port : ports_) port.known = port.fullness_known = {};
+}
+
+void FairNetwork::age_waits(Time now) {
+  if (drop_tail() && config_.tcp.control == flow::Tcp::Control::cubic && now != waits_at_)
+    forget_waits(now);
 }
 
 // A port is full of a class and those before it: what comes later, of this class or below, waits.
@@ -73,7 +79,7 @@ double FairNetwork::port_wait_s(std::uint32_t link, std::uint8_t priority) const
   for (const std::uint32_t index : port.connections)
     if (of_class(connections_[index])) most = std::max(most, level(index));
   std::uint32_t flows = 0;
-  double rates = 0, trips = 0;
+  double rates = 0, trips = 0, grown = 0;
   for (const std::uint32_t index : port.connections) {
     const Connection& c = connections_[index];
     if (!of_class(c) || c.rate <= 0 || level(index) < most * kSameRate) continue;
@@ -82,11 +88,15 @@ double FairNetwork::port_wait_s(std::uint32_t link, std::uint8_t priority) const
         std::ranges::any_of(back_[index], [&](auto other) { return is_full(other, priority); });
     flows += streams(c);
     rates += c.rate;
+    grown += streams(c) *
+             flow::cubic_growth(config_.tcp, seconds(waits_at_ - estimates_[index].grows_since));
     trips += c.rate * rtt_s(c) * (both && config_.tcp.control == flow::Tcp::Control::bbr ? 0.5 : 1);
   }
-  port.wait_s[priority] =
-      rates > 0 ? flow::queue_wait_s(config_.tcp, flows, trips / rates, config_.wan.queue_s) : 0;
-  return port.wait_s[priority];
+  double& wait = port.wait_s[priority];
+  wait = rates > 0 ? flow::queue_wait_s(config_.tcp, flows, trips / rates, config_.wan.queue_s) : 0;
+  if (rates > 0 && config_.tcp.control == flow::Tcp::Control::cubic)
+    wait = std::min(wait, grown / rates);
+  return wait;
 }
 
 // How long a packet of this connection waits on its way.

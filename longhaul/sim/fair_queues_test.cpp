@@ -36,14 +36,15 @@ Packet of_class(Packet p, std::uint8_t priority) {
 
 // Two that fill the downlink of site 2 for seconds; a small one of the same class, or of another,
 // comes in the midst.
-double small_packet_takes(const FairConfig& config, std::uint8_t priority) {
+double small_packet_takes(const FairConfig& config, std::uint8_t priority,
+                          std::chrono::seconds at = 3s) {
   FairNetwork net(config);
-  net.submit(packet(0, 2, 4'000'000), 0s);
-  net.submit(packet(1, 2, 4'000'000), 0s);
-  drain(net, 3s);
-  net.submit(of_class(packet(3, 2, 100, 9, false), priority), 3s);
+  net.submit(packet(0, 2, 12'000'000), 0s);
+  net.submit(packet(1, 2, 12'000'000), 0s);
+  drain(net, at);
+  net.submit(of_class(packet(3, 2, 100, 9, false), priority), at);
   for (const Observed& seen : drain(net))
-    if (seen.tag == 9) return seen.at - 3;
+    if (seen.tag == 9) return seen.at - double(at.count());
   return -1;
 }
 
@@ -56,9 +57,28 @@ TEST(DropTail, APacketWaitsBehindAFullPortOfItsClassAndNotInAHigherOne) {
   EXPECT_NEAR(small_packet_takes(per_flow(plain(4, 9)), 4), idle, 1e-6);
 }
 
-TEST(DropTail, CubicFillsALongQueue) {
-  const double wait = small_packet_takes(plain(4, 1, false), 4) - 0.0501;
-  EXPECT_NEAR(wait, 0.925 * 1.1 - 0.1, 1e-6);
+TEST(DropTail, CubicFillsALongQueueAsItsWindowsGrow) {
+  const auto wait = [](std::chrono::seconds at) {
+    return small_packet_takes(plain(4, 1, false), 4, at) - 0.0501;
+  };
+  EXPECT_NEAR(wait(3s), 2 * 0.4 * 27 * 1500 / 1e6, 1e-5);
+  EXPECT_NEAR(wait(15s), 0.925 * 1.1 - 0.1, 1e-6);
+}
+
+// A pause of a timeout has halved the windows: they grow anew.
+TEST(DropTail, CubicHasToFillItsQueueAnewAfterAPause) {
+  FairNetwork net(plain(4, 1, false));
+  const auto both = [&](Time at) {
+    for (const Rank from : {0u, 1u}) net.submit(packet(from, 2, 9'000'000), at);
+  };
+  both(0s);
+  const double first = last(net);
+  EXPECT_GT(first, 18);
+  both(25s);
+  drain(net, 28s);
+  net.submit(packet(3, 2, 100, 9, false), 28s);
+  for (const Observed& seen : drain(net))
+    if (seen.tag == 9) EXPECT_NEAR(seen.at - 28.0501, 2 * 0.4 * 27 * 1500 / 1e6, 1e-5);
 }
 
 // One connection of bbr fills no queue, so nothing differs.
