@@ -26,10 +26,11 @@ ALL_TO_ALL = 200
 LIMIT_S = 1500  # of one process
 GOALS = ((100_000, 30, 8.0),)  # sites, seconds of processor time, GB
 SAMPLED_GOAL_S = 300
+FAIR = (1000, 10_000, 100_000)
 EXPONENT = 1.15
 
 
-def job(sites, overlay="hub", fraction=1.0, rounds=1):
+def job(sites, overlay="hub", fraction=1.0, rounds=1, model="fifo"):
     hub = overlay == "hub"
     runs = "[transfer]\nchunk_run = 256\n" if hub else ""
     text = f"""\
@@ -54,6 +55,7 @@ phases = "sequential"
 {runs}{'[roles]' if hub else ''}
 {'server = "s0"' if hub else ''}
 [wan]
+model = "{model}"
 delay_ms = 20
 mbps = 100
 """
@@ -87,13 +89,13 @@ def exponent(rows, key):
     return math.log(b / a) / math.log(m / n)
 
 
-def table(program, cases, folder):
+def table(program, cases, folder, model="fifo"):
     """Lines of a table over (sites, fraction); the rows measured."""
     lines = ["| sites | processor time | exponent | wall-clock time | memory | exponent |",
              "|---|---|---|---|---|---|"]
     rows = []
     for sites, fraction in cases:
-        row = measure(program, job(sites, fraction=fraction), folder)
+        row = measure(program, job(sites, fraction=fraction, model=model), folder)
         rows.append((sites, row))
         powers = [f"{exponent(rows, key):.2f}" if len(rows) > 1 else "" for key in ("cpu", "gb")]
         lines.append(f"| {sites:,} | {row['cpu']:.1f} s | {powers[0]} | {row['wall']:.1f} s | "
@@ -119,6 +121,8 @@ def against(program, old, repeats, folder):
 
 
 def page(program, sizes, sampled, folder):
+    # A child's memory counts from this process's on, which the largest job makes large: that is last.
+    fair, _ = table(program, [(n, 1.0) for n in FAIR], folder, "fair")
     lines, rows = table(program, [(n, 1.0) for n in sizes], folder)
     drawn, drawn_rows = table(program, sampled, folder) if sampled else ([], [])
     missed = []
@@ -128,9 +132,10 @@ def page(program, sizes, sampled, folder):
             missed.append(f"{sites:,} sites: {row['cpu']:.1f} s, goal {seconds} s")
         if row and row["gb"] > gigabytes:
             missed.append(f"{sites:,} sites: {row['gb']:.2f} GB, goal {gigabytes} GB")
-    for what, power in zip(("time", "memory"), overall(rows)):
-        if power > EXPONENT:
-            missed.append(f"exponent of {what} {power:.2f}, goal {EXPONENT}")
+    for rows_of, of in ((rows, "all"), (drawn_rows, "1 % drawn")):
+        for what, power in zip(("time", "memory"), overall(rows_of) if rows_of else ()):
+            if power > EXPONENT:
+                missed.append(f"{of}: exponent of {what} {power:.2f}, goal {EXPONENT}")
     if drawn_rows and drawn_rows[-1][1]["cpu"] > SAMPLED_GOAL_S:
         missed.append(f"{drawn_rows[-1][0]:,} sites, 1 % drawn: {drawn_rows[-1][1]['cpu']:.0f} s, "
                       f"goal {SAMPLED_GOAL_S} s")
@@ -144,6 +149,7 @@ def page(program, sizes, sampled, folder):
     if drawn:
         text += ["1 % of the sites drawn for the round (`[sync] fraction = 0.01`); all of them get",
                  "the mean:", "", *drawn, ""]
+    text += ['All sites, `[wan] model = "fair"` (the tables above are of `"fifo"`):', "", *fair, ""]
     text += [f"Goals missed: {len(missed)}.", *[f"- {one}" for one in missed]]
     return "\n".join(text) + "\n"
 

@@ -3,6 +3,7 @@
 // that a simulation of n nodes holds it once.
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <span>
@@ -53,7 +54,9 @@ class SharedMembers {
   template <class Make>
   RankList once(std::string_view what, std::span<const std::byte> key, Make&& make) const {
     for (const Made& one : derived_->made)
-      if (one.what == what && std::ranges::equal(one.key, key)) return one.ranks;
+      if (one.what == what && one.key.size() == key.size() &&
+          (key.empty() || std::memcmp(one.key.data(), key.data(), key.size()) == 0))
+        return one.ranks;
     if (derived_->made.size() >= kKept) derived_->made.pop_back();
     derived_->made.push_front({std::string(what), {key.begin(), key.end()}, make()});
     return derived_->made.front().ranks;
