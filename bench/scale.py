@@ -121,7 +121,7 @@ def against(program, old, repeats, folder):
 
 
 def page(program, sizes, sampled, folder):
-    # A child's memory counts from this process's on, which the largest job makes large: that is last.
+    # A child's memory counts from this process's on, which the largest job makes large.
     fair, _ = table(program, [(n, 1.0) for n in FAIR], folder, "fair")
     lines, rows = table(program, [(n, 1.0) for n in sizes], folder)
     drawn, drawn_rows = table(program, sampled, folder) if sampled else ([], [])
