@@ -5,6 +5,7 @@ import subprocess
 
 QUEUE_MS = 100  # of a plain queue
 
+
 def site_address(i):
     return f"10.9.0.{i + 1}"
 

@@ -3,7 +3,7 @@
 
   bench/tuning.py [--build build/release] [--only TEXT] [--jobs 2] [--resume build/tuning.json]
                   [--write FILE]
-  bench/tuning.py --normalised     fednova and fedavg by accuracy: part of docs/results/nbsync.md
+  bench/tuning.py --normalised [--kinds NAME,NAME]    by accuracy: part of docs/results/nbsync.md
 
 The scenarios of docs/results/nbsync.md, esync.md, fedgsync.md and strategies.md, simulated. One
 grid of rates, the same for all, and one of local steps for the strategies that have them. A cell is
@@ -238,37 +238,49 @@ def tuned(options, cells):
     return lines
 
 
-# The section "Normalised" of docs/results/nbsync.md: by accuracy, runs of a given length.
-CAPPED = 'kind = "nbsync"\nmax_steps = 50'
+# The sections "At other rates" and "Normalised" of docs/results/nbsync.md: runs of a given length,
+# the best rate by accuracy.
+CAPPED, FEDNOVA = 'kind = "nbsync"\nmax_steps = 50', '\nweights = "fednova"'
 NORMALISED_RATES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 NORMALISED = {  # hours: at the rates that each is best at, long enough to come to rest
-    "nbsync, at most 50 steps": Kind(CAPPED, 0.4, 1),
-    "nbsync, at most 50 steps, fednova": Kind(CAPPED + '\nweights = "fednova"', 1.2, 1),
-    "fedavg, 20 steps": nbsync.KINDS["fedavg, 20 steps"],
+    "nbsync": nbsync.KINDS["nbsync"],
+    "capped": Kind(CAPPED, 0.4, 1),  # at most 50 steps
+    "capped-fednova": Kind(CAPPED + FEDNOVA, 1.2, 1),
+    "capped-fednova-3h": Kind(CAPPED + FEDNOVA, 3, 1),
+    "esync": nbsync.KINDS["esync"],
+    "esync-fednova": Kind(nbsync.ESYNC + FEDNOVA, 0.6, 1),
+    "fedavg": nbsync.KINDS["fedavg, 20 steps"],
 }
+NORMALISED_TARGETS, NORMALISED_TARGET = (0.70, 0.75, 0.78, 0.80), 0.78
 
 
 def normalised(options, cells):
-    targets = (0.70, 0.75, 0.78, 0.80)
-
     def cell(case):
         data, name, rate, seed = case
         text = at(job(NORMALISED[name], seed, nbsync.STAR, nbsync.PARTITIONS[data]), rate, 0.05)
-        return cells.get("; ".join(map(str, case)), text, targets)
+        return cells.get("; ".join(map(str, case)), text, NORMALISED_TARGETS)
 
     for data in (name for name in nbsync.PARTITIONS if options.only in name):
-        print(f"\n| {data} | rate |", *(f"to {target:.2f}, s |" for target in targets),
-              "best accuracy |\n" + "|---" * (len(targets) + 3) + "|")
+        best = {}
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for name in NORMALISED:
-                cases = [(data, name, rate, seed) for rate in NORMALISED_RATES for seed in TUNED_ON]
-                best = dict(zip(cases, (run["best"] for run in pool.map(cell, cases))))
-                rate = max(NORMALISED_RATES, key=lambda rate, best=best: statistics.mean(
-                    value for case, value in best.items() if case[2] == rate))
-                runs = list(pool.map(cell, [(data, name, rate, seed) for seed in REPORTED]))
-                print("|", name, "|", rate, "|",
-                      *(f"{reached(runs, target)} |" for target in targets),
-                      spread([run["best"] for run in runs], lambda v: f"{v:.3f}"), "|", flush=True)
+            for name in options.kinds.split(","):
+                print(f"\n{data}, {name}: accuracy, and s to {NORMALISED_TARGET}, of seeds",
+                      *TUNED_ON)
+                means = {}
+                for rate in NORMALISED_RATES:
+                    runs = list(pool.map(cell, [(data, name, rate, seed) for seed in TUNED_ON]))
+                    means[rate] = statistics.mean(run["best"] for run in runs)
+                    print(f"  {rate}:", ", ".join(
+                        f"{run['best']:.3f} {run['reached'].get(str(NORMALISED_TARGET), '-')}"
+                        for run in runs), flush=True)
+                rate = max(means, key=means.get)
+                best[name] = rate, list(pool.map(cell, [(data, name, rate, s) for s in REPORTED]))
+        print(f"\n| {data} | rate |", *(f"to {target:.2f}, s |" for target in NORMALISED_TARGETS),
+              "best accuracy |\n" + "|---" * (len(NORMALISED_TARGETS) + 3) + "|")
+        for name, (rate, runs) in best.items():
+            print("|", name, "|", rate, "|",
+                  *(f"{reached(runs, target)} |" for target in NORMALISED_TARGETS),
+                  spread([run["best"] for run in runs], lambda v: f"{v:.3f}"), "|", flush=True)
 
 
 HEAD = """\
@@ -293,7 +305,9 @@ def main():
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--only", default="", help="scenarios whose names contain this")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--normalised", action="store_true", help="that section alone")
+    parser.add_argument("--normalised", action="store_true", help="these sections alone")
+    parser.add_argument("--kinds", default="capped,capped-fednova,fedavg",
+                        help=f"of --normalised: {', '.join(NORMALISED)}")
     parser.add_argument("--resume", help="a file of cells: those that it has are not run again")
     parser.add_argument("--write", help="file for the page, as Markdown")
     options = parser.parse_args()

@@ -22,6 +22,8 @@ double reno_friendly_window(double loss) {
 
 }  // namespace
 
+double cubic_growth(double after_s) { return kC * after_s * after_s * after_s; }
+
 double cubic_mean_window(double loss, double rtt_s) {
   return std::max({1.0, cubic_window(loss, rtt_s), reno_friendly_window(loss)});
 }

@@ -18,6 +18,9 @@ inline double timeout_s(double rtt_s) { return rtt_s + 0.2; }
 // (4.3). 0 < loss < 1.
 double cubic_mean_window(double loss, double rtt_s);
 
+// Packets by which a window has grown so long after slow start, knowing of no loss (4.2).
+double cubic_growth(double after_s);
+
 class CubicWindow {
  public:
   using Time = std::chrono::nanoseconds;

@@ -24,6 +24,12 @@ std::vector<double> grow(CubicWindow& window, int rounds, Time& now) {
   return seen;
 }
 
+TEST(CubicGrowth, TakesSecondsToFillAQueue) {
+  EXPECT_DOUBLE_EQ(cubic_growth(0), 0);
+  EXPECT_DOUBLE_EQ(cubic_growth(0.5), 0.05);
+  EXPECT_DOUBLE_EQ(cubic_growth(10), 400);
+}
+
 TEST(CubicWindow, StartsSlowlyAndGrowsOnlyIfItIsUsed) {
   CubicWindow window(10);
   Time now{0};

@@ -8,7 +8,6 @@ namespace {
 // Of cubic's window, over time, where it grows by its cubic function from 0.7 of the largest to the
 // largest: W(t) = C (t - K)^3 + 1 with C K^3 = 0.3 has the mean 1 - 0.3 / 4.
 constexpr double kCubicMean = 0.925;
-constexpr double kCubicC = 0.4;  // segments/s^3
 
 }  // namespace
 
@@ -19,10 +18,6 @@ double queue_wait_s(const Tcp& tcp, std::uint32_t flows, double trip_s, double q
   // One connection finds the rate of the port and fills no queue. Of several each has seen more
   // than its share, and what they may have in flight fills the port for two round trips.
   return flows == 1 ? 0 : std::min(trip_s, queue_s);
-}
-
-double cubic_growth(const Tcp& tcp, double busy_s) {
-  return kCubicC * busy_s * busy_s * busy_s * tcp.packet();
 }
 
 void BbrEstimate::round(double rate) {

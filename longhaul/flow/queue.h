@@ -16,9 +16,6 @@ namespace longhaul::flow {
 // `flows`: those of the class whose rate this port limits. `trip_s`: their mean round trip without
 // queues, weighted by rate. `queue_s`: what the queue holds.
 double queue_wait_s(const Tcp&, std::uint32_t flows, double trip_s, double queue_s);
-// What the window of a cubic connection has grown by `busy_s` after slow start, bytes: no queue
-// holds more of it. It grows as C t^3 from there, knowing of no loss (RFC 9438 section 4.2).
-double cubic_growth(const Tcp&, double busy_s);
 
 // What bbr knows of the rate of its path: the largest of the last ten round trips. It may send
 // twice that x its shortest round trip in each real one, so it cannot grow where queues, on its way

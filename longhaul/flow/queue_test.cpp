@@ -22,12 +22,6 @@ TEST(QueueWait, CubicFillsAnyQueueNearly) {
   EXPECT_GT(queue_wait_s(kQueueCubic, 1, 0, 1), 0.9);
 }
 
-TEST(QueueWait, CubicTakesSecondsToFillAQueue) {
-  EXPECT_DOUBLE_EQ(cubic_growth(kQueueCubic, 0), 0);
-  EXPECT_DOUBLE_EQ(cubic_growth(kQueueCubic, 0.5), 75);
-  EXPECT_DOUBLE_EQ(cubic_growth(kQueueCubic, 10), 600'000);
-}
-
 TEST(BbrEstimate, DoublesWhereNothingWaitsAndNotWhereARoundTripDoes) {
   BbrEstimate estimate;
   EXPECT_DOUBLE_EQ(estimate.most(kQueueBbr, 0.04, 0.04), 0);  // knows nothing: limits nothing

@@ -88,8 +88,8 @@ double FairNetwork::port_wait_s(std::uint32_t link, std::uint8_t priority) const
         std::ranges::any_of(back_[index], [&](auto other) { return is_full(other, priority); });
     flows += streams(c);
     rates += c.rate;
-    grown += streams(c) *
-             flow::cubic_growth(config_.tcp, seconds(waits_at_ - estimates_[index].grows_since));
+    grown += streams(c) * config_.tcp.packet() *
+             flow::cubic_growth(seconds(waits_at_ - estimates_[index].grows_since));
     trips += c.rate * rtt_s(c) * (both && config_.tcp.control == flow::Tcp::Control::bbr ? 0.5 : 1);
   }
   double& wait = port.wait_s[priority];
