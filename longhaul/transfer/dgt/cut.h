@@ -15,6 +15,10 @@ struct Block {
 // `ranges`: ascending, disjoint, none empty. The blocks ascend, too.
 std::vector<Block> cut(const std::vector<Range>& ranges, const Layout&, std::uint64_t block);
 
+// That block of cut() without the others; LH_CHECKs that it is there.
+Block block_of(const std::vector<Range>& ranges, const Layout&, std::uint64_t block,
+               std::uint64_t number);
+
 // So many blocks are enough for all vectors of so many values, in as many stretches.
 std::uint64_t most_blocks(std::uint64_t values, std::uint64_t stretches, const Layout&,
                           std::uint64_t block);

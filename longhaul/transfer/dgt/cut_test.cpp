@@ -29,6 +29,20 @@ TEST(Cut, EndsAtStretchesAndGoesOnBehindTheLayout) {
   EXPECT_EQ(cut({{19, 9}}, kLayout, 4).back().tensor, 3u);
 }
 
+TEST(Cut, ABlockIsTheSameWithoutTheOthers) {
+  for (const std::vector<Range>& ranges :
+       {std::vector<Range>{{0, 21}}, {{2, 4}, {12, 2}, {19, 9}}, {{0, 7}, {7, 14}}, {{25, 30}}}) {
+    for (std::uint64_t block : {1u, 3u, 4u, 100u}) {
+      const auto all = cut(ranges, kLayout, block);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const Block one = block_of(ranges, kLayout, block, i);
+        EXPECT_EQ(bounds({one}), bounds({all[i]})) << "block " << i << " of " << block;
+        EXPECT_EQ(one.tensor, all[i].tensor);
+      }
+    }
+  }
+}
+
 TEST(Cut, IsBounded) {
   for (std::uint64_t block : {1u, 3u, 4u, 100u})
     EXPECT_LE(cut({{0, 7}, {7, 14}}, kLayout, block).size(), most_blocks(21, 2, kLayout, block));

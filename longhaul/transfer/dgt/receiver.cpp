@@ -111,7 +111,8 @@ void Receiver::take_late(Peer& peer, Stream& stream, std::uint64_t push, std::ui
   if (!config_.carries() || !in_time || peer.kept + cost(bytes) > most_kept_)
     return void(++told.account.late);
   peer.kept += cost(bytes);
-  stream.carry[{push, number}] = {cut_of(told.ranges)[number].range, std::move(bytes)};
+  const Range range = block_of(told.ranges, *layout_, block_, number).range;
+  stream.carry[{push, number}] = {range, std::move(bytes)};
 }
 
 Status Receiver::take(Rank from, const Expired& expired) {
