@@ -14,7 +14,6 @@ constexpr double kAbove = 1.25, kBelowGain = 0.75;
 constexpr double kFull = 1.25;  // startup goes on while a round brings so much more
 constexpr int kFullRounds = 3;
 constexpr Time kTripLasts = 10s, kTripProbe = 200ms, kStalled = 1s;
-constexpr Time kLeastTrip = 20us;
 constexpr std::uint64_t kEnough = 50, kMostJudged = 1000;  // datagrams to judge loss by
 constexpr double kChance = 3;                              // standard deviations
 constexpr double kFirstDatagrams = 10;   // in the first round trip, as TCP (RFC 6928)

@@ -7,6 +7,7 @@
 //
 // The caller tells what was sent and what the peer reports, and asks when it may send. Time is an
 // argument. Memory: 64 bytes for each datagram that is under way, kMostUnderWay at most.
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <optional>
@@ -19,6 +20,7 @@ class DatagramRate {
  public:
   static constexpr double kLeast = 12.5e3, kMost = 1.25e9;  // bytes/s
   static constexpr double kMuchLoss = 0.1, kBelow = 0.85;
+  static constexpr Time kLeastTrip = std::chrono::microseconds(20);
   static constexpr std::size_t kMostUnderWay = 65536;                       // datagrams
   static constexpr double kLeastBurst = 2 * 1228, kMostBurst = 256 * 1024;  // bytes that go at once
 
@@ -36,10 +38,12 @@ class DatagramRate {
   // May a datagram be sent now? If not, ask again at next(), or after a report.
   bool may_send(Time now);
   Time next(Time now) const;
-  // Every datagram to that peer, by rising numbers.
+  // Every message to that peer, by rising numbers.
   void sent(Time now, std::uint64_t number, std::size_t bytes);
   // Reports may come late, out of order, or be false.
   void report(Time now, const Got&);
+  // A round trip of a datagram that waited for nothing, as a question's.
+  void trip(Time now, Time took) { learn_trip(now, std::max(kLeastTrip, took)); }
 
   double rate() const;  // bytes/s
   std::optional<Time> round_trip() const { return least_trip_; }

@@ -1,6 +1,7 @@
 #include "longhaul/net/datagrams.h"
 
 #include <cstring>
+#include <utility>
 
 namespace longhaul::net {
 namespace {
@@ -30,7 +31,7 @@ Status Datagrams::open(bool loopback_only, std::uint16_t port, bool dscp) {
       [this](std::span<const std::byte> bytes, const UdpAddress& from) { on_bytes(bytes, from); });
   if (!socket) return socket.error();
   socket_ = *std::move(socket);
-  if (dscp) socket_->set_dscp(kDscp);
+  marks_ = dscp;
   return Ok{};
 }
 
@@ -138,11 +139,14 @@ bool Datagrams::pump(Rank rank, Peer& peer) {
   return true;
 }
 
-// The batch is of one address.
+// The batch is of one address and one mark.
 void Datagrams::put(Peer& peer, Frame frame) {
   if (peer.number == kMostNumber || !peer.address) return;
-  if (batch_.to != peer.address || batch_.bytes.size() > kBatch) flush();
+  const bool is_message = frame.header.type == FrameHeader::Type::message;
+  if (batch_.to != peer.address || batch_.is_marked != is_message || batch_.bytes.size() > kBatch)
+    flush();
   batch_.to = peer.address;
+  batch_.is_marked = is_message;
   refresh_key(peer);
   frame.header.number = name_of(++peer.number);
   frame.header.order = std::uint32_t(checkpoint_);
@@ -163,13 +167,16 @@ void Datagrams::put(Peer& peer, Frame frame) {
   }
   const std::size_t size = batch_.bytes.size() - before;
   batch_.sizes.push_back(std::uint32_t(size));
-  peer.rate.sent(loop_.now(), peer.number, size);
+  if (is_message) peer.rate.sent(loop_.now(), peer.number, size);
 }
 
 // What the kernel has no room for is lost, as on the way.
 void Datagrams::flush() {
-  if (batch_.to && !batch_.sizes.empty())
+  if (batch_.to && !batch_.sizes.empty()) {
+    if (marks_ && std::exchange(is_marking_, batch_.is_marked) != batch_.is_marked)
+      socket_->set_dscp(batch_.is_marked ? kDscp : 0);
     (void)socket_->send(*batch_.to, batch_.bytes, batch_.sizes);
+  }
   batch_.to.reset();
   batch_.bytes.clear();
   batch_.sizes.clear();
@@ -215,7 +222,7 @@ void Datagrams::on_sealed(std::span<const std::byte> bytes, const UdpAddress& fr
     if (!header || header->number != opened->number) return drop();
     const auto head = opened->bytes.subspan(kFrameHeader, header->head_bytes);
     const auto body = opened->bytes.subspan(kFrameHeader + header->head_bytes);
-    const bool is_newest = (header->number & kMostNumber) > found->second.got.highest;
+    const bool is_newest = (header->number & kMostNumber) > found->second.newest;
     if (is_newest && from_address.size > 0) found->second.address = from_address;
     return on_frame(from, found->second, bytes.size(), *header, head, body);
   }
@@ -225,21 +232,23 @@ void Datagrams::on_sealed(std::span<const std::byte> bytes, const UdpAddress& fr
 void Datagrams::on_frame(Rank from, Peer& peer, std::size_t size, const FrameHeader& header,
                          std::span<const std::byte> head, std::span<const std::byte> body) {
   const std::uint64_t number = header.number & kMostNumber;
-  if (number > peer.got.highest) {
-    peer.got.highest = number;
-    peer.got_at = loop_.now();
-  }
-  ++peer.got.count;
-  peer.got.bytes += size;
+  peer.newest = std::max(peer.newest, number);
   switch (header.type) {
     case FrameHeader::Type::ping:
       if (!head.empty()) peer.got.probe = number;
-      return report_soon(peer);
+      report(peer);
+      return flush();
     case FrameHeader::Type::ack: {
       const auto got = from_wire<DatagramsGot>(head);
       return got ? on_report(peer, *got) : drop();
     }
     case FrameHeader::Type::message: {
+      if (number > peer.got.highest) {
+        peer.got.highest = number;
+        peer.got_at = loop_.now();
+      }
+      ++peer.got.count;
+      peer.got.bytes += size;
       report_soon(peer);
       if (header.service_class / 8 != unsigned(Service::Delivery::best_effort) ||
           header.order > std::uint32_t(checkpoint_))
@@ -263,6 +272,8 @@ void Datagrams::on_report(Peer& peer, const DatagramsGot& got) {
   peer.rate.report(loop_.now(), {got.highest, got.count, got.bytes, held});
   peer.reported = std::max(peer.reported, got.highest);
   if (peer.probe > 0 && got.probe == peer.probe) {
+    peer.reported = std::max(peer.reported, got.probe);
+    peer.rate.trip(loop_.now(), loop_.now() - peer.probe_at);
     peer.path.answered();
     peer.probe = 0;
     if (peer.path.may_search(loop_.now())) {
@@ -319,6 +330,7 @@ void Datagrams::probe(Peer& peer, bool is_heard) {
   frame.head = Payload(share(Buffer(peer.path.probe(loop_.now(), is_heard) - overhead)));
   put(peer, std::move(frame));
   peer.probe = peer.number;
+  peer.probe_at = loop_.now();
 }
 
 bool Datagrams::is_blocked(const Peer& peer) const {

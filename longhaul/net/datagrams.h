@@ -6,8 +6,13 @@
 //
 // Each second a node sends an empty datagram to each peer that it is connected with, and one that
 // is as long as those it uses or tries (datagram_path.h). A peer answers datagrams with what it has
-// got, after kReportAfter of them or kReportWithin; that sets the rate (datagram_rate.h). Who hears
-// no answer for kPatience takes UDP for blocked, and goes on asking.
+// got, messages after kReportAfter of them or kReportWithin, and questions at once; that sets the
+// rate (datagram_rate.h). Who hears no answer for kPatience takes UDP for blocked, and goes on
+// asking.
+//
+// Messages are marked as lower effort: where networks know it they wait behind all other traffic,
+// this node's own above all, for as long as it takes. Questions and answers are not marked, and no
+// part of the rate: messages that wait for seconds are no sign that UDP is blocked.
 //
 // A frame's number says who sends it, and counts its datagrams; its order holds the newest
 // checkpoint of its sender: a node drops what was sent after a checkpoint that it has not taken
@@ -38,8 +43,8 @@
 
 namespace longhaul::net {
 
-// What a datagram of type `ack` says: what its sender has got of its receiver; for how long it has
-// had the highest; and the number of the last probe of the path.
+// What a datagram of type `ack` says: which messages its sender has got of its receiver; for how
+// long it has had the highest; and the number of the last probe of the path.
 struct DatagramsGot {
   std::uint64_t highest = 0, count = 0, bytes = 0, held_ns = 0, probe = 0;
   LONGHAUL_FIELDS(highest, count, bytes, held_ns, probe)
@@ -50,12 +55,11 @@ class Datagrams {
   static constexpr std::size_t kLargest = 1200;  // frames that nearly all paths take
   static constexpr Time kPatience = std::chrono::seconds(3), kAsk = std::chrono::seconds(1);
   static constexpr Time kReportWithin = std::chrono::milliseconds(5);
-  static constexpr std::uint64_t kReportAfter = 16;  // datagrams
+  static constexpr std::uint64_t kReportAfter = 16;  // messages
   // ChaCha20-Poly1305 would bear more; what a thief of a key can read is less.
   static constexpr std::uint64_t kKeyDatagrams = std::uint64_t(1) << 24;
   static constexpr Time kKeyLasts = std::chrono::hours(1);
-  // Lower effort (RFC 8622): behind all other traffic where networks know it.
-  static constexpr unsigned kDscp = 1;
+  static constexpr unsigned kDscp = 1;  // lower effort (RFC 8622)
   class Events {
    public:
     virtual ~Events() = default;
@@ -116,12 +120,14 @@ class Datagrams {
     Time key_began_at{0};
     std::deque<Frame> queue;
     std::uint64_t number = 0;    // of the last that was sent
-    std::uint64_t reported = 0;  // of the highest that the peer has
+    std::uint64_t reported = 0;  // of the highest that the peer is known to have
     std::uint64_t probe = 0;     // of the last probe
+    Time probe_at{0};
     DatagramRate rate;
     DatagramPath path;
-    DatagramsGot got;  // of this peer, by this node
-    Time got_at{0};    // its highest
+    std::uint64_t newest = 0;  // number of this peer's that came here
+    DatagramsGot got;          // of this peer, by this node
+    Time got_at{0};            // its highest
     std::uint64_t unreported = 0;
     Time asked_at{0}, heard_at{0}, waits_since{0};
     bool is_usable = false, was_blocked = false;
@@ -131,6 +137,7 @@ class Datagrams {
     std::optional<UdpAddress> to;
     Buffer bytes;
     std::vector<std::uint32_t> sizes;
+    bool is_marked = false;
   };
   static constexpr std::size_t kBatch = 64 * 1024;  // bytes
 
@@ -165,6 +172,7 @@ class Datagrams {
   std::uint64_t checkpoint_ = 0;
   Figures figures_;
   Batch batch_;
+  bool marks_ = false, is_marking_ = false;  // may; does now
   std::uint64_t key_datagrams_ = kKeyDatagrams;
   Time key_lasts_ = kKeyLasts;
   std::optional<Timer> timer_, report_timer_;

@@ -1,6 +1,12 @@
 #include "longhaul/net/datagrams.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
 
 #include "longhaul/base/rng.h"
 
@@ -321,6 +327,91 @@ TEST(Datagrams, APeerThatUdpDoesNotReachIsToldOnce) {
   }
   EXPECT_EQ(a.blocked, std::vector<Rank>{1});
   EXPECT_FALSE(a.datagrams.takes(1, message_of(1), kBestEffort));
+}
+
+// A network that lets nothing of lower effort through while it has other traffic: it passes on what
+// it gets to one port, but for what is marked, which it keeps.
+class Starving {
+ public:
+  explicit Starving(std::uint16_t to) : socket_(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
+    const int on = 1;
+    EXPECT_EQ(setsockopt(socket_, IPPROTO_IP, IP_RECVTOS, &on, sizeof on), 0);
+    sockaddr_in own = loopback(0);
+    socklen_t size = sizeof own;
+    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&own), size), 0);
+    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&own), &size), 0);
+    port = ntohs(own.sin_port);
+    to_ = loopback(to);
+  }
+  ~Starving() { close(socket_); }
+  Starving(const Starving&) = delete;
+
+  void pass_on() {
+    std::array<std::byte, 65536> bytes;
+    alignas(cmsghdr) std::array<std::byte, 64> control;
+    for (;;) {
+      iovec part{bytes.data(), bytes.size()};
+      msghdr message{};
+      message.msg_iov = &part;
+      message.msg_iovlen = 1;
+      message.msg_control = control.data();
+      message.msg_controllen = control.size();
+      const ssize_t got = recvmsg(socket_, &message, 0);
+      if (got < 0) return;
+      std::uint8_t marks = 0;
+      if (const cmsghdr* const first = CMSG_FIRSTHDR(&message))
+        std::memcpy(&marks, CMSG_DATA(first), sizeof marks);
+      const std::span<const std::byte> datagram(bytes.data(), std::size_t(got));
+      if (marks >> 2 == Datagrams::kDscp)
+        kept.emplace_back(datagram.begin(), datagram.end());
+      else
+        send(datagram);
+    }
+  }
+  void send(std::span<const std::byte> datagram) {
+    (void)sendto(socket_, datagram.data(), datagram.size(), 0,
+                 reinterpret_cast<const sockaddr*>(&to_), sizeof to_);
+  }
+
+  std::uint16_t port = 0;
+  std::vector<Buffer> kept;
+
+ private:
+  static sockaddr_in loopback(std::uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    return address;
+  }
+  const int socket_;
+  sockaddr_in to_{};
+};
+
+// Messages are of lower effort: those that wait for longer than kPatience behind other traffic are
+// no sign that UDP is blocked. What is asked and answered does not wait with them.
+TEST(Datagrams, MessagesThatWaitBehindOtherTrafficDoNotMakeItBlocked) {
+  TwoNodes pair;
+  Starving between(TwoNodes::port_of(pair.b));
+  pair.a.datagrams.meet(1, "127.0.0.1", between.port, 7);
+  const auto until = [&](Time end, const std::function<bool()>& holds) {
+    while (pair.loop.now() < end && !holds()) {
+      pair.tick();
+      (void)pair.loop.run_until(pair.loop.now() + 2ms, [] { return false; });
+      between.pass_on();
+    }
+    return holds();
+  };
+  ASSERT_TRUE(until(pair.loop.now() + kWithin,
+                    [&] { return pair.a.datagrams.takes(1, message_of(1), kBestEffort); }));
+  for (std::uint16_t kind = 1; kind <= 5; ++kind)
+    pair.a.datagrams.send(1, message_of(kind), kBestEffort);
+  (void)until(pair.loop.now() + Datagrams::kPatience + 500ms, [] { return false; });
+  EXPECT_EQ(between.kept.size(), 5u);
+  EXPECT_TRUE(pair.a.blocked.empty());
+  EXPECT_TRUE(pair.a.datagrams.takes(1, message_of(1), kBestEffort));
+  for (const Buffer& datagram : between.kept) between.send(datagram);
+  EXPECT_TRUE(until(pair.loop.now() + kWithin, [&] { return pair.b.got.size() == 5; }));
 }
 
 // A peer that is silent on its connection, too, says nothing of UDP; once it is heard there, it
