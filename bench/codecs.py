@@ -9,7 +9,7 @@ over direct; each codec has its defaults.
            of three rates by the mean of seeds 1 to N is printed
   fashion  lenet on Fashion-MNIST (scripts/fetch-data fashion-mnist)
   cifar10  lenet on CIFAR-10 (scripts/fetch-data cifar10)
-  gpt      two blocks of 64 on State of the Union texts, a site holds one era; 20 rounds, AdamW
+  gpt      two blocks of 64 on State of the Union texts, a site holds one era; 10 rounds, AdamW
            (scripts/fetch-data sotu); bits per byte
 In the last three, the rate is the best of three by the mean of N other seeds, from 100 on.
 Runs are kept in FILE, and not repeated by the same command.
@@ -110,7 +110,7 @@ TASKS = {
                     (0.01, 0.03, 0.1)),
     "cifar10": Task(IMAGES.format(kind="cifar10", path=data("cifar10")), (0.01, 0.03, 0.1)),
     "gpt": Task(TEXT.format(path=data("sotu")), (0.001, 0.003, 0.01),
-                {"fedavg": (FEDAVG["fedavg"][0], 20)}, "bits_per_byte", "bits per byte"),
+                {"fedavg": (FEDAVG["fedavg"][0], 10)}, "bits_per_byte", "bits per byte"),
 }
 
 
