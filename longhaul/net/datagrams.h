@@ -125,7 +125,7 @@ class Datagrams {
     Time probe_at{0};
     DatagramRate rate;
     DatagramPath path;
-    std::uint64_t newest = 0;  // number of this peer's that came here
+    std::uint64_t newest = 0;  // the highest number that came from this peer
     DatagramsGot got;          // of this peer, by this node
     Time got_at{0};            // its highest
     std::uint64_t unreported = 0;
