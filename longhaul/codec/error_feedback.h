@@ -39,6 +39,7 @@ class ErrorFeedback final : public Codec {
   // A key of which nothing was encoded, or which is settled already, changes nothing.
   void settle(const CodecKey&, Fate) override;
   void forget(std::uint32_t group) override;  // its residuals, too
+  bool mean_of_senders() const override { return inner_->mean_of_senders(); }
   std::uint64_t clamped() const override { return inner_->clamped(); }
   void state(Archive&) override;
 

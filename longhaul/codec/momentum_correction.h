@@ -33,6 +33,7 @@ class MomentumCorrection final : public Codec {
                 std::span<float> out) const override;
   void settle(const CodecKey&, Fate) override;
   void forget(std::uint32_t group) override;
+  bool mean_of_senders() const override { return inner_->mean_of_senders(); }
   std::uint64_t clamped() const override { return inner_->clamped(); }
   void state(Archive&) override;
 

@@ -13,7 +13,7 @@ namespace longhaul::codec {
 namespace {
 
 constexpr std::size_t kFour = 4;
-constexpr double kWide = 3;  // standard deviations from the mean to the outer edges
+constexpr double kWidth = 1.5;  // of a bin, in standard deviations: four are 3 to each side
 
 struct Bins {
   std::array<float, kFour> means = {};
@@ -31,9 +31,9 @@ Bins bins_of(std::span<const float> kept) {
   const double mean = sum_of(kept, [](double v) { return v; }) / count;
   const double variance =
       sum_of(kept, [mean](double v) { return (v - mean) * (v - mean); }) / count;
-  const double wide = kWide * std::sqrt(variance);
+  const double width = kWidth * std::sqrt(variance);
   Bins bins;
-  bins.edges = {mean - wide, mean, mean + wide};
+  bins.edges = {mean - width, mean, mean + width};
   std::array<double, kFour> sums{}, counts{};
   for (const float value : kept) {
     const std::uint32_t bin = bins.of(value);

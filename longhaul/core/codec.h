@@ -39,6 +39,9 @@ class Codec {
   // Bytes come from a peer: any input gives at.length finite values or an Error.
   virtual Status decode(const CodecKey&, Range at, std::span<const std::byte>,
                         std::span<float> out) const = 0;
+  // The mean of a value is to be over those that sent it, and not over all. Only of codecs of which
+  // a decoded 0 was not sent, and of which no sums are formed on the way.
+  virtual bool mean_of_senders() const { return false; }
   // The fate of a vector that this codec encoded is agreed: only now may error feedback move.
   enum class Fate { delivered, abandoned };
   virtual void settle(const CodecKey&, Fate) {}

@@ -32,6 +32,7 @@ class Coder {
   Result<std::vector<float>> read(const CodecKey&, Coding, Range at, const Payload&) const;
   // The fate of a vector written here is agreed.
   void settle(const CodecKey&, Coding, Codec::Fate);
+  bool mean_of_senders() const { return up_ && up_->mean_of_senders(); }
   void forget(std::uint32_t group);  // no vector of it follows
   void state(Archive&);
 

@@ -18,6 +18,7 @@ struct ExchangeSpec {
   bool exact = false;
   const GroupMembers* team = nullptr;
   const Plan* plan = nullptr;
+  bool of_senders = false;  // each value's mean is over those that sent it: Reduction
   const Partition& grid() const { return plan->grid(); }
 };
 

@@ -186,7 +186,9 @@ void Exchange::take(Arrival&& arrival, GroupTurn& turn) {
 
 Attempt& Exchange::attempt(Round round) {
   auto& attempt = attempts_[round];
-  if (!attempt) attempt = common_.topology->open({id(round), exact_, &team_, plan_of(round)});
+  if (!attempt)
+    attempt = common_.topology->open(
+        {id(round), exact_, &team_, plan_of(round), !exact_ && common_.coder.mean_of_senders()});
   return *attempt;
 }
 

@@ -1,6 +1,8 @@
 // The rounds of one vector at a node: what it contributes, if anything, and the mean that it keeps.
 #include "longhaul/overlay/exchange.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "longhaul/overlay/testing/forms.h"
@@ -28,6 +30,23 @@ TEST(Exchange, ErrorFeedbackMovesWhenTheMeanIsHad) {
       for (std::size_t i = 0; i < mean.size(); ++i) moved += double(values[i]) - double(mean[i]);
       EXPECT_NEAR(moved / double(mean.size()), 0.25 * double(round), 0.02) << name(c);
     }
+  }
+}
+
+// Whoever adds the parts: some value is sent by nobody, most by some, and a buffer's 0 is a number.
+TEST(Exchange, TheMeanOfSendersIsOverThoseThatSentAValue) {
+  for (ExchangeConfig c : forms()) {
+    if (sums_on_the_way(c)) continue;
+    c.sparse = true;
+    c.buffers = 10;
+    c.contributes = [](Rank rank, Round round) { return rank != Rank(round); };
+    Job exchange(c);
+    exchange.run();
+    EXPECT_EQ(exchange.disagreement(), "") << name(c);
+    const auto& values = exchange.at(0).outcomes()[1].values;
+    const auto mean = mean_of(c, {0, 2}, 1, 0);
+    EXPECT_GT(std::count(mean.begin(), mean.end(), 0.f), 0);
+    EXPECT_EQ(values, mean) << name(c);
   }
 }
 

@@ -11,7 +11,7 @@ constexpr std::uint32_t kGatherHops = 1;
 GatherAttempt::GatherAttempt(const ExchangeSpec& spec) : Attempt(spec) {
   weights_.assign(spec.team->members.size(), kUnknownWeight);
   unknown_ = std::uint32_t(weights_.size());
-  pieces_.resize(spec.grid().pieces());
+  pieces_.resize(spec.grid().pieces(), {.reduction = Reduction(spec.of_senders)});
   to_reduce_ = pieces_.size();
 }
 
@@ -94,7 +94,7 @@ void GatherAttempt::advance(std::size_t piece, AttemptContext& context) {
   }
   if (!one.reduction.advance(weights_)) return;
   context.means[piece] = one.reduction.mean(total_);
-  one = {.done = true, .reduction = {}};
+  one = {.done = true};
   --to_reduce_;
   if (piece == 0 && spec_.plan->root() == spec_.team->self) tell_contributors(weights_, context);
 }

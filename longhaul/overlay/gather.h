@@ -29,7 +29,7 @@ class GatherAttempt final : public Attempt {
  private:
   struct Piece {
     bool done = false;
-    Reduction reduction;
+    Reduction reduction{};
     void state(auto& ar) { ar(done, reduction); }
   };
   // This node's own bytes of a piece, once they are written. They outlive the piece's mean: who is

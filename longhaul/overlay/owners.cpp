@@ -13,7 +13,7 @@ Owners::Owners(const ExchangeSpec& spec, const OwnersOptions& options)
   if (mine_.empty()) return;
   weights_.assign(spec.team->members.size(), kUnknownWeight);
   unknown_ = std::uint32_t(weights_.size());
-  slots_.resize(mine_.size());
+  slots_.resize(mine_.size(), {.reduction = Reduction(spec.of_senders)});
   to_reduce_ = mine_.size();
 }
 
@@ -138,7 +138,7 @@ void Owners::finish(std::size_t index, AttemptContext& context) {
   const std::uint32_t piece = mine_[index];
   const Coding coding = mean_key(spec_.team->self).coding;
   Payload bytes = context.buffers.write(piece, coding, slots_[index].reduction.mean(total_));
-  slots_[index] = {.open = true, .done = true, .reduction = {}};
+  slots_[index] = {.open = true, .done = true};
   --to_reduce_;
   // The owner, too, uses what the others will read.
   if (spec_.team->takes_part()) context.means[piece] = context.buffers.read(piece, coding, bytes);

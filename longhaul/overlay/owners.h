@@ -32,7 +32,7 @@ class Owners final : public Attempt {
   struct Slot {  // of an owned piece
     bool open = false;
     bool done = false;
-    Reduction reduction;
+    Reduction reduction{};
     void state(auto& ar) { ar(open, done, reduction); }
   };
   struct Out {

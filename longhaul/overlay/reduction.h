@@ -2,6 +2,8 @@
 // The weighted mean of one piece: sum of a_i z_i / sum of a_i in double, added in rank order and
 // rounded once, whatever the order in which parts come. Equal parts come back bit-equal: the
 // relative error of sum and quotient is about n 2^-53, far below half a unit of a float.
+// Of senders: the sum of a_i is, value by value, over those parts in which the value is not 0,
+// which of a sparse codec are those that sent it (Codec::mean_of_senders).
 #include <map>
 #include <span>
 #include <vector>
@@ -15,6 +17,8 @@ inline constexpr double kUnknownWeight = -1;
 
 class Reduction {
  public:
+  explicit Reduction(bool of_senders = false) : of_senders_(of_senders) {}
+
   // `parts` by member; 0: brings nothing; kUnknownWeight: not heard of yet.
   using Weights = std::span<const double>;
 
@@ -27,11 +31,13 @@ class Reduction {
   bool advance(Weights weights);
   std::vector<float> mean(double total) const;
   std::size_t waiting() const { return waiting_.size(); }  // parts kept because others miss
-  void state(Archive& ar) { ar(next_, sum_, waiting_); }
+  void state(Archive&);
 
  private:
+  bool of_senders_;
   std::uint32_t next_ = 0;  // member whose part is added next
   std::vector<double> sum_;
+  std::vector<double> sent_;  // of senders: the weights of those that sent each value
   std::map<std::uint32_t, std::vector<float>> waiting_;  // came before their turn
 };
 

@@ -64,5 +64,26 @@ TEST(Reduction, R2_3_EqualPartsComeBackBitEqual) {
   }
 }
 
+// Of [3, 0, 0], [0, 6, 0] and [5, 9, 0] with weights 1, 2 and 0.5.
+TEST(Reduction, OfSendersDividesByTheWeightsOfThoseThatSentAValue) {
+  const std::vector<double> weights{1, 2, 0, 0.5};
+  const std::vector<std::vector<float>> parts{{3, 0, 0}, {0, 6, 0}, {}, {5, 9, 0}};
+  for (const bool saved : {false, true}) {
+    Reduction reduction(true);
+    for (const std::uint32_t member : {3u, 0u, 1u}) {
+      reduction.add(member, parts[member], weights);
+      if (!saved) continue;
+      Archive out;
+      reduction.state(out);
+      const Buffer bytes = out.take();
+      reduction = Reduction();
+      Archive in(bytes);
+      reduction.state(in);
+      ASSERT_TRUE(in.finish());
+    }
+    EXPECT_EQ(reduction.mean(3.5), (std::vector<float>{5.5f / 1.5f, 16.5f / 2.5f, 0}));
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::overlay

@@ -16,6 +16,7 @@ SyncEntry SparseLoCo::entry() {
        .presets = {{"codec", "kind", {"q_top_k"s}},
                    {"codec", "ratio", {1.0 / 64}},
                    {"codec", "chunk", {std::int64_t{4096}}},
+                   {"codec", "mean_of_senders", {true}},
                    {"codec", "error_feedback", {true}},
                    {"codec", "feedback_decay", {0.95}},
                    {"optimizer", "kind", {"adamw"s}},

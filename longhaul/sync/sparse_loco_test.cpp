@@ -76,9 +76,9 @@ TEST(SparseLoCo, PresetsItsCodecAndTakesNoOuterOptimiser) {
   for (const Preset& preset : entry.presets)
     if (preset.table == "codec")
       codec.push_back(std::string(preset.key) + " = " + to_text(preset.value));
-  const std::vector<std::string> expected = {"kind = \"q_top_k\"", "ratio = 0.015625",
-                                             "chunk = 4096", "error_feedback = true",
-                                             "feedback_decay = 0.95"};
+  const std::vector<std::string> expected = {"kind = \"q_top_k\"",    "ratio = 0.015625",
+                                             "chunk = 4096",          "mean_of_senders = true",
+                                             "error_feedback = true", "feedback_decay = 0.95"};
   EXPECT_EQ(codec, expected);
 }
 

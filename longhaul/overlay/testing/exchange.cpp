@@ -25,21 +25,27 @@ std::vector<float> vector_of(const ExchangeConfig& c, Rank rank, Round round, st
   if (c.phantom) return {};
   Random random(c.seed, {Purpose::test, 1000 + round, c.equal ? 0 : rank, range});
   std::vector<float> values(range == 0 ? c.length : c.buffers);
-  for (float& v : values) v = float(random.uniform() * 2 - 1);
+  for (float& v : values) {
+    v = float(random.uniform() * 2 - 1);
+    if (c.sparse && range == 0 && random.uniform() < 0.6) v = 0;
+  }
   return values;
 }
 
 std::vector<float> mean_of(const ExchangeConfig& c, const std::vector<Rank>& counted, Round round,
                            std::uint32_t range) {
   std::vector<double> sum(range == 0 ? c.length : c.buffers);
-  double weights = 0;
+  std::vector<double> weights(sum.size());
   for (const Rank rank : counted) {
     const std::vector<float> values = vector_of(c, rank, round, range);
-    weights += weight_of(rank);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight_of(rank) * double(values[i]);
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      if (!c.sparse || range == 1 || values[i] != 0) weights[i] += weight_of(rank);
+      sum[i] += weight_of(rank) * double(values[i]);
+    }
   }
   std::vector<float> mean(sum.size());
-  for (std::size_t i = 0; i < sum.size(); ++i) mean[i] = float(sum[i] / weights);
+  for (std::size_t i = 0; i < sum.size(); ++i)
+    if (weights[i] > 0) mean[i] = float(sum[i] / weights[i]);
   return mean;
 }
 
@@ -52,7 +58,7 @@ std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& plac
   parts.transfer = std::make_unique<Scrambler>();
   parts.make_codec = [&c](bool feedback) -> std::unique_ptr<Codec> {
     if (c.lossy) return std::make_unique<Coarse>(feedback);
-    return std::make_unique<Exact>();
+    return std::make_unique<Exact>(c.sparse);
   };
   std::unique_ptr<Topology> topology;
   if (c.kind == "gather") topology = std::make_unique<Gather>(GatherConfig{});

@@ -35,8 +35,9 @@ struct ExchangeConfig {
   std::uint64_t length = 5000;
   std::uint64_t buffers = 0;  // > 0: a second vector, exact, beside each first
   Round rounds = 2;
-  bool lossy = false;  // a codec that loses bits and has a memory
-  bool equal = false;  // all bring the same
+  bool lossy = false;   // a codec that loses bits and has a memory
+  bool equal = false;   // all bring the same
+  bool sparse = false;  // most of what each brings is 0, and means are of those that sent a value
   bool phantom = false;
   std::uint64_t seed = 1;   // of the numbers
   std::uint64_t order = 1;  // of events

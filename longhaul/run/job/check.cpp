@@ -161,6 +161,14 @@ Status check_combination(const Document& doc, const Job& job) {
                            fmt::format("no such key with [sync] kind = \"{}\", which {}", sync.name,
                                        served ? "talks to its server by itself; [server] counts"
                                               : "talks to no server by itself"));
+  bool of_senders = false;
+  if (const Setting* wish = job.codec.settings.find("mean_of_senders"))
+    LH_TRY(read_value(job.codec.settings, *wish, {.name = "mean_of_senders"}, of_senders));
+  if (served && of_senders)
+    return about(doc, "codec", "mean_of_senders",
+                 fmt::format("false with [sync] kind = \"{}\", whose server forms no means of "
+                             "what several sites sent",
+                             sync.name));
   if (served && job.server_table.down_codec == "same" && !job.codec.entry->traits.close)
     return about(
         doc, "server", "down_codec",

@@ -282,6 +282,9 @@ TEST(Check, WhoTalksToAServerTakesTheHubWithoutItsPhases) {
   EXPECT_TRUE(resolve_text(job_text(asp + feedback)));
   EXPECT_THAT(error_of(job_text(asp + "compensation = \"constant\"\n" + feedback)),
               HasSubstr("error_feedback = false"));
+  const std::string senders = "[codec]\nkind = \"q_top_k\"\nmean_of_senders = true\n";
+  EXPECT_THAT(error_of(job_text(asp + senders)), HasSubstr("[codec] mean_of_senders"));
+  EXPECT_TRUE(resolve_text(bsp(senders)));
   EXPECT_THAT(error_of(job_text(asp), {"site.a.roles=[\"state_server\"]", "roles.server=b"}),
               HasSubstr("name it in [roles] server"));
 }
