@@ -159,6 +159,27 @@ TEST(Membership, RefusesAListThatIsNoPartOfTheLast) {
   EXPECT_EQ(net.at(0).membership.view().epoch, 0u);
 }
 
+// It may have been cut off from those that decided, and hear of it from nobody else.
+TEST(Membership, WhoSpeaksOfAnEpochThatIsOverIsToldItsList) {
+  Net net(4, 1);
+  net.net.crash(3);
+  for (Rank rank = 0; rank < 3; ++rank) net.unreachable(rank, 3);
+  net.net.run(10000);
+  ASSERT_EQ(net.at(0).membership.view().epoch, 1u);
+  const auto speaks_of = [&](Epoch epoch) {
+    const std::uint64_t before = net.net.bytes(0, 2);
+    Message message;
+    message.machine = Path().child(0);
+    message.kind = Membership::Prepare::kKind;
+    message.head = Payload(share(to_wire(Membership::Prepare{epoch, {9, 2}})));
+    EXPECT_TRUE(net.net.inject(2, 0, message));
+    return net.net.bytes(0, 2) - before;
+  };
+  EXPECT_GT(speaks_of(1), 0u);  // over, and known
+  EXPECT_EQ(speaks_of(0), 0u);  // the beginning: there is no list to tell
+  EXPECT_EQ(speaks_of(9), 0u);  // not here yet: whoever decided it tells all
+}
+
 TEST(Membership, SaveAndLoadAfterEveryEventIsGoingOn) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     Net plain(3, seed), saved(3, seed);
