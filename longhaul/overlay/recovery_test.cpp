@@ -258,6 +258,7 @@ TEST_F(Recovery, ReportsThatCannotBeHaveNoEffect) {
   EXPECT_FALSE(node.report(0, {{5, 1}})) << "of a range nobody has spoken of";
   EXPECT_FALSE(node.report(0, {{0, 0}, {0, 1}})) << "with a repetition";
   EXPECT_FALSE(node.report(0, std::vector<Report::Standing>(65))) << "too long";
+  EXPECT_FALSE(node.hear(0, Report{1, 0, {3}, kNothing})) << "of a group of others";
   EXPECT_EQ(node.saved(), before);
   ASSERT_TRUE(node.report(0, {{0, 0}, {5, 0}}));
   EXPECT_FALSE(node.report(0, kRound0)) << "again";
