@@ -43,6 +43,12 @@ TEST_F(CoderTest, ACodecIsToldWhoseNumbersTheseAreAndWhatBecomesOfThem) {
   EXPECT_EQ(down->fates[0], (std::pair{kKey, Codec::Fate::abandoned}));
 }
 
+// Unless the codec of what goes up asks for it.
+TEST_F(CoderTest, MeansAreOverAll) {
+  EXPECT_FALSE(coder->mean_of_senders());
+  EXPECT_FALSE(Coder(false, nullptr, nullptr).mean_of_senders());
+}
+
 TEST_F(CoderTest, AnExactVectorIsWrittenAsItStands) {
   const float values[] = {5, 0, -1.5f, 0};
   const Payload bytes = coder->write(kKey, Coding::exact, kAt, values);
