@@ -85,5 +85,20 @@ TEST(Reduction, OfSendersDividesByTheWeightsOfThoseThatSentAValue) {
   }
 }
 
+// A checkpoint in which the weights of the senders are missing.
+TEST(Reduction, OfSendersWithoutTheirWeightsIsRefused) {
+  bool of_senders = true;
+  std::uint32_t next = 1;
+  std::vector<double> sum{1}, sent;
+  std::map<std::uint32_t, std::vector<float>> waiting;
+  Archive out;
+  out(of_senders, next, sum, sent, waiting);
+  const Buffer bytes = out.take();
+  Archive in(bytes);
+  Reduction reduction;
+  reduction.state(in);
+  EXPECT_FALSE(in.finish());
+}
+
 }  // namespace
 }  // namespace longhaul::overlay
