@@ -16,10 +16,43 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/run/command_line.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace longhaul::run {
 namespace {
 
 constexpr int kFirstInheritedSocket = 3;  // where LISTEN_FDS begin
+
+// All descriptors from 3 on but these: exec would do it, by their FD_CLOEXEC.
+void close_but(std::vector<int> kept) {
+  std::sort(kept.begin(), kept.end());
+  unsigned from = STDERR_FILENO + 1;
+  for (const int one : kept) {
+    if (one < int(from)) continue;
+    if (unsigned(one) > from) close_range(from, unsigned(one) - 1, 0);
+    from = unsigned(one) + 1;
+  }
+  close_range(from, ~0u, 0);
+}
+
+// What exec would have done.
+int run_instead(const ChildSpec& spec, const char* const* environment) {
+  auto kept = spec.keep;
+  if (spec.listening_socket >= 0) kept.push_back(kFirstInheritedSocket);
+  close_but(std::move(kept));
+  environ = const_cast<char**>(environment);
+  if (!spec.command.empty()) (void)show_command_line(spec.command);
+  const int code = spec.instead();
+  std::fflush(nullptr);
+#ifdef __SANITIZE_ADDRESS__
+  __lsan_do_leak_check();  // exit() would, _exit() does not
+#endif
+  return code;
+}
 
 // Between fork() and exec() only what is safe in a signal handler: the parent may have threads,
 // unless `instead` says that it has none that hold anything.
@@ -48,11 +81,7 @@ constexpr int kFirstInheritedSocket = 3;  // where LISTEN_FDS begin
   struct sigaction plain = {};
   plain.sa_handler = SIG_DFL;
   for (const int number : {SIGINT, SIGTERM, SIGPIPE}) sigaction(number, &plain, nullptr);
-  if (spec.instead) {
-    const int code = spec.instead();
-    std::fflush(nullptr);
-    _exit(code);
-  }
+  if (spec.instead) _exit(run_instead(spec, environment));
   execve(argv[0], const_cast<char* const*>(argv), const_cast<char* const*>(environment));
   _exit(127);
 }

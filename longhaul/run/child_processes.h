@@ -23,7 +23,8 @@ struct ChildSpec {
   int network = -1;  // the network namespace it lives in; -1: this one's
   std::vector<int> keep = {};  // descriptors that it inherits, under the same numbers
   // Runs in a copy of this process in place of the command, and returns the exit code: what is
-  // loaded here is loaded there. Threads of this process but the calling one are not copied.
+  // loaded here is loaded there. The copy shows `command`, and inherits what a command would.
+  // Threads of this process but the calling one are not copied: none may hold anything.
   std::function<int()> instead = {};
 };
 

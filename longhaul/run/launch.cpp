@@ -18,6 +18,7 @@
 #include "longhaul/run/samples_file.h"
 #include "longhaul/run/sockets.h"
 #include "longhaul/run/status_file.h"
+#include "longhaul/run/torch_library.h"
 
 namespace longhaul::run {
 namespace {
@@ -26,14 +27,17 @@ namespace {
 // `force`: as long as it is true, a node replaces the earlier run in its folder. Without it a node
 // finds out by itself whether to begin, to resume or to rejoin.
 NodeCommand command_of(const LaunchOptions& options, const Members& members, const bool& force) {
-  return {options.program, "site", options.arguments,
+  return {options.program,
+          "site",
+          options.arguments,
           [&](Rank rank) {
             std::vector<std::string> words = {"--out", node_folder(options.folder, members[rank])};
             if (force) words.push_back("--force");
             if (options.lab) words.push_back("--faults-are-made");
             return words;
           },
-          options.insecure};
+          options.insecure,
+          options.here};
 }
 
 bool has_checkpoint(const LaunchOptions& options, const Members& members) {
@@ -305,6 +309,8 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   bool force = options.existing == ExistingFolder::force;
   const NodeCommand command = command_of(options, members, force);
   NodeProcesses nodes(children, job, command, lab->get());
+  // A library that cannot be loaded is each node's to report.
+  if (options.here && job.kind("model") != "phantom") (void)torch_library();
   LH_TRY(nodes.start_all());
   force = false;  // a node that is started again continues
   const bool lets_return = entry_with(*job.sync.entry, job.sync.settings).traits.lets_return;

@@ -1,6 +1,7 @@
 #pragma once
 // All nodes of a job as processes of this machine, over loopback or over an emulated WAN: what
 // `longhaul launch` runs.
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct LaunchOptions {
   bool lab = false;                // over an emulated WAN: run/lab.h
   bool insecure = false;           // without TLS; else with keys of this run alone
   unsigned max_restarts = 3;       // of each node that was killed or lost the others
+  // Carries out `longhaul site ...` in a copy of this process, which then loads libtorch once for
+  // all nodes: NodeCommand::here. Empty: `program` is started for each.
+  std::function<int(const std::vector<std::string>&)> here = {};
 };
 
 // Starts all nodes, waits for them, and writes the run folder's summary, metrics and model. Bytes

@@ -40,6 +40,11 @@ ChildSpec NodeProcesses::spec(Rank rank) const {
   add(keys_ ? std::vector<std::string>{"--keys", keys_->folder()}
             : std::vector<std::string>{"--insecure"});
   if (command_.own) add(command_.own(rank));
+  if (command_.here)
+    spec.instead = [&here = command_.here,
+                    words = std::vector(spec.command.begin() + 1, spec.command.end())] {
+      return here(words);
+    };
   return spec;
 }
 

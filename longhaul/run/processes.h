@@ -19,6 +19,9 @@ struct NodeCommand {
   std::vector<std::string> arguments = {};                 // for all: the job file, --set ...
   std::function<std::vector<std::string>(Rank)> own = {};  // for one node alone; may be empty
   bool insecure = false;  // without TLS; else with keys of this run alone
+  // Carries out such a command in a copy of this process, which has loaded libtorch once for all
+  // nodes (ChildSpec::instead). Empty: `program` is started for each.
+  std::function<int(const std::vector<std::string>&)> here = {};
 };
 
 // Starts the nodes by rank. Each gets --site, --addresses, --keys or --insecure, an inherited

@@ -113,9 +113,10 @@ class Pool {
 
   void start(std::size_t i) {
     const auto words = command_of(runs_[i], threads());
-    const ChildSpec spec = {.name = std::to_string(i), .command = {}, .instead = [this, &words] {
-                              return options_.simulate(words);
-                            }};
+    ChildSpec spec = {.name = std::to_string(i), .command = words, .instead = [this, &words] {
+                        return options_.simulate(words);
+                      }};
+    spec.command.insert(spec.command.begin(), "longhaul");
     if (const Status started = children_.start(spec); !started) {
       ends_[i].message = started.error().what;
       ends_[i].exit.code = 4;
