@@ -319,6 +319,11 @@ class Folder(Case):
         self.assertTrue((self.folder / "mine/precious").exists())
 
 
+def a_little_more(summary):
+    """A run lasts for seconds so that a signal meets it; it need not go on for as long."""
+    return "--set", f"stop.max_rounds={summary['rounds'] + 200}"
+
+
 class Bits(Case):
     def hash_and_metrics(self, out):
         out = pathlib.Path(out)
@@ -337,13 +342,11 @@ class Bits(Case):
         self.assertNotEqual(one[1], other[1])
 
     def interrupted(self, sign, parts, after):
-        """Stops a run by a signal, `after` s after its first checkpoint, resumes it to its end."""
+        """Stops a run by a signal, `after` s after its first checkpoint."""
         text = LONG
         for old, new in parts:
             text = text.replace(old, new)
         job = self.write(text)
-        if not (self.folder / "whole").exists():
-            self.run_ok("simulate", job, "--out", "whole", "--quiet", "--checkpoint-every", 25)
         shutil.rmtree(self.folder / "cut", ignore_errors=True)
         args = [LONGHAUL, "simulate", job, "--out", "cut", "--quiet", "--checkpoint-every", "25"]
         process = subprocess.Popen(args, cwd=self.folder, stdout=subprocess.PIPE,
@@ -358,8 +361,12 @@ class Bits(Case):
         process.communicate(timeout=60)
         return process.returncode, job
 
-    def resume_equals(self, job):
-        self.run_ok("simulate", job, "--out", "cut", "--quiet", "--resume")
+    def resume_equals(self, job, *sets):
+        """Resumed to its end it is what the run is that nobody stopped."""
+        if not (self.folder / "whole").exists():
+            self.run_ok("simulate", job, "--out", "whole", "--quiet", "--checkpoint-every", 25,
+                        *sets)
+        self.run_ok("simulate", job, "--out", "cut", "--quiet", "--resume", *sets)
         self.assertEqual(self.hash_and_metrics(self.folder / "cut"),
                          self.hash_and_metrics(self.folder / "whole"))
 
@@ -373,7 +380,7 @@ class Bits(Case):
         torn = [self.folder / "cut/summary.json.tmp", self.folder / "cut/checkpoints/9.tmp"]
         for file in torn:  # as a second Ctrl-C leaves them that comes while one is written
             file.write_text("{")
-        self.resume_equals(job)
+        self.resume_equals(job, *a_little_more(summary))
         self.assertFalse([file for file in torn if file.exists()])
 
     def test_kill_resumes_to_the_same_bits(self):
@@ -419,13 +426,17 @@ class Several(Case):
         self.assertIn("--resume", err)
         return out
 
+    def summary_of(self, folder):
+        return json.loads((self.folder / folder / "summary.json").read_text())
+
     def hash_of(self, folder):
-        return json.loads((self.folder / folder / "summary.json").read_text())["params_hash"]
+        return self.summary_of(folder)["params_hash"]
 
     def test_compare(self):
-        long = LONG.replace("max_rounds = 400", "max_rounds = 4000\ntarget_accuracy = 1.0")
-        job = self.write(long.replace("steps = 5", "") + "[for.fedavg.stop]\nmax_rounds = 4\n"
-                         "[for.fedavg.sync]\nsteps = 5\n[for.diloco.sync]\nsteps = 5\n")
+        text = LONG.replace("max_rounds = 400", "max_rounds = 4000\ntarget_accuracy = 1.0")
+        text = (text.replace("steps = 5", "") + "[for.fedavg.stop]\nmax_rounds = 4\n"
+                "[for.fedavg.sync]\nsteps = 5\n[for.diloco.sync]\nsteps = 5\n")
+        job = self.write(text)
         args = ["compare", job, "--sync", "fedavg,diloco,bsp", "--quiet", "--out", "c", "--set",
                 "job.checkpoint_every=5"]
         out = self.stop(args, "c/diloco")
@@ -435,6 +446,8 @@ class Several(Case):
         self.assertFalse((self.folder / "c/bsp").exists())
         before = (self.folder / "c/fedavg/summary.json").stat().st_mtime_ns
         self.bad(*args, names=("c/fedavg", "--resume"))
+        rounds = self.summary_of("c/diloco")["rounds"] + 200
+        self.write(text.replace("max_rounds = 4000", f"max_rounds = {rounds}"))
         done = json.loads(self.run_ok(*args, "--resume", "--json").stdout)
         self.assertEqual([run["stop_reason"] for run in done["runs"]], ["max_rounds"] * 3)
         self.assertEqual((self.folder / "c/fedavg/summary.json").stat().st_mtime_ns, before)
@@ -447,10 +460,11 @@ class Several(Case):
         out = self.stop(args, "s/seed-5")
         self.assertIn("seed 5: interrupted", out)
         self.assertFalse((self.folder / "s/seed-6").exists())
-        done = json.loads(self.run_ok(*args, "--resume", "--json").stdout)
+        more = a_little_more(self.summary_of("s/seed-5"))
+        done = json.loads(self.run_ok(*args, "--resume", "--json", *more).stdout)
         self.assertEqual((done["seeds"], done["interrupted"]), ([5, 6], []))
-        self.assertEqual(done["rounds"]["min"], 4000)
-        self.run_ok("simulate", "s/seed-5/job.toml", "--quiet", "--out", "whole")
+        self.assertEqual(f"stop.max_rounds={done['rounds']['min']:g}", more[1])
+        self.run_ok("simulate", "s/seed-5/job.toml", "--quiet", "--out", "whole", *more)
         self.assertEqual(self.hash_of("s/seed-5"), self.hash_of("whole"))
 
     def test_resume_and_force_exclude_each_other(self):
