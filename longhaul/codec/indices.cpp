@@ -65,7 +65,7 @@ void write_chunks(Indices indices, std::uint64_t length, Buffer& out) {
   for (const std::uint32_t index : indices) {
     std::byte& count = out[counts + index / kChunk];
     count = std::byte(unsigned(count) + 1);
-    bits |= (index % kChunk) << held;
+    bits |= (index % std::uint32_t{kChunk}) << held;
     for (held += kIndexBits; held >= 8; held -= 8, bits >>= 8) out.push_back(std::byte(bits & 255));
   }
   if (held > 0) out.push_back(std::byte(bits));

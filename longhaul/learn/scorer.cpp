@@ -46,6 +46,25 @@ class TorchScorer final : public Scorer {
     });
   }
 
+  Result<Evaluation> score(std::span<const float> model, unsigned threads) override {
+    std::vector<Result<Part>> answers(parts(), Part{});
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i; (i = next++) < answers.size();) answers[i] = part(model, i);
+    };
+    {
+      std::vector<std::jthread> more;
+      for (unsigned i = 1; i < threads; ++i) more.emplace_back(work);
+      work();
+    }
+    std::vector<Part> in_order;
+    for (const auto& answer : answers) {
+      if (!answer) return answer.error();
+      in_order.push_back(*answer);
+    }
+    return combine(in_order);
+  }
+
  private:
   // A net that nobody else uses; a new one where all are at work.
   Result<std::unique_ptr<Net>> borrow() {
@@ -97,25 +116,6 @@ Evaluation Scorer::combine(std::span<const Part> in_order) {
   evaluation.loss /= double(evaluation.samples);
   evaluation.accuracy = double(correct) / double(evaluation.samples);
   return evaluation;
-}
-
-Result<Evaluation> Scorer::score(std::span<const float> model, unsigned threads) {
-  std::vector<Result<Part>> answers(parts(), Part{});
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i; (i = next++) < answers.size();) answers[i] = part(model, i);
-  };
-  {
-    std::vector<std::jthread> more;
-    for (unsigned i = 1; i < threads; ++i) more.emplace_back(work);
-    work();
-  }
-  std::vector<Part> in_order;
-  for (const auto& answer : answers) {
-    if (!answer) return answer.error();
-    in_order.push_back(*answer);
-  }
-  return combine(in_order);
 }
 
 Result<std::unique_ptr<Scorer>> make_scorer(const ModelConfig& config,

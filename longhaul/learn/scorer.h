@@ -28,9 +28,9 @@ class Scorer {
   virtual Result<Part> part(std::span<const float> model, std::size_t i) = 0;
   static Evaluation combine(std::span<const Part> in_order);
 
-  // All parts, here and on `threads` - 1 more threads. Virtual because its code is in the library
-  // that made the scorer.
-  virtual Result<Evaluation> score(std::span<const float> model, unsigned threads = 1);
+  // All parts, here and on `threads` - 1 more threads. All is pure: the program, which is not
+  // linked to the library that makes scorers, has nothing of this class to look for there.
+  virtual Result<Evaluation> score(std::span<const float> model, unsigned threads = 1) = 0;
 };
 
 // An Error if the model does not fit the test set, or is a phantom.
