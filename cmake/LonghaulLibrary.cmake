@@ -134,9 +134,10 @@ function(longhaul_test target sources)
       set(test ${name}/${shard})
     endif()
     math(EXPR index "${shard} - 1")
+    math(EXPR cost "20 + ${arg_SHARDS}")  # before the short tests of the program
     add_test(NAME ${test} COMMAND ${target} --gtest_brief=1 --gtest_filter=-*Nightly.*
              WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
-    set_tests_properties(${test} PROPERTIES TIMEOUT 900 COST ${arg_SHARDS} ENVIRONMENT
+    set_tests_properties(${test} PROPERTIES TIMEOUT 900 COST ${cost} ENVIRONMENT
                          "${environment}GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
   endforeach()
   foreach(source IN LISTS sources)
