@@ -6,11 +6,10 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
+#include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <map>
 
 #include <gtest/gtest.h>
 
