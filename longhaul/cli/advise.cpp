@@ -22,6 +22,7 @@
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/run_pool.h"
+#include "longhaul/run/torch_library.h"
 
 namespace longhaul::cli {
 namespace {
@@ -126,7 +127,7 @@ class Adviser {
     for (const auto& labels : data->counts)
       training_samples_ += std::accumulate(labels.begin(), labels.end(), std::uint64_t{0});
     candidates_.emplace(args_.common, *job);
-    preload_learners(*job);
+    run::preload_torch_library(*job);
     return Ok{};
   }
 

@@ -16,6 +16,7 @@
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/run_pool.h"
+#include "longhaul/run/torch_library.h"
 
 namespace longhaul::cli {
 namespace {
@@ -90,7 +91,7 @@ Status run_rest(const CompareArgs& args, std::vector<ComparedRun>& runs) {
         {one.job->path, one.job_file, one.folder, resume, args.common.force, until_s(args)});
     of.push_back(&one);
   }
-  preload_learners(runs.front().job->job);
+  run::preload_torch_library(runs.front().job->job);
   const auto ends = run_all_or_anew(todo, {.simulate = run_words,
                                            .at_once = args.at_once,
                                            .threads = args.common.threads,

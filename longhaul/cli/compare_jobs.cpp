@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "longhaul/run/job/reference.h"
-#include "longhaul/run/torch_library.h"
 
 namespace longhaul::cli {
 namespace {
@@ -244,10 +243,6 @@ class Builder {
 };
 
 }  // namespace
-
-void preload_learners(const run::Job& job) {
-  if (job.kind("model") != "phantom") (void)run::torch_library();
-}
 
 Result<Comparison> compared_jobs(const RunOptions& options, const CompareAxes& asked) {
   Parts parts = run::all_parts();

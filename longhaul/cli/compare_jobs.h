@@ -45,10 +45,6 @@ struct Comparison {
   bool equal_budget = false;         // time or samples end all runs
 };
 
-// Loads libtorch if the job's model needs it, before processes are copied that would each load it.
-// An error comes again from each run, and is theirs to tell.
-void preload_learners(const run::Job&);
-
 // At most this many runs; more is an Error that says how many were asked for.
 inline constexpr std::size_t kMaxComparedJobs = 20000;
 

@@ -50,7 +50,8 @@ int launch(const LaunchArgs& args) {
   };
   const auto page = view_if_asked(folder, options.view, options.quiet);
   if (!page) return print_error(page.error());
-  if (!*page) with.here = run_words;  // a page has a thread, which copies of this process lack
+  if (!*page)
+    with.run_in_copy = run_words;  // a page has a thread, which copies of this process lack
   auto launched = run::launch(*job, with);
   if (!launched) return print_error(launched.error());
   const run::Summary& summary = launched->summary;

@@ -30,13 +30,12 @@ constexpr int kFirstInheritedSocket = 3;  // where LISTEN_FDS begin
 // All descriptors from 3 on but these: exec would do it, by their FD_CLOEXEC.
 void close_but(std::vector<int> kept) {
   std::sort(kept.begin(), kept.end());
-  unsigned from = STDERR_FILENO + 1;
+  int from = STDERR_FILENO + 1;
   for (const int one : kept) {
-    if (one < int(from)) continue;
-    if (unsigned(one) > from) close_range(from, unsigned(one) - 1, 0);
-    from = unsigned(one) + 1;
+    for (; from < one; ++from) close(from);
+    from = std::max(from, one + 1);
   }
-  close_range(from, ~0u, 0);
+  closefrom(from);
 }
 
 // What exec would have done.

@@ -37,7 +37,7 @@ NodeCommand command_of(const LaunchOptions& options, const Members& members, con
             return words;
           },
           options.insecure,
-          options.here};
+          options.run_in_copy};
 }
 
 bool has_checkpoint(const LaunchOptions& options, const Members& members) {
@@ -309,8 +309,7 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   bool force = options.existing == ExistingFolder::force;
   const NodeCommand command = command_of(options, members, force);
   NodeProcesses nodes(children, job, command, lab->get());
-  // A library that cannot be loaded is each node's to report.
-  if (options.here && job.kind("model") != "phantom") (void)torch_library();
+  if (options.run_in_copy) preload_torch_library(job);
   LH_TRY(nodes.start_all());
   force = false;  // a node that is started again continues
   const bool lets_return = entry_with(*job.sync.entry, job.sync.settings).traits.lets_return;

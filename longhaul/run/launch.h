@@ -21,8 +21,8 @@ struct LaunchOptions {
   bool insecure = false;           // without TLS; else with keys of this run alone
   unsigned max_restarts = 3;       // of each node that was killed or lost the others
   // Carries out `longhaul site ...` in a copy of this process, which then loads libtorch once for
-  // all nodes: NodeCommand::here. Empty: `program` is started for each.
-  std::function<int(const std::vector<std::string>&)> here = {};
+  // all nodes: NodeCommand::run_in_copy. Empty: `program` is started for each.
+  std::function<int(const std::vector<std::string>&)> run_in_copy = {};
 };
 
 // Starts all nodes, waits for them, and writes the run folder's summary, metrics and model. Bytes

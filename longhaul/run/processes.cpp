@@ -40,10 +40,9 @@ ChildSpec NodeProcesses::spec(Rank rank) const {
   add(keys_ ? std::vector<std::string>{"--keys", keys_->folder()}
             : std::vector<std::string>{"--insecure"});
   if (command_.own) add(command_.own(rank));
-  if (command_.here)
-    spec.instead = [&here = command_.here,
-                    words = std::vector(spec.command.begin() + 1, spec.command.end())] {
-      return here(words);
+  if (command_.run_in_copy)
+    spec.instead = [this, words = std::vector(spec.command.begin() + 1, spec.command.end())] {
+      return command_.run_in_copy(words);
     };
   return spec;
 }

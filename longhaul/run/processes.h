@@ -21,7 +21,7 @@ struct NodeCommand {
   bool insecure = false;  // without TLS; else with keys of this run alone
   // Carries out such a command in a copy of this process, which has loaded libtorch once for all
   // nodes (ChildSpec::instead). Empty: `program` is started for each.
-  std::function<int(const std::vector<std::string>&)> here = {};
+  std::function<int(const std::vector<std::string>&)> run_in_copy = {};
 };
 
 // Starts the nodes by rank. Each gets --site, --addresses, --keys or --insecure, an inherited

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/run/job/job.h"
+
 namespace longhaul::run {
 namespace {
 
@@ -40,6 +42,10 @@ Result<const learn::TorchFunctions*> load() {
 Result<const learn::TorchFunctions*> torch_library() {
   static const Result<const learn::TorchFunctions*> loaded = load();
   return loaded;
+}
+
+void preload_torch_library(const Job& job) {
+  if (job.kind("model") != "phantom") (void)torch_library();
 }
 
 }  // namespace longhaul::run
