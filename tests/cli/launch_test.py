@@ -380,6 +380,8 @@ class Lost(Case):
         self.until_checkpoints(launch, SITES)
         sites = self.sites_of(launch)
         self.assertEqual(len(sites), 3)
+        # Each site is a copy of launch: a lock that another thread holds would stay held in it.
+        self.assertEqual(len(os.listdir(f"/proc/{launch.pid}/task")), 1)
         launch.kill()
         end = time.monotonic() + 60
         while any(map(alive, sites.values())):
