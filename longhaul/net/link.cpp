@@ -207,6 +207,7 @@ std::optional<Frame> Link::to_write(Connection& connection) {
     Frame frame = plain_frame(FrameHeader::Type::checkpoint);
     frame.header.number = mine_.taken;
     frame.header.epoch = mine_.saved;
+    frame.header.order = std::uint32_t(mine_.taken - restored_.value_or(mine_.taken));
     return frame;
   }
   if (auto frame = &stream == &streams_.back() ? control() : outbox_.next(kBulk)) return frame;
@@ -252,12 +253,14 @@ void Link::on_frame(Connection& connection, Frame&& frame) {
   if (const Status good = take(connection, std::move(frame)); !good) connection.end(good.error());
 }
 
-Status Link::on_peer_checkpoint(Connection& connection, CheckpointProgress theirs) {
+Status Link::on_peer_checkpoint(Connection& connection, CheckpointProgress theirs,
+                                std::uint64_t since_resumed) {
   LH_TRY(check_checkpoint(theirs));
-  // No further one can be taken before all have announced theirs: it has resumed from another.
-  if (restored_ && !announced_ && theirs.taken != *restored_)
+  // Its first announcement need not be the first that is heard: while the connections to it are
+  // broken, both ends may take checkpoint after checkpoint with the others.
+  if (const auto from = theirs.taken - since_resumed; restored_ && from != *restored_)
     return malformed(
-        fmt::format("goes on from checkpoint {}, this node from {}", theirs.taken, *restored_));
+        fmt::format("goes on from checkpoint {}, this node from {}", from, *restored_));
   theirs_ = theirs;
   announced_ = true;
   if (theirs.taken <= mine_.taken || events_.on_checkpoint(peer_, theirs.taken)) return Ok{};
@@ -288,7 +291,8 @@ Status Link::take(Connection& connection, Frame&& frame) {
     case FrameHeader::Type::ping:
       return Ok{};
     case FrameHeader::Type::checkpoint:
-      return on_peer_checkpoint(connection, {frame.header.number, frame.header.epoch});
+      return on_peer_checkpoint(connection, {frame.header.number, frame.header.epoch},
+                                frame.header.order);
     case FrameHeader::Type::refusal:
       return unavailable("it ends the connection: " + read_refusal(frame));
     case FrameHeader::Type::hello:

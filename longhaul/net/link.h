@@ -129,7 +129,7 @@ class Link final : public Connection::Owner {
   void on_end(Connection&, const Error& why) override;
   std::optional<Frame> control();  // the next of the last stream
   Status take(Connection&, Frame&&);
-  Status on_peer_checkpoint(Connection&, CheckpointProgress);
+  Status on_peer_checkpoint(Connection&, CheckpointProgress, std::uint64_t since_resumed);
   StreamState& stream_of(const Connection&);
   void on_stream_lost(StreamState&);
   void resume_reading();

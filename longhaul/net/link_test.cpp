@@ -296,6 +296,22 @@ TEST(Link, APeerThatHasResumedFromAnotherCheckpointIsNotHeard) {
       << two.b.ended[0];
 }
 
+// Whose connections break before they have said what they go on from: they take checkpoints, which
+// each hears of from others, and have not resumed from another one for that.
+TEST(Link, APeerIsHeardForTheFirstTimeAfterManyCheckpoints) {
+  Two two;
+  two.a.link.restore_checkpoint(3);
+  two.b.link.restore_checkpoint(3);
+  two.open();
+  two.b.link.announce({10, 10});
+  two.a.link.announce({11, 10});
+  two.run();
+  EXPECT_EQ(two.b.asked, 1u);
+  EXPECT_EQ(two.b.link.peer_checkpointed(), (CheckpointProgress{11, 10}));
+  EXPECT_TRUE(two.a.link.announced());
+  EXPECT_TRUE(two.a.ended.empty() && two.b.ended.empty());
+}
+
 TEST(Link, ACheckpointOfBothEndsHoldsWhatIsOnItsWay) {
   Two before(2);
   before.open();
