@@ -105,7 +105,7 @@ Status Link::attach(std::shared_ptr<Connection> connection, const Hello& hello, 
   }
   theirs_ = hello.checkpointed;
   stream = {.connection = std::move(connection), .last_written = now, .announce = open_};
-  last_heard_ = now;
+  if (!distrusted_) last_heard_ = now;
   stream.connection->set_owner(*this);
   if (!open_) stream.connection->pause();
   stream.connection->wake();
@@ -121,6 +121,7 @@ void Link::on_stream_lost(StreamState& stream) {
 
 void Link::on_end(Connection& connection, const Error& why) {
   StreamState& ended = stream_of(connection);
+  distrusted_ |= why.kind == Error::Kind::malformed;
   on_stream_lost(ended);
   events_.on_disconnected(peer_, std::uint32_t(&ended - streams_.data()), why);
   wake();
@@ -159,8 +160,8 @@ void Link::tick(Time now, Time heartbeat) {
     const auto connection = stream.connection;
     if (!connection) continue;
     const Stream& transport = connection->stream();
-    if (transport.received() != std::exchange(stream.received, transport.received()))
-      last_heard_ = now;
+    const bool came = transport.received() != std::exchange(stream.received, transport.received());
+    if (came && !distrusted_) last_heard_ = now;
     if (transport.sent() != std::exchange(stream.sent, transport.sent())) stream.last_written = now;
     if (now - stream.last_written >= heartbeat) stream.ping = true;
     stream.frames = 0;
@@ -250,7 +251,9 @@ Status Link::acknowledged(const Acknowledged& have) {
 
 void Link::on_frame(Connection& connection, Frame&& frame) {
   if (++stream_of(connection).frames > kFramesPerTick) connection.pause();
-  if (const Status good = take(connection, std::move(frame)); !good) connection.end(good.error());
+  const Status good = take(connection, std::move(frame));
+  if (!good) return connection.end(good.error());
+  distrusted_ = false;
 }
 
 Status Link::on_peer_checkpoint(Connection& connection, CheckpointProgress theirs,

@@ -149,6 +149,8 @@ class Link final : public Connection::Owner {
   Time last_heard_{0};
   std::optional<std::uint64_t> restored_;  // the checkpoint that both are to go on from
   bool open_ = false, dropped_ = false, announced_ = false;
+  // Its last frame was none that may come: that it calls again is no sign of life until one is.
+  bool distrusted_ = false;
   bool bye_ = false, bye_written_ = false, peer_done_ = false;
 };
 

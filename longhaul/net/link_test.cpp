@@ -113,7 +113,7 @@ struct Two {
   void attach(Side& side, std::unique_ptr<MemoryStream> stream, const Hello& hello) {
     const auto connection = Connection::make(std::move(stream), side_owner);
     connections.push_back(connection);
-    const Status good = side.link.attach(connection, hello, 0s);
+    const Status good = side.link.attach(connection, hello, now);
     ASSERT_TRUE(good) << good.error().what;
     connection->start();
   }
@@ -135,6 +135,7 @@ struct Two {
     void on_end(Connection&, const Error&) override {}
   };
   Nobody side_owner;
+  Time now{0};  // when connections are made
   std::vector<std::shared_ptr<Wire>> wires;
   std::vector<MemoryStream*> streams;
   std::vector<std::shared_ptr<Connection>> connections;
@@ -294,6 +295,32 @@ TEST(Link, APeerThatHasResumedFromAnotherCheckpointIsNotHeard) {
   ASSERT_FALSE(two.b.ended.empty());
   EXPECT_NE(two.b.ended[0].find("from checkpoint 10, this node from 9"), std::string::npos)
       << two.b.ended[0];
+}
+
+// Else nobody would ever miss a peer that calls again and again, and says what cannot be.
+TEST(Link, WhoBreaksTheProtocolInEachConnectionFallsSilent) {
+  Two two;
+  two.open();
+  two.now = 1s;
+  two.join(0);
+  EXPECT_EQ(two.b.link.last_heard(), 1s);
+  two.a.link.announce({2, 0});
+  two.run();
+  ASSERT_FALSE(two.b.ended.empty());
+  for (two.now = 2s; two.now < 5s; two.now += 1s) {
+    two.b.ended.clear();
+    two.join(0);
+    two.run();
+    EXPECT_FALSE(two.b.ended.empty());
+    EXPECT_EQ(two.b.link.last_heard(), 1s);
+  }
+  two.a.link.announce({1, 0});
+  two.join(0);
+  two.run();
+  EXPECT_EQ(two.b.asked, 1u);
+  two.now = 9s;
+  two.join(0);
+  EXPECT_EQ(two.b.link.last_heard(), 9s);
 }
 
 // Whose connections break before they have said what they go on from: they take checkpoints, which
