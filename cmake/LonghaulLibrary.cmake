@@ -118,8 +118,8 @@ function(longhaul_test target sources)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-dangling-else -Wno-missing-field-initializers)
   endif()
-  target_link_libraries(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main
-                        rapidcheck)
+  target_link_libraries(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS} longhaul_test_main
+                        GTest::gmock rapidcheck)
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
   endif()

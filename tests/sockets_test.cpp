@@ -80,7 +80,8 @@ TEST_P(Sockets, BrokenConnectionsChangeNoBit) {
 }
 
 // A run is stopped again and again, its processes are gone, and it goes on from the checkpoints
-// that all nodes took together; meanwhile connections break.
+// that all nodes took together; meanwhile connections break, at first while the nodes meet, then
+// while they say what they go on from.
 TEST_P(Sockets, AStoppedRunGoesOnToTheSameBits) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
@@ -90,9 +91,10 @@ TEST_P(Sockets, AStoppedRunGoesOnToTheSameBits) {
     spec.rounds = 24;
     spec.equal_samples = false;
     Disks disks;
-    for (const Round stop : {5u, 11u, 17u}) {
+    for (const auto& [stop, breaks] : {std::pair{Round{5}, 0}, {Round{11}, 1}, {Round{17}, 2}}) {
       const Ended ended =
           over_sockets(spec, {.disturb = [](auto loops) { loops[1]->break_connections(); },
+                              .disturb_in_step = {breaks},
                               .streams = 2,
                               .disks = &disks,
                               .every = 2,
