@@ -67,7 +67,7 @@ void StreamingDiLoCo::begin_run(Turn& turn) {
                              ", but the model has " + std::to_string(length) +
                              " parameters: lower it"));
   }
-  const auto x = parameters(turn);
+  const auto x = turn.params();
   anchor_.assign(x.begin(), x.end());
 }
 
@@ -114,6 +114,7 @@ void StreamingDiLoCo::use_mean(std::span<float> ubar, Turn& turn) {
     const auto anchor = std::span(anchor_).subspan(f.offset, f.length);
     for (std::size_t i = 0; i < ubar.size(); ++i) anchor[i] += ubar[i];
     shadow::write_back(x.subspan(f.offset, f.length), anchor, y_, config_.alpha, rule_);
+    std::copy(anchor_.begin() + std::ptrdiff_t(x.size()), anchor_.end(), buffers(turn).begin());
   }
   end_with_model(turn);
 }
@@ -124,10 +125,7 @@ void StreamingDiLoCo::use_nothing(Turn& turn) { end_with_model(turn); }
 void StreamingDiLoCo::end_with_model(Turn& turn) {
   y_ = {};
   in_flight_ = false;
-  std::vector<float> model = anchor_;
-  const auto b = buffers(turn);
-  model.insert(model.end(), b.begin(), b.end());
-  end_round(model, turn);
+  end_round(turn);
 }
 
 // Only the time without a step to take is waiting.
@@ -156,11 +154,12 @@ void StreamingDiLoCo::on_returned(Turn& turn) {
   since_ = config_.delay;
   in_flight_ = computing_ = closing_ = false;
   blocked_.reset();
-  std::ranges::copy(anchor_, turn.params().begin());
+  const auto model = turn.params();  // X, which the sender's anchor_ should be as well
+  anchor_.assign(model.begin(), model.end());
 }
 
 bool StreamingDiLoCo::fits(std::size_t parameters) const {
-  if (anchor_.size() != parameters) return false;
+  if (anchor_.size() < parameters) return false;
   for (std::uint64_t f = 0; f < outers_.size(); ++f) {
     const std::uint64_t begin = parameters * f / outers_.size();
     if (!outers_[f]->fits(parameters * (f + 1) / outers_.size() - begin)) return false;
@@ -174,6 +173,7 @@ std::string StreamingDiLoCo::waiting_for() const {
 
 void StreamingDiLoCo::state(Archive& ar) {
   Synchronous::state(ar);
+  ar.expect("X with buffers");
   for (const auto& outer : outers_) outer->state(ar);
   ar(anchor_, y_, pending_, since_, in_flight_, computing_, closing_, blocked_);
 }

@@ -57,6 +57,7 @@ class StreamingDiLoCo final : public Synchronous {
  private:
   void begin_run(Turn&) override;
   void begin_round(Turn& turn) override { try_contribute(turn); }
+  std::span<float> model(Turn&) override { return anchor_; }
   bool takes_mean(Turn&) const override { return !computing_ && since_ >= config_.delay; }
   void use_mean(std::span<float> mean, Turn&) override;
   void use_nothing(Turn&) override;
@@ -76,7 +77,7 @@ class StreamingDiLoCo final : public Synchronous {
   const Config config_;
   const shadow::WriteBack rule_;
   std::vector<std::unique_ptr<Transform>> outers_;  // one a fragment
-  std::vector<float> anchor_;                       // X, of all parameters
+  std::vector<float> anchor_;                       // X, parameters and buffers
   std::vector<float> y_;                            // x_f as it was sent, until the mean is used
   Computed pending_;                                // since the last contribution
   std::uint32_t since_ = 0;                         // steps since then

@@ -80,6 +80,29 @@ TEST(StreamingDiLoCo, InterpolateLosesWhatWasLearnedMeanwhile) {
   EXPECT_NEAR(job.params(0)[kSize - 1], 3 * (6 * 4 - 2 * 3), 1e-3);
 }
 
+// Until the score of the last round is known, steps go on. They are not in the model, of which the
+// buffers are a part.
+TEST(StreamingDiLoCo, StepsAfterTheLastMeanAreNotInTheModel) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::vector<float> scored;
+    TestJob job({.sync = "streaming_diloco",
+                 .settings = streaming(4, 2, 1),
+                 .learners = learners(3, {.start = 1, .rate = 0.1f, .buffers = 2}),
+                 .stop = {.max_rounds = 3, .lag = 0},
+                 .seed = seed,
+                 .score = [&](const std::vector<float>& model) {
+                   scored = model;
+                   return Evaluation{.loss = 1, .samples = 1};
+                 }});
+    job.run();
+    for (Rank rank = 0; rank < 3; ++rank) {
+      ASSERT_EQ(job.finished[rank], 1);
+      EXPECT_EQ(job.params(rank), scored) << rank;
+    }
+  }
+}
+
 TEST(StreamingDiLoCo, AModelThatFragmentsDoNotDivideIsWhole) {
   TestJob job({.sync = "streaming_diloco",
                .settings = streaming(1, 5, 1),
