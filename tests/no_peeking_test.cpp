@@ -25,7 +25,7 @@ TEST_P(NoPeeking, FalseTablesChangeTimesAlone) {
         EXPECT_TRUE(job->all_equal());
       }
       EXPECT_NE(honest.world().now(), lied_to.world().now());
-      if (parts.sync.entry->traits.bits != Bits::schedule &&
+      if (traits_of(parts.sync).bits != Bits::schedule &&
           parts.transfer.entry->traits.bits != Bits::schedule && !by_schedule(parts.overlay)) {
         EXPECT_EQ(honest.params(0), lied_to.params(0));
       }

@@ -21,6 +21,9 @@ struct Contribution {
   // The training loss that it comes from, for transfers that go by it (dgt); nothing: unknown.
   std::optional<double> loss = {};
   bool wants_own = false;  // Outcome::own is filled
+  // This node has the state of the run, and so knows of itself which round it is in. One that has
+  // come back and does not is told, and begins anew after each loss (rejoin.cpp).
+  bool knows_round = false;
 };
 
 struct Outcome {

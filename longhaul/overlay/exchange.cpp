@@ -32,6 +32,7 @@ void Exchange::begin(Round round, const Contribution& given) {
   if (common_.newcomer() && begun_ && round == next_ && !given.contributes) return;
   LH_CHECK(!begun_ && round == next_);
   begun_ = true;
+  knows_round_ = given.knows_round;
   outcome_ = false;
   opener.reset();
   weight_ = given.contributes ? given.weight : 0;
@@ -299,7 +300,7 @@ void Exchange::end_round(GroupTurn& turn) {
     output.carry_out(team_.epoch, turn.own);
   }
   lowest_ = ++next_;
-  begun_ = borrowed = false;
+  begun_ = borrowed = knows_round_ = false;
   source_.reset();
   values_ = {};
   outcome_ = true;
@@ -373,7 +374,7 @@ std::string Exchange::waiting_for() const {
 
 void Exchange::state(Archive& ar) {
   ar(next_, lowest_, borrowed, opener);
-  ar(begun_, held_, values_, weight_, wants_own_, own_, sent_);
+  ar(begun_, knows_round_, held_, values_, weight_, wants_own_, own_, sent_);
   ar(mean_, outcome_, source_, served_);
   std::vector<Round> rounds;
   for (const auto& [round, attempt] : attempts_) rounds.push_back(round);

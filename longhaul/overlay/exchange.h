@@ -101,7 +101,8 @@ class Exchange {
   // Gives the mean to a member that asks for it. An Error: for the second time.
   Status repair(Rank to, GroupTurn&);
   void follow(Round round) { next_ = lowest_ = round; }
-  bool borrowed = false;       // at a node that has come back: `next` is what the others say
+  // At a node that has come back: it has had no mean here, so there is none that it could give.
+  bool borrowed = false;
   std::optional<Rank> opener;  // who first spoke of it; absent: this node
 
   Round next() const {
@@ -109,6 +110,7 @@ class Exchange {
   }                                         // rounds whose mean this node has; a server that is
                                             // no member: those it has reduced
   Round lowest() const { return lowest_; }  // rounds below are over
+  bool is_told() const { return borrowed && !knows_round_; }  // `next` is what the others say
   bool begun() const { return begun_; }
   bool held() const { return held_; }
   bool fetching() const { return source_.has_value(); }
@@ -147,6 +149,7 @@ class Exchange {
   Round next_, lowest_;
   // This node's contribution to round `next`.
   bool begun_ = false;
+  bool knows_round_ = false;
   bool held_ = false;  // the topology keeps this node from giving it
   std::vector<float> values_;
   double weight_ = 0;  // 0: none

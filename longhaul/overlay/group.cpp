@@ -50,6 +50,10 @@ Status Group::begin(const VectorId& key, const Contribution& given, GroupTurn& t
   if (!found) return found.error();
   opener_.reset();
   const bool again = (*found)->begun();
+  if (given.knows_round && (*found)->is_told() && !again && (*found)->next() != key.round) {
+    (*found)->end_attempts();  // the others have not said yet, or one of them was wrong
+    (*found)->follow(key.round);
+  }
   (*found)->begin(key.round, given);
   if (!again && !frozen()) (*found)->contribute(turn);
   return Ok{};

@@ -3,7 +3,10 @@
 // The round under way is that of the member with the most means: members without the last mean
 // fetch it, and no later mean can be formed without this node. All announcements of its first epoch
 // are of that round, so an announcement that overtakes the reports names the round, too. Until this
-// node has had a mean, it has none that others could fetch, so it starts over in each epoch.
+// node has had a mean, it has none that others could fetch, so it starts over in each epoch. But a
+// round that it has begun in the knowledge of the run's state (Contribution::knows_round) it
+// repeats like any other member: it can have that from another exchange of the group, which is of
+// another part of the model.
 #include <algorithm>
 
 #include "longhaul/overlay/group.h"
@@ -17,7 +20,7 @@ Round Group::told(std::uint32_t range) const {
 
 std::optional<Round> Group::next_round(std::uint32_t range) const {
   const Exchange* exchange = find(range);
-  if (exchange && !exchange->borrowed) return exchange->next();
+  if (exchange && !exchange->is_told()) return exchange->next();
   if (common_.newcomer() && (team_.epoch == 0 || frozen())) return std::nullopt;
   return told(range);
 }
@@ -33,7 +36,7 @@ Status Group::follow(const Announcement& share, Rank from) {
 }
 
 void Group::forget_borrowed() {
-  std::erase_if(exchanges_, [](const auto& entry) { return entry.second.borrowed; });
+  std::erase_if(exchanges_, [](const auto& entry) { return entry.second.is_told(); });
   told_.clear();
 }
 
@@ -41,7 +44,7 @@ void Group::be_told() {
   for (const auto& [rank, rounds] : reports_)
     for (const auto& [range, round] : rounds) told_[range] = std::max(told_[range], round);
   for (auto& [range, exchange] : exchanges_) {
-    if (!exchange.borrowed || exchange.next() == told(range)) continue;
+    if (!exchange.is_told() || exchange.next() == told(range)) continue;
     exchange.end_attempts();
     exchange.follow(told(range));  // an announcement was wrong
   }

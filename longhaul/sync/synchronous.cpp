@@ -145,11 +145,15 @@ void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn
   mean_.reset();
   extras_.reset();
   Turn below = within(*parts_.overlay, turn);
-  Status status = parts_.overlay->begin(
-      key(kParameters), {},
-      {mine.values, exchanged(turn), mine.weight, contributes, /*exact=*/false,
-       contributes ? std::optional(mine.loss) : std::nullopt},
-      below);
+  Status status =
+      parts_.overlay->begin(key(kParameters), {},
+                            {.values = mine.values,
+                             .length = exchanged(turn),
+                             .weight = mine.weight,
+                             .contributes = contributes,
+                             .loss = contributes ? std::optional(mine.loss) : std::nullopt,
+                             .knows_round = true},
+                            below);
   if (status && extras(turn) > 0) {
     std::vector<float> exact;
     if (contributes && !turn.place().phantom) {
@@ -158,8 +162,14 @@ void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn
       // Its weighted mean times the sum of the weights is the number of samples of all.
       if (extras(turn) > exact.size()) exact.push_back(float(double(mine.samples) / mine.weight));
     }
-    status = parts_.overlay->begin(
-        key(kExtras), {}, {exact, extras(turn), mine.weight, contributes, /*exact=*/true}, below);
+    status = parts_.overlay->begin(key(kExtras), {},
+                                   {.values = exact,
+                                    .length = extras(turn),
+                                    .weight = mine.weight,
+                                    .contributes = contributes,
+                                    .exact = true,
+                                    .knows_round = true},
+                                   below);
   }
   if (!status) fail(status.error(), turn);
 }
@@ -221,7 +231,9 @@ void Synchronous::contribute_second(std::span<const float> values, Turn& turn) {
   asked_ = turn.now();
   Turn below = within(*parts_.overlay, turn);
   const Status status = parts_.overlay->begin(
-      {done_, 0, kSecond}, {}, {values, exchanged_second(), weight_, true, false}, below);
+      {done_, 0, kSecond}, {},
+      {.values = values, .length = exchanged_second(), .weight = weight_, .knows_round = true},
+      below);
   if (!status) fail(status.error(), turn);
 }
 
