@@ -131,6 +131,10 @@ bool swings(const Combination& c) {
          (sync.starts_with("esync_") || sync == "skewscout_fedavg");
 }
 
+bool lags(const Combination& c) {
+  return c.sync.name().starts_with("staleness_lab_") && c.codec.name().ends_with("error_feedback");
+}
+
 SyncTraits traits_of(const Variant<SyncEntry>& sync) { return entry_of(sync).traits; }
 
 Combination plain(const Variant<SyncEntry>& sync, const Variant<OverlayEntry>& overlay) {

@@ -52,6 +52,9 @@ bool by_schedule(const Variant<OverlayEntry>&);
 // An outer momentum of 0.9 adds up ten updates. Where one is of many local steps, the first rounds
 // swing past the target, and after so few as tests take a run may stand beyond it.
 bool swings(const Combination&);
+// An update waits until it is applied, and what a sparse codec has left of it waits before that:
+// twice the rounds for what others come to.
+bool lags(const Combination&);
 
 // Why it is refused when a job names it; nothing if it may run.
 std::optional<Illegal> refusal(const Combination&);

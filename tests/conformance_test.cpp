@@ -42,7 +42,9 @@ TEST_P(Conformance, ConvergesOnUnequalTargetsWithEqualBits) {
   for (const Combination& parts : combinations_with(GetParam())) {
     for (std::uint32_t workers : {1u, 2u, 3u, 5u}) {
       SCOPED_TRACE(parts.name() + " on " + std::to_string(workers));
-      Job job(spec_of(parts, workers));
+      JobSpec spec = spec_of(parts, workers);
+      if (lags(parts)) spec.rounds *= 2;
+      Job job(spec);
       expect_done(job);
       if (swings(parts)) continue;
       Job reference(alone(spec_of(parts, workers)));
@@ -60,7 +62,7 @@ TEST_P(Conformance, ANodeWithoutALearnerServesAndEnds) {
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
     JobSpec spec = spec_of(parts, 3);
-    spec.rounds = 3;
+    spec.rounds = lags(parts) ? 6 : 3;
     Job without(spec);
     expect_done(without);
     spec.server_apart = true;

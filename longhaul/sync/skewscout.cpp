@@ -184,7 +184,7 @@ Result<bool> SkewScout::admit(Rank, const TravelHeader& header, const ContentSha
   if (header.epoch > epoch_) return malformed("a model of a view to come");
   if (shape.kind != ContentKind::values || shape.range != Range{0, place_.layout->size()})
     return malformed("a model of another size");
-  return header.epoch == epoch_ && header.travel >= answered_;  // it may be late
+  return header.epoch == epoch_ && !is_over(header.travel);  // it may be late
 }
 
 Result<bool> SkewScout::admit(Rank from, const NoteHeader& header,
@@ -229,7 +229,7 @@ void SkewScout::receive(Turn& turn) {
   while (notes_.lost()) {
   }
   while (auto one = travels_.poll(models)) {
-    if (one->header.epoch != epoch_ || one->header.travel < answered_) continue;
+    if (one->header.epoch != epoch_ || is_over(one->header.travel)) continue;
     std::erase_if(probes_, [&](const Probe& probe) { return probe.of == one->from; });
     probes_.push_back({one->from, epoch_, one->header.travel, one->content.values()});
   }
@@ -294,14 +294,20 @@ void SkewScout::close_travel(Turn& turn) {
 
 void SkewScout::send_theta(NoteHeader::Kind kind, Turn& turn) {
   const bool resumes = kind == NoteHeader::Kind::resume;
-  const std::uint64_t from = resumes ? steps_ : travel_step_;
+  // All are to begin the next travel, and to use the index, at one step: in a new view others may
+  // have computed the round that this site is in.
+  double round = 0;
+  if (resumes && tunable_->needs_agreement())
+    round = std::max(grid_[index_], theta_ ? grid_[theta_->index] : 0);
+  const std::uint64_t newest = steps_ + std::uint64_t(std::ceil(round));
+  const std::uint64_t from = resumes ? newest : travel_step_;
   send_note(live_,
             {.kind = kind,
              .epoch = epoch_,
              .travel = resumes ? started_ : answered_,
              .index = search_.index(),
              .from_step = from + config_.announce,
-             .next_at = (steps_ / config_.travel_every + 2) * config_.travel_every,
+             .next_at = (newest / config_.travel_every + 2) * config_.travel_every,
              .objectives = search_.objectives(),
              .travels = search_.travels()},
             turn);
@@ -370,7 +376,7 @@ void SkewScout::end_probe(Turn& turn) {
     exchanges = tunable_->exchanges() - std::exchange(counted_exchanges_, tunable_->exchanges());
     steps = steps_ - std::exchange(counted_steps_, steps_);
   }
-  if (probe.epoch != epoch_ || probe.travel < answered_) return;
+  if (probe.epoch != epoch_ || is_over(probe.travel)) return;
   send_note({live_.front()},
             {.kind = is_own ? NoteHeader::Kind::home : NoteHeader::Kind::visit,
              .epoch = epoch_,

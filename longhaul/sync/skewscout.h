@@ -116,6 +116,9 @@ class SkewScout final : public Strategy {
   void tune(std::uint32_t index, Turn&);
   bool is_scout() const { return !live_.empty() && live_.front() == place_.self; }
   bool is_open() const { return answered_ < started_; }
+  // A paused site may have begun travels that the scout had not when the view changed: which one is
+  // next it learns from the scout.
+  bool is_over(Round travel) const { return !is_paused_ && travel < answered_; }
   bool must_wait() const;
   void drop_answered();
 

@@ -166,6 +166,27 @@ TEST(SkewScout, TravelsGoOnWhoeverIsLostWhen) {
   }
 }
 
+// In the new view the scout may be in the middle of a round of many steps that others have
+// computed: all begin the next travel at one step, or one would wait for scores of sites that wait
+// for it.
+TEST(SkewScout, AllTravelAtOneStepAfterALossInARoundOfManySteps) {
+  for (std::uint64_t at = 10; at < 290; at += 7) {
+    SCOPED_TRACE(at);
+    auto settings = scout_settings("fedavg", {9, 10});
+    for (Setting& setting : settings)
+      if (setting.key == "announce") setting.value = {std::int64_t{1}};
+    TestJob::Config config = scout_job(4, "skewscout", settings, 8);
+    config.takes = [](Rank rank) { return rank == 0 ? 60 : int(rank); };
+    TestJob job(config);
+    std::uint64_t events = 0;
+    job.after_event = [&] {
+      if (++events == at) job.crash(2);
+    };
+    job.run();
+    expect_trained(job, {0, 1, 3}, 8);
+  }
+}
+
 TEST(SkewScout, BadSettingsAreRefusedWithTheKey) {
   const auto why = [](std::vector<Setting> settings) {
     Place place;
