@@ -105,8 +105,9 @@ TEST_P(Sockets, AStoppedRunGoesOnToTheSameBits) {
             << error << ::testing::PrintToString(ended.notes);
     }
     std::uint64_t taken = 0;
-    for (const auto& mine : disks.of) taken = std::max(taken, mine.rbegin()->first);
-    EXPECT_GE(taken, 3u);
+    for (const auto& mine : disks.of)
+      if (!mine.empty()) taken = std::max(taken, mine.rbegin()->first);
+    EXPECT_GE(taken, waits ? 3u : 1u);
     expect_equal_bits(spec, over_sockets(spec, {.disks = &disks}));
   }
 }
