@@ -7,7 +7,6 @@
 #include <array>
 #include <csignal>
 #include <string>
-#include <string_view>
 
 namespace {
 
