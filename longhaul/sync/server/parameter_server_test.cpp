@@ -99,6 +99,33 @@ TEST(ParameterServerWorker, WhoFollowsTheLowestGivesTheModelToStartFrom) {
   }
 }
 
+// The last model came while it computed: it tells the new server at once, and reads it afterwards.
+TEST(ParameterServerWorker, WhoComputesTellsANewServerHowTheRunEnded) {
+  ServerAndWorkers<Asp> job({}, 2);
+  job.start(1);
+  auto& worker = job.worker(0);
+  auto& node = job.node(0);
+  node.context.busy = true;
+  while (worker.outgoing()) {
+  }
+  const ServerHeader last = header_of(Kind::last, 3);
+  const auto model = std::make_shared<const std::vector<float>>(4, 5.f);
+  ASSERT_TRUE(worker.admit(last, true));
+  worker.take({1, last, model}, node.turn);
+  worker.on_new_server(1, node.turn);
+  const auto envelope = worker.outgoing();
+  ASSERT_TRUE(envelope);
+  EXPECT_EQ(envelope->peer, 1u);
+  EXPECT_EQ(envelope->header.kind, Kind::ended);
+  EXPECT_EQ(envelope->header.version, 3u);
+  EXPECT_EQ(*envelope->values, *model);
+  EXPECT_FALSE(worker.ended());
+  node.context.busy = false;
+  worker.on_computed({.steps = 1}, node.turn);
+  EXPECT_TRUE(worker.ended());
+  EXPECT_TRUE(std::ranges::equal(node.turn.params(), *model));
+}
+
 // A target that is reached ends the run while workers compute; they stop at the next step.
 TEST(ServerStrategy, WhoComputesStopsAtTheNextStep) {
   TestJob::Config config{.sync = "fedasync", .learners = testing::learners(3, {.rate = 0.05f})};

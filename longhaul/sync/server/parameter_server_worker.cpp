@@ -118,10 +118,12 @@ void ParameterServerWorker::on_new_server(Rank server, Turn& turn) {
     ServerHeader header;
     header.kind = ServerHeader::Kind::ended;
     header.version = version_;
-    const auto x = turn.params();
-    out_.push_back(
-        {server, header,
-         last_ ? last_->values : std::make_shared<const std::vector<float>>(x.begin(), x.end())});
+    Snapshot model = last_ ? last_->values : nullptr;
+    if (!model) {  // it ended; else the learner may still be at work
+      const auto x = turn.params();
+      model = std::make_shared<const std::vector<float>>(x.begin(), x.end());
+    }
+    out_.push_back({server, header, std::move(model)});
     return;
   }
   ending_ = false;
