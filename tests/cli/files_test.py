@@ -160,6 +160,7 @@ class FullDisk(Case):
         process = self.start("simulate", "job.toml", *FOREVER)
         self.until_file(process, "runs/small/best.pt")
         self.fill(process.pid)
+        self.until(process, "no checkpoint of round ")  # one was perhaps being written
         checkpoints = self.folder / "runs/small/checkpoints"
         newest = max(checkpoints.glob("*.checkpoint"), default=None)
         self.until_rounds_more(process, 300)  # of some checkpoints, which cannot be written
