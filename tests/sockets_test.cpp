@@ -153,6 +153,11 @@ TEST_P(SocketsNightly, APacedRunIsStoppedAtOnceAndGoesOn) {
 // After so long without a word a node is lost: longer than machines pause that have much to do.
 constexpr Time kSilence = kStride > 1 ? 2s : 1s;
 
+// Nobody waits for one that is away: all have to be slow for the run to last until it is missed.
+bool goes_by_itself(const Combination& parts) {
+  return parts.sync.entry->traits.served || traits_of(parts.sync).bits == Bits::schedule;
+}
+
 // A node that is killed, or stopped, in the middle of a run: the others end in time, either with
 // all rounds done and equal models, or with an error that names the site.
 TEST_P(SocketsNightly, ALostNodeEndsNobodyElseInAHang) {
@@ -162,12 +167,11 @@ TEST_P(SocketsNightly, ALostNodeEndsNobodyElseInAHang) {
       spec.parts = parts;
       SCOPED_TRACE(spec.parts.name() + (closes ? ", killed" : ", stopped"));
       spec.size = 8 * 128;
-      // Where nobody waits for rank 1 all have to be slow, for the run to last until it is missed.
-      const bool served = parts.sync.entry->traits.served;
-      spec.rounds = served ? 40 : 14;  // more than nine steps of all
+      const bool slow = goes_by_itself(parts);
+      spec.rounds = slow ? 60 : 14;  // more than nine steps of all
       const Ended ended = over_sockets(spec, {.lost = Rank{1},
                                               .closes = closes,
-                                              .pace = served ? kSilence / 25 : 0ms,
+                                              .pace = slow ? kSilence / 25 : 0ms,
                                               .silence = kSilence});
       EXPECT_NE(ended.errors[1].find("killed"), std::string::npos) << ended.errors[1];
       EXPECT_EQ(ended.errors[0].empty(), ended.errors[2].empty());
@@ -184,7 +188,7 @@ TEST_P(SocketsNightly, ALostNodeEndsNobodyElseInAHang) {
 }
 
 // A node that is killed and begins anew is let in, and ends with the bits of the others; for
-// strategies that do not let it, it is told so.
+// strategies that do not let it, it is told so. Where the run ends with a loss all name the site.
 TEST_P(SocketsNightly, ANodeThatBeginsAnewIsLetIn) {
   side_by_side(plains_with(GetParam()), [](const Combination& parts) {
     JobSpec spec;
@@ -193,18 +197,22 @@ TEST_P(SocketsNightly, ANodeThatBeginsAnewIsLetIn) {
     spec.workers = 4;
     spec.one_site_each = true;
     spec.size = 8 * 128;
-    // Where nobody waits for rank 0 all have to be slow, for the run to last.
-    const bool served = parts.sync.entry->traits.served;
-    spec.rounds = served ? 80 : 40;
+    const bool slow = goes_by_itself(parts), ends = !goes_on(*parts.sync.entry);
+    spec.rounds = slow ? 160 : 40;
     Disks disks;
     const Ended ended = over_sockets(spec, {.lost = Rank{2},
-                                            .returns = true,
-                                            .step = served ? 0ms : kSilence / 25,
-                                            .pace = served ? kSilence / 20 : 0ms,
+                                            .returns = !ends,
+                                            .step = slow ? 0ms : kSilence / 25,
+                                            .pace = slow ? kSilence / 20 : 0ms,
                                             .silence = kSilence,
                                             .disks = &disks,
                                             .every = 2});
-    for (const Rank rank : {0u, 1u, 3u}) EXPECT_EQ(ended.errors[rank], "");
+    for (const Rank rank : {0u, 1u, 3u}) {
+      EXPECT_EQ(ended.errors[rank].empty(), !ends) << ended.errors[rank];
+      EXPECT_TRUE(!ends || ended.errors[rank].find("site2") != std::string::npos)
+          << ended.errors[rank];
+    }
+    if (ends) return;
     EXPECT_EQ(ended.params[0], ended.params[1]);
     EXPECT_EQ(ended.params[0], ended.params[3]);
     if (traits_of(parts.sync).lets_return) {

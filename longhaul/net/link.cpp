@@ -81,7 +81,7 @@ Status Link::check_hello(const Hello& hello) const {
 
 // The next checkpoint is taken when all have the last one on disk, so nobody is further ahead.
 Status Link::check_checkpoint(CheckpointProgress theirs) const {
-  if (theirs.taken <= mine_.saved + 1 && theirs.is_valid()) return Ok{};
+  if ((theirs.taken <= mine_.saved + 1 || comes_back_) && theirs.is_valid()) return Ok{};
   return malformed(fmt::format("says that it has taken checkpoint {} and saved {}; here it is {}",
                                theirs.taken, theirs.saved, mine_.saved));
 }

@@ -42,9 +42,10 @@ class Link final : public Connection::Owner {
     // handles later messages of the peer. True: done; false: not yet, announce() follows.
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;
   };
-  // `streams` for bulk; there is one more.
-  Link(Rank peer, std::uint32_t streams, Events& events)
-      : peer_(peer), events_(events), streams_(streams + 1) {}
+  // `streams` for bulk; there is one more. `comes_back`: this node has returned to a run. Until all
+  // have let it in they take checkpoints without it, so that a peer may be any number ahead.
+  Link(Rank peer, std::uint32_t streams, Events& events, bool comes_back = false)
+      : peer_(peer), comes_back_(comes_back), events_(events), streams_(streams + 1) {}
   ~Link() override;
 
   void send(const Message&, const Service&);
@@ -139,6 +140,7 @@ class Link final : public Connection::Owner {
   void wake();
 
   const Rank peer_;
+  const bool comes_back_;
   Events& events_;
   Outbox outbox_;
   Inbox inbox_;

@@ -66,7 +66,8 @@ class MemoryStream final : public Stream {
 };
 
 struct Side final : Link::Events {
-  explicit Side(std::uint32_t streams) : link(1, streams, *this) {}
+  explicit Side(std::uint32_t streams, bool comes_back = false)
+      : link(1, streams, *this, comes_back) {}
   void on_message(Rank, const Message& m) override { got.push_back(m.kind); }
   void on_writable(Rank, unsigned) override { ++writable; }
   void on_disconnected(Rank, std::uint32_t stream, const Error& why) override {
@@ -87,7 +88,8 @@ struct Side final : Link::Events {
 
 // Two links and the streams between them.
 struct Two {
-  explicit Two(std::uint32_t streams = 1) : a(streams), b(streams) {
+  explicit Two(std::uint32_t streams = 1, bool b_comes_back = false)
+      : a(streams), b(streams, b_comes_back) {
     for (std::uint32_t i = 0; i <= streams; ++i) join(i);
   }
   // What waits for a stream holds the connection, and with it the stream.
@@ -281,6 +283,23 @@ TEST(Link, ACheckpointThatCannotBeEndsTheConnection) {
     for (const std::string& why : two.b.ended)
       EXPECT_NE(why.find("checkpoint"), std::string::npos) << why;
   }
+}
+
+// Until the others have let it in they do not wait for it.
+TEST(Link, ANodeThatComesBackFollowsCheckpointsThatWereTakenWithoutIt) {
+  Two two(1, true);
+  two.a.link.announce({7, 7});
+  two.b.link.announce({7, 7});
+  two.open();
+  two.run();
+  two.a.link.announce({10, 9});
+  two.run();
+  EXPECT_TRUE(two.b.ended.empty()) << two.b.ended[0];
+  EXPECT_EQ(two.b.asked, 10u);
+  EXPECT_EQ(two.b.link.peer_checkpointed(), (CheckpointProgress{10, 9}));
+  two.a.link.announce({10, 11});  // saved before it was taken
+  two.run();
+  EXPECT_FALSE(two.b.ended.empty());
 }
 
 // Its next checkpoint would be one that it may take; as its first it is that of another state.

@@ -38,9 +38,7 @@ Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
       relay_(identity_) {
   offers_[place_.self] = {};
   for (Rank rank = 0; rank < place_.size(); ++rank)
-    if (rank != place_.self)
-      links_.emplace(
-          rank, std::make_unique<Link>(rank, config_.streams, static_cast<Link::Events&>(*this)));
+    if (rank != place_.self) links_.emplace(rank, make_link(rank));
 }
 
 Peers::~Peers() = default;

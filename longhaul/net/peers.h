@@ -180,6 +180,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void start_handshake(std::unique_ptr<Stream>, std::optional<Handshake::Dialled>);
   void on_rejected(const Error&);
   void watch(Rank, Link&);
+  std::unique_ptr<Link> make_link(Rank);
   void replace_link(Rank);
   bool dials_out(Rank rank) const { return !config_.dials_out.empty() && config_.dials_out[rank]; }
   bool can_dial(Rank) const;

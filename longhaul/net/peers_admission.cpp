@@ -93,13 +93,17 @@ void Peers::admit(Rank peer) {
   if (not_admitted_.erase(peer) == 0) replace_link(peer);
 }
 
+std::unique_ptr<Link> Peers::make_link(Rank peer) {
+  return std::make_unique<Link>(peer, config_.streams, static_cast<Link::Events&>(*this),
+                                place_.comes_back());
+}
+
 void Peers::replace_link(Rank peer) {
   std::unique_ptr<Link>& link = links_.at(peer);
   link->drop();
   datagrams_.forget(peer);
   const CheckpointProgress mine = link->checkpointed();
-  retired_.push_back(std::exchange(
-      link, std::make_unique<Link>(peer, config_.streams, static_cast<Link::Events&>(*this))));
+  retired_.push_back(std::exchange(link, make_link(peer)));
   link->announce(mine);
   link->open(loop_.now());
   silent_.erase(peer);
