@@ -174,7 +174,8 @@ TEST(ForestPlan, F6_AShortVectorTakesShortWays) {
   }
 }
 
-// No more than there is to be limited by: each pair, and each site's way out and way in.
+// Five a site; where connections share links fairly no more than there is to be limited by: each
+// pair, and each site's way out and way in.
 TEST(ForestPlan, F7_FewTreesDo) {
   std::size_t most = 0;
   for (std::uint64_t seed = 1; seed <= 60; seed += kStride) {
@@ -182,6 +183,7 @@ TEST(ForestPlan, F7_FewTreesDo) {
     most = std::max(most, plan.trees.size());
     const std::size_t sites = plan.trees[0].reduce_to.size();
     EXPECT_LE(plan.trees.size(), sites * (sites + 1)) << seed;
+    EXPECT_LE(search_forest(cities(seed), {25e6, 64e3}).trees.size(), 5 * sites) << seed;
     for (std::size_t i = 1; i < plan.trees.size(); ++i)
       EXPECT_LE(plan.trees[i].share, plan.trees[i - 1].share);
   }

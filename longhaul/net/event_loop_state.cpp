@@ -60,7 +60,7 @@ void EventLoop::checkpoint_written(std::uint64_t number, Write write, const Stat
   if (written) {
     if (save_again_) observer_.on_note(fmt::format("checkpoint {} is written", number));
     save_again_.reset();
-    own_checkpoints_.saved = std::max(own_checkpoints_.saved, number);  // a later one may be
+    own_checkpoints_.saved = std::max(own_checkpoints_.saved, number);  // a later one may be there
     peers_.announce(own_checkpoints_);
   } else if (!over()) {
     if (!save_again_)
