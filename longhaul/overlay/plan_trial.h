@@ -1,7 +1,7 @@
 #pragma once
 // Whether a plan is worth what was expected of it: what its rounds take, beside those of the plan
 // before. Rates are measured beside others that share a port, so a plan by them may be slower than
-// the one that it replaces; only its rounds show it. docs/overlay/forest.md
+// the one that it replaces; only its rounds show it. docs/overlay/forest-learned.md
 //
 // Owned by the planner's RatePlanner; a pure function of what it is told, in that order.
 #include <cstdint>

@@ -67,8 +67,9 @@ class Tidy(ScriptCase):
         self.expect("tidy", 1, "int8 has no test: longhaul/codec/int8_test.cpp",
                     "int8 has no page docs/codec/int8.md", "int8 has no line in docs/costs.md")
         self.write("longhaul/codec/int8_test.cpp", "\n")
-        self.write("docs/codec/int8.md", "# int8\n")
         self.write("docs/costs.md", "| int8 | d + 4 ceil(d/256) |\n")
+        self.refuse("docs/codec/int8.md", "# int8\n", "begins with no example")
+        self.write("docs/codec/int8.md", "# int8\n\nOne byte.\n\n    [codec]\n    kind = 1\n")
         self.expect("tidy", 0, "0 findings")
 
     def test_a_registry_without_entries(self):
