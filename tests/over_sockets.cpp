@@ -84,10 +84,6 @@ net::EventLoopConfig config_of(const Members& members, Rank rank, const Fate& fa
   config.peers.heartbeat = 50ms;
   config.peers.silence_timeout = fate.silence;
   config.checkpoints = checkpoints_of(fate, rank, std::uint32_t(members.size()));
-  if (fate.pace > Time{0})
-    config.step_time = [pace = fate.pace](std::uint64_t, Time, const Work& work) {
-      return std::holds_alternative<ApplyGradient>(work) ? Time{0} : pace;
-    };
   return config;
 }
 
@@ -118,7 +114,7 @@ struct Run {
         return Ok{};
       });
     place.layout = learners.front()->layout();
-    loops.push_back(std::make_unique<net::EventLoop>(config_of(members, rank, fate), place,
+    loops.push_back(std::make_unique<net::EventLoop>(paced(config_of(members, rank, fate)), place,
                                                      worker ? learners.back().get() : nullptr,
                                                      score_of, observer(rank)));
     places.push_back(place);
@@ -127,11 +123,21 @@ struct Run {
     addresses.push_back({"127.0.0.1", *port});
   }
 
+  net::EventLoopConfig paced(net::EventLoopConfig config) {
+    if (fate.pace > Time{0})
+      config.step_time = [this](std::uint64_t, Time, const Work& work) {
+        if (std::holds_alternative<ApplyGradient>(work)) return Time{0};
+        return slow ? Time(100ms) : fate.pace;
+      };
+    return config;
+  }
+
   net::EventLoop::Observer observer(Rank rank) {
     net::EventLoop::Observer observer;
     observer.on_note = [this](const std::string& note) {
       const std::lock_guard lock(notes);
       ended.notes.push_back(note);
+      if (note.find(fate.slow_until) != std::string::npos) slow = false;
     };
     if (fate.stop_after > 0) observer.stop = [this, rank] { return stops(rank); };
     return observer;
@@ -174,7 +180,7 @@ struct Run {
     mine[rank].incarnation = 1;
     own.members = std::make_shared<const Members>(std::move(mine));
     learners[rank] = make_learner(spec, rank);
-    net::EventLoopConfig config = config_of(members, rank, fate);
+    net::EventLoopConfig config = paced(config_of(members, rank, fate));
     config.peers.process += 1000;
     config.peers.max_retry = 100ms;  // before the run is over
     config.peers.addresses = addresses;
@@ -206,6 +212,7 @@ struct Run {
   std::vector<Place> places;  // of those that have not begun to live
   Ended ended;
   std::atomic<bool> stopped = false;
+  std::atomic<bool> slow = !fate.slow_until.empty();
   std::mutex notes;
   std::vector<std::function<Round()>> rounds;  // of each node, on its own thread
   std::vector<std::unique_ptr<Learner>> learners;

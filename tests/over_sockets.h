@@ -46,6 +46,7 @@ struct Fate {
   bool returns = false;           // and then it begins anew
   Time step{0};                   // that each step of rank 0's learner takes at least
   Time pace{0};                   // that steps are to take; 0: what they take
+  std::string slow_until = {};    // steps take 100 ms until a note has this in it
   Time silence = std::chrono::seconds(10);
   std::uint32_t streams = 1;
   bool tls = false;

@@ -246,11 +246,13 @@ TEST_P(SocketsNightly, AStoppedRunGetsASite) {
     for (const std::string& error : stopped.errors) EXPECT_EQ(error, "stopped by its user");
     ASSERT_GE(disks.of[0].rbegin()->first, 2u);
     spec.workers = 4;
-    const Ended ended = over_sockets(spec, {.pace = 2ms, .silence = kSilence, .disks = &disks});
+    const std::string back = "rank 3 (site3) is back";
+    const Ended ended =
+        over_sockets(spec, {.pace = 2ms, .slow_until = back, .silence = kSilence, .disks = &disks});
     for (const std::string& error : ended.errors) EXPECT_EQ(error, "");
     for (const auto& params : ended.params) EXPECT_EQ(params, ended.params[0]);
-    EXPECT_TRUE(std::any_of(ended.notes.begin(), ended.notes.end(), [](const auto& note) {
-      return note.find("rank 3 (site3) is back") != std::string::npos;
+    EXPECT_TRUE(std::any_of(ended.notes.begin(), ended.notes.end(), [&](const auto& note) {
+      return note.find(back) != std::string::npos;
     })) << ::testing::PrintToString(ended.notes);
   });
 }
