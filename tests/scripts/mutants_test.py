@@ -6,6 +6,7 @@ import subprocess
 import sys
 import unittest
 from importlib import machinery, util
+from unittest import mock
 
 from scripts_case import ROOT, ScriptCase
 
@@ -13,9 +14,11 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import mutation  # noqa: E402
 import mutation_choice  # noqa: E402
+import mutation_weave  # noqa: E402
 
 CMAKE = """cmake_minimum_required(VERSION 3.25)
 project(toy LANGUAGES CXX)
+set(CMAKE_CXX_STANDARD 20)
 function(longhaul_library name)
   add_executable(longhaul_${name}_test toy.cpp toy_test.cpp)
 endfunction()
@@ -152,6 +155,58 @@ std::vector<int> h() {
         self.assertEqual([m.key() for m in mutation.mutants_of("f.cpp", moved)][1:], keys)
 
 
+class Weaving(unittest.TestCase):
+    def woven(self, text):
+        mutants = dict(enumerate(mutation.mutants_of("f.cpp", text), 1))
+        return mutation_weave.weave(text, {n: m.edits for n, m in mutants.items()}), mutants
+
+    def test_a_body_is_there_once_for_each_mutant_and_once_unmutated(self):
+        (text, regions), _ = self.woven("int f(int x) {  // Why.\n  return x + 3;\n}\nint y;\n")
+        self.assertEqual(text, """#include "longhaul_mutants.h"
+int f(int x) {
+if (longhaul_mutants::is(1)) {  // Why.
+  return x - 3;
+
+} else if (longhaul_mutants::is(2)) {  // Why.
+  return x + 4;
+
+} else {  // Why.
+  return x + 3;
+}
+}
+int y;
+""")
+        self.assertEqual(regions, [(3, 5, 1), (6, 8, 2)])
+
+    def test_of_a_lambda_or_a_local_type_the_whole_function_is_repeated(self):
+        for body in ("sort([](int a, int b) { return a < b; });",
+                     "struct L { int g() { return 3; } }; h(4);"):
+            (text, regions), mutants = self.woven("class C {\n void f() { " + body + " }\n};\n")
+            self.assertEqual(text.count("class C {"), 1)
+            self.assertEqual(len(regions), len(mutants))
+            for part in ("f()", "is(1)", "is(2)"):
+                self.assertEqual(text.count(part), 1, text)
+            self.assertEqual(text.count(body), 1, text)
+
+    def test_each_mutant_chosen_is_what_it_says(self):
+        text = "void f() {\n  if (a < b) g(a, b);\n}\nbool h(int x) { return x == 3; }\n"
+        (woven, regions), mutants = self.woven(text)
+        lines = woven.split("\n")
+        for first, last, number in regions:
+            there = " ".join(lines[first - 1:last])
+            self.assertIn(mutants[number].new.removeprefix("bool h(int x) { ").removesuffix(" }"),
+                          " ".join(there.split()))
+
+    def test_the_compiler_blames_lines(self):
+        regions = {"longhaul/a.cpp": [(3, 5, 1), (6, 8, 2)], "longhaul/b.h": [(2, 9, 3)]}
+        blamed = lambda text: mutation_weave.blamed(text, regions)
+        self.assertEqual(blamed("/x/src/longhaul/a.cpp:7:3: error: no\n"
+                                "/x/src/longhaul/b.h:2:3:   required from here\n"), {2})
+        self.assertEqual(blamed("longhaul/b.h:2:3:   required from here\n"
+                                "/usr/include/map:9:1: error: no\n"), {3})
+        self.assertEqual(blamed("/x/src/longhaul/a.cpp:1:3: error: no\n"), set())
+
+
 class Choice(unittest.TestCase):
     def test_a_sample_is_that_of_its_seed_and_spread_over_files(self):
         mutants = []
@@ -193,17 +248,18 @@ class Reach(ScriptCase):
         stages = load().Reach(self.root).stages
         ring = stages("longhaul/overlay/ring.cpp")
         self.assertEqual([target for target, _ in ring],
-                         ["longhaul_overlay_test"] * 2 + ["longhaul_conformance_test"])
+                         ["longhaul_overlay_test"] * 2 + ["longhaul_conformance_test"] * 2)
         suite = "Ring.*:*/Ring.*:Ring/*.*:*/Ring/*.*"
         self.assertEqual([tests for _, tests in ring[:2]],
                          [f"{suite}-*Nightly.*", f"*-{suite}:*Nightly.*"])
         self.assertIn("Overlay/Conformance.*/ring:", ring[2][1])
         self.assertIn("RingJob.*", ring[2][1])
+        self.assertRegex(ring[3][1], r"^\*-Overlay/Conformance\.\*/ring:.*:\*Nightly\.\*$")
         self.assertIn("Laps.*", stages("longhaul/overlay/lap.cpp")[0][1])
         self.assertIn("Overlay/Conformance.*/ring:", stages("longhaul/overlay/ring_lap.h")[-1][1])
         self.assertEqual([target for target, _ in stages("longhaul/core/x.cpp")],
                          [f"longhaul_{n}_test" for n in ("core", "codec", "overlay", "sync",
-                                                         "conformance")])
+                                                         "conformance", "conformance")])
 
 
 class Limits(ScriptCase):
@@ -213,11 +269,12 @@ class Limits(ScriptCase):
         self.write("hangs", "#!/bin/sh\necho '[ RUN      ] A.B'\necho '[       OK ] A.B (1 ms)'\n"
                             "echo '[ RUN      ] A.C'\nexec sleep 1000\n")
         os.chmod(os.path.join(self.root, "hangs"), 0o755)
-        lane = object.__new__(mutants.Lane)
-        lane.source, lane.environment = self.root, dict(os.environ)
-        lane.baseline, lane.places = mutants.Baseline(), {"hangs": os.path.join(self.root, "hangs")}
-        lane.baseline.of_test = {("hangs", "A.B"): 500, ("hangs", "A.C"): 0.001}
-        status, output = lane.test("hangs", "*", 900)
+        scratch = mock.Mock(source=self.root, build=os.path.join(self.root, "build"))
+        os.mkdir(scratch.build)
+        os.rename(os.path.join(self.root, "hangs"), os.path.join(scratch.build, "hangs"))
+        binary = mutants.Binary(scratch, "hangs")
+        binary.of_test = {"A.B": 500, "A.C": 0.001}
+        status, output = binary.run("*", 1, 900, 0)
         self.assertIsNone(status)
         self.assertIn("A.C", output)
 
@@ -264,6 +321,27 @@ class Runs(ScriptCase):
         first = self.run_mutants(1, path)
         self.assertRegex(first, rf"did not compile  {path}:6: swapped \+ -")
         self.assertRegex(first, r"\n5 mutants: 3 killed, 2 survived, 1 did not compile, \d+ s\n$")
+
+    def test_with_googletest_only_tests_that_call_a_function_run(self):
+        self.write("CMakeLists.txt", CMAKE.replace("function(longhaul", "find_package(GTest)\n"
+                   "function(longhaul").replace("endfunction", "  target_link_libraries("
+                   "longhaul_${name}_test GTest::gtest_main)\nendfunction"))
+        self.write("longhaul/toy/toy.cpp", CODE + "constexpr int other(int x) { return x + 3; }\n"
+                   "static_assert(other(1) == 4);\nint never(int x) { return other(x); }\n"
+                   "int main_part(int x) { return x - 7; }\n")
+        self.write("longhaul/toy/toy_test.cpp", """#include <gtest/gtest.h>
+int twice(int);
+int main_part(int);
+TEST(Twice, IsTheSum) { EXPECT_EQ(twice(3), 6); }
+TEST(Other, Works) { EXPECT_EQ(main_part(9), 2); }
+TEST(Other, Fails) { EXPECT_EQ(main_part(9), 3); }
+""")
+        output = self.run_mutants(1, "longhaul/toy/toy.cpp")
+        self.assertRegex(output, r"survived +longhaul/toy/toy.cpp:6: off by one  0.0 s  no test")
+        self.assertRegex(output, r"killed +longhaul/toy/toy.cpp:9: off by one")
+        self.assertRegex(output, r"killed +longhaul/toy/toy.cpp:4: swapped \+ -")
+        self.assertIn("fails without any mutant: longhaul_toy_test --gtest_filter='Other.Fails'",
+                      output)
 
     def test_tests_that_fail_unmutated_judge_nothing(self):
         self.write("longhaul/toy/toy_test.cpp", TEST.replace("== 6", "== 7"))
