@@ -118,12 +118,22 @@ std::uint64_t thin(const Variant<OverlayEntry>& overlay) {
   return kStride * (overlay.number == 0 ? 1 : kShare);
 }
 
+TEST_P(Return, StrategiesLetReturnAsTheirEntriesSay) {
+  for (const Combination& parts : plains_with(GetParam())) {
+    Job job(spec_of(parts));
+    for (Rank rank = 0; rank < job.world().size(); ++rank)
+      EXPECT_EQ(job.world().node(rank).strategy().lets_return(), traits_of(parts.sync).lets_return)
+          << parts.name() << ", rank " << rank;
+  }
+}
+
 TEST_P(Return, OfOneAtManyMomentsEndsAlike) {
   const auto all = that_let_return(GetParam());
   std::uint64_t came_back = 0, computed = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const JobSpec spec = spec_of(all[i]);
     const std::uint64_t events = events_of(spec);
+    const std::uint64_t back_before = came_back, computed_before = computed;
     for (std::uint64_t at = i; at < events / 2; at += thin(GetParam()) * events / 9 + 1) {
       const Rank one = Rank((at + i) % 5);
       const Story story{.lost = may_die(all[i], one) ? one : Rank(1), .at = at, .later = at % 97};
@@ -134,6 +144,9 @@ TEST_P(Return, OfOneAtManyMomentsEndsAlike) {
       ++came_back;
       const Rank lost = story.lost;
       computed += job.world().figures(lost).steps > 0 && !job.world().figures(lost).crashed;
+    }
+    if (came_back - back_before >= 3) {
+      EXPECT_GT(computed, computed_before) << all[i].name();
     }
   }
   EXPECT_GT(came_back, 0u);

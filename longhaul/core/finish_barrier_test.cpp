@@ -83,5 +83,20 @@ TEST(FinishBarrier, WhoComesBackArrivesForItself) {
   }
 }
 
+TEST(FinishBarrier, WhoComesBackToTheEndIsToldAlone) {
+  auto net = make(3, 1);
+  for (Rank rank = 0; rank < 3; ++rank) arrive(net, rank);
+  net.run(1000);
+  net.crash(2);
+  net.run(1000);
+  net.come_back(2);
+  net.run(1000);
+  const std::uint64_t before = net.messages();
+  arrive(net, 2);
+  net.run(1000);
+  EXPECT_TRUE(at(net, 2).complete());
+  EXPECT_EQ(net.messages() - before, 3u);  // its own, the answer, the news passed on
+}
+
 }  // namespace
 }  // namespace longhaul

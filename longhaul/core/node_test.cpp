@@ -183,6 +183,22 @@ TEST_F(NodeTest, AMessageOfAViewToComeWaitsForIt) {
   EXPECT_EQ(script->log, (std::vector<std::string>{"view 1", "note 5 of 1"}));
 }
 
+TEST_F(NodeTest, AMessageOfALaterViewWaitsOn) {
+  ASSERT_TRUE(node->deliver(1s, 1, note(5, 2)));
+  ASSERT_TRUE(node->deliver(2s, 1, decided(1, {0, 1, 2})));
+  EXPECT_EQ(script->log, std::vector<std::string>{"view 1"});
+  ASSERT_TRUE(node->deliver(3s, 1, decided(2, {0, 1})));
+  EXPECT_EQ(script->log, (std::vector<std::string>{"view 1", "view 2", "note 5 of 1"}));
+}
+
+TEST_F(NodeTest, SaysThatItWaitsForItsLearner) {
+  script->start = [](Turn& t) { t.compute(LocalStep{}, 1); };
+  node->start(0s);
+  EXPECT_EQ(node->waiting_for(), "its learner");
+  node->stepped(1s, {});
+  EXPECT_NE(node->waiting_for(), "its learner");
+}
+
 TEST_F(NodeTest, WhoIsNotInTheViewIsNotHeard) {
   ASSERT_TRUE(node->deliver(1s, 1, decided(1, {0, 1})));
   ASSERT_TRUE(node->deliver(2s, 2, note(5)));

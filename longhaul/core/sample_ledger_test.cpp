@@ -11,6 +11,17 @@ SampleCounts after(SampleLedger& ledger, std::vector<std::pair<Rank, Record>> re
   return ledger.counts();
 }
 
+SampleLedger saved_and_loaded(SampleLedger& ledger) {
+  Archive out;
+  ledger.state(out);
+  const Buffer bytes = out.take();
+  Archive in(bytes);
+  SampleLedger again;
+  again.state(in);
+  EXPECT_TRUE(in.finish());
+  return again;
+}
+
 TEST(SampleLedger, LeavesOtherRecordsAlone) {
   SampleLedger ledger;
   EXPECT_FALSE(ledger.take(Time{0}, 0, {"wait_s", 0, 1}));
@@ -67,13 +78,7 @@ TEST(SampleLedger, TakesBackWhatAServerLost) {
 TEST(SampleLedger, GoesOnAlikeWhenLoaded) {
   SampleLedger ledger;
   after(ledger, {{1, {"samples_computed", 0, 8}}, {1, {"samples_given", 0, 8}}});
-  Archive out;
-  ledger.state(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
-  SampleLedger again;
-  again.state(in);
-  ASSERT_TRUE(in.finish());
+  SampleLedger again = saved_and_loaded(ledger);
   EXPECT_EQ(after(again, {{1, {"samples_used", 0, 1}}}).used, 8u);
 }
 
@@ -120,10 +125,14 @@ TEST(SampleLedger, JoinsServersThatFollowedEachOther) {
   second.take(Time(std::chrono::seconds(3)), 1, {"rolled_back", 1, 0});
   commit(second, 4, 4, 2);
   commit(first, 9, 1, 3);  // it is the server again, after a roll-back that was long before
-  const SampleCounts counts = SampleLedger::joined({{0, first}, {1, second}, {2, worker}}).counts();
-  EXPECT_EQ(counts.used, 7u);
-  EXPECT_EQ(counts.lost, 2u);
-  EXPECT_EQ(counts.lost + *counts.used + counts.unused(), counts.computed);
+  for (int loaded = 0; loaded < 2; ++loaded) {
+    const SampleCounts counts =
+        SampleLedger::joined({{0, first}, {1, second}, {2, worker}}).counts();
+    EXPECT_EQ(counts.used, 7u);
+    EXPECT_EQ(counts.lost, 2u);
+    EXPECT_EQ(counts.lost + *counts.used + counts.unused(), counts.computed);
+    for (SampleLedger* ledger : {&worker, &first, &second}) *ledger = saved_and_loaded(*ledger);
+  }
 }
 
 }  // namespace

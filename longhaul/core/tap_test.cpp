@@ -202,6 +202,35 @@ TEST_F(TapTest, InputsAreDataThatCanBeFedAgain) {
   EXPECT_EQ(delivered->from, 1u);
 }
 
+TEST(ArchiveInput, AllOfEveryKindIsSaved) {
+  const auto saved = [](Input input) {
+    Archive out;
+    archive_input(out, input);
+    return out.take();
+  };
+  const Bytes request = std::make_shared<const Buffer>(3, std::byte{1});
+  const std::vector<std::pair<Input, Input>> filled_and_empty = {
+      {Stepped{{.loss = 2}}, Stepped{}},
+      {Delivered{1, ping(7)}, Delivered{0, ping(7)}},
+      {TimerFired{Path().child(2), TimerId{3}}, TimerFired{}},
+      {Departed{1, 2}, Departed{}},
+      {Scored{1, {.loss = 2}}, Scored{}},
+      {Reachability{0, true}, Reachability{}},
+      {Returned{1}, Returned{}},
+      {Arrived{{Item{1, 2, Time{3}, {4}}}}, Arrived{}},
+      {Requested{1, request}, Requested{}},
+      {Stored{1}, Stored{}}};
+  for (const auto& [filled, empty] : filled_and_empty) {
+    const Buffer bytes = saved(filled);
+    EXPECT_NE(bytes, saved(empty)) << filled.index();
+    Archive in(bytes);
+    Input read;
+    archive_input(in, read);
+    EXPECT_TRUE(in.finish()) << filled.index();
+    EXPECT_EQ(saved(read), bytes) << filled.index();
+  }
+}
+
 TEST(ArchiveInput, AnyBytesAreAnInputOrAnError) {
   Input input = Delivered{1, ping(7)};
   Archive out;

@@ -403,6 +403,7 @@ TEST(VectorChannel, ASenderWaitsForWhatIsUnread) {
   job.net.run(10000);
   EXPECT_EQ(job.at(1).asked, 4u);  // vectors
   EXPECT_EQ(job.at(0).channel.queued(1), 16u);
+  EXPECT_EQ(job.at(0).channel.queued(0), 0u);
   EXPECT_EQ(job.at(0).channel.waiting_for(),
             "stream models: rank 1 to read 4 vectors before vector 4");
   job.read(1, true);

@@ -50,6 +50,43 @@ TEST(Work, EveryKindSurvivesAnArchive) {
   EXPECT_TRUE(std::get<FullGradient>(gradient).summed);
 }
 
+Buffer saved(Work work) {
+  Archive out;
+  archive_work(out, work);
+  return out.take();
+}
+
+TEST(Work, AllOfEveryKindIsSaved) {
+  const auto model = std::make_shared<const std::vector<float>>(3, 2.f);
+  const std::vector<std::pair<Work, Work>> filled_and_empty = {
+      {LocalStep{2}, LocalStep{}},
+      {ApplyGradient{1, 3}, ApplyGradient{}},
+      {ProximalStep{0.5, model}, ProximalStep{}},
+      {SufficientFactors{{4}}, SufficientFactors{}},
+      {ForwardPart{1, 3, 0.5}, ForwardPart{}},
+      {BackwardPart{1, 3, true, {2}, 0.5}, BackwardPart{}},
+      {LocalSolve{{1}, {{2, {3}}}, 1e-6, true}, LocalSolve{}},
+      {FullGradient{{1}, true}, FullGradient{}},
+      {Score{model}, Score{}},
+      {OptimizerState{{1}, true}, OptimizerState{}},
+      {Infer{Infer::Model::accurate, {Item{1, 2, Time{3}, {4}}}}, Infer{}},
+      {FixedGradient{7}, FixedGradient{}}};
+  for (const auto& [filled, empty] : filled_and_empty) {
+    EXPECT_NE(saved(filled), saved(empty)) << name_of(filled);
+    EXPECT_EQ(saved(back_and_forth(filled)), saved(filled)) << name_of(filled);
+  }
+}
+
+TEST(Work, StepsOnABatchForTheModelTrain) {
+  for (const Work& work : std::vector<Work>{LocalStep{}, Gradient{}, ProximalStep{},
+                                            SufficientFactors{}, BackwardPart{}})
+    EXPECT_TRUE(trains(work)) << name_of(work);
+  for (const Work& work :
+       std::vector<Work>{ApplyGradient{}, LocalSolve{}, ScratchStep{}, Score{}, ResetOptimizer{},
+                         FullGradient{}, Infer{}, FixedGradient{}, OptimizerState{}, ForwardPart{}})
+    EXPECT_FALSE(trains(work)) << name_of(work);
+}
+
 TEST(Work, AnUnknownKindIsAnErrorOfTheFile) {
   const std::uint32_t index = 99;
   Buffer bytes(4);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "longhaul/overlay/testing/exchange.h"
 
 namespace longhaul::overlay {
@@ -27,6 +29,17 @@ TEST(Gather, PlansOneVectorForEachPair) {
     }
     EXPECT_TRUE(plan->trees.empty());
   }
+}
+
+TEST(Gather, NamesThoseWhosePartsItWaitsFor) {
+  ExchangeConfig c{.kind = "gather", .workers = 3, .length = 10};
+  Exchange exchange(c);
+  std::set<std::string> said;
+  do said.insert(exchange.at(1).overlay().waiting_for());
+  while (exchange.step());
+  EXPECT_TRUE(said.contains("round 0: parts of 0, 2"));
+  for (const std::string& one : said)
+    EXPECT_EQ(one.find('1', one.find(" of ")), std::string::npos) << "not of itself: " << one;
 }
 
 }  // namespace

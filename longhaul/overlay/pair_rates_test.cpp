@@ -42,6 +42,10 @@ TEST(PairRates, F13_NoiseIsMixedAndAStepTakesThePlace) {
   PairRates rates(0.5, 0.2);
   burst(rates, 1, 0, 2, 20);
   rates.close();
+  const double first = rate_of(rates, 1);
+  burst(rates, 1, 500, 2, 20);
+  rates.close();
+  EXPECT_EQ(rate_of(rates, 1), first) << "nothing of the round before counts";
   burst(rates, 1, 1000, 1.8, 20);
   rates.close();
   const double noisy = (kBytes / 2e-3 + kBytes / 1.8e-3) / 2;
@@ -115,6 +119,14 @@ TEST(PairRates, F15_APortIsWhatItCarriedAtMost) {
   rates.close();
   EXPECT_NEAR(rates.down(), 0.991 * kBytes / 1e-3, 1);
   EXPECT_EQ(rates.up(), 0);
+}
+
+TEST(PairRates, F15_ARunOfAPortBeginsWhereTheOneBeforeEnded) {
+  PairRates rates(0.5, 0.2);
+  double now = 0;
+  for (int i = 0; i < 129; ++i) rates.on_received(kBytes, ms(now += i < 65 ? 10 : 1));
+  rates.close();
+  EXPECT_NEAR(rates.down(), kBytes / 1e-3, 1);
 }
 
 TEST(PairRates, SavingAndLoadingEqualsGoingOn) {

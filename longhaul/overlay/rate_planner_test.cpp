@@ -224,6 +224,13 @@ TEST(RatePlanner, F32_APlanThatIsWorseIsTakenBack) {
   EXPECT_EQ(s.round - again, 40u) << "twice as long";
 }
 
+TEST(RatePlanner, F32_ANewTeamTriesNoPlanOfTheOneBefore) {
+  Misled s;
+  s.planner.new_team();
+  s.took = 1.5;
+  EXPECT_FALSE(s.consider());
+}
+
 TEST(RatePlanner, F32_APlanThatIsBetterStays) {
   Misled s;
   s.took = 0.8;

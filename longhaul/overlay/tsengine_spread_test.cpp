@@ -32,6 +32,7 @@ TEST(TsEngineSpread, TS_1_ABucketIsReceivedOnce) {
     spread.let_go(rank);
   }
   EXPECT_TRUE(spread.over());
+  EXPECT_DEATH(spread.let_go(1), "has") << "each holder once";
 }
 
 TEST(TsEngineSlots, TS_6_NobodyIsPairedWithItself) {

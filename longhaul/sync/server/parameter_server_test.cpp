@@ -84,6 +84,35 @@ TEST(ParameterServer, NobodyBeginsBeforeAllHaveAsked) {
   }
 }
 
+// Who has the model that the run ended with decides, also if another asks for more.
+TEST(ParameterServer, WhoFollowsEndsTheRunWithTheModelThatItEndedWith) {
+  ServerAndWorkers<Asp> job({}, 2);
+  job.start(1);
+  Turn& turn = job.node(0).turn;
+  while (job.server().outgoing()) {
+  }
+  ASSERT_TRUE(job.server().take_over(job.server().model(), 0, job.server().rest(), turn));
+  const auto last = std::make_shared<const std::vector<float>>(4, 5.f);
+  job.server().take({1, header_of(Kind::ended, 3), last}, turn);
+  EXPECT_FALSE(job.server().ended());  // it has not heard of rank 0
+  job.server().take({0, header_of(Kind::pull), nullptr}, turn);
+  EXPECT_TRUE(job.server().ended());
+  EXPECT_EQ(*job.server().model(), *last);
+}
+
+TEST(ParameterServerWorker, RecordsTheLossOfWhatItPushes) {
+  ServerAndWorkers<Asp> job({}, 1);
+  job.start(1);
+  auto& context = job.node(0).context;
+  context.actions.clear();
+  context.wanted.clear();
+  job.worker(0).on_computed({.steps = 1, .loss = 0.25, .samples = 1}, job.node(0).turn);
+  EXPECT_TRUE(std::ranges::any_of(context.actions, [](const Action& action) {
+    const Record* record = std::get_if<Record>(&action);
+    return record && record->name == "train_loss" && record->value == 0.25;
+  }));
+}
+
 // The next gives the model if the lowest worker is lost before anything has begun.
 TEST(ParameterServerWorker, WhoFollowsTheLowestGivesTheModelToStartFrom) {
   TestJob::Config config{.sync = "asp", .learners = testing::learners(4, {.rate = 0.05f})};
@@ -155,7 +184,10 @@ TEST(ServerSetup, TheServerIsNamedOrHasTheRoleOrIsTheLowest) {
   const Status idle = check_roles("asp", 0, place);
   ASSERT_FALSE(idle);
   EXPECT_NE(idle.error().what.find("site b has no worker"), std::string::npos);
-  members[1].roles = std::uint8_t(Role::worker);
+  std::swap(members[0].roles, members[1].roles);
+  place.members = std::make_shared<const Members>(members);
+  EXPECT_FALSE(check_roles("asp", 1, place));
+  members[0].roles = std::uint8_t(Role::worker);
   place.members = std::make_shared<const Members>(members);
   EXPECT_EQ(server_of(std::nullopt, place), 0u);
 }
