@@ -100,7 +100,7 @@ inline Memory memory() {
   FarNodes far;
   const double before = resident();
   ThreadedNode node(0, kFar + 1);
-  node.start(far.ports());
+  node.start(far.ports(), /*at_once=*/true);
   node.wait_until_met();
   std::this_thread::sleep_for(300ms);
   Memory memory;

@@ -115,10 +115,12 @@ class ThreadedNode {
     thread_.join();
   }
   std::uint16_t port() const { return node_.port(); }
-  void start(std::vector<std::uint16_t> ports) {
-    thread_ = std::thread([this, ports = std::move(ports)] {
+  // `at_once`: its run goes on already, as do those of peers that have opened and met nobody.
+  void start(std::vector<std::uint16_t> ports, bool at_once = false) {
+    thread_ = std::thread([this, ports = std::move(ports), at_once] {
+      if (at_once) node_.open();
       node_.meet(ports);
-      node_.open();
+      if (!at_once) node_.open();
       met_.release();
       loop_.run();
     });
