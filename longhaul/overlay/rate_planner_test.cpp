@@ -191,6 +191,24 @@ TEST(RatePlanner, F33_APortIsWhatItCarriedAtLeastAndTwiceThatAtMost) {
   EXPECT_LT(root_share(*plan, 1), 0.1) << "the job promises more than was seen";
 }
 
+// A port's two directions are believed apart.
+TEST(RatePlanner, F33_ADownlinkIsBelievedToo) {
+  flow::Wan thin, wide;
+  thin.sites.resize(4), wide.sites.resize(4);
+  for (flow::Wan* wan : {&thin, &wide})
+    for (auto& site : wan->sites) site.up = site.down = 1e9;
+  thin.sites[2].down = 1.1e6 * flow::kIpPerByte;
+  Scene narrow(1, {}, std::make_shared<flow::Wan>(thin)),
+      broad(1, {}, std::make_shared<flow::Wan>(wide));
+  double share[2] = {};
+  for (Scene* s : {&narrow, &broad}) {
+    for (auto& [rank, report] : s->reports) report.up = 3e6, report.down = rank == 2 ? 1e6 : 3e6;
+    const auto plan = s->consider();
+    share[s == &broad] = root_share(plan ? *plan : s->now, 2);
+  }
+  EXPECT_LT(share[0], 0.7 * share[1]) << "twice what it carried is not there";
+}
+
 // Rates that misled: the plan by them is in force for a round, then the one before it again.
 struct Misled : Scene {
   Misled() {

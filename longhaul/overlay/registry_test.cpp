@@ -76,5 +76,15 @@ TEST_F(OverlayRegistry, RefusesWhatCannotBeWithFileLineAndRemedy) {
   EXPECT_NE(make("direct", {{"window", {std::int64_t{4}}, "job.toml", 3}}), "");
 }
 
+TEST_F(OverlayRegistry, APreferenceIsAProbability) {
+  const auto with = [&](double greed) {
+    return make("tsengine", {{"greed", {greed}, "job.toml", 3}});
+  };
+  EXPECT_EQ(with(0), "");
+  EXPECT_EQ(with(1), "");
+  EXPECT_NE(with(-0.1).find("job.toml:3"), std::string::npos);
+  EXPECT_NE(with(1.1).find("job.toml:3"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace longhaul::overlay

@@ -266,6 +266,29 @@ TEST_F(Orderly, DeadlinesAreFourTimesWhatALinkShouldTakeAndDoubleWhenMissed) {
   EXPECT_GT(merge.xfer, fence.xfer) << "a number is given once";
 }
 
+// Rates are those of a direction: 3 has sent to 2 and not the other way about.
+TEST_F(Orderly, OfTwoWhoAreReadyTheOneWithTheKnownLinkSends) {
+  team.members.insert(3);
+  coordinator.new_team(team);
+  coordinator.open(key, {1'000'000});
+  const VectorId next{5, 0, 0};
+  coordinator.ready(key, 1, orders);
+  const Xfer to_server = last<Merge>().xfer;
+  coordinator.ready(key, 2, orders);
+  EXPECT_TRUE(orders.list.empty()) << "the server is busy";
+  coordinator.ready(key, 3, orders);
+  EXPECT_EQ(orders.list.at(0).to, 3u);
+  ASSERT_TRUE(coordinator.hear(key, 2, Ready{0, last<Merge>().xfer, true, 1000}, orders));
+  EXPECT_TRUE(coordinator.rate(key, 3, 2));
+  ASSERT_FALSE(coordinator.rate(key, 2, 3));
+  coordinator.open(next, {1'000'000});
+  coordinator.ready(next, 3, orders);
+  coordinator.ready(next, 2, orders);
+  ASSERT_EQ(orders.list.size(), 1u) << "the server takes part " << to_server;
+  EXPECT_EQ(orders.list[0].to, 3u) << "sends";
+  EXPECT_EQ(last<Merge>().to, 2u);
+}
+
 TEST_F(Orderly, TS_5_WhatCannotBeIsRefused) {
   coordinator.ready(key, 1, orders);
   const Merge part = last<Merge>();

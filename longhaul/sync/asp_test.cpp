@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "longhaul/sync/testing/server_and_workers.h"
 #include "longhaul/sync/testing/test_job.h"
@@ -46,6 +47,16 @@ TEST(Asp, R3_9_StalenessIsThatOfTheOthersAtEqualSpeeds) {
     for (std::size_t i = 0; i < staleness.size(); ++i)
       EXPECT_EQ(staleness[i].second, i < n ? double(i) : double(n - 1)) << i;
   }
+}
+
+// A node that serves and works first says what its own work waits for.
+TEST(Asp, ANodeThatServesAndWorksSaysWhichOfThemWaits) {
+  TestJob job(asp_job(3));
+  std::set<std::string> waits;
+  job.after_event = [&] { waits.insert(job.node(0).strategy().waiting_for()); };
+  job.run();
+  EXPECT_TRUE(waits.contains("the model of the server, rank 0"));
+  EXPECT_TRUE(waits.contains("updates of ranks 0 1 2"));
 }
 
 TEST(Asp, R3_22_WithoutLambdaOrWithoutDelayCompensationChangesNoBit) {

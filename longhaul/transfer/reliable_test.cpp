@@ -102,6 +102,36 @@ TEST_F(ReliableTest, EveryValueArrivesOnceInPiecesOfAChunk) {
   EXPECT_TRUE(net_->errors.empty());
 }
 
+// What has arrived and was not taken is in a checkpoint.
+TEST_F(ReliableTest, SavedAndLoadedItHandsOnTheSame) {
+  make();
+  Reliable plain(net_->place(1)), loaded(net_->place(1));
+  Owner port(net_->place(1));
+  for (Reliable* one : {&plain, &loaded}) one->attach(port);
+  net_->act(1, [&](Turn& turn) {
+    const Reliable::Piece piece{key(3), {4, 2}, 0.25};
+    Buffer body(8);
+    body[7] = std::byte{0x40};
+    const Message message{Path(), Reliable::Piece::kKind, 0, Payload(share(to_wire(piece))),
+                          Payload(share(std::move(body)))};
+    ASSERT_TRUE(plain.on_message(2, message, turn));
+  });
+  Archive out;
+  plain.archive(out);
+  const Buffer bytes = out.take();
+  Archive in(bytes);
+  loaded.archive(in);
+  ASSERT_TRUE(in.finish());
+  const auto arrival = loaded.arrived();
+  ASSERT_TRUE(arrival);
+  EXPECT_EQ(arrival->from, 2u);
+  EXPECT_EQ(arrival->key, key(3));
+  EXPECT_EQ(arrival->range, (Range{4, 2}));
+  EXPECT_EQ(arrival->values, (std::vector<float>{0, 2}));
+  EXPECT_EQ(arrival->weight, 0.25);
+  EXPECT_FALSE(loaded.arrived());
+}
+
 TEST_F(ReliableTest, BytesAreAskedForWhenThereIsRoom) {
   make();
   send(0, 1, {{0, 40}});
