@@ -50,6 +50,14 @@ TEST(PlanText, RowsOfPairsSitesAndTrees) {
             "s1                    62.50 %         2     1\n");
 }
 
+TEST(PlanText, OfALinkWithoutARateNothingIsUsed) {
+  SitePlan plan = plan_of(2, 1);
+  plan.pairs[0].used.reset();
+  plan.sites[0].up_used.reset();
+  EXPECT_THAT(plan_text(plan), HasSubstr("s0    s1   1    0.75    0.25     -\n"));
+  EXPECT_THAT(plan_text(plan), HasSubstr("s0         1    0.5            -           12 %\n"));
+}
+
 TEST(PlanText, OfManyTheMostUsed) {
   const std::string text = plan_text(plan_of(30, 21));
   EXPECT_THAT(text, HasSubstr("\nand 1 pairs with less; --json has all\n"));

@@ -9,6 +9,7 @@
 
 #include "longhaul/codec/registry.h"
 #include "longhaul/flow/bound.h"
+#include "longhaul/flow/capacities.h"
 #include "longhaul/flow/link_usage.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/job/site_index.h"
@@ -57,10 +58,18 @@ void add_shares(const flow::Wan& network, SitePlan& plan) {
   const flow::LinkUsage busy = flow::link_usage(network, bytes);
   plan.busy_s = busy.seconds;
   plan.busiest = busy.link;
-  for (Pair& pair : plan.pairs) pair.used = busy.share_of(busy.pairs.at({pair.from, pair.to}));
+  // Without a rate bytes take no time, whatever they are.
+  const auto share = [&](double seconds, bool limited) {
+    return limited ? std::optional(busy.share_of(seconds)) : std::nullopt;
+  };
+  for (Pair& pair : plan.pairs) {
+    const double seconds = busy.pairs.at({pair.from, pair.to});
+    pair.used = share(seconds, seconds > 0);
+  }
+  const flow::Capacities rates(network);
   for (std::size_t site = 0; site < plan.sites.size(); ++site) {
-    plan.sites[site].up_used = busy.share_of(busy.up[site]);
-    plan.sites[site].down_used = busy.share_of(busy.down[site]);
+    plan.sites[site].up_used = share(busy.up[site], rates.up[site] < flow::kUnlimited);
+    plan.sites[site].down_used = share(busy.down[site], rates.down[site] < flow::kUnlimited);
   }
   std::stable_sort(plan.pairs.begin(), plan.pairs.end(), [](const Pair& a, const Pair& b) {
     return std::tuple(a.used, a.bytes()) > std::tuple(b.used, b.bytes());
@@ -149,26 +158,28 @@ std::string busiest_text(const SitePlan& plan) {
   return text + ".";
 }
 
-std::string percent_text(double share) {
-  return share > 0 && share < 0.005 ? "<1 %" : fmt::format("{:.0f} %", 100 * share);
+std::string percent_text(std::optional<double> share) {
+  if (!share) return "-";
+  return *share > 0 && *share < 0.005 ? "<1 %" : fmt::format("{:.0f} %", 100 * *share);
 }
 
 nlohmann::ordered_json to_json(const SitePlan& plan) {
   using Json = nlohmann::ordered_json;
   Json sites = Json::array(), pairs = Json::array(), trees = Json::array();
+  const auto number = [](const std::optional<double>& n) { return n ? Json(*n) : Json(nullptr); };
   for (const SitePlan::Site& site : plan.sites)
     sites.push_back({{"name", site.name},
                      {"out_bytes", site.out},
                      {"in_bytes", site.in},
-                     {"up_used", site.up_used},
-                     {"down_used", site.down_used}});
+                     {"up_used", number(site.up_used)},
+                     {"down_used", number(site.down_used)}});
   for (const Pair& pair : plan.pairs)
     pairs.push_back({{"from", plan.sites[pair.from].name},
                      {"to", plan.sites[pair.to].name},
                      {"bytes", pair.bytes()},
                      {"reduce_bytes", pair.load.reduce},
                      {"spread_bytes", pair.load.spread},
-                     {"used", pair.used}});
+                     {"used", number(pair.used)}});
   for (const SitePlan::Tree& tree : plan.trees)
     trees.push_back(
         {{"root", tree.root}, {"share", tree.share}, {"up", tree.up}, {"down", tree.down}});
@@ -180,7 +191,7 @@ nlohmann::ordered_json to_json(const SitePlan& plan) {
                {"at_end", plan.at_end},
                {"busy_s", plan.busy_s},
                {"busiest", plan.busiest.empty() || plan.at_end ? Json() : Json(plan.busiest)},
-               {"bound_s", plan.bound_s ? Json(*plan.bound_s) : Json(nullptr)},
+               {"bound_s", number(plan.bound_s)},
                {"within_sites_bytes", plan.within},
                {"sites", sites},
                {"pairs", pairs},

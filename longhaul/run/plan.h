@@ -20,13 +20,14 @@ struct SitePlan {
   struct Pair {  // sites by index
     std::uint32_t from = 0, to = 0;
     Traffic::Load load = {};  // bytes
-    double used = 0;          // time of its bytes / time of the busiest link; 0 to 1
+    // Time of its bytes / time of the busiest link, 0 to 1; absent: nothing on its path has a rate.
+    std::optional<double> used = {};
     std::uint64_t bytes() const { return load.reduce + load.spread; }
   };
   struct Site {
     std::string name;
-    std::uint64_t out = 0, in = 0;      // bytes, to and from other sites
-    double up_used = 0, down_used = 0;  // of the site's own links
+    std::uint64_t out = 0, in = 0;                       // bytes, to and from other sites
+    std::optional<double> up_used = {}, down_used = {};  // of its own links; absent: no rate
   };
   struct Tree {
     std::string root;  // "tokyo", "tokyo/1"
@@ -75,7 +76,7 @@ nlohmann::ordered_json to_json(const Explanation&);
 // "The busiest link, the uplink of tokyo, takes 2.4 s; no overlay takes less than 2.2 s." Delays
 // are left out of both.
 std::string busiest_text(const SitePlan&);
-// A share as "63 %"; a positive one below 1 % as "<1 %".
-std::string percent_text(double share);
+// A share as "63 %"; a positive one below 1 % as "<1 %"; "-": none.
+std::string percent_text(std::optional<double> share);
 
 }  // namespace longhaul::run

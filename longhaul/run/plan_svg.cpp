@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <optional>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -55,7 +57,8 @@ std::string shortened(const std::string& name) {
   return name.substr(0, cut) + "..";
 }
 
-const char* colour(double used) {
+const char* colour(std::optional<double> share) {
+  const double used = share.value_or(0);
   constexpr std::size_t kCount = std::size(kColours);
   return kColours[std::min(kCount - 1, std::size_t(used * double(kCount)))];
 }
@@ -201,7 +204,7 @@ class Map {
 
   // Where it meets nothing else, along the arrow; if that is nowhere, the arrow's title has it.
   void label(const SitePlan::Pair& pair) {
-    if (labels_ == kMaxLabels) return;
+    if (labels_ == kMaxLabels || !pair.used) return;
     const std::string share = percent_text(pair.used);
     const Curve way = curve(pair);
     for (const double t : {0.5, 0.42, 0.58, 0.35, 0.65, 0.28, 0.72, 0.22, 0.78}) {

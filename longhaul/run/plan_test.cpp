@@ -42,13 +42,13 @@ TEST(SitePlan, AHubsLinksAreTheBusiest) {
   for (const SitePlan::Pair& pair : hub.pairs) {
     EXPECT_EQ(pair.load.reduce, pair.to == 0 ? 4'000'000u : 0);
     EXPECT_EQ(pair.load.spread, pair.from == 0 ? 4'000'000u : 0);
-    EXPECT_NEAR(pair.used, 1. / 3, kSlack);
+    EXPECT_NEAR(pair.used.value(), 1. / 3, kSlack);
   }
   EXPECT_EQ(hub.sites[0].out, 12'000'000u);
   EXPECT_EQ(hub.sites[0].in, 12'000'000u);
   EXPECT_EQ(hub.sites[1].in, 4'000'000u);
   EXPECT_EQ(hub.sites[0].up_used, 1);
-  EXPECT_NEAR(hub.sites[3].down_used, 1. / 3, kSlack);
+  EXPECT_NEAR(hub.sites[3].down_used.value(), 1. / 3, kSlack);
   EXPECT_EQ(hub.busiest, "the uplink of a");
   EXPECT_NEAR(hub.busy_s, 12 * flow::kIpPerByte, kSlack);
   EXPECT_NEAR(hub.bound_s.value(), 6 * flow::kIpPerByte, kSlack);
@@ -110,6 +110,27 @@ TEST(SitePlan, TheMostUsedPairComesFirst) {
     EXPECT_LE(one.pairs[i].used, one.pairs[i - 1].used);
 }
 
+// 0 says that a link with a rate carries nothing.
+TEST(SitePlan, OfALinkWithoutARateNothingIsUsed) {
+  Job job = overlay_job("ring", {1, 1, 1});
+  flow::Wan network = *job.believed;
+  network.sites[0].up.reset();
+  for (flow::Wan::Site* site : {&network.sites[1], &network.sites[2]})
+    site->up.reset(), site->down.reset();
+  job.believed = std::make_shared<const flow::Wan>(network);
+  const SitePlan one = plan(job);
+  EXPECT_FALSE(one.sites[0].up_used);
+  EXPECT_EQ(one.sites[0].down_used, 1);
+  ASSERT_EQ(one.pairs.size(), 3u);
+  EXPECT_EQ(one.pairs[0].to, 0u);
+  EXPECT_EQ(one.pairs[0].used, 1);
+  EXPECT_FALSE(one.pairs[1].used || one.pairs[2].used);
+  const auto json = to_json(one);
+  EXPECT_TRUE(json["sites"][0]["up_used"].is_null());
+  EXPECT_TRUE(json["pairs"][2]["used"].is_null());
+  EXPECT_EQ(json["pairs"][0]["used"], 1);
+}
+
 TEST(SitePlan, WhatIsDecidedOnlineHasABoundAlone) {
   const SitePlan one = plan(overlay_job("tsengine"));
   EXPECT_FALSE(one.planned);
@@ -133,7 +154,7 @@ TEST(SitePlan, OfWhatWasSentIsOfItsBytes) {
   EXPECT_NEAR(sent.busy_s, 12, 1);  // and the heads of packets
   ASSERT_EQ(sent.pairs.size(), 2u);
   EXPECT_EQ(sent.pairs[0].from, 1u);
-  EXPECT_NEAR(sent.pairs[0].used, 0.75, 1e-9);
+  EXPECT_NEAR(sent.pairs[0].used.value(), 0.75, 1e-9);
   EXPECT_EQ(sent.sites[2].in, 12'000'000u);
   EXPECT_EQ(sent.within, 7u);
   EXPECT_EQ(plan_of_sent(job, {}).busiest, "");
