@@ -10,6 +10,7 @@
 #include "longhaul/overlay/rank_bits.h"
 #include "longhaul/overlay/testing/fed_node.h"
 #include "longhaul/overlay/testing/forms.h"
+#include "longhaul/overlay/tsengine_messages.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -182,6 +183,22 @@ TEST(Groups, ALossIsNoneOfAnotherGroupsBusiness) {
   node.lose(0);
   node.begin_in(1, members, 1);
   ASSERT_TRUE(node.poll_in(1, 1));
+}
+
+// Two vectors are sent on, each with a deadline of its own.
+TEST(Groups, TheEarliestDeadlineOfItsVectorsWakesIt) {
+  for (const std::uint32_t sooner : {0u, 1u}) {
+    FedNode node(2, {.kind = "tsengine"});
+    node.plug(true);
+    for (const std::uint32_t range : {0u, 1u}) {
+      node.begin(0, 2, range);
+      AttemptMessage order = tsengine::write(
+          tsengine::Merge{0, range == 0 ? 1u : 3u, 1 + range, range == sooner ? 200 : 500});
+      order.vector = {{0, 0, range}, 0};
+      ASSERT_TRUE(node.hear(0, order)) << node.last_error();
+    }
+    EXPECT_EQ(node.alarm(), Time(200)) << sooner;
+  }
 }
 
 TEST(Groups, MembersThatDisagreeAreNamed) {

@@ -5,7 +5,6 @@
 #include <numbers>
 #include <numeric>
 #include <optional>
-#include <optional>
 
 #include <fmt/format.h>
 

@@ -181,6 +181,7 @@ class FedNode {
     return found;
   }
   double late() const { return late_; }
+  std::optional<Time> alarm() const { return alarm_; }  // when it wants to be woken
 
  private:
   void turn(const std::function<void(Turn&)>& input) {
@@ -197,6 +198,10 @@ class FedNode {
         sends_.push_back(std::move(*send));
       } else if (auto* record = std::get_if<Record>(&action)) {
         late_ += record->name == "late" ? record->value : 0;
+      } else if (const auto* timer = std::get_if<SetTimer>(&action)) {
+        alarm_ = timer->at;
+      } else if (std::holds_alternative<CancelTimer>(action)) {
+        alarm_.reset();
       }
     }
     if (!plugged_) unplug();
@@ -221,6 +226,7 @@ class FedNode {
   std::vector<std::pair<Rank, unsigned>> held_;  // bulk that the host has
   bool plugged_ = false;
   double late_ = 0;
+  std::optional<Time> alarm_;
   std::string last_error_;
 };
 
