@@ -6,6 +6,7 @@
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/overlay/testing/exchange.h"
+#include "longhaul/overlay/testing/places.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -104,6 +105,77 @@ TEST(Replanner, F26_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
     for (Round round = 0; round < c.rounds; ++round)
       EXPECT_EQ(saved.at(1).outcomes()[round].values, plain.at(1).outcomes()[round].values);
   }
+}
+
+// The planner of four sites, told what the others have measured: the pair from 2 to 3 is thin.
+struct Planner {
+  void enter(Epoch epoch) {
+    GroupMembers team = testing::team_of(4);
+    team.epoch = epoch;
+    replanner.new_team(team);
+    replanner.on_ready(grid, output);
+    forest::NewPlan first = forest::to_message(*replanner.agreement().first());
+    first.version = 1;
+    for (const Rank rank : {1u, 2u, 3u}) tell(rank, forest::PlanAck{1, digest_of(first)});
+  }
+  template <class M>
+  void tell(Rank from, const M& message) {
+    const Status taken = replanner.take(from, forest::write(message), output);
+    EXPECT_TRUE(taken) << taken.error().what;
+  }
+  void pass(Round round) {
+    replanner.on_contributed(round, std::chrono::seconds(2 * round));
+    replanner.on_mean_ready(round, grid, std::chrono::seconds(2 * round + 1), output);
+  }
+  void report(Rank rank, Round round) {
+    forest::RateReport report{round, {}, 0, 0, 1};
+    for (Rank to = 0; to < 4; ++to)
+      if (to != rank) report.pairs.push_back({to, rank == 2 && to == 3 ? 1e5 : 1e6, 0});
+    tell(rank, report);
+  }
+  std::uint32_t version() const { return replanner.agreement().version(); }
+
+  const Partition grid{4'000'000, 1, 10'000};
+  forest::Replanner replanner{{.learns = true, .planner = {}}, nullptr, {0, 1, 2, 3}};
+  TopologyOutput output;
+};
+
+TEST(Replanner, F21_ANewTeamPlansByTheSameRatesAgain) {
+  Planner planner;
+  for (const Epoch epoch : {1u, 2u}) {
+    planner.enter(epoch);
+    EXPECT_EQ(planner.version(), 1u);
+    planner.pass(4);
+    for (const Rank rank : {1u, 2u, 3u}) planner.report(rank, 4);
+    EXPECT_EQ(planner.version(), 2u) << "epoch " << epoch;
+  }
+}
+
+// Loaded when two of three others have told, it waits for the third.
+TEST(Replanner, F26_SavedAndLoadedBetweenTwoReportsItPlansTheSame) {
+  Planner plain, loaded;
+  plain.enter(1);
+  plain.pass(4);
+  for (const Rank rank : {1u, 2u}) plain.report(rank, 4);
+  Archive out;
+  plain.replanner.state(out);
+  const Buffer bytes = out.take();
+  Archive in(bytes);
+  loaded.replanner.state(in);
+  ASSERT_TRUE(in.finish());
+  EXPECT_EQ(loaded.version(), 1u);
+  for (Planner* one : {&plain, &loaded}) {
+    one->report(3, 4);
+    EXPECT_EQ(one->version(), 2u);
+    one->report(1, 5);
+    EXPECT_FALSE(one->replanner.take(1, forest::write(forest::RateReport{5, {}}), one->output));
+  }
+  const auto saved = [](Planner& one) {
+    Archive archive;
+    one.replanner.state(archive);
+    return archive.take();
+  };
+  EXPECT_EQ(saved(loaded), saved(plain));
 }
 
 // --- nodes that would plan otherwise
