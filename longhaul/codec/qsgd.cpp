@@ -1,6 +1,7 @@
 #include "longhaul/codec/qsgd.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "longhaul/codec/bytes_check.h"
 #include "longhaul/codec/cursor.h"

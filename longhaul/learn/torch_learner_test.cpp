@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <thread>
 
 #include "longhaul/core/kept_values.h"

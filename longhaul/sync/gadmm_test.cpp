@@ -1,5 +1,6 @@
 #include "longhaul/sync/gadmm.h"
 
+#include <cmath>
 #include <numeric>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,6 @@
 // What gaia would send, to whom, and why: `longhaul explain JOB`.
+#include <cmath>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,6 +1,7 @@
 #include "longhaul/learn/models/optimizer_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numbers>
 
 namespace longhaul::learn {

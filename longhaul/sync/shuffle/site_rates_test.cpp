@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "longhaul/sync/testing/one_node.h"
 
 namespace longhaul::sync::shuffle {
