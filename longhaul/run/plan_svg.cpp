@@ -156,12 +156,12 @@ class Map {
         colour(pair.used), w, tip.x, tip.y, left.x, left.y, right.x, right.y, colour(pair.used));
   }
   std::string words(const SitePlan::Pair& pair) const {
-    if (plan_.measured)
-      return fmt::format("{} to {}: {}, {}", plan_.sites[pair.from].name, plan_.sites[pair.to].name,
-                         size(pair.bytes()), percent_text(pair.used));
-    return fmt::format("{} to {}: {} (reduce {}, spread {}), {}", plan_.sites[pair.from].name,
-                       plan_.sites[pair.to].name, size(pair.bytes()), size(pair.load.reduce),
-                       size(pair.load.spread), percent_text(pair.used));
+    std::string text = fmt::format("{} to {}: {}", plan_.sites[pair.from].name,
+                                   plan_.sites[pair.to].name, size(pair.bytes()));
+    if (!plan_.measured)
+      text +=
+          fmt::format(" (reduce {}, spread {})", size(pair.load.reduce), size(pair.load.spread));
+    return pair.used ? text + ", " + percent_text(pair.used) : text;
   }
 
   // The two lines of a site's name, centred; upright names only.

@@ -61,7 +61,7 @@ TEST(PlanSvg, OfALinkWithoutARateNothingIsUsed) {
   for (SitePlan::Pair& pair : plan.pairs) pair.used.reset();
   for (SitePlan::Site& site : plan.sites) site.down_used = 0.5;
   const std::string svg = plan_svg(plan);
-  EXPECT_THAT(svg, HasSubstr(">site-0 to site-1: 8 MB (reduce 8 MB, spread 0 MB), -<"));
+  EXPECT_THAT(svg, HasSubstr(">site-0 to site-1: 8 MB (reduce 8 MB, spread 0 B)<"));
   EXPECT_THAT(svg, HasSubstr(">up -, down 50 %<"));
   EXPECT_THAT(svg, Not(HasSubstr("stroke=\"#ffffff\""))) << "no labels";
 }
