@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
