@@ -1,5 +1,5 @@
 # longhaul_library(NAME [DEPS folder...] [PACKAGES target...] [EXCLUDE_SOURCES file...]
-#                  [SHARDS n] [FUZZED] [NEEDS_TORCH])
+#                  [SHARDS n] [FUZZED] [HOT] [NEEDS_TORCH])
 #
 # One folder, one call. From the folder that calls it:
 #   *.cpp              -> static library longhaul_NAME, alias longhaul::NAME (an INTERFACE library
@@ -7,13 +7,14 @@
 #   testing/*.{h,cpp}  -> longhaul_NAME_testing: test doubles, linked to tests only, never installed
 #   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, run in SHARDS processes
 # FUZZED: its parsers of bytes or text are fuzzed, so with LONGHAUL_FUZZ its code counts coverage.
+# HOT: most of the time of tests is spent in it; LONGHAUL_HOT_OPTIONS compile it.
 # NEEDS_TORCH: its tests are built with LONGHAUL_TESTS=torch, too.
 # A sub-folder without a CMakeLists.txt of its own belongs to the library of the folder above it.
 # New files are found by the next build; nobody edits a list.
 include(GNUInstallDirs)
 
 function(longhaul_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "FUZZED;NEEDS_TORCH" "SHARDS"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FUZZED;HOT;NEEDS_TORCH" "SHARDS"
                         "DEPS;PACKAGES;EXCLUDE_SOURCES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "longhaul_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
@@ -43,6 +44,9 @@ function(longhaul_library name)
   set_property(GLOBAL APPEND PROPERTY LONGHAUL_LIBRARIES longhaul_${name})
   if(LONGHAUL_FUZZ AND arg_FUZZED)
     target_compile_options(longhaul_${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+  if(arg_HOT AND sources)
+    target_compile_options(longhaul_${name} PRIVATE ${LONGHAUL_HOT_OPTIONS})
   endif()
 
   if(BUILD_TESTING)
@@ -81,15 +85,15 @@ function(longhaul_target target sources)
   target_link_libraries(${target} ${scope} ${ARGN})
 endfunction()
 
-# Files that include the files of a target, twenty each: most folders are one or two batches, and a
-# batch of the largest takes no longer than all the others on two cores. CMake's own UNITY_BUILD
+# Files that include the files of a target, LONGHAUL_BATCH each: most folders are one or two batches,
+# and a batch of the largest takes no longer than all the others on two cores. CMake's own UNITY_BUILD
 # writes absolute paths, so that ccache would not find in one checkout what was built in another.
 function(longhaul_batches variable target sources)
   list(TRANSFORM sources REPLACE "^${PROJECT_SOURCE_DIR}/(.+)$" "#include \"\\1\"\n")
   set(batches)
   set(number 0)
   while(sources)
-    list(SUBLIST sources 0 20 batch)
+    list(SUBLIST sources 0 ${LONGHAUL_BATCH} batch)
     list(REMOVE_ITEM sources ${batch})
     list(JOIN batch "" text)
     set(file "${CMAKE_CURRENT_BINARY_DIR}/${target}_${number}.cpp")
@@ -111,8 +115,7 @@ function(longhaul_test target sources)
     longhaul_batches(files ${target} "${sources}")
   endif()
   add_executable(${target} ${files})
-  # At -O0 tests under a sanitizer take twice as long, which is more than their compilation saves.
-  target_compile_options(${target} PRIVATE -O1)
+  target_compile_options(${target} PRIVATE ${LONGHAUL_TEST_OPTIONS})
   # g++ takes the else inside of GoogleTest's macros for a dangling one, and what a designated
   # initializer leaves at its default for missing.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

@@ -11,12 +11,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t kWorkers = 6;
+constexpr std::uint32_t kReceivers = 6;
 
 // Worker 5 has a slow port, worker 4 slow steps; all steps vary.
 JobSpec multicast_spec(const std::string& variant) {
   JobSpec spec{.parts = plain(variant_named(sync_variants(), variant), overlay_variants().at(0)),
-               .workers = kWorkers,
+               .workers = kReceivers,
                .one_site_each = true,
                .size = 50'000,
                .buffers = 0,
@@ -25,7 +25,7 @@ JobSpec multicast_spec(const std::string& variant) {
                .chunk_run = 1};
   spec.chunk_bytes = 16 * 1024;
   Tables tables;
-  for (std::uint32_t site = 0; site < kWorkers; ++site) {
+  for (std::uint32_t site = 0; site < kReceivers; ++site) {
     const auto rate = flow::bytes_per_second(site == 5 ? 4 : 40);
     tables.network.sites.push_back({rate, rate, {}, 0ms});
     tables.network.site_of.push_back(site);
@@ -41,7 +41,7 @@ struct RoundCount final : sim::Watcher {
   void acted(Time now, Rank rank, const Action& action) override {
     if (std::holds_alternative<ComputeStep>(action) && now > Time{0}) {
       Round slowest = done[rank];
-      for (Rank other = 0; other < kWorkers; ++other) slowest = std::min(slowest, done[other]);
+      for (Rank other = 0; other < kReceivers; ++other) slowest = std::min(slowest, done[other]);
       furthest = std::max(furthest, done[rank] - slowest);
     }
     const auto* record = std::get_if<Record>(&action);
@@ -148,8 +148,8 @@ TEST(Selmcast, Inv9_NoGapIsLongerThanTheRuleAllows) {
         job.world().watch(seen);
         const Status status = job.run();
         ASSERT_TRUE(status) << status.error().what;
-        for (Rank from = 0; from < kWorkers; ++from)
-          for (Rank to = 0; to < kWorkers; ++to) {
+        for (Rank from = 0; from < kReceivers; ++from)
+          for (Rank to = 0; to < kReceivers; ++to) {
             if (from == to) continue;
             const auto& rounds = seen.rounds[{from, to}];
             ASSERT_FALSE(rounds.empty());
@@ -192,8 +192,8 @@ TEST(SelmcastSsp, Inv9_EveryPairIsServed) {
   const Status status = job.run();
   ASSERT_TRUE(status) << status.error().what;
   const double model = 4 * 50'000;
-  for (Rank from = 0; from < kWorkers; ++from)
-    for (Rank to = 0; to < kWorkers; ++to)
+  for (Rank from = 0; from < kReceivers; ++from)
+    for (Rank to = 0; to < kReceivers; ++to)
       if (from != to) {
         // Of some 60 rounds of each, one in five at least, beside what is cancelled.
         EXPECT_GT(double(job.witness().bytes(from, to)), 6 * model) << from << " " << to;

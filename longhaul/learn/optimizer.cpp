@@ -65,19 +65,25 @@ void FlatOptimizer::reset() {
   optimizer_->state().clear();
 }
 
+// What torch's optimisers look up the state of a parameter by: its address as text up to torch 2.0,
+// then the address.
+template <class Key>
+static Key key_of(void* parameter) {
+  if constexpr (std::is_same_v<Key, std::string>) {
+    std::ostringstream address;
+    address << parameter;
+    return address.str();
+  } else {
+    return parameter;
+  }
+}
+
 // The state of the one parameter; made, empty, if there is none yet.
 template <class State>
 State& FlatOptimizer::entry() {
   auto& states = optimizer_->state();
-  using Key = typename std::decay_t<decltype(states)>::key_type;  // a string up to torch 2.0
-  Key key{};
-  if constexpr (std::is_same_v<Key, std::string>) {
-    std::ostringstream address;
-    address << params_.unsafeGetTensorImpl();
-    key = address.str();
-  } else {
-    key = params_.unsafeGetTensorImpl();
-  }
+  using Key = typename std::decay_t<decltype(states)>::key_type;
+  const Key key = key_of<Key>(params_.unsafeGetTensorImpl());
   auto& slot = states[key];
   if (!slot) slot = std::make_unique<State>();
   return static_cast<State&>(*slot);

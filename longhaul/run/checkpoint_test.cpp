@@ -41,7 +41,7 @@ TEST_F(CheckpointsTest, NoneIsNoError) {
 
 TEST_F(CheckpointsTest, KeepsTheNewestTwo) {
   const Checkpoints checkpoints(folder_);
-  for (std::uint64_t round : {5, 10, 100, 1000}) ASSERT_TRUE(checkpoints.write(at(round)));
+  for (std::uint64_t round : {5u, 10u, 100u, 1000u}) ASSERT_TRUE(checkpoints.write(at(round)));
   EXPECT_EQ(files(), 2u);
   auto newest = checkpoints.newest();
   ASSERT_TRUE(newest && *newest);

@@ -138,6 +138,8 @@ TEST(Perf, B15_NothingSimulatedIsQuickerThanTheBound) {
         EXPECT_GE(figures.ratio.value(), 1) << text;
         nearest = std::min(nearest, figures.ratio.value());
       }
+  // Of a share of the networks none may be one that an overlay fits.
+  if (longhaul::testing::kStride > 1) return;
   EXPECT_LT(nearest, 1.2) << "a bound that nothing comes near says little";
 }
 
