@@ -7,7 +7,8 @@
 #   testing/*.{h,cpp}  -> longhaul_NAME_testing: test doubles, linked to tests only, never installed
 #   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, run in SHARDS processes
 # FUZZED: its parsers of bytes or text are fuzzed, so with LONGHAUL_FUZZ its code counts coverage.
-# HOT: most of the time of tests is spent in it; LONGHAUL_HOT_OPTIONS compile it.
+# HOT: most of the time of tests is spent in it; LONGHAUL_HOT_OPTIONS compile it and
+# its doubles.
 # NEEDS_TORCH: its tests are built with LONGHAUL_TESTS=torch, too.
 # A sub-folder without a CMakeLists.txt of its own belongs to the library of the folder above it.
 # New files are found by the next build; nobody edits a list.
@@ -53,6 +54,12 @@ function(longhaul_library name)
     list(TRANSFORM arg_DEPS REPLACE "(.+)" "longhaul_\\1_testing" OUTPUT_VARIABLE more_doubles)
     longhaul_target(longhaul_${name}_testing "${doubles}"
                     longhaul_${name} ${more_doubles} GTest::gmock rapidcheck)
+    if(doubles)
+      target_compile_definitions(longhaul_${name}_testing PRIVATE ${LONGHAUL_TEST_DEFINITIONS})
+      if(arg_HOT)
+        target_compile_options(longhaul_${name}_testing PRIVATE ${LONGHAUL_HOT_OPTIONS})
+      endif()
+    endif()
     if(tests AND (arg_NEEDS_TORCH OR LONGHAUL_TESTS STREQUAL "all"))
       longhaul_test(longhaul_${name}_test "${tests}" longhaul_${name}_testing
                     SHARDS ${arg_SHARDS})
@@ -116,6 +123,7 @@ function(longhaul_test target sources)
   endif()
   add_executable(${target} ${files})
   target_compile_options(${target} PRIVATE ${LONGHAUL_TEST_OPTIONS})
+  target_compile_definitions(${target} PRIVATE ${LONGHAUL_TEST_DEFINITIONS})
   # g++ takes the else inside of GoogleTest's macros for a dangling one, and what a designated
   # initializer leaves at its default for missing.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

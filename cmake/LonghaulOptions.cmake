@@ -10,6 +10,7 @@ set(LONGHAUL_UNITY "all" CACHE STRING
     "Compile several files of a folder as one, which is quicker: none, tests or all")
 set(LONGHAUL_BATCH 20 CACHE STRING "How many files are compiled as one")
 set(LONGHAUL_TESTS "all" CACHE STRING "Tests to build: all, or torch: those that need libtorch")
+set(LONGHAUL_TEST_DEFINITIONS "" CACHE STRING "Macros of tests: base/testing/effort.h reads them")
 set(LONGHAUL_TEST_OPTIONS -O1 CACHE STRING "Compile options of tests")
 set(LONGHAUL_HOT_OPTIONS "" CACHE STRING "Compile options of folders that are HOT")
 option(LONGHAUL_FUZZ "Build the fuzzers (clang only)" OFF)

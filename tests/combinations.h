@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/core/registry.h"
 
 namespace longhaul::conformance {
@@ -71,8 +72,9 @@ std::vector<Combination> plains_with(const Variant<OverlayEntry>&);
 const std::vector<Combination>& all_combinations_with(const Variant<OverlayEntry>&);
 // All of them for the defaults; one in kShare for each other setting of the overlay, not the same
 // ones for all settings: what differs between them is little. Under a sanitizer (effort.h) each
-// strategy with one in kSanitized of its overlays, and a share of the strategies' other settings.
-inline constexpr std::size_t kShare = 3, kSanitized = 6;
+// strategy with one in kSanitized of its overlays (in the gate with one), and a share of the
+// strategies' other settings.
+inline constexpr std::size_t kShare = 3, kSanitized = longhaul::testing::kGate ? 100 : 6;
 std::vector<Combination> combinations_with(const Variant<OverlayEntry>&);
 
 }  // namespace longhaul::conformance

@@ -138,13 +138,16 @@ Variant<SyncEntry> sync_named(std::string_view name) {
 
 TEST(Ledger, OfAllStrategiesAddsUpWhoeverDies) {
   const std::set<std::string> whole = {"bsp", "fedavg", "fedprox", "diloco", "sparse_loco"};
-  std::size_t exact = 0;
+  std::size_t exact = 0, tried = 0;
   for (const Variant<SyncEntry>& sync : sync_variants()) {
     if (sync.number > 0) continue;
+    ++tried;
     const LedgerRun quiet(sync, {}, false);
     SCOPED_TRACE(sync.name());
     ASSERT_EQ(quiet.failed, "");
     for (std::uint64_t part = 0; part < 5; ++part) {
+      // In the gate a strategy has one death, its neighbours have others.
+      if (longhaul::testing::kGate && part > 0 && part != 1 + tried % 4) continue;
       std::optional<std::uint64_t> death;
       if (part > 0) death = quiet.events * part / 6;
       const LedgerRun run(sync, death, false);
@@ -161,7 +164,7 @@ TEST(Ledger, OfAllStrategiesAddsUpWhoeverDies) {
       if (whole.contains(sync.name())) EXPECT_EQ(*counts.used + counts.lost, counts.computed);
     }
   }
-  EXPECT_GT(exact, 60u);
+  EXPECT_GT(exact, longhaul::testing::kGate ? 24u : 60u);
 }
 
 // The gradients' mean tells whose they are: what the ledger says is what the model was moved by.

@@ -32,12 +32,14 @@ std::vector<JobSpec> one_of_each_strategy() {
 }
 
 TEST(Witness, OneOfTwoGoesOnWithoutTheOther) {
-  std::size_t went_on = 0;
+  std::size_t went_on = 0, tried = 0;
   for (const JobSpec& spec : one_of_each_strategy()) {
     // The laboratory replays delays between workers that are all there.
     if (spec.parts.sync.entry->name == "staleness_lab") continue;
     const std::uint64_t events = events_of(spec);
+    ++tried;
     for (const Rank lost : {Rank(0), Rank(1), Rank(2)}) {
+      if (longhaul::testing::kGate && lost != tried % 3) continue;
       const std::uint64_t at = events * (2 + lost) / 8;
       SCOPED_TRACE(spec.parts.name() + ", rank " + std::to_string(lost) + " lost at event " +
                    std::to_string(at));
@@ -51,7 +53,7 @@ TEST(Witness, OneOfTwoGoesOnWithoutTheOther) {
       went_on += job.world().figures(lost).crashed;
     }
   }
-  EXPECT_GT(went_on, 40u);
+  EXPECT_GT(went_on, longhaul::testing::kGate ? 13u : 40u);
 }
 
 TEST(Witness, WithoutOneTheOtherSaysWhatItLacks) {

@@ -8,6 +8,7 @@
 namespace longhaul::overlay {
 namespace {
 
+using longhaul::testing::kGate;
 using longhaul::testing::kStride;
 using testing::Exchange;
 using testing::ExchangeConfig;
@@ -46,8 +47,8 @@ TEST(Agreed, TreesOfAnySizeHoldTheMeanOfVectorsOfAnyLength) {
     for (std::uint32_t workers = 1; workers <= 17; ++workers) run(workers, 1 + workers % 2 * 30);
     for (const std::uint32_t workers : {24u, 31u, 32u, 33u, 40u}) run(workers, 31);
     for (const std::uint32_t workers : {6u, 21u}) run(workers, 4099);
-    c.chunk_bytes = 256 * 1024;
-    run(3, (1u << 20) + 3);
+    c.chunk_bytes = kGate ? 16 * 1024 : 256 * 1024;
+    run(3, (kGate ? 1u << 16 : 1u << 20) + 3);
   }
 }
 

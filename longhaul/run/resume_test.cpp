@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/codec/registry.h"
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/job/reference.h"
@@ -143,9 +144,12 @@ bool takes_feedback(std::string_view codec) {
 
 // Every kind of every part, in turn, under every strategy.
 TEST_F(Resume, EqualsTheUninterruptedRunForEveryPart) {
-  for (const char* sync : {"bsp", "fedavg", "diloco"})
+  std::size_t turn = 0;
+  for (const char* sync : {"bsp", "fedavg", "diloco"}) {
+    std::size_t number = turn++;
     for (const PartInfo& part : all_parts()) {
       if (part.table == "model" || part.table == "data" || part.table == "sync") continue;
+      if (longhaul::testing::kGate && number++ % 3 != 0) continue;  // each part with one of them
       std::vector<std::string> sets = {std::string("sync.kind=") + sync,
                                        part.table + ".kind=" + part.name};
       if (part.table == "codec" && takes_feedback(part.name))
@@ -153,6 +157,7 @@ TEST_F(Resume, EqualsTheUninterruptedRunForEveryPart) {
       if (part.name == "hub") sets.push_back("roles.server=b");
       expect_same(resumed_job(sets), fmt::format("{} {}", sync, part.name));
     }
+  }
 }
 
 TEST_F(Resume, LinesBehindTheCheckpointAreDropped) {

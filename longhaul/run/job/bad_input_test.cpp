@@ -170,8 +170,22 @@ TEST(BadInput, ThePlainJobIsGood) {
   EXPECT_EQ(sample_error(job_with("job", "", "seed = 1").text), "no error");
 }
 
+// In the gate (base/testing/effort.h) one in seven, others for each kind of mistake.
+#if defined(LONGHAUL_GATE)
+constexpr std::size_t kEvery = 7;
+#else
+constexpr std::size_t kEvery = 1;
+#endif
+std::vector<Case> tried_cases() {
+  static std::size_t turn = 0;
+  std::vector<Case> some;
+  for (const Case& c : all_cases())
+    if (turn++ % kEvery == 0) some.push_back(c);
+  return some;
+}
+
 TEST(BadInput, EveryMisspeltKeyIsRefusedWithTheNearest) {
-  for (const Case& c : all_cases()) {
+  for (const Case& c : tried_cases()) {
     std::string key(c.doc.field.name);
     key.insert(1, 1, key[1]);  // "steps" -> "stteps"
     const Sample sample =
@@ -185,13 +199,13 @@ TEST(BadInput, EveryMisspeltKeyIsRefusedWithTheNearest) {
 }
 
 TEST(BadInput, EveryMistypedKeyIsRefused) {
-  for (const Case& c : all_cases())
+  for (const Case& c : tried_cases())
     for (const std::string& value : mistyped(c.doc))
       expect_error(c, std::string(c.doc.field.name), value);
 }
 
 TEST(BadInput, EveryKeyOutOfRangeIsRefused) {
-  for (const Case& c : all_cases())
+  for (const Case& c : tried_cases())
     for (const std::string& value : out_of_range(c.doc))
       expect_error(c, std::string(c.doc.field.name), value);
 }
