@@ -25,7 +25,8 @@ double weight_of(Rank rank) { return 1 + 0.37 * double(rank % 7); }
 
 std::vector<float> vector_of(const ExchangeConfig& c, Rank rank, Round round, std::uint32_t range) {
   if (c.phantom) return {};
-  // Drawn once for all nodes that ask for it and each mean that it is in: half of the time of tests.
+  // Drawn once for all nodes that ask for it and each mean that it is in: half of the time of
+  // tests.
   using Key = std::tuple<std::uint64_t, Rank, Round, std::uint32_t, std::uint64_t, bool>;
   constexpr std::size_t kMostKept = 512;
   static thread_local std::map<Key, std::vector<float>> drawn;
