@@ -10,20 +10,34 @@ SINCE ?= origin/main
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build package demo test nightly asan tsan sanitize-launch fuzz mutants format clean
-.PHONY: bench bench-devices bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine
-.PHONY: bench-dgt bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast
-.PHONY: bench-p3 bench-strategies bench-plan bench-storm bench-kills bench-watching bench-page which picture
-.PHONY: bench-text bench-focus bench-skew bench-staleness bench-gadmm bench-scale bench-tuning
+# One installation at a time; the builds share out their work themselves.
+.NOTPARALLEL:
+
+.PHONY: help setup setup-build setup-nightly build package demo test nightly asan tsan sanitize-launch fuzz mutants
+.PHONY: format clean
+BENCHES := bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine bench-dgt \
+  bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast \
+  bench-p3 bench-strategies bench-plan bench-storm bench-kills bench-watching bench-page bench-text bench-focus \
+  bench-skew bench-staleness bench-gadmm bench-scale bench-tuning
+.PHONY: $(BENCHES) bench-devices which picture
+$(BENCHES): setup-nightly
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
-setup:  ## install what is missing (Debian packages), fetch the chart library of reports
-	@scripts/setup
+setup:  ## install what make test needs (Debian packages), fetch the chart library of reports
+	@scripts/setup --test
 	@scripts/fetch-web --try
 
-build: setup  ## the program: build/release/longhaul
+setup-build:  ## the same for make build and make package
+	@scripts/setup --build
+	@scripts/fetch-web --try
+
+setup-nightly:  ## everything: also what make nightly and the benchmarks need
+	@scripts/setup --nightly
+	@scripts/fetch-web --try
+
+build: setup-build  ## the program: build/release/longhaul
 	cmake --preset release
 	cmake --build --preset release --target longhaul -j $(JOBS)
 
@@ -37,7 +51,7 @@ demo:  ## train lenet on MNIST over four unequal sites with three strategies, pr
 test: setup  ## what a change must pass: format, layers, tidy, sanitized tests, fuzzers, the program
 	@scripts/test
 
-nightly: setup  ## what is too slow for test, in parts that can be resumed; one line for each
+nightly: setup-nightly  ## what is too slow for test, in parts that can be resumed; one line for each
 	@scripts/nightly
 
 asan: setup  ## the torch-free tests under AddressSanitizer and UBSan
@@ -45,12 +59,12 @@ asan: setup  ## the torch-free tests under AddressSanitizer and UBSan
 	cmake --build --preset asan -j $(JOBS)
 	ctest --preset asan -j $(JOBS)
 
-tsan: setup  ## the torch-free tests under ThreadSanitizer
+tsan: setup-nightly  ## the torch-free tests under ThreadSanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS)
 	ctest --preset tsan -j $(JOBS)
 
-sanitize-launch: setup  ## real processes that train lenet over sockets, under ASan and TSan
+sanitize-launch: setup-nightly  ## real processes that train lenet over sockets, under ASan and TSan
 	for kind in asan tsan; do cmake --preset $$kind-all && cmake --build --preset $$kind-all \
 	  --target longhaul -j $(JOBS); done
 	scripts/sanitize-launch address
@@ -64,18 +78,18 @@ fuzz: setup  ## every fuzzer for FUZZ_SECONDS=60 each
 mutants: setup  ## change lines since SINCE=origin/main one by one: which changes does no test find?
 	scripts/mutants --since $(SINCE)
 
-bench: setup  ## all benchmarks; results worth keeping go to docs/results/
+bench:  ## all benchmarks; results worth keeping go to docs/results/
 	cmake --preset bench
 	cmake --build --preset bench -j $(JOBS)
 	scripts/bench
 
-bench-net: setup  ## the benchmarks of the network: goodput, round trips, memory, launch
+bench-net:  ## the benchmarks of the network: goodput, round trips, memory, launch
 	cmake --preset bench
 	cmake --build --preset bench --target net_bench bare_torch longhaul -j $(JOBS)
 	build/release/bench/net_bench
 	bench/launch_time.py
 
-bench-net-wan: setup  ## TLS and datagrams over veth and the emulated WAN; as root; writes docs/results/net.md
+bench-net-wan:  ## TLS and datagrams over veth and the emulated WAN; as root; writes docs/results/net.md
 	cmake --preset bench
 	cmake --build --preset bench --target net_wan_node longhaul -j $(JOBS)
 	bench/net_wan.py --write docs/results/net.md
@@ -147,7 +161,7 @@ bench-ds-sync: build  ## ds_sync against bsp in six scenarios, and time to 97 %,
 	bench/ds_sync_accuracy.py --resume build/ds-sync-accuracy.json
 
 FOCUS_PART ?= scenario border table store models
-bench-focus: setup  ## an index against its baselines, real models, ten million objects; resumable; FOCUS_PART=NAME
+bench-focus:  ## an index against its baselines, real models, ten million objects; resumable; FOCUS_PART=NAME
 	cmake --preset bench
 	cmake --build --preset bench --target focus_store focus_table longhaul -j $(JOBS)
 	for part in $(FOCUS_PART); do \
@@ -172,7 +186,7 @@ bench-page: build  ## docs/results/page.md: three models, three networks, ten st
 	bench/page.py run --write docs/results/page.md
 
 picture: demo  ## docs/img/mnist-4-sites.svg, the README's picture, from the runs of demo
-	build/release/longhaul report runs/mnist-4-sites-compare --svg docs/img/mnist-4-sites.svg
+	build/demo/longhaul report runs/mnist-4-sites-compare --svg docs/img/mnist-4-sites.svg
 
 which: build  ## docs/which.md: the best strategy over bandwidth, delay, machines and skew, simulated
 	bench/which.py --write docs/which.md

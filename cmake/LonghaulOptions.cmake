@@ -25,7 +25,10 @@ add_compile_definitions(LONGHAUL_VERSION="${PROJECT_VERSION}")
 
 # liblonghaul_torch.so holds the lower layers, too, and is found beside the build or in ../lib.
 include(GNUInstallDirs)
-set(CMAKE_POSITION_INDEPENDENT_CODE ${LONGHAUL_TORCH})
+# `demo` sets it, so that what it compiles before libtorch is there fits what it compiles after.
+if(NOT DEFINED CMAKE_POSITION_INDEPENDENT_CODE)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ${LONGHAUL_TORCH})
+endif()
 set(CMAKE_BUILD_RPATH "${PROJECT_BINARY_DIR}")
 set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
