@@ -11,7 +11,8 @@ import struct
 import time
 import unittest
 
-from launch_test import PACED, SITES, Case, free_addresses
+from launch_test import PACED, SITES, Case
+from ports import free_addresses
 
 DAY_S = 24 * 3600
 

@@ -10,7 +10,7 @@ import unittest
 
 import launch_test
 from cli_test import LONGHAUL
-from launch_test import free_addresses
+from ports import free_addresses
 
 QUICK = ["--seconds", "0.3", "--mbytes", "5", "--datagrams", "40"]
 SITES = ["tokyo", "lima", "oslo", "bonn"]

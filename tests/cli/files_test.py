@@ -13,7 +13,8 @@ import unittest
 import zipfile
 
 import launch_test
-from launch_test import PACED, SITES, free_addresses, job_of
+from launch_test import PACED, SITES, job_of
+from ports import free_addresses, free_ports
 
 FOREVER = ["--set", "stop.max_rounds=100000", "--set", "report.every_rounds=50"]
 
@@ -204,7 +205,7 @@ class Folders(launch_test.Case):
         self.run_ok("simulate", "job.toml", "--force", "--quiet", "--set", "stop.max_rounds=3")
 
     def test_processes_of_a_launcher_have_folders_of_their_own(self):
-        base = free_addresses(1).split(":")[1]
+        base = free_ports(len(SITES))[0]
         ranks = [self.start("site", "job.toml", "--out", "runs/mp", "--base-port", base, env={
             "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "3"}) for rank in range(3)]
         for rank in ranks:
@@ -244,7 +245,7 @@ class Identity(launch_test.Case):
         other.kill()
 
     def test_a_site_behind_nat_listens_elsewhere(self):
-        inner, outer = (int(one.rsplit(":", 1)[1]) for one in free_addresses(2).split(","))
+        inner, = free_ports(1)
         proxy = launch_test.Proxy(inner, launch_test.Cuts(0, 0))
         self.addCleanup(proxy.listener.close)
         own = free_addresses(2).split(",")

@@ -8,7 +8,8 @@ import os
 import shutil
 import unittest
 
-from launch_test import SITES, Case, free_addresses
+from launch_test import SITES, Case
+from ports import free_addresses
 
 
 class Keys(Case):

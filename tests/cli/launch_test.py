@@ -24,6 +24,7 @@ import unittest
 
 import cli_test
 from cli_test import LONGHAUL
+from ports import free_addresses, free_ports
 
 ALL = bool(os.environ.get("LONGHAUL_ALL"))
 
@@ -64,22 +65,6 @@ SYNCS, OVERLAYS = ["bsp", "fedavg", "diloco"], ["direct", "hub", "ring"]
 def job_of(sites):
     return JOB + "".join(f'[[site]]\nname = "{name}"\nstep_ms = {10 + 5 * i}\n'
                          for i, name in enumerate(sites))
-
-
-PORTS = range(10_000, 32_000)  # below those that the kernel gives to whoever asks for any
-next_port = itertools.count(os.getpid() * 100)
-
-
-def free_addresses(count):
-    """Ports that nobody has. They are free until a site takes them, so they are none that another
-    socket is given by chance, and tests that run side by side begin at different places."""
-    free = []
-    while len(free) < count:
-        port = PORTS[next(next_port) % len(PORTS)]
-        with socket.socket() as one, contextlib.suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            free.append(port)
-    return ",".join(f"127.0.0.1:{port}" for port in free)
 
 
 @functools.lru_cache(maxsize=1)
@@ -499,7 +484,7 @@ class Cut(Case):
         expected = self.simulated_hash(*sets, "--out", "runs/simulated")
         # A third of the run's bytes is left for cuts that find their connection closed already.
         cuts = Cuts(self.summary("runs/simulated")["wan_bytes"] // 75, 50)
-        ports = [int(one.rsplit(":", 1)[1]) for one in free_addresses(3).split(",")]
+        ports = free_ports(3)
         proxies = [Proxy(port, cuts) for port in ports]
         for proxy in proxies:
             self.addCleanup(proxy.listener.close)
@@ -693,21 +678,17 @@ class Alone(Case):
     def test_torchrun_gives_every_process_its_node(self):
         # -r and -t: their default, 0, is not understood by torch 1.13 under Python 3.11.
         self.launched(["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc_per_node", "3",
-                       "--master_port", free_addresses(1).split(":")[1], "-r", "1", "-t", "1",
+                       "--master_port", str(free_ports(1)[0]), "-r", "1", "-t", "1",
                        "--no_python", LONGHAUL])
 
     def launched(self, command):
-        done = subprocess.run([*map(str, command), "site", "job.toml", "--base-port",
-                               self.free_range()], cwd=self.folder, capture_output=True, text=True,
-                              timeout=120)
+        first = free_ports(len(SITES))[0]
+        done = subprocess.run([*map(str, command), "site", "job.toml", "--base-port", str(first)],
+                              cwd=self.folder, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         hashes = {json.loads((self.folder / f"runs/small/{name}/summary.json").read_text())
                   ["params_hash"] for name in SITES}
         self.assertEqual(hashes, {self.simulated_hash("--out", "runs/simulated")})
-
-    def free_range(self):
-        return str(20000 + os.getpid() % 10000)
-
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

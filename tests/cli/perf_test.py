@@ -10,6 +10,7 @@ import signal
 import unittest
 
 import launch_test
+from ports import free_addresses
 
 SITES = ["tokyo", "lima", "oslo"]
 # Every site sends and gets 1 MB/s.
@@ -146,7 +147,7 @@ class Sockets(Case):
         self.assertAlmostEqual(told["wan_bytes"], 2 * 2e6, delta=0.005 * 4e6)
 
     def sites(self, *more, last=()):
-        addresses = launch_test.free_addresses(3)
+        addresses = free_addresses(3)
         nodes = [self.start("perf", "job.toml", "--site", site, "--addresses", addresses,
                             "--mbytes", 2, "--json", *more, *(last if site == "oslo" else ()))
                  for site in SITES]

@@ -10,7 +10,8 @@ import signal
 import time
 import unittest
 
-from launch_test import Case, free_addresses, job_of, test_keys
+from launch_test import Case, job_of, test_keys
+from ports import free_addresses
 
 SITES = ["tokyo", "lima", "oslo", "bonn", "cairo", "paris"]
 HIDDEN = ["tokyo", "oslo", "cairo"]  # of each pair of neighbours one

@@ -13,7 +13,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import sqlite3
 import struct
 import subprocess
@@ -22,6 +21,8 @@ import threading
 import time
 import unittest
 import urllib.request
+
+from ports import free_addresses
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
@@ -43,16 +44,6 @@ gt_ms = 1
 cheap_ms = 0.1
 answer_timeout_s = 20
 """
-
-
-def free_addresses(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    addresses = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in sockets)
-    for one in sockets:
-        one.close()
-    return addresses
 
 
 def logged_items(record):

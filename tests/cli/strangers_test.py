@@ -14,7 +14,8 @@ import threading
 import time
 import unittest
 
-from launch_test import SITES, Case, free_addresses
+from launch_test import SITES, Case
+from ports import free_addresses
 
 SILENT = 1000      # half-open at once, more than a node listens to
 GROWTH_KB = 20_000

@@ -12,7 +12,8 @@ import time
 import unittest
 
 import launch_test
-from launch_test import ALL, GONE, PACED, SITES, free_addresses, job_of
+from launch_test import ALL, GONE, PACED, SITES, job_of
+from ports import free_addresses
 
 BSP = ["--set", "sync.kind=bsp", "--set", "overlay.kind=direct"]
 ROUNDS = ["--set", "stop.max_rounds=600", "--set", "report.every_rounds=50"]
