@@ -11,6 +11,7 @@ import struct
 import time
 import unittest
 
+from cli_test import PATIENCE_S
 from launch_test import PACED, SITES, Case
 from ports import free_addresses
 
@@ -28,7 +29,7 @@ class Clock(Case):
             file.write(struct.pack("q", seconds))
 
     def until_round(self, lima, least):
-        end, metrics = time.monotonic() + 60, self.folder / "lima" / "metrics.jsonl"
+        end, metrics = time.monotonic() + PATIENCE_S, self.folder / "lima" / "metrics.jsonl"
         newest = -1
         while newest < least:
             self.assertIsNone(lima.poll(), self.said(lima))

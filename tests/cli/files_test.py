@@ -13,6 +13,7 @@ import unittest
 import zipfile
 
 import launch_test
+from cli_test import PATIENCE_S
 from launch_test import PACED, SITES, job_of
 from ports import free_addresses, free_ports
 
@@ -20,8 +21,8 @@ FOREVER = ["--set", "stop.max_rounds=100000", "--set", "report.every_rounds=50"]
 
 
 class Case(launch_test.Case):
-    def until_file(self, process, path, timeout=60):
-        end = time.monotonic() + timeout
+    def until_file(self, process, path):
+        end = time.monotonic() + PATIENCE_S
         while not (self.folder / path).exists() or (self.folder / path).stat().st_size == 0:
             self.assertIsNone(process.poll(), self.said(process))
             self.assertLess(time.monotonic(), end, self.said(process))
@@ -130,7 +131,7 @@ class FullDisk(Case):
         return json.loads((self.folder / "runs/small/status.json").read_text())["rounds"]
 
     def until_rounds_more(self, process, count):
-        begun, end = self.rounds_done(), time.monotonic() + 60
+        begun, end = self.rounds_done(), time.monotonic() + PATIENCE_S
         while self.rounds_done() < begun + count:
             self.assertIsNone(process.poll(), self.said(process))
             self.assertLess(time.monotonic(), end, self.said(process))
@@ -191,7 +192,7 @@ class Folders(launch_test.Case):
             with self.subTest(command=command):
                 shutil.rmtree(self.folder / "runs", ignore_errors=True)
                 first = self.start(command[0], "job.toml", *command[1:], *FOREVER)
-                end = time.monotonic() + 60
+                end = time.monotonic() + PATIENCE_S
                 while not (self.folder / "runs/small/job.toml").exists():
                     self.assertLess(time.monotonic(), end, self.said(first))
                     time.sleep(0.02)

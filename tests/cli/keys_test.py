@@ -65,7 +65,7 @@ class Keys(Case):
         for folder in ("keys", "others"):
             self.run_ok("keys", "init", folder)
             self.run_ok("keys", "issue", *SITES, "--keys", folder)
-        common = ["site", "job.toml", "--addresses", free_addresses(3), "--set", "net.meet_s=4"]
+        common = ["site", "job.toml", "--addresses", free_addresses(3), "--set", "net.meet_s=15"]
         lima = self.start(*common, "--site", "lima", "--out", "a")
         tokyo = self.start(*common, "--site", "tokyo", "--out", "b", "--keys", "others")
         code, said = self.end(tokyo)

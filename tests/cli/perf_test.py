@@ -162,7 +162,7 @@ class Sockets(Case):
         self.assertEqual(others, [(0, "")] * 2)
 
     def test_sites_that_do_not_measure_the_same_say_so(self):
-        for code, said in self.sites("--set", "net.meet_s=8", last=("--repeat", 2)):
+        for code, said in self.sites("--set", "net.meet_s=30", last=("--repeat", 2)):
             self.assertEqual(code, 3, said)
             self.assertIn("job", said)
 

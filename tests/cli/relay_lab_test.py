@@ -77,7 +77,7 @@ class Relays(Case):
         for name, site in sites.items():
             if name == relay:
                 continue
-            code, text = self.end(site, timeout=180)
+            code, text = self.end(site)
             self.assertEqual(code, 0, text)
             self.assertIn("with 5 of 6", text)
             last = dict(re.findall(r"reaches rank (\d) .*through rank \d \((\w+)\)", text))
