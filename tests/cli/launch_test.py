@@ -179,9 +179,10 @@ class Case(cli_test.Case):
         pids = {}
         for pid in subprocess.run(["pgrep", "-P", str(launch.pid)], capture_output=True,
                                   text=True).stdout.split():
-            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if b"--site" in words:
-                pids[words[words.index(b"--site") + 1].decode()] = int(pid)
+            with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if b"--site" in words:
+                    pids[words[words.index(b"--site") + 1].decode()] = int(pid)
         return pids
 
     def summary(self, run="runs/small"):
