@@ -1,6 +1,7 @@
 """Sites as network namespaces on one bridge, their rates made by this kernel's own shapers: a WAN
 without delays that is not our router's. As root."""
 import contextlib
+import os
 import subprocess
 
 QUEUE_MS = 100  # of a plain queue
@@ -46,8 +47,8 @@ def class_each(namespace, device, rate, side, count):
 @contextlib.contextmanager
 def kernel_wan(rates, shape):
     """A namespace for each site, all on one bridge; both ways at every site shaped as said."""
-    names = [f"lhf{i}" for i in range(len(rates))]
-    middle = "lhfm"
+    names = [f"lhf-{os.getpid()}-{i}" for i in range(len(rates))]
+    middle = f"lhf-{os.getpid()}-m"
     try:
         tell("ip", "netns", "add", middle)
         tell("ip", "-n", middle, "link", "add", "br0", "type", "bridge")

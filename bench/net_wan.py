@@ -15,6 +15,7 @@ tables between the two marks in that page.
 import argparse
 import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
@@ -68,7 +69,7 @@ class Bench:
     @contextlib.contextmanager
     def veth(self):
         """Two namespaces and a veth pair: the prefixes of commands there, and the addresses."""
-        names = ["lhb0", "lhb1"]
+        names = [f"lhb-{os.getpid()}-{i}" for i in range(2)]
         try:
             for name in names:
                 self.tell("ip", "netns", "add", name)

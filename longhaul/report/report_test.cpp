@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -46,10 +47,8 @@ TEST(TimeBins, KeepTheSumWhenTheyWiden) {
 class RunReaderTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "longhaul-report-" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+    folder_ = ::testing::TempDir() + "longhaul-report-XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     put("job.toml",
         "stop = {max_rounds = 9, target_accuracy = 0.9}\nmodel = {kind = \"phantom\"}\n"
         "sync = {kind = \"fedavg\", steps = 4}\nsite = [{name = \"a\", nodes = 2}, {name = "

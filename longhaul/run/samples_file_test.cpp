@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -13,10 +14,10 @@ namespace {
 class SamplesFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "samples_file";
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+    folder_ = ::testing::TempDir() + "longhaul-samples-XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
   }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
   void tell(SamplesFile& file, std::string name, Round round, double value) {
     const Record record{std::move(name), round, value};
     ASSERT_TRUE(ledger_.take(Time{0}, 0, record));

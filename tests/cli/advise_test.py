@@ -8,7 +8,8 @@ import signal
 import subprocess
 import unittest
 
-from report_runs import LONGHAUL, Runs
+from cli_test import LONGHAUL, PATIENCE_S
+from report_runs import Runs
 
 JOB = """\
 stop = {max_rounds = 5, target_accuracy = 0.9}
@@ -30,7 +31,7 @@ class Plan(Runs):
             if line.startswith(begin):
                 break
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, 130, out + err)
         return out, err
 

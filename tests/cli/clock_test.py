@@ -11,7 +11,9 @@ import struct
 import time
 import unittest
 
-from launch_test import PACED, SITES, Case, free_addresses
+from cli_test import PATIENCE_S
+from launch_test import PACED, SITES, Case
+from ports import free_addresses
 
 DAY_S = 24 * 3600
 
@@ -27,7 +29,7 @@ class Clock(Case):
             file.write(struct.pack("q", seconds))
 
     def until_round(self, lima, least):
-        end, metrics = time.monotonic() + 60, self.folder / "lima" / "metrics.jsonl"
+        end, metrics = time.monotonic() + PATIENCE_S, self.folder / "lima" / "metrics.jsonl"
         newest = -1
         while newest < least:
             self.assertIsNone(lima.poll(), self.said(lima))

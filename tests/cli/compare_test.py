@@ -4,7 +4,6 @@
     LONGHAUL=build/release/longhaul tests/cli/compare_test.py
 """
 import json
-import os
 import pathlib
 import shutil
 import struct
@@ -12,8 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
+from cli_test import LONGHAUL, PATIENCE_S
 
 JOB = """\
 stop = {max_rounds = 6, target_accuracy = 0.4}
@@ -81,7 +79,7 @@ class Compare(unittest.TestCase):
         (self.folder / "job.toml").write_text(JOB)
 
     def longhaul(self, *args, code=0):
-        done = subprocess.run([LONGHAUL, *map(str, args)], cwd=self.folder, timeout=100,
+        done = subprocess.run([LONGHAUL, *map(str, args)], cwd=self.folder, timeout=PATIENCE_S,
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
@@ -144,7 +142,7 @@ class Compare(unittest.TestCase):
         missing = self.longhaul("compare", *args, "--gather", code=1).stdout
         self.assertIn("2 of 2 runs are missing", missing)
         for task in tasks:
-            subprocess.run(["sh", "-c", task], cwd=self.folder, check=True, timeout=60,
+            subprocess.run(["sh", "-c", task], cwd=self.folder, check=True, timeout=PATIENCE_S,
                            capture_output=True)
         gathered = json.loads(self.longhaul("compare", *args, "--gather", "--json").stdout)
         self.assertEqual(len(gathered["ranking"]), 2)

@@ -9,8 +9,8 @@ import socket
 import unittest
 
 import launch_test
-from cli_test import LONGHAUL
-from launch_test import free_addresses
+from cli_test import PATIENCE_S
+from ports import free_addresses
 
 QUICK = ["--seconds", "0.3", "--mbytes", "5", "--datagrams", "40"]
 SITES = ["tokyo", "lima", "oslo", "bonn"]
@@ -19,7 +19,7 @@ SITES = ["tokyo", "lima", "oslo", "bonn"]
 class Case(launch_test.Case):
     def examined(self, *args, code=0):
         """The JSON of a doctor; what it says beside it goes to the log of the failure."""
-        done = self.longhaul("doctor", "job.toml", "--json", *args, timeout=200)
+        done = self.longhaul("doctor", "job.toml", "--json", *args)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return json.loads(done.stdout)
 
@@ -78,6 +78,7 @@ class Loopback(Case):
     def test_a_site_that_does_not_come_is_named_and_the_rest_goes_on(self):
         addresses = free_addresses(3)
         other = self.site("oslo", addresses)
+        self.until_listens(other, addresses.split(",")[2])
         code, said = self.end(self.site("tokyo", addresses, "--patience", "6"))
         self.assertEqual(code, 3, said)
         self.assertRegex(said, "! lima: no site reaches it; tried by tokyo, oslo: .*cannot connect")
@@ -92,8 +93,10 @@ class Loopback(Case):
 
     def test_another_job_is_refused_with_the_reason(self):
         addresses = free_addresses(3)
-        others = [self.site("lima", addresses, "--patience", "8"),
-                  self.site("oslo", addresses, "--set", "job.seed=99", "--patience", "8")]
+        others = [self.site("lima", addresses, "--patience", "20"),
+                  self.site("oslo", addresses, "--set", "job.seed=99", "--patience", "20")]
+        for other, address in zip(others, addresses.split(",")[1:]):
+            self.until_listens(other, address)
         code, said = self.end(self.site("tokyo", addresses, "--patience", "8"))
         self.assertEqual(code, 3, said)
         self.assertRegex(said, "! oslo: .*another job .*same job file")
@@ -106,8 +109,9 @@ class Loopback(Case):
         with socket.create_server(("127.0.0.1", 0)) as stranger:
             addresses[2] = f"127.0.0.1:{stranger.getsockname()[1]}"
             other = self.site("lima", ",".join(addresses))
+            self.until_listens(other, addresses[1])
             first = self.site("tokyo", ",".join(addresses), "--patience", "6")
-            stranger.settimeout(30)
+            stranger.settimeout(PATIENCE_S)
             heard, _ = stranger.accept()
             heard.recv(100)
             heard.sendall(b"220 mail.example.org ESMTP\r\n")
@@ -119,10 +123,10 @@ class Loopback(Case):
         self.assertEqual(self.end(other)[0], 0)
 
     def test_ctrl_c(self):
-        process = self.start("doctor", "job.toml", "--seconds", "30", "--mbytes", "100000")
+        process = self.start("doctor", "job.toml", "--seconds", "60", "--mbytes", "100000")
         self.until(process, "slot 1 of 3")
         process.terminate()
-        code, said = self.end(process, 30)
+        code, said = self.end(process, 55)  # in less than a measurement
         self.assertEqual(code, 130, said)
 
 

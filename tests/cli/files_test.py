@@ -13,14 +13,16 @@ import unittest
 import zipfile
 
 import launch_test
-from launch_test import PACED, SITES, free_addresses, job_of
+from cli_test import PATIENCE_S
+from launch_test import PACED, SITES, job_of
+from ports import free_addresses, free_ports
 
 FOREVER = ["--set", "stop.max_rounds=100000", "--set", "report.every_rounds=50"]
 
 
 class Case(launch_test.Case):
-    def until_file(self, process, path, timeout=60):
-        end = time.monotonic() + timeout
+    def until_file(self, process, path):
+        end = time.monotonic() + PATIENCE_S
         while not (self.folder / path).exists() or (self.folder / path).stat().st_size == 0:
             self.assertIsNone(process.poll(), self.said(process))
             self.assertLess(time.monotonic(), end, self.said(process))
@@ -129,7 +131,7 @@ class FullDisk(Case):
         return json.loads((self.folder / "runs/small/status.json").read_text())["rounds"]
 
     def until_rounds_more(self, process, count):
-        begun, end = self.rounds_done(), time.monotonic() + 60
+        begun, end = self.rounds_done(), time.monotonic() + PATIENCE_S
         while self.rounds_done() < begun + count:
             self.assertIsNone(process.poll(), self.said(process))
             self.assertLess(time.monotonic(), end, self.said(process))
@@ -190,7 +192,7 @@ class Folders(launch_test.Case):
             with self.subTest(command=command):
                 shutil.rmtree(self.folder / "runs", ignore_errors=True)
                 first = self.start(command[0], "job.toml", *command[1:], *FOREVER)
-                end = time.monotonic() + 60
+                end = time.monotonic() + PATIENCE_S
                 while not (self.folder / "runs/small/job.toml").exists():
                     self.assertLess(time.monotonic(), end, self.said(first))
                     time.sleep(0.02)
@@ -204,7 +206,7 @@ class Folders(launch_test.Case):
         self.run_ok("simulate", "job.toml", "--force", "--quiet", "--set", "stop.max_rounds=3")
 
     def test_processes_of_a_launcher_have_folders_of_their_own(self):
-        base = free_addresses(1).split(":")[1]
+        base = free_ports(len(SITES))[0]
         ranks = [self.start("site", "job.toml", "--out", "runs/mp", "--base-port", base, env={
             "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "3"}) for rank in range(3)]
         for rank in ranks:
@@ -244,7 +246,7 @@ class Identity(launch_test.Case):
         other.kill()
 
     def test_a_site_behind_nat_listens_elsewhere(self):
-        inner, outer = (int(one.rsplit(":", 1)[1]) for one in free_addresses(2).split(","))
+        inner, = free_ports(1)
         proxy = launch_test.Proxy(inner, launch_test.Cuts(0, 0))
         self.addCleanup(proxy.listener.close)
         own = free_addresses(2).split(",")

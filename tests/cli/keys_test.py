@@ -8,7 +8,8 @@ import os
 import shutil
 import unittest
 
-from launch_test import SITES, Case, free_addresses
+from launch_test import SITES, Case
+from ports import free_addresses
 
 
 class Keys(Case):
@@ -64,7 +65,7 @@ class Keys(Case):
         for folder in ("keys", "others"):
             self.run_ok("keys", "init", folder)
             self.run_ok("keys", "issue", *SITES, "--keys", folder)
-        common = ["site", "job.toml", "--addresses", free_addresses(3), "--set", "net.meet_s=4"]
+        common = ["site", "job.toml", "--addresses", free_addresses(3), "--set", "net.meet_s=15"]
         lima = self.start(*common, "--site", "lima", "--out", "a")
         tokyo = self.start(*common, "--site", "tokyo", "--out", "b", "--keys", "others")
         code, said = self.end(tokyo)

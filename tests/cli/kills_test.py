@@ -26,7 +26,6 @@ SETS = ["--set", "model.kind=mlp", "--set", "model.hidden=[512]", "--set", "data
         "--set", "net.pace=true", "--set", "site.*.step_ms=15",  # for 3 s on any machine
         *launch_test.LOSE,
         "--set", "report.every_rounds=10", "--set", "transfer.chunk_kib=8"]
-PATIENCE_S = 80
 
 
 class Kills(launch_test.Case):
@@ -44,7 +43,7 @@ class Kills(launch_test.Case):
         self.assertEqual(sorted(sites), sorted(SITES))
         time.sleep(wait_s)
         os.kill(sites.pop(victim), signal.SIGKILL)
-        code, text = self.all_end(launch, sites, PATIENCE_S)
+        code, text = self.all_end(launch, sites)
         done = []
         for name in SITES:
             path = self.folder / f"runs/small/{name}/summary.json"

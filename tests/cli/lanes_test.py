@@ -11,7 +11,7 @@ import signal
 import unittest
 
 import launch_test
-from launch_test import LONG, LOSE, GONE, PACED, SITES
+from launch_test import LONG, LOSE, GONE, PACED, SITES, SLOWER
 
 LANES = ["--set", "sync.kind=shadowsync", "--set", "sync.lanes=2", "--set",
          "sync.lane_threads=true"]
@@ -46,12 +46,12 @@ class Lanes(launch_test.Case):
         for algorithm in ALGORITHMS[1:]:
             with self.subTest(algorithm=algorithm):
                 shutil.rmtree(self.folder / "runs", ignore_errors=True)
-                launch = self.start("launch", "job.toml", *LANES, *PACED, *LOSE, *GONE, "--set",
+                launch = self.start("launch", "job.toml", *LANES, *SLOWER, *LOSE, *GONE, "--set",
                                     f"sync.algorithm={algorithm}", "--set", "stop.max_rounds=400")
                 self.until_checkpoints(launch, ["lima"])
                 sites = self.sites_of(launch)
                 os.kill(sites.pop("lima"), signal.SIGKILL)
-                code, text = self.all_end(launch, sites, 60)
+                code, text = self.all_end(launch, sites)
                 self.assertEqual(code, 0, text)
                 self.assertIn("(lima)", text, "it was killed too late")
                 done = [self.summary(f"runs/small/{name}") for name in SITES if name != "lima"]

@@ -16,7 +16,7 @@ def apply(data, changes):
     return data
 
 
-def follow(url, timeout=60):
+def follow(url, timeout=300):
     """(event, bytes of it, the page's data after it), until the server ends the stream."""
     data, event = None, ""
     with urllib.request.urlopen(url + "events", timeout=timeout) as answer:

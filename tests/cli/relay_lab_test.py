@@ -10,7 +10,8 @@ import signal
 import time
 import unittest
 
-from launch_test import Case, free_addresses, job_of, test_keys
+from launch_test import Case, job_of, test_keys
+from ports import free_addresses
 
 SITES = ["tokyo", "lima", "oslo", "bonn", "cairo", "paris"]
 HIDDEN = ["tokyo", "oslo", "cairo"]  # of each pair of neighbours one
@@ -76,7 +77,7 @@ class Relays(Case):
         for name, site in sites.items():
             if name == relay:
                 continue
-            code, text = self.end(site, timeout=180)
+            code, text = self.end(site)
             self.assertEqual(code, 0, text)
             self.assertIn("with 5 of 6", text)
             last = dict(re.findall(r"reaches rank (\d) .*through rank \d \((\w+)\)", text))

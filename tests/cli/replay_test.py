@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-from cli_test import JOB, LONGHAUL, Case
+from cli_test import JOB, LONGHAUL, PATIENCE_S, Case
 
 FOUR = JOB + '[[site]]\nname = "rome"\nnodes = 2\nstep_ms = 14\n'
 SITES = ("tokyo", "lima", "oslo", "rome", "rome/1")
@@ -84,17 +84,17 @@ class Same(ReplayCase):
 
 class Sessions(ReplayCase):
     def test_a_resumed_run_is_recorded_from_where_it_goes_on(self):
-        text = FOUR.replace("max_rounds = 12", "max_rounds = 4000")
+        text = FOUR.replace("max_rounds = 12", "max_rounds = 100000")
         args = ["simulate", self.write(text), "--out", "run", "--quiet", "--record", "--set",
                 "job.checkpoint_every=20"]
         process = subprocess.Popen([LONGHAUL, *args], cwd=self.folder, stderr=subprocess.PIPE)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while len(list(self.folder.glob("run/checkpoints/*.checkpoint"))) < 2:
             self.assertLess(time.monotonic(), deadline)
             self.assertIsNone(process.poll())
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
         killed, = self.replay("oslo")["sessions"]
         self.assertFalse(killed["complete"])
         self.assertGreater(killed["inputs"], 100)
@@ -105,7 +105,7 @@ class Sessions(ReplayCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.005)
         more.send_signal(signal.SIGINT)
-        more.communicate(timeout=60)
+        more.communicate(timeout=PATIENCE_S)
         first, resumed = self.replay("oslo")["sessions"]
         self.assertEqual(first, killed)
         self.assertTrue(resumed["same"])

@@ -1,13 +1,12 @@
 """Four small runs for the tests of report."""
-import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
+from cli_test import LONGHAUL, PATIENCE_S, ROOT
+
 HAS_CHARTS = (ROOT / "web/node_modules/uplot/dist/uPlot.iife.min.js").exists()
 
 JOB = """\
@@ -29,11 +28,11 @@ class Runs(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         (cls.folder / "job.toml").write_text(JOB)
         subprocess.run([LONGHAUL, "compare", "job.toml", "--sync", "fedavg,diloco", "--quiet",
-                        "--overlay", "direct,ring", "--out", "c"], cwd=cls.folder, timeout=100,
-                       capture_output=True)
+                        "--overlay", "direct,ring", "--out", "c"], cwd=cls.folder,
+                       timeout=PATIENCE_S, capture_output=True)
 
     def longhaul(self, *args, code=0):
-        done = subprocess.run([LONGHAUL, *map(str, args)], cwd=self.folder, timeout=100,
+        done = subprocess.run([LONGHAUL, *map(str, args)], cwd=self.folder, timeout=PATIENCE_S,
                               capture_output=True, text=True)
         if code is not None:
             self.assertEqual(done.returncode, code, done.stdout + done.stderr)

@@ -5,7 +5,6 @@ of the sites, a cheap model trained on these over the sites, a choice, and queri
     LONGHAUL=build/release/longhaul tests/cli/sample_test.py
 """
 import json
-import os
 import pathlib
 import random
 import struct
@@ -14,9 +13,8 @@ import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
-PATIENCE_S = 120
+from cli_test import LONGHAUL, PATIENCE_S
+
 SIZE, CLASSES = 8, 3
 SITES = ("a", "b")
 DATA = 'kind = "idx"\npath = "images"\nmean = [0.3]\nstd = [0.4]\nclasses = 3\n'

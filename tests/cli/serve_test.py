@@ -17,12 +17,11 @@ import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LONGHAUL = pathlib.Path(os.environ.get("LONGHAUL", ROOT / "build/release/longhaul")).resolve()
-PATIENCE_S = 60
+from cli_test import LONGHAUL, PATIENCE_S
+
 JOB = """
 job = {name = "index"}
-net = {silence_s = 2}
+net = {silence_s = 6}
 site = [{name = "a"}, {name = "b"}, {name = "c"}]
 [focus]
 K = 4
@@ -71,7 +70,7 @@ class Serve(unittest.TestCase):
         import urllib.request
         try:
             address = json.loads((self.path / f"runs/index/{site}/api.json").read_text())["address"]
-            with urllib.request.urlopen(f"http://{address}/status", timeout=5) as reply:
+            with urllib.request.urlopen(f"http://{address}/status", timeout=PATIENCE_S) as reply:
                 return json.load(reply)
         except (OSError, ValueError):
             return {}
@@ -152,7 +151,7 @@ class Serve(unittest.TestCase):
         serving.communicate(timeout=PATIENCE_S)
         self.serving.remove(serving)
         self.start()
-        self.until(lambda: self.status("c")["indexes_with"] == 2)  # it asked for the newest
+        self.until(lambda: self.status("c").get("indexes_with") == 2)  # it asked for the newest
         again, end = self.answers()
         self.assertEqual({one for one in again if one[0] != "c"}, first)
         self.assertFalse(end["partial"])
@@ -197,8 +196,8 @@ class Serve(unittest.TestCase):
     # The store can no longer be written: the write fails, whatever was said of the signal for it.
     # Another process continues with all that was acknowledged.
     def test_a_store_that_is_full(self):
-        (self.path / "job.toml").write_text(
-            JOB.replace(', {name = "b"}, {name = "c"}', "").replace("rate = 2000", "rate = 600"))
+        (self.path / "job.toml").write_text(  # the stream lasts for 6 s
+            JOB.replace(', {name = "b"}, {name = "c"}', "").replace("rate = 2000", "rate = 200"))
         for restore_signals in (False, True):
             with self.subTest(restore_signals=restore_signals):
                 process = self.alone(restore_signals=restore_signals)

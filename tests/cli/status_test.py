@@ -8,7 +8,9 @@ import signal
 import time
 import unittest
 
-from launch_test import SITES, Case, free_addresses
+from cli_test import PATIENCE_S
+from launch_test import SITES, Case
+from ports import free_addresses
 
 
 class StatusOfARun(Case):
@@ -18,7 +20,7 @@ class StatusOfARun(Case):
         return {node["site"]: node for node in nodes}
 
     def until(self, what, holds):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not holds(self.nodes("run")):
             self.assertLess(time.monotonic(), deadline, f"{what}: {self.nodes('run')}")
             time.sleep(0.1)
@@ -26,7 +28,8 @@ class StatusOfARun(Case):
 
     def test_it_says_who_is_waited_for_and_who_is_gone(self):
         words = ["site", "job.toml", "--addresses", free_addresses(3), "--set",
-                 "stop.max_rounds=100000", "--set", "overlay.kind=direct"]
+                 "stop.max_rounds=100000", "--set", "overlay.kind=direct", "--set",
+                 f"net.silence_s={PATIENCE_S}"]  # nobody is lost while it is looked at
         sites = {name: self.start(*words, "--site", name, "--out", f"run/{name}")
                  for name in SITES[:2]}
         text = self.until("they meet", lambda nodes: len(nodes) == 2 and all(

@@ -12,7 +12,9 @@ import time
 import unittest
 
 import launch_test
-from launch_test import ALL, GONE, PACED, SITES, free_addresses, job_of
+from cli_test import PATIENCE_S
+from launch_test import ALL, GONE, LOSE, PACED, SITES, SLOWER, job_of
+from ports import free_addresses
 
 BSP = ["--set", "sync.kind=bsp", "--set", "overlay.kind=direct"]
 ROUNDS = ["--set", "stop.max_rounds=600", "--set", "report.every_rounds=50"]
@@ -20,23 +22,8 @@ FOREVER = ["--set", "stop.max_rounds=100000", "--set", "report.every_rounds=50"]
 
 
 class Survive(launch_test.Case):
-    def until_gone_on(self, launch, names):
-        """Until each of these nodes has written a checkpoint after this call."""
-        newest = {name: self.newest(name) for name in names}
-        end = time.monotonic() + 60
-        while any(self.newest(name) <= newest[name] for name in names):
-            self.assertIsNone(launch.poll(), self.said(launch))
-            self.assertLess(time.monotonic(), end, self.said(launch)[-3000:])
-            time.sleep(0.02)
-
-    def newest(self, name):
-        return max((int(path.stem) for path in
-                    (self.folder / f"runs/small/{name}/checkpoints").glob("*.checkpoint")),
-                   default=0)
-
     def kill(self, launch, name):
         os.kill(self.sites_of(launch)[name], signal.SIGKILL)
-
 
     def events(self, name):
         return [json.loads(line) for line in
@@ -113,9 +100,9 @@ class Restarted(Survive):
 
     def test_where_no_majority_is_left_all_resume_to_the_same_bits(self):
         self.write(job_of(SITES[:2]))
-        sets = [*BSP, *ROUNDS, *PACED, "--set", "net.silence_s=2"]
+        sets = [*BSP, *ROUNDS, *SLOWER, *LOSE]
         expected = self.simulated_hash(*sets, "--out", "runs/simulated")
-        # One of two is no majority either, but the other needs 12 s to find that out.
+        # One of two is no majority either, but the other needs 16 s to find that out.
         for killed in [["tokyo", "lima"], ["lima"]] if ALL else [["tokyo", "lima"]]:
             with self.subTest(killed=killed):
                 shutil.rmtree(self.folder / "runs/small", ignore_errors=True)
@@ -130,10 +117,10 @@ class Restarted(Survive):
                 self.assertIn("resumes from checkpoint", text)
                 self.assertEqual(self.summary()["params_hash"], expected)
 
-    @unittest.skipUnless(ALL, "takes 15 s")
+    @unittest.skipUnless(ALL, "takes 20 s")
     def test_without_restarts_a_run_that_cannot_go_on_ends_and_is_resumed(self):
         self.write(job_of(SITES[:2]))
-        sets = [*BSP, *ROUNDS, *PACED, "--set", "net.silence_s=2"]
+        sets = [*BSP, *ROUNDS, *SLOWER, *LOSE]
         launch = self.start("launch", "job.toml", *sets, "--max-restarts", "0")
         self.until_checkpoints(launch, SITES[:2])
         self.kill(launch, "lima")
@@ -170,8 +157,7 @@ class Resumed(Survive):
         for sync in ("fedavg", "nbsync") if ALL else ("fedavg",):
             with self.subTest(sync=sync):
                 shutil.rmtree(self.folder / "runs", ignore_errors=True)
-                sets = [*PACED, *FOREVER, "--set", f"sync.kind={sync}", "--set",
-                        "net.silence_s=2"]
+                sets = [*PACED, *FOREVER, *LOSE, "--set", f"sync.kind={sync}"]
                 launch = self.start("launch", "job.toml", *sets, "--max-restarts", "0")
                 self.until_checkpoints(launch, SITES)
                 self.kill(launch, "oslo")
@@ -188,7 +174,7 @@ class Resumed(Survive):
                 launch.wait()
 
     def test_with_fewer_sites(self):
-        sets = [*PACED, *ROUNDS, "--set", "net.silence_s=2", "--set", "net.meet_s=2"]
+        sets = [*SLOWER, *ROUNDS, *LOSE, "--set", "net.meet_s=15"]
         addresses = free_addresses(3)
         launch = self.start("launch", "job.toml", *sets)
         self.until_checkpoints(launch, SITES)
@@ -314,7 +300,7 @@ class OneCommand(Survive):
         self.until_gone_on(sites["tokyo"], ["lima"])
         lost = [one["time_s"] for one in self.events("tokyo") if one["kind"] == "view"][0]
         # The run's time goes on at a site that has come back, which writes what it did each second.
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE_S
         while self.events("lima")[-1]["time_s"] <= lost:
             self.assertLess(time.monotonic(), end, self.said(sites["lima"])[-3000:])
             time.sleep(0.05)
@@ -329,7 +315,7 @@ class OneCommand(Survive):
         shutil.move(self.folder / "elsewhere", self.folder / "runs/small/oslo")
         sites["oslo"] = self.site("oslo")
         self.until(sites["oslo"], "asks to rejoin")
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE_S
         while self.said(sites["tokyo"]).count("rank 2 (oslo) is back") < 2:
             self.assertLess(time.monotonic(), end, self.said(sites["tokyo"]))
             time.sleep(0.05)

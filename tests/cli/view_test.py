@@ -11,12 +11,13 @@ import unittest
 import urllib.error
 import urllib.request
 
+from cli_test import LONGHAUL, PATIENCE_S
 from live_events import follow
-from report_runs import HAS_CHARTS, JOB, LONGHAUL, Runs
+from report_runs import HAS_CHARTS, JOB, Runs
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=60) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
         return answer.read().decode()
 
 
@@ -60,7 +61,7 @@ class View(Runs):
         self.assertEqual(last["activity"], activity)
         self.assertEqual(last["summary"]["stop_reason"], "interrupted")
         self.assertLessEqual(len(last["scores"]["time_s"]), 2000)
-        self.assertEqual(process.wait(60), 130)
+        self.assertEqual(process.wait(PATIENCE_S), 130)
 
     def test_a_finished_run(self):
         process = self.begin("view", "c/fedavg-ring")
@@ -76,7 +77,7 @@ class View(Runs):
         with self.assertRaises(urllib.error.HTTPError):
             get(url + "etc/passwd")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(60), 0)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
 
     def test_processes_over_sockets_show_what_each_site_did(self):
         (self.folder / "sockets.toml").write_text(JOB.replace("max_rounds = 12", "max_rounds = 60")
@@ -88,7 +89,7 @@ class View(Runs):
             run = data["runs"][0] if data["runs"] else {}
             if run.get("activity") and not run.get("summary"):
                 live = run["activity"]
-        self.assertEqual(process.wait(60), 0)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
         self.assertEqual([site["name"] for site in live["sites"]], ["tokyo", "lima", "oslo"])
         self.longhaul("report", "sockets", "--out", "sockets.html")
         page = (self.folder / "sockets.html").read_text()

@@ -2,6 +2,7 @@
 // Doctors of sites that are threads of a test, on the loopback.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -56,8 +57,17 @@ class Sites {
   }
   int listening_socket(std::uint32_t site) const { return sockets_[site].get(); }
   std::uint16_t port(std::uint32_t site) const { return ports_[site]; }
-  // Nobody listens there any more.
-  void shut(std::uint32_t site) { sockets_[site] = Socket(); }
+  // Nobody listens there. Its port stays its own: closed, another process might be given it.
+  void shut(std::uint32_t site) {
+    sockets_[site] = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    EXPECT_EQ(::bind(sockets_[site].get(), reinterpret_cast<sockaddr*>(&at), size), 0);
+    EXPECT_EQ(::getsockname(sockets_[site].get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
+    ports_[site] = all_.addresses[site].port = ntohs(at.sin_port);
+  }
   // A thread that attends as a site, or as what a test makes of it.
   void participate_as(LocalSite self, Time arrival_timeout = std::chrono::seconds(10)) {
     const std::uint32_t site = self.site;

@@ -1,12 +1,14 @@
 #include "longhaul/learn/data/load.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
 #include <gmock/gmock.h>
 
+#include "longhaul/base/check.h"
 #include "longhaul/learn/data/kinds.h"
 #include "longhaul/learn/data/synthetic.h"
 
@@ -21,11 +23,9 @@ using testing::HasSubstr;
 class Load : public testing::Test {
  protected:
   Load() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ =
-        std::filesystem::path(testing::TempDir()) / (std::string("longhaul-load-") + info->name());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+    std::string folder = testing::TempDir() + "longhaul-load-XXXXXX";
+    LH_CHECK(mkdtemp(folder.data()) != nullptr);
+    folder_ = folder;
   }
   ~Load() override { std::filesystem::remove_all(folder_); }
 

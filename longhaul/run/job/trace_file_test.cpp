@@ -1,6 +1,7 @@
 // Every kind of bad trace: an Error that names file, line and what was expected.
 #include "longhaul/run/job/trace_file.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -84,10 +85,9 @@ TEST(TraceFile, RefusesMoreRowsThanItKeeps) {
 class TraceOfJob : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("longhaul-trace-" +
-               std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::create_directories(folder_);
+    std::string folder = testing::TempDir() + "longhaul-trace-XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 

@@ -1,6 +1,7 @@
 // From the tables of a job to its network.
 #include "longhaul/run/job/wan.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -29,10 +30,9 @@ std::string sites(std::initializer_list<const char*> names) {
 class WanOfJob : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("longhaul-wan-" +
-               std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::create_directories(folder_);
+    std::string folder = testing::TempDir() + "longhaul-wan-XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
