@@ -136,12 +136,16 @@ def blamed(output, regions):
     return errors or mentioned
 
 
-def write_runtime(folder):
-    """The files that a build of woven sources needs; the flags for CMake."""
+SHARES = {False: "LONGHAUL_GATE", True: "LONGHAUL_SHARE"}  # by --nightly: base/testing/effort.h
+
+
+def write_runtime(folder, share=SHARES[False]):
+    """The files that a build of woven sources needs; the flags for CMake. `share`: which cases
+    exhaustive tests try."""
     for name, text in ((HEADER, RUNTIME), ("longhaul_mutants.cpp", LISTENER),
                        ("longhaul_mutants.cmake", PROJECT % {"folder": folder})):
         write(os.path.join(folder, name), text)
-    return [f"-DCMAKE_CXX_FLAGS_DEBUG=-O1 -DLONGHAUL_SHARE -I{folder}",
+    return [f"-DCMAKE_CXX_FLAGS_DEBUG=-O1 -D{share} -I{folder}",
             f"-DCMAKE_PROJECT_INCLUDE={folder}/longhaul_mutants.cmake"]
 
 

@@ -25,7 +25,7 @@ class ScriptCase(unittest.TestCase):
     def run_script(self, name, *arguments, env=None):
         done = subprocess.run([os.path.join(self.scripts, name), *arguments], env=env, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=110, check=False)
+                              stderr=subprocess.STDOUT, timeout=600, check=False)
         return done.returncode, done.stdout
 
     def expect(self, name, status, *said, arguments=None, env=None):
