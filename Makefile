@@ -31,7 +31,7 @@ package: build  ## a Debian package of the program, its headers and man page: bu
 	cd build/release && cpack -G DEB
 	@ls -lh build/release/*.deb
 
-demo:  ## train lenet on MNIST over four unequal sites with three strategies, print one table
+demo:  ## train lenet on MNIST over four unequal sites with three strategies and seeds, print one table
 	@scripts/demo
 
 test: setup  ## what a change must pass: format, layers, tidy, sanitized tests, fuzzers, the program
