@@ -9,6 +9,8 @@ SINCE ?= origin/main
 # ccache finds in one checkout what was built in another.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
+# What is not in the cache is not preprocessed before it is compiled.
+export CCACHE_DEPEND ?= 1
 
 # One installation at a time; the builds share out their work themselves.
 .NOTPARALLEL:
@@ -45,7 +47,7 @@ package: build  ## a Debian package of the program, its headers and man page: bu
 	cd build/release && cpack -G DEB
 	@ls -lh build/release/*.deb
 
-demo:  ## train lenet on MNIST over four unequal sites with three strategies, print one table
+demo:  ## train lenet on MNIST over four unequal sites with three strategies and seeds, print one table
 	@scripts/demo
 
 test: setup  ## what a change must pass: format, layers, tidy, sanitized tests, fuzzers, the program

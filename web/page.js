@@ -17,8 +17,9 @@
   let zoom = null;  // of the timeline: [from, to] in seconds
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const colour = (i) => PALETTE[i % PALETTE.length];
-  const dash = (i) => DASHES[Math.floor(i / PALETTE.length) % DASHES.length];
+  // By combination: its seeds look alike.
+  const colour = (i) => PALETTE[data.runs[i].group % PALETTE.length];
+  const dash = (i) => DASHES[Math.floor(data.runs[i].group / PALETTE.length) % DASHES.length];
   const element = (tag, text, attributes = {}) => {
     const made = document.createElement(tag);
     if (text !== undefined && text !== null) made.textContent = text;

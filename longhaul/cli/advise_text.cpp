@@ -83,7 +83,7 @@ std::string recommendation(const Advice& advice) {
                                  range_text(advice.times), 100 * best.summary.compute_utilisation);
   for (const Trial& trial : advice.search.ranking)
     if (trial.ran && trial.candidate.sync != best.candidate.sync) {
-      text += fmt::format("  runner-up of another kind: {}: {}\n", trial.candidate.label,
+      text += fmt::format("  runner-up of another kind, one seed: {}: {}\n", trial.candidate.label,
                           outcome(trial));
       break;
     }
@@ -100,7 +100,9 @@ std::string usual_choices(const Advice& advice) {
                         is_too_short(*trial) ? "" : "; ",
                         is_too_short(*trial) ? "" : reason(*trial, best));
   }
-  return text.empty() ? "" : "\nWhy the usual choices lose\n" + text;
+  if (text.empty()) return "";
+  return "\nThe usual choices, one seed each (whether one ties: longhaul compare --seeds 3)\n" +
+         text;
 }
 
 std::string not_tried(const Advice& advice) {

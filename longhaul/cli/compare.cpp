@@ -69,6 +69,20 @@ Status write_job_files(const std::vector<ComparedRun>& runs) {
   return Ok{};
 }
 
+// Where the folders of several seeds go may be a run of one seed, which reports would take for all.
+Status clear_single_runs(const std::vector<ComparedRun>& runs, const std::string& base,
+                         bool force) {
+  for (const ComparedRun& one : runs) {
+    const std::string above = std::filesystem::path(one.folder).parent_path().string();
+    if (above == base || !has_run(above)) continue;
+    if (!force)
+      return invalid(fmt::format(
+          "{}: holds a run of one seed; --force replaces it, --out DIR writes elsewhere", above));
+    LH_TRY(run::RunFolder::clear(above));
+  }
+  return Ok{};
+}
+
 // Runs end at --hours exactly: the next score may be far.
 std::optional<double> until_s(const CompareArgs& args) {
   if (!args.axes.hours) return std::nullopt;
@@ -76,10 +90,11 @@ std::optional<double> until_s(const CompareArgs& args) {
 }
 
 // Runs what is not finished; the summaries of all are in `runs` then.
-Status run_rest(const CompareArgs& args, std::vector<ComparedRun>& runs) {
+Status run_rest(const CompareArgs& args, const std::string& base, std::vector<ComparedRun>& runs) {
   const run::SimulateOptions options = args.common.one_of_several("");
   for (const ComparedRun& one : runs)
     LH_TRY(run::RunFolder::check(one.folder, one.job->job, options.existing));
+  LH_TRY(clear_single_runs(runs, base, args.common.force));
   LH_TRY(write_job_files(runs));
   if (args.common.resume) LH_TRY(look(runs));
   std::vector<run::PoolRun> todo;
@@ -146,6 +161,7 @@ nlohmann::ordered_json result_json(const Comparison& comparison,
                                    const std::vector<ComparedRun>& runs, const Outcome& outcome) {
   nlohmann::ordered_json json = {{"name", comparison.name},
                                  {"winner", nullptr},
+                                 {"verdict", verdict(outcome.groups)},
                                  {"ranking", nlohmann::json::array()},
                                  {"runs", nlohmann::json::array()},
                                  {"skipped", nlohmann::json::array()},
@@ -220,14 +236,19 @@ void print_outcome(const Comparison& comparison, const std::vector<ComparedRun>&
     fmt::print(
         "\nmax_rounds ended runs, and rounds differ in samples: for one budget give --epochs or "
         "--hours.\n");
+  const bool seeds = std::any_of(outcome.groups.begin(), outcome.groups.end(),
+                                 [](const RankedGroup& group) { return group.runs.size() > 1; });
   fmt::print(
       "\nTimes are virtual but for the last column; computing is the share of it that sites "
-      "spend on gradients.\nRuns are in {}/\n",
-      base);
+      "spend on gradients.\n{}Runs are in {}/\n",
+      seeds ? "Figures are medians over the seeds, with the range in brackets.\n" : "", base);
 }
 
 // Tasks of finished runs are left out, so that the same command goes on.
-int emit(const CompareArgs& args, const Comparison& comparison, std::vector<ComparedRun>& runs) {
+int emit(const CompareArgs& args, const Comparison& comparison, const std::string& base,
+         std::vector<ComparedRun>& runs) {
+  if (const Status cleared = clear_single_runs(runs, base, args.common.force); !cleared)
+    return print_error(cleared.error());
   if (const Status written = write_job_files(runs); !written) return print_error(written.error());
   if (const Status looked = look(runs); !looked) return print_error(looked.error());
   auto program = run::own_program();
@@ -257,8 +278,8 @@ int compare(const CompareArgs& args) {
     runs.push_back({.job = &job,
                     .folder = base + "/" + job.path,
                     .job_file = base + "/jobs/" + job.path + ".toml"});
-  if (!args.emit.empty()) return emit(args, *comparison, runs);
-  const Status done = args.gather ? look(runs) : run_rest(args, runs);
+  if (!args.emit.empty()) return emit(args, *comparison, base, runs);
+  const Status done = args.gather ? look(runs) : run_rest(args, base, runs);
   if (!done) return print_error(done.error());
   Outcome outcome = outcome_of(runs, args.axes.any_all());
   for (const ComparedRun& one : runs)
@@ -292,7 +313,8 @@ void add_axes(CLI::App& sub, CompareAxes& axes) {
   sub.add_option("--sweep", axes.sweeps, "values of one key: --sweep sync.steps=5,10,20")
       ->type_name("TABLE.KEY=V,V")
       ->allow_extra_args(false);
-  sub.add_option("--seeds", axes.seeds, "repeats each with this many seeds; median and range")
+  sub.add_option("--seeds", axes.seeds,
+                 "repeats each with this many seeds; median, range, ties (default 1)")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
       ->type_name("N");
   auto* hours = sub.add_option("--hours", axes.hours, "virtual time that each may take")
@@ -309,7 +331,8 @@ void add_axes(CLI::App& sub, CompareAxes& axes) {
 void add_compare(CLI::App& app, int& code) {
   auto args = std::make_shared<CompareArgs>();
   CLI::App* sub = app.add_subcommand(
-      "compare", "runs one job with several strategies, overlays, codecs ...; names the best");
+      "compare",
+      "runs one job with several strategies, overlays, codecs ...; one table, the best first");
   args->common.add_to(*sub, "runs/NAME-compare",
                       "keeps finished runs, continues interrupted ones, starts the others");
   add_axes(*sub, args->axes);

@@ -1,6 +1,7 @@
 #include "longhaul/cli/compare_ranking.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -15,7 +16,12 @@
 namespace longhaul::cli {
 namespace {
 
+using report::Difference;
+using report::Spread;
+using report::spread_of;
 using Summaries = std::vector<run::Summary>;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<double> values_of(const Summaries& runs,
                               const std::function<std::optional<double>(const run::Summary&)>& of) {
@@ -25,41 +31,35 @@ std::vector<double> values_of(const Summaries& runs,
   return values;
 }
 
-std::optional<Spread> spread(const std::vector<double>& values) {
-  if (values.empty()) return std::nullopt;
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  return Spread{median(values), *low, *high};
-}
-
 std::optional<double> score_of(const run::Summary& s) {
   if (s.bits_per_byte()) return s.bits_per_byte();
   return s.final_accuracy && (*s.final_accuracy > 0 || !s.final_loss) ? s.final_accuracy
                                                                       : s.final_loss;
 }
 
+bool is_diverged(const run::Summary& s) { return s.stop_reason == run::StopReason::diverged; }
+
 bool diverged(const RankedGroup& group) {
-  return std::any_of(group.runs.begin(), group.runs.end(), [](const run::Summary& s) {
-    return s.stop_reason == run::StopReason::diverged;
-  });
+  return std::any_of(group.runs.begin(), group.runs.end(), is_diverged);
 }
 
 void fill(RankedGroup& group, const run::CostTable& prices) {
   const Summaries& runs = group.runs;
   auto middle = [&](auto&& of) {
-    return median(
+    return report::median(
         values_of(runs, [&](const run::Summary& s) { return std::optional<double>(of(s)); }));
   };
   const auto times = values_of(runs, [](const run::Summary& s) { return s.time_to_target_s; });
   group.reached = times.size();
   // A run that does not get there takes longer than any that does.
   if (2 * times.size() > runs.size()) {
-    group.target = spread(times);
+    group.target = spread_of(times);
     std::vector<double> all = times;
-    all.resize(runs.size(), std::numeric_limits<double>::infinity());
-    group.target->median = median(all);
+    all.resize(runs.size(), kNever);
+    group.target->median = report::median(all);
   }
-  group.time = *spread(values_of(runs, [](const auto& s) { return std::optional(s.time_s); }));
-  group.score = spread(values_of(runs, score_of));
+  group.time = *spread_of(values_of(runs, [](const auto& s) { return std::optional(s.time_s); }));
+  group.score = spread_of(values_of(runs, score_of));
   const run::Summary& first = runs.front();
   group.lower_is_better =
       first.bits_per_byte() || !(first.final_accuracy && *first.final_accuracy > 0);
@@ -83,6 +83,26 @@ auto order_of(const RankedGroup& g) {
   if (g.score && !g.lower_is_better) score = -score;
   if (g.target) score = 0;
   return std::tuple(standing, time, score, g.wan_bytes, g.label);
+}
+
+// What decides between a group and the first, of one seed; less is better.
+double deciding_value(const run::Summary& s, const RankedGroup& first) {
+  if (is_diverged(s)) return std::numeric_limits<double>::quiet_NaN();
+  if (!first.target && !first.score) return s.time_s;
+  const std::optional<double> value = first.target ? s.time_to_target_s : score_of(s);
+  if (!value || !std::isfinite(*value)) return kNever;
+  return first.target || first.lower_is_better ? *value : -*value;
+}
+
+void fill_differences(std::vector<RankedGroup>& groups) {
+  std::vector<std::vector<double>> values;
+  for (const RankedGroup& group : groups) {
+    values.emplace_back();
+    for (const run::Summary& s : group.runs)
+      values.back().push_back(deciding_value(s, groups.front()));
+  }
+  const std::vector<Difference> all = report::differences_from_first(values);
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].from_first = all[i];
 }
 
 std::string percent_or_dash(const std::optional<double>& share, int digits) {
@@ -119,9 +139,95 @@ std::string score_text(const RankedGroup& g) {
                            : percent_or_dash(g.score->median, 2);
 }
 
+// With the range where it decides the place.
+std::string score_cell(const RankedGroup& g) {
+  if (!g.score || g.target || g.runs.size() == 1) return score_text(g);
+  const double unit = g.lower_is_better ? 1 : 100;
+  return fmt::format("{} ({:.{}f} to {:.{}f})", score_text(g), unit * g.score->min,
+                     g.lower_is_better ? 4 : 2, unit * g.score->max, g.lower_is_better ? 4 : 2);
+}
+
+std::size_t most_seeds(const std::vector<RankedGroup>& groups) {
+  std::size_t most = 0;
+  for (const RankedGroup& group : groups) most = std::max(most, group.runs.size());
+  return most;
+}
+
+std::string seeds_text(std::size_t seeds) {
+  return seeds == 1 ? "one seed" : count_text(seeds, "seed");
+}
+
+bool got_there(const RankedGroup& g) {
+  return !diverged(g) && (g.target || !g.runs.front().has_target());
+}
+
+// By the median: "97 % in 27.0 s with 23.76 MB between sites", "98.12 %".
+std::string result_text(const RankedGroup& g) {
+  if (diverged(g)) return "diverged";
+  if (g.target)
+    return fmt::format("{} in {} with {} between sites", target_text(g.runs.front()),
+                       run::duration_text(g.target->median), run::bytes_text(g.wan_bytes));
+  if (g.runs.front().has_target()) return time_cell(g);
+  return g.score ? score_text(g) : run::duration_text(g.time.median);
+}
+
+std::string tied_names(const std::vector<RankedGroup>& groups) {
+  std::vector<std::string> names;
+  for (const RankedGroup& group : groups)
+    if (group.from_first == Difference::tie) names.push_back(group.label);
+  return report::names_text(names);
+}
+
+std::string none_reached(const std::vector<RankedGroup>& groups) {
+  const RankedGroup& first = groups.front();
+  std::string text =
+      fmt::format("none reached {} within the budget; ", target_text(first.runs.front()));
+  if (first.from_first == Difference::tie)
+    return text + fmt::format("the nearest, {}, tie: the ranges of their scores over {} overlap",
+                              tied_names(groups), seeds_text(first.runs.size()));
+  text += fmt::format("the nearest is {} ({})", first.label, score_text(first));
+  return text + (first.from_first == Difference::one_seed ? ", which one seed cannot tell" : "");
+}
+
+std::string tie_text(const std::vector<RankedGroup>& groups) {
+  const RankedGroup& first = groups.front();
+  return fmt::format("{} tie: the ranges of their {} over {} overlap; the best median is {}'s: {}",
+                     tied_names(groups),
+                     first.target  ? "times to " + target_text(first.runs.front())
+                     : first.score ? std::string("scores")
+                                   : std::string("times"),
+                     seeds_text(first.runs.size()), first.label, result_text(first));
+}
+
+std::string one_seed_text(const std::vector<RankedGroup>& groups) {
+  return fmt::format("one seed cannot tell which is first{}: {} has {}, {} has {}",
+                     most_seeds(groups) == 1 ? " (--seeds 3 may)" : "", groups[0].label,
+                     result_text(groups[0]), groups[1].label, result_text(groups[1]));
+}
+
+std::string first_text(const std::vector<RankedGroup>& groups) {
+  const RankedGroup &first = groups[0], &second = groups[1];
+  const std::string of = fmt::format(", by the median of {}", seeds_text(first.runs.size()));
+  if (!first.target)
+    return fmt::format("{} is first ({}); next is {} ({}){}", first.label, result_text(first),
+                       second.label, result_text(second), of);
+  const std::string text = fmt::format("{} is first: {}; ", first.label, result_text(first));
+  if (diverged(second)) return text + "all others diverged";
+  if (!second.target) return text + "no other reached it" + of;
+  return text + fmt::format("{:.2f} times sooner than {} ({}){}",
+                            second.target->median / std::max(first.target->median, 1e-9),
+                            second.label, run::bytes_text(second.wan_bytes), of);
+}
+
 nlohmann::ordered_json spread_json(const std::optional<Spread>& spread) {
   if (!spread) return nullptr;
   return {{"median", spread->median}, {"min", spread->min}, {"max", spread->max}};
+}
+
+// Null: one seed cannot tell.
+nlohmann::ordered_json ties_json(const RankedGroup& g) {
+  if (g.from_first == Difference::one_seed) return nullptr;
+  return g.from_first == Difference::tie;
 }
 
 }  // namespace
@@ -139,37 +245,29 @@ std::vector<RankedGroup> ranked(const std::vector<std::pair<std::string, run::Su
   std::stable_sort(groups.begin(), groups.end(), [](const RankedGroup& a, const RankedGroup& b) {
     return order_of(a) < order_of(b);
   });
+  fill_differences(groups);
   return groups;
 }
 
 bool has_winner(const std::vector<RankedGroup>& groups) {
-  if (groups.empty() || diverged(groups.front())) return false;
-  return groups.front().target || !groups.front().runs.front().has_target();
+  return !groups.empty() && got_there(groups.front()) &&
+         groups.front().from_first == Difference::clear;
 }
 
 std::string verdict(const std::vector<RankedGroup>& groups) {
   if (groups.empty()) return "";
   const RankedGroup& first = groups.front();
-  const run::Summary& s = first.runs.front();
-  if (!has_winner(groups))
-    return s.has_target() ? fmt::format("none reached {} within the budget; the nearest is {} ({})",
-                                        target_text(s), first.label, score_text(first))
-                          : "";
+  if (!got_there(first)) return first.runs.front().has_target() ? none_reached(groups) : "";
   if (groups.size() == 1) return "";
-  const RankedGroup& second = groups[1];
-  if (!s.has_target())
-    return fmt::format("{} is first ({}); next is {} ({})", first.label,
-                       first.score ? score_text(first) : run::duration_text(first.time.median),
-                       second.label,
-                       first.score ? score_text(second) : run::duration_text(second.time.median));
-  std::string text =
-      fmt::format("{} is first: {} in {} with {} between sites", first.label, target_text(s),
-                  run::duration_text(first.target->median), run::bytes_text(first.wan_bytes));
-  if (!second.target) return text + "; no other reached it";
-  const double ratio = second.target->median / std::max(first.target->median, 1e-9);
-  const std::string next = fmt::format("{} ({})", second.label, run::bytes_text(second.wan_bytes));
-  if (ratio < 1.01) return text + fmt::format("; {} takes as long", next);
-  return text + fmt::format("; {:.2f} times sooner than {}", ratio, next);
+  switch (first.from_first) {
+    case Difference::tie:
+      return tie_text(groups);
+    case Difference::one_seed:
+      return one_seed_text(groups);
+    case Difference::clear:
+      return first_text(groups);
+  }
+  return "";
 }
 
 std::string ranking_text(const std::string& name, const std::vector<RankedGroup>& groups,
@@ -177,9 +275,10 @@ std::string ranking_text(const std::string& name, const std::vector<RankedGroup>
   if (groups.empty()) return "";
   const run::Summary& any = groups.front().runs.front();
   const bool bits = any.data == "text", accuracy = any.final_accuracy && *any.final_accuracy > 0;
+  const std::size_t seeds = most_seeds(groups);
   std::vector<std::string> head = {
-      name, "overlay", any.has_target() ? "time to " + target_text(any) : std::string("time"),
-      "rounds", "WAN MB"};
+      name + ", " + seeds_text(seeds), "overlay",
+      any.has_target() ? "time to " + target_text(any) : std::string("time"), "rounds", "WAN MB"};
   if (prices.has_prices()) head.push_back("cost " + prices.currency.value_or(""));
   for (const char* more : {"computing",
                            bits       ? "bits/byte"
@@ -189,12 +288,13 @@ std::string ranking_text(const std::string& name, const std::vector<RankedGroup>
     head.emplace_back(more);
   std::vector<std::vector<std::string>> rows;
   for (const RankedGroup& g : groups) {
-    std::vector<std::string> row = {g.label, g.runs.front().overlay, time_cell(g),
-                                    fmt::format("{:g}", g.rounds),
-                                    fmt::format("{:.2f}", g.wan_bytes / 1e6)};
+    const bool fewer = g.runs.size() < seeds;
+    std::vector<std::string> row = {
+        g.label + (fewer ? " (" + seeds_text(g.runs.size()) + ")" : ""), g.runs.front().overlay,
+        time_cell(g), fmt::format("{:g}", g.rounds), fmt::format("{:.2f}", g.wan_bytes / 1e6)};
     if (prices.has_prices()) row.push_back(fmt::format("{:.2f}", g.cost.value_or(0)));
     row.push_back(percent_or_dash(g.computing, 1));
-    row.push_back(score_text(g));
+    row.push_back(score_cell(g));
     row.push_back(run::duration_text(g.real_s));
     rows.push_back(std::move(row));
   }
@@ -212,6 +312,7 @@ nlohmann::ordered_json to_json(const RankedGroup& g) {
                                  {"outer", s.outer},
                                  {"runs", g.runs.size()},
                                  {"reached", g.reached},
+                                 {"ties_with_best", ties_json(g)},
                                  {"time_to_target_s", spread_json(g.target)},
                                  {"time_s", spread_json(g.time)},
                                  {bits                ? "bits_per_byte"

@@ -15,8 +15,6 @@ int print_error(const Error&);
 std::string text_table(const std::vector<std::string>& head,
                        const std::vector<std::vector<std::string>>& rows);
 
-// The middle one, or the mean of the two; NaN without values.
-double median(std::vector<double> values);
 // As JSON; bytes that are no UTF-8, as a folder's name may have, are replaced. `indent` -1: one
 // line.
 std::string json_text(const nlohmann::ordered_json&, int indent = 2);

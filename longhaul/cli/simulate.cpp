@@ -9,6 +9,7 @@
 #include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
+#include "longhaul/report/seed_ranges.h"
 #include "longhaul/run/focus/simulation.h"
 #include "longhaul/run/interrupt.h"
 
@@ -142,12 +143,14 @@ void print_seeds(const run::Job& job, const std::vector<Summary>& begun, bool js
     std::vector<double> values;
     for (const Summary& summary : all)
       if (const auto value = measure.of(summary)) values.push_back(*value);
-    if (values.empty()) continue;
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    object[measure.name] = {
-        {"median", median(values)}, {"min", *low}, {"max", *high}, {"runs", values.size()}};
-    rows.push_back({measure.name, fmt::format("{:.6g}", median(values)),
-                    fmt::format("{:.6g}", *low), fmt::format("{:.6g}", *high),
+    const auto spread = report::spread_of(values);
+    if (!spread) continue;
+    object[measure.name] = {{"median", spread->median},
+                            {"min", spread->min},
+                            {"max", spread->max},
+                            {"runs", values.size()}};
+    rows.push_back({measure.name, fmt::format("{:.6g}", spread->median),
+                    fmt::format("{:.6g}", spread->min), fmt::format("{:.6g}", spread->max),
                     fmt::format("{} of {}", values.size(), all.size())});
   }
   if (json)

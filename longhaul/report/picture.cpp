@@ -25,7 +25,7 @@ constexpr double kWidth = 1280, kTop = 64, kPanelHeight = 420, kMargin = 76, kGa
 constexpr double kLetter = 8.2;  // mean width of one of the legend
 
 struct Curve {
-  std::size_t run = 0;                                 // its number, which gives its colour
+  std::size_t group = 0;                               // its number, which gives its colour
   std::vector<std::pair<double, double>> points = {};  // by x
 };
 
@@ -94,13 +94,14 @@ Axis score_axis(double low, double high, bool accuracy) {
 
 class Picture {
  public:
-  explicit Picture(const ordered_json& data) : runs_(data.at("runs")) {
+  explicit Picture(const ordered_json& data)
+      : runs_(data.at("runs").get<std::vector<ordered_json>>()) {
     const auto& first = runs_.at(0);
     accuracy_ = first.value("score_unit", "") == "accuracy";
     if (first.at("target").is_number()) target_ = first.at("target").get<double>();
     by_time_ = curves("time_s");
     by_bytes_ = curves("wan_bytes");
-    mixed_ = has_both_clocks(runs_.get<std::vector<ordered_json>>());
+    mixed_ = has_both_clocks(runs_);
   }
   bool empty() const { return by_time_.empty(); }
 
@@ -128,7 +129,7 @@ class Picture {
     std::vector<Curve> all;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const auto &xs = runs_[i].at("scores").at(key), &ys = runs_[i].at("scores").at("score");
-      Curve curve{.run = i};
+      Curve curve{.group = runs_[i].at("group").get<std::size_t>()};
       for (std::size_t k = 0; k < xs.size() && k < ys.size(); ++k)
         if (xs[k].is_number() && ys[k].is_number() &&
             (curve.points.empty() || xs[k].get<double>() >= curve.points.back().first))
@@ -151,10 +152,10 @@ class Picture {
     text_ += fmt::format("<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\" fill=\"none\" {}/>\n", x, y,
                          to_x, to_y, style);
   }
-  static std::string style_of(std::size_t run) {
-    const char* const dash = kDashes[run / std::size(kLineColours) % std::size(kDashes)];
+  static std::string style_of(std::size_t group) {
+    const char* const dash = kDashes[group / std::size(kLineColours) % std::size(kDashes)];
     return fmt::format("stroke=\"{}\" stroke-width=\"2.5\"{}",
-                       kLineColours[run % std::size(kLineColours)],
+                       kLineColours[group % std::size(kLineColours)],
                        *dash ? fmt::format(" stroke-dasharray=\"{}\"", dash) : "");
   }
 
@@ -197,19 +198,19 @@ class Picture {
     for (const auto& [at, score] : curve.points)
       way += fmt::format("{}{:.1f} {:.1f}", way.empty() ? "M" : "L", x(at), y(score));
     text_ += fmt::format("<path d=\"{}\" fill=\"none\" stroke-linejoin=\"round\" {}/>\n", way,
-                         style_of(curve.run));
+                         style_of(curve.group));
     if (curve.points.size() == 1)
       text_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n",
                            x(curve.points[0].first), y(curve.points[0].second),
-                           kLineColours[curve.run % std::size(kLineColours)]);
+                           kLineColours[curve.group % std::size(kLineColours)]);
   }
 
-  // Names with the figures that matter; returns where it ends.
+  // Names of combinations with the figures that matter; returns where it ends.
   double legend(double top) {
     std::vector<std::string> entries;
     std::size_t longest = 0;
-    for (const auto& run : runs_) {
-      entries.push_back(run.value("label", "") + ": " + figures_text(run));
+    for (const SeedGroup& group : seed_groups(runs_)) {  // in the order of their numbers
+      entries.push_back(group.label + ": " + figures_text(group));
       longest = std::max(longest, entries.back().size());
     }
     const auto fit = std::size_t((kWidth - 20) / (60 + kLetter * double(longest)));
@@ -224,7 +225,7 @@ class Picture {
     return top + 28 * double(rows);
   }
 
-  const ordered_json runs_;
+  const std::vector<ordered_json> runs_;
   bool accuracy_ = true, mixed_ = false;
   std::optional<double> target_;
   std::vector<Curve> by_time_, by_bytes_;

@@ -10,8 +10,8 @@
 
 namespace longhaul::report {
 
-// Of page_data(): its runs, in its order and with the colours of the page. Error: no model of any
-// run has been scored, so that there is nothing to draw.
+// Of page_data(): its runs, in its order and with the colours of the page, which the seeds of one
+// combination share. Error: no model of any run has been scored, so that there is nothing to draw.
 Result<std::string> picture_svg(const nlohmann::ordered_json& data);
 
 }  // namespace longhaul::report

@@ -247,26 +247,98 @@ ordered_json finished(const std::string& sync, std::optional<double> to_target, 
   return run;
 }
 
+// One run for each time to the target, of seeds 1, 2 ...; none: the seed does not reach it.
+std::vector<ordered_json> seeds_of(const std::string& sync,
+                                   const std::vector<std::optional<double>>& times,
+                                   double accuracy = 0.97) {
+  std::vector<ordered_json> runs;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    runs.push_back(finished(sync, times[i], accuracy + 0.001 * double(i)));
+    runs.back()["label"] = fmt::format("{}/seed-{}", sync, i + 1);
+    runs.back()["settings"] = {{"[sync] kind", sync}, {"[job] seed", std::to_string(i + 1)}};
+  }
+  return runs;
+}
+
+// In an order that is none.
+std::vector<ordered_json> mixed(const std::vector<std::vector<ordered_json>>& lists) {
+  std::vector<ordered_json> all;
+  for (std::size_t i = 0; i < 9; ++i)
+    for (const auto& list : lists)
+      if (i < list.size()) all.push_back(list[i]);
+  return all;
+}
+
+std::string verdict_of(std::vector<ordered_json> runs) {
+  sort_runs(runs);
+  return verdict_text(runs);
+}
+
 TEST(Verdict, NamesTheFirstAndBySoMuchTheNext) {
-  std::vector<ordered_json> runs = {finished("bsp", {}, 0.9), finished("fedavg", 60, 0.97),
-                                    finished("diloco", 30, 0.97)};
+  std::vector<ordered_json> runs =
+      mixed({seeds_of("bsp", {{}, {}}, 0.9), seeds_of("fedavg", {80, 60, 70}),
+             seeds_of("diloco", {30, 35, 40})});
   for (ordered_json& run : runs) run["plan"] = {{"busiest", "the uplink of oslo"}};
   sort_runs(runs);
   EXPECT_EQ(verdict_text(runs),
-            "diloco over ring reaches 97 % first: in 30 s with 20 MB between sites, 2.00 times "
-            "sooner than fedavg over ring (60 s, 20 MB). By plan the busiest link of both is the "
-            "uplink of oslo.");
+            "diloco over ring reaches 97 % first: in 35 s with 20 MB between sites, 2.00 times "
+            "sooner than fedavg over ring (70 s (60 s to 80 s), 20 MB), by the median of 3 seeds. "
+            "By plan the busiest link of both is the uplink of oslo.");
   for (ordered_json& run : runs) run["busiest"] = "the uplink of lima";
-  EXPECT_THAT(verdict_text(runs), HasSubstr("). The busiest link of both is the uplink of lima."));
-  runs[1]["busiest"] = "the uplink of oslo";
-  EXPECT_THAT(verdict_text(runs), HasSubstr("). Its busiest link is the uplink of lima."));
+  EXPECT_THAT(verdict_text(runs),
+              HasSubstr("seeds. The busiest link of both is the uplink of lima."));
+  for (std::size_t i = 3; i < 6; ++i) runs[i]["busiest"] = "the uplink of oslo";
+  EXPECT_THAT(verdict_text(runs), HasSubstr("seeds. Its busiest link is the uplink of lima."));
   for (ordered_json& run : runs) run["busiest"] = "";  // nothing that was used has a rate
-  EXPECT_THAT(verdict_text(runs), HasSubstr("(60 s, 20 MB)."));
+  EXPECT_TRUE(verdict_text(runs).ends_with("by the median of 3 seeds.")) << verdict_text(runs);
 }
 
-TEST(Verdict, OneThatTakesAsLongIsNotSooner) {
-  EXPECT_THAT(verdict_text({finished("a", 30, 0.97), finished("b", 30.1, 0.97)}),
-              HasSubstr("between sites; b over ring (30.1 s, 20 MB) takes as long."));
+TEST(Verdict, RangesThatOverlapAreATie) {
+  const auto text = verdict_of(mixed(
+      {seeds_of("a", {30, 50, 40}), seeds_of("b", {49, 60, 70}), seeds_of("c", {51, 52, 53})}));
+  EXPECT_EQ(text,
+            "a over ring and b over ring tie: the ranges of their times to 97 % over 3 seeds "
+            "overlap; by the median a over ring takes 40 s with 20 MB between sites.");
+  EXPECT_THAT(verdict_of(mixed({seeds_of("a", {{}, {}}, 0.9), seeds_of("b", {{}, {}}, 0.9005)})),
+              HasSubstr("No run reached 97 %. b over ring and a over ring tie: the ranges of their "
+                        "scores over 2 seeds overlap."));
+}
+
+TEST(Verdict, OneSeedCannotTell) {
+  EXPECT_EQ(verdict_of({finished("a", 30, 0.97), finished("b", 90, 0.97)}),
+            "One seed cannot tell which is first (compare --seeds 3 may): a over ring reaches 97 % "
+            "in 30 s with 20 MB between sites, next is b over ring (90 s, 20 MB).");
+  EXPECT_THAT(verdict_of({finished("a", 30, 0.97), finished("b", {}, 0.9)}),
+              HasSubstr("20 MB between sites; no other run reached it."));
+  EXPECT_THAT(verdict_of(mixed({seeds_of("a", {30, 31}), seeds_of("b", {60})})),
+              HasSubstr("One seed cannot tell"));
+}
+
+TEST(Verdict, SeedsOfOneCombinationAreNotComparedWithEachOther) {
+  EXPECT_EQ(verdict_of(seeds_of("a", {30, 50, 40})),
+            "a over ring reached 97 % in 40 s (30 s to 50 s, 3 seeds), with 20 MB between sites.");
+  // The same seed twice, of two folders: two combinations of one name.
+  EXPECT_THAT(verdict_of(mixed({seeds_of("a", {30}), seeds_of("a", {90})})),
+              HasSubstr("One seed cannot tell"));
+}
+
+TEST(Verdict, WhatDivergedIsLast) {
+  std::vector<ordered_json> broken = seeds_of("a", {1, 2});
+  broken[1]["summary"]["stop_reason"] = "diverged";
+  EXPECT_THAT(
+      verdict_of(mixed({broken, seeds_of("b", {30, 31})})),
+      HasSubstr("b over ring reaches 97 % first: in 30.5 s with 20 MB between sites, by the "
+                "median of 2 seeds; no other run reached it."));
+}
+
+TEST(Verdict, RunsAreNumberedByCombination) {
+  std::vector<ordered_json> runs = mixed({seeds_of("b", {60, 70}), seeds_of("a", {30, 31})});
+  sort_runs(runs);
+  std::vector<std::string> order;
+  for (const ordered_json& run : runs)
+    order.push_back(fmt::format("{} {}", run["group"].dump(), run["label"].get<std::string>()));
+  EXPECT_EQ(order,
+            (std::vector<std::string>{"0 a/seed-1", "0 a/seed-2", "1 b/seed-1", "1 b/seed-2"}));
 }
 
 // As compare orders them (CompareRanking).
@@ -283,7 +355,9 @@ TEST(Verdict, TiesGoToFewerBytesThenToTheName) {
 TEST(Verdict, WithoutTheTargetByScore) {
   std::vector<ordered_json> runs = {finished("bsp", {}, 0.5), finished("fedavg", {}, 0.9)};
   sort_runs(runs);
-  EXPECT_EQ(verdict_text(runs), "No run reached 97 %. fedavg over ring has the best score.");
+  EXPECT_EQ(
+      verdict_text(runs),
+      "No run reached 97 %. fedavg over ring has the best score, which one seed cannot tell.");
   runs.pop_back();
   EXPECT_THAT(verdict_text(runs), HasSubstr("without reaching 97 %"));
 }
@@ -302,8 +376,9 @@ TEST(Verdict, VirtualTimesAreNotComparedWithRealOnes) {
   runs[1]["clock"] = runs[2]["clock"] = "virtual";
   const ordered_json data = page_data(runs);
   EXPECT_EQ(data["verdict"],
-            "Simulated: quick over ring reaches 97 % first: in 30 s with 20 MB between sites, "
-            "2.00 times sooner than slow over ring (60 s, 20 MB). Over sockets: real over ring "
+            "Simulated: One seed cannot tell which is first (compare --seeds 3 may): quick over "
+            "ring reaches 97 % in 30 s with 20 MB between sites, next is slow over ring (60 s, "
+            "20 MB). Over sockets: real over ring "
             "reached 97 % in 3 s, with 20 MB between sites. Virtual seconds follow from the job, "
             "real ones from the machines and the network that there were: they are not compared.");
   EXPECT_EQ(data["runs"][0]["label"], "quick (simulated)");
@@ -319,7 +394,8 @@ TEST(Verdict, BytesAreOfWhoeverSentThem) {
   run["of_site"] = "";
   run["sites"] = {"oslo"};
   EXPECT_EQ(verdict_text({run}), "bsp over ring reached 97 % in 30 s.");
-  EXPECT_THAT(verdict_text({run, run}), HasSubstr("first: in 30 s; bsp (bsp over ring) (30 s) "));
+  EXPECT_THAT(verdict_text({run, run}),
+              HasSubstr("reaches 97 % in 30 s, next is bsp (bsp over ring) (30 s)."));
 }
 
 TEST_F(RunReaderTest, TheClockIsOfTheSimulatorOrOfTheMachine) {
@@ -368,6 +444,21 @@ TEST(Picture, ALineForEachRunInBothPanels) {
   EXPECT_EQ(lines.size(), 30u) << "colours and dashes tell them apart";
   EXPECT_THAT(svg, HasSubstr(">&lt;29&gt;: 100 s, 20 MB<"));
   EXPECT_EQ(svg, drawn(runs));
+}
+
+TEST(Picture, SeedsOfOneCombinationHaveOneColourAndOneName) {
+  std::vector<ordered_json> runs = mixed({seeds_of("a", {30, 40}), seeds_of("b", {60, {}})});
+  for (ordered_json& run : runs)
+    run["scores"] = {{"score", {0.5, 0.9}}, {"time_s", {1, 2}}, {"wan_bytes", {1, 2}}};
+  const std::string svg = drawn(runs);
+  std::set<std::string> styles;
+  std::size_t lines = 0;
+  for (std::size_t at = 0; (at = svg.find("stroke-linejoin=\"round\" ", at)) != svg.npos; ++at)
+    styles.insert(svg.substr(at, svg.find('/', at) - at)), ++lines;
+  EXPECT_EQ(styles.size(), 2u);
+  EXPECT_EQ(lines, 8u) << "four runs in two panels";
+  EXPECT_THAT(svg, HasSubstr(">a: 97 % in 35 s (30 s to 40 s), 20 MB, 2 seeds<"));
+  EXPECT_THAT(svg, HasSubstr(">b: 100 s (100 s to 100 s), 20 MB, 2 seeds<"));
 }
 
 TEST(Picture, TheScoreEndsAt100Percent) {

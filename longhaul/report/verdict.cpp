@@ -1,25 +1,20 @@
 #include "longhaul/report/verdict.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "longhaul/report/run_reader.h"
+#include "longhaul/report/seed_groups.h"
+#include "longhaul/report/seed_ranges.h"
 
 namespace longhaul::report {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::optional<double> figure(const ordered_json& run, const char* key) {
-  const auto summary = run.find("summary");
-  if (summary == run.end() || !summary->is_object()) return std::nullopt;
-  const auto at = summary->find(key);
-  if (at == summary->end() || !at->is_number()) return std::nullopt;
-  return at->get<double>();
-}
 
 std::string seconds_text(double s) {
   if (s < 120) return fmt::format("{:.3g} s", s);
@@ -43,28 +38,31 @@ std::string target_of(const ordered_json& run) {
 
 // "20 MB between sites"; of a folder that one site wrote, what that site sent; "" where there is
 // one site only.
-std::string sent_text(const ordered_json& run) {
-  const std::string size = size_text(figure(run, "wan_bytes").value_or(0));
+std::string sent_text(const ordered_json& run, double bytes) {
+  const std::string size = size_text(bytes);
   if (const std::string site = run.value("of_site", ""); !site.empty())
     return fmt::format("{} sent by {}", size, site);
   if (const auto sites = run.find("sites"); sites != run.end() && sites->size() == 1) return "";
   return size + " between sites";
 }
 
-// "60 s, 20 MB"
-std::string short_figures(const ordered_json& run, double reached) {
-  const std::string sent = sent_text(run);
+// "60 s, 20 MB"; of several seeds the medians, with the range: "60 s (50 s to 70 s), 20 MB".
+std::string short_figures(const SeedGroup& group, const Spread& time) {
+  std::string text = seconds_text(time.median);
+  if (group.several())
+    text += fmt::format(" ({} to {})", seconds_text(time.min), seconds_text(time.max));
+  const std::string sent = sent_text(*group.runs.front(), group.wan_bytes);
   const bool all = sent.ends_with(" between sites");
-  return seconds_text(reached) + (sent.empty() ? "" : ", ") +
-         (all ? size_text(figure(run, "wan_bytes").value_or(0)) : sent);
+  return text + (sent.empty() ? "" : ", ") + (all ? size_text(group.wan_bytes) : sent);
 }
 
-// Two runs of the same parts are told apart by their labels.
-std::string name_of(const ordered_json& run, const std::vector<ordered_json>& all) {
-  const std::string parts = parts_text(run);
-  const auto same = std::count_if(all.begin(), all.end(),
-                                  [&](const auto& other) { return parts_text(other) == parts; });
-  return same > 1 ? fmt::format("{} ({})", run.value("label", ""), parts) : parts;
+// Two combinations of the same parts are told apart by their labels.
+std::string name_of(const SeedGroup& group, const std::vector<SeedGroup>& all) {
+  const std::string parts = parts_text(*group.runs.front());
+  const auto same = std::count_if(all.begin(), all.end(), [&](const SeedGroup& other) {
+    return parts_text(*other.runs.front()) == parts;
+  });
+  return same > 1 ? fmt::format("{} ({})", group.label, parts) : parts;
 }
 
 struct Busiest {
@@ -91,86 +89,121 @@ std::string limits_text(const ordered_json& first, const ordered_json* second) {
   return fmt::format(" {} busiest link is {}.", one.planned ? "By plan its" : "Its", one.link);
 }
 
-std::string one_run(const ordered_json& run) {
+std::string one_combination(const SeedGroup& group) {
+  const ordered_json& run = *group.runs.front();
   std::string text = parts_text(run);
-  const auto time = figure(run, "time_s");
-  if (!time) return text + " is under way.";
-  const auto reached = figure(run, "time_to_target_s");
-  if (reached)
-    text += fmt::format(" reached {} in {}", target_of(run), seconds_text(*reached));
+  std::vector<double> times;
+  for (const ordered_json* one : group.runs)
+    if (const auto time = figure(*one, "time_s")) times.push_back(*time);
+  if (times.empty()) return text + " is under way.";
+  const Spread time = group.target ? *group.target : *spread_of(times);
+  if (group.target)
+    text += fmt::format(" reached {} in {}", target_of(run), seconds_text(time.median));
   else
-    text += fmt::format(" ran for {}", seconds_text(*time));
-  if (!reached && run.at("target").is_number())
+    text += fmt::format(" ran for {}", seconds_text(time.median));
+  if (group.several())
+    text += fmt::format(" ({} to {}, {} seeds)", seconds_text(time.min), seconds_text(time.max),
+                        group.runs.size());
+  if (!group.target && run.at("target").is_number())
     text += fmt::format(" without reaching {}", target_of(run));
-  if (const std::string sent = sent_text(run); !sent.empty()) text += ", with " + sent;
+  if (const std::string sent = sent_text(run, group.wan_bytes); !sent.empty())
+    text += ", with " + sent;
   return text + "." + limits_text(run, nullptr);
 }
 
-std::optional<double> best_score(const ordered_json& run) {
-  const auto& scores = run.at("scores").at("score");
-  if (scores.empty() || !scores.back().is_number()) return std::nullopt;
-  return scores.back().get<double>();
-}
+// What is said of several combinations, the best first.
+class Words {
+ public:
+  explicit Words(const std::vector<SeedGroup>& groups)
+      : groups_(groups), from_first_(group_differences(groups)) {}
 
-bool is_real(const ordered_json& run) { return run.value("clock", "") == "real"; }
+  std::string text() const {
+    const SeedGroup& first = groups_.front();
+    return first.target && !first.diverged ? by_time() : by_score();
+  }
 
-// Smaller is better: time to the target, or else the score.
-double standing_of(const ordered_json& run) {
-  if (const auto reached = figure(run, "time_to_target_s")) return *reached;
-  const double score = best_score(run).value_or(0);
-  const bool more_is_better = run.value("score_unit", "") == "accuracy";
-  return 1e18 - 1e12 * (more_is_better ? score : -score);
-}
+ private:
+  std::string name(std::size_t i) const { return name_of(groups_[i], groups_); }
+  std::string tied() const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+      if (from_first_[i] == Difference::tie) names.push_back(name(i));
+    return names_text(names);
+  }
+  std::string overlap(const std::string& of) const {
+    return fmt::format("{} tie: the ranges of their {} over {} seeds overlap", tied(), of,
+                       groups_.front().runs.size());
+  }
 
-// Simulated runs before those over sockets, for their times say nothing of each other; then one
-// order with cli/compare_ranking.cpp.
-std::tuple<bool, double, double, std::string> order_of(const ordered_json& run) {
-  return {is_real(run), standing_of(run), figure(run, "wan_bytes").value_or(0),
-          run.value("label", "")};
-}
+  std::string by_time() const {
+    const SeedGroup &first = groups_[0], &second = groups_[1];
+    const ordered_json& run = *first.runs.front();
+    const std::string target = target_of(run), sent = sent_text(run, first.wan_bytes);
+    const std::string figures =
+        seconds_text(first.target->median) + (sent.empty() ? "" : " with " + sent);
+    const bool both = second.target && !second.diverged;
+    const std::string next =
+        both ? fmt::format("{} ({})", name(1), short_figures(second, *second.target))
+             : "no other run reached it";
+    std::string text;
+    if (from_first_[0] == Difference::tie)
+      text = fmt::format("{}; by the median {} takes {}", overlap("times to " + target), name(0),
+                         figures);
+    else if (from_first_[0] == Difference::one_seed)
+      text = fmt::format("One seed cannot tell which is first{}: {} reaches {} in {}{}{}",
+                         first.real ? "" : " (compare --seeds 3 may)", name(0), target, figures,
+                         both ? ", next is " : "; ", next);
+    else if (both)
+      text = fmt::format(
+          "{} reaches {} first: in {}, {:.2f} times sooner than {}, by the median "
+          "of {} seeds",
+          name(0), target, figures, second.target->median / std::max(first.target->median, 1e-9),
+          next, first.runs.size());
+    else
+      text = fmt::format("{} reaches {} first: in {}, by the median of {} seeds; {}", name(0),
+                         target, figures, first.runs.size(), next);
+    return text + "." + limits_text(run, second.runs.front());
+  }
 
-// Of runs of which none reached a target.
-std::string by_score(const std::vector<ordered_json>& runs) {
-  const ordered_json& first = runs[0];
-  std::string text;
-  if (first.at("target").is_number()) text = fmt::format("No run reached {}. ", target_of(first));
-  const auto equal = std::count_if(runs.begin(), runs.end(), [&](const ordered_json& run) {
-    return best_score(run) == best_score(first);
-  });
-  if (!best_score(first)) return text + "None was scored.";
-  if (equal == 2)
-    return text + fmt::format("{} and {} share the best score.", name_of(first, runs),
-                              name_of(runs[1], runs));
-  if (equal > 2) return text + fmt::format("{} runs share the best score.", equal);
-  return text + name_of(first, runs) + " has the best score.";
-}
+  // None reached a target, or there is none.
+  std::string by_score() const {
+    const SeedGroup& first = groups_.front();
+    std::string text;
+    if (first.runs.front()->at("target").is_number())
+      text = fmt::format("No run reached {}. ", target_of(*first.runs.front()));
+    if (!first.score) return text + "None was scored.";
+    if (from_first_[0] == Difference::tie) return text + overlap("scores") + ".";
+    const auto equal = std::count_if(groups_.begin(), groups_.end(), [&](const SeedGroup& group) {
+      return group.score == first.score;
+    });
+    if (equal == 2) return text + fmt::format("{} and {} share the best score.", name(0), name(1));
+    if (equal > 2) return text + fmt::format("{} runs share the best score.", equal);
+    text += name(0) + " has the best score";
+    return text + (from_first_[0] == Difference::one_seed ? ", which one seed cannot tell." : ".");
+  }
+
+  const std::vector<SeedGroup>& groups_;
+  const std::vector<Difference> from_first_;
+};
 
 std::string of_one_clock(const std::vector<ordered_json>& runs) {
-  if (runs.size() == 1) return one_run(runs.front());
-  const ordered_json &first = runs[0], &second = runs[1];
-  const auto a = figure(first, "time_to_target_s"), b = figure(second, "time_to_target_s");
-  if (!a) return by_score(runs);
-  std::string text = fmt::format("{} reaches {} first: in {}", name_of(first, runs),
-                                 target_of(first), seconds_text(*a));
-  if (const std::string sent = sent_text(first); !sent.empty()) text += " with " + sent;
-  const double ratio = b.value_or(0) / std::max(*a, 1e-9);
-  const std::string next =
-      fmt::format("{} ({})", name_of(second, runs), short_figures(second, b.value_or(0)));
-  if (!b)
-    text += "; no other run reached it.";
-  else if (ratio < 1.01)
-    text += fmt::format("; {} takes as long.", next);
-  else
-    text += fmt::format(", {:.2f} times sooner than {}.", ratio, next);
-  return text + limits_text(first, &second);
+  const std::vector<SeedGroup> groups = seed_groups(runs);
+  return groups.size() == 1 ? one_combination(groups.front()) : Words(groups).text();
 }
 
 }  // namespace
 
 void sort_runs(std::vector<ordered_json>& runs) {
-  std::stable_sort(runs.begin(), runs.end(), [](const ordered_json& a, const ordered_json& b) {
-    return order_of(a) < order_of(b);
-  });
+  std::vector<ordered_json> sorted;
+  std::size_t number = 0;
+  for (const SeedGroup& group : seed_groups(runs)) {
+    for (const ordered_json* run : group.runs) {
+      sorted.push_back(*run);
+      sorted.back()["group"] = number;
+    }
+    ++number;
+  }
+  runs = std::move(sorted);
 }
 
 bool has_both_clocks(const std::vector<ordered_json>& runs) {
@@ -189,10 +222,16 @@ std::string verdict_text(const std::vector<ordered_json>& runs) {
       of_one_clock(simulated), of_one_clock(real));
 }
 
-std::string figures_text(const ordered_json& run) {
-  const auto reached = figure(run, "time_to_target_s"), time = figure(run, "time_s");
-  if (reached) return fmt::format("{} in {}", target_of(run), short_figures(run, *reached));
-  return time ? short_figures(run, *time) : "under way";
+std::string figures_text(const SeedGroup& group) {
+  const ordered_json& run = *group.runs.front();
+  const std::string seeds =
+      group.several() ? fmt::format(", {} seeds", group.runs.size()) : std::string();
+  if (group.target)
+    return fmt::format("{} in {}{}", target_of(run), short_figures(group, *group.target), seeds);
+  std::vector<double> times;
+  for (const ordered_json* one : group.runs)
+    if (const auto time = figure(*one, "time_s")) times.push_back(*time);
+  return times.empty() ? "under way" : short_figures(group, *spread_of(times)) + seeds;
 }
 
 }  // namespace longhaul::report

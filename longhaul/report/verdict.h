@@ -5,20 +5,23 @@
 
 #include <nlohmann/json.hpp>
 
+#include "longhaul/report/seed_groups.h"
+
 namespace longhaul::report {
 
 // Runs are as RunReader::data() has them.
 
-// The best first: those that reached the target by when, then the others by score; simulated runs
-// before those over sockets.
+// The best combination first, as seed_groups() orders them, with the runs of its seeds side by
+// side; adds its number to each of them, "group".
 void sort_runs(std::vector<nlohmann::ordered_json>&);
 // Some of the runs are known to be over sockets, in real time, and others are not.
 bool has_both_clocks(const std::vector<nlohmann::ordered_json>& runs);
-// Of sorted runs; times of simulated runs are not compared with real ones. The busiest
-// link is "busiest" of a run, or where that is not there, "busiest" of its "plan".
+// Says which combination is first and by how much, or that some tie, or that one seed cannot tell
+// (seed_ranges.h). Times of simulated runs are not compared with real ones. The busiest link is
+// "busiest" of a run, or where that is not there, "busiest" of its "plan".
 std::string verdict_text(const std::vector<nlohmann::ordered_json>& runs);
 
-// "97 % in 32.3 s, 75.7 MB between sites": one run in a few words.
-std::string figures_text(const nlohmann::ordered_json& run);
+// "97 % in 32.3 s, 75.7 MB": one combination in a few words.
+std::string figures_text(const SeedGroup&);
 
 }  // namespace longhaul::report

@@ -54,6 +54,11 @@ void remove_temporaries(const std::string& path) {
     if (entry.path().extension() == kTemporary) fs::remove(entry.path(), code);
 }
 
+void remove_ours(const std::string& path) {
+  std::error_code code;
+  for (const char* name : kOurFiles) fs::remove_all(fmt::format("{}/{}", path, name), code);
+}
+
 std::string host_name() {
   char name[256] = "";
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown host";
@@ -151,11 +156,17 @@ Result<RunFolder> RunFolder::open(std::string path, const Job& job, ExistingFold
   lock->sign();
   remove_temporaries(path);
   RunFolder folder(std::move(path), std::move(lock));
-  if (existing != ExistingFolder::resume)
-    for (const char* name : kOurFiles) fs::remove_all(folder.file(name), code);
+  if (existing != ExistingFolder::resume) remove_ours(folder.path());
   // Of a resumed run, too: [stop], [report] and local keys may have changed.
   LH_TRY(write_atomically(folder.file("job.toml"), to_toml(job)));
   return folder;
+}
+
+Status RunFolder::clear(const std::string& path) {
+  if (Lock lock(path); !lock.take()) return Lock::in_use(path, lock.owner());
+  remove_temporaries(path);
+  remove_ours(path);
+  return Ok{};
 }
 
 }  // namespace longhaul::run

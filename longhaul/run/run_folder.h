@@ -27,6 +27,8 @@ class RunFolder {
   // The same, then locks the folder until this object and its copies are gone, also by kill -9,
   // and writes the job.toml.
   static Result<RunFolder> open(std::string path, const Job&, ExistingFolder);
+  // Removes what a run wrote, but no other files and not the folder. Error: a process uses it.
+  static Status clear(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }

@@ -53,5 +53,20 @@ TEST_F(RunFolderTest, ThatARunDiedInBeforeItBeganIsEmpty) {
   EXPECT_THAT(opened(ExistingFolder::force), HasSubstr("holds files but no run"));
 }
 
+TEST_F(RunFolderTest, ClearingLeavesWhatIsNoPartOfARun) {
+  EXPECT_EQ(opened(ExistingFolder::refuse), "");
+  put("/summary.json");
+  put("/mine");
+  {
+    auto held = RunFolder::open(path_, job_, ExistingFolder::resume);
+    ASSERT_TRUE(held);
+    EXPECT_FALSE(RunFolder::clear(path_)) << "it is in use";
+  }
+  ASSERT_TRUE(RunFolder::clear(path_));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/job.toml"));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/summary.json"));
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/mine"));
+}
+
 }  // namespace
 }  // namespace longhaul::run

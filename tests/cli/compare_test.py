@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -21,6 +22,17 @@ data = {kind = "synthetic", batch = 8}
 sync = {kind = "fedavg", steps = 3}
 wan = {mbps = 10, delay_ms = 5}
 cost = {wan_gb = 0.05, node_hour = 2, currency = "EUR"}
+site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
+"""
+# Seeds differ in how many rounds they need.
+SEEDS = """\
+stop = {max_rounds = 60, target_accuracy = 0.95}
+report = {every_rounds = 1}
+model = {kind = "logistic"}
+data = {kind = "synthetic", batch = 8}
+optimizer = {kind = "sgd", rate = 0.01}
+sync = {kind = "fedavg", steps = 2}
+wan = {mbps = 10}
 site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
 """
 # Without numbers, and so without loading libtorch.
@@ -97,7 +109,6 @@ class Compare(unittest.TestCase):
         self.assertTrue(all("ring" in s["why"] for s in result["skipped"]))
         self.assertEqual(len(result["ranking"]), 2)
         self.assertEqual(len(result["runs"]), 4)
-        self.assertEqual(result["winner"], result["ranking"][0]["label"])
         times = [g["time_to_target_s"]["median"] for g in result["ranking"]]
         self.assertEqual(times, sorted(times))
         self.assertTrue(all(g["cost"] > 0 and g["runs"] == 2 for g in result["ranking"]))
@@ -109,6 +120,51 @@ class Compare(unittest.TestCase):
         before = [p.stat().st_mtime_ns for p in folders]
         self.assertEqual(self.compare(*args, "--resume"), result)
         self.assertEqual([p.stat().st_mtime_ns for p in folders], before)
+
+    def said(self, *args):
+        """The table and the sentence below it, and compare.json."""
+        text = self.longhaul("compare", "job.toml", "--quiet", "--jobs", 2, "--out", "c",
+                             *args).stdout.split("\n\n")
+        return *text[:2], json.loads((self.folder / "c/compare.json").read_text())
+
+    def test_one_seed_cannot_tell(self):
+        (self.folder / "job.toml").write_text(PHANTOM)
+        two = ("--sync", "fedavg", "--sweep", "sync.steps=3,9")
+        table, verdict, result = self.said(*two)
+        self.assertRegex(table, "^job, one seed +overlay")
+        self.assertTrue(verdict.startswith("one seed cannot tell which is first (--seeds 3 may): "))
+        self.assertEqual((result["winner"], result["verdict"]), (None, verdict))
+        self.assertEqual([row["ties_with_best"] for row in result["ranking"]], [None, None])
+        # A report of the folder would show that seed alone.
+        refused = self.longhaul("compare", "job.toml", *two, "--seeds", 3, "--out", "c", code=2)
+        self.assertIn("holds a run of one seed; --force", refused.stderr)
+        table, verdict, _ = self.said(*two, "--seeds", 3, "--force")
+        self.assertRegex(table, "^job, 3 seeds +overlay")
+        self.assertIn("steps=3 is first", verdict)
+        self.assertFalse((self.folder / "c/fedavg-steps=3/job.toml").exists())
+
+    def test_several_seeds_tie_or_name_a_winner(self):
+        (self.folder / "job.toml").write_text(SEEDS)
+        delays = ("--sync", "fedavg", "--seeds", 3, "--sweep")
+        table, verdict, result = self.said(*delays, "wan.delay_ms=5,6,200")
+        self.assertRegex(table, r" 2\d\d ms \(\d+ ms to \d+ ms\) ")
+        self.assertRegex(verdict, "^fedavg-delay_ms=5 and fedavg-delay_ms=6 tie: the ranges of "
+                                  "their times to 95 % over 3 seeds overlap; the best median is ")
+        self.assertEqual(result["winner"], None)
+        self.assertEqual([row["ties_with_best"] for row in result["ranking"]], [True, True, False])
+        self.longhaul("report", "c", "--svg", "c.svg")
+        legend = re.findall(r">(fedavg-delay_ms=\d+: [^<]*, 3 seeds)<",
+                            (self.folder / "c.svg").read_text())
+        self.assertEqual(len(legend), 3, "a name for each combination")
+        # Without the one that ties.
+        _, verdict, result = self.said(*delays, "wan.delay_ms=5,200", "--gather")
+        self.assertRegex(verdict, r"^fedavg-delay_ms=5 is first: 95 % in .*; \d+\.\d\d times "
+                                  r"sooner than fedavg-delay_ms=200 \(.* kB\), by the "
+                                  "median of 3 seeds$")
+        self.assertEqual(result["winner"], "fedavg-delay_ms=5")
+        ranges = [row["time_to_target_s"] for row in result["ranking"]]
+        self.assertLess(ranges[0]["max"], ranges[1]["min"])
+        self.assertEqual([row["ties_with_best"] for row in result["ranking"]], [False, False])
 
     def test_runs_are_those_of_simulate(self):
         # compare copies its process for each run; a run by itself has the same bits and events.

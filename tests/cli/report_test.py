@@ -35,7 +35,8 @@ class Report(Runs):
         for reference in re.findall(r'(?:src|href)="([^"]*)"', text):
             self.assertTrue(reference.startswith("data:"), reference)
         data = self.data_of("page.html")
-        self.assertIn("fedavg over direct reaches 99 % first", data["verdict"])
+        self.assertIn("One seed cannot tell which is first (compare --seeds 3 may): fedavg over "
+                      "direct reaches 99 % in ", data["verdict"])
         labels = [run["label"] for run in data["runs"]]
         self.assertEqual(labels[:2], ["fedavg-direct", "fedavg-ring"])
         self.assertEqual(sorted(labels[2:]), ["diloco-direct", "diloco-ring"])
@@ -127,8 +128,9 @@ class Report(Runs):
         self.longhaul("launch", "job.toml", "--quiet", "--out", "sockets")
         out = self.longhaul("report", "c/fedavg-direct", "c/diloco-ring", "sockets", "--out",
                             "both.html").stdout
-        self.assertRegex(out, "^Simulated: fedavg over direct reaches 99 % first.*Over sockets: "
-                              "fedavg over direct reached 99 % .*: they are not compared.")
+        self.assertRegex(out, "^Simulated: One seed cannot tell .*: fedavg over direct reaches "
+                              "99 % in .*Over sockets: fedavg over direct reached 99 % .*: they "
+                              "are not compared.")
         runs = self.data_of("both.html")["runs"]
         self.assertEqual([(run["label"], run["clock"]) for run in runs],
                          [("fedavg-direct (simulated)", "virtual"),
