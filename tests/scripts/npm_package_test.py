@@ -86,7 +86,7 @@ class NpmPackage(ScriptCase):
         self.file = os.path.join(self.root, "to", "file.tgz")
 
     def words(self, package, *more):
-        return [package, self.file, "--timeout", "5", "--pause", "0.01", *more]
+        return [package, self.file, "--timeout", "60", "--pause", "0.01", *more]
 
     def good(self, package, *more):
         self.expect("npm-package", 0, arguments=self.words(package, *more), env=self.env)
