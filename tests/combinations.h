@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "longhaul/base/testing/effort.h"
 #include "longhaul/core/registry.h"
 
 namespace longhaul::conformance {
@@ -40,8 +39,10 @@ Variant<Entry> variant_named(const std::vector<Variant<Entry>>& variants, std::s
 }
 const std::vector<Variant<SyncEntry>>& sync_variants();
 const std::vector<Variant<OverlayEntry>>& overlay_variants();
-// Those that suites go through: all; under a sanitizer, many times slower, the defaults.
+// Those that suites go through: all; under a sanitizer, many times slower, the defaults. In the
+// gate one in three of these: suites with another `turn` have others.
 std::vector<Variant<OverlayEntry>> tried_overlays();
+std::vector<Variant<OverlayEntry>> tried_overlays(std::size_t turn);
 const std::vector<Variant<TransferEntry>>& transfer_variants();
 const std::vector<Variant<CodecEntry>>& codec_variants();
 const std::vector<Variant<OuterEntry>>& outer_variants();
@@ -72,9 +73,8 @@ std::vector<Combination> plains_with(const Variant<OverlayEntry>&);
 const std::vector<Combination>& all_combinations_with(const Variant<OverlayEntry>&);
 // All of them for the defaults; one in kShare for each other setting of the overlay, not the same
 // ones for all settings: what differs between them is little. Under a sanitizer (effort.h) each
-// strategy with one in kSanitized of its overlays (in the gate with one), and a share of the
-// strategies' other settings.
-inline constexpr std::size_t kShare = 3, kSanitized = longhaul::testing::kGate ? 100 : 6;
+// strategy with one in kSanitized of its overlays, and a share of the strategies' other settings.
+inline constexpr std::size_t kShare = 3, kSanitized = 6;
 std::vector<Combination> combinations_with(const Variant<OverlayEntry>&);
 
 }  // namespace longhaul::conformance

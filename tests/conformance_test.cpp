@@ -16,7 +16,7 @@ struct Conformance : ::testing::TestWithParam<Variant<OverlayEntry>> {};
 std::string name_of(const ::testing::TestParamInfo<Variant<OverlayEntry>>& info) {
   return info.param.name();
 }
-INSTANTIATE_TEST_SUITE_P(Overlay, Conformance, ::testing::ValuesIn(tried_overlays()), name_of);
+INSTANTIATE_TEST_SUITE_P(Overlay, Conformance, ::testing::ValuesIn(tried_overlays(0)), name_of);
 
 JobSpec spec_of(const Combination& parts, std::uint32_t workers) {
   JobSpec spec{.parts = parts, .workers = workers, .rounds = 8};

@@ -315,7 +315,7 @@ struct Deaths : ::testing::TestWithParam<std::tuple<Variant<OverlayEntry>, std::
 };
 INSTANTIATE_TEST_SUITE_P(Overlay, Deaths,
                          ::testing::Combine(::testing::ValuesIn(tries_all() ? overlay_variants()
-                                                                            : tried_overlays()),
+                                                                            : tried_overlays(2)),
                                             ::testing::Values(2u, 3u, 4u, 5u)),
                          [](const auto& info) {
                            return std::get<0>(info.param).name() + "_" +

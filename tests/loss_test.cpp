@@ -9,7 +9,7 @@ namespace longhaul::conformance {
 namespace {
 
 struct Loss : ::testing::TestWithParam<Variant<OverlayEntry>> {};
-INSTANTIATE_TEST_SUITE_P(Overlay, Loss, ::testing::ValuesIn(tried_overlays()),
+INSTANTIATE_TEST_SUITE_P(Overlay, Loss, ::testing::ValuesIn(tried_overlays(2)),
                          [](const auto& info) { return info.param.name(); });
 
 // A strategy that talks to a server by itself ends with it, unless all workers have the last model.

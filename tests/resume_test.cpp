@@ -7,7 +7,7 @@ namespace longhaul::conformance {
 namespace {
 
 struct Resume : ::testing::TestWithParam<Variant<OverlayEntry>> {};
-INSTANTIATE_TEST_SUITE_P(Overlay, Resume, ::testing::ValuesIn(tried_overlays()),
+INSTANTIATE_TEST_SUITE_P(Overlay, Resume, ::testing::ValuesIn(tried_overlays(2)),
                          [](const auto& info) { return info.param.name(); });
 
 // Runs the job in worlds that live for `stride` events each.

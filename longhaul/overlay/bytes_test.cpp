@@ -191,8 +191,7 @@ double most_kept(const ExchangeConfig& c, Rank first, Rank behind) {
   Exchange exchange(c);
   std::size_t most = 0;
   for (std::uint64_t events = 0; exchange.step(); ++events) {
-    for (Rank rank = first;
-         rank < behind && events % (16 * std::min<std::uint64_t>(kStride, 41)) == 0; ++rank) {
+    for (Rank rank = first; rank < behind && events % (16 * kStride) == 0; ++rank) {
       Archive out;
       exchange.at(rank).overlay().archive(out);
       most = std::max(most, out.take().size());
