@@ -41,7 +41,8 @@ class Demo(CopiedCase):
         self.assertEqual(calls[5:], [
             "cmake --preset demo -DLONGHAUL_TORCH=ON",
             "cmake --build --preset demo --target longhaul",
-            "longhaul compare examples/mnist-4-sites.toml --sync bsp,fedavg,diloco --force"])
+            "longhaul compare examples/mnist-4-sites.toml --sync bsp,fedavg,diloco --seeds 3 "
+            "--jobs 2 --require-target --force"])
 
     def test_builds_at_once_where_all_is_installed(self):
         self.fake("scripts/setup", "")
