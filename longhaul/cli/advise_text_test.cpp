@@ -52,6 +52,7 @@ TEST(AdviceText, ATrialShorterThanTheFirstExchangeHasNoScore) {
                   "");
   EXPECT_THAT(text, HasSubstr("  bsp-ring: 25.00 % after 4.2 s, "));
   EXPECT_THAT(text, HasSubstr("learns less of a sample"));
+  EXPECT_THAT(text, HasSubstr("\nThe usual choices, one seed each (whether one ties: "));
   EXPECT_THAT(text, HasSubstr("  diloco-ring: its first exchange takes longer than its trial of "
                               "4.2 s\n"));
 }
