@@ -92,10 +92,9 @@ function(longhaul_target target sources)
   target_link_libraries(${target} ${scope} ${ARGN})
 endfunction()
 
-# Files that include the files of a target, LONGHAUL_BATCH each: most folders are one or two
-# batches, and a batch of the largest takes no longer than all the others on two cores. CMake's own
-# UNITY_BUILD writes absolute paths, so that ccache would not find in one checkout what was built in
-# another.
+# Files that include the files of a target, LONGHAUL_BATCH each. On two cores a batch of a whole
+# folder takes no longer than all the others. CMake's own UNITY_BUILD writes absolute paths, so that
+# ccache would not find in one checkout what was built in another.
 function(longhaul_batches variable target sources)
   list(TRANSFORM sources REPLACE "^${PROJECT_SOURCE_DIR}/(.+)$" "#include \"\\1\"\n")
   set(batches)

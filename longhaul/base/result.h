@@ -1,8 +1,8 @@
 #pragma once
 // Result<T> is a T or an Error (std::expected is C++23). Status is a Result without a value.
+#include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "longhaul/base/check.h"
 
@@ -29,31 +29,32 @@ inline Error unavailable(std::string what) { return {Error::Kind::unavailable, s
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}
-  Result(Error error) : state_(std::move(error)) {}
+  Result(T value) : value_(std::move(value)) {}
+  Result(Error error) : error_(std::move(error)) {}
 
-  explicit operator bool() const { return std::holds_alternative<T>(state_); }
+  explicit operator bool() const { return value_.has_value(); }
   T& operator*() & {
-    LH_CHECK(*this);
-    return std::get<T>(state_);
+    LH_CHECK(value_);
+    return *value_;
   }
   const T& operator*() const& {
-    LH_CHECK(*this);
-    return std::get<T>(state_);
+    LH_CHECK(value_);
+    return *value_;
   }
   T&& operator*() && {
-    LH_CHECK(*this);
-    return std::get<T>(std::move(state_));
+    LH_CHECK(value_);
+    return *std::move(value_);
   }
   T* operator->() { return &**this; }
   const T* operator->() const { return &**this; }
   const Error& error() const {
-    LH_CHECK(!*this);
-    return std::get<Error>(state_);
+    LH_CHECK(!value_);
+    return error_;
   }
 
  private:
-  std::variant<T, Error> state_;
+  std::optional<T> value_;  // a std::variant of both takes the compiler longer
+  Error error_;             // where there is no value
 };
 
 struct Ok {};

@@ -1,7 +1,5 @@
 #include <signal.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 
@@ -20,8 +18,7 @@ namespace {
 constexpr double kFresh = 5;  // s; nodes write once a second
 
 bool on_this_host(const run::NodeStatus& node) {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 && node.host == name.data();
+  return !node.host.empty() && node.host == run::host_name();
 }
 
 bool is_gone(const run::NodeStatus& node) {

@@ -34,6 +34,24 @@ void Turn::send(Rank to, Message message, Service service) {
   act(Send{to, std::move(message), service});
 }
 
+void Turn::act(Action action) { context_->actions.push_back(std::move(action)); }
+
+void Turn::set_timer(TimerId id, Time at) { act(SetTimer{path_, id, at}); }
+void Turn::cancel_timer(TimerId id) { act(CancelTimer{path_, id}); }
+
+void Turn::report(Round round, Snapshot model) { act(Report{round, std::move(model)}); }
+void Turn::record(std::string name, Round round, double value) {
+  act(Record{std::move(name), round, value});
+}
+void Turn::append(std::uint64_t number, Buffer record) {
+  act(Append{number, share(std::move(record))});
+}
+void Turn::reply(std::uint64_t client, Buffer answer, bool last) {
+  act(Reply{client, share(std::move(answer)), last});
+}
+void Turn::finish() { act(Finish{}); }
+void Turn::fail(Error error) { act(Fail{std::move(error)}); }
+
 void Turn::compute(Work work, std::uint32_t steps) {
   LH_CHECK(context_->learner && steps > 0);
   LH_CHECK(!context_->busy && !context_->working && context_->wanted.empty());

@@ -84,8 +84,8 @@ class Turn {
     message.body = std::move(body);
     send(to, std::move(message), service);
   }
-  void set_timer(TimerId id, Time at) { act(SetTimer{path_, id, at}); }
-  void cancel_timer(TimerId id) { act(CancelTimer{path_, id}); }
+  void set_timer(TimerId id, Time at);
+  void cancel_timer(TimerId id);
 
   // `steps` steps of the work; every boundary calls Strategy::on_step, the last one then
   // on_computed. One compute at a time.
@@ -93,22 +93,16 @@ class Turn {
   // Ends the running compute at the next boundary (in on_step: at this one).
   void stop_computing() { context_->stop_computing = true; }
 
-  void report(Round round, Snapshot model) { act(Report{round, std::move(model)}); }
-  void record(std::string name, Round round, double value) {
-    act(Record{std::move(name), round, value});
-  }
-  void append(std::uint64_t number, Buffer record) {
-    act(Append{number, share(std::move(record))});
-  }
-  void reply(std::uint64_t client, Buffer answer, bool last) {
-    act(Reply{client, share(std::move(answer)), last});
-  }
-  void finish() { act(Finish{}); }
-  void fail(Error error) { act(Fail{std::move(error)}); }
+  void report(Round round, Snapshot model);
+  void record(std::string name, Round round, double value);
+  void append(std::uint64_t number, Buffer record);
+  void reply(std::uint64_t client, Buffer answer, bool last);
+  void finish();
+  void fail(Error error);
   void fail(std::string reason) { fail(unavailable(std::move(reason))); }
 
  private:
-  void act(Action action) { context_->actions.push_back(std::move(action)); }
+  void act(Action action);
 
   TurnContext* context_;
   Path path_;

@@ -11,6 +11,7 @@
 
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/status_file.h"
 
 namespace longhaul::run {
 namespace {
@@ -59,11 +60,6 @@ void remove_ours(const std::string& path) {
   for (const char* name : kOurFiles) fs::remove_all(fmt::format("{}/{}", path, name), code);
 }
 
-std::string host_name() {
-  char name[256] = "";
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown host";
-}
-
 }  // namespace
 
 // The file RUN/lock, locked by the kernel for as long as its owner lives; it holds the owner's
@@ -85,7 +81,9 @@ class RunFolder::Lock {
   }
   void sign() {
     if (file_ < 0) return;
-    const std::string text = fmt::format("process {} on {}\n", ::getpid(), host_name());
+    const std::string host = host_name();
+    const std::string text =
+        fmt::format("process {} on {}\n", ::getpid(), host.empty() ? "unknown host" : host);
     if (::ftruncate(file_, 0) == 0) (void)!::pwrite(file_, text.data(), text.size(), 0);
   }
   std::string owner() const {

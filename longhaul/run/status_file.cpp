@@ -18,12 +18,12 @@ using nlohmann::json;
 
 constexpr auto kEvery = std::chrono::seconds(1);
 
+}  // namespace
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
-
-}  // namespace
 
 double unix_time() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();

@@ -54,6 +54,8 @@ class StatusFile {
 
 // Seconds of the Unix clock, as NodeStatus::written_s.
 double unix_time();
+// The name of this host, as NodeStatus::host; empty if it has none.
+std::string host_name();
 // Of a run: its own file, or those of the folders in it, by rank. An Error: there is none.
 Result<std::vector<NodeStatus>> read_statuses(const std::string& run);
 

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <bit>
 #include <filesystem>
 
@@ -10,6 +9,7 @@
 #include <boost/crc.hpp>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/status_file.h"
 
 namespace longhaul::run {
 namespace {
@@ -45,11 +45,11 @@ void put_bytes(std::string& out, std::uint32_t field, std::string_view bytes) {
 // Event: 1 wall_time, 2 step, 3 file_version, 5 summary. Summary: 1 value, repeated. Value: 1 tag,
 // 2 simple_value.
 constexpr std::uint32_t kWallTime = 1, kStep = 2, kVersion = 3, kSummary = 5;
-constexpr std::uint32_t kValue = 1, kTag = 1, kSimpleValue = 2;
+constexpr std::uint32_t kValue = 1, kValueTag = 1, kSimpleValue = 2;
 
 std::string value_of(std::string_view tag, double value) {
   std::string out;
-  put_bytes(out, kTag, tag);
+  put_bytes(out, kValueTag, tag);
   put_key(out, kSimpleValue, Wire::fixed32);
   put_fixed(out, std::bit_cast<std::uint32_t>(float(value)));
   return out;
@@ -67,12 +67,11 @@ std::uint32_t masked_crc(std::string_view bytes) {
 Result<TensorBoardFile> TensorBoardFile::open(const std::string& folder, double began_s) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {'h', 'o', 's', 't'};
+  const std::string known = host_name(), host = known.empty() ? "host" : known;
   // Its name says when and where it was made; one more number if there is such a file.
   for (std::uint32_t session = 0;; ++session) {
     std::string path = fmt::format("{}/events.out.tfevents.{:010d}.{}.{}.{}", folder,
-                                   std::int64_t(began_s), host.data(), getpid(), session);
+                                   std::int64_t(began_s), host, getpid(), session);
     std::FILE* const file = std::fopen(path.c_str(), "wbx");
     if (!file && errno == EEXIST) continue;
     if (!file) return io_failed(path, "create");

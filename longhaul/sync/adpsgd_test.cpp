@@ -108,11 +108,10 @@ TEST(Adpsgd, AModelThatIsNotFiniteEndsTheRunWithAReason) {
   EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
 }
 
-constexpr int kLossesEvery = longhaul::testing::kStride > 1 ? 53 : 3;
-
 // The lowest rank counts the rounds; its loss, too, is survived.
 TEST(Adpsgd, TwoLossesAtAnyMomentStopNobody) {
-  for (int at = 1; at < 500; at += kLossesEvery) {
+  constexpr int kEvery = longhaul::testing::kStride > 1 ? 53 : 3;
+  for (int at = 1; at < 500; at += kEvery) {
     SCOPED_TRACE(at);
     TestJob::Config config = adpsgd_job(6, 12);
     config.takes = [](Rank rank) { return int(rank * 5 % 7); };
