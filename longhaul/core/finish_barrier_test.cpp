@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/core/testing/machine_net.h"
 
 namespace longhaul {
@@ -51,7 +52,7 @@ TEST(FinishBarrier, OneNodeIsThroughAtOnce) {
 }
 
 TEST(FinishBarrier, TheDeathOfAnyoneAtAnyTimeStopsNobody) {
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::cases(2000); ++seed) {
     auto net = make(4, seed);
     const Rank victim = Rank(seed % 4);
     for (Rank rank = 0; rank < 4; ++rank) arrive(net, rank);
@@ -66,7 +67,7 @@ TEST(FinishBarrier, TheDeathOfAnyoneAtAnyTimeStopsNobody) {
 // Whoever comes back, also when all others are through, is through when it has arrived, and not
 // before.
 TEST(FinishBarrier, WhoComesBackArrivesForItself) {
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::cases(2000); ++seed) {
     auto net = make(4, seed);
     const Rank victim = Rank(seed % 4);
     for (Rank rank = 0; rank < 4; ++rank) arrive(net, rank);

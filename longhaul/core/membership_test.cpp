@@ -56,7 +56,7 @@ TEST(Membership, StartsWithEverybody) {
 }
 
 TEST(Membership, AMajorityDropsADeadMember) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::cases(200); ++seed) {
     Net net(3, seed);
     net.net.crash(Rank(seed % 3));
     for (Rank rank = 0; rank < 3; ++rank)
@@ -88,7 +88,7 @@ TEST(Membership, AMinorityDecidesNothingAndSaysWhy) {
 
 // Two that cannot reach each other, while the lowest reaches both and has nothing to propose.
 TEST(Membership, WhoIsLaterInLineProposesWhenTheFirstSeesNoReason) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::cases(200); ++seed) {
     Net net(3, seed);
     net.unreachable(1, 2);
     net.unreachable(2, 1);
@@ -130,7 +130,7 @@ TEST(Membership, OneListPerEpochWhateverIsSuspected) {
 }
 
 TEST(Membership, AllLearnADecisionThoughItsProposerDies) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::cases(300); ++seed) {
     Net net(5, seed);
     net.net.crash(4);
     for (Rank rank = 0; rank < 4; ++rank) net.unreachable(rank, 4);

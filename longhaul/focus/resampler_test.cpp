@@ -26,7 +26,7 @@ Seen seen_as(const Item& item, std::uint32_t cls) {
   return seen;
 }
 
-class ResamplerTest : public testing::Test {
+class ResamplerTest : public ::testing::Test {
  protected:
   void feed(std::uint32_t cls, std::uint32_t objects) {
     for (std::uint32_t i = 0; i < objects; ++i, ++seq_) {

@@ -51,8 +51,9 @@ TEST(Adpsgd, ExchangesKeepTheSumAndBringModelsTogether) {
 }
 
 TEST(Adpsgd, EachStepsAtItsOwnPaceToTheOptimum) {
+  constexpr Round kRounds = longhaul::testing::kGate ? 75 : 150;
   for (const char* graph : {"complete", "ring"}) {
-    TestJob::Config config = adpsgd_job(5, 150, {{"graph", {std::string(graph)}}});
+    TestJob::Config config = adpsgd_job(5, kRounds, {{"graph", {std::string(graph)}}});
     for (auto& learner : config.learners) learner.target = 3;
     config.takes = [](Rank rank) { return rank == 2 ? 12 : 0; };
     TestJob job(config);
@@ -61,11 +62,11 @@ TEST(Adpsgd, EachStepsAtItsOwnPaceToTheOptimum) {
     ASSERT_EQ(job.finished.size(), 5u);
     std::uint64_t steps = 0;
     for (const auto& [rank, taken] : job.steps) steps += taken;
-    EXPECT_GE(steps, 750u);  // a round is five
+    EXPECT_GE(steps, 5 * kRounds);  // a round is five
     EXPECT_LT(job.steps[2], job.steps[0] / 2);
     EXPECT_NEAR(job.params(4)[0], 3, 0.05);
     for (Rank rank = 0; rank < 5; ++rank) {
-      EXPECT_EQ(job.node(rank).strategy().rounds_done(), 150u);
+      EXPECT_EQ(job.node(rank).strategy().rounds_done(), kRounds);
       EXPECT_EQ(job.params(rank), job.params(0));
     }
   }
@@ -110,7 +111,7 @@ TEST(Adpsgd, AModelThatIsNotFiniteEndsTheRunWithAReason) {
 
 // The lowest rank counts the rounds; its loss, too, is survived.
 TEST(Adpsgd, TwoLossesAtAnyMomentStopNobody) {
-  constexpr int kEvery = longhaul::testing::kStride > 1 ? 53 : 3;
+  constexpr int kEvery = longhaul::testing::kGate ? 83 : longhaul::testing::kStride > 1 ? 53 : 3;
   for (int at = 1; at < 500; at += kEvery) {
     SCOPED_TRACE(at);
     TestJob::Config config = adpsgd_job(6, 12);

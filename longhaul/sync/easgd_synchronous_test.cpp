@@ -59,13 +59,15 @@ TEST(SynchronousEasgd, R3_20_WorkersAndCentreComeTogetherAsTheAlgebraSays) {
   for (const std::uint32_t n : {1u, 2u, 4u})
     for (const double beta : {0.2, 0.9}) {
       const double alpha = beta / n;
+      State now = after(n, beta, 1);
       for (Round rounds = 1; rounds < 5; ++rounds) {
-        const State now = after(n, beta, rounds), next = after(n, beta, rounds + 1);
+        const State next = after(n, beta, rounds + 1);
         EXPECT_NEAR(next.mean() - next.c, (1 - alpha * (n + 1)) * (now.mean() - now.c), 1e-5)
             << n << ", " << beta;
         for (Rank rank = 0; rank < n; ++rank)
           EXPECT_NEAR(next.x[rank] - next.mean(), (1 - alpha) * (now.x[rank] - now.mean()), 1e-5)
               << n << ", " << beta;
+        now = next;
       }
     }
 }

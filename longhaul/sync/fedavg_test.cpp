@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -113,7 +114,7 @@ TEST(FedAvg, FewerThanMinSitesEndTheRunNamingTheLost) {
   TestJob job({.sync = "fedavg",
                .settings = {set("min_sites", 3)},
                .learners = learners(3, {}),
-               .stop = {.max_rounds = 1000}});
+               .stop = {.max_rounds = longhaul::testing::kGate ? 100 : 1000}});
   job.crash(1);
   job.run();
   ASSERT_EQ(job.failures.size(), 2u);
@@ -166,6 +167,8 @@ class InBatches final : public Learner {
 // Sites of 2 and 80 samples that pull to 0 and 1, with batches of 2, so that an epoch is 1 step and
 // 40 steps. By FedNova the model rests where the mean of all 82 samples is, 80/82.
 TEST(FedAvg, EpochsTakeMoreStepsAtLargeSitesAndFedNovaMakesUpForIt) {
+  constexpr bool kGate = longhaul::testing::kGate;
+  constexpr Round kRounds = longhaul::testing::kGate ? 130 : 1000;
   const auto run = [](const std::string& weights) {
     TestJob job({.sync = "fedavg",
                  .settings = {{"epochs", {1.}}, {"weights", {weights}}},
@@ -175,16 +178,17 @@ TEST(FedAvg, EpochsTakeMoreStepsAtLargeSitesAndFedNovaMakesUpForIt) {
                        return std::make_unique<InBatches>(
                            Quadratic::Config{.target = float(rank),
                                              .slope = 0,
-                                             .rate = 1e-3f,
+                                             .start = kGate ? 0.5f : 10,
+                                             .rate = kGate ? 3e-3f : 1e-3f,
                                              .samples = rank == 0 ? 2u : 80u},
                            2);
                      },
-                 .stop = {.max_rounds = 1000}});
+                 .stop = {.max_rounds = kRounds}});
     job.run();
     EXPECT_EQ(job.failures.size(), 0u);
     // A step on a copy, then an epoch a round.
-    EXPECT_EQ(job.steps[0], 1001u);
-    EXPECT_EQ(job.steps[1], 40001u);
+    EXPECT_EQ(job.steps[0], kRounds + 1);
+    EXPECT_EQ(job.steps[1], 40 * kRounds + 1);
     return job.params(0)[0];
   };
   const double plain = double(run("equal")), nova = double(run("steps"));

@@ -47,10 +47,10 @@ struct RuleRun {
   std::optional<Round> holds = {};  // the iteration, from 1, in which the rule held first
   Round rounds = 0;                 // of the whole run
 };
-RuleRun run_until(const std::string& rule, double rho, Round most, std::vector<Setting> more = {}) {
-  const RuleForms forms = ten_workers();
+RuleRun run_until(const std::string& rule, double rho, Round most, std::vector<Setting> more = {},
+                  const RuleForms& forms = ten_workers(), double least = testing::kBodyFatLeast) {
   more.push_back({"rho", {rho}});
-  more.push_back({"least", {testing::kBodyFatLeast}});
+  more.push_back({"least", {least}});
   ConvexJob chain(
       forms,
       scored(ConvexJob::config("gadmm", forms, words({{"stop_when", rule}}, more), most), forms));
@@ -58,7 +58,7 @@ RuleRun run_until(const std::string& rule, double rho, Round most, std::vector<S
   EXPECT_TRUE(chain.job.failures.empty()) << chain.job.failures.begin()->second;
   EXPECT_TRUE(chain.job.errors.empty()) << chain.job.errors.front();
   RuleRun run{.rounds = chain.job.node(0).strategy().rounds_done()};
-  for (Rank n = 0; n < 10; ++n) {
+  for (Rank n = 0; n < forms.size(); ++n) {
     EXPECT_EQ(chain.job.finished[n], 1);
     EXPECT_EQ(chain.job.node(n).strategy().rounds_done(), run.rounds);
     EXPECT_EQ(chain.job.params(n), chain.job.params(0));
@@ -70,13 +70,36 @@ RuleRun run_until(const std::string& rule, double rho, Round most, std::vector<S
 
 // gadmm.md property 4: the published rule ends the run, at all workers in the same iteration.
 TEST(GadmmRules, ThePublishedRuleEndsARun) {
-  const RuleRun run = run_until("published", 3, 1000);
-  EXPECT_EQ(run.holds, 160u);
-  EXPECT_EQ(run.rounds, 160u + 2 * 10 + 2);
+  // In the tenth iteration the losses are 0.5599198 from the least.
+  constexpr bool kGate = longhaul::testing::kGate;
+  const RuleRun run = run_until("published", 3, 1000, {{"tolerance", {kGate ? .565 : 1e-4}}});
+  EXPECT_EQ(run.holds, kGate ? 10u : 160u);
+  EXPECT_EQ(run.rounds, (kGate ? 10u : 160u) + 2 * 10 + 2);
+}
+
+// The iterations are those of the formulas, computed elsewhere.
+TEST(GadmmRules, EachRuleEndsARunOfFiveParabolas) {
+  const RuleForms five = {parabola(1), parabola(-2), parabola(6), parabola(3), parabola(9)};
+  const QuadraticForm whole = testing::sum_of(five);
+  const double least = whole.value(whole.argmin(0, std::vector<double>(1)));
+  const auto run = [&](const char* rule, Round most, std::vector<Setting> more = {}) {
+    return run_until(rule, 3, most, std::move(more), five, least);
+  };
+  const RuleRun published = run("published", 100), every = run("every_model", 100);
+  EXPECT_EQ(published.holds, 20u);
+  EXPECT_EQ(published.rounds, 20u + 2 * 5 + 2);
+  EXPECT_EQ(every.holds, 19u);
+  EXPECT_EQ(every.rounds, 19u + 12);
+  const std::vector<Setting> hold = {{"hold", {std::int64_t(10)}}};
+  EXPECT_EQ(run("settled", 25, hold).holds, std::nullopt) << "20 is a change of sign";
+  const RuleRun settled = run("settled", 100, hold);
+  EXPECT_EQ(settled.holds, 29u);
+  EXPECT_EQ(settled.rounds, 29u + 9 + 12);
+  EXPECT_EQ(run_until("published", 1, 100, words({{"chain", "star"}}), five, least).holds, 19u);
 }
 
 // gadmm.md property 4.
-TEST(GadmmRules, TheOtherRulesEndARunToo) {
+TEST(GadmmRulesNightly, TheOtherRulesEndARunToo) {
   const RuleRun every = run_until("every_model", 5, 1000);
   EXPECT_EQ(every.holds, 428u);
   EXPECT_EQ(every.rounds, 428u + 22);
@@ -105,8 +128,10 @@ TEST(GadmmRulesNightly, Table1) {
 TEST(GadmmRules, NoTimingChangesTheEnd) {
   const RuleForms forms = {parabola(1), parabola(2), parabola(6), parabola(0)};
   std::set<Round> ends, holds;
+  std::size_t number = 0;
   for (const int slow : {0, 3, 40}) {
     for (const Rank who : {0u, 2u, 3u}) {
+      if (longhaul::testing::kGate && number++ % 2 != 0) continue;
       TestJob::Config config = ConvexJob::config(
           "gadmm", forms, words({{"stop_when", "published"}}, {{"rho", {1.}}, {"least", {10.375}}}),
           500);
@@ -126,8 +151,10 @@ TEST(GadmmRules, NoTimingChangesTheEnd) {
 // comes to the run ends by [stop].
 TEST(GadmmRules, ALossAtAnyMomentEndsTheRunAtAll) {
   const RuleForms forms = {parabola(1), parabola(1), parabola(1), parabola(1)};
+  constexpr bool kGate = longhaul::testing::kGate;
   for (const double least : {0., -5.}) {
-    for (std::uint64_t moment = 1; moment < 300; moment += kStride) {
+    for (std::uint64_t moment = kGate && least < 0 ? 1 + kStride : 1; moment < 300;
+         moment += (kGate ? 2 : 1) * kStride) {
       const Rank dead = Rank(moment % 2 == 0 ? 0 : moment / 2 % 4);
       ConvexJob chain("gadmm", forms,
                       words({{"stop_when", "published"}}, {{"rho", {1.}}, {"least", {least}}}), 60);
@@ -151,8 +178,10 @@ TEST(GadmmRules, ALossAtAnyMomentEndsTheRunAtAll) {
 }
 
 TEST(GadmmRules, SavingChangesNothing) {
+  std::size_t number = 0;
   for (const char* rule : {"published", "every_model"}) {
     for (const char* method : {"admm", "dual_averaging"}) {
+      if (longhaul::testing::kGate && number++ % 3 != 0) continue;
       TestJob::Config config{.sync = "gadmm",
                              .settings = words({{"stop_when", rule}, {"method", method}}),
                              .learners = testing::learners(4, {.samples = 2})};
@@ -176,10 +205,8 @@ TEST(GadmmRules, ALossThatIsNotKnownIsRefused) {
 // --- other chains and methods -------------------------------------------------------------------
 
 // Baseline admm_star: the hub is the last worker, with data of its own.
-TEST(GadmmRules, AStarTakesAsManyIterationsAsPublished) {
-  EXPECT_EQ(run_until("published", 3, 400, words({{"chain", "star"}})).holds, 269u);
-}
 TEST(GadmmRulesNightly, AStarTakesAsManyIterationsAsPublished) {
+  EXPECT_EQ(run_until("published", 3, 400, words({{"chain", "star"}})).holds, 269u);
   EXPECT_EQ(run_until("published", 1, 500, words({{"chain", "star"}})).holds, 420u);
 }
 
@@ -242,11 +269,13 @@ TEST(GadmmRulesNightly, MethodsWithoutSolvesStayAway) {
 
 // Alike losses: the mean of all models moves as gradient descent does, and all come together.
 TEST(GadmmRules, MethodsWithoutSolvesMoveTheMeanRight) {
+  constexpr bool kGate = longhaul::testing::kGate;
   const RuleForms forms = {parabola(1), parabola(2), parabola(6), parabola(-1)};
   for (const char* method : {"dgd", "dual_averaging"}) {
-    ConvexJob chain("gadmm", forms, words({{"method", method}}, {{"step", {.2}}}), 600);
+    ConvexJob chain("gadmm", forms, words({{"method", method}}, {{"step", {.2}}}),
+                    kGate ? 150 : 600);
     chain.job.run(1000000);
-    EXPECT_NEAR(chain.job.params(0)[0], 2, .3) << method;
+    EXPECT_NEAR(chain.job.params(0)[0], 2, kGate ? .5 : .3) << method;
     EXPECT_TRUE(chain.job.errors.empty()) << chain.job.errors.front();
   }
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -64,6 +65,7 @@ TEST(SkewScout, WithOneValueInTheGridTheModelIsThatOfTheStrategyAlone) {
 
 // Learners with one target: no model is worse abroad.
 TEST(SkewScout, LoosensWhereDataAreAlikeAndTightensWhereTheyAreNot) {
+  constexpr Round kRounds = longhaul::testing::kGate ? 24 : 40;
   for (const bool alike : {true, false}) {
     for (const char* strategy : {"gaia", "fedavg"}) {
       SCOPED_TRACE(std::string(strategy) + (alike ? ", alike" : ", skewed"));
@@ -71,12 +73,12 @@ TEST(SkewScout, LoosensWhereDataAreAlikeAndTightensWhereTheyAreNot) {
       auto settings = scout_settings(
           strategy, is_gaia ? std::vector<double>{0.001, 0.01, 0.1} : std::vector<double>{1, 2, 4});
       settings.push_back({"start", {std::int64_t(1)}});
-      TestJob::Config config = scout_job(4, "skewscout", settings, 40);
+      TestJob::Config config = scout_job(4, "skewscout", settings, kRounds);
       if (alike)
         for (auto& learner : config.learners) learner = config.learners[0];
       TestJob job(config);
       job.run();
-      expect_trained(job, {0, 1, 2, 3}, 40);
+      expect_trained(job, {0, 1, 2, 3}, kRounds);
       for (Rank rank = 0; rank < 4; ++rank)
         EXPECT_EQ(scout_at(job, rank).index(), alike ? 2u : 0u) << rank;
       const auto& losses = job.records.at({0, "accuracy_loss"});
@@ -142,9 +144,11 @@ TEST(SkewScout, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
 
 // The travel is void; the next live site is the scout.
 TEST(SkewScout, TravelsGoOnWhoeverIsLostWhen) {
+  constexpr bool kGate = longhaul::testing::kGate;
+  std::uint64_t number = 0;
   for (const char* strategy : {"gaia", "fedavg"}) {
     for (const Rank lost : {0u, 2u}) {
-      for (std::uint64_t at = 20; at < 260; at += 40) {
+      for (std::uint64_t at = 20 + (kGate ? 40 * number++ : 0); at < 260; at += kGate ? 240 : 40) {
         SCOPED_TRACE(std::string(strategy) + ", rank " + std::to_string(lost) + " at " +
                      std::to_string(at));
         TestJob::Config config = scout_job(4, "skewscout", scout_settings(strategy, {2, 3}), 30);
@@ -170,7 +174,7 @@ TEST(SkewScout, TravelsGoOnWhoeverIsLostWhen) {
 // computed: all begin the next travel at one step, or one would wait for scores of sites that wait
 // for it.
 TEST(SkewScout, AllTravelAtOneStepAfterALossInARoundOfManySteps) {
-  for (std::uint64_t at = 10; at < 290; at += 7) {
+  for (std::uint64_t at = 10; at < 290; at += longhaul::testing::kGate ? 61 : 7) {
     SCOPED_TRACE(at);
     auto settings = scout_settings("fedavg", {9, 10});
     for (Setting& setting : settings)

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/sync/testing/server_and_workers.h"
 #include "longhaul/sync/testing/test_job.h"
 
@@ -25,7 +26,7 @@ TestJob::Config job_of(std::uint32_t n, std::int64_t staleness, Round rounds = 1
 TEST(Ssp, R3_4_NobodyRunsFurtherAheadThanTheBound) {
   for (const std::uint64_t s : {0u, 1u, 3u}) {
     std::uint64_t furthest = 0;
-    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    for (std::uint64_t seed = 1; seed <= longhaul::testing::cases(5); ++seed) {
       TestJob::Config config = job_of(4, std::int64_t(s), 40);
       Random random(seed, Stream{});
       config.takes = [&](Rank rank) { return int(random.below(rank == 3 ? 60 : 20)); };

@@ -199,10 +199,13 @@ TEST(GaiaRoutes, EveryUpdateReachesEverySiteExactlyOnce) {
 // Second half: the death of any one in mid-clock and the cut leave the same integer at all ten: 11
 // if the update of the lost is in the base of the cut, else 10.
 TEST(GaiaRoutes, AfterALossAndACutAllHaveTheSameSum) {
+  constexpr bool kGate = longhaul::testing::kGate;
   std::map<float, int> sums;
   for (const std::string exchange : {"direct", "gaia_hubs", "peer_hubs"}) {
     for (Rank lost = 0; lost < kSites; ++lost) {
-      for (std::uint64_t seed = 0; seed < 40; seed += kStep) {
+      // In the gate one seed for each that is lost.
+      for (std::uint64_t seed = kGate ? 13 * (lost % 4) : 0; seed < 40;
+           seed += kGate ? 40 : kStep) {
         SCOPED_TRACE(exchange + ", seed " + std::to_string(seed) + ", without " +
                      std::to_string(lost));
         Sites sites(exchange, seed);

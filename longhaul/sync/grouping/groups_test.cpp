@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/effort.h"
 
 namespace longhaul::sync::grouping {
 namespace {
@@ -27,7 +28,7 @@ std::map<Rank, std::vector<float>> planted(std::uint64_t seed, const std::vector
 }
 
 TEST(Groups, Invariant4_PlantedOnesAreFoundWhateverTheNumbering) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= longhaul::testing::cases(20); ++seed) {
     std::vector<Rank> names{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
     const Groups found = group_by_sketch(planted(seed, names), 0, seed, 0);
     EXPECT_EQ(found, (Groups{{0, 3, 6, 9}, {1, 4, 7, 10}, {2, 5, 8, 11}})) << seed;

@@ -61,8 +61,9 @@ TEST(DelayLaw, Inv3_IsAFunctionOfSeedPairAndIterationAlone) {
 }
 
 TEST(DelayLaw, TheOthersHaveTheMeansThatTheyPromise) {
-  EXPECT_EQ(moments(law("constant", 5)).mean, 5);
-  EXPECT_EQ(moments(law("constant", 5)).variance, 0);
+  const Moments constant = moments(law("constant", 5));
+  EXPECT_EQ(constant.mean, 5);
+  EXPECT_EQ(constant.variance, 0);
   const Moments late = moments(law("straggler", 8));
   EXPECT_NEAR(late.mean, 8.0 / 4, 0.1);
   double weight = 0, mean = 0;

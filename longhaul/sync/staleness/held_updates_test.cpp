@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/testing/effort.h"
 
 namespace longhaul::sync::staleness {
 namespace {
@@ -25,17 +26,17 @@ double stability_limit(std::uint32_t s) {
 // The largest amplitude of the last iterations of gradient descent on x^2 / 2, from 1, by `workers`
 // of which each computes on its own parameters and all updates are s late.
 double amplitude(std::uint32_t s, double rate, std::uint32_t workers) {
-  constexpr Round kIterations = 20000;
+  const Round iterations = longhaul::testing::kGate ? 1000 * (s + 1) : 20000;
   std::vector<HeldUpdates> held(workers, HeldUpdates(1 / double(workers), 0));
   std::vector<float> x(workers, 1);
   double most = 0;
-  for (Round t = 0; t < kIterations; ++t) {
+  for (Round t = 0; t < iterations; ++t) {
     for (std::uint32_t i = 0; i < workers; ++i) held[i].apply(t, std::span(x).subspan(i, 1));
     for (Rank origin = 0; origin < workers; ++origin) {
       const auto u = update(t, origin, {float(-rate * double(x[origin]))});
       for (auto& one : held) one.hold(t + 1 + s, u);
     }
-    if (t + 4 * s + 8 > kIterations) most = std::max(most, std::abs(double(x[0])));
+    if (t + 4 * s + 8 > iterations) most = std::max(most, std::abs(double(x[0])));
     if (std::abs(double(x[0])) > 1e30) return 1e30;  // before a float is infinite
   }
   return most;
@@ -47,6 +48,7 @@ TEST(HeldUpdates, Inv2_ConstantDelayIsStableUpToItsLimit) {
   for (std::size_t i = 0; i < std::size(delays); ++i) {
     const double limit = stability_limit(delays[i]);
     EXPECT_NEAR(limit, limits[i], 5e-5);
+    if (longhaul::testing::kGate && delays[i] > 4) continue;  // the longer, the slower
     EXPECT_LT(amplitude(delays[i], 0.98 * limit, 1), 1e-6) << "s = " << delays[i];
     EXPECT_GT(amplitude(delays[i], 1.02 * limit, 1), 1e6) << "s = " << delays[i];
   }

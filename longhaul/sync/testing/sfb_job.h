@@ -44,7 +44,9 @@ inline void expect_equal_survivors(const TestJob::Config& config) {
   TestJob whole(config);
   whole.after_event = [&] { ++events; };
   whole.run();
-  for (std::uint64_t at = 3; at < events; at += 1 + 4 * longhaul::testing::kStride) {
+  constexpr bool kGate = longhaul::testing::kGate;
+  const std::uint64_t every = kGate ? (events / 2) | 1 : 1 + 4 * longhaul::testing::kStride;
+  for (std::uint64_t at = kGate ? events / 4 : 3; at < events; at += every) {
     const Rank lost = Rank(at % 5);
     SCOPED_TRACE("rank " + std::to_string(lost) + " after event " + std::to_string(at));
     TestJob job(config);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/codec/registry.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/sync/registry.h"
@@ -99,8 +100,14 @@ std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like)
 
 std::string changed_by_saving(const TestJob::Config& config) {
   TestJob whole(config), broken(config);
-  broken.after_event = [&] { broken.save_and_load(); };
+  std::uint64_t events = 0, number = 0;
+  whole.after_event = [&] { ++events; };
   whole.run();
+  // In the gate after some 25 of them.
+  const std::uint64_t every = longhaul::testing::kGate ? (events / 25) | 1 : 1;
+  broken.after_event = [&] {
+    if (++number % every == 0) broken.save_and_load();
+  };
   broken.run();
   for (Rank rank = 0; rank < config.learners.size(); ++rank) {
     const std::string who = "rank " + std::to_string(rank);

@@ -90,8 +90,9 @@ class TestJob final : public Host {
 // `n` learners like this one, each with a target of its own: k^2 of the k-th.
 std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like);
 
-// Runs the job as it is, and again with everything saved and loaded after every event: "" if both
-// end on all nodes with the same bits and the same reports, else what differs.
+// Runs the job as it is, and again with everything saved and loaded after every event, in the gate
+// after some: "" if both end on all nodes with the same bits and the same reports, else what
+// differs.
 std::string changed_by_saving(const TestJob::Config&);
 
 // The double, in registries' form.
