@@ -38,7 +38,7 @@ TEST(Handshake, OnlySitesOfThisJobMaySpeak) {
               HasSubstr("as this one is"));
 }
 
-TEST(Probe, MeasuresBothWays) {
+TEST(ProbeNightly, MeasuresBothWays) {
   double slower = 0;  // bytes/s; a pause of the machine may be most of the time of 4 MB: of three
   for (int attempt = 0; attempt < 3 && slower <= 1e6; ++attempt) {
     Sites sites(2);
@@ -118,8 +118,16 @@ TEST(Coordinator, EveryPairIsMeasuredAndAllEnd) {
   for (const PairResult& pair : report.pairs) {
     EXPECT_EQ(pair.failure, "");
     EXPECT_LT(pair.from, pair.to);
-    EXPECT_GT(pair.there.bulk.rate, 0);
-    EXPECT_GT(pair.back.bulk.rate, 0);
+    EXPECT_EQ(pair.pongs, 5u);
+    EXPECT_GT(pair.rtt_min_s, 0);
+    EXPECT_LE(pair.rtt_min_s, pair.rtt_median_s);
+    for (const DirectionResult& way : {pair.there, pair.back}) {
+      EXPECT_EQ(way.sent, 20u);
+      EXPECT_EQ(way.counted.came, 20u);
+      EXPECT_EQ(way.counted.marked, 20u);
+      EXPECT_GT(way.bulk.rate, 0);
+      EXPECT_GT(way.path.mtu, 1000u);
+    }
   }
   for (const SiteReport& site : report.sites) EXPECT_TRUE(site.present);
 }
@@ -153,7 +161,7 @@ TEST(Coordinator, AnotherJobIsRefusedWithTheReason) {
   EXPECT_THAT(report.sites[1].failure, HasSubstr("refuses: another job"));
 }
 
-TEST(Participant, StrangersAreTurnedAwayAndTheRestGoesOn) {
+TEST(ParticipantNightly, StrangersAreTurnedAwayAndTheRestGoesOn) {
   Sites sites(2);
   sites.participate_as(sites.self(1));
   const net::Address at{"127.0.0.1", sites.port(1)};

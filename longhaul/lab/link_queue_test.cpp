@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "longhaul/flow/testing/draw.h"
+
 namespace longhaul::lab {
 namespace {
 
@@ -29,6 +31,8 @@ std::vector<Sent> drain(LinkQueue& link_queue, Time now) {
 // S1: a busy link is exact: after any number of items it has taken their bytes / rate, to within a
 // nanosecond.
 RC_GTEST_PROP(LinkQueue, S1_TakesItsBytesOverItsRate, ()) {
+  static int turn = 0;
+  if (!flow::testing::tried(turn)) return;
   const double rate = *rc::gen::inRange(1000, 200'000'000);
   const auto sizes =
       *rc::gen::nonEmpty(rc::gen::container<std::vector<unsigned>>(rc::gen::inRange(20u, 1500u)));
@@ -45,6 +49,8 @@ RC_GTEST_PROP(LinkQueue, S1_TakesItsBytesOverItsRate, ()) {
 
 // S2: what waits of a higher class goes first, and a class serves a flow in order.
 RC_GTEST_PROP(LinkQueue, S2_StrictPriorityAndOrderOfAFlow, ()) {
+  static int turn = 0;
+  if (!flow::testing::tried(turn)) return;
   struct Given {
     unsigned service_class;
     std::uint64_t flow;
@@ -59,17 +65,23 @@ RC_GTEST_PROP(LinkQueue, S2_StrictPriorityAndOrderOfAFlow, ()) {
   const auto sent = drain(link_queue, Time{0});
   RC_ASSERT(sent.size() == given.size());
   RC_ASSERT(link_queue.empty());
-  for (std::size_t i = 0; i < sent.size(); ++i)
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    bool priority = true, order = true;
     for (std::size_t j = i + 1; j < sent.size(); ++j) {
       const Given &first = given[sent[i].slot], &second = given[sent[j].slot];
-      RC_ASSERT(first.service_class >= second.service_class);
+      priority &= first.service_class >= second.service_class;
       if (first.service_class == second.service_class && first.flow == second.flow)
-        RC_ASSERT(sent[i].slot < sent[j].slot);
+        order &= sent[i].slot < sent[j].slot;
     }
+    RC_ASSERT(priority);
+    RC_ASSERT(order);
+  }
 }
 
 // S3: flows of a class that always wait get equal bytes, whatever the sizes of their packets.
 RC_GTEST_PROP(LinkQueue, S3_FlowsThatWaitShareEvenly, ()) {
+  static int turn = 0;
+  if (!flow::testing::tried(turn, 8)) return;
   LinkQueue link_queue(1e6);
   std::map<std::uint32_t, double> bytes;
   for (std::uint32_t flow = 0; flow < 3; ++flow) {

@@ -78,7 +78,7 @@ std::string missing_here() {
 
 // An emulated WAN with its router on a thread, where this machine lets one be made; where it does
 // not, that is what one is told.
-class Lab : public testing::Test {
+class Lab : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::string missing = missing_here();
@@ -150,6 +150,9 @@ class Lab : public testing::Test {
   std::future<Result<RouterFigures>> router_;
 };
 
+// What takes seconds, or is measured in real time.
+using LabNightly = Lab;
+
 double Lab::goodput(std::size_t bytes) {
   const Descriptor door = socket_at(1, SOCK_STREAM, 5001);
   EXPECT_EQ(listen(door.get(), 1), 0);
@@ -184,7 +187,7 @@ double Lab::goodput(std::size_t bytes) {
 
 // A datagram there and one back take the delays there and back, within 2 ms. A network that cannot
 // be made where it could be fails.
-TEST_F(Lab, RoundTripsTakeTheDelays) {
+TEST_F(LabNightly, RoundTripsTakeTheDelays) {
   flow::Wan wan;
   wan.sites.resize(3);
   wan.usual = {.rate = 5e6, .delay_s = 0.015};
@@ -212,7 +215,7 @@ TEST_F(Lab, RoundTripsTakeTheDelays) {
 }
 
 // A connection gets its link's rate, headers counted, within a few percent.
-TEST_F(Lab, AConnectionGetsTheRate) {
+TEST_F(LabNightly, AConnectionGetsTheRate) {
   flow::Wan wan;
   wan.sites.resize(2);
   wan.sites[0].up = 2.5e6;
@@ -252,7 +255,7 @@ TEST_F(Lab, AcknowledgementsDoNotWaitForData) {
 }
 
 // Marked packets go first, and unmarked ones are those that the tail of the queue drops.
-TEST_F(Lab, MarkedPacketsGoFirst) {
+TEST_F(LabNightly, MarkedPacketsGoFirst) {
   flow::Wan wan;
   wan.sites.resize(2);
   wan.sites[0].up = 125'000;  // a queue of 128 KiB takes a second
@@ -299,7 +302,7 @@ TEST_F(Lab, FollowsChanges) {
 }
 
 // A trace begins with the first packet between sites, however long the router has waited for it.
-TEST_F(Lab, ATraceBeginsWithTheFirstPacket) {
+TEST_F(LabNightly, ATraceBeginsWithTheFirstPacket) {
   flow::Wan wan;
   wan.sites.resize(2);
   wan.traces = {{.what = flow::Traced::What::delay,

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/base/testing/effort.h"
+#include "longhaul/flow/testing/draw.h"
+
 namespace longhaul::lab {
 namespace {
 
@@ -89,6 +92,8 @@ TEST(Shaper, L1_WindowsLimitAPair) {
 
 // L2: what happens is the same however seldom the caller comes; only offers must be on time.
 RC_GTEST_PROP(Shaper, L2_TimesDoNotDependOnWhenItIsAsked, ()) {
+  static int turn = 0;
+  if (!flow::testing::tried(turn)) return;
   flow::Wan wan = equal(3, 1e6, 0.010);
   wan.usual.jitter_s = 0.001;
   wan.usual.loss = 0.1;
@@ -125,6 +130,8 @@ RC_GTEST_PROP(Shaper, L2_TimesDoNotDependOnWhenItIsAsked, ()) {
 // L3: no link carries more than its rate over any stretch of time, beyond one packet; and a link
 // that has something to send sends at its rate.
 RC_GTEST_PROP(Shaper, L3_NeverAboveCapacityAndNeverIdleWithWork, ()) {
+  static int turn = 0;
+  if (!flow::testing::tried(turn, 8)) return;
   constexpr double kRate = 250'000;
   constexpr std::uint32_t kPackets = 80;  // of a flow; its queue holds them all
   Shaper shaper(equal(4, kRate, 0.005), 1);
@@ -142,10 +149,12 @@ RC_GTEST_PROP(Shaper, L3_NeverAboveCapacityAndNeverIdleWithWork, ()) {
   RC_ASSERT(count(seen, PacketFate::delivered) == seen.size());
   for (std::size_t i = 0; i < seen.size(); ++i) {
     double bytes = 0;  // of those after i, up to j
+    bool within = true;
     for (std::size_t j = i + 1; j < seen.size(); ++j) {
       bytes += seen[j].packet.bytes;
-      RC_ASSERT(bytes <= kRate * seconds(seen[j].at - seen[i].at) + 1e-3);
+      within &= bytes <= kRate * seconds(seen[j].at - seen[i].at) + 1e-3;
     }
+    RC_ASSERT(within);
   }
   // All is there when the downlink has carried it, one packet through an uplink, and the delay.
   const double end = seconds(seen.back().at);
@@ -326,7 +335,7 @@ TEST(Shaper, L14_LosesInBursts) {
   wan.usual.loss = 0.1;
   wan.usual.loss_burst = 5;
   Shaper shaper(wan, 1);
-  constexpr int kPackets = 100'000;
+  constexpr int kPackets = longhaul::testing::kGate ? 40'000 : 100'000;
   std::vector<bool> lost(kPackets);
   for (const PacketOutcome& v : run(shaper, burst(0, 1, kPackets, 100, 0s, 1us)))
     lost[v.packet.tag] = v.fate == PacketFate::lost;

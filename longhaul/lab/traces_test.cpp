@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/lab/shaper.h"
 #include "longhaul/sim/testing/networks.h"
 
@@ -85,7 +86,8 @@ TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
   for (const Of what : {Of::up, Of::down, Of::rate, Of::shared})
     for (const flow::Trace& trace : kRates)
       for (const std::uint64_t seed : {1u, 8u}) {
-        SCOPED_TRACE(testing::Message()
+        if (longhaul::testing::kGate && seed == 8) continue;
+        SCOPED_TRACE(::testing::Message()
                      << "what " << int(what) << ", kind " << int(trace.kind) << ", seed " << seed);
         const flow::Wan wan = two_sites(what, trace);
         const auto here = shaped(wan, seed), there = simulated(wan, seed);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/learn/scorer.h"
 #include "longhaul/learn/testing/files.h"
 #include "longhaul/learn/testing/synthetic.h"
@@ -42,7 +43,7 @@ void write_idx(const std::string& path, std::vector<std::uint32_t> extents,
   for (std::uint8_t value : values) file.put(char(value));
 }
 
-TEST(ModelFile, LoadsInPyTorchWithTheSameAccuracy) {
+TEST(ModelFileNightly, LoadsInPyTorchWithTheSameAccuracy) {
   const testing::TemporaryFolder folder;
   const auto data = squares(400);
   write_idx(folder.path("images"), {400, 28, 28}, data->pixels);
@@ -81,6 +82,7 @@ TEST(ModelFile, ComesBackBitForBitForEveryModel) {
                                                                            {"resnet20", images}};
   for (const auto& [kind, data] : models)
     for (const std::string norm : {"group", "batch"}) {
+      if (longhaul::testing::kGate && (kind == "resnet20") != (norm == "batch")) continue;
       ModelConfig config{.kind = kind, .norm = norm};
       auto layout = model_layout(config, data->shape);
       ASSERT_TRUE(layout);

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/learn/testing/synthetic.h"
 
 namespace longhaul::learn {
@@ -30,7 +31,7 @@ TEST(Scorer, ScoresEverySampleOnce) {
 }
 
 TEST(Scorer, AnswersTheSameWithAnyNumberOfThreads) {
-  const auto data = testing::patterns({1, 28, 28}, 10, 1700);
+  const auto data = testing::patterns({1, 28, 28}, 10, longhaul::testing::kGate ? 600 : 1700);
   LearnerParts parts = testing::parts_for(data, "lenet");
   auto model = initial_model(parts.model, data->shape, 3);
   ASSERT_TRUE(model);
@@ -47,7 +48,7 @@ TEST(Scorer, AnswersTheSameWithAnyNumberOfThreads) {
 }
 
 TEST(Scorer, TwoModelsAtTheSameTimeDoNotMix) {
-  const auto data = testing::patterns({20}, 4, 3000);
+  const auto data = testing::patterns({20}, 4, longhaul::testing::kGate ? 1000 : 3000);
   const ModelConfig config{.kind = "mlp"};
   auto scorer = make_scorer(config, data);
   auto a = initial_model(config, data->shape, 1), b = initial_model(config, data->shape, 2);

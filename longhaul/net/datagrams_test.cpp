@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstring>
+#include <thread>
 
 #include "longhaul/base/rng.h"
 
@@ -316,7 +317,7 @@ TEST(Datagrams, APeerIsAnsweredWhereItsDatagramsComeFrom) {
 }
 
 // Where nobody answers the messages come back, to go over the connection, and it is said once.
-TEST(Datagrams, APeerThatUdpDoesNotReachIsToldOnce) {
+void told_once_where_udp_does_not_reach() {
   Loop loop;
   DatagramEnd a(loop, 0);
   a.datagrams.meet(1, "127.0.0.1", 9, 7);
@@ -390,7 +391,7 @@ class Starving {
 
 // Messages are of lower effort: those that wait for longer than kPatience behind other traffic are
 // no sign that UDP is blocked. What is asked and answered does not wait with them.
-TEST(Datagrams, MessagesThatWaitBehindOtherTrafficDoNotMakeItBlocked) {
+void waiting_behind_other_traffic_is_not_blocked() {
   TwoNodes pair;
   Starving between(TwoNodes::port_of(pair.b));
   pair.a.datagrams.meet(1, "127.0.0.1", between.port, 7);
@@ -416,7 +417,7 @@ TEST(Datagrams, MessagesThatWaitBehindOtherTrafficDoNotMakeItBlocked) {
 
 // A peer that is silent on its connection, too, says nothing of UDP; once it is heard there, it
 // does.
-TEST(Datagrams, APeerThatIsSilentEverywhereIsNotTold) {
+void silent_everywhere_is_not_told() {
   Loop loop;
   DatagramEnd a(loop, 0);
   a.datagrams.meet(1, "127.0.0.1", 9, 7);
@@ -436,7 +437,7 @@ TEST(Datagrams, APeerThatIsSilentEverywhereIsNotTold) {
 }
 
 // Sites that have met wait for others, as long as it takes, before any datagram goes.
-TEST(Datagrams, WhoWaitsForTheRunToBeginIsNotTakenForBlocked) {
+void waiting_for_the_run_is_not_blocked() {
   TwoNodes pair;
   (void)pair.loop.run_until(pair.loop.now() + Datagrams::kPatience + 100ms, [] { return false; });
   ASSERT_TRUE(pair.meet());
@@ -446,7 +447,7 @@ TEST(Datagrams, WhoWaitsForTheRunToBeginIsNotTakenForBlocked) {
 
 // A site behind a router is known by its datagrams alone, and may wait for others when the run has
 // begun for the one that it has met.
-TEST(Datagrams, WhoWaitsForTheRunToBeginIsHeard) {
+void waiting_for_the_run_is_heard() {
   Loop loop;
   DatagramEnd shown(loop, 0, true), hidden(loop, 1, true);
   const auto keys = [&](bool dialled) {
@@ -465,7 +466,7 @@ TEST(Datagrams, WhoWaitsForTheRunToBeginIsHeard) {
 }
 
 // Whose run has not begun gives nobody up.
-TEST(Datagrams, WhoWaitsForTheRunToBeginIsPatient) {
+void waiting_for_the_run_is_patient() {
   Loop loop;
   DatagramEnd a(loop, 0);
   a.datagrams.meet(1, "127.0.0.1", 9, 7);
@@ -475,6 +476,15 @@ TEST(Datagrams, WhoWaitsForTheRunToBeginIsPatient) {
     (void)loop.run_until(loop.now() + 50ms, [] { return false; });
   }
   EXPECT_TRUE(a.blocked.empty());
+}
+
+// Each takes kPatience and more: all at the same time.
+TEST(Datagrams, PatienceIsForWhoMayBeThere) {
+  std::vector<std::jthread> waiting;
+  for (void (*one)() : {told_once_where_udp_does_not_reach, silent_everywhere_is_not_told,
+                        waiting_behind_other_traffic_is_not_blocked, waiting_for_the_run_is_heard,
+                        waiting_for_the_run_is_not_blocked, waiting_for_the_run_is_patient})
+    waiting.emplace_back(one);
 }
 
 TEST(Datagrams, WhatIsQueuedIsPartOfACheckpoint) {

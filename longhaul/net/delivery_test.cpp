@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/net/inbox.h"
 #include "longhaul/net/outbox.h"
 
@@ -102,7 +103,7 @@ TEST(Inbox, KeepsWhatComesEarlyWithinABound) {
 // Several streams, each in order but not with each other; acknowledgements may be lost with a
 // connection; a break loses whatever is on its way. Every message arrives once, in order.
 TEST(Delivery, FiftyBreaksLoseAndDoubleNothing) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < longhaul::testing::cases(20); ++seed) {
     Random random(seed, {Purpose::batches, 0, 0, 0});
     Outbox outbox({.unacknowledged = 2000});
     Inbox inbox;

@@ -1,6 +1,7 @@
 // What an overlay says that it will send is what an exchange sends.
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/overlay/testing/forms.h"
 
 namespace longhaul::overlay {
@@ -39,16 +40,20 @@ std::string unlike_the_plan(const ExchangeConfig& c) {
 
 ExchangeConfig long_one(ExchangeConfig c, std::uint32_t workers) {
   c.workers = workers;
-  c.length = 16 * 2 * 1024 + 7;
+  c.length = 16 * (longhaul::testing::kGate ? 1 : 2) * 1024 + 7;
   c.rounds = 1;
   c.chunk_bytes = 8 * 1024;
   return c;
 }
 
 TEST(RoutePlan, APlansBytesAreThoseOfAnExchange) {
+  std::uint32_t number = 0;
   for (const ExchangeConfig& form : forms()) {
     if (form.kind == "tsengine") continue;
+    ++number;
     for (const std::uint32_t workers : {1u, 2u, 3u, 6u}) {
+      const std::uint32_t other = number % 2 == 0 ? 3 : 6;
+      if (longhaul::testing::kGate && workers == other) continue;
       const ExchangeConfig c = long_one(form, workers);
       EXPECT_EQ(unlike_the_plan(c), "") << name(c);
     }
@@ -97,7 +102,7 @@ TEST(RoutePlan, TreesAddUpAndSayHowDeepTheyAre) {
   };
   using Depths = std::vector<std::array<std::uint32_t, 3>>;
   EXPECT_EQ(depths(plan_of({.kind = "direct"})), (Depths{{1, 1, 1}, {2, 1, 1}, {0, 1, 1}}));
-  EXPECT_EQ(depths(plan_of({.kind = "ring", .workers = 4})),
+  EXPECT_EQ(depths(plan_of({.kind = "ring", .workers = 4, .length = 5000})),
             (Depths{{0, 3, 3}, {1, 3, 3}, {2, 3, 3}, {3, 3, 3}}));
   EXPECT_EQ(depths(plan_of({.kind = "hub", .server = true})), (Depths{{3, 1, 1}}));
   EXPECT_EQ(depths(plan_of({.kind = "binary", .workers = 7})), (Depths{{0, 2, 2}}));

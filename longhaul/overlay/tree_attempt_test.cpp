@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/overlay/testing/paper_node.h"
 #include "longhaul/overlay/testing/places.h"
 
@@ -465,7 +466,7 @@ Forest draw_forest(std::uint32_t members, Random& random) {
 // for whatever trees a plan may have: all end with the same bits, which are the
 // mean, and keep nothing.
 TEST(TreeAttempt, R2_2_AnyForestEndsWithTheSameBitsInAnyOrder) {
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= longhaul::testing::cases(300); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed, {Purpose::test});
     const auto members = std::uint32_t(2 + random.below(9));

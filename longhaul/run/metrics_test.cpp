@@ -102,7 +102,7 @@ TEST(Metrics, LinesThatCannotBeWrittenWaitAndNoneIsLostOrTorn) {
   EXPECT_EQ(file->dropped(), 0u);
 }
 
-TEST(Metrics, OfTooManyLinesThatWaitTheNewestAreDroppedWholeAndCounted) {
+TEST(MetricsNightly, OfTooManyLinesThatWaitTheNewestAreDroppedWholeAndCounted) {
   const run::testing::Scratch scratch;
   const std::string path = scratch.file("metrics.jsonl"), site(1u << 20, 'a');
   auto file = MetricsFile::open(path, 0);

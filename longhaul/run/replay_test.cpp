@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/record/testing/memory.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/experiment.h"
@@ -81,6 +82,8 @@ TEST_F(ReplayTest, EveryNodeIsTheSame) {
   for (record::Mode mode : {record::Mode::hashes, record::Mode::full}) {
     record(mode);
     for (const char* site : {"a", "b", "b/1"}) {
+      const bool full = mode == record::Mode::full;
+      if (longhaul::testing::kGate && full != (site == std::string("b"))) continue;
       const auto replayed = play(site);
       ASSERT_TRUE(replayed) << replayed.error().what;
       ASSERT_EQ(replayed->sessions.size(), 1u);

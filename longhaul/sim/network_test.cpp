@@ -6,6 +6,7 @@
 #include <set>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/sim/testing/networks.h"
 
 // What holds for every model of links.
@@ -136,7 +137,7 @@ void run_random_traffic(std::uint64_t seed) {
 }
 
 TYPED_TEST(AnyNetwork, OrderHoldsOnEveryWayThroughCutsAndHeals) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < longhaul::testing::cases(200); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     run_random_traffic<TypeParam>(seed);
   }

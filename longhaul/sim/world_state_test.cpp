@@ -55,9 +55,11 @@ void expect_resumes_anywhere(const SmallJob& job) {
   const auto ended = whole.world().run();
   ASSERT_TRUE(ended) << ended.error().what;
   RunningJob stepped(job);
+  const std::uint64_t every =
+      longhaul::testing::kStride * (longhaul::testing::kGate && job.fair ? 4 : 1);
   std::uint64_t events = 0;
   for (;; ++events) {
-    if (events % longhaul::testing::kStride == 0) expect_resumes(job, whole, stepped, events);
+    if (events % every == 0) expect_resumes(job, whole, stepped, events);
     if (::testing::Test::HasFatalFailure()) return;
     const auto more = stepped.world().step();
     ASSERT_TRUE(more);

@@ -5,8 +5,8 @@
 namespace longhaul::learn {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<std::byte> rows(std::initializer_list<int> labels) {
   std::vector<std::byte> bytes;

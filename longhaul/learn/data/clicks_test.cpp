@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 
+#include "longhaul/base/testing/effort.h"
+
 namespace longhaul::learn {
 namespace {
 
@@ -32,19 +34,21 @@ TEST(Clicks, TheFirstValueIsFrequentByZipfsLaw) {
 }
 
 TEST(Clicks, AreAFunctionOfTheSeedAndOfWhatTheyAreFor) {
-  ClicksOptions other = kStream, test = kStream;
+  ClicksOptions stream = kStream;
+  if (longhaul::testing::kGate) stream.samples = 800;
+  ClicksOptions other = stream, test = stream;
   other.seed = 2;
   test.test = true;
-  const DataSet data = make_clicks(kStream);
-  EXPECT_EQ(make_clicks(kStream).labels, data.labels);
-  EXPECT_EQ(make_clicks(kStream).features, data.features);
+  const DataSet data = make_clicks(stream);
+  EXPECT_EQ(make_clicks(stream).labels, data.labels);
+  EXPECT_EQ(make_clicks(stream).features, data.features);
   EXPECT_NE(make_clicks(other).features, data.features);
   EXPECT_NE(make_clicks(test).features, data.features);
   // A longer stream begins like a shorter one.
-  ClicksOptions longer = kStream;
-  longer.samples = 5000;
+  ClicksOptions longer = stream;
+  longer.samples = stream.samples + 1000;
   DataSet begin = make_clicks(longer);
-  begin.labels.resize(4000);
+  begin.labels.resize(stream.samples);
   EXPECT_EQ(begin.labels, data.labels);
 }
 

@@ -5,8 +5,8 @@
 namespace longhaul::learn {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 NamedText text_of(std::string name, std::string_view text) {
   NamedText named{std::move(name), {}};

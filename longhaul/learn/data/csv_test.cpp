@@ -5,8 +5,8 @@
 namespace longhaul::learn {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Result<DataSet> read(std::string_view text, const CsvOptions& options = {}) {
   return read_csv(text, "f.csv", options);

@@ -5,7 +5,7 @@
 namespace longhaul::learn {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 DataSet two_images() {
   DataSet data;

@@ -8,9 +8,9 @@
 namespace longhaul::learn {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 using Raw = std::vector<std::byte>;
 

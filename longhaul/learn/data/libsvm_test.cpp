@@ -5,8 +5,8 @@
 namespace longhaul::learn {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Result<DataSet> read_text(std::string_view text, const LibsvmOptions& options = {}) {
   return read_libsvm(text, "f.svm", options);

@@ -8,11 +8,13 @@
 #include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
 
+#include "longhaul/base/testing/effort.h"
+
 namespace longhaul::learn {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // `samples` samples whose labels take turns.
 DataSet labelled(std::size_t samples, std::int64_t classes) {
@@ -95,17 +97,19 @@ TEST(Partition, IidIsEqualPartsOfAllLabels) {
 
 // The smaller alpha, the further from equal shares: mean over labels of the largest site's share.
 TEST(Partition, DirichletIsSkewedByAlpha) {
-  const DataSet data = labelled(20000, 10);
+  constexpr std::uint64_t kSeeds = longhaul::testing::cases(10),
+                          kOfEach = longhaul::testing::kGate ? 500 : 2000;
+  const DataSet data = labelled(kOfEach * 10, 10);
   auto largest_share = [&](double alpha) {
     DataConfig config = partition_config("dirichlet");
     config.alpha = alpha;
     double mean = 0;
-    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
       const auto counts = label_counts(data, *partition(data, 4, config, seed));
       for (std::size_t label = 0; label < 10; ++label) {
         std::uint64_t most = 0;
         for (const auto& row : counts) most = std::max(most, row[label]);
-        mean += double(most) / 2000 / 100;
+        mean += double(most) / double(kOfEach) / 10 / double(kSeeds);
       }
     }
     return mean;
@@ -128,24 +132,26 @@ TEST(Partition, DirichletLeavesNoSiteEmpty) {
   }
 }
 
-// 5,000 of each of ten labels, as CIFAR-10 has.
+// 5,000 of each of ten labels, as CIFAR-10 has; in the gate a tenth of it.
 TEST(Partition, SkewedIsTheDegreeAtHomeAndTheRestEverywhere) {
-  const DataSet data = labelled(50000, 10);
+  constexpr std::size_t kOfEach = longhaul::testing::kGate ? 500 : 5000;
+  const DataSet data = labelled(10 * kOfEach, 10);
   DataConfig config = partition_config("skewed");
-  EXPECT_THAT(sizes_of(*partition(data, 2, config, 1)), ElementsAre(25000, 25000));
-  EXPECT_THAT(sizes_of(*partition(data, 3, config, 1)), ElementsAre(20000, 15000, 15000));
+  EXPECT_THAT(sizes_of(*partition(data, 2, config, 1)), ElementsAre(5 * kOfEach, 5 * kOfEach));
+  EXPECT_THAT(sizes_of(*partition(data, 3, config, 1)),
+              ElementsAre(4 * kOfEach, 3 * kOfEach, 3 * kOfEach));
   for (const auto& row : label_counts(data, *partition(data, 5, config, 1)))
-    EXPECT_EQ(std::ranges::count(row, 5000u), 2);
+    EXPECT_EQ(std::ranges::count(row, kOfEach), 2);
   config.degree = 0.8;
   const Shards shards = *partition(data, 5, config, 1);
-  EXPECT_TRUE(exactly_once(shards, 50000));
+  EXPECT_TRUE(exactly_once(shards, 10 * kOfEach));
   const auto counts = label_counts(data, shards);
   for (std::size_t site = 0; site < 5; ++site)
     for (std::size_t label = 0; label < 10; ++label)
-      EXPECT_EQ(counts[site][label], label % 5 == site ? 4200u : 200u);
+      EXPECT_EQ(counts[site][label], label % 5 == site ? kOfEach * 21 / 25 : kOfEach / 25);
   config.degree = 0;
   for (const auto& row : label_counts(data, *partition(data, 5, config, 1)))
-    EXPECT_EQ(std::ranges::count(row, 1000u), 10);
+    EXPECT_EQ(std::ranges::count(row, kOfEach / 5), 10);
   config.degree = 1;
   EXPECT_THAT(shards_error(partition(data, 11, config, 1)), HasSubstr("site 10 would hold"));
 }

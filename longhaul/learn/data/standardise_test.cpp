@@ -7,7 +7,7 @@
 namespace longhaul::learn {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 DataSet table_of(std::int64_t width, std::vector<float> features) {
   DataSet data;
@@ -37,7 +37,7 @@ TEST(Standardise, AConstantColumnIsZeroAlsoWhereTheTestSetDiffers) {
   EXPECT_EQ(scales[0].std, 0);
   standardise(train, scales);
   standardise(test, scales);
-  EXPECT_THAT(train.features, testing::Each(0.0f));
+  EXPECT_THAT(train.features, ::testing::Each(0.0f));
   EXPECT_THAT(test.features, ElementsAre(0, 0));
 }
 

@@ -1,7 +1,10 @@
 #include "longhaul/learn/testing/synthetic.h"
 
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <string_view>
+#include <tuple>
 
 #include "longhaul/base/rng.h"
 
@@ -9,6 +12,13 @@ namespace longhaul::learn::testing {
 
 std::shared_ptr<const DataSet> patterns(std::vector<std::int64_t> sample, std::int64_t classes,
                                         std::size_t samples, std::uint64_t seed) {
+  // Drawn once for all tests that ask for it.
+  using Key = std::tuple<std::vector<std::int64_t>, std::int64_t, std::size_t, std::uint64_t>;
+  static std::mutex mutex;
+  static std::map<Key, std::shared_ptr<const DataSet>> drawn;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<const DataSet>& kept = drawn[{sample, classes, samples, seed}];
+  if (kept) return kept;
   auto data = std::make_shared<DataSet>();
   const auto width = std::size_t(
       std::accumulate(sample.begin(), sample.end(), std::int64_t{1}, std::multiplies<>()));
@@ -22,6 +32,7 @@ std::shared_ptr<const DataSet> patterns(std::vector<std::int64_t> sample, std::i
     for (std::size_t j = 0; j < width; ++j)
       data->features.push_back(pattern[label * width + j] + float(random.normal()));
   }
+  kept = data;
   return data;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/core/testing/machine_net.h"
 #include "longhaul/overlay/agreed.h"
 #include "longhaul/overlay/belief.h"
@@ -32,7 +33,7 @@ struct ExchangeConfig {
   std::uint32_t buckets = 8;  // tsengine
   // hub, rack, binary, hierarchical, tsengine: the last rank is a server and no worker
   bool server = false;
-  std::uint64_t length = 5000;
+  std::uint64_t length = longhaul::testing::kGate ? 1250 : 5000;
   std::uint64_t buffers = 0;  // > 0: a second vector, exact, beside each first
   Round rounds = 2;
   bool lossy = false;   // a codec that loses bits and has a memory
@@ -41,7 +42,7 @@ struct ExchangeConfig {
   bool phantom = false;
   std::uint64_t seed = 1;   // of the numbers
   std::uint64_t order = 1;  // of events
-  std::uint32_t chunk_bytes = 4096;
+  std::uint32_t chunk_bytes = longhaul::testing::kGate ? 1024 : 4096;
   std::function<bool(Rank, Round)> contributes = [](Rank, Round) { return true; };
   // In which group a rank spends a round, if not with all.
   struct Grouping {

@@ -11,8 +11,8 @@
 namespace longhaul::run {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::string document_error(std::string_view text) {
   const auto doc = parse_document(text, "job.toml");
@@ -61,7 +61,7 @@ TEST(Document, TellsWhatIsWrongAndWhere) {
 }
 
 TEST(Document, RefusesPathsThatAreNoJobFile) {
-  const std::string folder = testing::TempDir();
+  const std::string folder = ::testing::TempDir();
   EXPECT_THAT(read_document(folder).error().what, HasSubstr("is a directory"));
   EXPECT_THAT(read_document(folder + "/no-such-job.toml").error().what,
               AllOf(HasSubstr("no-such-job.toml"), HasSubstr("no such")));

@@ -14,8 +14,8 @@
 namespace longhaul::run {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr const char* kHead = "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n";  // 4 lines
 

@@ -12,8 +12,8 @@
 namespace longhaul::run {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr const char* kModel = "[model]\nkind = \"logistic\"\n[data]\nkind = \"synthetic\"\n";
 constexpr const char* kSites = "[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\n";

@@ -9,8 +9,8 @@
 namespace longhaul::run {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::string matrix_error(std::string_view text) {
   auto matrix = parse_matrix(text, "rates.csv", kRateCells);

@@ -8,7 +8,7 @@
 namespace longhaul::run {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Tests run in the root of the tree.
 TEST(Reference, TheDocumentationIsTheOneThatIsGenerated) {

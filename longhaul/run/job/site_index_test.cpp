@@ -16,7 +16,7 @@ TEST(SiteIndex, FindsTheFirstOfAName) {
   EXPECT_EQ(sites.at("lima"), 1u);
   EXPECT_EQ(sites.find("oslo"), 2u);
   EXPECT_FALSE(sites.find("lim"));
-  EXPECT_THAT(sites.names(), testing::ElementsAre("tokyo", "lima", "oslo", "lima"));
+  EXPECT_THAT(sites.names(), ::testing::ElementsAre("tokyo", "lima", "oslo", "lima"));
 }
 
 }  // namespace

@@ -9,14 +9,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/run/job/dump.h"
 
 namespace longhaul::run {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr CellKind kCell{"a rate in Mbit/s", 1e9};
 
@@ -82,10 +83,10 @@ TEST(TraceFile, RefusesMoreRowsThanItKeeps) {
 // --- in a job -----------------------------------------------------------------------------------
 
 // A folder for a job file and its traces.
-class TraceOfJob : public testing::Test {
+class TraceOfJob : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string folder = testing::TempDir() + "longhaul-trace-XXXXXX";
+    std::string folder = ::testing::TempDir() + "longhaul-trace-XXXXXX";
     ASSERT_NE(mkdtemp(folder.data()), nullptr);
     folder_ = folder;
   }
@@ -180,7 +181,8 @@ TEST_F(TraceOfJob, OfASitesSteps) {
 
 TEST_F(TraceOfJob, AllFilesTogetherAreBounded) {
   std::string text = "seconds,value\n";
-  for (int i = 0; i < 40000; ++i) text += fmt::format("{},5\n", i);
+  for (int i = 0; i < (longhaul::testing::kGate ? 33000 : 40000); ++i)
+    text += fmt::format("{},5\n", i);
   write("t.csv", text);
   EXPECT_THAT(trace_error("file = \"t.csv\"\nfrom = \"a\"\n[[wan.trace]]\nfile = \"t.csv\"\n"
                           "from = \"b\"\n"),
@@ -188,11 +190,13 @@ TEST_F(TraceOfJob, AllFilesTogetherAreBounded) {
 }
 
 TEST_F(TraceOfJob, WhatFollowsATraceIsBounded) {
+  constexpr int kRows = longhaul::testing::kGate ? 12000 : 60000;
+  constexpr int kMore = longhaul::testing::kGate ? 90 : 18;  // sites
   std::string text = "seconds,value\n";
-  for (int i = 0; i < 60000; ++i) text += fmt::format("{},5\n", i);
+  for (int i = 0; i < kRows; ++i) text += fmt::format("{},5\n", i);
   write("t.csv", text);
   std::string more;
-  for (int i = 0; i < 18; ++i) more += fmt::format("[[site]]\nname = \"c{}\"\n", i);
+  for (int i = 0; i < kMore; ++i) more += fmt::format("[[site]]\nname = \"c{}\"\n", i);
   EXPECT_THAT(trace_error("file = \"t.csv\"\n" + more),
               HasSubstr("job.toml:12: [wan.trace[0]]: too many values: "));
 }

@@ -153,7 +153,7 @@ TEST(WanPreset, EveryFileReads) {
     ASSERT_TRUE(read) << file.name << ": " << read.error().what;
     EXPECT_EQ(read->name + ".toml", file.name);
     EXPECT_FALSE(read->summary.empty() || read->sources.empty()) << file.name;
-    EXPECT_THAT(read->standing, testing::AnyOf("measured", "synthetic", "made")) << file.name;
+    EXPECT_THAT(read->standing, ::testing::AnyOf("measured", "synthetic", "made")) << file.name;
     names.insert(read->name);
   }
   EXPECT_EQ(names.size(), 16u);

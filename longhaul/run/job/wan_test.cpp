@@ -10,13 +10,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/run/job/dump.h"
 
 namespace longhaul::run {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr const char* kJob = "[model]\nkind = \"phantom\"\nmbytes = 1\n[sync]\nkind = \"bsp\"\n";
 
@@ -27,10 +28,10 @@ std::string sites(std::initializer_list<const char*> names) {
 }
 
 // A folder for a job file and its matrices.
-class WanOfJob : public testing::Test {
+class WanOfJob : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string folder = testing::TempDir() + "longhaul-wan-XXXXXX";
+    std::string folder = ::testing::TempDir() + "longhaul-wan-XXXXXX";
     ASSERT_NE(mkdtemp(folder.data()), nullptr);
     folder_ = folder;
   }
@@ -233,7 +234,9 @@ TEST_F(WanOfJob, GoesOnOnlyWithTheMatricesItBeganWith) {
 }
 
 TEST_F(WanOfJob, AWrittenOutJobIsTheSameJob) {
+  std::size_t number = 0;
   for (const WanPreset& preset : wan_presets()) {
+    if (longhaul::testing::kGate && number++ % 3 != 0) continue;
     auto first = job(fmt::format("[wan]\npreset = \"{}\"\n", preset.name));
     ASSERT_TRUE(first) << preset.name << first.error().what;
     auto doc = parse_document(to_toml(*first), "job.toml");
